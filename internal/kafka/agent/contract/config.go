@@ -1,5 +1,17 @@
 package contract
 
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// Values of Config.Roles.
+const (
+	RoleBroker     = "broker"
+	RoleController = "controller"
+)
+
 // Config is the part of a node's configuration that the agent itself acts on.
 // It changes only with the shape of the node, never with a certificate.
 type Config struct {
@@ -16,6 +28,53 @@ type Config struct {
 	DataDirs []string `json:"dataDirs"`
 	// GraceSeconds is how long the server may take to shut down cleanly.
 	GraceSeconds int32 `json:"graceSeconds"`
+}
+
+// HasRole reports whether the node has the role.
+func (c Config) HasRole(role string) bool { return slices.Contains(c.Roles, role) }
+
+// ParseConfig reads the agent's configuration as the operator wrote it. It
+// refuses one that no node can be started with.
+func ParseConfig(data []byte) (Config, error) {
+	var c Config
+	if err := json.Unmarshal(data, &c); err != nil {
+		return Config{}, fmt.Errorf("parsing agent configuration: %w", err)
+	}
+	if problem := c.problem(); problem != "" {
+		return Config{}, fmt.Errorf("agent configuration of %q is unusable: %s", c.PodName, problem)
+	}
+	return c, nil
+}
+
+// Encode renders the configuration deterministically.
+func (c Config) Encode() ([]byte, error) {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("encoding agent configuration: %w", err)
+	}
+	return data, nil
+}
+
+func (c Config) problem() string {
+	switch {
+	case c.PodName == "":
+		return "it names no pod"
+	case !c.HasRole(RoleBroker) && !c.HasRole(RoleController):
+		return "the node is neither broker nor controller"
+	case len(c.DataDirs) == 0:
+		return "it names no data directory"
+	case c.GraceSeconds < 0:
+		return "its grace period is negative"
+	}
+	for _, s := range c.Stores {
+		if s.Listener == "" || s.Identity == "" {
+			return "a store lacks its listener or its identity"
+		}
+		if s.Trust != ClusterDomain && s.Trust != ClientsDomain {
+			return fmt.Sprintf("listener %s trusts the unknown domain %q", s.Listener, s.Trust)
+		}
+	}
+	return ""
 }
 
 // Domain names the authority whose anchors a listener trusts.

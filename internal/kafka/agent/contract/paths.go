@@ -52,6 +52,38 @@ const (
 	ProbePort = 8080
 )
 
+// Paths of the agent's HTTP interface.
+const (
+	// TLSPath answers with TLSReport.
+	TLSPath = "/v1/tls"
+	// ReadyPath answers with Readiness.
+	ReadyPath = "/v1/ready"
+	// LivePath answers 204 as long as the agent is alive; on ProbePort only.
+	LivePath = "/v1/live"
+	// BrokerStatePath answers with BrokerState.
+	BrokerStatePath = "/v1/broker-state"
+	// MetricsPath answers in the Prometheus text format; on SecurePort only.
+	MetricsPath = "/metrics"
+)
+
+// The subject of the only peer that may ask the agent on SecurePort.
+const (
+	OperatorCommonName   = "cluster-operator"
+	OperatorOrganization = "io.strimzi"
+)
+
+// The two internal listeners of every cluster, and their ports.
+const (
+	// ControlPlaneListener carries the Raft quorum; nodes with the controller
+	// role listen on it.
+	ControlPlaneListener Listener = "controlplane-9090"
+	ControlPlanePort              = 9090
+	// ReplicationListener carries replication and the operators' requests; nodes
+	// with the broker role listen on it.
+	ReplicationListener Listener = "replication-9091"
+	ReplicationPort              = 9091
+)
+
 // Annotations of a Kafka pod that belong to the contract. They are not part of
 // the pod's revision hash.
 const (

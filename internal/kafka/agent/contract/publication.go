@@ -2,7 +2,11 @@ package contract
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 )
 
 // Listener is the lower-case identifier of a Kafka listener as it stands in
@@ -29,7 +33,25 @@ type Publication struct {
 	// Trust maps each role to the sorted SHA-256 fingerprints (lower-case hex of
 	// the DER) of exactly the anchors it shall accept peers by.
 	Trust map[Listener][]string `json:"trust"`
+	// Operators are the SHA-256 fingerprints (lower-case hex of the DER) of the
+	// operator's own leaves. The agent answers their holder even after they have
+	// expired, so that evidence does not end with the certificates it is about.
+	Operators []string `json:"operators,omitempty"`
+	// PublishedAt is when the revision was written. It decides nothing: the agent
+	// reports the time until the mount shows the revision as mount lag.
+	PublishedAt time.Time `json:"publishedAt,omitzero"`
 }
+
+// SameContent reports whether both name the same identities, anchors and
+// operators, whatever their revision and time.
+func (p Publication) SameContent(other Publication) bool {
+	return maps.Equal(p.Identities, other.Identities) &&
+		maps.EqualFunc(p.Trust, other.Trust, slices.Equal[[]string]) &&
+		slices.Equal(p.Operators, other.Operators)
+}
+
+// errRevision is the reason for refusing a publication nobody can have written.
+var errRevision = errors.New("its revision is not positive")
 
 // ParsePublication reads a publication as the operator wrote it.
 func ParsePublication(data []byte) (Publication, error) {
@@ -38,7 +60,7 @@ func ParsePublication(data []byte) (Publication, error) {
 		return Publication{}, fmt.Errorf("parsing publication: %w", err)
 	}
 	if p.Revision < 1 {
-		return Publication{}, fmt.Errorf("parsing publication: revision %d is not positive", p.Revision)
+		return Publication{}, fmt.Errorf("parsing publication of revision %d: %w", p.Revision, errRevision)
 	}
 	return p, nil
 }

@@ -1,0 +1,29 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const (
+	// Group is the API group of the package.
+	Group = "core.strimzi.io"
+	// Version is the stored version. The API server also serves v1beta2 with the same schema.
+	Version = "v1"
+	// KindStrimziPodSet is the kind of StrimziPodSet.
+	KindStrimziPodSet = "StrimziPodSet"
+)
+
+// GroupVersion returns the group and version that the types belong to.
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: Group, Version: Version}
+}
+
+// AddToScheme registers the types of the package. Its error is always nil; the form is that of
+// every other AddToScheme.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion(), &StrimziPodSet{}, &StrimziPodSetList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion())
+	return nil
+}

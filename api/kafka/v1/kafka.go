@@ -1,0 +1,206 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keyturn/keyturn/api/condition"
+)
+
+// Kafka is a Kafka cluster: its listeners, its configuration and its two certificate authorities. Its
+// nodes are described by the KafkaNodePools that carry its name in the label strimzi.io/cluster.
+//
+// The name begins the names of Services and Secrets and is part of certificate subjects. The longest
+// Service is <name>-kafka-bootstrap, and a Service name has at most 63 characters and no dots.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=kafkas,singular=kafka,shortName=k,categories=strimzi,scope=Namespaced
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="The state of the custom resource"
+// +kubebuilder:printcolumn:name="Warnings",type=string,JSONPath=`.status.conditions[?(@.type=="Warning")].status`,description="Warnings related to the custom resource"
+// +kubebuilder:printcolumn:name="Kafka Version",type=string,JSONPath=`.status.kafkaVersion`,description="The Kafka version used by the cluster"
+// +kubebuilder:printcolumn:name="Metadata Version",type=string,JSONPath=`.status.kafkaMetadataVersion`,description="The Kafka metadata version used by the cluster"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 47",messageExpression="'metadata.name has ' + string(size(self.metadata.name)) + ' characters, at most 47 leave room for the Service <name>-kafka-bootstrap'",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must start with a letter and hold only lower-case letters, digits and '-': Services are named after it",reason=FieldValueInvalid
+type Kafka struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is the cluster as it should be.
+	// +required
+	Spec KafkaSpec `json:"spec,omitzero"`
+	// status is the cluster as the operator last saw it.
+	// +optional
+	Status KafkaStatus `json:"status,omitzero"`
+}
+
+// KafkaList is a list of Kafka.
+//
+// +kubebuilder:object:root=true
+type KafkaList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+	Items           []Kafka `json:"items"`
+}
+
+// KafkaSpec is the cluster as it should be.
+type KafkaSpec struct {
+	// kafka configures the nodes of the cluster.
+	// +required
+	Kafka KafkaClusterSpec `json:"kafka,omitzero"`
+	// clusterCa configures the authority that signs the nodes' certificates.
+	// +optional
+	ClusterCa *CertificateAuthority `json:"clusterCa,omitempty"`
+	// clientsCa configures the authority that signs the certificates of users.
+	// +optional
+	ClientsCa *CertificateAuthority `json:"clientsCa,omitempty"`
+	// maintenanceTimeWindows are cron expressions (Quartz form, UTC): renewals of authorities and of
+	// leaf certificates that are due start only inside of them. Without any, they start at once.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	MaintenanceTimeWindows []string `json:"maintenanceTimeWindows,omitempty"`
+}
+
+// KafkaClusterSpec configures the nodes of the cluster.
+type KafkaClusterSpec struct {
+	// version of Apache Kafka. Unset means the newest one that the operator has an image for.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	Version string `json:"version,omitempty"`
+	// metadataVersion that the cluster is raised to once all nodes run a version that knows it, such as
+	// 4.3 or 4.3-IV0. Unset means that of the version.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	MetadataVersion string `json:"metadataVersion,omitempty"`
+	// image of the nodes. Unset means the operator's image for the version.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Image string `json:"image,omitempty"`
+	// listeners that clients connect to.
+	// +required
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.all(l, self.exists_one(o, o.port == l.port))",messageExpression="'every listener needs a port of its own, shared are: ' + self.filter(l, !self.exists_one(o, o.port == l.port)).map(l, l.name + ' (' + string(l.port) + ')').join(', ')",reason=FieldValueInvalid
+	Listeners []Listener `json:"listeners,omitempty"`
+	// config holds broker and controller properties. The operator drops the ones that it sets itself.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=1024
+	Config map[string]ConfigValue `json:"config,omitempty"`
+	// authorization of clients. Unset means that every authenticated client may do everything.
+	// +optional
+	Authorization *Authorization `json:"authorization,omitempty"`
+	// resources of every node, unless its pool has its own.
+	// +optional
+	Resources *Resources `json:"resources,omitempty"`
+	// jvmOptions of every node, unless its pool has its own.
+	// +optional
+	JvmOptions *JvmOptions `json:"jvmOptions,omitempty"`
+	// template adds labels and annotations to objects that the operator creates.
+	// +optional
+	Template *KafkaTemplate `json:"template,omitempty"`
+}
+
+// AuthorizationType names how brokers decide what a client may do.
+// +kubebuilder:validation:Enum=simple;custom
+type AuthorizationType string
+
+const (
+	// AuthorizationSimple is Kafka's own authorizer with ACLs in the cluster's metadata.
+	AuthorizationSimple AuthorizationType = "simple"
+	// AuthorizationCustom is an authorizer class of the user. Keyturn reports it as not supported.
+	AuthorizationCustom AuthorizationType = "custom"
+)
+
+// Authorization of clients.
+type Authorization struct {
+	// type of the authorization.
+	// +required
+	Type AuthorizationType `json:"type,omitempty"`
+	// superUsers are principals without the prefix User: that may do everything.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=1024
+	SuperUsers []string `json:"superUsers,omitempty"`
+}
+
+// KafkaTemplate adds labels and annotations to objects that the operator creates.
+type KafkaTemplate struct {
+	// clusterCaCert is the Secret with the cluster authority's certificate.
+	// +optional
+	ClusterCaCert *ResourceTemplate `json:"clusterCaCert,omitempty"`
+}
+
+// ResourceTemplate is what the user adds to one object.
+type ResourceTemplate struct {
+	// metadata that is added.
+	// +optional
+	Metadata *MetadataTemplate `json:"metadata,omitempty"`
+}
+
+// MetadataTemplate holds labels and annotations that the user adds to an object.
+type MetadataTemplate struct {
+	// labels that are added. The operator's own win.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=256
+	Labels map[string]string `json:"labels,omitempty"`
+	// annotations that are added. The operator's own win.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=256
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// KafkaStatus is the cluster as the operator last saw it.
+type KafkaStatus struct {
+	// conditions: Ready or NotReady, any number of Warning, and ReconciliationPaused.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	Conditions []condition.Condition `json:"conditions,omitempty"`
+	// observedGeneration is the generation of the spec that the status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// listeners with the addresses that clients can use now.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Listeners []ListenerStatus `json:"listeners,omitempty"`
+	// kafkaNodePools that belong to the cluster, by name.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1024
+	KafkaNodePools []UsedNodePool `json:"kafkaNodePools,omitempty"`
+	// clusterId is the identity that the storage of all nodes is formatted with. It never changes.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ClusterId string `json:"clusterId,omitempty"`
+	// kafkaVersion that all nodes run.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	KafkaVersion string `json:"kafkaVersion,omitempty"`
+	// kafkaMetadataVersion that the cluster works with.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	KafkaMetadataVersion string `json:"kafkaMetadataVersion,omitempty"`
+	// operatorLastSuccessfulVersion is the version of the operator whose reconciliation last succeeded.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	OperatorLastSuccessfulVersion string `json:"operatorLastSuccessfulVersion,omitempty"`
+}
+
+// UsedNodePool names a KafkaNodePool that belongs to the cluster.
+type UsedNodePool struct {
+	// name of the KafkaNodePool.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+}

@@ -6,5 +6,4 @@
 // The package must not know which resource carries a condition, nor decide when one is set.
 //
 // +kubebuilder:object:generate=true
-// +kubebuilder:ac:generate=true
 package condition

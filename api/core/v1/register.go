@@ -15,15 +15,17 @@ const (
 	KindStrimziPodSet = "StrimziPodSet"
 )
 
-// GroupVersion returns the group and version that the types belong to.
-func GroupVersion() schema.GroupVersion {
-	return schema.GroupVersion{Group: Group, Version: Version}
-}
+var (
+	// GroupVersion is the group and version that the types belong to.
+	GroupVersion = schema.GroupVersion{Group: Group, Version: Version}
+	// SchemeGroupVersion is GroupVersion under the name that generated code expects.
+	SchemeGroupVersion = GroupVersion
+)
 
 // AddToScheme registers the types of the package. Its error is always nil; the form is that of
 // every other AddToScheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion(), &StrimziPodSet{}, &StrimziPodSetList{})
-	metav1.AddToGroupVersion(scheme, GroupVersion())
+	scheme.AddKnownTypes(GroupVersion, &StrimziPodSet{}, &StrimziPodSetList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

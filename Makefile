@@ -1,0 +1,96 @@
+# Targets for people and for CI. Long logic lives in Go (bed/, tools/, e2e/), not here.
+
+SHELL       := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS   += --no-print-directory
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# The bed is a real one-node Kubernetes (docs/bed.md). With KUBECONFIG set, that cluster is used and no bed is started.
+BED        := go run -C bed .
+CLUSTER    := $(if $(KUBECONFIG),,bed-up)
+kubeconfig  = KUBECONFIG="$(or $(KUBECONFIG),$$($(BED) kubeconfig))"
+
+# Pinned programs, built once into Go's build cache.
+tool        = nice -n 5 go tool -modfile=$(CURDIR)/tools/go.mod
+MODULES    := . bed tools
+
+# RUN selects end-to-end scenarios, for example RUN='^cluster/'.
+RUN        ?=
+SHORT_RUN  ?= ^cluster/
+E2E_TIMEOUT ?= 30m
+
+# Packages with goroutines of their own, which the race detector watches. It needs a C compiler.
+RACE_PACKAGES := $(wildcard ./internal/kafka/agent) $(wildcard ./internal/kafka/admin) $(wildcard ./internal/podset) $(wildcard ./internal/probe)
+# Packages whose tests start a real API server.
+API_PACKAGES  := ./api/... ./internal/...
+
+##@ For people
+
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: build $(CLUSTER) ## start a Kafka cluster and restart it under load; uses $KUBECONFIG if set, else the bed
+	@$(kubeconfig) go run ./e2e/demo
+
+build: ## build bin/keyturn (static) and bin/kubectl-keyturn
+	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o bin/keyturn ./cmd/keyturn
+	@ln -sf keyturn bin/kubectl-keyturn
+
+test: ## prove the project: lint, generated files, unit, API-level, short end-to-end run (what CI runs)
+	@go run -C tools ./stages -C .. lint generate-check build unit race api-test $(CLUSTER) e2e-short
+
+##@ Parts of test
+
+lint: ## golangci-lint over all modules
+	@for module in $(MODULES); do echo "lint $$module"; (cd $$module && $(tool) golangci-lint run -c $(CURDIR)/.golangci.yml ./...); done
+
+unit: ## tests that need nothing but Go
+	@env -u KUBEBUILDER_ASSETS go test $$(go list ./... | grep -v /e2e)
+	@go test -C bed ./...
+	@go test -C tools ./...
+
+race: ## tests of concurrent packages under the race detector
+	@go run -C tools ./need gcc
+	@nice -n 5 env CGO_ENABLED=1 go test -race $(RACE_PACKAGES:%=%/...)
+
+api-test: ## tests against a real API server and etcd
+	@KUBEBUILDER_ASSETS="$$($(BED) assets)" go test $(API_PACKAGES)
+
+e2e-short: ## the end-to-end scenarios that make test runs
+	@$(kubeconfig) go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/... -run '$(SHORT_RUN)'
+
+##@ On a cluster
+
+e2e: build $(CLUSTER) ## end-to-end scenarios [RUN=regexp]
+	@$(kubeconfig) go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/... -run '$(RUN)'
+
+bench: build $(CLUSTER) ## measure what the project promises; reports in out/bench
+	@$(kubeconfig) go run ./e2e/bench
+
+bed-up: ## build what is missing and start the bed
+	@$(BED) up
+
+bed-down: ## stop the bed and leave nothing of it behind
+	@$(BED) down
+
+bed-status: ## say whether the bed runs
+	@$(BED) status
+
+##@ Source
+
+generate: ## write the generated files again
+	@go generate ./...
+
+generate-check: ## fail if a generated file is not current
+	@go run -C tools ./generated -C .. make generate
+
+fmt: ## format all Go files
+	@for module in $(MODULES); do (cd $$module && $(tool) golangci-lint fmt -c $(CURDIR)/.golangci.yml); done
+
+clean: ## remove what was built here (caches and the bed stay)
+	@rm -rf bin out
+
+.PHONY: help demo build test lint unit race api-test e2e-short e2e bench bed-up bed-down bed-status generate generate-check fmt clean

@@ -1,0 +1,107 @@
+package pki
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// MaxBundleBytes is the largest PEM text that is read: no Secret holds more.
+const MaxBundleBytes = 1 << 20
+
+// ParseBundle reads one or more certificates in the order of the text. It is
+// strict: empty input, text outside of blocks, damaged blocks, blocks of
+// another type and input above MaxBundleBytes are errors that say so. (A
+// verifier that skips what it does not understand trusts less than was meant.)
+func ParseBundle(data []byte) ([]*x509.Certificate, error) {
+	blocks, err := strictBlocks(data)
+	if err != nil {
+		return nil, fmt.Errorf("parsing certificates: %w", err)
+	}
+	certs := make([]*x509.Certificate, 0, len(blocks))
+	for i, block := range blocks {
+		cert, err := parseCertificateBlock(block)
+		if err != nil {
+			return nil, fmt.Errorf("parsing certificates: block %d: %w", i+1, err)
+		}
+		certs = append(certs, cert)
+	}
+	return certs, nil
+}
+
+// ParseCertificate reads a text that holds exactly one certificate.
+func ParseCertificate(data []byte) (*x509.Certificate, error) {
+	certs, err := ParseBundle(data)
+	if err != nil {
+		return nil, err
+	}
+	if len(certs) != 1 {
+		return nil, fmt.Errorf("parsing certificate: %d certificates found: exactly one is needed", len(certs))
+	}
+	return certs[0], nil
+}
+
+// FirstCertificate reads a bundle as strictly as ParseBundle and returns its
+// first certificate, the one that most readers of a bundle use.
+func FirstCertificate(data []byte) (*x509.Certificate, error) {
+	certs, err := ParseBundle(data)
+	if err != nil {
+		return nil, err
+	}
+	return certs[0], nil
+}
+
+// EncodeBundle renders certificates as PEM blocks in the given order.
+func EncodeBundle(certs ...*x509.Certificate) []byte {
+	var out bytes.Buffer
+	for _, cert := range certs {
+		out.Write(pem.EncodeToMemory(&pem.Block{Type: blockCertificate, Bytes: cert.Raw}))
+	}
+	return out.Bytes()
+}
+
+func parseCertificateBlock(block *pem.Block) (*x509.Certificate, error) {
+	if block.Type != blockCertificate {
+		if strings.HasSuffix(block.Type, blockPKCS8) {
+			return nil, errors.New("a private key was found where a certificate should be")
+		}
+		return nil, fmt.Errorf("PEM block %q is not a certificate", block.Type)
+	}
+	if len(block.Headers) > 0 {
+		return nil, errors.New("the PEM block of a certificate has headers")
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("the certificate is damaged: %w", err)
+	}
+	return cert, nil
+}
+
+// strictBlocks splits PEM text into its blocks. Unlike pem.Decode alone it never
+// skips anything: what it cannot read is an error.
+func strictBlocks(data []byte) ([]*pem.Block, error) {
+	if len(data) > MaxBundleBytes {
+		return nil, fmt.Errorf("the text has %d bytes: at most %d are read", len(data), MaxBundleBytes)
+	}
+	blockStart := []byte("-----BEGIN ")
+	rest := bytes.TrimSpace(data)
+	if len(rest) == 0 {
+		return nil, errors.New("the text is empty")
+	}
+	var blocks []*pem.Block
+	for len(rest) > 0 {
+		if !bytes.HasPrefix(rest, blockStart) {
+			return nil, fmt.Errorf("text that is no PEM block was found after %d blocks", len(blocks))
+		}
+		block, after := pem.Decode(rest)
+		if block == nil || bytes.Count(rest[:len(rest)-len(after)], blockStart) != 1 {
+			return nil, fmt.Errorf("PEM block %d is damaged or cut off", len(blocks)+1)
+		}
+		blocks = append(blocks, block)
+		rest = bytes.TrimSpace(after)
+	}
+	return blocks, nil
+}

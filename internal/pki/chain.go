@@ -1,0 +1,104 @@
+package pki
+
+import (
+	"bytes"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// CheckChainOrder checks that each certificate was issued by the one after it:
+// the one that issues leaves first, the root last. A single certificate is in
+// order. Validity periods are not looked at.
+func CheckChainOrder(chain []*x509.Certificate) error {
+	if len(chain) == 0 {
+		return errors.New("the chain is empty")
+	}
+	for i, cert := range chain[:len(chain)-1] {
+		issuer := chain[i+1]
+		if !bytes.Equal(cert.RawIssuer, issuer.RawSubject) {
+			return fmt.Errorf("the chain is out of order: certificate %d %q was issued by %q, but certificate %d is %q; put the CA that issues leaves first and the root last",
+				i+1, cert.Subject, cert.Issuer, i+2, issuer.Subject)
+		}
+		if err := cert.CheckSignatureFrom(issuer); err != nil {
+			return fmt.Errorf("certificate %d %q was not signed by certificate %d %q: %w", i+1, cert.Subject, i+2, issuer.Subject, err)
+		}
+	}
+	return nil
+}
+
+// CheckCAChain checks a chain of CAs at a time: order, CA flags, path lengths,
+// signatures and validity, with its last certificate as the anchor.
+func CheckCAChain(chain []*x509.Certificate, now time.Time) error {
+	if err := CheckChainOrder(chain); err != nil {
+		return err
+	}
+	for _, cert := range chain {
+		if err := CheckCA(cert); err != nil {
+			return err
+		}
+		if err := CheckValidAt(cert, now); err != nil {
+			return err
+		}
+	}
+	if len(chain) == 1 {
+		return nil
+	}
+	return Verify(chain[:len(chain)-1], chain[len(chain)-1:], now)
+}
+
+// CheckValidAt refuses a certificate that has expired or has not begun.
+func CheckValidAt(cert *x509.Certificate, now time.Time) error {
+	if now.After(cert.NotAfter) {
+		return fmt.Errorf("certificate %q expired at %s", cert.Subject, cert.NotAfter.UTC().Format(time.RFC3339))
+	}
+	if now.Before(cert.NotBefore) {
+		return fmt.Errorf("certificate %q is not valid before %s", cert.Subject, cert.NotBefore.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// Verify builds a path from presented[0] over the rest of presented to one of
+// the anchors, as a peer does at the given time. Names are not compared.
+func Verify(presented, anchors []*x509.Certificate, now time.Time, usages ...Usage) error {
+	if len(presented) == 0 {
+		return errors.New("verifying: nothing was presented")
+	}
+	opts := x509.VerifyOptions{
+		Roots:         x509.NewCertPool(),
+		Intermediates: x509.NewCertPool(),
+		CurrentTime:   now,
+		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	}
+	for _, anchor := range anchors {
+		opts.Roots.AddCert(anchor)
+	}
+	for _, cert := range presented[1:] {
+		opts.Intermediates.AddCert(cert)
+	}
+	if len(usages) == 0 {
+		return verifyFor(presented[0], opts)
+	}
+	for _, usage := range usages {
+		opts.KeyUsages = []x509.ExtKeyUsage{usage.ext()}
+		if err := verifyFor(presented[0], opts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func verifyFor(leaf *x509.Certificate, opts x509.VerifyOptions) error {
+	if _, err := leaf.Verify(opts); err != nil {
+		return fmt.Errorf("verifying %q: %w", leaf.Subject, err)
+	}
+	return nil
+}
+
+// SignedBy tells whether the key of authority signed cert. It looks at the
+// signature alone: a renewed authority with the same key has signed what the
+// one before it signed.
+func SignedBy(cert, authority *x509.Certificate) bool {
+	return authority.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature) == nil
+}

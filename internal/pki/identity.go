@@ -1,0 +1,70 @@
+package pki
+
+import (
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"fmt"
+	"slices"
+)
+
+// Fingerprint identifies a certificate: the SHA-256 of its DER.
+type Fingerprint [sha256.Size]byte
+
+// FingerprintOf returns the identity of a parsed certificate.
+func FingerprintOf(cert *x509.Certificate) Fingerprint {
+	return sha256.Sum256(cert.Raw)
+}
+
+// ParseFingerprint reads 64 hex digits as String writes them; upper case is
+// accepted because other tools print it.
+func ParseFingerprint(s string) (Fingerprint, error) {
+	raw, err := hex.DecodeString(s)
+	if err != nil || len(raw) != sha256.Size {
+		return Fingerprint{}, fmt.Errorf("parsing fingerprint %q: want %d hex digits", s, 2*sha256.Size)
+	}
+	return Fingerprint(raw), nil
+}
+
+// String returns 64 lower-case hex digits.
+func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
+
+// IsZero tells whether f was never set.
+func (f Fingerprint) IsZero() bool { return f == Fingerprint{} }
+
+// Compare orders fingerprints bytewise, for sorted output.
+func (f Fingerprint) Compare(other Fingerprint) int { return slices.Compare(f[:], other[:]) }
+
+// MarshalText renders f as String does.
+func (f Fingerprint) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (f *Fingerprint) UnmarshalText(text []byte) error {
+	parsed, err := ParseFingerprint(string(text))
+	if err != nil {
+		return err
+	}
+	*f = parsed
+	return nil
+}
+
+// KeyID identifies a key pair: the SHA-256 of its SubjectPublicKeyInfo. Two
+// certificates with one KeyID are the same authority in the eyes of a verifier.
+type KeyID [sha256.Size]byte
+
+// KeyIDOf returns the identity of the key that a certificate is about.
+func KeyIDOf(cert *x509.Certificate) KeyID {
+	return sha256.Sum256(cert.RawSubjectPublicKeyInfo)
+}
+
+// String returns 64 lower-case hex digits.
+func (k KeyID) String() string { return hex.EncodeToString(k[:]) }
+
+// SHA1Name returns the 40 lower-case hex digits by which certificates are named
+// in Secrets and annotations for compatibility with Strimzi. It is a name and
+// must never decide whether two certificates are equal.
+func SHA1Name(cert *x509.Certificate) string {
+	sum := sha1.Sum(cert.Raw)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,34 @@
+package admin
+
+import "fmt"
+
+// UnknownBrokerError says that no broker with the id is registered.
+type UnknownBrokerError struct {
+	ID int32
+}
+
+func (e *UnknownBrokerError) Error() string {
+	return fmt.Sprintf("broker %d is not registered", e.ID)
+}
+
+// UnsupportedFeatureError says that a node of the cluster does not support the
+// level of metadata.version, or that it would be lowered.
+type UnsupportedFeatureError struct {
+	Level  int16
+	Reason string
+}
+
+func (e *UnsupportedFeatureError) Error() string {
+	return fmt.Sprintf("metadata.version cannot be set to %s (level %d): %s", MetadataVersionName(e.Level), e.Level, e.Reason)
+}
+
+// UnknownMetadataVersionError says that the name is none of Kafka's metadata
+// versions, or of one this build does not know yet.
+type UnknownMetadataVersionError struct {
+	Name string
+}
+
+func (e *UnknownMetadataVersionError) Error() string {
+	return fmt.Sprintf("metadata version %q is unknown; known ones are those of Kafka %s to %s, written like 4.3 or 4.3-IV0",
+		e.Name, oldestRelease, newestRelease)
+}

@@ -1,0 +1,162 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+)
+
+// maxAnswer bounds an answer; a report of a hundred listeners takes 50 KiB.
+const maxAnswer = 1 << 20
+
+// Node is the agent to be asked.
+type Node struct {
+	// Address is host:port of the agent's secure port; the host may be the pod's
+	// IP address.
+	Address string
+	// Name is the DNS name the node's leaf is issued for.
+	Name string
+	// Leaves are the SHA-256 fingerprints of the leaves issued to the node that
+	// it may still present: the published one, and its predecessor. Such a leaf
+	// is accepted expired or not.
+	Leaves []string
+}
+
+// Options say how agents are reached.
+type Options struct {
+	// Dial opens the transport.
+	Dial mtls.DialFunc
+	// Credentials are read before every question.
+	Credentials mtls.Source
+	// Now is the clock that certificates are judged by.
+	Now func() time.Time
+	// Timeout bounds every question, its connection included.
+	Timeout time.Duration
+}
+
+// Client asks agents. It is safe for concurrent use.
+type Client struct {
+	options Options
+}
+
+// The errors of a question. What is none of them is an answer that cannot be
+// read, or what the credentials' source returned.
+type (
+	// UnreachableError says that nobody answered in time: nothing is known.
+	UnreachableError = mtls.UnreachableError
+	// UntrustedError says that the answering side is not the node.
+	UntrustedError = mtls.UntrustedError
+	// RefusedError says that the agent does not accept the operator.
+	RefusedError = mtls.RefusedError
+)
+
+// StatusError says that an agent answered with an HTTP status that the question
+// has no meaning for.
+type StatusError struct {
+	Path   string
+	Status int
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("the agent answers %s with status %d", e.Path, e.Status)
+}
+
+// New makes a client.
+func New(options Options) *Client { return &Client{options: options} }
+
+// TLS asks what the node's running server has loaded.
+func (c *Client) TLS(ctx context.Context, node Node) (contract.TLSReport, error) {
+	var report contract.TLSReport
+	err := c.read(ctx, node, contract.TLSPath, &report)
+	return report, err
+}
+
+// BrokerState asks for the state of the node's server.
+func (c *Client) BrokerState(ctx context.Context, node Node) (contract.BrokerState, error) {
+	var state contract.BrokerState
+	err := c.read(ctx, node, contract.BrokerStatePath, &state)
+	return state, err
+}
+
+// Ready asks whether the node serves, and if not what it is waiting for.
+func (c *Client) Ready(ctx context.Context, node Node) (contract.Readiness, error) {
+	status, body, err := c.get(ctx, node, contract.ReadyPath)
+	if err != nil {
+		return contract.Readiness{}, err
+	}
+	switch status {
+	case http.StatusNoContent:
+		return contract.Readiness{Ready: true}, nil
+	case http.StatusServiceUnavailable:
+		var readiness contract.Readiness
+		err := decode(node, contract.ReadyPath, body, &readiness)
+		return readiness, err
+	default:
+		return contract.Readiness{}, &StatusError{Path: contract.ReadyPath, Status: status}
+	}
+}
+
+func (c *Client) read(ctx context.Context, node Node, path string, into any) error {
+	status, body, err := c.get(ctx, node, path)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return &StatusError{Path: path, Status: status}
+	}
+	return decode(node, path, body, into)
+}
+
+func decode(node Node, path string, body []byte, into any) error {
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("reading the answer of %s to %s: %w", node.Address, path, err)
+	}
+	return nil
+}
+
+var errForbidden = errors.New("only the cluster operator may ask")
+
+// get asks one question over a connection made for it.
+func (c *Client) get(ctx context.Context, node Node, path string) (status int, body []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+	transport := c.transport(node)
+	defer transport.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+node.Address+path, http.NoBody)
+	if err != nil {
+		return 0, nil, fmt.Errorf("asking the agent at %q: %w", node.Address, err)
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return 0, nil, mtls.Classify(node.Address, err)
+	}
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return 0, nil, mtls.Classify(node.Address, err)
+	}
+	if resp.StatusCode == http.StatusForbidden {
+		return 0, nil, &RefusedError{Address: node.Address, Err: errForbidden}
+	}
+	return resp.StatusCode, body, nil
+}
+
+func (c *Client) transport(node Node) *http.Transport {
+	dialer := mtls.Dialer{
+		Dial: c.options.Dial, Source: c.options.Credentials, Now: c.options.Now, Timeout: c.options.Timeout,
+	}
+	peer := mtls.Peer{Name: node.Name, Leaves: node.Leaves}
+	return &http.Transport{
+		DialTLSContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			return dialer.Connect(ctx, address, peer)
+		},
+		DisableKeepAlives: true,
+	}
+}

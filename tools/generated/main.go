@@ -58,7 +58,7 @@ func snapshot(root string) (map[string][sha256.Size]byte, error) {
 		return nil, fmt.Errorf("listing the files of %s: %w", root, err)
 	}
 	sums := map[string][sha256.Size]byte{}
-	for _, name := range strings.Split(strings.TrimRight(string(out), "\x00"), "\x00") {
+	for name := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
 		content, err := os.ReadFile(filepath.Join(root, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // tracked, but removed from the tree

@@ -49,7 +49,8 @@ func TestRunNamesEveryFileThatGenerationTouched(t *testing.T) {
 			if err == nil {
 				t.Fatalf("run found nothing, want %v", tt.changed)
 			}
-			named := strings.Fields(err.Error()[strings.Index(err.Error(), "\n"):])
+			_, list, _ := strings.Cut(err.Error(), "\n")
+			named := strings.Fields(list)
 			if !slices.Equal(named, tt.changed) {
 				t.Errorf("run named %v, want %v", named, tt.changed)
 			}

@@ -35,10 +35,9 @@ func main() {
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-
-	if !run(ctx, *root, flag.Args()) {
-		stop()
+	ok := run(ctx, *root, flag.Args())
+	stop()
+	if !ok {
 		os.Exit(1)
 	}
 }

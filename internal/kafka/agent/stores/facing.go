@@ -1,0 +1,47 @@
+package stores
+
+import (
+	"crypto/x509"
+	"slices"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+)
+
+// Facing is what the agent's own server presents, and whom it answers.
+type Facing struct {
+	Revision int64
+	Identity Identity
+	// Trusts are those anchors named for the agent that are mounted.
+	Trusts []*x509.Certificate
+	// Operators are fingerprints of leaves that are answered without an anchor.
+	Operators []string
+}
+
+// Report says what the agent's own server trusts and presents.
+func (f Facing) Report() contract.RoleReport { return Report(f.Identity, f.Trusts) }
+
+// Face reads what the agent's own server needs. Unlike a Kafka listener it does
+// not wait for every anchor: an anchor that is not mounted verifies nobody yet,
+// and whoever the others verify gets an answer.
+func Face(m Mounted) (Facing, error) {
+	w := &waiting{}
+	config := w.config(m)
+	publication, err := contract.ParsePublication(m.Node[contract.PublicationKey])
+	if err != nil {
+		w.add("a readable %s in the node's Secret (%v)", contract.PublicationKey, err)
+	}
+	if !w.empty() {
+		return Facing{}, w.err()
+	}
+	identity := w.identity(m.Node, config.PodName, contract.NodeIdentity, publication)
+	if !w.empty() {
+		return Facing{}, w.err()
+	}
+	trusts, _ := sortedAnchors(Anchors(m.ClusterTrust), publication.Trust[contract.AgentRole])
+	return Facing{
+		Revision:  publication.Revision,
+		Identity:  identity,
+		Trusts:    trusts,
+		Operators: slices.Clone(publication.Operators),
+	}, nil
+}

@@ -1,0 +1,180 @@
+package stores
+
+import (
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+)
+
+// Matched is a set of mounts that belong together: everything the publication
+// names is there, and the publication is not older than the pod's pin.
+type Matched struct {
+	Config          contract.Config
+	Publication     contract.Publication
+	ClusterID       string
+	MetadataVersion string
+	// ServerConfig is the server's configuration without any store.
+	ServerConfig []byte
+	// Node is the node's own identity.
+	Node Identity
+	// Listeners holds one entry per TLS listener, sorted by name.
+	Listeners []Listener
+}
+
+// Listener is what one TLS listener is to present and whom it is to trust.
+type Listener struct {
+	Name     contract.Listener
+	Identity Identity
+	// Trusts is sorted by fingerprint and not empty.
+	Trusts []*x509.Certificate
+}
+
+// WaitingError says what is still missing for a start. It is no failure: the
+// kubelet will mount it, or the operator will publish it.
+type WaitingError struct {
+	// For names each missing thing, sorted; names and fingerprints only.
+	For []string
+}
+
+func (e *WaitingError) Error() string { return "waiting for " + strings.Join(e.For, "; ") }
+
+// Match decides whether the mounts are what the pod pins. The error, if any, is
+// a WaitingError that names everything missing at once.
+func Match(m Mounted) (Matched, error) {
+	w := &waiting{}
+	matched := Matched{
+		ClusterID:       strings.TrimSpace(string(m.Config[contract.ClusterIDKey])),
+		MetadataVersion: strings.TrimSpace(string(m.Config[contract.MetadataVersionKey])),
+		ServerConfig:    m.Config[contract.ServerConfigKey],
+		Config:          w.config(m),
+		Publication:     w.publication(m),
+	}
+	if len(matched.ServerConfig) == 0 {
+		w.add("%s in the node's ConfigMap", contract.ServerConfigKey)
+	}
+	if matched.ClusterID == "" {
+		w.add("%s in the node's ConfigMap", contract.ClusterIDKey)
+	}
+	if !w.empty() {
+		return Matched{}, w.err()
+	}
+	matched.Node = w.identity(m.Node, matched.Config.PodName, contract.NodeIdentity, matched.Publication)
+	anchors := map[contract.Domain]map[string]*x509.Certificate{
+		contract.ClusterDomain: Anchors(m.trust(contract.ClusterDomain)),
+		contract.ClientsDomain: Anchors(m.trust(contract.ClientsDomain)),
+	}
+	for _, store := range sortedStores(matched.Config.Stores) {
+		listener := Listener{Name: store.Listener, Identity: matched.Node}
+		if store.Identity != contract.NodeIdentity {
+			listener.Identity = w.identity(m.Node, store.Identity, store.Identity, matched.Publication)
+		}
+		listener.Trusts = w.trust(anchors[store.Trust], store, matched.Publication)
+		matched.Listeners = append(matched.Listeners, listener)
+	}
+	if !w.empty() {
+		return Matched{}, w.err()
+	}
+	return matched, nil
+}
+
+func sortedStores(list []contract.Store) []contract.Store {
+	return slices.SortedFunc(slices.Values(list), func(a, b contract.Store) int {
+		return strings.Compare(string(a.Listener), string(b.Listener))
+	})
+}
+
+// waiting collects what is missing.
+type waiting struct {
+	list []string
+}
+
+func (w *waiting) add(format string, args ...any) { w.list = append(w.list, fmt.Sprintf(format, args...)) }
+
+func (w *waiting) empty() bool { return len(w.list) == 0 }
+
+func (w *waiting) err() error {
+	return &WaitingError{For: slices.Compact(slices.Sorted(slices.Values(w.list)))}
+}
+
+func (w *waiting) config(m Mounted) contract.Config {
+	data, found := m.Config[contract.AgentConfigKey]
+	if !found {
+		w.add("%s in the node's ConfigMap", contract.AgentConfigKey)
+		return contract.Config{}
+	}
+	config, err := contract.ParseConfig(data)
+	if err != nil {
+		w.add("a usable %s in the node's ConfigMap (%v)", contract.AgentConfigKey, err)
+	}
+	return config
+}
+
+// publication returns the mounted publication, if it is not older than the pin.
+func (w *waiting) publication(m Mounted) contract.Publication {
+	pin, err := ParsePin(m.Pod)
+	if err != nil {
+		w.add("a readable annotation %s of the pod (%v)", contract.PinAnnotation, err)
+		return contract.Publication{}
+	}
+	data, found := m.Node[contract.PublicationKey]
+	if !found {
+		w.add("%s in the node's Secret", contract.PublicationKey)
+		return contract.Publication{}
+	}
+	publication, err := contract.ParsePublication(data)
+	switch {
+	case err != nil:
+		w.add("a readable %s in the node's Secret (%v)", contract.PublicationKey, err)
+	case publication.Revision < pin.Revision:
+		w.add("publication revision %d or newer (revision %d is mounted)", pin.Revision, publication.Revision)
+	case publication.Revision == pin.Revision && !publication.SameContent(pin):
+		w.add("publication revision %d as the pod pins it (another content is mounted)", pin.Revision)
+	}
+	return publication
+}
+
+// ParsePin reads the publication the pod was created under from the mounted
+// annotations.
+func ParsePin(pod Directory) (contract.Publication, error) {
+	annotations, err := contract.ParseAnnotations(pod[contract.AnnotationsFile])
+	if err != nil {
+		return contract.Publication{}, err
+	}
+	return contract.ParsePublication([]byte(annotations[contract.PinAnnotation]))
+}
+
+// identity reads <file>.crt and <file>.key, which must be the leaf that the
+// publication names.
+func (w *waiting) identity(node Directory, file, name string, p contract.Publication) Identity {
+	wanted, named := p.Identities[name]
+	if !named {
+		w.add("publication revision %d to name the leaf of %s", p.Revision, name)
+		return Identity{}
+	}
+	identity, problem := readIdentity(node, file)
+	if problem != "" {
+		w.add("leaf %s of %s (%s)", wanted, name, problem)
+		return Identity{}
+	}
+	if found := identity.Fingerprint(); found != wanted {
+		w.add("leaf %s of %s (%s is mounted)", wanted, name, found)
+	}
+	return identity
+}
+
+// trust returns exactly the anchors that the publication names for the store.
+func (w *waiting) trust(anchors map[string]*x509.Certificate, store contract.Store, p contract.Publication) []*x509.Certificate {
+	named := p.Trust[store.Listener]
+	if len(named) == 0 {
+		w.add("publication revision %d to name an anchor for %s", p.Revision, store.Listener)
+		return nil
+	}
+	found, missing := sortedAnchors(anchors, named)
+	for _, fingerprint := range missing {
+		w.add("anchor %s of the %s authority for %s", fingerprint, store.Trust, store.Listener)
+	}
+	return found
+}

@@ -1,0 +1,95 @@
+package publication
+
+import (
+	"crypto/x509"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// Content is what a node is to load, before it has a revision.
+type Content struct {
+	// Stores are the TLS listeners of the node.
+	Stores []contract.Store
+	// Leaves maps the identities that the stores name to their certificates.
+	Leaves map[string]*x509.Certificate
+	// Cluster and Clients are the anchors of the two authorities.
+	Cluster, Clients []*x509.Certificate
+	// Operators are the operator's own leaves, see contract.Publication.
+	Operators []*x509.Certificate
+}
+
+// Next returns the publication of the content. It is the previous one when that
+// says the same; otherwise its revision is one more than the previous revision
+// and than every revision that a pod is known to have been pinned to, so that a
+// lost Secret never makes revisions go backwards.
+func Next(previous contract.Publication, pinned int64, content Content, now time.Time) contract.Publication {
+	next := contract.Publication{
+		Revision:    max(previous.Revision, pinned) + 1,
+		Identities:  identities(content),
+		Trust:       trust(content),
+		Operators:   fingerprints(content.Operators),
+		PublishedAt: now.UTC().Truncate(time.Second),
+	}
+	if previous.Revision >= max(pinned, 1) && previous.SameContent(next) {
+		return previous
+	}
+	return next
+}
+
+func identities(content Content) map[string]string {
+	named := map[string]string{}
+	for identity, leaf := range content.Leaves {
+		named[identity] = pki.FingerprintOf(leaf).String()
+	}
+	return named
+}
+
+func trust(content Content) map[contract.Listener][]string {
+	cluster := fingerprints(Effective(content.Cluster))
+	clients := fingerprints(Effective(content.Clients))
+	roles := map[contract.Listener][]string{contract.AgentRole: cluster}
+	for _, store := range content.Stores {
+		roles[store.Listener] = cluster
+		if store.Trust == contract.ClientsDomain {
+			roles[store.Listener] = clients
+		}
+	}
+	return roles
+}
+
+// Effective drops every anchor whose key and name another one with a later end
+// carries too. A renewed certificate verifies all that the one before it did, so
+// nodes need not load both, and need not be restarted once more to unload one.
+func Effective(anchors []*x509.Certificate) []*x509.Certificate {
+	latest := map[string]*x509.Certificate{}
+	for _, anchor := range anchors {
+		key := pki.KeyIDOf(anchor).String() + string(anchor.RawSubject)
+		if kept, found := latest[key]; !found || later(anchor, kept) {
+			latest[key] = anchor
+		}
+	}
+	kept := make([]*x509.Certificate, 0, len(latest))
+	for _, anchor := range latest {
+		kept = append(kept, anchor)
+	}
+	return kept
+}
+
+func later(a, b *x509.Certificate) bool {
+	if !a.NotAfter.Equal(b.NotAfter) {
+		return a.NotAfter.After(b.NotAfter)
+	}
+	return pki.FingerprintOf(a).String() > pki.FingerprintOf(b).String()
+}
+
+func fingerprints(certs []*x509.Certificate) []string {
+	named := make([]string, 0, len(certs))
+	for _, cert := range certs {
+		named = append(named, pki.FingerprintOf(cert).String())
+	}
+	slices.Sort(named)
+	return slices.Compact(named)
+}

@@ -1,0 +1,23 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Delete deletes exactly the observed instance of an object: another one of the
+// same name is left alone. An object that is gone already is no error.
+func Delete(ctx context.Context, writer client.Writer, observed client.Object) error {
+	uid := observed.GetUID()
+	err := writer.Delete(ctx, observed,
+		client.Preconditions(metav1.Preconditions{UID: &uid}),
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting %s/%s (uid %s): %w", observed.GetNamespace(), observed.GetName(), uid, err)
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package podset
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	"github.com/keyturn/keyturn/internal/kube"
+)
+
+// fieldOwner owns the status of StrimziPodSets.
+const fieldOwner = "keyturn-podset"
+
+// Reconciler keeps the pods of StrimziPodSets in existence.
+type Reconciler struct {
+	client client.Client
+	// live reads past the cache: a pod that the cache does not have yet must not
+	// be taken for missing by its name alone, and a foreign one carries no label
+	// by which the cache would know it.
+	live    client.Reader
+	scheme  *runtime.Scheme
+	clock   clock.PassiveClock
+	applier *kube.Applier
+}
+
+// NewReconciler returns a Reconciler that reads StrimziPodSets and pods from
+// cached, and asks live before it creates.
+func NewReconciler(cached client.Client, live client.Reader, scheme *runtime.Scheme, now clock.PassiveClock) *Reconciler {
+	return &Reconciler{
+		client: cached, live: live, scheme: scheme, clock: now,
+		applier: kube.NewApplier(cached, fieldOwner),
+	}
+}
+
+// SetupWithManager starts the controller for StrimziPodSets and the pods they own.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("podset").
+		For(&podsetv1.StrimziPodSet{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(),
+			&podsetv1.StrimziPodSet{}, handler.OnlyControllerOwner())).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+	if err != nil {
+		return fmt.Errorf("starting the StrimziPodSet controller: %w", err)
+	}
+	return nil
+}
+
+// Reconcile creates what is missing, clears away what has ended, and reports.
+func (r *Reconciler) Reconcile(ctx context.Context, set *podsetv1.StrimziPodSet) (ctrl.Result, error) {
+	if !set.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	observed, err := r.observe(ctx, set)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	decided, err := decide(set, observed)
+	if err != nil {
+		return ctrl.Result{}, reconcile.TerminalError(err)
+	}
+	if err := r.apply(ctx, set, decided); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, r.report(ctx, set, decided.status)
+}
+
+// observe returns the pods that exist under the described names. Those that the
+// cache lacks are looked up live: creating is the rare case, and a foreign pod
+// must be seen.
+func (r *Reconciler) observe(ctx context.Context, set *podsetv1.StrimziPodSet) ([]corev1.Pod, error) {
+	described, err := describedPods(set)
+	if err != nil {
+		return nil, reconcile.TerminalError(err)
+	}
+	var observed []corev1.Pod
+	for i := range described {
+		pod, exists, err := r.find(ctx, types.NamespacedName{Namespace: set.Namespace, Name: described[i].Name})
+		if err != nil {
+			return nil, err
+		}
+		if exists {
+			observed = append(observed, pod)
+		}
+	}
+	return observed, nil
+}
+
+func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (corev1.Pod, bool, error) {
+	for _, reader := range []client.Reader{r.client, r.live} {
+		var pod corev1.Pod
+		err := reader.Get(ctx, name, &pod)
+		if err == nil {
+			return pod, true, nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return corev1.Pod{}, false, fmt.Errorf("reading pod %s: %w", name, err)
+		}
+	}
+	return corev1.Pod{}, false, nil
+}
+
+func (r *Reconciler) apply(ctx context.Context, set *podsetv1.StrimziPodSet, decided plan) error {
+	for i := range decided.remove {
+		if err := kube.Delete(ctx, r.client, &decided.remove[i]); err != nil {
+			return err
+		}
+	}
+	if len(decided.create) == 0 {
+		return nil
+	}
+	current, err := r.isCurrent(ctx, set)
+	if err != nil || !current {
+		return err
+	}
+	for i := range decided.create {
+		if err := r.create(ctx, set, &decided.create[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isCurrent reports whether the set that was decided on is still the newest one.
+// A pod is stopped to get its new description; a cache that lags would give it
+// the old one again. The newer set is on its way and causes a pass of its own.
+func (r *Reconciler) isCurrent(ctx context.Context, set *podsetv1.StrimziPodSet) (bool, error) {
+	var newest podsetv1.StrimziPodSet
+	err := r.live.Get(ctx, client.ObjectKeyFromObject(set), &newest)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading StrimziPodSet %s/%s: %w", set.Namespace, set.Name, err)
+	}
+	return newest.UID == set.UID && newest.Generation == set.Generation && newest.DeletionTimestamp.IsZero(), nil
+}
+
+func (r *Reconciler) create(ctx context.Context, set *podsetv1.StrimziPodSet, pod *corev1.Pod) error {
+	if err := controllerutil.SetControllerReference(set, pod, r.scheme); err != nil {
+		return fmt.Errorf("owning pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	err := r.client.Create(ctx, pod, client.FieldOwner(fieldOwner))
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+func (r *Reconciler) report(ctx context.Context, set *podsetv1.StrimziPodSet, status podsetv1.StrimziPodSetStatus) error {
+	for i := range status.Conditions {
+		if status.Conditions[i].LastTransitionTime == "" {
+			status.Conditions[i].LastTransitionTime = r.clock.Now().UTC().Format(time.RFC3339)
+		}
+	}
+	if reflect.DeepEqual(status, set.Status) {
+		return nil
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	if err != nil {
+		return fmt.Errorf("encoding status of StrimziPodSet %s/%s: %w", set.Namespace, set.Name, err)
+	}
+	intent := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": podsetv1.GroupVersion.String(),
+		"kind":       "StrimziPodSet",
+		"metadata":   map[string]any{"name": set.Name, "namespace": set.Namespace},
+		"status":     fields,
+	}}
+	err = r.applier.ApplyStatus(ctx, client.ApplyConfigurationFromUnstructured(intent))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

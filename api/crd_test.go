@@ -1,0 +1,115 @@
+package api_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+)
+
+// What is checked here needs no API server; TestAPIServerTakesTheDefinitions adds the rest.
+func TestDefinitionsAreStructuralAndTheirRulesCompile(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{kafkas, kafkaNodePools, podSets} {
+		for _, version := range versions() {
+			t.Run(name+" "+version, func(t *testing.T) {
+				t.Parallel()
+				admission := newAdmission(t, name, version)
+				if errs := schema.ValidateStructural(nil, admission.structural); len(errs) != 0 {
+					t.Errorf("the schema is not structural:\n%v", errs.ToAggregate())
+				}
+				compileRules(t, "", admission.structural, true)
+			})
+		}
+	}
+}
+
+// compileRules compiles the rules of s and of everything below it, messages included.
+func compileRules(t *testing.T, path string, s *schema.Structural, root bool) {
+	t.Helper()
+	results, err := cel.Compile(s, model.SchemaDeclType(s, root), celconfig.PerCallLimit,
+		environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()), cel.NewExpressionsEnvLoader())
+	if err != nil {
+		t.Errorf("%s: %v", path, err)
+	}
+	for i, result := range results {
+		if result.Error != nil {
+			t.Errorf("%s: rule %q: %v", path, s.XValidations[i].Rule, result.Error)
+		}
+		if result.MessageExpressionError != nil {
+			t.Errorf("%s: message of rule %q: %v", path, s.XValidations[i].Rule, result.MessageExpressionError)
+		}
+	}
+	for name, property := range s.Properties {
+		compileRules(t, path+"."+name, &property, false)
+	}
+	if s.Items != nil {
+		compileRules(t, path+"[]", s.Items, false)
+	}
+}
+
+func TestDefinitionsServeTwoVersionsWithOneSchema(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{kafkas, kafkaNodePools, podSets} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			crd := definition(t, name)
+			stored, served := crd.Spec.Versions[0], crd.Spec.Versions[1]
+			if stored.Name != "v1" || !stored.Storage || !stored.Served {
+				t.Errorf("the first version is %s (storage %t, served %t), want v1 stored and served", stored.Name, stored.Storage, stored.Served)
+			}
+			if served.Name != "v1beta2" || served.Storage || !served.Served {
+				t.Errorf("the second version is %s (storage %t, served %t), want v1beta2 served only", served.Name, served.Storage, served.Served)
+			}
+			served.Name, served.Storage = stored.Name, stored.Storage
+			if diff := cmp.Diff(stored, served); diff != "" {
+				t.Errorf("the versions differ (-v1 +v1beta2):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What tools and people address the resources by.
+func TestDefinitionsHaveStrimzisNames(t *testing.T) {
+	t.Parallel()
+	want := map[string]apiextensionsv1.CustomResourceDefinitionNames{
+		kafkas:         {Plural: "kafkas", Singular: "kafka", ShortNames: []string{"k"}, Kind: "Kafka", ListKind: "KafkaList", Categories: []string{"strimzi"}},
+		kafkaNodePools: {Plural: "kafkanodepools", Singular: "kafkanodepool", ShortNames: []string{"knp"}, Kind: "KafkaNodePool", ListKind: "KafkaNodePoolList", Categories: []string{"strimzi"}},
+		podSets:        {Plural: "strimzipodsets", Singular: "strimzipodset", ShortNames: []string{"sps"}, Kind: "StrimziPodSet", ListKind: "StrimziPodSetList", Categories: []string{"strimzi"}},
+	}
+	for name, names := range want {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(names, definition(t, name).Spec.Names); diff != "" {
+				t.Errorf("names differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOnlyNodePoolsScale(t *testing.T) {
+	t.Parallel()
+	selector := ".status.labelSelector"
+	want := map[string]*apiextensionsv1.CustomResourceSubresourceScale{
+		kafkas:         nil,
+		kafkaNodePools: {SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas", LabelSelectorPath: &selector},
+		podSets:        nil,
+	}
+	for name, scale := range want {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			subresources := definition(t, name).Spec.Versions[0].Subresources
+			if subresources.Status == nil {
+				t.Error("status is no subresource")
+			}
+			if diff := cmp.Diff(scale, subresources.Scale); diff != "" {
+				t.Errorf("scale differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

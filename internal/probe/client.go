@@ -1,0 +1,238 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+	"k8s.io/utils/clock"
+
+	"github.com/keyturn/keyturn/internal/probe/ledger"
+)
+
+const (
+	partitions = 3
+	// metadataMinAge lets a client follow a leader that moved as soon as it hears
+	// of it: what is measured is the cluster, not the patience of a client.
+	metadataMinAge = 100 * time.Millisecond
+	retryPause     = 100 * time.Millisecond
+	// fetchWait and fetchBytes make a consumer ask twice a second instead of at
+	// every record: nothing it counts depends on how soon it reads.
+	fetchWait  = 500 * time.Millisecond
+	fetchBytes = 1 << 20
+	// warmUpKey marks the records that are sent before counting begins.
+	warmUpKey = "warm-up"
+)
+
+// runner is one client under test: a producer, a consumer and their account.
+type runner struct {
+	spec       Client
+	topic      string
+	clock      clock.WithTicker
+	ledger     *ledger.Ledger
+	handshakes *handshakes
+	producer   *kgo.Client
+	consumer   *kgo.Client
+
+	mu   sync.Mutex
+	read map[int32]int64 // the next offset of each partition
+	last error           // of the consumer, for the notes
+}
+
+func newRunner(spec Client, options Options, topic string) (*runner, error) {
+	r := &runner{
+		spec: spec, topic: topic, clock: options.Clock,
+		handshakes: newHandshakes(),
+		read:       map[int32]int64{},
+	}
+	common := spec.options(options.Network, r.dialed)
+	producer, err := kgo.NewClient(append(common,
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.ProducerLinger(0),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.RecordDeliveryTimeout(options.Deadline),
+		// A record is given up at its deadline even while the outcome is open:
+		// a client that waits for ever would hide a stall.
+		kgo.AllowIdempotentProduceCancellation(),
+	)...)
+	if err != nil {
+		return nil, fmt.Errorf("making producer of %s: %w", spec.Kind, err)
+	}
+	consumer, err := kgo.NewClient(append(common,
+		kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchMaxWait(fetchWait),
+		kgo.FetchMinBytes(fetchBytes),
+	)...)
+	if err != nil {
+		producer.Close()
+		return nil, fmt.Errorf("making consumer of %s: %w", spec.Kind, err)
+	}
+	r.producer, r.consumer = producer, consumer
+	return r, nil
+}
+
+// options every client of this identity has in common. dialed hears how each
+// connection went.
+func (c Client) options(network Network, dialed func(address string, err error)) []kgo.Opt {
+	options := []kgo.Opt{
+		kgo.SeedBrokers(c.Listener.Bootstrap),
+		kgo.ClientID("keyturn-probe-" + c.Kind),
+		kgo.DisableClientMetrics(),
+		kgo.MetadataMinAge(metadataMinAge),
+		kgo.RetryBackoffFn(func(int) time.Duration { return retryPause }),
+		kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) {
+			conn, err := c.connect(ctx, network, address)
+			dialed(address, err)
+			if err != nil {
+				return nil, err
+			}
+			return &dataConn{Conn: conn, refused: func(err error) { dialed(address, err) }}, nil
+		}),
+	}
+	if c.Login != nil && c.Listener.Auth == AuthSCRAM {
+		auth := scram.Auth{User: c.Login.User, Pass: c.Login.Password}
+		options = append(options, kgo.SASL(auth.AsSha512Mechanism()))
+	}
+	return options
+}
+
+func (r *runner) dialed(address string, err error) {
+	r.handshakes.data(nodeOf(address), r.clock.Now(), err)
+}
+
+// nodeOf is the first label of an advertised name: the pod's name.
+func nodeOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || net.ParseIP(host) != nil {
+		return address
+	}
+	pod, _, _ := strings.Cut(host, ".")
+	return pod
+}
+
+// warmUp waits until every partition took one record, so that the first
+// connection of a client is not counted as a gap.
+func (r *runner) warmUp(ctx context.Context) error {
+	for partition := range int32(partitions) {
+		record := &kgo.Record{Topic: r.topic, Partition: partition, Key: []byte(warmUpKey)}
+		if err := r.producer.ProduceSync(ctx, record).FirstErr(); err != nil {
+			return fmt.Errorf("client %s cannot produce on listener %s: %w", r.spec.Kind, r.spec.Listener.Name, err)
+		}
+	}
+	return nil
+}
+
+// send produces one record per interval until ctx ends, whether or not the ones
+// before were acknowledged.
+func (r *runner) send(ctx context.Context, interval time.Duration) {
+	ticker := r.clock.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			// Not ctx: records that are under way when sending ends still count.
+			r.produce(context.WithoutCancel(ctx))
+		}
+	}
+}
+
+func (r *runner) produce(ctx context.Context) {
+	seq := r.ledger.Sent(r.clock.Now())
+	record := &kgo.Record{
+		Topic:     r.topic,
+		Partition: partitionOf(seq),
+		Value:     encodeRecord(r.spec.Kind, seq),
+	}
+	r.producer.Produce(ctx, record, func(record *kgo.Record, err error) {
+		if err != nil {
+			r.ledger.Failed(seq)
+			return
+		}
+		r.ledger.Acknowledged(seq, record.Partition, r.clock.Now())
+	})
+}
+
+// receive consumes until the consumer is closed.
+func (r *runner) receive(ctx context.Context) {
+	for {
+		fetches := r.consumer.PollFetches(ctx)
+		if fetches.IsClientClosed() || ctx.Err() != nil {
+			return
+		}
+		fetches.EachError(func(_ string, _ int32, err error) { r.trouble(err) })
+		fetches.EachRecord(r.received)
+	}
+}
+
+func (r *runner) received(record *kgo.Record) {
+	r.mu.Lock()
+	r.read[record.Partition] = record.Offset + 1
+	r.mu.Unlock()
+	if string(record.Key) == warmUpKey {
+		return
+	}
+	seq, err := decodeRecord(r.spec.Kind, record.Value)
+	if err != nil {
+		r.trouble(err)
+		return
+	}
+	r.ledger.Consumed(seq, record.Partition)
+}
+
+func (r *runner) trouble(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = err
+}
+
+// finished says whether the consumer has read all partitions to their end.
+func (r *runner) finished(ctx context.Context) (bool, error) {
+	if r.ledger.Pending() > 0 {
+		return false, nil
+	}
+	ends, err := kadm.NewClient(r.consumer).ListEndOffsets(ctx, r.topic)
+	if err != nil {
+		return false, fmt.Errorf("asking for the end of topic %s: %w", r.topic, err)
+	}
+	if err := ends.Error(); err != nil {
+		return false, fmt.Errorf("asking for the end of topic %s: %w", r.topic, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	finished := true
+	ends.Each(func(end kadm.ListedOffset) { finished = finished && r.read[end.Partition] >= end.Offset })
+	return finished, nil
+}
+
+// encodeRecord and decodeRecord number a record by its client and sequence.
+func encodeRecord(kind string, seq uint64) []byte {
+	return strconv.AppendUint([]byte(kind+" "), seq, 10)
+}
+
+func decodeRecord(kind string, value []byte) (uint64, error) {
+	number, ok := strings.CutPrefix(string(value), kind+" ")
+	if !ok {
+		return 0, fmt.Errorf("record of a stranger in the topic of %s", kind)
+	}
+	seq, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("reading the number of a record of %s: %w", kind, err)
+	}
+	return seq, nil
+}
+
+// partitionOf spreads records evenly, so that each partition has its own clock.
+func partitionOf(seq uint64) int32 {
+	return [partitions]int32{0, 1, 2}[seq%partitions]
+}

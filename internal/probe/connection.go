@@ -1,0 +1,187 @@
+package probe
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/keyturn/keyturn/internal/probe/verdict"
+)
+
+// dialTimeout bounds one attempt, handshake and first request included. A node
+// that starts has bound its port long before it answers.
+const dialTimeout = 3 * time.Second
+
+// maxAnswer bounds what is read as an answer to ApiVersions; Kafka's has a few
+// hundred bytes.
+const maxAnswer = 1 << 16
+
+// configure builds the TLS configuration of one dial: nothing of an earlier one
+// is kept, and no session is resumed, so that each handshake proves trust anew.
+func (i Identity) configure(ctx context.Context, address string) (*tls.Config, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("reading address %q: %w", address, err)
+	}
+	roots, err := i.Trust(ctx)
+	if err != nil {
+		return nil, &verdict.TrustError{Err: err}
+	}
+	config := &tls.Config{
+		RootCAs:    roots,
+		ServerName: host,
+		MinVersion: tls.VersionTLS12,
+		// The classic curves: a hybrid key exchange costs more than the rest of
+		// the handshake, and brokers on Java 17 do not speak it.
+		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256},
+	}
+	if i.Credential == nil {
+		return config, nil
+	}
+	certificate, err := i.Credential(ctx)
+	if err != nil {
+		return nil, &verdict.TrustError{Err: err}
+	}
+	// By callback, because a list of certificates is filtered by the authorities
+	// a server names, and a refused certificate must be refused by the server.
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return certificate, nil
+	}
+	return config, nil
+}
+
+// connect opens a connection as this identity, up to the end of the handshake.
+func (i Identity) connect(ctx context.Context, network Network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	raw, err := network.Dial(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	if !i.Listener.TLS {
+		return raw, nil
+	}
+	config, err := i.configure(ctx, address)
+	if err != nil {
+		return nil, errors.Join(err, raw.Close())
+	}
+	secured := tls.Client(raw, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = raw.Close() // the handshake's error is the one that counts
+		return nil, fmt.Errorf("handshake with %s: %w", address, err)
+	}
+	return secured, nil
+}
+
+// check opens a fresh connection and completes a request on it. It returns what
+// the server presented, if it came that far.
+func (i Identity) check(ctx context.Context, network Network, address string) (Presented, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, err := i.connect(ctx, network, address)
+	if err != nil {
+		return presentedIn(err), err
+	}
+	closed := context.AfterFunc(ctx, func() { _ = conn.Close() }) // unblocks ask
+	defer closed()
+	shown := presentedBy(conn)
+	err = ask(conn)
+	_ = conn.Close() // the answer is all that was wanted
+	if err != nil {
+		return shown, fmt.Errorf("first request to %s: %w", address, errors.Join(err, ctx.Err()))
+	}
+	return shown, nil
+}
+
+// ask sends ApiVersions, which any listener answers before authentication, and
+// reads the answer. The write may fail where the server has hung up already; its
+// reason is then in what can still be read.
+func ask(conn io.ReadWriter) error {
+	request := kmsg.NewPtrApiVersionsRequest()
+	message := kmsg.NewRequestFormatter(kmsg.FormatterClientID("keyturn-probe")).AppendRequest(nil, request, 1)
+	_, writeErr := conn.Write(message)
+	head := make([]byte, 8)
+	if _, err := io.ReadFull(conn, head); err != nil {
+		return errors.Join(err, writeErr)
+	}
+	size := binary.BigEndian.Uint32(head[:4])
+	if correlation := binary.BigEndian.Uint32(head[4:]); size < 4 || size > maxAnswer || correlation != 1 {
+		return fmt.Errorf("answer of %d bytes to request %d is not one of Kafka", size, correlation)
+	}
+	if _, err := io.CopyN(io.Discard, conn, int64(size)-4); err != nil {
+		return fmt.Errorf("reading answer: %w", err)
+	}
+	return nil
+}
+
+// Presented is what a node showed in a handshake.
+type Presented struct {
+	// Leaf is the SHA-256 of the leaf's DER in lower-case hex; empty if the
+	// handshake did not come so far.
+	Leaf string `json:"leaf,omitempty"`
+	// Authority is the identifier of the key that signed the leaf (the leaf's
+	// authority key identifier), in lower-case hex.
+	Authority string `json:"authority,omitempty"`
+	// Issuer is the distinguished name in the leaf's issuer, for people.
+	Issuer string `json:"issuer,omitempty"`
+	// Chain counts the certificates beside the leaf.
+	Chain    int       `json:"chain,omitempty"`
+	NotAfter time.Time `json:"notAfter,omitzero"`
+}
+
+func presentedBy(conn net.Conn) Presented {
+	if secured, ok := conn.(*tls.Conn); ok {
+		return presented(secured.ConnectionState().PeerCertificates)
+	}
+	return Presented{}
+}
+
+func presentedIn(err error) Presented {
+	if unverified, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return presented(unverified.UnverifiedCertificates)
+	}
+	return Presented{}
+}
+
+func presented(chain []*x509.Certificate) Presented {
+	if len(chain) == 0 {
+		return Presented{}
+	}
+	leaf := chain[0]
+	fingerprint := sha256.Sum256(leaf.Raw)
+	return Presented{
+		Leaf:      hex.EncodeToString(fingerprint[:]),
+		Authority: hex.EncodeToString(leaf.AuthorityKeyId),
+		Issuer:    leaf.Issuer.String(),
+		Chain:     len(chain) - 1,
+		NotAfter:  leaf.NotAfter,
+	}
+}
+
+// dataConn watches the connection of a client under test for refusals that come
+// after the handshake.
+type dataConn struct {
+	net.Conn
+	refused func(error)
+}
+
+// Read implements net.Conn.
+func (c *dataConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil {
+		if kind, _ := verdict.Of(err); kind == verdict.Refused {
+			c.refused(err)
+		}
+	}
+	return n, err
+}

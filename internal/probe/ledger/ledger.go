@@ -1,0 +1,143 @@
+package ledger
+
+import (
+	"sync"
+	"time"
+)
+
+// maxNamed bounds how many lost records are named one by one.
+const maxNamed = 20
+
+// Ledger is the account of one client. It is safe for concurrent use; its
+// memory grows by two bits a record and by what is under way.
+type Ledger struct {
+	mu         sync.Mutex
+	next       uint64
+	underWay   map[uint64]time.Time
+	acked      bits
+	consumed   bits
+	failed     map[uint64]struct{}
+	duplicated uint64
+	outOfOrder uint64
+	slowest    time.Duration
+	newest     map[int32]uint64
+	all        gauge
+	partitions map[int32]*gauge
+	rate       Rate
+	phase      string
+	phases     map[string]Phase
+}
+
+// New opens an account; start is the beginning of its time line.
+func New(start time.Time) *Ledger {
+	return &Ledger{
+		underWay:   map[uint64]time.Time{},
+		failed:     map[uint64]struct{}{},
+		newest:     map[int32]uint64{},
+		partitions: map[int32]*gauge{},
+		phases:     map[string]Phase{},
+		rate:       Rate{Start: start, Width: BucketWidth},
+	}
+}
+
+// Sent gives out the next sequence number; they count from 0 without a hole.
+func (l *Ledger) Sent(now time.Time) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seq := l.next
+	l.next++
+	l.underWay[seq] = now
+	l.update(func(p *Phase) { p.Sent++ })
+	return seq
+}
+
+// Acknowledged records that the broker promised to keep a record.
+func (l *Ledger) Acknowledged(seq uint64, partition int32, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.acked.add(seq) {
+		return
+	}
+	if sent, ok := l.underWay[seq]; ok {
+		l.slowest = max(l.slowest, now.Sub(sent))
+		delete(l.underWay, seq)
+	}
+	gap := l.all.tick(now)
+	worst := l.partition(partition).tick(now)
+	l.rate.add(now)
+	l.update(func(p *Phase) {
+		p.Acknowledged++
+		p.LongestGap = p.LongestGap.Longer(gap)
+		p.LongestPartitionGap = p.LongestPartitionGap.Longer(worst)
+	})
+}
+
+// Failed records that the client gave a record up. It may be in the log all the
+// same; that is neither a loss nor a duplicate.
+func (l *Ledger) Failed(seq uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.underWay, seq)
+	l.failed[seq] = struct{}{}
+	l.update(func(p *Phase) { p.Failed++ })
+}
+
+// Consumed records that a record was read back. A record read twice is a
+// duplicate; one that comes after a later one of its partition is out of order.
+func (l *Ledger) Consumed(seq uint64, partition int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.consumed.add(seq) {
+		l.duplicated++
+		return
+	}
+	if newest, ok := l.newest[partition]; ok && seq < newest {
+		l.outOfOrder++
+		return
+	}
+	l.newest[partition] = seq
+}
+
+// SetPhase names the time from now on; counts of one name add up.
+func (l *Ledger) SetPhase(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.phase = name
+	l.update(func(*Phase) {})
+}
+
+// EndOfSending closes gaps that no acknowledgement will end: those of a client
+// that still had records under way, to the last moment it was waiting.
+func (l *Ledger) EndOfSending(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.underWay) == 0 && len(l.failed) == 0 {
+		return
+	}
+	gap := l.all.open(now)
+	l.all.longest = l.all.longest.Longer(gap)
+	l.update(func(p *Phase) { p.LongestGap = p.LongestGap.Longer(gap) })
+}
+
+// Pending says how many acknowledged records were not read back yet.
+func (l *Ledger) Pending() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, count := l.acked.without(&l.consumed, 0)
+	return count
+}
+
+func (l *Ledger) partition(id int32) *gauge {
+	g, ok := l.partitions[id]
+	if !ok {
+		g = &gauge{}
+		l.partitions[id] = g
+	}
+	return g
+}
+
+func (l *Ledger) update(change func(*Phase)) {
+	phase := l.phases[l.phase]
+	change(&phase)
+	l.phases[l.phase] = phase
+}

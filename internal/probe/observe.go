@@ -1,0 +1,190 @@
+package probe
+
+import (
+	"context"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/keyturn/keyturn/internal/probe/reach"
+)
+
+const (
+	// observeInterval is how often the nodes are looked at; it costs no request.
+	observeInterval = 200 * time.Millisecond
+	// evidenceInterval is how often each node is asked what it trusts.
+	evidenceInterval = time.Second
+)
+
+// Evidence is what a node says it has loaded.
+type Evidence struct {
+	// Trusts are SHA-256 fingerprints of anchors in lower-case hex, sorted.
+	Trusts []string
+	// Presents is the fingerprint of the leaf.
+	Presents string
+}
+
+// EvidenceFunc asks a node what it has loaded.
+type EvidenceFunc func(ctx context.Context, node reach.Node) (Evidence, error)
+
+// NodeState is a time in which nothing changed about a node.
+type NodeState struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	// Up says that the pod exists and has an address; Ready what Kubernetes says.
+	Up    bool `json:"up"`
+	Ready bool `json:"ready"`
+	// Trusts and Presents are empty while the node does not say.
+	Trusts   string `json:"trusts,omitempty"`
+	Presents string `json:"presents,omitempty"`
+}
+
+func (s NodeState) same(other NodeState) bool {
+	return s.Up == other.Up && s.Ready == other.Ready && s.Trusts == other.Trusts && s.Presents == other.Presents
+}
+
+// NodeLog is what was seen of one node.
+type NodeLog struct {
+	Node string `json:"node"`
+	// Restarts of its server since the probe began: new pods and new containers.
+	Restarts int         `json:"restarts"`
+	States   []NodeState `json:"states"`
+}
+
+// observer records the nodes of the cluster over time.
+type observer struct {
+	network  Network
+	clock    clock.WithTicker
+	evidence EvidenceFunc
+
+	mu    sync.Mutex
+	nodes map[string]*observed
+}
+
+type observed struct {
+	log      NodeLog
+	uid      string
+	restarts int32
+	evidence Evidence
+	asking   bool
+}
+
+func (o *observer) run(ctx context.Context) {
+	ticker := o.clock.NewTicker(observeInterval)
+	defer ticker.Stop()
+	var asked time.Time
+	var answers sync.WaitGroup
+	defer answers.Wait()
+	for {
+		now := o.clock.Now()
+		nodes := o.network.Nodes()
+		o.observe(nodes, now)
+		if o.evidence != nil && now.Sub(asked) >= evidenceInterval {
+			asked = now
+			for _, node := range nodes {
+				if o.begin(node) {
+					answers.Go(func() { o.ask(ctx, node) })
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+		}
+	}
+}
+
+// observe takes one look at all nodes. A node that was seen before and is not
+// there any more is down.
+func (o *observer) observe(nodes []reach.Node, now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	present := map[string]bool{}
+	for _, node := range nodes {
+		present[node.Name] = true
+		seen, ok := o.nodes[node.Name]
+		if !ok {
+			seen = &observed{log: NodeLog{Node: node.Name}, uid: node.UID, restarts: node.Restarts}
+			o.nodes[node.Name] = seen
+		}
+		seen.countRestart(node)
+		state := NodeState{From: now, To: now, Up: node.Address != "", Ready: node.Ready}
+		state.Trusts, state.Presents = strings.Join(seen.evidence.Trusts, ","), seen.evidence.Presents
+		seen.extend(state)
+	}
+	for name, seen := range o.nodes {
+		if !present[name] {
+			seen.evidence = Evidence{}
+			seen.extend(NodeState{From: now, To: now})
+		}
+	}
+}
+
+func (s *observed) countRestart(node reach.Node) {
+	if node.UID != s.uid {
+		s.log.Restarts += 1 + int(node.Restarts)
+		s.evidence = Evidence{}
+	} else if node.Restarts > s.restarts {
+		s.log.Restarts += int(node.Restarts - s.restarts)
+		s.evidence = Evidence{}
+	}
+	s.uid, s.restarts = node.UID, node.Restarts
+}
+
+func (s *observed) extend(state NodeState) {
+	last := len(s.log.States) - 1
+	if last >= 0 {
+		s.log.States[last].To = state.To
+		if s.log.States[last].same(state) {
+			return
+		}
+	}
+	if len(s.log.States) < maxSpans {
+		s.log.States = append(s.log.States, state)
+	}
+}
+
+func (o *observer) begin(node reach.Node) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	seen := o.nodes[node.Name]
+	if seen.asking || node.Address == "" {
+		return false
+	}
+	seen.asking = true
+	return true
+}
+
+// ask keeps the answer for the next look. A node that gives none is one of which
+// nothing is known: what it trusted before says nothing about now.
+func (o *observer) ask(ctx context.Context, node reach.Node) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	evidence, err := o.evidence(ctx, node)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	seen := o.nodes[node.Name]
+	seen.asking = false
+	if err != nil || seen.uid != node.UID {
+		evidence = Evidence{}
+	}
+	seen.evidence = evidence
+}
+
+// logs are copies, nodes by name.
+func (o *observer) logs() []NodeLog {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	logs := make([]NodeLog, 0, len(o.nodes))
+	for _, seen := range o.nodes {
+		clone := seen.log
+		clone.States = append([]NodeState(nil), seen.log.States...)
+		logs = append(logs, clone)
+	}
+	sort.Slice(logs, func(i, j int) bool { return logs[i].Node < logs[j].Node })
+	return logs
+}

@@ -1,0 +1,100 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Labels of Kafka pods, as Strimzi writes them.
+const (
+	labelCluster    = "strimzi.io/cluster"
+	labelName       = "strimzi.io/name"
+	labelBroker     = "strimzi.io/broker-role"
+	labelController = "strimzi.io/controller-role"
+)
+
+// directory knows the pods of one cluster, kept current by a watch: a restarted
+// pod has another address.
+type directory struct {
+	names Names
+	store cache.Store
+}
+
+// watchPods returns when the pods are known; the watch ends with ctx.
+func watchPods(ctx context.Context, client kubernetes.Interface, names Names) (*directory, error) {
+	selector := fmt.Sprintf("%s=%s,%s=%s-kafka", labelCluster, names.Cluster, labelName, names.Cluster)
+	informer := coreinformers.NewFilteredPodInformer(client, names.Namespace, 0, cache.Indexers{},
+		func(options *metav1.ListOptions) { options.LabelSelector = selector })
+	go informer.RunWithContext(ctx)
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		return nil, fmt.Errorf("listing pods of Kafka %s in namespace %s: %w", names.Cluster, names.Namespace, ctx.Err())
+	}
+	return &directory{names: names, store: informer.GetStore()}, nil
+}
+
+// nodes are the pods as last seen, by name.
+func (d *directory) nodes() []Node {
+	var nodes []Node
+	for _, object := range d.store.List() {
+		if pod, ok := object.(*corev1.Pod); ok {
+			nodes = append(nodes, d.node(pod))
+		}
+	}
+	sort.Slice(nodes, func(i, j int) bool { return nodes[i].Name < nodes[j].Name })
+	return nodes
+}
+
+func (d *directory) node(pod *corev1.Pod) Node {
+	node := Node{
+		Name:       pod.Name,
+		Host:       d.names.Host(pod.Name),
+		UID:        string(pod.UID),
+		Address:    pod.Status.PodIP,
+		Broker:     pod.Labels[labelBroker] == "true",
+		Controller: pod.Labels[labelController] == "true",
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			node.Ready = condition.Status == corev1.ConditionTrue
+		}
+	}
+	for _, status := range pod.Status.ContainerStatuses {
+		node.Restarts += status.RestartCount
+	}
+	return node
+}
+
+// errNotThere is a node without a pod, or a pod without an address yet.
+var errNotThere = errors.New("no such pod, or it has no address yet")
+
+// pod finds a node that has an address.
+func (d *directory) pod(name string) (Node, error) {
+	object, exists, err := d.store.GetByKey(d.names.Namespace + "/" + name)
+	if err != nil {
+		return Node{}, fmt.Errorf("looking up pod %s: %w", name, err)
+	}
+	pod, ok := object.(*corev1.Pod)
+	if !exists || !ok || pod.Status.PodIP == "" {
+		return Node{}, fmt.Errorf("looking up pod %s: %w", name, errNotThere)
+	}
+	return d.node(pod), nil
+}
+
+// ready are the brokers that the bootstrap service would send a client to.
+func (d *directory) ready() []Node {
+	var ready []Node
+	for _, node := range d.nodes() {
+		if node.Broker && node.Ready && node.Address != "" {
+			ready = append(ready, node)
+		}
+	}
+	return ready
+}

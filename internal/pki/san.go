@@ -82,9 +82,15 @@ func (s SANs) Equal(other SANs) bool {
 	return slices.Equal(canonical(s), canonical(other))
 }
 
-// Missing returns the values of wanted that s does not cover, sorted. A wildcard
-// in s covers one label, as verifiers have it.
-func (s SANs) Missing(wanted SANs) []string {
+// Lacks returns the values of wanted that s does not have literally, sorted.
+func (s SANs) Lacks(wanted SANs) []string {
+	have := canonical(s)
+	return slices.DeleteFunc(canonical(wanted), func(v string) bool { return slices.Contains(have, v) })
+}
+
+// Uncovered returns the values of wanted for which a peer that presents s would
+// be refused, sorted. A wildcard in s covers one label, as verifiers have it.
+func (s SANs) Uncovered(wanted SANs) []string {
 	var missing []string
 	for _, name := range wanted.DNS {
 		if !slices.ContainsFunc(s.DNS, func(have string) bool { return covers(have, name) }) {
@@ -96,6 +102,7 @@ func (s SANs) Missing(wanted SANs) []string {
 			missing = append(missing, ip.String())
 		}
 	}
+	slices.Sort(missing)
 	return missing
 }
 

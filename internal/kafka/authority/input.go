@@ -1,0 +1,183 @@
+package authority
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// Day is the unit of validity and renewal in the API.
+const Day = 24 * time.Hour
+
+// Source says who makes an authority.
+type Source string
+
+// The sources of an authority.
+const (
+	// Generated authorities are made and renewed by Keyturn.
+	Generated Source = "Generated"
+	// UserProvided authorities are never written.
+	UserProvided Source = "UserProvided"
+)
+
+// ExpirationPolicy says what happens when a generated CA is about to expire.
+type ExpirationPolicy string
+
+// The policies as they stand in the API.
+const (
+	RenewCertificate ExpirationPolicy = "renew-certificate"
+	ReplaceKey       ExpirationPolicy = "replace-key"
+)
+
+// Spec is what the Kafka resource says about one authority.
+type Spec struct {
+	Source Source
+	// ValidityDays and RenewalDays are in days; zero or less mean 365 and 30.
+	ValidityDays int
+	RenewalDays  int
+	// Policy is RenewCertificate when empty.
+	Policy ExpirationPolicy
+	// KeyAlgorithm is RSA when empty; KeySize is the default of the algorithm
+	// for authorities when zero. Both count for keys made from now on.
+	KeyAlgorithm pki.Algorithm
+	KeySize      int
+}
+
+// Defaults of the API.
+const (
+	defaultValidityDays = 365
+	defaultRenewalDays  = 30
+)
+
+// Validity is how long a certificate of this authority, leaf or CA, lasts.
+func (s Spec) Validity() time.Duration { return time.Duration(s.validityDays()) * Day }
+
+// Renewal is how long before its end a certificate is renewed.
+func (s Spec) Renewal() time.Duration { return time.Duration(s.renewalDays()) * Day }
+
+func (s Spec) validityDays() int {
+	if s.ValidityDays <= 0 {
+		return defaultValidityDays
+	}
+	return s.ValidityDays
+}
+
+func (s Spec) renewalDays() int {
+	if s.RenewalDays <= 0 {
+		return defaultRenewalDays
+	}
+	return s.RenewalDays
+}
+
+// CAKey returns the parameters of the authority's own next key.
+func (s Spec) CAKey() pki.KeyParams { return s.key(pki.DefaultCAKey(s.KeyAlgorithm)) }
+
+// LeafKey returns the parameters of leaf keys: the algorithm of the authority
+// in its default size for leaves, since RSA 4096 costs each handshake dearly.
+func (s Spec) LeafKey() pki.KeyParams { return pki.DefaultLeafKey(s.KeyAlgorithm) }
+
+func (s Spec) key(params pki.KeyParams) pki.KeyParams {
+	if s.KeySize != 0 {
+		params.Size = s.KeySize
+	}
+	return params
+}
+
+func (s Spec) problems(kind Kind) []Problem {
+	var problems []Problem
+	if s.renewalDays() >= s.validityDays() {
+		problems = append(problems, Problem{
+			Object: kind.field(),
+			Wrong:  fmt.Sprintf("renewalDays (%d) is not less than validityDays (%d), so that every certificate would be renewed at once and for ever", s.renewalDays(), s.validityDays()),
+			Remedy: "set renewalDays to less than validityDays",
+		})
+	}
+	if s.KeyAlgorithm != "" && s.KeyAlgorithm != pki.RSA && s.KeyAlgorithm != pki.ECDSA {
+		return append(problems, Problem{
+			Object: kind.field(),
+			Wrong:  fmt.Sprintf("keyAlgorithm %q is not known", s.KeyAlgorithm),
+			Remedy: "set keyAlgorithm to RSA or ECDSA",
+		})
+	}
+	if err := s.CAKey().Validate(); err != nil {
+		problems = append(problems, Problem{Object: kind.field(), Wrong: err.Error(), Remedy: "change keySize or leave it out"})
+	}
+	return problems
+}
+
+// Stored is a Secret as it was observed.
+type Stored struct {
+	// Exists is false when there is none, or none with the labels that make it
+	// ours to read.
+	Exists      bool
+	Data        map[string][]byte
+	Annotations map[string]string
+}
+
+func (s Stored) asks(annotation string) bool {
+	return s.Exists && strings.EqualFold(s.Annotations[annotation], "true")
+}
+
+// generation returns the number of an annotation and whether it was there.
+func (s Stored) generation(annotation string) (Generation, bool, error) {
+	text, found := s.Annotations[annotation]
+	if !s.Exists || !found {
+		return 0, false, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, true, fmt.Errorf("annotation %s is %q", annotation, text)
+	}
+	return Generation(n), true, nil
+}
+
+// Evidence is what outside of the CA Secrets depends on the authority.
+type Evidence struct {
+	// Dependants names what was issued by or trusts the authority: pods, leaf
+	// Secrets. When there is any, a lost key is a replacement and not a beginning.
+	Dependants []string
+	// CertGeneration and KeyGeneration are the highest seen on any dependant;
+	// they mean nothing without dependants.
+	CertGeneration Generation
+	KeyGeneration  Generation
+}
+
+// Window is the state of the maintenance windows at the time of the decision.
+type Window struct {
+	Open bool
+	// Next is when a window opens next; zero when none ever does or it is not known.
+	Next time.Time
+}
+
+// StoreGeneration switches PKCS#12 stores on and off.
+type StoreGeneration string
+
+// The two positions of the switch.
+const (
+	WithStores    StoreGeneration = "WithStores"
+	WithoutStores StoreGeneration = "WithoutStores"
+)
+
+// Input is everything that a decision about one authority depends on.
+type Input struct {
+	Kind    Kind
+	Cluster string
+	Spec    Spec
+	// KeySecret and CertSecret are the two CA Secrets; TrustedCerts is the
+	// Secret that pods mount, from which a lost certificate is recognised.
+	KeySecret    Stored
+	CertSecret   Stored
+	TrustedCerts Stored
+	Stores       StoreGeneration
+	Window       Window
+	Evidence     Evidence
+	// Retire lists retained anchors that nothing needs any more.
+	Retire []pki.Fingerprint
+	Now    time.Time
+}
+
+func (in Input) keyObject() string  { return "Secret " + in.Kind.KeySecret(in.Cluster) }
+func (in Input) certObject() string { return "Secret " + in.Kind.CertSecret(in.Cluster) }

@@ -1,0 +1,203 @@
+package authority
+
+import (
+	"bytes"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// StoredLeaf is a leaf as its Secret holds it. Missing entries are nil.
+type StoredLeaf struct {
+	// Certificates is the leaf followed by what is presented with it, in PEM.
+	Certificates []byte
+	// Key is the private key in PEM.
+	Key []byte
+	// Generation is the CA generation annotation; missing counts as 0.
+	Generation Generation
+}
+
+// WantedLeaf is what a leaf shall be.
+type WantedLeaf struct {
+	Subject pki.Subject
+	SANs    pki.SANs
+	Key     pki.KeyParams
+	// Authority signs the leaf and says what is presented with it.
+	Authority  pki.Authority
+	Generation Generation
+	Validity   time.Duration
+	// Renewal is how long before its end the leaf is issued anew.
+	Renewal time.Duration
+}
+
+// SignerTrust says whether every peer is proven to trust the authority that
+// would sign.
+type SignerTrust string
+
+// The two answers. Without evidence it is SignerNotTrusted.
+const (
+	SignerTrusted    SignerTrust = "SignerTrusted"
+	SignerNotTrusted SignerTrust = "SignerNotTrusted"
+)
+
+// LeafInput is everything that the decision about a leaf depends on.
+type LeafInput struct {
+	Stored StoredLeaf
+	Want   WantedLeaf
+	Trust  SignerTrust
+	Window Window
+	Now    time.Time
+}
+
+// LeafAct is what shall become of a leaf.
+type LeafAct string
+
+// What can become of a leaf.
+const (
+	// KeepLeaf: it is as it shall be.
+	KeepLeaf LeafAct = "Keep"
+	// ReissueLeaf: a new key and certificate are to be made.
+	ReissueLeaf LeafAct = "Reissue"
+	// PostponeLeaf: it is due and waits for a maintenance window.
+	PostponeLeaf LeafAct = "Postpone"
+	// HoldLeaf: it is due and waits until every peer trusts the signer.
+	HoldLeaf LeafAct = "Hold"
+)
+
+// LeafReason says why a leaf is due.
+type LeafReason string
+
+// The reasons, in the order in which they are looked for.
+const (
+	LeafMissing       LeafReason = "Missing"
+	LeafUnreadable    LeafReason = "Unreadable"
+	LeafKeyMismatch   LeafReason = "KeyMismatch"
+	LeafOutdated      LeafReason = "Expired"
+	LeafSigner        LeafReason = "SignerChanged"
+	LeafGeneration    LeafReason = "GenerationChanged"
+	LeafSubject       LeafReason = "SubjectChanged"
+	LeafSANs          LeafReason = "SubjectAlternativeNamesChanged"
+	LeafKeyParameters LeafReason = "KeyParametersChanged"
+	LeafChain         LeafReason = "ChainChanged"
+	LeafExpiring      LeafReason = "Expiring"
+)
+
+// LeafDecision says what shall become of a leaf.
+type LeafDecision struct {
+	Act LeafAct
+	// Reason is empty for KeepLeaf.
+	Reason LeafReason
+	// Detail is a sentence for people, without key material.
+	Detail string
+	// RenewalAt is when the stored leaf is due for renewal; zero when there is none.
+	RenewalAt time.Time
+	// Until is when a postponed leaf is going to be issued; zero when not known.
+	Until time.Time
+}
+
+// DecideLeaf says whether a stored leaf may stay. Everything but expiry acts at
+// once; expiry waits for a maintenance window unless the leaf would not live
+// that long.
+func DecideLeaf(in LeafInput) LeafDecision {
+	l, broken := readLeaf(in)
+	if broken != nil {
+		return *broken
+	}
+	decision := LeafDecision{Act: KeepLeaf, RenewalAt: l.renewalAt()}
+	reason, detail := l.due()
+	if reason == "" {
+		return decision
+	}
+	decision.Reason, decision.Detail = reason, detail
+	switch {
+	case in.Trust != SignerTrusted:
+		decision.Act = HoldLeaf
+	case reason == LeafExpiring && !in.Window.Open && !mustNotWait(in.Window, l.leaf.NotAfter, in.Want.Renewal, in.Now):
+		decision.Act = PostponeLeaf
+		decision.Until = in.Window.Next
+	default:
+		decision.Act = ReissueLeaf
+	}
+	return decision
+}
+
+// leafCheck is a stored leaf that can be used as it is.
+type leafCheck struct {
+	in    LeafInput
+	leaf  *x509.Certificate
+	chain []*x509.Certificate
+	key   pki.PrivateKey
+}
+
+// readLeaf reads what is stored. What cannot be used is issued anew whoever
+// trusts the signer: there is nothing to hold on to.
+func readLeaf(in LeafInput) (leafCheck, *LeafDecision) {
+	broken := func(reason LeafReason, detail string) *LeafDecision {
+		return &LeafDecision{Act: ReissueLeaf, Reason: reason, Detail: detail}
+	}
+	if len(in.Stored.Certificates) == 0 || len(in.Stored.Key) == 0 {
+		return leafCheck{}, broken(LeafMissing, "there is no certificate yet")
+	}
+	chain, err := pki.ParseBundle(in.Stored.Certificates)
+	if err != nil {
+		return leafCheck{}, broken(LeafUnreadable, err.Error())
+	}
+	key, err := pki.ParsePrivateKey(in.Stored.Key)
+	if err != nil {
+		return leafCheck{}, broken(LeafUnreadable, err.Error())
+	}
+	if !key.Matches(chain[0]) {
+		return leafCheck{}, broken(LeafKeyMismatch, "the key does not belong to the certificate")
+	}
+	if in.Now.After(chain[0].NotAfter) {
+		return leafCheck{}, broken(LeafOutdated, "it expired at "+chain[0].NotAfter.UTC().Format(time.RFC3339))
+	}
+	return leafCheck{in: in, leaf: chain[0], chain: chain[1:], key: key}, nil
+}
+
+func (l leafCheck) renewalAt() time.Time { return l.leaf.NotAfter.Add(-l.in.Want.Renewal) }
+
+func (l leafCheck) due() (LeafReason, string) {
+	want := l.in.Want
+	ca := want.Authority.Certificate()
+	switch {
+	case !pki.SignedBy(l.leaf, ca):
+		return LeafSigner, fmt.Sprintf("it was not signed by %q", ca.Subject)
+	case l.in.Stored.Generation != want.Generation:
+		return LeafGeneration, fmt.Sprintf("it was issued under generation %s of the CA, which is now %s", l.in.Stored.Generation, want.Generation)
+	case !pki.HasSubject(l.leaf, want.Subject):
+		return LeafSubject, fmt.Sprintf("its subject is %q and shall be %q", l.leaf.Subject, want.Subject)
+	case !pki.SANsOf(l.leaf).Equal(want.SANs):
+		return LeafSANs, sanDifference(pki.SANsOf(l.leaf), want.SANs)
+	case l.key.Params() != want.Key:
+		return LeafKeyParameters, fmt.Sprintf("its key is %s and shall be %s", l.key.Params(), want.Key)
+	case !slices.EqualFunc(l.chain, want.Authority.Presents(), sameCertificate):
+		return LeafChain, "what is presented with it has changed"
+	case l.expiring():
+		return LeafExpiring, "it ends at " + l.leaf.NotAfter.UTC().Format(time.RFC3339)
+	default:
+		return "", ""
+	}
+}
+
+// expiring tells whether renewal is due and would win anything: a leaf that ends
+// with its CA cannot be made to last longer than that.
+func (l leafCheck) expiring() bool {
+	if !l.in.Now.After(l.renewalAt()) {
+		return false
+	}
+	end := l.in.Now.Add(l.in.Want.Validity)
+	if caEnd := l.in.Want.Authority.Certificate().NotAfter; caEnd.Before(end) {
+		end = caEnd
+	}
+	return end.After(l.leaf.NotAfter)
+}
+
+func sanDifference(have, want pki.SANs) string {
+	return fmt.Sprintf("names to add: %q, names to remove: %q", have.Lacks(want), want.Lacks(have))
+}
+
+func sameCertificate(a, b *x509.Certificate) bool { return bytes.Equal(a.Raw, b.Raw) }

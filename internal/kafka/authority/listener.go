@@ -1,0 +1,134 @@
+package authority
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// ListenerCertificate is a certificate that a user brings for one listener
+// (brokerCertChainAndKey).
+type ListenerCertificate struct {
+	// Listener is the name in the Kafka resource.
+	Listener string
+	// Secret is the name of the Secret; Stored is what was observed of it.
+	Secret string
+	Stored Stored
+	// CertificateKey and KeyKey are the keys inside the Secret.
+	CertificateKey string
+	KeyKey         string
+	// Names are all names under which clients are told to reach the listener.
+	Names pki.SANs
+}
+
+// CheckedCertificate is a listener certificate that can be presented.
+type CheckedCertificate struct {
+	// Chain is the leaf and what is presented with it.
+	Chain []*x509.Certificate
+	Key   pki.PrivateKey
+	// Certificates is the chain as it was stored.
+	Certificates []byte
+}
+
+// CheckListenerCertificate checks everything that would make clients refuse the
+// certificate or the server refuse to start: presence, form, order of the chain,
+// whether the key matches, validity, usage, and that the names cover every
+// advertised one. The error is an *InvalidResource with all problems.
+func CheckListenerCertificate(lc ListenerCertificate, now time.Time) (CheckedCertificate, error) {
+	c := listenerCheck{lc: lc, now: now}
+	if !lc.Stored.Exists {
+		c.report("the Secret was not found", "create it, or change brokerCertChainAndKey.secretName")
+		return CheckedCertificate{}, invalid(c.problems...)
+	}
+	chain := c.readChain()
+	key := c.readKey()
+	if len(chain) > 0 {
+		c.checkChain(chain)
+	}
+	if len(chain) > 0 && !key.IsZero() && !key.Matches(chain[0]) {
+		c.report(lc.KeyKey+" does not belong to the first certificate of "+lc.CertificateKey, "put the key and the certificate that belong together there")
+	}
+	if len(c.problems) > 0 {
+		return CheckedCertificate{}, invalid(c.problems...)
+	}
+	return CheckedCertificate{Chain: chain, Key: key, Certificates: lc.Stored.Data[lc.CertificateKey]}, nil
+}
+
+type listenerCheck struct {
+	lc       ListenerCertificate
+	now      time.Time
+	problems []Problem
+}
+
+func (c *listenerCheck) report(wrong, remedy string) {
+	c.problems = append(c.problems, Problem{
+		Object: fmt.Sprintf("Secret %s (listener %s)", c.lc.Secret, c.lc.Listener),
+		Wrong:  wrong,
+		Remedy: remedy,
+	})
+}
+
+func (c *listenerCheck) readChain() []*x509.Certificate {
+	data := c.lc.Stored.Data[c.lc.CertificateKey]
+	if len(data) == 0 {
+		c.report("the key "+c.lc.CertificateKey+" is missing", "add the certificate, or change brokerCertChainAndKey.certificate")
+		return nil
+	}
+	chain, err := pki.ParseBundle(data)
+	if err != nil {
+		c.report(c.lc.CertificateKey+": "+err.Error(), "put the leaf there, followed by its issuers, in PEM")
+		return nil
+	}
+	return chain
+}
+
+func (c *listenerCheck) readKey() pki.PrivateKey {
+	data := c.lc.Stored.Data[c.lc.KeyKey]
+	if len(data) == 0 {
+		c.report("the key "+c.lc.KeyKey+" is missing", "add the private key, or change brokerCertChainAndKey.key")
+		return pki.PrivateKey{}
+	}
+	key, err := pki.ParsePrivateKey(data)
+	if err != nil {
+		c.report(c.lc.KeyKey+": "+err.Error(), "put the private key there as unencrypted PKCS#8 in PEM")
+		return pki.PrivateKey{}
+	}
+	return key
+}
+
+func (c *listenerCheck) checkChain(chain []*x509.Certificate) {
+	if err := pki.CheckChainOrder(chain); err != nil {
+		c.report(c.lc.CertificateKey+": "+err.Error(), "put the leaf first, followed by its issuers in order")
+	}
+	for _, cert := range chain {
+		if err := pki.CheckValidAt(cert, c.now); err != nil {
+			c.report(c.lc.CertificateKey+": "+err.Error(), "replace it by a certificate that is valid now")
+		}
+	}
+	if err := checkServerLeaf(chain[0]); err != nil {
+		c.report(c.lc.CertificateKey+": "+err.Error(), "use a server certificate as the first one")
+	}
+	if missing := pki.SANsOf(chain[0]).Uncovered(c.lc.Names); len(missing) > 0 {
+		c.report(c.lc.CertificateKey+" does not cover the advertised names "+strings.Join(missing, ", "), "get a certificate with these subject alternative names")
+	}
+}
+
+// checkServerLeaf refuses certificates that clients would refuse from a server.
+func checkServerLeaf(leaf *x509.Certificate) error {
+	if leaf.IsCA {
+		return errors.New("the first certificate is a CA and not a leaf")
+	}
+	if len(leaf.ExtKeyUsage) == 0 && len(leaf.UnknownExtKeyUsage) == 0 {
+		return nil
+	}
+	for _, usage := range leaf.ExtKeyUsage {
+		if usage == x509.ExtKeyUsageServerAuth || usage == x509.ExtKeyUsageAny {
+			return nil
+		}
+	}
+	return errors.New("the first certificate is not for servers: its extended key usage lacks server auth")
+}

@@ -1,0 +1,58 @@
+package authority
+
+import (
+	"crypto/x509"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// datedLayout is the end of a retired certificate in its name: RFC 3339 in UTC
+// with dashes, since colons are not allowed in keys of Secrets.
+const datedLayout = "2006-01-02T15-04-05Z"
+
+// DatedCertKey names the entry under which a retired CA certificate is kept: by
+// its end of validity.
+func DatedCertKey(cert *x509.Certificate) string {
+	return datedPrefix + cert.NotAfter.UTC().Format(datedLayout) + certSuffix
+}
+
+// DatedKeyKey names the entry under which the key of a retired CA certificate is
+// kept.
+func DatedKeyKey(cert *x509.Certificate) string {
+	return datedPrefix + cert.NotAfter.UTC().Format(datedLayout) + keySuffix
+}
+
+// IsDatedCertKey tells whether a key of a certificate Secret has the form of
+// DatedCertKey.
+func IsDatedCertKey(key string) bool {
+	date, found := strings.CutPrefix(key, datedPrefix)
+	if !found {
+		return false
+	}
+	date, found = strings.CutSuffix(date, certSuffix)
+	if !found {
+		return false
+	}
+	_, err := time.Parse(datedLayout, date)
+	return err == nil
+}
+
+// retainedIn returns the readable certificates under dated names.
+func retainedIn(data map[string][]byte) map[string]*x509.Certificate {
+	found := map[string]*x509.Certificate{}
+	for key, value := range data {
+		if !IsDatedCertKey(key) {
+			continue
+		}
+		if cert, err := pki.FirstCertificate(value); err == nil {
+			found[key] = cert
+		}
+	}
+	return found
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

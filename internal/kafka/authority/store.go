@@ -1,0 +1,29 @@
+package authority
+
+import (
+	"fmt"
+
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// keepStore returns the PKCS#12 store and its password. A stored store with the
+// right content is returned byte by byte. The password changes only when there
+// is none: applications have it in their configuration.
+func keepStore(data map[string][]byte, entries []pki.TrustEntry) (store, password []byte, err error) {
+	password = data[PasswordKey]
+	if len(password) > 0 && pki.TrustStoreHolds(data[StoreKey], string(password), entries) {
+		return data[StoreKey], password, nil
+	}
+	if len(password) == 0 {
+		fresh, err := pki.NewPassword()
+		if err != nil {
+			return nil, nil, err
+		}
+		password = []byte(fresh)
+	}
+	store, err = pki.EncodeTrustStore(entries, string(password))
+	if err != nil {
+		return nil, nil, fmt.Errorf("encoding with the password in %s: %w", PasswordKey, err)
+	}
+	return store, password, nil
+}

@@ -1,0 +1,299 @@
+package authority
+
+import (
+	"bytes"
+	"crypto/x509"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// State is how far an anchor has come, as the trusted-certs Secret stores it.
+type State string
+
+// The five states of an anchor.
+const (
+	// Untrusted anchors are not yet trusted by every peer.
+	Untrusted State = "UNTRUSTED"
+	// TrustedUnused anchors are trusted by every peer and nothing is issued by them.
+	TrustedUnused State = "TRUSTED_UNUSED"
+	// TrustedInUseAny anchors issued what some peer presents.
+	TrustedInUseAny State = "TRUSTED_IN_USE_ANY"
+	// TrustedInUseAll anchors issued what every peer presents.
+	TrustedInUseAll State = "TRUSTED_IN_USE_ALL"
+	// PhaseOut anchors are superseded and issued nothing that a peer presents.
+	PhaseOut State = "PHASE_OUT"
+)
+
+func (s State) valid() bool {
+	return s == Untrusted || s == TrustedUnused || s == TrustedInUseAny || s == TrustedInUseAll || s == PhaseOut
+}
+
+// Anchor is one CA certificate of the trusted-certs Secret.
+type Anchor struct {
+	Certificate *x509.Certificate
+	State       State
+}
+
+// Peer is one process of the domain, terminating ones included, with what it
+// was proven to have loaded.
+type Peer struct {
+	Name string
+	// Known is false without evidence; such a peer keeps every gate shut.
+	Known bool
+	// Trusts are the anchors it accepts others by.
+	Trusts []pki.Fingerprint
+	// IssuedBy is the anchor under which the leaf it presents was issued.
+	IssuedBy pki.Fingerprint
+}
+
+// TrustInput is everything that the anchors of one authority depend on.
+type TrustInput struct {
+	// Stored is the trusted-certs Secret.
+	Stored Stored
+	// Current issues leaves; Retained are the outgoing ones.
+	Current  *x509.Certificate
+	Retained []*x509.Certificate
+	Peers    []Peer
+	Now      time.Time
+}
+
+// StateChange is a step of one anchor. From is empty for one that enters, To is
+// empty for one that leaves.
+type StateChange struct {
+	Anchor pki.Fingerprint
+	From   State
+	To     State
+}
+
+// TrustDecision is what the trusted-certs Secret shall hold.
+type TrustDecision struct {
+	// Data is complete.
+	Data map[string][]byte
+	// Anchors are sorted by fingerprint.
+	Anchors []Anchor
+	// Changes are sorted by anchor.
+	Changes []StateChange
+}
+
+// Published returns the anchors that peers shall load, sorted by fingerprint:
+// of certificates with the same key only the one that ends last, since each of
+// them verifies what the others do, and none in PhaseOut.
+func (d TrustDecision) Published() []*x509.Certificate {
+	newest := map[pki.KeyID]*x509.Certificate{}
+	for _, anchor := range d.Anchors {
+		key := pki.KeyIDOf(anchor.Certificate)
+		best := newest[key]
+		if anchor.State != PhaseOut && (best == nil || best.NotAfter.Before(anchor.Certificate.NotAfter)) {
+			newest[key] = anchor.Certificate
+		}
+	}
+	var certs []*x509.Certificate
+	for _, anchor := range d.Anchors {
+		if newest[pki.KeyIDOf(anchor.Certificate)] == anchor.Certificate {
+			certs = append(certs, anchor.Certificate)
+		}
+	}
+	return certs
+}
+
+// DecideTrust takes each anchor at most one step further. Only the current
+// certificate enters as UNTRUSTED; when the whole Secret is missing on a running
+// cluster, everything published enters as TRUSTED_UNUSED, because the pods that
+// run do trust it.
+func DecideTrust(in TrustInput) TrustDecision {
+	t := trustPass{in: in, current: pki.FingerprintOf(in.Current)}
+	t.enter()
+	t.advance()
+	return t.decision()
+}
+
+type trustPass struct {
+	in      TrustInput
+	current pki.Fingerprint
+	anchors []Anchor
+	entered map[pki.Fingerprint]bool
+	out     TrustDecision
+}
+
+func (t *trustPass) enter() {
+	t.entered = map[pki.Fingerprint]bool{}
+	t.anchors = StoredAnchors(t.in.Stored)
+	if t.in.Stored.Exists || len(t.in.Peers) == 0 {
+		t.add(t.in.Current, Untrusted)
+		return
+	}
+	t.add(t.in.Current, TrustedUnused)
+	for _, cert := range t.in.Retained {
+		t.add(cert, TrustedUnused)
+	}
+}
+
+func (t *trustPass) add(cert *x509.Certificate, state State) {
+	fp := pki.FingerprintOf(cert)
+	if slices.ContainsFunc(t.anchors, func(a Anchor) bool { return pki.FingerprintOf(a.Certificate) == fp }) {
+		return
+	}
+	t.anchors = append(t.anchors, Anchor{Certificate: cert, State: state})
+	t.entered[fp] = true
+	t.out.Changes = append(t.out.Changes, StateChange{Anchor: fp, To: state})
+}
+
+// StoredAnchors reads a trusted-certs Secret, sorted by fingerprint. Entries are
+// known by their content, not their name. An entry without a valid state counts
+// as UNTRUSTED; a damaged certificate is no anchor.
+func StoredAnchors(stored Stored) []Anchor {
+	var anchors []Anchor
+	seen := map[pki.Fingerprint]bool{}
+	for _, key := range sortedKeys(stored.Data) {
+		name, found := strings.CutSuffix(key, certSuffix)
+		if !found {
+			continue
+		}
+		cert, err := pki.ParseCertificate(stored.Data[key])
+		if err != nil || seen[pki.FingerprintOf(cert)] {
+			continue
+		}
+		seen[pki.FingerprintOf(cert)] = true
+		state := State(bytes.TrimSpace(stored.Data[name+stateSuffix]))
+		if !state.valid() {
+			state = Untrusted
+		}
+		anchors = append(anchors, Anchor{Certificate: cert, State: state})
+	}
+	sortAnchors(anchors)
+	return anchors
+}
+
+func sortAnchors(anchors []Anchor) {
+	slices.SortFunc(anchors, func(a, b Anchor) int {
+		return pki.FingerprintOf(a.Certificate).Compare(pki.FingerprintOf(b.Certificate))
+	})
+}
+
+func (t *trustPass) advance() {
+	kept := t.anchors[:0:0]
+	for _, anchor := range t.anchors {
+		fp := pki.FingerprintOf(anchor.Certificate)
+		if t.entered[fp] {
+			kept = append(kept, anchor)
+			continue
+		}
+		if t.mayLeave(anchor) {
+			t.out.Changes = append(t.out.Changes, StateChange{Anchor: fp, From: anchor.State})
+			continue
+		}
+		if next := t.next(anchor); next != anchor.State {
+			t.out.Changes = append(t.out.Changes, StateChange{Anchor: fp, From: anchor.State, To: next})
+			anchor.State = next
+		}
+		kept = append(kept, anchor)
+	}
+	t.anchors = kept
+}
+
+// use says how many peers present what an anchor issued.
+type use string
+
+const (
+	usedByNone use = "none"
+	usedByAny  use = "any"
+	usedByAll  use = "all"
+	// useUnknown: nobody is known to use it, and not everybody is known.
+	useUnknown use = "unknown"
+)
+
+func (t *trustPass) use(fp pki.Fingerprint) use {
+	using, unknown := 0, 0
+	for _, peer := range t.in.Peers {
+		switch {
+		case !peer.Known:
+			unknown++
+		case peer.IssuedBy == fp:
+			using++
+		}
+	}
+	switch {
+	case len(t.in.Peers) == 0:
+		return useUnknown
+	case using == len(t.in.Peers):
+		return usedByAll
+	case using > 0:
+		return usedByAny
+	case unknown > 0:
+		return useUnknown
+	default:
+		return usedByNone
+	}
+}
+
+// next follows the seed's states. An anchor that is still the current one never
+// phases out, whatever the peers present: new leaves are going to be issued by it.
+func (t *trustPass) next(anchor Anchor) State {
+	fp := pki.FingerprintOf(anchor.Certificate)
+	if anchor.State == Untrusted && !t.trustedByAll(fp) {
+		if fp != t.current && t.use(fp) == usedByNone {
+			return PhaseOut
+		}
+		return Untrusted
+	}
+	switch t.use(fp) {
+	case usedByAll:
+		return TrustedInUseAll
+	case usedByAny:
+		return TrustedInUseAny
+	case usedByNone:
+		if fp != t.current {
+			return PhaseOut
+		}
+	case useUnknown:
+	}
+	if anchor.State == Untrusted {
+		return TrustedUnused
+	}
+	return anchor.State
+}
+
+func (t *trustPass) trustedByAll(fp pki.Fingerprint) bool {
+	return len(t.in.Peers) > 0 && !slices.ContainsFunc(t.in.Peers, func(p Peer) bool {
+		return !p.Known || !slices.Contains(p.Trusts, fp)
+	})
+}
+
+// mayLeave tells whether an anchor goes: it has phased out, nobody presents
+// anything of it, and every peer verifies what is issued now. An expired anchor
+// that is not current verifies nothing and goes as well.
+func (t *trustPass) mayLeave(anchor Anchor) bool {
+	fp := pki.FingerprintOf(anchor.Certificate)
+	if fp == t.current {
+		return false
+	}
+	if t.in.Now.After(anchor.Certificate.NotAfter) {
+		return true
+	}
+	return anchor.State == PhaseOut && t.use(fp) == usedByNone && t.trustedByAll(t.current)
+}
+
+func (t *trustPass) decision() TrustDecision {
+	sortAnchors(t.anchors)
+	t.out.Anchors = t.anchors
+	t.out.Data = map[string][]byte{}
+	for _, anchor := range t.anchors {
+		name := pki.SHA1Name(anchor.Certificate)
+		t.out.Data[name+certSuffix] = t.text(name, anchor.Certificate)
+		t.out.Data[name+stateSuffix] = []byte(anchor.State)
+	}
+	slices.SortStableFunc(t.out.Changes, func(a, b StateChange) int { return a.Anchor.Compare(b.Anchor) })
+	return t.out
+}
+
+// text reuses the stored bytes of an entry that holds this certificate.
+func (t *trustPass) text(name string, cert *x509.Certificate) []byte {
+	stored := t.in.Stored.Data[name+certSuffix]
+	if parsed, err := pki.ParseCertificate(stored); err == nil && pki.FingerprintOf(parsed) == pki.FingerprintOf(cert) {
+		return stored
+	}
+	return pki.EncodeBundle(cert)
+}

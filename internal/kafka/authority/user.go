@@ -1,0 +1,189 @@
+package authority
+
+import (
+	"bytes"
+	"crypto/x509"
+	"slices"
+	"strings"
+
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// decideUserProvided checks a CA that a user maintains. Nothing of it is written.
+func decideUserProvided(in Input) (Decision, error) {
+	if problems := missingSecrets(in); len(problems) > 0 {
+		return Decision{}, invalid(problems...)
+	}
+	var problems []Problem
+	report := func(p *Problem) {
+		if p != nil {
+			problems = append(problems, *p)
+		}
+	}
+	u := userCA{in: in}
+	report(u.readGenerations())
+	report(u.readChain())
+	report(u.readKey())
+	if len(problems) == 0 {
+		problems = u.checkOtherEntries()
+	}
+	if len(problems) > 0 {
+		return Decision{}, invalid(problems...)
+	}
+	return u.decision()
+}
+
+// userCA is what the Secrets of a user's CA mean.
+type userCA struct {
+	in       Input
+	chain    []*x509.Certificate
+	key      pki.PrivateKey
+	retained []*x509.Certificate
+	certGen  Generation
+	keyGen   Generation
+	warnings []string
+}
+
+func missingSecrets(in Input) []Problem {
+	var problems []Problem
+	for _, s := range []struct {
+		stored        Stored
+		object, holds string
+	}{
+		{in.CertSecret, in.certObject(), CertKey},
+		{in.KeySecret, in.keyObject(), KeyKey},
+	} {
+		if s.stored.Exists {
+			continue
+		}
+		problems = append(problems, Problem{
+			Object: s.object,
+			Wrong:  in.Kind.field() + ".generateCertificateAuthority is false, but the Secret was not found",
+			Remedy: "create it with " + s.holds + " and the labels strimzi.io/kind=Kafka and strimzi.io/cluster=" + in.Cluster,
+		})
+	}
+	return problems
+}
+
+func (u *userCA) readGenerations() *Problem {
+	certGen, found, err := u.in.CertSecret.generation(CertGenerationAnnotation)
+	if err != nil {
+		return generationProblem(u.in.certObject(), err)
+	}
+	if !found {
+		u.warnings = append(u.warnings, missingGeneration(u.in.certObject(), CertGenerationAnnotation))
+	}
+	keyGen, found, err := u.in.KeySecret.generation(KeyGenerationAnnotation)
+	if err != nil {
+		return generationProblem(u.in.keyObject(), err)
+	}
+	if !found {
+		u.warnings = append(u.warnings, missingGeneration(u.in.keyObject(), KeyGenerationAnnotation))
+	}
+	u.certGen, u.keyGen = certGen, keyGen
+	return nil
+}
+
+func (u *userCA) readChain() *Problem {
+	remedy := "put the CA that issues leaves there, followed by its issuers, the root last"
+	data := u.in.CertSecret.Data[CertKey]
+	if len(data) == 0 {
+		return &Problem{Object: u.in.certObject(), Wrong: "the key " + CertKey + " is missing", Remedy: remedy}
+	}
+	chain, err := pki.ParseBundle(data)
+	if err == nil {
+		err = pki.CheckCAChain(chain, u.in.Now)
+	}
+	if err != nil {
+		return &Problem{Object: u.in.certObject(), Wrong: CertKey + ": " + err.Error(), Remedy: remedy}
+	}
+	u.chain = chain
+	return nil
+}
+
+func (u *userCA) readKey() *Problem {
+	data := u.in.KeySecret.Data[KeyKey]
+	if u.in.Kind == ClientsCA && isPlaceholder(data) {
+		u.warnings = append(u.warnings, u.in.keyObject()+": "+KeyKey+" is a placeholder: certificates for users cannot be issued")
+		return nil
+	}
+	remedy := "put the private key of the first certificate of " + CertKey + " there, as unencrypted PKCS#8"
+	if len(data) == 0 {
+		return &Problem{Object: u.in.keyObject(), Wrong: "the key " + KeyKey + " is missing", Remedy: remedy}
+	}
+	key, err := pki.ParsePrivateKey(data)
+	if err != nil {
+		return &Problem{Object: u.in.keyObject(), Wrong: KeyKey + ": " + err.Error(), Remedy: remedy}
+	}
+	if len(u.chain) > 0 && !key.Matches(u.chain[0]) {
+		return &Problem{Object: u.in.keyObject(), Wrong: KeyKey + " does not belong to the first certificate of " + CertKey, Remedy: remedy}
+	}
+	u.key = key
+	return nil
+}
+
+// isPlaceholder: users who sign their clients' certificates elsewhere put any
+// text where the key would be.
+func isPlaceholder(data []byte) bool {
+	return len(data) > 0 && !bytes.Contains(data, []byte("-----BEGIN"))
+}
+
+// checkOtherEntries validates each further certificate entry as strictly as the
+// first; an expired one is no error but is trusted no more.
+func (u *userCA) checkOtherEntries() []Problem {
+	var problems []Problem
+	for _, key := range sortedKeys(u.in.CertSecret.Data) {
+		if key == CertKey || !strings.HasSuffix(key, certSuffix) {
+			continue
+		}
+		chain, err := pki.ParseBundle(u.in.CertSecret.Data[key])
+		if err == nil {
+			err = pki.CheckChainOrder(chain)
+		}
+		if err != nil {
+			problems = append(problems, Problem{Object: u.in.certObject(), Wrong: key + ": " + err.Error(), Remedy: "correct the entry or remove it"})
+			continue
+		}
+		if IsDatedCertKey(key) && u.in.Now.Before(chain[0].NotAfter) {
+			u.retained = append(u.retained, chain[0])
+		}
+	}
+	return problems
+}
+
+func (u *userCA) decision() (Decision, error) {
+	d := Decision{
+		Certificate:    u.chain[0],
+		Retained:       u.retained,
+		CertGeneration: u.certGen,
+		KeyGeneration:  u.keyGen,
+		Warnings:       u.warnings,
+		RenewalAt:      u.chain[0].NotAfter.Add(-u.in.Spec.Renewal()),
+	}
+	slices.SortFunc(d.Retained, func(a, b *x509.Certificate) int {
+		return pki.FingerprintOf(a).Compare(pki.FingerprintOf(b))
+	})
+	if u.in.Now.After(d.RenewalAt) {
+		d.Warnings = append(d.Warnings, u.in.certObject()+": the certificate ends at "+d.Certificate.NotAfter.UTC().Format("2006-01-02T15:04:05Z")+" and is yours to renew")
+	}
+	slices.Sort(d.Warnings)
+	if u.key.IsZero() {
+		return d, nil
+	}
+	ca, err := pki.NewAuthority(u.chain[0], u.key, presentedAfterLeaf(u.chain)...)
+	if err != nil {
+		return Decision{}, invalid(Problem{Object: u.in.certObject(), Wrong: err.Error(), Remedy: "put back a CA and its key"})
+	}
+	d.Authority = ca
+	return d, nil
+}
+
+// presentedAfterLeaf is the chain without its root: what lets those who trust
+// only the root verify a leaf. A chain of one presents nothing besides the leaf.
+func presentedAfterLeaf(chain []*x509.Certificate) []*x509.Certificate {
+	last := chain[len(chain)-1]
+	if bytes.Equal(last.RawSubject, last.RawIssuer) {
+		return chain[:len(chain)-1]
+	}
+	return chain
+}

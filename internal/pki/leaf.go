@@ -191,3 +191,26 @@ func ParseRequest(data []byte) (*x509.CertificateRequest, error) {
 	}
 	return request, nil
 }
+
+// CheckRequest refuses a request that asks for anything but this subject and
+// these names: an address book entry more, an e-mail, a URI, or an extension
+// that would make it a CA.
+func CheckRequest(request *x509.CertificateRequest, subject Subject, sans SANs) error {
+	if !isName(request.Subject, subject) {
+		return fmt.Errorf("its subject is %q, expected %q", request.Subject, subject)
+	}
+	if len(request.EmailAddresses) > 0 || len(request.URIs) > 0 {
+		return errors.New("it asks for e-mail addresses or URIs")
+	}
+	have := SANsOf(&x509.Certificate{DNSNames: request.DNSNames, IPAddresses: request.IPAddresses})
+	if !have.Equal(sans) {
+		return fmt.Errorf("it asks for other names: too many %q, too few %q", sans.Lacks(have), have.Lacks(sans))
+	}
+	subjectAltName := asn1.ObjectIdentifier{2, 5, 29, 17}
+	for _, ext := range request.Extensions {
+		if !ext.Id.Equal(subjectAltName) {
+			return fmt.Errorf("it asks for the extension %s", ext.Id)
+		}
+	}
+	return nil
+}

@@ -36,7 +36,17 @@ func (s Subject) name() pkix.Name {
 
 // HasSubject tells whether the subject of cert is exactly s: nothing more,
 // nothing less, in this order.
-func HasSubject(cert *x509.Certificate, s Subject) bool {
-	return cert.Subject.ToRDNSequence().String() == s.name().ToRDNSequence().String() &&
-		len(cert.Subject.Names) == len(s.name().ToRDNSequence())
+func HasSubject(cert *x509.Certificate, s Subject) bool { return isName(cert.Subject, s) }
+
+func isName(name pkix.Name, s Subject) bool {
+	want := s.name().ToRDNSequence()
+	if len(name.Names) != len(want) {
+		return false
+	}
+	for i, attribute := range name.Names {
+		if !attribute.Type.Equal(want[i][0].Type) || attribute.Value != want[i][0].Value {
+			return false
+		}
+	}
+	return true
 }

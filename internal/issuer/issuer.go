@@ -1,0 +1,154 @@
+package issuer
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// Issuer turns requests into certificates.
+type Issuer interface {
+	// Issue returns the state of a request, and starts it when it is new.
+	// Requests are told apart by Name: asking twice for the same is one request.
+	// The error is for what may pass by itself, such as a network that is down;
+	// what only a person can change is Denied.
+	Issue(ctx context.Context, request Request) (Outcome, error)
+}
+
+// Request asks for one leaf.
+type Request struct {
+	// Name identifies the request for its issuer; it is unique among the leaves
+	// of one issuer and namespace and a valid name of a Kubernetes object.
+	Name    string
+	Subject pki.Subject
+	SANs    pki.SANs
+	Usages  []pki.Usage
+	// Validity is how long the leaf shall last from Now on. Issuers may give
+	// less and never more.
+	Validity time.Duration
+	// Renewal is how long before its end the leaf is going to be replaced; issuers
+	// that renew by themselves need to know. It is less than Validity.
+	Renewal time.Duration
+	// Key says where the key comes from.
+	Key KeySource
+	// Now is the time of the request.
+	Now time.Time
+}
+
+// KeySource says where the key of a leaf comes from: NewKey or HeldKey.
+type KeySource interface {
+	keySource()
+}
+
+// NewKey asks the issuer to make the key and hand it over with the leaf.
+type NewKey struct {
+	Params pki.KeyParams
+}
+
+// HeldKey asks for a leaf for a key that stays where it is; the issuer sees the
+// request that its holder signed. Subject and names of the request, not those of
+// the PKCS#10, decide what is issued; the two must agree.
+type HeldKey struct {
+	// PKCS10 is one CERTIFICATE REQUEST block in PEM.
+	PKCS10 []byte
+}
+
+func (NewKey) keySource()  {}
+func (HeldKey) keySource() {}
+
+// Outcome is the state of a request: Issued, Pending or Denied.
+type Outcome interface {
+	outcome()
+}
+
+// Issued is the end of a request that was granted.
+type Issued struct {
+	// Chain is what is to be presented: the leaf first, then intermediates or a
+	// cross certificate, without the anchor.
+	Chain []*x509.Certificate
+	// Key is zero when the request was for a HeldKey.
+	Key pki.PrivateKey
+	// Authority identifies the anchor that verifies Chain; it is zero when the
+	// issuer does not say.
+	Authority pki.Fingerprint
+}
+
+// Pending is a request that has no answer yet.
+type Pending struct {
+	Since time.Time
+	// Why names who is waited for and what a person can do.
+	Why string
+}
+
+// Denied is the end of a request that was refused. Asking again in the same way
+// will be refused again.
+type Denied struct {
+	// Why says what is wrong and what a person can do.
+	Why string
+}
+
+func (Issued) outcome()  {}
+func (Pending) outcome() {}
+func (Denied) outcome()  {}
+
+// Validate refuses requests that no issuer can grant. It reports everything that
+// is wrong together.
+func (r Request) Validate() error {
+	var errs []error
+	if r.Name == "" {
+		errs = append(errs, errors.New("the request has no name"))
+	}
+	if n := len([]rune(r.Subject.CommonName)); n == 0 || n > 64 {
+		errs = append(errs, fmt.Errorf("the common name has %d characters: 1 to 64 are possible", n))
+	}
+	if len(r.Usages) == 0 {
+		errs = append(errs, errors.New("the request has no usage"))
+	}
+	if slices.Contains(r.Usages, pki.ServerAuth) && r.SANs.IsEmpty() && !slices.Contains(r.Usages, pki.ClientAuth) {
+		errs = append(errs, errors.New("a server certificate needs a subject alternative name"))
+	}
+	if _, err := pki.NewSANs(r.SANs.Values()...); err != nil {
+		errs = append(errs, err)
+	}
+	if r.Validity <= 0 || r.Renewal >= r.Validity {
+		errs = append(errs, fmt.Errorf("renewal %s before the end must be less than the validity %s", r.Renewal, r.Validity))
+	}
+	if err := r.checkKey(); err != nil {
+		errs = append(errs, err)
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("request %q: %w", r.Name, errors.Join(errs...))
+	}
+	return nil
+}
+
+func (r Request) checkKey() error {
+	switch key := r.Key.(type) {
+	case NewKey:
+		return key.Params.Validate()
+	case HeldKey:
+		_, err := r.PublicRequest(key)
+		return err
+	default:
+		return errors.New("the request does not say where its key comes from")
+	}
+}
+
+// PublicRequest reads the PKCS#10 of a held key and checks that it asks for
+// exactly what the request asks for: whoever holds a key must not choose a name
+// for it.
+func (r Request) PublicRequest(key HeldKey) (*x509.CertificateRequest, error) {
+	parsed, err := pki.ParseRequest(key.PKCS10)
+	if err != nil {
+		return nil, err
+	}
+	if err := pki.CheckRequest(parsed, r.Subject, r.SANs); err != nil {
+		return nil, fmt.Errorf("the certificate request does not agree: %w", err)
+	}
+	return parsed, nil
+}

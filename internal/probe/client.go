@@ -85,12 +85,12 @@ func newRunner(spec Client, options Options, topic string) (*runner, error) {
 func (c Client) options(network Network, dialed func(address string, err error)) []kgo.Opt {
 	options := []kgo.Opt{
 		kgo.SeedBrokers(c.Listener.Bootstrap),
-		kgo.ClientID("keyturn-probe-" + c.Kind),
+		kgo.ClientID("keyturn-probe-" + c.name()),
 		kgo.DisableClientMetrics(),
 		kgo.MetadataMinAge(metadataMinAge),
 		kgo.RetryBackoffFn(func(int) time.Duration { return retryPause }),
 		kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) {
-			conn, err := c.connect(ctx, network, address)
+			conn, err := c.Connect(ctx, network, address)
 			dialed(address, err)
 			if err != nil {
 				return nil, err

@@ -60,8 +60,8 @@ func (i Identity) configure(ctx context.Context, address string) (*tls.Config, e
 	return config, nil
 }
 
-// connect opens a connection as this identity, up to the end of the handshake.
-func (i Identity) connect(ctx context.Context, network Network, address string) (net.Conn, error) {
+// Connect opens a connection as this identity, up to the end of the handshake.
+func (i Identity) Connect(ctx context.Context, network Network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	raw, err := network.Dial(ctx, "tcp", address)
@@ -88,7 +88,7 @@ func (i Identity) connect(ctx context.Context, network Network, address string) 
 func (i Identity) check(ctx context.Context, network Network, address string) (Presented, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	conn, err := i.connect(ctx, network, address)
+	conn, err := i.Connect(ctx, network, address)
 	if err != nil {
 		return presentedIn(err), err
 	}

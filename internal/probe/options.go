@@ -81,10 +81,13 @@ type Identity struct {
 
 // Client is one kind of client under test.
 type Client struct {
-	// Kind names it, uniquely in a probe.
+	// Kind names it, uniquely on its listener.
 	Kind string
 	Identity
 }
+
+// name tells the clients of a probe apart, in the characters of topic names.
+func (c Client) name() string { return c.Kind + "." + c.Listener.Name }
 
 // Options of a probe. Zero durations get their default.
 type Options struct {
@@ -126,10 +129,10 @@ func (o Options) resolve() (Options, error) {
 	}
 	seen := map[string]bool{}
 	for _, client := range o.Clients {
-		if client.Kind == "" || seen[client.Kind] {
-			return o, fmt.Errorf("client kind %q is empty or given twice", client.Kind)
+		if client.Kind == "" || seen[client.name()] {
+			return o, fmt.Errorf("client %q is given twice, or without a kind", client.name())
 		}
-		seen[client.Kind] = true
+		seen[client.name()] = true
 		if client.Listener.TLS && client.Trust == nil {
 			return o, fmt.Errorf("client %s: listener %s speaks TLS, and nothing says what to trust", client.Kind, client.Listener.Name)
 		}

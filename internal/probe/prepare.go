@@ -48,7 +48,7 @@ func prepare(ctx context.Context, options Options) (*preparation, error) {
 
 func (p *preparation) make(ctx context.Context, options Options) error {
 	for _, client := range options.Clients {
-		p.topics = append(p.topics, p.prefix+client.Kind)
+		p.topics = append(p.topics, p.prefix+client.name())
 	}
 	if err := p.createTopics(ctx); err != nil {
 		return err

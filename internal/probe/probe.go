@@ -84,7 +84,7 @@ func warmedUp(ctx context.Context, options Options) ([]*runner, error) {
 		}
 	}
 	for _, client := range options.Clients {
-		r, err := newRunner(client, options, topicPrefix(options.Run)+client.Kind)
+		r, err := newRunner(client, options, topicPrefix(options.Run)+client.name())
 		if err != nil {
 			closeAll()
 			return nil, err

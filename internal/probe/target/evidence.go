@@ -1,0 +1,70 @@
+package target
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/probe"
+	"github.com/keyturn/keyturn/internal/probe/reach"
+)
+
+// maxReport bounds the answer of an agent.
+const maxReport = 1 << 20
+
+// Evidence asks the agents in the pods, as the operator, what a listener has
+// loaded. Clusters without agents give none.
+func (t *Target) Evidence(operator probe.Identity, listener probe.Listener) probe.EvidenceFunc {
+	operator.Listener.TLS = true
+	client := &http.Client{Transport: &http.Transport{
+		DialTLSContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			return operator.Connect(ctx, t.network, address)
+		},
+		MaxIdleConnsPerHost: 1,
+	}}
+	role := roleOf(listener)
+	return func(ctx context.Context, node reach.Node) (probe.Evidence, error) {
+		report, err := ask(ctx, client, node)
+		if err != nil {
+			return probe.Evidence{}, err
+		}
+		loaded, ok := report.Roles[role]
+		if !ok {
+			return probe.Evidence{}, fmt.Errorf("agent of %s does not know listener %s", node.Name, role)
+		}
+		trusts := slices.Clone(loaded.Trusts)
+		slices.Sort(trusts)
+		return probe.Evidence{Trusts: trusts, Presents: loaded.Presents}, nil
+	}
+}
+
+// roleOf is the identifier of a listener in Kafka's settings, as Strimzi makes it.
+func roleOf(listener probe.Listener) contract.Listener {
+	return contract.Listener(fmt.Sprintf("%s-%d", listener.Name, listener.Port))
+}
+
+func ask(ctx context.Context, client *http.Client, node reach.Node) (contract.TLSReport, error) {
+	var report contract.TLSReport
+	url := "https://" + hostPort(node.Host, contract.SecurePort) + contract.TLSPath
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return report, fmt.Errorf("asking agent of %s: %w", node.Name, err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return report, fmt.Errorf("asking agent of %s: %w", node.Name, err)
+	}
+	defer func() { _ = response.Body.Close() }() // it was read, or is of no use
+	if response.StatusCode != http.StatusOK {
+		return report, fmt.Errorf("asking agent of %s: %s", node.Name, response.Status)
+	}
+	body := http.MaxBytesReader(nil, response.Body, maxReport)
+	if err := json.NewDecoder(body).Decode(&report); err != nil {
+		return report, fmt.Errorf("reading answer of the agent of %s: %w", node.Name, err)
+	}
+	return report, nil
+}

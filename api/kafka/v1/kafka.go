@@ -19,8 +19,8 @@ import (
 // +kubebuilder:printcolumn:name="Warnings",type=string,JSONPath=`.status.conditions[?(@.type=="Warning")].status`,description="Warnings related to the custom resource"
 // +kubebuilder:printcolumn:name="Kafka Version",type=string,JSONPath=`.status.kafkaVersion`,description="The Kafka version used by the cluster"
 // +kubebuilder:printcolumn:name="Metadata Version",type=string,JSONPath=`.status.kafkaMetadataVersion`,description="The Kafka metadata version used by the cluster"
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 47",messageExpression="'metadata.name has ' + string(size(self.metadata.name)) + ' characters, at most 47 leave room for the Service <name>-kafka-bootstrap'",reason=FieldValueInvalid
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must start with a letter and hold only lower-case letters, digits and '-': Services are named after it",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 47",messageExpression="'metadata.name has ' + string(size(self.metadata.name)) + ' characters, at most 47 leave room for the Service <name>-kafka-bootstrap'",fieldPath=.metadata,reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must start with a letter and hold only lower-case letters, digits and '-': Services are named after it",fieldPath=.metadata,reason=FieldValueInvalid
 type Kafka struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

@@ -1,0 +1,127 @@
+package api_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+
+	corev1 "github.com/keyturn/keyturn/api/core/v1"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/api/unknownfields"
+)
+
+func manifest(t *testing.T, path ...string) map[string]any {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(path...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object(t, string(data))
+}
+
+func TestEveryFieldOfAManifestIsKept(t *testing.T) {
+	t.Parallel()
+	manifests := map[string]string{
+		kafkas:         "kafka-rich.yaml",
+		kafkaNodePools: "kafkanodepool-rich.yaml",
+		podSets:        "strimzipodset-rich.yaml",
+	}
+	for crd, file := range manifests {
+		for _, version := range versions() {
+			t.Run(file+" in "+version, func(t *testing.T) {
+				t.Parallel()
+				sent := manifest(t, "testdata", file)
+				stored, errs := newAdmission(t, crd, version).admit(t, sent)
+				if len(errs) != 0 {
+					t.Errorf("refused: %v", errs)
+				}
+				if diff := cmp.Diff(sent, stored); diff != "" {
+					t.Errorf("fields were changed or dropped (-sent +stored):\n%s", diff)
+				}
+				decodeTyped(t, stored)
+			})
+		}
+	}
+}
+
+// decodeTyped reads an object as a client does, and fails the test if it cannot: an object that is stored
+// but cannot be decoded would keep every client from listing all the others.
+func decodeTyped(t *testing.T, object map[string]any) runtime.Object {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{kafkav1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed, _, err := serializer.NewCodecFactory(scheme).UniversalDeserializer().Decode(data, nil, nil)
+	if err != nil {
+		t.Fatalf("stored, but no client can read it: %v", err)
+	}
+	return typed
+}
+
+func TestFieldsWithoutEffectAreNamed(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		find func(map[string]any) []string
+		file string
+		want []string
+	}{
+		"Kafka": {
+			find: unknownfields.InSpec[kafkav1.Kafka],
+			file: "kafka-rich.yaml",
+			want: []string{
+				"spec.clientsCa.type",
+				"spec.cruiseControl",
+				"spec.entityOperator",
+				"spec.kafka.authorization.supportsAdminApi",
+				"spec.kafka.listeners[1].configuration.maxConnections",
+				"spec.kafka.listeners[1].configuration.useServiceDnsDomain",
+				"spec.kafka.listeners[1].networkPolicyPeers",
+				"spec.kafka.listeners[2].authentication.listenerConfig",
+				"spec.kafka.listeners[2].configuration.bootstrap",
+				"spec.kafka.listeners[2].configuration.brokers",
+				"spec.kafka.logging",
+				"spec.kafka.metricsConfig",
+				"spec.kafka.quotas",
+				"spec.kafka.rack",
+				"spec.kafka.readinessProbe",
+				"spec.kafka.resources.claims",
+				"spec.kafka.template.pod",
+				"spec.kafkaExporter",
+			},
+		},
+		"KafkaNodePool": {
+			find: unknownfields.InSpec[kafkav1.KafkaNodePool],
+			file: "kafkanodepool-rich.yaml",
+			want: []string{
+				"spec.storage.volumes[0].overrides",
+				"spec.storage.volumes[0].volumeAttributesClass",
+				"spec.template",
+			},
+		},
+		"StrimziPodSet": {
+			find: unknownfields.InSpec[corev1.StrimziPodSet],
+			file: "strimzipodset-rich.yaml",
+			want: []string{"spec.updateStrategy"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, test.find(manifest(t, "testdata", test.file))); diff != "" {
+				t.Errorf("paths differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,86 @@
+package unknownfields_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/keyturn/keyturn/api/unknownfields"
+)
+
+type resource struct {
+	Spec   *spec          `json:"spec,omitempty"`
+	Status map[string]int `json:"status,omitempty"`
+}
+
+type spec struct {
+	Size     int             `json:"size,omitempty"`
+	Part     *part           `json:"part,omitempty"`
+	Parts    []part          `json:"parts,omitempty"`
+	Named    map[string]part `json:"named,omitempty"`
+	Free     freeForm        `json:"free,omitempty"`
+	Hidden   string          `json:"-"`
+	embedded `json:",inline"`
+}
+
+type part struct {
+	Name string `json:"name,omitempty"`
+}
+
+type embedded struct {
+	Inner string `json:"inner,omitempty"`
+}
+
+type freeForm struct{ raw json.RawMessage }
+
+func (f *freeForm) UnmarshalJSON(data []byte) error {
+	f.raw = data
+	return nil
+}
+
+func TestInSpec(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		manifest string
+		want     []string
+	}{
+		"an object without spec has none":           {manifest: `{"status": {"a": 1}}`},
+		"a spec that is null has none":              {manifest: `{"spec": null}`},
+		"known fields are none, empty ones too":     {manifest: `{"spec": {"size": 0, "part": {}, "parts": [], "named": {}}}`},
+		"fields outside of spec are not looked at":  {manifest: `{"spec": {}, "status": {"b": {}}, "other": 1}`},
+		"an embedded field is known":                {manifest: `{"spec": {"inner": "a"}}`},
+		"a free-form field has none inside":         {manifest: `{"spec": {"free": {"any": {"thing": 1}}}}`},
+		"a field that is null is absent":            {manifest: `{"spec": {"other": null, "part": {"other": null}}}`},
+		"names are compared with their case":        {manifest: `{"spec": {"Size": 1}}`, want: []string{"spec.Size"}},
+		"a field that JSON does not carry":          {manifest: `{"spec": {"Hidden": "a", "-": "b"}}`, want: []string{"spec.-", "spec.Hidden"}},
+		"of an unknown subtree only the root":       {manifest: `{"spec": {"other": {"a": {"b": 1}}}}`, want: []string{"spec.other"}},
+		"inside of objects, lists and maps, sorted": {manifest: `{"spec": {"z": 1, "part": {"x": 1}, "parts": [{}, {"x": 1}], "named": {"n": {"x": 1}}}}`, want: []string{"spec.named.n.x", "spec.part.x", "spec.parts[1].x", "spec.z"}},
+		"a value of another form than its field":    {manifest: `{"spec": {"size": {"a": 1}, "part": [1], "parts": {"a": 1}}}`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var object map[string]any
+			if err := json.Unmarshal([]byte(test.manifest), &object); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, unknownfields.InSpec[resource](object)); diff != "" {
+				t.Errorf("paths differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Whatever people write into a manifest, looking for unknown fields must not panic.
+func FuzzInSpec(f *testing.F) {
+	f.Add([]byte(`{"spec": {"part": {"x": [null, {}]}, "parts": [[1], "a"], "named": {"n": null}}}`))
+	f.Add([]byte(`{"spec": []}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var object map[string]any
+		if json.Unmarshal(data, &object) != nil {
+			t.Skip()
+		}
+		unknownfields.InSpec[resource](object)
+	})
+}

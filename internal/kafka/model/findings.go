@@ -1,0 +1,80 @@
+package model
+
+import (
+	"strings"
+)
+
+// Reasons of findings. Those without the prefix "Keyturn" are the condition
+// reasons people know from Strimzi.
+const (
+	// ReasonInvalidResource is the reason of every error: the resources as
+	// written cannot be built.
+	ReasonInvalidResource = "InvalidResourceException"
+	// ReasonStorage warns of storage that loses data or of a storage change
+	// that was not made.
+	ReasonStorage = "KafkaStorage"
+	// ReasonControllerCount warns of an even number of controllers.
+	ReasonControllerCount = "KafkaKRaftControllerNodeCount"
+	// ReasonControllerSet warns that the controllers of a running cluster
+	// cannot be changed, because its quorum is static.
+	ReasonControllerSet = "KafkaKRaftControllerSet"
+	// ReasonMinInsyncReplicas warns of min.insync.replicas unset or too high.
+	ReasonMinInsyncReplicas = "KafkaMinInsyncReplicas"
+	// ReasonDefaultReplicationFactor warns of default.replication.factor unset.
+	ReasonDefaultReplicationFactor = "KafkaDefaultReplicationFactor"
+	// ReasonMetadataVersion warns of a metadata version that stays behind.
+	ReasonMetadataVersion = "KafkaMetadataVersion"
+	// ReasonForbiddenConfig warns of configuration keys that were dropped.
+	ReasonForbiddenConfig = "ForbiddenConfig"
+	// ReasonScaleDownPrevention warns that nodes stay because they still hold
+	// partitions.
+	ReasonScaleDownPrevention = "ScaleDownPreventionCheck"
+	// ReasonNodeIDs warns of an annotation with node ids that cannot be read.
+	ReasonNodeIDs = "KafkaNodeIds"
+)
+
+// Finding is one thing that is wrong or unwise, written for a person.
+type Finding struct {
+	// Object names the resource, for example "KafkaNodePool kafka/broker".
+	Object string
+	// Reason is one of the Reason constants.
+	Reason string
+	// Message says what is wrong and what to do about it.
+	Message string
+}
+
+// String puts the object before the message.
+func (f Finding) String() string { return f.Object + ": " + f.Message }
+
+// Findings is everything Resolve has to say about its input. With errors the
+// cluster must not be touched; warnings accompany a usable cluster.
+type Findings struct {
+	Errors   []Finding
+	Warnings []Finding
+}
+
+// Err joins all errors, or returns nil when there is none.
+func (f Findings) Err() error {
+	if len(f.Errors) == 0 {
+		return nil
+	}
+	return &InvalidResourceError{Findings: f.Errors}
+}
+
+// InvalidResourceError is returned for resources that cannot be built as
+// written.
+type InvalidResourceError struct {
+	Findings []Finding
+}
+
+// Error lists all findings in one message, as the condition shows them.
+func (e *InvalidResourceError) Error() string {
+	texts := make([]string, 0, len(e.Findings))
+	for _, finding := range e.Findings {
+		texts = append(texts, finding.String())
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Reason is the reason of the condition that reports the error.
+func (e *InvalidResourceError) Reason() string { return ReasonInvalidResource }

@@ -1,0 +1,91 @@
+package model
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+)
+
+const (
+	mebibyte = 1 << 20
+	// largestDefaultHeap is where Strimzi's default stops too: beyond it the
+	// page cache makes better use of memory than the heap.
+	largestDefaultHeap = 5 << 30
+	// unknownMemoryHeap is the heap of Kafka's own start script, for pods
+	// without a memory limit.
+	unknownMemoryHeap = "1g"
+	smallStartHeap    = "128m"
+)
+
+// jvmOptions are the options of the server's JVM: the garbage collector as in
+// Kafka's own start script (kafka-run-class.sh of 4.3.1), the heap, where to
+// find the logging configuration, and what the user adds.
+func (p Pool) javaOptions() []string {
+	options := []string{
+		"-server",
+		"-XX:+UseG1GC",
+		"-XX:MaxGCPauseMillis=20",
+		"-XX:InitiatingHeapOccupancyPercent=35",
+		"-XX:+ExplicitGCInvokesConcurrent",
+		"-XX:MaxInlineLevel=15",
+		"-XX:+ExitOnOutOfMemoryError",
+		"-Djava.awt.headless=true",
+		"-Dlog4j2.configurationFile=" + contract.ConfigDir + "/" + contract.LoggingKey,
+	}
+	options = append(options, p.heapOptions()...)
+	for _, name := range slices.Sorted(maps.Keys(p.jvmOptions.XX)) {
+		options = append(options, xxOption(name, p.jvmOptions.XX[name]))
+	}
+	if enabled := p.jvmOptions.GcLoggingEnabled; enabled != nil && *enabled {
+		options = append(options, "-Xlog:gc*:stdout:time")
+	}
+	for _, property := range p.jvmOptions.JavaSystemProperties {
+		options = append(options, "-D"+property.Name+"="+property.Value)
+	}
+	return options
+}
+
+// heapOptions are the user's; otherwise half of the memory limit, or what
+// Kafka's own start script takes when there is no limit.
+func (p Pool) heapOptions() []string {
+	options := []string{}
+	largest, start := p.jvmOptions.Xmx, p.jvmOptions.Xms
+	if largest == "" {
+		largest = p.defaultHeap()
+		if start == "" {
+			start = smallStartHeap
+		}
+	}
+	if start != "" {
+		options = append(options, "-Xms"+start)
+	}
+	return append(options, "-Xmx"+largest)
+}
+
+func (p Pool) defaultHeap() string {
+	limit := resource.Quantity{}
+	if memory, limited := p.resources.Limits["memory"]; limited {
+		limit = memory
+	}
+	if limit.Sign() <= 0 {
+		return unknownMemoryHeap
+	}
+	heap := min(limit.Value()/2, largestDefaultHeap)
+	return strconv.FormatInt(max(heap/mebibyte, 128), 10) + "m"
+}
+
+// xxOption renders an -XX option: true and false switch, other values are set.
+func xxOption(name, value string) string {
+	switch value {
+	case "true":
+		return "-XX:+" + name
+	case "false":
+		return "-XX:-" + name
+	default:
+		return "-XX:" + name + "=" + value
+	}
+}

@@ -1,0 +1,62 @@
+package model
+
+import "strconv"
+
+// NodeID is the node.id of a Kafka node, unique over all pools of a cluster.
+type NodeID int32
+
+// String is the id in decimal.
+func (id NodeID) String() string { return strconv.FormatInt(int64(id), 10) }
+
+// Names derives the names of a cluster's objects. They are Strimzi's.
+type Names struct {
+	// Cluster is the name of the Kafka resource.
+	Cluster string
+	// Namespace is the namespace of the Kafka resource and all its objects.
+	Namespace string
+	// Domain is the DNS domain of the Kubernetes cluster.
+	Domain string
+}
+
+// Kafka is the name of the component: ServiceAccount, PodDisruptionBudget,
+// common name of node certificates, value of the label strimzi.io/name.
+func (n Names) Kafka() string { return n.Cluster + "-kafka" }
+
+// BootstrapService is the Service that clients start from.
+func (n Names) BootstrapService() string { return n.Cluster + "-kafka-bootstrap" }
+
+// BrokersService is the headless Service that gives each pod its DNS name.
+func (n Names) BrokersService() string { return n.Cluster + "-kafka-brokers" }
+
+// PodSet is the name of the StrimziPodSet of a pool.
+func (n Names) PodSet(pool string) string { return n.Cluster + "-" + pool }
+
+// Pod is the name of a node's pod, Secret and ConfigMap.
+func (n Names) Pod(pool string, id NodeID) string {
+	return n.Cluster + "-" + pool + "-" + id.String()
+}
+
+// ClusterTrustSecret holds the anchors of the cluster CA, one entry each.
+func (n Names) ClusterTrustSecret() string { return n.Cluster + "-cluster-ca-trusted-certs" }
+
+// ClientsTrustSecret holds the anchors of the clients CA, one entry each.
+func (n Names) ClientsTrustSecret() string { return n.Cluster + "-clients-ca-trusted-certs" }
+
+// PodHost is the DNS name of a pod without the cluster domain. Brokers
+// advertise it unless told otherwise.
+func (n Names) PodHost(pod string) string {
+	return pod + "." + n.BrokersService() + "." + n.Namespace + ".svc"
+}
+
+// BootstrapHost is the DNS name of the bootstrap Service without the cluster
+// domain.
+func (n Names) BootstrapHost() string { return n.BootstrapService() + "." + n.Namespace + ".svc" }
+
+// withDomain appends the cluster domain to a service name ending in ".svc".
+func (n Names) withDomain(host string) string { return host + "." + n.Domain }
+
+// serviceHosts are the four names by which a Service is called in a cluster.
+func (n Names) serviceHosts(service string) []string {
+	inNamespace := service + "." + n.Namespace
+	return []string{service, inNamespace, inNamespace + ".svc", n.withDomain(inNamespace + ".svc")}
+}

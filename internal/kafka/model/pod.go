@@ -1,0 +1,281 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	coreac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+)
+
+const (
+	kafkaContainer = "kafka"
+	initContainer  = "keyturn-init"
+	// kafkaUser and kafkaGroup are not root, and the group is the one that the
+	// images of Kafka give their files to.
+	kafkaUser, kafkaGroup = 1001, 0
+
+	agentVolume        = "agent"
+	temporaryVolume    = "tmp"
+	runVolume          = "run"
+	nodeVolume         = "node"
+	clusterTrustVolume = "cluster-trust"
+	clientsTrustVolume = "clients-trust"
+	configVolume       = "config"
+	podInfoVolume      = "pod-info"
+
+	agentDir     = "/opt/keyturn"
+	temporaryDir = "/tmp"
+)
+
+// readOnlyMode lets the pod's group read mounted keys, and nobody else.
+const readOnlyMode int32 = 0o440
+
+// PodAnnotations are the values that enter a pod from outside the model. None of
+// them counts into the revision.
+type PodAnnotations struct {
+	// ClusterCACertGeneration and the two others are the generations of the
+	// authorities at the time the pod is made.
+	ClusterCACertGeneration, ClusterCAKeyGeneration, ClientsCACertGeneration int64
+	// ServerCertHash names the node's leaf by its SHA-1, in lower-case hex.
+	ServerCertHash string
+	// ListenerCertThumbprints names the user's certificates by listener; nodes
+	// without the role broker have none.
+	ListenerCertThumbprints map[string]string
+	// Pin is the encoded contract.Publication that the pod is made under.
+	Pin string
+}
+
+// Pod is the pod of one node.
+func (c Cluster) Pod(node Node, values PodAnnotations) (*coreac.PodApplyConfiguration, error) {
+	config, err := c.NodeConfig(node)
+	if err != nil {
+		return nil, err
+	}
+	pool, _ := c.Pool(node.Pool)
+	pod := coreac.Pod(node.Pod, c.Names.Namespace).
+		WithLabels(c.podLabels(pool, node)).
+		WithSpec(c.podSpec(pool, node))
+	annotations := values.annotations(node)
+	annotations[ConfigurationHashAnnotation] = configurationHash(config)
+	annotations[KafkaVersionAnnotation] = c.Version.Name
+	revision, resources, err := revisions(pod)
+	if err != nil {
+		return nil, fmt.Errorf("computing the revision of pod %s: %w", node.Pod, err)
+	}
+	annotations[RevisionAnnotation] = revision
+	annotations[ResourceRevisionAnnotation] = resources
+	return pod.WithAnnotations(annotations), nil
+}
+
+func (c Cluster) podSpec(pool Pool, node Node) *coreac.PodSpecApplyConfiguration {
+	return coreac.PodSpec().
+		WithHostname(node.Pod).
+		WithSubdomain(c.Names.BrokersService()).
+		WithServiceAccountName(c.Names.Kafka()).
+		WithAutomountServiceAccountToken(false).
+		WithEnableServiceLinks(false).
+		WithRestartPolicy(corev1.RestartPolicyAlways).
+		WithTerminationGracePeriodSeconds(podGraceSeconds).
+		WithSecurityContext(podSecurity()).
+		WithInitContainers(c.initContainer()).
+		WithContainers(c.kafkaContainer(pool, node)).
+		WithVolumes(c.podVolumes(pool, node)...)
+}
+
+func podSecurity() *coreac.PodSecurityContextApplyConfiguration {
+	return coreac.PodSecurityContext().
+		WithRunAsUser(kafkaUser).
+		WithRunAsGroup(kafkaGroup).
+		WithRunAsNonRoot(true).
+		WithFSGroup(kafkaUser).
+		WithFSGroupChangePolicy(corev1.FSGroupChangeOnRootMismatch).
+		WithSeccompProfile(coreac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))
+}
+
+func containerSecurity() *coreac.SecurityContextApplyConfiguration {
+	return coreac.SecurityContext().
+		WithAllowPrivilegeEscalation(false).
+		WithPrivileged(false).
+		WithReadOnlyRootFilesystem(true).
+		WithRunAsNonRoot(true).
+		WithCapabilities(coreac.Capabilities().WithDrop("ALL"))
+}
+
+// initContainer copies the agent out of the operator's image.
+func (c Cluster) initContainer() *coreac.ContainerApplyConfiguration {
+	container := coreac.Container().
+		WithName(initContainer).
+		WithImage(c.settings.AgentImage).
+		WithCommand("/keyturn", "agent", "install", contract.BinaryPath).
+		WithSecurityContext(containerSecurity()).
+		WithVolumeMounts(mount(agentVolume, agentDir))
+	if c.settings.PullPolicy != "" {
+		container.WithImagePullPolicy(c.settings.PullPolicy)
+	}
+	return container
+}
+
+func (c Cluster) kafkaContainer(pool Pool, node Node) *coreac.ContainerApplyConfiguration {
+	container := coreac.Container().
+		WithName(kafkaContainer).
+		WithImage(c.Version.Image).
+		WithCommand(contract.BinaryPath, "agent", "kafka").
+		WithSecurityContext(containerSecurity()).
+		WithPorts(c.containerPorts(node)...).
+		WithVolumeMounts(containerMounts(pool)...).
+		WithStartupProbe(probe("/v1/live").WithPeriodSeconds(1).WithFailureThreshold(120)).
+		WithLivenessProbe(probe("/v1/live").WithPeriodSeconds(10).WithFailureThreshold(3)).
+		WithReadinessProbe(probe("/v1/ready").WithPeriodSeconds(2).WithFailureThreshold(3))
+	if c.settings.PullPolicy != "" {
+		container.WithImagePullPolicy(c.settings.PullPolicy)
+	}
+	if len(pool.resources.Limits) > 0 || len(pool.resources.Requests) > 0 {
+		container.WithResources(resourcesOf(pool.resources))
+	}
+	return container
+}
+
+func resourcesOf(requirements corev1.ResourceRequirements) *coreac.ResourceRequirementsApplyConfiguration {
+	resources := coreac.ResourceRequirements()
+	if len(requirements.Limits) > 0 {
+		resources.WithLimits(requirements.Limits)
+	}
+	if len(requirements.Requests) > 0 {
+		resources.WithRequests(requirements.Requests)
+	}
+	return resources
+}
+
+// probe asks the agent over plain HTTP, which tells nothing but yes or no.
+func probe(path string) *coreac.ProbeApplyConfiguration {
+	return coreac.Probe().
+		WithTimeoutSeconds(5).
+		WithHTTPGet(coreac.HTTPGetAction().
+			WithPath(path).
+			WithPort(intstr.FromString(probePortName)).
+			WithScheme(corev1.URISchemeHTTP))
+}
+
+func (c Cluster) containerPorts(node Node) []*coreac.ContainerPortApplyConfiguration {
+	ports := []*coreac.ContainerPortApplyConfiguration{}
+	if node.Roles.Controller {
+		ports = append(ports, containerPort(controlPlanePortName, ControlPlanePort))
+	}
+	if node.Roles.Broker {
+		ports = append(ports, containerPort(replicationPortName, ReplicationPort))
+		for _, listener := range c.Listeners {
+			ports = append(ports, containerPort(listener.portName(), listener.Port))
+		}
+	}
+	return append(ports,
+		containerPort(agentPortName, contract.SecurePort),
+		containerPort(probePortName, contract.ProbePort))
+}
+
+func containerPort(name string, port int32) *coreac.ContainerPortApplyConfiguration {
+	return coreac.ContainerPort().WithName(name).WithContainerPort(port).WithProtocol(corev1.ProtocolTCP)
+}
+
+func containerMounts(pool Pool) []*coreac.VolumeMountApplyConfiguration {
+	mounts := []*coreac.VolumeMountApplyConfiguration{
+		mount(agentVolume, agentDir).WithReadOnly(true),
+		mount(temporaryVolume, temporaryDir),
+		mount(runVolume, contract.RunDir),
+		mount(nodeVolume, contract.NodeDir).WithReadOnly(true),
+		mount(clusterTrustVolume, contract.ClusterTrustDir).WithReadOnly(true),
+		mount(clientsTrustVolume, contract.ClientsTrustDir).WithReadOnly(true),
+		mount(configVolume, contract.ConfigDir).WithReadOnly(true),
+		mount(podInfoVolume, contract.PodDir).WithReadOnly(true),
+	}
+	for _, volume := range pool.Volumes {
+		mounts = append(mounts, mount(volume.Name, volume.MountPath()))
+	}
+	return mounts
+}
+
+func mount(name, path string) *coreac.VolumeMountApplyConfiguration {
+	return coreac.VolumeMount().WithName(name).WithMountPath(path)
+}
+
+func (c Cluster) podVolumes(pool Pool, node Node) []*coreac.VolumeApplyConfiguration {
+	volumes := []*coreac.VolumeApplyConfiguration{
+		coreac.Volume().WithName(agentVolume).WithEmptyDir(coreac.EmptyDirVolumeSource()),
+		coreac.Volume().WithName(temporaryVolume).WithEmptyDir(coreac.EmptyDirVolumeSource()),
+		coreac.Volume().WithName(runVolume).WithEmptyDir(coreac.EmptyDirVolumeSource().
+			WithMedium(corev1.StorageMediumMemory).WithSizeLimit(resource.MustParse("16Mi"))),
+		secretVolume(nodeVolume, node.Pod),
+		secretVolume(clusterTrustVolume, c.Names.ClusterTrustSecret()),
+		secretVolume(clientsTrustVolume, c.Names.ClientsTrustSecret()),
+		coreac.Volume().WithName(configVolume).WithConfigMap(coreac.ConfigMapVolumeSource().
+			WithName(node.Pod).WithDefaultMode(readOnlyMode)),
+		podInfo(),
+	}
+	for _, volume := range pool.Volumes {
+		volumes = append(volumes, dataVolume(volume, node.Pod))
+	}
+	return volumes
+}
+
+func secretVolume(name, secret string) *coreac.VolumeApplyConfiguration {
+	return coreac.Volume().WithName(name).WithSecret(coreac.SecretVolumeSource().
+		WithSecretName(secret).WithDefaultMode(readOnlyMode))
+}
+
+// podInfo tells the agent the annotations of its pod: pin and published revision.
+func podInfo() *coreac.VolumeApplyConfiguration {
+	return coreac.Volume().WithName(podInfoVolume).WithDownwardAPI(coreac.DownwardAPIVolumeSource().
+		WithDefaultMode(readOnlyMode).
+		WithItems(coreac.DownwardAPIVolumeFile().
+			WithPath(contract.AnnotationsFile).
+			WithFieldRef(coreac.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath("metadata.annotations"))))
+}
+
+func dataVolume(volume Volume, pod string) *coreac.VolumeApplyConfiguration {
+	rendered := coreac.Volume().WithName(volume.Name)
+	if volume.Type == kafkav1.StoragePersistentClaim {
+		return rendered.WithPersistentVolumeClaim(coreac.PersistentVolumeClaimVolumeSource().WithClaimName(volume.Claim(pod)))
+	}
+	source := coreac.EmptyDirVolumeSource()
+	if !volume.Size.IsZero() {
+		source.WithSizeLimit(volume.Size)
+	}
+	return rendered.WithEmptyDir(source)
+}
+
+// revisions digests the pod as it is before its annotations: the first without
+// the resources of the containers, the second over those alone.
+//
+// The init container is left out: it comes from the operator's image, and an
+// operator upgrade must not restart anything.
+func revisions(pod *coreac.PodApplyConfiguration) (revision, resources string, err error) {
+	spec := *pod.Spec
+	spec.InitContainers = nil
+	spec.Containers = make([]coreac.ContainerApplyConfiguration, 0, len(pod.Spec.Containers))
+	limits := make([]*coreac.ResourceRequirementsApplyConfiguration, 0, len(pod.Spec.Containers))
+	for _, container := range pod.Spec.Containers {
+		limits = append(limits, container.Resources)
+		container.Resources = nil
+		container.ImagePullPolicy = nil
+		spec.Containers = append(spec.Containers, container)
+	}
+	labels := maps.Clone(pod.Labels)
+	shape, err := json.Marshal(struct {
+		Labels map[string]string
+		Spec   *coreac.PodSpecApplyConfiguration
+	}{labels, &spec})
+	if err != nil {
+		return "", "", fmt.Errorf("encoding the pod: %w", err)
+	}
+	demand, err := json.Marshal(limits)
+	if err != nil {
+		return "", "", fmt.Errorf("encoding the resources: %w", err)
+	}
+	return stub(string(shape)), stub(string(demand)), nil
+}

@@ -1,0 +1,347 @@
+package model
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+)
+
+// poolPlan is what one pool becomes, before and after its ids are assigned.
+type poolPlan struct {
+	name     string
+	resource *kafkav1.KafkaNodePool
+	known    KnownPool
+	roles    Roles
+	replicas int
+	// next and remove are the ids that the user prefers, in this order.
+	next, remove []NodeID
+	ids          idAssignment
+}
+
+func (p poolPlan) exists() bool { return len(p.known.NodeIDs) > 0 }
+
+// resolvePools fills in Pools, Nodes and Leaving.
+func (r *resolver) resolvePools(cluster *Cluster) {
+	resources := r.ownPools()
+	if !r.checkKnownIDs() {
+		return
+	}
+	plans := make([]poolPlan, 0, len(resources))
+	for i := range resources {
+		plans = append(plans, r.planPool(cluster.Names, &resources[i]))
+	}
+	assignPlans(plans)
+	if !r.quorumKept(plans) {
+		r.keepControllers(plans)
+		assignPlans(plans)
+	}
+	for _, plan := range plans {
+		r.addPool(cluster, plan)
+	}
+	r.addRemovedPools(cluster, resources)
+	slices.SortFunc(cluster.Pools, func(a, b Pool) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(cluster.Nodes, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(cluster.Leaving, func(a, b Leaving) int { return cmp.Compare(a.ID, b.ID) })
+	r.checkNodes(*cluster)
+	r.warnOccupied(*cluster)
+}
+
+// ownPools are the node pools with the label of this cluster, by name.
+func (r *resolver) ownPools() []kafkav1.KafkaNodePool {
+	own := []kafkav1.KafkaNodePool{}
+	for _, pool := range r.in.Pools {
+		if pool.Namespace == r.in.Kafka.Namespace && pool.Labels[ClusterLabel] == r.in.Kafka.Name {
+			own = append(own, pool)
+		}
+	}
+	slices.SortFunc(own, func(a, b kafkav1.KafkaNodePool) int { return strings.Compare(a.Name, b.Name) })
+	if len(own) == 0 {
+		r.errorf(r.kafkaObject(), "no KafkaNodePool of namespace %s has the label %s=%s: create at least one with the role controller and one with the role broker, or one with both",
+			r.in.Kafka.Namespace, ClusterLabel, r.in.Kafka.Name)
+	}
+	return own
+}
+
+// checkKnownIDs reports whether the ids in use are unique. If not, somebody
+// edited a status, and any assignment could give a volume to a stranger.
+func (r *resolver) checkKnownIDs() bool {
+	holder := map[NodeID]string{}
+	unique := true
+	for _, name := range slices.Sorted(maps.Keys(r.in.Known.Pools)) {
+		for _, id := range r.in.Known.Pools[name].NodeIDs {
+			if other, taken := holder[id]; taken {
+				r.errorf(r.poolObject(name), "node id %s is in use by KafkaNodePool %s too: correct status.nodeIds to what the pods are named", id, other)
+				unique = false
+			}
+			holder[id] = name
+		}
+	}
+	return unique
+}
+
+// planPool reads one resource.
+func (r *resolver) planPool(names Names, pool *kafkav1.KafkaNodePool) poolPlan {
+	object := r.poolObject(pool.Name)
+	if problems := validation.IsDNS1123Label(pool.Name); len(problems) > 0 {
+		r.errorf(object, "the name cannot be part of a host name (%s): create it under another name", strings.Join(problems, ", "))
+	}
+	if podSet := names.PodSet(pool.Name); len(podSet)+len("-0") > maxLabel {
+		r.errorf(object, "pods would be named %s-<id>, longer than the %d characters of a host name: create it under a name of at most %d characters",
+			podSet, maxLabel, maxLabel-len(names.PodSet(""))-len("-0"))
+	}
+	plan := poolPlan{
+		name:     pool.Name,
+		resource: pool,
+		known:    r.in.Known.Pools[pool.Name],
+		roles:    RolesOf(pool.Spec.Roles),
+		replicas: int(pool.Spec.Replicas),
+	}
+	if plan.roles == (Roles{}) {
+		r.errorf(object, "spec.roles names no role: set it to controller, broker, or both")
+	}
+	if plan.replicas < 0 {
+		r.errorf(object, "spec.replicas is %d: set it to 0 or more", plan.replicas)
+		plan.replicas = 0
+	}
+	plan.next = r.nodeIDs(object, pool, nextNodeIDsAnnotation)
+	plan.remove = r.nodeIDs(object, pool, removeNodeIDsAnnotation)
+	return plan
+}
+
+// nodeIDs reads an annotation with ids. As in Strimzi, one that cannot be read
+// is as good as none: it must not stop the reconciliation of a running cluster.
+func (r *resolver) nodeIDs(object string, pool *kafkav1.KafkaNodePool, annotation string) []NodeID {
+	text, set := pool.Annotations[annotation]
+	if !set {
+		return nil
+	}
+	ids, err := ParseNodeIDRange(text)
+	if err != nil {
+		r.warnf(object, ReasonNodeIDs, "the annotation %s is ignored: %s", annotation, err)
+		return nil
+	}
+	return ids
+}
+
+// assignPlans gives each plan its ids.
+func assignPlans(plans []poolPlan) {
+	requests := make([]idRequest, 0, len(plans))
+	for _, plan := range plans {
+		requests = append(requests, idRequest{
+			pool:     plan.name,
+			current:  plan.known.NodeIDs,
+			replicas: plan.replicas,
+			next:     plan.next,
+			remove:   plan.remove,
+		})
+	}
+	assigned := assignIDs(requests)
+	for i := range plans {
+		plans[i].ids = assigned[plans[i].name]
+	}
+}
+
+// quorumKept reports whether the plans have exactly the controllers that the
+// quorum was formed with.
+func (r *resolver) quorumKept(plans []poolPlan) bool {
+	return len(r.in.Known.Voters) == 0 || slices.Equal(controllersOf(plans), sortedIDs(r.in.Known.Voters))
+}
+
+func controllersOf(plans []poolPlan) []NodeID {
+	ids := []NodeID{}
+	for _, plan := range plans {
+		if plan.roles.Controller {
+			ids = append(ids, plan.ids.desired...)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func sortedIDs(ids []NodeID) []NodeID { return slices.Sorted(slices.Values(ids)) }
+
+// keepControllers takes back whatever would change the controllers of a running
+// cluster. Its quorum is static (controller.quorum.voters): nodes that disagree
+// about the voters may elect two leaders.
+func (r *resolver) keepControllers(plans []poolPlan) {
+	for i := range plans {
+		plan := &plans[i]
+		switch {
+		case !plan.exists() && plan.roles.Controller && plan.replicas > 0:
+			r.warnf(r.poolObject(plan.name), ReasonControllerSet,
+				"its nodes are not created: controllers cannot be added to a running cluster, whose controllers are %s; set roles to broker",
+				joinIDs(r.in.Known.Voters))
+			plan.replicas = 0
+		case plan.exists() && plan.known.Roles.Controller != plan.roles.Controller:
+			r.warnf(r.poolObject(plan.name), ReasonControllerSet,
+				"the roles stay %s: the controllers of a running cluster (%s) cannot be changed; set roles back, and use another pool for other roles",
+				strings.Join(plan.known.Roles.List(), ", "), joinIDs(r.in.Known.Voters))
+			plan.roles = plan.known.Roles
+		}
+		if plan.exists() && plan.roles.Controller && plan.replicas != len(plan.known.NodeIDs) {
+			r.warnf(r.poolObject(plan.name), ReasonControllerSet,
+				"replicas stay %d: the controllers of a running cluster (%s) cannot be changed; set replicas back, and use a pool with only the role broker for more brokers",
+				len(plan.known.NodeIDs), joinIDs(r.in.Known.Voters))
+			plan.replicas = len(plan.known.NodeIDs)
+		}
+	}
+}
+
+func joinIDs(ids []NodeID) string {
+	texts := make([]string, 0, len(ids))
+	for _, id := range sortedIDs(ids) {
+		texts = append(texts, id.String())
+	}
+	return strings.Join(texts, ", ")
+}
+
+// addPool adds a pool with its nodes, and what leaves it.
+func (r *resolver) addPool(cluster *Cluster, plan poolPlan) {
+	occupied := func(id NodeID) bool { return slices.Contains(r.in.Known.Occupied, id) }
+	ids := slices.Clone(plan.ids.desired)
+	for _, id := range plan.ids.leaving {
+		cluster.addLeaving(plan, id, LeavingNode)
+		if occupied(id) {
+			ids = append(ids, id)
+		}
+	}
+	if plan.exists() && plan.known.Roles.Broker && !plan.roles.Broker {
+		for _, id := range plan.ids.desired {
+			cluster.addLeaving(plan, id, LeavingBrokerRole)
+		}
+		plan.roles.Broker = slices.ContainsFunc(plan.known.NodeIDs, occupied)
+	}
+	slices.Sort(ids)
+	storage, volumes := r.resolveStorage(plan)
+	pool := Pool{
+		Name:       plan.name,
+		Roles:      plan.roles,
+		NodeIDs:    ids,
+		Storage:    storage,
+		Volumes:    volumes,
+		resources:  r.resolveResources(plan),
+		jvmOptions: r.resolveJvmOptions(plan),
+		labels:     r.inheritedLabels(r.poolObject(plan.name), plan.resource.Labels),
+	}
+	cluster.addNodes(pool)
+}
+
+// addRemovedPools accounts for pools that were built and whose resource is gone.
+// Those of controllers are an error by the check of the quorum.
+func (r *resolver) addRemovedPools(cluster *Cluster, resources []kafkav1.KafkaNodePool) {
+	for _, name := range slices.Sorted(maps.Keys(r.in.Known.Pools)) {
+		if slices.ContainsFunc(resources, func(p kafkav1.KafkaNodePool) bool { return p.Name == name }) {
+			continue
+		}
+		known := r.in.Known.Pools[name]
+		plan := poolPlan{name: name, known: known, resource: &kafkav1.KafkaNodePool{}}
+		pool := Pool{Name: name, Roles: known.Roles, Retired: true, labels: map[string]string{}}
+		for _, id := range sortedIDs(known.NodeIDs) {
+			cluster.addLeaving(plan, id, LeavingNode)
+			if slices.Contains(r.in.Known.Occupied, id) {
+				pool.NodeIDs = append(pool.NodeIDs, id)
+			}
+		}
+		if len(pool.NodeIDs) == 0 {
+			continue
+		}
+		if known.Storage != nil {
+			pool.Storage = *known.Storage
+		}
+		pool.Volumes, _ = volumesOf(pool.Storage)
+		cluster.addNodes(pool)
+	}
+}
+
+func (c *Cluster) addLeaving(plan poolPlan, id NodeID, part LeavingPart) {
+	c.Leaving = append(c.Leaving, Leaving{
+		ID:     id,
+		Pool:   plan.name,
+		Pod:    c.Names.Pod(plan.name, id),
+		What:   part,
+		Broker: plan.known.Roles.Broker,
+	})
+}
+
+func (c *Cluster) addNodes(pool Pool) {
+	c.Pools = append(c.Pools, pool)
+	for _, id := range pool.NodeIDs {
+		c.Nodes = append(c.Nodes, Node{ID: id, Pool: pool.Name, Pod: c.Names.Pod(pool.Name, id), Roles: pool.Roles})
+	}
+}
+
+// checkNodes refuses clusters that could not work.
+func (r *resolver) checkNodes(cluster Cluster) {
+	if len(cluster.Pools) > 0 && len(cluster.Controllers()) == 0 {
+		r.errorf(r.kafkaObject(), "no KafkaNodePool with the role controller has replicas: give the role and at least one replica to one")
+	}
+	if len(cluster.Pools) > 0 && len(cluster.Brokers()) == 0 {
+		r.errorf(r.kafkaObject(), "no KafkaNodePool with the role broker has replicas: give the role and at least one replica to one")
+	}
+	for _, node := range cluster.Nodes {
+		if len(node.Pod) > maxLabel {
+			r.errorf(r.poolObject(node.Pool), "the pod %s would have %d characters of at most %d for a host name: create the pool under a shorter name",
+				node.Pod, len(node.Pod), maxLabel)
+		}
+	}
+	controllers := []NodeID{}
+	for _, node := range cluster.Controllers() {
+		controllers = append(controllers, node.ID)
+	}
+	if voters := r.in.Known.Voters; len(voters) > 0 && !slices.Equal(controllers, sortedIDs(voters)) {
+		r.errorf(r.kafkaObject(), "the controllers would be %s, but those of the running cluster are %s and cannot be changed: put back the KafkaNodePools they belong to",
+			cmp.Or(joinIDs(controllers), "none"), joinIDs(voters))
+	}
+}
+
+// warnOccupied names the nodes that could not leave.
+func (r *resolver) warnOccupied(cluster Cluster) {
+	stay := []NodeID{}
+	for _, leaving := range cluster.Leaving {
+		if slices.Contains(r.in.Known.Occupied, leaving.ID) {
+			stay = append(stay, leaving.ID)
+		}
+	}
+	if len(stay) > 0 {
+		r.warnf(r.kafkaObject(), ReasonScaleDownPrevention,
+			"the nodes %s stay because they still hold partitions: move those to other brokers, or set the annotation %s=true to give them up",
+			joinIDs(stay), skipScaleDownCheckAnnotation)
+	}
+}
+
+// resolveResources are the pool's own, or else the Kafka's.
+func (r *resolver) resolveResources(plan poolPlan) corev1.ResourceRequirements {
+	chosen, object := r.in.Kafka.Spec.Kafka.Resources, r.kafkaObject()
+	if plan.resource.Spec.Resources != nil {
+		chosen, object = plan.resource.Spec.Resources, r.poolObject(plan.name)
+	}
+	if chosen == nil {
+		return corev1.ResourceRequirements{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(chosen.Requests)) {
+		request, limit := chosen.Requests[name], chosen.Limits[name]
+		if _, limited := chosen.Limits[name]; limited && request.Cmp(limit) > 0 {
+			r.errorf(object, "resources request %s of %s, more than the limit of %s: raise the limit or lower the request",
+				request.String(), name, limit.String())
+		}
+	}
+	return corev1.ResourceRequirements{Limits: maps.Clone(chosen.Limits), Requests: maps.Clone(chosen.Requests)}
+}
+
+// resolveJvmOptions are the pool's own, or else the Kafka's.
+func (r *resolver) resolveJvmOptions(plan poolPlan) kafkav1.JvmOptions {
+	switch {
+	case plan.resource.Spec.JvmOptions != nil:
+		return *plan.resource.Spec.JvmOptions.DeepCopy()
+	case r.in.Kafka.Spec.Kafka.JvmOptions != nil:
+		return *r.in.Kafka.Spec.Kafka.JvmOptions.DeepCopy()
+	default:
+		return kafkav1.JvmOptions{}
+	}
+}

@@ -1,0 +1,198 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+)
+
+// defaultClusterDomain is the DNS domain of a Kubernetes cluster that nobody
+// named otherwise.
+const defaultClusterDomain = "cluster.local"
+
+// Longest names that Kubernetes and X.509 take.
+const (
+	// maxLabel is the longest DNS label and the longest value of a label.
+	maxLabel = 63
+	// maxCommonName is the upper bound of a common name (RFC 5280, appendix A.1).
+	maxCommonName = 64
+)
+
+// Resolve validates the resources against what is known of the cluster and
+// returns the cluster as it shall be now.
+//
+// All errors are collected. With errors (Findings.Err) the cluster must not be
+// used: nothing may be changed until a person has mended the resources. A wish
+// that cannot be granted but does not make the cluster unusable, such as smaller
+// volumes or other controllers, is left ungranted with a warning.
+func Resolve(in Input) (Cluster, Findings) {
+	r := &resolver{in: in}
+	cluster := r.resolve()
+	return cluster, r.findings
+}
+
+// resolver collects findings while a cluster is resolved.
+type resolver struct {
+	in       Input
+	findings Findings
+}
+
+func (r *resolver) errorf(object, format string, args ...any) {
+	r.findings.Errors = append(r.findings.Errors, Finding{
+		Object:  object,
+		Reason:  ReasonInvalidResource,
+		Message: fmt.Sprintf(format, args...),
+	})
+}
+
+func (r *resolver) warnf(object, reason, format string, args ...any) {
+	r.findings.Warnings = append(r.findings.Warnings, Finding{
+		Object:  object,
+		Reason:  reason,
+		Message: fmt.Sprintf(format, args...),
+	})
+}
+
+func (r *resolver) kafkaObject() string {
+	return "Kafka " + r.in.Kafka.Namespace + "/" + r.in.Kafka.Name
+}
+
+func (r *resolver) poolObject(pool string) string {
+	return "KafkaNodePool " + r.in.Kafka.Namespace + "/" + pool
+}
+
+func (r *resolver) resolve() Cluster {
+	kafka := r.in.Kafka
+	cluster := Cluster{
+		Names: Names{
+			Cluster:   kafka.Name,
+			Namespace: kafka.Namespace,
+			Domain:    cmp.Or(r.in.Settings.ClusterDomain, defaultClusterDomain),
+		},
+		ClusterID:          r.in.Known.ClusterID,
+		SkipScaleDownCheck: kafka.Annotations[skipScaleDownCheckAnnotation] == "true",
+		settings:           r.in.Settings,
+		owner:              Owner{Name: kafka.Name, UID: kafka.UID},
+	}
+	r.checkClusterName(cluster.Names)
+	cluster.labels = r.resolveLabels()
+	cluster.Version = r.resolveVersion()
+	cluster.Metadata = r.resolveMetadata(cluster.Version)
+	r.resolvePools(&cluster)
+	cluster.Listeners = r.resolveListeners()
+	cluster.authorization = r.resolveAuthorization()
+	cluster.config = r.resolveConfig(len(cluster.Brokers()))
+	r.warnCluster(cluster)
+	return cluster
+}
+
+// checkClusterName refuses names of which some object could not be made. The
+// schema refuses most of them already; an object that predates the schema, or
+// came through another one, must not make half a cluster.
+func (r *resolver) checkClusterName(names Names) {
+	if problems := validation.IsDNS1035Label(names.Cluster); len(problems) > 0 {
+		r.errorf(r.kafkaObject(), "the name %q cannot begin the names of Services (%s): create it under another name",
+			names.Cluster, strings.Join(problems, ", "))
+		return
+	}
+	if longest := names.BootstrapService(); len(longest) > maxLabel {
+		r.errorf(r.kafkaObject(), "the name has %d characters, and the Service %s would have %d of at most %d: create it under a name of at most %d characters",
+			len(names.Cluster), longest, len(longest), maxLabel, maxLabel-len(longest)+len(names.Cluster))
+	}
+	if commonName := names.Kafka(); len(commonName) > maxCommonName {
+		r.errorf(r.kafkaObject(), "the common name %s of certificates would have %d characters of at most %d: create it under a shorter name",
+			commonName, len(commonName), maxCommonName)
+	}
+}
+
+// resolveLabels takes over the labels of the Kafka that are passed on.
+func (r *resolver) resolveLabels() map[string]string {
+	return r.inheritedLabels(r.kafkaObject(), r.in.Kafka.Labels)
+}
+
+// inheritedLabels are the labels of a resource that its objects carry too. The
+// ones left out describe who deployed the resource, and would make a tool of
+// the kind of Argo CD or Flux take our objects for its own.
+func (r *resolver) inheritedLabels(object string, labels map[string]string) map[string]string {
+	inherited := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		switch {
+		case key == ClusterLabel, excludedLabel(key):
+		case strings.HasPrefix(key, strimziPrefix):
+			r.errorf(object, "the label %s is reserved for the operator: remove it", key)
+		default:
+			inherited[key] = labels[key]
+		}
+	}
+	return inherited
+}
+
+// excludedLabel is the default of Strimzi's STRIMZI_LABELS_EXCLUSION_PATTERN.
+func excludedLabel(key string) bool {
+	return strings.HasPrefix(key, "kustomize.toolkit.fluxcd.io") ||
+		(strings.HasPrefix(key, "app.kubernetes.io/") && !strings.HasPrefix(key, "app.kubernetes.io/part-of"))
+}
+
+// authorization is the resolved spec.kafka.authorization.
+type authorization struct {
+	enabled    bool
+	superUsers []string
+}
+
+func (r *resolver) resolveAuthorization() authorization {
+	spec := r.in.Kafka.Spec.Kafka.Authorization
+	if spec == nil {
+		return authorization{}
+	}
+	if spec.Type != kafkav1.AuthorizationSimple {
+		r.errorf(r.kafkaObject(), "spec.kafka.authorization.type %s is not supported: use %s, or leave authorization out",
+			spec.Type, kafkav1.AuthorizationSimple)
+		return authorization{}
+	}
+	for _, user := range spec.SuperUsers {
+		if strings.ContainsAny(user, ";\n\r") {
+			r.errorf(r.kafkaObject(), "spec.kafka.authorization.superUsers holds %q: Kafka separates super users by ';', so none may contain it or a line break", user)
+		}
+	}
+	return authorization{enabled: true, superUsers: slices.Clone(spec.SuperUsers)}
+}
+
+// warnCluster reports what works but is unwise.
+func (r *resolver) warnCluster(cluster Cluster) {
+	if len(r.findings.Errors) > 0 {
+		return
+	}
+	r.warnControllerCount(len(cluster.Controllers()))
+	r.warnEphemeral(cluster, "broker", cluster.Brokers())
+	r.warnEphemeral(cluster, "controller", cluster.Controllers())
+}
+
+func (r *resolver) warnControllerCount(count int) {
+	switch {
+	case count == 2:
+		r.warnf(r.kafkaObject(), ReasonControllerCount,
+			"2 controllers are both needed for a majority, so either one's restart stops the cluster: use 1 or, better, 3")
+	case count%2 == 0 && count > 0:
+		r.warnf(r.kafkaObject(), ReasonControllerCount,
+			"%d controllers bear no more failures than %d: use an odd number", count, count-1)
+	}
+}
+
+// warnEphemeral warns when the only node of a role keeps its data in the pod.
+func (r *resolver) warnEphemeral(cluster Cluster, role string, nodes []Node) {
+	if len(nodes) != 1 {
+		return
+	}
+	pool, found := cluster.Pool(nodes[0].Pool)
+	if !found || !slices.ContainsFunc(pool.Volumes, func(v Volume) bool { return v.Type == kafkav1.StorageEphemeral }) {
+		return
+	}
+	r.warnf(r.kafkaObject(), ReasonStorage,
+		"the only %s has ephemeral storage and loses its data with every restart: use storage of type persistent-claim, or at least 3 nodes", role)
+}

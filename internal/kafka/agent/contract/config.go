@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Values of Config.Roles.
@@ -94,3 +95,6 @@ type Store struct {
 	Identity string `json:"identity"`
 	Trust    Domain `json:"trust"`
 }
+
+// Grace is how long the server may take to shut down cleanly.
+func (c Config) Grace() time.Duration { return time.Duration(c.GraceSeconds) * time.Second }

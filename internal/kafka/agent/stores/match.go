@@ -91,7 +91,9 @@ type waiting struct {
 	list []string
 }
 
-func (w *waiting) add(format string, args ...any) { w.list = append(w.list, fmt.Sprintf(format, args...)) }
+func (w *waiting) add(format string, args ...any) {
+	w.list = append(w.list, fmt.Sprintf(format, args...))
+}
 
 func (w *waiting) empty() bool { return len(w.list) == 0 }
 

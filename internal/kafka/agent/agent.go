@@ -1,0 +1,166 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/agent/health"
+	"github.com/keyturn/keyturn/internal/kafka/agent/java"
+	"github.com/keyturn/keyturn/internal/kafka/agent/mount"
+	"github.com/keyturn/keyturn/internal/kafka/agent/process"
+	"github.com/keyturn/keyturn/internal/kafka/agent/server"
+	"github.com/keyturn/keyturn/internal/kafka/agent/serverlog"
+	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+)
+
+type agent struct {
+	Options
+	kafka    java.Kafka
+	observer *observer
+}
+
+// Run is the whole life of the agent. It returns when the server has ended: nil
+// if it ended well, an ExitError if not. The end of the context asks the server
+// to end, as SIGTERM does.
+func Run(ctx context.Context, options Options) error {
+	kafka, err := java.Find(options.KafkaHome, options.JavaHome)
+	if err != nil {
+		return err
+	}
+	a := &agent{Options: options, kafka: kafka, observer: newObserver(mount.NewReader(options.Mounts))}
+	// Answers and looks are given until the server has ended, longer than ctx:
+	// the operator wants to know how a stop goes on.
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, background := errgroup.WithContext(background)
+	if err := a.listen(background, group); err != nil {
+		return err
+	}
+	group.Go(func() error { a.watch(background); return nil })
+	err = a.run(ctx)
+	stop()
+	if failure := group.Wait(); err == nil {
+		err = failure
+	}
+	return err
+}
+
+// run is the sequence from waiting to the server's end.
+func (a *agent) run(ctx context.Context) error {
+	matched, err := a.await(ctx)
+	if err != nil {
+		return err
+	}
+	rendered := matched.Render(a.storesDir())
+	if err := a.write(rendered); err != nil {
+		return err
+	}
+	if err := a.format(ctx, matched); err != nil {
+		return err
+	}
+	a.Log.Info("Starting the server", "revision", matched.Publication.Revision, "roles", rendered.Roles)
+	a.observer.Started(matched.Publication.Revision, a.Clock.Now(), rendered.Roles)
+	exit, err := a.serve(ctx, matched, rendered)
+	a.observer.Ended()
+	if err != nil {
+		return err
+	}
+	if exit.Code() != 0 {
+		return &ExitError{Code: exit.Code()}
+	}
+	return nil
+}
+
+func (a *agent) supervisor() process.Supervisor {
+	return process.Supervisor{Clock: a.Clock, Signals: a.Signals, Wait: a.Wait, Log: a.Log}
+}
+
+// serve runs the server, and asks it meanwhile whether it serves.
+func (a *agent) serve(ctx context.Context, matched stores.Matched, rendered stores.Rendered) (process.Exit, error) {
+	hints := make(chan struct{}, 1)
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.monitor(watching, matched, rendered, hints)
+	}()
+	supervisor := a.supervisor()
+	supervisor.Grace = matched.Config.Grace()
+	exit, err := supervisor.Run(ctx, process.Command{
+		Path: a.kafka.Java,
+		Args: a.kafka.Server(matched.Config.JavaOptions, a.logging(), a.propertiesPath()),
+		Env:  a.Env,
+		Consume: func(output *os.File) {
+			serverlog.Pump(output, a.Output, func(e serverlog.Event) { a.note(e, hints) })
+		},
+	}, func() {
+		stop() // what it answers from now on makes it no more ready
+		a.observer.Stopping()
+	})
+	stop()
+	<-done
+	if err != nil {
+		return exit, fmt.Errorf("running the server: %w", err)
+	}
+	return exit, nil
+}
+
+func (a *agent) note(event serverlog.Event, hints chan<- struct{}) {
+	if event == serverlog.Recovering {
+		a.observer.Recovering()
+	}
+	select {
+	case hints <- struct{}{}:
+	default: // one is already on its way
+	}
+}
+
+// monitor asks the server whether it serves, until the context ends.
+func (a *agent) monitor(ctx context.Context, matched stores.Matched, rendered stores.Rendered, hints <-chan struct{}) {
+	target := health.Target{
+		Host:     a.Host,
+		NodeID:   matched.Config.NodeID,
+		Role:     health.AsController(),
+		Leaf:     rendered.Roles[contract.ControlPlaneListener].Presents,
+		Identity: server.Certificate(matched.Node),
+	}
+	if matched.Config.HasRole(contract.RoleBroker) {
+		target.Role, target.Leaf = health.AsBroker(), rendered.Roles[contract.ReplicationListener].Presents
+	}
+	probe := health.NewProbe(target, a.Dial, a.Clock.Now, questionLimit)
+	health.Monitor{
+		Clock: a.Clock, Check: probe.Check, Hints: hints, Eager: eagerPause, Calm: calmPause,
+	}.Run(ctx, func(err error) {
+		switch {
+		case err == nil:
+			if a.observer.Serving() {
+				a.Log.Info("The server serves", "after", a.Clock.Since(a.observer.TLS().StartedAt).String())
+			}
+		case a.observer.NotServing(err.Error()):
+			a.Log.Warn("The server does not answer any more", "error", err)
+		}
+	})
+	if err := probe.Close(); err != nil {
+		a.Log.Debug("Closing the connection to the server failed", "error", err)
+	}
+}
+
+// watch says in the log when a new publication is mounted, and measures how long
+// that took.
+func (a *agent) watch(ctx context.Context) {
+	for {
+		if publication, isNew := a.observer.look(a.Clock.Now()); isNew {
+			a.Log.Info("A publication is mounted", "revision", publication.Revision,
+				"mountLagSeconds", a.observer.MountLag().Seconds())
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.Clock.After(watchPause):
+		}
+	}
+}

@@ -1,0 +1,16 @@
+package agent
+
+import "fmt"
+
+// terminated is the exit code of a process that ended because it was asked to.
+const terminated = 128 + 15
+
+// ExitError carries the exit code the agent's process is to end with.
+type ExitError struct {
+	Code int
+}
+
+func (e *ExitError) Error() string { return fmt.Sprintf("the server ended with exit code %d", e.Code) }
+
+// ExitCode returns the code.
+func (e *ExitError) ExitCode() int { return e.Code }

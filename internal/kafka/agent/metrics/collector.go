@@ -1,0 +1,100 @@
+package metrics
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+)
+
+// Source is what there is to show.
+type Source interface {
+	TLS() contract.TLSReport
+	BrokerState() contract.BrokerState
+	// Mounted returns the publication that is mounted; its zero value when there
+	// is none.
+	Mounted() contract.Publication
+	// MountLag is how long the newest publication took from the operator's clock
+	// to the mount; zero when unknown.
+	MountLag() time.Duration
+}
+
+// Handler serves the metrics of one node.
+func Handler(source Source, config func() contract.Config) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(newCollector(source, config))
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+}
+
+type collector struct {
+	source Source
+	config func() contract.Config
+
+	expiry, revision, stale, lag, state *prometheus.Desc
+}
+
+func newCollector(source Source, config func() contract.Config) *collector {
+	describe := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("keyturn_agent_"+name, help, labels, nil)
+	}
+	return &collector{
+		source: source,
+		config: config,
+		expiry: describe("certificate_expiry_timestamp_seconds",
+			"Unix time of the earliest end of what the listener presents.", "listener"),
+		revision: describe("publication_revision",
+			"Revision of the publication the server was started on, and of the mounted one.", "stage"),
+		stale: describe("listener_stale",
+			"1 if the mounted publication names other certificates than the listener has loaded.", "listener"),
+		lag: describe("mount_lag_seconds",
+			"Time from the writing of the newest publication until it was mounted."),
+		state: describe("broker_state", "State of the server in the numbers of Kafka's BrokerState."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, out) }
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	report, mounted := c.source.TLS(), c.source.Mounted()
+	gauge(c.revision, float64(report.Revision), "loaded")
+	gauge(c.revision, float64(mounted.Revision), "mounted")
+	gauge(c.lag, c.source.MountLag().Seconds())
+	gauge(c.state, float64(c.source.BrokerState().State))
+	stale := Stale(report, mounted, c.config().Stores)
+	for _, listener := range slices.Sorted(maps.Keys(report.Roles)) {
+		gauge(c.expiry, float64(report.Roles[listener].NotAfter.Unix()), string(listener))
+		value := 0.0
+		if slices.Contains(stale, listener) {
+			value = 1
+		}
+		gauge(c.stale, value, string(listener))
+	}
+}
+
+// Stale returns the listeners that have other certificates loaded than the
+// mounted publication names for them, sorted.
+func Stale(report contract.TLSReport, mounted contract.Publication, configured []contract.Store) []contract.Listener {
+	var stale []contract.Listener
+	for _, store := range configured {
+		role, loaded := report.Roles[store.Listener]
+		if !loaded {
+			continue
+		}
+		trusts := slices.Compact(slices.Sorted(slices.Values(mounted.Trust[store.Listener])))
+		if role.Presents != mounted.Identities[store.Identity] || !slices.Equal(role.Trusts, trusts) {
+			stale = append(stale, store.Listener)
+		}
+	}
+	slices.Sort(stale)
+	return stale
+}

@@ -1,0 +1,3 @@
+// Package metrics shows the agent's state to Prometheus. Every value is read
+// when it is asked for.
+package metrics

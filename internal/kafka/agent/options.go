@@ -1,0 +1,99 @@
+package agent
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/agent/java"
+	"github.com/keyturn/keyturn/internal/kafka/agent/mount"
+	"github.com/keyturn/keyturn/internal/kafka/agent/process"
+)
+
+// Pauses of the agent's few loops.
+const (
+	// waitPause is how often mounts are looked at while the server waits for them.
+	waitPause = 200 * time.Millisecond
+	// watchPause is how often they are looked at afterwards: a few readlinks.
+	watchPause = time.Second
+	// eagerPause and calmPause lie between questions to the server.
+	eagerPause = 500 * time.Millisecond
+	calmPause  = 10 * time.Second
+	// questionLimit bounds one question. A starting server holds its answer back
+	// until it has one.
+	questionLimit = 15 * time.Second
+	// formatGrace is how long the format tool may take to end when asked to.
+	formatGrace = 5 * time.Second
+)
+
+// Options are where the agent finds everything. Tests give it a world of its own.
+type Options struct {
+	// Mounts are the mounted directories.
+	Mounts mount.Paths
+	// RunDir receives the stores and the configuration of the server.
+	RunDir string
+	// KafkaHome is where Kafka is installed, JavaHome where Java is; an empty
+	// JavaHome means that Java is looked for.
+	KafkaHome, JavaHome string
+	// Host is where the agent reaches its own server.
+	Host string
+	// SecureAddress and ProbeAddress are listened on.
+	SecureAddress, ProbeAddress string
+	// Env is the server's environment.
+	Env []string
+	// Output receives the server's log.
+	Output io.Writer
+	// Signals are passed on to the server.
+	Signals <-chan os.Signal
+	// Wait waits for children; see process.Supervisor.
+	Wait process.Waiter
+	// Dial reaches the server.
+	Dial mtls.DialFunc
+	// Clock measures every pause and judges certificates.
+	Clock clock.Clock
+	// Log receives what the agent does. It never sees key material.
+	Log *slog.Logger
+}
+
+// Defaults returns the options of an agent in a container as the operator makes
+// it. Signals, Clock and Log are the caller's to add.
+func Defaults() Options {
+	wait := process.WaitForOne
+	if os.Getpid() == 1 {
+		wait = process.WaitForAll
+	}
+	return Options{
+		Mounts:        mount.DefaultPaths(),
+		RunDir:        contract.RunDir,
+		KafkaHome:     java.DefaultHome,
+		JavaHome:      os.Getenv("JAVA_HOME"),
+		Host:          "127.0.0.1",
+		SecureAddress: ":" + strconv.Itoa(contract.SecurePort),
+		ProbeAddress:  ":" + strconv.Itoa(contract.ProbePort),
+		Env:           os.Environ(),
+		Output:        os.Stdout,
+		Wait:          wait,
+		Dial:          (&net.Dialer{}).DialContext,
+	}
+}
+
+// relative returns a contract's path below RunDir in this agent's world.
+func (o Options) relative(path string) string {
+	rest, err := filepath.Rel(contract.RunDir, path)
+	if err != nil {
+		return path
+	}
+	return filepath.Join(o.RunDir, rest)
+}
+
+func (o Options) storesDir() string { return o.relative(contract.StoresDir) }
+
+func (o Options) propertiesPath() string { return o.relative(contract.PropertiesPath) }

@@ -1,0 +1,130 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/agent/java"
+	"github.com/keyturn/keyturn/internal/kafka/agent/process"
+	"github.com/keyturn/keyturn/internal/kafka/agent/serverlog"
+	"github.com/keyturn/keyturn/internal/kafka/agent/storage"
+	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+)
+
+// Modes of what is written: the files hold private keys.
+const (
+	ownerOnly    = 0o600
+	ownerOnlyDir = 0o700
+)
+
+// await returns when what is mounted is what the pod pins.
+func (a *agent) await(ctx context.Context) (stores.Matched, error) {
+	for {
+		matched, err := a.match()
+		waiting, isWaiting := errors.AsType[*stores.WaitingError](err)
+		switch {
+		case err == nil:
+			return matched, nil
+		case isWaiting:
+			if a.observer.Waiting(contract.ReasonWaitingForMounts, waiting.For) {
+				a.Log.Info("Waiting for mounts", "for", waiting.For)
+			}
+		default:
+			// Reading failed: the kubelet may be exchanging the directory just now.
+			if a.observer.Waiting(contract.ReasonWaitingForMounts, []string{err.Error()}) {
+				a.Log.Warn("Reading mounts failed", "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return stores.Matched{}, &ExitError{Code: terminated}
+		case <-a.Clock.After(waitPause):
+		}
+	}
+}
+
+func (a *agent) match() (stores.Matched, error) {
+	mounted, _, err := a.observer.reader.Read()
+	if err != nil {
+		return stores.Matched{}, err
+	}
+	return stores.Match(mounted)
+}
+
+// write puts the stores and the configuration where the server reads them, and
+// removes the stores of an earlier start.
+func (a *agent) write(rendered stores.Rendered) error {
+	if err := os.MkdirAll(a.storesDir(), ownerOnlyDir); err != nil {
+		return fmt.Errorf("making the directory of the stores: %w", err)
+	}
+	entries, err := os.ReadDir(a.storesDir())
+	if err != nil {
+		return fmt.Errorf("reading the directory of the stores: %w", err)
+	}
+	for _, entry := range entries {
+		if _, keep := rendered.Files[entry.Name()]; keep {
+			continue
+		}
+		if err := os.Remove(filepath.Join(a.storesDir(), entry.Name())); err != nil {
+			return fmt.Errorf("removing an old store: %w", err)
+		}
+	}
+	for name, data := range rendered.Files {
+		if err := os.WriteFile(filepath.Join(a.storesDir(), name), data, ownerOnly); err != nil {
+			return fmt.Errorf("writing a store: %w", err)
+		}
+	}
+	if err := os.WriteFile(a.propertiesPath(), rendered.Properties, ownerOnly); err != nil {
+		return fmt.Errorf("writing the server's configuration: %w", err)
+	}
+	return nil
+}
+
+// format formats the data directories that are not formatted yet.
+func (a *agent) format(ctx context.Context, matched stores.Matched) error {
+	owner := storage.Owner{ClusterID: matched.ClusterID, NodeID: matched.Config.NodeID}
+	needed, err := storage.NeedsFormat(matched.Config.DataDirs, owner)
+	if err != nil || !needed {
+		return err
+	}
+	a.observer.Waiting(contract.ReasonFormatting, nil)
+	a.Log.Info("Formatting storage", "directories", matched.Config.DataDirs, "clusterID", matched.ClusterID)
+	supervisor := a.supervisor()
+	supervisor.Grace = formatGrace
+	asked := false
+	exit, err := supervisor.Run(ctx, process.Command{
+		Path: a.kafka.Java,
+		Args: a.kafka.Format(java.FormatSpec{
+			ClusterID:       matched.ClusterID,
+			MetadataVersion: matched.MetadataVersion,
+			Properties:      a.propertiesPath(),
+			Logging:         a.logging(),
+		}),
+		Env:     a.Env,
+		Consume: func(output *os.File) { serverlog.Pump(output, a.Output, func(serverlog.Event) {}) },
+	}, func() { asked = true })
+	switch {
+	case err != nil:
+		return fmt.Errorf("formatting storage: %w", err)
+	case asked:
+		return &ExitError{Code: terminated}
+	case exit.Code() != 0:
+		return fmt.Errorf("formatting storage: %w; its reason stands above in the log", &ExitError{Code: exit.Code()})
+	default:
+		return nil
+	}
+}
+
+// logging returns the path of the mounted log4j2 configuration, or nothing.
+func (a *agent) logging() string {
+	path := filepath.Join(a.Mounts.Config, contract.LoggingKey)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return path
+}

@@ -1,0 +1,120 @@
+package status
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+)
+
+// Node is the state of one node. The zero value is a node whose server is not
+// started. It is safe for concurrent use.
+type Node struct {
+	mu        sync.Mutex
+	report    contract.TLSReport
+	readiness contract.Readiness
+	state     int
+	stopping  bool
+}
+
+// Waiting records why the server is not started yet, and reports whether that is
+// news.
+func (n *Node) Waiting(reason string, missing []string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	news := n.readiness.Reason != reason || !slices.Equal(n.readiness.WaitingFor, missing)
+	n.readiness = contract.Readiness{Reason: reason, WaitingFor: slices.Clone(missing)}
+	return news
+}
+
+// Started records what the server was started with.
+func (n *Node) Started(revision int64, at time.Time, roles map[contract.Listener]contract.RoleReport) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.report = contract.TLSReport{Revision: revision, StartedAt: at, Roles: maps.Clone(roles)}
+	n.readiness = contract.Readiness{Reason: contract.ReasonStarting}
+	n.state = contract.StateStarting
+}
+
+// Recovering records that the server works through its logs before it serves.
+func (n *Node) Recovering() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state == contract.StateStarting {
+		n.state = contract.StateRecovery
+	}
+}
+
+// Serving records that the server serves, and reports whether that is news.
+func (n *Node) Serving() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stopping || n.readiness.Ready {
+		return false
+	}
+	n.readiness = contract.Readiness{Ready: true}
+	n.state = contract.StateRunning
+	return true
+}
+
+// NotServing records that the server does not serve, with the reason in words,
+// and reports whether it did until now.
+func (n *Node) NotServing(because string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stopping {
+		return false
+	}
+	was := n.readiness.Ready
+	reason := contract.ReasonStarting
+	if was || n.readiness.Reason == contract.ReasonUnresponsive {
+		reason = contract.ReasonUnresponsive
+	}
+	n.readiness = contract.Readiness{Reason: reason, WaitingFor: []string{because}}
+	return was
+}
+
+// Stopping records that the server was asked to stop. It is not ready from now
+// on, whatever it still answers.
+func (n *Node) Stopping() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stopping = true
+	n.readiness = contract.Readiness{Reason: contract.ReasonStopping}
+	n.state = contract.StateControlledStop
+}
+
+// Ended records that there is no server any more.
+func (n *Node) Ended() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stopping = true
+	n.readiness = contract.Readiness{Reason: contract.ReasonStopping}
+	n.state = contract.StateNotRunning
+}
+
+// TLS returns what the running server has loaded.
+func (n *Node) TLS() contract.TLSReport {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	report := n.report
+	report.Roles = map[contract.Listener]contract.RoleReport{}
+	maps.Copy(report.Roles, n.report.Roles)
+	return report
+}
+
+// Readiness returns whether the server serves.
+func (n *Node) Readiness() contract.Readiness {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.readiness
+}
+
+// BrokerState returns the server's state in Kafka's numbers.
+func (n *Node) BrokerState() contract.BrokerState {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return contract.BrokerState{State: n.state}
+}

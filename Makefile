@@ -23,7 +23,7 @@ SHORT_RUN  ?= ^cluster/
 E2E_TIMEOUT ?= 30m
 
 # Packages with goroutines of their own, which the race detector watches. It needs a C compiler.
-RACE_PACKAGES := $(wildcard ./internal/kafka/agent) $(wildcard ./internal/kafka/admin) $(wildcard ./internal/podset) $(wildcard ./internal/probe)
+RACE_PACKAGES := ./internal/kafka/agent/... ./internal/kafka/admin/... ./internal/probe/...
 # Packages whose tests start a real API server.
 API_PACKAGES  := ./api/... ./internal/...
 
@@ -54,7 +54,7 @@ unit: ## tests that need nothing but Go
 
 race: ## tests of concurrent packages under the race detector
 	@go run -C tools ./need gcc
-	@nice -n 5 env CGO_ENABLED=1 go test -race $(RACE_PACKAGES:%=%/...)
+	@nice -n 5 env CGO_ENABLED=1 go test -race $(RACE_PACKAGES)
 
 api-test: ## tests against a real API server and etcd
 	@KUBEBUILDER_ASSETS="$$($(BED) assets)" go test $(API_PACKAGES)

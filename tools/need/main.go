@@ -19,8 +19,8 @@ func main() {
 	}
 }
 
-func run(wanted []string) error {
-	var programs, packages []string
+// missing names the wanted programs that are not in the path, and the packages that bring them.
+func missing(wanted []string) (programs, packages []string) {
 	for _, w := range wanted {
 		program, pkg, found := strings.Cut(w, "=")
 		if !found {
@@ -30,6 +30,11 @@ func run(wanted []string) error {
 			programs, packages = append(programs, program), append(packages, pkg)
 		}
 	}
+	return programs, packages
+}
+
+func run(wanted []string) error {
+	programs, packages := missing(wanted)
 	if len(programs) == 0 {
 		return nil
 	}

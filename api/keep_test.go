@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,7 +52,7 @@ func TestEveryFieldOfAManifestIsKept(t *testing.T) {
 
 // decodeTyped reads an object as a client does, and fails the test if it cannot: an object that is stored
 // but cannot be decoded would keep every client from listing all the others.
-func decodeTyped(t *testing.T, object map[string]any) runtime.Object {
+func decodeTyped(t *testing.T, object map[string]any) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{kafkav1.AddToScheme, corev1.AddToScheme} {
@@ -67,7 +68,13 @@ func decodeTyped(t *testing.T, object map[string]any) runtime.Object {
 	if err != nil {
 		t.Fatalf("stored, but no client can read it: %v", err)
 	}
-	return typed
+	into := reflect.New(reflect.TypeOf(typed).Elem()).Interface()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, into); err != nil {
+		t.Fatalf("stored, but the operator cannot convert it: %v", err)
+	}
+	if diff := cmp.Diff(typed, into); diff != "" {
+		t.Errorf("the two ways to read it differ (-JSON +unstructured):\n%s", diff)
+	}
 }
 
 func TestFieldsWithoutEffectAreNamed(t *testing.T) {

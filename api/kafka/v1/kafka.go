@@ -93,7 +93,7 @@ type KafkaClusterSpec struct {
 	// config holds broker and controller properties. The operator drops the ones that it sets itself.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=1024
-	Config map[string]ConfigValue `json:"config,omitempty"`
+	Config Config `json:"config,omitempty"`
 	// authorization of clients. Unset means that every authenticated client may do everything.
 	// +optional
 	Authorization *Authorization `json:"authorization,omitempty"`

@@ -97,6 +97,10 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
 - name: com.github.keyturn.keyturn.api.kafka.v1.CertificateExpirationPolicy
   scalar: string
+- name: com.github.keyturn.keyturn.api.kafka.v1.Config
+  map:
+    elementType:
+      namedType: com.github.keyturn.keyturn.api.kafka.v1.ConfigValue
 - name: com.github.keyturn.keyturn.api.kafka.v1.ConfigValue
   scalar: string
 - name: com.github.keyturn.keyturn.api.kafka.v1.JBODVolume
@@ -177,9 +181,7 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.Authorization
     - name: config
       type:
-        map:
-          elementType:
-            namedType: com.github.keyturn.keyturn.api.kafka.v1.ConfigValue
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.Config
     - name: image
       type:
         scalar: string

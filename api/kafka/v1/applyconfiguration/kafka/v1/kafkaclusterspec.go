@@ -21,7 +21,7 @@ type KafkaClusterSpecApplyConfiguration struct {
 	// listeners that clients connect to.
 	Listeners []ListenerApplyConfiguration `json:"listeners,omitempty"`
 	// config holds broker and controller properties. The operator drops the ones that it sets itself.
-	Config map[string]kafkav1.ConfigValue `json:"config,omitempty"`
+	Config *kafkav1.Config `json:"config,omitempty"`
 	// authorization of clients. Unset means that every authenticated client may do everything.
 	Authorization *AuthorizationApplyConfiguration `json:"authorization,omitempty"`
 	// resources of every node, unless its pool has its own.
@@ -75,17 +75,11 @@ func (b *KafkaClusterSpecApplyConfiguration) WithListeners(values ...*ListenerAp
 	return b
 }
 
-// WithConfig puts the entries into the Config field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, the entries provided by each call will be put on the Config field,
-// overwriting an existing map entries in Config field with the same key.
-func (b *KafkaClusterSpecApplyConfiguration) WithConfig(entries map[string]kafkav1.ConfigValue) *KafkaClusterSpecApplyConfiguration {
-	if b.Config == nil && len(entries) > 0 {
-		b.Config = make(map[string]kafkav1.ConfigValue, len(entries))
-	}
-	for k, v := range entries {
-		b.Config[k] = v
-	}
+// WithConfig sets the Config field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Config field is set to the value of the last call.
+func (b *KafkaClusterSpecApplyConfiguration) WithConfig(value kafkav1.Config) *KafkaClusterSpecApplyConfiguration {
+	b.Config = &value
 	return b
 }
 

@@ -6,6 +6,20 @@ import (
 	"fmt"
 )
 
+// Config holds Kafka properties by name.
+type Config map[string]ConfigValue
+
+// UnmarshalJSON reads a JSON object of which each value may be of any type. The map and not only its values
+// read themselves because the conversion from unstructured objects passes by values of the kind string.
+func (c *Config) UnmarshalJSON(data []byte) error {
+	var values map[string]ConfigValue
+	if err := json.Unmarshal(data, &values); err != nil {
+		return fmt.Errorf("reading Kafka properties: %w", err)
+	}
+	*c = values
+	return nil
+}
+
 // ConfigValue is the value of a Kafka property in the text that goes into the properties file. In JSON it
 // may be a string, a number or a boolean, as in Strimzi's manifests, where 3 and "3" mean the same; numbers
 // keep the digits they were written with. It is always written as a string.

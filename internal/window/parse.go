@@ -114,6 +114,9 @@ func (f field) addItem(values set, item string) error {
 		f.addRange(values, f.min, f.max, max(step, 1))
 		return nil
 	}
+	if stepped && strings.ContainsAny(span, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+		return fmt.Errorf("%s: %q: Quartz ignores a step after a name: write numbers", f.name, item)
+	}
 	lowText, highText, ranged := strings.Cut(span, "-")
 	low, err := f.number(lowText)
 	if err != nil {

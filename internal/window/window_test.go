@@ -1,0 +1,190 @@
+package window_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/keyturn/keyturn/internal/window"
+)
+
+func at(t *testing.T, text string) time.Time {
+	t.Helper()
+	parsed, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
+
+// answer is one line of the golden table.
+type answer struct {
+	Matches string
+	Next    string
+}
+
+func TestSchedulesAnswerAsQuartzDoes(t *testing.T) {
+	t.Parallel()
+	golden, err := os.ReadFile("testdata/quartz/golden.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(golden)) {
+		columns := strings.Split(strings.TrimSpace(line), "\t")
+		schedule, err := window.ParseSchedule(columns[0])
+		if columns[1] == "invalid" {
+			if err == nil {
+				t.Errorf("%q is invalid for Quartz and was accepted", columns[0])
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%q is valid for Quartz: %v", columns[0], err)
+			continue
+		}
+		moment := at(t, columns[1])
+		want := answer{Matches: columns[2], Next: columns[3]}
+		if diff := cmp.Diff(want, ask(schedule, moment)); diff != "" {
+			t.Errorf("%q at %s (-Quartz +ours):\n%s", columns[0], columns[1], diff)
+		}
+	}
+}
+
+func ask(s window.Schedule, moment time.Time) answer {
+	a := answer{Matches: "false", Next: "never"}
+	if s.Matches(moment) {
+		a.Matches = "true"
+	}
+	if next, ok := s.Next(moment); ok {
+		a.Next = next.Format(time.RFC3339)
+	}
+	return a
+}
+
+func TestSchedulesFollowTheDocumentedMeaningWhereQuartzFails(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ expression, after, want string }{
+		"the last day of a month with 30 days":               {"0 0 12 L * ?", "2026-04-02T00:00:00Z", "2026-04-30T12:00:00Z"},
+		"the last day of February":                           {"0 0 12 L 2 ?", "2026-01-01T00:00:00Z", "2026-02-28T12:00:00Z"},
+		"the last day of February in a leap year":            {"0 0 12 L 2 ?", "2028-01-01T00:00:00Z", "2028-02-29T12:00:00Z"},
+		"three days before the end of April":                 {"0 0 12 L-3 4 ?", "2026-01-01T00:00:00Z", "2026-04-27T12:00:00Z"},
+		"the last weekday of May 2026, which ends on Sunday": {"0 0 12 LW 5 ?", "2026-01-01T00:00:00Z", "2026-05-29T12:00:00Z"},
+		"the weekday nearest to Saturday the 1st":            {"0 0 12 1W 8 ?", "2026-01-01T00:00:00Z", "2026-08-03T12:00:00Z"},
+		"the weekday nearest to Sunday the 15th":             {"0 0 12 15W 11 ?", "2026-01-01T00:00:00Z", "2026-11-16T12:00:00Z"},
+		"the weekday nearest to Saturday the 14th":           {"0 0 12 14W 11 ?", "2026-01-01T00:00:00Z", "2026-11-13T12:00:00Z"},
+		"the weekday nearest to the day before the last":     {"0 0 12 L-1W 5 ?", "2026-01-01T00:00:00Z", "2026-05-29T12:00:00Z"},
+		"the weekday nearest to a day that is one":           {"0 0 12 17W 11 ?", "2026-01-01T00:00:00Z", "2026-11-17T12:00:00Z"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			schedule, err := window.ParseSchedule(tc.expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next, ok := schedule.Next(at(t, tc.after))
+			if got := next.Format(time.RFC3339); !ok || got != tc.want {
+				t.Errorf("Next(%s) = %s, %t; want %s", tc.after, got, ok, tc.want)
+			}
+			if !schedule.Matches(next) {
+				t.Errorf("Next returned %s, which does not match", next)
+			}
+		})
+	}
+}
+
+func TestWhatQuartzSkipsOverInSilenceIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, expression := range []string{
+		"", "0 L 0 ? * *", "5X 0 0 ? * *", "0 0 0 ? * MON/2", "0 0 0 ? * 2#1,4", "0 0 0 ?,1 * ?", "+5 0 0 ? * *", "0 0 0 ? * L-1", "0 0 0 W * ?",
+	} {
+		_, err := window.ParseSchedule(expression)
+		var invalid *window.InvalidError
+		if !errors.As(err, &invalid) || invalid.Expression != expression {
+			t.Errorf("ParseSchedule(%q) = %v, want an InvalidError that names it", expression, err)
+		}
+	}
+}
+
+func TestAnInvalidWindowIsNamedAmongOthers(t *testing.T) {
+	t.Parallel()
+	_, err := window.Parse([]string{"* * 0-1 ? * *", "every night"})
+	var invalid *window.InvalidError
+	if !errors.As(err, &invalid) || invalid.Expression != "every night" {
+		t.Fatalf("Parse = %v, want an InvalidError for the second expression", err)
+	}
+}
+
+func TestNoWindowsMeanAlwaysOpen(t *testing.T) {
+	t.Parallel()
+	none, err := window.Parse(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := at(t, "2026-11-21T05:00:00Z")
+	if next, ok := none.Next(now); !none.Open(now) || !ok || !next.Equal(now) {
+		t.Errorf("open %t, next %s %t; want open now", none.Open(now), next, ok)
+	}
+}
+
+func TestTheEarliestOfSeveralWindowsOpensNext(t *testing.T) {
+	t.Parallel()
+	windows, err := window.Parse([]string{"* * 4 ? * MON", "* * 2 ? * MON", "* * 1 29 2 ? 2020"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	saturday := at(t, "2026-11-21T05:00:00Z")
+	if windows.Open(saturday) {
+		t.Error("open on Saturday")
+	}
+	if next, ok := windows.Next(saturday); !ok || !next.Equal(at(t, "2026-11-23T02:00:00Z")) {
+		t.Errorf("Next = %s, %t", next, ok)
+	}
+	if !windows.Open(at(t, "2026-11-23T04:59:59Z")) || windows.Open(at(t, "2026-11-23T05:00:00Z")) {
+		t.Error("the window does not end with its hour")
+	}
+}
+
+func TestAWindowOfThePastNeverOpens(t *testing.T) {
+	t.Parallel()
+	windows, err := window.Parse([]string{"* * * ? * * 2020"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next, ok := windows.Next(at(t, "2026-11-21T05:00:00Z")); ok {
+		t.Errorf("Next = %s", next)
+	}
+}
+
+func TestWindowsCountInUTC(t *testing.T) {
+	t.Parallel()
+	windows, err := window.Parse([]string{"* * 4 ? * *"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	east := time.FixedZone("east", 5*3600)
+	if !windows.Open(time.Date(2026, 11, 21, 9, 30, 0, 0, east)) {
+		t.Error("09:30 at +05:00 is 04:30 UTC and shall be open")
+	}
+}
+
+func FuzzParseSchedule(f *testing.F) {
+	for _, seed := range []string{"* * 0-1 ? * SUN,MON *", "0 0 12 L-3W * ?", "0 0 12 ? 11-2 6#3 2026/2", "*/0 22-2/3 * 1W,L ? *"} {
+		f.Add(seed)
+	}
+	start := time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, expression string) {
+		schedule, err := window.ParseSchedule(expression)
+		if err != nil {
+			return
+		}
+		next, ok := schedule.Next(start)
+		if ok && (!next.After(start) || !schedule.Matches(next)) {
+			t.Errorf("%q: Next(%s) = %s, which is not after it or does not match", expression, start, next)
+		}
+	})
+}

@@ -33,12 +33,10 @@ func refuseQuorumBroken(v *view, n *Node) (Blocker, bool) {
 	switch {
 	case !n.Controller, n.Pod.State == Stuck:
 		return Blocker{}, false
-	case v.quorum.Known && (v.quorum.Leader == NoLeader || !v.caughtUpVoter(n.ID)):
+	case v.headless(), v.quorum.Known && !v.caughtUpVoter(n.ID):
 		return Blocker{}, false
 	case v.quorum.Known:
 		return refuseMajority(v, n)
-	case v.ready == 0, v.running < majority(v.controllers):
-		return Blocker{}, false
 	}
 	return quorumBlocker("no controller tells the state of the quorum, which may need " + n.PodName)
 }
@@ -60,6 +58,15 @@ func refuseMajority(v *view, n *Node) (Blocker, bool) {
 	}
 	return quorumBlocker(fmt.Sprintf("without %s only %d of %d voters would be caught up, and %d are needed",
 		n.PodName, left, voters, need))
+}
+
+// headless reports whether the quorum certainly decides nothing now: a controller
+// said so, or too few of them can be running.
+func (v *view) headless() bool {
+	if v.quorum.Known {
+		return v.quorum.Leader == NoLeader
+	}
+	return v.ready == 0 || v.running < majority(v.controllers)
 }
 
 // majority is the least number of voters that can decide.
@@ -99,8 +106,7 @@ func refusePartitions(v *view, n *Node) (Blocker, bool) {
 // Without an active controller in-sync sets are frozen and say nothing about now;
 // a partition without a leader has nothing to lose.
 func (v *view) countedOn(n *Node, thin []*Partition) []*Partition {
-	frozen := v.quorum.Known && v.quorum.Leader == NoLeader
-	if frozen || n.Pod.State == Stuck || v.brokersReady == 0 {
+	if n.Pod.State == Stuck || v.brokersReady == 0 || v.headless() {
 		return nil
 	}
 	var out []*Partition

@@ -23,8 +23,10 @@ const (
 type view struct {
 	Snapshot
 
-	nodes  []Node
-	byID   map[NodeID]*Node
+	nodes []Node
+	byID  map[NodeID]*Node
+	// away are the nodes whose process is gone or going; most of the time none.
+	away   map[NodeID]bool
 	quorum Quorum
 	intent intent
 	// absent, broken, silent are the nodes that stand in the way of others, by
@@ -47,6 +49,7 @@ func newView(s Snapshot) *view {
 	}
 	slices.SortFunc(v.nodes, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
 	v.byID = make(map[NodeID]*Node, len(v.nodes))
+	v.away = make(map[NodeID]bool)
 	for i := range v.nodes {
 		n := &v.nodes[i]
 		v.byID[n.ID] = n
@@ -69,6 +72,9 @@ func (v *view) sort(n *Node) {
 	}
 	if n.Broker && n.Pod.State == Ready {
 		v.brokersReady++
+	}
+	if n.away() {
+		v.away[n.ID] = true
 	}
 	if !n.Controller {
 		return
@@ -101,9 +107,12 @@ func (v *view) thinWithout() map[NodeID][]*Partition {
 				alive++
 			}
 		}
+		if alive > p.MinInSync {
+			continue // it can spare any one of them
+		}
 		for _, id := range p.Replicas {
 			left := alive
-			if v.alive(id) && slices.Contains(p.InSync, id) {
+			if p.contains(id) && v.alive(id) {
 				left--
 			}
 			if left < p.MinInSync {
@@ -116,10 +125,7 @@ func (v *view) thinWithout() map[NodeID][]*Partition {
 
 // alive reports whether a member of a quorum or of an in-sync set can be counted
 // on: what Kafka still lists may already be on its way out.
-func (v *view) alive(id NodeID) bool {
-	n, ours := v.byID[id]
-	return !ours || !n.away()
-}
+func (v *view) alive(id NodeID) bool { return !v.away[id] }
 
 // judgeIntent compares the recorded disruption with the pod that is there now.
 func (v *view) judgeIntent() intent {

@@ -132,7 +132,7 @@ type Presented struct {
 	// Authority is the identifier of the key that signed the leaf (the leaf's
 	// authority key identifier), in lower-case hex.
 	Authority string `json:"authority,omitempty"`
-	// Issuer is the distinguished name in the leaf's issuer, for people.
+	// Issuer is the common name of the leaf's issuer, for people.
 	Issuer string `json:"issuer,omitempty"`
 	// Chain counts the certificates beside the leaf.
 	Chain    int       `json:"chain,omitempty"`
@@ -162,7 +162,7 @@ func presented(chain []*x509.Certificate) Presented {
 	return Presented{
 		Leaf:      hex.EncodeToString(fingerprint[:]),
 		Authority: hex.EncodeToString(leaf.AuthorityKeyId),
-		Issuer:    leaf.Issuer.String(),
+		Issuer:    leaf.Issuer.CommonName,
 		Chain:     len(chain) - 1,
 		NotAfter:  leaf.NotAfter,
 	}

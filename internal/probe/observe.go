@@ -2,8 +2,8 @@ package probe
 
 import (
 	"context"
+	"slices"
 	"sort"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,9 +21,10 @@ const (
 
 // Evidence is what a node says it has loaded.
 type Evidence struct {
-	// Trusts are SHA-256 fingerprints of anchors in lower-case hex, sorted.
+	// Trusts are the names of its anchors (AuthorityName), or the fingerprints of
+	// those whose certificate is not at hand; sorted.
 	Trusts []string
-	// Presents is the fingerprint of the leaf.
+	// Presents is the SHA-256 fingerprint of the leaf in lower-case hex.
 	Presents string
 }
 
@@ -38,12 +39,13 @@ type NodeState struct {
 	Up    bool `json:"up"`
 	Ready bool `json:"ready"`
 	// Trusts and Presents are empty while the node does not say.
-	Trusts   string `json:"trusts,omitempty"`
-	Presents string `json:"presents,omitempty"`
+	Trusts   []string `json:"trusts,omitempty"`
+	Presents string   `json:"presents,omitempty"`
 }
 
 func (s NodeState) same(other NodeState) bool {
-	return s.Up == other.Up && s.Ready == other.Ready && s.Trusts == other.Trusts && s.Presents == other.Presents
+	return s.Up == other.Up && s.Ready == other.Ready && s.Presents == other.Presents &&
+		slices.Equal(s.Trusts, other.Trusts)
 }
 
 // NodeLog is what was seen of one node.
@@ -113,7 +115,7 @@ func (o *observer) observe(nodes []reach.Node, now time.Time) {
 		}
 		seen.countRestart(node)
 		state := NodeState{From: now, To: now, Up: node.Address != "", Ready: node.Ready}
-		state.Trusts, state.Presents = strings.Join(seen.evidence.Trusts, ","), seen.evidence.Presents
+		state.Trusts, state.Presents = seen.evidence.Trusts, seen.evidence.Presents
 		seen.extend(state)
 	}
 	for name, seen := range o.nodes {

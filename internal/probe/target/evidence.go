@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe"
 	"github.com/keyturn/keyturn/internal/probe/reach"
 )
@@ -36,10 +38,40 @@ func (t *Target) Evidence(operator probe.Identity, listener probe.Listener) prob
 		if !ok {
 			return probe.Evidence{}, fmt.Errorf("agent of %s does not know listener %s", node.Name, role)
 		}
-		trusts := slices.Clone(loaded.Trusts)
+		names := t.anchorNames(ctx)
+		trusts := make([]string, 0, len(loaded.Trusts))
+		for _, fingerprint := range loaded.Trusts {
+			trusts = append(trusts, cmp.Or(names[fingerprint], fingerprint))
+		}
 		slices.Sort(trusts)
 		return probe.Evidence{Trusts: trusts, Presents: loaded.Presents}, nil
 	}
+}
+
+// anchorNames names what applications and nodes are told to trust, by SHA-256
+// fingerprint.
+func (t *Target) anchorNames(ctx context.Context) map[string]string {
+	names := map[string]string{}
+	for _, secret := range []string{"-cluster-ca-cert", "-cluster-ca-trusted-certs", "-clients-ca-trusted-certs"} {
+		source, err := t.Secret(t.names.Cluster + secret)
+		if err != nil {
+			continue // an anchor without a name is shown by its fingerprint
+		}
+		data, _, err := source(ctx)
+		if err != nil {
+			continue
+		}
+		for _, text := range probe.All(data) {
+			certificates, err := pki.ParseBundle(text)
+			if err != nil {
+				continue
+			}
+			for _, certificate := range certificates {
+				names[pki.FingerprintOf(certificate).String()] = probe.AuthorityName(certificate)
+			}
+		}
+	}
+	return names
 }
 
 // roleOf is the identifier of a listener in Kafka's settings, as Strimzi makes it.

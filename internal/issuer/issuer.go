@@ -99,6 +99,14 @@ func (Denied) outcome()  {}
 // Validate refuses requests that no issuer can grant. It reports everything that
 // is wrong together.
 func (r Request) Validate() error {
+	err := errors.Join(r.checkNames(), r.checkUsages(), r.checkPeriod(), r.checkKey())
+	if err != nil {
+		return fmt.Errorf("request %q: %w", r.Name, err)
+	}
+	return nil
+}
+
+func (r Request) checkNames() error {
 	var errs []error
 	if r.Name == "" {
 		errs = append(errs, errors.New("the request has no name"))
@@ -106,23 +114,28 @@ func (r Request) Validate() error {
 	if n := len([]rune(r.Subject.CommonName)); n == 0 || n > 64 {
 		errs = append(errs, fmt.Errorf("the common name has %d characters: 1 to 64 are possible", n))
 	}
+	_, err := pki.NewSANs(r.SANs.Values()...)
+	return errors.Join(append(errs, err)...)
+}
+
+func (r Request) checkUsages() error {
 	if len(r.Usages) == 0 {
-		errs = append(errs, errors.New("the request has no usage"))
+		return errors.New("the request has no usage")
 	}
-	if slices.Contains(r.Usages, pki.ServerAuth) && r.SANs.IsEmpty() && !slices.Contains(r.Usages, pki.ClientAuth) {
-		errs = append(errs, errors.New("a server certificate needs a subject alternative name"))
+	for _, usage := range r.Usages {
+		if usage != pki.ServerAuth && usage != pki.ClientAuth {
+			return fmt.Errorf("usage %q is not known", usage)
+		}
 	}
-	if _, err := pki.NewSANs(r.SANs.Values()...); err != nil {
-		errs = append(errs, err)
+	if r.SANs.IsEmpty() && !slices.Contains(r.Usages, pki.ClientAuth) {
+		return errors.New("a server certificate needs a subject alternative name")
 	}
-	if r.Validity <= 0 || r.Renewal >= r.Validity {
-		errs = append(errs, fmt.Errorf("renewal %s before the end must be less than the validity %s", r.Renewal, r.Validity))
-	}
-	if err := r.checkKey(); err != nil {
-		errs = append(errs, err)
-	}
-	if len(errs) > 0 {
-		return fmt.Errorf("request %q: %w", r.Name, errors.Join(errs...))
+	return nil
+}
+
+func (r Request) checkPeriod() error {
+	if r.Validity <= 0 || r.Renewal < 0 || r.Renewal >= r.Validity {
+		return fmt.Errorf("renewal %s before the end must be less than the validity %s", r.Renewal, r.Validity)
 	}
 	return nil
 }

@@ -99,46 +99,65 @@ func (f field) list(text string) (set, error) {
 	return values, nil
 }
 
-// addItem reads one of *, n, n-m, each optionally with a step. Without an end, a
-// step goes on to the end of the field. A step of 0 is the start alone.
+// addItem reads one of *, n, n-m, each optionally with a step. A step of 0 is
+// the start alone.
 func (f field) addItem(values set, item string) error {
 	span, stepText, stepped := strings.Cut(item, "/")
 	if !stepped {
-		stepText = "1"
+		low, high, err := f.span(span)
+		if err != nil {
+			return err
+		}
+		f.addRange(values, low, high, 1)
+		return nil
 	}
 	step, err := f.step(stepText)
 	if err != nil {
 		return err
 	}
-	if span == "*" || span == "" && stepped {
-		f.addRange(values, f.min, f.max, max(step, 1))
-		return nil
-	}
-	if stepped && strings.ContainsAny(span, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
-		return fmt.Errorf("%s: %q: Quartz ignores a step after a name: write numbers", f.name, item)
-	}
-	lowText, highText, ranged := strings.Cut(span, "-")
-	low, err := f.number(lowText)
+	low, high, err := f.steppedSpan(span)
 	if err != nil {
 		return err
 	}
-	high := low
-	switch {
-	case ranged:
-		if high, err = f.number(highText); err != nil {
-			return err
-		}
-	case stepped:
-		high = f.max
-	}
-	if f.max == maxYear && high < low {
-		return fmt.Errorf("%s: %q ends before it begins", f.name, item)
-	}
-	if step == 0 {
+	if step == 0 && span != "*" && span != "" {
 		high = low
 	}
 	f.addRange(values, low, high, max(step, 1))
 	return nil
+}
+
+// span reads what stands before a step, or alone.
+func (f field) span(text string) (low, high int, err error) {
+	if text == "*" {
+		return f.min, f.max, nil
+	}
+	lowText, highText, ranged := strings.Cut(text, "-")
+	if low, err = f.number(lowText); err != nil || !ranged {
+		return low, low, err
+	}
+	if high, err = f.number(highText); err != nil {
+		return 0, 0, err
+	}
+	if f.max == maxYear && high < low {
+		return 0, 0, fmt.Errorf("%s: %q ends before it begins", f.name, text)
+	}
+	return low, high, nil
+}
+
+// steppedSpan reads what stands before a step: without an end, it goes on to the
+// end of the field.
+func (f field) steppedSpan(text string) (low, high int, err error) {
+	if text == "" {
+		return f.min, f.max, nil
+	}
+	if strings.ContainsAny(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+		return 0, 0, fmt.Errorf("%s: %q: Quartz ignores a step after a name: write numbers", f.name, text)
+	}
+	low, high, err = f.span(text)
+	if !strings.ContainsAny(text, "*-") {
+		high = f.max
+	}
+	return low, high, err
 }
 
 func (f field) step(text string) (int, error) {

@@ -6,8 +6,6 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 )
 
 const (
@@ -21,9 +19,9 @@ const (
 	smallStartHeap    = "128m"
 )
 
-// jvmOptions are the options of the server's JVM: the garbage collector as in
-// Kafka's own start script (kafka-run-class.sh of 4.3.1), the heap, where to
-// find the logging configuration, and what the user adds.
+// javaOptions are the options of the server's JVM: the garbage collector as in
+// Kafka's own start script (kafka-run-class.sh), the heap, and what the user
+// adds. The agent adds what has to do with files in the container.
 func (p Pool) javaOptions() []string {
 	options := []string{
 		"-server",
@@ -33,8 +31,6 @@ func (p Pool) javaOptions() []string {
 		"-XX:+ExplicitGCInvokesConcurrent",
 		"-XX:MaxInlineLevel=15",
 		"-XX:+ExitOnOutOfMemoryError",
-		"-Djava.awt.headless=true",
-		"-Dlog4j2.configurationFile=" + contract.ConfigDir + "/" + contract.LoggingKey,
 	}
 	options = append(options, p.heapOptions()...)
 	for _, name := range slices.Sorted(maps.Keys(p.jvmOptions.XX)) {

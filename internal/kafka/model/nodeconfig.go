@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
@@ -43,13 +42,13 @@ func (c Cluster) AgentConfig(node Node) contract.Config {
 
 // NodeConfig is the data of the ConfigMap of one node.
 func (c Cluster) NodeConfig(node Node) (map[string]string, error) {
-	agent, err := json.MarshalIndent(c.AgentConfig(node), "", "  ")
+	agent, err := c.AgentConfig(node).Encode()
 	if err != nil {
-		return nil, fmt.Errorf("encoding the agent's configuration for %s: %w", node.Pod, err)
+		return nil, fmt.Errorf("configuring pod %s: %w", node.Pod, err)
 	}
 	return map[string]string{
 		contract.ServerConfigKey:    c.ServerConfig(node).Encode(),
-		contract.AgentConfigKey:     string(agent) + "\n",
+		contract.AgentConfigKey:     string(agent),
 		contract.ClusterIDKey:       c.ClusterID,
 		contract.MetadataVersionKey: string(c.Metadata.Format),
 		contract.LoggingKey:         loggingConfig,

@@ -60,12 +60,17 @@ type watched struct {
 	what       string
 }
 
-func watchedAnnotations() []watched {
+func shapeAnnotations() []watched {
 	return []watched{
 		{RevisionAnnotation, rollout.PodSpecChanged, "pod revision"},
 		{ResourceRevisionAnnotation, rollout.ResourcesChanged, "resource revision"},
 		{ConfigurationHashAnnotation, rollout.ConfigChanged, "configuration"},
 		{KafkaVersionAnnotation, rollout.VersionChanged, "Kafka version"},
+	}
+}
+
+func certificateAnnotations() []watched {
+	return []watched{
 		{ServerCertHashAnnotation, rollout.CertificatesChanged, "certificate"},
 		{ListenerCertsAnnotation, rollout.CertificatesChanged, "listener certificates"},
 		{ClusterCAKeyGenerationAnnotation, rollout.TrustAdded, "cluster CA key generation"},
@@ -74,22 +79,38 @@ func watchedAnnotations() []watched {
 	}
 }
 
-// Reasons says why a pod with the annotations current has to be restarted to
-// become one with the annotations desired; none when it is as it should be. A
-// manual request on the pod itself is among them.
+// Reasons says why a pod with the annotations current has to be restarted to get
+// the shape of one with the annotations desired: another specification,
+// configuration or version, or because a person asked for it on the pod. There
+// is none when it is as it should be.
 //
-// Growing file systems, evidence of what a server has loaded and requests on the
-// StrimziPodSet are not annotations of the pod; the caller adds their reasons.
+// Certificates and trust are not among them: what a server has loaded is known
+// from its agent (package publication), and what annotations say is asked for by
+// CertificateReasons. Growing file systems and requests on the StrimziPodSet are
+// not annotations of the pod; the caller adds their reasons.
 func Reasons(current, desired map[string]string) []rollout.Reason {
+	reasons := differences(shapeAnnotations(), current, desired)
+	if current[ManualRollingUpdateAnnotation] == "true" {
+		reasons = append(reasons, rollout.Reason{Code: rollout.ManualRollingUpdate, Note: "the pod is annotated"})
+	}
+	return reasons
+}
+
+// CertificateReasons says which certificates and generations have changed since
+// the pod was made, as far as its annotations tell. It serves pods whose agent
+// does not answer; a pod that has reloaded since has annotations that are older
+// than what it has loaded.
+func CertificateReasons(current, desired map[string]string) []rollout.Reason {
+	return differences(certificateAnnotations(), current, desired)
+}
+
+func differences(entries []watched, current, desired map[string]string) []rollout.Reason {
 	reasons := []rollout.Reason{}
-	for _, entry := range watchedAnnotations() {
+	for _, entry := range entries {
 		before, after := current[entry.annotation], desired[entry.annotation]
 		if before != after {
 			reasons = append(reasons, rollout.Reason{Code: entry.code, Note: entry.what + " " + change(before, after)})
 		}
-	}
-	if current[ManualRollingUpdateAnnotation] == "true" {
-		reasons = append(reasons, rollout.Reason{Code: rollout.ManualRollingUpdate, Note: "the pod is annotated"})
 	}
 	return reasons
 }

@@ -1,0 +1,5 @@
+// Package charts is the home of the Helm chart. It holds nothing itself: go generate here renders the chart
+// to config/install, and the tests look at what was rendered.
+package charts
+
+//go:generate go run ./internal/render -root ..

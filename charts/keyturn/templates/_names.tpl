@@ -1,0 +1,25 @@
+{{- define "keyturn.name" -}}
+{{- if contains "keyturn" .Release.Name -}}
+{{ .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- else -}}
+{{ printf "%s-keyturn" (.Release.Name | trunc 42 | trimSuffix "-") }}
+{{- end -}}
+{{- end -}}
+
+{{- define "keyturn.selector" -}}
+app.kubernetes.io/name: keyturn
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "keyturn.labels" -}}
+{{ include "keyturn.selector" . }}
+app.kubernetes.io/component: operator
+app.kubernetes.io/part-of: keyturn
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "keyturn.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}

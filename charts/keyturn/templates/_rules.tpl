@@ -1,0 +1,66 @@
+{{/*
+What the operator may do in every namespace that it watches. A rule is here because code needs it; its comment
+says which. Nothing is listed with "*", and nothing outside of namespaces is touched.
+*/}}
+{{- define "keyturn.rules" -}}
+# The resources that people describe their clusters with. Patch takes away an annotation that asked for
+# something once it was done; specs are never written.
+- apiGroups: [kafka.strimzi.io]
+  resources: [kafkas, kafkanodepools]
+  verbs: [get, list, watch, patch]
+# What the operator has to say about them.
+- apiGroups: [kafka.strimzi.io]
+  resources: [kafkas/status, kafkanodepools/status]
+  verbs: [patch]
+# Owner references that block the deletion of their owner need it, where the API server checks that
+# (admission plugin OwnerReferencesPermissionEnforcement, on in OpenShift).
+- apiGroups: [kafka.strimzi.io]
+  resources: [kafkas/finalizers, kafkanodepools/finalizers]
+  verbs: [update]
+# The pods of a node pool, described one by one. Delete takes away the set of a node pool that is gone.
+- apiGroups: [core.strimzi.io]
+  resources: [strimzipodsets]
+  verbs: [get, list, watch, create, patch, delete]
+# How many of the pods exist, are ready, and are current.
+- apiGroups: [core.strimzi.io]
+  resources: [strimzipodsets/status]
+  verbs: [patch]
+# As for the owners above: pods belong to their set.
+- apiGroups: [core.strimzi.io]
+  resources: [strimzipodsets/finalizers]
+  verbs: [update]
+# The nodes of Kafka: created when missing, annotated with what they are to load, deleted to restart them.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create, patch, delete]
+# Certificates and keys of authorities, nodes and the operator itself. Watched as metadata only; the content
+# of those with the label of a cluster, and of those that a listener names, is read when it is needed.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, list, watch, create, patch, delete]
+# The configuration of every node, and the record of the one pod that is being restarted.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, list, watch, create, patch, delete]
+# The addresses that clients start from, and the DNS names of the nodes.
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, list, watch, create, patch, delete]
+# The identity of the nodes. It is bound to no role.
+- apiGroups: [""]
+  resources: [serviceaccounts]
+  verbs: [get, list, watch, create, patch, delete]
+# The data of the nodes. Patch grows a volume; delete takes away the claims of a removed node with
+# deleteClaim: true.
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, list, watch, create, patch, delete]
+# Keeps others, such as a drain, from restarting more than one node at a time.
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, patch, delete]
+# Tells people what happened; patch counts repetitions.
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}

@@ -1,0 +1,246 @@
+package charts_test
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+const (
+	clusterWide = "keyturn.yaml"
+	namespaced  = "keyturn-namespaced.yaml"
+)
+
+// rendered reads the objects of a file of config/install. Unknown fields are errors.
+func rendered(t *testing.T, file string) []runtime.Object {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "config", "install", file))
+	if err != nil {
+		t.Fatalf("%v: run make generate", err)
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		appsv1.AddToScheme, corev1.AddToScheme, policyv1.AddToScheme, rbacv1.AddToScheme, apiextensionsv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	documents := yaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(data)))
+	defer documents.Close()
+	var objects []runtime.Object
+	buffer := make([]byte, len(data))
+	for {
+		n, err := documents.Read(buffer)
+		if err == io.EOF {
+			return objects
+		}
+		if err != nil {
+			t.Fatalf("splitting %s: %v", file, err)
+		}
+		document := buffer[:n]
+		if !strings.Contains(string(document), "kind:") {
+			continue
+		}
+		object, _, err := decoder.Decode(document, nil, nil)
+		if err != nil {
+			t.Fatalf("decoding a part of %s: %v\n%s", file, err, document)
+		}
+		objects = append(objects, object)
+	}
+}
+
+// all returns the objects of one type.
+func all[T runtime.Object](objects []runtime.Object) []T {
+	var found []T
+	for _, object := range objects {
+		if typed, ok := object.(T); ok {
+			found = append(found, typed)
+		}
+	}
+	return found
+}
+
+func only[T runtime.Object](t *testing.T, objects []runtime.Object) T {
+	t.Helper()
+	found := all[T](objects)
+	if len(found) != 1 {
+		t.Fatalf("got %d objects of type %T, want 1", len(found), *new(T))
+	}
+	return found[0]
+}
+
+func TestEachManifestHoldsAllDefinitions(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{clusterWide, namespaced} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			var names []string
+			for _, definition := range all[*apiextensionsv1.CustomResourceDefinition](rendered(t, file)) {
+				names = append(names, definition.Name)
+			}
+			slices.Sort(names)
+			want := []string{"kafkanodepools.kafka.strimzi.io", "kafkas.kafka.strimzi.io", "strimzipodsets.core.strimzi.io"}
+			if diff := cmp.Diff(want, names); diff != "" {
+				t.Errorf("definitions differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNamespacedOperatorHasNoRightsElsewhere(t *testing.T) {
+	t.Parallel()
+	objects := rendered(t, namespaced)
+	if roles := all[*rbacv1.ClusterRole](objects); len(roles) != 0 {
+		t.Errorf("got ClusterRole %s, want none", roles[0].Name)
+	}
+	if bindings := all[*rbacv1.ClusterRoleBinding](objects); len(bindings) != 0 {
+		t.Errorf("got ClusterRoleBinding %s, want none", bindings[0].Name)
+	}
+	var places []string
+	for _, role := range all[*rbacv1.Role](objects) {
+		places = append(places, role.Namespace+"/"+role.Name)
+	}
+	slices.Sort(places)
+	if diff := cmp.Diff([]string{"kafka/keyturn", "keyturn/keyturn-leader-election"}, places); diff != "" {
+		t.Errorf("roles differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestBothModesGrantTheSame(t *testing.T) {
+	t.Parallel()
+	wide := only[*rbacv1.ClusterRole](t, rendered(t, clusterWide))
+	roles := all[*rbacv1.Role](rendered(t, namespaced))
+	i := slices.IndexFunc(roles, func(role *rbacv1.Role) bool { return role.Name == wide.Name })
+	if i < 0 {
+		t.Fatalf("no Role is named %s", wide.Name)
+	}
+	if diff := cmp.Diff(wide.Rules, roles[i].Rules); diff != "" {
+		t.Errorf("rules differ (-cluster-wide +namespaced):\n%s", diff)
+	}
+}
+
+func TestRulesNameWhatTheyGrant(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{clusterWide, namespaced} {
+		objects := rendered(t, file)
+		var rules []rbacv1.PolicyRule
+		for _, role := range all[*rbacv1.ClusterRole](objects) {
+			rules = append(rules, role.Rules...)
+		}
+		for _, role := range all[*rbacv1.Role](objects) {
+			rules = append(rules, role.Rules...)
+		}
+		for _, rule := range rules {
+			for _, name := range slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs) {
+				if name == "*" {
+					t.Errorf("%s: the rule for %v grants with a wildcard", file, rule.Resources)
+				}
+			}
+			if slices.Contains(rule.Resources, "roles") || slices.Contains(rule.Verbs, "escalate") || slices.Contains(rule.Verbs, "impersonate") {
+				t.Errorf("%s: the rule for %v could raise the operator's own rights", file, rule.Resources)
+			}
+		}
+	}
+}
+
+func TestEveryRuleHasItsReason(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join("..", "config", "install", clusterWide))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(data), "\n")
+	rules := 0
+	for i, line := range lines {
+		if !strings.HasPrefix(line, "- apiGroups:") {
+			continue
+		}
+		rules++
+		// The two rules for leases share one reason.
+		if strings.HasPrefix(lines[i-1], "#") || strings.Contains(line, "coordination.k8s.io") {
+			continue
+		}
+		t.Errorf("line %d: no comment says why the rule is there: %s %s", i+1, line, lines[i+1])
+	}
+	if rules == 0 {
+		t.Error("no rules found: the form of the manifest has changed")
+	}
+}
+
+func TestOperatorRunsWithoutPrivileges(t *testing.T) {
+	t.Parallel()
+	pod := only[*appsv1.Deployment](t, rendered(t, clusterWide)).Spec.Template.Spec
+	want := corev1.PodSecurityContext{
+		RunAsNonRoot: new(true), RunAsUser: new(int64(65532)), RunAsGroup: new(int64(65532)),
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	if diff := cmp.Diff(&want, pod.SecurityContext); diff != "" {
+		t.Errorf("the pod's security context differs (-want +got):\n%s", diff)
+	}
+	wantContainer := corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+	if diff := cmp.Diff(&wantContainer, pod.Containers[0].SecurityContext); diff != "" {
+		t.Errorf("the container's security context differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestOperatorIsTold(t *testing.T) {
+	t.Parallel()
+	images := []string{"operator", "--kafka-image=4.3.1=apache/kafka:4.3.1", "--kafka-image=4.2.1=apache/kafka:4.2.1", "--agent-image=keyturn:0.1.0"}
+	options := []string{"--cluster-domain=cluster.local", "--pkcs12=true", "--leader-election-namespace=keyturn", "--log-level=info"}
+	tests := map[string]struct {
+		file string
+		want []string
+	}{
+		"all namespaces": {file: clusterWide, want: slices.Concat(images, options)},
+		"one namespace":  {file: namespaced, want: slices.Concat(images, []string{"--watch-namespaces=kafka"}, options)},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			container := only[*appsv1.Deployment](t, rendered(t, test.file)).Spec.Template.Spec.Containers[0]
+			if diff := cmp.Diff(test.want, container.Args); diff != "" {
+				t.Errorf("arguments differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDisruptionBudgetAndServiceSelectTheOperator(t *testing.T) {
+	t.Parallel()
+	objects := rendered(t, clusterWide)
+	deployment := only[*appsv1.Deployment](t, objects)
+	if *deployment.Spec.Replicas != 2 {
+		t.Errorf("got %d replicas, want 2", *deployment.Spec.Replicas)
+	}
+	selected := deployment.Spec.Selector.MatchLabels
+	if diff := cmp.Diff(selected, only[*policyv1.PodDisruptionBudget](t, objects).Spec.Selector.MatchLabels); diff != "" {
+		t.Errorf("the budget selects others (-deployment +budget):\n%s", diff)
+	}
+	if diff := cmp.Diff(selected, only[*corev1.Service](t, objects).Spec.Selector); diff != "" {
+		t.Errorf("the service selects others (-deployment +service):\n%s", diff)
+	}
+	for key, value := range selected {
+		if deployment.Spec.Template.Labels[key] != value {
+			t.Errorf("the pods lack the label %s=%s", key, value)
+		}
+	}
+}

@@ -46,14 +46,15 @@ type Known struct {
 	// Pools are the pools that have been built, by name, also those whose
 	// KafkaNodePool is gone.
 	Pools map[string]KnownPool
-	// Voters are the controllers that the quorum was formed with, empty while it
-	// has not been formed. The quorum is static: with Voters, no other set of
-	// controllers is built. They are to be read with ParseVoters from the
-	// configuration of one node, once the first StrimziPodSet exists: one object
-	// then says what the whole set is, whatever crashed in between.
+	// Voters are the controllers that the quorum was formed with. The quorum is
+	// static: no other set of controllers is built. They are to be read with
+	// ParseVoters from the configuration of one node, once the first
+	// StrimziPodSet exists: one object then says what the whole set is, whatever
+	// crashed in between. Empty means the controllers of Pools, which is the same
+	// unless the creation of several pools with controllers was interrupted.
 	Voters []NodeID
-	// Occupied are nodes that must not leave: they still hold partitions, or
-	// nobody could tell. See Cluster.Leaving.
+	// Occupied are nodes that must not leave yet: they still hold partitions,
+	// nobody could tell, or it is not their turn. See Cluster.Leaving.
 	Occupied []NodeID
 }
 

@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// Reasons of findings. Those without the prefix "Keyturn" are the condition
-// reasons people know from Strimzi.
+// Reasons of findings. They are the condition reasons that people know from
+// Strimzi, wherever Strimzi has one.
 const (
 	// ReasonInvalidResource is the reason of every error: the resources as
 	// written cannot be built.
@@ -16,20 +16,24 @@ const (
 	// ReasonControllerCount warns of an even number of controllers.
 	ReasonControllerCount = "KafkaKRaftControllerNodeCount"
 	// ReasonControllerSet warns that the controllers of a running cluster
-	// cannot be changed, because its quorum is static.
+	// cannot be changed, because its quorum is static. The name is Keyturn's.
 	ReasonControllerSet = "KafkaKRaftControllerSet"
 	// ReasonMinInsyncReplicas warns of min.insync.replicas unset or too high.
 	ReasonMinInsyncReplicas = "KafkaMinInsyncReplicas"
 	// ReasonDefaultReplicationFactor warns of default.replication.factor unset.
 	ReasonDefaultReplicationFactor = "KafkaDefaultReplicationFactor"
+	// ReasonInternalTopics warns that Kafka's own topics cannot be created. The
+	// name is Keyturn's.
+	ReasonInternalTopics = "KafkaInternalTopicReplication"
 	// ReasonMetadataVersion warns of a metadata version that stays behind.
 	ReasonMetadataVersion = "KafkaMetadataVersion"
 	// ReasonForbiddenConfig warns of configuration keys that were dropped.
+	// Strimzi only logs them; the name is Keyturn's.
 	ReasonForbiddenConfig = "ForbiddenConfig"
-	// ReasonScaleDownPrevention warns that nodes stay because they still hold
-	// partitions.
+	// ReasonScaleDownPrevention warns of nodes that are to leave and may not yet.
 	ReasonScaleDownPrevention = "ScaleDownPreventionCheck"
 	// ReasonNodeIDs warns of an annotation with node ids that cannot be read.
+	// Strimzi only logs it; the name is Keyturn's.
 	ReasonNodeIDs = "KafkaNodeIds"
 )
 

@@ -51,15 +51,47 @@ func (p Pool) heapOptions() []string {
 	options := []string{}
 	largest, start := p.jvmOptions.Xmx, p.jvmOptions.Xms
 	if largest == "" {
-		largest = p.defaultHeap()
-		if start == "" {
-			start = smallStartHeap
-		}
+		largest, start = p.defaultHeap(), smallStartHeap
 	}
 	if start != "" {
 		options = append(options, "-Xms"+start)
 	}
 	return append(options, "-Xmx"+largest)
+}
+
+// checkHeap refuses a heap that no JVM starts with.
+func (r *resolver) checkHeap(object, start, largest string) {
+	first, firstOK := heapBytes(start)
+	last, lastOK := heapBytes(largest)
+	switch {
+	case !firstOK || !lastOK:
+		r.errorf(object, "jvmOptions: -Xms %q and -Xmx %q must be numbers of bytes, or numbers with k, m or g", start, largest)
+	case start != "" && largest == "":
+		r.errorf(object, "jvmOptions: -Xms is %s and -Xmx is not set: set both, or only -Xmx", start)
+	case first > last:
+		r.errorf(object, "jvmOptions: -Xms %s is more than -Xmx %s: lower the first or raise the second", start, largest)
+	}
+}
+
+// heapBytes reads a heap size; the empty text is zero.
+func heapBytes(text string) (uint64, bool) {
+	if text == "" {
+		return 0, true
+	}
+	digits, shift := text, 0
+	switch text[len(text)-1] {
+	case 'k', 'K':
+		digits, shift = text[:len(text)-1], 10
+	case 'm', 'M':
+		digits, shift = text[:len(text)-1], 20
+	case 'g', 'G':
+		digits, shift = text[:len(text)-1], 30
+	}
+	number, err := strconv.ParseUint(digits, 10, 33)
+	if err != nil && shift == 0 {
+		number, err = strconv.ParseUint(digits, 10, 63)
+	}
+	return number << shift, err == nil && number > 0
 }
 
 func (p Pool) defaultHeap() string {

@@ -150,7 +150,24 @@ func assignPlans(plans []poolPlan) {
 // quorumKept reports whether the plans have exactly the controllers that the
 // quorum was formed with.
 func (r *resolver) quorumKept(plans []poolPlan) bool {
-	return len(r.in.Known.Voters) == 0 || slices.Equal(controllersOf(plans), sortedIDs(r.in.Known.Voters))
+	voters := r.voters()
+	return len(voters) == 0 || slices.Equal(controllersOf(plans), voters)
+}
+
+// voters are the controllers that the quorum was formed with. Without a record
+// they are the controllers that have been built, so that a caller that knows too
+// little refuses a change rather than making it.
+func (r *resolver) voters() []NodeID {
+	if len(r.in.Known.Voters) > 0 {
+		return sortedIDs(r.in.Known.Voters)
+	}
+	built := []NodeID{}
+	for _, pool := range r.in.Known.Pools {
+		if pool.Roles.Controller {
+			built = append(built, pool.NodeIDs...)
+		}
+	}
+	return sortedIDs(built)
 }
 
 func controllersOf(plans []poolPlan) []NodeID {
@@ -176,18 +193,18 @@ func (r *resolver) keepControllers(plans []poolPlan) {
 		case !plan.exists() && plan.roles.Controller && plan.replicas > 0:
 			r.warnf(r.poolObject(plan.name), ReasonControllerSet,
 				"its nodes are not created: controllers cannot be added to a running cluster, whose controllers are %s; set roles to broker",
-				joinIDs(r.in.Known.Voters))
+				joinIDs(r.voters()))
 			plan.replicas = 0
 		case plan.exists() && plan.known.Roles.Controller != plan.roles.Controller:
 			r.warnf(r.poolObject(plan.name), ReasonControllerSet,
 				"the roles stay %s: the controllers of a running cluster (%s) cannot be changed; set roles back, and use another pool for other roles",
-				strings.Join(plan.known.Roles.List(), ", "), joinIDs(r.in.Known.Voters))
+				strings.Join(plan.known.Roles.List(), ", "), joinIDs(r.voters()))
 			plan.roles = plan.known.Roles
 		}
 		if plan.exists() && plan.roles.Controller && plan.replicas != len(plan.known.NodeIDs) {
 			r.warnf(r.poolObject(plan.name), ReasonControllerSet,
 				"replicas stay %d: the controllers of a running cluster (%s) cannot be changed; set replicas back, and use a pool with only the role broker for more brokers",
-				len(plan.known.NodeIDs), joinIDs(r.in.Known.Voters))
+				len(plan.known.NodeIDs), joinIDs(r.voters()))
 			plan.replicas = len(plan.known.NodeIDs)
 		}
 	}
@@ -294,7 +311,7 @@ func (r *resolver) checkNodes(cluster Cluster) {
 	for _, node := range cluster.Controllers() {
 		controllers = append(controllers, node.ID)
 	}
-	if voters := r.in.Known.Voters; len(voters) > 0 && !slices.Equal(controllers, sortedIDs(voters)) {
+	if voters := r.voters(); len(voters) > 0 && !slices.Equal(controllers, voters) {
 		r.errorf(r.kafkaObject(), "the controllers would be %s, but those of the running cluster are %s and cannot be changed: put back the KafkaNodePools they belong to",
 			cmp.Or(joinIDs(controllers), "none"), joinIDs(voters))
 	}
@@ -310,7 +327,7 @@ func (r *resolver) warnOccupied(cluster Cluster) {
 	}
 	if len(stay) > 0 {
 		r.warnf(r.kafkaObject(), ReasonScaleDownPrevention,
-			"the nodes %s stay because they still hold partitions: move those to other brokers, or set the annotation %s=true to give them up",
+			"the nodes %s leave once no partition has a replica on them: move those to other brokers, or set the annotation %s=true to give them up",
 			joinIDs(stay), skipScaleDownCheckAnnotation)
 	}
 }
@@ -336,12 +353,13 @@ func (r *resolver) resolveResources(plan poolPlan) corev1.ResourceRequirements {
 
 // resolveJvmOptions are the pool's own, or else the Kafka's.
 func (r *resolver) resolveJvmOptions(plan poolPlan) kafkav1.JvmOptions {
-	switch {
-	case plan.resource.Spec.JvmOptions != nil:
-		return *plan.resource.Spec.JvmOptions.DeepCopy()
-	case r.in.Kafka.Spec.Kafka.JvmOptions != nil:
-		return *r.in.Kafka.Spec.Kafka.JvmOptions.DeepCopy()
-	default:
+	chosen, object := r.in.Kafka.Spec.Kafka.JvmOptions, r.kafkaObject()
+	if plan.resource.Spec.JvmOptions != nil {
+		chosen, object = plan.resource.Spec.JvmOptions, r.poolObject(plan.name)
+	}
+	if chosen == nil {
 		return kafkav1.JvmOptions{}
 	}
+	r.checkHeap(object, chosen.Xms, chosen.Xmx)
+	return *chosen.DeepCopy()
 }

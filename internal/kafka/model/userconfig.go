@@ -92,6 +92,7 @@ func (r *resolver) resolveConfig(brokers int) Properties {
 	}
 	r.checkReplication(config, brokers)
 	r.warnReplication(config, brokers)
+	r.warnInternalTopics(config, brokers)
 	return config
 }
 
@@ -116,6 +117,27 @@ func (r *resolver) checkReplication(config Properties, brokers int) {
 		case value > brokers && brokers > 0:
 			r.errorf(r.kafkaObject(), "spec.kafka.config: %s is %d, but there are only %d brokers: lower it or add brokers", key, value, brokers)
 		}
+	}
+}
+
+// warnInternalTopics reports topics of Kafka's own that cannot be created with
+// the replication they have by default, so that consumer groups or transactions
+// do not work and nothing says why.
+func (r *resolver) warnInternalTopics(config Properties, brokers int) {
+	const byDefault = 3
+	if brokers < 1 || brokers >= byDefault {
+		return
+	}
+	missing := []string{}
+	for _, key := range []string{"offsets.topic.replication.factor", "transaction.state.log.replication.factor"} {
+		if _, set := config[key]; !set {
+			missing = append(missing, key)
+		}
+	}
+	if len(missing) > 0 {
+		r.warnf(r.kafkaObject(), ReasonInternalTopics,
+			"not set and %d by default, more than the cluster has brokers (%d): %s; consumer groups and transactions will not work until they are set in spec.kafka.config",
+			byDefault, brokers, strings.Join(missing, ", "))
 	}
 }
 

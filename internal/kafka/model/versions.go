@@ -215,7 +215,14 @@ func joinVersions(versions []KafkaVersion) string {
 // cluster has; what they cannot read must never be finalized, and what has been
 // finalized cannot be taken back.
 func (r *resolver) resolveMetadata(kafka KafkaVersion) MetadataPlan {
+	if kafka.Name == "" {
+		return MetadataPlan{}
+	}
 	newest := newestMetadata(kafka.Name)
+	if newest == "" {
+		r.errorf(r.kafkaObject(), "nothing is known of the metadata versions of Kafka %s: choose a version this operator was made for", kafka.Name)
+		return MetadataPlan{}
+	}
 	desired := newest
 	if wanted := r.in.Kafka.Spec.Kafka.MetadataVersion; wanted != "" {
 		version, known := parseMetadataVersion(wanted)

@@ -1,0 +1,77 @@
+package api_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/api/unknownfields"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+)
+
+// Examples are what people start from: the API server takes them, every field has an effect, and the operator
+// has nothing to remark.
+func TestExamplesAreWithoutFault(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join("..", "examples", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples found: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := model.Input{Settings: model.Settings{
+				Versions:   model.KafkaVersions(map[string]string{"4.3.1": "kafka:4.3.1", "4.2.1": "kafka:4.2.1"}),
+				AgentImage: "keyturn",
+			}}
+			for document := range strings.SplitSeq(string(data), "\n---\n") {
+				readExample(t, document, &in)
+			}
+			_, findings := model.Resolve(in)
+			for _, finding := range append(findings.Errors, findings.Warnings...) {
+				t.Error(finding)
+			}
+		})
+	}
+}
+
+func readExample(t *testing.T, document string, in *model.Input) {
+	t.Helper()
+	manifest := object(t, document)
+	switch manifest["kind"] {
+	case kafkav1.KindKafka:
+		in.Kafka = example[kafkav1.Kafka](t, kafkas, manifest)
+		if in.Kafka.Namespace == "" {
+			in.Kafka.Namespace = "kafka"
+		}
+	case kafkav1.KindKafkaNodePool:
+		in.Pools = append(in.Pools, *example[kafkav1.KafkaNodePool](t, kafkaNodePools, manifest))
+	}
+}
+
+func example[T any](t *testing.T, crd string, manifest map[string]any) *T {
+	t.Helper()
+	if _, errs := newAdmission(t, crd, "v1").admit(t, manifest); len(errs) != 0 {
+		t.Errorf("the API server would refuse it: %v", errs)
+	}
+	for _, path := range unknownfields.InSpec[T](manifest) {
+		t.Errorf("%s has no effect", path)
+	}
+	text, err := yaml.Marshal(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed := new(T)
+	if err := yaml.UnmarshalStrict(text, typed); err != nil {
+		t.Fatal(err)
+	}
+	return typed
+}

@@ -216,6 +216,6 @@ func newSerial() (*big.Int, error) {
 // subjectKeyID is method 1 of RFC 5280 §4.2.1.2: the SHA-1 of the bits of the
 // public key, as OpenSSL makes it. It only helps verifiers to find an issuer.
 func subjectKeyID(key PrivateKey) []byte {
-	sum := sha1.Sum(publicBits(key.material.spki))
+	sum := sha1.Sum(publicBits(key.material().spki))
 	return bytes.Clone(sum[:])
 }

@@ -89,9 +89,10 @@ const redacted = "[private key]"
 // PrivateKey is an RSA or ECDSA private key that cannot be printed by accident.
 // The zero value holds no key; see IsZero.
 type PrivateKey struct {
-	// A pointer, because fmt cannot call methods of unexported fields: a struct
-	// that holds a PrivateKey in one prints an address and not the key.
-	material *keyMaterial
+	// A function, because fmt cannot call methods of unexported fields and, with
+	// a verb that does not fit, follows pointers: of a function it can only print
+	// the address.
+	material func() keyMaterial
 }
 
 type keyMaterial struct {
@@ -132,7 +133,8 @@ func newPrivateKey(signer crypto.Signer) (PrivateKey, error) {
 	if err != nil {
 		return PrivateKey{}, fmt.Errorf("encoding public key: %w", err)
 	}
-	return PrivateKey{material: &keyMaterial{signer: signer, pkcs8: pkcs8, spki: spki}}, nil
+	material := keyMaterial{signer: signer, pkcs8: pkcs8, spki: spki}
+	return PrivateKey{material: func() keyMaterial { return material }}, nil
 }
 
 // IsZero tells whether k holds no key.
@@ -143,7 +145,12 @@ func (k PrivateKey) ID() KeyID {
 	if k.IsZero() {
 		return KeyID{}
 	}
-	return sha256.Sum256(k.material.spki)
+	return sha256.Sum256(k.material().spki)
+}
+
+// Equal tells whether both hold the same key pair, or both none.
+func (k PrivateKey) Equal(other PrivateKey) bool {
+	return k.IsZero() == other.IsZero() && k.ID() == other.ID()
 }
 
 // Params returns algorithm and size of the key.
@@ -151,7 +158,7 @@ func (k PrivateKey) Params() KeyParams {
 	if k.IsZero() {
 		return KeyParams{}
 	}
-	params, err := publicParams(k.material.signer.Public())
+	params, err := publicParams(k.material().signer.Public())
 	if err != nil {
 		return KeyParams{}
 	}
@@ -184,7 +191,7 @@ func (k PrivateKey) Signer() crypto.Signer {
 	if k.IsZero() {
 		return nil
 	}
-	return k.material.signer
+	return k.material().signer
 }
 
 // PEM returns the key as an unencrypted PKCS#8 block: the only form that a JVM
@@ -193,7 +200,7 @@ func (k PrivateKey) PEM() []byte {
 	if k.IsZero() {
 		return nil
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: blockPKCS8, Bytes: k.material.pkcs8})
+	return pem.EncodeToMemory(&pem.Block{Type: blockPKCS8, Bytes: k.material().pkcs8})
 }
 
 // String never shows the key.

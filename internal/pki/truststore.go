@@ -48,6 +48,9 @@ func DecodeTrustStore(data []byte, password string) ([]*x509.Certificate, error)
 	if len(data) > MaxBundleBytes {
 		return nil, fmt.Errorf("decoding trust store: it has %d bytes: at most %d are read", len(data), MaxBundleBytes)
 	}
+	if err := checkWorkFactor(data); err != nil {
+		return nil, fmt.Errorf("decoding trust store: %w", err)
+	}
 	certs, err := pkcs12.DecodeTrustStore(data, password)
 	if err != nil {
 		return nil, fmt.Errorf("decoding trust store: %w", err)

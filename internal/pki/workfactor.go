@@ -1,0 +1,57 @@
+package pki
+
+import (
+	"encoding/asn1"
+	"fmt"
+	"math/big"
+)
+
+// maxIterations bounds the key derivation that opening a store may cost: the JVM
+// writes 10,000 and OpenSSL 2,048. A Secret that anybody may write must not stop
+// the process that reads it.
+const maxIterations = 1_000_000
+
+// maxDepth bounds the nesting of a store's outer structure.
+const maxDepth = 32
+
+// checkWorkFactor refuses a PKCS#12 store whose outer structure names a number
+// above maxIterations. Every number in it is a version, a length or an iteration
+// count; certificates lie one OCTET STRING deeper and are not looked at.
+func checkWorkFactor(store []byte) error {
+	return checkNumbers(store, maxDepth, 1)
+}
+
+func checkNumbers(der []byte, depth, octetStrings int) error {
+	if depth == 0 {
+		return fmt.Errorf("the structure is nested more than %d times", maxDepth)
+	}
+	for len(der) > 0 {
+		var value asn1.RawValue
+		rest, err := asn1.Unmarshal(der, &value)
+		if err != nil {
+			// Not DER: key material or salt. The decoder judges the rest.
+			return nil
+		}
+		if err := checkNumber(value, depth, octetStrings); err != nil {
+			return err
+		}
+		der = rest
+	}
+	return nil
+}
+
+func checkNumber(value asn1.RawValue, depth, octetStrings int) error {
+	switch {
+	case value.IsCompound:
+		return checkNumbers(value.Bytes, depth-1, octetStrings)
+	case value.Class != asn1.ClassUniversal:
+		return nil
+	case value.Tag == asn1.TagInteger:
+		if n := new(big.Int).SetBytes(value.Bytes); n.Cmp(big.NewInt(maxIterations)) > 0 {
+			return fmt.Errorf("it asks for more than %d iterations", maxIterations)
+		}
+	case value.Tag == asn1.TagOctetString && octetStrings > 0:
+		return checkNumbers(value.Bytes, depth-1, octetStrings-1)
+	}
+	return nil
+}

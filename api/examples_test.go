@@ -29,7 +29,7 @@ func TestExamplesAreWithoutFault(t *testing.T) {
 				t.Fatal(err)
 			}
 			in := model.Input{Settings: model.Settings{
-				Versions:   model.KafkaVersions(map[string]string{"4.3.1": "kafka:4.3.1", "4.2.1": "kafka:4.2.1"}),
+				Versions:   []model.KafkaVersion{{Name: "4.3.1", Image: "kafka:4.3.1"}},
 				AgentImage: "keyturn",
 			}}
 			for document := range strings.SplitSeq(string(data), "\n---\n") {
@@ -45,13 +45,10 @@ func TestExamplesAreWithoutFault(t *testing.T) {
 
 func readExample(t *testing.T, document string, in *model.Input) {
 	t.Helper()
-	manifest := object(t, document)
+	manifest := merged(t, "metadata: {namespace: kafka}", document)
 	switch manifest["kind"] {
 	case kafkav1.KindKafka:
 		in.Kafka = example[kafkav1.Kafka](t, kafkas, manifest)
-		if in.Kafka.Namespace == "" {
-			in.Kafka.Namespace = "kafka"
-		}
 	case kafkav1.KindKafkaNodePool:
 		in.Pools = append(in.Pools, *example[kafkav1.KafkaNodePool](t, kafkaNodePools, manifest))
 	}

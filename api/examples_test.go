@@ -24,15 +24,11 @@ func TestExamplesAreWithoutFault(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
 			in := model.Input{Settings: model.Settings{
 				Versions:   []model.KafkaVersion{{Name: "4.3.1", Image: "kafka:4.3.1"}},
 				AgentImage: "keyturn",
 			}}
-			for document := range strings.SplitSeq(string(data), "\n---\n") {
+			for _, document := range documents(t, []string{file}) {
 				readExample(t, document, &in)
 			}
 			_, findings := model.Resolve(in)
@@ -41,6 +37,20 @@ func TestExamplesAreWithoutFault(t *testing.T) {
 			}
 		})
 	}
+}
+
+// documents returns the YAML documents of all files.
+func documents(t *testing.T, files []string) []string {
+	t.Helper()
+	var all []string
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, strings.Split(string(data), "\n---\n")...)
+	}
+	return all
 }
 
 func readExample(t *testing.T, document string, in *model.Input) {

@@ -1,0 +1,120 @@
+package api_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// startServer starts an API server with the definitions and the namespace kafka.
+func startServer(t *testing.T) client.Client {
+	t.Helper()
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Skip("KUBEBUILDER_ASSETS names no API server: run make api-test")
+	}
+	server := &envtest.Environment{
+		CRDDirectoryPaths:     []string{filepath.Join("..", "config", "crd")},
+		ErrorIfCRDPathMissing: true,
+	}
+	config, err := server.Start()
+	if err != nil {
+		t.Fatalf("starting an API server with the definitions: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Errorf("stopping the API server: %v", err)
+		}
+	})
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kafka"}}
+	if err := c.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A real API server adds to the tests without one what rules may cost and how versions are converted.
+func TestAPIServerTakesTheDefinitions(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	t.Run("what is written in v1beta2 is read in v1", func(t *testing.T) {
+		sent := &unstructured.Unstructured{Object: manifest(t, "testdata", "kafka-rich.yaml")}
+		sent.SetAPIVersion("kafka.strimzi.io/v1beta2")
+		want := clone(t, sent.Object)["spec"]
+		if err := server.Create(t.Context(), sent); err != nil {
+			t.Fatal(err)
+		}
+		read := &unstructured.Unstructured{}
+		read.SetAPIVersion("kafka.strimzi.io/v1")
+		read.SetKind("Kafka")
+		if err := server.Get(t.Context(), client.ObjectKeyFromObject(sent), read); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, read.Object["spec"]); diff != "" {
+			t.Errorf("the spec changed on the way (-v1beta2 +v1):\n%s", diff)
+		}
+	})
+	t.Run("a rule refuses with its message", func(t *testing.T) {
+		clash := merged(t, minimalKafka, `{metadata: {name: clash}, spec: {kafka: {listeners: [
+			{name: one, port: 9092, type: internal, tls: false}, {name: two, port: 9092, type: internal, tls: false}]}}}`)
+		err := server.Create(t.Context(), &unstructured.Unstructured{Object: clash})
+		status, isStatus := errors.AsType[*apierrors.StatusError](err)
+		if !isStatus || !apierrors.IsInvalid(err) {
+			t.Fatalf("got %v, want Invalid", err)
+		}
+		want := metav1.StatusCause{
+			Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.kafka.listeners",
+			Message: "every listener needs a port of its own, shared are: one (9092), two (9092)",
+		}
+		causes := status.ErrStatus.Details.Causes
+		if len(causes) != 1 || causes[0].Field != want.Field || !strings.HasSuffix(causes[0].Message, want.Message) {
+			t.Errorf("got causes %v, want %v", causes, want)
+		}
+	})
+	t.Run("a node pool scales", func(t *testing.T) {
+		pool := &unstructured.Unstructured{Object: object(t, minimalNodePool)}
+		if err := server.Create(t.Context(), pool); err != nil {
+			t.Fatal(err)
+		}
+		scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 5}}
+		if err := server.SubResource("scale").Update(t.Context(), pool, client.WithSubResourceBody(scale)); err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Get(t.Context(), client.ObjectKeyFromObject(pool), pool); err != nil {
+			t.Fatal(err)
+		}
+		if replicas, _, _ := unstructured.NestedInt64(pool.Object, "spec", "replicas"); replicas != 5 {
+			t.Errorf("got %d replicas, want 5", replicas)
+		}
+	})
+	t.Run("the examples are taken", func(t *testing.T) {
+		files, _ := filepath.Glob(filepath.Join("..", "examples", "*.yaml"))
+		for _, document := range documents(t, files) {
+			example := &unstructured.Unstructured{Object: merged(t, "metadata: {namespace: kafka}", document)}
+			if !slices.Contains([]string{"Kafka", "KafkaNodePool"}, example.GetKind()) {
+				continue
+			}
+			// Pools of different examples may share a name.
+			example.SetGenerateName(example.GetName() + "-")
+			example.SetName("")
+			if err := server.Create(t.Context(), example); err != nil {
+				t.Errorf("%s %s: %v", example.GetKind(), example.GetGenerateName(), err)
+			}
+		}
+	})
+}

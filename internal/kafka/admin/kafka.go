@@ -24,9 +24,9 @@ const requestRetries = 2
 // idleConnections are closed after this time: the operator comes back in bursts.
 const idleConnections = 30 * time.Second
 
-// metadataAge keeps the client from refreshing by itself what no caller asks
-// for; every method of Client asks anew.
-const metadataAge = 24 * time.Hour
+// metadataAge is the longest the client allows: it need not refresh by itself
+// what no caller asks for, every method of Client asks anew.
+const metadataAge = time.Hour
 
 var (
 	errNoBroker    = errors.New("no broker address is configured")

@@ -87,7 +87,7 @@ func (p *Probe) Check(ctx context.Context) error {
 	defer cancel()
 	if p.conn == nil {
 		address := net.JoinHostPort(p.target.Host, strconv.Itoa(p.target.Role.port))
-		conn, err := p.dialer.Connect(ctx, address, mtls.Peer{Name: address, Leaves: []string{p.target.Leaf}})
+		conn, err := p.dialer.Connect(ctx, address, mtls.Peer{Name: p.target.Host, Leaves: []string{p.target.Leaf}})
 		if err != nil {
 			return err
 		}

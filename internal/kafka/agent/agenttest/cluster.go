@@ -1,0 +1,341 @@
+package agenttest
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
+	"github.com/keyturn/keyturn/internal/kafka/agent"
+	"github.com/keyturn/keyturn/internal/kafka/agent/client"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/agent/process"
+	"github.com/keyturn/keyturn/internal/kafka/agent/server"
+	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// Times after which a real Kafka is given up.
+const (
+	startLimit   = 3 * time.Minute
+	requestLimit = 20 * time.Second
+	// graceSeconds is short: the last nodes of a quorum cannot leave it cleanly.
+	graceSeconds = 10
+)
+
+// TLSListener is the client listener of every broker made here.
+const (
+	TLSListener contract.Listener = "tls-9093"
+	tlsPort                       = 9093
+)
+
+// ClusterSpec describes a cluster of real Kafka nodes.
+type ClusterSpec struct {
+	// KafkaHome holds Kafka's jars in libs.
+	KafkaHome string
+	// Network is the first three numbers of loopback addresses that nobody else
+	// uses, for example 127.83.1; node n listens on <Network>.<n+1>.
+	Network string
+	// Nodes are the roles of each node; a node's id is its place.
+	Nodes [][]string
+	// JavaOptions replace the small heap that is the default.
+	JavaOptions []string
+}
+
+// Cluster is a running cluster. Its nodes are stopped when the test ends.
+type Cluster struct {
+	ID      string
+	Nodes   []*Node
+	cluster pki.Authority
+	clients pki.Authority
+	// operator is the operator's identity.
+	operator stores.Identity
+}
+
+// Node is one agent with its Kafka server.
+type Node struct {
+	ID      int32
+	Address string
+	Roles   []string
+	// Identity is what it was published to present.
+	Identity stores.Identity
+	// Log is the file with everything agent and server wrote.
+	Log string
+
+	options agent.Options
+	cancel  context.CancelFunc
+	ended   chan error
+}
+
+// Start starts the agents of all nodes together and returns when every node is
+// ready.
+func Start(tb testing.TB, spec ClusterSpec) *Cluster {
+	tb.Helper()
+	now := time.Now()
+	c := &Cluster{
+		ID:      "MkU3OEVBNTcwNTJENDM2Qg",
+		cluster: Authority(tb, "cluster-ca v0", now),
+		clients: Authority(tb, "clients-ca v0", now),
+	}
+	c.operator = Operator(tb, c.cluster, now)
+	tb.Cleanup(c.stop)
+	for id, roles := range spec.Nodes {
+		c.Nodes = append(c.Nodes, &Node{ID: int32(id), Roles: roles, Address: fmt.Sprintf("%s.%d", spec.Network, id+1)})
+	}
+	for _, n := range c.Nodes {
+		c.prepare(tb, spec, n, now)
+		n.Start(tb)
+	}
+	for _, n := range c.Nodes {
+		c.AwaitReady(tb, n)
+	}
+	return c
+}
+
+// prepare writes what is mounted into the node's pod.
+func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, now time.Time) {
+	tb.Helper()
+	directory := tb.TempDir()
+	name := "node-" + strconv.Itoa(int(n.ID))
+	n.Identity = Leaf(tb, c.cluster, "my-cluster-kafka", now, n.Address)
+	config := contract.Config{
+		Cluster: "my-cluster", Namespace: "test", PodName: name, NodeID: n.ID, Roles: n.Roles,
+		Stores:       nodeStores(n.Roles),
+		JavaOptions:  []string{"-Xms256m", "-Xmx384m", "-XX:+UseSerialGC"},
+		DataDirs:     []string{filepath.Join(directory, "data", "kafka-log"+strconv.Itoa(int(n.ID)))},
+		GraceSeconds: graceSeconds,
+	}
+	if spec.JavaOptions != nil {
+		config.JavaOptions = spec.JavaOptions
+	}
+	publication := c.publication(n, config)
+	mounted := stores.Mounted{
+		Node:         stores.Directory{},
+		ClusterTrust: TrustDirectory(c.cluster.Certificate()),
+		ClientsTrust: TrustDirectory(c.clients.Certificate()),
+		Config:       Configuration(tb, config, c.ID, c.serverConfig(n, config)),
+		Pod:          Pod(tb, publication),
+	}
+	mounted.Config[contract.LoggingKey] = []byte(logging)
+	PutIdentity(mounted.Node, name, n.Identity)
+	PutPublication(tb, mounted.Node, publication)
+	n.Log = filepath.Join(directory, "log")
+	n.options = agent.Options{
+		Mounts:        WriteMounts(tb, filepath.Join(directory, "mounts"), mounted),
+		RunDir:        filepath.Join(directory, "run"),
+		KafkaHome:     spec.KafkaHome,
+		Host:          n.Address,
+		SecureAddress: net.JoinHostPort(n.Address, strconv.Itoa(contract.SecurePort)),
+		ProbeAddress:  net.JoinHostPort(n.Address, strconv.Itoa(contract.ProbePort)),
+		Env:           os.Environ(),
+		Wait:          process.WaitForOne,
+		Dial:          (&net.Dialer{}).DialContext,
+		Clock:         clock.RealClock{},
+	}
+}
+
+// logging is a log4j2 configuration that writes to the standard output.
+const logging = `status=warn
+appender.console.type=Console
+appender.console.name=console
+appender.console.layout.type=PatternLayout
+appender.console.layout.pattern=%d %p [%t] %m (%c)%n
+rootLogger.level=info
+rootLogger.appenderRef.console.ref=console
+`
+
+func nodeStores(roles []string) []contract.Store {
+	list := []contract.Store{{
+		Listener: contract.ControlPlaneListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain,
+	}}
+	if slices.Contains(roles, contract.RoleBroker) {
+		list = append(
+			list,
+			contract.Store{Listener: contract.ReplicationListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain},
+			contract.Store{Listener: TLSListener, Identity: contract.NodeIdentity, Trust: contract.ClientsDomain},
+		)
+	}
+	return list
+}
+
+func (c *Cluster) publication(n *Node, config contract.Config) contract.Publication {
+	domains := map[contract.Domain][]string{
+		contract.ClusterDomain: {pki.FingerprintOf(c.cluster.Certificate()).String()},
+		contract.ClientsDomain: {pki.FingerprintOf(c.clients.Certificate()).String()},
+	}
+	publication := contract.Publication{
+		Revision:   1,
+		Identities: map[string]string{contract.NodeIdentity: n.Identity.Fingerprint()},
+		Trust:      map[contract.Listener][]string{contract.AgentRole: domains[contract.ClusterDomain]},
+		Operators:  []string{c.operator.Fingerprint()},
+	}
+	for _, store := range config.Stores {
+		publication.Trust[store.Listener] = domains[store.Trust]
+	}
+	return publication
+}
+
+func (c *Cluster) serverConfig(n *Node, config contract.Config) string {
+	listener := func(name string, port int) string {
+		return fmt.Sprintf("%s://%s", name, net.JoinHostPort(n.Address, strconv.Itoa(port)))
+	}
+	listeners, advertised := []string{}, []string{}
+	if config.HasRole(contract.RoleController) {
+		listeners = append(listeners, listener("CONTROLPLANE-9090", contract.ControlPlanePort))
+	}
+	if config.HasRole(contract.RoleBroker) {
+		advertised = append(advertised, listener("REPLICATION-9091", contract.ReplicationPort), listener("TLS-9093", tlsPort))
+	}
+	lines := []string{
+		"node.id=" + strconv.Itoa(int(n.ID)),
+		"process.roles=" + strings.Join(n.Roles, ","),
+		"controller.listener.names=CONTROLPLANE-9090",
+		"controller.quorum.voters=" + strings.Join(c.voters(), ","),
+		"listeners=" + strings.Join(append(listeners, advertised...), ","),
+		"listener.security.protocol.map=CONTROLPLANE-9090:SSL,REPLICATION-9091:SSL,TLS-9093:SSL",
+		"listener.name.controlplane-9090.ssl.client.auth=required",
+		"ssl.endpoint.identification.algorithm=HTTPS",
+		"ssl.allow.dn.changes=true",
+		"ssl.allow.san.changes=true",
+		"log.dirs=" + strings.Join(config.DataDirs, ","),
+		"offsets.topic.replication.factor=" + strconv.Itoa(min(3, len(c.Nodes))),
+		"group.initial.rebalance.delay.ms=0",
+		"auto.create.topics.enable=false",
+		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+		"super.users=User:CN=my-cluster-kafka,O=io.strimzi;User:CN=cluster-operator,O=io.strimzi",
+	}
+	if config.HasRole(contract.RoleBroker) {
+		lines = append(
+			lines,
+			"advertised.listeners="+strings.Join(advertised, ","),
+			"inter.broker.listener.name=REPLICATION-9091",
+			"listener.name.replication-9091.ssl.client.auth=required",
+			"listener.name.tls-9093.ssl.client.auth=required",
+		)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+func (c *Cluster) voters() []string {
+	voters := []string{}
+	for _, n := range c.Nodes {
+		if slices.Contains(n.Roles, contract.RoleController) {
+			voters = append(voters, fmt.Sprintf("%d@%s", n.ID, net.JoinHostPort(n.Address, strconv.Itoa(contract.ControlPlanePort))))
+		}
+	}
+	return voters
+}
+
+// Start starts the node's agent; the cluster's Start has done so once.
+func (n *Node) Start(tb testing.TB) {
+	tb.Helper()
+	log, err := os.OpenFile(n.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, ownerFile)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
+	options := n.options
+	options.Output, options.Log = log, slog.New(slog.NewJSONHandler(log, nil))
+	ended := make(chan error, 1)
+	n.cancel, n.ended = cancel, ended
+	go func() { ended <- errors.Join(agent.Run(ctx, options), log.Close()) }()
+}
+
+// stop stops all nodes together.
+func (c *Cluster) stop() {
+	running := slices.DeleteFunc(slices.Clone(c.Nodes), func(n *Node) bool { return n.cancel == nil })
+	for _, n := range running {
+		n.cancel()
+	}
+	for _, n := range running {
+		_ = n.await() // how they end is no longer of interest
+	}
+}
+
+// Stop asks the node to stop and returns its agent's error when it has.
+func (n *Node) Stop() error {
+	n.cancel()
+	return n.await()
+}
+
+func (n *Node) await() error {
+	err, more := <-n.ended
+	if more {
+		close(n.ended)
+	}
+	return err
+}
+
+// AwaitReady returns when the node is ready.
+func (c *Cluster) AwaitReady(tb testing.TB, n *Node) {
+	tb.Helper()
+	agents := c.Agents()
+	deadline := time.After(startLimit)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		readiness, err := agents.Ready(tb.Context(), c.AgentNode(n))
+		if err == nil && readiness.Ready {
+			return
+		}
+		select {
+		case <-deadline:
+			tb.Fatalf("node %d is not ready after %s: %+v, %v; see %s", n.ID, startLimit, readiness, err, n.Log)
+		case err := <-n.ended:
+			tb.Fatalf("the agent of node %d ended: %v; see %s", n.ID, err, n.Log)
+		case <-tick.C:
+		}
+	}
+}
+
+// Credentials are the operator's.
+func (c *Cluster) Credentials(context.Context) (mtls.Credentials, error) {
+	return mtls.Credentials{
+		Identity: server.Certificate(c.operator),
+		Anchors:  []*x509.Certificate{c.cluster.Certificate()},
+	}, nil
+}
+
+// Agents returns the operator's client of the agents.
+func (c *Cluster) Agents() *client.Client {
+	return client.New(client.Options{
+		Dial: (&net.Dialer{}).DialContext, Credentials: c.Credentials, Now: time.Now, Timeout: requestLimit,
+	})
+}
+
+// AgentNode is how the node's agent is asked.
+func (c *Cluster) AgentNode(n *Node) client.Node {
+	return client.Node{
+		Address: n.options.SecureAddress, Name: n.Address, Leaves: []string{n.Identity.Fingerprint()},
+	}
+}
+
+// AdminOptions are how the operator reaches the cluster.
+func (c *Cluster) AdminOptions() admin.Options {
+	options := admin.Options{
+		Dial: (&net.Dialer{}).DialContext, Credentials: c.Credentials, Now: time.Now,
+		Timeout: requestLimit, DialTimeout: requestLimit,
+	}
+	for _, n := range c.Nodes {
+		if slices.Contains(n.Roles, contract.RoleBroker) {
+			options.Brokers = append(options.Brokers, net.JoinHostPort(n.Address, strconv.Itoa(contract.ReplicationPort)))
+		}
+		if slices.Contains(n.Roles, contract.RoleController) {
+			options.Controllers = append(options.Controllers, net.JoinHostPort(n.Address, strconv.Itoa(contract.ControlPlanePort)))
+		}
+	}
+	return options
+}

@@ -227,3 +227,15 @@ func (c Cluster) Brokers() []Node {
 	}
 	return nodes
 }
+
+// stayingBrokers counts the brokers that the resources ask for. Those that are
+// leaving are not counted: what needs them must be refused before they go.
+func (c Cluster) stayingBrokers() int {
+	count := 0
+	for _, node := range c.Brokers() {
+		if !slices.ContainsFunc(c.Leaving, func(l Leaving) bool { return l.ID == node.ID }) {
+			count++
+		}
+	}
+	return count
+}

@@ -87,7 +87,7 @@ func (r *resolver) resolve() Cluster {
 	r.resolvePools(&cluster)
 	cluster.Listeners = r.resolveListeners()
 	cluster.authorization = r.resolveAuthorization()
-	cluster.config = r.resolveConfig(len(cluster.Brokers()))
+	cluster.config = r.resolveConfig(cluster.stayingBrokers())
 	r.warnCluster(cluster)
 	return cluster
 }

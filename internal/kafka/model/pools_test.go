@@ -1,0 +1,252 @@
+package model
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+)
+
+// separate is a cluster with three controllers and a pool of brokers, built as
+// controllers 0 to 2 and brokers 3 to 5.
+func separate(brokers int32) Input {
+	in := exampleInput()
+	in.Pools = []kafkav1.KafkaNodePool{
+		examplePool("brokers", 3, kafkav1.RoleBroker),
+		examplePool("controllers", 3, kafkav1.RoleController),
+	}
+	in = built(in, map[string][]NodeID{"controllers": {0, 1, 2}, "brokers": {3, 4, 5}})
+	in.Pools[0].Spec.Replicas = brokers
+	lowReplication(&in)
+	return in
+}
+
+func TestNewPoolsGetIDsInTheOrderOfTheirNames(t *testing.T) {
+	t.Parallel()
+	in := exampleInput()
+	in.Pools = []kafkav1.KafkaNodePool{
+		examplePool("b", 3, kafkav1.RoleController),
+		examplePool("a", 3, kafkav1.RoleBroker),
+	}
+	cluster, _ := resolved(t, in)
+	want := []Node{
+		{0, "a", "my-a-0", Roles{Broker: true}},
+		{1, "a", "my-a-1", Roles{Broker: true}},
+		{2, "a", "my-a-2", Roles{Broker: true}},
+		{3, "b", "my-b-3", Roles{Controller: true}},
+		{4, "b", "my-b-4", Roles{Controller: true}},
+		{5, "b", "my-b-5", Roles{Controller: true}},
+	}
+	if diff := cmp.Diff(want, cluster.Nodes); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+}
+
+func TestPoolsOfOthersAreIgnored(t *testing.T) {
+	t.Parallel()
+	in := exampleInput()
+	foreign := examplePool("foreign", 5, kafkav1.RoleBroker)
+	foreign.Labels[ClusterLabel] = "other"
+	elsewhere := examplePool("elsewhere", 5, kafkav1.RoleBroker)
+	elsewhere.Namespace = "another"
+	in.Pools = append(in.Pools, foreign, elsewhere)
+	cluster, _ := resolved(t, in)
+	if len(cluster.Pools) != 1 || len(cluster.Nodes) != 3 {
+		t.Errorf("pools %v", cluster.Pools)
+	}
+}
+
+func TestScalingUpKeepsWhatThereIs(t *testing.T) {
+	t.Parallel()
+	cluster, _ := resolved(t, separate(4))
+	if diff := cmp.Diff([]NodeID{3, 4, 5, 6}, nodeIDs(cluster.Brokers())); diff != "" {
+		t.Errorf("brokers (-want +got):\n%s", diff)
+	}
+	if len(cluster.Leaving) > 0 {
+		t.Errorf("leaving: %v", cluster.Leaving)
+	}
+}
+
+func TestScalingDownNamesWhoLeaves(t *testing.T) {
+	t.Parallel()
+	cluster, _ := resolved(t, separate(2))
+	want := []Leaving{{ID: 5, Pool: "brokers", Pod: "my-brokers-5", What: LeavingNode, Broker: true}}
+	if diff := cmp.Diff(want, cluster.Leaving); diff != "" {
+		t.Errorf("leaving (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]NodeID{3, 4}, nodeIDs(cluster.Brokers())); diff != "" {
+		t.Errorf("brokers (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnOccupiedNodeStaysAndIsNamed(t *testing.T) {
+	t.Parallel()
+	in := separate(1)
+	in.Known.Occupied = []NodeID{5}
+	cluster, findings := resolved(t, in)
+	if diff := cmp.Diff([]NodeID{3, 5}, nodeIDs(cluster.Brokers())); diff != "" {
+		t.Errorf("brokers (-want +got):\n%s", diff)
+	}
+	if len(cluster.Leaving) != 2 {
+		t.Errorf("leaving: %v", cluster.Leaving)
+	}
+	warned := slices.ContainsFunc(findings.Warnings, func(f Finding) bool {
+		return f.Reason == ReasonScaleDownPrevention && strings.Contains(f.Message, "nodes 5 ")
+	})
+	if !warned {
+		t.Errorf("warnings: %v", findings.Warnings)
+	}
+}
+
+func TestAnnotationsChooseIDs(t *testing.T) {
+	t.Parallel()
+	up := separate(5)
+	up.Pools[0].Annotations = map[string]string{nextNodeIDsAnnotation: "[4-20]"}
+	cluster, _ := resolved(t, up)
+	if diff := cmp.Diff([]NodeID{3, 4, 5, 6, 7}, nodeIDs(cluster.Brokers())); diff != "" {
+		t.Errorf("brokers after scaling up (-want +got):\n%s", diff)
+	}
+	down := separate(2)
+	down.Pools[0].Annotations = map[string]string{removeNodeIDsAnnotation: "[3]"}
+	cluster, _ = resolved(t, down)
+	if diff := cmp.Diff([]NodeID{4, 5}, nodeIDs(cluster.Brokers())); diff != "" {
+		t.Errorf("brokers after scaling down (-want +got):\n%s", diff)
+	}
+}
+
+// Nodes that could not be spared are not even asked to leave.
+func TestScalingBelowTheReplicasIsRefusedWhileTheNodesAreStillThere(t *testing.T) {
+	t.Parallel()
+	in := separate(2)
+	in.Kafka.Spec.Kafka.Config["default.replication.factor"] = "3"
+	in.Known.Occupied = []NodeID{5}
+	if _, findings := Resolve(in); findings.Err() == nil {
+		t.Error("no error")
+	}
+}
+
+// A removed KafkaNodePool takes none of its occupied nodes with it.
+func TestTheNodesOfARemovedPoolLeaveOneByOne(t *testing.T) {
+	t.Parallel()
+	in := separate(3)
+	in.Pools = append(in.Pools, examplePool("more", 2, kafkav1.RoleBroker))
+	storage := in.Pools[0].Spec.Storage
+	in.Known.Pools["old"] = KnownPool{NodeIDs: []NodeID{8, 9}, Roles: Roles{Broker: true}, Storage: &storage}
+	in.Known.Occupied = []NodeID{9}
+	cluster, _ := resolved(t, in)
+	old, found := cluster.Pool("old")
+	if !found || !old.Retired || !slices.Equal(old.NodeIDs, []NodeID{9}) || len(old.Volumes) != 1 {
+		t.Errorf("pool: %+v", old)
+	}
+	if len(cluster.Leaving) != 2 || cluster.Leaving[0].ID != 8 || cluster.Leaving[1].ID != 9 {
+		t.Errorf("leaving: %v", cluster.Leaving)
+	}
+	in.Known.Occupied = nil
+	cluster, _ = resolved(t, in)
+	if _, found := cluster.Pool("old"); found {
+		t.Error("the pool is still there")
+	}
+}
+
+// A quorum is static: whatever would change its members is not done, and said.
+func TestTheControllersOfARunningClusterStay(t *testing.T) {
+	t.Parallel()
+	cases := map[string]func(*Input){
+		"more replicas":  func(in *Input) { in.Pools[1].Spec.Replicas = 5 },
+		"fewer replicas": func(in *Input) { in.Pools[1].Spec.Replicas = 1 },
+		"role taken":     func(in *Input) { in.Pools[1].Spec.Roles = []kafkav1.ProcessRole{kafkav1.RoleBroker} },
+		"role given": func(in *Input) {
+			in.Pools[0].Spec.Roles = []kafkav1.ProcessRole{kafkav1.RoleBroker, kafkav1.RoleController}
+		},
+		"roles swapped": func(in *Input) { in.Pools[0].Spec.Roles = []kafkav1.ProcessRole{kafkav1.RoleController} },
+		"another pool":  func(in *Input) { in.Pools = append(in.Pools, examplePool("new", 2, kafkav1.RoleController)) },
+		"other ids wanted": func(in *Input) {
+			in.Pools[1].Spec.Replicas = 1
+			in.Pools[1].Annotations = map[string]string{removeNodeIDsAnnotation: "[0-1]"}
+		},
+	}
+	for name, change := range cases {
+		for _, recorded := range []string{"voters recorded", "voters not recorded"} {
+			t.Run(name+", "+recorded, func(t *testing.T) {
+				t.Parallel()
+				in := separate(3)
+				change(&in)
+				if recorded == "voters not recorded" {
+					in.Known.Voters = nil
+				}
+				cluster, findings := resolved(t, in)
+				if diff := cmp.Diff([]NodeID{0, 1, 2}, nodeIDs(cluster.Controllers())); diff != "" {
+					t.Errorf("controllers (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff([]NodeID{3, 4, 5}, nodeIDs(cluster.Brokers())); diff != "" {
+					t.Errorf("brokers (-want +got):\n%s", diff)
+				}
+				if !slices.ContainsFunc(findings.Warnings, func(f Finding) bool { return f.Reason == ReasonControllerSet }) {
+					t.Errorf("warnings: %v", findings.Warnings)
+				}
+			})
+		}
+	}
+}
+
+func TestALostPoolOfControllersStopsEverything(t *testing.T) {
+	t.Parallel()
+	in := separate(3)
+	in.Pools = in.Pools[:1]
+	_, findings := Resolve(in)
+	if findings.Err() == nil || !strings.Contains(findings.Err().Error(), "put back") {
+		t.Errorf("error: %v", findings.Err())
+	}
+}
+
+// The first pod set has been written and the second has not when the operator
+// dies: the next one must build the same quorum.
+func TestAnInterruptedCreationGoesOn(t *testing.T) {
+	t.Parallel()
+	in := exampleInput()
+	in.Pools = []kafkav1.KafkaNodePool{
+		examplePool("a", 2, kafkav1.RoleController, kafkav1.RoleBroker),
+		examplePool("b", 1, kafkav1.RoleController, kafkav1.RoleBroker),
+	}
+	first, _ := resolved(t, in)
+	voters, err := ParseVoters(first.ServerConfig(first.Nodes[0]).Encode())
+	must(t, err)
+	storage := in.Pools[0].Spec.Storage
+	in.Known.Voters = voters
+	in.Known.Pools = map[string]KnownPool{"a": {NodeIDs: []NodeID{0, 1}, Roles: Roles{Controller: true, Broker: true}, Storage: &storage}}
+	again, findings := resolved(t, in)
+	if diff := cmp.Diff(first.Nodes, again.Nodes); diff != "" || len(findings.Warnings) > 0 {
+		t.Errorf("nodes (-before +after):\n%s\nwarnings: %v", diff, findings.Warnings)
+	}
+}
+
+// A controller keeps the broker role while it holds partitions.
+func TestTheBrokerRoleLeavesLast(t *testing.T) {
+	t.Parallel()
+	in := exampleInput()
+	in.Pools = append(in.Pools, examplePool("more", 3, kafkav1.RoleBroker))
+	in = built(in, map[string][]NodeID{"dual": {0, 1, 2}, "more": {3, 4, 5}})
+	in.Pools[0].Spec.Roles = []kafkav1.ProcessRole{kafkav1.RoleController}
+	in.Known.Occupied = []NodeID{1}
+	cluster, _ := resolved(t, in)
+	if len(cluster.Brokers()) != 6 || len(cluster.Leaving) != 3 || cluster.Leaving[0].What != LeavingBrokerRole {
+		t.Errorf("brokers %v, leaving %v", cluster.Brokers(), cluster.Leaving)
+	}
+	in.Known.Occupied = nil
+	cluster, _ = resolved(t, in)
+	if diff := cmp.Diff([]NodeID{3, 4, 5}, nodeIDs(cluster.Brokers())); diff != "" {
+		t.Errorf("brokers (-want +got):\n%s", diff)
+	}
+}
+
+func TestSkippingTheScaleDownCheckIsPassedOn(t *testing.T) {
+	t.Parallel()
+	in := exampleInput()
+	in.Kafka.Annotations = map[string]string{skipScaleDownCheckAnnotation: "true"}
+	if cluster, _ := resolved(t, in); !cluster.SkipScaleDownCheck {
+		t.Error("the annotation was lost")
+	}
+}

@@ -1,0 +1,188 @@
+package timeline
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+func (l *layout) nodes() {
+	if len(l.timeline.Nodes) == 0 {
+		return
+	}
+	l.section("NODES")
+	for i, node := range l.timeline.Nodes {
+		height := stateHeight + bandGap + float64(len(node.Bands))*(bandHeight+bandGap) + 2*nodePadding
+		l.row(i, height)
+		l.write(margin+8, l.y+nodePadding+stateHeight+12, textSize, bold, fromStart, inkDark, l.fonts.fit(node.Name, textSize, bold, 104))
+		l.write(plotRight+12, l.y+nodePadding+stateHeight+12, smallSize, regular, fromStart, inkSoft, l.fonts.fit(node.Note, smallSize, regular, pictureWidth-plotRight-margin))
+		l.node(node, l.y+nodePadding)
+		l.y += height
+	}
+}
+
+// row draws the ground of every second row.
+func (l *layout) row(i int, height float64) {
+	if i%2 == 0 {
+		l.add(box{x: margin, y: l.y, w: pictureWidth - 2*margin, h: height, radius: 4, fill: translucent(stripe, 0xff)})
+	}
+}
+
+func (l *layout) node(node Node, top float64) {
+	for _, state := range node.States {
+		l.span(state.From, state.To, top, stateHeight, stateInk(state.Condition),
+			fmt.Sprintf("%s: %s", node.Name, state.Condition))
+	}
+	top += stateHeight + bandGap
+	for _, band := range node.Bands {
+		l.write(plotLeft-10, top+11, smallSize, regular, toEnd, inkSoft, band.Label)
+		for _, span := range band.Spans {
+			for _, part := range without(span, node.States) {
+				l.band(band.Label, part, top)
+			}
+		}
+		top += bandHeight + bandGap
+	}
+}
+
+func stateInk(condition Condition) paint {
+	switch condition {
+	case Ready:
+		return opaque(readyInk)
+	case NotReady:
+		return opaque(warnInk)
+	case Down:
+		return opaque(bad)
+	default:
+		return opaque(inkFaint)
+	}
+}
+
+// band shares the height between the values of a span, and names them where
+// there is room.
+func (l *layout) band(name string, span Span, top float64) {
+	each := bandHeight / float64(len(span.Values))
+	for i, value := range span.Values {
+		l.span(span.From, span.To, top+float64(i)*each, each, l.palette.colours[value], name+" "+strings.Join(span.Values, " + "))
+	}
+	if len(span.Values) != 1 {
+		return
+	}
+	left, right := l.axis.x(span.From), l.axis.x(span.To)
+	if text := span.Values[0]; l.fonts.width(text, tinySize, regular) < right-left-12 {
+		l.write(left+6, top+11, tinySize, regular, fromStart, paper, text)
+	}
+}
+
+// span draws a stretch of time, at least as wide as can be seen.
+func (l *layout) span(from, to time.Time, top, height float64, fill paint, hint string) {
+	left, right := l.axis.x(from), l.axis.x(to)
+	l.add(box{x: left, y: top, w: max(right-left, 1), h: height, fill: fill, hint: hint})
+}
+
+// without cuts the times in which the node was down out of a span: a node that
+// is not there trusts and presents nothing.
+func without(span Span, states []State) []Span {
+	parts := []Span{span}
+	for _, state := range states {
+		if state.Condition != Down {
+			continue
+		}
+		var rest []Span
+		for _, part := range parts {
+			rest = append(rest, subtract(part, state)...)
+		}
+		parts = rest
+	}
+	return parts
+}
+
+func subtract(span Span, state State) []Span {
+	if !state.To.After(span.From) || !state.From.Before(span.To) {
+		return []Span{span}
+	}
+	var parts []Span
+	if state.From.After(span.From) {
+		parts = append(parts, Span{From: span.From, To: state.From, Values: span.Values})
+	}
+	if state.To.Before(span.To) {
+		parts = append(parts, Span{From: state.To, To: span.To, Values: span.Values})
+	}
+	return parts
+}
+
+func (l *layout) clients() {
+	if len(l.timeline.Clients) == 0 {
+		return
+	}
+	l.section(fmt.Sprintf("CLIENTS · acknowledged records per %s", l.clientWidth()))
+	highest := uint32(1)
+	for _, client := range l.timeline.Clients {
+		for _, count := range client.Counts {
+			highest = max(highest, count)
+		}
+	}
+	for i, client := range l.timeline.Clients {
+		l.row(i, clientHeight)
+		l.client(client, highest)
+		l.y += clientHeight
+	}
+}
+
+func (l *layout) client(client Client, highest uint32) {
+	ink := uint32(good)
+	if !client.Ok {
+		ink = bad
+	}
+	const labelRoom = plotLeft - margin - 24
+	middle := l.y + clientHeight/2 + 4
+	l.write(margin+8, middle, textSize, bold, fromStart, inkDark, l.fonts.fit(client.Name, textSize, bold, labelRoom))
+	l.write(plotRight+12, middle, smallSize, regular, fromStart, ink, l.fonts.fit(client.Note, smallSize, regular, pictureWidth-plotRight-margin))
+	l.gap(client)
+	l.acks(client, highest)
+	for _, failure := range client.Failures {
+		l.add(box{x: l.axis.x(failure) - 0.75, y: l.y + 3, w: 1.5, h: 11, fill: opaque(bad), hint: client.Name + " was refused"})
+	}
+}
+
+// shownGap is the shortest gap that is worth a reader's eye.
+const shownGap = 250 * time.Millisecond
+
+func (l *layout) gap(client Client) {
+	if client.GapTo.Sub(client.GapFrom) < shownGap {
+		return
+	}
+	left, right := l.axis.x(client.GapFrom), l.axis.x(client.GapTo)
+	l.add(box{x: left, y: l.y + 2, w: max(right-left, 1), h: clientHeight - 4, fill: opaque(badPale), hint: "longest gap " + client.GapText})
+	l.write((left+right)/2, l.y+11, tinySize, regular, atMiddle, bad, client.GapText)
+}
+
+// acks draws one step per bucket, or per unit of width where buckets are narrower
+// than that: the mean, so that the height means the same at every zoom.
+func (l *layout) acks(client Client, highest uint32) {
+	if client.Width <= 0 || len(client.Counts) == 0 {
+		return
+	}
+	const top, bottom = 14.0, 5.0
+	base, room := l.y+clientHeight-bottom, clientHeight-top-bottom
+	merge := max(1, int(float64(l.axis.length/client.Width)/plotWidth))
+	points := []point{{x: l.axis.left, y: base}}
+	for i := 0; i < len(client.Counts); i += merge {
+		end := min(i+merge, len(client.Counts))
+		var sum uint32
+		for _, count := range client.Counts[i:end] {
+			sum += count
+		}
+		height := room * float64(sum) / float64(end-i) / float64(highest)
+		from, to := l.bucket(client, i), l.bucket(client, end)
+		points = append(points, point{x: from, y: base - height}, point{x: to, y: base - height})
+	}
+	last := points[len(points)-1].x
+	points = append(points, point{x: last, y: base})
+	l.add(area{points: points, fill: opaque(ackFill)})
+	l.add(box{x: plotLeft, y: base, w: plotWidth, h: 0.75, fill: translucent(inkFaint, 0x80)})
+}
+
+func (l *layout) bucket(client Client, i int) float64 {
+	return l.axis.x(l.axis.start.Add(time.Duration(i) * client.Width))
+}

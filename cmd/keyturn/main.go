@@ -1,0 +1,13 @@
+// Command keyturn is the operator, the agent inside its pods, and the kubectl
+// plugin, in one binary.
+package main
+
+import (
+	"os"
+
+	"github.com/keyturn/keyturn/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(os.Args, os.Stdout, os.Stderr))
+}

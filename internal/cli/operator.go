@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/controller"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/podset"
+)
+
+// leaderElectionID names the Lease of the operator.
+const leaderElectionID = "keyturn-operator"
+
+// reconcileTimeout bounds one pass over one object: a cluster that hangs must
+// not keep the others waiting.
+const reconcileTimeout = 2 * time.Minute
+
+// operatorOptions are the flags of the operator.
+type operatorOptions struct {
+	kafkaImages       map[string]string
+	agentImage        string
+	pullPolicy        string
+	watchNamespaces   []string
+	clusterDomain     string
+	pkcs12            bool
+	leaderElect       bool
+	leaderElectionNS  string
+	metricsAddress    string
+	probeAddress      string
+	logLevel          string
+	concurrentObjects int
+}
+
+func newOperatorCommand() *cobra.Command {
+	o := operatorOptions{}
+	cmd := &cobra.Command{
+		Use:   "operator",
+		Short: "Run the operator",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), cmd)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringToStringVar(&o.kafkaImages, "kafka-image", nil, "image of a Kafka version, as version=image; repeat for each")
+	flags.StringVar(&o.agentImage, "agent-image", "", "image with the keyturn binary that pods take their agent from: the operator's own")
+	flags.StringVar(&o.pullPolicy, "image-pull-policy", "", "pull policy of the pods' images; empty leaves it to Kubernetes")
+	flags.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to watch; none means all")
+	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "DNS domain of the Kubernetes cluster")
+	flags.BoolVar(&o.pkcs12, "pkcs12", true, "write PKCS#12 trust stores beside the PEM certificates of CAs")
+	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only as the leader of all replicas")
+	flags.StringVar(&o.leaderElectionNS, "leader-election-namespace", "", "namespace of the Lease; empty means the pod's own")
+	flags.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address of the metrics endpoint; 0 switches it off")
+	flags.StringVar(&o.probeAddress, "probe-address", ":8081", "address of the health endpoint")
+	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.IntVar(&o.concurrentObjects, "concurrent-reconciles", 4, "Kafka clusters reconciled at the same time")
+	return cmd
+}
+
+func (o *operatorOptions) run(ctx context.Context, cmd *cobra.Command) error {
+	if err := o.complete(); err != nil {
+		return err
+	}
+	logger, err := newLogger(cmd.ErrOrStderr(), o.logLevel)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(logger)
+	restConfig, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the API server: %w", err)
+	}
+	mgr, err := ctrl.NewManager(restConfig, o.managerOptions(newScheme(), logger))
+	if err != nil {
+		return fmt.Errorf("preparing the operator: %w", err)
+	}
+	if err := o.addControllers(mgr); err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("running the operator: %w", err)
+	}
+	return nil
+}
+
+// errMissing says which flag the operator cannot do without.
+type missingFlagError string
+
+func (e missingFlagError) Error() string {
+	return fmt.Sprintf("--%s is missing: the chart sets it, see docs/install.md", string(e))
+}
+
+func (o *operatorOptions) complete() error {
+	if len(o.kafkaImages) == 0 {
+		return missingFlagError("kafka-image")
+	}
+	if o.agentImage == "" {
+		return missingFlagError("agent-image")
+	}
+	return nil
+}
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, kafkav1.AddToScheme, podsetv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			panic(fmt.Sprintf("registering API types: %v", err))
+		}
+	}
+	return scheme
+}
+
+func (o *operatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Logger) manager.Options {
+	return manager.Options{
+		Scheme: scheme,
+		Logger: logger,
+		Cache:  controller.CacheOptions(o.watchNamespaces),
+		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+		Metrics: metricsserver.Options{
+			BindAddress: o.metricsAddress,
+		},
+		HealthProbeBindAddress:  o.probeAddress,
+		LeaderElection:          o.leaderElect,
+		LeaderElectionID:        leaderElectionID,
+		LeaderElectionNamespace: o.leaderElectionNS,
+		// The next leader need not wait for the Lease of one that stopped.
+		LeaderElectionReleaseOnCancel: true,
+		Controller: config.Controller{
+			MaxConcurrentReconciles: o.concurrentObjects,
+			ReconciliationTimeout:   reconcileTimeout,
+		},
+	}
+}
+
+func (o *operatorOptions) addControllers(mgr ctrl.Manager) error {
+	for _, probe := range []func(string, healthz.Checker) error{mgr.AddHealthzCheck, mgr.AddReadyzCheck} {
+		if err := probe("ping", healthz.Ping); err != nil {
+			return fmt.Errorf("adding health checks: %w", err)
+		}
+	}
+	now := clock.RealClock{}
+	pods := podset.NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), now)
+	if err := pods.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("adding controllers: %w", err)
+	}
+	kafka := controller.New(controller.Options{
+		Client:    mgr.GetClient(),
+		Live:      mgr.GetAPIReader(),
+		Events:    mgr.GetEventRecorder("keyturn"),
+		Clock:     now,
+		Connector: controller.NetConnector{Clock: now},
+		Settings:  o.settings(),
+		Stores:    o.stores(),
+		Version:   version(),
+	})
+	if err := kafka.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("adding controllers: %w", err)
+	}
+	return nil
+}
+
+func (o *operatorOptions) settings() model.Settings {
+	versions := make([]model.KafkaVersion, 0, len(o.kafkaImages))
+	for _, name := range slices.Sorted(maps.Keys(o.kafkaImages)) {
+		versions = append(versions, model.KafkaVersion{Name: name, Image: o.kafkaImages[name]})
+	}
+	return model.Settings{
+		Versions:      versions,
+		AgentImage:    o.agentImage,
+		PullPolicy:    corev1.PullPolicy(o.pullPolicy),
+		ClusterDomain: o.clusterDomain,
+	}
+}
+
+func (o *operatorOptions) stores() authority.StoreGeneration {
+	if o.pkcs12 {
+		return authority.WithStores
+	}
+	return authority.WithoutStores
+}
+
+// newLogger writes JSON lines of the level and above.
+func newLogger(out interface{ Write([]byte) (int, error) }, level string) (logr.Logger, error) {
+	var threshold slog.Level
+	if err := threshold.UnmarshalText([]byte(level)); err != nil {
+		return logr.Logger{}, fmt.Errorf("reading --log-level: %w", err)
+	}
+	return logr.FromSlogHandler(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: threshold})), nil
+}

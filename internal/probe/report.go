@@ -147,13 +147,16 @@ func (c ClientState) row() timeline.Client {
 	records := c.Records
 	row := timeline.Client{
 		Name:    c.Kind + " @ " + c.Listener,
-		Note:    fmt.Sprintf("%d sent · %d lost", records.Sent, records.Unread+records.Failed),
+		Note:    fmt.Sprintf("%d sent, %d lost", records.Sent, records.Unread+records.Failed),
 		Ok:      c.Refusals()+records.Unread+records.Failed == 0,
 		Width:   records.Acks.Width,
 		Counts:  records.Acks.Counts,
 		GapFrom: records.LongestGap.From,
 		GapTo:   records.LongestGap.From.Add(records.LongestGap.Length),
 		GapText: strconv.FormatInt(records.LongestGap.Length.Milliseconds(), 10) + " ms",
+	}
+	if refusals := c.Refusals(); refusals > 0 {
+		row.Note += fmt.Sprintf(", %d refused", refusals)
 	}
 	for _, failure := range c.Failures {
 		row.Failures = append(row.Failures, failure.At)

@@ -6,7 +6,7 @@ import "time"
 const (
 	pictureWidth = 1280.0
 	margin       = 28.0
-	plotLeft     = 216.0
+	plotLeft     = 248.0
 	plotRight    = 1092.0
 	plotWidth    = plotRight - plotLeft
 
@@ -37,6 +37,8 @@ type layout struct {
 	y        float64
 	// rowsTop is where lines through all rows begin.
 	rowsTop float64
+	// ground lies below the lines through all rows, and captions above them.
+	ground, captions []shape
 }
 
 // Rendered is a picture in both forms.
@@ -68,13 +70,15 @@ func arrange(t Timeline, fonts *fonts) *picture {
 	l.head()
 	l.marks()
 	l.axisLabels()
-	background := len(l.shapes)
+	above := len(l.shapes)
 	l.nodes()
 	l.clients()
-	rows := l.cut(background)
+	rows := l.cut(above)
+	l.add(l.ground...)
 	l.gridLines()
 	l.add(rows...)
 	l.markLines()
+	l.add(l.captions...)
 	l.legend()
 	l.height = l.y + margin/2
 	l.shapes = append([]shape{box{w: l.width, h: l.height, fill: opaque(paper)}}, l.shapes...)

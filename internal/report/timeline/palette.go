@@ -67,3 +67,13 @@ func firstSeen(nodes []Node) map[string]time.Time {
 	}
 	return seen
 }
+
+// readableOn is dark on light colours and light on dark ones.
+func readableOn(fill paint) uint32 {
+	const half = 150
+	// The weights of the eye for red, green and blue (ITU-R BT.601).
+	if (299*int(fill.R)+587*int(fill.G)+114*int(fill.B))/1000 > half {
+		return inkDark
+	}
+	return paper
+}

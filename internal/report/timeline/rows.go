@@ -2,9 +2,13 @@ package timeline
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
+
+// nameRoom is what a node's name has beside the labels of its bands.
+const nameRoom = plotLeft - margin - 82
 
 func (l *layout) nodes() {
 	if len(l.timeline.Nodes) == 0 {
@@ -14,7 +18,7 @@ func (l *layout) nodes() {
 	for i, node := range l.timeline.Nodes {
 		height := stateHeight + bandGap + float64(len(node.Bands))*(bandHeight+bandGap) + 2*nodePadding
 		l.row(i, height)
-		l.write(margin+8, l.y+nodePadding+stateHeight+12, textSize, bold, fromStart, inkDark, l.fonts.fit(node.Name, textSize, bold, 104))
+		l.write(margin+8, l.y+nodePadding+stateHeight+12, textSize, bold, fromStart, inkDark, l.fonts.fit(node.Name, textSize, bold, nameRoom))
 		l.write(plotRight+12, l.y+nodePadding+stateHeight+12, smallSize, regular, fromStart, inkSoft, l.fonts.fit(node.Note, smallSize, regular, pictureWidth-plotRight-margin))
 		l.node(node, l.y+nodePadding)
 		l.y += height
@@ -24,7 +28,7 @@ func (l *layout) nodes() {
 // row draws the ground of every second row.
 func (l *layout) row(i int, height float64) {
 	if i%2 == 0 {
-		l.add(box{x: margin, y: l.y, w: pictureWidth - 2*margin, h: height, radius: 4, fill: translucent(stripe, 0xff)})
+		l.ground = append(l.ground, box{x: margin, y: l.y, w: pictureWidth - 2*margin, h: height, radius: 4, fill: opaque(stripe)})
 	}
 }
 
@@ -70,7 +74,10 @@ func (l *layout) band(name string, span Span, top float64) {
 	}
 	left, right := l.axis.x(span.From), l.axis.x(span.To)
 	if text := span.Values[0]; l.fonts.width(text, tinySize, regular) < right-left-12 {
-		l.write(left+6, top+11, tinySize, regular, fromStart, paper, text)
+		l.captions = append(l.captions, label{
+			x: left + 6, y: top + 11, size: tinySize, weight: regular, anchor: fromStart,
+			fill: opaque(readableOn(l.palette.colours[text])), text: text,
+		})
 	}
 }
 
@@ -115,21 +122,16 @@ func (l *layout) clients() {
 	if len(l.timeline.Clients) == 0 {
 		return
 	}
-	l.section(fmt.Sprintf("CLIENTS · acknowledged records per %s", l.clientWidth()))
-	highest := uint32(1)
-	for _, client := range l.timeline.Clients {
-		for _, count := range client.Counts {
-			highest = max(highest, count)
-		}
-	}
+	l.section(fmt.Sprintf("CLIENTS · acknowledged records per %d ms", l.clientWidth().Milliseconds()))
+	full := fullHeight(l.timeline.Clients)
 	for i, client := range l.timeline.Clients {
 		l.row(i, clientHeight)
-		l.client(client, highest)
+		l.client(client, full)
 		l.y += clientHeight
 	}
 }
 
-func (l *layout) client(client Client, highest uint32) {
+func (l *layout) client(client Client, full float64) {
 	ink := uint32(good)
 	if !client.Ok {
 		ink = bad
@@ -139,10 +141,29 @@ func (l *layout) client(client Client, highest uint32) {
 	l.write(margin+8, middle, textSize, bold, fromStart, inkDark, l.fonts.fit(client.Name, textSize, bold, labelRoom))
 	l.write(plotRight+12, middle, smallSize, regular, fromStart, ink, l.fonts.fit(client.Note, smallSize, regular, pictureWidth-plotRight-margin))
 	l.gap(client)
-	l.acks(client, highest)
+	l.acks(client, full)
 	for _, failure := range client.Failures {
 		l.add(box{x: l.axis.x(failure) - 0.75, y: l.y + 3, w: 1.5, h: 11, fill: opaque(bad), hint: client.Name + " was refused"})
 	}
+}
+
+// fullHeight is the count that fills a row: a half more than the usual one. What
+// arrives at once after a gap would otherwise make everything else flat.
+func fullHeight(clients []Client) float64 {
+	const headroom = 1.5
+	var counts []uint32
+	for _, client := range clients {
+		for _, count := range client.Counts {
+			if count > 0 {
+				counts = append(counts, count)
+			}
+		}
+	}
+	if len(counts) == 0 {
+		return 1
+	}
+	slices.Sort(counts)
+	return headroom * float64(counts[len(counts)/2])
 }
 
 // shownGap is the shortest gap that is worth a reader's eye.
@@ -159,7 +180,7 @@ func (l *layout) gap(client Client) {
 
 // acks draws one step per bucket, or per unit of width where buckets are narrower
 // than that: the mean, so that the height means the same at every zoom.
-func (l *layout) acks(client Client, highest uint32) {
+func (l *layout) acks(client Client, full float64) {
 	if client.Width <= 0 || len(client.Counts) == 0 {
 		return
 	}
@@ -173,7 +194,7 @@ func (l *layout) acks(client Client, highest uint32) {
 		for _, count := range client.Counts[i:end] {
 			sum += count
 		}
-		height := room * float64(sum) / float64(end-i) / float64(highest)
+		height := room * min(float64(sum)/float64(end-i)/full, 1)
 		from, to := l.bucket(client, i), l.bucket(client, end)
 		points = append(points, point{x: from, y: base - height}, point{x: to, y: base - height})
 	}

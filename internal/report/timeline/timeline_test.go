@@ -51,7 +51,7 @@ func rotation() timeline.Timeline {
 	}
 	line.Clients = []timeline.Client{steady("pinned @ tls"), steady("all-crt @ tls"), steady("mtls @ internal")}
 	refused := &line.Clients[0]
-	refused.Ok, refused.Note = false, "4,800 sent · 0 lost"
+	refused.Ok, refused.Note = false, "4,800 sent, 0 lost, 3 refused"
 	refused.Failures = []time.Time{at(72), at(73), at(74)}
 	return line
 }
@@ -77,7 +77,7 @@ func rotated(name string, delay float64) timeline.Node {
 // steady sends 50 records a second, and none in most of a second at 44.
 func steady(name string) timeline.Client {
 	client := timeline.Client{
-		Name: name, Note: "4,800 sent · 0 lost", Ok: true, Width: 100 * time.Millisecond,
+		Name: name, Note: "4,800 sent, 0 lost", Ok: true, Width: 100 * time.Millisecond,
 		GapFrom: at(44.1), GapTo: at(44.912), GapText: "812 ms",
 	}
 	for i := range 960 {

@@ -15,7 +15,8 @@ type Content struct {
 	Stores []contract.Store
 	// Leaves maps the identities that the stores name to their certificates.
 	Leaves map[string]*x509.Certificate
-	// Cluster and Clients are the anchors of the two authorities.
+	// Cluster and Clients are the anchors of the two authorities, of each key the
+	// newest certificate only: it verifies what the ones before it did.
 	Cluster, Clients []*x509.Certificate
 	// Operators are the operator's own leaves, see contract.Publication.
 	Operators []*x509.Certificate
@@ -48,8 +49,8 @@ func identities(content Content) map[string]string {
 }
 
 func trust(content Content) map[contract.Listener][]string {
-	cluster := fingerprints(Effective(content.Cluster))
-	clients := fingerprints(Effective(content.Clients))
+	cluster := fingerprints(content.Cluster)
+	clients := fingerprints(content.Clients)
 	roles := map[contract.Listener][]string{contract.AgentRole: cluster}
 	for _, store := range content.Stores {
 		roles[store.Listener] = cluster
@@ -58,31 +59,6 @@ func trust(content Content) map[contract.Listener][]string {
 		}
 	}
 	return roles
-}
-
-// Effective drops every anchor whose key and name another one with a later end
-// carries too. A renewed certificate verifies all that the one before it did, so
-// nodes need not load both, and need not be restarted once more to unload one.
-func Effective(anchors []*x509.Certificate) []*x509.Certificate {
-	latest := map[string]*x509.Certificate{}
-	for _, anchor := range anchors {
-		key := pki.KeyIDOf(anchor).String() + string(anchor.RawSubject)
-		if kept, found := latest[key]; !found || later(anchor, kept) {
-			latest[key] = anchor
-		}
-	}
-	kept := make([]*x509.Certificate, 0, len(latest))
-	for _, anchor := range latest {
-		kept = append(kept, anchor)
-	}
-	return kept
-}
-
-func later(a, b *x509.Certificate) bool {
-	if !a.NotAfter.Equal(b.NotAfter) {
-		return a.NotAfter.After(b.NotAfter)
-	}
-	return pki.FingerprintOf(a).String() > pki.FingerprintOf(b).String()
 }
 
 func fingerprints(certs []*x509.Certificate) []string {

@@ -1,0 +1,90 @@
+package controller
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+)
+
+// apply writes what was decided, in an order in which every prefix is a state
+// that the next pass goes on from: the identity of the cluster, its authorities,
+// what they sign, what pods need, and then the pods' descriptions.
+func (r *Reconciler) apply(ctx context.Context, p *pass) error {
+	for _, step := range []func(context.Context, *pass) error{
+		r.ensureClusterID,
+		r.spreadManualUpdates,
+		r.applyAuthorities,
+		r.applyOperatorIdentity,
+		r.applyNodeSecrets,
+		r.applyObjects,
+		r.applyPodSets,
+		r.nudge,
+		r.cleanUp,
+	} {
+		if err := step(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clusterIDBytes is the size of a KRaft cluster id, a UUID.
+const clusterIDBytes = 16
+
+// ensureClusterID chooses the cluster id and writes it down before any storage
+// can be formatted with it.
+func (r *Reconciler) ensureClusterID(ctx context.Context, p *pass) error {
+	if p.cluster.ClusterID != "" {
+		return nil
+	}
+	id := make([]byte, clusterIDBytes)
+	if _, err := rand.Read(id); err != nil {
+		return fmt.Errorf("choosing a cluster id: %w", err)
+	}
+	status := p.kafka.Status.DeepCopy()
+	status.ClusterId = base64.RawURLEncoding.EncodeToString(id)
+	status.Conditions = p.conditions([]wanted{notReady(reasonCreating, "the cluster is being created")})
+	if err := r.writeStatus(ctx, p, *status); err != nil {
+		return err
+	}
+	p.cluster.ClusterID = status.ClusterId
+	return nil
+}
+
+func (r *Reconciler) applyAuthorities(ctx context.Context, p *pass) error {
+	domains := map[authority.Kind]contract.Domain{
+		authority.ClusterCA: contract.ClusterDomain,
+		authority.ClientsCA: contract.ClientsDomain,
+	}
+	issuers := p.issuers()
+	for _, kind := range []authority.Kind{authority.ClusterCA, authority.ClientsCA} {
+		decision := p.authority(kind).Decision
+		state, err := r.applyAuthority(ctx, p, kind, decision, p.peers(domains[kind], issuers))
+		if err != nil {
+			return err
+		}
+		*p.authority(kind) = state
+		p.noteAuthority(kind, state)
+	}
+	return nil
+}
+
+// noteAuthority tells people what an authority waits for, and when it wants to
+// be looked at again.
+func (p *pass) noteAuthority(kind authority.Kind, state authorityState) {
+	object := "Secret " + kind.CertSecret(p.kafka.Name)
+	for _, warning := range state.Warnings {
+		p.note(object, reasonAuthority, warning)
+	}
+	for _, waiting := range state.Waiting {
+		p.note(object, string(waiting.Obstacle), waiting.Message)
+		p.wake(waiting.Until)
+	}
+	if specOf(p.caSpec(kind)).Source == authority.Generated {
+		p.wake(state.RenewalAt)
+	}
+}

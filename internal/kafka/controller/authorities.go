@@ -1,0 +1,279 @@
+package controller
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/window"
+)
+
+// authorityState is one authority after its Secrets are as decided.
+type authorityState struct {
+	authority.Decision
+	trust authority.TrustDecision
+}
+
+// specOf reads what the Kafka says about an authority.
+func specOf(ca *kafkav1.CertificateAuthority) authority.Spec {
+	if ca == nil {
+		return authority.Spec{Source: authority.Generated}
+	}
+	spec := authority.Spec{
+		Source:       authority.Generated,
+		ValidityDays: days(ca.ValidityDays),
+		RenewalDays:  days(ca.RenewalDays),
+		Policy:       authority.ExpirationPolicy(ca.CertificateExpirationPolicy),
+		KeyAlgorithm: pki.Algorithm(ca.KeyAlgorithm),
+		KeySize:      days(ca.KeySize),
+	}
+	if ca.GenerateCertificateAuthority != nil && !*ca.GenerateCertificateAuthority {
+		spec.Source = authority.UserProvided
+	}
+	return spec
+}
+
+func days(n *int32) int {
+	if n == nil {
+		return 0
+	}
+	return int(*n)
+}
+
+func (o *observation) caSpec(kind authority.Kind) *kafkav1.CertificateAuthority {
+	if kind == authority.ClientsCA {
+		return o.kafka.Spec.ClientsCa
+	}
+	return o.kafka.Spec.ClusterCa
+}
+
+// ownsCASecrets reports whether the authority's Secrets go when the Kafka goes.
+func (o *observation) ownsCASecrets(kind authority.Kind) bool {
+	ca := o.caSpec(kind)
+	return ca == nil || ca.GenerateSecretOwnerReference == nil || *ca.GenerateSecretOwnerReference
+}
+
+// stored returns a Secret as the deciding packages want it.
+func (o *observation) stored(name string) authority.Stored {
+	secret, exists := o.secrets[name]
+	return authority.Stored{Exists: exists, Data: secret.Data, Annotations: secret.Annotations}
+}
+
+// windowOf is the state of the maintenance windows; an expression that cannot be
+// read is an error that names it.
+func windowOf(o *observation) (authority.Window, error) {
+	windows, err := window.Parse(o.kafka.Spec.MaintenanceTimeWindows)
+	if err != nil {
+		return authority.Window{}, fmt.Errorf("spec.maintenanceTimeWindows: %w", err)
+	}
+	next, _ := windows.Next(o.now)
+	return authority.Window{Open: windows.Open(o.now), Next: next}, nil
+}
+
+// dependants are pods and leaf Secrets: what would be cut off if an authority
+// were made anew because its Secrets are gone.
+func (o *observation) dependants(kind authority.Kind) authority.Evidence {
+	evidence := authority.Evidence{}
+	certAnnotation, keyAnnotation := authority.ClusterCertGenerationAnnotation, authority.ClusterKeyGenerationAnnotation
+	if kind == authority.ClientsCA {
+		certAnnotation, keyAnnotation = authority.ClientsCertGenerationAnnotation, ""
+	}
+	note := func(name string, annotations map[string]string) {
+		evidence.Dependants = append(evidence.Dependants, name)
+		evidence.CertGeneration = max(evidence.CertGeneration, generation(annotations[certAnnotation]))
+		evidence.KeyGeneration = max(evidence.KeyGeneration, generation(annotations[keyAnnotation]))
+	}
+	for name, pod := range o.pods {
+		note(name, pod.Annotations)
+	}
+	for name, secret := range o.secrets {
+		if _, leaf := secret.Data[contract.PublicationKey]; leaf && kind == authority.ClusterCA {
+			note(name, secret.Annotations)
+		}
+	}
+	slices.Sort(evidence.Dependants)
+	return evidence
+}
+
+func generation(text string) authority.Generation {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
+	}
+	return authority.Generation(n)
+}
+
+// decideAuthority decides one authority from what was observed.
+func (r *Reconciler) decideAuthority(o *observation, kind authority.Kind, open authority.Window) (authority.Decision, error) {
+	cluster := o.kafka.Name
+	decision, err := authority.Decide(authority.Input{
+		Kind:         kind,
+		Cluster:      cluster,
+		Spec:         specOf(o.caSpec(kind)),
+		KeySecret:    o.stored(kind.KeySecret(cluster)),
+		CertSecret:   o.stored(kind.CertSecret(cluster)),
+		TrustedCerts: o.stored(kind.TrustedCertsSecret(cluster)),
+		Stores:       r.options.Stores,
+		Window:       open,
+		Evidence:     o.dependants(kind),
+		Now:          o.now,
+	})
+	if err != nil {
+		return authority.Decision{}, fmt.Errorf("%s: %w", kind, err)
+	}
+	return decision, nil
+}
+
+// applyAuthority writes the Secrets of an authority: the key first, so that a
+// crash before the certificate is written is told from a certificate that was
+// lost; then the anchors that pods mount.
+func (r *Reconciler) applyAuthority(ctx context.Context, p *pass, kind authority.Kind,
+	decision authority.Decision, peers []authority.Peer,
+) (authorityState, error) {
+	names := []string{kind.KeySecret(p.kafka.Name), kind.CertSecret(p.kafka.Name)}
+	for i, desired := range []authority.Desired{decision.Key, decision.Cert} {
+		if !desired.Ours {
+			continue
+		}
+		if err := r.writeSecret(ctx, p, r.caIntent(p, kind, names[i], desired)); err != nil {
+			return authorityState{}, err
+		}
+	}
+	for _, transition := range decision.Transitions {
+		r.events.authorityChanged(&p.kafka, kind, transition)
+	}
+	return r.applyTrust(ctx, p, kind, decision, peers)
+}
+
+func (r *Reconciler) caIntent(p *pass, kind authority.Kind, name string, desired authority.Desired) kube.SecretIntent {
+	intent := kube.SecretIntent{
+		Namespace: p.kafka.Namespace, Name: name,
+		Labels:            p.cluster.ComponentLabels(model.AuthorityComponent()),
+		Annotations:       desired.Annotations,
+		RemoveAnnotations: desired.RemoveAnnotations,
+		Data:              desired.Data,
+		Owners:            ownerReferences(&p.kafka),
+	}
+	if !p.ownsCASecrets(kind) {
+		intent.Owners, intent.Unowned = nil, owners(&p.kafka)
+	}
+	if name == authority.ClusterCA.CertSecret(p.kafka.Name) {
+		addTemplate(&intent, p.kafka.Spec.Kafka.Template)
+	}
+	return intent
+}
+
+// addTemplate adds what the user wants on the Secret with the cluster CA's
+// certificate; the operator's own labels and annotations win.
+func addTemplate(intent *kube.SecretIntent, template *kafkav1.KafkaTemplate) {
+	if template == nil || template.ClusterCaCert == nil || template.ClusterCaCert.Metadata == nil {
+		return
+	}
+	labels := maps.Clone(template.ClusterCaCert.Metadata.Labels)
+	annotations := maps.Clone(template.ClusterCaCert.Metadata.Annotations)
+	intent.Labels = merged(labels, intent.Labels)
+	intent.Annotations = merged(annotations, intent.Annotations)
+}
+
+func merged(base, winner map[string]string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, base)
+	maps.Copy(out, winner)
+	return out
+}
+
+func (r *Reconciler) applyTrust(ctx context.Context, p *pass, kind authority.Kind,
+	decision authority.Decision, peers []authority.Peer,
+) (authorityState, error) {
+	name := kind.TrustedCertsSecret(p.kafka.Name)
+	trust := authority.DecideTrust(authority.TrustInput{
+		Stored:   p.stored(name),
+		Current:  decision.Certificate,
+		Retained: decision.Retained,
+		Peers:    peers,
+		Now:      p.now,
+	})
+	err := r.writeSecret(ctx, p, kube.SecretIntent{
+		Namespace: p.kafka.Namespace, Name: name,
+		Labels: p.cluster.ComponentLabels(model.AuthorityComponent()),
+		Owners: ownerReferences(&p.kafka),
+		Data:   trust.Data,
+	})
+	return authorityState{Decision: decision, trust: trust}, err
+}
+
+// writeSecret writes a Secret from the state that was observed, and keeps the
+// observation up to date for what follows in the same pass.
+func (r *Reconciler) writeSecret(ctx context.Context, p *pass, intent kube.SecretIntent) error {
+	var observed *corev1.Secret
+	if secret, exists := p.secrets[intent.Name]; exists {
+		observed = &secret
+	}
+	written, err := kube.WriteSecret(ctx, r.options.Client, fieldOwner, observed, intent)
+	if err != nil {
+		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
+	}
+	p.secrets[intent.Name] = written
+	return nil
+}
+
+// peers turns what the agents said into the peers of an authority's domain. A
+// pod that said nothing is a peer of which nothing is known; one that has no
+// listener in the domain is none.
+func (p *pass) peers(domain contract.Domain, issuers map[string]*x509.Certificate) []authority.Peer {
+	var peers []authority.Peer
+	for _, node := range p.cluster.Nodes {
+		if _, exists := p.pods[node.Pod]; !exists {
+			continue
+		}
+		said := p.heard[node.Pod]
+		peer := authority.Peer{Name: node.Pod, Known: said.known}
+		listens := false
+		for _, store := range p.cluster.Stores(node) {
+			if store.Trust != domain {
+				continue
+			}
+			peer = withRole(peer, said.report.Roles[store.Listener], listens, issuers)
+			listens = true
+		}
+		if listens {
+			peers = append(peers, peer)
+		}
+	}
+	return peers
+}
+
+// withRole narrows a peer to what all of its roles trust. What it presents is
+// the same on all of them, custom listener certificates apart.
+func withRole(peer authority.Peer, role contract.RoleReport, others bool, issuers map[string]*x509.Certificate) authority.Peer {
+	trusts := fingerprintsOf(role.Trusts)
+	if others {
+		trusts = slices.DeleteFunc(trusts, func(f pki.Fingerprint) bool { return !slices.Contains(peer.Trusts, f) })
+	}
+	peer.Trusts = trusts
+	if anchor, known := issuers[role.Presents]; known {
+		peer.IssuedBy = pki.FingerprintOf(anchor)
+	}
+	return peer
+}
+
+func fingerprintsOf(texts []string) []pki.Fingerprint {
+	out := make([]pki.Fingerprint, 0, len(texts))
+	for _, text := range texts {
+		if f, err := pki.ParseFingerprint(text); err == nil {
+			out = append(out, f)
+		}
+	}
+	return out
+}

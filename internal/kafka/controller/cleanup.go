@@ -1,0 +1,152 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	podsetac "github.com/keyturn/keyturn/api/core/v1/applyconfiguration/core/v1"
+	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/rollout"
+)
+
+// deleteClaimAnnotation on a claim says whether it goes with its node.
+const deleteClaimAnnotation = "strimzi.io/delete-claim"
+
+// cleanUp takes away what belonged to nodes that are gone.
+func (r *Reconciler) cleanUp(ctx context.Context, p *pass) error {
+	kept := p.keptNames()
+	for name := range p.secrets {
+		secret := p.secrets[name]
+		if _, ofNode := secret.Data[contract.PublicationKey]; ofNode && !kept[name] {
+			if err := kube.Delete(ctx, r.options.Client, &secret); err != nil {
+				return err
+			}
+		}
+	}
+	for id, object := range p.objects {
+		if kept[id.name] || object.Labels[model.PoolLabel] == "" || !goesWithNode(id, object) {
+			continue
+		}
+		if err := kube.Delete(ctx, r.options.Client, object); err != nil {
+			return err
+		}
+	}
+	return r.cleanUpPodSets(ctx, p)
+}
+
+// keptNames are the names of everything that belongs to a node that exists, or
+// whose pod still does.
+func (p *pass) keptNames() map[string]bool {
+	kept := map[string]bool{}
+	for name := range p.pods {
+		kept[name] = true
+	}
+	for _, node := range p.allNodes() {
+		kept[node.Pod] = true
+		for _, claim := range p.cluster.PersistentVolumeClaims(node) {
+			kept[*claim.Name] = true
+		}
+	}
+	return kept
+}
+
+func goesWithNode(id objectID, object *metav1.PartialObjectMetadata) bool {
+	switch id.kind {
+	case configMapKind().GroupKind():
+		return true
+	case claimKind().GroupKind():
+		return object.Annotations[deleteClaimAnnotation] == "true"
+	default:
+		return false
+	}
+}
+
+// cleanUpPodSets takes nodes that were granted their removal out of the sets of
+// pools whose resource is gone, and deletes sets that nothing is left of.
+func (r *Reconciler) cleanUpPodSets(ctx context.Context, p *pass) error {
+	for name := range p.podSets {
+		set := p.podSets[name]
+		pool, exists := p.cluster.Pool(set.Labels[model.PoolLabel])
+		switch {
+		case !exists && !p.hasPods(set.Labels[model.PoolLabel]):
+			if err := kube.Delete(ctx, r.options.Client, &set); err != nil {
+				return err
+			}
+		case !exists || pool.Retired:
+			if err := r.shrinkPodSet(ctx, p, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *pass) hasPods(pool string) bool {
+	for name := range p.pods {
+		pod := p.pods[name]
+		if pod.Labels[model.PoolLabel] == pool {
+			return true
+		}
+	}
+	return false
+}
+
+// shrinkPodSet keeps the descriptions of the pods that stay as they are: their
+// resource is gone, so nobody could write them anew.
+func (r *Reconciler) shrinkPodSet(ctx context.Context, p *pass, name string) error {
+	set := p.podSets[name]
+	described := describedPods(&set)
+	kept := make([]runtime.RawExtension, 0, len(described))
+	for i := range described {
+		if p.describes(described[i].Name) {
+			kept = append(kept, set.Spec.Pods[i])
+		}
+	}
+	if len(kept) == len(set.Spec.Pods) {
+		return nil
+	}
+	intent := podsetac.StrimziPodSet(name, set.Namespace).
+		WithLabels(set.Labels).
+		WithAnnotations(set.Annotations).
+		WithOwnerReferences(ownerReference(&p.kafka)).
+		WithSpec(podsetac.StrimziPodSetSpec().
+			WithSelector(selectorOf(&set)).
+			WithPods(kept...)).
+		WithResourceVersion(set.ResourceVersion)
+	if _, err := r.applier.Apply(ctx, intent, nil); err != nil {
+		return fmt.Errorf("taking removed nodes out of StrimziPodSet %s/%s: %w", set.Namespace, name, err)
+	}
+	return nil
+}
+
+// forgetRemoved makes Kafka forget a broker whose removal is recorded and whose
+// pod is gone. It runs before the record is cleared, so that a crash in between
+// does it again.
+func (r *Reconciler) forgetRemoved(ctx context.Context, p *pass, record disruptionRecord) error {
+	if record.Disruption == nil || record.Kind != rollout.Remove {
+		return nil
+	}
+	for _, node := range p.allNodes() {
+		if rollout.NodeID(node.ID) == record.Disruption.Node {
+			return nil
+		}
+	}
+	kafka, err := r.options.Connector.Admin(p.access())
+	if err != nil {
+		return fmt.Errorf("unregistering broker %d: %w", record.Disruption.Node, err)
+	}
+	defer kafka.Close()
+	var unknown *admin.UnknownBrokerError
+	if err := kafka.UnregisterBroker(ctx, int32(record.Disruption.Node)); err != nil && !errors.As(err, &unknown) {
+		return fmt.Errorf("unregistering broker %d of Kafka %s: %w", record.Disruption.Node, client.ObjectKeyFromObject(&p.kafka), err)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package controller
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/rollout"
+	"github.com/keyturn/keyturn/internal/window"
+)
+
+// decide settles what the cluster and its authorities shall be. Nothing is
+// written: a resource that is invalid leaves everything as it is.
+func (r *Reconciler) decide(ctx context.Context, p *pass) error {
+	removing, err := r.removalInProgress(ctx, p)
+	if err != nil {
+		return err
+	}
+	r.resolve(p, removing)
+	if err := p.findings.Err(); err != nil {
+		return fmt.Errorf("resolving the cluster: %w", err)
+	}
+	if p.window, err = windowOf(p.observation); err != nil {
+		return err
+	}
+	var problems []authority.Problem
+	for _, kind := range []authority.Kind{authority.ClusterCA, authority.ClientsCA} {
+		decision, err := r.decideAuthority(p.observation, kind, p.window)
+		found, err := problemsOf(err)
+		if err != nil {
+			return err
+		}
+		problems = append(problems, found...)
+		p.authority(kind).Decision = decision
+	}
+	if len(problems) > 0 {
+		return &authority.InvalidResource{Problems: problems}
+	}
+	r.hear(ctx, p)
+	return p.checkCustomCertificates()
+}
+
+// removalInProgress is the node that the planner has granted to go, if any.
+func (r *Reconciler) removalInProgress(ctx context.Context, p *pass) (*rollout.Disruption, error) {
+	if r.knownSettled(p) {
+		return nil, nil
+	}
+	record, err := r.readDisruption(ctx, client.ObjectKeyFromObject(&p.kafka))
+	if err != nil || record.Kind != rollout.Remove {
+		return nil, err
+	}
+	return record.Disruption, nil
+}
+
+func (p *pass) authority(kind authority.Kind) *authorityState {
+	if kind == authority.ClientsCA {
+		return &p.clientsCA
+	}
+	return &p.clusterCA
+}
+
+// problemsOf takes the problems out of an error that only a person can put
+// right; any other error is returned as it is.
+func problemsOf(err error) ([]authority.Problem, error) {
+	var invalid *authority.InvalidResource
+	if errors.As(err, &invalid) {
+		return invalid.Problems, nil
+	}
+	return nil, err
+}
+
+// invalidResource reports whether only a change of a resource or a Secret can
+// put the error right, so that trying again is of no use.
+func invalidResource(err error) bool {
+	var ofModel *model.InvalidResourceError
+	var ofAuthority *authority.InvalidResource
+	var ofWindow *window.InvalidError
+	return errors.As(err, &ofModel) || errors.As(err, &ofAuthority) || errors.As(err, &ofWindow)
+}
+
+// transient is the error if trying again may help, nil otherwise.
+func transient(err error) error {
+	if invalidResource(err) {
+		return nil
+	}
+	return err
+}
+
+// access says how the operator reaches the nodes in this pass: with its stored
+// identity, recognising them by every anchor there is, and by the leaves that
+// their Secrets hold. It must never lock itself out.
+func (p *pass) access() Access {
+	identity := p.operator
+	if identity.leaf == nil {
+		secret := p.secrets[p.kafka.Name+operatorSecretSuffix]
+		if stored, err := identityOf(secret.Data[operatorCertKey], secret.Data[operatorKeyKey]); err == nil {
+			identity = stored
+		}
+	}
+	return access(p.cluster, identity.certificate, p.anchors(), p.leavesByHost())
+}
+
+// anchors are all certificates the operator accepts nodes by.
+func (p *pass) anchors() []*x509.Certificate {
+	var anchors []*x509.Certificate
+	for _, anchor := range authority.StoredAnchors(p.stored(authority.ClusterCA.TrustedCertsSecret(p.kafka.Name))) {
+		anchors = append(anchors, anchor.Certificate)
+	}
+	if p.clusterCA.Certificate != nil {
+		anchors = append(anchors, p.clusterCA.Anchors()...)
+	}
+	return anchors
+}
+
+// leavesByHost are the fingerprints of the leaves that the nodes' Secrets hold,
+// by the host they are presented at.
+func (p *pass) leavesByHost() map[string][]string {
+	leaves := map[string][]string{}
+	for name := range p.secrets {
+		secret := p.secrets[name]
+		chain, err := pki.ParseBundle(secret.Data[name+".crt"])
+		if _, ofNode := secret.Data[contract.PublicationKey]; err != nil || !ofNode {
+			continue
+		}
+		host := p.cluster.Names.PodHost(name)
+		leaves[host] = append(leaves[host], pki.FingerprintOf(chain[0]).String())
+	}
+	return leaves
+}
+
+// issuers maps the fingerprint of each stored leaf to the anchor that signed it.
+func (p *pass) issuers() map[string]*x509.Certificate {
+	issuers := map[string]*x509.Certificate{}
+	for name := range p.secrets {
+		secret := p.secrets[name]
+		chain, err := pki.ParseBundle(secret.Data[name+".crt"])
+		if _, ofNode := secret.Data[contract.PublicationKey]; err != nil || !ofNode {
+			continue
+		}
+		if pki.SignedBy(chain[0], p.clusterCA.Certificate) {
+			issuers[pki.FingerprintOf(chain[0]).String()] = p.clusterCA.Certificate
+		}
+	}
+	return issuers
+}

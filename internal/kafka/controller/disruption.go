@@ -1,0 +1,91 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/rollout"
+)
+
+// disruptionKey is the key under which the record of a disruption stands in the
+// cluster's ConfigMap of that purpose.
+const disruptionKey = "disruption.json"
+
+// disruptionRecord is the one object on which every disruption of a cluster is
+// recorded before it is done. A lease fences nothing: of two operators that both
+// believe to lead, only the one whose write of this object succeeds may act.
+type disruptionRecord struct {
+	// Disruption is nil when none is in progress.
+	Disruption *rollout.Disruption `json:"disruption,omitempty"`
+	// Kind and Reasons tell people what is going on.
+	Kind    rollout.ActKind  `json:"kind,omitempty"`
+	Reasons []rollout.Reason `json:"reasons,omitempty"`
+
+	// resourceVersion is empty while the object does not exist.
+	resourceVersion string
+}
+
+func disruptionName(cluster string) string { return cluster + "-disruption" }
+
+// readDisruption reads the record from the API server itself.
+func (r *Reconciler) readDisruption(ctx context.Context, cluster types.NamespacedName) (disruptionRecord, error) {
+	key := types.NamespacedName{Namespace: cluster.Namespace, Name: disruptionName(cluster.Name)}
+	var object corev1.ConfigMap
+	err := r.options.Live.Get(ctx, key, &object)
+	if apierrors.IsNotFound(err) {
+		return disruptionRecord{}, nil
+	}
+	if err != nil {
+		return disruptionRecord{}, fmt.Errorf("reading the disruption record %s: %w", key, err)
+	}
+	record := disruptionRecord{}
+	if text, found := object.Data[disruptionKey]; found && text != "" {
+		if err := json.Unmarshal([]byte(text), &record); err != nil {
+			return disruptionRecord{}, fmt.Errorf("reading the disruption record %s: %w; "+
+				"delete the ConfigMap when no pod of the cluster is restarting", key, err)
+		}
+	}
+	record.resourceVersion = object.ResourceVersion
+	return record, nil
+}
+
+// writeDisruption replaces the record that was read. Losing the race for it is
+// an AlreadyExists or Conflict error: somebody else acts, and the caller must not.
+func (r *Reconciler) writeDisruption(ctx context.Context, p *pass, read, next disruptionRecord) error {
+	text, err := json.Marshal(next)
+	if err != nil {
+		return fmt.Errorf("encoding the disruption record: %w", err)
+	}
+	name := disruptionName(p.kafka.Name)
+	if read.resourceVersion == "" {
+		return r.createDisruption(ctx, p, name, string(text))
+	}
+	intent := applycorev1.ConfigMap(name, p.kafka.Namespace).
+		WithLabels(p.cluster.ComponentLabels(model.OperatorComponent())).
+		WithOwnerReferences(ownerReference(&p.kafka)).
+		WithData(map[string]string{disruptionKey: string(text)}).
+		WithResourceVersion(read.resourceVersion)
+	if _, err := r.applier.Apply(ctx, intent, nil); err != nil {
+		return fmt.Errorf("recording a disruption: %w", err)
+	}
+	return nil
+}
+
+func (r *Reconciler) createDisruption(ctx context.Context, p *pass, name, text string) error {
+	object := &corev1.ConfigMap{}
+	object.Name, object.Namespace = name, p.kafka.Namespace
+	object.Labels = p.cluster.ComponentLabels(model.OperatorComponent())
+	object.OwnerReferences = ownerReferences(&p.kafka)
+	object.Data = map[string]string{disruptionKey: text}
+	if err := r.options.Client.Create(ctx, object, fieldOwner); err != nil {
+		return fmt.Errorf("recording a disruption: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/rollout"
+)
+
+// Actions of events: what was done, as events.k8s.io wants it.
+const (
+	// actionRestart is Strimzi's; dashboards select by it.
+	actionRestart   = "StrimziInitiatedPodRestart"
+	actionRemove    = "RemoveNode"
+	actionAuthority = "ManageAuthority"
+	actionIssue     = "IssueCertificate"
+)
+
+// maxNote is the longest note of an event.
+const maxNote = 1000
+
+// announcer tells people, by events on the Kafka, what has happened.
+type announcer struct {
+	recorder events.EventRecorder
+}
+
+// podDisrupted announces a restart once per reason, as Strimzi does.
+func (a announcer) podDisrupted(kafka *kafkav1.Kafka, pod *corev1.Pod, act *rollout.Act) {
+	if act.Kind == rollout.Remove {
+		a.tell(kafka, pod, "NodeRemoved", actionRemove, "Removing node %d with pod %s", act.Node, pod.Name)
+		return
+	}
+	for _, reason := range act.Reasons {
+		a.tell(kafka, pod, string(reason.Code), actionRestart, "Rolling Pod %s due to %s: %s", pod.Name, reason.Code, reason.Note)
+	}
+}
+
+// authorityChanged announces a new, renewed or removed CA certificate.
+func (a announcer) authorityChanged(kafka *kafkav1.Kafka, kind authority.Kind, t authority.Transition) {
+	a.tell(kafka, nil, string(t.Kind), actionAuthority, "%s: certificate %s: %s", kind, t.Certificate, t.Why)
+}
+
+// leafIssued announces a certificate that replaces another one; the first ones
+// of a cluster are no news.
+func (a announcer) leafIssued(kafka *kafkav1.Kafka, secret string, decision authority.LeafDecision) {
+	if decision.Reason == authority.LeafMissing {
+		return
+	}
+	a.tell(kafka, nil, "CertificateIssued", actionIssue, "Certificate of Secret %s issued anew (%s): %s", secret, decision.Reason, decision.Detail)
+}
+
+// conditionChanged announces a condition that was not there before.
+func (a announcer) conditionChanged(kafka *kafkav1.Kafka, reason, message string) {
+	a.recorder.Eventf(kafka, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", shortened(message))
+}
+
+func (a announcer) tell(kafka *kafkav1.Kafka, related *corev1.Pod, reason, action, format string, args ...any) {
+	var other runtime.Object
+	if related != nil {
+		other = related
+	}
+	a.recorder.Eventf(kafka, other, corev1.EventTypeNormal, reason, action, "%s", shortened(fmt.Sprintf(format, args...)))
+}
+
+func shortened(note string) string {
+	if len(note) <= maxNote {
+		return note
+	}
+	return strings.ToValidUTF8(note[:maxNote], "")
+}

@@ -1,0 +1,187 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	coreac "k8s.io/client-go/applyconfigurations/core/v1"
+	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/publication"
+)
+
+// manualRollingUpdate is set to "true" by a person, on a pod or on its pod set.
+const manualRollingUpdate = model.ManualRollingUpdateAnnotation
+
+// followUp does what comes after the nodes are as they should be.
+func (r *Reconciler) followUp(ctx context.Context, p *pass, acted *outcome) error {
+	if err := r.followEvidence(ctx, p); err != nil {
+		return err
+	}
+	if len(acted.pending) > 0 || len(p.waitingFor(*acted)) > 0 {
+		return nil
+	}
+	p.kafka.Status.KafkaVersion = p.cluster.Version.Name
+	return r.followVersion(ctx, p, acted)
+}
+
+// followVersion raises the metadata version once all nodes run a version that
+// knows it. It asks Kafka only while the status does not say that it is done.
+func (r *Reconciler) followVersion(ctx context.Context, p *pass, acted *outcome) error {
+	recorded := model.MetadataVersion(p.kafka.Status.KafkaMetadataVersion)
+	desired := p.cluster.Metadata.Desired
+	if recorded != "" && recorded.Level() >= desired.Level() {
+		return nil
+	}
+	kafka, err := r.options.Connector.Admin(p.access())
+	if err != nil {
+		return err
+	}
+	defer kafka.Close()
+	current, err := metadataVersion(ctx, kafka)
+	if err != nil {
+		acted.again = lookAgain
+		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, model.ReasonMetadataVersion, "the metadata version is not known yet: "+err.Error())
+		return nil
+	}
+	if p.cluster.Metadata.Due(current, p.runningVersions()) {
+		if err := kafka.UpdateMetadataVersion(ctx, desired.Level()); err != nil {
+			return fmt.Errorf("raising the metadata version to %s: %w", desired, err)
+		}
+		current = desired
+	}
+	p.kafka.Status.KafkaMetadataVersion = string(current)
+	return nil
+}
+
+func metadataVersion(ctx context.Context, kafka admin.Client) (model.MetadataVersion, error) {
+	features, err := kafka.Features(ctx)
+	if err != nil {
+		return "", fmt.Errorf("asking for the metadata version: %w", err)
+	}
+	version, found := model.MetadataVersionOf(features.MetadataVersion)
+	if !found {
+		return model.MetadataVersion(admin.MetadataVersionName(features.MetadataVersion)), nil
+	}
+	return version, nil
+}
+
+// runningVersions are the versions that the pods were made for.
+func (p *pass) runningVersions() []string {
+	var versions []string
+	for _, node := range p.cluster.Nodes {
+		pod := p.pods[node.Pod]
+		versions = append(versions, pod.Annotations[model.KafkaVersionAnnotation])
+	}
+	return versions
+}
+
+// followEvidence brings the certificate annotations of pods in line with what
+// their servers have proven to have loaded: a container that restarted by itself
+// may have loaded more than its pod was made with.
+func (r *Reconciler) followEvidence(ctx context.Context, p *pass) error {
+	for _, node := range p.cluster.Nodes {
+		pod, exists := p.pods[node.Pod]
+		certificates, issued := p.nodes[node.Pod]
+		said := p.heard[node.Pod]
+		if !exists || !issued || !said.known || pod.DeletionTimestamp != nil {
+			continue
+		}
+		if len(publication.Reasons(certificates.publication, p.cluster.Stores(node), said.report)) > 0 {
+			continue
+		}
+		desired, err := p.podOf(node, certificates)
+		if err != nil {
+			return err
+		}
+		if len(model.CertificateReasons(pod.Annotations, desired.Annotations)) == 0 {
+			continue
+		}
+		intent := coreac.Pod(pod.Name, pod.Namespace).WithUID(pod.UID).
+			WithAnnotations(certificateAnnotations(desired.Annotations))
+		if _, err := r.applier.Apply(ctx, intent, nil); err != nil {
+			return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
+		}
+	}
+	return nil
+}
+
+// certificateAnnotations are the annotations of a pod that follow certificates.
+func certificateAnnotations(desired map[string]string) map[string]string {
+	names := []string{
+		model.ClusterCACertGenerationAnnotation, model.ClusterCAKeyGenerationAnnotation,
+		model.ClientsCACertGenerationAnnotation, model.ServerCertHashAnnotation, model.ListenerCertsAnnotation,
+	}
+	kept := maps.Clone(desired)
+	maps.DeleteFunc(kept, func(name, _ string) bool { return !slices.Contains(names, name) })
+	return kept
+}
+
+// spreadManualUpdates hands a request for a rolling update of a whole pod set to
+// each of its pods, and only then takes it off the set: a pod that is made anew
+// has been served, so the request cannot be lost or served twice.
+func (r *Reconciler) spreadManualUpdates(ctx context.Context, p *pass) error {
+	for name := range p.podSets {
+		set := p.podSets[name]
+		if set.Annotations[manualRollingUpdate] != "true" {
+			continue
+		}
+		for podName := range p.pods {
+			pod := p.pods[podName]
+			if !metav1.IsControlledBy(&pod, &set) || pod.Annotations[manualRollingUpdate] == "true" {
+				continue
+			}
+			if err := r.annotatePod(ctx, p, podName); err != nil {
+				return err
+			}
+		}
+		if err := r.removeAnnotation(ctx, &set, manualRollingUpdate); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) annotatePod(ctx context.Context, p *pass, name string) error {
+	pod := p.pods[name]
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "annotations": map[string]any{manualRollingUpdate: "true"},
+	}})
+	if err != nil {
+		return fmt.Errorf("annotating pod %s: %w", name, err)
+	}
+	if err := r.options.Client.Patch(ctx, &pod, client.RawPatch(types.MergePatchType, patch), fieldOwner); err != nil {
+		return fmt.Errorf("annotating pod %s/%s: %w", pod.Namespace, name, err)
+	}
+	p.pods[name] = pod
+	return nil
+}
+
+// removeAnnotation takes a served request off a set, if nobody has changed the
+// set since.
+func (r *Reconciler) removeAnnotation(ctx context.Context, set *podsetv1.StrimziPodSet, annotation string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": set.UID, "resourceVersion": set.ResourceVersion,
+		"annotations": map[string]any{annotation: nil},
+	}})
+	if err != nil {
+		return fmt.Errorf("taking %s off StrimziPodSet %s: %w", annotation, set.Name, err)
+	}
+	if err := r.options.Client.Patch(ctx, set.DeepCopy(), client.RawPatch(types.MergePatchType, patch), fieldOwner); err != nil {
+		return fmt.Errorf("taking %s off StrimziPodSet %s/%s: %w", annotation, set.Namespace, set.Name, err)
+	}
+	return nil
+}
+
+func selectorOf(set *podsetv1.StrimziPodSet) *applymetav1.LabelSelectorApplyConfiguration {
+	return applymetav1.LabelSelector().WithMatchLabels(set.Spec.Selector.MatchLabels)
+}

@@ -1,0 +1,63 @@
+package controller
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+)
+
+// Kafka and KafkaNodePool are cached as they were written, because fields nobody
+// acts on have to be named to the user.
+func kafkaKind() schema.GroupVersionKind { return kafkav1.GroupVersion.WithKind(kafkav1.KindKafka) }
+
+func poolKind() schema.GroupVersionKind {
+	return kafkav1.GroupVersion.WithKind(kafkav1.KindKafkaNodePool)
+}
+
+func secretKind() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Secret") }
+
+func configMapKind() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("ConfigMap") }
+
+func claimKind() schema.GroupVersionKind {
+	return corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")
+}
+
+// ownedKinds are cached as metadata: their resource versions tell whether they
+// are still as they were applied, and more is not needed.
+func ownedKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		configMapKind(),
+		corev1.SchemeGroupVersion.WithKind("Service"),
+		corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
+		claimKind(),
+		policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
+	}
+}
+
+func rawObject(kind schema.GroupVersionKind) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	return object
+}
+
+func rawList(kind schema.GroupVersionKind) *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	return list
+}
+
+func metadataObject(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	return object
+}
+
+func metadataList(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind)
+	return list
+}

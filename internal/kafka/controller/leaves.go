@@ -1,0 +1,170 @@
+package controller
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+
+	"github.com/keyturn/keyturn/internal/issuer"
+	"github.com/keyturn/keyturn/internal/issuer/ownca"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// Keys and common name of the operator's own identity.
+const (
+	operatorSecretSuffix = "-cluster-operator-certs"
+	operatorCertKey      = "cluster-operator.crt"
+	operatorKeyKey       = "cluster-operator.key"
+	operatorCommonName   = "cluster-operator"
+)
+
+// reasonCertificatePending warns of a leaf that an issuer has not granted yet.
+const reasonCertificatePending = "CertificatePending"
+
+// leafRequest is a leaf as it shall be, and where it is kept.
+type leafRequest struct {
+	// secret and the keys in it.
+	secret, certKey, keyKey string
+	subject                 pki.Subject
+	sans                    pki.SANs
+	trust                   authority.SignerTrust
+}
+
+// leaf is a certificate with its key as the Secret shall hold them.
+type leaf struct {
+	certificates, key []byte
+	chain             []*x509.Certificate
+	generation        authority.Generation
+}
+
+// settleLeaf keeps the stored leaf or has a new one issued. The result is false
+// when there is none yet: an issuer is being waited for, or refuses.
+func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafRequest) (leaf, bool, error) {
+	stored := p.stored(request.secret)
+	spec := specOf(p.caSpec(authority.ClusterCA))
+	want := authority.WantedLeaf{
+		Subject: request.subject, SANs: request.sans, Key: spec.LeafKey(),
+		Authority: p.clusterCA.Authority, Generation: p.clusterCA.CertGeneration,
+		Validity: spec.Validity(), Renewal: spec.Renewal(),
+	}
+	present := authority.StoredLeaf{
+		Certificates: stored.Data[request.certKey],
+		Key:          stored.Data[request.keyKey],
+		Generation:   generation(stored.Annotations[authority.ClusterCertGenerationAnnotation]),
+	}
+	decision := authority.DecideLeaf(authority.LeafInput{
+		Stored: present, Want: want, Trust: request.trust, Window: p.window, Now: p.now,
+	})
+	p.wake(decision.RenewalAt)
+	p.wake(decision.Until)
+	if decision.Act == authority.ReissueLeaf {
+		return r.issue(ctx, p, request, want, decision)
+	}
+	chain, err := pki.ParseBundle(present.Certificates)
+	if err != nil {
+		return leaf{}, false, fmt.Errorf("reading %s of Secret %s: %w", request.certKey, request.secret, err)
+	}
+	return leaf{
+		certificates: present.Certificates, key: present.Key,
+		chain: chain, generation: present.Generation,
+	}, true, nil
+}
+
+// issue turns a request into a leaf through the issuer of the cluster CA.
+func (r *Reconciler) issue(ctx context.Context, p *pass, request leafRequest,
+	want authority.WantedLeaf, decision authority.LeafDecision,
+) (leaf, bool, error) {
+	outcome, err := ownca.New(want.Authority).Issue(ctx, issuer.Request{
+		Name: request.secret, Subject: want.Subject, SANs: want.SANs, Usages: pki.BothUsages(),
+		Validity: want.Validity, Renewal: want.Renewal,
+		Key: issuer.NewKey{Params: want.Key}, Now: p.now,
+	})
+	if err != nil {
+		return leaf{}, false, fmt.Errorf("issuing the certificate of Secret %s: %w", request.secret, err)
+	}
+	object := "Secret " + request.secret
+	switch result := outcome.(type) {
+	case issuer.Issued:
+		r.events.leafIssued(&p.kafka, request.secret, decision)
+		return leaf{
+			certificates: pki.EncodeBundle(result.Chain...), key: result.Key.PEM(),
+			chain: result.Chain, generation: want.Generation,
+		}, true, nil
+	case issuer.Pending:
+		p.note(object, reasonCertificatePending, result.Why)
+	case issuer.Denied:
+		p.note(object, reasonCertificatePending, result.Why)
+	}
+	return leaf{}, false, nil
+}
+
+// signerTrust says whether all peers accept what the cluster CA signs now. A
+// certificate verifies by its signer's key, so an anchor of an earlier
+// certificate of the same key will do.
+func (p *pass) signerTrust(peers []authority.Peer) authority.SignerTrust {
+	signer := pki.KeyIDOf(p.clusterCA.Certificate)
+	accepted := map[pki.Fingerprint]bool{}
+	for _, anchor := range p.clusterCA.trust.Anchors {
+		accepted[pki.FingerprintOf(anchor.Certificate)] = pki.KeyIDOf(anchor.Certificate) == signer
+	}
+	for _, peer := range peers {
+		trusts := false
+		for _, anchor := range peer.Trusts {
+			trusts = trusts || accepted[anchor]
+		}
+		if !peer.Known || !trusts {
+			return authority.SignerNotTrusted
+		}
+	}
+	return authority.SignerTrusted
+}
+
+// operatorTrust is stricter: the operator's identity turns only when all nodes
+// present what the present authority signed, or when it is missing.
+func (p *pass) operatorTrust() authority.SignerTrust {
+	for _, anchor := range p.clusterCA.trust.Anchors {
+		if anchor.State == authority.TrustedInUseAll &&
+			pki.FingerprintOf(anchor.Certificate) == pki.FingerprintOf(p.clusterCA.Certificate) {
+			return authority.SignerTrusted
+		}
+	}
+	return authority.SignerNotTrusted
+}
+
+// applyOperatorIdentity writes the operator's own certificate.
+func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
+	name := p.kafka.Name + operatorSecretSuffix
+	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
+		secret: name, certKey: operatorCertKey, keyKey: operatorKeyKey,
+		subject: pki.Subject{Organization: model.Organization, CommonName: operatorCommonName},
+		trust:   p.operatorTrust(),
+	})
+	if err != nil || !found {
+		return err
+	}
+	err = r.writeSecret(ctx, p, kube.SecretIntent{
+		Namespace: p.kafka.Namespace, Name: name,
+		Labels:      p.cluster.ComponentLabels(model.OperatorComponent()),
+		Annotations: map[string]string{authority.ClusterCertGenerationAnnotation: settled.generation.String()},
+		Owners:      ownerReferences(&p.kafka),
+		Data:        map[string][]byte{operatorCertKey: settled.certificates, operatorKeyKey: settled.key},
+	})
+	if err != nil {
+		return err
+	}
+	p.operator, err = identityOf(settled.certificates, settled.key)
+	return err
+}
+
+// identityOf turns a stored leaf into something that can be presented.
+func identityOf(certificates, key []byte) (operatorIdentity, error) {
+	certificate, err := tls.X509KeyPair(certificates, key)
+	if err != nil {
+		return operatorIdentity{}, fmt.Errorf("reading the operator's identity: %w", err)
+	}
+	return operatorIdentity{certificate: certificate, leaf: certificate.Leaf}, nil
+}

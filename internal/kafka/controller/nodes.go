@@ -1,0 +1,178 @@
+package controller
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/publication"
+	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// applyNodeSecrets writes the Secret of each node: leaf, key, custom listener
+// certificates, and the publication that says what belongs together.
+func (r *Reconciler) applyNodeSecrets(ctx context.Context, p *pass) error {
+	trust := p.signerTrust(p.peers(contract.ClusterDomain, p.issuers()))
+	p.nodes = make(map[string]nodeCertificates, len(p.cluster.Nodes))
+	for _, node := range p.cluster.Nodes {
+		if err := r.applyNodeSecret(ctx, p, node, trust); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.Node, trust authority.SignerTrust) error {
+	sans, err := pki.NewSANs(p.cluster.SANs(node)...)
+	if err != nil {
+		return fmt.Errorf("names of node %s: %w", node.Pod, err)
+	}
+	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
+		secret: node.Pod, certKey: node.Pod + ".crt", keyKey: node.Pod + ".key",
+		subject: pki.Subject{Organization: model.Organization, CommonName: p.cluster.CommonName()},
+		sans:    sans, trust: trust,
+	})
+	if err != nil || !found {
+		return err
+	}
+	data := map[string][]byte{node.Pod + ".crt": settled.certificates, node.Pod + ".key": settled.key}
+	leaves := map[string]*x509.Certificate{contract.NodeIdentity: settled.chain[0]}
+	for listener, custom := range p.custom {
+		data[string(listener)+".crt"] = custom.Certificates
+		data[string(listener)+".key"] = custom.Key.PEM()
+		leaves[string(listener)] = custom.Chain[0]
+	}
+	published, err := p.publish(node, leaves)
+	if err != nil {
+		return err
+	}
+	if data[contract.PublicationKey], err = published.Encode(); err != nil {
+		return fmt.Errorf("node %s: %w", node.Pod, err)
+	}
+	p.nodes[node.Pod] = nodeCertificates{leaf: settled.chain[0], publication: published}
+	return r.writeSecret(ctx, p, kube.SecretIntent{
+		Namespace: p.kafka.Namespace, Name: node.Pod,
+		Labels:      p.cluster.NodeSecretLabels(),
+		Annotations: map[string]string{authority.ClusterCertGenerationAnnotation: settled.generation.String()},
+		Owners:      ownerReferences(&p.kafka),
+		Data:        data,
+	})
+}
+
+// publish decides the publication of a node. A stored one that cannot be read is
+// as good as lost: the revision then goes on from what the pods are pinned to.
+func (p *pass) publish(node model.Node, leaves map[string]*x509.Certificate) (contract.Publication, error) {
+	stored := p.secrets[node.Pod]
+	previous, err := contract.ParsePublication(stored.Data[contract.PublicationKey])
+	if err != nil {
+		previous = contract.Publication{}
+	}
+	pinned, err := pinnedRevision(p.pods[node.Pod])
+	if err != nil {
+		return contract.Publication{}, err
+	}
+	return publication.Next(previous, pinned, publication.Content{
+		Stores:    p.cluster.Stores(node),
+		Leaves:    leaves,
+		Cluster:   p.clusterCA.trust.Published(),
+		Clients:   p.clientsCA.trust.Published(),
+		Operators: []*x509.Certificate{p.operator.leaf},
+	}, p.now), nil
+}
+
+// pinnedRevision is the revision that a pod was created under, 0 for none.
+func pinnedRevision(pod corev1.Pod) (int64, error) {
+	text, found := pod.Annotations[contract.PinAnnotation]
+	if !found {
+		return 0, nil
+	}
+	var pin contract.Publication
+	if err := json.Unmarshal([]byte(text), &pin); err != nil {
+		return 0, fmt.Errorf("annotation %s of pod %s: %w; restart the pod by %s=true",
+			contract.PinAnnotation, pod.Name, err, manualRollingUpdate)
+	}
+	return pin.Revision, nil
+}
+
+// checkCustomCertificates checks the users' listener certificates. One that
+// cannot be presented is a warning while an earlier one is in use, and the
+// earlier one stays; without an earlier one the resource is invalid.
+func (p *pass) checkCustomCertificates() error {
+	p.custom = map[contract.Listener]authority.CheckedCertificate{}
+	var problems []authority.Problem
+	for _, listener := range p.cluster.Listeners {
+		if listener.Certificate == nil {
+			continue
+		}
+		checked, err := authority.CheckListenerCertificate(p.customCertificate(listener), p.now)
+		if err == nil {
+			p.custom[listener.Key()] = checked
+			p.wake(checked.Chain[0].NotAfter)
+			continue
+		}
+		if before, found := p.presentCertificate(listener); found {
+			p.custom[listener.Key()] = before
+			p.note("Secret "+listener.Certificate.Secret, reasonListenerCertificate,
+				err.Error()+"; the certificate from before stays in use")
+			continue
+		}
+		var found []authority.Problem
+		if found, err = problemsOf(err); err != nil {
+			return err
+		}
+		problems = append(problems, found...)
+	}
+	if len(problems) > 0 {
+		return &authority.InvalidResource{Problems: problems}
+	}
+	return nil
+}
+
+func (p *pass) customCertificate(listener model.Listener) authority.ListenerCertificate {
+	return authority.ListenerCertificate{
+		Listener: listener.Name, Secret: listener.Certificate.Secret,
+		Stored:         p.stored(listener.Certificate.Secret),
+		CertificateKey: listener.Certificate.CertificateKey, KeyKey: listener.Certificate.PrivateKeyKey,
+		Names: p.advertised(),
+	}
+}
+
+// advertised are the names under which brokers are told to clients.
+func (p *pass) advertised() pki.SANs {
+	var names []string
+	for _, node := range p.cluster.Brokers() {
+		names = append(names, p.cluster.AdvertisedHost(node))
+	}
+	sans, err := pki.NewSANs(names...)
+	if err != nil {
+		return pki.SANs{}
+	}
+	return sans
+}
+
+// presentCertificate is the custom certificate that nodes have in use, as their
+// Secrets hold it.
+func (p *pass) presentCertificate(listener model.Listener) (authority.CheckedCertificate, bool) {
+	for _, name := range slices.Sorted(maps.Keys(p.pods)) {
+		secret := p.secrets[name]
+		certificates := secret.Data[string(listener.Key())+".crt"]
+		chain, err := pki.ParseBundle(certificates)
+		if err != nil {
+			continue
+		}
+		key, err := pki.ParsePrivateKey(secret.Data[string(listener.Key())+".key"])
+		if err == nil && key.Matches(chain[0]) {
+			return authority.CheckedCertificate{Chain: chain, Key: key, Certificates: certificates}, true
+		}
+	}
+	return authority.CheckedCertificate{}, false
+}

@@ -1,0 +1,199 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	coreac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// intended is an object that shall exist.
+type intended struct {
+	kind   schema.GroupKind
+	name   string
+	object runtime.ApplyConfiguration
+}
+
+// applyObjects writes everything that holds no key, pods and pod sets apart.
+func (r *Reconciler) applyObjects(ctx context.Context, p *pass) error {
+	objects, err := objectsOf(p.cluster)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if err := r.applyObject(ctx, p, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func objectsOf(cluster model.Cluster) ([]intended, error) {
+	bootstrap, err := cluster.BootstrapService()
+	if err != nil {
+		return nil, fmt.Errorf("rendering the bootstrap Service: %w", err)
+	}
+	names := cluster.Names
+	objects := []intended{
+		{schema.GroupKind{Kind: "ServiceAccount"}, names.Kafka(), cluster.ServiceAccount()},
+		{schema.GroupKind{Kind: "Service"}, names.BootstrapService(), bootstrap},
+		{schema.GroupKind{Kind: "Service"}, names.BrokersService(), cluster.BrokersService()},
+		{schema.GroupKind{Group: "policy", Kind: "PodDisruptionBudget"}, names.Kafka(), cluster.PodDisruptionBudget()},
+	}
+	for _, node := range cluster.Nodes {
+		config, err := cluster.ConfigMap(node)
+		if err != nil {
+			return nil, fmt.Errorf("rendering the configuration of node %s: %w", node.Pod, err)
+		}
+		objects = append(objects, intended{configMapKind().GroupKind(), node.Pod, config})
+		for _, claim := range cluster.PersistentVolumeClaims(node) {
+			objects = append(objects, intended{claimKind().GroupKind(), *claim.Name, claim})
+		}
+	}
+	return objects, nil
+}
+
+func (r *Reconciler) applyObject(ctx context.Context, p *pass, object intended) error {
+	var observed metav1.Object
+	if known, found := p.objects[objectID{object.kind, object.name}]; found {
+		observed = known
+	}
+	if _, err := r.applier.Apply(ctx, object.object, observed); err != nil {
+		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
+	}
+	return nil
+}
+
+// applyPodSets writes the pod set of each pool. Pods that run are not touched by
+// it: they go on as they are until the rollout planner says otherwise.
+func (r *Reconciler) applyPodSets(ctx context.Context, p *pass) error {
+	for _, pool := range p.cluster.Pools {
+		if pool.Retired {
+			continue
+		}
+		pods, err := p.podsOf(pool)
+		if err != nil {
+			return err
+		}
+		set, err := p.cluster.PodSet(pool, pods)
+		if err != nil {
+			return fmt.Errorf("rendering StrimziPodSet of pool %s: %w", pool.Name, err)
+		}
+		name := p.cluster.Names.PodSet(pool.Name)
+		var observed metav1.Object
+		if known, found := p.podSets[name]; found {
+			observed = &known
+		}
+		if _, err := r.applier.Apply(ctx, set, observed); err != nil {
+			return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
+		}
+	}
+	return nil
+}
+
+// podsOf renders the pods of a pool whose certificates are there. A pod must not
+// exist before its Secret does: it would have nothing to be pinned to.
+func (p *pass) podsOf(pool model.Pool) ([]*coreac.PodApplyConfiguration, error) {
+	var pods []*coreac.PodApplyConfiguration
+	for _, node := range p.cluster.PoolNodes(pool.Name) {
+		certificates, issued := p.nodes[node.Pod]
+		if !issued {
+			continue
+		}
+		pod, err := p.podOf(node, certificates)
+		if err != nil {
+			return nil, err
+		}
+		pods = append(pods, pod)
+	}
+	return pods, nil
+}
+
+func (p *pass) podOf(node model.Node, certificates nodeCertificates) (*coreac.PodApplyConfiguration, error) {
+	pin, err := json.Marshal(certificates.publication)
+	if err != nil {
+		return nil, fmt.Errorf("pinning pod %s: %w", node.Pod, err)
+	}
+	pod, err := p.cluster.Pod(node, p.podValues(certificates, string(pin)))
+	if err != nil {
+		return nil, fmt.Errorf("rendering pod %s: %w", node.Pod, err)
+	}
+	return pod, nil
+}
+
+func (p *pass) podValues(certificates nodeCertificates, pin string) model.PodAnnotations {
+	values := model.PodAnnotations{
+		ClusterCACertGeneration: int64(p.clusterCA.CertGeneration),
+		ClusterCAKeyGeneration:  int64(p.clusterCA.KeyGeneration),
+		ClientsCACertGeneration: int64(p.clientsCA.CertGeneration),
+		ServerCertHash:          pki.SHA1Name(certificates.leaf),
+		Pin:                     pin,
+	}
+	if len(p.custom) > 0 {
+		values.ListenerCertThumbprints = p.thumbprints()
+	}
+	return values
+}
+
+// thumbprintLength is how much of a certificate's SHA-1 the annotation of
+// listener certificates shows.
+const thumbprintLength = 8
+
+func (p *pass) thumbprints() map[string]string {
+	prints := map[string]string{}
+	for _, listener := range p.cluster.Listeners {
+		if custom, found := p.custom[listener.Key()]; found {
+			prints[listener.Name] = pki.SHA1Name(custom.Chain[0])[:thumbprintLength]
+		}
+	}
+	return prints
+}
+
+// nudge makes the kubelet sync the volumes of pods whose publication is newer
+// than the one they were last told of: changing an annotation does, and waiting
+// for its next turn takes a minute.
+func (r *Reconciler) nudge(ctx context.Context, p *pass) error {
+	for name := range p.pods {
+		pod := p.pods[name]
+		certificates, ours := p.nodes[name]
+		if !ours || pod.DeletionTimestamp != nil {
+			continue
+		}
+		pinned, err := pinnedRevision(pod)
+		if err != nil {
+			return err
+		}
+		told := max(pinned, revisionOf(pod.Annotations[contract.PublishedAnnotation]))
+		if certificates.publication.Revision <= told {
+			continue
+		}
+		intent := coreac.Pod(name, p.kafka.Namespace).
+			WithUID(pod.UID).
+			WithAnnotations(map[string]string{
+				contract.PublishedAnnotation: formatRevision(certificates.publication.Revision),
+			})
+		if _, err := r.applier.Apply(ctx, intent, nil); err != nil {
+			return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
+		}
+	}
+	return nil
+}
+
+func revisionOf(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func formatRevision(revision int64) string { return strconv.FormatInt(revision, 10) }

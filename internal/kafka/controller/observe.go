@@ -1,0 +1,191 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+)
+
+// observation is the cluster's Kubernetes side as one pass sees it.
+type observation struct {
+	now   time.Time
+	kafka kafkav1.Kafka
+	// written is the Kafka as the user wrote it, with the fields that the types
+	// do not know.
+	written map[string]any
+	pools   []pool
+	podSets map[string]podsetv1.StrimziPodSet
+	pods    map[string]corev1.Pod
+	secrets map[string]corev1.Secret
+	// objects is the metadata of everything else that carries the cluster's label.
+	objects map[objectID]*metav1.PartialObjectMetadata
+}
+
+// pool is a KafkaNodePool, typed and as it was written.
+type pool struct {
+	kafkav1.KafkaNodePool
+	written map[string]any
+}
+
+type objectID struct {
+	kind schema.GroupKind
+	name string
+}
+
+// observe reads the cluster. The second result is false when the Kafka is gone.
+func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*observation, bool, error) {
+	written := rawObject(kafkaKind())
+	if err := r.options.Client.Get(ctx, name, written); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, false, nil
+		}
+		return nil, false, fmt.Errorf("reading Kafka %s: %w", name, err)
+	}
+	o := &observation{now: r.options.Clock.Now(), written: written.Object}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, &o.kafka); err != nil {
+		return nil, false, fmt.Errorf("decoding Kafka %s: %w", name, err)
+	}
+	for _, read := range []func(context.Context, *observation) error{
+		r.observePools, r.observePods, r.observeOwned, r.observeSecrets,
+	} {
+		if err := read(ctx, o); err != nil {
+			return nil, false, err
+		}
+	}
+	return o, true, nil
+}
+
+func (o *observation) inCluster() []client.ListOption {
+	return []client.ListOption{
+		client.InNamespace(o.kafka.Namespace),
+		client.MatchingLabels{labelCluster: o.kafka.Name},
+	}
+}
+
+func (r *Reconciler) observePools(ctx context.Context, o *observation) error {
+	list := rawList(poolKind())
+	if err := r.options.Client.List(ctx, list, o.inCluster()...); err != nil {
+		return fmt.Errorf("listing KafkaNodePools of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
+	}
+	for i := range list.Items {
+		p, err := decodePool(&list.Items[i])
+		if err != nil {
+			return err
+		}
+		o.pools = append(o.pools, p)
+	}
+	slices.SortFunc(o.pools, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
+	return nil
+}
+
+func decodePool(written *unstructured.Unstructured) (pool, error) {
+	p := pool{written: written.Object}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, &p.KafkaNodePool)
+	if err != nil {
+		return pool{}, fmt.Errorf("decoding KafkaNodePool %s/%s: %w", written.GetNamespace(), written.GetName(), err)
+	}
+	return p, nil
+}
+
+// observePods keeps the pods of the cluster's own pod sets: a stranger with our
+// labels is nobody's business here.
+func (r *Reconciler) observePods(ctx context.Context, o *observation) error {
+	var sets podsetv1.StrimziPodSetList
+	if err := r.options.Client.List(ctx, &sets, o.inCluster()...); err != nil {
+		return fmt.Errorf("listing StrimziPodSets of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
+	}
+	o.podSets = make(map[string]podsetv1.StrimziPodSet, len(sets.Items))
+	for i := range sets.Items {
+		o.podSets[sets.Items[i].Name] = sets.Items[i]
+	}
+	pods, err := listPods(ctx, r.options.Client, o)
+	o.pods = pods
+	return err
+}
+
+// listPods reads the pods of the observed pod sets by name.
+func listPods(ctx context.Context, reader client.Reader, o *observation) (map[string]corev1.Pod, error) {
+	var list corev1.PodList
+	if err := reader.List(ctx, &list, o.inCluster()...); err != nil {
+		return nil, fmt.Errorf("listing pods of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
+	}
+	pods := make(map[string]corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		if o.owns(&list.Items[i]) {
+			pods[list.Items[i].Name] = list.Items[i]
+		}
+	}
+	return pods, nil
+}
+
+func (o *observation) owns(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return false
+	}
+	set, found := o.podSets[owner.Name]
+	return found && set.UID == owner.UID
+}
+
+func (r *Reconciler) observeOwned(ctx context.Context, o *observation) error {
+	o.objects = map[objectID]*metav1.PartialObjectMetadata{}
+	for _, kind := range append(ownedKinds(), secretKind()) {
+		list := metadataList(kind)
+		if err := r.options.Client.List(ctx, list, o.inCluster()...); err != nil {
+			return fmt.Errorf("listing %ss of Kafka %s: %w", kind.Kind, client.ObjectKeyFromObject(&o.kafka), err)
+		}
+		for i := range list.Items {
+			o.objects[objectID{kind.GroupKind(), list.Items[i].Name}] = &list.Items[i]
+		}
+	}
+	return nil
+}
+
+// observeSecrets reads the Secrets of the cluster from the API server itself:
+// key material is not cached, and is kept for the length of a pass.
+func (r *Reconciler) observeSecrets(ctx context.Context, o *observation) error {
+	var list corev1.SecretList
+	if err := r.options.Live.List(ctx, &list, o.inCluster()...); err != nil {
+		return fmt.Errorf("listing Secrets of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
+	}
+	o.secrets = make(map[string]corev1.Secret, len(list.Items))
+	for i := range list.Items {
+		o.secrets[list.Items[i].Name] = list.Items[i]
+	}
+	return r.observeCustomCertificates(ctx, o)
+}
+
+// observeCustomCertificates adds the Secrets that listeners refer to. A missing
+// one is not an error here; it is reported with all others by those who need it.
+func (r *Reconciler) observeCustomCertificates(ctx context.Context, o *observation) error {
+	for i := range o.kafka.Spec.Kafka.Listeners {
+		custom, refers := customCertificate(&o.kafka.Spec.Kafka.Listeners[i])
+		if _, read := o.secrets[custom.SecretName]; !refers || read {
+			continue
+		}
+		var secret corev1.Secret
+		key := types.NamespacedName{Namespace: o.kafka.Namespace, Name: custom.SecretName}
+		err := r.options.Live.Get(ctx, key, &secret)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("reading Secret %s of listener %s: %w", key, o.kafka.Spec.Kafka.Listeners[i].Name, err)
+		}
+		if err == nil {
+			o.secrets[secret.Name] = secret
+		}
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package controller
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+)
+
+// pass is one look at a cluster: what was observed, and, step by step, what was
+// decided and done about it.
+type pass struct {
+	*observation
+
+	cluster  model.Cluster
+	findings model.Findings
+	window   authority.Window
+
+	clusterCA, clientsCA authorityState
+	// operator is the operator's own identity in this cluster.
+	operator operatorIdentity
+	// heard is what the agents of the pods said; silent are ready pods whose
+	// agents did not answer.
+	heard  map[string]evidence
+	silent []string
+	// nodes are the certificates of each pod, by pod name.
+	nodes map[string]nodeCertificates
+	// custom are the listener certificates of users that can be presented.
+	custom map[contract.Listener]authority.CheckedCertificate
+	// notes are worth a Warning condition besides the findings.
+	notes []model.Finding
+	// wakeAt are the times at which something falls due.
+	wakeAt []time.Time
+}
+
+// operatorIdentity is what the operator presents and what it presented before.
+type operatorIdentity struct {
+	certificate tls.Certificate
+	leaf        *x509.Certificate
+}
+
+// nodeCertificates are what one node is to present and trust.
+type nodeCertificates struct {
+	leaf        *x509.Certificate
+	publication contract.Publication
+}
+
+// wake asks for a pass at t.
+func (p *pass) wake(t time.Time) {
+	if !t.IsZero() {
+		p.wakeAt = append(p.wakeAt, t)
+	}
+}
+
+// note adds a warning.
+func (p *pass) note(object, reason, message string) {
+	p.notes = append(p.notes, model.Finding{Object: object, Reason: reason, Message: message})
+}

@@ -1,0 +1,89 @@
+package controller
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/rollout"
+)
+
+// podOf translates a pod into what the rollout planner knows of pods. exists is
+// false for a pod that is not there.
+func podOf(pod corev1.Pod, exists bool) rollout.Pod {
+	if !exists {
+		return rollout.Pod{State: rollout.Missing}
+	}
+	p := rollout.Pod{UID: rollout.UID(pod.UID)}
+	if pod.DeletionTimestamp != nil {
+		p.State, p.Since = rollout.Terminating, pod.DeletionTimestamp.Time
+		return p
+	}
+	if reason, stuck := stuckReason(&pod); stuck {
+		p.State, p.StuckReason = rollout.Stuck, reason
+		p.Since = since(&pod, corev1.PodReady)
+		return p
+	}
+	p.State, p.Since = rollout.Unready, since(&pod, corev1.PodReady)
+	if conditionIs(&pod, corev1.PodReady, corev1.ConditionTrue) {
+		p.State = rollout.Ready
+	}
+	return p
+}
+
+// stuckReason names a state that a pod does not leave by itself.
+func stuckReason(pod *corev1.Pod) (string, bool) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return c.Reason, true
+		}
+	}
+	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	for _, status := range statuses {
+		if status.State.Waiting != nil && waitsForAPerson(status.State.Waiting.Reason) {
+			return status.State.Waiting.Reason, true
+		}
+	}
+	return "", false
+}
+
+// waitsForAPerson lists the kubelet's reasons for a container that does not
+// start (kubelet: pkg/kubelet/images and pkg/kubelet/container).
+func waitsForAPerson(reason string) bool {
+	return slices.Contains([]string{
+		"CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName",
+		"CreateContainerConfigError", "CreateContainerError", "RunContainerError",
+	}, reason)
+}
+
+func conditionIs(pod *corev1.Pod, kind corev1.PodConditionType, status corev1.ConditionStatus) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == kind && c.Status == status
+	})
+}
+
+// since is when the condition last changed, or when the pod was made.
+func since(pod *corev1.Pod, kind corev1.PodConditionType) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == kind {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// serverOf translates what the agent says about its server.
+func serverOf(state contract.BrokerState) rollout.ServerState {
+	switch state.State {
+	case contract.StateRecovery:
+		return rollout.ServerRecovering
+	case contract.StateRunning:
+		return rollout.ServerRunning
+	case contract.StateUnknown:
+		return rollout.ServerUnknown
+	default:
+		return rollout.ServerStarting
+	}
+}

@@ -1,0 +1,103 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube"
+)
+
+// fieldOwner owns what this controller applies.
+const fieldOwner = client.FieldOwner("keyturn-kafka")
+
+// Options are what a Reconciler works with.
+type Options struct {
+	// Client reads from the cache and writes; Live reads past the cache.
+	Client    client.Client
+	Live      client.Reader
+	Events    events.EventRecorder
+	Clock     clock.PassiveClock
+	Connector Connector
+	Settings  model.Settings
+	Stores    authority.StoreGeneration
+	// Version is the operator's own, for the status.
+	Version string
+}
+
+// Reconciler reconciles Kafka resources.
+type Reconciler struct {
+	options   Options
+	applier   *kube.Applier
+	events    announcer
+	witnesses *witnesses
+	settled   *settledRecords
+}
+
+// New returns a Reconciler.
+func New(options Options) *Reconciler {
+	return &Reconciler{
+		options:   options,
+		applier:   kube.NewApplier(options.Client, string(fieldOwner)),
+		events:    announcer{recorder: options.Events},
+		witnesses: newWitnesses(),
+		settled:   newSettledRecords(),
+	}
+}
+
+// Reconcile observes a cluster, decides what it should be, applies it, does at
+// most one disruptive act, and reports.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	observed, exists, err := r.observe(ctx, request.NamespacedName)
+	if err != nil || !exists || !observed.kafka.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, err
+	}
+	p := &pass{observation: observed}
+	if observed.paused() {
+		return ctrl.Result{}, r.reportPaused(ctx, p)
+	}
+	err = r.decide(ctx, p)
+	if err == nil {
+		err = r.apply(ctx, p)
+	}
+	var acted outcome
+	if err == nil {
+		acted, err = r.act(ctx, p)
+	}
+	if err == nil {
+		err = r.followUp(ctx, p, &acted)
+	}
+	result, reportErr := r.report(ctx, p, acted, err)
+	return result, errors.Join(transient(err), reportErr)
+}
+
+// settledRecords remembers which versions of disruption records are known to
+// record nothing, so that they need not be read again.
+type settledRecords struct {
+	mu       sync.Mutex
+	versions map[types.UID]string
+}
+
+func newSettledRecords() *settledRecords {
+	return &settledRecords{versions: map[types.UID]string{}}
+}
+
+func (s *settledRecords) note(kafka types.UID, resourceVersion string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.versions[kafka] = resourceVersion
+}
+
+func (s *settledRecords) is(kafka types.UID, resourceVersion string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.versions[kafka] == resourceVersion
+}

@@ -1,0 +1,153 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/rollout"
+)
+
+// pauseAnnotation keeps the operator's hands off a resource.
+const pauseAnnotation = "strimzi.io/pause-reconciliation"
+
+// shortestWait keeps a due time that has just passed from spinning.
+const shortestWait = time.Second
+
+func (o *observation) paused() bool {
+	return strings.EqualFold(o.kafka.Annotations[pauseAnnotation], "true")
+}
+
+// reportPaused says that nothing is done, and leaves the rest of the status as
+// it was.
+func (r *Reconciler) reportPaused(ctx context.Context, p *pass) error {
+	status := *p.kafka.Status.DeepCopy()
+	status.Conditions = p.conditions(append(p.warnings(), wanted{
+		condition.ReconciliationPaused, reasonPaused,
+		"nothing is changed while the annotation " + pauseAnnotation + " is true; pods that end are made again",
+	}))
+	return r.writeStatus(ctx, p, status)
+}
+
+// report writes the status of the cluster and its pools, and says when to look
+// again.
+func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure error) (ctrl.Result, error) {
+	status := *p.kafka.Status.DeepCopy()
+	status.ObservedGeneration = p.kafka.Generation
+	if failure != nil {
+		status.Conditions = p.conditions(append(p.warnings(), notReady(failureReason(failure), failure.Error())))
+		return ctrl.Result{}, r.writeStatus(ctx, p, status)
+	}
+	status.Conditions = p.conditions(append(p.warnings(), p.progress(acted)...))
+	status.KafkaNodePools = p.cluster.UsedPools()
+	status.Listeners = p.cluster.ListenerStatuses(p.listenerCertificates())
+	status.OperatorLastSuccessfulVersion = r.options.Version
+	if err := r.writeStatus(ctx, p, status); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: p.nextLook(acted)}, r.writePoolStatuses(ctx, p)
+}
+
+func failureReason(failure error) string {
+	if invalidResource(failure) {
+		return model.ReasonInvalidResource
+	}
+	return reasonFailed
+}
+
+// progress says whether the cluster is ready and what is still to be done.
+func (p *pass) progress(acted outcome) []wanted {
+	var list []wanted
+	if waiting := p.waitingFor(acted); len(waiting) > 0 {
+		reason := reasonPodsNotReady
+		if !p.wasReady() {
+			reason = reasonCreating
+		}
+		list = append(list, notReady(reason, "waiting for pods "+strings.Join(waiting, ", ")+" to become ready"))
+	} else {
+		list = append(list, wanted{kind: condition.Ready})
+	}
+	if len(acted.pending) > 0 {
+		list = append(list, rollingUpdate(acted))
+	}
+	return list
+}
+
+// waitingFor names the pods without which the cluster is not ready. The one pod
+// that is being restarted on purpose does not count: the cluster serves.
+func (p *pass) waitingFor(acted outcome) []string {
+	var names []string
+	for _, node := range p.cluster.Nodes {
+		pod, exists := p.pods[node.Pod]
+		if podOf(pod, exists).State != rollout.Ready && node.Pod != acted.disrupted {
+			names = append(names, node.Pod)
+		}
+	}
+	return names
+}
+
+func (p *pass) wasReady() bool {
+	return p.kafka.Status.OperatorLastSuccessfulVersion != "" && !slices.ContainsFunc(p.kafka.Status.Conditions,
+		func(c condition.Condition) bool { return c.Type == condition.NotReady && c.Reason == reasonCreating })
+}
+
+// maxNamed is how many blockers a condition names; the rest is counted.
+const maxNamed = 3
+
+func rollingUpdate(acted outcome) wanted {
+	c := wanted{
+		kind: conditionRollingUpdate, reason: reasonProgressing,
+		message: "still to be restarted or removed: " + strings.Join(acted.pending, ", "),
+	}
+	if acted.acted || len(acted.blockers) == 0 {
+		return c
+	}
+	c.reason = reasonBlocked
+	var named []string
+	for _, blocker := range acted.blockers {
+		if sentence := fmt.Sprintf("%s (%s)", blocker.Message, blocker.Gate); !slices.Contains(named, sentence) {
+			named = append(named, sentence)
+		}
+	}
+	more := ""
+	if len(named) > maxNamed {
+		more = fmt.Sprintf("; and %d more", len(named)-maxNamed)
+		named = named[:maxNamed]
+	}
+	c.message += "; waiting: " + strings.Join(named, "; ") + more
+	return c
+}
+
+// listenerCertificates are what clients of each TLS listener have to trust: the
+// custom certificate, or the cluster CA.
+func (p *pass) listenerCertificates() map[contract.Listener][]string {
+	certificates := map[contract.Listener][]string{}
+	for _, listener := range p.cluster.Listeners {
+		if custom, found := p.custom[listener.Key()]; found {
+			certificates[listener.Key()] = []string{string(custom.Certificates)}
+			continue
+		}
+		certificates[listener.Key()] = []string{string(pki.EncodeBundle(p.clusterCA.Certificate))}
+	}
+	return certificates
+}
+
+// nextLook is how long until something falls due by time.
+func (p *pass) nextLook(acted outcome) time.Duration {
+	next := acted.again
+	for _, due := range p.wakeAt {
+		wait := max(due.Sub(p.now), shortestWait)
+		if due.After(p.now) && (next == 0 || wait < next) {
+			next = wait
+		}
+	}
+	return next
+}

@@ -3,4 +3,4 @@
 // the CustomResourceDefinitions of config/crd and of the Helm chart.
 package api
 
-//go:generate go run ./internal/crdgen -root ..
+//go:generate go run -C ../tools ./crdgen -C ..

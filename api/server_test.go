@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
@@ -53,6 +54,7 @@ func TestAPIServerTakesTheDefinitions(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
 	t.Run("what is written in v1beta2 is read in v1", func(t *testing.T) {
+		t.Parallel()
 		sent := &unstructured.Unstructured{Object: manifest(t, "testdata", "kafka-rich.yaml")}
 		sent.SetAPIVersion("kafka.strimzi.io/v1beta2")
 		want := clone(t, sent.Object)["spec"]
@@ -70,6 +72,7 @@ func TestAPIServerTakesTheDefinitions(t *testing.T) {
 		}
 	})
 	t.Run("a rule refuses with its message", func(t *testing.T) {
+		t.Parallel()
 		clash := merged(t, minimalKafka, `{metadata: {name: clash}, spec: {kafka: {listeners: [
 			{name: one, port: 9092, type: internal, tls: false}, {name: two, port: 9092, type: internal, tls: false}]}}}`)
 		err := server.Create(t.Context(), &unstructured.Unstructured{Object: clash})
@@ -87,12 +90,13 @@ func TestAPIServerTakesTheDefinitions(t *testing.T) {
 		}
 	})
 	t.Run("a node pool scales", func(t *testing.T) {
+		t.Parallel()
 		pool := &unstructured.Unstructured{Object: object(t, minimalNodePool)}
 		if err := server.Create(t.Context(), pool); err != nil {
 			t.Fatal(err)
 		}
-		scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 5}}
-		if err := server.SubResource("scale").Update(t.Context(), pool, client.WithSubResourceBody(scale)); err != nil {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec": {"replicas": 5}}`))
+		if err := server.SubResource("scale").Patch(t.Context(), pool, patch, client.WithSubResourceBody(&autoscalingv1.Scale{})); err != nil {
 			t.Fatal(err)
 		}
 		if err := server.Get(t.Context(), client.ObjectKeyFromObject(pool), pool); err != nil {
@@ -103,6 +107,7 @@ func TestAPIServerTakesTheDefinitions(t *testing.T) {
 		}
 	})
 	t.Run("the examples are taken", func(t *testing.T) {
+		t.Parallel()
 		files, _ := filepath.Glob(filepath.Join("..", "examples", "*.yaml"))
 		for _, document := range documents(t, files) {
 			example := &unstructured.Unstructured{Object: merged(t, "metadata: {namespace: kafka}", document)}

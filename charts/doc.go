@@ -2,4 +2,4 @@
 // to config/install, and the tests look at what was rendered.
 package charts
 
-//go:generate go run ./internal/render -root ..
+//go:generate go run -C ../tools ./render -C ..

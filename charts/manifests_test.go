@@ -1,7 +1,9 @@
 package charts_test
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -41,20 +43,16 @@ func rendered(t *testing.T, file string) []runtime.Object {
 		}
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
-	documents := yaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(data)))
-	defer documents.Close()
 	var objects []runtime.Object
-	buffer := make([]byte, len(data))
-	for {
-		n, err := documents.Read(buffer)
-		if err == io.EOF {
+	for documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data))); ; {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
 			return objects
 		}
 		if err != nil {
 			t.Fatalf("splitting %s: %v", file, err)
 		}
-		document := buffer[:n]
-		if !strings.Contains(string(document), "kind:") {
+		if !bytes.Contains(document, []byte("\nkind:")) {
 			continue
 		}
 		object, _, err := decoder.Decode(document, nil, nil)

@@ -3,6 +3,7 @@ package unknownfields
 import (
 	"encoding"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -48,26 +49,35 @@ func find(paths []string, path string, value any, t reflect.Type) []string {
 }
 
 func findInObject(paths []string, path string, object map[string]any, t reflect.Type) []string {
-	var known map[string]reflect.Type
-	if t.Kind() == reflect.Struct {
-		known = fields(t)
-	}
+	member := memberOf(t)
 	for name, value := range object {
 		if value == nil {
 			continue
 		}
-		switch t.Kind() {
-		case reflect.Map:
-			paths = find(paths, path+"."+name, value, t.Elem())
-		case reflect.Struct:
-			if field, ok := known[name]; ok {
-				paths = find(paths, path+"."+name, value, field)
-			} else {
-				paths = append(paths, path+"."+name)
-			}
+		if inner, known := member(name); known {
+			paths = find(paths, path+"."+name, value, inner)
+		} else {
+			paths = append(paths, path+"."+name)
 		}
 	}
 	return paths
+}
+
+// memberOf returns what tells the type of a member of t by its name, and whether there is one. A type that
+// takes no objects says of every member that it is there: the form of values is the schema's business.
+func memberOf(t reflect.Type) func(string) (reflect.Type, bool) {
+	switch t.Kind() {
+	case reflect.Map:
+		return func(string) (reflect.Type, bool) { return t.Elem(), true }
+	case reflect.Struct:
+		known := fields(t)
+		return func(name string) (reflect.Type, bool) {
+			inner, ok := known[name]
+			return inner, ok
+		}
+	default:
+		return func(string) (reflect.Type, bool) { return t, true }
+	}
 }
 
 // readsItself tells whether values of t decide on their own what JSON they take: nothing in them is unknown.
@@ -86,9 +96,7 @@ func fields(t reflect.Type) map[string]reflect.Type {
 		case name != "":
 			known[name] = field.Type
 		case field.Anonymous:
-			for name, inner := range fields(field.Type) {
-				known[name] = inner
-			}
+			maps.Copy(known, fields(field.Type))
 		}
 	}
 	return known

@@ -19,7 +19,7 @@ type spec struct {
 	Part     *part           `json:"part,omitempty"`
 	Parts    []part          `json:"parts,omitempty"`
 	Named    map[string]part `json:"named,omitempty"`
-	Free     freeForm        `json:"free,omitempty"`
+	Free     freeForm        `json:"free,omitzero"`
 	Hidden   string          `json:"-"`
 	embedded `json:",inline"`
 }

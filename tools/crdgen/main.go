@@ -8,16 +8,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 func main() {
-	root := flag.String("root", ".", "folder of the repository")
+	root := flag.String("C", ".", "folder of the repository")
 	flag.Parse()
 	if err := generate(context.Background(), *root); err != nil {
 		fmt.Fprintln(os.Stderr, "crdgen:", err)
@@ -29,12 +31,12 @@ func main() {
 // have only deep copies.
 func groups() []string { return []string{"./api/kafka/v1", "./api/core/v1"} }
 
-func generate(ctx context.Context, root string) error {
+func generate(ctx context.Context, root string) (err error) {
 	raw, err := os.MkdirTemp("", "crdgen")
 	if err != nil {
 		return fmt.Errorf("making a folder for the raw schemas: %w", err)
 	}
-	defer os.RemoveAll(raw)
+	defer func() { err = errors.Join(err, os.RemoveAll(raw)) }()
 
 	if err := controllerGen(ctx, root, "object", append(groups(), "./api/condition")); err != nil {
 		return err
@@ -55,11 +57,12 @@ func generate(ctx context.Context, root string) error {
 
 // controllerGen runs one generator of the controller-gen that tools/go.mod pins.
 func controllerGen(ctx context.Context, root, generator string, packages []string, more ...string) error {
-	args := []string{"tool", "-modfile=tools/go.mod", "controller-gen", generator}
+	paths := make([]string, 0, len(packages))
 	for _, p := range packages {
-		args = append(args, "paths="+p)
+		paths = append(paths, "paths="+p)
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, more...)...)
+	args := slices.Concat([]string{"tool", "-modfile=tools/go.mod", "controller-gen", generator}, paths, more)
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("running go %s: %w\n%s", strings.Join(args, " "), err, out)

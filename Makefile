@@ -25,7 +25,7 @@ E2E_TIMEOUT ?= 30m
 # Packages with goroutines of their own, which the race detector watches. It needs a C compiler.
 RACE_PACKAGES := ./internal/kafka/agent/... ./internal/kafka/admin/... ./internal/probe/...
 # Packages whose tests start a real API server.
-API_PACKAGES  := ./api/... ./internal/...
+API_PACKAGES  := ./api/... ./charts/... ./internal/...
 
 ##@ For people
 
@@ -57,6 +57,7 @@ race: ## tests of concurrent packages under the race detector
 	@nice -n 5 env CGO_ENABLED=1 go test -race $(RACE_PACKAGES)
 
 api-test: ## tests against a real API server and etcd
+	@go run -C tools ./need keytool=openjdk-17-jre-headless
 	@KUBEBUILDER_ASSETS="$$($(BED) assets)" go test $(API_PACKAGES)
 
 e2e-short: ## the end-to-end scenarios that make test runs

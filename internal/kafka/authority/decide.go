@@ -22,6 +22,7 @@ func Decide(in Input) (Decision, error) {
 	if err := p.settleAuthority(); err != nil {
 		return Decision{}, err
 	}
+	p.keepReplacementRequest()
 	p.keepRetained()
 	if err := p.settleCertSecret(); err != nil {
 		return Decision{}, err

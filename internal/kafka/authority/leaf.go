@@ -63,7 +63,8 @@ const (
 	ReissueLeaf LeafAct = "Reissue"
 	// PostponeLeaf: it is due and waits for a maintenance window.
 	PostponeLeaf LeafAct = "Postpone"
-	// HoldLeaf: it is due and waits until every peer trusts the signer.
+	// HoldLeaf: it is due and waits until every peer trusts the signer, which has
+	// another key than the one that signed it.
 	HoldLeaf LeafAct = "Hold"
 )
 
@@ -102,6 +103,9 @@ type LeafDecision struct {
 // once; expiry waits for a maintenance window unless the leaf would not live
 // that long.
 func DecideLeaf(in LeafInput) LeafDecision {
+	if in.Want.Authority.IsZero() {
+		return LeafDecision{Act: HoldLeaf, Reason: LeafSigner, Detail: "no authority can sign: its key is not in its Secret"}
+	}
 	l, broken := readLeaf(in)
 	if broken != nil {
 		return *broken
@@ -113,7 +117,7 @@ func DecideLeaf(in LeafInput) LeafDecision {
 	}
 	decision.Reason, decision.Detail = reason, detail
 	switch {
-	case in.Trust != SignerTrusted:
+	case reason == LeafSigner && in.Trust != SignerTrusted:
 		decision.Act = HoldLeaf
 	case reason == LeafExpiring && !in.Window.Open && !mustNotWait(in.Window, l.leaf.NotAfter, in.Want.Renewal, in.Now):
 		decision.Act = PostponeLeaf

@@ -22,8 +22,6 @@ type observed struct {
 	certGen  Generation
 	keyGen   Generation
 	warnings []string
-	// anySeen is true when any generation was ever given out.
-	anySeen bool
 }
 
 // observe reads the Secrets of a generated authority. It reports all problems
@@ -166,7 +164,7 @@ func (o *observed) replacementStarted() bool {
 // checkKnown refuses a pair that fits together but is not the one that runs:
 // taking it over would cut off every peer at once.
 func (o *observed) checkKnown(in Input) *Problem {
-	if o.key.IsZero() || o.cert == nil || len(o.trusted) == 0 || len(in.Evidence.Dependants) == 0 {
+	if o.key.IsZero() || len(o.trusted) == 0 || len(in.Evidence.Dependants) == 0 {
 		return nil
 	}
 	known := append(slices.Clone(o.trusted), o.pendingList()...)
@@ -174,7 +172,7 @@ func (o *observed) checkKnown(in Input) *Problem {
 		return nil
 	}
 	return &Problem{
-		Object: in.certObject(), Wrong: "it holds a foreign CA: none of the anchors that the cluster trusts has its key",
+		Object: in.keyObject(), Wrong: "it holds the key of a foreign CA: no anchor that the cluster trusts has this key",
 		Remedy: "put back the CA of the cluster; to get a new key, annotate Secret " + in.Kind.KeySecret(in.Cluster) + " with " + ForceReplaceAnnotation + "=true; to use a CA of your own, set " + in.Kind.field() + ".generateCertificateAuthority to false",
 	}
 }

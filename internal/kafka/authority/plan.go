@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,21 +39,13 @@ func (p *plan) settleAuthority() error {
 		return p.replaceLost()
 	case p.o.key.IsZero():
 		return p.create()
-	case p.o.replacementStarted() && !p.o.key.Matches(certOrPending(p.o)):
+	case p.o.replacementStarted() && (p.o.cert == nil || !p.o.key.Matches(p.o.cert)):
 		return p.finishReplacement()
 	case p.o.cert == nil:
 		return p.recreate()
 	default:
 		return p.keepOrRenew()
 	}
-}
-
-// certOrPending is the certificate that counts while there may be none.
-func certOrPending(o observed) *x509.Certificate {
-	if o.cert == nil {
-		return o.pending
-	}
-	return o.cert
 }
 
 // isLost tells a lost key from a beginning: something still depends on it.
@@ -83,7 +76,7 @@ func (p *plan) create() error {
 // the old key any more, so there is no cross certificate; what trusted the old
 // certificate goes on finding it under its dated name.
 func (p *plan) replaceLost() error {
-	p.d.KeyGeneration++
+	p.d.KeyGeneration = max(p.d.KeyGeneration, p.highestNamed()) + 1
 	p.d.CertGeneration++
 	ca, err := pki.NewCA(p.caSpec())
 	if err != nil {
@@ -93,6 +86,24 @@ func (p *plan) replaceLost() error {
 	p.pending = ca.Certificate()
 	p.take(ca, KeyReplaced, p.in.keyObject()+" was lost while the cluster depends on it; the old certificate is kept under its dated name")
 	return nil
+}
+
+// highestNamed is the highest key generation in the names of what is known. The
+// annotation that counts was lost with the key; the names only keep the number
+// from going backwards.
+func (p *plan) highestNamed() Generation {
+	known := slices.Clone(p.o.trusted)
+	if p.o.cert != nil {
+		known = append(known, p.o.cert)
+	}
+	var highest Generation
+	for _, cert := range known {
+		text, found := strings.CutPrefix(cert.Subject.CommonName, string(p.in.Kind)+" v")
+		if n, err := strconv.Atoi(text); found && err == nil {
+			highest = max(highest, Generation(n))
+		}
+	}
+	return highest
 }
 
 // finishReplacement goes on after a crash between the writes of a replacement.
@@ -121,9 +132,6 @@ func (p *plan) recreate() error {
 }
 
 func (p *plan) signAnew() (pki.Authority, error) {
-	if p.o.replacementStarted() {
-		return pki.NewAuthority(p.o.pending, p.o.key)
-	}
 	for _, anchor := range p.o.trusted {
 		if p.o.key.Matches(anchor) {
 			return pki.RenewCA(anchor, p.o.key, p.in.Spec.Validity(), p.in.Now)
@@ -216,6 +224,9 @@ func (p *plan) settleCertSecret() error {
 		data[key] = value
 		entries = append(entries, pki.TrustEntry{Alias: key, Certificate: cert})
 	}
+	if !p.beginning {
+		keepForeignStores(data, p.in.CertSecret.Data)
+	}
 	if p.in.Stores == WithStores {
 		store, password, err := keepStore(p.in.CertSecret.Data, entries)
 		if err != nil {
@@ -241,20 +252,17 @@ func (p *plan) certBytes() []byte {
 	return pki.EncodeBundle(p.d.Certificate)
 }
 
-// otherCertKeys lists the entries besides the certificate, sorted.
+// otherCertKeys lists the entries besides the certificate, sorted: retained
+// certificates, and what a person added.
 func (p *plan) otherCertKeys() []string {
 	keys := map[string]bool{}
 	for _, cert := range p.d.Retained {
 		keys[DatedCertKey(cert)] = true
 	}
-	if !p.beginning {
-		for key := range p.in.CertSecret.Data {
-			keys[key] = key != CertKey && strings.HasSuffix(key, certSuffix) && !IsDatedCertKey(key)
-		}
-	}
-	for _, key := range sortedKeys(keys) {
-		if !keys[key] {
-			delete(keys, key)
+	for key := range p.in.CertSecret.Data {
+		added := key != CertKey && strings.HasSuffix(key, certSuffix) && !IsDatedCertKey(key)
+		if added && !p.beginning {
+			keys[key] = true
 		}
 	}
 	return sortedKeys(keys)

@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"crypto/x509"
 	"fmt"
 	"time"
 
@@ -9,7 +10,9 @@ import (
 
 // keepOrRenew serves requests and expiry for a pair that is in order.
 func (p *plan) keepOrRenew() error {
-	p.considerReplacement()
+	if p.in.Spec.Policy == ReplaceKey && p.inRenewalPeriod() && !p.in.KeySecret.asks(ForceReplaceAnnotation) {
+		p.waitForReplacement(ByExpiry)
+	}
 	cause, due := p.renewalDue()
 	if !due {
 		return p.keep()
@@ -21,16 +24,12 @@ func (p *plan) keepOrRenew() error {
 	return p.renew(cause)
 }
 
-// considerReplacement records a request for a new key. It is never dropped for
-// another request and never carried out in passing: replacing a key needs the
-// evidence of every peer.
-func (p *plan) considerReplacement() {
+// keepReplacementRequest records a person's request for a new key. It is never
+// dropped for another request and never carried out in passing: replacing a key
+// needs the evidence of every peer.
+func (p *plan) keepReplacementRequest() {
 	if p.in.KeySecret.asks(ForceReplaceAnnotation) {
 		p.waitForReplacement(ByAnnotation)
-		return
-	}
-	if p.in.Spec.Policy == ReplaceKey && p.inRenewalPeriod() {
-		p.waitForReplacement(ByExpiry)
 	}
 }
 
@@ -64,7 +63,7 @@ func (p *plan) mayActNow(cause Cause) bool {
 }
 
 func (p *plan) mustNotWait() bool {
-	return mustNotWait(p.in.Window, p.o.cert.NotAfter, p.in.Spec.Renewal(), p.in.Now)
+	return mustNotWait(p.in.Window, p.present().NotAfter, p.in.Spec.Renewal(), p.in.Now)
 }
 
 // mustNotWait tells whether a certificate would end, or come within the last
@@ -75,6 +74,15 @@ func mustNotWait(w Window, notAfter time.Time, renewal time.Duration, now time.T
 		return true
 	}
 	return !w.Next.IsZero() && now.After(notAfter.Add(-renewal)) && w.Next.After(deadline)
+}
+
+// present is the certificate that is stored or, when there is none, the one that
+// is being made.
+func (p *plan) present() *x509.Certificate {
+	if p.o.cert != nil {
+		return p.o.cert
+	}
+	return p.d.Certificate
 }
 
 func (p *plan) renew(cause Cause) error {
@@ -94,6 +102,8 @@ func (p *plan) whyRenewed(cause Cause) string {
 		return "asked for by " + ForceRenewAnnotation + " on " + p.in.certObject()
 	case p.in.Now.After(p.o.cert.NotAfter):
 		return "the certificate expired at " + end
+	case p.in.Spec.Policy == ReplaceKey:
+		return "the certificate ends at " + end + " and the replacement of its key has not begun"
 	default:
 		return fmt.Sprintf("the certificate ends at %s, within %d days", end, p.in.Spec.renewalDays())
 	}
@@ -107,7 +117,7 @@ func (p *plan) wait(act Act, cause Cause, obstacle Obstacle) {
 	}
 	why := "asked for by annotation"
 	if cause == ByExpiry {
-		why = "due because the certificate ends at " + p.o.cert.NotAfter.UTC().Format(time.RFC3339)
+		why = "due because the certificate ends at " + p.present().NotAfter.UTC().Format(time.RFC3339)
 	}
 	switch {
 	case obstacle == ReplacementRequested:

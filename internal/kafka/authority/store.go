@@ -2,6 +2,7 @@ package authority
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/keyturn/keyturn/internal/pki"
 )
@@ -26,4 +27,14 @@ func keepStore(data map[string][]byte, entries []pki.TrustEntry) (store, passwor
 		return nil, nil, fmt.Errorf("encoding with the password in %s: %w", PasswordKey, err)
 	}
 	return store, password, nil
+}
+
+// keepForeignStores keeps stores that somebody else put beside ours.
+func keepForeignStores(into, stored map[string][]byte) {
+	for key, value := range stored {
+		ours := key == StoreKey || key == PasswordKey
+		if !ours && (strings.HasSuffix(key, ".p12") || strings.HasSuffix(key, ".password")) {
+			into[key] = value
+		}
+	}
 }

@@ -297,3 +297,22 @@ func (t *trustPass) text(name string, cert *x509.Certificate) []byte {
 	}
 	return pki.EncodeBundle(cert)
 }
+
+// TrustIn says whether every peer would verify what the signer issues from now
+// on: it trusts the signer, or an unexpired anchor of the same key and name.
+func TrustIn(signer *x509.Certificate, anchors []Anchor, peers []Peer, now time.Time) SignerTrust {
+	var equivalent []pki.Fingerprint
+	for _, anchor := range anchors {
+		sameName := bytes.Equal(anchor.Certificate.RawSubject, signer.RawSubject)
+		if sameName && pki.KeyIDOf(anchor.Certificate) == pki.KeyIDOf(signer) && now.Before(anchor.Certificate.NotAfter) {
+			equivalent = append(equivalent, pki.FingerprintOf(anchor.Certificate))
+		}
+	}
+	for _, peer := range peers {
+		trusts := func(fp pki.Fingerprint) bool { return slices.Contains(peer.Trusts, fp) }
+		if !peer.Known || !slices.ContainsFunc(equivalent, trusts) {
+			return SignerNotTrusted
+		}
+	}
+	return SignerTrusted
+}

@@ -1,0 +1,100 @@
+package build
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/keyturn/keyturn/bed/internal/state"
+)
+
+// Builder makes things in one state folder.
+type Builder struct {
+	// Folder keeps the results.
+	Folder state.Folder
+	// Source is the directory of the bed's own module, which holds the nested modules.
+	Source string
+	// Progress tells what is done and how long it took.
+	Progress io.Writer
+	// Output takes what the programs that are run say.
+	Output io.Writer
+}
+
+// Step is one thing to make.
+type Step struct {
+	// Name is what progress calls it.
+	Name string
+	// Inputs is everything that decides the result: versions, flags, and the texts of sources.
+	Inputs []string
+	// Make writes the result into a directory that is new and empty.
+	Make func(ctx context.Context, dir string) error
+}
+
+// Do returns the directory with the step's result and makes it when it is missing. A result that was not finished is
+// never seen: it gets its name only when it is complete.
+func (b Builder) Do(ctx context.Context, s Step) (string, error) {
+	dir := b.Folder.Built(s.Name, key(s.Inputs))
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("looking for %s: %w", s.Name, err)
+	}
+	begun := time.Now()
+	b.tell("%-14s building", s.Name)
+	unfinished := dir + ".unfinished"
+	if err := os.RemoveAll(unfinished); err != nil {
+		return "", fmt.Errorf("building %s: %w", s.Name, err)
+	}
+	if err := os.MkdirAll(unfinished, 0o755); err != nil {
+		return "", fmt.Errorf("building %s: %w", s.Name, err)
+	}
+	if err := s.Make(ctx, unfinished); err != nil {
+		return "", fmt.Errorf("building %s: %w", s.Name, err)
+	}
+	if err := os.Rename(unfinished, dir); err != nil {
+		return "", fmt.Errorf("building %s: %w", s.Name, err)
+	}
+	b.tell("%-14s built in %.0f s", s.Name, time.Since(begun).Seconds())
+	return dir, nil
+}
+
+func (b Builder) tell(format string, values ...any) {
+	_, _ = fmt.Fprintf(b.Progress, format+"\n", values...) // progress that cannot be shown is no reason to stop
+}
+
+// key names a result after all that went into it.
+func key(inputs []string) string {
+	hash := sha256.New()
+	for _, input := range inputs {
+		_, _ = fmt.Fprintf(hash, "%d:%s", len(input), input) // a hash takes every write
+	}
+	return hex.EncodeToString(hash.Sum(nil))[:12]
+}
+
+// texts reads the files of a nested module that decide what is built from it.
+func texts(dir string) ([]string, error) {
+	var found []string
+	for _, pattern := range []string{"*.go", "go.mod", "go.sum"} {
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return nil, fmt.Errorf("reading the sources in %s: %w", dir, err)
+			}
+			found = append(found, filepath.Base(path), string(text))
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("there are no sources in %s; run the bed from the repository", dir)
+	}
+	return found, nil
+}

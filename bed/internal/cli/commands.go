@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keyturn/keyturn/bed/internal/catalog"
+	"github.com/keyturn/keyturn/bed/internal/node"
+	"github.com/keyturn/keyturn/bed/internal/state"
+)
+
+func buildCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "build", Short: "Build everything that `up` needs and pack the images", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return inSession(command, func(s session) error {
+				_, err := s.everything(command.Context())
+				return err
+			})
+		},
+	}
+}
+
+func kubeconfigCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "kubeconfig", Short: "Print the path of the administrator's kubeconfig", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			folder, err := state.Open()
+			if err != nil {
+				return err
+			}
+			if err := node.Alive(folder); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(command.OutOrStdout(), folder.Kubeconfig())
+			return err
+		},
+	}
+}
+
+func imageCommand() *cobra.Command {
+	command := &cobra.Command{Use: "image", Short: "Pack images and load them into the running bed"}
+	command.AddCommand(loadCommand(), keyturnCommand())
+	return command
+}
+
+func loadCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "load", Short: "Load every image that the running bed lacks or has in another version", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return inSession(command, func(s session) error {
+				if err := node.Alive(s.folder); err != nil {
+					return err
+				}
+				all, err := s.everything(command.Context())
+				if err != nil {
+					return err
+				}
+				return s.load(command.Context(), all.archives, func(what string) { command.Println(what) })
+			})
+		},
+	}
+}
+
+func keyturnCommand() *cobra.Command {
+	var binary, tag string
+	command := &cobra.Command{
+		Use: "keyturn --binary PATH", Short: "Pack the operator's static program as an image, and load it if the bed is up", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return inSession(command, func(s session) error { return packKeyturn(s, binary, tag) })
+		},
+	}
+	command.Flags().StringVar(&binary, "binary", "", "the operator's program, linked statically")
+	command.Flags().StringVar(&tag, "tag", "dev", "version of the image")
+	if err := command.MarkFlagRequired("binary"); err != nil {
+		panic(err)
+	}
+	return command
+}
+
+func packKeyturn(s session, binary, tag string) error {
+	if err := os.MkdirAll(s.folder.Images(), 0o755); err != nil {
+		return fmt.Errorf("making the folder of images: %w", err)
+	}
+	image := catalog.Keyturn(binary, tag)
+	archive := filepath.Join(s.folder.Images(), "keyturn-"+tag+".tar")
+	if err := image.Pack(archive); err != nil {
+		return err
+	}
+	s.command.Println("packed " + image.Name)
+	if node.Alive(s.folder) != nil {
+		return nil
+	}
+	return s.load(s.command.Context(), []string{archive}, func(what string) { s.command.Println(what) })
+}
+
+// kubectlCommand hands over to the bed's own kubectl, so that a machine needs none.
+func kubectlCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "kubectl", Short: "Run the bed's kubectl as its administrator", DisableFlagParsing: true,
+		RunE: func(command *cobra.Command, args []string) error {
+			folder, err := state.Open()
+			if err != nil {
+				return err
+			}
+			s, err := newSession(folder, command)
+			if err != nil {
+				return err
+			}
+			dir, err := s.builder.Kubernetes(command.Context())
+			if err != nil {
+				return err
+			}
+			environment := append(os.Environ(), "KUBECONFIG="+folder.Kubeconfig())
+			return syscall.Exec(filepath.Join(dir, "kubectl"), append([]string{"kubectl"}, args...), environment)
+		},
+	}
+}
+
+func assetsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "assets", Short: "Print a directory with kube-apiserver, etcd and kubectl for API-level tests", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return inSession(command, func(s session) error {
+				s.builder.Progress = command.ErrOrStderr()
+				dir, err := s.builder.Kubernetes(command.Context())
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintln(command.OutOrStdout(), dir)
+				return err
+			})
+		},
+	}
+}
+
+func statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show each component; fails unless all of them work", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return errors.New("later") },
+	}
+}
+
+func logsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "logs [component]", Short: "Print the log of a component, or name the components", Args: cobra.MaximumNArgs(1),
+		RunE: func(command *cobra.Command, args []string) error { return errors.New("later") },
+	}
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keyturn/keyturn/bed/internal/node"
+	"github.com/keyturn/keyturn/bed/internal/state"
+	"github.com/keyturn/keyturn/bed/internal/volumes"
+)
+
+func upCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "up", Short: "Start the node and wait until it takes pods", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return inSession(command, func(s session) error { return up(command.Context(), s) })
+		},
+	}
+}
+
+func downCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "down", Short: "End the node and remove everything it left; builds, images and logs stay", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return withLock(func(folder state.Folder) error {
+				begun := time.Now()
+				err := node.Alive(folder)
+				if downErr := node.Down(command.Context(), folder); downErr != nil {
+					return downErr
+				}
+				if errors.Is(err, state.ErrNoRecord) {
+					command.Println("the bed was not up")
+					return nil
+				}
+				command.Printf("the bed is down after %.1f s\n", time.Since(begun).Seconds())
+				return nil
+			})
+		},
+	}
+}
+
+func provisionerCommand() *cobra.Command {
+	var kubeconfig, folder string
+	command := &cobra.Command{
+		Use: "provisioner", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return volumes.Run(command.Context(), node.VolumeProvisioner, kubeconfig, folder)
+		},
+	}
+	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file")
+	command.Flags().StringVar(&folder, "folder", "", "where the volumes lie")
+	return command
+}
+
+// withLock runs a command that changes the state folder.
+func withLock(act func(state.Folder) error) error {
+	folder, err := state.Open()
+	if err != nil {
+		return err
+	}
+	lock, err := folder.Lock()
+	if err != nil {
+		return err
+	}
+	return errors.Join(act(folder), lock.Unlock())
+}
+
+// up is quick when the bed is up already, and starts anew when it is up only in part.
+func up(ctx context.Context, s session) error {
+	if err := node.Permitted(); err != nil {
+		return err
+	}
+	all, err := s.everything(ctx)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	tell := func(what string) { s.command.Printf("%5.1f s  %s\n", time.Since(begun).Seconds(), what) }
+	if s.isUp(ctx) {
+		if err := s.install(ctx, all, func(string) {}); err != nil {
+			return err
+		}
+		s.command.Printf("the bed is up already; KUBECONFIG=%s\n", s.folder.Kubeconfig())
+		return nil
+	}
+	if err := node.Up(ctx, s.folder, all.programs); err != nil {
+		return err
+	}
+	tell("node started")
+	if err := s.install(ctx, all, tell); err != nil {
+		return err
+	}
+	s.command.Printf("the bed is up after %.1f s; KUBECONFIG=%s\n", time.Since(begun).Seconds(), s.folder.Kubeconfig())
+	return nil
+}
+
+// isUp says whether the whole bed works; of one that works in part a person is told.
+func (s session) isUp(ctx context.Context) bool {
+	if node.Alive(s.folder) != nil {
+		return false
+	}
+	if err := s.healthy(ctx); err != nil {
+		s.command.Printf("the bed is up only in part (%v); starting anew\n", err)
+		return false
+	}
+	return true
+}
+
+// healthy asks what others depend on: the API server and the container runtime.
+func (s session) healthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := node.Runtime(ctx, s.folder); err != nil {
+		return fmt.Errorf("asking containerd: %w", err)
+	}
+	return node.Ready(ctx, s.folder)
+}

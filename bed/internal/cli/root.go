@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keyturn/keyturn/bed/internal/node"
+	"github.com/keyturn/keyturn/bed/internal/state"
+)
+
+// New builds the command line.
+func New() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "bed",
+		Short:         "A real one-node Kubernetes, built from Go modules",
+		Long:          "A real one-node Kubernetes, built from Go modules: no registry, no container engine, nothing left behind.\nEverything lies in one folder, $KEYTURN_BED or keyturn-bed in the user's cache.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddCommand(
+		buildCommand(), upCommand(), downCommand(), statusCommand(), imageCommand(), logsCommand(),
+		kubeconfigCommand(), assetsCommand(), kubectlCommand(), nodeCommand(), provisionerCommand(),
+	)
+	return root
+}
+
+// nodeCommand is what `up` starts inside the namespaces.
+func nodeCommand() *cobra.Command {
+	var folder, described string
+	command := &cobra.Command{
+		Use: "node", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			var programs node.Programs
+			if err := json.Unmarshal([]byte(described), &programs); err != nil {
+				return fmt.Errorf("reading where the programs are: %w", err)
+			}
+			return node.Inside(state.Folder(folder), programs, os.Stdin)
+		},
+	}
+	command.Flags().StringVar(&folder, "folder", "", "state folder")
+	command.Flags().StringVar(&described, "programs", "", "where the programs are")
+	return command
+}

@@ -1,0 +1,157 @@
+package node
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownProcesses is the group of the node's own programs, beside the pods' groups that the kubelet makes.
+const ownProcesses = "node"
+
+// hierarchy is one mounted cgroup file system.
+type hierarchy struct {
+	root    string
+	unified bool
+}
+
+// hierarchies finds the cgroup hierarchies that hold controllers in a mountinfo text: every one of version 1, or the
+// unified one when it is alone. A unified hierarchy beside version 1 belongs to the machine's service manager.
+func hierarchies(mountinfo string) []hierarchy {
+	var first, second []hierarchy
+	for line := range strings.Lines(mountinfo) {
+		before, after, found := strings.Cut(line, " - ")
+		left, right := strings.Fields(before), strings.Fields(after)
+		if !found || len(left) < 5 || len(right) < 3 || left[3] != "/" {
+			continue
+		}
+		switch right[0] {
+		case "cgroup":
+			first = append(first, hierarchy{root: left[4]})
+		case "cgroup2":
+			second = append(second, hierarchy{root: left[4], unified: true})
+		}
+	}
+	if len(first) > 0 {
+		return first
+	}
+	return second
+}
+
+func mountedHierarchies() ([]hierarchy, error) {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("reading the mounts of this machine: %w", err)
+	}
+	return hierarchies(string(text)), nil
+}
+
+// enclose puts a process, and with it all that it starts, into the bed's group of every hierarchy.
+func enclose(pid int) error {
+	found, err := mountedHierarchies()
+	if err != nil {
+		return err
+	}
+	for _, h := range found {
+		if err := h.enclose(pid); err != nil {
+			return fmt.Errorf("making the group of the bed below %s: %w", h.root, err)
+		}
+	}
+	return nil
+}
+
+func (h hierarchy) enclose(pid int) error {
+	group := filepath.Join(h.root, cgroup)
+	own := filepath.Join(group, ownProcesses)
+	if err := os.MkdirAll(own, 0o755); err != nil {
+		return err
+	}
+	prepare := h.inheritProcessors
+	if h.unified {
+		prepare = h.passOnControllers
+	}
+	if err := prepare(group, own); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(own, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644)
+}
+
+// inheritProcessors fills in the processors of a new cpuset group of version 1, which takes no process without them.
+func (h hierarchy) inheritProcessors(group, own string) error {
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+		value, err := os.ReadFile(filepath.Join(h.root, file))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, dir := range []string{group, own} {
+			if err := os.WriteFile(filepath.Join(dir, file), value, 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// passOnControllers hands every controller of the unified hierarchy down to the bed's group.
+func (h hierarchy) passOnControllers(group, _ string) error {
+	for _, dir := range []string{h.root, group} {
+		available, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+		if err != nil {
+			return err
+		}
+		for controller := range bytes.FieldsSeq(available) {
+			enable := append([]byte("+"), controller...)
+			if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), enable, 0o644); err != nil {
+				return fmt.Errorf("handing down %s: %w", controller, err)
+			}
+		}
+	}
+	return nil
+}
+
+// dissolve removes the bed's groups; there must be no process in them any more.
+func dissolve() error {
+	found, err := mountedHierarchies()
+	if err != nil {
+		return err
+	}
+	var failures []error
+	for _, h := range found {
+		failures = append(failures, removeGroups(filepath.Join(h.root, cgroup)))
+	}
+	return errors.Join(failures...)
+}
+
+// removeGroups removes a group and those below it, the deepest first, as the kernel asks for.
+func removeGroups(group string) error {
+	var groups []string
+	err := filepath.WalkDir(group, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && entry.IsDir() {
+			groups = append(groups, path)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("listing the groups below %s: %w", group, err)
+	}
+	for _, path := range slices.Backward(groups) {
+		if err := unix.Rmdir(path); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("removing the group %s: %w", path, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+// Command pin writes the go.mod files of the bed's nested modules from the table of versions and lets the go command
+// complete them. `go generate ./...` in the bed's module runs it.
+//
+// The modules are nested because each of these programs wants its own versions of the same libraries, and because
+// Kubernetes and etcd are released with replace directives, which `go install program@version` refuses.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+
+	"github.com/keyturn/keyturn/bed/internal/versions"
+)
+
+const goVersion = "1.26.0"
+
+func main() {
+	if err := run("parts"); err != nil {
+		fmt.Fprintln(os.Stderr, "pin:", err)
+		os.Exit(1)
+	}
+}
+
+func run(parts string) error {
+	for name, render := range map[string]func(*modfile.File) error{
+		"kubernetes":  kubernetes,
+		"certmanager": requires("github.com/cert-manager/cert-manager", versions.CertManager),
+		"containerd":  containerd,
+		"etcd36":      etcd(versions.EtcdNew),
+		"etcd35":      etcd(versions.EtcdOld),
+	} {
+		if err := write(filepath.Join(parts, name), render); err != nil {
+			return fmt.Errorf("pinning %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// write renders one go.mod anew, so that nothing of an older pin survives, and tidies it.
+func write(dir string, render func(*modfile.File) error) error {
+	file := new(modfile.File)
+	if err := file.AddModuleStmt("github.com/keyturn/keyturn/bed/" + filepath.ToSlash(dir)); err != nil {
+		return err
+	}
+	if err := file.AddGoStmt(goVersion); err != nil {
+		return err
+	}
+	if err := render(file); err != nil {
+		return err
+	}
+	text, err := file.Format()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go.mod"), text, 0o644); err != nil {
+		return err
+	}
+	return inModule(dir, "mod", "tidy").Run()
+}
+
+// kubernetes repeats the requirements of the Kubernetes module and sends every staging module, which upstream takes
+// from its own tree, to the release of the same number.
+func kubernetes(file *modfile.File) error {
+	upstream, err := upstreamModule("k8s.io/kubernetes", versions.Kubernetes)
+	if err != nil {
+		return err
+	}
+	staging := "v0" + strings.TrimPrefix(versions.Kubernetes, "v1")
+	for _, replace := range upstream.Replace {
+		if err := file.AddReplace(replace.Old.Path, "", replace.Old.Path, staging); err != nil {
+			return err
+		}
+	}
+	for _, require := range upstream.Require {
+		version := require.Mod.Version
+		if version == "v0.0.0" {
+			version = staging
+		}
+		if err := file.AddRequire(require.Mod.Path, version); err != nil {
+			return err
+		}
+	}
+	if err := file.AddRequire("k8s.io/kubernetes", versions.Kubernetes); err != nil {
+		return err
+	}
+	return file.AddRequire("go.etcd.io/etcd/server/v3", versions.KubernetesEtcd)
+}
+
+// containerd asks for the runtime and the program that holds each pod.
+func containerd(file *modfile.File) error {
+	return tools(file, "github.com/containerd/containerd/v2", versions.Containerd, "cmd/containerd", "cmd/containerd-shim-runc-v2")
+}
+
+// etcd asks for the three programs of one etcd release.
+func etcd(version string) func(*modfile.File) error {
+	return func(file *modfile.File) error {
+		for _, program := range []string{"server", "etcdctl", "etcdutl"} {
+			if err := tools(file, "go.etcd.io/etcd/"+program+"/v3", version, ""); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// tools requires a module and names some of its programs as tools, so that the nested module needs no source of its
+// own.
+func tools(file *modfile.File, module, version string, packages ...string) error {
+	if err := file.AddRequire(module, version); err != nil {
+		return err
+	}
+	for _, name := range packages {
+		if err := file.AddTool(path.Join(module, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func requires(module, version string) func(*modfile.File) error {
+	return func(file *modfile.File) error { return file.AddRequire(module, version) }
+}
+
+// upstreamModule reads the go.mod of a released module.
+func upstreamModule(module, version string) (*modfile.File, error) {
+	listing := inModule(os.TempDir(), "mod", "download", "-json", module+"@"+version)
+	listing.Stdout = nil
+	out, err := listing.Output()
+	if err != nil {
+		return nil, fmt.Errorf("downloading %s@%s: %w", module, version, err)
+	}
+	var downloaded struct{ GoMod string }
+	if err := json.NewDecoder(bytes.NewReader(out)).Decode(&downloaded); err != nil {
+		return nil, fmt.Errorf("reading what the go command says of %s: %w", module, err)
+	}
+	text, err := os.ReadFile(downloaded.GoMod)
+	if err != nil {
+		return nil, err
+	}
+	return modfile.Parse(downloaded.GoMod, text, nil)
+}
+
+func inModule(dir string, args ...string) *exec.Cmd {
+	command := exec.Command("go", args...)
+	command.Dir = dir
+	command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	return command
+}

@@ -109,7 +109,7 @@ func (p Pool) defaultHeap() string {
 // xxOption renders an -XX option: true and false switch, other values are set.
 func xxOption(name, value string) string {
 	switch value {
-	case "true":
+	case textTrue:
 		return "-XX:+" + name
 	case "false":
 		return "-XX:-" + name

@@ -34,6 +34,9 @@ const (
 	DiscoveryLabel = "strimzi.io/discovery"
 )
 
+// textTrue is how labels, annotations and properties say yes.
+const textTrue = "true"
+
 // Annotations of resources, set by users.
 const (
 	nextNodeIDsAnnotation        = "strimzi.io/next-node-ids"

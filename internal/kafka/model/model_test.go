@@ -55,7 +55,8 @@ func examplePool(name string, replicas int32, roles ...kafkav1.ProcessRole) kafk
 // built says that the pools have been built as they are, with these ids.
 func built(in Input, ids map[string][]NodeID) Input {
 	in.Known.Pools = map[string]KnownPool{}
-	for _, pool := range in.Pools {
+	for i := range in.Pools {
+		pool := &in.Pools[i]
 		if len(ids[pool.Name]) == 0 {
 			continue
 		}
@@ -76,14 +77,6 @@ func resolved(t *testing.T, in Input) (Cluster, Findings) {
 		t.Fatalf("resolving: %s", err)
 	}
 	return cluster, findings
-}
-
-func nodeIDs(nodes []Node) []NodeID {
-	ids := make([]NodeID, 0, len(nodes))
-	for _, node := range nodes {
-		ids = append(ids, node.ID)
-	}
-	return ids
 }
 
 func TestAValidClusterHasNoFindings(t *testing.T) {
@@ -135,25 +128,35 @@ func TestWhatCannotBeBuiltIsAnError(t *testing.T) {
 			withListener(kafkav1.Listener{Name: "out", Port: 9094, Type: kafkav1.ListenerNodePort, TLS: true}), kafka, "nodeport is not supported",
 		},
 		"authentication is custom": {
-			withListener(kafkav1.Listener{Name: "own", Port: 9094, Type: kafkav1.ListenerInternal, TLS: true,
-				Authentication: &kafkav1.ListenerAuthentication{Type: kafkav1.AuthenticationCustom}}), kafka, "custom is not supported",
+			withListener(kafkav1.Listener{
+				Name: "own", Port: 9094, Type: kafkav1.ListenerInternal, TLS: true,
+				Authentication: &kafkav1.ListenerAuthentication{Type: kafkav1.AuthenticationCustom},
+			}), kafka, "custom is not supported",
 		},
 		"authentication is unknown": {
-			withListener(kafkav1.Listener{Name: "own", Port: 9094, Type: kafkav1.ListenerInternal, TLS: true,
-				Authentication: &kafkav1.ListenerAuthentication{Type: "oauth"}}), kafka, "unknown",
+			withListener(kafkav1.Listener{
+				Name: "own", Port: 9094, Type: kafkav1.ListenerInternal, TLS: true,
+				Authentication: &kafkav1.ListenerAuthentication{Type: "oauth"},
+			}), kafka, "unknown",
 		},
 		"certificates without TLS": {
-			withListener(kafkav1.Listener{Name: "own", Port: 9094, Type: kafkav1.ListenerInternal,
-				Authentication: &kafkav1.ListenerAuthentication{Type: kafkav1.AuthenticationTLS}}), kafka, "needs tls: true",
+			withListener(kafkav1.Listener{
+				Name: "own", Port: 9094, Type: kafkav1.ListenerInternal,
+				Authentication: &kafkav1.ListenerAuthentication{Type: kafkav1.AuthenticationTLS},
+			}), kafka, "needs tls: true",
 		},
 		"a certificate of its own without TLS": {
-			withListener(kafkav1.Listener{Name: "own", Port: 9094, Type: kafkav1.ListenerInternal,
-				Configuration: &kafkav1.ListenerConfiguration{BrokerCertChainAndKey: &kafkav1.CertAndKeySecretSource{SecretName: "s", Certificate: "c", Key: "k"}}}),
+			withListener(kafkav1.Listener{
+				Name: "own", Port: 9094, Type: kafkav1.ListenerInternal,
+				Configuration: &kafkav1.ListenerConfiguration{BrokerCertChainAndKey: &kafkav1.CertAndKeySecretSource{SecretName: "s", Certificate: "c", Key: "k"}},
+			}),
 			kafka, "brokerCertChainAndKey needs tls: true",
 		},
 		"a certificate of its own from nowhere": {
-			withListener(kafkav1.Listener{Name: "own", Port: 9094, Type: kafkav1.ListenerInternal, TLS: true,
-				Configuration: &kafkav1.ListenerConfiguration{BrokerCertChainAndKey: &kafkav1.CertAndKeySecretSource{SecretName: "s"}}}),
+			withListener(kafkav1.Listener{
+				Name: "own", Port: 9094, Type: kafkav1.ListenerInternal, TLS: true,
+				Configuration: &kafkav1.ListenerConfiguration{BrokerCertChainAndKey: &kafkav1.CertAndKeySecretSource{SecretName: "s"}},
+			}),
 			kafka, "needs secretName",
 		},
 		"the authorizer is the user's own": {

@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,9 +46,9 @@ func (c Cluster) BootstrapService() (*coreac.ServiceApplyConfiguration, error) {
 		return nil, err
 	}
 	labels := c.commonLabels()
-	labels[DiscoveryLabel] = "true"
+	labels[DiscoveryLabel] = textTrue
 	selector := c.SelectorLabels()
-	selector[BrokerRoleLabel] = "true"
+	selector[BrokerRoleLabel] = textTrue
 	ports := append([]*coreac.ServicePortApplyConfiguration{servicePort(replicationPortName, ReplicationPort)}, c.listenerPorts()...)
 	return coreac.Service(c.Names.BootstrapService(), c.Names.Namespace).
 		WithLabels(labels).
@@ -62,11 +63,11 @@ func (c Cluster) BootstrapService() (*coreac.ServiceApplyConfiguration, error) {
 // BrokersService is the headless Service that gives every pod its DNS name, also
 // before it is ready: nodes find each other by it while they start.
 func (c Cluster) BrokersService() *coreac.ServiceApplyConfiguration {
-	ports := []*coreac.ServicePortApplyConfiguration{
+	ports := slices.Concat([]*coreac.ServicePortApplyConfiguration{
 		servicePort(controlPlanePortName, ControlPlanePort),
 		servicePort(replicationPortName, ReplicationPort),
 		servicePort(agentPortName, contract.SecurePort),
-	}
+	}, c.listenerPorts())
 	return coreac.Service(c.Names.BrokersService(), c.Names.Namespace).
 		WithLabels(c.commonLabels()).
 		WithOwnerReferences(c.ownerReference()).
@@ -75,7 +76,7 @@ func (c Cluster) BrokersService() *coreac.ServiceApplyConfiguration {
 			WithClusterIP(corev1.ClusterIPNone).
 			WithPublishNotReadyAddresses(true).
 			WithSelector(c.SelectorLabels()).
-			WithPorts(append(ports, c.listenerPorts()...)...))
+			WithPorts(ports...))
 }
 
 func (c Cluster) listenerPorts() []*coreac.ServicePortApplyConfiguration {

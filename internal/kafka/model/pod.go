@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -184,7 +185,11 @@ func containerPort(name string, port int32) *coreac.ContainerPortApplyConfigurat
 }
 
 func containerMounts(pool Pool) []*coreac.VolumeMountApplyConfiguration {
-	mounts := []*coreac.VolumeMountApplyConfiguration{
+	data := make([]*coreac.VolumeMountApplyConfiguration, 0, len(pool.Volumes))
+	for _, volume := range pool.Volumes {
+		data = append(data, mount(volume.Name, volume.MountPath()))
+	}
+	return slices.Concat([]*coreac.VolumeMountApplyConfiguration{
 		mount(agentVolume, agentDir).WithReadOnly(true),
 		mount(temporaryVolume, temporaryDir),
 		mount(runVolume, contract.RunDir),
@@ -193,11 +198,7 @@ func containerMounts(pool Pool) []*coreac.VolumeMountApplyConfiguration {
 		mount(clientsTrustVolume, contract.ClientsTrustDir).WithReadOnly(true),
 		mount(configVolume, contract.ConfigDir).WithReadOnly(true),
 		mount(podInfoVolume, contract.PodDir).WithReadOnly(true),
-	}
-	for _, volume := range pool.Volumes {
-		mounts = append(mounts, mount(volume.Name, volume.MountPath()))
-	}
-	return mounts
+	}, data)
 }
 
 func mount(name, path string) *coreac.VolumeMountApplyConfiguration {
@@ -205,7 +206,11 @@ func mount(name, path string) *coreac.VolumeMountApplyConfiguration {
 }
 
 func (c Cluster) podVolumes(pool Pool, node Node) []*coreac.VolumeApplyConfiguration {
-	volumes := []*coreac.VolumeApplyConfiguration{
+	data := make([]*coreac.VolumeApplyConfiguration, 0, len(pool.Volumes))
+	for _, volume := range pool.Volumes {
+		data = append(data, dataVolume(volume, node.Pod))
+	}
+	return slices.Concat([]*coreac.VolumeApplyConfiguration{
 		coreac.Volume().WithName(agentVolume).WithEmptyDir(coreac.EmptyDirVolumeSource()),
 		coreac.Volume().WithName(temporaryVolume).WithEmptyDir(coreac.EmptyDirVolumeSource()),
 		coreac.Volume().WithName(runVolume).WithEmptyDir(coreac.EmptyDirVolumeSource().
@@ -216,11 +221,7 @@ func (c Cluster) podVolumes(pool Pool, node Node) []*coreac.VolumeApplyConfigura
 		coreac.Volume().WithName(configVolume).WithConfigMap(coreac.ConfigMapVolumeSource().
 			WithName(node.Pod).WithDefaultMode(readOnlyMode)),
 		podInfo(),
-	}
-	for _, volume := range pool.Volumes {
-		volumes = append(volumes, dataVolume(volume, node.Pod))
-	}
-	return volumes
+	}, data)
 }
 
 func secretVolume(name, secret string) *coreac.VolumeApplyConfiguration {
@@ -267,8 +268,8 @@ func revisions(pod *coreac.PodApplyConfiguration) (revision, resources string, e
 	}
 	labels := maps.Clone(pod.Labels)
 	shape, err := json.Marshal(struct {
-		Labels map[string]string
-		Spec   *coreac.PodSpecApplyConfiguration
+		Labels map[string]string                 `json:"labels"`
+		Spec   *coreac.PodSpecApplyConfiguration `json:"spec"`
 	}{labels, &spec})
 	if err != nil {
 		return "", "", fmt.Errorf("encoding the pod: %w", err)

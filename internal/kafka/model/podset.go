@@ -44,11 +44,11 @@ func (c Cluster) PodSet(pool Pool, pods []*coreac.PodApplyConfiguration) (*podse
 func (c Cluster) PoolStatus(pool Pool) kafkav1.KafkaNodePoolStatus {
 	status := kafkav1.KafkaNodePoolStatus{
 		ClusterId:     c.ClusterID,
-		Replicas:      int32(len(pool.NodeIDs)),
 		LabelSelector: selectorText(c.poolSelector(pool.Name)),
 	}
 	for _, id := range pool.NodeIDs {
 		status.NodeIds = append(status.NodeIds, int32(id))
+		status.Replicas++
 	}
 	for _, role := range pool.Roles.List() {
 		status.Roles = append(status.Roles, kafkav1.ProcessRole(role))

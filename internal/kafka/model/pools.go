@@ -55,9 +55,10 @@ func (r *resolver) resolvePools(cluster *Cluster) {
 // ownPools are the node pools with the label of this cluster, by name.
 func (r *resolver) ownPools() []kafkav1.KafkaNodePool {
 	own := []kafkav1.KafkaNodePool{}
-	for _, pool := range r.in.Pools {
+	for i := range r.in.Pools {
+		pool := &r.in.Pools[i]
 		if pool.Namespace == r.in.Kafka.Namespace && pool.Labels[ClusterLabel] == r.in.Kafka.Name {
-			own = append(own, pool)
+			own = append(own, *pool)
 		}
 	}
 	slices.SortFunc(own, func(a, b kafkav1.KafkaNodePool) int { return strings.Compare(a.Name, b.Name) })
@@ -181,6 +182,14 @@ func controllersOf(plans []poolPlan) []NodeID {
 	return ids
 }
 
+func idsOf(nodes []Node) []NodeID {
+	ids := make([]NodeID, 0, len(nodes))
+	for _, node := range nodes {
+		ids = append(ids, node.ID)
+	}
+	return ids
+}
+
 func sortedIDs(ids []NodeID) []NodeID { return slices.Sorted(slices.Values(ids)) }
 
 // keepControllers takes back whatever would change the controllers of a running
@@ -223,14 +232,14 @@ func (r *resolver) addPool(cluster *Cluster, plan poolPlan) {
 	occupied := func(id NodeID) bool { return slices.Contains(r.in.Known.Occupied, id) }
 	ids := slices.Clone(plan.ids.desired)
 	for _, id := range plan.ids.leaving {
-		cluster.addLeaving(plan, id, LeavingNode)
+		addLeaving(cluster, plan, id, LeavingNode)
 		if occupied(id) {
 			ids = append(ids, id)
 		}
 	}
 	if plan.exists() && plan.known.Roles.Broker && !plan.roles.Broker {
 		for _, id := range plan.ids.desired {
-			cluster.addLeaving(plan, id, LeavingBrokerRole)
+			addLeaving(cluster, plan, id, LeavingBrokerRole)
 		}
 		plan.roles.Broker = slices.ContainsFunc(plan.known.NodeIDs, occupied)
 	}
@@ -246,7 +255,7 @@ func (r *resolver) addPool(cluster *Cluster, plan poolPlan) {
 		jvmOptions: r.resolveJvmOptions(plan),
 		labels:     r.inheritedLabels(r.poolObject(plan.name), plan.resource.Labels),
 	}
-	cluster.addNodes(pool)
+	addNodes(cluster, pool)
 }
 
 // addRemovedPools accounts for pools that were built and whose resource is gone.
@@ -260,7 +269,7 @@ func (r *resolver) addRemovedPools(cluster *Cluster, resources []kafkav1.KafkaNo
 		plan := poolPlan{name: name, known: known, resource: &kafkav1.KafkaNodePool{}}
 		pool := Pool{Name: name, Roles: known.Roles, Retired: true, labels: map[string]string{}}
 		for _, id := range sortedIDs(known.NodeIDs) {
-			cluster.addLeaving(plan, id, LeavingNode)
+			addLeaving(cluster, plan, id, LeavingNode)
 			if slices.Contains(r.in.Known.Occupied, id) {
 				pool.NodeIDs = append(pool.NodeIDs, id)
 			}
@@ -272,11 +281,11 @@ func (r *resolver) addRemovedPools(cluster *Cluster, resources []kafkav1.KafkaNo
 			pool.Storage = *known.Storage
 		}
 		pool.Volumes, _ = volumesOf(pool.Storage)
-		cluster.addNodes(pool)
+		addNodes(cluster, pool)
 	}
 }
 
-func (c *Cluster) addLeaving(plan poolPlan, id NodeID, part LeavingPart) {
+func addLeaving(c *Cluster, plan poolPlan, id NodeID, part LeavingPart) {
 	c.Leaving = append(c.Leaving, Leaving{
 		ID:     id,
 		Pool:   plan.name,
@@ -286,7 +295,7 @@ func (c *Cluster) addLeaving(plan poolPlan, id NodeID, part LeavingPart) {
 	})
 }
 
-func (c *Cluster) addNodes(pool Pool) {
+func addNodes(c *Cluster, pool Pool) {
 	c.Pools = append(c.Pools, pool)
 	for _, id := range pool.NodeIDs {
 		c.Nodes = append(c.Nodes, Node{ID: id, Pool: pool.Name, Pod: c.Names.Pod(pool.Name, id), Roles: pool.Roles})
@@ -307,10 +316,7 @@ func (r *resolver) checkNodes(cluster Cluster) {
 				node.Pod, len(node.Pod), maxLabel)
 		}
 	}
-	controllers := []NodeID{}
-	for _, node := range cluster.Controllers() {
-		controllers = append(controllers, node.ID)
-	}
+	controllers := idsOf(cluster.Controllers())
 	if voters := r.voters(); len(voters) > 0 && !slices.Equal(controllers, voters) {
 		r.errorf(r.kafkaObject(), "the controllers would be %s, but those of the running cluster are %s and cannot be changed: put back the KafkaNodePools they belong to",
 			cmp.Or(joinIDs(controllers), "none"), joinIDs(voters))

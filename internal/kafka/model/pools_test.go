@@ -62,7 +62,7 @@ func TestPoolsOfOthersAreIgnored(t *testing.T) {
 func TestScalingUpKeepsWhatThereIs(t *testing.T) {
 	t.Parallel()
 	cluster, _ := resolved(t, separate(4))
-	if diff := cmp.Diff([]NodeID{3, 4, 5, 6}, nodeIDs(cluster.Brokers())); diff != "" {
+	if diff := cmp.Diff([]NodeID{3, 4, 5, 6}, idsOf(cluster.Brokers())); diff != "" {
 		t.Errorf("brokers (-want +got):\n%s", diff)
 	}
 	if len(cluster.Leaving) > 0 {
@@ -77,7 +77,7 @@ func TestScalingDownNamesWhoLeaves(t *testing.T) {
 	if diff := cmp.Diff(want, cluster.Leaving); diff != "" {
 		t.Errorf("leaving (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]NodeID{3, 4}, nodeIDs(cluster.Brokers())); diff != "" {
+	if diff := cmp.Diff([]NodeID{3, 4}, idsOf(cluster.Brokers())); diff != "" {
 		t.Errorf("brokers (-want +got):\n%s", diff)
 	}
 }
@@ -87,7 +87,7 @@ func TestAnOccupiedNodeStaysAndIsNamed(t *testing.T) {
 	in := separate(1)
 	in.Known.Occupied = []NodeID{5}
 	cluster, findings := resolved(t, in)
-	if diff := cmp.Diff([]NodeID{3, 5}, nodeIDs(cluster.Brokers())); diff != "" {
+	if diff := cmp.Diff([]NodeID{3, 5}, idsOf(cluster.Brokers())); diff != "" {
 		t.Errorf("brokers (-want +got):\n%s", diff)
 	}
 	if len(cluster.Leaving) != 2 {
@@ -106,13 +106,13 @@ func TestAnnotationsChooseIDs(t *testing.T) {
 	up := separate(5)
 	up.Pools[0].Annotations = map[string]string{nextNodeIDsAnnotation: "[4-20]"}
 	cluster, _ := resolved(t, up)
-	if diff := cmp.Diff([]NodeID{3, 4, 5, 6, 7}, nodeIDs(cluster.Brokers())); diff != "" {
+	if diff := cmp.Diff([]NodeID{3, 4, 5, 6, 7}, idsOf(cluster.Brokers())); diff != "" {
 		t.Errorf("brokers after scaling up (-want +got):\n%s", diff)
 	}
 	down := separate(2)
 	down.Pools[0].Annotations = map[string]string{removeNodeIDsAnnotation: "[3]"}
 	cluster, _ = resolved(t, down)
-	if diff := cmp.Diff([]NodeID{4, 5}, nodeIDs(cluster.Brokers())); diff != "" {
+	if diff := cmp.Diff([]NodeID{4, 5}, idsOf(cluster.Brokers())); diff != "" {
 		t.Errorf("brokers after scaling down (-want +got):\n%s", diff)
 	}
 }
@@ -178,10 +178,10 @@ func TestTheControllersOfARunningClusterStay(t *testing.T) {
 					in.Known.Voters = nil
 				}
 				cluster, findings := resolved(t, in)
-				if diff := cmp.Diff([]NodeID{0, 1, 2}, nodeIDs(cluster.Controllers())); diff != "" {
+				if diff := cmp.Diff([]NodeID{0, 1, 2}, idsOf(cluster.Controllers())); diff != "" {
 					t.Errorf("controllers (-want +got):\n%s", diff)
 				}
-				if diff := cmp.Diff([]NodeID{3, 4, 5}, nodeIDs(cluster.Brokers())); diff != "" {
+				if diff := cmp.Diff([]NodeID{3, 4, 5}, idsOf(cluster.Brokers())); diff != "" {
 					t.Errorf("brokers (-want +got):\n%s", diff)
 				}
 				if !slices.ContainsFunc(findings.Warnings, func(f Finding) bool { return f.Reason == ReasonControllerSet }) {
@@ -237,7 +237,7 @@ func TestTheBrokerRoleLeavesLast(t *testing.T) {
 	}
 	in.Known.Occupied = nil
 	cluster, _ = resolved(t, in)
-	if diff := cmp.Diff([]NodeID{3, 4, 5}, nodeIDs(cluster.Brokers())); diff != "" {
+	if diff := cmp.Diff([]NodeID{3, 4, 5}, idsOf(cluster.Brokers())); diff != "" {
 		t.Errorf("brokers (-want +got):\n%s", diff)
 	}
 }

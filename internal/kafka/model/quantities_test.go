@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 
@@ -36,5 +37,5 @@ func equalJSON(t *testing.T, a, b any) bool {
 	must(t, err)
 	second, err := json.Marshal(b)
 	must(t, err)
-	return string(first) == string(second)
+	return bytes.Equal(first, second)
 }

@@ -76,7 +76,7 @@ func (r *resolver) resolve() Cluster {
 			Domain:    cmp.Or(r.in.Settings.ClusterDomain, defaultClusterDomain),
 		},
 		ClusterID:          r.in.Known.ClusterID,
-		SkipScaleDownCheck: kafka.Annotations[skipScaleDownCheckAnnotation] == "true",
+		SkipScaleDownCheck: kafka.Annotations[skipScaleDownCheckAnnotation] == textTrue,
 		settings:           r.in.Settings,
 		owner:              Owner{Name: kafka.Name, UID: kafka.UID},
 	}

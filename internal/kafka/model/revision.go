@@ -90,7 +90,7 @@ func certificateAnnotations() []watched {
 // not annotations of the pod; the caller adds their reasons.
 func Reasons(current, desired map[string]string) []rollout.Reason {
 	reasons := differences(shapeAnnotations(), current, desired)
-	if current[ManualRollingUpdateAnnotation] == "true" {
+	if current[ManualRollingUpdateAnnotation] == textTrue {
 		reasons = append(reasons, rollout.Reason{Code: rollout.ManualRollingUpdate, Note: "the pod is annotated"})
 	}
 	return reasons

@@ -37,8 +37,9 @@ type Voter struct {
 
 // Voters are the controllers of the static quorum, sorted by id.
 func (c Cluster) Voters() []Voter {
-	voters := []Voter{}
-	for _, node := range c.Controllers() {
+	controllers := c.Controllers()
+	voters := make([]Voter, 0, len(controllers))
+	for _, node := range controllers {
 		voters = append(voters, Voter{ID: node.ID, Host: c.Names.PodHost(node.Pod), Port: ControlPlanePort})
 	}
 	return voters
@@ -56,15 +57,16 @@ func (c Cluster) ServerConfig(node Node) Properties {
 }
 
 func (c Cluster) identityProperties(node Node) Properties {
-	voters := []string{}
-	for _, voter := range c.Voters() {
-		voters = append(voters, voter.ID.String()+"@"+voter.Host+":"+strconv.Itoa(int(voter.Port)))
+	voters := c.Voters()
+	texts := make([]string, 0, len(voters))
+	for _, voter := range voters {
+		texts = append(texts, voter.ID.String()+"@"+voter.Host+":"+strconv.Itoa(int(voter.Port)))
 	}
 	return Properties{
 		"node.id":                   node.ID.String(),
 		"process.roles":             strings.Join(node.Roles.List(), ","),
 		"controller.listener.names": controlPlaneID,
-		"controller.quorum.voters":  strings.Join(voters, ","),
+		"controller.quorum.voters":  strings.Join(texts, ","),
 	}
 }
 
@@ -118,8 +120,8 @@ func internalListenerProperties(key string) Properties {
 func tlsProperties(key string) Properties {
 	prefix := "listener.name." + key + ".ssl."
 	return Properties{
-		prefix + "allow.dn.changes":                  "true",
-		prefix + "allow.san.changes":                 "true",
+		prefix + "allow.dn.changes":                  textTrue,
+		prefix + "allow.san.changes":                 textTrue,
 		prefix + "endpoint.identification.algorithm": "HTTPS",
 	}
 }
@@ -147,7 +149,7 @@ func (l Listener) properties() Properties {
 // storageProperties name the log directories.
 func (c Cluster) storageProperties(node Node) Properties {
 	pool, _ := c.Pool(node.Pool)
-	dirs := []string{}
+	dirs := make([]string, 0, len(pool.Volumes))
 	properties := Properties{}
 	for _, volume := range pool.Volumes {
 		dirs = append(dirs, volume.LogDir(node.ID))

@@ -59,8 +59,10 @@ func TestStorageChanges(t *testing.T) {
 		"a lower disk is added":        {jbod(disk(1, "1Gi")), jbod(disk(0, "1Gi"), disk(1, "1Gi")), jbod(disk(0, "1Gi"), metadataDisk(1, "1Gi")), "metadata log stays on volume 1"},
 		"the metadata log moves":       {jbod(disk(0, "1Gi"), disk(1, "1Gi")), jbod(disk(0, "1Gi"), metadataDisk(1, "1Gi")), jbod(metadataDisk(0, "1Gi"), disk(1, "1Gi")), "metadata log stays on volume 0"},
 		"another ephemeral limit": {
-			kafkav1.Storage{Type: kafkav1.StorageEphemeral}, kafkav1.Storage{Type: kafkav1.StorageEphemeral, Volume: kafkav1.Volume{SizeLimit: "1Gi"}},
-			kafkav1.Storage{Type: kafkav1.StorageEphemeral}, "sizeLimit stays",
+			kafkav1.Storage{Type: kafkav1.StorageEphemeral},
+			kafkav1.Storage{Type: kafkav1.StorageEphemeral, Volume: kafkav1.Volume{SizeLimit: "1Gi"}},
+			kafkav1.Storage{Type: kafkav1.StorageEphemeral},
+			"sizeLimit stays",
 		},
 	}
 	for name, test := range cases {

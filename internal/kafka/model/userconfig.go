@@ -157,6 +157,11 @@ func (r *resolver) warnReplication(config Properties, brokers int) {
 	if insyncSet && err != nil {
 		r.errorf(r.kafkaObject(), "spec.kafka.config: min.insync.replicas is %q: set it to a whole number", insyncText)
 	}
+	r.warnInsync(insync, factorText, brokers)
+}
+
+// warnInsync compares the least number of replicas in sync with those there are.
+func (r *resolver) warnInsync(insync int, factorText string, brokers int) {
 	factor := 1
 	if value, err := strconv.Atoi(factorText); err == nil {
 		factor = value

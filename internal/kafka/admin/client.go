@@ -23,7 +23,8 @@ type Client interface {
 
 // Observer asks and changes nothing.
 type Observer interface {
-	// Quorum asks the leader of the metadata quorum.
+	// Quorum asks the leader of the metadata quorum. A QuorumError says that no
+	// controller leads.
 	Quorum(ctx context.Context) (Quorum, error)
 	// Partitions lists the partitions of all topics, internal ones included,
 	// sorted by topic and partition.

@@ -1,6 +1,27 @@
 package admin
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
+
+// QuorumError says that no controller answered as the leader of the quorum.
+type QuorumError struct {
+	// Failures are what the controllers said instead, in the order of their
+	// addresses. Those that merely follow are left out if others said more.
+	Failures []error
+}
+
+func (e *QuorumError) Error() string {
+	said := make([]string, 0, len(e.Failures))
+	for _, failure := range e.Failures {
+		said = append(said, failure.Error())
+	}
+	return "no controller answers as the leader of the quorum: " + strings.Join(said, "; ")
+}
+
+// Unwrap returns what the controllers said.
+func (e *QuorumError) Unwrap() []error { return e.Failures }
 
 // UnknownBrokerError says that no broker with the id is registered.
 type UnknownBrokerError struct {

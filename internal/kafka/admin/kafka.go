@@ -30,7 +30,6 @@ const metadataAge = time.Hour
 
 var (
 	errNoBroker    = errors.New("no broker address is configured")
-	errNoLeader    = errors.New("no controller that answered leads the quorum")
 	errNoPartition = errors.New("the answer does not describe the metadata partition")
 )
 

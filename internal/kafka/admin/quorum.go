@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -30,7 +29,11 @@ func (k *Kafka) Quorum(ctx context.Context) (Quorum, error) {
 		if err != nil {
 			return Quorum{}, k.failed("describing the quorum", err)
 		}
-		return readQuorum(resp)
+		quorum, err := readQuorum(resp)
+		if err != nil {
+			return Quorum{}, k.failed("describing the quorum", err)
+		}
+		return quorum, nil
 	}
 	failures := make([]error, 0, len(k.options.Controllers))
 	for _, address := range k.options.Controllers {
@@ -40,18 +43,19 @@ func (k *Kafka) Quorum(ctx context.Context) (Quorum, error) {
 		}
 		failures = append(failures, err)
 	}
-	return Quorum{}, fmt.Errorf("describing the quorum: %w: %w", errNoLeader, mostTelling(failures))
+	return Quorum{}, &QuorumError{Failures: mostTelling(failures)}
 }
 
-// mostTelling keeps the errors that say more than that a controller follows.
-func mostTelling(failures []error) error {
+// mostTelling keeps the errors that say more than that a controller follows, if
+// there are any.
+func mostTelling(failures []error) []error {
 	telling := slices.DeleteFunc(slices.Clone(failures), func(err error) bool {
 		return errors.Is(err, kerr.NotLeaderForPartition)
 	})
 	if len(telling) == 0 {
-		return errors.Join(failures...)
+		return failures
 	}
-	return errors.Join(telling...)
+	return telling
 }
 
 // quorumOf asks one controller. It does so below the Kafka client: a controller
@@ -71,7 +75,11 @@ func (k *Kafka) quorumOf(ctx context.Context, address string) (Quorum, error) {
 	if !ok {
 		return Quorum{}, errNoPartition
 	}
-	return readQuorum(resp)
+	quorum, err := readQuorum(resp)
+	if kafka, ok := errors.AsType[*kerr.Error](err); ok && isRefusal(kafka) {
+		return Quorum{}, &RefusedError{Address: address, Err: err}
+	}
+	return quorum, err
 }
 
 func quorumRequest() *kmsg.DescribeQuorumRequest {
@@ -86,14 +94,14 @@ func quorumRequest() *kmsg.DescribeQuorumRequest {
 
 func readQuorum(resp *kmsg.DescribeQuorumResponse) (Quorum, error) {
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
-		return Quorum{}, fmt.Errorf("describing the quorum: %w", err)
+		return Quorum{}, err
 	}
 	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
 		return Quorum{}, errNoPartition
 	}
 	p := resp.Topics[0].Partitions[0]
 	if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-		return Quorum{}, fmt.Errorf("describing the quorum: %w", err)
+		return Quorum{}, err
 	}
 	end := leaderEnd(p)
 	return Quorum{

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 )
 
@@ -17,10 +19,7 @@ type client struct {
 	c *Cluster
 }
 
-var (
-	errNoLeader  = errors.New("no controller leads the quorum")
-	errAllFenced = errors.New("no broker is up")
-)
+var errAllFenced = errors.New("no broker is up")
 
 // Close implements admin.Client.
 func (f *client) Close() {}
@@ -53,7 +52,7 @@ func (f *client) Quorum(ctx context.Context) (admin.Quorum, error) {
 		return admin.Quorum{}, err
 	}
 	if f.c.leader < 0 {
-		return admin.Quorum{}, &admin.UnreachableError{Address: "fake", Err: errNoLeader}
+		return admin.Quorum{}, &admin.QuorumError{Failures: []error{kerr.NotLeaderForPartition}}
 	}
 	q := admin.Quorum{LeaderID: f.c.leader, Epoch: f.c.epoch, HighWatermark: f.c.log, Voters: []admin.Replica{}, Observers: []admin.Replica{}}
 	for _, id := range f.c.ids(func(*node) bool { return true }) {

@@ -100,7 +100,7 @@ func decode(body []byte, correlation int32, into kmsg.Response) error {
 		return errCorrelation
 	}
 	if into.IsFlexible() && into.Key() != apiVersionsKey {
-		kmsg.SkipTags(&reader)
+		skipTags(&reader)
 	}
 	if err := reader.Complete(); err != nil {
 		return fmt.Errorf("header: %w", err)
@@ -109,4 +109,13 @@ func decode(body []byte, correlation int32, into kmsg.Response) error {
 		return fmt.Errorf("body: %w", err)
 	}
 	return nil
+}
+
+// skipTags reads past the tags of a header. It ends with the input, however many
+// tags were announced.
+func skipTags(reader *kbin.Reader) {
+	for left := reader.Uvarint(); left > 0 && reader.Ok(); left-- {
+		reader.Uvarint() // the tag's key
+		reader.Span(int(reader.Uvarint()))
+	}
 }

@@ -29,6 +29,10 @@ func TestDefinitionsAreStructuralAndTheirRulesCompile(t *testing.T) {
 	}
 }
 
+// costLimit is what the API server lets one expression cost (StaticEstimatedCostLimit in package
+// k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation), in units of CEL.
+const costLimit = 10_000_000
+
 // compileRules compiles the rules of s and of everything below it, messages included.
 func compileRules(t *testing.T, path string, s *schema.Structural, root bool) {
 	t.Helper()
@@ -43,6 +47,11 @@ func compileRules(t *testing.T, path string, s *schema.Structural, root bool) {
 		}
 		if result.MessageExpressionError != nil {
 			t.Errorf("%s: message of rule %q: %v", path, s.XValidations[i].Rule, result.MessageExpressionError)
+		}
+		for what, cost := range map[string]uint64{"rule": result.MaxCost, "message of rule": result.MessageExpressionMaxCost} {
+			if cost > costLimit {
+				t.Errorf("%s: %s %q may cost %d, limit %d", path, what, s.XValidations[i].Rule, cost, costLimit)
+			}
 		}
 	}
 	for name, property := range s.Properties {

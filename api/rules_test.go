@@ -75,7 +75,7 @@ func TestKafkaRules(t *testing.T) {
 		},
 		"a name with 48 characters overflows the Service": {
 			patch: `metadata: {name: ` + strings.Repeat("a", 48) + `}`,
-			want:  []string{"metadata: Invalid value: metadata.name has 48 characters, at most 47 leave room for the Service <name>-kafka-bootstrap"},
+			want:  []string{"metadata: Invalid value: metadata.name has more than 47 characters, which leaves no room for the Service <name>-kafka-bootstrap (63)"},
 		},
 		"a name with a dot is no Service name": {
 			patch: `metadata: {name: my.cluster}`,
@@ -122,15 +122,15 @@ func TestKafkaRules(t *testing.T) {
 		},
 		"the metrics port is reserved": {
 			patch: listeners(`{name: plain, port: 9404, type: internal, tls: false}`),
-			want:  []string{"spec.kafka.listeners[0].port: Invalid value: port 9404 is reserved (9404 for metrics, 9999 for JMX)"},
+			want:  []string{"spec.kafka.listeners[0].port: Invalid value: ports 9404 (metrics) and 9999 (JMX) are reserved"},
 		},
 		"the JMX port is reserved": {
 			patch: listeners(`{name: plain, port: 9999, type: internal, tls: false}`),
-			want:  []string{"spec.kafka.listeners[0].port: Invalid value: port 9999 is reserved (9404 for metrics, 9999 for JMX)"},
+			want:  []string{"spec.kafka.listeners[0].port: Invalid value: ports 9404 (metrics) and 9999 (JMX) are reserved"},
 		},
-		"two listeners on one port are refused by name": {
+		"two listeners on one port are refused": {
 			patch: listeners(`{name: one, port: 9092, type: internal, tls: false}`, `{name: two, port: 9093, type: internal, tls: true}`, `{name: three, port: 9092, type: internal, tls: true}`),
-			want:  []string{"spec.kafka.listeners: Invalid value: every listener needs a port of its own, shared are: one (9092), three (9092)"},
+			want:  []string{"spec.kafka.listeners: Invalid value: two listeners share a port: every listener needs one of its own"},
 		},
 		"two listeners of one name are refused": {
 			patch: listeners(`{name: one, port: 9092, type: internal, tls: false}`, `{name: one, port: 9093, type: internal, tls: false}`),
@@ -209,7 +209,7 @@ func TestKafkaRules(t *testing.T) {
 		},
 		"renewal comes before the end": {
 			patch: `spec: {clientsCa: {validityDays: 30, renewalDays: 30}}`,
-			want:  []string{"spec.clientsCa.renewalDays: Invalid value: renewalDays (30) must be less than validityDays (30): the certificate would be renewed without end"},
+			want:  []string{"spec.clientsCa.renewalDays: Invalid value: renewalDays must be less than validityDays: the certificate would be renewed without end"},
 		},
 		"an unknown expiration policy is refused": {
 			patch: `spec: {clusterCa: {certificateExpirationPolicy: keep}}`,
@@ -223,11 +223,11 @@ func TestKafkaRules(t *testing.T) {
 		},
 		"an RSA key of 1024 bits is refused": {
 			patch: `spec: {clusterCa: {keySize: 1024}}`,
-			want:  []string{"spec.clusterCa.keySize: Invalid value: keySize 1024 does not fit the key algorithm: RSA has 2048, 3072 or 4096, ECDSA has 256, 384 or 521"},
+			want:  []string{"spec.clusterCa.keySize: Invalid value: keySize does not fit keyAlgorithm: RSA has 2048, 3072 or 4096, ECDSA has 256, 384 or 521"},
 		},
 		"an ECDSA key has no 2048 bits": {
 			patch: `spec: {clusterCa: {keyAlgorithm: ECDSA, keySize: 2048}}`,
-			want:  []string{"spec.clusterCa.keySize: Invalid value: keySize 2048 does not fit the key algorithm: RSA has 2048, 3072 or 4096, ECDSA has 256, 384 or 521"},
+			want:  []string{"spec.clusterCa.keySize: Invalid value: keySize does not fit keyAlgorithm: RSA has 2048, 3072 or 4096, ECDSA has 256, 384 or 521"},
 		},
 		"an unknown key algorithm is refused": {
 			patch: `spec: {clusterCa: {keyAlgorithm: Ed25519}}`,
@@ -267,7 +267,7 @@ func TestKafkaNodePoolRules(t *testing.T) {
 		},
 		"a name too long for a host name is refused": {
 			patch: `metadata: {name: ` + strings.Repeat("p", 60) + `}`,
-			want:  []string{"metadata: Invalid value: metadata.name has 60 characters, at most 59 leave room for the host name <cluster>-<pool>-<id>"},
+			want:  []string{"metadata: Invalid value: metadata.name has more than 59 characters, which leaves no room for the host name <cluster>-<pool>-<id> (63)"},
 		},
 		"ephemeral storage with a limit is accepted": {
 			patch: `spec: {storage: {type: ephemeral, sizeLimit: 2Gi}}`,
@@ -300,7 +300,7 @@ func TestKafkaNodePoolRules(t *testing.T) {
 		},
 		"a persistent volume of a JBOD needs a size": {
 			patch: `spec: {storage: {type: jbod, volumes: [{id: 3, type: persistent-claim}]}}`,
-			want:  []string{"spec.storage.volumes[0].size: Required value: volume 3 of type persistent-claim needs a size"},
+			want:  []string{"spec.storage.volumes[0].size: Required value: a volume of type persistent-claim needs a size"},
 		},
 		"a JBOD within a JBOD is refused": {
 			patch: `spec: {storage: {type: jbod, volumes: [{id: 0, type: jbod}]}}`,

@@ -82,7 +82,7 @@ func TestAPIServerTakesTheDefinitions(t *testing.T) {
 		}
 		want := metav1.StatusCause{
 			Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.kafka.listeners",
-			Message: "every listener needs a port of its own, shared are: one (9092), two (9092)",
+			Message: "two listeners share a port: every listener needs one of its own",
 		}
 		causes := status.ErrStatus.Details.Causes
 		if len(causes) != 1 || causes[0].Field != want.Field || !strings.HasSuffix(causes[0].Message, want.Message) {

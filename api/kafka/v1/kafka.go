@@ -19,7 +19,7 @@ import (
 // +kubebuilder:printcolumn:name="Warnings",type=string,JSONPath=`.status.conditions[?(@.type=="Warning")].status`,description="Warnings related to the custom resource"
 // +kubebuilder:printcolumn:name="Kafka Version",type=string,JSONPath=`.status.kafkaVersion`,description="The Kafka version used by the cluster"
 // +kubebuilder:printcolumn:name="Metadata Version",type=string,JSONPath=`.status.kafkaMetadataVersion`,description="The Kafka metadata version used by the cluster"
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 47",messageExpression="'metadata.name has ' + string(size(self.metadata.name)) + ' characters, at most 47 leave room for the Service <name>-kafka-bootstrap'",fieldPath=.metadata,reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 47",message="metadata.name has more than 47 characters, which leaves no room for the Service <name>-kafka-bootstrap (63)",fieldPath=.metadata,reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must start with a letter and hold only lower-case letters, digits and '-': Services are named after it",fieldPath=.metadata,reason=FieldValueInvalid
 type Kafka struct {
 	metav1.TypeMeta `json:",inline"`
@@ -88,7 +88,7 @@ type KafkaClusterSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:XValidation:rule="self.all(l, self.exists_one(o, o.port == l.port))",messageExpression="'every listener needs a port of its own, shared are: ' + self.filter(l, !self.exists_one(o, o.port == l.port)).map(l, l.name + ' (' + string(l.port) + ')').join(', ')",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule="self.all(l, self.exists_one(o, o.port == l.port))",message="two listeners share a port: every listener needs one of its own",reason=FieldValueInvalid
 	Listeners []Listener `json:"listeners,omitempty"`
 	// config holds broker and controller properties. The operator drops the ones that it sets itself.
 	// +optional

@@ -36,7 +36,7 @@ const (
 
 // Listener is a port that Kafka clients connect to. Ports 9404 and 9999 are the ones of metrics and JMX.
 //
-// +kubebuilder:validation:XValidation:rule="self.port != 9404 && self.port != 9999",messageExpression="'port ' + string(self.port) + ' is reserved (9404 for metrics, 9999 for JMX)'",fieldPath=.port,reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.port != 9404 && self.port != 9999",message="ports 9404 (metrics) and 9999 (JMX) are reserved",fieldPath=.port,reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.tls || !has(self.authentication) || self.authentication.type != 'tls'",messageExpression="'listener ' + self.name + ' authenticates by certificate (authentication.type tls) and therefore needs tls: true'",fieldPath=.tls,reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.tls || !has(self.configuration) || !has(self.configuration.brokerCertChainAndKey)",messageExpression="'listener ' + self.name + ' has a certificate of its own (configuration.brokerCertChainAndKey) and therefore needs tls: true'",fieldPath=.tls,reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.tls || !(self.type in ['route', 'tlsroute', 'ingress'])",messageExpression="'listener ' + self.name + ' is of type ' + self.type + ' and therefore needs tls: true'",fieldPath=.tls,reason=FieldValueInvalid

@@ -17,7 +17,7 @@ import (
 // +kubebuilder:printcolumn:name="Desired replicas",type=integer,JSONPath=`.spec.replicas`,description="The desired number of replicas"
 // +kubebuilder:printcolumn:name="Roles",type=string,JSONPath=`.status.roles`,description="Roles of the nodes in the pool"
 // +kubebuilder:printcolumn:name="NodeIds",type=string,JSONPath=`.status.nodeIds`,description="Node IDs used by Kafka nodes in this pool"
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 59",messageExpression="'metadata.name has ' + string(size(self.metadata.name)) + ' characters, at most 59 leave room for the host name <cluster>-<pool>-<id>'",fieldPath=.metadata,reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 59",message="metadata.name has more than 59 characters, which leaves no room for the host name <cluster>-<pool>-<id> (63)",fieldPath=.metadata,reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must hold only lower-case letters, digits and '-': host names are made of it",fieldPath=.metadata,reason=FieldValueInvalid
 type KafkaNodePool struct {
 	metav1.TypeMeta `json:",inline"`

@@ -48,7 +48,7 @@ type Storage struct {
 
 // JBODVolume is one volume of a JBOD.
 //
-// +kubebuilder:validation:XValidation:rule="self.type != 'persistent-claim' || has(self.size)",messageExpression="'volume ' + string(self.id) + ' of type persistent-claim needs a size'",fieldPath=.size,reason=FieldValueRequired
+// +kubebuilder:validation:XValidation:rule="self.type != 'persistent-claim' || has(self.size)",message="a volume of type persistent-claim needs a size",fieldPath=.size,reason=FieldValueRequired
 type JBODVolume struct {
 	// id of the volume, unique in the pool. It names the directory and the claim.
 	// +required

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -44,28 +45,48 @@ func TestRenderedObjectsMatchTheGoldenFiles(t *testing.T) {
 // readInput reads the resources of an example as the API server would give them.
 func readInput(t *testing.T, name string) Input {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", name, "input.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	return readResources(t, filepath.Join("testdata", name, "input.yaml"))
+}
+
+func readResources(t *testing.T, path string) Input {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	must(t, err)
 	in := Input{Settings: testSettings(), Known: Known{ClusterID: "MkU3OEVBNTcwNTJENDM2Qg"}}
 	for document := range strings.SplitSeq(string(data), "\n---\n") {
-		if strings.Contains(document, "kind: KafkaNodePool") {
+		var meta metav1.TypeMeta
+		must(t, yaml.Unmarshal([]byte(document), &meta))
+		switch meta.Kind {
+		case kafkav1.KindKafka:
+			in.Kafka = &kafkav1.Kafka{}
+			must(t, yaml.UnmarshalStrict([]byte(document), in.Kafka))
+		case kafkav1.KindKafkaNodePool:
 			var pool kafkav1.KafkaNodePool
-			decode(t, document, &pool)
+			must(t, yaml.UnmarshalStrict([]byte(document), &pool))
 			in.Pools = append(in.Pools, pool)
-			continue
 		}
-		in.Kafka = &kafkav1.Kafka{}
-		decode(t, document, in.Kafka)
 	}
 	return in
 }
 
-func decode(t *testing.T, document string, into any) {
-	t.Helper()
-	if err := yaml.UnmarshalStrict([]byte(document), into); err != nil {
-		t.Fatalf("reading an example: %s", err)
+// The clusters that people start from have nothing wrong with them.
+func TestTheExamplesHaveNoFindings(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob("../../../examples/*.yaml")
+	must(t, err)
+	clusters := 0
+	for _, path := range paths {
+		in := readResources(t, path)
+		if in.Kafka == nil {
+			continue
+		}
+		clusters++
+		if _, findings := Resolve(in); findings.Err() != nil || len(findings.Warnings) > 0 {
+			t.Errorf("%s: %+v", path, findings)
+		}
+	}
+	if clusters < 3 {
+		t.Errorf("only %d examples were found", clusters)
 	}
 }
 

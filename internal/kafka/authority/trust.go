@@ -45,7 +45,9 @@ type Peer struct {
 	Known bool
 	// Trusts are the anchors it accepts others by.
 	Trusts []pki.Fingerprint
-	// IssuedBy is the anchor under which the leaf it presents was issued.
+	// IssuedBy is the anchor under which the leaf it presents was issued. In a
+	// domain whose leaves others present (the clients CA) it is the current anchor
+	// once the peer trusts it.
 	IssuedBy pki.Fingerprint
 }
 
@@ -57,7 +59,10 @@ type TrustInput struct {
 	Current  *x509.Certificate
 	Retained []*x509.Certificate
 	Peers    []Peer
-	Now      time.Time
+	// Needed are anchors of what others than the peers present, such as users of
+	// a clients CA: they stay until they expire.
+	Needed []pki.Fingerprint
+	Now    time.Time
 }
 
 // StateChange is a step of one anchor. From is empty for one that enters, To is
@@ -234,7 +239,7 @@ func (t *trustPass) use(fp pki.Fingerprint) use {
 func (t *trustPass) next(anchor Anchor) State {
 	fp := pki.FingerprintOf(anchor.Certificate)
 	if anchor.State == Untrusted && !t.trustedByAll(fp) {
-		if fp != t.current && t.use(fp) == usedByNone {
+		if t.isSuperseded(fp) && t.use(fp) == usedByNone {
 			return PhaseOut
 		}
 		return Untrusted
@@ -245,7 +250,7 @@ func (t *trustPass) next(anchor Anchor) State {
 	case usedByAny:
 		return TrustedInUseAny
 	case usedByNone:
-		if fp != t.current {
+		if t.isSuperseded(fp) {
 			return PhaseOut
 		}
 	case useUnknown:
@@ -254,6 +259,11 @@ func (t *trustPass) next(anchor Anchor) State {
 		return TrustedUnused
 	}
 	return anchor.State
+}
+
+// isSuperseded tells whether an anchor may phase out when no peer uses it.
+func (t *trustPass) isSuperseded(fp pki.Fingerprint) bool {
+	return fp != t.current && !slices.Contains(t.in.Needed, fp)
 }
 
 func (t *trustPass) trustedByAll(fp pki.Fingerprint) bool {
@@ -273,7 +283,7 @@ func (t *trustPass) mayLeave(anchor Anchor) bool {
 	if t.in.Now.After(anchor.Certificate.NotAfter) {
 		return true
 	}
-	return anchor.State == PhaseOut && t.use(fp) == usedByNone && t.trustedByAll(t.current)
+	return anchor.State == PhaseOut && t.isSuperseded(fp) && t.use(fp) == usedByNone && t.trustedByAll(t.current)
 }
 
 func (t *trustPass) decision() TrustDecision {

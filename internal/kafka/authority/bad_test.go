@@ -1,0 +1,181 @@
+package authority_test
+
+import (
+	"bytes"
+	"crypto/x509"
+	"errors"
+	"testing"
+
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+func leafOf(t testing.TB, ca pki.Authority) *x509.Certificate {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.DefaultLeafKey(pki.ECDSA))
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := ca.Issue(key.Signer().Public(), pki.LeafSpec{
+		Subject: pki.Subject{CommonName: "leaf"}, Usages: pki.BothUsages(), Validity: day, Now: noon(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return leaf
+}
+
+func TestBadSecretsOfAGeneratedAuthorityAreReportedAndNothingIsWritten(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change   func(t *testing.T, w *world)
+		mentions []string
+	}{
+		"ca.key is missing in a Secret that is there": {
+			func(_ *testing.T, w *world) { delete(w.in.KeySecret.Data, "ca.key") },
+			[]string{"Secret my-cluster-ca:", "ca.key is missing"},
+		},
+		"ca.key is empty": {
+			func(_ *testing.T, w *world) { w.in.KeySecret.Data["ca.key"] = nil },
+			[]string{"ca.key is missing"},
+		},
+		"ca.key is cut off": {
+			func(_ *testing.T, w *world) { w.in.KeySecret.Data["ca.key"] = w.in.KeySecret.Data["ca.key"][:60] },
+			[]string{"ca.key", "cut off"},
+		},
+		"ca.crt is cut off": {
+			func(_ *testing.T, w *world) { w.in.CertSecret.Data["ca.crt"] = w.in.CertSecret.Data["ca.crt"][:200] },
+			[]string{"Secret my-cluster-ca-cert:", "ca.crt", "cut off"},
+		},
+		"key and certificate are swapped": {
+			func(_ *testing.T, w *world) {
+				w.in.CertSecret.Data["ca.crt"], w.in.KeySecret.Data["ca.key"] = w.in.KeySecret.Data["ca.key"], w.in.CertSecret.Data["ca.crt"]
+			},
+			[]string{"a private key was found", "a certificate was found"},
+		},
+		"the certificate belongs to another key": {
+			func(t *testing.T, w *world) {
+				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(other(t, "x", noon()).Certificate())
+			},
+			[]string{"does not belong to ca.key"},
+		},
+		"two CAs are in one file": {
+			func(t *testing.T, w *world) {
+				w.in.CertSecret.Data["ca.crt"] = append(bytes.Clone(w.in.CertSecret.Data["ca.crt"]), pki.EncodeBundle(other(t, "x", noon()).Certificate())...)
+			},
+			[]string{"2 certificates", "generateCertificateAuthority"},
+		},
+		"the certificate is a leaf": {
+			func(t *testing.T, w *world) {
+				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(leafOf(t, other(t, "x", noon())))
+			},
+			[]string{"not a CA"},
+		},
+		"a foreign CA whose key and certificate fit": {
+			func(t *testing.T, w *world) {
+				foreign := other(t, "x", noon())
+				w.in.KeySecret.Data["ca.key"] = foreign.Key().PEM()
+				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(foreign.Certificate())
+			},
+			[]string{"foreign CA", "strimzi.io/force-replace=true"},
+		},
+		"a foreign key without a certificate": {
+			func(t *testing.T, w *world) {
+				w.in.KeySecret.Data["ca.key"] = other(t, "x", noon()).Key().PEM()
+				delete(w.in.CertSecret.Data, "ca.crt")
+			},
+			[]string{"foreign CA"},
+		},
+		"a generation that is none": {
+			func(_ *testing.T, w *world) {
+				w.in.KeySecret.Annotations["strimzi.io/ca-key-generation"] = "first"
+			},
+			[]string{"strimzi.io/ca-key-generation", "first"},
+		},
+		"several things at once": {
+			func(_ *testing.T, w *world) {
+				w.in.KeySecret.Data["ca.key"] = []byte("x")
+				w.in.CertSecret.Data["ca.crt"] = []byte("y")
+			},
+			[]string{"Secret my-cluster-ca:", "Secret my-cluster-ca-cert:"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := runningWorld(t)
+			tc.change(t, w)
+			d, err := authority.Decide(w.in)
+			wantProblem(t, err, tc.mentions...)
+			if d.Key.Ours || d.Cert.Ours {
+				t.Error("something would be written")
+			}
+		})
+	}
+}
+
+func TestBadSettingsAreReportedTogether(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		spec     authority.Spec
+		mentions []string
+	}{
+		"renewal as long as validity":   {authority.Spec{ValidityDays: 30, RenewalDays: 30}, []string{"spec.clusterCa", "renewalDays (30)", "validityDays (30)"}},
+		"the default renewal too long":  {authority.Spec{ValidityDays: 20}, []string{"renewalDays (30)"}},
+		"an unknown algorithm":          {authority.Spec{KeyAlgorithm: "DSA"}, []string{`keyAlgorithm "DSA"`}},
+		"a size that does not fit":      {authority.Spec{KeyAlgorithm: pki.ECDSA, KeySize: 4096}, []string{"4096"}},
+		"two things at once":            {authority.Spec{ValidityDays: 1, KeySize: 512}, []string{"renewalDays", "512"}},
+		"a user's CA has settings, too": {authority.Spec{Source: authority.UserProvided, ValidityDays: 1}, []string{"renewalDays"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.in.Spec = tc.spec
+			_, err := authority.Decide(w.in)
+			wantProblem(t, err, tc.mentions...)
+		})
+	}
+}
+
+func TestDefaultsAreThoseOfTheAPI(t *testing.T) {
+	t.Parallel()
+	for _, spec := range []authority.Spec{{}, {ValidityDays: -1, RenewalDays: -1}} {
+		if spec.Validity() != 365*day || spec.Renewal() != 30*day {
+			t.Errorf("validity %s, renewal %s", spec.Validity(), spec.Renewal())
+		}
+		if spec.CAKey() != (pki.KeyParams{Algorithm: pki.RSA, Size: 4096}) || spec.LeafKey() != (pki.KeyParams{Algorithm: pki.RSA, Size: 2048}) {
+			t.Errorf("CA key %s, leaf key %s", spec.CAKey(), spec.LeafKey())
+		}
+	}
+}
+
+// Whatever is in the Secrets, a decision either says what is wrong or keeps a
+// pair that belongs together; it never panics and never loses a readable key.
+func FuzzDecide(f *testing.F) {
+	w := runningWorld(f)
+	key, cert := w.in.KeySecret.Data["ca.key"], w.in.CertSecret.Data["ca.crt"]
+	f.Add(key, cert, "0", "true")
+	f.Add(cert, key, "-1", "false")
+	f.Add([]byte{}, cert, "x", "")
+	f.Fuzz(func(t *testing.T, key, cert []byte, generation, request string) {
+		in := w.in
+		in.Stores = authority.WithoutStores
+		in.KeySecret = authority.Stored{Exists: true, Data: map[string][]byte{"ca.key": key}, Annotations: map[string]string{"strimzi.io/ca-key-generation": generation}}
+		in.CertSecret = authority.Stored{Exists: true, Data: map[string][]byte{"ca.crt": cert}, Annotations: map[string]string{"strimzi.io/force-renew": request}}
+		d, err := authority.Decide(in)
+		var invalid *authority.InvalidResource
+		if err != nil {
+			if !errors.As(err, &invalid) {
+				t.Fatalf("another kind of error: %v", err)
+			}
+			return
+		}
+		if !bytes.Equal(d.Key.Data["ca.key"], key) {
+			t.Error("a readable key was changed")
+		}
+		if !d.Authority.Key().Matches(d.Certificate) {
+			t.Error("key and certificate do not belong together")
+		}
+	})
+}

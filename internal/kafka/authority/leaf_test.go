@@ -1,0 +1,248 @@
+package authority_test
+
+import (
+	"crypto/x509"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+func sans(t testing.TB, values ...string) pki.SANs {
+	t.Helper()
+	s, err := pki.NewSANs(values...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// storedLeaf issues what the input wants and stores it.
+func storedLeaf(t testing.TB, in authority.LeafInput) authority.LeafInput {
+	t.Helper()
+	key, err := pki.GenerateKey(in.Want.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := in.Want.Authority.Issue(key.Signer().Public(), pki.LeafSpec{
+		Subject: in.Want.Subject, SANs: in.Want.SANs, Usages: pki.BothUsages(), Validity: in.Want.Validity, Now: in.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Stored = authority.StoredLeaf{
+		Certificates: pki.EncodeBundle(append([]*x509.Certificate{leaf}, in.Want.Authority.Presents()...)...),
+		Key:          key.PEM(),
+		Generation:   in.Want.Generation,
+	}
+	return in
+}
+
+// settled is a leaf that is as it shall be.
+func settled(t testing.TB) authority.LeafInput {
+	t.Helper()
+	return storedLeaf(t, authority.LeafInput{
+		Want: authority.WantedLeaf{
+			Subject:    pki.Subject{Organization: "io.strimzi", CommonName: "my-kafka"},
+			SANs:       sans(t, "my-kafka-bootstrap", "my-brk-0.my-kafka-brokers.ns.svc", "10.0.0.1"),
+			Key:        pki.DefaultLeafKey(pki.ECDSA),
+			Authority:  other(t, "cluster-ca v0", noon()),
+			Generation: 3,
+			Validity:   100 * day,
+			Renewal:    30 * day,
+		},
+		Trust:  authority.SignerTrusted,
+		Window: authority.Window{Next: noon().Add(75 * day)},
+		Now:    noon(),
+	})
+}
+
+// The rows of the table of when a leaf is issued anew, with or without a window.
+func TestWhatHappensToALeaf(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change func(t *testing.T, in *authority.LeafInput)
+		act    authority.LeafAct
+		reason authority.LeafReason
+	}{
+		"nothing changed": {
+			func(*testing.T, *authority.LeafInput) {}, authority.KeepLeaf, "",
+		},
+		"there is none": {
+			func(_ *testing.T, in *authority.LeafInput) { in.Stored = authority.StoredLeaf{} }, authority.ReissueLeaf, authority.LeafMissing,
+		},
+		"its key is missing": {
+			func(_ *testing.T, in *authority.LeafInput) { in.Stored.Key = nil }, authority.ReissueLeaf, authority.LeafMissing,
+		},
+		"there is none and nobody trusts the signer yet": {
+			func(_ *testing.T, in *authority.LeafInput) {
+				in.Stored = authority.StoredLeaf{}
+				in.Trust = authority.SignerNotTrusted
+			}, authority.ReissueLeaf, authority.LeafMissing,
+		},
+		"it is cut off": {
+			func(_ *testing.T, in *authority.LeafInput) { in.Stored.Certificates = in.Stored.Certificates[:100] }, authority.ReissueLeaf, authority.LeafUnreadable,
+		},
+		"its key is garbage": {
+			func(_ *testing.T, in *authority.LeafInput) { in.Stored.Key = []byte("x") }, authority.ReissueLeaf, authority.LeafUnreadable,
+		},
+		"its key is another one": {
+			func(t *testing.T, in *authority.LeafInput) { in.Stored.Key = other(t, "x", noon()).Key().PEM() }, authority.ReissueLeaf, authority.LeafKeyMismatch,
+		},
+		"the CA has another key": {
+			func(t *testing.T, in *authority.LeafInput) { in.Want.Authority = other(t, "cluster-ca v0", noon()) }, authority.ReissueLeaf, authority.LeafSigner,
+		},
+		"the CA has another key that not everybody trusts": {
+			func(t *testing.T, in *authority.LeafInput) {
+				in.Want.Authority = other(t, "cluster-ca v1", noon())
+				in.Trust = authority.SignerNotTrusted
+			}, authority.HoldLeaf, authority.LeafSigner,
+		},
+		"no authority can sign": {
+			func(_ *testing.T, in *authority.LeafInput) { in.Want.Authority = pki.Authority{} }, authority.HoldLeaf, authority.LeafSigner,
+		},
+		"the generation of the CA grew": {
+			func(_ *testing.T, in *authority.LeafInput) { in.Want.Generation = 4 }, authority.ReissueLeaf, authority.LeafGeneration,
+		},
+		"the generation is not noted, which counts as 0": {
+			func(_ *testing.T, in *authority.LeafInput) { in.Stored.Generation = 0 }, authority.ReissueLeaf, authority.LeafGeneration,
+		},
+		"the common name changed": {
+			func(_ *testing.T, in *authority.LeafInput) { in.Want.Subject.CommonName = "other" }, authority.ReissueLeaf, authority.LeafSubject,
+		},
+		"the organisation is no longer wanted": {
+			func(_ *testing.T, in *authority.LeafInput) { in.Want.Subject.Organization = "" }, authority.ReissueLeaf, authority.LeafSubject,
+		},
+		"a name is added": {
+			func(t *testing.T, in *authority.LeafInput) {
+				in.Want.SANs = sans(t, append(in.Want.SANs.Values(), "kafka.example.org")...)
+			}, authority.ReissueLeaf, authority.LeafSANs,
+		},
+		"an address is removed": {
+			func(t *testing.T, in *authority.LeafInput) { in.Want.SANs = sans(t, in.Want.SANs.DNS...) }, authority.ReissueLeaf, authority.LeafSANs,
+		},
+		"the names come in another order": {
+			func(_ *testing.T, in *authority.LeafInput) {
+				in.Want.SANs.DNS = []string{"my-brk-0.my-kafka-brokers.ns.svc", "my-kafka-bootstrap"}
+			}, authority.KeepLeaf, "",
+		},
+		"another algorithm is wanted": {
+			func(_ *testing.T, in *authority.LeafInput) { in.Want.Key = pki.DefaultLeafKey(pki.RSA) }, authority.ReissueLeaf, authority.LeafKeyParameters,
+		},
+		"a cross certificate is to be presented": {
+			func(t *testing.T, in *authority.LeafInput) {
+				ca := in.Want.Authority
+				cross, err := pki.CrossSign(other(t, "old", noon()), ca.Certificate(), noon())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if in.Want.Authority, err = pki.NewAuthority(ca.Certificate(), ca.Key(), cross); err != nil {
+					t.Fatal(err)
+				}
+			}, authority.ReissueLeaf, authority.LeafChain,
+		},
+		"it is about to expire and a window is open": {
+			func(_ *testing.T, in *authority.LeafInput) {
+				in.Now = noon().Add(71 * day)
+				in.Window = authority.Window{Open: true}
+			}, authority.ReissueLeaf, authority.LeafExpiring,
+		},
+		"it is about to expire and a window comes in time": {
+			func(_ *testing.T, in *authority.LeafInput) { in.Now = noon().Add(71 * day) }, authority.PostponeLeaf, authority.LeafExpiring,
+		},
+		"it would expire before the next window": {
+			func(_ *testing.T, in *authority.LeafInput) {
+				in.Now = noon().Add(71 * day)
+				in.Window = authority.Window{Next: noon().Add(101 * day)}
+			}, authority.ReissueLeaf, authority.LeafExpiring,
+		},
+		"it ends within a day and no window is in sight": {
+			func(_ *testing.T, in *authority.LeafInput) {
+				in.Now = noon().Add(99*day + time.Hour)
+				in.Window = authority.Window{}
+			}, authority.ReissueLeaf, authority.LeafExpiring,
+		},
+		"it has expired": {
+			func(_ *testing.T, in *authority.LeafInput) { in.Now = noon().Add(101 * day) }, authority.ReissueLeaf, authority.LeafOutdated,
+		},
+		"it would expire, but its CA ends no later": {
+			func(t *testing.T, in *authority.LeafInput) {
+				in.Want.Validity = 1000 * day
+				*in = storedLeaf(t, *in)
+				in.Now = noon().Add(350 * day)
+				in.Window = authority.Window{Open: true}
+			}, authority.KeepLeaf, "",
+		},
+		"a name is added while the window is closed": {
+			func(t *testing.T, in *authority.LeafInput) {
+				in.Now = noon().Add(71 * day)
+				in.Want.SANs = sans(t, "other.example.org")
+			}, authority.ReissueLeaf, authority.LeafSANs,
+		},
+		"a name is added while a peer is silent": {
+			func(t *testing.T, in *authority.LeafInput) {
+				in.Trust = authority.SignerNotTrusted
+				in.Want.SANs = sans(t, "other.example.org")
+			}, authority.ReissueLeaf, authority.LeafSANs,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := settled(t)
+			tc.change(t, &in)
+			got := authority.DecideLeaf(in)
+			if got.Act != tc.act || got.Reason != tc.reason {
+				t.Errorf("%s because of %q (%s), want %s because of %q", got.Act, got.Reason, got.Detail, tc.act, tc.reason)
+			}
+			if got.Reason != "" && got.Detail == "" {
+				t.Error("no detail for people")
+			}
+		})
+	}
+}
+
+func TestAPostponedLeafSaysUntilWhen(t *testing.T) {
+	t.Parallel()
+	in := settled(t)
+	in.Now = noon().Add(71 * day)
+	got := authority.DecideLeaf(in)
+	if !got.Until.Equal(noon().Add(75*day)) || !got.RenewalAt.Equal(noon().Add(70*day)) {
+		t.Errorf("until %s, renewal at %s", got.Until, got.RenewalAt)
+	}
+}
+
+func TestALeafUnderARenewedCAIsIssuedAnewAtOnce(t *testing.T) {
+	t.Parallel()
+	in := settled(t)
+	renewed, err := pki.RenewCA(in.Want.Authority.Certificate(), in.Want.Authority.Key(), 365*day, noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Want.Authority, in.Want.Generation = renewed, 4
+	in.Trust = authority.SignerNotTrusted
+	if got := authority.DecideLeaf(in); got.Act != authority.ReissueLeaf || got.Reason != authority.LeafGeneration {
+		t.Errorf("%s because of %q", got.Act, got.Reason)
+	}
+}
+
+func FuzzDecideLeaf(f *testing.F) {
+	in := settled(f)
+	f.Add(in.Stored.Certificates, in.Stored.Key)
+	f.Add(in.Stored.Key, in.Stored.Certificates)
+	f.Fuzz(func(t *testing.T, certificates, key []byte) {
+		in := in
+		in.Stored.Certificates, in.Stored.Key = certificates, key
+		got := authority.DecideLeaf(in)
+		if got.Act == authority.KeepLeaf {
+			leaf, err := pki.FirstCertificate(certificates)
+			if err != nil {
+				t.Fatalf("kept what cannot be read: %v", err)
+			}
+			if parsed, err := pki.ParsePrivateKey(key); err != nil || !parsed.Matches(leaf) {
+				t.Error("kept a leaf without its key")
+			}
+		}
+	})
+}

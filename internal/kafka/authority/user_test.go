@@ -1,0 +1,193 @@
+package authority_test
+
+import (
+	"crypto/x509"
+	"testing"
+
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// chained is an issuing CA below a root.
+type chained struct {
+	issuing pki.Authority
+	root    *x509.Certificate
+}
+
+func newChain(t testing.TB) chained {
+	t.Helper()
+	root, below := other(t, "root", noon()), other(t, "issuing", noon())
+	cert, err := pki.CrossSign(root, below.Certificate(), noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuing, err := pki.NewAuthority(cert, below.Key())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chained{issuing: issuing, root: root.Certificate()}
+}
+
+// userWorld is a cluster with the CA of a user: an issuing CA below a root.
+func userWorld(t testing.TB) (*world, chained) {
+	t.Helper()
+	w, chain := newWorld(t), newChain(t)
+	w.in.Spec.Source = authority.UserProvided
+	w.in.KeySecret = authority.Stored{
+		Exists:      true,
+		Data:        map[string][]byte{"ca.key": chain.issuing.Key().PEM()},
+		Annotations: map[string]string{"strimzi.io/ca-key-generation": "2"},
+	}
+	w.in.CertSecret = authority.Stored{
+		Exists:      true,
+		Data:        map[string][]byte{"ca.crt": pki.EncodeBundle(chain.issuing.Certificate(), chain.root)},
+		Annotations: map[string]string{"strimzi.io/ca-cert-generation": "3"},
+	}
+	return w, chain
+}
+
+func TestAUsersChainIsUsedAndNeverWritten(t *testing.T) {
+	t.Parallel()
+	w, chain := userWorld(t)
+	d := w.decide()
+	if d.Key.Ours || d.Cert.Ours || d.Key.Data != nil || d.Cert.Data != nil {
+		t.Error("a user's Secret would be written")
+	}
+	wantGenerations(t, d, 3, 2)
+	wantKinds(t, d)
+	if anchors := d.Anchors(); len(anchors) != 1 || !anchors[0].Equal(chain.issuing.Certificate()) {
+		t.Errorf("%d anchors, want the CA that issues leaves and not its root", len(anchors))
+	}
+	if presents := d.Authority.Presents(); len(presents) != 1 || !presents[0].Equal(chain.issuing.Certificate()) {
+		t.Errorf("%d certificates are presented with a leaf, want the intermediate", len(presents))
+	}
+}
+
+func TestAUsersRootAloneIsPresentedByNobody(t *testing.T) {
+	t.Parallel()
+	w, _ := userWorld(t)
+	ca := other(t, "root", noon())
+	w.in.KeySecret.Data["ca.key"] = ca.Key().PEM()
+	w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(ca.Certificate())
+	if presents := w.decide().Authority.Presents(); len(presents) != 0 {
+		t.Errorf("%d certificates are presented with a leaf", len(presents))
+	}
+}
+
+func TestAUsersAuthorityIsNeverRenewed(t *testing.T) {
+	t.Parallel()
+	w, _ := userWorld(t)
+	w.in.Now = noon().Add(350 * day)
+	w.in.CertSecret.Annotations["strimzi.io/force-renew"] = "true"
+	d := w.decide()
+	wantKinds(t, d)
+	if len(d.Warnings) != 1 {
+		t.Errorf("warnings %q, want one that says who has to renew it", d.Warnings)
+	}
+}
+
+func TestAUsersRetiredCertificateIsAnAnchorUntilItExpires(t *testing.T) {
+	t.Parallel()
+	w, _ := userWorld(t)
+	retired, expired := other(t, "retired", noon()).Certificate(), other(t, "expired", noon().Add(-400*day)).Certificate()
+	for _, cert := range []*x509.Certificate{retired, expired} {
+		w.in.CertSecret.Data[authority.DatedCertKey(cert)] = pki.EncodeBundle(cert)
+	}
+	if d := w.decide(); len(d.Retained) != 1 || !d.Retained[0].Equal(retired) {
+		t.Errorf("%d are retained, want the unexpired one", len(d.Retained))
+	}
+}
+
+func TestAPlaceholderForTheKeyOfAClientsCA(t *testing.T) {
+	t.Parallel()
+	w, _ := userWorld(t)
+	w.in.KeySecret.Data["ca.key"] = []byte("kept elsewhere")
+	_, err := authority.Decide(w.in)
+	wantProblem(t, err, "Secret my-cluster-ca", "ca.key")
+	w.in.Kind = authority.ClientsCA
+	d := w.decide()
+	if !d.Authority.IsZero() || len(d.Anchors()) != 1 || len(d.Warnings) != 1 {
+		t.Errorf("authority zero %t, %d anchors, warnings %q", d.Authority.IsZero(), len(d.Anchors()), d.Warnings)
+	}
+}
+
+func TestBadSecretsOfAUserAreReportedAndNothingIsWritten(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change   func(t *testing.T, w *world, chain chained)
+		mentions []string
+	}{
+		"both Secrets are missing": {
+			func(_ *testing.T, w *world, _ chained) {
+				w.in.KeySecret, w.in.CertSecret = authority.Stored{}, authority.Stored{}
+			},
+			[]string{"Secret my-cluster-ca:", "Secret my-cluster-ca-cert:", "generateCertificateAuthority", "strimzi.io/cluster=my"},
+		},
+		"the chain is in the wrong order": {
+			func(_ *testing.T, w *world, chain chained) {
+				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(chain.root, chain.issuing.Certificate())
+			},
+			[]string{"out of order", "root last"},
+		},
+		"the key belongs to the root": {
+			func(t *testing.T, w *world, _ chained) {
+				w.in.KeySecret.Data["ca.key"] = other(t, "x", noon()).Key().PEM()
+			},
+			[]string{"ca.key does not belong"},
+		},
+		"the chain has expired": {
+			func(_ *testing.T, w *world, _ chained) { w.in.Now = noon().Add(400 * day) },
+			[]string{"expired"},
+		},
+		"the certificate is a leaf": {
+			func(t *testing.T, w *world, chain chained) {
+				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(leafOf(t, chain.issuing))
+			},
+			[]string{"not a CA"},
+		},
+		"certificate and key are swapped": {
+			func(_ *testing.T, w *world, _ chained) {
+				w.in.CertSecret.Data["ca.crt"], w.in.KeySecret.Data["ca.key"] = w.in.KeySecret.Data["ca.key"], w.in.CertSecret.Data["ca.crt"]
+			},
+			[]string{"a private key was found", "ca.key"},
+		},
+		"two CAs that do not belong together": {
+			func(t *testing.T, w *world, chain chained) {
+				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(chain.issuing.Certificate(), other(t, "root", noon()).Certificate())
+			},
+			[]string{"not signed by"},
+		},
+		"entries are missing": {
+			func(_ *testing.T, w *world, _ chained) {
+				delete(w.in.CertSecret.Data, "ca.crt")
+				delete(w.in.KeySecret.Data, "ca.key")
+			},
+			[]string{"the key ca.crt is missing", "the key ca.key is missing"},
+		},
+		"another entry is garbage": {
+			func(_ *testing.T, w *world, _ chained) { w.in.CertSecret.Data["old.crt"] = []byte("garbage") },
+			[]string{"old.crt"},
+		},
+		"a generation that is none": {
+			func(_ *testing.T, w *world, _ chained) {
+				w.in.CertSecret.Annotations["strimzi.io/ca-cert-generation"] = "three"
+			},
+			[]string{"strimzi.io/ca-cert-generation", "three"},
+		},
+		"a key generation below zero": {
+			func(_ *testing.T, w *world, _ chained) {
+				w.in.KeySecret.Annotations["strimzi.io/ca-key-generation"] = "-1"
+			},
+			[]string{"strimzi.io/ca-key-generation", "-1"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, chain := userWorld(t)
+			tc.change(t, w, chain)
+			_, err := authority.Decide(w.in)
+			wantProblem(t, err, tc.mentions...)
+		})
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -34,15 +35,7 @@ func rendered(t *testing.T, file string) []runtime.Object {
 	if err != nil {
 		t.Fatalf("%v: run make generate", err)
 	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		appsv1.AddToScheme, corev1.AddToScheme, policyv1.AddToScheme, rbacv1.AddToScheme, apiextensionsv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	decoder := serializer.NewCodecFactory(scheme(t), serializer.EnableStrict).UniversalDeserializer()
 	var objects []runtime.Object
 	for documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data))); ; {
 		document, err := documents.Read()
@@ -61,6 +54,21 @@ func rendered(t *testing.T, file string) []runtime.Object {
 		}
 		objects = append(objects, object)
 	}
+}
+
+// scheme knows what the chart consists of.
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		appsv1.AddToScheme, authorizationv1.AddToScheme, corev1.AddToScheme, policyv1.AddToScheme,
+		rbacv1.AddToScheme, apiextensionsv1.AddToScheme,
+	} {
+		if err := add(known); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return known
 }
 
 // all returns the objects of one type.

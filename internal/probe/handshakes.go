@@ -150,6 +150,8 @@ func (h *handshakes) fail(node string, now time.Time, reason verdict.Reason) {
 func (w *NodeWatch) extend(span Span) {
 	last := len(w.Spans) - 1
 	switch {
+	case w.Dropped > 0: // a list with a hole is not continued
+		w.Dropped++
 	case last >= 0 && w.Spans[last].same(span):
 		w.Spans[last].To = span.To
 		w.Spans[last].Count++

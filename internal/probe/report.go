@@ -170,7 +170,7 @@ func (r Result) presented() map[string][]timeline.Span {
 	spans := map[string][]timeline.Span{}
 	for _, client := range r.Clients {
 		for _, watch := range client.Handshakes {
-			if _, known := spans[watch.Node]; !known {
+			if len(spans[watch.Node]) == 0 { // a client without TLS sees none
 				spans[watch.Node] = watch.presented()
 			}
 		}

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -98,14 +100,18 @@ func (r Report) Encode() ([]byte, error) {
 		}
 		return r.Clients[i].Kind < r.Clients[j].Kind
 	})
+	r.DurationSeconds = math.Round(r.DurationSeconds*1000) / 1000
 	if r.Restarts == nil {
 		r.Restarts = map[string]int{}
 	}
-	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false) // targets are written with < and >
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(r); err != nil {
 		return nil, fmt.Errorf("encoding report %s: %w", r.Name, err)
 	}
-	return append(data, '\n'), nil
+	return out.Bytes(), nil
 }
 
 // Machine describes the machine this runs on.

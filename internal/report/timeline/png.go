@@ -137,4 +137,3 @@ func (r *raster) face(key faceKey) (font.Face, error) {
 	r.faces[key] = face
 	return face, nil
 }
-

@@ -1,0 +1,191 @@
+package contract_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+)
+
+func publication() contract.Publication {
+	return contract.Publication{
+		Revision:    7,
+		Identities:  map[string]string{contract.NodeIdentity: "aa", "tls-9093": "bb"},
+		Trust:       map[contract.Listener][]string{contract.AgentRole: {"cc"}, contract.ReplicationListener: {"cc", "dd"}},
+		Operators:   []string{"ee"},
+		PublishedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+	}
+}
+
+func TestPublicationIsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	data, err := publication().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := contract.ParsePublication(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(publication(), got); diff != "" {
+		t.Errorf("publication (-written +read):\n%s", diff)
+	}
+}
+
+func TestPublicationIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string]string{
+		"nothing": "", "no object": "[]", "no revision": "{}", "a revision nobody writes": `{"revision":-1}`,
+	} {
+		if got, err := contract.ParsePublication([]byte(data)); err == nil {
+			t.Errorf("%s: read as %+v, want an error", name, got)
+		}
+	}
+}
+
+func TestSameContent(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*contract.Publication)
+		want   bool
+	}{
+		"another revision and time": {func(p *contract.Publication) { p.Revision, p.PublishedAt = 8, time.Time{} }, true},
+		"another leaf":              {func(p *contract.Publication) { p.Identities[contract.NodeIdentity] = "ff" }, false},
+		"another anchor":            {func(p *contract.Publication) { p.Trust[contract.AgentRole] = []string{"ff"} }, false},
+		"one anchor more":           {func(p *contract.Publication) { p.Trust[contract.AgentRole] = []string{"cc", "ff"} }, false},
+		"another operator":          {func(p *contract.Publication) { p.Operators = nil }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			other := publication()
+			c.change(&other)
+			if got := publication().SameContent(other); got != c.want {
+				t.Errorf("same content = %t, want %t", got, c.want)
+			}
+		})
+	}
+}
+
+func config() contract.Config {
+	return contract.Config{
+		Cluster: "my-cluster", Namespace: "kafka", PodName: "my-cluster-pool-0", NodeID: 0,
+		Roles:    []string{contract.RoleBroker},
+		Stores:   []contract.Store{{Listener: "tls-9093", Identity: "tls-9093", Trust: contract.ClientsDomain}},
+		DataDirs: []string{"/var/lib/kafka/data/kafka-log0"}, JavaOptions: []string{"-Xmx1g"}, GraceSeconds: 30,
+	}
+}
+
+func TestConfigIsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	data, err := config().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := contract.ParseConfig(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(config(), got); diff != "" {
+		t.Errorf("configuration (-written +read):\n%s", diff)
+	}
+	if got.Grace() != 30*time.Second {
+		t.Errorf("grace %s, want 30s", got.Grace())
+	}
+}
+
+func TestConfigIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*contract.Config){
+		"without a pod":            func(c *contract.Config) { c.PodName = "" },
+		"without a role":           func(c *contract.Config) { c.Roles = []string{"observer"} },
+		"without a data directory": func(c *contract.Config) { c.DataDirs = nil },
+		"with a negative grace":    func(c *contract.Config) { c.GraceSeconds = -1 },
+		"with a nameless store":    func(c *contract.Config) { c.Stores[0].Listener = "" },
+		"with an unknown domain":   func(c *contract.Config) { c.Stores[0].Trust = "everybody" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bad := config()
+			change(&bad)
+			data, err := bad.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := contract.ParseConfig(data); err == nil {
+				t.Errorf("read as %+v, want an error", got)
+			}
+		})
+	}
+}
+
+func TestAnnotationsOfTheDownwardAPI(t *testing.T) {
+	t.Parallel()
+	got, err := contract.ParseAnnotations([]byte("a=\"1\"\nkeyturn.dev/pin=\"{\\\"revision\\\":7}\"\nempty=\"\"\nlines=\"x\\ny=z\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"a": "1", "keyturn.dev/pin": `{"revision":7}`, "empty": "", "lines": "x\ny=z"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnnotationsAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string]string{
+		"a line without a value": "a\n", "a value without quotes": "a=1\n", "a value that is cut off": "a=\"1\n",
+		"a line without end": "a=" + strings.Repeat("x", 2<<20),
+	} {
+		if got, err := contract.ParseAnnotations([]byte(data)); err == nil {
+			t.Errorf("%s: read as %v, want an error", name, got)
+		}
+	}
+}
+
+func FuzzParseAnnotations(f *testing.F) {
+	f.Add("a=\"1\"\nb=\"\\u00e9\"\n")
+	f.Add("=")
+	f.Fuzz(func(t *testing.T, data string) {
+		annotations, err := contract.ParseAnnotations([]byte(data))
+		if err != nil {
+			return
+		}
+		for key, value := range annotations {
+			again, err := contract.ParseAnnotations([]byte(key + "=" + strconv.Quote(value)))
+			if err != nil || again[key] != value {
+				t.Errorf("annotation %q=%q is read again as %v, %v", key, value, again, err)
+			}
+		}
+	})
+}
+
+func FuzzParsePublication(f *testing.F) {
+	f.Add([]byte(`{"revision":1,"identities":{"node":"aa"},"trust":{"agent":["bb"]}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := contract.ParsePublication(data)
+		if err != nil {
+			return
+		}
+		again, err := p.Encode()
+		if err != nil {
+			return // a time that no calendar has
+		}
+		if q, err := contract.ParsePublication(again); err != nil || !p.SameContent(q) || p.Revision != q.Revision {
+			t.Errorf("publication %+v is read again as %+v, %v", p, q, err)
+		}
+	})
+}
+
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte(`{"podName":"p","roles":["broker"],"dataDirs":["/d"]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := contract.ParseConfig(data)
+		if err == nil && (c.PodName == "" || len(c.DataDirs) == 0) {
+			t.Errorf("accepted %+v", c)
+		}
+	})
+}

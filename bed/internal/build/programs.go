@@ -105,6 +105,9 @@ func (b Builder) Runtime(ctx context.Context) (string, error) {
 	}
 	const module = "github.com/containerd/containerd/v2"
 	return b.Do(ctx, Step{Name: "runtime", Inputs: append(sources, versions.Runc), Make: func(ctx context.Context, dir string) error {
+		if err := b.Ensure(ctx, seccompNeeds()); err != nil {
+			return err
+		}
 		for _, program := range []string{"containerd", "containerd-shim-runc-v2"} {
 			if err := b.goBuild(ctx, goBuild{
 				module: b.part("containerd"), pkg: module + "/cmd/" + program, output: filepath.Join(dir, program),

@@ -34,6 +34,8 @@ func recipes() []recipe {
 		{CertManager, certManager},
 		{images.Prefix + "etcd:" + strings.TrimPrefix(versions.EtcdNew, "v"), etcd("etcd36")},
 		{images.Prefix + "etcd:" + strings.TrimPrefix(versions.EtcdOld, "v"), etcd("etcd35")},
+		{images.Prefix + "kafka:" + versions.KafkaNew, kafka(versions.KafkaNew)},
+		{images.Prefix + "kafka:" + versions.KafkaOld, kafka(versions.KafkaOld)},
 	}
 }
 

@@ -61,7 +61,7 @@ func loadCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return s.load(command.Context(), all.archives, func(what string) { command.Println(what) })
+				return s.load(command.Context(), all.archives, s.tell)
 			})
 		},
 	}
@@ -92,11 +92,11 @@ func packKeyturn(s session, binary, tag string) error {
 	if err := image.Pack(archive); err != nil {
 		return err
 	}
-	s.command.Println("packed " + image.Name)
+	s.say("packed %s", image.Name)
 	if node.Alive(s.folder) != nil {
 		return nil
 	}
-	return s.load(s.command.Context(), []string{archive}, func(what string) { s.command.Println(what) })
+	return s.load(s.command.Context(), []string{archive}, s.tell)
 }
 
 // kubectlCommand hands over to the bed's own kubectl, so that a machine needs none.

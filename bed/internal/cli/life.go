@@ -33,10 +33,10 @@ func downCommand() *cobra.Command {
 					return downErr
 				}
 				if errors.Is(err, state.ErrNoRecord) {
-					command.Println("the bed was not up")
+					say(command, "the bed was not up")
 					return nil
 				}
-				command.Printf("the bed is down after %.1f s\n", time.Since(begun).Seconds())
+				say(command, "the bed is down after %.1f s", time.Since(begun).Seconds())
 				return nil
 			})
 		},
@@ -79,12 +79,12 @@ func up(ctx context.Context, s session) error {
 		return err
 	}
 	begun := time.Now()
-	tell := func(what string) { s.command.Printf("%5.1f s  %s\n", time.Since(begun).Seconds(), what) }
+	tell := func(what string) { s.say("%5.1f s  %s", time.Since(begun).Seconds(), what) }
 	if s.isUp(ctx) {
 		if err := s.install(ctx, all, func(string) {}); err != nil {
 			return err
 		}
-		s.command.Printf("the bed is up already; KUBECONFIG=%s\n", s.folder.Kubeconfig())
+		s.say("the bed is up already; KUBECONFIG=%s", s.folder.Kubeconfig())
 		return nil
 	}
 	if err := node.Up(ctx, s.folder, all.programs); err != nil {
@@ -94,7 +94,7 @@ func up(ctx context.Context, s session) error {
 	if err := s.install(ctx, all, tell); err != nil {
 		return err
 	}
-	s.command.Printf("the bed is up after %.1f s; KUBECONFIG=%s\n", time.Since(begun).Seconds(), s.folder.Kubeconfig())
+	s.say("the bed is up after %.1f s; KUBECONFIG=%s", time.Since(begun).Seconds(), s.folder.Kubeconfig())
 	return nil
 }
 
@@ -104,7 +104,7 @@ func (s session) isUp(ctx context.Context) bool {
 		return false
 	}
 	if err := s.healthy(ctx); err != nil {
-		s.command.Printf("the bed is up only in part (%v); starting anew\n", err)
+		s.say("the bed is up only in part (%v); starting anew", err)
 		return false
 	}
 	return true

@@ -143,3 +143,12 @@ func (s session) apply(ctx context.Context, all everything, tell func(string)) e
 	tell("addons installed")
 	return cluster.Wait(ctx, node.Name, tell)
 }
+
+// say writes one line to the command's output.
+func (s session) say(format string, values ...any) { say(s.command, format, values...) }
+
+func (s session) tell(what string) { s.say("%s", what) }
+
+func say(command *cobra.Command, format string, values ...any) {
+	_, _ = fmt.Fprintf(command.OutOrStdout(), format+"\n", values...) // a line nobody can read is no reason to stop
+}

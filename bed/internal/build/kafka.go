@@ -1,0 +1,43 @@
+package build
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+
+	"github.com/keyturn/keyturn/bed/internal/versions"
+)
+
+//go:embed kafka-pom.xml
+var kafkaPOM string
+
+// KafkaJars fetches a Kafka release, its tools and everything they need at run time, as jars from Maven Central.
+func (b Builder) KafkaJars(ctx context.Context, version string) (string, error) {
+	var pom strings.Builder
+	parsed, err := template.New("pom").Parse(kafkaPOM)
+	if err != nil {
+		return "", fmt.Errorf("reading the list of jars: %w", err)
+	}
+	if err := parsed.Execute(&pom, struct{ Kafka, Log4j string }{version, versions.Log4j}); err != nil {
+		return "", fmt.Errorf("rendering the list of jars: %w", err)
+	}
+	return b.Do(ctx, Step{Name: "kafka-jars-" + version, Inputs: []string{pom.String()}, Make: func(ctx context.Context, dir string) error {
+		if err := b.Ensure(ctx, mavenNeeds()); err != nil {
+			return err
+		}
+		work, err := os.MkdirTemp("", "bed-kafka-")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(work) }() // only the list of jars lies there
+		if err := os.WriteFile(filepath.Join(work, "pom.xml"), []byte(pom.String()), 0o644); err != nil {
+			return err
+		}
+		return b.run(ctx, work, nil, "mvn", "--quiet", "--batch-mode", "dependency:copy-dependencies",
+			"-DincludeScope=runtime", "-DoutputDirectory="+dir)
+	}})
+}

@@ -135,18 +135,16 @@ func (r *Reconciler) decideAuthority(o *observation, kind authority.Kind, open a
 	return decision, nil
 }
 
-// applyAuthority writes the Secrets of an authority: the key first, so that a
-// crash before the certificate is written is told from a certificate that was
-// lost; then the anchors that pods mount.
+// applyAuthority writes the Secrets of an authority, in the order after which a
+// crash in between is recognised, and then the anchors that pods mount.
 func (r *Reconciler) applyAuthority(ctx context.Context, p *pass, kind authority.Kind,
 	decision authority.Decision, peers []authority.Peer,
 ) (authorityState, error) {
-	names := []string{kind.KeySecret(p.kafka.Name), kind.CertSecret(p.kafka.Name)}
-	for i, desired := range []authority.Desired{decision.Key, decision.Cert} {
-		if !desired.Ours {
+	for _, secret := range writeOrder(p.kafka.Name, kind, decision) {
+		if !secret.desired.Ours {
 			continue
 		}
-		if err := r.writeSecret(ctx, p, r.caIntent(p, kind, names[i], desired)); err != nil {
+		if err := r.writeSecret(ctx, p, r.caIntent(p, kind, secret.name, secret.desired)); err != nil {
 			return authorityState{}, err
 		}
 	}
@@ -154,6 +152,26 @@ func (r *Reconciler) applyAuthority(ctx context.Context, p *pass, kind authority
 		r.events.authorityChanged(&p.kafka, kind, transition)
 	}
 	return r.applyTrust(ctx, p, kind, decision, peers)
+}
+
+// caSecret is one of the two Secrets of an authority.
+type caSecret struct {
+	name    string
+	desired authority.Desired
+}
+
+// writeOrder puts the key first: it carries what a change of the certificate is
+// recognised by. Only a beginning is the other way round: a certificate without a
+// key and without dependants is begun anew, while a key without a certificate
+// would count as one whose certificate was lost.
+func writeOrder(cluster string, kind authority.Kind, decision authority.Decision) []caSecret {
+	key := caSecret{kind.KeySecret(cluster), decision.Key}
+	cert := caSecret{kind.CertSecret(cluster), decision.Cert}
+	begins := func(t authority.Transition) bool { return t.Kind == authority.Created }
+	if slices.ContainsFunc(decision.Transitions, begins) {
+		return []caSecret{cert, key}
+	}
+	return []caSecret{key, cert}
 }
 
 func (r *Reconciler) caIntent(p *pass, kind authority.Kind, name string, desired authority.Desired) kube.SecretIntent {

@@ -121,7 +121,11 @@ func (r *Reconciler) shrinkPodSet(ctx context.Context, p *pass, name string) err
 			WithSelector(selectorOf(&set)).
 			WithPods(kept...)).
 		WithResourceVersion(set.ResourceVersion)
-	if _, err := r.applier.Apply(ctx, intent, nil); err != nil {
+	complete, err := withPods(intent)
+	if err != nil {
+		return err
+	}
+	if _, err := r.applier.Apply(ctx, complete, nil); err != nil {
 		return fmt.Errorf("taking removed nodes out of StrimziPodSet %s/%s: %w", set.Namespace, name, err)
 	}
 	return nil

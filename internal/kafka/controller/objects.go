@@ -7,10 +7,13 @@ import (
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	podsetac "github.com/keyturn/keyturn/api/core/v1/applyconfiguration/core/v1"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -93,11 +96,31 @@ func (r *Reconciler) applyPodSets(ctx context.Context, p *pass) error {
 		if known, found := p.podSets[name]; found {
 			observed = &known
 		}
-		if _, err := r.applier.Apply(ctx, set, observed); err != nil {
+		intent, err := withPods(set)
+		if err != nil {
+			return err
+		}
+		if _, err := r.applier.Apply(ctx, intent, observed); err != nil {
 			return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 		}
 	}
 	return nil
+}
+
+// withPods writes out the list of pods even when it is empty: the schema requires
+// it, and an apply configuration leaves empty lists away.
+func withPods(set *podsetac.StrimziPodSetApplyConfiguration) (runtime.ApplyConfiguration, error) {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(set)
+	if err != nil {
+		return nil, fmt.Errorf("encoding StrimziPodSet %s: %w", *set.Name, err)
+	}
+	if _, found, err := unstructured.NestedSlice(object, "spec", "pods"); err == nil && !found {
+		err = unstructured.SetNestedSlice(object, []any{}, "spec", "pods")
+		if err != nil {
+			return nil, fmt.Errorf("encoding StrimziPodSet %s: %w", *set.Name, err)
+		}
+	}
+	return client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: object}), nil
 }
 
 // podsOf renders the pods of a pool whose certificates are there. A pod must not

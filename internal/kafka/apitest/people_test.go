@@ -1,0 +1,70 @@
+package apitest
+
+import (
+	"encoding/json"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/keyturn/keyturn/api/condition"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+)
+
+// What people do with the cluster, and what they see.
+
+func (w *world) create(objects ...client.Object) {
+	w.t.Helper()
+	for _, object := range objects {
+		if err := w.api.Create(w.t.Context(), object); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func (w *world) get(name string, into client.Object) {
+	w.t.Helper()
+	if err := w.api.Get(w.t.Context(), w.key(name), into); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) getKafka() *kafkav1.Kafka {
+	w.t.Helper()
+	var kafka kafkav1.Kafka
+	w.get(clusterName, &kafka)
+	return &kafka
+}
+
+// annotate sets annotations of an object as kubectl annotate does.
+func (w *world) annotate(object client.Object, name string, annotations map[string]any) {
+	w.t.Helper()
+	w.patch(object, name, map[string]any{"metadata": map[string]any{"annotations": annotations}})
+}
+
+func (w *world) patch(object client.Object, name string, change map[string]any) {
+	w.t.Helper()
+	data, err := json.Marshal(change)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	object.SetName(name)
+	object.SetNamespace(w.namespace)
+	if err := w.api.Patch(w.t.Context(), object, client.RawPatch(types.MergePatchType, data)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func has(kafka *kafkav1.Kafka, kind condition.Type) bool {
+	return slices.ContainsFunc(kafka.Status.Conditions, func(c condition.Condition) bool { return c.Type == kind })
+}
+
+func (w *world) scale(pool string, replicas int) {
+	w.t.Helper()
+	w.patch(&kafkav1.KafkaNodePool{}, pool, map[string]any{"spec": map[string]any{"replicas": replicas}})
+}
+
+func (w *world) configure(key, value string) {
+	w.t.Helper()
+	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"kafka": map[string]any{"config": map[string]any{key: value}}}})
+}

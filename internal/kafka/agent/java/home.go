@@ -118,7 +118,8 @@ func (k Kafka) Format(spec FormatSpec) []string {
 	args = append(args, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m", "-Djava.awt.headless=true")
 	args = append(args, k.logging(spec.Logging)...)
 	args = append(args, "-cp", k.classPath, storageClass,
-		"format", "--ignore-formatted", "--cluster-id", spec.ClusterID, "--config", spec.Properties)
+		// One word, because an id may begin with a dash.
+		"format", "--ignore-formatted", "--cluster-id="+spec.ClusterID, "--config", spec.Properties)
 	if spec.MetadataVersion != "" {
 		args = append(args, "--release-version", spec.MetadataVersion)
 	}

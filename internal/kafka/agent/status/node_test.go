@@ -1,0 +1,104 @@
+package status_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/agent/status"
+)
+
+func TestStatesOfANode(t *testing.T) {
+	t.Parallel()
+	start := func(n *status.Node) { n.Started(1, time.Time{}, nil) }
+	for name, c := range map[string]struct {
+		steps     []func(*status.Node)
+		state     int
+		readiness contract.Readiness
+	}{
+		"it waits for a mount": {
+			[]func(*status.Node){func(n *status.Node) { n.Waiting(contract.ReasonWaitingForMounts, []string{"anchor a"}) }},
+			contract.StateNotRunning,
+			contract.Readiness{Reason: contract.ReasonWaitingForMounts, WaitingFor: []string{"anchor a"}},
+		},
+		"it starts": {
+			[]func(*status.Node){start}, contract.StateStarting, contract.Readiness{Reason: contract.ReasonStarting},
+		},
+		"it recovers its logs": {
+			[]func(*status.Node){start, (*status.Node).Recovering}, contract.StateRecovery, contract.Readiness{Reason: contract.ReasonStarting},
+		},
+		"it is asked in vain while it starts": {
+			[]func(*status.Node){start, func(n *status.Node) { n.NotServing("fenced") }},
+			contract.StateStarting,
+			contract.Readiness{Reason: contract.ReasonStarting, WaitingFor: []string{"fenced"}},
+		},
+		"it serves": {
+			[]func(*status.Node){start, func(n *status.Node) { n.Serving() }}, contract.StateRunning, contract.Readiness{Ready: true},
+		},
+		"it serves, and a late line speaks of recovery": {
+			[]func(*status.Node){start, func(n *status.Node) { n.Serving() }, (*status.Node).Recovering},
+			contract.StateRunning, contract.Readiness{Ready: true},
+		},
+		"it serves no more": {
+			[]func(*status.Node){start, func(n *status.Node) { n.Serving() }, func(n *status.Node) { n.NotServing("refused") }, func(n *status.Node) { n.NotServing("timeout") }},
+			contract.StateRunning,
+			contract.Readiness{Reason: contract.ReasonUnresponsive, WaitingFor: []string{"timeout"}},
+		},
+		"it is asked to stop, and still answers": {
+			[]func(*status.Node){start, func(n *status.Node) { n.Serving() }, (*status.Node).Stopping, func(n *status.Node) { n.Serving() }},
+			contract.StateControlledStop, contract.Readiness{Reason: contract.ReasonStopping},
+		},
+		"it has ended": {
+			[]func(*status.Node){start, (*status.Node).Ended}, contract.StateNotRunning, contract.Readiness{Reason: contract.ReasonStopping},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var n status.Node
+			for _, step := range c.steps {
+				step(&n)
+			}
+			if got := n.BrokerState().State; got != c.state {
+				t.Errorf("state %d, want %d", got, c.state)
+			}
+			if diff := cmp.Diff(c.readiness, n.Readiness()); diff != "" {
+				t.Errorf("readiness (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOnlyNewsIsNews(t *testing.T) {
+	t.Parallel()
+	var n status.Node
+	steps := []struct {
+		name string
+		got  bool
+		want bool
+	}{
+		{"a first thing to wait for", n.Waiting(contract.ReasonWaitingForMounts, []string{"a"}), true},
+		{"the same thing", n.Waiting(contract.ReasonWaitingForMounts, []string{"a"}), false},
+		{"another thing", n.Waiting(contract.ReasonWaitingForMounts, []string{"b"}), true},
+		{"serving", n.Serving(), true},
+		{"still serving", n.Serving(), false},
+		{"serving no more", n.NotServing("x"), true},
+		{"still not serving", n.NotServing("x"), false},
+	}
+	for _, s := range steps {
+		if s.got != s.want {
+			t.Errorf("%s: news = %t, want %t", s.name, s.got, s.want)
+		}
+	}
+}
+
+func TestReportIsACopy(t *testing.T) {
+	t.Parallel()
+	var n status.Node
+	n.Started(4, time.Time{}, map[contract.Listener]contract.RoleReport{"tls-9093": {Presents: "aa"}})
+	n.TLS().Roles[contract.AgentRole] = contract.RoleReport{}
+	if got := n.TLS(); len(got.Roles) != 1 || got.Revision != 4 {
+		t.Errorf("report %+v, want revision 4 with one role", got)
+	}
+}

@@ -92,6 +92,9 @@ type Denied struct {
 	Why string
 }
 
+// Deny turns what is wrong with a request into its outcome.
+func Deny(wrong error) Denied { return Denied{Why: wrong.Error()} }
+
 func (Issued) outcome()  {}
 func (Pending) outcome() {}
 func (Denied) outcome()  {}

@@ -8,6 +8,7 @@ import (
 )
 
 func benchmarkIssue(b *testing.B, ca, leaf pki.KeyParams) {
+	b.Helper()
 	authority, err := pki.NewCA(pki.CASpec{Subject: pki.Subject{CommonName: "ca"}, Key: ca, Validity: 365 * day, Now: noon()})
 	if err != nil {
 		b.Fatal(err)

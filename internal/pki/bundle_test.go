@@ -77,6 +77,8 @@ func FuzzParseBundle(f *testing.F) {
 	f.Add(append(slices.Clone(good), good...))
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----"))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		t.Helper()
+
 		certs, err := pki.ParseBundle(data)
 		if err != nil {
 			return

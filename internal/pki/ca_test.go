@@ -1,6 +1,7 @@
 package pki_test
 
 import (
+	"bytes"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
@@ -123,7 +124,7 @@ func TestRenewalVerifiesOldLeavesAndOldTrustVerifiesNewOnes(t *testing.T) {
 	if err := pki.Verify([]*x509.Certificate{newLeaf}, []*x509.Certificate{old.Certificate()}, later); err != nil {
 		t.Errorf("old trust refuses a new leaf: %v", err)
 	}
-	if string(renewed.Certificate().RawSubject) != string(old.Certificate().RawSubject) {
+	if !bytes.Equal(renewed.Certificate().RawSubject, old.Certificate().RawSubject) {
 		t.Error("the subject changed")
 	}
 	if diff := cmp.Diff(old.Certificate().SubjectKeyId, renewed.Certificate().SubjectKeyId); diff != "" {

@@ -9,16 +9,16 @@ import (
 )
 
 // chainOfTwo returns an issuing CA below a root.
-func chainOfTwo(t testing.TB) (issuing pki.Authority, root *x509.Certificate) {
-	t.Helper()
-	above, below := newCA(t, "root"), newCA(t, "issuing")
+func chainOfTwo(tb testing.TB) (issuing pki.Authority, root *x509.Certificate) {
+	tb.Helper()
+	above, below := newCA(tb, "root"), newCA(tb, "issuing")
 	cert, err := pki.CrossSign(above, below.Certificate(), noon())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	issuing, err = pki.NewAuthority(cert, below.Key(), cert)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return issuing, above.Certificate()
 }

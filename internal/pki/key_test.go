@@ -170,6 +170,8 @@ func FuzzParsePrivateKey(f *testing.F) {
 	f.Add([]byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----"))
 	f.Add([]byte("-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: x\n\nAAAA\n-----END RSA PRIVATE KEY-----"))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		t.Helper()
+
 		key, err := pki.ParsePrivateKey(data)
 		if err != nil {
 			return

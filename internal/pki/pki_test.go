@@ -16,17 +16,17 @@ const day = 24 * time.Hour
 // small makes keys quickly; sizes have tests of their own.
 func small() pki.KeyParams { return pki.KeyParams{Algorithm: pki.ECDSA, Size: 256} }
 
-func newKey(t testing.TB, params pki.KeyParams) pki.PrivateKey {
-	t.Helper()
+func newKey(tb testing.TB, params pki.KeyParams) pki.PrivateKey {
+	tb.Helper()
 	key, err := pki.GenerateKey(params)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return key
 }
 
-func newCA(t testing.TB, name string) pki.Authority {
-	t.Helper()
+func newCA(tb testing.TB, name string) pki.Authority {
+	tb.Helper()
 	ca, err := pki.NewCA(pki.CASpec{
 		Subject:  pki.Subject{Organization: "io.strimzi", CommonName: name},
 		Key:      small(),
@@ -34,36 +34,36 @@ func newCA(t testing.TB, name string) pki.Authority {
 		Now:      noon(),
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return ca
 }
 
-func names(t testing.TB, values ...string) pki.SANs {
-	t.Helper()
+func names(tb testing.TB, values ...string) pki.SANs {
+	tb.Helper()
 	sans, err := pki.NewSANs(values...)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return sans
 }
 
-func leafSpec(t testing.TB) pki.LeafSpec {
-	t.Helper()
+func leafSpec(tb testing.TB) pki.LeafSpec {
+	tb.Helper()
 	return pki.LeafSpec{
 		Subject:  pki.Subject{Organization: "io.strimzi", CommonName: "my-kafka"},
-		SANs:     names(t, "my-kafka-bootstrap.ns.svc", "10.1.1.1", "2001:db8::1"),
+		SANs:     names(tb, "my-kafka-bootstrap.ns.svc", "10.1.1.1", "2001:db8::1"),
 		Usages:   pki.BothUsages(),
 		Validity: 90 * day,
 		Now:      noon(),
 	}
 }
 
-func issue(t testing.TB, ca pki.Authority, spec pki.LeafSpec) *x509.Certificate {
-	t.Helper()
-	leaf, err := ca.Issue(newKey(t, small()).Signer().Public(), spec)
+func issue(tb testing.TB, ca pki.Authority, spec pki.LeafSpec) *x509.Certificate {
+	tb.Helper()
+	leaf, err := ca.Issue(newKey(tb, small()).Signer().Public(), spec)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return leaf
 }

@@ -94,6 +94,8 @@ func FuzzParseRequest(f *testing.F) {
 	}
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
+		t.Helper()
+
 		request, err := pki.ParseRequest(data)
 		if err == nil && request.PublicKey == nil {
 			t.Error("a request without a key")

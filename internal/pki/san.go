@@ -130,8 +130,8 @@ func checkDNS(name string) error {
 	if len(name) == 0 || len(name) > 255 {
 		return fmt.Errorf("DNS name %q has %d characters: 1 to 255 are possible", name, len(name))
 	}
-	labels := strings.Split(strings.TrimSuffix(strings.TrimPrefix(name, "*."), "."), ".")
-	for _, label := range labels {
+	labels := strings.TrimSuffix(strings.TrimPrefix(name, "*."), ".")
+	for label := range strings.SplitSeq(labels, ".") {
 		if !isLabel(label) {
 			return fmt.Errorf("%q is neither an IP address nor a DNS name: label %q needs 1 to 63 letters, digits or hyphens", name, label)
 		}

@@ -66,6 +66,8 @@ func FuzzNewSANs(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
+		t.Helper()
+
 		sans, err := pki.NewSANs(value)
 		if err != nil {
 			return

@@ -15,11 +15,11 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-func entriesOf(t testing.TB) []pki.TrustEntry {
-	t.Helper()
+func entriesOf(tb testing.TB) []pki.TrustEntry {
+	tb.Helper()
 	return []pki.TrustEntry{
-		{Alias: "ca.crt", Certificate: newCA(t, "cluster-ca").Certificate()},
-		{Alias: "ca-2027-11-21T12-00-00Z.crt", Certificate: newCA(t, "cluster-ca").Certificate()},
+		{Alias: "ca.crt", Certificate: newCA(tb, "cluster-ca").Certificate()},
+		{Alias: "ca-2027-11-21T12-00-00Z.crt", Certificate: newCA(tb, "cluster-ca").Certificate()},
 	}
 }
 
@@ -165,6 +165,8 @@ func FuzzDecodeTrustStore(f *testing.F) {
 	f.Add(store, "wrong")
 	f.Add([]byte{0x30, 0x80}, "")
 	f.Fuzz(func(t *testing.T, data []byte, password string) {
+		t.Helper()
+
 		certs, err := pki.DecodeTrustStore(data, password)
 		if err == nil {
 			for _, cert := range certs {

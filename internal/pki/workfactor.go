@@ -26,10 +26,9 @@ func checkNumbers(der []byte, depth, octetStrings int) error {
 		return fmt.Errorf("the structure is nested more than %d times", maxDepth)
 	}
 	for len(der) > 0 {
-		var value asn1.RawValue
-		rest, err := asn1.Unmarshal(der, &value)
-		if err != nil {
-			// Not DER: key material or salt. The decoder judges the rest.
+		value, rest, isDER := firstValue(der)
+		if !isDER {
+			// Key material or salt. The decoder judges the rest.
 			return nil
 		}
 		if err := checkNumber(value, depth, octetStrings); err != nil {
@@ -38,6 +37,11 @@ func checkNumbers(der []byte, depth, octetStrings int) error {
 		der = rest
 	}
 	return nil
+}
+
+func firstValue(der []byte) (value asn1.RawValue, rest []byte, isDER bool) {
+	rest, err := asn1.Unmarshal(der, &value)
+	return value, rest, err == nil
 }
 
 func checkNumber(value asn1.RawValue, depth, octetStrings int) error {

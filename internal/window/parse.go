@@ -46,7 +46,7 @@ func fields() [7]field {
 const noDay = "?"
 
 // ParseSchedule reads an expression of 6 or 7 fields: seconds, minutes, hours,
-// day of month, month, day of week (1 is Sunday), and optionally the year.
+// days of the month, months, days of the week (1 is Sunday), and optionally years.
 // Exactly one of the two day fields must be "?". Characters that Quartz skips
 // over in silence are errors here. The error is an *InvalidError.
 func ParseSchedule(expression string) (Schedule, error) {

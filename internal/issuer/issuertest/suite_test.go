@@ -15,6 +15,7 @@ import (
 // slow answers like a signer elsewhere: pending until somebody acts.
 type slow struct {
 	issuer.Issuer
+
 	ready *bool
 }
 
@@ -23,7 +24,7 @@ func (s slow) Issue(ctx context.Context, request issuer.Request) (issuer.Outcome
 		return nil, err
 	}
 	if err := request.Validate(); err != nil {
-		return issuer.Denied{Why: err.Error()}, nil
+		return issuer.Deny(err), nil
 	}
 	if !*s.ready {
 		return issuer.Pending{Since: request.Now, Why: "the signer has not answered: approve the request"}, nil

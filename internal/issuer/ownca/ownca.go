@@ -35,7 +35,7 @@ func (i Issuer) Issue(ctx context.Context, request issuer.Request) (issuer.Outco
 		return issuer.Denied{Why: "the key of the CA is not in its Secret: put it there, or have the certificate signed where the key is"}, nil
 	}
 	if err := request.Validate(); err != nil {
-		return issuer.Denied{Why: err.Error()}, nil
+		return issuer.Deny(err), nil
 	}
 	ca := i.authority.Certificate()
 	if err := pki.CheckValidAt(ca, request.Now); err != nil {

@@ -1,6 +1,7 @@
 package authority_test
 
 import (
+	"bytes"
 	"crypto/x509"
 	"errors"
 	"maps"
@@ -20,14 +21,14 @@ const day = authority.Day
 
 // world is a cluster as far as its authority can see it.
 type world struct {
-	t  testing.TB
+	tb testing.TB
 	in authority.Input
 }
 
 // newWorld is a cluster of which nothing exists, with keys that are made quickly.
-func newWorld(t testing.TB) *world {
-	t.Helper()
-	return &world{t: t, in: authority.Input{
+func newWorld(tb testing.TB) *world {
+	tb.Helper()
+	return &world{tb: tb, in: authority.Input{
 		Kind:    authority.ClusterCA,
 		Cluster: "my",
 		Spec:    authority.Spec{Source: authority.Generated, KeyAlgorithm: pki.ECDSA, KeySize: 256},
@@ -38,9 +39,9 @@ func newWorld(t testing.TB) *world {
 }
 
 // runningWorld is a cluster with its authority, trusted by pods of generation 0.
-func runningWorld(t testing.TB) *world {
-	t.Helper()
-	w := newWorld(t)
+func runningWorld(tb testing.TB) *world {
+	tb.Helper()
+	w := newWorld(tb)
 	w.step()
 	w.runs()
 	return w
@@ -61,17 +62,17 @@ func (w *world) trusts(certs ...*x509.Certificate) {
 }
 
 func (w *world) decide() authority.Decision {
-	w.t.Helper()
+	w.tb.Helper()
 	d, err := authority.Decide(w.in)
 	if err != nil {
-		w.t.Fatalf("Decide: %v", err)
+		w.tb.Fatalf("Decide: %v", err)
 	}
 	return d
 }
 
 // step decides and writes both Secrets.
 func (w *world) step() authority.Decision {
-	w.t.Helper()
+	w.tb.Helper()
 	d := w.decide()
 	w.writeKey(d)
 	w.writeCert(d)
@@ -98,27 +99,27 @@ func write(stored authority.Stored, desired authority.Desired) authority.Stored 
 }
 
 func (w *world) cert() *x509.Certificate {
-	w.t.Helper()
-	return parse(w.t, w.in.CertSecret.Data["ca.crt"])
+	w.tb.Helper()
+	return parse(w.tb, w.in.CertSecret.Data["ca.crt"])
 }
 
-func parse(t testing.TB, text []byte) *x509.Certificate {
-	t.Helper()
+func parse(tb testing.TB, text []byte) *x509.Certificate {
+	tb.Helper()
 	cert, err := pki.ParseCertificate(text)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return cert
 }
 
 // other is an authority that has nothing to do with the cluster.
-func other(t testing.TB, name string, now time.Time) pki.Authority {
-	t.Helper()
+func other(tb testing.TB, name string, now time.Time) pki.Authority {
+	tb.Helper()
 	ca, err := pki.NewCA(pki.CASpec{
 		Subject: pki.Subject{Organization: "example", CommonName: name}, Key: pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}, Validity: 365 * day, Now: now,
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return ca
 }
@@ -151,18 +152,18 @@ func wantSameData(t *testing.T, before, after map[string][]byte) {
 		t.Errorf("keys %v, want %v", slices.Sorted(maps.Keys(after)), slices.Sorted(maps.Keys(before)))
 	}
 	for key := range before {
-		if string(before[key]) != string(after[key]) {
+		if !bytes.Equal(before[key], after[key]) {
 			t.Errorf("%s changed", key)
 		}
 	}
 }
 
-// wantProblem expects an InvalidResource that mentions every fragment.
+// wantProblem expects an InvalidResourceError that mentions every fragment.
 func wantProblem(t *testing.T, err error, fragments ...string) {
 	t.Helper()
-	var invalid *authority.InvalidResource
-	if !errors.As(err, &invalid) {
-		t.Fatalf("got %v, want an InvalidResource", err)
+	invalid, ok := errors.AsType[*authority.InvalidResourceError](err)
+	if !ok {
+		t.Fatalf("got %v, want an InvalidResourceError", err)
 	}
 	for _, fragment := range fragments {
 		if !strings.Contains(err.Error(), fragment) {

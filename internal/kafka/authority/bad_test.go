@@ -10,17 +10,17 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-func leafOf(t testing.TB, ca pki.Authority) *x509.Certificate {
-	t.Helper()
+func leafOf(tb testing.TB, ca pki.Authority) *x509.Certificate {
+	tb.Helper()
 	key, err := pki.GenerateKey(pki.DefaultLeafKey(pki.ECDSA))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	leaf, err := ca.Issue(key.Signer().Public(), pki.LeafSpec{
 		Subject: pki.Subject{CommonName: "leaf"}, Usages: pki.BothUsages(), Validity: day, Now: noon(),
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return leaf
 }
@@ -55,24 +55,32 @@ func TestBadSecretsOfAGeneratedAuthorityAreReportedAndNothingIsWritten(t *testin
 		},
 		"the certificate belongs to another key": {
 			func(t *testing.T, w *world) {
+				t.Helper()
+
 				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(other(t, "x", noon()).Certificate())
 			},
 			[]string{"does not belong to ca.key"},
 		},
 		"two CAs are in one file": {
 			func(t *testing.T, w *world) {
+				t.Helper()
+
 				w.in.CertSecret.Data["ca.crt"] = append(bytes.Clone(w.in.CertSecret.Data["ca.crt"]), pki.EncodeBundle(other(t, "x", noon()).Certificate())...)
 			},
 			[]string{"2 certificates", "generateCertificateAuthority"},
 		},
 		"the certificate is a leaf": {
 			func(t *testing.T, w *world) {
+				t.Helper()
+
 				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(leafOf(t, other(t, "x", noon())))
 			},
 			[]string{"not a CA"},
 		},
 		"a foreign CA whose key and certificate fit": {
 			func(t *testing.T, w *world) {
+				t.Helper()
+
 				foreign := other(t, "x", noon())
 				w.in.KeySecret.Data["ca.key"] = foreign.Key().PEM()
 				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(foreign.Certificate())
@@ -81,6 +89,8 @@ func TestBadSecretsOfAGeneratedAuthorityAreReportedAndNothingIsWritten(t *testin
 		},
 		"a foreign key without a certificate": {
 			func(t *testing.T, w *world) {
+				t.Helper()
+
 				w.in.KeySecret.Data["ca.key"] = other(t, "x", noon()).Key().PEM()
 				delete(w.in.CertSecret.Data, "ca.crt")
 			},
@@ -159,14 +169,15 @@ func FuzzDecide(f *testing.F) {
 	f.Add(cert, key, "-1", "false")
 	f.Add([]byte{}, cert, "x", "")
 	f.Fuzz(func(t *testing.T, key, cert []byte, generation, request string) {
+		t.Helper()
+
 		in := w.in
 		in.Stores = authority.WithoutStores
 		in.KeySecret = authority.Stored{Exists: true, Data: map[string][]byte{"ca.key": key}, Annotations: map[string]string{"strimzi.io/ca-key-generation": generation}}
 		in.CertSecret = authority.Stored{Exists: true, Data: map[string][]byte{"ca.crt": cert}, Annotations: map[string]string{"strimzi.io/force-renew": request}}
 		d, err := authority.Decide(in)
-		var invalid *authority.InvalidResource
 		if err != nil {
-			if !errors.As(err, &invalid) {
+			if _, ok := errors.AsType[*authority.InvalidResourceError](err); !ok {
 				t.Fatalf("another kind of error: %v", err)
 			}
 			return

@@ -5,7 +5,7 @@ import (
 )
 
 // Decide says what shall become of one authority. The error is an
-// *InvalidResource when a person has to act; then nothing is to be written and
+// *InvalidResourceError when a person has to act; then nothing is to be written and
 // what runs goes on with what it has.
 func Decide(in Input) (Decision, error) {
 	if problems := in.Spec.problems(in.Kind); len(problems) > 0 {

@@ -1,6 +1,7 @@
 package authority_test
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"testing"
@@ -81,7 +82,7 @@ func TestAStoredBundleIsKeptAsItWasWritten(t *testing.T) {
 	w := runningWorld(t)
 	written := append([]byte("\n"), w.in.CertSecret.Data["ca.crt"]...)
 	w.in.CertSecret.Data["ca.crt"] = written
-	if got := w.decide().Cert.Data["ca.crt"]; string(got) != string(written) {
+	if got := w.decide().Cert.Data["ca.crt"]; !bytes.Equal(got, written) {
 		t.Error("an unchanged certificate was written anew")
 	}
 }
@@ -145,6 +146,13 @@ func TestWhatHappensToAGeneratedAuthority(t *testing.T) {
 				w.in.Window = closed
 			},
 			waiting: []authority.Waiting{{Act: authority.ReplaceAct, Cause: authority.ByAnnotation, Obstacle: authority.WindowClosed, Until: closed.Next}},
+		},
+		"a new key is asked for and the next window comes after the end": {
+			change: func(w *world) {
+				w.in.KeySecret.Annotations["strimzi.io/force-replace"] = "true"
+				w.in.Window = authority.Window{Next: noon().Add(400 * day)}
+			},
+			waiting: []authority.Waiting{{Act: authority.ReplaceAct, Cause: authority.ByAnnotation, Obstacle: authority.WindowClosed, Until: noon().Add(400 * day)}},
 		},
 		"both are asked for: neither is lost": {
 			change: func(w *world) {
@@ -240,7 +248,7 @@ func TestWhatHappensToAGeneratedAuthority(t *testing.T) {
 			if diff := cmp.Diff(tc.waiting, waiting); diff != "" {
 				t.Errorf("waiting (-want +got):\n%s", diff)
 			}
-			if !slices.Contains(tc.transitions, authority.Created) && string(d.Key.Data["ca.key"]) != string(before.KeySecret.Data["ca.key"]) {
+			if !slices.Contains(tc.transitions, authority.Created) && !bytes.Equal(d.Key.Data["ca.key"], before.KeySecret.Data["ca.key"]) {
 				t.Error("the key changed")
 			}
 		})
@@ -285,10 +293,10 @@ func TestRenewalKeepsKeySubjectAndPassword(t *testing.T) {
 	w.in.CertSecret.Annotations["strimzi.io/force-renew"] = "true"
 	d := w.step()
 	renewed := w.cert()
-	if pki.KeyIDOf(old) != pki.KeyIDOf(renewed) || string(old.RawSubject) != string(renewed.RawSubject) {
+	if pki.KeyIDOf(old) != pki.KeyIDOf(renewed) || !bytes.Equal(old.RawSubject, renewed.RawSubject) {
 		t.Error("key or subject changed")
 	}
-	if string(before.Data["ca.password"]) != string(d.Cert.Data["ca.password"]) {
+	if !bytes.Equal(before.Data["ca.password"], d.Cert.Data["ca.password"]) {
 		t.Error("the password of the store changed")
 	}
 	if !pki.TrustStoreHolds(d.Cert.Data["ca.p12"], string(d.Cert.Data["ca.password"]), []pki.TrustEntry{{Alias: "ca.crt", Certificate: renewed}}) {
@@ -377,7 +385,7 @@ func TestTheCertificateThatIsMadeAnewHasTheSubjectThatPodsTrust(t *testing.T) {
 	d := w.step()
 	wantKinds(t, d, authority.Recreated)
 	wantGenerations(t, d, 4, 0)
-	if string(w.cert().RawSubject) != string(ca.Certificate().RawSubject) {
+	if !bytes.Equal(w.cert().RawSubject, ca.Certificate().RawSubject) {
 		t.Errorf("subject %q", w.cert().Subject)
 	}
 }

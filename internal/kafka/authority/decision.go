@@ -127,14 +127,14 @@ type Problem struct {
 // String returns the problem as one sentence.
 func (p Problem) String() string { return p.Object + ": " + p.Wrong + "; " + p.Remedy }
 
-// InvalidResource is the error for input that only a person can put right. It
+// InvalidResourceError is the error for input that only a person can put right. It
 // carries all problems at once. Nothing is to be written while it stands.
-type InvalidResource struct {
+type InvalidResourceError struct {
 	Problems []Problem
 }
 
 // Error returns all problems in one message, in the order they were found.
-func (e *InvalidResource) Error() string {
+func (e *InvalidResourceError) Error() string {
 	sentences := make([]string, 0, len(e.Problems))
 	for _, p := range e.Problems {
 		sentences = append(sentences, p.String())
@@ -146,5 +146,5 @@ func invalid(problems ...Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return &InvalidResource{Problems: problems}
+	return &InvalidResourceError{Problems: problems}
 }

@@ -9,27 +9,27 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-func sans(t testing.TB, values ...string) pki.SANs {
-	t.Helper()
+func sans(tb testing.TB, values ...string) pki.SANs {
+	tb.Helper()
 	s, err := pki.NewSANs(values...)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }
 
 // storedLeaf issues what the input wants and stores it.
-func storedLeaf(t testing.TB, in authority.LeafInput) authority.LeafInput {
-	t.Helper()
+func storedLeaf(tb testing.TB, in authority.LeafInput) authority.LeafInput {
+	tb.Helper()
 	key, err := pki.GenerateKey(in.Want.Key)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	leaf, err := in.Want.Authority.Issue(key.Signer().Public(), pki.LeafSpec{
 		Subject: in.Want.Subject, SANs: in.Want.SANs, Usages: pki.BothUsages(), Validity: in.Want.Validity, Now: in.Now,
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	in.Stored = authority.StoredLeaf{
 		Certificates: pki.EncodeBundle(append([]*x509.Certificate{leaf}, in.Want.Authority.Presents()...)...),
@@ -40,14 +40,14 @@ func storedLeaf(t testing.TB, in authority.LeafInput) authority.LeafInput {
 }
 
 // settled is a leaf that is as it shall be.
-func settled(t testing.TB) authority.LeafInput {
-	t.Helper()
-	return storedLeaf(t, authority.LeafInput{
+func settled(tb testing.TB) authority.LeafInput {
+	tb.Helper()
+	return storedLeaf(tb, authority.LeafInput{
 		Want: authority.WantedLeaf{
 			Subject:    pki.Subject{Organization: "io.strimzi", CommonName: "my-kafka"},
-			SANs:       sans(t, "my-kafka-bootstrap", "my-brk-0.my-kafka-brokers.ns.svc", "10.0.0.1"),
+			SANs:       sans(tb, "my-kafka-bootstrap", "my-brk-0.my-kafka-brokers.ns.svc", "10.0.0.1"),
 			Key:        pki.DefaultLeafKey(pki.ECDSA),
-			Authority:  other(t, "cluster-ca v0", noon()),
+			Authority:  other(tb, "cluster-ca v0", noon()),
 			Generation: 3,
 			Validity:   100 * day,
 			Renewal:    30 * day,
@@ -88,13 +88,21 @@ func TestWhatHappensToALeaf(t *testing.T) {
 			func(_ *testing.T, in *authority.LeafInput) { in.Stored.Key = []byte("x") }, authority.ReissueLeaf, authority.LeafUnreadable,
 		},
 		"its key is another one": {
-			func(t *testing.T, in *authority.LeafInput) { in.Stored.Key = other(t, "x", noon()).Key().PEM() }, authority.ReissueLeaf, authority.LeafKeyMismatch,
+			func(t *testing.T, in *authority.LeafInput) {
+				t.Helper()
+				in.Stored.Key = other(t, "x", noon()).Key().PEM()
+			}, authority.ReissueLeaf, authority.LeafKeyMismatch,
 		},
 		"the CA has another key": {
-			func(t *testing.T, in *authority.LeafInput) { in.Want.Authority = other(t, "cluster-ca v0", noon()) }, authority.ReissueLeaf, authority.LeafSigner,
+			func(t *testing.T, in *authority.LeafInput) {
+				t.Helper()
+				in.Want.Authority = other(t, "cluster-ca v0", noon())
+			}, authority.ReissueLeaf, authority.LeafSigner,
 		},
 		"the CA has another key that not everybody trusts": {
 			func(t *testing.T, in *authority.LeafInput) {
+				t.Helper()
+
 				in.Want.Authority = other(t, "cluster-ca v1", noon())
 				in.Trust = authority.SignerNotTrusted
 			}, authority.HoldLeaf, authority.LeafSigner,
@@ -116,11 +124,16 @@ func TestWhatHappensToALeaf(t *testing.T) {
 		},
 		"a name is added": {
 			func(t *testing.T, in *authority.LeafInput) {
+				t.Helper()
+
 				in.Want.SANs = sans(t, append(in.Want.SANs.Values(), "kafka.example.org")...)
 			}, authority.ReissueLeaf, authority.LeafSANs,
 		},
 		"an address is removed": {
-			func(t *testing.T, in *authority.LeafInput) { in.Want.SANs = sans(t, in.Want.SANs.DNS...) }, authority.ReissueLeaf, authority.LeafSANs,
+			func(t *testing.T, in *authority.LeafInput) {
+				t.Helper()
+				in.Want.SANs = sans(t, in.Want.SANs.DNS...)
+			}, authority.ReissueLeaf, authority.LeafSANs,
 		},
 		"the names come in another order": {
 			func(_ *testing.T, in *authority.LeafInput) {
@@ -132,6 +145,8 @@ func TestWhatHappensToALeaf(t *testing.T) {
 		},
 		"a cross certificate is to be presented": {
 			func(t *testing.T, in *authority.LeafInput) {
+				t.Helper()
+
 				ca := in.Want.Authority
 				cross, err := pki.CrossSign(other(t, "old", noon()), ca.Certificate(), noon())
 				if err != nil {
@@ -168,6 +183,8 @@ func TestWhatHappensToALeaf(t *testing.T) {
 		},
 		"it would expire, but its CA ends no later": {
 			func(t *testing.T, in *authority.LeafInput) {
+				t.Helper()
+
 				in.Want.Validity = 1000 * day
 				*in = storedLeaf(t, *in)
 				in.Now = noon().Add(350 * day)
@@ -176,12 +193,16 @@ func TestWhatHappensToALeaf(t *testing.T) {
 		},
 		"a name is added while the window is closed": {
 			func(t *testing.T, in *authority.LeafInput) {
+				t.Helper()
+
 				in.Now = noon().Add(71 * day)
 				in.Want.SANs = sans(t, "other.example.org")
 			}, authority.ReissueLeaf, authority.LeafSANs,
 		},
 		"a name is added while a peer is silent": {
 			func(t *testing.T, in *authority.LeafInput) {
+				t.Helper()
+
 				in.Trust = authority.SignerNotTrusted
 				in.Want.SANs = sans(t, "other.example.org")
 			}, authority.ReissueLeaf, authority.LeafSANs,
@@ -232,6 +253,8 @@ func FuzzDecideLeaf(f *testing.F) {
 	f.Add(in.Stored.Certificates, in.Stored.Key)
 	f.Add(in.Stored.Key, in.Stored.Certificates)
 	f.Fuzz(func(t *testing.T, certificates, key []byte) {
+		t.Helper()
+
 		in := in
 		in.Stored.Certificates, in.Stored.Key = certificates, key
 		got := authority.DecideLeaf(in)

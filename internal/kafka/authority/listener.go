@@ -37,7 +37,7 @@ type CheckedCertificate struct {
 // CheckListenerCertificate checks everything that would make clients refuse the
 // certificate or the server refuse to start: presence, form, order of the chain,
 // whether the key matches, validity, usage, and that the names cover every
-// advertised one. The error is an *InvalidResource with all problems.
+// advertised one. The error is an *InvalidResourceError with all problems.
 func CheckListenerCertificate(lc ListenerCertificate, now time.Time) (CheckedCertificate, error) {
 	c := listenerCheck{lc: lc, now: now}
 	if !lc.Stored.Exists {

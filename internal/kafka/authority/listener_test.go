@@ -10,30 +10,30 @@ import (
 )
 
 // brought is a good certificate of a user for a listener, below an intermediate.
-func brought(t testing.TB) (authority.ListenerCertificate, chained) {
-	t.Helper()
-	chain := newChain(t)
+func brought(tb testing.TB) (authority.ListenerCertificate, chained) {
+	tb.Helper()
+	chain := newChain(tb)
 	lc := authority.ListenerCertificate{
 		Listener: "tls", Secret: "mine", CertificateKey: "tls.crt", KeyKey: "tls.key",
-		Names:  sans(t, "kafka.example.org", "my-kafka-bootstrap.ns.svc", "10.0.0.1"),
+		Names:  sans(tb, "kafka.example.org", "my-kafka-bootstrap.ns.svc", "10.0.0.1"),
 		Stored: authority.Stored{Exists: true, Data: map[string][]byte{}},
 	}
-	store(t, &lc, chain, pki.LeafSpec{
-		Subject: pki.Subject{CommonName: "kafka"}, SANs: sans(t, "*.example.org", "my-kafka-bootstrap.ns.svc", "10.0.0.1"),
+	store(tb, &lc, chain, pki.LeafSpec{
+		Subject: pki.Subject{CommonName: "kafka"}, SANs: sans(tb, "*.example.org", "my-kafka-bootstrap.ns.svc", "10.0.0.1"),
 		Usages: []pki.Usage{pki.ServerAuth}, Validity: 90 * day, Now: noon(),
 	})
 	return lc, chain
 }
 
-func store(t testing.TB, lc *authority.ListenerCertificate, chain chained, spec pki.LeafSpec) {
-	t.Helper()
+func store(tb testing.TB, lc *authority.ListenerCertificate, chain chained, spec pki.LeafSpec) {
+	tb.Helper()
 	key, err := pki.GenerateKey(pki.DefaultLeafKey(pki.ECDSA))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	leaf, err := chain.issuing.Issue(key.Signer().Public(), spec)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	lc.Stored.Data["tls.crt"] = pki.EncodeBundle(leaf, chain.issuing.Certificate())
 	lc.Stored.Data["tls.key"] = key.PEM()
@@ -70,6 +70,8 @@ func TestBadListenerCertificatesAreReported(t *testing.T) {
 		},
 		"the private key belongs to something else": {
 			func(t *testing.T, lc *authority.ListenerCertificate, _ chained) {
+				t.Helper()
+
 				lc.Stored.Data["tls.key"] = other(t, "x", noon()).Key().PEM()
 			},
 			[]string{"tls.key does not belong"},
@@ -82,12 +84,16 @@ func TestBadListenerCertificatesAreReported(t *testing.T) {
 		},
 		"it does not cover an advertised name": {
 			func(t *testing.T, lc *authority.ListenerCertificate, _ chained) {
+				t.Helper()
+
 				lc.Names = sans(t, "a.b.example.org", "10.0.0.2")
 			},
 			[]string{"10.0.0.2, a.b.example.org"},
 		},
 		"the chain is in the wrong order": {
 			func(t *testing.T, lc *authority.ListenerCertificate, chain chained) {
+				t.Helper()
+
 				certs, err := pki.ParseBundle(lc.Stored.Data["tls.crt"])
 				if err != nil {
 					t.Fatal(err)
@@ -105,6 +111,8 @@ func TestBadListenerCertificatesAreReported(t *testing.T) {
 		},
 		"it is for clients": {
 			func(t *testing.T, lc *authority.ListenerCertificate, chain chained) {
+				t.Helper()
+
 				store(t, lc, chain, pki.LeafSpec{
 					Subject: pki.Subject{CommonName: "kafka"}, SANs: lc.Names, Usages: []pki.Usage{pki.ClientAuth}, Validity: day, Now: noon(),
 				})
@@ -113,6 +121,8 @@ func TestBadListenerCertificatesAreReported(t *testing.T) {
 		},
 		"it has expired and covers nothing": {
 			func(t *testing.T, lc *authority.ListenerCertificate, chain chained) {
+				t.Helper()
+
 				store(t, lc, chain, pki.LeafSpec{
 					Subject: pki.Subject{CommonName: "kafka"}, Usages: []pki.Usage{pki.ServerAuth}, Validity: day, Now: noon().Add(-5 * day),
 				})

@@ -1,6 +1,7 @@
 package authority_test
 
 import (
+	"bytes"
 	"crypto/x509"
 	"testing"
 
@@ -38,6 +39,22 @@ func TestALostKeyIsAReplacementAndKeepsTheOldCertificate(t *testing.T) {
 	wantSameData(t, before.CertSecret.Data, d.Cert.Data)
 	if _, left := d.Key.Data[authority.PendingCertKey]; left {
 		t.Error("the pending certificate is left although the replacement is complete")
+	}
+	// Pods still trust the old certificate alone: the pair is not foreign for that.
+	wantKinds(t, w.step())
+}
+
+func TestACreationDiscardsWhatWasThereBefore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	before := other(t, "before", noon()).Certificate()
+	w.in.CertSecret = authority.Stored{Exists: true, Data: map[string][]byte{
+		"ca.crt": pki.EncodeBundle(before), authority.DatedCertKey(before): pki.EncodeBundle(before), "extra.crt": pki.EncodeBundle(before), "mine.p12": []byte("x"),
+	}}
+	d := w.step()
+	wantKinds(t, d, authority.Created)
+	if len(d.Cert.Data) != 3 || len(d.Anchors()) != 1 {
+		t.Errorf("%d entries and %d anchors, want the new certificate, its store and password alone", len(d.Cert.Data), len(d.Anchors()))
 	}
 }
 
@@ -109,7 +126,7 @@ func TestACrashBetweenTheWritesOfACreationKeepsTheKey(t *testing.T) {
 	w.writeKey(first)
 	d := w.step()
 	wantKinds(t, d, authority.Recreated)
-	if string(d.Key.Data["ca.key"]) != string(first.Key.Data["ca.key"]) {
+	if !bytes.Equal(d.Key.Data["ca.key"], first.Key.Data["ca.key"]) {
 		t.Error("the key changed")
 	}
 	wantKinds(t, w.step())

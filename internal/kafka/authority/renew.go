@@ -73,7 +73,7 @@ func mustNotWait(w Window, notAfter time.Time, renewal time.Duration, now time.T
 	if !now.Before(deadline) {
 		return true
 	}
-	return !w.Next.IsZero() && now.After(notAfter.Add(-renewal)) && w.Next.After(deadline)
+	return now.After(notAfter.Add(-renewal)) && w.Next.After(deadline)
 }
 
 // present is the certificate that is stored or, when there is none, the one that

@@ -1,6 +1,7 @@
 package authority_test
 
 import (
+	"bytes"
 	"crypto/x509"
 	"testing"
 
@@ -28,7 +29,7 @@ func TestAReplacementIsPreparedBesideWhatIsInUse(t *testing.T) {
 			t.Errorf("%s trust: %v", name, err)
 		}
 	}
-	if string(r.Key.Data["ca.key"]) != string(w.in.KeySecret.Data["ca.key"]) {
+	if !bytes.Equal(r.Key.Data["ca.key"], w.in.KeySecret.Data["ca.key"]) {
 		t.Error("the key in use changed")
 	}
 
@@ -50,11 +51,15 @@ func TestAnAuthorityOfPathLengthZeroIsReplacedTheClassicWay(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(t *testing.T, w *world){
 		"the present certificate has it": func(t *testing.T, w *world) {
+			t.Helper()
+
 			limited := crossSigned(t)
 			w.in.KeySecret.Data["ca.key"] = limited.Key().PEM()
 			w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(limited.Certificate())
 		},
 		"an anchor that pods still trust has it": func(t *testing.T, w *world) {
+			t.Helper()
+
 			limited := crossSigned(t)
 			renewed, err := pki.RenewCA(limited.Certificate(), limited.Key(), 365*day, noon())
 			if err != nil {

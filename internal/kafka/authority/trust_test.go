@@ -251,6 +251,8 @@ func FuzzStoredAnchors(f *testing.F) {
 	f.Add("a.crt", pki.EncodeBundle(ca), []byte("UNTRUSTED"))
 	f.Add(".crt", []byte("x"), []byte(""))
 	f.Fuzz(func(t *testing.T, key string, cert, state []byte) {
+		t.Helper()
+
 		in := authority.TrustInput{
 			Stored:  authority.Stored{Exists: true, Data: map[string][]byte{key: cert, "a.state": state}},
 			Current: ca, Now: noon(), Peers: peers(1, ca, ca),

@@ -14,24 +14,24 @@ type chained struct {
 	root    *x509.Certificate
 }
 
-func newChain(t testing.TB) chained {
-	t.Helper()
-	root, below := other(t, "root", noon()), other(t, "issuing", noon())
+func newChain(tb testing.TB) chained {
+	tb.Helper()
+	root, below := other(tb, "root", noon()), other(tb, "issuing", noon())
 	cert, err := pki.CrossSign(root, below.Certificate(), noon())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	issuing, err := pki.NewAuthority(cert, below.Key())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return chained{issuing: issuing, root: root.Certificate()}
 }
 
 // userWorld is a cluster with the CA of a user: an issuing CA below a root.
-func userWorld(t testing.TB) (*world, chained) {
-	t.Helper()
-	w, chain := newWorld(t), newChain(t)
+func userWorld(tb testing.TB) (*world, chained) {
+	tb.Helper()
+	w, chain := newWorld(tb), newChain(tb)
 	w.in.Spec.Source = authority.UserProvided
 	w.in.KeySecret = authority.Stored{
 		Exists:      true,
@@ -131,6 +131,8 @@ func TestBadSecretsOfAUserAreReportedAndNothingIsWritten(t *testing.T) {
 		},
 		"the key belongs to the root": {
 			func(t *testing.T, w *world, _ chained) {
+				t.Helper()
+
 				w.in.KeySecret.Data["ca.key"] = other(t, "x", noon()).Key().PEM()
 			},
 			[]string{"ca.key does not belong"},
@@ -141,6 +143,8 @@ func TestBadSecretsOfAUserAreReportedAndNothingIsWritten(t *testing.T) {
 		},
 		"the certificate is a leaf": {
 			func(t *testing.T, w *world, chain chained) {
+				t.Helper()
+
 				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(leafOf(t, chain.issuing))
 			},
 			[]string{"not a CA"},
@@ -153,6 +157,8 @@ func TestBadSecretsOfAUserAreReportedAndNothingIsWritten(t *testing.T) {
 		},
 		"two CAs that do not belong together": {
 			func(t *testing.T, w *world, chain chained) {
+				t.Helper()
+
 				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(chain.issuing.Certificate(), other(t, "root", noon()).Certificate())
 			},
 			[]string{"not signed by"},

@@ -41,7 +41,7 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 		p.authority(kind).Decision = decision
 	}
 	if len(problems) > 0 {
-		return &authority.InvalidResource{Problems: problems}
+		return &authority.InvalidResourceError{Problems: problems}
 	}
 	r.hear(ctx, p)
 	return p.checkCustomCertificates()
@@ -69,7 +69,7 @@ func (p *pass) authority(kind authority.Kind) *authorityState {
 // problemsOf takes the problems out of an error that only a person can put
 // right; any other error is returned as it is.
 func problemsOf(err error) ([]authority.Problem, error) {
-	var invalid *authority.InvalidResource
+	var invalid *authority.InvalidResourceError
 	if errors.As(err, &invalid) {
 		return invalid.Problems, nil
 	}
@@ -80,7 +80,7 @@ func problemsOf(err error) ([]authority.Problem, error) {
 // put the error right, so that trying again is of no use.
 func invalidResource(err error) bool {
 	var ofModel *model.InvalidResourceError
-	var ofAuthority *authority.InvalidResource
+	var ofAuthority *authority.InvalidResourceError
 	var ofWindow *window.InvalidError
 	return errors.As(err, &ofModel) || errors.As(err, &ofAuthority) || errors.As(err, &ofWindow)
 }

@@ -132,7 +132,7 @@ func (p *pass) checkCustomCertificates() error {
 		problems = append(problems, found...)
 	}
 	if len(problems) > 0 {
-		return &authority.InvalidResource{Problems: problems}
+		return &authority.InvalidResourceError{Problems: problems}
 	}
 	return nil
 }

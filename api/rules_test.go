@@ -193,6 +193,10 @@ func TestKafkaRules(t *testing.T) {
 		"quantities of all forms are accepted": {
 			patch: `spec: {kafka: {resources: {requests: {cpu: 2, memory: 2Gi}, limits: {cpu: 1500m, memory: 1.5e9, hugepages-2Mi: "0.5Gi"}}}}`,
 		},
+		"a negative quantity is refused": {
+			patch: `spec: {kafka: {resources: {requests: {cpu: -1}}}}`,
+			want:  []string{"spec.kafka.resources.requests.cpu: Invalid value: spec.kafka.resources.requests.cpu in body should be greater than or equal to 0"},
+		},
 		"a quantity that Kubernetes cannot parse is refused": {
 			patch: `spec: {kafka: {resources: {requests: {memory: 1e1.5}}}}`,
 			want:  []string{"spec.kafka.resources.requests.memory: Invalid value: spec.kafka.resources.requests.memory in body should match '" + `^[+]?([0-9]{1,18}([.][0-9]{0,9})?|[.][0-9]{1,9})([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?$` + "'"},

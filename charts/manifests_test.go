@@ -1,10 +1,6 @@
 package charts_test
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,62 +9,41 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/util/yaml"
-)
 
-const (
-	clusterWide = "keyturn.yaml"
-	namespaced  = "keyturn-namespaced.yaml"
+	"github.com/keyturn/keyturn/charts/chartstest"
 )
 
 // rendered reads the objects of a file of config/install. Unknown fields are errors.
 func rendered(t *testing.T, file string) []runtime.Object {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "config", "install", file))
-	if err != nil {
-		t.Fatalf("%v: run make generate", err)
-	}
-	decoder := serializer.NewCodecFactory(scheme(t), serializer.EnableStrict).UniversalDeserializer()
-	var objects []runtime.Object
-	for documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data))); ; {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return objects
-		}
-		if err != nil {
-			t.Fatalf("splitting %s: %v", file, err)
-		}
-		if !bytes.Contains(document, []byte("\nkind:")) {
-			continue
-		}
-		object, _, err := decoder.Decode(document, nil, nil)
-		if err != nil {
-			t.Fatalf("decoding a part of %s: %v\n%s", file, err, document)
-		}
-		objects = append(objects, object)
-	}
-}
-
-// scheme knows what the chart consists of.
-func scheme(t *testing.T) *runtime.Scheme {
-	t.Helper()
-	known := runtime.NewScheme()
+	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		appsv1.AddToScheme, authorizationv1.AddToScheme, corev1.AddToScheme, policyv1.AddToScheme,
-		rbacv1.AddToScheme, apiextensionsv1.AddToScheme,
+		appsv1.AddToScheme, corev1.AddToScheme, policyv1.AddToScheme, rbacv1.AddToScheme, apiextensionsv1.AddToScheme,
 	} {
-		if err := add(known); err != nil {
+		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return known
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	var objects []runtime.Object
+	for _, untyped := range chartstest.Objects(t, "..", file) {
+		document, err := untyped.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		object, _, err := decoder.Decode(document, nil, nil)
+		if err != nil {
+			t.Fatalf("decoding %s %s of %s: %v", untyped.GetKind(), untyped.GetName(), file, err)
+		}
+		objects = append(objects, object)
+	}
+	return objects
 }
 
 // all returns the objects of one type.
@@ -93,7 +68,7 @@ func only[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 
 func TestEachManifestHoldsAllDefinitions(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{clusterWide, namespaced} {
+	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			var names []string
@@ -111,7 +86,7 @@ func TestEachManifestHoldsAllDefinitions(t *testing.T) {
 
 func TestNamespacedOperatorHasNoRightsElsewhere(t *testing.T) {
 	t.Parallel()
-	objects := rendered(t, namespaced)
+	objects := rendered(t, chartstest.Namespaced)
 	if roles := all[*rbacv1.ClusterRole](objects); len(roles) != 0 {
 		t.Errorf("got ClusterRole %s, want none", roles[0].Name)
 	}
@@ -130,20 +105,20 @@ func TestNamespacedOperatorHasNoRightsElsewhere(t *testing.T) {
 
 func TestBothModesGrantTheSame(t *testing.T) {
 	t.Parallel()
-	wide := only[*rbacv1.ClusterRole](t, rendered(t, clusterWide))
-	roles := all[*rbacv1.Role](rendered(t, namespaced))
+	wide := only[*rbacv1.ClusterRole](t, rendered(t, chartstest.ClusterWide))
+	roles := all[*rbacv1.Role](rendered(t, chartstest.Namespaced))
 	i := slices.IndexFunc(roles, func(role *rbacv1.Role) bool { return role.Name == wide.Name })
 	if i < 0 {
 		t.Fatalf("no Role is named %s", wide.Name)
 	}
 	if diff := cmp.Diff(wide.Rules, roles[i].Rules); diff != "" {
-		t.Errorf("rules differ (-cluster-wide +namespaced):\n%s", diff)
+		t.Errorf("rules differ (-cluster-wide +chartstest.Namespaced):\n%s", diff)
 	}
 }
 
 func TestRulesNameWhatTheyGrant(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{clusterWide, namespaced} {
+	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced} {
 		objects := rendered(t, file)
 		var rules []rbacv1.PolicyRule
 		for _, role := range all[*rbacv1.ClusterRole](objects) {
@@ -167,7 +142,7 @@ func TestRulesNameWhatTheyGrant(t *testing.T) {
 
 func TestEveryRuleHasItsReason(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile(filepath.Join("..", "config", "install", clusterWide))
+	data, err := os.ReadFile(filepath.Join("..", "config", "install", chartstest.ClusterWide))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +166,7 @@ func TestEveryRuleHasItsReason(t *testing.T) {
 
 func TestOperatorRunsWithoutPrivileges(t *testing.T) {
 	t.Parallel()
-	pod := only[*appsv1.Deployment](t, rendered(t, clusterWide)).Spec.Template.Spec
+	pod := only[*appsv1.Deployment](t, rendered(t, chartstest.ClusterWide)).Spec.Template.Spec
 	want := corev1.PodSecurityContext{
 		RunAsNonRoot: new(true), RunAsUser: new(int64(65532)), RunAsGroup: new(int64(65532)),
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
@@ -216,8 +191,8 @@ func TestOperatorIsTold(t *testing.T) {
 		file string
 		want []string
 	}{
-		"all namespaces": {file: clusterWide, want: slices.Concat(images, options)},
-		"one namespace":  {file: namespaced, want: slices.Concat(images, []string{"--watch-namespaces=kafka"}, options)},
+		"all namespaces": {file: chartstest.ClusterWide, want: slices.Concat(images, options)},
+		"one namespace":  {file: chartstest.Namespaced, want: slices.Concat(images, []string{"--watch-namespaces=kafka"}, options)},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -232,7 +207,7 @@ func TestOperatorIsTold(t *testing.T) {
 
 func TestDisruptionBudgetAndServiceSelectTheOperator(t *testing.T) {
 	t.Parallel()
-	objects := rendered(t, clusterWide)
+	objects := rendered(t, chartstest.ClusterWide)
 	deployment := only[*appsv1.Deployment](t, objects)
 	if *deployment.Spec.Replicas != 2 {
 		t.Errorf("got %d replicas, want 2", *deployment.Spec.Replicas)

@@ -5,12 +5,11 @@ import (
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/keyturn/keyturn/charts/chartstest"
 )
 
 // access is something that somebody may or may not do.
@@ -33,6 +32,7 @@ func TestOperatorMayDoWhatItNeedsAndNoMore(t *testing.T) {
 		secrets("list", "kafka"):   true,
 		secrets("create", "kafka"): true,
 		secrets("update", "kafka"): false,
+		{verb: "patch", group: "kafka.strimzi.io", resource: "kafkas", namespace: "kafka"}:                        false,
 		{verb: "patch", group: "kafka.strimzi.io", resource: "kafkas", subresource: "status", namespace: "kafka"}: true,
 		{verb: "delete", group: "kafka.strimzi.io", resource: "kafkas", namespace: "kafka"}:                       false,
 		{verb: "create", group: "core.strimzi.io", resource: "strimzipodsets", namespace: "kafka"}:                true,
@@ -52,8 +52,8 @@ func TestOperatorMayDoWhatItNeedsAndNoMore(t *testing.T) {
 		file string
 		more map[access]bool
 	}{
-		"all namespaces": {file: clusterWide, more: map[access]bool{secrets("list", ""): true, secrets("get", "shop"): true}},
-		"one namespace":  {file: namespaced, more: map[access]bool{secrets("list", ""): false, secrets("get", "shop"): false, secrets("get", "keyturn"): false}},
+		"all namespaces": {file: chartstest.ClusterWide, more: map[access]bool{secrets("list", ""): true, secrets("get", "shop"): true}},
+		"one namespace":  {file: chartstest.Namespaced, more: map[access]bool{secrets("list", ""): false, secrets("get", "shop"): false, secrets("get", "keyturn"): false}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +76,6 @@ func install(t *testing.T, file string) client.Client {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("KUBEBUILDER_ASSETS names no API server: run make api-test")
 	}
-	objects := rendered(t, file)
 	server := &envtest.Environment{}
 	config, err := server.Start()
 	if err != nil {
@@ -87,29 +86,20 @@ func install(t *testing.T, file string) client.Client {
 			t.Errorf("stopping the API server: %v", err)
 		}
 	})
-	admin, err := client.New(config, client.Options{Scheme: scheme(t)})
+	admin, err := client.New(config, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	namespaces := []runtime.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kafka"}},
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
+	operator, err := client.New(chartstest.Rights(t, config, "..", file), client.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, object := range append(namespaces, objects...) {
-		if err := admin.Create(t.Context(), object.(client.Object)); err != nil {
-			t.Fatalf("installing %s: %v", file, err)
+	for _, object := range chartstest.Objects(t, "..", file) {
+		if err := admin.Create(t.Context(), &object); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatalf("installing the rest of %s: %v", file, err)
 		}
 	}
-	operator := rest.CopyConfig(config)
-	operator.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:keyturn:keyturn",
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:keyturn", "system:authenticated"},
-	}
-	c, err := client.New(operator, client.Options{Scheme: scheme(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return operator
 }
 
 func may(t *testing.T, who client.Client, what access) bool {

@@ -3,11 +3,10 @@ What the operator may do in every namespace that it watches. A rule is here beca
 says which. Nothing is listed with "*", and nothing outside of namespaces is touched.
 */}}
 {{- define "keyturn.rules" -}}
-# The resources that people describe their clusters with. Patch takes away an annotation that asked for
-# something once it was done; specs are never written.
+# The resources that people describe their clusters with. They are the people's: nothing but status is written.
 - apiGroups: [kafka.strimzi.io]
   resources: [kafkas, kafkanodepools]
-  verbs: [get, list, watch, patch]
+  verbs: [get, list, watch]
 # What the operator has to say about them.
 - apiGroups: [kafka.strimzi.io]
   resources: [kafkas/status, kafkanodepools/status]
@@ -17,7 +16,8 @@ says which. Nothing is listed with "*", and nothing outside of namespaces is tou
 - apiGroups: [kafka.strimzi.io]
   resources: [kafkas/finalizers, kafkanodepools/finalizers]
   verbs: [update]
-# The pods of a node pool, described one by one. Delete takes away the set of a node pool that is gone.
+# The pods of a node pool, described one by one. Patch also takes away an annotation that asked for a restart;
+# delete takes away the set of a node pool that is gone.
 - apiGroups: [core.strimzi.io]
   resources: [strimzipodsets]
   verbs: [get, list, watch, create, patch, delete]
@@ -34,31 +34,33 @@ says which. Nothing is listed with "*", and nothing outside of namespaces is tou
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete]
 # Certificates and keys of authorities, nodes and the operator itself. Watched as metadata only; the content
-# of those with the label of a cluster, and of those that a listener names, is read when it is needed.
+# of those with the label of a cluster, and of those that a listener names, is read when it is needed. Delete
+# takes away those of removed nodes.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch, create, patch, delete]
-# The configuration of every node, and the record of the one pod that is being restarted.
+# The configuration of every node, and the record of the one pod that is being restarted. Delete takes away
+# those of removed nodes.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, patch, delete]
-# The addresses that clients start from, and the DNS names of the nodes.
+# The addresses that clients start from, and the DNS names of the nodes. They go with their owner, the Kafka.
 - apiGroups: [""]
   resources: [services]
-  verbs: [get, list, watch, create, patch, delete]
-# The identity of the nodes. It is bound to no role.
+  verbs: [get, list, watch, create, patch]
+# The identity of the nodes. It is bound to no role, and goes with its owner.
 - apiGroups: [""]
   resources: [serviceaccounts]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch]
 # The data of the nodes. Patch grows a volume; delete takes away the claims of a removed node with
 # deleteClaim: true.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, create, patch, delete]
-# Keeps others, such as a drain, from restarting more than one node at a time.
+# Keeps others, such as a drain, from restarting more than one node at a time. It goes with its owner.
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch]
 # Tells people what happened; patch counts repetitions.
 - apiGroups: [events.k8s.io]
   resources: [events]

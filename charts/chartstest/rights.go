@@ -1,0 +1,92 @@
+package chartstest
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Files of config/install, for Rights.
+const (
+	// ClusterWide watches all namespaces.
+	ClusterWide = "keyturn.yaml"
+	// Namespaced watches the namespace kafka alone.
+	Namespaced = "keyturn-namespaced.yaml"
+)
+
+// Rights installs the ServiceAccount and the roles of a file of config/install in the API server of admin, and
+// returns a configuration that acts as the operator with them. Namespaces are made as needed. The root is the
+// folder of the repository, as seen from the test.
+func Rights(t *testing.T, admin *rest.Config, root, file string) *rest.Config {
+	t.Helper()
+	writer, err := client.New(admin, client.Options{})
+	if err != nil {
+		t.Fatalf("reaching the API server: %v", err)
+	}
+	for _, object := range Objects(t, root, file) {
+		group := object.GroupVersionKind().Group
+		if group != rbacv1.GroupName && object.GetKind() != rbacv1.ServiceAccountKind {
+			continue
+		}
+		ensureNamespace(t, writer, object.GetNamespace())
+		if err := writer.Create(t.Context(), &object); err != nil {
+			t.Fatalf("installing %s %s: %v", object.GetKind(), object.GetName(), err)
+		}
+	}
+	operator := rest.CopyConfig(admin)
+	operator.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:keyturn:keyturn",
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:keyturn", "system:authenticated"},
+	}
+	return operator
+}
+
+// Objects returns the objects of a file of config/install in their order.
+func Objects(t *testing.T, root, file string) []unstructured.Unstructured {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, "config", "install", file))
+	if err != nil {
+		t.Fatalf("%v: run make generate", err)
+	}
+	var objects []unstructured.Unstructured
+	for documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data))); ; {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		if err != nil {
+			t.Fatalf("splitting %s: %v", file, err)
+		}
+		var object unstructured.Unstructured
+		if err := yaml.Unmarshal(document, &object.Object); err != nil {
+			t.Fatalf("parsing a part of %s: %v", file, err)
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+}
+
+func ensureNamespace(t *testing.T, writer client.Client, name string) {
+	t.Helper()
+	if name == "" {
+		return
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := writer.Create(t.Context(), namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatalf("making the namespace %s: %v", name, err)
+	}
+}

@@ -267,7 +267,14 @@ func (r *resolver) addRemovedPools(cluster *Cluster, resources []kafkav1.KafkaNo
 		}
 		known := r.in.Known.Pools[name]
 		plan := poolPlan{name: name, known: known, resource: &kafkav1.KafkaNodePool{}}
-		pool := Pool{Name: name, Roles: known.Roles, Retired: true, labels: map[string]string{}}
+		pool := Pool{
+			Name:       name,
+			Roles:      known.Roles,
+			Retired:    true,
+			resources:  r.resolveResources(plan),
+			jvmOptions: r.resolveJvmOptions(plan),
+			labels:     map[string]string{},
+		}
 		for _, id := range sortedIDs(known.NodeIDs) {
 			addLeaving(cluster, plan, id, LeavingNode)
 			if slices.Contains(r.in.Known.Occupied, id) {

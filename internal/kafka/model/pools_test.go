@@ -136,10 +136,14 @@ func TestTheNodesOfARemovedPoolLeaveOneByOne(t *testing.T) {
 	storage := in.Pools[0].Spec.Storage
 	in.Known.Pools["old"] = KnownPool{NodeIDs: []NodeID{8, 9}, Roles: Roles{Broker: true}, Storage: &storage}
 	in.Known.Occupied = []NodeID{9}
+	in.Kafka.Spec.Kafka.JvmOptions = &kafkav1.JvmOptions{Xmx: "3g"}
 	cluster, _ := resolved(t, in)
 	old, found := cluster.Pool("old")
 	if !found || !old.Retired || !slices.Equal(old.NodeIDs, []NodeID{9}) || len(old.Volumes) != 1 {
 		t.Errorf("pool: %+v", old)
+	}
+	if options := cluster.AgentConfig(cluster.Nodes[len(cluster.Nodes)-1]).JavaOptions; !slices.Contains(options, "-Xmx3g") {
+		t.Errorf("JVM options of the node that stays: %v", options)
 	}
 	if len(cluster.Leaving) != 2 || cluster.Leaving[0].ID != 8 || cluster.Leaving[1].ID != 9 {
 		t.Errorf("leaving: %v", cluster.Leaving)

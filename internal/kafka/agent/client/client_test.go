@@ -1,0 +1,175 @@
+package client_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
+	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
+	"github.com/keyturn/keyturn/internal/kafka/agent/client"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/agent/server"
+	"github.com/keyturn/keyturn/internal/kafka/agent/status"
+	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// agent serves a node with the identity, to operators of the authority.
+func agent(t *testing.T, identity stores.Identity, operators pki.Authority, handler http.Handler) string {
+	t.Helper()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", server.TLSConfig(func() (stores.Facing, error) {
+		return stores.Facing{Identity: identity, Trusts: []*x509.Certificate{operators.Certificate()}}, nil
+	}, time.Now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	go func() { _ = s.Serve(listener) }()
+	t.Cleanup(func() { _ = s.Close() })
+	return listener.Addr().String()
+}
+
+// operator is a client with the identity that trusts the authority.
+func operator(identity stores.Identity, trusts pki.Authority) *client.Client {
+	return client.New(client.Options{
+		Dial: (&net.Dialer{}).DialContext,
+		Credentials: func(context.Context) (mtls.Credentials, error) {
+			return mtls.Credentials{Identity: server.Certificate(identity), Anchors: []*x509.Certificate{trusts.Certificate()}}, nil
+		},
+		Now:     time.Now,
+		Timeout: 10 * time.Second,
+	})
+}
+
+func TestAnswersAreRead(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	ca := agenttest.Authority(t, "ca", now)
+	var node status.Node
+	node.Started(9, now, map[contract.Listener]contract.RoleReport{"tls-9093": {Presents: "aa"}})
+	address := agent(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, server.OperatorHandler(&node, http.NotFoundHandler()))
+	c, at := operator(agenttest.Operator(t, ca, now), ca), client.Node{Address: address, Name: "node.example"}
+	report, err := c.TLS(t.Context(), at)
+	if err != nil || report.Revision != 9 || report.Roles["tls-9093"].Presents != "aa" {
+		t.Errorf("report %+v, %v", report, err)
+	}
+	if state, err := c.BrokerState(t.Context(), at); err != nil || state.State != contract.StateStarting {
+		t.Errorf("state %+v, %v; want starting", state, err)
+	}
+	if readiness, err := c.Ready(t.Context(), at); err != nil || readiness.Ready || readiness.Reason != contract.ReasonStarting {
+		t.Errorf("readiness %+v, %v; want that it starts", readiness, err)
+	}
+	node.Serving()
+	if readiness, err := c.Ready(t.Context(), at); err != nil || !readiness.Ready {
+		t.Errorf("readiness %+v, %v; want ready", readiness, err)
+	}
+}
+
+func TestAgentWithAnExpiredLeafIsKnownByIt(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	past := now.Add(-48 * time.Hour)
+	expired, ca := agenttest.Authority(t, "ca", past), agenttest.Authority(t, "ca", now)
+	leaf := agenttest.Leaf(t, expired, "node", past, "node.example")
+	address := agent(t, leaf, ca, server.OperatorHandler(&status.Node{}, http.NotFoundHandler()))
+	c := operator(agenttest.Operator(t, ca, now), ca)
+	if _, err := c.TLS(t.Context(), client.Node{Address: address, Name: "node.example", Leaves: []string{leaf.Fingerprint()}}); err != nil {
+		t.Errorf("error %v, want an answer", err)
+	}
+	_, err := c.TLS(t.Context(), client.Node{Address: address, Name: "node.example"})
+	if _, ok := errors.AsType[*client.UntrustedError](err); !ok {
+		t.Errorf("error %v, want an UntrustedError when the leaf is not expected", err)
+	}
+}
+
+func TestRefusalsAreTyped(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	ca, strangers := agenttest.Authority(t, "ca", now), agenttest.Authority(t, "other", now)
+	address := agent(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, server.OperatorHandler(&status.Node{}, http.NotFoundHandler()))
+	for name, identity := range map[string]stores.Identity{
+		"an unknown authority": agenttest.Operator(t, strangers, now),
+		"another name":         agenttest.Leaf(t, ca, "my-cluster-kafka", now),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := operator(identity, ca).BrokerState(t.Context(), client.Node{Address: address, Name: "node.example"})
+			if _, ok := errors.AsType[*client.RefusedError](err); !ok {
+				t.Errorf("error %v, want a RefusedError", err)
+			}
+		})
+	}
+}
+
+func TestSilenceIsUnreachable(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	ca := agenttest.Authority(t, "ca", now)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = operator(agenttest.Operator(t, ca, now), ca).TLS(ctx, client.Node{Address: silent.Addr().String(), Name: "node"})
+	if _, ok := errors.AsType[*client.UnreachableError](err); !ok {
+		t.Errorf("error %v, want an UnreachableError", err)
+	}
+}
+
+func TestAnswersThatMeanNothingAreErrors(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	ca := agenttest.Authority(t, "ca", now)
+	broken := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != contract.TLSPath {
+			w.WriteHeader(http.StatusTeapot)
+		}
+		_, _ = w.Write([]byte("not JSON"))
+	})
+	address := agent(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, broken)
+	c, at := operator(agenttest.Operator(t, ca, now), ca), client.Node{Address: address, Name: "node.example"}
+	if report, err := c.TLS(t.Context(), at); err == nil {
+		t.Errorf("report %+v, want an error", report)
+	}
+	_, err := c.Ready(t.Context(), at)
+	if status, ok := errors.AsType[*client.StatusError](err); !ok || status.Status != http.StatusTeapot {
+		t.Errorf("error %v, want a StatusError", err)
+	}
+}
+
+func TestEveryQuestionIsAConnectionOfItsOwn(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	ca := agenttest.Authority(t, "ca", now)
+	address := agent(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, server.OperatorHandler(&status.Node{}, http.NotFoundHandler()))
+	var dials atomic.Int32
+	c := client.New(client.Options{
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			dials.Add(1)
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		},
+		Credentials: func(context.Context) (mtls.Credentials, error) {
+			return mtls.Credentials{
+				Identity: server.Certificate(agenttest.Operator(t, ca, now)), Anchors: []*x509.Certificate{ca.Certificate()},
+			}, nil
+		},
+		Now: time.Now, Timeout: 10 * time.Second,
+	})
+	for range 3 {
+		if _, err := c.TLS(t.Context(), client.Node{Address: address, Name: "node.example"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := dials.Load(); got != 3 {
+		t.Errorf("%d connections for 3 questions", got)
+	}
+}

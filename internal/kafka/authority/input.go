@@ -34,6 +34,7 @@ const (
 
 // Spec is what the Kafka resource says about one authority.
 type Spec struct {
+	// Source is Generated when empty.
 	Source Source
 	// ValidityDays and RenewalDays are in days; zero or less mean 365 and 30.
 	ValidityDays int
@@ -41,7 +42,7 @@ type Spec struct {
 	// Policy is RenewCertificate when empty.
 	Policy ExpirationPolicy
 	// KeyAlgorithm is RSA when empty; KeySize is the default of the algorithm
-	// for authorities when zero. Both count for keys made from now on.
+	// for authorities when zero. The present key of an authority stays as it is.
 	KeyAlgorithm pki.Algorithm
 	KeySize      int
 }

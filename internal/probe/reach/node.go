@@ -61,7 +61,7 @@ func (n Names) find(host string) (kind target, pod string) {
 	if labels[0] == n.Bootstrap() && within(labels[1:], n.Namespace) {
 		return targetBootstrap, ""
 	}
-	if len(labels) > 1 && labels[1] == n.Brokers() && within(labels[2:], n.Namespace) {
+	if len(labels) > 1 && labels[0] != "" && labels[1] == n.Brokers() && within(labels[2:], n.Namespace) {
 		return targetPod, labels[0]
 	}
 	return targetOther, ""

@@ -82,9 +82,9 @@ A kind may name its listener, as in mtls@internal. The kinds are:
 	flags.StringVar(&o.report, "report", "", "directory for report.json and the picture of the time line")
 	flags.StringVar(&o.via, "via", string(reach.Auto), "way to the brokers: auto, direct, port-forward or dns")
 	flags.BoolVar(&o.keep, "keep-topics", false, "leave the probe's topics behind")
-	flags.StringVar(&o.identity.CertificateFile, "client-cert", "", "PEM file with the client certificate and its chain")
-	flags.StringVar(&o.identity.KeyFile, "client-key", "", "PEM file with the key of the client certificate")
-	flags.StringVar(&o.identity.Secret, "client-secret", "", "Secret with user.crt and user.key, or with password; by default an identity is made for the time of the probe")
+	flags.StringVar(&o.identity.CertificateFile, "identity-cert", "", "PEM file with the client certificate and its chain")
+	flags.StringVar(&o.identity.KeyFile, "identity-key", "", "PEM file with the key of the client certificate")
+	flags.StringVar(&o.identity.Secret, "identity-secret", "", "Secret with user.crt and user.key, or with password; by default an identity is made for the time of the probe")
 	return cmd
 }
 

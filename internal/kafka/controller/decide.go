@@ -23,7 +23,9 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	if err != nil {
 		return err
 	}
-	r.resolve(p, removing)
+	if err := r.resolve(ctx, p, removing); err != nil {
+		return err
+	}
 	if err := p.findings.Err(); err != nil {
 		return fmt.Errorf("resolving the cluster: %w", err)
 	}

@@ -53,6 +53,11 @@ func objectsOf(cluster model.Cluster) ([]intended, error) {
 		{schema.GroupKind{Group: "policy", Kind: "PodDisruptionBudget"}, names.Kafka(), cluster.PodDisruptionBudget()},
 	}
 	for _, node := range cluster.Nodes {
+		if pool, _ := cluster.Pool(node.Pool); pool.Retired {
+			// What the pool's own resource said is gone with it; its nodes keep the
+			// configuration they have until they leave.
+			continue
+		}
 		config, err := cluster.ConfigMap(node)
 		if err != nil {
 			return nil, fmt.Errorf("rendering the configuration of node %s: %w", node.Pod, err)

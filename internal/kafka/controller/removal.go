@@ -2,8 +2,16 @@ package controller
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
@@ -13,8 +21,12 @@ import (
 // A node that is no longer asked for stays in it until the rollout planner has
 // granted its removal, and that is recorded: only then do its pod set and its
 // configuration go, and the pod after them.
-func (r *Reconciler) resolve(p *pass, removing *rollout.Disruption) {
+func (r *Reconciler) resolve(ctx context.Context, p *pass, removing *rollout.Disruption) error {
 	input := model.Input{Kafka: &p.kafka, Settings: r.options.Settings, Known: p.known()}
+	var err error
+	if input.Known.Voters, err = r.knownVoters(ctx, p); err != nil {
+		return err
+	}
 	for i := range p.pools {
 		input.Pools = append(input.Pools, p.pools[i].KafkaNodePool)
 	}
@@ -27,6 +39,42 @@ func (r *Reconciler) resolve(p *pass, removing *rollout.Disruption) {
 	if len(input.Known.Occupied) > 0 {
 		p.cluster, p.findings = model.Resolve(input)
 	}
+	return nil
+}
+
+// knownVoters reads the quorum that was configured when a creation was
+// interrupted: some pool of controllers has its pod set and another has not. In
+// every other state the pod sets tell who the controllers are.
+func (r *Reconciler) knownVoters(ctx context.Context, p *pass) ([]model.NodeID, error) {
+	if len(p.podSets) == 0 || !slices.ContainsFunc(p.pools, p.lacksControllers) {
+		return nil, nil
+	}
+	for name := range p.podSets {
+		set := p.podSets[name]
+		for _, pod := range describedPods(&set) {
+			var config corev1.ConfigMap
+			key := types.NamespacedName{Namespace: p.kafka.Namespace, Name: pod.Name}
+			err := r.options.Live.Get(ctx, key, &config)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("reading ConfigMap %s: %w", key, err)
+			}
+			voters, err := model.ParseVoters(config.Data[contract.ServerConfigKey])
+			if err != nil {
+				return nil, fmt.Errorf("reading the quorum from ConfigMap %s: %w", key, err)
+			}
+			return voters, nil
+		}
+	}
+	return nil, nil
+}
+
+// lacksControllers reports whether a pool of controllers has no pod set yet.
+func (p *pass) lacksControllers(resource pool) bool {
+	_, built := p.podSets[p.kafka.Name+"-"+resource.Name]
+	return !built && slices.Contains(resource.Spec.Roles, kafkav1.RoleController)
 }
 
 // allNodes are the nodes of the cluster and those that are leaving it while

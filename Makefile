@@ -11,7 +11,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 # The bed is a real one-node Kubernetes (docs/bed.md). With KUBECONFIG set, that cluster is used and no bed is started.
 BED        := go run -C bed .
 CLUSTER    := $(if $(KUBECONFIG),,bed-up)
-kubeconfig  = KUBECONFIG="$(or $(KUBECONFIG),$$($(BED) kubeconfig))"
+kubeconfig  = KUBECONFIG="$(or $(KUBECONFIG),$$($(BED) kubeconfig))"; export KUBECONFIG
 
 # Pinned programs, built once into Go's build cache.
 tool        = nice -n 5 go tool -modfile=$(CURDIR)/tools/go.mod
@@ -33,7 +33,7 @@ help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build $(CLUSTER) ## start a Kafka cluster and restart it under load; uses $KUBECONFIG if set, else the bed
-	@$(kubeconfig) go run ./e2e/demo
+	@$(kubeconfig); go run ./e2e/demo
 
 build: ## build bin/keyturn (static) and bin/kubectl-keyturn
 	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o bin/keyturn ./cmd/keyturn
@@ -58,18 +58,18 @@ race: ## tests of concurrent packages under the race detector
 
 api-test: ## tests against a real API server and etcd
 	@go run -C tools ./need keytool=openjdk-17-jre-headless
-	@KUBEBUILDER_ASSETS="$$($(BED) assets)" go test $(API_PACKAGES)
+	@KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KUBEBUILDER_ASSETS; go test $(API_PACKAGES)
 
 e2e-short: ## the end-to-end scenarios that make test runs
-	@$(kubeconfig) go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/... -run '$(SHORT_RUN)'
+	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/... -run '$(SHORT_RUN)'
 
 ##@ On a cluster
 
 e2e: build $(CLUSTER) ## end-to-end scenarios [RUN=regexp]
-	@$(kubeconfig) go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/... -run '$(RUN)'
+	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/... -run '$(RUN)'
 
 bench: build $(CLUSTER) ## measure what the project promises; reports in out/bench
-	@$(kubeconfig) go run ./e2e/bench
+	@$(kubeconfig); go run ./e2e/bench
 
 bed-up: ## build what is missing and start the bed
 	@$(BED) up

@@ -91,6 +91,13 @@ func (c Cluster) apply(ctx context.Context, input []byte, source string) error {
 	return nil
 }
 
+// workload is a deployment that an addon consists of.
+type workload struct{ namespace, name string }
+
+func workloads() []workload {
+	return []workload{{"kube-system", "coredns"}, {"cert-manager", "cert-manager"}}
+}
+
 // Wait returns when the node takes pods and the addons' pods are ready; tell hears of each as it happens.
 func (c Cluster) Wait(ctx context.Context, node string, tell func(string)) error {
 	client, err := c.client()
@@ -101,15 +108,30 @@ func (c Cluster) Wait(ctx context.Context, node string, tell func(string)) error
 		return err
 	}
 	tell("node ready")
-	for _, deployment := range []struct{ namespace, name string }{{"kube-system", "coredns"}, {"cert-manager", "cert-manager"}} {
-		if err := until(ctx, deployment.name, func(ctx context.Context) (bool, error) {
-			return available(ctx, client, deployment.namespace, deployment.name)
-		}); err != nil {
+	for _, w := range workloads() {
+		if err := until(ctx, w.name, func(ctx context.Context) (bool, error) { return available(ctx, client, w) }); err != nil {
 			return err
 		}
-		tell(deployment.name + " ready")
+		tell(w.name + " ready")
 	}
 	return nil
+}
+
+// Installed says whether the node takes pods and all the addons run.
+func (c Cluster) Installed(ctx context.Context, node string) (bool, error) {
+	client, err := c.client()
+	if err != nil {
+		return false, err
+	}
+	if ready, err := nodeReady(ctx, client, node); err != nil || !ready {
+		return false, err
+	}
+	for _, w := range workloads() {
+		if running, err := available(ctx, client, w); err != nil || !running {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 func (c Cluster) client() (kubernetes.Interface, error) {
@@ -154,8 +176,8 @@ func nodeReady(ctx context.Context, client kubernetes.Interface, name string) (b
 	return false, nil
 }
 
-func available(ctx context.Context, client kubernetes.Interface, namespace, name string) (bool, error) {
-	deployment, err := client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
+func available(ctx context.Context, client kubernetes.Interface, w workload) (bool, error) {
+	deployment, err := client.AppsV1().Deployments(w.namespace).Get(ctx, w.name, metav1.GetOptions{})
 	if err != nil {
 		return false, err
 	}

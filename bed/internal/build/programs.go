@@ -69,10 +69,11 @@ func (b Builder) Kubernetes(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return b.Do(ctx, Step{Name: "kubernetes", Inputs: sources, Make: func(ctx context.Context, dir string) error {
+	flags := kubernetesVersionFlags(versions.Kubernetes)
+	return b.Do(ctx, Step{Name: "kubernetes", Inputs: append(sources, flags), Make: func(ctx context.Context, dir string) error {
 		if err := b.goBuild(ctx, goBuild{
 			module: b.part("kubernetes"), pkg: ".", output: filepath.Join(dir, "kubernetes"),
-			tags: "providerless", ldflags: kubernetesVersionFlags(versions.Kubernetes),
+			tags: "providerless", ldflags: flags,
 		}); err != nil {
 			return err
 		}
@@ -88,13 +89,16 @@ func (b Builder) Kubernetes(ctx context.Context) (string, error) {
 // kubernetesVersionFlags set what the programs say of their version, which upstream's build writes in as well.
 func kubernetesVersionFlags(version string) string {
 	numbers := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	const variables = "-X k8s.io/component-base/version."
-	return strings.Join([]string{
-		variables + "gitVersion=" + version,
-		variables + "gitMajor=" + numbers[0],
-		variables + "gitMinor=" + numbers[1],
-		variables + "gitTreeState=clean",
-	}, " ")
+	var flags []string
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		flags = append(flags,
+			"-X "+pkg+".gitVersion="+version,
+			"-X "+pkg+".gitMajor="+numbers[0],
+			"-X "+pkg+".gitMinor="+numbers[1],
+			"-X "+pkg+".gitTreeState=clean",
+		)
+	}
+	return strings.Join(flags, " ")
 }
 
 // Runtime builds containerd, its shim and runc into one directory.

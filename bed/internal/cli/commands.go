@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -136,19 +135,5 @@ func assetsCommand() *cobra.Command {
 				return err
 			})
 		},
-	}
-}
-
-func statusCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "status", Short: "Show each component; fails unless all of them work", Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error { return errors.New("later") },
-	}
-}
-
-func logsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "logs [component]", Short: "Print the log of a component, or name the components", Args: cobra.MaximumNArgs(1),
-		RunE: func(command *cobra.Command, args []string) error { return errors.New("later") },
 	}
 }

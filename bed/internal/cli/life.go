@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/keyturn/keyturn/bed/internal/build"
 	"github.com/keyturn/keyturn/bed/internal/node"
 	"github.com/keyturn/keyturn/bed/internal/state"
 	"github.com/keyturn/keyturn/bed/internal/volumes"
@@ -26,7 +27,7 @@ func downCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "down", Short: "End the node and remove everything it left; builds, images and logs stay", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return withLock(func(folder state.Folder) error {
+			return withLock(command, func(folder state.Folder) error {
 				begun := time.Now()
 				err := node.Alive(folder)
 				if downErr := node.Down(command.Context(), folder); downErr != nil {
@@ -56,13 +57,15 @@ func provisionerCommand() *cobra.Command {
 	return command
 }
 
-// withLock runs a command that changes the state folder.
-func withLock(act func(state.Folder) error) error {
+// withLock runs a command that changes the state folder, after any other that does.
+func withLock(command *cobra.Command, act func(state.Folder) error) error {
 	folder, err := state.Open()
 	if err != nil {
 		return err
 	}
-	lock, err := folder.Lock()
+	lock, err := folder.Lock(command.Context(), func() {
+		_, _ = fmt.Fprintln(command.ErrOrStderr(), "another bed command is at work; waiting until it ends") // only a hint
+	})
 	if err != nil {
 		return err
 	}
@@ -78,15 +81,15 @@ func up(ctx context.Context, s session) error {
 	if err != nil {
 		return err
 	}
+	if s.isUp(ctx, all) {
+		s.say("the bed is up already; KUBECONFIG=%s", s.folder.Kubeconfig())
+		return s.load(ctx, all.archives, s.tell)
+	}
+	if err := s.builder.Ensure(ctx, build.NodeNeeds()); err != nil {
+		return err
+	}
 	begun := time.Now()
 	tell := func(what string) { s.say("%5.1f s  %s", time.Since(begun).Seconds(), what) }
-	if s.isUp(ctx) {
-		if err := s.install(ctx, all, func(string) {}); err != nil {
-			return err
-		}
-		s.say("the bed is up already; KUBECONFIG=%s", s.folder.Kubeconfig())
-		return nil
-	}
 	if err := node.Up(ctx, s.folder, all.programs); err != nil {
 		return err
 	}
@@ -99,23 +102,22 @@ func up(ctx context.Context, s session) error {
 }
 
 // isUp says whether the whole bed works; of one that works in part a person is told.
-func (s session) isUp(ctx context.Context) bool {
-	if node.Alive(s.folder) != nil {
+func (s session) isUp(ctx context.Context, all everything) bool {
+	healths, err := node.Status(ctx, s.folder)
+	if errors.Is(err, state.ErrNoRecord) {
 		return false
 	}
-	if err := s.healthy(ctx); err != nil {
-		s.say("the bed is up only in part (%v); starting anew", err)
-		return false
+	for _, health := range healths {
+		if health.Problem != nil {
+			err = errors.Join(err, fmt.Errorf("%s %w", health.Name, health.Problem))
+		}
 	}
-	return true
-}
-
-// healthy asks what others depend on: the API server and the container runtime.
-func (s session) healthy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	if err := node.Runtime(ctx, s.folder); err != nil {
-		return fmt.Errorf("asking containerd: %w", err)
+	if err == nil {
+		var installed bool
+		if installed, err = s.cluster(all).Installed(ctx, node.Name); installed {
+			return true
+		}
 	}
-	return node.Ready(ctx, s.folder)
+	s.say("the bed is up only in part (%v); starting anew", err)
+	return false
 }

@@ -40,7 +40,7 @@ func newSession(folder state.Folder, command *cobra.Command) (session, error) {
 
 // inSession runs a command that changes the state folder.
 func inSession(command *cobra.Command, act func(session) error) error {
-	return withLock(func(folder state.Folder) error {
+	return withLock(command, func(folder state.Folder) error {
 		s, err := newSession(folder, command)
 		if err != nil {
 			return err
@@ -133,7 +133,7 @@ func (s session) apply(ctx context.Context, all everything, tell func(string)) e
 	if err != nil {
 		return err
 	}
-	cluster := addons.Cluster{Kubectl: all.programs.Kubectl(), Kubeconfig: s.folder.Kubeconfig()}
+	cluster := s.cluster(all)
 	if err := cluster.Apply(ctx, addons.Values{
 		CoreDNS: catalog.CoreDNS, CertManager: catalog.CertManager,
 		DNSService: node.DNSService, VolumeProvisioner: node.VolumeProvisioner,
@@ -142,6 +142,10 @@ func (s session) apply(ctx context.Context, all everything, tell func(string)) e
 	}
 	tell("addons installed")
 	return cluster.Wait(ctx, node.Name, tell)
+}
+
+func (s session) cluster(all everything) addons.Cluster {
+	return addons.Cluster{Kubectl: all.programs.Kubectl(), Kubeconfig: s.folder.Kubeconfig()}
 }
 
 // say writes one line to the command's output.

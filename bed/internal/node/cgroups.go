@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,27 +25,30 @@ type hierarchy struct {
 	unified bool
 }
 
-// hierarchies finds the cgroup hierarchies that hold controllers in a mountinfo text: every one of version 1, or the
-// unified one when it is alone. A unified hierarchy beside version 1 belongs to the machine's service manager.
+// hierarchies finds every cgroup file system in a mountinfo text.
 func hierarchies(mountinfo string) []hierarchy {
-	var first, second []hierarchy
+	var found []hierarchy
 	for line := range strings.Lines(mountinfo) {
-		before, after, found := strings.Cut(line, " - ")
+		before, after, separated := strings.Cut(line, " - ")
 		left, right := strings.Fields(before), strings.Fields(after)
-		if !found || len(left) < 5 || len(right) < 3 || left[3] != "/" {
+		if !separated || len(left) < 5 || len(right) < 1 || left[3] != "/" {
 			continue
 		}
-		switch right[0] {
-		case "cgroup":
-			first = append(first, hierarchy{root: left[4]})
-		case "cgroup2":
-			second = append(second, hierarchy{root: left[4], unified: true})
+		if right[0] == "cgroup" || right[0] == "cgroup2" {
+			found = append(found, hierarchy{root: left[4], unified: right[0] == "cgroup2"})
 		}
 	}
-	if len(first) > 0 {
-		return first
+	return found
+}
+
+// withControllers leaves out a unified hierarchy that stands beside version 1: there it only serves the machine's
+// service manager.
+func withControllers(found []hierarchy) []hierarchy {
+	unified := func(h hierarchy) bool { return h.unified }
+	if slices.ContainsFunc(found, func(h hierarchy) bool { return !h.unified }) {
+		return slices.DeleteFunc(slices.Clone(found), unified)
 	}
-	return second
+	return found
 }
 
 func mountedHierarchies() ([]hierarchy, error) {
@@ -60,7 +65,7 @@ func enclose(pid int) error {
 	if err != nil {
 		return err
 	}
-	for _, h := range found {
+	for _, h := range withControllers(found) {
 		if err := h.enclose(pid); err != nil {
 			return fmt.Errorf("making the group of the bed below %s: %w", h.root, err)
 		}
@@ -120,17 +125,38 @@ func (h hierarchy) passOnControllers(group, _ string) error {
 	return nil
 }
 
-// dissolve removes the bed's groups; there must be no process in them any more.
-func dissolve() error {
+// dissolve removes the bed's groups as soon as the last process has left them. That the first process of the node has
+// ended is not enough: the kernel takes its time to end the others. Every hierarchy is looked through, because runc also
+// makes groups where no controller is.
+func dissolve(ctx context.Context) error {
 	found, err := mountedHierarchies()
 	if err != nil {
 		return err
 	}
-	var failures []error
+	ctx, cancel := context.WithTimeout(ctx, endLimit)
+	defer cancel()
 	for _, h := range found {
-		failures = append(failures, removeGroups(filepath.Join(h.root, cgroup)))
+		if err := retryWhileBusy(ctx, func() error { return removeGroups(filepath.Join(h.root, cgroup)) }); err != nil {
+			return err
+		}
 	}
-	return errors.Join(failures...)
+	return nil
+}
+
+func retryWhileBusy(ctx context.Context, act func() error) error {
+	ticker := time.NewTicker(askEvery)
+	defer ticker.Stop()
+	for {
+		err := act()
+		if !errors.Is(err, unix.EBUSY) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-ticker.C:
+		}
+	}
 }
 
 // removeGroups removes a group and those below it, the deepest first, as the kernel asks for.

@@ -44,6 +44,7 @@ func etcd(folder state.Folder, programs Programs) component {
 		"--initial-advertise-peer-urls=http://127.0.0.1:2380",
 		"--initial-cluster=" + Name + "=http://127.0.0.1:2380",
 		"--quota-backend-bytes=4294967296",
+		"--listen-metrics-urls=" + etcdHealthURL,
 		"--unsafe-no-fsync",
 		"--log-level=warn",
 	}}
@@ -99,7 +100,9 @@ func controllerManager(folder state.Folder, programs Programs) component {
 		"--service-account-private-key-file=" + keys.Key("service-accounts"),
 		"--cluster-signing-cert-file=" + keys.Cert("ca"),
 		"--cluster-signing-key-file=" + keys.Key("ca"),
-		"--bind-address=127.0.0.1",
+		"--bind-address=" + NodeIP,
+		"--tls-cert-file=" + keys.Cert("node-server"),
+		"--tls-private-key-file=" + keys.Key("node-server"),
 		"--kube-api-qps=100",
 		"--kube-api-burst=200",
 		"--flex-volume-plugin-dir=" + folder.Run("flex"),
@@ -107,11 +110,14 @@ func controllerManager(folder state.Folder, programs Programs) component {
 }
 
 func scheduler(folder state.Folder, programs Programs) component {
+	keys := keyring{folder}
 	return component{Name: "kube-scheduler", Command: []string{
 		programs.kubernetes("kube-scheduler"),
-		"--kubeconfig=" + keyring{folder}.Kubeconfig("scheduler"),
+		"--kubeconfig=" + keys.Kubeconfig("scheduler"),
 		"--leader-elect=false",
-		"--bind-address=127.0.0.1",
+		"--bind-address=" + NodeIP,
+		"--tls-cert-file=" + keys.Cert("node-server"),
+		"--tls-private-key-file=" + keys.Key("node-server"),
 	}}
 }
 

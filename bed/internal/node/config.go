@@ -11,7 +11,11 @@ import (
 	"github.com/keyturn/keyturn/bed/internal/state"
 )
 
-const etcdURL = "http://127.0.0.1:2379"
+// etcd listens where only the node's own programs reach it; its health is told on the node's address.
+const (
+	etcdURL       = "http://127.0.0.1:2379"
+	etcdHealthURL = "http://" + NodeIP + ":2381"
+)
 
 //go:embed config/*
 var configFiles embed.FS
@@ -23,6 +27,7 @@ type settings struct {
 	Keys           keyring
 	Cgroup         string
 	DNS            string
+	NodeIP         string
 	PauseImage     string
 	PodNetwork     string
 	RuntimeBinary  string
@@ -33,7 +38,7 @@ type settings struct {
 func writeConfig(folder state.Folder, programs Programs) error {
 	values := settings{
 		Folder: folder, Programs: programs, Keys: keyring{folder},
-		Cgroup: cgroup, DNS: DNSService, PauseImage: PauseImage, PodNetwork: PodNetwork,
+		Cgroup: cgroup, DNS: DNSService, NodeIP: NodeIP, PauseImage: PauseImage, PodNetwork: PodNetwork,
 		RuntimeBinary: filepath.Join(programs.Runtime, "runc"), ContainerdAddr: folder.ContainerdSocket(),
 	}
 	parsed, err := template.New("").Option("missingkey=error").ParseFS(configFiles, "config/*")

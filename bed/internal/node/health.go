@@ -24,13 +24,20 @@ const (
 // probe asks one component whether it works.
 type probe func(context.Context) error
 
-// probes says how to ask those components that have an answer which other programs can hear. They are asked from the
-// node itself; the API server's and containerd's answers also reach the machine.
+// probes says how to ask those components that can be asked. All of them answer on the node's address, so the node
+// itself and the machine ask in the same way.
 func probes(folder state.Folder) map[string]probe {
+	web := func(url string) probe {
+		return func(ctx context.Context) error { return askWeb(ctx, keyring{folder}, url) }
+	}
 	return map[string]probe{
-		"etcd":           func(ctx context.Context) error { return getOK(ctx, http.DefaultClient, etcdURL+"/health") },
-		"containerd":     func(ctx context.Context) error { return connects(ctx, "unix", folder.ContainerdSocket()) },
-		"kube-apiserver": func(ctx context.Context) error { return apiServerReady(ctx, keyring{folder}) },
+		"containerd":              func(ctx context.Context) error { return connects(ctx, "unix", folder.ContainerdSocket()) },
+		"etcd":                    web(etcdHealthURL + "/health"),
+		"kube-apiserver":          web(APIURL() + "/readyz"),
+		"kube-controller-manager": web("https://" + NodeIP + ":10257/healthz"),
+		"kube-proxy":              web("http://" + NodeIP + ":10256/healthz"),
+		"kube-scheduler":          web("https://" + NodeIP + ":10259/healthz"),
+		"kubelet":                 web("http://" + NodeIP + ":10248/healthz"),
 	}
 }
 
@@ -53,7 +60,10 @@ func await(ctx context.Context, name string, ask probe) error {
 	}
 }
 
-func apiServerReady(ctx context.Context, keys keyring) error {
+// askWeb trusts the cluster's own authority and no other.
+func askWeb(ctx context.Context, keys keyring, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, answerIn)
+	defer cancel()
 	authority, err := os.ReadFile(keys.Cert("ca"))
 	if err != nil {
 		return fmt.Errorf("reading the cluster's authority: %w", err)
@@ -64,21 +74,15 @@ func apiServerReady(ctx context.Context, keys keyring) error {
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
 	defer transport.CloseIdleConnections()
-	return getOK(ctx, &http.Client{Transport: transport}, APIURL()+"/readyz")
-}
-
-func getOK(ctx context.Context, client *http.Client, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, answerIn)
-	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return err
+		return fmt.Errorf("asking %s: %w", url, err)
 	}
-	response, err := client.Do(request)
+	response, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {
-		return err
+		return fmt.Errorf("asking for its health: %w", err)
 	}
-	defer func() { _ = response.Body.Close() }()
+	defer func() { _ = response.Body.Close() }() // nothing of it is read
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answers %s", url, response.Status)
 	}

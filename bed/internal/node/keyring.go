@@ -54,7 +54,7 @@ func identities() []identity {
 			addresses: []net.IP{net.ParseIP(APIService), net.ParseIP(NodeIP), net.IPv4(127, 0, 0, 1)},
 		},
 		{
-			name: "kubelet-server", usage: x509.ExtKeyUsageServerAuth,
+			name: "node-server", usage: x509.ExtKeyUsageServerAuth,
 			dnsNames: []string{Name}, addresses: []net.IP{net.ParseIP(NodeIP)},
 		},
 		{name: "admin", user: "bed-admin", organizations: []string{"system:masters"}, usage: client},

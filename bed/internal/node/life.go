@@ -198,7 +198,7 @@ func Down(ctx context.Context, folder state.Folder) error {
 	if owner, found, err := interfaceOwner(); err != nil || found {
 		return errors.Join(err, fmt.Errorf("%w, with the state folder %q; its groups stay", ErrForeign, owner))
 	}
-	if err := dissolve(); err != nil {
+	if err := dissolve(ctx); err != nil {
 		return err
 	}
 	return folder.WipeRun()

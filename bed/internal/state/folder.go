@@ -63,9 +63,6 @@ func (f Folder) Built(name, key string) string { return f.join("built", name+"-"
 // Images holds the image archives, one file per image.
 func (f Folder) Images() string { return f.join("images") }
 
-// Assets holds links named kube-apiserver, etcd and kubectl, the way API-level test environments look for them.
-func (f Folder) Assets() string { return f.join("assets") }
-
 // ContainerdRoot keeps containerd's images from one life of the bed to the next.
 func (f Folder) ContainerdRoot() string { return f.join("containerd") }
 

@@ -34,6 +34,9 @@ func (n Names) Brokers() string { return n.Cluster + "-kafka-brokers" }
 // Bootstrap is the service clients start from.
 func (n Names) Bootstrap() string { return n.Cluster + "-kafka-bootstrap" }
 
+// BrokersHost is the name that stands for every broker, on any port.
+func (n Names) BrokersHost() string { return n.Brokers() + "." + n.Namespace + ".svc" }
+
 // BootstrapHost is the name a client is given.
 func (n Names) BootstrapHost() string { return n.Bootstrap() + "." + n.Namespace + ".svc" }
 
@@ -58,7 +61,8 @@ func (n Names) find(host string) (kind target, pod string) {
 		return targetOther, ""
 	}
 	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
-	if labels[0] == n.Bootstrap() && within(labels[1:], n.Namespace) {
+	service := labels[0] == n.Bootstrap() || labels[0] == n.Brokers()
+	if service && within(labels[1:], n.Namespace) {
 		return targetBootstrap, ""
 	}
 	if len(labels) > 1 && labels[0] != "" && labels[1] == n.Brokers() && within(labels[2:], n.Namespace) {

@@ -17,6 +17,7 @@ func TestFindTellsPodsFromTheBootstrapServiceAndStrangers(t *testing.T) {
 		"my-cluster-pool-0.my-cluster-kafka-brokers.ns.svc.corp.internal.": {targetPod, "my-cluster-pool-0"},
 		"my-cluster-pool-0.my-cluster-kafka-brokers":                       {targetPod, "my-cluster-pool-0"},
 		"my-cluster-kafka-bootstrap.ns.svc":                                {targetBootstrap, ""},
+		"my-cluster-kafka-brokers.ns.svc":                                  {targetBootstrap, ""},
 		"my-cluster-kafka-bootstrap.ns":                                    {targetBootstrap, ""},
 		"my-cluster-kafka-bootstrap":                                       {targetBootstrap, ""},
 		"my-cluster-kafka-bootstrap.other.svc":                             {targetOther, ""},

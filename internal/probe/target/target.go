@@ -119,7 +119,7 @@ func listenersOf(kafka *unstructured.Unstructured, names reach.Names) ([]probe.L
 	return append(listeners,
 		probe.Listener{
 			Name: Replication, Port: contract.ReplicationPort, TLS: true, Auth: probe.AuthTLS,
-			Role: probe.RoleBroker, Bootstrap: hostPort(names.Brokers()+"."+names.Namespace+".svc", contract.ReplicationPort),
+			Role: probe.RoleBroker, Bootstrap: hostPort(names.BrokersHost(), contract.ReplicationPort),
 		},
 		probe.Listener{
 			Name: ControlPlane, Port: contract.ControlPlanePort, TLS: true, Auth: probe.AuthTLS,

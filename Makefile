@@ -5,9 +5,6 @@ SHELL       := /usr/bin/env bash
 .DEFAULT_GOAL := help
 MAKEFLAGS   += --no-print-directory
 
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -s -w -X main.version=$(VERSION)
-
 # The bed is a real one-node Kubernetes (docs/bed.md). With KUBECONFIG set, that cluster is used and no bed is started.
 BED        := go run -C bed .
 CLUSTER    := $(if $(KUBECONFIG),,bed-up)
@@ -36,7 +33,7 @@ demo: build $(CLUSTER) ## start a Kafka cluster and restart it under load; uses 
 	@$(kubeconfig); go run ./e2e/demo
 
 build: ## build bin/keyturn (static) and bin/kubectl-keyturn
-	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o bin/keyturn ./cmd/keyturn
+	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -ldflags "-s -w" -o bin/keyturn ./cmd/keyturn
 	@ln -sf keyturn bin/kubectl-keyturn
 
 test: ## prove the project: lint, generated files, unit, API-level, short end-to-end run (what CI runs)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -17,6 +18,8 @@ type faultyClient struct {
 	client.Client
 
 	writes int
+	// podsDeleted counts the pods among them.
+	podsDeleted int
 	// crashAfter is the number of writes after which nothing arrives; 0 means
 	// that the operator does not crash.
 	crashAfter int
@@ -43,7 +46,12 @@ func (c *faultyClient) Create(ctx context.Context, obj client.Object, opts ...cl
 }
 
 func (c *faultyClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	return c.count(func() error { return c.Client.Delete(ctx, obj, opts...) })
+	return c.count(func() error {
+		if _, isPod := obj.(*corev1.Pod); isPod {
+			c.podsDeleted++
+		}
+		return c.Client.Delete(ctx, obj, opts...)
+	})
 }
 
 func (c *faultyClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {

@@ -68,3 +68,18 @@ func (w *world) configure(key, value string) {
 	w.t.Helper()
 	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"kafka": map[string]any{"config": map[string]any{key: value}}}})
 }
+
+func (w *world) delete(object client.Object, name string) {
+	w.t.Helper()
+	w.get(name, object)
+	if err := w.api.Delete(w.t.Context(), object); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) list(into client.ObjectList) {
+	w.t.Helper()
+	if err := w.api.List(w.t.Context(), into, client.InNamespace(w.namespace)); err != nil {
+		w.t.Fatal(err)
+	}
+}

@@ -1,0 +1,324 @@
+package apitest
+
+import (
+	"crypto/x509"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keyturn/keyturn/api/condition"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+func TestTheFirstDeploymentMakesBothAuthoritiesOfGenerationZero(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.settle()
+
+	for kind, subject := range map[authority.Kind]string{
+		authority.ClusterCA: "CN=cluster-ca v0,O=io.strimzi", authority.ClientsCA: "CN=clients-ca v0,O=io.strimzi",
+	} {
+		key, cert := w.secret(kind.KeySecret(clusterName)), w.secret(kind.CertSecret(clusterName))
+		if key.Annotations[authority.KeyGenerationAnnotation] != "0" || cert.Annotations[authority.CertGenerationAnnotation] != "0" {
+			t.Errorf("%s: generations are %v and %v, want 0 and 0", kind, key.Annotations, cert.Annotations)
+		}
+		ca := w.caCertificate(kind)
+		if ca.Subject.String() != subject || ca.MaxPathLen != 1 {
+			t.Errorf("%s: subject %q with path length %d, want %q with 1", kind, ca.Subject, ca.MaxPathLen, subject)
+		}
+		if got := slices.Sorted(maps.Keys(cert.Data)); !slices.Equal(got, []string{"ca.crt", "ca.p12", "ca.password"}) {
+			t.Errorf("%s: certificate Secret holds %v", kind, got)
+		}
+	}
+	anchors := authority.StoredAnchors(authority.Stored{Exists: true, Data: w.secret("my-cluster-ca-trusted-certs").Data})
+	if len(anchors) != 1 || anchors[0].State != authority.TrustedInUseAll {
+		t.Errorf("anchors are %+v, want one that is trusted and used by all", anchors)
+	}
+}
+
+func TestForcedRenewalKeepsTheKeyAndTheStorePasswordAndRollsOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.settle()
+	pods, before, password := w.podUIDs(), w.caCertificate(authority.ClusterCA), w.secret("my-cluster-ca-cert").Data["ca.password"]
+
+	w.annotate(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{"strimzi.io/force-renew": "true"})
+	w.settle()
+
+	after, secret := w.caCertificate(authority.ClusterCA), w.secret("my-cluster-ca-cert")
+	if pki.KeyIDOf(after) != pki.KeyIDOf(before) || pki.FingerprintOf(after) == pki.FingerprintOf(before) {
+		t.Error("want another certificate of the same key")
+	}
+	if secret.Annotations[authority.CertGenerationAnnotation] != "1" || secret.Annotations["strimzi.io/force-renew"] != "" {
+		t.Errorf("annotations are %v, want generation 1 and the request gone", secret.Annotations)
+	}
+	if string(secret.Data["ca.password"]) != string(password) {
+		t.Error("the password of the store has changed with the certificate")
+	}
+	w.wantRolledOnce(pods)
+	if generation := w.secret("my-dual-0").Annotations[authority.ClusterCertGenerationAnnotation]; generation != "1" {
+		t.Errorf("leaf of generation %s, want 1", generation)
+	}
+	if n := len(authority.StoredAnchors(authority.Stored{Exists: true, Data: w.secret("my-cluster-ca-trusted-certs").Data})); n != 1 {
+		t.Errorf("%d anchors stay, want the renewed one alone", n)
+	}
+}
+
+func TestALongerValidityRenewsACertificateThatIsNowDue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kafka := kafkaResource(w.namespace)
+	kafka.Spec.ClusterCa.ValidityDays, kafka.Spec.ClusterCa.RenewalDays = new(int32(20)), new(int32(15))
+	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
+	w.settle()
+
+	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"clusterCa": map[string]any{"validityDays": 200, "renewalDays": 150}}})
+	w.settle()
+
+	want := w.clock.Now().Add(200 * authority.Day)
+	for name, end := range map[string]time.Time{
+		"CA": w.caCertificate(authority.ClusterCA).NotAfter, "leaf": w.leafOf("my-dual-1").NotAfter,
+	} {
+		if end.Before(want.Add(-time.Hour)) || end.After(want.Add(time.Hour)) {
+			t.Errorf("%s ends at %s, want about %s", name, end, want)
+		}
+	}
+}
+
+func TestAnExpiredAuthorityThatWasThereBeforeIsRenewedAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	expired, err := pki.NewCA(pki.CASpec{
+		Subject:  pki.Subject{Organization: "io.strimzi", CommonName: "cluster-ca v0"},
+		Key:      pki.DefaultCAKey(pki.ECDSA),
+		Validity: 24 * time.Hour, Now: start().Add(-30 * 24 * time.Hour),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.createCA(authority.ClusterCA, expired, "0")
+	w.dualRole(3)
+
+	w.settle()
+
+	renewed := w.caCertificate(authority.ClusterCA)
+	if pki.KeyIDOf(renewed) != pki.KeyIDOf(expired.Certificate()) || !renewed.NotAfter.After(w.clock.Now()) {
+		t.Errorf("the CA ends at %s", renewed.NotAfter)
+	}
+	if !has(w.getKafka(), condition.Ready) {
+		t.Error("the cluster is not ready")
+	}
+}
+
+func TestLostCertificateSecretsAreMadeAnewFromTheirKeys(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.settle()
+	before := w.caCertificate(authority.ClusterCA)
+	w.delete(&corev1.Secret{}, "my-cluster-ca-cert")
+	w.delete(&corev1.Secret{}, "my-clients-ca-cert")
+
+	w.settle()
+
+	after := w.caCertificate(authority.ClusterCA)
+	if pki.KeyIDOf(after) != pki.KeyIDOf(before) {
+		t.Error("the key is another one")
+	}
+	for _, name := range []string{"my-cluster-ca-cert", "my-clients-ca-cert"} {
+		if got := w.secret(name).Annotations[authority.CertGenerationAnnotation]; got != "1" {
+			t.Errorf("%s has generation %s, want 1", name, got)
+		}
+	}
+	if !has(w.getKafka(), condition.Ready) {
+		t.Error("the cluster is not ready")
+	}
+}
+
+func TestAuthoritySecretsStayWithoutAnOwnerWhenAskedTo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kafka := kafkaResource(w.namespace)
+	kafka.Spec.ClusterCa.GenerateSecretOwnerReference = new(false)
+	kafka.Spec.ClientsCa.GenerateSecretOwnerReference = new(false)
+	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
+	w.settle()
+
+	var secrets corev1.SecretList
+	w.list(&secrets)
+	for i := range secrets.Items {
+		name := secrets.Items[i].Name
+		stays := slices.Contains([]string{"my-cluster-ca", "my-cluster-ca-cert", "my-clients-ca", "my-clients-ca-cert"}, name)
+		if owned := len(secrets.Items[i].OwnerReferences) > 0; owned == stays {
+			t.Errorf("Secret %s: owned is %t", name, owned)
+		}
+	}
+}
+
+func TestSwitchingStoresOffRemovesThemAndOnAddsThemWithoutARestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.settle()
+	pods := w.podUIDs()
+
+	for _, step := range []struct {
+		stores authority.StoreGeneration
+		want   int
+	}{{authority.WithoutStores, 1}, {authority.WithStores, 3}} {
+		w.stores = step.stores
+		w.startOperator()
+		w.settle()
+		if got := len(w.secret("my-cluster-ca-cert").Data); got != step.want {
+			t.Errorf("%s: %d keys in the Secret, want %d", step.stores, got, step.want)
+		}
+	}
+	if !maps.Equal(pods, w.podUIDs()) {
+		t.Error("a pod was restarted")
+	}
+}
+
+func TestAUsersAuthorityThatIsNotThereIsNamedAndNothingIsMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kafka := kafkaResource(w.namespace)
+	kafka.Spec.ClusterCa.GenerateCertificateAuthority = new(false)
+	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
+
+	w.settle()
+
+	w.wantInvalid("my-cluster-ca", "my-cluster-ca-cert")
+	var secrets corev1.SecretList
+	w.list(&secrets)
+	if len(secrets.Items) != 0 {
+		t.Errorf("%d Secrets were made", len(secrets.Items))
+	}
+}
+
+func TestARaisedGenerationOfAUsersAuthorityReissuesLeavesAndRollsOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kafka := kafkaResource(w.namespace)
+	kafka.Spec.ClusterCa.GenerateCertificateAuthority = new(false)
+	ca, err := pki.NewCA(pki.CASpec{
+		Subject: pki.Subject{CommonName: "corporate"}, Key: pki.DefaultCAKey(pki.ECDSA), Validity: 1000 * authority.Day, Now: start(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.createCA(authority.ClusterCA, ca, "0")
+	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
+	w.settle()
+	pods, leaf := w.podUIDs(), w.leafOf("my-dual-0")
+
+	w.annotate(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{authority.CertGenerationAnnotation: "1"})
+	before := w.secret("my-cluster-ca-cert").ResourceVersion
+	w.settle()
+
+	if pki.FingerprintOf(w.leafOf("my-dual-0")) == pki.FingerprintOf(leaf) {
+		t.Error("the leaf is still the old one")
+	}
+	w.wantRolledOnce(pods)
+	if after := w.secret("my-cluster-ca-cert").ResourceVersion; after != before {
+		t.Error("the user's Secret was written")
+	}
+}
+
+// What tests look at.
+
+func (w *world) secret(name string) *corev1.Secret {
+	w.t.Helper()
+	var secret corev1.Secret
+	w.get(name, &secret)
+	return &secret
+}
+
+func (w *world) caCertificate(kind authority.Kind) *x509.Certificate {
+	w.t.Helper()
+	return w.first(w.secret(kind.CertSecret(clusterName)).Data[authority.CertKey])
+}
+
+func (w *world) leafOf(pod string) *x509.Certificate {
+	w.t.Helper()
+	return w.first(w.secret(pod).Data[pod+".crt"])
+}
+
+func (w *world) first(bundle []byte) *x509.Certificate {
+	w.t.Helper()
+	cert, err := pki.FirstCertificate(bundle)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return cert
+}
+
+func (w *world) podUIDs() map[string]string {
+	w.t.Helper()
+	var pods corev1.PodList
+	w.list(&pods)
+	uids := map[string]string{}
+	for i := range pods.Items {
+		uids[pods.Items[i].Name] = string(pods.Items[i].UID)
+	}
+	return uids
+}
+
+// wantRolledOnce checks that each pod of before is another one now, and that the
+// operator deleted each of them once.
+func (w *world) wantRolledOnce(before map[string]string) {
+	w.t.Helper()
+	for name, uid := range w.podUIDs() {
+		if uid == before[name] {
+			w.t.Errorf("pod %s was not restarted", name)
+		}
+	}
+	if w.faulty.podsDeleted != len(before) {
+		w.t.Errorf("%d pods were restarted, want each of %d once", w.faulty.podsDeleted, len(before))
+	}
+}
+
+func (w *world) wantInvalid(names ...string) {
+	w.t.Helper()
+	for _, c := range w.getKafka().Status.Conditions {
+		if c.Type != condition.NotReady || c.Reason != "InvalidResourceException" {
+			continue
+		}
+		for _, name := range names {
+			if !strings.Contains(c.Message, name) {
+				w.t.Errorf("the message %q does not name %s", c.Message, name)
+			}
+		}
+		return
+	}
+	w.t.Errorf("conditions are %+v, want NotReady because of InvalidResourceException", w.getKafka().Status.Conditions)
+}
+
+func (w *world) createCA(kind authority.Kind, ca pki.Authority, generation string) {
+	w.t.Helper()
+	labels := map[string]string{"strimzi.io/cluster": clusterName, "strimzi.io/kind": "Kafka"}
+	w.create(
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: kind.KeySecret(clusterName), Namespace: w.namespace, Labels: labels,
+				Annotations: map[string]string{authority.KeyGenerationAnnotation: generation},
+			},
+			Data: map[string][]byte{authority.KeyKey: ca.Key().PEM()},
+		},
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: kind.CertSecret(clusterName), Namespace: w.namespace, Labels: labels,
+				Annotations: map[string]string{authority.CertGenerationAnnotation: generation},
+			},
+			Data: map[string][]byte{authority.CertKey: pki.EncodeBundle(ca.Certificate())},
+		},
+	)
+}

@@ -2,9 +2,11 @@ package pki_test
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
+	"math/big"
 	"slices"
 	"testing"
 	"time"
@@ -190,6 +192,66 @@ func TestAnAuthorityWithPathLengthZeroCannotCrossSign(t *testing.T) {
 	}
 }
 
+func TestACrossCertificateEndsWithTheIncomingAuthority(t *testing.T) {
+	t.Parallel()
+	old := newCA(t, "old")
+	fresh, err := pki.NewCA(pki.CASpec{Subject: pki.Subject{CommonName: "new"}, Key: small(), Validity: 10 * day, Now: noon()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cross, err := pki.CrossSign(old, fresh.Certificate(), noon())
+	if err != nil || !cross.NotAfter.Equal(fresh.Certificate().NotAfter) {
+		t.Errorf("ends at %s, %v", cross.NotAfter, err)
+	}
+}
+
+// handMade is a self-signed certificate in a form that Keyturn does not make.
+func handMade(t *testing.T, change func(*x509.Certificate)) (*x509.Certificate, pki.PrivateKey) {
+	t.Helper()
+	key := newKey(t, small())
+	tmpl := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: noon(), NotAfter: noon().Add(365 * day),
+		BasicConstraintsValid: true, IsCA: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	change(tmpl)
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Signer().Public(), key.Signer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert, key
+}
+
+func TestRenewalKeepsASubjectThatKeyturnWouldEncodeOtherwise(t *testing.T) {
+	t.Parallel()
+	raw, err := asn1.Marshal(pkix.RDNSequence{
+		{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "the name comes first"}},
+		{{Type: asn1.ObjectIdentifier{2, 5, 4, 10}, Value: "and then the organisation"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, key := handMade(t, func(tmpl *x509.Certificate) { tmpl.RawSubject = raw })
+	renewed, err := pki.RenewCA(old, key, 365*day, noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(renewed.Certificate().RawSubject, raw) || !bytes.Equal(renewed.Certificate().RawIssuer, raw) {
+		t.Error("the subject was encoded anew")
+	}
+}
+
+func TestACertificateThatMayNotSignIsNoAuthority(t *testing.T) {
+	t.Parallel()
+	cert, key := handMade(t, func(tmpl *x509.Certificate) { tmpl.KeyUsage = x509.KeyUsageDigitalSignature })
+	if _, err := pki.NewAuthority(cert, key); err == nil {
+		t.Error("its key usage was not looked at")
+	}
+}
+
 func TestAnExpiredAuthorityCannotCrossSign(t *testing.T) {
 	t.Parallel()
 	if _, err := pki.CrossSign(newCA(t, "old"), newCA(t, "new").Certificate(), noon().Add(366*day)); err == nil {
@@ -231,8 +293,13 @@ func TestALeafHasTheAgreedShape(t *testing.T) {
 	if diff := cmp.Diff(ca.Certificate().SubjectKeyId, leaf.AuthorityKeyId); diff != "" {
 		t.Errorf("authority key identifier: %s", diff)
 	}
-	if !pki.HasSubject(leaf, leafSpec(t).Subject) || pki.HasSubject(leaf, pki.Subject{CommonName: "my-kafka"}) {
+	if !pki.HasSubject(leaf, leafSpec(t).Subject) {
 		t.Error("the subject is not recognised")
+	}
+	for _, other := range []pki.Subject{{CommonName: "my-kafka"}, {Organization: "io.strimzi"}, {Organization: "io.strimzi", CommonName: "my-kafka2"}} {
+		if pki.HasSubject(leaf, other) {
+			t.Errorf("the subject passes for %s", other)
+		}
 	}
 }
 

@@ -390,6 +390,18 @@ func TestTheCertificateThatIsMadeAnewHasTheSubjectThatPodsTrust(t *testing.T) {
 	}
 }
 
+func TestAnotherAuthorityIsTakenOverWhileNothingRuns(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	w.in.Evidence = authority.Evidence{}
+	ca := other(t, "restored", noon())
+	w.in.KeySecret.Data["ca.key"] = ca.Key().PEM()
+	w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(ca.Certificate())
+	if d := w.step(); !d.Certificate.Equal(ca.Certificate()) {
+		t.Error("it was not taken over")
+	}
+}
+
 func TestGenerationsNeverGoBackwards(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)

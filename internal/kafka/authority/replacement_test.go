@@ -106,6 +106,32 @@ func crossSigned(t *testing.T) pki.Authority {
 	return limited
 }
 
+func TestOnlyUnexpiredCertificatesDecideAboutTheStrategy(t *testing.T) {
+	t.Parallel()
+	limited := crossSigned(t)
+	later := noon().Add(370 * day)
+	renewed, err := pki.RenewCA(limited.Certificate(), limited.Key(), 365*day, later)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	w.step()
+	w.in.Now = later
+	w.in.KeySecret.Data["ca.key"] = limited.Key().PEM()
+	w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(renewed.Certificate())
+	w.trusts(limited.Certificate(), renewed.Certificate())
+	present := w.decide()
+	r, err := authority.PrepareReplacement(w.in, present)
+	if err != nil || r.Strategy != authority.CrossSigned {
+		t.Errorf("after the end of the limited one: %s (%s), %v", r.Strategy, r.Reason, err)
+	}
+	w.in.Now = later.Add(366 * day)
+	r, err = authority.PrepareReplacement(w.in, present)
+	if err != nil || r.Strategy != authority.Classic {
+		t.Errorf("after the end of all: %s (%s), %v", r.Strategy, r.Reason, err)
+	}
+}
+
 func TestAUsersKeyIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	w, _ := userWorld(t)

@@ -217,6 +217,57 @@ func TestAnAnchorThatExpiredLeaves(t *testing.T) {
 	d.want(d.pass(), map[*x509.Certificate]authority.State{ca: authority.Untrusted})
 }
 
+// A silent peer may have said anything before; none of it counts.
+func TestASilentPeerKeepsASupersededAnchorWhereItIs(t *testing.T) {
+	t.Parallel()
+	ca, old := other(t, "ca", noon()).Certificate(), other(t, "old", noon()).Certificate()
+	silent := peers(1, ca, ca)[0]
+	silent.Known = false
+	d := newDomain(t, old)
+	d.in.Peers = peers(3, old, old)
+	d.pass()
+	d.pass()
+	d.in.Current = ca
+	d.in.Peers = append(peers(2, ca, ca), silent)
+	d.pass()
+	d.want(d.pass(), map[*x509.Certificate]authority.State{ca: authority.Untrusted, old: authority.TrustedInUseAll})
+}
+
+func TestAnAnchorThatPhasesOutIsNotPublished(t *testing.T) {
+	t.Parallel()
+	ca, old := other(t, "ca", noon()).Certificate(), other(t, "old", noon()).Certificate()
+	decision := authority.TrustDecision{Anchors: []authority.Anchor{
+		{Certificate: old, State: authority.PhaseOut}, {Certificate: ca, State: authority.TrustedInUseAll},
+	}}
+	if published := decision.Published(); len(published) != 1 || !published[0].Equal(ca) {
+		t.Errorf("%d anchors are published, want the present one alone", len(published))
+	}
+}
+
+func TestACertificateUnderTwoNamesIsOneAnchor(t *testing.T) {
+	t.Parallel()
+	text := pki.EncodeBundle(other(t, "ca", noon()).Certificate())
+	anchors := authority.StoredAnchors(authority.Stored{Exists: true, Data: map[string][]byte{
+		"a.crt": text, "a.state": []byte(authority.PhaseOut), "b.crt": text, "b.state": []byte(authority.Untrusted),
+	}})
+	if len(anchors) != 1 || anchors[0].State != authority.PhaseOut {
+		t.Errorf("got %v", anchors)
+	}
+}
+
+func TestAnExpiredNamesakeIsNoProofOfTrust(t *testing.T) {
+	t.Parallel()
+	ca := other(t, "ca", noon().Add(-400*day))
+	renewed, err := pki.RenewCA(ca.Certificate(), ca.Key(), 365*day, noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchors := []authority.Anchor{{Certificate: ca.Certificate()}, {Certificate: renewed.Certificate()}}
+	if got := authority.TrustIn(renewed.Certificate(), anchors, peers(1, ca.Certificate(), ca.Certificate()), noon()); got != authority.SignerNotTrusted {
+		t.Error("trust in an expired certificate passed for trust")
+	}
+}
+
 func TestADamagedEntryIsNoAnchor(t *testing.T) {
 	t.Parallel()
 	ca := other(t, "ca", noon()).Certificate()

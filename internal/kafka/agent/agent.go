@@ -19,6 +19,7 @@ import (
 
 type agent struct {
 	Options
+
 	kafka    java.Kafka
 	observer *observer
 }

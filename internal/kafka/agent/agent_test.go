@@ -364,7 +364,7 @@ func TestSignalsReachTheServer(t *testing.T) {
 	r := p.start(t)
 	r.until(t, http.StatusNoContent, "")
 	signals <- os.Interrupt
-	if exit, ok := errors.AsType[*agent.ExitError](r.end(t)); !ok || exit.ExitCode() != 2 {
+	if exit, ok := errors.AsType[*agent.ExitError](r.end(t)); !ok || exit.ExitCode() != 130 {
 		t.Errorf("exit %+v, want the server's end by an interrupt", exit)
 	}
 }

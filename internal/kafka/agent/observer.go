@@ -14,6 +14,7 @@ import (
 // concurrent use.
 type observer struct {
 	*status.Node
+
 	reader *mount.Reader
 
 	mu         sync.Mutex

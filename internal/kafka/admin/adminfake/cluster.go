@@ -50,6 +50,7 @@ type Cluster struct {
 
 type node struct {
 	Node
+
 	up         bool
 	registered bool
 	// caughtUp is when the voter was last level with the leader; zero means now.

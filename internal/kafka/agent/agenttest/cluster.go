@@ -37,10 +37,9 @@ const (
 )
 
 // TLSListener is the client listener of every broker made here.
-const (
-	TLSListener contract.Listener = "tls-9093"
-	tlsPort                       = 9093
-)
+const TLSListener contract.Listener = "tls-9093"
+
+const tlsPort = 9093
 
 // ClusterSpec describes a cluster of real Kafka nodes.
 type ClusterSpec struct {

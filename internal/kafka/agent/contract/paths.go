@@ -72,16 +72,20 @@ const (
 	OperatorOrganization = "io.strimzi"
 )
 
-// The two internal listeners of every cluster, and their ports.
+// The two internal listeners of every cluster.
 const (
 	// ControlPlaneListener carries the Raft quorum; nodes with the controller
 	// role listen on it.
 	ControlPlaneListener Listener = "controlplane-9090"
-	ControlPlanePort              = 9090
 	// ReplicationListener carries replication and the operators' requests; nodes
 	// with the broker role listen on it.
 	ReplicationListener Listener = "replication-9091"
-	ReplicationPort              = 9091
+)
+
+// Ports of the internal listeners.
+const (
+	ControlPlanePort = 9090
+	ReplicationPort  = 9091
 )
 
 // Annotations of a Kafka pod that belong to the contract. They are not part of

@@ -25,21 +25,22 @@ func (s source) MountLag() time.Duration           { return 1500 * time.Millisec
 
 func node() (source, contract.Config) {
 	end := time.Unix(1800000000, 0)
-	return source{
-			report: contract.TLSReport{Revision: 3, Roles: map[contract.Listener]contract.RoleReport{
-				contract.AgentRole:           {Trusts: []string{"aa"}, Presents: "11", NotAfter: end},
-				contract.ReplicationListener: {Trusts: []string{"aa"}, Presents: "11", NotAfter: end},
-				"tls-9093":                   {Trusts: []string{"bb"}, Presents: "22", NotAfter: end},
-			}},
-			mounted: contract.Publication{
-				Revision:   4,
-				Identities: map[string]string{contract.NodeIdentity: "11", "tls-9093": "22"},
-				Trust:      map[contract.Listener][]string{contract.ReplicationListener: {"aa"}, "tls-9093": {"bb"}},
-			},
-		}, contract.Config{Stores: []contract.Store{
-			{Listener: "tls-9093", Identity: "tls-9093", Trust: contract.ClientsDomain},
-			{Listener: contract.ReplicationListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain},
-		}}
+	loaded := source{
+		report: contract.TLSReport{Revision: 3, Roles: map[contract.Listener]contract.RoleReport{
+			contract.AgentRole:           {Trusts: []string{"aa"}, Presents: "11", NotAfter: end},
+			contract.ReplicationListener: {Trusts: []string{"aa"}, Presents: "11", NotAfter: end},
+			"tls-9093":                   {Trusts: []string{"bb"}, Presents: "22", NotAfter: end},
+		}},
+		mounted: contract.Publication{
+			Revision:   4,
+			Identities: map[string]string{contract.NodeIdentity: "11", "tls-9093": "22"},
+			Trust:      map[contract.Listener][]string{contract.ReplicationListener: {"aa"}, "tls-9093": {"bb"}},
+		},
+	}
+	return loaded, contract.Config{Stores: []contract.Store{
+		{Listener: "tls-9093", Identity: "tls-9093", Trust: contract.ClientsDomain},
+		{Listener: contract.ReplicationListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain},
+	}}
 }
 
 func TestStaleListeners(t *testing.T) {
@@ -49,10 +50,14 @@ func TestStaleListeners(t *testing.T) {
 		want   []contract.Listener
 	}{
 		"nothing has changed": {func(*source) {}, nil},
-		"the node's leaf": {func(s *source) { s.mounted.Identities[contract.NodeIdentity] = "33" },
-			[]contract.Listener{contract.ReplicationListener}},
-		"an anchor more for one listener": {func(s *source) { s.mounted.Trust["tls-9093"] = []string{"cc", "bb"} },
-			[]contract.Listener{"tls-9093"}},
+		"the node's leaf": {
+			func(s *source) { s.mounted.Identities[contract.NodeIdentity] = "33" },
+			[]contract.Listener{contract.ReplicationListener},
+		},
+		"an anchor more for one listener": {
+			func(s *source) { s.mounted.Trust["tls-9093"] = []string{"cc", "bb"} },
+			[]contract.Listener{"tls-9093"},
+		},
 		"another order of the same anchors": {func(s *source) {
 			s.mounted.Trust["tls-9093"] = []string{"cc", "bb"}
 			s.report.Roles["tls-9093"] = contract.RoleReport{Trusts: []string{"bb", "cc"}, Presents: "22"}

@@ -39,7 +39,8 @@ func TestStatesOfANode(t *testing.T) {
 		},
 		"it serves, and a late line speaks of recovery": {
 			[]func(*status.Node){start, func(n *status.Node) { n.Serving() }, (*status.Node).Recovering},
-			contract.StateRunning, contract.Readiness{Ready: true},
+			contract.StateRunning,
+			contract.Readiness{Ready: true},
 		},
 		"it serves no more": {
 			[]func(*status.Node){start, func(n *status.Node) { n.Serving() }, func(n *status.Node) { n.NotServing("refused") }, func(n *status.Node) { n.NotServing("timeout") }},
@@ -48,7 +49,8 @@ func TestStatesOfANode(t *testing.T) {
 		},
 		"it is asked to stop, and still answers": {
 			[]func(*status.Node){start, func(n *status.Node) { n.Serving() }, (*status.Node).Stopping, func(n *status.Node) { n.Serving() }},
-			contract.StateControlledStop, contract.Readiness{Reason: contract.ReasonStopping},
+			contract.StateControlledStop,
+			contract.Readiness{Reason: contract.ReasonStopping},
 		},
 		"it has ended": {
 			[]func(*status.Node){start, (*status.Node).Ended}, contract.StateNotRunning, contract.Readiness{Reason: contract.ReasonStopping},

@@ -155,14 +155,17 @@ func TestIncompleteMountsAreWaitedFor(t *testing.T) {
 			delete(w.Node, contract.PublicationKey)
 		}, contract.PublicationKey},
 		"the publication is older than the pin": {func(t *testing.T, w *world) {
+			t.Helper()
 			w.publication.Revision--
 			w.publish(t)
 		}, "publication revision 3 or newer (revision 2 is mounted)"},
 		"the pinned revision has another content": {func(t *testing.T, w *world) {
+			t.Helper()
 			w.publication.Operators = []string{"aa"}
 			w.publish(t)
 		}, "as the pod pins it"},
 		"the leaf is not the published one": {func(t *testing.T, w *world) {
+			t.Helper()
 			agenttest.PutIdentity(w.Node, podName, agenttest.Leaf(t, w.clusterCA, "my-cluster-kafka", time.Now(), podName))
 		}, "of node ("},
 		"the key belongs to another leaf": {func(_ *testing.T, w *world) {
@@ -175,6 +178,7 @@ func TestIncompleteMountsAreWaitedFor(t *testing.T) {
 			delete(w.Node, string(custom)+".crt")
 		}, "of custom-9094 (it is not mounted)"},
 		"a custom certificate is not published": {func(t *testing.T, w *world) {
+			t.Helper()
 			w.publication.Revision++
 			delete(w.publication.Identities, string(custom))
 			w.publish(t)
@@ -191,6 +195,7 @@ func TestIncompleteMountsAreWaitedFor(t *testing.T) {
 			w.ClusterTrust, w.ClientsTrust = w.ClientsTrust, w.ClusterTrust
 		}, "of the cluster authority for replication-9091"},
 		"the publication names no anchor for a listener": {func(t *testing.T, w *world) {
+			t.Helper()
 			w.publication.Revision++
 			w.publication.Trust[custom] = nil
 			w.publish(t)

@@ -1,0 +1,272 @@
+package trust
+
+import (
+	"slices"
+)
+
+// Plan is what the objects of the domain should hold next, and why not more.
+type Plan struct {
+	Strategy Strategy
+	// States is what the trusted-certs Secret should hold: the state of every
+	// anchor, Absent for those that it should not, or no longer, hold.
+	States map[AnchorID]State
+	// Signer is the anchor whose key signs the leaves that are made now for
+	// whom no publication says otherwise: users, new members.
+	Signer AnchorID
+	// Application is the bundle for applications, in its order.
+	Application []AnchorID
+	// Publications is what each member should be given.
+	Publications map[MemberID]Publication
+	// Loads are the members that have not loaded what is published to them.
+	Loads []Load
+	// Blockers are the guards that are shut, by guard, anchor and peer.
+	Blockers []Blocker
+	// Done is true when one authority is trusted and used, and nothing else.
+	Done bool
+}
+
+// Decide says what comes next. It is total, deterministic, and stable: asked
+// again with what it wanted written and nothing else changed, it goes on from
+// there and never back.
+func Decide(s Snapshot) Plan {
+	return decide(s, guards())
+}
+
+// decide is Decide with a given table, so that a test can take each guard away and
+// show that it was needed.
+func decide(s Snapshot, table []guard) Plan {
+	v := newView(s, table)
+	if v.target == nil || s.Policy.Paused {
+		return v.still()
+	}
+	p := Plan{Strategy: v.strategy(), States: map[AnchorID]State{}, Publications: map[MemberID]Publication{}}
+	for i := range s.Anchors {
+		p.States[s.Anchors[i].ID] = v.nextState(&s.Anchors[i])
+	}
+	p.Signer = v.signer().ID
+	p.Application = v.nextApplication()
+	for i := range s.Members {
+		p.Publications[s.Members[i].ID] = v.nextPublication(&s.Members[i])
+	}
+	p.Loads = v.loads(p.Strategy)
+	p.Blockers = v.sortedBlockers()
+	p.Done = v.done(p)
+	return p
+}
+
+// still is the plan that changes nothing.
+func (v *view) still() Plan {
+	p := Plan{States: map[AnchorID]State{}, Application: v.Application.Anchors, Publications: map[MemberID]Publication{}}
+	for _, a := range v.Anchors {
+		p.States[a.ID] = a.Stored
+	}
+	for _, m := range v.Members {
+		p.Publications[m.ID] = m.Published
+	}
+	who, what := "pause", "the resource is paused; certificates go on expiring"
+	if v.target == nil {
+		who, what = "authority", "there is no issuing CA certificate"
+	}
+	p.Blockers = []Blocker{{Guard: GuardRunning, Anchor: v.Issuing, Who: who, What: what}}
+	return p
+}
+
+// nextApplication adds early and removes last: an anchor leaves only when it has
+// left everything else. The first entry is the anchor that all nodes present.
+func (v *view) nextApplication() []AnchorID {
+	var rest []AnchorID
+	for i := range v.Anchors {
+		a := &v.Anchors[i]
+		held := slices.Contains(v.Application.Anchors, a.ID)
+		// An anchor that was stored last time and is gone from the Secret has
+		// passed NobodyTrustsOld.
+		if a == v.target || a.Stored != Absent || held && v.shownByNodes(a) {
+			rest = append(rest, a.ID)
+		}
+	}
+	lead := v.lead(rest)
+	rest = slices.DeleteFunc(rest, func(id AnchorID) bool { return id == lead })
+	slices.Sort(rest)
+	if lead == "" {
+		return rest
+	}
+	return append([]AnchorID{lead}, rest...)
+}
+
+// lead is the first entry of the application bundle, which is all that many
+// readers take: the target as soon as it verifies whatever any node presents,
+// otherwise what led so far.
+func (v *view) lead(held []AnchorID) AnchorID {
+	if v.mayLead() {
+		return v.target.ID
+	}
+	for _, id := range v.Application.Anchors {
+		if slices.Contains(held, id) {
+			return id
+		}
+	}
+	return v.target.ID
+}
+
+// mayLead reports whether an application that trusts nothing but the target
+// verifies every node, whatever that may come to present.
+func (v *view) mayLead() bool {
+	target := []AnchorID{v.target.ID}
+	return len(v.unless(
+		func(m *Member, r *Role) bool { return m.Kind == Node && r.Presents && r.Plane == Data },
+		func(_ *Member, _ *Role, s Stores) bool {
+			return s.Identity.Signer == "" || v.accepts(target, s.Identity)
+		}, "")) == 0
+}
+
+// shownByNodes reports whether a node presents the anchor's leaves, may come to,
+// or does not say.
+func (v *view) shownByNodes(a *Anchor) bool {
+	shown := false
+	v.roles(func(m *Member, r *Role) {
+		if m.Kind != Node || !r.Presents {
+			return
+		}
+		known := possible(m, r, func(s Stores) { shown = shown || v.issued(s.Identity, a) })
+		shown = shown || !known
+	})
+	return shown
+}
+
+// nextPublication is what one member should be given.
+func (v *view) nextPublication(m *Member) Publication {
+	next := Publication{Identity: v.nextIdentity(m)}
+	if v.target.Stored == Absent {
+		return m.Published // nothing is published that the Secret does not hold
+	}
+	if m.Kind == Operator || m.Kind == Holder {
+		return next
+	}
+	for i := range v.Anchors {
+		a := &v.Anchors[i]
+		if v.stays(a, m, m.Published.Data, GuardDataUnused) {
+			next.Data = append(next.Data, a.ID)
+		}
+		if v.stays(a, m, m.Published.Control, GuardControlUnused) {
+			next.Control = append(next.Control, a.ID)
+		}
+	}
+	slices.Sort(next.Data)
+	slices.Sort(next.Control)
+	return next
+}
+
+// stays reports whether a plane of the member is to trust the anchor. What was
+// withdrawn is not given back while it is in PHASE_OUT, and what somebody removed
+// from the Secret by hand is not withdrawn for that.
+func (v *view) stays(a *Anchor, m *Member, now []AnchorID, unused GuardName) bool {
+	held := slices.Contains(now, a.ID)
+	switch {
+	case a.Stored == Absent:
+		return held
+	case a == v.target || a.Stored != PhaseOut:
+		return true
+	case m.published() && !held:
+		return false
+	}
+	return !v.open(GuardRetired, a) || !v.open(unused, a)
+}
+
+// nextIdentity is what the member should present.
+func (v *view) nextIdentity(m *Member) Identity {
+	switch {
+	case m.Kind == Holder || !m.presents():
+		return m.Published.Identity
+	case m.Kind == Operator:
+		return v.operatorIdentity(m)
+	case m.Published.Identity.Signer == v.target.Key:
+		return v.future()
+	case !v.mayIssue():
+		return v.currentIdentity(m)
+	default:
+		return v.future()
+	}
+}
+
+// mayIssue reports whether leaves may be signed by the target.
+func (v *view) mayIssue() bool {
+	ready := v.target.Stored != Absent && v.target.Stored != Untrusted
+	verified := v.open(GuardVerified, v.target)
+	applications := v.open(GuardApplications, v.target)
+	return ready && verified && applications
+}
+
+// operatorIdentity turns last of all identities, and never to what a listener
+// does not know.
+func (v *view) operatorIdentity(m *Member) Identity {
+	if m.Published.Identity.Signer == v.target.Key {
+		return Identity{Signer: v.target.Key}
+	}
+	if v.target.Stored == InUseAll && v.open(GuardListeners, v.target) {
+		return Identity{Signer: v.target.Key}
+	}
+	return v.currentIdentity(m)
+}
+
+// currentIdentity is what the member presents now, and what a new member is given
+// until the target may sign.
+func (v *view) currentIdentity(m *Member) Identity {
+	if m.Published.Identity.Signer != "" {
+		return m.Published.Identity
+	}
+	if m.Kind == Operator {
+		return Identity{Signer: v.signer().Key}
+	}
+	return v.signedBy(v.signer())
+}
+
+// signer is the target once it may issue, and until then the anchor that is used
+// most.
+func (v *view) signer() *Anchor {
+	best := v.target
+	if v.mayIssue() {
+		return best
+	}
+	for i := range v.Anchors {
+		if a := &v.Anchors[i]; usage(a.Stored) > usage(best.Stored) {
+			best = a
+		}
+	}
+	return best
+}
+
+// usage orders states by how much an anchor is used.
+func usage(s State) int {
+	return slices.Index([]State{Absent, Untrusted, PhaseOut, TrustedUnused, InUseAny, InUseAll}, s)
+}
+
+// done reports whether nothing is left to do.
+func (v *view) done(p Plan) bool {
+	for i := range v.Anchors {
+		a := &v.Anchors[i]
+		want := Absent
+		if a == v.target {
+			want = v.atRest()
+		}
+		if a.Stored != want || p.States[a.ID] != want {
+			return false
+		}
+	}
+	return len(p.Loads) == 0 && len(v.Application.Anchors) == 1 && v.Application.Anchors[0] == v.Issuing
+}
+
+// atRest is the state of the target when nothing is left to do. Where no leaf is
+// known, none is known to be used.
+func (v *view) atRest() State {
+	if !v.leavesKnown() {
+		return TrustedUnused
+	}
+	return InUseAll
+}
+
+// leavesKnown reports whether anybody who decides the states presents anything.
+func (v *view) leavesKnown() bool {
+	known := false
+	v.roles(func(m *Member, r *Role) { known = known || decidesState(m, r) })
+	return known
+}

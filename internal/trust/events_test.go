@@ -1,0 +1,238 @@
+package trust
+
+// move is one thing that may happen next.
+type move struct {
+	what string
+	to   state
+}
+
+// accidents are what happens without the operator: kubelets, crashes, people.
+func (w *rules) accidents(s *state) []move {
+	var out []move
+	for i := range w.nodes {
+		out = append(out, w.nodeAccidents(s, i)...)
+	}
+	if s.reader != s.app || s.readerFirst != s.appFirst || !s.aged {
+		t := *s
+		t.reader, t.readerFirst = s.app, s.appFirst
+		out = append(out, move{"an application reads the bundle", t})
+		t.aged = true
+		out = append(out, move{"applications have had time to read the bundle", t})
+	}
+	return append(out, w.people(s)...)
+}
+
+func (w *rules) nodeAccidents(s *state, i int) []move {
+	var out []move
+	n := &s.nodes[i]
+	if n.mounted != n.published {
+		t := *s
+		t.nodes[i].mounted = n.published
+		out = append(out, move{who(i, "kubelet syncs the mounts of"), t})
+	}
+	if n.running && s.left.crash > 0 {
+		t := *s
+		t.left.crash--
+		t.nodes[i].stop()
+		out = append(out, move{who(i, "process ends in"), t})
+	}
+	if !n.running && w.startable(s, n) {
+		t := *s
+		w.start(&t.nodes[i])
+		out = append(out, move{who(i, "process starts in"), t})
+	}
+	if s.left.recreate > 0 {
+		t := *s
+		t.left.recreate--
+		w.recreate(&t, i)
+		out = append(out, move{who(i, "somebody deletes the pod of"), t})
+	}
+	return out
+}
+
+// people replace authorities, change their minds, and lose Secrets.
+func (w *rules) people(s *state) []move {
+	var out []move
+	if s.left.replace > 0 {
+		t := *s
+		t.left.replace--
+		t.issuing++
+		out = append(out, move{"the key is replaced: " + string(names[t.issuing]) + " is to issue", t})
+	}
+	if s.left.abort > 0 && s.issuing > 0 && s.stored[s.issuing-1] != 0 {
+		t := *s
+		t.left.abort--
+		t.issuing--
+		out = append(out, move{"the replacement is aborted: " + string(names[t.issuing]) + " is to issue", t})
+	}
+	if s.left.lose > 0 {
+		t := *s
+		t.left.lose--
+		t.stored = [maxAnchors]uint8{}
+		out = append(out, move{"the trusted-certs Secret is lost", t})
+	}
+	if s.left.edit > 0 {
+		for a := range maxAnchors {
+			for _, want := range []State{TrustedUnused, InUseAll, PhaseOut} {
+				t := *s
+				t.left.edit--
+				if t.stored[a] = stateIndex(want); t.stored != s.stored && s.stored[a] != 0 {
+					out = append(out, move{"somebody edits the state of " + string(names[a]) + " to " + string(want), t})
+				}
+			}
+		}
+	}
+	if s.left.expire > 0 {
+		t := *s
+		t.left.expire--
+		t.expired = true
+		out = append(out, move{"A expires", t})
+	}
+	return out
+}
+
+func who(i int, what string) string { return what + " node " + string(rune('0'+i)) }
+
+// stop ends the process; what it had loaded is gone.
+func (n *node) stop() {
+	n.running = false
+	n.data, n.control, n.raft = store{}, store{}, store{}
+}
+
+// startable: the agent waits until every anchor that its publication names is
+// mounted.
+func (w *rules) startable(s *state, n *node) bool {
+	for a := range maxAnchors {
+		if (n.mounted.data | n.mounted.control).has(a) && stateNames[s.stored[a]] == Absent {
+			return false
+		}
+	}
+	return true
+}
+
+// start is what Kafka does: persisted settings win over static ones, if the two
+// verify each other on the inter-broker listener in both directions; otherwise all
+// persisted settings are dropped. Raft clients take the static ones.
+func (w *rules) start(n *node) {
+	static := n.mounted
+	n.running = true
+	n.raft = static.controlStore()
+	n.data, n.control = static.dataStore(), static.controlStore()
+	agree := w.clients || w.accepts(static.data, n.persData.ident) && w.accepts(n.persData.trust, static.ident)
+	if n.persisted && agree {
+		n.data, n.control = n.persData, n.persCtl
+	}
+}
+
+// recreate deletes the pod: the next one is pinned to what is published now.
+func (w *rules) recreate(s *state, i int) {
+	n := &s.nodes[i]
+	n.stop()
+	n.mounted = n.published
+	if w.startable(s, n) {
+		w.start(n)
+	}
+}
+
+// operates are the moves of the operator with a given set of nodes that answer
+// it. Every object is a write of its own, in any order: a crash after each of them
+// is a path of the walk.
+func (w *rules) operates(s *state, silent mask, plan *Plan) []move {
+	out := w.writes(s, plan)
+	for _, l := range plan.Loads {
+		out = append(out, w.loads(s, l, silent)...)
+	}
+	return out
+}
+
+func (w *rules) writes(s *state, plan *Plan) []move {
+	var out []move
+	add := func(what string, t state) {
+		if t != *s {
+			out = append(out, move{what, t})
+		}
+	}
+	t := *s
+	for a := range maxAnchors {
+		if want, ok := plan.States[names[a]]; ok {
+			t.stored[a] = stateIndex(want)
+		}
+	}
+	add("write trusted-certs", t)
+
+	t = *s
+	t.app, t.appFirst = 0, -1
+	for _, id := range plan.Application {
+		if t.appFirst < 0 {
+			t.appFirst = index(id)
+		}
+		t.app |= 1 << index(id)
+	}
+	if t.app&^s.app != 0 || t.appFirst != s.appFirst {
+		t.aged = false
+	}
+	add("write application bundle", t)
+
+	for i := range w.nodes {
+		t = *s
+		p := plan.Publications[members[i]]
+		t.nodes[i].published = pub{data: maskOf(p.Data), control: maskOf(p.Control), ident: w.identOf(p.Identity)}
+		if w.clients {
+			t.nodes[i].published.control, t.nodes[i].published.ident = s.nodes[i].published.control, s.nodes[i].published.ident
+		}
+		add(who(i, "write publication of"), t)
+	}
+	if w.clients {
+		t = *s
+		t.user = ident{signer: index(plan.Signer)}
+		add("issue the user's certificate anew", t)
+		return out
+	}
+	t = *s
+	t.operator = w.identOf(plan.Publications["operator"].Identity)
+	add("write operator identity", t)
+	return out
+}
+
+// loads are the moves that a load of a plan allows. Reloads go listener by
+// listener, and only once what is published is mounted; restarts one pod at a
+// time.
+func (w *rules) loads(s *state, l Load, silent mask) []move {
+	i := int(l.Member[len(l.Member)-1] - '0')
+	n := &s.nodes[i]
+	if silent.has(i) || l.Remainder {
+		return nil
+	}
+	if l.How == ByRestart {
+		for j := range w.nodes {
+			if j != i && !s.nodes[j].running {
+				return nil
+			}
+		}
+		t := *s
+		w.recreate(&t, i)
+		return []move{{who(i, "restart"), t}}
+	}
+	if n.mounted != n.published || !n.running {
+		return nil
+	}
+	var out []move
+	for _, plane := range []Plane{Data, Control} {
+		t := *s
+		m := &t.nodes[i]
+		if !m.persisted {
+			m.persisted, m.persData, m.persCtl = true, m.data, m.control
+		}
+		if plane == Data {
+			m.data = m.mounted.dataStore()
+			m.persData = m.data
+		} else {
+			m.control = m.mounted.controlStore()
+			m.persCtl = m.control
+		}
+		if t != *s {
+			out = append(out, move{who(i, []string{"reload data plane of", "reload control plane of"}[plane]), t})
+		}
+	}
+	return out
+}

@@ -1,0 +1,224 @@
+package trust
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+// applications is who stands for everybody outside who verifies the nodes.
+const applications = "applications"
+
+// GuardName names a guard in conditions, metrics and the plan.
+type GuardName string
+
+// The guards.
+const (
+	// GuardVerified: every peer verifies what the new authority will sign,
+	// directly or through a cross certificate. Before leaves are switched.
+	GuardVerified GuardName = "EveryPeerVerifiesNew"
+	// GuardApplications: applications were given the new anchor, and without a
+	// cross certificate the time to read it. Before leaves are switched.
+	GuardApplications GuardName = "ApplicationsHadTime"
+	// GuardListeners: every listener trusts the new anchor itself. Before the
+	// operator's identity turns, which carries no cross certificate.
+	GuardListeners GuardName = "EveryListenerTrustsNew"
+	// GuardDataUnused: nobody shows the old authority to the data plane, or
+	// may come to. Before the data plane stops trusting it.
+	GuardDataUnused GuardName = "NobodyShowsOldToData"
+	// GuardControlUnused: nobody shows it to controllers or by them. Before the
+	// control plane stops trusting it; the Raft remainder waits here.
+	GuardControlUnused GuardName = "NobodyShowsOldToControl"
+	// GuardRetired: the policy lets an unused anchor go.
+	GuardRetired GuardName = "RetirementAllowed"
+	// GuardDistrusted: nobody trusts the old anchor any more, or may come to.
+	// Before it leaves the bundles.
+	GuardDistrusted GuardName = "NobodyTrustsOld"
+	// GuardCrossUnneeded: everybody verifies new leaves without the cross
+	// certificate. Before it is taken off.
+	GuardCrossUnneeded GuardName = "CrossCertificateUnneeded"
+	// GuardRunning: nothing moves while the resource is paused.
+	GuardRunning GuardName = "NotPaused"
+)
+
+// Blocker says what a guard waits for.
+type Blocker struct {
+	Guard GuardName
+	// Anchor is the anchor that cannot move on.
+	Anchor AnchorID
+	// Who is the peer: member and role.
+	Who string
+	// What is one sentence for people, stable between passes.
+	What string
+	// Since is when that began; zero when nobody knows.
+	Since time.Time
+}
+
+// guard is one rule: it returns whom it waits for, and is open when that is nobody.
+type guard struct {
+	name     GuardName
+	blockers func(*view, *Anchor) []Blocker
+}
+
+// guards is the table of all rules.
+func guards() []guard {
+	return []guard{
+		{GuardVerified, unverified},
+		{GuardApplications, applicationsBehind},
+		{GuardListeners, listenersBehind},
+		{GuardDataUnused, shownToData},
+		{GuardControlUnused, shownToControl},
+		{GuardRetired, notRetired},
+		{GuardDistrusted, stillTrusted},
+		{GuardCrossUnneeded, crossNeeded},
+	}
+}
+
+// open asks one guard about one anchor, once, and remembers whom it waits for.
+func (v *view) open(name GuardName, a *Anchor) bool {
+	q := question{name, a.ID}
+	if answer, ok := v.answers[q]; ok {
+		return answer
+	}
+	v.answers[q] = true
+	i := slices.IndexFunc(v.guards, func(g guard) bool { return g.name == name })
+	if i < 0 {
+		return true
+	}
+	waits := v.guards[i].blockers(v, a)
+	for _, b := range waits {
+		b.Guard, b.Anchor = name, a.ID
+		v.asked = append(v.asked, b)
+	}
+	v.answers[q] = len(waits) == 0
+	return len(waits) == 0
+}
+
+// unless collects a blocker for every role of which the test does not hold for all
+// that it may hold. Roles without evidence are blockers.
+func (v *view) unless(
+	takesPart func(*Member, *Role) bool, fine func(*Member, *Role, Stores) bool, what string,
+) []Blocker {
+	var out []Blocker
+	v.roles(func(m *Member, r *Role) {
+		if !takesPart(m, r) {
+			return
+		}
+		good := true
+		known := possible(m, r, func(s Stores) { good = good && fine(m, r, s) })
+		switch {
+		case !known:
+			out = append(out, waitFor(m, r, "has not proven what it trusts and presents"))
+		case !good:
+			out = append(out, waitFor(m, r, what))
+		}
+	})
+	return out
+}
+
+func waitFor(m *Member, r *Role, what string) Blocker {
+	who := string(m.ID)
+	if r.Name != "" {
+		who += " " + r.Name
+	}
+	return Blocker{Who: who, What: fmt.Sprintf("%s %s", who, what), Since: r.Evidence.Since}
+}
+
+func verifies(_ *Member, r *Role) bool { return r.Verifies }
+
+// unverified: the leaf of the new authority, with the cross certificates that go
+// along, is accepted by whatever anybody trusts.
+func unverified(v *view, _ *Anchor) []Blocker {
+	future := v.future()
+	return v.unless(verifies, func(_ *Member, _ *Role, s Stores) bool {
+		return v.accepts(s.Trust, future)
+	}, "does not verify certificates of the new authority yet")
+}
+
+// applicationsBehind: applications cannot be asked; they are published to first.
+// With a cross certificate they need no time, because what they knew still serves.
+func applicationsBehind(v *view, a *Anchor) []Blocker {
+	first := slices.IndexFunc(v.Application.Anchors, func(id AnchorID) bool { return v.key[id] == a.Key })
+	switch {
+	case first < 0:
+		return []Blocker{{Who: applications, What: "the application bundle does not hold the new anchor yet"}}
+	case first > 0 && v.mayLead():
+		return []Blocker{{Who: applications, What: "the application bundle does not begin with the new anchor yet"}}
+	case v.strategy().Kind == Classic:
+		return v.applicationsReading()
+	}
+	return nil
+}
+
+// applicationsReading waits for the time that applications get to read a bundle.
+func (v *view) applicationsReading() []Blocker {
+	if !v.Now.Before(v.Application.Since.Add(v.Policy.Lead)) {
+		return nil
+	}
+	return []Blocker{{Who: applications, What: "applications get time to read the new anchor", Since: v.Application.Since}}
+}
+
+// listenersBehind: the operator's certificate has to be accepted by every listener
+// as it is.
+func listenersBehind(v *view, a *Anchor) []Blocker {
+	bare := Identity{Signer: a.Key}
+	return v.unless(
+		func(m *Member, r *Role) bool { return r.Verifies && m.Kind == Node && r.Plane != Raft },
+		func(_ *Member, _ *Role, s Stores) bool { return v.accepts(s.Trust, bare) },
+		"does not trust the new anchor yet")
+}
+
+// showsOld finds who may present, to the planes, what the target's anchor alone
+// does not verify.
+func (v *view) showsOld(planes ...Plane) []Blocker {
+	return v.unless(
+		func(m *Member, r *Role) bool {
+			return slices.ContainsFunc(planes, func(to Plane) bool { return talksTo(m, r, to) })
+		},
+		func(_ *Member, _ *Role, s Stores) bool {
+			return s.Identity.Signer == "" || s.Identity.Signer == v.target.Key
+		},
+		"still presents, or may come to present, a certificate of the old authority")
+}
+
+func shownToData(v *view, _ *Anchor) []Blocker { return v.showsOld(Data) }
+
+func shownToControl(v *view, _ *Anchor) []Blocker { return v.showsOld(Control, Raft) }
+
+// notRetired: where others hold leaves that nobody can count, only the end of the
+// anchor itself is proof.
+func notRetired(v *view, a *Anchor) []Blocker {
+	if v.Policy.Retirement == RetireUnused || a.Compromised || !v.Now.Before(a.NotAfter) {
+		return nil
+	}
+	return []Blocker{{Who: "retirement policy", What: "the old anchor stays until it expires on " + a.NotAfter.UTC().Format(time.DateOnly)}}
+}
+
+// stillTrusted: what a process read at its start and keeps in memory counts only
+// against a compromised anchor; everything else counts always.
+func stillTrusted(v *view, a *Anchor) []Blocker {
+	return v.unless(
+		func(_ *Member, r *Role) bool { return r.Verifies || r.Presents },
+		func(_ *Member, r *Role, s Stores) bool {
+			if r.Presents && v.issued(s.Identity, a) {
+				return false
+			}
+			inMemory := r.Plane == Raft && !a.Compromised
+			return !r.Verifies || inMemory || !slices.Contains(s.Trust, a.ID)
+		},
+		"still trusts the old anchor, or may come to")
+}
+
+// crossNeeded: somebody verifies new leaves only by way of an old anchor.
+func crossNeeded(v *view, a *Anchor) []Blocker {
+	bare := Identity{Signer: a.Key}
+	waits := v.unless(verifies, func(_ *Member, _ *Role, s Stores) bool {
+		return v.accepts(s.Trust, bare)
+	}, "verifies new certificates only through the cross certificate")
+	if len(v.Application.Anchors) == 0 || v.key[v.Application.Anchors[0]] != a.Key {
+		return append(waits, Blocker{Who: applications, What: "the application bundle does not begin with the new anchor yet"})
+	}
+	return append(waits, v.applicationsReading()...)
+}

@@ -1,0 +1,120 @@
+package trust
+
+import (
+	"cmp"
+	"slices"
+)
+
+// How says how a member loads what is published to it.
+type How string
+
+// The ways of loading. A reload reaches every role but Raft clients; a restart
+// reaches all.
+const (
+	ByReload  How = "Reload"
+	ByRestart How = "Restart"
+)
+
+// Load is a member that has to load what is published to it.
+type Load struct {
+	Member MemberID
+	How    How
+	// Planes are those that are behind, ascending.
+	Planes []Plane
+	// Remainder is true when only its Raft client is behind and nobody waits for
+	// it: the restart rides on the next one, or is done before it is due.
+	Remainder bool
+	Reason    string
+}
+
+// loads compares what is published with what is proven.
+func (v *view) loads(strategy Strategy) []Load {
+	var out []Load
+	for i := range v.Members {
+		m := &v.Members[i]
+		planes := v.behind(m, strategy)
+		if len(planes) == 0 {
+			continue
+		}
+		l := Load{Member: m.ID, How: ByReload, Planes: planes}
+		switch {
+		case v.Policy.Reload == RestartOnly && !slices.Equal(planes, []Plane{Raft}):
+			l.How, l.Reason = ByRestart, cmp.Or(v.Policy.ReloadRefused, "reload is switched off")
+		case slices.Contains(planes, Raft) && v.raftIsUrgent(strategy):
+			l.How, l.Reason = ByRestart, "its Raft client keeps trust and identity from its start"
+		case slices.Equal(planes, []Plane{Raft}):
+			l.How, l.Remainder, l.Reason = ByRestart, true, "its Raft client keeps trust and identity from its start"
+		}
+		out = append(out, l)
+	}
+	slices.SortFunc(out, func(a, b Load) int { return cmp.Compare(a.Member, b.Member) })
+	return out
+}
+
+// raftIsUrgent reports whether the rotation waits for Raft clients: without a
+// cross certificate they must trust the new anchor before anybody presents it,
+// and a compromised anchor must leave their memory now.
+func (v *view) raftIsUrgent(strategy Strategy) bool {
+	return strategy.Kind == Classic || slices.ContainsFunc(v.Anchors, func(a Anchor) bool {
+		return a.Compromised && a.ID != v.Issuing
+	})
+}
+
+// behind lists the planes of a member that run on something else than what is
+// published to it. A process that does not exist is not behind.
+func (v *view) behind(m *Member, strategy Strategy) []Plane {
+	var out []Plane
+	for i := range m.Roles {
+		r := &m.Roles[i]
+		if m.Kind == Operator || m.Kind == Holder || r.Evidence.Process != ProcessRunning || slices.Contains(out, r.Plane) {
+			continue
+		}
+		if r.Plane == Raft && v.raftBehind(m, r, strategy) || r.Plane != Raft && !r.loaded(publishedTo(m, r)) {
+			out = append(out, r.Plane)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// raftBehind reports whether a Raft client has to start anew: it presents another
+// authority's leaf, does not trust what it has to trust, or holds in memory what
+// is distrusted. That it trusts more than it should is harmless otherwise.
+func (v *view) raftBehind(m *Member, r *Role, strategy Strategy) bool {
+	loaded, wanted := r.Evidence.Loaded, publishedTo(m, r)
+	if loaded.Identity.Signer != wanted.Identity.Signer {
+		return true
+	}
+	trusts := v.accepts(loaded.Trust, Identity{Signer: v.target.Key})
+	if !trusts && (strategy.Kind == Classic || wanted.Identity.Signer == v.target.Key) {
+		return v.target.Stored != Absent
+	}
+	return slices.ContainsFunc(v.Anchors, func(a Anchor) bool {
+		return a.Compromised && slices.Contains(loaded.Trust, a.ID) && !slices.Contains(wanted.Trust, a.ID)
+	})
+}
+
+// loaded reports whether the role runs on exactly these stores, and would after a
+// restart, as far as it takes part.
+func (r *Role) loaded(want Stores) bool {
+	if !r.same(r.Evidence.Loaded, want) {
+		return false
+	}
+	return !slices.ContainsFunc(r.Evidence.Persisted, func(s Stores) bool { return !r.same(s, want) })
+}
+
+func (r *Role) same(s, want Stores) bool {
+	if r.Verifies && !slices.Equal(s.Trust, want.Trust) {
+		return false
+	}
+	return !r.Presents || s.Identity.Signer == want.Identity.Signer && slices.Equal(s.Identity.Cross, want.Identity.Cross)
+}
+
+// sortedBlockers is what the guards wait for, each once.
+func (v *view) sortedBlockers() []Blocker {
+	out := slices.Clone(v.asked)
+	slices.SortFunc(out, func(a, b Blocker) int {
+		return cmp.Or(cmp.Compare(a.Guard, b.Guard), cmp.Compare(a.Anchor, b.Anchor), cmp.Compare(a.Who, b.Who))
+	})
+	return slices.Compact(out)
+}

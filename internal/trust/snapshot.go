@@ -1,0 +1,163 @@
+package trust
+
+import (
+	"slices"
+	"time"
+)
+
+// Snapshot is all that a decision may depend on.
+type Snapshot struct {
+	Now time.Time
+	// Issuing is the anchor that shall sign everything in the end: the issuing
+	// certificate of ca.crt, or of the pending key of a replacement.
+	Issuing AnchorID
+	// Anchors are all CA certificates of the domain that anybody holds.
+	Anchors     []Anchor
+	Application Application
+	Members     []Member
+	Policy      Policy
+}
+
+// Application is the bundle that applications read.
+type Application struct {
+	// Anchors in their order: many readers take only the first.
+	Anchors []AnchorID
+	// Since is when an anchor last entered it, or its first entry changed.
+	Since time.Time
+}
+
+// Policy is what people asked for.
+type Policy struct {
+	// Paused stops everything. Expiry goes on.
+	Paused bool
+	// Reload says how peers get what is published.
+	Reload Reload
+	// ReloadRefused says why peers are restarted although they could reload.
+	ReloadRefused string
+	// Lead is how long applications get to read a new anchor before the first
+	// node relies on it. It does not matter with a cross certificate.
+	Lead time.Duration
+	// Retirement says when an unused anchor may go.
+	Retirement Retirement
+}
+
+// Reload says which way of loading is taken where both exist.
+type Reload uint8
+
+// The ways of loading.
+const (
+	// ReloadProven: servers reload where that was proven to work.
+	ReloadProven Reload = iota
+	// RestartOnly: everything is loaded by restarts.
+	RestartOnly
+)
+
+// Retirement says when an anchor that nobody presents any more may go.
+type Retirement uint8
+
+// The retirement policies.
+const (
+	// RetireUnused: as soon as nobody presents it. For authorities whose leaves
+	// are all known.
+	RetireUnused Retirement = iota
+	// RetireExpired: at its own end, because others may hold leaves of it.
+	RetireExpired
+)
+
+// MemberID names a process, or a pod that should have one.
+type MemberID string
+
+// MemberKind says what kind of process a member is.
+type MemberKind uint8
+
+// The kinds of members.
+const (
+	// Node is a server node of the cluster. Nodes decide the states of anchors.
+	Node MemberKind = iota
+	// Companion is a client of the nodes that the operator runs beside them.
+	Companion
+	// Operator is the operator's own identity. It trusts every anchor that
+	// anybody has, so that it never locks itself out.
+	Operator
+	// Holder is somebody's client certificate: it presents what it was given,
+	// until it expires or is replaced.
+	Holder
+)
+
+// Member is a process with one publication and one or more roles.
+type Member struct {
+	ID   MemberID
+	Kind MemberKind
+	// Published is what its Secret says it is to load.
+	Published Publication
+	Roles     []Role
+}
+
+// Publication is what one member is to load, by plane.
+type Publication struct {
+	// Data and Control are sorted.
+	Data, Control []AnchorID
+	Identity      Identity
+}
+
+// published reports whether the member was ever given anything.
+func (m *Member) published() bool {
+	return len(m.Published.Data) > 0 || m.Published.Identity.Signer != ""
+}
+
+// presents reports whether the member presents leaves of this domain.
+func (m *Member) presents() bool {
+	return slices.ContainsFunc(m.Roles, func(r Role) bool { return r.Presents })
+}
+
+// Plane groups roles by whom they talk to and by how they load.
+type Plane uint8
+
+// The planes.
+const (
+	// Data: inter-broker listener and client, client listeners, agents,
+	// companions. They load without a restart where reload is proven.
+	Data Plane = iota
+	// Control: controller listeners. They load like Data.
+	Control
+	// Raft: the clients of controller listeners. They load only when their
+	// process starts, and take what Control is given.
+	Raft
+)
+
+// Role is one peer: a role of a member.
+type Role struct {
+	Name  string
+	Plane Plane
+	// Verifies and Presents say in which way the role takes part in the domain.
+	Verifies, Presents bool
+	Evidence           Evidence
+}
+
+// Process says whether a process exists that could have loaded anything.
+type Process uint8
+
+// The kinds of proof about a process.
+const (
+	// ProcessUnknown: no proof of anything; it counts as old in every respect.
+	ProcessUnknown Process = iota
+	// ProcessRunning: Loaded is proven.
+	ProcessRunning
+	// ProcessNone: proven to have no process; it will load what it finds.
+	ProcessNone
+)
+
+// Evidence is what a role has proven.
+type Evidence struct {
+	Process Process
+	// Loaded is what the running process has loaded.
+	Loaded Stores
+	// Mounted is what the process would find if it started now, as far as that
+	// differs from what is published: kubelets lag.
+	Mounted []Stores
+	// Persisted is what its server has persisted and would load at its start
+	// instead of what it finds.
+	Persisted []Stores
+	// Since is when the role began to be as it is.
+	Since time.Time
+}

@@ -1,0 +1,142 @@
+package trust
+
+import "slices"
+
+// usageOf counts how the roles that decide the states use an anchor: listeners of
+// nodes, companions, and the holders of client certificates. The operator follows
+// the states, and Raft clients are the remainder, so neither counts.
+type usageOf struct {
+	presenters, running, using, mayUse, unknown int
+	allUse                                      bool
+}
+
+func (v *view) usage(a *Anchor) usageOf {
+	u := usageOf{allUse: true}
+	v.roles(func(m *Member, r *Role) {
+		if !decidesState(m, r) {
+			return
+		}
+		u.presenters++
+		may := false
+		known := possible(m, r, func(s Stores) {
+			hit := v.issued(s.Identity, a)
+			may = may || hit
+			u.allUse = u.allUse && hit
+		})
+		if !known {
+			u.unknown++
+			return
+		}
+		if r.Evidence.Process == ProcessRunning {
+			u.running++
+			if v.issued(r.Evidence.Loaded.Identity, a) {
+				u.using++
+			}
+		}
+		if may {
+			u.mayUse++
+		}
+	})
+	return u
+}
+
+func decidesState(m *Member, r *Role) bool {
+	return r.Presents && m.Kind != Operator && r.Plane != Raft
+}
+
+// nextState is the transition of seed 001 for one anchor and one pass.
+func (v *view) nextState(a *Anchor) State {
+	if a.Stored == Absent {
+		return v.admit(a)
+	}
+	u := v.usage(a)
+	if a.Stored == PhaseOut && a != v.target && v.leaves(a) {
+		return Absent
+	}
+	switch a.Stored {
+	case Untrusted:
+		if a != v.target {
+			return superseded(a, u)
+		}
+		if v.open(GuardVerified, a) {
+			return TrustedUnused
+		}
+		return Untrusted
+	case TrustedUnused:
+		if u.using == 0 && a != v.target {
+			return superseded(a, u)
+		}
+	default:
+		if u.presenters == 0 && a != v.target {
+			return PhaseOut // where no leaf is known, retirement decides
+		}
+	}
+	return used(a.Stored, u)
+}
+
+// admit says whether and how an anchor enters the Secret: the target always, any
+// other only when somebody still relies on it, which is how a Secret that was lost
+// in the middle of a rotation comes back.
+func (v *view) admit(a *Anchor) State {
+	u := v.usage(a)
+	switch {
+	case a == v.target && u.using > 0:
+		return TrustedUnused // a running cluster whose Secret is missing
+	case a == v.target:
+		return Untrusted
+	case u.mayUse > 0:
+		return TrustedUnused
+	case v.reliedOn(a):
+		return PhaseOut
+	default:
+		return Absent
+	}
+}
+
+// reliedOn reports whether anybody is known to present the anchor's leaves or to
+// be told to trust it. Missing evidence does not bring back what has left.
+func (v *view) reliedOn(a *Anchor) bool {
+	relied := false
+	v.roles(func(m *Member, r *Role) {
+		relies := func(s Stores) {
+			trusted := r.Verifies && r.Plane != Raft && slices.Contains(s.Trust, a.ID)
+			relied = relied || trusted || r.Presents && v.issued(s.Identity, a)
+		}
+		relies(publishedTo(m, r))
+		possible(m, r, relies)
+	})
+	return relied
+}
+
+// superseded leads an anchor out that will not be used any more, once nothing
+// presents it or may come to. These two edges are not in the seed's list, which
+// would leave such an anchor for ever.
+func superseded(a *Anchor, u usageOf) State {
+	if u.mayUse == 0 && u.unknown == 0 {
+		return PhaseOut
+	}
+	return used(a.Stored, u)
+}
+
+// used is the part of the seed's list that follows from who presents the anchor.
+// What is not known never counts as "none" or "all".
+func used(stored State, u usageOf) State {
+	switch {
+	case u.running == 0:
+		return stored // "if the pods do not exist, keep"
+	case u.allUse && u.unknown == 0:
+		return InUseAll
+	case u.using > 0:
+		return InUseAny
+	case u.mayUse == 0 && u.unknown == 0 && stored != TrustedUnused && stored != Untrusted:
+		return PhaseOut
+	default:
+		return stored
+	}
+}
+
+// leaves reports whether an anchor in PHASE_OUT may go from the Secret: the policy
+// agrees, no publication names it, and nobody trusts it or may come to.
+func (v *view) leaves(a *Anchor) bool {
+	return v.open(GuardRetired, a) && v.open(GuardDistrusted, a)
+}

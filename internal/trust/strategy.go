@@ -1,0 +1,54 @@
+package trust
+
+import "slices"
+
+// StrategyKind says how the domain gets from the old authority to the new one.
+type StrategyKind string
+
+// The strategies.
+const (
+	// CrossSigned: nodes send a certificate in which the old key vouches for
+	// the new one, so that nobody is cut off, whatever he trusts.
+	CrossSigned StrategyKind = "CrossSigned"
+	// Classic: everybody trusts both before anybody presents the new one.
+	// Whoever trusts only the old one, and never looks again, is cut off.
+	Classic StrategyKind = "Classic"
+	// SameKey: the certificate was renewed under its key; every leaf verifies
+	// under either.
+	SameKey StrategyKind = "SameKey"
+)
+
+// Strategy is the way that is taken, with its reason.
+type Strategy struct {
+	Kind   StrategyKind
+	Reason string
+}
+
+// strategy is decided anew each time from what the target's cross certificates
+// cover: all other anchors that anybody may still rely on.
+func (v *view) strategy() Strategy {
+	replaced := false
+	for i := range v.Anchors {
+		a := &v.Anchors[i]
+		if a.Key == v.target.Key || !v.matters(a) {
+			continue
+		}
+		replaced = true
+		if !slices.ContainsFunc(v.target.Cross, func(c Cross) bool { return c.Issuer == a.Key }) {
+			reason := v.target.NoCross
+			if reason == "" {
+				reason = "the old authority has not signed the new one"
+			}
+			return Strategy{Kind: Classic, Reason: reason}
+		}
+	}
+	if !replaced {
+		return Strategy{Kind: SameKey, Reason: "all anchors have the key of the new one"}
+	}
+	return Strategy{Kind: CrossSigned, Reason: "every old authority has signed the new one"}
+}
+
+// matters reports whether somebody may still rely on the anchor.
+func (v *view) matters(a *Anchor) bool {
+	return (a.Stored != Absent || slices.Contains(v.Application.Anchors, a.ID)) && v.Now.Before(a.NotAfter)
+}

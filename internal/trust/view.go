@@ -1,0 +1,132 @@
+package trust
+
+import "slices"
+
+// view is a snapshot with the questions that several guards ask.
+type view struct {
+	Snapshot
+
+	key    map[AnchorID]KeyID
+	target *Anchor
+	guards []guard
+	// answers remembers what each guard said about each anchor, and asked all
+	// that they wait for.
+	answers map[question]bool
+	asked   []Blocker
+	next    *Identity
+}
+
+// question is a guard asked about an anchor.
+type question struct {
+	guard  GuardName
+	anchor AnchorID
+}
+
+func newView(s Snapshot, guards []guard) *view {
+	v := &view{Snapshot: s, key: make(map[AnchorID]KeyID, len(s.Anchors)), guards: guards, answers: map[question]bool{}}
+	for i := range s.Anchors {
+		v.key[s.Anchors[i].ID] = s.Anchors[i].Key
+		if s.Anchors[i].ID == s.Issuing {
+			v.target = &s.Anchors[i]
+		}
+	}
+	return v
+}
+
+// accepts reports whether a peer with that trust verifies that identity.
+func (v *view) accepts(trust []AnchorID, i Identity) bool {
+	for _, id := range trust {
+		key := v.key[id]
+		if key == i.Signer || slices.Contains(i.Cross, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// signedBy is the identity that an anchor's authority issues: its leaf, with the
+// cross certificates that are presented along. One that is near its end or
+// distrusted goes as soon as no peer needs it.
+func (v *view) signedBy(a *Anchor) Identity {
+	i := Identity{Signer: a.Key}
+	for _, c := range a.Cross {
+		ends := c.Distrusted || !v.Now.Before(c.NotAfter.Add(-day))
+		if c.Issuer != a.Key && !(ends && v.open(GuardCrossUnneeded, a)) {
+			i.Cross = append(i.Cross, c.Issuer)
+		}
+	}
+	slices.Sort(i.Cross)
+	return i
+}
+
+// future is the identity that the target will sign for everybody.
+func (v *view) future() Identity {
+	if v.next == nil {
+		next := v.signedBy(v.target)
+		v.next = &next
+	}
+	return *v.next
+}
+
+// issued reports whether an identity counts as that anchor's. Of two anchors with
+// one key the newer is meant: whoever trusts it verifies the leaf as well.
+func (v *view) issued(i Identity, a *Anchor) bool {
+	return i.Signer == a.Key && (a == v.target || a.Key != v.target.Key)
+}
+
+// publishedTo is what a role is to load according to its member's publication.
+func publishedTo(m *Member, r *Role) Stores {
+	trust := m.Published.Data
+	if r.Plane != Data {
+		trust = m.Published.Control
+	}
+	return Stores{Trust: trust, Identity: m.Published.Identity}
+}
+
+// possible calls yield with everything the role holds or may come to hold without
+// being asked; it returns false when that is not known.
+func possible(m *Member, r *Role, yield func(Stores)) bool {
+	if r.Evidence.Process == ProcessUnknown {
+		return false
+	}
+	if r.Evidence.Process == ProcessRunning {
+		yield(r.Evidence.Loaded)
+	}
+	for _, s := range r.Evidence.Mounted {
+		yield(s)
+	}
+	for _, s := range r.Evidence.Persisted {
+		yield(s)
+	}
+	if m.published() {
+		yield(publishedTo(m, r))
+	}
+	return true
+}
+
+// talksTo reports whether the role presents itself to verifiers of a plane.
+func talksTo(m *Member, r *Role, to Plane) bool {
+	if !r.Presents {
+		return false
+	}
+	switch {
+	case m.Kind == Operator:
+		return to != Raft
+	case r.Plane == Raft:
+		return to == Control
+	case r.Plane == Control:
+		return to == Raft
+	default:
+		return to == Data
+	}
+}
+
+// roles calls yield for every role of every member.
+func (v *view) roles(yield func(*Member, *Role)) {
+	for i := range v.Members {
+		m := &v.Members[i]
+		for j := range m.Roles {
+			yield(m, &m.Roles[j])
+		}
+	}
+}

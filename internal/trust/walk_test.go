@@ -1,0 +1,284 @@
+package trust
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// walk visits every state that a world can reach and judges each.
+type walk struct {
+	rules *rules
+	table []guard
+	// came says how each state was reached.
+	came map[state]step
+	live map[state]bool
+	// limit stops a walk that is only to find a counterexample.
+	limit int
+}
+
+type step struct {
+	from state
+	root bool
+}
+
+// run returns the first counterexample, or "".
+func (k *walk) run() string {
+	first := k.rules.first()
+	k.came = map[state]step{first: {root: true}}
+	k.live = map[state]bool{}
+	queue := []state{first}
+	for len(queue) > 0 && (k.limit == 0 || len(k.came) < k.limit) {
+		s := queue[0]
+		queue = queue[1:]
+		plan := decide(k.rules.observe(&s, 0), k.table)
+		if wrong := k.judge(&s, &plan); wrong != "" {
+			return wrong + "\n" + k.trace(s)
+		}
+		for _, m := range k.moves(&s, &plan) {
+			to := k.rules.canonical(m.to)
+			if _, seen := k.came[to]; !seen {
+				k.came[to] = step{from: s}
+				queue = append(queue, to)
+			}
+		}
+	}
+	return ""
+}
+
+// judge asserts S, L and that no node is kept from starting.
+func (k *walk) judge(s *state, plan *Plan) string {
+	if wrong := k.rules.unsafe(s); wrong != "" {
+		return "S is broken: " + wrong
+	}
+	if wrong := k.rules.unstartable(s); wrong != "" && k.rules.begin.lose == s.left.lose {
+		return "a start would hang: " + wrong
+	}
+	if wrong := k.deadlock(*s, plan); wrong != "" {
+		return "L is broken: " + wrong
+	}
+	return ""
+}
+
+// moves are all successors of a state: accidents, and what the operator does with
+// full knowledge, with one node silent, and with knowledge that is one accident
+// old.
+func (k *walk) moves(s *state, plan *Plan) []move {
+	accidents := k.rules.accidents(s)
+	out := append(k.late(s, plan, accidents), accidents...)
+	out = append(out, k.rules.operates(s, 0, plan)...)
+	for i := range k.rules.nodes {
+		blind := decide(k.rules.observe(s, 1<<i), k.table)
+		out = append(out, k.rules.operates(s, 1<<i, &blind)...)
+	}
+	return out
+}
+
+// late are writes that were decided before an accident and done after it. The
+// preconditions of a write hold: nobody else writes the operator's objects.
+func (k *walk) late(s *state, plan *Plan, accidents []move) []move {
+	var out []move
+	for _, a := range accidents {
+		if a.to.issuing != s.issuing || a.to.stored != s.stored {
+			continue // the objects of the authority have changed: the write is refused
+		}
+		for _, m := range k.rules.writes(&a.to, plan) {
+			out = append(out, move{a.what + ", and then, decided before: " + m.what, m.to})
+		}
+	}
+	return out
+}
+
+// deadlock is law L: it lets everybody who is asked obey, and returns where that
+// ends if not in one authority, trusted and used, and nothing else.
+func (k *walk) deadlock(s state, now *Plan) string {
+	var path []state
+	defer func() {
+		for _, p := range path {
+			k.live[p] = true
+		}
+	}()
+	for range 200 {
+		c := k.rules.canonical(s)
+		if k.live[c] {
+			return ""
+		}
+		plan := *now
+		if len(path) > 0 {
+			plan = decide(k.rules.observe(&s, 0), k.table)
+		}
+		next, moved := k.obey(s, &plan)
+		if !moved || plan.Done {
+			if plan.Done {
+				path = append(path, c)
+				return ""
+			}
+			path = nil
+			return fmt.Sprintf("nothing moves any more although everybody obeys\n%s%+v", k.rules.print(&s), plan)
+		}
+		path = append(path, c)
+		s = next
+	}
+	path = nil
+	return "no end although everybody obeys\n" + k.rules.print(&s)
+}
+
+// obey makes one good move: mounts and processes first, then what is asked for,
+// then, when nothing is left to ask, the restarts that had time.
+func (k *walk) obey(s state, plan *Plan) (state, bool) {
+	for i := range k.rules.nodes {
+		if n := &s.nodes[i]; n.mounted != n.published || !n.running && k.rules.startable(&s, n) {
+			k.rules.recreateOrSync(&s, i)
+			return s, true
+		}
+	}
+	if writes := k.rules.writes(&s, plan); len(writes) > 0 {
+		return writes[0].to, true
+	}
+	for _, l := range plan.Loads {
+		if moves := k.rules.loads(&s, l, 0); len(moves) > 0 {
+			return moves[0].to, true
+		}
+	}
+	if !s.aged || s.reader != s.app || s.readerFirst != s.appFirst {
+		s.aged, s.reader, s.readerFirst = true, s.app, s.appFirst
+		return s, true
+	}
+	for _, l := range plan.Loads {
+		if l.Remainder {
+			k.rules.recreate(&s, int(l.Member[len(l.Member)-1]-'0'))
+			return s, true
+		}
+	}
+	if s.left.expire > 0 && !s.expired {
+		s.left.expire, s.expired = s.left.expire-1, true
+		return s, true
+	}
+	return s, false
+}
+
+func (w *rules) recreateOrSync(s *state, i int) {
+	n := &s.nodes[i]
+	n.mounted = n.published
+	if !n.running && w.startable(s, n) {
+		w.start(n)
+	}
+}
+
+// trace tells the way to a state. It walks there once more without naming nodes
+// anew, so that a node keeps its name from line to line.
+func (k *walk) trace(s state) string {
+	var path []state
+	for at := k.came[s]; !at.root; at = k.came[s] {
+		path = append(path, s)
+		s = at.from
+	}
+	var b strings.Builder
+	b.WriteString(k.rules.print(&s))
+	for _, to := range slices.Backward(path) {
+		plan := decide(k.rules.observe(&s, 0), k.table)
+		moves := k.moves(&s, &plan)
+		i := slices.IndexFunc(moves, func(m move) bool { return k.rules.canonical(m.to) == to })
+		s = moves[i].to
+		fmt.Fprintf(&b, "→ %s\n%s", moves[i].what, k.rules.print(&s))
+	}
+	return b.String()
+}
+
+func ownKeys() [maxAnchors]int8 { return [maxAnchors]int8{0, 1, 2} }
+
+func worlds() []rules {
+	lead := Policy{Lead: 2 * time.Minute}
+	restarts := Policy{Lead: 2 * time.Minute, Reload: RestartOnly}
+	cross := [maxAnchors]mask{1: 1, 2: 3}
+	return []rules{
+		{
+			name: "one replacement, cross-signed, by reload", nodes: 2, keyOf: ownKeys(),
+			cross: cross, pinned: true, policy: lead, begin: budget{replace: 1, crash: 1, recreate: 1},
+		},
+		{
+			name: "one replacement, classic, by reload", nodes: 2, keyOf: ownKeys(), policy: lead,
+			begin: budget{replace: 1, crash: 1, recreate: 1},
+		},
+		{
+			name: "one replacement, cross-signed, by restarts", nodes: 2, keyOf: ownKeys(),
+			cross: cross, pinned: true, policy: restarts, begin: budget{replace: 1, crash: 1, recreate: 1},
+		},
+		{
+			name: "one replacement, classic, by restarts", nodes: 2, keyOf: ownKeys(), policy: restarts,
+			begin: budget{replace: 1, crash: 1, recreate: 1},
+		},
+		{
+			name: "a compromised key is replaced", nodes: 2, keyOf: ownKeys(), cross: cross, policy: lead, compromised: 1,
+			begin: budget{replace: 1, crash: 1},
+		},
+		{
+			name: "a certificate is renewed under its key", nodes: 2, keyOf: [maxAnchors]int8{0, 0, 2}, pinned: true, policy: lead,
+			begin: budget{replace: 1, crash: 1, recreate: 1},
+		},
+		{
+			name: "a replacement is aborted", nodes: 2, keyOf: ownKeys(), cross: cross, pinned: true, policy: lead,
+			begin: budget{replace: 1, abort: 1},
+		},
+		{
+			name: "a classic replacement is aborted", nodes: 2, keyOf: ownKeys(), policy: lead,
+			begin: budget{replace: 1, abort: 1},
+		},
+		{
+			name: "the trusted-certs Secret is lost", nodes: 2, keyOf: ownKeys(), cross: cross, pinned: true, policy: lead,
+			begin: budget{replace: 1, lose: 1},
+		},
+		{
+			name: "somebody edits the trusted-certs Secret", nodes: 2, keyOf: ownKeys(), cross: cross, pinned: true, policy: lead,
+			begin: budget{replace: 1, edit: 1},
+		},
+		{
+			name: "a clients CA whose users are known", nodes: 2, keyOf: ownKeys(), clients: true,
+			begin: budget{replace: 1, crash: 1, recreate: 1},
+		},
+		{
+			name: "a clients CA whose users nobody knows", nodes: 2, keyOf: ownKeys(), clients: true,
+			policy: Policy{Retirement: RetireExpired}, begin: budget{replace: 1, crash: 1, expire: 1},
+		},
+		{
+			name: "a replacement during a replacement", nodes: 2, keyOf: ownKeys(), cross: cross, pinned: true, policy: lead,
+			begin: budget{replace: 2},
+		},
+	}
+}
+
+func TestEveryReachableStateIsSafeAndLive(t *testing.T) {
+	t.Parallel()
+	for _, w := range worlds() {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			k := walk{rules: &w, table: guards()}
+			start := time.Now()
+			wrong := k.run()
+			t.Logf("%d states in %v, budget %+v", len(k.came), time.Since(start).Round(time.Millisecond), w.begin)
+			if wrong != "" {
+				t.Fatal(wrong)
+			}
+		})
+	}
+}
+
+func TestEveryGuardIsNeeded(t *testing.T) {
+	t.Parallel()
+	for i, g := range guards() {
+		t.Run(string(g.name), func(t *testing.T) {
+			t.Parallel()
+			table := append(guards()[:i:i], guards()[i+1:]...)
+			for _, w := range worlds() {
+				k := walk{rules: &w, table: table}
+				if wrong := k.run(); wrong != "" {
+					t.Logf("without it, in %q after %d states: %s", w.name, len(k.came), strings.SplitN(wrong, "\n", 2)[0])
+					return
+				}
+			}
+			t.Error("no reachable state shows that this guard is needed")
+		})
+	}
+}

@@ -1,0 +1,331 @@
+package trust
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The world of the walk is a small cluster reduced to what trust depends on. Its
+// state is one comparable value, so that a set of states is a map.
+
+const (
+	maxNodes   = 3
+	maxAnchors = 3
+)
+
+// mask is a set of anchors, bit by bit; anchor 0 is "A", the first authority.
+type mask uint8
+
+func (m mask) has(anchor int) bool { return m>>anchor&1 == 1 }
+
+// ident is a presented identity: who signed the leaf, and who the cross
+// certificates that go along. Key and anchor have the same number, except when
+// the world says that two anchors share a key.
+type ident struct {
+	signer int8 // none is -1
+	cross  mask
+}
+
+// store is what one plane of a node has loaded.
+type store struct {
+	trust mask
+	ident ident
+}
+
+// pub is a publication, as it stands in the node's Secret.
+type pub struct {
+	data, control mask
+	ident         ident
+}
+
+func (p pub) dataStore() store    { return store{p.data, p.ident} }
+func (p pub) controlStore() store { return store{p.control, p.ident} }
+
+// node is one dual-role node.
+type node struct {
+	// published is in the API server, mounted in the pod; a kubelet lags.
+	published, mounted pub
+	running            bool
+	// data, control and raft are what the running process has loaded.
+	data, control, raft store
+	// persisted is what reloads have left in the server's metadata; it wins
+	// over what is mounted at every later start.
+	persisted         bool
+	persData, persCtl store
+}
+
+// state is one state of the world.
+type state struct {
+	stored [maxAnchors]uint8 // index into stateNames
+	// app is the application bundle, appFirst its first entry.
+	app      mask
+	appFirst int8
+	// aged is true once applications had the time to read the bundle.
+	aged bool
+	// reader and readerFirst are what an application has last read.
+	reader      mask
+	readerFirst int8
+	operator    ident
+	issuing     int8
+	// user is the certificate of a user of the clients CA.
+	user ident
+	// expired is true once anchor A has reached its end.
+	expired bool
+	nodes   [maxNodes]node
+	// left counts the events that may still happen.
+	left budget
+}
+
+// budget bounds what people and accidents do, so that the world is finite.
+type budget struct{ replace, abort, lose, edit, crash, recreate, expire int8 }
+
+var stateNames = [...]State{Absent, Untrusted, TrustedUnused, InUseAny, InUseAll, PhaseOut}
+
+func stateIndex(s State) uint8 {
+	for i, name := range stateNames {
+		if name == s {
+			return uint8(i)
+		}
+	}
+	panic("unknown state " + string(s))
+}
+
+// rules is what does not change in a world.
+type rules struct {
+	name  string
+	nodes int
+	// cross[a] are the authorities that signed a cross certificate for a.
+	cross [maxAnchors]mask
+	// keyOf[a] is the key of anchor a; two anchors may share one.
+	keyOf  [maxAnchors]int8
+	policy Policy
+	// compromised anchors are distrusted as soon as they are replaced.
+	compromised mask
+	// clients makes it the domain of a clients CA: nodes only verify, and users
+	// present, some of whom nobody knows.
+	clients bool
+	// pinned says that an application which knows only anchor 0 is served.
+	pinned bool
+	begin  budget
+}
+
+var (
+	worldTime = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	names     = [maxAnchors]AnchorID{"A", "B", "C"}
+	keys      = [maxAnchors]KeyID{"keyA", "keyB", "keyC"}
+)
+
+// first is a cluster at rest under anchor A.
+func (w *rules) first() state {
+	s := state{app: 1, reader: 1, aged: true, left: w.begin}
+	s.stored[0] = stateIndex(InUseAll)
+	s.operator = ident{signer: 0}
+	for i := range s.nodes {
+		s.nodes[i].published.ident.signer = -1
+		if i >= w.nodes {
+			continue
+		}
+		p := pub{data: 1, control: 1, ident: ident{signer: 0}}
+		s.nodes[i] = node{published: p, mounted: p, running: true, data: p.dataStore(), control: p.controlStore(), raft: p.controlStore()}
+	}
+	return s
+}
+
+// accepts is the verification of X.509, written without a look at the code that
+// is judged: a chain from the leaf to a trusted anchor, perhaps by way of a cross
+// certificate.
+func (w *rules) accepts(trust mask, i ident) bool {
+	for a := range maxAnchors {
+		if trust.has(a) && (w.keyOf[a] == w.keyOf[i.signer] || i.cross.has(int(w.keyOf[a]))) {
+			return true
+		}
+	}
+	return false
+}
+
+// unsafe is law S: it returns who cannot talk to whom, or "".
+func (w *rules) unsafe(s *state) string {
+	for i := range w.nodes {
+		p := &s.nodes[i]
+		if !p.running {
+			continue
+		}
+		if w.clients {
+			if wrong := w.unsafeUsers(s, i); wrong != "" {
+				return wrong
+			}
+			continue
+		}
+		for j := range w.nodes {
+			v := &s.nodes[j]
+			if !v.running || i == j {
+				continue
+			}
+			switch {
+			case !w.accepts(v.data.trust, p.data.ident):
+				return fmt.Sprintf("node %d does not accept node %d on the data plane", j, i)
+			case !w.accepts(v.control.trust, p.raft.ident):
+				return fmt.Sprintf("controller %d does not accept the Raft client of node %d", j, i)
+			case !w.accepts(v.raft.trust, p.control.ident):
+				return fmt.Sprintf("the Raft client of node %d does not accept controller %d", j, i)
+			}
+		}
+		if wrong := w.unsafeOutside(s, i); wrong != "" {
+			return wrong
+		}
+	}
+	return ""
+}
+
+// unsafeUsers is law S in the domain of a clients CA.
+func (w *rules) unsafeUsers(s *state, i int) string {
+	trust := s.nodes[i].data.trust
+	switch {
+	case !w.accepts(trust, s.user):
+		return fmt.Sprintf("node %d does not accept the user", i)
+	case w.policy.Retirement == RetireExpired && !s.expired && !w.accepts(trust, ident{signer: 0}):
+		return fmt.Sprintf("node %d does not accept a user that nobody knows", i)
+	}
+	return ""
+}
+
+// unsafeOutside is law S between one running node, the operator and applications.
+func (w *rules) unsafeOutside(s *state, i int) string {
+	n := &s.nodes[i]
+	switch {
+	case !w.accepts(n.data.trust, s.operator):
+		return fmt.Sprintf("node %d does not accept the operator on the data plane", i)
+	case !w.accepts(n.control.trust, s.operator):
+		return fmt.Sprintf("controller %d does not accept the operator", i)
+	case !w.accepts(s.reader, n.data.ident):
+		return fmt.Sprintf("an application that reads the whole bundle does not accept node %d", i)
+	case w.pinned && !w.accepts(1<<s.readerFirst, n.data.ident):
+		return fmt.Sprintf("an application that reads the first entry does not accept node %d", i)
+	case w.pinned && !w.accepts(1, n.data.ident):
+		return fmt.Sprintf("an application that knows only A does not accept node %d", i)
+	}
+	return ""
+}
+
+// named are the anchors that a publication names.
+func (w *rules) named(p pub) mask {
+	if w.clients {
+		return p.data
+	}
+	return p.data | p.control
+}
+
+// unstartable reports a node that could not start now, because what is mounted
+// names an anchor that the trusted-certs Secret no longer holds.
+func (w *rules) unstartable(s *state) string {
+	for i := range w.nodes {
+		n := &s.nodes[i]
+		for a := range maxAnchors {
+			if (n.mounted.data | n.mounted.control).has(a) && stateNames[s.stored[a]] == Absent {
+				return fmt.Sprintf("node %d would wait for anchor %s at its start", i, names[a])
+			}
+		}
+	}
+	return ""
+}
+
+// canonical names the nodes anew, so that states that differ only by who is who
+// are one.
+func (w *rules) canonical(s state) state {
+	for i := 1; i < w.nodes; i++ {
+		for j := i; j > 0 && s.nodes[j].less(&s.nodes[j-1]); j-- {
+			s.nodes[j], s.nodes[j-1] = s.nodes[j-1], s.nodes[j]
+		}
+	}
+	return s
+}
+
+func (n *node) less(o *node) bool {
+	a, b := n.code(), o.code()
+	for i := range a {
+		if a[i] != b[i] {
+			return a[i] < b[i]
+		}
+	}
+	return false
+}
+
+// code lays a node out as bytes, only to compare it.
+func (n *node) code() [30]uint8 {
+	var out [30]uint8
+	k := 0
+	put := func(values ...uint8) { k += copy(out[k:], values) }
+	putStore := func(s store) { put(uint8(s.trust), uint8(s.ident.signer), uint8(s.ident.cross)) }
+	putPub := func(p pub) { put(uint8(p.data), uint8(p.control), uint8(p.ident.signer), uint8(p.ident.cross)) }
+	putPub(n.published)
+	putPub(n.mounted)
+	put(truth(n.running), truth(n.persisted))
+	for _, s := range [...]store{n.data, n.control, n.raft, n.persData, n.persCtl} {
+		putStore(s)
+	}
+	return out
+}
+
+func truth(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// The rest prints states for a person who has to understand a counterexample.
+
+func (m mask) String() string {
+	out := ""
+	for a := range maxAnchors {
+		if m.has(a) {
+			out += string(names[a])
+		}
+	}
+	return "{" + out + "}"
+}
+
+func (i ident) String() string {
+	if i.signer < 0 {
+		return "nothing"
+	}
+	if i.cross == 0 {
+		return string(names[i.signer])
+	}
+	return fmt.Sprintf("%s+%v", names[i.signer], i.cross)
+}
+
+func (s store) String() string { return fmt.Sprintf("trusts %v shows %v", s.trust, s.ident) }
+
+func (p pub) String() string {
+	return fmt.Sprintf("data %v control %v shows %v", p.data, p.control, p.ident)
+}
+
+func (w *rules) print(s *state) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "  issuing %s, stored", names[s.issuing])
+	for a := range maxAnchors {
+		if name := stateNames[s.stored[a]]; name != Absent {
+			fmt.Fprintf(&b, " %s=%s", names[a], name)
+		}
+	}
+	fmt.Fprintf(&b, ", application %v first %s aged %v, read %v first %s, operator %v\n",
+		s.app, names[s.appFirst], s.aged, s.reader, names[s.readerFirst], s.operator)
+	for i := range w.nodes {
+		n := &s.nodes[i]
+		fmt.Fprintf(&b, "  node %d published: %v\n", i, n.published)
+		if n.mounted != n.published {
+			fmt.Fprintf(&b, "         mounted: %v\n", n.mounted)
+		}
+		if n.running {
+			fmt.Fprintf(&b, "         data %v; control %v; raft %v\n", n.data, n.control, n.raft)
+		} else {
+			b.WriteString("         no process\n")
+		}
+		if n.persisted {
+			fmt.Fprintf(&b, "         persisted data %v; control %v\n", n.persData, n.persCtl)
+		}
+	}
+	return b.String()
+}

@@ -31,9 +31,7 @@ type outcome struct {
 	blockers []rollout.Blocker
 	// pending are the nodes that are still to be restarted or removed.
 	pending []string
-	// acted is true when something was done; disrupted is the pod that is being
-	// restarted.
-	acted     bool
+	// disrupted is the pod that is being restarted.
 	disrupted string
 	// again asks for another look after this long; zero means not by time.
 	again time.Duration
@@ -56,7 +54,7 @@ func (r *Reconciler) act(ctx context.Context, p *pass) (outcome, error) {
 	decided := rollout.Decide(snapshot)
 	result := outcome{
 		blockers: decided.Blockers, pending: pendingNodes(snapshot), again: lookAgain,
-		acted: decided.Act != nil, disrupted: disrupted(snapshot, decided),
+		disrupted: disrupted(snapshot, decided),
 	}
 	if err := r.carryOut(ctx, p, record, decided); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {

@@ -107,7 +107,11 @@ func rollingUpdate(acted outcome) wanted {
 		kind: conditionRollingUpdate, reason: reasonProgressing,
 		message: "still to be restarted or removed: " + strings.Join(acted.pending, ", "),
 	}
-	if acted.acted || len(acted.blockers) == 0 {
+	if acted.disrupted != "" {
+		c.message = "restarting " + acted.disrupted + "; " + c.message
+		return c
+	}
+	if len(acted.blockers) == 0 {
 		return c
 	}
 	c.reason = reasonBlocked

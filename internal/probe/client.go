@@ -196,6 +196,13 @@ func (r *runner) trouble(err error) {
 	r.last = err
 }
 
+// troubles is the last thing that went wrong for the consumer.
+func (r *runner) troubles() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
 // finished says whether the consumer has read all partitions to their end.
 func (r *runner) finished(ctx context.Context) (bool, error) {
 	if r.ledger.Pending() > 0 {

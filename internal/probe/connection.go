@@ -172,6 +172,7 @@ func presented(chain []*x509.Certificate) Presented {
 // after the handshake.
 type dataConn struct {
 	net.Conn
+
 	refused func(error)
 }
 

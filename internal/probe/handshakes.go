@@ -28,7 +28,8 @@ type Tally struct {
 	Unreachable uint64 `json:"unreachable"`
 }
 
-func (t *Tally) add(v verdict.Verdict) {
+// with is the tally after one more connection.
+func (t Tally) with(v verdict.Verdict) Tally {
 	switch v {
 	case verdict.Accepted:
 		t.Accepted++
@@ -39,6 +40,7 @@ func (t *Tally) add(v verdict.Verdict) {
 	case verdict.Unreachable:
 		t.Unreachable++
 	}
+	return t
 }
 
 // Span is a time in which a watch saw the same of a node.
@@ -108,9 +110,7 @@ func (h *handshakes) fresh(node string, now time.Time, shown Presented, err erro
 		watch = &NodeWatch{Node: node, Phases: map[string]Tally{}}
 		h.nodes[node] = watch
 	}
-	tally := watch.Phases[h.phase]
-	tally.add(kind)
-	watch.Phases[h.phase] = tally
+	watch.Phases[h.phase] = watch.Phases[h.phase].with(kind)
 	watch.extend(Span{From: now, To: now, Verdict: kind, Reason: reason, Presented: shown, Count: 1})
 	if kind == verdict.Refused {
 		h.fail(node, now, reason)

@@ -156,6 +156,7 @@ func (a alert) Error() string { return fmt.Sprintf("alert %d", a) }
 
 type broken struct {
 	net.Conn
+
 	err error
 }
 

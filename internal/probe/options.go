@@ -81,9 +81,10 @@ type Identity struct {
 
 // Client is one kind of client under test.
 type Client struct {
+	Identity
+
 	// Kind names it, uniquely on its listener.
 	Kind string
-	Identity
 }
 
 // name tells the clients of a probe apart, in the characters of topic names.

@@ -263,9 +263,7 @@ func (r *runner) drain(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			return errors.Join(ctx.Err(), err, r.last)
+			return errors.Join(ctx.Err(), err, r.troubles())
 		case <-ticker.C():
 		}
 	}

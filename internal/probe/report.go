@@ -180,7 +180,7 @@ func (r Result) presented() map[string][]timeline.Span {
 
 // presented joins the spans of one leaf, over moments without an answer too
 // short to matter, as long as the same leaf came before and after.
-func (w NodeWatch) presented() []timeline.Span {
+func (w *NodeWatch) presented() []timeline.Span {
 	var spans []timeline.Span
 	for _, span := range w.Spans {
 		if span.Presented.Leaf == "" {

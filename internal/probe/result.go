@@ -91,6 +91,7 @@ type Snapshot struct {
 // Result is the account of a probe that has ended.
 type Result struct {
 	Snapshot
+
 	// Complete says that every log was read to its end. Without it, Unread counts
 	// records as lost that may be there: a probe that could not look does not
 	// promise that nothing is missing.

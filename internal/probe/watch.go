@@ -16,9 +16,10 @@ import (
 // records who is accepted. Whether a refusal is wrong is for the one who watches
 // to say: a watch with an old authority is meant to be refused in the end.
 type Watch struct {
+	Identity
+
 	// Name tells the watches of a probe apart.
 	Name string
-	Identity
 }
 
 // watcher runs one watch.

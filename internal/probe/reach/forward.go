@@ -143,6 +143,7 @@ func (f *forwarder) forget(node Node) {
 // knows deadlines as a stream does not.
 type streamConn struct {
 	net.Conn
+
 	release func()
 	closed  chan struct{}
 	closing sync.Once

@@ -41,80 +41,86 @@ func (t *tunnel) RemoveStreams(streams ...httpstream.Stream) {
 }
 
 // forwarded is a connection, and the kubelet's ends of its two streams.
-func forwarded(t *testing.T) (conn *streamConn, data, trouble net.Conn, over *tunnel) {
+type forwarded struct {
+	conn          *streamConn
+	data, trouble net.Conn
+	over          *tunnel
+}
+
+func forward(t *testing.T) forwarded {
 	t.Helper()
-	near, far := net.Pipe()
-	nearTrouble, farTrouble := net.Pipe()
-	over = &tunnel{}
-	conn = newStreamConn(over, stream{near}, stream{nearTrouble})
+	near, data := net.Pipe()
+	nearTrouble, trouble := net.Pipe()
+	f := forwarded{data: data, trouble: trouble, over: &tunnel{}}
+	f.conn = newStreamConn(f.over, stream{near}, stream{nearTrouble})
 	t.Cleanup(func() {
-		_ = conn.Close()
-		_ = far.Close()
-		_ = farTrouble.Close()
+		_ = f.conn.Close()
+		_ = data.Close()
+		_ = trouble.Close()
 	})
-	return conn, far, farTrouble, over
+	return f
 }
 
 func TestForwardedBytesArriveBothWays(t *testing.T) {
 	t.Parallel()
-	conn, data, _, _ := forwarded(t)
-	go func() { _, _ = io.CopyN(data, data, 4) }()
-	if _, err := conn.Write([]byte("ping")); err != nil {
+	f := forward(t)
+	go func() { _, _ = io.CopyN(f.data, f.data, 4) }()
+	if _, err := f.conn.Write([]byte("ping")); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]byte, 4)
-	if _, err := io.ReadFull(conn, got); err != nil || string(got) != "ping" {
+	if _, err := io.ReadFull(f.conn, got); err != nil || string(got) != "ping" {
 		t.Errorf("got %q, error %v", got, err)
 	}
 }
 
 func TestAPortThatNobodyListensOnIsRefused(t *testing.T) {
 	t.Parallel()
-	conn, _, trouble, _ := forwarded(t)
+	f := forward(t)
 	go func() {
-		_, _ = io.WriteString(trouble, "an error occurred forwarding 9093: connection refused")
-		_ = trouble.Close()
+		_, _ = io.WriteString(f.trouble, "an error occurred forwarding 9093: connection refused")
+		_ = f.trouble.Close()
 	}()
-	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNREFUSED) {
+	if _, err := f.conn.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("reading gave %v, want that the connection was refused", err)
 	}
 }
 
 func TestAServerThatHangsUpIsNoRefusal(t *testing.T) {
 	t.Parallel()
-	conn, data, trouble, _ := forwarded(t)
-	_ = data.Close()
-	_ = trouble.Close()
-	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNREFUSED) {
+	f := forward(t)
+	_ = f.data.Close()
+	_ = f.trouble.Close()
+	if _, err := f.conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("reading gave %v, want the end", err)
 	}
 }
 
 func TestForwardedReadsKeepTheirDeadline(t *testing.T) {
 	t.Parallel()
-	conn, _, _, _ := forwarded(t)
-	if err := conn.SetDeadline(time.Now().Add(time.Millisecond)); err != nil {
+	f := forward(t)
+	if err := f.conn.SetDeadline(time.Now().Add(time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, err := f.conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("reading gave %v, want that the deadline passed", err)
 	}
 }
 
 func TestClosingGivesBothStreamsBackOnce(t *testing.T) {
 	t.Parallel()
-	conn, _, _, over := forwarded(t)
+	f := forward(t)
 	for range 2 {
-		if err := conn.Close(); err != nil {
+		if err := f.conn.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := conn.Read(make([]byte, 1)); err == nil {
+	if _, err := f.conn.Read(make([]byte, 1)); err == nil {
 		t.Error("a closed connection can be read")
 	}
-	over.mu.Lock()
-	defer over.mu.Unlock()
-	if over.removed != 2 {
-		t.Errorf("%d streams were given back, want 2", over.removed)
+	f.over.mu.Lock()
+	defer f.over.mu.Unlock()
+	if f.over.removed != 2 {
+		t.Errorf("%d streams were given back, want 2", f.over.removed)
 	}
 }

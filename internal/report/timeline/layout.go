@@ -30,6 +30,7 @@ const (
 // layout is the work on one picture: y moves down as rows are added.
 type layout struct {
 	*picture
+
 	timeline Timeline
 	axis     axis
 	fonts    *fonts

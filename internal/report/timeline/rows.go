@@ -95,7 +95,7 @@ func without(span Span, states []State) []Span {
 		if state.Condition != Down {
 			continue
 		}
-		var rest []Span
+		rest := make([]Span, 0, len(parts)+1)
 		for _, part := range parts {
 			rest = append(rest, subtract(part, state)...)
 		}

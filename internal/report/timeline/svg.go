@@ -38,7 +38,7 @@ func coordinate(v float64) string {
 func (s *svg) fill(p paint) string {
 	text := fmt.Sprintf(`fill="#%02x%02x%02x"`, p.R, p.G, p.B)
 	if p.A != 0xff {
-		text += fmt.Sprintf(` fill-opacity="%s"`, coordinate(float64(p.A)/0xff))
+		text += ` fill-opacity="` + coordinate(float64(p.A)/0xff) + `"`
 	}
 	return text
 }

@@ -35,8 +35,10 @@ func rotation() timeline.Timeline {
 		Verdict: "14,400 records, 0 lost · 3 TLS failures · 1 restart · longest gap 812 ms",
 		Start:   start(), End: at(96),
 		Marks: []timeline.Mark{
-			{At: at(10), Text: "annotated: force-replace"}, {At: at(14), Text: "every node trusts new"},
-			{At: at(31), Text: "new leaves <presented> & proven"}, {At: at(70), Text: "old anchor gone"},
+			{At: at(10), Text: "annotated: force-replace"},
+			{At: at(14), Text: "every node trusts new"},
+			{At: at(31), Text: "new leaves <presented> & proven"},
+			{At: at(70), Text: "old anchor gone"},
 		},
 	}
 	for i, name := range []string{"my-cluster-dual-0", "my-cluster-dual-1", "my-cluster-dual-2"} {

@@ -96,6 +96,10 @@ func TestBadSecretsOfAGeneratedAuthorityAreReportedAndNothingIsWritten(t *testin
 			},
 			[]string{"foreign CA"},
 		},
+		"a password that no store can have": {
+			func(_ *testing.T, w *world) { w.in.CertSecret.Data["ca.password"] = []byte("\U0001F511") },
+			[]string{"ca.p12", "remove ca.password"},
+		},
 		"a generation that is none": {
 			func(_ *testing.T, w *world) {
 				w.in.KeySecret.Annotations["strimzi.io/ca-key-generation"] = "first"

@@ -3,7 +3,11 @@ package authority_test
 import (
 	"bytes"
 	"crypto/x509"
+	"maps"
+	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -169,6 +173,17 @@ func TestUnreadableEntriesAreDroppedAndOtherStoresKept(t *testing.T) {
 	}
 	if len(d.Anchors()) != 1 {
 		t.Error("an entry that somebody added became an anchor")
+	}
+}
+
+func TestARetiredKeyLeavesWithItsCertificate(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	w.in.KeySecret.Data["ca-2026-11-20T12-00-00Z.key"] = []byte("past")
+	w.in.KeySecret.Data["ca-2026-11-22T12-00-00Z.key"] = []byte("future")
+	w.in.KeySecret.Data["ca-someday.key"] = []byte("no date")
+	if diff := cmp.Diff([]string{"ca-2026-11-22T12-00-00Z.key", "ca.key"}, slices.Sorted(maps.Keys(w.decide().Key.Data))); diff != "" {
+		t.Error(diff)
 	}
 }
 

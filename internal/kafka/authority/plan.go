@@ -228,9 +228,9 @@ func (p *plan) settleCertSecret() error {
 		keepForeignStores(data, p.in.CertSecret.Data)
 	}
 	if p.in.Stores == WithStores {
-		store, password, err := keepStore(p.in.CertSecret.Data, entries)
+		store, password, err := p.store(entries)
 		if err != nil {
-			return fmt.Errorf("rendering %s of %s: %w", StoreKey, p.in.certObject(), err)
+			return err
 		}
 		data[StoreKey], data[PasswordKey] = store, password
 	}
@@ -241,6 +241,22 @@ func (p *plan) settleCertSecret() error {
 	}
 	p.settleRequest(&p.d.Cert, p.in.CertSecret, ForceRenewAnnotation, RenewAct)
 	return nil
+}
+
+// store keeps or makes the PKCS#12 store. A person may have put a password there
+// that no store can have.
+func (p *plan) store(entries []pki.TrustEntry) (store, password []byte, err error) {
+	stored := p.in.CertSecret.Data
+	if p.beginning {
+		stored = nil
+	}
+	if store, password, err = keepStore(stored, entries); err != nil {
+		return nil, nil, invalid(Problem{
+			Object: p.in.certObject(), Wrong: StoreKey + ": " + err.Error(),
+			Remedy: "remove " + PasswordKey + " from the Secret: Keyturn then makes a new one",
+		})
+	}
+	return store, password, nil
 }
 
 // certBytes reuses the stored text while its certificate stays, so that an
@@ -312,8 +328,8 @@ func (p *plan) keyBytes() []byte {
 	return p.d.Authority.Key().PEM()
 }
 
-// keepsKeyEntry: keys of retired and of coming authorities stay as long as their
-// replacement is not over.
+// keepsKeyEntry: the key of a coming authority stays until it has come, that of a
+// retired one until its certificate ends.
 func (p *plan) keepsKeyEntry(key string) bool {
 	if key == PendingKeyKey || key == PendingCrossKey {
 		return true
@@ -321,7 +337,8 @@ func (p *plan) keepsKeyEntry(key string) bool {
 	if key == PendingCertKey {
 		return len(p.in.KeySecret.Data[PendingKeyKey]) > 0
 	}
-	return strings.HasPrefix(key, datedPrefix) && strings.HasSuffix(key, keySuffix) && key != KeyKey
+	end, dated := datedEnd(key, keySuffix)
+	return dated && p.in.Now.Before(end)
 }
 
 // settleRequest keeps the annotation of a request that waits and removes any other.

@@ -29,16 +29,16 @@ func DatedKeyKey(cert *x509.Certificate) string {
 // IsDatedCertKey tells whether a key of a certificate Secret has the form of
 // DatedCertKey.
 func IsDatedCertKey(key string) bool {
-	date, found := strings.CutPrefix(key, datedPrefix)
-	if !found {
-		return false
-	}
-	date, found = strings.CutSuffix(date, certSuffix)
-	if !found {
-		return false
-	}
-	_, err := time.Parse(datedLayout, date)
-	return err == nil
+	_, dated := datedEnd(key, certSuffix)
+	return dated
+}
+
+// datedEnd reads the end of validity in a dated name, and tells whether it is one.
+func datedEnd(key, suffix string) (time.Time, bool) {
+	date, hasPrefix := strings.CutPrefix(key, datedPrefix)
+	date, hasSuffix := strings.CutSuffix(date, suffix)
+	end, err := time.Parse(datedLayout, date)
+	return end, hasPrefix && hasSuffix && err == nil
 }
 
 // retainedIn returns the readable certificates under dated names.

@@ -107,7 +107,7 @@ func (d TrustDecision) Published() []*x509.Certificate {
 // DecideTrust takes each anchor at most one step further. Only the current
 // certificate enters as UNTRUSTED; when the whole Secret is missing on a running
 // cluster, everything published enters as TRUSTED_UNUSED, because the pods that
-// run do trust it.
+// run were started with it.
 func DecideTrust(in TrustInput) TrustDecision {
 	t := trustPass{in: in, current: pki.FingerprintOf(in.Current)}
 	t.enter()
@@ -130,10 +130,21 @@ func (t *trustPass) enter() {
 		t.add(t.in.Current, Untrusted)
 		return
 	}
-	t.add(t.in.Current, TrustedUnused)
-	for _, cert := range t.in.Retained {
-		t.add(cert, TrustedUnused)
+	for _, cert := range append([]*x509.Certificate{t.in.Current}, t.in.Retained...) {
+		t.add(cert, t.lostState(cert))
 	}
+}
+
+// lostState is where an anchor begins whose Secret was lost under running peers:
+// trusted, since that is what they were started with, unless one of them proves
+// the contrary.
+func (t *trustPass) lostState(cert *x509.Certificate) State {
+	fp := pki.FingerprintOf(cert)
+	refuted := slices.ContainsFunc(t.in.Peers, func(p Peer) bool { return p.Known && !slices.Contains(p.Trusts, fp) })
+	if refuted {
+		return Untrusted
+	}
+	return TrustedUnused
 }
 
 func (t *trustPass) add(cert *x509.Certificate, state State) {

@@ -124,9 +124,19 @@ func TestADeletedTrustSecretOfARunningClusterComesBackTrusted(t *testing.T) {
 	ca, retained := other(t, "ca", noon()).Certificate(), other(t, "retained", noon()).Certificate()
 	d := newDomain(t, ca)
 	d.in.Retained = []*x509.Certificate{retained}
-	d.in.Peers = peers(3, ca, ca)
+	d.in.Peers = append(peers(3, ca, ca, retained), unknownPeer())
 	d.want(d.pass(), map[*x509.Certificate]authority.State{ca: authority.TrustedUnused, retained: authority.TrustedUnused})
+	d.in.Peers = peers(3, ca, ca)
 	d.want(d.pass(), map[*x509.Certificate]authority.State{ca: authority.TrustedInUseAll, retained: authority.PhaseOut})
+}
+
+func TestADeletedTrustSecretIsNoProofAgainstAPeer(t *testing.T) {
+	t.Parallel()
+	ca, old := other(t, "ca", noon()).Certificate(), other(t, "old", noon()).Certificate()
+	d := newDomain(t, ca)
+	d.in.Retained = []*x509.Certificate{old}
+	d.in.Peers = append(peers(2, old, old, ca), peers(1, old, old)...)
+	d.want(d.pass(), map[*x509.Certificate]authority.State{ca: authority.Untrusted, old: authority.TrustedUnused})
 }
 
 func TestARetainedCertificateDoesNotEnterAgain(t *testing.T) {

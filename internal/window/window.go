@@ -24,13 +24,14 @@ type Windows struct {
 }
 
 // Parse reads a list of expressions. The error is an *InvalidError that names the
-// first one that cannot be read.
+// first one that cannot be read; the windows are then never open, since nobody
+// has said when they are.
 func Parse(expressions []string) (Windows, error) {
 	var w Windows
 	for _, expression := range expressions {
 		s, err := ParseSchedule(expression)
 		if err != nil {
-			return Windows{}, err
+			return Windows{schedules: []Schedule{{}}}, err
 		}
 		w.schedules = append(w.schedules, s)
 	}

@@ -112,10 +112,13 @@ func TestWhatQuartzSkipsOverInSilenceIsRefused(t *testing.T) {
 
 func TestAnInvalidWindowIsNamedAmongOthers(t *testing.T) {
 	t.Parallel()
-	_, err := window.Parse([]string{"* * 0-1 ? * *", "every night"})
+	windows, err := window.Parse([]string{"* * * ? * *", "every night"})
 	var invalid *window.InvalidError
 	if !errors.As(err, &invalid) || invalid.Expression != "every night" {
 		t.Fatalf("Parse = %v, want an InvalidError for the second expression", err)
+	}
+	if next, ok := windows.Next(at(t, "2026-11-21T05:00:00Z")); ok {
+		t.Errorf("a window that nobody described opens at %s", next)
 	}
 }
 

@@ -34,8 +34,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	var coder exitCoder
-	if errors.As(err, &coder) {
+	if coder, is := errors.AsType[exitCoder](err); is {
 		return coder.ExitCode()
 	}
 	_, _ = fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"bytes"
 	"crypto/x509"
 	"maps"
 	"slices"
@@ -61,7 +62,7 @@ func TestForcedRenewalKeepsTheKeyAndTheStorePasswordAndRollsOnce(t *testing.T) {
 	if secret.Annotations[authority.CertGenerationAnnotation] != "1" || secret.Annotations["strimzi.io/force-renew"] != "" {
 		t.Errorf("annotations are %v, want generation 1 and the request gone", secret.Annotations)
 	}
-	if string(secret.Data["ca.password"]) != string(password) {
+	if !bytes.Equal(secret.Data["ca.password"], password) {
 		t.Error("the password of the store has changed with the certificate")
 	}
 	w.wantRolledOnce(pods)

@@ -288,5 +288,3 @@ type eventLog struct{ reasons []string }
 func (l *eventLog) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
 	l.reasons = append(l.reasons, reason)
 }
-
-func (l *eventLog) has(reason string) bool { return slices.Contains(l.reasons, reason) }

@@ -127,11 +127,7 @@ func (r *Reconciler) carryOut(ctx context.Context, p *pass, record disruptionRec
 		return err
 	}
 	if record.Disruption == nil || record.Disruption.UID != act.UID {
-		next := disruptionRecord{
-			Disruption: &rollout.Disruption{Node: act.Node, UID: act.UID, Since: p.now.UTC()},
-			Kind:       act.Kind, Reasons: act.Reasons,
-		}
-		if err := r.writeDisruption(ctx, p, record, next); err != nil {
+		if err := r.writeDisruption(ctx, p, record, recordOf(act, p.now)); err != nil {
 			return err
 		}
 	}
@@ -149,11 +145,11 @@ func (r *Reconciler) disrupt(ctx context.Context, p *pass, act *rollout.Act) err
 		// makes the next pass leave it out; the pod goes in the one after.
 		return nil
 	}
-	if err := kube.Delete(ctx, r.options.Client, &pod); err != nil {
+	if err := kube.Delete(ctx, r.options.Client, pod); err != nil {
 		return fmt.Errorf("restarting a node of Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 	}
 	r.witnesses.forget(pod.UID)
-	r.events.podDisrupted(&p.kafka, &pod, act)
+	r.events.podDisrupted(&p.kafka, pod, act)
 	return nil
 }
 
@@ -213,18 +209,18 @@ func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass) (rollout.Snapsh
 	}
 	snapshot := rollout.Snapshot{
 		Now:        p.now,
-		Disruption: record.Disruption,
+		Disruption: record.planned(),
 		Policy:     rollout.Policy{WindowOpen: p.window.Open},
 	}
 	agents := r.options.Connector.Agents(p.access())
 	for _, node := range p.allNodes() {
-		pod, exists := p.pods[node.Pod]
+		pod := p.pods[node.Pod]
 		entry := rollout.Node{
 			ID: rollout.NodeID(node.ID), PodName: node.Pod, Pool: node.Pool,
 			Controller: node.Roles.Controller, Broker: node.Roles.Broker,
-			Pod: podOf(pod, exists), Reasons: reasons[node.Pod], Removal: p.removalOf(node),
+			Pod: podOf(pod), Reasons: reasons[node.Pod], Removal: p.removalOf(node),
 		}
-		entry.Server = p.serverState(ctx, agents, &pod, entry.Pod.State)
+		entry.Server = p.serverState(ctx, agents, pod, entry.Pod.State)
 		snapshot.Nodes = append(snapshot.Nodes, entry)
 	}
 	r.observeKafka(ctx, p, &snapshot)
@@ -233,7 +229,7 @@ func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass) (rollout.Snapsh
 
 // serverState asks the agent what its server is doing. Silence is Unknown.
 func (p *pass) serverState(ctx context.Context, agents Agents, pod *corev1.Pod, state rollout.PodState) rollout.ServerState {
-	if pod.Status.PodIP == "" || (state != rollout.Ready && state != rollout.Unready) {
+	if (state != rollout.Ready && state != rollout.Unready) || pod.Status.PodIP == "" {
 		return rollout.ServerUnknown
 	}
 	said, err := agents.BrokerState(ctx, agentOf(p.cluster.Names, pod, p.leavesByHost()))

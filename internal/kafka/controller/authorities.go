@@ -22,6 +22,7 @@ import (
 // authorityState is one authority after its Secrets are as decided.
 type authorityState struct {
 	authority.Decision
+
 	trust authority.TrustDecision
 }
 
@@ -94,8 +95,8 @@ func (o *observation) dependants(kind authority.Kind) authority.Evidence {
 		evidence.CertGeneration = max(evidence.CertGeneration, generation(annotations[certAnnotation]))
 		evidence.KeyGeneration = max(evidence.KeyGeneration, generation(annotations[keyAnnotation]))
 	}
-	for name, pod := range o.pods {
-		note(name, pod.Annotations)
+	for name := range o.pods {
+		note(name, o.pods[name].Annotations)
 	}
 	for name, secret := range o.secrets {
 		if _, leaf := secret.Data[contract.PublicationKey]; leaf && kind == authority.ClusterCA {

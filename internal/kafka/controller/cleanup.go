@@ -63,7 +63,7 @@ func goesWithNode(id objectID, object *metav1.PartialObjectMetadata) bool {
 	case configMapKind().GroupKind():
 		return true
 	case claimKind().GroupKind():
-		return object.Annotations[deleteClaimAnnotation] == "true"
+		return object.Annotations[deleteClaimAnnotation] == isTrue
 	default:
 		return false
 	}
@@ -148,8 +148,8 @@ func (r *Reconciler) forgetRemoved(ctx context.Context, p *pass, record disrupti
 		return fmt.Errorf("unregistering broker %d: %w", record.Disruption.Node, err)
 	}
 	defer kafka.Close()
-	var unknown *admin.UnknownBrokerError
-	if err := kafka.UnregisterBroker(ctx, int32(record.Disruption.Node)); err != nil && !errors.As(err, &unknown) {
+	err = kafka.UnregisterBroker(ctx, int32(record.Disruption.Node))
+	if _, gone := errors.AsType[*admin.UnknownBrokerError](err); err != nil && !gone {
 		return fmt.Errorf("unregistering broker %d of Kafka %s: %w", record.Disruption.Node, client.ObjectKeyFromObject(&p.kafka), err)
 	}
 	return nil

@@ -49,16 +49,16 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	return p.checkCustomCertificates()
 }
 
-// removalInProgress is the node that the planner has granted to go, if any.
-func (r *Reconciler) removalInProgress(ctx context.Context, p *pass) (*rollout.Disruption, error) {
+// removalInProgress is the node that the planner has granted to go, or nobody.
+func (r *Reconciler) removalInProgress(ctx context.Context, p *pass) (model.NodeID, error) {
 	if r.knownSettled(p) {
-		return nil, nil
+		return nobody, nil
 	}
 	record, err := r.readDisruption(ctx, client.ObjectKeyFromObject(&p.kafka))
-	if err != nil || record.Kind != rollout.Remove {
-		return nil, err
+	if err != nil || record.Disruption == nil || record.Kind != rollout.Remove {
+		return nobody, err
 	}
-	return record.Disruption, nil
+	return model.NodeID(record.Disruption.Node), nil
 }
 
 func (p *pass) authority(kind authority.Kind) *authorityState {
@@ -71,8 +71,7 @@ func (p *pass) authority(kind authority.Kind) *authorityState {
 // problemsOf takes the problems out of an error that only a person can put
 // right; any other error is returned as it is.
 func problemsOf(err error) ([]authority.Problem, error) {
-	var invalid *authority.InvalidResourceError
-	if errors.As(err, &invalid) {
+	if invalid, is := errors.AsType[*authority.InvalidResourceError](err); is {
 		return invalid.Problems, nil
 	}
 	return nil, err
@@ -81,10 +80,10 @@ func problemsOf(err error) ([]authority.Problem, error) {
 // invalidResource reports whether only a change of a resource or a Secret can
 // put the error right, so that trying again is of no use.
 func invalidResource(err error) bool {
-	var ofModel *model.InvalidResourceError
-	var ofAuthority *authority.InvalidResourceError
-	var ofWindow *window.InvalidError
-	return errors.As(err, &ofModel) || errors.As(err, &ofAuthority) || errors.As(err, &ofWindow)
+	_, ofModel := errors.AsType[*model.InvalidResourceError](err)
+	_, ofAuthority := errors.AsType[*authority.InvalidResourceError](err)
+	_, ofWindow := errors.AsType[*window.InvalidError](err)
+	return ofModel || ofAuthority || ofWindow
 }
 
 // transient is the error if trying again may help, nil otherwise.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,13 +24,40 @@ const disruptionKey = "disruption.json"
 // believe to lead, only the one whose write of this object succeeds may act.
 type disruptionRecord struct {
 	// Disruption is nil when none is in progress.
-	Disruption *rollout.Disruption `json:"disruption,omitempty"`
+	Disruption *disruption `json:"disruption,omitempty"`
 	// Kind and Reasons tell people what is going on.
-	Kind    rollout.ActKind  `json:"kind,omitempty"`
-	Reasons []rollout.Reason `json:"reasons,omitempty"`
+	Kind    rollout.ActKind `json:"kind,omitempty"`
+	Reasons []string        `json:"reasons,omitempty"`
 
 	// resourceVersion is empty while the object does not exist.
 	resourceVersion string
+}
+
+// disruption is the stored form of a rollout.Disruption.
+type disruption struct {
+	Node  rollout.NodeID `json:"node"`
+	UID   rollout.UID    `json:"uid"`
+	Since time.Time      `json:"since"`
+}
+
+// planned is the disruption as the planner wants it.
+func (d disruptionRecord) planned() *rollout.Disruption {
+	if d.Disruption == nil {
+		return nil
+	}
+	return &rollout.Disruption{Node: d.Disruption.Node, UID: d.Disruption.UID, Since: d.Disruption.Since}
+}
+
+// recordOf describes an act before it is done.
+func recordOf(act *rollout.Act, now time.Time) disruptionRecord {
+	record := disruptionRecord{
+		Disruption: &disruption{Node: act.Node, UID: act.UID, Since: now.UTC().Truncate(time.Second)},
+		Kind:       act.Kind,
+	}
+	for _, reason := range act.Reasons {
+		record.Reasons = append(record.Reasons, fmt.Sprintf("%s: %s", reason.Code, reason.Note))
+	}
+	return record
 }
 
 func disruptionName(cluster string) string { return cluster + "-disruption" }

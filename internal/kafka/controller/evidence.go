@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,11 +62,11 @@ func (w *witnesses) forget(uid types.UID) {
 }
 
 func containersOf(pod *corev1.Pod) string {
-	ids := ""
-	for _, status := range pod.Status.ContainerStatuses {
-		ids += status.ContainerID + ";"
+	ids := make([]string, 0, len(pod.Status.ContainerStatuses))
+	for i := range pod.Status.ContainerStatuses {
+		ids = append(ids, pod.Status.ContainerStatuses[i].ContainerID)
 	}
-	return ids
+	return strings.Join(ids, ";")
 }
 
 // hear collects what each ready pod has loaded, asking those whose answer is not
@@ -75,22 +76,22 @@ func (r *Reconciler) hear(ctx context.Context, p *pass) {
 	var agents Agents
 	for name := range p.pods {
 		pod := p.pods[name]
-		if podOf(pod, true).State != rollout.Ready || pod.Status.PodIP == "" {
+		if podOf(pod).State != rollout.Ready || pod.Status.PodIP == "" {
 			continue
 		}
-		if report, known := r.witnesses.recall(&pod); known {
+		if report, known := r.witnesses.recall(pod); known {
 			p.heard[name] = evidence{known: true, report: report}
 			continue
 		}
 		if agents == nil {
 			agents = r.options.Connector.Agents(p.access())
 		}
-		report, err := agents.TLS(ctx, agentOf(p.cluster.Names, &pod, p.leavesByHost()))
+		report, err := agents.TLS(ctx, agentOf(p.cluster.Names, pod, p.leavesByHost()))
 		if err != nil {
 			p.silent = append(p.silent, name)
 			continue
 		}
-		r.witnesses.record(&pod, report)
+		r.witnesses.record(pod, report)
 		p.heard[name] = evidence{known: report.Revision > 0, report: report}
 	}
 }

@@ -77,7 +77,7 @@ func metadataVersion(ctx context.Context, kafka admin.Client) (model.MetadataVer
 
 // runningVersions are the versions that the pods were made for.
 func (p *pass) runningVersions() []string {
-	var versions []string
+	versions := make([]string, 0, len(p.cluster.Nodes))
 	for _, node := range p.cluster.Nodes {
 		pod := p.pods[node.Pod]
 		versions = append(versions, pod.Annotations[model.KafkaVersionAnnotation])
@@ -132,12 +132,12 @@ func certificateAnnotations(desired map[string]string) map[string]string {
 func (r *Reconciler) spreadManualUpdates(ctx context.Context, p *pass) error {
 	for name := range p.podSets {
 		set := p.podSets[name]
-		if set.Annotations[manualRollingUpdate] != "true" {
+		if set.Annotations[manualRollingUpdate] != isTrue {
 			continue
 		}
 		for podName := range p.pods {
 			pod := p.pods[podName]
-			if !metav1.IsControlledBy(&pod, &set) || pod.Annotations[manualRollingUpdate] == "true" {
+			if !metav1.IsControlledBy(pod, &set) || pod.Annotations[manualRollingUpdate] == isTrue {
 				continue
 			}
 			if err := r.annotatePod(ctx, p, podName); err != nil {
@@ -154,15 +154,14 @@ func (r *Reconciler) spreadManualUpdates(ctx context.Context, p *pass) error {
 func (r *Reconciler) annotatePod(ctx context.Context, p *pass, name string) error {
 	pod := p.pods[name]
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": pod.UID, "annotations": map[string]any{manualRollingUpdate: "true"},
+		"uid": pod.UID, "annotations": map[string]any{manualRollingUpdate: isTrue},
 	}})
 	if err != nil {
 		return fmt.Errorf("annotating pod %s: %w", name, err)
 	}
-	if err := r.options.Client.Patch(ctx, &pod, client.RawPatch(types.MergePatchType, patch), fieldOwner); err != nil {
+	if err := r.options.Client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch), fieldOwner); err != nil {
 		return fmt.Errorf("annotating pod %s/%s: %w", pod.Namespace, name, err)
 	}
-	p.pods[name] = pod
 	return nil
 }
 

@@ -35,7 +35,7 @@ func (o *observation) knownPool(set *podsetv1.StrimziPodSet) model.KnownPool {
 	pool := model.KnownPool{Storage: recordedStorage(set)}
 	for name := range o.pods {
 		if pod := o.pods[name]; pod.Labels[model.PoolLabel] == set.Labels[model.PoolLabel] {
-			addNode(&pool, &pod, set.Name)
+			addNode(&pool, pod, set.Name)
 		}
 	}
 	described := describedPods(set)
@@ -75,7 +75,7 @@ func addNode(pool *model.KnownPool, pod *corev1.Pod, set string) {
 	}
 	pool.NodeIDs = append(pool.NodeIDs, model.NodeID(id))
 	pool.Roles = model.Roles{
-		Controller: pod.Labels[model.ControllerRoleLabel] == "true",
-		Broker:     pod.Labels[model.BrokerRoleLabel] == "true",
+		Controller: pod.Labels[model.ControllerRoleLabel] == isTrue,
+		Broker:     pod.Labels[model.BrokerRoleLabel] == isTrue,
 	}
 }

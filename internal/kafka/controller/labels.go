@@ -8,6 +8,9 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
 
+// isTrue is how annotations and labels say yes.
+const isTrue = "true"
+
 // ownerReferences make an object go when the Kafka goes.
 func ownerReferences(kafka *kafkav1.Kafka) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{

@@ -90,7 +90,10 @@ func (p *pass) publish(node model.Node, leaves map[string]*x509.Certificate) (co
 }
 
 // pinnedRevision is the revision that a pod was created under, 0 for none.
-func pinnedRevision(pod corev1.Pod) (int64, error) {
+func pinnedRevision(pod *corev1.Pod) (int64, error) {
+	if pod == nil {
+		return 0, nil
+	}
 	text, found := pod.Annotations[contract.PinAnnotation]
 	if !found {
 		return 0, nil
@@ -148,8 +151,9 @@ func (p *pass) customCertificate(listener model.Listener) authority.ListenerCert
 
 // advertised are the names under which brokers are told to clients.
 func (p *pass) advertised() pki.SANs {
-	var names []string
-	for _, node := range p.cluster.Brokers() {
+	brokers := p.cluster.Brokers()
+	names := make([]string, 0, len(brokers))
+	for _, node := range brokers {
 		names = append(names, p.cluster.AdvertisedHost(node))
 	}
 	sans, err := pki.NewSANs(names...)

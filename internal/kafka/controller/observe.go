@@ -27,9 +27,9 @@ type observation struct {
 	// written is the Kafka as the user wrote it, with the fields that the types
 	// do not know.
 	written map[string]any
-	pools   []pool
+	pools   []*pool
 	podSets map[string]podsetv1.StrimziPodSet
-	pods    map[string]corev1.Pod
+	pods    map[string]*corev1.Pod
 	secrets map[string]corev1.Secret
 	// objects is the metadata of everything else that carries the cluster's label.
 	objects map[objectID]*metav1.PartialObjectMetadata
@@ -38,6 +38,7 @@ type observation struct {
 // pool is a KafkaNodePool, typed and as it was written.
 type pool struct {
 	kafkav1.KafkaNodePool
+
 	written map[string]any
 }
 
@@ -88,15 +89,15 @@ func (r *Reconciler) observePools(ctx context.Context, o *observation) error {
 		}
 		o.pools = append(o.pools, p)
 	}
-	slices.SortFunc(o.pools, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(o.pools, func(a, b *pool) int { return cmp.Compare(a.Name, b.Name) })
 	return nil
 }
 
-func decodePool(written *unstructured.Unstructured) (pool, error) {
-	p := pool{written: written.Object}
+func decodePool(written *unstructured.Unstructured) (*pool, error) {
+	p := &pool{written: written.Object}
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, &p.KafkaNodePool)
 	if err != nil {
-		return pool{}, fmt.Errorf("decoding KafkaNodePool %s/%s: %w", written.GetNamespace(), written.GetName(), err)
+		return nil, fmt.Errorf("decoding KafkaNodePool %s/%s: %w", written.GetNamespace(), written.GetName(), err)
 	}
 	return p, nil
 }
@@ -118,15 +119,15 @@ func (r *Reconciler) observePods(ctx context.Context, o *observation) error {
 }
 
 // listPods reads the pods of the observed pod sets by name.
-func listPods(ctx context.Context, reader client.Reader, o *observation) (map[string]corev1.Pod, error) {
+func listPods(ctx context.Context, reader client.Reader, o *observation) (map[string]*corev1.Pod, error) {
 	var list corev1.PodList
 	if err := reader.List(ctx, &list, o.inCluster()...); err != nil {
 		return nil, fmt.Errorf("listing pods of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
 	}
-	pods := make(map[string]corev1.Pod, len(list.Items))
+	pods := make(map[string]*corev1.Pod, len(list.Items))
 	for i := range list.Items {
 		if o.owns(&list.Items[i]) {
-			pods[list.Items[i].Name] = list.Items[i]
+			pods[list.Items[i].Name] = &list.Items[i]
 		}
 	}
 	return pods, nil

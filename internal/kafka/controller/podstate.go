@@ -10,10 +10,10 @@ import (
 	"github.com/keyturn/keyturn/internal/rollout"
 )
 
-// podOf translates a pod into what the rollout planner knows of pods. exists is
-// false for a pod that is not there.
-func podOf(pod corev1.Pod, exists bool) rollout.Pod {
-	if !exists {
+// podOf translates a pod into what the rollout planner knows of pods. A pod
+// that is not there is nil.
+func podOf(pod *corev1.Pod) rollout.Pod {
+	if pod == nil {
 		return rollout.Pod{State: rollout.Missing}
 	}
 	p := rollout.Pod{UID: rollout.UID(pod.UID)}
@@ -21,13 +21,13 @@ func podOf(pod corev1.Pod, exists bool) rollout.Pod {
 		p.State, p.Since = rollout.Terminating, pod.DeletionTimestamp.Time
 		return p
 	}
-	if reason, stuck := stuckReason(&pod); stuck {
+	if reason, stuck := stuckReason(pod); stuck {
 		p.State, p.StuckReason = rollout.Stuck, reason
-		p.Since = since(&pod, corev1.PodReady)
+		p.Since = since(pod, corev1.PodReady)
 		return p
 	}
-	p.State, p.Since = rollout.Unready, since(&pod, corev1.PodReady)
-	if conditionIs(&pod, corev1.PodReady, corev1.ConditionTrue) {
+	p.State, p.Since = rollout.Unready, since(pod, corev1.PodReady)
+	if conditionIs(pod, corev1.PodReady, corev1.ConditionTrue) {
 		p.State = rollout.Ready
 	}
 	return p

@@ -16,12 +16,15 @@ import (
 	"github.com/keyturn/keyturn/internal/rollout"
 )
 
+// nobody is the id of no node.
+const nobody model.NodeID = -1
+
 // resolve turns the resources into the cluster as it shall be in this pass.
 //
 // A node that is no longer asked for stays in it until the rollout planner has
 // granted its removal, and that is recorded: only then do its pod set and its
 // configuration go, and the pod after them.
-func (r *Reconciler) resolve(ctx context.Context, p *pass, removing *rollout.Disruption) error {
+func (r *Reconciler) resolve(ctx context.Context, p *pass, removing model.NodeID) error {
 	input := model.Input{Kafka: &p.kafka, Settings: r.options.Settings, Known: p.known()}
 	var err error
 	if input.Known.Voters, err = r.knownVoters(ctx, p); err != nil {
@@ -32,7 +35,7 @@ func (r *Reconciler) resolve(ctx context.Context, p *pass, removing *rollout.Dis
 	}
 	p.cluster, p.findings = model.Resolve(input)
 	for _, leaving := range p.cluster.Leaving {
-		if removing == nil || rollout.NodeID(leaving.ID) != removing.Node {
+		if leaving.ID != removing {
 			input.Known.Occupied = append(input.Known.Occupied, leaving.ID)
 		}
 	}
@@ -51,9 +54,10 @@ func (r *Reconciler) knownVoters(ctx context.Context, p *pass) ([]model.NodeID, 
 	}
 	for name := range p.podSets {
 		set := p.podSets[name]
-		for _, pod := range describedPods(&set) {
+		described := describedPods(&set)
+		for i := range described {
 			var config corev1.ConfigMap
-			key := types.NamespacedName{Namespace: p.kafka.Namespace, Name: pod.Name}
+			key := types.NamespacedName{Namespace: p.kafka.Namespace, Name: described[i].Name}
 			err := r.options.Live.Get(ctx, key, &config)
 			if apierrors.IsNotFound(err) {
 				continue
@@ -72,7 +76,7 @@ func (r *Reconciler) knownVoters(ctx context.Context, p *pass) ([]model.NodeID, 
 }
 
 // lacksControllers reports whether a pool of controllers has no pod set yet.
-func (p *pass) lacksControllers(resource pool) bool {
+func (p *pass) lacksControllers(resource *pool) bool {
 	_, built := p.podSets[p.kafka.Name+"-"+resource.Name]
 	return !built && slices.Contains(resource.Spec.Roles, kafkav1.RoleController)
 }
@@ -97,7 +101,7 @@ func (p *pass) leavingNode(leaving model.Leaving) model.Node {
 		ID: leaving.ID, Pool: leaving.Pool, Pod: leaving.Pod,
 		Roles: model.Roles{
 			Broker:     leaving.Broker,
-			Controller: pod.Labels[model.ControllerRoleLabel] == "true",
+			Controller: pod != nil && pod.Labels[model.ControllerRoleLabel] == isTrue,
 		},
 	}
 }

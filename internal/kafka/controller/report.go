@@ -23,7 +23,7 @@ const pauseAnnotation = "strimzi.io/pause-reconciliation"
 const shortestWait = time.Second
 
 func (o *observation) paused() bool {
-	return strings.EqualFold(o.kafka.Annotations[pauseAnnotation], "true")
+	return strings.EqualFold(o.kafka.Annotations[pauseAnnotation], isTrue)
 }
 
 // reportPaused says that nothing is done, and leaves the rest of the status as
@@ -86,8 +86,7 @@ func (p *pass) progress(acted outcome) []wanted {
 func (p *pass) waitingFor(acted outcome) []string {
 	var names []string
 	for _, node := range p.cluster.Nodes {
-		pod, exists := p.pods[node.Pod]
-		if podOf(pod, exists).State != rollout.Ready && node.Pod != acted.disrupted {
+		if podOf(p.pods[node.Pod]).State != rollout.Ready && node.Pod != acted.disrupted {
 			names = append(names, node.Pod)
 		}
 	}

@@ -131,7 +131,7 @@ func (r *Reconciler) applyStatus(ctx context.Context, kind string, object client
 // writePoolStatuses writes what the pools' own statuses say of their nodes.
 func (r *Reconciler) writePoolStatuses(ctx context.Context, p *pass) error {
 	for i := range p.pools {
-		resource := &p.pools[i]
+		resource := p.pools[i]
 		pool, found := p.cluster.Pool(resource.Name)
 		if !found {
 			continue

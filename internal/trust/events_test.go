@@ -103,7 +103,7 @@ func (n *node) stop() {
 // mounted.
 func (w *rules) startable(s *state, n *node) bool {
 	for a := range maxAnchors {
-		if (n.mounted.data | n.mounted.control).has(a) && stateNames[s.stored[a]] == Absent {
+		if w.named(n.mounted).has(a) && stateNames[s.stored[a]] == Absent {
 			return false
 		}
 	}

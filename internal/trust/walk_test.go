@@ -187,68 +187,6 @@ func (k *walk) trace(s state) string {
 	return b.String()
 }
 
-func ownKeys() [maxAnchors]int8 { return [maxAnchors]int8{0, 1, 2} }
-
-func worlds() []rules {
-	lead := Policy{Lead: 2 * time.Minute}
-	restarts := Policy{Lead: 2 * time.Minute, Reload: RestartOnly}
-	cross := [maxAnchors]mask{1: 1, 2: 3}
-	return []rules{
-		{
-			name: "one replacement, cross-signed, by reload", nodes: 2, keyOf: ownKeys(),
-			cross: cross, pinned: true, policy: lead, begin: budget{replace: 1, crash: 1, recreate: 1},
-		},
-		{
-			name: "one replacement, classic, by reload", nodes: 2, keyOf: ownKeys(), policy: lead,
-			begin: budget{replace: 1, crash: 1, recreate: 1},
-		},
-		{
-			name: "one replacement, cross-signed, by restarts", nodes: 2, keyOf: ownKeys(),
-			cross: cross, pinned: true, policy: restarts, begin: budget{replace: 1, crash: 1, recreate: 1},
-		},
-		{
-			name: "one replacement, classic, by restarts", nodes: 2, keyOf: ownKeys(), policy: restarts,
-			begin: budget{replace: 1, crash: 1, recreate: 1},
-		},
-		{
-			name: "a compromised key is replaced", nodes: 2, keyOf: ownKeys(), cross: cross, policy: lead, compromised: 1,
-			begin: budget{replace: 1, crash: 1},
-		},
-		{
-			name: "a certificate is renewed under its key", nodes: 2, keyOf: [maxAnchors]int8{0, 0, 2}, pinned: true, policy: lead,
-			begin: budget{replace: 1, crash: 1, recreate: 1},
-		},
-		{
-			name: "a replacement is aborted", nodes: 2, keyOf: ownKeys(), cross: cross, pinned: true, policy: lead,
-			begin: budget{replace: 1, abort: 1},
-		},
-		{
-			name: "a classic replacement is aborted", nodes: 2, keyOf: ownKeys(), policy: lead,
-			begin: budget{replace: 1, abort: 1},
-		},
-		{
-			name: "the trusted-certs Secret is lost", nodes: 2, keyOf: ownKeys(), cross: cross, pinned: true, policy: lead,
-			begin: budget{replace: 1, lose: 1},
-		},
-		{
-			name: "somebody edits the trusted-certs Secret", nodes: 2, keyOf: ownKeys(), cross: cross, pinned: true, policy: lead,
-			begin: budget{replace: 1, edit: 1},
-		},
-		{
-			name: "a clients CA whose users are known", nodes: 2, keyOf: ownKeys(), clients: true,
-			begin: budget{replace: 1, crash: 1, recreate: 1},
-		},
-		{
-			name: "a clients CA whose users nobody knows", nodes: 2, keyOf: ownKeys(), clients: true,
-			policy: Policy{Retirement: RetireExpired}, begin: budget{replace: 1, crash: 1, expire: 1},
-		},
-		{
-			name: "a replacement during a replacement", nodes: 2, keyOf: ownKeys(), cross: cross, pinned: true, policy: lead,
-			begin: budget{replace: 2},
-		},
-	}
-}
-
 func TestEveryReachableStateIsSafeAndLive(t *testing.T) {
 	t.Parallel()
 	for _, w := range worlds() {

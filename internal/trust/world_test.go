@@ -222,7 +222,7 @@ func (w *rules) unstartable(s *state) string {
 	for i := range w.nodes {
 		n := &s.nodes[i]
 		for a := range maxAnchors {
-			if (n.mounted.data | n.mounted.control).has(a) && stateNames[s.stored[a]] == Absent {
+			if w.named(n.mounted).has(a) && stateNames[s.stored[a]] == Absent {
 				return fmt.Sprintf("node %d would wait for anchor %s at its start", i, names[a])
 			}
 		}

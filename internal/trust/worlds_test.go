@@ -1,0 +1,67 @@
+package trust
+
+import "time"
+
+// world is a cluster of two nodes with unrelated authorities, of which one is
+// replaced, loading by reload; the changes make it the one that a walk is about.
+func world(name string, begin budget, changes ...func(*rules)) rules {
+	begin.replace = max(begin.replace, 1)
+	w := rules{
+		name: name, nodes: 2, begin: begin,
+		keyOf:  [maxAnchors]int8{0, 1, 2},
+		policy: Policy{Lead: 2 * time.Minute},
+	}
+	for _, change := range changes {
+		change(&w)
+	}
+	return w
+}
+
+// crossSigned gives every authority cross certificates by all before it, which
+// is why an application that knows only the first one must be served throughout.
+func crossSigned(w *rules) {
+	w.cross = [maxAnchors]mask{1: 1, 2: 3}
+	w.pinned = true
+}
+
+func byRestarts(w *rules) { w.policy.Reload = RestartOnly }
+
+// compromised distrusts A, so that applications which know nothing else are cut
+// off on purpose.
+func compromised(w *rules) {
+	crossSigned(w)
+	w.pinned, w.compromised = false, 1
+}
+
+// renewed makes B another certificate of A's key.
+func renewed(w *rules) {
+	w.keyOf[1] = 0
+	w.pinned = true
+}
+
+func clientsCA(w *rules) { w.clients = true }
+
+func unknownUsers(w *rules) {
+	w.clients = true
+	w.policy.Retirement = RetireExpired
+}
+
+// worlds lists them by size, so that a missing guard is found in the smallest.
+func worlds() []rules {
+	accidents := budget{crash: 1, recreate: 1}
+	return []rules{
+		world("clients CA with unknown users", budget{crash: 1, expire: 1}, unknownUsers),
+		world("clients CA with known users", accidents, clientsCA),
+		world("classic by restarts", accidents, byRestarts),
+		world("classic by reload", accidents),
+		world("cross-signed by restarts", accidents, crossSigned, byRestarts),
+		world("classic, aborted", budget{abort: 1}),
+		world("trusted-certs lost", budget{lose: 1}, crossSigned),
+		world("trusted-certs edited by hand", budget{edit: 1}, crossSigned),
+		world("cross-signed, aborted", budget{abort: 1}, crossSigned),
+		world("cross-signed by reload", accidents, crossSigned),
+		world("renewed under the same key", accidents, renewed),
+		world("compromised", budget{crash: 1}, compromised),
+		world("replaced during a replacement", budget{replace: 2}, crossSigned),
+	}
+}

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sort"
 	"sync"
@@ -21,9 +22,10 @@ const (
 
 // Evidence is what a node says it has loaded.
 type Evidence struct {
-	// Trusts are the names of its anchors (AuthorityName), or the fingerprints of
-	// those whose certificate is not at hand; sorted.
-	Trusts []string
+	// Trusts says by which anchors it accepts whom ("clients", "peers"): the sorted
+	// names of the anchors (AuthorityName), or the fingerprints of those whose
+	// certificate is not at hand.
+	Trusts map[string][]string
 	// Presents is the SHA-256 fingerprint of the leaf in lower-case hex.
 	Presents string
 }
@@ -39,13 +41,13 @@ type NodeState struct {
 	Up    bool `json:"up"`
 	Ready bool `json:"ready"`
 	// Trusts and Presents are empty while the node does not say.
-	Trusts   []string `json:"trusts,omitempty"`
-	Presents string   `json:"presents,omitempty"`
+	Trusts   map[string][]string `json:"trusts,omitempty"`
+	Presents string              `json:"presents,omitempty"`
 }
 
 func (s NodeState) same(other NodeState) bool {
 	return s.Up == other.Up && s.Ready == other.Ready && s.Presents == other.Presents &&
-		slices.Equal(s.Trusts, other.Trusts)
+		maps.EqualFunc(s.Trusts, other.Trusts, slices.Equal)
 }
 
 // NodeLog is what was seen of one node.

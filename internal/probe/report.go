@@ -199,15 +199,15 @@ func (w *NodeWatch) presented() []timeline.Span {
 
 func (l NodeLog) row(shown []timeline.Span) timeline.Node {
 	row := timeline.Node{Name: l.Node, Note: count(l.Restarts, "restart")}
-	trusts := timeline.Band{Label: "trusts"}
+	trusts := map[string][]timeline.Span{}
 	for _, state := range l.States {
 		row.States = append(row.States, timeline.State{From: state.From, To: state.To, Condition: state.condition()})
-		if len(state.Trusts) > 0 {
-			trusts.Spans = append(trusts.Spans, timeline.Span{From: state.From, To: state.To, Values: state.Trusts})
+		for whom, anchors := range state.Trusts {
+			trusts[whom] = append(trusts[whom], timeline.Span{From: state.From, To: state.To, Values: anchors})
 		}
 	}
-	if len(trusts.Spans) > 0 {
-		row.Bands = append(row.Bands, trusts)
+	for _, whom := range sortedKeys(trusts) {
+		row.Bands = append(row.Bands, timeline.Band{Label: "trusts " + whom, Spans: trusts[whom]})
 	}
 	row.Bands = append(row.Bands, timeline.Band{Label: "presents", Spans: shown})
 	return row

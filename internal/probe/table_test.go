@@ -65,7 +65,7 @@ func halfway() probe.Result {
 			Nodes: []probe.NodeLog{{
 				Node: "c-pool-0", Restarts: 1,
 				States: []probe.NodeState{
-					{From: begin(), To: after(31), Up: true, Ready: true, Trusts: []string{"cluster-ca v0 01234567"}},
+					{From: begin(), To: after(31), Up: true, Ready: true, Trusts: map[string][]string{"peers": {"cluster-ca v0 01234567"}}},
 					{From: after(31), To: after(35)},
 					{From: after(35), To: after(60.4), Up: true},
 				},
@@ -136,7 +136,7 @@ func TestTimelineOfAResult(t *testing.T) {
 				{From: after(35), To: after(60.4), Condition: timeline.NotReady},
 			},
 			Bands: []timeline.Band{
-				{Label: "trusts", Spans: []timeline.Span{{From: begin(), To: after(31), Values: name}}},
+				{Label: "trusts peers", Spans: []timeline.Span{{From: begin(), To: after(31), Values: name}}},
 				{Label: "presents", Spans: []timeline.Span{
 					{From: begin(), To: after(30), Values: name}, {From: after(39), To: after(60), Values: name},
 				}},

@@ -28,24 +28,32 @@ func (t *Target) Evidence(operator probe.Identity, listener probe.Listener) prob
 		},
 		MaxIdleConnsPerHost: 1,
 	}}
-	role := roleOf(listener)
+	roles := map[string]contract.Listener{"clients": roleOf(listener), "peers": contract.ReplicationListener}
 	return func(ctx context.Context, node reach.Node) (probe.Evidence, error) {
 		report, err := ask(ctx, client, node)
 		if err != nil {
 			return probe.Evidence{}, err
 		}
-		loaded, ok := report.Roles[role]
-		if !ok {
-			return probe.Evidence{}, fmt.Errorf("agent of %s does not know listener %s", node.Name, role)
-		}
+		evidence := probe.Evidence{Trusts: map[string][]string{}, Presents: report.Roles[roles["clients"]].Presents}
 		names := t.anchorNames(ctx)
-		trusts := make([]string, 0, len(loaded.Trusts))
-		for _, fingerprint := range loaded.Trusts {
-			trusts = append(trusts, cmp.Or(names[fingerprint], fingerprint))
+		for whom, role := range roles {
+			if loaded, ok := report.Roles[role]; ok {
+				evidence.Trusts[whom] = named(loaded.Trusts, names)
+			}
 		}
-		slices.Sort(trusts)
-		return probe.Evidence{Trusts: trusts, Presents: loaded.Presents}, nil
+		return evidence, nil
 	}
+}
+
+// named are the names of anchors, sorted; one without a name keeps its
+// fingerprint.
+func named(fingerprints []string, names map[string]string) []string {
+	out := make([]string, 0, len(fingerprints))
+	for _, fingerprint := range fingerprints {
+		out = append(out, cmp.Or(names[fingerprint], fingerprint))
+	}
+	slices.Sort(out)
+	return out
 }
 
 // anchorNames names what applications and nodes are told to trust, by SHA-256

@@ -60,13 +60,22 @@ func (t *Target) Options(ctx context.Context, request Request) (probe.Options, e
 		return options, err
 	}
 	for _, want := range wanted {
-		client, err := t.Client(ctx, want.kind, want.listener, means)
+		client, err := t.Client(ctx, want.kind, want.listener, own(want.listener, means, options.Admin))
 		if err != nil {
 			return options, err
 		}
 		options.Clients = append(options.Clients, client)
 	}
 	return options, nil
+}
+
+// own gives clients of the cluster's own listeners the operator's identity: nobody
+// else is let in there.
+func own(listener probe.Listener, means Means, operator *probe.Identity) Means {
+	if operator != nil && (listener.Name == Replication || listener.Name == ControlPlane) {
+		means.Credential = operator.Credential
+	}
+	return means
 }
 
 // want is one kind on one listener.

@@ -6,7 +6,7 @@ import "time"
 const (
 	pictureWidth = 1280.0
 	margin       = 28.0
-	plotLeft     = 248.0
+	plotLeft     = 292.0
 	plotRight    = 1092.0
 	plotWidth    = plotRight - plotLeft
 

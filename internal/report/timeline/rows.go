@@ -8,7 +8,7 @@ import (
 )
 
 // nameRoom is what a node's name has beside the labels of its bands.
-const nameRoom = plotLeft - margin - 82
+const nameRoom = plotLeft - margin - 104
 
 func (l *layout) nodes() {
 	if len(l.timeline.Nodes) == 0 {
@@ -18,7 +18,7 @@ func (l *layout) nodes() {
 	for i, node := range l.timeline.Nodes {
 		height := stateHeight + bandGap + float64(len(node.Bands))*(bandHeight+bandGap) + 2*nodePadding
 		l.row(i, height)
-		l.write(margin+8, l.y+nodePadding+stateHeight+12, textSize, bold, fromStart, inkDark, l.fonts.fit(node.Name, textSize, bold, nameRoom))
+		l.write(margin+8, l.y+nodePadding+stateHeight+12, textSize, bold, fromStart, inkDark, l.fonts.fitEnd(node.Name, textSize, bold, nameRoom))
 		l.write(plotRight+12, l.y+nodePadding+stateHeight+12, smallSize, regular, fromStart, inkSoft, l.fonts.fit(node.Note, smallSize, regular, pictureWidth-plotRight-margin))
 		l.node(node, l.y+nodePadding)
 		l.y += height

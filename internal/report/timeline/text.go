@@ -60,3 +60,15 @@ func (f *fonts) fit(text string, size float64, w weight, room float64) string {
 	}
 	return string(runes) + "…"
 }
+
+// fitEnd shortens a text at its beginning: names of pods differ at the end.
+func (f *fonts) fitEnd(text string, size float64, w weight, room float64) string {
+	if f.width(text, size, w) <= room {
+		return text
+	}
+	runes := []rune(text)
+	for len(runes) > 0 && f.width("…"+string(runes), size, w) > room {
+		runes = runes[1:]
+	}
+	return "…" + string(runes)
+}

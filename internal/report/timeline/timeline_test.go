@@ -41,7 +41,7 @@ func rotation() timeline.Timeline {
 			{At: at(70), Text: "old anchor gone"},
 		},
 	}
-	for i, name := range []string{"my-cluster-dual-0", "my-cluster-dual-1", "my-cluster-dual-2"} {
+	for i, name := range []string{"my-cluster-dual-role-0", "my-cluster-dual-role-1", "my-own-cluster-dual-role-2"} {
 		line.Nodes = append(line.Nodes, rotated(name, float64(i)))
 	}
 	line.Nodes[1].Note = "1 restart"
@@ -63,7 +63,7 @@ func rotated(name string, delay float64) timeline.Node {
 		Name: name, Note: "0 restarts",
 		States: []timeline.State{{From: start(), To: at(96), Condition: timeline.Ready}},
 		Bands: []timeline.Band{
-			{Label: "trusts", Spans: []timeline.Span{
+			{Label: "trusts peers", Spans: []timeline.Span{
 				{From: start(), To: at(11 + delay), Values: []string{oldCA}},
 				{From: at(11 + delay), To: at(66 + delay), Values: []string{oldCA, newCA}},
 				{From: at(66 + delay), To: at(96), Values: []string{newCA}},

@@ -1,0 +1,190 @@
+// Demo creates a Kafka cluster on the Kubernetes of $KUBECONFIG, restarts all of
+// its nodes while real clients work, and says what they lost.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keyturn/keyturn/e2e/harness"
+	"github.com/keyturn/keyturn/internal/probe"
+	"github.com/keyturn/keyturn/internal/report"
+)
+
+const (
+	namespace = "keyturn-demo"
+	cluster   = "my-cluster"
+	manifest  = "kafka-dual-role.yaml"
+	// name of the report.
+	name  = "restarts-under-load"
+	limit = 20 * time.Minute
+	// maxGap is how long a client may wait for an acknowledgement.
+	maxGap = 3 * time.Second
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+// errFailed is a demo that ran and did not show what it is for.
+var errFailed = errors.New("clients lost records, were refused or waited too long; the table says which")
+
+func run(ctx context.Context, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	kube, err := harness.Connect()
+	if err != nil {
+		return err
+	}
+	d := demo{out: out, journal: harness.NewJournal(out), kube: kube, kafka: harness.Kafka{Kube: kube, Namespace: namespace, Name: cluster}}
+	if err := d.show(ctx); err != nil {
+		if problem := d.kafka.Diagnose(context.WithoutCancel(ctx), kube.Folder("demo", name)); problem != nil {
+			err = errors.Join(err, problem)
+		}
+		return err
+	}
+	return nil
+}
+
+type demo struct {
+	out     io.Writer
+	journal *harness.Journal
+	kube    *harness.Kubernetes
+	kafka   harness.Kafka
+}
+
+func (d demo) show(ctx context.Context) error {
+	if err := d.kube.Install(ctx, d.journal); err != nil {
+		return err
+	}
+	if err := d.create(ctx); err != nil {
+		return err
+	}
+	result, rolled, err := d.restart(ctx)
+	if err != nil {
+		return err
+	}
+	summary := d.summary(result, rolled)
+	if err := d.kube.WriteReport("demo", summary, &result); err != nil {
+		return err
+	}
+	d.tell(result, summary)
+	if !summary.Ok {
+		return errFailed
+	}
+	return nil
+}
+
+// create takes a cluster that an earlier demo left.
+func (d demo) create(ctx context.Context) error {
+	objects, err := d.kube.Example(manifest)
+	if err != nil {
+		return err
+	}
+	return d.journal.Step(fmt.Sprintf("Kafka cluster %s of examples/%s is ready in namespace %s", cluster, manifest, namespace), func() error {
+		if err := d.kube.CreateNamespace(ctx, namespace); err != nil {
+			return err
+		}
+		if err := d.kube.Apply(ctx, namespace, objects); err != nil {
+			return err
+		}
+		return d.kafka.UntilSettled(ctx)
+	})
+}
+
+// restart restarts all nodes while clients of every kind work.
+func (d demo) restart(ctx context.Context) (probe.Result, time.Duration, error) {
+	var load *harness.Load
+	err := d.journal.Step("clients of every kind produce, consume, and connect anew to every node each second", func() error {
+		var err error
+		load, err = d.kafka.Load(ctx, harness.EveryKind()...)
+		return err
+	})
+	if err != nil {
+		return probe.Result{}, 0, err
+	}
+	begun, rolled := time.Now(), time.Duration(0)
+	err = d.journal.Step("all nodes were restarted, one after the other", func() error {
+		load.SetPhase("before")
+		if err := harness.Let(ctx, harness.Quiet); err != nil {
+			return err
+		}
+		load.SetPhase("restarting")
+		begun = time.Now()
+		return d.roll(ctx)
+	})
+	rolled = time.Since(begun)
+	load.SetPhase("after")
+	if err == nil {
+		err = harness.Let(ctx, harness.Quiet)
+	}
+	return load.Finish(ctx), rolled, err
+}
+
+// roll says when each node is back.
+func (d demo) roll(ctx context.Context) error {
+	before, err := d.kafka.Pods(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.kafka.RequestRoll(ctx); err != nil {
+		return err
+	}
+	back := map[string]bool{}
+	err = d.kafka.UntilPods(ctx, "are replaced", func(pods map[string]*corev1.Pod) bool {
+		for _, pod := range before.Names() {
+			if !back[pod] && harness.Replaced(pods[pod], before[pod]) {
+				back[pod] = true
+				d.journal.Say("  %s is back", pod)
+			}
+		}
+		return len(back) == len(before)
+	})
+	if err != nil {
+		return err
+	}
+	return d.kafka.UntilSettled(ctx)
+}
+
+func (d demo) summary(result probe.Result, rolled time.Duration) report.Report {
+	summary := result.Report(name, report.Machine())
+	summary.Figures = append(summary.Figures,
+		harness.GapFigure(result, maxGap),
+		report.Observed("all nodes restarted", rolled.Seconds(), "s", "from the request by annotation until the Kafka is Ready and nothing is left to restart"))
+	summary.Ok = summary.Ok && report.Verdict(summary.Figures)
+	return summary
+}
+
+// tell prints what a person takes away.
+func (d demo) tell(result probe.Result, summary report.Report) {
+	verdict := "OK: nothing was lost and nobody was refused"
+	if !summary.Ok {
+		verdict = "FAILED"
+	}
+	fmt.Fprintf(d.out, "\n%s\n%s\n\n", probe.Table(result.Snapshot), verdict)
+	for _, note := range summary.Notes {
+		fmt.Fprintf(d.out, "note: %s\n", note)
+	}
+	fmt.Fprintf(d.out, `The report and the picture of the time line are in %[1]s
+The cluster keeps running. Look at it:
+  export KUBECONFIG=%[2]s
+  kubectl get kafka,kafkanodepool,strimzipodset,pods --namespace %[3]s    (on the bed: go run -C bed . kubectl …)
+  bin/kubectl-keyturn probe kafka/%[4]s --namespace %[3]s --kinds pinned,all-crt,plain
+Take it away:
+  kubectl delete namespace %[3]s    and, if it is the bed: make bed-down
+`, d.kube.Folder("demo", name), os.Getenv(harness.KubeconfigVariable), namespace, cluster)
+}

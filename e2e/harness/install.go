@@ -1,0 +1,187 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Environment variables that say what to install.
+const (
+	// ImageVariable is repository:tag of the operator's image, in a registry that
+	// the cluster reaches. The bed needs none: it gets bin/keyturn.
+	ImageVariable = "KEYTURN_IMAGE"
+	// KafkaImagesVariable lists version=image, separated by commas.
+	KafkaImagesVariable = "KEYTURN_KAFKA_IMAGES"
+	// InstallVariable set to "skip" takes the operator that is there.
+	InstallVariable = "KEYTURN_INSTALL"
+)
+
+// Where Keyturn is installed.
+const (
+	OperatorNamespace = "keyturn"
+	operatorName      = "keyturn"
+	bedNode           = "keyturn-bed"
+	bedImage          = "keyturn.dev/keyturn:dev"
+	bedKafkaImages    = "4.3.1=keyturn.dev/kafka:4.3.1,4.2.1=keyturn.dev/kafka:4.2.1"
+	kafkaImages       = "4.3.1=apache/kafka:4.3.1,4.2.1=apache/kafka:4.2.1"
+)
+
+// images are what is to be run, and what tells two contents of one tag apart.
+type images struct {
+	operator string
+	kafka    string
+	content  string
+}
+
+// Install installs Keyturn with its chart, or upgrades it. Pods of an operator
+// with other content are replaced, even if the image's name is the same.
+func (k *Kubernetes) Install(ctx context.Context, journal *Journal) error {
+	if os.Getenv(InstallVariable) == "skip" {
+		journal.Say("taking the operator that is installed")
+		return nil
+	}
+	var chosen images
+	err := journal.Step("images are where the cluster finds them", func() error {
+		var err error
+		chosen, err = k.images(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return journal.Step("Keyturn installed with its Helm chart", func() error { return k.helm(ctx, chosen) })
+}
+
+// images takes those that the user names; on the bed it packs what was built.
+func (k *Kubernetes) images(ctx context.Context) (images, error) {
+	named := images{operator: os.Getenv(ImageVariable), kafka: kafkaImages}
+	bed, err := k.OnBed(ctx)
+	if err != nil {
+		return images{}, err
+	}
+	if bed {
+		named.kafka = bedKafkaImages
+	}
+	if kafka := os.Getenv(KafkaImagesVariable); kafka != "" {
+		named.kafka = kafka
+	}
+	switch {
+	case named.operator != "":
+		return named, nil
+	case bed:
+		named.operator = bedImage
+		named.content, err = k.packForBed(ctx)
+		return named, err
+	default:
+		return images{}, fmt.Errorf("$%s must name the operator's image as repository:tag, in a registry that this cluster reaches", ImageVariable)
+	}
+}
+
+// OnBed says whether the cluster is the bed of this repository.
+func (k *Kubernetes) OnBed(ctx context.Context) (bool, error) {
+	err := k.Get(ctx, types.NamespacedName{Name: bedNode}, &corev1.Node{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for node %s: %w", bedNode, err)
+	}
+	return true, nil
+}
+
+// packForBed loads bin/keyturn as an image and returns its digest.
+func (k *Kubernetes) packForBed(ctx context.Context) (string, error) {
+	binary := filepath.Join(k.Root, "bin", "keyturn")
+	data, err := os.ReadFile(binary)
+	if err != nil {
+		return "", fmt.Errorf("packing the operator, which \"make build\" builds: %w", err)
+	}
+	digest := sha256.Sum256(data)
+	return hex.EncodeToString(digest[:]), k.run(ctx, nil, "go", "run", "-C", "bed", ".", "image", "keyturn", "--binary", binary)
+}
+
+// helm installs or upgrades the release. It takes over what somebody applied
+// without Helm.
+func (k *Kubernetes) helm(ctx context.Context, chosen images) error {
+	values, err := chosen.values()
+	if err != nil {
+		return err
+	}
+	return k.run(ctx, values, "go", "tool", "-modfile=tools/go.mod", "helm", "upgrade", operatorName, "charts/keyturn",
+		"--install", "--namespace", OperatorNamespace, "--create-namespace", "--values", "-",
+		"--take-ownership", "--force-conflicts", "--wait", "--timeout", "3m")
+}
+
+// values are those of the chart, as JSON.
+func (i images) values() ([]byte, error) {
+	colon := strings.LastIndex(i.operator, ":")
+	if colon < strings.LastIndex(i.operator, "/") || colon < 0 {
+		return nil, fmt.Errorf("image %q of the operator is not repository:tag", i.operator)
+	}
+	kafka := []map[string]string{}
+	for _, entry := range strings.Split(i.kafka, ",") {
+		version, image, found := strings.Cut(entry, "=")
+		if !found {
+			return nil, fmt.Errorf("Kafka image %q is not version=image", entry)
+		}
+		kafka = append(kafka, map[string]string{"version": version, "image": image})
+	}
+	values := map[string]any{
+		"image":       map[string]string{"repository": i.operator[:colon], "tag": i.operator[colon+1:], "pullPolicy": "IfNotPresent"},
+		"kafkaImages": kafka,
+	}
+	if i.content != "" {
+		values["podAnnotations"] = map[string]string{"keyturn.dev/content": i.content}
+	}
+	data, err := json.Marshal(values)
+	if err != nil {
+		return nil, fmt.Errorf("encoding values of the chart: %w", err)
+	}
+	return data, nil
+}
+
+// run runs a program in the repository; what it says is shown when it fails.
+func (k *Kubernetes) run(ctx context.Context, input []byte, name string, args ...string) error {
+	command := exec.CommandContext(ctx, name, args...)
+	command.Dir = k.Root
+	command.Stdin = bytes.NewReader(input)
+	said, err := command.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("running %s: %w\n%s", strings.Join(append([]string{name}, args...), " "), err, said)
+	}
+	return nil
+}
+
+// errNoOperator is a cluster without Keyturn.
+var errNoOperator = errors.New("no pod of Keyturn is there")
+
+// OperatorPods are the operator's pods.
+func (k *Kubernetes) OperatorPods(ctx context.Context) ([]corev1.Pod, error) {
+	deployment := &appsv1.Deployment{}
+	key := types.NamespacedName{Namespace: OperatorNamespace, Name: operatorName}
+	if err := k.Get(ctx, key, deployment); err != nil {
+		return nil, fmt.Errorf("finding the operator: %w", err)
+	}
+	pods := &corev1.PodList{}
+	if err := k.List(ctx, pods, selected(OperatorNamespace, deployment.Spec.Selector.MatchLabels)...); err != nil {
+		return nil, fmt.Errorf("listing the operator's pods: %w", err)
+	}
+	if len(pods.Items) == 0 {
+		return nil, errNoOperator
+	}
+	return pods.Items, nil
+}

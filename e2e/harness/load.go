@@ -1,0 +1,107 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/keyturn/keyturn/internal/probe"
+	"github.com/keyturn/keyturn/internal/probe/reach"
+	"github.com/keyturn/keyturn/internal/probe/target"
+	"github.com/keyturn/keyturn/internal/report"
+	"github.com/keyturn/keyturn/internal/report/timeline"
+)
+
+// EveryKind is a client of every kind, on the listeners of the examples.
+func EveryKind() []string {
+	return []string{
+		probe.KindPinned + "@tls", probe.KindBundle + "@tls", probe.KindAll + "@tls",
+		probe.KindMTLS + "@mtls", probe.KindSCRAM + "@scram", probe.KindPlain + "@plain",
+	}
+}
+
+// Load is a running probe.
+type Load struct {
+	*probe.Probe
+	cancel context.CancelFunc
+}
+
+// Target opens the cluster as its clients see it, until ctx ends.
+func (k Kafka) Target(ctx context.Context) (*target.Target, error) {
+	return target.Open(ctx, k.Kube.Config, reach.Names{Namespace: k.Namespace, Cluster: k.Name}, reach.Auto)
+}
+
+// Load starts clients of the kinds.
+func (k Kafka) Load(ctx context.Context, kinds ...string) (*Load, error) {
+	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	load, err := k.load(ctx, live, kinds)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("starting clients of Kafka %s: %w", k.Name, err)
+	}
+	load.cancel = cancel
+	return load, nil
+}
+
+func (k Kafka) load(ctx, live context.Context, kinds []string) (*Load, error) {
+	opened, err := k.Target(live)
+	if err != nil {
+		return nil, err
+	}
+	options, err := opened.Options(ctx, target.Request{
+		Run: strconv.FormatInt(time.Now().UnixMilli(), 36), Kinds: kinds, Clock: clock.RealClock{},
+	})
+	if err != nil {
+		return nil, err
+	}
+	running, err := probe.Start(live, options)
+	if err != nil {
+		return nil, err
+	}
+	return &Load{Probe: running}, nil
+}
+
+// Finish ends the clients and gives their account.
+func (l *Load) Finish(ctx context.Context) probe.Result {
+	defer l.cancel()
+	return l.Stop(context.WithoutCancel(ctx))
+}
+
+// Quiet is how long clients run before and after what they are to witness.
+const Quiet = 5 * time.Second
+
+// Let lets clients run for a while: it is time that a picture shows, and nothing
+// waits for it.
+func Let(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// Folder is where the report of something goes.
+func (k *Kubernetes) Folder(kind, name string) string {
+	return filepath.Join(k.Root, "out", kind, filepath.FromSlash(name))
+}
+
+// WriteReport writes a report, with the picture of what clients saw if there were
+// any.
+func (k *Kubernetes) WriteReport(kind string, summary report.Report, seen *probe.Result) error {
+	var picture report.Picture
+	if seen != nil {
+		rendered, err := timeline.Render(seen.Timeline(summary.Name))
+		if err != nil {
+			return fmt.Errorf("drawing the time line of %s: %w", summary.Name, err)
+		}
+		picture = report.Picture(rendered)
+	}
+	return report.Write(k.Folder(kind, summary.Name), summary, picture)
+}

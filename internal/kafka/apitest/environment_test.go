@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,11 +14,26 @@ import (
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/charts/chartstest"
 )
 
 // apiServer is the connection that all tests of the package share. Each test has
-// a namespace of its own.
-var apiServer *rest.Config
+// a namespace of its own. asOperator is the same with the rights that the chart
+// gives to the operator, and no others.
+var (
+	apiServer  *rest.Config
+	asOperator *rest.Config
+	rights     sync.Once
+)
+
+// operatorRights installs the operator's rights with the first test.
+func operatorRights(t *testing.T) *rest.Config {
+	t.Helper()
+	rights.Do(func() {
+		asOperator = chartstest.Rights(t, apiServer, filepath.Join("..", "..", ".."), chartstest.ClusterWide)
+	})
+	return asOperator
+}
 
 func TestMain(m *testing.M) {
 	os.Exit(run(m))

@@ -64,6 +64,10 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	operator, err := client.New(operatorRights(t), client.Options{Scheme: api.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kafka-"}}
 	if err := api.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
@@ -80,7 +84,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.kafka = adminfake.New("cluster", w.clock.Now)
 	w.kafka.SetMetadataVersion(model.MetadataVersion("4.3-IV0").Level(), model.MetadataVersion("4.3-IV0").Level())
-	w.faulty = &faultyClient{Client: api}
+	w.faulty = &faultyClient{Client: operator}
 	w.startOperator()
 	return w
 }
@@ -88,10 +92,10 @@ func newWorld(t *testing.T) *world {
 // startOperator starts an operator that remembers nothing, as after a crash.
 func (w *world) startOperator() {
 	w.reconciler = controller.New(controller.Options{
-		Client: w.faulty, Live: w.api, Events: w.events, Clock: w.clock,
+		Client: w.faulty, Live: w.faulty, Events: w.events, Clock: w.clock,
 		Connector: connector{w}, Settings: w.settings, Stores: w.stores, Version: "test",
 	})
-	w.podSets = podset.NewReconciler(w.faulty, w.api, w.scheme(), w.clock)
+	w.podSets = podset.NewReconciler(w.faulty, w.faulty, w.scheme(), w.clock)
 }
 
 func (w *world) scheme() *runtime.Scheme { return w.api.Scheme() }

@@ -71,15 +71,16 @@ func (o *observation) stored(name string) authority.Stored {
 	return authority.Stored{Exists: exists, Data: secret.Data, Annotations: secret.Annotations}
 }
 
-// windowOf is the state of the maintenance windows; an expression that cannot be
-// read is an error that names it.
-func windowOf(o *observation) (authority.Window, error) {
-	windows, err := window.Parse(o.kafka.Spec.MaintenanceTimeWindows)
+// openWindow is the state of the maintenance windows. An expression that cannot
+// be read keeps them shut, and is named.
+func (p *pass) openWindow() authority.Window {
+	windows, err := window.Parse(p.kafka.Spec.MaintenanceTimeWindows)
 	if err != nil {
-		return authority.Window{}, fmt.Errorf("spec.maintenanceTimeWindows: %w", err)
+		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonWindows,
+			"spec.maintenanceTimeWindows counts as closed until it is corrected: "+err.Error())
 	}
-	next, _ := windows.Next(o.now)
-	return authority.Window{Open: windows.Open(o.now), Next: next}, nil
+	next, _ := windows.Next(p.now)
+	return authority.Window{Open: windows.Open(p.now), Next: next}
 }
 
 // dependants are pods and leaf Secrets: what would be cut off if an authority
@@ -221,6 +222,7 @@ func (r *Reconciler) applyTrust(ctx context.Context, p *pass, kind authority.Kin
 		Current:  decision.Certificate,
 		Retained: decision.Retained,
 		Peers:    peers,
+		Needed:   neededByUsers(kind, decision),
 		Now:      p.now,
 	})
 	err := r.writeSecret(ctx, p, kube.SecretIntent{
@@ -230,6 +232,19 @@ func (r *Reconciler) applyTrust(ctx context.Context, p *pass, kind authority.Kin
 		Data:   trust.Data,
 	})
 	return authorityState{Decision: decision, trust: trust}, err
+}
+
+// neededByUsers are the outgoing CAs of which users may still hold certificates:
+// nobody here knows what users present, so those stay until they expire.
+func neededByUsers(kind authority.Kind, decision authority.Decision) []pki.Fingerprint {
+	if kind != authority.ClientsCA {
+		return nil
+	}
+	needed := make([]pki.Fingerprint, 0, len(decision.Retained))
+	for _, retained := range decision.Retained {
+		needed = append(needed, pki.FingerprintOf(retained))
+	}
+	return needed
 }
 
 // writeSecret writes a Secret from the state that was observed, and keeps the

@@ -13,7 +13,6 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/rollout"
-	"github.com/keyturn/keyturn/internal/window"
 )
 
 // decide settles what the cluster and its authorities shall be. Nothing is
@@ -29,9 +28,7 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	if err := p.findings.Err(); err != nil {
 		return fmt.Errorf("resolving the cluster: %w", err)
 	}
-	if p.window, err = windowOf(p.observation); err != nil {
-		return err
-	}
+	p.window = p.openWindow()
 	var problems []authority.Problem
 	for _, kind := range []authority.Kind{authority.ClusterCA, authority.ClientsCA} {
 		decision, err := r.decideAuthority(p.observation, kind, p.window)
@@ -82,8 +79,7 @@ func problemsOf(err error) ([]authority.Problem, error) {
 func invalidResource(err error) bool {
 	_, ofModel := errors.AsType[*model.InvalidResourceError](err)
 	_, ofAuthority := errors.AsType[*authority.InvalidResourceError](err)
-	_, ofWindow := errors.AsType[*window.InvalidError](err)
-	return ofModel || ofAuthority || ofWindow
+	return ofModel || ofAuthority
 }
 
 // transient is the error if trying again may help, nil otherwise.

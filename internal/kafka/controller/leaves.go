@@ -102,27 +102,6 @@ func (r *Reconciler) issue(ctx context.Context, p *pass, request leafRequest,
 	return leaf{}, false, nil
 }
 
-// signerTrust says whether all peers accept what the cluster CA signs now. A
-// certificate verifies by its signer's key, so an anchor of an earlier
-// certificate of the same key will do.
-func (p *pass) signerTrust(peers []authority.Peer) authority.SignerTrust {
-	signer := pki.KeyIDOf(p.clusterCA.Certificate)
-	accepted := map[pki.Fingerprint]bool{}
-	for _, anchor := range p.clusterCA.trust.Anchors {
-		accepted[pki.FingerprintOf(anchor.Certificate)] = pki.KeyIDOf(anchor.Certificate) == signer
-	}
-	for _, peer := range peers {
-		trusts := false
-		for _, anchor := range peer.Trusts {
-			trusts = trusts || accepted[anchor]
-		}
-		if !peer.Known || !trusts {
-			return authority.SignerNotTrusted
-		}
-	}
-	return authority.SignerTrusted
-}
-
 // operatorTrust is stricter: the operator's identity turns only when all nodes
 // present what the present authority signed, or when it is missing.
 func (p *pass) operatorTrust() authority.SignerTrust {

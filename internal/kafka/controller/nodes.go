@@ -21,7 +21,8 @@ import (
 // applyNodeSecrets writes the Secret of each node: leaf, key, custom listener
 // certificates, and the publication that says what belongs together.
 func (r *Reconciler) applyNodeSecrets(ctx context.Context, p *pass) error {
-	trust := p.signerTrust(p.peers(contract.ClusterDomain, p.issuers()))
+	peers := p.peers(contract.ClusterDomain, p.issuers())
+	trust := authority.TrustIn(p.clusterCA.Certificate, p.clusterCA.trust.Anchors, peers, p.now)
 	p.nodes = make(map[string]nodeCertificates, len(p.cluster.Nodes))
 	for _, node := range p.cluster.Nodes {
 		if err := r.applyNodeSecret(ctx, p, node, trust); err != nil {

@@ -26,6 +26,7 @@ const (
 	reasonUnknownFields       = "UnknownFields"
 	reasonAuthority           = "CertificateAuthority"
 	reasonListenerCertificate = "ListenerCertificate"
+	reasonWindows             = "MaintenanceTimeWindows"
 	reasonProgressing         = "Progressing"
 	reasonBlocked             = "Blocked"
 	reasonPaused              = "ReconciliationPaused"

@@ -1,0 +1,288 @@
+package apitest
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keyturn/keyturn/api/condition"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// A change that cannot be carried out is named in a condition; what runs goes on
+// as it is, with the same pods and the same Secrets.
+
+// badChange is what somebody does to a running cluster, and what the condition
+// has to say about it.
+type badChange struct {
+	do func(w *world)
+	// says are words of the one condition that is looked for.
+	kind condition.Type
+	says []string
+}
+
+func TestABadChangeIsNamedAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]badChange{
+		"a version there is no image for": {
+			do:   func(w *world) { w.patchKafka(map[string]any{"version": "3.9.0"}) },
+			kind: condition.NotReady, says: []string{"3.9.0", "4.3.1"},
+		},
+		"a listener type that is not supported": {
+			do: func(w *world) {
+				w.patchKafka(map[string]any{"listeners": []any{map[string]any{"name": "ext", "port": 9096, "type": "nodeport", "tls": true}}})
+			},
+			kind: condition.NotReady, says: []string{"ext", "nodeport"},
+		},
+		"an authentication that is not supported": {
+			do: func(w *world) {
+				w.patchKafka(map[string]any{"listeners": []any{map[string]any{"name": "own", "port": 9096, "type": "internal", "tls": true, "authentication": map[string]any{"type": "custom"}}}})
+			},
+			kind: condition.NotReady, says: []string{"own", "custom"},
+		},
+		"the CA's key does not belong to its certificate": {
+			do: func(w *world) {
+				w.replaceData(authority.ClusterCA.KeySecret(clusterName), authority.KeyKey, newCA(w.t).Key().PEM())
+			},
+			kind: condition.NotReady, says: []string{"my-cluster-ca-cert", "does not belong"},
+		},
+		"the CA's certificate is truncated": {
+			do: func(w *world) {
+				data := w.secret("my-cluster-ca-cert").Data[authority.CertKey]
+				w.replaceData("my-cluster-ca-cert", authority.CertKey, data[:len(data)/2])
+			},
+			kind: condition.NotReady, says: []string{"my-cluster-ca-cert", "ca.crt"},
+		},
+		"two CAs in one file": {
+			do: func(w *world) {
+				own := w.caCertificate(authority.ClusterCA)
+				w.replaceData("my-cluster-ca-cert", authority.CertKey, pki.EncodeBundle(own, newCA(w.t).Certificate()))
+			},
+			kind: condition.NotReady, says: []string{"my-cluster-ca-cert", "2 certificates"},
+		},
+		"a foreign CA that fits together": {
+			do: func(w *world) {
+				foreign := newCA(w.t)
+				w.replaceData("my-cluster-ca", authority.KeyKey, foreign.Key().PEM())
+				w.replaceData("my-cluster-ca-cert", authority.CertKey, pki.EncodeBundle(foreign.Certificate()))
+			},
+			kind: condition.NotReady, says: []string{"my-cluster-ca", "foreign"},
+		},
+		"the CA's key is missing in its Secret": {
+			do: func(w *world) {
+				w.replaceData("my-cluster-ca", "other", []byte("x"))
+				w.dropData("my-cluster-ca", authority.KeyKey)
+			},
+			kind: condition.NotReady, says: []string{"my-cluster-ca", "ca.key"},
+		},
+		"a maintenance window that cannot be read": {
+			do: func(w *world) {
+				w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"maintenanceTimeWindows": []any{"every monday"}}})
+			},
+			kind: condition.Warning, says: []string{"every monday"},
+		},
+		"another type of storage": {
+			do: func(w *world) {
+				w.patchPool("dual", map[string]any{"storage": map[string]any{"type": "persistent-claim", "size": "1Gi"}})
+			},
+			kind: condition.Warning, says: []string{"dual", "storage"},
+		},
+		"another controller in a running cluster": {
+			do:   func(w *world) { w.scale("dual", 4) },
+			kind: condition.Warning, says: []string{"controller"},
+		},
+		"a field that nobody acts on": {
+			do:   func(w *world) { w.patchKafka(map[string]any{"rack": map[string]any{"topologyKey": "zone"}}) },
+			kind: condition.Warning, says: []string{"spec.kafka.rack"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.dualRole(3)
+			w.settle()
+			before := w.podUIDs()
+
+			change.do(w)
+			w.settle()
+
+			w.wantCondition(change.kind, change.says...)
+			if after := w.podUIDs(); len(after) != len(before) || w.faulty.podsDeleted > 0 {
+				t.Errorf("pods were %v and are %v", before, after)
+			}
+		})
+	}
+}
+
+func TestAConfigurationKeyOfTheOperatorsIsDroppedAndNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kafka := kafkaResource(w.namespace)
+	kafka.Spec.Kafka.Config["advertised.listeners"] = "x"
+	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
+
+	w.settle()
+
+	w.wantCondition(condition.Warning, "advertised.listeners")
+	var config corev1.ConfigMap
+	w.get("my-dual-0", &config)
+	if strings.Contains(config.Data["server.config"], "advertised.listeners=x") {
+		t.Error("the key reached the broker")
+	}
+}
+
+func TestAMissingListenerCertificateIsNamedWithEverythingElse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kafka := kafkaResource(w.namespace)
+	kafka.Spec.Kafka.Listeners[0].Configuration = customCertificate("first")
+	kafka.Spec.Kafka.Listeners[1].Configuration = customCertificate("second")
+	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "second", Namespace: w.namespace}})
+	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
+
+	w.settle()
+
+	w.wantInvalid("Secret first", "Secret second", "tls.crt", "tls.key")
+}
+
+func TestAPoolWithTheLabelOfAnotherClusterIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	other := poolResource(w.namespace, "other", 2, kafkav1.RoleBroker)
+	other.Labels["strimzi.io/cluster"] = "somebody-elses"
+	w.create(other)
+
+	w.settle()
+
+	if n := len(w.podUIDs()); n != 3 {
+		t.Errorf("%d pods, want 3", n)
+	}
+}
+
+func TestAForeignPodWithOurLabelsIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.settle()
+	foreign := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "my-dual-9", Namespace: w.namespace, Labels: map[string]string{
+			"strimzi.io/cluster": clusterName, "strimzi.io/kind": "Kafka", "strimzi.io/name": "my-kafka", "strimzi.io/pool-name": "dual",
+		}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}},
+	}
+	w.create(foreign)
+
+	w.settle()
+
+	if _, there := w.podUIDs()["my-dual-9"]; !there {
+		t.Error("the foreign pod is gone")
+	}
+	if !has(w.getKafka(), condition.Ready) {
+		t.Error("the cluster is not ready")
+	}
+}
+
+func TestWhatSomebodyEditsByHandIsPutBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.settle()
+	w.patch(&corev1.Service{}, "my-kafka-bootstrap", map[string]any{"spec": map[string]any{"selector": map[string]any{"strimzi.io/cluster": "elsewhere"}}})
+	w.patch(&corev1.ConfigMap{}, "my-dual-0", map[string]any{"data": map[string]any{"server.config": "node.id=7"}})
+	w.delete(&corev1.Secret{}, "my-cluster-ca-trusted-certs")
+
+	w.settle()
+
+	var service corev1.Service
+	w.get("my-kafka-bootstrap", &service)
+	if service.Spec.Selector["strimzi.io/cluster"] != clusterName {
+		t.Errorf("the Service selects %v", service.Spec.Selector)
+	}
+	var config corev1.ConfigMap
+	w.get("my-dual-0", &config)
+	if !strings.Contains(config.Data["server.config"], "node.id=0") {
+		t.Error("the ConfigMap is still as edited")
+	}
+	anchors := authority.StoredAnchors(authority.Stored{Exists: true, Data: w.secret("my-cluster-ca-trusted-certs").Data})
+	if len(anchors) != 1 || anchors[0].State != authority.TrustedInUseAll {
+		t.Errorf("anchors are %+v, want the one there was", anchors)
+	}
+}
+
+func TestAPausedClusterKeepsItsAuthorityButGetsALostPodBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.settle()
+	before := w.caCertificate(authority.ClusterCA)
+	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": "true"})
+	w.annotate(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{"strimzi.io/force-renew": "true"})
+	w.delete(&corev1.Pod{}, "my-dual-1")
+
+	w.settle()
+
+	w.wantCondition(condition.ReconciliationPaused)
+	if pki.FingerprintOf(w.caCertificate(authority.ClusterCA)) != pki.FingerprintOf(before) {
+		t.Error("the CA was renewed although reconciliation is paused")
+	}
+	if _, there := w.podUIDs()["my-dual-1"]; !there {
+		t.Error("the pod was not made again")
+	}
+}
+
+func customCertificate(secret string) *kafkav1.ListenerConfiguration {
+	return &kafkav1.ListenerConfiguration{BrokerCertChainAndKey: &kafkav1.CertAndKeySecretSource{
+		SecretName: secret, Certificate: "tls.crt", Key: "tls.key",
+	}}
+}
+
+func newCA(t *testing.T) pki.Authority {
+	t.Helper()
+	ca, err := pki.NewCA(pki.CASpec{
+		Subject: pki.Subject{CommonName: "somebody else's"}, Key: pki.DefaultCAKey(pki.ECDSA), Validity: 100 * authority.Day, Now: start(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca
+}
+
+func (w *world) patchKafka(spec map[string]any) {
+	w.t.Helper()
+	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"kafka": spec}})
+}
+
+func (w *world) patchPool(name string, spec map[string]any) {
+	w.t.Helper()
+	w.patch(&kafkav1.KafkaNodePool{}, name, map[string]any{"spec": spec})
+}
+
+func (w *world) replaceData(secret, key string, value []byte) {
+	w.t.Helper()
+	w.patch(&corev1.Secret{}, secret, map[string]any{"data": map[string]any{key: value}})
+}
+
+func (w *world) dropData(secret, key string) {
+	w.t.Helper()
+	w.patch(&corev1.Secret{}, secret, map[string]any{"data": map[string]any{key: nil}})
+}
+
+// wantCondition looks for one condition of the kind whose message has all words.
+func (w *world) wantCondition(kind condition.Type, words ...string) {
+	w.t.Helper()
+	for _, c := range w.getKafka().Status.Conditions {
+		found := c.Type == kind
+		for _, word := range words {
+			found = found && strings.Contains(strings.ToLower(c.Message), strings.ToLower(word))
+		}
+		if found {
+			return
+		}
+	}
+	w.t.Errorf("conditions are %+v, want %s that says %v", w.getKafka().Status.Conditions, kind, words)
+}

@@ -203,11 +203,8 @@ func (r *runner) troubles() error {
 	return r.last
 }
 
-// finished says whether the consumer has read all partitions to their end.
-func (r *runner) finished(ctx context.Context) (bool, error) {
-	if r.ledger.Pending() > 0 {
-		return false, nil
-	}
+// atEnd says whether the consumer has read all partitions to their end.
+func (r *runner) atEnd(ctx context.Context) (bool, error) {
 	ends, err := kadm.NewClient(r.consumer).ListEndOffsets(ctx, r.topic)
 	if err != nil {
 		return false, fmt.Errorf("asking for the end of topic %s: %w", r.topic, err)
@@ -217,9 +214,9 @@ func (r *runner) finished(ctx context.Context) (bool, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	finished := true
-	ends.Each(func(end kadm.ListedOffset) { finished = finished && r.read[end.Partition] >= end.Offset })
-	return finished, nil
+	reached := true
+	ends.Each(func(end kadm.ListedOffset) { reached = reached && r.read[end.Partition] >= end.Offset })
+	return reached, nil
 }
 
 // encodeRecord and decodeRecord number a record by its client and sequence.

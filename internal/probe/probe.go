@@ -20,6 +20,8 @@ const (
 	// drainLimit bounds the reading to the end.
 	drainLimit = 30 * time.Second
 	drainPause = 100 * time.Millisecond
+	// endConfirmations is how often an end with records missing is looked at.
+	endConfirmations = 20
 )
 
 // Probe is a running probe.
@@ -253,12 +255,17 @@ func (p *Probe) drain(ctx context.Context) []string {
 	return nonEmpty(notes)
 }
 
+// drain returns when the consumer is at the end. Where acknowledged records are
+// missing there, the end is asked for again and again before it is believed: a
+// new leader learns late how far its log counts.
 func (r *runner) drain(ctx context.Context) error {
 	ticker := r.clock.NewTicker(drainPause)
 	defer ticker.Stop()
-	for {
-		finished, err := r.finished(ctx)
-		if finished {
+	for confirmed := 0; ; confirmed++ {
+		reached, err := r.atEnd(ctx)
+		if !reached {
+			confirmed = 0
+		} else if r.ledger.Pending() == 0 || confirmed >= endConfirmations {
 			return nil
 		}
 		select {

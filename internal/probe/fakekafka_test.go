@@ -1,0 +1,244 @@
+package probe_test
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/keyturn/keyturn/internal/probe"
+	"github.com/keyturn/keyturn/internal/probe/reach"
+)
+
+// fakeKafka speaks Kafka's protocol in this process, so that it can be made to
+// lie.
+type fakeKafka struct {
+	*kfake.Cluster
+
+	addresses []string
+}
+
+func startFakeKafka(t *testing.T) *fakeKafka {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	return &fakeKafka{Cluster: cluster, addresses: cluster.ListenAddrs()}
+}
+
+// Nodes implements probe.Network.
+func (k *fakeKafka) Nodes() []reach.Node {
+	nodes := make([]reach.Node, 0, len(k.addresses))
+	for i := range k.addresses {
+		name := "fake-" + strconv.Itoa(i)
+		nodes = append(nodes, reach.Node{Name: name, Host: name, UID: "u", Address: "127.0.0.1", Ready: true, Broker: true})
+	}
+	return nodes
+}
+
+// Dial implements probe.Network: fake-N is the Nth broker, on any port.
+func (k *fakeKafka) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var dialer net.Dialer
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if number, ok := strings.CutPrefix(host, "fake-"); ok {
+		index, err := strconv.Atoi(number)
+		if err != nil {
+			return nil, err
+		}
+		address = k.addresses[index]
+	}
+	return dialer.DialContext(ctx, network, address)
+}
+
+func (k *fakeKafka) options() probe.Options {
+	identity := probe.Identity{Listener: probe.Listener{Name: "plain", Port: 9092, Bootstrap: "fake-0:9092"}}
+	return probe.Options{
+		Run: "r", Network: k, Interval: 5 * time.Millisecond, HandshakeInterval: 50 * time.Millisecond,
+		Deadline: 10 * time.Second,
+		Clients:  []probe.Client{{Identity: identity, Kind: "one"}, {Identity: identity, Kind: "two"}},
+	}
+}
+
+func startProbe(t *testing.T, options probe.Options) *probe.Probe {
+	t.Helper()
+	running, err := probe.Start(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return running
+}
+
+// awaitSnapshot waits until a snapshot is as wanted.
+func awaitSnapshot(t *testing.T, running *probe.Probe, wanted func(probe.Snapshot) bool) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for !wanted(running.Snapshot()) {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("the probe does not get there:\n%s", probe.Table(running.Snapshot()))
+		case <-ticker.C:
+		}
+	}
+}
+
+// busy says that every client got n records through, and fresh connections to
+// every node.
+func busy(n uint64) func(probe.Snapshot) bool {
+	return func(s probe.Snapshot) bool {
+		for _, client := range s.Clients {
+			if client.Records.Acknowledged < n || len(client.Handshakes) < 3 {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func topics(t *testing.T, k *fakeKafka) []string {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(k.addresses...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	listed, err := kadm.NewClient(client).ListTopics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listed.Names()
+}
+
+func TestAnHonestClusterLosesNothing(t *testing.T) {
+	t.Parallel()
+	kafka := startFakeKafka(t)
+	running := startProbe(t, kafka.options())
+	awaitSnapshot(t, running, busy(20))
+	running.SetPhase("later")
+	awaitSnapshot(t, running, func(s probe.Snapshot) bool { return s.Clients[0].Records.Phases["later"].Acknowledged > 5 })
+	result := running.Stop(t.Context())
+	if !result.Ok() || len(result.Notes) > 0 {
+		t.Errorf("not ok, notes %q:\n%s", result.Notes, probe.Table(result.Snapshot))
+	}
+	for _, client := range result.Clients {
+		records := client.Records
+		if records.Sent != records.Acknowledged || records.Acknowledged != records.Consumed || len(records.Acks.Counts) == 0 {
+			t.Errorf("%s: sent %d, acknowledged %d, consumed %d", client.Kind, records.Sent, records.Acknowledged, records.Consumed)
+		}
+	}
+	if left := topics(t, kafka); len(left) > 0 {
+		t.Errorf("topics were left behind: %q", left)
+	}
+}
+
+func TestTopicsStayWhereTheyAreToBeLookedAt(t *testing.T) {
+	t.Parallel()
+	kafka := startFakeKafka(t)
+	options := kafka.options()
+	options.KeepTopics = true
+	running := startProbe(t, options)
+	running.Stop(t.Context())
+	if left := topics(t, kafka); len(left) != 2 {
+		t.Errorf("topics %q, want those of two clients", left)
+	}
+}
+
+func TestAnAcknowledgedRecordThatWasNotKeptIsFound(t *testing.T) {
+	t.Parallel()
+	kafka := startFakeKafka(t)
+	running := startProbe(t, kafka.options())
+	awaitSnapshot(t, running, busy(20))
+	var swallowed atomic.Int64
+	kafka.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		produce, ok := request.(*kmsg.ProduceRequest)
+		if !ok || !swallowed.CompareAndSwap(0, 1) {
+			return nil, nil, false
+		}
+		return acknowledge(produce), nil, true
+	})
+	awaitSnapshot(t, running, func(probe.Snapshot) bool { return swallowed.Load() > 0 })
+	result := running.Stop(t.Context())
+	var lost uint64
+	for _, client := range result.Clients {
+		lost += client.Records.Unread
+	}
+	if lost == 0 || result.Ok() || !result.Complete {
+		t.Errorf("%d lost, ok %t, complete %t; want the loss found in a log read to its end\n%s",
+			lost, result.Ok(), result.Complete, probe.Table(result.Snapshot))
+	}
+}
+
+// acknowledge promises what it does not do.
+func acknowledge(request *kmsg.ProduceRequest) kmsg.Response {
+	response, ok := request.ResponseKind().(*kmsg.ProduceResponse)
+	if !ok {
+		return nil
+	}
+	for _, topic := range request.Topics {
+		answer := kmsg.NewProduceResponseTopic()
+		answer.Topic, answer.TopicID = topic.Topic, topic.TopicID
+		for _, partition := range topic.Partitions {
+			accepted := kmsg.NewProduceResponseTopicPartition()
+			accepted.Partition = partition.Partition
+			answer.Partitions = append(answer.Partitions, accepted)
+		}
+		response.Topics = append(response.Topics, answer)
+	}
+	return response
+}
+
+func TestARecordThatIsThereTwiceIsFound(t *testing.T) {
+	t.Parallel()
+	kafka := startFakeKafka(t)
+	running := startProbe(t, kafka.options())
+	awaitSnapshot(t, running, busy(20))
+	client, err := kgo.NewClient(kgo.SeedBrokers(kafka.addresses...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	again := &kgo.Record{Topic: "keyturn-probe-r-one.plain", Value: []byte("one 3")}
+	if err := client.ProduceSync(t.Context(), again).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	result := running.Stop(t.Context())
+	if got := result.Clients[0].Records.Duplicated; got != 1 || result.Ok() {
+		t.Errorf("%d duplicates, ok %t; want one", got, result.Ok())
+	}
+	if got := result.Clients[1].Records.Duplicated; got != 0 {
+		t.Errorf("the other client has %d duplicates", got)
+	}
+}
+
+func TestAProbeThatCannotProduceDoesNotStart(t *testing.T) {
+	t.Parallel()
+	kafka := startFakeKafka(t)
+	options := kafka.options()
+	options.Deadline = 200 * time.Millisecond
+	refuse := func(kmsg.Request) (kmsg.Response, error, bool) {
+		kafka.KeepControl()
+		return nil, net.ErrClosed, true
+	}
+	kafka.ControlKey(int16(kmsg.Produce), refuse)
+	if _, err := probe.Start(t.Context(), options); err == nil {
+		t.Fatal("a probe whose clients cannot produce has started")
+	}
+	if left := topics(t, kafka); len(left) > 0 {
+		t.Errorf("topics were left behind: %q", left)
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
@@ -166,7 +167,12 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager) error {
 	if err := pods.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("adding controllers: %w", err)
 	}
+	figures := controller.NewMetrics()
+	if err := metrics.Registry.Register(figures); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
 	kafka := controller.New(controller.Options{
+		Metrics:   figures,
 		Client:    mgr.GetClient(),
 		Live:      mgr.GetAPIReader(),
 		Events:    mgr.GetEventRecorder("keyturn"),

@@ -47,6 +47,8 @@ type world struct {
 	clock  *clocktesting.FakePassiveClock
 	kafka  *adminfake.Cluster
 	events *eventLog
+	// metrics is what a scraper of the operator sees.
+	metrics *controller.Metrics
 	// loaded is what the server in each pod loaded when it started.
 	loaded map[types.UID]contract.TLSReport
 	// held pods do not become ready until they are released.
@@ -91,9 +93,10 @@ func newWorld(t *testing.T) *world {
 
 // startOperator starts an operator that remembers nothing, as after a crash.
 func (w *world) startOperator() {
+	w.metrics = controller.NewMetrics()
 	w.reconciler = controller.New(controller.Options{
 		Client: w.faulty, Live: w.faulty, Events: w.events, Clock: w.clock,
-		Connector: connector{w}, Settings: w.settings, Stores: w.stores, Version: "test",
+		Metrics: w.metrics, Connector: connector{w}, Settings: w.settings, Stores: w.stores, Version: "test",
 	})
 	w.podSets = podset.NewReconciler(w.faulty, w.faulty, w.scheme(), w.clock)
 }

@@ -29,6 +29,8 @@ type Options struct {
 	Connector Connector
 	Settings  model.Settings
 	Stores    authority.StoreGeneration
+	// Metrics is told what each pass has seen.
+	Metrics *Metrics
 	// Version is the operator's own, for the status.
 	Version string
 }
@@ -40,6 +42,7 @@ type Reconciler struct {
 	events    announcer
 	witnesses *witnesses
 	settled   *settledRecords
+	metrics   *Metrics
 }
 
 // New returns a Reconciler.
@@ -50,6 +53,7 @@ func New(options Options) *Reconciler {
 		events:    announcer{recorder: options.Events},
 		witnesses: newWitnesses(),
 		settled:   newSettledRecords(),
+		metrics:   options.Metrics,
 	}
 }
 
@@ -57,8 +61,12 @@ func New(options Options) *Reconciler {
 // most one disruptive act, and reports.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	observed, exists, err := r.observe(ctx, request.NamespacedName)
-	if err != nil || !exists || !observed.kafka.DeletionTimestamp.IsZero() {
+	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if !exists || !observed.kafka.DeletionTimestamp.IsZero() {
+		r.metrics.forget(request.NamespacedName)
+		return ctrl.Result{}, nil
 	}
 	p := &pass{observation: observed}
 	if observed.paused() {

@@ -40,6 +40,7 @@ func (r *Reconciler) reportPaused(ctx context.Context, p *pass) error {
 // report writes the status of the cluster and its pools, and says when to look
 // again.
 func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure error) (ctrl.Result, error) {
+	r.metrics.note(p, acted)
 	status := *p.kafka.Status.DeepCopy()
 	status.ObservedGeneration = p.kafka.Generation
 	if failure != nil {

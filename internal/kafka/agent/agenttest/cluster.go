@@ -90,12 +90,13 @@ func Start(tb testing.TB, spec ClusterSpec) *Cluster {
 		clients: Authority(tb, "clients-ca v0", now),
 	}
 	c.operator = Operator(tb, c.cluster, now)
+	directory := tb.TempDir() // before stop, so that it is removed after it
 	tb.Cleanup(c.stop)
 	for id, roles := range spec.Nodes {
 		c.Nodes = append(c.Nodes, &Node{ID: int32(id), Roles: roles, Address: fmt.Sprintf("%s.%d", spec.Network, id+1)})
 	}
 	for _, n := range c.Nodes {
-		c.prepare(tb, spec, n, now)
+		c.prepare(tb, spec, n, filepath.Join(directory, strconv.Itoa(int(n.ID))))
 		n.Start(tb)
 	}
 	for _, n := range c.Nodes {
@@ -105,11 +106,10 @@ func Start(tb testing.TB, spec ClusterSpec) *Cluster {
 }
 
 // prepare writes what is mounted into the node's pod.
-func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, now time.Time) {
+func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, directory string) {
 	tb.Helper()
-	directory := tb.TempDir()
 	name := "node-" + strconv.Itoa(int(n.ID))
-	n.Identity = Leaf(tb, c.cluster, "my-cluster-kafka", now, n.Address)
+	n.Identity = Leaf(tb, c.cluster, "my-cluster-kafka", time.Now(), n.Address)
 	config := contract.Config{
 		Cluster: "my-cluster", Namespace: "test", PodName: name, NodeID: n.ID, Roles: n.Roles,
 		Stores:       nodeStores(n.Roles),
@@ -241,6 +241,9 @@ func (c *Cluster) voters() []string {
 // Start starts the node's agent; the cluster's Start has done so once.
 func (n *Node) Start(tb testing.TB) {
 	tb.Helper()
+	if err := os.MkdirAll(filepath.Dir(n.Log), ownerDir); err != nil {
+		tb.Fatal(err)
+	}
 	log, err := os.OpenFile(n.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, ownerFile)
 	if err != nil {
 		tb.Fatal(err)

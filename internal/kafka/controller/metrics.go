@@ -1,0 +1,155 @@
+package controller
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// Metrics tells a scraper, about each cluster, what its last pass has seen. A
+// cluster that is gone has no series: nothing has to be deleted one by one.
+type Metrics struct {
+	mu       sync.Mutex
+	clusters map[types.NamespacedName]figures
+
+	strimziExpiry, notAfter, anchors, pending, blocked, warnings *prometheus.Desc
+}
+
+// figures are the public facts about one cluster.
+type figures struct {
+	certificates []certificateFigure
+	anchors      []anchorFigure
+	pending      int
+	blocked      map[string]int
+	warnings     map[string]int
+}
+
+type certificateFigure struct {
+	// kind is ca, node, operator or listener; name tells them apart.
+	kind, name string
+	notAfter   time.Time
+	// caType is the value of Strimzi's label for the two authorities.
+	caType string
+}
+
+type anchorFigure struct {
+	authority, fingerprint, state string
+}
+
+// NewMetrics returns an empty collector.
+func NewMetrics() *Metrics {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, append([]string{"namespace", "cluster"}, labels...), nil)
+	}
+	return &Metrics{
+		clusters: map[types.NamespacedName]figures{},
+		strimziExpiry: prometheus.NewDesc("strimzi_certificate_expiration_timestamp_ms",
+			"When the certificate of an authority ends, in milliseconds since 1970, in Strimzi's form.",
+			[]string{"kind", "namespace", "cluster", "type", "resource_namespace"}, nil),
+		notAfter: desc("keyturn_certificate_not_after_timestamp_seconds",
+			"When a certificate ends, in seconds since 1970.", "kind", "name"),
+		anchors: desc("keyturn_trust_anchor_state",
+			"1 for the state that an anchor is in.", "authority", "fingerprint", "state"),
+		pending: desc("keyturn_rollout_pending_nodes",
+			"Nodes that are still to be restarted or removed."),
+		blocked: desc("keyturn_rollout_blocked_nodes",
+			"Nodes that a gate keeps from being restarted or removed.", "gate"),
+		warnings: desc("keyturn_warnings",
+			"Warning conditions of the Kafka.", "reason"),
+	}
+}
+
+// Describe tells all metrics.
+func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{m.strimziExpiry, m.notAfter, m.anchors, m.pending, m.blocked, m.warnings} {
+		descs <- desc
+	}
+}
+
+// Collect tells what the last pass over each cluster has seen.
+func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	for cluster, f := range m.clusters {
+		for _, c := range f.certificates {
+			gauge(m.notAfter, float64(c.notAfter.Unix()), cluster.Namespace, cluster.Name, c.kind, c.name)
+			if c.caType != "" {
+				gauge(m.strimziExpiry, float64(c.notAfter.UnixMilli()), "Kafka", cluster.Namespace, cluster.Name, c.caType, cluster.Namespace)
+			}
+		}
+		for _, a := range f.anchors {
+			gauge(m.anchors, 1, cluster.Namespace, cluster.Name, a.authority, a.fingerprint, a.state)
+		}
+		gauge(m.pending, float64(f.pending), cluster.Namespace, cluster.Name)
+		for gate, nodes := range f.blocked {
+			gauge(m.blocked, float64(nodes), cluster.Namespace, cluster.Name, gate)
+		}
+		for reason, count := range f.warnings {
+			gauge(m.warnings, float64(count), cluster.Namespace, cluster.Name, reason)
+		}
+	}
+}
+
+// note takes over what a pass has seen. A pass that failed keeps the certificates
+// of the one before it: they go on ending.
+func (m *Metrics) note(p *pass, acted outcome) {
+	f := figures{pending: len(acted.pending), blocked: map[string]int{}, warnings: map[string]int{}}
+	for _, blocker := range acted.blockers {
+		f.blocked[string(blocker.Gate)]++
+	}
+	for _, warning := range p.warnings() {
+		f.warnings[warning.reason]++
+	}
+	cluster := types.NamespacedName{Namespace: p.kafka.Namespace, Name: p.kafka.Name}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f.certificates, f.anchors = m.clusters[cluster].certificates, m.clusters[cluster].anchors
+	if p.operator.leaf != nil {
+		f.certificates, f.anchors = p.certificateFigures(), p.anchorFigures()
+	}
+	m.clusters[cluster] = f
+}
+
+// forget drops a cluster that is gone.
+func (m *Metrics) forget(cluster types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.clusters, cluster)
+}
+
+func (p *pass) certificateFigures() []certificateFigure {
+	list := []certificateFigure{
+		{kind: "ca", name: string(authority.ClusterCA), notAfter: p.clusterCA.Certificate.NotAfter, caType: "cluster-ca"},
+		{kind: "ca", name: string(authority.ClientsCA), notAfter: p.clientsCA.Certificate.NotAfter, caType: "client-ca"},
+		{kind: "operator", name: p.kafka.Name + operatorSecretSuffix, notAfter: p.operator.leaf.NotAfter},
+	}
+	for _, node := range p.cluster.Nodes {
+		if certificates, issued := p.nodes[node.Pod]; issued {
+			list = append(list, certificateFigure{kind: "node", name: node.Pod, notAfter: certificates.leaf.NotAfter})
+		}
+	}
+	for listener, custom := range p.custom {
+		list = append(list, certificateFigure{kind: "listener", name: string(listener), notAfter: custom.Chain[0].NotAfter})
+	}
+	return list
+}
+
+func (p *pass) anchorFigures() []anchorFigure {
+	var list []anchorFigure
+	for _, kind := range []authority.Kind{authority.ClusterCA, authority.ClientsCA} {
+		for _, anchor := range p.authority(kind).trust.Anchors {
+			list = append(list, anchorFigure{
+				authority: string(kind), fingerprint: pki.FingerprintOf(anchor.Certificate).String(), state: string(anchor.State),
+			})
+		}
+	}
+	return list
+}

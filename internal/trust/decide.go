@@ -147,7 +147,7 @@ func (v *view) nextPublication(m *Member) Publication {
 		if v.stays(a, m, m.Published.Data, GuardDataUnused) {
 			next.Data = append(next.Data, a.ID)
 		}
-		if v.stays(a, m, m.Published.Control, GuardControlUnused) {
+		if m.controls() && v.stays(a, m, m.Published.Control, GuardControlUnused) {
 			next.Control = append(next.Control, a.ID)
 		}
 	}
@@ -169,7 +169,8 @@ func (v *view) stays(a *Anchor, m *Member, now []AnchorID, unused GuardName) boo
 	case m.published() && !held:
 		return false
 	}
-	return !v.open(GuardRetired, a) || !v.open(unused, a)
+	ready := v.open(GuardListeners, v.target) && v.open(GuardRetired, a)
+	return !ready || !v.open(unused, a)
 }
 
 // nextIdentity is what the member should present.
@@ -190,10 +191,9 @@ func (v *view) nextIdentity(m *Member) Identity {
 
 // mayIssue reports whether leaves may be signed by the target.
 func (v *view) mayIssue() bool {
-	ready := v.target.Stored != Absent && v.target.Stored != Untrusted
 	verified := v.open(GuardVerified, v.target)
 	applications := v.open(GuardApplications, v.target)
-	return ready && verified && applications
+	return trusted(v.target.Stored) && verified && applications
 }
 
 // operatorIdentity turns last of all identities, and never to what a listener

@@ -1,5 +1,7 @@
 package trust
 
+import "slices"
+
 // move is one thing that may happen next.
 type move struct {
 	what string
@@ -134,64 +136,89 @@ func (w *rules) recreate(s *state, i int) {
 	}
 }
 
-// operates are the moves of the operator with a given set of nodes that answer
-// it. Every object is a write of its own, in any order: a crash after each of them
-// is a path of the walk.
+// operates are the moves of the operator under a plan. Every object is a write of
+// its own, in any order: a crash after each of them is a path of the walk.
 func (w *rules) operates(s *state, silent mask, plan *Plan) []move {
-	out := w.writes(s, plan)
+	var out []move
+	for _, c := range w.writes(s, plan) {
+		t := *s
+		c.do(&t)
+		out = append(out, move{c.what, t})
+	}
 	for _, l := range plan.Loads {
 		out = append(out, w.loads(s, l, silent)...)
 	}
 	return out
 }
 
-func (w *rules) writes(s *state, plan *Plan) []move {
-	var out []move
-	add := func(what string, t state) {
-		if t != *s {
-			out = append(out, move{what, t})
-		}
-	}
-	t := *s
-	for a := range maxAnchors {
-		if want, ok := plan.States[names[a]]; ok {
-			t.stored[a] = stateIndex(want)
-		}
-	}
-	add("write trusted-certs", t)
-
-	t = *s
-	t.app, t.appFirst = 0, -1
-	for _, id := range plan.Application {
-		if t.appFirst < 0 {
-			t.appFirst = index(id)
-		}
-		t.app |= 1 << index(id)
-	}
-	if t.app&^s.app != 0 || t.appFirst != s.appFirst {
-		t.aged = false
-	}
-	add("write application bundle", t)
-
+// writes are the objects that a plan wants otherwise than they are.
+func (w *rules) writes(s *state, plan *Plan) []write {
+	out := []write{w.writeStates(s, plan), w.writeApplication(s, plan)}
 	for i := range w.nodes {
-		t = *s
-		p := plan.Publications[members[i]]
-		t.nodes[i].published = pub{data: maskOf(p.Data), control: maskOf(p.Control), ident: w.identOf(p.Identity)}
-		if w.clients {
-			t.nodes[i].published.control, t.nodes[i].published.ident = s.nodes[i].published.control, s.nodes[i].published.ident
+		out = append(out, w.writePublication(s, plan, i))
+	}
+	out = append(out, w.writeLeaf(s, plan))
+	return slices.DeleteFunc(out, func(c write) bool {
+		t := *s
+		c.do(&t)
+		return t == *s
+	})
+}
+
+// write is one object as a plan wants it.
+type write struct {
+	what string
+	do   func(*state)
+	// same reports whether the object is the same in two states; a write that
+	// was decided in one of them is refused in the other if it is not.
+	same func(a, b *state) bool
+}
+
+func (w *rules) writeStates(s *state, plan *Plan) write {
+	want := s.stored
+	for a := range maxAnchors {
+		if state, ok := plan.States[names[a]]; ok {
+			want[a] = stateIndex(state)
 		}
-		add(who(i, "write publication of"), t)
 	}
+	return write{
+		what: "write trusted-certs",
+		do:   func(t *state) { t.stored = want },
+		same: func(a, b *state) bool { return a.stored == b.stored },
+	}
+}
+
+func (w *rules) writeApplication(s *state, plan *Plan) write {
+	app, first := maskOf(plan.Application), index(plan.Application[0])
+	renewed := app&^s.app != 0 || first != s.appFirst
+	return write{
+		what: "write application bundle",
+		do:   func(t *state) { t.app, t.appFirst, t.aged = app, first, t.aged && !renewed },
+		same: func(a, b *state) bool { return a.app == b.app && a.appFirst == b.appFirst },
+	}
+}
+
+func (w *rules) writePublication(s *state, plan *Plan, i int) write {
+	p, now := plan.Publications[members[i]], s.nodes[i].published
+	want := pub{data: maskOf(p.Data), control: maskOf(p.Control), ident: w.identOf(p.Identity)}
 	if w.clients {
-		t = *s
-		t.user = ident{signer: index(plan.Signer)}
-		add("issue the user's certificate anew", t)
-		return out
+		want.control, want.ident = now.control, now.ident
 	}
-	t = *s
-	t.operator = w.identOf(plan.Publications["operator"].Identity)
-	add("write operator identity", t)
-	return out
+	return write{
+		what: who(i, "write publication of"),
+		do:   func(t *state) { t.nodes[i].published = want },
+		same: func(a, b *state) bool { return a.nodes[i].published == b.nodes[i].published },
+	}
+}
+
+// writeLeaf is the operator's own identity, or the leaf of a user.
+func (w *rules) writeLeaf(_ *state, plan *Plan) write {
+	if w.clients {
+		user := ident{signer: index(plan.Signer)}
+		return write{"issue the user's certificate anew", func(t *state) { t.user = user }, func(a, b *state) bool { return a.user == b.user }}
+	}
+	leaf := w.identOf(plan.Publications["operator"].Identity)
+	return write{"write operator identity", func(t *state) { t.operator = leaf }, func(a, b *state) bool { return a.operator == b.operator }}
 }
 
 // loads are the moves that a load of a plan allows. Reloads go listener by

@@ -22,8 +22,9 @@ const (
 	// GuardApplications: applications were given the new anchor, and without a
 	// cross certificate the time to read it. Before leaves are switched.
 	GuardApplications GuardName = "ApplicationsHadTime"
-	// GuardListeners: every listener trusts the new anchor itself. Before the
-	// operator's identity turns, which carries no cross certificate.
+	// GuardListeners: everybody but Raft clients trusts the new anchor itself.
+	// Before the operator's identity turns, which carries no cross certificate,
+	// and before any other anchor is withdrawn.
 	GuardListeners GuardName = "EveryListenerTrustsNew"
 	// GuardDataUnused: nobody shows the old authority to the data plane, or
 	// may come to. Before the data plane stops trusting it.
@@ -160,13 +161,11 @@ func (v *view) applicationsReading() []Blocker {
 	return []Blocker{{Who: applications, What: "applications get time to read the new anchor", Since: v.Application.Since}}
 }
 
-// listenersBehind: the operator's certificate has to be accepted by every listener
-// as it is.
+// listenersBehind: whoever can load without a restart holds the new anchor itself.
 func listenersBehind(v *view, a *Anchor) []Blocker {
-	bare := Identity{Signer: a.Key}
 	return v.unless(
-		func(m *Member, r *Role) bool { return r.Verifies && m.Kind == Node && r.Plane != Raft },
-		func(_ *Member, _ *Role, s Stores) bool { return v.accepts(s.Trust, bare) },
+		func(_ *Member, r *Role) bool { return r.Verifies && r.Plane != Raft },
+		func(_ *Member, _ *Role, s Stores) bool { return slices.Contains(s.Trust, a.ID) },
 		"does not trust the new anchor yet")
 }
 

@@ -30,26 +30,33 @@ type Load struct {
 // loads compares what is published with what is proven.
 func (v *view) loads(strategy Strategy) []Load {
 	var out []Load
+	urgent := v.raftIsUrgent(strategy)
 	for i := range v.Members {
 		m := &v.Members[i]
 		planes := v.behind(m, strategy)
-		if len(planes) == 0 {
-			continue
-		}
-		l := Load{Member: m.ID, How: ByReload, Planes: planes}
+		reloadable := slices.DeleteFunc(slices.Clone(planes), func(p Plane) bool { return p == Raft })
+		raft := len(planes) > len(reloadable)
 		switch {
-		case v.Policy.Reload == RestartOnly && !slices.Equal(planes, []Plane{Raft}):
-			l.How, l.Reason = ByRestart, cmp.Or(v.Policy.ReloadRefused, "reload is switched off")
-		case slices.Contains(planes, Raft) && v.raftIsUrgent(strategy):
-			l.How, l.Reason = ByRestart, "its Raft client keeps trust and identity from its start"
-		case slices.Equal(planes, []Plane{Raft}):
-			l.How, l.Remainder, l.Reason = ByRestart, true, "its Raft client keeps trust and identity from its start"
+		case raft && urgent:
+			out = append(out, Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: raftKeeps})
+			continue
+		case len(reloadable) > 0 && v.Policy.Reload == RestartOnly:
+			reason := cmp.Or(v.Policy.ReloadRefused, "reload is switched off")
+			out = append(out, Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: reason})
+			continue
+		case len(reloadable) > 0:
+			out = append(out, Load{Member: m.ID, How: ByReload, Planes: reloadable})
 		}
-		out = append(out, l)
+		if raft {
+			out = append(out, Load{Member: m.ID, How: ByRestart, Planes: []Plane{Raft}, Remainder: true, Reason: raftKeeps})
+		}
 	}
-	slices.SortFunc(out, func(a, b Load) int { return cmp.Compare(a.Member, b.Member) })
+	slices.SortStableFunc(out, func(a, b Load) int { return cmp.Compare(a.Member, b.Member) })
 	return out
 }
+
+// raftKeeps is why a restart is needed where everything else reloads.
+const raftKeeps = "its Raft client keeps trust and identity from its start"
 
 // raftIsUrgent reports whether the rotation waits for Raft clients: without a
 // cross certificate they must trust the new anchor before anybody presents it,
@@ -110,11 +117,21 @@ func (r *Role) same(s, want Stores) bool {
 	return !r.Presents || s.Identity.Signer == want.Identity.Signer && slices.Equal(s.Identity.Cross, want.Identity.Cross)
 }
 
-// sortedBlockers is what the guards wait for, each once.
+// sortedBlockers is whom each anchor waits for: what the first shut guard on its
+// way waits for, since the guards behind it can only wait for the same.
 func (v *view) sortedBlockers() []Blocker {
+	at := func(b Blocker) int {
+		return slices.IndexFunc(v.guards, func(g guard) bool { return g.name == b.Guard })
+	}
 	out := slices.Clone(v.asked)
 	slices.SortFunc(out, func(a, b Blocker) int {
-		return cmp.Or(cmp.Compare(a.Guard, b.Guard), cmp.Compare(a.Anchor, b.Anchor), cmp.Compare(a.Who, b.Who))
+		return cmp.Or(cmp.Compare(a.Anchor, b.Anchor), cmp.Compare(at(a), at(b)), cmp.Compare(a.Who, b.Who))
 	})
-	return slices.Compact(out)
+	first := map[AnchorID]GuardName{}
+	return slices.DeleteFunc(out, func(b Blocker) bool {
+		if _, ok := first[b.Anchor]; !ok {
+			first[b.Anchor] = b.Guard
+		}
+		return first[b.Anchor] != b.Guard
+	})
 }

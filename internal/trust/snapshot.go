@@ -110,6 +110,11 @@ func (m *Member) presents() bool {
 	return slices.ContainsFunc(m.Roles, func(r Role) bool { return r.Presents })
 }
 
+// controls reports whether the member takes part in the control plane.
+func (m *Member) controls() bool {
+	return slices.ContainsFunc(m.Roles, func(r Role) bool { return r.Plane != Data })
+}
+
 // Plane groups roles by whom they talk to and by how they load.
 type Plane uint8
 

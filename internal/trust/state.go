@@ -58,10 +58,7 @@ func (v *view) nextState(a *Anchor) State {
 		if a != v.target {
 			return superseded(a, u)
 		}
-		if v.open(GuardVerified, a) {
-			return TrustedUnused
-		}
-		return Untrusted
+		return v.trust(a)
 	case TrustedUnused:
 		if u.using == 0 && a != v.target {
 			return superseded(a, u)
@@ -118,13 +115,23 @@ func superseded(a *Anchor, u usageOf) State {
 	return used(a.Stored, u)
 }
 
+// trust says whether a new anchor is trusted where it needs to be. A renewed one
+// needs to be held by itself: its predecessor will expire.
+func (v *view) trust(a *Anchor) State {
+	renewal := v.strategy().Kind == SameKey
+	if v.open(GuardVerified, a) && (!renewal || v.open(GuardListeners, a)) {
+		return TrustedUnused
+	}
+	return Untrusted
+}
+
 // used is the part of the seed's list that follows from who presents the anchor.
-// What is not known never counts as "none" or "all".
+// What is not known never counts as "none" or "all", and never takes "all" back.
 func used(stored State, u usageOf) State {
 	switch {
 	case u.running == 0:
 		return stored // "if the pods do not exist, keep"
-	case u.allUse && u.unknown == 0:
+	case u.allUse && u.unknown == 0, u.using == u.running && stored == InUseAll:
 		return InUseAll
 	case u.using > 0:
 		return InUseAny

@@ -69,10 +69,17 @@ func (v *view) future() Identity {
 }
 
 // issued reports whether an identity counts as that anchor's. Of two anchors with
-// one key the newer is meant: whoever trusts it verifies the leaf as well.
+// one key the new one counts as soon as it is trusted: whoever trusts it verifies
+// the leaf as well.
 func (v *view) issued(i Identity, a *Anchor) bool {
-	return i.Signer == a.Key && (a == v.target || a.Key != v.target.Key)
+	if i.Signer != a.Key || a.Key != v.target.Key {
+		return i.Signer == a.Key
+	}
+	return (a == v.target) == trusted(v.target.Stored)
 }
+
+// trusted reports whether a state says that everybody trusts the anchor.
+func trusted(s State) bool { return s != Absent && s != Untrusted }
 
 // publishedTo is what a role is to load according to its member's publication.
 func publishedTo(m *Member, r *Role) Stores {

@@ -62,30 +62,29 @@ func (k *walk) judge(s *state, plan *Plan) string {
 	return ""
 }
 
-// moves are all successors of a state: accidents, and what the operator does with
-// full knowledge, with one node silent, and with knowledge that is one accident
-// old.
+// moves are all successors of a state: accidents, what the operator does with full
+// knowledge or with one node silent, and what is written late.
 func (k *walk) moves(s *state, plan *Plan) []move {
-	accidents := k.rules.accidents(s)
-	out := append(k.late(s, plan, accidents), accidents...)
+	out := k.rules.accidents(s)
 	out = append(out, k.rules.operates(s, 0, plan)...)
 	for i := range k.rules.nodes {
 		blind := decide(k.rules.observe(s, 1<<i), k.table)
 		out = append(out, k.rules.operates(s, 1<<i, &blind)...)
 	}
-	return out
+	return append(out, k.late(s, plan, out)...)
 }
 
-// late are writes that were decided before an accident and done after it. The
-// preconditions of a write hold: nobody else writes the operator's objects.
-func (k *walk) late(s *state, plan *Plan, accidents []move) []move {
+// late are writes that were decided, then something else happened, perhaps by the
+// hand of another leader, and then they were done: unless the object itself was
+// changed between, which their precondition notices.
+func (k *walk) late(s *state, plan *Plan, first []move) []move {
 	var out []move
-	for _, a := range accidents {
-		if a.to.issuing != s.issuing || a.to.stored != s.stored {
-			continue // the objects of the authority have changed: the write is refused
-		}
-		for _, m := range k.rules.writes(&a.to, plan) {
-			out = append(out, move{a.what + ", and then, decided before: " + m.what, m.to})
+	for _, c := range k.rules.writes(s, plan) {
+		for _, m := range first {
+			if t := m.to; c.same(s, &t) {
+				c.do(&t)
+				out = append(out, move{m.what + ", and then, decided before: " + c.what, t})
+			}
 		}
 	}
 	return out
@@ -135,7 +134,8 @@ func (k *walk) obey(s state, plan *Plan) (state, bool) {
 		}
 	}
 	if writes := k.rules.writes(&s, plan); len(writes) > 0 {
-		return writes[0].to, true
+		writes[0].do(&s)
+		return s, true
 	}
 	for _, l := range plan.Loads {
 		if moves := k.rules.loads(&s, l, 0); len(moves) > 0 {

@@ -1,0 +1,153 @@
+package trust
+
+import "slices"
+
+// Stage is what one pass does, and for whom it had to wait before.
+type Stage struct {
+	Steps []Step
+	// Strategy is the way the pass takes.
+	Strategy Strategy
+	// After lists who stood in the way before this stage could begin.
+	After []Blocker
+}
+
+// Projection is the course of a rotation if everybody obeys.
+type Projection struct {
+	Stages []Stage
+	// Blocked is what obeying does not solve; empty when the end is reached.
+	Blocked []Blocker
+}
+
+// maxStages ends a projection that does not end by itself. No rotation has more
+// passes than a few per anchor.
+const maxStages = 200
+
+// Project plays Decide to the end on a domain that obeys: whoever is told to load
+// something does, silent members answer, applications read.
+func Project(s Snapshot) Projection {
+	var (
+		p     Projection
+		after []Blocker
+		cur   = s.clone()
+	)
+	for range maxStages {
+		plan := Decide(cur)
+		steps := Steps(cur, plan)
+		now := slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return s.Remainder })
+		switch {
+		case len(now) > 0:
+			cur.write(plan)
+			cur.load(plan.Loads, false)
+			p.Stages = append(p.Stages, Stage{Steps: now, Strategy: plan.Strategy, After: after})
+			after = nil
+		case plan.Done:
+			return p
+		case cur.pass():
+			after = plan.Blockers
+		case len(steps) > 0:
+			// Restarts that nobody waits for come when all else is done.
+			cur.load(plan.Loads, true)
+			p.Stages = append(p.Stages, Stage{Steps: steps, Strategy: plan.Strategy, After: plan.Blockers})
+			after = nil
+		default:
+			p.Blocked = plan.Blockers
+			return p
+		}
+	}
+	p.Blocked = []Blocker{{Who: "plan", What: "the plan does not end; this is a defect"}}
+	return p
+}
+
+func (s Snapshot) clone() Snapshot {
+	s.Anchors = slices.Clone(s.Anchors)
+	s.Members = slices.Clone(s.Members)
+	for i := range s.Members {
+		s.Members[i].Roles = slices.Clone(s.Members[i].Roles)
+	}
+	return s
+}
+
+// write puts a plan's objects into the snapshot.
+func (s *Snapshot) write(p Plan) {
+	for i := range s.Anchors {
+		s.Anchors[i].Stored = p.States[s.Anchors[i].ID]
+	}
+	grew := slices.ContainsFunc(p.Application, func(id AnchorID) bool { return !slices.Contains(s.Application.Anchors, id) })
+	if grew || len(p.Application) > 0 && len(s.Application.Anchors) > 0 && p.Application[0] != s.Application.Anchors[0] {
+		s.Application.Since = s.Now
+	}
+	s.Application.Anchors = p.Application
+	for i := range s.Members {
+		m := &s.Members[i]
+		m.Published = p.Publications[m.ID]
+		if m.Kind == Operator {
+			m.Roles[0].Evidence.Loaded.Identity = m.Published.Identity
+		}
+		if m.Kind == Holder {
+			s.reissue(m, p)
+		}
+	}
+}
+
+// reissue gives a holder a certificate of the anchor that signs now.
+func (s *Snapshot) reissue(m *Member, p Plan) {
+	for _, a := range s.Anchors {
+		if a.ID == p.Signer {
+			m.Published.Identity = Identity{Signer: a.Key}
+			m.Roles[0].Evidence.Loaded.Identity = m.Published.Identity
+		}
+	}
+}
+
+// load lets members load what is asked of them. Members without a process start
+// on what is published.
+func (s *Snapshot) load(loads []Load, remainder bool) {
+	for _, l := range loads {
+		if l.Remainder == remainder {
+			i := slices.IndexFunc(s.Members, func(m Member) bool { return m.ID == l.Member })
+			s.Members[i].obey(l)
+		}
+	}
+}
+
+func (m *Member) obey(l Load) {
+	for i := range m.Roles {
+		if r := &m.Roles[i]; l.How == ByRestart || r.Plane != Raft {
+			m.prove(r)
+		}
+	}
+}
+
+// prove makes a role run on what is published to it.
+func (m *Member) prove(r *Role) {
+	r.Evidence = Evidence{Process: ProcessRunning, Loaded: publishedTo(m, r), Since: r.Evidence.Since}
+}
+
+// pass lets the time pass that others need: silent members answer, kubelets sync,
+// applications read. It reports whether that changed anything.
+func (s *Snapshot) pass() bool {
+	changed := false
+	for i := range s.Members {
+		m := &s.Members[i]
+		for j := range m.Roles {
+			r := &m.Roles[j]
+			if m.Kind != Operator && m.Kind != Holder && (r.Evidence.Process != ProcessRunning || len(r.Evidence.Mounted) > 0) {
+				m.settle(r)
+				changed = true
+			}
+		}
+	}
+	if ready := s.Application.Since.Add(s.Policy.Lead); s.Now.Before(ready) {
+		s.Now, changed = ready, true
+	}
+	return changed
+}
+
+// settle ends silence and lag.
+func (m *Member) settle(r *Role) {
+	if r.Evidence.Process == ProcessRunning {
+		r.Evidence.Mounted = nil
+		return
+	}
+	m.prove(r)
+}

@@ -1,0 +1,148 @@
+package trust
+
+import (
+	"cmp"
+	"slices"
+)
+
+// StepKind names what a plan does, in people's words.
+type StepKind string
+
+// The kinds of steps, in the order in which a rotation meets them.
+const (
+	// Store writes another state of an anchor into the trusted-certs Secret;
+	// Absent is its removal.
+	Store StepKind = "Store"
+	// Announce adds an anchor to the application bundle.
+	Announce StepKind = "Announce"
+	// Distribute tells members to trust an anchor.
+	Distribute StepKind = "Distribute"
+	// SwitchLeaves gives members leaves of an anchor.
+	SwitchLeaves StepKind = "SwitchLeaves"
+	// Lead makes an anchor the first entry of the application bundle.
+	Lead StepKind = "Lead"
+	// TurnOperator gives the operator a leaf of an anchor.
+	TurnOperator StepKind = "TurnOperator"
+	// TakeOffCross stops presenting a cross certificate.
+	TakeOffCross StepKind = "TakeOffCross"
+	// Withdraw tells members to stop trusting an anchor on the planes named.
+	Withdraw StepKind = "Withdraw"
+	// Retire removes an anchor from the application bundle.
+	Retire StepKind = "Retire"
+	// Loading is members reloading, or being restarted.
+	Loading StepKind = "Load"
+)
+
+// Step is one thing that a plan does.
+type Step struct {
+	Kind    StepKind
+	Anchor  AnchorID
+	State   State      // of Store
+	Members []MemberID // sorted
+	Planes  []Plane    // of Withdraw and Loading
+	How     How        // of Loading
+	// Remainder marks restarts that nobody waits for.
+	Remainder bool
+	Reason    string
+}
+
+// Steps says in words what a plan changes. It is empty when the plan changes
+// nothing.
+func Steps(s Snapshot, p Plan) []Step {
+	var out []Step
+	for _, a := range sortedAnchors(s) {
+		if a.Stored != p.States[a.ID] {
+			out = append(out, Step{Kind: Store, Anchor: a.ID, State: p.States[a.ID]})
+		}
+	}
+	out = append(out, applicationSteps(s, p)...)
+	for _, a := range sortedAnchors(s) {
+		out = append(out, publicationSteps(s, p, a)...)
+	}
+	return append(out, loadSteps(p)...)
+}
+
+func sortedAnchors(s Snapshot) []Anchor {
+	return slices.SortedFunc(slices.Values(s.Anchors), func(a, b Anchor) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+func applicationSteps(s Snapshot, p Plan) []Step {
+	var out []Step
+	for _, id := range p.Application {
+		if !slices.Contains(s.Application.Anchors, id) {
+			out = append(out, Step{Kind: Announce, Anchor: id})
+		}
+	}
+	if len(p.Application) > 0 && len(s.Application.Anchors) > 0 && p.Application[0] != s.Application.Anchors[0] {
+		out = append(out, Step{Kind: Lead, Anchor: p.Application[0]})
+	}
+	for _, id := range s.Application.Anchors {
+		if !slices.Contains(p.Application, id) {
+			out = append(out, Step{Kind: Retire, Anchor: id})
+		}
+	}
+	return out
+}
+
+// publicationSteps gathers, for one anchor, the members whose publication changes.
+func publicationSteps(s Snapshot, p Plan, a Anchor) []Step {
+	changes := []struct {
+		step Step
+		hit  func(m *Member, next Publication) bool
+	}{
+		{Step{Kind: Distribute}, func(m *Member, next Publication) bool {
+			return added(m.Published.Data, next.Data, a.ID) || added(m.Published.Control, next.Control, a.ID)
+		}},
+		{Step{Kind: SwitchLeaves}, func(m *Member, next Publication) bool {
+			return m.Kind != Operator && next.Identity.Signer == a.Key && m.Published.Identity.Signer != a.Key
+		}},
+		{Step{Kind: TurnOperator}, func(m *Member, next Publication) bool {
+			return m.Kind == Operator && next.Identity.Signer == a.Key && m.Published.Identity.Signer != a.Key
+		}},
+		{Step{Kind: TakeOffCross}, func(m *Member, next Publication) bool {
+			now := m.Published.Identity
+			return next.Identity.Signer == now.Signer && slices.Contains(now.Cross, a.Key) && !slices.Contains(next.Identity.Cross, a.Key)
+		}},
+		{Step{Kind: Withdraw, Planes: []Plane{Data}}, func(m *Member, next Publication) bool {
+			return added(next.Data, m.Published.Data, a.ID)
+		}},
+		{Step{Kind: Withdraw, Planes: []Plane{Control}}, func(m *Member, next Publication) bool {
+			return added(next.Control, m.Published.Control, a.ID)
+		}},
+	}
+	var out []Step
+	for _, c := range changes {
+		for i := range s.Members {
+			m := &s.Members[i]
+			if next, ok := p.Publications[m.ID]; ok && c.hit(m, next) {
+				c.step.Members = append(c.step.Members, m.ID)
+			}
+		}
+		if len(c.step.Members) > 0 {
+			c.step.Anchor = a.ID
+			slices.Sort(c.step.Members)
+			out = append(out, c.step)
+		}
+	}
+	return out
+}
+
+func added(before, after []AnchorID, id AnchorID) bool {
+	return slices.Contains(after, id) && !slices.Contains(before, id)
+}
+
+// loadSteps gathers the members that load in the same way for the same reason.
+func loadSteps(p Plan) []Step {
+	var out []Step
+	for _, l := range p.Loads {
+		i := slices.IndexFunc(out, func(s Step) bool {
+			return s.How == l.How && s.Remainder == l.Remainder && s.Reason == l.Reason && slices.Equal(s.Planes, l.Planes)
+		})
+		if i < 0 {
+			out = append(out, Step{Kind: Loading, How: l.How, Planes: l.Planes, Remainder: l.Remainder, Reason: l.Reason})
+			i = len(out) - 1
+		}
+		out[i].Members = append(out[i].Members, l.Member)
+	}
+	return out
+}

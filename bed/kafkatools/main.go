@@ -15,9 +15,7 @@ import (
 const (
 	java      = "/opt/java/openjdk/bin/java"
 	libraries = "/opt/kafka/libs/*.jar"
-	logging   = "/opt/kafka/config/tools-log4j2.yaml"
-	// heap is what the official scripts give their tools.
-	heap = "-Xmx256M"
+	broker    = "kafka.Kafka"
 )
 
 // classes maps the names of the official scripts to the main classes that they run.
@@ -38,7 +36,7 @@ var classes = map[string]string{
 	"kafka-metadata-quorum.sh":           "org.apache.kafka.tools.MetadataQuorumCommand",
 	"kafka-producer-perf-test.sh":        "org.apache.kafka.tools.ProducerPerformance",
 	"kafka-reassign-partitions.sh":       "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
-	"kafka-server-start.sh":              "kafka.Kafka",
+	"kafka-server-start.sh":              broker,
 	"kafka-storage.sh":                   "kafka.tools.StorageTool",
 	"kafka-topics.sh":                    "org.apache.kafka.tools.TopicCommand",
 	"kafka-verifiable-consumer.sh":       "org.apache.kafka.tools.VerifiableConsumer",
@@ -75,19 +73,40 @@ func run(name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	options := []string{"java"}
-	for _, variable := range []struct{ name, otherwise string }{
-		{"KAFKA_HEAP_OPTS", heap}, {"KAFKA_OPTS", ""}, {"KAFKA_JVM_PERFORMANCE_OPTS", "-XX:TieredStopAtLevel=1"}, {"KAFKA_LOG4J_OPTS", "-Dlog4j2.configurationFile=" + logging},
-	} {
-		value, set := os.LookupEnv(variable.name)
-		if !set {
-			value = variable.otherwise
-		}
-		options = append(options, strings.Fields(value)...)
-	}
-	options = append(options, "-cp", strings.Join(jars, ":"))
+	command := append([]string{"java"}, options(defaults(class), os.LookupEnv)...)
+	command = append(command, "-cp", strings.Join(jars, ":"))
 	if class != "" {
-		options = append(options, class)
+		command = append(command, class)
 	}
-	return fmt.Errorf("running %s: %w", java, syscall.Exec(java, append(options, args...), os.Environ()))
+	return fmt.Errorf("running %s: %w", java, syscall.Exec(java, append(command, args...), os.Environ()))
+}
+
+// option is a variable that holds options for Java, and what holds when it is not set.
+type option struct{ variable, otherwise string }
+
+// defaults are those of the official scripts, but that tools are compiled only a little: they end before more pays.
+func defaults(class string) []option {
+	heap, performance, logging := "-Xmx256M", "-XX:TieredStopAtLevel=1", "tools-log4j2.yaml"
+	if class == broker {
+		heap, performance, logging = "-Xmx1G", "-XX:SharedArchiveFile=/opt/kafka/kafka.jsa", "log4j2.yaml"
+	}
+	return []option{
+		{"KAFKA_HEAP_OPTS", heap},
+		{"KAFKA_OPTS", ""},
+		{"KAFKA_JVM_PERFORMANCE_OPTS", performance},
+		{"KAFKA_LOG4J_OPTS", "-Dlog4j2.configurationFile=/opt/kafka/config/" + logging},
+	}
+}
+
+// options takes each variable's value apart at its spaces.
+func options(from []option, lookup func(string) (string, bool)) []string {
+	var words []string
+	for _, o := range from {
+		value, set := lookup(o.variable)
+		if !set {
+			value = o.otherwise
+		}
+		words = append(words, strings.Fields(value)...)
+	}
+	return words
 }

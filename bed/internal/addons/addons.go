@@ -94,7 +94,7 @@ func (c Cluster) apply(ctx context.Context, input []byte, source string) error {
 // workload is a deployment that an addon consists of.
 type workload struct{ namespace, name string }
 
-func workloads() []workload {
+func waitedFor() []workload {
 	return []workload{{"kube-system", "coredns"}, {"cert-manager", "cert-manager"}}
 }
 
@@ -108,7 +108,7 @@ func (c Cluster) Wait(ctx context.Context, node string, tell func(string)) error
 		return err
 	}
 	tell("node ready")
-	for _, w := range workloads() {
+	for _, w := range waitedFor() {
 		if err := until(ctx, w.name, func(ctx context.Context) (bool, error) { return available(ctx, client, w) }); err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (c Cluster) Installed(ctx context.Context, node string) (bool, error) {
 	if ready, err := nodeReady(ctx, client, node); err != nil || !ready {
 		return false, err
 	}
-	for _, w := range workloads() {
+	for _, w := range waitedFor() {
 		if running, err := available(ctx, client, w); err != nil || !running {
 			return false, err
 		}

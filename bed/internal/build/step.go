@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/keyturn/keyturn/bed/internal/state"
@@ -86,6 +87,9 @@ func texts(dir string) ([]string, error) {
 			return nil, err
 		}
 		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
 			text, err := os.ReadFile(path)
 			if err != nil {
 				return nil, fmt.Errorf("reading the sources in %s: %w", dir, err)

@@ -37,8 +37,13 @@ func kafka(version string) func(context.Context, build.Builder) (images.Image, e
 		if err != nil {
 			return images.Image{}, err
 		}
+		layers := [][]images.File{base, programs}
+		recorded, err := archives(ctx, builder, version, layers)
+		if err != nil {
+			return images.Image{}, err
+		}
 		return images.Image{
-			Layers:      [][]images.File{base, programs},
+			Layers:      append(layers, recorded),
 			Entrypoint:  []string{kafkaHome + "/bin/kafka-server-start.sh"},
 			Command:     []string{kafkaHome + "/config/server.properties"},
 			User:        kafkaUser,

@@ -18,6 +18,9 @@ func upCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "up", Short: "Start the node and wait until it takes pods", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := node.Permitted(); err != nil {
+				return err
+			}
 			return inSession(command, func(s session) error { return up(command.Context(), s) })
 		},
 	}
@@ -74,9 +77,6 @@ func withLock(command *cobra.Command, act func(state.Folder) error) error {
 
 // up is quick when the bed is up already, and starts anew when it is up only in part.
 func up(ctx context.Context, s session) error {
-	if err := node.Permitted(); err != nil {
-		return err
-	}
 	all, err := s.everything(ctx)
 	if err != nil {
 		return err

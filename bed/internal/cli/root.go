@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/keyturn/keyturn/bed/internal/confine"
 	"github.com/keyturn/keyturn/bed/internal/node"
 	"github.com/keyturn/keyturn/bed/internal/state"
 )
@@ -23,7 +24,7 @@ func New() *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
 		buildCommand(), upCommand(), downCommand(), statusCommand(), imageCommand(), logsCommand(),
-		kubeconfigCommand(), assetsCommand(), kubectlCommand(), nodeCommand(), provisionerCommand(),
+		kubeconfigCommand(), assetsCommand(), kubectlCommand(), nodeCommand(), provisionerCommand(), confinedCommand(),
 	)
 	return root
 }
@@ -44,4 +45,12 @@ func nodeCommand() *cobra.Command {
 	command.Flags().StringVar(&folder, "folder", "", "state folder")
 	command.Flags().StringVar(&described, "programs", "", "where the programs are")
 	return command
+}
+
+// confinedCommand is what runs an image's own programs while the image is made.
+func confinedCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: confine.Subcommand + " ROOT PROGRAM", Hidden: true, DisableFlagParsing: true, Args: cobra.MinimumNArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error { return confine.Enter(args[0], args[1:]) },
+	}
 }

@@ -97,10 +97,7 @@ func spawn(folder state.Folder, programs Programs) (io.WriteCloser, state.Proces
 	command := exec.Command(ownProgram(folder), "node", "--folder", string(folder), "--programs", string(described))
 	command.Dir = "/"
 	command.Stdout, command.Stderr = log, log
-	command.SysProcAttr = &syscall.SysProcAttr{
-		Setsid:     true,
-		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
-	}
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: namespaces}
 	ready, err := command.StdinPipe()
 	if err != nil {
 		return nil, state.Process{}, fmt.Errorf("starting the node: %w", err)

@@ -16,8 +16,8 @@ MODULES    := . bed tools
 
 # RUN selects end-to-end scenarios, for example RUN='^cluster/'.
 RUN        ?=
-SHORT_RUN  ?= ^cluster/
-E2E_TIMEOUT ?= 30m
+SHORT_RUN  ?= ^cluster/created-
+E2E_TIMEOUT ?= 90m
 
 # Packages with goroutines of their own, which the race detector watches. It needs a C compiler.
 RACE_PACKAGES := ./internal/kafka/agent/... ./internal/kafka/admin/... ./internal/probe/...
@@ -58,12 +58,12 @@ api-test: ## tests against a real API server and etcd
 	@KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KUBEBUILDER_ASSETS; go test $(API_PACKAGES)
 
 e2e-short: ## the end-to-end scenarios that make test runs
-	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/... -run '$(SHORT_RUN)'
+	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/scenarios -scenario '$(SHORT_RUN)'
 
 ##@ On a cluster
 
 e2e: build $(CLUSTER) ## end-to-end scenarios [RUN=regexp]
-	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/... -run '$(RUN)'
+	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/scenarios -scenario '$(RUN)'
 
 bench: build $(CLUSTER) ## measure what the project promises; reports in out/bench
 	@$(kubeconfig); go run ./e2e/bench

@@ -1,0 +1,165 @@
+package scenarios
+
+import (
+	"context"
+	"flag"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/e2e/harness"
+	"github.com/keyturn/keyturn/internal/probe"
+	"github.com/keyturn/keyturn/internal/report"
+)
+
+// chosen selects scenarios by their name; -run cannot, because the name of a test
+// function would stand before it.
+var chosen = flag.String("scenario", "", "run the scenarios whose name matches this regular expression")
+
+// keepVariable leaves namespaces of failed scenarios behind for a person to look at.
+const keepVariable = "KEYTURN_KEEP"
+
+// limit of one scenario.
+const limit = 10 * time.Minute
+
+// scenario is one story.
+type scenario struct {
+	name string
+	run  func(*stage)
+}
+
+func all() []scenario {
+	return []scenario{
+		{"cluster/created-used-rolled-scaled-deleted", wholeLife},
+	}
+}
+
+func TestScenarios(t *testing.T) {
+	if os.Getenv(harness.KubeconfigVariable) == "" {
+		t.Skip("set $KUBECONFIG to run scenarios on its cluster")
+	}
+	selected, err := regexp.Compile(*chosen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kube, err := harness.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	journal := harness.NewJournal(os.Stdout)
+	if err := kube.Install(t.Context(), journal); err != nil {
+		t.Fatal(err)
+	}
+	shared := &stand{kube: kube, journal: journal}
+	t.Cleanup(func() { shared.remove(context.WithoutCancel(t.Context())) })
+	for _, s := range all() {
+		if selected.MatchString(s.name) {
+			t.Run(s.name, func(t *testing.T) { play(t, shared, s) })
+		}
+	}
+}
+
+// play gives a scenario its stage, and writes down what came of it.
+func play(t *testing.T, shared *stand, s scenario) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	_, what, _ := strings.Cut(s.name, "/")
+	st := &stage{
+		T: t, ctx: ctx, name: s.name, journal: shared.journal, shared: shared, kube: shared.kube, started: time.Now(),
+		kafka: harness.Kafka{Kube: shared.kube, Namespace: namespaceOf(what), Name: clusterName},
+	}
+	st.journal.Say("%s begins", s.name)
+	defer st.end()
+	s.run(st)
+}
+
+// clusterName is the Kafka of every scenario, as the examples name it.
+const clusterName = "my-cluster"
+
+func namespaceOf(what string) string {
+	const longest = 63
+	name := "e2e-" + what
+	return strings.TrimRight(name[:min(len(name), longest)], "-")
+}
+
+// stage is where one scenario is played.
+type stage struct {
+	*testing.T
+	ctx     context.Context
+	name    string
+	journal *harness.Journal
+	shared  *stand
+	kube    *harness.Kubernetes
+	// kafka is the scenario's own cluster, or the shared one once it was asked for.
+	kafka   harness.Kafka
+	started time.Time
+	load    *harness.Load
+	result  *probe.Result
+	figures []report.Figure
+	notes   []string
+}
+
+// must ends the scenario with an error.
+func (s *stage) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// step does something and tells how long it took.
+func (s *stage) step(what string, do func() error) {
+	s.Helper()
+	if s.load != nil {
+		s.load.SetPhase(what)
+	}
+	s.must(s.journal.Step("  "+what, do))
+}
+
+// figure writes a number into the report; one that misses its target fails the
+// scenario.
+func (s *stage) figure(f report.Figure) {
+	s.Helper()
+	s.figures = append(s.figures, f)
+	if !f.Ok {
+		s.Errorf("%s is %g %s, to be %s", f.Name, f.Value, f.Unit, f.Target)
+	}
+}
+
+// end writes the report, leaves diagnostics behind if something went wrong, and
+// takes away what the scenario made.
+func (s *stage) end() {
+	s.Helper()
+	ctx := context.WithoutCancel(s.ctx)
+	if s.load != nil {
+		s.witness()
+	}
+	summary := report.Report{Name: s.name, StartedAt: s.started, Machine: report.Machine()}
+	if s.result != nil {
+		summary = s.result.Report(s.name, report.Machine())
+	}
+	summary.StartedAt, summary.DurationSeconds = s.started, time.Since(s.started).Seconds()
+	summary.Figures, summary.Notes = append(summary.Figures, s.figures...), append(summary.Notes, s.notes...)
+	summary.Ok = !s.Failed()
+	if s.Failed() {
+		if err := s.kafka.Diagnose(ctx, s.kube.Folder("e2e", s.name)); err != nil {
+			s.Log(err)
+		}
+		s.shared.spoil(ctx, s.kafka)
+	}
+	if err := s.kube.WriteReport("e2e", summary, s.result); err != nil {
+		s.Error(err)
+	}
+	s.journal.Say("%s ends after %.1f s", s.name, time.Since(s.started).Seconds())
+	if s.Failed() && os.Getenv(keepVariable) != "" {
+		return
+	}
+	if s.kafka.Namespace != sharedNamespace {
+		if err := s.kube.DeleteNamespace(ctx, s.kafka.Namespace); err != nil {
+			s.Error(err)
+		}
+	}
+}

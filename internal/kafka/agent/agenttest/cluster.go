@@ -76,7 +76,9 @@ type Node struct {
 
 	options agent.Options
 	cancel  context.CancelFunc
-	ended   chan error
+	// ended is closed when the agent has ended, with err.
+	ended chan struct{}
+	err   error
 }
 
 // Start starts the agents of all nodes together and returns when every node is
@@ -251,9 +253,11 @@ func (n *Node) Start(tb testing.TB) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	options := n.options
 	options.Output, options.Log = log, slog.New(slog.NewJSONHandler(log, nil))
-	ended := make(chan error, 1)
-	n.cancel, n.ended = cancel, ended
-	go func() { ended <- errors.Join(agent.Run(ctx, options), log.Close()) }()
+	n.cancel, n.ended = cancel, make(chan struct{})
+	go func() {
+		defer close(n.ended)
+		n.err = errors.Join(agent.Run(ctx, options), log.Close())
+	}()
 }
 
 // stop stops all nodes together.
@@ -263,22 +267,15 @@ func (c *Cluster) stop() {
 		n.cancel()
 	}
 	for _, n := range running {
-		_ = n.await() // how they end is no longer of interest
+		<-n.ended
 	}
 }
 
 // Stop asks the node to stop and returns its agent's error when it has.
 func (n *Node) Stop() error {
 	n.cancel()
-	return n.await()
-}
-
-func (n *Node) await() error {
-	err, more := <-n.ended
-	if more {
-		close(n.ended)
-	}
-	return err
+	<-n.ended
+	return n.err
 }
 
 // AwaitReady returns when the node is ready.
@@ -295,12 +292,22 @@ func (c *Cluster) AwaitReady(tb testing.TB, n *Node) {
 		}
 		select {
 		case <-deadline:
-			tb.Fatalf("node %d is not ready after %s: %+v, %v; see %s", n.ID, startLimit, readiness, err, n.Log)
-		case err := <-n.ended:
-			tb.Fatalf("the agent of node %d ended: %v; see %s", n.ID, err, n.Log)
+			tb.Fatalf("node %d is not ready after %s: %+v, %v; its log:\n%s", n.ID, startLimit, readiness, err, n.tail())
+		case <-n.ended:
+			tb.Fatalf("the agent of node %d ended: %v; its log:\n%s", n.ID, n.err, n.tail())
 		case <-tick.C:
 		}
 	}
+}
+
+// tail returns the end of the node's log, which is gone with the test.
+func (n *Node) tail() string {
+	const length = 4 << 10
+	data, err := os.ReadFile(n.Log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data[max(0, len(data)-length):])
 }
 
 // Credentials are the operator's.

@@ -8,7 +8,8 @@ MAKEFLAGS   += --no-print-directory
 # The bed is a real one-node Kubernetes (docs/bed.md). With KUBECONFIG set, that cluster is used and no bed is started.
 BED        := go run -C bed .
 CLUSTER    := $(if $(KUBECONFIG),,bed-up)
-kubeconfig  = KUBECONFIG="$(or $(KUBECONFIG),$$($(BED) kubeconfig))"; export KUBECONFIG
+given      := $(if $(findstring :,$(KUBECONFIG)),$(KUBECONFIG),$(abspath $(KUBECONFIG)))
+kubeconfig  = KUBECONFIG="$(or $(given),$$($(BED) kubeconfig))"; export KUBECONFIG
 
 # Pinned programs, built once into Go's build cache.
 tool        = nice -n 5 go tool -modfile=$(CURDIR)/tools/go.mod
@@ -45,7 +46,7 @@ lint: ## golangci-lint over all modules
 	@for module in $(MODULES); do echo "lint $$module"; (cd $$module && $(tool) golangci-lint run -c $(CURDIR)/.golangci.yml ./...); done
 
 unit: ## tests that need nothing but Go
-	@env -u KUBEBUILDER_ASSETS go test $$(go list ./... | grep -v /e2e)
+	@env -u KUBEBUILDER_ASSETS -u KUBECONFIG go test $$(go list ./... | grep -v /apitest)
 	@go test -C bed ./...
 	@go test -C tools ./...
 

@@ -27,6 +27,9 @@ const (
 	// every record: nothing it counts depends on how soon it reads.
 	fetchWait  = 500 * time.Millisecond
 	fetchBytes = 1 << 20
+	// forgetTopic is longer than any cluster is away: a consumer that forgot its
+	// topic would begin again.
+	forgetTopic = 24 * time.Hour
 	// warmUpKey marks the records that are sent before counting begins.
 	warmUpKey = "warm-up"
 )
@@ -59,6 +62,9 @@ func newRunner(spec Client, options Options, topic string) (*runner, error) {
 		kgo.ProducerLinger(0),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.RecordDeliveryTimeout(options.Deadline),
+		// A broker that has just started knows no topic yet; only the deadline
+		// ends a record.
+		kgo.UnknownTopicRetries(-1),
 		// A record is given up at its deadline even while the outcome is open:
 		// a client that waits for ever would hide a stall.
 		kgo.AllowIdempotentProduceCancellation(),
@@ -71,6 +77,7 @@ func newRunner(spec Client, options Options, topic string) (*runner, error) {
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(fetchWait),
 		kgo.FetchMinBytes(fetchBytes),
+		kgo.ConsiderMissingTopicDeletedAfter(forgetTopic),
 	)...)
 	if err != nil {
 		producer.Close()
@@ -93,7 +100,7 @@ func (c Client) options(network Network, dialed func(address string, err error))
 			conn, err := c.Connect(ctx, network, address)
 			dialed(address, err)
 			if err != nil {
-				return nil, err
+				return nil, notConnected(err)
 			}
 			return &dataConn{Conn: conn, refused: func(err error) { dialed(address, err) }}, nil
 		}),
@@ -156,7 +163,7 @@ func (r *runner) produce(ctx context.Context) {
 	}
 	r.producer.Produce(ctx, record, func(record *kgo.Record, err error) {
 		if err != nil {
-			r.ledger.Failed(seq)
+			r.ledger.Failed(seq, err.Error())
 			return
 		}
 		r.ledger.Acknowledged(seq, record.Partition, r.clock.Now())

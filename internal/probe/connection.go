@@ -168,6 +168,22 @@ func presented(chain []*x509.Certificate) Presented {
 	}
 }
 
+// notConnected tells the Kafka client that no connection came about. What it does
+// not know as an error of a dial it takes for final, and gives records up long
+// before their deadline.
+func notConnected(err error) error {
+	return &net.OpError{Op: "dial", Net: "tcp", Err: dialError{err: err}}
+}
+
+// dialError hides what the cause says of timeouts, so that all causes are alike.
+type dialError struct{ err error }
+
+// Error implements error.
+func (e dialError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e dialError) Unwrap() error { return e.err }
+
 // dataConn watches the connection of a client under test for refusals that come
 // after the handshake.
 type dataConn struct {
@@ -182,6 +198,7 @@ func (c *dataConn) Read(p []byte) (int, error) {
 	if err != nil {
 		if kind, _ := verdict.Of(err); kind == verdict.Refused {
 			c.refused(err)
+			return n, notConnected(err) // the refusal of TLS 1.3 comes late, and is one
 		}
 	}
 	return n, err

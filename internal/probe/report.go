@@ -61,8 +61,8 @@ func (c ClientState) notes() []string {
 		notes = append(notes, fmt.Sprintf("%s@%s: %d acknowledged records were not read back, the first of them %v",
 			c.Kind, c.Listener, c.Records.Unread, c.Records.FirstUnread))
 	}
-	if c.Records.Failed > 0 {
-		notes = append(notes, fmt.Sprintf("%s@%s: %d records were given up at their deadline", c.Kind, c.Listener, c.Records.Failed))
+	for _, reason := range sortedKeys(c.Records.Because) {
+		notes = append(notes, fmt.Sprintf("%s@%s: %d records were given up: %s", c.Kind, c.Listener, c.Records.Because[reason], reason))
 	}
 	for _, reason := range sortedKeys(c.TLSFailures) {
 		notes = append(notes, fmt.Sprintf("%s@%s: refused %d times: %s", c.Kind, c.Listener, c.TLSFailures[reason], reason))

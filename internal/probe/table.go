@@ -30,10 +30,14 @@ func Table(s Snapshot) string {
 	return text.String()
 }
 
-// reasons says why clients were refused, each reason once per client.
+// reasons says why records were given up and clients refused, each reason once per
+// client.
 func reasons(s Snapshot) string {
 	var text strings.Builder
 	for _, client := range s.Clients {
+		for _, reason := range sortedKeys(client.Records.Because) {
+			fmt.Fprintf(&text, "  %s@%s gave %d records up: %s\n", client.Kind, client.Listener, client.Records.Because[reason], reason)
+		}
 		for _, reason := range sortedKeys(client.TLSFailures) {
 			fmt.Fprintf(&text, "  %s@%s refused %d times: %s\n", client.Kind, client.Listener, client.TLSFailures[reason], reason)
 		}

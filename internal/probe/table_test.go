@@ -47,7 +47,7 @@ func halfway() probe.Result {
 				{
 					Kind: "pinned", Listener: "tls", Handshakes: seen,
 					Records: ledger.Account{
-						Sent: 3000, Acknowledged: 2995, Failed: 4, Consumed: 2993, Unread: 2, FirstUnread: []uint64{17, 18},
+						Sent: 3000, Acknowledged: 2995, Failed: 4, Because: map[string]uint64{"timed out": 4}, Consumed: 2993, Unread: 2, FirstUnread: []uint64{17, 18},
 						Duplicated: 1, OutOfOrder: 3, SlowestAck: 900 * time.Millisecond,
 						LongestGap:          ledger.Gap{From: after(31), Length: 812 * time.Millisecond},
 						LongestPartitionGap: ledger.Gap{From: after(31), Length: 1500 * time.Millisecond},

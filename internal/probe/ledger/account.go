@@ -21,8 +21,10 @@ type Account struct {
 	Sent         uint64 `json:"sent"`
 	Acknowledged uint64 `json:"acknowledged"`
 	// Failed were given up by the client, for good.
-	Failed   uint64 `json:"failed"`
-	Consumed uint64 `json:"consumed"`
+	Failed uint64 `json:"failed"`
+	// Because counts the failed ones by the client's own words.
+	Because  map[string]uint64 `json:"because,omitempty"`
+	Consumed uint64            `json:"consumed"`
 	// Unread were acknowledged and not read back. At the end of a log that was
 	// read to its end, these are the lost ones.
 	Unread uint64 `json:"unread"`
@@ -51,6 +53,7 @@ func (l *Ledger) Account() Account {
 		Sent:         l.next,
 		Acknowledged: l.acked.count,
 		Failed:       uint64(len(l.failed)),
+		Because:      maps.Clone(l.because),
 		Consumed:     l.consumed.count,
 		Unread:       count,
 		FirstUnread:  unread,

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// maxNamed bounds how many lost records are named one by one.
+// maxNamed bounds how many lost records, and reasons of failed ones, are named.
 const maxNamed = 20
 
 // Ledger is the account of one client. It is safe for concurrent use; its
@@ -17,6 +17,7 @@ type Ledger struct {
 	acked      bits
 	consumed   bits
 	failed     map[uint64]struct{}
+	because    map[string]uint64
 	duplicated uint64
 	outOfOrder uint64
 	slowest    time.Duration
@@ -33,6 +34,7 @@ func New(start time.Time) *Ledger {
 	return &Ledger{
 		underWay:   map[uint64]time.Time{},
 		failed:     map[uint64]struct{}{},
+		because:    map[string]uint64{},
 		newest:     map[int32]uint64{},
 		partitions: map[int32]*gauge{},
 		phases:     map[string]Phase{},
@@ -74,11 +76,14 @@ func (l *Ledger) Acknowledged(seq uint64, partition int32, now time.Time) {
 
 // Failed records that the client gave a record up. It may be in the log all the
 // same; that is neither a loss nor a duplicate.
-func (l *Ledger) Failed(seq uint64) {
+func (l *Ledger) Failed(seq uint64, reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.underWay, seq)
 	l.failed[seq] = struct{}{}
+	if _, known := l.because[reason]; known || len(l.because) < maxNamed {
+		l.because[reason]++
+	}
 	l.update(func(p *Phase) { p.Failed++ })
 }
 

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -89,13 +90,13 @@ func TestAccountOfRecords(t *testing.T) {
 			want: counts{Sent: 3, Acknowledged: 3, Consumed: 3},
 		},
 		"a record that was given up is failed and not lost": {
-			happens: func(l *ledger.Ledger) { l.Failed(l.Sent(at(0))) },
+			happens: func(l *ledger.Ledger) { l.Failed(l.Sent(at(0)), "timed out") },
 			want:    counts{Sent: 1, Failed: 1},
 		},
 		"a record that was given up and is in the log all the same is no duplicate": {
 			happens: func(l *ledger.Ledger) {
 				seq := l.Sent(at(0))
-				l.Failed(seq)
+				l.Failed(seq, "timed out")
 				l.Consumed(seq, 0)
 			},
 			want: counts{Sent: 1, Failed: 1, Consumed: 1},
@@ -217,7 +218,7 @@ func TestCountsAndGapsByPhase(t *testing.T) {
 	acked(l, 2)
 	l.SetPhase("rotation")
 	l.Acknowledged(l.Sent(at(320)), 0, at(325))
-	l.Failed(l.Sent(at(340)))
+	l.Failed(l.Sent(at(340)), "timed out")
 	want := map[string]ledger.Phase{
 		"before": {
 			Sent: 2, Acknowledged: 2,
@@ -264,5 +265,18 @@ func TestTimeLineOfADayStaysSmall(t *testing.T) {
 	}
 	if sum != minutes {
 		t.Errorf("%d acknowledgements are left of %d", sum, minutes)
+	}
+}
+
+func TestReasonsOfFailedRecordsAreCountedAndBounded(t *testing.T) {
+	t.Parallel()
+	l := ledger.New(start())
+	for i := range 100 {
+		l.Failed(l.Sent(at(i)), "timed out")
+		l.Failed(l.Sent(at(i)), strconv.Itoa(i))
+	}
+	account := l.Account()
+	if account.Because["timed out"] != 100 || len(account.Because) > 20 || account.Failed != 200 {
+		t.Errorf("%d failed, because %v", account.Failed, account.Because)
 	}
 }

@@ -1,0 +1,82 @@
+// Package prose holds the documentation to what exists: every file a page links to, every test the scenarios name.
+package prose
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+var (
+	link     = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+	testName = regexp.MustCompile("`(Test[A-Za-z0-9_]+)`")
+	// sourceFunc finds the declaration of a test.
+	sourceFunc = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(`)
+)
+
+// files returns the contents of all files below a folder with the given ending, by path.
+func files(t *testing.T, folder, ending string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (entry.Name() == "out" || entry.Name() == ".git") {
+			return filepath.SkipDir
+		}
+		if entry.IsDir() || !strings.HasSuffix(path, ending) {
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		found[path] = string(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	for page, text := range files(t, root, ".md") {
+		for _, match := range link.FindAllStringSubmatch(text, -1) {
+			target := match[1]
+			if strings.Contains(target, "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), target)); err != nil {
+				t.Errorf("%s links to %s, which does not exist", strings.TrimPrefix(page, root+"/"), target)
+			}
+		}
+	}
+}
+
+func TestScenariosNameTestsThatExist(t *testing.T) {
+	t.Parallel()
+	declared := map[string]bool{}
+	for _, text := range files(t, root, "_test.go") {
+		for _, match := range sourceFunc.FindAllStringSubmatch(text, -1) {
+			declared[match[1]] = true
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "scenarios.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := testName.FindAllStringSubmatch(string(page), -1)
+	if len(named) == 0 {
+		t.Fatal("docs/scenarios.md names no test")
+	}
+	for _, match := range named {
+		if !declared[match[1]] {
+			t.Errorf("docs/scenarios.md names %s, which does not exist", match[1])
+		}
+	}
+}

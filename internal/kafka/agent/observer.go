@@ -97,8 +97,10 @@ func (o *observer) look(now time.Time) (contract.Publication, bool) {
 	if err != nil || publication.Revision <= o.mounted.Revision {
 		return contract.Publication{}, false
 	}
+	first := o.mounted.Revision == 0
 	o.mounted, o.lag = publication, 0
-	if !publication.PublishedAt.IsZero() {
+	// What the agent finds at its start was published before there was a mount.
+	if !first && !publication.PublishedAt.IsZero() {
 		o.lag = max(0, now.Sub(publication.PublishedAt))
 	}
 	return publication, true

@@ -1,0 +1,49 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/agent/mount"
+)
+
+// publish writes the publication into a plain directory.
+func publish(t *testing.T, directory string, p contract.Publication) {
+	t.Helper()
+	data, err := p.Encode()
+	if err == nil {
+		err = os.WriteFile(filepath.Join(directory, contract.PublicationKey), data, ownerOnly)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMountLagIsThatOfThePublicationsAfterTheStart(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	o := newObserver(mount.NewReader(mount.Paths{Node: directory, ClusterTrust: directory, ClientsTrust: directory, Config: directory, Pod: directory}))
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name        string
+		publication contract.Publication
+		isNew       bool
+		lag         time.Duration
+	}{
+		{"what is found at the start", contract.Publication{Revision: 3, PublishedAt: now.Add(-time.Hour)}, true, 0},
+		{"the same again", contract.Publication{Revision: 3, PublishedAt: now.Add(-time.Hour)}, false, 0},
+		{"a new one", contract.Publication{Revision: 4, PublishedAt: now.Add(-2 * time.Second)}, true, 2 * time.Second},
+		{"an older one", contract.Publication{Revision: 2, PublishedAt: now.Add(-time.Minute)}, false, 2 * time.Second},
+		{"one without a time", contract.Publication{Revision: 5}, true, 0},
+		{"one by a clock that is ahead", contract.Publication{Revision: 6, PublishedAt: now.Add(time.Second)}, true, 0},
+	} {
+		publish(t, directory, c.publication)
+		_, isNew := o.look(now)
+		if isNew != c.isNew || o.MountLag() != c.lag {
+			t.Errorf("%s: new = %t, lag %s; want %t, %s", c.name, isNew, o.MountLag(), c.isNew, c.lag)
+		}
+	}
+}

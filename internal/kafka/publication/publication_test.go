@@ -1,0 +1,223 @@
+package publication_test
+
+import (
+	"crypto/x509"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/publication"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/rollout"
+)
+
+const (
+	tls  contract.Listener = "tls-9093"
+	mtls contract.Listener = "mtls-9094"
+)
+
+func now() time.Time { return time.Date(2027, 3, 1, 12, 0, 0, 500, time.UTC) }
+
+// certificate returns one that is different for each name. Only its bytes count.
+func certificate(name string) *x509.Certificate { return &x509.Certificate{Raw: []byte(name)} }
+
+func fingerprint(name string) string { return pki.FingerprintOf(certificate(name)).String() }
+
+// content is a node with an own certificate on the listener tls.
+func content() publication.Content {
+	return publication.Content{
+		Stores: stores(),
+		Leaves: map[string]*x509.Certificate{
+			contract.NodeIdentity: certificate("leaf"), string(tls): certificate("custom"),
+		},
+		Cluster:   []*x509.Certificate{certificate("cluster"), certificate("cluster before")},
+		Clients:   []*x509.Certificate{certificate("clients")},
+		Operators: []*x509.Certificate{certificate("operator")},
+	}
+}
+
+func stores() []contract.Store {
+	return []contract.Store{
+		{Listener: contract.ReplicationListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain},
+		{Listener: tls, Identity: string(tls), Trust: contract.ClientsDomain},
+		{Listener: mtls, Identity: contract.NodeIdentity, Trust: contract.ClientsDomain},
+	}
+}
+
+func TestAPublicationNamesWhatEachListenerPresentsAndTrusts(t *testing.T) {
+	t.Parallel()
+	cluster := []string{fingerprint("cluster"), fingerprint("cluster before")}
+	slices.Sort(cluster)
+	want := contract.Publication{
+		Revision:   1,
+		Identities: map[string]string{contract.NodeIdentity: fingerprint("leaf"), string(tls): fingerprint("custom")},
+		Trust: map[contract.Listener][]string{
+			contract.AgentRole: cluster, contract.ReplicationListener: cluster,
+			tls: {fingerprint("clients")}, mtls: {fingerprint("clients")},
+		},
+		Operators:   []string{fingerprint("operator")},
+		PublishedAt: time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC),
+	}
+
+	got := publication.Next(contract.Publication{}, 0, content(), now())
+
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("publication (-want +got):\n%s", diff)
+	}
+}
+
+func TestRevisionsOnlyGrow(t *testing.T) {
+	t.Parallel()
+	same := publication.Next(contract.Publication{Revision: 6}, 0, content(), now())
+	other := same
+	other.Operators = []string{fingerprint("another operator")}
+	for name, c := range map[string]struct {
+		previous contract.Publication
+		pinned   int64
+		want     int64
+	}{
+		"the same content keeps its revision":                      {previous: same, pinned: 7, want: 7},
+		"the same content keeps it when no pod is pinned":          {previous: same, want: 7},
+		"other content gets the next one":                          {previous: other, pinned: 7, want: 8},
+		"a lost Secret goes on after what a pod is pinned to":      {pinned: 7, want: 8},
+		"a restored Secret goes on after what a pod is pinned to":  {previous: same, pinned: 9, want: 10},
+		"a pod that is pinned to an older one does not matter":     {previous: other, pinned: 2, want: 8},
+		"the first one is 1":                                       {want: 1},
+		"a stored one that has no revision is not a publication":   {previous: withRevision(same, 0), want: 1},
+		"a lost Secret without pods begins anew and that is right": {pinned: 0, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := publication.Next(c.previous, c.pinned, content(), now()); got.Revision != c.want {
+				t.Errorf("revision %d, want %d", got.Revision, c.want)
+			}
+		})
+	}
+}
+
+func withRevision(p contract.Publication, revision int64) contract.Publication {
+	p.Revision = revision
+	return p
+}
+
+func TestAPublicationThatSaysTheSameIsTheVeryOneThereWas(t *testing.T) {
+	t.Parallel()
+	first := publication.Next(contract.Publication{}, 0, content(), now())
+
+	again := publication.Next(first, 1, content(), now().Add(time.Hour))
+
+	if diff := cmp.Diff(first, again); diff != "" {
+		t.Errorf("the publication has changed (-first +again):\n%s", diff)
+	}
+}
+
+func TestTheOrderOfAnchorsAndRepeatedOnesSayNothing(t *testing.T) {
+	t.Parallel()
+	first := publication.Next(contract.Publication{}, 0, content(), now())
+	turned := content()
+	slices.Reverse(turned.Cluster)
+	turned.Cluster = append(turned.Cluster, turned.Cluster[0])
+
+	if again := publication.Next(first, 1, turned, now()); again.Revision != first.Revision {
+		t.Errorf("revision %d, want still %d", again.Revision, first.Revision)
+	}
+}
+
+// loaded is the report of a server that has loaded what is published.
+func loaded(published contract.Publication) contract.TLSReport {
+	report := contract.TLSReport{Revision: published.Revision, Roles: map[contract.Listener]contract.RoleReport{}}
+	for _, store := range stores() {
+		report.Roles[store.Listener] = contract.RoleReport{
+			Presents: published.Identities[store.Identity], Trusts: published.Trust[store.Listener],
+		}
+	}
+	return report
+}
+
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	published := publication.Next(contract.Publication{}, 0, content(), now())
+	set := func(listener contract.Listener, change func(*contract.RoleReport)) func(contract.TLSReport) {
+		return func(report contract.TLSReport) {
+			role := report.Roles[listener]
+			role.Trusts = slices.Clone(role.Trusts)
+			change(&role)
+			report.Roles[listener] = role
+		}
+	}
+	presents := func(name string) func(*contract.RoleReport) {
+		return func(role *contract.RoleReport) { role.Presents = fingerprint(name) }
+	}
+	trusts := func(names ...string) func(*contract.RoleReport) {
+		return func(role *contract.RoleReport) {
+			role.Trusts = nil
+			for _, name := range names {
+				role.Trusts = append(role.Trusts, fingerprint(name))
+			}
+		}
+	}
+	type reasons = []rollout.Reason
+	for name, c := range map[string]struct {
+		changes []func(contract.TLSReport)
+		want    reasons
+	}{
+		"everything is loaded": {},
+		"anchors in another order are the same": {
+			changes: []func(contract.TLSReport){set(contract.ReplicationListener, func(r *contract.RoleReport) { slices.Reverse(r.Trusts) })},
+		},
+		"an older leaf": {
+			changes: []func(contract.TLSReport){set(contract.ReplicationListener, presents("leaf before"))},
+			want:    reasons{{Code: rollout.CertificatesChanged, Note: "listener replication-9091 presents an older certificate"}},
+		},
+		"an older leaf on two listeners is one reason": {
+			changes: []func(contract.TLSReport){
+				set(contract.ReplicationListener, presents("leaf before")), set(mtls, presents("leaf before")),
+			},
+			want: reasons{{Code: rollout.CertificatesChanged, Note: "listener replication-9091 presents an older certificate"}},
+		},
+		"an older custom certificate": {
+			changes: []func(contract.TLSReport){set(tls, presents("custom before"))},
+			want:    reasons{{Code: rollout.CertificatesChanged, Note: "listener tls-9093 presents an older certificate"}},
+		},
+		"the node's leaf where the custom certificate belongs": {
+			changes: []func(contract.TLSReport){set(tls, presents("leaf"))},
+			want:    reasons{{Code: rollout.CertificatesChanged, Note: "listener tls-9093 presents an older certificate"}},
+		},
+		"a new anchor is not trusted yet": {
+			changes: []func(contract.TLSReport){set(contract.ReplicationListener, trusts("cluster before"))},
+			want:    reasons{{Code: rollout.AuthorityRenewed, Note: "listener replication-9091 does not trust a new anchor yet"}},
+		},
+		"a withdrawn anchor is still trusted": {
+			changes: []func(contract.TLSReport){set(mtls, trusts("clients", "clients before"))},
+			want:    reasons{{Code: rollout.TrustRemoved, Note: "listener mtls-9094 still trusts a withdrawn anchor"}},
+		},
+		"one anchor was replaced by another": {
+			changes: []func(contract.TLSReport){set(mtls, trusts("clients before"))},
+			want: reasons{
+				{Code: rollout.AuthorityRenewed, Note: "listener mtls-9094 does not trust a new anchor yet"},
+				{Code: rollout.TrustRemoved, Note: "listener mtls-9094 still trusts a withdrawn anchor"},
+			},
+		},
+		"a listener that did not exist when the server started": {
+			changes: []func(contract.TLSReport){func(report contract.TLSReport) { delete(report.Roles, tls) }},
+			want:    reasons{{Code: rollout.PodSpecChanged, Note: "listener tls-9093 has loaded no stores"}},
+		},
+		"a listener that is gone is no reason of its own": {
+			changes: []func(contract.TLSReport){func(report contract.TLSReport) { report.Roles["old-9095"] = contract.RoleReport{} }},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			report := loaded(published)
+			for _, change := range c.changes {
+				change(report)
+			}
+			if diff := cmp.Diff(c.want, publication.Reasons(published, stores(), report)); diff != "" {
+				t.Errorf("reasons (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

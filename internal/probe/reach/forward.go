@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -183,8 +184,14 @@ func (c *streamConn) listen(data, trouble httpstream.Stream) {
 	}
 }
 
-// errRefused is what a direct connection would have met.
-var errRefused = fmt.Errorf("pod does not listen: %w", syscall.ECONNREFUSED)
+// errRefused is what a direct connection would have met, to the letter: clients
+// know it and try again.
+var errRefused = &net.OpError{
+	Op: "dial", Net: forwardedNetwork, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED),
+}
+
+// forwardedNetwork names the network in errors.
+const forwardedNetwork = "port-forward"
 
 // explain finds out whether a stream that ended never led anywhere.
 func (c *streamConn) explain(err error) error {

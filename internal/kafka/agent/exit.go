@@ -5,12 +5,13 @@ import "fmt"
 // terminated is the exit code of a process that ended because it was asked to.
 const terminated = 128 + 15
 
-// ExitError carries the exit code the agent's process is to end with.
+// ExitError carries the exit code the agent's process is to end with, which is
+// that of its child. The log has said already how that came.
 type ExitError struct {
 	Code int
 }
 
-func (e *ExitError) Error() string { return fmt.Sprintf("the server ended with exit code %d", e.Code) }
+func (e *ExitError) Error() string { return fmt.Sprintf("the agent's child ended with exit code %d", e.Code) }
 
 // ExitCode returns the code.
 func (e *ExitError) ExitCode() int { return e.Code }

@@ -114,7 +114,8 @@ func (a *agent) format(ctx context.Context, matched stores.Matched) error {
 	case asked:
 		return &ExitError{Code: terminated}
 	case exit.Code() != 0:
-		return fmt.Errorf("formatting storage: %w; its reason stands above in the log", &ExitError{Code: exit.Code()})
+		a.Log.Error("Formatting storage failed; the tool's reason stands above", "exitCode", exit.Code())
+		return &ExitError{Code: exit.Code()}
 	default:
 		return nil
 	}

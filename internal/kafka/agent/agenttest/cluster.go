@@ -50,6 +50,8 @@ type ClusterSpec struct {
 	Network string
 	// Nodes are the roles of each node; a node's id is its place.
 	Nodes [][]string
+	// MetadataVersion is formatted with; empty means the newest.
+	MetadataVersion string
 	// JavaOptions replace the small heap that is the default.
 	JavaOptions []string
 }
@@ -131,6 +133,7 @@ func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, directory st
 		Pod:          Pod(tb, publication),
 	}
 	mounted.Config[contract.LoggingKey] = []byte(logging)
+	mounted.Config[contract.MetadataVersionKey] = []byte(spec.MetadataVersion)
 	PutIdentity(mounted.Node, name, n.Identity)
 	PutPublication(tb, mounted.Node, publication)
 	n.Log = filepath.Join(directory, "log")

@@ -12,10 +12,15 @@ import (
 )
 
 func main() {
+	os.Exit(run())
+}
+
+func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := cli.New().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bed:", err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }

@@ -19,40 +19,42 @@ const (
 )
 
 // classes maps the names of the official scripts to the main classes that they run.
-var classes = map[string]string{
-	"kafka-acls.sh":                      "org.apache.kafka.tools.AclCommand",
-	"kafka-broker-api-versions.sh":       "org.apache.kafka.tools.BrokerApiVersionsCommand",
-	"kafka-cluster.sh":                   "org.apache.kafka.tools.ClusterTool",
-	"kafka-configs.sh":                   "kafka.admin.ConfigCommand",
-	"kafka-console-consumer.sh":          "org.apache.kafka.tools.consumer.ConsoleConsumer",
-	"kafka-console-producer.sh":          "org.apache.kafka.tools.ConsoleProducer",
-	"kafka-consumer-groups.sh":           "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-	"kafka-consumer-perf-test.sh":        "org.apache.kafka.tools.ConsumerPerformance",
-	"kafka-dump-log.sh":                  "org.apache.kafka.tools.DumpLogSegments",
-	"kafka-features.sh":                  "org.apache.kafka.tools.FeatureCommand",
-	"kafka-get-offsets.sh":               "org.apache.kafka.tools.GetOffsetShell",
-	"kafka-leader-election.sh":           "org.apache.kafka.tools.LeaderElectionCommand",
-	"kafka-log-dirs.sh":                  "org.apache.kafka.tools.LogDirsCommand",
-	"kafka-metadata-quorum.sh":           "org.apache.kafka.tools.MetadataQuorumCommand",
-	"kafka-producer-perf-test.sh":        "org.apache.kafka.tools.ProducerPerformance",
-	"kafka-reassign-partitions.sh":       "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
-	"kafka-server-start.sh":              broker,
-	"kafka-storage.sh":                   "kafka.tools.StorageTool",
-	"kafka-topics.sh":                    "org.apache.kafka.tools.TopicCommand",
-	"kafka-verifiable-consumer.sh":       "org.apache.kafka.tools.VerifiableConsumer",
-	"kafka-verifiable-producer.sh":       "org.apache.kafka.tools.VerifiableProducer",
-	"kafka-run-class.sh":                 "", // the class is the first argument
-	"kafka-delegation-tokens.sh":         "org.apache.kafka.tools.DelegationTokenCommand",
-	"kafka-client-metrics.sh":            "org.apache.kafka.tools.ClientMetricsCommand",
-	"kafka-transactions.sh":              "org.apache.kafka.tools.TransactionsCommand",
-	"kafka-groups.sh":                    "org.apache.kafka.tools.GroupsCommand",
-	"kafka-delete-records.sh":            "org.apache.kafka.tools.DeleteRecordsCommand",
-	"kafka-streams-application-reset.sh": "org.apache.kafka.tools.StreamsResetter",
+func classes() map[string]string {
+	return map[string]string{
+		"kafka-acls.sh":                      "org.apache.kafka.tools.AclCommand",
+		"kafka-broker-api-versions.sh":       "org.apache.kafka.tools.BrokerApiVersionsCommand",
+		"kafka-cluster.sh":                   "org.apache.kafka.tools.ClusterTool",
+		"kafka-configs.sh":                   "kafka.admin.ConfigCommand",
+		"kafka-console-consumer.sh":          "org.apache.kafka.tools.consumer.ConsoleConsumer",
+		"kafka-console-producer.sh":          "org.apache.kafka.tools.ConsoleProducer",
+		"kafka-consumer-groups.sh":           "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+		"kafka-consumer-perf-test.sh":        "org.apache.kafka.tools.ConsumerPerformance",
+		"kafka-dump-log.sh":                  "org.apache.kafka.tools.DumpLogSegments",
+		"kafka-features.sh":                  "org.apache.kafka.tools.FeatureCommand",
+		"kafka-get-offsets.sh":               "org.apache.kafka.tools.GetOffsetShell",
+		"kafka-leader-election.sh":           "org.apache.kafka.tools.LeaderElectionCommand",
+		"kafka-log-dirs.sh":                  "org.apache.kafka.tools.LogDirsCommand",
+		"kafka-metadata-quorum.sh":           "org.apache.kafka.tools.MetadataQuorumCommand",
+		"kafka-producer-perf-test.sh":        "org.apache.kafka.tools.ProducerPerformance",
+		"kafka-reassign-partitions.sh":       "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+		"kafka-server-start.sh":              broker,
+		"kafka-storage.sh":                   "kafka.tools.StorageTool",
+		"kafka-topics.sh":                    "org.apache.kafka.tools.TopicCommand",
+		"kafka-verifiable-consumer.sh":       "org.apache.kafka.tools.VerifiableConsumer",
+		"kafka-verifiable-producer.sh":       "org.apache.kafka.tools.VerifiableProducer",
+		"kafka-run-class.sh":                 "", // the class is the first argument
+		"kafka-delegation-tokens.sh":         "org.apache.kafka.tools.DelegationTokenCommand",
+		"kafka-client-metrics.sh":            "org.apache.kafka.tools.ClientMetricsCommand",
+		"kafka-transactions.sh":              "org.apache.kafka.tools.TransactionsCommand",
+		"kafka-groups.sh":                    "org.apache.kafka.tools.GroupsCommand",
+		"kafka-delete-records.sh":            "org.apache.kafka.tools.DeleteRecordsCommand",
+		"kafka-streams-application-reset.sh": "org.apache.kafka.tools.StreamsResetter",
+	}
 }
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == "--names" {
-		fmt.Println(strings.Join(slices.Sorted(maps.Keys(classes)), "\n"))
+		fmt.Println(strings.Join(slices.Sorted(maps.Keys(classes())), "\n"))
 		return
 	}
 	err := run(filepath.Base(os.Args[0]), os.Args[1:])
@@ -62,7 +64,7 @@ func main() {
 
 // run becomes the Java program; it returns only when that fails.
 func run(name string, args []string) error {
-	class, known := classes[name]
+	class, known := classes()[name]
 	if !known {
 		return fmt.Errorf("%s is none of Kafka's tools", name)
 	}
@@ -73,7 +75,10 @@ func run(name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	command := append([]string{"java"}, options(defaults(class), os.LookupEnv)...)
+	command := []string{"java"}
+	for _, o := range defaults(class) {
+		command = append(command, o.words(os.LookupEnv)...)
+	}
 	command = append(command, "-cp", strings.Join(jars, ":"))
 	if class != "" {
 		command = append(command, class)
@@ -98,15 +103,10 @@ func defaults(class string) []option {
 	}
 }
 
-// options takes each variable's value apart at its spaces.
-func options(from []option, lookup func(string) (string, bool)) []string {
-	var words []string
-	for _, o := range from {
-		value, set := lookup(o.variable)
-		if !set {
-			value = o.otherwise
-		}
-		words = append(words, strings.Fields(value)...)
+// words takes the variable's value apart at its spaces.
+func (o option) words(lookup func(string) (string, bool)) []string {
+	if value, set := lookup(o.variable); set {
+		return strings.Fields(value)
 	}
-	return words
+	return strings.Fields(o.otherwise)
 }

@@ -5,25 +5,32 @@ import (
 	"testing"
 )
 
-func TestOptionsFollowTheVariables(t *testing.T) {
+func TestOptionsFollowTheirVariables(t *testing.T) {
 	t.Parallel()
-	set := map[string]string{"KAFKA_HEAP_OPTS": "-Xms64m  -Xmx64m", "KAFKA_JVM_PERFORMANCE_OPTS": ""}
+	set := map[string]string{"SPACED": "-Xms64m  -Xmx64m", "EMPTY": ""}
 	lookup := func(name string) (string, bool) {
 		value, found := set[name]
 		return value, found
 	}
-	got := options(defaults("kafka.tools.StorageTool"), lookup)
-	want := []string{"-Xms64m", "-Xmx64m", "-Dlog4j2.configurationFile=/opt/kafka/config/tools-log4j2.yaml"}
-	if !slices.Equal(got, want) {
-		t.Errorf("options() = %q, want %q", got, want)
+	for variable, want := range map[string][]string{
+		"SPACED": {"-Xms64m", "-Xmx64m"},
+		"EMPTY":  {},
+		"UNSET":  {"-a", "-b"},
+	} {
+		if got := (option{variable, "-a -b"}).words(lookup); !slices.Equal(got, want) {
+			t.Errorf("%s gives %q, want %q", variable, got, want)
+		}
 	}
 }
 
 func TestTheBrokerLogsAsABroker(t *testing.T) {
 	t.Parallel()
-	got := options(defaults(broker), func(string) (string, bool) { return "", false })
-	if !slices.Contains(got, "-Dlog4j2.configurationFile=/opt/kafka/config/log4j2.yaml") {
-		t.Errorf("options() = %q", got)
+	logging := option{"KAFKA_LOG4J_OPTS", "-Dlog4j2.configurationFile=/opt/kafka/config/log4j2.yaml"}
+	if got := defaults(broker); !slices.Contains(got, logging) {
+		t.Errorf("defaults() = %q, want %q among them", got, logging)
+	}
+	if got := defaults("kafka.tools.StorageTool"); slices.Contains(got, logging) {
+		t.Errorf("a tool logs as a broker: %q", got)
 	}
 }
 

@@ -94,6 +94,31 @@ func TestABrokenStepLeavesNoResult(t *testing.T) {
 	}
 }
 
+func TestPruneKeepsWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	folder := state.Folder(t.TempDir())
+	nothing := func(context.Context, string) error { return nil }
+	result := func(b Builder, version string) string {
+		dir, err := b.Do(t.Context(), Step{Name: "thing", Inputs: []string{version}, Make: nothing})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	old := result(New(folder, "", io.Discard, io.Discard), "1")
+	today := New(folder, "", io.Discard, io.Discard)
+	kept := result(today, "2")
+	if err := today.Prune(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Errorf("what is needed is gone: %v", err)
+	}
+	if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the old result is still there")
+	}
+}
+
 func TestKeysTellInputsApart(t *testing.T) {
 	t.Parallel()
 	if key([]string{"ab", "c"}) == key([]string{"a", "bc"}) {
@@ -133,9 +158,9 @@ func TestLibrariesOfLdd(t *testing.T) {
 
 func TestWhatIsMissingIsNamed(t *testing.T) {
 	t.Parallel()
-	absent := Need{What: "the program x", Package: "x", present: func() bool { return false }}
-	present := Need{What: "the program y", Package: "y", present: func() bool { return true }}
-	got := missing([]Need{present, absent})
+	absent := Need{What: "the program x", Package: "x", present: func(context.Context) bool { return false }}
+	present := Need{What: "the program y", Package: "y", present: func(context.Context) bool { return true }}
+	got := missing(t.Context(), []Need{present, absent})
 	if len(got) != 1 || got[0].What != absent.What {
 		t.Errorf("missing() = %v, want %s alone", got, absent.What)
 	}
@@ -164,5 +189,5 @@ func TestFindSourceFromTheRepositoryAndFromWithin(t *testing.T) {
 
 func builder(t *testing.T) Builder {
 	t.Helper()
-	return Builder{Folder: state.Folder(t.TempDir()), Progress: io.Discard, Output: io.Discard}
+	return New(state.Folder(t.TempDir()), "", io.Discard, io.Discard)
 }

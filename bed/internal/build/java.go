@@ -11,15 +11,17 @@ import (
 
 // javaModules are what Kafka, its tools and a person at a running node use: the whole standard edition, signatures of
 // elliptic curves, management from outside, flight recordings, Kerberos, and jcmd.
-var javaModules = []string{
-	"java.se", "jdk.charsets", "jdk.crypto.cryptoki", "jdk.crypto.ec", "jdk.jcmd", "jdk.jfr", "jdk.management",
-	"jdk.management.agent", "jdk.naming.dns", "jdk.net", "jdk.security.auth", "jdk.security.jgss", "jdk.unsupported", "jdk.zipfs",
+func javaModules() []string {
+	return []string{
+		"java.se", "jdk.charsets", "jdk.crypto.cryptoki", "jdk.crypto.ec", "jdk.jcmd", "jdk.jfr", "jdk.management",
+		"jdk.management.agent", "jdk.naming.dns", "jdk.net", "jdk.security.auth", "jdk.security.jgss", "jdk.unsupported", "jdk.zipfs",
+	}
 }
 
 // Java links a runtime image of Java and returns the directory with the image in java and, in root, the C libraries
 // that it needs, laid out as below the root directory.
 func (b Builder) Java(ctx context.Context) (string, error) {
-	inputs := append([]string{javaVersion}, javaModules...)
+	inputs := append([]string{javaVersion}, javaModules()...)
 	return b.Do(ctx, Step{Name: "java", Inputs: inputs, Make: func(ctx context.Context, dir string) error {
 		if err := b.Ensure(ctx, javaNeeds()); err != nil {
 			return err
@@ -30,7 +32,7 @@ func (b Builder) Java(ctx context.Context) (string, error) {
 		}
 		image := filepath.Join(dir, "java")
 		if err := b.run(ctx, dir, nil, filepath.Join(home, "bin", "jlink"),
-			"--add-modules", strings.Join(javaModules, ","), "--output", image,
+			"--add-modules", strings.Join(javaModules(), ","), "--output", image,
 			"--strip-debug", "--no-header-files", "--no-man-pages"); err != nil {
 			return fmt.Errorf("linking the Java runtime: %w", err)
 		}

@@ -16,11 +16,11 @@ type Need struct {
 	// Package is the Debian package that has it.
 	Package string
 	// present says whether it is there.
-	present func() bool
+	present func(context.Context) bool
 }
 
 func program(name, debian string) Need {
-	return Need{What: "the program " + name, Package: debian, present: func() bool {
+	return Need{What: "the program " + name, Package: debian, present: func(context.Context) bool {
 		_, err := exec.LookPath(name)
 		return err == nil
 	}}
@@ -36,11 +36,11 @@ func seccompNeeds() []Need {
 	return []Need{
 		program("gcc", "gcc"),
 		program("pkg-config", "pkg-config"),
-		{What: "the C library libseccomp with its headers", Package: "libseccomp-dev", present: func() bool {
-			return exec.Command("pkg-config", "--exists", "libseccomp").Run() == nil
+		{What: "the C library libseccomp with its headers", Package: "libseccomp-dev", present: func(ctx context.Context) bool {
+			return exec.CommandContext(ctx, "pkg-config", "--exists", "libseccomp").Run() == nil
 		}},
-		{What: "the C library's headers", Package: "libc6-dev", present: func() bool {
-			return exec.Command("gcc", "-E", "-include", "stdlib.h", "-x", "c", os.DevNull).Run() == nil
+		{What: "the C library's headers", Package: "libc6-dev", present: func(ctx context.Context) bool {
+			return exec.CommandContext(ctx, "gcc", "-E", "-include", "stdlib.h", "-x", "c", os.DevNull).Run() == nil
 		}},
 	}
 }
@@ -49,7 +49,7 @@ func mavenNeeds() []Need { return []Need{program("mvn", "maven")} }
 
 func javaNeeds() []Need {
 	return []Need{
-		{What: "a Java " + javaVersion + " development kit with jlink", Package: "openjdk-" + javaVersion + "-jdk-headless", present: func() bool {
+		{What: "a Java " + javaVersion + " development kit with jlink", Package: "openjdk-" + javaVersion + "-jdk-headless", present: func(context.Context) bool {
 			_, err := findJava()
 			return err == nil
 		}},
@@ -61,42 +61,35 @@ func javaNeeds() []Need {
 // Ensure installs what is missing where that is possible, on Debian as root; elsewhere it names exactly what is
 // missing and stops.
 func (b Builder) Ensure(ctx context.Context, needs []Need) error {
-	missing := missing(needs)
-	if len(missing) == 0 {
+	lacking := missing(ctx, needs)
+	if len(lacking) == 0 {
 		return nil
 	}
 	if !installable() {
-		return fmt.Errorf("%s is missing (on Debian the package %s); install it and try again", missing[0].What, missing[0].Package)
+		return fmt.Errorf("%s is missing (on Debian the package %s); install it and try again", lacking[0].What, lacking[0].Package)
 	}
 	var packages []string
-	for _, need := range missing {
+	for _, need := range lacking {
 		packages = append(packages, need.Package)
 	}
 	b.tell("%-14s installing %s", "packages", strings.Join(packages, ", "))
 	if err := b.install(ctx, packages); err != nil {
 		return err
 	}
-	if still := missingAfter(missing); still != nil {
+	for _, still := range missing(ctx, lacking) {
 		return fmt.Errorf("%s is missing although the package %s was installed", still.What, still.Package)
 	}
 	return nil
 }
 
-func missing(needs []Need) []Need {
+func missing(ctx context.Context, needs []Need) []Need {
 	var found []Need
 	for _, need := range needs {
-		if !need.present() {
+		if !need.present(ctx) {
 			found = append(found, need)
 		}
 	}
 	return found
-}
-
-func missingAfter(needs []Need) *Need {
-	for _, need := range missing(needs) {
-		return &need
-	}
-	return nil
 }
 
 // installable says whether packages can be installed: on Debian and its kin, as root.

@@ -58,8 +58,10 @@ func (b Builder) run(ctx context.Context, dir string, environment []string, name
 func (b Builder) part(name string) string { return filepath.Join(b.Source, "parts", name) }
 
 // kubernetesNames are the programs inside the Kubernetes binary.
-var kubernetesNames = []string{
-	"etcd", "kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet",
+func kubernetesNames() []string {
+	return []string{
+		"etcd", "kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet",
+	}
 }
 
 // Kubernetes builds the control plane, the node's programs, etcd and kubectl, and returns the directory with a link
@@ -77,7 +79,7 @@ func (b Builder) Kubernetes(ctx context.Context) (string, error) {
 		}); err != nil {
 			return err
 		}
-		for _, name := range kubernetesNames {
+		for _, name := range kubernetesNames() {
 			if err := os.Symlink("kubernetes", filepath.Join(dir, name)); err != nil {
 				return err
 			}
@@ -89,16 +91,12 @@ func (b Builder) Kubernetes(ctx context.Context) (string, error) {
 // kubernetesVersionFlags set what the programs say of their version, which upstream's build writes in as well.
 func kubernetesVersionFlags(version string) string {
 	numbers := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	var flags []string
+	var flags strings.Builder
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
-		flags = append(flags,
-			"-X "+pkg+".gitVersion="+version,
-			"-X "+pkg+".gitMajor="+numbers[0],
-			"-X "+pkg+".gitMinor="+numbers[1],
-			"-X "+pkg+".gitTreeState=clean",
-		)
+		fmt.Fprintf(&flags, " -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s -X %[1]s.gitTreeState=clean",
+			pkg, version, numbers[0], numbers[1])
 	}
-	return strings.Join(flags, " ")
+	return strings.TrimSpace(flags.String())
 }
 
 // Runtime builds containerd, its shim and runc into one directory.

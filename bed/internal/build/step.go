@@ -25,6 +25,32 @@ type Builder struct {
 	Progress io.Writer
 	// Output takes what the programs that are run say.
 	Output io.Writer
+
+	// used are the results that were asked for, by their folder.
+	used map[string]bool
+}
+
+// New is a builder that remembers what it was asked for.
+func New(folder state.Folder, source string, progress, output io.Writer) Builder {
+	return Builder{Folder: folder, Source: source, Progress: progress, Output: output, used: map[string]bool{}}
+}
+
+// Prune removes the results that this builder was not asked for: those of older versions. Everything that is needed
+// must have been asked for before, and no program of an older version may be running.
+func (b Builder) Prune() error {
+	results, err := filepath.Glob(b.Folder.Built("*", "*"))
+	if err != nil {
+		return fmt.Errorf("listing old results: %w", err)
+	}
+	for _, dir := range results {
+		if b.used[dir] {
+			continue
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("removing an old result: %w", err)
+		}
+	}
+	return nil
 }
 
 // Step is one thing to make.
@@ -41,6 +67,7 @@ type Step struct {
 // never seen: it gets its name only when it is complete.
 func (b Builder) Do(ctx context.Context, s Step) (string, error) {
 	dir := b.Folder.Built(s.Name, key(s.Inputs))
+	b.used[dir] = true
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	} else if !errors.Is(err, os.ErrNotExist) {

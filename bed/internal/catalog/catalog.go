@@ -101,9 +101,14 @@ func certManager(ctx context.Context, builder build.Builder) (images.Image, erro
 func etcd(part string) func(context.Context, build.Builder) (images.Image, error) {
 	return func(ctx context.Context, builder build.Builder) (images.Image, error) {
 		dir, err := builder.Etcd(ctx, part)
-		files := []images.File{images.Directory("/var/etcd", 0o755), images.Directory("/var/lib/etcd", 0o755), images.Directory("/tmp", 0o777)}
-		for _, program := range []string{"etcd", "etcdctl", "etcdutl"} {
-			files = append(files, images.Program("/usr/local/bin/"+program, filepath.Join(dir, program)))
+		const programs = "/usr/local/bin"
+		files := []images.File{
+			images.Program(programs+"/etcd", filepath.Join(dir, "etcd")),
+			images.Program(programs+"/etcdctl", filepath.Join(dir, "etcdctl")),
+			images.Program(programs+"/etcdutl", filepath.Join(dir, "etcdutl")),
+			images.Directory("/var/etcd", 0o755),
+			images.Directory("/var/lib/etcd", 0o755),
+			images.Directory("/tmp", 0o777),
 		}
 		return images.Image{
 			Layers:      [][]images.File{files},

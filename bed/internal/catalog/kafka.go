@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/keyturn/keyturn/bed/internal/build"
@@ -33,17 +34,20 @@ func kafka(version string) func(context.Context, build.Builder) (images.Image, e
 		if err != nil {
 			return images.Image{}, err
 		}
-		programs, err := kafkaLayer(ctx, builder, version)
+		release, err := kafkaLayer(ctx, builder, version)
 		if err != nil {
 			return images.Image{}, err
 		}
-		layers := [][]images.File{base, programs}
-		recorded, err := archives(ctx, builder, version, layers)
+		tools, err := kafkaTools(ctx, builder)
+		if err != nil {
+			return images.Image{}, err
+		}
+		recorded, err := archives(ctx, builder, version, [][]images.File{base, release})
 		if err != nil {
 			return images.Image{}, err
 		}
 		return images.Image{
-			Layers:      append(layers, recorded),
+			Layers:      [][]images.File{base, release, tools, recorded},
 			Entrypoint:  []string{kafkaHome + "/bin/kafka-server-start.sh"},
 			Command:     []string{kafkaHome + "/config/server.properties"},
 			User:        kafkaUser,
@@ -76,8 +80,7 @@ func javaLayer(ctx context.Context, builder build.Builder) ([]images.File, error
 	if err != nil {
 		return nil, err
 	}
-	files := append(libraries, runtime...)
-	return append(files,
+	return append(slices.Concat(libraries, runtime),
 		images.Directory("/tmp", 0o777),
 		images.Directory("/home/kafka", 0o777),
 		images.Text("/etc/passwd", "root:x:0:0:root:/root:/sbin/nologin\nkafka:x:1001:0:kafka:/home/kafka:/sbin/nologin\n"),
@@ -86,7 +89,7 @@ func javaLayer(ctx context.Context, builder build.Builder) ([]images.File, error
 	), nil
 }
 
-// kafkaLayer is one release: jars, tools by the names of the official scripts, and settings for logs.
+// kafkaLayer is one release: its jars, settings for logs, and the folders for what it writes.
 func kafkaLayer(ctx context.Context, builder build.Builder, version string) ([]images.File, error) {
 	dir, err := builder.KafkaJars(ctx, version)
 	if err != nil {
@@ -96,11 +99,6 @@ func kafkaLayer(ctx context.Context, builder build.Builder, version string) ([]i
 	if err != nil {
 		return nil, err
 	}
-	tools, err := kafkaTools(ctx, builder)
-	if err != nil {
-		return nil, err
-	}
-	files = append(files, tools...)
 	return append(files,
 		images.Text(kafkaHome+"/config/log4j2.yaml", kafkaLogging),
 		images.Text(kafkaHome+"/config/tools-log4j2.yaml", toolsLogging),
@@ -111,6 +109,7 @@ func kafkaLayer(ctx context.Context, builder build.Builder, version string) ([]i
 	), nil
 }
 
+// kafkaTools is the launcher under the names of the official scripts.
 func kafkaTools(ctx context.Context, builder build.Builder) ([]images.File, error) {
 	dir, err := builder.Own(ctx, "kafkatools")
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,8 +19,15 @@ func buildCommand() *cobra.Command {
 		Use: "build", Short: "Build everything that `up` needs and pack the images", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return inSession(command, func(s session) error {
-				_, err := s.everything(command.Context())
-				return err
+				begun := time.Now()
+				if _, err := s.everything(command.Context()); err != nil {
+					return err
+				}
+				s.say("everything is built, after %.0f s", time.Since(begun).Seconds())
+				if node.Alive(s.folder) == nil {
+					return nil // what the running node was started from must stay
+				}
+				return s.builder.Prune()
 			})
 		},
 	}
@@ -92,10 +100,10 @@ func packKeyturn(s session, binary, tag string) error {
 		return err
 	}
 	s.say("packed %s", image.Name)
-	if node.Alive(s.folder) != nil {
-		return nil
+	if node.Alive(s.folder) == nil {
+		return s.load(s.command.Context(), []string{archive}, s.tell)
 	}
-	return s.load(s.command.Context(), []string{archive}, s.tell)
+	return nil // the next up loads it
 }
 
 // kubectlCommand hands over to the bed's own kubectl, so that a machine needs none.

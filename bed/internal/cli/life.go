@@ -18,7 +18,7 @@ func upCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "up", Short: "Start the node and wait until it takes pods", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := node.Permitted(); err != nil {
+			if err := node.Permitted(command.Context()); err != nil {
 				return err
 			}
 			return inSession(command, func(s session) error { return up(command.Context(), s) })

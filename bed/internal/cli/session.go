@@ -33,9 +33,9 @@ func newSession(folder state.Folder, command *cobra.Command) (session, error) {
 	if err != nil {
 		return session{}, err
 	}
-	return session{folder: folder, command: command, builder: build.Builder{
-		Folder: folder, Source: source, Progress: command.OutOrStdout(), Output: command.ErrOrStderr(),
-	}}, nil
+	return session{folder: folder, command: command, builder: build.New(
+		folder, source, command.OutOrStdout(), command.ErrOrStderr(),
+	)}, nil
 }
 
 // inSession runs a command that changes the state folder.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -59,7 +60,7 @@ func (i Image) Pack(archive string) error {
 func (i Image) assemble(scratch string) (v1.Image, error) {
 	image := empty.Image
 	for index, files := range i.Layers {
-		packed, err := newLayer(filepath.Join(scratch, fmt.Sprint(index)), files)
+		packed, err := newLayer(filepath.Join(scratch, strconv.Itoa(index)), files)
 		if err != nil {
 			return nil, err
 		}

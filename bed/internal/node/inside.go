@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,7 +18,7 @@ import (
 // arranges the namespaces, and runs the components until it is told to end.
 func Inside(folder state.Folder, programs Programs, ready io.Reader) error {
 	if os.Getpid() != 1 {
-		return fmt.Errorf("the node runs in namespaces of its own; start it with `bed up`")
+		return errors.New("the node runs in namespaces of its own; start it with `bed up`")
 	}
 	if _, err := io.ReadFull(ready, make([]byte, 1)); err != nil {
 		return fmt.Errorf("waiting for the machine's side of the network: %w", err)
@@ -47,15 +48,21 @@ func arrangeMounts(folder state.Folder) error {
 		{target: "/", flags: unix.MS_REC | unix.MS_SLAVE},
 		{target: "/", flags: unix.MS_REC | unix.MS_SHARED},
 		{source: "proc", target: "/proc", kind: "proc"},
-		{source: "tmpfs", target: "/run", kind: "tmpfs"},
-		{source: "tmpfs", target: "/var/lib", kind: "tmpfs"},
-		{source: "tmpfs", target: "/var/log", kind: "tmpfs"},
+		ownPlace("/run"),
+		ownPlace("/var/lib"),
+		ownPlace("/var/log"),
 	} {
 		if err := m.do(); err != nil {
 			return err
 		}
 	}
 	return coverTunables(folder)
+}
+
+// ownPlace is an empty file system in memory, so that what is written there does not reach the machine.
+func ownPlace(target string) mount {
+	const kind = "tmpfs"
+	return mount{source: kind, target: target, kind: kind}
 }
 
 func (m mount) do() error {

@@ -37,7 +37,7 @@ func Up(ctx context.Context, folder state.Folder, programs Programs) error {
 	if err := prepare(folder, programs); err != nil {
 		return err
 	}
-	ready, first, err := spawn(folder, programs)
+	ready, first, err := spawn(ctx, folder, programs)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func keepProgram(folder state.Folder, program string) error {
 func ownProgram(folder state.Folder) string { return folder.Run("bed") }
 
 // spawn starts the first process of the namespaces. It waits on the returned pipe until the machine's side is ready.
-func spawn(folder state.Folder, programs Programs) (io.WriteCloser, state.Process, error) {
+func spawn(ctx context.Context, folder state.Folder, programs Programs) (io.WriteCloser, state.Process, error) {
 	log, err := os.OpenFile(folder.Log("node"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, state.Process{}, fmt.Errorf("opening the log of the node: %w", err)
@@ -94,7 +94,7 @@ func spawn(folder state.Folder, programs Programs) (io.WriteCloser, state.Proces
 	if err != nil {
 		return nil, state.Process{}, fmt.Errorf("describing the programs: %w", err)
 	}
-	command := exec.Command(ownProgram(folder), "node", "--folder", string(folder), "--programs", string(described))
+	command := exec.CommandContext(context.WithoutCancel(ctx), ownProgram(folder), "node", "--folder", string(folder), "--programs", string(described))
 	command.Dir = "/"
 	command.Stdout, command.Stderr = log, log
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: namespaces}

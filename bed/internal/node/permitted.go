@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -20,7 +21,7 @@ var ErrNotPermitted = errors.New("this machine cannot run the bed")
 const namespaces = unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
 
 // Permitted says in one sentence what is missing to run a node, if anything is. It is asked before anything is built.
-func Permitted() error {
+func Permitted(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("%w: it needs root for namespaces, mounts and a network interface; %s", ErrNotPermitted, alternative)
 	}
@@ -36,16 +37,16 @@ func Permitted() error {
 			return fmt.Errorf("%w: the cgroups below %s cannot be written (%w); %s", ErrNotPermitted, h.root, err, alternative)
 		}
 	}
-	return mayIsolate()
+	return mayIsolate(ctx)
 }
 
 // mayIsolate starts a program that does nothing in namespaces like the node's: root inside a container may not.
-func mayIsolate() error {
+func mayIsolate(ctx context.Context) error {
 	nothing, err := exec.LookPath("true")
 	if err != nil {
 		return fmt.Errorf("looking for a program to try namespaces with: %w", err)
 	}
-	command := exec.Command(nothing)
+	command := exec.CommandContext(ctx, nothing)
 	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}
 	if err := command.Run(); err != nil {
 		return fmt.Errorf("%w: it may not make namespaces (%w); %s", ErrNotPermitted, err, alternative)

@@ -41,13 +41,13 @@ const cgroup = "keyturn-bed"
 // Programs says where the built programs lie.
 type Programs struct {
 	// Bed is this very program; the node starts it again for its own parts.
-	Bed string
+	Bed string `json:"bed"`
 	// Kubernetes is the directory with links named after the programs of the control plane and the node.
-	Kubernetes string
+	Kubernetes string `json:"kubernetes"`
 	// Runtime is the directory with containerd, its shim and runc.
-	Runtime string
+	Runtime string `json:"runtime"`
 	// CNI is the directory with the network plugins.
-	CNI string
+	CNI string `json:"cni"`
 }
 
 func (p Programs) kubernetes(name string) string { return filepath.Join(p.Kubernetes, name) }

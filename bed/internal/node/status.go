@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 type Health struct {
 	// Component is what the node knows of it.
 	Component
+
 	// MachinePID is its process id as the machine sees it; 0 when it does not run.
 	MachinePID int
 	// Problem is what is wrong with it; nil when it runs and, where it can be asked, answers well.
@@ -88,7 +88,7 @@ func machinePIDs(folder state.Folder) (map[int]int, error) {
 		if other, err := os.Readlink(namespaceOf(pid)); err != nil || other != space {
 			continue // ended meanwhile, or not the node's
 		}
-		status, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "status"))
+		status, err := os.ReadFile("/proc/" + entry.Name() + "/status")
 		if inside, found := innermostPID(string(status)); err == nil && found {
 			pids[inside] = pid
 		}
@@ -96,7 +96,7 @@ func machinePIDs(folder state.Folder) (map[int]int, error) {
 	return pids, nil
 }
 
-func namespaceOf(pid int) string { return filepath.Join("/proc", strconv.Itoa(pid), "ns", "pid") }
+func namespaceOf(pid int) string { return fmt.Sprintf("/proc/%d/ns/pid", pid) }
 
 // innermostPID reads the last number of the NSpid line of /proc/PID/status: the id in the innermost namespace.
 func innermostPID(status string) (int, bool) {

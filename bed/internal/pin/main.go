@@ -7,6 +7,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -22,22 +23,25 @@ import (
 
 const goVersion = "1.26.0"
 
+// renderer writes what a nested module asks for.
+type renderer func(context.Context, *modfile.File) error
+
 func main() {
-	if err := run("parts"); err != nil {
+	if err := run(context.Background(), "parts"); err != nil {
 		fmt.Fprintln(os.Stderr, "pin:", err)
 		os.Exit(1)
 	}
 }
 
-func run(parts string) error {
-	for name, render := range map[string]func(*modfile.File) error{
+func run(ctx context.Context, parts string) error {
+	for name, render := range map[string]renderer{
 		"kubernetes":  kubernetes,
 		"certmanager": requires("github.com/cert-manager/cert-manager", versions.CertManager),
 		"containerd":  containerd,
 		"etcd36":      etcd(versions.EtcdNew),
 		"etcd35":      etcd(versions.EtcdOld),
 	} {
-		if err := write(filepath.Join(parts, name), render); err != nil {
+		if err := write(ctx, filepath.Join(parts, name), render); err != nil {
 			return fmt.Errorf("pinning %s: %w", name, err)
 		}
 	}
@@ -45,7 +49,7 @@ func run(parts string) error {
 }
 
 // write renders one go.mod anew, so that nothing of an older pin survives, and tidies it.
-func write(dir string, render func(*modfile.File) error) error {
+func write(ctx context.Context, dir string, render renderer) error {
 	file := new(modfile.File)
 	if err := file.AddModuleStmt("github.com/keyturn/keyturn/bed/" + filepath.ToSlash(dir)); err != nil {
 		return err
@@ -53,7 +57,7 @@ func write(dir string, render func(*modfile.File) error) error {
 	if err := file.AddGoStmt(goVersion); err != nil {
 		return err
 	}
-	if err := render(file); err != nil {
+	if err := render(ctx, file); err != nil {
 		return err
 	}
 	text, err := file.Format()
@@ -63,13 +67,13 @@ func write(dir string, render func(*modfile.File) error) error {
 	if err := os.WriteFile(filepath.Join(dir, "go.mod"), text, 0o644); err != nil {
 		return err
 	}
-	return inModule(dir, "mod", "tidy").Run()
+	return inModule(ctx, dir, "mod", "tidy").Run()
 }
 
 // kubernetes repeats the requirements of the Kubernetes module and sends every staging module, which upstream takes
 // from its own tree, to the release of the same number.
-func kubernetes(file *modfile.File) error {
-	upstream, err := upstreamModule("k8s.io/kubernetes", versions.Kubernetes)
+func kubernetes(ctx context.Context, file *modfile.File) error {
+	upstream, err := upstreamModule(ctx, "k8s.io/kubernetes", versions.Kubernetes)
 	if err != nil {
 		return err
 	}
@@ -95,13 +99,13 @@ func kubernetes(file *modfile.File) error {
 }
 
 // containerd asks for the runtime and the program that holds each pod.
-func containerd(file *modfile.File) error {
+func containerd(_ context.Context, file *modfile.File) error {
 	return tools(file, "github.com/containerd/containerd/v2", versions.Containerd, "cmd/containerd", "cmd/containerd-shim-runc-v2")
 }
 
 // etcd asks for the three programs of one etcd release.
-func etcd(version string) func(*modfile.File) error {
-	return func(file *modfile.File) error {
+func etcd(version string) renderer {
+	return func(_ context.Context, file *modfile.File) error {
 		for _, program := range []string{"server", "etcdctl", "etcdutl"} {
 			if err := tools(file, "go.etcd.io/etcd/"+program+"/v3", version, ""); err != nil {
 				return err
@@ -125,19 +129,21 @@ func tools(file *modfile.File, module, version string, packages ...string) error
 	return nil
 }
 
-func requires(module, version string) func(*modfile.File) error {
-	return func(file *modfile.File) error { return file.AddRequire(module, version) }
+func requires(module, version string) renderer {
+	return func(_ context.Context, file *modfile.File) error { return file.AddRequire(module, version) }
 }
 
 // upstreamModule reads the go.mod of a released module.
-func upstreamModule(module, version string) (*modfile.File, error) {
-	listing := inModule(os.TempDir(), "mod", "download", "-json", module+"@"+version)
+func upstreamModule(ctx context.Context, module, version string) (*modfile.File, error) {
+	listing := inModule(ctx, os.TempDir(), "mod", "download", "-json", module+"@"+version)
 	listing.Stdout = nil
 	out, err := listing.Output()
 	if err != nil {
 		return nil, fmt.Errorf("downloading %s@%s: %w", module, version, err)
 	}
-	var downloaded struct{ GoMod string }
+	var downloaded struct {
+		GoMod string `json:"GoMod"`
+	}
 	if err := json.NewDecoder(bytes.NewReader(out)).Decode(&downloaded); err != nil {
 		return nil, fmt.Errorf("reading what the go command says of %s: %w", module, err)
 	}
@@ -148,8 +154,8 @@ func upstreamModule(module, version string) (*modfile.File, error) {
 	return modfile.Parse(downloaded.GoMod, text, nil)
 }
 
-func inModule(dir string, args ...string) *exec.Cmd {
-	command := exec.Command("go", args...)
+func inModule(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir = dir
 	command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr

@@ -45,7 +45,7 @@ func check(path string) error {
 	if len(path) > maxFolder {
 		return fmt.Errorf("the state folder %s has a path of more than %d bytes, too long for the sockets in it; choose a shorter one with %s", path, maxFolder, EnvFolder)
 	}
-	for _, hidden := range []string{"/run", "/var/run", "/var/log", "/var/lib/kubelet", "/proc", "/sys"} {
+	for _, hidden := range []string{"/run", "/var/run", "/var/lib", "/var/log", "/proc", "/sys"} {
 		if path == hidden || strings.HasPrefix(path, hidden+"/") {
 			return fmt.Errorf("the state folder %s lies below %s, which the node covers with its own; choose another with %s", path, hidden, EnvFolder)
 		}

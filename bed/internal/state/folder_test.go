@@ -118,8 +118,8 @@ func TestLockLetsOneInAtATime(t *testing.T) {
 	}()
 	<-waited
 	select {
-	case <-second:
-		t.Fatal("the second one got the lock while the first one held it")
+	case err := <-second:
+		t.Fatal(err, "the second one got the lock while the first one held it")
 	default:
 	}
 	if err := first.Unlock(); err != nil {

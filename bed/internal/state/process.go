@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -26,7 +25,7 @@ type Process struct {
 
 // Identify reads the identity of a running process.
 func Identify(pid int) (Process, error) {
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	stat, err := os.ReadFile(statFile(pid))
 	if err != nil {
 		return Process{}, fmt.Errorf("reading process %d: %w", pid, err)
 	}
@@ -48,9 +47,11 @@ func (p Process) Alive() bool {
 	if err != nil || now != p {
 		return false
 	}
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "stat"))
+	stat, err := os.ReadFile(statFile(p.PID))
 	return err == nil && processState(stat) != 'Z'
 }
+
+func statFile(pid int) string { return fmt.Sprintf("/proc/%d/stat", pid) }
 
 // fieldsAfterName splits a stat line behind the program's name, which may itself hold spaces and brackets.
 func fieldsAfterName(stat []byte) []string {

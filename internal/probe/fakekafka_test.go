@@ -165,11 +165,11 @@ func TestAnAcknowledgedRecordThatWasNotKeptIsFound(t *testing.T) {
 	awaitSnapshot(t, running, busy(20))
 	var swallowed atomic.Int64
 	kafka.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
-		produce, ok := request.(*kmsg.ProduceRequest)
-		if !ok || !swallowed.CompareAndSwap(0, 1) {
-			return nil, nil, false
+		var promise kmsg.Response
+		if produce, ok := request.(*kmsg.ProduceRequest); ok && swallowed.CompareAndSwap(0, 1) {
+			promise = acknowledge(produce)
 		}
-		return acknowledge(produce), nil, true
+		return promise, nil, promise != nil
 	})
 	awaitSnapshot(t, running, func(probe.Snapshot) bool { return swallowed.Load() > 0 })
 	result := running.Stop(t.Context())

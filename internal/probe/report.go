@@ -203,7 +203,7 @@ func (l NodeLog) row(shown []timeline.Span) timeline.Node {
 	for _, state := range l.States {
 		row.States = append(row.States, timeline.State{From: state.From, To: state.To, Condition: state.condition()})
 		for whom, anchors := range state.Trusts {
-			trusts[whom] = append(trusts[whom], timeline.Span{From: state.From, To: state.To, Values: anchors})
+			trusts[whom] = extended(trusts[whom], timeline.Span{From: state.From, To: state.To, Values: anchors})
 		}
 	}
 	for _, whom := range sortedKeys(trusts) {
@@ -211,6 +211,16 @@ func (l NodeLog) row(shown []timeline.Span) timeline.Node {
 	}
 	row.Bands = append(row.Bands, timeline.Band{Label: "presents", Spans: shown})
 	return row
+}
+
+// extended appends a span, or prolongs the last one where it goes on unchanged.
+func extended(spans []timeline.Span, next timeline.Span) []timeline.Span {
+	last := len(spans) - 1
+	if last >= 0 && spans[last].To.Equal(next.From) && slices.Equal(spans[last].Values, next.Values) {
+		spans[last].To = next.To
+		return spans
+	}
+	return append(spans, next)
 }
 
 func (s NodeState) condition() timeline.Condition {

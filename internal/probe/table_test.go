@@ -67,7 +67,8 @@ func halfway() probe.Result {
 				States: []probe.NodeState{
 					{From: begin(), To: after(31), Up: true, Ready: true, Trusts: map[string][]string{"peers": {"cluster-ca v0 01234567"}}},
 					{From: after(31), To: after(35)},
-					{From: after(35), To: after(60.4), Up: true},
+					{From: after(35), To: after(50), Up: true, Trusts: map[string][]string{"peers": {"cluster-ca v0 01234567"}}},
+					{From: after(50), To: after(60.4), Up: true, Ready: true, Trusts: map[string][]string{"peers": {"cluster-ca v0 01234567"}}},
 				},
 			}},
 		},
@@ -133,10 +134,13 @@ func TestTimelineOfAResult(t *testing.T) {
 			States: []timeline.State{
 				{From: begin(), To: after(31), Condition: timeline.Ready},
 				{From: after(31), To: after(35), Condition: timeline.Down},
-				{From: after(35), To: after(60.4), Condition: timeline.NotReady},
+				{From: after(35), To: after(50), Condition: timeline.NotReady},
+				{From: after(50), To: after(60.4), Condition: timeline.Ready},
 			},
 			Bands: []timeline.Band{
-				{Label: "trusts peers", Spans: []timeline.Span{{From: begin(), To: after(31), Values: name}}},
+				{Label: "trusts peers", Spans: []timeline.Span{
+					{From: begin(), To: after(31), Values: name}, {From: after(35), To: after(60.4), Values: name},
+				}},
 				{Label: "presents", Spans: []timeline.Span{
 					{From: begin(), To: after(30), Values: name}, {From: after(39), To: after(60), Values: name},
 				}},

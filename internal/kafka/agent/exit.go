@@ -11,7 +11,9 @@ type ExitError struct {
 	Code int
 }
 
-func (e *ExitError) Error() string { return fmt.Sprintf("the agent's child ended with exit code %d", e.Code) }
+func (e *ExitError) Error() string {
+	return fmt.Sprintf("the agent's child ended with exit code %d", e.Code)
+}
 
 // ExitCode returns the code.
 func (e *ExitError) ExitCode() int { return e.Code }

@@ -88,6 +88,9 @@ type directory struct {
 	files  stores.Directory
 }
 
+// errMoved says that a directory was exchanged while it was read.
+var errMoved = errors.New("its content was exchanged while it was read")
+
 // refresh reads the directory if it may have changed, and reports whether it has.
 func (d *directory) refresh() (bool, error) {
 	// Without the link it is not a kubelet's volume, and has to be read each time.
@@ -98,6 +101,11 @@ func (d *directory) refresh() (bool, error) {
 	files, err := readAll(filepath.Join(d.path, target))
 	if err != nil {
 		return false, err
+	}
+	// The old content is removed, file by file, after the link was turned: what
+	// was read is whole only if the link has not moved since.
+	if now, _ := os.Readlink(filepath.Join(d.path, current)); now != target {
+		return false, fmt.Errorf("reading the mounted directory %s: %w", d.path, errMoved)
 	}
 	changed := d.files == nil || !maps.EqualFunc(d.files, files, bytes.Equal)
 	d.target, d.files = target, files

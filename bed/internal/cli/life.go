@@ -77,6 +77,9 @@ func withLock(command *cobra.Command, act func(state.Folder) error) error {
 
 // up is quick when the bed is up already, and starts anew when it is up only in part.
 func up(ctx context.Context, s session) error {
+	if err := node.Free(s.folder); err != nil {
+		return err
+	}
 	all, err := s.everything(ctx)
 	if err != nil {
 		return err

@@ -23,13 +23,20 @@ const endLimit = 30 * time.Second
 // ErrForeign means that a bed with another state folder is up on this machine.
 var ErrForeign = errors.New("another bed is up on this machine")
 
+// Free returns ErrForeign when the machine's place for a bed is taken by one with another state folder.
+func Free(folder state.Folder) error {
+	owner, found, err := interfaceOwner()
+	if err != nil || !found || owner == string(folder) {
+		return err
+	}
+	return fmt.Errorf("%w, with the state folder %q; take it down with %s=%s bed down", ErrForeign, owner, state.EnvFolder, owner)
+}
+
 // Up starts the node in namespaces of its own and returns as soon as its processes are being started; Ready waits for
 // their answers. Whatever an earlier life left behind is removed first.
 func Up(ctx context.Context, folder state.Folder, programs Programs) error {
-	if owner, found, err := interfaceOwner(); err != nil {
+	if err := Free(folder); err != nil {
 		return err
-	} else if found && owner != string(folder) {
-		return fmt.Errorf("%w, with the state folder %q; take it down with %s=%s bed down", ErrForeign, owner, state.EnvFolder, owner)
 	}
 	if err := Down(ctx, folder); err != nil {
 		return fmt.Errorf("removing what an earlier life left: %w", err)
@@ -192,10 +199,11 @@ func Down(ctx context.Context, folder state.Folder) error {
 	if err := disconnect(folder); err != nil {
 		return err
 	}
-	if owner, found, err := interfaceOwner(); err != nil || found {
-		return errors.Join(err, fmt.Errorf("%w, with the state folder %q; its groups stay", ErrForeign, owner))
+	err = Free(folder)
+	if err == nil {
+		err = dissolve(ctx)
 	}
-	if err := dissolve(ctx); err != nil {
+	if err != nil && !errors.Is(err, ErrForeign) { // the groups are then the other bed's
 		return err
 	}
 	return folder.WipeRun()

@@ -70,7 +70,7 @@ func TestAPodThatTheCacheDoesNotKnowYetIsNotMadeAgain(t *testing.T) {
 func TestAPodIsNotMadeFromADescriptionThatIsNoLongerTheNewest(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*podsetv1.StrimziPodSet){
-		"another generation":          func(set *podsetv1.StrimziPodSet) { set.Generation++ },
+		"another generation":           func(set *podsetv1.StrimziPodSet) { set.Generation++ },
 		"another set of the same name": func(set *podsetv1.StrimziPodSet) { set.UID = "another" },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -185,7 +185,10 @@ func (p *pass) reasons() (map[string][]rollout.Reason, error) {
 		if err != nil {
 			return nil, err
 		}
-		list := model.Reasons(pod.Annotations, desired.Annotations)
+		var list []rollout.Reason
+		if !p.retired(node) {
+			list = model.Reasons(pod.Annotations, desired.Annotations)
+		}
 		if said := p.heard[node.Pod]; said.known {
 			list = append(list, publication.Reasons(certificates.publication, p.cluster.Stores(node), said.report)...)
 		}

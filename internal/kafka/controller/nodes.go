@@ -81,13 +81,37 @@ func (p *pass) publish(node model.Node, leaves map[string]*x509.Certificate) (co
 	if err != nil {
 		return contract.Publication{}, err
 	}
+	configuration, err := p.configurationOf(node, previous)
+	if err != nil {
+		return contract.Publication{}, err
+	}
 	return publication.Next(previous, pinned, publication.Content{
-		Stores:    p.cluster.Stores(node),
-		Leaves:    leaves,
-		Cluster:   p.clusterCA.trust.Published(),
-		Clients:   p.clientsCA.trust.Published(),
-		Operators: []*x509.Certificate{p.operator.leaf},
+		Configuration: configuration,
+		Stores:        p.cluster.Stores(node),
+		Leaves:        leaves,
+		Cluster:       p.clusterCA.trust.Published(),
+		Clients:       p.clientsCA.trust.Published(),
+		Operators:     []*x509.Certificate{p.operator.leaf},
 	}, p.now), nil
+}
+
+// configurationOf is the hash of the ConfigMap that the node shall have. Nodes of
+// a pool whose resource is gone keep the one they have.
+func (p *pass) configurationOf(node model.Node, previous contract.Publication) (string, error) {
+	if p.retired(node) {
+		return previous.Configuration, nil
+	}
+	config, err := p.cluster.NodeConfig(node)
+	if err != nil {
+		return "", fmt.Errorf("configuring node %s: %w", node.Pod, err)
+	}
+	return model.ConfigurationHash(config), nil
+}
+
+// retired reports whether the resource of the node's pool is gone.
+func (p *pass) retired(node model.Node) bool {
+	pool, _ := p.cluster.Pool(node.Pool)
+	return pool.Retired
 }
 
 // pinnedRevision is the revision that a pod was created under, 0 for none.

@@ -1,0 +1,335 @@
+package controller
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/rollout"
+)
+
+func TestTheKeyOfAnAuthorityIsWrittenFirstUnlessItBegins(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		transitions []authority.TransitionKind
+		want        []string
+	}{
+		"nothing happens":          {want: []string{"my-cluster-ca", "my-cluster-ca-cert"}},
+		"a renewal":                {[]authority.TransitionKind{authority.Renewed}, []string{"my-cluster-ca", "my-cluster-ca-cert"}},
+		"a replacement of the key": {[]authority.TransitionKind{authority.KeyReplaced}, []string{"my-cluster-ca", "my-cluster-ca-cert"}},
+		"a beginning":              {[]authority.TransitionKind{authority.Created}, []string{"my-cluster-ca-cert", "my-cluster-ca"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			decision := authority.Decision{
+				Key: authority.Desired{Data: map[string][]byte{"key": nil}}, Cert: authority.Desired{Data: map[string][]byte{"cert": nil}},
+			}
+			for _, kind := range c.transitions {
+				decision.Transitions = append(decision.Transitions, authority.Transition{Kind: kind})
+			}
+			var got []string
+			for _, secret := range writeOrder("my", authority.ClusterCA, decision) {
+				got = append(got, secret.name)
+				if _, cert := secret.desired.Data["cert"]; cert != strings.HasSuffix(secret.name, "-cert") {
+					t.Errorf("%s is given %v", secret.name, secret.desired.Data)
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("order (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSpecOf(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ca   *kafkav1.CertificateAuthority
+		want authority.Spec
+	}{
+		"nothing is said": {want: authority.Spec{Source: authority.Generated}},
+		"everything is said": {
+			ca: &kafkav1.CertificateAuthority{
+				ValidityDays: new(int32(20)), RenewalDays: new(int32(5)), CertificateExpirationPolicy: "replace-key",
+				KeyAlgorithm: kafkav1.ECDSA, KeySize: new(int32(384)), GenerateCertificateAuthority: new(true),
+			},
+			want: authority.Spec{
+				Source: authority.Generated, ValidityDays: 20, RenewalDays: 5, Policy: authority.ReplaceKey,
+				KeyAlgorithm: pki.ECDSA, KeySize: 384,
+			},
+		},
+		"it is the user's": {
+			ca:   &kafkav1.CertificateAuthority{GenerateCertificateAuthority: new(false)},
+			want: authority.Spec{Source: authority.UserProvided},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(c.want, specOf(c.ca)); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOpenWindow(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		windows []string
+		want    authority.Window
+		warned  bool
+	}{
+		"none is always open": {want: authority.Window{Open: true}},
+		"inside of one":       {windows: []string{"* * 12 * * ?"}, want: authority.Window{Open: true}},
+		"outside of it":       {windows: []string{"* * 14 * * ?"}, want: authority.Window{Next: noon().Add(2 * time.Hour)}},
+		"inside of the second": {
+			windows: []string{"* * 14 * * ?", "* * 12 * * ?"}, want: authority.Window{Open: true},
+		},
+		"one that cannot be read": {windows: []string{"* * 12 * * ?", "often"}, warned: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := passOf(&kafkav1.Kafka{Spec: kafkav1.KafkaSpec{MaintenanceTimeWindows: c.windows}}, nil)
+			got := p.openWindow()
+			if got.Open {
+				got.Next, c.want.Next = time.Time{}, time.Time{}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("window (-want +got):\n%s", diff)
+			}
+			if warned := len(p.notes) == 1 && strings.Contains(p.notes[0].Message, "often"); warned != c.warned {
+				t.Errorf("notes are %v, want a warning: %t", p.notes, c.warned)
+			}
+		})
+	}
+}
+
+func podSet(pods ...string) *podsetv1.StrimziPodSet {
+	set := &podsetv1.StrimziPodSet{ObjectMeta: metav1.ObjectMeta{
+		Name: "my-pool", Labels: map[string]string{model.PoolLabel: "pool"},
+		Annotations: map[string]string{model.StorageAnnotation: `{"type":"ephemeral"}`},
+	}}
+	for _, pod := range pods {
+		set.Spec.Pods = append(set.Spec.Pods, runtime.RawExtension{Raw: []byte(pod)})
+	}
+	return set
+}
+
+const describedBroker = `{"metadata":{"name":"my-pool-%d","labels":{"strimzi.io/broker-role":"true","strimzi.io/controller-role":"false"}}}`
+
+func runningPod(name, pool string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		model.PoolLabel: pool, model.BrokerRoleLabel: "true", model.ControllerRoleLabel: "true",
+	}}}
+}
+
+func TestAPoolHasTheNodesThatAreDescribedAndThoseThatStillRun(t *testing.T) {
+	t.Parallel()
+	o := &observation{pods: map[string]*corev1.Pod{
+		"my-pool-7": runningPod("my-pool-7", "pool"), "my-pool-3": runningPod("my-pool-3", "pool"),
+		"my-other-9": runningPod("my-other-9", "other"), "my-pool-x": runningPod("my-pool-x", "pool"),
+	}}
+	set := podSet(fmt.Sprintf(describedBroker, 4), "{", fmt.Sprintf(describedBroker, 3))
+
+	got := o.knownPool(set)
+
+	want := model.KnownPool{
+		NodeIDs: []model.NodeID{3, 4, 7}, Roles: got.Roles, Storage: &kafkav1.Storage{Type: kafkav1.StorageEphemeral},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("pool (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheRolesOfAPoolAreThoseOfItsDescribedPods(t *testing.T) {
+	t.Parallel()
+	got := (&observation{}).knownPool(podSet(fmt.Sprintf(describedBroker, 4)))
+	if want := (model.Roles{Broker: true}); got.Roles != want {
+		t.Errorf("roles are %+v, want %+v", got.Roles, want)
+	}
+}
+
+func TestStorageThatNobodyCanReadIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	set := podSet()
+	set.Annotations[model.StorageAnnotation] = "?"
+	if got := (&observation{}).knownPool(set); got.Storage != nil {
+		t.Errorf("storage is %+v, want none", got.Storage)
+	}
+}
+
+func TestNodesThatLeaveAreThereUntilTheyAreGone(t *testing.T) {
+	t.Parallel()
+	pods := map[string]*corev1.Pod{"my-pool-5": runningPod("my-pool-5", "pool")}
+	p := passOf(&kafkav1.Kafka{}, pods)
+	p.cluster.Leaving = []model.Leaving{
+		{ID: 5, Pool: "pool", Pod: "my-pool-5", What: model.LeavingNode, Broker: true},
+		{ID: 1, Pool: "pool", Pod: "b", What: model.LeavingBrokerRole, Broker: true},
+	}
+
+	got := p.allNodes()
+
+	want := []model.Node{
+		{ID: 0, Pod: "a"},
+		{ID: 1, Pod: "b"},
+		{ID: 5, Pool: "pool", Pod: "my-pool-5", Roles: model.Roles{Broker: true, Controller: true}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+}
+
+func TestOnlyAWholeNodeIsRemoved(t *testing.T) {
+	t.Parallel()
+	leaving := []model.Leaving{{ID: 5, What: model.LeavingNode}, {ID: 6, What: model.LeavingBrokerRole}}
+	for name, c := range map[string]struct {
+		node model.NodeID
+		skip bool
+		want rollout.Removal
+	}{
+		"a node that stays":                {node: 4, want: rollout.Keep},
+		"a node that leaves":               {node: 5, want: rollout.RemoveWhenEmpty},
+		"a node that leaves, empty or not": {node: 5, skip: true, want: rollout.RemoveAnyway},
+		"a node that only loses a role":    {node: 6, skip: true, want: rollout.Keep},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := &pass{cluster: model.Cluster{Leaving: leaving, SkipScaleDownCheck: c.skip}}
+			if got := p.removalOf(model.Node{ID: c.node}); got != c.want {
+				t.Errorf("removal is %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAQuorumIsLookedUpOnlyWhileAPoolOfControllersIsNotBuilt(t *testing.T) {
+	t.Parallel()
+	resource := func(roles ...kafkav1.ProcessRole) *pool {
+		return &pool{KafkaNodePool: kafkav1.KafkaNodePool{
+			ObjectMeta: metav1.ObjectMeta{Name: "pool"}, Spec: kafkav1.KafkaNodePoolSpec{Roles: roles},
+		}}
+	}
+	kafka := kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Name: "my"}}
+	built := map[string]podsetv1.StrimziPodSet{"my-pool": {}}
+	for name, c := range map[string]struct {
+		sets  map[string]podsetv1.StrimziPodSet
+		roles []kafkav1.ProcessRole
+		want  bool
+	}{
+		"controllers without a pod set": {roles: []kafkav1.ProcessRole{kafkav1.RoleController}, want: true},
+		"both roles without a pod set":  {roles: []kafkav1.ProcessRole{kafkav1.RoleBroker, kafkav1.RoleController}, want: true},
+		"brokers without a pod set":     {roles: []kafkav1.ProcessRole{kafkav1.RoleBroker}},
+		"controllers that are built":    {sets: built, roles: []kafkav1.ProcessRole{kafkav1.RoleController}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := &pass{observation: &observation{kafka: kafka, podSets: c.sets}}
+			if got := p.lacksControllers(resource(c.roles...)); got != c.want {
+				t.Errorf("lacks controllers: %t, want %t", got, c.want)
+			}
+		})
+	}
+}
+
+func TestPinnedRevision(t *testing.T) {
+	t.Parallel()
+	pod := func(pin string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{contract.PinAnnotation: pin}}}
+	}
+	for name, c := range map[string]struct {
+		pod   *corev1.Pod
+		want  int64
+		fails bool
+	}{
+		"no pod":                     {},
+		"a pod without a pin":        {pod: &corev1.Pod{}},
+		"a pinned pod":               {pod: pod(`{"revision":7}`), want: 7},
+		"a pin that nobody can read": {pod: pod("7!"), fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := pinnedRevision(c.pod)
+			if got != c.want || (err != nil) != c.fails {
+				t.Errorf("revision %d, error %v; want %d, error: %t", got, err, c.want, c.fails)
+			}
+		})
+	}
+}
+
+func TestAPeerTrustsWhatAllOfItsRolesTrust(t *testing.T) {
+	t.Parallel()
+	one, other := &x509.Certificate{Raw: []byte("one")}, &x509.Certificate{Raw: []byte("other")}
+	both := []string{pki.FingerprintOf(one).String(), pki.FingerprintOf(other).String()}
+	anchor := &x509.Certificate{Raw: []byte("anchor")}
+
+	peer := withRole(authority.Peer{}, contract.RoleReport{Trusts: both, Presents: "leaf"}, false, map[string]*x509.Certificate{"leaf": anchor})
+	peer = withRole(peer, contract.RoleReport{Trusts: both[:1], Presents: "custom"}, true, nil)
+
+	if !slices.Equal(peer.Trusts, []pki.Fingerprint{pki.FingerprintOf(one)}) {
+		t.Errorf("trusts %v, want only what both roles trust", peer.Trusts)
+	}
+	if peer.IssuedBy != pki.FingerprintOf(anchor) {
+		t.Errorf("issued by %v, want the anchor of the leaf", peer.IssuedBy)
+	}
+}
+
+func TestOnlyWhatAPersonMustMendIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err   error
+		again bool
+	}{
+		"no error":                   {},
+		"an API server that is away": {err: errors.New("away"), again: true},
+		"an invalid resource":        {err: fmt.Errorf("resolving: %w", &model.InvalidResourceError{})},
+		"an invalid Secret":          {err: fmt.Errorf("deciding: %w", &authority.InvalidResourceError{})},
+		"an invalid Secret and more": {err: errors.Join(errors.New("away"), &authority.InvalidResourceError{})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := transient(c.err); (got != nil) != c.again {
+				t.Errorf("tried again because of %v, want %t", got, c.again)
+			}
+		})
+	}
+}
+
+func TestARecordSaysWhatTheActIsFor(t *testing.T) {
+	t.Parallel()
+	act := &rollout.Act{Kind: rollout.Restart, Node: 2, UID: "pod", Reasons: []rollout.Reason{{Code: rollout.ConfigChanged, Note: "differs"}}}
+
+	got := recordOf(act, noon().Add(time.Millisecond))
+
+	want := disruptionRecord{
+		Disruption: &disruption{Node: 2, UID: "pod", Since: noon()}, Kind: rollout.Restart,
+		Reasons: []string{"ConfigChangeRequiresRestart: differs"},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(disruptionRecord{})); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
+	}
+	if planned := got.planned(); *planned != (rollout.Disruption{Node: 2, UID: "pod", Since: noon()}) {
+		t.Errorf("planned is %+v", planned)
+	}
+}
+
+func TestARecordOfNothingPlansNothing(t *testing.T) {
+	t.Parallel()
+	if got := (disruptionRecord{}).planned(); got != nil {
+		t.Errorf("planned is %+v, want nothing", got)
+	}
+}

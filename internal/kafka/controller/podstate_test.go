@@ -1,0 +1,152 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/rollout"
+)
+
+func noon() time.Time { return time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC) }
+
+func waitingIn(reason string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}
+}
+
+func podCondition(kind corev1.PodConditionType, status corev1.ConditionStatus, reason string) corev1.PodCondition {
+	return corev1.PodCondition{Type: kind, Status: status, Reason: reason, LastTransitionTime: metav1.NewTime(noon())}
+}
+
+func TestPodOf(t *testing.T) {
+	t.Parallel()
+	made, asked := noon().Add(-time.Hour), noon().Add(-time.Minute)
+	ready := podCondition(corev1.PodReady, corev1.ConditionTrue, "")
+	unready := podCondition(corev1.PodReady, corev1.ConditionFalse, "")
+	for name, c := range map[string]struct {
+		status  corev1.PodStatus
+		deleted bool
+		want    rollout.Pod
+	}{
+		"ready": {
+			status: corev1.PodStatus{Conditions: []corev1.PodCondition{ready}},
+			want:   rollout.Pod{State: rollout.Ready, Since: noon()},
+		},
+		"not ready": {
+			status: corev1.PodStatus{Conditions: []corev1.PodCondition{unready}},
+			want:   rollout.Pod{State: rollout.Unready, Since: noon()},
+		},
+		"not yet seen by a kubelet": {
+			want: rollout.Pod{State: rollout.Unready, Since: made},
+		},
+		"terminating, ready or not": {
+			status: corev1.PodStatus{Conditions: []corev1.PodCondition{ready}}, deleted: true,
+			want: rollout.Pod{State: rollout.Terminating, Since: asked},
+		},
+		"terminating and stuck is terminating": {
+			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waitingIn("CrashLoopBackOff")}}, deleted: true,
+			want: rollout.Pod{State: rollout.Terminating, Since: asked},
+		},
+		"a container that crashes again and again": {
+			status: corev1.PodStatus{
+				Conditions: []corev1.PodCondition{unready}, ContainerStatuses: []corev1.ContainerStatus{waitingIn("CrashLoopBackOff")},
+			},
+			want: rollout.Pod{State: rollout.Stuck, StuckReason: "CrashLoopBackOff", Since: noon()},
+		},
+		"an image of the init container that is not there": {
+			status: corev1.PodStatus{
+				InitContainerStatuses: []corev1.ContainerStatus{waitingIn("ImagePullBackOff")},
+				ContainerStatuses:     []corev1.ContainerStatus{waitingIn("PodInitializing")},
+			},
+			want: rollout.Pod{State: rollout.Stuck, StuckReason: "ImagePullBackOff", Since: made},
+		},
+		"a container that is being made": {
+			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waitingIn("ContainerCreating")}},
+			want:   rollout.Pod{State: rollout.Unready, Since: made},
+		},
+		"no node has room for it": {
+			status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+				podCondition(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable),
+			}},
+			want: rollout.Pod{State: rollout.Stuck, StuckReason: "Unschedulable", Since: made},
+		},
+		"the scheduler has not looked at it yet": {
+			status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+				podCondition(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonSchedulingGated),
+			}},
+			want: rollout.Pod{State: rollout.Unready, Since: made},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "pod", CreationTimestamp: metav1.NewTime(made)}, Status: c.status}
+			if c.deleted {
+				pod.DeletionTimestamp = new(metav1.NewTime(asked))
+			}
+			c.want.UID = "pod"
+			if diff := cmp.Diff(c.want, podOf(pod)); diff != "" {
+				t.Errorf("pod (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAPodThatIsNotThereIsMissing(t *testing.T) {
+	t.Parallel()
+	if got := podOf(nil); got != (rollout.Pod{State: rollout.Missing}) {
+		t.Errorf("pod is %+v, want a missing one", got)
+	}
+}
+
+func TestServerOf(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[int]rollout.ServerState{
+		contract.StateRecovery: rollout.ServerRecovering,
+		contract.StateRunning:  rollout.ServerRunning,
+		contract.StateUnknown:  rollout.ServerUnknown,
+		contract.StateStarting: rollout.ServerStarting,
+		// A state that a newer agent has made up is no evidence of a server that runs.
+		42: rollout.ServerStarting,
+	} {
+		if got := serverOf(contract.BrokerState{State: state}); got != want {
+			t.Errorf("state %v is %v, want %v", state, got, want)
+		}
+	}
+}
+
+func TestAWitnessIsBelievedForItsOwnContainerOnly(t *testing.T) {
+	t.Parallel()
+	report := contract.TLSReport{Revision: 4}
+	spoke := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{UID: "pod"},
+		Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{ContainerID: "first"}}},
+	}
+	for name, c := range map[string]struct {
+		change func(pod *corev1.Pod, w *witnesses)
+		report contract.TLSReport
+		want   bool
+	}{
+		"the same container":              {report: report, want: true},
+		"the container has started again": {report: report, change: func(pod *corev1.Pod, _ *witnesses) { pod.Status.ContainerStatuses[0].ContainerID = "second" }},
+		"another pod of the name":         {report: report, change: func(pod *corev1.Pod, _ *witnesses) { pod.UID = "another" }},
+		"it was forgotten":                {report: report, change: func(_ *corev1.Pod, w *witnesses) { w.forget("pod") }},
+		"its server had not started yet":  {report: contract.TLSReport{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, pod := newWitnesses(), spoke.DeepCopy()
+			w.record(spoke, c.report)
+			if c.change != nil {
+				c.change(pod, w)
+			}
+			got, known := w.recall(pod)
+			if known != c.want || (known && got.Revision != report.Revision) {
+				t.Errorf("recalled %+v, known %t; want known %t", got, known, c.want)
+			}
+		})
+	}
+}

@@ -55,11 +55,9 @@ func (c Cluster) NodeConfig(node Node) (map[string]string, error) {
 	}, nil
 }
 
-// configurationHash covers what a running server has read at its start. The
-// cluster id and the metadata version are left out: they matter only when
-// storage is formatted.
-func configurationHash(data map[string]string) string {
-	return stub(data[contract.ServerConfigKey], data[contract.AgentConfigKey], data[contract.LoggingKey])
+// ConfigurationHash is the contract's hash of what NodeConfig returns.
+func ConfigurationHash(data map[string]string) string {
+	return contract.ConfigurationHash(func(key string) []byte { return []byte(data[key]) })
 }
 
 // stub is an 8-digit digest for people to compare. The parts are digested with

@@ -64,7 +64,7 @@ func (c Cluster) Pod(node Node, values PodAnnotations) (*coreac.PodApplyConfigur
 		WithLabels(c.podLabels(pool, node)).
 		WithSpec(c.podSpec(pool, node))
 	annotations := values.annotations(node)
-	annotations[ConfigurationHashAnnotation] = configurationHash(config)
+	annotations[ConfigurationHashAnnotation] = ConfigurationHash(config)
 	annotations[KafkaVersionAnnotation] = c.Version.Name
 	revision, resources, err := revisions(pod)
 	if err != nil {

@@ -18,6 +18,8 @@ type Content struct {
 	// Cluster and Clients are the anchors of the two authorities, of each key the
 	// newest certificate only: it verifies what the ones before it did.
 	Cluster, Clients []*x509.Certificate
+	// Configuration is the hash of the node's ConfigMap.
+	Configuration string
 	// Operators are the operator's own leaves, see contract.Publication.
 	Operators []*x509.Certificate
 }
@@ -28,11 +30,12 @@ type Content struct {
 // lost Secret never makes revisions go backwards.
 func Next(previous contract.Publication, pinned int64, content Content, now time.Time) contract.Publication {
 	next := contract.Publication{
-		Revision:    max(previous.Revision, pinned) + 1,
-		Identities:  identities(content),
-		Trust:       trust(content),
-		Operators:   fingerprints(content.Operators),
-		PublishedAt: now.UTC().Truncate(time.Second),
+		Revision:      max(previous.Revision, pinned) + 1,
+		Identities:    identities(content),
+		Trust:         trust(content),
+		Operators:     fingerprints(content.Operators),
+		Configuration: content.Configuration,
+		PublishedAt:   now.UTC().Truncate(time.Second),
 	}
 	if previous.Revision >= max(pinned, 1) && previous.SameContent(next) {
 		return previous

@@ -37,15 +37,19 @@ type Publication struct {
 	// operator's own leaves. The agent answers their holder even after they have
 	// expired, so that evidence does not end with the certificates it is about.
 	Operators []string `json:"operators,omitempty"`
+	// Configuration is the ConfigurationHash of the node's ConfigMap that belongs
+	// to the revision; empty when the operator does not say.
+	Configuration string `json:"configuration,omitempty"`
 	// PublishedAt is when the revision was written. It decides nothing: the agent
 	// reports the time until the mount shows the revision as mount lag.
 	PublishedAt time.Time `json:"publishedAt,omitzero"`
 }
 
-// SameContent reports whether both name the same identities, anchors and
-// operators, whatever their revision and time.
+// SameContent reports whether both name the same identities, anchors, operators
+// and configuration, whatever their revision and time.
 func (p Publication) SameContent(other Publication) bool {
-	return maps.Equal(p.Identities, other.Identities) &&
+	return p.Configuration == other.Configuration &&
+		maps.Equal(p.Identities, other.Identities) &&
 		maps.EqualFunc(p.Trust, other.Trust, slices.Equal[[]string]) &&
 		slices.Equal(p.Operators, other.Operators)
 }

@@ -58,6 +58,7 @@ func Match(m Mounted) (Matched, error) {
 	if matched.ClusterID == "" {
 		w.add("%s in the node's ConfigMap", contract.ClusterIDKey)
 	}
+	w.configuration(m, matched.Publication)
 	if !w.empty() {
 		return Matched{}, w.err()
 	}
@@ -136,6 +137,14 @@ func (w *waiting) publication(m Mounted) contract.Publication {
 		w.add("publication revision %d as the pod pins it (another content is mounted)", pin.Revision)
 	}
 	return publication
+}
+
+// configuration waits for the ConfigMap that belongs to the publication.
+func (w *waiting) configuration(m Mounted, publication contract.Publication) {
+	mounted := contract.ConfigurationHash(func(key string) []byte { return m.Config[key] })
+	if wanted := publication.Configuration; wanted != "" && mounted != wanted {
+		w.add("configuration %s in the node's ConfigMap (%s is mounted)", wanted, mounted)
+	}
 }
 
 // ParsePin reads the publication the pod was created under from the mounted

@@ -62,8 +62,9 @@ func newWorld(t *testing.T) *world {
 				{Listener: contract.ControlPlaneListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain},
 			},
 		}, clusterID, "node.id=0\nprocess.roles=broker,controller"),
-		Pod: agenttest.Pod(t, w.publication),
 	}
+	w.publication.Configuration = contract.ConfigurationHash(func(key string) []byte { return w.Config[key] })
+	w.Pod = agenttest.Pod(t, w.publication)
 	agenttest.PutIdentity(w.Node, podName, w.node)
 	agenttest.PutIdentity(w.Node, string(custom), w.listenerIdentity)
 	w.publish(t)
@@ -142,6 +143,9 @@ func TestIncompleteMountsAreWaitedFor(t *testing.T) {
 		"the ConfigMap has no server configuration": {func(_ *testing.T, w *world) {
 			delete(w.Config, contract.ServerConfigKey)
 		}, contract.ServerConfigKey},
+		"the ConfigMap is not the one of the publication": {func(_ *testing.T, w *world) {
+			w.Config[contract.ServerConfigKey] = []byte("node.id=0\nprocess.roles=broker")
+		}, "configuration "},
 		"the ConfigMap has no cluster id": {func(_ *testing.T, w *world) {
 			w.Config[contract.ClusterIDKey] = []byte("\n")
 		}, contract.ClusterIDKey},

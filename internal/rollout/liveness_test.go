@@ -33,7 +33,7 @@ type cluster struct {
 }
 
 // serves reports whether the server process takes part in the quorum.
-func (p plant) serves() bool { return p.good && p.node.Pod.State >= Unready }
+func (p *plant) serves() bool { return p.good && p.node.Pod.State >= Unready }
 
 func (c *cluster) quorate() bool {
 	serving, all := 0, 0

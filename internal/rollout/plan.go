@@ -37,7 +37,7 @@ func Plan(s Snapshot) Projection {
 		case len(d.Blockers) == 0:
 			return p
 		case cur.pass():
-			after = append(after, d.Blockers...)
+			after = slices.Concat(after, d.Blockers)
 		default:
 			p.Blocked = d.Blockers
 			return p
@@ -46,11 +46,12 @@ func Plan(s Snapshot) Projection {
 }
 
 // clone copies everything that obey and pass change.
-func (s Snapshot) clone() Snapshot {
-	s.Nodes = slices.Clone(s.Nodes)
-	s.Quorum.Voters = slices.Clone(s.Quorum.Voters)
-	s.Partitions.List = slices.Clone(s.Partitions.List)
-	return s
+func (s *Snapshot) clone() Snapshot {
+	c := *s
+	c.Nodes = slices.Clone(s.Nodes)
+	c.Quorum.Voters = slices.Clone(s.Quorum.Voters)
+	c.Partitions.List = slices.Clone(s.Partitions.List)
+	return c
 }
 
 // obey changes the snapshot to what it is once the act is done and over.

@@ -76,9 +76,13 @@ func (v *view) sort(n *Node) {
 	if n.away() {
 		v.away[n.ID] = true
 	}
-	if !n.Controller {
-		return
+	if n.Controller {
+		v.count(n)
 	}
+}
+
+// count takes a controller into account.
+func (v *view) count(n *Node) {
 	v.controllers++
 	if !n.away() {
 		v.running++

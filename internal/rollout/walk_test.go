@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"iter"
+	"slices"
 	"testing"
 	"time"
 )
@@ -88,12 +89,7 @@ func (w world) node(id NodeID, f face) Node {
 }
 
 func has(ids []NodeID, id NodeID) bool {
-	for _, other := range ids {
-		if other == id {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(ids, id)
 }
 
 // ids lists all nodes of the world.
@@ -302,7 +298,7 @@ func TestEveryGateIsNeeded(t *testing.T) {
 	for i, g := range gates() {
 		t.Run(string(g.name), func(t *testing.T) {
 			t.Parallel()
-			table := append(gates()[:i:i], gates()[i+1:]...)
+			table := slices.Delete(gates(), i, i+1)
 			for _, w := range worlds() {
 				if found, seen := w.counterexample(table); found != "" {
 					t.Logf("without it, after %d snapshots of %s: %s", seen, w.name, found)

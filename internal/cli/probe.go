@@ -228,11 +228,12 @@ func (o *probeOptions) print(out io.Writer, result probe.Result, table bool) err
 		_, err = fmt.Fprintf(out, "%s\n", data)
 		return err
 	}
-	text := "\n" + probe.Table(result.Snapshot)
+	var text strings.Builder
+	text.WriteString("\n" + probe.Table(result.Snapshot))
 	for _, note := range result.Notes {
-		text += "note: " + note + "\n"
+		text.WriteString("note: " + note + "\n")
 	}
-	_, err := io.WriteString(out, text)
+	_, err := io.WriteString(out, text.String())
 	return err
 }
 

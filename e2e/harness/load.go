@@ -37,8 +37,13 @@ func (k Kafka) Target(ctx context.Context) (*target.Target, error) {
 
 // Load starts clients of the kinds.
 func (k Kafka) Load(ctx context.Context, kinds ...string) (*Load, error) {
+	return k.LoadWith(ctx, kinds, func(*probe.Options) {})
+}
+
+// LoadWith starts clients of the kinds, with options that the caller changes.
+func (k Kafka) LoadWith(ctx context.Context, kinds []string, change func(*probe.Options)) (*Load, error) {
 	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	load, err := k.load(ctx, live, kinds)
+	load, err := k.load(ctx, live, kinds, change)
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("starting clients of Kafka %s: %w", k.Name, err)
@@ -47,7 +52,7 @@ func (k Kafka) Load(ctx context.Context, kinds ...string) (*Load, error) {
 	return load, nil
 }
 
-func (k Kafka) load(ctx, live context.Context, kinds []string) (*Load, error) {
+func (k Kafka) load(ctx, live context.Context, kinds []string, change func(*probe.Options)) (*Load, error) {
 	opened, err := k.Target(live)
 	if err != nil {
 		return nil, err
@@ -58,6 +63,7 @@ func (k Kafka) load(ctx, live context.Context, kinds []string) (*Load, error) {
 	if err != nil {
 		return nil, err
 	}
+	change(&options)
 	running, err := probe.Start(live, options)
 	if err != nil {
 		return nil, err

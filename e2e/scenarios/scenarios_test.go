@@ -33,6 +33,19 @@ type scenario struct {
 func all() []scenario {
 	return []scenario{
 		{"cluster/created-used-rolled-scaled-deleted", wholeLife},
+		{"cluster/admin-client-fulfils-its-contract", adminContract},
+		{"cluster/agents-tell-the-truth", agentsTellTheTruth},
+		{"cluster/hand-edits-are-put-back", handEditsArePutBack},
+		{"cluster/paused-means-paused", pausedMeansPaused},
+		{"cluster/authority-renewed-under-load", authorityRenewed},
+		{"cluster/operator-killed-while-it-restarts-nodes", operatorDies},
+		{"cluster/property-changed-under-load", configFollows},
+		{"cluster/stuck-node-blocks-the-others", stuckNodeBlocks},
+		{"cluster/lost-authority-certificates-come-back", lostCertificatesComeBack},
+		{"cluster/listener-certificate-replaced-under-load", listenerCertificate},
+		{"cluster/upgraded-under-load", versionFollows},
+		{"cluster/users-own-authorities", usersAuthorities},
+		{"cluster/controllers-restart-first", controllersGoFirst},
 	}
 }
 

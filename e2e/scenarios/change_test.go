@@ -1,0 +1,287 @@
+package scenarios
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/e2e/harness"
+)
+
+// change changes the specification of the Kafka resource.
+func (s *stage) change(spec map[string]any) error {
+	kafka := &kafkav1.Kafka{ObjectMeta: s.kafka.Meta(clusterName)}
+	return s.kube.MergePatch(s.ctx, kafka, map[string]any{"spec": spec})
+}
+
+// annotate annotates the Kafka resource; an empty value takes the annotation away.
+func (s *stage) annotate(name, value string) error {
+	kafka := &kafkav1.Kafka{ObjectMeta: s.kafka.Meta(clusterName)}
+	return s.kube.Annotate(s.ctx, kafka, map[string]string{name: value})
+}
+
+// rolls does something and waits until it has restarted all nodes.
+func (s *stage) rolls(what string, do func() error) {
+	s.Helper()
+	before, err := s.kafka.Pods(s.ctx)
+	s.must(err)
+	s.step(what, func() error {
+		if err := do(); err != nil {
+			return err
+		}
+		if err := s.kafka.UntilReplaced(s.ctx, before); err != nil {
+			return err
+		}
+		return s.kafka.UntilSettled(s.ctx)
+	})
+}
+
+// configFollows changes a property that brokers read when they start.
+func configFollows(s *stage) {
+	s.onShared()
+	const key, value = "log.cleaner.threads", "2"
+	s.underLoad(harness.EveryKind()...)
+	s.rolls("property changed", func() error {
+		return s.change(map[string]any{"kafka": map[string]any{"config": map[string]any{key: 2}}})
+	})
+	s.quietly()
+	s.restarted(nodes("dual-role", 0, 1, 2), 1)
+
+	admin, err := s.kafka.Admin(s.ctx)
+	s.must(err)
+	defer admin.Close()
+	described, err := admin.DescribeBrokerConfigs(s.ctx, 0, 1, 2)
+	s.must(err)
+	for _, broker := range described {
+		for _, entry := range broker.Configs {
+			if entry.Key == key && entry.MaybeValue() != value {
+				s.Errorf("broker %s has %s=%s", broker.Name, key, entry.MaybeValue())
+			}
+		}
+	}
+}
+
+// versionFollows takes a cluster from one version of Kafka to the next.
+func versionFollows(s *stage) {
+	const from, to, metadataFrom, metadataTo = "4.2.1", "4.3.1", "4.2-IV1", "4.3-IV0"
+	manifest := s.example("kafka-dual-role.yaml")
+	s.must(manifest.Set("Kafka", clusterName, from, "spec", "kafka", "version"))
+	s.create(manifest)
+	s.step("metadata version known", func() error { return s.untilVersion(from, metadataFrom) })
+
+	s.underLoad(harness.EveryKind()...)
+	s.step("first node on the new version", func() error {
+		if err := s.change(map[string]any{"kafka": map[string]any{"version": to}}); err != nil {
+			return err
+		}
+		return s.untilReplaced(1)
+	})
+	kafka, err := s.kafka.Resource(s.ctx)
+	s.must(err)
+	if kafka.Status.KafkaMetadataVersion != metadataFrom || kafka.Status.KafkaVersion != from {
+		s.Errorf("with nodes of both versions the status says %s and %s, to be %s and %s",
+			kafka.Status.KafkaVersion, kafka.Status.KafkaMetadataVersion, from, metadataFrom)
+	}
+	s.step("metadata version raised", func() error { return s.untilVersion(to, metadataTo) })
+	s.step("settled", func() error { return s.kafka.UntilSettled(s.ctx) })
+	s.quietly()
+	s.restarted(nodes("dual-role", 0, 1, 2), 1)
+}
+
+func (s *stage) untilVersion(version, metadata string) error {
+	return s.kafka.Until(s.ctx, fmt.Sprintf("runs %s with metadata version %s", version, metadata), func(kafka *kafkav1.Kafka) bool {
+		return kafka.Status.KafkaVersion == version && kafka.Status.KafkaMetadataVersion == metadata
+	})
+}
+
+// untilReplaced waits for so many ready pods of the shape that was asked for last:
+// those made after now.
+func (s *stage) untilReplaced(count int) error {
+	before, err := s.kafka.Pods(s.ctx)
+	if err != nil {
+		return err
+	}
+	return s.kafka.UntilPods(s.ctx, fmt.Sprintf("are replaced, %d of them", count), func(pods map[string]*corev1.Pod) bool {
+		replaced := 0
+		for name, uid := range before {
+			if harness.Replaced(pods[name], uid) {
+				replaced++
+			}
+		}
+		return replaced >= count
+	})
+}
+
+// stuckNodeBlocks asks for an image that does not exist, and takes it back.
+func stuckNodeBlocks(s *stage) {
+	s.onShared()
+	before, err := s.kafka.Pods(s.ctx)
+	s.must(err)
+	s.underLoad(harness.EveryKind()...)
+	s.step("stuck, and said so", func() error {
+		if err := s.change(map[string]any{"kafka": map[string]any{"image": "keyturn.dev/kafka:does-not-exist"}}); err != nil {
+			return err
+		}
+		return s.kafka.Until(s.ctx, "is blocked by a stuck pod", harness.Blocked("is stuck"))
+	})
+	during, err := s.kafka.Pods(s.ctx)
+	s.must(err)
+	replaced := differing(before, during)
+	if len(replaced) != 1 {
+		s.Fatalf("%q were replaced by pods with an image that does not exist, to be replaced is one", replaced)
+	}
+	s.step("replaced when its specification was put right", func() error {
+		if err := s.change(map[string]any{"kafka": map[string]any{"image": nil}}); err != nil {
+			return err
+		}
+		return s.kafka.UntilSettled(s.ctx)
+	})
+	after, err := s.kafka.Pods(s.ctx)
+	s.must(err)
+	if now := differing(before, after); len(now) != 1 || now[0] != replaced[0] {
+		s.Errorf("%q were replaced in the end, to be replaced was %q only", now, replaced)
+	}
+	s.quietly()
+}
+
+// differing names the pods that are others than before.
+func differing(before, after harness.Pods) []string {
+	var names []string
+	for _, name := range before.Names() {
+		if before[name] != after[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// operatorDies kills the operator twice while it restarts nodes.
+func operatorDies(s *stage) {
+	s.onShared()
+	before, err := s.kafka.Pods(s.ctx)
+	s.must(err)
+	s.underLoad(harness.EveryKind()...)
+	s.must(s.kafka.RequestRoll(s.ctx))
+	for _, gone := range []int{1, 2} {
+		s.step(fmt.Sprintf("operator killed when node %d of 3 has gone", gone), func() error {
+			if err := s.untilGone(before, gone); err != nil {
+				return err
+			}
+			return killOperator(s.ctx, s.kube)
+		})
+	}
+	s.step("finished by the next operator", func() error {
+		if err := s.kafka.UntilReplaced(s.ctx, before); err != nil {
+			return err
+		}
+		return s.kafka.UntilSettled(s.ctx)
+	})
+	s.quietly()
+	s.restarted(nodes("dual-role", 0, 1, 2), 1)
+}
+
+func (s *stage) untilGone(before harness.Pods, count int) error {
+	return s.kafka.UntilPods(s.ctx, fmt.Sprintf("begin to be replaced, %d of them", count), func(pods map[string]*corev1.Pod) bool {
+		gone := 0
+		for name, uid := range before {
+			if pod, found := pods[name]; !found || pod.UID != uid || pod.DeletionTimestamp != nil {
+				gone++
+			}
+		}
+		return gone >= count
+	})
+}
+
+// killOperator ends all replicas at once, with no time to say good-bye.
+func killOperator(ctx context.Context, kube *harness.Kubernetes) error {
+	pods, err := kube.OperatorPods(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		if err := kube.Delete(ctx, &pods[i], client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("killing the operator: %w", err)
+		}
+	}
+	return nil
+}
+
+// controllersGoFirst restarts a cluster whose controllers are nodes of their own.
+func controllersGoFirst(s *stage) {
+	s.kafka.Name = "separate"
+	s.create(s.example("kafka-separate-controllers.yaml"))
+	s.underLoad("all-crt@tls", "plain@plain")
+	leader := s.activeController()
+	var order []string
+	before, err := s.kafka.Pods(s.ctx)
+	s.must(err)
+	s.step("all nodes restarted", func() error {
+		if err := s.kafka.RequestRoll(s.ctx); err != nil {
+			return err
+		}
+		err := s.kafka.UntilPods(s.ctx, "are replaced", func(pods map[string]*corev1.Pod) bool {
+			for _, name := range before.Names() {
+				if harness.Replaced(pods[name], before[name]) && !contains(order, name) {
+					order = append(order, name)
+				}
+			}
+			return len(order) == len(before)
+		})
+		if err != nil {
+			return err
+		}
+		return s.kafka.UntilSettled(s.ctx)
+	})
+	s.quietly()
+	s.notes = append(s.notes, fmt.Sprintf("restarted in the order %q; the active controller was %s", order, leader))
+	const controllers = 3
+	for i, name := range order {
+		if isController := before[name] != "" && len(name) > 0 && name[:len("separate-c")] == "separate-c"; isController != (i < controllers) {
+			s.Errorf("nodes were restarted in the order %q, controllers to be first", order)
+			break
+		}
+	}
+	if order[controllers-1] != leader {
+		s.Errorf("nodes were restarted in the order %q, the active controller %s to be the last controller", order, leader)
+	}
+}
+
+func contains(names []string, name string) bool {
+	for _, known := range names {
+		if known == name {
+			return true
+		}
+	}
+	return false
+}
+
+// activeController is the pod that leads the quorum.
+func (s *stage) activeController() string {
+	s.Helper()
+	opened, err := s.kafka.Target(s.ctx)
+	s.must(err)
+	asked, err := s.kafka.OperatorClient(opened)
+	s.must(err)
+	defer asked.Close()
+	quorum, err := asked.Quorum(s.ctx)
+	s.must(err)
+	for _, node := range opened.Network().Nodes() {
+		if node.Controller && hasID(node.Name, quorum.LeaderID) {
+			return node.Name
+		}
+	}
+	s.Fatalf("no pod has the id %d of the active controller", quorum.LeaderID)
+	return ""
+}
+
+func hasID(pod string, id int32) bool {
+	suffix := fmt.Sprintf("-%d", id)
+	return len(pod) > len(suffix) && pod[len(pod)-len(suffix):] == suffix
+}
+
+// meta names an object of the cluster's namespace.
+func (s *stage) meta(name string) metav1.ObjectMeta { return s.kafka.Meta(name) }

@@ -37,7 +37,7 @@ func (b Builder) KafkaJars(ctx context.Context, version string) (string, error) 
 		if err := os.WriteFile(filepath.Join(work, "pom.xml"), []byte(pom.String()), 0o644); err != nil {
 			return err
 		}
-		return b.run(ctx, work, nil, "mvn", "--quiet", "--batch-mode", "dependency:copy-dependencies",
+		return b.run(ctx, work, nil, "mvn", "--quiet", "--batch-mode", "-Dstyle.color=never", "dependency:copy-dependencies",
 			"-DincludeScope=runtime", "-DoutputDirectory="+dir)
 	}})
 }

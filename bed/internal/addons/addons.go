@@ -22,7 +22,7 @@ import (
 var manifests embed.FS
 
 const (
-	readyLimit = 90 * time.Second
+	readyLimit = 3 * time.Minute
 	lookEvery  = 200 * time.Millisecond
 	// manager is the name under which the bed owns the fields it applies.
 	manager = "keyturn-bed"

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// startLimit is how long one component may take until it answers.
-	startLimit = 60 * time.Second
+	// startLimit is how long one component may take until it answers, on a machine that is busy with other things.
+	startLimit = 3 * time.Minute
 	askEvery   = 50 * time.Millisecond
 	answerIn   = 2 * time.Second
 )

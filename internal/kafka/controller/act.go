@@ -21,6 +21,9 @@ import (
 // Kubernetes tells comes as an event; when a replica has caught up, nobody calls.
 const lookAgain = time.Second
 
+// askAgain is how soon a silent agent is asked again while nothing else goes on.
+const askAgain = 5 * time.Second
+
 // quorumFetchTimeout is the default of controller.quorum.fetch.timeout.ms: how
 // far behind the leader a voter may be and still count as caught up.
 const quorumFetchTimeout = 2 * time.Second
@@ -70,7 +73,7 @@ func (r *Reconciler) act(ctx context.Context, p *pass) (outcome, error) {
 // answer are asked again.
 func (p *pass) listening() outcome {
 	if len(p.silent) > 0 {
-		return outcome{again: lookAgain}
+		return outcome{again: askAgain}
 	}
 	return outcome{}
 }
@@ -206,6 +209,8 @@ func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass) (rollout.Snapsh
 	if p.pods, err = listPods(ctx, r.options.Live, p.observation); err != nil {
 		return rollout.Snapshot{}, disruptionRecord{}, err
 	}
+	// What the agents said belongs to the pods of that time.
+	r.hear(ctx, p)
 	reasons, err := p.reasons()
 	if err != nil {
 		return rollout.Snapshot{}, disruptionRecord{}, err

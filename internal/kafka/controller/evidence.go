@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 
@@ -72,7 +73,7 @@ func containersOf(pod *corev1.Pod) string {
 // hear collects what each ready pod has loaded, asking those whose answer is not
 // known yet. A pod that does not answer has said nothing.
 func (r *Reconciler) hear(ctx context.Context, p *pass) {
-	p.heard = make(map[string]evidence, len(p.pods))
+	p.heard, p.silent = make(map[string]evidence, len(p.pods)), nil
 	var agents Agents
 	for name := range p.pods {
 		pod := p.pods[name]
@@ -94,4 +95,5 @@ func (r *Reconciler) hear(ctx context.Context, p *pass) {
 		r.witnesses.record(pod, report)
 		p.heard[name] = evidence{known: report.Revision > 0, report: report}
 	}
+	slices.Sort(p.silent)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/api/unknownfields"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 )
 
 // Reasons of conditions. Those that the model and the authorities give are
@@ -27,6 +28,7 @@ const (
 	reasonAuthority           = "CertificateAuthority"
 	reasonListenerCertificate = "ListenerCertificate"
 	reasonWindows             = "MaintenanceTimeWindows"
+	reasonSilent              = "AgentSilent"
 	reasonProgressing         = "Progressing"
 	reasonBlocked             = "Blocked"
 	reasonPaused              = "ReconciliationPaused"
@@ -75,6 +77,11 @@ func (p *pass) warnings() []wanted {
 	var list []wanted
 	for _, finding := range slices.Concat(p.findings.Warnings, p.notes) {
 		list = append(list, wanted{condition.Warning, finding.Reason, finding.String()})
+	}
+	if len(p.silent) > 0 {
+		list = append(list, wanted{condition.Warning, reasonSilent, fmt.Sprintf(
+			"the agents of pods %s do not answer the operator, so nobody knows what their servers trust and present: "+
+				"see whether something keeps the operator from port %d of the pods", strings.Join(p.silent, ", "), contract.SecurePort)})
 	}
 	if fields := unknownfields.InSpec[kafkav1.Kafka](p.written); len(fields) > 0 {
 		list = append(list, wanted{condition.Warning, reasonUnknownFields, ignoredFields("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, fields)})

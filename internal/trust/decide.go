@@ -2,6 +2,7 @@ package trust
 
 import (
 	"slices"
+	"time"
 )
 
 // Plan is what the objects of the domain should hold next, and why not more.
@@ -21,6 +22,10 @@ type Plan struct {
 	Loads []Load
 	// Blockers are the guards that are shut, by guard, anchor and peer.
 	Blockers []Blocker
+	// Deadline is the first end of an anchor that is not the one to stay: what
+	// relies on it is cut off then. Zero when there is none. Expiry makes things
+	// urgent, and never changes their order.
+	Deadline time.Time
 	// Done is true when one authority is trusted and used, and nothing else.
 	Done bool
 }
@@ -49,14 +54,17 @@ func decide(s Snapshot, table []guard) Plan {
 		p.Publications[s.Members[i].ID] = v.nextPublication(&s.Members[i])
 	}
 	p.Loads = v.loads(p.Strategy)
-	p.Blockers = v.sortedBlockers()
+	p.Blockers, p.Deadline = v.sortedBlockers(), v.deadline()
 	p.Done = v.done(p)
 	return p
 }
 
 // still is the plan that changes nothing.
 func (v *view) still() Plan {
-	p := Plan{States: map[AnchorID]State{}, Application: v.Application.Anchors, Publications: map[MemberID]Publication{}}
+	p := Plan{
+		States: map[AnchorID]State{}, Application: v.Application.Anchors,
+		Publications: map[MemberID]Publication{}, Deadline: v.deadline(),
+	}
 	for _, a := range v.Anchors {
 		p.States[a.ID] = a.Stored
 	}
@@ -69,6 +77,18 @@ func (v *view) still() Plan {
 	}
 	p.Blockers = []Blocker{{Guard: GuardRunning, Anchor: v.Issuing, Who: who, What: what}}
 	return p
+}
+
+// deadline is the first end of a stored anchor that is to go.
+func (v *view) deadline() time.Time {
+	var first time.Time
+	for i := range v.Anchors {
+		a := &v.Anchors[i]
+		if a != v.target && a.Stored != Absent && (first.IsZero() || a.NotAfter.Before(first)) {
+			first = a.NotAfter
+		}
+	}
+	return first
 }
 
 // nextApplication adds early and removes last: an anchor leaves only when it has
@@ -147,7 +167,7 @@ func (v *view) nextPublication(m *Member) Publication {
 		if v.stays(a, m, m.Published.Data, GuardDataUnused) {
 			next.Data = append(next.Data, a.ID)
 		}
-		if m.controls() && v.stays(a, m, m.Published.Control, GuardControlUnused) {
+		if m.controls() && !v.early(a, m) && v.stays(a, m, m.Published.Control, GuardControlUnused) {
 			next.Control = append(next.Control, a.ID)
 		}
 	}
@@ -171,6 +191,25 @@ func (v *view) stays(a *Anchor, m *Member, now []AnchorID, unused GuardName) boo
 	}
 	ready := v.open(GuardListeners, v.target) && v.open(GuardRetired, a)
 	return !ready || !v.open(unused, a)
+}
+
+// early reports whether a compromised anchor is withdrawn from what a node starts
+// with, before its controller listener stops accepting it. The listener goes on
+// with its persisted settings, while the Raft client takes the new ones at its
+// start: so one restart each is enough for nobody to hold the anchor any more.
+func (v *view) early(a *Anchor, m *Member) bool {
+	return a.Compromised && a != v.target && a.Stored == PhaseOut && m.keeps(a) &&
+		v.open(GuardListeners, v.target) && v.open(GuardControllersTurned, a)
+}
+
+// keeps reports whether the controller listeners of a node would still accept the
+// anchor after a restart, because of settings that the server has persisted.
+func (m *Member) keeps(a *Anchor) bool {
+	return !slices.ContainsFunc(m.Roles, func(r Role) bool {
+		return r.Plane == Control && !slices.ContainsFunc(r.Evidence.Persisted, func(s Stores) bool {
+			return slices.Contains(s.Trust, a.ID)
+		})
+	})
 }
 
 // nextIdentity is what the member should present.
@@ -220,11 +259,19 @@ func (v *view) currentIdentity(m *Member) Identity {
 	return v.signedBy(v.signer())
 }
 
+// begun reports whether a node has been given a leaf of the target. Then everybody
+// had proven to verify it, and whoever came later was told to.
+func (v *view) begun() bool {
+	return slices.ContainsFunc(v.Members, func(m Member) bool {
+		return m.Kind == Node && m.Published.Identity.Signer == v.target.Key
+	})
+}
+
 // signer is the target once it may issue, and until then the anchor that is used
 // most.
 func (v *view) signer() *Anchor {
 	best := v.target
-	if v.mayIssue() {
+	if v.begun() || v.mayIssue() {
 		return best
 	}
 	for i := range v.Anchors {

@@ -27,6 +27,18 @@ func (w *rules) accidents(s *state) []move {
 func (w *rules) nodeAccidents(s *state, i int) []move {
 	var out []move
 	n := &s.nodes[i]
+	if !n.joined {
+		if s.left.join > 0 {
+			t := *s
+			t.left.join--
+			t.nodes[i].joined = true
+			out = append(out, move{who(i, "scale up by"), t})
+		}
+		return out
+	}
+	if n.published.data == 0 {
+		return nil // its pod is made once there is something to load
+	}
 	if n.mounted != n.published {
 		t := *s
 		t.nodes[i].mounted = n.published
@@ -84,6 +96,12 @@ func (w *rules) people(s *state) []move {
 			}
 		}
 	}
+	if s.left.off > 0 {
+		t := *s
+		t.left.off--
+		t.off = true
+		out = append(out, move{"reload is switched off", t})
+	}
 	if s.left.expire > 0 {
 		t := *s
 		t.left.expire--
@@ -98,12 +116,15 @@ func who(i int, what string) string { return what + " node " + string(rune('0'+i
 // stop ends the process; what it had loaded is gone.
 func (n *node) stop() {
 	n.running = false
-	n.data, n.control, n.raft = store{}, store{}, store{}
+	n.data, n.control, n.raft, n.staticData = store{}, store{}, store{}, 0
 }
 
-// startable: the agent waits until every anchor that its publication names is
-// mounted.
+// startable: the agent waits for what its pod is pinned to, and until every anchor
+// that its publication names is mounted.
 func (w *rules) startable(s *state, n *node) bool {
+	if n.mounted.data == 0 {
+		return false
+	}
 	for a := range maxAnchors {
 		if w.named(n.mounted).has(a) && stateNames[s.stored[a]] == Absent {
 			return false
@@ -119,7 +140,7 @@ func (w *rules) start(n *node) {
 	static := n.mounted
 	n.running = true
 	n.raft = static.controlStore()
-	n.data, n.control = static.dataStore(), static.controlStore()
+	n.data, n.control, n.staticData = static.dataStore(), static.controlStore(), static.data
 	agree := w.clients || w.accepts(static.data, n.persData.ident) && w.accepts(n.persData.trust, static.ident)
 	if n.persisted && agree {
 		n.data, n.control = n.persData, n.persCtl
@@ -155,7 +176,9 @@ func (w *rules) operates(s *state, silent mask, plan *Plan) []move {
 func (w *rules) writes(s *state, plan *Plan) []write {
 	out := []write{w.writeStates(s, plan), w.writeApplication(s, plan)}
 	for i := range w.nodes {
-		out = append(out, w.writePublication(s, plan, i))
+		if s.nodes[i].joined {
+			out = append(out, w.writePublication(s, plan, i))
+		}
 	}
 	out = append(out, w.writeLeaf(s, plan))
 	return slices.DeleteFunc(out, func(c write) bool {
@@ -232,7 +255,7 @@ func (w *rules) loads(s *state, l Load, silent mask) []move {
 	}
 	if l.How == ByRestart {
 		for j := range w.nodes {
-			if j != i && !s.nodes[j].running {
+			if j != i && s.nodes[j].joined && !s.nodes[j].running {
 				return nil
 			}
 		}
@@ -240,11 +263,16 @@ func (w *rules) loads(s *state, l Load, silent mask) []move {
 		w.recreate(&t, i)
 		return []move{{who(i, "restart"), t}}
 	}
+	if l.How == ByForget {
+		t := *s
+		w.forget(&t.nodes[i])
+		return []move{{who(i, "delete persisted settings of"), t}}
+	}
 	if n.mounted != n.published || !n.running {
 		return nil
 	}
 	var out []move
-	for _, plane := range []Plane{Data, Control} {
+	for _, plane := range l.Planes {
 		t := *s
 		m := &t.nodes[i]
 		if !m.persisted {
@@ -262,4 +290,12 @@ func (w *rules) loads(s *state, l Load, silent mask) []move {
 		}
 	}
 	return out
+}
+
+// forget deletes what reloads persisted: the listeners fall back, at once, to what
+// the process was started with.
+func (w *rules) forget(n *node) {
+	n.data = store{n.staticData, n.raft.ident}
+	n.control = n.raft
+	n.persisted, n.persData, n.persCtl = false, store{}, store{}
 }

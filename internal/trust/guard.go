@@ -32,6 +32,9 @@ const (
 	// GuardControlUnused: nobody shows it to controllers or by them. Before the
 	// control plane stops trusting it; the Raft remainder waits here.
 	GuardControlUnused GuardName = "NobodyShowsOldToControl"
+	// GuardControllersTurned: every controller presents the new authority, so
+	// that Raft clients need no other. Before they are started without it.
+	GuardControllersTurned GuardName = "EveryControllerShowsNew"
 	// GuardRetired: the policy lets an unused anchor go.
 	GuardRetired GuardName = "RetirementAllowed"
 	// GuardDistrusted: nobody trusts the old anchor any more, or may come to.
@@ -70,6 +73,7 @@ func guards() []guard {
 		{GuardApplications, applicationsBehind},
 		{GuardListeners, listenersBehind},
 		{GuardDataUnused, shownToData},
+		{GuardControllersTurned, shownByControllers},
 		{GuardControlUnused, shownToControl},
 		{GuardRetired, notRetired},
 		{GuardDistrusted, stillTrusted},
@@ -185,6 +189,8 @@ func (v *view) showsOld(planes ...Plane) []Blocker {
 func shownToData(v *view, _ *Anchor) []Blocker { return v.showsOld(Data) }
 
 func shownToControl(v *view, _ *Anchor) []Blocker { return v.showsOld(Control, Raft) }
+
+func shownByControllers(v *view, _ *Anchor) []Blocker { return v.showsOld(Raft) }
 
 // notRetired: where others hold leaves that nobody can count, only the end of the
 // anchor itself is proof.

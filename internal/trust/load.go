@@ -3,16 +3,19 @@ package trust
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // How says how a member loads what is published to it.
 type How string
 
 // The ways of loading. A reload reaches every role but Raft clients; a restart
-// reaches all.
+// reaches all. Where reloads are not wanted any more, what they persisted is
+// deleted once the process has been started with what is published.
 const (
 	ByReload  How = "Reload"
 	ByRestart How = "Restart"
+	ByForget  How = "DeletePersistedSettings"
 )
 
 // Load is a member that has to load what is published to it.
@@ -24,7 +27,9 @@ type Load struct {
 	// Remainder is true when only its Raft client is behind and nobody waits for
 	// it: the restart rides on the next one, or is done before it is due.
 	Remainder bool
-	Reason    string
+	// Due is when a restart must be done at the latest; zero when nothing ends.
+	Due    time.Time
+	Reason string
 }
 
 // loads compares what is published with what is proven.
@@ -33,13 +38,15 @@ func (v *view) loads(strategy Strategy) []Load {
 	urgent := v.raftIsUrgent(strategy)
 	for i := range v.Members {
 		m := &v.Members[i]
-		planes := v.behind(m, strategy)
+		planes := slices.DeleteFunc(v.behind(m, strategy), v.held)
 		reloadable := slices.DeleteFunc(slices.Clone(planes), func(p Plane) bool { return p == Raft })
 		raft := len(planes) > len(reloadable)
 		switch {
-		case raft && urgent:
+		case raft && urgent && !v.restartComes(m):
 			out = append(out, Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: raftKeeps})
 			continue
+		case len(reloadable) > 0 && v.Policy.Reload == RestartOnly && m.startedAsPublished():
+			out = append(out, Load{Member: m.ID, How: ByForget, Planes: reloadable, Reason: "settings of earlier reloads win over what it was started with"})
 		case len(reloadable) > 0 && v.Policy.Reload == RestartOnly:
 			reason := cmp.Or(v.Policy.ReloadRefused, "reload is switched off")
 			out = append(out, Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: reason})
@@ -47,16 +54,61 @@ func (v *view) loads(strategy Strategy) []Load {
 		case len(reloadable) > 0:
 			out = append(out, Load{Member: m.ID, How: ByReload, Planes: reloadable})
 		}
-		if raft {
-			out = append(out, Load{Member: m.ID, How: ByRestart, Planes: []Plane{Raft}, Remainder: true, Reason: raftKeeps})
+		due, ends := v.restartDue(m)
+		over := ends && !v.Now.Before(due)
+		if over || raft && !urgent {
+			out = append(out, Load{Member: m.ID, How: ByRestart, Planes: []Plane{Raft}, Remainder: !over, Due: due, Reason: raftKeeps})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Load) int { return cmp.Compare(a.Member, b.Member) })
 	return out
 }
 
+// restartDue is when the member's process must be started anew because of what its
+// Raft client holds, and whether anything it holds ends.
+func (v *view) restartDue(m *Member) (due time.Time, ends bool) {
+	for _, r := range m.Roles {
+		if end := r.Evidence.HeldUntil; r.Plane == Raft && !end.IsZero() {
+			due, ends = end.Add(-v.Policy.RestartMargin), true
+		}
+	}
+	return due, ends
+}
+
 // raftKeeps is why a restart is needed where everything else reloads.
 const raftKeeps = "its Raft client keeps trust and identity from its start"
+
+// startedAsPublished reports whether only persisted settings keep the member from
+// running on what is published.
+func (m *Member) startedAsPublished() bool {
+	for i := range m.Roles {
+		r := &m.Roles[i]
+		if r.Plane == Raft || len(r.Evidence.Persisted) == 0 {
+			continue
+		}
+		if r.same(r.Evidence.Static, publishedTo(m, r)) {
+			return true
+		}
+	}
+	return false
+}
+
+// held reports whether a plane keeps what it has although something else is
+// published: controller listeners accept a compromised anchor until the last Raft
+// client has been started without it.
+func (v *view) held(p Plane) bool {
+	return p == Control && slices.ContainsFunc(v.Anchors, func(a Anchor) bool {
+		return a.Compromised && a.Stored == PhaseOut && a.ID != v.Issuing && !v.open(GuardControlUnused, &a)
+	})
+}
+
+// restartComes reports whether a restart now would have to be done once more: the
+// compromised anchor is about to be withdrawn from what the node starts with.
+func (v *view) restartComes(m *Member) bool {
+	return slices.ContainsFunc(v.Anchors, func(a Anchor) bool {
+		return a.Compromised && a.ID != v.Issuing && slices.Contains(m.Published.Control, a.ID) && m.keeps(&a)
+	})
+}
 
 // raftIsUrgent reports whether the rotation waits for Raft clients: without a
 // cross certificate they must trust the new anchor before anybody presents it,

@@ -80,8 +80,13 @@ func (w *rules) observe(s *state, silent mask) Snapshot {
 	if s.aged {
 		out.Application.Since = worldTime.Add(-time.Hour)
 	}
+	if s.off {
+		out.Policy.Reload = RestartOnly
+	}
 	for i := range w.nodes {
-		out.Members = append(out.Members, w.member(&s.nodes[i], members[i], silent.has(i)))
+		if s.nodes[i].joined {
+			out.Members = append(out.Members, w.member(&s.nodes[i], i, silent.has(i)))
+		}
 	}
 	if s.expired {
 		out.Now = worldTime.Add(301 * day)
@@ -123,32 +128,37 @@ func (w *rules) anchor(s *state, a int) Anchor {
 	return out
 }
 
-func (w *rules) member(n *node, id MemberID, silent bool) Member {
-	m := Member{ID: id, Kind: Node, Published: Publication{
+func (w *rules) member(n *node, i int, silent bool) Member {
+	m := Member{ID: members[i], Kind: Node, Published: Publication{
 		Data: lists[n.published.data], Control: lists[n.published.control], Identity: w.identity(n.published.ident),
 	}}
+	if w.companion(i) {
+		m.Kind = Companion
+	}
 	if w.clients {
 		m.Published.Control, m.Published.Identity = nil, Identity{}
 	}
 	planes := [...]struct {
-		loaded, mounted, persisted store
+		loaded, mounted, persisted, static store
 	}{
-		Data:    {n.data, n.mounted.dataStore(), n.persData},
-		Control: {n.control, n.mounted.controlStore(), n.persCtl},
-		Raft:    {n.raft, n.mounted.controlStore(), store{}},
+		Data:    {n.data, n.mounted.dataStore(), n.persData, store{n.staticData, n.raft.ident}},
+		Control: {n.control, n.mounted.controlStore(), n.persCtl, n.raft},
+		Raft:    {n.raft, n.mounted.controlStore(), store{}, n.raft},
 	}
 	m.Roles = make([]Role, 0, len(planes))
 	for plane, held := range planes {
-		if w.clients && Plane(plane) != Data {
+		if (w.clients || w.companion(i)) && Plane(plane) != Data {
 			break
 		}
 		r := Role{Name: [...]string{"data", "control", "raft"}[plane], Plane: Plane(plane), Verifies: true, Presents: !w.clients}
 		if !silent {
 			r.Evidence.Process = ProcessNone
 			if n.running {
-				r.Evidence.Process, r.Evidence.Loaded = ProcessRunning, w.stores(held.loaded)
+				r.Evidence.Process, r.Evidence.Loaded, r.Evidence.Static = ProcessRunning, w.stores(held.loaded), w.stores(held.static)
 			}
-			r.Evidence.Mounted = []Stores{w.stores(held.mounted)}
+			if n.mounted.data != 0 {
+				r.Evidence.Mounted = []Stores{w.stores(held.mounted)}
+			}
 			if n.persisted && Plane(plane) != Raft {
 				r.Evidence.Persisted = []Stores{w.stores(held.persisted)}
 			}

@@ -110,9 +110,20 @@ func (s *Snapshot) load(loads []Load, remainder bool) {
 	}
 }
 
+// obey loads as asked. A reload leaves persisted settings behind, which win over
+// what is published at every later start.
 func (m *Member) obey(l Load) {
 	for i := range m.Roles {
-		if r := &m.Roles[i]; l.How == ByRestart || r.Plane != Raft {
+		r := &m.Roles[i]
+		kept := r.Evidence.Persisted
+		switch {
+		case l.How == ByRestart && r.Plane != Raft && len(kept) > 0:
+			r.Evidence.Loaded, r.Evidence.Static = kept[0], publishedTo(m, r)
+		case l.How == ByReload && slices.Contains(l.Planes, r.Plane):
+			static := r.Evidence.Static
+			m.prove(r)
+			r.Evidence.Persisted, r.Evidence.Static = []Stores{r.Evidence.Loaded}, static
+		case l.How == ByRestart || l.How == ByForget && r.Plane != Raft:
 			m.prove(r)
 		}
 	}
@@ -120,7 +131,8 @@ func (m *Member) obey(l Load) {
 
 // prove makes a role run on what is published to it.
 func (m *Member) prove(r *Role) {
-	r.Evidence = Evidence{Process: ProcessRunning, Loaded: publishedTo(m, r), Since: r.Evidence.Since}
+	now := publishedTo(m, r)
+	r.Evidence = Evidence{Process: ProcessRunning, Loaded: now, Static: now, Since: r.Evidence.Since}
 }
 
 // pass lets the time pass that others need: silent members answer, kubelets sync,

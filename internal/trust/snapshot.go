@@ -39,6 +39,9 @@ type Policy struct {
 	Lead time.Duration
 	// Retirement says when an unused anchor may go.
 	Retirement Retirement
+	// RestartMargin is how long before the end of what a Raft client holds its
+	// process is started anew.
+	RestartMargin time.Duration
 }
 
 // Reload says which way of loading is taken where both exist.
@@ -163,6 +166,13 @@ type Evidence struct {
 	// Persisted is what its server has persisted and would load at its start
 	// instead of what it finds.
 	Persisted []Stores
+	// Static is what the running process was started with, and would fall back
+	// to if its persisted settings were deleted. It matters only beside them.
+	Static Stores
+	// HeldUntil is the earliest end of anything that a Raft client holds since
+	// its start, also of leaves that were renewed by reload since; zero when it
+	// is not known.
+	HeldUntil time.Time
 	// Since is when the role began to be as it is.
 	Since time.Time
 }

@@ -91,9 +91,10 @@ func publishedTo(m *Member, r *Role) Stores {
 }
 
 // possible calls yield with everything the role holds or may come to hold without
-// being asked; it returns false when that is not known.
+// being asked; it returns false when that is not known. Of a member that was never
+// given anything it is not known: another leader may be about to.
 func possible(m *Member, r *Role, yield func(Stores)) bool {
-	if r.Evidence.Process == ProcessUnknown {
+	if r.Evidence.Process == ProcessUnknown || !m.published() {
 		return false
 	}
 	if r.Evidence.Process == ProcessRunning {
@@ -105,9 +106,7 @@ func possible(m *Member, r *Role, yield func(Stores)) bool {
 	for _, s := range r.Evidence.Persisted {
 		yield(s)
 	}
-	if m.published() {
-		yield(publishedTo(m, r))
-	}
+	yield(publishedTo(m, r))
 	return true
 }
 

@@ -128,7 +128,11 @@ func (k *walk) deadlock(s state, now *Plan) string {
 // then, when nothing is left to ask, the restarts that had time.
 func (k *walk) obey(s state, plan *Plan) (state, bool) {
 	for i := range k.rules.nodes {
-		if n := &s.nodes[i]; n.mounted != n.published || !n.running && k.rules.startable(&s, n) {
+		n := &s.nodes[i]
+		if !n.joined || n.published.data == 0 {
+			continue
+		}
+		if n.mounted != n.published || !n.running && k.rules.startable(&s, n) {
 			k.rules.recreateOrSync(&s, i)
 			return s, true
 		}
@@ -209,8 +213,8 @@ func TestEveryGuardIsNeeded(t *testing.T) {
 		t.Run(string(g.name), func(t *testing.T) {
 			t.Parallel()
 			table := append(guards()[:i:i], guards()[i+1:]...)
-			for _, w := range worlds() {
-				k := walk{rules: &w, table: table}
+			for _, w := range trials() {
+				k := walk{rules: &w, table: table, limit: 20_000}
 				if wrong := k.run(); wrong != "" {
 					t.Logf("without it, in %q after %d states: %s", w.name, len(k.came), strings.SplitN(wrong, "\n", 2)[0])
 					return

@@ -53,6 +53,11 @@ type node struct {
 	// over what is mounted at every later start.
 	persisted         bool
 	persData, persCtl store
+	// staticData is what the data plane was started with; the Raft client tells
+	// the rest of it.
+	staticData mask
+	// joined is false for a node that does not exist yet.
+	joined bool
 }
 
 // state is one state of the world.
@@ -72,13 +77,15 @@ type state struct {
 	user ident
 	// expired is true once anchor A has reached its end.
 	expired bool
-	nodes   [maxNodes]node
+	// off is true once reload has been switched off.
+	off   bool
+	nodes [maxNodes]node
 	// left counts the events that may still happen.
 	left budget
 }
 
 // budget bounds what people and accidents do, so that the world is finite.
-type budget struct{ replace, abort, lose, edit, crash, recreate, expire int8 }
+type budget struct{ replace, abort, lose, edit, crash, recreate, expire, off, join int8 }
 
 var stateNames = [...]State{Absent, Untrusted, TrustedUnused, InUseAny, InUseAll, PhaseOut}
 
@@ -102,6 +109,8 @@ type rules struct {
 	policy Policy
 	// compromised anchors are distrusted as soon as they are replaced.
 	compromised mask
+	// companions are the last of the nodes: clients of the data plane.
+	companions int
 	// clients makes it the domain of a clients CA: nodes only verify, and users
 	// present, some of whom nobody knows.
 	clients bool
@@ -126,8 +135,12 @@ func (w *rules) first() state {
 		if i >= w.nodes {
 			continue
 		}
+		if i >= w.nodes-int(w.begin.join) {
+			continue
+		}
 		p := pub{data: 1, control: 1, ident: ident{signer: 0}}
-		s.nodes[i] = node{published: p, mounted: p, running: true, data: p.dataStore(), control: p.controlStore(), raft: p.controlStore()}
+		s.nodes[i] = node{joined: true, published: p, mounted: p}
+		w.start(&s.nodes[i])
 	}
 	return s
 }
@@ -159,17 +172,21 @@ func (w *rules) unsafe(s *state) string {
 		}
 		for j := range w.nodes {
 			v := &s.nodes[j]
-			if !v.running || i == j {
+			if !v.running || i == j || w.companion(i) && w.companion(j) {
 				continue
 			}
 			switch {
 			case !w.accepts(v.data.trust, p.data.ident):
 				return fmt.Sprintf("node %d does not accept node %d on the data plane", j, i)
+			case w.companion(i) || w.companion(j):
 			case !w.accepts(v.control.trust, p.raft.ident):
 				return fmt.Sprintf("controller %d does not accept the Raft client of node %d", j, i)
 			case !w.accepts(v.raft.trust, p.control.ident):
 				return fmt.Sprintf("the Raft client of node %d does not accept controller %d", j, i)
 			}
+		}
+		if w.companion(i) {
+			continue
 		}
 		if wrong := w.unsafeOutside(s, i); wrong != "" {
 			return wrong
@@ -230,10 +247,13 @@ func (w *rules) unstartable(s *state) string {
 	return ""
 }
 
+// companion reports whether a node is one of the companions.
+func (w *rules) companion(i int) bool { return i >= w.nodes-w.companions }
+
 // canonical names the nodes anew, so that states that differ only by who is who
 // are one.
 func (w *rules) canonical(s state) state {
-	for i := 1; i < w.nodes; i++ {
+	for i := 1; i < w.nodes-w.companions; i++ {
 		for j := i; j > 0 && s.nodes[j].less(&s.nodes[j-1]); j-- {
 			s.nodes[j], s.nodes[j-1] = s.nodes[j-1], s.nodes[j]
 		}
@@ -252,15 +272,15 @@ func (n *node) less(o *node) bool {
 }
 
 // code lays a node out as bytes, only to compare it.
-func (n *node) code() [30]uint8 {
-	var out [30]uint8
+func (n *node) code() [32]uint8 {
+	var out [32]uint8
 	k := 0
 	put := func(values ...uint8) { k += copy(out[k:], values) }
 	putStore := func(s store) { put(uint8(s.trust), uint8(s.ident.signer), uint8(s.ident.cross)) }
 	putPub := func(p pub) { put(uint8(p.data), uint8(p.control), uint8(p.ident.signer), uint8(p.ident.cross)) }
 	putPub(n.published)
 	putPub(n.mounted)
-	put(truth(n.running), truth(n.persisted))
+	put(truth(n.running), truth(n.persisted), truth(n.joined), uint8(n.staticData))
 	for _, s := range [...]store{n.data, n.control, n.raft, n.persData, n.persCtl} {
 		putStore(s)
 	}
@@ -314,6 +334,9 @@ func (w *rules) print(s *state) string {
 		s.app, names[s.appFirst], s.aged, s.reader, names[s.readerFirst], s.operator)
 	for i := range w.nodes {
 		n := &s.nodes[i]
+		if !n.joined {
+			continue
+		}
 		fmt.Fprintf(&b, "  node %d published: %v\n", i, n.published)
 		if n.mounted != n.published {
 			fmt.Fprintf(&b, "         mounted: %v\n", n.mounted)

@@ -1,6 +1,11 @@
 package trust
 
-import "time"
+import (
+	"flag"
+	"time"
+)
+
+var wide = flag.Bool("wide", false, "walk the worlds that take minutes, too")
 
 // world is a cluster of two nodes with unrelated authorities, of which one is
 // replaced, loading by reload; the changes make it the one that a walk is about.
@@ -46,22 +51,61 @@ func unknownUsers(w *rules) {
 	w.policy.Retirement = RetireExpired
 }
 
+func scaledUp(w *rules) { w.begin.join = 1 }
+
+func withCompanion(w *rules) { w.companions = 1 }
+
 // worlds lists them by size, so that a missing guard is found in the smallest.
 func worlds() []rules {
 	accidents := budget{crash: 1, recreate: 1}
-	return []rules{
+	out := []rules{
 		world("clients CA with unknown users", budget{crash: 1, expire: 1}, unknownUsers),
 		world("clients CA with known users", accidents, clientsCA),
 		world("classic by restarts", accidents, byRestarts),
 		world("classic by reload", accidents),
 		world("cross-signed by restarts", accidents, crossSigned, byRestarts),
+		world("compromised by restarts", budget{}, compromised, byRestarts),
 		world("classic, aborted", budget{abort: 1}),
 		world("trusted-certs lost", budget{lose: 1}, crossSigned),
 		world("trusted-certs edited by hand", budget{edit: 1}, crossSigned),
+		world("cross-signed with a companion", accidents, crossSigned, withCompanion),
+		world("classic with a companion", accidents, withCompanion),
+		world("cross-signed while scaling up", budget{crash: 1}, crossSigned, scaledUp),
+		world("classic while scaling up", budget{crash: 1}, scaledUp),
+		world("cross-signed, reload switched off", budget{off: 1}, crossSigned),
+		world("classic, reload switched off", budget{off: 1}),
 		world("cross-signed, aborted", budget{abort: 1}, crossSigned),
 		world("cross-signed by reload", accidents, crossSigned),
 		world("renewed under the same key", accidents, renewed),
-		world("compromised", budget{crash: 1}, compromised),
+		world("compromised", budget{}, compromised),
 		world("replaced during a replacement", budget{replace: 2}, crossSigned),
+	}
+	if *wide {
+		out = append(out, wideWorlds()...)
+	}
+	return out
+}
+
+// editedWhileCompromised is large, but shows soon that controllers must have turned
+// before anybody starts without the old anchor.
+func editedWhileCompromised() rules {
+	return world("compromised, trusted-certs edited by hand", budget{edit: 1}, compromised)
+}
+
+// trials are the worlds in which a missing guard is looked for.
+func trials() []rules { return append(worlds(), editedWhileCompromised()) }
+
+// wideWorlds have three nodes, or more that happens to them.
+func wideWorlds() []rules {
+	three := func(w *rules) { w.nodes = 3 }
+	all := budget{crash: 2, recreate: 1, lose: 1}
+	return []rules{
+		world("classic by reload, three nodes", budget{crash: 1}, three),
+		world("cross-signed by reload, three nodes", budget{}, crossSigned, three),
+		world("cross-signed by reload, many accidents", all, crossSigned),
+		world("classic by reload, many accidents", all),
+		editedWhileCompromised(),
+		world("compromised, with accidents", budget{crash: 1, recreate: 1}, compromised),
+		world("replaced twice and aborted", budget{replace: 2, abort: 1}, crossSigned),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"time"
 
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/issuer/ownca"
@@ -22,8 +23,15 @@ const (
 	operatorCommonName   = "cluster-operator"
 )
 
-// reasonCertificatePending warns of a leaf that an issuer has not granted yet.
-const reasonCertificatePending = "CertificatePending"
+// Reasons of warnings about leaves.
+const (
+	// reasonCertificatePending: an issuer has not granted it yet.
+	reasonCertificatePending = "CertificatePending"
+	// reasonCertificatePostponed: it is due and waits for a maintenance window.
+	reasonCertificatePostponed = "CertificatePostponed"
+	// reasonCertificateHeld: it is due and waits until every node trusts its signer.
+	reasonCertificateHeld = "CertificateHeld"
+)
 
 // leafRequest is a leaf as it shall be, and where it is kept.
 type leafRequest struct {
@@ -61,6 +69,7 @@ func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafReques
 	})
 	p.wake(decision.RenewalAt)
 	p.wake(decision.Until)
+	p.noteLeaf(request.secret, decision)
 	if decision.Act == authority.ReissueLeaf {
 		return r.issue(ctx, p, request, want, decision)
 	}
@@ -72,6 +81,23 @@ func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafReques
 		certificates: present.Certificates, key: present.Key,
 		chain: chain, generation: present.Generation,
 	}, true, nil
+}
+
+// noteLeaf tells people about a leaf that is due and is not issued yet.
+func (p *pass) noteLeaf(secret string, decision authority.LeafDecision) {
+	object := "Secret " + secret
+	switch decision.Act {
+	case authority.PostponeLeaf:
+		message := "the certificate is due (" + decision.Detail + ") and is issued in the next maintenance window"
+		if !decision.Until.IsZero() {
+			message += ", at " + decision.Until.UTC().Format(time.RFC3339)
+		}
+		p.note(object, reasonCertificatePostponed, message)
+	case authority.HoldLeaf:
+		p.note(object, reasonCertificateHeld,
+			"the certificate is due ("+decision.Detail+") and is issued as soon as every node is proven to trust the CA that signs it")
+	case authority.KeepLeaf, authority.ReissueLeaf:
+	}
 }
 
 // issue turns a request into a leaf through the issuer of the cluster CA.

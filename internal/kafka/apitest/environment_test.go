@@ -7,9 +7,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
@@ -18,21 +21,35 @@ import (
 )
 
 // apiServer is the connection that all tests of the package share. Each test has
-// a namespace of its own. asOperator is the same with the rights that the chart
-// gives to the operator, and no others.
+// a namespace of its own.
 var (
-	apiServer  *rest.Config
-	asOperator *rest.Config
-	rights     sync.Once
+	apiServer *rest.Config
+	shared    clients
+	connected sync.Once
 )
 
-// operatorRights installs the operator's rights with the first test.
-func operatorRights(t *testing.T) *rest.Config {
+// clients are those of a person, who may do everything, and of the operator, with
+// the rights that the chart gives to it and no others.
+type clients struct {
+	person, operator client.Client
+}
+
+// connect makes the clients with the first test: discovering what an API server
+// serves takes longer than most tests.
+func connect(t *testing.T) clients {
 	t.Helper()
-	rights.Do(func() {
-		asOperator = chartstest.Rights(t, apiServer, filepath.Join("..", "..", ".."), chartstest.ClusterWide)
+	connected.Do(func() {
+		asOperator := chartstest.Rights(t, apiServer, filepath.Join("..", "..", ".."), chartstest.ClusterWide)
+		options := client.Options{Scheme: newScheme(t)}
+		var err error
+		if shared.person, err = client.New(apiServer, options); err != nil {
+			t.Fatal(err)
+		}
+		if shared.operator, err = client.New(asOperator, options); err != nil {
+			t.Fatal(err)
+		}
 	})
-	return asOperator
+	return shared
 }
 
 func TestMain(m *testing.M) {
@@ -40,6 +57,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	ctrl.SetLogger(logr.Discard())
 	environment := &envtest.Environment{
 		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "config", "crd")},
 		ErrorIfCRDPathMissing: true,

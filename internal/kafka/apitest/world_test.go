@@ -62,20 +62,13 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	api, err := client.New(apiServer, client.Options{Scheme: newScheme(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	operator, err := client.New(operatorRights(t), client.Options{Scheme: api.Scheme()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := connect(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kafka-"}}
-	if err := api.Create(t.Context(), namespace); err != nil {
+	if err := api.person.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
 	w := &world{
-		t: t, namespace: namespace.Name, api: api,
+		t: t, namespace: namespace.Name, api: api.person,
 		clock:  clocktesting.NewFakePassiveClock(start()),
 		events: &eventLog{}, loaded: map[types.UID]contract.TLSReport{}, held: map[string]bool{},
 		settings: model.Settings{
@@ -86,7 +79,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.kafka = adminfake.New("cluster", w.clock.Now)
 	w.kafka.SetMetadataVersion(model.MetadataVersion("4.3-IV0").Level(), model.MetadataVersion("4.3-IV0").Level())
-	w.faulty = &faultyClient{Client: operator}
+	w.faulty = &faultyClient{Client: api.operator}
 	w.startOperator()
 	return w
 }

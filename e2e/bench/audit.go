@@ -49,10 +49,16 @@ func openAudit(ctx context.Context, kube *harness.Kubernetes) (auditLog, error) 
 
 // request is a line of the log, as far as it matters.
 type request struct {
-	AuditID   string `json:"auditID"`
-	Verb      string `json:"verb"`
-	User      struct{ Username string }
-	ObjectRef struct{ Resource, Namespace, Name, Subresource string }
+	AuditID string `json:"auditID"`
+	Verb    string `json:"verb"`
+	User    struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	ObjectRef struct {
+		Resource  string `json:"resource"`
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	} `json:"objectRef"`
 }
 
 // requests of the operator.
@@ -123,7 +129,7 @@ func (r *requests) note(line []byte, seen map[string]bool) error {
 	return nil
 }
 
-func (r requests) figures(took time.Duration) (figures []report.Figure, notes []string) {
+func (r *requests) figures(took time.Duration) (figures []report.Figure, notes []string) {
 	if !r.known {
 		return nil, []string{"requests were not counted: $" + auditVariable + " names no audit log"}
 	}

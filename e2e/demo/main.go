@@ -117,7 +117,7 @@ func (d demo) restart(ctx context.Context) (probe.Result, time.Duration, error) 
 	if err != nil {
 		return probe.Result{}, 0, err
 	}
-	begun, rolled := time.Now(), time.Duration(0)
+	begun := time.Now()
 	err = d.journal.Step("all nodes were restarted, one after the other", func() error {
 		load.SetPhase("before")
 		if err := harness.Let(ctx, harness.Quiet); err != nil {
@@ -127,7 +127,7 @@ func (d demo) restart(ctx context.Context) (probe.Result, time.Duration, error) 
 		begun = time.Now()
 		return d.roll(ctx)
 	})
-	rolled = time.Since(begun)
+	rolled := time.Since(begun)
 	load.SetPhase("after")
 	if err == nil {
 		err = harness.Let(ctx, harness.Quiet)

@@ -11,10 +11,9 @@ import (
 	"strconv"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
@@ -26,6 +25,7 @@ import (
 // Admin changes topics of a cluster, as somebody who may do everything.
 type Admin struct {
 	*kadm.Client
+
 	cancel context.CancelFunc
 }
 

@@ -27,6 +27,7 @@ const owner = client.FieldOwner("keyturn-e2e")
 // Kubernetes is the cluster that everything runs on.
 type Kubernetes struct {
 	client.WithWatch
+
 	// Config reaches the API server.
 	Config *rest.Config
 	// Plain is the client for what has no objects, such as logs.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -38,8 +39,9 @@ func (k Kafka) Diagnose(ctx context.Context, folder string) error {
 	problems = append(problems, k.Kube.List(ctx, pods, client.InNamespace(k.Namespace)))
 	operator, err := k.Kube.OperatorPods(ctx)
 	problems = append(problems, err)
-	for _, pod := range append(pods.Items, operator...) {
-		problems = append(problems, k.logs(ctx, folder, &pod))
+	all := slices.Concat(pods.Items, operator)
+	for i := range all {
+		problems = append(problems, k.logs(ctx, folder, &all[i]))
 	}
 	return errors.Join(problems...)
 }

@@ -133,7 +133,7 @@ func (i images) values() ([]byte, error) {
 		return nil, fmt.Errorf("image %q of the operator is not repository:tag", i.operator)
 	}
 	kafka := []map[string]string{}
-	for _, entry := range strings.Split(i.kafka, ",") {
+	for entry := range strings.SplitSeq(i.kafka, ",") {
 		version, image, found := strings.Cut(entry, "=")
 		if !found {
 			return nil, fmt.Errorf("Kafka image %q is not version=image", entry)

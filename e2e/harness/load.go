@@ -27,6 +27,7 @@ func EveryKind() []string {
 // Load is a running probe.
 type Load struct {
 	*probe.Probe
+
 	cancel context.CancelFunc
 }
 

@@ -98,7 +98,7 @@ func (k *Kubernetes) CreateNamespace(ctx context.Context, name string) error {
 // DeleteNamespace deletes a namespace and waits until it is gone.
 func (k *Kubernetes) DeleteNamespace(ctx context.Context, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := k.Delete(ctx, namespace); client.IgnoreNotFound(err) != nil {
+	if err := client.IgnoreNotFound(k.Delete(ctx, namespace)); err != nil {
 		return fmt.Errorf("deleting namespace %s: %w", name, err)
 	}
 	err := k.Follow(ctx, &corev1.NamespaceList{}, func(left Objects) (bool, error) { return len(left) == 0, nil },

@@ -3,6 +3,8 @@ package scenarios
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -203,7 +205,8 @@ func killOperator(ctx context.Context, kube *harness.Kubernetes) error {
 		return err
 	}
 	for i := range pods {
-		if err := kube.Delete(ctx, &pods[i], client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+		err := client.IgnoreNotFound(kube.Delete(ctx, &pods[i], client.GracePeriodSeconds(0)))
+		if err != nil {
 			return fmt.Errorf("killing the operator: %w", err)
 		}
 	}
@@ -225,7 +228,7 @@ func controllersGoFirst(s *stage) {
 		}
 		err := s.kafka.UntilPods(s.ctx, "are replaced", func(pods map[string]*corev1.Pod) bool {
 			for _, name := range before.Names() {
-				if harness.Replaced(pods[name], before[name]) && !contains(order, name) {
+				if harness.Replaced(pods[name], before[name]) && !slices.Contains(order, name) {
 					order = append(order, name)
 				}
 			}
@@ -240,7 +243,7 @@ func controllersGoFirst(s *stage) {
 	s.notes = append(s.notes, fmt.Sprintf("restarted in the order %q; the active controller was %s", order, leader))
 	const controllers = 3
 	for i, name := range order {
-		if isController := before[name] != "" && len(name) > 0 && name[:len("separate-c")] == "separate-c"; isController != (i < controllers) {
+		if isController := strings.HasPrefix(name, "separate-controller-"); isController != (i < controllers) {
 			s.Errorf("nodes were restarted in the order %q, controllers to be first", order)
 			break
 		}
@@ -248,15 +251,6 @@ func controllersGoFirst(s *stage) {
 	if order[controllers-1] != leader {
 		s.Errorf("nodes were restarted in the order %q, the active controller %s to be the last controller", order, leader)
 	}
-}
-
-func contains(names []string, name string) bool {
-	for _, known := range names {
-		if known == name {
-			return true
-		}
-	}
-	return false
 }
 
 // activeController is the pod that leads the quorum.
@@ -279,8 +273,7 @@ func (s *stage) activeController() string {
 }
 
 func hasID(pod string, id int32) bool {
-	suffix := fmt.Sprintf("-%d", id)
-	return len(pod) > len(suffix) && pod[len(pod)-len(suffix):] == suffix
+	return strings.HasSuffix(pod, fmt.Sprintf("-%d", id))
 }
 
 // meta names an object of the cluster's namespace.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,10 +84,9 @@ func hostPort(host string, port int32) string { return net.JoinHostPort(host, fm
 
 // shown is what a handshake shows of a server.
 type shown struct {
-	leaf     string
-	requests bool
-	accepts  [][]byte
-	err      error
+	leaf    string
+	accepts [][]byte
+	err     error
 }
 
 // shows connects with the operator's identity, and looks.
@@ -108,7 +108,7 @@ func shows(ctx context.Context, opened *target.Target, credentials mtls.Credenti
 	connection := tls.Client(raw, &tls.Config{
 		RootCAs: roots, ServerName: host, MinVersion: tls.VersionTLS12,
 		GetClientCertificate: func(request *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			seen.requests, seen.accepts = true, request.AcceptableCAs
+			seen.accepts = request.AcceptableCAs
 			return &credentials.Identity, nil
 		},
 	})
@@ -129,8 +129,8 @@ func (s *stage) compare(node reach.Node, role contract.Listener, reported contra
 	if reported.Presents != seen.leaf {
 		s.Errorf("%s: presents %s, and its agent says %s", where, seen.leaf, reported.Presents)
 	}
-	if !seen.requests {
-		return // a listener without client certificates does not say whom it trusts
+	if len(seen.accepts) == 0 {
+		return // neither a listener without client certificates nor an agent says whom it accepts
 	}
 	var wanted []string
 	for _, fingerprint := range reported.Trusts {
@@ -155,7 +155,7 @@ func (s *stage) anchors() map[string][]byte {
 		secret := &corev1.Secret{}
 		s.must(s.kube.Get(s.ctx, s.kafka.Key(name), secret))
 		for key, text := range secret.Data {
-			if len(key) > 4 && key[len(key)-4:] == ".crt" {
+			if strings.HasSuffix(key, ".crt") {
 				certificates, err := pki.ParseBundle(text)
 				s.must(err)
 				for _, certificate := range certificates {

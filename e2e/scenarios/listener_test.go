@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,7 @@ func listenerCertificate(s *stage) {
 	authority := s.ownAuthority("my own listener CA")
 	first, second := s.listenerLeaf(authority), s.listenerLeaf(authority)
 	s.store(first.certificate, first.key)
-	both := append(s.secret(clusterCACert).Data["ca.crt"], pki.EncodeBundle(authority.Certificate())...)
+	both := slices.Concat(s.secret(clusterCACert).Data["ca.crt"], pki.EncodeBundle(authority.Certificate()))
 	s.underLoadTrusting(both)
 
 	s.rolls("the user's certificate presented", func() error { return s.useListenerCertificate() })

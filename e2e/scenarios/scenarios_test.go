@@ -101,7 +101,8 @@ func namespaceOf(what string) string {
 // stage is where one scenario is played.
 type stage struct {
 	*testing.T
-	ctx     context.Context
+
+	ctx     context.Context //nolint:containedctx // like testing.T: it is the scenario's own, and ends with it
 	name    string
 	journal *harness.Journal
 	shared  *stand

@@ -23,7 +23,7 @@ E2E_TIMEOUT ?= 90m
 # Packages with goroutines of their own, which the race detector watches. It needs a C compiler.
 RACE_PACKAGES := ./internal/kafka/agent/... ./internal/kafka/admin/... ./internal/probe/...
 # Packages whose tests start a real API server.
-API_PACKAGES  := ./api/... ./charts/... ./internal/...
+API_PACKAGES  := ./api ./charts/apitest ./internal/kafka/apitest
 
 ##@ For people
 
@@ -46,7 +46,7 @@ lint: ## golangci-lint over all modules
 	@for module in $(MODULES); do echo "lint $$module"; (cd $$module && $(tool) golangci-lint run -c $(CURDIR)/.golangci.yml ./...); done
 
 unit: ## tests that need nothing but Go
-	@env -u KUBEBUILDER_ASSETS -u KUBECONFIG go test $$(go list ./... | grep -v /apitest)
+	@env -u KUBEBUILDER_ASSETS -u KUBECONFIG go test $$(go list ./... | grep -v -e /apitest$$ -e /api$$ -e /e2e/scenarios$$)
 	@go test -C bed ./...
 	@go test -C tools ./...
 

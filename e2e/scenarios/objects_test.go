@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/e2e/harness"
@@ -20,17 +22,18 @@ func handEditsArePutBack(s *stage) {
 
 	service := &corev1.Service{}
 	s.must(s.kube.Get(s.ctx, s.kafka.Key("my-cluster-kafka-bootstrap"), service))
-	ports := len(service.Spec.Ports)
 	s.step("a Service is put back", func() error {
+		edited := service.DeepCopy()
+		edited.Spec.Ports[1].TargetPort = intstr.FromInt32(1234)
 		err := s.kube.MergePatch(s.ctx, service.DeepCopy(), map[string]any{"spec": map[string]any{
-			"ports": []any{map[string]any{"name": "wrong", "port": 1234}}, "selector": map[string]any{"wrong": "pods"},
+			"ports": edited.Spec.Ports, "selector": map[string]any{"wrong": "pods"},
 		}})
 		if err != nil {
 			return err
 		}
 		return s.untilObject(&corev1.ServiceList{}, service.Name, func(object client.Object) bool {
 			now, ok := object.(*corev1.Service)
-			return ok && len(now.Spec.Ports) == ports && now.Spec.Ports[0].Port != 1234 && now.Spec.Selector["wrong"] == ""
+			return ok && equality.Semantic.DeepEqual(now.Spec, service.Spec)
 		})
 	})
 	config := &corev1.ConfigMap{}

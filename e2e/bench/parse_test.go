@@ -1,0 +1,85 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestGoBenchmarksAreRead(t *testing.T) {
+	t.Parallel()
+	figures, err := parseBenchmarks([]byte("goos: linux\nBenchmarkIssueLeafECDSA-2 \t 7890\t 151000 ns/op\t 25000 B/op\t 320 allocs/op\nPASS\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range figures {
+		got = append(got, f.Name+" "+f.Unit)
+		if f.Unit == "ns/op" && f.Value != 151000 {
+			t.Errorf("%s is %g ns/op", f.Name, f.Value)
+		}
+	}
+	want := []string{"IssueLeafECDSA ns/op", "IssueLeafECDSA B/op", "IssueLeafECDSA allocs/op"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := parseBenchmarks([]byte("PASS\n")); err == nil {
+		t.Error("output without benchmarks is accepted")
+	}
+}
+
+func TestMetricsAreRead(t *testing.T) {
+	t.Parallel()
+	const text = `# HELP process_resident_memory_bytes Resident memory size in bytes.
+process_resident_memory_bytes 3.145728e+07
+process_cpu_seconds_total 12.5
+leader_election_master_status{name="keyturn-operator"} 1
+`
+	got, err := parseUsage("pod", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (usage{resident: 30 * mebibyte, cpuSeconds: 12.5, leader: true}); got != want {
+		t.Errorf("read %+v, to be %+v", got, want)
+	}
+	if _, err := parseUsage("pod", strings.ReplaceAll(text, "process_cpu", "other")); err == nil {
+		t.Error("metrics without CPU time are accepted")
+	}
+}
+
+func TestRequestsAreCounted(t *testing.T) {
+	t.Parallel()
+	line := func(id, verb, user, resource, namespace string) string {
+		return `{"auditID":"` + id + `","verb":"` + verb + `","user":{"username":"` + user +
+			`"},"objectRef":{"resource":"` + resource + `","namespace":"` + namespace + `","name":"x"}}` + "\n"
+	}
+	path := filepath.Join(t.TempDir(), "audit.log")
+	before := line("0", "create", operatorUser, "pods", "kafka")
+	text := before +
+		line("1", "watch", operatorUser, "pods", "kafka") + line("1", "watch", operatorUser, "pods", "kafka") + // begin and end
+		line("2", "update", operatorUser, "leases", "keyturn") +
+		line("3", "patch", operatorUser, "secrets", "kafka") +
+		line("4", "patch", "somebody", "secrets", "kafka") +
+		`{"auditID":"5",` // is being written
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := auditLog{path: path, from: int64(len(before))}.since()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.reads != 1 || got.leases != 1 || len(got.writes) != 1 || got.writes[0].ObjectRef.Resource != "secrets" {
+		t.Errorf("counted %+v", got)
+	}
+	figures, notes := got.figures(time.Minute)
+	if figures[0].Ok || len(notes) != 1 {
+		t.Errorf("a write while idle is no miss: %+v, %q", figures, notes)
+	}
+	if _, err := (auditLog{path: path, from: int64(len(text)) + 1}).since(); err == nil {
+		t.Error("a log that became shorter is accepted")
+	}
+}

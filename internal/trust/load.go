@@ -38,7 +38,7 @@ func (v *view) loads(strategy Strategy) []Load {
 	urgent := v.raftIsUrgent(strategy)
 	for i := range v.Members {
 		m := &v.Members[i]
-		planes := slices.DeleteFunc(v.behind(m, strategy), v.held)
+		planes := slices.DeleteFunc(v.behind(m, strategy), func(p Plane) bool { return p == Control && v.held(m) })
 		reloadable := slices.DeleteFunc(slices.Clone(planes), func(p Plane) bool { return p == Raft })
 		raft := len(planes) > len(reloadable)
 		switch {
@@ -93,12 +93,13 @@ func (m *Member) startedAsPublished() bool {
 	return false
 }
 
-// held reports whether a plane keeps what it has although something else is
-// published: controller listeners accept a compromised anchor until the last Raft
-// client has been started without it.
-func (v *view) held(p Plane) bool {
-	return p == Control && slices.ContainsFunc(v.Anchors, func(a Anchor) bool {
-		return a.Compromised && a.Stored == PhaseOut && a.ID != v.Issuing && !v.open(GuardControlUnused, &a)
+// held reports whether the control plane of a member keeps what it has although
+// something else is published: its controller listener accepts a compromised
+// anchor until the last Raft client has been started without it.
+func (v *view) held(m *Member) bool {
+	return slices.ContainsFunc(v.Anchors, func(a Anchor) bool {
+		withdrawn := a.Compromised && a.ID != v.Issuing && !slices.Contains(m.Published.Control, a.ID)
+		return withdrawn && !v.open(GuardControlUnused, &a)
 	})
 }
 

@@ -13,10 +13,10 @@ import (
 const root = "../.."
 
 var (
-	link     = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
-	testName = regexp.MustCompile("`(Test[A-Za-z0-9_]+)`")
-	// sourceFunc finds the declaration of a test.
-	sourceFunc = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(`)
+	link = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+	// testName finds tests and end-to-end scenarios in prose, declaration both in the source.
+	testName    = regexp.MustCompile("`(Test[A-Za-z0-9_]+|[a-z]+/[a-z0-9-]+)`")
+	declaration = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(|^\s*\{"([a-z]+/[a-z0-9-]+)",`)
 )
 
 // files returns the contents of all files below a folder with the given ending, by path.
@@ -58,12 +58,12 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-func TestScenariosNameTestsThatExist(t *testing.T) {
+func TestTheListOfScenariosNamesTestsThatExist(t *testing.T) {
 	t.Parallel()
 	declared := map[string]bool{}
 	for _, text := range files(t, root, "_test.go") {
-		for _, match := range sourceFunc.FindAllStringSubmatch(text, -1) {
-			declared[match[1]] = true
+		for _, match := range declaration.FindAllStringSubmatch(text, -1) {
+			declared[match[1]+match[2]] = true
 		}
 	}
 	page, err := os.ReadFile(filepath.Join(root, "docs", "scenarios.md"))

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/publication"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -78,7 +79,9 @@ func (p *pass) listening() outcome {
 	return outcome{}
 }
 
-// disrupted is the pod that is being restarted on purpose, if any.
+// disrupted is the pod that is being restarted on purpose, if any. One that is
+// stuck, or takes longer than any restart does, is not being restarted any more:
+// it has failed.
 func disrupted(s rollout.Snapshot, decided rollout.Decision) string {
 	if decided.Act != nil {
 		return decided.Act.PodName
@@ -87,8 +90,9 @@ func disrupted(s rollout.Snapshot, decided rollout.Decision) string {
 		return ""
 	}
 	for i := range s.Nodes {
-		if s.Nodes[i].ID == s.Disruption.Node {
-			return s.Nodes[i].PodName
+		n := &s.Nodes[i]
+		if n.ID == s.Disruption.Node && n.Pod.State != rollout.Stuck && s.Now.Sub(s.Disruption.Since) <= rollout.DefaultStartGrace {
+			return n.PodName
 		}
 	}
 	return ""
@@ -191,6 +195,12 @@ func (p *pass) reasons() (map[string][]rollout.Reason, error) {
 		var list []rollout.Reason
 		if !p.retired(node) {
 			list = model.Reasons(pod.Annotations, desired.Annotations)
+		}
+		if _, readable := pinnedRevision(pod); !readable {
+			// Its agent could not start the server again.
+			list = append(list, rollout.Reason{
+				Code: rollout.PodSpecChanged, Note: "annotation " + contract.PinAnnotation + " cannot be read",
+			})
 		}
 		if said := p.heard[node.Pod]; said.known {
 			list = append(list, publication.Reasons(certificates.publication, p.cluster.Stores(node), said.report)...)

@@ -47,10 +47,13 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 	}
 	data := map[string][]byte{node.Pod + ".crt": settled.certificates, node.Pod + ".key": settled.key}
 	leaves := map[string]*x509.Certificate{contract.NodeIdentity: settled.chain[0]}
-	for listener, custom := range p.custom {
-		data[string(listener)+".crt"] = custom.Certificates
-		data[string(listener)+".key"] = custom.Key.PEM()
-		leaves[string(listener)] = custom.Chain[0]
+	for _, store := range p.cluster.Stores(node) {
+		// A key is given to the nodes that have the listener, and to no others.
+		if custom, found := p.custom[store.Listener]; found {
+			data[string(store.Listener)+".crt"] = custom.Certificates
+			data[string(store.Listener)+".key"] = custom.Key.PEM()
+			leaves[string(store.Listener)] = custom.Chain[0]
+		}
 	}
 	published, err := p.publish(node, leaves)
 	if err != nil {
@@ -77,10 +80,7 @@ func (p *pass) publish(node model.Node, leaves map[string]*x509.Certificate) (co
 	if err != nil {
 		previous = contract.Publication{}
 	}
-	pinned, err := pinnedRevision(p.pods[node.Pod])
-	if err != nil {
-		return contract.Publication{}, err
-	}
+	pinned, _ := pinnedRevision(p.pods[node.Pod])
 	configuration, err := p.configurationOf(node, previous)
 	if err != nil {
 		return contract.Publication{}, err
@@ -114,21 +114,21 @@ func (p *pass) retired(node model.Node) bool {
 	return pool.Retired
 }
 
-// pinnedRevision is the revision that a pod was created under, 0 for none.
-func pinnedRevision(pod *corev1.Pod) (int64, error) {
+// pinnedRevision is the revision that a pod was created under, 0 for none. The
+// second result is false when somebody has made the pin unreadable.
+func pinnedRevision(pod *corev1.Pod) (int64, bool) {
 	if pod == nil {
-		return 0, nil
+		return 0, true
 	}
 	text, found := pod.Annotations[contract.PinAnnotation]
 	if !found {
-		return 0, nil
+		return 0, true
 	}
 	var pin contract.Publication
 	if err := json.Unmarshal([]byte(text), &pin); err != nil {
-		return 0, fmt.Errorf("annotation %s of pod %s: %w; restart the pod by %s=true",
-			contract.PinAnnotation, pod.Name, err, manualRollingUpdate)
+		return 0, false
 	}
-	return pin.Revision, nil
+	return pin.Revision, true
 }
 
 // checkCustomCertificates checks the users' listener certificates. One that

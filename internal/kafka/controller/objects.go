@@ -196,10 +196,7 @@ func (r *Reconciler) nudge(ctx context.Context, p *pass) error {
 		if !ours || pod.DeletionTimestamp != nil {
 			continue
 		}
-		pinned, err := pinnedRevision(pod)
-		if err != nil {
-			return err
-		}
+		pinned, _ := pinnedRevision(pod)
 		told := max(pinned, revisionOf(pod.Annotations[contract.PublishedAnnotation]))
 		if certificates.publication.Revision <= told {
 			continue

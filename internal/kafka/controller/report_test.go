@@ -159,8 +159,10 @@ func TestTheClusterIsReadyWhileOnePodIsRestartedOnPurpose(t *testing.T) {
 
 func TestWhatIsDisruptedIsTheRecordedPodUntilThatIsOver(t *testing.T) {
 	t.Parallel()
-	nodes := []rollout.Node{{ID: 0, PodName: "a"}, {ID: 1, PodName: "b"}}
-	recorded := &rollout.Disruption{Node: 1}
+	nodes := []rollout.Node{
+		{ID: 0, PodName: "a"}, {ID: 1, PodName: "b"}, {ID: 2, PodName: "c", Pod: rollout.Pod{State: rollout.Stuck}},
+	}
+	recorded := &rollout.Disruption{Node: 1, Since: noon().Add(-rollout.DefaultStartGrace)}
 	for name, c := range map[string]struct {
 		record  *rollout.Disruption
 		decided rollout.Decision
@@ -171,11 +173,13 @@ func TestWhatIsDisruptedIsTheRecordedPodUntilThatIsOver(t *testing.T) {
 		"a recorded one goes on":            {record: recorded, want: "b"},
 		"a recorded one is over":            {record: recorded, decided: rollout.Decision{Settled: true}},
 		"one is over and the next begins":   {record: recorded, decided: rollout.Decision{Settled: true, Act: &rollout.Act{PodName: "a"}}, want: "a"},
-		"a recorded one whose node is gone": {record: &rollout.Disruption{Node: 7}},
+		"a recorded one whose node is gone": {record: &rollout.Disruption{Node: 7, Since: noon()}},
+		"a recorded one that is stuck":      {record: &rollout.Disruption{Node: 2, Since: noon()}},
+		"a recorded one that never ends":    {record: &rollout.Disruption{Node: 1, Since: noon().Add(-rollout.DefaultStartGrace - time.Second)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := disrupted(rollout.Snapshot{Nodes: nodes, Disruption: c.record}, c.decided); got != c.want {
+			if got := disrupted(rollout.Snapshot{Now: noon(), Nodes: nodes, Disruption: c.record}, c.decided); got != c.want {
 				t.Errorf("disrupted is %q, want %q", got, c.want)
 			}
 		})

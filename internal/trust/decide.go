@@ -159,6 +159,9 @@ func (v *view) nextPublication(m *Member) Publication {
 	if v.target.Stored == Absent {
 		return m.Published // nothing is published that the Secret does not hold
 	}
+	if !v.open(GuardMounted, v.target) && v.lagging[m.ID] {
+		return m.Published
+	}
 	if m.Kind == Operator || m.Kind == Holder {
 		return next
 	}

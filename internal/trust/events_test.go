@@ -41,8 +41,13 @@ func (w *rules) nodeAccidents(s *state, i int) []move {
 	}
 	if n.mounted != n.published {
 		t := *s
-		t.nodes[i].mounted = n.published
+		t.nodes[i].mounted, t.nodes[i].between = n.published, pub{}
 		out = append(out, move{who(i, "kubelet syncs the mounts of"), t})
+	}
+	if n.between != (pub{}) {
+		t := *s
+		t.nodes[i].mounted, t.nodes[i].between = n.between, pub{}
+		out = append(out, move{who(i, "kubelet syncs an older publication to"), t})
 	}
 	if n.running && s.left.crash > 0 {
 		t := *s
@@ -151,7 +156,7 @@ func (w *rules) start(n *node) {
 func (w *rules) recreate(s *state, i int) {
 	n := &s.nodes[i]
 	n.stop()
-	n.mounted = n.published
+	n.mounted, n.between = n.published, pub{}
 	if w.startable(s, n) {
 		w.start(n)
 	}
@@ -229,9 +234,17 @@ func (w *rules) writePublication(s *state, plan *Plan, i int) write {
 	}
 	return write{
 		what: who(i, "write publication of"),
-		do:   func(t *state) { t.nodes[i].published = want },
+		do:   func(t *state) { t.nodes[i].publish(want) },
 		same: func(a, b *state) bool { return a.nodes[i].published == b.nodes[i].published },
 	}
+}
+
+// publish replaces the publication; one that was not mounted yet is between.
+func (n *node) publish(p pub) {
+	if n.mounted.data != 0 && n.mounted != n.published && p != n.published {
+		n.between = n.published
+	}
+	n.published = p
 }
 
 // writeLeaf is the operator's own identity, or the leaf of a user.

@@ -43,6 +43,10 @@ const (
 	// GuardCrossUnneeded: everybody verifies new leaves without the cross
 	// certificate. Before it is taken off.
 	GuardCrossUnneeded GuardName = "CrossCertificateUnneeded"
+	// GuardMounted: the member has mounted what it was given last. Before it is
+	// given something else: of two publications on their way a late kubelet
+	// could show the one in between, when nobody reckons with it any more.
+	GuardMounted GuardName = "LastPublicationMounted"
 	// GuardRunning: nothing moves while the resource is paused.
 	GuardRunning GuardName = "NotPaused"
 )
@@ -78,6 +82,7 @@ func guards() []guard {
 		{GuardRetired, notRetired},
 		{GuardDistrusted, stillTrusted},
 		{GuardCrossUnneeded, crossNeeded},
+		{GuardMounted, mountsBehind},
 	}
 }
 
@@ -226,4 +231,27 @@ func crossNeeded(v *view, a *Anchor) []Blocker {
 		return append(waits, Blocker{Who: applications, What: "the application bundle does not begin with the new anchor yet"})
 	}
 	return append(waits, v.applicationsReading()...)
+}
+
+// mountsBehind lists the members with a publication on its way, or of which
+// nobody knows.
+func mountsBehind(v *view, _ *Anchor) []Blocker {
+	var out []Blocker
+	for i := range v.Members {
+		m := &v.Members[i]
+		if m.Kind == Operator || m.Kind == Holder || !m.published() {
+			continue
+		}
+		for j := range m.Roles {
+			r := &m.Roles[j]
+			if r.Evidence.Process == ProcessUnknown || len(r.Evidence.Mounted) > 0 {
+				v.lagging[m.ID] = true
+				out = append(out, Blocker{
+					Who: string(m.ID), What: fmt.Sprintf("%s has not mounted what was published to it last", m.ID), Since: r.Evidence.Since,
+				})
+				break
+			}
+		}
+	}
+	return out
 }

@@ -156,7 +156,7 @@ func (w *rules) member(n *node, i int, silent bool) Member {
 			if n.running {
 				r.Evidence.Process, r.Evidence.Loaded, r.Evidence.Static = ProcessRunning, w.stores(held.loaded), w.stores(held.static)
 			}
-			if n.mounted.data != 0 {
+			if n.mounted.data != 0 && n.mounted != n.published {
 				r.Evidence.Mounted = []Stores{w.stores(held.mounted)}
 			}
 			if n.persisted && Plane(plane) != Raft {

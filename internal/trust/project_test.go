@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,12 @@ func crossed(s *Snapshot) {
 	s.Anchors[len(s.Anchors)-1].Cross = []Cross{{Issuer: "keyA", NotAfter: worldTime.Add(300 * day)}}
 }
 
+func restartsOnly(s *Snapshot) { s.Policy.Reload = RestartOnly }
+
+func distrusted(s *Snapshot) {
+	s.Anchors[0].Compromised, s.Anchors[1].Cross[0].Distrusted = true, true
+}
+
 func silent(id MemberID) change {
 	return func(s *Snapshot) {
 		for i := range s.Members {
@@ -85,14 +92,13 @@ func silent(id MemberID) change {
 func TestProjection(t *testing.T) {
 	t.Parallel()
 	tests := map[string]Snapshot{
-		"at-rest":       atRest(3),
-		"cross-signed":  atRest(3, replaced, crossed),
-		"classic":       atRest(3, replaced),
-		"node-is-down":  atRest(3, replaced, crossed, silent("my-1")),
-		"restarts-only": atRest(3, replaced, crossed, func(s *Snapshot) { s.Policy.Reload = RestartOnly }),
-		"compromised": atRest(3, replaced, crossed, func(s *Snapshot) {
-			s.Anchors[0].Compromised, s.Anchors[1].Cross[0].Distrusted = true, true
-		}),
+		"at-rest":               atRest(3),
+		"cross-signed":          atRest(3, replaced, crossed),
+		"classic":               atRest(3, replaced),
+		"node-is-down":          atRest(3, replaced, crossed, silent("my-1")),
+		"restarts-only":         atRest(3, replaced, crossed, restartsOnly),
+		"classic-restarts-only": atRest(3, replaced, restartsOnly),
+		"compromised":           atRest(3, replaced, crossed, distrusted),
 		"renewed-under-its-key": atRest(3, replaced, func(s *Snapshot) { s.Anchors[1].Key = "keyA" }),
 		"paused":                atRest(3, replaced, func(s *Snapshot) { s.Policy.Paused = true }),
 		"new-cluster": atRest(3, func(s *Snapshot) {
@@ -110,6 +116,46 @@ func TestProjection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			golden(t, filepath.Join("testdata", "projections", name+".txt"), tell(Project(s)))
+		})
+	}
+}
+
+func TestRestartsPerNode(t *testing.T) {
+	t.Parallel()
+	type count struct{ asked, remainder int }
+	tests := map[string]struct {
+		cluster Snapshot
+		want    count
+	}{
+		"a cross-signed replacement restarts nothing, and once when there is time": {atRest(3, replaced, crossed), count{0, 1}},
+		"without reload a cross-signed replacement restarts twice":                 {atRest(3, replaced, crossed, restartsOnly), count{2, 0}},
+		"without a cross certificate the Raft clients need two":                    {atRest(3, replaced), count{2, 0}},
+		"without either it takes three":                                            {atRest(3, replaced, restartsOnly), count{3, 0}},
+		"a compromised key takes one, after which nobody holds it":                 {atRest(3, replaced, crossed, distrusted), count{1, 0}},
+		"a renewal under the same key restarts nothing":                            {atRest(3, replaced, func(s *Snapshot) { s.Anchors[1].Key = "keyA" }), count{0, 0}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := Project(test.cluster)
+			if len(p.Blocked) > 0 {
+				t.Fatalf("blocked: %v", p.Blocked)
+			}
+			var got count
+			for _, stage := range p.Stages {
+				for _, s := range stage.Steps {
+					switch {
+					case s.How != ByRestart || !slices.Contains(s.Members, "my-0"):
+					case s.Remainder:
+						got.remainder++
+					default:
+						got.asked++
+					}
+				}
+			}
+			if got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
 		})
 	}
 }

@@ -160,8 +160,8 @@ type Evidence struct {
 	Process Process
 	// Loaded is what the running process has loaded.
 	Loaded Stores
-	// Mounted is what the process would find if it started now, as far as that
-	// differs from what is published: kubelets lag.
+	// Mounted is what the process would find if it started now. It is empty when
+	// that is what is published; kubelets lag.
 	Mounted []Stores
 	// Persisted is what its server has persisted and would load at its start
 	// instead of what it finds.

@@ -14,6 +14,8 @@ type view struct {
 	answers map[question]bool
 	asked   []Blocker
 	next    *Identity
+	// lagging are the members that GuardMounted waits for.
+	lagging map[MemberID]bool
 }
 
 // question is a guard asked about an anchor.
@@ -23,7 +25,7 @@ type question struct {
 }
 
 func newView(s Snapshot, guards []guard) *view {
-	v := &view{Snapshot: s, key: make(map[AnchorID]KeyID, len(s.Anchors)), guards: guards, answers: map[question]bool{}}
+	v := &view{Snapshot: s, key: make(map[AnchorID]KeyID, len(s.Anchors)), guards: guards, answers: map[question]bool{}, lagging: map[MemberID]bool{}}
 	for i := range s.Anchors {
 		v.key[s.Anchors[i].ID] = s.Anchors[i].Key
 		if s.Anchors[i].ID == s.Issuing {

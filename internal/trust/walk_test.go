@@ -165,7 +165,7 @@ func (k *walk) obey(s state, plan *Plan) (state, bool) {
 
 func (w *rules) recreateOrSync(s *state, i int) {
 	n := &s.nodes[i]
-	n.mounted = n.published
+	n.mounted, n.between = n.published, pub{}
 	if !n.running && w.startable(s, n) {
 		w.start(n)
 	}

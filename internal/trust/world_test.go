@@ -46,7 +46,10 @@ func (p pub) controlStore() store { return store{p.control, p.ident} }
 type node struct {
 	// published is in the API server, mounted in the pod; a kubelet lags.
 	published, mounted pub
-	running            bool
+	// between is a publication that was replaced before it was mounted; a late
+	// kubelet may still show it.
+	between pub
+	running bool
 	// data, control and raft are what the running process has loaded.
 	data, control, raft store
 	// persisted is what reloads have left in the server's metadata; it wins
@@ -272,14 +275,15 @@ func (n *node) less(o *node) bool {
 }
 
 // code lays a node out as bytes, only to compare it.
-func (n *node) code() [32]uint8 {
-	var out [32]uint8
+func (n *node) code() [36]uint8 {
+	var out [36]uint8
 	k := 0
 	put := func(values ...uint8) { k += copy(out[k:], values) }
 	putStore := func(s store) { put(uint8(s.trust), uint8(s.ident.signer), uint8(s.ident.cross)) }
 	putPub := func(p pub) { put(uint8(p.data), uint8(p.control), uint8(p.ident.signer), uint8(p.ident.cross)) }
 	putPub(n.published)
 	putPub(n.mounted)
+	putPub(n.between)
 	put(truth(n.running), truth(n.persisted), truth(n.joined), uint8(n.staticData))
 	for _, s := range [...]store{n.data, n.control, n.raft, n.persData, n.persCtl} {
 		putStore(s)
@@ -340,6 +344,9 @@ func (w *rules) print(s *state) string {
 		fmt.Fprintf(&b, "  node %d published: %v\n", i, n.published)
 		if n.mounted != n.published {
 			fmt.Fprintf(&b, "         mounted: %v\n", n.mounted)
+		}
+		if n.between != (pub{}) {
+			fmt.Fprintf(&b, "         between: %v\n", n.between)
 		}
 		if n.running {
 			fmt.Fprintf(&b, "         data %v; control %v; raft %v\n", n.data, n.control, n.raft)

@@ -38,9 +38,12 @@ build: ## build bin/keyturn (static) and bin/kubectl-keyturn
 	@ln -sf keyturn bin/kubectl-keyturn
 
 test: ## prove the project: lint, generated files, unit, API-level, short end-to-end run (what CI runs)
-	@go run -C tools ./stages -C .. lint generate-check build unit race api-test $(CLUSTER) e2e-short
+	@go run -C tools ./stages -C .. needs lint generate-check build unit race api-test $(CLUSTER) e2e-short
 
 ##@ Parts of test
+
+needs: ## install the programs that tests use, or name what is missing
+	@go run -C tools ./need gcc keytool=openjdk-17-jre-headless
 
 lint: ## golangci-lint over all modules
 	@for module in $(MODULES); do echo "lint $$module"; (cd $$module && $(tool) golangci-lint run -c $(CURDIR)/.golangci.yml ./...); done
@@ -50,12 +53,10 @@ unit: ## tests that need nothing but Go
 	@go test -C bed ./...
 	@go test -C tools ./...
 
-race: ## tests of concurrent packages under the race detector
-	@go run -C tools ./need gcc
+race: needs ## tests of concurrent packages under the race detector
 	@nice -n 5 env CGO_ENABLED=1 go test -race $(RACE_PACKAGES)
 
 api-test: ## tests against a real API server and etcd
-	@go run -C tools ./need keytool=openjdk-17-jre-headless
 	@KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KUBEBUILDER_ASSETS; go test $(API_PACKAGES)
 
 e2e-short: ## the end-to-end scenarios that make test runs
@@ -92,4 +93,4 @@ fmt: ## format all Go files
 clean: ## remove what was built here (caches and the bed stay)
 	@rm -rf bin out
 
-.PHONY: help demo build test lint unit race api-test e2e-short e2e bench bed-up bed-down bed-status generate generate-check fmt clean
+.PHONY: help demo build test needs lint unit race api-test e2e-short e2e bench bed-up bed-down bed-status generate generate-check fmt clean

@@ -95,11 +95,18 @@ func (k *Kubernetes) CreateNamespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// DeleteNamespace deletes a namespace and waits until it is gone.
+// atOnce is how long pods get that nobody will start again.
+const atOnce = client.GracePeriodSeconds(1)
+
+// DeleteNamespace deletes a namespace and waits until it is gone. Its pods do not
+// get the time to say good-bye to each other.
 func (k *Kubernetes) DeleteNamespace(ctx context.Context, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if err := client.IgnoreNotFound(k.Delete(ctx, namespace)); err != nil {
 		return fmt.Errorf("deleting namespace %s: %w", name, err)
+	}
+	if err := k.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(name), atOnce); err != nil {
+		return fmt.Errorf("ending pods of namespace %s: %w", name, err)
 	}
 	err := k.Follow(ctx, &corev1.NamespaceList{}, func(left Objects) (bool, error) { return len(left) == 0, nil },
 		client.MatchingFields{"metadata.name": name})

@@ -4,12 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -71,10 +74,26 @@ func (a *Applier) Apply(ctx context.Context, intent runtime.ApplyConfiguration, 
 	err = a.writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), a.owner, client.ForceOwnership)
 	if err != nil {
 		a.Forget(key.apiVersion, key.kind, key.namespace, key.name)
-		return Result{}, fmt.Errorf("applying %s %s/%s: %w", key.kind, key.namespace, key.name, err)
+		return Result{}, fmt.Errorf("applying %s %s/%s: %w", key.kind, key.namespace, key.name, asConflict(object, err))
 	}
 	a.remember(key, appliedState{intent: digest, resourceVersion: object.GetResourceVersion()})
 	return Result{Called: true, ResourceVersion: object.GetResourceVersion()}, nil
+}
+
+// asConflict says what it means when an intent names the UID of an instance that
+// has been replaced: the API server answers that the UID is immutable.
+func asConflict(intent *unstructured.Unstructured, err error) error {
+	status, is := errors.AsType[*apierrors.StatusError](err)
+	if !is || !apierrors.IsInvalid(status) || status.ErrStatus.Details == nil {
+		return err
+	}
+	for _, cause := range status.ErrStatus.Details.Causes {
+		if cause.Field == "metadata.uid" {
+			kind := schema.GroupResource{Group: intent.GroupVersionKind().Group, Resource: intent.GetKind()}
+			return apierrors.NewConflict(kind, intent.GetName(), err)
+		}
+	}
+	return err
 }
 
 // ApplyStatus makes the owned fields of the object's status what intent says.
@@ -87,7 +106,7 @@ func (a *Applier) ApplyStatus(ctx context.Context, intent runtime.ApplyConfigura
 	}
 	err = a.writer.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(object), a.owner, client.ForceOwnership)
 	if err != nil {
-		return fmt.Errorf("applying status of %s %s/%s: %w", object.GetKind(), object.GetNamespace(), object.GetName(), err)
+		return fmt.Errorf("applying status of %s %s/%s: %w", object.GetKind(), object.GetNamespace(), object.GetName(), asConflict(object, err))
 	}
 	return nil
 }

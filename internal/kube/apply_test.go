@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -147,6 +148,30 @@ func TestARefusedApplyIsForgottenAndSaysWhatItWas(t *testing.T) {
 	server.refusal = nil
 	if again := mustApply(t, a, configOf("1"), version(first.ResourceVersion)); !again.Called {
 		t.Error("the object was taken for known after a refusal")
+	}
+}
+
+func TestAnIntentForAnInstanceThatWasReplacedIsALostRace(t *testing.T) {
+	t.Parallel()
+	pods := schema.GroupKind{Kind: "Pod"}
+	for name, c := range map[string]struct {
+		field *field.Path
+		lost  bool
+	}{
+		"the UID is that of another instance": {field.NewPath("metadata", "uid"), true},
+		"something else is invalid":           {field.NewPath("spec"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := newCounting(t)
+			server.refusal = apierrors.NewInvalid(pods, "p", field.ErrorList{field.Invalid(c.field, "x", "field is immutable")})
+
+			_, err := kube.NewApplier(server, "test").Apply(t.Context(), coreac.Pod("p", "ns").WithUID("old"), nil)
+
+			if err == nil || apierrors.IsConflict(err) != c.lost || apierrors.IsInvalid(err) == c.lost {
+				t.Errorf("error is %v, want a lost race: %t", err, c.lost)
+			}
+		})
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin"
@@ -61,7 +60,7 @@ func (r *Reconciler) act(ctx context.Context, p *pass) (outcome, error) {
 		disrupted: disrupted(snapshot, decided),
 	}
 	if err := r.carryOut(ctx, p, record, decided); err != nil {
-		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		if lostRace(err) {
 			// Somebody else wrote first. What they recorded is seen next time.
 			return result, nil
 		}

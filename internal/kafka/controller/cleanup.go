@@ -25,14 +25,14 @@ func (r *Reconciler) cleanUp(ctx context.Context, p *pass) error {
 	kept := p.keptNames()
 	for name := range p.secrets {
 		secret := p.secrets[name]
-		if _, ofNode := secret.Data[contract.PublicationKey]; ofNode && !kept[name] {
+		if _, ofNode := secret.Data[contract.PublicationKey]; ofNode && !kept[name] && secret.DeletionTimestamp == nil {
 			if err := kube.Delete(ctx, r.options.Client, &secret); err != nil {
 				return err
 			}
 		}
 	}
 	for id, object := range p.objects {
-		if kept[id.name] || object.Labels[model.PoolLabel] == "" || !goesWithNode(id, object) {
+		if kept[id.name] || object.Labels[model.PoolLabel] == "" || object.DeletionTimestamp != nil || !goesWithNode(id, object) {
 			continue
 		}
 		if err := kube.Delete(ctx, r.options.Client, object); err != nil {

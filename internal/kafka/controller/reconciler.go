@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -83,8 +84,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err == nil {
 		err = r.followUp(ctx, p, &acted)
 	}
+	if lostRace(err) {
+		return ctrl.Result{RequeueAfter: lookAgain}, nil
+	}
 	result, reportErr := r.report(ctx, p, acted, err)
 	return result, errors.Join(transient(err), reportErr)
+}
+
+// lostRace reports whether somebody else wrote first. That is no failure of the
+// cluster, and nothing to tell people: the next pass begins with what they wrote.
+func lostRace(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
 // settledRecords remembers which versions of disruption records are known to

@@ -263,7 +263,7 @@ func (w *rules) writeLeaf(_ *state, plan *Plan) write {
 func (w *rules) loads(s *state, l Load, silent mask) []move {
 	i := int(l.Member[len(l.Member)-1] - '0')
 	n := &s.nodes[i]
-	if silent.has(i) || l.Remainder {
+	if silent.has(i) || l.Remainder && w.patient {
 		return nil
 	}
 	if l.How == ByRestart {

@@ -35,33 +35,47 @@ type Load struct {
 // loads compares what is published with what is proven.
 func (v *view) loads(strategy Strategy) []Load {
 	var out []Load
-	urgent := v.raftIsUrgent(strategy)
 	for i := range v.Members {
-		m := &v.Members[i]
-		planes := slices.DeleteFunc(v.behind(m, strategy), func(p Plane) bool { return p == Control && v.held(m) })
-		reloadable := slices.DeleteFunc(slices.Clone(planes), func(p Plane) bool { return p == Raft })
-		raft := len(planes) > len(reloadable)
-		switch {
-		case raft && urgent && !v.restartComes(m):
-			out = append(out, Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: raftKeeps})
-			continue
-		case len(reloadable) > 0 && v.Policy.Reload == RestartOnly && m.startedAsPublished():
-			out = append(out, Load{Member: m.ID, How: ByForget, Planes: reloadable, Reason: "settings of earlier reloads win over what it was started with"})
-		case len(reloadable) > 0 && v.Policy.Reload == RestartOnly:
-			reason := cmp.Or(v.Policy.ReloadRefused, "reload is switched off")
-			out = append(out, Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: reason})
-			continue
-		case len(reloadable) > 0:
-			out = append(out, Load{Member: m.ID, How: ByReload, Planes: reloadable})
-		}
-		due, ends := v.restartDue(m)
-		over := ends && !v.Now.Before(due)
-		if over || raft && !urgent {
-			out = append(out, Load{Member: m.ID, How: ByRestart, Planes: []Plane{Raft}, Remainder: !over, Due: due, Reason: raftKeeps})
-		}
+		out = append(out, v.loadsOf(&v.Members[i], strategy)...)
 	}
 	slices.SortStableFunc(out, func(a, b Load) int { return cmp.Compare(a.Member, b.Member) })
 	return out
+}
+
+func (v *view) loadsOf(m *Member, strategy Strategy) []Load {
+	planes := slices.DeleteFunc(v.behind(m, strategy), func(p Plane) bool { return p == Control && v.held(m) })
+	reloadable := slices.DeleteFunc(slices.Clone(planes), func(p Plane) bool { return p == Raft })
+	raft, urgent := len(planes) > len(reloadable), v.raftIsUrgent(strategy)
+	if raft && urgent && !v.restartComes(m) {
+		return []Load{{Member: m.ID, How: ByRestart, Planes: planes, Reason: raftKeeps}}
+	}
+	var out []Load
+	if len(reloadable) > 0 {
+		load := v.follow(m, planes, reloadable)
+		if load.How == ByRestart {
+			return []Load{load}
+		}
+		out = append(out, load)
+	}
+	due, ends := v.restartDue(m)
+	over := ends && !v.Now.Before(due)
+	if over || raft && !urgent {
+		out = append(out, Load{Member: m.ID, How: ByRestart, Planes: []Plane{Raft}, Remainder: !over, Due: due, Reason: raftKeeps})
+	}
+	return out
+}
+
+// follow lets a member that is behind on planes that could be reloaded catch up.
+func (v *view) follow(m *Member, planes, reloadable []Plane) Load {
+	switch {
+	case v.Policy.Reload != RestartOnly:
+		return Load{Member: m.ID, How: ByReload, Planes: reloadable}
+	case m.startedAsPublished():
+		return Load{Member: m.ID, How: ByForget, Planes: reloadable, Reason: "settings of earlier reloads win over what it was started with"}
+	default:
+		reason := cmp.Or(v.Policy.ReloadRefused, "reload is switched off")
+		return Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: reason}
+	}
 }
 
 // restartDue is when the member's process must be started anew because of what its

@@ -58,13 +58,14 @@ func Project(s Snapshot) Projection {
 	return p
 }
 
-func (s Snapshot) clone() Snapshot {
-	s.Anchors = slices.Clone(s.Anchors)
-	s.Members = slices.Clone(s.Members)
-	for i := range s.Members {
-		s.Members[i].Roles = slices.Clone(s.Members[i].Roles)
+func (s *Snapshot) clone() Snapshot {
+	c := *s
+	c.Anchors = slices.Clone(s.Anchors)
+	c.Members = slices.Clone(s.Members)
+	for i := range c.Members {
+		c.Members[i].Roles = slices.Clone(c.Members[i].Roles)
 	}
-	return s
+	return c
 }
 
 // write puts a plan's objects into the snapshot.

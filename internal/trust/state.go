@@ -44,13 +44,13 @@ func decidesState(m *Member, r *Role) bool {
 	return r.Presents && m.Kind != Operator && r.Plane != Raft
 }
 
-// nextState is the transition of seed 001 for one anchor and one pass.
+// nextState is the transition of the trust proposal for one anchor and one pass.
 func (v *view) nextState(a *Anchor) State {
 	if a.Stored == Absent {
 		return v.admit(a)
 	}
 	u := v.usage(a)
-	if a.Stored == PhaseOut && a != v.target && v.leaves(a) {
+	if a.Stored == PhaseOut && v.retires(a) {
 		return Absent
 	}
 	switch a.Stored {
@@ -70,6 +70,9 @@ func (v *view) nextState(a *Anchor) State {
 	}
 	return used(a.Stored, u)
 }
+
+// retires reports whether an anchor that phases out may go.
+func (v *view) retires(a *Anchor) bool { return a != v.target && v.leaves(a) }
 
 // admit says whether and how an anchor enters the Secret: the target always, any
 // other only when somebody still relies on it, which is how a Secret that was lost
@@ -106,7 +109,7 @@ func (v *view) reliedOn(a *Anchor) bool {
 }
 
 // superseded leads an anchor out that will not be used any more, once nothing
-// presents it or may come to. These two edges are not in the seed's list, which
+// presents it or may come to. These two edges are not in the proposal's list, which
 // would leave such an anchor for ever.
 func superseded(a *Anchor, u usageOf) State {
 	if u.mayUse == 0 && u.unknown == 0 {
@@ -125,7 +128,7 @@ func (v *view) trust(a *Anchor) State {
 	return Untrusted
 }
 
-// used is the part of the seed's list that follows from who presents the anchor.
+// used is the part of the proposal's list that follows from who presents the anchor.
 // What is not known never counts as "none" or "all", and never takes "all" back.
 func used(stored State, u usageOf) State {
 	switch {

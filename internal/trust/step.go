@@ -84,6 +84,12 @@ func applicationSteps(s Snapshot, p Plan) []Step {
 	return out
 }
 
+// drops reports whether an identity is another one without the cross certificate
+// of an issuer.
+func (i Identity) drops(issuer KeyID, from Identity) bool {
+	return i.Signer == from.Signer && slices.Contains(from.Cross, issuer) && !slices.Contains(i.Cross, issuer)
+}
+
 // publicationSteps gathers, for one anchor, the members whose publication changes.
 func publicationSteps(s Snapshot, p Plan, a Anchor) []Step {
 	changes := []struct {
@@ -100,8 +106,7 @@ func publicationSteps(s Snapshot, p Plan, a Anchor) []Step {
 			return m.Kind == Operator && next.Identity.Signer == a.Key && m.Published.Identity.Signer != a.Key
 		}},
 		{Step{Kind: TakeOffCross}, func(m *Member, next Publication) bool {
-			now := m.Published.Identity
-			return next.Identity.Signer == now.Signer && slices.Contains(now.Cross, a.Key) && !slices.Contains(next.Identity.Cross, a.Key)
+			return next.Identity.drops(a.Key, m.Published.Identity)
 		}},
 		{Step{Kind: Withdraw, Planes: []Plane{Data}}, func(m *Member, next Publication) bool {
 			return added(next.Data, m.Published.Data, a.ID)

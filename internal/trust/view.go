@@ -53,7 +53,7 @@ func (v *view) signedBy(a *Anchor) Identity {
 	i := Identity{Signer: a.Key}
 	for _, c := range a.Cross {
 		ends := c.Distrusted || !v.Now.Before(c.NotAfter.Add(-day))
-		if c.Issuer != a.Key && !(ends && v.open(GuardCrossUnneeded, a)) {
+		if c.Issuer != a.Key && (!ends || !v.open(GuardCrossUnneeded, a)) {
 			i.Cross = append(i.Cross, c.Issuer)
 		}
 	}

@@ -142,7 +142,7 @@ func (k *walk) obey(s state, plan *Plan) (state, bool) {
 		return s, true
 	}
 	for _, l := range plan.Loads {
-		if moves := k.rules.loads(&s, l, 0); len(moves) > 0 {
+		if moves := k.rules.loads(&s, l, 0); len(moves) > 0 && !l.Remainder {
 			return moves[0].to, true
 		}
 	}

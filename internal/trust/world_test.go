@@ -119,7 +119,10 @@ type rules struct {
 	clients bool
 	// pinned says that an application which knows only anchor 0 is served.
 	pinned bool
-	begin  budget
+	// patient worlds have no restarts that nobody waits for; they end, as far as
+	// the walk goes, in the Raft remainder.
+	patient bool
+	begin   budget
 }
 
 var (

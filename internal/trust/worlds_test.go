@@ -53,6 +53,8 @@ func unknownUsers(w *rules) {
 
 func scaledUp(w *rules) { w.begin.join = 1 }
 
+func patient(w *rules) { w.patient = true }
+
 func withCompanion(w *rules) { w.companions = 1 }
 
 // worlds lists them by size, so that a missing guard is found in the smallest.
@@ -78,7 +80,7 @@ func worlds() []rules {
 		world("cross-signed by reload", accidents, crossSigned),
 		world("renewed under the same key", accidents, renewed),
 		world("compromised", budget{}, compromised),
-		world("replaced during a replacement", budget{replace: 2}, crossSigned),
+		world("replaced during a replacement", budget{replace: 2}, crossSigned, patient),
 	}
 	if *wide {
 		out = append(out, wideWorlds()...)
@@ -106,6 +108,7 @@ func wideWorlds() []rules {
 		world("classic by reload, many accidents", all),
 		editedWhileCompromised(),
 		world("compromised, with accidents", budget{crash: 1, recreate: 1}, compromised),
-		world("replaced twice and aborted", budget{replace: 2, abort: 1}, crossSigned),
+		world("replaced during a replacement, to the end", budget{replace: 2}, crossSigned),
+		world("replaced twice and aborted", budget{replace: 2, abort: 1}, crossSigned, patient),
 	}
 }

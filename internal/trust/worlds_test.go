@@ -68,9 +68,10 @@ func worlds() []rules {
 		world("cross-signed by restarts", accidents, crossSigned, byRestarts),
 		world("compromised by restarts", budget{}, compromised, byRestarts),
 		world("classic, aborted", budget{abort: 1}),
-		world("trusted-certs lost", budget{lose: 1}, crossSigned),
-		world("trusted-certs edited by hand", budget{edit: 1}, crossSigned),
-		world("cross-signed with a companion", accidents, crossSigned, withCompanion),
+		world("classic, replaced during a replacement", budget{replace: 2}),
+		world("trusted-certs lost", budget{lose: 1}, crossSigned, patient),
+		world("trusted-certs edited by hand", budget{edit: 1}, crossSigned, patient),
+		world("cross-signed with a companion", budget{crash: 1}, crossSigned, withCompanion),
 		world("classic with a companion", accidents, withCompanion),
 		world("cross-signed while scaling up", budget{crash: 1}, crossSigned, scaledUp),
 		world("classic while scaling up", budget{crash: 1}, scaledUp),
@@ -80,7 +81,6 @@ func worlds() []rules {
 		world("cross-signed by reload", accidents, crossSigned),
 		world("renewed under the same key", accidents, renewed),
 		world("compromised", budget{}, compromised),
-		world("replaced during a replacement", budget{replace: 2}, crossSigned, patient),
 	}
 	if *wide {
 		out = append(out, wideWorlds()...)
@@ -108,7 +108,9 @@ func wideWorlds() []rules {
 		world("classic by reload, many accidents", all),
 		editedWhileCompromised(),
 		world("compromised, with accidents", budget{crash: 1, recreate: 1}, compromised),
-		world("replaced during a replacement, to the end", budget{replace: 2}, crossSigned),
+		world("cross-signed, replaced during a replacement", budget{replace: 2}, crossSigned),
+		world("trusted-certs lost, to the end", budget{lose: 1}, crossSigned),
+		world("trusted-certs edited, to the end", budget{edit: 1}, crossSigned),
 		world("replaced twice and aborted", budget{replace: 2, abort: 1}, crossSigned, patient),
 	}
 }

@@ -36,7 +36,7 @@ type Load struct {
 func (v *view) loads(strategy Strategy) []Load {
 	var out []Load
 	for i := range v.Members {
-		out = append(out, v.loadsOf(&v.Members[i], strategy)...)
+		out = slices.Concat(out, v.loadsOf(&v.Members[i], strategy))
 	}
 	slices.SortStableFunc(out, func(a, b Load) int { return cmp.Compare(a.Member, b.Member) })
 	return out

@@ -245,7 +245,7 @@ func (t *trustPass) use(fp pki.Fingerprint) use {
 	}
 }
 
-// next follows the seed's states. An anchor that is still the current one never
+// next follows the proposal's states. An anchor that is still the current one never
 // phases out, whatever the peers present: new leaves are going to be issued by it.
 func (t *trustPass) next(anchor Anchor) State {
 	fp := pki.FingerprintOf(anchor.Certificate)

@@ -49,7 +49,7 @@ lint: ## golangci-lint over all modules
 	@for module in $(MODULES); do echo "lint $$module"; (cd $$module && $(tool) golangci-lint run -c $(CURDIR)/.golangci.yml ./...); done
 
 unit: ## tests that need nothing but Go
-	@env -u KUBEBUILDER_ASSETS -u KUBECONFIG go test $$(go list ./... | grep -v -e /apitest$$ -e /api$$ -e /e2e/scenarios$$)
+	@env -u KUBEBUILDER_ASSETS -u KUBECONFIG go test -timeout 20m $$(go list ./... | grep -v -e /apitest$$ -e /api$$ -e /e2e/scenarios$$)
 	@go test -C bed ./...
 	@go test -C tools ./...
 

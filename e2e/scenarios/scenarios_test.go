@@ -102,7 +102,7 @@ func namespaceOf(what string) string {
 type stage struct {
 	*testing.T
 
-	ctx     context.Context //nolint:containedctx // like testing.T: it is the scenario's own, and ends with it
+	ctx     context.Context
 	name    string
 	journal *harness.Journal
 	shared  *stand

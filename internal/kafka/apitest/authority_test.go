@@ -210,13 +210,7 @@ func TestARaisedGenerationOfAUsersAuthorityReissuesLeavesAndRollsOnce(t *testing
 	w := newWorld(t)
 	kafka := kafkaResource(w.namespace)
 	kafka.Spec.ClusterCa.GenerateCertificateAuthority = new(false)
-	ca, err := pki.NewCA(pki.CASpec{
-		Subject: pki.Subject{CommonName: "corporate"}, Key: pki.DefaultCAKey(pki.ECDSA), Validity: 1000 * authority.Day, Now: start(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.createCA(authority.ClusterCA, ca, "0")
+	w.createCA(authority.ClusterCA, caNamed(t, "corporate", 1000*authority.Day), "0")
 	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
 	w.settle()
 	pods, leaf := w.podUIDs(), w.leafOf("my-dual-0")
@@ -233,6 +227,48 @@ func TestARaisedGenerationOfAUsersAuthorityReissuesLeavesAndRollsOnce(t *testing
 		t.Error("the user's Secret was written")
 	}
 }
+
+func TestAUsersChainIsPublishedWhenItIsInOrderAndRefusedWhenNot(t *testing.T) {
+	t.Parallel()
+	root, issuing := caNamed(t, "root", 1000*authority.Day), caNamed(t, "issuing", 1000*authority.Day)
+	intermediate, err := pki.CrossSign(root, issuing.Certificate(), start())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		chain []*x509.Certificate
+		good  bool
+	}{
+		"the issuing CA first": {bundle(intermediate, root.Certificate()), true},
+		"the root first":       {bundle(root.Certificate(), intermediate), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			kafka := kafkaResource(w.namespace)
+			kafka.Spec.ClusterCa.GenerateCertificateAuthority = new(false)
+			w.createCA(authority.ClusterCA, issuing, "0")
+			w.replaceData("my-cluster-ca-cert", authority.CertKey, pki.EncodeBundle(c.chain...))
+			w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
+
+			w.settle()
+
+			if !c.good {
+				w.wantInvalid("my-cluster-ca-cert", "out of order")
+				return
+			}
+			presented, err := pki.ParseBundle(w.secret("my-dual-0").Data["my-dual-0.crt"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := pki.Verify(presented, bundle(root.Certificate()), w.clock.Now()); err != nil {
+				t.Errorf("who trusts the root refuses the node: %v", err)
+			}
+		})
+	}
+}
+
+func bundle(certificates ...*x509.Certificate) []*x509.Certificate { return certificates }
 
 // What tests look at.
 
@@ -282,11 +318,12 @@ func (w *world) wantRolledOnce(before map[string]string) {
 			w.t.Errorf("pod %s was not restarted", name)
 		}
 	}
-	if w.faulty.podsDeleted != len(before) {
-		w.t.Errorf("%d pods were restarted, want each of %d once", w.faulty.podsDeleted, len(before))
+	if len(w.faulty.podsDeleted) != len(before) {
+		w.t.Errorf("%v were restarted, want each of %d once", w.faulty.podsDeleted, len(before))
 	}
 }
 
+// wantInvalid looks for a refusal whose message has all words.
 func (w *world) wantInvalid(names ...string) {
 	w.t.Helper()
 	for _, c := range w.getKafka().Status.Conditions {

@@ -3,6 +3,7 @@ package apitest
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,7 +112,7 @@ func TestABadChangeIsNamedAndChangesNothing(t *testing.T) {
 			w.settle()
 
 			w.wantCondition(change.kind, change.says...)
-			if after := w.podUIDs(); len(after) != len(before) || w.faulty.podsDeleted > 0 {
+			if after := w.podUIDs(); len(after) != len(before) || len(w.faulty.podsDeleted) > 0 {
 				t.Errorf("pods were %v and are %v", before, after)
 			}
 		})
@@ -243,8 +244,13 @@ func customCertificate(secret string) *kafkav1.ListenerConfiguration {
 
 func newCA(t *testing.T) pki.Authority {
 	t.Helper()
+	return caNamed(t, "somebody else's", 100*authority.Day)
+}
+
+func caNamed(t *testing.T, name string, validity time.Duration) pki.Authority {
+	t.Helper()
 	ca, err := pki.NewCA(pki.CASpec{
-		Subject: pki.Subject{CommonName: "somebody else's"}, Key: pki.DefaultCAKey(pki.ECDSA), Validity: 100 * authority.Day, Now: start(),
+		Subject: pki.Subject{CommonName: name}, Key: pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}, Validity: validity, Now: start(),
 	})
 	if err != nil {
 		t.Fatal(err)

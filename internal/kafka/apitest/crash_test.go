@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
 // The operator crashes after its nth write, for every n, and another one that
@@ -19,45 +21,87 @@ import (
 
 // crashScenario is a change that an operator carries out.
 type crashScenario struct {
-	// prepare brings the world to where the change begins, without crashes.
-	prepare func(w *world)
-	// change is what a person then asks for.
-	change func(w *world)
+	// world is where the change begins: a new one each time, or the same one for
+	// a change that can be asked for again and again.
+	world func(t *testing.T) func() *world
+	// change is what a person asks for, for the nth time. Odd and even times may
+	// ask for different things.
+	change func(w *world, n int)
+}
+
+// inNewWorlds prepares another world for each run.
+func inNewWorlds(prepare func(w *world)) func(t *testing.T) func() *world {
+	return func(t *testing.T) func() *world {
+		t.Helper()
+		return func() *world {
+			w := newWorld(t)
+			prepare(w)
+			return w
+		}
+	}
+}
+
+// inOneWorld prepares a world for all runs.
+func inOneWorld(prepare func(w *world)) func(t *testing.T) func() *world {
+	return func(t *testing.T) func() *world {
+		t.Helper()
+		w := newWorld(t)
+		prepare(w)
+		return func() *world { return w }
+	}
+}
+
+func runningCluster(w *world) {
+	w.dualRole(3)
+	w.settle()
 }
 
 func TestWhateverWriteTheOperatorCrashesAfterTheNextOneFinishes(t *testing.T) {
 	t.Parallel()
 	for name, scenario := range map[string]crashScenario{
 		"creating a cluster": {
-			prepare: func(*world) {},
-			change:  func(w *world) { w.dualRole(3) },
+			world:  inNewWorlds(func(*world) {}),
+			change: func(w *world, _ int) { w.dualRole(3) },
+		},
+		"creating controllers and brokers of their own": {
+			world: inNewWorlds(func(*world) {}),
+			change: func(w *world, _ int) {
+				w.create(kafkaResource(w.namespace), poolResource(w.namespace, "ctrl", 1, kafkav1.RoleController),
+					poolResource(w.namespace, "more", 2, kafkav1.RoleController), poolResource(w.namespace, "brk", 3, kafkav1.RoleBroker))
+			},
 		},
 		"scaling up and down": {
-			prepare: func(w *world) {
+			world: inOneWorld(func(w *world) {
 				w.dualRole(3)
-				w.create(poolResource(w.namespace, "extra", 1, kafkav1.RoleBroker))
+				w.create(poolResource(w.namespace, "extra", 1, kafkav1.RoleBroker), poolResource(w.namespace, "more", 0, kafkav1.RoleBroker))
 				w.settle()
-			},
-			change: func(w *world) {
-				w.scale("extra", 0)
-				w.create(poolResource(w.namespace, "more", 1, kafkav1.RoleBroker))
+			}),
+			change: func(w *world, n int) {
+				w.scale("extra", n%2)
+				w.scale("more", 1-n%2)
 			},
 		},
 		"rolling all nodes": {
-			prepare: func(w *world) {
-				w.dualRole(3)
-				w.settle()
-			},
-			change: func(w *world) { w.configure("log.retention.hours", "12") },
+			world:  inOneWorld(runningCluster),
+			change: func(w *world, n int) { w.configure("log.retention.hours", strconv.Itoa(12+n)) },
+		},
+		"changing the version": {
+			world:  inNewWorlds(func(w *world) { w.olderVersion() }),
+			change: func(w *world, _ int) { w.patchKafka(map[string]any{"version": "4.3.1"}) },
 		},
 		"renewing the cluster CA": {
-			prepare: func(w *world) {
-				w.dualRole(3)
-				w.settle()
-			},
-			change: func(w *world) {
+			world: inOneWorld(runningCluster),
+			change: func(w *world, _ int) {
 				w.annotate(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{"strimzi.io/force-renew": "true"})
 			},
+		},
+		"losing the certificate of the cluster CA": {
+			world:  inOneWorld(runningCluster),
+			change: func(w *world, _ int) { w.delete(&corev1.Secret{}, "my-cluster-ca-cert") },
+		},
+		"replacing the certificate of a listener": {
+			world:  inOneWorld(func(w *world) { w.customListener("custom") }),
+			change: func(w *world, _ int) { w.replaceCertificate("custom", w.issue(listenerLeaf{})) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -69,45 +113,45 @@ func TestWhateverWriteTheOperatorCrashesAfterTheNextOneFinishes(t *testing.T) {
 
 func crashAfterEveryWrite(t *testing.T, scenario crashScenario) {
 	t.Helper()
-	undisturbed := finish(t, scenario, 0)
-	for n := 1; n <= undisturbed.writes; n++ {
-		disturbed := finish(t, scenario, n)
-		if !slices.Equal(disturbed.end, undisturbed.end) {
-			t.Fatalf("after a crash at write %d of %d the cluster ends as\n%v\nand not as\n%v",
-				n, undisturbed.writes, disturbed.end, undisturbed.end)
+	next := scenario.world(t)
+	// The first two changes are undisturbed and say how the others have to end.
+	var ends [2][]string
+	for n := range ends {
+		ends[n], _ = finish(next(), scenario, n, 0)
+	}
+	for n := 1; ; n++ {
+		end, crashed := finish(next(), scenario, n+1, n)
+		if want := ends[(n+1)%2]; !slices.Equal(end, want) {
+			t.Fatalf("after a crash at write %d the cluster ends as\n%v\nand not as\n%v", n, end, want)
+		}
+		if !crashed {
+			t.Logf("crashed after each of %d writes", n-1)
+			return
 		}
 	}
-	t.Logf("crashed after each of %d writes", undisturbed.writes)
 }
 
-// finished is what a scenario came to.
-type finished struct {
-	writes int
-	end    []string
-}
-
-// finish carries out a scenario with a crash after the nth write of the change;
-// 0 means no crash.
-func finish(t *testing.T, scenario crashScenario, n int) finished {
-	t.Helper()
-	w := newWorld(t)
-	scenario.prepare(w)
-	before := w.faulty.writes
-	w.faulty.afterWrite = w.atMostOneDisrupted
-	scenario.change(w)
-	if n > 0 {
-		w.faulty.crashAfter = before + n
-		if err := w.trySettle(t.Context()); err != nil && !errors.Is(err, errCrash) && !errors.Is(err, errStuck) {
-			t.Fatalf("before the crash after write %d: %v", n, err)
+// finish carries out the nth change with a crash at one of its writes, 0 for
+// none, and reports whether there was that write to crash at.
+func finish(w *world, scenario crashScenario, n, at int) (end []string, crashed bool) {
+	w.t.Helper()
+	scenario.change(w, n)
+	if at > 0 {
+		// The write after the last one that arrives is the one that fails.
+		w.faulty.crashAt = w.faulty.writes + at
+		err := w.trySettle(w.t.Context())
+		crashed = errors.Is(err, errCrash)
+		if err != nil && !crashed {
+			w.t.Fatalf("before the crash at write %d: %v", at, err)
 		}
-		w.faulty.crashAfter = 0
+		w.faulty.crashAt = 0
 		w.startOperator()
 	}
 	w.settle()
 	if kafka := w.getKafka(); !has(kafka, condition.Ready) {
-		t.Fatalf("after a crash at write %d the cluster ends as %+v", n, kafka.Status.Conditions)
+		w.t.Fatalf("after a crash at write %d the cluster ends as %+v", at, kafka.Status.Conditions)
 	}
-	return finished{writes: w.faulty.writes - before, end: w.inventory()}
+	return w.inventory(), crashed
 }
 
 // inventory names everything that exists and what matters of it, without what
@@ -131,7 +175,7 @@ func inventoryOf(kind string, list client.ObjectList) []string {
 	switch typed := list.(type) {
 	case *corev1.PodList:
 		for i := range typed.Items {
-			names = append(names, kind+" "+typed.Items[i].Name+" "+typed.Items[i].Annotations["strimzi.io/cluster-ca-cert-generation"])
+			names = append(names, kind+" "+typed.Items[i].Name+" "+typed.Items[i].Annotations[model.KafkaVersionAnnotation])
 		}
 	case *corev1.SecretList:
 		for i := range typed.Items {
@@ -147,21 +191,4 @@ func inventoryOf(kind string, list client.ObjectList) []string {
 		}
 	}
 	return names
-}
-
-// atMostOneDisrupted fails the test when two nodes that should run do not.
-func (w *world) atMostOneDisrupted() {
-	var pods corev1.PodList
-	if err := w.api.List(w.t.Context(), &pods, client.InNamespace(w.namespace)); err != nil {
-		w.t.Fatal(err)
-	}
-	running := 0
-	for i := range pods.Items {
-		if _, loaded := w.loaded[pods.Items[i].UID]; loaded && pods.Items[i].DeletionTimestamp == nil {
-			running++
-		}
-	}
-	if running < len(w.loaded)-1 {
-		w.t.Errorf("%d nodes run of %d that did: two are disrupted at once", running, len(w.loaded))
-	}
 }

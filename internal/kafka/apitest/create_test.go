@@ -10,15 +10,15 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
 
-// dualRole is a cluster of nodes that are controllers and brokers. ECDSA keeps
-// the tests fast.
+// dualRole is a cluster of nodes that are controllers and brokers. Small ECDSA keys
+// keep the tests fast.
 func (w *world) dualRole(replicas int32) {
 	w.t.Helper()
 	w.create(kafkaResource(w.namespace), poolResource(w.namespace, "dual", replicas, kafkav1.RoleController, kafkav1.RoleBroker))
 }
 
 func kafkaResource(namespace string) *kafkav1.Kafka {
-	ca := kafkav1.CertificateAuthority{KeyAlgorithm: kafkav1.ECDSA}
+	ca := kafkav1.CertificateAuthority{KeyAlgorithm: kafkav1.ECDSA, KeySize: new(int32(256))}
 	return &kafkav1.Kafka{
 		ObjectMeta: metav1.ObjectMeta{Name: clusterName, Namespace: namespace},
 		Spec: kafkav1.KafkaSpec{

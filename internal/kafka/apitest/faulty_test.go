@@ -13,31 +13,28 @@ import (
 // write arrives any more.
 var errCrash = errors.New("the operator has crashed")
 
-// faultyClient counts the operator's writes and lets it crash after some of them.
+// faultyClient counts the operator's writes and lets it crash at one of them.
 type faultyClient struct {
 	client.Client
 
 	writes int
-	// podsDeleted counts the pods among them.
-	podsDeleted int
-	// crashAfter is the number of writes after which nothing arrives; 0 means
+	// podsDeleted are the names of the pods that it deleted, in order.
+	podsDeleted []string
+	// crashAt is the number of the write from which on nothing arrives; 0 means
 	// that the operator does not crash.
-	crashAfter int
-	// afterWrite is called after each write that arrived.
-	afterWrite func()
+	crashAt int
+	// deleted is told of each pod whose deletion arrived.
+	deleted func(name string)
 }
 
 func (c *faultyClient) count(write func() error) error {
-	if c.crashAfter > 0 && c.writes >= c.crashAfter {
+	if c.crashAt > 0 && c.writes+1 >= c.crashAt {
 		return errCrash
 	}
 	if err := write(); err != nil {
 		return err
 	}
 	c.writes++
-	if c.afterWrite != nil {
-		c.afterWrite()
-	}
 	return nil
 }
 
@@ -46,12 +43,15 @@ func (c *faultyClient) Create(ctx context.Context, obj client.Object, opts ...cl
 }
 
 func (c *faultyClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	return c.count(func() error {
-		if _, isPod := obj.(*corev1.Pod); isPod {
-			c.podsDeleted++
-		}
-		return c.Client.Delete(ctx, obj, opts...)
-	})
+	err := c.count(func() error { return c.Client.Delete(ctx, obj, opts...) })
+	if err != nil {
+		return err
+	}
+	if _, isPod := obj.(*corev1.Pod); isPod {
+		c.podsDeleted = append(c.podsDeleted, obj.GetName())
+		c.deleted(obj.GetName())
+	}
+	return nil
 }
 
 func (c *faultyClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {

@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,8 +49,16 @@ type world struct {
 	metrics *controller.Metrics
 	// loaded is what the server in each pod loaded when it started.
 	loaded map[types.UID]contract.TLSReport
-	// held pods do not become ready until they are released.
-	held     map[string]bool
+	// ran are the names of the pods whose servers have run.
+	ran map[string]bool
+	// stuck are the pods whose servers crash again and again.
+	stuck map[types.UID]bool
+	// silent pods run, but their agents do not answer.
+	silent map[string]bool
+	// fatal is a line of the configuration that no server survives.
+	fatal string
+	// ahead is how much the operator's clock is before everybody else's.
+	ahead    time.Duration
 	settings model.Settings
 	stores   authority.StoreGeneration
 
@@ -70,7 +76,8 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, namespace: namespace.Name, api: api.person,
 		clock:  clocktesting.NewFakePassiveClock(start()),
-		events: &eventLog{}, loaded: map[types.UID]contract.TLSReport{}, held: map[string]bool{},
+		events: &eventLog{}, loaded: map[types.UID]contract.TLSReport{},
+		ran: map[string]bool{}, stuck: map[types.UID]bool{}, silent: map[string]bool{},
 		settings: model.Settings{
 			Versions:   []model.KafkaVersion{{Name: "4.2.1", Image: "kafka:4.2.1"}, {Name: "4.3.1", Image: "kafka:4.3.1"}},
 			AgentImage: "keyturn:test",
@@ -79,7 +86,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.kafka = adminfake.New("cluster", w.clock.Now)
 	w.kafka.SetMetadataVersion(model.MetadataVersion("4.3-IV0").Level(), model.MetadataVersion("4.3-IV0").Level())
-	w.faulty = &faultyClient{Client: api.operator}
+	w.faulty = &faultyClient{Client: api.operator, deleted: w.deleted}
 	w.startOperator()
 	return w
 }
@@ -87,14 +94,23 @@ func newWorld(t *testing.T) *world {
 // startOperator starts an operator that remembers nothing, as after a crash.
 func (w *world) startOperator() {
 	w.metrics = controller.NewMetrics()
-	w.reconciler = controller.New(controller.Options{
-		Client: w.faulty, Live: w.faulty, Events: w.events, Clock: w.clock,
-		Metrics: w.metrics, Connector: connector{w}, Settings: w.settings, Stores: w.stores, Version: "test",
-	})
-	w.podSets = podset.NewReconciler(w.faulty, w.faulty, w.scheme(), w.clock)
+	w.reconciler = w.newReconciler(w.faulty)
+	w.podSets = podset.NewReconciler(w.faulty, w.faulty, w.api.Scheme(), w.clock)
 }
 
-func (w *world) scheme() *runtime.Scheme { return w.api.Scheme() }
+// newReconciler makes one that reads from cached.
+func (w *world) newReconciler(cached client.Client) *controller.Reconciler {
+	return controller.New(controller.Options{
+		Client: cached, Live: w.faulty, Events: w.events, Clock: shiftedClock{w},
+		Metrics: w.metrics, Connector: connector{w}, Settings: w.settings, Stores: w.stores, Version: "test",
+	})
+}
+
+// shiftedClock is the operator's clock.
+type shiftedClock struct{ w *world }
+
+func (c shiftedClock) Now() time.Time                  { return c.w.clock.Now().Add(c.w.ahead) }
+func (c shiftedClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 func (w *world) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: w.namespace, Name: name}
@@ -131,22 +147,45 @@ func (w *world) trySettle(ctx context.Context) error {
 	return fmt.Errorf("%w: %s", errStuck, w.status(ctx))
 }
 
+// run lets everybody work for some rounds, whether anything comes to rest or not.
+func (w *world) run(rounds int) {
+	w.t.Helper()
+	for range rounds {
+		if _, err := w.round(w.t.Context()); err != nil {
+			w.t.Fatal(err)
+		}
+		w.runKubelet(w.t.Context())
+		w.clock.SetTime(w.clock.Now().Add(time.Second))
+	}
+}
+
 // round is one pass of each controller.
 func (w *world) round(ctx context.Context) (ctrl.Result, error) {
 	result, err := w.reconciler.Reconcile(ctx, ctrl.Request{NamespacedName: w.key(clusterName)})
 	if err != nil {
 		return result, err
 	}
-	var sets podsetv1.StrimziPodSetList
-	if err := w.api.List(ctx, &sets, client.InNamespace(w.namespace)); err != nil {
-		return result, err
+	return result, w.keepPods(ctx)
+}
+
+// keepPods is one pass of the pod set controller over each set.
+func (w *world) keepPods(ctx context.Context) error {
+	sets, err := w.sets(ctx)
+	if err != nil {
+		return err
 	}
-	for i := range sets.Items {
-		if _, err := w.podSets.Reconcile(ctx, &sets.Items[i]); err != nil {
-			return result, err
+	for i := range sets {
+		if _, err := w.podSets.Reconcile(ctx, &sets[i]); err != nil {
+			return err
 		}
 	}
-	return result, nil
+	return nil
+}
+
+func (w *world) sets(ctx context.Context) ([]podsetv1.StrimziPodSet, error) {
+	var sets podsetv1.StrimziPodSetList
+	err := w.api.List(ctx, &sets, client.InNamespace(w.namespace))
+	return sets.Items, err
 }
 
 func (w *world) status(ctx context.Context) string {
@@ -159,92 +198,6 @@ func (w *world) status(ctx context.Context) string {
 		return err.Error()
 	}
 	return string(text)
-}
-
-// runKubelet starts the servers of new pods and notices those that are gone. It
-// reports whether anything changed.
-func (w *world) runKubelet(ctx context.Context) bool {
-	var pods corev1.PodList
-	if err := w.api.List(ctx, &pods, client.InNamespace(w.namespace)); err != nil {
-		w.t.Fatal(err)
-	}
-	changed := w.stopMissing(&pods)
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if _, started := w.loaded[pod.UID]; started || w.held[pod.Name] || pod.Labels[model.PodLabel] == "" {
-			continue
-		}
-		w.startServer(ctx, pod)
-		changed = true
-	}
-	return changed
-}
-
-func (w *world) stopMissing(pods *corev1.PodList) bool {
-	changed := false
-	for uid, report := range w.loaded {
-		alive := slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.UID == uid })
-		if alive {
-			continue
-		}
-		delete(w.loaded, uid)
-		if err := w.kafka.Stop(nodeID(report)); err != nil {
-			w.t.Fatal(err)
-		}
-		changed = true
-	}
-	return changed
-}
-
-// nodeID is kept in the report of a server by a role that no real one has.
-func nodeID(report contract.TLSReport) int32 {
-	var id int32
-	if _, err := fmt.Sscan(report.Roles["node"].Presents, &id); err != nil {
-		return -1
-	}
-	return id
-}
-
-// startServer loads what is mounted, as the agent does, and makes the pod ready.
-func (w *world) startServer(ctx context.Context, pod *corev1.Pod) {
-	var secret corev1.Secret
-	var config corev1.ConfigMap
-	if err := errors.Join(w.api.Get(ctx, w.key(pod.Name), &secret), w.api.Get(ctx, w.key(pod.Name), &config)); err != nil {
-		w.t.Fatalf("pod %s cannot mount its volumes: %v", pod.Name, err)
-	}
-	published, err := contract.ParsePublication(secret.Data[contract.PublicationKey])
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	agent, err := contract.ParseConfig([]byte(config.Data[contract.AgentConfigKey]))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.loaded[pod.UID] = w.load(published, agent)
-	w.kafka.Start(adminfake.Node{ID: agent.NodeID, Broker: agent.HasRole(contract.RoleBroker), Controller: agent.HasRole(contract.RoleController)})
-	pod.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, PodIP: "192.0.2.1",
-		Conditions: []corev1.PodCondition{{
-			Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now()),
-		}},
-		ContainerStatuses: []corev1.ContainerStatus{{Name: "kafka", Ready: true, ContainerID: "test://" + string(pod.UID)}},
-	}
-	if err := w.api.Status().Update(ctx, pod); err != nil && !apierrors.IsNotFound(err) {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *world) load(published contract.Publication, agent contract.Config) contract.TLSReport {
-	report := contract.TLSReport{
-		Revision: published.Revision, StartedAt: w.clock.Now(),
-		Roles: map[contract.Listener]contract.RoleReport{"node": {Presents: fmt.Sprint(agent.NodeID)}},
-	}
-	for _, store := range agent.Stores {
-		report.Roles[store.Listener] = contract.RoleReport{
-			Trusts: published.Trust[store.Listener], Presents: published.Identities[store.Identity],
-		}
-	}
-	return report
 }
 
 // connector leads the operator to the world's Kafka and agents.
@@ -265,7 +218,7 @@ func (a agents) find(ctx context.Context, node agentclient.Node) (contract.TLSRe
 		return contract.TLSReport{}, err
 	}
 	report, running := a.w.loaded[pod.UID]
-	if !running {
+	if !running || a.w.silent[name] {
 		return contract.TLSReport{}, errSilent
 	}
 	return report, nil
@@ -285,6 +238,7 @@ func (a agents) BrokerState(ctx context.Context, node agentclient.Node) (contrac
 // eventLog keeps the reasons of events.
 type eventLog struct{ reasons []string }
 
+// Eventf notes an event.
 func (l *eventLog) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
 	l.reasons = append(l.reasons, reason)
 }

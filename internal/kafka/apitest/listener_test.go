@@ -1,0 +1,229 @@
+package apitest
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keyturn/keyturn/api/condition"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// A listener with a certificate of the user's own.
+
+// closedWindow is open for one hour, eleven hours after tests begin.
+const closedWindow = "* * 23 * * ?"
+
+func TestBrokersCarryAListenersOwnCertificate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	certificate := w.customListener("custom")
+
+	for _, pod := range []string{"my-brk-0", "my-brk-1", "my-brk-2"} {
+		data := w.secret(pod).Data
+		if !bytes.Equal(data["tls-9093.crt"], certificate.Data["tls.crt"]) || !bytes.Equal(data["tls-9093.key"], certificate.Data["tls.key"]) {
+			t.Errorf("Secret %s holds %v, and not the custom certificate", pod, slices.Sorted(maps.Keys(data)))
+		}
+	}
+	want := "{tls=" + pki.SHA1Name(w.first(certificate.Data["tls.crt"]))[:8] + "}"
+	for pod := range w.podUIDs() {
+		var object corev1.Pod
+		w.get(pod, &object)
+		got, annotated := object.Annotations[model.ListenerCertsAnnotation]
+		if broker := strings.HasPrefix(pod, "my-brk"); annotated != broker || (broker && got != want) {
+			t.Errorf("pod %s: the annotation is %q, want %q on brokers alone", pod, got, want)
+		}
+	}
+}
+
+func TestTheKeyOfAListenerIsNotGivenToControllers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.customListener("custom")
+
+	for _, pod := range []string{"my-ctrl-3", "my-ctrl-4", "my-ctrl-5"} {
+		if _, given := w.secret(pod).Data["tls-9093.key"]; given {
+			t.Errorf("Secret %s holds the private key of a listener that its node does not have", pod)
+		}
+	}
+}
+
+func TestTheStatusShowsAListenersOwnCertificate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	certificate := w.customListener("custom")
+
+	for _, listener := range w.getKafka().Status.Listeners {
+		own := len(listener.Certificates) == 1 && listener.Certificates[0] == string(certificate.Data["tls.crt"])
+		if own != (listener.Name == "tls") {
+			t.Errorf("listener %s shows %q", listener.Name, listener.Certificates)
+		}
+	}
+}
+
+func TestAReplacedCertificateRollsBrokersOutsideOfTheWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.customListener("custom")
+	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"maintenanceTimeWindows": []any{closedWindow}}})
+	w.settle()
+
+	w.replaceCertificate("custom", w.issue(listenerLeaf{}))
+	w.settle()
+
+	if want := []string{"my-brk-0", "my-brk-1", "my-brk-2"}; !slices.Equal(w.faulty.podsDeleted, want) {
+		t.Errorf("%v were restarted, want each of %v once", w.faulty.podsDeleted, want)
+	}
+	want := pki.FingerprintOf(w.first(w.secret("custom").Data["tls.crt"])).String()
+	for uid, report := range w.loaded {
+		role, listens := report.Roles["tls-9093"]
+		if listens && role.Presents != want {
+			t.Errorf("pod %s presents another certificate", uid)
+		}
+	}
+}
+
+func TestABadReplacementIsNamedAndTheCertificateFromBeforeStaysInUse(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		bad  listenerLeaf
+		says string
+	}{
+		"it has expired":                 {listenerLeaf{made: start().Add(-100 * authority.Day)}, "expired"},
+		"its key is another one":         {listenerLeaf{key: otherKey}, "does not belong"},
+		"its names do not cover brokers": {listenerLeaf{names: []string{"kafka.example.org"}}, "does not cover"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			before := w.customListener("custom").Data["tls.crt"]
+
+			w.replaceCertificate("custom", w.issue(c.bad))
+			w.settle()
+
+			w.wantCondition(condition.Warning, "Secret custom", c.says, "stays in use")
+			if len(w.faulty.podsDeleted) > 0 {
+				t.Errorf("%v were restarted", w.faulty.podsDeleted)
+			}
+			if !bytes.Equal(w.secret("my-brk-0").Data["tls-9093.crt"], before) {
+				t.Error("the certificate from before is gone")
+			}
+			if !has(w.getKafka(), condition.Ready) {
+				t.Error("the cluster is not ready")
+			}
+		})
+	}
+}
+
+func TestABadReplacementThatIsCorrectedIsLoadedAndNoLongerNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.customListener("custom")
+	w.replaceCertificate("custom", w.issue(listenerLeaf{key: otherKey}))
+	w.settle()
+
+	w.replaceCertificate("custom", w.issue(listenerLeaf{}))
+	w.settle()
+
+	if want := []string{"my-brk-0", "my-brk-1", "my-brk-2"}; !slices.Equal(w.faulty.podsDeleted, want) {
+		t.Errorf("%v were restarted, want each of %v once", w.faulty.podsDeleted, want)
+	}
+	if has(w.getKafka(), condition.Warning) {
+		t.Errorf("conditions are %+v, want no warning", w.getKafka().Status.Conditions)
+	}
+}
+
+// listenerLeaf says in what a listener's certificate differs from a good one.
+type listenerLeaf struct {
+	names []string
+	made  time.Time
+	// key returns the key that is stored beside the certificate.
+	key func(*testing.T, pki.PrivateKey) pki.PrivateKey
+}
+
+func otherKey(t *testing.T, _ pki.PrivateKey) pki.PrivateKey {
+	t.Helper()
+	return newKey(t)
+}
+
+func newKey(t *testing.T) pki.PrivateKey {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.DefaultLeafKey(pki.ECDSA))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// issue returns the data of a Secret with a certificate of somebody else's CA.
+func (w *world) issue(leaf listenerLeaf) map[string][]byte {
+	w.t.Helper()
+	if leaf.names == nil {
+		leaf.names = []string{"*.my-kafka-brokers." + w.namespace + ".svc"}
+	}
+	if leaf.made.IsZero() {
+		leaf.made = start()
+	}
+	sans, err := pki.NewSANs(leaf.names...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ca, err := pki.NewCA(pki.CASpec{
+		Subject: pki.Subject{CommonName: "corporate"}, Key: pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}, Validity: 2000 * authority.Day, Now: leaf.made,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	key := newKey(w.t)
+	certificate, err := ca.Issue(key.Signer().Public(), pki.LeafSpec{
+		Subject: pki.Subject{CommonName: "kafka"}, SANs: sans, Usages: []pki.Usage{pki.ServerAuth}, Validity: 90 * authority.Day, Now: leaf.made,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if leaf.key != nil {
+		key = leaf.key(w.t, key)
+	}
+	return map[string][]byte{"tls.crt": pki.EncodeBundle(certificate), "tls.key": key.PEM()}
+}
+
+// customListener makes a cluster of controllers and brokers whose listener tls
+// presents the certificate of the Secret, which it returns.
+func (w *world) customListener(name string) *corev1.Secret {
+	w.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.namespace}, Data: w.issue(listenerLeaf{})}
+	kafka := kafkaResource(w.namespace)
+	kafka.Spec.Kafka.Listeners[0].Configuration = customCertificate(name)
+	w.create(secret, kafka)
+	w.separatePools()
+	w.settle()
+	for _, report := range w.loaded {
+		if _, found := report.Roles[contract.Listener("tls-9093")]; found {
+			return secret
+		}
+	}
+	w.t.Fatal("no broker has loaded the listener")
+	return nil
+}
+
+// separatePools are three brokers with the ids 0 to 2, and three controllers with
+// the ids 3 to 5.
+func (w *world) separatePools() {
+	w.t.Helper()
+	w.create(poolResource(w.namespace, "brk", 3, kafkav1.RoleBroker), poolResource(w.namespace, "ctrl", 3, kafkav1.RoleController))
+}
+
+func (w *world) replaceCertificate(secret string, data map[string][]byte) {
+	w.t.Helper()
+	w.patch(&corev1.Secret{}, secret, map[string]any{"data": map[string]any{"tls.crt": data["tls.crt"], "tls.key": data["tls.key"]}})
+}

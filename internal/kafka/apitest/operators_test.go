@@ -1,0 +1,202 @@
+package apitest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/controller"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// Two operators that both believe to lead, one of which sees an old picture; and
+// operators whose clock is wrong.
+
+// laggingClient reads what it has read before until it is refreshed.
+type laggingClient struct {
+	client.Client
+
+	lists   map[string]client.ObjectList
+	objects map[string]client.Object
+}
+
+func newLaggingClient(up client.Client) *laggingClient {
+	c := &laggingClient{Client: up}
+	c.refresh()
+	return c
+}
+
+func (c *laggingClient) refresh() {
+	c.lists, c.objects = map[string]client.ObjectList{}, map[string]client.Object{}
+}
+
+// Get reads an object once.
+func (c *laggingClient) Get(ctx context.Context, name client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	key := fmt.Sprintf("%T %s %s", into, into.GetObjectKind().GroupVersionKind(), name)
+	if known, found := c.objects[key]; found {
+		overwrite(into, known.DeepCopyObject())
+		return nil
+	}
+	if err := c.Client.Get(ctx, name, into, opts...); err != nil {
+		return err
+	}
+	copied, _ := into.DeepCopyObject().(client.Object)
+	c.objects[key] = copied
+	return nil
+}
+
+// List reads a list once.
+func (c *laggingClient) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	key := fmt.Sprintf("%T %s", into, into.GetObjectKind().GroupVersionKind())
+	if known, found := c.lists[key]; found {
+		overwrite(into, known.DeepCopyObject())
+		return nil
+	}
+	if err := c.Client.List(ctx, into, opts...); err != nil {
+		return err
+	}
+	copied, _ := into.DeepCopyObject().(client.ObjectList)
+	c.lists[key] = copied
+	return nil
+}
+
+func overwrite(into, known any) {
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(known).Elem())
+}
+
+func TestTwoOperatorsNeverDisruptTwoPods(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(w *world){
+		"rolling": func(w *world) { w.configure("log.retention.hours", "12") },
+		"scaling down while rolling": func(w *world) {
+			w.scale("extra", 0)
+			w.configure("log.retention.hours", "12")
+		},
+		"renewing the CA": func(w *world) {
+			w.annotate(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{"strimzi.io/force-renew": "true"})
+		},
+	} {
+		for seed := range uint64(2) {
+			t.Run(fmt.Sprintf("%s %d", name, seed), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				w.extraBrokers(claims(true))
+				lagging := newLaggingClient(w.faulty)
+				other := w.newReconciler(lagging)
+				w.reconcile(other)
+
+				change(w)
+				w.interleave(rand.New(rand.NewPCG(seed, 1)), other, lagging)
+				w.settle()
+
+				if !has(w.getKafka(), condition.Ready) {
+					t.Errorf("conditions are %+v, want Ready", w.getKafka().Status.Conditions)
+				}
+				deleted := slices.Compact(slices.Sorted(slices.Values(w.faulty.podsDeleted)))
+				if len(deleted) != 5 {
+					t.Errorf("deleted: %v, want each of five at least once", w.faulty.podsDeleted)
+				}
+			})
+		}
+	}
+}
+
+// interleave lets both operators, pod set controller and kubelet work in an order
+// of chance; the lagging one sees news now and then.
+func (w *world) interleave(chance *rand.Rand, other *controller.Reconciler, lagging *laggingClient) {
+	w.t.Helper()
+	for range 120 {
+		switch chance.IntN(6) {
+		case 0, 1:
+			w.reconcile(w.reconciler)
+		case 2:
+			w.reconcile(other)
+		case 3:
+			if err := w.keepPods(w.t.Context()); err != nil {
+				w.t.Fatal(err)
+			}
+		case 4:
+			w.runKubelet(w.t.Context())
+			w.clock.SetTime(w.clock.Now().Add(time.Second))
+		default:
+			if chance.IntN(3) == 0 {
+				lagging.refresh()
+			}
+		}
+	}
+}
+
+func (w *world) reconcile(operator *controller.Reconciler) {
+	w.t.Helper()
+	_, err := operator.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: w.key(clusterName)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestAWrongClockBreaksNothing(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]time.Duration{"ahead": 10 * time.Minute, "behind": -10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.ahead = ahead
+			w.dualRole(3)
+			w.settle()
+			w.wantValid()
+			pods := w.podUIDs()
+
+			w.annotate(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{"strimzi.io/force-renew": "true"})
+			w.settle()
+
+			w.wantValid()
+			w.wantRolledOnce(pods)
+		})
+	}
+}
+
+func TestAClockThatIsSetRightBreaksNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.ahead = 10 * time.Minute
+	w.dualRole(3)
+	w.settle()
+	writes := w.faulty.writes
+
+	w.ahead = 0
+	w.settle()
+
+	if w.faulty.writes != writes {
+		t.Errorf("%d writes, want none", w.faulty.writes-writes)
+	}
+	w.wantValid()
+}
+
+// wantValid checks that the cluster is ready and that its nodes, whose clocks are
+// right, accept each other now.
+func (w *world) wantValid() {
+	w.t.Helper()
+	if !has(w.getKafka(), condition.Ready) {
+		w.t.Errorf("conditions are %+v, want Ready", w.getKafka().Status.Conditions)
+	}
+	ca := w.caCertificate(authority.ClusterCA)
+	for pod := range w.podUIDs() {
+		chain, err := pki.ParseBundle(w.secret(pod).Data[pod+".crt"])
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := pki.Verify(chain, bundle(ca), w.clock.Now(), pki.BothUsages()...); err != nil {
+			w.t.Errorf("pod %s is refused: %v", pod, err)
+		}
+	}
+}

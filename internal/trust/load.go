@@ -34,7 +34,7 @@ type Load struct {
 
 // loads compares what is published with what is proven.
 func (v *view) loads(strategy Strategy) []Load {
-	var out []Load
+	out := make([]Load, 0, len(v.Members))
 	for i := range v.Members {
 		out = slices.Concat(out, v.loadsOf(&v.Members[i], strategy))
 	}
@@ -49,7 +49,7 @@ func (v *view) loadsOf(m *Member, strategy Strategy) []Load {
 	if raft && urgent && !v.restartComes(m) {
 		return []Load{{Member: m.ID, How: ByRestart, Planes: planes, Reason: raftKeeps}}
 	}
-	var out []Load
+	out := make([]Load, 0, len(v.Members))
 	if len(reloadable) > 0 {
 		load := v.follow(m, planes, reloadable)
 		if load.How == ByRestart {

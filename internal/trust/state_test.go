@@ -1,0 +1,117 @@
+package trust
+
+import (
+	"testing"
+	"time"
+)
+
+// shows makes the nodes present the leaves of these keys, in order; "" is a node
+// without a process, "?" one that does not answer.
+func shows(keys ...KeyID) change {
+	return func(s *Snapshot) {
+		for i, key := range keys {
+			m := &s.Members[i]
+			for j := range m.Roles {
+				switch e := &m.Roles[j].Evidence; key {
+				case "":
+					*e = Evidence{Process: ProcessNone}
+				case "?":
+					*e = Evidence{}
+				default:
+					m.Published.Identity = Identity{Signer: key}
+					e.Loaded.Identity = m.Published.Identity
+				}
+			}
+		}
+	}
+}
+
+// stored puts B into the Secret with a state, trusted by everybody.
+func stored(a, b State) change {
+	return func(s *Snapshot) {
+		s.Anchors[0].Stored, s.Anchors[1].Stored = a, b
+		both := []AnchorID{"A", "B"}
+		s.Application.Anchors = both
+		for i := range s.Members {
+			m := &s.Members[i]
+			if m.Kind == Operator {
+				continue
+			}
+			m.Published.Data = both
+			if m.controls() {
+				m.Published.Control = both
+			}
+			for j := range m.Roles {
+				m.Roles[j].Evidence.Loaded.Trust = both
+			}
+		}
+	}
+}
+
+// cluster is two nodes without companion, while A is replaced by B.
+func cluster(changes ...change) Snapshot {
+	return atRest(2, append([]change{replaced, crossed, func(s *Snapshot) {
+		s.Members = append(s.Members[:2:2], s.Members[3])
+	}}, changes...)...)
+}
+
+func TestStatesFollowTheList(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		cluster Snapshot
+		a, b    State
+	}{
+		"a new anchor enters as untrusted":                          {cluster(), InUseAll, Untrusted},
+		"it is trusted once everybody verifies it":                  {cluster(stored(InUseAll, Untrusted)), InUseAll, TrustedUnused},
+		"it is not while one does not answer":                       {cluster(stored(InUseAll, Untrusted), shows("keyA", "?")), InUseAll, Untrusted},
+		"unused stays unused while nobody presents it":              {cluster(stored(InUseAll, TrustedUnused), shows("keyA", "keyA")), InUseAll, TrustedUnused},
+		"one node makes it used by any, and the old one too":        {cluster(stored(InUseAll, TrustedUnused), shows("keyB", "keyA")), InUseAny, InUseAny},
+		"all nodes make it used by all, and the old one phases out": {cluster(stored(InUseAny, InUseAny), shows("keyB", "keyB")), PhaseOut, InUseAll},
+		"both happen in one pass from unused":                       {cluster(stored(InUseAll, TrustedUnused), shows("keyB", "keyB")), PhaseOut, InUseAll},
+		"without processes everything stays":                        {cluster(stored(InUseAny, InUseAny), shows("", "")), InUseAny, InUseAny},
+		"a silent node is neither none nor all":                     {cluster(stored(InUseAny, InUseAny), shows("keyB", "?")), InUseAny, InUseAny},
+		"a silent node does not take all back":                      {cluster(stored(PhaseOut, InUseAll), shows("keyB", "?")), PhaseOut, InUseAll},
+		"an old anchor in use again comes back":                     {cluster(stored(PhaseOut, InUseAll), shows("keyA", "keyB")), InUseAny, InUseAny},
+		"an old anchor that is still trusted stays in phase-out":    {cluster(stored(PhaseOut, InUseAll), shows("keyB", "keyB")), PhaseOut, InUseAll},
+		"an aborted anchor that nobody presents phases out":         {cluster(stored(InUseAll, Untrusted), func(s *Snapshot) { s.Issuing = "A" }), InUseAll, PhaseOut},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := Decide(test.cluster)
+			if p.States["A"] != test.a || p.States["B"] != test.b {
+				t.Errorf("A %q, B %q; want A %q, B %q", p.States["A"], p.States["B"], test.a, test.b)
+			}
+		})
+	}
+}
+
+func TestARestartThatNobodyWaitsForIsDoneBeforeItIsDue(t *testing.T) {
+	t.Parallel()
+	build := func(left time.Duration) []Load {
+		s := cluster(stored(PhaseOut, InUseAll), shows("keyB", "keyB"))
+		s.Policy.RestartMargin = 24 * time.Hour
+		s.Members = s.Members[:1]
+		raft := &s.Members[0].Roles[4]
+		raft.Evidence.Loaded.Identity = Identity{Signer: "keyA"}
+		raft.Evidence.HeldUntil = s.Now.Add(left)
+		return Decide(s).Loads
+	}
+	if early := build(48 * time.Hour); len(early) != 1 || !early[0].Remainder || !early[0].Due.Equal(worldTime.Add(24*time.Hour)) {
+		t.Errorf("two days before: %+v", early)
+	}
+	if due := build(12 * time.Hour); len(due) != 1 || due[0].Remainder || due[0].How != ByRestart {
+		t.Errorf("half a day before: %+v", due)
+	}
+}
+
+func TestThePlanTellsTheDeadlineThatExpirySets(t *testing.T) {
+	t.Parallel()
+	s := cluster(func(s *Snapshot) { s.Policy.Paused = true })
+	if got := Decide(s).Deadline; !got.Equal(s.Anchors[0].NotAfter) {
+		t.Errorf("deadline %v, want the end of A", got)
+	}
+	if got := Decide(atRest(3)).Deadline; !got.IsZero() {
+		t.Errorf("deadline %v of a domain at rest", got)
+	}
+}

@@ -67,10 +67,15 @@ func TestScenarios(t *testing.T) {
 	}
 	shared := &stand{kube: kube, journal: journal}
 	t.Cleanup(func() { shared.remove(context.WithoutCancel(t.Context())) })
+	played := 0
 	for _, s := range all() {
 		if selected.MatchString(s.name) {
+			played++
 			t.Run(s.name, func(t *testing.T) { play(t, shared, s) })
 		}
+	}
+	if played == 0 {
+		t.Fatalf("no scenario has a name that matches %q", *chosen)
 	}
 }
 

@@ -147,7 +147,7 @@ func (v *view) shownByNodes(a *Anchor) bool {
 		if m.Kind != Node || !r.Presents {
 			return
 		}
-		known := possible(m, r, func(s Stores) { shown = shown || v.issued(s.Identity, a) })
+		known := v.possible(m, r, func(s Stores) { shown = shown || v.issued(s.Identity, a) })
 		shown = shown || !known
 	})
 	return shown
@@ -239,12 +239,12 @@ func (v *view) mayIssue() bool {
 }
 
 // operatorIdentity turns last of all identities, and never to what a listener
-// does not know.
+// does not know: unless what it has now is expired and serves it nowhere.
 func (v *view) operatorIdentity(m *Member) Identity {
 	if m.Published.Identity.Signer == v.target.Key {
 		return Identity{Signer: v.target.Key}
 	}
-	if v.target.Stored == InUseAll && v.open(GuardListeners, v.target) {
+	if v.onlyTargetLives() || v.target.Stored == InUseAll && v.open(GuardListeners, v.target) {
 		return Identity{Signer: v.target.Key}
 	}
 	return v.currentIdentity(m)

@@ -117,7 +117,7 @@ func (v *view) unless(
 			return
 		}
 		good := true
-		known := possible(m, r, func(s Stores) { good = good && fine(m, r, s) })
+		known := v.possible(m, r, func(s Stores) { good = good && fine(m, r, s) })
 		switch {
 		case !known:
 			out = append(out, waitFor(m, r, "has not proven what it trusts and presents"))
@@ -207,10 +207,13 @@ func notRetired(v *view, a *Anchor) []Blocker {
 }
 
 // stillTrusted: what a process read at its start and keeps in memory counts only
-// against a compromised anchor; everything else counts always.
+// against a compromised anchor; everything else counts always. So does silence,
+// even about an expired anchor: a start waits until all that it names is mounted.
 func stillTrusted(v *view, a *Anchor) []Blocker {
-	return v.unless(
-		func(_ *Member, r *Role) bool { return r.Verifies || r.Presents },
+	waits := v.unless(
+		func(_ *Member, r *Role) bool {
+			return r.Evidence.Process != ProcessUnknown && (r.Verifies || r.Presents)
+		},
 		func(_ *Member, r *Role, s Stores) bool {
 			if r.Presents && v.issued(s.Identity, a) {
 				return false
@@ -219,6 +222,12 @@ func stillTrusted(v *view, a *Anchor) []Blocker {
 			return !r.Verifies || inMemory || !slices.Contains(s.Trust, a.ID)
 		},
 		"still trusts the old anchor, or may come to")
+	v.roles(func(m *Member, r *Role) {
+		if r.Evidence.Process == ProcessUnknown {
+			waits = append(waits, waitFor(m, r, "has not proven what it trusts and presents"))
+		}
+	})
+	return waits
 }
 
 // crossNeeded: somebody verifies new leaves only by way of an old anchor.
@@ -244,7 +253,7 @@ func mountsBehind(v *view, _ *Anchor) []Blocker {
 		}
 		for j := range m.Roles {
 			r := &m.Roles[j]
-			if r.Evidence.Process == ProcessUnknown || len(r.Evidence.Mounted) > 0 {
+			if v.silent(r) || len(r.Evidence.Mounted) > 0 {
 				v.lagging[m.ID] = true
 				out = append(out, Blocker{
 					Who: string(m.ID), What: fmt.Sprintf("%s has not mounted what was published to it last", m.ID), Since: r.Evidence.Since,

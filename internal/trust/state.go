@@ -18,7 +18,7 @@ func (v *view) usage(a *Anchor) usageOf {
 		}
 		u.presenters++
 		may := false
-		known := possible(m, r, func(s Stores) {
+		known := v.possible(m, r, func(s Stores) {
 			hit := v.issued(s.Identity, a)
 			may = may || hit
 			u.allUse = u.allUse && hit
@@ -103,7 +103,7 @@ func (v *view) reliedOn(a *Anchor) bool {
 			relied = relied || trusted || r.Presents && v.issued(s.Identity, a)
 		}
 		relies(publishedTo(m, r))
-		possible(m, r, relies)
+		v.possible(m, r, relies)
 	})
 	return relied
 }

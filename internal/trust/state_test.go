@@ -115,3 +115,33 @@ func TestThePlanTellsTheDeadlineThatExpirySets(t *testing.T) {
 		t.Errorf("deadline %v of a domain at rest", got)
 	}
 }
+
+func TestSilenceDoesNotKeepAClusterDownWhoseAuthorityHasExpired(t *testing.T) {
+	t.Parallel()
+	s := cluster(shows("?", "?"), func(s *Snapshot) {
+		s.Anchors[0].NotAfter, s.Anchors[1].Cross = s.Now.Add(-time.Hour), nil
+	})
+	for range 10 {
+		s.write(Decide(s))
+		s.Now = s.Now.Add(time.Minute)
+	}
+	for _, m := range s.Members {
+		if m.Published.Identity.Signer != "keyB" {
+			t.Errorf("%s is still given %q", m.ID, m.Published.Identity.Signer)
+		}
+	}
+}
+
+func TestSilenceKeepsEverythingWhileTheOldAuthorityLives(t *testing.T) {
+	t.Parallel()
+	s := cluster(shows("?", "?"))
+	for range 10 {
+		s.write(Decide(s))
+		s.Now = s.Now.Add(time.Minute)
+	}
+	for _, m := range s.Members {
+		if m.Published.Identity.Signer != "keyA" {
+			t.Errorf("%s is given %q", m.ID, m.Published.Identity.Signer)
+		}
+	}
+}

@@ -92,11 +92,34 @@ func publishedTo(m *Member, r *Role) Stores {
 	return Stores{Trust: trust, Identity: m.Published.Identity}
 }
 
+// silent reports whether nobody knows what the role holds. Silence does not count
+// once everything but the target has expired: what a peer holds of the rest
+// serves nobody any more, and may be why it is silent.
+func (v *view) silent(r *Role) bool {
+	return r.Evidence.Process == ProcessUnknown && !v.onlyTargetLives()
+}
+
+// onlyTargetLives reports whether there are other anchors, all of them expired.
+func (v *view) onlyTargetLives() bool {
+	others := false
+	for i := range v.Anchors {
+		a := &v.Anchors[i]
+		if a.Key == v.target.Key {
+			continue
+		}
+		if v.Now.Before(a.NotAfter) {
+			return false
+		}
+		others = true
+	}
+	return others
+}
+
 // possible calls yield with everything the role holds or may come to hold without
 // being asked; it returns false when that is not known. Of a member that was never
 // given anything it is not known: another leader may be about to.
-func possible(m *Member, r *Role, yield func(Stores)) bool {
-	if r.Evidence.Process == ProcessUnknown || !m.published() {
+func (v *view) possible(m *Member, r *Role, yield func(Stores)) bool {
+	if v.silent(r) || !m.published() {
 		return false
 	}
 	if r.Evidence.Process == ProcessRunning {

@@ -205,6 +205,8 @@ func (w *rules) unsafe(s *state) string {
 func (w *rules) unsafeUsers(s *state, i int) string {
 	trust := s.nodes[i].data.trust
 	switch {
+	case s.expired && trust == 1:
+		return "" // whoever trusts only what has expired accepts nobody, whatever is shown
 	case !w.accepts(trust, s.user):
 		return fmt.Sprintf("node %d does not accept the user", i)
 	case w.policy.Retirement == RetireExpired && !s.expired && !w.accepts(trust, ident{signer: 0}):

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -52,7 +53,15 @@ func connect(t *testing.T) clients {
 	return shared
 }
 
+// atOnce is how many tests run at once, unless -parallel says otherwise: they wait
+// for the API server more than they compute.
+const atOnce = "6"
+
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err)
+	}
+	flag.Parse()
 	os.Exit(run(m))
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/keyturn/keyturn/internal/pki"
 )
 
 const (
@@ -83,18 +85,42 @@ func (p *preparation) createTopics(ctx context.Context) error {
 func (p *preparation) createLogins(ctx context.Context, logins []Login) error {
 	for _, login := range logins {
 		p.logins = append(p.logins, login.User)
-		result, err := p.admin.AlterUserSCRAMs(ctx, nil, []kadm.UpsertSCRAM{{
-			User: login.User, Password: login.Password,
-			Mechanism: kadm.ScramSha512, Iterations: scramIterations,
-		}})
-		if err == nil {
-			err = result.Error()
-		}
-		if err != nil {
-			return fmt.Errorf("creating SCRAM user %s: %w", login.User, err)
+		if err := p.setPassword(ctx, login); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// setPassword makes a SCRAM user, or gives it another password.
+func (p *preparation) setPassword(ctx context.Context, login Login) error {
+	result, err := p.admin.AlterUserSCRAMs(ctx, nil, []kadm.UpsertSCRAM{{
+		User: login.User, Password: login.Password,
+		Mechanism: kadm.ScramSha512, Iterations: scramIterations,
+	}})
+	if err == nil {
+		err = result.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("setting the password of SCRAM user %s: %w", login.User, err)
+	}
+	return nil
+}
+
+// lockLogins gives the users a password that nobody knows. They are not deleted:
+// Kafka up to 4.3.1 may forget all SCRAM users when it starts after one of them
+// was deleted (org.apache.kafka.image.ScramDelta drops the mechanism as soon as it
+// looks empty in the middle of a change), and a probe must not lock anybody out.
+func (p *preparation) lockLogins(ctx context.Context) error {
+	var problems []error
+	for _, user := range p.logins {
+		password, err := pki.NewPassword()
+		if err == nil {
+			err = p.setPassword(ctx, Login{User: user, Password: password})
+		}
+		problems = append(problems, err)
+	}
+	return errors.Join(problems...)
 }
 
 // grant gives principals their rights on the probe's topics. A cluster that does
@@ -137,10 +163,7 @@ func (p *preparation) close(ctx context.Context, options Options) error {
 		_, err := p.admin.DeleteACLs(ctx, p.grants)
 		problems = append(problems, err)
 	}
-	for _, user := range p.logins {
-		_, err := p.admin.AlterUserSCRAMs(ctx, []kadm.DeleteSCRAM{{User: user, Mechanism: kadm.ScramSha512}}, nil)
-		problems = append(problems, err)
-	}
+	problems = append(problems, p.lockLogins(ctx))
 	if len(p.topics) > 0 && !options.KeepTopics {
 		_, err := p.admin.DeleteTopics(ctx, p.topics...)
 		problems = append(problems, err)

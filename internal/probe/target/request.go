@@ -110,6 +110,10 @@ func (t *Target) listenerFor(kind, name string) (probe.Listener, error) {
 	return t.Listener(name)
 }
 
+// loginUser is the one SCRAM user of all probes of a cluster: users are not
+// deleted afterwards, so each run must not leave another one behind.
+const loginUser = "keyturn-probe"
+
 // means finds or makes the identities that the listeners want.
 func (t *Target) means(ctx context.Context, request Request, wanted []want, options *probe.Options) (Means, error) {
 	var means Means
@@ -125,7 +129,7 @@ func (t *Target) means(ctx context.Context, request Request, wanted []want, opti
 		}
 	}
 	if wants(wanted, probe.AuthSCRAM) {
-		login, err := t.login(ctx, request, user)
+		login, err := t.login(ctx, request, loginUser)
 		if err != nil {
 			return means, err
 		}

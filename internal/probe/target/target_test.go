@@ -199,7 +199,7 @@ func TestClientsGetTheIdentityTheirListenerWants(t *testing.T) {
 		{Kind: "ca.crt-first", Listener: "tls", TrustsSomething: true},
 		{Kind: "all-crt", Listener: "tls", TrustsSomething: true},
 		{Kind: "mtls", Listener: "internal", TrustsSomething: true, Certificate: true},
-		{Kind: "scram", Listener: "scram", TrustsSomething: true, Login: "keyturn-probe-r"},
+		{Kind: "scram", Listener: "scram", TrustsSomething: true, Login: "keyturn-probe"},
 		{Kind: "plain", Listener: "plain"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -208,7 +208,7 @@ func TestClientsGetTheIdentityTheirListenerWants(t *testing.T) {
 	if options.Admin != nil || options.Evidence != nil {
 		t.Error("without the operator's Secret there is no admin and no evidence")
 	}
-	if diff := cmp.Diff([]string{"CN=keyturn-probe-r", "keyturn-probe-r"}, options.Grants); diff != "" {
+	if diff := cmp.Diff([]string{"CN=keyturn-probe-r", "keyturn-probe"}, options.Grants); diff != "" {
 		t.Errorf("grants (-want +got):\n%s", diff)
 	}
 }

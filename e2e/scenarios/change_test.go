@@ -16,13 +16,13 @@ import (
 
 // change changes the specification of the Kafka resource.
 func (s *stage) change(spec map[string]any) error {
-	kafka := &kafkav1.Kafka{ObjectMeta: s.kafka.Meta(clusterName)}
+	kafka := &kafkav1.Kafka{ObjectMeta: s.kafka.Meta(s.kafka.Name)}
 	return s.kube.MergePatch(s.ctx, kafka, map[string]any{"spec": spec})
 }
 
 // annotate annotates the Kafka resource; an empty value takes the annotation away.
 func (s *stage) annotate(name, value string) error {
-	kafka := &kafkav1.Kafka{ObjectMeta: s.kafka.Meta(clusterName)}
+	kafka := &kafkav1.Kafka{ObjectMeta: s.kafka.Meta(s.kafka.Name)}
 	return s.kube.Annotate(s.ctx, kafka, map[string]string{name: value})
 }
 
@@ -223,7 +223,8 @@ func controllersGoFirst(s *stage) {
 	before, err := s.kafka.Pods(s.ctx)
 	s.must(err)
 	s.step("all nodes restarted", func() error {
-		if err := s.kafka.RequestRoll(s.ctx); err != nil {
+		// Of all nodes at once: an annotation would reach one pod set after the other.
+		if err := s.change(map[string]any{"kafka": map[string]any{"config": map[string]any{"log.cleaner.threads": 2}}}); err != nil {
 			return err
 		}
 		err := s.kafka.UntilPods(s.ctx, "are replaced", func(pods map[string]*corev1.Pod) bool {

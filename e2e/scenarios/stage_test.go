@@ -85,8 +85,10 @@ func (s *stage) underLoad(kinds ...string) {
 	s.must(harness.Let(s.ctx, harness.Quiet))
 }
 
-// maxGap is how long a client may wait for an acknowledgement.
-const maxGap = 5 * time.Second
+// maxGap is how long a client may wait for an acknowledgement on a machine that is
+// busy with more than this; what is promised on a quiet one is measured by the
+// benchmarks.
+const maxGap = 15 * time.Second
 
 // witness ends the clients and holds what they saw against what is promised.
 func (s *stage) witness() {

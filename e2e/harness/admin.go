@@ -72,23 +72,6 @@ func (a *Admin) CreateTopicOf(ctx context.Context, name string, partitions, copi
 	return nil
 }
 
-// scramIterations are Kafka's least.
-const scramIterations = 4096
-
-// CreateLogin makes a SCRAM user, or gives it another password.
-func (a *Admin) CreateLogin(ctx context.Context, login probe.Login) error {
-	altered, err := a.AlterUserSCRAMs(ctx, nil, []kadm.UpsertSCRAM{{
-		User: login.User, Password: login.Password, Mechanism: kadm.ScramSha512, Iterations: scramIterations,
-	}})
-	if err == nil {
-		err = altered.Error()
-	}
-	if err != nil {
-		return fmt.Errorf("creating SCRAM user %s: %w", login.User, err)
-	}
-	return nil
-}
-
 // pollInterval is how often Kafka is asked for what it does not tell by itself.
 const pollInterval = 500 * time.Millisecond
 

@@ -64,41 +64,12 @@ func (k Kafka) load(ctx, live context.Context, kinds []string, change func(*prob
 	if err != nil {
 		return nil, err
 	}
-	if err := k.login(ctx, &options); err != nil {
-		return nil, err
-	}
 	change(&options)
 	running, err := probe.Start(live, options)
 	if err != nil {
 		return nil, err
 	}
 	return &Load{Probe: running}, nil
-}
-
-// scramUser is the user of clients with a password.
-const scramUser = "keyturn-e2e"
-
-// login gives clients a user that stays. Kafka up to 4.3.1 may forget all SCRAM
-// users when it starts and one of them was deleted before
-// (org.apache.kafka.image.ScramDelta drops a mechanism as soon as it looks empty
-// in the middle of a change), so that users of earlier clients must not be deleted.
-func (k Kafka) login(ctx context.Context, options *probe.Options) error {
-	if len(options.Logins) == 0 {
-		return nil
-	}
-	login := probe.Login{User: scramUser, Password: options.Logins[0].Password}
-	options.Logins = nil
-	for i := range options.Clients {
-		if options.Clients[i].Login != nil {
-			options.Clients[i].Login = &login
-		}
-	}
-	admin, err := k.Admin(ctx)
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
-	return admin.CreateLogin(ctx, login)
 }
 
 // Finish ends the clients and gives their account.

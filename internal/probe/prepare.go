@@ -112,7 +112,7 @@ func (p *preparation) setPassword(ctx context.Context, login Login) error {
 // was deleted (org.apache.kafka.image.ScramDelta drops the mechanism as soon as it
 // looks empty in the middle of a change), and a probe must not lock anybody out.
 func (p *preparation) lockLogins(ctx context.Context) error {
-	var problems []error
+	problems := make([]error, 0, len(p.logins))
 	for _, user := range p.logins {
 		password, err := pki.NewPassword()
 		if err == nil {

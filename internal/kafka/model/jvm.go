@@ -31,6 +31,10 @@ func (p Pool) javaOptions() []string {
 		"-XX:+ExplicitGCInvokesConcurrent",
 		"-XX:MaxInlineLevel=15",
 		"-XX:+ExitOnOutOfMemoryError",
+		// A restarted pod has another address. With Java's own 30 seconds a node goes
+		// on calling the old one, ten seconds at a time, and what it should copy for
+		// acks=all waits as long.
+		"-Dsun.net.inetaddr.ttl=1",
 	}
 	options = append(options, p.heapOptions()...)
 	for _, name := range slices.Sorted(maps.Keys(p.jvmOptions.XX)) {

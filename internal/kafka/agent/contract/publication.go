@@ -21,6 +21,24 @@ const NodeIdentity = "node"
 // server and the anchors it accepts operators by.
 const AgentRole Listener = "agent"
 
+// RaftRole names, among the roles of a publication's trust and of a report, the
+// Raft client of a node. It keeps what its process was started with. Where the
+// publication names no trust for it, that is the trust of ControlPlaneListener.
+const RaftRole Listener = "raft"
+
+// Loading says how a node gets what is published to it.
+type Loading string
+
+// The ways of loading.
+const (
+	// LoadByReload: the agent lets the running server reload its stores. It is the
+	// meaning of an empty value.
+	LoadByReload Loading = "reload"
+	// LoadByRestart: stores are loaded when the server starts. Settings of earlier
+	// reloads are deleted as soon as the server was started with what is mounted.
+	LoadByRestart Loading = "restart"
+)
+
 // Publication says which anchors and leaves the node is to load. The operator
 // writes it into the node's Secret together with the leaf, so that one object
 // says what belongs together although three volumes carry it.
@@ -37,6 +55,11 @@ type Publication struct {
 	// operator's own leaves. The agent answers their holder even after they have
 	// expired, so that evidence does not end with the certificates it is about.
 	Operators []string `json:"operators,omitempty"`
+	// Loading is how the node gets the stores; empty means LoadByReload.
+	Loading Loading `json:"loading,omitempty"`
+	// Chain names, in their order, the SHA-256 fingerprints of what is presented
+	// with the node's own leaf: intermediates or cross certificates.
+	Chain []string `json:"chain,omitempty"`
 	// Configuration is the ConfigurationHash of the node's ConfigMap that belongs
 	// to the revision; empty when the operator does not say.
 	Configuration string `json:"configuration,omitempty"`
@@ -45,10 +68,10 @@ type Publication struct {
 	PublishedAt time.Time `json:"publishedAt,omitzero"`
 }
 
-// SameContent reports whether both name the same identities, anchors, operators
-// and configuration, whatever their revision and time.
+// SameContent reports whether both say the same, whatever their revision and time.
 func (p Publication) SameContent(other Publication) bool {
-	return p.Configuration == other.Configuration &&
+	return p.Configuration == other.Configuration && p.Loading == other.Loading &&
+		slices.Equal(p.Chain, other.Chain) &&
 		maps.Equal(p.Identities, other.Identities) &&
 		maps.EqualFunc(p.Trust, other.Trust, slices.Equal[[]string]) &&
 		slices.Equal(p.Operators, other.Operators)

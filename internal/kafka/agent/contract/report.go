@@ -5,21 +5,46 @@ import "time"
 // TLSReport is the answer of GET /v1/tls: what the running server has loaded,
 // as opposed to what is mounted or wished for.
 type TLSReport struct {
-	// Revision is the publication the server was started on; 0 before the start.
+	// Revision is the publication whose stores the server runs on: the one it was
+	// started on, or the last one it has reloaded completely; 0 before the start
+	// and after the end.
 	Revision int64 `json:"revision"`
 	// StartedAt is when the server process was started.
 	StartedAt time.Time `json:"startedAt"`
-	// Roles holds one entry per TLS listener, and AgentRole.
+	// Roles holds one entry per TLS listener, RaftRole and AgentRole.
 	Roles map[Listener]RoleReport `json:"roles"`
+	// Mounted is the publication that is mounted now, and that a server started
+	// now would load; nil while the mounts are between two states.
+	Mounted *Publication `json:"mounted,omitempty"`
+	// Certificates holds the DER of every certificate that Roles or Mounted name as
+	// presented, by its SHA-256 in lower-case hex. They are public: whoever connects sees them.
+	Certificates map[string][]byte `json:"certificates,omitempty"`
+	// Reload is what became of the last reload.
+	Reload ReloadReport `json:"reload,omitzero"`
 }
 
 // RoleReport is what one role trusts and presents. Fingerprints are the SHA-256
-// of the DER in lower-case hex, sorted.
+// of the DER in lower-case hex, sorted unless said otherwise.
 type RoleReport struct {
 	Trusts   []string `json:"trusts"`
 	Presents string   `json:"presents"`
+	// Chain is what is presented with the leaf, in its order.
+	Chain []string `json:"chain,omitempty"`
 	// NotAfter is the earliest end of anything the role presents.
 	NotAfter time.Time `json:"notAfter"`
+	// Dynamic is true when settings of a reload stand in the server's metadata:
+	// they win over what the server is started with.
+	Dynamic bool `json:"dynamic,omitempty"`
+}
+
+// ReloadReport says how the newest mounted publication that differs from what is
+// loaded fares.
+type ReloadReport struct {
+	// Revision is the publication that was tried; 0 when none was.
+	Revision int64 `json:"revision,omitempty"`
+	// Failure is empty when it was loaded and proven by handshakes, else one
+	// sentence for people without key material.
+	Failure string `json:"failure,omitempty"`
 }
 
 // Readiness is the answer of GET /v1/ready: 204 without a body when the node is

@@ -1,0 +1,191 @@
+package rotation
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// Parse reads a record as Encode wrote it. It refuses one that another version of
+// the operator wrote in another format.
+func Parse(text string) (Record, error) {
+	var w wireRecord
+	if err := json.Unmarshal([]byte(text), &w); err != nil {
+		return Record{}, fmt.Errorf("parsing a record of trust: %w", err)
+	}
+	if w.Format != format {
+		return Record{}, fmt.Errorf("parsing a record of trust: it has format %d and not %d: use the keyturn of the operator's version", w.Format, format)
+	}
+	d := decoder{prints: w.Prints}
+	r := d.record(&w)
+	if d.failure != nil {
+		return Record{}, fmt.Errorf("parsing the record of the %s of %s: %w", w.Domain, w.Cluster, d.failure)
+	}
+	return r, nil
+}
+
+// decoder looks tables up, and remembers the first thing that was wrong.
+type decoder struct {
+	prints  []string
+	stores  []trust.Stores
+	failure error
+}
+
+func (d *decoder) fail(format string, args ...any) {
+	if d.failure == nil {
+		d.failure = fmt.Errorf(format, args...)
+	}
+}
+
+func (d *decoder) record(w *wireRecord) Record {
+	for _, s := range w.Stores {
+		d.stores = append(d.stores, trust.Stores{
+			Trust:    prints[trust.AnchorID](d, s.Trust),
+			Identity: trust.Identity{Signer: trust.KeyID(d.print(s.Signer)), Cross: prints[trust.KeyID](d, s.Cross)},
+		})
+	}
+	r := Record{
+		Cluster: w.Cluster, Domain: w.Domain,
+		Anchors: w.Names, Members: w.Facts, Versions: w.Versions,
+		RestartSeconds: d.seconds(w.RestartSeconds), ReloadSeconds: d.seconds(w.ReloadSeconds),
+		Snapshot: trust.Snapshot{
+			Now: w.At, Issuing: trust.AnchorID(d.print(w.Issuing)),
+			Application: trust.Application{Anchors: prints[trust.AnchorID](d, w.Application.Anchors), Since: w.Application.Since},
+			Policy:      d.policy(w.Policy),
+		},
+	}
+	for i := range w.Anchors {
+		r.Snapshot.Anchors = append(r.Snapshot.Anchors, d.anchor(&w.Anchors[i]))
+	}
+	for i := range w.Members {
+		r.Snapshot.Members = append(r.Snapshot.Members, d.member(&w.Members[i]))
+	}
+	return r
+}
+
+func (d *decoder) anchor(w *wireAnchor) trust.Anchor {
+	a := trust.Anchor{
+		ID: trust.AnchorID(d.print(w.ID)), Name: w.Name, Key: trust.KeyID(d.print(w.Key)), NotAfter: w.NotAfter,
+		NoCross: w.NoCross, Stored: w.Stored, Compromised: w.Compromised,
+	}
+	if a.ID == "" {
+		d.fail("an anchor has no fingerprint")
+	}
+	states := []trust.State{trust.Absent, trust.Untrusted, trust.TrustedUnused, trust.InUseAny, trust.InUseAll, trust.PhaseOut}
+	if !slices.Contains(states, a.Stored) {
+		d.fail("anchor %s has the unknown state %q", a.ID, a.Stored)
+	}
+	for _, c := range w.Cross {
+		a.Cross = append(a.Cross, trust.Cross{Issuer: trust.KeyID(d.print(c.Issuer)), NotAfter: c.NotAfter, Distrusted: c.Distrusted})
+	}
+	return a
+}
+
+func (d *decoder) policy(w wirePolicy) trust.Policy {
+	return trust.Policy{
+		Paused: w.Paused, Reload: trust.Reload(d.value(reloadWords(), w.Reload)), ReloadRefused: w.ReloadRefused,
+		Lead: d.duration(w.Lead), Retirement: trust.Retirement(d.value(retirementWords(), w.Retirement)), RestartMargin: d.duration(w.RestartMargin),
+	}
+}
+
+func (d *decoder) member(w *wireMember) trust.Member {
+	data, control := d.store(w.Data), d.store(w.Control)
+	m := trust.Member{
+		ID: w.ID, Kind: trust.MemberKind(d.value(kindWords(), w.Kind)),
+		Published: trust.Publication{Data: data.Trust, Control: control.Trust, Identity: data.Identity},
+	}
+	for i := range w.Roles {
+		m.Roles = append(m.Roles, d.role(&w.Roles[i]))
+	}
+	if (m.Kind == trust.Operator || m.Kind == trust.Holder) && len(m.Roles) == 0 {
+		d.fail("member %s is a client without a role", m.ID)
+	}
+	return m
+}
+
+func (d *decoder) role(w *wireRole) trust.Role {
+	return trust.Role{
+		Name: w.Name, Plane: trust.Plane(d.value(planeWords(), w.Plane)), Verifies: w.Verifies, Presents: w.Presents,
+		Evidence: trust.Evidence{
+			Process: trust.Process(d.value(processWords(), w.Process)),
+			Loaded:  d.store(w.Loaded), Mounted: d.list(w.Mounted), Persisted: d.list(w.Persisted), Static: d.store(w.Static),
+			HeldUntil: w.HeldUntil, Since: w.Since,
+		},
+	}
+}
+
+func (d *decoder) list(places []ref) []trust.Stores {
+	var out []trust.Stores
+	for _, at := range places {
+		out = append(out, d.store(at))
+	}
+	return out
+}
+
+func (d *decoder) store(at ref) trust.Stores {
+	switch {
+	case at == 0:
+		return trust.Stores{}
+	case at < 0 || int(at) > len(d.stores):
+		d.fail("there are no stores %d", at)
+		return trust.Stores{}
+	default:
+		return d.stores[at-1]
+	}
+}
+
+func (d *decoder) print(at ref) string {
+	switch {
+	case at == 0:
+		return ""
+	case at < 0 || int(at) > len(d.prints):
+		d.fail("there is no fingerprint %d", at)
+		return ""
+	default:
+		return d.prints[at-1]
+	}
+}
+
+func prints[T ~string](d *decoder, places []ref) []T {
+	var out []T
+	for _, at := range places {
+		out = append(out, T(d.print(at)))
+	}
+	return out
+}
+
+// value is what a word counts as.
+func (d *decoder) value(words []string, word string) uint8 {
+	at := slices.Index(words, word)
+	if at < 0 {
+		d.fail("%q is none of %q", word, words)
+		return 0
+	}
+	return uint8(at)
+}
+
+func (d *decoder) seconds(number json.Number) float64 {
+	if number == "" {
+		return 0
+	}
+	seconds, err := strconv.ParseFloat(string(number), 64)
+	if err != nil {
+		d.fail("reading seconds: %w", err)
+	}
+	return seconds
+}
+
+func (d *decoder) duration(text string) time.Duration {
+	if text == "" {
+		return 0
+	}
+	length, err := time.ParseDuration(text)
+	if err != nil {
+		d.fail("reading a duration: %w", err)
+	}
+	return length
+}

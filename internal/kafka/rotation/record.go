@@ -1,0 +1,74 @@
+package rotation
+
+import (
+	"time"
+
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// The domains of a Kafka cluster, as Record.Domain and Secrets call them.
+const (
+	ClusterCA = "cluster-ca"
+	ClientsCA = "clients-ca"
+)
+
+// ConfigMapName is the name of the ConfigMap that holds a cluster's records.
+func ConfigMapName(cluster string) string { return cluster + "-trust" }
+
+// Key is the key of a domain's record in that ConfigMap.
+func Key(domain string) string { return domain + ".json" }
+
+// Record is what the operator decided from, and what people want to know beside
+// it. It holds fingerprints, names and times, and never key material.
+type Record struct {
+	// Cluster is the name of the Kafka, Domain one of ClusterCA and ClientsCA.
+	Cluster, Domain string
+	// Snapshot is exactly what was decided from; its Now is when the record last
+	// changed.
+	Snapshot trust.Snapshot
+	// Anchors describes the snapshot's anchors for people.
+	Anchors map[trust.AnchorID]AnchorName
+	// Members describes the snapshot's members for people.
+	Members map[trust.MemberID]MemberFacts
+	// Versions maps "Secret <name>" to the resourceVersion of what was observed,
+	// so that a reader sees whether something has moved since.
+	Versions map[string]string
+	// RestartSeconds is the mean time from the deletion of a pod to its being ready
+	// again, ReloadSeconds that from a publication to the proof that it is loaded;
+	// 0 when not measured yet.
+	RestartSeconds, ReloadSeconds float64
+}
+
+// AnchorName is what people know an anchor by. It identifies nothing.
+type AnchorName struct {
+	// CommonName is that of the subject, for example "cluster-ca v1".
+	CommonName string `json:"cn,omitempty"`
+	// SHA1 is the name in the trusted-certs Secret, in lower-case hex.
+	SHA1      string    `json:"sha1,omitempty"`
+	NotBefore time.Time `json:"notBefore,omitzero"`
+	NotAfter  time.Time `json:"notAfter,omitzero"`
+	// CannotVouch says why the anchor's authority cannot sign a cross certificate
+	// for its successor; empty when it can.
+	CannotVouch string `json:"cannotVouch,omitempty"`
+}
+
+// MemberFacts is what is known of a member beyond what decides.
+type MemberFacts struct {
+	// Leaf is the SHA-256, in lower-case hex, of the leaf that the member has
+	// proven to present; LeafNotAfter is its end.
+	Leaf         string    `json:"leaf,omitempty"`
+	LeafNotAfter time.Time `json:"leafNotAfter,omitzero"`
+	// Published, Mounted and Loaded are revisions of the member's publication;
+	// 0 when there is none, or nobody knows.
+	Published int64 `json:"published,omitempty"`
+	Mounted   int64 `json:"mounted,omitempty"`
+	Loaded    int64 `json:"loaded,omitempty"`
+	// StartedAt is when the process was started; zero when nobody knows.
+	StartedAt time.Time `json:"startedAt,omitzero"`
+	// RestartDue is when the process has to be started anew at the latest, because
+	// of what its Raft client holds; zero when nothing ends.
+	RestartDue time.Time `json:"restartDue,omitzero"`
+	// Trouble says what went wrong with the last reload or why the member does not
+	// answer, in one sentence; empty when nothing did.
+	Trouble string `json:"trouble,omitempty"`
+}

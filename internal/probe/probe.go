@@ -118,21 +118,25 @@ func (p *Probe) run(ctx context.Context) {
 		r.ledger = ledger.New(p.started)
 		p.sending.Go(func() { r.send(send, p.options.Interval) })
 		p.watching.Go(func() { r.receive(watch) })
-		p.startWatch(r.spec.Identity, r.handshakes)
+		p.startWatch(Watch{Identity: r.spec.Identity}, r.handshakes)
 	}
 	p.watching.Go(func() { p.observer.run(watch) })
 }
 
-func (p *Probe) startWatch(identity Identity, record *handshakes) {
+func (p *Probe) startWatch(watch Watch, record *handshakes) {
+	attempt := watch.By
+	if attempt == nil {
+		attempt = watch.attempts(p.options.Network)
+	}
 	p.spawn(&watcher{
-		identity: identity, network: p.options.Network, clock: p.options.Clock,
+		listener: watch.Listener, attempt: attempt, network: p.options.Network, clock: p.options.Clock,
 		interval: p.options.HandshakeInterval, handshakes: record, busy: map[string]bool{},
 	})
 }
 
 // Watch adds a watch to the running probe.
 func (p *Probe) Watch(watch Watch) error {
-	if watch.Listener.TLS && watch.Trust == nil {
+	if watch.Listener.TLS && watch.Trust == nil && watch.By == nil {
 		return fmt.Errorf("watch %s: listener %s speaks TLS, and nothing says what to trust", watch.Name, watch.Listener.Name)
 	}
 	p.mu.Lock()
@@ -143,7 +147,7 @@ func (p *Probe) Watch(watch Watch) error {
 	entry := watchEntry{watch: watch, handshakes: newHandshakes()}
 	entry.handshakes.setPhase(p.phase())
 	p.watches = append(p.watches, entry)
-	p.startWatch(watch.Identity, entry.handshakes)
+	p.startWatch(watch, entry.handshakes)
 	return nil
 }
 

@@ -22,8 +22,11 @@ const (
 	KindFirst = "ca.crt-first"
 	// KindAll re-reads every key that ends in .crt.
 	KindAll = "all-crt"
-	// KindMTLS is KindAll with a client certificate.
+	// KindMTLS is KindAll with a client certificate that it keeps.
 	KindMTLS = "mtls"
+	// KindReissued is KindAll with a client certificate that is always one of the
+	// authority that signs at the moment.
+	KindReissued = "mtls-reissued"
 	// KindSCRAM is KindAll with user and password.
 	KindSCRAM = "scram"
 	// KindPlain uses no TLS at all.

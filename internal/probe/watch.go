@@ -20,11 +20,20 @@ type Watch struct {
 
 	// Name tells the watches of a probe apart.
 	Name string
+	// By makes the connections in the probe's place, for example with another
+	// program; nil leaves them to the probe.
+	By Attempt
 }
+
+// Attempt opens one fresh connection to a node, completes a request on it, and
+// ends it. It returns what the node presented, if it knows. Package verdict
+// judges its error.
+type Attempt func(ctx context.Context, node reach.Node) (Presented, error)
 
 // watcher runs one watch.
 type watcher struct {
-	identity   Identity
+	listener   Listener
+	attempt    Attempt
 	network    Network
 	clock      clock.WithTicker
 	interval   time.Duration
@@ -42,7 +51,7 @@ func (w *watcher) run(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		for _, node := range w.network.Nodes() {
-			if w.identity.Listener.on(node) && w.begin(node.Name) {
+			if w.listener.on(node) && w.begin(node.Name) {
 				checks.Go(func() { w.check(ctx, node) })
 			}
 		}
@@ -65,9 +74,17 @@ func (w *watcher) begin(node string) bool {
 	return true
 }
 
+// attempts are the probe's own, as an identity.
+func (i Identity) attempts(network Network) Attempt {
+	return func(ctx context.Context, node reach.Node) (Presented, error) {
+		return i.check(ctx, network, net.JoinHostPort(node.Host, strconv.Itoa(int(i.Listener.Port))))
+	}
+}
+
 func (w *watcher) check(ctx context.Context, node reach.Node) {
-	address := net.JoinHostPort(node.Host, strconv.Itoa(int(w.identity.Listener.Port)))
-	shown, err := w.identity.check(ctx, w.network, address)
+	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	shown, err := w.attempt(bounded, node)
 	if ctx.Err() == nil { // a check that was called off proves nothing
 		w.handshakes.fresh(node.Name, w.clock.Now(), shown, err)
 	}

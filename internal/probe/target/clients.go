@@ -12,6 +12,9 @@ import (
 type Means struct {
 	// Credential is the certificate for listeners that want one.
 	Credential probe.Credential
+	// Reissued is that of clients of kind probe.KindReissued; nil gives them
+	// Credential, too.
+	Reissued probe.Credential
 	// Login is for listeners with SCRAM-SHA-512.
 	Login *probe.Login
 }
@@ -32,7 +35,7 @@ func (t *Target) Client(ctx context.Context, kind string, listener probe.Listene
 		if means.Credential == nil {
 			return probe.Client{}, fmt.Errorf("client %s: listener %s wants a client certificate, and there is none", kind, listener.Name)
 		}
-		identity.Credential = means.Credential
+		identity.Credential = means.credential(kind)
 	case probe.AuthSCRAM:
 		if means.Login == nil {
 			return probe.Client{}, fmt.Errorf("client %s: listener %s wants user and password, and there are none", kind, listener.Name)
@@ -43,6 +46,13 @@ func (t *Target) Client(ctx context.Context, kind string, listener probe.Listene
 		return probe.Client{}, fmt.Errorf("client %s: listener %s wants authentication of type %q, which the probe does not speak", kind, listener.Name, listener.Auth)
 	}
 	return probe.Client{Kind: kind, Identity: identity}, nil
+}
+
+func (m Means) credential(kind string) probe.Credential {
+	if kind == probe.KindReissued && m.Reissued != nil {
+		return m.Reissued
+	}
+	return m.Credential
 }
 
 // Trust is the trust of a kind of client.
@@ -58,7 +68,7 @@ func (t *Target) Trust(ctx context.Context, kind string) (probe.Trust, error) {
 		return probe.Reread(source, probe.Bundle), nil
 	case probe.KindFirst:
 		return probe.Reread(source, probe.First), nil
-	case probe.KindAll, probe.KindMTLS, probe.KindSCRAM:
+	case probe.KindAll, probe.KindMTLS, probe.KindReissued, probe.KindSCRAM:
 		return probe.Reread(source, probe.All), nil
 	default:
 		return nil, fmt.Errorf("kind %q has no trust on a listener with TLS", kind)
@@ -80,7 +90,7 @@ func fits(kind string, listener probe.Listener) bool {
 	switch kind {
 	case probe.KindPlain:
 		return !listener.TLS
-	case probe.KindMTLS:
+	case probe.KindMTLS, probe.KindReissued:
 		return listener.TLS && listener.Auth == probe.AuthTLS
 	case probe.KindSCRAM:
 		return listener.Auth == probe.AuthSCRAM

@@ -73,7 +73,7 @@ func (t *Target) Options(ctx context.Context, request Request) (probe.Options, e
 // else is let in there.
 func own(listener probe.Listener, means Means, operator *probe.Identity) Means {
 	if operator != nil && (listener.Name == Replication || listener.Name == ControlPlane) {
-		means.Credential = operator.Credential
+		means.Credential, means.Reissued = operator.Credential, nil
 	}
 	return means
 }
@@ -126,6 +126,11 @@ func (t *Target) means(ctx context.Context, request Request, wanted []want, opti
 		means.Credential = credential
 		if request.Identity.Secret == "" && request.Identity.CertificateFile == "" {
 			options.Grants = append(options.Grants, "CN="+user)
+			if wantsReissued(wanted) {
+				if means.Reissued, err = t.Remint(ctx, user, request.Clock); err != nil {
+					return means, err
+				}
+			}
 		}
 	}
 	if wants(wanted, probe.AuthSCRAM) {
@@ -177,6 +182,16 @@ func (t *Target) credential(ctx context.Context, request Request, user string) (
 	default:
 		return t.Mint(ctx, user, request.Clock.Now())
 	}
+}
+
+// wantsReissued: a certificate that follows its authority takes one more right.
+func wantsReissued(wanted []want) bool {
+	for _, want := range wanted {
+		if want.kind == probe.KindReissued && want.listener.Auth == probe.AuthTLS {
+			return true
+		}
+	}
+	return false
 }
 
 // login takes a user's password from its Secret, which has the user's name.

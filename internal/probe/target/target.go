@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
@@ -34,8 +35,10 @@ type Target struct {
 	network   *reach.Network
 	listeners []probe.Listener
 
-	// watch starts the watch of a Secret; it ends with the context of Open.
-	watch func(name string) (probe.Source, error)
+	// watch starts the watch of a Secret, watchVersion one that is told only that
+	// it changed; both end with the context of Open.
+	watch        func(name string) (probe.Source, error)
+	watchVersion func(name string) (func() string, error)
 
 	mu      sync.Mutex
 	sources map[string]probe.Source
@@ -48,6 +51,10 @@ func Open(ctx context.Context, config *rest.Config, names reach.Names, via reach
 		return nil, fmt.Errorf("making Kubernetes client: %w", err)
 	}
 	resources, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making Kubernetes client: %w", err)
+	}
+	versions, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making Kubernetes client: %w", err)
 	}
@@ -67,6 +74,9 @@ func Open(ctx context.Context, config *rest.Config, names reach.Names, via reach
 		names: names, client: client, network: network, listeners: listeners,
 		watch: func(name string) (probe.Source, error) {
 			return watchSecret(ctx, client, names.Namespace, name)
+		},
+		watchVersion: func(name string) (func() string, error) {
+			return watchVersion(ctx, versions, names.Namespace, name)
 		},
 		sources: map[string]probe.Source{},
 	}, nil

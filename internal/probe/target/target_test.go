@@ -123,7 +123,8 @@ func cluster(t *testing.T, secrets ...*corev1.Secret) (*Target, *fake.Clientset)
 	}
 	return &Target{
 		names: names(), client: client, listeners: listeners, sources: map[string]probe.Source{},
-		watch: func(name string) (probe.Source, error) { return watchSecret(t.Context(), client, "ns", name) },
+		watch:        func(name string) (probe.Source, error) { return watchSecret(t.Context(), client, "ns", name) },
+		watchVersion: func(string) (func() string, error) { return func() string { return "1" }, nil },
 	}, client
 }
 
@@ -176,7 +177,7 @@ func TestClientsGetTheIdentityTheirListenerWants(t *testing.T) {
 	t.Parallel()
 	target, _ := cluster(t, caSecrets(authority(t, "cluster-ca v0"), authority(t, "clients-ca v0"))...)
 	options, err := target.Options(t.Context(), Request{
-		Run: "r", Kinds: []string{"pinned", "ca.crt", "ca.crt-first", "all-crt", "mtls", "scram", "plain"}, Clock: clock.RealClock{},
+		Run: "r", Kinds: []string{"pinned", "ca.crt", "ca.crt-first", "all-crt", "mtls", "mtls-reissued", "scram", "plain"}, Clock: clock.RealClock{},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -199,6 +200,7 @@ func TestClientsGetTheIdentityTheirListenerWants(t *testing.T) {
 		{Kind: "ca.crt-first", Listener: "tls", TrustsSomething: true},
 		{Kind: "all-crt", Listener: "tls", TrustsSomething: true},
 		{Kind: "mtls", Listener: "internal", TrustsSomething: true, Certificate: true},
+		{Kind: "mtls-reissued", Listener: "internal", TrustsSomething: true, Certificate: true},
 		{Kind: "scram", Listener: "scram", TrustsSomething: true, Login: "keyturn-probe"},
 		{Kind: "plain", Listener: "plain"},
 	}
@@ -223,37 +225,6 @@ func TestTheOperatorPreparesWhereItsSecretCanBeRead(t *testing.T) {
 	}
 	if options.Admin == nil || options.Admin.Listener.Name != Replication || options.Evidence == nil {
 		t.Errorf("admin %+v, want the operator on the replication listener, with evidence", options.Admin)
-	}
-}
-
-func TestAMintedCertificateIsOneOfTheClientsCA(t *testing.T) {
-	t.Parallel()
-	clients := authority(t, "clients-ca v0")
-	target, _ := cluster(t, caSecrets(authority(t, "cluster-ca v0"), clients)...)
-	credential, err := target.Mint(t.Context(), "keyturn-probe-r", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := credential(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf := certificate.Leaf
-	anchors := []*x509.Certificate{clients.Certificate()}
-	if err := pki.Verify([]*x509.Certificate{leaf}, anchors, time.Now(), pki.ClientAuth); err != nil {
-		t.Errorf("the clients CA does not verify it: %v", err)
-	}
-	if leaf.Subject.CommonName != "keyturn-probe-r" || len(leaf.Subject.Organization) > 0 {
-		t.Errorf("subject %s, want the common name alone", leaf.Subject)
-	}
-}
-
-func TestMintingWithoutTheKeyNamesTheSecret(t *testing.T) {
-	t.Parallel()
-	secrets := caSecrets(authority(t, "cluster-ca v0"), authority(t, "clients-ca v0"))
-	target, _ := cluster(t, secrets[:2]...)
-	if _, err := target.Mint(t.Context(), "x", time.Now()); !apierrors.IsNotFound(err) {
-		t.Errorf("error %v, want that the Secret is not found", err)
 	}
 }
 

@@ -67,11 +67,25 @@ func (e *TrustError) Error() string { return "reading trust: " + e.Err.Error() }
 // Unwrap returns the cause.
 func (e *TrustError) Unwrap() error { return e.Err }
 
+// Error is the outcome of a connection that another program made and reported.
+type Error struct {
+	Verdict Verdict
+	Reason  Reason
+	// Detail is the program's own word, for people.
+	Detail string
+}
+
+// Error implements error.
+func (e *Error) Error() string { return string(e.Verdict) + ", " + string(e.Reason) + ": " + e.Detail }
+
 // Of classifies the error of a dial, a handshake, or of the first request after
 // it (TLS 1.3 tells a client only then that its certificate was refused).
 func Of(err error) (Verdict, Reason) {
 	if err == nil {
 		return Accepted, ""
+	}
+	if told, ok := errors.AsType[*Error](err); ok {
+		return told.Verdict, told.Reason
 	}
 	if _, ok := errors.AsType[*TrustError](err); ok {
 		return Refused, NoTrust
@@ -141,21 +155,26 @@ func ofAlert(err error) (Reason, bool) {
 	if alert.Kind() != reflect.Uint8 {
 		return AlertOther, true
 	}
-	switch alert.Uint() {
+	return OfAlert(alert.Uint()), true
+}
+
+// OfAlert is the reason that the number of an alert gives.
+func OfAlert(number uint64) Reason {
+	switch number {
 	case alertBadCertificate, alertUnsupported, alertRevoked:
-		return AlertBadCertificate, true
+		return AlertBadCertificate
 	case alertCertificateUnknown: // the JVM's word for an authority it does not know
-		return AlertUnknown, true
+		return AlertUnknown
 	case alertUnknownCA:
-		return AlertUnknownCA, true
+		return AlertUnknownCA
 	case alertExpired:
-		return AlertExpired, true
+		return AlertExpired
 	case alertCertificateRequired:
-		return AlertRequired, true
+		return AlertRequired
 	case alertHandshakeFailure:
-		return AlertHandshake, true
+		return AlertHandshake
 	default:
-		return AlertOther, true
+		return AlertOther
 	}
 }
 

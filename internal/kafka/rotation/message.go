@@ -1,0 +1,251 @@
+package rotation
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// maxNamed is how many peers a sentence names; the rest is counted.
+const maxNamed = 3
+
+// shortPrint is how much of a fingerprint people get to see in a sentence.
+const shortPrint = 8
+
+// Label is what people call an anchor: its common name, and the beginning of the
+// SHA-1 by which the trusted-certs Secret names it, because a renewed certificate
+// has the common name of the one before it.
+func Label(id trust.AnchorID, names map[trust.AnchorID]AnchorName) string {
+	name := names[id]
+	print := cmp.Or(name.SHA1, string(id))
+	if name.CommonName == "" {
+		return print[:min(shortPrint, len(print))]
+	}
+	return fmt.Sprintf("%s (%s)", name.CommonName, print[:min(shortPrint, len(print))])
+}
+
+// Message says in one line where a domain stands: what moves to what and how, who
+// is waited for since when, what a person can do, and when time runs out. It stays
+// the same as long as nothing changes.
+func Message(s trust.Snapshot, plan trust.Plan, names map[trust.AnchorID]AnchorName) string {
+	v, phase := newView(s, plan), PhaseOf(s, plan)
+	parts := []string{v.course(phase, names)}
+	for _, part := range []string{v.activity(phase), v.waiting(phase), v.advice(phase, names), v.urgency(phase, names)} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// course says what moves to what, and in which way.
+func (v *view) course(phase Phase, names map[trust.AnchorID]AnchorName) string {
+	if v.target == nil {
+		return "there is no issuing CA certificate"
+	}
+	target := Label(v.Issuing, names)
+	others := v.others()
+	if len(others) == 0 {
+		return alone(phase, target)
+	}
+	old := make([]string, 0, len(others))
+	for _, a := range others {
+		old = append(old, Label(a.ID, names))
+	}
+	slices.Sort(old)
+	sentence := fmt.Sprintf("%s takes the place of %s", target, strings.Join(old, ", "))
+	if kind := v.plan.Strategy.Kind; kind != "" {
+		sentence += fmt.Sprintf(" (%s: %s)", kind, v.plan.Strategy.Reason)
+	}
+	return sentence
+}
+
+func alone(phase Phase, target string) string {
+	switch phase {
+	case Trusted:
+		return target + " is trusted and used, and nothing else"
+	case Establishing:
+		return target + " is being established"
+	default:
+		return target + " is the only authority"
+	}
+}
+
+// activity says what is being done about it, without anybody's help.
+func (v *view) activity(phase Phase) string {
+	if phase == Paused {
+		return ""
+	}
+	loads := slices.DeleteFunc(slices.Clone(v.plan.Loads), func(l trust.Load) bool { return l.Remainder })
+	var out []string
+	for _, how := range []trust.How{trust.ByReload, trust.ByRestart, trust.ByForget} {
+		var members, reasons []string
+		for _, l := range loads {
+			if l.How == how {
+				members = append(members, string(l.Member))
+				reasons = append(reasons, l.Reason)
+			}
+		}
+		if len(members) > 0 {
+			out = append(out, doing(how, members, reasons))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+func doing(how trust.How, members, reasons []string) string {
+	sentence := map[trust.How]string{
+		trust.ByReload: "reloading ", trust.ByRestart: "restarting one by one ", trust.ByForget: "deleting the persisted settings of ",
+	}[how] + some(members)
+	slices.Sort(reasons)
+	reasons = slices.DeleteFunc(slices.Compact(reasons), func(reason string) bool { return reason == "" })
+	if len(reasons) > 0 {
+		sentence += " because " + strings.Join(reasons, ", and ")
+	}
+	return sentence
+}
+
+// some names the first few, sorted, and counts the rest.
+func some(names []string) string {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	if len(names) <= maxNamed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
+}
+
+// waiting names whom the shut guards wait for, by guard and complaint.
+func (v *view) waiting(phase Phase) string {
+	if slices.Contains([]Phase{Paused, AuthorityMissing, Trusted, Announcing}, phase) {
+		return ""
+	}
+	type complaint struct {
+		guard trust.GuardName
+		what  string
+	}
+	var order []complaint
+	peers, since := map[complaint][]string{}, map[complaint]time.Time{}
+	for _, b := range v.plan.Blockers {
+		if v.unasked(b, phase) {
+			continue
+		}
+		c := complaint{b.Guard, strings.TrimPrefix(b.What, b.Who+" ")}
+		if _, known := peers[c]; !known {
+			order = append(order, c)
+		}
+		peers[c] = append(peers[c], b.Who)
+		if first := since[c]; first.IsZero() || !b.Since.IsZero() && b.Since.Before(first) {
+			since[c] = b.Since
+		}
+	}
+	var out []string
+	for _, c := range order {
+		sentence := fmt.Sprintf("waiting for %s (%s: %s", some(peers[c]), c.guard, c.what)
+		if begin := since[c]; !begin.IsZero() {
+			sentence += ", since " + moment(begin)
+		}
+		out = append(out, sentence+")")
+	}
+	return strings.Join(out, "; ")
+}
+
+// unasked reports whether a sentence is better without a blocker: the operator does
+// not wait for itself, a cross certificate is nobody's concern in the middle of a
+// rotation, and the remainder has words of its own.
+func (v *view) unasked(b trust.Blocker, phase Phase) bool {
+	if b.Guard == trust.GuardCrossUnneeded && phase != Loading || b.Guard == trust.GuardControlUnused && len(v.remaining()) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(v.Members, func(m trust.Member) bool {
+		return m.Kind == trust.Operator && strings.HasPrefix(b.Who+" ", string(m.ID)+" ")
+	})
+}
+
+// remaining are the restarts that nobody waits for.
+func (v *view) remaining() []trust.Load {
+	return slices.DeleteFunc(slices.Clone(v.plan.Loads), func(l trust.Load) bool { return !l.Remainder })
+}
+
+// advice says what a person can do. Most of the time that is nothing.
+func (v *view) advice(phase Phase, names map[trust.AnchorID]AnchorName) string {
+	switch phase {
+	case Paused:
+		return "paused: nothing moves, and certificates go on expiring; remove the annotation strimzi.io/pause-reconciliation to go on"
+	case AuthorityMissing:
+		return "see the other conditions for what is wrong with its Secrets"
+	case Blocked:
+		return "nothing moves until they answer: look at these pods and at what keeps the operator from port 8443 of them"
+	case RaftRemainder:
+		return v.remainder()
+	case WaitingForExpiry:
+		return "nothing has to be done; to withdraw it earlier, annotate the key Secret of the CA with keyturn.dev/distrust=now"
+	case WaitingForUsers:
+		return v.holders()
+	case WaitingForTrust, WaitingForApplications:
+		return v.pinned(names)
+	default:
+		return ""
+	}
+}
+
+// remainder says what the Raft clients need, and until when.
+func (v *view) remainder() string {
+	const state = "clients are served by the new authority alone; controllers stop accepting the old one when "
+	var nodes []string
+	var due time.Time
+	for _, l := range v.remaining() {
+		nodes = append(nodes, string(l.Member))
+		if due.IsZero() || !l.Due.IsZero() && l.Due.Before(due) {
+			due = l.Due
+		}
+	}
+	if len(nodes) == 0 {
+		return state + "every node has been restarted once"
+	}
+	sentence := state + some(nodes) + " have been restarted once, with the next restart that comes anyway"
+	if !due.IsZero() {
+		sentence += " or before " + moment(due)
+	}
+	return sentence + "; to do it now, annotate the pods with strimzi.io/manual-rolling-update=true"
+}
+
+// pinned names those that a Classic rotation leaves behind.
+func (v *view) pinned(names map[trust.AnchorID]AnchorName) string {
+	byNodes := slices.ContainsFunc(v.Members, func(m trust.Member) bool { return m.Kind == trust.Node && presents(&m) })
+	if v.plan.Strategy.Kind != trust.Classic || !byNodes || !slices.Contains(v.Application.Anchors, v.Issuing) {
+		return ""
+	}
+	begin := v.Application.Since.Add(v.Policy.Lead)
+	return fmt.Sprintf("clients that do not trust %s by %s are cut off when the first node presents it", Label(v.Issuing, names), moment(begin))
+}
+
+// holders names the users whose certificates are still the old authority's.
+func (v *view) holders() string {
+	var users []string
+	for _, m := range v.Members {
+		if m.Kind == trust.Holder && m.Published.Identity.Signer != v.target.Key {
+			users = append(users, string(m.ID))
+		}
+	}
+	return "certificates of the old authority are still held by " + some(users) + "; both are served until these are replaced or have ended"
+}
+
+// urgency names the end that sets a deadline, if anything relies on it.
+func (v *view) urgency(phase Phase, names map[trust.AnchorID]AnchorName) string {
+	if v.plan.Deadline.IsZero() || phase == WaitingForExpiry || phase == Retiring {
+		return ""
+	}
+	for _, a := range v.others() {
+		if a.NotAfter.Equal(v.plan.Deadline) {
+			return fmt.Sprintf("deadline %s, when %s ends", moment(a.NotAfter), Label(a.ID, names))
+		}
+	}
+	return "deadline " + moment(v.plan.Deadline)
+}
+
+// moment is how people read a time: to the second, in UTC.
+func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }

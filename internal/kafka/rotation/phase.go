@@ -1,0 +1,270 @@
+package rotation
+
+import (
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// Phase is where a domain stands, as the reason of its condition says it. Phases
+// are not stored: each is read off the objects and the evidence, and a domain may
+// go back to an earlier one, for example when a node joins.
+type Phase string
+
+// The phases, in the order in which a rotation meets them. docs/conditions.md
+// tells people about each.
+const (
+	// Trusted: one authority is trusted and used, and nothing else. Nothing is left
+	// to do.
+	Trusted Phase = "Trusted"
+	// Establishing: there is only one authority, and not everybody has proven yet
+	// to trust and present it, as in a new cluster.
+	Establishing Phase = "Establishing"
+	// Announcing: the new anchor enters the trusted-certs Secret and the
+	// application bundle.
+	Announcing Phase = "Announcing"
+	// WaitingForTrust: peers have still to prove that they verify the new authority.
+	WaitingForTrust Phase = "WaitingForTrust"
+	// WaitingForApplications: applications get time to read the new anchor.
+	WaitingForApplications Phase = "WaitingForApplications"
+	// SwitchingLeaves: leaves of the new authority are being handed out.
+	SwitchingLeaves Phase = "SwitchingLeaves"
+	// WaitingForLeaves: peers have still to prove that they present them.
+	WaitingForLeaves Phase = "WaitingForLeaves"
+	// TurningOperator: the operator's own certificate turns.
+	TurningOperator Phase = "TurningOperator"
+	// WithdrawingOld: peers are told to stop trusting the old anchor.
+	WithdrawingOld Phase = "WithdrawingOld"
+	// WaitingForDistrust: peers have still to prove that they do not trust it.
+	WaitingForDistrust Phase = "WaitingForDistrust"
+	// WaitingForUsers: users still hold certificates of the old clients CA.
+	WaitingForUsers Phase = "WaitingForUsers"
+	// RaftRemainder: only controllers still accept the old anchor, until each node
+	// has been restarted once, when there is time.
+	RaftRemainder Phase = "RaftRemainder"
+	// WaitingForExpiry: nobody is known to use the old anchor, and the policy keeps
+	// it until its own end.
+	WaitingForExpiry Phase = "WaitingForExpiry"
+	// Retiring: the old anchor leaves the bundles.
+	Retiring Phase = "Retiring"
+	// Loading: members load something that changes no trust: a leaf, its chain.
+	Loading Phase = "Loading"
+	// Paused: the resource is paused; certificates go on expiring.
+	Paused Phase = "Paused"
+	// Blocked: nothing moves, because somebody has been silent for long. A person
+	// has to look.
+	Blocked Phase = "Blocked"
+	// AuthorityMissing: there is no issuing CA certificate.
+	AuthorityMissing Phase = "AuthorityMissing"
+)
+
+// Phases are all phases.
+func Phases() []Phase {
+	return []Phase{
+		Trusted, Establishing, Announcing, WaitingForTrust, WaitingForApplications, SwitchingLeaves, WaitingForLeaves,
+		TurningOperator, WithdrawingOld, WaitingForDistrust, WaitingForUsers, RaftRemainder, WaitingForExpiry, Retiring,
+		Loading, Paused, Blocked, AuthorityMissing,
+	}
+}
+
+// Settled reports whether nothing is left to do now: everything is done, or the rest
+// comes by itself with time. A rotation that somebody watches is over then.
+func (p Phase) Settled() bool {
+	return p == Trusted || p == RaftRemainder || p == WaitingForExpiry || p == WaitingForUsers
+}
+
+// patience is how long somebody may be silent before a person should look.
+const patience = 5 * time.Minute
+
+// PhaseOf says where a domain stands. The plan is what trust.Decide says of the
+// snapshot.
+func PhaseOf(s trust.Snapshot, plan trust.Plan) Phase {
+	v := newView(s, plan)
+	switch {
+	case v.target == nil:
+		return AuthorityMissing
+	case s.Policy.Paused:
+		return Paused
+	case plan.Done && len(v.steps) == 0:
+		return Trusted
+	case v.stuck():
+		return Blocked
+	case len(v.others()) == 0:
+		return v.alone()
+	}
+	for _, ask := range []func() Phase{v.beforeLeaves, v.leaves, v.withdrawal} {
+		if phase := ask(); phase != "" {
+			return phase
+		}
+	}
+	return Retiring
+}
+
+// view is a snapshot with its plan and the questions that phases and messages ask.
+type view struct {
+	trust.Snapshot
+
+	plan   trust.Plan
+	steps  []trust.Step
+	target *trust.Anchor
+}
+
+func newView(s trust.Snapshot, plan trust.Plan) *view {
+	v := &view{Snapshot: s, plan: plan}
+	for i := range s.Anchors {
+		if s.Anchors[i].ID == s.Issuing {
+			v.target = &s.Anchors[i]
+		}
+	}
+	if v.target != nil && !s.Policy.Paused {
+		v.steps = slices.DeleteFunc(trust.Steps(s, plan), func(step trust.Step) bool { return step.Remainder })
+	}
+	return v
+}
+
+// others are the anchors that are to go and are still held, sorted as given.
+func (v *view) others() []*trust.Anchor {
+	var out []*trust.Anchor
+	for i := range v.Anchors {
+		a := &v.Anchors[i]
+		if a != v.target && (a.Stored != trust.Absent || slices.Contains(v.Application.Anchors, a.ID)) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func (v *view) waits(guards ...trust.GuardName) bool {
+	return slices.ContainsFunc(v.plan.Blockers, func(b trust.Blocker) bool { return slices.Contains(guards, b.Guard) })
+}
+
+// stuck reports whether nothing moves and somebody has been silent for long.
+func (v *view) stuck() bool {
+	if len(v.steps) > 0 || len(v.plan.Blockers) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(v.Members, func(m trust.Member) bool {
+		return slices.ContainsFunc(m.Roles, func(r trust.Role) bool { return v.silentForLong(&r) && v.named(&m, &r) })
+	})
+}
+
+func (v *view) silentForLong(r *trust.Role) bool {
+	held := &r.Evidence
+	return held.Process == trust.ProcessUnknown && !held.Since.IsZero() && !v.Now.Before(held.Since.Add(patience))
+}
+
+// named reports whether a guard waits for the role.
+func (v *view) named(m *trust.Member, r *trust.Role) bool {
+	return slices.ContainsFunc(v.plan.Blockers, func(b trust.Blocker) bool {
+		return b.Who == string(m.ID) || b.Who == string(m.ID)+" "+r.Name
+	})
+}
+
+// alone is the phase of a domain with one authority.
+func (v *view) alone() Phase {
+	if v.target.Stored == trust.InUseAll {
+		return Loading
+	}
+	return Establishing
+}
+
+// beforeLeaves is the phase until the new authority may sign.
+func (v *view) beforeLeaves() Phase {
+	switch {
+	case v.target.Stored == trust.Absent || !slices.Contains(v.Application.Anchors, v.Issuing):
+		return Announcing
+	case v.target.Stored != trust.Untrusted && v.plan.Signer == v.Issuing:
+		return ""
+	case v.waits(trust.GuardApplications):
+		return WaitingForApplications
+	default:
+		return WaitingForTrust
+	}
+}
+
+// leaves is the phase until everybody presents the new authority.
+func (v *view) leaves() Phase {
+	given, proven, operator, users := true, true, true, true
+	for i := range v.Members {
+		m := &v.Members[i]
+		if !presents(m) {
+			continue
+		}
+		turned := m.Published.Identity.Signer == v.target.Key
+		switch m.Kind {
+		case trust.Operator:
+			operator = operator && turned
+		case trust.Holder:
+			users = users && turned
+		default:
+			given, proven = given && turned, proven && v.shows(m)
+		}
+	}
+	switch {
+	case !given:
+		return SwitchingLeaves
+	case !proven:
+		return WaitingForLeaves
+	case !operator:
+		return TurningOperator
+	case !users:
+		return WaitingForUsers
+	default:
+		return ""
+	}
+}
+
+func presents(m *trust.Member) bool {
+	return slices.ContainsFunc(m.Roles, func(r trust.Role) bool { return r.Presents })
+}
+
+// shows reports whether whatever the member has proven to present outside of its
+// Raft client is the new authority's. A member without a process will.
+func (v *view) shows(m *trust.Member) bool {
+	return !slices.ContainsFunc(m.Roles, func(r trust.Role) bool {
+		old := r.Evidence.Process == trust.ProcessRunning && r.Evidence.Loaded.Identity.Signer != v.target.Key
+		return r.Presents && r.Plane != trust.Raft && (r.Evidence.Process == trust.ProcessUnknown || old)
+	})
+}
+
+// withdrawal is the phase while old anchors are being withdrawn.
+func (v *view) withdrawal() Phase {
+	data, control := v.published(dataOf), v.published(controlOf)
+	switch {
+	case data && v.waits(trust.GuardRetired):
+		return WaitingForExpiry
+	case data && v.waits(trust.GuardListeners):
+		return WaitingForTrust
+	case data:
+		return WithdrawingOld
+	case v.loading():
+		return WaitingForDistrust
+	case control && v.waits(trust.GuardControlUnused):
+		return RaftRemainder
+	case control:
+		return WithdrawingOld
+	case v.waits(trust.GuardDistrusted):
+		return WaitingForDistrust
+	default:
+		return Retiring
+	}
+}
+
+func dataOf(p trust.Publication) []trust.AnchorID    { return p.Data }
+func controlOf(p trust.Publication) []trust.AnchorID { return p.Control }
+
+// published reports whether a member is told to trust an anchor that is to go.
+func (v *view) published(plane func(trust.Publication) []trust.AnchorID) bool {
+	others := v.others()
+	return slices.ContainsFunc(v.Members, func(m trust.Member) bool {
+		return slices.ContainsFunc(others, func(a *trust.Anchor) bool {
+			return a.Stored != trust.Absent && slices.Contains(plane(m.Published), a.ID)
+		})
+	})
+}
+
+// loading reports whether somebody has to load what is published, now.
+func (v *view) loading() bool {
+	return slices.ContainsFunc(v.plan.Loads, func(l trust.Load) bool { return !l.Remainder })
+}

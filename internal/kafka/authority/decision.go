@@ -2,42 +2,141 @@ package authority
 
 import (
 	"crypto/x509"
-	"strings"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// Decision is what shall become of one authority.
+// Decision is what happens to one authority, as far as that follows from its
+// Secrets alone. What a replacement does next depends on the evidence of every
+// peer: others decide that, and Settle turns it into the content of the Secrets.
 type Decision struct {
-	// Key and Cert are the two CA Secrets. Write Key first: a crash between the
-	// two writes is then recognised by the next decision.
-	Key  Desired
-	Cert Desired
-	// Authority signs leaves. It is zero when a user keeps the key of a clients
-	// CA elsewhere; then nothing can be issued.
+	// Authority is the present one: ca.key with its certificate. It is zero when
+	// its key is lost or kept elsewhere; then it can sign nothing.
 	Authority pki.Authority
-	// Certificate issues leaves and is the anchor of the authority.
+	// Certificate is the present CA certificate: the entry of ca.crt that ca.key
+	// belongs to, the first entry when the key is lost.
 	Certificate *x509.Certificate
-	// Retained are certificates of earlier keys that are still published, sorted
-	// by fingerprint.
-	Retained       []*x509.Certificate
+	// Pending takes the place of the present one; nil when no replacement is
+	// under way. It is there in the very decision that starts it, too.
+	Pending *Replacement
+	// Keys are all authorities whose private key is at hand: the present one, the
+	// pending one, and retired ones. Each presents the cross certificates of its
+	// key.
+	Keys []pki.Authority
+	// Crosses are the unexpired cross certificates for any of these keys, whoever
+	// signed them, those for the key of Target first.
+	Crosses []*x509.Certificate
+	// NoCross says in one sentence why an outgoing authority has not signed
+	// Target; empty when every unexpired one has.
+	NoCross string
+	// Published is what applications read now: the certificates of ca.crt in their
+	// order, then those of dated entries that are not among them. Of a user's CA it
+	// is the issuing certificate of ca.crt and its dated entries. It is empty
+	// before the first write.
+	Published []*x509.Certificate
+	// Distrust is true while a person distrusts every anchor but the target.
+	Distrust bool
+	// CertGeneration and KeyGeneration are those of the present authority, as
+	// stored or as they are after the acts of this decision.
 	CertGeneration Generation
 	KeyGeneration  Generation
-	// Transitions happen when Key and Cert are written, in this order.
+	// Transitions happen when the Secrets are written, in this order.
 	Transitions []Transition
 	// Waiting is what was asked for or is due, and does not happen yet.
 	Waiting []Waiting
 	// Warnings are worth a Warning condition; sorted.
 	Warnings []string
-	// RenewalAt is when the CA certificate is due for renewal.
+	// RenewalAt is when the present CA certificate is due for renewal.
 	RenewalAt time.Time
+
+	settling settling
 }
 
-// Anchors returns the certificate and the retained ones, the one that issues
-// leaves first.
-func (d Decision) Anchors() []*x509.Certificate {
-	return append([]*x509.Certificate{d.Certificate}, d.Retained...)
+// Target is the certificate of the authority that shall sign everything in the
+// end: the pending one, or the present one.
+func (d Decision) Target() *x509.Certificate {
+	if d.Pending != nil {
+		return d.Pending.Incoming.Certificate()
+	}
+	return d.Certificate
+}
+
+// SignerOf returns the authority with a key, and false when its private key is
+// not at hand.
+func (d Decision) SignerOf(key pki.KeyID) (pki.Authority, bool) {
+	for _, ca := range d.Keys {
+		if ca.Key().ID() == key {
+			return ca, true
+		}
+	}
+	return pki.Authority{}, false
+}
+
+// GenerationOf is the certificate generation that annotations carry for leaves
+// that a key signed: that of the present authority, one more for the pending
+// one, one less for any that was replaced.
+func (d Decision) GenerationOf(key pki.KeyID) Generation {
+	switch {
+	case d.Pending != nil && d.Pending.Incoming.Key().ID() == key:
+		return d.CertGeneration + 1
+	case d.Certificate != nil && pki.KeyIDOf(d.Certificate) == key:
+		return d.CertGeneration
+	default:
+		return max(d.CertGeneration-1, 0)
+	}
+}
+
+// CrossesOf are the unexpired cross certificates for a key.
+func (d Decision) CrossesOf(key pki.KeyID) []*x509.Certificate { return ofKey(d.Crosses, key) }
+
+func ofKey(certs []*x509.Certificate, key pki.KeyID) []*x509.Certificate {
+	var found []*x509.Certificate
+	for _, cert := range certs {
+		if pki.KeyIDOf(cert) == key {
+			found = append(found, cert)
+		}
+	}
+	return found
+}
+
+// Replacement is an authority that is going to take the place of another.
+type Replacement struct {
+	Incoming pki.Authority
+	// Cross are the unexpired cross certificates for its key, by every outgoing
+	// authority that could sign it.
+	Cross []*x509.Certificate
+	// Reason says why it was started.
+	Reason string
+}
+
+// Plan is what was decided about a domain from its evidence, as far as the two CA
+// Secrets are concerned.
+type Plan struct {
+	// Application is what ca.crt shall hold, in this order; the first one leads.
+	Application []*x509.Certificate
+	// Signer is the certificate of the authority that signs leaves now.
+	Signer *x509.Certificate
+	// Stored are the anchors that the trusted-certs Secret holds after this pass.
+	Stored []*x509.Certificate
+	// Done is true when one authority is trusted and used, and nothing else.
+	Done bool
+}
+
+// Settled is what the two CA Secrets shall hold.
+type Settled struct {
+	// Key and Cert are not Ours for a user's CA. Write Key first: a crash between
+	// the two writes is then recognised by the next decision.
+	Key  Desired
+	Cert Desired
+	// Authority and Certificate are the present ones after the write.
+	Authority      pki.Authority
+	Certificate    *x509.Certificate
+	CertGeneration Generation
+	KeyGeneration  Generation
+	// Transitions happen when Key and Cert are written, in this order: those of
+	// the decision, a promotion, removals.
+	Transitions []Transition
 }
 
 // Desired is what a Secret shall hold.
@@ -51,100 +150,4 @@ type Desired struct {
 	// RemoveAnnotations are served requests, sorted; they are to be removed
 	// whoever set them.
 	RemoveAnnotations []string
-}
-
-// TransitionKind names what happens to an authority. The value serves as the
-// reason of an event.
-type TransitionKind string
-
-// What can happen to an authority.
-const (
-	Created     TransitionKind = "CertificateAuthorityCreated"
-	Renewed     TransitionKind = "CertificateAuthorityRenewed"
-	Recreated   TransitionKind = "CertificateAuthorityCertificateRecreated"
-	KeyReplaced TransitionKind = "CertificateAuthorityKeyReplaced"
-	OldRemoved  TransitionKind = "OldCertificateAuthorityRemoved"
-)
-
-// Transition is one thing that happens when a decision is carried out.
-type Transition struct {
-	Kind TransitionKind
-	// Certificate is the certificate that was made or removed.
-	Certificate pki.Fingerprint
-	// Why is a sentence for people.
-	Why string
-}
-
-// Act is something that is due or was asked for.
-type Act string
-
-// The acts that can wait.
-const (
-	RenewAct   Act = "Renewal"
-	ReplaceAct Act = "KeyReplacement"
-)
-
-// Cause says why an act is due.
-type Cause string
-
-// The causes of an act.
-const (
-	ByAnnotation Cause = "Annotation"
-	ByExpiry     Cause = "Expiry"
-)
-
-// Obstacle says why an act does not happen yet.
-type Obstacle string
-
-// The obstacles there are.
-const (
-	// WindowClosed ends when a maintenance window opens.
-	WindowClosed Obstacle = "MaintenanceWindowClosed"
-	// ReplacementRequested ends when a key replacement is started; the request
-	// stays recorded until then.
-	ReplacementRequested Obstacle = "ReplacementRequested"
-)
-
-// Waiting is an act that does not happen yet.
-type Waiting struct {
-	Act      Act
-	Cause    Cause
-	Obstacle Obstacle
-	// Until is when the obstacle ends; zero when that is not known.
-	Until time.Time
-	// Message is a sentence for people.
-	Message string
-}
-
-// Problem is one thing in the resource or in a Secret that a person must change.
-type Problem struct {
-	// Object is the Secret or the field, for example "Secret my-cluster-ca".
-	Object string
-	Wrong  string
-	Remedy string
-}
-
-// String returns the problem as one sentence.
-func (p Problem) String() string { return p.Object + ": " + p.Wrong + "; " + p.Remedy }
-
-// InvalidResourceError is the error for input that only a person can put right. It
-// carries all problems at once. Nothing is to be written while it stands.
-type InvalidResourceError struct {
-	Problems []Problem
-}
-
-// Error returns all problems in one message, in the order they were found.
-func (e *InvalidResourceError) Error() string {
-	sentences := make([]string, 0, len(e.Problems))
-	for _, p := range e.Problems {
-		sentences = append(sentences, p.String())
-	}
-	return strings.Join(sentences, ". ")
-}
-
-func invalid(problems ...Problem) error {
-	if len(problems) == 0 {
-		return nil
-	}
-	return &InvalidResourceError{Problems: problems}
 }

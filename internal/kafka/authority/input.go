@@ -175,9 +175,7 @@ type Input struct {
 	Stores       StoreGeneration
 	Window       Window
 	Evidence     Evidence
-	// Retire lists retained anchors that nothing needs any more.
-	Retire []pki.Fingerprint
-	Now    time.Time
+	Now          time.Time
 }
 
 func (in Input) keyObject() string  { return "Secret " + in.Kind.KeySecret(in.Cluster) }

@@ -16,7 +16,7 @@ type StoredLeaf struct {
 	Certificates []byte
 	// Key is the private key in PEM.
 	Key []byte
-	// Generation is the CA generation annotation; missing counts as 0.
+	// Generation is the CA generation annotation. Nothing is decided by it.
 	Generation Generation
 }
 
@@ -25,29 +25,22 @@ type WantedLeaf struct {
 	Subject pki.Subject
 	SANs    pki.SANs
 	Key     pki.KeyParams
-	// Authority signs the leaf and says what is presented with it.
-	Authority  pki.Authority
+	// Authority signs the leaf.
+	Authority pki.Authority
+	// Chain is what is presented with the leaf, in this order: cross certificates
+	// or intermediates.
+	Chain []*x509.Certificate
+	// Generation is what the annotation is going to say.
 	Generation Generation
 	Validity   time.Duration
 	// Renewal is how long before its end the leaf is issued anew.
 	Renewal time.Duration
 }
 
-// SignerTrust says whether every peer is proven to trust the authority that
-// would sign.
-type SignerTrust string
-
-// The two answers. Without evidence it is SignerNotTrusted.
-const (
-	SignerTrusted    SignerTrust = "SignerTrusted"
-	SignerNotTrusted SignerTrust = "SignerNotTrusted"
-)
-
 // LeafInput is everything that the decision about a leaf depends on.
 type LeafInput struct {
 	Stored StoredLeaf
 	Want   WantedLeaf
-	Trust  SignerTrust
 	Window Window
 	Now    time.Time
 }
@@ -61,10 +54,11 @@ const (
 	KeepLeaf LeafAct = "Keep"
 	// ReissueLeaf: a new key and certificate are to be made.
 	ReissueLeaf LeafAct = "Reissue"
+	// RechainLeaf: the leaf and its key stay, what is presented with it changes.
+	RechainLeaf LeafAct = "Rechain"
 	// PostponeLeaf: it is due and waits for a maintenance window.
 	PostponeLeaf LeafAct = "Postpone"
-	// HoldLeaf: it is due and waits until every peer trusts the signer, which has
-	// another key than the one that signed it.
+	// HoldLeaf: nobody can sign it, whether it is due or not.
 	HoldLeaf LeafAct = "Hold"
 )
 
@@ -78,7 +72,6 @@ const (
 	LeafKeyMismatch   LeafReason = "KeyMismatch"
 	LeafOutdated      LeafReason = "Expired"
 	LeafSigner        LeafReason = "SignerChanged"
-	LeafGeneration    LeafReason = "GenerationChanged"
 	LeafSubject       LeafReason = "SubjectChanged"
 	LeafSANs          LeafReason = "SubjectAlternativeNamesChanged"
 	LeafKeyParameters LeafReason = "KeyParametersChanged"
@@ -97,35 +90,42 @@ type LeafDecision struct {
 	RenewalAt time.Time
 	// Until is when a postponed leaf is going to be issued; zero when not known.
 	Until time.Time
+	// Certificates is the stored leaf with its new chain, in PEM, for RechainLeaf.
+	Certificates []byte
 }
 
 // DecideLeaf says whether a stored leaf may stay. Everything but expiry acts at
 // once; expiry waits for a maintenance window unless the leaf would not live
-// that long.
+// that long. Who may sign is not decided here: whoever asks names an authority
+// that every peer verifies.
 func DecideLeaf(in LeafInput) LeafDecision {
 	if in.Want.Authority.IsZero() {
-		return LeafDecision{Act: HoldLeaf, Reason: LeafSigner, Detail: "no authority can sign: its key is not in its Secret"}
+		return LeafDecision{Act: HoldLeaf, Reason: LeafSigner, Detail: "no authority can sign: its key is not at hand"}
 	}
 	l, broken := readLeaf(in)
 	if broken != nil {
 		return *broken
 	}
-	decision := LeafDecision{Act: KeepLeaf, RenewalAt: l.renewalAt()}
-	reason, detail := l.due()
-	if reason == "" {
-		return decision
+	d := LeafDecision{Act: KeepLeaf, RenewalAt: l.renewalAt()}
+	if d.Reason, d.Detail = l.wrong(); d.Reason != "" {
+		d.Act = ReissueLeaf
+		return d
 	}
-	decision.Reason, decision.Detail = reason, detail
+	expiring := l.expiring()
 	switch {
-	case reason == LeafSigner && in.Trust != SignerTrusted:
-		decision.Act = HoldLeaf
-	case reason == LeafExpiring && !in.Window.Open && !mustNotWait(in.Window, l.leaf.NotAfter, in.Want.Renewal, in.Now):
-		decision.Act = PostponeLeaf
-		decision.Until = in.Window.Next
+	case expiring && l.mayRenewNow():
+		d.Act = ReissueLeaf
+	case !slices.EqualFunc(l.chain, in.Want.Chain, sameCertificate):
+		d.Act, d.Reason, d.Detail = RechainLeaf, LeafChain, "what is presented with it has changed"
+		d.Certificates = pki.EncodeBundle(append([]*x509.Certificate{l.leaf}, in.Want.Chain...)...)
+		return d
+	case expiring:
+		d.Act, d.Until = PostponeLeaf, in.Window.Next
 	default:
-		decision.Act = ReissueLeaf
+		return d
 	}
-	return decision
+	d.Reason, d.Detail = LeafExpiring, "it ends at "+l.leaf.NotAfter.UTC().Format(time.RFC3339)
+	return d
 }
 
 // leafCheck is a stored leaf that can be used as it is.
@@ -164,27 +164,28 @@ func readLeaf(in LeafInput) (leafCheck, *LeafDecision) {
 
 func (l leafCheck) renewalAt() time.Time { return l.leaf.NotAfter.Add(-l.in.Want.Renewal) }
 
-func (l leafCheck) due() (LeafReason, string) {
+// wrong says why a leaf cannot stay, whatever its age. The generation of its CA is
+// no reason: a renewed CA with the same key has signed what the one before it
+// signed.
+func (l leafCheck) wrong() (LeafReason, string) {
 	want := l.in.Want
 	ca := want.Authority.Certificate()
 	switch {
 	case !pki.SignedBy(l.leaf, ca):
 		return LeafSigner, fmt.Sprintf("it was not signed by %q", ca.Subject)
-	case l.in.Stored.Generation != want.Generation:
-		return LeafGeneration, fmt.Sprintf("it was issued under generation %s of the CA, which is now %s", l.in.Stored.Generation, want.Generation)
 	case !pki.HasSubject(l.leaf, want.Subject):
 		return LeafSubject, fmt.Sprintf("its subject is %q and shall be %q", l.leaf.Subject, want.Subject)
 	case !pki.SANsOf(l.leaf).Equal(want.SANs):
 		return LeafSANs, sanDifference(pki.SANsOf(l.leaf), want.SANs)
 	case l.key.Params() != want.Key:
 		return LeafKeyParameters, fmt.Sprintf("its key is %s and shall be %s", l.key.Params(), want.Key)
-	case !slices.EqualFunc(l.chain, want.Authority.Presents(), sameCertificate):
-		return LeafChain, "what is presented with it has changed"
-	case l.expiring():
-		return LeafExpiring, "it ends at " + l.leaf.NotAfter.UTC().Format(time.RFC3339)
 	default:
 		return "", ""
 	}
+}
+
+func (l leafCheck) mayRenewNow() bool {
+	return l.in.Window.Open || mustNotWait(l.in.Window, l.leaf.NotAfter, l.in.Want.Renewal, l.in.Now)
 }
 
 // expiring tells whether renewal is due and would win anything: a leaf that ends

@@ -53,8 +53,11 @@ const (
 	StoreKey = "ca.p12"
 	// PasswordKey holds the password of StoreKey.
 	PasswordKey = "ca.password"
+	// CrossKey holds, in the key Secret, the unexpired cross certificates for the
+	// present key and for retired ones.
+	CrossKey = "ca-cross.crt"
 	// PendingKeyKey, PendingCertKey and PendingCrossKey hold, in the key Secret,
-	// the key, the certificate and the cross certificate of an authority that is
+	// the key, the certificate and the cross certificates of an authority that is
 	// going to replace the present one. They enter in one write.
 	PendingKeyKey   = "next-ca.key"
 	PendingCertKey  = "next-ca.crt"
@@ -70,6 +73,14 @@ const (
 	ForceRenewAnnotation = "strimzi.io/force-renew"
 	// ForceReplaceAnnotation on the key Secret asks for a new key.
 	ForceReplaceAnnotation = "strimzi.io/force-replace"
+	// AbortReplaceAnnotation on the key Secret asks for the end of a replacement
+	// and for the authority that was to be replaced.
+	AbortReplaceAnnotation = "keyturn.dev/abort-replace"
+	// DistrustAnnotation on the key Secret, with the value DistrustNow, says that
+	// every anchor but the target is compromised.
+	DistrustAnnotation = "keyturn.dev/distrust"
+	// DistrustNow is the one value of DistrustAnnotation.
+	DistrustNow = "now"
 	// ClusterCertGenerationAnnotation on leaf Secrets and pods names the
 	// generation of the cluster CA that signed the leaf.
 	ClusterCertGenerationAnnotation = "strimzi.io/cluster-ca-cert-generation"

@@ -4,38 +4,10 @@ import (
 	"bytes"
 	"crypto/x509"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/pki"
 )
-
-// State is how far an anchor has come, as the trusted-certs Secret stores it.
-type State string
-
-// The five states of an anchor.
-const (
-	// Untrusted anchors are not yet trusted by every peer.
-	Untrusted State = "UNTRUSTED"
-	// TrustedUnused anchors are trusted by every peer and nothing is issued by them.
-	TrustedUnused State = "TRUSTED_UNUSED"
-	// TrustedInUseAny anchors issued what some peer presents.
-	TrustedInUseAny State = "TRUSTED_IN_USE_ANY"
-	// TrustedInUseAll anchors issued what every peer presents.
-	TrustedInUseAll State = "TRUSTED_IN_USE_ALL"
-	// PhaseOut anchors are superseded and issued nothing that a peer presents.
-	PhaseOut State = "PHASE_OUT"
-)
-
-func (s State) valid() bool {
-	return s == Untrusted || s == TrustedUnused || s == TrustedInUseAny || s == TrustedInUseAll || s == PhaseOut
-}
-
-// Anchor is one CA certificate of the trusted-certs Secret.
-type Anchor struct {
-	Certificate *x509.Certificate
-	State       State
-}
 
 // Peer is one process of the domain, terminating ones included, with what it
 // was proven to have loaded.
@@ -157,38 +129,6 @@ func (t *trustPass) add(cert *x509.Certificate, state State) {
 	t.out.Changes = append(t.out.Changes, StateChange{Anchor: fp, To: state})
 }
 
-// StoredAnchors reads a trusted-certs Secret, sorted by fingerprint. Entries are
-// known by their content, not their name. An entry without a valid state counts
-// as UNTRUSTED; a damaged certificate is no anchor.
-func StoredAnchors(stored Stored) []Anchor {
-	var anchors []Anchor
-	seen := map[pki.Fingerprint]bool{}
-	for _, key := range sortedKeys(stored.Data) {
-		name, found := strings.CutSuffix(key, certSuffix)
-		if !found {
-			continue
-		}
-		cert, err := pki.ParseCertificate(stored.Data[key])
-		if err != nil || seen[pki.FingerprintOf(cert)] {
-			continue
-		}
-		seen[pki.FingerprintOf(cert)] = true
-		state := State(bytes.TrimSpace(stored.Data[name+stateSuffix]))
-		if !state.valid() {
-			state = Untrusted
-		}
-		anchors = append(anchors, Anchor{Certificate: cert, State: state})
-	}
-	sortAnchors(anchors)
-	return anchors
-}
-
-func sortAnchors(anchors []Anchor) {
-	slices.SortFunc(anchors, func(a, b Anchor) int {
-		return pki.FingerprintOf(a.Certificate).Compare(pki.FingerprintOf(b.Certificate))
-	})
-}
-
 func (t *trustPass) advance() {
 	kept := t.anchors[:0:0]
 	for _, anchor := range t.anchors {
@@ -300,23 +240,9 @@ func (t *trustPass) mayLeave(anchor Anchor) bool {
 func (t *trustPass) decision() TrustDecision {
 	sortAnchors(t.anchors)
 	t.out.Anchors = t.anchors
-	t.out.Data = map[string][]byte{}
-	for _, anchor := range t.anchors {
-		name := pki.SHA1Name(anchor.Certificate)
-		t.out.Data[name+certSuffix] = t.text(name, anchor.Certificate)
-		t.out.Data[name+stateSuffix] = []byte(anchor.State)
-	}
+	t.out.Data = TrustedCerts(t.in.Stored, t.anchors)
 	slices.SortStableFunc(t.out.Changes, func(a, b StateChange) int { return a.Anchor.Compare(b.Anchor) })
 	return t.out
-}
-
-// text reuses the stored bytes of an entry that holds this certificate.
-func (t *trustPass) text(name string, cert *x509.Certificate) []byte {
-	stored := t.in.Stored.Data[name+certSuffix]
-	if parsed, err := pki.ParseCertificate(stored); err == nil && pki.FingerprintOf(parsed) == pki.FingerprintOf(cert) {
-		return stored
-	}
-	return pki.EncodeBundle(cert)
 }
 
 // TrustIn says whether every peer would verify what the signer issues from now
@@ -337,3 +263,13 @@ func TrustIn(signer *x509.Certificate, anchors []Anchor, peers []Peer, now time.
 	}
 	return SignerTrusted
 }
+
+// SignerTrust says whether every peer is proven to trust the authority that
+// would sign.
+type SignerTrust string
+
+// The two answers. Without evidence it is SignerNotTrusted.
+const (
+	SignerTrusted    SignerTrust = "SignerTrusted"
+	SignerNotTrusted SignerTrust = "SignerNotTrusted"
+)

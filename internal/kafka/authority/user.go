@@ -154,15 +154,12 @@ func (u *userCA) checkOtherEntries() []Problem {
 func (u *userCA) decision() (Decision, error) {
 	d := Decision{
 		Certificate:    u.chain[0],
-		Retained:       u.retained,
+		Published:      append([]*x509.Certificate{u.chain[0]}, u.retained...),
 		CertGeneration: u.certGen,
 		KeyGeneration:  u.keyGen,
 		Warnings:       u.warnings,
 		RenewalAt:      u.chain[0].NotAfter.Add(-u.in.Spec.Renewal()),
 	}
-	slices.SortFunc(d.Retained, func(a, b *x509.Certificate) int {
-		return pki.FingerprintOf(a).Compare(pki.FingerprintOf(b))
-	})
 	if u.in.Now.After(d.RenewalAt) {
 		d.Warnings = append(d.Warnings, u.in.certObject()+": the certificate ends at "+d.Certificate.NotAfter.UTC().Format("2006-01-02T15:04:05Z")+" and is yours to renew")
 	}

@@ -92,10 +92,10 @@ func (i Identity) check(ctx context.Context, network Network, address string) (P
 	if err != nil {
 		return presentedIn(err), err
 	}
-	closed := context.AfterFunc(ctx, func() { _ = conn.Close() }) // unblocks ask
+	closed := context.AfterFunc(ctx, func() { _ = conn.Close() }) // unblocks Ask
 	defer closed()
 	shown := presentedBy(conn)
-	err = ask(conn)
+	err = Ask(conn)
 	_ = conn.Close() // the answer is all that was wanted
 	if err != nil {
 		return shown, fmt.Errorf("first request to %s: %w", address, errors.Join(err, ctx.Err()))
@@ -103,10 +103,11 @@ func (i Identity) check(ctx context.Context, network Network, address string) (P
 	return shown, nil
 }
 
-// ask sends ApiVersions, which any listener answers before authentication, and
-// reads the answer. The write may fail where the server has hung up already; its
+// Ask sends ApiVersions, which any listener answers before authentication, and
+// reads the answer: a connection on which that succeeds is one that both sides
+// accepted, whoever opened it. The write may fail where the server has hung up already; its
 // reason is then in what can still be read.
-func ask(conn io.ReadWriter) error {
+func Ask(conn io.ReadWriter) error {
 	request := kmsg.NewPtrApiVersionsRequest()
 	message := kmsg.NewRequestFormatter(kmsg.FormatterClientID("keyturn-probe")).AppendRequest(nil, request, 1)
 	_, writeErr := conn.Write(message)

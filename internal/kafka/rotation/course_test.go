@@ -112,7 +112,7 @@ func TestEveryPhaseIsDocumented(t *testing.T) {
 	t.Parallel()
 	page := read(t, filepath.Join("..", "..", "..", "docs", "conditions.md"))
 	for _, phase := range rotation.Phases() {
-		if !strings.Contains(page, "| `"+string(phase)+"` |") {
+		if !strings.Contains(page, "\n| `"+string(phase)+"` |") {
 			t.Errorf("docs/conditions.md says nothing about the reason %s", phase)
 		}
 	}

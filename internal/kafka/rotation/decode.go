@@ -134,8 +134,14 @@ func (d *decoder) store(at ref) trust.Stores {
 		d.fail("there are no stores %d", at)
 		return trust.Stores{}
 	default:
-		return d.stores[at-1]
+		return clone(d.stores[at-1])
 	}
+}
+
+// clone lets nobody who changes one role change another.
+func clone(s trust.Stores) trust.Stores {
+	s.Trust, s.Identity.Cross = slices.Clone(s.Trust), slices.Clone(s.Identity.Cross)
+	return s
 }
 
 func (d *decoder) print(at ref) string {

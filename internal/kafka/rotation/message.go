@@ -236,7 +236,7 @@ func (v *view) holders() string {
 
 // urgency names the end that sets a deadline, if anything relies on it.
 func (v *view) urgency(phase Phase, names map[trust.AnchorID]AnchorName) string {
-	if v.plan.Deadline.IsZero() || phase == WaitingForExpiry || phase == Retiring {
+	if !v.Now.Before(v.plan.Deadline) || phase == WaitingForExpiry || phase == Retiring {
 		return ""
 	}
 	for _, a := range v.others() {

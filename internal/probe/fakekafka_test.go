@@ -16,6 +16,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/probe"
 	"github.com/keyturn/keyturn/internal/probe/reach"
+	"github.com/keyturn/keyturn/internal/probe/verdict"
 )
 
 // fakeKafka speaks Kafka's protocol in this process, so that it can be made to
@@ -143,6 +144,47 @@ func TestAnHonestClusterLosesNothing(t *testing.T) {
 	}
 	if left := topics(t, kafka); len(left) > 0 {
 		t.Errorf("topics were left behind: %q", left)
+	}
+}
+
+func TestAWatchOfAnotherProgramIsCountedByNodeAndPhase(t *testing.T) {
+	t.Parallel()
+	running := startProbe(t, startFakeKafka(t).options())
+	running.SetPhase("accepted")
+	var refusing atomic.Bool
+	err := running.Watch(probe.Watch{
+		Name: "other", Identity: probe.Identity{Listener: probe.Listener{Name: "tls", Port: 9093, TLS: true}},
+		By: func(_ context.Context, node reach.Node) (probe.Presented, error) {
+			if refusing.Load() && node.Name == "fake-1" {
+				return probe.Presented{}, &verdict.Error{Verdict: verdict.Refused, Reason: verdict.AlertUnknownCA}
+			}
+			return probe.Presented{}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watched := func(s probe.Snapshot, phase string) probe.Tally { return s.Watches[0].In(phase) }
+	awaitSnapshot(t, running, func(s probe.Snapshot) bool { return watched(s, "accepted").Accepted >= 3 })
+	running.SetPhase("refused")
+	refusing.Store(true)
+	awaitSnapshot(t, running, func(s probe.Snapshot) bool { return watched(s, "refused").Refused >= 1 })
+	result := running.Stop(t.Context())
+
+	if tally := result.Watches[0].In("accepted"); tally.Refused > 0 {
+		t.Errorf("refused %d times before anybody refused", tally.Refused)
+	}
+	for _, node := range result.Watches[0].Nodes {
+		if refused := node.Phases["refused"].Refused > 0; refused != (node.Node == "fake-1") {
+			t.Errorf("%s refused: %t", node.Node, refused)
+		}
+	}
+	listed := false
+	for _, row := range result.Report("r", "m").Handshakes {
+		listed = listed || row.Who == "other" && row.Node == "fake-1" && row.Phase == "refused" && row.Refused > 0
+	}
+	if !listed {
+		t.Error("the report does not say who was refused where and when")
 	}
 }
 

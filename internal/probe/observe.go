@@ -22,7 +22,7 @@ const (
 
 // Evidence is what a node says it has loaded.
 type Evidence struct {
-	// Trusts says by which anchors it accepts whom ("clients", "peers"): the sorted
+	// Trusts says by which anchors it accepts whom ("clients", "peers", "control"): the sorted
 	// names of the anchors (AuthorityName), or the fingerprints of those whose
 	// certificate is not at hand.
 	Trusts map[string][]string

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/probe/ledger"
+	"github.com/keyturn/keyturn/internal/probe/verdict"
 	"github.com/keyturn/keyturn/internal/report"
 	"github.com/keyturn/keyturn/internal/report/timeline"
 )
@@ -35,6 +36,10 @@ func (r Result) Report(name, machine string) report.Report {
 	for _, client := range r.Clients {
 		out.Clients = append(out.Clients, client.report())
 		out.Notes = append(out.Notes, client.notes()...)
+		out.Handshakes = append(out.Handshakes, r.handshakes(client.Kind, client.Listener, client.Handshakes)...)
+	}
+	for _, watch := range r.Watches {
+		out.Handshakes = append(out.Handshakes, r.handshakes(watch.Name, watch.Listener, watch.Nodes)...)
 	}
 	out.Figures = r.figures()
 	return out
@@ -52,6 +57,33 @@ func (c ClientState) report() report.Client {
 		TLSFailures:  c.Refusals(),
 		LongestGapMs: report.Milliseconds(c.Records.LongestGap.Length),
 	}
+}
+
+// handshakes lists the counts of one client or watch, phases in their order.
+func (r Result) handshakes(who, listener string, nodes []NodeWatch) []report.Handshakes {
+	var out []report.Handshakes
+	for _, node := range nodes {
+		for _, phase := range r.phases() {
+			if tally, seen := node.Phases[phase]; seen {
+				out = append(out, report.Handshakes{
+					Who: who, Listener: listener, Node: node.Node, Phase: phase,
+					Accepted: tally.Accepted, Refused: tally.Refused, Interrupted: tally.Interrupted, Unreachable: tally.Unreachable,
+				})
+			}
+		}
+	}
+	return out
+}
+
+// phases in the order in which they began, that before the first mark included.
+func (r Result) phases() []string {
+	phases := []string{""}
+	for _, mark := range r.Phases {
+		if !slices.Contains(phases, mark.Phase) {
+			phases = append(phases, mark.Phase)
+		}
+	}
+	return phases
 }
 
 // notes tell apart what the report's columns add up.
@@ -115,7 +147,46 @@ func (r Result) Timeline(title string) timeline.Timeline {
 	for _, client := range r.Clients {
 		picture.Clients = append(picture.Clients, client.row())
 	}
+	for _, watch := range r.Watches {
+		picture.Watches = append(picture.Watches, watch.row())
+	}
 	return picture
+}
+
+func (w WatchState) row() timeline.Watch {
+	fresh := w.Fresh()
+	row := timeline.Watch{Name: w.Name + " @ " + w.Listener, Note: fmt.Sprintf("%d accepted", fresh.Accepted), Ok: fresh.Refused == 0}
+	if fresh.Refused > 0 {
+		row.Note += fmt.Sprintf(", %d refused", fresh.Refused)
+	}
+	for _, node := range w.Nodes {
+		row.Lines = append(row.Lines, node.seen())
+	}
+	return row
+}
+
+// seen draws each answer until the next one came.
+func (w *NodeWatch) seen() []timeline.Seen {
+	line := make([]timeline.Seen, 0, len(w.Spans))
+	for i, span := range w.Spans {
+		to := span.To
+		if i+1 < len(w.Spans) {
+			to = w.Spans[i+1].From
+		}
+		line = append(line, timeline.Seen{From: span.From, To: to, Answer: answerOf(span.Verdict)})
+	}
+	return line
+}
+
+func answerOf(v verdict.Verdict) timeline.Answer {
+	switch v {
+	case verdict.Accepted:
+		return timeline.Accepted
+	case verdict.Refused:
+		return timeline.Refused
+	default:
+		return timeline.Unanswered
+	}
 }
 
 // sentence is the verdict in one line.

@@ -153,6 +153,14 @@ func TestTimelineOfAResult(t *testing.T) {
 			},
 			{Name: "all-crt @ tls", Note: "3000 sent, 0 lost", Ok: true, GapFrom: after(9), GapTo: after(9.061), GapText: "61 ms"},
 		},
+		Watches: []timeline.Watch{{
+			Name: "old only @ tls", Note: "49 accepted, 2 refused",
+			Lines: [][]timeline.Seen{{
+				{From: begin(), To: after(31), Answer: timeline.Accepted},
+				{From: after(31), To: after(39), Answer: timeline.Unanswered},
+				{From: after(39), To: after(60), Answer: timeline.Accepted},
+			}},
+		}},
 	}
 	if diff := cmp.Diff(want, halfway().Timeline("title")); diff != "" {
 		t.Errorf("time line (-want +got):\n%s", diff)

@@ -25,6 +25,9 @@ type Report struct {
 	Machine string   `json:"machine"`
 	Figures []Figure `json:"figures"`
 	Clients []Client `json:"clients"`
+	// Handshakes count fresh connections by who made them, to which node, and in
+	// which phase.
+	Handshakes []Handshakes `json:"handshakes"`
 	// Restarts counts the restarts of each pod while it ran.
 	Restarts map[string]int `json:"restarts"`
 	Notes    []string       `json:"notes"`
@@ -53,6 +56,22 @@ type Client struct {
 	OutOfOrder   uint64  `json:"outOfOrder"`
 	TLSFailures  uint64  `json:"tlsFailures"`
 	LongestGapMs float64 `json:"longestGapMs"`
+}
+
+// Handshakes are the fresh connections of one client or watcher to one node in one
+// phase.
+type Handshakes struct {
+	// Who is the kind of a client, or the name of a watcher.
+	Who      string `json:"who"`
+	Listener string `json:"listener"`
+	Node     string `json:"node"`
+	Phase    string `json:"phase"`
+	Accepted uint64 `json:"accepted"`
+	// Refused by one side; the only ones that are TLS failures.
+	Refused uint64 `json:"refused"`
+	// Interrupted in the middle, and Unreachable, as nodes are that stop.
+	Interrupted uint64 `json:"interrupted"`
+	Unreachable uint64 `json:"unreachable"`
 }
 
 // AtMost is a figure that must not be above a bound.
@@ -94,6 +113,7 @@ func (r Report) Encode() ([]byte, error) {
 	r.Figures = append([]Figure{}, r.Figures...)
 	r.Notes = append([]string{}, r.Notes...)
 	r.Clients = append([]Client{}, r.Clients...)
+	r.Handshakes = append([]Handshakes{}, r.Handshakes...)
 	sort.SliceStable(r.Clients, func(i, j int) bool {
 		if r.Clients[i].Listener != r.Clients[j].Listener {
 			return r.Clients[i].Listener < r.Clients[j].Listener

@@ -30,6 +30,10 @@ func rolled() report.Report {
 			{Kind: "mtls", Listener: "internal", Sent: 3000, Acknowledged: 2999, Lost: 1, TLSFailures: 2},
 			{Kind: "all-crt", Listener: "tls", Sent: 3000, Acknowledged: 3000, Duplicated: 1, OutOfOrder: 4},
 		},
+		Handshakes: []report.Handshakes{
+			{Who: "pinned", Listener: "tls", Node: "c-dual-0", Phase: "before", Accepted: 5},
+			{Who: "pinned", Listener: "tls", Node: "c-dual-0", Phase: "restarting", Accepted: 50, Interrupted: 1, Unreachable: 9},
+		},
 		Restarts: map[string]int{"c-dual-1": 1, "c-dual-0": 1, "c-dual-2": 1},
 	}
 }

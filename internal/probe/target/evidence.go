@@ -28,7 +28,9 @@ func (t *Target) Evidence(operator probe.Identity, listener probe.Listener) prob
 		},
 		MaxIdleConnsPerHost: 1,
 	}}
-	roles := map[string]contract.Listener{"clients": roleOf(listener), "peers": contract.ReplicationListener}
+	roles := map[string]contract.Listener{
+		"clients": roleOf(listener), "peers": contract.ReplicationListener, "control": contract.ControlPlaneListener,
+	}
 	return func(ctx context.Context, node reach.Node) (probe.Evidence, error) {
 		report, err := ask(ctx, client, node)
 		if err != nil {

@@ -74,6 +74,7 @@ func arrange(t Timeline, fonts *fonts) *picture {
 	above := len(l.shapes)
 	l.nodes()
 	l.clients()
+	l.watches()
 	rows := l.cut(above)
 	l.add(l.ground...)
 	l.gridLines()

@@ -40,5 +40,10 @@ func (l *layout) entries() []entry {
 			entry{fill: opaque(badPale), text: "longest gap", w: 14, h: 11},
 			entry{fill: opaque(bad), text: "TLS failure", w: 2, h: 11})
 	}
+	if len(l.timeline.Watches) > 0 {
+		for _, answer := range []Answer{Accepted, Refused, Unanswered} {
+			entries = append(entries, entry{fill: answerInk(answer), text: string(answer), w: 18, h: stateHeight})
+		}
+	}
 	return entries
 }

@@ -10,6 +10,9 @@ import (
 // nameRoom is what a node's name has beside the labels of its bands.
 const nameRoom = plotLeft - margin - 104
 
+// labelRoom is what the name of any other row has.
+const labelRoom = plotLeft - margin - 24
+
 func (l *layout) nodes() {
 	if len(l.timeline.Nodes) == 0 {
 		return
@@ -136,7 +139,6 @@ func (l *layout) client(client Client, full float64) {
 	if !client.Ok {
 		ink = bad
 	}
-	const labelRoom = plotLeft - margin - 24
 	middle := l.y + clientHeight/2 + 4
 	l.write(margin+8, middle, textSize, bold, fromStart, inkDark, l.fonts.fit(client.Name, textSize, bold, labelRoom))
 	l.write(plotRight+12, middle, smallSize, regular, fromStart, ink, l.fonts.fit(client.Note, smallSize, regular, pictureWidth-plotRight-margin))
@@ -144,6 +146,41 @@ func (l *layout) client(client Client, full float64) {
 	l.acks(client, full)
 	for _, failure := range client.Failures {
 		l.add(box{x: l.axis.x(failure) - 0.75, y: l.y + 3, w: 1.5, h: 11, fill: opaque(bad), hint: client.Name + " was refused"})
+	}
+}
+
+func (l *layout) watches() {
+	if len(l.timeline.Watches) == 0 {
+		return
+	}
+	l.section("WATCHERS · fresh connections, a line per node")
+	for i, watch := range l.timeline.Watches {
+		height := 2*nodePadding + float64(max(len(watch.Lines), 2))*(stateHeight+bandGap)
+		l.row(i, height)
+		ink := uint32(good)
+		if !watch.Ok {
+			ink = bad
+		}
+		l.write(margin+8, l.y+height/2+4, textSize, bold, fromStart, inkDark, l.fonts.fit(watch.Name, textSize, bold, labelRoom))
+		l.write(plotRight+12, l.y+height/2+4, smallSize, regular, fromStart, ink, l.fonts.fit(watch.Note, smallSize, regular, pictureWidth-plotRight-margin))
+		for line, seen := range watch.Lines {
+			top := l.y + nodePadding + float64(line)*(stateHeight+bandGap)
+			for _, span := range seen {
+				l.span(span.From, span.To, top, stateHeight, answerInk(span.Answer), watch.Name+": "+string(span.Answer))
+			}
+		}
+		l.y += height
+	}
+}
+
+func answerInk(answer Answer) paint {
+	switch answer {
+	case Accepted:
+		return opaque(readyInk)
+	case Refused:
+		return opaque(bad)
+	default:
+		return opaque(inkFaint)
 	}
 }
 

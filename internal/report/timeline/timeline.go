@@ -13,6 +13,7 @@ type Timeline struct {
 	Marks   []Mark
 	Nodes   []Node
 	Clients []Client
+	Watches []Watch
 }
 
 // Mark is a moment that concerns everything, such as the begin of a phase.
@@ -83,3 +84,29 @@ type Client struct {
 	GapTo   time.Time
 	GapText string
 }
+
+// Watch is the row of one watcher: a line per node.
+type Watch struct {
+	Name string
+	// Note stands at the end of the row, for example "180 accepted".
+	Note  string
+	Ok    bool
+	Lines [][]Seen
+}
+
+// Seen is a time in which a node answered a watcher in one way.
+type Seen struct {
+	From   time.Time
+	To     time.Time
+	Answer Answer
+}
+
+// Answer of a node to a watcher.
+type Answer string
+
+// The answers.
+const (
+	Accepted   Answer = "accepted"
+	Refused    Answer = "refused"
+	Unanswered Answer = "no answer"
+)

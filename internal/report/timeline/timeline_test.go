@@ -55,6 +55,16 @@ func rotation() timeline.Timeline {
 	refused := &line.Clients[0]
 	refused.Ok, refused.Note = false, "4,800 sent, 0 lost, 3 refused"
 	refused.Failures = []time.Time{at(72), at(73), at(74)}
+	line.Watches = []timeline.Watch{
+		{Name: "openssl, old CA only", Note: "282 accepted", Ok: true, Lines: [][]timeline.Seen{
+			{{From: start(), To: at(96), Answer: timeline.Accepted}},
+			{{From: start(), To: at(44), Answer: timeline.Accepted}, {From: at(44), To: at(52), Answer: timeline.Unanswered}, {From: at(52), To: at(96), Answer: timeline.Accepted}},
+			{{From: start(), To: at(96), Answer: timeline.Accepted}},
+		}},
+		{Name: "openssl, new CA only", Note: "64 accepted, 2 refused", Lines: [][]timeline.Seen{
+			{{From: at(31), To: at(96), Answer: timeline.Accepted}}, {}, {{From: at(31), To: at(33), Answer: timeline.Refused}, {From: at(33), To: at(96), Answer: timeline.Accepted}},
+		}},
+	}
 	return line
 }
 

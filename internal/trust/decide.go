@@ -18,6 +18,9 @@ type Plan struct {
 	Application []AnchorID
 	// Publications is what each member should be given.
 	Publications map[MemberID]Publication
+	// Kept are the anchors that the controller listeners of a member go on
+	// accepting although what it is started with does not hold them any more.
+	Kept map[MemberID][]AnchorID
 	// Loads are the members that have not loaded what is published to them.
 	Loads []Load
 	// Blockers are the guards that are shut, by guard, anchor and peer.
@@ -44,14 +47,21 @@ func decide(s Snapshot, table []guard) Plan {
 	if v.target == nil || s.Policy.Paused {
 		return v.still()
 	}
-	p := Plan{Strategy: v.strategy(), States: map[AnchorID]State{}, Publications: map[MemberID]Publication{}}
+	p := Plan{
+		Strategy: v.strategy(), States: map[AnchorID]State{},
+		Publications: map[MemberID]Publication{}, Kept: map[MemberID][]AnchorID{},
+	}
 	for i := range s.Anchors {
 		p.States[s.Anchors[i].ID] = v.nextState(&s.Anchors[i])
 	}
 	p.Signer = v.signer().ID
 	p.Application = v.nextApplication()
 	for i := range s.Members {
-		p.Publications[s.Members[i].ID] = v.nextPublication(&s.Members[i])
+		m := &s.Members[i]
+		p.Publications[m.ID] = v.nextPublication(m)
+		if kept := v.kept(m, p.Publications[m.ID]); len(kept) > 0 {
+			p.Kept[m.ID] = kept
+		}
 	}
 	p.Loads = v.loads(p.Strategy)
 	p.Blockers, p.Deadline = v.sortedBlockers(), v.deadline()
@@ -129,14 +139,26 @@ func (v *view) lead(held []AnchorID) AnchorID {
 }
 
 // mayLead reports whether an application that trusts nothing but the target
-// verifies every node, whatever that may come to present.
+// verifies every node, whatever that may come to present. Where nodes present
+// nothing of the domain, the bundle tells by whom to be signed: the target leads
+// once every node verifies it.
 func (v *view) mayLead() bool {
+	if !v.nodesPresent() {
+		return v.open(GuardVerified, v.target)
+	}
 	target := []AnchorID{v.target.ID}
 	return len(v.unless(
 		func(m *Member, r *Role) bool { return m.Kind == Node && r.Presents && r.Plane == Data },
 		func(_ *Member, _ *Role, s Stores) bool {
 			return s.Identity.Signer == "" || v.accepts(target, s.Identity)
 		}, "")) == 0
+}
+
+// nodesPresent reports whether nodes present leaves of this domain to applications.
+func (v *view) nodesPresent() bool {
+	present := false
+	v.roles(func(m *Member, r *Role) { present = present || m.Kind == Node && r.Presents && r.Plane == Data })
+	return present
 }
 
 // shownByNodes reports whether a node presents the anchor's leaves, may come to,

@@ -110,11 +110,20 @@ func (m *Member) startedAsPublished() bool {
 // held reports whether the control plane of a member keeps what it has although
 // something else is published: its controller listener accepts a compromised
 // anchor until the last Raft client has been started without it.
-func (v *view) held(m *Member) bool {
-	return slices.ContainsFunc(v.Anchors, func(a Anchor) bool {
-		withdrawn := a.Compromised && a.ID != v.Issuing && !slices.Contains(m.Published.Control, a.ID)
-		return withdrawn && !v.open(GuardControlUnused, &a)
-	})
+func (v *view) held(m *Member) bool { return len(v.kept(m, m.Published)) > 0 }
+
+// kept are the anchors that a member's controller listener keeps in that way, once
+// the publication is what it is given.
+func (v *view) kept(m *Member, given Publication) []AnchorID {
+	var ids []AnchorID
+	for i := range v.Anchors {
+		a := &v.Anchors[i]
+		withdrawn := m.controls() && a.Compromised && a != v.target && !slices.Contains(given.Control, a.ID)
+		if withdrawn && !v.open(GuardControlUnused, a) {
+			ids = append(ids, a.ID)
+		}
+	}
+	return ids
 }
 
 // restartComes reports whether a restart now would have to be done once more: the

@@ -12,7 +12,6 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
-	"github.com/keyturn/keyturn/internal/kafka/publication"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
@@ -48,7 +47,7 @@ func (r *Reconciler) act(ctx context.Context, p *pass) (outcome, error) {
 		return outcome{}, err
 	}
 	if !r.somethingToDo(p, reasons) {
-		return p.listening(), nil
+		return p.watching(), nil
 	}
 	snapshot, record, err := r.freshSnapshot(ctx, p)
 	if err != nil {
@@ -69,13 +68,17 @@ func (r *Reconciler) act(ctx context.Context, p *pass) (outcome, error) {
 	return result, nil
 }
 
-// listening is the outcome of a pass with nothing to do: agents that did not
-// answer are asked again.
-func (p *pass) listening() outcome {
-	if len(p.silent) > 0 {
+// watching is the outcome of a pass with nothing to disrupt: nodes that are to load
+// something are looked at again soon, and so are agents that did not answer.
+func (p *pass) watching() outcome {
+	switch {
+	case p.moved || p.loadsAwaited():
+		return outcome{again: lookAgain}
+	case len(p.silent) > 0:
 		return outcome{again: askAgain}
+	default:
+		return outcome{}
 	}
-	return outcome{}
 }
 
 // disrupted is the pod that is being restarted on purpose, if any. One that is
@@ -177,8 +180,9 @@ func (p *pass) describes(pod string) bool {
 }
 
 // reasons says, for each pod that exists, what it is to be restarted for: what
-// its annotations tell of its shape, and what its agent tells of its stores. A
-// pod whose agent is silent is asked again by the planner's own gates.
+// its annotations tell of its shape, and what its agent tells of its stores, where
+// a reload does not do. A pod whose agent is silent is asked again by the
+// planner's own gates.
 func (p *pass) reasons() (map[string][]rollout.Reason, error) {
 	reasons := map[string][]rollout.Reason{}
 	for _, node := range p.cluster.Nodes {
@@ -201,10 +205,7 @@ func (p *pass) reasons() (map[string][]rollout.Reason, error) {
 				Code: rollout.PodSpecChanged, Note: "annotation " + contract.PinAnnotation + " cannot be read",
 			})
 		}
-		if said := p.heard[node.Pod]; said.known {
-			list = append(list, publication.Reasons(certificates.publication, p.cluster.Stores(node), said.report)...)
-		}
-		reasons[node.Pod] = list
+		reasons[node.Pod] = append(list, p.loadReasons(node, certificates.publication)...)
 	}
 	return reasons, nil
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"fmt"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 )
 
@@ -24,6 +23,7 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) error {
 		r.applyPodSets,
 		r.nudge,
 		r.cleanUp,
+		r.applyRecord,
 	} {
 		if err := step(ctx, p); err != nil {
 			return err
@@ -55,27 +55,32 @@ func (r *Reconciler) ensureClusterID(ctx context.Context, p *pass) error {
 	return nil
 }
 
+// applyAuthorities writes what was decided about both authorities. What nodes are
+// then given is decided again, from what is now written: nothing may be published
+// that the Secrets do not hold.
 func (r *Reconciler) applyAuthorities(ctx context.Context, p *pass) error {
-	domains := map[authority.Kind]contract.Domain{
-		authority.ClusterCA: contract.ClusterDomain,
-		authority.ClientsCA: contract.ClientsDomain,
-	}
-	issuers := p.issuers()
-	for _, kind := range []authority.Kind{authority.ClusterCA, authority.ClientsCA} {
-		decision := p.authority(kind).Decision
-		state, err := r.applyAuthority(ctx, p, kind, decision, p.peers(domains[kind], issuers))
-		if err != nil {
+	for _, kind := range kinds() {
+		if err := r.applyAuthority(ctx, p, kind); err != nil {
 			return err
 		}
-		*p.authority(kind) = state
-		p.noteAuthority(kind, state)
 	}
+	if p.moved {
+		if err := r.decideAuthorities(p); err != nil {
+			return err
+		}
+		p.decideTrust()
+	}
+	for _, kind := range kinds() {
+		p.noteAuthority(kind)
+	}
+	p.wakeForTrust()
 	return nil
 }
 
 // noteAuthority tells people what an authority waits for, and when it wants to
 // be looked at again.
-func (p *pass) noteAuthority(kind authority.Kind, state authorityState) {
+func (p *pass) noteAuthority(kind authority.Kind) {
+	state := p.domain(kind)
 	object := "Secret " + kind.CertSecret(p.kafka.Name)
 	for _, warning := range state.Warnings {
 		p.note(object, reasonAuthority, warning)

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"crypto/x509"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,13 +17,6 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/window"
 )
-
-// authorityState is one authority after its Secrets are as decided.
-type authorityState struct {
-	authority.Decision
-
-	trust authority.TrustDecision
-}
 
 // specOf reads what the Kafka says about an authority.
 func specOf(ca *kafkav1.CertificateAuthority) authority.Spec {
@@ -137,23 +129,27 @@ func (r *Reconciler) decideAuthority(o *observation, kind authority.Kind, open a
 	return decision, nil
 }
 
-// applyAuthority writes the Secrets of an authority, in the order after which a
-// crash in between is recognised, and then the anchors that pods mount.
-func (r *Reconciler) applyAuthority(ctx context.Context, p *pass, kind authority.Kind,
-	decision authority.Decision, peers []authority.Peer,
-) (authorityState, error) {
-	for _, secret := range writeOrder(p.kafka.Name, kind, decision) {
+// applyAuthority writes the Secrets of an authority as far as trust allows, in
+// the order after which a crash in between is recognised, and then the anchors
+// that pods mount.
+func (r *Reconciler) applyAuthority(ctx context.Context, p *pass, kind authority.Kind) error {
+	d := p.domain(kind)
+	settled, err := d.Settle(d.caPlan())
+	if err != nil {
+		return fmt.Errorf("%s: %w", kind, err)
+	}
+	for _, secret := range writeOrder(p.kafka.Name, kind, settled) {
 		if !secret.desired.Ours {
 			continue
 		}
 		if err := r.writeSecret(ctx, p, r.caIntent(p, kind, secret.name, secret.desired)); err != nil {
-			return authorityState{}, err
+			return err
 		}
 	}
-	for _, transition := range decision.Transitions {
+	for _, transition := range settled.Transitions {
 		r.events.authorityChanged(&p.kafka, kind, transition)
 	}
-	return r.applyTrust(ctx, p, kind, decision, peers)
+	return r.applyAnchors(ctx, p, kind)
 }
 
 // caSecret is one of the two Secrets of an authority.
@@ -166,11 +162,11 @@ type caSecret struct {
 // recognised by. Only a beginning is the other way round: a certificate without a
 // key and without dependants is begun anew, while a key without a certificate
 // would count as one whose certificate was lost.
-func writeOrder(cluster string, kind authority.Kind, decision authority.Decision) []caSecret {
-	key := caSecret{kind.KeySecret(cluster), decision.Key}
-	cert := caSecret{kind.CertSecret(cluster), decision.Cert}
+func writeOrder(cluster string, kind authority.Kind, settled authority.Settled) []caSecret {
+	key := caSecret{kind.KeySecret(cluster), settled.Key}
+	cert := caSecret{kind.CertSecret(cluster), settled.Cert}
 	begins := func(t authority.Transition) bool { return t.Kind == authority.Created }
-	if slices.ContainsFunc(decision.Transitions, begins) {
+	if slices.ContainsFunc(settled.Transitions, begins) {
 		return []caSecret{cert, key}
 	}
 	return []caSecret{key, cert}
@@ -213,40 +209,6 @@ func merged(base, winner map[string]string) map[string]string {
 	return out
 }
 
-func (r *Reconciler) applyTrust(ctx context.Context, p *pass, kind authority.Kind,
-	decision authority.Decision, peers []authority.Peer,
-) (authorityState, error) {
-	name := kind.TrustedCertsSecret(p.kafka.Name)
-	trust := authority.DecideTrust(authority.TrustInput{
-		Stored:   p.stored(name),
-		Current:  decision.Certificate,
-		Retained: decision.Retained,
-		Peers:    peers,
-		Needed:   neededByUsers(kind, decision),
-		Now:      p.now,
-	})
-	err := r.writeSecret(ctx, p, kube.SecretIntent{
-		Namespace: p.kafka.Namespace, Name: name,
-		Labels: p.cluster.ComponentLabels(model.AuthorityComponent()),
-		Owners: ownerReferences(&p.kafka),
-		Data:   trust.Data,
-	})
-	return authorityState{Decision: decision, trust: trust}, err
-}
-
-// neededByUsers are the outgoing CAs of which users may still hold certificates:
-// nobody here knows what users present, so those stay until they expire.
-func neededByUsers(kind authority.Kind, decision authority.Decision) []pki.Fingerprint {
-	if kind != authority.ClientsCA {
-		return nil
-	}
-	needed := make([]pki.Fingerprint, 0, len(decision.Retained))
-	for _, retained := range decision.Retained {
-		needed = append(needed, pki.FingerprintOf(retained))
-	}
-	return needed
-}
-
 // writeSecret writes a Secret from the state that was observed, and keeps the
 // observation up to date for what follows in the same pass.
 func (r *Reconciler) writeSecret(ctx context.Context, p *pass, intent kube.SecretIntent) error {
@@ -258,56 +220,9 @@ func (r *Reconciler) writeSecret(ctx context.Context, p *pass, intent kube.Secre
 	if err != nil {
 		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 	}
+	if observed == nil || observed.ResourceVersion != written.ResourceVersion {
+		p.moved = true
+	}
 	p.secrets[intent.Name] = written
 	return nil
-}
-
-// peers turns what the agents said into the peers of an authority's domain. A
-// pod that said nothing is a peer of which nothing is known; one that has no
-// listener in the domain is none.
-func (p *pass) peers(domain contract.Domain, issuers map[string]*x509.Certificate) []authority.Peer {
-	var peers []authority.Peer
-	for _, node := range p.cluster.Nodes {
-		if _, exists := p.pods[node.Pod]; !exists {
-			continue
-		}
-		said := p.heard[node.Pod]
-		peer := authority.Peer{Name: node.Pod, Known: said.known}
-		listens := false
-		for _, store := range p.cluster.Stores(node) {
-			if store.Trust != domain {
-				continue
-			}
-			peer = withRole(peer, said.report.Roles[store.Listener], listens, issuers)
-			listens = true
-		}
-		if listens {
-			peers = append(peers, peer)
-		}
-	}
-	return peers
-}
-
-// withRole narrows a peer to what all of its roles trust. What it presents is
-// the same on all of them, custom listener certificates apart.
-func withRole(peer authority.Peer, role contract.RoleReport, others bool, issuers map[string]*x509.Certificate) authority.Peer {
-	trusts := fingerprintsOf(role.Trusts)
-	if others {
-		trusts = slices.DeleteFunc(trusts, func(f pki.Fingerprint) bool { return !slices.Contains(peer.Trusts, f) })
-	}
-	peer.Trusts = trusts
-	if anchor, known := issuers[role.Presents]; known {
-		peer.IssuedBy = pki.FingerprintOf(anchor)
-	}
-	return peer
-}
-
-func fingerprintsOf(texts []string) []pki.Fingerprint {
-	out := make([]pki.Fingerprint, 0, len(texts))
-	for _, text := range texts {
-		if f, err := pki.ParseFingerprint(text); err == nil {
-			out = append(out, f)
-		}
-	}
-	return out
 }

@@ -29,21 +29,31 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 		return fmt.Errorf("resolving the cluster: %w", err)
 	}
 	p.window = p.openWindow()
+	if err := r.decideAuthorities(p); err != nil {
+		return err
+	}
+	r.hear(ctx, p)
+	p.decideTrust()
+	return p.checkCustomCertificates()
+}
+
+// decideAuthorities decides what shall become of both authorities, and reports
+// the problems of both together.
+func (r *Reconciler) decideAuthorities(p *pass) error {
 	var problems []authority.Problem
-	for _, kind := range []authority.Kind{authority.ClusterCA, authority.ClientsCA} {
+	for _, kind := range kinds() {
 		decision, err := r.decideAuthority(p.observation, kind, p.window)
 		found, err := problemsOf(err)
 		if err != nil {
 			return err
 		}
 		problems = append(problems, found...)
-		p.authority(kind).Decision = decision
+		p.domain(kind).Decision = decision
 	}
 	if len(problems) > 0 {
 		return &authority.InvalidResourceError{Problems: problems}
 	}
-	r.hear(ctx, p)
-	return p.checkCustomCertificates()
+	return nil
 }
 
 // removalInProgress is the node that the planner has granted to go, or nobody.
@@ -58,7 +68,10 @@ func (r *Reconciler) removalInProgress(ctx context.Context, p *pass) (model.Node
 	return model.NodeID(record.Disruption.Node), nil
 }
 
-func (p *pass) authority(kind authority.Kind) *authorityState {
+// kinds are the two authorities of a cluster, the cluster CA first.
+func kinds() []authority.Kind { return []authority.Kind{authority.ClusterCA, authority.ClientsCA} }
+
+func (p *pass) domain(kind authority.Kind) *domain {
 	if kind == authority.ClientsCA {
 		return &p.clientsCA
 	}
@@ -107,11 +120,10 @@ func (p *pass) access() Access {
 // anchors are all certificates the operator accepts nodes by.
 func (p *pass) anchors() []*x509.Certificate {
 	var anchors []*x509.Certificate
-	for _, anchor := range authority.StoredAnchors(p.stored(authority.ClusterCA.TrustedCertsSecret(p.kafka.Name))) {
-		anchors = append(anchors, anchor.Certificate)
-	}
-	if p.clusterCA.Certificate != nil {
-		anchors = append(anchors, p.clusterCA.Anchors()...)
+	for _, anchor := range p.clusterCA.snapshot.Anchors {
+		if cert, found := p.clusterCA.certificate(anchor.ID); found && p.clusterCA.accepted(anchor) {
+			anchors = append(anchors, cert)
+		}
 	}
 	return anchors
 }
@@ -130,20 +142,4 @@ func (p *pass) leavesByHost() map[string][]string {
 		leaves[host] = append(leaves[host], pki.FingerprintOf(chain[0]).String())
 	}
 	return leaves
-}
-
-// issuers maps the fingerprint of each stored leaf to the anchor that signed it.
-func (p *pass) issuers() map[string]*x509.Certificate {
-	issuers := map[string]*x509.Certificate{}
-	for name := range p.secrets {
-		secret := p.secrets[name]
-		chain, err := pki.ParseBundle(secret.Data[name+".crt"])
-		if _, ofNode := secret.Data[contract.PublicationKey]; err != nil || !ofNode {
-			continue
-		}
-		if pki.SignedBy(chain[0], p.clusterCA.Certificate) {
-			issuers[pki.FingerprintOf(chain[0]).String()] = p.clusterCA.Certificate
-		}
-	}
-	return issuers
 }

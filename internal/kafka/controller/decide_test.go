@@ -1,10 +1,8 @@
 package controller
 
 import (
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,21 +27,21 @@ func TestTheKeyOfAnAuthorityIsWrittenFirstUnlessItBegins(t *testing.T) {
 		transitions []authority.TransitionKind
 		want        []string
 	}{
-		"nothing happens":          {want: []string{"my-cluster-ca", "my-cluster-ca-cert"}},
-		"a renewal":                {[]authority.TransitionKind{authority.Renewed}, []string{"my-cluster-ca", "my-cluster-ca-cert"}},
-		"a replacement of the key": {[]authority.TransitionKind{authority.KeyReplaced}, []string{"my-cluster-ca", "my-cluster-ca-cert"}},
-		"a beginning":              {[]authority.TransitionKind{authority.Created}, []string{"my-cluster-ca-cert", "my-cluster-ca"}},
+		"nothing happens": {want: []string{"my-cluster-ca", "my-cluster-ca-cert"}},
+		"a renewal":       {[]authority.TransitionKind{authority.Renewed}, []string{"my-cluster-ca", "my-cluster-ca-cert"}},
+		"a promotion":     {[]authority.TransitionKind{"Promoted"}, []string{"my-cluster-ca", "my-cluster-ca-cert"}},
+		"a beginning":     {[]authority.TransitionKind{authority.Created}, []string{"my-cluster-ca-cert", "my-cluster-ca"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			decision := authority.Decision{
+			settled := authority.Settled{
 				Key: authority.Desired{Data: map[string][]byte{"key": nil}}, Cert: authority.Desired{Data: map[string][]byte{"cert": nil}},
 			}
 			for _, kind := range c.transitions {
-				decision.Transitions = append(decision.Transitions, authority.Transition{Kind: kind})
+				settled.Transitions = append(settled.Transitions, authority.Transition{Kind: kind})
 			}
 			var got []string
-			for _, secret := range writeOrder("my", authority.ClusterCA, decision) {
+			for _, secret := range writeOrder("my", authority.ClusterCA, settled) {
 				got = append(got, secret.name)
 				if _, cert := secret.desired.Data["cert"]; cert != strings.HasSuffix(secret.name, "-cert") {
 					t.Errorf("%s is given %v", secret.name, secret.desired.Data)
@@ -268,23 +266,6 @@ func TestPinnedRevision(t *testing.T) {
 				t.Errorf("revision %d, readable %t; want %d, %t", got, readable, c.want, c.readable)
 			}
 		})
-	}
-}
-
-func TestAPeerTrustsWhatAllOfItsRolesTrust(t *testing.T) {
-	t.Parallel()
-	one, other := &x509.Certificate{Raw: []byte("one")}, &x509.Certificate{Raw: []byte("other")}
-	both := []string{pki.FingerprintOf(one).String(), pki.FingerprintOf(other).String()}
-	anchor := &x509.Certificate{Raw: []byte("anchor")}
-
-	peer := withRole(authority.Peer{}, contract.RoleReport{Trusts: both, Presents: "leaf"}, false, map[string]*x509.Certificate{"leaf": anchor})
-	peer = withRole(peer, contract.RoleReport{Trusts: both[:1], Presents: "custom"}, true, nil)
-
-	if !slices.Equal(peer.Trusts, []pki.Fingerprint{pki.FingerprintOf(one)}) {
-		t.Errorf("trusts %v, want only what both roles trust", peer.Trusts)
-	}
-	if peer.IssuedBy != pki.FingerprintOf(anchor) {
-		t.Errorf("issued by %v, want the anchor of the leaf", peer.IssuedBy)
 	}
 }
 

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -10,7 +11,9 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/rollout"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // Actions of events: what was done, as events.k8s.io wants it.
@@ -20,6 +23,7 @@ const (
 	actionRemove    = "RemoveNode"
 	actionAuthority = "ManageAuthority"
 	actionIssue     = "IssueCertificate"
+	actionTrust     = "MoveTrust"
 )
 
 // maxNote is the longest note of an event.
@@ -44,6 +48,36 @@ func (a announcer) podDisrupted(kafka *kafkav1.Kafka, pod *corev1.Pod, act *roll
 // authorityChanged announces a new, renewed or removed CA certificate.
 func (a announcer) authorityChanged(kafka *kafkav1.Kafka, kind authority.Kind, t authority.Transition) {
 	a.tell(kafka, nil, string(t.Kind), actionAuthority, "%s: certificate %s: %s", kind, t.Certificate, t.Why)
+}
+
+// trustChanged announces each step that a decision takes; nodes that load what
+// they were given are followed by conditions.
+func (a announcer) trustChanged(kafka *kafkav1.Kafka, kind authority.Kind, d *domain) {
+	for _, step := range trust.Steps(d.snapshot, d.plan) {
+		if step.Kind != trust.Loading {
+			a.tell(kafka, nil, "Trust"+string(step.Kind), actionTrust, "%s: %s", kind, d.sentence(step))
+		}
+	}
+}
+
+// sentence says a step in words.
+func (d *domain) sentence(step trust.Step) string {
+	name := string(step.Anchor)
+	if cert, found := d.certificate(step.Anchor); found {
+		name = fmt.Sprintf("%q (%s)", cert.Subject.CommonName, pki.SHA1Name(cert))
+	}
+	words := map[trust.StepKind]string{
+		trust.Store:        "anchor %s is now " + cmp.Or(string(step.State), "removed"),
+		trust.Announce:     "applications are given anchor %s",
+		trust.Lead:         "the application bundle begins with anchor %s",
+		trust.Distribute:   "nodes are told to trust anchor %s",
+		trust.SwitchLeaves: "certificates are signed by anchor %s; strategy " + string(d.plan.Strategy.Kind) + ": " + d.plan.Strategy.Reason,
+		trust.TurnOperator: "the operator presents a certificate of anchor %s",
+		trust.TakeOffCross: "the cross certificate by anchor %s is not presented any more",
+		trust.Withdraw:     "nodes are told to stop trusting anchor %s",
+		trust.Retire:       "applications are no longer given anchor %s",
+	}
+	return fmt.Sprintf(words[step.Kind], name)
 }
 
 // leafIssued announces a certificate that replaces another one; the first ones

@@ -2,57 +2,61 @@ package controller
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/publication"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
 
-// evidence is what the agent of one pod said, or that it said nothing.
-type evidence struct {
+// testimony is what the agent of one pod said, or that it said nothing.
+type testimony struct {
 	known  bool
 	report contract.TLSReport
+	// since is when it first said so, or when it fell silent.
+	since time.Time
+	// containers are those that were running then.
+	containers string
 }
 
-// witnesses remembers what running servers have loaded. A server loads its
-// stores when it starts, so what its agent said holds until the container is
-// another one; asking again would ask the same thing twice.
+// witnesses remembers what agents have said. What a server has loaded holds until
+// its container is another one or something else is published to it; asking again
+// before that would ask the same thing twice.
 type witnesses struct {
 	mu   sync.Mutex
 	said map[types.UID]testimony
 }
 
-type testimony struct {
-	containers string
-	report     contract.TLSReport
-}
-
 func newWitnesses() *witnesses { return &witnesses{said: map[types.UID]testimony{}} }
 
-// recall returns what the present container of the pod is known to have loaded.
-func (w *witnesses) recall(pod *corev1.Pod) (contract.TLSReport, bool) {
+// recall returns what the present containers of the pod are known to have loaded.
+func (w *witnesses) recall(pod *corev1.Pod) (testimony, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	said, found := w.said[pod.UID]
-	if !found || said.containers != containersOf(pod) {
-		return contract.TLSReport{}, false
-	}
-	return said.report, true
+	return said, found && said.known && said.containers == containersOf(pod)
 }
 
-// record remembers a report of a server that has started.
-func (w *witnesses) record(pod *corev1.Pod, report contract.TLSReport) {
-	if report.Revision == 0 {
-		return
-	}
+// record remembers what the pod's agent says now, or that it says nothing, and
+// since when it has been the same.
+func (w *witnesses) record(pod *corev1.Pod, said testimony) testimony {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.said[pod.UID] = testimony{containers: containersOf(pod), report: report}
+	said.containers = containersOf(pod)
+	if before, found := w.said[pod.UID]; found && before.known == said.known && reflect.DeepEqual(before.report, said.report) {
+		said.since = before.since
+	}
+	w.said[pod.UID] = said
+	return said
 }
 
 // forget drops pods that are gone.
@@ -70,30 +74,83 @@ func containersOf(pod *corev1.Pod) string {
 	return strings.Join(ids, ";")
 }
 
-// hear collects what each ready pod has loaded, asking those whose answer is not
-// known yet. A pod that does not answer has said nothing.
+// questionsAtOnce bounds how many agents are asked at the same time: one that is
+// cut off costs its deadline, and must not cost it once per node of a cluster.
+const questionsAtOnce = 16
+
+// hear collects what the server of each pod has loaded, asking those of which it
+// is not known or may have changed. An agent that does not answer has said nothing.
 func (r *Reconciler) hear(ctx context.Context, p *pass) {
-	p.heard, p.silent = make(map[string]evidence, len(p.pods)), nil
-	var agents Agents
-	for name := range p.pods {
-		pod := p.pods[name]
-		if podOf(pod).State != rollout.Ready || pod.Status.PodIP == "" {
-			continue
+	p.heard, p.silent = make(map[string]testimony, len(p.pods)), nil
+	var asked []*corev1.Pod
+	for name, pod := range p.pods {
+		said, known := r.witnesses.recall(pod)
+		switch {
+		case known && p.settled(name, said.report):
+			p.heard[name] = said
+		case pod.Status.PodIP != "":
+			asked = append(asked, pod)
 		}
-		if report, known := r.witnesses.recall(pod); known {
-			p.heard[name] = evidence{known: true, report: report}
-			continue
+	}
+	for i, said := range r.ask(ctx, p, asked) {
+		pod := asked[i]
+		p.heard[pod.Name] = r.witnesses.record(pod, said)
+		if !said.known && said.report.StartedAt.IsZero() && podOf(pod).State == rollout.Ready {
+			p.silent = append(p.silent, pod.Name)
 		}
-		if agents == nil {
-			agents = r.options.Connector.Agents(p.access())
-		}
-		report, err := agents.TLS(ctx, agentOf(p.cluster.Names, pod, p.leavesByHost()))
-		if err != nil {
-			p.silent = append(p.silent, name)
-			continue
-		}
-		r.witnesses.record(pod, report)
-		p.heard[name] = evidence{known: report.Revision > 0, report: report}
 	}
 	slices.Sort(p.silent)
+}
+
+// ask asks the agents of the pods, and returns their answers in the same order.
+func (r *Reconciler) ask(ctx context.Context, p *pass, pods []*corev1.Pod) []testimony {
+	answers := make([]testimony, len(pods))
+	if len(pods) == 0 {
+		return answers
+	}
+	agents, leaves := r.options.Connector.Agents(p.access()), p.leavesByHost()
+	var group errgroup.Group
+	group.SetLimit(questionsAtOnce)
+	for i, pod := range pods {
+		group.Go(func() error {
+			report, err := agents.TLS(ctx, agentOf(p.cluster.Names, pod, leaves))
+			answers[i] = testimony{known: err == nil, report: report, since: p.now}
+			return nil // silence is an answer
+		})
+	}
+	_ = group.Wait() // no question fails
+	return answers
+}
+
+// settled reports whether a node is known to run on what its Secret publishes, so
+// that nothing can change in its report unless its container does.
+func (p *pass) settled(pod string, report contract.TLSReport) bool {
+	published := p.published(pod)
+	if report.Revision == 0 || report.Mounted == nil || report.Mounted.Revision != published.Revision {
+		return false
+	}
+	i := slices.IndexFunc(p.cluster.Nodes, func(n model.Node) bool { return n.Pod == pod })
+	if i < 0 {
+		return true // it is leaving: nothing is published to it any more
+	}
+	leftovers := published.Loading == contract.LoadByRestart && hasDynamic(report)
+	return !leftovers && len(publication.Reasons(published, p.listening(p.cluster.Nodes[i]), report)) == 0
+}
+
+// hasDynamic reports whether settings of a reload stand in a server's metadata.
+func hasDynamic(report contract.TLSReport) bool {
+	for _, role := range report.Roles {
+		if role.Dynamic {
+			return true
+		}
+	}
+	return false
+}
+
+// listening are the stores of a node that a running server can be told to load: a
+// node that is no controller has the one of the control plane for its Raft client.
+func (p *pass) listening(node model.Node) []contract.Store {
+	return slices.DeleteFunc(p.cluster.Stores(node), func(s contract.Store) bool {
+		return s.Listener == contract.ControlPlaneListener && !node.Roles.Controller
+	})
 }

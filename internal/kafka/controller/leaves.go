@@ -5,14 +5,17 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/issuer/ownca"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // Keys and common name of the operator's own identity.
@@ -29,7 +32,7 @@ const (
 	reasonCertificatePending = "CertificatePending"
 	// reasonCertificatePostponed: it is due and waits for a maintenance window.
 	reasonCertificatePostponed = "CertificatePostponed"
-	// reasonCertificateHeld: it is due and waits until every node trusts its signer.
+	// reasonCertificateHeld: it is due and nobody can sign it.
 	reasonCertificateHeld = "CertificateHeld"
 )
 
@@ -39,7 +42,8 @@ type leafRequest struct {
 	secret, certKey, keyKey string
 	subject                 pki.Subject
 	sans                    pki.SANs
-	trust                   authority.SignerTrust
+	// identity is who signs, and which cross certificates are sent along.
+	identity trust.Identity
 }
 
 // leaf is a certificate with its key as the Secret shall hold them.
@@ -53,20 +57,9 @@ type leaf struct {
 // when there is none yet: an issuer is being waited for, or refuses.
 func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafRequest) (leaf, bool, error) {
 	stored := p.stored(request.secret)
-	spec := specOf(p.caSpec(authority.ClusterCA))
-	want := authority.WantedLeaf{
-		Subject: request.subject, SANs: request.sans, Key: spec.LeafKey(),
-		Authority: p.clusterCA.Authority, Generation: p.clusterCA.CertGeneration,
-		Validity: spec.Validity(), Renewal: spec.Renewal(),
-	}
-	present := authority.StoredLeaf{
-		Certificates: stored.Data[request.certKey],
-		Key:          stored.Data[request.keyKey],
-		Generation:   generation(stored.Annotations[authority.ClusterCertGenerationAnnotation]),
-	}
-	decision := authority.DecideLeaf(authority.LeafInput{
-		Stored: present, Want: want, Trust: request.trust, Window: p.window, Now: p.now,
-	})
+	present := authority.StoredLeaf{Certificates: stored.Data[request.certKey], Key: stored.Data[request.keyKey]}
+	want := p.wantedLeaf(request, present)
+	decision := authority.DecideLeaf(authority.LeafInput{Stored: present, Want: want, Window: p.window, Now: p.now})
 	p.wake(decision.RenewalAt)
 	p.wake(decision.Until)
 	p.noteLeaf(request.secret, decision)
@@ -75,12 +68,51 @@ func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafReques
 	}
 	chain, err := pki.ParseBundle(present.Certificates)
 	if err != nil {
+		if decision.Act == authority.HoldLeaf {
+			return leaf{}, false, nil
+		}
 		return leaf{}, false, fmt.Errorf("reading %s of Secret %s: %w", request.certKey, request.secret, err)
 	}
-	return leaf{
-		certificates: present.Certificates, key: present.Key,
-		chain: chain, generation: present.Generation,
-	}, true, nil
+	kept := leaf{certificates: present.Certificates, key: present.Key, chain: chain, generation: p.generationOf(chain, stored)}
+	if decision.Act == authority.RechainLeaf {
+		kept.chain = append(chain[:1:1], want.Chain...)
+		kept.certificates = pki.EncodeBundle(kept.chain...)
+	}
+	return kept, true, nil
+}
+
+// wantedLeaf is the leaf as it shall be, with what is presented along with it.
+func (p *pass) wantedLeaf(request leafRequest, present authority.StoredLeaf) authority.WantedLeaf {
+	spec := specOf(p.caSpec(authority.ClusterCA))
+	want := authority.WantedLeaf{
+		Subject: request.subject, SANs: request.sans, Key: spec.LeafKey(),
+		Validity: spec.Validity(), Renewal: spec.Renewal(),
+	}
+	signer, found := p.clusterCA.signer(request.identity.Signer)
+	if !found {
+		return want
+	}
+	want.Authority = signer
+	stored, err := pki.ParseBundle(present.Certificates)
+	if err != nil {
+		stored = nil
+	}
+	want.Chain = p.clusterCA.crosses(request.identity, stored)
+	if spec.Source == authority.UserProvided {
+		want.Chain = slices.Concat(signer.Presents(), want.Chain)
+	}
+	return want
+}
+
+// generationOf is what annotations say of a leaf that stays: the generation of
+// the CA that signed it, or what they said so far.
+func (p *pass) generationOf(chain []*x509.Certificate, stored authority.Stored) authority.Generation {
+	for _, ca := range p.clusterCA.Keys {
+		if pki.SignedBy(chain[0], ca.Certificate()) {
+			return p.clusterCA.GenerationOf(pki.KeyIDOf(ca.Certificate()))
+		}
+	}
+	return generation(stored.Annotations[authority.ClusterCertGenerationAnnotation])
 }
 
 // noteLeaf tells people about a leaf that is due and is not issued yet.
@@ -95,8 +127,8 @@ func (p *pass) noteLeaf(secret string, decision authority.LeafDecision) {
 		p.note(object, reasonCertificatePostponed, message)
 	case authority.HoldLeaf:
 		p.note(object, reasonCertificateHeld,
-			"the certificate is due ("+decision.Detail+") and is issued as soon as every node is proven to trust the CA that signs it")
-	case authority.KeepLeaf, authority.ReissueLeaf:
+			"the certificate cannot be issued anew ("+decision.Detail+"); what is there stays in use")
+	case authority.KeepLeaf, authority.ReissueLeaf, authority.RechainLeaf:
 	}
 }
 
@@ -104,6 +136,7 @@ func (p *pass) noteLeaf(secret string, decision authority.LeafDecision) {
 func (r *Reconciler) issue(ctx context.Context, p *pass, request leafRequest,
 	want authority.WantedLeaf, decision authority.LeafDecision,
 ) (leaf, bool, error) {
+	signer := pki.KeyIDOf(want.Authority.Certificate())
 	outcome, err := ownca.New(want.Authority).Issue(ctx, issuer.Request{
 		Name: request.secret, Subject: want.Subject, SANs: want.SANs, Usages: pki.BothUsages(),
 		Validity: want.Validity, Renewal: want.Renewal,
@@ -116,9 +149,10 @@ func (r *Reconciler) issue(ctx context.Context, p *pass, request leafRequest,
 	switch result := outcome.(type) {
 	case issuer.Issued:
 		r.events.leafIssued(&p.kafka, request.secret, decision)
+		chain := append(result.Chain[:1:1], want.Chain...)
 		return leaf{
-			certificates: pki.EncodeBundle(result.Chain...), key: result.Key.PEM(),
-			chain: result.Chain, generation: want.Generation,
+			certificates: pki.EncodeBundle(chain...), key: result.Key.PEM(),
+			chain: chain, generation: p.clusterCA.GenerationOf(signer),
 		}, true, nil
 	case issuer.Pending:
 		p.note(object, reasonCertificatePending, result.Why)
@@ -128,25 +162,13 @@ func (r *Reconciler) issue(ctx context.Context, p *pass, request leafRequest,
 	return leaf{}, false, nil
 }
 
-// operatorTrust is stricter: the operator's identity turns only when all nodes
-// present what the present authority signed, or when it is missing.
-func (p *pass) operatorTrust() authority.SignerTrust {
-	for _, anchor := range p.clusterCA.trust.Anchors {
-		if anchor.State == authority.TrustedInUseAll &&
-			pki.FingerprintOf(anchor.Certificate) == pki.FingerprintOf(p.clusterCA.Certificate) {
-			return authority.SignerTrusted
-		}
-	}
-	return authority.SignerNotTrusted
-}
-
 // applyOperatorIdentity writes the operator's own certificate.
 func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
 	name := p.kafka.Name + operatorSecretSuffix
 	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
 		secret: name, certKey: operatorCertKey, keyKey: operatorKeyKey,
-		subject: pki.Subject{Organization: model.Organization, CommonName: operatorCommonName},
-		trust:   p.operatorTrust(),
+		subject:  pki.Subject{Organization: model.Organization, CommonName: operatorCommonName},
+		identity: p.clusterCA.plan.Publications[evidence.OperatorMember].Identity,
 	})
 	if err != nil || !found {
 		return err

@@ -7,8 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/keyturn/keyturn/internal/kafka/authority"
-	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // Metrics tells a scraper, about each cluster, what its last pass has seen. A
@@ -126,10 +125,9 @@ func (m *Metrics) forget(cluster types.NamespacedName) {
 }
 
 func (p *pass) certificateFigures() []certificateFigure {
-	list := []certificateFigure{
-		{kind: "ca", name: string(authority.ClusterCA), notAfter: p.clusterCA.Certificate.NotAfter, caType: "cluster-ca"},
-		{kind: "ca", name: string(authority.ClientsCA), notAfter: p.clientsCA.Certificate.NotAfter, caType: "client-ca"},
-		{kind: "operator", name: p.kafka.Name + operatorSecretSuffix, notAfter: p.operator.leaf.NotAfter},
+	list := p.presentAuthorities()
+	if p.operator.leaf != nil {
+		list = append(list, certificateFigure{kind: "operator", name: p.kafka.Name + operatorSecretSuffix, notAfter: p.operator.leaf.NotAfter})
 	}
 	for _, node := range p.cluster.Nodes {
 		if certificates, issued := p.nodes[node.Pod]; issued {
@@ -144,11 +142,12 @@ func (p *pass) certificateFigures() []certificateFigure {
 
 func (p *pass) anchorFigures() []anchorFigure {
 	var list []anchorFigure
-	for _, kind := range []authority.Kind{authority.ClusterCA, authority.ClientsCA} {
-		for _, anchor := range p.authority(kind).trust.Anchors {
-			list = append(list, anchorFigure{
-				authority: string(kind), fingerprint: pki.FingerprintOf(anchor.Certificate).String(), state: string(anchor.State),
-			})
+	for _, kind := range kinds() {
+		d := p.domain(kind)
+		for _, anchor := range d.snapshot.Anchors {
+			if state := d.plan.States[anchor.ID]; state != trust.Absent {
+				list = append(list, anchorFigure{authority: string(kind), fingerprint: string(anchor.ID), state: string(state)})
+			}
 		}
 	}
 	return list

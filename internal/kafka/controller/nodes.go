@@ -16,23 +16,26 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/publication"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // applyNodeSecrets writes the Secret of each node: leaf, key, custom listener
 // certificates, and the publication that says what belongs together.
 func (r *Reconciler) applyNodeSecrets(ctx context.Context, p *pass) error {
-	peers := p.peers(contract.ClusterDomain, p.issuers())
-	trust := authority.TrustIn(p.clusterCA.Certificate, p.clusterCA.trust.Anchors, peers, p.now)
 	p.nodes = make(map[string]nodeCertificates, len(p.cluster.Nodes))
 	for _, node := range p.cluster.Nodes {
-		if err := r.applyNodeSecret(ctx, p, node, trust); err != nil {
+		if err := r.applyNodeSecret(ctx, p, node); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.Node, trust authority.SignerTrust) error {
+func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.Node) error {
+	given := p.given(node)
+	if len(given.Cluster.Data) == 0 {
+		return nil // its authority is not written yet
+	}
 	sans, err := pki.NewSANs(p.cluster.SANs(node)...)
 	if err != nil {
 		return fmt.Errorf("names of node %s: %w", node.Pod, err)
@@ -40,7 +43,7 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
 		secret: node.Pod, certKey: node.Pod + ".crt", keyKey: node.Pod + ".key",
 		subject: pki.Subject{Organization: model.Organization, CommonName: p.cluster.CommonName()},
-		sans:    sans, trust: trust,
+		sans:    sans, identity: given.Cluster.Identity,
 	})
 	if err != nil || !found {
 		return err
@@ -55,7 +58,9 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 			leaves[string(store.Listener)] = custom.Chain[0]
 		}
 	}
-	published, err := p.publish(node, leaves)
+	published, err := p.publish(node, publication.Content{
+		Leaves: leaves, Chain: settled.chain[1:], Trust: p.trustOf(node, given), Loading: p.loading(),
+	})
 	if err != nil {
 		return err
 	}
@@ -72,27 +77,42 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 	})
 }
 
-// publish decides the publication of a node. A stored one that cannot be read is
-// as good as lost: the revision then goes on from what the pods are pinned to.
-func (p *pass) publish(node model.Node, leaves map[string]*x509.Certificate) (contract.Publication, error) {
-	stored := p.secrets[node.Pod]
-	previous, err := contract.ParsePublication(stored.Data[contract.PublicationKey])
-	if err != nil {
-		previous = contract.Publication{}
+// given is what trust gives a node.
+func (p *pass) given(node model.Node) publication.Given {
+	member := trust.MemberID(node.Pod)
+	return publication.Given{
+		Cluster: p.clusterCA.plan.Publications[member],
+		Clients: p.clientsCA.plan.Publications[member],
+		Kept:    p.clusterCA.plan.Kept[member],
 	}
+}
+
+func (p *pass) trustOf(node model.Node, given publication.Given) map[contract.Listener][]string {
+	previous := p.published(node.Pod).Trust[contract.ControlPlaneListener]
+	return publication.Trust(p.cluster.Stores(node), given, previous)
+}
+
+// published is what a node's Secret says it is to load. One that cannot be read is
+// as good as lost: the revision then goes on from what the pods are pinned to.
+func (p *pass) published(pod string) contract.Publication {
+	published, err := contract.ParsePublication(p.secrets[pod].Data[contract.PublicationKey])
+	if err != nil {
+		return contract.Publication{}
+	}
+	return published
+}
+
+// publish decides the publication of a node.
+func (p *pass) publish(node model.Node, content publication.Content) (contract.Publication, error) {
+	previous := p.published(node.Pod)
 	pinned, _ := pinnedRevision(p.pods[node.Pod])
 	configuration, err := p.configurationOf(node, previous)
 	if err != nil {
 		return contract.Publication{}, err
 	}
-	return publication.Next(previous, pinned, publication.Content{
-		Configuration: configuration,
-		Stores:        p.cluster.Stores(node),
-		Leaves:        leaves,
-		Cluster:       p.clusterCA.trust.Published(),
-		Clients:       p.clientsCA.trust.Published(),
-		Operators:     []*x509.Certificate{p.operator.leaf},
-	}, p.now), nil
+	content.Configuration = configuration
+	content.Operators = []*x509.Certificate{p.operator.leaf}
+	return publication.Next(previous, pinned, content, p.now), nil
 }
 
 // configurationOf is the hash of the ConfigMap that the node shall have. Nodes of

@@ -19,17 +19,20 @@ type pass struct {
 	findings model.Findings
 	window   authority.Window
 
-	clusterCA, clientsCA authorityState
+	clusterCA, clientsCA domain
 	// operator is the operator's own identity in this cluster.
 	operator operatorIdentity
 	// heard is what the agents of the pods said; silent are ready pods whose
 	// agents did not answer.
-	heard  map[string]evidence
+	heard  map[string]testimony
 	silent []string
 	// nodes are the certificates of each pod, by pod name.
 	nodes map[string]nodeCertificates
 	// custom are the listener certificates of users that can be presented.
 	custom map[contract.Listener]authority.CheckedCertificate
+	// moved is true once the pass has written a Secret: what was decided from
+	// Secrets is then decided again.
+	moved bool
 	// notes are worth a Warning condition besides the findings.
 	notes []model.Finding
 	// wakeAt are the times at which something falls due.

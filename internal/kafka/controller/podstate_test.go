@@ -128,25 +128,43 @@ func TestAWitnessIsBelievedForItsOwnContainerOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(pod *corev1.Pod, w *witnesses)
 		report contract.TLSReport
+		silent bool
 		want   bool
 	}{
 		"the same container":              {report: report, want: true},
 		"the container has started again": {report: report, change: func(pod *corev1.Pod, _ *witnesses) { pod.Status.ContainerStatuses[0].ContainerID = "second" }},
 		"another pod of the name":         {report: report, change: func(pod *corev1.Pod, _ *witnesses) { pod.UID = "another" }},
 		"it was forgotten":                {report: report, change: func(_ *corev1.Pod, w *witnesses) { w.forget("pod") }},
-		"its server had not started yet":  {report: contract.TLSReport{}},
+		"it did not answer":               {silent: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, pod := newWitnesses(), spoke.DeepCopy()
-			w.record(spoke, c.report)
+			w.record(spoke, testimony{known: !c.silent, report: c.report})
 			if c.change != nil {
 				c.change(pod, w)
 			}
 			got, known := w.recall(pod)
-			if known != c.want || (known && got.Revision != report.Revision) {
+			if known != c.want || (known && got.report.Revision != report.Revision) {
 				t.Errorf("recalled %+v, known %t; want known %t", got, known, c.want)
 			}
 		})
+	}
+}
+
+func TestSinceIsWhenTheTestimonyBegan(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "pod"}}
+	w := newWitnesses()
+	first := testimony{known: true, report: contract.TLSReport{Revision: 4}, since: noon()}
+	w.record(pod, first)
+	later := first
+	later.since = noon().Add(time.Minute)
+	if got := w.record(pod, later); !got.since.Equal(noon()) {
+		t.Errorf("the same is said since %v, want since %v", got.since, noon())
+	}
+	later.report.Revision = 5
+	if got := w.record(pod, later); !got.since.Equal(later.since) {
+		t.Errorf("something else is said since %v, want since %v", got.since, later.since)
 	}
 }

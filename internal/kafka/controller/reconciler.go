@@ -42,6 +42,7 @@ type Reconciler struct {
 	applier   *kube.Applier
 	events    announcer
 	witnesses *witnesses
+	records   *records
 	settled   *settledRecords
 	metrics   *Metrics
 }
@@ -53,6 +54,7 @@ func New(options Options) *Reconciler {
 		applier:   kube.NewApplier(options.Client, string(fieldOwner)),
 		events:    announcer{recorder: options.Events},
 		witnesses: newWitnesses(),
+		records:   newRecords(),
 		settled:   newSettledRecords(),
 		metrics:   options.Metrics,
 	}

@@ -29,11 +29,17 @@ func (o *observation) paused() bool {
 // reportPaused says that nothing is done, and leaves the rest of the status as
 // it was.
 func (r *Reconciler) reportPaused(ctx context.Context, p *pass) error {
+	p.notes = nil
+	states := []wanted{}
+	if err := r.decide(ctx, p); err == nil {
+		// Decided to be told, not to be done: expiry does not wait for anybody.
+		states = p.trustConditions()
+	}
 	status := *p.kafka.Status.DeepCopy()
-	status.Conditions = p.conditions(append(p.warnings(), wanted{
+	status.Conditions = p.conditions(slices.Concat(p.warnings(), states, []wanted{holds(
 		condition.ReconciliationPaused, reasonPaused,
-		"nothing is changed while the annotation " + pauseAnnotation + " is true; pods that end are made again",
-	}))
+		"nothing is changed while the annotation "+pauseAnnotation+" is true; pods that end are made again",
+	)}))
 	return r.writeStatus(ctx, p, status)
 }
 
@@ -44,10 +50,11 @@ func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure
 	status := *p.kafka.Status.DeepCopy()
 	status.ObservedGeneration = p.kafka.Generation
 	if failure != nil {
-		status.Conditions = p.conditions(append(p.warnings(), notReady(failureReason(failure), failure.Error())))
+		status.Conditions = p.conditions(slices.Concat(p.warnings(), p.trustConditions(),
+			[]wanted{notReady(failureReason(failure), failure.Error())}))
 		return ctrl.Result{}, r.writeStatus(ctx, p, status)
 	}
-	status.Conditions = p.conditions(append(p.warnings(), p.progress(acted)...))
+	status.Conditions = p.conditions(slices.Concat(p.warnings(), p.trustConditions(), p.progress(acted)))
 	status.KafkaNodePools = p.cluster.UsedPools()
 	status.Listeners = p.cluster.ListenerStatuses(p.listenerCertificates())
 	status.OperatorLastSuccessfulVersion = r.options.Version
@@ -131,15 +138,18 @@ func rollingUpdate(acted outcome) wanted {
 }
 
 // listenerCertificates are what clients of each TLS listener have to trust: the
-// custom certificate, or the cluster CA.
+// custom certificate, or what applications are given of the cluster CA.
 func (p *pass) listenerCertificates() map[contract.Listener][]string {
+	var given []string
+	for _, cert := range p.clusterCA.certificates(p.clusterCA.plan.Application) {
+		given = append(given, string(pki.EncodeBundle(cert)))
+	}
 	certificates := map[contract.Listener][]string{}
 	for _, listener := range p.cluster.Listeners {
+		certificates[listener.Key()] = given
 		if custom, found := p.custom[listener.Key()]; found {
 			certificates[listener.Key()] = []string{string(custom.Certificates)}
-			continue
 		}
-		certificates[listener.Key()] = []string{string(pki.EncodeBundle(p.clusterCA.Certificate))}
 	}
 	return certificates
 }

@@ -26,10 +26,10 @@ func TestAConditionKeepsTheTimeAtWhichItBegan(t *testing.T) {
 		wanted wanted
 		since  string
 	}{
-		"the same with another message":   {wanted{condition.Warning, "Storage", "after"}, long},
-		"another reason":                  {wanted{condition.Warning, "Rack", "before"}, now},
-		"another type":                    {wanted{condition.NotReady, "Storage", "before"}, now},
-		"one that was there but not True": {wanted{condition.NotReady, "Creating", ""}, now},
+		"the same with another message":   {holds(condition.Warning, "Storage", "after"), long},
+		"another reason":                  {holds(condition.Warning, "Rack", "before"), now},
+		"another type":                    {holds(condition.NotReady, "Storage", "before"), now},
+		"one that was there but not True": {holds(condition.NotReady, "Creating", ""), now},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +75,7 @@ func TestTheConditionOfARollingUpdateSaysWhatIsGoingOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			want := wanted{conditionRollingUpdate, c.reason, c.message}
+			want := holds(conditionRollingUpdate, c.reason, c.message)
 			if got := rollingUpdate(c.acted); got != want {
 				t.Errorf("condition is\n%+v, want\n%+v", got, want)
 			}

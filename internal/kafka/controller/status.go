@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -42,6 +43,12 @@ const conditionRollingUpdate condition.Type = "RollingUpdate"
 type wanted struct {
 	kind            condition.Type
 	reason, message string
+	// status is True when it is empty.
+	status condition.Status
+}
+
+func holds(kind condition.Type, reason, message string) wanted {
+	return wanted{kind: kind, reason: reason, message: message}
 }
 
 func notReady(reason, message string) wanted {
@@ -58,7 +65,7 @@ func conditionsSince(list []wanted, before []condition.Condition, now time.Time)
 	out := make([]condition.Condition, 0, len(list))
 	for _, w := range list {
 		c := condition.Condition{
-			Type: w.kind, Status: condition.True, Reason: w.reason, Message: w.message,
+			Type: w.kind, Status: cmp.Or(w.status, condition.True), Reason: w.reason, Message: w.message,
 			LastTransitionTime: now.UTC().Format(time.RFC3339),
 		}
 		at := slices.IndexFunc(before, func(old condition.Condition) bool {
@@ -76,15 +83,15 @@ func conditionsSince(list []wanted, before []condition.Condition, now time.Time)
 func (p *pass) warnings() []wanted {
 	var list []wanted
 	for _, finding := range slices.Concat(p.findings.Warnings, p.notes) {
-		list = append(list, wanted{condition.Warning, finding.Reason, finding.String()})
+		list = append(list, holds(condition.Warning, finding.Reason, finding.String()))
 	}
 	if len(p.silent) > 0 {
-		list = append(list, wanted{condition.Warning, reasonSilent, fmt.Sprintf(
+		list = append(list, holds(condition.Warning, reasonSilent, fmt.Sprintf(
 			"the agents of pods %s do not answer the operator, so nobody knows what their servers trust and present: "+
-				"see whether something keeps the operator from port %d of the pods", strings.Join(p.silent, ", "), contract.SecurePort)})
+				"see whether something keeps the operator from port %d of the pods", strings.Join(p.silent, ", "), contract.SecurePort)))
 	}
 	if fields := unknownfields.InSpec[kafkav1.Kafka](p.written); len(fields) > 0 {
-		list = append(list, wanted{condition.Warning, reasonUnknownFields, ignoredFields("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, fields)})
+		list = append(list, holds(condition.Warning, reasonUnknownFields, ignoredFields("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, fields)))
 	}
 	return list
 }
@@ -163,7 +170,7 @@ func poolWarnings(resource *pool) []wanted {
 		return nil
 	}
 	object := "KafkaNodePool " + resource.Namespace + "/" + resource.Name
-	return []wanted{{condition.Warning, reasonUnknownFields, ignoredFields(object, fields)}}
+	return []wanted{holds(condition.Warning, reasonUnknownFields, ignoredFields(object, fields))}
 }
 
 // equalPoolStatus takes an empty list for an absent one, as the API server does.

@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/publication"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/rollout"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 const (
@@ -29,13 +30,21 @@ func fingerprint(name string) string { return pki.FingerprintOf(certificate(name
 // content is a node with an own certificate on the listener tls.
 func content() publication.Content {
 	return publication.Content{
-		Stores: stores(),
 		Leaves: map[string]*x509.Certificate{
 			contract.NodeIdentity: certificate("leaf"), string(tls): certificate("custom"),
 		},
-		Cluster:   []*x509.Certificate{certificate("cluster"), certificate("cluster before")},
-		Clients:   []*x509.Certificate{certificate("clients")},
+		Chain:     []*x509.Certificate{certificate("cross")},
+		Trust:     publication.Trust(stores(), given(), nil),
 		Operators: []*x509.Certificate{certificate("operator")},
+	}
+}
+
+// given is trust in two cluster CAs and one clients CA.
+func given() publication.Given {
+	cluster := []trust.AnchorID{"cluster", "cluster before"}
+	return publication.Given{
+		Cluster: trust.Publication{Data: cluster, Control: cluster},
+		Clients: trust.Publication{Data: []trust.AnchorID{"clients"}},
 	}
 }
 
@@ -49,14 +58,14 @@ func stores() []contract.Store {
 
 func TestAPublicationNamesWhatEachListenerPresentsAndTrusts(t *testing.T) {
 	t.Parallel()
-	cluster := []string{fingerprint("cluster"), fingerprint("cluster before")}
-	slices.Sort(cluster)
+	cluster := []string{"cluster", "cluster before"}
 	want := contract.Publication{
 		Revision:   1,
 		Identities: map[string]string{contract.NodeIdentity: fingerprint("leaf"), string(tls): fingerprint("custom")},
+		Chain:      []string{fingerprint("cross")},
 		Trust: map[contract.Listener][]string{
 			contract.AgentRole: cluster, contract.ReplicationListener: cluster,
-			tls: {fingerprint("clients")}, mtls: {fingerprint("clients")},
+			tls: {"clients"}, mtls: {"clients"},
 		},
 		Operators:   []string{fingerprint("operator")},
 		PublishedAt: time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC),
@@ -114,15 +123,43 @@ func TestAPublicationThatSaysTheSameIsTheVeryOneThereWas(t *testing.T) {
 	}
 }
 
-func TestTheOrderOfAnchorsAndRepeatedOnesSayNothing(t *testing.T) {
+func TestTrustIsGivenByPlane(t *testing.T) {
 	t.Parallel()
-	first := publication.Next(contract.Publication{}, 0, content(), now())
-	turned := content()
-	slices.Reverse(turned.Cluster)
-	turned.Cluster = append(turned.Cluster, turned.Cluster[0])
-
-	if again := publication.Next(first, 1, turned, now()); again.Revision != first.Revision {
-		t.Errorf("revision %d, want still %d", again.Revision, first.Revision)
+	node := append(stores(), contract.Store{
+		Listener: contract.ControlPlaneListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain,
+	})
+	narrowed := given()
+	narrowed.Cluster.Control = []trust.AnchorID{"cluster"}
+	for name, c := range map[string]struct {
+		kept     []trust.AnchorID
+		previous []string
+		control  []string
+		raft     []string
+	}{
+		"the Raft client starts with what its listener accepts": {control: []string{"cluster"}},
+		"a listener keeps what the node starts without": {
+			kept: []trust.AnchorID{"old"}, previous: []string{"cluster", "old"},
+			control: []string{"cluster", "old"}, raft: []string{"cluster"},
+		},
+		"what it never accepted cannot be kept": {
+			kept: []trust.AnchorID{"old"}, previous: []string{"cluster"}, control: []string{"cluster"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			narrowed := narrowed
+			narrowed.Kept = c.kept
+			got := publication.Trust(node, narrowed, c.previous)
+			if diff := cmp.Diff(c.control, got[contract.ControlPlaneListener]); diff != "" {
+				t.Errorf("controller listener (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.raft, got[contract.RaftRole]); diff != "" {
+				t.Errorf("Raft client (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([]string{"cluster", "cluster before"}, got[contract.ReplicationListener]); diff != "" {
+				t.Errorf("data plane (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -131,7 +168,7 @@ func loaded(published contract.Publication) contract.TLSReport {
 	report := contract.TLSReport{Revision: published.Revision, Roles: map[contract.Listener]contract.RoleReport{}}
 	for _, store := range stores() {
 		report.Roles[store.Listener] = contract.RoleReport{
-			Presents: published.Identities[store.Identity], Trusts: published.Trust[store.Listener],
+			Presents: published.Identities[store.Identity], Chain: published.Chain, Trusts: published.Trust[store.Listener],
 		}
 	}
 	return report
@@ -155,7 +192,7 @@ func TestReasons(t *testing.T) {
 		return func(role *contract.RoleReport) {
 			role.Trusts = nil
 			for _, name := range names {
-				role.Trusts = append(role.Trusts, fingerprint(name))
+				role.Trusts = append(role.Trusts, name)
 			}
 		}
 	}

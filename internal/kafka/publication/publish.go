@@ -11,13 +11,14 @@ import (
 
 // Content is what a node is to load, before it has a revision.
 type Content struct {
-	// Stores are the TLS listeners of the node.
-	Stores []contract.Store
 	// Leaves maps the identities that the stores name to their certificates.
 	Leaves map[string]*x509.Certificate
-	// Cluster and Clients are the anchors of the two authorities, of each key the
-	// newest certificate only: it verifies what the ones before it did.
-	Cluster, Clients []*x509.Certificate
+	// Chain is what the node presents after its own leaf.
+	Chain []*x509.Certificate
+	// Trust is what each role trusts, see Trust.
+	Trust map[contract.Listener][]string
+	// Loading is how the node gets it.
+	Loading contract.Loading
 	// Configuration is the hash of the node's ConfigMap.
 	Configuration string
 	// Operators are the operator's own leaves, see contract.Publication.
@@ -32,7 +33,9 @@ func Next(previous contract.Publication, pinned int64, content Content, now time
 	next := contract.Publication{
 		Revision:      max(previous.Revision, pinned) + 1,
 		Identities:    identities(content),
-		Trust:         trust(content),
+		Chain:         inOrder(content.Chain),
+		Trust:         content.Trust,
+		Loading:       content.Loading,
 		Operators:     fingerprints(content.Operators),
 		Configuration: content.Configuration,
 		PublishedAt:   now.UTC().Truncate(time.Second),
@@ -51,24 +54,16 @@ func identities(content Content) map[string]string {
 	return named
 }
 
-func trust(content Content) map[contract.Listener][]string {
-	cluster := fingerprints(content.Cluster)
-	clients := fingerprints(content.Clients)
-	roles := map[contract.Listener][]string{contract.AgentRole: cluster}
-	for _, store := range content.Stores {
-		roles[store.Listener] = cluster
-		if store.Trust == contract.ClientsDomain {
-			roles[store.Listener] = clients
-		}
-	}
-	return roles
-}
-
-func fingerprints(certs []*x509.Certificate) []string {
-	named := make([]string, 0, len(certs))
+func inOrder(certs []*x509.Certificate) []string {
+	var named []string
 	for _, cert := range certs {
 		named = append(named, pki.FingerprintOf(cert).String())
 	}
+	return named
+}
+
+func fingerprints(certs []*x509.Certificate) []string {
+	named := append([]string{}, inOrder(certs)...)
 	slices.Sort(named)
 	return slices.Compact(named)
 }

@@ -34,6 +34,13 @@ func ofListener(published contract.Publication, store contract.Store, loaded con
 			Note: fmt.Sprintf("listener %s presents an older certificate", store.Listener),
 		})
 	}
+	if store.Identity == contract.NodeIdentity && loaded.Presents == published.Identities[store.Identity] &&
+		!slices.Equal(loaded.Chain, published.Chain) {
+		reasons = append(reasons, rollout.Reason{
+			Code: rollout.CertificatesChanged,
+			Note: fmt.Sprintf("listener %s presents another chain with its certificate", store.Listener),
+		})
+	}
 	wanted := published.Trust[store.Listener]
 	if lacks(loaded.Trusts, wanted) {
 		reasons = append(reasons, rollout.Reason{

@@ -1,0 +1,105 @@
+package controller
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// Conditions about certificates. They are True when nothing is left to do that
+// somebody waits for.
+const (
+	conditionClusterCATrust    condition.Type = "ClusterCATrust"
+	conditionClientsCATrust    condition.Type = "ClientsCATrust"
+	conditionCertificatesValid condition.Type = "CertificatesValid"
+	reasonValid                               = "Valid"
+	reasonExpired                             = "Expired"
+)
+
+// trustConditions say where each authority stands, and whether every certificate
+// is valid. There are none before trust was decided.
+func (p *pass) trustConditions() []wanted {
+	if p.clusterCA.plan.States == nil {
+		return nil
+	}
+	return []wanted{
+		p.trustCondition(conditionClusterCATrust, &p.clusterCA),
+		p.trustCondition(conditionClientsCATrust, &p.clientsCA),
+		p.validity(),
+	}
+}
+
+func (p *pass) trustCondition(kind condition.Type, d *domain) wanted {
+	phase := rotation.PhaseOf(d.snapshot, d.plan)
+	w := holds(kind, string(phase), rotation.Message(d.snapshot, d.plan, d.names()))
+	if !slices.Contains([]rotation.Phase{
+		rotation.Trusted, rotation.RaftRemainder, rotation.WaitingForUsers, rotation.WaitingForExpiry,
+	}, phase) {
+		w.status = condition.False
+	}
+	return w
+}
+
+// names describes the anchors for people.
+func (d *domain) names() map[trust.AnchorID]rotation.AnchorName {
+	names := make(map[trust.AnchorID]rotation.AnchorName, len(d.known))
+	for _, cert := range d.known {
+		name := rotation.AnchorName{
+			CommonName: cert.Subject.CommonName, SHA1: pki.SHA1Name(cert), NotBefore: cert.NotBefore, NotAfter: cert.NotAfter,
+		}
+		if !pki.CanCrossSign(cert) {
+			name.CannotVouch = "its path length is 0"
+		}
+		names[evidence.AnchorID(cert)] = name
+	}
+	return names
+}
+
+// validity names what has expired, or what ends first.
+func (p *pass) validity() wanted {
+	certificates := p.certificateFigures()
+	var expired []string
+	first := certificateFigure{}
+	for _, c := range certificates {
+		if !p.now.Before(c.notAfter) {
+			expired = append(expired, fmt.Sprintf("%s %s expired at %s", c.kind, c.name, c.notAfter.UTC().Format(time.RFC3339)))
+		}
+		if first.notAfter.IsZero() || c.notAfter.Before(first.notAfter) {
+			first = c
+		}
+	}
+	if len(expired) == 0 {
+		return holds(conditionCertificatesValid, reasonValid,
+			fmt.Sprintf("the first to end is %s %s at %s", first.kind, first.name, first.notAfter.UTC().Format(time.RFC3339)))
+	}
+	slices.Sort(expired)
+	w := holds(conditionCertificatesValid, reasonExpired, strings.Join(expired, "; ")+"; see conditions "+
+		string(conditionClusterCATrust)+" and "+string(conditionClientsCATrust)+" for what keeps them from being renewed")
+	w.status = condition.False
+	return w
+}
+
+// presentAuthorities are the CA certificates that are present, by their kind.
+func (p *pass) presentAuthorities() []certificateFigure {
+	var list []certificateFigure
+	for _, kind := range kinds() {
+		d := p.domain(kind)
+		if d.Certificate == nil {
+			continue
+		}
+		list = append(list, certificateFigure{
+			kind: "ca", name: string(kind), notAfter: d.Certificate.NotAfter,
+			caType: cmp.Or(map[authority.Kind]string{authority.ClientsCA: "client-ca"}[kind], string(kind)),
+		})
+	}
+	return list
+}

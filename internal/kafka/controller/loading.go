@@ -1,0 +1,98 @@
+package controller
+
+import (
+	"slices"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/publication"
+	"github.com/keyturn/keyturn/internal/rollout"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// loadReasons says what a node is to be restarted for because it has not loaded
+// what is published to it. Where reload works nothing is: the agent sees to it.
+func (p *pass) loadReasons(node model.Node, published contract.Publication) []rollout.Reason {
+	said := p.heard[node.Pod]
+	if !said.known || said.report.Revision == 0 {
+		return nil
+	}
+	var reasons []rollout.Reason
+	if published.Loading == contract.LoadByRestart || refused(said.report, published) {
+		reasons = publication.Reasons(published, p.listening(node), said.report)
+	}
+	if refused(said.report, published) {
+		for i := range reasons {
+			reasons[i].Note += "; the reload failed: " + said.report.Reload.Failure
+		}
+	}
+	for _, load := range p.clusterCA.plan.Loads {
+		if load.Member == trust.MemberID(node.Pod) && load.How == trust.ByRestart && p.isDue(load) {
+			reasons = append(reasons, rollout.Reason{Code: rollout.TrustRemoved, Note: load.Reason})
+		}
+	}
+	return reasons
+}
+
+// refused reports whether the node has tried to reload what is published, in vain.
+func refused(report contract.TLSReport, published contract.Publication) bool {
+	return report.Reload.Failure != "" && report.Reload.Revision == published.Revision
+}
+
+// isDue reports whether a restart that trust asks for is to be done now. One that
+// nobody waits for rides on the next that comes anyway, or is done in the last
+// maintenance window before it must be.
+func (p *pass) isDue(load trust.Load) bool {
+	if !load.Remainder {
+		return true
+	}
+	windows := len(p.kafka.Spec.MaintenanceTimeWindows) > 0
+	return windows && p.window.Open && !load.Due.IsZero() && p.window.Next.After(load.Due)
+}
+
+// loadsAwaited reports whether a node is on its way to load something without a
+// restart, or to show that it has: its agent has to be asked again.
+func (p *pass) loadsAwaited() bool {
+	for pod := range p.pods {
+		if said := p.heard[pod]; said.known && !p.settled(pod, said.report) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.loads(), func(l trust.Load) bool { return !l.Remainder }) ||
+		slices.ContainsFunc(p.trustBlockers(), passesSoon)
+}
+
+// passesSoon reports whether what is waited for comes without anybody's doing and
+// without an event: agents have to be asked. The Raft remainder and retirement
+// take weeks, and their times are known.
+func passesSoon(b trust.Blocker) bool {
+	return !slices.Contains([]trust.GuardName{
+		trust.GuardControlUnused, trust.GuardRetired, trust.GuardApplications, trust.GuardCrossUnneeded, trust.GuardRunning,
+	}, b.Guard)
+}
+
+func (p *pass) trustBlockers() []trust.Blocker {
+	return slices.Concat(p.clusterCA.plan.Blockers, p.clientsCA.plan.Blockers)
+}
+
+// wakeForTrust asks for a pass whenever trust moves on by time alone.
+func (p *pass) wakeForTrust() {
+	for _, load := range p.loads() {
+		p.wake(load.Due)
+	}
+	for _, kind := range kinds() {
+		d := p.domain(kind)
+		p.wake(d.snapshot.Application.Since.Add(d.snapshot.Policy.Lead))
+		for _, anchor := range d.snapshot.Anchors {
+			p.wake(anchor.NotAfter)
+			for _, cross := range anchor.Cross {
+				p.wake(cross.NotAfter.Add(-authority.Day))
+			}
+		}
+	}
+}
+
+func (p *pass) loads() []trust.Load {
+	return slices.Concat(p.clusterCA.plan.Loads, p.clientsCA.plan.Loads)
+}

@@ -1,0 +1,132 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	coreac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// records remembers what was written down last about each cluster, so that what
+// says the same is not written again.
+type records struct {
+	mu      sync.Mutex
+	written map[types.UID]map[string]rotation.Record
+}
+
+func newRecords() *records { return &records{written: map[types.UID]map[string]rotation.Record{}} }
+
+// latest is the record as it shall stand: the one before it while nothing but the
+// time has changed.
+func (r *records) latest(kafka types.UID, record rotation.Record) rotation.Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if before, found := r.written[kafka][record.Domain]; found && before.Same(record) {
+		return before
+	}
+	if r.written[kafka] == nil {
+		r.written[kafka] = map[string]rotation.Record{}
+	}
+	r.written[kafka][record.Domain] = record
+	return record
+}
+
+// applyRecord writes down what trust was decided from, for people and the plans
+// they ask for. Nothing is decided from it.
+func (r *Reconciler) applyRecord(ctx context.Context, p *pass) error {
+	name := rotation.ConfigMapName(p.kafka.Name)
+	data := map[string]string{}
+	for _, kind := range kinds() {
+		text, err := r.records.latest(p.kafka.UID, p.recordOf(kind)).Encode()
+		if err != nil {
+			return fmt.Errorf("recording the trust of Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
+		}
+		data[rotation.Key(string(kind))] = text
+	}
+	intent := coreac.ConfigMap(name, p.kafka.Namespace).
+		WithLabels(p.cluster.ComponentLabels(model.OperatorComponent())).
+		WithOwnerReferences(ownerReference(&p.kafka)).
+		WithData(data)
+	return r.applyObject(ctx, p, intended{configMapKind().GroupKind(), name, intent})
+}
+
+func (p *pass) recordOf(kind authority.Kind) rotation.Record {
+	d := p.domain(kind)
+	record := rotation.Record{
+		Cluster: p.kafka.Name, Domain: string(kind), Snapshot: d.snapshot,
+		Anchors:  d.names(),
+		Members:  map[trust.MemberID]rotation.MemberFacts{},
+		Versions: p.versions(kind),
+	}
+	for _, member := range d.snapshot.Members {
+		record.Members[member.ID] = p.factsOf(string(member.ID))
+	}
+	return record
+}
+
+// versions are the resource versions of the Secrets that were decided from.
+func (p *pass) versions(kind authority.Kind) map[string]string {
+	versions := map[string]string{}
+	names := []string{
+		kind.KeySecret(p.kafka.Name), kind.CertSecret(p.kafka.Name), kind.TrustedCertsSecret(p.kafka.Name),
+	}
+	for _, node := range p.cluster.Nodes {
+		names = append(names, node.Pod)
+	}
+	for _, name := range names {
+		if secret, found := p.secrets[name]; found {
+			versions["Secret "+name] = secret.ResourceVersion
+		}
+	}
+	return versions
+}
+
+// factsOf tells people how far a member is.
+func (p *pass) factsOf(member string) rotation.MemberFacts {
+	facts := rotation.MemberFacts{Published: p.published(member).Revision}
+	if member == string(evidence.OperatorMember) && p.operator.leaf != nil {
+		facts.Leaf, facts.LeafNotAfter = pki.FingerprintOf(p.operator.leaf).String(), p.operator.leaf.NotAfter
+		return facts
+	}
+	for _, load := range p.clusterCA.plan.Loads {
+		if string(load.Member) == member && !load.Due.IsZero() {
+			facts.RestartDue = load.Due
+		}
+	}
+	said := p.heard[member]
+	if !said.known {
+		if _, exists := p.pods[member]; exists {
+			facts.Trouble = "its agent does not answer"
+		}
+		return facts
+	}
+	facts.Loaded, facts.StartedAt = said.report.Revision, said.report.StartedAt
+	if said.report.Mounted != nil {
+		facts.Mounted = said.report.Mounted.Revision
+	}
+	facts.Trouble = said.report.Reload.Failure
+	facts.Leaf, facts.LeafNotAfter = presented(said)
+	return facts
+}
+
+// presented is the leaf that a node shows on its inter-broker listener, or to the
+// quorum if it has none.
+func presented(said testimony) (leaf string, notAfter time.Time) {
+	for _, listener := range []contract.Listener{contract.ReplicationListener, contract.ControlPlaneListener} {
+		if role, found := said.report.Roles[listener]; found {
+			return role.Presents, role.NotAfter
+		}
+	}
+	return "", time.Time{}
+}

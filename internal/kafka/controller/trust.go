@@ -1,0 +1,277 @@
+package controller
+
+import (
+	"context"
+	"crypto/x509"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// reloadAnnotation on a Kafka, set to "false", makes its nodes load certificates
+// and trust by restarts only.
+const reloadAnnotation = "keyturn.dev/reload"
+
+// Annotations of the trusted-certs Secret that remember when what applications
+// read has changed last: the anchors' SHA-1 names in their order, and the time.
+const (
+	applicationAnnotation      = "keyturn.dev/application"
+	applicationSinceAnnotation = "keyturn.dev/application-since"
+)
+
+const (
+	// applicationLead is how long applications get to read a new anchor before the
+	// first node relies on it, where no cross certificate helps those who have not.
+	applicationLead = 2*time.Minute + 5*time.Second
+	// restartMargin bounds how long before the end of what its Raft client holds a
+	// node is restarted.
+	restartMargin = 7 * authority.Day
+)
+
+// domain is one authority with the trust in it.
+type domain struct {
+	authority.Decision
+
+	// known are the CA certificates of the snapshot.
+	known    []*x509.Certificate
+	snapshot trust.Snapshot
+	plan     trust.Plan
+}
+
+// decideTrust decides, for both authorities, whom to trust and who signs, from
+// what is written and from what the agents have said.
+func (p *pass) decideTrust() {
+	cluster := p.evidence()
+	for _, kind := range kinds() {
+		d := p.domain(kind)
+		of := evidence.Domain{
+			Name: domainOf(kind), Authority: d.Decision,
+			Stored:           authority.StoredAnchors(p.stored(kind.TrustedCertsSecret(p.kafka.Name))),
+			ApplicationSince: p.applicationSince(kind, d.Published),
+			Retirement:       retirementOf(kind),
+		}
+		d.known = of.Known()
+		d.snapshot = evidence.Snapshot(cluster, of)
+		d.plan = trust.Decide(d.snapshot)
+		if specOf(p.caSpec(kind)).Source == authority.UserProvided {
+			d.plan.Application = d.snapshot.Application.Anchors // it is the user who writes it
+		}
+	}
+}
+
+func domainOf(kind authority.Kind) contract.Domain {
+	if kind == authority.ClientsCA {
+		return contract.ClientsDomain
+	}
+	return contract.ClusterDomain
+}
+
+// retirementOf: nobody here knows what users present, so an old clients CA stays
+// until it expires or a person distrusts it.
+func retirementOf(kind authority.Kind) trust.Retirement {
+	if kind == authority.ClientsCA {
+		return trust.RetireExpired
+	}
+	return trust.RetireUnused
+}
+
+// evidence gathers what is known of the nodes and the operator.
+func (p *pass) evidence() evidence.Cluster {
+	c := evidence.Cluster{Now: p.now, Policy: p.policy()}
+	for _, node := range p.allNodes() {
+		said := p.heard[node.Pod]
+		c.Nodes = append(c.Nodes, evidence.Node{
+			Name: node.Pod, Controller: node.Roles.Controller, Stores: p.cluster.Stores(node),
+			Published: p.published(node.Pod), Presents: p.presents(node.Pod, node.Pod+".crt"),
+			Witness: witnessOf(p.pods[node.Pod], said), Report: said.report, Since: said.since,
+		})
+	}
+	c.Operator = p.presents(p.kafka.Name+operatorSecretSuffix, operatorCertKey)
+	return c
+}
+
+// presents is what a Secret gives its holder to present; nothing if it cannot be
+// read.
+func (p *pass) presents(secret, key string) []*x509.Certificate {
+	chain, err := pki.ParseBundle(p.secrets[secret].Data[key])
+	if err != nil {
+		return nil
+	}
+	return chain
+}
+
+// policy is what people asked for.
+func (p *pass) policy() trust.Policy {
+	policy := trust.Policy{Lead: applicationLead, Paused: p.paused()}
+	policy.RestartMargin = min(restartMargin, specOf(p.caSpec(authority.ClusterCA)).Renewal()/2)
+	if strings.EqualFold(p.kafka.Annotations[reloadAnnotation], "false") {
+		policy.Reload = trust.RestartOnly
+		policy.ReloadRefused = "the annotation " + reloadAnnotation + " is false"
+	}
+	return policy
+}
+
+// loading tells nodes how to load what is published.
+func (p *pass) loading() contract.Loading {
+	if p.policy().Reload == trust.RestartOnly {
+		return contract.LoadByRestart
+	}
+	return contract.LoadByReload
+}
+
+// witnessOf says what is known of a node's process. A pod that was never given a
+// machine has none, and one whose containers have ended for good neither.
+func witnessOf(pod *corev1.Pod, said testimony) evidence.Witness {
+	switch {
+	case pod == nil || pod.Spec.NodeName == "":
+		return evidence.NoProcess
+	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		return evidence.NoProcess
+	case said.known:
+		return evidence.Reported
+	default:
+		return evidence.Silent
+	}
+}
+
+// applicationSince is when what applications read has changed last: now, unless
+// the trusted-certs Secret remembers these very certificates.
+func (p *pass) applicationSince(kind authority.Kind, published []*x509.Certificate) time.Time {
+	annotations := p.secrets[kind.TrustedCertsSecret(p.kafka.Name)].Annotations
+	if annotations[applicationAnnotation] != namesOf(published) {
+		return p.now
+	}
+	since, err := time.Parse(time.RFC3339, annotations[applicationSinceAnnotation])
+	if err != nil {
+		return p.now
+	}
+	return since
+}
+
+func namesOf(certs []*x509.Certificate) string {
+	names := make([]string, 0, len(certs))
+	for _, cert := range certs {
+		names = append(names, pki.SHA1Name(cert))
+	}
+	return strings.Join(names, ",")
+}
+
+// applyAnchors writes the Secret with the anchors that pods mount.
+func (r *Reconciler) applyAnchors(ctx context.Context, p *pass, kind authority.Kind) error {
+	d := p.domain(kind)
+	name := kind.TrustedCertsSecret(p.kafka.Name)
+	application := d.certificates(d.plan.Application)
+	err := r.writeSecret(ctx, p, kube.SecretIntent{
+		Namespace: p.kafka.Namespace, Name: name,
+		Labels: p.cluster.ComponentLabels(model.AuthorityComponent()),
+		Annotations: map[string]string{
+			applicationAnnotation:      namesOf(application),
+			applicationSinceAnnotation: p.applicationSince(kind, application).UTC().Format(time.RFC3339),
+		},
+		Owners: ownerReferences(&p.kafka),
+		Data:   authority.TrustedCerts(p.stored(name), d.anchors()),
+	})
+	if err != nil {
+		return err
+	}
+	r.events.trustChanged(&p.kafka, kind, d)
+	return nil
+}
+
+// anchors are what the trusted-certs Secret shall hold.
+func (d *domain) anchors() []authority.Anchor {
+	var anchors []authority.Anchor
+	for _, cert := range d.known {
+		if state := d.plan.States[evidence.AnchorID(cert)]; state != trust.Absent {
+			anchors = append(anchors, authority.Anchor{Certificate: cert, State: authority.State(state)})
+		}
+	}
+	return anchors
+}
+
+// caPlan is what trust decided about the authority's own two Secrets.
+func (d *domain) caPlan() authority.Plan {
+	plan := authority.Plan{Application: d.certificates(d.plan.Application), Done: d.plan.Done}
+	plan.Signer, _ = d.certificate(d.plan.Signer)
+	for _, anchor := range d.anchors() {
+		plan.Stored = append(plan.Stored, anchor.Certificate)
+	}
+	return plan
+}
+
+func (d *domain) certificate(id trust.AnchorID) (*x509.Certificate, bool) {
+	i := slices.IndexFunc(d.known, func(c *x509.Certificate) bool { return evidence.AnchorID(c) == id })
+	if i < 0 {
+		return nil, false
+	}
+	return d.known[i], true
+}
+
+func (d *domain) certificates(ids []trust.AnchorID) []*x509.Certificate {
+	certs := make([]*x509.Certificate, 0, len(ids))
+	for _, id := range ids {
+		if cert, found := d.certificate(id); found {
+			certs = append(certs, cert)
+		}
+	}
+	return certs
+}
+
+// signer is the authority with the key, if that is at hand.
+func (d *domain) signer(key trust.KeyID) (pki.Authority, bool) {
+	for _, ca := range d.Keys {
+		if evidence.KeyID(ca.Certificate()) == key {
+			return ca, true
+		}
+	}
+	return pki.Authority{}, false
+}
+
+// crosses are the cross certificates that the identity sends along: those of the
+// authority, and, of an authority that is no more, those that were sent so far.
+func (d *domain) crosses(identity trust.Identity, stored []*x509.Certificate) []*x509.Certificate {
+	var out []*x509.Certificate
+	for _, issuer := range identity.Cross {
+		i := slices.IndexFunc(d.known, func(c *x509.Certificate) bool { return evidence.KeyID(c) == issuer })
+		if i < 0 {
+			continue
+		}
+		for _, cross := range slices.Concat(d.Crosses, stored) {
+			if evidence.KeyID(cross) == identity.Signer && pki.SignedBy(cross, d.known[i]) {
+				out = append(out, cross)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// accepted reports whether the operator accepts nodes by the anchor: by every one
+// that anybody has, so that it never locks itself out, save a compromised one once
+// every node presents another.
+func (d *domain) accepted(anchor trust.Anchor) bool {
+	if !anchor.Compromised {
+		return true
+	}
+	for _, member := range d.snapshot.Members {
+		for _, role := range member.Roles {
+			if member.Kind != trust.Node || !role.Presents || role.Plane == trust.Raft {
+				continue
+			}
+			if role.Evidence.Process != trust.ProcessRunning || role.Evidence.Loaded.Identity.Signer == anchor.Key {
+				return true
+			}
+		}
+	}
+	return false
+}

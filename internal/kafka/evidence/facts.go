@@ -1,0 +1,66 @@
+package evidence
+
+import (
+	"crypto/x509"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// OperatorMember is the operator among the members of the cluster CA's domain.
+const OperatorMember trust.MemberID = "cluster-operator"
+
+// Witness says what is known of the process of a node.
+type Witness uint8
+
+// The kinds of witness.
+const (
+	// Silent: a process may exist, and nobody says what it has loaded.
+	Silent Witness = iota
+	// NoProcess: there is proven to be none.
+	NoProcess
+	// Reported: its agent has said what it has loaded.
+	Reported
+)
+
+// Node is one node of the cluster, present or coming.
+type Node struct {
+	// Name is that of its pod and of its Secret.
+	Name string
+	// Controller is true for nodes that listen for Raft clients.
+	Controller bool
+	// Stores are its TLS listeners.
+	Stores []contract.Store
+	// Published is what its Secret says it is to load; zero when there is none.
+	Published contract.Publication
+	// Presents is what its Secret gives it to present, the leaf first.
+	Presents []*x509.Certificate
+	Witness  Witness
+	// Report counts when Witness is Reported.
+	Report contract.TLSReport
+	// Since is when the node began to be as it is.
+	Since time.Time
+}
+
+// Cluster is what both domains have in common.
+type Cluster struct {
+	Now   time.Time
+	Nodes []Node
+	// Operator is what the operator presents, the leaf first; empty for nothing.
+	Operator []*x509.Certificate
+	// Policy is what people asked for. Retirement is each domain's own.
+	Policy trust.Policy
+}
+
+// Domain is the authority of one domain.
+type Domain struct {
+	Name      contract.Domain
+	Authority authority.Decision
+	// Stored are the anchors of its trusted-certs Secret.
+	Stored []authority.Anchor
+	// ApplicationSince is when what applications read has changed last.
+	ApplicationSince time.Time
+	Retirement       trust.Retirement
+}

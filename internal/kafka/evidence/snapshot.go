@@ -1,0 +1,228 @@
+package evidence
+
+import (
+	"cmp"
+	"crypto/x509"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// Snapshot is what trust decides from in one domain.
+func Snapshot(c Cluster, d Domain) trust.Snapshot {
+	known := keyring{certs: d.Known(), now: c.Now}
+	s := trust.Snapshot{
+		Now: c.Now, Anchors: d.anchors(known), Policy: c.Policy,
+		Application: trust.Application{Since: d.ApplicationSince},
+	}
+	s.Policy.Retirement = d.Retirement
+	if target := d.Authority.Target(); target != nil {
+		s.Issuing = AnchorID(target)
+	}
+	for _, cert := range d.Authority.Published {
+		s.Application.Anchors = append(s.Application.Anchors, AnchorID(cert))
+	}
+	for i := range c.Nodes {
+		if m, takesPart := (view{&c.Nodes[i], d.Name, known}).member(); takesPart {
+			s.Members = append(s.Members, m)
+		}
+	}
+	if d.Name == contract.ClusterDomain {
+		s.Members = append(s.Members, operator(known.identity(c.Operator)))
+	}
+	slices.SortFunc(s.Members, func(a, b trust.Member) int { return cmp.Compare(a.ID, b.ID) })
+	return s
+}
+
+// operator presents what its Secret holds as soon as it is written, and accepts
+// every anchor there is.
+func operator(identity trust.Identity) trust.Member {
+	return trust.Member{
+		ID: OperatorMember, Kind: trust.Operator, Published: trust.Publication{Identity: identity},
+		Roles: []trust.Role{{
+			Name: "client", Plane: trust.Data, Presents: true,
+			Evidence: trust.Evidence{Process: trust.ProcessRunning, Loaded: trust.Stores{Identity: identity}},
+		}},
+	}
+}
+
+// view is a node as one domain sees it.
+type view struct {
+	*Node
+
+	domain contract.Domain
+	known  keyring
+}
+
+// member translates the node. The second result is false when it has no role in
+// the domain.
+func (v view) member() (trust.Member, bool) {
+	m := trust.Member{ID: trust.MemberID(v.Name)}
+	for _, store := range v.Stores {
+		m.Roles = append(m.Roles, v.rolesOf(store)...)
+	}
+	if v.domain == contract.ClusterDomain {
+		m.Roles = append(m.Roles, v.role(contract.Store{
+			Listener: contract.AgentRole, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain,
+		}, trust.Data))
+	}
+	if len(m.Roles) == 0 {
+		return trust.Member{}, false
+	}
+	m.Published = v.published()
+	return m, true
+}
+
+// rolesOf are the peers that live on one store. The store of the control plane is
+// also that of the Raft client, on nodes that do not listen there as well.
+func (v view) rolesOf(store contract.Store) []trust.Role {
+	if store.Listener != contract.ControlPlaneListener {
+		if store.Trust != v.domain && (v.domain != contract.ClusterDomain || store.Identity != contract.NodeIdentity) {
+			return nil
+		}
+		return []trust.Role{v.role(store, trust.Data)}
+	}
+	if v.domain != contract.ClusterDomain {
+		return nil
+	}
+	raft := v.role(contract.Store{
+		Listener: contract.RaftRole, Identity: store.Identity, Trust: store.Trust,
+	}, trust.Raft)
+	if !v.Controller {
+		return []trust.Role{raft}
+	}
+	return []trust.Role{v.role(store, trust.Control), raft}
+}
+
+func (v view) role(store contract.Store, plane trust.Plane) trust.Role {
+	r := trust.Role{
+		Name: string(store.Listener), Plane: plane,
+		Verifies: store.Trust == v.domain,
+		Presents: v.domain == contract.ClusterDomain && store.Identity == contract.NodeIdentity,
+	}
+	r.Evidence = v.evidence(store.Listener)
+	return r
+}
+
+// published is what the node's Secret says. A Raft client takes what the node is
+// started with.
+func (v view) published() trust.Publication {
+	p := trust.Publication{}
+	for _, store := range v.Stores {
+		switch {
+		case store.Trust != v.domain:
+		case store.Listener == contract.ControlPlaneListener:
+			p.Control = anchorIDs(TrustAtStart(v.Published, store.Listener))
+		default:
+			p.Data = anchorIDs(v.Published.Trust[store.Listener])
+		}
+	}
+	if v.domain == contract.ClusterDomain {
+		p.Data = anchorIDs(v.Published.Trust[contract.AgentRole])
+		p.Identity = v.known.identity(v.Presents)
+	}
+	return p
+}
+
+// TrustAtStart is what a publication gives a listener's static store.
+func TrustAtStart(p contract.Publication, listener contract.Listener) []string {
+	if raft, found := p.Trust[contract.RaftRole]; found && listener == contract.ControlPlaneListener {
+		return raft
+	}
+	return p.Trust[listener]
+}
+
+// evidence is what the node has proven about one role.
+func (v view) evidence(role contract.Listener) trust.Evidence {
+	e := trust.Evidence{Since: v.Since}
+	switch {
+	case v.Witness == NoProcess:
+		e.Process = trust.ProcessNone
+	case v.Witness == Reported && v.Report.Mounted != nil:
+		v.testify(&e, role)
+	case v.Witness == Reported, v.Witness == Silent:
+		// While the mounts are between two states nobody knows what a start would find.
+	}
+	return e
+}
+
+func (v view) testify(e *trust.Evidence, role contract.Listener) {
+	if v.Report.Mounted.Revision != v.Published.Revision {
+		e.Mounted = []trust.Stores{v.mounted(role)}
+	}
+	loaded, runs := v.Report.Roles[role]
+	if !runs {
+		// The server is not started, or was started without this listener.
+		e.Process = trust.ProcessNone
+		return
+	}
+	e.Process, e.Loaded = trust.ProcessRunning, v.stores(loaded)
+	if loaded.Dynamic {
+		// What a start would find under the names that the metadata holds is what
+		// is mounted then; the controller listener alone is given something else
+		// than what the server starts with.
+		e.Persisted = []trust.Stores{e.Loaded}
+		e.Static = e.Loaded
+	}
+	if role == contract.RaftRole {
+		e.HeldUntil = v.heldUntil(loaded)
+	}
+}
+
+func (v view) stores(r contract.RoleReport) trust.Stores {
+	return trust.Stores{Trust: anchorIDs(r.Trusts), Identity: v.known.identity(v.chain(r.Presents, r.Chain))}
+}
+
+// mounted is what the role would load if the server started now.
+func (v view) mounted(role contract.Listener) trust.Stores {
+	p := v.Report.Mounted
+	named := p.Trust[role]
+	if role == contract.RaftRole {
+		named = TrustAtStart(*p, contract.ControlPlaneListener)
+	}
+	return trust.Stores{
+		Trust:    anchorIDs(named),
+		Identity: v.known.identity(v.chain(p.Identities[contract.NodeIdentity], p.Chain)),
+	}
+}
+
+// chain finds the certificates that a report names. One that it does not carry
+// is a stranger's.
+func (v view) chain(leaf string, rest []string) []*x509.Certificate {
+	chain := make([]*x509.Certificate, 0, len(rest)+1)
+	for _, fingerprint := range append([]string{leaf}, rest...) {
+		cert, err := x509.ParseCertificate(v.Report.Certificates[fingerprint])
+		if err != nil {
+			cert = &x509.Certificate{Raw: []byte(fingerprint)}
+		}
+		chain = append(chain, cert)
+	}
+	return chain
+}
+
+// heldUntil is the earliest end of what the Raft client presents, and of the last
+// anchor by which it verifies others.
+func (v view) heldUntil(r contract.RoleReport) time.Time {
+	until := r.NotAfter
+	var last time.Time
+	for _, cert := range v.known.certs {
+		if slices.Contains(r.Trusts, string(AnchorID(cert))) && cert.NotAfter.After(last) {
+			last = cert.NotAfter
+		}
+	}
+	if !last.IsZero() && (until.IsZero() || last.Before(until)) {
+		return last
+	}
+	return until
+}
+
+func anchorIDs(fingerprints []string) []trust.AnchorID {
+	ids := make([]trust.AnchorID, 0, len(fingerprints))
+	for _, f := range fingerprints {
+		ids = append(ids, trust.AnchorID(f))
+	}
+	slices.Sort(ids)
+	return ids
+}

@@ -1,0 +1,54 @@
+package publication
+
+import (
+	"slices"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// Given is what trust gives one member, of each domain.
+type Given struct {
+	Cluster, Clients trust.Publication
+	// Kept are anchors that the controller listener goes on accepting although the
+	// node is started without them.
+	Kept []trust.AnchorID
+}
+
+// Trust spreads what a node is given over its roles. previous is what its
+// controller listener accepts so far: only that can be kept.
+func Trust(stores []contract.Store, given Given, previous []string) map[contract.Listener][]string {
+	roles := map[contract.Listener][]string{contract.AgentRole: texts(given.Cluster.Data)}
+	for _, store := range stores {
+		switch {
+		case store.Trust == contract.ClientsDomain:
+			roles[store.Listener] = texts(given.Clients.Data)
+		case store.Listener == contract.ControlPlaneListener:
+			roles[store.Listener] = texts(given.Cluster.Control)
+			if kept := keep(given.Kept, previous); len(kept) > 0 {
+				roles[contract.RaftRole] = roles[store.Listener]
+				roles[store.Listener] = merge(roles[store.Listener], kept)
+			}
+		default:
+			roles[store.Listener] = texts(given.Cluster.Data)
+		}
+	}
+	return roles
+}
+
+func keep(kept []trust.AnchorID, previous []string) []string {
+	return slices.DeleteFunc(texts(kept), func(id string) bool { return !slices.Contains(previous, id) })
+}
+
+func merge(a, b []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
+}
+
+func texts(ids []trust.AnchorID) []string {
+	out := make([]string, 0, len(ids))
+	for _, id := range ids {
+		out = append(out, string(id))
+	}
+	slices.Sort(out)
+	return out
+}

@@ -123,16 +123,19 @@ func (v *view) waiting(phase Phase) string {
 	if slices.Contains([]Phase{Paused, AuthorityMissing, Trusted, Announcing}, phase) {
 		return ""
 	}
+	asked := slices.DeleteFunc(slices.Clone(v.plan.Blockers), func(b trust.Blocker) bool { return v.unasked(b, phase) })
+	return strings.Join(grouped(asked), "; ")
+}
+
+// grouped says in one sentence for each guard and complaint who is waited for.
+func grouped(blockers []trust.Blocker) []string {
 	type complaint struct {
 		guard trust.GuardName
 		what  string
 	}
 	var order []complaint
 	peers, since := map[complaint][]string{}, map[complaint]time.Time{}
-	for _, b := range v.plan.Blockers {
-		if v.unasked(b, phase) {
-			continue
-		}
+	for _, b := range blockers {
 		c := complaint{b.Guard, strings.TrimPrefix(b.What, b.Who+" ")}
 		if _, known := peers[c]; !known {
 			order = append(order, c)
@@ -142,7 +145,7 @@ func (v *view) waiting(phase Phase) string {
 			since[c] = b.Since
 		}
 	}
-	var out []string
+	out := make([]string, 0, len(order))
 	for _, c := range order {
 		sentence := fmt.Sprintf("waiting for %s (%s: %s", some(peers[c]), c.guard, c.what)
 		if begin := since[c]; !begin.IsZero() {
@@ -150,7 +153,7 @@ func (v *view) waiting(phase Phase) string {
 		}
 		out = append(out, sentence+")")
 	}
-	return strings.Join(out, "; ")
+	return out
 }
 
 // unasked reports whether a sentence is better without a blocker: the operator does

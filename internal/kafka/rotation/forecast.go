@@ -1,0 +1,199 @@
+package rotation
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// Forecast is the course that a domain takes from where a record found it, if
+// everybody obeys. It is the reconciler's own function, played to its end.
+type Forecast struct {
+	Phase   Phase  `json:"phase"`
+	Message string `json:"message"`
+	// Strategy is the way, with its reason; empty when there is nothing to do.
+	Strategy trust.StrategyKind `json:"strategy,omitempty"`
+	Reason   string             `json:"reason,omitempty"`
+	Stages   []Stage            `json:"stages"`
+	// Blocked is what does not go away by itself, in words.
+	Blocked []string `json:"blocked,omitempty"`
+	// Afterwards is what only time brings.
+	Afterwards []string `json:"afterwards,omitempty"`
+	// Nodes counts what is done to each node.
+	Nodes []NodeWork `json:"nodes,omitempty"`
+	// Clients says of each kind of client what it would notice.
+	Clients []Outlook `json:"clients,omitempty"`
+	// Duration is how long it takes until nothing is left to do but restarts that
+	// nobody waits for; Remainder is how long those take, with what they allow.
+	// Neither counts what has no measure yet: see Unmeasured.
+	Duration  Seconds `json:"seconds"`
+	Remainder Seconds `json:"remainderSeconds,omitempty"`
+	// Unmeasured names what there is no measured time for.
+	Unmeasured []string `json:"unmeasured,omitempty"`
+}
+
+// Seconds is a length of time as JSON carries it, to a tenth.
+type Seconds float64
+
+// tenths forgets what is finer than any of the measured times.
+func tenths(seconds float64) Seconds { return Seconds(math.Round(seconds*10) / 10) }
+
+// Stage is what happens together.
+type Stage struct {
+	// After says in words who has to be waited for before.
+	After []string `json:"after,omitempty"`
+	Steps []Step   `json:"steps"`
+	// Duration is the expected time. Remainder is true of restarts that nobody waits
+	// for, and of what comes after them.
+	Duration  Seconds `json:"seconds"`
+	Remainder bool    `json:"remainder,omitempty"`
+}
+
+// Step is one thing that is done.
+type Step struct {
+	Kind trust.StepKind `json:"kind"`
+	// Text says it in words.
+	Text    string           `json:"text"`
+	Anchor  trust.AnchorID   `json:"anchor,omitempty"`
+	Members []trust.MemberID `json:"members,omitempty"`
+	How     trust.How        `json:"how,omitempty"`
+	Reason  string           `json:"reason,omitempty"`
+}
+
+// NodeWork counts what is done to one node.
+type NodeWork struct {
+	Node     trust.MemberID `json:"node"`
+	Reloads  int            `json:"reloads"`
+	Restarts int            `json:"restarts"`
+	// Later counts restarts that nobody waits for.
+	Later int `json:"later"`
+}
+
+// Change is something that might be done to an authority.
+type Change uint8
+
+// The changes that can be asked about.
+const (
+	// Replace gives the authority a new key.
+	Replace Change = iota
+	// Renew gives it a new certificate for its key.
+	Renew
+)
+
+// errNoAuthority is a domain in which nothing can be replaced.
+var errNoAuthority = errors.New("there is no issuing CA certificate that could be replaced")
+
+// hypothetical stands for what does not exist yet.
+const hypothetical = "new"
+
+// defaultValidity is assumed of a new authority where that of the present one is
+// not known.
+const defaultValidity = 365 * 24 * time.Hour
+
+// Ahead is the course from now on. Now matters where time decides; it never goes
+// back behind the record.
+func (r Record) Ahead(now time.Time) Forecast {
+	s := r.Snapshot
+	if now.After(s.Now) {
+		s.Now = now
+	}
+	plan := trust.Decide(s)
+	f := Forecast{Phase: PhaseOf(s, plan), Message: Message(s, plan, r.Anchors), Stages: []Stage{}}
+	projection := trust.Project(s)
+	if len(projection.Stages) > 0 {
+		f.Strategy, f.Reason = projection.Stages[0].Strategy.Kind, projection.Stages[0].Strategy.Reason
+	}
+	w := newWork(r, s)
+	for _, stage := range projection.Stages {
+		f.Stages = append(f.Stages, w.stage(stage))
+	}
+	f.Blocked = grouped(slices.DeleteFunc(slices.Clone(projection.Blocked), retires))
+	f.Afterwards = grouped(slices.DeleteFunc(slices.Clone(projection.Blocked), func(b trust.Blocker) bool { return !retires(b) }))
+	f.Nodes, f.Duration, f.Remainder, f.Unmeasured = w.nodes(), w.duration, w.remainder, w.unmeasured()
+	f.Clients = outlooks(r, s, f.Strategy, w)
+	return f
+}
+
+// WithChange is the record as it would be right after an authority was changed.
+func (r Record) WithChange(change Change, now time.Time) (Record, error) {
+	s := r.Snapshot
+	if now.After(s.Now) {
+		s.Now = now
+	}
+	at := slices.IndexFunc(s.Anchors, func(a trust.Anchor) bool { return a.ID == s.Issuing })
+	if at < 0 {
+		return Record{}, fmt.Errorf("the %s of %s: %w", r.Domain, r.Cluster, errNoAuthority)
+	}
+	present := s.Anchors[at]
+	incoming := trust.Anchor{ID: hypothetical, Name: hypothetical, Key: hypothetical, NotAfter: s.Now.Add(r.validity(present.ID))}
+	name := AnchorName{CommonName: r.Anchors[present.ID].CommonName, SHA1: hypothetical, NotBefore: s.Now, NotAfter: incoming.NotAfter}
+	if change == Renew {
+		incoming.Key, incoming.Cross = present.Key, present.Cross
+	} else {
+		name.CommonName = successor(name.CommonName)
+		incoming.Cross, incoming.NoCross = r.vouchers(s, incoming.NotAfter)
+	}
+	s.Issuing = incoming.ID
+	s.Anchors = append(slices.Clone(s.Anchors), incoming)
+	r.Snapshot = s
+	names := map[trust.AnchorID]AnchorName{incoming.ID: name}
+	for id, known := range r.Anchors {
+		names[id] = known
+	}
+	r.Anchors = names
+	return r, nil
+}
+
+// retires reports whether only time is waited for.
+func retires(b trust.Blocker) bool { return b.Guard == trust.GuardRetired }
+
+func (r Record) validity(id trust.AnchorID) time.Duration {
+	name := r.Anchors[id]
+	if length := name.NotAfter.Sub(name.NotBefore); !name.NotBefore.IsZero() && length > 0 {
+		return length
+	}
+	return defaultValidity
+}
+
+// vouchers are the cross certificates that the authorities before would sign, and
+// why one of them cannot.
+func (r Record) vouchers(s trust.Snapshot, notAfter time.Time) (cross []trust.Cross, noCross string) {
+	refused := map[trust.KeyID]bool{}
+	for _, a := range s.Anchors {
+		if why := r.Anchors[a.ID].CannotVouch; why != "" && s.Now.Before(a.NotAfter) {
+			refused[a.Key], noCross = true, why
+		}
+	}
+	for _, a := range s.Anchors {
+		known := slices.ContainsFunc(cross, func(c trust.Cross) bool { return c.Issuer == a.Key })
+		if known || refused[a.Key] || !s.Now.Before(a.NotAfter) {
+			continue
+		}
+		end := notAfter
+		if a.NotAfter.Before(end) {
+			end = a.NotAfter
+		}
+		cross = append(cross, trust.Cross{Issuer: a.Key, NotAfter: end, Distrusted: a.Compromised})
+	}
+	return cross, noCross
+}
+
+// successor is the common name that the next key will have: the generation of the
+// key is part of it.
+func successor(name string) string {
+	parts := regexp.MustCompile(`^(.* v)(\d{1,9})$`).FindStringSubmatch(name)
+	if parts == nil {
+		return "the new CA"
+	}
+	generation, err := strconv.Atoi(parts[2])
+	if err != nil {
+		return "the new CA"
+	}
+	return parts[1] + strconv.Itoa(generation+1)
+}

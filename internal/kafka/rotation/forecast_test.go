@@ -1,0 +1,131 @@
+package rotation_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// changed is the record as it would be after a change of the authority.
+func changed(t *testing.T, r rotation.Record, change rotation.Change) rotation.Record {
+	t.Helper()
+	after, err := r.WithChange(change, r.Snapshot.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return after
+}
+
+func cannotVouch(r *rotation.Record) {
+	name := r.Anchors[anchorA]
+	name.CannotVouch = "certificate a1a1a1a1 has path length 0 and is valid until 2027-09-17"
+	r.Anchors[anchorA] = name
+}
+
+func TestForecast(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(*testing.T) rotation.Record{
+		"at-rest": func(*testing.T) rotation.Record { return atRest(3) },
+		"replace": func(t *testing.T) rotation.Record { return changed(t, atRest(3), rotation.Replace) },
+		"replace-classic": func(t *testing.T) rotation.Record {
+			return changed(t, atRest(3, cannotVouch), rotation.Replace)
+		},
+		"replace-without-reload": func(t *testing.T) rotation.Record {
+			return changed(t, atRest(3, restartsOnly), rotation.Replace)
+		},
+		"renew":              func(t *testing.T) rotation.Record { return changed(t, atRest(3), rotation.Renew) },
+		"replace-clients-ca": func(t *testing.T) rotation.Record { return changed(t, atRest(3, clients), rotation.Replace) },
+		"compromised":        func(*testing.T) rotation.Record { return atRest(3, replaced, crossed, distrusted) },
+		"a-node-is-down":     func(*testing.T) rotation.Record { return atRest(3, replaced, crossed, silent("my-dual-1", now())) },
+		"paused":             func(*testing.T) rotation.Record { return atRest(3, replaced, crossed, paused) },
+		"not-measured-yet": func(*testing.T) rotation.Record {
+			return atRest(1, replaced, func(r *rotation.Record) { r.RestartSeconds, r.ReloadSeconds = 0, 0 })
+		},
+	}
+	for name, record := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := json.MarshalIndent(record(t).Ahead(now()), "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, filepath.Join("testdata", "forecasts", name+".json"), string(text)+"\n")
+		})
+	}
+}
+
+func TestReplacementOfAClusterRestartsNothingAndNobodyNotices(t *testing.T) {
+	t.Parallel()
+	f := changed(t, atRest(3), rotation.Replace).Ahead(now())
+	for _, node := range f.Nodes {
+		if node.Restarts != 0 || node.Later != 1 {
+			t.Errorf("%s is restarted %d times and once more %d times later; want 0 and 1", node.Node, node.Restarts, node.Later)
+		}
+	}
+	if len(f.Nodes) != 3 || len(f.Blocked) != 0 {
+		t.Errorf("work for %d nodes, blocked by %v", len(f.Nodes), f.Blocked)
+	}
+	if slices.ContainsFunc(f.Clients, func(o rotation.Outlook) bool { return o.Notices }) {
+		t.Errorf("clients notice: %+v", f.Clients)
+	}
+}
+
+func TestAuthorityThatCannotVouchLosesPinnedClients(t *testing.T) {
+	t.Parallel()
+	f := changed(t, atRest(3, cannotVouch), rotation.Replace).Ahead(now())
+	if f.Strategy != trust.Classic {
+		t.Errorf("strategy %s, want Classic", f.Strategy)
+	}
+	pinned := f.Clients[len(f.Clients)-1]
+	// Three restarts, the reloads of the same stage, and the lead of two minutes.
+	earliest, latest := now().Add(2*time.Minute), now().Add(10*time.Minute)
+	if !pinned.Notices || pinned.Until.Before(earliest) || pinned.Until.After(latest) {
+		t.Errorf("pinned clients: %+v; want that they notice between %s and %s", pinned, earliest, latest)
+	}
+}
+
+func TestSecondReplacementIsVouchedForByEveryPredecessor(t *testing.T) {
+	t.Parallel()
+	r := changed(t, atRest(3, replaced, crossed), rotation.Replace)
+	incoming := r.Snapshot.Anchors[2]
+	if len(incoming.Cross) != 2 || incoming.NoCross != "" {
+		t.Errorf("cross certificates %+v, missing because of %q; want two", incoming.Cross, incoming.NoCross)
+	}
+	if name := r.Anchors[incoming.ID].CommonName; name != "cluster-ca v2" {
+		t.Errorf("it is called %q, want cluster-ca v2", name)
+	}
+}
+
+func TestPinnedClientsAreToldTheDateAfterTheOldAuthorityIsGone(t *testing.T) {
+	t.Parallel()
+	r := atRest(1, func(r *rotation.Record) {
+		r.Snapshot.Anchors[0].Cross = []trust.Cross{{Issuer: keyB, NotAfter: now().Add(50 * day)}}
+	})
+	f := r.Ahead(now())
+	if len(f.Clients) != 1 || !f.Clients[0].Until.Equal(now().Add(49*day)) {
+		t.Errorf("clients %+v; want the day before the cross certificate ends", f.Clients)
+	}
+}
+
+func TestNothingCanBeReplacedWhereNothingIs(t *testing.T) {
+	t.Parallel()
+	r := atRest(1, func(r *rotation.Record) { r.Snapshot.Issuing = "" })
+	if _, err := r.WithChange(rotation.Replace, now()); err == nil {
+		t.Error("a replacement of nothing was planned")
+	}
+}
+
+func TestForecastLeavesTheRecordAlone(t *testing.T) {
+	t.Parallel()
+	r := atRest(3)
+	before := encode(t, r)
+	changed(t, r, rotation.Replace).Ahead(now().Add(time.Hour))
+	if after := encode(t, r); after != before {
+		t.Errorf("the record changed:\n%s\n%s", before, after)
+	}
+}

@@ -1,0 +1,105 @@
+package rotation
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// Outlook says what one kind of client notices of a course.
+type Outlook struct {
+	// Client names the kind in words.
+	Client string `json:"client"`
+	// Notices is true when clients of the kind are cut off, or have to do something
+	// in time.
+	Notices bool   `json:"notices"`
+	What    string `json:"what"`
+	// Until is when a client that never looks again must have moved; zero when
+	// there is no such time.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// The kinds of clients, by what they know.
+const (
+	rereading = "reads ca.crt, its first entry, every *.crt or ca.p12, and looks again"
+	pinned    = "pinned to the old CA"
+	users     = "presents a certificate of the old clients CA"
+)
+
+// crossMargin is how long before its end a cross certificate is taken off.
+const crossMargin = 24 * time.Hour
+
+// outlooks says who would notice a course, and until when pinned clients have time.
+func outlooks(r Record, s trust.Snapshot, strategy trust.StrategyKind, w *work) []Outlook {
+	v := newView(s, trust.Plan{})
+	switch {
+	case v.target == nil || s.Policy.Paused || len(v.others()) == 0 && len(v.target.Cross) == 0:
+		return nil
+	case len(v.others()) == 0:
+		return []Outlook{v.pinnedOutlook(trust.CrossSigned, w)} // served by the cross certificate of an old CA that is gone
+	}
+	if r.Domain == ClientsCA {
+		return []Outlook{v.userOutlook()}
+	}
+	looking := Outlook{Client: rereading, What: "nothing"}
+	if strategy == trust.Classic {
+		looking.What = fmt.Sprintf("nothing, if it looks again within %s of the new entry in ca.crt", s.Policy.Lead)
+	}
+	return []Outlook{looking, v.pinnedOutlook(strategy, w)}
+}
+
+// pinnedOutlook is about clients that trust what they were given once.
+func (v *view) pinnedOutlook(strategy trust.StrategyKind, w *work) Outlook {
+	o := Outlook{Client: pinned}
+	switch {
+	case v.compromised():
+		o.Notices, o.What = true, "it is cut off as soon as the cross certificate is taken off, because the old CA is distrusted"
+	case strategy == trust.CrossSigned:
+		o.What, o.Until = "nothing, as long as nodes present the cross certificate", v.crossEnd()
+	case strategy == trust.Classic && w.switched < 0:
+		o.Notices, o.What = true, "it is cut off since nodes present the new CA"
+	case strategy == trust.Classic:
+		o.Notices, o.What = true, "it is cut off when the first node presents the new CA, and never comes back by itself"
+		o.Until = v.Now.Add(time.Duration(float64(w.switched) * float64(time.Second)))
+	default:
+		o.What, o.Until = "nothing, until the certificate that it knows ends", v.firstEnd()
+	}
+	return o
+}
+
+func (v *view) userOutlook() Outlook {
+	o := Outlook{Client: users, What: "nothing, as long as the old CA is kept", Until: v.firstEnd()}
+	if v.compromised() {
+		o.Notices, o.What, o.Until = true, "it is refused as soon as every node has withdrawn the old CA", time.Time{}
+	}
+	return o
+}
+
+func (v *view) compromised() bool {
+	return slices.ContainsFunc(v.others(), func(a *trust.Anchor) bool { return a.Compromised }) ||
+		slices.ContainsFunc(v.target.Cross, func(c trust.Cross) bool { return c.Distrusted })
+}
+
+// crossEnd is when the first cross certificate is taken off.
+func (v *view) crossEnd() time.Time {
+	var first time.Time
+	for _, c := range v.target.Cross {
+		if end := c.NotAfter.Add(-crossMargin); first.IsZero() || end.Before(first) {
+			first = end
+		}
+	}
+	return first
+}
+
+// firstEnd is when the first anchor that is to go ends.
+func (v *view) firstEnd() time.Time {
+	var first time.Time
+	for _, a := range v.others() {
+		if first.IsZero() || a.NotAfter.Before(first) {
+			first = a.NotAfter
+		}
+	}
+	return first
+}

@@ -1,6 +1,14 @@
 package authority
 
-import "time"
+import (
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/pki"
+)
 
 // Decide says what happens to one authority. The error is an
 // *InvalidResourceError when a person has to act; then nothing is to be written and
@@ -12,25 +20,288 @@ func Decide(in Input) (Decision, error) {
 	if in.Spec.Source == UserProvided {
 		return decideUserProvided(in)
 	}
-	_, problems := observe(in)
-	return Decision{}, invalid(problems...)
-}
-
-type settling struct{}
-
-// Settle says what the two CA Secrets shall hold.
-func (d Decision) Settle(p Plan) (Settled, error) { return Settled{Transitions: d.Transitions}, nil }
-
-// mustNotWait tells whether a certificate would end, or come within the last
-// call of its end, before the next maintenance window.
-func mustNotWait(w Window, notAfter time.Time, renewal time.Duration, now time.Time) bool {
-	deadline := notAfter.Add(-lastCall(renewal))
-	if !now.Before(deadline) {
-		return true
+	o, problems := observe(in)
+	if len(problems) > 0 {
+		return Decision{}, invalid(problems...)
 	}
-	return now.After(notAfter.Add(-renewal)) && w.Next.After(deadline)
+	d := newDecider(in, o)
+	for _, act := range []func() error{d.findPresent, d.abort, d.renewIfDue, d.replaceIfDue, d.crossSign, d.listKeys} {
+		if err := act(); err != nil {
+			return Decision{}, fmt.Errorf("%s of %s: %w", in.Kind, in.Cluster, err)
+		}
+	}
+	return d.decision(), nil
 }
 
-// lastCall is how close to its end a certificate may come while it waits for a
-// maintenance window that is not in sight.
-func lastCall(renewal time.Duration) time.Duration { return min(Day, renewal/2) }
+// decider makes the decision about a generated authority, act by act.
+type decider struct {
+	in Input
+	o  observed
+	d  Decision
+	// found is the present certificate before anything was done about it; nil
+	// when it was made in this decision.
+	found *x509.Certificate
+	// retired are the dated keys that stay.
+	retired []retiredKey
+	// crosses are the unexpired cross certificates for all keys at hand.
+	crosses []*x509.Certificate
+	// aborted is true when a replacement is given up in this decision.
+	aborted bool
+	// beginning is true when nothing of the past is kept.
+	beginning bool
+}
+
+func newDecider(in Input, o observed) *decider {
+	d := &decider{in: in, o: o, d: Decision{
+		Pending:        o.pending,
+		Distrust:       in.KeySecret.distrusts(),
+		CertGeneration: o.certGen,
+		KeyGeneration:  o.keyGen,
+		Warnings:       slices.Clone(o.warnings),
+	}}
+	for _, retired := range o.retired {
+		if in.Now.Before(retired.end) {
+			d.retired = append(d.retired, retired)
+		}
+	}
+	for _, cross := range o.crosses {
+		d.keepCross(cross)
+	}
+	if o.pending != nil {
+		for _, cross := range o.pending.Cross {
+			d.keepCross(cross)
+		}
+	}
+	if value, found := in.KeySecret.Annotations[DistrustAnnotation]; found && !d.d.Distrust {
+		d.d.Warnings = append(d.d.Warnings, fmt.Sprintf("%s: annotation %s is %q and does nothing: the one value is %q", in.keyObject(), DistrustAnnotation, value, DistrustNow))
+	}
+	return d
+}
+
+func (d *decider) keepCross(cross *x509.Certificate) {
+	if d.in.Now.Before(cross.NotAfter) {
+		d.crosses = append(d.crosses, cross)
+	}
+}
+
+// findPresent finds or makes the present certificate.
+func (d *decider) findPresent() error {
+	switch {
+	case !d.o.key.IsZero():
+		return d.findCertificate()
+	case d.o.pending == nil && !d.isLost():
+		return d.create()
+	}
+	if d.d.Certificate = d.o.outgoing(d.in.Now); d.d.Certificate == nil {
+		return d.beginAgain()
+	}
+	d.found = d.d.Certificate
+	d.d.KeyGeneration = max(d.d.KeyGeneration, d.in.Kind.named(d.found))
+	if len(d.o.bundle) == 0 {
+		d.note(Restored, d.found, d.in.certObject()+" was lost; the certificate was taken back from what pods trust")
+	}
+	return nil
+}
+
+// isLost tells a lost key from a beginning: something still depends on it.
+func (d *decider) isLost() bool {
+	return len(d.in.Evidence.Dependants) > 0 || len(d.o.trusted) > 0
+}
+
+// findCertificate finds the certificate of a key that is there.
+func (d *decider) findCertificate() error {
+	if cert := d.o.entryOfKey(); cert != nil {
+		if err := d.take(cert); err != nil {
+			return err
+		}
+		d.finishInterrupted()
+		return nil
+	}
+	anchor := d.o.trustedOfKey(d.o.key)
+	switch {
+	case len(d.o.bundle) > 0:
+		err := d.take(anchor)
+		d.finishInterrupted()
+		return err
+	case anchor != nil && d.in.Now.Before(anchor.NotAfter):
+		d.note(Restored, anchor, d.in.certObject()+" had no certificate; it was taken back from what pods trust")
+		return d.take(anchor)
+	default:
+		return d.recreate(anchor)
+	}
+}
+
+// take goes on with a certificate that exists.
+func (d *decider) take(cert *x509.Certificate) error {
+	ca, err := pki.NewAuthority(cert, d.o.key)
+	if err != nil {
+		return invalid(Problem{Object: d.in.certObject(), Wrong: err.Error(), Remedy: "put back the CA certificate"})
+	}
+	d.d.Authority, d.d.Certificate, d.found = ca, cert, cert
+	return nil
+}
+
+// finishInterrupted recognises the crash between the two writes of a promotion, or
+// of its reversal: the key Secret says already who is present, and the
+// certificate Secret does not.
+func (d *decider) finishInterrupted() {
+	switch {
+	case d.swapInterrupted():
+		d.d.CertGeneration++
+		d.note(ReplacementAborted, d.d.Certificate, "the way back to the replaced authority had been interrupted and was completed")
+	case d.promotionInterrupted():
+		d.d.CertGeneration++
+		d.note(d.in.Kind.keyReplaced(), d.d.Certificate, "a replacement that had been interrupted was completed")
+	}
+}
+
+// swapInterrupted: the present certificate is still filed as a retired one.
+func (d *decider) swapInterrupted() bool {
+	filed := d.o.dated[DatedCertKey(d.d.Certificate)]
+	return filed != nil && sameCertificate(filed, d.d.Certificate)
+}
+
+// promotionInterrupted: ca.crt holds an authority that was made before the present
+// one and is not yet filed as retired. One that was made later is no sign: its
+// replacement was aborted before it was ever present.
+func (d *decider) promotionInterrupted() bool {
+	return slices.ContainsFunc(d.o.bundle, func(cert *x509.Certificate) bool {
+		_, filed := d.o.dated[DatedCertKey(cert)]
+		ours := d.isRetired(cert) || slices.ContainsFunc(d.o.trusted, func(a Anchor) bool { return sameCertificate(a.Certificate, cert) })
+		return !filed && ours && !d.o.key.Matches(cert) && !d.o.isPending(cert) &&
+			d.in.Kind.named(cert) < d.in.Kind.named(d.d.Certificate)
+	})
+}
+
+func (d *decider) isRetired(cert *x509.Certificate) bool {
+	return slices.ContainsFunc(d.retired, func(r retiredKey) bool { return r.key.Matches(cert) })
+}
+
+func (d *decider) create() error {
+	d.beginning = true
+	return d.makeAuthority(d.d.KeyGeneration, Created, "there was none")
+}
+
+// beginAgain makes an authority in the place of one of which nothing is left but
+// those who depended on it. There is nobody to go over from, so nothing is pending.
+func (d *decider) beginAgain() error {
+	why := "key and certificate were lost while the cluster depends on them, and nothing of them is left"
+	if d.o.pending == nil {
+		d.d.KeyGeneration = d.highestSeen() + 1
+		d.d.CertGeneration++
+		return d.makeAuthority(d.d.KeyGeneration, d.in.Kind.keyReplaced(), why)
+	}
+	d.d.Authority, d.d.Certificate, d.d.Pending = d.o.pending.Incoming, d.o.pending.Incoming.Certificate(), nil
+	d.d.KeyGeneration = max(d.d.KeyGeneration+1, d.in.Kind.named(d.d.Certificate))
+	d.d.CertGeneration++
+	d.note(d.in.Kind.keyReplaced(), d.d.Certificate, why)
+	return nil
+}
+
+func (d *decider) makeAuthority(name Generation, kind TransitionKind, why string) error {
+	ca, err := pki.NewCA(d.caSpec(name))
+	if err != nil {
+		return fmt.Errorf("making a new authority: %w", err)
+	}
+	d.d.Authority, d.d.Certificate = ca, ca.Certificate()
+	d.note(kind, ca.Certificate(), why)
+	return nil
+}
+
+// recreate makes a certificate for a key that has lost its own. An expired anchor
+// of the same key lends its subject, whoever made it.
+func (d *decider) recreate(anchor *x509.Certificate) error {
+	d.d.CertGeneration++
+	var ca pki.Authority
+	var err error
+	if anchor != nil {
+		ca, err = pki.RenewCA(anchor, d.o.key, d.validity(), d.in.Now)
+	} else {
+		ca, err = pki.SelfSign(d.o.key, d.caSpec(d.d.KeyGeneration))
+	}
+	if err != nil {
+		return fmt.Errorf("making the certificate anew: %w", err)
+	}
+	d.d.Authority, d.d.Certificate = ca, ca.Certificate()
+	d.note(Recreated, ca.Certificate(), d.in.certObject()+" had no certificate; it was made anew from the same key")
+	return nil
+}
+
+func (d *decider) caSpec(name Generation) pki.CASpec {
+	return pki.CASpec{Subject: d.in.Kind.subject(name), Key: d.in.Spec.CAKey(), Validity: d.validity(), Now: d.in.Now}
+}
+
+// validity is that of the specification, or seconds less: two certificates of an
+// authority never end in the same second, because retired ones are filed by it.
+func (d *decider) validity() time.Duration {
+	taken := map[int64]bool{}
+	for _, cert := range d.everything() {
+		taken[cert.NotAfter.Unix()] = true
+	}
+	for _, retired := range d.retired {
+		taken[retired.end.Unix()] = true
+	}
+	validity := d.in.Spec.Validity()
+	for taken[d.in.Now.Add(validity).Unix()] && validity > time.Second {
+		validity -= time.Second
+	}
+	return validity
+}
+
+// everything is all that is known and what was made in this decision.
+func (d *decider) everything() []*x509.Certificate {
+	all := d.o.known()
+	if d.d.Certificate != nil {
+		all = append(all, d.d.Certificate)
+	}
+	return all
+}
+
+// highestSeen is the highest key generation that anything bears, so that a name
+// is not given twice.
+func (d *decider) highestSeen() Generation {
+	highest := d.d.KeyGeneration
+	for _, cert := range d.everything() {
+		highest = max(highest, d.in.Kind.named(cert))
+	}
+	return highest
+}
+
+func (d *decider) note(kind TransitionKind, cert *x509.Certificate, why string) {
+	d.d.Transitions = append(d.d.Transitions, Transition{Kind: kind, Certificate: pki.FingerprintOf(cert), Why: why})
+}
+
+// decision completes what the acts have left.
+func (d *decider) decision() Decision {
+	slices.Sort(d.d.Warnings)
+	d.d.RenewalAt = d.d.Certificate.NotAfter.Add(-d.in.Spec.Renewal())
+	d.d.Published = d.published()
+	d.d.settling = settling{in: d.in, o: d.o, retired: d.retired, beginning: d.beginning}
+	return d.d
+}
+
+// published is what applications can read. After the loss of the certificate
+// Secret it is what they read last, as far as that is known.
+func (d *decider) published() []*x509.Certificate {
+	if d.beginning {
+		return nil
+	}
+	published := slices.Clone(d.o.bundle)
+	if len(published) == 0 && d.found != nil {
+		published = append(published, d.found)
+	}
+	for _, name := range sortedKeys(d.o.dated) {
+		if !contains(published, d.o.dated[name]) {
+			published = append(published, d.o.dated[name])
+		}
+	}
+	return published
+}
+
+func contains(certs []*x509.Certificate, cert *x509.Certificate) bool {
+	return slices.ContainsFunc(certs, func(c *x509.Certificate) bool { return sameCertificate(c, cert) })
+}
+
+func (s Stored) distrusts() bool {
+	return s.Exists && strings.EqualFold(s.Annotations[DistrustAnnotation], DistrustNow)
+}

@@ -4,21 +4,27 @@ import (
 	"crypto/x509"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // observed is what the Secrets of a generated authority mean.
 type observed struct {
-	// key is zero when the key Secret is not there.
+	// key is ca.key; zero when it is not there.
 	key pki.PrivateKey
-	// cert is nil when there is no certificate.
-	cert *x509.Certificate
-	// pending is the certificate of a replacement that was started, or nil.
-	pending *x509.Certificate
+	// pending is the replacement that is under way, or nil.
+	pending *Replacement
+	retired []retiredKey
+	// crosses are those of the present key and of retired ones.
+	crosses []*x509.Certificate
+	// bundle is ca.crt in its order.
+	bundle []*x509.Certificate
+	dated  map[string]*x509.Certificate
 	// trusted are the anchors that pods mount.
-	trusted  []*x509.Certificate
+	trusted  []Anchor
 	certGen  Generation
 	keyGen   Generation
 	warnings []string
@@ -27,7 +33,12 @@ type observed struct {
 // observe reads the Secrets of a generated authority. It reports all problems
 // together.
 func observe(in Input) (observed, []Problem) {
-	var o observed
+	o := observed{
+		retired: retiredIn(in.KeySecret.Data),
+		crosses: crossesIn(in.KeySecret, CrossKey),
+		dated:   datedIn(in.CertSecret.Data),
+		trusted: StoredAnchors(in.TrustedCerts),
+	}
 	var problems []Problem
 	report := func(p *Problem) {
 		if p != nil {
@@ -35,11 +46,11 @@ func observe(in Input) (observed, []Problem) {
 		}
 	}
 	report(o.readKey(in))
-	report(o.readCert(in))
+	report(o.readPending(in))
+	report(o.readBundle(in))
 	report(o.readGenerations(in))
-	o.readTrusted(in)
 	if len(problems) == 0 {
-		report(o.checkPair(in))
+		report(o.checkBundle(in))
 	}
 	if len(problems) == 0 {
 		report(o.checkKnown(in))
@@ -47,12 +58,17 @@ func observe(in Input) (observed, []Problem) {
 	return o, problems
 }
 
+// readKey reads ca.key. It may be missing only while another key waits to take
+// its place, because it was lost.
 func (o *observed) readKey(in Input) *Problem {
 	if !in.KeySecret.Exists {
 		return nil
 	}
-	data, found := in.KeySecret.Data[KeyKey]
-	if !found || len(data) == 0 {
+	data := in.KeySecret.Data[KeyKey]
+	if len(data) == 0 {
+		if len(in.KeySecret.Data[PendingKeyKey]) > 0 {
+			return nil
+		}
 		return &Problem{
 			Object: in.keyObject(), Wrong: "the key " + KeyKey + " is missing",
 			Remedy: "put the private key of the CA back, or delete the whole Secret if the key is lost: Keyturn then replaces it",
@@ -66,13 +82,33 @@ func (o *observed) readKey(in Input) *Problem {
 		}
 	}
 	o.key = key
-	if pending, err := pki.ParseCertificate(in.KeySecret.Data[PendingCertKey]); err == nil {
-		o.pending = pending
-	}
 	return nil
 }
 
-func (o *observed) readCert(in Input) *Problem {
+func (o *observed) readPending(in Input) *Problem {
+	if len(in.KeySecret.Data[PendingKeyKey]) == 0 {
+		return nil
+	}
+	pending, err := parsePending(in.KeySecret)
+	if err == nil {
+		o.pending = &pending
+		return nil
+	}
+	p := &Problem{
+		Object: in.keyObject(), Wrong: "a pending replacement cannot be read: " + err.Error(),
+		Remedy: "put the entry back, or annotate the Secret with " + AbortReplaceAnnotation + "=true to give the replacement up",
+	}
+	if len(in.KeySecret.Data[KeyKey]) == 0 {
+		p.Remedy = "put the entry back, or delete the whole Secret: Keyturn then begins another replacement"
+		return p
+	}
+	if in.KeySecret.asks(AbortReplaceAnnotation) {
+		return nil
+	}
+	return p
+}
+
+func (o *observed) readBundle(in Input) *Problem {
 	data := in.CertSecret.Data[CertKey]
 	if !in.CertSecret.Exists || len(data) == 0 {
 		return nil
@@ -81,22 +117,18 @@ func (o *observed) readCert(in Input) *Problem {
 	if err != nil {
 		return &Problem{
 			Object: in.certObject(), Wrong: CertKey + ": " + err.Error(),
-			Remedy: "put the CA certificate back, or remove " + CertKey + " from the Secret: Keyturn then makes it anew from the same key",
+			Remedy: "put the CA certificate back, or remove " + CertKey + " from the Secret: Keyturn then restores it",
 		}
 	}
-	if len(certs) > 1 {
-		return &Problem{
-			Object: in.certObject(), Wrong: fmt.Sprintf("%s holds %d certificates, but a generated CA has one", CertKey, len(certs)),
-			Remedy: "leave only the certificate that belongs to " + KeyKey + ", or set " + in.Kind.field() + ".generateCertificateAuthority to false to use a chain of your own",
+	for _, cert := range certs {
+		if err := pki.CheckCA(cert); err != nil {
+			return &Problem{
+				Object: in.certObject(), Wrong: CertKey + ": " + err.Error(),
+				Remedy: "put the CA certificate back",
+			}
 		}
 	}
-	if err := pki.CheckCA(certs[0]); err != nil {
-		return &Problem{
-			Object: in.certObject(), Wrong: CertKey + ": " + err.Error(),
-			Remedy: "put the CA certificate back",
-		}
-	}
-	o.cert = certs[0]
+	o.bundle = certs
 	return nil
 }
 
@@ -109,7 +141,7 @@ func (o *observed) readGenerations(in Input) *Problem {
 	if err != nil {
 		return generationProblem(in.keyObject(), err)
 	}
-	if o.cert != nil && !certFound {
+	if len(o.bundle) > 0 && !certFound {
 		o.warnings = append(o.warnings, missingGeneration(in.certObject(), CertGenerationAnnotation))
 	}
 	if !o.key.IsZero() && !keyFound {
@@ -131,21 +163,16 @@ func generationProblem(object string, err error) *Problem {
 	return &Problem{Object: object, Wrong: err.Error(), Remedy: "set it to the number it had, which grows by one with each change"}
 }
 
-// readTrusted reads what pods mount. Damaged entries say nothing about the
-// authority and are left to DecideTrust.
-func (o *observed) readTrusted(in Input) {
-	for _, key := range sortedKeys(in.TrustedCerts.Data) {
-		if !strings.HasSuffix(key, certSuffix) {
-			continue
-		}
-		if cert, err := pki.ParseCertificate(in.TrustedCerts.Data[key]); err == nil {
-			o.trusted = append(o.trusted, cert)
+// checkBundle finds what the entries of ca.crt have to do with ca.key.
+func (o *observed) checkBundle(in Input) *Problem {
+	nothingKnown := len(o.trusted) == 0 && len(o.dated) == 0 && len(o.retired) == 0 && o.pending == nil
+	if len(o.bundle) > 1 && nothingKnown {
+		return &Problem{
+			Object: in.certObject(), Wrong: fmt.Sprintf("%s holds %d certificates, and nothing says what the others are for", CertKey, len(o.bundle)),
+			Remedy: "leave only the certificate that belongs to " + KeyKey + ", or set " + in.Kind.field() + ".generateCertificateAuthority to false to use a chain of your own",
 		}
 	}
-}
-
-func (o *observed) checkPair(in Input) *Problem {
-	if o.key.IsZero() || o.cert == nil || o.key.Matches(o.cert) || o.replacementStarted() {
+	if o.key.IsZero() || len(o.bundle) == 0 || o.entryOfKey() != nil || o.lacksPromoted() {
 		return nil
 	}
 	return &Problem{
@@ -154,21 +181,48 @@ func (o *observed) checkPair(in Input) *Problem {
 	}
 }
 
-// replacementStarted tells the crash between the writes of a replacement from a
-// pair that somebody mixed up: the key Secret then says which certificate its
-// key is going to have.
-func (o *observed) replacementStarted() bool {
-	return o.pending != nil && o.key.Matches(o.pending)
+// entryOfKey is the entry of ca.crt that ca.key belongs to, or nil: the one that
+// was made last, when a renewed certificate stands beside the one before it.
+func (o *observed) entryOfKey() *x509.Certificate {
+	var entry *x509.Certificate
+	for _, cert := range o.bundle {
+		if o.key.Matches(cert) && (entry == nil || madeLater(cert, entry)) {
+			entry = cert
+		}
+	}
+	return entry
+}
+
+func madeLater(a, b *x509.Certificate) bool {
+	if !a.NotBefore.Equal(b.NotBefore) {
+		return a.NotBefore.After(b.NotBefore)
+	}
+	return a.NotAfter.After(b.NotAfter)
+}
+
+// lacksPromoted tells the crash between the writes of a promotion from a pair
+// that somebody mixed up, where ca.crt never held the new certificate: pods mount
+// it, and ca.crt belongs to a retired key.
+func (o *observed) lacksPromoted() bool {
+	isFirst := func(r retiredKey) bool { return r.key.Matches(o.bundle[0]) }
+	return o.trustedOfKey(o.key) != nil && slices.ContainsFunc(o.retired, isFirst)
+}
+
+// trustedOfKey is the anchor with a key that ends last, or nil.
+func (o *observed) trustedOfKey(key pki.PrivateKey) *x509.Certificate {
+	var last *x509.Certificate
+	for _, anchor := range o.trusted {
+		if key.Matches(anchor.Certificate) && (last == nil || anchor.Certificate.NotAfter.After(last.NotAfter)) {
+			last = anchor.Certificate
+		}
+	}
+	return last
 }
 
 // checkKnown refuses a pair that fits together but is not the one that runs:
 // taking it over would cut off every peer at once.
 func (o *observed) checkKnown(in Input) *Problem {
-	if o.key.IsZero() || len(o.trusted) == 0 || len(in.Evidence.Dependants) == 0 {
-		return nil
-	}
-	known := append(slices.Clone(o.trusted), o.pendingList()...)
-	if slices.ContainsFunc(known, o.key.Matches) || o.retainsTrusted(in) {
+	if o.key.IsZero() || len(o.trusted) == 0 || len(in.Evidence.Dependants) == 0 || o.sharesKeyWithTrusted() {
 		return nil
 	}
 	return &Problem{
@@ -177,21 +231,87 @@ func (o *observed) checkKnown(in Input) *Problem {
 	}
 }
 
-func (o *observed) pendingList() []*x509.Certificate {
-	if o.pending == nil {
-		return nil
+// sharesKeyWithTrusted tells whether anything in the two Secrets has the key of
+// an anchor that pods mount. In the middle of a replacement that may be the
+// outgoing or the incoming one alone, when somebody edited what pods mount.
+func (o *observed) sharesKeyWithTrusted() bool {
+	ours := map[pki.KeyID]bool{o.key.ID(): true}
+	if o.pending != nil {
+		ours[o.pending.Incoming.Key().ID()] = true
 	}
-	return []*x509.Certificate{o.pending}
+	for _, retired := range o.retired {
+		ours[retired.key.ID()] = true
+	}
+	for _, cert := range o.dated {
+		ours[pki.KeyIDOf(cert)] = true
+	}
+	return slices.ContainsFunc(o.trusted, func(a Anchor) bool { return ours[pki.KeyIDOf(a.Certificate)] })
 }
 
-// retainsTrusted tells whether the certificate Secret still keeps a trusted
-// anchor under a dated name, as a replacement leaves it.
-func (o *observed) retainsTrusted(in Input) bool {
-	for _, cert := range retainedIn(in.CertSecret.Data) {
-		key := pki.KeyIDOf(cert)
-		if slices.ContainsFunc(o.trusted, func(t *x509.Certificate) bool { return pki.KeyIDOf(t) == key }) {
-			return true
+// outgoing is the present certificate of an authority whose key is lost: the first
+// entry of ca.crt, or the anchor that is used most. It is nil when nothing is left.
+func (o *observed) outgoing(now time.Time) *x509.Certificate {
+	for _, cert := range o.bundle {
+		if !o.isPending(cert) {
+			return cert
 		}
 	}
-	return false
+	var best *Anchor
+	for _, anchor := range o.trusted {
+		if !o.isPending(anchor.Certificate) && (best == nil || usedMore(anchor, *best, now)) {
+			best = &anchor
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return best.Certificate
+}
+
+func (o *observed) isPending(cert *x509.Certificate) bool {
+	return o.pending != nil && o.pending.Incoming.Key().Matches(cert)
+}
+
+func usedMore(a, b Anchor, now time.Time) bool {
+	if aLives, bLives := now.Before(a.Certificate.NotAfter), now.Before(b.Certificate.NotAfter); aLives != bLives {
+		return aLives
+	}
+	if a.State != b.State {
+		return a.State.use() > b.State.use()
+	}
+	return a.Certificate.NotAfter.After(b.Certificate.NotAfter)
+}
+
+// use orders states by how much of what peers present depends on an anchor.
+func (s State) use() int {
+	return slices.Index([]State{Untrusted, PhaseOut, TrustedUnused, TrustedInUseAny, TrustedInUseAll}, s)
+}
+
+// known are all certificates of the authority, present, past and future; one may
+// be among them more than once.
+func (o *observed) known() []*x509.Certificate {
+	known := slices.Clone(o.bundle)
+	for _, name := range sortedKeys(o.dated) {
+		known = append(known, o.dated[name])
+	}
+	for _, anchor := range o.trusted {
+		known = append(known, anchor.Certificate)
+	}
+	if o.pending != nil {
+		known = append(known, o.pending.Incoming.Certificate())
+	}
+	return known
+}
+
+// unnamed is the generation of an authority that Keyturn did not make.
+const unnamed Generation = -1
+
+// named is the key generation in the name of a CA that Keyturn or Strimzi made. It
+// identifies nothing; it tells which of two was made later.
+func (k Kind) named(cert *x509.Certificate) Generation {
+	text, found := strings.CutPrefix(cert.Subject.CommonName, string(k)+" v")
+	if n, err := strconv.Atoi(text); found && err == nil && n >= 0 {
+		return Generation(n)
+	}
+	return unnamed
 }

@@ -22,6 +22,8 @@ const (
 	ReplacementStarted TransitionKind = "CaKeyReplacementStarted"
 	// ReplacementAborted: the authority that was replaced stays or is back.
 	ReplacementAborted TransitionKind = "CaKeyReplacementAborted"
+	// AbortRefused: there is nothing to go back to.
+	AbortRefused TransitionKind = "CaKeyReplacementAbortRefused"
 	// ClusterKeyReplaced and ClientsKeyReplaced: the pending authority took the
 	// place of the present one.
 	ClusterKeyReplaced TransitionKind = "ClusterCaCertKeyReplaced"

@@ -3,6 +3,7 @@ package authority
 import (
 	"bytes"
 	"crypto/x509"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -152,35 +153,92 @@ func (u *userCA) checkOtherEntries() []Problem {
 }
 
 func (u *userCA) decision() (Decision, error) {
+	issuing := u.chain[0]
 	d := Decision{
-		Certificate:    u.chain[0],
-		Published:      append([]*x509.Certificate{u.chain[0]}, u.retained...),
+		Certificate:    issuing,
+		Distrust:       u.in.KeySecret.distrusts(),
 		CertGeneration: u.certGen,
 		KeyGeneration:  u.keyGen,
 		Warnings:       u.warnings,
-		RenewalAt:      u.chain[0].NotAfter.Add(-u.in.Spec.Renewal()),
+		RenewalAt:      issuing.NotAfter.Add(-u.in.Spec.Renewal()),
+		settling:       settling{in: u.in},
 	}
+	d.Published = []*x509.Certificate{issuing}
+	for _, cert := range u.retained {
+		if !contains(d.Published, cert) {
+			d.Published = append(d.Published, cert)
+		}
+	}
+	d.NoCross = u.whyNoCross()
 	if u.in.Now.After(d.RenewalAt) {
-		d.Warnings = append(d.Warnings, u.in.certObject()+": the certificate ends at "+d.Certificate.NotAfter.UTC().Format("2006-01-02T15:04:05Z")+" and is yours to renew")
+		d.Warnings = append(d.Warnings, u.in.certObject()+": the certificate ends at "+issuing.NotAfter.UTC().Format("2006-01-02T15:04:05Z")+" and is yours to renew")
+	}
+	if u.changedUnannounced() {
+		d.Warnings = append(d.Warnings, u.in.certObject()+": "+CertKey+" has changed and annotation "+CertGenerationAnnotation+" has not; the change counts")
 	}
 	slices.Sort(d.Warnings)
-	if u.key.IsZero() {
-		return d, nil
+	if !u.key.IsZero() {
+		ca, err := pki.NewAuthority(issuing, u.key, presentedAfterLeaf(u.chain)...)
+		if err != nil {
+			return Decision{}, invalid(Problem{Object: u.in.certObject(), Wrong: err.Error(), Remedy: "put back a CA and its key"})
+		}
+		d.Authority = ca
+		d.Keys = append(d.Keys, ca)
 	}
-	ca, err := pki.NewAuthority(u.chain[0], u.key, presentedAfterLeaf(u.chain)...)
-	if err != nil {
-		return Decision{}, invalid(Problem{Object: u.in.certObject(), Wrong: err.Error(), Remedy: "put back a CA and its key"})
-	}
-	d.Authority = ca
+	d.Keys = append(d.Keys, u.retiredAuthorities()...)
 	return d, nil
+}
+
+// whyNoCross: a user's CA signs nothing but leaves here.
+func (u *userCA) whyNoCross() string {
+	key := pki.KeyIDOf(u.chain[0])
+	for _, cert := range u.others() {
+		if pki.KeyIDOf(cert) != key && u.in.Now.Before(cert.NotAfter) {
+			return fmt.Sprintf("the CA is yours, and Keyturn does not sign it with the key of the outgoing CA %q", cert.Subject)
+		}
+	}
+	return ""
+}
+
+// others are the certificates besides the issuing one that somebody may rely on.
+func (u *userCA) others() []*x509.Certificate {
+	others := slices.Clone(u.retained)
+	for _, anchor := range StoredAnchors(u.in.TrustedCerts) {
+		others = append(others, anchor.Certificate)
+	}
+	return others
+}
+
+// changedUnannounced: the certificate is not the one that was in use, and the
+// number that should have grown with it has not.
+func (u *userCA) changedUnannounced() bool {
+	anchors := StoredAnchors(u.in.TrustedCerts)
+	isIssuing := func(a Anchor) bool { return sameCertificate(a.Certificate, u.chain[0]) }
+	return len(anchors) > 0 && !slices.ContainsFunc(anchors, isIssuing) &&
+		len(u.in.Evidence.Dependants) > 0 && u.certGen <= u.in.Evidence.CertGeneration
+}
+
+// retiredAuthorities are those whose keys somebody kept beside the present one.
+func (u *userCA) retiredAuthorities() []pki.Authority {
+	var retired []pki.Authority
+	for _, r := range retiredIn(u.in.KeySecret.Data) {
+		for _, cert := range u.others() {
+			if ca, err := pki.NewAuthority(cert, r.key); err == nil {
+				retired = append(retired, ca)
+				break
+			}
+		}
+	}
+	return retired
 }
 
 // presentedAfterLeaf is the chain without its root: what lets those who trust
 // only the root verify a leaf. A chain of one presents nothing besides the leaf.
 func presentedAfterLeaf(chain []*x509.Certificate) []*x509.Certificate {
-	last := chain[len(chain)-1]
-	if bytes.Equal(last.RawSubject, last.RawIssuer) {
+	if isSelfIssued(chain[len(chain)-1]) {
 		return chain[:len(chain)-1]
 	}
 	return chain
 }
+
+func isSelfIssued(cert *x509.Certificate) bool { return bytes.Equal(cert.RawSubject, cert.RawIssuer) }

@@ -41,8 +41,8 @@ func datedEnd(key, suffix string) (time.Time, bool) {
 	return end, hasPrefix && hasSuffix && err == nil
 }
 
-// retainedIn returns the readable certificates under dated names.
-func retainedIn(data map[string][]byte) map[string]*x509.Certificate {
+// datedIn returns the readable certificates under dated names.
+func datedIn(data map[string][]byte) map[string]*x509.Certificate {
 	found := map[string]*x509.Certificate{}
 	for key, value := range data {
 		if !IsDatedCertKey(key) {
@@ -51,6 +51,33 @@ func retainedIn(data map[string][]byte) map[string]*x509.Certificate {
 		if cert, err := pki.FirstCertificate(value); err == nil {
 			found[key] = cert
 		}
+	}
+	return found
+}
+
+// retiredKey is a private key under a dated name.
+type retiredKey struct {
+	name string
+	end  time.Time
+	text []byte
+	// key is zero when the text cannot be read. It stays nevertheless: whatever it
+	// is, it is not ours to throw away before its time.
+	key pki.PrivateKey
+}
+
+// retiredIn returns the keys under dated names, sorted by name.
+func retiredIn(data map[string][]byte) []retiredKey {
+	var found []retiredKey
+	for _, name := range sortedKeys(data) {
+		end, dated := datedEnd(name, keySuffix)
+		if !dated {
+			continue
+		}
+		retired := retiredKey{name: name, end: end, text: data[name]}
+		if key, err := pki.ParsePrivateKey(data[name]); err == nil {
+			retired.key = key
+		}
+		found = append(found, retired)
 	}
 	return found
 }

@@ -1,0 +1,199 @@
+package authority
+
+import (
+	"crypto/x509"
+	"fmt"
+	"slices"
+
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// crossSign has the target's key signed by every authority that somebody may
+// still rely on instead. Whoever trusts only one of those then verifies the
+// target's leaves. What an earlier decision signed stays; what is missing is
+// signed again, for example once the present certificate was renewed after its
+// end, or when somebody damaged the entry.
+func (d *decider) crossSign() error {
+	if d.beginning {
+		return nil
+	}
+	target := d.d.Target()
+	for _, outgoing := range d.outgoing(target) {
+		if d.isCrossed(target, outgoing[0]) {
+			continue
+		}
+		if why := d.whyNoCross(outgoing); why != "" {
+			if d.d.NoCross == "" {
+				d.d.NoCross = why
+			}
+			continue
+		}
+		ca, err := d.signerOf(outgoing[0])
+		if err != nil {
+			return err
+		}
+		cross, err := pki.CrossSign(ca, target, d.in.Now)
+		if err != nil {
+			return fmt.Errorf("signing the key of %q by %q: %w", target.Subject, ca.Certificate().Subject, err)
+		}
+		d.crosses = append(d.crosses, cross)
+	}
+	d.sortCrosses(pki.KeyIDOf(target))
+	return nil
+}
+
+// outgoing lists the unexpired certificates of every key but the target's, by
+// key; those of a key in the order of their end, the last one first. Entries of
+// ca.crt that nothing else knows are nobody's authority.
+func (d *decider) outgoing(target *x509.Certificate) [][]*x509.Certificate {
+	byKey := map[pki.KeyID][]*x509.Certificate{}
+	for _, cert := range d.reliedOn() {
+		key := pki.KeyIDOf(cert)
+		if key != pki.KeyIDOf(target) && d.in.Now.Before(cert.NotAfter) && !contains(byKey[key], cert) {
+			byKey[key] = append(byKey[key], cert)
+		}
+	}
+	var sorted [][]*x509.Certificate
+	for _, certs := range byKey {
+		slices.SortFunc(certs, endsLater)
+		sorted = append(sorted, certs)
+	}
+	slices.SortFunc(sorted, func(a, b []*x509.Certificate) int { return endsLater(a[0], b[0]) })
+	return sorted
+}
+
+func endsLater(a, b *x509.Certificate) int {
+	if c := b.NotAfter.Compare(a.NotAfter); c != 0 {
+		return c
+	}
+	return pki.FingerprintOf(a).Compare(pki.FingerprintOf(b))
+}
+
+func (d *decider) reliedOn() []*x509.Certificate {
+	relied := []*x509.Certificate{d.d.Certificate}
+	for _, anchor := range d.o.trusted {
+		relied = append(relied, anchor.Certificate)
+	}
+	for _, name := range sortedKeys(d.o.dated) {
+		relied = append(relied, d.o.dated[name])
+	}
+	for _, cert := range d.o.bundle {
+		if d.isRetired(cert) || pki.KeyIDOf(cert) == pki.KeyIDOf(d.d.Certificate) {
+			relied = append(relied, cert)
+		}
+	}
+	return relied
+}
+
+func (d *decider) isCrossed(target, by *x509.Certificate) bool {
+	return slices.ContainsFunc(ofKey(d.crosses, pki.KeyIDOf(target)), func(cross *x509.Certificate) bool { return pki.SignedBy(cross, by) })
+}
+
+// whyNoCross allows cross-signing only with a key that is at hand, and only when
+// every unexpired certificate of it can carry another CA below: a verifier that
+// knows but one of them refuses the chain otherwise.
+func (d *decider) whyNoCross(certs []*x509.Certificate) string {
+	key := d.keyOf(certs[0])
+	if key.IsZero() {
+		return fmt.Sprintf("the key of the outgoing CA %q is lost or kept elsewhere, so it has not signed its successor", certs[0].Subject)
+	}
+	for _, cert := range certs {
+		if !pki.CanCrossSign(cert) {
+			return fmt.Sprintf("certificate %s of the outgoing CA %q has path length 0 and is valid until %s, so it cannot sign its successor",
+				pki.FingerprintOf(cert), cert.Subject, cert.NotAfter.UTC().Format(datedLayout))
+		}
+	}
+	return ""
+}
+
+// keyOf is the private key of a certificate; zero when it is not at hand.
+func (d *decider) keyOf(cert *x509.Certificate) pki.PrivateKey {
+	if d.d.Authority.Key().Matches(cert) {
+		return d.d.Authority.Key()
+	}
+	for _, retired := range d.retired {
+		if retired.key.Matches(cert) {
+			return retired.key
+		}
+	}
+	return pki.PrivateKey{}
+}
+
+func (d *decider) signerOf(cert *x509.Certificate) (pki.Authority, error) {
+	ca, err := pki.NewAuthority(cert, d.keyOf(cert))
+	if err != nil {
+		return pki.Authority{}, fmt.Errorf("signing with %q: %w", cert.Subject, err)
+	}
+	return ca, nil
+}
+
+// sortCrosses puts those of the target first and drops those for keys that nobody
+// has any more.
+func (d *decider) sortCrosses(target pki.KeyID) {
+	sorted := ofKey(d.crosses, target)
+	for _, cross := range d.crosses {
+		if key := pki.KeyIDOf(cross); key != target && !d.keyOf(cross).IsZero() {
+			sorted = append(sorted, cross)
+		}
+	}
+	d.crosses = sorted
+}
+
+// listKeys lists every authority that can sign, with what its leaves are presented
+// with.
+func (d *decider) listKeys() error {
+	d.d.Crosses = d.crosses
+	var err error
+	if !d.d.Authority.IsZero() {
+		if d.d.Authority, err = d.list(d.d.Authority); err != nil {
+			return err
+		}
+	}
+	if d.d.Pending != nil {
+		pending := *d.d.Pending
+		if pending.Incoming, err = d.list(pending.Incoming); err != nil {
+			return err
+		}
+		pending.Cross = ofKey(d.crosses, pending.Incoming.Key().ID())
+		d.d.Pending = &pending
+	}
+	for _, retired := range d.retired {
+		cert := d.certificateOf(retired)
+		if cert == nil {
+			continue
+		}
+		ca, err := pki.NewAuthority(cert, retired.key)
+		if err == nil {
+			_, err = d.list(ca)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *decider) list(ca pki.Authority) (pki.Authority, error) {
+	presents := ofKey(d.crosses, ca.Key().ID())
+	if !isSelfIssued(ca.Certificate()) {
+		presents = append([]*x509.Certificate{ca.Certificate()}, presents...)
+	}
+	ca, err := pki.NewAuthority(ca.Certificate(), ca.Key(), presents...)
+	if err != nil {
+		return pki.Authority{}, err
+	}
+	d.d.Keys = append(d.d.Keys, ca)
+	return ca, nil
+}
+
+// certificateOf is the certificate of a retired key that ends last; nil when none
+// is known any more.
+func (d *decider) certificateOf(retired retiredKey) *x509.Certificate {
+	var last *x509.Certificate
+	for _, cert := range d.o.known() {
+		if retired.key.Matches(cert) && (last == nil || endsLater(cert, last) < 0) {
+			last = cert
+		}
+	}
+	return last
+}

@@ -1,0 +1,171 @@
+package authority
+
+import (
+	"crypto/x509"
+	"fmt"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// replaceIfDue starts a replacement that was asked for, is due, or is the only way
+// on because the key is lost.
+func (d *decider) replaceIfDue() error {
+	why, cause, due := d.replacementDue()
+	switch {
+	case !due:
+		return nil
+	case d.d.Pending != nil:
+		if cause == ByAnnotation {
+			d.wait(ReplaceAct, cause, ReplacementRunning)
+		}
+		return nil
+	case cause != "" && !d.mayReplaceNow():
+		d.wait(ReplaceAct, cause, WindowClosed)
+		return nil
+	default:
+		return d.startReplacement(why)
+	}
+}
+
+// replacementDue says why and by what cause a new key is due. The cause is empty
+// when there is no choice.
+func (d *decider) replacementDue() (why string, cause Cause, due bool) {
+	if d.pendingExpired() {
+		why = "the authority that was pending expired at " + d.d.Pending.Incoming.Certificate().NotAfter.UTC().Format(time.RFC3339) + ", before it took over"
+		d.d.Pending = nil
+		return why, "", true
+	}
+	switch {
+	case d.d.Authority.IsZero() && d.d.Pending == nil:
+		return d.in.keyObject() + " was lost while the cluster depends on it", "", true
+	case d.aborted || d.beginning:
+		return "", "", false
+	case d.in.KeySecret.asks(ForceReplaceAnnotation):
+		return "asked for by " + ForceReplaceAnnotation + " on " + d.in.keyObject(), ByAnnotation, true
+	case d.in.Spec.Policy == ReplaceKey && d.inRenewalPeriod():
+		return "the certificate ends at " + d.found.NotAfter.UTC().Format(time.RFC3339) + " and the policy is to replace its key", ByExpiry, true
+	default:
+		return "", "", false
+	}
+}
+
+func (d *decider) pendingExpired() bool {
+	return d.d.Pending != nil && d.in.Now.After(d.d.Pending.Incoming.Certificate().NotAfter)
+}
+
+// mayReplaceNow: a key that is known to be compromised does not wait for a
+// maintenance window.
+func (d *decider) mayReplaceNow() bool {
+	return d.in.Window.Open || d.mustNotWait() || d.d.Distrust
+}
+
+// startReplacement makes the authority that is going to replace the present one.
+// It changes nothing that is in use.
+func (d *decider) startReplacement(why string) error {
+	incoming, err := pki.NewCA(d.caSpec(d.highestSeen() + 1))
+	if err != nil {
+		return fmt.Errorf("making the authority that replaces the present one: %w", err)
+	}
+	d.d.Pending = &Replacement{Incoming: incoming, Reason: why}
+	d.note(ReplacementStarted, incoming.Certificate(), why)
+	return nil
+}
+
+// abort goes back to the authority that is, or was, to be replaced, while that is
+// possible. The request is gone after it, served or refused.
+func (d *decider) abort() error {
+	if !d.in.KeySecret.asks(AbortReplaceAnnotation) {
+		return nil
+	}
+	switch {
+	case d.d.Authority.IsZero():
+		d.refuseAbort("the key of the authority that is being replaced is lost")
+		return nil
+	case len(d.in.KeySecret.Data[PendingKeyKey]) > 0:
+		d.aborted = true
+		d.dropPending()
+		return nil
+	}
+	name, cert, found := d.predecessor()
+	if !found {
+		d.refuseAbort("no replacement is under way whose outgoing authority is still trusted and at hand")
+		return nil
+	}
+	d.aborted = true
+	return d.swapBack(name, cert)
+}
+
+func (d *decider) refuseAbort(why string) {
+	d.d.Warnings = append(d.d.Warnings, d.in.keyObject()+": "+AbortReplaceAnnotation+" was refused, because it is too late or too early: "+why)
+	d.note(AbortRefused, d.d.Certificate, why)
+}
+
+// dropPending gives up an authority that was never present. Peers may have been
+// told to trust it, or may present its leaves, so its key retires as if it had
+// been: what it signed has to verify until it is out of use.
+func (d *decider) dropPending() {
+	if d.o.pending == nil {
+		d.note(ReplacementAborted, d.d.Certificate, "asked for by "+AbortReplaceAnnotation+"; what was pending could not be read")
+		return
+	}
+	pending := d.o.pending.Incoming
+	if d.wasSeen(pending.Certificate()) {
+		d.retire(pending)
+	}
+	d.d.Pending = nil
+	d.note(ReplacementAborted, pending.Certificate(), "asked for by "+AbortReplaceAnnotation+"; the present authority stays")
+}
+
+// wasSeen tells whether anybody but the key Secret ever held a certificate.
+func (d *decider) wasSeen(cert *x509.Certificate) bool {
+	return contains(d.o.bundle, cert) || d.o.trustedOfKey(d.o.pending.Incoming.Key()) != nil
+}
+
+func (d *decider) retire(ca pki.Authority) {
+	d.retired = append(d.retired, retiredKey{
+		name: DatedKeyKey(ca.Certificate()), end: ca.Certificate().NotAfter, text: ca.Key().PEM(), key: ca.Key(),
+	})
+}
+
+// predecessor is the authority that the present one has replaced: made before it,
+// still among the anchors that pods mount, its key at hand. One that was made
+// after it was aborted itself.
+func (d *decider) predecessor() (name string, cert *x509.Certificate, found bool) {
+	for _, retired := range d.retired {
+		anchor := d.o.trustedOfKey(retired.key)
+		if anchor == nil || !d.in.Now.Before(anchor.NotAfter) || d.in.Kind.named(anchor) >= d.in.Kind.named(d.d.Certificate) {
+			continue
+		}
+		if cert == nil || d.in.Kind.named(anchor) > d.in.Kind.named(cert) {
+			name, cert = retired.name, anchor
+		}
+	}
+	return name, cert, cert != nil
+}
+
+// swapBack makes a retired authority the present one again, and retires the one
+// that had replaced it.
+func (d *decider) swapBack(name string, cert *x509.Certificate) error {
+	var kept []retiredKey
+	var back pki.PrivateKey
+	for _, retired := range d.retired {
+		if retired.name == name {
+			back = retired.key
+			continue
+		}
+		kept = append(kept, retired)
+	}
+	ca, err := pki.NewAuthority(cert, back)
+	if err != nil {
+		return fmt.Errorf("going back to the authority that was replaced: %w", err)
+	}
+	replaced := d.d.Authority
+	d.retired = kept
+	d.retire(replaced)
+	d.d.Authority, d.d.Certificate, d.found = ca, cert, cert
+	d.d.CertGeneration++
+	d.d.KeyGeneration++
+	d.note(ReplacementAborted, replaced.Certificate(), "asked for by "+AbortReplaceAnnotation+"; the authority that was replaced is the present one again")
+	return nil
+}

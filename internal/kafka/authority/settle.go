@@ -1,0 +1,187 @@
+package authority
+
+import (
+	"crypto/x509"
+	"errors"
+	"slices"
+
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// settling is what Settle needs besides what a decision tells everybody.
+type settling struct {
+	in Input
+	o  observed
+	// retired are the dated keys that stay.
+	retired []retiredKey
+	// beginning is true when nothing of the past is kept.
+	beginning bool
+}
+
+// Settle says what the two CA Secrets shall hold. The pending authority becomes
+// the present one when the plan lets it lead ca.crt and sign leaves; a
+// replacement that starts in this very decision is written as pending first.
+func (d Decision) Settle(plan Plan) (Settled, error) {
+	if d.Certificate == nil {
+		return Settled{}, errors.New("settling an authority without a certificate: there was no decision")
+	}
+	w := &writer{settling: d.settling, d: d, plan: plan, out: Settled{
+		Authority:      d.Authority,
+		Certificate:    d.Certificate,
+		CertGeneration: d.CertGeneration,
+		KeyGeneration:  d.KeyGeneration,
+		Transitions:    slices.Clone(d.Transitions),
+	}}
+	if w.in.Spec.Source == UserProvided {
+		return w.out, nil
+	}
+	w.pending = d.Pending
+	w.promote()
+	w.dropDistrusted()
+	w.settleKeySecret()
+	if err := w.settleCertSecret(); err != nil {
+		return Settled{}, err
+	}
+	return w.out, nil
+}
+
+// writer turns a decision and a plan into Secrets.
+type writer struct {
+	settling
+
+	d    Decision
+	plan Plan
+	// pending is nil after a promotion.
+	pending *Replacement
+	// crosses of the present key and of retired ones.
+	crosses []*x509.Certificate
+	out     Settled
+}
+
+// promote makes the pending authority the present one.
+func (w *writer) promote() {
+	if w.mayPromote() {
+		outgoing, incoming := w.out.Authority, w.pending.Incoming
+		if !outgoing.IsZero() {
+			w.retired = append(slices.Clone(w.retired), retiredKey{
+				name: DatedKeyKey(outgoing.Certificate()), end: outgoing.Certificate().NotAfter, text: w.keyText(outgoing.Key()), key: outgoing.Key(),
+			})
+		}
+		w.out.Authority, w.out.Certificate, w.pending = incoming, incoming.Certificate(), nil
+		w.out.CertGeneration++
+		// Names carry the generation of the key. After an abort they may be ahead of
+		// it, and no name may be given twice.
+		w.out.KeyGeneration = max(w.out.KeyGeneration+1, w.in.Kind.named(incoming.Certificate()))
+		w.note(w.in.Kind.keyReplaced(), incoming.Certificate(), "it leads "+CertKey+" and signs leaves from now on; the one before it is kept under its dated name")
+	}
+	w.crosses = w.d.Crosses
+	if w.pending != nil {
+		w.crosses = slices.DeleteFunc(slices.Clone(w.crosses), func(c *x509.Certificate) bool { return w.pending.Incoming.Key().Matches(c) })
+	}
+}
+
+func (w *writer) mayPromote() bool {
+	if w.pending == nil || w.o.pending == nil || len(w.plan.Application) == 0 || w.plan.Signer == nil {
+		return false
+	}
+	incoming := w.pending.Incoming.Certificate()
+	return sameCertificate(w.o.pending.Incoming.Certificate(), incoming) &&
+		sameCertificate(w.plan.Application[0], incoming) && sameCertificate(w.plan.Signer, incoming)
+}
+
+// dropDistrusted forgets compromised authorities as soon as no anchor of theirs is
+// trusted, and what they signed with them. Otherwise their keys stay until their
+// certificates end: the next replacement needs them for those who still rely on
+// them.
+func (w *writer) dropDistrusted() {
+	if !w.d.Distrust {
+		return
+	}
+	stored := func(key pki.KeyID) bool {
+		return slices.ContainsFunc(w.plan.Stored, func(c *x509.Certificate) bool { return pki.KeyIDOf(c) == key })
+	}
+	w.retired = slices.DeleteFunc(slices.Clone(w.retired), func(r retiredKey) bool { return !stored(r.key.ID()) })
+	w.crosses = slices.DeleteFunc(slices.Clone(w.crosses), func(cross *x509.Certificate) bool {
+		return !slices.ContainsFunc(w.plan.Stored, func(c *x509.Certificate) bool { return pki.SignedBy(cross, c) })
+	})
+}
+
+func (w *writer) note(kind TransitionKind, cert *x509.Certificate, why string) {
+	w.out.Transitions = append(w.out.Transitions, Transition{Kind: kind, Certificate: pki.FingerprintOf(cert), Why: why})
+}
+
+func (w *writer) settleKeySecret() {
+	stored := w.in.KeySecret.Data
+	data := map[string][]byte{}
+	if !w.out.Authority.IsZero() {
+		data[KeyKey] = w.keyText(w.out.Authority.Key())
+	}
+	if len(w.crosses) > 0 {
+		data[CrossKey] = keepText(stored[CrossKey], w.crosses...)
+	}
+	if w.pending != nil {
+		data[PendingKeyKey] = w.keyText(w.pending.Incoming.Key())
+		data[PendingCertKey] = keepText(stored[PendingCertKey], w.pending.Incoming.Certificate())
+		if len(w.pending.Cross) > 0 {
+			data[PendingCrossKey] = keepText(stored[PendingCrossKey], w.pending.Cross...)
+		}
+	}
+	for _, retired := range w.retired {
+		data[retired.name] = retired.text
+	}
+	w.out.Key = Desired{
+		Ours:        true,
+		Data:        data,
+		Annotations: map[string]string{KeyGenerationAnnotation: w.out.KeyGeneration.String()},
+	}
+	w.out.Key.settleRequests(w.in.KeySecret,
+		request{annotation: AbortReplaceAnnotation},
+		request{annotation: ForceReplaceAnnotation, open: w.waits(ReplaceAct)},
+		request{annotation: DistrustAnnotation, open: !w.d.Distrust || !w.plan.Done || w.pending != nil || w.waits(ReplaceAct)},
+	)
+}
+
+// keyText is a key as it is stored, whatever the entry, so that moving a key
+// changes nothing but its name.
+func (w *writer) keyText(key pki.PrivateKey) []byte {
+	stored := w.in.KeySecret.Data
+	switch {
+	case w.o.key.Equal(key):
+		return stored[KeyKey]
+	case w.o.pending != nil && w.o.pending.Incoming.Key().Equal(key):
+		return stored[PendingKeyKey]
+	}
+	for _, retired := range w.o.retired {
+		if retired.key.Equal(key) {
+			return retired.text
+		}
+	}
+	return key.PEM()
+}
+
+func (w *writer) waits(act Act) bool {
+	return slices.ContainsFunc(w.d.Waiting, func(waiting Waiting) bool { return waiting.Act == act && waiting.Cause == ByAnnotation })
+}
+
+// request is an annotation that a person set.
+type request struct {
+	annotation string
+	// open is true while it is not served.
+	open bool
+}
+
+// settleRequests keeps the annotations of open requests and removes the others,
+// also those that never asked for anything.
+func (d *Desired) settleRequests(stored Stored, requests ...request) {
+	for _, r := range requests {
+		value, present := stored.Annotations[r.annotation]
+		switch {
+		case !stored.Exists || !present:
+		case r.open:
+			d.Annotations[r.annotation] = value
+		default:
+			d.RemoveAnnotations = append(d.RemoveAnnotations, r.annotation)
+		}
+	}
+	slices.Sort(d.RemoveAnnotations)
+}

@@ -34,6 +34,13 @@ type Config struct {
 // HasRole reports whether the node has the role.
 func (c Config) HasRole(role string) bool { return slices.Contains(c.Roles, role) }
 
+// ListensOn reports whether the node's server listens on the listener of a
+// store: a node without the controller role has the control plane's store for
+// its Raft client alone.
+func (c Config) ListensOn(listener Listener) bool {
+	return listener != ControlPlaneListener || c.HasRole(RoleController)
+}
+
 // ParseConfig reads the agent's configuration as the operator wrote it. It
 // refuses one that no node can be started with.
 func ParseConfig(data []byte) (Config, error) {

@@ -6,12 +6,22 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
 // Listener is the lower-case identifier of a Kafka listener as it stands in
 // listener.name.<listener>. settings, for example "replication-9091".
 type Listener string
+
+// Port is the port that the listener's identifier ends with, and whether it ends
+// with one.
+func (l Listener) Port() (int, bool) {
+	i := strings.LastIndexByte(string(l), '-')
+	port, err := strconv.ParseUint(string(l[i+1:]), 10, 16)
+	return int(port), err == nil && i >= 0
+}
 
 // NodeIdentity names the node's own leaf among the identities of a publication;
 // custom listener certificates are named by their Listener.

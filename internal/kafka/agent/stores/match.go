@@ -30,6 +30,15 @@ type Listener struct {
 	Identity Identity
 	// Trusts is sorted by fingerprint and not empty.
 	Trusts []*x509.Certificate
+	// Starts is what its store holds when the server starts, sorted too. It differs
+	// from Trusts only on the control plane, whose store the Raft client reads then.
+	Starts []*x509.Certificate
+}
+
+// AtStart is the listener as the server loads it when it starts.
+func (l Listener) AtStart() Listener {
+	l.Trusts = l.Starts
+	return l
 }
 
 // WaitingError says what is still missing for a start. It is no failure: the
@@ -73,6 +82,11 @@ func Match(m Mounted) (Matched, error) {
 			listener.Identity = w.identity(m.Node, store.Identity, store.Identity, matched.Publication)
 		}
 		listener.Trusts = w.trust(anchors[store.Trust], store, matched.Publication)
+		listener.Starts = listener.Trusts
+		if _, raft := matched.Publication.Trust[contract.RaftRole]; raft && store.Listener == contract.ControlPlaneListener {
+			store.Listener = contract.RaftRole
+			listener.Starts = w.trust(anchors[store.Trust], store, matched.Publication)
+		}
 		matched.Listeners = append(matched.Listeners, listener)
 	}
 	if !w.empty() {
@@ -173,7 +187,29 @@ func (w *waiting) identity(node Directory, file, name string, p contract.Publica
 	if found := identity.Fingerprint(); found != wanted {
 		w.add("leaf %s of %s (%s is mounted)", wanted, name, found)
 	}
+	if name == contract.NodeIdentity {
+		w.chain(identity.Chain[1:], p.Chain)
+	}
 	return identity
+}
+
+// chain waits for the certificates that are to be presented with the node's
+// leaf, in their order. A publication that names none says nothing about them.
+func (w *waiting) chain(mounted []*x509.Certificate, wanted []string) {
+	if len(wanted) == 0 {
+		return
+	}
+	found := fingerprints(mounted)
+	if !slices.Equal(found, wanted) {
+		w.add("the chain %s of the node's leaf (%s is mounted)", listed(wanted), listed(found))
+	}
+}
+
+func listed(fingerprints []string) string {
+	if len(fingerprints) == 0 {
+		return "without a certificate"
+	}
+	return strings.Join(fingerprints, ", ")
 }
 
 // trust returns exactly the anchors that the publication names for the store.

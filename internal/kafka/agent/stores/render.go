@@ -2,9 +2,7 @@ package stores
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
 	"fmt"
 	"path"
 	"slices"
@@ -20,64 +18,76 @@ type Rendered struct {
 	Files Directory
 	// Properties is the whole configuration of the server.
 	Properties []byte
-	// Roles is what the server will trust and present.
+	// Roles is what the server will trust and present, as far as that is known.
 	Roles map[contract.Listener]contract.RoleReport
 }
 
-// nameDigits is how much of a digest stands in a file name: enough that no two
-// stores of a node ever share a name.
-const nameDigits = 32
-
 // Render makes the stores and the configuration that refers to them. A store's
 // name contains the digest of the certificates in it, in their order: other
-// certificates always mean another name, so that a server can be told to load
-// them and its configuration shows which it has.
+// certificates always mean another name.
+//
+// Both slots of every store are among the files, with what is mounted: settings
+// of an earlier reload may name either, and the server reads it when it starts.
 func (m Matched) Render(storesDir string) Rendered {
-	r := Rendered{Files: Directory{}, Roles: map[contract.Listener]contract.RoleReport{}}
+	r := Rendered{Files: Directory{}, Roles: m.atStart()}
 	var properties bytes.Buffer
 	properties.Write(m.ServerConfig)
 	if !bytes.HasSuffix(m.ServerConfig, []byte("\n")) {
 		properties.WriteByte('\n')
 	}
 	for _, l := range m.Listeners {
-		key := fmt.Sprintf("%s-key-%s.pem", l.Name, digest(l.Identity.Chain))
-		trust := fmt.Sprintf("%s-trust-%s.pem", l.Name, digest(l.Trusts))
-		r.Files[key] = slices.Concat(l.Identity.Key.PEM(), pki.EncodeBundle(l.Identity.Chain...))
-		r.Files[trust] = pki.EncodeBundle(l.Trusts...)
-		r.Roles[l.Name] = Report(l.Identity, l.Trusts)
-		writeStore(&properties, l.Name, "keystore", path.Join(storesDir, key))
-		writeStore(&properties, l.Name, "truststore", path.Join(storesDir, trust))
+		for _, kind := range Kinds() {
+			started := l.AtStart()
+			name := started.File(kind)
+			r.Files[name] = started.PEM(kind)
+			for _, slot := range Slots() {
+				r.Files[kind.Slot(l.Name, slot)] = l.PEM(kind)
+			}
+			fmt.Fprintf(&properties, "%s=%s\n", kind.TypeSetting(l.Name), StoreType)
+			fmt.Fprintf(&properties, "%s=%s\n", kind.LocationSetting(l.Name), path.Join(storesDir, name))
+		}
 	}
 	r.Properties = properties.Bytes()
 	return r
 }
 
-func writeStore(properties *bytes.Buffer, listener contract.Listener, store, location string) {
-	fmt.Fprintf(properties, "listener.name.%s.ssl.%s.type=PEM\n", listener, store)
-	fmt.Fprintf(properties, "listener.name.%s.ssl.%s.location=%s\n", listener, store, location)
-}
-
-func digest(certs []*x509.Certificate) string {
-	sum := sha256.New()
-	for _, cert := range certs {
-		fingerprint := pki.FingerprintOf(cert)
-		sum.Write(fingerprint[:])
+// atStart says what is known of the roles before the server can be asked. The
+// control plane of a controller is left out where it depends on whether settings
+// of an earlier reload stand in the metadata: that is not known yet.
+func (m Matched) atStart() map[contract.Listener]contract.RoleReport {
+	roles := map[contract.Listener]contract.RoleReport{}
+	for _, l := range m.Listeners {
+		report := Report(l.Identity.Chain, l.Starts)
+		if l.Name == contract.ControlPlaneListener {
+			roles[contract.RaftRole] = report
+		}
+		if !m.Config.ListensOn(l.Name) || slices.EqualFunc(l.Starts, l.Trusts, (*x509.Certificate).Equal) {
+			roles[l.Name] = report
+		}
 	}
-	return hex.EncodeToString(sum.Sum(nil))[:nameDigits]
+	return roles
 }
 
-// Report says what a role with the identity and the anchors presents and trusts.
-func Report(identity Identity, trusts []*x509.Certificate) contract.RoleReport {
+// Report says what a role with the chain and the anchors presents and trusts.
+func Report(chain, trusts []*x509.Certificate) contract.RoleReport {
 	report := contract.RoleReport{
-		Trusts:   make([]string, 0, len(trusts)),
-		Presents: identity.Fingerprint(),
-		NotAfter: earliestEnd(identity.Chain),
+		Trusts:   fingerprints(trusts),
+		Presents: pki.FingerprintOf(chain[0]).String(),
+		NotAfter: earliestEnd(chain),
 	}
-	for _, anchor := range trusts {
-		report.Trusts = append(report.Trusts, pki.FingerprintOf(anchor).String())
+	if len(chain) > 1 {
+		report.Chain = fingerprints(chain[1:])
 	}
 	slices.Sort(report.Trusts)
 	return report
+}
+
+func fingerprints(certs []*x509.Certificate) []string {
+	list := make([]string, 0, len(certs))
+	for _, cert := range certs {
+		list = append(list, pki.FingerprintOf(cert).String())
+	}
+	return list
 }
 
 func earliestEnd(chain []*x509.Certificate) time.Time {

@@ -1,0 +1,88 @@
+package stores
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// StoreType is the type of all stores, in Kafka's words.
+const StoreType = "PEM"
+
+// nameDigits is how much of a digest stands in a file name: enough that no two
+// stores of a node ever share a name.
+const nameDigits = 32
+
+// Kind is one of the two stores of a listener.
+type Kind struct {
+	file, setting string
+}
+
+// KeyStore holds what a listener presents, with the private key.
+func KeyStore() Kind { return Kind{file: "key", setting: "keystore"} }
+
+// TrustStore holds the anchors that a listener accepts peers by.
+func TrustStore() Kind { return Kind{file: "trust", setting: "truststore"} }
+
+// Kinds are both stores of a listener.
+func Kinds() []Kind { return []Kind{KeyStore(), TrustStore()} }
+
+// LocationSetting is the name of the setting that says where the store is.
+func (k Kind) LocationSetting(l contract.Listener) string {
+	return fmt.Sprintf("listener.name.%s.ssl.%s.location", l, k.setting)
+}
+
+// TypeSetting is the name of the setting that says in which form the store is.
+func (k Kind) TypeSetting(l contract.Listener) string {
+	return fmt.Sprintf("listener.name.%s.ssl.%s.type", l, k.setting)
+}
+
+// Slot names one of the two files that a store is reloaded from in turn: the one
+// that the server has not set is free to be written. Their names never change,
+// so that a server finds the file that its metadata names after every start.
+type Slot string
+
+// Slots are both slots of a store.
+func Slots() []Slot { return []Slot{"a", "b"} }
+
+// Slot is the name of the file of a listener's store in a slot.
+func (k Kind) Slot(l contract.Listener, slot Slot) string {
+	return fmt.Sprintf("%s-%s-%s.pem", l, k.file, slot)
+}
+
+// File is the name of the file that the server is started with. It follows from
+// the certificates in it.
+func (l Listener) File(k Kind) string {
+	return fmt.Sprintf("%s-%s-%s.pem", l.Name, k.file, digest(l.Certificates(k)))
+}
+
+// Certificates are those in the store, in their order.
+func (l Listener) Certificates(k Kind) []*x509.Certificate {
+	if k == KeyStore() {
+		return l.Identity.Chain
+	}
+	return l.Trusts
+}
+
+// PEM is the content of the store. That of a key store holds the private key.
+func (l Listener) PEM(k Kind) []byte {
+	bundle := pki.EncodeBundle(l.Certificates(k)...)
+	if k == KeyStore() {
+		return slices.Concat(l.Identity.Key.PEM(), bundle)
+	}
+	return bundle
+}
+
+func digest(certs []*x509.Certificate) string {
+	sum := sha256.New()
+	for _, cert := range certs {
+		fingerprint := pki.FingerprintOf(cert)
+		sum.Write(fingerprint[:])
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:nameDigits]
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -12,7 +13,6 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/java"
 	"github.com/keyturn/keyturn/internal/kafka/agent/mount"
 	"github.com/keyturn/keyturn/internal/kafka/agent/process"
-	"github.com/keyturn/keyturn/internal/kafka/agent/server"
 	"github.com/keyturn/keyturn/internal/kafka/agent/serverlog"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 )
@@ -65,7 +65,7 @@ func (a *agent) run(ctx context.Context) error {
 	}
 	a.Log.Info("Starting the server", "revision", matched.Publication.Revision, "roles", rendered.Roles)
 	a.observer.Started(matched.Publication.Revision, a.Clock.Now(), rendered.Roles)
-	exit, err := a.serve(ctx, matched, rendered)
+	exit, err := a.serve(ctx, matched)
 	a.observer.Ended()
 	if err != nil {
 		return err
@@ -81,14 +81,13 @@ func (a *agent) supervisor() process.Supervisor {
 }
 
 // serve runs the server, and asks it meanwhile whether it serves.
-func (a *agent) serve(ctx context.Context, matched stores.Matched, rendered stores.Rendered) (process.Exit, error) {
+func (a *agent) serve(ctx context.Context, matched stores.Matched) (process.Exit, error) {
 	hints := make(chan struct{}, 1)
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		a.monitor(watching, matched, rendered, hints)
-	}()
+	loader := a.newLoader(matched)
+	var beside sync.WaitGroup
+	beside.Go(func() { a.monitor(watching, matched, hints) })
+	beside.Go(func() { loader.run(watching) })
 	supervisor := a.supervisor()
 	supervisor.Grace = matched.Config.Grace()
 	exit, err := supervisor.Run(ctx, process.Command{
@@ -103,7 +102,7 @@ func (a *agent) serve(ctx context.Context, matched stores.Matched, rendered stor
 		a.observer.Stopping()
 	})
 	stop()
-	<-done
+	beside.Wait()
 	if err != nil {
 		return exit, fmt.Errorf("running the server: %w", err)
 	}
@@ -121,18 +120,14 @@ func (a *agent) note(event serverlog.Event, hints chan<- struct{}) {
 }
 
 // monitor asks the server whether it serves, until the context ends.
-func (a *agent) monitor(ctx context.Context, matched stores.Matched, rendered stores.Rendered, hints <-chan struct{}) {
-	target := health.Target{
-		Host:     a.Host,
-		NodeID:   matched.Config.NodeID,
-		Role:     health.AsController(),
-		Leaf:     rendered.Roles[contract.ControlPlaneListener].Presents,
-		Identity: server.Certificate(matched.Node),
-	}
+func (a *agent) monitor(ctx context.Context, matched stores.Matched, hints <-chan struct{}) {
+	role := health.AsController()
 	if matched.Config.HasRole(contract.RoleBroker) {
-		target.Role, target.Leaf = health.AsBroker(), rendered.Roles[contract.ReplicationListener].Presents
+		role = health.AsBroker()
 	}
-	probe := health.NewProbe(target, a.Dial, a.Clock.Now, questionLimit)
+	own := a.server(matched)
+	own.Limit = questionLimit
+	probe := health.NewProbe(own, role)
 	health.Monitor{
 		Clock: a.Clock, Check: probe.Check, Hints: hints, Eager: eagerPause, Calm: calmPause,
 	}.Run(ctx, func(err error) {

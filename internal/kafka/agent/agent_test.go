@@ -317,8 +317,8 @@ func TestWrittenFilesAreTheOwnersAlone(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || files != 3 { // two stores and the configuration
-		t.Errorf("%d files, %v; want 3", files, err)
+	if err != nil || files != 7 { // two stores, two slots for each, and the configuration
+		t.Errorf("%d files, %v; want 7", files, err)
 	}
 }
 

@@ -1,13 +1,19 @@
 package agent
 
 import (
+	"crypto/x509"
+	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/agent/local"
 	"github.com/keyturn/keyturn/internal/kafka/agent/mount"
 	"github.com/keyturn/keyturn/internal/kafka/agent/status"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // observer joins what is mounted with what the server has loaded. It is safe for
@@ -23,10 +29,35 @@ type observer struct {
 	facingErr  error
 	mounted    contract.Publication
 	lag        time.Duration
+
+	matching sync.Mutex
+	// matched is what matchedGeneration of the mounts means, or matchedErr.
+	matchedGeneration uint64
+	matched           stores.Matched
+	matchedErr        error
+
+	known atomic.Pointer[local.Known]
+	// certificates are those that roles may name, by fingerprint.
+	certificates map[string][]byte
+	reloads      reloads
+}
+
+// Outcomes of reloads.
+const (
+	reloadLoaded = "loaded"
+	reloadFailed = "failed"
+)
+
+// reloads counts what became of reloads.
+type reloads struct {
+	byOutcome map[string]int
+	last      time.Duration
 }
 
 func newObserver(reader *mount.Reader) *observer {
-	return &observer{Node: &status.Node{}, reader: reader}
+	return &observer{Node: &status.Node{}, reader: reader, certificates: map[string][]byte{},
+		reloads: reloads{byOutcome: map[string]int{reloadLoaded: 0, reloadFailed: 0}},
+	}
 }
 
 // Facing returns what the agent's own server presents and trusts now. While the
@@ -58,13 +89,101 @@ func (o *observer) unlessFacing(err error) error {
 	return err
 }
 
-// TLS adds the agent's own role to the report of the server's.
+// TLS adds the agent's own role to the report of the server's, and what is
+// mounted.
 func (o *observer) TLS() contract.TLSReport {
 	report := o.Node.TLS()
 	if facing, err := o.Facing(); err == nil {
 		report.Roles[contract.AgentRole] = facing.Report()
+		o.remember(facing.Identity.Chain)
 	}
+	if matched, err := o.match(); err == nil {
+		report.Mounted = &matched.Publication
+	}
+	report.Certificates = o.named(report)
 	return report
+}
+
+// match returns what is mounted, if it belongs together. It is read anew only
+// when the mounts have changed.
+func (o *observer) match() (stores.Matched, error) {
+	mounted, generation, err := o.reader.Read()
+	if err != nil {
+		return stores.Matched{}, err
+	}
+	o.matching.Lock()
+	defer o.matching.Unlock()
+	if generation == o.matchedGeneration {
+		return o.matched, o.matchedErr
+	}
+	o.matched, o.matchedErr = stores.Match(mounted)
+	o.matchedGeneration = generation
+	if o.matchedErr == nil {
+		for _, l := range o.matched.Listeners {
+			o.remember(l.Identity.Chain)
+		}
+	}
+	return o.matched, o.matchedErr
+}
+
+// remember keeps certificates for reports that name them.
+func (o *observer) remember(chain []*x509.Certificate) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, certificate := range chain {
+		o.certificates[pki.FingerprintOf(certificate).String()] = certificate.Raw
+	}
+}
+
+// named returns the certificates that the report names as presented.
+func (o *observer) named(report contract.TLSReport) map[string][]byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	named := map[string][]byte{}
+	add := func(fingerprints ...string) {
+		for _, fingerprint := range fingerprints {
+			if der, ok := o.certificates[fingerprint]; ok {
+				named[fingerprint] = der
+			}
+		}
+	}
+	for _, role := range report.Roles {
+		add(role.Presents)
+		add(role.Chain...)
+	}
+	if report.Mounted != nil {
+		add(slices.Collect(maps.Values(report.Mounted.Identities))...)
+		add(report.Mounted.Chain...)
+	}
+	return named
+}
+
+// reloaded records what became of a reload.
+func (o *observer) reloaded(revision int64, failure string, took time.Duration) {
+	o.Reloaded(contract.ReloadReport{Revision: revision, Failure: failure})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	outcome := reloadFailed
+	if failure == "" {
+		outcome, o.reloads.last = reloadLoaded, took
+	}
+	o.reloads.byOutcome[outcome]++
+}
+
+// Settled records that nothing is to be reloaded for a publication: what failed
+// before does not matter any more.
+func (o *observer) Settled(revision int64) {
+	if o.Node.TLS().Reload.Failure != "" {
+		o.Reloaded(contract.ReloadReport{Revision: revision})
+	}
+}
+
+// Reloads returns how many reloads ended with each outcome, and how long the
+// last one took from the mount to its proof.
+func (o *observer) Reloads() (byOutcome map[string]int, last time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.reloads.byOutcome), o.reloads.last
 }
 
 // Mounted returns the newest publication that was seen.

@@ -23,13 +23,22 @@ const (
 	// waitPause is how often mounts are looked at while the server waits for them.
 	waitPause = 200 * time.Millisecond
 	// watchPause is how often they are looked at afterwards: a few readlinks.
-	watchPause = time.Second
+	watchPause = 250 * time.Millisecond
 	// eagerPause and calmPause lie between questions to the server.
 	eagerPause = 500 * time.Millisecond
 	calmPause  = 10 * time.Second
 	// questionLimit bounds one question. A starting server holds its answer back
 	// until it has one.
 	questionLimit = 15 * time.Second
+	// requestLimit bounds one question of a reload, a lost answer included.
+	requestLimit = 10 * time.Second
+	// proofPatience is how long a server may take until it shows what it was told
+	// to load; proofPause lies between two looks.
+	proofPatience = 10 * time.Second
+	proofPause    = 100 * time.Millisecond
+	// firstRetry and lastRetry bound the pause after a reload that failed.
+	firstRetry = time.Second
+	lastRetry  = time.Minute
 	// formatGrace is how long the format tool may take to end when asked to.
 	formatGrace = 5 * time.Second
 )

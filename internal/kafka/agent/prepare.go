@@ -25,7 +25,7 @@ const (
 // await returns when what is mounted is what the pod pins.
 func (a *agent) await(ctx context.Context) (stores.Matched, error) {
 	for {
-		matched, err := a.match()
+		matched, err := a.observer.match()
 		waiting, isWaiting := errors.AsType[*stores.WaitingError](err)
 		switch {
 		case err == nil:
@@ -48,14 +48,6 @@ func (a *agent) await(ctx context.Context) (stores.Matched, error) {
 	}
 }
 
-func (a *agent) match() (stores.Matched, error) {
-	mounted, _, err := a.observer.reader.Read()
-	if err != nil {
-		return stores.Matched{}, err
-	}
-	return stores.Match(mounted)
-}
-
 // write puts the stores and the configuration where the server reads them, and
 // removes the stores of an earlier start.
 func (a *agent) write(rendered stores.Rendered) error {
@@ -75,8 +67,8 @@ func (a *agent) write(rendered stores.Rendered) error {
 		}
 	}
 	for name, data := range rendered.Files {
-		if err := os.WriteFile(filepath.Join(a.storesDir(), name), data, ownerOnly); err != nil {
-			return fmt.Errorf("writing a store: %w", err)
+		if err := a.writeStore(name, data); err != nil {
+			return err
 		}
 	}
 	if err := os.WriteFile(a.propertiesPath(), rendered.Properties, ownerOnly); err != nil {

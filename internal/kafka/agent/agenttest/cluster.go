@@ -58,10 +58,10 @@ type ClusterSpec struct {
 
 // Cluster is a running cluster. Its nodes are stopped when the test ends.
 type Cluster struct {
-	ID      string
-	Nodes   []*Node
-	cluster pki.Authority
-	clients pki.Authority
+	ID    string
+	Nodes []*Node
+	// Cluster and Clients are the authorities it was started with.
+	Cluster, Clients pki.Authority
 	// operator is the operator's identity.
 	operator stores.Identity
 }
@@ -75,6 +75,10 @@ type Node struct {
 	Identity stores.Identity
 	// Log is the file with everything agent and server wrote.
 	Log string
+
+	// Publication and Mounted are what is mounted into its pod now.
+	Publication contract.Publication
+	Mounted     stores.Mounted
 
 	options agent.Options
 	cancel  context.CancelFunc
@@ -90,10 +94,10 @@ func Start(tb testing.TB, spec ClusterSpec) *Cluster {
 	now := time.Now()
 	c := &Cluster{
 		ID:      "MkU3OEVBNTcwNTJENDM2Qg",
-		cluster: Authority(tb, "cluster-ca v0", now),
-		clients: Authority(tb, "clients-ca v0", now),
+		Cluster: Authority(tb, "cluster-ca v0", now),
+		Clients: Authority(tb, "clients-ca v0", now),
 	}
-	c.operator = Operator(tb, c.cluster, now)
+	c.operator = Operator(tb, c.Cluster, now)
 	directory := tb.TempDir() // before stop, so that it is removed after it
 	tb.Cleanup(c.stop)
 	for id, roles := range spec.Nodes {
@@ -113,7 +117,7 @@ func Start(tb testing.TB, spec ClusterSpec) *Cluster {
 func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, directory string) {
 	tb.Helper()
 	name := "node-" + strconv.Itoa(int(n.ID))
-	n.Identity = Leaf(tb, c.cluster, "my-cluster-kafka", time.Now(), n.Address)
+	n.Identity = Leaf(tb, c.Cluster, "my-cluster-kafka", time.Now(), n.Address)
 	config := contract.Config{
 		Cluster: "my-cluster", Namespace: "test", PodName: name, NodeID: n.ID, Roles: n.Roles,
 		Stores:       nodeStores(n.Roles),
@@ -127,8 +131,8 @@ func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, directory st
 	publication := c.publication(n, config)
 	mounted := stores.Mounted{
 		Node:         stores.Directory{},
-		ClusterTrust: TrustDirectory(c.cluster.Certificate()),
-		ClientsTrust: TrustDirectory(c.clients.Certificate()),
+		ClusterTrust: TrustDirectory(c.Cluster.Certificate()),
+		ClientsTrust: TrustDirectory(c.Clients.Certificate()),
 		Config:       Configuration(tb, config, c.ID, c.serverConfig(n, config)),
 		Pod:          Pod(tb, publication),
 	}
@@ -136,6 +140,7 @@ func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, directory st
 	mounted.Config[contract.MetadataVersionKey] = []byte(spec.MetadataVersion)
 	PutIdentity(mounted.Node, name, n.Identity)
 	PutPublication(tb, mounted.Node, publication)
+	n.Publication, n.Mounted = publication, mounted
 	n.Log = filepath.Join(directory, "log")
 	n.options = agent.Options{
 		Mounts:        WriteMounts(tb, filepath.Join(directory, "mounts"), mounted),
@@ -177,8 +182,8 @@ func nodeStores(roles []string) []contract.Store {
 
 func (c *Cluster) publication(n *Node, config contract.Config) contract.Publication {
 	domains := map[contract.Domain][]string{
-		contract.ClusterDomain: {pki.FingerprintOf(c.cluster.Certificate()).String()},
-		contract.ClientsDomain: {pki.FingerprintOf(c.clients.Certificate()).String()},
+		contract.ClusterDomain: {pki.FingerprintOf(c.Cluster.Certificate()).String()},
+		contract.ClientsDomain: {pki.FingerprintOf(c.Clients.Certificate()).String()},
 	}
 	publication := contract.Publication{
 		Revision:   1,
@@ -317,7 +322,7 @@ func (n *Node) tail() string {
 func (c *Cluster) Credentials(context.Context) (mtls.Credentials, error) {
 	return mtls.Credentials{
 		Identity: server.Certificate(c.operator),
-		Anchors:  []*x509.Certificate{c.cluster.Certificate()},
+		Anchors:  []*x509.Certificate{c.Cluster.Certificate()},
 	}, nil
 }
 

@@ -2,24 +2,16 @@ package health
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/admin/wire"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/agent/local"
 )
-
-// clientID is how the agent appears in Kafka's request log.
-const clientID = "keyturn-agent"
 
 // fencedVersion is the first version of DescribeCluster that tells registered
 // and fenced brokers apart (KIP-1073, Kafka 4.0).
@@ -33,71 +25,62 @@ var (
 
 var errAnswer = errors.New("the answer is of another kind")
 
-// Target is the server to be asked.
-type Target struct {
-	// Host is where the server's listeners are reached, loopback in a pod.
-	Host   string
-	NodeID int32
-	// Broker says whom to ask: a broker on its replication listener, a node that
-	// is only a controller on the control plane.
-	Role Role
-	// Leaf is the SHA-256 fingerprint of the leaf the listener must present.
-	Leaf string
-	// Identity is the node's own certificate.
-	Identity tls.Certificate
-}
-
 // Role is the question a node is asked.
 type Role struct {
-	port int
-	ask  func(ctx context.Context, conn *wire.Conn, id int32) error
+	ask func(ctx context.Context, conn *wire.Conn, id int32) error
 }
 
 // AsBroker asks whether the broker is registered and takes part.
-func AsBroker() Role { return Role{port: contract.ReplicationPort, ask: describeCluster} }
+func AsBroker() Role { return Role{ask: describeCluster} }
 
 // AsController asks whether the controller answers requests at all.
-func AsController() Role { return Role{port: contract.ControlPlanePort, ask: apiVersions} }
+func AsController() Role { return Role{ask: apiVersions} }
 
 // Probe asks one server, over a connection that it keeps. It is not for
 // concurrent use.
 type Probe struct {
-	target Target
-	dialer mtls.Dialer
-	// limit bounds one question. It is long: an answer that a starting server
-	// holds back arrives at the moment it is ready.
-	limit time.Duration
-	conn  *wire.Conn
+	server local.Server
+	role   Role
+	conn   *wire.Conn
 }
 
-// NewProbe makes a probe; now is the clock certificates are judged by.
-func NewProbe(target Target, dial mtls.DialFunc, now func() time.Time, limit time.Duration) *Probe {
-	credentials := mtls.Credentials{Identity: target.Identity}
-	return &Probe{target: target, limit: limit, dialer: mtls.Dialer{
-		Dial:    dial,
-		Source:  func(context.Context) (mtls.Credentials, error) { return credentials, nil },
-		Now:     now,
-		Timeout: limit,
-	}}
-}
+// NewProbe makes a probe. The server's limit is long: an answer that a starting
+// server holds back arrives at the moment it is ready.
+func NewProbe(server local.Server, role Role) *Probe { return &Probe{server: server, role: role} }
 
 // Check returns nil if the server serves, otherwise why not.
 func (p *Probe) Check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, p.limit)
+	ctx, cancel := context.WithTimeout(ctx, p.server.Limit)
 	defer cancel()
-	if p.conn == nil {
-		address := net.JoinHostPort(p.target.Host, strconv.Itoa(p.target.Role.port))
-		conn, err := p.dialer.Connect(ctx, address, mtls.Peer{Name: p.target.Host, Leaves: []string{p.target.Leaf}})
-		if err != nil {
-			return err
-		}
-		p.conn = wire.New(conn, clientID)
+	if p.conn != nil {
+		return p.ask(ctx, p.conn)
 	}
-	err := p.target.Role.ask(ctx, p.conn, p.target.NodeID)
-	if err != nil && !errors.Is(err, ErrFenced) && !errors.Is(err, ErrNotRegistered) {
+	var answer error
+	conn, err := p.server.Open(ctx, func(ctx context.Context, conn *wire.Conn) error {
+		answer = p.role.ask(ctx, conn, p.server.NodeID)
+		if isAnswer(answer) {
+			return nil // the connection is good
+		}
+		return answer
+	})
+	if err != nil {
+		return err
+	}
+	p.conn = conn
+	return answer
+}
+
+func (p *Probe) ask(ctx context.Context, conn *wire.Conn) error {
+	err := p.role.ask(ctx, conn, p.server.NodeID)
+	if !isAnswer(err) {
 		return errors.Join(err, p.Close())
 	}
 	return err
+}
+
+// isAnswer reports whether the server has said itself whether it serves.
+func isAnswer(err error) bool {
+	return err == nil || errors.Is(err, ErrFenced) || errors.Is(err, ErrNotRegistered)
 }
 
 // Close ends the probe's connection, if it has one.

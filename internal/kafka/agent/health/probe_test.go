@@ -14,7 +14,9 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/admin/wire/wiretest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/health"
+	"github.com/keyturn/keyturn/internal/kafka/agent/local"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
 )
 
@@ -27,16 +29,19 @@ type kafka struct {
 	ports chan string
 }
 
-func probe(t *testing.T, role health.Role, answer wiretest.Answer, leaf func(presented string) string) *kafka {
+func probe(t *testing.T, listener contract.Listener, role health.Role, answer wiretest.Answer, leaf func(presented string) string) *kafka {
 	t.Helper()
 	now := time.Now()
 	identity := agenttest.Leaf(t, agenttest.Authority(t, "ca", now), "my-cluster-kafka", now, "node")
 	certificate := server.Certificate(identity)
 	address := wiretest.Serve(t, &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAnyClientCert}, answer)
 	k := &kafka{ports: make(chan string, 8)}
-	k.Probe = health.NewProbe(
-		health.Target{Host: "127.0.0.1", NodeID: 4, Role: role, Leaf: leaf(identity.Fingerprint()), Identity: certificate},
-		func(ctx context.Context, network, wanted string) (net.Conn, error) {
+	k.Probe = health.NewProbe(local.Server{
+		Host: "127.0.0.1", NodeID: 4, Listener: listener, Now: time.Now, Limit: 5 * time.Second,
+		Known: func() local.Known {
+			return local.Known{Leaves: []string{leaf(identity.Fingerprint())}, Identities: []tls.Certificate{certificate}}
+		},
+		Dial: func(ctx context.Context, network, wanted string) (net.Conn, error) {
 			k.dials.Add(1)
 			_, port, err := net.SplitHostPort(wanted)
 			if err != nil {
@@ -45,8 +50,7 @@ func probe(t *testing.T, role health.Role, answer wiretest.Answer, leaf func(pre
 			k.ports <- port
 			return (&net.Dialer{}).DialContext(ctx, network, address)
 		},
-		time.Now, 5*time.Second,
-	)
+	}, role)
 	t.Cleanup(func() { _ = k.Close() })
 	return k
 }
@@ -78,7 +82,7 @@ func TestBrokerServesWhenItTakesPart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := probe(t, health.AsBroker(), c.answer, asPresented)
+			k := probe(t, contract.ReplicationListener, health.AsBroker(), c.answer, asPresented)
 			for range 3 {
 				if err := k.Check(t.Context()); !errors.Is(err, c.want) {
 					t.Errorf("error %v, want %v", err, c.want)
@@ -96,7 +100,7 @@ func TestBrokerServesWhenItTakesPart(t *testing.T) {
 
 func TestControllerServesWhenItAnswers(t *testing.T) {
 	t.Parallel()
-	k := probe(t, health.AsController(), func(req kmsg.Request) kmsg.Response {
+	k := probe(t, contract.ControlPlaneListener, health.AsController(), func(req kmsg.Request) kmsg.Response {
 		if _, ok := req.(*kmsg.ApiVersionsRequest); !ok {
 			return nil // a controller knows no other question without being asked for its kind
 		}
@@ -112,7 +116,7 @@ func TestControllerServesWhenItAnswers(t *testing.T) {
 
 func TestServerWithAnotherLeafDoesNotServe(t *testing.T) {
 	t.Parallel()
-	k := probe(t, health.AsController(), func(kmsg.Request) kmsg.Response { return kmsg.NewPtrApiVersionsResponse() },
+	k := probe(t, contract.ControlPlaneListener, health.AsController(), func(kmsg.Request) kmsg.Response { return kmsg.NewPtrApiVersionsResponse() },
 		func(string) string { return "of another leaf" })
 	if _, ok := errors.AsType[*mtls.UntrustedError](k.Check(t.Context())); !ok {
 		t.Error("accepted, want an UntrustedError: it presents what it was not started with")
@@ -122,7 +126,7 @@ func TestServerWithAnotherLeafDoesNotServe(t *testing.T) {
 func TestLostConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
-	k := probe(t, health.AsController(), func(kmsg.Request) kmsg.Response {
+	k := probe(t, contract.ControlPlaneListener, health.AsController(), func(kmsg.Request) kmsg.Response {
 		if asked.Add(1) == 2 {
 			return nil
 		}

@@ -33,9 +33,38 @@ func (n *Node) Waiting(reason string, missing []string) bool {
 func (n *Node) Started(revision int64, at time.Time, roles map[contract.Listener]contract.RoleReport) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.report = contract.TLSReport{Revision: revision, StartedAt: at, Roles: maps.Clone(roles)}
+	n.report = contract.TLSReport{Revision: revision, StartedAt: at, Roles: map[contract.Listener]contract.RoleReport{}}
+	maps.Copy(n.report.Roles, roles)
 	n.readiness = contract.Readiness{Reason: contract.ReasonStarting}
 	n.state = contract.StateStarting
+}
+
+// Loaded records what the running server has loaded now. Roles that are not known
+// any more are taken out: nil stands for them.
+func (n *Node) Loaded(roles map[contract.Listener]*contract.RoleReport) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for listener, role := range roles {
+		if role == nil {
+			delete(n.report.Roles, listener)
+		} else {
+			n.report.Roles[listener] = *role
+		}
+	}
+}
+
+// Complete records the publication whose stores are loaded completely.
+func (n *Node) Complete(revision int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.report.Revision = max(n.report.Revision, revision)
+}
+
+// Reloaded records what became of a reload.
+func (n *Node) Reloaded(report contract.ReloadReport) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.report.Reload = report
 }
 
 // Recovering records that the server works through its logs before it serves.

@@ -1,0 +1,202 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
+	"github.com/keyturn/keyturn/internal/kafka/admin/wire"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+)
+
+// Versions of the two requests, which Kafka answers since 2.8.
+const (
+	describeVersion = 4
+	alterVersion    = 1
+)
+
+// Setting is one setting of the server.
+type Setting struct {
+	// Effective is the value the server runs on.
+	Effective string
+	// Dynamic is the value in the metadata for this node, nil when there is none.
+	// It differs from Effective while the server has not applied it, or if it
+	// could not.
+	Dynamic *string
+}
+
+// Change is a new dynamic value of a setting for this node; nil deletes it.
+type Change struct {
+	Name  string
+	Value *string
+}
+
+// InvalidError says that the server refuses a change for what it contains.
+type InvalidError struct {
+	Err error
+	// Message is the server's own.
+	Message string
+}
+
+func (e *InvalidError) Error() string {
+	if e.Message == "" {
+		return e.Err.Error()
+	}
+	return e.Message
+}
+
+// Unwrap returns Kafka's error.
+func (e *InvalidError) Unwrap() error { return e.Err }
+
+// Settings asks the server for the settings with the names. Those that are not
+// set are not in the answer.
+func (s Server) Settings(ctx context.Context, names []string) (map[string]Setting, error) {
+	var settings map[string]Setting
+	err := s.ask(ctx, func(ctx context.Context, conn *wire.Conn) error {
+		req := kmsg.NewPtrDescribeConfigsRequest()
+		req.Version, req.IncludeSynonyms = describeVersion, true
+		resource := kmsg.NewDescribeConfigsRequestResource()
+		resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeBroker, s.resource()
+		resource.ConfigNames = names
+		req.Resources = append(req.Resources, resource)
+		answer, err := conn.Request(ctx, req)
+		if err != nil {
+			return err
+		}
+		resp, ok := answer.(*kmsg.DescribeConfigsResponse)
+		if !ok || len(resp.Resources) != 1 {
+			return errAnswer
+		}
+		settings, err = readSettings(resp.Resources[0])
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("asking the server for its dynamic settings: %w", err)
+	}
+	return settings, nil
+}
+
+func readSettings(resource kmsg.DescribeConfigsResponseResource) (map[string]Setting, error) {
+	if err := kerr.ErrorForCode(resource.ErrorCode); err != nil {
+		return nil, err
+	}
+	settings := make(map[string]Setting, len(resource.Configs))
+	for _, config := range resource.Configs {
+		var setting Setting
+		if config.Value != nil {
+			setting.Effective = *config.Value
+		}
+		for _, synonym := range config.ConfigSynonyms {
+			if synonym.Name == config.Name && synonym.Source == kmsg.ConfigSourceDynamicBrokerConfig {
+				setting.Dynamic = synonym.Value
+			}
+		}
+		settings[config.Name] = setting
+	}
+	return settings, nil
+}
+
+func (s Server) resource() string { return strconv.Itoa(int(s.NodeID)) }
+
+// Validate asks the server whether it would accept the changes. A controller
+// does not look into stores: only a broker finds what is wrong with one.
+func (s Server) Validate(ctx context.Context, changes []Change) error {
+	req := s.alteration(changes)
+	req.ValidateOnly = true
+	if err := s.alter(ctx, req); err != nil {
+		return fmt.Errorf("validating: %w", err)
+	}
+	return nil
+}
+
+// Alter makes the changes. When it returns without an error they stand in the
+// metadata, and the server applies them a moment later. After an error that is
+// no InvalidError nobody knows.
+func (s Server) Alter(ctx context.Context, changes []Change) error {
+	if err := s.alter(ctx, s.alteration(changes)); err != nil {
+		return fmt.Errorf("setting: %w", err)
+	}
+	return nil
+}
+
+func (s Server) alteration(changes []Change) *kmsg.IncrementalAlterConfigsRequest {
+	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeBroker, s.resource()
+	for _, change := range changes {
+		config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		config.Name, config.Value, config.Op = change.Name, change.Value, kmsg.IncrementalAlterConfigOpSet
+		if change.Value == nil {
+			config.Op = kmsg.IncrementalAlterConfigOpDelete
+		}
+		resource.Configs = append(resource.Configs, config)
+	}
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.Version = alterVersion
+	req.Resources = append(req.Resources, resource)
+	return req
+}
+
+// alter sends the request to the node itself. A controller that does not lead
+// takes no changes: then those that might lead are asked.
+func (s Server) alter(ctx context.Context, req *kmsg.IncrementalAlterConfigsRequest) error {
+	question := func(ctx context.Context, conn *wire.Conn) error { return change(ctx, conn, req) }
+	err := s.ask(ctx, question)
+	if s.Listener != contract.ControlPlaneListener {
+		return err
+	}
+	for _, voter := range s.Voters {
+		if !errors.Is(err, kerr.NotController) {
+			return err
+		}
+		err = s.askVoter(ctx, voter, question)
+		if _, gone := errors.AsType[*mtls.UnreachableError](err); gone {
+			err = kerr.NotController // it does not lead either
+		}
+	}
+	return err
+}
+
+func (s Server) askVoter(ctx context.Context, address string, question Question) error {
+	ctx, cancel := context.WithTimeout(ctx, s.Limit)
+	defer cancel()
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("address of a controller: %w", err)
+	}
+	conn, err := s.open(ctx, address, mtls.Peer{Name: host}, s.Known(), question)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+func change(ctx context.Context, conn *wire.Conn, req *kmsg.IncrementalAlterConfigsRequest) error {
+	answer, err := conn.Request(ctx, req)
+	if err != nil {
+		return err
+	}
+	resp, ok := answer.(*kmsg.IncrementalAlterConfigsResponse)
+	if !ok || len(resp.Resources) != 1 {
+		return errAnswer
+	}
+	resource := resp.Resources[0]
+	err = kerr.ErrorForCode(resource.ErrorCode)
+	if isInvalid(err) {
+		invalid := &InvalidError{Err: err}
+		if resource.ErrorMessage != nil {
+			invalid.Message = *resource.ErrorMessage
+		}
+		return invalid
+	}
+	return err
+}
+
+func isInvalid(err error) bool {
+	return errors.Is(err, kerr.InvalidRequest) || errors.Is(err, kerr.InvalidConfig) || errors.Is(err, kerr.PolicyViolation)
+}

@@ -1,0 +1,89 @@
+package reload
+
+import (
+	"bytes"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/local"
+	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// places says which certificates stand in which file, by its path.
+type places map[string][]*x509.Certificate
+
+// expectation is what a look at a listener is to show.
+type expectation struct {
+	listener stores.Listener
+	// effective are the values that the server is to run on, by setting.
+	effective map[string]string
+}
+
+// compare says why what was seen is not what was expected, if it is not. node is the chain that the agent has presented.
+func (e expectation) compare(seen local.Seen, settings map[string]local.Setting, node []*x509.Certificate, now time.Time) error {
+	l := e.listener
+	switch {
+	case !sameCertificates(seen.Chain, l.Identity.Chain):
+		return fmt.Errorf("%s presents %s instead of %s", l.Name, described(seen.Chain), described(l.Identity.Chain))
+	case seen.Asks && !accepts(seen.Authorities, l.Trusts):
+		return fmt.Errorf("%s names %d authorities that it accepts, and they are not the %d published ones",
+			l.Name, len(seen.Authorities), len(l.Trusts))
+	case seen.Refused != nil && pki.Verify(node, l.Trusts, now, pki.ClientAuth) == nil:
+		return fmt.Errorf("%s refuses the node's own leaf: %w", l.Name, seen.Refused)
+	}
+	for _, kind := range stores.Kinds() {
+		name := kind.LocationSetting(l.Name)
+		if wanted, ok := e.effective[name]; ok && settings[name].Effective != wanted {
+			return fmt.Errorf("the server has not taken over the setting %s", name)
+		}
+	}
+	return nil
+}
+
+// described names a chain by the fingerprints of its certificates.
+func described(chain []*x509.Certificate) string {
+	names := make([]string, 0, len(chain))
+	for _, cert := range chain {
+		names = append(names, pki.FingerprintOf(cert).String())
+	}
+	return strings.Join(names, " with ")
+}
+
+// conclude says what a listener has loaded, from what was seen of it. The chain
+// is what it presents. Its anchors are told by their subjects alone, so that of
+// several sets with these subjects that one counts which stands in the file the
+// server runs on, then the one it had, then the one it should have.
+func conclude(before State, wanted stores.Listener, seen local.Seen, settings map[string]local.Setting, files places) State {
+	after := State{Chain: seen.Chain, Dynamic: isDynamic(wanted.Name, settings)}
+	current := files[settings[stores.TrustStore().LocationSetting(wanted.Name)].Effective]
+	if !seen.Asks {
+		// It does not tell whom it would accept, and refuses nobody by it.
+		after.Trusts = current
+		return after
+	}
+	for _, candidate := range [][]*x509.Certificate{current, before.Trusts, wanted.Trusts, files.named(seen.Authorities)} {
+		if len(candidate) > 0 && accepts(seen.Authorities, candidate) {
+			after.Trusts = candidate
+			break
+		}
+	}
+	return after
+}
+
+// named returns the certificates with one of the subjects, sorted by fingerprint.
+func (p places) named(subjects [][]byte) []*x509.Certificate {
+	var list []*x509.Certificate
+	for _, certs := range p {
+		for _, cert := range certs {
+			if slices.ContainsFunc(subjects, func(subject []byte) bool { return bytes.Equal(subject, cert.RawSubject) }) {
+				list = append(list, cert)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b *x509.Certificate) int { return pki.FingerprintOf(a).Compare(pki.FingerprintOf(b)) })
+	return slices.CompactFunc(list, (*x509.Certificate).Equal)
+}

@@ -30,6 +30,7 @@ func TestCourse(t *testing.T) {
 		"a-node-is-down":        atRest(3, replaced, crossed, silent("my-dual-1", now().Add(-time.Minute))),
 		"a-node-is-down-long":   atRest(3, replaced, crossed, silent("my-dual-1", now().Add(-time.Hour))),
 		"clients-ca":            atRest(3, clients, replaced),
+		"clients-ca-of-others":  atRest(3, clients, ofOthers, replaced),
 		"no-authority":          atRest(3, func(r *rotation.Record) { r.Snapshot.Issuing = "" }),
 	}
 	for name, record := range tests {

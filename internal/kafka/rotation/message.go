@@ -158,9 +158,12 @@ func grouped(blockers []trust.Blocker) []string {
 
 // unasked reports whether a sentence is better without a blocker: the operator does
 // not wait for itself, a cross certificate is nobody's concern in the middle of a
-// rotation, and the remainder has words of its own.
+// rotation, and what only time brings has words of its own.
 func (v *view) unasked(b trust.Blocker, phase Phase) bool {
-	if b.Guard == trust.GuardCrossUnneeded && phase != Loading || b.Guard == trust.GuardControlUnused && len(v.remaining()) > 0 {
+	switch {
+	case b.Guard == trust.GuardRetired, b.Guard == trust.GuardCrossUnneeded && phase != Loading:
+		return true
+	case b.Guard == trust.GuardControlUnused && len(v.remaining()) > 0:
 		return true
 	}
 	return slices.ContainsFunc(v.Members, func(m trust.Member) bool {
@@ -185,7 +188,7 @@ func (v *view) advice(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	case RaftRemainder:
 		return v.remainder()
 	case WaitingForExpiry:
-		return "nothing has to be done; to withdraw it earlier, annotate the key Secret of the CA with keyturn.dev/distrust=now"
+		return v.retirement(names)
 	case WaitingForUsers:
 		return v.holders()
 	case WaitingForTrust, WaitingForApplications:
@@ -235,6 +238,17 @@ func (v *view) holders() string {
 		}
 	}
 	return "certificates of the old authority are still held by " + some(users) + "; both are served until these are replaced or have ended"
+}
+
+// retirement says until when the policy keeps what nobody is known to use.
+func (v *view) retirement(names map[trust.AnchorID]AnchorName) string {
+	var kept []string
+	for _, a := range v.others() {
+		kept = append(kept, fmt.Sprintf("%s stays until it ends on %s", Label(a.ID, names), moment(a.NotAfter)))
+	}
+	slices.Sort(kept)
+	return strings.Join(kept, "; ") +
+		"; nothing has to be done; to withdraw it earlier, annotate the key Secret of the CA with keyturn.dev/distrust=now"
 }
 
 // urgency names the end that sets a deadline, if anything relies on it.

@@ -163,7 +163,8 @@ func (v *view) named(m *trust.Member, r *trust.Role) bool {
 
 // alone is the phase of a domain with one authority.
 func (v *view) alone() Phase {
-	if v.target.Stored == trust.InUseAll {
+	known := slices.ContainsFunc(v.Members, func(m trust.Member) bool { return m.Kind != trust.Operator && presents(&m) })
+	if v.target.Stored == trust.InUseAll || v.target.Stored == trust.TrustedUnused && !known {
 		return Loading
 	}
 	return Establishing

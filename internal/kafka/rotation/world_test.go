@@ -152,6 +152,12 @@ func clients(r *rotation.Record) {
 	})
 }
 
+// ofOthers is a clients CA whose certificates nobody here knows.
+func ofOthers(r *rotation.Record) {
+	r.Snapshot.Members = r.Snapshot.Members[:len(r.Snapshot.Members)-1]
+	r.Snapshot.Anchors[0].Stored = trust.TrustedUnused
+}
+
 // brandNew is a cluster that nothing was given to yet.
 func brandNew(r *rotation.Record) {
 	r.Snapshot.Anchors[0].Stored, r.Snapshot.Application = trust.Absent, trust.Application{}

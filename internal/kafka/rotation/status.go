@@ -1,0 +1,250 @@
+package rotation
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// Status is where a domain stands in detail, for people and programs.
+type Status struct {
+	Domain  string `json:"domain"`
+	Phase   Phase  `json:"phase"`
+	Message string `json:"message"`
+	// RecordedAt is when what it is read from last changed.
+	RecordedAt time.Time          `json:"recordedAt"`
+	Strategy   trust.StrategyKind `json:"strategy,omitempty"`
+	Reason     string             `json:"reason,omitempty"`
+	Progress   Progress           `json:"progress,omitzero"`
+	Anchors    []AnchorStatus     `json:"anchors"`
+	Members    []MemberStatus     `json:"members"`
+	Blockers   []string           `json:"blockers,omitempty"`
+	Deadline   time.Time          `json:"deadline,omitzero"`
+}
+
+// Progress counts the nodes and companions that have proven a step. All zero means
+// that nothing moves.
+type Progress struct {
+	Members int `json:"members"`
+	// Trust, Present and Distrust count those that trust the new anchor, present
+	// its leaf, and have stopped trusting every other one on their listeners.
+	Trust    int `json:"trust"`
+	Present  int `json:"present"`
+	Distrust int `json:"distrust"`
+	// Remainder counts those whose Raft client still holds an old authority.
+	Remainder int `json:"remainder"`
+}
+
+// AnchorStatus is one CA certificate of the domain.
+type AnchorStatus struct {
+	Name  string         `json:"name"`
+	SHA1  string         `json:"sha1"`
+	ID    trust.AnchorID `json:"sha256"`
+	State trust.State    `json:"state"`
+	// Issuing is true of the one that shall stay.
+	Issuing bool `json:"issuing,omitempty"`
+	// Application is its place in ca.crt, counted from 1; 0 when it is not there.
+	Application int       `json:"application"`
+	NotAfter    time.Time `json:"notAfter"`
+	Compromised bool      `json:"compromised,omitempty"`
+	// CrossUntil is when a cross certificate for it is presented no longer; zero
+	// when there is none.
+	CrossUntil time.Time `json:"crossUntil,omitzero"`
+}
+
+// MemberStatus is one process, or a pod that should have one.
+type MemberStatus struct {
+	Name   trust.MemberID `json:"name"`
+	Kind   string         `json:"kind"`
+	Facts  MemberFacts    `json:"facts,omitzero"`
+	Planes []PlaneStatus  `json:"planes"`
+}
+
+// Standing says how what a plane runs on relates to what is published to it.
+type Standing string
+
+// The standings.
+const (
+	// AsPublished: it runs on what is published, and would after a restart.
+	AsPublished Standing = "as published"
+	// Behind: it runs on something else.
+	Behind Standing = "behind"
+	// NotMounted: it runs on something else, which is also what is mounted still.
+	NotMounted Standing = "not mounted yet"
+	// Unproven: nobody knows.
+	Unproven Standing = "unknown"
+	// NoProcess: there is no process; it will load what it finds.
+	NoProcess Standing = "no process"
+)
+
+// PlaneStatus is what the roles of one plane trust and present, if that is the
+// same; otherwise a member has several of one plane.
+type PlaneStatus struct {
+	Plane string   `json:"plane"`
+	Roles []string `json:"roles"`
+	// Trusts and Presents are short names of anchors; Presents is empty of a role
+	// that only verifies, and Trusts of one that only presents.
+	Trusts   []string `json:"trusts,omitempty"`
+	Presents string   `json:"presents,omitempty"`
+	// Cross are those whose cross certificates are sent along.
+	Cross    []string  `json:"cross,omitempty"`
+	Standing Standing  `json:"standing"`
+	Since    time.Time `json:"since,omitzero"`
+}
+
+// Status reads the record at a time.
+func (r Record) Status(now time.Time) Status {
+	s := r.Snapshot
+	if now.After(s.Now) {
+		s.Now = now
+	}
+	plan := trust.Decide(s)
+	v := newView(s, plan)
+	out := Status{
+		Domain: r.Domain, Phase: PhaseOf(s, plan), Message: Message(s, plan, r.Anchors), RecordedAt: r.Snapshot.Now,
+		Anchors: []AnchorStatus{}, Members: []MemberStatus{}, Deadline: plan.Deadline,
+	}
+	if out.Phase != Trusted && out.Phase != Paused {
+		out.Blockers = grouped(plan.Blockers)
+	}
+	if len(v.others()) > 0 {
+		out.Strategy, out.Reason, out.Progress = plan.Strategy.Kind, plan.Strategy.Reason, v.progress()
+	}
+	for i := range s.Anchors {
+		out.Anchors = append(out.Anchors, v.anchor(&s.Anchors[i], r.Anchors))
+	}
+	// The one that stays comes first, then what is held, by its end.
+	slices.SortStableFunc(out.Anchors, func(a, b AnchorStatus) int {
+		return cmp.Or(rank(a)-rank(b), b.NotAfter.Compare(a.NotAfter), cmp.Compare(a.ID, b.ID))
+	})
+	short := shortNames(r)
+	for i := range s.Members {
+		m := &s.Members[i]
+		out.Members = append(out.Members, MemberStatus{Name: m.ID, Kind: kindName(m.Kind), Facts: r.Members[m.ID], Planes: v.planesOf(m, short)})
+	}
+	return out
+}
+
+func rank(a AnchorStatus) int {
+	switch {
+	case a.Issuing:
+		return 0
+	case a.State != trust.Absent:
+		return 1
+	default:
+		return 2
+	}
+}
+
+func kindName(k trust.MemberKind) string {
+	switch k {
+	case trust.Node:
+		return "node"
+	case trust.Companion:
+		return "companion"
+	case trust.Operator:
+		return "operator"
+	default:
+		return "user"
+	}
+}
+
+func (v *view) anchor(a *trust.Anchor, names map[trust.AnchorID]AnchorName) AnchorStatus {
+	out := AnchorStatus{
+		Name: names[a.ID].CommonName, SHA1: cmp.Or(names[a.ID].SHA1, a.Name), ID: a.ID, State: a.Stored, Issuing: a.ID == v.Issuing,
+		Application: slices.Index(v.Application.Anchors, a.ID) + 1, NotAfter: a.NotAfter, Compromised: a.Compromised,
+	}
+	for _, c := range a.Cross {
+		if end := c.NotAfter.Add(-crossMargin); out.CrossUntil.IsZero() || end.Before(out.CrossUntil) {
+			out.CrossUntil = end
+		}
+	}
+	return out
+}
+
+// progress counts what members have proven. What nobody knows does not count.
+func (v *view) progress() Progress {
+	var p Progress
+	for i := range v.Members {
+		m := &v.Members[i]
+		if v.target == nil || m.Kind == trust.Operator || m.Kind == trust.Holder {
+			continue
+		}
+		p.Members++
+		if v.every(m, func(r *trust.Role) bool { return !r.Verifies || slices.Contains(r.Evidence.Loaded.Trust, v.Issuing) }) {
+			p.Trust++
+		}
+		if v.every(m, func(r *trust.Role) bool { return !r.Presents || r.Evidence.Loaded.Identity.Signer == v.target.Key }) {
+			p.Present++
+		}
+		if v.every(m, func(r *trust.Role) bool { return !r.Verifies || !v.trustsOther(r) }) {
+			p.Distrust++
+		}
+		if slices.ContainsFunc(m.Roles, v.keepsOld) {
+			p.Remainder++
+		}
+	}
+	return p
+}
+
+// every reports whether all roles that load without a restart are known, and pass.
+func (v *view) every(m *trust.Member, passes func(*trust.Role) bool) bool {
+	return !slices.ContainsFunc(m.Roles, func(r trust.Role) bool {
+		return r.Plane != trust.Raft && (r.Evidence.Process != trust.ProcessRunning || !passes(&r))
+	})
+}
+
+func (v *view) trustsOther(r *trust.Role) bool {
+	return slices.ContainsFunc(r.Evidence.Loaded.Trust, func(id trust.AnchorID) bool { return id != v.Issuing })
+}
+
+// keepsOld reports whether a Raft client runs on what an old authority signed, or
+// trusts only that.
+func (v *view) keepsOld(r trust.Role) bool {
+	if r.Plane != trust.Raft || r.Evidence.Process != trust.ProcessRunning {
+		return false
+	}
+	loaded := r.Evidence.Loaded
+	return r.Presents && loaded.Identity.Signer != v.target.Key || !slices.Contains(loaded.Trust, v.Issuing)
+}
+
+// shortNames are names of anchors and keys that fit into a table: what the common
+// name adds to the domain's, and the SHA-1 where that is not unique.
+func shortNames(r Record) map[string]string {
+	out := map[string]string{}
+	count := map[string]int{}
+	plain := func(id trust.AnchorID) string {
+		return strings.TrimPrefix(r.Anchors[id].CommonName, r.Domain+" ")
+	}
+	for _, a := range r.Snapshot.Anchors {
+		count[plain(a.ID)]++
+	}
+	for _, a := range r.Snapshot.Anchors {
+		name, print := plain(a.ID), cmp.Or(r.Anchors[a.ID].SHA1, a.Name, string(a.ID))
+		print = print[:min(shortPrint, len(print))]
+		switch {
+		case name == "":
+			name = print
+		case count[name] > 1:
+			name += " " + print
+		}
+		out[string(a.ID)] = name
+		// Of anchors with one key the one that stays names it.
+		if _, named := out[string(a.Key)]; !named || a.ID == r.Snapshot.Issuing {
+			out[string(a.Key)] = name
+		}
+	}
+	return out
+}
+
+func naming[T ~string](ids []T, short map[string]string) []string {
+	out := make([]string, 0, len(ids))
+	for _, id := range ids {
+		out = append(out, cmp.Or(short[string(id)], string(id[:min(shortPrint, len(id))])))
+	}
+	slices.Sort(out)
+	return out
+}

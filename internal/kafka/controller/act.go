@@ -168,6 +168,9 @@ func (r *Reconciler) settle(ctx context.Context, p *pass, record disruptionRecor
 		if err := r.forgetRemoved(ctx, p, record); err != nil {
 			return err
 		}
+		if record.Kind == rollout.Restart {
+			r.paces.restarted(p.kafka.UID, p.now.Sub(record.Disruption.Since))
+		}
 		return r.writeDisruption(ctx, p, record, disruptionRecord{})
 	}
 	r.settled.note(p.kafka.UID, record.resourceVersion)

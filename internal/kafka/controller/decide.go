@@ -32,6 +32,12 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	if err := r.decideAuthorities(p); err != nil {
 		return err
 	}
+	if p.trustMoves() {
+		// A pod that the cache does not show yet is not proven to have no process.
+		if p.pods, err = listPods(ctx, r.options.Live, p.observation); err != nil {
+			return err
+		}
+	}
 	r.hear(ctx, p)
 	p.decideTrust()
 	return p.checkCustomCertificates()

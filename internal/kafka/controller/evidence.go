@@ -94,8 +94,12 @@ func (r *Reconciler) hear(ctx context.Context, p *pass) {
 	}
 	for i, said := range r.ask(ctx, p, asked) {
 		pod := asked[i]
+		before, known := r.witnesses.recall(pod)
 		p.heard[pod.Name] = r.witnesses.record(pod, said)
-		if !said.known && said.report.StartedAt.IsZero() && podOf(pod).State == rollout.Ready {
+		if known && said.known && before.report.Revision < said.report.Revision {
+			r.paces.reloaded(p.kafka.UID, p.now.Sub(p.published(pod.Name).PublishedAt))
+		}
+		if !said.known && podOf(pod).State == rollout.Ready {
 			p.silent = append(p.silent, pod.Name)
 		}
 	}

@@ -43,6 +43,7 @@ type Reconciler struct {
 	events    announcer
 	witnesses *witnesses
 	records   *records
+	paces     *paces
 	settled   *settledRecords
 	metrics   *Metrics
 }
@@ -55,6 +56,7 @@ func New(options Options) *Reconciler {
 		events:    announcer{recorder: options.Events},
 		witnesses: newWitnesses(),
 		records:   newRecords(),
+		paces:     newPaces(),
 		settled:   newSettledRecords(),
 		metrics:   options.Metrics,
 	}

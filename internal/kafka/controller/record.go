@@ -48,7 +48,9 @@ func (r *Reconciler) applyRecord(ctx context.Context, p *pass) error {
 	name := rotation.ConfigMapName(p.kafka.Name)
 	data := map[string]string{}
 	for _, kind := range kinds() {
-		text, err := r.records.latest(p.kafka.UID, p.recordOf(kind)).Encode()
+		record := p.recordOf(kind)
+		record.RestartSeconds, record.ReloadSeconds = r.paces.seconds(p.kafka.UID)
+		text, err := r.records.latest(p.kafka.UID, record).Encode()
 		if err != nil {
 			return fmt.Errorf("recording the trust of Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 		}

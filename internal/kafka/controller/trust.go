@@ -69,6 +69,15 @@ func (p *pass) decideTrust() {
 	}
 }
 
+// trustMoves reports whether a domain knows more than one anchor, or not even one.
+func (p *pass) trustMoves() bool {
+	return slices.ContainsFunc(kinds(), func(kind authority.Kind) bool {
+		stored := authority.StoredAnchors(p.stored(kind.TrustedCertsSecret(p.kafka.Name)))
+		target := p.domain(kind).Target()
+		return len(stored) != 1 || target == nil || !stored[0].Certificate.Equal(target)
+	})
+}
+
 func domainOf(kind authority.Kind) contract.Domain {
 	if kind == authority.ClientsCA {
 		return contract.ClientsDomain

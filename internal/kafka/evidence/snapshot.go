@@ -153,7 +153,10 @@ func (v view) testify(e *trust.Evidence, role contract.Listener) {
 		e.Mounted = []trust.Stores{v.mounted(role)}
 	}
 	loaded, runs := v.Report.Roles[role]
-	if !runs {
+	switch {
+	case !runs && role == contract.RaftRole && v.Report.Revision > 0:
+		return // a server that runs has a Raft client, which nobody tells of
+	case !runs:
 		// The server is not started, or was started without this listener.
 		e.Process = trust.ProcessNone
 		return

@@ -1,0 +1,277 @@
+package evidence_test
+
+import (
+	"crypto/x509"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+func key(cert *x509.Certificate) trust.KeyID { return evidence.KeyID(cert) }
+
+// shape is a role without its evidence.
+type shape struct {
+	Plane              trust.Plane
+	Verifies, Presents bool
+}
+
+func shapes(m trust.Member) map[string]shape {
+	out := map[string]shape{}
+	for _, r := range m.Roles {
+		out[r.Name] = shape{r.Plane, r.Verifies, r.Presents}
+	}
+	return out
+}
+
+func TestEachStoreHasItsRoles(t *testing.T) {
+	t.Parallel()
+	dual := map[string]shape{
+		"agent":             {trust.Data, true, true},
+		"controlplane-9090": {trust.Control, true, true},
+		"raft":              {trust.Raft, true, true},
+		"replication-9091":  {trust.Data, true, true},
+		"tls-9093":          {trust.Data, false, true},
+	}
+	for name, c := range map[string]struct {
+		change func(w *world)
+		want   map[string]shape
+	}{
+		"a node with both roles": {want: dual},
+		"a broker has a Raft client and no controller listener": {
+			change: func(w *world) { w.node.Controller = false },
+			want: map[string]shape{
+				"agent": dual["agent"], "raft": dual["raft"], "replication-9091": dual["replication-9091"], "tls-9093": dual["tls-9093"],
+			},
+		},
+		"a listener with a certificate of its own is not of the cluster CA": {
+			change: func(w *world) { w.node.Stores[2].Identity = string(client) },
+			want: map[string]shape{
+				"agent": dual["agent"], "controlplane-9090": dual["controlplane-9090"], "raft": dual["raft"], "replication-9091": dual["replication-9091"],
+			},
+		},
+		"the clients CA": {
+			change: func(w *world) { w.domain.Name = contract.ClientsDomain },
+			want:   map[string]shape{"tls-9093": {trust.Data, true, false}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if c.change != nil {
+				c.change(w)
+			}
+			if diff := cmp.Diff(c.want, shapes(w.member(t))); diff != "" {
+				t.Errorf("roles (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestANodeWithoutListenersOfTheClientsCAIsNoMember(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.node.Stores = w.node.Stores[:2]
+	w.domain.Name = contract.ClientsDomain
+	if s := w.snapshot(); len(s.Members) != 0 {
+		t.Errorf("members are %+v, want none", s.Members)
+	}
+}
+
+func TestAnchorsAreAllThatAnybodyHolds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	old, coming := w.outgoing.Certificate(), w.incoming.Certificate()
+
+	s := w.snapshot()
+
+	got := map[trust.AnchorID]trust.Anchor{}
+	for _, anchor := range s.Anchors {
+		anchor.Name = ""
+		got[anchor.ID] = anchor
+	}
+	want := map[trust.AnchorID]trust.Anchor{
+		evidence.AnchorID(old): {ID: evidence.AnchorID(old), Key: key(old), NotAfter: old.NotAfter, Stored: trust.InUseAll},
+		evidence.AnchorID(coming): {
+			ID: evidence.AnchorID(coming), Key: key(coming), NotAfter: coming.NotAfter,
+			Cross: []trust.Cross{{Issuer: key(old), NotAfter: w.cross.NotAfter}},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("anchors (-want +got):\n%s", diff)
+	}
+	if s.Issuing != evidence.AnchorID(coming) {
+		t.Errorf("issuing is %s, want the pending one", s.Issuing)
+	}
+}
+
+func TestDistrustCompromisesEveryKeyButTheTargets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.domain.Authority.Distrust = true
+	for _, anchor := range w.snapshot().Anchors {
+		if want := anchor.Key == key(w.outgoing.Certificate()); anchor.Compromised != want {
+			t.Errorf("anchor %s compromised: %t, want %t", anchor.ID, anchor.Compromised, want)
+		}
+		for _, cross := range anchor.Cross {
+			if !cross.Distrusted {
+				t.Error("the cross certificate of a compromised authority is not distrusted")
+			}
+		}
+	}
+}
+
+func TestIdentityIsWhoSignedAndWhoVouches(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		chain func(t *testing.T, w *world) []*x509.Certificate
+		want  func(w *world, chain []*x509.Certificate) trust.Identity
+	}{
+		"a leaf of the old authority": {
+			chain: func(t *testing.T, w *world) []*x509.Certificate {
+				t.Helper()
+				return []*x509.Certificate{leaf(t, w.outgoing)}
+			},
+			want: func(w *world, _ []*x509.Certificate) trust.Identity {
+				return trust.Identity{Signer: key(w.outgoing.Certificate())}
+			},
+		},
+		"a leaf of the new one for which the old one vouches": {
+			chain: func(t *testing.T, w *world) []*x509.Certificate {
+				t.Helper()
+				return []*x509.Certificate{leaf(t, w.incoming), w.cross}
+			},
+			want: func(w *world, _ []*x509.Certificate) trust.Identity {
+				return trust.Identity{Signer: key(w.incoming.Certificate()), Cross: []trust.KeyID{key(w.outgoing.Certificate())}}
+			},
+		},
+		"a cross certificate for another key vouches for nothing": {
+			chain: func(t *testing.T, w *world) []*x509.Certificate {
+				t.Helper()
+				return []*x509.Certificate{leaf(t, w.outgoing), w.cross}
+			},
+			want: func(w *world, _ []*x509.Certificate) trust.Identity {
+				return trust.Identity{Signer: key(w.outgoing.Certificate())}
+			},
+		},
+		"a stranger's leaf is nobody's": {
+			chain: func(t *testing.T, _ *world) []*x509.Certificate {
+				t.Helper()
+				return []*x509.Certificate{leaf(t, ca(t, "stranger"))}
+			},
+			want: func(_ *world, chain []*x509.Certificate) trust.Identity {
+				return trust.Identity{Signer: trust.KeyID("unknown signer of " + id(chain[0]))}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			chain := c.chain(t, w)
+			w.present(chain...)
+			w.publish(4, id(w.outgoing.Certificate()))
+			w.load()
+			if diff := cmp.Diff(c.want(w, chain), w.member(t).Published.Identity); diff != "" {
+				t.Errorf("published (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.want(w, chain), w.evidence(t, contract.ReplicationListener).Loaded.Identity); diff != "" {
+				t.Errorf("loaded (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEvidence(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(w *world)
+		role   contract.Listener
+		want   trust.Process
+	}{
+		"a server that runs":             {role: contract.ReplicationListener, want: trust.ProcessRunning},
+		"silence proves nothing":         {func(w *world) { w.node.Witness = evidence.Silent }, contract.ReplicationListener, trust.ProcessUnknown},
+		"no pod is no process":           {func(w *world) { w.node.Witness = evidence.NoProcess }, contract.ReplicationListener, trust.ProcessNone},
+		"a server that has not started":  {func(w *world) { delete(w.node.Report.Roles, contract.ReplicationListener) }, contract.ReplicationListener, trust.ProcessNone},
+		"mounts between two states":      {func(w *world) { w.node.Report.Mounted = nil }, contract.ReplicationListener, trust.ProcessUnknown},
+		"the agent's own server is one":  {role: contract.AgentRole, want: trust.ProcessRunning},
+		"and so is the Raft client":      {role: contract.RaftRole, want: trust.ProcessRunning},
+		"a report without a Raft client": {func(w *world) { delete(w.node.Report.Roles, contract.RaftRole) }, contract.RaftRole, trust.ProcessUnknown},
+		"no Raft client before a start":  {func(w *world) { w.node.Report.Revision = 0; delete(w.node.Report.Roles, contract.RaftRole) }, contract.RaftRole, trust.ProcessNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if c.change != nil {
+				c.change(w)
+			}
+			if got := w.evidence(t, c.role); got.Process != c.want {
+				t.Errorf("process %v, want %v", got.Process, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatIsMountedCountsUntilItIsWhatIsPublished(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if got := w.evidence(t, contract.ReplicationListener).Mounted; got != nil {
+		t.Errorf("mounted %+v, want nothing besides what is published", got)
+	}
+	w.publish(4, id(w.outgoing.Certificate()), id(w.incoming.Certificate()))
+	for _, role := range []contract.Listener{contract.ReplicationListener, contract.RaftRole} {
+		want := []trust.Stores{{
+			Trust:    []trust.AnchorID{evidence.AnchorID(w.outgoing.Certificate())},
+			Identity: trust.Identity{Signer: key(w.outgoing.Certificate())},
+		}}
+		if diff := cmp.Diff(want, w.evidence(t, role).Mounted); diff != "" {
+			t.Errorf("%s has mounted (-want +got):\n%s", role, diff)
+		}
+	}
+}
+
+func TestARaftClientIsPublishedWhatTheNodeStartsWith(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.node.Published.Trust[contract.RaftRole] = []string{"narrow"}
+	if diff := cmp.Diff([]trust.AnchorID{"narrow"}, w.member(t).Published.Control); diff != "" {
+		t.Errorf("control (-want +got):\n%s", diff)
+	}
+}
+
+func TestARaftClientHoldsUntilTheFirstEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if got := w.evidence(t, contract.RaftRole).HeldUntil; !got.Equal(now().Add(time.Hour)) {
+		t.Errorf("held until %v, want the end of its leaf", got)
+	}
+	role := w.node.Report.Roles[contract.RaftRole]
+	role.NotAfter = now().Add(1000 * time.Hour)
+	w.node.Report.Roles[contract.RaftRole] = role
+	if got := w.evidence(t, contract.RaftRole).HeldUntil; !got.Equal(w.outgoing.Certificate().NotAfter) {
+		t.Errorf("held until %v, want the end of the only anchor it trusts", got)
+	}
+}
+
+func TestTheOperatorIsAMemberOfTheClusterCAsDomainOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	has := func(s trust.Snapshot) bool {
+		for _, m := range s.Members {
+			if m.Kind == trust.Operator {
+				return true
+			}
+		}
+		return false
+	}
+	if !has(w.snapshot()) {
+		t.Error("the operator is no member of the domain of the cluster CA")
+	}
+	w.domain.Name = contract.ClientsDomain
+	if has(w.snapshot()) {
+		t.Error("the operator is a member of the domain of the clients CA")
+	}
+}

@@ -1,0 +1,152 @@
+package evidence_test
+
+import (
+	"crypto/x509"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+func now() time.Time { return time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC) }
+
+const client contract.Listener = "tls-9093"
+
+// world is a dual-role node in the middle of a replacement: the old authority
+// signs, the new one has been signed by it.
+type world struct {
+	outgoing, incoming pki.Authority
+	cross              *x509.Certificate
+	node               evidence.Node
+	domain             evidence.Domain
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{outgoing: ca(t, "v0"), incoming: ca(t, "v1")}
+	cross, err := pki.CrossSign(w.outgoing, w.incoming.Certificate(), now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.cross = cross
+	w.domain = evidence.Domain{
+		Name: contract.ClusterDomain,
+		Authority: authority.Decision{
+			Authority: w.outgoing, Certificate: w.outgoing.Certificate(),
+			Pending:   &authority.Replacement{Incoming: w.incoming, Cross: []*x509.Certificate{cross}},
+			Keys:      []pki.Authority{w.outgoing, w.incoming},
+			Crosses:   []*x509.Certificate{cross},
+			Published: []*x509.Certificate{w.outgoing.Certificate(), w.incoming.Certificate()},
+		},
+		Stored: []authority.Anchor{{Certificate: w.outgoing.Certificate(), State: authority.TrustedInUseAll}},
+	}
+	w.node = evidence.Node{
+		Name: "my-dual-0", Controller: true, Witness: evidence.Reported, Since: now().Add(-time.Hour),
+		Stores: []contract.Store{
+			{Listener: contract.ControlPlaneListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain},
+			{Listener: contract.ReplicationListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain},
+			{Listener: client, Identity: contract.NodeIdentity, Trust: contract.ClientsDomain},
+		},
+	}
+	w.present(leaf(t, w.outgoing))
+	w.publish(3, id(w.outgoing.Certificate()))
+	w.load()
+	return w
+}
+
+func ca(t *testing.T, name string) pki.Authority {
+	t.Helper()
+	authority, err := pki.NewCA(pki.CASpec{
+		Subject: pki.Subject{CommonName: name}, Key: pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}, Validity: 24 * time.Hour, Now: now(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return authority
+}
+
+func leaf(t *testing.T, signer pki.Authority) *x509.Certificate {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.KeyParams{Algorithm: pki.ECDSA, Size: 256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := signer.Issue(key.Signer().Public(), pki.LeafSpec{
+		Subject: pki.Subject{CommonName: "node"}, Usages: pki.BothUsages(), Validity: time.Hour, Now: now(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert
+}
+
+func id(cert *x509.Certificate) string { return string(evidence.AnchorID(cert)) }
+
+// present puts a chain into the node's Secret.
+func (w *world) present(chain ...*x509.Certificate) {
+	w.node.Presents = chain
+	if w.node.Report.Certificates == nil {
+		w.node.Report.Certificates = map[string][]byte{}
+	}
+	for _, cert := range chain {
+		w.node.Report.Certificates[id(cert)] = cert.Raw
+	}
+}
+
+// publish writes a publication that trusts the anchors everywhere.
+func (w *world) publish(revision int64, anchors ...string) {
+	slices.Sort(anchors)
+	p := contract.Publication{
+		Revision: revision, Identities: map[string]string{contract.NodeIdentity: id(w.node.Presents[0])},
+		Trust: map[contract.Listener][]string{contract.AgentRole: anchors, client: {"clients"}},
+	}
+	for _, cert := range w.node.Presents[1:] {
+		p.Chain = append(p.Chain, id(cert))
+	}
+	for _, listener := range []contract.Listener{contract.ControlPlaneListener, contract.ReplicationListener} {
+		p.Trust[listener] = anchors
+	}
+	w.node.Published = p
+}
+
+// load lets the server run on what is published.
+func (w *world) load() {
+	p := w.node.Published
+	w.node.Report.Revision, w.node.Report.Mounted = p.Revision, &p
+	w.node.Report.Roles = map[contract.Listener]contract.RoleReport{}
+	for role, anchors := range p.Trust {
+		w.node.Report.Roles[role] = contract.RoleReport{
+			Trusts: anchors, Presents: p.Identities[contract.NodeIdentity], Chain: p.Chain, NotAfter: now().Add(time.Hour),
+		}
+	}
+	w.node.Report.Roles[contract.RaftRole] = w.node.Report.Roles[contract.ControlPlaneListener]
+}
+
+func (w *world) snapshot() trust.Snapshot {
+	return evidence.Snapshot(evidence.Cluster{Now: now(), Nodes: []evidence.Node{w.node}}, w.domain)
+}
+
+func (w *world) member(t *testing.T) trust.Member {
+	t.Helper()
+	s := w.snapshot()
+	i := slices.IndexFunc(s.Members, func(m trust.Member) bool { return m.ID == "my-dual-0" })
+	if i < 0 {
+		t.Fatalf("members are %+v, want the node among them", s.Members)
+	}
+	return s.Members[i]
+}
+
+func (w *world) evidence(t *testing.T, role contract.Listener) trust.Evidence {
+	t.Helper()
+	m := w.member(t)
+	i := slices.IndexFunc(m.Roles, func(r trust.Role) bool { return r.Name == string(role) })
+	if i < 0 {
+		t.Fatalf("roles are %+v, want %s among them", m.Roles, role)
+	}
+	return m.Roles[i].Evidence
+}

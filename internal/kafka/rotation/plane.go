@@ -13,7 +13,7 @@ func (v *view) planesOf(m *trust.Member, short map[string]string) []PlaneStatus 
 		for i := range m.Roles {
 			r := &m.Roles[i]
 			if r.Plane == plane {
-				out = join(out, describe(m, r, short))
+				out = join(out, v.describe(m, r, short))
 			}
 		}
 	}
@@ -46,8 +46,8 @@ func join(list []PlaneStatus, p PlaneStatus) []PlaneStatus {
 // agrees takes a role that does not verify for one that verifies as the others do.
 func agrees(a, b []string) bool { return len(a) == 0 || len(b) == 0 || slices.Equal(a, b) }
 
-func describe(m *trust.Member, r *trust.Role, short map[string]string) PlaneStatus {
-	p := PlaneStatus{Plane: planeName(r.Plane), Roles: []string{r.Name}, Standing: standing(m, r), Since: r.Evidence.Since}
+func (v *view) describe(m *trust.Member, r *trust.Role, short map[string]string) PlaneStatus {
+	p := PlaneStatus{Plane: planeName(r.Plane), Roles: []string{r.Name}, Standing: v.standing(m, r), Since: r.Evidence.Since}
 	if r.Evidence.Process != trust.ProcessRunning {
 		return p
 	}
@@ -74,7 +74,7 @@ func planeName(p trust.Plane) string {
 }
 
 // standing compares what a role runs on with what is published to it.
-func standing(m *trust.Member, r *trust.Role) Standing {
+func (v *view) standing(m *trust.Member, r *trust.Role) Standing {
 	held := &r.Evidence
 	want := m.Published.Data
 	if r.Plane != trust.Data {
@@ -89,11 +89,24 @@ func standing(m *trust.Member, r *trust.Role) Standing {
 		return Unproven
 	case held.Process == trust.ProcessNone:
 		return NoProcess
-	case m.Kind == trust.Holder || m.Kind == trust.Operator || fits(held.Loaded) && !slices.ContainsFunc(held.Persisted, func(s trust.Stores) bool { return !fits(s) }):
+	case m.Kind == trust.Holder || m.Kind == trust.Operator:
 		return AsPublished
+	case fits(held.Loaded) && !slices.ContainsFunc(held.Persisted, func(s trust.Stores) bool { return !fits(s) }):
+		return AsPublished
+	case r.Plane == trust.Raft && v.serves(m, r):
+		return Enough
 	case len(held.Mounted) > 0:
 		return NotMounted
 	default:
 		return Behind
 	}
+}
+
+// serves reports whether a Raft client presents what it should, and verifies what
+// the authority that stays has signed. That it trusts more, or an older certificate
+// of the same key, harms nobody.
+func (v *view) serves(m *trust.Member, r *trust.Role) bool {
+	loaded := r.Evidence.Loaded
+	return v.target != nil && loaded.Identity.Signer == m.Published.Identity.Signer &&
+		slices.ContainsFunc(v.Anchors, func(a trust.Anchor) bool { return a.Key == v.target.Key && slices.Contains(loaded.Trust, a.ID) })
 }

@@ -29,13 +29,15 @@ type Status struct {
 // that nothing moves.
 type Progress struct {
 	Members int `json:"members"`
-	// Trust, Present and Distrust count those that trust the new anchor, present
-	// its leaf, and have stopped trusting every other one on their listeners.
-	Trust    int `json:"trust"`
-	Present  int `json:"present"`
+	// Trust and Present count those whose listeners trust the new anchor, and
+	// present its leaf.
+	Trust   int `json:"trust"`
+	Present int `json:"present"`
+	// Distrust counts those whose client and inter-broker listeners have stopped
+	// trusting every other anchor, Closed those of which no listener does, and no
+	// role presents what another authority signed.
 	Distrust int `json:"distrust"`
-	// Remainder counts those whose Raft client still holds an old authority.
-	Remainder int `json:"remainder"`
+	Closed   int `json:"closed"`
 }
 
 // AnchorStatus is one CA certificate of the domain.
@@ -70,6 +72,9 @@ type Standing string
 const (
 	// AsPublished: it runs on what is published, and would after a restart.
 	AsPublished Standing = "as published"
+	// Enough: it runs on something else, which serves until its process is started
+	// anew for another reason.
+	Enough Standing = "enough until a restart"
 	// Behind: it runs on something else.
 	Behind Standing = "behind"
 	// NotMounted: it runs on something else, which is also what is mounted still.
@@ -108,7 +113,9 @@ func (r Record) Status(now time.Time) Status {
 		Anchors: []AnchorStatus{}, Members: []MemberStatus{}, Deadline: plan.Deadline,
 	}
 	if out.Phase != Trusted && out.Phase != Paused {
-		out.Blockers = grouped(plan.Blockers)
+		out.Blockers = grouped(slices.DeleteFunc(slices.Clone(plan.Blockers), func(b trust.Blocker) bool {
+			return b.Guard == trust.GuardCrossUnneeded && len(v.others()) > 0
+		}))
 	}
 	if len(v.others()) > 0 {
 		out.Strategy, out.Reason, out.Progress = plan.Strategy.Kind, plan.Strategy.Reason, v.progress()
@@ -174,41 +181,33 @@ func (v *view) progress() Progress {
 			continue
 		}
 		p.Members++
-		if v.every(m, func(r *trust.Role) bool { return !r.Verifies || slices.Contains(r.Evidence.Loaded.Trust, v.Issuing) }) {
-			p.Trust++
+		trusts := func(r *trust.Role) bool { return !r.Verifies || slices.Contains(r.Evidence.Loaded.Trust, v.Issuing) }
+		presents := func(r *trust.Role) bool {
+			return !r.Presents || r.Evidence.Loaded.Identity.Signer == v.target.Key
 		}
-		if v.every(m, func(r *trust.Role) bool { return !r.Presents || r.Evidence.Loaded.Identity.Signer == v.target.Key }) {
-			p.Present++
-		}
-		if v.every(m, func(r *trust.Role) bool { return !r.Verifies || !v.trustsOther(r) }) {
-			p.Distrust++
-		}
-		if slices.ContainsFunc(m.Roles, v.keepsOld) {
-			p.Remainder++
-		}
+		only := func(r *trust.Role) bool { return !r.Verifies || !v.trustsOther(r) }
+		reloads := func(r *trust.Role) bool { return r.Plane != trust.Raft }
+		p.Trust += every(m, reloads, trusts)
+		p.Present += every(m, reloads, presents)
+		p.Distrust += every(m, func(r *trust.Role) bool { return r.Plane == trust.Data }, only)
+		p.Closed += every(m, reloads, only) * every(m, func(*trust.Role) bool { return true }, presents)
 	}
 	return p
 }
 
-// every reports whether all roles that load without a restart are known, and pass.
-func (v *view) every(m *trust.Member, passes func(*trust.Role) bool) bool {
-	return !slices.ContainsFunc(m.Roles, func(r trust.Role) bool {
-		return r.Plane != trust.Raft && (r.Evidence.Process != trust.ProcessRunning || !passes(&r))
-	})
+// every is 1 if all roles that are asked about are known, and pass, else 0.
+func every(m *trust.Member, asked, passes func(*trust.Role) bool) int {
+	for i := range m.Roles {
+		r := &m.Roles[i]
+		if asked(r) && (r.Evidence.Process != trust.ProcessRunning || !passes(r)) {
+			return 0
+		}
+	}
+	return 1
 }
 
 func (v *view) trustsOther(r *trust.Role) bool {
 	return slices.ContainsFunc(r.Evidence.Loaded.Trust, func(id trust.AnchorID) bool { return id != v.Issuing })
-}
-
-// keepsOld reports whether a Raft client runs on what an old authority signed, or
-// trusts only that.
-func (v *view) keepsOld(r trust.Role) bool {
-	if r.Plane != trust.Raft || r.Evidence.Process != trust.ProcessRunning {
-		return false
-	}
-	loaded := r.Evidence.Loaded
-	return r.Presents && loaded.Identity.Signer != v.target.Key || !slices.Contains(loaded.Trust, v.Issuing)
 }
 
 // shortNames are names of anchors and keys that fit into a table: what the common

@@ -68,11 +68,11 @@ func TestProgressCountsWhatIsProven(t *testing.T) {
 		want   rotation.Progress
 	}{
 		"nothing moves":                   {atRest(3), rotation.Progress{}},
-		"it has just begun":               {atRest(3, replaced, crossed), rotation.Progress{Members: 3, Remainder: 3}},
-		"one node does not say":           {atRest(3, replaced, crossed, silent("my-dual-0", now())), rotation.Progress{Members: 3, Remainder: 2}},
-		"leaves are switched":             {until(t, atRest(3, replaced, crossed), rotation.TurningOperator), rotation.Progress{Members: 3, Trust: 3, Present: 3, Remainder: 3}},
-		"only the Raft clients are left":  {until(t, atRest(3, replaced, crossed), rotation.RaftRemainder), rotation.Progress{Members: 3, Trust: 3, Present: 3, Remainder: 3}},
-		"the old authority is on its way": {until(t, atRest(3, replaced, crossed), rotation.Retiring), rotation.Progress{Members: 3, Trust: 3, Present: 3, Distrust: 3}},
+		"it has just begun":               {atRest(3, replaced, crossed), rotation.Progress{Members: 3}},
+		"one node does not say":           {atRest(3, replaced, crossed, silent("my-dual-0", now())), rotation.Progress{Members: 3}},
+		"leaves are switched":             {until(t, atRest(3, replaced, crossed), rotation.TurningOperator), rotation.Progress{Members: 3, Trust: 3, Present: 3}},
+		"only the Raft clients are left":  {until(t, atRest(3, replaced, crossed), rotation.RaftRemainder), rotation.Progress{Members: 3, Trust: 3, Present: 3, Distrust: 3}},
+		"the old authority is on its way": {until(t, atRest(3, replaced, crossed), rotation.Retiring), rotation.Progress{Members: 3, Trust: 3, Present: 3, Distrust: 3, Closed: 3}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

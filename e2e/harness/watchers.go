@@ -1,0 +1,119 @@
+package harness
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/keyturn/keyturn/e2e/harness/openssl"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/probe"
+	"github.com/keyturn/keyturn/internal/probe/reach"
+	"github.com/keyturn/keyturn/internal/probe/target"
+	"github.com/keyturn/keyturn/internal/probe/verdict"
+)
+
+// Watchers connect to a cluster with OpenSSL.
+type Watchers struct {
+	// Folder takes the files of the OpenSSL clients, and is removed by its owner.
+	Folder string
+	Target *target.Target
+}
+
+// Only is a watch that trusts one authority and nothing else, by a process of
+// OpenSSL for each connection.
+func (w Watchers) Only(name, listener string, authority *x509.Certificate) (probe.Watch, error) {
+	on, err := w.Target.Listener(listener)
+	if err != nil {
+		return probe.Watch{}, err
+	}
+	client, err := openssl.New(openssl.Options{
+		Folder: w.Folder, Name: pki.SHA1Name(authority) + "-" + listener, Dial: w.Target.Network().Dial,
+		Authorities: pki.EncodeBundle(authority),
+	})
+	if err != nil {
+		return probe.Watch{}, err
+	}
+	return probe.Watch{
+		Name: name, Identity: probe.Identity{Listener: on},
+		By: func(ctx context.Context, node reach.Node) (probe.Presented, error) {
+			return probe.Presented{}, client.Connect(ctx, addressOf(node, on))
+		},
+	}, nil
+}
+
+func addressOf(node reach.Node, listener probe.Listener) string {
+	return net.JoinHostPort(node.Host, strconv.Itoa(int(listener.Port)))
+}
+
+// leafValidity is longer than any scenario.
+const leafValidity = time.Hour
+
+// Leaf is a client certificate of an authority with what such clients present
+// besides.
+func Leaf(authority pki.Authority, commonName string) (openssl.Identity, error) {
+	key, err := pki.GenerateKey(pki.DefaultLeafKey(pki.ECDSA))
+	if err != nil {
+		return openssl.Identity{}, fmt.Errorf("making key of %s: %w", commonName, err)
+	}
+	leaf, err := authority.Issue(key.Signer().Public(), pki.LeafSpec{
+		Subject: pki.Subject{CommonName: commonName}, Usages: []pki.Usage{pki.ClientAuth}, Validity: leafValidity, Now: time.Now(),
+	})
+	if err != nil {
+		return openssl.Identity{}, fmt.Errorf("issuing certificate of %s: %w", commonName, err)
+	}
+	chain := append([]*x509.Certificate{leaf}, authority.Presents()...)
+	return openssl.Identity{Chain: pki.EncodeBundle(chain...), Key: key.PEM()}, nil
+}
+
+// Answers are the verdicts on a leaf, by node.
+type Answers map[string]verdict.Verdict
+
+// All says whether every node gave one answer.
+func (a Answers) All(answer verdict.Verdict) bool {
+	return len(a) > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(a)), func(v verdict.Verdict) bool { return v != answer })
+}
+
+// Accepts asks every node, over TLS 1.2 and with a completed request, whether a
+// listener accepts a leaf. The authorities are those that verify the nodes.
+func (w Watchers) Accepts(ctx context.Context, listener string, leaf openssl.Identity, authorities ...*x509.Certificate) (Answers, error) {
+	on, err := w.Target.Listener(listener)
+	if err != nil {
+		return nil, err
+	}
+	client, err := openssl.New(openssl.Options{
+		Folder: w.Folder, Name: "asks-" + listener, Dial: w.Target.Network().Dial,
+		Authorities: pki.EncodeBundle(authorities...), Identity: &leaf, Version: openssl.TLS12,
+	})
+	if err != nil {
+		return nil, err
+	}
+	answers := Answers{}
+	for _, node := range w.Target.Network().Nodes() {
+		if !on.On(node) {
+			continue
+		}
+		if answers[node.Name], err = answer(ctx, client, addressOf(node, on)); err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
+}
+
+// answer of one node. A refusal is the server's: a client that does not accept the
+// server has learned nothing.
+func answer(ctx context.Context, client *openssl.Client, address string) (verdict.Verdict, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	err := client.Connect(ctx, address)
+	kind, reason := verdict.Of(err)
+	if kind == verdict.Refused && !reason.FromServer() {
+		return kind, fmt.Errorf("asking %s whether it accepts a leaf: %w", address, err)
+	}
+	return kind, nil
+}

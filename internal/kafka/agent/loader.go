@@ -22,22 +22,25 @@ type loader struct {
 	*agent
 
 	reloader *reload.Reloader
+	server   *local.Client
 	// identity is the node's own that the server is known to accept.
 	identity stores.Identity
 	// revision is the newest publication that was seen whole, since since.
 	revision int64
 	since    time.Time
-	// done is true when nothing is left to do for that revision.
-	done bool
+	// done is true when nothing is left to do for that revision; checked is when
+	// the server was last asked whether that is still so.
+	done    bool
+	checked time.Time
 	// pause grows with each failure; nothing is tried before next.
 	pause time.Duration
 	next  time.Time
 }
 
 func (a *agent) newLoader(started stores.Matched) *loader {
-	l := &loader{agent: a, identity: started.Node}
+	l := &loader{agent: a, identity: started.Node, server: local.NewClient(a.server(started))}
 	l.reloader = reload.New(reload.Options{
-		Server:    a.server(started),
+		Server:    l.server,
 		Directory: a.storesDir(),
 		Write:     a.writeStore,
 		Clock:     a.Clock,
@@ -86,9 +89,13 @@ func (l *loader) step(ctx context.Context) {
 	if revision := mounted.Publication.Revision; revision > l.revision {
 		l.revision, l.since, l.done, l.pause, l.next = revision, now, false, 0, time.Time{}
 	}
+	if l.done {
+		l.check(ctx, now)
+	}
 	if l.done || now.Before(l.next) {
 		return
 	}
+	defer l.close()
 	l.tell(mounted)
 	outcome := l.reloader.Step(ctx, mounted, func() bool { return l.observer.Mounted().Revision > l.revision })
 	if ctx.Err() != nil {
@@ -98,6 +105,29 @@ func (l *loader) step(ctx context.Context) {
 	if outcome.Complete {
 		l.identity = mounted.Node
 		l.tell(mounted)
+	}
+}
+
+// check asks now and then whether somebody else has changed what is loaded.
+func (l *loader) check(ctx context.Context, now time.Time) {
+	if now.Before(l.checked.Add(checkPause)) {
+		return
+	}
+	defer l.close()
+	l.checked = now
+	same, err := l.reloader.Check(ctx)
+	switch {
+	case err != nil:
+		l.Log.Debug("Asking the server for its settings failed", "error", err)
+	case !same:
+		l.done = false
+		l.Log.Warn("The server runs on other settings than it was given; they are looked at anew")
+	}
+}
+
+func (l *loader) close() {
+	if err := l.server.Close(); err != nil {
+		l.Log.Debug("Closing the connection to the server failed", "error", err)
 	}
 }
 
@@ -115,23 +145,29 @@ func (l *loader) report(outcome reload.Outcome) {
 	if outcome.Complete {
 		l.observer.Complete(l.revision)
 	}
-	l.done = outcome.Failure == ""
+	now := l.Clock.Now()
+	l.done, l.checked = outcome.Failure == "", now
 	if !l.done {
 		l.pause = min(max(2*l.pause, firstRetry), lastRetry)
-		l.next = l.Clock.Now().Add(l.pause)
+		l.next = now.Add(l.pause)
 	}
-	took := l.Clock.Since(l.since)
+	log := l.Log.With("revision", l.revision, "listeners", outcome.Tried, "secondsSinceMount", now.Sub(l.since).Seconds())
 	switch {
-	case len(outcome.Tried) == 0 && outcome.Failure != "":
-		l.Log.Warn("What the server has loaded is not known", "revision", l.revision, "because", outcome.Failure)
+	case outcome.Failure == "" && len(outcome.Tried) == 0:
+		if outcome.Complete {
+			l.observer.settled(l.revision)
+		}
+	case outcome.Failure == "":
+		l.observer.reloaded(l.revision, now.Sub(l.since))
+		log.Info("Reloaded")
+	case outcome.Overtaken:
+		l.observer.overtaken()
+		log.Info("A reload was overtaken by a newer publication", "because", outcome.Failure)
 	case len(outcome.Tried) == 0:
-		l.observer.Settled(l.revision)
-	case outcome.Failure != "":
-		l.observer.reloaded(l.revision, outcome.Failure, took)
-		l.Log.Warn("A reload failed", "revision", l.revision, "listeners", outcome.Tried, "because", outcome.Failure, "nextTryAfter", l.pause.String())
+		log.Warn("What the server has loaded is not known", "because", outcome.Failure, "nextTryAfter", l.pause.String())
 	default:
-		l.observer.reloaded(l.revision, "", took)
-		l.Log.Info("Reloaded", "revision", l.revision, "listeners", outcome.Tried, "secondsSinceMount", took.Seconds())
+		l.observer.failed(l.revision, outcome.Failure)
+		log.Warn("A reload failed", "because", outcome.Failure, "nextTryAfter", l.pause.String())
 	}
 }
 

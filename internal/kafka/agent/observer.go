@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/local"
+	"github.com/keyturn/keyturn/internal/kafka/agent/metrics"
 	"github.com/keyturn/keyturn/internal/kafka/agent/mount"
 	"github.com/keyturn/keyturn/internal/kafka/agent/status"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
@@ -39,25 +40,11 @@ type observer struct {
 	known atomic.Pointer[local.Known]
 	// certificates are those that roles may name, by fingerprint.
 	certificates map[string][]byte
-	reloads      reloads
-}
-
-// Outcomes of reloads.
-const (
-	reloadLoaded = "loaded"
-	reloadFailed = "failed"
-)
-
-// reloads counts what became of reloads.
-type reloads struct {
-	byOutcome map[string]int
-	last      time.Duration
+	reloads      metrics.Reloads
 }
 
 func newObserver(reader *mount.Reader) *observer {
-	return &observer{Node: &status.Node{}, reader: reader, certificates: map[string][]byte{},
-		reloads: reloads{byOutcome: map[string]int{reloadLoaded: 0, reloadFailed: 0}},
-	}
+	return &observer{Node: &status.Node{}, reader: reader, certificates: map[string][]byte{}}
 }
 
 // Facing returns what the agent's own server presents and trusts now. While the
@@ -158,32 +145,43 @@ func (o *observer) named(report contract.TLSReport) map[string][]byte {
 	return named
 }
 
-// reloaded records what became of a reload.
-func (o *observer) reloaded(revision int64, failure string, took time.Duration) {
+// reloaded records a reload that was proven.
+func (o *observer) reloaded(revision int64, took time.Duration) {
+	o.Reloaded(contract.ReloadReport{Revision: revision})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.reloads.Loaded++
+	o.reloads.Last = took
+}
+
+// failed records a reload that was refused or not proven.
+func (o *observer) failed(revision int64, failure string) {
 	o.Reloaded(contract.ReloadReport{Revision: revision, Failure: failure})
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	outcome := reloadFailed
-	if failure == "" {
-		outcome, o.reloads.last = reloadLoaded, took
-	}
-	o.reloads.byOutcome[outcome]++
+	o.reloads.Failed++
 }
 
-// Settled records that nothing is to be reloaded for a publication: what failed
-// before does not matter any more.
-func (o *observer) Settled(revision int64) {
+// overtaken records a reload that a newer publication has ended.
+func (o *observer) overtaken() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.reloads.Overtaken++
+}
+
+// settled records that nothing is to be reloaded for a publication: what failed
+// before it does not matter any more.
+func (o *observer) settled(revision int64) {
 	if o.Node.TLS().Reload.Failure != "" {
 		o.Reloaded(contract.ReloadReport{Revision: revision})
 	}
 }
 
-// Reloads returns how many reloads ended with each outcome, and how long the
-// last one took from the mount to its proof.
-func (o *observer) Reloads() (byOutcome map[string]int, last time.Duration) {
+// Reloads returns what became of reloads.
+func (o *observer) Reloads() metrics.Reloads {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return maps.Clone(o.reloads.byOutcome), o.reloads.last
+	return o.reloads
 }
 
 // Mounted returns the newest publication that was seen.

@@ -36,6 +36,8 @@ const (
 	// to load; proofPause lies between two looks.
 	proofPatience = 10 * time.Second
 	proofPause    = 100 * time.Millisecond
+	// checkPause lies between questions whether what was reloaded still stands.
+	checkPause = 30 * time.Second
 	// firstRetry and lastRetry bound the pause after a reload that failed.
 	firstRetry = time.Second
 	lastRetry  = time.Minute

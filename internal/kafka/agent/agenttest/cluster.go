@@ -76,10 +76,14 @@ type Node struct {
 	// Log is the file with everything agent and server wrote.
 	Log string
 
+	// Dial is how its agent reaches it; the next start uses it.
+	Dial mtls.DialFunc
 	// Publication and Mounted are what is mounted into its pod now.
 	Publication contract.Publication
 	Mounted     stores.Mounted
 
+	// leaves are those it was ever published to present.
+	leaves  []string
 	options agent.Options
 	cancel  context.CancelFunc
 	// ended is closed when the agent has ended, with err.
@@ -140,7 +144,8 @@ func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, directory st
 	mounted.Config[contract.MetadataVersionKey] = []byte(spec.MetadataVersion)
 	PutIdentity(mounted.Node, name, n.Identity)
 	PutPublication(tb, mounted.Node, publication)
-	n.Publication, n.Mounted = publication, mounted
+	n.Publication, n.Mounted, n.Dial = publication, mounted, (&net.Dialer{}).DialContext
+	n.leaves = []string{n.Identity.Fingerprint()}
 	n.Log = filepath.Join(directory, "log")
 	n.options = agent.Options{
 		Mounts:        WriteMounts(tb, filepath.Join(directory, "mounts"), mounted),
@@ -151,7 +156,6 @@ func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, directory st
 		ProbeAddress:  net.JoinHostPort(n.Address, strconv.Itoa(contract.ProbePort)),
 		Env:           os.Environ(),
 		Wait:          process.WaitForOne,
-		Dial:          (&net.Dialer{}).DialContext,
 		Clock:         clock.RealClock{},
 	}
 }
@@ -260,7 +264,7 @@ func (n *Node) Start(tb testing.TB) {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	options := n.options
-	options.Output, options.Log = log, slog.New(slog.NewJSONHandler(log, nil))
+	options.Output, options.Log, options.Dial = log, slog.New(slog.NewJSONHandler(log, nil)), n.Dial
 	n.cancel, n.ended = cancel, make(chan struct{})
 	go func() {
 		defer close(n.ended)
@@ -336,7 +340,7 @@ func (c *Cluster) Agents() *client.Client {
 // AgentNode is how the node's agent is asked.
 func (c *Cluster) AgentNode(n *Node) client.Node {
 	return client.Node{
-		Address: n.options.SecureAddress, Name: n.Address, Leaves: []string{n.Identity.Fingerprint()},
+		Address: n.options.SecureAddress, Name: n.Address, Leaves: n.leaves,
 	}
 }
 

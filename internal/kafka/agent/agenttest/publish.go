@@ -29,6 +29,7 @@ type Wish struct {
 func (n *Node) Publish(tb testing.TB, wish Wish) {
 	tb.Helper()
 	n.Identity = wish.Identity
+	n.leaves = append(n.leaves, wish.Identity.Fingerprint())
 	p := n.Publication
 	p.Revision++
 	p.Loading = wish.Loading

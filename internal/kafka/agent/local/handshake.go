@@ -31,7 +31,8 @@ type Seen struct {
 // server refuses a client only after the handshake. Whatever the listener
 // presents is looked at and nothing is told to it; the error, if any, means that
 // it has presented nothing.
-func (s Server) Look(ctx context.Context, listener contract.Listener, identity tls.Certificate) (Seen, error) {
+func (c *Client) Look(ctx context.Context, listener contract.Listener, identity tls.Certificate) (Seen, error) {
+	s := c.server
 	ctx, cancel := context.WithTimeout(ctx, s.Limit)
 	defer cancel()
 	address, err := s.Address(listener)

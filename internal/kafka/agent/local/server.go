@@ -111,14 +111,3 @@ func (s Server) attempt(ctx context.Context, address string, peer mtls.Peer, cre
 	}
 	return conn, nil
 }
-
-// ask asks one question and closes the connection.
-func (s Server) ask(ctx context.Context, question Question) error {
-	ctx, cancel := context.WithTimeout(ctx, s.Limit)
-	defer cancel()
-	conn, err := s.Open(ctx, question)
-	if err != nil {
-		return err
-	}
-	return conn.Close()
-}

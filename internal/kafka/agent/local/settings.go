@@ -56,13 +56,13 @@ func (e *InvalidError) Unwrap() error { return e.Err }
 
 // Settings asks the server for the settings with the names. Those that are not
 // set are not in the answer.
-func (s Server) Settings(ctx context.Context, names []string) (map[string]Setting, error) {
+func (c *Client) Settings(ctx context.Context, names []string) (map[string]Setting, error) {
 	var settings map[string]Setting
-	err := s.ask(ctx, func(ctx context.Context, conn *wire.Conn) error {
+	err := c.ask(ctx, func(ctx context.Context, conn *wire.Conn) error {
 		req := kmsg.NewPtrDescribeConfigsRequest()
 		req.Version, req.IncludeSynonyms = describeVersion, true
 		resource := kmsg.NewDescribeConfigsRequestResource()
-		resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeBroker, s.resource()
+		resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeBroker, c.resource()
 		resource.ConfigNames = names
 		req.Resources = append(req.Resources, resource)
 		answer, err := conn.Request(ctx, req)
@@ -102,14 +102,14 @@ func readSettings(resource kmsg.DescribeConfigsResponseResource) (map[string]Set
 	return settings, nil
 }
 
-func (s Server) resource() string { return strconv.Itoa(int(s.NodeID)) }
+func (c *Client) resource() string { return strconv.Itoa(int(c.server.NodeID)) }
 
 // Validate asks the server whether it would accept the changes. A controller
 // does not look into stores: only a broker finds what is wrong with one.
-func (s Server) Validate(ctx context.Context, changes []Change) error {
-	req := s.alteration(changes)
+func (c *Client) Validate(ctx context.Context, changes []Change) error {
+	req := c.alteration(changes)
 	req.ValidateOnly = true
-	if err := s.alter(ctx, req); err != nil {
+	if err := c.alter(ctx, req); err != nil {
 		return fmt.Errorf("validating: %w", err)
 	}
 	return nil
@@ -118,16 +118,16 @@ func (s Server) Validate(ctx context.Context, changes []Change) error {
 // Alter makes the changes. When it returns without an error they stand in the
 // metadata, and the server applies them a moment later. After an error that is
 // no InvalidError nobody knows.
-func (s Server) Alter(ctx context.Context, changes []Change) error {
-	if err := s.alter(ctx, s.alteration(changes)); err != nil {
+func (c *Client) Alter(ctx context.Context, changes []Change) error {
+	if err := c.alter(ctx, c.alteration(changes)); err != nil {
 		return fmt.Errorf("setting: %w", err)
 	}
 	return nil
 }
 
-func (s Server) alteration(changes []Change) *kmsg.IncrementalAlterConfigsRequest {
+func (c *Client) alteration(changes []Change) *kmsg.IncrementalAlterConfigsRequest {
 	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
-	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeBroker, s.resource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeBroker, c.resource()
 	for _, change := range changes {
 		config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
 		config.Name, config.Value, config.Op = change.Name, change.Value, kmsg.IncrementalAlterConfigOpSet
@@ -144,17 +144,17 @@ func (s Server) alteration(changes []Change) *kmsg.IncrementalAlterConfigsReques
 
 // alter sends the request to the node itself. A controller that does not lead
 // takes no changes: then those that might lead are asked.
-func (s Server) alter(ctx context.Context, req *kmsg.IncrementalAlterConfigsRequest) error {
+func (c *Client) alter(ctx context.Context, req *kmsg.IncrementalAlterConfigsRequest) error {
 	question := func(ctx context.Context, conn *wire.Conn) error { return change(ctx, conn, req) }
-	err := s.ask(ctx, question)
-	if s.Listener != contract.ControlPlaneListener {
+	err := c.ask(ctx, question)
+	if c.server.Listener != contract.ControlPlaneListener {
 		return err
 	}
-	for _, voter := range s.Voters {
+	for _, voter := range c.server.Voters {
 		if !errors.Is(err, kerr.NotController) {
 			return err
 		}
-		err = s.askVoter(ctx, voter, question)
+		err = c.askVoter(ctx, voter, question)
 		if _, gone := errors.AsType[*mtls.UnreachableError](err); gone {
 			err = kerr.NotController // it does not lead either
 		}
@@ -162,14 +162,14 @@ func (s Server) alter(ctx context.Context, req *kmsg.IncrementalAlterConfigsRequ
 	return err
 }
 
-func (s Server) askVoter(ctx context.Context, address string, question Question) error {
-	ctx, cancel := context.WithTimeout(ctx, s.Limit)
+func (c *Client) askVoter(ctx context.Context, address string, question Question) error {
+	ctx, cancel := context.WithTimeout(ctx, c.server.Limit)
 	defer cancel()
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("address of a controller: %w", err)
 	}
-	conn, err := s.open(ctx, address, mtls.Peer{Name: host}, s.Known(), question)
+	conn, err := c.server.open(ctx, address, mtls.Peer{Name: host}, c.server.Known(), question)
 	if err != nil {
 		return err
 	}

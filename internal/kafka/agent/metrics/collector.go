@@ -22,6 +22,16 @@ type Source interface {
 	// MountLag is how long the newest publication took from the operator's clock
 	// to the mount; zero when unknown.
 	MountLag() time.Duration
+	// Reloads is what became of reloads since the agent's start.
+	Reloads() Reloads
+}
+
+// Reloads counts reloads by what became of them.
+type Reloads struct {
+	Loaded, Failed, Overtaken int
+	// Last is how long the last one that was proven took since its publication was
+	// mounted; zero when there was none.
+	Last time.Duration
 }
 
 // Handler serves the metrics of one node.
@@ -35,7 +45,7 @@ type collector struct {
 	source Source
 	config func() contract.Config
 
-	expiry, revision, stale, lag, state *prometheus.Desc
+	expiry, revision, stale, lag, state, reloads, last *prometheus.Desc
 }
 
 func newCollector(source Source, config func() contract.Config) *collector {
@@ -48,11 +58,15 @@ func newCollector(source Source, config func() contract.Config) *collector {
 		expiry: describe("certificate_expiry_timestamp_seconds",
 			"Unix time of the earliest end of what the listener presents.", "listener"),
 		revision: describe("publication_revision",
-			"Revision of the publication the server was started on, and of the mounted one.", "stage"),
+			"Revision of the publication whose stores the server has loaded, and of the mounted one.", "stage"),
 		stale: describe("listener_stale",
 			"1 if the mounted publication names other certificates than the listener has loaded.", "listener"),
 		lag: describe("mount_lag_seconds",
 			"Time from the writing of the newest publication until it was mounted."),
+		reloads: describe("reloads_total",
+			"Attempts to let the running server load other stores, by what became of them.", "outcome"),
+		last: describe("last_reload_seconds",
+			"Time from the mounting of a publication until the last reload was proven by handshakes."),
 		state: describe("broker_state", "State of the server in the numbers of Kafka's BrokerState."),
 	}
 }
@@ -70,6 +84,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge(c.revision, float64(mounted.Revision), "mounted")
 	gauge(c.lag, c.source.MountLag().Seconds())
 	gauge(c.state, float64(c.source.BrokerState().State))
+	reloads := c.source.Reloads()
+	gauge(c.last, reloads.Last.Seconds())
+	for outcome, count := range map[string]int{"loaded": reloads.Loaded, "failed": reloads.Failed, "overtaken": reloads.Overtaken} {
+		out <- prometheus.MustNewConstMetric(c.reloads, prometheus.CounterValue, float64(count), outcome)
+	}
 	stale := Stale(report, mounted, c.config().Stores)
 	for _, listener := range slices.Sorted(maps.Keys(report.Roles)) {
 		gauge(c.expiry, float64(report.Roles[listener].NotAfter.Unix()), string(listener))
@@ -82,19 +101,33 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 }
 
 // Stale returns the listeners that have other certificates loaded than the
-// mounted publication names for them, sorted.
+// mounted publication names for them, sorted. The Raft client is among them: it
+// keeps what it was started with.
 func Stale(report contract.TLSReport, mounted contract.Publication, configured []contract.Store) []contract.Listener {
 	var stale []contract.Listener
 	for _, store := range configured {
-		role, loaded := report.Roles[store.Listener]
-		if !loaded {
-			continue
+		check := []contract.Listener{store.Listener}
+		if store.Listener == contract.ControlPlaneListener {
+			check = append(check, contract.RaftRole)
 		}
-		trusts := slices.Compact(slices.Sorted(slices.Values(mounted.Trust[store.Listener])))
-		if role.Presents != mounted.Identities[store.Identity] || !slices.Equal(role.Trusts, trusts) {
-			stale = append(stale, store.Listener)
+		for _, name := range check {
+			if role, loaded := report.Roles[name]; loaded && !isFresh(role, name, store, mounted) {
+				stale = append(stale, name)
+			}
 		}
 	}
 	slices.Sort(stale)
 	return stale
+}
+
+// isFresh reports whether the role has loaded what the publication names.
+func isFresh(role contract.RoleReport, name contract.Listener, store contract.Store, mounted contract.Publication) bool {
+	named, ok := mounted.Trust[name]
+	if !ok {
+		named = mounted.Trust[store.Listener]
+	}
+	trusts := slices.Compact(slices.Sorted(slices.Values(named)))
+	// A publication that names no chain says nothing about it.
+	chain := store.Identity != contract.NodeIdentity || len(mounted.Chain) == 0 || slices.Equal(role.Chain, mounted.Chain)
+	return chain && role.Presents == mounted.Identities[store.Identity] && slices.Equal(role.Trusts, trusts)
 }

@@ -23,6 +23,10 @@ func (s source) BrokerState() contract.BrokerState { return contract.BrokerState
 func (s source) Mounted() contract.Publication     { return s.mounted }
 func (s source) MountLag() time.Duration           { return 1500 * time.Millisecond }
 
+func (s source) Reloads() metrics.Reloads {
+	return metrics.Reloads{Loaded: 3, Failed: 2, Overtaken: 1, Last: 1250 * time.Millisecond}
+}
+
 func node() (source, contract.Config) {
 	end := time.Unix(1800000000, 0)
 	loaded := source{
@@ -90,6 +94,9 @@ keyturn_agent_broker_state 3
 keyturn_agent_certificate_expiry_timestamp_seconds{listener="agent"} 1.8e+09
 keyturn_agent_certificate_expiry_timestamp_seconds{listener="replication-9091"} 1.8e+09
 keyturn_agent_certificate_expiry_timestamp_seconds{listener="tls-9093"} 1.8e+09
+# HELP keyturn_agent_last_reload_seconds Time from the mounting of a publication until the last reload was proven by handshakes.
+# TYPE keyturn_agent_last_reload_seconds gauge
+keyturn_agent_last_reload_seconds 1.25
 # HELP keyturn_agent_listener_stale 1 if the mounted publication names other certificates than the listener has loaded.
 # TYPE keyturn_agent_listener_stale gauge
 keyturn_agent_listener_stale{listener="agent"} 0
@@ -98,10 +105,15 @@ keyturn_agent_listener_stale{listener="tls-9093"} 1
 # HELP keyturn_agent_mount_lag_seconds Time from the writing of the newest publication until it was mounted.
 # TYPE keyturn_agent_mount_lag_seconds gauge
 keyturn_agent_mount_lag_seconds 1.5
-# HELP keyturn_agent_publication_revision Revision of the publication the server was started on, and of the mounted one.
+# HELP keyturn_agent_publication_revision Revision of the publication whose stores the server has loaded, and of the mounted one.
 # TYPE keyturn_agent_publication_revision gauge
 keyturn_agent_publication_revision{stage="loaded"} 3
 keyturn_agent_publication_revision{stage="mounted"} 4
+# HELP keyturn_agent_reloads_total Attempts to let the running server load other stores, by what became of them.
+# TYPE keyturn_agent_reloads_total counter
+keyturn_agent_reloads_total{outcome="failed"} 2
+keyturn_agent_reloads_total{outcome="loaded"} 3
+keyturn_agent_reloads_total{outcome="overtaken"} 1
 `
 	if diff := cmp.Diff(want, recorder.Body.String()); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)

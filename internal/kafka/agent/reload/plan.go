@@ -47,7 +47,9 @@ func loading(directory string, wanted []stores.Listener, changed []Store, settin
 			)
 			e.effective[setting] = location
 		}
-		p.expectations = append(p.expectations, e)
+		if len(e.effective) > 0 {
+			p.expectations = append(p.expectations, e)
+		}
 	}
 	return p
 }
@@ -69,12 +71,13 @@ func freeSlot(directory string, listener contract.Listener, kind stores.Kind, se
 func forgetting(directory string, started []stores.Listener, settings map[string]local.Setting) plan {
 	var p plan
 	for _, l := range started {
+		if !isDynamic(l.Name, settings) || !isOurs(directory, l.Name, settings) {
+			continue
+		}
 		e := expectation{listener: l, effective: map[string]string{}}
-		if isDynamic(l.Name, settings) && isOurs(directory, l.Name, settings) {
-			for _, kind := range stores.Kinds() {
-				p.changes = append(p.changes, local.Change{Name: kind.TypeSetting(l.Name)}, local.Change{Name: kind.LocationSetting(l.Name)})
-				e.effective[kind.LocationSetting(l.Name)] = path.Join(directory, l.File(kind))
-			}
+		for _, kind := range stores.Kinds() {
+			p.changes = append(p.changes, local.Change{Name: kind.TypeSetting(l.Name)}, local.Change{Name: kind.LocationSetting(l.Name)})
+			e.effective[kind.LocationSetting(l.Name)] = path.Join(directory, l.File(kind))
 		}
 		p.expectations = append(p.expectations, e)
 	}
@@ -94,13 +97,27 @@ func isOurs(directory string, listener contract.Listener, settings map[string]lo
 	return true
 }
 
-// listeners are those that the plan changes.
-func (p plan) listeners() []contract.Listener {
-	var list []contract.Listener
-	for _, e := range p.expectations {
-		if len(e.effective) > 0 {
-			list = append(list, e.listener.Name)
-		}
+// stores are those that are to be loaded.
+func (p plan) stores() []Store {
+	list := make([]Store, 0, len(p.slots))
+	for _, s := range p.slots {
+		list = append(list, Store{Listener: s.listener.Name, Kind: s.kind})
+	}
+	return list
+}
+
+func namesOf(expectations []expectation) []contract.Listener {
+	list := make([]contract.Listener, 0, len(expectations))
+	for _, e := range expectations {
+		list = append(list, e.listener.Name)
+	}
+	return list
+}
+
+func listenersOf(expectations []expectation) []stores.Listener {
+	list := make([]stores.Listener, 0, len(expectations))
+	for _, e := range expectations {
+		list = append(list, e.listener)
 	}
 	return list
 }

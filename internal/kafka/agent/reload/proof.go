@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -35,10 +36,16 @@ func (e expectation) compare(seen local.Seen, settings map[string]local.Setting,
 	case seen.Refused != nil && pki.Verify(node, l.Trusts, now, pki.ClientAuth) == nil:
 		return fmt.Errorf("%s refuses the node's own leaf: %w", l.Name, seen.Refused)
 	}
-	for _, kind := range stores.Kinds() {
-		name := kind.LocationSetting(l.Name)
-		if wanted, ok := e.effective[name]; ok && settings[name].Effective != wanted {
-			return fmt.Errorf("the server has not taken over the setting %s", name)
+	return taken([]expectation{e}, settings)
+}
+
+// taken says which setting the server has not taken over yet, if there is one.
+func taken(expectations []expectation, settings map[string]local.Setting) error {
+	for _, e := range expectations {
+		for _, name := range slices.Sorted(maps.Keys(e.effective)) {
+			if settings[name].Effective != e.effective[name] {
+				return fmt.Errorf("the server has not taken over the setting %s", name)
+			}
 		}
 	}
 	return nil

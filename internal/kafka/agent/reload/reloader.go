@@ -3,7 +3,6 @@ package reload
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -15,11 +14,10 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/local"
-	"github.com/keyturn/keyturn/internal/kafka/agent/server"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 )
 
-// Server is what a reload asks of the running server; local.Server is one.
+// Server is what a reload asks of the running server; local.Client is one.
 type Server interface {
 	Settings(ctx context.Context, names []string) (map[string]local.Setting, error)
 	Validate(ctx context.Context, changes []local.Change) error
@@ -46,18 +44,20 @@ type Options struct {
 type Reloader struct {
 	Options
 
+	// started are the listeners of the server as it was started.
 	started []stores.Listener
 	states  map[contract.Listener]State
 	files   places
-	// doubt is set while the last look at what was to be changed has not shown
-	// everything as expected.
-	doubt bool
+	// locations are the effective values of settings when they were last read.
+	locations map[string]string
+	// unproven are the stores that the server was told to load, without proof.
+	unproven []Store
 }
 
 // New makes a reloader for a server that was started with the stores. It knows
 // the listeners that the server listens on, and no others.
 func New(options Options, started stores.Matched) *Reloader {
-	r := &Reloader{Options: options, states: map[contract.Listener]State{}, files: places{}}
+	r := &Reloader{Options: options, states: map[contract.Listener]State{}, files: places{}, locations: map[string]string{}}
 	for _, l := range started.Listeners {
 		if !started.Config.ListensOn(l.Name) {
 			continue
@@ -77,6 +77,57 @@ func New(options Options, started stores.Matched) *Reloader {
 // States returns what each listener has loaded, as far as that is known.
 func (r *Reloader) States() map[contract.Listener]State { return maps.Clone(r.states) }
 
+// Outcome is what became of a step.
+type Outcome struct {
+	// Complete is true when every listener has loaded what is mounted.
+	Complete bool
+	// Tried lists the listeners whose stores were to be changed.
+	Tried []contract.Listener
+	// Failure is one sentence for people; empty when nothing failed.
+	Failure string
+	// Overtaken is true when a newer publication has ended the wait for proof:
+	// that is no failure.
+	Overtaken bool
+}
+
+// Step brings the server to what is mounted, if that is wanted and not so
+// already. It gives up waiting for proof when overtaken says that something
+// newer is mounted.
+func (r *Reloader) Step(ctx context.Context, mounted stores.Matched, overtaken func() bool) Outcome {
+	wanted := r.wanted(mounted)
+	if err := r.examine(ctx, mounted, wanted); err != nil {
+		return Outcome{Failure: sentence(err)}
+	}
+	planned := r.load
+	if mounted.Publication.Loading == contract.LoadByRestart {
+		planned = r.forget
+	}
+	p, err := planned(ctx, wanted)
+	if err == nil && len(p.changes) > 0 {
+		err = r.carryOut(ctx, p, mounted, overtaken)
+	}
+	return Outcome{
+		Complete:  err == nil && len(Changed(r.states, wanted)) == 0,
+		Tried:     namesOf(p.expectations),
+		Failure:   sentence(err),
+		Overtaken: err != nil && overtaken(),
+	}
+}
+
+// Check asks whether the server still runs on the settings it had, and forgets
+// what its listeners have loaded if not: somebody else has changed them.
+func (r *Reloader) Check(ctx context.Context) (same bool, err error) {
+	before := maps.Clone(r.locations)
+	if _, err := r.settings(ctx, r.started); err != nil {
+		return true, err
+	}
+	if maps.Equal(before, r.locations) {
+		return true, nil
+	}
+	clear(r.states)
+	return false, nil
+}
+
 // wanted returns what the listeners of the running server should have loaded. A
 // listener that is configured since is none of its listeners yet; one that is
 // not configured any more is left alone.
@@ -86,82 +137,34 @@ func (r *Reloader) wanted(mounted stores.Matched) []stores.Listener {
 	})
 }
 
-// Outcome is what became of a step.
-type Outcome struct {
-	// Complete is true when every listener has loaded what is mounted.
-	Complete bool
-	// Tried lists the listeners whose stores were to be changed.
-	Tried []contract.Listener
-	// Failure is one sentence for people; empty when nothing failed.
-	Failure string
-}
-
-// Step brings the server to what is mounted, if that is wanted and not so
-// already. It gives up waiting for proof when superseded says that something
-// newer is mounted.
-func (r *Reloader) Step(ctx context.Context, mounted stores.Matched, superseded func() bool) Outcome {
-	wanted := r.wanted(mounted)
-	if err := r.examine(ctx, mounted, wanted); err != nil {
-		return Outcome{Failure: sentence(err)}
-	}
-	if mounted.Publication.Loading == contract.LoadByRestart {
-		return r.forget(ctx, mounted, wanted, superseded)
-	}
-	changed := Changed(r.states, wanted)
+// load plans to load what has changed, and once more what was never proven.
+func (r *Reloader) load(ctx context.Context, wanted []stores.Listener) (plan, error) {
+	changed := slices.Concat(Changed(r.states, wanted), r.unproven)
 	if len(changed) == 0 {
-		return Outcome{Complete: !r.doubt}
+		return plan{}, nil
 	}
-	settings, err := r.Server.Settings(ctx, names(wanted))
+	settings, err := r.settings(ctx, wanted)
 	if err != nil {
-		return Outcome{Tried: listenersOf(changed), Failure: sentence(err)}
+		return plan{}, err
 	}
-	err = r.carryOut(ctx, loading(r.Directory, wanted, changed, settings), mounted, superseded)
-	return Outcome{Complete: err == nil, Tried: listenersOf(changed), Failure: sentence(err)}
+	return loading(r.Directory, wanted, changed, settings), nil
 }
 
-// examine finds out what the listeners have loaded, unless that is known.
-func (r *Reloader) examine(ctx context.Context, mounted stores.Matched, wanted []stores.Listener) error {
-	var unknown []expectation
-	for _, l := range wanted {
-		if r.doubt || !r.states[l.Name].Known() {
-			unknown = append(unknown, expectation{listener: l})
-		}
-	}
-	if len(unknown) == 0 {
-		return nil
-	}
-	// What is not as it should be is for the next step.
-	err := r.look(ctx, unknown, mounted)
-	r.doubt = r.doubt && err != nil
-	for _, e := range unknown {
-		if _, seen := r.states[e.listener.Name]; !seen {
-			return err
-		}
-	}
-	return nil
-}
-
-// forget deletes the settings of earlier reloads, if the server was started with
-// exactly what is mounted.
-func (r *Reloader) forget(ctx context.Context, mounted stores.Matched, wanted []stores.Listener, superseded func() bool) Outcome {
-	complete := len(Changed(r.states, wanted)) == 0
+// forget plans to delete the settings of earlier reloads, if the server was
+// started with exactly what is mounted.
+func (r *Reloader) forget(ctx context.Context, wanted []stores.Listener) (plan, error) {
 	start := make([]stores.Listener, 0, len(wanted))
 	for _, l := range wanted {
 		start = append(start, l.AtStart())
 	}
 	if !r.anyDynamic() || !slices.EqualFunc(start, r.started, sameStores) {
-		return Outcome{Complete: complete}
+		return plan{}, nil
 	}
-	settings, err := r.Server.Settings(ctx, names(wanted))
+	settings, err := r.settings(ctx, start)
 	if err != nil {
-		return Outcome{Tried: namesOf(wanted), Failure: sentence(err)}
+		return plan{}, err
 	}
-	p := forgetting(r.Directory, start, settings)
-	if len(p.changes) == 0 {
-		return Outcome{Complete: complete}
-	}
-	err = r.carryOut(ctx, p, mounted, superseded)
-	return Outcome{Complete: len(Changed(r.states, wanted)) == 0, Tried: p.listeners(), Failure: sentence(err)}
+	return forgetting(r.Directory, start, settings), nil
 }
 
 func (r *Reloader) anyDynamic() bool {
@@ -177,114 +180,55 @@ func sameStores(a, b stores.Listener) bool {
 	return a.Name == b.Name && sameCertificates(a.Identity.Chain, b.Identity.Chain) && sameCertificates(a.Trusts, b.Trusts)
 }
 
-// carryOut writes, validates, sets and proves.
-func (r *Reloader) carryOut(ctx context.Context, p plan, mounted stores.Matched, superseded func() bool) error {
-	for _, s := range p.slots {
-		if err := r.write(s); err != nil {
-			return err
+// settings asks for the listeners' settings, and remembers what is effective.
+func (r *Reloader) settings(ctx context.Context, listeners []stores.Listener) (map[string]local.Setting, error) {
+	settings, err := r.Server.Settings(ctx, names(listeners))
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range listeners {
+		for _, kind := range stores.Kinds() {
+			name := kind.LocationSetting(l.Name)
+			r.locations[name] = settings[name].Effective
 		}
 	}
-	if err := r.Server.Validate(ctx, p.changes); err != nil {
-		return fmt.Errorf("the server does not accept other stores for %s: %w", listed(p.listeners()), err)
+	return settings, nil
+}
+
+// examine finds out what the listeners have loaded, as far as that is not known.
+func (r *Reloader) examine(ctx context.Context, mounted stores.Matched, wanted []stores.Listener) error {
+	unknown := slices.DeleteFunc(slices.Clone(wanted), func(l stores.Listener) bool { return r.states[l.Name].Known() })
+	if len(unknown) == 0 {
+		return nil
 	}
-	unanswered := r.Server.Alter(ctx, p.changes)
-	if _, invalid := errors.AsType[*local.InvalidError](unanswered); invalid {
-		return fmt.Errorf("the server does not accept other stores for %s: %w", listed(p.listeners()), unanswered)
+	settings, err := r.settings(ctx, unknown)
+	if err != nil {
+		return err
 	}
-	// Without an answer it may have been done all the same: the listeners tell.
-	if err := r.prove(ctx, p, mounted, superseded); err != nil {
-		return errors.Join(err, unanswered)
-	}
-	// Now that both slots of a store hold the same, a request that was given up
-	// and arrives late changes nothing.
-	for _, written := range p.slots {
-		for _, s := range stores.Slots() {
-			other := slot{listener: written.listener, kind: written.kind, name: written.kind.Slot(written.listener.Name, s)}
-			if other.name == written.name {
-				continue
-			}
-			if err := r.write(other); err != nil {
-				return err
-			}
+	for _, l := range unknown {
+		if start, ok := r.asStarted(l.Name, settings); ok {
+			r.states[l.Name] = start
+			continue
+		}
+		if _, err := r.see(ctx, l, settings, mounted.Node); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (r *Reloader) write(s slot) error {
-	r.files[path.Join(r.Directory, s.name)] = s.listener.Certificates(s.kind)
-	return r.Write(s.name, s.listener.PEM(s.kind))
-}
-
-// prove looks until everything is as expected or time is over.
-func (r *Reloader) prove(ctx context.Context, p plan, mounted stores.Matched, superseded func() bool) error {
-	r.doubt = true
-	end := r.Clock.Now().Add(r.Patience)
-	for {
-		err := r.look(ctx, p.expectations, mounted)
-		r.doubt = err != nil
-		if err == nil || !r.Clock.Now().Before(end) || superseded() {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-r.Clock.After(r.Pause):
+// asStarted is the state of a listener that no setting has changed since its
+// server was started.
+func (r *Reloader) asStarted(listener contract.Listener, settings map[string]local.Setting) (State, bool) {
+	i := slices.IndexFunc(r.started, func(l stores.Listener) bool { return l.Name == listener })
+	start := r.started[i]
+	for _, kind := range stores.Kinds() {
+		location := settings[kind.LocationSetting(listener)]
+		if location.Dynamic != nil || location.Effective != path.Join(r.Directory, start.File(kind)) {
+			return State{}, false
 		}
 	}
-}
-
-// look updates the states from what the server says and what its listeners show.
-// The error is the first thing that is not as expected.
-func (r *Reloader) look(ctx context.Context, expectations []expectation, mounted stores.Matched) error {
-	listeners := make([]stores.Listener, 0, len(expectations))
-	for _, e := range expectations {
-		listeners = append(listeners, e.listener)
-	}
-	settings, err := r.Server.Settings(ctx, names(listeners))
-	if err != nil {
-		return err
-	}
-	var first error
-	for _, e := range expectations {
-		name := e.listener.Name
-		seen, err := r.Server.Look(ctx, name, server.Certificate(mounted.Node))
-		if err != nil {
-			// It may have anything loaded.
-			r.states[name] = State{Dynamic: isDynamic(name, settings)}
-		} else {
-			r.states[name] = conclude(r.states[name], e.listener, seen, settings, r.files)
-			err = e.compare(seen, settings, mounted.Node.Chain, r.Clock.Now())
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return first
-}
-
-func namesOf(listeners []stores.Listener) []contract.Listener {
-	list := make([]contract.Listener, 0, len(listeners))
-	for _, l := range listeners {
-		list = append(list, l.Name)
-	}
-	return list
-}
-
-func listenersOf(changed []Store) []contract.Listener {
-	var list []contract.Listener
-	for _, s := range changed {
-		list = append(list, s.Listener)
-	}
-	return slices.Compact(list)
-}
-
-func listed(listeners []contract.Listener) string {
-	words := make([]string, 0, len(listeners))
-	for _, l := range listeners {
-		words = append(words, string(l))
-	}
-	return strings.Join(words, ", ")
+	return State{Chain: start.Identity.Chain, Trusts: start.Trusts, Dynamic: isDynamic(listener, settings)}, true
 }
 
 // longest bounds a sentence; what servers say may be long.
@@ -295,7 +239,7 @@ func sentence(err error) string {
 	if err == nil {
 		return ""
 	}
-	line := strings.Join(strings.Fields(err.Error()), " ")
+	line := strings.Join(strings.Fields(fmt.Sprint(err)), " ")
 	if len(line) > longest {
 		line = strings.ToValidUTF8(line[:longest], "") + "…"
 	}

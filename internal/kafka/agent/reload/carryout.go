@@ -1,0 +1,134 @@
+package reload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/local"
+	"github.com/keyturn/keyturn/internal/kafka/agent/server"
+	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+)
+
+// carryOut writes, validates, sets and proves.
+func (r *Reloader) carryOut(ctx context.Context, p plan, mounted stores.Matched, overtaken func() bool) error {
+	for _, s := range p.slots {
+		if err := r.write(s); err != nil {
+			return err
+		}
+	}
+	if err := r.Server.Validate(ctx, p.changes); err != nil {
+		return notAccepted(p, err)
+	}
+	r.unproven = p.stores()
+	unanswered := r.Server.Alter(ctx, p.changes)
+	if _, invalid := errors.AsType[*local.InvalidError](unanswered); invalid {
+		r.unproven = nil
+		return notAccepted(p, unanswered)
+	}
+	// Without an answer it may have been done all the same: the listeners tell.
+	if err := r.prove(ctx, p.expectations, mounted, overtaken); err != nil {
+		return errors.Join(unanswered, err)
+	}
+	r.unproven = nil
+	return r.settle(p)
+}
+
+func notAccepted(p plan, err error) error {
+	words := make([]string, 0, len(p.expectations))
+	for _, name := range namesOf(p.expectations) {
+		words = append(words, string(name))
+	}
+	return fmt.Errorf("the server does not accept other stores for %s: %w", strings.Join(words, ", "), err)
+}
+
+// settle writes what was loaded into the other slots as well. When both hold the
+// same, a request that was given up and arrives late changes nothing.
+func (r *Reloader) settle(p plan) error {
+	for _, written := range p.slots {
+		for _, s := range stores.Slots() {
+			other := slot{listener: written.listener, kind: written.kind, name: written.kind.Slot(written.listener.Name, s)}
+			if other.name == written.name {
+				continue
+			}
+			if err := r.write(other); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Reloader) write(s slot) error {
+	r.files[path.Join(r.Directory, s.name)] = s.listener.Certificates(s.kind)
+	return r.Write(s.name, s.listener.PEM(s.kind))
+}
+
+// prove looks until everything is as expected or time is over.
+func (r *Reloader) prove(ctx context.Context, open []expectation, mounted stores.Matched, overtaken func() bool) error {
+	end := r.Clock.Now().Add(r.Patience)
+	for {
+		last := overtaken() || !r.Clock.Now().Before(end)
+		settings, err := r.settings(ctx, listenersOf(open))
+		if err == nil {
+			err = taken(open, settings)
+		}
+		switch {
+		case settings == nil && last:
+			r.lose(open)
+		case settings != nil && (err == nil || last):
+			// Handshakes are spared until the server says that they can succeed.
+			open, err = r.look(ctx, open, settings, mounted)
+		}
+		if err == nil || last {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.Clock.After(r.Pause):
+		}
+	}
+}
+
+// lose forgets what the listeners have loaded: they were told to load something
+// else, and nobody knows whether they have.
+func (r *Reloader) lose(expectations []expectation) {
+	for _, e := range expectations {
+		r.states[e.listener.Name] = State{Dynamic: r.states[e.listener.Name].Dynamic}
+	}
+}
+
+// look updates the states from what the listeners show. It returns those that do
+// not show what is expected, and why the first of them does not.
+func (r *Reloader) look(
+	ctx context.Context, expectations []expectation, settings map[string]local.Setting, mounted stores.Matched,
+) (open []expectation, first error) {
+	for _, e := range expectations {
+		seen, err := r.see(ctx, e.listener, settings, mounted.Node)
+		if err == nil {
+			err = e.compare(seen, settings, mounted.Node.Chain, r.Clock.Now())
+		}
+		if err != nil {
+			open = append(open, e)
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return open, first
+}
+
+// see shakes hands with one listener and updates its state.
+func (r *Reloader) see(ctx context.Context, l stores.Listener, settings map[string]local.Setting, own stores.Identity) (local.Seen, error) {
+	seen, err := r.Server.Look(ctx, l.Name, server.Certificate(own))
+	if err != nil {
+		// It may have anything loaded.
+		r.states[l.Name] = State{Dynamic: isDynamic(l.Name, settings)}
+		return local.Seen{}, err
+	}
+	r.states[l.Name] = conclude(r.states[l.Name], l, seen, settings, r.files)
+	return seen, nil
+}

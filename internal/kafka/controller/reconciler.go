@@ -20,6 +20,11 @@ import (
 // fieldOwner owns what this controller applies.
 const fieldOwner = client.FieldOwner("keyturn-kafka")
 
+// evidenceOwner owns the annotations of pods that follow what their servers have
+// loaded. What one owner applies replaces all that it applied before to the same
+// object, so the annotation that makes a kubelet look belongs to another.
+const evidenceOwner = client.FieldOwner("keyturn-kafka-evidence")
+
 // Options are what a Reconciler works with.
 type Options struct {
 	// Client reads from the cache and writes; Live reads past the cache.
@@ -40,6 +45,7 @@ type Options struct {
 type Reconciler struct {
 	options   Options
 	applier   *kube.Applier
+	follower  *kube.Applier
 	events    announcer
 	witnesses *witnesses
 	records   *records
@@ -53,6 +59,7 @@ func New(options Options) *Reconciler {
 	return &Reconciler{
 		options:   options,
 		applier:   kube.NewApplier(options.Client, string(fieldOwner)),
+		follower:  kube.NewApplier(options.Client, string(evidenceOwner)),
 		events:    announcer{recorder: options.Events},
 		witnesses: newWitnesses(),
 		records:   newRecords(),

@@ -52,11 +52,36 @@ func (w *world) runs() {
 	w.trusts(w.cert())
 }
 
+// asks sets an annotation as a person does.
+func (w *world) asks(annotation, value string) {
+	stored := &w.in.KeySecret
+	if annotation == authority.ForceRenewAnnotation {
+		stored = &w.in.CertSecret
+	}
+	stored.Annotations = maps.Clone(stored.Annotations)
+	if stored.Annotations == nil {
+		stored.Annotations = map[string]string{}
+	}
+	stored.Annotations[annotation] = value
+}
+
+// starts begins a replacement of the key, as far as hold.
+func (w *world) starts() outcome {
+	w.tb.Helper()
+	w.asks(authority.ForceReplaceAnnotation, "true")
+	return w.step()
+}
+
+// trusts makes pods mount anchors, of which the first is in use.
 func (w *world) trusts(certs ...*x509.Certificate) {
 	data := map[string][]byte{}
-	for _, cert := range certs {
+	for i, cert := range certs {
+		state := authority.TrustedInUseAll
+		if i > 0 {
+			state = authority.TrustedUnused
+		}
 		data[pki.SHA1Name(cert)+".crt"] = pki.EncodeBundle(cert)
-		data[pki.SHA1Name(cert)+".state"] = []byte(authority.TrustedInUseAll)
+		data[pki.SHA1Name(cert)+".state"] = []byte(state)
 	}
 	w.in.TrustedCerts = authority.Stored{Exists: true, Data: data}
 }
@@ -70,17 +95,96 @@ func (w *world) decide() authority.Decision {
 	return d
 }
 
-// step decides and writes both Secrets.
-func (w *world) step() authority.Decision {
-	w.tb.Helper()
-	d := w.decide()
-	w.writeKey(d)
-	w.writeCert(d)
-	return d
+// stage says how far everybody has got with what a decision wants.
+type stage func(w *world, d authority.Decision) authority.Plan
+
+// hold: everybody is told to trust the target, and nothing relies on it yet. A
+// certificate that was renewed verifies what the one before it did, and leads at
+// once.
+func hold(w *world, d authority.Decision) authority.Plan {
+	bundle := w.known(d)
+	if d.Pending == nil && pki.KeyIDOf(bundle[0]) == pki.KeyIDOf(d.Target()) {
+		return turn(w, d)
+	}
+	return authority.Plan{Application: bundle, Signer: d.Certificate, Stored: bundle, Done: len(bundle) == 1}
 }
 
-func (w *world) writeKey(d authority.Decision)  { w.in.KeySecret = write(w.in.KeySecret, d.Key) }
-func (w *world) writeCert(d authority.Decision) { w.in.CertSecret = write(w.in.CertSecret, d.Cert) }
+// turn: every node presents what the target signed.
+func turn(w *world, d authority.Decision) authority.Plan {
+	bundle := []*x509.Certificate{d.Target()}
+	for _, cert := range w.known(d) {
+		if !cert.Equal(d.Target()) {
+			bundle = append(bundle, cert)
+		}
+	}
+	return authority.Plan{Application: bundle, Signer: d.Target(), Stored: bundle, Done: len(bundle) == 1}
+}
+
+// finish: nobody trusts anything but the target.
+func finish(_ *world, d authority.Decision) authority.Plan {
+	bundle := []*x509.Certificate{d.Target()}
+	return authority.Plan{Application: bundle, Signer: d.Target(), Stored: bundle, Done: true}
+}
+
+// known are the present certificate, the anchors that pods mount, and the target;
+// what is published keeps its order.
+func (w *world) known(d authority.Decision) []*x509.Certificate {
+	var known []*x509.Certificate
+	for _, anchor := range authority.StoredAnchors(w.in.TrustedCerts) {
+		known = append(known, anchor.Certificate)
+	}
+	known = append(known, d.Certificate, d.Target())
+	var bundle []*x509.Certificate
+	for _, cert := range append(slices.Clone(d.Published), known...) {
+		if containsCert(known, cert) && !containsCert(bundle, cert) {
+			bundle = append(bundle, cert)
+		}
+	}
+	return bundle
+}
+
+func containsCert(certs []*x509.Certificate, cert *x509.Certificate) bool {
+	return slices.ContainsFunc(certs, cert.Equal)
+}
+
+// outcome is a decision with what was settled by it.
+type outcome struct {
+	authority.Decision
+
+	plan authority.Plan
+	// settled hides what the decision calls by the same names.
+	settled authority.Settled
+}
+
+// settle decides, and settles what is written at a stage.
+func (w *world) settle(at stage) outcome {
+	w.tb.Helper()
+	d := w.decide()
+	plan := at(w, d)
+	settled, err := d.Settle(plan)
+	if err != nil {
+		w.tb.Fatalf("Settle: %v", err)
+	}
+	return outcome{Decision: d, plan: plan, settled: settled}
+}
+
+// step decides and writes everything.
+func (w *world) step(at ...stage) outcome {
+	w.tb.Helper()
+	var o outcome
+	for _, s := range append(at, hold)[:max(len(at), 1)] {
+		o = w.settle(s)
+		w.writeKey(o)
+		w.writeCert(o)
+		if w.in.TrustedCerts.Exists {
+			w.trusts(o.plan.Stored...)
+		}
+	}
+	return o
+}
+
+func (w *world) writeKey(o outcome)  { w.in.KeySecret = write(w.in.KeySecret, o.settled.Key) }
+func (w *world) writeCert(o outcome) { w.in.CertSecret = write(w.in.CertSecret, o.settled.Cert) }
 
 // write is what server-side apply and the removal of served requests do.
 func write(stored authority.Stored, desired authority.Desired) authority.Stored {
@@ -100,7 +204,11 @@ func write(stored authority.Stored, desired authority.Desired) authority.Stored 
 
 func (w *world) cert() *x509.Certificate {
 	w.tb.Helper()
-	return parse(w.tb, w.in.CertSecret.Data["ca.crt"])
+	cert, err := pki.FirstCertificate(w.in.CertSecret.Data["ca.crt"])
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	return cert
 }
 
 func parse(tb testing.TB, text []byte) *x509.Certificate {
@@ -124,25 +232,37 @@ func other(tb testing.TB, name string, now time.Time) pki.Authority {
 	return ca
 }
 
-func kinds(d authority.Decision) []authority.TransitionKind {
+func kinds(o outcome) []authority.TransitionKind {
 	var out []authority.TransitionKind
-	for _, transition := range d.Transitions {
+	for _, transition := range o.settled.Transitions {
 		out = append(out, transition.Kind)
 	}
 	return out
 }
 
-func wantKinds(t *testing.T, d authority.Decision, want ...authority.TransitionKind) {
+func wantKinds(t *testing.T, d outcome, want ...authority.TransitionKind) {
 	t.Helper()
 	if got := kinds(d); !slices.Equal(got, want) {
 		t.Errorf("transitions %v, want %v", got, want)
 	}
 }
 
-func wantGenerations(t *testing.T, d authority.Decision, cert, key authority.Generation) {
+func wantGenerations(t *testing.T, d outcome, cert, key authority.Generation) {
 	t.Helper()
-	if d.CertGeneration != cert || d.KeyGeneration != key {
-		t.Errorf("generations %s/%s, want %s/%s", d.CertGeneration, d.KeyGeneration, cert, key)
+	if d.settled.CertGeneration != cert || d.settled.KeyGeneration != key {
+		t.Errorf("generations %s/%s, want %s/%s", d.settled.CertGeneration, d.settled.KeyGeneration, cert, key)
+	}
+}
+
+// wantStore expects a PKCS#12 store with exactly these certificates.
+func wantStore(t *testing.T, o outcome, certs ...*x509.Certificate) {
+	t.Helper()
+	var entries []pki.TrustEntry
+	for _, cert := range certs {
+		entries = append(entries, pki.TrustEntry{Certificate: cert})
+	}
+	if !pki.TrustStoreHolds(o.settled.Cert.Data["ca.p12"], string(o.settled.Cert.Data["ca.password"]), entries) {
+		t.Errorf("the store does not hold exactly %d certificates", len(certs))
 	}
 }
 

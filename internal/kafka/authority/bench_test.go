@@ -16,7 +16,11 @@ func BenchmarkDecideNothing(b *testing.B) {
 	w.runs()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := authority.Decide(w.in); err != nil {
+		d, err := authority.Decide(w.in)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := d.Settle(hold(w, d)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -10,20 +10,20 @@ import (
 
 // crossSign has the target's key signed by every authority that somebody may
 // still rely on instead. Whoever trusts only one of those then verifies the
-// target's leaves. What an earlier decision signed stays; what is missing is
-// signed again, for example once the present certificate was renewed after its
-// end, or when somebody damaged the entry.
+// target's leaves. What an earlier decision signed stays; what is missing, or ends
+// before its time because its issuer was renewed, is signed again.
 func (d *decider) crossSign() error {
 	if d.beginning {
 		return nil
 	}
 	target := d.d.Target()
 	for _, outgoing := range d.outgoing(target) {
-		if d.isCrossed(target, outgoing[0]) {
+		known := d.crossBy(outgoing[0], target)
+		if known != nil && !d.isShort(known, outgoing[0], target) {
 			continue
 		}
 		if why := d.whyNoCross(outgoing); why != "" {
-			if d.d.NoCross == "" {
+			if known == nil && d.d.NoCross == "" {
 				d.d.NoCross = why
 			}
 			continue
@@ -36,6 +36,7 @@ func (d *decider) crossSign() error {
 		if err != nil {
 			return fmt.Errorf("signing the key of %q by %q: %w", target.Subject, ca.Certificate().Subject, err)
 		}
+		d.crosses = slices.DeleteFunc(d.crosses, func(c *x509.Certificate) bool { return c == known })
 		d.crosses = append(d.crosses, cross)
 	}
 	d.sortCrosses(pki.KeyIDOf(target))
@@ -77,6 +78,9 @@ func (d *decider) reliedOn() []*x509.Certificate {
 	for _, name := range sortedKeys(d.o.dated) {
 		relied = append(relied, d.o.dated[name])
 	}
+	for _, retired := range d.retired {
+		relied = append(relied, retired.filed...)
+	}
 	for _, cert := range d.o.bundle {
 		if d.isRetired(cert) || pki.KeyIDOf(cert) == pki.KeyIDOf(d.d.Certificate) {
 			relied = append(relied, cert)
@@ -85,8 +89,22 @@ func (d *decider) reliedOn() []*x509.Certificate {
 	return relied
 }
 
-func (d *decider) isCrossed(target, by *x509.Certificate) bool {
-	return slices.ContainsFunc(ofKey(d.crosses, pki.KeyIDOf(target)), func(cross *x509.Certificate) bool { return pki.SignedBy(cross, by) })
+// crossBy is the cross certificate for the target's key by an authority; nil when
+// there is none.
+func (d *decider) crossBy(outgoing, target *x509.Certificate) *x509.Certificate {
+	for _, cross := range ofKey(d.crosses, pki.KeyIDOf(target)) {
+		if pki.SignedBy(cross, outgoing) {
+			return cross
+		}
+	}
+	return nil
+}
+
+// isShort tells whether a cross certificate is about to end, and another one would
+// last longer because its issuer or its subject was renewed.
+func (d *decider) isShort(cross, outgoing, target *x509.Certificate) bool {
+	longer := outgoing.NotAfter.After(cross.NotAfter) && target.NotAfter.After(cross.NotAfter)
+	return longer && d.in.Now.After(cross.NotAfter.Add(-d.in.Spec.Renewal()))
 }
 
 // whyNoCross allows cross-signing only with a key that is at hand, and only when

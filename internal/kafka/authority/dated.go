@@ -55,15 +55,22 @@ func datedIn(data map[string][]byte) map[string]*x509.Certificate {
 	return found
 }
 
-// retiredKey is a private key under a dated name.
+// retiredKey is a private key under a dated name in the key Secret.
 type retiredKey struct {
+	// name is that of the key's entry, end the time in it.
 	name string
 	end  time.Time
 	text []byte
 	// key is zero when the text cannot be read. It stays nevertheless: whatever it
 	// is, it is not ours to throw away before its time.
 	key pki.PrivateKey
+	// filed are the certificates of the key, kept beside it. An authority that was
+	// never present has none.
+	filed []*x509.Certificate
 }
+
+// certName is the name of the entry with the certificates.
+func (r retiredKey) certName() string { return strings.TrimSuffix(r.name, keySuffix) + certSuffix }
 
 // retiredIn returns the keys under dated names, sorted by name.
 func retiredIn(data map[string][]byte) []retiredKey {
@@ -77,9 +84,28 @@ func retiredIn(data map[string][]byte) []retiredKey {
 		if key, err := pki.ParsePrivateKey(data[name]); err == nil {
 			retired.key = key
 		}
+		if certs, err := pki.ParseBundle(data[retired.certName()]); err == nil {
+			retired.filed = ofKey(certs, retired.key.ID())
+		}
 		found = append(found, retired)
 	}
 	return found
+}
+
+// retire files an authority that was present, with every unexpired certificate
+// that is known of its key: they say whose trust it still has, and whether it may
+// sign its successors.
+func retire(ca pki.Authority, text []byte, known []*x509.Certificate, now time.Time) retiredKey {
+	retired := retiredKey{
+		name: DatedKeyKey(ca.Certificate()), end: ca.Certificate().NotAfter, text: text, key: ca.Key(),
+		filed: []*x509.Certificate{ca.Certificate()},
+	}
+	for _, cert := range ofKey(known, ca.Key().ID()) {
+		if now.Before(cert.NotAfter) && !contains(retired.filed, cert) {
+			retired.filed = append(retired.filed, cert)
+		}
+	}
+	return retired
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -98,6 +98,7 @@ func (d *decider) findPresent() error {
 	d.found = d.d.Certificate
 	d.d.KeyGeneration = max(d.d.KeyGeneration, d.in.Kind.named(d.found))
 	if len(d.o.bundle) == 0 {
+		d.d.CertGeneration = max(d.d.CertGeneration, d.d.KeyGeneration)
 		d.note(Restored, d.found, d.in.certObject()+" was lost; the certificate was taken back from what pods trust")
 	}
 	return nil
@@ -168,7 +169,7 @@ func (d *decider) promotionInterrupted() bool {
 	return slices.ContainsFunc(d.o.bundle, func(cert *x509.Certificate) bool {
 		_, filed := d.o.dated[DatedCertKey(cert)]
 		ours := d.isRetired(cert) || slices.ContainsFunc(d.o.trusted, func(a Anchor) bool { return sameCertificate(a.Certificate, cert) })
-		return !filed && ours && !d.o.key.Matches(cert) && !d.o.isPending(cert) &&
+		return !filed && ours && d.in.Now.Before(cert.NotAfter) && !d.o.key.Matches(cert) && !d.o.isPending(cert) &&
 			d.in.Kind.named(cert) < d.in.Kind.named(d.d.Certificate)
 	})
 }
@@ -211,7 +212,7 @@ func (d *decider) makeAuthority(name Generation, kind TransitionKind, why string
 // recreate makes a certificate for a key that has lost its own. An expired anchor
 // of the same key lends its subject, whoever made it.
 func (d *decider) recreate(anchor *x509.Certificate) error {
-	d.d.CertGeneration++
+	d.d.CertGeneration = max(d.o.seenCertGen+1, d.o.keyGen)
 	var ca pki.Authority
 	var err error
 	if anchor != nil {
@@ -231,7 +232,7 @@ func (d *decider) caSpec(name Generation) pki.CASpec {
 	return pki.CASpec{Subject: d.in.Kind.subject(name), Key: d.in.Spec.CAKey(), Validity: d.validity(), Now: d.in.Now}
 }
 
-// validity is that of the specification, or seconds less: two certificates of an
+// validity is that of the specification, or seconds more: two certificates of an
 // authority never end in the same second, because retired ones are filed by it.
 func (d *decider) validity() time.Duration {
 	taken := map[int64]bool{}
@@ -242,8 +243,8 @@ func (d *decider) validity() time.Duration {
 		taken[retired.end.Unix()] = true
 	}
 	validity := d.in.Spec.Validity()
-	for taken[d.in.Now.Add(validity).Unix()] && validity > time.Second {
-		validity -= time.Second
+	for taken[d.in.Now.Add(validity).Unix()] {
+		validity += time.Second
 	}
 	return validity
 }

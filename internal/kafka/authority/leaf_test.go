@@ -1,6 +1,7 @@
 package authority_test
 
 import (
+	"bytes"
 	"crypto/x509"
 	"testing"
 	"time"
@@ -32,9 +33,8 @@ func storedLeaf(tb testing.TB, in authority.LeafInput) authority.LeafInput {
 		tb.Fatal(err)
 	}
 	in.Stored = authority.StoredLeaf{
-		Certificates: pki.EncodeBundle(append([]*x509.Certificate{leaf}, in.Want.Authority.Presents()...)...),
+		Certificates: pki.EncodeBundle(append([]*x509.Certificate{leaf}, in.Want.Chain...)...),
 		Key:          key.PEM(),
-		Generation:   in.Want.Generation,
 	}
 	return in
 }
@@ -44,15 +44,13 @@ func settled(tb testing.TB) authority.LeafInput {
 	tb.Helper()
 	return storedLeaf(tb, authority.LeafInput{
 		Want: authority.WantedLeaf{
-			Subject:    pki.Subject{Organization: "io.strimzi", CommonName: "my-kafka"},
-			SANs:       sans(tb, "my-kafka-bootstrap", "my-brk-0.my-kafka-brokers.ns.svc", "10.0.0.1"),
-			Key:        pki.DefaultLeafKey(pki.ECDSA),
-			Authority:  other(tb, "cluster-ca v0", noon()),
-			Generation: 3,
-			Validity:   100 * day,
-			Renewal:    30 * day,
+			Subject:   pki.Subject{Organization: "io.strimzi", CommonName: "my-kafka"},
+			SANs:      sans(tb, "my-kafka-bootstrap", "my-brk-0.my-kafka-brokers.ns.svc", "10.0.0.1"),
+			Key:       pki.DefaultLeafKey(pki.ECDSA),
+			Authority: other(tb, "cluster-ca v0", noon()),
+			Validity:  100 * day,
+			Renewal:   30 * day,
 		},
-		Trust:  authority.SignerTrusted,
 		Window: authority.Window{Next: noon().Add(75 * day)},
 		Now:    noon(),
 	})
@@ -75,12 +73,6 @@ func TestWhatHappensToALeaf(t *testing.T) {
 		"its key is missing": {
 			func(_ *testing.T, in *authority.LeafInput) { in.Stored.Key = nil }, authority.ReissueLeaf, authority.LeafMissing,
 		},
-		"there is none and nobody trusts the signer yet": {
-			func(_ *testing.T, in *authority.LeafInput) {
-				in.Stored = authority.StoredLeaf{}
-				in.Trust = authority.SignerNotTrusted
-			}, authority.ReissueLeaf, authority.LeafMissing,
-		},
 		"it is cut off": {
 			func(_ *testing.T, in *authority.LeafInput) { in.Stored.Certificates = in.Stored.Certificates[:100] }, authority.ReissueLeaf, authority.LeafUnreadable,
 		},
@@ -99,22 +91,8 @@ func TestWhatHappensToALeaf(t *testing.T) {
 				in.Want.Authority = other(t, "cluster-ca v0", noon())
 			}, authority.ReissueLeaf, authority.LeafSigner,
 		},
-		"the CA has another key that not everybody trusts": {
-			func(t *testing.T, in *authority.LeafInput) {
-				t.Helper()
-
-				in.Want.Authority = other(t, "cluster-ca v1", noon())
-				in.Trust = authority.SignerNotTrusted
-			}, authority.HoldLeaf, authority.LeafSigner,
-		},
 		"no authority can sign": {
 			func(_ *testing.T, in *authority.LeafInput) { in.Want.Authority = pki.Authority{} }, authority.HoldLeaf, authority.LeafSigner,
-		},
-		"the generation of the CA grew": {
-			func(_ *testing.T, in *authority.LeafInput) { in.Want.Generation = 4 }, authority.ReissueLeaf, authority.LeafGeneration,
-		},
-		"the generation is not noted, which counts as 0": {
-			func(_ *testing.T, in *authority.LeafInput) { in.Stored.Generation = 0 }, authority.ReissueLeaf, authority.LeafGeneration,
 		},
 		"the common name changed": {
 			func(_ *testing.T, in *authority.LeafInput) { in.Want.Subject.CommonName = "other" }, authority.ReissueLeaf, authority.LeafSubject,
@@ -143,19 +121,60 @@ func TestWhatHappensToALeaf(t *testing.T) {
 		"another algorithm is wanted": {
 			func(_ *testing.T, in *authority.LeafInput) { in.Want.Key = pki.DefaultLeafKey(pki.RSA) }, authority.ReissueLeaf, authority.LeafKeyParameters,
 		},
+		"no authority can sign, and there is none": {
+			func(_ *testing.T, in *authority.LeafInput) {
+				in.Want.Authority, in.Stored = pki.Authority{}, authority.StoredLeaf{}
+			}, authority.HoldLeaf, authority.LeafSigner,
+		},
 		"a cross certificate is to be presented": {
 			func(t *testing.T, in *authority.LeafInput) {
 				t.Helper()
-
-				ca := in.Want.Authority
-				cross, err := pki.CrossSign(other(t, "old", noon()), ca.Certificate(), noon())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if in.Want.Authority, err = pki.NewAuthority(ca.Certificate(), ca.Key(), cross); err != nil {
-					t.Fatal(err)
-				}
-			}, authority.ReissueLeaf, authority.LeafChain,
+				in.Want.Chain = []*x509.Certificate{crossOf(t, in.Want.Authority)}
+			}, authority.RechainLeaf, authority.LeafChain,
+		},
+		"a cross certificate is not to be presented any more": {
+			func(t *testing.T, in *authority.LeafInput) {
+				t.Helper()
+				in.Want.Chain = []*x509.Certificate{crossOf(t, in.Want.Authority)}
+				*in = storedLeaf(t, *in)
+				in.Want.Chain = nil
+			}, authority.RechainLeaf, authority.LeafChain,
+		},
+		"a cross certificate is to be presented and the common name changed": {
+			func(t *testing.T, in *authority.LeafInput) {
+				t.Helper()
+				in.Want.Chain = []*x509.Certificate{crossOf(t, in.Want.Authority)}
+				in.Want.Subject.CommonName = "other"
+			}, authority.ReissueLeaf, authority.LeafSubject,
+		},
+		"a cross certificate is to be presented and it is about to expire": {
+			func(t *testing.T, in *authority.LeafInput) {
+				t.Helper()
+				in.Want.Chain = []*x509.Certificate{crossOf(t, in.Want.Authority)}
+				in.Now, in.Window = noon().Add(71*day), authority.Window{Open: true}
+			}, authority.ReissueLeaf, authority.LeafExpiring,
+		},
+		"a cross certificate is to be presented and it would be renewed in a window": {
+			func(t *testing.T, in *authority.LeafInput) {
+				t.Helper()
+				in.Want.Chain = []*x509.Certificate{crossOf(t, in.Want.Authority)}
+				in.Now = noon().Add(71 * day)
+			}, authority.RechainLeaf, authority.LeafChain,
+		},
+		"the CA was renewed and the leaf has time": {
+			func(t *testing.T, in *authority.LeafInput) {
+				t.Helper()
+				in.Want.Authority = renewedCA(t, in.Want.Authority, noon())
+			}, authority.KeepLeaf, "",
+		},
+		"the CA was renewed and the leaf would have ended with the one before": {
+			func(t *testing.T, in *authority.LeafInput) {
+				t.Helper()
+				in.Want.Validity = 1000 * day
+				*in = storedLeaf(t, *in)
+				in.Now, in.Window = noon().Add(350*day), authority.Window{Open: true}
+				in.Want.Authority = renewedCA(t, in.Want.Authority, in.Now)
+			}, authority.ReissueLeaf, authority.LeafExpiring,
 		},
 		"it is about to expire and a window is open": {
 			func(_ *testing.T, in *authority.LeafInput) {
@@ -199,14 +218,6 @@ func TestWhatHappensToALeaf(t *testing.T) {
 				in.Want.SANs = sans(t, "other.example.org")
 			}, authority.ReissueLeaf, authority.LeafSANs,
 		},
-		"a name is added while a peer is silent": {
-			func(t *testing.T, in *authority.LeafInput) {
-				t.Helper()
-
-				in.Trust = authority.SignerNotTrusted
-				in.Want.SANs = sans(t, "other.example.org")
-			}, authority.ReissueLeaf, authority.LeafSANs,
-		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -234,17 +245,37 @@ func TestAPostponedLeafSaysUntilWhen(t *testing.T) {
 	}
 }
 
-func TestALeafUnderARenewedCAIsIssuedAnewAtOnce(t *testing.T) {
-	t.Parallel()
-	in := settled(t)
-	renewed, err := pki.RenewCA(in.Want.Authority.Certificate(), in.Want.Authority.Key(), 365*day, noon())
+func crossOf(t *testing.T, ca pki.Authority) *x509.Certificate {
+	t.Helper()
+	cross, err := pki.CrossSign(other(t, "old", noon()), ca.Certificate(), noon())
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.Want.Authority, in.Want.Generation = renewed, 4
-	in.Trust = authority.SignerNotTrusted
-	if got := authority.DecideLeaf(in); got.Act != authority.ReissueLeaf || got.Reason != authority.LeafGeneration {
-		t.Errorf("%s because of %q", got.Act, got.Reason)
+	return cross
+}
+
+func renewedCA(t *testing.T, ca pki.Authority, now time.Time) pki.Authority {
+	t.Helper()
+	renewed, err := pki.RenewCA(ca.Certificate(), ca.Key(), 365*day, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return renewed
+}
+
+func TestAnotherChainKeepsLeafAndKey(t *testing.T) {
+	t.Parallel()
+	in := settled(t)
+	cross := crossOf(t, in.Want.Authority)
+	in.Want.Chain = []*x509.Certificate{cross}
+	got := authority.DecideLeaf(in)
+	leaf := parse(t, in.Stored.Certificates)
+	if want := pki.EncodeBundle(leaf, cross); !bytes.Equal(got.Certificates, want) {
+		t.Error("the Secret would not hold the same leaf with the new chain")
+	}
+	in.Stored.Certificates = got.Certificates
+	if got := authority.DecideLeaf(in); got.Act != authority.KeepLeaf {
+		t.Errorf("after it was written: %s because of %q", got.Act, got.Reason)
 	}
 }
 

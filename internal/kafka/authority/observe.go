@@ -24,11 +24,18 @@ type observed struct {
 	bundle []*x509.Certificate
 	dated  map[string]*x509.Certificate
 	// trusted are the anchors that pods mount.
-	trusted  []Anchor
-	certGen  Generation
-	keyGen   Generation
-	warnings []string
+	trusted []Anchor
+	// certGen and keyGen are those of what is present.
+	certGen Generation
+	keyGen  Generation
+	// seenCertGen is the highest certificate generation that anything bears; none
+	// when nothing does.
+	seenCertGen Generation
+	warnings    []string
 }
+
+// none is no generation at all.
+const none Generation = -1
 
 // observe reads the Secrets of a generated authority. It reports all problems
 // together.
@@ -147,11 +154,18 @@ func (o *observed) readGenerations(in Input) *Problem {
 	if !o.key.IsZero() && !keyFound {
 		o.warnings = append(o.warnings, missingGeneration(in.keyObject(), KeyGenerationAnnotation))
 	}
-	if len(in.Evidence.Dependants) > 0 {
-		certGen = max(certGen, in.Evidence.CertGeneration)
-		keyGen = max(keyGen, in.Evidence.KeyGeneration)
+	o.seenCertGen, o.keyGen = none, keyGen
+	if certFound {
+		o.seenCertGen = certGen
 	}
-	o.certGen, o.keyGen = certGen, keyGen
+	if len(in.Evidence.Dependants) > 0 {
+		o.seenCertGen = max(o.seenCertGen, in.Evidence.CertGeneration)
+		o.keyGen = max(keyGen, in.Evidence.KeyGeneration)
+	}
+	o.certGen = max(o.seenCertGen, 0)
+	if !certFound {
+		o.certGen = max(o.certGen, o.keyGen) // each new key had a new certificate
+	}
 	return nil
 }
 
@@ -297,21 +311,21 @@ func (o *observed) known() []*x509.Certificate {
 	for _, anchor := range o.trusted {
 		known = append(known, anchor.Certificate)
 	}
+	for _, retired := range o.retired {
+		known = append(known, retired.filed...)
+	}
 	if o.pending != nil {
 		known = append(known, o.pending.Incoming.Certificate())
 	}
 	return known
 }
 
-// unnamed is the generation of an authority that Keyturn did not make.
-const unnamed Generation = -1
-
-// named is the key generation in the name of a CA that Keyturn or Strimzi made. It
-// identifies nothing; it tells which of two was made later.
+// named is the key generation in the name of a CA that Keyturn or Strimzi made,
+// none for any other. It identifies nothing; it tells which of two was made later.
 func (k Kind) named(cert *x509.Certificate) Generation {
 	text, found := strings.CutPrefix(cert.Subject.CommonName, string(k)+" v")
 	if n, err := strconv.Atoi(text); found && err == nil && n >= 0 {
 		return Generation(n)
 	}
-	return unnamed
+	return none
 }

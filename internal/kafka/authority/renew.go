@@ -109,6 +109,8 @@ func (d *decider) wait(act Act, cause Cause, obstacle Obstacle) {
 		why = "due because the certificate ends at " + d.found.NotAfter.UTC().Format(time.RFC3339)
 	}
 	switch {
+	case obstacle == ReplacementRunning && d.d.Authority.IsZero():
+		w.Message = what + ", " + why + ", waits for the replacement of the lost key"
 	case obstacle == ReplacementRunning:
 		w.Message = what + ", " + why + ", waits for the end of the replacement that is under way; wait for it, or abort that one by annotating Secret " +
 			d.in.Kind.KeySecret(d.in.Cluster) + " with " + AbortReplaceAnnotation + "=true"

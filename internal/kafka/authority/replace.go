@@ -102,30 +102,19 @@ func (d *decider) refuseAbort(why string) {
 }
 
 // dropPending gives up an authority that was never present. Peers may have been
-// told to trust it, or may present its leaves, so its key retires as if it had
-// been: what it signed has to verify until it is out of use.
+// told to trust it, or may present its leaves, so its key stays until nobody does;
+// after that nothing remembers it.
 func (d *decider) dropPending() {
 	if d.o.pending == nil {
 		d.note(ReplacementAborted, d.d.Certificate, "asked for by "+AbortReplaceAnnotation+"; what was pending could not be read")
 		return
 	}
 	pending := d.o.pending.Incoming
-	if d.wasSeen(pending.Certificate()) {
-		d.retire(pending)
-	}
+	d.retired = append(d.retired, retiredKey{
+		name: DatedKeyKey(pending.Certificate()), end: pending.Certificate().NotAfter, text: d.in.KeySecret.Data[PendingKeyKey], key: pending.Key(),
+	})
 	d.d.Pending = nil
 	d.note(ReplacementAborted, pending.Certificate(), "asked for by "+AbortReplaceAnnotation+"; the present authority stays")
-}
-
-// wasSeen tells whether anybody but the key Secret ever held a certificate.
-func (d *decider) wasSeen(cert *x509.Certificate) bool {
-	return contains(d.o.bundle, cert) || d.o.trustedOfKey(d.o.pending.Incoming.Key()) != nil
-}
-
-func (d *decider) retire(ca pki.Authority) {
-	d.retired = append(d.retired, retiredKey{
-		name: DatedKeyKey(ca.Certificate()), end: ca.Certificate().NotAfter, text: ca.Key().PEM(), key: ca.Key(),
-	})
 }
 
 // predecessor is the authority that the present one has replaced: made before it,
@@ -161,8 +150,7 @@ func (d *decider) swapBack(name string, cert *x509.Certificate) error {
 		return fmt.Errorf("going back to the authority that was replaced: %w", err)
 	}
 	replaced := d.d.Authority
-	d.retired = kept
-	d.retire(replaced)
+	d.retired = append(kept, retire(replaced, d.in.KeySecret.Data[KeyKey], d.everything(), d.in.Now))
 	d.d.Authority, d.d.Certificate, d.found = ca, cert, cert
 	d.d.CertGeneration++
 	d.d.KeyGeneration++

@@ -37,7 +37,8 @@ func (d Decision) Settle(plan Plan) (Settled, error) {
 	}
 	w.pending = d.Pending
 	w.promote()
-	w.dropDistrusted()
+	w.dropRetired()
+	w.dropCrosses()
 	w.settleKeySecret()
 	if err := w.settleCertSecret(); err != nil {
 		return Settled{}, err
@@ -63,9 +64,8 @@ func (w *writer) promote() {
 	if w.mayPromote() {
 		outgoing, incoming := w.out.Authority, w.pending.Incoming
 		if !outgoing.IsZero() {
-			w.retired = append(slices.Clone(w.retired), retiredKey{
-				name: DatedKeyKey(outgoing.Certificate()), end: outgoing.Certificate().NotAfter, text: w.keyText(outgoing.Key()), key: outgoing.Key(),
-			})
+			known := append(w.o.known(), w.out.Certificate)
+			w.retired = append(slices.Clone(w.retired), retire(outgoing, w.keyText(outgoing.Key()), known, w.in.Now))
 		}
 		w.out.Authority, w.out.Certificate, w.pending = incoming, incoming.Certificate(), nil
 		w.out.CertGeneration++
@@ -73,10 +73,6 @@ func (w *writer) promote() {
 		// it, and no name may be given twice.
 		w.out.KeyGeneration = max(w.out.KeyGeneration+1, w.in.Kind.named(incoming.Certificate()))
 		w.note(w.in.Kind.keyReplaced(), incoming.Certificate(), "it leads "+CertKey+" and signs leaves from now on; the one before it is kept under its dated name")
-	}
-	w.crosses = w.d.Crosses
-	if w.pending != nil {
-		w.crosses = slices.DeleteFunc(slices.Clone(w.crosses), func(c *x509.Certificate) bool { return w.pending.Incoming.Key().Matches(c) })
 	}
 }
 
@@ -89,21 +85,39 @@ func (w *writer) mayPromote() bool {
 		sameCertificate(w.plan.Application[0], incoming) && sameCertificate(w.plan.Signer, incoming)
 }
 
-// dropDistrusted forgets compromised authorities as soon as no anchor of theirs is
-// trusted, and what they signed with them. Otherwise their keys stay until their
-// certificates end: the next replacement needs them for those who still rely on
-// them.
-func (w *writer) dropDistrusted() {
-	if !w.d.Distrust {
-		return
-	}
-	stored := func(key pki.KeyID) bool {
-		return slices.ContainsFunc(w.plan.Stored, func(c *x509.Certificate) bool { return pki.KeyIDOf(c) == key })
-	}
-	w.retired = slices.DeleteFunc(slices.Clone(w.retired), func(r retiredKey) bool { return !stored(r.key.ID()) })
-	w.crosses = slices.DeleteFunc(slices.Clone(w.crosses), func(cross *x509.Certificate) bool {
-		return !slices.ContainsFunc(w.plan.Stored, func(c *x509.Certificate) bool { return pki.SignedBy(cross, c) })
+// dropRetired forgets retired keys. Those of authorities that were present stay
+// until their certificates end: the next replacement needs them for those who still
+// rely on them. A compromised one goes as soon as no anchor of its is trusted, and
+// one that was never present as soon as nobody can have it.
+func (w *writer) dropRetired() {
+	in := func(certs []*x509.Certificate, r retiredKey) bool { return len(ofKey(certs, r.key.ID())) > 0 }
+	w.retired = slices.DeleteFunc(slices.Clone(w.retired), func(r retiredKey) bool {
+		switch {
+		case w.d.Distrust:
+			return !in(w.plan.Stored, r)
+		case len(r.filed) > 0 || r.key.IsZero():
+			return false
+		default:
+			return !in(w.plan.Stored, r) && !in(w.plan.Application, r)
+		}
 	})
+}
+
+// dropCrosses forgets cross certificates by, and for, authorities that are
+// forgotten themselves: they serve nobody, and would be presented until their end.
+func (w *writer) dropCrosses() {
+	signers := append(slices.Clone(w.plan.Stored), w.plan.Application...)
+	subjects := []pki.PrivateKey{w.out.Authority.Key()}
+	for _, retired := range w.retired {
+		signers = append(signers, retired.filed...)
+		subjects = append(subjects, retired.key)
+	}
+	for _, cross := range w.d.Crosses {
+		isSubject := slices.ContainsFunc(subjects, func(k pki.PrivateKey) bool { return k.Matches(cross) })
+		if isSubject && slices.ContainsFunc(signers, func(s *x509.Certificate) bool { return pki.SignedBy(cross, s) }) {
+			w.crosses = append(w.crosses, cross)
+		}
+	}
 }
 
 func (w *writer) note(kind TransitionKind, cert *x509.Certificate, why string) {
@@ -128,6 +142,9 @@ func (w *writer) settleKeySecret() {
 	}
 	for _, retired := range w.retired {
 		data[retired.name] = retired.text
+		if len(retired.filed) > 0 {
+			data[retired.certName()] = keepText(stored[retired.certName()], retired.filed...)
+		}
 	}
 	w.out.Key = Desired{
 		Ours:        true,

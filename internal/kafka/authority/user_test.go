@@ -49,14 +49,14 @@ func userWorld(tb testing.TB) (*world, chained) {
 func TestAUsersChainIsUsedAndNeverWritten(t *testing.T) {
 	t.Parallel()
 	w, chain := userWorld(t)
-	d := w.decide()
-	if d.Key.Ours || d.Cert.Ours || d.Key.Data != nil || d.Cert.Data != nil {
+	d := w.settle(hold)
+	if settled := d.settled; settled.Key.Ours || settled.Cert.Ours || settled.Key.Data != nil || settled.Cert.Data != nil {
 		t.Error("a user's Secret would be written")
 	}
 	wantGenerations(t, d, 3, 2)
 	wantKinds(t, d)
-	if anchors := d.Anchors(); len(anchors) != 1 || !anchors[0].Equal(chain.issuing.Certificate()) {
-		t.Errorf("%d anchors, want the CA that issues leaves and not its root", len(anchors))
+	if published := d.Published; len(published) != 1 || !published[0].Equal(chain.issuing.Certificate()) {
+		t.Errorf("%d are published, want the CA that issues leaves and not its root", len(published))
 	}
 	if presents := d.Authority.Presents(); len(presents) != 1 || !presents[0].Equal(chain.issuing.Certificate()) {
 		t.Errorf("%d certificates are presented with a leaf, want the intermediate", len(presents))
@@ -79,7 +79,7 @@ func TestAUsersAuthorityIsNeverRenewed(t *testing.T) {
 	w, _ := userWorld(t)
 	w.in.Now = noon().Add(350 * day)
 	w.in.CertSecret.Annotations["strimzi.io/force-renew"] = "true"
-	d := w.decide()
+	d := w.settle(hold)
 	wantKinds(t, d)
 	if len(d.Warnings) != 1 {
 		t.Errorf("warnings %q, want one that says who has to renew it", d.Warnings)
@@ -93,8 +93,8 @@ func TestAUsersRetiredCertificateIsAnAnchorUntilItExpires(t *testing.T) {
 	for _, cert := range []*x509.Certificate{retired, expired} {
 		w.in.CertSecret.Data[authority.DatedCertKey(cert)] = pki.EncodeBundle(cert)
 	}
-	if d := w.decide(); len(d.Retained) != 1 || !d.Retained[0].Equal(retired) {
-		t.Errorf("%d are retained, want the unexpired one", len(d.Retained))
+	if d := w.decide(); len(d.Published) != 2 || !d.Published[1].Equal(retired) {
+		t.Errorf("%d are published, want the issuing one and the unexpired one", len(d.Published))
 	}
 }
 
@@ -105,9 +105,9 @@ func TestAPlaceholderForTheKeyOfAClientsCA(t *testing.T) {
 	_, err := authority.Decide(w.in)
 	wantProblem(t, err, "Secret my-cluster-ca", "ca.key")
 	w.in.Kind = authority.ClientsCA
-	d := w.decide()
-	if !d.Authority.IsZero() || len(d.Anchors()) != 1 || len(d.Warnings) != 1 {
-		t.Errorf("authority zero %t, %d anchors, warnings %q", d.Authority.IsZero(), len(d.Anchors()), d.Warnings)
+	d := w.settle(hold)
+	if !d.Authority.IsZero() || len(d.Keys) != 0 || len(d.Published) != 1 || len(d.Warnings) != 1 {
+		t.Errorf("authority zero %t, %d keys, %d published, warnings %q", d.Authority.IsZero(), len(d.Keys), len(d.Published), d.Warnings)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/kafka/rotation/rotationtest"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -16,22 +17,22 @@ import (
 func TestCourse(t *testing.T) {
 	t.Parallel()
 	tests := map[string]rotation.Record{
-		"at-rest":      atRest(3),
-		"cross-signed": atRest(3, replaced, crossed),
-		"classic": atRest(3, replaced, func(r *rotation.Record) {
+		"at-rest":      rotationtest.AtRest(3),
+		"cross-signed": rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed),
+		"classic": rotationtest.AtRest(3, rotationtest.Replaced, func(r *rotation.Record) {
 			r.Snapshot.Anchors[1].NoCross = "certificate a1a1 of the outgoing key has path length 0"
 		}),
-		"classic-restarts-only": atRest(5, replaced, restartsOnly),
-		"compromised":           atRest(3, replaced, crossed, distrusted),
-		"renewed-under-its-key": atRest(3, renewed),
-		"new-cluster":           atRest(3, brandNew),
-		"trusted-certs-lost":    atRest(3, func(r *rotation.Record) { r.Snapshot.Anchors[0].Stored = trust.Absent }),
-		"paused":                atRest(3, replaced, crossed, paused),
-		"a-node-is-down":        atRest(3, replaced, crossed, silent("my-dual-1", now().Add(-time.Minute))),
-		"a-node-is-down-long":   atRest(3, replaced, crossed, silent("my-dual-1", now().Add(-time.Hour))),
-		"clients-ca":            atRest(3, clients, replaced),
-		"clients-ca-of-others":  atRest(3, clients, ofOthers, replaced),
-		"no-authority":          atRest(3, func(r *rotation.Record) { r.Snapshot.Issuing = "" }),
+		"classic-restarts-only": rotationtest.AtRest(5, rotationtest.Replaced, rotationtest.RestartsOnly),
+		"compromised":           rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Distrusted),
+		"renewed-under-its-key": rotationtest.AtRest(3, rotationtest.Renewed),
+		"new-cluster":           rotationtest.AtRest(3, rotationtest.BrandNew),
+		"trusted-certs-lost":    rotationtest.AtRest(3, func(r *rotation.Record) { r.Snapshot.Anchors[0].Stored = trust.Absent }),
+		"paused":                rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Paused),
+		"a-node-is-down":        rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now().Add(-time.Minute))),
+		"a-node-is-down-long":   rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now().Add(-time.Hour))),
+		"clients-ca":            rotationtest.AtRest(3, rotationtest.Clients, rotationtest.Replaced),
+		"clients-ca-of-others":  rotationtest.AtRest(3, rotationtest.Clients, rotationtest.OfOthers, rotationtest.Replaced),
+		"no-authority":          rotationtest.AtRest(3, func(r *rotation.Record) { r.Snapshot.Issuing = "" }),
 	}
 	for name, record := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -52,61 +53,11 @@ func tell(r rotation.Record) string {
 			b.WriteString(line)
 			last = line
 		}
-		if !advance(&s, plan) {
+		if !rotationtest.Advance(&s, plan) {
 			break
 		}
 	}
 	return b.String()
-}
-
-// advance lets one thing happen: what is written, or what is loaded, or a restart
-// that nobody waits for, or the time that applications get.
-func advance(s *trust.Snapshot, plan trust.Plan) bool {
-	steps := trust.Steps(*s, plan)
-	writes := false
-	for _, step := range steps {
-		writes = writes || step.Kind != trust.Loading
-	}
-	var asked []trust.Load
-	for _, l := range plan.Loads {
-		if !l.Remainder {
-			asked = append(asked, l)
-		}
-	}
-	ready := s.Application.Since.Add(s.Policy.Lead)
-	switch {
-	case writes:
-		write(s, plan)
-	case len(asked) > 0:
-		load(s, asked)
-	case start(s):
-	case len(plan.Loads) > 0:
-		load(s, plan.Loads)
-	case s.Now.Before(ready):
-		s.Now = ready
-	case reissue(s, plan.Signer):
-	case !plan.Done && !plan.Deadline.IsZero() && s.Now.Before(plan.Deadline) && len(plan.Blockers) > 0 && plan.Blockers[0].Guard == trust.GuardRetired:
-		s.Now = plan.Deadline
-	default:
-		return false
-	}
-	return true
-}
-
-// reissue gives users certificates of the anchor that signs now.
-func reissue(s *trust.Snapshot, signer trust.AnchorID) bool {
-	turned := false
-	for i := range s.Members {
-		m := &s.Members[i]
-		for _, a := range s.Anchors {
-			if m.Kind == trust.Holder && a.ID == signer && m.Published.Identity.Signer != a.Key {
-				m.Published.Identity = trust.Identity{Signer: a.Key}
-				m.Roles[0].Evidence.Loaded.Identity = m.Published.Identity
-				turned = true
-			}
-		}
-	}
-	return turned
 }
 
 func TestEveryPhaseIsDocumented(t *testing.T) {

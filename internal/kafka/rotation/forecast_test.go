@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/kafka/rotation/rotationtest"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -22,35 +23,43 @@ func changed(t *testing.T, r rotation.Record, change rotation.Change) rotation.R
 }
 
 func cannotVouch(r *rotation.Record) {
-	name := r.Anchors[anchorA]
+	name := r.Anchors[rotationtest.AnchorA]
 	name.CannotVouch = "certificate a1a1a1a1 has path length 0 and is valid until 2027-09-17"
-	r.Anchors[anchorA] = name
+	r.Anchors[rotationtest.AnchorA] = name
 }
 
 func TestForecast(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(*testing.T) rotation.Record{
-		"at-rest": func(*testing.T) rotation.Record { return atRest(3) },
-		"replace": func(t *testing.T) rotation.Record { return changed(t, atRest(3), rotation.Replace) },
+		"at-rest": func(*testing.T) rotation.Record { return rotationtest.AtRest(3) },
+		"replace": func(t *testing.T) rotation.Record { return changed(t, rotationtest.AtRest(3), rotation.Replace) },
 		"replace-classic": func(t *testing.T) rotation.Record {
-			return changed(t, atRest(3, cannotVouch), rotation.Replace)
+			return changed(t, rotationtest.AtRest(3, cannotVouch), rotation.Replace)
 		},
 		"replace-without-reload": func(t *testing.T) rotation.Record {
-			return changed(t, atRest(3, restartsOnly), rotation.Replace)
+			return changed(t, rotationtest.AtRest(3, rotationtest.RestartsOnly), rotation.Replace)
 		},
-		"renew":              func(t *testing.T) rotation.Record { return changed(t, atRest(3), rotation.Renew) },
-		"replace-clients-ca": func(t *testing.T) rotation.Record { return changed(t, atRest(3, clients), rotation.Replace) },
-		"compromised":        func(*testing.T) rotation.Record { return atRest(3, replaced, crossed, distrusted) },
-		"a-node-is-down":     func(*testing.T) rotation.Record { return atRest(3, replaced, crossed, silent("my-dual-1", now())) },
-		"paused":             func(*testing.T) rotation.Record { return atRest(3, replaced, crossed, paused) },
+		"renew": func(t *testing.T) rotation.Record { return changed(t, rotationtest.AtRest(3), rotation.Renew) },
+		"replace-clients-ca": func(t *testing.T) rotation.Record {
+			return changed(t, rotationtest.AtRest(3, rotationtest.Clients), rotation.Replace)
+		},
+		"compromised": func(*testing.T) rotation.Record {
+			return rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Distrusted)
+		},
+		"a-node-is-down": func(*testing.T) rotation.Record {
+			return rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now()))
+		},
+		"paused": func(*testing.T) rotation.Record {
+			return rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Paused)
+		},
 		"not-measured-yet": func(*testing.T) rotation.Record {
-			return atRest(1, replaced, func(r *rotation.Record) { r.RestartSeconds, r.ReloadSeconds = 0, 0 })
+			return rotationtest.AtRest(1, rotationtest.Replaced, func(r *rotation.Record) { r.RestartSeconds, r.ReloadSeconds = 0, 0 })
 		},
 	}
 	for name, record := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text, err := json.MarshalIndent(record(t).Ahead(now()), "", "  ")
+			text, err := json.MarshalIndent(record(t).Ahead(rotationtest.Now()), "", "  ")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +70,7 @@ func TestForecast(t *testing.T) {
 
 func TestReplacementOfAClusterRestartsNothingAndNobodyNotices(t *testing.T) {
 	t.Parallel()
-	f := changed(t, atRest(3), rotation.Replace).Ahead(now())
+	f := changed(t, rotationtest.AtRest(3), rotation.Replace).Ahead(rotationtest.Now())
 	for _, node := range f.Nodes {
 		if node.Restarts != 0 || node.Later != 1 {
 			t.Errorf("%s is restarted %d times and once more %d times later; want 0 and 1", node.Node, node.Restarts, node.Later)
@@ -77,13 +86,13 @@ func TestReplacementOfAClusterRestartsNothingAndNobodyNotices(t *testing.T) {
 
 func TestAuthorityThatCannotVouchLosesPinnedClients(t *testing.T) {
 	t.Parallel()
-	f := changed(t, atRest(3, cannotVouch), rotation.Replace).Ahead(now())
+	f := changed(t, rotationtest.AtRest(3, cannotVouch), rotation.Replace).Ahead(rotationtest.Now())
 	if f.Strategy != trust.Classic {
 		t.Errorf("strategy %s, want Classic", f.Strategy)
 	}
 	pinned := f.Clients[len(f.Clients)-1]
 	// Three restarts, the reloads of the same stage, and the lead of two minutes.
-	earliest, latest := now().Add(2*time.Minute), now().Add(10*time.Minute)
+	earliest, latest := rotationtest.Now().Add(2*time.Minute), rotationtest.Now().Add(10*time.Minute)
 	if !pinned.Notices || pinned.Until.Before(earliest) || pinned.Until.After(latest) {
 		t.Errorf("pinned clients: %+v; want that they notice between %s and %s", pinned, earliest, latest)
 	}
@@ -91,7 +100,7 @@ func TestAuthorityThatCannotVouchLosesPinnedClients(t *testing.T) {
 
 func TestSecondReplacementIsVouchedForByEveryPredecessor(t *testing.T) {
 	t.Parallel()
-	r := changed(t, atRest(3, replaced, crossed), rotation.Replace)
+	r := changed(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), rotation.Replace)
 	incoming := r.Snapshot.Anchors[2]
 	if len(incoming.Cross) != 2 || incoming.NoCross != "" {
 		t.Errorf("cross certificates %+v, missing because of %q; want two", incoming.Cross, incoming.NoCross)
@@ -103,28 +112,28 @@ func TestSecondReplacementIsVouchedForByEveryPredecessor(t *testing.T) {
 
 func TestPinnedClientsAreToldTheDateAfterTheOldAuthorityIsGone(t *testing.T) {
 	t.Parallel()
-	r := atRest(1, func(r *rotation.Record) {
-		r.Snapshot.Anchors[0].Cross = []trust.Cross{{Issuer: keyB, NotAfter: now().Add(50 * day)}}
+	r := rotationtest.AtRest(1, func(r *rotation.Record) {
+		r.Snapshot.Anchors[0].Cross = []trust.Cross{{Issuer: rotationtest.KeyB, NotAfter: rotationtest.Now().Add(50 * rotationtest.Day)}}
 	})
-	f := r.Ahead(now())
-	if len(f.Clients) != 1 || !f.Clients[0].Until.Equal(now().Add(49*day)) {
-		t.Errorf("clients %+v; want the day before the cross certificate ends", f.Clients)
+	f := r.Ahead(rotationtest.Now())
+	if len(f.Clients) != 1 || !f.Clients[0].Until.Equal(rotationtest.Now().Add(49*rotationtest.Day)) {
+		t.Errorf("clients %+v; want the rotationtest.Day before the cross certificate ends", f.Clients)
 	}
 }
 
 func TestNothingCanBeReplacedWhereNothingIs(t *testing.T) {
 	t.Parallel()
-	r := atRest(1, func(r *rotation.Record) { r.Snapshot.Issuing = "" })
-	if _, err := r.WithChange(rotation.Replace, now()); err == nil {
+	r := rotationtest.AtRest(1, func(r *rotation.Record) { r.Snapshot.Issuing = "" })
+	if _, err := r.WithChange(rotation.Replace, rotationtest.Now()); err == nil {
 		t.Error("a replacement of nothing was planned")
 	}
 }
 
 func TestForecastLeavesTheRecordAlone(t *testing.T) {
 	t.Parallel()
-	r := atRest(3)
+	r := rotationtest.AtRest(3)
 	before := encode(t, r)
-	changed(t, r, rotation.Replace).Ahead(now().Add(time.Hour))
+	changed(t, r, rotation.Replace).Ahead(rotationtest.Now().Add(time.Hour))
 	if after := encode(t, r); after != before {
 		t.Errorf("the record changed:\n%s\n%s", before, after)
 	}

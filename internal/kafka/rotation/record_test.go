@@ -11,13 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/kafka/rotation/rotationtest"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // crowded is a record in the middle of everything: kubelets lag, settings are
 // persisted, a node does not answer.
 func crowded(nodes int) rotation.Record {
-	r := atRest(nodes, replaced, crossed, silent("my-dual-1", now()))
+	r := rotationtest.AtRest(nodes, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now()))
 	r.Snapshot.Policy = trust.Policy{
 		Reload: trust.RestartOnly, ReloadRefused: "Kafka 4.2.1 does not prove it", Lead: time.Minute,
 		Retirement: trust.RetireExpired, RestartMargin: 36 * time.Hour,
@@ -25,25 +26,25 @@ func crowded(nodes int) rotation.Record {
 	r.Snapshot.Anchors[1].Compromised, r.Snapshot.Anchors[1].NoCross = true, "because"
 	r.Snapshot.Anchors[1].Cross[0].Distrusted = true
 	both := trust.Stores{
-		Trust:    []trust.AnchorID{anchorA, anchorB},
-		Identity: trust.Identity{Signer: keyB, Cross: []trust.KeyID{keyA}},
+		Trust:    []trust.AnchorID{rotationtest.AnchorA, rotationtest.AnchorB},
+		Identity: trust.Identity{Signer: rotationtest.KeyB, Cross: []trust.KeyID{rotationtest.KeyA}},
 	}
 	for i := range r.Snapshot.Members {
 		m := &r.Snapshot.Members[i]
 		if m.Kind != trust.Node {
 			continue
 		}
-		m.Published = trust.Publication{Data: both.Trust, Control: []trust.AnchorID{anchorB}, Identity: both.Identity}
+		m.Published = trust.Publication{Data: both.Trust, Control: []trust.AnchorID{rotationtest.AnchorB}, Identity: both.Identity}
 		for j := range m.Roles {
 			held := &m.Roles[j].Evidence
 			held.Mounted = []trust.Stores{both, {Trust: both.Trust}}
 			held.Persisted = []trust.Stores{both}
-			held.Static = trust.Stores{Trust: []trust.AnchorID{anchorA}}
-			held.Since = now().Add(time.Duration(i) * time.Millisecond)
+			held.Static = trust.Stores{Trust: []trust.AnchorID{rotationtest.AnchorA}}
+			held.Since = rotationtest.Now().Add(time.Duration(i) * time.Millisecond)
 		}
 		r.Versions["Secret "+string(m.ID)] = "1234567"
 		facts := r.Members[m.ID]
-		facts.RestartDue, facts.Trouble = now().Add(200*day), "broker refused the key store"
+		facts.RestartDue, facts.Trouble = rotationtest.Now().Add(200*rotationtest.Day), "broker refused the key store"
 		r.Members[m.ID] = facts
 	}
 	return r
@@ -52,10 +53,10 @@ func crowded(nodes int) rotation.Record {
 func TestRecordSurvivesTheConfigMap(t *testing.T) {
 	t.Parallel()
 	tests := map[string]rotation.Record{
-		"at rest":                       atRest(3),
+		"at rest":                       rotationtest.AtRest(3),
 		"in the middle of everything":   crowded(3),
-		"the clients CA with its users": atRest(2, clients),
-		"a cluster with nothing yet":    atRest(3, brandNew),
+		"the clients CA with its users": rotationtest.AtRest(2, rotationtest.Clients),
+		"a cluster with nothing yet":    rotationtest.AtRest(3, rotationtest.BrandNew),
 		"nothing at all":                {},
 	}
 	for name, want := range tests {
@@ -109,12 +110,12 @@ func TestRecordIsSmall(t *testing.T) {
 func TestSame(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		change change
+		change rotationtest.Change
 		want   bool
 	}{
 		"nothing changed":                  {func(*rotation.Record) {}, true},
-		"time passed":                      {func(r *rotation.Record) { r.Snapshot.Now = now().Add(time.Hour) }, true},
-		"somebody said the same once more": {func(r *rotation.Record) { r.Snapshot.Members[0].Roles[0].Evidence.Since = now() }, true},
+		"time passed":                      {func(r *rotation.Record) { r.Snapshot.Now = rotationtest.Now().Add(time.Hour) }, true},
+		"somebody said the same once more": {func(r *rotation.Record) { r.Snapshot.Members[0].Roles[0].Evidence.Since = rotationtest.Now() }, true},
 		"a mean moved by a hundredth":      {func(r *rotation.Record) { r.RestartSeconds += 0.01 }, true},
 		"a state moved":                    {func(r *rotation.Record) { r.Snapshot.Anchors[0].Stored = trust.PhaseOut }, false},
 		"a node has loaded something else": {func(r *rotation.Record) { r.Snapshot.Members[0].Roles[0].Evidence.Loaded.Trust = nil }, false},
@@ -127,7 +128,7 @@ func TestSame(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := atRest(3).Same(atRest(3, test.change)); got != test.want {
+			if got := rotationtest.AtRest(3).Same(rotationtest.AtRest(3, test.change)); got != test.want {
 				t.Errorf("same: %t, want %t", got, test.want)
 			}
 		})
@@ -162,7 +163,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, r := range []rotation.Record{atRest(1), crowded(2), atRest(1, clients, replaced), {}} {
+	for _, r := range []rotation.Record{rotationtest.AtRest(1), crowded(2), rotationtest.AtRest(1, rotationtest.Clients, rotationtest.Replaced), {}} {
 		text, err := r.Encode()
 		if err != nil {
 			f.Fatal(err)

@@ -16,8 +16,6 @@ type StoredLeaf struct {
 	Certificates []byte
 	// Key is the private key in PEM.
 	Key []byte
-	// Generation is the CA generation annotation. Nothing is decided by it.
-	Generation Generation
 }
 
 // WantedLeaf is what a leaf shall be.
@@ -30,8 +28,6 @@ type WantedLeaf struct {
 	// Chain is what is presented with the leaf, in this order: cross certificates
 	// or intermediates.
 	Chain []*x509.Certificate
-	// Generation is what the annotation is going to say.
-	Generation Generation
 	Validity   time.Duration
 	// Renewal is how long before its end the leaf is issued anew.
 	Renewal time.Duration
@@ -90,8 +86,6 @@ type LeafDecision struct {
 	RenewalAt time.Time
 	// Until is when a postponed leaf is going to be issued; zero when not known.
 	Until time.Time
-	// Certificates is the stored leaf with its new chain, in PEM, for RechainLeaf.
-	Certificates []byte
 }
 
 // DecideLeaf says whether a stored leaf may stay. Everything but expiry acts at
@@ -117,7 +111,6 @@ func DecideLeaf(in LeafInput) LeafDecision {
 		d.Act = ReissueLeaf
 	case !slices.EqualFunc(l.chain, in.Want.Chain, sameCertificate):
 		d.Act, d.Reason, d.Detail = RechainLeaf, LeafChain, "what is presented with it has changed"
-		d.Certificates = pki.EncodeBundle(append([]*x509.Certificate{l.leaf}, in.Want.Chain...)...)
 		return d
 	case expiring:
 		d.Act, d.Until = PostponeLeaf, in.Window.Next

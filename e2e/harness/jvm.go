@@ -102,7 +102,7 @@ func (k Kafka) image(ctx context.Context) (string, error) {
 	}
 	for i := range pods.Items {
 		for _, container := range pods.Items[i].Spec.Containers {
-			if container.Name == "kafka" {
+			if container.Name == kafkaContainer {
 				return container.Image, nil
 			}
 		}
@@ -177,7 +177,7 @@ func (j *JVM) read(log io.Reader) error {
 			continue // the kubelet's own word, not the client's
 		}
 		j.mu.Lock()
-		j.account.note(at, line)
+		j.account = j.account.with(at, line)
 		j.mu.Unlock()
 	}
 	return lines.Err()
@@ -218,13 +218,9 @@ func (j *JVM) Finish(ctx context.Context) (JVMAccount, error) {
 }
 
 func (j *JVM) remove(ctx context.Context) error {
-	pod := &corev1.Pod{ObjectMeta: j.kafka.Meta(j.name)}
-	config := &corev1.ConfigMap{ObjectMeta: j.kafka.Meta(j.name)}
-	var problems []error
-	for _, object := range []client.Object{pod, config} {
-		problems = append(problems, client.IgnoreNotFound(j.kafka.Kube.Delete(ctx, object)))
-	}
-	return errors.Join(problems...)
+	return errors.Join(
+		client.IgnoreNotFound(j.kafka.Kube.Delete(ctx, &corev1.Pod{ObjectMeta: j.kafka.Meta(j.name)})),
+		client.IgnoreNotFound(j.kafka.Kube.Delete(ctx, &corev1.ConfigMap{ObjectMeta: j.kafka.Meta(j.name)})))
 }
 
 // records counts what a topic has.

@@ -51,9 +51,9 @@ func (a JVMAccount) Slowest(from, to time.Time) time.Duration {
 // maxComplaints bounds what is listed.
 const maxComplaints = 20
 
-// note reads a line of the log of kafka-producer-perf-test: one of its own every
-// second, or what Kafka's client logs when something goes wrong.
-func (a *JVMAccount) note(at time.Time, line string) {
+// with is the account after one more line of the log of kafka-producer-perf-test: one
+// of its own every second, or what Kafka's client logs when something goes wrong.
+func (a JVMAccount) with(at time.Time, line string) JVMAccount {
 	if found := windowLine().FindStringSubmatch(line); found != nil {
 		records, errRecords := strconv.ParseUint(found[1], 10, 64)
 		slowest, errSlowest := strconv.ParseFloat(found[2], 64)
@@ -61,7 +61,7 @@ func (a *JVMAccount) note(at time.Time, line string) {
 			a.Acknowledged += records
 			a.Windows = append(a.Windows, JVMWindow{At: at, Records: records, Slowest: time.Duration(slowest * float64(time.Millisecond))})
 		}
-		return
+		return a
 	}
 	switch {
 	case strings.Contains(line, "failed authentication due to"):
@@ -70,11 +70,12 @@ func (a *JVMAccount) note(at time.Time, line string) {
 		a.Failed++
 	case strings.Contains(line, "SSLHandshakeException"), strings.Contains(line, "OutOfMemoryError"):
 	default:
-		return
+		return a
 	}
 	if len(a.Complaints) < maxComplaints {
 		a.Complaints = append(a.Complaints, line)
 	}
+	return a
 }
 
 // windowLine is one such as "101 records sent, 20.2 records/sec (0.00 MB/sec), 6.5

@@ -19,8 +19,8 @@ import (
 // EveryKind is a client of every kind, on the listeners of the examples.
 func EveryKind() []string {
 	return []string{
-		probe.KindPinned + "@tls", probe.KindBundle + "@tls", probe.KindAll + "@tls",
-		probe.KindMTLS + "@mtls", probe.KindSCRAM + "@scram", probe.KindPlain + "@plain",
+		probe.KindPinned + "@tls", probe.KindBundle + "@tls", probe.KindFirst + "@tls", probe.KindAll + "@tls",
+		probe.KindMTLS + "@mtls", probe.KindReissued + "@mtls", probe.KindSCRAM + "@scram", probe.KindPlain + "@plain",
 	}
 }
 

@@ -76,6 +76,13 @@ func (k Kafka) Distrust(ctx context.Context, a Authority) error {
 	return k.annotateSecret(ctx, a.keySecret(k.Name), distrust, "now")
 }
 
+// ReplaceCompromised is Replace and Distrust in one write.
+func (k Kafka) ReplaceCompromised(ctx context.Context, a Authority) error {
+	return k.Kube.Annotate(ctx, &corev1.Secret{ObjectMeta: k.Meta(a.keySecret(k.Name))}, map[string]string{
+		forceReplace: "true", distrust: "now",
+	})
+}
+
 // LoseKey deletes the Secret with an authority's key.
 func (k Kafka) LoseKey(ctx context.Context, a Authority) error {
 	name := a.keySecret(k.Name)

@@ -50,7 +50,8 @@ func TestChangesOfTrustAreToldInAFewWords(t *testing.T) {
 		{[]Anchor{in(trust.Untrusted, v1), in(trust.InUseAll, v0)}, []*x509.Certificate{v0, v1}, []string{next + " UNTRUSTED"}},
 		{[]Anchor{in(trust.Untrusted, v1), in(trust.InUseAll, v0)}, []*x509.Certificate{v0, v1}, nil},
 		{
-			[]Anchor{in(trust.PhaseOut, v0), in(trust.InUseAll, v1)}, []*x509.Certificate{v1, v0},
+			[]Anchor{in(trust.PhaseOut, v0), in(trust.InUseAll, v1)},
+			[]*x509.Certificate{v1, v0},
 			[]string{old + " PHASE_OUT", next + " TRUSTED_IN_USE_ALL", next + " leads ca.crt"},
 		},
 		{[]Anchor{in(trust.InUseAll, v1)}, []*x509.Certificate{v1}, []string{old + " is gone"}},

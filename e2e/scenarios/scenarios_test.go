@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"os"
@@ -21,31 +22,56 @@ var chosen = flag.String("scenario", "", "run the scenarios whose name matches t
 // keepVariable leaves namespaces of failed scenarios behind for a person to look at.
 const keepVariable = "KEYTURN_KEEP"
 
-// limit of one scenario.
+// limit of one scenario that does not ask for more.
 const limit = 10 * time.Minute
 
 // scenario is one story.
 type scenario struct {
 	name string
 	run  func(*stage)
+	// within is its limit.
+	within time.Duration
 }
 
-func all() []scenario {
+func all() []scenario { return append(clusterScenarios(), trustScenarios()...) }
+
+func clusterScenarios() []scenario {
 	return []scenario{
-		{"cluster/created-used-rolled-scaled-deleted", wholeLife},
-		{"cluster/admin-client-fulfils-its-contract", adminContract},
-		{"cluster/agents-tell-the-truth", agentsTellTheTruth},
-		{"cluster/hand-edits-are-put-back", handEditsArePutBack},
-		{"cluster/paused-means-paused", pausedMeansPaused},
-		{"cluster/authority-renewed-under-load", authorityRenewed},
-		{"cluster/operator-killed-while-it-restarts-nodes", operatorDies},
-		{"cluster/property-changed-under-load", configFollows},
-		{"cluster/stuck-node-blocks-the-others", stuckNodeBlocks},
-		{"cluster/lost-authority-certificates-come-back", lostCertificatesComeBack},
-		{"cluster/listener-certificate-replaced-under-load", listenerCertificate},
-		{"cluster/upgraded-under-load", versionFollows},
-		{"cluster/users-own-authorities", usersAuthorities},
-		{"cluster/controllers-restart-first", controllersGoFirst},
+		{name: "cluster/created-used-rolled-scaled-deleted", run: wholeLife},
+		{name: "cluster/admin-client-fulfils-its-contract", run: adminContract},
+		{name: "cluster/agents-tell-the-truth", run: agentsTellTheTruth},
+		{name: "cluster/hand-edits-are-put-back", run: handEditsArePutBack},
+		{name: "cluster/paused-means-paused", run: pausedMeansPaused},
+		{name: "cluster/authority-renewed-under-load", run: authorityRenewed},
+		{name: "cluster/operator-killed-while-it-restarts-nodes", run: operatorDies},
+		{name: "cluster/property-changed-under-load", run: configFollows},
+		{name: "cluster/stuck-node-blocks-the-others", run: stuckNodeBlocks},
+		{name: "cluster/lost-authority-certificates-come-back", run: lostCertificatesComeBack},
+		{name: "cluster/listener-certificate-replaced-under-load", run: listenerCertificate},
+		{name: "cluster/upgraded-under-load", run: versionFollows},
+		{name: "cluster/users-own-authorities", run: usersAuthorities},
+		{name: "cluster/controllers-restart-first", run: controllersGoFirst},
+	}
+}
+
+// trustScenarios play on one cluster as far as they leave it as they found it.
+func trustScenarios() []scenario {
+	const long, longer = 20 * time.Minute, 30 * time.Minute
+	return []scenario{
+		{name: "trust/cluster-ca-key-replaced-without-restart", run: clusterKeyReplaced},
+		{name: "trust/clients-ca-key-replaced", run: clientsKeyReplaced},
+		{name: "trust/renewed-with-the-same-key", run: renewedWithTheSameKey},
+		{name: "trust/aborted", run: replacementAborted},
+		{name: "trust/replaced-during-a-replacement", run: replacedTwice, within: long},
+		{name: "trust/compromised-key-distrusted-now", run: compromised, within: long},
+		{name: "trust/container-restart-after-reload", run: containerRestarted},
+		{name: "trust/node-restarted-by-hand-in-each-phase", run: restartedInEachPhase, within: long},
+		{name: "trust/node-down-before-and-during", run: nodeDown, within: long},
+		{name: "trust/kubelet-stopped-for-a-minute", run: kubeletStopped},
+		{name: "trust/operator-killed-at-random-moments", run: operatorKilled, within: longer},
+		{name: "trust/reload-switched-off", run: reloadSwitchedOff, within: long},
+		{name: "trust/key-secret-lost", run: keyLost, within: long},
+		{name: "trust/replaced-during-version-upgrade", run: replacedDuringUpgrade, within: long},
 	}
 }
 
@@ -82,7 +108,7 @@ func TestScenarios(t *testing.T) {
 // play gives a scenario its stage, and writes down what came of it.
 func play(t *testing.T, shared *stand, s scenario) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(s.within, limit))
 	defer cancel()
 	_, what, _ := strings.Cut(s.name, "/")
 	st := &stage{
@@ -118,7 +144,11 @@ type stage struct {
 	load    *harness.Load
 	result  *probe.Result
 	figures []report.Figure
-	notes   []string
+	// accounts are of clients that are none of the probe.
+	accounts []report.Client
+	notes    []string
+	// restarts of nodes belong to the scenario: clients may wait for them.
+	restarts bool
 }
 
 // must ends the scenario with an error.
@@ -162,6 +192,7 @@ func (s *stage) end() {
 	}
 	summary.StartedAt, summary.DurationSeconds = s.started, time.Since(s.started).Seconds()
 	summary.Figures, summary.Notes = append(summary.Figures, s.figures...), append(summary.Notes, s.notes...)
+	summary.Clients = append(summary.Clients, s.accounts...)
 	summary.Ok = !s.Failed()
 	if s.Failed() {
 		if err := s.kafka.Diagnose(ctx, s.kube.Folder("e2e", s.name)); err != nil {

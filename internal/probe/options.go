@@ -51,8 +51,8 @@ const (
 	RoleController Role = "controller"
 )
 
-// on says whether a node has the listener.
-func (l Listener) on(node reach.Node) bool {
+// On says whether a node has the listener.
+func (l Listener) On(node reach.Node) bool {
 	if l.Role == RoleController {
 		return node.Controller
 	}

@@ -51,7 +51,7 @@ func (w *watcher) run(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		for _, node := range w.network.Nodes() {
-			if w.listener.on(node) && w.begin(node.Name) {
+			if w.listener.On(node) && w.begin(node.Name) {
 				checks.Go(func() { w.check(ctx, node) })
 			}
 		}

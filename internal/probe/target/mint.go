@@ -151,16 +151,17 @@ func (t *Target) clientsCA(ctx context.Context) (pki.Authority, error) {
 	if err != nil {
 		return pki.Authority{}, err
 	}
-	authority, err := signer(bundle, data)
+	authority, err := Signer(bundle, data)
 	if err != nil {
 		return pki.Authority{}, fmt.Errorf("reading clients CA: %w", err)
 	}
 	return authority, nil
 }
 
-// signer finds the certificate of the key among the entries of a bundle. What was
-// cross-signed for it is presented with each leaf.
-func signer(bundle []byte, data map[string][]byte) (pki.Authority, error) {
+// Signer is the authority of which the Secrets of a CA say that it signs now, given
+// their ca.crt and all of the key's Secret: ca.key and the entry of the bundle that
+// it belongs to. What was cross-signed for it is presented with each leaf.
+func Signer(bundle []byte, data map[string][]byte) (pki.Authority, error) {
 	certificates, err := pki.ParseBundle(bundle)
 	if err != nil {
 		return pki.Authority{}, err

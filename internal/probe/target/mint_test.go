@@ -76,7 +76,7 @@ func TestTheSignerIsTheEntryThatTheKeyBelongsTo(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := signer(c.bundle, c.data)
+			got, err := Signer(c.bundle, c.data)
 			if (err == nil) != (c.want != nil) {
 				t.Fatalf("error %v", err)
 			}

@@ -119,18 +119,11 @@ func (t *Target) means(ctx context.Context, request Request, wanted []want, opti
 	var means Means
 	user := "keyturn-probe-" + request.Run
 	if wants(wanted, probe.AuthTLS) {
-		credential, err := t.credential(ctx, request, user)
-		if err != nil {
+		if err := t.certificates(ctx, request, wanted, user, &means); err != nil {
 			return means, err
 		}
-		means.Credential = credential
-		if request.Identity.Secret == "" && request.Identity.CertificateFile == "" {
+		if request.Identity.minted() {
 			options.Grants = append(options.Grants, "CN="+user)
-			if wantsReissued(wanted) {
-				if means.Reissued, err = t.Remint(ctx, user, request.Clock); err != nil {
-					return means, err
-				}
-			}
 		}
 	}
 	if wants(wanted, probe.AuthSCRAM) {
@@ -157,6 +150,22 @@ func wants(wanted []want, auth probe.Auth) bool {
 		}
 	}
 	return false
+}
+
+// minted says that no certificate was given.
+func (i Identification) minted() bool { return i.Secret == "" && i.CertificateFile == "" }
+
+// certificates are one to keep, and one that follows its authority if a client
+// wants that. What was given is for both.
+func (t *Target) certificates(ctx context.Context, request Request, wanted []want, user string, means *Means) error {
+	var err error
+	if means.Credential, err = t.credential(ctx, request, user); err != nil {
+		return err
+	}
+	if request.Identity.minted() && wantsReissued(wanted) {
+		means.Reissued, err = t.Remint(ctx, user, request.Clock)
+	}
+	return err
 }
 
 // credential comes from files, a Secret, or the clients CA, in this order.

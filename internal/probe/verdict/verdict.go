@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"reflect"
+	"strings"
 	"syscall"
 )
 
@@ -49,6 +50,9 @@ const (
 	AlertOther          Reason = "alert: other"
 	HandshakeReset      Reason = "handshake reset"
 )
+
+// FromServer says whether it was the server that refused the client.
+func (r Reason) FromServer() bool { return strings.HasPrefix(string(r), "alert:") }
 
 // Reasons of Unreachable.
 const (

@@ -1,0 +1,237 @@
+package scenarios
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keyturn/keyturn/e2e/harness"
+	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/probe/verdict"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// operatorKilled kills the operator at random moments: whatever it had written by
+// then, the next one goes on from there.
+func operatorKilled(s *stage) {
+	const kills, longestPause = 20, 3 * time.Second
+	seed := uint64(time.Now().UnixNano())
+	chance := rand.New(rand.NewPCG(seed, 0))
+	s.notes = append(s.notes, fmt.Sprintf("moments by the seed %d", seed))
+	s.onShared()
+	r := s.turning(harness.ClusterCA, everybody())
+	replacements := 1
+	r.asks("asked for a new key of the cluster CA", func() error { return s.kafka.Replace(s.ctx, harness.ClusterCA) })
+	s.step(fmt.Sprintf("operator killed %d times", kills), func() error {
+		for range kills {
+			if err := s.kube.UntilLed(s.ctx); err != nil {
+				return err
+			}
+			if err := harness.Let(s.ctx, time.Duration(chance.Int64N(int64(longestPause)))); err != nil {
+				return err
+			}
+			if err := killOperator(s.ctx, s.kube); err != nil {
+				return err
+			}
+			again, err := r.again()
+			if err != nil {
+				return err
+			}
+			replacements += again
+		}
+		return nil
+	})
+	r.until(rotation.RaftRemainder, rotation.Trusted)
+	r.compare()
+	r.notRestarted()
+	r.answers(verdict.Refused, "replication", "mtls")
+	s.notes = append(s.notes, fmt.Sprintf("the operator was killed %d times in the course of %d replacements", kills, replacements))
+}
+
+// again asks for one more replacement if the last one is over, and says how many
+// that makes.
+func (r *turning) again() (int, error) {
+	now, err := r.kafka.Trust(r.ctx, r.authority)
+	if err != nil || !r.turned(now) {
+		return 0, err
+	}
+	r.outgoing = append(r.outgoing, now.Application[0])
+	return 1, r.kafka.Replace(r.ctx, r.authority)
+}
+
+// nodeDown: a node that cannot be asked is waited for and named, before its proof
+// is needed and in the middle; when it is back, all goes on by itself.
+func nodeDown(s *stage) {
+	s.onShared()
+	s.restarts = true
+	r := s.turning(harness.ClusterCA, everybody())
+	victim := nodes("dual-role", 2)[0]
+	away := func(ask func() error) {
+		var back func() error
+		s.step(victim+" goes down", func() error {
+			var err error
+			back, err = s.kafka.HoldDown(s.ctx, victim)
+			return err
+		})
+		s.must(ask())
+		s.step("it is waited for, by name", func() error { return r.untilTold("waiting for", victim) })
+		s.must(harness.Let(s.ctx, harness.Quiet))
+		now, err := s.kafka.Trust(s.ctx, harness.ClusterCA)
+		s.must(err)
+		if r.turned(now) {
+			s.Errorf("the rotation is over while %s is down", victim)
+		}
+		s.step(victim+" comes back", back)
+		r.until(rotation.RaftRemainder, rotation.Trusted)
+	}
+	r.began = time.Now()
+	away(func() error { return s.kafka.Replace(s.ctx, harness.ClusterCA) })
+
+	now, err := s.kafka.Trust(s.ctx, harness.ClusterCA)
+	s.must(err)
+	r.outgoing = append(r.outgoing, now.Application[0])
+	s.must(s.kafka.Replace(s.ctx, harness.ClusterCA))
+	s.must(r.untilChange(string(trust.TrustedUnused)))
+	away(func() error { return nil })
+	r.finish()
+	s.restarted(nodes("dual-role", 0, 1), 0)
+	r.answers(verdict.Refused, "replication", "mtls")
+}
+
+// restartedInEachPhase deletes a pod whenever the trusted-certs Secret or the first
+// entry of ca.crt has changed: a node may start at any moment, and then works with
+// what it finds.
+func restartedInEachPhase(s *stage) {
+	s.onShared()
+	s.restarts = true
+	r := s.turning(harness.ClusterCA, everybody())
+	r.asks("asked for a new key of the cluster CA", func() error { return s.kafka.Replace(s.ctx, harness.ClusterCA) })
+	restarts := map[string]int{}
+	victims := nodes("dual-role", 0, 1, 2)
+	for i := 0; ; i++ {
+		change, more := r.nextChange()
+		if !more {
+			break
+		}
+		victim := victims[i%len(victims)]
+		restarts[victim]++
+		s.step(fmt.Sprintf("%s restarted after %q", victim, change), func() error {
+			pods, err := s.kafka.Pods(s.ctx)
+			if err != nil {
+				return err
+			}
+			if err := s.kube.Delete(s.ctx, &corev1.Pod{ObjectMeta: s.meta(victim)}); err != nil {
+				return err
+			}
+			return s.kafka.UntilReplaced(s.ctx, harness.Pods{victim: pods[victim]})
+		})
+	}
+	r.until(rotation.RaftRemainder, rotation.Trusted)
+	r.finish()
+	for victim, times := range restarts {
+		s.restarted([]string{victim}, times)
+	}
+	r.answers(verdict.Refused, "replication", "mtls")
+}
+
+// nextChange waits for a change, or for the end of the rotation.
+func (r *turning) nextChange() (string, bool) {
+	r.Helper()
+	var told string
+	more := false
+	r.must(harness.Poll(r.ctx, func() (bool, error) {
+		select {
+		case told = <-r.changes:
+			more = true
+			return true, nil
+		default:
+		}
+		now, err := r.kafka.Trust(r.ctx, r.authority)
+		return err == nil && r.turned(now), err
+	}))
+	return told, more
+}
+
+// containerRestarted: what a reload left in Kafka's metadata still holds when the
+// server starts anew in the same pod.
+func containerRestarted(s *stage) {
+	s.onShared()
+	r := s.turning(harness.ClusterCA, everybody())
+	r.asks("asked for a new key of the cluster CA", func() error { return s.kafka.Replace(s.ctx, harness.ClusterCA) })
+	r.until(rotation.RaftRemainder, rotation.Trusted)
+	r.notRestarted()
+	s.restarts = true
+	victim := nodes("dual-role", 0)[0]
+	s.step("the container of "+victim+" restarted", func() error {
+		back, err := s.kafka.HoldDown(s.ctx, victim)
+		if err != nil {
+			return err
+		}
+		return back()
+	})
+	s.step("settled", func() error { return s.kafka.UntilSettled(s.ctx) })
+	r.answers(verdict.Refused, "replication", "mtls")
+	r.finish()
+	now, err := s.kafka.Processes(s.ctx, r.target)
+	s.must(err)
+	if now[victim].Pod != r.processes[victim].Pod || now[victim].Containers == r.processes[victim].Containers {
+		s.Errorf("%s is to be the same pod with another container", victim)
+	}
+	s.restarted(nodes("dual-role", 1, 2), 0)
+}
+
+// errNotTheBed is a cluster whose kubelet cannot be stopped from here.
+var errNotTheBed = errors.New("this scenario stops the kubelet, which it can do on the bed only")
+
+// kubeletStopped: while no kubelet mounts anything, nothing is taken for loaded.
+func kubeletStopped(s *stage) {
+	const pause = time.Minute
+	s.onShared()
+	bed, err := s.kube.OnBed(s.ctx)
+	s.must(err)
+	if !bed {
+		s.Fatal(errNotTheBed)
+	}
+	r := s.turning(harness.ClusterCA, everybody())
+	r.asks("asked for a new key of the cluster CA", func() error { return s.kafka.Replace(s.ctx, harness.ClusterCA) })
+	s.step("the kubelet stopped for a minute", func() error {
+		if err := r.untilChange(string(trust.Untrusted)); err != nil {
+			return err
+		}
+		resume, err := harness.StopKubelet()
+		if err != nil {
+			return err
+		}
+		return errors.Join(harness.Let(s.ctx, pause), resume())
+	})
+	r.until(rotation.RaftRemainder, rotation.Trusted)
+	r.compare()
+	r.notRestarted()
+	r.answers(verdict.Refused, "replication", "mtls")
+}
+
+// replacedDuringUpgrade asks for a new key when the first node runs the new version.
+func replacedDuringUpgrade(s *stage) {
+	const from, to, metadataFrom, metadataTo = "4.2.1", "4.3.1", "4.2-IV1", "4.3-IV0"
+	manifest := s.example("kafka-dual-role.yaml")
+	s.must(manifest.Set("Kafka", clusterName, from, "spec", "kafka", "version"))
+	s.create(manifest)
+	s.step("metadata version known", func() error { return s.untilVersion(from, metadataFrom) })
+	s.restarts = true
+	r := s.turning(harness.ClusterCA, everybody())
+	s.step("first node on the new version", func() error {
+		if err := s.change(map[string]any{"kafka": map[string]any{"version": to}}); err != nil {
+			return err
+		}
+		return s.untilReplaced(1)
+	})
+	r.asks("asked for a new key of the cluster CA", func() error { return s.kafka.Replace(s.ctx, harness.ClusterCA) })
+	s.step("metadata version raised", func() error { return s.untilVersion(to, metadataTo) })
+	r.until(rotation.RaftRemainder, rotation.Trusted)
+	r.finish()
+	s.restartedAtMost(2)
+	r.answers(verdict.Refused, "replication", "mtls")
+}

@@ -38,6 +38,9 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		return coder.ExitCode()
 	}
 	_, _ = fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
+	if _, is := errors.AsType[refusedError](err); is {
+		return exitRefused
+	}
 	return 1
 }
 
@@ -61,6 +64,9 @@ func newRootCommand(name string) *cobra.Command {
 		newOperatorCommand(),
 		newAgentCommand(),
 		newProbeCommand(),
+		newStatusCommand(),
+		newPlanCommand(),
+		newRotateCommand(),
 	)
 	return root
 }

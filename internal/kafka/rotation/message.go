@@ -110,12 +110,14 @@ func doing(how trust.How, members, reasons []string) string {
 }
 
 // some names the first few, sorted, and counts the rest.
-func some(names []string) string {
+func some(names []string) string { return shortened(names, maxNamed) }
+
+func shortened(names []string, limit int) string {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	if len(names) <= maxNamed {
+	if len(names) <= limit {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
 }
 
 // waiting names whom the shut guards wait for, by guard and complaint.

@@ -131,7 +131,7 @@ func (w *work) count(step trust.Step) {
 // words says what a step does.
 func (w *work) words(step trust.Step) string {
 	anchor := Label(step.Anchor, w.record.Anchors)
-	who := all(step.Members)
+	who := listed(step.Members)
 	switch step.Kind {
 	case trust.Store:
 		if step.State == trust.Absent {
@@ -187,11 +187,13 @@ func planes(list []trust.Plane) string {
 	return strings.Join(out, " and ")
 }
 
-func all(members []trust.MemberID) string {
+// maxListed is how many members a step names; the rest is counted.
+const maxListed = 6
+
+func listed(members []trust.MemberID) string {
 	names := make([]string, 0, len(members))
 	for _, id := range members {
 		names = append(names, string(id))
 	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
+	return shortened(names, maxListed)
 }

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// glance is how often a watch looks.
+const glance = time.Second
+
+// grace is how long what the operator writes down may lag behind what it did.
+const grace = 30 * time.Second
+
+// errUnserved is a request that the operator took off without acting on it.
+var errUnserved = errors.New("the operator has taken the request off and changed nothing: the events of the Kafka say why")
+
+// errLeft is a watch that ended before what it watched.
+var errLeft = errors.New("stopped watching; the rotation goes on by itself")
+
+// follow tells what becomes of a request until nothing is left to do.
+func (o *rotateOptions) follow(ctx context.Context, c cluster, r request, before rotation.Record, out io.Writer) error {
+	begin, gone, last := c.clock.Now(), time.Time{}, ""
+	return c.repeat(ctx, func() (bool, error) {
+		record, err := c.record(ctx, r.domain)
+		if err != nil {
+			return false, err
+		}
+		plan := trust.Decide(record.Snapshot)
+		phase := rotation.PhaseOf(record.Snapshot, plan)
+		passed := ago(c.clock.Since(begin))
+		if line := fmt.Sprintf("%s: %s", phase, rotation.Message(record.Snapshot, plan, record.Anchors)); line != last {
+			last = line
+			if _, err := fmt.Fprintf(out, "%6s  %s\n", passed, line); err != nil {
+				return false, err
+			}
+		}
+		taken, err := c.taken(ctx, r)
+		if err != nil || !taken {
+			gone = time.Time{}
+			return false, err
+		}
+		if gone.IsZero() {
+			gone = c.clock.Now()
+		}
+		if !o.acted(before, record) {
+			if c.clock.Since(gone) >= grace {
+				return false, errUnserved
+			}
+			return false, nil
+		}
+		if !phase.Settled() {
+			return false, nil
+		}
+		_, err = fmt.Fprintf(out, "Done after %s.\n", passed)
+		return true, err
+	})
+}
+
+// acted reports whether what the operator has written down is the consequence of a
+// request: another certificate shall stay, or nothing is left of what was distrusted.
+func (o *rotateOptions) acted(before, after rotation.Record) bool {
+	if o.distrust && !o.replace {
+		return !outgoing(after.Snapshot)
+	}
+	return after.Snapshot.Issuing != before.Snapshot.Issuing
+}
+
+// taken reports whether the operator has taken the annotations of a request off,
+// which it does when it acts on them.
+func (c cluster) taken(ctx context.Context, r request) (bool, error) {
+	secret, err := c.secret(ctx, r.secret)
+	if apierrors.IsNotFound(err) {
+		return false, nil // it is being made anew
+	}
+	if err != nil {
+		return false, err
+	}
+	for annotation := range r.annotations {
+		if _, waits := secret.Annotations[annotation]; waits {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// repeat looks at once and then again and again, until it has seen enough.
+func (c cluster) repeat(ctx context.Context, look func() (enough bool, err error)) error {
+	ticker := c.clock.NewTicker(glance)
+	defer ticker.Stop()
+	for {
+		enough, err := look()
+		if ctx.Err() != nil {
+			return errLeft
+		}
+		if err != nil || enough {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errLeft
+		case <-ticker.C():
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/kafka/rotation/rotationtest"
+)
+
+// scene is what a watch finds at one look: what the operator has written down, and
+// whether the request still stands.
+type scene struct {
+	record rotation.Record
+	asked  bool
+}
+
+// play lets time pass at each look, and shows the scenes one after the other; the
+// last stays.
+func play(t *testing.T, scenes []scene) (client.Client, *clocktesting.FakeClock) {
+	t.Helper()
+	look := -1
+	clock := clocktesting.NewFakeClock(at())
+	w := calm()
+	w.calls = interceptor.Funcs{Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		if err := api.Get(ctx, key, obj, opts...); err != nil {
+			return err
+		}
+		switch seen := obj.(type) {
+		case *corev1.ConfigMap:
+			look++
+			clock.Step(5 * time.Second)
+			seen.Data = configMap(t, scenes[min(look, len(scenes)-1)].record).Data
+		case *metav1.PartialObjectMetadata:
+			if !scenes[min(max(look, 0), len(scenes)-1)].asked {
+				seen.Annotations = nil
+			}
+		}
+		return nil
+	}}
+	return w.build(t), clock
+}
+
+func watched(ctx context.Context, api client.Client, clock *clocktesting.FakeClock, args ...string) (string, error) {
+	var out bytes.Buffer
+	cmd := rotateCommand(func() (connection, error) {
+		return connection{client: api, namespace: "kafka", clock: clock}, nil
+	})
+	cmd.SetArgs(append([]string{"kafka/my", "--watch"}, args...))
+	cmd.SetOut(&out)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	err := cmd.ExecuteContext(ctx)
+	return out.String(), err
+}
+
+func crossSigned() rotation.Record {
+	return rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed)
+}
+
+func TestWatchFollowsAReplacementToItsEnd(t *testing.T) {
+	t.Parallel()
+	api, clock := play(t, []scene{
+		{rotationtest.AtRest(3), false},
+		{rotationtest.AtRest(3), true},  // nothing has happened yet
+		{rotationtest.AtRest(3), false}, // what is written down lags
+		{until(t, crossSigned(), rotation.WaitingForLeaves), false},
+		{until(t, crossSigned(), rotation.WaitingForLeaves), false},
+		{until(t, crossSigned(), rotation.RaftRemainder), false},
+	})
+	out, err := watched(t.Context(), api, clock, "--cluster-ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var phases []string
+	for line := range strings.Lines(out) {
+		phases = append(phases, strings.TrimSpace(strings.SplitN(line, ": ", 2)[0]))
+	}
+	want := "Asked for a new key of the cluster CA of kafka/my.|5s  Trusted|15s  WaitingForLeaves|25s  RaftRemainder|Done after 25s."
+	if got := strings.Join(phases, "|"); got != want {
+		t.Errorf("it tells\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestWatchOfADistrustWaitsUntilNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	distrusted := rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Distrusted)
+	api, clock := play(t, []scene{
+		{until(t, crossSigned(), rotation.RaftRemainder), false},
+		{until(t, crossSigned(), rotation.RaftRemainder), true},
+		{until(t, distrusted, rotation.WaitingForDistrust), true},
+		{rotationtest.AtRest(3, rotationtest.Replaced, func(r *rotation.Record) { *r = until(t, crossSigned(), rotation.Trusted) }), false},
+	})
+	out, err := watched(t.Context(), api, clock, "--cluster-ca", "--distrust")
+	if err != nil || !strings.HasSuffix(out, "Done after 15s.\n") {
+		t.Errorf("error %v, output\n%s", err, out)
+	}
+}
+
+func TestWatchNoticesARequestThatWasTakenOffInVain(t *testing.T) {
+	t.Parallel()
+	api, clock := play(t, []scene{{rotationtest.AtRest(3), false}})
+	if _, err := watched(t.Context(), api, clock, "--cluster-ca", "--renew"); !errors.Is(err, errUnserved) {
+		t.Errorf("error %v, want %v", err, errUnserved)
+	}
+}
+
+func TestWatchLeftEarlySaysThatItGoesOn(t *testing.T) {
+	t.Parallel()
+	ctx, leave := context.WithCancel(t.Context())
+	api, clock := play(t, []scene{{rotationtest.AtRest(3), false}, {until(t, crossSigned(), rotation.WaitingForLeaves), true}})
+	stopping := interceptor.NewClient(asWatching(t, api), interceptor.Funcs{
+		Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if _, record := obj.(*corev1.ConfigMap); record && clock.Since(at()) > time.Minute {
+				leave()
+			}
+			return api.Get(ctx, key, obj, opts...)
+		},
+	})
+	if _, err := watched(ctx, stopping, clock, "--cluster-ca"); !errors.Is(err, errLeft) {
+		t.Errorf("error %v, want %v", err, errLeft)
+	}
+}
+
+func asWatching(t *testing.T, api client.Client) client.WithWatch {
+	t.Helper()
+	watching, is := api.(client.WithWatch)
+	if !is {
+		t.Fatalf("%T cannot watch", api)
+	}
+	return watching
+}
+
+func TestStatusWatchShowsWhatChanges(t *testing.T) {
+	t.Parallel()
+	ctx, leave := context.WithCancel(t.Context())
+	api, clock := play(t, []scene{
+		{rotationtest.AtRest(1), false}, {rotationtest.AtRest(1), false},
+		{rotationtest.AtRest(1, rotationtest.Replaced, rotationtest.Crossed), false},
+	})
+	looks := 0
+	counting := interceptor.NewClient(asWatching(t, api), interceptor.Funcs{
+		Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if _, record := obj.(*corev1.ConfigMap); record {
+				if looks++; looks > 5 {
+					leave()
+				}
+			}
+			return api.Get(ctx, key, obj, opts...)
+		},
+	})
+	var out bytes.Buffer
+	cmd := statusCommand(func() (connection, error) {
+		return connection{client: counting, namespace: "kafka", clock: clock}, nil
+	})
+	cmd.SetArgs([]string{"kafka/my", "--watch"})
+	cmd.SetOut(&out)
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if shown := strings.Count(out.String(), "CLUSTER CA"); shown != 2 {
+		t.Errorf("shown %d times, want 2:\n%s", shown, out.String())
+	}
+}

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/kafka/rotation"
+)
+
+// stamp is how times are shown: to the second, in UTC.
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// planText renders plans for people.
+func planText(report planReport) string {
+	var b strings.Builder
+	for i := range report.Domains {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString(domainText(report, &report.Domains[i]))
+	}
+	return b.String()
+}
+
+func domainText(report planReport, d *domainPlan) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "kafka/%s (namespace %s), %s: %s\n", report.Cluster, report.Namespace, called(d.Domain), question(d))
+	fmt.Fprintf(&b, "This changes nothing. It is the operator's own function, played on its record of %s (%s old).\n",
+		d.RecordedAt, ago(time.Duration(d.AgeSeconds)*time.Second))
+	b.WriteString(d.drift.text())
+	b.WriteString("\n" + d.Message + "\n\n")
+	if len(d.Stages) == 0 && len(d.Blocked) == 0 {
+		b.WriteString("There is nothing to do.\n\n")
+	} else {
+		b.WriteString(d.course())
+	}
+	b.WriteString(outlookText(d.Clients))
+	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+func question(d *domainPlan) string {
+	switch {
+	case d.If == "replace":
+		return "if its key were replaced now"
+	case d.If == "renew":
+		return "if its certificate were renewed now"
+	case len(d.Stages) == 0:
+		return string(d.Phase)
+	default:
+		return "what is under way"
+	}
+}
+
+// text says what has become of the objects that the record was made from.
+func (d drift) text() string {
+	var b strings.Builder
+	if len(d.Moved) > 0 {
+		fmt.Fprintf(&b, "MOVED SINCE: %s. Ask again when the operator has seen that.\n", strings.Join(d.Moved, ", "))
+	}
+	if len(d.Unknown) > 0 {
+		fmt.Fprintf(&b, "You may not read %s, so nobody knows whether that has moved since.\n", strings.Join(d.Unknown, ", "))
+	}
+	return b.String()
+}
+
+// course is the table of steps, of nodes, and of what stands in the way.
+func (d *domainPlan) course() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "strategy  %s: %s\n", cmp.Or(string(d.Strategy), "none"), cmp.Or(d.Reason, "nothing moves"))
+	fmt.Fprintf(&b, "time      %s\n\n", duration(d.Forecast))
+	b.WriteString(stagesText(d.Stages))
+	b.WriteString(nodesText(d.Nodes))
+	for _, line := range d.Blocked {
+		fmt.Fprintf(&b, "BLOCKED: %s\n", line)
+	}
+	for _, line := range d.Afterwards {
+		fmt.Fprintf(&b, "Afterwards: %s\n", line)
+	}
+	return trimmed(b.String())
+}
+
+func stagesText(stages []rotation.Stage) string {
+	if len(stages) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "STEP\tTIME\tWHAT")
+	later := false
+	for i, stage := range stages {
+		if stage.Remainder && !later {
+			later = true
+			_, _ = fmt.Fprintln(table, "\t\tThen, when there is time:")
+		}
+		for _, line := range stage.After {
+			_, _ = fmt.Fprintf(table, "\t\t  %s\n", line)
+		}
+		for j, step := range stage.Steps {
+			number, length := "", ""
+			if j == 0 {
+				number, length = fmt.Sprint(i+1), seconds(stage.Duration)
+			}
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", number, length, because(step))
+		}
+	}
+	_ = table.Flush() // a strings.Builder takes everything
+	return b.String() + "\n"
+}
+
+func because(step rotation.Step) string {
+	if step.Reason == "" {
+		return step.Text
+	}
+	return step.Text + ": " + step.Reason
+}
+
+// duration says how long a course takes, and of what that is not known.
+func duration(f rotation.Forecast) string {
+	text := "a moment"
+	if f.Duration > 0 {
+		text = "about " + seconds(f.Duration)
+	}
+	if f.Remainder > 0 {
+		text += fmt.Sprintf(", and %s more with the restarts that nobody waits for", seconds(f.Remainder))
+	}
+	if len(f.Unmeasured) > 0 {
+		text += fmt.Sprintf("; without the %s, which nobody has measured on this cluster yet", strings.Join(f.Unmeasured, " and "))
+	}
+	return text
+}
+
+func seconds(s rotation.Seconds) string {
+	switch {
+	case s == 0:
+		return ""
+	case s < 10:
+		return fmt.Sprintf("%.1fs", float64(s))
+	default:
+		return time.Duration(float64(s) * float64(time.Second)).Round(time.Second).String()
+	}
+}
+
+func nodesText(nodes []rotation.NodeWork) string {
+	if len(nodes) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "NODE\tRELOADS\tRESTARTS\tRESTARTS WHEN THERE IS TIME")
+	for _, n := range nodes {
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%d\n", n.Node, n.Reloads, n.Restarts, n.Later)
+	}
+	_ = table.Flush()
+	return b.String() + "\n"
+}
+
+// outlookText says who would notice.
+func outlookText(clients []rotation.Outlook) string {
+	if len(clients) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("Clients that would notice: ")
+	if slices.ContainsFunc(clients, func(o rotation.Outlook) bool { return o.Notices }) {
+		b.WriteString("SOME\n")
+	} else {
+		b.WriteString("none\n")
+	}
+	for _, o := range clients {
+		fmt.Fprintf(&b, "  %s: %s", o.Client, o.What)
+		if !o.Until.IsZero() {
+			fmt.Fprintf(&b, "; must have moved by %s", stamp(o.Until))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// trimmed takes the blanks off the ends of lines that a table leaves there.
+func trimmed(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/kafka/rotation/rotationtest"
+)
+
+// midway is the record of a replacement that is under way.
+func midway(t *testing.T) rotation.Record {
+	t.Helper()
+	return until(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), rotation.WaitingForLeaves)
+}
+
+func TestRotateAsksByAnnotation(t *testing.T) {
+	t.Parallel()
+	clients := rotationtest.AtRest(3, rotationtest.Clients)
+	tests := map[string]struct {
+		world  *world
+		args   []string
+		secret string
+		want   map[string]string
+	}{
+		"a new key is what is meant": {calm(), []string{"--cluster-ca"}, "my-cluster-ca", map[string]string{"strimzi.io/force-replace": "true"}},
+		"a new key of the clients CA": {
+			calm(), []string{"--clients-ca", "--replace"}, "my-clients-ca", map[string]string{"strimzi.io/force-replace": "true"},
+		},
+		"a new certificate": {calm(), []string{"--cluster-ca", "--renew"}, "my-cluster-ca-cert", map[string]string{"strimzi.io/force-renew": "true"}},
+		"a compromised key": {
+			calm(), []string{"--cluster-ca", "--replace", "--distrust"}, "my-cluster-ca",
+			map[string]string{"strimzi.io/force-replace": "true", "keyturn.dev/distrust": "now"},
+		},
+		"the old key turns out to be compromised": {
+			calm(midway(t), clients), []string{"--cluster-ca", "--distrust"}, "my-cluster-ca", map[string]string{"keyturn.dev/distrust": "now"},
+		},
+		"going back": {calm(midway(t), clients), []string{"--cluster-ca", "--abort"}, "my-cluster-ca", map[string]string{"keyturn.dev/abort-replace": "true"}},
+		"a second key while only Raft clients are left": {
+			calm(until(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), rotation.RaftRemainder), clients),
+			[]string{"--cluster-ca"}, "my-cluster-ca", map[string]string{"strimzi.io/force-replace": "true"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := test.world.build(t)
+			out, err := callOn(t.Context(), api, rotateCommand, append([]string{"kafka/my"}, test.args...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasPrefix(out, "Asked for ") {
+				t.Errorf("it says %q", out)
+			}
+			if diff := cmp.Diff(test.want, annotationsOf(t, api, test.secret)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRotateRefuses(t *testing.T) {
+	t.Parallel()
+	own := calm()
+	own.kafka.Spec.ClusterCa = &kafkav1.CertificateAuthority{GenerateCertificateAuthority: new(false)}
+	stopped := calm()
+	stopped.kafka.Annotations = map[string]string{"strimzi.io/pause-reconciliation": "true"}
+	lost := calm()
+	delete(lost.secrets, "my-cluster-ca")
+	asked := calm()
+	asked.secrets["my-cluster-ca"] = map[string]string{"strimzi.io/force-replace": "true"}
+	raced := calm()
+	raced.calls = interceptor.Funcs{Patch: func(_ context.Context, _ client.WithWatch, obj client.Object, _ client.Patch, _ ...client.PatchOption) error {
+		return apierrors.NewConflict(corev1.Resource("secrets"), obj.GetName(), errors.New("it was changed"))
+	}}
+	tests := map[string]struct {
+		world *world
+		args  []string
+		want  string
+	}{
+		"the CA is the user's":                    {own, []string{"--cluster-ca"}, "is your own"},
+		"the Kafka is paused":                     {stopped, []string{"--cluster-ca"}, "is paused"},
+		"the key Secret is missing":               {lost, []string{"--cluster-ca"}, "Secret kafka/my-cluster-ca does not exist"},
+		"it was asked for already":                {asked, []string{"--cluster-ca"}, "has been asked for already"},
+		"a rotation is under way":                 {calm(midway(t)), []string{"--cluster-ca"}, "is under way (WaitingForLeaves: "},
+		"there is nothing to go back to":          {calm(), []string{"--cluster-ca", "--abort"}, "nothing to go back to"},
+		"there is nothing to distrust":            {calm(), []string{"--cluster-ca", "--distrust"}, "add --replace"},
+		"somebody else writes at the same moment": {raced, []string{"--cluster-ca"}, "changed by somebody else"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := call(t, test.world, rotateCommand, append([]string{"kafka/my"}, test.args...)...)
+			if _, refused := errors.AsType[refusedError](err); !refused {
+				t.Fatalf("error %v, want a refusal", err)
+			}
+			if !strings.Contains(err.Error(), test.want) || !strings.HasSuffix(err.Error(), "; nothing was changed") {
+				t.Errorf("it says %q, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestRotateActsOnlyOnWhatItHasSeen(t *testing.T) {
+	t.Parallel()
+	w := calm()
+	w.calls = interceptor.Funcs{Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		if err := api.Get(ctx, key, obj, opts...); err != nil {
+			return err
+		}
+		seen, secret := obj.(*metav1.PartialObjectMetadata)
+		if !secret {
+			return nil
+		}
+		// Somebody writes right after it was read.
+		other := seen.DeepCopy()
+		other.Labels = map[string]string{"changed": "meanwhile"}
+		return api.Patch(ctx, other, client.MergeFrom(seen))
+	}}
+	api := w.build(t)
+	_, err := callOn(t.Context(), api, rotateCommand, "kafka/my", "--cluster-ca")
+	if _, refused := errors.AsType[refusedError](err); !refused {
+		t.Errorf("error %v, want a refusal", err)
+	}
+}
+
+func TestRotateTellsOfMissingRights(t *testing.T) {
+	t.Parallel()
+	w := calm()
+	w.calls = interceptor.Funcs{Patch: func(_ context.Context, _ client.WithWatch, obj client.Object, _ client.Patch, _ ...client.PatchOption) error {
+		return apierrors.NewForbidden(corev1.Resource("secrets"), obj.GetName(), errors.New("no"))
+	}}
+	_, err := call(t, w, rotateCommand, "kafka/my", "--cluster-ca")
+	if err == nil || !strings.Contains(err.Error(), "docs/rotation.md") || !apierrors.IsForbidden(err) {
+		t.Errorf("error %v, want one that names the page about rights", err)
+	}
+}

@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/rotation"
+)
+
+// connection is the way to a Kubernetes cluster, and the namespace that is meant.
+type connection struct {
+	client    client.Client
+	namespace string
+	clock     clock.WithTicker
+}
+
+// connector makes a connection once the flags are known.
+type connector func() (connection, error)
+
+// kubeconfig connects as kubectl does.
+func kubeconfig(flags *genericclioptions.ConfigFlags) connector {
+	return func() (connection, error) {
+		config, err := flags.ToRESTConfig()
+		if err != nil {
+			return connection{}, fmt.Errorf("reading kubeconfig: %w", err)
+		}
+		namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
+		if err != nil {
+			return connection{}, fmt.Errorf("reading kubeconfig: %w", err)
+		}
+		api, err := client.New(config, client.Options{Scheme: newScheme()})
+		if err != nil {
+			return connection{}, fmt.Errorf("connecting to the API server: %w", err)
+		}
+		return connection{client: api, namespace: namespace, clock: clock.RealClock{}}, nil
+	}
+}
+
+// refusedError is what is not done, because it would be wrong or in vain. Nothing
+// was changed.
+type refusedError struct{ reason string }
+
+func (e refusedError) Error() string { return e.reason + "; nothing was changed" }
+
+// exitRefused is the exit code for a refusal.
+const exitRefused = 2
+
+func refuse(format string, args ...any) error {
+	return refusedError{fmt.Sprintf(format, args...)}
+}
+
+// errNoRecord is a cluster about which the operator has written nothing down.
+var errNoRecord = errors.New("the operator has written nothing down about its trust: see whether it runs and whether the Kafka is ready")
+
+// cluster is one Kafka as the commands about trust read it.
+type cluster struct {
+	connection
+
+	name string
+}
+
+func (c connection) cluster(resource string) (cluster, error) {
+	name, err := clusterName(resource)
+	if err != nil {
+		return cluster{}, err
+	}
+	return cluster{connection: c, name: name}, nil
+}
+
+func (c cluster) key(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: c.namespace, Name: name}
+}
+
+func (c cluster) kafka(ctx context.Context) (*kafkav1.Kafka, error) {
+	kafka := &kafkav1.Kafka{}
+	if err := c.client.Get(ctx, c.key(c.name), kafka); err != nil {
+		return nil, fmt.Errorf("reading Kafka %s/%s: %w", c.namespace, c.name, err)
+	}
+	return kafka, nil
+}
+
+// records reads what the operator has written down, by domain.
+func (c cluster) records(ctx context.Context) (map[string]rotation.Record, error) {
+	stored := &corev1.ConfigMap{}
+	name := rotation.ConfigMapName(c.name)
+	err := c.client.Get(ctx, c.key(name), stored)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", c.namespace, name, errNoRecord)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", c.namespace, name, err)
+	}
+	records := map[string]rotation.Record{}
+	for _, domain := range domains() {
+		text, found := stored.Data[rotation.Key(domain)]
+		if !found {
+			continue
+		}
+		if records[domain], err = rotation.Parse(text); err != nil {
+			return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", c.namespace, name, err)
+		}
+	}
+	if len(records) == 0 {
+		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", c.namespace, name, errNoRecord)
+	}
+	return records, nil
+}
+
+func (c cluster) record(ctx context.Context, domain string) (rotation.Record, error) {
+	records, err := c.records(ctx)
+	if err != nil {
+		return rotation.Record{}, err
+	}
+	record, found := records[domain]
+	if !found {
+		return rotation.Record{}, fmt.Errorf("reading the record of the %s of %s: %w", domain, c.name, errNoRecord)
+	}
+	return record, nil
+}
+
+// domains are the authorities of a cluster, in the order in which they are shown.
+func domains() []string { return []string{rotation.ClusterCA, rotation.ClientsCA} }
+
+// drift is what has become of the objects of a record since.
+type drift struct {
+	// Moved says which are not what they were, Unknown which nobody could read.
+	Moved   []string `json:"moved,omitempty"`
+	Unknown []string `json:"unknown,omitempty"`
+}
+
+// since compares the objects that a record was made from with those of now. It asks
+// for metadata only: no key comes over the wire.
+func (c cluster) since(ctx context.Context, record rotation.Record) drift {
+	live := c.versions(ctx)
+	var d drift
+	for _, object := range slices.Sorted(maps.Keys(record.Versions)) {
+		kind, name, _ := strings.Cut(object, " ")
+		version, known := live[name]
+		if !known {
+			secret, err := c.secret(ctx, name)
+			switch {
+			case kind != "Secret" || err != nil && !apierrors.IsNotFound(err):
+				d.Unknown = append(d.Unknown, object)
+				continue
+			case err != nil:
+				d.Moved = append(d.Moved, object+" is gone")
+				continue
+			}
+			version = secret.ResourceVersion
+		}
+		if then := record.Versions[object]; version != then {
+			d.Moved = append(d.Moved, fmt.Sprintf("%s was %s and is %s", object, then, version))
+		}
+	}
+	return d
+}
+
+// versions are the resource versions of the cluster's Secrets by name; none when
+// they may not be listed.
+func (c cluster) versions(ctx context.Context) map[string]string {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	versions := map[string]string{}
+	if err := c.client.List(ctx, list, client.InNamespace(c.namespace), client.MatchingLabels{model.ClusterLabel: c.name}); err != nil {
+		return versions
+	}
+	for i := range list.Items {
+		versions[list.Items[i].Name] = list.Items[i].ResourceVersion
+	}
+	return versions
+}
+
+// secret reads the metadata of a Secret.
+func (c cluster) secret(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	if err := c.client.Get(ctx, c.key(name), secret); err != nil {
+		return nil, fmt.Errorf("reading Secret %s/%s: %w", c.namespace, name, err)
+	}
+	return secret, nil
+}
+
+// ownCA reports whether the user provides the authority of a domain.
+func ownCA(kafka *kafkav1.Kafka, domain string) bool {
+	ca := kafka.Spec.ClusterCa
+	if domain == rotation.ClientsCA {
+		ca = kafka.Spec.ClientsCa
+	}
+	return ca != nil && ca.GenerateCertificateAuthority != nil && !*ca.GenerateCertificateAuthority
+}
+
+// called is what people call the authority of a domain.
+func called(domain string) string {
+	if domain == rotation.ClientsCA {
+		return "clients CA"
+	}
+	return "cluster CA"
+}
+
+// ago is how long ago something was, as short as people say it.
+func ago(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(max(d, 0).Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours())/24)
+	}
+}

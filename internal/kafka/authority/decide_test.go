@@ -502,6 +502,16 @@ func TestGenerationsNeverGoBackwards(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
 	delete(w.in.CertSecret.Annotations, "strimzi.io/ca-cert-generation")
+	delete(w.in.KeySecret.Annotations, "strimzi.io/ca-key-generation")
 	w.in.Evidence.CertGeneration, w.in.Evidence.KeyGeneration = 5, 2
 	wantGenerations(t, w.settle(hold), 5, 2)
+}
+
+func TestLeavesThatAreAheadOfASecretDoNotRaiseItsGeneration(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	w.in.CertSecret.Annotations["strimzi.io/ca-cert-generation"] = "3"
+	w.in.KeySecret.Annotations["strimzi.io/ca-key-generation"] = "1"
+	w.in.Evidence.CertGeneration, w.in.Evidence.KeyGeneration = 4, 2
+	wantGenerations(t, w.settle(hold), 3, 1)
 }

@@ -158,8 +158,12 @@ func (o *observed) readGenerations(in Input) *Problem {
 	if certFound {
 		o.seenCertGen = certGen
 	}
-	if len(in.Evidence.Dependants) > 0 {
+	// What dependants carry counts only where the Secret says nothing any more:
+	// during a replacement they are one generation ahead of it.
+	if len(in.Evidence.Dependants) > 0 && !certFound {
 		o.seenCertGen = max(o.seenCertGen, in.Evidence.CertGeneration)
+	}
+	if len(in.Evidence.Dependants) > 0 && !keyFound {
 		o.keyGen = max(keyGen, in.Evidence.KeyGeneration)
 	}
 	o.certGen = max(o.seenCertGen, 0)

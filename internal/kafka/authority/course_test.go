@@ -176,6 +176,31 @@ func TestTheLifeOfAnAuthority(t *testing.T) {
 	}
 }
 
+// A decision that is made again, with nothing changed, changes nothing.
+func TestWhatIsWrittenStaysToTheByte(t *testing.T) {
+	t.Parallel()
+	for name, course := range courses() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := runningWorld(t)
+			for _, m := range course {
+				m.change(w)
+				o := w.step(m.at)
+				for len(o.settled.Transitions) > 0 {
+					o = w.step(m.at)
+				}
+				before := w.in
+				o = w.step(m.at)
+				wantSameData(t, before.KeySecret.Data, o.settled.Key.Data)
+				wantSameData(t, before.CertSecret.Data, o.settled.Cert.Data)
+				if diff := cmp.Diff(before.KeySecret.Annotations, w.in.KeySecret.Annotations); diff != "" {
+					t.Errorf("%s: %s", m.says, diff)
+				}
+			}
+		})
+	}
+}
+
 // Whatever the last write was before the operator died, the next one ends where
 // the dead one would have.
 func TestACrashBetweenTwoWritesChangesNothingInTheEnd(t *testing.T) {

@@ -1,1 +1,208 @@
 package authority_test
+
+import (
+	"crypto/x509"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// verifies expects that whoever trusts an anchor alone accepts leaves of a signer
+// as they are presented.
+func verifies(t *testing.T, o outcome, signer pki.Authority, anchor *x509.Certificate) {
+	t.Helper()
+	presented := append([]*x509.Certificate{leafOf(t, signer)}, o.CrossesOf(signer.Key().ID())...)
+	if err := pki.Verify(presented, []*x509.Certificate{anchor}, noon()); err != nil {
+		t.Errorf("who trusts %q refuses a leaf of %q: %v", anchor.Subject.CommonName, signer.Certificate().Subject.CommonName, err)
+	}
+}
+
+func TestWhoeverTrustsAnyPredecessorVerifiesWhatTheNewestSigns(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	var anchors []*x509.Certificate
+	for range 3 {
+		anchors = append(anchors, w.cert())
+		w.starts()
+		w.step(turn, finish)
+	}
+	o := w.step(finish)
+	for _, anchor := range append(anchors, w.cert()) {
+		verifies(t, o, o.Authority, anchor)
+	}
+	if o.NoCross != "" {
+		t.Error(o.NoCross)
+	}
+	if presents := o.Authority.Presents(); len(presents) != 3 {
+		t.Errorf("%d certificates are presented with a leaf, want one cross certificate for each predecessor", len(presents))
+	}
+}
+
+func TestWhileAReplacementRunsBothSidesVerify(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	old := w.cert()
+	o := w.starts()
+	incoming := o.Pending.Incoming
+	verifies(t, o, incoming, old)
+	verifies(t, o, incoming, incoming.Certificate())
+	verifies(t, o, o.Authority, old)
+	if len(o.Pending.Cross) != 1 || !o.Pending.Cross[0].Equal(o.CrossesOf(incoming.Key().ID())[0]) {
+		t.Errorf("%d cross certificates are pending", len(o.Pending.Cross))
+	}
+	cross := o.Pending.Cross[0]
+	if !cross.NotBefore.Equal(noon().Add(-pki.Backdate)) || cross.NotAfter.After(old.NotAfter) {
+		t.Errorf("the cross certificate is valid from %s to %s", cross.NotBefore, cross.NotAfter)
+	}
+}
+
+func TestAPathLengthOfZeroForbidsCrossSigning(t *testing.T) {
+	t.Parallel()
+	limited := crossSigned(t)
+	renewed := renewedCA(t, limited, noon())
+	tests := map[string]struct {
+		present  pki.Authority
+		trusted  []*x509.Certificate
+		bundle   []*x509.Certificate
+		days     int
+		why      string
+		isSigned bool
+	}{
+		"the present certificate has it": {
+			present: limited, trusted: []*x509.Certificate{limited.Certificate()}, why: "path length 0",
+		},
+		"an anchor that pods still trust has it": {
+			present: renewed, trusted: []*x509.Certificate{renewed.Certificate(), limited.Certificate()}, why: "path length 0",
+		},
+		"an entry of ca.crt has it": {
+			present: renewed, trusted: []*x509.Certificate{renewed.Certificate()}, bundle: []*x509.Certificate{limited.Certificate()}, why: "path length 0",
+		},
+		"the one that has it has expired": {
+			present: renewedCA(t, limited, noon().Add(100*day)), trusted: []*x509.Certificate{renewed.Certificate(), limited.Certificate()}, days: 370, isSigned: true,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := runningWorld(t)
+			w.in.Now = noon().AddDate(0, 0, tc.days)
+			w.in.KeySecret.Data["ca.key"] = tc.present.Key().PEM()
+			w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(append([]*x509.Certificate{tc.present.Certificate()}, tc.bundle...)...)
+			w.trusts(tc.trusted...)
+			o := w.starts()
+			if o.Pending == nil {
+				t.Fatal("no replacement was started")
+			}
+			if (len(o.Pending.Cross) > 0) != tc.isSigned || !strings.Contains(o.NoCross, tc.why) || (o.NoCross == "") != tc.isSigned {
+				t.Errorf("%d cross certificates, and %q", len(o.Pending.Cross), o.NoCross)
+			}
+			if _, stored := w.in.KeySecret.Data["next-ca-cross.crt"]; stored != tc.isSigned {
+				t.Errorf("a cross certificate is stored: %t", stored)
+			}
+		})
+	}
+}
+
+// crossSigned is an authority with path length 0.
+func crossSigned(t *testing.T) pki.Authority {
+	t.Helper()
+	above, below := other(t, "above", noon()), other(t, "below", noon())
+	cert, err := pki.CrossSign(above, below.Certificate(), noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited, err := pki.NewAuthority(cert, below.Key())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limited
+}
+
+func TestACrossCertificateThatIsMissingIsSignedAgain(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		at   []stage
+		name string
+	}{
+		"while a replacement is pending": {[]stage{hold}, "next-ca-cross.crt"},
+		"after it":                       {[]stage{hold, turn, finish}, "ca-cross.crt"},
+	}
+	for name, tc := range tests {
+		for damage, text := range map[string][]byte{"gone": nil, "garbage": []byte("x")} {
+			t.Run(name+" "+damage, func(t *testing.T) {
+				t.Parallel()
+				w := runningWorld(t)
+				old := w.cert()
+				w.asks(authority.ForceReplaceAnnotation, "true")
+				w.step(tc.at...)
+				w.in.KeySecret.Data[tc.name] = text
+				o := w.step(tc.at[len(tc.at)-1])
+				signer, found := o.SignerOf(pki.KeyIDOf(o.Target()))
+				if !found {
+					t.Fatal("the target cannot sign")
+				}
+				verifies(t, o, signer, old)
+				if len(w.in.KeySecret.Data[tc.name]) == 0 {
+					t.Error("it is not stored again")
+				}
+			})
+		}
+	}
+}
+
+func TestACrossCertificateFollowsARenewalOfItsIssuer(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	w.in.Spec.ValidityDays = 2000
+	first := w.starts().Pending.Cross[0]
+	w.in.Now = noon().Add(336 * day)
+	o := w.step()
+	wantKinds(t, o, authority.Renewed)
+	if len(o.Pending.Cross) != 1 {
+		t.Fatalf("%d cross certificates", len(o.Pending.Cross))
+	}
+	if again := o.Pending.Cross[0]; !again.NotAfter.After(first.NotAfter) || !pki.SignedBy(again, o.Certificate) {
+		t.Error("the cross certificate ends with the certificate that was renewed")
+	}
+	before := w.in.KeySecret.Data
+	wantSameData(t, before, w.step().settled.Key.Data)
+}
+
+func TestACrossCertificateByAnAuthorityThatIsForgottenGoes(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(w *world){
+		"the present key signed one that was aborted": func(w *world) {
+			w.starts()
+			w.asks(authority.AbortReplaceAnnotation, "true")
+			w.step(hold, finish)
+		},
+		"it was compromised": func(w *world) {
+			w.asks(authority.DistrustAnnotation, "now")
+			w.starts()
+			w.step(turn, finish)
+		},
+		"it has expired": func(w *world) {
+			w.starts()
+			w.step(turn, finish)
+			w.in.Now = noon().Add(366 * day)
+			w.step(finish)
+		},
+	}
+	for name, course := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := runningWorld(t)
+			course(w)
+			if keys := slices.Sorted(maps.Keys(w.in.KeySecret.Data)); !slices.Equal(keys, []string{"ca.key"}) {
+				t.Errorf("the key Secret holds %q", keys)
+			}
+			if o := w.settle(finish); len(o.Crosses) != 0 || len(o.Keys) != 1 {
+				t.Errorf("%d cross certificates and %d keys", len(o.Crosses), len(o.Keys))
+			}
+		})
+	}
+}

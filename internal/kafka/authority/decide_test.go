@@ -500,18 +500,31 @@ func TestAnotherAuthorityIsTakenOverWhileNothingRuns(t *testing.T) {
 
 func TestGenerationsNeverGoBackwards(t *testing.T) {
 	t.Parallel()
-	w := runningWorld(t)
-	delete(w.in.CertSecret.Annotations, "strimzi.io/ca-cert-generation")
-	delete(w.in.KeySecret.Annotations, "strimzi.io/ca-key-generation")
-	w.in.Evidence.CertGeneration, w.in.Evidence.KeyGeneration = 5, 2
-	wantGenerations(t, w.settle(hold), 5, 2)
-}
-
-func TestLeavesThatAreAheadOfASecretDoNotRaiseItsGeneration(t *testing.T) {
-	t.Parallel()
-	w := runningWorld(t)
-	w.in.CertSecret.Annotations["strimzi.io/ca-cert-generation"] = "3"
-	w.in.KeySecret.Annotations["strimzi.io/ca-key-generation"] = "1"
-	w.in.Evidence.CertGeneration, w.in.Evidence.KeyGeneration = 4, 2
-	wantGenerations(t, w.settle(hold), 3, 1)
+	tests := map[string]struct {
+		change    func(w *world)
+		cert, key authority.Generation
+	}{
+		"dependants are ahead while a replacement runs": {func(*world) {}, 0, 0},
+		"the number of the certificate is lost": {func(w *world) {
+			delete(w.in.CertSecret.Annotations, authority.CertGenerationAnnotation)
+		}, 5, 0},
+		"both numbers are lost": {func(w *world) {
+			delete(w.in.CertSecret.Annotations, authority.CertGenerationAnnotation)
+			delete(w.in.KeySecret.Annotations, authority.KeyGenerationAnnotation)
+		}, 5, 2},
+		"the number of the certificate is lost and nobody bears it": {func(w *world) {
+			delete(w.in.CertSecret.Annotations, authority.CertGenerationAnnotation)
+			w.in.KeySecret.Annotations[authority.KeyGenerationAnnotation] = "3"
+			w.in.Evidence.CertGeneration = 0
+		}, 3, 3},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := runningWorld(t)
+			w.in.Evidence.CertGeneration, w.in.Evidence.KeyGeneration = 5, 2
+			tc.change(w)
+			wantGenerations(t, w.settle(hold), tc.cert, tc.key)
+		})
+	}
 }

@@ -27,8 +27,8 @@ type WantedLeaf struct {
 	Authority pki.Authority
 	// Chain is what is presented with the leaf, in this order: cross certificates
 	// or intermediates.
-	Chain []*x509.Certificate
-	Validity   time.Duration
+	Chain    []*x509.Certificate
+	Validity time.Duration
 	// Renewal is how long before its end the leaf is issued anew.
 	Renewal time.Duration
 }

@@ -98,6 +98,128 @@ func TestAUsersRetiredCertificateIsAnAnchorUntilItExpires(t *testing.T) {
 	}
 }
 
+func TestAChangeOfAUsersCertificateCountsWhateverItsGeneration(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change   func(w *world, next chained)
+		warnings int
+		changed  bool
+	}{
+		"nothing": {func(*world, chained) {}, 0, false},
+		"the generation is raised without a change": {func(w *world, _ chained) {
+			w.in.CertSecret.Annotations["strimzi.io/ca-cert-generation"] = "9"
+			w.in.KeySecret.Annotations["strimzi.io/ca-key-generation"] = "9"
+		}, 0, false},
+		"another CA without a raised generation": {func(w *world, next chained) { w.provides(next) }, 1, true},
+		"another CA with a raised generation": {func(w *world, next chained) {
+			w.provides(next)
+			w.in.CertSecret.Annotations["strimzi.io/ca-cert-generation"] = "4"
+		}, 0, true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, chain := userWorld(t)
+			w.runs()
+			w.trusts(chain.issuing.Certificate())
+			w.in.Evidence.CertGeneration = 3
+			tc.change(w, newChain(t))
+			d := w.decide()
+			if len(d.Warnings) != tc.warnings {
+				t.Errorf("warnings %q", d.Warnings)
+			}
+			if changed := !d.Target().Equal(chain.issuing.Certificate()); changed != tc.changed {
+				t.Errorf("changed: %t", changed)
+			}
+			if (d.NoCross != "") != tc.changed || d.Pending != nil {
+				t.Errorf("no cross certificate because %q, pending %t", d.NoCross, d.Pending != nil)
+			}
+		})
+	}
+}
+
+// provides puts another CA into the Secrets, as its user does.
+func (w *world) provides(chain chained) {
+	w.in.KeySecret.Data = map[string][]byte{"ca.key": chain.issuing.Key().PEM()}
+	w.in.CertSecret.Data = map[string][]byte{"ca.crt": pki.EncodeBundle(chain.issuing.Certificate(), chain.root)}
+}
+
+func TestAUserMayKeepTheKeyBeforeThePresentOne(t *testing.T) {
+	t.Parallel()
+	w, chain := userWorld(t)
+	next := newChain(t)
+	w.provides(next)
+	old := chain.issuing.Certificate()
+	w.in.CertSecret.Data[authority.DatedCertKey(old)] = pki.EncodeBundle(old, chain.root)
+	w.in.KeySecret.Data[authority.DatedKeyKey(old)] = chain.issuing.Key().PEM()
+	d := w.decide()
+	if _, found := d.SignerOf(pki.KeyIDOf(old)); !found || len(d.Keys) != 2 {
+		t.Errorf("%d keys are at hand, want the one before as well", len(d.Keys))
+	}
+	if len(d.Published) != 2 || !d.Published[0].Equal(next.issuing.Certificate()) || !d.Published[1].Equal(old) {
+		t.Errorf("%d are published", len(d.Published))
+	}
+}
+
+func TestAUserMayDistrustTheOldAuthority(t *testing.T) {
+	t.Parallel()
+	w, _ := userWorld(t)
+	w.asks(authority.DistrustAnnotation, "now")
+	if !w.decide().Distrust {
+		t.Error("it was not heard")
+	}
+}
+
+func TestFromAnOwnAuthorityToAUsers(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	own, chain := w.cert(), newChain(t)
+	w.in.Spec.Source = authority.UserProvided
+	w.provides(chain)
+	o := w.step()
+	if !o.Target().Equal(chain.issuing.Certificate()) {
+		t.Error("the target is not the user's CA")
+	}
+	if _, found := o.SignerOf(pki.KeyIDOf(own)); found {
+		t.Error("the own key, which is gone, can sign")
+	}
+	if o.NoCross == "" {
+		t.Error("nothing says why the own CA has not signed the user's")
+	}
+}
+
+func TestFromAUsersAuthorityToAnOwn(t *testing.T) {
+	t.Parallel()
+	w, chain := userWorld(t)
+	issuing := chain.issuing.Certificate()
+	w.runs()
+	w.trusts(issuing)
+	w.in.Spec.Source = authority.Generated
+	o := w.step(finish)
+	wantKinds(t, o)
+	wantGenerations(t, o, 3, 2)
+	if !o.Certificate.Equal(issuing) || !w.cert().Equal(issuing) {
+		t.Fatal("the issuing CA was not adopted")
+	}
+	if presents := o.Authority.Presents(); len(presents) != 1 || !presents[0].Equal(issuing) {
+		t.Error("who trusts the root only cannot verify leaves any more")
+	}
+	// It has path length 0, so it cannot sign what replaces it.
+	o = w.starts()
+	if got := o.Target().Subject.CommonName; got != "cluster-ca v3" || len(o.Pending.Cross) != 0 || o.NoCross == "" {
+		t.Errorf("%s is pending with %d cross certificates (%s)", got, len(o.Pending.Cross), o.NoCross)
+	}
+	wantGenerations(t, w.step(turn), 4, 3)
+}
+
+func TestAUsersChainIsNotAdoptedWhileNothingIsKnownOfIt(t *testing.T) {
+	t.Parallel()
+	w, _ := userWorld(t)
+	w.in.Spec.Source = authority.Generated
+	_, err := authority.Decide(w.in)
+	wantProblem(t, err, "2 certificates", "generateCertificateAuthority")
+}
+
 func TestAPlaceholderForTheKeyOfAClientsCA(t *testing.T) {
 	t.Parallel()
 	w, _ := userWorld(t)

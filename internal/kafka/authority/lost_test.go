@@ -1,1 +1,0 @@
-package authority_test

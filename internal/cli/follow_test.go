@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -52,15 +51,7 @@ func play(t *testing.T, scenes []scene) (client.Client, *clocktesting.FakeClock)
 }
 
 func watched(ctx context.Context, api client.Client, clock *clocktesting.FakeClock, args ...string) (string, error) {
-	var out bytes.Buffer
-	cmd := rotateCommand(func() (connection, error) {
-		return connection{client: api, namespace: "kafka", clock: clock}, nil
-	})
-	cmd.SetArgs(append([]string{"kafka/my", "--watch"}, args...))
-	cmd.SetOut(&out)
-	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	err := cmd.ExecuteContext(ctx)
-	return out.String(), err
+	return callAt(ctx, api, clock, rotateCommand, append([]string{"kafka/my", "--watch"}, args...)...)
 }
 
 func crossSigned() rotation.Record {
@@ -144,7 +135,8 @@ func TestStatusWatchShowsWhatChanges(t *testing.T) {
 	t.Parallel()
 	ctx, leave := context.WithCancel(t.Context())
 	api, clock := play(t, []scene{
-		{rotationtest.AtRest(1), false}, {rotationtest.AtRest(1), false},
+		{rotationtest.AtRest(1), false},
+		{rotationtest.AtRest(1), false},
 		{rotationtest.AtRest(1, rotationtest.Replaced, rotationtest.Crossed), false},
 	})
 	looks := 0
@@ -158,16 +150,11 @@ func TestStatusWatchShowsWhatChanges(t *testing.T) {
 			return api.Get(ctx, key, obj, opts...)
 		},
 	})
-	var out bytes.Buffer
-	cmd := statusCommand(func() (connection, error) {
-		return connection{client: counting, namespace: "kafka", clock: clock}, nil
-	})
-	cmd.SetArgs([]string{"kafka/my", "--watch"})
-	cmd.SetOut(&out)
-	if err := cmd.ExecuteContext(ctx); err != nil {
+	out, err := callAt(ctx, counting, clock, statusCommand, "kafka/my", "--watch")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if shown := strings.Count(out.String(), "CLUSTER CA"); shown != 2 {
-		t.Errorf("shown %d times, want 2:\n%s", shown, out.String())
+	if shown := strings.Count(out, "CLUSTER CA"); shown != 2 {
+		t.Errorf("shown %d times, want 2:\n%s", shown, out)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -31,7 +32,7 @@ func domainText(report planReport, d *domainPlan) string {
 	fmt.Fprintf(&b, "kafka/%s (namespace %s), %s: %s\n", report.Cluster, report.Namespace, called(d.Domain), question(d))
 	fmt.Fprintf(&b, "This changes nothing. It is the operator's own function, played on its record of %s (%s old).\n",
 		d.RecordedAt, ago(time.Duration(d.AgeSeconds)*time.Second))
-	b.WriteString(d.drift.text())
+	b.WriteString(d.text())
 	b.WriteString("\n" + d.Message + "\n\n")
 	if len(d.Stages) == 0 && len(d.Blocked) == 0 {
 		b.WriteString("There is nothing to do.\n\n")
@@ -102,7 +103,7 @@ func stagesText(stages []rotation.Stage) string {
 		for j, step := range stage.Steps {
 			number, length := "", ""
 			if j == 0 {
-				number, length = fmt.Sprint(i+1), seconds(stage.Duration)
+				number, length = strconv.Itoa(i+1), seconds(stage.Duration)
 			}
 			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", number, length, because(step))
 		}

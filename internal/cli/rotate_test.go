@@ -39,7 +39,9 @@ func TestRotateAsksByAnnotation(t *testing.T) {
 		},
 		"a new certificate": {calm(), []string{"--cluster-ca", "--renew"}, "my-cluster-ca-cert", map[string]string{"strimzi.io/force-renew": "true"}},
 		"a compromised key": {
-			calm(), []string{"--cluster-ca", "--replace", "--distrust"}, "my-cluster-ca",
+			calm(),
+			[]string{"--cluster-ca", "--replace", "--distrust"},
+			"my-cluster-ca",
 			map[string]string{"strimzi.io/force-replace": "true", "keyturn.dev/distrust": "now"},
 		},
 		"the old key turns out to be compromised": {
@@ -48,7 +50,9 @@ func TestRotateAsksByAnnotation(t *testing.T) {
 		"going back": {calm(midway(t), clients), []string{"--cluster-ca", "--abort"}, "my-cluster-ca", map[string]string{"keyturn.dev/abort-replace": "true"}},
 		"a second key while only Raft clients are left": {
 			calm(until(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), rotation.RaftRemainder), clients),
-			[]string{"--cluster-ca"}, "my-cluster-ca", map[string]string{"strimzi.io/force-replace": "true"},
+			[]string{"--cluster-ca"},
+			"my-cluster-ca",
+			map[string]string{"strimzi.io/force-replace": "true"},
 		},
 	}
 	for name, test := range tests {

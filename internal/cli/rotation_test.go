@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -94,10 +95,15 @@ func call(t *testing.T, w *world, command func(connector) *cobra.Command, args .
 }
 
 func callOn(ctx context.Context, api client.Client, command func(connector) *cobra.Command, args ...string) (string, error) {
+	return callAt(ctx, api, clocktesting.NewFakeClock(at()), command, args...)
+}
+
+func callAt(
+	ctx context.Context, api client.Client, clock clock.WithTicker, command func(connector) *cobra.Command, args ...string,
+) (string, error) {
 	var out bytes.Buffer
-	cmd := command(func() (connection, error) {
-		return connection{client: api, namespace: "kafka", clock: clocktesting.NewFakeClock(at())}, nil
-	})
+	to := connection{client: api, namespace: "kafka", clock: clock}
+	cmd := command(func() (connection, error) { return to, nil })
 	cmd.SetArgs(args)
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -152,7 +153,7 @@ func revisions(f rotation.MemberFacts) string {
 	case f.Published == 0:
 		return ""
 	case f.Published == f.Mounted && f.Mounted == f.Loaded:
-		return fmt.Sprint(f.Published)
+		return strconv.FormatInt(f.Published, 10)
 	default:
 		return fmt.Sprintf("%d (mounted %s, loaded %s)", f.Published, known(f.Mounted), known(f.Loaded))
 	}
@@ -162,7 +163,7 @@ func known(revision int64) string {
 	if revision == 0 {
 		return "?"
 	}
-	return fmt.Sprint(revision)
+	return strconv.FormatInt(revision, 10)
 }
 
 func optional(t time.Time) string {

@@ -119,7 +119,7 @@ func (d *decoder) role(w *wireRole) trust.Role {
 }
 
 func (d *decoder) list(places []ref) []trust.Stores {
-	var out []trust.Stores
+	out := make([]trust.Stores, 0, len(places))
 	for _, at := range places {
 		out = append(out, d.store(at))
 	}
@@ -157,7 +157,7 @@ func (d *decoder) print(at ref) string {
 }
 
 func prints[T ~string](d *decoder, places []ref) []T {
-	var out []T
+	out := make([]T, 0, len(places))
 	for _, at := range places {
 		out = append(out, T(d.print(at)))
 	}
@@ -166,12 +166,15 @@ func prints[T ~string](d *decoder, places []ref) []T {
 
 // value is what a word counts as.
 func (d *decoder) value(words []string, word string) uint8 {
-	at := slices.Index(words, word)
-	if at < 0 {
-		d.fail("%q is none of %q", word, words)
-		return 0
+	at := uint8(0)
+	for _, known := range words {
+		if known == word {
+			return at
+		}
+		at++
 	}
-	return uint8(at)
+	d.fail("%q is none of %q", word, words)
+	return 0
 }
 
 func (d *decoder) seconds(number json.Number) float64 {

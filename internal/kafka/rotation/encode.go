@@ -122,7 +122,7 @@ func each[T ~string](ids []T, note func(string)) {
 }
 
 func refs[T ~string](e *encoder, ids []T) []ref {
-	var out []ref
+	out := make([]ref, 0, len(ids))
 	for _, id := range ids {
 		out = append(out, e.prints[string(id)])
 	}
@@ -170,7 +170,7 @@ func (e *encoder) role(r *trust.Role) wireRole {
 }
 
 func (e *encoder) list(stores []trust.Stores) []ref {
-	var out []ref
+	out := make([]ref, 0, len(stores))
 	for _, s := range stores {
 		out = append(out, e.store(s))
 	}

@@ -3,6 +3,7 @@ package rotation
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -143,9 +144,7 @@ func (r Record) WithChange(change Change, now time.Time) (Record, error) {
 	s.Anchors = append(slices.Clone(s.Anchors), incoming)
 	r.Snapshot = s
 	names := map[trust.AnchorID]AnchorName{incoming.ID: name}
-	for id, known := range r.Anchors {
-		names[id] = known
-	}
+	maps.Copy(names, r.Anchors)
 	r.Anchors = names
 	return r, nil
 }

@@ -30,36 +30,22 @@ func cannotVouch(r *rotation.Record) {
 
 func TestForecast(t *testing.T) {
 	t.Parallel()
-	tests := map[string]func(*testing.T) rotation.Record{
-		"at-rest": func(*testing.T) rotation.Record { return rotationtest.AtRest(3) },
-		"replace": func(t *testing.T) rotation.Record { return changed(t, rotationtest.AtRest(3), rotation.Replace) },
-		"replace-classic": func(t *testing.T) rotation.Record {
-			return changed(t, rotationtest.AtRest(3, cannotVouch), rotation.Replace)
-		},
-		"replace-without-reload": func(t *testing.T) rotation.Record {
-			return changed(t, rotationtest.AtRest(3, rotationtest.RestartsOnly), rotation.Replace)
-		},
-		"renew": func(t *testing.T) rotation.Record { return changed(t, rotationtest.AtRest(3), rotation.Renew) },
-		"replace-clients-ca": func(t *testing.T) rotation.Record {
-			return changed(t, rotationtest.AtRest(3, rotationtest.Clients), rotation.Replace)
-		},
-		"compromised": func(*testing.T) rotation.Record {
-			return rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Distrusted)
-		},
-		"a-node-is-down": func(*testing.T) rotation.Record {
-			return rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now()))
-		},
-		"paused": func(*testing.T) rotation.Record {
-			return rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Paused)
-		},
-		"not-measured-yet": func(*testing.T) rotation.Record {
-			return rotationtest.AtRest(1, rotationtest.Replaced, func(r *rotation.Record) { r.RestartSeconds, r.ReloadSeconds = 0, 0 })
-		},
+	tests := map[string]rotation.Record{
+		"at-rest":                rotationtest.AtRest(3),
+		"replace":                changed(t, rotationtest.AtRest(3), rotation.Replace),
+		"replace-classic":        changed(t, rotationtest.AtRest(3, cannotVouch), rotation.Replace),
+		"replace-without-reload": changed(t, rotationtest.AtRest(3, rotationtest.RestartsOnly), rotation.Replace),
+		"renew":                  changed(t, rotationtest.AtRest(3), rotation.Renew),
+		"replace-clients-ca":     changed(t, rotationtest.AtRest(3, rotationtest.Clients), rotation.Replace),
+		"compromised":            rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Distrusted),
+		"a-node-is-down":         rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now())),
+		"paused":                 rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Paused),
+		"not-measured-yet":       rotationtest.AtRest(1, rotationtest.Replaced, func(r *rotation.Record) { r.RestartSeconds, r.ReloadSeconds = 0, 0 }),
 	}
 	for name, record := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text, err := json.MarshalIndent(record(t).Ahead(rotationtest.Now()), "", "  ")
+			text, err := json.MarshalIndent(record.Ahead(rotationtest.Now()), "", "  ")
 			if err != nil {
 				t.Fatal(err)
 			}

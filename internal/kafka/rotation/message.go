@@ -16,16 +16,18 @@ const maxNamed = 3
 // shortPrint is how much of a fingerprint people get to see in a sentence.
 const shortPrint = 8
 
+func cut(fingerprint string) string { return fingerprint[:min(shortPrint, len(fingerprint))] }
+
 // Label is what people call an anchor: its common name, and the beginning of the
 // SHA-1 by which the trusted-certs Secret names it, because a renewed certificate
 // has the common name of the one before it.
 func Label(id trust.AnchorID, names map[trust.AnchorID]AnchorName) string {
 	name := names[id]
-	print := cmp.Or(name.SHA1, string(id))
+	short := cut(cmp.Or(name.SHA1, string(id)))
 	if name.CommonName == "" {
-		return print[:min(shortPrint, len(print))]
+		return short
 	}
-	return fmt.Sprintf("%s (%s)", name.CommonName, print[:min(shortPrint, len(print))])
+	return fmt.Sprintf("%s (%s)", name.CommonName, short)
 }
 
 // Message says in one line where a domain stands: what moves to what and how, who
@@ -203,9 +205,10 @@ func (v *view) advice(phase Phase, names map[trust.AnchorID]AnchorName) string {
 // remainder says what the Raft clients need, and until when.
 func (v *view) remainder() string {
 	const state = "clients are served by the new authority alone; controllers stop accepting the old one when "
-	var nodes []string
+	remaining := v.remaining()
+	nodes := make([]string, 0, len(remaining))
 	var due time.Time
-	for _, l := range v.remaining() {
+	for _, l := range remaining {
 		nodes = append(nodes, string(l.Member))
 		if due.IsZero() || !l.Due.IsZero() && l.Due.Before(due) {
 			due = l.Due
@@ -244,8 +247,9 @@ func (v *view) holders() string {
 
 // retirement says until when the policy keeps what nobody is known to use.
 func (v *view) retirement(names map[trust.AnchorID]AnchorName) string {
-	var kept []string
-	for _, a := range v.others() {
+	others := v.others()
+	kept := make([]string, 0, len(others))
+	for _, a := range others {
 		kept = append(kept, fmt.Sprintf("%s stays until it ends on %s", Label(a.ID, names), moment(a.NotAfter)))
 	}
 	slices.Sort(kept)

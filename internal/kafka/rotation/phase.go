@@ -186,34 +186,28 @@ func (v *view) beforeLeaves() Phase {
 
 // leaves is the phase until everybody presents the new authority.
 func (v *view) leaves() Phase {
-	given, proven, operator, users := true, true, true, true
-	for i := range v.Members {
-		m := &v.Members[i]
-		if !presents(m) {
-			continue
-		}
-		turned := m.Published.Identity.Signer == v.target.Key
-		switch m.Kind {
-		case trust.Operator:
-			operator = operator && turned
-		case trust.Holder:
-			users = users && turned
-		default:
-			given, proven = given && turned, proven && v.shows(m)
-		}
-	}
+	servers := []trust.MemberKind{trust.Node, trust.Companion}
+	old := func(m *trust.Member) bool { return m.Published.Identity.Signer != v.target.Key }
 	switch {
-	case !given:
+	case v.anyPresenter(servers, old):
 		return SwitchingLeaves
-	case !proven:
+	case v.anyPresenter(servers, func(m *trust.Member) bool { return !v.shows(m) }):
 		return WaitingForLeaves
-	case !operator:
+	case v.anyPresenter([]trust.MemberKind{trust.Operator}, old):
 		return TurningOperator
-	case !users:
+	case v.anyPresenter([]trust.MemberKind{trust.Holder}, old):
 		return WaitingForUsers
 	default:
 		return ""
 	}
+}
+
+// anyPresenter reports whether it holds of a member of these kinds that presents
+// certificates of the domain.
+func (v *view) anyPresenter(kinds []trust.MemberKind, holds func(*trust.Member) bool) bool {
+	return slices.ContainsFunc(v.Members, func(m trust.Member) bool {
+		return slices.Contains(kinds, m.Kind) && presents(&m) && holds(&m)
+	})
 }
 
 func presents(m *trust.Member) bool {

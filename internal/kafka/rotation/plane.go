@@ -76,14 +76,6 @@ func planeName(p trust.Plane) string {
 // standing compares what a role runs on with what is published to it.
 func (v *view) standing(m *trust.Member, r *trust.Role) Standing {
 	held := &r.Evidence
-	want := m.Published.Data
-	if r.Plane != trust.Data {
-		want = m.Published.Control
-	}
-	fits := func(s trust.Stores) bool {
-		return (!r.Verifies || slices.Equal(s.Trust, want)) &&
-			(!r.Presents || s.Identity.Signer == m.Published.Identity.Signer && slices.Equal(s.Identity.Cross, m.Published.Identity.Cross))
-	}
 	switch {
 	case held.Process == trust.ProcessUnknown:
 		return Unproven
@@ -91,7 +83,7 @@ func (v *view) standing(m *trust.Member, r *trust.Role) Standing {
 		return NoProcess
 	case m.Kind == trust.Holder || m.Kind == trust.Operator:
 		return AsPublished
-	case fits(held.Loaded) && !slices.ContainsFunc(held.Persisted, func(s trust.Stores) bool { return !fits(s) }):
+	case fits(m, r):
 		return AsPublished
 	case r.Plane == trust.Raft && v.serves(m, r):
 		return Enough
@@ -100,6 +92,21 @@ func (v *view) standing(m *trust.Member, r *trust.Role) Standing {
 	default:
 		return Behind
 	}
+}
+
+// fits reports whether a role runs on what is published to it, and would after a
+// restart.
+func fits(m *trust.Member, r *trust.Role) bool {
+	want := trust.Stores{Trust: m.Published.Data, Identity: m.Published.Identity}
+	if r.Plane != trust.Data {
+		want.Trust = m.Published.Control
+	}
+	held := append(slices.Clone(r.Evidence.Persisted), r.Evidence.Loaded)
+	return !slices.ContainsFunc(held, func(s trust.Stores) bool {
+		sameTrust := slices.Equal(s.Trust, want.Trust)
+		sameIdentity := s.Identity.Signer == want.Identity.Signer && slices.Equal(s.Identity.Cross, want.Identity.Cross)
+		return r.Verifies && !sameTrust || r.Presents && !sameIdentity
+	})
 }
 
 // serves reports whether a Raft client presents what it should, and verifies what

@@ -222,13 +222,12 @@ func shortNames(r Record) map[string]string {
 		count[plain(a.ID)]++
 	}
 	for _, a := range r.Snapshot.Anchors {
-		name, print := plain(a.ID), cmp.Or(r.Anchors[a.ID].SHA1, a.Name, string(a.ID))
-		print = print[:min(shortPrint, len(print))]
+		name, sha1 := plain(a.ID), cut(cmp.Or(r.Anchors[a.ID].SHA1, a.Name, string(a.ID)))
 		switch {
 		case name == "":
-			name = print
+			name = sha1
 		case count[name] > 1:
-			name += " " + print
+			name += " " + sha1
 		}
 		out[string(a.ID)] = name
 		// Of anchors with one key the one that stays names it.
@@ -242,7 +241,7 @@ func shortNames(r Record) map[string]string {
 func naming[T ~string](ids []T, short map[string]string) []string {
 	out := make([]string, 0, len(ids))
 	for _, id := range ids {
-		out = append(out, cmp.Or(short[string(id)], string(id[:min(shortPrint, len(id))])))
+		out = append(out, cmp.Or(short[string(id)], cut(string(id))))
 	}
 	slices.Sort(out)
 	return out

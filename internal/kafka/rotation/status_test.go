@@ -24,29 +24,19 @@ func until(t *testing.T, r rotation.Record, phase rotation.Phase) rotation.Recor
 
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	tests := map[string]func(*testing.T) rotation.Record{
-		"at-rest": func(*testing.T) rotation.Record { return rotationtest.AtRest(2) },
-		"raft-remainder": func(t *testing.T) rotation.Record {
-			return until(t, rotationtest.AtRest(2, rotationtest.Replaced, rotationtest.Crossed), rotation.RaftRemainder)
-		},
-		"a-node-is-down": func(*testing.T) rotation.Record {
-			return rotationtest.AtRest(2, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now().Add(-time.Hour)))
-		},
-		"renewed-under-its-key": func(t *testing.T) rotation.Record {
-			return until(t, rotationtest.AtRest(1, rotationtest.Renewed), rotation.WithdrawingOld)
-		},
-		"in-the-middle-of-everything": func(*testing.T) rotation.Record { return crowded(2) },
-		"clients-ca": func(t *testing.T) rotation.Record {
-			return until(t, rotationtest.AtRest(1, rotationtest.Clients, rotationtest.Replaced), rotation.WaitingForUsers)
-		},
-		"no-authority": func(*testing.T) rotation.Record {
-			return rotationtest.AtRest(1, func(r *rotation.Record) { r.Snapshot.Issuing = "" })
-		},
+	tests := map[string]rotation.Record{
+		"at-rest":                     rotationtest.AtRest(2),
+		"raft-remainder":              until(t, rotationtest.AtRest(2, rotationtest.Replaced, rotationtest.Crossed), rotation.RaftRemainder),
+		"a-node-is-down":              rotationtest.AtRest(2, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now().Add(-time.Hour))),
+		"renewed-under-its-key":       until(t, rotationtest.AtRest(1, rotationtest.Renewed), rotation.WithdrawingOld),
+		"in-the-middle-of-everything": crowded(2),
+		"clients-ca":                  until(t, rotationtest.AtRest(1, rotationtest.Clients, rotationtest.Replaced), rotation.WaitingForUsers),
+		"no-authority":                rotationtest.AtRest(1, func(r *rotation.Record) { r.Snapshot.Issuing = "" }),
 	}
 	for name, record := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text, err := json.MarshalIndent(record(t).Status(rotationtest.Now()), "", "  ")
+			text, err := json.MarshalIndent(record.Status(rotationtest.Now()), "", "  ")
 			if err != nil {
 				t.Fatal(err)
 			}

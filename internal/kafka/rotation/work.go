@@ -133,17 +133,8 @@ func (w *work) words(step trust.Step) string {
 	anchor := Label(step.Anchor, w.record.Anchors)
 	who := listed(step.Members)
 	switch step.Kind {
-	case trust.Store:
-		if step.State == trust.Absent {
-			return anchor + " leaves the trusted-certs Secret"
-		}
-		return fmt.Sprintf("%s becomes %s", anchor, step.State)
-	case trust.Announce:
-		return anchor + " enters ca.crt"
-	case trust.Lead:
-		return anchor + " becomes the first entry of ca.crt"
-	case trust.Retire:
-		return anchor + " leaves ca.crt"
+	case trust.Store, trust.Announce, trust.Lead, trust.Retire:
+		return bundleWords(step, anchor)
 	case trust.Distribute:
 		return fmt.Sprintf("publish trust in %s to %s", anchor, who)
 	case trust.SwitchLeaves:
@@ -158,6 +149,23 @@ func (w *work) words(step trust.Step) string {
 		return loading(step, who)
 	default:
 		return string(step.Kind)
+	}
+}
+
+// bundleWords says what becomes of an anchor in the trusted-certs Secret and in the
+// application bundle.
+func bundleWords(step trust.Step, anchor string) string {
+	switch {
+	case step.Kind == trust.Announce:
+		return anchor + " enters ca.crt"
+	case step.Kind == trust.Lead:
+		return anchor + " becomes the first entry of ca.crt"
+	case step.Kind == trust.Retire:
+		return anchor + " leaves ca.crt"
+	case step.State == trust.Absent:
+		return anchor + " leaves the trusted-certs Secret"
+	default:
+		return fmt.Sprintf("%s becomes %s", anchor, step.State)
 	}
 }
 

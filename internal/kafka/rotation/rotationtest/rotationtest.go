@@ -225,18 +225,8 @@ func start(s *trust.Snapshot) bool {
 // Advance lets one thing happen: what is written, or what is loaded, or a restart
 // that nobody waits for, or the time that applications get.
 func Advance(s *trust.Snapshot, plan trust.Plan) bool {
-	steps := trust.Steps(*s, plan)
-	writes := false
-	for _, step := range steps {
-		writes = writes || step.Kind != trust.Loading
-	}
-	var asked []trust.Load
-	for _, l := range plan.Loads {
-		if !l.Remainder {
-			asked = append(asked, l)
-		}
-	}
-	ready := s.Application.Since.Add(s.Policy.Lead)
+	writes := slices.ContainsFunc(trust.Steps(*s, plan), func(step trust.Step) bool { return step.Kind != trust.Loading })
+	asked := slices.DeleteFunc(slices.Clone(plan.Loads), func(l trust.Load) bool { return l.Remainder })
 	switch {
 	case writes:
 		write(s, plan)
@@ -245,14 +235,29 @@ func Advance(s *trust.Snapshot, plan trust.Plan) bool {
 	case start(s):
 	case len(plan.Loads) > 0:
 		load(s, plan.Loads)
-	case s.Now.Before(ready):
-		s.Now = ready
-	case reissue(s, plan.Signer):
-	case !plan.Done && !plan.Deadline.IsZero() && s.Now.Before(plan.Deadline) && len(plan.Blockers) > 0 && plan.Blockers[0].Guard == trust.GuardRetired:
-		s.Now = plan.Deadline
 	default:
+		return reading(s) || reissue(s, plan.Signer) || expire(s, plan)
+	}
+	return true
+}
+
+// reading lets the time pass that applications get.
+func reading(s *trust.Snapshot) bool {
+	ready := s.Application.Since.Add(s.Policy.Lead)
+	if !s.Now.Before(ready) {
 		return false
 	}
+	s.Now = ready
+	return true
+}
+
+// expire lets the time pass until an anchor ends that is kept until then.
+func expire(s *trust.Snapshot, plan trust.Plan) bool {
+	kept := slices.ContainsFunc(plan.Blockers, func(b trust.Blocker) bool { return b.Guard == trust.GuardRetired })
+	if !kept || !s.Now.Before(plan.Deadline) {
+		return false
+	}
+	s.Now = plan.Deadline
 	return true
 }
 

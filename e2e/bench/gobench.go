@@ -8,26 +8,50 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/keyturn/keyturn/internal/report"
 )
 
 // certificates runs the Go benchmarks of keys and certificates.
 func certificates(ctx context.Context, b *bench) (*finding, error) {
-	command := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", ".", "-benchmem", "./internal/pki")
+	figures, err := goBenchmarks(ctx, b, ".", "./internal/pki")
+	return &finding{figures: figures}, err
+}
+
+// maxDecision is how long one decision about trust may take in a cluster of 300
+// nodes, which is what the benchmark has.
+const maxDecision = time.Millisecond
+
+// planner runs the Go benchmark of the decision about trust.
+func planner(ctx context.Context, b *bench) (*finding, error) {
+	figures, err := goBenchmarks(ctx, b, "^BenchmarkDecide$", "./internal/trust")
+	if err != nil {
+		return nil, err
+	}
+	for i, figure := range figures {
+		if figure.Unit == "ns/op" {
+			figures[i] = report.AtMost("decision about trust, 300 nodes", figure.Value, float64(maxDecision.Nanoseconds()), figure.Unit,
+				figure.How+"; in the middle of a replacement")
+		}
+	}
+	return &finding{figures: figures}, nil
+}
+
+func goBenchmarks(ctx context.Context, b *bench, pattern, folder string) ([]report.Figure, error) {
+	command := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", pattern, "-benchmem", folder)
 	command.Dir = b.kube.Root
 	said, err := command.CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("running Go benchmarks: %w\n%s", err, said)
 	}
-	figures, err := parseBenchmarks(said)
-	return &finding{figures: figures}, err
+	return parseBenchmarks(said, folder)
 }
 
 // parseBenchmarks reads lines such as
 // "BenchmarkIssueLeafECDSA-2  7890  151000 ns/op  25000 B/op  320 allocs/op".
-func parseBenchmarks(said []byte) ([]report.Figure, error) {
-	const how = "go test -bench . -benchmem ./internal/pki"
+func parseBenchmarks(said []byte, folder string) ([]report.Figure, error) {
+	how := "go test -bench . -benchmem " + folder
 	var figures []report.Figure
 	lines := bufio.NewScanner(bytes.NewReader(said))
 	for lines.Scan() {

@@ -94,9 +94,11 @@ func run(ctx context.Context, out io.Writer, idle time.Duration, only string) er
 func (b *bench) measure(ctx context.Context, selected *regexp.Regexp) error {
 	for _, m := range []measurement{
 		{"certificates", certificates},
+		{"planner", planner},
 		{"ready", ready},
 		{"roll", roll},
 		{"idle", idle},
+		{"replacement", replacement},
 		{"reaction", reaction},
 	} {
 		// The cluster of the others is made by measuring how long it takes.

@@ -12,7 +12,7 @@ import (
 
 func TestGoBenchmarksAreRead(t *testing.T) {
 	t.Parallel()
-	figures, err := parseBenchmarks([]byte("goos: linux\nBenchmarkIssueLeafECDSA-2 \t 7890\t 151000 ns/op\t 25000 B/op\t 320 allocs/op\nPASS\n"))
+	figures, err := parseBenchmarks([]byte("goos: linux\nBenchmarkIssueLeafECDSA-2 \t 7890\t 151000 ns/op\t 25000 B/op\t 320 allocs/op\nPASS\n"), "./x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestGoBenchmarksAreRead(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := parseBenchmarks([]byte("PASS\n")); err == nil {
+	if _, err := parseBenchmarks([]byte("PASS\n"), "./x"); err == nil {
 		t.Error("output without benchmarks is accepted")
 	}
 }

@@ -1,5 +1,6 @@
 // Demo creates a Kafka cluster on the Kubernetes of $KUBECONFIG, restarts all of
-// its nodes while real clients work, and says what they lost.
+// its nodes while real clients work, replaces the keys of both of its authorities,
+// and says what clients lost.
 package main
 
 import (
@@ -23,11 +24,14 @@ const (
 	namespace = "keyturn-demo"
 	cluster   = "my-cluster"
 	manifest  = "kafka-dual-role.yaml"
-	// name of the report.
-	name  = "restarts-under-load"
-	limit = 20 * time.Minute
-	// maxGap is how long a client may wait for an acknowledgement.
-	maxGap = 3 * time.Second
+	// Names of the reports.
+	restarts     = "restarts-under-load"
+	replacements = "authorities-replaced-under-load"
+	limit        = 30 * time.Minute
+	// How long a client may wait for an acknowledgement while nodes restart, and
+	// while none does.
+	maxGapOfRestarts = 3 * time.Second
+	maxGap           = time.Second
 )
 
 func main() {
@@ -52,7 +56,7 @@ func run(ctx context.Context, out io.Writer) error {
 	}
 	d := demo{out: out, journal: harness.NewJournal(out), kube: kube, kafka: harness.Kafka{Kube: kube, Namespace: namespace, Name: cluster}}
 	if err := d.show(ctx); err != nil {
-		if problem := d.kafka.Diagnose(context.WithoutCancel(ctx), kube.Folder("demo", name)); problem != nil {
+		if problem := d.kafka.Diagnose(context.WithoutCancel(ctx), kube.Folder("demo", "failed")); problem != nil {
 			err = errors.Join(err, problem)
 		}
 		return err
@@ -74,19 +78,49 @@ func (d demo) show(ctx context.Context) error {
 	if err := d.create(ctx); err != nil {
 		return err
 	}
-	result, rolled, err := d.restart(ctx)
-	if err != nil {
-		return err
+	ok := true
+	for _, play := range []func(context.Context) (act, error){d.restart, d.replace} {
+		played, err := play(ctx)
+		if err != nil {
+			return err
+		}
+		summary := played.summary()
+		if err := d.kube.WriteReport("demo", summary, &played.result); err != nil {
+			return err
+		}
+		d.tell(played.result, summary)
+		ok = ok && summary.Ok
 	}
-	summary := d.summary(result, rolled)
-	if err := d.kube.WriteReport("demo", summary, &result); err != nil {
-		return err
-	}
-	d.tell(result, summary)
-	if !summary.Ok {
+	d.farewell()
+	if !ok {
 		return errFailed
 	}
 	return nil
+}
+
+// act is a part of the demo that was played under clients.
+type act struct {
+	name    string
+	result  probe.Result
+	figures []report.Figure
+}
+
+func (a act) summary() report.Report {
+	summary := a.result.Report(a.name, report.Machine())
+	summary.Figures = append(summary.Figures, a.figures...)
+	summary.Ok = summary.Ok && report.Verdict(summary.Figures)
+	return summary
+}
+
+// clients starts clients of every kind.
+func (d demo) clients(ctx context.Context) (*harness.Load, error) {
+	var load *harness.Load
+	err := d.journal.Step("clients of every kind produce, consume, and connect anew to every node each second", func() error {
+		var err error
+		load, err = d.kafka.Load(ctx, harness.EveryKind()...)
+		return err
+	})
+	return load, err
 }
 
 // create takes a cluster that an earlier demo left.
@@ -107,15 +141,10 @@ func (d demo) create(ctx context.Context) error {
 }
 
 // restart restarts all nodes while clients of every kind work.
-func (d demo) restart(ctx context.Context) (probe.Result, time.Duration, error) {
-	var load *harness.Load
-	err := d.journal.Step("clients of every kind produce, consume, and connect anew to every node each second", func() error {
-		var err error
-		load, err = d.kafka.Load(ctx, harness.EveryKind()...)
-		return err
-	})
+func (d demo) restart(ctx context.Context) (act, error) {
+	load, err := d.clients(ctx)
 	if err != nil {
-		return probe.Result{}, 0, err
+		return act{}, err
 	}
 	begun := time.Now()
 	err = d.journal.Step("all nodes were restarted, one after the other", func() error {
@@ -132,7 +161,11 @@ func (d demo) restart(ctx context.Context) (probe.Result, time.Duration, error) 
 	if err == nil {
 		err = harness.Let(ctx, harness.Quiet)
 	}
-	return load.Finish(ctx), rolled, err
+	result := load.Finish(ctx)
+	return act{name: restarts, result: result, figures: []report.Figure{
+		harness.GapFigure(result, maxGapOfRestarts),
+		report.Observed("all nodes restarted", rolled.Seconds(), "s", "from the request by annotation until the Kafka is Ready and nothing is left to restart"),
+	}}, err
 }
 
 // roll says when each node is back.
@@ -160,15 +193,6 @@ func (d demo) roll(ctx context.Context) error {
 	return d.kafka.UntilSettled(ctx)
 }
 
-func (d demo) summary(result probe.Result, rolled time.Duration) report.Report {
-	summary := result.Report(name, report.Machine())
-	summary.Figures = append(summary.Figures,
-		harness.GapFigure(result, maxGap),
-		report.Observed("all nodes restarted", rolled.Seconds(), "s", "from the request by annotation until the Kafka is Ready and nothing is left to restart"))
-	summary.Ok = summary.Ok && report.Verdict(summary.Figures)
-	return summary
-}
-
 // tell prints what a person takes away.
 func (d demo) tell(result probe.Result, summary report.Report) {
 	verdict := "OK: nothing was lost and nobody was refused"
@@ -179,12 +203,17 @@ func (d demo) tell(result probe.Result, summary report.Report) {
 	for _, note := range summary.Notes {
 		fmt.Fprintf(d.out, "note: %s\n", note)
 	}
-	fmt.Fprintf(d.out, `The report and the picture of the time line are in %[1]s
-The cluster keeps running. Look at it:
-  export KUBECONFIG=%[2]s
-  kubectl get kafka,kafkanodepool,strimzipodset,pods --namespace %[3]s    (on the bed: go run -C bed . kubectl …)
-  bin/kubectl-keyturn probe kafka/%[4]s --namespace %[3]s --kinds pinned,all-crt,plain
+	fmt.Fprintf(d.out, "The report and the picture of the time line are in %s\n\n", d.kube.Folder("demo", summary.Name))
+}
+
+// farewell says what a person can do with what is left.
+func (d demo) farewell() {
+	fmt.Fprintf(d.out, `The cluster keeps running. Look at it:
+  export KUBECONFIG=%[1]s
+  kubectl get kafka,kafkanodepool,strimzipodset,pods --namespace %[2]s    (on the bed: go run -C bed . kubectl …)
+  bin/kubectl-keyturn status kafka/%[3]s --namespace %[2]s
+  bin/kubectl-keyturn probe kafka/%[3]s --namespace %[2]s --kinds pinned,all-crt,plain
 Take it away:
-  kubectl delete namespace %[3]s    and, if it is the bed: make bed-down
-`, d.kube.Folder("demo", name), os.Getenv(harness.KubeconfigVariable), namespace, cluster)
+  kubectl delete namespace %[2]s    and, if it is the bed: make bed-down
+`, os.Getenv(harness.KubeconfigVariable), namespace, cluster)
 }

@@ -46,7 +46,9 @@ func (r *turning) gapWithin(gap, bound time.Duration) {
 // promised to all of them.
 func (r *turning) finish() {
 	r.Helper()
-	r.stop()
+	if err := r.unmark(); err != nil {
+		r.Error(err)
+	}
 	if r.jvm != nil {
 		r.finishJVM()
 	}

@@ -1,13 +1,10 @@
 package scenarios
 
 import (
-	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -17,7 +14,6 @@ import (
 	"github.com/keyturn/keyturn/internal/probe"
 	"github.com/keyturn/keyturn/internal/probe/target"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
-	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // witnesses are the clients of a rotation.
@@ -60,12 +56,9 @@ type turning struct {
 	ended     time.Time
 
 	// changes are told to a scenario that wants to act on them.
-	changes  chan string
-	follow   context.CancelFunc
-	followed chan error
-
-	mu      sync.Mutex
-	seen    harness.Trust
+	changes chan string
+	unmark  func() error
+	// watched have an OpenSSL of their own; only who marks changes adds to them.
 	watched []*x509.Certificate
 }
 
@@ -76,7 +69,7 @@ func (s *stage) turning(a harness.Authority, w witnesses) *turning {
 	s.must(err)
 	r := &turning{
 		stage: s, authority: a, target: opened, watchers: harness.Watchers{Folder: s.TempDir(), Target: opened},
-		changes: make(chan string, 100), followed: make(chan error, 1),
+		changes: make(chan string, 100),
 	}
 	signer, err := s.kafka.Signer(s.ctx, a)
 	s.must(err)
@@ -92,58 +85,39 @@ func (s *stage) turning(a harness.Authority, w witnesses) *turning {
 			return err
 		})
 	}
+	r.watched = []*x509.Certificate{signer.Certificate()}
 	if w.oldOnly && a == harness.ClusterCA {
-		r.watch("openssl, the old CA only", signer.Certificate())
+		r.watch(r.load, "openssl, the old CA only", signer.Certificate())
 	}
-	r.begin()
+	load := r.load
+	r.unmark = load.MarkTrust(s.ctx, s.kafka, a, func(told string, now harness.Trust) { r.see(load, told, now) })
+	s.Cleanup(func() { _ = r.unmark() }) // a scenario that failed has said why
 	return r
 }
 
 // watch adds OpenSSL with one authority and nothing else.
-func (r *turning) watch(name string, authority *x509.Certificate) {
+func (r *turning) watch(load *harness.Load, name string, authority *x509.Certificate) {
 	watch, err := r.watchers.Only(name, "tls", authority)
 	if err == nil {
-		err = r.load.Watch(watch)
+		err = load.Watch(watch)
 	}
 	if err != nil {
 		r.Error(err)
 	}
 }
 
-// begin follows what the Secrets say, and marks each change in the accounts.
-func (r *turning) begin() {
-	load := r.load
-	ctx, cancel := context.WithCancel(r.ctx)
-	r.follow = cancel
-	go func() {
-		r.followed <- r.kafka.FollowTrust(ctx, r.authority, func(now harness.Trust) (bool, error) {
-			r.see(load, now)
-			return false, nil
-		})
-	}()
-}
-
 // see tells of what has changed. OpenSSL with the new authority alone works from
 // the moment in which that leads ca.crt.
-func (r *turning) see(load *harness.Load, now harness.Trust) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	first := len(r.seen.Application) == 0
-	changes := now.Changes(r.seen)
-	r.seen = now
-	if first || len(changes) == 0 {
-		return
-	}
-	told := strings.Join(changes, ", ")
+func (r *turning) see(load *harness.Load, told string, now harness.Trust) {
 	r.journal.Say("    %s", told)
-	load.SetPhase(told)
 	select {
 	case r.changes <- told:
 	default: // nobody wants to know
 	}
-	if lead := now.Application[0]; r.authority == harness.ClusterCA && !containsCertificate(r.outgoing[:1], lead) && !containsCertificate(r.watched, lead) {
+	lead := now.Application[0]
+	if r.authority == harness.ClusterCA && !containsCertificate(r.watched, lead) {
 		r.watched = append(r.watched, lead)
-		r.watch("openssl, "+harness.Anchor{Certificate: lead}.Name()+" only", lead)
+		r.watch(load, "openssl, "+harness.Anchor{Certificate: lead}.Name()+" only", lead)
 	}
 }
 
@@ -176,44 +150,19 @@ func (r *turning) asks(what string, ask func() error) {
 // for a phase in which nothing is left to be done now.
 func (r *turning) until(phases ...rotation.Phase) {
 	r.Helper()
-	var phase rotation.Phase
-	var message string
 	r.step("turned", func() error {
-		err := harness.Poll(r.ctx, func() (bool, error) {
-			resource, err := r.kafka.Resource(r.ctx)
-			if err != nil {
-				return false, err
-			}
-			now, err := r.kafka.Trust(r.ctx, r.authority)
-			phase, message = r.authority.Phase(resource)
-			return err == nil && r.turned(now) && slices.Contains(phases, phase) && harness.Settled(resource), err
-		})
-		if err != nil {
-			return fmt.Errorf("%w; %s is in phase %q: %s", err, r.authority, phase, message)
+		told, err := r.kafka.UntilTurned(r.ctx, r.authority, r.outgoing, phases...)
+		if err == nil {
+			r.journal.Say("    %s", told)
+			r.notes = append(r.notes, told)
 		}
-		return nil
+		return err
 	})
 	r.ended = time.Now()
-	r.journal.Say("    %s: %s", phase, message)
-	r.notes = append(r.notes, fmt.Sprintf("%s: %s", phase, message))
 }
 
-// turned says whether an authority that is none of the outgoing ones leads, and is
-// in use.
-func (r *turning) turned(now harness.Trust) bool {
-	if len(now.Application) == 0 || containsCertificate(r.outgoing, now.Application[0]) {
-		return false
-	}
-	if r.authority == harness.ClientsCA {
-		return true // who presents its leaves is for the phase to say
-	}
-	for _, old := range r.outgoing {
-		if state := now.Anchor(old).State; state != trust.PhaseOut && state != trust.Absent {
-			return false
-		}
-	}
-	return now.Anchor(now.Application[0]).State == trust.InUseAll
-}
+// turned says whether the rotation has come to its end.
+func (r *turning) turned(now harness.Trust) bool { return r.authority.Turned(now, r.outgoing) }
 
 // untilTold waits until the condition of the authority contains all texts.
 func (r *turning) untilTold(texts ...string) error {
@@ -238,14 +187,5 @@ func (r *turning) answers(want verdict.Verdict, listeners ...string) {
 		if !got.All(want) {
 			r.Errorf("listener %s answers a leaf of the old %s with %v, to be %s", listener, r.authority, got, want)
 		}
-	}
-}
-
-// stop ends what follows the Secrets.
-func (r *turning) stop() {
-	r.Helper()
-	r.follow()
-	if err := <-r.followed; !errors.Is(err, context.Canceled) {
-		r.Error(err)
 	}
 }

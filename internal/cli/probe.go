@@ -58,13 +58,14 @@ longest time without an acknowledgement. It ends with an error if there is
 anything to complain of.
 
 A kind may name its listener, as in mtls@internal. The kinds are:
-  pinned        trusts ca.crt as it was at the start
-  ca.crt        re-reads ca.crt
-  ca.crt-first  re-reads ca.crt and trusts its first entry only
-  all-crt       re-reads every *.crt
-  mtls          all-crt, on a listener that wants a client certificate
-  scram         all-crt, on a listener that wants user and password
-  plain         no TLS`,
+  pinned         trusts ca.crt as it was at the start
+  ca.crt         re-reads ca.crt
+  ca.crt-first   re-reads ca.crt and trusts its first entry only
+  all-crt        re-reads every *.crt
+  mtls           all-crt, on a listener that wants a client certificate; keeps it
+  mtls-reissued  the same, with a certificate of what the clients CA is at the moment
+  scram          all-crt, on a listener that wants user and password
+  plain          no TLS`,
 		Example: `  kubectl keyturn probe kafka/my-cluster -n kafka --duration 5m
   kubectl keyturn probe kafka/my-cluster --kinds pinned,all-crt,mtls@internal --output json`,
 		Args: cobra.ExactArgs(1),

@@ -153,7 +153,7 @@ type outcome struct {
 
 	plan authority.Plan
 	// settled hides what the decision calls by the same names.
-	settled authority.Settled
+	settled *authority.Settled
 }
 
 // settle decides, and settles what is written at a stage.
@@ -165,7 +165,7 @@ func (w *world) settle(at stage) outcome {
 	if err != nil {
 		w.tb.Fatalf("Settle: %v", err)
 	}
-	return outcome{Decision: d, plan: plan, settled: settled}
+	return outcome{Decision: d, plan: plan, settled: &settled}
 }
 
 // step decides and writes everything.

@@ -3,6 +3,7 @@ package authority
 import (
 	"crypto/x509"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/keyturn/keyturn/internal/pki"
@@ -58,7 +59,7 @@ func (w *writer) application() []*x509.Certificate {
 	if contains(bundle, w.out.Certificate) || w.out.Authority.IsZero() && len(bundle) > 0 {
 		return bundle
 	}
-	return append(bundle[:len(bundle):len(bundle)], w.out.Certificate)
+	return append(slices.Clip(bundle), w.out.Certificate)
 }
 
 // isOutgoing tells whether a certificate that is still published is filed under
@@ -98,7 +99,7 @@ func (w *writer) noteRemoved(stored, data map[string][]byte, bundle []*x509.Cert
 // trustEntries names the entries of a PKCS#12 store: the leading certificate as in
 // the Secret, others by their end, as those that are retired are named there.
 func trustEntries(bundle []*x509.Certificate) []pki.TrustEntry {
-	var entries []pki.TrustEntry
+	entries := make([]pki.TrustEntry, 0, len(bundle))
 	taken := map[string]bool{}
 	for i, cert := range bundle {
 		alias := DatedCertKey(cert)

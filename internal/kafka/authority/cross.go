@@ -54,7 +54,7 @@ func (d *decider) outgoing(target *x509.Certificate) [][]*x509.Certificate {
 			byKey[key] = append(byKey[key], cert)
 		}
 	}
-	var sorted [][]*x509.Certificate
+	sorted := make([][]*x509.Certificate, 0, len(byKey))
 	for _, certs := range byKey {
 		slices.SortFunc(certs, endsLater)
 		sorted = append(sorted, certs)

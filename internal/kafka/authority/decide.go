@@ -277,7 +277,7 @@ func (d *decider) decision() Decision {
 	slices.Sort(d.d.Warnings)
 	d.d.RenewalAt = d.d.Certificate.NotAfter.Add(-d.in.Spec.Renewal())
 	d.d.Published = d.published()
-	d.d.settling = settling{in: d.in, o: d.o, retired: d.retired, beginning: d.beginning}
+	d.d.settling = &settling{in: d.in, o: d.o, retired: d.retired, beginning: d.beginning}
 	return d.d
 }
 

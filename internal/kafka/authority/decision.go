@@ -50,7 +50,8 @@ type Decision struct {
 	// RenewalAt is when the present CA certificate is due for renewal.
 	RenewalAt time.Time
 
-	settling settling
+	// settling is what Settle needs besides; nil unless Decide made this.
+	settling *settling
 }
 
 // Target is the certificate of the authority that shall sign everything in the

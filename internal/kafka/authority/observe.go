@@ -154,23 +154,31 @@ func (o *observed) readGenerations(in Input) *Problem {
 	if !o.key.IsZero() && !keyFound {
 		o.warnings = append(o.warnings, missingGeneration(in.keyObject(), KeyGenerationAnnotation))
 	}
-	o.seenCertGen, o.keyGen = none, keyGen
-	if certFound {
-		o.seenCertGen = certGen
-	}
 	// What dependants carry counts only where the Secret says nothing any more:
 	// during a replacement they are one generation ahead of it.
-	if len(in.Evidence.Dependants) > 0 && !certFound {
-		o.seenCertGen = max(o.seenCertGen, in.Evidence.CertGeneration)
+	seen := in.Evidence.generations()
+	if keyFound {
+		seen.key = keyGen
 	}
-	if len(in.Evidence.Dependants) > 0 && !keyFound {
-		o.keyGen = max(keyGen, in.Evidence.KeyGeneration)
+	if certFound {
+		o.seenCertGen, o.certGen, o.keyGen = certGen, certGen, max(seen.key, 0)
+		return nil
 	}
-	o.certGen = max(o.seenCertGen, 0)
-	if !certFound {
-		o.certGen = max(o.certGen, o.keyGen) // each new key had a new certificate
-	}
+	// Each new key had a new certificate.
+	o.seenCertGen, o.certGen, o.keyGen = seen.cert, max(seen.cert, seen.key, 0), max(seen.key, 0)
 	return nil
+}
+
+// generations are a pair of them, or none.
+type generations struct {
+	cert, key Generation
+}
+
+func (e Evidence) generations() generations {
+	if len(e.Dependants) == 0 {
+		return generations{cert: none, key: none}
+	}
+	return generations{cert: e.CertGeneration, key: e.KeyGeneration}
 }
 
 func missingGeneration(object, annotation string) string {

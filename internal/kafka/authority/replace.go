@@ -150,7 +150,8 @@ func (d *decider) swapBack(name string, cert *x509.Certificate) error {
 		return fmt.Errorf("going back to the authority that was replaced: %w", err)
 	}
 	replaced := d.d.Authority
-	d.retired = append(kept, retire(replaced, d.in.KeySecret.Data[KeyKey], d.everything(), d.in.Now))
+	kept = append(kept, retire(replaced, d.in.KeySecret.Data[KeyKey], d.everything(), d.in.Now))
+	d.retired = kept
 	d.d.Authority, d.d.Certificate, d.found = ca, cert, cert
 	d.d.CertGeneration++
 	d.d.KeyGeneration++

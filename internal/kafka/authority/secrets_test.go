@@ -154,7 +154,7 @@ func TestARetiredCertificateLeavesWhenItExpiresOrNobodyNeedsIt(t *testing.T) {
 	for _, cert := range []*x509.Certificate{expired, unneeded, needed} {
 		w.in.CertSecret.Data[authority.DatedCertKey(cert)] = pki.EncodeBundle(cert)
 	}
-	o := w.step(func(w *world, d authority.Decision) authority.Plan {
+	o := w.step(func(_ *world, d authority.Decision) authority.Plan {
 		return authority.Plan{Application: []*x509.Certificate{d.Certificate, needed, expired}, Signer: d.Certificate}
 	})
 	wantKinds(t, o, authority.OldRemoved, authority.OldRemoved)

@@ -22,10 +22,10 @@ type settling struct {
 // the present one when the plan lets it lead ca.crt and sign leaves; a
 // replacement that starts in this very decision is written as pending first.
 func (d Decision) Settle(plan Plan) (Settled, error) {
-	if d.Certificate == nil {
-		return Settled{}, errors.New("settling an authority without a certificate: there was no decision")
+	if d.settling == nil {
+		return Settled{}, errors.New("settling an authority about which nothing was decided")
 	}
-	w := &writer{settling: d.settling, d: d, plan: plan, out: Settled{
+	w := &writer{settling: *d.settling, d: d, plan: plan, out: Settled{
 		Authority:      d.Authority,
 		Certificate:    d.Certificate,
 		CertGeneration: d.CertGeneration,
@@ -107,7 +107,8 @@ func (w *writer) dropRetired() {
 // forgotten themselves: they serve nobody, and would be presented until their end.
 func (w *writer) dropCrosses() {
 	signers := append(slices.Clone(w.plan.Stored), w.plan.Application...)
-	subjects := []pki.PrivateKey{w.out.Authority.Key()}
+	subjects := make([]pki.PrivateKey, 0, 1+len(w.retired))
+	subjects = append(subjects, w.out.Authority.Key())
 	for _, retired := range w.retired {
 		signers = append(signers, retired.filed...)
 		subjects = append(subjects, retired.key)

@@ -161,7 +161,7 @@ func (u *userCA) decision() (Decision, error) {
 		KeyGeneration:  u.keyGen,
 		Warnings:       u.warnings,
 		RenewalAt:      issuing.NotAfter.Add(-u.in.Spec.Renewal()),
-		settling:       settling{in: u.in},
+		settling:       &settling{in: u.in},
 	}
 	d.Published = []*x509.Certificate{issuing}
 	for _, cert := range u.retained {

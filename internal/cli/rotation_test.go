@@ -241,6 +241,7 @@ func TestStatusTellsWhereItStands(t *testing.T) {
 			until(t, rotationtest.AtRest(2, rotationtest.Replaced, rotationtest.Crossed), rotation.RaftRemainder), clients),
 		"a-node-is-down": calm(rotationtest.AtRest(2, rotationtest.Replaced, rotationtest.Crossed,
 			rotationtest.Silent("my-dual-1", rotationtest.Now().Add(-time.Hour)), func(r *rotation.Record) {
+				r.StartedAt = rotationtest.Now().Add(-10 * time.Minute)
 				r.Members["my-dual-1"] = rotation.MemberFacts{Published: 4, Trouble: "its agent does not answer"}
 			}), clients),
 		"clients-ca": calm(rotationtest.AtRest(1), until(t, rotationtest.AtRest(1, rotationtest.Clients, rotationtest.Replaced), rotation.WaitingForUsers)),

@@ -30,7 +30,11 @@ func statusText(report statusReport) string {
 
 func authorityText(s *rotation.Status) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s\n  %s\n", strings.ToUpper(called(s.Domain)), s.Phase, s.Message)
+	fmt.Fprintf(&b, "%s  %s", strings.ToUpper(called(s.Domain)), s.Phase)
+	if !s.StartedAt.IsZero() {
+		fmt.Fprintf(&b, ", begun %s", stamp(s.StartedAt))
+	}
+	fmt.Fprintf(&b, "\n  %s\n", s.Message)
 	if p := s.Progress; p.Members > 0 {
 		fmt.Fprintf(&b, "  progress: %s\n", progressText(p))
 	}

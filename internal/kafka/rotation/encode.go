@@ -35,7 +35,7 @@ func (r Record) Same(other Record) bool {
 }
 
 func (r Record) timeless() Record {
-	r.Snapshot.Now = time.Time{}
+	r.Snapshot.Now, r.StartedAt = time.Time{}, time.Time{}
 	r.Snapshot.Members = slices.Clone(r.Snapshot.Members)
 	for i := range r.Snapshot.Members {
 		m := &r.Snapshot.Members[i]
@@ -58,7 +58,7 @@ type encoder struct {
 func (e *encoder) record(r Record) wireRecord {
 	s := &r.Snapshot
 	w := wireRecord{
-		Format: format, Cluster: r.Cluster, Domain: r.Domain, At: utc(s.Now),
+		Format: format, Cluster: r.Cluster, Domain: r.Domain, At: utc(s.Now), StartedAt: utc(r.StartedAt),
 		Prints: e.index(s), Issuing: e.prints[string(s.Issuing)],
 		Application: wireApplication{Anchors: refs(e, s.Application.Anchors), Since: utc(s.Application.Since)},
 		Policy:      e.policy(s.Policy),

@@ -26,6 +26,9 @@ type Record struct {
 	// Snapshot is exactly what was decided from; its Now is when the record last
 	// changed.
 	Snapshot trust.Snapshot
+	// StartedAt is when the rotation that is under way began; zero when nothing is
+	// left to do. Following fills it.
+	StartedAt time.Time
 	// Anchors describes the snapshot's anchors for people.
 	Anchors map[trust.AnchorID]AnchorName
 	// Members describes the snapshot's members for people.
@@ -37,6 +40,21 @@ type Record struct {
 	// again, ReloadSeconds that from a publication to the proof that it is loaded;
 	// 0 when not measured yet.
 	RestartSeconds, ReloadSeconds float64
+}
+
+// Following returns the record with the time at which its rotation began, which is
+// that of the record before it while nothing was settled in between. The record
+// before may be empty.
+func (r Record) Following(before Record) Record {
+	switch {
+	case PhaseOf(r.Snapshot, trust.Decide(r.Snapshot)).Settled():
+		r.StartedAt = time.Time{}
+	case !before.StartedAt.IsZero():
+		r.StartedAt = before.StartedAt
+	default:
+		r.StartedAt = r.Snapshot.Now
+	}
+	return r
 }
 
 // AnchorName is what people know an anchor by. It identifies nothing.

@@ -14,6 +14,8 @@ type Status struct {
 	Domain  string `json:"domain"`
 	Phase   Phase  `json:"phase"`
 	Message string `json:"message"`
+	// StartedAt is when the rotation that is under way began.
+	StartedAt time.Time `json:"startedAt,omitzero"`
 	// RecordedAt is when what it is read from last changed.
 	RecordedAt time.Time          `json:"recordedAt"`
 	Strategy   trust.StrategyKind `json:"strategy,omitempty"`
@@ -109,7 +111,7 @@ func (r Record) Status(now time.Time) Status {
 	plan := trust.Decide(s)
 	v := newView(s, plan)
 	out := Status{
-		Domain: r.Domain, Phase: PhaseOf(s, plan), Message: Message(s, plan, r.Anchors), RecordedAt: r.Snapshot.Now,
+		Domain: r.Domain, Phase: PhaseOf(s, plan), Message: Message(s, plan, r.Anchors), RecordedAt: r.Snapshot.Now, StartedAt: r.StartedAt,
 		Anchors: []AnchorStatus{}, Members: []MemberStatus{}, Deadline: plan.Deadline,
 	}
 	if out.Phase != Trusted && out.Phase != Paused {
@@ -130,7 +132,11 @@ func (r Record) Status(now time.Time) Status {
 	short := shortNames(r)
 	for i := range s.Members {
 		m := &s.Members[i]
-		out.Members = append(out.Members, MemberStatus{Name: m.ID, Kind: kindName(m.Kind), Facts: r.Members[m.ID], Planes: v.planesOf(m, short)})
+		facts := r.Members[m.ID]
+		if facts.RestartDue.IsZero() {
+			facts.RestartDue = restartDue(m, s.Policy)
+		}
+		out.Members = append(out.Members, MemberStatus{Name: m.ID, Kind: kindName(m.Kind), Facts: facts, Planes: v.planesOf(m, short)})
 	}
 	return out
 }

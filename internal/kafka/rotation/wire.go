@@ -20,6 +20,7 @@ type wireRecord struct {
 	Cluster        string                         `json:"cluster"`
 	Domain         string                         `json:"domain"`
 	At             time.Time                      `json:"at,omitzero"`
+	StartedAt      time.Time                      `json:"startedAt,omitzero"`
 	Prints         []string                       `json:"prints,omitempty"`
 	Stores         []wireStores                   `json:"stores,omitempty"`
 	Issuing        ref                            `json:"issuing,omitempty"`

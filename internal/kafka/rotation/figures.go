@@ -1,0 +1,76 @@
+package rotation
+
+import (
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// Figures are what a scraper wants to know of a domain.
+type Figures struct {
+	Phase Phase
+	// Deadline is when the first anchor ends that is to go; zero when there is none.
+	Deadline time.Time
+	// Blocked counts, by guard, the members that a rotation waits for.
+	Blocked map[trust.GuardName]int
+	// Behind counts, for each member that is not the operator or a user, the
+	// listeners that run on something else than what is stored for them, or do not
+	// say. Raft clients serve nobody; they have a restart-due time instead.
+	Behind map[trust.MemberID]int
+	// RestartDue is when the process of a member has to be started anew at the
+	// latest; members without such a time are missing.
+	RestartDue map[trust.MemberID]time.Time
+}
+
+// FiguresOf reads them off a snapshot and the plan that trust.Decide makes of it.
+func FiguresOf(s trust.Snapshot, plan trust.Plan) Figures {
+	v := newView(s, plan)
+	f := Figures{
+		Phase: PhaseOf(s, plan), Deadline: plan.Deadline,
+		Blocked: map[trust.GuardName]int{}, Behind: map[trust.MemberID]int{}, RestartDue: map[trust.MemberID]time.Time{},
+	}
+	if f.Phase != Trusted {
+		counted := map[string]bool{}
+		for _, b := range plan.Blockers {
+			who, _, _ := strings.Cut(b.Who, " ")
+			if key := string(b.Guard) + " " + who; !counted[key] {
+				counted[key] = true
+				f.Blocked[b.Guard]++
+			}
+		}
+	}
+	for i := range s.Members {
+		m := &s.Members[i]
+		if due := restartDue(m, s.Policy); !due.IsZero() {
+			f.RestartDue[m.ID] = due
+		}
+		if m.Kind == trust.Operator || m.Kind == trust.Holder {
+			continue
+		}
+		f.Behind[m.ID] = 0
+		for j := range m.Roles {
+			standing := v.standing(m, &m.Roles[j])
+			if m.Roles[j].Plane != trust.Raft && (standing == Behind || standing == NotMounted || standing == Unproven) {
+				f.Behind[m.ID]++
+			}
+		}
+	}
+	return f
+}
+
+// restartDue is when the process of a member has to be started anew, because
+// something that its Raft client holds ends.
+func restartDue(m *trust.Member, policy trust.Policy) time.Time {
+	var due time.Time
+	for i := range m.Roles {
+		end := m.Roles[i].Evidence.HeldUntil
+		if m.Roles[i].Plane != trust.Raft || end.IsZero() {
+			continue
+		}
+		if at := end.Add(-policy.RestartMargin); due.IsZero() || at.Before(due) {
+			due = at
+		}
+	}
+	return due
+}

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/health"
 	"github.com/keyturn/keyturn/internal/kafka/agent/java"
 	"github.com/keyturn/keyturn/internal/kafka/agent/mount"
@@ -121,13 +120,9 @@ func (a *agent) note(event serverlog.Event, hints chan<- struct{}) {
 
 // monitor asks the server whether it serves, until the context ends.
 func (a *agent) monitor(ctx context.Context, matched stores.Matched, hints <-chan struct{}) {
-	role := health.AsController()
-	if matched.Config.HasRole(contract.RoleBroker) {
-		role = health.AsBroker()
-	}
 	own := a.server(matched)
 	own.Limit = questionLimit
-	probe := health.NewProbe(own, role)
+	probe := health.NewProbe(own)
 	health.Monitor{
 		Clock: a.Clock, Check: probe.Check, Hints: hints, Eager: eagerPause, Calm: calmPause,
 	}.Run(ctx, func(err error) {

@@ -1,8 +1,10 @@
 package agent_test
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -39,10 +41,10 @@ type rotation struct {
 	client       stores.Identity
 }
 
-func rotate(t *testing.T, version, network string, nodes ...[]string) *rotation {
+func rotate(t *testing.T, version string, spec agenttest.ClusterSpec) *rotation {
 	t.Helper()
-	home := agenttest.KafkaHome(t, version)
-	c := agenttest.Start(t, agenttest.ClusterSpec{KafkaHome: home, Network: network, Nodes: nodes})
+	spec.KafkaHome = agenttest.KafkaHome(t, version)
+	c := agenttest.Start(t, spec)
 	now := time.Now()
 	r := &rotation{
 		Cluster: c,
@@ -61,15 +63,21 @@ func rotate(t *testing.T, version, network string, nodes ...[]string) *rotation 
 	return r
 }
 
-func (r *rotation) before() []*x509.Certificate { return []*x509.Certificate{r.Cluster.Cluster.Certificate()} }
-func (r *rotation) after() []*x509.Certificate  { return []*x509.Certificate{r.coming.Certificate()} }
-func (r *rotation) both() []*x509.Certificate   { return append(r.before(), r.after()...) }
+func (r *rotation) before() []*x509.Certificate {
+	return []*x509.Certificate{r.Cluster.Cluster.Certificate()}
+}
+func (r *rotation) after() []*x509.Certificate { return []*x509.Certificate{r.coming.Certificate()} }
+func (r *rotation) both() []*x509.Certificate  { return append(r.before(), r.after()...) }
+
+func (r *rotation) clientAnchors() []*x509.Certificate {
+	return []*x509.Certificate{r.Clients.Certificate()}
+}
 
 // publish gives all nodes their leaves and the anchors, and waits until they
 // have loaded them.
 func (r *rotation) publish(t *testing.T, leaves []stores.Identity, wish agenttest.Wish) {
 	t.Helper()
-	wish.Clients = []*x509.Certificate{r.Clients.Certificate()}
+	wish.Clients = r.clientAnchors()
 	for i, n := range r.Nodes {
 		wish.Identity = leaves[i]
 		n.Publish(t, wish)
@@ -151,6 +159,35 @@ func (r *rotation) refuses(t *testing.T, leaf stores.Identity) {
 	}
 }
 
+// watchReadiness asks the node again and again whether it is ready. The returned
+// function ends that, and fails if it was not always once it has been.
+func (r *rotation) watchReadiness(t *testing.T, n *agenttest.Node) func(*testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var unready []string
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			<-tick.C
+			readiness, err := r.Agents().Ready(ctx, r.AgentNode(n))
+			if err == nil && readiness.Reason == contract.ReasonUnresponsive {
+				unready = append(unready, fmt.Sprint(readiness.WaitingFor))
+			}
+		}
+	}()
+	return func(t *testing.T) {
+		t.Helper()
+		cancel()
+		<-done
+		if len(unready) > 0 {
+			t.Errorf("the node was not ready: %v", unready)
+		}
+	}
+}
+
 // raft is the report of the node's Raft client.
 func (r *rotation) raft(t *testing.T, n *agenttest.Node) contract.RoleReport {
 	t.Helper()
@@ -168,7 +205,7 @@ func TestAuthorityIsReplacedWithoutARestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			network := map[string]string{newest: "127.83.21", previous: "127.83.22"}[version]
-			r := rotate(t, version, network, controller(), broker())
+			r := rotate(t, version, agenttest.ClusterSpec{Network: network, Nodes: [][]string{controller(), broker()}})
 			started := []contract.RoleReport{r.raft(t, r.Nodes[0]), r.raft(t, r.Nodes[1])}
 
 			r.publish(t, r.old, agenttest.Wish{Cluster: r.both()})

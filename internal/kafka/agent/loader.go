@@ -53,20 +53,16 @@ func (a *agent) newLoader(started stores.Matched) *loader {
 
 // server is how the started server is reached.
 func (a *agent) server(started stores.Matched) local.Server {
-	s := local.Server{
-		Host: a.Host, NodeID: started.Config.NodeID, Listener: contract.ControlPlaneListener,
-		Voters: started.Voters(),
-		Known:  func() local.Known { return *a.observer.known.Load() },
-		Dial:   a.Dial, Now: a.Clock.Now, Limit: requestLimit,
+	return local.Server{
+		Host: a.Host, NodeID: started.Config.NodeID, Roles: started.Config.Roles, Voters: started.Voters(),
+		Known: func() local.Known { return *a.observer.known.Load() },
+		Dial:  a.Dial, Now: a.Clock.Now, Limit: requestLimit,
 	}
-	if started.Config.HasRole(contract.RoleBroker) {
-		s.Listener = contract.ReplicationListener
-	}
-	return s
 }
 
 // run looks at the mounts until the context ends.
 func (l *loader) run(ctx context.Context) {
+	defer l.close()
 	for {
 		if l.observer.Readiness().Ready {
 			l.step(ctx)
@@ -95,7 +91,6 @@ func (l *loader) step(ctx context.Context) {
 	if l.done || now.Before(l.next) {
 		return
 	}
-	defer l.close()
 	l.tell(mounted)
 	outcome := l.reloader.Step(ctx, mounted, func() bool { return l.observer.Mounted().Revision > l.revision })
 	if ctx.Err() != nil {
@@ -113,7 +108,6 @@ func (l *loader) check(ctx context.Context, now time.Time) {
 	if now.Before(l.checked.Add(checkPause)) {
 		return
 	}
-	defer l.close()
 	l.checked = now
 	same, err := l.reloader.Check(ctx)
 	switch {
@@ -166,7 +160,7 @@ func (l *loader) report(outcome reload.Outcome) {
 	case len(outcome.Tried) == 0:
 		log.Warn("What the server has loaded is not known", "because", outcome.Failure, "nextTryAfter", l.pause.String())
 	default:
-		l.observer.failed(l.revision, outcome.Failure)
+		l.observer.failed(contract.ReloadReport{Revision: l.revision, Failure: outcome.Failure, Refused: outcome.Refused})
 		log.Warn("A reload failed", "because", outcome.Failure, "nextTryAfter", l.pause.String())
 	}
 }

@@ -155,8 +155,8 @@ func (o *observer) reloaded(revision int64, took time.Duration) {
 }
 
 // failed records a reload that was refused or not proven.
-func (o *observer) failed(revision int64, failure string) {
-	o.Reloaded(contract.ReloadReport{Revision: revision, Failure: failure})
+func (o *observer) failed(report contract.ReloadReport) {
+	o.Reloaded(report)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.reloads.Failed++

@@ -36,8 +36,10 @@ const (
 	// to load; proofPause lies between two looks.
 	proofPatience = 10 * time.Second
 	proofPause    = 100 * time.Millisecond
-	// checkPause lies between questions whether what was reloaded still stands.
-	checkPause = 30 * time.Second
+	// checkPause lies between questions whether the server still runs on the
+	// settings it had: somebody may change them, and a controller that starts has
+	// them only when it knows who leads.
+	checkPause = 5 * time.Second
 	// firstRetry and lastRetry bound the pause after a reload that failed.
 	firstRetry = time.Second
 	lastRetry  = time.Minute

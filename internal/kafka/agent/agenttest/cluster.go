@@ -52,6 +52,8 @@ type ClusterSpec struct {
 	Nodes [][]string
 	// MetadataVersion is formatted with; empty means the newest.
 	MetadataVersion string
+	// Dial is how agents reach their own servers; nil means plainly.
+	Dial mtls.DialFunc
 	// JavaOptions replace the small heap that is the default.
 	JavaOptions []string
 }
@@ -76,8 +78,6 @@ type Node struct {
 	// Log is the file with everything agent and server wrote.
 	Log string
 
-	// Dial is how its agent reaches it; the next start uses it.
-	Dial mtls.DialFunc
 	// Publication and Mounted are what is mounted into its pod now.
 	Publication contract.Publication
 	Mounted     stores.Mounted
@@ -144,7 +144,7 @@ func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, directory st
 	mounted.Config[contract.MetadataVersionKey] = []byte(spec.MetadataVersion)
 	PutIdentity(mounted.Node, name, n.Identity)
 	PutPublication(tb, mounted.Node, publication)
-	n.Publication, n.Mounted, n.Dial = publication, mounted, (&net.Dialer{}).DialContext
+	n.Publication, n.Mounted = publication, mounted
 	n.leaves = []string{n.Identity.Fingerprint()}
 	n.Log = filepath.Join(directory, "log")
 	n.options = agent.Options{
@@ -156,7 +156,11 @@ func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, directory st
 		ProbeAddress:  net.JoinHostPort(n.Address, strconv.Itoa(contract.ProbePort)),
 		Env:           os.Environ(),
 		Wait:          process.WaitForOne,
+		Dial:          (&net.Dialer{}).DialContext,
 		Clock:         clock.RealClock{},
+	}
+	if spec.Dial != nil {
+		n.options.Dial = spec.Dial
 	}
 }
 
@@ -264,7 +268,7 @@ func (n *Node) Start(tb testing.TB) {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	options := n.options
-	options.Output, options.Log, options.Dial = log, slog.New(slog.NewJSONHandler(log, nil)), n.Dial
+	options.Output, options.Log = log, slog.New(slog.NewJSONHandler(log, nil))
 	n.cancel, n.ended = cancel, make(chan struct{})
 	go func() {
 		defer close(n.ended)

@@ -45,6 +45,10 @@ type ReloadReport struct {
 	// Failure is empty when it was loaded and proven by handshakes, else one
 	// sentence for people without key material.
 	Failure string `json:"failure,omitempty"`
+	// Refused is true when the server itself was the reason of the failure: it does
+	// not accept the stores, or shows others than it was told to load. Otherwise it
+	// could not be asked, or nobody led the quorum: that passes.
+	Refused bool `json:"refused,omitempty"`
 }
 
 // Readiness is the answer of GET /v1/ready: 204 without a body when the node is

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin/wire"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/local"
 )
 
@@ -25,39 +26,35 @@ var (
 
 var errAnswer = errors.New("the answer is of another kind")
 
-// Role is the question a node is asked.
-type Role struct {
-	ask func(ctx context.Context, conn *wire.Conn, id int32) error
-}
-
-// AsBroker asks whether the broker is registered and takes part.
-func AsBroker() Role { return Role{ask: describeCluster} }
-
-// AsController asks whether the controller answers requests at all.
-func AsController() Role { return Role{ask: apiVersions} }
-
 // Probe asks one server, over a connection that it keeps. It is not for
 // concurrent use.
 type Probe struct {
 	server local.Server
-	role   Role
+	ask    func(ctx context.Context, conn *wire.Conn, id int32) error
 	conn   *wire.Conn
 }
 
-// NewProbe makes a probe. The server's limit is long: an answer that a starting
+// NewProbe makes a probe. A broker is asked whether it is registered and takes
+// part, a node that is only a controller whether it answers requests at all. The server's limit is long: an answer that a starting
 // server holds back arrives at the moment it is ready.
-func NewProbe(server local.Server, role Role) *Probe { return &Probe{server: server, role: role} }
+func NewProbe(server local.Server) *Probe {
+	ask := describeCluster
+	if server.Main() == contract.ControlPlaneListener {
+		ask = apiVersions
+	}
+	return &Probe{server: server, ask: ask}
+}
 
 // Check returns nil if the server serves, otherwise why not.
 func (p *Probe) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.server.Limit)
 	defer cancel()
 	if p.conn != nil {
-		return p.ask(ctx, p.conn)
+		return p.again(ctx)
 	}
 	var answer error
-	conn, err := p.server.Open(ctx, func(ctx context.Context, conn *wire.Conn) error {
-		answer = p.role.ask(ctx, conn, p.server.NodeID)
+	conn, err := p.server.Open(ctx, p.server.Main(), func(ctx context.Context, conn *wire.Conn) error {
+		answer = p.ask(ctx, conn, p.server.NodeID)
 		if isAnswer(answer) {
 			return nil // the connection is good
 		}
@@ -70,8 +67,9 @@ func (p *Probe) Check(ctx context.Context) error {
 	return answer
 }
 
-func (p *Probe) ask(ctx context.Context, conn *wire.Conn) error {
-	err := p.role.ask(ctx, conn, p.server.NodeID)
+// again asks over the connection that was kept.
+func (p *Probe) again(ctx context.Context) error {
+	err := p.ask(ctx, p.conn, p.server.NodeID)
 	if !isAnswer(err) {
 		return errors.Join(err, p.Close())
 	}

@@ -29,7 +29,7 @@ type kafka struct {
 	ports chan string
 }
 
-func probe(t *testing.T, listener contract.Listener, role health.Role, answer wiretest.Answer, leaf func(presented string) string) *kafka {
+func probe(t *testing.T, role string, answer wiretest.Answer, leaf func(presented string) string) *kafka {
 	t.Helper()
 	now := time.Now()
 	identity := agenttest.Leaf(t, agenttest.Authority(t, "ca", now), "my-cluster-kafka", now, "node")
@@ -37,7 +37,7 @@ func probe(t *testing.T, listener contract.Listener, role health.Role, answer wi
 	address := wiretest.Serve(t, &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAnyClientCert}, answer)
 	k := &kafka{ports: make(chan string, 8)}
 	k.Probe = health.NewProbe(local.Server{
-		Host: "127.0.0.1", NodeID: 4, Listener: listener, Now: time.Now, Limit: 5 * time.Second,
+		Host: "127.0.0.1", NodeID: 4, Roles: []string{role}, Now: time.Now, Limit: 5 * time.Second,
 		Known: func() local.Known {
 			return local.Known{Leaves: []string{leaf(identity.Fingerprint())}, Identities: []tls.Certificate{certificate}}
 		},
@@ -50,7 +50,7 @@ func probe(t *testing.T, listener contract.Listener, role health.Role, answer wi
 			k.ports <- port
 			return (&net.Dialer{}).DialContext(ctx, network, address)
 		},
-	}, role)
+	})
 	t.Cleanup(func() { _ = k.Close() })
 	return k
 }
@@ -82,7 +82,7 @@ func TestBrokerServesWhenItTakesPart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := probe(t, contract.ReplicationListener, health.AsBroker(), c.answer, asPresented)
+			k := probe(t, contract.RoleBroker, c.answer, asPresented)
 			for range 3 {
 				if err := k.Check(t.Context()); !errors.Is(err, c.want) {
 					t.Errorf("error %v, want %v", err, c.want)
@@ -100,7 +100,7 @@ func TestBrokerServesWhenItTakesPart(t *testing.T) {
 
 func TestControllerServesWhenItAnswers(t *testing.T) {
 	t.Parallel()
-	k := probe(t, contract.ControlPlaneListener, health.AsController(), func(req kmsg.Request) kmsg.Response {
+	k := probe(t, contract.RoleController, func(req kmsg.Request) kmsg.Response {
 		if _, ok := req.(*kmsg.ApiVersionsRequest); !ok {
 			return nil // a controller knows no other question without being asked for its kind
 		}
@@ -116,7 +116,7 @@ func TestControllerServesWhenItAnswers(t *testing.T) {
 
 func TestServerWithAnotherLeafDoesNotServe(t *testing.T) {
 	t.Parallel()
-	k := probe(t, contract.ControlPlaneListener, health.AsController(), func(kmsg.Request) kmsg.Response { return kmsg.NewPtrApiVersionsResponse() },
+	k := probe(t, contract.RoleController, func(kmsg.Request) kmsg.Response { return kmsg.NewPtrApiVersionsResponse() },
 		func(string) string { return "of another leaf" })
 	if _, ok := errors.AsType[*mtls.UntrustedError](k.Check(t.Context())); !ok {
 		t.Error("accepted, want an UntrustedError: it presents what it was not started with")
@@ -126,7 +126,7 @@ func TestServerWithAnotherLeafDoesNotServe(t *testing.T) {
 func TestLostConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
-	k := probe(t, contract.ControlPlaneListener, health.AsController(), func(kmsg.Request) kmsg.Response {
+	k := probe(t, contract.RoleController, func(kmsg.Request) kmsg.Response {
 		if asked.Add(1) == 2 {
 			return nil
 		}

@@ -7,44 +7,52 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin/wire"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 )
 
-// Client asks the server over one connection that it keeps. It is not for
-// concurrent use.
+// Client asks the server over connections that it keeps, one to each listener
+// that is asked. It is not for concurrent use.
 type Client struct {
 	server Server
-	conn   *wire.Conn
+	conns  map[contract.Listener]*wire.Conn
 }
 
 // NewClient makes a client; it connects to nobody yet.
-func NewClient(server Server) *Client { return &Client{server: server} }
+func NewClient(server Server) *Client {
+	return &Client{server: server, conns: map[contract.Listener]*wire.Conn{}}
+}
 
-// Close ends the connection, if there is one. The next question opens another.
+// Close ends the connections. The next question opens another.
 func (c *Client) Close() error {
-	if c.conn == nil {
-		return nil
+	var failures error
+	for listener := range c.conns {
+		failures = errors.Join(failures, c.drop(listener))
 	}
-	conn := c.conn
-	c.conn = nil
+	return failures
+}
+
+func (c *Client) drop(listener contract.Listener) error {
+	conn := c.conns[listener]
+	delete(c.conns, listener)
 	return conn.Close()
 }
 
 // ask asks one question. A connection that was kept may have been closed for
 // being idle: then another is opened.
-func (c *Client) ask(ctx context.Context, question Question) error {
+func (c *Client) ask(ctx context.Context, listener contract.Listener, question Question) error {
 	ctx, cancel := context.WithTimeout(ctx, c.server.Limit)
 	defer cancel()
-	if c.conn != nil {
-		err := question(ctx, c.conn)
+	if conn, kept := c.conns[listener]; kept {
+		err := question(ctx, conn)
 		if isAnswer(err) {
 			return err
 		}
-		if err = errors.Join(err, c.Close()); ctx.Err() != nil {
+		if err = errors.Join(err, c.drop(listener)); ctx.Err() != nil {
 			return err
 		}
 	}
 	var answer error
-	conn, err := c.server.Open(ctx, func(ctx context.Context, conn *wire.Conn) error {
+	conn, err := c.server.Open(ctx, listener, func(ctx context.Context, conn *wire.Conn) error {
 		if answer = question(ctx, conn); isAnswer(answer) {
 			return nil // the connection is good
 		}
@@ -53,7 +61,7 @@ func (c *Client) ask(ctx context.Context, question Question) error {
 	if err != nil {
 		return err
 	}
-	c.conn = conn
+	c.conns[listener] = conn
 	return answer
 }
 

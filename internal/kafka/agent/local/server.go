@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,11 +36,11 @@ type Server struct {
 	Host string
 	// NodeID is its id.
 	NodeID int32
-	// Listener is asked: that of replication, or the control plane where there is
-	// no broker.
-	Listener contract.Listener
+	// Roles are those of contract.Config: a broker is asked on its replication
+	// listener, a controller on the control plane.
+	Roles []string
 	// Voters are the addresses of the control planes of all controllers. The node
-	// that is only a controller hands changes to the one that leads.
+	// that is only a controller has to hand changes to the one that leads.
 	Voters []string
 	// Known is asked for each connection.
 	Known func() Known
@@ -69,11 +70,20 @@ func (s Server) Address(listener contract.Listener) (string, error) {
 // Question is asked over one connection.
 type Question func(ctx context.Context, conn *wire.Conn) error
 
-// Open connects to the listener that is asked, with the first identity that the
-// question is not refused with. The connection is the caller's, unless there is
-// an error: then it is closed.
-func (s Server) Open(ctx context.Context, ask Question) (*wire.Conn, error) {
-	address, err := s.Address(s.Listener)
+// Main is the listener where the node is asked about itself: that of replication,
+// or the control plane where there is no broker.
+func (s Server) Main() contract.Listener {
+	if slices.Contains(s.Roles, contract.RoleBroker) {
+		return contract.ReplicationListener
+	}
+	return contract.ControlPlaneListener
+}
+
+// Open connects to the listener with the first identity that the question is not
+// refused with. The connection is the caller's, unless there is an error: then
+// it is closed.
+func (s Server) Open(ctx context.Context, listener contract.Listener, ask Question) (*wire.Conn, error) {
+	address, err := s.Address(listener)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -56,37 +58,58 @@ func (e *InvalidError) Unwrap() error { return e.Err }
 
 // Settings asks the server for the settings with the names. Those that are not
 // set are not in the answer.
+//
+// In a node that is both, broker and controller each run on a configuration of
+// their own: only the controller knows what the control plane's listener has.
 func (c *Client) Settings(ctx context.Context, names []string) (map[string]Setting, error) {
-	var settings map[string]Setting
-	err := c.ask(ctx, func(ctx context.Context, conn *wire.Conn) error {
-		req := kmsg.NewPtrDescribeConfigsRequest()
-		req.Version, req.IncludeSynonyms = describeVersion, true
-		resource := kmsg.NewDescribeConfigsRequestResource()
-		resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeBroker, c.resource()
-		resource.ConfigNames = names
-		req.Resources = append(req.Resources, resource)
-		answer, err := conn.Request(ctx, req)
+	settings := map[string]Setting{}
+	for listener, names := range c.server.answering(names) {
+		err := c.ask(ctx, listener, func(ctx context.Context, conn *wire.Conn) error {
+			return c.describe(ctx, conn, names, settings)
+		})
 		if err != nil {
-			return err
+			return nil, fmt.Errorf("asking the server for its dynamic settings: %w", err)
 		}
-		resp, ok := answer.(*kmsg.DescribeConfigsResponse)
-		if !ok || len(resp.Resources) != 1 {
-			return errAnswer
-		}
-		settings, err = readSettings(resp.Resources[0])
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("asking the server for its dynamic settings: %w", err)
 	}
 	return settings, nil
 }
 
-func readSettings(resource kmsg.DescribeConfigsResponseResource) (map[string]Setting, error) {
-	if err := kerr.ErrorForCode(resource.ErrorCode); err != nil {
-		return nil, err
+// answering returns which listener is asked for which of the names.
+func (s Server) answering(names []string) map[contract.Listener][]string {
+	asked := map[contract.Listener][]string{}
+	for _, name := range names {
+		listener := s.Main()
+		if strings.HasPrefix(name, fmt.Sprintf("listener.name.%s.", contract.ControlPlaneListener)) &&
+			slices.Contains(s.Roles, contract.RoleController) {
+			listener = contract.ControlPlaneListener
+		}
+		asked[listener] = append(asked[listener], name)
 	}
-	settings := make(map[string]Setting, len(resource.Configs))
+	return asked
+}
+
+func (c *Client) describe(ctx context.Context, conn *wire.Conn, names []string, into map[string]Setting) error {
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	req.Version, req.IncludeSynonyms = describeVersion, true
+	resource := kmsg.NewDescribeConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeBroker, c.resource()
+	resource.ConfigNames = names
+	req.Resources = append(req.Resources, resource)
+	answer, err := conn.Request(ctx, req)
+	if err != nil {
+		return err
+	}
+	resp, ok := answer.(*kmsg.DescribeConfigsResponse)
+	if !ok || len(resp.Resources) != 1 {
+		return errAnswer
+	}
+	return readSettings(resp.Resources[0], into)
+}
+
+func readSettings(resource kmsg.DescribeConfigsResponseResource, into map[string]Setting) error {
+	if err := kerr.ErrorForCode(resource.ErrorCode); err != nil {
+		return err
+	}
 	for _, config := range resource.Configs {
 		var setting Setting
 		if config.Value != nil {
@@ -97,9 +120,9 @@ func readSettings(resource kmsg.DescribeConfigsResponseResource) (map[string]Set
 				setting.Dynamic = synonym.Value
 			}
 		}
-		settings[config.Name] = setting
+		into[config.Name] = setting
 	}
-	return settings, nil
+	return nil
 }
 
 func (c *Client) resource() string { return strconv.Itoa(int(c.server.NodeID)) }
@@ -146,8 +169,9 @@ func (c *Client) alteration(changes []Change) *kmsg.IncrementalAlterConfigsReque
 // takes no changes: then those that might lead are asked.
 func (c *Client) alter(ctx context.Context, req *kmsg.IncrementalAlterConfigsRequest) error {
 	question := func(ctx context.Context, conn *wire.Conn) error { return change(ctx, conn, req) }
-	err := c.ask(ctx, question)
-	if c.server.Listener != contract.ControlPlaneListener {
+	main := c.server.Main()
+	err := c.ask(ctx, main, question)
+	if main != contract.ControlPlaneListener {
 		return err
 	}
 	for _, voter := range c.server.Voters {

@@ -14,6 +14,18 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
+// UnprovenError says what a listener shows instead of what it was told to load.
+type UnprovenError struct {
+	// Problem is one sentence for people, without key material.
+	Problem string
+}
+
+func (e *UnprovenError) Error() string { return e.Problem }
+
+func unproven(format string, args ...any) error {
+	return &UnprovenError{Problem: fmt.Sprintf(format, args...)}
+}
+
 // places says which certificates stand in which file, by its path.
 type places map[string][]*x509.Certificate
 
@@ -29,12 +41,12 @@ func (e expectation) compare(seen local.Seen, settings map[string]local.Setting,
 	l := e.listener
 	switch {
 	case !sameCertificates(seen.Chain, l.Identity.Chain):
-		return fmt.Errorf("%s presents %s instead of %s", l.Name, described(seen.Chain), described(l.Identity.Chain))
+		return unproven("%s presents %s instead of %s", l.Name, described(seen.Chain), described(l.Identity.Chain))
 	case seen.Asks && !accepts(seen.Authorities, l.Trusts):
-		return fmt.Errorf("%s names %d authorities that it accepts, and they are not the %d published ones",
+		return unproven("%s names %d authorities that it accepts, and they are not the %d published ones",
 			l.Name, len(seen.Authorities), len(l.Trusts))
 	case seen.Refused != nil && pki.Verify(node, l.Trusts, now, pki.ClientAuth) == nil:
-		return fmt.Errorf("%s refuses the node's own leaf: %w", l.Name, seen.Refused)
+		return unproven("%s refuses the node's own leaf: %v", l.Name, seen.Refused)
 	}
 	return taken([]expectation{e}, settings)
 }
@@ -44,7 +56,7 @@ func taken(expectations []expectation, settings map[string]local.Setting) error 
 	for _, e := range expectations {
 		for _, name := range slices.Sorted(maps.Keys(e.effective)) {
 			if settings[name].Effective != e.effective[name] {
-				return fmt.Errorf("the server has not taken over the setting %s", name)
+				return unproven("the server has not taken over the setting %s", name)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package reload
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -85,6 +86,9 @@ type Outcome struct {
 	Tried []contract.Listener
 	// Failure is one sentence for people; empty when nothing failed.
 	Failure string
+	// Refused is true when the server itself was the reason of the failure: it does
+	// not accept the stores, or shows others than it was told to load.
+	Refused bool
 	// Overtaken is true when a newer publication has ended the wait for proof:
 	// that is no failure.
 	Overtaken bool
@@ -100,7 +104,7 @@ func (r *Reloader) Step(ctx context.Context, mounted stores.Matched, overtaken f
 	}
 	planned := r.load
 	if mounted.Publication.Loading == contract.LoadByRestart {
-		planned = r.forget
+		planned, wanted = r.forget, atStart(wanted)
 	}
 	p, err := planned(ctx, wanted)
 	if err == nil && len(p.changes) > 0 {
@@ -110,8 +114,17 @@ func (r *Reloader) Step(ctx context.Context, mounted stores.Matched, overtaken f
 		Complete:  err == nil && len(Changed(r.states, wanted)) == 0,
 		Tried:     namesOf(p.expectations),
 		Failure:   sentence(err),
+		Refused:   isRefusal(err),
 		Overtaken: err != nil && overtaken(),
 	}
+}
+
+// isRefusal reports whether the server has said or shown that it does not load
+// what it was told to.
+func isRefusal(err error) bool {
+	_, invalid := errors.AsType[*local.InvalidError](err)
+	_, unproven := errors.AsType[*UnprovenError](err)
+	return invalid || unproven
 }
 
 // Check asks whether the server still runs on the settings it had, and forgets
@@ -153,18 +166,22 @@ func (r *Reloader) load(ctx context.Context, wanted []stores.Listener) (plan, er
 // forget plans to delete the settings of earlier reloads, if the server was
 // started with exactly what is mounted.
 func (r *Reloader) forget(ctx context.Context, wanted []stores.Listener) (plan, error) {
-	start := make([]stores.Listener, 0, len(wanted))
-	for _, l := range wanted {
-		start = append(start, l.AtStart())
-	}
-	if !r.anyDynamic() || !slices.EqualFunc(start, r.started, sameStores) {
+	if !r.anyDynamic() || !slices.EqualFunc(wanted, r.started, sameStores) {
 		return plan{}, nil
 	}
-	settings, err := r.settings(ctx, start)
+	settings, err := r.settings(ctx, wanted)
 	if err != nil {
 		return plan{}, err
 	}
-	return forgetting(r.Directory, start, settings), nil
+	return forgetting(r.Directory, wanted, settings), nil
+}
+
+func atStart(listeners []stores.Listener) []stores.Listener {
+	list := make([]stores.Listener, 0, len(listeners))
+	for _, l := range listeners {
+		list = append(list, l.AtStart())
+	}
+	return list
 }
 
 func (r *Reloader) anyDynamic() bool {

@@ -41,9 +41,7 @@ func (p *pass) trustConditions() []wanted {
 func (p *pass) trustCondition(kind condition.Type, d *domain) wanted {
 	phase := rotation.PhaseOf(d.snapshot, d.plan)
 	w := holds(kind, string(phase), rotation.Message(d.snapshot, d.plan, d.names()))
-	if !slices.Contains([]rotation.Phase{
-		rotation.Trusted, rotation.RaftRemainder, rotation.WaitingForUsers, rotation.WaitingForExpiry,
-	}, phase) {
+	if !phase.Settled() {
 		w.status = condition.False
 	}
 	return w

@@ -75,7 +75,7 @@ func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafReques
 	}
 	kept := leaf{certificates: present.Certificates, key: present.Key, chain: chain, generation: p.generationOf(chain, stored)}
 	if decision.Act == authority.RechainLeaf {
-		kept.chain = append(chain[:1:1], want.Chain...)
+		kept.chain = slices.Concat(chain[:1], want.Chain)
 		kept.certificates = pki.EncodeBundle(kept.chain...)
 	}
 	return kept, true, nil
@@ -149,7 +149,7 @@ func (r *Reconciler) issue(ctx context.Context, p *pass, request leafRequest,
 	switch result := outcome.(type) {
 	case issuer.Issued:
 		r.events.leafIssued(&p.kafka, request.secret, decision)
-		chain := append(result.Chain[:1:1], want.Chain...)
+		chain := slices.Concat(result.Chain[:1], want.Chain)
 		return leaf{
 			certificates: pki.EncodeBundle(chain...), key: result.Key.PEM(),
 			chain: chain, generation: p.clusterCA.GenerationOf(signer),

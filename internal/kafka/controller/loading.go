@@ -2,6 +2,7 @@ package controller
 
 import (
 	"slices"
+	"time"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
@@ -19,10 +20,10 @@ func (p *pass) loadReasons(node model.Node, published contract.Publication) []ro
 		return nil
 	}
 	var reasons []rollout.Reason
-	if published.Loading == contract.LoadByRestart || refused(said.report, published) {
+	if published.Loading == contract.LoadByRestart || p.refused(said.report, published) {
 		reasons = publication.Reasons(published, p.listening(node), said.report)
 	}
-	if refused(said.report, published) {
+	if p.refused(said.report, published) {
 		for i := range reasons {
 			reasons[i].Note += "; the reload failed: " + said.report.Reload.Failure
 		}
@@ -35,9 +36,16 @@ func (p *pass) loadReasons(node model.Node, published contract.Publication) []ro
 	return reasons
 }
 
-// refused reports whether the node has tried to reload what is published, in vain.
-func refused(report contract.TLSReport, published contract.Publication) bool {
-	return report.Reload.Failure != "" && report.Reload.Revision == published.Revision
+// reloadPatience is how long a node may try to reload what is published while
+// nobody refuses it: a server under load answers late, and while nobody leads the
+// quorum no setting is changed.
+const reloadPatience = 2 * time.Minute
+
+// refused reports whether the node has tried in vain to reload what is published:
+// its server does not accept it, or it has been trying for too long.
+func (p *pass) refused(report contract.TLSReport, published contract.Publication) bool {
+	failed := report.Reload.Failure != "" && report.Reload.Revision == published.Revision
+	return failed && (report.Reload.Refused || p.now.Sub(published.PublishedAt) > reloadPatience)
 }
 
 // isDue reports whether a restart that trust asks for is to be done now. One that

@@ -17,6 +17,8 @@ type Metrics struct {
 	clusters map[types.NamespacedName]figures
 
 	strimziExpiry, notAfter, anchors, pending, blocked, warnings *prometheus.Desc
+
+	rotation rotationMetrics
 }
 
 // figures are the public facts about one cluster.
@@ -26,6 +28,8 @@ type figures struct {
 	pending      int
 	blocked      map[string]int
 	warnings     map[string]int
+	rotations    []rotationFigure
+	restartDue   map[string]time.Time
 }
 
 type certificateFigure struct {
@@ -60,6 +64,7 @@ func NewMetrics() *Metrics {
 			"Nodes that a gate keeps from being restarted or removed.", "gate"),
 		warnings: desc("keyturn_warnings",
 			"Warning conditions of the Kafka.", "reason"),
+		rotation: newRotationMetrics(desc),
 	}
 }
 
@@ -68,6 +73,7 @@ func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{m.strimziExpiry, m.notAfter, m.anchors, m.pending, m.blocked, m.warnings} {
 		descs <- desc
 	}
+	m.rotation.describe(descs)
 }
 
 // Collect tells what the last pass over each cluster has seen.
@@ -94,6 +100,9 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 		for reason, count := range f.warnings {
 			gauge(m.warnings, float64(count), cluster.Namespace, cluster.Name, reason)
 		}
+		m.rotation.collect(f, func(desc *prometheus.Desc, value float64, labels ...string) {
+			gauge(desc, value, append([]string{cluster.Namespace, cluster.Name}, labels...)...)
+		})
 	}
 }
 
@@ -110,9 +119,12 @@ func (m *Metrics) note(p *pass, acted outcome) {
 	cluster := types.NamespacedName{Namespace: p.kafka.Namespace, Name: p.kafka.Name}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f.certificates, f.anchors = m.clusters[cluster].certificates, m.clusters[cluster].anchors
-	if p.operator.leaf != nil {
+	if p.operator.leaf == nil {
+		before := m.clusters[cluster]
+		f.certificates, f.anchors, f.rotations, f.restartDue = before.certificates, before.anchors, before.rotations, before.restartDue
+	} else {
 		f.certificates, f.anchors = p.certificateFigures(), p.anchorFigures()
+		f.rotations, f.restartDue = p.rotationFigures(), p.restartsDue()
 	}
 	m.clusters[cluster] = f
 }

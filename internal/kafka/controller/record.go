@@ -80,16 +80,16 @@ func (p *pass) recordOf(kind authority.Kind) rotation.Record {
 // versions are the resource versions of the Secrets that were decided from.
 func (p *pass) versions(kind authority.Kind) map[string]string {
 	versions := map[string]string{}
-	names := []string{
-		kind.KeySecret(p.kafka.Name), kind.CertSecret(p.kafka.Name), kind.TrustedCertsSecret(p.kafka.Name),
-	}
-	for _, node := range p.cluster.Nodes {
-		names = append(names, node.Pod)
-	}
-	for _, name := range names {
+	note := func(name string) {
 		if secret, found := p.secrets[name]; found {
 			versions["Secret "+name] = secret.ResourceVersion
 		}
+	}
+	note(kind.KeySecret(p.kafka.Name))
+	note(kind.CertSecret(p.kafka.Name))
+	note(kind.TrustedCertsSecret(p.kafka.Name))
+	for _, node := range p.cluster.Nodes {
+		note(node.Pod)
 	}
 	return versions
 }

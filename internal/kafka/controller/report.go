@@ -140,8 +140,9 @@ func rollingUpdate(acted outcome) wanted {
 // listenerCertificates are what clients of each TLS listener have to trust: the
 // custom certificate, or what applications are given of the cluster CA.
 func (p *pass) listenerCertificates() map[contract.Listener][]string {
-	var given []string
-	for _, cert := range p.clusterCA.certificates(p.clusterCA.plan.Application) {
+	anchors := p.clusterCA.certificates(p.clusterCA.plan.Application)
+	given := make([]string, 0, len(anchors))
+	for _, cert := range anchors {
 		given = append(given, string(pki.EncodeBundle(cert)))
 	}
 	certificates := map[contract.Listener][]string{}

@@ -190,10 +190,7 @@ func TestReasons(t *testing.T) {
 	}
 	trusts := func(names ...string) func(*contract.RoleReport) {
 		return func(role *contract.RoleReport) {
-			role.Trusts = nil
-			for _, name := range names {
-				role.Trusts = append(role.Trusts, name)
-			}
+			role.Trusts = names
 		}
 	}
 	type reasons = []rollout.Reason

@@ -55,7 +55,10 @@ func identities(content Content) map[string]string {
 }
 
 func inOrder(certs []*x509.Certificate) []string {
-	var named []string
+	if len(certs) == 0 {
+		return nil
+	}
+	named := make([]string, 0, len(certs))
 	for _, cert := range certs {
 		named = append(named, pki.FingerprintOf(cert).String())
 	}

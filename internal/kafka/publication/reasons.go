@@ -26,6 +26,18 @@ func Reasons(published contract.Publication, stores []contract.Store, report con
 	return once(reasons)
 }
 
+// Behind counts the listeners that run on something else than what is published.
+func Behind(published contract.Publication, stores []contract.Store, report contract.TLSReport) int {
+	behind := 0
+	for _, store := range stores {
+		loaded, found := report.Roles[store.Listener]
+		if !found || len(ofListener(published, store, loaded)) > 0 {
+			behind++
+		}
+	}
+	return behind
+}
+
 func ofListener(published contract.Publication, store contract.Store, loaded contract.RoleReport) []rollout.Reason {
 	var reasons []rollout.Reason
 	if loaded.Presents != published.Identities[store.Identity] {

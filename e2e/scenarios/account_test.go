@@ -64,7 +64,7 @@ func (r *turning) finishJVM() {
 	if err != nil {
 		r.Error(err)
 	}
-	r.accounts = append(r.accounts, account.Client())
+	r.accounts = append(r.accounts, account.Client(r.began))
 	for _, complaint := range account.Complaints {
 		r.Errorf("the JVM client: %s", complaint)
 	}

@@ -79,15 +79,15 @@ func (s *stage) turning(a harness.Authority, w witnesses) *turning {
 	r.processes, err = s.kafka.Processes(s.ctx, opened)
 	s.must(err)
 	s.underLoad(w.kinds...)
+	r.watched = []*x509.Certificate{signer.Certificate()}
+	if w.oldOnly && a == harness.ClusterCA {
+		r.watch(r.load, "openssl, the old CA only", signer.Certificate())
+	}
 	if w.jvm {
 		s.step("a JVM client works", func() error {
 			r.jvm, err = s.kafka.StartJVM(s.ctx)
 			return err
 		})
-	}
-	r.watched = []*x509.Certificate{signer.Certificate()}
-	if w.oldOnly && a == harness.ClusterCA {
-		r.watch(r.load, "openssl, the old CA only", signer.Certificate())
 	}
 	load := r.load
 	r.unmark = load.MarkTrust(s.ctx, s.kafka, a, func(told string, now harness.Trust) { r.see(load, told, now) })
@@ -150,14 +150,15 @@ func (r *turning) asks(what string, ask func() error) {
 // for a phase in which nothing is left to be done now.
 func (r *turning) until(phases ...rotation.Phase) {
 	r.Helper()
-	r.step("turned", func() error {
+	// Not a step: what changes names the phases.
+	r.must(r.journal.Step("  turned", func() error {
 		told, err := r.kafka.UntilTurned(r.ctx, r.authority, r.outgoing, phases...)
 		if err == nil {
 			r.journal.Say("    %s", told)
 			r.notes = append(r.notes, told)
 		}
 		return err
-	})
+	}))
 	r.ended = time.Now()
 }
 

@@ -1,6 +1,7 @@
 package rotation
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -31,32 +32,44 @@ func FiguresOf(s trust.Snapshot, plan trust.Plan) Figures {
 		Blocked: map[trust.GuardName]int{}, Behind: map[trust.MemberID]int{}, RestartDue: map[trust.MemberID]time.Time{},
 	}
 	if f.Phase != Trusted {
-		counted := map[string]bool{}
-		for _, b := range plan.Blockers {
-			who, _, _ := strings.Cut(b.Who, " ")
-			if key := string(b.Guard) + " " + who; !counted[key] {
-				counted[key] = true
-				f.Blocked[b.Guard]++
-			}
-		}
+		f.Blocked = blockedMembers(plan.Blockers)
 	}
 	for i := range s.Members {
 		m := &s.Members[i]
 		if due := restartDue(m, s.Policy); !due.IsZero() {
 			f.RestartDue[m.ID] = due
 		}
-		if m.Kind == trust.Operator || m.Kind == trust.Holder {
-			continue
-		}
-		f.Behind[m.ID] = 0
-		for j := range m.Roles {
-			standing := v.standing(m, &m.Roles[j])
-			if m.Roles[j].Plane != trust.Raft && (standing == Behind || standing == NotMounted || standing == Unproven) {
-				f.Behind[m.ID]++
-			}
+		if m.Kind == trust.Node || m.Kind == trust.Companion {
+			f.Behind[m.ID] = v.behind(m)
 		}
 	}
 	return f
+}
+
+// blockedMembers counts by guard; a member with several roles counts once.
+func blockedMembers(blockers []trust.Blocker) map[trust.GuardName]int {
+	counts, counted := map[trust.GuardName]int{}, map[string]bool{}
+	for _, b := range blockers {
+		who, _, _ := strings.Cut(b.Who, " ")
+		if key := string(b.Guard) + " " + who; !counted[key] {
+			counted[key] = true
+			counts[b.Guard]++
+		}
+	}
+	return counts
+}
+
+// behind counts the listeners of a member that run on something else than what is
+// stored for them, or do not say.
+func (v *view) behind(m *trust.Member) int {
+	count := 0
+	for i := range m.Roles {
+		r := &m.Roles[i]
+		if r.Plane != trust.Raft && slices.Contains([]Standing{Behind, NotMounted, Unproven}, v.standing(m, r)) {
+			count++
+		}
+	}
+	return count
 }
 
 // restartDue is when the process of a member has to be started anew, because

@@ -42,7 +42,7 @@ const (
 	checkPause = 5 * time.Second
 	// firstRetry and lastRetry bound the pause after a reload that failed.
 	firstRetry = time.Second
-	lastRetry  = time.Minute
+	lastRetry  = 30 * time.Second
 	// formatGrace is how long the format tool may take to end when asked to.
 	formatGrace = 5 * time.Second
 )

@@ -99,6 +99,9 @@ type Outcome struct {
 // newer is mounted.
 func (r *Reloader) Step(ctx context.Context, mounted stores.Matched, overtaken func() bool) Outcome {
 	wanted := r.wanted(mounted)
+	if _, err := r.Check(ctx); err != nil {
+		return Outcome{Failure: sentence(err)}
+	}
 	if err := r.examine(ctx, mounted, wanted); err != nil {
 		return Outcome{Failure: sentence(err)}
 	}
@@ -134,7 +137,7 @@ func (r *Reloader) Check(ctx context.Context) (same bool, err error) {
 	if _, err := r.settings(ctx, r.started); err != nil {
 		return true, err
 	}
-	if maps.Equal(before, r.locations) {
+	if len(before) == 0 || maps.Equal(before, r.locations) {
 		return true, nil
 	}
 	clear(r.states)
@@ -234,14 +237,13 @@ func (r *Reloader) examine(ctx context.Context, mounted stores.Matched, wanted [
 	return nil
 }
 
-// asStarted is the state of a listener that no setting has changed since its
-// server was started.
+// asStarted is the state of a listener that runs on the files its server was
+// started with, if it does.
 func (r *Reloader) asStarted(listener contract.Listener, settings map[string]local.Setting) (State, bool) {
 	i := slices.IndexFunc(r.started, func(l stores.Listener) bool { return l.Name == listener })
 	start := r.started[i]
 	for _, kind := range stores.Kinds() {
-		location := settings[kind.LocationSetting(listener)]
-		if location.Dynamic != nil || location.Effective != path.Join(r.Directory, start.File(kind)) {
+		if settings[kind.LocationSetting(listener)].Effective != path.Join(r.Directory, start.File(kind)) {
 			return State{}, false
 		}
 	}

@@ -9,8 +9,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/rotation"
-	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // glance is how often a watch looks.
@@ -25,15 +25,23 @@ var errUnserved = errors.New("the operator has taken the request off and changed
 // errLeft is a watch that ended before what it watched.
 var errLeft = errors.New("stopped watching; the rotation goes on by itself")
 
+// watching is what a watch has to know of the time before it.
+type watching struct {
+	request
+
+	kafka  *kafkav1.Kafka
+	before rotation.Record
+}
+
 // follow tells what becomes of a request until nothing is left to do.
-func (o *rotateOptions) follow(ctx context.Context, c cluster, r request, before rotation.Record, out io.Writer) error {
+func (o *rotateOptions) follow(ctx context.Context, c cluster, w watching, out io.Writer) error {
 	begin, gone, last := c.clock.Now(), time.Time{}, ""
 	return c.repeat(ctx, func() (bool, error) {
-		record, err := c.record(ctx, r.domain)
+		record, err := c.record(ctx, w.kafka, w.domain)
 		if err != nil {
 			return false, err
 		}
-		plan := trust.Decide(record.Snapshot)
+		plan := record.Plan()
 		phase := rotation.PhaseOf(record.Snapshot, plan)
 		passed := ago(c.clock.Since(begin))
 		if line := fmt.Sprintf("%s: %s", phase, rotation.Message(record.Snapshot, plan, record.Anchors)); line != last {
@@ -42,7 +50,7 @@ func (o *rotateOptions) follow(ctx context.Context, c cluster, r request, before
 				return false, err
 			}
 		}
-		taken, err := c.taken(ctx, r)
+		taken, err := c.taken(ctx, w.request)
 		if err != nil || !taken {
 			gone = time.Time{}
 			return false, err
@@ -50,7 +58,7 @@ func (o *rotateOptions) follow(ctx context.Context, c cluster, r request, before
 		if gone.IsZero() {
 			gone = c.clock.Now()
 		}
-		if !o.acted(before, record) {
+		if !o.acted(w.before, record) {
 			if c.clock.Since(gone) >= grace {
 				return false, errUnserved
 			}

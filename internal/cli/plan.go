@@ -129,7 +129,7 @@ func (o *planOptions) plan(ctx context.Context, c cluster) (planReport, error) {
 	if err != nil {
 		return report, err
 	}
-	records, err := c.records(ctx)
+	records, err := c.records(ctx, kafka)
 	if err != nil {
 		return report, err
 	}

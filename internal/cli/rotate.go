@@ -127,7 +127,7 @@ func (o *rotateOptions) run(ctx context.Context, resource string, out io.Writer)
 	if err != nil {
 		return err
 	}
-	before, err := c.record(ctx, r.domain)
+	before, err := c.record(ctx, kafka, r.domain)
 	if err != nil {
 		return err
 	}
@@ -144,12 +144,12 @@ func (o *rotateOptions) run(ctx context.Context, resource string, out io.Writer)
 		_, err := fmt.Fprintf(out, "Follow it with: kubectl keyturn status kafka/%s -n %s --watch\n", c.name, c.namespace)
 		return err
 	}
-	return o.follow(ctx, c, r, before, out)
+	return o.follow(ctx, c, watching{r, kafka, before}, out)
 }
 
 // permitted refuses what would be wrong or in vain.
 func (o *rotateOptions) permitted(c cluster, kafka *kafkav1.Kafka, record rotation.Record) error {
-	plan := trust.Decide(record.Snapshot)
+	plan := record.Plan()
 	phase := rotation.PhaseOf(record.Snapshot, plan)
 	switch {
 	case ownCA(kafka, record.Domain):

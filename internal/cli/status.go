@@ -137,7 +137,7 @@ func (c cluster) status(ctx context.Context) (statusReport, error) {
 	if err != nil {
 		return report, err
 	}
-	records, err := c.records(ctx)
+	records, err := c.records(ctx, kafka)
 	if err != nil {
 		return report, err
 	}

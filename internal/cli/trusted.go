@@ -95,7 +95,7 @@ func (c cluster) kafka(ctx context.Context) (*kafkav1.Kafka, error) {
 }
 
 // records reads what the operator has written down, by domain.
-func (c cluster) records(ctx context.Context) (map[string]rotation.Record, error) {
+func (c cluster) records(ctx context.Context, kafka *kafkav1.Kafka) (map[string]rotation.Record, error) {
 	stored := &corev1.ConfigMap{}
 	name := rotation.ConfigMapName(c.name)
 	err := c.client.Get(ctx, c.key(name), stored)
@@ -111,9 +111,12 @@ func (c cluster) records(ctx context.Context) (map[string]rotation.Record, error
 		if !found {
 			continue
 		}
-		if records[domain], err = rotation.Parse(text); err != nil {
+		record, err := rotation.Parse(text)
+		if err != nil {
 			return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", c.namespace, name, err)
 		}
+		record.UserProvided = ownCA(kafka, domain)
+		records[domain] = record
 	}
 	if len(records) == 0 {
 		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", c.namespace, name, errNoRecord)
@@ -121,8 +124,8 @@ func (c cluster) records(ctx context.Context) (map[string]rotation.Record, error
 	return records, nil
 }
 
-func (c cluster) record(ctx context.Context, domain string) (rotation.Record, error) {
-	records, err := c.records(ctx)
+func (c cluster) record(ctx context.Context, kafka *kafkav1.Kafka, domain string) (rotation.Record, error) {
+	records, err := c.records(ctx, kafka)
 	if err != nil {
 		return rotation.Record{}, err
 	}

@@ -56,22 +56,24 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+func follow(r, before rotation.Record) rotation.Record { return r.Following(before, r.Plan()) }
+
 func TestRotationBeganWhenItLeftRest(t *testing.T) {
 	t.Parallel()
-	begun := rotationtest.AtRest(1, rotationtest.Replaced, rotationtest.Crossed).Following(rotationtest.AtRest(1))
+	begun := follow(rotationtest.AtRest(1, rotationtest.Replaced, rotationtest.Crossed), rotationtest.AtRest(1))
 	if !begun.StartedAt.Equal(rotationtest.Now()) {
 		t.Fatalf("it began at %s, want %s", begun.StartedAt, rotationtest.Now())
 	}
-	later := rotationtest.AtRest(1, rotationtest.Replaced, rotationtest.Crossed, func(r *rotation.Record) {
+	later := follow(rotationtest.AtRest(1, rotationtest.Replaced, rotationtest.Crossed, func(r *rotation.Record) {
 		r.Snapshot.Now = rotationtest.Now().Add(time.Minute)
-	}).Following(begun)
+	}), begun)
 	if !later.StartedAt.Equal(begun.StartedAt) {
 		t.Errorf("a minute later it began at %s", later.StartedAt)
 	}
 	if !later.Same(begun) {
 		t.Error("that a minute has passed is written down")
 	}
-	if over := rotationtest.AtRest(1).Following(later); !over.StartedAt.IsZero() {
+	if over := follow(rotationtest.AtRest(1), later); !over.StartedAt.IsZero() {
 		t.Errorf("it is over and began at %s", over.StartedAt)
 	}
 }

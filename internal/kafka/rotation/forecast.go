@@ -104,7 +104,7 @@ func (r Record) Ahead(now time.Time) Forecast {
 	if now.After(s.Now) {
 		s.Now = now
 	}
-	plan := trust.Decide(s)
+	plan := r.planFor(s)
 	f := Forecast{Phase: PhaseOf(s, plan), Message: Message(s, plan, r.Anchors), Stages: []Stage{}}
 	projection := trust.Project(s)
 	if len(projection.Stages) > 0 {
@@ -112,13 +112,27 @@ func (r Record) Ahead(now time.Time) Forecast {
 	}
 	w := newWork(r, s)
 	for _, stage := range projection.Stages {
-		f.Stages = append(f.Stages, w.stage(stage))
+		stage.Steps = r.ownSteps(stage.Steps)
+		if len(stage.Steps) > 0 {
+			f.Stages = append(f.Stages, w.stage(stage))
+		}
 	}
 	f.Blocked = grouped(slices.DeleteFunc(slices.Clone(projection.Blocked), retires))
 	f.Afterwards = grouped(slices.DeleteFunc(slices.Clone(projection.Blocked), func(b trust.Blocker) bool { return !retires(b) }))
 	f.Nodes, f.Duration, f.Remainder, f.Unmeasured = w.nodes(), w.duration, w.remainder, w.unmeasured()
 	f.Clients = outlooks(r, s, f.Strategy, w)
 	return f
+}
+
+// ownSteps are those that the operator takes: a user writes his application bundle
+// himself.
+func (r Record) ownSteps(steps []trust.Step) []trust.Step {
+	if !r.UserProvided {
+		return steps
+	}
+	return slices.DeleteFunc(slices.Clone(steps), func(s trust.Step) bool {
+		return s.Kind == trust.Announce || s.Kind == trust.Lead || s.Kind == trust.Retire
+	})
 }
 
 // WithChange is the record as it would be right after an authority was changed.

@@ -28,6 +28,12 @@ func cannotVouch(r *rotation.Record) {
 	r.Anchors[rotationtest.AnchorA] = name
 }
 
+// usersOwn is a CA that the user has replaced in its Secrets.
+func usersOwn(r *rotation.Record) {
+	r.UserProvided = true
+	r.Snapshot.Application.Anchors = []trust.AnchorID{rotationtest.AnchorB}
+}
+
 func TestForecast(t *testing.T) {
 	t.Parallel()
 	tests := map[string]rotation.Record{
@@ -39,6 +45,7 @@ func TestForecast(t *testing.T) {
 		"replace-clients-ca":     changed(t, rotationtest.AtRest(3, rotationtest.Clients), rotation.Replace),
 		"compromised":            rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Distrusted),
 		"a-node-is-down":         rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now())),
+		"users-own-ca":           rotationtest.AtRest(2, rotationtest.Replaced, usersOwn),
 		"paused":                 rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Paused),
 		"not-measured-yet":       rotationtest.AtRest(1, rotationtest.Replaced, func(r *rotation.Record) { r.RestartSeconds, r.ReloadSeconds = 0, 0 }),
 	}

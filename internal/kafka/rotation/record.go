@@ -29,6 +29,9 @@ type Record struct {
 	// StartedAt is when the rotation that is under way began; zero when nothing is
 	// left to do. Following fills it.
 	StartedAt time.Time
+	// UserProvided is true when the user writes the authority's Secrets: then the
+	// operator changes nothing in the application bundle.
+	UserProvided bool
 	// Anchors describes the snapshot's anchors for people.
 	Anchors map[trust.AnchorID]AnchorName
 	// Members describes the snapshot's members for people.
@@ -44,10 +47,10 @@ type Record struct {
 
 // Following returns the record with the time at which its rotation began, which is
 // that of the record before it while nothing was settled in between. The record
-// before may be empty.
-func (r Record) Following(before Record) Record {
+// before may be empty; the plan is that of this one.
+func (r Record) Following(before Record, plan trust.Plan) Record {
 	switch {
-	case PhaseOf(r.Snapshot, trust.Decide(r.Snapshot)).Settled():
+	case PhaseOf(r.Snapshot, plan).Settled():
 		r.StartedAt = time.Time{}
 	case !before.StartedAt.IsZero():
 		r.StartedAt = before.StartedAt
@@ -55,6 +58,17 @@ func (r Record) Following(before Record) Record {
 		r.StartedAt = r.Snapshot.Now
 	}
 	return r
+}
+
+// Plan is what the operator does next.
+func (r Record) Plan() trust.Plan { return r.planFor(r.Snapshot) }
+
+func (r Record) planFor(s trust.Snapshot) trust.Plan {
+	plan := trust.Decide(s)
+	if r.UserProvided {
+		plan.Application = s.Application.Anchors
+	}
+	return plan
 }
 
 // AnchorName is what people know an anchor by. It identifies nothing.

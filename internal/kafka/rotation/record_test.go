@@ -19,7 +19,7 @@ import (
 // persisted, a node does not answer.
 func crowded(nodes int) rotation.Record {
 	r := rotationtest.AtRest(nodes, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now()))
-	r.StartedAt = rotationtest.Now().Add(-time.Minute)
+	r.UserProvided, r.StartedAt = true, rotationtest.Now().Add(-time.Minute)
 	r.Snapshot.Policy = trust.Policy{
 		Reload: trust.RestartOnly, ReloadRefused: "Kafka 4.2.1 does not prove it", Lead: time.Minute,
 		Retirement: trust.RetireExpired, RestartMargin: 36 * time.Hour,

@@ -108,7 +108,7 @@ func (r Record) Status(now time.Time) Status {
 	if now.After(s.Now) {
 		s.Now = now
 	}
-	plan := trust.Decide(s)
+	plan := r.planFor(s)
 	v := newView(s, plan)
 	out := Status{
 		Domain: r.Domain, Phase: PhaseOf(s, plan), Message: Message(s, plan, r.Anchors), RecordedAt: r.Snapshot.Now, StartedAt: r.StartedAt,

@@ -21,6 +21,7 @@ type wireRecord struct {
 	Domain         string                         `json:"domain"`
 	At             time.Time                      `json:"at,omitzero"`
 	StartedAt      time.Time                      `json:"startedAt,omitzero"`
+	UserProvided   bool                           `json:"userProvided,omitempty"`
 	Prints         []string                       `json:"prints,omitempty"`
 	Stores         []wireStores                   `json:"stores,omitempty"`
 	Issuing        ref                            `json:"issuing,omitempty"`

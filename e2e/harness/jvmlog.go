@@ -1,7 +1,9 @@
 package harness
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,13 +41,17 @@ func (a JVMAccount) Lost() uint64 {
 
 // Slowest acknowledgement of the windows that ended in a time.
 func (a JVMAccount) Slowest(from, to time.Time) time.Duration {
-	var slowest time.Duration
-	for _, window := range a.Windows {
-		if !window.At.Before(from) && !window.At.After(to) {
-			slowest = max(slowest, window.Slowest)
-		}
+	for _, window := range a.Slow(from, to, 1) {
+		return window.Slowest
 	}
-	return slowest
+	return 0
+}
+
+// Slow are the slowest windows of a time, the slowest first.
+func (a JVMAccount) Slow(from, to time.Time, count int) []JVMWindow {
+	windows := slices.DeleteFunc(slices.Clone(a.Windows), func(w JVMWindow) bool { return w.At.Before(from) || w.At.After(to) })
+	slices.SortStableFunc(windows, func(x, y JVMWindow) int { return cmp.Compare(y.Slowest, x.Slowest) })
+	return windows[:min(count, len(windows))]
 }
 
 // maxComplaints bounds what is listed.

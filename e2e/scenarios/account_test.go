@@ -71,6 +71,11 @@ func (r *turning) finishJVM() {
 	if account.Lost() > 0 {
 		r.Errorf("the JVM client: %d of %d acknowledged records are not in the log", account.Lost(), account.Acknowledged)
 	}
+	const told = 3
+	for _, window := range account.Slow(r.began, r.ended, told) {
+		r.notes = append(r.notes, fmt.Sprintf("the JVM client waited up to %s in the second that ended %s after the annotation",
+			window.Slowest, window.At.Sub(r.began).Round(time.Millisecond)))
+	}
 	during, without := account.Slowest(r.began, r.ended), account.Slowest(r.ended, time.Now())
 	r.figure(report.AtMost("slowest acknowledgement of the JVM client during the rotation", report.Milliseconds(during),
 		report.Milliseconds(max(r.patience(), time.Duration(noise*float64(without)))), "ms",

@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"bytes"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"time"
@@ -55,11 +56,9 @@ func authorityRenewed(s *stage) {
 	s.onShared()
 	before, key := s.secret(clusterCACert), s.secret(clusterCA)
 	s.underLoad(harness.EveryKind()...)
-	s.rolls("cluster CA renewed", func() error {
-		return s.kube.Annotate(s.ctx, &corev1.Secret{ObjectMeta: s.meta(clusterCACert)}, map[string]string{forceRenew: "true"})
-	})
+	s.turns("cluster CA renewed", harness.ClusterCA, func() error { return s.kafka.Renew(s.ctx, harness.ClusterCA) })
 	s.quietly()
-	s.restarted(nodes("dual-role", 0, 1, 2), 1)
+	s.restarted(nodes("dual-role", 0, 1, 2), 0)
 
 	after := s.secret(clusterCACert)
 	if before.Annotations[certGeneration] == after.Annotations[certGeneration] || bytes.Equal(before.Data["ca.crt"], after.Data["ca.crt"]) {
@@ -74,6 +73,21 @@ func authorityRenewed(s *stage) {
 	s.same("renewed with the same password", before, after, "ca.password")
 	s.same("renewed with the same key", key, s.secret(clusterCA), "ca.key")
 	s.presentedBy(after)
+}
+
+// turns does something and waits until another certificate of an authority is used
+// by everybody.
+func (s *stage) turns(what string, a harness.Authority, do func() error) {
+	s.Helper()
+	before, err := s.kafka.Trust(s.ctx, a)
+	s.must(err)
+	s.step(what, func() error {
+		if err := do(); err != nil {
+			return err
+		}
+		_, err := s.kafka.UntilTurned(s.ctx, a, before.Application[:1], harness.SettledPhases()...)
+		return err
+	})
 }
 
 // presentedBy checks with fresh handshakes that all nodes present certificates of
@@ -107,14 +121,21 @@ func lostCertificatesComeBack(s *stage) {
 	}
 	// Clients that re-read a Secret cannot work while it is not there.
 	s.underLoad("pinned@tls", "plain@plain")
-	s.rolls("certificates of both CAs deleted, made anew", func() error {
+	old, err := pki.FirstCertificate(certificates[clientsCACert].Data["ca.crt"])
+	s.must(err)
+	s.turns("certificates of both CAs deleted, made anew", harness.ClusterCA, func() error {
 		var problems []error
 		for name := range names {
 			problems = append(problems, s.kube.Delete(s.ctx, &corev1.Secret{ObjectMeta: s.meta(name)}))
 		}
 		return errors.Join(problems...)
 	})
+	s.step("the clients CA is used", func() error {
+		_, err := s.kafka.UntilTurned(s.ctx, harness.ClientsCA, []*x509.Certificate{old}, harness.SettledPhases()...)
+		return err
+	})
 	s.quietly()
+	s.restarted(nodes("dual-role", 0, 1, 2), 0)
 	for name, key := range names {
 		s.same("the key stays", keys[key], s.secret(key), "ca.key")
 		after := s.secret(name)
@@ -237,12 +258,12 @@ func usersAuthorities(s *stage) {
 	s.underLoad(harness.EveryKind()...)
 	renewed, err := pki.RenewCA(own.Certificate(), own.Key(), validity, time.Now())
 	s.must(err)
-	s.rolls("the user's cluster CA renewed", func() error {
+	s.turns("the user's cluster CA renewed", harness.ClusterCA, func() error {
 		s.bring(clusterCA, renewed, "1")
 		return nil
 	})
 	s.quietly()
-	s.restarted(nodes("dual-role", 0, 1, 2), 1)
+	s.restarted(nodes("dual-role", 0, 1, 2), 0)
 	after := s.secret(clusterCACert)
 	if !bytes.Equal(after.Data["ca.crt"], pki.EncodeBundle(renewed.Certificate())) || len(after.Data) != 1 {
 		s.Errorf("Secret %s, which is the user's, was changed", after.Name)

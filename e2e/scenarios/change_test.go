@@ -42,6 +42,37 @@ func (s *stage) rolls(what string, do func() error) {
 	})
 }
 
+// loads does something and waits until every node has loaded what was published
+// after it, in whichever way.
+func (s *stage) loads(what string, do func() error) {
+	s.Helper()
+	opened, err := s.kafka.Target(s.ctx)
+	s.must(err)
+	before, err := s.kafka.Reports(s.ctx, opened)
+	s.must(err)
+	s.step(what, func() error {
+		if err := do(); err != nil {
+			return err
+		}
+		err := harness.Poll(s.ctx, func() (bool, error) {
+			now, err := s.kafka.Reports(s.ctx, opened)
+			if err != nil {
+				return false, s.ctx.Err() // a node that restarts does not answer
+			}
+			for name, report := range before {
+				if now[name].Revision <= report.Revision {
+					return false, nil
+				}
+			}
+			return true, nil
+		})
+		if err != nil {
+			return fmt.Errorf("waiting until every node has loaded what is published: %w", err)
+		}
+		return s.kafka.UntilSettled(s.ctx)
+	})
+}
+
 // configFollows changes a property that brokers read when they start.
 func configFollows(s *stage) {
 	s.onShared()

@@ -29,10 +29,12 @@ func newRecords() *records { return &records{written: map[types.UID]map[string]r
 
 // latest is the record as it shall stand: the one before it while nothing but the
 // time has changed.
-func (r *records) latest(kafka types.UID, record rotation.Record) rotation.Record {
+func (r *records) latest(kafka types.UID, record rotation.Record, plan trust.Plan) rotation.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if before, found := r.written[kafka][record.Domain]; found && before.Same(record) {
+	before, found := r.written[kafka][record.Domain]
+	record = record.Following(before, plan)
+	if found && before.Same(record) {
 		return before
 	}
 	if r.written[kafka] == nil {
@@ -50,7 +52,7 @@ func (r *Reconciler) applyRecord(ctx context.Context, p *pass) error {
 	for _, kind := range kinds() {
 		record := p.recordOf(kind)
 		record.RestartSeconds, record.ReloadSeconds = r.paces.seconds(p.kafka.UID)
-		text, err := r.records.latest(p.kafka.UID, record).Encode()
+		text, err := r.records.latest(p.kafka.UID, record, p.domain(kind).plan).Encode()
 		if err != nil {
 			return fmt.Errorf("recording the trust of Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 		}
@@ -70,6 +72,8 @@ func (p *pass) recordOf(kind authority.Kind) rotation.Record {
 		Anchors:  d.names(),
 		Members:  map[trust.MemberID]rotation.MemberFacts{},
 		Versions: p.versions(kind),
+
+		UserProvided: specOf(p.caSpec(kind)).Source == authority.UserProvided,
 	}
 	for _, member := range d.snapshot.Members {
 		record.Members[member.ID] = p.factsOf(string(member.ID))

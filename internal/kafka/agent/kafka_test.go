@@ -66,6 +66,7 @@ func rotate(t *testing.T, version string, spec agenttest.ClusterSpec) *rotation 
 func (r *rotation) before() []*x509.Certificate {
 	return []*x509.Certificate{r.Cluster.Cluster.Certificate()}
 }
+
 func (r *rotation) after() []*x509.Certificate { return []*x509.Certificate{r.coming.Certificate()} }
 func (r *rotation) both() []*x509.Certificate  { return append(r.before(), r.after()...) }
 
@@ -201,6 +202,7 @@ func (r *rotation) raft(t *testing.T, n *agenttest.Node) contract.RoleReport {
 // TestAuthorityIsReplacedWithoutARestart takes a controller and a broker through
 // the whole of a replacement.
 func TestAuthorityIsReplacedWithoutARestart(t *testing.T) {
+	t.Parallel()
 	for name, version := range map[string]string{"Kafka 4.3": newest, "Kafka 4.2": previous} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -224,6 +226,9 @@ func TestAuthorityIsReplacedWithoutARestart(t *testing.T) {
 				if diff := cmp.Diff(started[i], r.raft(t, n)); diff != "" {
 					t.Errorf("the Raft client of node %d (-started +now):\n%s", i, diff)
 				}
+			}
+			if diff := cmp.Diff(started[1], r.AwaitLoaded(t, r.Nodes[1]).Roles[contract.ControlPlaneListener]); diff != "" {
+				t.Errorf("the control plane of the broker, which does not listen there (-Raft client +report):\n%s", diff)
 			}
 		})
 	}

@@ -82,7 +82,7 @@ func (o *observer) TLS() contract.TLSReport {
 	report := o.Node.TLS()
 	if facing, err := o.Facing(); err == nil {
 		report.Roles[contract.AgentRole] = facing.Report()
-		o.remember(facing.Identity.Chain)
+		o.remember(slices.Concat(facing.Identity.Chain, facing.Trusts))
 	}
 	if matched, err := o.match(); err == nil {
 		report.Mounted = &matched.Publication
@@ -107,22 +107,22 @@ func (o *observer) match() (stores.Matched, error) {
 	o.matchedGeneration = generation
 	if o.matchedErr == nil {
 		for _, l := range o.matched.Listeners {
-			o.remember(l.Identity.Chain)
+			o.remember(slices.Concat(l.Identity.Chain, l.Trusts))
 		}
 	}
 	return o.matched, o.matchedErr
 }
 
 // remember keeps certificates for reports that name them.
-func (o *observer) remember(chain []*x509.Certificate) {
+func (o *observer) remember(certificates []*x509.Certificate) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, certificate := range chain {
+	for _, certificate := range certificates {
 		o.certificates[pki.FingerprintOf(certificate).String()] = certificate.Raw
 	}
 }
 
-// named returns the certificates that the report names as presented.
+// named returns the certificates that the report names.
 func (o *observer) named(report contract.TLSReport) map[string][]byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -137,6 +137,7 @@ func (o *observer) named(report contract.TLSReport) map[string][]byte {
 	for _, role := range report.Roles {
 		add(role.Presents)
 		add(role.Chain...)
+		add(role.Trusts...)
 	}
 	if report.Mounted != nil {
 		add(slices.Collect(maps.Values(report.Mounted.Identities))...)

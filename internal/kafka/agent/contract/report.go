@@ -16,8 +16,9 @@ type TLSReport struct {
 	// Mounted is the publication that is mounted now, and that a server started
 	// now would load; nil while the mounts are between two states.
 	Mounted *Publication `json:"mounted,omitempty"`
-	// Certificates holds the DER of every certificate that Roles or Mounted name as
-	// presented, by its SHA-256 in lower-case hex. They are public: whoever connects sees them.
+	// Certificates holds the DER of every certificate that Roles name, and of those
+	// that Mounted names as presented, by its SHA-256 in lower-case hex. A process may
+	// hold anchors that are in no Secret any more.
 	Certificates map[string][]byte `json:"certificates,omitempty"`
 	// Reload is what became of the last reload.
 	Reload ReloadReport `json:"reload,omitzero"`

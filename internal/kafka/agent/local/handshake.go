@@ -44,21 +44,17 @@ func (c *Client) Look(ctx context.Context, listener contract.Listener, identity 
 		return Seen{}, fmt.Errorf("looking at %s: %w", listener, err)
 	}
 	var seen Seen
-	conn := tls.Client(raw, &tls.Config{
-		MinVersion: tls.VersionTLS12,
-		ServerName: s.Host,
-		// Nothing is trusted here: what is presented is compared afterwards.
-		InsecureSkipVerify: true,
-		VerifyConnection: func(state tls.ConnectionState) error {
-			seen.Chain = slices.Clone(state.PeerCertificates)
-			return nil
-		},
-		GetClientCertificate: func(request *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			seen.Asks, seen.Authorities = true, request.AcceptableCAs
-			return &identity, nil
-		},
-		SessionTicketsDisabled: true,
-	})
+	config := mtls.Credentials{Identity: identity}.ClientConfig(mtls.Peer{Name: s.Host}, s.Now)
+	// Nothing is trusted here: what is presented is compared afterwards.
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		seen.Chain = slices.Clone(state.PeerCertificates)
+		return nil
+	}
+	config.GetClientCertificate = func(request *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		seen.Asks, seen.Authorities = true, request.AcceptableCAs
+		return &identity, nil
+	}
+	conn := tls.Client(raw, config)
 	err = conn.HandshakeContext(ctx)
 	if err == nil {
 		err = greet(ctx, wire.New(conn, clientID))

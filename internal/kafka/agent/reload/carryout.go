@@ -71,18 +71,12 @@ func (r *Reloader) prove(ctx context.Context, open []expectation, mounted stores
 	end := r.Clock.Now().Add(r.Patience)
 	for {
 		last := overtaken() || !r.Clock.Now().Before(end)
-		settings, err := r.settings(ctx, listenersOf(open))
-		if err == nil {
-			err = taken(open, settings)
+		look := r.glance
+		if last {
+			look = r.look
 		}
-		switch {
-		case settings == nil && last:
-			r.lose(open)
-		case settings != nil && (err == nil || last):
-			// Handshakes are spared until the server says that they can succeed.
-			open, err = r.look(ctx, open, settings, mounted)
-		}
-		if err == nil || last {
+		var err error
+		if open, err = look(ctx, open, mounted); err == nil || last {
 			return err
 		}
 		select {
@@ -93,6 +87,29 @@ func (r *Reloader) prove(ctx context.Context, open []expectation, mounted stores
 	}
 }
 
+// glance looks at the listeners once the server says that it has taken over what
+// it was told: before, handshakes would only fail.
+func (r *Reloader) glance(ctx context.Context, expectations []expectation, mounted stores.Matched) ([]expectation, error) {
+	settings, err := r.settings(ctx, listenersOf(expectations))
+	if err == nil {
+		err = taken(expectations, settings)
+	}
+	if err != nil {
+		return expectations, err
+	}
+	return r.compare(ctx, expectations, settings, mounted)
+}
+
+// look looks at the listeners, whatever the server says.
+func (r *Reloader) look(ctx context.Context, expectations []expectation, mounted stores.Matched) ([]expectation, error) {
+	settings, err := r.settings(ctx, listenersOf(expectations))
+	if err != nil {
+		r.lose(expectations)
+		return expectations, err
+	}
+	return r.compare(ctx, expectations, settings, mounted)
+}
+
 // lose forgets what the listeners have loaded: they were told to load something
 // else, and nobody knows whether they have.
 func (r *Reloader) lose(expectations []expectation) {
@@ -101,9 +118,9 @@ func (r *Reloader) lose(expectations []expectation) {
 	}
 }
 
-// look updates the states from what the listeners show. It returns those that do
-// not show what is expected, and why the first of them does not.
-func (r *Reloader) look(
+// compare updates the states from what the listeners show. It returns those that
+// do not show what is expected, and why the first of them does not.
+func (r *Reloader) compare(
 	ctx context.Context, expectations []expectation, settings map[string]local.Setting, mounted stores.Matched,
 ) (open []expectation, first error) {
 	for _, e := range expectations {

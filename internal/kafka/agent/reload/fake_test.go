@@ -224,7 +224,7 @@ func (w *world) restart(started stores.Matched) {
 			w.load(name)
 		}
 	}
-	w.kafka.log = nil
+	w.log = nil
 	w.clock = hurried{clocktesting.NewFakeClock(time.Now())}
 	w.Reloader = reload.New(reload.Options{
 		Server: w.kafka, Directory: directory, Write: w.Write,

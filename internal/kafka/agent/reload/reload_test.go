@@ -55,7 +55,7 @@ func TestSlotsTakeTurns(t *testing.T) {
 	for i, mounted := range []stores.Matched{
 		w.publish(w.leaf, w.before(), w.after()), w.publish(w.leaf, w.after()), w.publish(w.leaf, w.before()),
 	} {
-		w.kafka.log = nil
+		w.log = nil
 		if outcome := w.step(t, mounted); !outcome.Complete {
 			t.Fatalf("outcome %+v", outcome)
 		}

@@ -62,7 +62,7 @@ func Changed(loaded map[contract.Listener]State, wanted []stores.Listener) []Sto
 
 // names are the settings that reloads of the listeners use.
 func names(listeners []stores.Listener) []string {
-	var list []string
+	list := make([]string, 0, 4*len(listeners))
 	for _, l := range listeners {
 		for _, kind := range stores.Kinds() {
 			list = append(list, kind.TypeSetting(l.Name), kind.LocationSetting(l.Name))

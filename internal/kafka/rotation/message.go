@@ -204,7 +204,10 @@ func (v *view) advice(phase Phase, names map[trust.AnchorID]AnchorName) string {
 
 // remainder says what the Raft clients need, and until when.
 func (v *view) remainder() string {
-	const state = "clients are served by the new authority alone; controllers stop accepting the old one when "
+	state := "clients are served by the new authority alone; controllers stop accepting the old one when "
+	if len(v.others()) == 0 {
+		state = "Raft clients have what they were started with, until "
+	}
 	remaining := v.remaining()
 	nodes := make([]string, 0, len(remaining))
 	var due time.Time

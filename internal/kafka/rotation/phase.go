@@ -161,8 +161,12 @@ func (v *view) named(m *trust.Member, r *trust.Role) bool {
 	})
 }
 
-// alone is the phase of a domain with one authority.
+// alone is the phase of a domain with one authority. Raft clients that keep an
+// earlier certificate of it are nothing that anybody waits for.
 func (v *view) alone() Phase {
+	if v.target.Stored == trust.InUseAll && len(v.steps) == 0 && !v.loading() && len(v.remaining()) > 0 {
+		return RaftRemainder
+	}
 	known := slices.ContainsFunc(v.Members, func(m trust.Member) bool { return m.Kind != trust.Operator && presents(&m) })
 	if v.target.Stored == trust.InUseAll || v.target.Stored == trust.TrustedUnused && !known {
 		return Loading

@@ -1,0 +1,32 @@
+package rotation_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/kafka/rotation/rotationtest"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// TestNobodyWaitsForRaftClientsWithAnEarlierCertificate is the end of a renewal
+// under the same key: all that is left of it are restarts when there is time.
+func TestNobodyWaitsForRaftClientsWithAnEarlierCertificate(t *testing.T) {
+	t.Parallel()
+	r := rotationtest.AtRest(3)
+	for i := range r.Snapshot.Members {
+		roles := r.Snapshot.Members[i].Roles
+		for j := range roles {
+			if roles[j].Plane == trust.Raft {
+				roles[j].Evidence.Loaded.Trust = []trust.AnchorID{"gone"}
+			}
+		}
+	}
+	plan := trust.Decide(r.Snapshot)
+	if phase := rotation.PhaseOf(r.Snapshot, plan); phase != rotation.RaftRemainder || !phase.Settled() {
+		t.Errorf("phase %s, want %s", phase, rotation.RaftRemainder)
+	}
+	if message := rotation.Message(r.Snapshot, plan, r.Anchors); !strings.Contains(message, "until my-dual-0, my-dual-1, my-dual-2 have been restarted once") {
+		t.Errorf("it is said: %s", message)
+	}
+}

@@ -59,6 +59,7 @@ func (p *pass) decideTrust() {
 			Stored:           authority.StoredAnchors(p.stored(kind.TrustedCertsSecret(p.kafka.Name))),
 			ApplicationSince: p.applicationSince(kind, d.Published),
 			Retirement:       retirementOf(kind),
+			Held:             evidence.Held(cluster.Nodes, domainOf(kind)),
 		}
 		d.known = of.Known()
 		d.snapshot = evidence.Snapshot(cluster, of)

@@ -21,7 +21,7 @@ func KeyID(cert *x509.Certificate) trust.KeyID { return trust.KeyID(pki.KeyIDOf(
 // Known are all CA certificates of the domain that anybody holds, each once,
 // sorted by identity.
 func (d Domain) Known() []*x509.Certificate {
-	all := []*x509.Certificate{}
+	all := slices.Clone(d.Held)
 	for _, anchor := range d.Stored {
 		all = append(all, anchor.Certificate)
 	}
@@ -48,20 +48,33 @@ func (d Domain) anchors(known keyring) []trust.Anchor {
 			ID: AnchorID(cert), Name: pki.SHA1Name(cert), Key: KeyID(cert), NotAfter: cert.NotAfter,
 			Stored: d.storedState(cert), Compromised: d.compromised(cert),
 		}
-		for _, cross := range d.Authority.Crosses {
-			issuer, found := known.signer(cross)
-			if KeyID(cross) == anchor.Key && found && known.now.Before(cross.NotAfter) {
-				anchor.Cross = append(anchor.Cross, trust.Cross{
-					Issuer: KeyID(issuer), NotAfter: cross.NotAfter, Distrusted: d.compromised(issuer),
-				})
-			}
-		}
 		if target != nil && target.Equal(cert) {
 			anchor.NoCross = d.Authority.NoCross
 		}
+		d.vouch(&anchor, known)
 		anchors = append(anchors, anchor)
 	}
 	return anchors
+}
+
+// vouch adds the cross certificate that nodes can send along for an anchor: the one
+// by the newest authority. Java loads a key store with one unbroken chain and no
+// other (measured on Kafka 4.3.1), so there can be only one.
+func (d Domain) vouch(anchor *trust.Anchor, known keyring) {
+	var newest *x509.Certificate
+	for _, cross := range d.Authority.Crosses {
+		issuer, found := known.signer(cross)
+		if KeyID(cross) != anchor.Key || !found || !known.now.Before(cross.NotAfter) {
+			continue
+		}
+		if newest != nil && anchor.NoCross == "" {
+			anchor.NoCross = "nodes can send one cross certificate along, and that is the one by the newest authority"
+		}
+		if newest == nil || issuer.NotBefore.After(newest.NotBefore) {
+			newest = issuer
+			anchor.Cross = []trust.Cross{{Issuer: KeyID(issuer), NotAfter: cross.NotAfter, Distrusted: d.compromised(issuer)}}
+		}
+	}
 }
 
 // compromised reports whether a person distrusts the certificate's key: every

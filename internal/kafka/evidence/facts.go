@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"crypto/x509"
+	"slices"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
@@ -63,4 +64,35 @@ type Domain struct {
 	// ApplicationSince is when what applications read has changed last.
 	ApplicationSince time.Time
 	Retirement       trust.Retirement
+	// Held are CA certificates that processes hold although no Secret may have them
+	// any more, see Held.
+	Held []*x509.Certificate
+}
+
+// Held are the certificates that the reports of the nodes name as trusted in the
+// domain.
+func Held(nodes []Node, name contract.Domain) []*x509.Certificate {
+	var held []*x509.Certificate
+	for i := range nodes {
+		for role, loaded := range nodes[i].Report.Roles {
+			if nodes[i].domainOf(role) != name {
+				continue
+			}
+			for _, fingerprint := range loaded.Trusts {
+				if cert, err := x509.ParseCertificate(nodes[i].Report.Certificates[fingerprint]); err == nil {
+					held = append(held, cert)
+				}
+			}
+		}
+	}
+	return held
+}
+
+// domainOf is the authority whose anchors a role trusts.
+func (n *Node) domainOf(role contract.Listener) contract.Domain {
+	i := slices.IndexFunc(n.Stores, func(s contract.Store) bool { return s.Listener == role })
+	if i < 0 {
+		return contract.ClusterDomain // the agent, the Raft client
+	}
+	return n.Stores[i].Trust
 }

@@ -154,8 +154,8 @@ func (v view) testify(e *trust.Evidence, role contract.Listener) {
 	}
 	loaded, runs := v.Report.Roles[role]
 	switch {
-	case !runs && role == contract.RaftRole && v.Report.Revision > 0:
-		return // a server that runs has a Raft client, which nobody tells of
+	case !runs && v.Report.Revision > 0 && (role == contract.RaftRole || role == contract.ControlPlaneListener):
+		return // a server that runs has both; it is not known yet what they hold
 	case !runs:
 		// The server is not started, or was started without this listener.
 		e.Process = trust.ProcessNone

@@ -2,6 +2,7 @@ package evidence_test
 
 import (
 	"crypto/x509"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -192,15 +194,16 @@ func TestEvidence(t *testing.T) {
 		role   contract.Listener
 		want   trust.Process
 	}{
-		"a server that runs":             {role: contract.ReplicationListener, want: trust.ProcessRunning},
-		"silence proves nothing":         {func(w *world) { w.node.Witness = evidence.Silent }, contract.ReplicationListener, trust.ProcessUnknown},
-		"no pod is no process":           {func(w *world) { w.node.Witness = evidence.NoProcess }, contract.ReplicationListener, trust.ProcessNone},
-		"a server that has not started":  {func(w *world) { delete(w.node.Report.Roles, contract.ReplicationListener) }, contract.ReplicationListener, trust.ProcessNone},
-		"mounts between two states":      {func(w *world) { w.node.Report.Mounted = nil }, contract.ReplicationListener, trust.ProcessUnknown},
-		"the agent's own server is one":  {role: contract.AgentRole, want: trust.ProcessRunning},
-		"and so is the Raft client":      {role: contract.RaftRole, want: trust.ProcessRunning},
-		"a report without a Raft client": {func(w *world) { delete(w.node.Report.Roles, contract.RaftRole) }, contract.RaftRole, trust.ProcessUnknown},
-		"no Raft client before a start":  {func(w *world) { w.node.Report.Revision = 0; delete(w.node.Report.Roles, contract.RaftRole) }, contract.RaftRole, trust.ProcessNone},
+		"a server that runs":                      {role: contract.ReplicationListener, want: trust.ProcessRunning},
+		"silence proves nothing":                  {func(w *world) { w.node.Witness = evidence.Silent }, contract.ReplicationListener, trust.ProcessUnknown},
+		"no pod is no process":                    {func(w *world) { w.node.Witness = evidence.NoProcess }, contract.ReplicationListener, trust.ProcessNone},
+		"a server that has not started":           {func(w *world) { delete(w.node.Report.Roles, contract.ReplicationListener) }, contract.ReplicationListener, trust.ProcessNone},
+		"mounts between two states":               {func(w *world) { w.node.Report.Mounted = nil }, contract.ReplicationListener, trust.ProcessUnknown},
+		"the agent's own server is one":           {role: contract.AgentRole, want: trust.ProcessRunning},
+		"and so is the Raft client":               {role: contract.RaftRole, want: trust.ProcessRunning},
+		"a report without a Raft client":          {func(w *world) { delete(w.node.Report.Roles, contract.RaftRole) }, contract.RaftRole, trust.ProcessUnknown},
+		"nor one without its controller listener": {func(w *world) { delete(w.node.Report.Roles, contract.ControlPlaneListener) }, contract.ControlPlaneListener, trust.ProcessUnknown},
+		"no Raft client before a start":           {func(w *world) { w.node.Report.Revision = 0; delete(w.node.Report.Roles, contract.RaftRole) }, contract.RaftRole, trust.ProcessNone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -273,5 +276,57 @@ func TestTheOperatorIsAMemberOfTheClusterCAsDomainOnly(t *testing.T) {
 	w.domain.Name = contract.ClientsDomain
 	if has(w.snapshot()) {
 		t.Error("the operator is a member of the domain of the clients CA")
+	}
+}
+
+func TestWhatAProcessHoldsIsKnownAlthoughNoSecretHasIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	gone := ca(t, "gone").Certificate()
+	w.node.Report.Certificates[id(gone)] = gone.Raw
+	role := w.node.Report.Roles[contract.RaftRole]
+	role.Trusts = []string{id(gone)}
+	w.node.Report.Roles[contract.RaftRole] = role
+	for domain, want := range map[contract.Domain]bool{contract.ClusterDomain: true, contract.ClientsDomain: false} {
+		w.domain.Held = evidence.Held([]evidence.Node{w.node}, domain)
+		got := slices.ContainsFunc(w.snapshot().Anchors, func(a trust.Anchor) bool { return a.ID == evidence.AnchorID(gone) && a.Key == key(gone) })
+		if got != want {
+			t.Errorf("known in the domain %s: %t, want %t", domain, got, want)
+		}
+	}
+}
+
+func TestOnlyOneAuthorityVouches(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	older, err := pki.NewCA(pki.CASpec{
+		Subject: pki.Subject{CommonName: "older"}, Key: pki.KeyParams{Algorithm: pki.ECDSA, Size: 256},
+		Validity: 24 * time.Hour, Now: now().Add(-time.Hour),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cross, err := pki.CrossSign(older, w.incoming.Certificate(), now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, crosses := range map[string][]*x509.Certificate{
+		"the newest first": {w.cross, cross}, "the newest last": {cross, w.cross},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			domain := w.domain
+			domain.Authority.Crosses = crosses
+			domain.Authority.Published = append(slices.Clone(domain.Authority.Published), older.Certificate())
+			s := evidence.Snapshot(evidence.Cluster{Now: now()}, domain)
+			i := slices.IndexFunc(s.Anchors, func(a trust.Anchor) bool { return a.ID == evidence.AnchorID(w.incoming.Certificate()) })
+			got := s.Anchors[i]
+			if len(got.Cross) != 1 || got.Cross[0].Issuer != key(w.outgoing.Certificate()) {
+				t.Errorf("vouched for by %+v, want the newest authority alone", got.Cross)
+			}
+			if got.NoCross == "" {
+				t.Error("nothing says why the older one does not vouch")
+			}
+		})
 	}
 }

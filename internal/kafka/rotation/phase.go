@@ -231,9 +231,9 @@ func (v *view) shows(m *trust.Member) bool {
 func (v *view) withdrawal() Phase {
 	data, control := v.published(dataOf), v.published(controlOf)
 	switch {
-	case data && v.waits(trust.GuardRetired):
+	case data && v.waits(trust.GuardRetired) && !v.loading() && !v.waits(trust.GuardListeners):
 		return WaitingForExpiry
-	case data && v.waits(trust.GuardListeners):
+	case data && v.waits(trust.GuardRetired, trust.GuardListeners):
 		return WaitingForTrust
 	case data:
 		return WithdrawingOld

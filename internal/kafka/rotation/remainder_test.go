@@ -30,3 +30,17 @@ func TestNobodyWaitsForRaftClientsWithAnEarlierCertificate(t *testing.T) {
 		t.Errorf("it is said: %s", message)
 	}
 }
+
+// TestARotationIsNotSettledWhileAListenerDoesNotTrustTheNewAuthority: that the old
+// anchor stays until its end does not mean that nothing is left to be done.
+func TestARotationIsNotSettledWhileAListenerDoesNotTrustTheNewAuthority(t *testing.T) {
+	t.Parallel()
+	r := until(t, rotationtest.AtRest(3, rotationtest.Clients, rotationtest.OfOthers, rotationtest.Replaced), rotation.WaitingForExpiry)
+	late := &r.Snapshot.Members[0]
+	for i := range late.Roles {
+		late.Roles[i].Evidence.Loaded.Trust = []trust.AnchorID{r.Snapshot.Anchors[0].ID}
+	}
+	if phase := rotation.PhaseOf(r.Snapshot, trust.Decide(r.Snapshot)); phase.Settled() {
+		t.Errorf("phase %s while %s has still to load the new anchor", phase, late.ID)
+	}
+}

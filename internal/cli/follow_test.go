@@ -24,6 +24,11 @@ type scene struct {
 	asked  bool
 }
 
+// patience is more looks than any watch here takes.
+const patience = 100
+
+var errEndless = errors.New("it looks for ever")
+
 // play lets time pass at each look, and shows the scenes one after the other; the
 // last stays.
 func play(t *testing.T, scenes []scene) (client.Client, *clocktesting.FakeClock) {
@@ -37,7 +42,9 @@ func play(t *testing.T, scenes []scene) (client.Client, *clocktesting.FakeClock)
 		}
 		switch seen := obj.(type) {
 		case *corev1.ConfigMap:
-			look++
+			if look++; look > patience {
+				return errEndless
+			}
 			clock.Step(5 * time.Second)
 			seen.Data = configMap(t, scenes[min(look, len(scenes)-1)].record).Data
 		case *metav1.PartialObjectMetadata:

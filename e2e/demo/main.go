@@ -31,7 +31,7 @@ const (
 	// How long a client may wait for an acknowledgement while nodes restart, and
 	// while none does.
 	maxGapOfRestarts = 3 * time.Second
-	maxGap           = time.Second
+	maxGap           = 2 * time.Second
 )
 
 func main() {

@@ -5,8 +5,11 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/e2e/harness"
+	"github.com/keyturn/keyturn/e2e/harness/openssl"
 	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
+	"github.com/keyturn/keyturn/internal/report"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -86,6 +89,7 @@ func clientsKeyReplaced(s *stage) {
 	r := s.turning(harness.ClientsCA, everybody())
 	r.answers(verdict.Accepted, "mtls")
 	r.asks("asked for a new key of the clients CA", func() error { return s.kafka.Replace(s.ctx, harness.ClientsCA) })
+	bareLeafServed(r)
 	r.until(rotation.WaitingForExpiry, rotation.WaitingForUsers)
 	r.compare()
 	r.notRestarted()
@@ -109,6 +113,41 @@ func clientsKeyReplaced(s *stage) {
 	})
 	r.answers(verdict.Refused, "mtls")
 	r.onlyNew()
+}
+
+// bareLeafServed measures how long a user of somebody else's making has to wait, who
+// takes a certificate of the new key as soon as it signs, and presents it alone.
+func bareLeafServed(r *turning) {
+	r.Helper()
+	var signed time.Time
+	r.step("a certificate of the new clients CA alone is accepted by every node", func() error {
+		var bare openssl.Identity
+		err := harness.Poll(r.ctx, func() (bool, error) {
+			signer, err := r.kafka.Signer(r.ctx, r.authority)
+			if err != nil || containsCertificate(r.outgoing, signer.Certificate()) {
+				return false, err
+			}
+			signed = time.Now()
+			signer, err = pki.NewAuthority(signer.Certificate(), signer.Key())
+			if err == nil {
+				bare, err = harness.Leaf(signer, "somebody else")
+			}
+			return err == nil, err
+		})
+		if err != nil {
+			return err
+		}
+		return harness.Poll(r.ctx, func() (bool, error) {
+			known, err := r.kafka.Trust(r.ctx, harness.ClusterCA)
+			if err != nil {
+				return false, err
+			}
+			answers, err := r.watchers.Accepts(r.ctx, "mtls", bare, known.Application...)
+			return err == nil && answers.All(verdict.Accepted), err
+		})
+	})
+	r.figures = append(r.figures, report.Observed("a certificate of the new clients CA without its cross certificate is accepted after", time.Since(signed).Seconds(), "s",
+		"from the moment in which ca.key is the new key until the last node accepts such a certificate, asked twice a second"))
 }
 
 // renewedWithTheSameKey: another certificate of the same key is no reason to

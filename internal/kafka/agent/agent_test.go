@@ -3,7 +3,6 @@ package agent_test
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -18,11 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
 	"k8s.io/utils/clock"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
-	"github.com/keyturn/keyturn/internal/kafka/admin/wire/wiretest"
 	"github.com/keyturn/keyturn/internal/kafka/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/client"
@@ -88,6 +85,7 @@ type pod struct {
 	publication contract.Publication
 	data        string
 	log         *buffer
+	kafka       *fakeKafka
 }
 
 // buffer is a log that is read while it is written.
@@ -135,7 +133,9 @@ func newPod(t *testing.T, mode string) *pod {
 	}
 	agenttest.PutIdentity(p.Node, podName, p.node)
 	agenttest.PutPublication(t, p.Node, p.publication)
+	p.kafka = newFakeKafka(t, p)
 	p.options = p.optionsFor(t, mode)
+	p.kafka.properties = filepath.Join(p.options.RunDir, "server.properties")
 	return p
 }
 
@@ -158,7 +158,7 @@ func (p *pod) optionsFor(t *testing.T, mode string) agent.Options {
 		KafkaHome: home, JavaHome: filepath.Join(home, "java"), Host: "127.0.0.1",
 		SecureAddress: free(t), ProbeAddress: free(t),
 		Env:    []string{javaMode + "=" + mode, "KEYTURN_TEST_DATA=" + p.data},
-		Output: p.log, Wait: process.WaitForOne, Dial: p.kafka(t),
+		Output: p.log, Wait: process.WaitForOne, Dial: p.kafka.dial,
 		Clock: clock.RealClock{}, Log: slog.New(slog.NewJSONHandler(p.log, nil)),
 	}
 }
@@ -172,21 +172,6 @@ func free(t *testing.T) string {
 	}
 	defer func() { _ = listener.Close() }()
 	return listener.Addr().String()
-}
-
-// kafka dials a replication listener on which the broker takes part.
-func (p *pod) kafka(t *testing.T) mtls.DialFunc {
-	t.Helper()
-	address := wiretest.Serve(t, &tls.Config{
-		Certificates: []tls.Certificate{server.Certificate(p.node)}, ClientAuth: tls.RequireAnyClientCert,
-	}, func(kmsg.Request) kmsg.Response {
-		resp := kmsg.NewPtrDescribeClusterResponse()
-		resp.Brokers = []kmsg.DescribeClusterResponseBroker{{NodeID: 4}}
-		return resp
-	})
-	return func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, address)
-	}
 }
 
 // running is a started agent.
@@ -380,26 +365,5 @@ func TestDataOfAnotherClusterIsRefusedByName(t *testing.T) {
 	foreign, ok := errors.AsType[*storage.ForeignError](err)
 	if !ok || !strings.Contains(foreign.Error(), "AnotherClustersIdentif") || !strings.Contains(foreign.Error(), p.data) {
 		t.Errorf("error %v, want a ForeignError that names the cluster and the directory", err)
-	}
-}
-
-func TestNewPublicationChangesTheAgentAndNotTheRunningServer(t *testing.T) {
-	t.Parallel()
-	p := newPod(t, "serve")
-	r := p.start(t)
-	r.until(t, http.StatusNoContent, "")
-	added := agenttest.Authority(t, "cluster-ca v1", time.Now())
-	both := []string{pki.FingerprintOf(p.ca.Certificate()).String(), pki.FingerprintOf(added.Certificate()).String()}
-	agenttest.WriteVolume(t, p.options.Mounts.ClusterTrust, agenttest.TrustDirectory(p.ca.Certificate(), added.Certificate()))
-	p.publication.Revision = 2
-	p.publication.Trust = map[contract.Listener][]string{contract.AgentRole: both, contract.ReplicationListener: both}
-	agenttest.PutPublication(t, p.Node, p.publication)
-	agenttest.WriteVolume(t, p.options.Mounts.Node, p.Node)
-	report := r.report(t)
-	if got := len(report.Roles[contract.AgentRole].Trusts); got != 2 {
-		t.Errorf("the agent trusts %d anchors, want both", got)
-	}
-	if got := len(report.Roles[contract.ReplicationListener].Trusts); got != 1 || report.Revision != 1 {
-		t.Errorf("the server is said to trust %d anchors of revision %d, want the one it was started with", got, report.Revision)
 	}
 }

@@ -132,7 +132,7 @@ func (l *loader) report(outcome reload.Outcome) {
 		roles[listener] = nil
 		if state.Known() {
 			roles[listener] = new(state.Report())
-			l.observer.remember(state.Chain)
+			l.observer.remember(slices.Concat(state.Chain, state.Trusts))
 		}
 	}
 	l.observer.Loaded(roles)

@@ -107,7 +107,7 @@ func (o *observer) match() (stores.Matched, error) {
 	o.matchedGeneration = generation
 	if o.matchedErr == nil {
 		for _, l := range o.matched.Listeners {
-			o.remember(slices.Concat(l.Identity.Chain, l.Trusts))
+			o.remember(slices.Concat(l.Identity.Chain, l.Trusts, l.Starts))
 		}
 	}
 	return o.matched, o.matchedErr

@@ -122,6 +122,26 @@ func TestConfigIsRefused(t *testing.T) {
 	}
 }
 
+func TestListenersEndWithTheirPort(t *testing.T) {
+	t.Parallel()
+	for listener, want := range map[contract.Listener]int{
+		contract.ControlPlaneListener: 9090, "two-words-9094": 9094, "internal": 0, "9092": 0, "too-large-65536": 0, "": 0, "a-": 0,
+	} {
+		if port, ok := listener.Port(); port != want && ok || ok != (want > 0) {
+			t.Errorf("%q: port %d, %t; want %d", listener, port, ok, want)
+		}
+	}
+}
+
+func TestNodeListensOnTheControlPlaneOnlyAsAController(t *testing.T) {
+	t.Parallel()
+	broker, both := config(), config()
+	both.Roles = append(both.Roles, contract.RoleController)
+	if broker.ListensOn(contract.ControlPlaneListener) || !broker.ListensOn(contract.ReplicationListener) || !both.ListensOn(contract.ControlPlaneListener) {
+		t.Error("a broker is said to listen on the control plane, or a controller not to")
+	}
+}
+
 func TestAnnotationsOfTheDownwardAPI(t *testing.T) {
 	t.Parallel()
 	got, err := contract.ParseAnnotations([]byte("a=\"1\"\nkeyturn.dev/pin=\"{\\\"revision\\\":7}\"\nempty=\"\"\nlines=\"x\\ny=z\"\n"))

@@ -115,11 +115,12 @@ func (n *Node) Stopping() {
 	n.state = contract.StateControlledStop
 }
 
-// Ended records that there is no server any more.
+// Ended records that there is no server any more: nothing is loaded.
 func (n *Node) Ended() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.stopping = true
+	n.report = contract.TLSReport{Roles: map[contract.Listener]contract.RoleReport{}}
 	n.readiness = contract.Readiness{Reason: contract.ReasonStopping}
 	n.state = contract.StateNotRunning
 }

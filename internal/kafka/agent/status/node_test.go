@@ -104,3 +104,24 @@ func TestReportIsACopy(t *testing.T) {
 		t.Errorf("report %+v, want revision 4 with one role", got)
 	}
 }
+
+func TestReportFollowsReloads(t *testing.T) {
+	t.Parallel()
+	var n status.Node
+	n.Started(4, time.Time{}, map[contract.Listener]contract.RoleReport{"tls-9093": {Presents: "aa"}, "mtls-9094": {Presents: "aa"}})
+	n.Loaded(map[contract.Listener]*contract.RoleReport{"tls-9093": {Presents: "bb"}, "mtls-9094": nil})
+	n.Complete(6)
+	n.Complete(5)
+	n.Reloaded(contract.ReloadReport{Revision: 7, Failure: "refused"})
+	want := contract.TLSReport{
+		Revision: 6, Reload: contract.ReloadReport{Revision: 7, Failure: "refused"},
+		Roles: map[contract.Listener]contract.RoleReport{"tls-9093": {Presents: "bb"}},
+	}
+	if diff := cmp.Diff(want, n.TLS()); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+	n.Ended()
+	if got := n.TLS().Revision; got != 0 {
+		t.Errorf("revision %d after the end, want 0", got)
+	}
+}

@@ -198,6 +198,24 @@ func TestIncompleteMountsAreWaitedFor(t *testing.T) {
 		"an anchor is mounted for the other authority only": {func(_ *testing.T, w *world) {
 			w.ClusterTrust, w.ClientsTrust = w.ClientsTrust, w.ClusterTrust
 		}, "of the cluster authority for replication-9091"},
+		"the chain of the leaf is not the published one": {func(t *testing.T, w *world) {
+			t.Helper()
+			w.publication.Revision++
+			w.publication.Chain = []string{"ab", "cd"}
+			w.publish(t)
+		}, "the chain ab, cd of the node's leaf (without a certificate is mounted)"},
+		"an anchor of the Raft client is not mounted": {func(t *testing.T, w *world) {
+			t.Helper()
+			w.publication.Revision++
+			w.publication.Trust[contract.RaftRole] = []string{"ab"}
+			w.publish(t)
+		}, "anchor ab of the cluster authority for raft"},
+		"the publication names no anchor for the Raft client": {func(t *testing.T, w *world) {
+			t.Helper()
+			w.publication.Revision++
+			w.publication.Trust[contract.RaftRole] = []string{}
+			w.publish(t)
+		}, "to name an anchor for raft"},
 		"the publication names no anchor for a listener": {func(t *testing.T, w *world) {
 			t.Helper()
 			w.publication.Revision++

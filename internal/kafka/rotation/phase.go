@@ -231,12 +231,8 @@ func (v *view) shows(m *trust.Member) bool {
 func (v *view) withdrawal() Phase {
 	data, control := v.published(dataOf), v.published(controlOf)
 	switch {
-	case data && v.waits(trust.GuardRetired) && !v.loading() && !v.waits(trust.GuardListeners):
-		return WaitingForExpiry
-	case data && v.waits(trust.GuardRetired, trust.GuardListeners):
-		return WaitingForTrust
 	case data:
-		return WithdrawingOld
+		return v.fromData()
 	case v.loading():
 		return WaitingForDistrust
 	case control && v.waits(trust.GuardControlUnused):
@@ -247,6 +243,20 @@ func (v *view) withdrawal() Phase {
 		return WaitingForDistrust
 	default:
 		return Retiring
+	}
+}
+
+// fromData is the phase while client and inter-broker listeners are still told to
+// trust an old anchor. That it stays until its end does not mean that nothing is
+// left to be done.
+func (v *view) fromData() Phase {
+	switch {
+	case !v.waits(trust.GuardRetired, trust.GuardListeners):
+		return WithdrawingOld
+	case v.loading() || v.waits(trust.GuardListeners):
+		return WaitingForTrust
+	default:
+		return WaitingForExpiry
 	}
 }
 

@@ -35,9 +35,14 @@ type JVM struct {
 const (
 	// jvmRate is how many records it sends in a second.
 	jvmRate = "20"
-	// warmWindows is after how many seconds of work a JVM is compiled so far that it
-	// measures the cluster and not itself.
-	warmWindows = 10
+	// jvmInterval is how often it speaks, in milliseconds: the time between two of
+	// its lines is as close as one comes to the time between two acknowledgements.
+	jvmInterval = "100"
+	// warmWindows is after how many lines a JVM is compiled so far that it measures
+	// the cluster and not itself.
+	warmWindows = 100
+	// lastWindows are waited for at the end.
+	lastWindows = 10
 	// jvmForever are more records than any scenario has time for.
 	jvmForever = "100000000"
 )
@@ -123,7 +128,7 @@ func (k Kafka) jvmPod(name, image string) *corev1.Pod {
 			Name: name, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
 			Command: []string{
 				"/opt/kafka/bin/kafka-producer-perf-test.sh", "--topic", name, "--num-records", jvmForever,
-				"--throughput", jvmRate, "--record-size", "100", "--reporting-interval", "1000", "--command-config", "/config/client.properties",
+				"--throughput", jvmRate, "--record-size", "100", "--reporting-interval", jvmInterval, "--command-config", "/config/client.properties",
 			},
 			Env: []corev1.EnvVar{{Name: "KAFKA_HEAP_OPTS", Value: "-Xmx96m"}},
 			Resources: corev1.ResourceRequirements{
@@ -211,7 +216,7 @@ func (j *JVM) Account() JVMAccount {
 // Finish waits for the client's word on what it sent last, ends it, and counts what
 // the log has. It fails if the client did not run all the time.
 func (j *JVM) Finish(ctx context.Context) (JVMAccount, error) {
-	waited := j.until(ctx, len(j.Account().Windows)+2)
+	waited := j.until(ctx, len(j.Account().Windows)+lastWindows)
 	j.stop()
 	<-j.ended
 	account := j.Account()
@@ -247,12 +252,11 @@ func (k Kafka) records(ctx context.Context, topic string) (uint64, error) {
 	return kept, nil
 }
 
-// Client is the account in the form of reports. The longest gap is that of the
-// slowest acknowledgement since a moment: the client tells no other.
+// Client is the account in the form of reports, with the longest gap since a moment.
 func (a JVMAccount) Client(since time.Time) report.Client {
 	return report.Client{
 		Kind: "jvm-pkcs12", Listener: "tls", Sent: a.Acknowledged + a.Failed, Acknowledged: a.Acknowledged,
 		Lost: a.Lost() + a.Failed, TLSFailures: a.TLSFailures,
-		LongestGapMs: report.Milliseconds(a.Slowest(since, time.Now())),
+		LongestGapMs: report.Milliseconds(a.LongestGap(since, time.Now()).Length),
 	}
 }

@@ -1,12 +1,12 @@
 package harness
 
 import (
-	"cmp"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/probe/ledger"
 )
 
 // JVMWindow is what Kafka's producer says of a stretch of its work.
@@ -41,24 +41,33 @@ func (a JVMAccount) Lost() uint64 {
 
 // Slowest acknowledgement of the windows that ended in a time.
 func (a JVMAccount) Slowest(from, to time.Time) time.Duration {
-	for _, window := range a.Slow(from, to, 1) {
-		return window.Slowest
+	var slowest time.Duration
+	for _, window := range a.Windows {
+		if !window.At.Before(from) && !window.At.After(to) {
+			slowest = max(slowest, window.Slowest)
+		}
 	}
-	return 0
+	return slowest
 }
 
-// Slow are the slowest windows of a time, the slowest first.
-func (a JVMAccount) Slow(from, to time.Time, count int) []JVMWindow {
-	windows := slices.DeleteFunc(slices.Clone(a.Windows), func(w JVMWindow) bool { return w.At.Before(from) || w.At.After(to) })
-	slices.SortStableFunc(windows, func(x, y JVMWindow) int { return cmp.Compare(y.Slowest, x.Slowest) })
-	return windows[:min(count, len(windows))]
+// LongestGap is the longest time in which the client said nothing, and ended in a
+// time. The client speaks when a record is acknowledged and a window is over, so no
+// gap between two acknowledgements is longer.
+func (a JVMAccount) LongestGap(from, to time.Time) ledger.Gap {
+	var longest ledger.Gap
+	for i := 1; i < len(a.Windows); i++ {
+		if at := a.Windows[i].At; !at.Before(from) && !at.After(to) {
+			longest = longest.Longer(ledger.Gap{From: a.Windows[i-1].At, Length: at.Sub(a.Windows[i-1].At)})
+		}
+	}
+	return longest
 }
 
 // maxComplaints bounds what is listed.
 const maxComplaints = 20
 
 // with is the account after one more line of the log of kafka-producer-perf-test: one
-// of its own every second, or what Kafka's client logs when something goes wrong.
+// of its own ten times a second, or what Kafka's client logs when something goes wrong.
 func (a JVMAccount) with(at time.Time, line string) JVMAccount {
 	if found := windowLine().FindStringSubmatch(line); found != nil {
 		records, errRecords := strconv.ParseUint(found[1], 10, 64)

@@ -56,6 +56,9 @@ func TestTheLogOfAJVMClientIsRead(t *testing.T) {
 	if slowest := got.Slowest(at("2026-11-21T08:30:01Z"), at("2026-11-21T08:30:02Z")); slowest != 39*time.Millisecond {
 		t.Errorf("slowest of the first second %s", slowest)
 	}
+	if gap := got.LongestGap(at("2026-11-21T08:30:02Z"), at("2026-11-21T08:31:00Z")); gap.Length != time.Second || !gap.From.Equal(got.Windows[0].At) {
+		t.Errorf("longest gap %+v, want the second between the two windows", gap)
+	}
 }
 
 func TestALogOfMoreThanWasHeardOfLosesNothing(t *testing.T) {

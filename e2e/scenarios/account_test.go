@@ -71,15 +71,13 @@ func (r *turning) finishJVM() {
 	if account.Lost() > 0 {
 		r.Errorf("the JVM client: %d of %d acknowledged records are not in the log", account.Lost(), account.Acknowledged)
 	}
-	const told = 3
-	for _, window := range account.Slow(r.began, r.ended, told) {
-		r.notes = append(r.notes, fmt.Sprintf("the JVM client waited up to %s in the second that ended %s after the annotation",
-			window.Slowest, window.At.Sub(r.began).Round(time.Millisecond)))
-	}
-	during, without := account.Slowest(r.began, r.ended), account.Slowest(r.ended, time.Now())
-	r.figure(report.AtMost("slowest acknowledgement of the JVM client during the rotation", report.Milliseconds(during),
-		report.Milliseconds(max(r.patience(), time.Duration(noise*float64(without)))), "ms",
-		"what kafka-producer-perf-test says of each second; it connects anew about twice a second"))
+	during, without := account.LongestGap(r.began, r.ended), account.LongestGap(r.ended, time.Now())
+	r.figure(report.AtMost("longest gap of the JVM client during the rotation", report.Milliseconds(during.Length),
+		report.Milliseconds(max(r.patience(), time.Duration(noise*float64(without.Length)))), "ms",
+		"longest time between two of the lines that kafka-producer-perf-test writes ten times a second when records are acknowledged"))
+	r.figures = append(r.figures, report.Observed("slowest acknowledgement of the JVM client during the rotation",
+		report.Milliseconds(account.Slowest(r.began, r.ended)), "ms", "in the client's own words; it connects anew about twice a second"))
+	r.notes = append(r.notes, fmt.Sprintf("the JVM client's longest gap began %s after the annotation", during.From.Sub(r.began).Round(time.Millisecond)))
 }
 
 // patience is how long a client may wait at most.

@@ -86,6 +86,18 @@ func TestBadSecretsOfAGeneratedAuthorityAreReportedAndNothingIsWritten(t *testin
 			},
 			[]string{"does not belong to ca.key"},
 		},
+		"a promotion was interrupted, ca.crt was edited, and nobody trusts the new one": {
+			func(t *testing.T, w *world) {
+				t.Helper()
+
+				old := w.cert()
+				w.starts()
+				w.writeKey(w.settle(turn))
+				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(old)
+				w.trusts(old)
+			},
+			[]string{"does not belong to ca.key"},
+		},
 		"half a replacement is pending": {
 			func(t *testing.T, w *world) {
 				t.Helper()

@@ -82,7 +82,7 @@ func (d *decider) reliedOn() []*x509.Certificate {
 		relied = append(relied, retired.filed...)
 	}
 	for _, cert := range d.o.bundle {
-		if d.isRetired(cert) || pki.KeyIDOf(cert) == pki.KeyIDOf(d.d.Certificate) {
+		if pki.KeyIDOf(cert) == pki.KeyIDOf(d.d.Certificate) {
 			relied = append(relied, cert)
 		}
 	}
@@ -145,12 +145,11 @@ func (d *decider) signerOf(cert *x509.Certificate) (pki.Authority, error) {
 	return ca, nil
 }
 
-// sortCrosses puts those of the target first and drops those for keys that nobody
-// has any more.
+// sortCrosses puts those of the target first.
 func (d *decider) sortCrosses(target pki.KeyID) {
 	sorted := ofKey(d.crosses, target)
 	for _, cross := range d.crosses {
-		if key := pki.KeyIDOf(cross); key != target && !d.keyOf(cross).IsZero() {
+		if pki.KeyIDOf(cross) != target {
 			sorted = append(sorted, cross)
 		}
 	}

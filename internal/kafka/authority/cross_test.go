@@ -1,6 +1,7 @@
 package authority_test
 
 import (
+	"bytes"
 	"crypto/x509"
 	"maps"
 	"slices"
@@ -63,7 +64,7 @@ func TestWhileAReplacementRunsBothSidesVerify(t *testing.T) {
 func TestAPathLengthOfZeroForbidsCrossSigning(t *testing.T) {
 	t.Parallel()
 	limited := crossSigned(t)
-	renewed := renewedCA(t, limited, noon())
+	renewed := renewedCA(t, limited, noon().Add(day)) // ends later
 	tests := map[string]struct {
 		present  pki.Authority
 		trusted  []*x509.Certificate
@@ -204,5 +205,43 @@ func TestACrossCertificateByAnAuthorityThatIsForgottenGoes(t *testing.T) {
 				t.Errorf("%d cross certificates and %d keys", len(o.Crosses), len(o.Keys))
 			}
 		})
+	}
+}
+
+func TestAnExpiredCrossCertificateIsNotPresented(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	w.in.Spec.ValidityDays = 1000
+	w.starts()
+	w.step(turn, finish)
+	w.in.Now = noon().Add(366 * day)
+	if d := w.decide(); len(d.Crosses) != 0 || len(d.Authority.Presents()) != 0 {
+		t.Errorf("%d cross certificates are left", len(d.Crosses))
+	}
+}
+
+func TestARetiredCertificateWithoutItsKeySignsNothing(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	retired := other(t, "retired", noon()).Certificate()
+	w.in.CertSecret.Data[authority.DatedCertKey(retired)] = pki.EncodeBundle(retired)
+	if d := w.decide(); !strings.Contains(d.NoCross, "retired") || !strings.Contains(d.NoCross, "lost or kept elsewhere") {
+		t.Errorf("no cross certificate because %q", d.NoCross)
+	}
+}
+
+func TestAStrangerBesideARetiredKeyIsNobody(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	old := w.cert()
+	w.starts()
+	w.step(turn, finish)
+	name := authority.DatedCertKey(old)
+	w.in.KeySecret.Data[name] = append(w.in.KeySecret.Data[name], pki.EncodeBundle(other(t, "x", noon()).Certificate())...)
+	if o := w.step(finish); o.NoCross != "" || len(o.Keys) != 2 {
+		t.Errorf("%d keys, no cross certificate because %q", len(o.Keys), o.NoCross)
+	}
+	if !bytes.Equal(w.in.KeySecret.Data[name], pki.EncodeBundle(old)) {
+		t.Error("the stranger is still filed")
 	}
 }

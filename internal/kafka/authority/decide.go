@@ -163,13 +163,13 @@ func (d *decider) swapInterrupted() bool {
 }
 
 // promotionInterrupted: ca.crt holds an authority that was made before the present
-// one and is not yet filed as retired. One that was made later is no sign: its
-// replacement was aborted before it was ever present.
+// one and is not yet filed as retired. One that was made later is no sign: it is
+// pending, or its replacement was aborted before it was ever present.
 func (d *decider) promotionInterrupted() bool {
 	return slices.ContainsFunc(d.o.bundle, func(cert *x509.Certificate) bool {
 		_, filed := d.o.dated[DatedCertKey(cert)]
 		ours := d.isRetired(cert) || slices.ContainsFunc(d.o.trusted, func(a Anchor) bool { return sameCertificate(a.Certificate, cert) })
-		return !filed && ours && d.in.Now.Before(cert.NotAfter) && !d.o.key.Matches(cert) && !d.o.isPending(cert) &&
+		return !filed && ours && d.in.Now.Before(cert.NotAfter) && !d.o.key.Matches(cert) &&
 			d.in.Kind.named(cert) < d.in.Kind.named(d.d.Certificate)
 	})
 }
@@ -238,9 +238,6 @@ func (d *decider) validity() time.Duration {
 	taken := map[int64]bool{}
 	for _, cert := range d.everything() {
 		taken[cert.NotAfter.Unix()] = true
-	}
-	for _, retired := range d.retired {
-		taken[retired.end.Unix()] = true
 	}
 	validity := d.in.Spec.Validity()
 	for taken[d.in.Now.Add(validity).Unix()] {

@@ -24,8 +24,8 @@ type Decision struct {
 	// pending one, and retired ones. Each presents the cross certificates of its
 	// key.
 	Keys []pki.Authority
-	// Crosses are the unexpired cross certificates for any of these keys, whoever
-	// signed them, those for the key of Target first.
+	// Crosses are the unexpired cross certificates for any key, whoever signed
+	// them, those for the key of Target first.
 	Crosses []*x509.Certificate
 	// NoCross says in one sentence why an outgoing authority has not signed
 	// Target; empty when every unexpired one has.

@@ -123,7 +123,7 @@ func (d *decider) dropPending() {
 func (d *decider) predecessor() (name string, cert *x509.Certificate, found bool) {
 	for _, retired := range d.retired {
 		anchor := d.o.trustedOfKey(retired.key)
-		if anchor == nil || !d.in.Now.Before(anchor.NotAfter) || d.in.Kind.named(anchor) >= d.in.Kind.named(d.d.Certificate) {
+		if anchor == nil || d.in.Kind.named(anchor) >= d.in.Kind.named(d.d.Certificate) {
 			continue
 		}
 		if cert == nil || d.in.Kind.named(anchor) > d.in.Kind.named(cert) {

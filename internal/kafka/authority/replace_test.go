@@ -90,6 +90,7 @@ func TestTheSecretsFollowThePlan(t *testing.T) {
 func TestPasswordAndTextsSurviveAPromotion(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
+	w.in.KeySecret.Data["ca.key"] = append([]byte("\n"), w.in.KeySecret.Data["ca.key"]...)
 	old := w.in.KeySecret.Data["ca.key"]
 	password := w.in.CertSecret.Data["ca.password"]
 	o := w.starts()
@@ -242,6 +243,70 @@ func TestWhatIsDistrustedStaysSoUntilAllIsDone(t *testing.T) {
 	}
 	if o := w.settle(finish); o.Distrust {
 		t.Error("still distrusting when all is done")
+	}
+}
+
+func TestDistrustOutlastsAPlanThatIsDoneTooEarly(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change func(w *world)
+		stays  bool
+	}{
+		"nothing else is there":        {func(*world) {}, false},
+		"a replacement is pending":     {func(w *world) { w.starts() }, true},
+		"a replacement waits to begin": {func(w *world) { w.starts(); w.asks(authority.ForceReplaceAnnotation, "true"); w.step(turn) }, true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := runningWorld(t)
+			tc.change(w)
+			w.asks(authority.DistrustAnnotation, "now")
+			w.step(func(w *world, d authority.Decision) authority.Plan {
+				plan := hold(w, d)
+				plan.Done = true
+				return plan
+			})
+			if _, stays := w.in.KeySecret.Annotations[authority.DistrustAnnotation]; stays != tc.stays {
+				t.Errorf("it stays: %t", stays)
+			}
+		})
+	}
+	t.Run("a replacement is asked for while one runs and takes over", func(t *testing.T) {
+		t.Parallel()
+		w := runningWorld(t)
+		w.asks(authority.DistrustAnnotation, "now")
+		w.starts()
+		w.asks(authority.ForceReplaceAnnotation, "true")
+		w.step(finish)
+		if _, stays := w.in.KeySecret.Annotations[authority.DistrustAnnotation]; !stays {
+			t.Error("it is gone")
+		}
+	})
+}
+
+func TestAnAbortGoesBackOneStep(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	w.starts()
+	w.step(turn)
+	second := w.cert()
+	w.starts()
+	w.step(turn)
+	w.asks(authority.AbortReplaceAnnotation, "true")
+	if o := w.step(); !o.Certificate.Equal(second) {
+		t.Errorf("%q is present again", o.Certificate.Subject)
+	}
+}
+
+func TestANameIsNotGivenTwice(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	w.asks(authority.ForceReplaceAnnotation, "true")
+	w.writeKey(w.settle(hold)) // nobody else ever saw it
+	w.in.Now = noon().Add(400 * day)
+	if got := w.step().Target().Subject.CommonName; got != "cluster-ca v2" {
+		t.Errorf("the next one is called %q", got)
 	}
 }
 

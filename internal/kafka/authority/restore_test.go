@@ -180,3 +180,84 @@ func TestNothingIsLostOfAClientsAuthorityEither(t *testing.T) {
 		t.Errorf("subject %q", got)
 	}
 }
+
+func TestALostKeyDoesNotLetThePendingAuthorityBePresent(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	old := w.cert()
+	losesKeys(w)
+	w.step(func(w *world, d authority.Decision) authority.Plan {
+		plan := turn(w, d)
+		plan.Signer = d.Certificate
+		return plan
+	})
+	if o := w.step(); !o.Certificate.Equal(old) || o.Pending == nil {
+		t.Errorf("%q is present", o.Certificate.Subject)
+	}
+}
+
+func TestThePendingAuthorityIsPresentWhenNothingElseIsLeft(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	losesKeys(w)
+	pending := w.step().Target()
+	losesCerts(w)
+	w.trusts(pending)
+	o := w.step()
+	wantKinds(t, o, authority.ClusterKeyReplaced)
+	wantGenerations(t, o, 1, 1)
+	if !o.Certificate.Equal(pending) || o.Pending != nil || o.Authority.IsZero() {
+		t.Errorf("%q is present", o.Certificate.Subject)
+	}
+	wantKinds(t, w.step())
+}
+
+func TestALostNumberIsMadeUpFromTheOther(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(w *world){
+		"both Secrets are lost": losesBoth,
+		"the certificate Secret is lost, and nobody trusts anything": func(w *world) {
+			losesCerts(w)
+			w.in.TrustedCerts = authority.Stored{}
+			w.in.Evidence = authority.Evidence{}
+		},
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := runningWorld(t)
+			w.starts()
+			w.step(turn, finish)
+			change(w)
+			wantGenerations(t, w.step(), 1, 1)
+		})
+	}
+}
+
+func TestAnEditedTrustDoesNotMakeAStrangerOfUs(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(w *world, old *x509.Certificate){
+		"only the retired key knows the old anchor": func(w *world, old *x509.Certificate) {
+			w.starts()
+			w.step(turn)
+			delete(w.in.CertSecret.Data, authority.DatedCertKey(old))
+		},
+		"only the retired certificate knows the old anchor": func(w *world, _ *x509.Certificate) {
+			losesKeys(w)
+			w.step(hold, turn)
+		},
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := runningWorld(t)
+			old := w.cert()
+			change(w, old)
+			present := w.cert()
+			w.trusts(old)
+			if o := w.step(turn); !o.Certificate.Equal(present) {
+				t.Errorf("%q is present", o.Certificate.Subject)
+			}
+		})
+	}
+}

@@ -22,6 +22,9 @@ func TestACreationDiscardsWhatWasThereBefore(t *testing.T) {
 	}}
 	d := w.step()
 	wantKinds(t, d, authority.Created)
+	if d.NoCross != "" {
+		t.Error(d.NoCross)
+	}
 	if len(d.settled.Cert.Data) != 3 || len(d.Published) != 0 {
 		t.Errorf("%d entries and %d published, want the new certificate, its store and password alone", len(d.settled.Cert.Data), len(d.Published))
 	}

@@ -89,8 +89,9 @@ func TestAUsersAuthorityIsNeverRenewed(t *testing.T) {
 func TestAUsersRetiredCertificateIsAnAnchorUntilItExpires(t *testing.T) {
 	t.Parallel()
 	w, _ := userWorld(t)
-	retired, expired := other(t, "retired", noon()).Certificate(), other(t, "expired", noon().Add(-400*day)).Certificate()
-	for _, cert := range []*x509.Certificate{retired, expired} {
+	retired, expired := other(t, "retired", noon().Add(-day)).Certificate(), other(t, "expired", noon().Add(-400*day)).Certificate()
+	issuing := w.cert()
+	for _, cert := range []*x509.Certificate{retired, expired, issuing} {
 		w.in.CertSecret.Data[authority.DatedCertKey(cert)] = pki.EncodeBundle(cert)
 	}
 	if d := w.decide(); len(d.Published) != 2 || !d.Published[1].Equal(retired) {
@@ -110,6 +111,7 @@ func TestAChangeOfAUsersCertificateCountsWhateverItsGeneration(t *testing.T) {
 			w.in.CertSecret.Annotations["strimzi.io/ca-cert-generation"] = "9"
 			w.in.KeySecret.Annotations["strimzi.io/ca-key-generation"] = "9"
 		}, 0, false},
+		"it is the first one":                    {func(w *world, _ chained) { w.in.TrustedCerts = authority.Stored{} }, 0, false},
 		"another CA without a raised generation": {func(w *world, next chained) { w.provides(next) }, 1, true},
 		"another CA with a raised generation": {func(w *world, next chained) {
 			w.provides(next)

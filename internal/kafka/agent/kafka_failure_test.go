@@ -45,17 +45,6 @@ func (c *forgetfulConn) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// course takes a cluster through steps, one after the other.
-func (r *rotation) course(t *testing.T, steps ...func(*rotation, *testing.T)) {
-	t.Helper()
-	for _, step := range steps {
-		step(r, t)
-		if t.Failed() {
-			return // the steps build on each other
-		}
-	}
-}
-
 // TestReloadThatGoesWrong takes one node that is broker and controller through
 // what can go wrong with a reload.
 func TestReloadThatGoesWrong(t *testing.T) {
@@ -63,16 +52,14 @@ func TestReloadThatGoesWrong(t *testing.T) {
 	network := &forgetful{}
 	r := rotate(t, newest, agenttest.ClusterSpec{Network: "127.83.23", Nodes: [][]string{dual()}, Dial: network.dial})
 	ready := r.watchReadiness(t, r.Nodes[0])
-	r.course(t,
-		(*rotation).refusedStoreChangesNothing,
-		(*rotation).goodPublicationFollowsAtOnce,
-		(*rotation).secondOfTwoPublicationsIsLoaded,
-		func(r *rotation, t *testing.T) { r.lostAcknowledgementConverges(t, network) },
-		func(r *rotation, t *testing.T) { r.publish(t, r.renewed, agenttest.Wish{Cluster: r.both()}) },
-		(*rotation).restartKeepsWhatWasReloaded,
-		(*rotation).settingsAreDeletedWhenReloadsAreSwitchedOff,
-		(*rotation).nothingIsReloadedAnyMore,
-	)
+	r.refusedStoreChangesNothing(t)
+	r.goodPublicationFollowsAtOnce(t)
+	r.secondOfTwoPublicationsIsLoaded(t)
+	r.lostAcknowledgementConverges(t, network)
+	r.publish(t, r.renewed, agenttest.Wish{Cluster: r.both()})
+	r.restartKeepsWhatWasReloaded(t)
+	r.settingsAreDeletedWhenReloadsAreSwitchedOff(t)
+	r.nothingIsReloadedAnyMore(t)
 	ready(t)
 }
 
@@ -183,17 +170,13 @@ func TestNodeIsRestartedInEveryPhase(t *testing.T) {
 	for i := range r.renewed {
 		r.renewed[i].Chain = r.renewed[i].Chain[:1]
 	}
-	r.course(t,
-		func(r *rotation, t *testing.T) { r.publish(t, r.old, agenttest.Wish{Cluster: r.both()}) },
-		(*rotation).restartKeepsWhatWasReloaded,
-		func(r *rotation, t *testing.T) { r.publish(t, r.renewed, agenttest.Wish{Cluster: r.both()}) },
-		(*rotation).restartKeepsWhatWasReloaded,
-		func(r *rotation, t *testing.T) {
-			r.publish(t, r.renewed, agenttest.Wish{Cluster: r.after(), Raft: r.both()})
-		},
-		(*rotation).restartKeepsWhatWasReloaded,
-		func(r *rotation, t *testing.T) { r.refuses(t, r.old[0]) },
-	)
+	r.publish(t, r.old, agenttest.Wish{Cluster: r.both()})
+	r.restartKeepsWhatWasReloaded(t)
+	r.publish(t, r.renewed, agenttest.Wish{Cluster: r.both()})
+	r.restartKeepsWhatWasReloaded(t)
+	r.publish(t, r.renewed, agenttest.Wish{Cluster: r.after(), Raft: r.both()})
+	r.restartKeepsWhatWasReloaded(t)
+	r.refuses(t, r.old[0])
 }
 
 // TestControllersThatDoNotLeadReload reloads a quorum of controllers, and starts

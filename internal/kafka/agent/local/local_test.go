@@ -123,17 +123,22 @@ func TestEachHalfOfANodeIsAskedForItsSettings(t *testing.T) {
 		want   map[string]local.Setting
 	}{
 		"a broker": {
-			[]string{contract.RoleBroker}, map[string]wiretest.Answer{"127.0.0.1:9091": described(trust)},
-			[]string{trust}, map[string]local.Setting{trust: setting},
+			[]string{contract.RoleBroker},
+			map[string]wiretest.Answer{"127.0.0.1:9091": described(trust)},
+			[]string{trust},
+			map[string]local.Setting{trust: setting},
 		},
 		"a controller": {
-			[]string{contract.RoleController}, map[string]wiretest.Answer{"127.0.0.1:9090": described(control)},
-			[]string{control}, map[string]local.Setting{control: setting},
+			[]string{contract.RoleController},
+			map[string]wiretest.Answer{"127.0.0.1:9090": described(control)},
+			[]string{control},
+			map[string]local.Setting{control: setting},
 		},
 		"both in one": {
 			[]string{contract.RoleController, contract.RoleBroker},
 			map[string]wiretest.Answer{"127.0.0.1:9090": described(control), "127.0.0.1:9091": described(trust)},
-			[]string{trust, control}, map[string]local.Setting{trust: setting, control: setting},
+			[]string{trust, control},
+			map[string]local.Setting{trust: setting, control: setting},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

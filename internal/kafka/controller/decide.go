@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,7 +15,8 @@ import (
 )
 
 // decide settles what the cluster and its authorities shall be. Nothing is
-// written: a resource that is invalid leaves everything as it is.
+// written. A resource that is invalid leaves everything as it is, save that
+// certificates are kept up.
 func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	removing, err := r.removalInProgress(ctx, p)
 	if err != nil {
@@ -24,9 +24,6 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	}
 	if err := r.resolve(ctx, p, removing); err != nil {
 		return err
-	}
-	if err := p.findings.Err(); err != nil {
-		return fmt.Errorf("resolving the cluster: %w", err)
 	}
 	p.window = p.openWindow()
 	if err := r.decideAuthorities(p); err != nil {
@@ -40,6 +37,10 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	}
 	r.hear(ctx, p)
 	p.decideTrust()
+	if p.unusable != nil {
+		p.keepCustomCertificates()
+		return nil
+	}
 	return p.checkCustomCertificates()
 }
 

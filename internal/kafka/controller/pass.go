@@ -30,6 +30,9 @@ type pass struct {
 	nodes map[string]nodeCertificates
 	// custom are the listener certificates of users that can be presented.
 	custom map[contract.Listener]authority.CheckedCertificate
+	// unusable says why the resources cannot be used, when the cluster is the one that
+	// stands.
+	unusable error
 	// moved is true once the pass has written a Secret: what was decided from
 	// Secrets is then decided again.
 	moved bool

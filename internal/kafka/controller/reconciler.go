@@ -85,21 +85,34 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, r.reportPaused(ctx, p)
 	}
 	err = r.decide(ctx, p)
-	if err == nil {
-		err = r.apply(ctx, p)
-	}
 	var acted outcome
 	if err == nil {
-		acted, err = r.act(ctx, p)
-	}
-	if err == nil {
-		err = r.followUp(ctx, p, &acted)
+		acted, err = r.carry(ctx, p)
 	}
 	if lostRace(err) {
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}
 	result, reportErr := r.report(ctx, p, acted, err)
 	return result, errors.Join(transient(err), reportErr)
+}
+
+// carry carries out what was decided. Where the resources cannot be used that is
+// the upkeep of certificates, and the reason is still an error.
+func (r *Reconciler) carry(ctx context.Context, p *pass) (outcome, error) {
+	if p.unusable != nil {
+		if err := r.keepUp(ctx, p); err != nil {
+			return outcome{}, err
+		}
+		return p.watching(), p.unusable
+	}
+	if err := r.apply(ctx, p); err != nil {
+		return outcome{}, err
+	}
+	acted, err := r.act(ctx, p)
+	if err != nil {
+		return outcome{}, err
+	}
+	return acted, r.followUp(ctx, p, &acted)
 }
 
 // lostRace reports whether somebody else wrote first. That is no failure of the

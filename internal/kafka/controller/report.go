@@ -52,7 +52,11 @@ func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure
 	if failure != nil {
 		status.Conditions = p.conditions(slices.Concat(p.warnings(), p.trustConditions(),
 			[]wanted{notReady(failureReason(failure), failure.Error())}))
-		return ctrl.Result{}, r.writeStatus(ctx, p, status)
+		result := ctrl.Result{}
+		if p.unusable != nil {
+			result.RequeueAfter = p.nextLook(acted) // certificates end all the same
+		}
+		return result, r.writeStatus(ctx, p, status)
 	}
 	status.Conditions = p.conditions(slices.Concat(p.warnings(), p.trustConditions(), p.progress(acted)))
 	status.KafkaNodePools = p.cluster.UsedPools()

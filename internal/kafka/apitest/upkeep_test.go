@@ -1,0 +1,57 @@
+package apitest
+
+import (
+	"testing"
+
+	"github.com/keyturn/keyturn/api/condition"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// A mistake in a manifest may stay for longer than certificates last.
+
+func TestCertificatesAreKeptUpWhileTheResourceIsInvalid(t *testing.T) {
+	t.Parallel()
+	for name, mistake := range map[string]func(*world){
+		"a version there is no image for": func(w *world) { w.patchKafka(map[string]any{"version": "3.9.0"}) },
+		"a listener that is not supported": func(w *world) {
+			w.patchKafka(map[string]any{"listeners": []any{map[string]any{"name": "ext", "port": 9096, "type": "nodeport", "tls": true}}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.create(kafkaResource(w.namespace), poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
+			w.settle()
+			leaf, pods, config := w.leafOf("my-dual-0"), w.podUIDs(), w.configurationOf("my-dual-0")
+			mistake(w)
+
+			w.clock.SetTime(nearTheEnd())
+			w.settle()
+
+			w.wantCondition(condition.NotReady)
+			if pki.FingerprintOf(w.leafOf("my-dual-0")) == pki.FingerprintOf(leaf) {
+				t.Error("the leaf was not renewed")
+			}
+			w.wantLoaded(w.caCertificate(authority.ClusterCA))
+			if len(w.faulty.podsDeleted) > 0 {
+				t.Errorf("pods %v were restarted, of %v", w.faulty.podsDeleted, pods)
+			}
+			if now := w.configurationOf("my-dual-0"); now != config {
+				t.Errorf("configuration %s is published, want still %s", now, config)
+			}
+		})
+	}
+}
+
+// configurationOf is the configuration that a node is told to start with.
+func (w *world) configurationOf(node string) string {
+	w.t.Helper()
+	published, err := contract.ParsePublication(w.secret(node).Data[contract.PublicationKey])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return published.Configuration
+}

@@ -1,0 +1,97 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+)
+
+// standOn lets a pass whose resources cannot be used go on with the cluster as it
+// stands: a mistake in a manifest must not let certificates expire. The result is
+// false when nothing stands yet.
+func (p *pass) standOn(input model.Input, why error) bool {
+	if len(p.podSets) == 0 || p.operatorMissing() {
+		return false
+	}
+	p.unusable = fmt.Errorf("resolving the cluster: %w", why)
+	p.cluster = model.Standing(input, p.publishedListeners())
+	return true
+}
+
+func (p *pass) operatorMissing() bool {
+	_, exists := p.secrets[p.kafka.Name+operatorSecretSuffix]
+	return !exists
+}
+
+// publishedListeners are the listeners with TLS that nodes are told of.
+func (p *pass) publishedListeners() []model.Listener {
+	found := map[contract.Listener]model.Listener{}
+	for name := range p.secrets {
+		published := p.published(name)
+		for key := range published.Trust {
+			listener, ofClients := clientListener(key)
+			if !ofClients {
+				continue
+			}
+			if _, custom := published.Identities[string(key)]; custom {
+				listener.Certificate = &model.CertificateSource{}
+			}
+			found[key] = listener
+		}
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b model.Listener) int { return cmp.Compare(a.Port, b.Port) })
+}
+
+// clientListener reads a listener of a publication; false for the operator's own.
+func clientListener(key contract.Listener) (model.Listener, bool) {
+	own := []contract.Listener{
+		contract.AgentRole, contract.RaftRole, contract.ControlPlaneListener, contract.ReplicationListener,
+	}
+	at := strings.LastIndex(string(key), "-")
+	if slices.Contains(own, key) || at < 0 {
+		return model.Listener{}, false
+	}
+	port, err := strconv.ParseInt(string(key)[at+1:], 10, 32)
+	if err != nil {
+		return model.Listener{}, false
+	}
+	return model.Listener{Name: string(key)[:at], Port: int32(port), TLS: true}, true
+}
+
+// keepCustomCertificates takes the listener certificates that nodes have.
+func (p *pass) keepCustomCertificates() {
+	p.custom = map[contract.Listener]authority.CheckedCertificate{}
+	for _, listener := range p.cluster.Listeners {
+		if listener.Certificate == nil {
+			continue
+		}
+		if present, found := p.presentCertificate(listener); found {
+			p.custom[listener.Key()] = present
+		}
+	}
+}
+
+// keepUp writes what keeps certificates valid and trusted, and nothing else:
+// nodes reload, and nothing is restarted.
+func (r *Reconciler) keepUp(ctx context.Context, p *pass) error {
+	for _, step := range []func(context.Context, *pass) error{
+		r.applyAuthorities,
+		r.applyOperatorIdentity,
+		r.applyNodeSecrets,
+		r.nudge,
+		r.applyRecord,
+	} {
+		if err := step(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -54,8 +54,12 @@ func (d *domain) names() map[trust.AnchorID]rotation.AnchorName {
 		name := rotation.AnchorName{
 			CommonName: cert.Subject.CommonName, SHA1: pki.SHA1Name(cert), NotBefore: cert.NotBefore, NotAfter: cert.NotAfter,
 		}
-		if !pki.CanCrossSign(cert) {
-			name.CannotVouch = "its path length is 0"
+		switch {
+		case d.kind == authority.ClientsCA:
+			name.CannotVouch = evidence.UsersSendNone
+		case !pki.CanCrossSign(cert):
+			name.CannotVouch = fmt.Sprintf("certificate %q has path length 0 and is valid until %s",
+				cert.Subject.CommonName, cert.NotAfter.UTC().Format(time.RFC3339))
 		}
 		names[evidence.AnchorID(cert)] = name
 	}

@@ -42,6 +42,7 @@ const (
 type domain struct {
 	authority.Decision
 
+	kind authority.Kind
 	// known are the CA certificates of the snapshot.
 	known    []*x509.Certificate
 	snapshot trust.Snapshot
@@ -61,7 +62,7 @@ func (p *pass) decideTrust() {
 			Retirement:       retirementOf(kind),
 			Held:             evidence.Held(cluster.Nodes, domainOf(kind)),
 		}
-		d.known = of.Known()
+		d.kind, d.known = kind, of.Known()
 		d.snapshot = evidence.Snapshot(cluster, of)
 		d.plan = trust.Decide(d.snapshot)
 		if specOf(p.caSpec(kind)).Source == authority.UserProvided {

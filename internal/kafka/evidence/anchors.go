@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"slices"
 
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -57,10 +58,17 @@ func (d Domain) anchors(known keyring) []trust.Anchor {
 	return anchors
 }
 
+// UsersSendNone is why an outgoing clients CA vouches for nobody.
+const UsersSendNone = "users send no cross certificate along with theirs"
+
 // vouch adds the cross certificate that nodes can send along for an anchor: the one
 // by the newest authority. Java loads a key store with one unbroken chain and no
 // other (measured on Kafka 4.3.1), so there can be only one.
 func (d Domain) vouch(anchor *trust.Anchor, known keyring) {
+	if d.Name == contract.ClientsDomain {
+		anchor.NoCross = UsersSendNone
+		return
+	}
 	var newest *x509.Certificate
 	for _, cross := range d.Authority.Crosses {
 		issuer, found := known.signer(cross)

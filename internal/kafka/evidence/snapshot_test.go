@@ -330,3 +330,18 @@ func TestOnlyOneAuthorityVouches(t *testing.T) {
 		})
 	}
 }
+
+func TestNobodyVouchesForUsers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.domain.Name = contract.ClientsDomain
+	s := evidence.Snapshot(evidence.Cluster{Now: now(), Nodes: []evidence.Node{w.node}, Policy: trust.Policy{Lead: time.Hour}}, w.domain)
+	for _, anchor := range s.Anchors {
+		if len(anchor.Cross) > 0 || anchor.NoCross == "" {
+			t.Errorf("anchor %s has cross certificates %+v (%s), which no user sends", anchor.ID, anchor.Cross, anchor.NoCross)
+		}
+	}
+	if s.Policy.Lead != 0 {
+		t.Errorf("a lead of %s is waited for, and no application verifies users", s.Policy.Lead)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/local"
 	"github.com/keyturn/keyturn/internal/kafka/agent/reload"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+	"github.com/keyturn/keyturn/internal/pki"
 )
 
 func TestOnlyChangedStoresAreLoadedByOneRequest(t *testing.T) {
@@ -82,6 +83,30 @@ func TestStoresThatTheServerRefusesChangeNothing(t *testing.T) {
 			}
 			w.runsOn(t, first(w))
 		})
+	}
+}
+
+func TestChainThatKafkaCannotLoadIsNotTried(t *testing.T) {
+	t.Parallel()
+	// Two cross certificates of one authority are no chain.
+	twice := func(w *world) stores.Matched {
+		other, err := pki.CrossSign(agenttest.Authority(t, "ca v-1", time.Now()), w.after(), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		identity := w.next
+		identity.Chain = append(slices.Clone(w.next.Chain), other)
+		return w.publish(identity, w.before(), w.after())
+	}
+	w := newWorld(t, twice)
+	outcome := w.step(t, twice(w))
+	if outcome.Complete || !outcome.Refused || len(outcome.Tried) != 4 || len(w.log) > 0 {
+		t.Errorf("outcome %+v after %v, want it refused and nothing done", outcome, w.log)
+	}
+	for listener, state := range w.States() {
+		if len(state.Chain) != 2 {
+			t.Errorf("%s is said to present %d certificates, want the two it was started with", listener, len(state.Chain))
+		}
 	}
 }
 

@@ -63,6 +63,7 @@ func New(options Options, started stores.Matched) *Reloader {
 		if !started.Config.ListensOn(l.Name) {
 			continue
 		}
+		l = l.Loadable()
 		start := l.AtStart()
 		r.started = append(r.started, start)
 		for _, kind := range stores.Kinds() {
@@ -110,12 +111,16 @@ func (r *Reloader) Step(ctx context.Context, mounted stores.Matched, overtaken f
 		planned, wanted = r.forget, atStart(wanted)
 	}
 	p, err := planned(ctx, wanted)
-	if err == nil && len(p.changes) > 0 {
+	tried := namesOf(p.expectations)
+	switch {
+	case err != nil:
+		tried = listenersIn(Changed(r.states, wanted))
+	case len(p.changes) > 0:
 		err = r.carryOut(ctx, p, mounted, overtaken)
 	}
 	return Outcome{
 		Complete:  err == nil && len(Changed(r.states, wanted)) == 0,
-		Tried:     namesOf(p.expectations),
+		Tried:     tried,
 		Failure:   sentence(err),
 		Refused:   isRefusal(err),
 		Overtaken: err != nil && overtaken(),
@@ -162,6 +167,13 @@ func (r *Reloader) load(ctx context.Context, wanted []stores.Listener) (plan, er
 	settings, err := r.settings(ctx, wanted)
 	if err != nil {
 		return plan{}, err
+	}
+	for _, l := range wanted {
+		// A controller would take the setting over without looking into the store.
+		if len(l.Loadable().Identity.Chain) < len(l.Identity.Chain) {
+			return plan{}, unproven("%s cannot present %s: Kafka loads only chains in which each certificate is followed by its issuer's",
+				l.Name, described(l.Identity.Chain))
+		}
 	}
 	return loading(r.Directory, wanted, changed, settings), nil
 }

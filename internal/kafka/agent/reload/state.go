@@ -60,6 +60,15 @@ func Changed(loaded map[contract.Listener]State, wanted []stores.Listener) []Sto
 	return changed
 }
 
+// listenersIn are the listeners of the stores, which are in their order.
+func listenersIn(changed []Store) []contract.Listener {
+	list := make([]contract.Listener, 0, len(changed))
+	for _, s := range changed {
+		list = append(list, s.Listener)
+	}
+	return slices.Compact(list)
+}
+
 // names are the settings that reloads of the listeners use.
 func names(listeners []stores.Listener) []string {
 	list := make([]string, 0, 4*len(listeners))

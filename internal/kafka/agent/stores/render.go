@@ -36,6 +36,7 @@ func (m Matched) Render(storesDir string) Rendered {
 		properties.WriteByte('\n')
 	}
 	for _, l := range m.Listeners {
+		l = l.Loadable()
 		for _, kind := range Kinds() {
 			started := l.AtStart()
 			name := started.File(kind)
@@ -57,7 +58,7 @@ func (m Matched) Render(storesDir string) Rendered {
 func (m Matched) atStart() map[contract.Listener]contract.RoleReport {
 	roles := map[contract.Listener]contract.RoleReport{}
 	for _, l := range m.Listeners {
-		report := Report(l.Identity.Chain, l.Starts)
+		report := Report(l.Loadable().Identity.Chain, l.Starts)
 		if l.Name == contract.ControlPlaneListener {
 			roles[contract.RaftRole] = report
 		}

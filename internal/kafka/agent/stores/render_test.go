@@ -97,13 +97,8 @@ func TestStoreNamesChangeWithTheirCertificatesOnly(t *testing.T) {
 	if diff := cmp.Diff(before, render(t, w)); diff != "" {
 		t.Errorf("rendered twice (-first +second):\n%s", diff)
 	}
-	// The same leaf with a cross certificate is another store.
-	successor := agenttest.Authority(t, "cluster-ca v1", time.Now())
-	cross, err := pki.CrossSign(w.clusterCA, successor.Certificate(), time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.node.Chain = append(w.node.Chain, cross)
+	// The same leaf with its issuer's certificate is another store.
+	w.node.Chain = append(w.node.Chain, w.clusterCA.Certificate())
 	agenttest.PutIdentity(w.Node, podName, w.node)
 	after := render(t, w)
 	changed := slices.DeleteFunc(slices.Sorted(maps.Keys(after.Files)), func(name string) bool {

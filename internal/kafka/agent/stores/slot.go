@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
@@ -53,6 +54,21 @@ func Slots() []Slot { return []Slot{"a", "b"} }
 // Slot is the name of the file of a listener's store in a slot.
 func (k Kind) Slot(l contract.Listener, slot Slot) string {
 	return fmt.Sprintf("%s-%s-%s.pem", l, k.file, slot)
+}
+
+// Loadable is the listener without what Kafka cannot load with its leaf: a key
+// store holds one chain, in which each certificate is followed by one with its
+// issuer's name, and none stands twice (the JDK's PKCS12KeyStore.validateChain).
+// A server that was started with another would end at once.
+func (l Listener) Loadable() Listener {
+	chain := l.Identity.Chain
+	end := min(1, len(chain))
+	for end < len(chain) && bytes.Equal(chain[end-1].RawIssuer, chain[end].RawSubject) &&
+		!slices.ContainsFunc(chain[:end], chain[end].Equal) {
+		end++
+	}
+	l.Identity.Chain = chain[:end]
+	return l
 }
 
 // File is the name of the file that the server is started with. It follows from

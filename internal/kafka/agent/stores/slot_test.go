@@ -136,3 +136,48 @@ func TestVoters(t *testing.T) {
 		t.Errorf("voters %v of a configuration without any", got)
 	}
 }
+
+func TestServerIsStartedWithWhatItCanLoad(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for name, c := range map[string]struct {
+		add  func(w *world, coming pki.Authority) []*x509.Certificate
+		want int
+	}{
+		"a cross certificate": {func(*world, pki.Authority) []*x509.Certificate { return nil }, 2},
+		"the issuer of the cross certificate": {func(w *world, _ pki.Authority) []*x509.Certificate {
+			return []*x509.Certificate{w.clusterCA.Certificate()}
+		}, 3},
+		"a second cross certificate": {func(_ *world, coming pki.Authority) []*x509.Certificate {
+			other, err := pki.CrossSign(agenttest.Authority(t, "cluster-ca v-1", now), coming.Certificate(), now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return []*x509.Certificate{other}
+		}, 2},
+		"a certificate twice": {func(w *world, _ pki.Authority) []*x509.Certificate {
+			return []*x509.Certificate{w.clusterCA.Certificate(), w.clusterCA.Certificate()}
+		}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, coming := remainder(t)
+			if more := c.add(w, coming); len(more) > 0 {
+				w.node.Chain = append(w.node.Chain, more...)
+				agenttest.PutIdentity(w.Node, podName, w.node)
+				w.publication.Chain = agenttest.Fingerprints(w.node.Chain[1:]...)
+				w.publish(t)
+			}
+			r := render(t, w)
+			if got := strings.Count(string(r.Files["replication-9091-key-a.pem"]), "BEGIN CERTIFICATE"); got != c.want {
+				t.Errorf("%d certificates in the slot, want %d", got, c.want)
+			}
+			if got := strings.Count(string(store(t, r, "replication-9091-key-")), "BEGIN CERTIFICATE"); got != c.want {
+				t.Errorf("%d certificates in the store, want %d", got, c.want)
+			}
+			if got := len(r.Roles[contract.ReplicationListener].Chain); got != c.want-1 {
+				t.Errorf("%d certificates are said to be presented with the leaf, want %d", got, c.want-1)
+			}
+		})
+	}
+}

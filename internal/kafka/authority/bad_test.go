@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/x509"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/kafka/authority"
@@ -265,5 +266,49 @@ func FuzzDecide(f *testing.F) {
 		if !d.Authority.Key().Matches(d.Certificate) {
 			t.Error("key and certificate do not belong together")
 		}
+	})
+}
+
+// Whatever stands beside the present pair in its Secret, what can be decided can
+// be settled, the present key stays or is filed, and the result is read back.
+func FuzzDecideBesides(f *testing.F) {
+	w := newWorld(f)
+	w.in.Stores = authority.WithoutStores
+	w.step()
+	w.runs()
+	old := w.cert()
+	w.starts()
+	next := w.in.KeySecret.Data
+	f.Add("next-ca.key", next["next-ca.key"], next["next-ca.crt"], next["next-ca-cross.crt"], "true")
+	w.step(turn)
+	promoted := w.in.KeySecret.Data
+	f.Add(authority.DatedKeyKey(old), promoted[authority.DatedKeyKey(old)], pki.EncodeBundle(old), promoted["ca-cross.crt"], "now")
+	f.Add("ca-2026-11-22T12-00-00Z.key", []byte("x"), []byte("x"), []byte("x"), "")
+	f.Fuzz(func(t *testing.T, name string, key, cert, cross []byte, request string) {
+		t.Helper()
+
+		v := *w
+		v.tb = t
+		v.in.KeySecret = authority.Stored{Exists: true, Data: map[string][]byte{
+			"ca-cross.crt": cross, "next-ca-cross.crt": cross, "next-ca.crt": cert,
+			strings.TrimSuffix(name, ".key") + ".crt": cert, name: key, "ca.key": promoted["ca.key"],
+		}, Annotations: map[string]string{
+			authority.AbortReplaceAnnotation: request, authority.ForceReplaceAnnotation: request, authority.DistrustAnnotation: request,
+		}}
+		if _, err := authority.Decide(v.in); err != nil {
+			if _, ok := errors.AsType[*authority.InvalidResourceError](err); !ok {
+				t.Fatalf("another kind of error: %v", err)
+			}
+			return
+		}
+		o := v.step()
+		filed := false
+		for _, text := range o.settled.Key.Data {
+			filed = filed || bytes.Equal(text, promoted["ca.key"])
+		}
+		if !filed {
+			t.Error("the present key is gone")
+		}
+		v.settle(hold)
 	})
 }

@@ -5,17 +5,17 @@
 //
 // Decide says what follows from the Secrets alone; Settle takes what was decided
 // from the evidence of every peer (internal/trust) and says what the two CA
-// Secrets shall hold. In the course of a replacement:
+// Secrets shall hold. While v1 replaces v0:
 //
-//	key Secret             at rest        pending           promoted          the old one's end
-//	  ca.key               v0             v0                v1                v1
-//	  next-ca.key, .crt                   v1
-//	  next-ca-cross.crt                   v1 signed by v0
-//	  ca-cross.crt                                          v1 signed by v0
-//	  ca-<date>.key, .crt                                   v0
+//	key Secret             pending           promoted
+//	  ca.key               v0                v1
+//	  next-ca.key, .crt    v1
+//	  next-ca-cross.crt    v1 signed by v0
+//	  ca-cross.crt                           v1 signed by v0
+//	  ca-<date>.key, .crt                    v0
 //	certificate Secret
-//	  ca.crt, ca.p12       v0             v0, v1            v1, v0 → v1       v1
-//	  ca-<date>.crt                                         v0 → gone
+//	  ca.crt, ca.p12       v0, v1            v1, v0, in the end without v0
+//	  ca-<date>.crt                          v0, in the end gone
 //
 // The key Secret is written first. The certificate Secret is a function of it and
 // of the plan, so that a crash between the two writes leaves nothing to remember.

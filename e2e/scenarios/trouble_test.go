@@ -23,7 +23,7 @@ func operatorKilled(s *stage) {
 	s.notes = append(s.notes, fmt.Sprintf("moments by the seed %d", seed))
 	s.onShared()
 	r := s.turning(harness.ClusterCA, everybody())
-	replacements := 1
+	rotations := 1
 	r.asks("asked for a new key of the cluster CA", func() error { return s.kafka.Replace(s.ctx, harness.ClusterCA) })
 	s.step(fmt.Sprintf("operator killed %d times", kills), func() error {
 		for range kills {
@@ -40,7 +40,7 @@ func operatorKilled(s *stage) {
 			if err != nil {
 				return err
 			}
-			replacements += again
+			rotations += again
 		}
 		return nil
 	})
@@ -48,54 +48,48 @@ func operatorKilled(s *stage) {
 	r.compare()
 	r.notRestarted()
 	r.answers(verdict.Refused, "replication", "mtls")
-	s.notes = append(s.notes, fmt.Sprintf("the operator was killed %d times in the course of %d replacements", kills, replacements))
+	s.notes = append(s.notes, fmt.Sprintf("the operator was killed %d times in the course of %d rotations", kills, rotations))
 }
 
-// again asks for one more replacement if the last one is over, and says how many
-// that makes.
+// again asks for another certificate of the new key if the replacement is over, and
+// so on, and says how many rotations that makes. A second replacement would cut off
+// who pinned the authority before the first.
 func (r *turning) again() (int, error) {
 	now, err := r.kafka.Trust(r.ctx, r.authority)
 	if err != nil || !r.turned(now) {
 		return 0, err
 	}
 	r.outgoing = append(r.outgoing, now.Application[0])
-	return 1, r.kafka.Replace(r.ctx, r.authority)
+	return 1, r.kafka.Renew(r.ctx, r.authority)
 }
 
-// nodeDown: a node that cannot be asked is waited for and named, before its proof
-// is needed and in the middle; when it is back, all goes on by itself.
+// nodeDown: a node that cannot be asked is waited for and named, and goes down once
+// more in the middle of it; when it is back, all goes on by itself.
 func nodeDown(s *stage) {
 	s.onShared()
 	s.restarts = true
 	r := s.turning(harness.ClusterCA, everybody())
 	victim := nodes("dual-role", 2)[0]
-	away := func(ask func() error) {
-		var back func() error
-		s.step(victim+" goes down", func() error {
-			var err error
-			back, err = s.kafka.HoldDown(s.ctx, victim)
-			return err
-		})
-		s.must(ask())
-		s.step("it is waited for, by name", func() error { return r.untilTold("waiting for", victim) })
-		s.must(harness.Let(s.ctx, harness.Quiet))
-		now, err := s.kafka.Trust(s.ctx, harness.ClusterCA)
-		s.must(err)
-		if r.turned(now) {
-			s.Errorf("the rotation is over while %s is down", victim)
-		}
-		s.step(victim+" comes back", back)
-		r.until(rotation.RaftRemainder, rotation.Trusted)
+	var back func() error
+	goesDown := func() error {
+		var err error
+		back, err = s.kafka.HoldDown(s.ctx, victim)
+		return err
 	}
-	r.began = time.Now()
-	away(func() error { return s.kafka.Replace(s.ctx, harness.ClusterCA) })
-
+	s.step(victim+" goes down", goesDown)
+	r.asks("asked for a new key of the cluster CA", func() error { return s.kafka.Replace(s.ctx, harness.ClusterCA) })
+	s.step("it is waited for, by name", func() error { return r.untilTold("waiting for", victim) })
+	s.must(harness.Let(s.ctx, harness.Quiet))
 	now, err := s.kafka.Trust(s.ctx, harness.ClusterCA)
 	s.must(err)
-	r.outgoing = append(r.outgoing, now.Application[0])
-	s.must(s.kafka.Replace(s.ctx, harness.ClusterCA))
-	s.must(r.untilChange(string(trust.TrustedUnused)))
-	away(func() error { return nil })
+	if r.turned(now) {
+		s.Errorf("the rotation is over while %s is down", victim)
+	}
+	s.step(victim+" comes back", func() error { return back() })
+	s.step(victim+" goes down once more", goesDown)
+	s.must(harness.Let(s.ctx, harness.Quiet))
+	s.step(victim+" comes back once more", func() error { return back() })
+	r.until(rotation.RaftRemainder, rotation.Trusted)
 	r.finish()
 	s.restarted(nodes("dual-role", 0, 1), 0)
 	r.answers(verdict.Refused, "replication", "mtls")

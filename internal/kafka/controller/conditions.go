@@ -38,6 +38,26 @@ func (p *pass) trustConditions() []wanted {
 	}
 }
 
+// writtenConditions are the same for a pass that has not written what it decided:
+// where an authority was to become another one, they stay as they are.
+func (p *pass) writtenConditions() []wanted {
+	kept := p.trustConditions()
+	moved := map[condition.Type]bool{
+		conditionClusterCATrust: len(p.clusterCA.Transitions) > 0,
+		conditionClientsCATrust: len(p.clientsCA.Transitions) > 0,
+	}
+	moved[conditionCertificatesValid] = moved[conditionClusterCATrust] || moved[conditionClientsCATrust]
+	kept = slices.DeleteFunc(kept, func(w wanted) bool { return moved[w.kind] })
+	for _, c := range p.kafka.Status.Conditions {
+		if moved[c.Type] {
+			w := holds(c.Type, c.Reason, c.Message)
+			w.status = c.Status
+			kept = append(kept, w)
+		}
+	}
+	return kept
+}
+
 func (p *pass) trustCondition(kind condition.Type, d *domain) wanted {
 	phase := rotation.PhaseOf(d.snapshot, d.plan)
 	w := holds(kind, string(phase), rotation.Message(d.snapshot, d.plan, d.names()))

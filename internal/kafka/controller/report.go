@@ -33,7 +33,7 @@ func (r *Reconciler) reportPaused(ctx context.Context, p *pass) error {
 	states := []wanted{}
 	if err := r.decide(ctx, p); err == nil {
 		// Decided to be told, not to be done: expiry does not wait for anybody.
-		states = p.trustConditions()
+		states = p.writtenConditions()
 	}
 	status := *p.kafka.Status.DeepCopy()
 	status.Conditions = p.conditions(slices.Concat(p.warnings(), states, []wanted{holds(
@@ -50,7 +50,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure
 	status := *p.kafka.Status.DeepCopy()
 	status.ObservedGeneration = p.kafka.Generation
 	if failure != nil {
-		status.Conditions = p.conditions(slices.Concat(p.warnings(), p.trustConditions(),
+		status.Conditions = p.conditions(slices.Concat(p.warnings(), p.writtenConditions(),
 			[]wanted{notReady(failureReason(failure), failure.Error())}))
 		result := ctrl.Result{}
 		if p.unusable != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/agent/local"
 )
 
 // forgetful is a network that can lose the answers to the requests that change
@@ -161,6 +162,18 @@ func (r *rotation) nothingIsReloadedAnyMore(t *testing.T) {
 	}
 }
 
+// foreign is a dynamic setting that has nothing to do with reloads.
+const foreign = "log.cleaner.threads"
+
+// keepsForeign fails if the node has dropped the dynamic setting of somebody else.
+func (r *rotation) keepsForeign(t *testing.T) {
+	t.Helper()
+	settings, err := r.Nodes[0].Client(t).Settings(t.Context(), []string{foreign})
+	if err != nil || settings[foreign].Effective != "2" {
+		t.Errorf("the server runs on %s = %+v, %v; want what was set before its start", foreign, settings[foreign], err)
+	}
+}
+
 // TestNodeIsRestartedInEveryPhase moves one node from one authority to another
 // that no cross certificate joins. Kafka verifies persisted settings against
 // those it is started with, and drops them all if they do not belong together.
@@ -170,12 +183,18 @@ func TestNodeIsRestartedInEveryPhase(t *testing.T) {
 	for i := range r.renewed {
 		r.renewed[i].Chain = r.renewed[i].Chain[:1]
 	}
+	if err := r.Nodes[0].Client(t).Alter(t.Context(), []local.Change{{Name: foreign, Value: new("2")}}); err != nil {
+		t.Fatal(err)
+	}
 	r.publish(t, r.old, agenttest.Wish{Cluster: r.both()})
 	r.restartKeepsWhatWasReloaded(t)
+	r.keepsForeign(t)
 	r.publish(t, r.renewed, agenttest.Wish{Cluster: r.both()})
 	r.restartKeepsWhatWasReloaded(t)
+	r.keepsForeign(t)
 	r.publish(t, r.renewed, agenttest.Wish{Cluster: r.after(), Raft: r.both()})
 	r.restartKeepsWhatWasReloaded(t)
+	r.keepsForeign(t)
 	r.refuses(t, r.old[0])
 }
 

@@ -2,6 +2,7 @@ package agenttest
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net"
@@ -66,6 +67,18 @@ func (c *Cluster) AwaitLoaded(tb testing.TB, n *Node) contract.TLSReport {
 	return c.Await(tb, n, fmt.Sprintf("loaded revision %d", n.Publication.Revision), func(r contract.TLSReport) bool {
 		return r.Revision == n.Publication.Revision
 	})
+}
+
+// Client asks the node's server with the node's own identity.
+func (n *Node) Client(tb testing.TB) *local.Client {
+	tb.Helper()
+	known := local.Known{Leaves: n.leaves, Identities: []tls.Certificate{server.Certificate(n.Identity)}}
+	client := local.NewClient(local.Server{
+		Host: n.Address, NodeID: n.ID, Roles: n.Roles, Dial: (&net.Dialer{}).DialContext, Now: time.Now, Limit: requestLimit,
+		Known: func() local.Known { return known },
+	})
+	tb.Cleanup(func() { _ = client.Close() }) // nothing is written
+	return client
 }
 
 // Look shakes hands with a listener of the node.

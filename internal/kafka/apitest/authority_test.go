@@ -45,14 +45,15 @@ func TestTheFirstDeploymentMakesBothAuthoritiesOfGenerationZero(t *testing.T) {
 	}
 }
 
-func TestForcedRenewalKeepsTheKeyAndTheStorePasswordAndRollsOnce(t *testing.T) {
+func TestForcedRenewalKeepsTheKeyAndTheStorePasswordAndRestartsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.dualRole(3)
 	w.settle()
-	pods, before, password := w.podUIDs(), w.caCertificate(authority.ClusterCA), w.secret("my-cluster-ca-cert").Data["ca.password"]
+	w.pin()
+	before, password := w.caCertificate(authority.ClusterCA), w.secret("my-cluster-ca-cert").Data["ca.password"]
 
-	w.annotate(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{"strimzi.io/force-renew": "true"})
+	w.renew(authority.ClusterCA)
 	w.settle()
 
 	after, secret := w.caCertificate(authority.ClusterCA), w.secret("my-cluster-ca-cert")
@@ -65,7 +66,7 @@ func TestForcedRenewalKeepsTheKeyAndTheStorePasswordAndRollsOnce(t *testing.T) {
 	if !bytes.Equal(secret.Data["ca.password"], password) {
 		t.Error("the password of the store has changed with the certificate")
 	}
-	w.wantRolledOnce(pods)
+	w.wantLoaded(after)
 	if generation := w.secret("my-dual-0").Annotations[authority.ClusterCertGenerationAnnotation]; generation != "1" {
 		t.Errorf("leaf of generation %s, want 1", generation)
 	}
@@ -120,7 +121,7 @@ func TestAnExpiredAuthorityThatWasThereBeforeIsRenewedAtOnce(t *testing.T) {
 	}
 }
 
-func TestLostCertificateSecretsAreMadeAnewFromTheirKeys(t *testing.T) {
+func TestLostCertificateSecretsAreRestoredFromWhatPodsMount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.dualRole(3)
@@ -131,15 +132,15 @@ func TestLostCertificateSecretsAreMadeAnewFromTheirKeys(t *testing.T) {
 
 	w.settle()
 
-	after := w.caCertificate(authority.ClusterCA)
-	if pki.KeyIDOf(after) != pki.KeyIDOf(before) {
-		t.Error("the key is another one")
+	if !w.caCertificate(authority.ClusterCA).Equal(before) {
+		t.Error("the certificate is another one")
 	}
 	for _, name := range []string{"my-cluster-ca-cert", "my-clients-ca-cert"} {
-		if got := w.secret(name).Annotations[authority.CertGenerationAnnotation]; got != "1" {
-			t.Errorf("%s has generation %s, want 1", name, got)
+		if got := w.secret(name).Annotations[authority.CertGenerationAnnotation]; got != "0" {
+			t.Errorf("%s has generation %s, want still 0", name, got)
 		}
 	}
+	w.wantRestarts(0)
 	if !has(w.getKafka(), condition.Ready) {
 		t.Error("the cluster is not ready")
 	}
@@ -205,7 +206,7 @@ func TestAUsersAuthorityThatIsNotThereIsNamedAndNothingIsMade(t *testing.T) {
 	}
 }
 
-func TestARaisedGenerationOfAUsersAuthorityReissuesLeavesAndRollsOnce(t *testing.T) {
+func TestARaisedGenerationOfAUsersAuthorityThatStaysIsToldAndNoMore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	kafka := kafkaResource(w.namespace)
@@ -213,16 +214,26 @@ func TestARaisedGenerationOfAUsersAuthorityReissuesLeavesAndRollsOnce(t *testing
 	w.createCA(authority.ClusterCA, caNamed(t, "corporate", 1000*authority.Day), "0")
 	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
 	w.settle()
-	pods, leaf := w.podUIDs(), w.leafOf("my-dual-0")
+	leaf := w.leafOf("my-dual-0")
 
 	w.annotate(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{authority.CertGenerationAnnotation: "1"})
 	before := w.secret("my-cluster-ca-cert").ResourceVersion
 	w.settle()
 
-	if pki.FingerprintOf(w.leafOf("my-dual-0")) == pki.FingerprintOf(leaf) {
-		t.Error("the leaf is still the old one")
+	if !w.leafOf("my-dual-0").Equal(leaf) {
+		t.Error("the leaf is another one, and the CA has not changed")
 	}
-	w.wantRolledOnce(pods)
+	var pod corev1.Pod
+	w.get("my-dual-0", &pod)
+	for name, told := range map[string]string{
+		"Secret": w.secret("my-dual-0").Annotations[authority.ClusterCertGenerationAnnotation],
+		"pod":    pod.Annotations[authority.ClusterCertGenerationAnnotation],
+	} {
+		if told != "1" {
+			t.Errorf("the %s of my-dual-0 tells generation %q, want 1", name, told)
+		}
+	}
+	w.wantLoaded(w.caCertificate(authority.ClusterCA))
 	if after := w.secret("my-cluster-ca-cert").ResourceVersion; after != before {
 		t.Error("the user's Secret was written")
 	}
@@ -309,18 +320,20 @@ func (w *world) podUIDs() map[string]string {
 	return uids
 }
 
-// wantRolledOnce checks that each pod of before is another one now, and that the
-// operator deleted each of them once.
-func (w *world) wantRolledOnce(before map[string]string) {
+// wantLoaded checks that every server presents the leaf that its Secret holds and
+// trusts the CA, and that none was restarted for it.
+func (w *world) wantLoaded(ca *x509.Certificate) {
 	w.t.Helper()
-	for name, uid := range w.podUIDs() {
-		if uid == before[name] {
-			w.t.Errorf("pod %s was not restarted", name)
+	for _, s := range w.servers {
+		loaded := s.loaded["replication-9091"]
+		if !loaded.chain[0].Equal(w.leafOf(s.pod)) {
+			w.t.Errorf("%s presents another leaf than its Secret holds", s.pod)
+		}
+		if !slices.ContainsFunc(loaded.trust, ca.Equal) {
+			w.t.Errorf("%s does not trust the CA of ca.crt", s.pod)
 		}
 	}
-	if len(w.faulty.podsDeleted) != len(before) {
-		w.t.Errorf("%v were restarted, want each of %d once", w.faulty.podsDeleted, len(before))
-	}
+	w.wantRestarts(0)
 }
 
 // wantInvalid looks for a refusal whose message has all words.

@@ -67,6 +67,7 @@ func TestABadChangeIsNamedAndChangesNothing(t *testing.T) {
 		},
 		"a foreign CA that fits together": {
 			do: func(w *world) {
+				w.nobodyReads() // what they put there is nobody's
 				foreign := newCA(w.t)
 				w.replaceData("my-cluster-ca", authority.KeyKey, foreign.Key().PEM())
 				w.replaceData("my-cluster-ca-cert", authority.CertKey, pki.EncodeBundle(foreign.Certificate()))

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +15,15 @@ import (
 // keep the tests fast.
 func (w *world) dualRole(replicas int32) {
 	w.t.Helper()
-	w.create(kafkaResource(w.namespace), poolResource(w.namespace, "dual", replicas, kafkav1.RoleController, kafkav1.RoleBroker))
+	kafka := kafkaResource(w.namespace)
+	if replicas < 3 {
+		copies := kafkav1.ConfigValue(fmt.Sprint(replicas))
+		for _, key := range []string{"default.replication.factor", "offsets.topic.replication.factor", "transaction.state.log.replication.factor"} {
+			kafka.Spec.Kafka.Config[key] = copies
+		}
+		kafka.Spec.Kafka.Config["min.insync.replicas"] = "1"
+	}
+	w.create(kafka, poolResource(w.namespace, "dual", replicas, kafkav1.RoleController, kafkav1.RoleBroker))
 }
 
 func kafkaResource(namespace string) *kafkav1.Kafka {

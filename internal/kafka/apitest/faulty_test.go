@@ -3,10 +3,15 @@ package apitest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
 )
 
 // errCrash is what the operator sees when it has crashed: nothing it wants to
@@ -23,11 +28,12 @@ type faultyClient struct {
 	// crashAt is the number of the write from which on nothing arrives; 0 means
 	// that the operator does not crash.
 	crashAt int
-	// deleted is told of each pod whose deletion arrived.
+	// deleted is told of each pod whose deletion arrived, arrived of every write.
 	deleted func(name string)
+	arrived func(verb string, object any)
 }
 
-func (c *faultyClient) count(write func() error) error {
+func (c *faultyClient) count(verb string, object any, write func() error) error {
 	if c.crashAt > 0 && c.writes+1 >= c.crashAt {
 		return errCrash
 	}
@@ -35,15 +41,16 @@ func (c *faultyClient) count(write func() error) error {
 		return err
 	}
 	c.writes++
+	c.arrived(verb, object)
 	return nil
 }
 
 func (c *faultyClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
-	return c.count(func() error { return c.Client.Create(ctx, obj, opts...) })
+	return c.count("create", obj, func() error { return c.Client.Create(ctx, obj, opts...) })
 }
 
 func (c *faultyClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	err := c.count(func() error { return c.Client.Delete(ctx, obj, opts...) })
+	err := c.count("delete", obj, func() error { return c.Client.Delete(ctx, obj, opts...) })
 	if err != nil {
 		return err
 	}
@@ -55,11 +62,11 @@ func (c *faultyClient) Delete(ctx context.Context, obj client.Object, opts ...cl
 }
 
 func (c *faultyClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	return c.count(func() error { return c.Client.Patch(ctx, obj, patch, opts...) })
+	return c.count("patch", obj, func() error { return c.Client.Patch(ctx, obj, patch, opts...) })
 }
 
 func (c *faultyClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-	return c.count(func() error { return c.Client.Apply(ctx, obj, opts...) })
+	return c.count("apply", obj, func() error { return c.Client.Apply(ctx, obj, opts...) })
 }
 
 func (c *faultyClient) Status() client.SubResourceWriter {
@@ -73,5 +80,49 @@ type faultyStatus struct {
 }
 
 func (s faultyStatus) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
-	return s.client.count(func() error { return s.SubResourceWriter.Apply(ctx, obj, opts...) })
+	return s.client.count("apply status of", obj, func() error { return s.SubResourceWriter.Apply(ctx, obj, opts...) })
+}
+
+// faultyAdmin counts what the operator changes in Kafka as writes.
+type faultyAdmin struct {
+	admin.Client
+
+	client *faultyClient
+}
+
+func (a faultyAdmin) UnregisterBroker(ctx context.Context, id int32) error {
+	return a.client.count("unregister", id, func() error { return a.Client.UnregisterBroker(ctx, id) })
+}
+
+func (a faultyAdmin) UpdateMetadataVersion(ctx context.Context, level int16) error {
+	return a.client.count("update the metadata version to", level, func() error { return a.Client.UpdateMetadataVersion(ctx, level) })
+}
+
+// wrote sees what a write of the operator has changed, and whether everybody still
+// accepts everybody.
+func (w *world) wrote(verb string, object any) {
+	w.t.Helper()
+	w.trace("%s %s", verb, nameOf(object))
+	if _, isSecret := object.(*corev1.Secret); !isSecret {
+		return
+	}
+	before := w.stored
+	w.readSecrets(w.t.Context())
+	w.checkStates(authority.ClusterCA, before)
+	w.checkStates(authority.ClientsCA, before)
+	w.checkOperator(before)
+	w.watch()
+}
+
+// nameOf names a written object, whatever it is.
+func nameOf(object any) string {
+	named, isObject := object.(interface{ GetName() string })
+	if !isObject {
+		return fmt.Sprint(object)
+	}
+	kind := strings.TrimPrefix(fmt.Sprintf("%T", object), "*v1.")
+	if typed, isTyped := object.(interface{ GetKind() string }); isTyped {
+		kind = typed.GetKind()
+	}
+	return kind + " " + named.GetName()
 }

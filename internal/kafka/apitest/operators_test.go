@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -82,8 +81,9 @@ func TestTwoOperatorsNeverDisruptTwoPods(t *testing.T) {
 			w.scale("extra", 0)
 			w.configure("log.retention.hours", "12")
 		},
-		"renewing the CA": func(w *world) {
-			w.annotate(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{"strimzi.io/force-renew": "true"})
+		"rolling while the CA is replaced": func(w *world) {
+			w.replace(authority.ClusterCA)
+			w.configure("log.retention.hours", "12")
 		},
 	} {
 		for seed := range uint64(2) {
@@ -127,6 +127,7 @@ func (w *world) interleave(chance *rand.Rand, other *controller.Reconciler, lagg
 			}
 		case 4:
 			w.runKubelet(w.t.Context())
+			w.act()
 			w.clock.SetTime(w.clock.Now().Add(time.Second))
 		default:
 			if chance.IntN(3) == 0 {
@@ -154,13 +155,12 @@ func TestAWrongClockBreaksNothing(t *testing.T) {
 			w.dualRole(3)
 			w.settle()
 			w.wantValid()
-			pods := w.podUIDs()
 
-			w.annotate(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{"strimzi.io/force-renew": "true"})
+			w.renew(authority.ClusterCA)
 			w.settle()
 
 			w.wantValid()
-			w.wantRolledOnce(pods)
+			w.wantLoaded(w.caCertificate(authority.ClusterCA))
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -53,6 +54,16 @@ func (w *world) patch(object client.Object, name string, change map[string]any) 
 	if err := w.api.Patch(w.t.Context(), object, client.RawPatch(types.MergePatchType, data)); err != nil {
 		w.t.Fatal(err)
 	}
+	w.did("changed", object)
+}
+
+// did notes what a person has done.
+func (w *world) did(what string, object client.Object) {
+	w.t.Helper()
+	w.trace("somebody has %s %s", what, nameOf(object))
+	if _, isSecret := object.(*corev1.Secret); isSecret {
+		w.readSecrets(w.t.Context())
+	}
 }
 
 func has(kafka *kafkav1.Kafka, kind condition.Type) bool {
@@ -75,6 +86,7 @@ func (w *world) delete(object client.Object, name string) {
 	if err := w.api.Delete(w.t.Context(), object); err != nil {
 		w.t.Fatal(err)
 	}
+	w.did("deleted", object)
 }
 
 func (w *world) list(into client.ObjectList) {

@@ -2,10 +2,14 @@ package apitest
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +30,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/podset"
 )
 
@@ -47,10 +52,21 @@ type world struct {
 	events *eventLog
 	// metrics is what a scraper of the operator sees.
 	metrics *controller.Metrics
-	// loaded is what the server in each pod loaded when it started.
-	loaded map[types.UID]contract.TLSReport
-	// ran are the names of the pods whose servers have run.
-	ran map[string]bool
+	// servers run in pods; ran are the names of the pods whose servers have run.
+	servers map[types.UID]*server
+	ran     map[string]bool
+	// persisted is what reloads have left in the metadata, by pod name.
+	persisted map[string]persisted
+	// stored is what the API server holds, mounted what kubelets have made of it,
+	// and arriving what they have seen and not mounted yet.
+	stored   stored
+	mounted  map[string]volumes
+	arriving map[string]*arrival
+	// lag is how many rounds the kubelet of a pod takes to mount what has changed.
+	lag map[string]int
+	// failing are the pods whose servers do not reload, and how many listeners do
+	// before it fails.
+	failing map[string]int
 	// stuck are the pods whose servers crash again and again.
 	stuck map[types.UID]bool
 	// silent pods run, but their agents do not answer.
@@ -64,6 +80,31 @@ type world struct {
 
 	reconciler *controller.Reconciler
 	podSets    *podset.Reconciler
+
+	// safety judges; unsafe is set when it has found somebody refused, and happened
+	// is what led there.
+	safety   *safety
+	unsafe   bool
+	happened []string
+	certs    certificates
+	// ways are the states that each anchor has come through; acts are what is done
+	// when a rotation has come so far.
+	ways map[string][]authority.State
+	acts []act
+	// answering is held by the agent that answers: the operator asks many at once.
+	answering sync.Mutex
+	// access is how the operator has talked to nodes last.
+	access *controller.Access
+	// reading is how long applications may take to notice what is offered. offers
+	// are what they could read, pinned is what one of them never
+	// reads again, and without are the ways of reading that a test leaves out.
+	reading time.Duration
+	offers  []offered
+	pinned  *x509.Certificate
+	without map[reader]bool
+	// users hold certificates of the clients CA, one of each issued key.
+	users  []talker
+	issued map[string]bool
 }
 
 func newWorld(t *testing.T) *world {
@@ -76,8 +117,11 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, namespace: namespace.Name, api: api.person,
 		clock:  clocktesting.NewFakePassiveClock(start()),
-		events: &eventLog{}, loaded: map[types.UID]contract.TLSReport{},
+		events: &eventLog{}, servers: map[types.UID]*server{},
 		ran: map[string]bool{}, stuck: map[types.UID]bool{}, silent: map[string]bool{},
+		persisted: map[string]persisted{}, mounted: map[string]volumes{}, arriving: map[string]*arrival{},
+		lag: map[string]int{}, failing: map[string]int{},
+		reading: readingTime, safety: newSafety(), certs: certificates{}, without: map[reader]bool{}, issued: map[string]bool{}, ways: map[string][]authority.State{},
 		settings: model.Settings{
 			Versions:   []model.KafkaVersion{{Name: "4.2.1", Image: "kafka:4.2.1"}, {Name: "4.3.1", Image: "kafka:4.3.1"}},
 			AgentImage: "keyturn:test",
@@ -86,7 +130,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.kafka = adminfake.New("cluster", w.clock.Now)
 	w.kafka.SetMetadataVersion(model.MetadataVersion("4.3-IV0").Level(), model.MetadataVersion("4.3-IV0").Level())
-	w.faulty = &faultyClient{Client: api.operator, deleted: w.deleted}
+	w.faulty = &faultyClient{Client: api.operator, deleted: w.deleted, arrived: w.wrote}
 	w.startOperator()
 	return w
 }
@@ -119,6 +163,9 @@ func (w *world) key(name string) types.NamespacedName {
 // errStuck says that the world does not come to rest.
 var errStuck = errors.New("the cluster does not come to rest")
 
+// patience is how long a world waits for what comes with time.
+const patience = 5 * time.Minute
+
 // maxRounds is far more than any scenario needs to come to rest.
 const maxRounds = 150
 
@@ -139,12 +186,25 @@ func (w *world) trySettle(ctx context.Context) error {
 			return err
 		}
 		changed := w.runKubelet(ctx)
+		changed = w.act() || changed
 		w.clock.SetTime(w.clock.Now().Add(time.Second))
-		if !changed && w.faulty.writes == before && (result.RequeueAfter == 0 || result.RequeueAfter > time.Minute) {
-			return nil
+		if changed || w.faulty.writes != before || result.RequeueAfter > 0 && result.RequeueAfter <= time.Minute {
+			continue
 		}
+		if result.RequeueAfter == 0 || result.RequeueAfter > patience {
+			return w.rested()
+		}
+		w.clock.SetTime(w.clock.Now().Add(result.RequeueAfter))
 	}
-	return fmt.Errorf("%w: %s", errStuck, w.status(ctx))
+	return fmt.Errorf("%w: %s, after\n%s", errStuck, w.status(ctx), w.told())
+}
+
+// rested says whether everything that was planned has happened.
+func (w *world) rested() error {
+	if len(w.acts) > 0 {
+		return fmt.Errorf("%w: it rests before it has come so far: %s", errStuck, w.told())
+	}
+	return nil
 }
 
 // run lets everybody work for some rounds, whether anything comes to rest or not.
@@ -155,6 +215,7 @@ func (w *world) run(rounds int) {
 			w.t.Fatal(err)
 		}
 		w.runKubelet(w.t.Context())
+		w.act()
 		w.clock.SetTime(w.clock.Now().Add(time.Second))
 	}
 }
@@ -203,11 +264,74 @@ func (w *world) status(ctx context.Context) string {
 // connector leads the operator to the world's Kafka and agents.
 type connector struct{ w *world }
 
-func (c connector) Admin(controller.Access) (admin.Client, error) { return c.w.kafka.Client(), nil }
+func (c connector) Admin(access controller.Access) (admin.Client, error) {
+	c.w.access = &access
+	return faultyAdmin{Client: c.w.adminFor(access), client: c.w.faulty}, nil
+}
 
-func (c connector) Agents(controller.Access) controller.Agents { return agents(c) }
+// adminFor is Kafka as the operator sees it: if no broker and the operator accept
+// each other, nobody answers.
+func (w *world) adminFor(access controller.Access) admin.Client {
+	for _, s := range w.servers {
+		loaded, listens := s.loaded[contract.ReplicationListener]
+		node := holding{chain: loaded.chain, trust: loaded.trust}
+		if listens && w.understands(access, w.hostOf(s.pod), node) == nil {
+			return w.kafka.Client()
+		}
+	}
+	refused := adminfake.New("refused", w.clock.Now)
+	refused.Fail(&admin.RefusedError{Address: "all brokers", Err: errRefused})
+	return refused.Client()
+}
 
-type agents struct{ w *world }
+var errRefused = errors.New("the certificate is not accepted")
+
+// understands says why the operator and a node do not accept each other. Whoever is
+// not known by its leaf must not have expired.
+func (w *world) understands(access controller.Access, host string, node holding) error {
+	operator := holding{trust: access.Credentials.Anchors, known: access.Leaves(host)}
+	if leaf := access.Credentials.Identity.Leaf; leaf != nil {
+		operator.chain = append(bundle(leaf), w.intermediates(access.Credentials.Identity)...)
+	}
+	for _, side := range []struct {
+		presents, trusts holding
+		usage            pki.Usage
+	}{{operator, node, pki.ClientAuth}, {node, operator, pki.ServerAuth}} {
+		if len(side.presents.chain) == 0 {
+			return errRefused
+		}
+		leaf := side.presents.chain[0]
+		if w.clock.Now().After(leaf.NotAfter) && !slices.Contains(side.trusts.known, fingerprint(leaf)) {
+			return errRefused
+		}
+		if err := w.safety.refusal(&side.presents, &side.trusts, side.usage, w.clock.Now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) intermediates(identity tls.Certificate) []*x509.Certificate {
+	var certs []*x509.Certificate
+	for _, der := range identity.Certificate[1:] {
+		cert, err := x509.ParseCertificate(der)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		certs = append(certs, cert)
+	}
+	return certs
+}
+
+func (c connector) Agents(access controller.Access) controller.Agents {
+	c.w.access = &access
+	return agents{c.w, access}
+}
+
+type agents struct {
+	w      *world
+	access controller.Access
+}
 
 var errSilent = errors.New("no agent answers there")
 
@@ -217,11 +341,18 @@ func (a agents) find(ctx context.Context, node agentclient.Node) (contract.TLSRe
 	if err := a.w.api.Get(ctx, a.w.key(name), &pod); err != nil {
 		return contract.TLSReport{}, err
 	}
-	report, running := a.w.loaded[pod.UID]
+	a.w.answering.Lock()
+	defer a.w.answering.Unlock()
+	s, running := a.w.servers[pod.UID]
 	if !running || a.w.silent[name] {
 		return contract.TLSReport{}, errSilent
 	}
-	return report, nil
+	access := a.access
+	access.Leaves = func(string) []string { return node.Leaves }
+	if err := a.w.understands(access, node.Name, a.w.mounted[name].agent()); err != nil {
+		return contract.TLSReport{}, err
+	}
+	return a.w.report(s), nil
 }
 
 func (a agents) TLS(ctx context.Context, node agentclient.Node) (contract.TLSReport, error) {
@@ -235,10 +366,22 @@ func (a agents) BrokerState(ctx context.Context, node agentclient.Node) (contrac
 	return contract.BrokerState{State: contract.StateRunning}, nil
 }
 
-// eventLog keeps the reasons of events.
-type eventLog struct{ reasons []string }
+// eventLog keeps the reasons of events, and what they say of which object.
+type eventLog struct{ reasons, notes []string }
 
 // Eventf notes an event.
-func (l *eventLog) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
+func (l *eventLog) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) {
 	l.reasons = append(l.reasons, reason)
+	said := fmt.Sprintf(note, args...)
+	if named, is := regarding.(client.Object); is {
+		said = named.GetName() + ": " + said
+	}
+	l.notes = append(l.notes, said)
+}
+
+// says reports whether one event has all words.
+func (l *eventLog) says(words ...string) bool {
+	return slices.ContainsFunc(l.notes, func(note string) bool {
+		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(note, word) })
+	})
 }

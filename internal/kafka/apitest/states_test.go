@@ -1,0 +1,105 @@
+package apitest
+
+import (
+	"crypto/x509"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// The states of anchors, as the operator writes them: only along the list of the
+// trust proposal, and the operator's own certificate after them.
+
+// absent is the state of an anchor that the Secret does not hold.
+const absent authority.State = ""
+
+// allowed are the transitions of one write. From UNTRUSTED and TRUSTED_UNUSED an
+// anchor that nobody uses any more may phase out; one that was removed by hand
+// comes back where it is.
+func allowed() map[authority.State][]authority.State {
+	return map[authority.State][]authority.State{
+		absent:                    {authority.Untrusted, authority.TrustedUnused, authority.PhaseOut},
+		authority.Untrusted:       {authority.TrustedUnused, authority.PhaseOut},
+		authority.TrustedUnused:   {authority.TrustedInUseAny, authority.TrustedInUseAll, authority.PhaseOut},
+		authority.TrustedInUseAny: {authority.TrustedInUseAll, authority.PhaseOut},
+		authority.TrustedInUseAll: {authority.TrustedInUseAny, authority.PhaseOut},
+		authority.PhaseOut:        {authority.TrustedInUseAny, authority.TrustedInUseAll, absent},
+	}
+}
+
+// anchorStates are the states of an authority's anchors by fingerprint.
+func (s stored) anchorStates(kind authority.Kind, certs certificates) map[string]authority.State {
+	states := map[string]authority.State{}
+	secret := s.secrets[kind.TrustedCertsSecret(clusterName)]
+	for key, text := range secret {
+		name, isCert := strings.CutSuffix(key, ".crt")
+		for _, cert := range certs.in(text) {
+			if isCert {
+				states[fingerprint(cert)] = authority.State(strings.TrimSpace(string(secret[name+".state"])))
+			}
+		}
+	}
+	return states
+}
+
+// checkStates fails the test when the write from before to now took an anchor along
+// an edge that there is not, and remembers the way of each.
+func (w *world) checkStates(kind authority.Kind, before stored) {
+	w.t.Helper()
+	was, is := before.anchorStates(kind, w.certs), w.stored.anchorStates(kind, w.certs)
+	for _, anchor := range slices.Sorted(maps.Keys(merged(was, is))) {
+		from, to := was[anchor], is[anchor]
+		if from == to {
+			continue
+		}
+		w.trace("anchor %s of the %s: %q becomes %q", w.caOf(anchor), kind, from, to)
+		w.ways[w.caOf(anchor)] = append(w.ways[w.caOf(anchor)], to)
+		if _, known := allowed()[from]; known && !slices.Contains(allowed()[from], to) {
+			w.t.Errorf("anchor %s of the %s goes from %q to %q, after\n%s", w.caOf(anchor), kind, from, to, w.told())
+		}
+	}
+}
+
+func merged(a, b map[string]authority.State) map[string]authority.State {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// caOf names the CA of a fingerprint that was seen.
+func (w *world) caOf(anchor string) string {
+	for _, certs := range w.certs {
+		for _, cert := range certs {
+			if fingerprint(cert) == anchor {
+				return cert.Subject.CommonName
+			}
+		}
+	}
+	return anchor
+}
+
+// checkOperator fails the test when the operator's certificate has changed and is
+// not of an anchor that all use: unless there was none that served.
+func (w *world) checkOperator(before stored) {
+	w.t.Helper()
+	leaf := func(s stored) []*x509.Certificate {
+		return w.certs.in(s.secrets[clusterName+"-cluster-operator-certs"]["cluster-operator.crt"])
+	}
+	was, is := leaf(before), leaf(w.stored)
+	if len(was) == 0 || len(is) == 0 || was[0].Equal(is[0]) || w.clock.Now().After(was[0].NotAfter) {
+		return
+	}
+	states := w.stored.anchorStates(authority.ClusterCA, w.certs)
+	for _, certs := range w.certs {
+		for _, ca := range certs {
+			if states[fingerprint(ca)] == authority.TrustedInUseAll && pki.SignedBy(is[0], ca) {
+				return
+			}
+		}
+	}
+	w.t.Errorf("the operator's certificate is now of %s, whose anchor is not used by all: %v, after\n%s",
+		is[0].Issuer.CommonName, w.anchors(authority.ClusterCA), w.told())
+}

@@ -1,0 +1,171 @@
+package apitest
+
+import (
+	"crypto/x509"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// A user replaces the CA of their own. The Secrets are theirs, and are not written.
+
+// corporate is a running cluster with a CA of the user's.
+func corporate(t *testing.T) (*world, pki.Authority) {
+	t.Helper()
+	w := newWorld(t)
+	kafka := kafkaResource(w.namespace)
+	kafka.Spec.ClusterCa.GenerateCertificateAuthority = new(false)
+	ca := caNamed(t, "corporate one", 1000*authority.Day)
+	w.createCA(authority.ClusterCA, ca, "0")
+	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
+	w.settle()
+	return w, ca
+}
+
+// replaceOwn puts another CA into the user's Secrets, with the entries beside it.
+func (w *world) replaceOwn(ca pki.Authority, generation string, beside map[string][]byte) {
+	w.t.Helper()
+	data := map[string]any{authority.CertKey: pki.EncodeBundle(ca.Certificate())}
+	for key, text := range beside {
+		data[key] = text
+	}
+	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": asked})
+	w.patch(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{authority.CertGenerationAnnotation: generation}}, "data": data,
+	})
+	w.patch(&corev1.Secret{}, "my-cluster-ca", map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{authority.KeyGenerationAnnotation: generation}},
+		"data":     map[string]any{authority.KeyKey: ca.Key().PEM()},
+	})
+	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": nil})
+}
+
+func TestAUsersNewKeyWithTheOldCertificateBesideIt(t *testing.T) {
+	t.Parallel()
+	w, old := corporate(t)
+	// Who reads ca.crt alone finds what the user has put there.
+	w.without[readsBundle], w.without[readsFirst] = true, true
+	dated := authority.DatedCertKey(old.Certificate())
+
+	w.replaceOwn(caNamed(t, "corporate two", 1000*authority.Day), "1", map[string][]byte{dated: pki.EncodeBundle(old.Certificate())})
+	w.settle()
+
+	w.wantOwn("corporate two")
+	w.wantRestarts(2)
+}
+
+func TestAUsersNewKeyWithoutTheOldCertificate(t *testing.T) {
+	t.Parallel()
+	w, _ := corporate(t)
+	// Applications know what the user tells them, and nodes present what they did
+	// until all nodes trust the new CA.
+	w.nobodyReads()
+
+	w.replaceOwn(caNamed(t, "corporate two", 1000*authority.Day), "1", nil)
+	w.settle()
+
+	w.wantOwn("corporate two")
+	w.wantRestarts(2)
+}
+
+// wantOwn checks that the nodes present and trust the CA alone. The states tell the
+// same, except that an entry that the user keeps stays, trusted by nobody.
+func (w *world) wantOwn(ca string) {
+	w.t.Helper()
+	w.wantRoles(" replication-9091", "presents "+ca+", trusts "+ca)
+	w.wantRoles(" controlplane-9090", "presents "+ca+", trusts "+ca)
+	if state := w.anchors(authority.ClusterCA)[ca]; state != authority.TrustedInUseAll {
+		w.t.Errorf("anchors are %v", w.anchors(authority.ClusterCA))
+	}
+}
+
+func TestAUsersRenewalWithTheSameKeyRestartsNothing(t *testing.T) {
+	t.Parallel()
+	w, ca := corporate(t)
+	w.pin()
+	renewed, err := pki.RenewCA(ca.Certificate(), ca.Key(), 2000*authority.Day, w.clock.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	w.replaceOwn(renewed, "1", nil)
+	w.settle()
+
+	w.wantOwn("corporate one")
+	w.wantRestarts(0)
+	want := fingerprints([]*x509.Certificate{renewed.Certificate()})
+	for _, s := range w.servers {
+		if got := fingerprints(s.loaded["replication-9091"].trust); len(got) != 1 || got[0] != want[0] {
+			t.Errorf("%s trusts %v, want the renewed certificate", s.pod, got)
+		}
+	}
+}
+
+func TestAUsersChangeWithoutARaisedGenerationIsSeenAllTheSame(t *testing.T) {
+	t.Parallel()
+	w, old := corporate(t)
+	w.without[readsBundle], w.without[readsFirst] = true, true
+
+	w.replaceOwn(caNamed(t, "corporate two", 1000*authority.Day), "0", map[string][]byte{
+		authority.DatedCertKey(old.Certificate()): pki.EncodeBundle(old.Certificate()),
+	})
+	w.settle()
+
+	w.wantOwn("corporate two")
+}
+
+func TestAClusterIsHandedFromItsOwnAuthorityToTheUsers(t *testing.T) {
+	t.Parallel()
+	w := turning(t, 3)
+	w.classic()
+	w.without[readsBundle] = true
+	old := w.caCertificate(authority.ClusterCA)
+
+	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": asked})
+	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"clusterCa": map[string]any{"generateCertificateAuthority": false}}})
+	w.replaceOwn(caNamed(t, "corporate", 1000*authority.Day), "1", map[string][]byte{authority.DatedCertKey(old): pki.EncodeBundle(old)})
+	w.settle()
+
+	w.wantOwn("corporate")
+	w.wantRestarts(2)
+}
+
+func TestAClusterIsHandedBackFromTheUsersAuthority(t *testing.T) {
+	t.Parallel()
+	w, _ := corporate(t)
+	w.pin()
+
+	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"clusterCa": map[string]any{"generateCertificateAuthority": true}}})
+	w.settle()
+	w.wantRestarts(0)
+
+	w.replace(authority.ClusterCA)
+	w.settle()
+	w.restartEach()
+
+	w.wantAlone(nextV)
+}
+
+func TestAForeignKeyChangesNothingInTheMiddleEither(t *testing.T) {
+	t.Parallel()
+	w := turning(t, 3)
+	w.lag["my-dual-1"] = 2
+	key := w.secret("my-cluster-ca").Data[authority.KeyKey]
+	w.replace(authority.ClusterCA)
+	w.once(w.trusts(1, nextV), func() { w.replaceData("my-cluster-ca", authority.KeyKey, newCA(t).Key().PEM()) })
+	w.run(12)
+
+	w.wantInvalid("my-cluster-ca")
+	if w.presents(1, nextV)() {
+		t.Error("leaves were switched although the key is somebody else's")
+	}
+
+	w.replaceData("my-cluster-ca", authority.KeyKey, key)
+	w.settle()
+
+	w.wantRemainder(firstV, nextV)
+}

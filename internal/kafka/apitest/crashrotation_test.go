@@ -1,0 +1,175 @@
+package apitest
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keyturn/keyturn/api/condition"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+)
+
+// The operator crashes after its nth write of a rotation, for every n; and two
+// operators that both believe to lead carry one out. At every write everybody
+// accepts everybody, and the end is always the same.
+
+var wide = flag.Bool("wide", false, "crash after each write of rotations that take minutes, too")
+
+// cluster is a running cluster with clients of every kind.
+func cluster(replicas int32) func(w *world) {
+	return func(w *world) {
+		w.dualRole(replicas)
+		w.settle()
+		w.pin()
+	}
+}
+
+// rotations are the scenarios for every day. Two nodes are enough where nothing is
+// restarted, and one where everything is.
+func rotations() map[string]crashScenario {
+	return map[string]crashScenario{
+		"replacing the key of the cluster CA": {
+			world:  inNewWorlds(cluster(2)),
+			change: func(w *world, _ int) { w.replace(authority.ClusterCA) },
+		},
+		"replacing the key of the clients CA": {
+			world:  inNewWorlds(cluster(2)),
+			change: func(w *world, _ int) { w.replace(authority.ClientsCA) },
+		},
+		"renewing the cluster CA": {
+			world:  inOneWorld(cluster(2)),
+			change: func(w *world, _ int) { w.renew(authority.ClusterCA) },
+		},
+		"losing the key of the cluster CA": {
+			world: inNewWorlds(cluster(1)),
+			change: func(w *world, _ int) {
+				w.classic()
+				w.delete(&corev1.Secret{}, "my-cluster-ca")
+			},
+		},
+		"replacing the key and aborting that": {
+			world: inNewWorlds(cluster(2)),
+			change: func(w *world, _ int) {
+				w.replace(authority.ClusterCA)
+				w.once(w.presents(1, nextV), func() { w.abort(authority.ClusterCA) })
+			},
+		},
+	}
+}
+
+// wideRotations take minutes each.
+func wideRotations() map[string]crashScenario {
+	return map[string]crashScenario{
+		"replacing and renewing at once": {
+			world: inNewWorlds(cluster(2)),
+			change: func(w *world, _ int) {
+				w.renew(authority.ClusterCA)
+				w.replace(authority.ClusterCA)
+			},
+		},
+		"replacing twice": {
+			world:  inNewWorlds(cluster(3)),
+			change: func(w *world, _ int) { w.replaceTwice(w.presents(1, nextV)) },
+		},
+		"replacing with nodes of one role": {
+			world: inNewWorlds(func(w *world) {
+				w.create(kafkaResource(w.namespace))
+				w.separatePools()
+				w.settle()
+				w.pin()
+			}),
+			change: func(w *world, _ int) { w.replace(authority.ClusterCA) },
+		},
+		"distrusting the old key": {
+			world: inNewWorlds(cluster(3)),
+			change: func(w *world, _ int) {
+				w.replace(authority.ClusterCA)
+				w.distrustNow(authority.ClusterCA)
+			},
+		},
+		"losing the key in a cluster of three": {
+			world: inNewWorlds(cluster(3)),
+			change: func(w *world, _ int) {
+				w.classic()
+				w.delete(&corev1.Secret{}, "my-cluster-ca")
+			},
+		},
+		"replacing without reload": {
+			world: inNewWorlds(func(w *world) {
+				cluster(3)(w)
+				w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"keyturn.dev/reload": "false"})
+				w.settle()
+			}),
+			change: func(w *world, _ int) { w.replace(authority.ClusterCA) },
+		},
+		"losing what pods mount in the middle": {
+			world: inNewWorlds(cluster(2)),
+			change: func(w *world, _ int) {
+				w.replace(authority.ClusterCA)
+				w.once(w.presents(1, nextV), func() { w.delete(&corev1.Secret{}, "my-cluster-ca-trusted-certs") })
+			},
+		},
+		"restarting each node afterwards": {
+			world: inNewWorlds(cluster(3)),
+			change: func(w *world, n int) {
+				w.replace(authority.ClusterCA)
+				w.once(w.presents(3, nextV), func() { w.configure("log.retention.hours", fmt.Sprint(12+n%2)) })
+			},
+		},
+	}
+}
+
+func TestARotationGoesOnAfterACrashAtAnyWrite(t *testing.T) {
+	t.Parallel()
+	scenarios := rotations()
+	if *wide {
+		maps.Copy(scenarios, wideRotations())
+	}
+	for name, scenario := range scenarios {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			crashAfterEveryWrite(t, scenario)
+		})
+	}
+}
+
+func TestAStaleLeaderBreaksNoRotation(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(w *world){
+		"replacing the cluster CA": func(w *world) { w.replace(authority.ClusterCA) },
+		"replacing the clients CA": func(w *world) { w.replace(authority.ClientsCA) },
+		"replacing and aborting": func(w *world) {
+			w.replace(authority.ClusterCA)
+			w.once(w.presents(1, nextV), func() { w.abort(authority.ClusterCA) })
+		},
+		"replacing twice": func(w *world) { w.replaceTwice(w.trusts(1, nextV)) },
+	} {
+		for seed := range uint64(2) {
+			t.Run(fmt.Sprintf("%s %d", name, seed), func(t *testing.T) {
+				t.Parallel()
+				w := turning(t, 3)
+				w.lag["my-dual-1"] = 1
+				lagging := newLaggingClient(w.faulty)
+				other := w.newReconciler(lagging)
+				w.reconcile(other)
+
+				change(w)
+				w.interleave(rand.New(rand.NewPCG(seed, 2)), other, lagging)
+				w.settle()
+
+				if !has(w.getKafka(), condition.Ready) {
+					t.Errorf("conditions are %+v, want Ready", w.getKafka().Status.Conditions)
+				}
+				if states := slices.Collect(maps.Values(w.anchors(authority.ClusterCA))); !slices.Contains(states, authority.TrustedInUseAll) {
+					t.Errorf("anchors are %v, want one that all use", w.anchors(authority.ClusterCA))
+				}
+			})
+		}
+	}
+}

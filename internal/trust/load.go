@@ -46,7 +46,9 @@ func (v *view) loadsOf(m *Member, strategy Strategy) []Load {
 	planes := slices.DeleteFunc(v.behind(m, strategy), func(p Plane) bool { return p == Control && v.held(m) })
 	reloadable := slices.DeleteFunc(slices.Clone(planes), func(p Plane) bool { return p == Raft })
 	raft, urgent := len(planes) > len(reloadable), v.raftIsUrgent(strategy)
-	if raft && urgent && !v.restartComes(m) {
+	// A restart before the reload that is on its way would have to be done once more.
+	reloads := strategy.Kind != Classic && len(reloadable) > 0 && v.Policy.Reload != RestartOnly
+	if raft && urgent && !reloads && !v.restartComes(m) {
 		return []Load{{Member: m.ID, How: ByRestart, Planes: planes, Reason: raftKeeps}}
 	}
 	out := make([]Load, 0, len(v.Members))

@@ -200,9 +200,23 @@ func load(s *trust.Snapshot, loads []trust.Load) {
 			if l.How == trust.ByReload && !slices.Contains(l.Planes, r.Plane) {
 				continue
 			}
-			r.Evidence.Loaded = published(m.Published, r.Plane)
+			obey(r, l.How, published(m.Published, r.Plane))
 			r.Evidence.Since = s.Now
 		}
+	}
+}
+
+// obey runs a role on what is published. Settings of a reload win at every later
+// start, as the server keeps them.
+func obey(r *trust.Role, how trust.How, now trust.Stores) {
+	kept := r.Evidence.Persisted
+	switch {
+	case how == trust.ByRestart && r.Plane != trust.Raft && len(kept) > 0:
+		r.Evidence.Loaded, r.Evidence.Static = kept[0], now
+	case how == trust.ByReload:
+		r.Evidence.Loaded, r.Evidence.Persisted = now, []trust.Stores{now}
+	default:
+		r.Evidence.Loaded, r.Evidence.Static, r.Evidence.Persisted = now, now, nil
 	}
 }
 

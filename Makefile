@@ -17,7 +17,7 @@ MODULES    := . bed tools
 
 # RUN selects end-to-end scenarios, for example RUN='^cluster/'.
 RUN        ?=
-SHORT_RUN  ?= ^cluster/created-
+SHORT_RUN  ?= ^(cluster/created-|trust/cluster-ca-key-replaced-without-restart)
 E2E_TIMEOUT ?= 90m
 
 # Packages with goroutines of their own, which the race detector watches. It needs a C compiler.
@@ -60,7 +60,7 @@ api-test: ## tests against a real API server and etcd
 	@KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KUBEBUILDER_ASSETS; go test -timeout 20m $(API_PACKAGES)
 
 e2e-short: ## the end-to-end scenarios that make test runs
-	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/scenarios -scenario '$(SHORT_RUN)'
+	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/scenarios -scenario '$(SHORT_RUN)' -timings note
 
 ##@ On a cluster
 

@@ -19,6 +19,15 @@ import (
 // function would stand before it.
 var chosen = flag.String("scenario", "", "run the scenarios whose name matches this regular expression")
 
+var timings = flag.String("timings", hold, "what a time does that misses its bound: \"hold\" fails the scenario, \"note\" is only reported")
+
+// hold and note are the values of timings. A machine that is busy with other things
+// makes times long; what was lost and who was refused does not depend on it.
+const (
+	hold = "hold"
+	note = "note"
+)
+
 // keepVariable leaves namespaces of failed scenarios behind for a person to look at.
 const keepVariable = "KEYTURN_KEEP"
 
@@ -173,7 +182,11 @@ func (s *stage) step(what string, do func() error) {
 func (s *stage) figure(f report.Figure) {
 	s.Helper()
 	s.figures = append(s.figures, f)
-	if !f.Ok {
+	switch {
+	case f.Ok:
+	case *timings == note && (f.Unit == "ms" || f.Unit == "s"):
+		s.Logf("noted: %s is %g %s, to be %s", f.Name, f.Value, f.Unit, f.Target)
+	default:
 		s.Errorf("%s is %g %s, to be %s", f.Name, f.Value, f.Unit, f.Target)
 	}
 }

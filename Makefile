@@ -43,7 +43,7 @@ test: ## prove the project: lint, generated files, unit, API-level, short end-to
 ##@ Parts of test
 
 needs: ## install the programs that tests use, or name what is missing
-	@go run -C tools ./need gcc keytool=openjdk-17-jre-headless
+	@go run -C tools ./need gcc openssl keytool=openjdk-17-jre-headless
 
 lint: ## golangci-lint over all modules
 	@for module in $(MODULES); do echo "lint $$module"; (cd $$module && $(tool) golangci-lint run -c $(CURDIR)/.golangci.yml ./...); done
@@ -64,7 +64,7 @@ e2e-short: ## the end-to-end scenarios that make test runs
 
 ##@ On a cluster
 
-e2e: build $(CLUSTER) ## end-to-end scenarios [RUN=regexp]
+e2e: needs build $(CLUSTER) ## end-to-end scenarios [RUN=regexp]
 	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/scenarios -scenario '$(RUN)'
 
 bench: build $(CLUSTER) ## measure what the project promises; reports in out/bench

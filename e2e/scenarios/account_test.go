@@ -124,13 +124,12 @@ func lasted(result *probe.Result, phase string) time.Duration {
 	return sum
 }
 
-// longestGap of all clients in the phases that were at work in a time. A gap
-// belongs to the phase in which it ended.
+// longestGap of all clients in the phases that began in a time. A gap belongs to the
+// phase in which it ended.
 func longestGap(result *probe.Result, from, to time.Time) time.Duration {
 	var phases []string
-	for i, mark := range result.Phases {
-		over := i+1 < len(result.Phases) && result.Phases[i+1].At.Before(from)
-		if mark.At.Before(to) && !over {
+	for _, mark := range result.Phases {
+		if !mark.At.Before(from) && mark.At.Before(to) {
 			phases = append(phases, mark.Phase)
 		}
 	}

@@ -74,10 +74,15 @@ func (v *view) future() Identity {
 // one key the new one counts as soon as it is trusted: whoever trusts it verifies
 // the leaf as well.
 func (v *view) issued(i Identity, a *Anchor) bool {
-	if i.Signer != a.Key || a.Key != v.target.Key {
+	if i.Signer != a.Key || a.Key != v.target.Key || !v.renewed() {
 		return i.Signer == a.Key
 	}
 	return (a == v.target) == trusted(v.target.Stored)
+}
+
+// renewed reports whether the target shares its key with another anchor.
+func (v *view) renewed() bool {
+	return slices.ContainsFunc(v.Anchors, func(a Anchor) bool { return a.Key == v.target.Key && a.ID != v.Issuing })
 }
 
 // trusted reports whether a state says that everybody trusts the anchor.

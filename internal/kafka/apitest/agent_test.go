@@ -99,7 +99,10 @@ func (w *world) reload(s *server, mounted content) bool {
 	if fails && len(behind) > 0 {
 		again := s.reload.Revision == mounted.publication.Revision
 		w.load(s, mounted, behind[:min(good, len(behind))])
-		s.reload = contract.ReloadReport{Revision: mounted.publication.Revision, Failure: "the listener " + string(behind[0]) + " still presents what it did"}
+		s.reload = contract.ReloadReport{
+			Revision: mounted.publication.Revision, Refused: true,
+			Failure: "the server does not accept other stores for " + string(behind[0]),
+		}
 		return !again
 	}
 	w.load(s, mounted, behind)

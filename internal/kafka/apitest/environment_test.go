@@ -71,6 +71,8 @@ func run(m *testing.M) int {
 		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "config", "crd")},
 		ErrorIfCRDPathMissing: true,
 	}
+	// Each world has a Service, and there are hundreds of worlds.
+	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
 	config, err := environment.Start()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "starting an API server: %v\n(KUBEBUILDER_ASSETS names the directory with kube-apiserver and etcd; make api-test sets it)\n", err)

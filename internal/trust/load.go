@@ -36,28 +36,26 @@ type Load struct {
 func (v *view) loads(strategy Strategy) []Load {
 	out := make([]Load, 0, len(v.Members))
 	for i := range v.Members {
-		out = slices.Concat(out, v.loadsOf(&v.Members[i], strategy))
+		out = v.addLoads(out, &v.Members[i], strategy)
 	}
 	slices.SortStableFunc(out, func(a, b Load) int { return cmp.Compare(a.Member, b.Member) })
 	return out
 }
 
-func (v *view) loadsOf(m *Member, strategy Strategy) []Load {
+// addLoads appends what one member has to load.
+func (v *view) addLoads(out []Load, m *Member, strategy Strategy) []Load {
 	planes := slices.DeleteFunc(v.behind(m, strategy), func(p Plane) bool { return p == Control && v.held(m) })
 	reloadable := slices.DeleteFunc(slices.Clone(planes), func(p Plane) bool { return p == Raft })
 	raft, urgent := len(planes) > len(reloadable), v.raftIsUrgent(strategy)
-	// A restart before the reload that is on its way would have to be done once more.
-	reloads := strategy.Kind != Classic && len(reloadable) > 0 && v.Policy.Reload != RestartOnly
-	if raft && urgent && !reloads && !v.restartComes(m) {
-		return []Load{{Member: m.ID, How: ByRestart, Planes: planes, Reason: raftKeeps}}
+	if raft && urgent && !v.restartWaits(m, reloadable, strategy) {
+		return append(out, Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: raftKeeps})
 	}
-	out := make([]Load, 0, len(v.Members))
 	if len(reloadable) > 0 {
 		load := v.follow(m, planes, reloadable)
-		if load.How == ByRestart {
-			return []Load{load}
-		}
 		out = append(out, load)
+		if load.How == ByRestart {
+			return out
+		}
 	}
 	due, ends := v.restartDue(m)
 	over := ends && !v.Now.Before(due)
@@ -65,6 +63,13 @@ func (v *view) loadsOf(m *Member, strategy Strategy) []Load {
 		out = append(out, Load{Member: m.ID, How: ByRestart, Planes: []Plane{Raft}, Remainder: !over, Due: due, Reason: raftKeeps})
 	}
 	return out
+}
+
+// restartWaits reports whether a restart for the Raft client's sake would have to
+// be done once more: a reload is on its way, or a withdrawal.
+func (v *view) restartWaits(m *Member, reloadable []Plane, strategy Strategy) bool {
+	reloads := strategy.Kind != Classic && len(reloadable) > 0 && v.Policy.Reload != RestartOnly
+	return reloads || v.restartComes(m)
 }
 
 // follow lets a member that is behind on planes that could be reloaded catch up.

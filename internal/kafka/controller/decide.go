@@ -37,7 +37,7 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	}
 	r.hear(ctx, p)
 	p.decideTrust()
-	if p.unusable != nil {
+	if p.stands() {
 		p.keepCustomCertificates()
 		return nil
 	}

@@ -99,7 +99,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // carry carries out what was decided. Where the resources cannot be used that is
 // the upkeep of certificates, and the reason is still an error.
 func (r *Reconciler) carry(ctx context.Context, p *pass) (outcome, error) {
-	if p.unusable != nil {
+	if p.stands() {
 		if err := r.keepUp(ctx, p); err != nil {
 			return outcome{}, err
 		}
@@ -112,7 +112,8 @@ func (r *Reconciler) carry(ctx context.Context, p *pass) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	return acted, r.followUp(ctx, p, &acted)
+	err = r.followUp(ctx, p, &acted)
+	return acted, err
 }
 
 // lostRace reports whether somebody else wrote first. That is no failure of the

@@ -53,7 +53,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure
 		status.Conditions = p.conditions(slices.Concat(p.warnings(), p.writtenConditions(),
 			[]wanted{notReady(failureReason(failure), failure.Error())}))
 		result := ctrl.Result{}
-		if p.unusable != nil {
+		if p.stands() {
 			result.RequeueAfter = p.nextLook(acted) // certificates end all the same
 		}
 		return result, r.writeStatus(ctx, p, status)

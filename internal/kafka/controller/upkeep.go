@@ -26,6 +26,10 @@ func (p *pass) standOn(input model.Input, why error) bool {
 	return true
 }
 
+// stands reports whether the cluster of the pass is the one that stands, and not
+// the one that the resources ask for.
+func (p *pass) stands() bool { return p.unusable != nil }
+
 func (p *pass) operatorMissing() bool {
 	_, exists := p.secrets[p.kafka.Name+operatorSecretSuffix]
 	return !exists

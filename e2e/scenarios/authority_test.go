@@ -2,12 +2,13 @@ package scenarios
 
 import (
 	"bytes"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/api/condition"
@@ -121,29 +122,40 @@ func lostCertificatesComeBack(s *stage) {
 	}
 	// Clients that re-read a Secret cannot work while it is not there.
 	s.underLoad("pinned@tls", "plain@plain")
-	old, err := pki.FirstCertificate(certificates[clientsCACert].Data["ca.crt"])
-	s.must(err)
-	s.turns("certificates of both CAs deleted, made anew", harness.ClusterCA, func() error {
+	s.step("certificates of both CAs deleted, and back as they were", func() error {
 		var problems []error
 		for name := range names {
 			problems = append(problems, s.kube.Delete(s.ctx, &corev1.Secret{ObjectMeta: s.meta(name)}))
 		}
-		return errors.Join(problems...)
-	})
-	s.step("the clients CA is used", func() error {
-		_, err := s.kafka.UntilTurned(s.ctx, harness.ClientsCA, []*x509.Certificate{old}, harness.SettledPhases()...)
-		return err
+		if err := errors.Join(problems...); err != nil {
+			return err
+		}
+		return harness.Poll(s.ctx, func() (bool, error) { return s.areBack(certificates) })
 	})
 	s.quietly()
 	s.restarted(nodes("dual-role", 0, 1, 2), 0)
 	for name, key := range names {
 		s.same("the key stays", keys[key], s.secret(key), "ca.key")
-		after := s.secret(name)
-		if after.Annotations[certGeneration] != nextGeneration(certificates[name]) {
+		if after := s.secret(name); after.Annotations[certGeneration] != certificates[name].Annotations[certGeneration] {
 			s.Errorf("Secret %s has generation %s after %s", name, after.Annotations[certGeneration], certificates[name].Annotations[certGeneration])
 		}
 	}
 	s.presentedBy(s.secret(clusterCACert))
+}
+
+// areBack reports whether Secrets that were deleted hold the same certificates again.
+func (s *stage) areBack(before map[string]*corev1.Secret) (bool, error) {
+	for name, was := range before {
+		var now corev1.Secret
+		err := s.kube.Get(s.ctx, types.NamespacedName{Namespace: was.Namespace, Name: name}, &now)
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		if err != nil || !bytes.Equal(now.Data["ca.crt"], was.Data["ca.crt"]) {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 func nextGeneration(secret *corev1.Secret) string {

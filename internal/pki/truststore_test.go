@@ -137,7 +137,7 @@ func TestAStoreThatCostsTooMuchIsRefused(t *testing.T) {
 	number := []byte{0x02, 0x04, 0x7f, 0xff, 0xff, 0xff}
 	for name, der := range map[string][]byte{
 		"in the outer structure":      append([]byte{0x30, 0x06}, number...),
-		"inside of the authenticated": append([]byte{0x30, 0x08, 0x04, 0x06}, number...),
+		"inside of the authenticated": append([]byte{0x30, 0x0a, 0x04, 0x08, 0x30, 0x06}, number...),
 	} {
 		if _, err := pki.DecodeTrustStore(der, "secret"); err == nil || !strings.Contains(err.Error(), "iterations") {
 			t.Errorf("2147483647 iterations %s: %v", name, err)

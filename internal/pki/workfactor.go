@@ -54,8 +54,15 @@ func checkNumber(value asn1.RawValue, depth, octetStrings int) error {
 		if n := new(big.Int).SetBytes(value.Bytes); n.Cmp(big.NewInt(maxIterations)) > 0 {
 			return fmt.Errorf("it asks for more than %d iterations", maxIterations)
 		}
-	case value.Tag == asn1.TagOctetString && octetStrings > 0:
+	case value.Tag == asn1.TagOctetString && octetStrings > 0 && isStructure(value.Bytes):
 		return checkNumbers(value.Bytes, depth-1, octetStrings-1)
 	}
 	return nil
+}
+
+// isStructure tells a structure in an OCTET STRING from salts and digests, whose
+// random bytes may well look like a number.
+func isStructure(octets []byte) bool {
+	value, rest, isDER := firstValue(octets)
+	return isDER && value.IsCompound && len(rest) == 0
 }

@@ -158,12 +158,6 @@ func (s *stage) areBack(before map[string]*corev1.Secret) (bool, error) {
 	return true, nil
 }
 
-func nextGeneration(secret *corev1.Secret) string {
-	var generation int
-	_, _ = fmt.Sscan(secret.Annotations[certGeneration], &generation) // "" is 0
-	return fmt.Sprint(generation + 1)
-}
-
 // pausedMeansPaused asks for a renewal while reconciliation is paused, and takes a
 // pod away.
 func pausedMeansPaused(s *stage) {

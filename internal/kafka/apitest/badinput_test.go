@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -58,13 +59,6 @@ func TestABadChangeIsNamedAndChangesNothing(t *testing.T) {
 			},
 			kind: condition.NotReady, says: []string{"my-cluster-ca-cert", "ca.crt"},
 		},
-		"two CAs in one file": {
-			do: func(w *world) {
-				own := w.caCertificate(authority.ClusterCA)
-				w.replaceData("my-cluster-ca-cert", authority.CertKey, pki.EncodeBundle(own, newCA(w.t).Certificate()))
-			},
-			kind: condition.NotReady, says: []string{"my-cluster-ca-cert", "2 certificates"},
-		},
 		"a foreign CA that fits together": {
 			do: func(w *world) {
 				w.nobodyReads() // what they put there is nobody's
@@ -117,6 +111,24 @@ func TestABadChangeIsNamedAndChangesNothing(t *testing.T) {
 				t.Errorf("pods were %v and are %v", before, after)
 			}
 		})
+	}
+}
+
+func TestAStrangersCAInTheBundleIsTakenOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.settle()
+	own, stranger := w.caCertificate(authority.ClusterCA), newCA(w.t).Certificate()
+
+	w.replaceData("my-cluster-ca-cert", authority.CertKey, pki.EncodeBundle(own, stranger))
+	w.settle()
+
+	if after := w.secret("my-cluster-ca-cert").Data[authority.CertKey]; !bytes.Equal(after, pki.EncodeBundle(own)) {
+		t.Error("the stranger's CA is still published")
+	}
+	if len(w.faulty.podsDeleted) > 0 {
+		t.Errorf("pods %v were restarted", w.faulty.podsDeleted)
 	}
 }
 

@@ -84,6 +84,11 @@ func (w *writer) addedKeys(stored map[string][]byte) []string {
 // noteRemoved tells about filed certificates that go, unless they are present
 // again.
 func (w *writer) noteRemoved(stored, data map[string][]byte, bundle []*x509.Certificate) {
+	for _, cert := range w.o.bundle {
+		if !w.beginning && !contains(bundle, cert) && w.o.isStranger(cert) && !sameCertificate(cert, w.d.Certificate) {
+			w.note(OldRemoved, cert, "somebody put it into "+CertKey+", and nothing says what it is for")
+		}
+	}
 	for _, key := range sortedKeys(datedIn(stored)) {
 		cert := w.o.dated[key]
 		switch {

@@ -316,7 +316,18 @@ func (s State) use() int {
 // known are all certificates of the authority, present, past and future; one may
 // be among them more than once.
 func (o *observed) known() []*x509.Certificate {
-	known := slices.Clone(o.bundle)
+	return append(slices.Clone(o.bundle), o.accounted()...)
+}
+
+// isStranger reports whether nothing but ca.crt knows the certificate, and ca.key
+// does not belong to it.
+func (o *observed) isStranger(cert *x509.Certificate) bool {
+	return !contains(o.accounted(), cert) && (o.key.IsZero() || !o.key.Matches(cert))
+}
+
+// accounted are the CA certificates that something besides ca.crt knows.
+func (o *observed) accounted() []*x509.Certificate {
+	var known []*x509.Certificate
 	for _, name := range sortedKeys(o.dated) {
 		known = append(known, o.dated[name])
 	}

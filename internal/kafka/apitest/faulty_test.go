@@ -103,11 +103,15 @@ func (a faultyAdmin) UpdateMetadataVersion(ctx context.Context, level int16) err
 func (w *world) wrote(verb string, object any) {
 	w.t.Helper()
 	w.trace("%s %s", verb, nameOf(object))
-	if _, isSecret := object.(*corev1.Secret); !isSecret {
+	if strings.HasPrefix(nameOf(object), "ConfigMap ") {
+		w.configsChanged = true
+	}
+	secret, isSecret := object.(*corev1.Secret)
+	if !isSecret {
 		return
 	}
 	before := w.stored
-	w.readSecrets(w.t.Context())
+	w.seeSecret(verb, secret)
 	w.checkStates(authority.ClusterCA, before)
 	w.checkStates(authority.ClientsCA, before)
 	w.checkOperator(before)

@@ -35,8 +35,9 @@ type arrival struct {
 // runKubelet starts the servers of new pods, brings volumes up to date, and notices
 // pods that are gone. It reports whether anything changed.
 func (w *world) runKubelet(ctx context.Context) bool {
-	w.readSecrets(ctx)
-	w.readConfigs(ctx)
+	if w.configsChanged {
+		w.readConfigs(ctx)
+	}
 	var pods corev1.PodList
 	if err := w.api.List(ctx, &pods, client.InNamespace(w.namespace)); err != nil {
 		w.t.Fatal(err)
@@ -86,8 +87,19 @@ func (w *world) readSecrets(ctx context.Context) {
 	w.noteOffers()
 }
 
+// seeSecret sees what a Secret holds after it was written.
+func (w *world) seeSecret(verb string, secret *corev1.Secret) {
+	w.stored.secrets = maps.Clone(w.stored.secrets)
+	w.stored.secrets[secret.Name] = secret.Data
+	if verb == "delete" {
+		delete(w.stored.secrets, secret.Name)
+	}
+	w.noteOffers()
+}
+
 // readConfigs sees what ConfigMaps hold now.
 func (w *world) readConfigs(ctx context.Context) {
+	w.configsChanged = false
 	var list corev1.ConfigMapList
 	if err := w.api.List(ctx, &list, client.InNamespace(w.namespace)); err != nil {
 		w.t.Fatal(err)

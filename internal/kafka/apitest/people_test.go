@@ -20,6 +20,7 @@ func (w *world) create(objects ...client.Object) {
 		if err := w.api.Create(w.t.Context(), object); err != nil {
 			w.t.Fatal(err)
 		}
+		w.did("made", object)
 	}
 }
 
@@ -61,6 +62,7 @@ func (w *world) patch(object client.Object, name string, change map[string]any) 
 func (w *world) did(what string, object client.Object) {
 	w.t.Helper()
 	w.trace("somebody has %s %s", what, nameOf(object))
+	w.configsChanged = true
 	if _, isSecret := object.(*corev1.Secret); isSecret {
 		w.readSecrets(w.t.Context())
 	}

@@ -62,6 +62,8 @@ type world struct {
 	stored   stored
 	mounted  map[string]volumes
 	arriving map[string]*arrival
+	// configsChanged is set while ConfigMaps hold something else than was read.
+	configsChanged bool
 	// lag is how many rounds the kubelet of a pod takes to mount what has changed.
 	lag map[string]int
 	// failing are the pods whose servers do not reload, and how many listeners do
@@ -121,7 +123,7 @@ func newWorld(t *testing.T) *world {
 		ran: map[string]bool{}, stuck: map[types.UID]bool{}, silent: map[string]bool{},
 		persisted: map[string]persisted{}, mounted: map[string]volumes{}, arriving: map[string]*arrival{},
 		lag: map[string]int{}, failing: map[string]int{},
-		reading: readingTime, safety: newSafety(), certs: certificates{}, without: map[reader]bool{}, issued: map[string]bool{}, ways: map[string][]authority.State{},
+		reading: readingTime, safety: newSafety(), certs: certificates{}, stored: stored{secrets: map[string]files{}, configs: map[string]files{}}, without: map[reader]bool{}, issued: map[string]bool{}, ways: map[string][]authority.State{},
 		settings: model.Settings{
 			Versions:   []model.KafkaVersion{{Name: "4.2.1", Image: "kafka:4.2.1"}, {Name: "4.3.1", Image: "kafka:4.3.1"}},
 			AgentImage: "keyturn:test",
@@ -335,15 +337,11 @@ type agents struct {
 
 var errSilent = errors.New("no agent answers there")
 
-func (a agents) find(ctx context.Context, node agentclient.Node) (contract.TLSReport, error) {
+func (a agents) find(node agentclient.Node) (contract.TLSReport, error) {
 	name, _, _ := strings.Cut(node.Name, ".")
-	var pod corev1.Pod
-	if err := a.w.api.Get(ctx, a.w.key(name), &pod); err != nil {
-		return contract.TLSReport{}, err
-	}
 	a.w.answering.Lock()
 	defer a.w.answering.Unlock()
-	s, running := a.w.servers[pod.UID]
+	s, running := a.w.serverOf(name)
 	if !running || a.w.silent[name] {
 		return contract.TLSReport{}, errSilent
 	}
@@ -355,12 +353,12 @@ func (a agents) find(ctx context.Context, node agentclient.Node) (contract.TLSRe
 	return a.w.report(s), nil
 }
 
-func (a agents) TLS(ctx context.Context, node agentclient.Node) (contract.TLSReport, error) {
-	return a.find(ctx, node)
+func (a agents) TLS(_ context.Context, node agentclient.Node) (contract.TLSReport, error) {
+	return a.find(node)
 }
 
-func (a agents) BrokerState(ctx context.Context, node agentclient.Node) (contract.BrokerState, error) {
-	if _, err := a.find(ctx, node); err != nil {
+func (a agents) BrokerState(_ context.Context, node agentclient.Node) (contract.BrokerState, error) {
+	if _, err := a.find(node); err != nil {
 		return contract.BrokerState{}, err
 	}
 	return contract.BrokerState{State: contract.StateRunning}, nil

@@ -43,6 +43,10 @@ const (
 	warmWindows = 100
 	// lastWindows are waited for at the end.
 	lastWindows = 10
+	// jvmCPU is its share of the machine. With less than a node has, the nodes'
+	// handshakes would keep it waiting for the processor, as they do not keep a
+	// client on a machine of its own, and it would measure that.
+	jvmCPU = "250m"
 	// jvmForever are more records than any scenario has time for.
 	jvmForever = "100000000"
 )
@@ -132,7 +136,7 @@ func (k Kafka) jvmPod(name, image string) *corev1.Pod {
 			},
 			Env: []corev1.EnvVar{{Name: "KAFKA_HEAP_OPTS", Value: "-Xmx96m"}},
 			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(jvmCPU), corev1.ResourceMemory: resource.MustParse("128Mi")},
 				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("384Mi")},
 			},
 			VolumeMounts: []corev1.VolumeMount{

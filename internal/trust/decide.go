@@ -21,6 +21,10 @@ type Plan struct {
 	// Kept are the anchors that the controller listeners of a member go on
 	// accepting although what it is started with does not hold them any more.
 	Kept map[MemberID][]AnchorID
+	// Vouching are the keys whose cross certificates are presented, may come to be,
+	// or are to be, sorted. What such a key signed must stay known: otherwise nobody
+	// could tell any more what those certificates are for.
+	Vouching []KeyID
 	// Loads are the members that have not loaded what is published to them.
 	Loads []Load
 	// Blockers are the guards that are shut, by guard, anchor and peer.
@@ -63,6 +67,7 @@ func decide(s Snapshot, table []guard) Plan {
 			p.Kept[m.ID] = kept
 		}
 	}
+	p.Vouching = v.vouching(p.Publications)
 	p.Loads = v.loads(p.Strategy)
 	p.Blockers, p.Deadline = v.sortedBlockers(), v.deadline()
 	p.Done = v.done(p)
@@ -81,6 +86,7 @@ func (v *view) still() Plan {
 	for _, m := range v.Members {
 		p.Publications[m.ID] = m.Published
 	}
+	p.Vouching = v.vouching(p.Publications)
 	who, what := "pause", "the resource is paused; certificates go on expiring"
 	if v.target == nil {
 		who, what = "authority", "there is no issuing CA certificate"
@@ -324,7 +330,32 @@ func (v *view) done(p Plan) bool {
 			return false
 		}
 	}
-	return len(p.Loads) == 0 && len(v.Application.Anchors) == 1 && v.Application.Anchors[0] == v.Issuing
+	return len(p.Loads) == 0 && len(v.Application.Anchors) == 1 && v.Application.Anchors[0] == v.Issuing &&
+		!slices.ContainsFunc(v.Anchors, func(a Anchor) bool { return a.Compromised && slices.Contains(p.Vouching, a.Key) })
+}
+
+// vouching finds whose cross certificates are sent along. What a Raft client has
+// kept from its start does not count: nobody starts it anew for that. Of whom
+// nothing is known, every one may be sent.
+func (v *view) vouching(given map[MemberID]Publication) []KeyID {
+	var keys []KeyID
+	note := func(i Identity) { keys = append(keys, i.Cross...) }
+	v.roles(func(m *Member, r *Role) {
+		if !r.Presents {
+			return
+		}
+		note(m.Published.Identity)
+		note(given[m.ID].Identity)
+		if r.Plane != Raft && !v.possible(m, r, func(s Stores) { note(s.Identity) }) {
+			for i := range v.Anchors {
+				for _, c := range v.Anchors[i].Cross {
+					keys = append(keys, c.Issuer)
+				}
+			}
+		}
+	})
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }
 
 // atRest is the state of the target when nothing is left to do. Where no leaf is

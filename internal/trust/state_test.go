@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -143,5 +144,57 @@ func TestSilenceKeepsEverythingWhileTheOldAuthorityLives(t *testing.T) {
 		if m.Published.Identity.Signer != "keyA" {
 			t.Errorf("%s is given %q", m.ID, m.Published.Identity.Signer)
 		}
+	}
+}
+
+// turnedAway is a cluster that has left a compromised A behind, save the cross
+// certificate that its nodes still send along.
+func turnedAway(changes ...change) Snapshot {
+	return cluster(append([]change{distrusted, stored(Absent, InUseAll), shows("keyB", "keyB"), func(s *Snapshot) {
+		s.Application.Anchors = []AnchorID{"B"}
+		s.Application.Since = s.Now.Add(-time.Minute)
+		s.Policy.Lead = 2 * time.Minute
+		for i := range s.Members {
+			m := &s.Members[i]
+			m.Published = Publication{Data: []AnchorID{"B"}, Control: []AnchorID{"B"}, Identity: Identity{Signer: "keyB", Cross: []KeyID{"keyA"}}}
+			if m.Kind == Operator {
+				m.Published = Publication{Identity: Identity{Signer: "keyB"}}
+			}
+			for j := range m.Roles {
+				m.Roles[j].Evidence.Loaded = publishedTo(m, &m.Roles[j])
+			}
+		}
+	}}, changes...)...)
+}
+
+func TestTheCrossCertificateOfACompromisedAuthorityStaysUntilApplicationsHaveRead(t *testing.T) {
+	t.Parallel()
+	s := turnedAway()
+	if plan := Decide(s); plan.Done || len(plan.Publications["my-0"].Identity.Cross) == 0 || !slices.Equal(plan.Vouching, []KeyID{"keyA"}) {
+		t.Errorf("after a minute: done %t, vouching %v, published %+v", plan.Done, plan.Vouching, plan.Publications["my-0"].Identity)
+	}
+	s.Now = s.Now.Add(time.Minute)
+	plan := Decide(s)
+	if len(plan.Publications["my-0"].Identity.Cross) > 0 || plan.Done {
+		t.Errorf("after two minutes: done %t, published %+v", plan.Done, plan.Publications["my-0"].Identity)
+	}
+	for range 3 { // take it off, load that, forget its issuer
+		s.write(plan)
+		s.load(plan.Loads, false)
+		plan = Decide(s)
+	}
+	if !plan.Done || len(plan.Vouching) > 0 {
+		t.Errorf("at the end: done %t, vouching %v", plan.Done, plan.Vouching)
+	}
+}
+
+func TestWhoIsSilentMayPresentAnyCrossCertificate(t *testing.T) {
+	t.Parallel()
+	s := turnedAway(shows("keyB", "?"))
+	for i := range s.Members {
+		s.Members[i].Published.Identity.Cross = nil
+	}
+	if plan := Decide(s); plan.Done || !slices.Equal(plan.Vouching, []KeyID{"keyA"}) {
+		t.Errorf("done %t, vouching %v", plan.Done, plan.Vouching)
 	}
 }

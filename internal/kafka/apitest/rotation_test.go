@@ -38,10 +38,10 @@ func (w *world) abort(kind authority.Kind) {
 }
 
 // distrustNow says that every anchor but the one to come is compromised: whoever
-// still relies on one is cut off, which is what is wanted.
+// has pinned one is cut off, which is what is wanted.
 func (w *world) distrustNow(kind authority.Kind) {
 	w.t.Helper()
-	w.pinned, w.reading = nil, readAtOnce
+	w.pinned = nil
 	w.annotate(&corev1.Secret{}, kind.KeySecret(clusterName), map[string]any{"keyturn.dev/distrust": "now"})
 }
 

@@ -143,12 +143,8 @@ func (w *world) outside(n node) []talk {
 	return talks
 }
 
-// How long applications take to notice another bundle: two minutes at most, or no
-// time at all.
-const (
-	readingTime = 120 * time.Second
-	readAtOnce  = -1
-)
+// readingTime is how long applications take at most to notice another bundle.
+const readingTime = 120 * time.Second
 
 // reader is a way of taking trust from the Secret with the CA's certificate.
 type reader string

@@ -208,6 +208,26 @@ func TestACrossCertificateByAnAuthorityThatIsForgottenGoes(t *testing.T) {
 	}
 }
 
+func TestACompromisedAuthorityIsKnownWhileItsCrossCertificateIsPresented(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	old := w.cert()
+	w.asks(authority.DistrustAnnotation, "now")
+	w.starts()
+	w.step(turn, func(w *world, d authority.Decision) authority.Plan {
+		plan := finish(w, d)
+		plan.Vouching, plan.Done = []*x509.Certificate{old}, false
+		return plan
+	})
+	if o := w.settle(hold); !o.Distrust || len(o.Crosses) != 1 || !slices.ContainsFunc(o.Keys, func(ca pki.Authority) bool { return ca.Certificate().Equal(old) }) {
+		t.Errorf("distrusted %t, %d cross certificates, %d keys", o.Distrust, len(o.Crosses), len(o.Keys))
+	}
+	w.step(finish)
+	if o := w.settle(finish); len(o.Crosses) != 0 || len(o.Keys) != 1 {
+		t.Errorf("at the end %d cross certificates and %d keys", len(o.Crosses), len(o.Keys))
+	}
+}
+
 func TestAnExpiredCrossCertificateIsNotPresented(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)

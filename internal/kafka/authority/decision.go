@@ -120,6 +120,8 @@ type Plan struct {
 	Signer *x509.Certificate
 	// Stored are the anchors that the trusted-certs Secret holds after this pass.
 	Stored []*x509.Certificate
+	// Vouching are the authorities whose cross certificates somebody presents.
+	Vouching []*x509.Certificate
 	// Done is true when one authority is trusted and used, and nothing else.
 	Done bool
 }

@@ -87,14 +87,15 @@ func (w *writer) mayPromote() bool {
 
 // dropRetired forgets retired keys. Those of authorities that were present stay
 // until their certificates end: the next replacement needs them for those who still
-// rely on them. A compromised one goes as soon as no anchor of its is trusted, and
-// one that was never present as soon as nobody can have it.
+// rely on them. A compromised one goes as soon as no anchor of its is trusted and
+// none of its cross certificates presented, and one that was never present as soon
+// as nobody can have it.
 func (w *writer) dropRetired() {
 	in := func(certs []*x509.Certificate, r retiredKey) bool { return len(ofKey(certs, r.key.ID())) > 0 }
 	w.retired = slices.DeleteFunc(slices.Clone(w.retired), func(r retiredKey) bool {
 		switch {
 		case w.d.Distrust:
-			return !in(w.plan.Stored, r)
+			return !in(w.plan.Stored, r) && !in(w.plan.Vouching, r)
 		case len(r.filed) > 0 || r.key.IsZero():
 			return false
 		default:

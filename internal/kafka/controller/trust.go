@@ -155,11 +155,12 @@ func witnessOf(pod *corev1.Pod, said testimony) evidence.Witness {
 	}
 }
 
-// applicationSince is when what applications read has changed last: now, unless
-// the trusted-certs Secret remembers these very certificates.
+// applicationSince is when an anchor last entered what applications read, or its
+// first entry changed: now, unless the trusted-certs Secret remembers these very
+// certificates, or more of them. Whoever has read those needs no time.
 func (p *pass) applicationSince(kind authority.Kind, published []*x509.Certificate) time.Time {
 	annotations := p.secrets[kind.TrustedCertsSecret(p.kafka.Name)].Annotations
-	if annotations[applicationAnnotation] != namesOf(published) {
+	if !isSameOrLess(namesOf(published), strings.Split(annotations[applicationAnnotation], namesSeparator)) {
 		return p.now
 	}
 	since, err := time.Parse(time.RFC3339, annotations[applicationSinceAnnotation])
@@ -169,12 +170,22 @@ func (p *pass) applicationSince(kind authority.Kind, published []*x509.Certifica
 	return since
 }
 
-func namesOf(certs []*x509.Certificate) string {
+func isSameOrLess(names, remembered []string) bool {
+	if len(names) == 0 || names[0] != remembered[0] {
+		return false
+	}
+	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(remembered, name) })
+}
+
+// namesSeparator stands between the names that the annotation remembers.
+const namesSeparator = ","
+
+func namesOf(certs []*x509.Certificate) []string {
 	names := make([]string, 0, len(certs))
 	for _, cert := range certs {
 		names = append(names, pki.SHA1Name(cert))
 	}
-	return strings.Join(names, ",")
+	return names
 }
 
 // applyAnchors writes the Secret with the anchors that pods mount.
@@ -186,7 +197,7 @@ func (r *Reconciler) applyAnchors(ctx context.Context, p *pass, kind authority.K
 		Namespace: p.kafka.Namespace, Name: name,
 		Labels: p.cluster.ComponentLabels(model.AuthorityComponent()),
 		Annotations: map[string]string{
-			applicationAnnotation:      namesOf(application),
+			applicationAnnotation:      strings.Join(namesOf(application), namesSeparator),
 			applicationSinceAnnotation: p.applicationSince(kind, application).UTC().Format(time.RFC3339),
 		},
 		Owners: ownerReferences(&p.kafka),
@@ -216,6 +227,11 @@ func (d *domain) caPlan() authority.Plan {
 	plan.Signer, _ = d.certificate(d.plan.Signer)
 	for _, anchor := range d.anchors() {
 		plan.Stored = append(plan.Stored, anchor.Certificate)
+	}
+	for _, cert := range d.known {
+		if slices.Contains(d.plan.Vouching, evidence.KeyID(cert)) {
+			plan.Vouching = append(plan.Vouching, cert)
+		}
 	}
 	return plan
 }

@@ -127,7 +127,7 @@ func (v *view) waiting(phase Phase) string {
 	if slices.Contains([]Phase{Paused, AuthorityMissing, Trusted, Announcing}, phase) {
 		return ""
 	}
-	asked := slices.DeleteFunc(slices.Clone(v.plan.Blockers), func(b trust.Blocker) bool { return v.unasked(b, phase) })
+	asked := slices.DeleteFunc(slices.Clone(v.plan.Blockers), func(b trust.Blocker) bool { return v.unasked(b) })
 	return strings.Join(grouped(asked), "; ")
 }
 
@@ -163,9 +163,9 @@ func grouped(blockers []trust.Blocker) []string {
 // unasked reports whether a sentence is better without a blocker: the operator does
 // not wait for itself, a cross certificate is nobody's concern in the middle of a
 // rotation, and what only time brings has words of its own.
-func (v *view) unasked(b trust.Blocker, phase Phase) bool {
+func (v *view) unasked(b trust.Blocker) bool {
 	switch {
-	case b.Guard == trust.GuardRetired, b.Guard == trust.GuardCrossUnneeded && phase != Loading:
+	case b.Guard == trust.GuardRetired, b.Guard == trust.GuardCrossUnneeded && len(v.others()) > 0:
 		return true
 	case b.Guard == trust.GuardControlUnused && len(v.remaining()) > 0:
 		return true

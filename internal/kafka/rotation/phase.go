@@ -167,6 +167,9 @@ func (v *view) alone() Phase {
 	if v.target.Stored == trust.InUseAll && len(v.steps) == 0 && !v.loading() && len(v.remaining()) > 0 {
 		return RaftRemainder
 	}
+	if v.waits(trust.GuardCrossUnneeded) && !v.loading() {
+		return WaitingForApplications
+	}
 	known := slices.ContainsFunc(v.Members, func(m trust.Member) bool { return m.Kind != trust.Operator && presents(&m) })
 	if v.target.Stored == trust.InUseAll || v.target.Stored == trust.TrustedUnused && !known {
 		return Loading

@@ -95,8 +95,10 @@ func (w *work) stage(in trust.Stage) Stage {
 
 // wait is how long applications still get before a stage.
 func (w *work) wait(in trust.Stage) Seconds {
-	reading := slices.ContainsFunc(in.After, func(b trust.Blocker) bool { return b.Guard == trust.GuardApplications })
-	if !reading || in.Strategy.Kind != trust.Classic {
+	reading := slices.ContainsFunc(in.After, func(b trust.Blocker) bool {
+		return b.Guard == trust.GuardApplications && in.Strategy.Kind == trust.Classic || b.Guard == trust.GuardCrossUnneeded
+	})
+	if !reading {
 		return 0
 	}
 	return max(0, w.announced+Seconds(w.start.Policy.Lead.Seconds())-w.duration)

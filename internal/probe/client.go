@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 	"k8s.io/utils/clock"
@@ -126,12 +128,30 @@ func nodeOf(address string) string {
 	return pod
 }
 
+// produceOnceKnown waits until the broker knows the password: Kafka acknowledges a
+// new one when its quorum has it, and each broker applies it a moment later.
+func (r *runner) produceOnceKnown(ctx context.Context, record *kgo.Record) error {
+	ticker := r.clock.NewTicker(retryPause)
+	defer ticker.Stop()
+	for {
+		err := r.producer.ProduceSync(ctx, record).FirstErr()
+		if r.spec.Login == nil || !errors.Is(err, kerr.SaslAuthenticationFailed) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-ticker.C():
+		}
+	}
+}
+
 // warmUp waits until every partition took one record, so that the first
 // connection of a client is not counted as a gap.
 func (r *runner) warmUp(ctx context.Context) error {
 	for partition := range int32(partitions) {
 		record := &kgo.Record{Topic: r.topic, Partition: partition, Key: []byte(warmUpKey)}
-		if err := r.producer.ProduceSync(ctx, record).FirstErr(); err != nil {
+		if err := r.produceOnceKnown(ctx, record); err != nil {
 			return fmt.Errorf("client %s cannot produce on listener %s: %w", r.spec.Kind, r.spec.Listener.Name, err)
 		}
 	}

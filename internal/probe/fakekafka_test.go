@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -226,7 +227,10 @@ func TestAnAcknowledgedRecordThatWasNotKeptIsFound(t *testing.T) {
 }
 
 // acknowledge promises what it does not do.
-func acknowledge(request *kmsg.ProduceRequest) kmsg.Response {
+func acknowledge(request *kmsg.ProduceRequest) kmsg.Response { return answerAll(request, 0) }
+
+// answerAll says the same of all records.
+func answerAll(request *kmsg.ProduceRequest, code int16) kmsg.Response {
 	response, ok := request.ResponseKind().(*kmsg.ProduceResponse)
 	if !ok {
 		return nil
@@ -236,7 +240,7 @@ func acknowledge(request *kmsg.ProduceRequest) kmsg.Response {
 		answer.Topic, answer.TopicID = topic.Topic, topic.TopicID
 		for _, partition := range topic.Partitions {
 			accepted := kmsg.NewProduceResponseTopicPartition()
-			accepted.Partition = partition.Partition
+			accepted.Partition, accepted.ErrorCode = partition.Partition, code
 			answer.Partitions = append(answer.Partitions, accepted)
 		}
 		response.Topics = append(response.Topics, answer)
@@ -282,5 +286,39 @@ func TestAProbeThatCannotProduceDoesNotStart(t *testing.T) {
 	}
 	if left := topics(t, kafka); len(left) > 0 {
 		t.Errorf("topics were left behind: %q", left)
+	}
+}
+
+func TestAPasswordThatABrokerDoesNotKnowYetIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		login  *probe.Login
+		starts bool
+	}{
+		"by who has a password":  {&probe.Login{User: "user", Password: "password"}, true},
+		"by nobody else, though": {nil, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kafka := startFakeKafka(t)
+			options := kafka.options()
+			options.Clients = options.Clients[:1]
+			options.Clients[0].Login = test.login
+			kafka.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+				produce, ok := request.(*kmsg.ProduceRequest)
+				if !ok {
+					return nil, nil, false
+				}
+				return answerAll(produce, kerr.SaslAuthenticationFailed.Code), nil, true
+			})
+			running, err := probe.Start(t.Context(), options)
+			if (err == nil) != test.starts {
+				t.Fatalf("starting: %v", err)
+			}
+			if err == nil {
+				running.Stop(t.Context())
+			}
+		})
 	}
 }

@@ -225,7 +225,7 @@ func TestPublicationThatChangesNoStoreIsLoadedAtOnce(t *testing.T) {
 	r.until(t, http.StatusNoContent, "")
 	r.publication.Operators = append(r.publication.Operators, "ab")
 	r.publish(t, r.node, r.ca.Certificate())
-	if report := r.untilReport(t, loaded(2)); report.Reload != (contract.ReloadReport{}) || report.Roles[contract.ReplicationListener].Dynamic {
+	if report := r.untilReport(t, loaded(2)); report.Reload != (contract.ReloadReport{Revision: 2}) || report.Roles[contract.ReplicationListener].Dynamic {
 		t.Errorf("reload %+v, %+v; want none", report.Reload, report.Roles)
 	}
 }

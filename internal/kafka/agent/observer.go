@@ -170,10 +170,10 @@ func (o *observer) overtaken() {
 	o.reloads.Overtaken++
 }
 
-// settled records that nothing is to be reloaded for a publication: what failed
-// before it does not matter any more.
+// settled records that nothing is left to be reloaded, or deleted, for a
+// publication: what failed before it does not matter any more.
 func (o *observer) settled(revision int64) {
-	if o.Node.TLS().Reload.Failure != "" {
+	if last := o.Node.TLS().Reload; last.Failure != "" || last.Revision != revision {
 		o.Reloaded(contract.ReloadReport{Revision: revision})
 	}
 }

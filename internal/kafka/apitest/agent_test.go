@@ -81,8 +81,9 @@ func (w *world) keepToStart(s *server, mounted content) bool {
 		delete(w.persisted, s.pod)
 		s.loaded = mounted.starts(nil)
 	}
-	if maps.EqualFunc(s.loaded, mounted.listeners, stores.equal) && s.revision != mounted.publication.Revision {
-		s.revision, changed = mounted.publication.Revision, true
+	revision := mounted.publication.Revision
+	if maps.EqualFunc(s.loaded, mounted.listeners, stores.equal) && s.reload.Revision != revision {
+		s.revision, s.reload, changed = revision, contract.ReloadReport{Revision: revision}, true
 	}
 	return changed
 }

@@ -284,6 +284,10 @@ func TestReloadMayBeSwitchedOffAfterReloads(t *testing.T) {
 	}
 
 	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"keyturn.dev/reload": "false"})
+	w.settle()
+	if len(w.faulty.podsDeleted) > 0 {
+		t.Errorf("restarted: %v, and all nodes run on what is published", w.faulty.podsDeleted)
+	}
 	w.restartEach()
 
 	if len(w.persisted) > 0 {

@@ -140,8 +140,14 @@ func (p *pass) settled(pod string, report contract.TLSReport) bool {
 	if i < 0 {
 		return true // it is leaving: nothing is published to it any more
 	}
-	leftovers := published.Loading == contract.LoadByRestart && hasDynamic(report)
-	return !leftovers && len(publication.Reasons(published, p.listening(p.cluster.Nodes[i]), report)) == 0
+	return !deleting(published, report) && len(publication.Reasons(published, p.listening(p.cluster.Nodes[i]), report)) == 0
+}
+
+// deleting reports whether the agent may still be about to delete the settings of
+// earlier reloads. Once it has dealt with the publication, those that are left stay
+// until the server is started anew.
+func deleting(published contract.Publication, report contract.TLSReport) bool {
+	return published.Loading == contract.LoadByRestart && hasDynamic(report) && report.Reload.Revision != published.Revision
 }
 
 // hasDynamic reports whether settings of a reload stand in a server's metadata.

@@ -41,10 +41,11 @@ type RoleReport struct {
 // ReloadReport says how the newest mounted publication that differs from what is
 // loaded fares.
 type ReloadReport struct {
-	// Revision is the publication that was tried; 0 when none was.
+	// Revision is the publication that the agent has dealt with; 0 when it has with
+	// none.
 	Revision int64 `json:"revision,omitempty"`
-	// Failure is empty when it was loaded and proven by handshakes, else one
-	// sentence for people without key material.
+	// Failure is empty when nothing was to be done or it was proven by handshakes,
+	// else one sentence for people without key material.
 	Failure string `json:"failure,omitempty"`
 	// Refused is true when the server itself was the reason of the failure: it does
 	// not accept the stores, or shows others than it was told to load. Otherwise it

@@ -72,9 +72,14 @@ type CASpec struct {
 	Now      time.Time
 }
 
-// NewCA makes a key and a self-signed certificate for it: path length 1, so that
-// it can later sign its successor's key; valid from Now minus Backdate until Now
-// plus Validity.
+// MaxCrosses is how many cross certificates may stand between a leaf and an
+// authority: so many successors an authority may have while somebody still relies
+// on it alone. The JDK looks no further than five.
+const MaxCrosses = 4
+
+// NewCA makes a key and a self-signed certificate for it: path length MaxCrosses, so
+// that it can later sign its successor's key, and that one the next; valid from Now
+// minus Backdate until Now plus Validity.
 func NewCA(spec CASpec) (Authority, error) {
 	key, err := GenerateKey(spec.Key)
 	if err != nil {
@@ -85,7 +90,7 @@ func NewCA(spec CASpec) (Authority, error) {
 
 // SelfSign is NewCA for a key that exists; spec.Key is not looked at.
 func SelfSign(key PrivateKey, spec CASpec) (Authority, error) {
-	tmpl, err := caTemplate(spec.Now, spec.Validity, 1)
+	tmpl, err := caTemplate(spec.Now, spec.Validity, MaxCrosses)
 	if err != nil {
 		return Authority{}, err
 	}
@@ -101,7 +106,7 @@ func RenewCA(old *x509.Certificate, key PrivateKey, validity time.Duration, now 
 	if !key.Matches(old) {
 		return Authority{}, fmt.Errorf("renewing CA %q: the key does not belong to the certificate", old.Subject)
 	}
-	tmpl, err := caTemplate(now, validity, 1)
+	tmpl, err := caTemplate(now, validity, MaxCrosses)
 	if err != nil {
 		return Authority{}, err
 	}
@@ -113,15 +118,20 @@ func RenewCA(old *x509.Certificate, key PrivateKey, validity time.Duration, now 
 	return selfSigned(key, tmpl)
 }
 
-// CanCrossSign tells whether certificates above this one may carry another CA:
-// a path length of 0 forbids it.
-func CanCrossSign(cert *x509.Certificate) bool {
-	return !cert.MaxPathLenZero && cert.MaxPathLen != 0
+// CanCrossSign tells whether a CA may sign another CA: a path length of 0 forbids
+// it.
+func CanCrossSign(cert *x509.Certificate) bool { return Carries(cert, 1) }
+
+// Carries tells whether so many other CA certificates may stand between a CA
+// certificate and a leaf.
+func Carries(cert *x509.Certificate, others int) bool {
+	return cert.MaxPathLen < 0 || others <= cert.MaxPathLen // less than 0 is no limit
 }
 
 // CrossSign makes the certificate by which those who trust only the outgoing
 // authority verify leaves of the incoming one: subject and key of incoming,
-// issuer outgoing, path length 0, and not longer valid than either of them.
+// issuer outgoing, a path length of one less than the issuer's, and not longer
+// valid than either of them.
 func CrossSign(outgoing Authority, incoming *x509.Certificate, now time.Time) (*x509.Certificate, error) {
 	if outgoing.IsZero() {
 		return nil, errors.New("cross-signing: no outgoing authority")
@@ -136,7 +146,11 @@ func CrossSign(outgoing Authority, incoming *x509.Certificate, now time.Time) (*
 	if incoming.NotAfter.Before(end) {
 		end = incoming.NotAfter
 	}
-	tmpl, err := caTemplate(now, end.Sub(now), 0)
+	carries := MaxCrosses - 1
+	if own := outgoing.cert.MaxPathLen; own > 0 {
+		carries = min(carries, own-1)
+	}
+	tmpl, err := caTemplate(now, end.Sub(now), carries)
 	if err != nil {
 		return nil, fmt.Errorf("cross-signing by %q: %w", outgoing.cert.Subject, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/asn1"
 	"math/big"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -77,7 +78,7 @@ func TestANewAuthorityHasTheAgreedShape(t *testing.T) {
 			want := shape{
 				Subject: "CN=cluster-ca v0,O=io.strimzi", Issuer: "CN=cluster-ca v0,O=io.strimzi", Signature: tc.signature,
 				NotBefore: noon().Add(-15 * time.Minute), NotAfter: noon().Add(365 * day),
-				IsCA: true, PathLen: 1, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, Critical: []string{keyUsage, basicConstraints},
+				IsCA: true, PathLen: pki.MaxCrosses, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, Critical: []string{keyUsage, basicConstraints},
 			}
 			if diff := cmp.Diff(want, shapeOf(ca.Certificate())); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -155,7 +156,7 @@ func TestACrossCertificateServesThoseWhoTrustOnlyTheOldAuthority(t *testing.T) {
 	want := shape{
 		Subject: fresh.Certificate().Subject.String(), Issuer: old.Certificate().Subject.String(), Signature: x509.ECDSAWithSHA256,
 		NotBefore: now.Add(-15 * time.Minute), NotAfter: old.Certificate().NotAfter,
-		IsCA: true, PathLen: 0, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, Critical: []string{keyUsage, basicConstraints},
+		IsCA: true, PathLen: pki.MaxCrosses - 1, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, Critical: []string{keyUsage, basicConstraints},
 	}
 	if diff := cmp.Diff(want, shapeOf(cross)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -178,17 +179,33 @@ func TestACrossCertificateServesThoseWhoTrustOnlyTheOldAuthority(t *testing.T) {
 
 func TestAnAuthorityWithPathLengthZeroCannotCrossSign(t *testing.T) {
 	t.Parallel()
-	old, fresh := newCA(t, "old"), newCA(t, "new")
-	cross, err := pki.CrossSign(old, fresh.Certificate(), noon())
-	if err != nil {
-		t.Fatal(err)
-	}
-	limited, err := pki.NewAuthority(cross, fresh.Key())
+	limited, err := pki.NewAuthority(handMade(t, func(c *x509.Certificate) { c.MaxPathLenZero = true }))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pki.CrossSign(limited, newCA(t, "newest").Certificate(), noon()); err == nil {
 		t.Error("a path length of 0 was overstepped")
+	}
+}
+
+func TestARowOfCrossCertificatesServesEveryAuthorityBefore(t *testing.T) {
+	t.Parallel()
+	authorities := []pki.Authority{newCA(t, "cluster-ca v0")}
+	var row []*x509.Certificate
+	for i := range pki.MaxCrosses + 1 {
+		next := newCA(t, "cluster-ca v"+strconv.Itoa(i+1))
+		cross, err := pki.CrossSign(authorities[i], next.Certificate(), noon())
+		if err != nil {
+			t.Fatal(err)
+		}
+		authorities, row = append(authorities, next), append([]*x509.Certificate{cross}, row...)
+		presented := append([]*x509.Certificate{issue(t, next, leafSpec(t))}, row...)
+		for j, anchor := range authorities {
+			within := i+1-j <= pki.MaxCrosses
+			if err := pki.Verify(presented, []*x509.Certificate{anchor.Certificate()}, noon(), pki.ServerAuth); (err == nil) != within {
+				t.Errorf("after %d replacements, the authority before the %dth: %v", i+1, j+1, err)
+			}
+		}
 	}
 }
 

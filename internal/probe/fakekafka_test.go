@@ -306,11 +306,11 @@ func TestAPasswordThatABrokerDoesNotKnowYetIsTriedAgain(t *testing.T) {
 			options.Clients = options.Clients[:1]
 			options.Clients[0].Login = test.login
 			kafka.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
-				produce, ok := request.(*kmsg.ProduceRequest)
-				if !ok {
-					return nil, nil, false
+				var refusal kmsg.Response
+				if produce, ok := request.(*kmsg.ProduceRequest); ok {
+					refusal = answerAll(produce, kerr.SaslAuthenticationFailed.Code)
 				}
-				return answerAll(produce, kerr.SaslAuthenticationFailed.Code), nil, true
+				return refusal, nil, refusal != nil
 			})
 			running, err := probe.Start(t.Context(), options)
 			if (err == nil) != test.starts {

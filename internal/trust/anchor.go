@@ -30,7 +30,7 @@ type Anchor struct {
 	Name     string
 	Key      KeyID
 	NotAfter time.Time
-	// Cross lists the cross certificates for Key that are not expired.
+	// Cross lists who vouches for Key by cross certificates that are not expired.
 	Cross []Cross
 	// NoCross says why a cross certificate by the outgoing authority is missing.
 	NoCross string
@@ -40,12 +40,15 @@ type Anchor struct {
 	Compromised bool
 }
 
-// Cross is a certificate for an anchor's key, signed by an older authority: whoever
-// trusts only that one verifies the new leaves through it.
+// Cross is a way from an anchor's key to an older authority, by a cross certificate
+// or a row of them: whoever trusts only that authority verifies the new leaves
+// through it.
 type Cross struct {
-	Issuer   KeyID
+	// Issuer is the older authority.
+	Issuer KeyID
+	// NotAfter is when the first certificate of the row ends.
 	NotAfter time.Time
-	// Distrusted is set when the issuing authority is compromised.
+	// Distrusted is set when the issuer is compromised, or another in the row.
 	Distrusted bool
 }
 

@@ -22,12 +22,12 @@ func world(name string, begin budget, changes ...func(*rules)) rules {
 	return w
 }
 
-// crossSigned gives every authority a cross certificate by the one before it: nodes
-// can send no more than one. That is why an application that knows only the first
-// one must be served throughout, unless there is a third.
+// crossSigned has every authority vouched for by all before it, each by a cross
+// certificate for the next, so that an application that knows only the first one is
+// served throughout.
 func crossSigned(w *rules) {
-	w.cross = [maxAnchors]mask{1: 1, 2: 2}
-	w.pinned = w.begin.replace < 2
+	w.cross = [maxAnchors]mask{1: 1, 2: 3}
+	w.pinned = true
 }
 
 func byRestarts(w *rules) { w.policy.Reload = RestartOnly }

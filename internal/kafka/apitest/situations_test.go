@@ -110,11 +110,24 @@ func TestASecondReplacementOvertakesTheFirst(t *testing.T) {
 func (w *world) replaceTwice(when func() bool) {
 	w.t.Helper()
 	w.replace(authority.ClusterCA)
-	w.once(when, func() {
-		// Nodes send one cross certificate along, and two would be needed.
-		w.classic()
+	w.once(when, func() { w.replace(authority.ClusterCA) })
+}
+
+func TestKeysAreReplacedAgainAndAgainWithoutARestart(t *testing.T) {
+	t.Parallel()
+	w := turning(t, 3)
+	for range 3 {
 		w.replace(authority.ClusterCA)
-	})
+		w.settle()
+	}
+	if len(w.faulty.podsDeleted) > 0 {
+		t.Errorf("restarted: %v", w.faulty.podsDeleted)
+	}
+	w.wantRoles(" replication-9091", "presents cluster-ca v3 vouched for by cluster-ca v2, cluster-ca v1, cluster-ca v0, trusts cluster-ca v3")
+
+	w.restartEach()
+
+	w.wantAlone("cluster-ca v3")
 }
 
 func TestARenewalDuringAReplacementKeepsWhatIsInUse(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 // verifies expects that whoever trusts an anchor alone accepts leaves of a signer
@@ -63,7 +64,7 @@ func TestWhileAReplacementRunsBothSidesVerify(t *testing.T) {
 
 func TestAPathLengthOfZeroForbidsCrossSigning(t *testing.T) {
 	t.Parallel()
-	limited := crossSigned(t)
+	limited := pkitest.Limited(t, other(t, "above", noon()), other(t, "below", noon()))
 	renewed := renewedCA(t, limited, noon().Add(day)) // ends later
 	tests := map[string]struct {
 		present  pki.Authority
@@ -106,21 +107,6 @@ func TestAPathLengthOfZeroForbidsCrossSigning(t *testing.T) {
 			}
 		})
 	}
-}
-
-// crossSigned is an authority with path length 0.
-func crossSigned(t *testing.T) pki.Authority {
-	t.Helper()
-	above, below := other(t, "above", noon()), other(t, "below", noon())
-	cert, err := pki.CrossSign(above, below.Certificate(), noon())
-	if err != nil {
-		t.Fatal(err)
-	}
-	limited, err := pki.NewAuthority(cert, below.Key())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return limited
 }
 
 func TestACrossCertificateThatIsMissingIsSignedAgain(t *testing.T) {

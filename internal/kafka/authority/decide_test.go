@@ -35,8 +35,8 @@ func TestAFirstDeploymentCreatesBothSecrets(t *testing.T) {
 			if got := w.cert().Subject.String(); got != tc.subject {
 				t.Errorf("subject %q, want %q", got, tc.subject)
 			}
-			if got := w.cert().MaxPathLen; got != 1 {
-				t.Errorf("path length %d, want 1", got)
+			if got := w.cert().MaxPathLen; got != pki.MaxCrosses {
+				t.Errorf("path length %d, want %d", got, pki.MaxCrosses)
 			}
 			if tc.kind.KeySecret("my") != tc.key || tc.kind.CertSecret("my") != tc.cert {
 				t.Errorf("Secrets %s and %s", tc.kind.KeySecret("my"), tc.kind.CertSecret("my"))

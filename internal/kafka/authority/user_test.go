@@ -6,6 +6,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 // chained is an issuing CA below a root.
@@ -16,16 +17,8 @@ type chained struct {
 
 func newChain(tb testing.TB) chained {
 	tb.Helper()
-	root, below := other(tb, "root", noon()), other(tb, "issuing", noon())
-	cert, err := pki.CrossSign(root, below.Certificate(), noon())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	issuing, err := pki.NewAuthority(cert, below.Key())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return chained{issuing: issuing, root: root.Certificate()}
+	root := other(tb, "root", noon())
+	return chained{issuing: pkitest.Limited(tb, root, other(tb, "issuing", noon())), root: root.Certificate()}
 }
 
 // userWorld is a cluster with the CA of a user: an issuing CA below a root.

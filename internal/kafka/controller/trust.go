@@ -267,20 +267,7 @@ func (d *domain) signer(key trust.KeyID) (pki.Authority, bool) {
 // crosses are the cross certificates that the identity sends along: those of the
 // authority, and, of an authority that is no more, those that were sent so far.
 func (d *domain) crosses(identity trust.Identity, stored []*x509.Certificate) []*x509.Certificate {
-	var out []*x509.Certificate
-	for _, issuer := range identity.Cross {
-		i := slices.IndexFunc(d.known, func(c *x509.Certificate) bool { return evidence.KeyID(c) == issuer })
-		if i < 0 {
-			continue
-		}
-		for _, cross := range slices.Concat(d.Crosses, stored) {
-			if evidence.KeyID(cross) == identity.Signer && pki.SignedBy(cross, d.known[i]) {
-				out = append(out, cross)
-				break
-			}
-		}
-	}
-	return out
+	return evidence.Crosses(d.known, d.snapshot.Now, identity, slices.Concat(d.Crosses, stored))
 }
 
 // accepted reports whether the operator accepts nodes by the anchor: by every one

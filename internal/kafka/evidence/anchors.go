@@ -42,17 +42,17 @@ func (d Domain) Known() []*x509.Certificate {
 // anchors describes the known certificates. Those that only a report names are
 // left out: nothing can be verified by a fingerprint.
 func (d Domain) anchors(known keyring) []trust.Anchor {
-	target := d.Authority.Target()
+	target, vouchers := d.Authority.Target(), known.vouchers(d.Authority.Crosses)
 	anchors := make([]trust.Anchor, 0, len(known.certs))
 	for _, cert := range known.certs {
 		anchor := trust.Anchor{
 			ID: AnchorID(cert), Name: pki.SHA1Name(cert), Key: KeyID(cert), NotAfter: cert.NotAfter,
-			Stored: d.storedState(cert), Compromised: d.compromised(cert),
+			Stored: d.storedState(cert), Compromised: d.compromised(KeyID(cert)),
 		}
 		if target != nil && target.Equal(cert) {
 			anchor.NoCross = d.Authority.NoCross
 		}
-		d.vouch(&anchor, known)
+		d.vouch(&anchor, known, vouchers)
 		anchors = append(anchors, anchor)
 	}
 	return anchors
@@ -61,35 +61,33 @@ func (d Domain) anchors(known keyring) []trust.Anchor {
 // UsersSendNone is why an outgoing clients CA vouches for nobody.
 const UsersSendNone = "users send no cross certificate along with theirs"
 
-// vouch adds the cross certificate that nodes can send along for an anchor: the one
-// by the newest authority. Java loads a key store with one unbroken chain and no
-// other (measured on Kafka 4.3.1), so there can be only one.
-func (d Domain) vouch(anchor *trust.Anchor, known keyring) {
+// vouch adds the cross certificates that nodes can send along for an anchor.
+func (d Domain) vouch(anchor *trust.Anchor, known keyring, vouchers []voucher) {
 	if d.Name == contract.ClientsDomain {
 		anchor.NoCross = UsersSendNone
 		return
 	}
-	var newest *x509.Certificate
-	for _, cross := range d.Authority.Crosses {
-		issuer, found := known.signer(cross)
-		if KeyID(cross) != anchor.Key || !found || !known.now.Before(cross.NotAfter) {
-			continue
+	last := trust.Cross{}
+	for _, v := range known.way(anchor.Key, vouchers) {
+		last.Issuer, last.Distrusted = v.issuer, last.Distrusted || d.compromised(v.issuer)
+		if last.NotAfter.IsZero() || v.NotAfter.Before(last.NotAfter) {
+			last.NotAfter = v.NotAfter
 		}
-		if newest != nil && anchor.NoCross == "" {
-			anchor.NoCross = "nodes can send one cross certificate along, and that is the one by the newest authority"
-		}
-		if newest == nil || issuer.NotBefore.After(newest.NotBefore) {
-			newest = issuer
-			anchor.Cross = []trust.Cross{{Issuer: KeyID(issuer), NotAfter: cross.NotAfter, Distrusted: d.compromised(issuer)}}
-		}
+		anchor.Cross = append(anchor.Cross, last)
+	}
+	if anchor.NoCross == "" && slices.ContainsFunc(vouchers, func(v voucher) bool { return v.subject == anchor.Key && !vouches(anchor, v.issuer) }) {
+		anchor.NoCross = "nodes can send one unbroken chain of cross certificates along, and not every old authority has a place in it"
 	}
 }
 
-// compromised reports whether a person distrusts the certificate's key: every
-// key but that of the authority to come.
-func (d Domain) compromised(cert *x509.Certificate) bool {
+func vouches(anchor *trust.Anchor, key trust.KeyID) bool {
+	return slices.ContainsFunc(anchor.Cross, func(c trust.Cross) bool { return c.Issuer == key })
+}
+
+// compromised reports whether a person distrusts a key: every one but that of the authority to come.
+func (d Domain) compromised(key trust.KeyID) bool {
 	target := d.Authority.Target()
-	return d.Authority.Distrust && target != nil && KeyID(target) != KeyID(cert)
+	return d.Authority.Distrust && target != nil && KeyID(target) != key
 }
 
 func (d Domain) storedState(cert *x509.Certificate) trust.State {

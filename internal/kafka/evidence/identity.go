@@ -36,11 +36,8 @@ func (k keyring) identity(chain []*x509.Certificate) trust.Identity {
 		return trust.Identity{Signer: stranger(pki.FingerprintOf(chain[0]).String())}
 	}
 	identity := trust.Identity{Signer: KeyID(signer)}
-	for _, cross := range chain[1:] {
-		issuer, known := k.signer(cross)
-		if known && KeyID(cross) == identity.Signer && KeyID(issuer) != identity.Signer && k.now.Before(cross.NotAfter) {
-			identity.Cross = append(identity.Cross, KeyID(issuer))
-		}
+	for _, v := range k.way(identity.Signer, k.vouchers(chain[1:])) {
+		identity.Cross = append(identity.Cross, v.issuer)
 	}
 	slices.Sort(identity.Cross)
 	return identity

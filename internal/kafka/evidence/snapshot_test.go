@@ -10,7 +10,6 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
-	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -293,41 +292,6 @@ func TestWhatAProcessHoldsIsKnownAlthoughNoSecretHasIt(t *testing.T) {
 		if got != want {
 			t.Errorf("known in the domain %s: %t, want %t", domain, got, want)
 		}
-	}
-}
-
-func TestOnlyOneAuthorityVouches(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	older, err := pki.NewCA(pki.CASpec{
-		Subject: pki.Subject{CommonName: "older"}, Key: pki.KeyParams{Algorithm: pki.ECDSA, Size: 256},
-		Validity: 24 * time.Hour, Now: now().Add(-time.Hour),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cross, err := pki.CrossSign(older, w.incoming.Certificate(), now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, crosses := range map[string][]*x509.Certificate{
-		"the newest first": {w.cross, cross}, "the newest last": {cross, w.cross},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			domain := w.domain
-			domain.Authority.Crosses = crosses
-			domain.Authority.Published = append(slices.Clone(domain.Authority.Published), older.Certificate())
-			s := evidence.Snapshot(evidence.Cluster{Now: now()}, domain)
-			i := slices.IndexFunc(s.Anchors, func(a trust.Anchor) bool { return a.ID == evidence.AnchorID(w.incoming.Certificate()) })
-			got := s.Anchors[i]
-			if len(got.Cross) != 1 || got.Cross[0].Issuer != key(w.outgoing.Certificate()) {
-				t.Errorf("vouched for by %+v, want the newest authority alone", got.Cross)
-			}
-			if got.NoCross == "" {
-				t.Error("nothing says why the older one does not vouch")
-			}
-		})
 	}
 }
 

@@ -1,0 +1,158 @@
+package evidence_test
+
+import (
+	"crypto/x509"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// dynasty are authorities of one domain that were made one after the other.
+type dynasty []pki.Authority
+
+func newDynasty(t *testing.T, size int) dynasty {
+	t.Helper()
+	var d dynasty
+	for i := range size {
+		ca, err := pki.NewCA(pki.CASpec{
+			Subject: pki.Subject{CommonName: "v" + strconv.Itoa(i)}, Key: pki.KeyParams{Algorithm: pki.ECDSA, Size: 256},
+			Validity: time.Duration(24+i) * time.Hour, Now: now().Add(time.Duration(i-size) * time.Hour),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d = append(d, ca)
+	}
+	return d
+}
+
+// by is the cross certificate in which one vouches for another.
+func (d dynasty) by(t *testing.T, issuer, subject int) *x509.Certificate {
+	t.Helper()
+	cross, err := pki.CrossSign(d[issuer], d[subject].Certificate(), now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cross
+}
+
+func (d dynasty) certificates() []*x509.Certificate {
+	certs := make([]*x509.Certificate, 0, len(d))
+	for _, ca := range d {
+		certs = append(certs, ca.Certificate())
+	}
+	return certs
+}
+
+func (d dynasty) keys(members ...int) []trust.KeyID {
+	keys := make([]trust.KeyID, 0, len(members))
+	for _, i := range members {
+		keys = append(keys, key(d[i].Certificate()))
+	}
+	return keys
+}
+
+// vouchedFor is the last of the dynasty as the snapshot has it.
+func (d dynasty) vouchedFor(t *testing.T, distrusted bool, crosses []*x509.Certificate) trust.Anchor {
+	t.Helper()
+	w := newWorld(t)
+	last := d[len(d)-1]
+	w.domain.Authority.Certificate, w.domain.Authority.Pending, w.domain.Authority.Keys = last.Certificate(), nil, d
+	w.domain.Authority.Crosses, w.domain.Authority.Published = crosses, d.certificates()
+	w.domain.Authority.Distrust = distrusted
+	s := evidence.Snapshot(evidence.Cluster{Now: now()}, w.domain)
+	i := slices.IndexFunc(s.Anchors, func(a trust.Anchor) bool { return a.ID == evidence.AnchorID(last.Certificate()) })
+	return s.Anchors[i]
+}
+
+func TestWhoVouchesForAnAuthority(t *testing.T) {
+	t.Parallel()
+	d := newDynasty(t, 3)
+	direct, before, first := d.by(t, 1, 2), d.by(t, 0, 1), d.by(t, 0, 2)
+	for name, c := range map[string]struct {
+		crosses []*x509.Certificate
+		want    []trust.KeyID
+		lacks   bool
+	}{
+		"nobody":                                  {nil, nil, false},
+		"the one before it":                       {[]*x509.Certificate{direct}, d.keys(1), false},
+		"and by that one the first":               {[]*x509.Certificate{before, direct}, d.keys(1, 0), false},
+		"in one row, whatever else there is":      {[]*x509.Certificate{first, before, direct}, d.keys(1, 0), false},
+		"the first, where that is all":            {[]*x509.Certificate{first, before}, d.keys(0), false},
+		"of two without a row the newer":          {[]*x509.Certificate{first, direct}, d.keys(1), true},
+		"the longest row, though it is no newer":  {[]*x509.Certificate{first, d.by(t, 1, 0), direct}, d.keys(0, 1), false},
+		"nobody by a row that never leads to it":  {[]*x509.Certificate{before}, nil, false},
+		"nobody twice, where two have each other": {[]*x509.Certificate{direct, before, d.by(t, 1, 0), d.by(t, 2, 1)}, d.keys(1, 0), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			anchor := d.vouchedFor(t, false, c.crosses)
+			var got []trust.KeyID
+			for _, cross := range anchor.Cross {
+				got = append(got, cross.Issuer)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if (anchor.NoCross != "") != c.lacks {
+				t.Errorf("who cannot vouch is told as %q", anchor.NoCross)
+			}
+		})
+	}
+}
+
+func TestARowEndsWithItsFirstLink(t *testing.T) {
+	t.Parallel()
+	d := newDynasty(t, 3)
+	anchor := d.vouchedFor(t, true, []*x509.Certificate{d.by(t, 1, 2), d.by(t, 0, 1)})
+	for i, cross := range anchor.Cross {
+		if want := d[1-i].Certificate().NotAfter; !cross.NotAfter.Equal(want) || !cross.Distrusted {
+			t.Errorf("by v%d until %s, distrusted %t; want until %s", 1-i, cross.NotAfter, cross.Distrusted, want)
+		}
+	}
+}
+
+func TestARowIsNoLongerThanVerifiersFollow(t *testing.T) {
+	t.Parallel()
+	d := newDynasty(t, pki.MaxCrosses+2)
+	var crosses []*x509.Certificate
+	for i := range len(d) - 1 {
+		crosses = append(crosses, d.by(t, i, i+1))
+	}
+	if anchor := d.vouchedFor(t, false, crosses); len(anchor.Cross) != pki.MaxCrosses {
+		t.Errorf("%d vouch for it, want %d", len(anchor.Cross), pki.MaxCrosses)
+	}
+}
+
+func TestWhatIsSentAlongIsARowAndIsReadAsOne(t *testing.T) {
+	t.Parallel()
+	d := newDynasty(t, 3)
+	direct, before := d.by(t, 1, 2), d.by(t, 0, 1)
+	wanted := trust.Identity{Signer: d.keys(2)[0], Cross: slices.Sorted(slices.Values(d.keys(0, 1)))}
+	sent := evidence.Crosses(d.certificates(), now(), wanted, []*x509.Certificate{before, d.by(t, 0, 2), direct})
+	if len(sent) != 2 || !sent[0].Equal(direct) || !sent[1].Equal(before) {
+		t.Fatalf("%d are sent, want one row", len(sent))
+	}
+	w := newWorld(t)
+	w.domain.Authority.Published = d.certificates()
+	w.present(append([]*x509.Certificate{leaf(t, d[2])}, sent...)...)
+	if diff := cmp.Diff(wanted, w.member(t).Published.Identity); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for i, anchor := range d.certificates() {
+		if err := pki.Verify(append([]*x509.Certificate{leaf(t, d[2])}, sent...), []*x509.Certificate{anchor}, now()); err != nil {
+			t.Errorf("who knows v%d alone: %v", i, err)
+		}
+	}
+	wanted.Cross = d.keys(1)
+	if sent := evidence.Crosses(d.certificates(), now(), wanted, []*x509.Certificate{before, direct}); len(sent) != 1 || !sent[0].Equal(direct) {
+		t.Errorf("%d are sent, want the one that is asked for", len(sent))
+	}
+}

@@ -71,8 +71,15 @@ func (v *view) nextState(a *Anchor) State {
 	return used(a.Stored, u)
 }
 
-// retires reports whether an anchor that phases out may go.
-func (v *view) retires(a *Anchor) bool { return a != v.target && v.leaves(a) }
+// retires reports whether an anchor that phases out may go. While no node runs it
+// stays, as the list has it: nobody could show that he does without it.
+func (v *view) retires(a *Anchor) bool { return a != v.target && v.anyNodeRuns() && v.leaves(a) }
+
+func (v *view) anyNodeRuns() bool {
+	runs := false
+	v.roles(func(m *Member, r *Role) { runs = runs || m.Kind == Node && r.Evidence.Process == ProcessRunning })
+	return runs
+}
 
 // admit says whether and how an anchor enters the Secret: the target always, any
 // other only when somebody still relies on it, which is how a Secret that was lost

@@ -87,6 +87,23 @@ func TestStatesFollowTheList(t *testing.T) {
 	}
 }
 
+func TestAnOldAnchorStaysWhileNoNodeRuns(t *testing.T) {
+	t.Parallel()
+	left := func(changes ...change) State {
+		s := turnedAway(append([]change{func(s *Snapshot) { s.Anchors[0].Stored = PhaseOut }}, changes...)...)
+		return Decide(s).States["A"]
+	}
+	if got := left(); got != Absent {
+		t.Errorf("while all run, without it: %q", got)
+	}
+	if got := left(shows("", "keyB")); got != Absent {
+		t.Errorf("while one runs, without it: %q", got)
+	}
+	if got := left(shows("", "")); got != PhaseOut {
+		t.Errorf("while none runs: %q", got)
+	}
+}
+
 func TestARestartThatNobodyWaitsForIsDoneBeforeItIsDue(t *testing.T) {
 	t.Parallel()
 	build := func(left time.Duration) []Load {

@@ -47,9 +47,6 @@ const (
 	// handshakes would keep it waiting for the processor, as they do not keep a
 	// client on a machine of its own, and it would measure that.
 	jvmCPU = "250m"
-	// jvmOptions keep the optimising compiler out, which in the first minutes of a JVM
-	// takes more of the machine than the client.
-	jvmOptions = "-Xmx96m -XX:TieredStopAtLevel=1"
 	// jvmForever are more records than any scenario has time for.
 	jvmForever = "100000000"
 )
@@ -137,7 +134,7 @@ func (k Kafka) jvmPod(name, image string) *corev1.Pod {
 				"/opt/kafka/bin/kafka-producer-perf-test.sh", "--topic", name, "--num-records", jvmForever,
 				"--throughput", jvmRate, "--record-size", "100", "--reporting-interval", jvmInterval, "--command-config", "/config/client.properties",
 			},
-			Env: []corev1.EnvVar{{Name: "KAFKA_HEAP_OPTS", Value: jvmOptions}},
+			Env: []corev1.EnvVar{{Name: "KAFKA_HEAP_OPTS", Value: "-Xmx96m"}},
 			Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(jvmCPU), corev1.ResourceMemory: resource.MustParse("128Mi")},
 				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("384Mi")},
@@ -217,6 +214,7 @@ func (j *JVM) Account() JVMAccount {
 	account := j.account
 	account.Windows = append([]JVMWindow(nil), j.account.Windows...)
 	account.Complaints = append([]string(nil), j.account.Complaints...)
+	account.Warnings = append([]string(nil), j.account.Warnings...)
 	return account
 }
 

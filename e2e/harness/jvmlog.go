@@ -29,6 +29,9 @@ type JVMAccount struct {
 	TLSFailures uint64
 	// Complaints are the first lines that tell of either.
 	Complaints []string
+	// Warnings are the first lines about anything else that the client finds strange,
+	// such as a connection that ended early.
+	Warnings []string
 }
 
 // Lost is how many acknowledged records the log does not have.
@@ -84,6 +87,9 @@ func (a JVMAccount) with(at time.Time, line string) JVMAccount {
 	case strings.HasPrefix(line, "org.apache.kafka.common.errors."): // the callback prints what became of a record
 		a.Failed++
 	case strings.Contains(line, "SSLHandshakeException"), strings.Contains(line, "OutOfMemoryError"):
+	case strings.Contains(line, "] WARN ") && len(a.Warnings) < maxComplaints:
+		a.Warnings = append(a.Warnings, at.UTC().Format(time.TimeOnly)+" "+line)
+		return a
 	default:
 		return a
 	}

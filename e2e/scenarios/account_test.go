@@ -77,6 +77,9 @@ func (r *turning) finishJVM() {
 		"longest time between two of the lines that kafka-producer-perf-test writes ten times a second when records are acknowledged"))
 	r.figures = append(r.figures, report.Observed("slowest acknowledgement of the JVM client during the rotation",
 		report.Milliseconds(account.Slowest(r.began, r.ended)), "ms", "in the client's own words; it connects anew about twice a second"))
+	for _, warning := range account.Warnings {
+		r.notes = append(r.notes, "the JVM client: "+warning)
+	}
 	r.notes = append(r.notes, fmt.Sprintf("the JVM client's longest gap began %s after the annotation", during.From.Sub(r.began).Round(time.Millisecond)))
 }
 

@@ -49,16 +49,7 @@ func (s *stage) onShared() {
 		return
 	}
 	s.shared.up = true
-	manifest := s.example("kafka-dual-role.yaml")
-	s.must(warm(manifest))
-	s.create(manifest)
-}
-
-// warm keeps the optimising compiler out of the nodes. In the first minutes of a
-// server it takes half of a small machine, and clients that share that machine would
-// measure the compiler; servers that matter have run for longer.
-func warm(manifest harness.Manifest) error {
-	return manifest.Set("KafkaNodePool", "dual-role", map[string]any{"TieredStopAtLevel": "1"}, "spec", "jvmOptions", "-XX")
+	s.create(s.example("kafka-dual-role.yaml"))
 }
 
 func (s *stage) example(name string) harness.Manifest {

@@ -176,6 +176,7 @@ func (u *userCA) decision() (Decision, error) {
 	if u.changedUnannounced() {
 		d.Warnings = append(d.Warnings, u.in.certObject()+": "+CertKey+" has changed and annotation "+CertGenerationAnnotation+" has not; the change counts")
 	}
+	d.Warnings = append(d.Warnings, u.unserved()...)
 	slices.Sort(d.Warnings)
 	if !u.key.IsZero() {
 		ca, err := pki.NewAuthority(issuing, u.key, presentedAfterLeaf(u.chain)...)
@@ -187,6 +188,23 @@ func (u *userCA) decision() (Decision, error) {
 	}
 	d.Keys = append(d.Keys, u.retiredAuthorities()...)
 	return d, nil
+}
+
+// unserved names requests that only the maker of a CA can serve.
+func (u *userCA) unserved() []string {
+	var warnings []string
+	name := func(object, annotation string) {
+		warnings = append(warnings, object+": annotation "+annotation+" does nothing, because the CA is yours: change its Secrets instead, and raise the generations")
+	}
+	if u.in.CertSecret.asks(ForceRenewAnnotation) {
+		name(u.in.certObject(), ForceRenewAnnotation)
+	}
+	for _, annotation := range []string{ForceReplaceAnnotation, AbortReplaceAnnotation} {
+		if u.in.KeySecret.asks(annotation) {
+			name(u.in.keyObject(), annotation)
+		}
+	}
+	return warnings
 }
 
 // whyNoCross: a user's CA signs nothing but leaves here.

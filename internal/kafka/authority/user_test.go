@@ -2,6 +2,7 @@ package authority_test
 
 import (
 	"crypto/x509"
+	"strings"
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/kafka/authority"
@@ -312,5 +313,22 @@ func TestBadSecretsOfAUserAreReportedAndNothingIsWritten(t *testing.T) {
 			_, err := authority.Decide(w.in)
 			wantProblem(t, err, tc.mentions...)
 		})
+	}
+}
+
+func TestRequestsThatOnlyTheMakerCanServeAreNamed(t *testing.T) {
+	t.Parallel()
+	w, _ := userWorld(t)
+	if warnings := w.decide().Warnings; len(warnings) > 0 {
+		t.Fatalf("without a request: %q", warnings)
+	}
+	w.asks(authority.ForceReplaceAnnotation, "true")
+	w.asks(authority.AbortReplaceAnnotation, "true")
+	w.in.CertSecret.Annotations[authority.ForceRenewAnnotation] = "true"
+	warnings := strings.Join(w.decide().Warnings, "\n")
+	for _, annotation := range []string{authority.ForceReplaceAnnotation, authority.AbortReplaceAnnotation, authority.ForceRenewAnnotation} {
+		if !strings.Contains(warnings, annotation) {
+			t.Errorf("%s is not named: %q", annotation, warnings)
+		}
 	}
 }

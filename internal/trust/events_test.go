@@ -49,6 +49,14 @@ func (w *rules) nodeAccidents(s *state, i int) []move {
 		t.nodes[i].mounted, t.nodes[i].between = n.between, pub{}
 		out = append(out, move{who(i, "kubelet syncs an older publication to"), t})
 	}
+	for plane := range Raft {
+		if n.telling.has(int(plane)) {
+			t := *s
+			t.nodes[i].takeOver(n.told, plane)
+			t.nodes[i].heard(plane)
+			out = append(out, move{who(i, "what it was told is taken over by the "+planeNames[plane]+" plane of"), t})
+		}
+	}
 	if n.running && s.left.crash > 0 {
 		t := *s
 		t.left.crash--
@@ -122,6 +130,7 @@ func who(i int, what string) string { return what + " node " + string(rune('0'+i
 func (n *node) stop() {
 	n.running = false
 	n.data, n.control, n.raft, n.staticData = store{}, store{}, store{}, 0
+	n.told, n.telling = pub{}, 0
 }
 
 // startable: the agent waits for what its pod is pinned to, and until every anchor
@@ -284,25 +293,56 @@ func (w *rules) loads(s *state, l Load, silent mask) []move {
 	if n.mounted != n.published || !n.running {
 		return nil
 	}
+	if w.slow {
+		return w.tells(s, i, l.Planes)
+	}
 	var out []move
 	for _, plane := range l.Planes {
 		t := *s
-		m := &t.nodes[i]
-		if !m.persisted {
-			m.persisted, m.persData, m.persCtl = true, m.data, m.control
-		}
-		if plane == Data {
-			m.data = m.mounted.dataStore()
-			m.persData = m.data
-		} else {
-			m.control = m.mounted.controlStore()
-			m.persCtl = m.control
-		}
+		t.nodes[i].takeOver(n.mounted, plane)
 		if t != *s {
-			out = append(out, move{who(i, []string{"reload data plane of", "reload control plane of"}[plane]), t})
+			out = append(out, move{who(i, "reload "+planeNames[plane]+" plane of"), t})
 		}
 	}
 	return out
+}
+
+// tells is the begin of a reload whose end is out of the agent's hands. It tells the
+// server nothing else until then.
+func (w *rules) tells(s *state, i int, planes []Plane) []move {
+	if s.nodes[i].telling != 0 {
+		return nil
+	}
+	t := *s
+	m := &t.nodes[i]
+	m.told = m.mounted
+	for _, plane := range planes {
+		m.telling |= 1 << plane
+	}
+	return []move{{who(i, "the agent tells the server of"), t}}
+}
+
+var planeNames = [...]string{Data: "data", Control: "control"}
+
+// takeOver is a reload of one plane.
+func (n *node) takeOver(p pub, plane Plane) {
+	if !n.persisted {
+		n.persisted, n.persData, n.persCtl = true, n.data, n.control
+	}
+	if plane == Data {
+		n.data = p.dataStore()
+		n.persData = n.data
+	} else {
+		n.control = p.controlStore()
+		n.persCtl = n.control
+	}
+}
+
+// heard ends the telling in a plane.
+func (n *node) heard(plane Plane) {
+	if n.telling &^= 1 << plane; n.telling == 0 {
+		n.told = pub{}
+	}
 }
 
 // forget deletes what reloads persisted: the listeners fall back, at once, to what

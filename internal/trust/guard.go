@@ -43,9 +43,10 @@ const (
 	// GuardCrossUnneeded: everybody verifies new leaves without the cross
 	// certificate. Before it is taken off.
 	GuardCrossUnneeded GuardName = "CrossCertificateUnneeded"
-	// GuardMounted: the member has mounted what it was given last. Before it is
-	// given something else: of two publications on their way a late kubelet
-	// could show the one in between, when nobody reckons with it any more.
+	// GuardMounted: the member has mounted what it was given last, and its server is
+	// not still loading what it was given before. Before it is given something else:
+	// of two publications on their way a late kubelet could show the one in between,
+	// when nobody reckons with it any more.
 	GuardMounted GuardName = "LastPublicationMounted"
 	// GuardRunning: nothing moves while the resource is paused.
 	GuardRunning GuardName = "NotPaused"
@@ -253,11 +254,13 @@ func mountsBehind(v *view, _ *Anchor) []Blocker {
 		}
 		for j := range m.Roles {
 			r := &m.Roles[j]
-			if v.silent(r) || len(r.Evidence.Mounted) > 0 {
+			what := "has not mounted what was published to it last"
+			if len(r.Evidence.Mounted) == 0 && len(r.Evidence.Loading) > 0 {
+				what = "may still come to load what was published to it before"
+			}
+			if v.silent(r) || len(r.Evidence.Mounted) > 0 || len(r.Evidence.Loading) > 0 {
 				v.lagging[m.ID] = true
-				out = append(out, Blocker{
-					Who: string(m.ID), What: fmt.Sprintf("%s has not mounted what was published to it last", m.ID), Since: r.Evidence.Since,
-				})
+				out = append(out, Blocker{Who: string(m.ID), What: string(m.ID) + " " + what, Since: r.Evidence.Since})
 				break
 			}
 		}

@@ -159,6 +159,9 @@ func (w *rules) member(n *node, i int, silent bool) Member {
 			if n.mounted.data != 0 && n.mounted != n.published {
 				r.Evidence.Mounted = []Stores{w.stores(held.mounted)}
 			}
+			if n.telling != 0 && n.told != n.published && Plane(plane) != Raft && !w.hidden {
+				r.Evidence.Loading = []Stores{w.stores([...]store{n.told.dataStore(), n.told.controlStore()}[plane])}
+			}
 			if n.persisted && Plane(plane) != Raft {
 				r.Evidence.Persisted = []Stores{w.stores(held.persisted)}
 			}

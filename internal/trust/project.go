@@ -144,7 +144,7 @@ func (s *Snapshot) pass() bool {
 		m := &s.Members[i]
 		for j := range m.Roles {
 			r := &m.Roles[j]
-			if m.Kind != Operator && m.Kind != Holder && (r.Evidence.Process != ProcessRunning || len(r.Evidence.Mounted) > 0) {
+			if m.Kind != Operator && m.Kind != Holder && (r.Evidence.Process != ProcessRunning || len(r.Evidence.Mounted)+len(r.Evidence.Loading) > 0) {
 				m.settle(r)
 				changed = true
 			}
@@ -159,7 +159,7 @@ func (s *Snapshot) pass() bool {
 // settle ends silence and lag.
 func (m *Member) settle(r *Role) {
 	if r.Evidence.Process == ProcessRunning {
-		r.Evidence.Mounted = nil
+		r.Evidence.Mounted, r.Evidence.Loading = nil, nil
 		return
 	}
 	m.prove(r)

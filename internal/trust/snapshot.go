@@ -163,6 +163,9 @@ type Evidence struct {
 	// Mounted is what the process would find if it started now. It is empty when
 	// that is what is published; kubelets lag.
 	Mounted []Stores
+	// Loading is what the running process was told to load, besides what is published,
+	// while nobody knows whether it has.
+	Loading []Stores
 	// Persisted is what its server has persisted and would load at its start
 	// instead of what it finds.
 	Persisted []Stores

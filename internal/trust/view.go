@@ -133,6 +133,9 @@ func (v *view) possible(m *Member, r *Role, yield func(Stores)) bool {
 	for _, s := range r.Evidence.Mounted {
 		yield(s)
 	}
+	for _, s := range r.Evidence.Loading {
+		yield(s)
+	}
 	for _, s := range r.Evidence.Persisted {
 		yield(s)
 	}

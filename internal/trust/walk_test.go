@@ -136,6 +136,13 @@ func (k *walk) obey(s state, plan *Plan) (state, bool) {
 			k.rules.recreateOrSync(&s, i)
 			return s, true
 		}
+		for plane := range Raft {
+			if n.telling.has(int(plane)) {
+				n.takeOver(n.told, plane)
+				n.heard(plane)
+				return s, true
+			}
+		}
 	}
 	if writes := k.rules.writes(&s, plan); len(writes) > 0 {
 		writes[0].do(&s)
@@ -223,4 +230,16 @@ func TestEveryGuardIsNeeded(t *testing.T) {
 			t.Error("no reachable state shows that this guard is needed")
 		})
 	}
+}
+
+func TestWhatServersWereToldToLoadMustBeKnown(t *testing.T) {
+	t.Parallel()
+	w := world("classic by slow servers, aborted", budget{abort: 1}, slowly)
+	w.hidden = true
+	k := walk{rules: &w, table: guards(), limit: 50_000}
+	wrong := k.run()
+	if wrong == "" {
+		t.Fatalf("no state of %d shows that it must", len(k.came))
+	}
+	t.Logf("without that, after %d states: %s", len(k.came), strings.SplitN(wrong, "\n", 2)[0])
 }

@@ -59,6 +59,10 @@ type node struct {
 	// staticData is what the data plane was started with; the Raft client tells
 	// the rest of it.
 	staticData mask
+	// told is a publication that the server was told to load, and telling the planes
+	// in which it has not taken it over yet, bit by bit.
+	told    pub
+	telling mask
 	// joined is false for a node that does not exist yet.
 	joined bool
 }
@@ -119,6 +123,9 @@ type rules struct {
 	clients bool
 	// pinned says that an application which knows only anchor 0 is served.
 	pinned bool
+	// slow servers take over what they are told some time later. Where it is hidden, the
+	// operator does not know what they were told.
+	slow, hidden bool
 	// patient worlds have no restarts that nobody waits for; they end, as far as
 	// the walk goes, in the Raft remainder.
 	patient bool
@@ -280,8 +287,8 @@ func (n *node) less(o *node) bool {
 }
 
 // code lays a node out as bytes, only to compare it.
-func (n *node) code() [36]uint8 {
-	var out [36]uint8
+func (n *node) code() [41]uint8 {
+	var out [41]uint8
 	k := 0
 	put := func(values ...uint8) { k += copy(out[k:], values) }
 	putStore := func(s store) { put(uint8(s.trust), uint8(s.ident.signer), uint8(s.ident.cross)) }
@@ -289,7 +296,8 @@ func (n *node) code() [36]uint8 {
 	putPub(n.published)
 	putPub(n.mounted)
 	putPub(n.between)
-	put(truth(n.running), truth(n.persisted), truth(n.joined), uint8(n.staticData))
+	putPub(n.told)
+	put(truth(n.running), truth(n.persisted), truth(n.joined), uint8(n.staticData), uint8(n.telling))
 	for _, s := range [...]store{n.data, n.control, n.raft, n.persData, n.persCtl} {
 		putStore(s)
 	}

@@ -56,6 +56,8 @@ func scaledUp(w *rules) { w.begin.join = 1 }
 
 func patient(w *rules) { w.patient = true }
 
+func slowly(w *rules) { w.slow = true }
+
 func withCompanion(w *rules) { w.companions = 1 }
 
 // worlds lists them by size, so that a missing guard is found in the smallest.
@@ -80,6 +82,8 @@ func worlds() []rules {
 		world("classic, reload switched off", budget{off: 1}),
 		world("cross-signed, aborted", budget{abort: 1}, crossSigned),
 		world("cross-signed by reload", accidents, crossSigned),
+		world("cross-signed by slow servers", budget{}, crossSigned, slowly),
+		world("classic by slow servers, aborted", budget{abort: 1, crash: 1}, slowly),
 		world("renewed under the same key", accidents, renewed),
 		world("compromised", budget{}, compromised),
 	}

@@ -43,6 +43,7 @@ func (a *agent) newLoader(started stores.Matched) *loader {
 		Server:    l.server,
 		Directory: a.storesDir(),
 		Write:     a.writeStore,
+		Tell:      a.observer.Loading,
 		Clock:     a.Clock,
 		Patience:  proofPatience,
 		Pause:     proofPause,

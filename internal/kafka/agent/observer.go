@@ -139,6 +139,10 @@ func (o *observer) named(report contract.TLSReport) map[string][]byte {
 		add(role.Chain...)
 		add(role.Trusts...)
 	}
+	for _, publication := range report.Loading {
+		add(slices.Collect(maps.Values(publication.Identities))...)
+		add(publication.Chain...)
+	}
 	if report.Mounted != nil {
 		add(slices.Collect(maps.Values(report.Mounted.Identities))...)
 		add(report.Mounted.Chain...)

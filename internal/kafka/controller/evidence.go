@@ -133,7 +133,7 @@ func (r *Reconciler) ask(ctx context.Context, p *pass, pods []*corev1.Pod) []tes
 // that nothing can change in its report unless its container does.
 func (p *pass) settled(pod string, report contract.TLSReport) bool {
 	published := p.published(pod)
-	if report.Revision == 0 || report.Mounted == nil || report.Mounted.Revision != published.Revision {
+	if len(report.Loading) > 0 || report.Revision == 0 || report.Mounted == nil || report.Mounted.Revision != published.Revision {
 		return false
 	}
 	i := slices.IndexFunc(p.cluster.Nodes, func(n model.Node) bool { return n.Pod == pod })

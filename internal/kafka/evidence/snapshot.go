@@ -153,12 +153,15 @@ func (v view) evidence(role contract.Listener) trust.Evidence {
 
 func (v view) testify(e *trust.Evidence, role contract.Listener) {
 	if v.Report.Mounted.Revision != v.Published.Revision {
-		e.Mounted = []trust.Stores{v.mounted(role)}
+		e.Mounted = []trust.Stores{v.named(*v.Report.Mounted, role)}
 	}
+	e.Loading = v.loading(role)
 	loaded, runs := v.Report.Roles[role]
 	switch {
 	case !runs && v.Report.Revision > 0 && (role == contract.RaftRole || role == contract.ControlPlaneListener):
 		return // a server that runs has both; it is not known yet what they hold
+	case !runs && slices.Contains(v.Report.Unknown, role):
+		return
 	case !runs:
 		// The server is not started, or was started without this listener.
 		e.Process = trust.ProcessNone
@@ -181,15 +184,29 @@ func (v view) stores(r contract.RoleReport) trust.Stores {
 	return trust.Stores{Trust: anchorIDs(r.Trusts), Identity: v.known.identity(v.chain(r.Presents, r.Chain))}
 }
 
-// mounted is what the role would load if the server started now.
-func (v view) mounted(role contract.Listener) trust.Stores {
-	p := v.Report.Mounted
-	named := p.Trust[role]
+// loading is what the role may come to hold because its server was told to load it,
+// besides what is published. What a process has from its start no reload changes.
+func (v view) loading(role contract.Listener) []trust.Stores {
+	if role == contract.RaftRole || role == contract.AgentRole {
+		return nil
+	}
+	var told []trust.Stores
+	for _, p := range v.Report.Loading {
+		if p.Revision != v.Published.Revision {
+			told = append(told, v.named(p, role))
+		}
+	}
+	return told
+}
+
+// named is what a publication that a report names gives to the role.
+func (v view) named(p contract.Publication, role contract.Listener) trust.Stores {
+	trusts := p.Trust[role]
 	if role == contract.RaftRole {
-		named = TrustAtStart(*p, contract.ControlPlaneListener)
+		trusts = TrustAtStart(p, contract.ControlPlaneListener)
 	}
 	return trust.Stores{
-		Trust:    anchorIDs(named),
+		Trust:    anchorIDs(trusts),
 		Identity: v.known.identity(v.chain(p.Identities[contract.NodeIdentity], p.Chain)),
 	}
 }

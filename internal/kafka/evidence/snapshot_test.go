@@ -235,6 +235,40 @@ func TestWhatIsMountedCountsUntilItIsWhatIsPublished(t *testing.T) {
 	}
 }
 
+func TestWhatAServerWasToldToLoadCountsUntilItIsProven(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	told := w.node.Published
+	told.Revision--
+	told.Trust = map[contract.Listener][]string{contract.ReplicationListener: {id(w.incoming.Certificate())}, contract.ControlPlaneListener: {id(w.incoming.Certificate())}}
+	w.node.Report.Loading = []contract.Publication{told, w.node.Published}
+
+	for _, role := range []contract.Listener{contract.ReplicationListener, contract.ControlPlaneListener} {
+		loading := w.evidence(t, role).Loading
+		if len(loading) != 1 || !slices.Equal(loading[0].Trust, []trust.AnchorID{evidence.AnchorID(w.incoming.Certificate())}) {
+			t.Errorf("%s may come to hold %+v, want what it was told before alone", role, loading)
+		}
+	}
+	for _, role := range []contract.Listener{contract.RaftRole, contract.AgentRole} {
+		if loading := w.evidence(t, role).Loading; len(loading) > 0 {
+			t.Errorf("%s may come to hold %+v, and no reload changes it", role, loading)
+		}
+	}
+}
+
+func TestAListenerThatNobodyCouldLookAtIsUnknown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	delete(w.node.Report.Roles, contract.ReplicationListener)
+	if got := w.evidence(t, contract.ReplicationListener).Process; got != trust.ProcessNone {
+		t.Errorf("a listener that the server was not started with: %d, want no process", got)
+	}
+	w.node.Report.Unknown = []contract.Listener{contract.ReplicationListener}
+	if got := w.evidence(t, contract.ReplicationListener).Process; got != trust.ProcessUnknown {
+		t.Errorf("a listener that nobody could look at: %d, want unknown", got)
+	}
+}
+
 func TestARaftClientIsPublishedWhatTheNodeStartsWith(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

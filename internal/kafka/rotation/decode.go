@@ -112,7 +112,7 @@ func (d *decoder) role(w *wireRole) trust.Role {
 		Name: w.Name, Plane: trust.Plane(d.value(planeWords(), w.Plane)), Verifies: w.Verifies, Presents: w.Presents,
 		Evidence: trust.Evidence{
 			Process: trust.Process(d.value(processWords(), w.Process)),
-			Loaded:  d.store(w.Loaded), Mounted: d.list(w.Mounted), Persisted: d.list(w.Persisted), Static: d.store(w.Static),
+			Loaded:  d.store(w.Loaded), Mounted: d.list(w.Mounted), Loading: d.list(w.Loading), Persisted: d.list(w.Persisted), Static: d.store(w.Static),
 			HeldUntil: w.HeldUntil, Since: w.Since,
 		},
 	}

@@ -102,7 +102,7 @@ func (e *encoder) index(s *trust.Snapshot) []string {
 		identity(m.Published.Identity)
 		for j := range m.Roles {
 			held := &m.Roles[j].Evidence
-			for _, stores := range slices.Concat([]trust.Stores{held.Loaded, held.Static}, held.Mounted, held.Persisted) {
+			for _, stores := range slices.Concat([]trust.Stores{held.Loaded, held.Static}, held.Mounted, held.Loading, held.Persisted) {
 				each(stores.Trust, note)
 				identity(stores.Identity)
 			}
@@ -164,7 +164,7 @@ func (e *encoder) role(r *trust.Role) wireRole {
 	return wireRole{
 		Name: r.Name, Plane: e.word(planeWords(), uint8(r.Plane)), Verifies: r.Verifies, Presents: r.Presents,
 		Process: e.word(processWords(), uint8(held.Process)),
-		Loaded:  e.store(held.Loaded), Mounted: e.list(held.Mounted), Persisted: e.list(held.Persisted), Static: e.store(held.Static),
+		Loaded:  e.store(held.Loaded), Mounted: e.list(held.Mounted), Loading: e.list(held.Loading), Persisted: e.list(held.Persisted), Static: e.store(held.Static),
 		HeldUntil: utc(held.HeldUntil), Since: utc(held.Since),
 	}
 }

@@ -91,6 +91,7 @@ type wireRole struct {
 	Process   string    `json:"process,omitempty"`
 	Loaded    ref       `json:"loaded,omitempty"`
 	Mounted   []ref     `json:"mounted,omitempty"`
+	Loading   []ref     `json:"loading,omitempty"`
 	Persisted []ref     `json:"persisted,omitempty"`
 	Static    ref       `json:"static,omitempty"`
 	HeldUntil time.Time `json:"heldUntil,omitzero"`

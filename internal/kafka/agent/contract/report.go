@@ -13,6 +13,13 @@ type TLSReport struct {
 	StartedAt time.Time `json:"startedAt"`
 	// Roles holds one entry per TLS listener, RaftRole and AgentRole.
 	Roles map[Listener]RoleReport `json:"roles"`
+	// Unknown are the listeners of the running server of which it is not known what
+	// they have loaded, sorted.
+	Unknown []Listener `json:"unknown,omitempty"`
+	// Loading are publications that the server was told to load, and of which it is
+	// not proven that it has, or has not. It may come to run on any of them, also when
+	// something newer is mounted.
+	Loading []Publication `json:"loading,omitempty"`
 	// Mounted is the publication that is mounted now, and that a server started
 	// now would load; nil while the mounts are between two states.
 	Mounted *Publication `json:"mounted,omitempty"`

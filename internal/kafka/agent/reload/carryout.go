@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/local"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
@@ -22,10 +24,13 @@ func (r *Reloader) carryOut(ctx context.Context, p plan, mounted stores.Matched,
 	if err := r.Server.Validate(ctx, p.changes); err != nil {
 		return notAccepted(p, err)
 	}
+	before := r.loading
+	r.tell(with(before, mounted.Publication))
 	r.unproven = p.stores()
 	unanswered := r.Server.Alter(ctx, p.changes)
 	if _, invalid := errors.AsType[*local.InvalidError](unanswered); invalid {
 		r.unproven = nil
+		r.tell(before)
 		return notAccepted(p, unanswered)
 	}
 	// Without an answer it may have been done all the same: the listeners tell.
@@ -33,7 +38,20 @@ func (r *Reloader) carryOut(ctx context.Context, p plan, mounted stores.Matched,
 		return errors.Join(unanswered, err)
 	}
 	r.unproven = nil
+	r.tell(nil)
 	return r.settle(p)
+}
+
+// tell says, before the server can know of it, what it may come to run on.
+func (r *Reloader) tell(loading []contract.Publication) {
+	r.loading = loading
+	r.Tell(loading)
+}
+
+// with adds a publication that is not in the list yet.
+func with(list []contract.Publication, p contract.Publication) []contract.Publication {
+	others := slices.DeleteFunc(slices.Clone(list), func(known contract.Publication) bool { return known.Revision == p.Revision })
+	return append(others, p)
 }
 
 func notAccepted(p plan, err error) error {

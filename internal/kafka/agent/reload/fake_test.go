@@ -181,6 +181,10 @@ type world struct {
 	leaf, next  stores.Identity
 	roles       []string
 	clock       hurried
+	// revision is that of the last publication, told those that the reloader says the
+	// server may come to run on.
+	revision int64
+	told     []int64
 }
 
 // newWorld starts a server with the stores of wish.
@@ -228,6 +232,12 @@ func (w *world) restart(started stores.Matched) {
 	w.clock = hurried{clocktesting.NewFakeClock(time.Now())}
 	w.Reloader = reload.New(reload.Options{
 		Server: w.kafka, Directory: directory, Write: w.Write,
+		Tell: func(loading []contract.Publication) {
+			w.told = nil
+			for _, p := range loading {
+				w.told = append(w.told, p.Revision)
+			}
+		},
 		Clock:    w.clock,
 		Patience: 10 * time.Second, Pause: time.Second,
 	}, started)
@@ -238,6 +248,8 @@ func (w *world) restart(started stores.Matched) {
 func (w *world) publish(identity stores.Identity, trusts ...*x509.Certificate) stores.Matched {
 	slices.SortFunc(trusts, func(a, b *x509.Certificate) int { return pki.FingerprintOf(a).Compare(pki.FingerprintOf(b)) })
 	m := stores.Matched{Node: identity, Config: contract.Config{Roles: w.roles}, ServerConfig: []byte("node.id=0\n")}
+	w.revision++
+	m.Publication.Revision = w.revision
 	names := []contract.Listener{contract.ControlPlaneListener}
 	if slices.Contains(w.roles, contract.RoleBroker) {
 		names = append(names, contract.ReplicationListener, open, tlsLow)

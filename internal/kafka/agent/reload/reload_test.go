@@ -205,6 +205,49 @@ func TestLostAnswersConverge(t *testing.T) {
 	})
 }
 
+func TestWhatAServerMayComeToRunOnIsToldBeforeItIs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, first)
+	w.step(t, first(w))
+	var atAlter []int64
+	listen := func(err error) func(func()) error {
+		return func(apply func()) error {
+			atAlter = w.told
+			if err == nil {
+				apply()
+			}
+			return err
+		}
+	}
+	told := func(what string, during, after []int64) {
+		t.Helper()
+		if !slices.Equal(atAlter, during) || !slices.Equal(w.told, after) {
+			t.Errorf("%s: told %v when it was set and %v after it, want %v and %v", what, atAlter, w.told, during, after)
+		}
+		atAlter = nil
+	}
+
+	w.validate = &local.InvalidError{Message: "not like this"}
+	w.step(t, w.publish(w.next, w.before(), w.after()))
+	told("refused beforehand", nil, nil)
+	w.validate, w.alter = nil, listen(&local.InvalidError{Message: "not like this"})
+	refused := w.publish(w.next, w.before(), w.after())
+	w.step(t, refused)
+	told("refused", []int64{refused.Publication.Revision}, nil)
+
+	w.alter = listen(errSilent)
+	unanswered := w.publish(w.next, w.before(), w.after())
+	w.step(t, unanswered)
+	told("unanswered", []int64{unanswered.Publication.Revision}, []int64{unanswered.Publication.Revision})
+	w.step(t, unanswered)
+	told("unanswered again", []int64{unanswered.Publication.Revision}, []int64{unanswered.Publication.Revision})
+
+	w.alter = listen(nil)
+	next := w.publish(w.next, w.after())
+	w.step(t, next)
+	told("proven", []int64{unanswered.Publication.Revision, next.Publication.Revision}, nil)
+}
+
 func TestServerThatTakesItsTimeIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, first)

@@ -33,6 +33,9 @@ type Options struct {
 	// once and as a whole.
 	Directory string
 	Write     func(name string, data []byte) error
+	// Tell is called with the publications that the server may come to run on, because
+	// it was told to: before it is told, and when it is proven that it has.
+	Tell func(loading []contract.Publication)
 	// Clock measures the pauses and judges certificates.
 	Clock clock.Clock
 	// Patience is how long a server may take until it shows what it was told to
@@ -51,8 +54,10 @@ type Reloader struct {
 	files   places
 	// locations are the effective values of settings when they were last read.
 	locations map[string]string
-	// unproven are the stores that the server was told to load, without proof.
+	// unproven are the stores that the server was told to load, without proof, and
+	// loading the publications that they belong to.
 	unproven []Store
+	loading  []contract.Publication
 }
 
 // New makes a reloader for a server that was started with the stores. It knows

@@ -45,12 +45,22 @@ func (n *Node) Loaded(roles map[contract.Listener]*contract.RoleReport) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for listener, role := range roles {
+		n.report.Unknown = slices.DeleteFunc(n.report.Unknown, func(l contract.Listener) bool { return l == listener })
 		if role == nil {
 			delete(n.report.Roles, listener)
+			n.report.Unknown = append(n.report.Unknown, listener)
 		} else {
 			n.report.Roles[listener] = *role
 		}
 	}
+	slices.Sort(n.report.Unknown)
+}
+
+// Loading records what the server may come to run on, because it was told to.
+func (n *Node) Loading(publications []contract.Publication) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.report.Loading = slices.Clone(publications)
 }
 
 // Complete records the publication whose stores are loaded completely.
@@ -132,6 +142,7 @@ func (n *Node) TLS() contract.TLSReport {
 	report := n.report
 	report.Roles = map[contract.Listener]contract.RoleReport{}
 	maps.Copy(report.Roles, n.report.Roles)
+	report.Unknown = slices.Clone(n.report.Unknown)
 	return report
 }
 

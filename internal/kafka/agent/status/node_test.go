@@ -115,7 +115,8 @@ func TestReportFollowsReloads(t *testing.T) {
 	n.Reloaded(contract.ReloadReport{Revision: 7, Failure: "refused"})
 	want := contract.TLSReport{
 		Revision: 6, Reload: contract.ReloadReport{Revision: 7, Failure: "refused"},
-		Roles: map[contract.Listener]contract.RoleReport{"tls-9093": {Presents: "bb"}},
+		Roles:   map[contract.Listener]contract.RoleReport{"tls-9093": {Presents: "bb"}},
+		Unknown: []contract.Listener{"mtls-9094"},
 	}
 	if diff := cmp.Diff(want, n.TLS()); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)

@@ -93,7 +93,7 @@ func (l *loader) step(ctx context.Context) {
 		return
 	}
 	l.tell(mounted)
-	outcome := l.reloader.Step(ctx, mounted, func() bool { return l.observer.Mounted().Revision > l.revision })
+	outcome := l.reloader.Step(ctx, mounted, l.overtaken)
 	if ctx.Err() != nil {
 		return // the server is ending
 	}
@@ -102,6 +102,12 @@ func (l *loader) step(ctx context.Context) {
 		l.identity = mounted.Node
 		l.tell(mounted)
 	}
+}
+
+// overtaken reports whether something else is mounted, or about to be.
+func (l *loader) overtaken() bool {
+	mounted, err := l.observer.match()
+	return err != nil || mounted.Publication.Revision > l.revision
 }
 
 // check asks now and then whether somebody else has changed what is loaded.

@@ -77,14 +77,16 @@ func (o *observer) unlessFacing(err error) error {
 }
 
 // TLS adds the agent's own role to the report of the server's, and what is
-// mounted.
+// mounted. That is read first: a reload begins only while nothing newer is mounted
+// than what it says that it loads, so that a report names one or the other.
 func (o *observer) TLS() contract.TLSReport {
+	matched, unmatched := o.match()
 	report := o.Node.TLS()
 	if facing, err := o.Facing(); err == nil {
 		report.Roles[contract.AgentRole] = facing.Report()
 		o.remember(slices.Concat(facing.Identity.Chain, facing.Trusts))
 	}
-	if matched, err := o.match(); err == nil {
+	if unmatched == nil {
 		report.Mounted = &matched.Publication
 	}
 	report.Certificates = o.named(report)

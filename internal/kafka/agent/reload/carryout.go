@@ -14,6 +14,9 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 )
 
+// errOvertaken is why a reload is not begun.
+var errOvertaken = errors.New("something newer is mounted")
+
 // carryOut writes, validates, sets and proves.
 func (r *Reloader) carryOut(ctx context.Context, p plan, mounted stores.Matched, overtaken func() bool) error {
 	for _, s := range p.slots {
@@ -26,6 +29,10 @@ func (r *Reloader) carryOut(ctx context.Context, p plan, mounted stores.Matched,
 	}
 	before := r.loading
 	r.tell(with(before, mounted.Publication))
+	if overtaken() {
+		r.tell(before)
+		return errOvertaken
+	}
 	r.unproven = p.stores()
 	unanswered := r.Server.Alter(ctx, p.changes)
 	if _, invalid := errors.AsType[*local.InvalidError](unanswered); invalid {

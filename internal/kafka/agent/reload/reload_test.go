@@ -267,7 +267,8 @@ func TestNewerPublicationEndsTheWait(t *testing.T) {
 	w := newWorld(t, first)
 	w.delay = 1000
 	begun := w.clock.Now()
-	outcome := w.Step(t.Context(), w.publish(w.next, w.before(), w.after()), func() bool { return true })
+	asked := 0
+	outcome := w.Step(t.Context(), w.publish(w.next, w.before(), w.after()), func() bool { asked++; return asked > 1 })
 	if outcome.Complete || !outcome.Overtaken {
 		t.Errorf("outcome %+v, want overtaken", outcome)
 	}
@@ -280,6 +281,20 @@ func TestNewerPublicationEndsTheWait(t *testing.T) {
 		t.Errorf("outcome %+v, want the newer one loaded", outcome)
 	}
 	w.runsOn(t, mounted)
+}
+
+func TestNothingOldIsBegun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, first)
+	w.step(t, first(w))
+	w.log = nil
+	outcome := w.Step(t.Context(), w.publish(w.next, w.before(), w.after()), func() bool { return true })
+	if outcome.Complete || !outcome.Overtaken || len(w.told) > 0 {
+		t.Errorf("outcome %+v, told %v, want overtaken", outcome, w.told)
+	}
+	if slices.ContainsFunc(w.log, func(line string) bool { return strings.HasPrefix(line, "set ") }) {
+		t.Errorf("the server was told all the same: %q", w.log)
+	}
 }
 
 func TestListenerThatNobodyCanAskIsUnknown(t *testing.T) {

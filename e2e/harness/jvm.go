@@ -41,6 +41,12 @@ const (
 	// warmWindows is after how many lines a JVM is compiled so far that it measures
 	// the cluster and not itself.
 	warmWindows = 100
+	// steadyGap is the longest gap of steadyTime in which servers are warm: in their
+	// first minute they compile themselves, which takes a small machine whole. They
+	// are not waited for longer than warmLimit.
+	steadyGap  = 250 * time.Millisecond
+	steadyTime = 10 * time.Second
+	warmLimit  = 3 * time.Minute
 	// lastWindows are waited for at the end.
 	lastWindows = 10
 	// jvmCPU is its share of the machine. With less than a node has, the nodes'
@@ -70,7 +76,8 @@ delivery.timeout.ms=30000
 request.timeout.ms=10000
 `
 
-// StartJVM starts the client on listener 9093 and waits until it has worked for a while.
+// StartJVM starts the client on listener 9093 and waits until it has worked for a
+// while, and is served evenly.
 func (k Kafka) StartJVM(ctx context.Context) (*JVM, error) {
 	image, err := k.image(ctx)
 	if err != nil {
@@ -103,7 +110,32 @@ func (k Kafka) StartJVM(ctx context.Context) (*JVM, error) {
 		stop()
 		return nil, fmt.Errorf("starting the JVM client: %w", err)
 	}
+	if err := j.untilSteady(ctx); err != nil {
+		stop()
+		return nil, fmt.Errorf("warming the JVM client up: %w", err)
+	}
 	return j, nil
+}
+
+// untilSteady waits until the client is served evenly. A cluster that never does that
+// is measured as it is.
+func (j *JVM) untilSteady(ctx context.Context) error {
+	warm, cancel := context.WithTimeout(ctx, warmLimit)
+	defer cancel()
+	begun := time.Now()
+	err := Poll(warm, func() (bool, error) {
+		select {
+		case <-j.ended:
+			return false, errors.Join(errStopped, j.failed)
+		default:
+			now := time.Now()
+			return now.Sub(begun) >= steadyTime && j.Account().LongestGap(now.Add(-steadyTime), now).Length <= steadyGap, nil
+		}
+	})
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
 }
 
 // image is that of the cluster's nodes.

@@ -24,11 +24,6 @@ func EveryKind() []string {
 	}
 }
 
-// handshakeInterval lies between two fresh connections of one client to one node.
-// Eight clients on three nodes still make twelve in a second; with more, the nodes of
-// a small machine do little else.
-const handshakeInterval = 2 * time.Second
-
 // Load is a running probe.
 type Load struct {
 	*probe.Probe
@@ -69,7 +64,6 @@ func (k Kafka) load(ctx, live context.Context, kinds []string, change func(*prob
 	if err != nil {
 		return nil, err
 	}
-	options.HandshakeInterval = handshakeInterval
 	change(&options)
 	running, err := probe.Start(live, options)
 	if err != nil {

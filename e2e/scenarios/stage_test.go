@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/e2e/harness"
+	"github.com/keyturn/keyturn/internal/probe"
 	"github.com/keyturn/keyturn/internal/report"
 )
 
@@ -74,11 +75,18 @@ func (s *stage) create(manifest harness.Manifest) {
 	s.figures = append(s.figures, report.Observed("created", time.Since(begun).Seconds(), "s", "from apply until the Kafka is Ready"))
 }
 
+// gently lets many clients share a small machine with the cluster: what they are to
+// show is a gap of half a second or a refusal, and with more records and handshakes
+// than that needs the nodes would do little else than serve them.
+func gently(options *probe.Options) {
+	options.Interval, options.HandshakeInterval = 50*time.Millisecond, 2*time.Second
+}
+
 // underLoad starts clients; they work until the scenario ends or witness is called.
 func (s *stage) underLoad(kinds ...string) {
 	s.Helper()
 	s.step("clients work", func() error {
-		load, err := s.kafka.Load(s.ctx, kinds...)
+		load, err := s.kafka.LoadWith(s.ctx, kinds, gently)
 		s.load = load
 		return err
 	})

@@ -1,5 +1,5 @@
 // Package local asks the node's own server, over its own listeners: which
-// dynamic settings it has, to validate and to set some, and what a handshake
+// dynamic settings it has, to set some, and what a handshake
 // shows of a listener.
 //
 // It recognises the server by the leaves it is known to present and tries the

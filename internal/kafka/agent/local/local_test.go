@@ -175,22 +175,20 @@ func TestChangesAreForThisNodeAlone(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, []string{contract.RoleBroker}, map[string]wiretest.Answer{"127.0.0.1:9091": altered(0, "")})
 	changes := []local.Change{{Name: trust, Value: new("/a")}, {Name: control}}
-	if err := errors.Join(n.Validate(t.Context(), changes), n.Alter(t.Context(), changes)); err != nil {
+	if err := n.Alter(t.Context(), changes); err != nil {
 		t.Fatal(err)
 	}
-	for _, validateOnly := range []bool{true, false} {
-		req, ok := (<-n.asked).(*kmsg.IncrementalAlterConfigsRequest)
-		if !ok || req.ValidateOnly != validateOnly || len(req.Resources) != 1 {
-			t.Fatalf("asked %+v, want a change with validateOnly = %t", req, validateOnly)
-		}
-		resource := req.Resources[0]
-		if resource.ResourceType != kmsg.ConfigResourceTypeBroker || resource.ResourceName != "4" {
-			t.Errorf("it is for %s %q, want broker 4", resource.ResourceType, resource.ResourceName)
-		}
-		set, deleted := resource.Configs[0], resource.Configs[1]
-		if set.Op != kmsg.IncrementalAlterConfigOpSet || *set.Value != "/a" || deleted.Op != kmsg.IncrementalAlterConfigOpDelete || deleted.Value != nil {
-			t.Errorf("operations %+v, want one to set and one to delete", resource.Configs)
-		}
+	req, ok := (<-n.asked).(*kmsg.IncrementalAlterConfigsRequest)
+	if !ok || req.ValidateOnly || len(req.Resources) != 1 {
+		t.Fatalf("asked %+v, want a change", req)
+	}
+	resource := req.Resources[0]
+	if resource.ResourceType != kmsg.ConfigResourceTypeBroker || resource.ResourceName != "4" {
+		t.Errorf("it is for %s %q, want broker 4", resource.ResourceType, resource.ResourceName)
+	}
+	set, deleted := resource.Configs[0], resource.Configs[1]
+	if set.Op != kmsg.IncrementalAlterConfigOpSet || *set.Value != "/a" || deleted.Op != kmsg.IncrementalAlterConfigOpDelete || deleted.Value != nil {
+		t.Errorf("operations %+v, want one to set and one to delete", resource.Configs)
 	}
 }
 
@@ -201,13 +199,13 @@ func TestRefusalOfAChangeSaysWhy(t *testing.T) {
 		message string
 		want    string
 	}{
-		"with the server's words": {kerr.InvalidRequest.Code, "no such store", "validating: no such store"},
-		"without any":             {kerr.InvalidConfig.Code, "", "validating: " + kerr.InvalidConfig.Error()},
+		"with the server's words": {kerr.InvalidRequest.Code, "no such store", "setting: no such store"},
+		"without any":             {kerr.InvalidConfig.Code, "", "setting: " + kerr.InvalidConfig.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := newNode(t, []string{contract.RoleBroker}, map[string]wiretest.Answer{"127.0.0.1:9091": altered(c.code, c.message)})
-			err := n.Validate(t.Context(), nil)
+			err := n.Alter(t.Context(), nil)
 			if _, ok := errors.AsType[*local.InvalidError](err); !ok || err.Error() != c.want {
 				t.Errorf("error %v, want an InvalidError %q", err, c.want)
 			}

@@ -127,20 +127,11 @@ func readSettings(resource kmsg.DescribeConfigsResponseResource, into map[string
 
 func (c *Client) resource() string { return strconv.Itoa(int(c.server.NodeID)) }
 
-// Validate asks the server whether it would accept the changes. A controller
-// does not look into stores: only a broker finds what is wrong with one.
-func (c *Client) Validate(ctx context.Context, changes []Change) error {
-	req := c.alteration(changes)
-	req.ValidateOnly = true
-	if err := c.alter(ctx, req); err != nil {
-		return fmt.Errorf("validating: %w", err)
-	}
-	return nil
-}
-
 // Alter makes the changes. When it returns without an error they stand in the
-// metadata, and the server applies them a moment later. After an error that is
-// no InvalidError nobody knows.
+// metadata, and the server applies them a moment later. A broker tries stores before
+// it hands a change on, and refuses what it cannot load with an InvalidError; then
+// nothing has changed. A controller does not look into stores. After any other error
+// nobody knows.
 func (c *Client) Alter(ctx context.Context, changes []Change) error {
 	if err := c.alter(ctx, c.alteration(changes)); err != nil {
 		return fmt.Errorf("setting: %w", err)

@@ -17,15 +17,12 @@ import (
 // errOvertaken is why a reload is not begun.
 var errOvertaken = errors.New("something newer is mounted")
 
-// carryOut writes, validates, sets and proves.
+// carryOut writes, sets and proves.
 func (r *Reloader) carryOut(ctx context.Context, p plan, mounted stores.Matched, overtaken func() bool) error {
 	for _, s := range p.slots {
 		if err := r.write(s); err != nil {
 			return err
 		}
-	}
-	if err := r.Server.Validate(ctx, p.changes); err != nil {
-		return notAccepted(p, err)
 	}
 	before := r.loading
 	r.tell(with(before, mounted.Publication))

@@ -50,9 +50,9 @@ type kafka struct {
 	// ahead is true while the listeners show what the settings do not tell yet.
 	ahead bool
 	// What becomes of questions.
-	settings, validate, lookErr error
-	alter                       func(apply func()) error
-	refused                     error
+	settings, lookErr error
+	alter             func(apply func()) error
+	refused           error
 	// log is everything that was asked and written.
 	log []string
 }
@@ -87,11 +87,6 @@ func (k *kafka) Settings(_ context.Context, names []string) (map[string]local.Se
 		answer[name] = setting
 	}
 	return answer, nil
-}
-
-func (k *kafka) Validate(_ context.Context, changes []local.Change) error {
-	k.log = append(k.log, fmt.Sprintf("validate %d", len(changes)))
-	return k.validate
 }
 
 func (k *kafka) Alter(_ context.Context, changes []local.Change) error {

@@ -28,7 +28,6 @@ func TestOnlyChangedStoresAreLoadedByOneRequest(t *testing.T) {
 	w.runsOn(t, mounted)
 	want := []string{
 		"write controlplane-9090-trust-a.pem", "write replication-9091-trust-a.pem", "write scram-9095-trust-a.pem", "write tls-9093-trust-a.pem",
-		"validate 8",
 		"set controlplane-9090-trust-a.pem, set replication-9091-trust-a.pem, set scram-9095-trust-a.pem, set tls-9093-trust-a.pem",
 		"write controlplane-9090-trust-b.pem", "write replication-9091-trust-b.pem", "write scram-9095-trust-b.pem", "write tls-9093-trust-b.pem",
 	}
@@ -69,21 +68,13 @@ func TestSlotsTakeTurns(t *testing.T) {
 
 func TestStoresThatTheServerRefusesChangeNothing(t *testing.T) {
 	t.Parallel()
-	for name, refuse := range map[string]func(*kafka){
-		"by its validation": func(k *kafka) { k.validate = &local.InvalidError{Message: "not\nlike this"} },
-		"when it is told":   func(k *kafka) { k.alter = func(func()) error { return &local.InvalidError{Message: "not like this"} } },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, first)
-			refuse(w.kafka)
-			outcome := w.step(t, w.publish(w.next, w.before(), w.after()))
-			if outcome.Complete || !outcome.Refused || !strings.HasSuffix(outcome.Failure, "not like this") {
-				t.Errorf("outcome %+v, want the server's refusal in one line", outcome)
-			}
-			w.runsOn(t, first(w))
-		})
+	w := newWorld(t, first)
+	w.alter = func(func()) error { return &local.InvalidError{Message: "not\nlike this"} }
+	outcome := w.step(t, w.publish(w.next, w.before(), w.after()))
+	if outcome.Complete || !outcome.Refused || !strings.HasSuffix(outcome.Failure, "not like this") {
+		t.Errorf("outcome %+v, want the server's refusal in one line", outcome)
 	}
+	w.runsOn(t, first(w))
 }
 
 func TestChainThatKafkaCannotLoadIsNotTried(t *testing.T) {
@@ -227,10 +218,7 @@ func TestWhatAServerMayComeToRunOnIsToldBeforeItIs(t *testing.T) {
 		atAlter = nil
 	}
 
-	w.validate = &local.InvalidError{Message: "not like this"}
-	w.step(t, w.publish(w.next, w.before(), w.after()))
-	told("refused beforehand", nil, nil)
-	w.validate, w.alter = nil, listen(&local.InvalidError{Message: "not like this"})
+	w.alter = listen(&local.InvalidError{Message: "not like this"})
 	refused := w.publish(w.next, w.before(), w.after())
 	w.step(t, refused)
 	told("refused", []int64{refused.Publication.Revision}, nil)

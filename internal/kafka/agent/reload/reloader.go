@@ -21,7 +21,6 @@ import (
 // Server is what a reload asks of the running server; local.Client is one.
 type Server interface {
 	Settings(ctx context.Context, names []string) (map[string]local.Setting, error)
-	Validate(ctx context.Context, changes []local.Change) error
 	Alter(ctx context.Context, changes []local.Change) error
 	Look(ctx context.Context, listener contract.Listener, identity tls.Certificate) (local.Seen, error)
 }

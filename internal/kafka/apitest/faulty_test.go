@@ -114,6 +114,7 @@ func (w *world) wrote(verb string, object any) {
 	w.seeSecret(verb, secret)
 	w.checkStates(authority.ClusterCA, before)
 	w.checkStates(authority.ClientsCA, before)
+	w.checkStranger()
 	w.checkOperator(before)
 	w.watch()
 }

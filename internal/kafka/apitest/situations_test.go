@@ -216,6 +216,7 @@ func TestTrustedCertsThatAreLostOrEditedComeBack(t *testing.T) {
 		},
 		"with a stranger": func(w *world) {
 			stranger := newCA(w.t).Certificate()
+			w.stranger = stranger
 			w.replaceData(trustedCerts, pki.SHA1Name(stranger)+".crt", pki.EncodeBundle(stranger))
 			w.replaceData(trustedCerts, pki.SHA1Name(stranger)+".state", []byte(authority.TrustedInUseAll))
 		},

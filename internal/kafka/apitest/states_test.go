@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/pki"
 )
@@ -57,6 +58,9 @@ func (w *world) checkStates(kind authority.Kind, before stored) {
 		}
 		w.trace("anchor %s of the %s: %q becomes %q", w.caOf(anchor), kind, from, to)
 		w.ways[w.caOf(anchor)] = append(w.ways[w.caOf(anchor)], to)
+		if w.stranger != nil && anchor == fingerprint(w.stranger) {
+			continue // it is nobody's, and goes at once
+		}
 		if _, known := allowed()[from]; known && !slices.Contains(allowed()[from], to) {
 			w.t.Errorf("anchor %s of the %s goes from %q to %q, after\n%s", w.caOf(anchor), kind, from, to, w.told())
 		}
@@ -102,4 +106,21 @@ func (w *world) checkOperator(before stored) {
 	}
 	w.t.Errorf("the operator's certificate is now of %s, whose anchor is not used by all: %v, after\n%s",
 		is[0].Issuer.CommonName, w.anchors(authority.ClusterCA), w.told())
+}
+
+// checkStranger fails the test when anybody is given a certificate that somebody has
+// put among the anchors by hand.
+func (w *world) checkStranger() {
+	w.t.Helper()
+	if w.stranger == nil {
+		return
+	}
+	for name, data := range w.stored.secrets {
+		if strings.Contains(string(data[contract.PublicationKey]), fingerprint(w.stranger)) {
+			w.t.Errorf("Secret %s tells its node to trust a stranger, after\n%s", name, w.told())
+		}
+		if slices.ContainsFunc(w.certs.in(data[authority.CertKey]), w.stranger.Equal) {
+			w.t.Errorf("Secret %s tells applications to trust a stranger, after\n%s", name, w.told())
+		}
+	}
 }

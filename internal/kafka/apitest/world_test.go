@@ -97,6 +97,8 @@ type world struct {
 	answering sync.Mutex
 	// access is how the operator has talked to nodes last.
 	access *controller.Access
+	// stranger is a CA that somebody has put among the anchors by hand, or nil.
+	stranger *x509.Certificate
 	// reading is how long applications may take to notice what is offered. offers
 	// are what they could read, pinned is what one of them never
 	// reads again, and without are the ways of reading that a test leaves out.

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -41,13 +40,13 @@ func (d Domain) Known() []*x509.Certificate {
 
 // anchors describes the known certificates. Those that only a report names are
 // left out: nothing can be verified by a fingerprint.
-func (d Domain) anchors(known keyring) []trust.Anchor {
-	target, vouchers := d.Authority.Target(), known.vouchers(d.Authority.Crosses)
+func (d Domain) anchors(known keyring, nodes []Node) []trust.Anchor {
+	target, vouchers, stored := d.Authority.Target(), known.vouchers(d.Authority.Crosses), d.stored(nodes)
 	anchors := make([]trust.Anchor, 0, len(known.certs))
 	for _, cert := range known.certs {
 		anchor := trust.Anchor{
 			ID: AnchorID(cert), Name: pki.SHA1Name(cert), Key: KeyID(cert), NotAfter: cert.NotAfter,
-			Stored: d.storedState(cert), Compromised: d.compromised(KeyID(cert)),
+			Stored: stored[AnchorID(cert)], Compromised: d.compromised(KeyID(cert)),
 		}
 		if target != nil && target.Equal(cert) {
 			anchor.NoCross = d.Authority.NoCross
@@ -90,10 +89,31 @@ func (d Domain) compromised(key trust.KeyID) bool {
 	return d.Authority.Distrust && target != nil && KeyID(target) != key
 }
 
-func (d Domain) storedState(cert *x509.Certificate) trust.State {
-	i := slices.IndexFunc(d.Stored, func(a authority.Anchor) bool { return a.Certificate.Equal(cert) })
-	if i < 0 {
-		return trust.Absent
+// stored says what the trusted-certs Secret says of each certificate in it. It says
+// nothing of a stranger: what nobody holds and nothing else names somebody has put
+// there by hand, and it is taken out without having been given to anybody. A node
+// that says nothing may hold it.
+func (d Domain) stored(nodes []Node) map[trust.AnchorID]trust.State {
+	others := d
+	others.Stored = nil
+	elsewhere := others.Known()
+	states := map[trust.AnchorID]trust.State{}
+	for _, anchor := range d.Stored {
+		known := slices.ContainsFunc(elsewhere, anchor.Certificate.Equal) ||
+			slices.ContainsFunc(nodes, func(n Node) bool { return n.Witness == Silent || names(n.Published, anchor.Certificate) })
+		if known {
+			states[AnchorID(anchor.Certificate)] = trust.State(anchor.State)
+		}
 	}
-	return trust.State(d.Stored[i].State)
+	return states
+}
+
+// names reports whether a publication gives the certificate to any role.
+func names(p contract.Publication, cert *x509.Certificate) bool {
+	for _, trusts := range p.Trust {
+		if slices.Contains(trusts, string(AnchorID(cert))) {
+			return true
+		}
+	}
+	return false
 }

@@ -14,7 +14,7 @@ import (
 func Snapshot(c Cluster, d Domain) trust.Snapshot {
 	known := keyring{certs: d.Known(), now: c.Now}
 	s := trust.Snapshot{
-		Now: c.Now, Anchors: d.anchors(known), Policy: c.Policy,
+		Now: c.Now, Anchors: d.anchors(known, c.Nodes), Policy: c.Policy,
 		Application: trust.Application{Since: d.ApplicationSince},
 	}
 	s.Policy.Retirement = d.Retirement

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -107,6 +108,33 @@ func TestAnchorsAreAllThatAnybodyHolds(t *testing.T) {
 	}
 	if s.Issuing != evidence.AnchorID(coming) {
 		t.Errorf("issuing is %s, want the pending one", s.Issuing)
+	}
+}
+
+func TestAStrangerInTheSecretCountsForNothing(t *testing.T) {
+	t.Parallel()
+	stranger := ca(t, "stranger").Certificate()
+	state := func(change func(w *world)) trust.State {
+		w := newWorld(t)
+		w.domain.Stored = append(w.domain.Stored, authority.Anchor{Certificate: stranger, State: authority.TrustedInUseAll})
+		change(w)
+		s := evidence.Snapshot(evidence.Cluster{Now: now(), Nodes: []evidence.Node{w.node}}, w.domain)
+		i := slices.IndexFunc(s.Anchors, func(a trust.Anchor) bool { return a.ID == evidence.AnchorID(stranger) })
+		return s.Anchors[i].Stored
+	}
+	if got := state(func(*world) {}); got != trust.Absent {
+		t.Errorf("nobody knows it, and it counts as %q", got)
+	}
+	for name, change := range map[string]func(w *world){
+		"applications read it":     func(w *world) { w.domain.Authority.Published = append(w.domain.Authority.Published, stranger) },
+		"a process holds it":       func(w *world) { w.domain.Held = append(w.domain.Held, stranger) },
+		"a publication names it":   func(w *world) { w.node.Published.Trust[contract.ReplicationListener] = []string{id(stranger)} },
+		"somebody silent may":      func(w *world) { w.node.Witness = evidence.Silent },
+		"it was all that was left": func(w *world) { w.domain.Authority.Certificate = stranger },
+	} {
+		if got := state(change); got != trust.InUseAll {
+			t.Errorf("%s, and it counts as %q", name, got)
+		}
 	}
 }
 

@@ -50,7 +50,16 @@ func (s *stage) onShared() {
 		return
 	}
 	s.shared.up = true
-	s.create(s.example("kafka-dual-role.yaml"))
+	manifest := s.example("kafka-dual-role.yaml")
+	s.must(small(manifest))
+	s.create(manifest)
+}
+
+// small gives each listener one thread instead of three. A broker loads stores, and
+// tries them, once for each: three brokers and all their clients on two processors
+// would be busy with that for seconds.
+func small(manifest harness.Manifest) error {
+	return manifest.Set("Kafka", clusterName, int64(1), "spec", "kafka", "config", "num.network.threads")
 }
 
 func (s *stage) example(name string) harness.Manifest {

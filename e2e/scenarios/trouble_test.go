@@ -211,6 +211,7 @@ func kubeletStopped(s *stage) {
 func replacedDuringUpgrade(s *stage) {
 	const from, to, metadataFrom, metadataTo = "4.2.1", "4.3.1", "4.2-IV1", "4.3-IV0"
 	manifest := s.example("kafka-dual-role.yaml")
+	s.must(small(manifest))
 	s.must(manifest.Set("Kafka", clusterName, from, "spec", "kafka", "version"))
 	s.create(manifest)
 	s.step("metadata version known", func() error { return s.untilVersion(from, metadataFrom) })

@@ -64,8 +64,15 @@ e2e-short: ## the end-to-end scenarios that make test runs
 
 ##@ On a cluster
 
-e2e: needs build $(CLUSTER) ## end-to-end scenarios [RUN=regexp]
+e2e: needs build $(CLUSTER) $(if $(RUN),,server-test walks) ## end-to-end scenarios [RUN=regexp]; without RUN all that follows, too
 	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/scenarios -scenario '$(RUN)'
+
+server-test: needs ## the agent beside single servers of Kafka
+	@KEYTURN_KAFKA_HOMES="$$($(BED) kafka)"; export KEYTURN_KAFKA_HOMES; go test -count=1 -timeout 20m ./internal/kafka/agent/...
+
+walks: ## every state of larger worlds, and a crash after every write of more rotations
+	@go test -timeout 60m ./internal/trust -wide
+	@KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KUBEBUILDER_ASSETS; go test -timeout 90m ./internal/kafka/apitest -run Crash -wide
 
 bench: build $(CLUSTER) ## measure what the project promises; reports in out/bench
 	@$(kubeconfig); go run ./e2e/bench
@@ -93,4 +100,4 @@ fmt: ## format all Go files
 clean: ## remove what was built here (caches and the bed stay)
 	@rm -rf bin out
 
-.PHONY: help demo build test needs lint unit race api-test e2e-short e2e bench bed-up bed-down bed-status generate generate-check fmt clean
+.PHONY: help demo build test needs lint unit race api-test e2e-short e2e server-test walks bench bed-up bed-down bed-status generate generate-check fmt clean

@@ -41,3 +41,17 @@ func (b Builder) KafkaJars(ctx context.Context, version string) (string, error) 
 			"-DincludeScope=runtime", "-DoutputDirectory="+dir)
 	}})
 }
+
+// KafkaHome is a directory in which KafkaJars are libs, as in Kafka's own archive.
+func (b Builder) KafkaHome(ctx context.Context, version string) (string, error) {
+	jars, err := b.KafkaJars(ctx, version)
+	if err != nil {
+		return "", err
+	}
+	return b.Do(ctx, Step{Name: "kafka-home-" + version, Inputs: []string{jars}, Make: func(_ context.Context, dir string) error {
+		if err := os.Symlink(jars, filepath.Join(dir, "libs")); err != nil {
+			return fmt.Errorf("laying out Kafka %s: %w", version, err)
+		}
+		return nil
+	}})
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/bed/internal/catalog"
 	"github.com/keyturn/keyturn/bed/internal/node"
 	"github.com/keyturn/keyturn/bed/internal/state"
+	"github.com/keyturn/keyturn/bed/internal/versions"
 )
 
 func buildCommand() *cobra.Command {
@@ -140,6 +142,27 @@ func assetsCommand() *cobra.Command {
 					return err
 				}
 				_, err = fmt.Fprintln(command.OutOrStdout(), dir)
+				return err
+			})
+		},
+	}
+}
+
+func kafkaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "kafka", Short: "Print directories with Kafka's jars in libs, separated by colons, for tests of single servers", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return inSession(command, func(s session) error {
+				s.builder.Progress = command.ErrOrStderr()
+				var homes []string
+				for _, version := range []string{versions.KafkaNew, versions.KafkaOld} {
+					home, err := s.builder.KafkaHome(command.Context(), version)
+					if err != nil {
+						return err
+					}
+					homes = append(homes, home)
+				}
+				_, err := fmt.Fprintln(command.OutOrStdout(), strings.Join(homes, string(filepath.ListSeparator)))
 				return err
 			})
 		},

@@ -105,15 +105,24 @@ func (w Watchers) Accepts(ctx context.Context, listener string, leaf openssl.Ide
 	return answers, nil
 }
 
+// broken is how often a connection may break off before that is an answer: a server
+// that refuses a client may close before the client has read why.
+const broken = 3
+
 // answer of one node. A refusal is the server's: a client that does not accept the
 // server has learned nothing.
 func answer(ctx context.Context, client *openssl.Client, address string) (verdict.Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	err := client.Connect(ctx, address)
-	kind, reason := verdict.Of(err)
-	if kind == verdict.Refused && !reason.FromServer() {
-		return kind, fmt.Errorf("asking %s whether it accepts a leaf: %w", address, err)
+	for range broken {
+		err := client.Connect(ctx, address)
+		kind, reason := verdict.Of(err)
+		if kind == verdict.Refused && !reason.FromServer() {
+			return kind, fmt.Errorf("asking %s whether it accepts a leaf: %w", address, err)
+		}
+		if kind != verdict.Interrupted || ctx.Err() != nil {
+			return kind, nil
+		}
 	}
-	return kind, nil
+	return verdict.Refused, nil
 }

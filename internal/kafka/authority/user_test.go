@@ -75,8 +75,8 @@ func TestAUsersAuthorityIsNeverRenewed(t *testing.T) {
 	w.in.CertSecret.Annotations["strimzi.io/force-renew"] = "true"
 	d := w.settle(hold)
 	wantKinds(t, d)
-	if len(d.Warnings) != 1 {
-		t.Errorf("warnings %q, want one that says who has to renew it", d.Warnings)
+	if len(d.Warnings) != 2 || !strings.HasSuffix(d.Warnings[1], "yours to renew") {
+		t.Errorf("warnings %q, want one about the request and one that says who has to renew it", d.Warnings)
 	}
 }
 

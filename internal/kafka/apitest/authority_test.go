@@ -32,8 +32,8 @@ func TestTheFirstDeploymentMakesBothAuthoritiesOfGenerationZero(t *testing.T) {
 			t.Errorf("%s: generations are %v and %v, want 0 and 0", kind, key.Annotations, cert.Annotations)
 		}
 		ca := w.caCertificate(kind)
-		if ca.Subject.String() != subject || ca.MaxPathLen != 1 {
-			t.Errorf("%s: subject %q with path length %d, want %q with 1", kind, ca.Subject, ca.MaxPathLen, subject)
+		if ca.Subject.String() != subject || ca.MaxPathLen != pki.MaxCrosses {
+			t.Errorf("%s: subject %q with path length %d, want %q with %d", kind, ca.Subject, ca.MaxPathLen, subject, pki.MaxCrosses)
 		}
 		if got := slices.Sorted(maps.Keys(cert.Data)); !slices.Equal(got, []string{"ca.crt", "ca.p12", "ca.password"}) {
 			t.Errorf("%s: certificate Secret holds %v", kind, got)

@@ -52,8 +52,8 @@ func operatorKilled(s *stage) {
 }
 
 // again asks for another certificate of the new key if the replacement is over, and
-// so on, and says how many rotations that makes. A second replacement would cut off
-// who pinned the authority before the first.
+// so on, and says how many rotations that makes. Replacements would cut off who pinned
+// the first authority after the fourth: no row of cross certificates is longer.
 func (r *turning) again() (int, error) {
 	now, err := r.kafka.Trust(r.ctx, r.authority)
 	if err != nil || !r.turned(now) {

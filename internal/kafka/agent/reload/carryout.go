@@ -42,8 +42,11 @@ func (r *Reloader) carryOut(ctx context.Context, p plan, mounted stores.Matched,
 		return errors.Join(unanswered, err)
 	}
 	r.unproven = nil
+	if err := r.settle(p); err != nil {
+		return err
+	}
 	r.tell(nil)
-	return r.settle(p)
+	return nil
 }
 
 // tell says, before the server can know of it, what it may come to run on.

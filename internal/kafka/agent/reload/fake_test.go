@@ -180,6 +180,8 @@ type world struct {
 	// server may come to run on.
 	revision int64
 	told     []int64
+	// toldNothing is how much had been done when it said last that there is none.
+	toldNothing int
 }
 
 // newWorld starts a server with the stores of wish.
@@ -228,7 +230,7 @@ func (w *world) restart(started stores.Matched) {
 	w.Reloader = reload.New(reload.Options{
 		Server: w.kafka, Directory: directory, Write: w.Write,
 		Tell: func(loading []contract.Publication) {
-			w.told = nil
+			w.told, w.toldNothing = nil, len(w.log)
 			for _, p := range loading {
 				w.told = append(w.told, p.Revision)
 			}

@@ -234,6 +234,9 @@ func TestWhatAServerMayComeToRunOnIsToldBeforeItIs(t *testing.T) {
 	next := w.publish(w.next, w.after())
 	w.step(t, next)
 	told("proven", []int64{unanswered.Publication.Revision, next.Publication.Revision}, nil)
+	if w.toldNothing != len(w.log) {
+		t.Errorf("it is told that nothing may come any more, and then done: %q", w.log[w.toldNothing:])
+	}
 }
 
 func TestServerThatTakesItsTimeIsWaitedFor(t *testing.T) {

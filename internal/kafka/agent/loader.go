@@ -143,8 +143,9 @@ func (l *loader) report(outcome reload.Outcome) {
 		}
 	}
 	l.observer.Loaded(roles)
+	// Complete comes last: whoever reads it finds what became of the reload as well.
 	if outcome.Complete {
-		l.observer.Complete(l.revision)
+		defer l.observer.Complete(l.revision)
 	}
 	now := l.Clock.Now()
 	l.done, l.checked = outcome.Failure == "", now

@@ -86,6 +86,8 @@ type pod struct {
 	data        string
 	log         *buffer
 	kafka       *fakeKafka
+	// turn is how long the node waits before it begins a reload.
+	turn time.Duration
 }
 
 // buffer is a log that is read while it is written.
@@ -159,7 +161,7 @@ func (p *pod) optionsFor(t *testing.T, mode string) agent.Options {
 		SecureAddress: free(t), ProbeAddress: free(t),
 		Env:    []string{javaMode + "=" + mode, "KEYTURN_TEST_DATA=" + p.data},
 		Output: p.log, Wait: process.WaitForOne, Dial: p.kafka.dial,
-		Clock: clock.RealClock{}, Log: slog.New(slog.NewJSONHandler(p.log, nil)),
+		Clock: clock.RealClock{}, Turn: func(int32) time.Duration { return p.turn }, Log: slog.New(slog.NewJSONHandler(p.log, nil)),
 	}
 }
 

@@ -89,7 +89,7 @@ func (l *loader) step(ctx context.Context) {
 	if l.done {
 		l.check(ctx, now)
 	}
-	if l.done || now.Before(l.next) {
+	if l.done || now.Before(l.next) || l.waitsForItsTurn(mounted, now) {
 		return
 	}
 	l.tell(mounted)
@@ -102,6 +102,11 @@ func (l *loader) step(ctx context.Context) {
 		l.identity = mounted.Node
 		l.tell(mounted)
 	}
+}
+
+// waitsForItsTurn reports whether a reload is to begin, but not yet.
+func (l *loader) waitsForItsTurn(mounted stores.Matched, now time.Time) bool {
+	return now.Before(l.since.Add(l.Turn(mounted.Config.NodeID))) && l.reloader.Differs(mounted)
 }
 
 // overtaken reports whether something else is mounted, or about to be.

@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin/wire/wiretest"
+	"github.com/keyturn/keyturn/internal/kafka/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
@@ -221,12 +222,40 @@ func TestPublicationsAreLoadedByTheRunningServer(t *testing.T) {
 
 func TestPublicationThatChangesNoStoreIsLoadedAtOnce(t *testing.T) {
 	t.Parallel()
-	r := newPod(t, "serve").start(t)
+	p := newPod(t, "serve")
+	p.turn = time.Hour
+	r := p.start(t)
 	r.until(t, http.StatusNoContent, "")
 	r.publication.Operators = append(r.publication.Operators, "ab")
 	r.publish(t, r.node, r.ca.Certificate())
 	if report := r.untilReport(t, loaded(2)); report.Reload != (contract.ReloadReport{Revision: 2}) || report.Roles[contract.ReplicationListener].Dynamic {
 		t.Errorf("reload %+v, %+v; want none", report.Reload, report.Roles)
+	}
+}
+
+func TestReloadWaitsForTheTurnOfItsNode(t *testing.T) {
+	t.Parallel()
+	p := newPod(t, "serve")
+	p.turn = time.Second
+	r := p.start(t)
+	r.until(t, http.StatusNoContent, "")
+	published := time.Now()
+	r.publish(t, r.node, r.ca.Certificate(), agenttest.Authority(t, "cluster-ca v1", published).Certificate())
+	r.untilReport(t, loaded(2))
+	if took := time.Since(published); took < p.turn {
+		t.Errorf("loaded after %s, before the turn of the node at %s", took, p.turn)
+	}
+}
+
+func TestNeighboursTakeTurns(t *testing.T) {
+	t.Parallel()
+	if agent.TurnOf(0) != 0 {
+		t.Errorf("the first node waits %s", agent.TurnOf(0))
+	}
+	for node := range int32(300) {
+		if turn := agent.TurnOf(node); turn == agent.TurnOf(node+1) || turn > 5*time.Second {
+			t.Errorf("node %d waits %s, its neighbour %s", node, turn, agent.TurnOf(node+1))
+		}
 	}
 }
 

@@ -36,6 +36,12 @@ const (
 	// to load; proofPause lies between two looks.
 	proofPatience = 10 * time.Second
 	proofPause    = 100 * time.Millisecond
+	// turnPause is how long the reloads of two neighbours lie apart, and turns after
+	// how many nodes two begin at the same time again. Trying stores costs a server
+	// more of the processor than anything else it does in its life, and nodes of one
+	// cluster share machines, and clients.
+	turnPause = 1500 * time.Millisecond
+	turns     = 3
 	// checkPause lies between questions whether the server still runs on the
 	// settings it had: somebody may change them, and a controller that starts has
 	// them only when it knows who leads.
@@ -72,6 +78,8 @@ type Options struct {
 	Dial mtls.DialFunc
 	// Clock measures every pause and judges certificates.
 	Clock clock.Clock
+	// Turn is how long the node waits before it begins a reload; see TurnOf.
+	Turn func(nodeID int32) time.Duration
 	// Log receives what the agent does. It never sees key material.
 	Log *slog.Logger
 }
@@ -95,8 +103,12 @@ func Defaults() Options {
 		Output:        os.Stdout,
 		Wait:          wait,
 		Dial:          (&net.Dialer{}).DialContext,
+		Turn:          TurnOf,
 	}
 }
+
+// TurnOf lets neighbours reload one after another, without waiting for each other.
+func TurnOf(nodeID int32) time.Duration { return time.Duration(nodeID%turns) * turnPause }
 
 // relative returns a contract's path below RunDir in this agent's world.
 func (o Options) relative(path string) string {

@@ -158,6 +158,7 @@ func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, directory st
 		Wait:          process.WaitForOne,
 		Dial:          (&net.Dialer{}).DialContext,
 		Clock:         clock.RealClock{},
+		Turn:          agent.TurnOf,
 	}
 	if spec.Dial != nil {
 		n.options.Dial = spec.Dial

@@ -153,6 +153,17 @@ func (r *Reloader) Check(ctx context.Context) (same bool, err error) {
 	return false, nil
 }
 
+// Differs reports whether something else is mounted than the server is known to
+// have loaded, or, as long as that is not known, than it was started with.
+func (r *Reloader) Differs(mounted stores.Matched) bool {
+	return slices.ContainsFunc(r.wanted(mounted), func(l stores.Listener) bool {
+		if !r.states[l.Name].Known() {
+			return !slices.ContainsFunc(r.started, func(start stores.Listener) bool { return sameStores(start, l.AtStart()) })
+		}
+		return len(Changed(r.states, []stores.Listener{l})) > 0
+	})
+}
+
 // wanted returns what the listeners of the running server should have loaded. A
 // listener that is configured since is none of its listeners yet; one that is
 // not configured any more is left alone.

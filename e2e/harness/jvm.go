@@ -35,12 +35,12 @@ type JVM struct {
 const (
 	// jvmRate is how many records it sends in a second.
 	jvmRate = "20"
-	// jvmInterval is how often it speaks, in milliseconds: the time between two of
-	// its lines is as close as one comes to the time between two acknowledgements.
-	jvmInterval = "100"
+	// jvmInterval is how often it speaks at most, in milliseconds. It is less than the
+	// time between two records, so that each acknowledgement gets a line of its own.
+	jvmInterval = "10"
 	// warmWindows is after how many lines a JVM is compiled so far that it measures
 	// the cluster and not itself.
-	warmWindows = 100
+	warmWindows = 200
 	// steadyGap is the longest gap of steadyTime in which servers are warm: in their
 	// first minute they compile themselves, which takes a small machine whole. They
 	// are not waited for longer than warmLimit.
@@ -48,7 +48,7 @@ const (
 	steadyTime = 10 * time.Second
 	warmLimit  = 3 * time.Minute
 	// lastWindows are waited for at the end.
-	lastWindows = 10
+	lastWindows = 20
 	// jvmCPU is its share of the machine. With less than a node has, the nodes'
 	// handshakes would keep it waiting for the processor, as they do not keep a
 	// client on a machine of its own, and it would measure that.
@@ -129,7 +129,8 @@ func (j *JVM) untilSteady(ctx context.Context) error {
 			return false, errors.Join(errStopped, j.failed)
 		default:
 			now := time.Now()
-			return now.Sub(begun) >= steadyTime && j.Account().LongestGap(now.Add(-steadyTime), now).Length <= steadyGap, nil
+			gap := j.Account().LongestGap(now.Add(-steadyTime), now).Length
+			return now.Sub(begun) >= steadyTime && gap > 0 && gap <= steadyGap, nil
 		}
 	})
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"errors"
 	"regexp"
 	"strconv"
 	"strings"
@@ -11,8 +12,12 @@ import (
 
 // JVMWindow is what Kafka's producer says of a stretch of its work.
 type JVMWindow struct {
+	// At is when its line was read. On a busy machine that may be a second after it
+	// was written.
 	At      time.Time
 	Records uint64
+	// Length of the stretch by the client's own clock, not less than it was.
+	Length time.Duration
 	// Slowest acknowledgement of the stretch.
 	Slowest time.Duration
 }
@@ -53,14 +58,14 @@ func (a JVMAccount) Slowest(from, to time.Time) time.Duration {
 	return slowest
 }
 
-// LongestGap is the longest time in which the client said nothing, and ended in a
-// time. The client speaks when a record is acknowledged and a window is over, so no
-// gap between two acknowledgements is longer.
+// LongestGap is the longest stretch that began in a time. A stretch ends with an
+// acknowledgement, and the next one begins there, so no gap between two
+// acknowledgements is longer.
 func (a JVMAccount) LongestGap(from, to time.Time) ledger.Gap {
 	var longest ledger.Gap
-	for i := 1; i < len(a.Windows); i++ {
-		if at := a.Windows[i].At; !at.Before(from) && !at.After(to) {
-			longest = longest.Longer(ledger.Gap{From: a.Windows[i-1].At, Length: at.Sub(a.Windows[i-1].At)})
+	for _, w := range a.Windows {
+		if begun := w.At.Add(-w.Length); !begun.Before(from) && !begun.After(to) {
+			longest = longest.Longer(ledger.Gap{From: begun, Length: w.Length})
 		}
 	}
 	return longest
@@ -70,15 +75,12 @@ func (a JVMAccount) LongestGap(from, to time.Time) ledger.Gap {
 const maxComplaints = 20
 
 // with is the account after one more line of the log of kafka-producer-perf-test: one
-// of its own ten times a second, or what Kafka's client logs when something goes wrong.
+// of its own when records were acknowledged, or what Kafka's client logs when something goes wrong.
 func (a JVMAccount) with(at time.Time, line string) JVMAccount {
-	if found := windowLine().FindStringSubmatch(line); found != nil {
-		records, errRecords := strconv.ParseUint(found[1], 10, 64)
-		slowest, errSlowest := strconv.ParseFloat(found[2], 64)
-		if errRecords == nil && errSlowest == nil {
-			a.Acknowledged += records
-			a.Windows = append(a.Windows, JVMWindow{At: at, Records: records, Slowest: time.Duration(slowest * float64(time.Millisecond))})
-		}
+	if window, found := windowOf(line); found {
+		window.At = at
+		a.Acknowledged += window.Records
+		a.Windows = append(a.Windows, window)
 		return a
 	}
 	switch {
@@ -99,9 +101,35 @@ func (a JVMAccount) with(at time.Time, line string) JVMAccount {
 	return a
 }
 
+// rateStep is half of the last digit in which the client gives its rate: the rate may
+// have been less by so much.
+const rateStep = 0.05
+
+// windowOf reads what the client says of a stretch.
+func windowOf(line string) (JVMWindow, bool) {
+	found := windowLine().FindStringSubmatch(line)
+	if found == nil {
+		return JVMWindow{}, false
+	}
+	records, errRecords := strconv.ParseUint(found[1], 10, 64)
+	rate, errRate := strconv.ParseFloat(found[2], 64)
+	slowest, errSlowest := strconv.ParseFloat(found[3], 64)
+	if errors.Join(errRecords, errRate, errSlowest) != nil {
+		return JVMWindow{}, false
+	}
+	return JVMWindow{
+		Records: records, Length: seconds(float64(records) / max(rate-rateStep, rateStep)), Slowest: seconds(slowest / 1000),
+	}, true
+}
+
+// seconds in the resolution of the client's clock.
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
+}
+
 // windowLine is one such as "101 records sent, 20.2 records/sec (0.00 MB/sec), 6.5
 // ms avg latency, 245.0 ms max latency." The line of the end goes on, and is not
 // one of them.
 func windowLine() *regexp.Regexp {
-	return regexp.MustCompile(`^(\d+) records sent, .* ms avg latency, ([\d.]+) ms max latency\.$`)
+	return regexp.MustCompile(`^(\d+) records sent, ([\d.]+) records/sec .* ms avg latency, ([\d.]+) ms max latency\.$`)
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // Lines of Kafka 4.3.1, with the times that a kubelet puts in front.
-const jvmLog = `2026-11-21T08:30:01.5Z 21 records sent, 20.5 records/sec (0.00 MB/sec), 9.4 ms avg latency, 39.0 ms max latency.
-2026-11-21T08:30:02.5Z 61 records sent, 59.3 records/sec (0.01 MB/sec), 104.1 ms avg latency, 2000.5 ms max latency.
+const jvmLog = `2026-11-21T08:30:01.5Z 21 records sent, 420.05 records/sec (0.00 MB/sec), 9.4 ms avg latency, 39.0 ms max latency.
+2026-11-21T08:30:02.5Z 1 records sent, 2.05 records/sec (0.01 MB/sec), 104.1 ms avg latency, 2000.5 ms max latency.
 2026-11-21T08:30:03Z [2026-11-21 08:30:03,021] ERROR [Producer clientId=perf-producer-client] Connection to node 1 (b/10.244.0.9:9093) failed authentication due to: SSL handshake failed (org.apache.kafka.clients.NetworkClient)
 2026-11-21T08:30:03Z org.apache.kafka.common.errors.SslAuthenticationException: SSL handshake failed
 2026-11-21T08:30:03Z Caused by: javax.net.ssl.SSLHandshakeException: PKIX path building failed
@@ -26,7 +26,7 @@ func TestTheLogOfAJVMClientIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := j.Account()
-	got.Kept = 80
+	got.Kept = 20
 	at := func(text string) time.Time {
 		parsed, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil {
@@ -35,10 +35,10 @@ func TestTheLogOfAJVMClientIsRead(t *testing.T) {
 		return parsed
 	}
 	want := JVMAccount{
-		Acknowledged: 82, Kept: 80, Failed: 1, TLSFailures: 1,
+		Acknowledged: 22, Kept: 20, Failed: 1, TLSFailures: 1,
 		Windows: []JVMWindow{
-			{At: at("2026-11-21T08:30:01.5Z"), Records: 21, Slowest: 39 * time.Millisecond},
-			{At: at("2026-11-21T08:30:02.5Z"), Records: 61, Slowest: 2000500 * time.Microsecond},
+			{At: at("2026-11-21T08:30:01.5Z"), Records: 21, Length: 50 * time.Millisecond, Slowest: 39 * time.Millisecond},
+			{At: at("2026-11-21T08:30:02.5Z"), Records: 1, Length: 500 * time.Millisecond, Slowest: 2001 * time.Millisecond},
 		},
 	}
 	for line := range strings.Lines(jvmLog) {
@@ -56,8 +56,11 @@ func TestTheLogOfAJVMClientIsRead(t *testing.T) {
 	if slowest := got.Slowest(at("2026-11-21T08:30:01Z"), at("2026-11-21T08:30:02Z")); slowest != 39*time.Millisecond {
 		t.Errorf("slowest of the first second %s", slowest)
 	}
-	if gap := got.LongestGap(at("2026-11-21T08:30:02Z"), at("2026-11-21T08:31:00Z")); gap.Length != time.Second || !gap.From.Equal(got.Windows[0].At) {
-		t.Errorf("longest gap %+v, want the second between the two windows", gap)
+	if gap := got.LongestGap(at("2026-11-21T08:30:01Z"), at("2026-11-21T08:31:00Z")); gap.Length != 500*time.Millisecond || !gap.From.Equal(at("2026-11-21T08:30:02Z")) {
+		t.Errorf("longest gap %+v, want the half second before the last line", gap)
+	}
+	if gap := got.LongestGap(at("2026-11-21T08:30:02.1Z"), at("2026-11-21T08:31:00Z")); gap.Length != 0 {
+		t.Errorf("longest gap %+v, want none: it began before", gap)
 	}
 }
 

@@ -74,7 +74,7 @@ func (r *turning) finishJVM() {
 	during, without := account.LongestGap(r.began, r.ended), account.LongestGap(r.ended, time.Now())
 	r.figure(report.AtMost("longest gap of the JVM client during the rotation", report.Milliseconds(during.Length),
 		report.Milliseconds(max(r.patience(), time.Duration(noise*float64(without.Length)))), "ms",
-		"longest time between two of the lines that kafka-producer-perf-test writes ten times a second when records are acknowledged"))
+		"longest time between two acknowledgements, by the clock of kafka-producer-perf-test, which tells of each"))
 	r.figures = append(r.figures, report.Observed("slowest acknowledgement of the JVM client during the rotation",
 		report.Milliseconds(account.Slowest(r.began, r.ended)), "ms", "in the client's own words; it connects anew about twice a second"))
 	for _, warning := range account.Warnings {

@@ -36,11 +36,15 @@ const (
 	// to load; proofPause lies between two looks.
 	proofPatience = 10 * time.Second
 	proofPause    = 100 * time.Millisecond
+	// settlePause is how long a publication must be the newest before it is loaded:
+	// the next step of a rotation may follow within a second, and makes the load of
+	// this one superfluous.
+	settlePause = time.Second
 	// turnPause is how long the reloads of two neighbours lie apart, and turns after
 	// how many nodes two begin at the same time again. Trying stores costs a server
 	// more of the processor than anything else it does in its life, and nodes of one
 	// cluster share machines, and clients.
-	turnPause = 1500 * time.Millisecond
+	turnPause = 2500 * time.Millisecond
 	turns     = 3
 	// checkPause lies between questions whether the server still runs on the
 	// settings it had: somebody may change them, and a controller that starts has
@@ -108,7 +112,9 @@ func Defaults() Options {
 }
 
 // TurnOf lets neighbours reload one after another, without waiting for each other.
-func TurnOf(nodeID int32) time.Duration { return time.Duration(nodeID%turns) * turnPause }
+func TurnOf(nodeID int32) time.Duration {
+	return settlePause + time.Duration(nodeID%turns)*turnPause
+}
 
 // relative returns a contract's path below RunDir in this agent's world.
 func (o Options) relative(path string) string {

@@ -88,7 +88,7 @@ func (s *stage) create(manifest harness.Manifest) {
 // show is a gap of half a second or a refusal, and with more records and handshakes
 // than that needs the nodes would do little else than serve them.
 func gently(options *probe.Options) {
-	options.Interval, options.HandshakeInterval = 50*time.Millisecond, 2*time.Second
+	options.Interval, options.HandshakeInterval = 100*time.Millisecond, 2*time.Second
 }
 
 // underLoad starts clients; they work until the scenario ends or witness is called.

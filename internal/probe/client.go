@@ -159,8 +159,11 @@ func (r *runner) warmUp(ctx context.Context) error {
 }
 
 // send produces one record per interval until ctx ends, whether or not the ones
-// before were acknowledged.
-func (r *runner) send(ctx context.Context, interval time.Duration) {
+// before were acknowledged. It begins after the offset.
+func (r *runner) send(ctx context.Context, offset, interval time.Duration) {
+	if !pass(ctx, r.clock, offset) {
+		return
+	}
 	ticker := r.clock.NewTicker(interval)
 	defer ticker.Stop()
 	for {

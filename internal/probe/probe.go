@@ -114,23 +114,25 @@ func (p *Probe) run(ctx context.Context) {
 	watch, stopWatching := context.WithCancel(ctx)
 	p.stopSending, p.stopWatching = stopSending, stopWatching
 	p.spawn = func(w *watcher) { p.watching.Go(func() { w.run(watch) }) }
-	for _, r := range p.runners {
+	for i, r := range p.runners {
 		r.ledger = ledger.New(p.started)
-		p.sending.Go(func() { r.send(send, p.options.Interval) })
+		p.sending.Go(func() { r.send(send, offset(i, p.options.Interval), p.options.Interval) })
 		p.watching.Go(func() { r.receive(watch) })
-		p.startWatch(Watch{Identity: r.spec.Identity}, r.handshakes)
+		p.startWatch(i, Watch{Identity: r.spec.Identity}, r.handshakes)
 	}
 	p.watching.Go(func() { p.observer.run(watch) })
 }
 
-func (p *Probe) startWatch(watch Watch, record *handshakes) {
+// startWatch starts the nth of all that connect anew again and again.
+func (p *Probe) startWatch(n int, watch Watch, record *handshakes) {
 	attempt := watch.By
 	if attempt == nil {
 		attempt = watch.attempts(p.options.Network)
 	}
 	p.spawn(&watcher{
 		listener: watch.Listener, attempt: attempt, network: p.options.Network, clock: p.options.Clock,
-		interval: p.options.HandshakeInterval, handshakes: record, busy: map[string]bool{},
+		interval: p.options.HandshakeInterval, offset: offset(n, p.options.HandshakeInterval),
+		handshakes: record, busy: map[string]bool{},
 	})
 }
 
@@ -146,8 +148,8 @@ func (p *Probe) Watch(watch Watch) error {
 	}
 	entry := watchEntry{watch: watch, handshakes: newHandshakes()}
 	entry.handshakes.setPhase(p.phase())
+	p.startWatch(len(p.runners)+len(p.watches), watch, entry.handshakes)
 	p.watches = append(p.watches, entry)
-	p.startWatch(watch, entry.handshakes)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -32,35 +33,60 @@ type Attempt func(ctx context.Context, node reach.Node) (Presented, error)
 
 // watcher runs one watch.
 type watcher struct {
-	listener   Listener
-	attempt    Attempt
-	network    Network
-	clock      clock.WithTicker
-	interval   time.Duration
+	listener Listener
+	attempt  Attempt
+	network  Network
+	clock    clock.WithTicker
+	interval time.Duration
+	// offset lies between the first checks and the beat of all others.
+	offset     time.Duration
 	handshakes *handshakes
 
 	mu   sync.Mutex
 	busy map[string]bool
 }
 
-// run watches until ctx ends, and returns when the last check has.
+// run watches until ctx ends, and returns when the last check has. The first checks
+// are made at once, the others each at its own moment of the interval.
 func (w *watcher) run(ctx context.Context) {
 	var checks sync.WaitGroup
 	defer checks.Wait()
+	w.round(ctx, &checks, 0)
+	if !pass(ctx, w.clock, w.offset) {
+		return
+	}
 	ticker := w.clock.NewTicker(w.interval)
 	defer ticker.Stop()
 	for {
-		for _, node := range w.network.Nodes() {
-			if w.listener.On(node) && w.begin(node.Name) {
-				checks.Go(func() { w.check(ctx, node) })
-			}
-		}
+		w.round(ctx, &checks, w.interval)
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
 		}
 	}
+}
+
+// round checks each node once, the checks spread over a time.
+func (w *watcher) round(ctx context.Context, checks *sync.WaitGroup, over time.Duration) {
+	nodes := w.nodes()
+	for i, node := range nodes {
+		if !w.begin(node.Name) {
+			continue
+		}
+		wait := over * time.Duration(i) / time.Duration(len(nodes))
+		checks.Go(func() {
+			defer w.end(node.Name)
+			if pass(ctx, w.clock, wait) {
+				w.check(ctx, node.Name)
+			}
+		})
+	}
+}
+
+// nodes are those that have the listener now.
+func (w *watcher) nodes() []reach.Node {
+	return slices.DeleteFunc(slices.Clone(w.network.Nodes()), func(n reach.Node) bool { return !w.listener.On(n) })
 }
 
 // begin claims a node; a check that still waits for an answer is not overtaken.
@@ -81,14 +107,23 @@ func (i Identity) attempts(network Network) Attempt {
 	}
 }
 
-func (w *watcher) check(ctx context.Context, node reach.Node) {
+// check connects to the node, wherever it is by now.
+func (w *watcher) check(ctx context.Context, name string) {
+	nodes := w.nodes()
+	i := slices.IndexFunc(nodes, func(n reach.Node) bool { return n.Name == name })
+	if i < 0 {
+		return
+	}
 	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	shown, err := w.attempt(bounded, node)
+	shown, err := w.attempt(bounded, nodes[i])
 	if ctx.Err() == nil { // a check that was called off proves nothing
-		w.handshakes.fresh(node.Name, w.clock.Now(), shown, err)
+		w.handshakes.fresh(name, w.clock.Now(), shown, err)
 	}
+}
+
+func (w *watcher) end(node string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.busy, node.Name)
+	delete(w.busy, node)
 }

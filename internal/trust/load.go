@@ -75,10 +75,12 @@ func (v *view) restartWaits(m *Member, reloadable []Plane, strategy Strategy) bo
 // follow lets a member that is behind on planes that could be reloaded catch up.
 func (v *view) follow(m *Member, planes, reloadable []Plane) Load {
 	switch {
-	case v.Policy.Reload != RestartOnly:
+	case v.Policy.Reload != RestartOnly && !m.Restarts:
 		return Load{Member: m.ID, How: ByReload, Planes: reloadable}
 	case m.startedAsPublished():
 		return Load{Member: m.ID, How: ByForget, Planes: reloadable, Reason: "settings of earlier reloads win over what it was started with"}
+	case m.Restarts:
+		return Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: "it loads certificates when it starts, and only then"}
 	default:
 		reason := cmp.Or(v.Policy.ReloadRefused, "reload is switched off")
 		return Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: reason}

@@ -71,6 +71,30 @@ func crossed(s *Snapshot) {
 	s.Anchors[len(s.Anchors)-1].Cross = []Cross{{Issuer: "keyA", NotAfter: worldTime.Add(300 * day)}}
 }
 
+func TestACompanionThatLoadsAtItsStartIsRestartedWhileNodesReload(t *testing.T) {
+	t.Parallel()
+	s := atRest(2, replaced, crossed, func(s *Snapshot) {
+		s.Anchors[1].Stored = Untrusted
+		for i := range s.Members[:3] {
+			s.Members[i].Published.Data = []AnchorID{"A", "B"}
+		}
+		s.Members[2].Restarts = true
+	})
+	want := map[MemberID]How{"my-0": ByReload, "my-1": ByReload, "companion": ByRestart}
+	for _, load := range Decide(s).Loads {
+		if load.How != want[load.Member] {
+			t.Errorf("%s loads by %s, want %s", load.Member, load.How, want[load.Member])
+		}
+		if load.How == ByRestart && load.Reason == "" {
+			t.Errorf("nobody is told why %s is restarted", load.Member)
+		}
+		delete(want, load.Member)
+	}
+	if len(want) > 0 {
+		t.Errorf("nothing is to be loaded by %v", want)
+	}
+}
+
 func restartsOnly(s *Snapshot) { s.Policy.Reload = RestartOnly }
 
 func distrusted(s *Snapshot) {

@@ -91,6 +91,8 @@ const (
 type Member struct {
 	ID   MemberID
 	Kind MemberKind
+	// Restarts is true for a member that loads only when its process starts.
+	Restarts bool
 	// Published is what its Secret says it is to load.
 	Published Publication
 	Roles     []Role

@@ -171,7 +171,7 @@ func inventoryOf(kind string, list client.ObjectList) []string {
 	switch typed := list.(type) {
 	case *corev1.PodList:
 		for i := range typed.Items {
-			names = append(names, kind+" "+typed.Items[i].Name+" "+typed.Items[i].Annotations[model.KafkaVersionAnnotation])
+			names = append(names, kind+" "+lasting(&typed.Items[i])+" "+typed.Items[i].Annotations[model.KafkaVersionAnnotation])
 		}
 	case *corev1.SecretList:
 		for i := range typed.Items {
@@ -187,6 +187,14 @@ func inventoryOf(kind string, list client.ObjectList) []string {
 		}
 	}
 	return names
+}
+
+// lasting is the name of a pod without what a Deployment adds to it.
+func lasting(pod *corev1.Pod) string {
+	if pod.Labels[model.PodLabel] == "" {
+		return "of " + pod.Labels[model.NameLabel]
+	}
+	return pod.Name
 }
 
 // undated counts the entries that are not kept from earlier.

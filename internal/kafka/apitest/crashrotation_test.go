@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 )
 
@@ -118,6 +119,15 @@ func wideRotations() map[string]crashScenario {
 				w.replace(authority.ClusterCA)
 				w.once(w.presents(1, nextV), func() { w.delete(&corev1.Secret{}, "my-cluster-ca-trusted-certs") })
 			},
+		},
+		"replacing with companions of both kinds": {
+			world: inNewWorlds(func(w *world) {
+				other := exporter(w.namespace, contract.LoadByRestart)
+				other.Name, other.Hosts = clusterName+"-other", []string{clusterName + "-other." + w.namespace + ".svc"}
+				w.accompany(exporter(w.namespace, contract.LoadByReload), other)
+				cluster(1)(w)
+			}),
+			change: func(w *world, _ int) { w.replace(authority.ClusterCA) },
 		},
 		"restarting each node afterwards": {
 			world: inNewWorlds(cluster(3)),

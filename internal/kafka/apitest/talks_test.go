@@ -104,17 +104,20 @@ func (w *world) talks() []talk {
 		}
 		talks = append(talks, w.outside(a)...)
 	}
+	w.partnerTalks(nodes, both)
 	return talks
 }
 
 // operator presents what its Secret holds, and accepts a node as it did last.
-func (w *world) operator(node string) talker {
+func (w *world) operator(node string) talker { return w.operatorAt(w.hostOf(node)) }
+
+func (w *world) operatorAt(host string) talker {
 	h := holding{moment: atPresent, chain: w.certs.in(w.stored.secrets[clusterName+"-cluster-operator-certs"]["cluster-operator.crt"])}
 	if w.access == nil {
 		return talker{name: "the operator"} // it has talked to nobody yet
 	}
 	h.trust = w.access.Credentials.Anchors
-	h.known = w.access.Leaves(w.hostOf(node))
+	h.known = w.access.Leaves(host)
 	return talker{name: "the operator", process: "operator", holdings: []holding{h}}
 }
 

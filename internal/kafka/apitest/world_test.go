@@ -28,6 +28,7 @@ import (
 	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -106,6 +107,11 @@ type world struct {
 	offers  []offered
 	pinned  *x509.Certificate
 	without map[reader]bool
+	// companions run beside the nodes, partners are their processes, and pairs counts
+	// the pods they have had.
+	companions []companion.Companion
+	partners   map[types.UID]*partner
+	pairs      int
 	// users hold certificates of the clients CA, one of each issued key.
 	users  []talker
 	issued map[string]bool
@@ -148,10 +154,12 @@ func (w *world) startOperator() {
 
 // newReconciler makes one that reads from cached.
 func (w *world) newReconciler(cached client.Client) *controller.Reconciler {
-	return controller.New(controller.Options{
+	options := controller.Options{
 		Client: cached, Live: w.faulty, Events: w.events, Clock: shiftedClock{w},
 		Metrics: w.metrics, Connector: connector{w}, Settings: w.settings, Stores: w.stores, Version: "test",
-	})
+	}
+	w.runBeside(&options)
+	return controller.New(options)
 }
 
 // shiftedClock is the operator's clock.
@@ -190,6 +198,7 @@ func (w *world) trySettle(ctx context.Context) error {
 			return err
 		}
 		changed := w.runKubelet(ctx)
+		changed = w.runCompanions(ctx) || changed
 		changed = w.act() || changed
 		w.clock.SetTime(w.clock.Now().Add(time.Second))
 		if changed || w.faulty.writes != before || result.RequeueAfter > 0 && result.RequeueAfter <= time.Minute {
@@ -219,6 +228,7 @@ func (w *world) run(rounds int) {
 			w.t.Fatal(err)
 		}
 		w.runKubelet(w.t.Context())
+		w.runCompanions(w.t.Context())
 		w.act()
 		w.clock.SetTime(w.clock.Now().Add(time.Second))
 	}
@@ -343,6 +353,9 @@ func (a agents) find(node agentclient.Node) (contract.TLSReport, error) {
 	name, _, _ := strings.Cut(node.Name, ".")
 	a.w.answering.Lock()
 	defer a.w.answering.Unlock()
+	if p, beside := a.w.partnerAt(node.Address); beside {
+		return a.w.partnerSays(p, a.access, node)
+	}
 	s, running := a.w.serverOf(name)
 	if !running || a.w.silent[name] {
 		return contract.TLSReport{}, errSilent

@@ -219,9 +219,10 @@ func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass) (rollout.Snapsh
 	if err != nil {
 		return rollout.Snapshot{}, disruptionRecord{}, err
 	}
-	if p.pods, err = listPods(ctx, r.options.Live, p.observation); err != nil {
+	if err := p.readPods(ctx, r.options.Live); err != nil {
 		return rollout.Snapshot{}, disruptionRecord{}, err
 	}
+	r.findCompanions(p)
 	// What the agents said belongs to the pods of that time.
 	r.hear(ctx, p)
 	reasons, err := p.reasons()

@@ -22,6 +22,8 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) error {
 		r.applyObjects,
 		r.applyPodSets,
 		r.nudge,
+		r.applyCompanions,
+		r.cleanUpCompanions,
 		r.cleanUp,
 		r.applyRecord,
 	} {

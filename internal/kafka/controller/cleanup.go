@@ -42,12 +42,15 @@ func (r *Reconciler) cleanUp(ctx context.Context, p *pass) error {
 	return r.cleanUpPodSets(ctx, p)
 }
 
-// keptNames are the names of everything that belongs to a node that exists, or
-// whose pod still does.
+// keptNames are the names of everything that belongs to a companion, to a node that
+// exists, or to one whose pod still does.
 func (p *pass) keptNames() map[string]bool {
 	kept := map[string]bool{}
 	for name := range p.pods {
 		kept[name] = true
+	}
+	for _, at := range p.companions {
+		kept[at.Secret()] = true
 	}
 	for _, node := range p.allNodes() {
 		kept[node.Pod] = true

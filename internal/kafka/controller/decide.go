@@ -31,10 +31,11 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	}
 	if p.trustMoves() {
 		// A pod that the cache does not show yet is not proven to have no process.
-		if p.pods, err = listPods(ctx, r.options.Live, p.observation); err != nil {
+		if err := p.readPods(ctx, r.options.Live); err != nil {
 			return err
 		}
 	}
+	r.findCompanions(p)
 	r.hear(ctx, p)
 	p.decideTrust()
 	if p.stands() {
@@ -147,6 +148,11 @@ func (p *pass) leavesByHost() map[string][]string {
 		}
 		host := p.cluster.Names.PodHost(name)
 		leaves[host] = append(leaves[host], pki.FingerprintOf(chain[0]).String())
+	}
+	for _, at := range p.companions {
+		if chain := p.presents(at.Secret(), at.certKey()); len(chain) > 0 {
+			leaves[at.Hosts[0]] = append(leaves[at.Hosts[0]], pki.FingerprintOf(chain[0]).String())
+		}
 	}
 	return leaves
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/publication"
 	"github.com/keyturn/keyturn/internal/rollout"
@@ -83,7 +84,7 @@ const questionsAtOnce = 16
 func (r *Reconciler) hear(ctx context.Context, p *pass) {
 	p.heard, p.silent = make(map[string]testimony, len(p.pods)), nil
 	var asked []*corev1.Pod
-	for name, pod := range p.pods {
+	for name, pod := range p.peers() {
 		said, known := r.witnesses.recall(pod)
 		switch {
 		case known && p.settled(name, said.report):
@@ -97,7 +98,7 @@ func (r *Reconciler) hear(ctx context.Context, p *pass) {
 		before, known := r.witnesses.recall(pod)
 		p.heard[pod.Name] = r.witnesses.record(pod, said)
 		if known && said.known && before.report.Revision < said.report.Revision {
-			r.paces.reloaded(p.kafka.UID, p.now.Sub(p.published(pod.Name).PublishedAt))
+			r.paces.reloaded(p.kafka.UID, p.now.Sub(p.publishedTo(pod.Name).PublishedAt))
 		}
 		if !said.known && podOf(pod).State == rollout.Ready {
 			p.silent = append(p.silent, pod.Name)
@@ -120,7 +121,7 @@ func (r *Reconciler) ask(ctx context.Context, p *pass, pods []*corev1.Pod) []tes
 	group.SetLimit(questionsAtOnce)
 	for i, pod := range pods {
 		group.Go(func() error {
-			report, err := agents.TLS(ctx, agentOf(p.cluster.Names, pod, leaves))
+			report, err := agents.TLS(ctx, p.addressOf(pod, leaves))
 			answers[i] = testimony{known: err == nil, report: report, since: p.now}
 			return nil // silence is an answer
 		})
@@ -129,12 +130,15 @@ func (r *Reconciler) ask(ctx context.Context, p *pass, pods []*corev1.Pod) []tes
 	return answers
 }
 
-// settled reports whether a node is known to run on what its Secret publishes, so
+// settled reports whether a node or companion is known to run on what its Secret publishes, so
 // that nothing can change in its report unless its container does.
 func (p *pass) settled(pod string, report contract.TLSReport) bool {
-	published := p.published(pod)
+	published := p.publishedTo(pod)
 	if len(report.Loading) > 0 || report.Revision == 0 || report.Mounted == nil || report.Mounted.Revision != published.Revision {
 		return false
+	}
+	if _, is := p.companionOf(pod); is {
+		return len(publication.Reasons(published, companion.Stores(), report)) == 0
 	}
 	i := slices.IndexFunc(p.cluster.Nodes, func(n model.Node) bool { return n.Pod == pod })
 	if i < 0 {

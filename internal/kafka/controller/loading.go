@@ -62,7 +62,7 @@ func (p *pass) isDue(load trust.Load) bool {
 // loadsAwaited reports whether a node is on its way to load something without a
 // restart, or to show that it has: its agent has to be asked again.
 func (p *pass) loadsAwaited() bool {
-	for pod := range p.pods {
+	for pod := range p.peers() {
 		if said := p.heard[pod]; said.known && !p.settled(pod, said.report) {
 			return true
 		}

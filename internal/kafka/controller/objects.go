@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -191,24 +192,29 @@ func (p *pass) thumbprints() map[string]string {
 // for its next turn takes a minute.
 func (r *Reconciler) nudge(ctx context.Context, p *pass) error {
 	for name := range p.pods {
-		pod := p.pods[name]
 		certificates, ours := p.nodes[name]
-		if !ours || pod.DeletionTimestamp != nil {
+		if !ours {
 			continue
 		}
-		pinned, _ := pinnedRevision(pod)
-		told := max(pinned, revisionOf(pod.Annotations[contract.PublishedAnnotation]))
-		if certificates.publication.Revision <= told {
-			continue
+		if err := r.tell(ctx, p, p.pods[name], certificates.publication.Revision); err != nil {
+			return err
 		}
-		intent := coreac.Pod(name, p.kafka.Namespace).
-			WithUID(pod.UID).
-			WithAnnotations(map[string]string{
-				contract.PublishedAnnotation: formatRevision(certificates.publication.Revision),
-			})
-		if _, err := r.applier.Apply(ctx, intent, nil); err != nil {
-			return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
-		}
+	}
+	return nil
+}
+
+// tell notes on a pod what was published to it last, unless it was told.
+func (r *Reconciler) tell(ctx context.Context, p *pass, pod *corev1.Pod, revision int64) error {
+	pinned, _ := pinnedRevision(pod)
+	told := max(pinned, revisionOf(pod.Annotations[contract.PublishedAnnotation]))
+	if revision <= told || pod.DeletionTimestamp != nil {
+		return nil
+	}
+	intent := coreac.Pod(pod.Name, pod.Namespace).
+		WithUID(pod.UID).
+		WithAnnotations(map[string]string{contract.PublishedAnnotation: formatRevision(revision)})
+	if _, err := r.applier.Apply(ctx, intent, nil); err != nil {
+		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 	}
 	return nil
 }

@@ -30,6 +30,8 @@ type observation struct {
 	pools   []*pool
 	podSets map[string]podsetv1.StrimziPodSet
 	pods    map[string]*corev1.Pod
+	// others are the pods with the cluster's label that are no nodes.
+	others  []*corev1.Pod
 	secrets map[string]corev1.Secret
 	// objects is the metadata of everything else that carries the cluster's label.
 	objects map[objectID]*metav1.PartialObjectMetadata
@@ -113,24 +115,24 @@ func (r *Reconciler) observePods(ctx context.Context, o *observation) error {
 	for i := range sets.Items {
 		o.podSets[sets.Items[i].Name] = sets.Items[i]
 	}
-	pods, err := listPods(ctx, r.options.Client, o)
-	o.pods = pods
-	return err
+	return o.readPods(ctx, r.options.Client)
 }
 
-// listPods reads the pods of the observed pod sets by name.
-func listPods(ctx context.Context, reader client.Reader, o *observation) (map[string]*corev1.Pod, error) {
+// readPods reads the pods of the observed pod sets, and those that are no nodes.
+func (o *observation) readPods(ctx context.Context, reader client.Reader) error {
 	var list corev1.PodList
 	if err := reader.List(ctx, &list, o.inCluster()...); err != nil {
-		return nil, fmt.Errorf("listing pods of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
+		return fmt.Errorf("listing pods of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
 	}
-	pods := make(map[string]*corev1.Pod, len(list.Items))
+	o.pods, o.others = make(map[string]*corev1.Pod, len(list.Items)), nil
 	for i := range list.Items {
-		if o.owns(&list.Items[i]) {
-			pods[list.Items[i].Name] = &list.Items[i]
+		if pod := &list.Items[i]; o.owns(pod) {
+			o.pods[pod.Name] = pod
+		} else {
+			o.others = append(o.others, pod)
 		}
 	}
-	return pods, nil
+	return nil
 }
 
 func (o *observation) owns(pod *corev1.Pod) bool {
@@ -144,7 +146,7 @@ func (o *observation) owns(pod *corev1.Pod) bool {
 
 func (r *Reconciler) observeOwned(ctx context.Context, o *observation) error {
 	o.objects = map[objectID]*metav1.PartialObjectMetadata{}
-	for _, kind := range append(ownedKinds(), secretKind()) {
+	for _, kind := range append(r.owned(), secretKind()) {
 		list := metadataList(kind)
 		if err := r.options.Client.List(ctx, list, o.inCluster()...); err != nil {
 			return fmt.Errorf("listing %ss of Kafka %s: %w", kind.Kind, client.ObjectKeyFromObject(&o.kafka), err)

@@ -22,6 +22,8 @@ type pass struct {
 	clusterCA, clientsCA domain
 	// operator is the operator's own identity in this cluster.
 	operator operatorIdentity
+	// companions run beside the nodes.
+	companions []accompanying
 	// heard is what the agents of the pods said; silent are ready pods whose
 	// agents did not answer.
 	heard  map[string]testimony

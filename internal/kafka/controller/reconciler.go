@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 )
@@ -34,7 +35,9 @@ type Options struct {
 	Clock     clock.PassiveClock
 	Connector Connector
 	Settings  model.Settings
-	Stores    authority.StoreGeneration
+	// Companions names who runs beside the nodes of a cluster; nil when nobody does.
+	Companions func(model.Cluster) []companion.Companion
+	Stores     authority.StoreGeneration
 	// Metrics is told what each pass has seen.
 	Metrics *Metrics
 	// Version is the operator's own, for the status.

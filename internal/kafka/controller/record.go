@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,11 +96,18 @@ func (p *pass) versions(kind authority.Kind) map[string]string {
 	for _, node := range p.cluster.Nodes {
 		note(node.Pod)
 	}
+	for _, at := range p.companions {
+		note(at.Secret())
+	}
 	return versions
 }
 
 // factsOf tells people how far a member is.
 func (p *pass) factsOf(member string) rotation.MemberFacts {
+	i := slices.IndexFunc(p.companions, func(at accompanying) bool { return at.Name == member })
+	if i >= 0 {
+		return p.factsOfCompanion(p.companions[i])
+	}
 	facts := rotation.MemberFacts{Published: p.published(member).Revision}
 	if member == string(evidence.OperatorMember) && p.operator.leaf != nil {
 		facts.Leaf, facts.LeafNotAfter = pki.FingerprintOf(p.operator.leaf).String(), p.operator.leaf.NotAfter

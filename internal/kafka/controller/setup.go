@@ -64,7 +64,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&podsetv1.StrimziPodSet{}, handler.EnqueueRequestsFromMapFunc(clusterOf)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(clusterOf)).
 		WatchesMetadata(metadataObject(secretKind()), handler.EnqueueRequestsFromMapFunc(r.clustersOfSecret))
-	for _, kind := range ownedKinds() {
+	for _, kind := range r.owned() {
 		b = b.WatchesMetadata(metadataObject(kind), handler.EnqueueRequestsFromMapFunc(clusterOf))
 	}
 	if err := b.Complete(reconcile.Func(r.Reconcile)); err != nil {

@@ -60,7 +60,7 @@ func (p *pass) decideTrust() {
 			Stored:           authority.StoredAnchors(p.stored(kind.TrustedCertsSecret(p.kafka.Name))),
 			ApplicationSince: p.applicationSince(kind, d.Published),
 			Retirement:       retirementOf(kind),
-			Held:             evidence.Held(cluster.Nodes, domainOf(kind)),
+			Held:             evidence.Held(cluster, domainOf(kind)),
 		}
 		d.kind, d.known = kind, of.Known()
 		d.snapshot = evidence.Snapshot(cluster, of)
@@ -106,6 +106,9 @@ func (p *pass) evidence() evidence.Cluster {
 			Published: p.published(node.Pod), Presents: p.presents(node.Pod, node.Pod+".crt"),
 			Witness: witnessOf(p.pods[node.Pod], said), Report: said.report, Since: said.since,
 		})
+	}
+	for _, at := range p.companions {
+		c.Companions = append(c.Companions, at.evidence(p))
 	}
 	c.Operator = p.presents(p.kafka.Name+operatorSecretSuffix, operatorCertKey)
 	return c

@@ -83,14 +83,15 @@ func (p *pass) keepCustomCertificates() {
 	}
 }
 
-// keepUp writes what keeps certificates valid and trusted, and nothing else:
-// nodes reload, and nothing is restarted.
+// keepUp writes what keeps certificates valid and trusted, and nothing else: nodes
+// reload, and none is restarted.
 func (r *Reconciler) keepUp(ctx context.Context, p *pass) error {
 	for _, step := range []func(context.Context, *pass) error{
 		r.applyAuthorities,
 		r.applyOperatorIdentity,
 		r.applyNodeSecrets,
 		r.nudge,
+		r.applyCompanions,
 		r.applyRecord,
 	} {
 		if err := step(ctx, p); err != nil {

@@ -47,8 +47,9 @@ type Node struct {
 
 // Cluster is what both domains have in common.
 type Cluster struct {
-	Now   time.Time
-	Nodes []Node
+	Now        time.Time
+	Nodes      []Node
+	Companions []Companion
 	// Operator is what the operator presents, the leaf first; empty for nothing.
 	Operator []*x509.Certificate
 	// Policy is what people asked for. Retirement is each domain's own.
@@ -69,10 +70,11 @@ type Domain struct {
 	Held []*x509.Certificate
 }
 
-// Held are the certificates that the reports of the nodes name as trusted in the
-// domain.
-func Held(nodes []Node, name contract.Domain) []*x509.Certificate {
+// Held are the certificates that the reports of the cluster's processes name as
+// trusted in the domain.
+func Held(c Cluster, name contract.Domain) []*x509.Certificate {
 	var held []*x509.Certificate
+	nodes := c.processes()
 	for i := range nodes {
 		for role, loaded := range nodes[i].Report.Roles {
 			if nodes[i].domainOf(role) != name {

@@ -14,7 +14,7 @@ import (
 func Snapshot(c Cluster, d Domain) trust.Snapshot {
 	known := keyring{certs: d.Known(), now: c.Now}
 	s := trust.Snapshot{
-		Now: c.Now, Anchors: d.anchors(known, c.Nodes), Policy: c.Policy,
+		Now: c.Now, Anchors: d.anchors(known, c.processes()), Policy: c.Policy,
 		Application: trust.Application{Since: d.ApplicationSince},
 	}
 	s.Policy.Retirement = d.Retirement
@@ -34,6 +34,9 @@ func Snapshot(c Cluster, d Domain) trust.Snapshot {
 	}
 	if d.Name == contract.ClusterDomain {
 		s.Members = append(s.Members, operator(known.identity(c.Operator)))
+		for i := range c.Companions {
+			s.Members = append(s.Members, c.Companions[i].member(known))
+		}
 	}
 	slices.SortFunc(s.Members, func(a, b trust.Member) int { return cmp.Compare(a.ID, b.ID) })
 	return s

@@ -349,7 +349,7 @@ func TestWhatAProcessHoldsIsKnownAlthoughNoSecretHasIt(t *testing.T) {
 	role.Trusts = []string{id(gone)}
 	w.node.Report.Roles[contract.RaftRole] = role
 	for domain, want := range map[contract.Domain]bool{contract.ClusterDomain: true, contract.ClientsDomain: false} {
-		w.domain.Held = evidence.Held([]evidence.Node{w.node}, domain)
+		w.domain.Held = evidence.Held(evidence.Cluster{Nodes: []evidence.Node{w.node}}, domain)
 		got := slices.ContainsFunc(w.snapshot().Anchors, func(a trust.Anchor) bool { return a.ID == evidence.AnchorID(gone) && a.Key == key(gone) })
 		if got != want {
 			t.Errorf("known in the domain %s: %t, want %t", domain, got, want)

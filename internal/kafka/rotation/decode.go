@@ -95,7 +95,7 @@ func (d *decoder) policy(w wirePolicy) trust.Policy {
 func (d *decoder) member(w *wireMember) trust.Member {
 	data, control := d.store(w.Data), d.store(w.Control)
 	m := trust.Member{
-		ID: w.ID, Kind: trust.MemberKind(d.value(kindWords(), w.Kind)),
+		ID: w.ID, Kind: trust.MemberKind(d.value(kindWords(), w.Kind)), Restarts: w.Restarts,
 		Published: trust.Publication{Data: data.Trust, Control: control.Trust, Identity: data.Identity},
 	}
 	for i := range w.Roles {

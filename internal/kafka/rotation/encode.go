@@ -149,7 +149,7 @@ func (e *encoder) policy(p trust.Policy) wirePolicy {
 
 func (e *encoder) member(m *trust.Member) wireMember {
 	w := wireMember{
-		ID: m.ID, Kind: e.word(kindWords(), uint8(m.Kind)),
+		ID: m.ID, Kind: e.word(kindWords(), uint8(m.Kind)), Restarts: m.Restarts,
 		Data:    e.store(trust.Stores{Trust: m.Published.Data, Identity: m.Published.Identity}),
 		Control: e.store(trust.Stores{Trust: m.Published.Control, Identity: m.Published.Identity}),
 	}

@@ -76,6 +76,8 @@ type wirePolicy struct {
 type wireMember struct {
 	ID   trust.MemberID `json:"id"`
 	Kind string         `json:"kind,omitempty"`
+	// Restarts is true for a member that loads only when it starts.
+	Restarts bool `json:"restarts,omitempty"`
 	// Data and Control are what is published to the two planes, with the identity
 	// of both.
 	Data    ref        `json:"data,omitempty"`

@@ -1,0 +1,287 @@
+package controller
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/client"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/companion"
+	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/publication"
+	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// accompanying is a companion with the pods that it has.
+type accompanying struct {
+	companion.Companion
+
+	pods []*corev1.Pod
+}
+
+func deploymentKind() schema.GroupVersionKind {
+	return appsv1.SchemeGroupVersion.WithKind("Deployment")
+}
+
+// owned are the kinds whose objects are observed as metadata.
+func (r *Reconciler) owned() []schema.GroupVersionKind {
+	if r.options.Companions == nil {
+		return ownedKinds()
+	}
+	return append(ownedKinds(), deploymentKind())
+}
+
+// findCompanions settles who runs beside the nodes, and finds their pods.
+func (r *Reconciler) findCompanions(p *pass) {
+	p.companions = nil
+	if r.options.Companions == nil {
+		return
+	}
+	for _, c := range r.options.Companions(p.cluster) {
+		at := accompanying{Companion: c}
+		for _, pod := range p.others {
+			if pod.Labels[model.NameLabel] == c.Name {
+				at.pods = append(at.pods, pod)
+			}
+		}
+		p.companions = append(p.companions, at)
+	}
+}
+
+// companionOf is the companion that a pod belongs to.
+func (p *pass) companionOf(pod string) (accompanying, bool) {
+	for _, at := range p.companions {
+		if slices.ContainsFunc(at.pods, func(its *corev1.Pod) bool { return its.Name == pod }) {
+			return at, true
+		}
+	}
+	return accompanying{}, false
+}
+
+// peers are the pods of all processes with an agent, or something that answers as one.
+func (p *pass) peers() map[string]*corev1.Pod {
+	all := maps.Clone(p.pods)
+	for _, at := range p.companions {
+		for _, pod := range at.pods {
+			all[pod.Name] = pod
+		}
+	}
+	return all
+}
+
+// publishedTo is what the Secret of a pod's node or companion says it is to load.
+func (p *pass) publishedTo(pod string) contract.Publication {
+	if at, is := p.companionOf(pod); is {
+		return p.published(at.Secret())
+	}
+	return p.published(pod)
+}
+
+// addressOf says where a pod answers, and by which leaves it is recognised.
+func (p *pass) addressOf(pod *corev1.Pod, leaves map[string][]string) client.Node {
+	at, is := p.companionOf(pod.Name)
+	if !is {
+		return agentOf(p.cluster.Names, pod, leaves)
+	}
+	return client.Node{
+		Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(contract.SecurePort)),
+		Name:    at.Hosts[0], Leaves: leaves[at.Hosts[0]],
+	}
+}
+
+// evidence is what is known of the companion.
+func (at accompanying) evidence(p *pass) evidence.Companion {
+	c := evidence.Companion{
+		Name: at.Name, Restarts: at.Loading == contract.LoadByRestart,
+		Published: p.published(at.Secret()), Presents: p.presents(at.Secret(), at.certKey()),
+	}
+	for _, pod := range at.pods {
+		said := p.heard[pod.Name]
+		c.Pods = append(c.Pods, evidence.Pod{Name: pod.Name, Witness: witnessOf(pod, said), Report: said.report, Since: said.since})
+	}
+	return c
+}
+
+func (at accompanying) certKey() string { return at.Certificate + ".crt" }
+
+// applyCompanions writes the Secret of each companion, and then its Deployment.
+func (r *Reconciler) applyCompanions(ctx context.Context, p *pass) error {
+	for _, at := range p.companions {
+		published, issued, err := r.applyCompanionSecret(ctx, p, at)
+		if err != nil {
+			return err
+		}
+		if !issued {
+			continue // a pod would have nothing to be pinned to
+		}
+		if err := r.applyDeployment(ctx, p, at, published); err != nil {
+			return err
+		}
+		if err := r.nudgeCompanion(ctx, p, at, published); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accompanying) (contract.Publication, bool, error) {
+	given := p.clusterCA.plan.Publications[trust.MemberID(at.Name)]
+	if len(given.Data) == 0 {
+		return contract.Publication{}, false, nil // its authority is not written yet
+	}
+	sans, err := pki.NewSANs(at.Hosts...)
+	if err != nil {
+		return contract.Publication{}, false, fmt.Errorf("names of %s: %w", at.Name, err)
+	}
+	keyKey := at.Certificate + ".key"
+	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
+		secret: at.Secret(), certKey: at.certKey(), keyKey: keyKey,
+		subject: pki.Subject{Organization: model.Organization, CommonName: at.Name},
+		sans:    sans, identity: given.Identity,
+	})
+	if err != nil || !found {
+		return contract.Publication{}, false, err
+	}
+	published := publication.Next(p.published(at.Secret()), p.pinOf(at).Revision, publication.Content{
+		Leaves:    map[string]*x509.Certificate{contract.NodeIdentity: settled.chain[0]},
+		Chain:     settled.chain[1:],
+		Trust:     publication.Trust(nil, publication.Given{Cluster: given}, nil),
+		Loading:   p.loadingOf(at),
+		Operators: []*x509.Certificate{p.operator.leaf},
+	}, p.now)
+	encoded, err := published.Encode()
+	if err != nil {
+		return contract.Publication{}, false, fmt.Errorf("companion %s: %w", at.Name, err)
+	}
+	err = r.writeSecret(ctx, p, kube.SecretIntent{
+		Namespace: p.kafka.Namespace, Name: at.Secret(),
+		Labels:      p.labelsOf(at),
+		Annotations: map[string]string{authority.ClusterCertGenerationAnnotation: settled.generation.String()},
+		Owners:      ownerReferences(&p.kafka),
+		Data: map[string][]byte{
+			at.certKey(): settled.certificates, keyKey: settled.key, contract.PublicationKey: encoded,
+		},
+	})
+	return published, err == nil, err
+}
+
+// loadingOf tells a companion how to load what is published.
+func (p *pass) loadingOf(at accompanying) contract.Loading {
+	if at.Loading == contract.LoadByRestart {
+		return contract.LoadByRestart
+	}
+	return p.loading()
+}
+
+func (p *pass) labelsOf(at accompanying) map[string]string {
+	return p.cluster.ComponentLabels(model.Component{Name: at.Name, Type: at.Type})
+}
+
+// applyDeployment writes the companion's Deployment. Its pods are made anew when they
+// are pinned to another publication, and they are only when they have to be.
+func (r *Reconciler) applyDeployment(ctx context.Context, p *pass, at accompanying, published contract.Publication) error {
+	pinned := p.pinOf(at)
+	if pinned.Revision == 0 || p.mustRestart(at, published, pinned) {
+		pinned = published
+	}
+	pin, err := json.Marshal(pinned)
+	if err != nil {
+		return fmt.Errorf("pinning companion %s: %w", at.Name, err)
+	}
+	return r.applyObject(ctx, p, intended{deploymentKind().GroupKind(), at.Name, at.Deployment(companion.Place{
+		Namespace: p.kafka.Namespace, Labels: p.labelsOf(at), Owner: ownerReference(&p.kafka),
+		TrustSecret: p.cluster.Names.ClusterTrustSecret(), Pin: string(pin),
+	})})
+}
+
+// pinOf is the publication that the pods of a companion start on, zero when there is
+// no Deployment, or somebody has made its pin unreadable.
+func (p *pass) pinOf(at accompanying) contract.Publication {
+	deployment, exists := p.objects[objectID{deploymentKind().GroupKind(), at.Name}]
+	if !exists {
+		return contract.Publication{}
+	}
+	var pin contract.Publication
+	if err := json.Unmarshal([]byte(deployment.Annotations[contract.PinAnnotation]), &pin); err != nil {
+		return contract.Publication{}
+	}
+	return pin
+}
+
+// mustRestart reports whether new pods are needed for what is published: one has not
+// loaded it, and loads only at its start, or has tried in vain. A pass that has written
+// Secrets leaves that to the next: what it publishes then may need no pods of its own.
+func (p *pass) mustRestart(at accompanying, published, pinned contract.Publication) bool {
+	if onTheirWay := pinned.Revision >= published.Revision; onTheirWay || p.moved {
+		return false
+	}
+	return slices.ContainsFunc(at.pods, func(pod *corev1.Pod) bool {
+		said := p.heard[pod.Name]
+		byRestart := published.Loading == contract.LoadByRestart || p.refused(said.report, published)
+		return said.known && byRestart && len(publication.Reasons(published, companion.Stores(), said.report)) > 0
+	})
+}
+
+// nudgeCompanion makes kubelets sync the volumes of the pods.
+func (r *Reconciler) nudgeCompanion(ctx context.Context, p *pass, at accompanying, published contract.Publication) error {
+	for _, pod := range at.pods {
+		if err := r.tell(ctx, p, pod, published.Revision); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cleanUpCompanions takes away the Deployments of companions that are not wanted any
+// more. Their Secrets go with those of nodes that are gone.
+func (r *Reconciler) cleanUpCompanions(ctx context.Context, p *pass) error {
+	for id, object := range p.objects {
+		_, pinned := object.Annotations[contract.PinAnnotation]
+		wanted := slices.ContainsFunc(p.companions, func(at accompanying) bool { return at.Name == id.name })
+		if id.kind != deploymentKind().GroupKind() || !pinned || wanted || object.DeletionTimestamp != nil {
+			continue
+		}
+		if err := kube.Delete(ctx, r.options.Client, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// factsOfCompanion tells people how far the pod is that is the farthest behind.
+func (p *pass) factsOfCompanion(at accompanying) rotation.MemberFacts {
+	facts := rotation.MemberFacts{Published: p.published(at.Secret()).Revision}
+	if chain := p.presents(at.Secret(), at.certKey()); len(chain) > 0 {
+		facts.Leaf, facts.LeafNotAfter = pki.FingerprintOf(chain[0]).String(), chain[0].NotAfter
+	}
+	for i, pod := range at.pods {
+		said := p.heard[pod.Name]
+		switch {
+		case !said.known:
+			facts.Loaded, facts.Mounted, facts.Trouble = 0, 0, pod.Name+" does not answer"
+			return facts
+		case i == 0 || said.report.Revision < facts.Loaded:
+			facts.Loaded, facts.StartedAt, facts.Trouble = said.report.Revision, said.report.StartedAt, said.report.Reload.Failure
+			facts.Mounted = 0
+			if said.report.Mounted != nil {
+				facts.Mounted = said.report.Mounted.Revision
+			}
+		}
+	}
+	return facts
+}

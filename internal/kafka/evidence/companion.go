@@ -1,0 +1,73 @@
+package evidence
+
+import (
+	"crypto/x509"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// Companion is a client of the nodes that runs beside them, in any number of pods that
+// are all given the same.
+type Companion struct {
+	// Name is that of its Deployment.
+	Name string
+	// Restarts is true when its pods load what is published only when they start.
+	Restarts bool
+	// Published is what its Secret says it is to load; zero when there is none.
+	Published contract.Publication
+	// Presents is what its Secret gives it to present, the leaf first.
+	Presents []*x509.Certificate
+	Pods     []Pod
+}
+
+// Pod is one process of a companion.
+type Pod struct {
+	Name    string
+	Witness Witness
+	// Report counts when Witness is Reported.
+	Report contract.TLSReport
+	// Since is when the pod began to be as it is.
+	Since time.Time
+}
+
+// member translates the companion: each of its pods is a role.
+func (c *Companion) member(known keyring) trust.Member {
+	m := trust.Member{ID: trust.MemberID(c.Name), Kind: trust.Companion, Restarts: c.Restarts}
+	store := contract.Store{Listener: contract.AgentRole, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain}
+	for _, process := range c.processes() {
+		v := view{&process, contract.ClusterDomain, known}
+		role := v.role(store, trust.Data)
+		role.Name = process.Name
+		m.Roles, m.Published = append(m.Roles, role), v.published()
+	}
+	return m
+}
+
+// processes are the pods, in the form of nodes without listeners. A companion without
+// pods is one that will load what it finds.
+func (c *Companion) processes() []Node {
+	pods := c.Pods
+	if len(pods) == 0 {
+		pods = []Pod{{Name: "pods", Witness: NoProcess}}
+	}
+	nodes := make([]Node, 0, len(pods))
+	for i := range pods {
+		nodes = append(nodes, Node{
+			Name: pods[i].Name, Published: c.Published, Presents: c.Presents,
+			Witness: pods[i].Witness, Report: pods[i].Report, Since: pods[i].Since,
+		})
+	}
+	return nodes
+}
+
+// processes are those of all nodes and companions.
+func (c *Cluster) processes() []Node {
+	all := slices.Clone(c.Nodes)
+	for i := range c.Companions {
+		all = append(all, c.Companions[i].processes()...)
+	}
+	return all
+}

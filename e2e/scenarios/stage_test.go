@@ -53,6 +53,7 @@ func (s *stage) onShared() {
 	manifest := s.example("kafka-dual-role.yaml")
 	s.must(small(manifest))
 	s.create(manifest)
+	s.step("servers warmed up", func() error { return s.kafka.WarmUp(s.ctx, harness.EveryKind()) })
 }
 
 // small gives each listener one thread instead of three. A broker loads stores, and

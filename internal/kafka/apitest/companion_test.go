@@ -440,3 +440,21 @@ func TestACompanionThatIsNotWantedAnyMoreGoes(t *testing.T) {
 	w.settle()
 	w.wantPartnersOf(nextV)
 }
+
+func TestAStaleOperatorDoesNotTakeTheRestartOfACompanionBack(t *testing.T) {
+	t.Parallel()
+	w := besideTurning(t, contract.LoadByRestart)
+	lagging := newLaggingClient(w.faulty)
+	w.reconcile(w.newReconciler(lagging)) // what is read through it from now on is the Deployment of before
+	w.replace(authority.ClusterCA)
+	w.settle()
+	made := w.pairs
+
+	w.reconcile(w.newReconciler(lagging)) // one that has applied nothing itself
+	w.settle()
+
+	if w.pairs != made {
+		t.Error("the companion was made anew because of what somebody had read before")
+	}
+	w.wantPartnersOf(nextV)
+}

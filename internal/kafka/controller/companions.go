@@ -193,7 +193,9 @@ func (p *pass) labelsOf(at accompanying) map[string]string {
 }
 
 // applyDeployment writes the companion's Deployment. Its pods are made anew when they
-// are pinned to another publication, and they are only when they have to be.
+// are pinned to another publication, and they are only when they have to be. The pin
+// that stays was read before: if it is not the one that stands any more, nothing is
+// written, and the next pass sees why.
 func (r *Reconciler) applyDeployment(ctx context.Context, p *pass, at accompanying, published contract.Publication) error {
 	pinned := p.pinOf(at)
 	if pinned.Revision == 0 || p.mustRestart(at, published, pinned) {
@@ -203,10 +205,15 @@ func (r *Reconciler) applyDeployment(ctx context.Context, p *pass, at accompanyi
 	if err != nil {
 		return fmt.Errorf("pinning companion %s: %w", at.Name, err)
 	}
-	return r.applyObject(ctx, p, intended{deploymentKind().GroupKind(), at.Name, at.Deployment(companion.Place{
+	deployment := at.Deployment(companion.Place{
 		Namespace: p.kafka.Namespace, Labels: p.labelsOf(at), Owner: ownerReference(&p.kafka),
 		TrustSecret: p.cluster.Names.ClusterTrustSecret(), Pin: string(pin),
-	})})
+	})
+	id := objectID{deploymentKind().GroupKind(), at.Name}
+	if observed, exists := p.objects[id]; exists {
+		deployment.WithResourceVersion(observed.ResourceVersion)
+	}
+	return r.applyObject(ctx, p, intended{id.kind, id.name, deployment})
 }
 
 // pinOf is the publication that the pods of a companion start on, zero when there is

@@ -130,7 +130,7 @@ func (r *Reconciler) ask(ctx context.Context, p *pass, pods []*corev1.Pod) []tes
 	return answers
 }
 
-// settled reports whether a node or companion is known to run on what its Secret publishes, so
+// settled reports whether a pod is known to run on what its Secret publishes, so
 // that nothing can change in its report unless its container does.
 func (p *pass) settled(pod string, report contract.TLSReport) bool {
 	published := p.publishedTo(pod)

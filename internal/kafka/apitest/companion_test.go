@@ -34,7 +34,7 @@ const exporterName = clusterName + "-exporter"
 func exporter(namespace string, loading contract.Loading) companion.Companion {
 	return companion.Companion{
 		Name: exporterName, Type: "exporter", Certificate: "exporter",
-		Hosts: []string{exporterName + "." + namespace + ".svc"}, Loading: loading, Replicas: 1,
+		Host: exporterName + "." + namespace + ".svc", Loading: loading, Replicas: 1,
 		Pod: coreac.PodSpec().WithContainers(coreac.Container().WithName("exporter").WithImage("exporter:test")),
 	}
 }
@@ -268,7 +268,7 @@ func (w *world) partnerSays(p *partner, access controller.Access, node agentclie
 	if w.silent[p.companion.Name] {
 		return contract.TLSReport{}, errSilent
 	}
-	if node.Name != p.companion.Hosts[0] {
+	if node.Name != p.companion.Host {
 		return contract.TLSReport{}, errRefused // it is somebody else
 	}
 	access.Leaves = func(string) []string { return node.Leaves }
@@ -300,7 +300,7 @@ func (w *world) partnerTalks(nodes []node, both func(client, server talker)) {
 				both(t, n.talker(contract.ReplicationListener))
 			}
 		}
-		both(w.operatorAt(p.companion.Hosts[0]), t)
+		both(w.operatorAt(p.companion.Host), t)
 	}
 }
 
@@ -428,7 +428,7 @@ func TestACompanionThatIsNotWantedAnyMoreGoes(t *testing.T) {
 	w := besideTurning(t, contract.LoadByReload)
 	w.silent[exporterName] = true
 	w.accompany(companion.Companion{
-		Name: clusterName + "-other", Type: "other", Certificate: "other", Hosts: []string{"other." + w.namespace + ".svc"},
+		Name: clusterName + "-other", Type: "other", Certificate: "other", Host: "other." + w.namespace + ".svc",
 		Replicas: 1, Pod: coreac.PodSpec().WithContainers(coreac.Container().WithName("other").WithImage("other:test")),
 	})
 	w.settle()

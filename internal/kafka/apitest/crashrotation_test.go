@@ -123,7 +123,7 @@ func wideRotations() map[string]crashScenario {
 		"replacing with companions of both kinds": {
 			world: inNewWorlds(func(w *world) {
 				other := exporter(w.namespace, contract.LoadByRestart)
-				other.Name, other.Hosts = clusterName+"-other", []string{clusterName + "-other." + w.namespace + ".svc"}
+				other.Name, other.Host = clusterName+"-other", clusterName+"-other."+w.namespace+".svc"
 				w.accompany(exporter(w.namespace, contract.LoadByReload), other)
 				cluster(1)(w)
 			}),

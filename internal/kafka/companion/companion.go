@@ -10,12 +10,12 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	appsac "k8s.io/client-go/applyconfigurations/apps/v1"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 	metaac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/model/volume"
 )
 
 // Companion is a Deployment whose pods talk to the nodes.
@@ -32,9 +32,8 @@ type Companion struct {
 	Type string
 	// Certificate is the key of the certificate in the Secret, without its ending.
 	Certificate string
-	// Hosts are the names in the certificate. The operator recognises the pods by the
-	// first of them.
-	Hosts []string
+	// Host is the name in the certificate, by which the operator recognises the pods.
+	Host string
 	// Loading is how a pod gets what is published: by itself, or by a new one.
 	Loading contract.Loading
 	// Replicas is how many pods there are.
@@ -71,9 +70,6 @@ const (
 	podVolume      = "keyturn-pod"
 )
 
-// readOnlyMode lets the pod's group read and nobody else.
-const readOnlyMode = 0o440
-
 // Deployment renders the companion.
 func (c Companion) Deployment(at Place) *appsac.DeploymentApplyConfiguration {
 	pin := map[string]string{contract.PinAnnotation: at.Pin}
@@ -102,23 +98,9 @@ func (c Companion) podSpec(trustSecret string) *coreac.PodSpecApplyConfiguration
 		container.WithVolumeMounts(
 			mount(identityVolume, contract.NodeDir), mount(trustVolume, contract.ClusterTrustDir), mount(podVolume, contract.PodDir))
 	}
-	return spec.WithVolumes(secret(identityVolume, c.Secret()), secret(trustVolume, trustSecret), podInfo())
+	return spec.WithVolumes(volume.Secret(identityVolume, c.Secret()), volume.Secret(trustVolume, trustSecret), volume.PodInfo(podVolume))
 }
 
 func mount(name, path string) *coreac.VolumeMountApplyConfiguration {
 	return coreac.VolumeMount().WithName(name).WithMountPath(path).WithReadOnly(true)
-}
-
-func secret(name, secret string) *coreac.VolumeApplyConfiguration {
-	return coreac.Volume().WithName(name).WithSecret(coreac.SecretVolumeSource().
-		WithSecretName(secret).WithDefaultMode(readOnlyMode))
-}
-
-// podInfo tells a pod its annotations: the pin, and what was published since.
-func podInfo() *coreac.VolumeApplyConfiguration {
-	return coreac.Volume().WithName(podVolume).WithDownwardAPI(coreac.DownwardAPIVolumeSource().
-		WithDefaultMode(readOnlyMode).
-		WithItems(coreac.DownwardAPIVolumeFile().
-			WithPath(contract.AnnotationsFile).
-			WithFieldRef(coreac.ObjectFieldSelector().WithAPIVersion(corev1.SchemeGroupVersion.Version).WithFieldPath("metadata.annotations"))))
 }

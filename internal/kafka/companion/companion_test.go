@@ -14,7 +14,7 @@ import (
 
 func exporter() companion.Companion {
 	return companion.Companion{
-		Name: "my-exporter", Type: "exporter", Certificate: "exporter", Hosts: []string{"my-exporter.kafka.svc"}, Replicas: 2,
+		Name: "my-exporter", Type: "exporter", Certificate: "exporter", Host: "my-exporter.kafka.svc", Replicas: 2,
 		Pod: coreac.PodSpec().
 			WithVolumes(coreac.Volume().WithName("own")).
 			WithContainers(

@@ -100,7 +100,7 @@ func (p *pass) addressOf(pod *corev1.Pod, leaves map[string][]string) client.Nod
 	}
 	return client.Node{
 		Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(contract.SecurePort)),
-		Name:    at.Hosts[0], Leaves: leaves[at.Hosts[0]],
+		Name:    at.Host, Leaves: leaves[at.Host],
 	}
 }
 
@@ -144,7 +144,7 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 	if len(given.Data) == 0 {
 		return contract.Publication{}, false, nil // its authority is not written yet
 	}
-	sans, err := pki.NewSANs(at.Hosts...)
+	sans, err := pki.NewSANs(at.Host)
 	if err != nil {
 		return contract.Publication{}, false, fmt.Errorf("names of %s: %w", at.Name, err)
 	}

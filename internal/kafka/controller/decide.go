@@ -151,7 +151,7 @@ func (p *pass) leavesByHost() map[string][]string {
 	}
 	for _, at := range p.companions {
 		if chain := p.presents(at.Secret(), at.certKey()); len(chain) > 0 {
-			leaves[at.Hosts[0]] = append(leaves[at.Hosts[0]], pki.FingerprintOf(chain[0]).String())
+			leaves[at.Host] = append(leaves[at.Host], pki.FingerprintOf(chain[0]).String())
 		}
 	}
 	return leaves

@@ -13,6 +13,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/model/volume"
 )
 
 const (
@@ -34,9 +35,6 @@ const (
 	agentDir     = "/opt/keyturn"
 	temporaryDir = "/tmp"
 )
-
-// readOnlyMode lets the pod's group read mounted keys, and nobody else.
-const readOnlyMode int32 = 0o440
 
 // PodAnnotations are the values that enter a pod from outside the model. None of
 // them counts into the revision.
@@ -186,8 +184,8 @@ func containerPort(name string, port int32) *coreac.ContainerPortApplyConfigurat
 
 func containerMounts(pool Pool) []*coreac.VolumeMountApplyConfiguration {
 	data := make([]*coreac.VolumeMountApplyConfiguration, 0, len(pool.Volumes))
-	for _, volume := range pool.Volumes {
-		data = append(data, mount(volume.Name, volume.MountPath()))
+	for _, disk := range pool.Volumes {
+		data = append(data, mount(disk.Name, disk.MountPath()))
 	}
 	return slices.Concat([]*coreac.VolumeMountApplyConfiguration{
 		mount(agentVolume, agentDir).WithReadOnly(true),
@@ -207,45 +205,31 @@ func mount(name, path string) *coreac.VolumeMountApplyConfiguration {
 
 func (c Cluster) podVolumes(pool Pool, node Node) []*coreac.VolumeApplyConfiguration {
 	data := make([]*coreac.VolumeApplyConfiguration, 0, len(pool.Volumes))
-	for _, volume := range pool.Volumes {
-		data = append(data, dataVolume(volume, node.Pod))
+	for _, disk := range pool.Volumes {
+		data = append(data, dataVolume(disk, node.Pod))
 	}
 	return slices.Concat([]*coreac.VolumeApplyConfiguration{
 		coreac.Volume().WithName(agentVolume).WithEmptyDir(coreac.EmptyDirVolumeSource()),
 		coreac.Volume().WithName(temporaryVolume).WithEmptyDir(coreac.EmptyDirVolumeSource()),
 		coreac.Volume().WithName(runVolume).WithEmptyDir(coreac.EmptyDirVolumeSource().
 			WithMedium(corev1.StorageMediumMemory).WithSizeLimit(resource.MustParse("16Mi"))),
-		secretVolume(nodeVolume, node.Pod),
-		secretVolume(clusterTrustVolume, c.Names.ClusterTrustSecret()),
-		secretVolume(clientsTrustVolume, c.Names.ClientsTrustSecret()),
+		volume.Secret(nodeVolume, node.Pod),
+		volume.Secret(clusterTrustVolume, c.Names.ClusterTrustSecret()),
+		volume.Secret(clientsTrustVolume, c.Names.ClientsTrustSecret()),
 		coreac.Volume().WithName(configVolume).WithConfigMap(coreac.ConfigMapVolumeSource().
-			WithName(node.Pod).WithDefaultMode(readOnlyMode)),
-		podInfo(),
+			WithName(node.Pod).WithDefaultMode(volume.ReadOnlyMode)),
+		volume.PodInfo(podInfoVolume),
 	}, data)
 }
 
-func secretVolume(name, secret string) *coreac.VolumeApplyConfiguration {
-	return coreac.Volume().WithName(name).WithSecret(coreac.SecretVolumeSource().
-		WithSecretName(secret).WithDefaultMode(readOnlyMode))
-}
-
-// podInfo tells the agent the annotations of its pod: pin and published revision.
-func podInfo() *coreac.VolumeApplyConfiguration {
-	return coreac.Volume().WithName(podInfoVolume).WithDownwardAPI(coreac.DownwardAPIVolumeSource().
-		WithDefaultMode(readOnlyMode).
-		WithItems(coreac.DownwardAPIVolumeFile().
-			WithPath(contract.AnnotationsFile).
-			WithFieldRef(coreac.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath("metadata.annotations"))))
-}
-
-func dataVolume(volume Volume, pod string) *coreac.VolumeApplyConfiguration {
-	rendered := coreac.Volume().WithName(volume.Name)
-	if volume.Type == kafkav1.StoragePersistentClaim {
-		return rendered.WithPersistentVolumeClaim(coreac.PersistentVolumeClaimVolumeSource().WithClaimName(volume.Claim(pod)))
+func dataVolume(disk Volume, pod string) *coreac.VolumeApplyConfiguration {
+	rendered := coreac.Volume().WithName(disk.Name)
+	if disk.Type == kafkav1.StoragePersistentClaim {
+		return rendered.WithPersistentVolumeClaim(coreac.PersistentVolumeClaimVolumeSource().WithClaimName(disk.Claim(pod)))
 	}
 	source := coreac.EmptyDirVolumeSource()
-	if !volume.Size.IsZero() {
-		source.WithSizeLimit(volume.Size)
+	if !disk.Size.IsZero() {
+		source.WithSizeLimit(disk.Size)
 	}
 	return rendered.WithEmptyDir(source)
 }

@@ -9,19 +9,42 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// keyring finds out whose key signed a certificate.
+// keyring finds out whose key signed a certificate. Every role of every node shows
+// the same few certificates, and signatures are what a decision takes its time for:
+// each is verified once, and not by two certificates of one key.
 type keyring struct {
 	certs []*x509.Certificate
 	now   time.Time
+	// keys are the first certificates of each key.
+	keys []*x509.Certificate
+	// signers are the results so far; nil stands for a stranger.
+	signers map[pki.Fingerprint]*x509.Certificate
+}
+
+func newKeyring(certs []*x509.Certificate, now time.Time) keyring {
+	k := keyring{certs: certs, now: now, signers: map[pki.Fingerprint]*x509.Certificate{}}
+	seen := map[trust.KeyID]bool{}
+	for _, cert := range certs {
+		if key := KeyID(cert); !seen[key] {
+			seen[key] = true
+			k.keys = append(k.keys, cert)
+		}
+	}
+	return k
 }
 
 // signer returns a known CA certificate whose key signed the certificate.
 func (k keyring) signer(cert *x509.Certificate) (*x509.Certificate, bool) {
-	i := slices.IndexFunc(k.certs, func(ca *x509.Certificate) bool { return pki.SignedBy(cert, ca) })
-	if i < 0 {
-		return nil, false
+	fingerprint := pki.FingerprintOf(cert)
+	signer, known := k.signers[fingerprint]
+	if !known {
+		i := slices.IndexFunc(k.keys, func(ca *x509.Certificate) bool { return pki.SignedBy(cert, ca) })
+		if i >= 0 {
+			signer = k.keys[i]
+		}
+		k.signers[fingerprint] = signer
 	}
-	return k.certs[i], true
+	return signer, signer != nil
 }
 
 // identity is what a peer that presents the chain shows of itself, as far as

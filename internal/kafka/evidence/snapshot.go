@@ -12,7 +12,7 @@ import (
 
 // Snapshot is what trust decides from in one domain.
 func Snapshot(c Cluster, d Domain) trust.Snapshot {
-	known := keyring{certs: d.Known(), now: c.Now}
+	known := newKeyring(d.Known(), c.Now)
 	s := trust.Snapshot{
 		Now: c.Now, Anchors: d.anchors(known, c.processes()), Policy: c.Policy,
 		Application: trust.Application{Since: d.ApplicationSince},

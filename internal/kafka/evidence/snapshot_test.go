@@ -371,3 +371,14 @@ func TestNobodyVouchesForUsers(t *testing.T) {
 		t.Errorf("a lead of %s is waited for, and no application verifies users", s.Policy.Lead)
 	}
 }
+
+// What a node costs in each pass, in the middle of a replacement.
+func BenchmarkSnapshot(b *testing.B) {
+	w := newWorld(b)
+	w.present(leaf(b, w.incoming), w.cross)
+	w.publish(4, id(w.outgoing.Certificate()), id(w.incoming.Certificate()))
+	w.load()
+	for b.Loop() {
+		w.snapshot()
+	}
+}

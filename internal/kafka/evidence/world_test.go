@@ -26,12 +26,12 @@ type world struct {
 	domain             evidence.Domain
 }
 
-func newWorld(t *testing.T) *world {
-	t.Helper()
-	w := &world{outgoing: ca(t, "v0"), incoming: ca(t, "v1")}
+func newWorld(tb testing.TB) *world {
+	tb.Helper()
+	w := &world{outgoing: ca(tb, "v0"), incoming: ca(tb, "v1")}
 	cross, err := pki.CrossSign(w.outgoing, w.incoming.Certificate(), now())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	w.cross = cross
 	w.domain = evidence.Domain{
@@ -53,34 +53,34 @@ func newWorld(t *testing.T) *world {
 			{Listener: client, Identity: contract.NodeIdentity, Trust: contract.ClientsDomain},
 		},
 	}
-	w.present(leaf(t, w.outgoing))
+	w.present(leaf(tb, w.outgoing))
 	w.publish(3, id(w.outgoing.Certificate()))
 	w.load()
 	return w
 }
 
-func ca(t *testing.T, name string) pki.Authority {
-	t.Helper()
+func ca(tb testing.TB, name string) pki.Authority {
+	tb.Helper()
 	authority, err := pki.NewCA(pki.CASpec{
 		Subject: pki.Subject{CommonName: name}, Key: pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}, Validity: 24 * time.Hour, Now: now(),
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return authority
 }
 
-func leaf(t *testing.T, signer pki.Authority) *x509.Certificate {
-	t.Helper()
+func leaf(tb testing.TB, signer pki.Authority) *x509.Certificate {
+	tb.Helper()
 	key, err := pki.GenerateKey(pki.KeyParams{Algorithm: pki.ECDSA, Size: 256})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	cert, err := signer.Issue(key.Signer().Public(), pki.LeafSpec{
 		Subject: pki.Subject{CommonName: "node"}, Usages: pki.BothUsages(), Validity: time.Hour, Now: now(),
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return cert
 }

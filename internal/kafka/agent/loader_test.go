@@ -250,7 +250,7 @@ func TestReloadWaitsForTheTurnOfItsNode(t *testing.T) {
 func TestNeighboursTakeTurns(t *testing.T) {
 	t.Parallel()
 	for node := range int32(300) {
-		if turn := agent.TurnOf(node); turn == agent.TurnOf(node+1) || turn > 6*time.Second {
+		if turn := agent.TurnOf(node); turn == agent.TurnOf(node+1) || turn > 8*time.Second {
 			t.Errorf("node %d waits %s, its neighbour %s", node, turn, agent.TurnOf(node+1))
 		}
 	}

@@ -44,7 +44,7 @@ const (
 	// how many nodes two begin at the same time again. Trying stores costs a server
 	// more of the processor than anything else it does in its life, and nodes of one
 	// cluster share machines, and clients.
-	turnPause = 2500 * time.Millisecond
+	turnPause = 3500 * time.Millisecond
 	turns     = 3
 	// checkPause lies between questions whether the server still runs on the
 	// settings it had: somebody may change them, and a controller that starts has

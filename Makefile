@@ -30,7 +30,7 @@ API_PACKAGES  := ./api ./charts/apitest ./internal/cli/apitest ./internal/kafka/
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: build $(CLUSTER) ## start a Kafka cluster and restart it under load; uses $KUBECONFIG if set, else the bed
+demo: build $(CLUSTER) ## start a Kafka cluster, restart it and replace its CA keys under load; uses $KUBECONFIG if set, else the bed
 	@$(kubeconfig); go run ./e2e/demo
 
 build: ## build bin/keyturn (static) and bin/kubectl-keyturn

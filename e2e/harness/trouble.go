@@ -98,33 +98,74 @@ func (k *Kubernetes) UntilLed(ctx context.Context) error {
 	})
 }
 
-// errNoKubelet is a machine on which the bed does not run.
-var errNoKubelet = errors.New("no process of this machine is a kubelet")
+// errNoProcess is a machine on which the bed does not run.
+var errNoProcess = errors.New("no such process on this machine")
 
 // StopKubelet stops the bed's kubelet in its tracks, until it is resumed.
 func StopKubelet() (resume func() error, err error) {
-	names, err := filepath.Glob("/proc/[0-9]*/comm")
+	found, err := signalled(syscall.SIGSTOP, func(command []string) bool { return filepath.Base(command[0]) == "kubelet" })
 	if err != nil {
-		return nil, fmt.Errorf("looking for the kubelet: %w", err)
+		return nil, fmt.Errorf("stopping the kubelet: %w", err)
 	}
-	for _, name := range names {
-		comm, err := os.ReadFile(name)
-		if err != nil || strings.TrimSpace(string(comm)) != "kubelet" {
-			continue // a process that has ended meanwhile, or another one
-		}
-		process, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-		if err != nil {
-			return nil, fmt.Errorf("looking for the kubelet: %w", err)
-		}
-		if err := syscall.Kill(process, syscall.SIGSTOP); err != nil {
-			return nil, fmt.Errorf("stopping the kubelet: %w", err)
-		}
-		return func() error {
+	return func() error {
+		for _, process := range found {
 			if err := syscall.Kill(process, syscall.SIGCONT); err != nil {
 				return fmt.Errorf("resuming the kubelet: %w", err)
 			}
-			return nil
-		}, nil
+		}
+		return nil
+	}, nil
+}
+
+// CrashOperator ends all replicas of the bed's operator between two instructions, and
+// makes new ones: nobody shuts down, and nobody gives the Lease back.
+func (k *Kubernetes) CrashOperator(ctx context.Context) error {
+	_, err := signalled(syscall.SIGKILL, func(command []string) bool {
+		return len(command) > 1 && filepath.Base(command[0]) == "keyturn" && command[1] == "operator"
+	})
+	if err != nil {
+		return fmt.Errorf("killing the operator: %w", err)
 	}
-	return nil, errNoKubelet
+	pods, err := k.OperatorPods(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		// Containers that crash again and again are started again later and later.
+		if err := client.IgnoreNotFound(k.Delete(ctx, &pods[i], client.GracePeriodSeconds(0))); err != nil {
+			return fmt.Errorf("deleting pod %s of the operator: %w", pods[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// signalled sends a signal to all processes of this machine whose command line is the
+// one, and says which they were.
+func signalled(signal syscall.Signal, is func(command []string) bool) ([]int, error) {
+	folders, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w", err)
+	}
+	var found []int
+	for _, folder := range folders {
+		line, err := os.ReadFile(filepath.Join(folder, "cmdline"))
+		if err != nil || len(line) == 0 || !is(strings.Split(string(line), "\x00")) {
+			continue // a process that has ended meanwhile, or another one
+		}
+		process, err := strconv.Atoi(filepath.Base(folder))
+		if err != nil {
+			return nil, fmt.Errorf("reading the number of a process: %w", err)
+		}
+		switch err := syscall.Kill(process, signal); {
+		case errors.Is(err, syscall.ESRCH):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("sending %v to process %d: %w", signal, process, err)
+		}
+		found = append(found, process)
+	}
+	if len(found) == 0 {
+		return nil, errNoProcess
+	}
+	return found, nil
 }

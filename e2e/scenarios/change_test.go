@@ -1,14 +1,12 @@
 package scenarios
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/e2e/harness"
@@ -204,7 +202,7 @@ func operatorDies(s *stage) {
 			if err := s.untilGone(before, gone); err != nil {
 				return err
 			}
-			return killOperator(s.ctx, s.kube)
+			return s.kube.CrashOperator(s.ctx)
 		})
 	}
 	s.step("finished by the next operator", func() error {
@@ -227,21 +225,6 @@ func (s *stage) untilGone(before harness.Pods, count int) error {
 		}
 		return gone >= count
 	})
-}
-
-// killOperator ends all replicas at once, with no time to say good-bye.
-func killOperator(ctx context.Context, kube *harness.Kubernetes) error {
-	pods, err := kube.OperatorPods(ctx)
-	if err != nil {
-		return err
-	}
-	for i := range pods {
-		err := client.IgnoreNotFound(kube.Delete(ctx, &pods[i], client.GracePeriodSeconds(0)))
-		if err != nil {
-			return fmt.Errorf("killing the operator: %w", err)
-		}
-	}
-	return nil
 }
 
 // controllersGoFirst restarts a cluster whose controllers are nodes of their own.

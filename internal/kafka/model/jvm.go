@@ -35,6 +35,11 @@ func (p Pool) javaOptions() []string {
 		// on calling the old one, ten seconds at a time, and what it should copy for
 		// acks=all waits as long.
 		"-Dsun.net.inetaddr.ttl=1",
+		// What a server does seldom, such as loading certificates, is compiled while it
+		// does it, and costs more than the thing itself. Compilers give way to those who
+		// serve: on two processors clients noticed.
+		"-XX:ThreadPriorityPolicy=1",
+		"-XX:CompilerThreadPriority=10",
 	}
 	options = append(options, p.heapOptions()...)
 	for _, name := range slices.Sorted(maps.Keys(p.jvmOptions.XX)) {

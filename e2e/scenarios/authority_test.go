@@ -208,10 +208,10 @@ func pausedMeansPaused(s *stage) {
 const validity = 90 * 24 * time.Hour
 
 // ownAuthority makes a CA as users have one.
-func (s *stage) ownAuthority(name string) pki.Authority {
+func (s *stage) ownAuthority(name string, lasts time.Duration) pki.Authority {
 	s.Helper()
 	authority, err := pki.NewCA(pki.CASpec{
-		Subject: pki.Subject{CommonName: name}, Key: pki.DefaultCAKey(pki.ECDSA), Validity: validity, Now: time.Now(),
+		Subject: pki.Subject{CommonName: name}, Key: pki.DefaultCAKey(pki.ECDSA), Validity: lasts, Now: time.Now(),
 	})
 	s.must(err)
 	return authority
@@ -239,8 +239,7 @@ func usersAuthorities(s *stage) {
 	manifest := s.example("kafka-dual-role.yaml")
 	s.must(manifest.Set("Kafka", clusterName, false, "spec", "clusterCa", "generateCertificateAuthority"))
 	s.must(manifest.Set("Kafka", clusterName, false, "spec", "clientsCa", "generateCertificateAuthority"))
-	s.must(s.kube.DeleteNamespace(s.ctx, s.kafka.Namespace))
-	s.must(s.kube.CreateNamespace(s.ctx, s.kafka.Namespace))
+	s.anew()
 	s.step("refused without the Secrets", func() error {
 		if err := s.kube.Apply(s.ctx, s.kafka.Namespace, manifest); err != nil {
 			return err
@@ -254,10 +253,10 @@ func usersAuthorities(s *stage) {
 	if len(pods) > 0 {
 		s.Errorf("%q were made without authorities", pods.Names())
 	}
-	own := s.ownAuthority("my own cluster CA")
+	own := s.ownAuthority("my own cluster CA", validity)
 	s.step("created as soon as they are there", func() error {
 		s.bring(clusterCA, own, "0")
-		s.bring(clientsCA, s.ownAuthority("my own clients CA"), "0")
+		s.bring(clientsCA, s.ownAuthority("my own clients CA", validity), "0")
 		return s.kafka.UntilSettled(s.ctx)
 	})
 

@@ -21,7 +21,7 @@ const customSecret = "own-listener-certificate"
 // a bad one and then by a good one.
 func listenerCertificate(s *stage) {
 	s.onShared()
-	authority := s.ownAuthority("my own listener CA")
+	authority := s.ownAuthority("my own listener CA", validity)
 	first, second := s.listenerLeaf(authority), s.listenerLeaf(authority)
 	s.store(first.certificate, first.key)
 	both := slices.Concat(s.secret(clusterCACert).Data["ca.crt"], pki.EncodeBundle(authority.Certificate()))

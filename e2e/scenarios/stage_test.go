@@ -73,8 +73,19 @@ func (s *stage) example(name string) harness.Manifest {
 // create makes a cluster in an empty namespace and waits until it is settled.
 func (s *stage) create(manifest harness.Manifest) {
 	s.Helper()
+	s.anew()
+	s.apply(manifest)
+}
+
+// anew gives the scenario an empty namespace.
+func (s *stage) anew() {
+	s.Helper()
 	s.must(s.kube.DeleteNamespace(s.ctx, s.kafka.Namespace))
 	s.must(s.kube.CreateNamespace(s.ctx, s.kafka.Namespace))
+}
+
+func (s *stage) apply(manifest harness.Manifest) {
+	s.Helper()
 	begun := time.Now()
 	s.step("created", func() error {
 		if err := s.kube.Apply(s.ctx, s.kafka.Namespace, manifest); err != nil {

@@ -10,7 +10,9 @@ import (
 
 	"github.com/keyturn/keyturn/e2e/harness"
 	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
+	"github.com/keyturn/keyturn/internal/report"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -206,6 +208,40 @@ func kubeletStopped(s *stage) {
 	r.compare()
 	r.notRestarted()
 	r.answers(verdict.Refused, "replication", "mtls")
+}
+
+// raftClientsEnd brings a CA that ends in minutes. While nothing lasts longer, nobody is
+// restarted for it; when the CA has been renewed, every node is, once and in time.
+func raftClientsEnd(s *stage) {
+	const lifetime = 5 * time.Minute
+	manifest := s.example("kafka-dual-role.yaml")
+	s.must(errors.Join(small(manifest), manifest.Set("Kafka", clusterName, false, "spec", "clusterCa", "generateCertificateAuthority")))
+	s.anew()
+	brief := s.ownAuthority("my own cluster CA", lifetime)
+	s.bring(clusterCA, brief, "0")
+	s.apply(manifest)
+	r := s.turning(harness.ClusterCA, attentive())
+	s.must(harness.Let(s.ctx, harness.Quiet))
+	r.notRestarted()
+
+	s.restarts = true
+	before, err := s.kafka.Pods(s.ctx)
+	s.must(err)
+	renewed, err := pki.RenewCA(brief.Certificate(), brief.Key(), validity, time.Now())
+	s.must(err)
+	r.asks("the user's cluster CA renewed", func() error {
+		s.bring(clusterCA, renewed, "1")
+		return nil
+	})
+	s.step("nodes restarted", func() error { return s.kafka.UntilReplaced(s.ctx, before) })
+	r.until(rotation.Trusted)
+	left := time.Until(brief.Certificate().NotAfter)
+	s.figure(report.AtLeast("time left to what Raft clients held", left.Seconds(), 0, "s",
+		"from when the last node had been restarted until the certificates of before ended"))
+	s.step("what they held has ended", func() error { return harness.Let(s.ctx, left+harness.Quiet) })
+	s.step("settled", func() error { return s.kafka.UntilSettled(s.ctx) })
+	r.finish()
+	s.restarted(nodes("dual-role", 0, 1, 2), 1)
 }
 
 // replacedDuringUpgrade asks for a new key when the first node runs the new version.

@@ -57,8 +57,8 @@ func (v *view) addLoads(out []Load, m *Member, strategy Strategy) []Load {
 			return out
 		}
 	}
-	due, ends := v.restartDue(m)
-	over := ends && !v.Now.Before(due)
+	due := m.RestartDue(v.Policy.RestartMargin)
+	over := !due.IsZero() && !v.Now.Before(due)
 	if over || raft && !urgent {
 		out = append(out, Load{Member: m.ID, How: ByRestart, Planes: []Plane{Raft}, Remainder: !over, Due: due, Reason: raftKeeps})
 	}
@@ -87,15 +87,23 @@ func (v *view) follow(m *Member, planes, reloadable []Plane) Load {
 	}
 }
 
-// restartDue is when the member's process must be started anew because of what its
-// Raft client holds, and whether anything it holds ends.
-func (v *view) restartDue(m *Member) (due time.Time, ends bool) {
-	for _, r := range m.Roles {
-		if end := r.Evidence.HeldUntil; r.Plane == Raft && !end.IsZero() {
-			due, ends = end.Add(-v.Policy.RestartMargin), true
+// RestartDue is when the member's process must be started anew at the latest: the
+// margin before the first end of what its Raft client holds, and less if a start would
+// gain little, or it would be started again and again. It is zero when nothing ends,
+// or a start would not find anything that lasts longer.
+func (m *Member) RestartDue(margin time.Duration) time.Time {
+	var due time.Time
+	for i := range m.Roles {
+		end := m.Roles[i].Evidence.HeldUntil
+		gained := m.LastsUntil.Sub(end)
+		if m.Roles[i].Plane != Raft || end.IsZero() || gained <= 0 {
+			continue
+		}
+		if at := end.Add(-min(margin, gained/2)); due.IsZero() || at.Before(due) {
+			due = at
 		}
 	}
-	return due, ends
+	return due
 }
 
 // raftKeeps is why a restart is needed where everything else reloads.

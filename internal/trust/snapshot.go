@@ -95,7 +95,10 @@ type Member struct {
 	Restarts bool
 	// Published is what its Secret says it is to load.
 	Published Publication
-	Roles     []Role
+	// LastsUntil is when the first thing ends that a start would give its Raft client;
+	// zero when that is not known.
+	LastsUntil time.Time
+	Roles      []Role
 }
 
 // Publication is what one member is to load, by plane.

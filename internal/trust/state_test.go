@@ -113,6 +113,7 @@ func TestARestartThatNobodyWaitsForIsDoneBeforeItIsDue(t *testing.T) {
 		raft := &s.Members[0].Roles[4]
 		raft.Evidence.Loaded.Identity = Identity{Signer: "keyA"}
 		raft.Evidence.HeldUntil = s.Now.Add(left)
+		s.Members[0].LastsUntil = s.Now.Add(90 * 24 * time.Hour)
 		return Decide(s).Loads
 	}
 	if early := build(48 * time.Hour); len(early) != 1 || !early[0].Remainder || !early[0].Due.Equal(worldTime.Add(24*time.Hour)) {
@@ -120,6 +121,33 @@ func TestARestartThatNobodyWaitsForIsDoneBeforeItIsDue(t *testing.T) {
 	}
 	if due := build(12 * time.Hour); len(due) != 1 || due[0].Remainder || due[0].How != ByRestart {
 		t.Errorf("half a day before: %+v", due)
+	}
+}
+
+// A user's authority that is not renewed takes its leaves with it, and restarts do not
+// help.
+func TestNobodyIsRestartedForWhatWouldEndAsEarly(t *testing.T) {
+	t.Parallel()
+	now, margin := worldTime, 24*time.Hour
+	for name, c := range map[string]struct {
+		held, lasts time.Time
+		due         time.Time
+	}{
+		"nothing is known":                    {},
+		"it is not known what a start finds":  {held: now.Add(time.Hour)},
+		"a start finds the same":              {held: now.Add(time.Hour), lasts: now.Add(time.Hour)},
+		"a start finds what ends earlier":     {held: now.Add(time.Hour), lasts: now},
+		"a start gains months":                {held: now.Add(48 * time.Hour), lasts: now.Add(2000 * time.Hour), due: now.Add(24 * time.Hour)},
+		"a start gains less than the margin":  {held: now.Add(48 * time.Hour), lasts: now.Add(54 * time.Hour), due: now.Add(45 * time.Hour)},
+		"what is held has ended, months wait": {held: now.Add(-time.Hour), lasts: now.Add(2000 * time.Hour), due: now.Add(-25 * time.Hour)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := Member{LastsUntil: c.lasts, Roles: []Role{{Plane: Raft, Evidence: Evidence{HeldUntil: c.held}}}}
+			if got := m.RestartDue(margin); !got.Equal(c.due) {
+				t.Errorf("due %v, want %v", got, c.due)
+			}
+		})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -51,6 +52,34 @@ func TestTheOldAuthorityLeavesWhenEachNodeHasStartedOnce(t *testing.T) {
 	if n := len(w.secret("my-cluster-ca-cert").Data); n != 3 {
 		t.Errorf("%d keys in the certificate's Secret, want ca.crt, ca.p12 and its password", n)
 	}
+}
+
+// What Raft clients hold ends with the old authority, and nobody has restarted them
+// all the year.
+func TestWhatRaftClientsHoldIsReplacedBeforeItEnds(t *testing.T) {
+	t.Parallel()
+	w := turning(t, 3)
+	w.nobodyReads()
+	w.replace(authority.ClusterCA)
+	w.settle()
+
+	for _, later := range []time.Duration{340 * authority.Day, 350 * authority.Day, 357 * authority.Day} {
+		w.clock.SetTime(start().Add(later))
+		w.settle()
+	}
+	w.wantRestarts(0)
+	w.clock.SetTime(start().Add(359 * authority.Day))
+	w.settle()
+
+	w.wantRestarts(1)
+	w.wantValid()
+	if anchors := w.anchors(authority.ClusterCA); anchors[firstV] != "" {
+		t.Errorf("anchors are %v, with the old one among them", anchors)
+	}
+	w.clock.SetTime(start().Add(366 * authority.Day))
+	w.settle()
+	w.wantRestarts(1)
+	w.wantValid()
 }
 
 func TestTheStatesOfAReplacement(t *testing.T) {

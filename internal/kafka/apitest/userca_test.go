@@ -3,6 +3,7 @@ package apitest
 import (
 	"crypto/x509"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -16,10 +17,15 @@ import (
 // corporate is a running cluster with a CA of the user's.
 func corporate(t *testing.T) (*world, pki.Authority) {
 	t.Helper()
+	return corporateFor(t, 1000*authority.Day)
+}
+
+func corporateFor(t *testing.T, validity time.Duration) (*world, pki.Authority) {
+	t.Helper()
 	w := newWorld(t)
 	kafka := kafkaResource(w.namespace)
 	kafka.Spec.ClusterCa.GenerateCertificateAuthority = new(false)
-	ca := caNamed(t, "corporate one", 1000*authority.Day)
+	ca := caNamed(t, "corporate one", validity)
 	w.createCA(authority.ClusterCA, ca, "0")
 	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
 	w.settle()
@@ -103,6 +109,30 @@ func TestAUsersRenewalWithTheSameKeyRestartsNothing(t *testing.T) {
 			t.Errorf("%s trusts %v, want the renewed certificate", s.pod, got)
 		}
 	}
+}
+
+// Restarts do not help while leaves end with the CA, and are due at once when it has
+// been renewed.
+func TestAUsersAuthorityNearItsEndRestartsNobodyUntilItIsRenewed(t *testing.T) {
+	t.Parallel()
+	w, ca := corporateFor(t, 3*authority.Day)
+	w.nobodyReads()
+	w.clock.SetTime(start().Add(2 * authority.Day))
+	w.settle()
+	w.wantRestarts(0)
+
+	renewed, err := pki.RenewCA(ca.Certificate(), ca.Key(), 1000*authority.Day, w.clock.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.replaceOwn(renewed, "1", nil)
+	w.settle()
+
+	w.wantRestarts(1)
+	w.clock.SetTime(start().Add(4 * authority.Day))
+	w.settle()
+	w.wantRestarts(1)
+	w.wantOwn("corporate one")
 }
 
 func TestAUsersChangeWithoutARaisedGenerationIsSeenAllTheSame(t *testing.T) {

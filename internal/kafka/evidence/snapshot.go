@@ -77,7 +77,7 @@ func (v view) member() (trust.Member, bool) {
 	if len(m.Roles) == 0 {
 		return trust.Member{}, false
 	}
-	m.Published = v.published()
+	m.Published, m.LastsUntil = v.published(), v.lastsUntil()
 	return m, true
 }
 
@@ -179,7 +179,7 @@ func (v view) testify(e *trust.Evidence, role contract.Listener) {
 		e.Static = e.Loaded
 	}
 	if role == contract.RaftRole {
-		e.HeldUntil = v.heldUntil(loaded)
+		e.HeldUntil = v.until(v.leafEnd(loaded), loaded.Trusts)
 	}
 }
 
@@ -228,20 +228,37 @@ func (v view) chain(leaf string, rest []string) []*x509.Certificate {
 	return chain
 }
 
-// heldUntil is the earliest end of what the Raft client presents, and of the last
-// anchor by which it verifies others.
-func (v view) heldUntil(r contract.RoleReport) time.Time {
-	until := r.NotAfter
+// lastsUntil is the end of what the Raft client would have if the node started now.
+func (v view) lastsUntil() time.Time {
+	if v.domain != contract.ClusterDomain || len(v.Presents) == 0 {
+		return time.Time{}
+	}
+	return v.until(v.Presents[0].NotAfter, TrustAtStart(v.Published, contract.ControlPlaneListener))
+}
+
+// leafEnd is the end of the leaf that a role presents. Cross certificates that are sent
+// along may end before: who needed them trusts an authority that ends as early.
+func (v view) leafEnd(r contract.RoleReport) time.Time {
+	leaf, err := x509.ParseCertificate(v.Report.Certificates[r.Presents])
+	if err != nil {
+		return r.NotAfter
+	}
+	return leaf.NotAfter
+}
+
+// until is the end of a leaf, or of the last anchor by which its holder verifies
+// others, if that is earlier.
+func (v view) until(leaf time.Time, trusts []string) time.Time {
 	var last time.Time
 	for _, cert := range v.known.certs {
-		if slices.Contains(r.Trusts, string(AnchorID(cert))) && cert.NotAfter.After(last) {
+		if slices.Contains(trusts, string(AnchorID(cert))) && cert.NotAfter.After(last) {
 			last = cert.NotAfter
 		}
 	}
-	if !last.IsZero() && (until.IsZero() || last.Before(until)) {
+	if !last.IsZero() && (leaf.IsZero() || last.Before(leaf)) {
 		return last
 	}
-	return until
+	return leaf
 }
 
 func anchorIDs(fingerprints []string) []trust.AnchorID {

@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -308,16 +309,63 @@ func TestARaftClientIsPublishedWhatTheNodeStartsWith(t *testing.T) {
 
 func TestARaftClientHoldsUntilTheFirstEnd(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	if got := w.evidence(t, contract.RaftRole).HeldUntil; !got.Equal(now().Add(time.Hour)) {
-		t.Errorf("held until %v, want the end of its leaf", got)
+	for name, c := range map[string]struct {
+		anchor, crosses time.Duration
+		want            time.Duration
+	}{
+		"its leaf":                                {anchor: 24 * time.Hour, crosses: 24 * time.Hour, want: time.Hour},
+		"the only anchor it trusts":               {anchor: time.Minute, crosses: 24 * time.Hour, want: time.Minute},
+		"its leaf, after what was sent with it":   {anchor: 24 * time.Hour, crosses: time.Minute, want: time.Hour},
+		"its leaf, of which only the end is told": {anchor: 24 * time.Hour, crosses: time.Hour, want: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			anchor := lasting(t, c.anchor)
+			w.domain.Held = []*x509.Certificate{anchor}
+			w.publish(4, id(anchor))
+			w.load()
+			raft := w.node.Report.Roles[contract.RaftRole]
+			raft.NotAfter = now().Add(c.crosses)
+			w.node.Report.Roles[contract.RaftRole] = raft
+			if c.crosses == time.Hour {
+				delete(w.node.Report.Certificates, raft.Presents)
+			}
+			if got := w.evidence(t, contract.RaftRole).HeldUntil; !got.Equal(now().Add(c.want)) {
+				t.Errorf("held until %v, want %v", got, now().Add(c.want))
+			}
+		})
 	}
-	role := w.node.Report.Roles[contract.RaftRole]
-	role.NotAfter = now().Add(1000 * time.Hour)
-	w.node.Report.Roles[contract.RaftRole] = role
-	if got := w.evidence(t, contract.RaftRole).HeldUntil; !got.Equal(w.outgoing.Certificate().NotAfter) {
-		t.Errorf("held until %v, want the end of the only anchor it trusts", got)
+}
+
+func TestAStartGivesUntilTheFirstEnd(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ anchor, want time.Duration }{
+		"the leaf in the Secret":            {anchor: 24 * time.Hour, want: time.Hour},
+		"the only anchor that is published": {anchor: time.Minute, want: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			anchor := lasting(t, c.anchor)
+			w.domain.Held = []*x509.Certificate{anchor}
+			w.publish(4, id(anchor))
+			if got := w.member(t).LastsUntil; !got.Equal(now().Add(c.want)) {
+				t.Errorf("lasts until %v, want %v", got, now().Add(c.want))
+			}
+		})
 	}
+}
+
+func lasting(t *testing.T, validity time.Duration) *x509.Certificate {
+	t.Helper()
+	authority, err := pki.NewCA(pki.CASpec{
+		Subject: pki.Subject{CommonName: "another"}, Key: pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}, Validity: validity, Now: now(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return authority.Certificate()
 }
 
 func TestTheOperatorIsAMemberOfTheClusterCAsDomainOnly(t *testing.T) {

@@ -96,7 +96,7 @@ func (d *decoder) member(w *wireMember) trust.Member {
 	data, control := d.store(w.Data), d.store(w.Control)
 	m := trust.Member{
 		ID: w.ID, Kind: trust.MemberKind(d.value(kindWords(), w.Kind)), Restarts: w.Restarts,
-		Published: trust.Publication{Data: data.Trust, Control: control.Trust, Identity: data.Identity},
+		Published: trust.Publication{Data: data.Trust, Control: control.Trust, Identity: data.Identity}, LastsUntil: w.LastsUntil,
 	}
 	for i := range w.Roles {
 		m.Roles = append(m.Roles, d.role(&w.Roles[i]))

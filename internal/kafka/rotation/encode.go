@@ -151,7 +151,7 @@ func (e *encoder) member(m *trust.Member) wireMember {
 	w := wireMember{
 		ID: m.ID, Kind: e.word(kindWords(), uint8(m.Kind)), Restarts: m.Restarts,
 		Data:    e.store(trust.Stores{Trust: m.Published.Data, Identity: m.Published.Identity}),
-		Control: e.store(trust.Stores{Trust: m.Published.Control, Identity: m.Published.Identity}),
+		Control: e.store(trust.Stores{Trust: m.Published.Control, Identity: m.Published.Identity}), LastsUntil: utc(m.LastsUntil),
 	}
 	for i := range m.Roles {
 		w.Roles = append(w.Roles, e.role(&m.Roles[i]))

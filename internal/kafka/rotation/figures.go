@@ -36,7 +36,7 @@ func FiguresOf(s trust.Snapshot, plan trust.Plan) Figures {
 	}
 	for i := range s.Members {
 		m := &s.Members[i]
-		if due := restartDue(m, s.Policy); !due.IsZero() {
+		if due := m.RestartDue(s.Policy.RestartMargin); !due.IsZero() {
 			f.RestartDue[m.ID] = due
 		}
 		if m.Kind == trust.Node || m.Kind == trust.Companion {
@@ -70,20 +70,4 @@ func (v *view) behind(m *trust.Member) int {
 		}
 	}
 	return count
-}
-
-// restartDue is when the process of a member has to be started anew, because
-// something that its Raft client holds ends.
-func restartDue(m *trust.Member, policy trust.Policy) time.Time {
-	var due time.Time
-	for i := range m.Roles {
-		end := m.Roles[i].Evidence.HeldUntil
-		if m.Roles[i].Plane != trust.Raft || end.IsZero() {
-			continue
-		}
-		if at := end.Add(-policy.RestartMargin); due.IsZero() || at.Before(due) {
-			due = at
-		}
-	}
-	return due
 }

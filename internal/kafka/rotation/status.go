@@ -134,7 +134,7 @@ func (r Record) Status(now time.Time) Status {
 		m := &s.Members[i]
 		facts := r.Members[m.ID]
 		if facts.RestartDue.IsZero() {
-			facts.RestartDue = restartDue(m, s.Policy)
+			facts.RestartDue = m.RestartDue(s.Policy.RestartMargin)
 		}
 		out.Members = append(out.Members, MemberStatus{Name: m.ID, Kind: kindName(m.Kind), Facts: facts, Planes: v.planesOf(m, short)})
 	}

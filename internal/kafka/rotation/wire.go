@@ -80,9 +80,10 @@ type wireMember struct {
 	Restarts bool `json:"restarts,omitempty"`
 	// Data and Control are what is published to the two planes, with the identity
 	// of both.
-	Data    ref        `json:"data,omitempty"`
-	Control ref        `json:"control,omitempty"`
-	Roles   []wireRole `json:"roles,omitempty"`
+	Data       ref        `json:"data,omitempty"`
+	Control    ref        `json:"control,omitempty"`
+	LastsUntil time.Time  `json:"lastsUntil,omitzero"`
+	Roles      []wireRole `json:"roles,omitempty"`
 }
 
 type wireRole struct {

@@ -68,7 +68,7 @@ func AtRest(nodes int, changes ...Change) rotation.Record {
 
 // node has the roles of a dual-role node with one client listener.
 func node(id trust.MemberID, p trust.Publication) trust.Member {
-	m := trust.Member{ID: id, Published: p, Roles: []trust.Role{
+	m := trust.Member{ID: id, Published: p, LastsUntil: Now().Add(360 * Day), Roles: []trust.Role{
 		role("replication-9091", trust.Data, true, true, p),
 		role("tls-9093", trust.Data, false, true, p),
 		role("agent", trust.Data, true, true, p),

@@ -234,6 +234,7 @@ func (w *world) serverOf(pod string) (*server, bool) {
 // While the volumes do not belong together, the agent waits.
 func (w *world) startServer(ctx context.Context, pod *corev1.Pod) bool {
 	w.bind(ctx, pod)
+	w.mountClaims(ctx, pod)
 	loaded, err := w.mounted[pod.Name].content(pinOf(pod))
 	if err != nil {
 		w.trace("%s cannot start: %v", pod.Name, err)

@@ -208,6 +208,7 @@ func (p *pass) reasons() (map[string][]rollout.Reason, error) {
 				Code: rollout.PodSpecChanged, Note: "annotation " + contract.PinAnnotation + " cannot be read",
 			})
 		}
+		list = append(list, p.growthReasons(node, pod)...)
 		reasons[node.Pod] = append(list, p.loadReasons(node, certificates.publication)...)
 	}
 	return reasons, nil

@@ -33,7 +33,6 @@ func ownedKinds() []schema.GroupVersionKind {
 		configMapKind(),
 		corev1.SchemeGroupVersion.WithKind("Service"),
 		corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
-		claimKind(),
 		policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
 	}
 }

@@ -34,7 +34,7 @@ func (r *Reconciler) applyObjects(ctx context.Context, p *pass) error {
 		return err
 	}
 	for _, object := range objects {
-		if err := r.applyObject(ctx, p, object); err != nil {
+		if err := r.applyObject(ctx, p, object); err != nil && !p.keepsSize(object, err) {
 			return err
 		}
 	}

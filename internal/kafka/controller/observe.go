@@ -33,7 +33,9 @@ type observation struct {
 	// others are the pods with the cluster's label that are no nodes.
 	others  []*corev1.Pod
 	secrets map[string]corev1.Secret
-	// objects is the metadata of everything else that carries the cluster's label.
+	claims  map[string]*corev1.PersistentVolumeClaim
+	// objects is the metadata of everything that carries the cluster's label, except
+	// Kafkas, pools, pod sets and pods.
 	objects map[objectID]*metav1.PartialObjectMetadata
 }
 
@@ -63,7 +65,7 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*o
 		return nil, false, fmt.Errorf("decoding Kafka %s: %w", name, err)
 	}
 	for _, read := range []func(context.Context, *observation) error{
-		r.observePools, r.observePods, r.observeOwned, r.observeSecrets,
+		r.observePools, r.observePods, r.observeOwned, r.observeClaims, r.observeSecrets,
 	} {
 		if err := read(ctx, o); err != nil {
 			return nil, false, err
@@ -154,6 +156,22 @@ func (r *Reconciler) observeOwned(ctx context.Context, o *observation) error {
 		for i := range list.Items {
 			o.objects[objectID{kind.GroupKind(), list.Items[i].Name}] = &list.Items[i]
 		}
+	}
+	return nil
+}
+
+func (r *Reconciler) observeClaims(ctx context.Context, o *observation) error {
+	var list corev1.PersistentVolumeClaimList
+	if err := r.options.Client.List(ctx, &list, o.inCluster()...); err != nil {
+		return fmt.Errorf("listing PersistentVolumeClaims of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
+	}
+	o.claims = make(map[string]*corev1.PersistentVolumeClaim, len(list.Items))
+	for i := range list.Items {
+		claim := &list.Items[i]
+		o.claims[claim.Name] = claim
+		metadata := metadataObject(claimKind())
+		metadata.ObjectMeta = claim.ObjectMeta
+		o.objects[objectID{claimKind().GroupKind(), claim.Name}] = metadata
 	}
 	return nil
 }

@@ -63,6 +63,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(rawObject(poolKind()), handler.EnqueueRequestsFromMapFunc(clusterOf)).
 		Watches(&podsetv1.StrimziPodSet{}, handler.EnqueueRequestsFromMapFunc(clusterOf)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(clusterOf)).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(clusterOf)).
 		WatchesMetadata(metadataObject(secretKind()), handler.EnqueueRequestsFromMapFunc(r.clustersOfSecret))
 	for _, kind := range r.owned() {
 		b = b.WatchesMetadata(metadataObject(kind), handler.EnqueueRequestsFromMapFunc(clusterOf))

@@ -1,0 +1,69 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/rollout"
+)
+
+// growthPatience is how long a kubelet may take to grow a file system under the pod
+// that uses it. Most can, within its next look at the volumes of the pod.
+const growthPatience = 3 * time.Minute
+
+// growthReasons are the volumes of a node that have grown, and whose file systems
+// grow only when they are mounted the next time. A pod that was made since has
+// mounted them, whatever the claims still say.
+func (p *pass) growthReasons(node model.Node, pod *corev1.Pod) []rollout.Reason {
+	var reasons []rollout.Reason
+	for _, wanted := range p.cluster.PersistentVolumeClaims(node) {
+		claim, exists := p.claims[*wanted.Name]
+		if !exists {
+			continue
+		}
+		since, waits := waitsForMount(claim)
+		if !waits || pod.CreationTimestamp.After(since) {
+			continue
+		}
+		if due := since.Add(growthPatience); p.now.Before(due) {
+			p.wake(due)
+			continue
+		}
+		reasons = append(reasons, rollout.Reason{
+			Code: rollout.VolumeResized, Note: "the file system of claim " + claim.Name + " grows when the pod starts again",
+		})
+	}
+	return reasons
+}
+
+// waitsForMount says since when the file system of a claim waits for being mounted.
+func waitsForMount(claim *corev1.PersistentVolumeClaim) (since time.Time, waits bool) {
+	for _, condition := range claim.Status.Conditions {
+		if condition.Type == corev1.PersistentVolumeClaimFileSystemResizePending && condition.Status == corev1.ConditionTrue {
+			return condition.LastTransitionTime.Time, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// keepsSize reports whether an error says no more than that a volume which exists is
+// refused to grow. A person has to see to it; everything else goes on.
+func (p *pass) keepsSize(object intended, err error) bool {
+	claim, exists := p.claims[object.name]
+	if !exists || object.kind != claimKind().GroupKind() {
+		return false
+	}
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) || !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		return false
+	}
+	p.note("PersistentVolumeClaim "+claim.Name, model.ReasonStorage, fmt.Sprintf(
+		"the volume stays as it is, with %s, because Kubernetes refuses the change: %s; put the size back, or let the storage class expand volumes",
+		claim.Spec.Resources.Requests.Storage(), answer.Status().Message))
+	return true
+}

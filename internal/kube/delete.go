@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,4 +21,13 @@ func Delete(ctx context.Context, writer client.Writer, observed client.Object) e
 		return fmt.Errorf("deleting %s/%s (uid %s): %w", observed.GetNamespace(), observed.GetName(), uid, err)
 	}
 	return nil
+}
+
+// IgnoreEnding returns nil for what a namespace refuses because it is being deleted,
+// which nothing can stop: nothing is needed there any more. Other errors stay.
+func IgnoreEnding(err error) error {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	return err
 }

@@ -74,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *podsetv1.StrimziPodSet)
 		return ctrl.Result{}, reconcile.TerminalError(err)
 	}
 	if err := r.apply(ctx, set, decided); err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, kube.IgnoreEnding(err)
 	}
 	return ctrl.Result{}, r.report(ctx, set, decided.status)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -146,6 +147,31 @@ func TestAClusterIsHandedBackWithoutATraceOfReloads(t *testing.T) {
 		}
 		if left := w.persisted[name]; len(left) > 0 {
 			t.Errorf("node %s has settings of reloads in the metadata: %v", name, left)
+		}
+	}
+}
+
+// What is missing there cannot be made again, and nobody is told of errors.
+func TestANamespaceThatIsBeingDeletedIsLeftInPeace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.settle()
+
+	for _, object := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "my-dual-0"}},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "my-dual-1"}},
+	} {
+		if err := w.api.Delete(t.Context(), object, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.run(5)
+
+	for name, object := range map[string]client.Object{"my-dual-0": &corev1.ConfigMap{}, "my-dual-1": &corev1.Pod{}} {
+		if !w.missing(object, name) {
+			t.Errorf("%T %s was made again", object, name)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
@@ -108,7 +109,7 @@ func transient(err error) error {
 	if invalidResource(err) {
 		return nil
 	}
-	return err
+	return kube.IgnoreEnding(err)
 }
 
 // access says how the operator reaches the nodes in this pass: with its stored

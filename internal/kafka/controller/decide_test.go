@@ -9,8 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -275,11 +277,12 @@ func TestOnlyWhatAPersonMustMendIsNotTriedAgain(t *testing.T) {
 		err   error
 		again bool
 	}{
-		"no error":                   {},
-		"an API server that is away": {err: errors.New("away"), again: true},
-		"an invalid resource":        {err: fmt.Errorf("resolving: %w", &model.InvalidResourceError{})},
-		"an invalid Secret":          {err: fmt.Errorf("deciding: %w", &authority.InvalidResourceError{})},
-		"an invalid Secret and more": {err: errors.Join(errors.New("away"), &authority.InvalidResourceError{})},
+		"no error":                          {},
+		"an API server that is away":        {err: errors.New("away"), again: true},
+		"an invalid resource":               {err: fmt.Errorf("resolving: %w", &model.InvalidResourceError{})},
+		"an invalid Secret":                 {err: fmt.Errorf("deciding: %w", &authority.InvalidResourceError{})},
+		"a namespace that is being deleted": {err: fmt.Errorf("applying: %w", ending())},
+		"an invalid Secret and more":        {err: errors.Join(errors.New("away"), &authority.InvalidResourceError{})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -288,6 +291,14 @@ func TestOnlyWhatAPersonMustMendIsNotTriedAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ending is how an API server refuses to create something in a namespace that is
+// being deleted.
+func ending() error {
+	err := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "my-dual-0", errors.New("being terminated"))
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
+	return err
 }
 
 func TestARecordSaysWhatTheActIsFor(t *testing.T) {

@@ -19,6 +19,14 @@ import (
 // ownProcesses is the group of the node's own programs, beside the pods' groups that the kubelet makes.
 const ownProcesses = "node"
 
+// The machines of a cluster serve nobody else, and its clients are elsewhere. Here tests and clients share the machine
+// with the node, which counts as much as four groups of programs that say nothing: while processors do not suffice, it
+// gets that much of them.
+const (
+	cpuShares = "4096" // cpu.shares of version 1, 1024 for who says nothing
+	cpuWeight = "400"  // cpu.weight of the unified hierarchy, 100 for who says nothing
+)
+
 // hierarchy is one mounted cgroup file system.
 type hierarchy struct {
 	root    string
@@ -79,14 +87,36 @@ func (h hierarchy) enclose(pid int) error {
 	if err := os.MkdirAll(own, 0o755); err != nil {
 		return err
 	}
-	prepare := h.inheritProcessors
+	prepare := h.prepare
 	if h.unified {
-		prepare = h.passOnControllers
+		prepare = h.prepareUnified
 	}
 	if err := prepare(group, own); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(own, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644)
+}
+
+func (h hierarchy) prepare(group, own string) error {
+	if err := h.inheritProcessors(group, own); err != nil {
+		return err
+	}
+	return writeExisting(filepath.Join(group, "cpu.shares"), cpuShares)
+}
+
+func (h hierarchy) prepareUnified(group, _ string) error {
+	if err := h.passOnControllers(group); err != nil {
+		return err
+	}
+	return writeExisting(filepath.Join(group, "cpu.weight"), cpuWeight)
+}
+
+// writeExisting fills in a setting that only some hierarchies have.
+func writeExisting(path, value string) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return os.WriteFile(path, []byte(value), 0o644)
 }
 
 // inheritProcessors fills in the processors of a new cpuset group of version 1, which takes no process without them.
@@ -109,7 +139,7 @@ func (h hierarchy) inheritProcessors(group, own string) error {
 }
 
 // passOnControllers hands every controller of the unified hierarchy down to the bed's group.
-func (h hierarchy) passOnControllers(group, _ string) error {
+func (h hierarchy) passOnControllers(group string) error {
 	for _, dir := range []string{h.root, group} {
 		available, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 		if err != nil {

@@ -43,6 +43,9 @@ func (k Kafka) Load(ctx context.Context, kinds ...string) (*Load, error) {
 
 // LoadWith starts clients of the kinds, with options that the caller changes.
 func (k Kafka) LoadWith(ctx context.Context, kinds []string, change func(*probe.Options)) (*Load, error) {
+	if err := comeFirst(); err != nil {
+		return nil, err
+	}
 	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	load, err := k.load(ctx, live, kinds, change)
 	if err != nil {

@@ -18,9 +18,11 @@ import (
 
 // operatorKilled kills the operator at random moments: whatever it had written by
 // then, the next one goes on from there. Nobody gives the Lease back, so that nobody
-// acts for a quarter of a minute after each.
+// acts for a quarter of a minute after each. It lives for two seconds at most, which
+// is the time of two or three passes: killed later, it would mostly be killed while it
+// waits for reloads, and the authority would have changed again and again.
 func operatorKilled(s *stage) {
-	const kills, longestPause = 20, 4 * time.Second
+	const kills, longestLife = 20, 2 * time.Second
 	seed := uint64(time.Now().UnixNano())
 	chance := rand.New(rand.NewPCG(seed, 0))
 	s.notes = append(s.notes, fmt.Sprintf("moments by the seed %d", seed))
@@ -33,7 +35,7 @@ func operatorKilled(s *stage) {
 			if err := s.kube.UntilLed(s.ctx); err != nil {
 				return err
 			}
-			if err := harness.Let(s.ctx, time.Duration(chance.Int64N(int64(longestPause)))); err != nil {
+			if err := harness.Let(s.ctx, time.Duration(chance.Int64N(int64(longestLife)))); err != nil {
 				return err
 			}
 			if err := s.kube.CrashOperator(s.ctx); err != nil {

@@ -321,9 +321,7 @@ func TestARaftClientHoldsUntilTheFirstEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			anchor := lasting(t, c.anchor)
-			w.domain.Held = []*x509.Certificate{anchor}
-			w.publish(4, id(anchor))
+			w.publishAnchorFor(t, c.anchor)
 			w.load()
 			raft := w.node.Report.Roles[contract.RaftRole]
 			raft.NotAfter = now().Add(c.crosses)
@@ -347,9 +345,7 @@ func TestAStartGivesUntilTheFirstEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			anchor := lasting(t, c.anchor)
-			w.domain.Held = []*x509.Certificate{anchor}
-			w.publish(4, id(anchor))
+			w.publishAnchorFor(t, c.anchor)
 			if got := w.member(t).LastsUntil; !got.Equal(now().Add(c.want)) {
 				t.Errorf("lasts until %v, want %v", got, now().Add(c.want))
 			}
@@ -357,7 +353,8 @@ func TestAStartGivesUntilTheFirstEnd(t *testing.T) {
 	}
 }
 
-func lasting(t *testing.T, validity time.Duration) *x509.Certificate {
+// publishAnchorFor publishes one anchor, which lasts that long, for everybody to trust.
+func (w *world) publishAnchorFor(t *testing.T, validity time.Duration) {
 	t.Helper()
 	authority, err := pki.NewCA(pki.CASpec{
 		Subject: pki.Subject{CommonName: "another"}, Key: pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}, Validity: validity, Now: now(),
@@ -365,7 +362,9 @@ func lasting(t *testing.T, validity time.Duration) *x509.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return authority.Certificate()
+	anchor := authority.Certificate()
+	w.domain.Held = []*x509.Certificate{anchor}
+	w.publish(4, id(anchor))
 }
 
 func TestTheOperatorIsAMemberOfTheClusterCAsDomainOnly(t *testing.T) {

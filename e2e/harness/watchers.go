@@ -79,6 +79,35 @@ func (a Answers) All(answer verdict.Verdict) bool {
 	return len(a) > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(a)), func(v verdict.Verdict) bool { return v != answer })
 }
 
+// Any says whether some node gave an answer.
+func (a Answers) Any(answer verdict.Verdict) bool {
+	return slices.Contains(slices.Collect(maps.Values(a)), answer)
+}
+
+// Verified says what a client that trusts the authorities in PEM, and nothing else, makes
+// of the certificate that each node presents to it now.
+func Verified(ctx context.Context, opened *target.Target, listener string, authorities []byte) (Answers, error) {
+	on, err := opened.Listener(listener)
+	if err != nil {
+		return nil, err
+	}
+	trust, err := probe.Fixed(authorities)
+	if err != nil {
+		return nil, fmt.Errorf("reading what a client is to trust: %w", err)
+	}
+	identity, answers := probe.Identity{Listener: on, Trust: trust}, Answers{}
+	for _, node := range opened.Network().Nodes() {
+		if !on.On(node) {
+			continue
+		}
+		connection, err := identity.Connect(ctx, opened.Network(), addressOf(node, on))
+		if answers[node.Name], _ = verdict.Of(err); err == nil {
+			_ = connection.Close() // it has shown what it was opened for
+		}
+	}
+	return answers, nil
+}
+
 // Accepts asks every node, over TLS 1.2 and with a completed request, whether a
 // listener accepts a leaf. The authorities are those that verify the nodes.
 func (w Watchers) Accepts(ctx context.Context, listener string, leaf openssl.Identity, authorities ...*x509.Certificate) (Answers, error) {

@@ -3,7 +3,6 @@ package scenarios
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +14,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/e2e/harness"
 	"github.com/keyturn/keyturn/internal/pki"
-	"github.com/keyturn/keyturn/internal/probe"
+	"github.com/keyturn/keyturn/internal/probe/verdict"
 )
 
 // Annotations of the CA Secrets.
@@ -95,20 +94,12 @@ func (s *stage) turns(what string, a harness.Authority, do func() error) {
 // the authority in a Secret, and nothing else verifies them.
 func (s *stage) presentedBy(secret *corev1.Secret) {
 	s.Helper()
-	trust, err := probe.Fixed(secret.Data["ca.crt"])
-	s.must(err)
 	opened, err := s.kafka.Target(s.ctx)
 	s.must(err)
-	listener, err := opened.Listener("tls")
+	answers, err := harness.Verified(s.ctx, opened, "tls", secret.Data["ca.crt"])
 	s.must(err)
-	identity := probe.Identity{Listener: listener, Trust: trust}
-	for _, node := range opened.Network().Nodes() {
-		connection, err := identity.Connect(s.ctx, opened.Network(), fmt.Sprintf("%s:%d", node.Host, listener.Port))
-		if err != nil {
-			s.Errorf("%s is not accepted by the authority of Secret %s: %v", node.Name, secret.Name, err)
-			continue
-		}
-		s.must(connection.Close())
+	if !answers.All(verdict.Accepted) {
+		s.Errorf("with the authority of Secret %s alone, the nodes are %v", secret.Name, answers)
 	}
 }
 

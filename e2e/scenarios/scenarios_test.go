@@ -80,6 +80,7 @@ func trustScenarios() []scenario {
 		{name: "trust/operator-killed-at-random-moments", run: operatorKilled, within: longer},
 		{name: "trust/reload-switched-off", run: reloadSwitchedOff, within: long},
 		{name: "trust/key-secret-lost", run: keyLost, within: long},
+		{name: "trust/key-secret-lost-without-reload", run: keyLostWithoutReload, within: long},
 		{name: "trust/raft-clients-at-the-end-of-their-certificates", run: raftClientsEnd},
 		{name: "trust/replaced-during-version-upgrade", run: replacedDuringUpgrade, within: long},
 	}

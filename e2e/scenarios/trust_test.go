@@ -172,6 +172,9 @@ func compromised(s *stage) {
 	s.restarts = true
 	r := s.turning(harness.ClusterCA, attentive())
 	r.answers(verdict.Accepted, "replication", "controlplane")
+	if len(r.holders()) == 0 {
+		s.Error("no Secret holds the CA that is about to be distrusted: nothing would be proved by its absence")
+	}
 	r.asks("the key of the cluster CA replaced, and distrusted now", func() error {
 		return s.kafka.ReplaceCompromised(s.ctx, harness.ClusterCA)
 	})
@@ -181,6 +184,18 @@ func compromised(s *stage) {
 	s.restartedAtMost(1)
 	r.answers(verdict.Refused, "replication", "mtls", "controlplane")
 	r.onlyNew()
+	if held := r.holders(); len(held) > 0 {
+		s.Errorf("the distrusted CA is still held by %q", held)
+	}
+}
+
+// holders lists the entries of Secrets that have the certificate of the authority from
+// before.
+func (r *turning) holders() []string {
+	r.Helper()
+	entries, err := r.kafka.Holders(r.ctx, r.outgoing[0])
+	r.must(err)
+	return entries
 }
 
 // reloadSwitchedOff: where nodes may only be restarted, that is enough: twice each
@@ -197,26 +212,18 @@ func reloadSwitchedOff(s *stage) {
 	r.within(restartedWithin)
 	s.restartedAtMost(2)
 	r.answers(verdict.Refused, "replication", "mtls")
+	s.reloadsAgain()
+}
+
+// reloadsAgain leaves the cluster as a scenario without reload has found it.
+func (s *stage) reloadsAgain() {
+	s.Helper()
 	s.step("reload switched on again", func() error {
 		if err := s.annotate(reloadAsked, ""); err != nil {
 			return err
 		}
 		return s.kafka.UntilSettled(s.ctx)
 	})
-}
-
-// keyLost: a lost key is a replacement. Nothing can vouch for the new one, so
-// applications get time to read it; who pinned the old CA is not among the clients.
-func keyLost(s *stage) {
-	s.onShared()
-	s.restarts = true
-	r := s.turning(harness.ClusterCA, attentive())
-	r.asks("the Secret with the key of the cluster CA deleted", func() error { return s.kafka.LoseKey(s.ctx, harness.ClusterCA) })
-	r.until(rotation.Trusted, rotation.RaftRemainder)
-	r.finish()
-	r.gapWithin(longestGap(s.result, r.began, r.ended), restartGap)
-	s.restartedAtMost(2)
-	r.answers(verdict.Refused, "replication", "mtls")
 }
 
 // replacementAborted: until the old anchor has left, a replacement can be taken

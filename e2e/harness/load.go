@@ -125,11 +125,16 @@ func (k *Kubernetes) Folder(kind, name string) string {
 	return filepath.Join(k.Root, "out", kind, filepath.FromSlash(name))
 }
 
-// WriteReport writes a report, with the picture of what clients saw if there were
-// any.
+// WriteReport writes a report. If there were clients, it has the picture of what they
+// saw and says whether they went first.
 func (k *Kubernetes) WriteReport(kind string, summary report.Report, seen *probe.Result) error {
 	var picture report.Picture
 	if seen != nil {
+		went, err := precedence()
+		if err != nil {
+			return err
+		}
+		summary.Notes = append(summary.Notes, went)
 		rendered, err := timeline.Render(seen.Timeline(summary.Name))
 		if err != nil {
 			return fmt.Errorf("drawing the time line of %s: %w", summary.Name, err)

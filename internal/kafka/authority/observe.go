@@ -192,7 +192,8 @@ func generationProblem(object string, err error) *Problem {
 // checkBundle finds what the entries of ca.crt have to do with ca.key.
 func (o *observed) checkBundle(in Input) *Problem {
 	nothingKnown := len(o.trusted) == 0 && len(o.dated) == 0 && len(o.retired) == 0 && o.pending == nil
-	if len(o.bundle) > 1 && nothingKnown {
+	// Several certificates of the key are what a renewal leaves: they need no telling.
+	if len(o.bundle) > 1 && nothingKnown && len(ofKey(o.bundle, o.key.ID())) < len(o.bundle) {
 		return &Problem{
 			Object: in.certObject(), Wrong: fmt.Sprintf("%s holds %d certificates, and nothing says what the others are for", CertKey, len(o.bundle)),
 			Remedy: "leave only the certificate that belongs to " + KeyKey + ", or set " + in.Kind.field() + ".generateCertificateAuthority to false to use a chain of your own",

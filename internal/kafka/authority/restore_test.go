@@ -30,6 +30,24 @@ func TestALostCertificateIsTheLastToEndOfItsKey(t *testing.T) {
 	}
 }
 
+// A renewal writes ca.crt first, and what pods mount afterwards.
+func TestCertificatesOfOneKeyAreKnownWithoutWhatPodsMount(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	w.asks(authority.ForceRenewAnnotation, "true")
+	w.in.Now = noon().Add(day)
+	w.step()
+	renewed := w.cert()
+	if bundle, err := pki.ParseBundle(w.in.CertSecret.Data[authority.CertKey]); err != nil || len(bundle) != 2 {
+		t.Fatalf("ca.crt holds %d certificates (%v), to be two", len(bundle), err)
+	}
+	w.in.TrustedCerts = authority.Stored{}
+
+	if o := w.step(); !o.Certificate.Equal(renewed) {
+		t.Errorf("present is the certificate of %s", o.Certificate.NotBefore)
+	}
+}
+
 func TestWhenBothSecretsAreLostTheMostUsedAnchorIsPresent(t *testing.T) {
 	t.Parallel()
 	expired := other(t, "expired", noon().Add(-400*day)).Certificate()

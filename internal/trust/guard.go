@@ -63,6 +63,9 @@ type Blocker struct {
 	What string
 	// Since is when that began; zero when nobody knows.
 	Since time.Time
+	// UntilStart is true of a process that has to be started for that: until then
+	// it will say the same.
+	UntilStart bool
 }
 
 // guard is one rule: it returns whom it waits for, and is open when that is nobody.
@@ -123,7 +126,9 @@ func (v *view) unless(
 		case !known:
 			out = append(out, waitFor(m, r, "has not proven what it trusts and presents"))
 		case !good:
-			out = append(out, waitFor(m, r, what))
+			waits := waitFor(m, r, what)
+			waits.UntilStart = r.Plane == Raft
+			out = append(out, waits)
 		}
 	})
 	return out

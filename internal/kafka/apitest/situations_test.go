@@ -132,16 +132,25 @@ func TestKeysAreReplacedAgainAndAgainWithoutARestart(t *testing.T) {
 
 func TestARenewalDuringAReplacementKeepsWhatIsInUse(t *testing.T) {
 	t.Parallel()
-	w := turning(t, 3)
-	w.lag["my-dual-1"] = 2
+	for name, when := range map[string]func(w *world) func() bool{
+		"when some trust the new one":   func(w *world) func() bool { return w.trusts(1, nextV) },
+		"when some present the new one": func(w *world) func() bool { return w.presents(1, nextV) },
+		"when all present the new one":  func(w *world) func() bool { return w.presents(3, nextV) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := turning(t, 3)
+			w.lag["my-dual-1"] = 2
 
-	w.replace(authority.ClusterCA)
-	w.once(w.trusts(1, nextV), func() { w.renew(authority.ClusterCA) })
-	w.settle()
+			w.replace(authority.ClusterCA)
+			w.once(when(w), func() { w.renew(authority.ClusterCA) })
+			w.settle()
 
-	w.wantServed()
-	w.restartEach()
-	w.wantAlone(nextV)
+			w.wantServed()
+			w.restartEach()
+			w.wantAlone(nextV)
+		})
+	}
 }
 
 func TestAnAbortedReplacementEndsAsItBegan(t *testing.T) {
@@ -208,11 +217,7 @@ func TestTrustedCertsThatAreLostOrEditedComeBack(t *testing.T) {
 			}
 		},
 		"with other states": func(w *world) {
-			for key := range w.secret(trustedCerts).Data {
-				if strings.HasSuffix(key, ".state") {
-					w.replaceData(trustedCerts, key, []byte(authority.PhaseOut))
-				}
-			}
+			w.restate(trustedCerts, authority.PhaseOut)
 		},
 		"with a stranger": func(w *world) {
 			stranger := newCA(w.t).Certificate()
@@ -244,6 +249,16 @@ func TestTrustedCertsThatAreLostOrEditedComeBack(t *testing.T) {
 			w.restartEach()
 			w.wantAlone(nextV)
 		})
+	}
+}
+
+// restate gives every anchor of a Secret the same state by hand.
+func (w *world) restate(secret string, state authority.State) {
+	w.t.Helper()
+	for key := range w.secret(secret).Data {
+		if strings.HasSuffix(key, ".state") {
+			w.replaceData(secret, key, []byte(state))
+		}
 	}
 }
 

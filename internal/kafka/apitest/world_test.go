@@ -201,7 +201,7 @@ func (w *world) trySettle(ctx context.Context) error {
 		changed = w.runCompanions(ctx) || changed
 		changed = w.act() || changed
 		w.clock.SetTime(w.clock.Now().Add(time.Second))
-		if changed || w.faulty.writes != before || result.RequeueAfter > 0 && result.RequeueAfter <= time.Minute {
+		if changed || w.faulty.writes != before {
 			continue
 		}
 		if result.RequeueAfter == 0 || result.RequeueAfter > patience {

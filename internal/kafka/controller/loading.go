@@ -75,7 +75,7 @@ func (p *pass) loadsAwaited() bool {
 // without an event: agents have to be asked. The Raft remainder and retirement
 // take weeks, and their times are known.
 func passesSoon(b trust.Blocker) bool {
-	return !slices.Contains([]trust.GuardName{
+	return !b.UntilStart && !slices.Contains([]trust.GuardName{
 		trust.GuardControlUnused, trust.GuardRetired, trust.GuardApplications, trust.GuardCrossUnneeded, trust.GuardRunning,
 	}, b.Guard)
 }

@@ -99,14 +99,7 @@ func TestALongerValidityRenewsACertificateThatIsNowDue(t *testing.T) {
 func TestAnExpiredAuthorityThatWasThereBeforeIsRenewedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	expired, err := pki.NewCA(pki.CASpec{
-		Subject:  pki.Subject{Organization: "io.strimzi", CommonName: "cluster-ca v0"},
-		Key:      pki.DefaultCAKey(pki.ECDSA),
-		Validity: 24 * time.Hour, Now: start().Add(-30 * 24 * time.Hour),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expired := expiredCA(t)
 	w.createCA(authority.ClusterCA, expired, "0")
 	w.dualRole(3)
 
@@ -119,6 +112,20 @@ func TestAnExpiredAuthorityThatWasThereBeforeIsRenewedAtOnce(t *testing.T) {
 	if !has(w.getKafka(), condition.Ready) {
 		t.Error("the cluster is not ready")
 	}
+}
+
+// expiredCA is a cluster CA of the operator's that ended before the test begins.
+func expiredCA(t *testing.T) pki.Authority {
+	t.Helper()
+	expired, err := pki.NewCA(pki.CASpec{
+		Subject:  pki.Subject{Organization: "io.strimzi", CommonName: "cluster-ca v0"},
+		Key:      pki.DefaultCAKey(pki.ECDSA),
+		Validity: 24 * time.Hour, Now: start().Add(-30 * 24 * time.Hour),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return expired
 }
 
 func TestLostCertificateSecretsAreRestoredFromWhatPodsMount(t *testing.T) {

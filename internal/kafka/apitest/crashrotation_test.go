@@ -144,6 +144,7 @@ func TestARotationGoesOnAfterACrashAtAnyWrite(t *testing.T) {
 	scenarios := rotations()
 	if *wide {
 		maps.Copy(scenarios, wideRotations())
+		maps.Copy(scenarios, wideSituations())
 	}
 	for name, scenario := range scenarios {
 		t.Run(name, func(t *testing.T) {

@@ -123,13 +123,18 @@ func (w *world) count(fits func(stores) bool) int {
 // anchors are those of a trusted-certs Secret, with their states.
 func (w *world) anchors(kind authority.Kind) map[string]authority.State {
 	states := map[string]authority.State{}
-	for key, text := range w.stored.secrets[kind.TrustedCertsSecret(clusterName)] {
+	w.eachAnchor(kind, func(name string, state authority.State) { states[name] = state })
+	return states
+}
+
+func (w *world) eachAnchor(kind authority.Kind, see func(name string, state authority.State)) {
+	stored := w.stored.secrets[kind.TrustedCertsSecret(clusterName)]
+	for key, text := range stored {
 		name, isCert := strings.CutSuffix(key, ".crt")
 		if certs := w.certs.in(text); isCert && len(certs) == 1 {
-			states[certs[0].Subject.CommonName] = authority.State(w.stored.secrets[kind.TrustedCertsSecret(clusterName)][name+".state"])
+			see(certs[0].Subject.CommonName, authority.State(stored[name+".state"]))
 		}
 	}
-	return states
 }
 
 // bundleOf is what ca.crt holds.
@@ -180,9 +185,9 @@ func (w *world) standing() []string {
 	var lines []string
 	for _, kind := range []authority.Kind{authority.ClusterCA, authority.ClientsCA} {
 		lines = append(lines, fmt.Sprintf("ca.crt of the %s: %s", kind, strings.Join(w.bundleOf(kind), ", ")))
-		for name, state := range w.anchors(kind) {
+		w.eachAnchor(kind, func(name string, state authority.State) {
 			lines = append(lines, fmt.Sprintf("anchor %s: %s", name, state))
-		}
+		})
 	}
 	for role, words := range w.roles() {
 		if strings.HasSuffix(role, " raft") {

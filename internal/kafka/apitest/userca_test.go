@@ -23,13 +23,19 @@ func corporate(t *testing.T) (*world, pki.Authority) {
 func corporateFor(t *testing.T, validity time.Duration) (*world, pki.Authority) {
 	t.Helper()
 	w := newWorld(t)
-	kafka := kafkaResource(w.namespace)
-	kafka.Spec.ClusterCa.GenerateCertificateAuthority = new(false)
 	ca := caNamed(t, "corporate one", validity)
-	w.createCA(authority.ClusterCA, ca, "0")
-	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
+	w.corporate(ca, 3)
 	w.settle()
 	return w, ca
+}
+
+// corporate asks for a cluster with a CA of the user's.
+func (w *world) corporate(ca pki.Authority, replicas int32) {
+	w.t.Helper()
+	kafka := kafkaResource(w.namespace)
+	kafka.Spec.ClusterCa.GenerateCertificateAuthority = new(false)
+	w.createCA(authority.ClusterCA, ca, "0")
+	w.create(kafka, poolResource(w.namespace, "dual", replicas, kafkav1.RoleController, kafkav1.RoleBroker))
 }
 
 // replaceOwn puts another CA into the user's Secrets, with the entries beside it.
@@ -91,19 +97,15 @@ func (w *world) wantOwn(ca string) {
 
 func TestAUsersRenewalWithTheSameKeyRestartsNothing(t *testing.T) {
 	t.Parallel()
-	w, ca := corporate(t)
+	w, _ := corporate(t)
 	w.pin()
-	renewed, err := pki.RenewCA(ca.Certificate(), ca.Key(), 2000*authority.Day, w.clock.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
 
-	w.replaceOwn(renewed, "1", nil)
+	w.renewOwn()
 	w.settle()
 
 	w.wantOwn("corporate one")
 	w.wantRestarts(0)
-	want := fingerprints([]*x509.Certificate{renewed.Certificate()})
+	want := fingerprints([]*x509.Certificate{w.caCertificate(authority.ClusterCA)})
 	for _, s := range w.servers {
 		if got := fingerprints(s.loaded["replication-9091"].trust); len(got) != 1 || got[0] != want[0] {
 			t.Errorf("%s trusts %v, want the renewed certificate", s.pod, got)
@@ -151,17 +153,28 @@ func TestAUsersChangeWithoutARaisedGenerationIsSeenAllTheSame(t *testing.T) {
 func TestAClusterIsHandedFromItsOwnAuthorityToTheUsers(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
-	w.classic()
-	w.without[readsBundle] = true
-	old := w.caCertificate(authority.ClusterCA)
-
-	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": asked})
-	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"clusterCa": map[string]any{"generateCertificateAuthority": false}}})
-	w.replaceOwn(caNamed(t, "corporate", 1000*authority.Day), "1", map[string][]byte{authority.DatedCertKey(old): pki.EncodeBundle(old)})
+	w.handToUser(caNamed(t, "corporate", 1000*authority.Day))
 	w.settle()
 
 	w.wantOwn("corporate")
 	w.wantRestarts(2)
+}
+
+// handToUser makes the cluster CA one that the user brings.
+func (w *world) handToUser(ca pki.Authority) {
+	w.t.Helper()
+	w.classic()
+	w.without[readsBundle] = true
+	old := w.caCertificate(authority.ClusterCA)
+	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": asked})
+	w.generate(false)
+	w.replaceOwn(ca, "1", map[string][]byte{authority.DatedCertKey(old): pki.EncodeBundle(old)})
+}
+
+// generate says whether the operator makes the cluster CA.
+func (w *world) generate(itself bool) {
+	w.t.Helper()
+	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"clusterCa": map[string]any{"generateCertificateAuthority": itself}}})
 }
 
 func TestAClusterIsHandedBackFromTheUsersAuthority(t *testing.T) {
@@ -169,7 +182,7 @@ func TestAClusterIsHandedBackFromTheUsersAuthority(t *testing.T) {
 	w, _ := corporate(t)
 	w.pin()
 
-	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"clusterCa": map[string]any{"generateCertificateAuthority": true}}})
+	w.generate(true)
 	w.settle()
 	w.wantRestarts(0)
 

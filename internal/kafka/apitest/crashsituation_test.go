@@ -1,0 +1,152 @@
+package apitest
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keyturn/keyturn/api/condition"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// What else can happen to an authority, with a crash after every write of what the
+// operator does about it.
+
+const longLasting = 1000 * authority.Day
+
+func wideSituations() map[string]crashScenario {
+	all := usersSituations()
+	for name, change := range losses() {
+		all[name] = crashScenario{world: inNewWorlds(cluster(2)), change: func(w *world, _ int) { change(w) }}
+	}
+	for name, change := range passingTimes() {
+		all[name] = crashScenario{world: inNewWorlds(cluster(2)), change: func(w *world, _ int) { change(w) }}
+	}
+	all["renewing and replacing in the window"] = crashScenario{
+		world: inNewWorlds(func(w *world) {
+			cluster(2)(w)
+			w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"maintenanceTimeWindows": []any{closedWindow}}})
+			w.settle()
+			w.renew(authority.ClusterCA)
+			w.replace(authority.ClusterCA)
+			w.settle()
+		}),
+		change: func(w *world, _ int) { w.clock.SetTime(start().Add(11 * time.Hour)) },
+	}
+	all["creating a cluster with an authority that has ended"] = crashScenario{
+		world:  inNewWorlds(func(w *world) { w.createCA(authority.ClusterCA, expiredCA(w.t), "0") }),
+		change: func(w *world, _ int) { w.dualRole(2) },
+	}
+	return all
+}
+
+// usersSituations are those of an authority that a user brings.
+func usersSituations() map[string]crashScenario {
+	create := func(w *world) { w.corporate(caNamed(w.t, "corporate one", longLasting), 3) }
+	corporate := func(w *world) {
+		create(w)
+		w.settle()
+	}
+	return map[string]crashScenario{
+		"creating a cluster with a user's authority": {
+			world:  inNewWorlds(func(*world) {}),
+			change: func(w *world, _ int) { create(w) },
+		},
+		"a user's new key with the old certificate beside it": {
+			world: inNewWorlds(corporate),
+			change: func(w *world, _ int) {
+				w.without[readsBundle], w.without[readsFirst] = true, true
+				old := w.caCertificate(authority.ClusterCA)
+				w.replaceOwn(caNamed(w.t, "corporate two", longLasting), "1", map[string][]byte{authority.DatedCertKey(old): pki.EncodeBundle(old)})
+			},
+		},
+		"a user's new key alone": {
+			world: inNewWorlds(corporate),
+			change: func(w *world, _ int) {
+				w.nobodyReads()
+				w.replaceOwn(caNamed(w.t, "corporate two", longLasting), "1", nil)
+			},
+		},
+		"a user's renewal": {
+			world:  inNewWorlds(corporate),
+			change: func(w *world, _ int) { w.renewOwn() },
+		},
+		"handing a cluster to the user's authority": {
+			world:  inNewWorlds(cluster(2)),
+			change: func(w *world, _ int) { w.handToUser(caNamed(w.t, "corporate", longLasting)) },
+		},
+		"handing a cluster back and replacing the key": {
+			world: inNewWorlds(corporate),
+			change: func(w *world, _ int) {
+				w.generate(true)
+				w.replace(authority.ClusterCA)
+			},
+		},
+	}
+}
+
+// renewOwn puts another certificate of the same key into the user's Secret.
+func (w *world) renewOwn() {
+	w.t.Helper()
+	key, err := pki.ParsePrivateKey(w.secret("my-cluster-ca").Data[authority.KeyKey])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	renewed, err := pki.RenewCA(w.caCertificate(authority.ClusterCA), key, 2*longLasting, w.clock.Now())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.replaceOwn(renewed, "1", nil)
+}
+
+// losses are Secrets that go, or change, by somebody's hand.
+func losses() map[string]func(w *world) {
+	const trustedCerts = "my-cluster-ca-trusted-certs"
+	inTheMiddle := func(do func(w *world)) func(w *world) {
+		return func(w *world) {
+			w.replace(authority.ClusterCA)
+			w.once(w.presents(1, nextV), func() { do(w) })
+		}
+	}
+	return map[string]func(w *world){
+		"losing the certificate in the middle": inTheMiddle(func(w *world) { w.delete(&corev1.Secret{}, "my-cluster-ca-cert") }),
+		"losing the key in the middle": func(w *world) {
+			w.classic()
+			inTheMiddle(func(w *world) { w.delete(&corev1.Secret{}, "my-cluster-ca") })(w)
+		},
+		"losing key and certificate": func(w *world) {
+			w.classic()
+			w.delete(&corev1.Secret{}, "my-cluster-ca")
+			w.delete(&corev1.Secret{}, "my-cluster-ca-cert")
+		},
+		"losing what pods mount at rest":        func(w *world) { w.delete(&corev1.Secret{}, trustedCerts) },
+		"editing what pods mount in the middle": inTheMiddle(func(w *world) { w.restate(trustedCerts, authority.PhaseOut) }),
+		"renewing in the middle":                inTheMiddle(func(w *world) { w.renew(authority.ClusterCA) }),
+		"pausing in the middle": func(w *world) {
+			pause := func(value any) func() {
+				return func() {
+					w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": value})
+				}
+			}
+			w.replace(authority.ClusterCA)
+			w.once(w.presents(1, nextV), pause(asked))
+			w.once(func() bool { return has(w.getKafka(), condition.ReconciliationPaused) }, pause(nil))
+		},
+	}
+}
+
+// passingTimes are what nobody asks for.
+func passingTimes() map[string]func(w *world) {
+	return map[string]func(w *world){
+		"renewing because it is time":           func(w *world) { w.clock.SetTime(nearTheEnd()) },
+		"coming back when everything has ended": func(w *world) { w.clock.SetTime(start().Add(370 * authority.Day)) },
+		"replacing because that is what time asks for": func(w *world) {
+			w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{
+				"clusterCa": map[string]any{"certificateExpirationPolicy": "replace-key"},
+			}})
+			w.clock.SetTime(nearTheEnd())
+		},
+	}
+}

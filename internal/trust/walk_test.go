@@ -12,37 +12,24 @@ import (
 type walk struct {
 	rules *rules
 	table []guard
-	// came says how each state was reached.
-	came map[state]step
-	live map[state]bool
+	// met are the states in the order in which they were reached, live those from
+	// which everything ends well if everybody obeys.
+	met, live states
 	// limit stops a walk that is only to find a counterexample.
 	limit int
 }
 
-type step struct {
-	from state
-	root bool
-}
-
 // run returns the first counterexample, or "".
 func (k *walk) run() string {
-	first := k.rules.first()
-	k.came = map[state]step{first: {root: true}}
-	k.live = map[state]bool{}
-	queue := []state{first}
-	for len(queue) > 0 && (k.limit == 0 || len(k.came) < k.limit) {
-		s := queue[0]
-		queue = queue[1:]
+	k.met.add(k.rules.first(), nowhere)
+	for i := 0; i < k.met.len() && (k.limit == 0 || k.met.len() < k.limit); i++ {
+		s := k.met.list[i].state
 		plan := decide(k.rules.observe(&s, 0), k.table)
 		if wrong := k.judge(&s, &plan); wrong != "" {
-			return wrong + "\n" + k.trace(s)
+			return wrong + "\n" + k.trace(i)
 		}
 		for _, m := range k.moves(&s, &plan) {
-			to := k.rules.canonical(m.to)
-			if _, seen := k.came[to]; !seen {
-				k.came[to] = step{from: s}
-				queue = append(queue, to)
-			}
+			k.met.add(k.rules.canonical(m.to), int32(i))
 		}
 	}
 	return ""
@@ -96,12 +83,12 @@ func (k *walk) deadlock(s state, now *Plan) string {
 	var path []state
 	defer func() {
 		for _, p := range path {
-			k.live[p] = true
+			k.live.add(p, nowhere)
 		}
 	}()
 	for range 200 {
 		c := k.rules.canonical(s)
-		if k.live[c] {
+		if k.live.has(&c) {
 			return ""
 		}
 		plan := *now
@@ -178,14 +165,15 @@ func (w *rules) recreateOrSync(s *state, i int) {
 	}
 }
 
-// trace tells the way to a state. It walks there once more without naming nodes
-// anew, so that a node keeps its name from line to line.
-func (k *walk) trace(s state) string {
+// trace tells the way to the nth state that was met. It walks there once more without
+// naming nodes anew, so that a node keeps its name from line to line.
+func (k *walk) trace(n int) string {
 	var path []state
-	for at := k.came[s]; !at.root; at = k.came[s] {
-		path = append(path, s)
-		s = at.from
+	at := k.met.list[n]
+	for ; at.from != nowhere; at = k.met.list[at.from] {
+		path = append(path, at.state)
 	}
+	s := at.state
 	var b strings.Builder
 	b.WriteString(k.rules.print(&s))
 	for _, to := range slices.Backward(path) {
@@ -206,7 +194,7 @@ func TestEveryReachableStateIsSafeAndLive(t *testing.T) {
 			k := walk{rules: &w, table: guards()}
 			start := time.Now()
 			wrong := k.run()
-			t.Logf("%d states in %v, budget %+v", len(k.came), time.Since(start).Round(time.Millisecond), w.begin)
+			t.Logf("%d states in %v, budget %+v", k.met.len(), time.Since(start).Round(time.Millisecond), w.begin)
 			if wrong != "" {
 				t.Fatal(wrong)
 			}
@@ -223,7 +211,7 @@ func TestEveryGuardIsNeeded(t *testing.T) {
 			for _, w := range trials() {
 				k := walk{rules: &w, table: table, limit: 20_000}
 				if wrong := k.run(); wrong != "" {
-					t.Logf("without it, in %q after %d states: %s", w.name, len(k.came), strings.SplitN(wrong, "\n", 2)[0])
+					t.Logf("without it, in %q after %d states: %s", w.name, k.met.len(), strings.SplitN(wrong, "\n", 2)[0])
 					return
 				}
 			}
@@ -239,7 +227,7 @@ func TestWhatServersWereToldToLoadMustBeKnown(t *testing.T) {
 	k := walk{rules: &w, table: guards(), limit: 50_000}
 	wrong := k.run()
 	if wrong == "" {
-		t.Fatalf("no state of %d shows that it must", len(k.came))
+		t.Fatalf("no state of %d shows that it must", k.met.len())
 	}
-	t.Logf("without that, after %d states: %s", len(k.came), strings.SplitN(wrong, "\n", 2)[0])
+	t.Logf("without that, after %d states: %s", k.met.len(), strings.SplitN(wrong, "\n", 2)[0])
 }

@@ -29,6 +29,9 @@ type crashScenario struct {
 	// change is what a person asks for, for the nth time. Odd and even times may
 	// ask for different things.
 	change func(w *world, n int)
+	// afterwards, if not nil, rids the end of what depends on how far the change had
+	// come when something else happened.
+	afterwards func(w *world)
 }
 
 // inNewWorlds prepares another world for each run.
@@ -144,6 +147,9 @@ func finish(w *world, scenario crashScenario, n, at int) (end []string, crashed 
 		w.startOperator()
 	}
 	w.settle()
+	if scenario.afterwards != nil {
+		scenario.afterwards(w)
+	}
 	if kafka := w.getKafka(); !has(kafka, condition.Ready) {
 		w.t.Fatalf("after a crash at write %d the cluster ends as %+v", at, kafka.Status.Conditions)
 	}

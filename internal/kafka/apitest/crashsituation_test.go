@@ -21,6 +21,15 @@ func wideSituations() map[string]crashScenario {
 	for name, change := range losses() {
 		all[name] = crashScenario{world: inNewWorlds(cluster(2)), change: func(w *world, _ int) { change(w) }}
 	}
+	all["renewing in the middle"] = crashScenario{
+		world: inNewWorlds(cluster(2)),
+		change: func(w *world, _ int) {
+			w.replace(authority.ClusterCA)
+			w.once(w.presents(1, nextV), func() { w.renew(authority.ClusterCA) })
+		},
+		// Controllers trust the renewed certificate until then if they had to.
+		afterwards: (*world).restartEach,
+	}
 	for name, change := range passingTimes() {
 		all[name] = crashScenario{world: inNewWorlds(cluster(2)), change: func(w *world, _ int) { change(w) }}
 	}

@@ -184,7 +184,10 @@ func (w *world) roles() map[string]string {
 func (w *world) standing() []string {
 	var lines []string
 	for _, kind := range []authority.Kind{authority.ClusterCA, authority.ClientsCA} {
-		lines = append(lines, fmt.Sprintf("ca.crt of the %s: %s", kind, strings.Join(w.bundleOf(kind), ", ")))
+		// The entries after the first one are in the order of their fingerprints.
+		bundle := w.bundleOf(kind)
+		slices.Sort(bundle[min(1, len(bundle)):])
+		lines = append(lines, fmt.Sprintf("ca.crt of the %s: %s", kind, strings.Join(bundle, ", ")))
 		w.eachAnchor(kind, func(name string, state authority.State) {
 			lines = append(lines, fmt.Sprintf("anchor %s: %s", name, state))
 		})

@@ -72,7 +72,7 @@ server-test: needs ## the agent beside single servers of Kafka
 
 walks: ## every state of larger worlds, and a crash after every write of more rotations
 	@go test -timeout 60m ./internal/trust -wide
-	@KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KUBEBUILDER_ASSETS; go test -timeout 90m ./internal/kafka/apitest -run 'Crash|Stale' -wide
+	@KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KUBEBUILDER_ASSETS; go test -timeout 180m ./internal/kafka/apitest -run 'Crash|Stale' -wide
 
 bench: build $(CLUSTER) ## measure what the project promises; reports in out/bench
 	@$(kubeconfig); go run ./e2e/bench

@@ -132,7 +132,6 @@ func losses() map[string]func(w *world) {
 		},
 		"losing what pods mount at rest":        func(w *world) { w.delete(&corev1.Secret{}, trustedCerts) },
 		"editing what pods mount in the middle": inTheMiddle(func(w *world) { w.restate(trustedCerts, authority.PhaseOut) }),
-		"renewing in the middle":                inTheMiddle(func(w *world) { w.renew(authority.ClusterCA) }),
 		"pausing in the middle": func(w *world) {
 			pause := func(value any) func() {
 				return func() {

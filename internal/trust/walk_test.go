@@ -14,7 +14,7 @@ type walk struct {
 	table []guard
 	// met are the states in the order in which they were reached, live those from
 	// which everything ends well if everybody obeys.
-	met, live states
+	met, live stateSet
 	// limit stops a walk that is only to find a counterexample.
 	limit int
 }

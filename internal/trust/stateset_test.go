@@ -2,10 +2,10 @@ package trust
 
 import "hash/maphash"
 
-// states is a set of states that remembers their order. It is a hash table of its own
+// stateSet is a set of states that remembers their order. It is a hash table of its own
 // because a map keeps two copies of a value as large as a state, each in a place of its
 // own, and worlds have millions of them.
-type states struct {
+type stateSet struct {
 	list []reached
 	// heads are the last states with each hash.
 	heads map[uint64]int32
@@ -22,14 +22,14 @@ type reached struct {
 // nowhere is no state's place.
 const nowhere = -1
 
-func (x *states) len() int { return len(x.list) }
+func (x *stateSet) len() int { return len(x.list) }
 
-func (x *states) has(s *state) bool {
+func (x *stateSet) has(s *state) bool {
 	return x.heads != nil && x.find(s, x.head(maphash.Comparable(x.seed, *s)))
 }
 
 // add adds a state unless it is there already.
-func (x *states) add(s state, from int32) {
+func (x *stateSet) add(s state, from int32) {
 	if x.heads == nil {
 		x.heads, x.seed = map[uint64]int32{}, maphash.MakeSeed()
 	}
@@ -42,14 +42,14 @@ func (x *states) add(s state, from int32) {
 	x.list = append(x.list, reached{state: s, from: from, next: head})
 }
 
-func (x *states) head(hash uint64) int32 {
+func (x *stateSet) head(hash uint64) int32 {
 	if at, found := x.heads[hash]; found {
 		return at
 	}
 	return nowhere
 }
 
-func (x *states) find(s *state, at int32) bool {
+func (x *stateSet) find(s *state, at int32) bool {
 	for ; at != nowhere; at = x.list[at].next {
 		if x.list[at].state == *s {
 			return true

@@ -72,11 +72,11 @@ func (p *pass) loadsAwaited() bool {
 }
 
 // passesSoon reports whether what is waited for comes without anybody's doing and
-// without an event: agents have to be asked. The Raft remainder and retirement
-// take weeks, and their times are known.
+// without an event: agents have to be asked. Restarts and retirement take weeks, and
+// their times are known.
 func passesSoon(b trust.Blocker) bool {
 	return !b.UntilStart && !slices.Contains([]trust.GuardName{
-		trust.GuardControlUnused, trust.GuardRetired, trust.GuardApplications, trust.GuardCrossUnneeded, trust.GuardRunning,
+		trust.GuardRetired, trust.GuardApplications, trust.GuardCrossUnneeded, trust.GuardRunning,
 	}, b.Guard)
 }
 

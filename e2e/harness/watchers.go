@@ -85,7 +85,8 @@ func (a Answers) Any(answer verdict.Verdict) bool {
 }
 
 // Verified says what a client that trusts the authorities in PEM, and nothing else, makes
-// of the certificate that each node presents to it now.
+// of the certificate that each node presents to it now. A client that refuses a node for
+// anything but its authority has learned nothing about that, which is an error.
 func Verified(ctx context.Context, opened *target.Target, listener string, authorities []byte) (Answers, error) {
 	on, err := opened.Listener(listener)
 	if err != nil {
@@ -101,9 +102,14 @@ func Verified(ctx context.Context, opened *target.Target, listener string, autho
 			continue
 		}
 		connection, err := identity.Connect(ctx, opened.Network(), addressOf(node, on))
-		if answers[node.Name], _ = verdict.Of(err); err == nil {
+		kind, reason := verdict.Of(err)
+		if kind == verdict.Refused && reason != verdict.UnknownAuthority {
+			return nil, fmt.Errorf("asking %s who vouches for it: %w", node.Name, err)
+		}
+		if err == nil {
 			_ = connection.Close() // it has shown what it was opened for
 		}
+		answers[node.Name] = kind
 	}
 	return answers, nil
 }

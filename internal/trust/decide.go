@@ -53,7 +53,7 @@ func decide(s Snapshot, table []guard) Plan {
 	}
 	p := Plan{
 		Strategy: v.strategy(), States: map[AnchorID]State{},
-		Publications: map[MemberID]Publication{}, Kept: map[MemberID][]AnchorID{},
+		Publications: make(map[MemberID]Publication, len(s.Members)), Kept: map[MemberID][]AnchorID{},
 	}
 	for i := range s.Anchors {
 		p.States[s.Anchors[i].ID] = v.nextState(&s.Anchors[i])
@@ -339,23 +339,32 @@ func (v *view) done(p Plan) bool {
 // nothing is known, every one may be sent.
 func (v *view) vouching(given map[MemberID]Publication) []KeyID {
 	var keys []KeyID
-	note := func(i Identity) { keys = append(keys, i.Cross...) }
+	note := func(key KeyID) {
+		if !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	sent := func(i Identity) {
+		for _, key := range i.Cross {
+			note(key)
+		}
+	}
 	v.roles(func(m *Member, r *Role) {
 		if !r.Presents {
 			return
 		}
-		note(m.Published.Identity)
-		note(given[m.ID].Identity)
-		if r.Plane != Raft && !v.possible(m, r, func(s Stores) { note(s.Identity) }) {
+		sent(m.Published.Identity)
+		sent(given[m.ID].Identity)
+		if r.Plane != Raft && !v.possible(m, r, func(s Stores) { sent(s.Identity) }) {
 			for i := range v.Anchors {
 				for _, c := range v.Anchors[i].Cross {
-					keys = append(keys, c.Issuer)
+					note(c.Issuer)
 				}
 			}
 		}
 	})
 	slices.Sort(keys)
-	return slices.Compact(keys)
+	return keys
 }
 
 // atRest is the state of the target when nothing is left to do. Where no leaf is

@@ -8,7 +8,9 @@ type view struct {
 
 	key    map[AnchorID]KeyID
 	target *Anchor
-	guards []guard
+	// renewed is true when the target shares its key with another anchor.
+	renewed bool
+	guards  []guard
 	// answers remembers what each guard said about each anchor, and asked all
 	// that they wait for.
 	answers map[question]bool
@@ -32,6 +34,7 @@ func newView(s Snapshot, guards []guard) *view {
 			v.target = &s.Anchors[i]
 		}
 	}
+	v.renewed = v.target != nil && slices.ContainsFunc(s.Anchors, func(a Anchor) bool { return a.Key == v.target.Key && a.ID != s.Issuing })
 	return v
 }
 
@@ -74,15 +77,10 @@ func (v *view) future() Identity {
 // one key the new one counts as soon as it is trusted: whoever trusts it verifies
 // the leaf as well.
 func (v *view) issued(i Identity, a *Anchor) bool {
-	if i.Signer != a.Key || a.Key != v.target.Key || !v.renewed() {
+	if i.Signer != a.Key || a.Key != v.target.Key || !v.renewed {
 		return i.Signer == a.Key
 	}
 	return (a == v.target) == trusted(v.target.Stored)
-}
-
-// renewed reports whether the target shares its key with another anchor.
-func (v *view) renewed() bool {
-	return slices.ContainsFunc(v.Anchors, func(a Anchor) bool { return a.Key == v.target.Key && a.ID != v.Issuing })
 }
 
 // trusted reports whether a state says that everybody trusts the anchor.

@@ -163,7 +163,7 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 		Trust:     publication.Trust(nil, publication.Given{Cluster: given}, nil),
 		Loading:   p.loadingOf(at),
 		Operators: []*x509.Certificate{p.operator.leaf},
-	}, p.now)
+	}, r.options.Clock.Now())
 	encoded, err := published.Encode()
 	if err != nil {
 		return contract.Publication{}, false, fmt.Errorf("companion %s: %w", at.Name, err)

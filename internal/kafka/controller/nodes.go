@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -58,7 +59,7 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 			leaves[string(store.Listener)] = custom.Chain[0]
 		}
 	}
-	published, err := p.publish(node, publication.Content{
+	published, err := p.publish(node, r.options.Clock.Now(), publication.Content{
 		Leaves: leaves, Chain: settled.chain[1:], Trust: p.trustOf(node, given), Loading: p.loading(),
 	})
 	if err != nil {
@@ -102,8 +103,9 @@ func (p *pass) published(pod string) contract.Publication {
 	return published
 }
 
-// publish decides the publication of a node.
-func (p *pass) publish(node model.Node, content publication.Content) (contract.Publication, error) {
+// publish decides the publication of a node. It is written at another time than the
+// pass began: in between a key may have been made, which takes seconds.
+func (p *pass) publish(node model.Node, at time.Time, content publication.Content) (contract.Publication, error) {
 	previous := p.published(node.Pod)
 	pinned, _ := pinnedRevision(p.pods[node.Pod])
 	configuration, err := p.configurationOf(node, previous)
@@ -112,7 +114,7 @@ func (p *pass) publish(node model.Node, content publication.Content) (contract.P
 	}
 	content.Configuration = configuration
 	content.Operators = []*x509.Certificate{p.operator.leaf}
-	return publication.Next(previous, pinned, content, p.now), nil
+	return publication.Next(previous, pinned, content, at), nil
 }
 
 // configurationOf is the hash of the ConfigMap that the node shall have. Nodes of

@@ -73,8 +73,9 @@ type Publication struct {
 	// Configuration is the ConfigurationHash of the node's ConfigMap that belongs
 	// to the revision; empty when the operator does not say.
 	Configuration string `json:"configuration,omitempty"`
-	// PublishedAt is when the revision was written. It decides nothing: the agent
-	// reports the time until the mount shows the revision as mount lag.
+	// PublishedAt is when the revision was written. The agent reports the time until
+	// the mount shows the revision as mount lag; the operator counts from it how long a
+	// reload has been tried in vain.
 	PublishedAt time.Time `json:"publishedAt,omitzero"`
 }
 

@@ -34,6 +34,8 @@ type Anchor struct {
 	Cross []Cross
 	// NoCross says why a cross certificate by the outgoing authority is missing.
 	NoCross string
+	// Signs is true while the private key is at hand to sign leaves with.
+	Signs bool
 	// Stored is its state in the trusted-certs Secret.
 	Stored State
 	// Compromised is set when a person distrusts it now.

@@ -29,6 +29,8 @@ type Plan struct {
 	Loads []Load
 	// Blockers are the guards that are shut, by guard, anchor and peer.
 	Blockers []Blocker
+	// Apart are the members that nobody waits for, in the order of the snapshot.
+	Apart []Apart
 	// Deadline is the first end of an anchor that is not the one to stay: what
 	// relies on it is cut off then. Zero when there is none. Expiry makes things
 	// urgent, and never changes their order.
@@ -41,13 +43,12 @@ type Plan struct {
 // again with what it wanted written and nothing else changed, it goes on from
 // there and never back.
 func Decide(s Snapshot) Plan {
-	return decide(s, guards())
+	return decide(s, theLaw())
 }
 
-// decide is Decide with a given table, so that a test can take each guard away and
-// show that it was needed.
-func decide(s Snapshot, table []guard) Plan {
-	v := newView(s, table)
+// decide is Decide under a given law.
+func decide(s Snapshot, l law) Plan {
+	v := newView(s, l)
 	if v.target == nil || s.Policy.Paused {
 		return v.still()
 	}
@@ -69,7 +70,7 @@ func decide(s Snapshot, table []guard) Plan {
 	}
 	p.Vouching = v.vouching(p.Publications)
 	p.Loads = v.loads(p.Strategy)
-	p.Blockers, p.Deadline = v.sortedBlockers(), v.deadline()
+	p.Blockers, p.Apart, p.Deadline = v.sortedBlockers(), v.apart, v.deadline()
 	p.Done = v.done(p)
 	return p
 }
@@ -181,29 +182,56 @@ func (v *view) shownByNodes(a *Anchor) bool {
 	return shown
 }
 
-// nextPublication is what one member should be given.
+// nextPublication is what one member should be given: nothing that the Secret does not
+// hold yet, and nothing while nobody can sign its certificate.
 func (v *view) nextPublication(m *Member) Publication {
-	next := Publication{Identity: v.nextIdentity(m)}
-	if v.target.Stored == Absent {
-		return m.Published // nothing is published that the Secret does not hold
-	}
-	if !v.open(GuardMounted, v.target) && v.lagging[m.ID] {
+	identity := v.nextIdentity(m)
+	switch {
+	case v.target.Stored == Absent, m.presents() && identity.Signer == "":
 		return m.Published
+	case !v.open(GuardMounted, v.target) && v.lagging[m.ID]:
+		return v.rescue(m, identity)
+	case m.Kind == Operator, m.Kind == Holder:
+		return Publication{Identity: identity}
 	}
-	if m.Kind == Operator || m.Kind == Holder {
-		return next
-	}
+	data, control := v.nextTrust(m)
+	return Publication{Data: data, Control: control, Identity: identity}
+}
+
+// nextTrust are the anchors that a member should trust, by plane, sorted.
+func (v *view) nextTrust(m *Member) (data, control []AnchorID) {
 	for i := range v.Anchors {
 		a := &v.Anchors[i]
 		if v.stays(a, m, m.Published.Data, GuardDataUnused) {
-			next.Data = append(next.Data, a.ID)
+			data = append(data, a.ID)
 		}
 		if m.controls() && !v.early(a, m) && v.stays(a, m, m.Published.Control, GuardControlUnused) {
-			next.Control = append(next.Control, a.ID)
+			control = append(control, a.ID)
 		}
 	}
-	slices.Sort(next.Data)
-	slices.Sort(next.Control)
+	slices.Sort(data)
+	slices.Sort(control)
+	return data, control
+}
+
+// rescue is what a member is given of which it is not known what it has mounted:
+// nothing else than it has, unless all of that has expired. Then it gets what it can go
+// on with, and keeps the rest, which a start with an older publication would wait for.
+func (v *view) rescue(m *Member, identity Identity) Publication {
+	expired := v.blind(m.Published.Data) || m.presents() && m.Published.Identity.Signer != v.target.Key
+	if !v.onlyTargetLives() || !expired {
+		return m.Published
+	}
+	with := func(trust []AnchorID) []AnchorID {
+		if slices.Contains(trust, v.target.ID) {
+			return trust
+		}
+		return slices.Sorted(slices.Values(append(slices.Clone(trust), v.target.ID)))
+	}
+	next := Publication{Data: with(m.Published.Data), Identity: identity}
+	if m.controls() {
+		next.Control = with(m.Published.Control)
+	}
 	return next
 }
 
@@ -286,6 +314,9 @@ func (v *view) currentIdentity(m *Member) Identity {
 	}
 	if m.Kind == Operator {
 		return Identity{Signer: v.signer().Key}
+	}
+	if v.isApart(m, NoSigner) {
+		return Identity{}
 	}
 	return v.signedBy(v.signer())
 }

@@ -65,8 +65,20 @@ func (w *rules) nodeAccidents(s *state, i int) []move {
 	}
 	if !n.running && w.startable(s, n) {
 		t := *s
-		w.start(&t.nodes[i])
+		w.launch(&t, i)
 		out = append(out, move{who(i, "process starts in"), t})
+	}
+	if s.left.lie > 0 {
+		t := *s
+		t.left.lie--
+		t.nodes[i].lies = true
+		out = append(out, move{who(i, "somebody takes over the agent of"), t})
+	}
+	if s.left.hide > 0 {
+		t := *s
+		t.left.hide--
+		t.nodes[i].unseen = true
+		out = append(out, move{who(i, "somebody takes the labels off"), t})
 	}
 	if s.left.recreate > 0 {
 		t := *s
@@ -128,7 +140,7 @@ func who(i int, what string) string { return what + " node " + string(rune('0'+i
 
 // stop ends the process; what it had loaded is gone.
 func (n *node) stop() {
-	n.running = false
+	n.running, n.late = false, false
 	n.data, n.control, n.raft, n.staticData = store{}, store{}, store{}, 0
 	n.told, n.telling = pub{}, 0
 }
@@ -166,9 +178,16 @@ func (w *rules) recreate(s *state, i int) {
 	n := &s.nodes[i]
 	n.stop()
 	n.mounted, n.between = n.published, pub{}
+	n.unseen = false
 	if w.startable(s, n) {
-		w.start(n)
+		w.launch(s, i)
 	}
+}
+
+// launch starts a node now.
+func (w *rules) launch(s *state, i int) {
+	w.start(&s.nodes[i])
+	s.nodes[i].late = s.expired
 }
 
 // operates are the moves of the operator under a plan. Every object is a write of
@@ -241,6 +260,9 @@ func (w *rules) writePublication(s *state, plan *Plan, i int) write {
 	if w.clients {
 		want.control, want.ident = now.control, now.ident
 	}
+	if want.ident.signer >= 0 && w.lost.has(int(want.ident.signer)) && want.ident.signer != now.ident.signer {
+		want = now // nobody can sign it
+	}
 	return write{
 		what: who(i, "write publication of"),
 		do:   func(t *state) { t.nodes[i].publish(want) },
@@ -277,8 +299,11 @@ func (w *rules) loads(s *state, l Load, silent mask) []move {
 	}
 	if l.How == ByRestart {
 		for j := range w.nodes {
-			if j != i && s.nodes[j].joined && !s.nodes[j].running {
+			if j != i && s.nodes[j].joined && s.nodes[j].published.data != 0 && !s.nodes[j].running {
 				return nil
+			}
+			if j != i && w.unconnected(s, &s.nodes[j]) && !w.unconnected(s, n) {
+				return nil // the quorum is not whole, and this node is part of it
 			}
 		}
 		t := *s

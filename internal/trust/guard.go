@@ -74,7 +74,17 @@ type guard struct {
 	blockers func(*view, *Anchor) []Blocker
 }
 
-// guards is the table of all rules.
+// law is all that decisions follow: what has to hold before something is done, and
+// whom nobody waits for. It is a value, so that a test can take each rule away and show
+// that it was needed.
+type law struct {
+	guards     []guard
+	exemptions []exemption
+}
+
+func theLaw() law { return law{guards: guards(), exemptions: exemptions()} }
+
+// guards is the table of all guards.
 func guards() []guard {
 	return []guard{
 		{GuardVerified, unverified},
@@ -97,11 +107,11 @@ func (v *view) open(name GuardName, a *Anchor) bool {
 		return answer
 	}
 	v.answers[q] = true
-	i := slices.IndexFunc(v.guards, func(g guard) bool { return g.name == name })
+	i := slices.IndexFunc(v.law.guards, func(g guard) bool { return g.name == name })
 	if i < 0 {
 		return true
 	}
-	waits := v.guards[i].blockers(v, a)
+	waits := v.law.guards[i].blockers(v, a)
 	for _, b := range waits {
 		b.Guard, b.Anchor = name, a.ID
 		v.asked = append(v.asked, b)
@@ -145,16 +155,19 @@ func waitFor(m *Member, r *Role, what string) Blocker {
 func verifies(_ *Member, r *Role) bool { return r.Verifies }
 
 // unverified: the leaf of the new authority, with the cross certificates that go
-// along, is accepted by whatever anybody trusts.
+// along, is accepted by whatever anybody trusts. Who trusts only what has expired
+// accepts nobody either way; waiting for him would wait for ever, because without a
+// leaf that others accept his server cannot be restarted into the quorum.
 func unverified(v *view, _ *Anchor) []Blocker {
 	future := v.future()
 	return v.unless(verifies, func(_ *Member, _ *Role, s Stores) bool {
-		return v.accepts(s.Trust, future)
+		return v.accepts(s.Trust, future) || v.blind(s.Trust)
 	}, "does not verify certificates of the new authority yet")
 }
 
 // applicationsBehind: applications cannot be asked; they are published to first.
-// With a cross certificate they need no time, because what they knew still serves.
+// With a cross certificate they need no time, because what they knew still serves, and
+// none either once nothing that they may have read serves them any more.
 func applicationsBehind(v *view, a *Anchor) []Blocker {
 	first := slices.IndexFunc(v.Application.Anchors, func(id AnchorID) bool { return v.key[id] == a.Key })
 	switch {
@@ -162,7 +175,7 @@ func applicationsBehind(v *view, a *Anchor) []Blocker {
 		return []Blocker{{Who: applications, What: "the application bundle does not hold the new anchor yet"}}
 	case first > 0 && v.mayLead():
 		return []Blocker{{Who: applications, What: "the application bundle does not begin with the new anchor yet"}}
-	case v.strategy().Kind == Classic:
+	case v.strategy().Kind == Classic && !v.onlyTargetLives():
 		return v.applicationsReading()
 	}
 	return nil
@@ -252,8 +265,7 @@ func crossNeeded(v *view, a *Anchor) []Blocker {
 // nobody knows.
 func mountsBehind(v *view, _ *Anchor) []Blocker {
 	var out []Blocker
-	for i := range v.Members {
-		m := &v.Members[i]
+	for _, m := range v.peers {
 		if m.Kind == Operator || m.Kind == Holder || !m.published() {
 			continue
 		}
@@ -263,7 +275,7 @@ func mountsBehind(v *view, _ *Anchor) []Blocker {
 			if len(r.Evidence.Mounted) == 0 && len(r.Evidence.Loading) > 0 {
 				what = "may still come to load what was published to it before"
 			}
-			if v.silent(r) || len(r.Evidence.Mounted) > 0 || len(r.Evidence.Loading) > 0 {
+			if r.Evidence.Process == ProcessUnknown || len(r.Evidence.Mounted) > 0 || len(r.Evidence.Loading) > 0 {
 				v.lagging[m.ID] = true
 				out = append(out, Blocker{Who: string(m.ID), What: string(m.ID) + " " + what, Since: r.Evidence.Since})
 				break

@@ -35,8 +35,8 @@ type Load struct {
 // loads compares what is published with what is proven.
 func (v *view) loads(strategy Strategy) []Load {
 	out := make([]Load, 0, len(v.Members))
-	for i := range v.Members {
-		out = v.addLoads(out, &v.Members[i], strategy)
+	for _, m := range v.peers {
+		out = v.addLoads(out, m, strategy)
 	}
 	slices.SortStableFunc(out, func(a, b Load) int { return cmp.Compare(a.Member, b.Member) })
 	return out
@@ -214,7 +214,7 @@ func (r *Role) same(s, want Stores) bool {
 // way waits for, since the guards behind it can only wait for the same.
 func (v *view) sortedBlockers() []Blocker {
 	at := func(b Blocker) int {
-		return slices.IndexFunc(v.guards, func(g guard) bool { return g.name == b.Guard })
+		return slices.IndexFunc(v.law.guards, func(g guard) bool { return g.name == b.Guard })
 	}
 	out := slices.Clone(v.asked)
 	slices.SortFunc(out, func(a, b Blocker) int {

@@ -1,6 +1,9 @@
 package trust
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 var members = [maxNodes]MemberID{"node 0", "node 1", "node 2"}
 
@@ -65,7 +68,8 @@ func (w *rules) stores(s store) Stores {
 func (w *rules) observe(s *state, silent mask) Snapshot {
 	out := Snapshot{Now: worldTime, Issuing: names[s.issuing], Policy: w.policy}
 	for a := range maxAnchors {
-		if a > int(s.issuing) && s.stored[a] == 0 && !w.known(s, a) {
+		introduced := w.credulous && a == liars && w.anyLie(s)
+		if a > int(s.issuing) && s.stored[a] == 0 && !w.known(s, a) && !introduced {
 			continue
 		}
 		out.Anchors = append(out.Anchors, w.anchor(s, a))
@@ -118,7 +122,7 @@ func (w *rules) anchor(s *state, a int) Anchor {
 	}
 	out := Anchor{
 		ID: names[a], Key: keys[w.keyOf[a]], NotAfter: end, Stored: stateNames[s.stored[a]],
-		Compromised: w.compromised.has(a) && int8(a) != s.issuing,
+		Compromised: w.compromised.has(a) && int8(a) != s.issuing, Signs: !w.lost.has(a),
 	}
 	for by := range maxAnchors {
 		if w.cross[a].has(by) {
@@ -126,6 +130,18 @@ func (w *rules) anchor(s *state, a int) Anchor {
 		}
 	}
 	return out
+}
+
+func (w *rules) anyLie(s *state) bool {
+	return slices.ContainsFunc(s.nodes[:], func(n node) bool { return n.lies })
+}
+
+// lie is what a liar says of a role.
+func (w *rules) lie(loaded Stores) Stores {
+	if w.extra {
+		return Stores{Trust: append(slices.Clone(loaded.Trust), names[liars]), Identity: loaded.Identity}
+	}
+	return Stores{Trust: []AnchorID{names[liars]}, Identity: Identity{Signer: keys[liars]}}
 }
 
 func (w *rules) member(n *node, i int, silent bool) Member {
@@ -153,7 +169,7 @@ func (w *rules) member(n *node, i int, silent bool) Member {
 		r := Role{Name: [...]string{"data", "control", "raft"}[plane], Plane: Plane(plane), Verifies: true, Presents: !w.clients}
 		if !silent {
 			r.Evidence.Process = ProcessNone
-			if n.running {
+			if unfound := n.unseen && w.byLabel; n.running && !unfound {
 				r.Evidence.Process, r.Evidence.Loaded, r.Evidence.Static = ProcessRunning, w.stores(held.loaded), w.stores(held.static)
 			}
 			if n.mounted.data != 0 && n.mounted != n.published {
@@ -165,6 +181,9 @@ func (w *rules) member(n *node, i int, silent bool) Member {
 			if n.persisted && Plane(plane) != Raft {
 				r.Evidence.Persisted = []Stores{w.stores(held.persisted)}
 			}
+		}
+		if n.lies && r.Evidence.Process == ProcessRunning {
+			r.Evidence.Loaded = w.lie(r.Evidence.Loaded)
 		}
 		m.Roles = append(m.Roles, r)
 	}

@@ -72,13 +72,21 @@ func (v *view) nextState(a *Anchor) State {
 }
 
 // retires reports whether an anchor that phases out may go. While no node runs it
-// stays, as the list has it: nobody could show that he does without it.
-func (v *view) retires(a *Anchor) bool { return a != v.target && v.anyNodeRuns() && v.leaves(a) }
+// stays, as the list has it: nobody could show that he does without it. Where no node
+// takes part in the domain, nobody has to.
+func (v *view) retires(a *Anchor) bool {
+	return a != v.target && (v.anyNodeRuns() || !v.anyNode()) && v.leaves(a)
+}
 
 func (v *view) anyNodeRuns() bool {
 	runs := false
 	v.roles(func(m *Member, r *Role) { runs = runs || m.Kind == Node && r.Evidence.Process == ProcessRunning })
 	return runs
+}
+
+// anyNode reports whether nodes take part in the domain, running or not.
+func (v *view) anyNode() bool {
+	return slices.ContainsFunc(v.Members, func(m Member) bool { return m.Kind == Node })
 }
 
 // admit says whether and how an anchor enters the Secret: the target always, any

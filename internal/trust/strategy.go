@@ -48,7 +48,9 @@ func (v *view) strategy() Strategy {
 	return Strategy{Kind: CrossSigned, Reason: "every old authority has signed the new one"}
 }
 
-// matters reports whether somebody may still rely on the anchor.
+// matters reports whether somebody may still rely on the anchor. One that has expired
+// serves nobody; but while it is stored, it is what somebody still runs on instead of
+// the target, and has to be led away from it all the same.
 func (v *view) matters(a *Anchor) bool {
-	return (a.Stored != Absent || slices.Contains(v.Application.Anchors, a.ID)) && v.Now.Before(a.NotAfter)
+	return a.Stored != Absent || slices.Contains(v.Application.Anchors, a.ID) && v.Now.Before(a.NotAfter)
 }

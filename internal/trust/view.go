@@ -6,11 +6,14 @@ import "slices"
 type view struct {
 	Snapshot
 
-	key    map[AnchorID]KeyID
+	law law
+	key map[AnchorID]KeyID
+	// peers are the members that count, apart those that do not, with their reasons.
+	peers  []*Member
+	apart  []Apart
 	target *Anchor
 	// renewed is true when the target shares its key with another anchor.
 	renewed bool
-	guards  []guard
 	// answers remembers what each guard said about each anchor, and asked all
 	// that they wait for.
 	answers map[question]bool
@@ -26,8 +29,8 @@ type question struct {
 	anchor AnchorID
 }
 
-func newView(s Snapshot, guards []guard) *view {
-	v := &view{Snapshot: s, key: make(map[AnchorID]KeyID, len(s.Anchors)), guards: guards, answers: map[question]bool{}, lagging: map[MemberID]bool{}}
+func newView(s Snapshot, l law) *view {
+	v := &view{Snapshot: s, law: l, key: make(map[AnchorID]KeyID, len(s.Anchors)), answers: map[question]bool{}, lagging: map[MemberID]bool{}}
 	for i := range s.Anchors {
 		v.key[s.Anchors[i].ID] = s.Anchors[i].Key
 		if s.Anchors[i].ID == s.Issuing {
@@ -35,18 +38,31 @@ func newView(s Snapshot, guards []guard) *view {
 		}
 	}
 	v.renewed = v.target != nil && slices.ContainsFunc(s.Anchors, func(a Anchor) bool { return a.Key == v.target.Key && a.ID != s.Issuing })
+	v.setApart()
 	return v
 }
 
 // accepts reports whether a peer with that trust verifies that identity.
 func (v *view) accepts(trust []AnchorID, i Identity) bool {
 	for _, id := range trust {
-		key := v.key[id]
-		if key == i.Signer || slices.Contains(i.Cross, key) {
+		key, known := v.key[id]
+		if known && (key == i.Signer || slices.Contains(i.Cross, key)) {
 			return true
 		}
 	}
 	return false
+}
+
+// blind reports whether a trust verifies nobody, whatever is presented: all of it has
+// expired. Nobody can be cut off from whoever has nothing else.
+func (v *view) blind(trust []AnchorID) bool {
+	for _, id := range trust {
+		i := slices.IndexFunc(v.Anchors, func(a Anchor) bool { return a.ID == id })
+		if i < 0 || v.Now.Before(v.Anchors[i].NotAfter) {
+			return false
+		}
+	}
+	return len(trust) > 0
 }
 
 // signedBy is the identity that an anchor's authority issues: its leaf, with the
@@ -158,10 +174,9 @@ func talksTo(m *Member, r *Role, to Plane) bool {
 	}
 }
 
-// roles calls yield for every role of every member.
+// roles calls yield for every role of every member that counts.
 func (v *view) roles(yield func(*Member, *Role)) {
-	for i := range v.Members {
-		m := &v.Members[i]
+	for _, m := range v.peers {
 		for j := range m.Roles {
 			yield(m, &m.Roles[j])
 		}

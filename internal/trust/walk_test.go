@@ -11,7 +11,7 @@ import (
 // walk visits every state that a world can reach and judges each.
 type walk struct {
 	rules *rules
-	table []guard
+	law   law
 	// met are the states in the order in which they were reached, live those from
 	// which everything ends well if everybody obeys.
 	met, live stateSet
@@ -24,7 +24,7 @@ func (k *walk) run() string {
 	k.met.add(k.rules.first(), nowhere)
 	for i := 0; i < k.met.len() && (k.limit == 0 || k.met.len() < k.limit); i++ {
 		s := k.met.list[i].state
-		plan := decide(k.rules.observe(&s, 0), k.table)
+		plan := decide(k.rules.observe(&s, 0), k.law)
 		if wrong := k.judge(&s, &plan); wrong != "" {
 			return wrong + "\n" + k.trace(i)
 		}
@@ -43,6 +43,12 @@ func (k *walk) judge(s *state, plan *Plan) string {
 	if wrong := k.rules.unstartable(s); wrong != "" && k.rules.begin.lose == s.left.lose {
 		return "a start would hang: " + wrong
 	}
+	if wrong := k.rules.stranger(s); wrong != "" {
+		return "an authority was introduced: " + wrong
+	}
+	if wrong := k.rules.abandoned(s, plan); wrong != "" {
+		return "L is broken: " + wrong
+	}
 	if wrong := k.deadlock(*s, plan); wrong != "" {
 		return "L is broken: " + wrong
 	}
@@ -55,7 +61,7 @@ func (k *walk) moves(s *state, plan *Plan) []move {
 	out := k.rules.accidents(s)
 	out = append(out, k.rules.operates(s, 0, plan)...)
 	for i := range k.rules.nodes {
-		blind := decide(k.rules.observe(s, 1<<i), k.table)
+		blind := decide(k.rules.observe(s, 1<<i), k.law)
 		out = append(out, k.rules.operates(s, 1<<i, &blind)...)
 	}
 	return append(out, k.late(s, plan, out)...)
@@ -93,7 +99,7 @@ func (k *walk) deadlock(s state, now *Plan) string {
 		}
 		plan := *now
 		if len(path) > 0 {
-			plan = decide(k.rules.observe(&s, 0), k.table)
+			plan = decide(k.rules.observe(&s, 0), k.law)
 		}
 		next, moved := k.obey(s, &plan)
 		if !moved || plan.Done {
@@ -161,7 +167,7 @@ func (w *rules) recreateOrSync(s *state, i int) {
 	n := &s.nodes[i]
 	n.mounted, n.between = n.published, pub{}
 	if !n.running && w.startable(s, n) {
-		w.start(n)
+		w.launch(s, i)
 	}
 }
 
@@ -177,7 +183,7 @@ func (k *walk) trace(n int) string {
 	var b strings.Builder
 	b.WriteString(k.rules.print(&s))
 	for _, to := range slices.Backward(path) {
-		plan := decide(k.rules.observe(&s, 0), k.table)
+		plan := decide(k.rules.observe(&s, 0), k.law)
 		moves := k.moves(&s, &plan)
 		i := slices.IndexFunc(moves, func(m move) bool { return k.rules.canonical(m.to) == to })
 		s = moves[i].to
@@ -191,7 +197,7 @@ func TestEveryReachableStateIsSafeAndLive(t *testing.T) {
 	for _, w := range worlds() {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
-			k := walk{rules: &w, table: guards()}
+			k := walk{rules: &w, law: theLaw()}
 			start := time.Now()
 			wrong := k.run()
 			t.Logf("%d states in %v, budget %+v", k.met.len(), time.Since(start).Round(time.Millisecond), w.begin)
@@ -207,27 +213,83 @@ func TestEveryGuardIsNeeded(t *testing.T) {
 	for i, g := range guards() {
 		t.Run(string(g.name), func(t *testing.T) {
 			t.Parallel()
-			table := append(guards()[:i:i], guards()[i+1:]...)
-			for _, w := range trials() {
-				k := walk{rules: &w, table: table, limit: 20_000}
-				if wrong := k.run(); wrong != "" {
-					t.Logf("without it, in %q after %d states: %s", w.name, k.met.len(), strings.SplitN(wrong, "\n", 2)[0])
-					return
-				}
-			}
-			t.Error("no reachable state shows that this guard is needed")
+			l := theLaw()
+			l.guards = slices.Delete(l.guards, i, i+1)
+			refute(t, l)
 		})
 	}
 }
 
-func TestWhatServersWereToldToLoadMustBeKnown(t *testing.T) {
+func TestEveryExemptionIsNeeded(t *testing.T) {
+	t.Parallel()
+	for i, e := range exemptions() {
+		t.Run(string(e.reason), func(t *testing.T) {
+			t.Parallel()
+			l := theLaw()
+			l.exemptions = slices.Delete(l.exemptions, i, i+1)
+			refute(t, l)
+		})
+	}
+}
+
+// refute expects a reachable state that shows what is wrong with a law.
+func refute(t *testing.T, l law) {
+	t.Helper()
+	for _, w := range trials() {
+		k := walk{rules: &w, law: l, limit: 20_000}
+		if wrong := k.run(); wrong != "" {
+			t.Logf("in %q after %d states: %s", w.name, k.met.len(), strings.SplitN(wrong, "\n", 2)[0])
+			return
+		}
+	}
+	t.Error("no reachable state shows what is wrong with that")
+}
+
+func TestNobodyWaitsForWhoTrustsOnlyWhatHasExpired(t *testing.T) {
+	t.Parallel()
+	l := theLaw()
+	i := slices.IndexFunc(l.guards, func(g guard) bool { return g.name == GuardVerified })
+	l.guards[i].blockers = func(v *view, _ *Anchor) []Blocker {
+		return v.unless(verifies, func(_ *Member, _ *Role, s Stores) bool { return v.accepts(s.Trust, v.future()) }, "")
+	}
+	refute(t, l)
+}
+
+// mistaken expects that an operator that sees the world in that way does harm.
+func mistaken(t *testing.T, w rules) {
+	t.Helper()
+	k := walk{rules: &w, law: theLaw(), limit: 50_000}
+	wrong := k.run()
+	if wrong == "" {
+		t.Fatalf("no state of %d shows that it is", k.met.len())
+	}
+	t.Logf("after %d states: %s", k.met.len(), strings.SplitN(wrong, "\n", 2)[0])
+}
+
+func TestItIsAMistakeToTakeAReportForASourceOfAuthorities(t *testing.T) {
+	t.Parallel()
+	w := world("classic with a liar", budget{lie: 1})
+	w.credulous = true
+	mistaken(t, w)
+}
+
+func TestItIsAMistakeToTakeAPodThatLostItsLabelsForNone(t *testing.T) {
+	t.Parallel()
+	w := world("classic with a pod that lost its labels", budget{hide: 1})
+	w.byLabel = true
+	mistaken(t, w)
+}
+
+func TestItIsAMistakeToTakeAnAuthorityWithAnotherNameForTheSame(t *testing.T) {
+	t.Parallel()
+	w := world("renewed under the same key and another name", budget{}, renewed)
+	w.pinned, w.strict = false, true
+	mistaken(t, w)
+}
+
+func TestItIsAMistakeNotToKnowWhatServersWereToldToLoad(t *testing.T) {
 	t.Parallel()
 	w := world("classic by slow servers, aborted", budget{abort: 1}, slowly)
 	w.hidden = true
-	k := walk{rules: &w, table: guards(), limit: 50_000}
-	wrong := k.run()
-	if wrong == "" {
-		t.Fatalf("no state of %d shows that it must", k.met.len())
-	}
-	t.Logf("without that, after %d states: %s", k.met.len(), strings.SplitN(wrong, "\n", 2)[0])
+	mistaken(t, w)
 }

@@ -65,6 +65,12 @@ type node struct {
 	telling mask
 	// joined is false for a node that does not exist yet.
 	joined bool
+	// lies is true once its agent says whatever it likes, unseen once its pod has lost
+	// the labels by which it is looked for.
+	lies, unseen bool
+	// late is true of a process that was started after A had expired: it has no
+	// connections from before.
+	late bool
 }
 
 // state is one state of the world.
@@ -92,7 +98,7 @@ type state struct {
 }
 
 // budget bounds what people and accidents do, so that the world is finite.
-type budget struct{ replace, abort, lose, edit, crash, recreate, expire, off, join int8 }
+type budget struct{ replace, abort, lose, edit, crash, recreate, expire, off, join, lie, hide int8 }
 
 var stateNames = [...]State{Absent, Untrusted, TrustedUnused, InUseAny, InUseAll, PhaseOut}
 
@@ -114,6 +120,16 @@ type rules struct {
 	// keyOf[a] is the key of anchor a; two anchors may share one.
 	keyOf  [maxAnchors]int8
 	policy Policy
+	// lost are the anchors whose keys are not at hand: they sign nothing any more.
+	lost mask
+	// strict verifiers tell two anchors of one key apart, as those do that compare the
+	// subject and the key identifier.
+	strict bool
+	// A credulous operator knows every authority that a report names; one that looks
+	// byLabel takes a pod without labels for none.
+	credulous, byLabel bool
+	// extra makes liars claim an authority beside what they run on, and not in its place.
+	extra bool
 	// compromised anchors are distrusted as soon as they are replaced.
 	compromised mask
 	// companions are the last of the nodes: clients of the data plane.
@@ -163,18 +179,60 @@ func (w *rules) first() state {
 // certificate.
 func (w *rules) accepts(trust mask, i ident) bool {
 	for a := range maxAnchors {
-		if trust.has(a) && (w.keyOf[a] == w.keyOf[i.signer] || i.cross.has(int(w.keyOf[a]))) {
+		same := a == int(i.signer) || !w.strict && w.keyOf[a] == w.keyOf[i.signer]
+		if trust.has(a) && (same || i.cross.has(int(w.keyOf[a]))) {
 			return true
 		}
 	}
 	return false
 }
 
+// serves is the same with a look at the clock: once A has expired, its leaves are
+// accepted by nobody, and who trusts nothing else accepts nobody. No order of steps can
+// help them, so that nothing is owed to them.
+func (w *rules) serves(s *state, trust mask, i ident) bool {
+	if !s.expired {
+		return w.accepts(trust, i)
+	}
+	alive := trust &^ 1
+	return alive == 0 || w.keyOf[i.signer] == w.keyOf[0] || w.accepts(alive, ident{i.signer, i.cross &^ 1})
+}
+
+// unconnected reports a process that was started after A had expired and has nothing
+// that a controller would accept it by, or it a controller.
+func (w *rules) unconnected(s *state, n *node) bool {
+	return s.expired && n.running && n.late && (n.raft.trust == 1 || n.raft.ident.signer == 0)
+}
+
+// abandoned reports a process that cannot go on without a restart for which nobody
+// waits.
+func (w *rules) abandoned(s *state, plan *Plan) string {
+	for _, l := range plan.Loads {
+		if i := l.Member[len(l.Member)-1] - '0'; l.Remainder && s.expired && s.nodes[i].raft.trust == 1 {
+			return string(l.Member) + " holds nothing in memory that has not expired, and its restart has time"
+		}
+	}
+	return ""
+}
+
+// stranger reports an authority that nobody made and somebody was given.
+func (w *rules) stranger(s *state) string {
+	for i := range w.nodes {
+		if given := w.named(s.nodes[i].published); given.has(liars) && w.begin.replace < liars {
+			return fmt.Sprintf("node %d is told to trust what a liar claims", i)
+		}
+	}
+	return ""
+}
+
+// liars is the anchor that liars claim in worlds that do not get to it otherwise.
+const liars = maxAnchors - 1
+
 // unsafe is law S: it returns who cannot talk to whom, or "".
 func (w *rules) unsafe(s *state) string {
 	for i := range w.nodes {
 		p := &s.nodes[i]
-		if !p.running {
+		if !p.running || p.lies {
 			continue
 		}
 		if w.clients {
@@ -185,16 +243,16 @@ func (w *rules) unsafe(s *state) string {
 		}
 		for j := range w.nodes {
 			v := &s.nodes[j]
-			if !v.running || i == j || w.companion(i) && w.companion(j) {
+			if !v.running || v.lies || i == j || w.companion(i) && w.companion(j) {
 				continue
 			}
 			switch {
-			case !w.accepts(v.data.trust, p.data.ident):
+			case !w.serves(s, v.data.trust, p.data.ident):
 				return fmt.Sprintf("node %d does not accept node %d on the data plane", j, i)
 			case w.companion(i) || w.companion(j):
-			case !w.accepts(v.control.trust, p.raft.ident):
+			case !w.serves(s, v.control.trust, p.raft.ident):
 				return fmt.Sprintf("controller %d does not accept the Raft client of node %d", j, i)
-			case !w.accepts(v.raft.trust, p.control.ident):
+			case !w.serves(s, v.raft.trust, p.control.ident):
 				return fmt.Sprintf("the Raft client of node %d does not accept controller %d", j, i)
 			}
 		}
@@ -226,15 +284,15 @@ func (w *rules) unsafeUsers(s *state, i int) string {
 func (w *rules) unsafeOutside(s *state, i int) string {
 	n := &s.nodes[i]
 	switch {
-	case !w.accepts(n.data.trust, s.operator):
+	case !w.serves(s, n.data.trust, s.operator):
 		return fmt.Sprintf("node %d does not accept the operator on the data plane", i)
-	case !w.accepts(n.control.trust, s.operator):
+	case !w.serves(s, n.control.trust, s.operator):
 		return fmt.Sprintf("controller %d does not accept the operator", i)
-	case !w.accepts(s.reader, n.data.ident):
+	case !w.serves(s, s.reader, n.data.ident):
 		return fmt.Sprintf("an application that reads the whole bundle does not accept node %d", i)
-	case w.pinned && !w.accepts(1<<s.readerFirst, n.data.ident):
+	case w.pinned && !w.serves(s, 1<<s.readerFirst, n.data.ident):
 		return fmt.Sprintf("an application that reads the first entry does not accept node %d", i)
-	case w.pinned && !w.accepts(1, n.data.ident):
+	case w.pinned && !w.serves(s, 1, n.data.ident):
 		return fmt.Sprintf("an application that knows only A does not accept node %d", i)
 	}
 	return ""
@@ -254,7 +312,7 @@ func (w *rules) unstartable(s *state) string {
 	for i := range w.nodes {
 		n := &s.nodes[i]
 		for a := range maxAnchors {
-			if w.named(n.mounted).has(a) && stateNames[s.stored[a]] == Absent {
+			if !n.lies && w.named(n.mounted).has(a) && stateNames[s.stored[a]] == Absent {
 				return fmt.Sprintf("node %d would wait for anchor %s at its start", i, names[a])
 			}
 		}
@@ -287,8 +345,8 @@ func (n *node) less(o *node) bool {
 }
 
 // code lays a node out as bytes, only to compare it.
-func (n *node) code() [41]uint8 {
-	var out [41]uint8
+func (n *node) code() [44]uint8 {
+	var out [44]uint8
 	k := 0
 	put := func(values ...uint8) { k += copy(out[k:], values) }
 	putStore := func(s store) { put(uint8(s.trust), uint8(s.ident.signer), uint8(s.ident.cross)) }
@@ -297,7 +355,7 @@ func (n *node) code() [41]uint8 {
 	putPub(n.mounted)
 	putPub(n.between)
 	putPub(n.told)
-	put(truth(n.running), truth(n.persisted), truth(n.joined), uint8(n.staticData), uint8(n.telling))
+	put(truth(n.running), truth(n.persisted), truth(n.joined), truth(n.lies), truth(n.unseen), truth(n.late), uint8(n.staticData), uint8(n.telling))
 	for _, s := range [...]store{n.data, n.control, n.raft, n.persData, n.persCtl} {
 		putStore(s)
 	}
@@ -365,6 +423,12 @@ func (w *rules) print(s *state) string {
 			fmt.Fprintf(&b, "         data %v; control %v; raft %v\n", n.data, n.control, n.raft)
 		} else {
 			b.WriteString("         no process\n")
+		}
+		if n.lies {
+			b.WriteString("         its agent lies\n")
+		}
+		if n.unseen {
+			b.WriteString("         its pod has lost its labels\n")
 		}
 		if n.persisted {
 			fmt.Fprintf(&b, "         persisted data %v; control %v\n", n.persData, n.persCtl)

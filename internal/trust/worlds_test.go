@@ -54,6 +54,12 @@ func unknownUsers(w *rules) {
 
 func scaledUp(w *rules) { w.begin.join = 1 }
 
+// keyLost leaves nobody who could sign with the key of A.
+func keyLost(w *rules) { w.lost = 1 }
+
+// besides makes liars claim an authority beside those that they run on.
+func besides(w *rules) { w.extra = true }
+
 func patient(w *rules) { w.patient = true }
 
 func slowly(w *rules) { w.slow = true }
@@ -86,6 +92,13 @@ func worlds() []rules {
 		world("classic by slow servers, aborted", budget{abort: 1, crash: 1}, slowly),
 		world("renewed under the same key", accidents, renewed),
 		world("compromised", budget{}, compromised),
+		world("classic, ended in the middle", budget{expire: 1, crash: 1}),
+		world("classic by restarts, ended in the middle", budget{expire: 1}, byRestarts),
+		world("classic by a lost key, while scaling up", budget{crash: 1}, keyLost, scaledUp),
+		world("cross-signed with a liar", budget{lie: 1}, crossSigned),
+		world("classic with a liar", budget{lie: 1}),
+		world("classic with a liar who tells half the truth", budget{lie: 1}, besides),
+		world("classic with a pod that lost its labels", budget{hide: 1}),
 	}
 	if *wide {
 		out = append(out, wideWorlds()...)

@@ -1,0 +1,140 @@
+package trust
+
+import "slices"
+
+// Reason says why a member is set apart, as conditions and metrics carry it.
+type Reason string
+
+// The reasons for which nobody waits for a member.
+const (
+	// UnknownClaims: it says that it runs on certificates of an authority that nobody
+	// has given it. Evidence confirms what is known; it never introduces an authority.
+	UnknownClaims Reason = "UnknownAuthorityClaimed"
+	// NoSigner: it was never given a certificate, and the authority that the others
+	// still use cannot sign one.
+	NoSigner Reason = "NobodyCanSign"
+)
+
+// Apart is a member that nobody waits for: it holds up itself and nobody else.
+type Apart struct {
+	Member MemberID
+	Reason Reason
+	// What is one sentence for people, stable between passes.
+	What string
+}
+
+// exemption is a rule by which nobody waits for a member.
+type exemption struct {
+	reason Reason
+	// of says what is to be told of a member that is exempt, and nothing of others.
+	of func(*view, *Member) string
+}
+
+// exemptions is the table of all reasons.
+func exemptions() []exemption {
+	return []exemption{
+		{UnknownClaims, claimsUnknown},
+		{NoSigner, lacksSigner},
+	}
+}
+
+// setApart tells the members that count from those that nobody waits for.
+func (v *view) setApart() {
+	v.peers = make([]*Member, 0, len(v.Members))
+	for i := range v.Members {
+		m := &v.Members[i]
+		if why, exempt := v.exempt(m); exempt {
+			v.apart = append(v.apart, why)
+			continue
+		}
+		v.peers = append(v.peers, m)
+	}
+}
+
+func (v *view) exempt(m *Member) (Apart, bool) {
+	if m.Kind != Node && m.Kind != Companion {
+		return Apart{}, false
+	}
+	for _, e := range v.law.exemptions {
+		if what := e.of(v, m); what != "" {
+			return Apart{Member: m.ID, Reason: e.reason, What: string(m.ID) + " " + what}, true
+		}
+	}
+	return Apart{}, false
+}
+
+// isApart reports whether nobody waits for the member for that reason.
+func (v *view) isApart(m *Member, reason Reason) bool {
+	return slices.ContainsFunc(v.apart, func(a Apart) bool { return a.Member == m.ID && a.Reason == reason })
+}
+
+// claimsUnknown finds a member that names an authority nobody knows. Whoever counts is
+// only ever given what is known, and an anchor stays known until nobody trusts it any
+// more; so this is a lie, or a server that somebody else configures.
+func claimsUnknown(v *view, m *Member) string {
+	for i := range m.Roles {
+		r := &m.Roles[i]
+		if slices.ContainsFunc(r.claims(), func(s Stores) bool { return v.unknown(r, s) }) {
+			return r.Name + " claims to run on certificates of an authority that it was not given"
+		}
+	}
+	return ""
+}
+
+// claims are all stores that a role names.
+func (r *Role) claims() []Stores {
+	e := &r.Evidence
+	claims := slices.Concat(e.Mounted, e.Loading, e.Persisted)
+	if e.Process == ProcessRunning {
+		claims = append(claims, e.Loaded)
+	}
+	return claims
+}
+
+// unknown reports whether stores hold what nobody knows. A Raft client keeps in memory
+// what has been withdrawn from everything else, so that it may name an anchor that is
+// known no more; but not such anchors alone.
+func (v *view) unknown(r *Role, s Stores) bool {
+	isKnown := func(id AnchorID) bool { _, known := v.key[id]; return known }
+	switch {
+	case r.Presents && s.Identity.Signer != "" && !v.knownKey(s.Identity.Signer):
+		return true
+	case !r.Verifies || len(s.Trust) == 0:
+		return false
+	case r.Plane == Raft:
+		return !slices.ContainsFunc(s.Trust, isKnown)
+	default:
+		return slices.ContainsFunc(s.Trust, func(id AnchorID) bool { return !isKnown(id) })
+	}
+}
+
+func (v *view) knownKey(key KeyID) bool {
+	return slices.ContainsFunc(v.Anchors, func(a Anchor) bool { return a.Key == key })
+}
+
+// lacksSigner finds a newcomer that cannot be given a certificate of the authority that
+// is in use. It waits for the new one, and would wait for ever if the others, who have
+// to verify the new one first, waited for it.
+func lacksSigner(v *view, m *Member) string {
+	if m.published() || !m.presents() || v.target == nil || v.target.Stored == Absent || v.oldSigns() {
+		return ""
+	}
+	return "is new, and the key of the authority in use is not at hand to sign its certificate; it is given one of the new authority once everybody else verifies that"
+}
+
+// oldSigns reports whether any authority but the target can sign for a newcomer, or
+// need not, because the target is the only one.
+func (v *view) oldSigns() bool {
+	others := false
+	for i := range v.Anchors {
+		a := &v.Anchors[i]
+		if a.Key == v.target.Key || a.Stored == Absent {
+			continue
+		}
+		if a.Signs {
+			return true
+		}
+		others = true
+	}
+	return !others
+}

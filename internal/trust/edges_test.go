@@ -1,0 +1,122 @@
+package trust
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+func expiredA(s *Snapshot) { s.Anchors[0].NotAfter = s.Now.Add(-time.Hour) }
+
+func TestAnAuthorityThatHasEndedIsStillReplacedByAnother(t *testing.T) {
+	t.Parallel()
+	plan := Decide(atRest(3, replaced, expiredA))
+	if plan.Strategy.Kind != Classic {
+		t.Errorf("strategy %s: Raft clients would not be restarted", plan.Strategy.Kind)
+	}
+	if plan.States["B"] != Untrusted {
+		t.Errorf("B is %q", plan.States["B"])
+	}
+}
+
+func TestNobodyIsGivenTimeToReadWhatCannotServeHimAnyMore(t *testing.T) {
+	t.Parallel()
+	s := atRest(3, replaced, expiredA)
+	for range 3 {
+		s.write(Decide(s))
+	}
+	for _, m := range s.Members {
+		if m.Published.Identity.Signer != "keyB" {
+			t.Errorf("%s is still given %q", m.ID, m.Published.Identity.Signer)
+		}
+	}
+}
+
+func TestADomainInWhichNoNodeTakesPartRetiresItsOldAnchors(t *testing.T) {
+	t.Parallel()
+	unused := func(changes ...change) Snapshot {
+		s := atRest(0, append([]change{replaced, func(s *Snapshot) {
+			s.Members, s.Policy.Retirement = nil, RetireExpired
+		}}, changes...)...)
+		for range 5 {
+			s.write(Decide(s))
+		}
+		return s
+	}
+	if s := unused(); s.Anchors[0].Stored == Absent {
+		t.Error("A has gone before its end")
+	}
+	if s := unused(expiredA); s.Anchors[0].Stored != Absent || !slices.Equal(s.Application.Anchors, []AnchorID{"B"}) {
+		t.Errorf("A is %q, applications read %v", s.Anchors[0].Stored, s.Application.Anchors)
+	}
+}
+
+// claiming has a node name an authority that nobody knows.
+func claiming(id MemberID, loaded Stores) change {
+	return func(s *Snapshot) {
+		for i := range s.Members {
+			for j := range s.Members[i].Roles {
+				if r := &s.Members[i].Roles[j]; s.Members[i].ID == id && r.Plane != Raft {
+					r.Evidence.Loaded = loaded
+				}
+			}
+		}
+	}
+}
+
+func TestWhoClaimsAnUnknownAuthorityHoldsUpHimselfOnly(t *testing.T) {
+	t.Parallel()
+	for name, loaded := range map[string]Stores{
+		"as what it trusts and presents":  {Trust: []AnchorID{"X"}, Identity: Identity{Signer: "unknown signer of x"}},
+		"as what it trusts beside others": {Trust: []AnchorID{"A", "X"}, Identity: Identity{Signer: "keyA"}},
+		"as what it presents":             {Trust: []AnchorID{"A"}, Identity: Identity{Signer: "unknown signer of x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := atRest(3, replaced, crossed, claiming("my-2", loaded))
+			end := Project(s)
+			if len(end.Blocked) > 0 {
+				t.Errorf("the others wait: %+v", end.Blocked)
+			}
+			plan := Decide(s)
+			if len(plan.Apart) != 1 || plan.Apart[0].Member != "my-2" || plan.Apart[0].Reason != UnknownClaims {
+				t.Errorf("apart: %+v", plan.Apart)
+			}
+			if slices.ContainsFunc(plan.Loads, func(l Load) bool { return l.Member == "my-2" }) {
+				t.Error("it is asked to load again and again")
+			}
+		})
+	}
+}
+
+func TestARaftClientMayRememberWhatIsKnownNoMore(t *testing.T) {
+	t.Parallel()
+	s := atRest(3)
+	s.Members[0].Roles[4].Evidence.Loaded.Trust = []AnchorID{"A", "retired"}
+	if plan := Decide(s); len(plan.Apart) > 0 {
+		t.Errorf("apart: %+v", plan.Apart)
+	}
+}
+
+func TestANewcomerThatNobodyCanSignForWaitsAlone(t *testing.T) {
+	t.Parallel()
+	s := atRest(2, replaced, func(s *Snapshot) {
+		newcomer := kafkaNode("my-9", Publication{})
+		for i := range newcomer.Roles {
+			newcomer.Roles[i].Evidence = Evidence{Process: ProcessNone}
+		}
+		s.Members = append(s.Members, newcomer)
+	})
+	s.write(Decide(s))
+	plan := Decide(s)
+	if len(plan.Apart) != 1 || plan.Apart[0].Reason != NoSigner || plan.Publications["my-9"].Identity.Signer != "" {
+		t.Errorf("apart %+v, given %+v", plan.Apart, plan.Publications["my-9"])
+	}
+	if end := Project(s); len(end.Blocked) > 0 {
+		t.Errorf("blocked: %+v", end.Blocked)
+	}
+	s.Anchors[0].Signs = true
+	if plan := Decide(s); len(plan.Apart) > 0 || plan.Publications["my-9"].Identity.Signer != "keyA" {
+		t.Errorf("with the key at hand: apart %+v, given %+v", plan.Apart, plan.Publications["my-9"])
+	}
+}

@@ -93,7 +93,8 @@ func (r *Role) claims() []Stores {
 
 // unknown reports whether stores hold what nobody knows. A Raft client keeps in memory
 // what has been withdrawn from everything else, so that it may name an anchor that is
-// known no more; but not such anchors alone.
+// known no more; but not such anchors alone while another authority takes over, because
+// nothing is withdrawn from under it then.
 func (v *view) unknown(r *Role, s Stores) bool {
 	isKnown := func(id AnchorID) bool { _, known := v.key[id]; return known }
 	switch {
@@ -102,10 +103,15 @@ func (v *view) unknown(r *Role, s Stores) bool {
 	case !r.Verifies || len(s.Trust) == 0:
 		return false
 	case r.Plane == Raft:
-		return !slices.ContainsFunc(s.Trust, isKnown)
+		return v.replacing() && !slices.ContainsFunc(s.Trust, isKnown)
 	default:
 		return slices.ContainsFunc(s.Trust, func(id AnchorID) bool { return !isKnown(id) })
 	}
+}
+
+// replacing reports whether an anchor of another key than the target's is stored.
+func (v *view) replacing() bool {
+	return v.target != nil && slices.ContainsFunc(v.Anchors, func(a Anchor) bool { return a.Key != v.target.Key && a.Stored != Absent })
 }
 
 func (v *view) knownKey(key KeyID) bool {

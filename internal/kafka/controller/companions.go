@@ -112,7 +112,10 @@ func (at accompanying) evidence(p *pass) evidence.Companion {
 	}
 	for _, pod := range at.pods {
 		said := p.heard[pod.Name]
-		c.Pods = append(c.Pods, evidence.Pod{Name: pod.Name, Witness: witnessOf(pod, said), Report: said.report, Since: said.since})
+		c.Pods = append(c.Pods, evidence.Pod{
+			Name: pod.Name, Given: givenTo(pod, companion.Stores()),
+			Witness: witnessOf(pod, said), Report: said.report, Since: said.since,
+		})
 	}
 	return c
 }
@@ -247,7 +250,7 @@ func (p *pass) mustRestart(at accompanying, published, pinned contract.Publicati
 // nudgeCompanion makes kubelets sync the volumes of the pods.
 func (r *Reconciler) nudgeCompanion(ctx context.Context, p *pass, at accompanying, published contract.Publication) error {
 	for _, pod := range at.pods {
-		if err := r.tell(ctx, p, pod, published.Revision); err != nil {
+		if err := r.tell(ctx, p, pod, published, companion.Stores()); err != nil {
 			return err
 		}
 	}

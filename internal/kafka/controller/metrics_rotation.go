@@ -14,7 +14,7 @@ import (
 
 // rotationMetrics tell where the trust in each authority stands.
 type rotationMetrics struct {
-	phase, start, deadline, blocked, notStored, restartDue *prometheus.Desc
+	phase, start, deadline, blocked, apart, notStored, restartDue *prometheus.Desc
 }
 
 // rotationFigure is what there is to tell of one authority.
@@ -25,6 +25,8 @@ type rotationFigure struct {
 	start, deadline time.Time
 	// blocked counts, by guard, whom it waits for.
 	blocked map[trust.GuardName]int
+	// apart are the members that nobody waits for.
+	apart []trust.Apart
 	// behind counts, by node, the listeners that run on something else than what is
 	// stored for them, or do not say.
 	behind map[string]int
@@ -40,6 +42,8 @@ func newRotationMetrics(desc func(name, help string, labels ...string) *promethe
 			"When the first CA certificate ends that is to go, in seconds since 1970.", "authority"),
 		blocked: desc("keyturn_rotation_blocked",
 			"Whom a guard of the rotation waits for.", "authority", "guard"),
+		apart: desc("keyturn_rotation_apart",
+			"1 for a member that the rotation does not wait for, with the reason.", "authority", "name", "reason"),
 		notStored: desc("keyturn_served_not_stored",
 			"Listeners of a node that run on something else than what is stored for them, or do not say.", "authority", "name"),
 		restartDue: desc("keyturn_restart_due_timestamp_seconds",
@@ -48,7 +52,7 @@ func newRotationMetrics(desc func(name, help string, labels ...string) *promethe
 }
 
 func (m rotationMetrics) describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{m.phase, m.start, m.deadline, m.blocked, m.notStored, m.restartDue} {
+	for _, desc := range []*prometheus.Desc{m.phase, m.start, m.deadline, m.blocked, m.apart, m.notStored, m.restartDue} {
 		descs <- desc
 	}
 }
@@ -65,6 +69,9 @@ func (m rotationMetrics) collect(f figures, gauge func(desc *prometheus.Desc, va
 		for guard, count := range r.blocked {
 			gauge(m.blocked, float64(count), r.authority, string(guard))
 		}
+		for _, apart := range r.apart {
+			gauge(m.apart, 1, r.authority, string(apart.Member), string(apart.Reason))
+		}
 		for node, count := range r.behind {
 			gauge(m.notStored, float64(count), r.authority, node)
 		}
@@ -80,7 +87,8 @@ func (p *pass) rotationFigures() []rotationFigure {
 		d := p.domain(kind)
 		r := rotationFigure{
 			authority: string(kind), phase: rotation.PhaseOf(d.snapshot, d.plan), start: d.begun(),
-			deadline: d.plan.Deadline, blocked: map[trust.GuardName]int{}, behind: p.behind(kind),
+			deadline: d.plan.Deadline, blocked: map[trust.GuardName]int{},
+			apart: d.plan.Apart, behind: p.behind(kind),
 		}
 		for _, blocker := range d.plan.Blockers {
 			r.blocked[blocker.Guard]++

@@ -191,32 +191,54 @@ func (p *pass) thumbprints() map[string]string {
 // than the one they were last told of: changing an annotation does, and waiting
 // for its next turn takes a minute.
 func (r *Reconciler) nudge(ctx context.Context, p *pass) error {
-	for name := range p.pods {
-		certificates, ours := p.nodes[name]
-		if !ours {
+	for _, node := range p.cluster.Nodes {
+		pod, exists := p.pods[node.Pod]
+		certificates, ours := p.nodes[node.Pod]
+		if !exists || !ours {
 			continue
 		}
-		if err := r.tell(ctx, p, p.pods[name], certificates.publication.Revision); err != nil {
+		if err := r.tell(ctx, p, pod, certificates.publication, p.cluster.Stores(node)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// tell notes on a pod what was published to it last, unless it was told.
-func (r *Reconciler) tell(ctx context.Context, p *pass, pod *corev1.Pod, revision int64) error {
+// tell notes on a pod what was published to it last, and what it was given by that,
+// unless it was told.
+func (r *Reconciler) tell(ctx context.Context, p *pass, pod *corev1.Pod, published contract.Publication, stores []contract.Store) error {
 	pinned, _ := pinnedRevision(pod)
 	told := max(pinned, revisionOf(pod.Annotations[contract.PublishedAnnotation]))
-	if revision <= told || pod.DeletionTimestamp != nil {
+	given, gives := givenTo(pod, stores), contract.GivenBy(published, stores)
+	if published.Revision <= told && given.Covers(gives) || pod.DeletionTimestamp != nil {
 		return nil
+	}
+	note, err := given.With(gives).Encode()
+	if err != nil {
+		return fmt.Errorf("noting what pod %s/%s was given: %w", pod.Namespace, pod.Name, err)
 	}
 	intent := coreac.Pod(pod.Name, pod.Namespace).
 		WithUID(pod.UID).
-		WithAnnotations(map[string]string{contract.PublishedAnnotation: formatRevision(revision)})
+		WithAnnotations(map[string]string{
+			contract.PublishedAnnotation: formatRevision(max(told, published.Revision)),
+			contract.GivenAnnotation:     note,
+		})
 	if _, err := r.applier.Apply(ctx, intent, nil); err != nil {
 		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 	}
 	return nil
+}
+
+// givenTo are the anchors that a pod was given, as its pin and its note tell.
+func givenTo(pod *corev1.Pod, stores []contract.Store) contract.Given {
+	if pod == nil {
+		return contract.Given{}
+	}
+	var pin contract.Publication
+	if err := json.Unmarshal([]byte(pod.Annotations[contract.PinAnnotation]), &pin); err != nil {
+		pin = contract.Publication{}
+	}
+	return contract.GivenBy(pin, stores).With(contract.ParseGiven(pod.Annotations[contract.GivenAnnotation]))
 }
 
 func revisionOf(text string) int64 {

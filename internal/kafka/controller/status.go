@@ -90,6 +90,7 @@ func (p *pass) warnings() []wanted {
 			"the agents of pods %s do not answer the operator, so nobody knows what their servers trust and present: "+
 				"see whether something keeps the operator from port %d of the pods", strings.Join(p.silent, ", "), contract.SecurePort)))
 	}
+	list = append(list, p.apartWarnings()...)
 	if fields := unknownfields.InSpec[kafkav1.Kafka](p.written); len(fields) > 0 {
 		list = append(list, holds(condition.Warning, reasonUnknownFields, ignoredFields("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, fields)))
 	}

@@ -60,10 +60,9 @@ func (p *pass) decideTrust() {
 			Stored:           authority.StoredAnchors(p.stored(kind.TrustedCertsSecret(p.kafka.Name))),
 			ApplicationSince: p.applicationSince(kind, d.Published),
 			Retirement:       retirementOf(kind),
-			Held:             evidence.Held(cluster, domainOf(kind)),
 		}
-		d.kind, d.known = kind, of.Known()
-		d.snapshot = evidence.Snapshot(cluster, of)
+		d.kind, d.known = kind, evidence.Known(cluster, of)
+		d.snapshot = evidence.Snapshot(cluster, of, d.known)
 		d.plan = trust.Decide(d.snapshot)
 		if specOf(p.caSpec(kind)).Source == authority.UserProvided {
 			d.plan.Application = d.snapshot.Application.Anchors // it is the user who writes it
@@ -104,6 +103,7 @@ func (p *pass) evidence() evidence.Cluster {
 		c.Nodes = append(c.Nodes, evidence.Node{
 			Name: node.Pod, Controller: node.Roles.Controller, Stores: p.cluster.Stores(node),
 			Published: p.published(node.Pod), Presents: p.presents(node.Pod, node.Pod+".crt"),
+			Given:   givenTo(p.pods[node.Pod], p.cluster.Stores(node)),
 			Witness: witnessOf(p.pods[node.Pod], said), Report: said.report, Since: said.since,
 		})
 	}

@@ -18,14 +18,10 @@ func AnchorID(cert *x509.Certificate) trust.AnchorID {
 // KeyID is the identity of the key of a certificate in snapshots.
 func KeyID(cert *x509.Certificate) trust.KeyID { return trust.KeyID(pki.KeyIDOf(cert).String()) }
 
-// Known are all CA certificates of the domain that anybody holds, each once,
-// sorted by identity.
-func (d Domain) Known() []*x509.Certificate {
-	all := slices.Clone(d.Held)
-	for _, anchor := range d.Stored {
-		all = append(all, anchor.Certificate)
-	}
-	all = append(all, d.Authority.Published...)
+// sources are the CA certificates of the domain that stand in the authority's own
+// Secrets.
+func (d Domain) sources() []*x509.Certificate {
+	all := slices.Clone(d.Authority.Published)
 	for _, ca := range d.Authority.Keys {
 		all = append(all, ca.Certificate())
 	}
@@ -34,19 +30,33 @@ func (d Domain) Known() []*x509.Certificate {
 			all = append(all, cert)
 		}
 	}
+	return all
+}
+
+// Known are all CA certificates of the domain, each once, sorted by identity: those of
+// the authority's own Secrets, and those that were given to somebody, wherever their
+// bytes are found. A stranger in the trusted-certs Secret is not among them: somebody
+// has put it there by hand, and it is taken out without having been given to anybody.
+func Known(c Cluster, d Domain) []*x509.Certificate {
+	given := c.provenance(d.Name)
+	all := append(d.sources(), c.held(d.Name, given)...)
+	for _, anchor := range d.Stored {
+		if given[string(AnchorID(anchor.Certificate))] {
+			all = append(all, anchor.Certificate)
+		}
+	}
 	slices.SortFunc(all, func(a, b *x509.Certificate) int { return cmp.Compare(AnchorID(a), AnchorID(b)) })
 	return slices.CompactFunc(all, func(a, b *x509.Certificate) bool { return AnchorID(a) == AnchorID(b) })
 }
 
-// anchors describes the known certificates. Those that only a report names are
-// left out: nothing can be verified by a fingerprint.
-func (d Domain) anchors(known keyring, nodes []Node) []trust.Anchor {
-	target, vouchers, stored := d.Authority.Target(), known.vouchers(d.Authority.Crosses), d.stored(nodes)
+// anchors describes the known certificates.
+func (d Domain) anchors(known keyring) []trust.Anchor {
+	target, vouchers, stored := d.Authority.Target(), known.vouchers(d.Authority.Crosses), d.stored()
 	anchors := make([]trust.Anchor, 0, len(known.certs))
 	for _, cert := range known.certs {
 		anchor := trust.Anchor{
 			ID: AnchorID(cert), Name: pki.SHA1Name(cert), Key: KeyID(cert), NotAfter: cert.NotAfter,
-			Stored: stored[AnchorID(cert)], Compromised: d.compromised(KeyID(cert)),
+			Stored: stored[AnchorID(cert)], Compromised: d.compromised(KeyID(cert)), Signs: d.signs(cert),
 		}
 		if target != nil && target.Equal(cert) {
 			anchor.NoCross = d.Authority.NoCross
@@ -89,31 +99,16 @@ func (d Domain) compromised(key trust.KeyID) bool {
 	return d.Authority.Distrust && target != nil && KeyID(target) != key
 }
 
-// stored says what the trusted-certs Secret says of each certificate in it. It says
-// nothing of a stranger: what nobody holds and nothing else names somebody has put
-// there by hand, and it is taken out without having been given to anybody. A node
-// that says nothing may hold it.
-func (d Domain) stored(nodes []Node) map[trust.AnchorID]trust.State {
-	others := d
-	others.Stored = nil
-	elsewhere := others.Known()
-	states := map[trust.AnchorID]trust.State{}
-	for _, anchor := range d.Stored {
-		known := slices.ContainsFunc(elsewhere, anchor.Certificate.Equal) ||
-			slices.ContainsFunc(nodes, func(n Node) bool { return n.Witness == Silent || names(n.Published, anchor.Certificate) })
-		if known {
-			states[AnchorID(anchor.Certificate)] = trust.State(anchor.State)
-		}
-	}
-	return states
+// signs reports whether the key of a certificate is at hand.
+func (d Domain) signs(cert *x509.Certificate) bool {
+	return slices.ContainsFunc(d.Authority.Keys, func(ca pki.Authority) bool { return KeyID(ca.Certificate()) == KeyID(cert) })
 }
 
-// names reports whether a publication gives the certificate to any role.
-func names(p contract.Publication, cert *x509.Certificate) bool {
-	for _, trusts := range p.Trust {
-		if slices.Contains(trusts, string(AnchorID(cert))) {
-			return true
-		}
+// stored says what the trusted-certs Secret says of each certificate in it.
+func (d Domain) stored() map[trust.AnchorID]trust.State {
+	states := make(map[trust.AnchorID]trust.State, len(d.Stored))
+	for _, anchor := range d.Stored {
+		states[AnchorID(anchor.Certificate)] = trust.State(anchor.State)
 	}
-	return false
+	return states
 }

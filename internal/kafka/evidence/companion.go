@@ -25,7 +25,9 @@ type Companion struct {
 
 // Pod is one process of a companion.
 type Pod struct {
-	Name    string
+	Name string
+	// Given are the anchors that its pins and notes say it was given, as of a Node.
+	Given   map[contract.Domain][]string
 	Witness Witness
 	// Report counts when Witness is Reported.
 	Report contract.TLSReport
@@ -57,7 +59,7 @@ func (c *Companion) processes() []Node {
 	for i := range pods {
 		nodes = append(nodes, Node{
 			Name: pods[i].Name, Published: c.Published, Presents: c.Presents,
-			Witness: pods[i].Witness, Report: pods[i].Report, Since: pods[i].Since,
+			Given: pods[i].Given, Witness: pods[i].Witness, Report: pods[i].Report, Since: pods[i].Since,
 		})
 	}
 	return nodes

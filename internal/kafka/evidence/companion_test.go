@@ -20,8 +20,7 @@ func companionOf(w *world) evidence.Companion {
 
 func snapshotWith(w *world, c evidence.Companion) trust.Snapshot {
 	cluster := evidence.Cluster{Now: now(), Nodes: []evidence.Node{w.node}, Companions: []evidence.Companion{c}}
-	w.domain.Held = evidence.Held(cluster, w.domain.Name)
-	return evidence.Snapshot(cluster, w.domain)
+	return w.snapshotOf(cluster)
 }
 
 func companionIn(s trust.Snapshot) (trust.Member, bool) {
@@ -79,6 +78,7 @@ func TestWhatACompanionHoldsIsKnownAlthoughNoSecretHasIt(t *testing.T) {
 	c := companionOf(w)
 	c.Pods[0].Report.Roles = map[contract.Listener]contract.RoleReport{contract.AgentRole: {Trusts: []string{id(gone)}}}
 	c.Pods[0].Report.Certificates = map[string][]byte{id(gone): gone.Raw}
+	c.Pods[0].Given = map[contract.Domain][]string{contract.ClusterDomain: {id(gone)}}
 	known := slices.ContainsFunc(snapshotWith(w, c).Anchors, func(a trust.Anchor) bool { return a.ID == evidence.AnchorID(gone) })
 	if !known {
 		t.Error("an anchor that only a companion holds is not known")

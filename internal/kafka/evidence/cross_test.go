@@ -67,7 +67,7 @@ func (d dynasty) vouchedFor(t *testing.T, distrusted bool, crosses []*x509.Certi
 	w.domain.Authority.Certificate, w.domain.Authority.Pending, w.domain.Authority.Keys = last.Certificate(), nil, d
 	w.domain.Authority.Crosses, w.domain.Authority.Published = crosses, d.certificates()
 	w.domain.Authority.Distrust = distrusted
-	s := evidence.Snapshot(evidence.Cluster{Now: now()}, w.domain)
+	s := w.snapshotOf(evidence.Cluster{Now: now()})
 	i := slices.IndexFunc(s.Anchors, func(a trust.Anchor) bool { return a.ID == evidence.AnchorID(last.Certificate()) })
 	return s.Anchors[i]
 }

@@ -2,7 +2,6 @@ package evidence
 
 import (
 	"crypto/x509"
-	"slices"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
@@ -38,7 +37,10 @@ type Node struct {
 	Published contract.Publication
 	// Presents is what its Secret gives it to present, the leaf first.
 	Presents []*x509.Certificate
-	Witness  Witness
+	// Given are the anchors that the pins and notes on its pod say it was given at any
+	// time, by domain: fingerprints, the SHA-256 of the DER in lower-case hex.
+	Given   map[contract.Domain][]string
+	Witness Witness
 	// Report counts when Witness is Reported.
 	Report contract.TLSReport
 	// Since is when the node began to be as it is.
@@ -65,36 +67,4 @@ type Domain struct {
 	// ApplicationSince is when what applications read has changed last.
 	ApplicationSince time.Time
 	Retirement       trust.Retirement
-	// Held are CA certificates that processes hold although no Secret may have them
-	// any more, see Held.
-	Held []*x509.Certificate
-}
-
-// Held are the certificates that the reports of the cluster's processes name as
-// trusted in the domain.
-func Held(c Cluster, name contract.Domain) []*x509.Certificate {
-	var held []*x509.Certificate
-	nodes := c.processes()
-	for i := range nodes {
-		for role, loaded := range nodes[i].Report.Roles {
-			if nodes[i].domainOf(role) != name {
-				continue
-			}
-			for _, fingerprint := range loaded.Trusts {
-				if cert, err := x509.ParseCertificate(nodes[i].Report.Certificates[fingerprint]); err == nil {
-					held = append(held, cert)
-				}
-			}
-		}
-	}
-	return held
-}
-
-// domainOf is the authority whose anchors a role trusts.
-func (n *Node) domainOf(role contract.Listener) contract.Domain {
-	i := slices.IndexFunc(n.Stores, func(s contract.Store) bool { return s.Listener == role })
-	if i < 0 {
-		return contract.ClusterDomain // the agent, the Raft client
-	}
-	return n.Stores[i].Trust
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// Snapshot is what trust decides from in one domain.
-func Snapshot(c Cluster, d Domain) trust.Snapshot {
-	known := newKeyring(d.Known(), c.Now)
+// Snapshot is what trust decides from in one domain, of which those CA certificates are
+// known.
+func Snapshot(c Cluster, d Domain, certs []*x509.Certificate) trust.Snapshot {
+	known := newKeyring(certs, c.Now)
 	s := trust.Snapshot{
-		Now: c.Now, Anchors: d.anchors(known, c.processes()), Policy: c.Policy,
+		Now: c.Now, Anchors: d.anchors(known), Policy: c.Policy,
 		Application: trust.Application{Since: d.ApplicationSince},
 	}
 	s.Policy.Retirement = d.Retirement
@@ -165,6 +166,8 @@ func (v view) testify(e *trust.Evidence, role contract.Listener) {
 		return // a server that runs has both; it is not known yet what they hold
 	case !runs && slices.Contains(v.Report.Unknown, role):
 		return
+	case !v.carriesAll(loaded.Presents, loaded.Chain):
+		return // what it presents is known by name only, and so is who signed it
 	case !runs:
 		// The server is not started, or was started without this listener.
 		e.Process = trust.ProcessNone
@@ -219,8 +222,8 @@ func (v view) named(p contract.Publication, role contract.Listener) trust.Stores
 func (v view) chain(leaf string, rest []string) []*x509.Certificate {
 	chain := make([]*x509.Certificate, 0, len(rest)+1)
 	for _, fingerprint := range append([]string{leaf}, rest...) {
-		cert, err := x509.ParseCertificate(v.Report.Certificates[fingerprint])
-		if err != nil {
+		cert, carried := v.carried(fingerprint)
+		if !carried {
 			cert = &x509.Certificate{Raw: []byte(fingerprint)}
 		}
 		chain = append(chain, cert)
@@ -239,9 +242,9 @@ func (v view) lastsUntil() time.Time {
 // leafEnd is the end of the leaf that a role presents. Cross certificates that are sent
 // along may end before: who needed them trusts an authority that ends as early.
 func (v view) leafEnd(r contract.RoleReport) time.Time {
-	leaf, err := x509.ParseCertificate(v.Report.Certificates[r.Presents])
-	if err != nil {
-		return r.NotAfter
+	leaf, carried := v.carried(r.Presents)
+	if !carried {
+		return r.NotAfter // it presents nothing
 	}
 	return leaf.NotAfter
 }

@@ -98,9 +98,9 @@ func TestAnchorsAreAllThatAnybodyHolds(t *testing.T) {
 		got[anchor.ID] = anchor
 	}
 	want := map[trust.AnchorID]trust.Anchor{
-		evidence.AnchorID(old): {ID: evidence.AnchorID(old), Key: key(old), NotAfter: old.NotAfter, Stored: trust.InUseAll},
+		evidence.AnchorID(old): {ID: evidence.AnchorID(old), Key: key(old), NotAfter: old.NotAfter, Signs: true, Stored: trust.InUseAll},
 		evidence.AnchorID(coming): {
-			ID: evidence.AnchorID(coming), Key: key(coming), NotAfter: coming.NotAfter,
+			ID: evidence.AnchorID(coming), Key: key(coming), NotAfter: coming.NotAfter, Signs: true,
 			Cross: []trust.Cross{{Issuer: key(old), NotAfter: w.cross.NotAfter}},
 		},
 	}
@@ -109,33 +109,6 @@ func TestAnchorsAreAllThatAnybodyHolds(t *testing.T) {
 	}
 	if s.Issuing != evidence.AnchorID(coming) {
 		t.Errorf("issuing is %s, want the pending one", s.Issuing)
-	}
-}
-
-func TestAStrangerInTheSecretCountsForNothing(t *testing.T) {
-	t.Parallel()
-	stranger := ca(t, "stranger").Certificate()
-	state := func(change func(w *world)) trust.State {
-		w := newWorld(t)
-		w.domain.Stored = append(w.domain.Stored, authority.Anchor{Certificate: stranger, State: authority.TrustedInUseAll})
-		change(w)
-		s := evidence.Snapshot(evidence.Cluster{Now: now(), Nodes: []evidence.Node{w.node}}, w.domain)
-		i := slices.IndexFunc(s.Anchors, func(a trust.Anchor) bool { return a.ID == evidence.AnchorID(stranger) })
-		return s.Anchors[i].Stored
-	}
-	if got := state(func(*world) {}); got != trust.Absent {
-		t.Errorf("nobody knows it, and it counts as %q", got)
-	}
-	for name, change := range map[string]func(w *world){
-		"applications read it":     func(w *world) { w.domain.Authority.Published = append(w.domain.Authority.Published, stranger) },
-		"a process holds it":       func(w *world) { w.domain.Held = append(w.domain.Held, stranger) },
-		"a publication names it":   func(w *world) { w.node.Published.Trust[contract.ReplicationListener] = []string{id(stranger)} },
-		"somebody silent may":      func(w *world) { w.node.Witness = evidence.Silent },
-		"it was all that was left": func(w *world) { w.domain.Authority.Certificate = stranger },
-	} {
-		if got := state(change); got != trust.InUseAll {
-			t.Errorf("%s, and it counts as %q", name, got)
-		}
 	}
 }
 
@@ -313,10 +286,9 @@ func TestARaftClientHoldsUntilTheFirstEnd(t *testing.T) {
 		anchor, crosses time.Duration
 		want            time.Duration
 	}{
-		"its leaf":                                {anchor: 24 * time.Hour, crosses: 24 * time.Hour, want: time.Hour},
-		"the only anchor it trusts":               {anchor: time.Minute, crosses: 24 * time.Hour, want: time.Minute},
-		"its leaf, after what was sent with it":   {anchor: 24 * time.Hour, crosses: time.Minute, want: time.Hour},
-		"its leaf, of which only the end is told": {anchor: 24 * time.Hour, crosses: time.Hour, want: time.Hour},
+		"its leaf":                              {anchor: 24 * time.Hour, crosses: 24 * time.Hour, want: time.Hour},
+		"the only anchor it trusts":             {anchor: time.Minute, crosses: 24 * time.Hour, want: time.Minute},
+		"its leaf, after what was sent with it": {anchor: 24 * time.Hour, crosses: time.Minute, want: time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -326,9 +298,6 @@ func TestARaftClientHoldsUntilTheFirstEnd(t *testing.T) {
 			raft := w.node.Report.Roles[contract.RaftRole]
 			raft.NotAfter = now().Add(c.crosses)
 			w.node.Report.Roles[contract.RaftRole] = raft
-			if c.crosses == time.Hour {
-				delete(w.node.Report.Certificates, raft.Presents)
-			}
 			if got := w.evidence(t, contract.RaftRole).HeldUntil; !got.Equal(now().Add(c.want)) {
 				t.Errorf("held until %v, want %v", got, now().Add(c.want))
 			}
@@ -356,14 +325,14 @@ func TestAStartGivesUntilTheFirstEnd(t *testing.T) {
 // publishAnchorFor publishes one anchor, which lasts that long, for everybody to trust.
 func (w *world) publishAnchorFor(t *testing.T, validity time.Duration) {
 	t.Helper()
-	authority, err := pki.NewCA(pki.CASpec{
+	made, err := pki.NewCA(pki.CASpec{
 		Subject: pki.Subject{CommonName: "another"}, Key: pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}, Validity: validity, Now: now(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	anchor := authority.Certificate()
-	w.domain.Held = []*x509.Certificate{anchor}
+	anchor := made.Certificate()
+	w.domain.Stored = append(w.domain.Stored, authority.Anchor{Certificate: anchor, State: authority.TrustedUnused})
 	w.publish(4, id(anchor))
 }
 
@@ -387,28 +356,11 @@ func TestTheOperatorIsAMemberOfTheClusterCAsDomainOnly(t *testing.T) {
 	}
 }
 
-func TestWhatAProcessHoldsIsKnownAlthoughNoSecretHasIt(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	gone := ca(t, "gone").Certificate()
-	w.node.Report.Certificates[id(gone)] = gone.Raw
-	role := w.node.Report.Roles[contract.RaftRole]
-	role.Trusts = []string{id(gone)}
-	w.node.Report.Roles[contract.RaftRole] = role
-	for domain, want := range map[contract.Domain]bool{contract.ClusterDomain: true, contract.ClientsDomain: false} {
-		w.domain.Held = evidence.Held(evidence.Cluster{Nodes: []evidence.Node{w.node}}, domain)
-		got := slices.ContainsFunc(w.snapshot().Anchors, func(a trust.Anchor) bool { return a.ID == evidence.AnchorID(gone) && a.Key == key(gone) })
-		if got != want {
-			t.Errorf("known in the domain %s: %t, want %t", domain, got, want)
-		}
-	}
-}
-
 func TestNobodyVouchesForUsers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.domain.Name = contract.ClientsDomain
-	s := evidence.Snapshot(evidence.Cluster{Now: now(), Nodes: []evidence.Node{w.node}, Policy: trust.Policy{Lead: time.Hour}}, w.domain)
+	s := w.snapshotOf(evidence.Cluster{Now: now(), Nodes: []evidence.Node{w.node}, Policy: trust.Policy{Lead: time.Hour}})
 	for _, anchor := range s.Anchors {
 		if len(anchor.Cross) > 0 || anchor.NoCross == "" {
 			t.Errorf("anchor %s has cross certificates %+v (%s), which no user sends", anchor.ID, anchor.Cross, anchor.NoCross)

@@ -128,7 +128,11 @@ func (w *world) load() {
 }
 
 func (w *world) snapshot() trust.Snapshot {
-	return evidence.Snapshot(evidence.Cluster{Now: now(), Nodes: []evidence.Node{w.node}}, w.domain)
+	return w.snapshotOf(evidence.Cluster{Now: now(), Nodes: []evidence.Node{w.node}})
+}
+
+func (w *world) snapshotOf(c evidence.Cluster) trust.Snapshot {
+	return evidence.Snapshot(c, w.domain, evidence.Known(c, w.domain))
 }
 
 func (w *world) member(t *testing.T) trust.Member {

@@ -101,7 +101,8 @@ func PhaseOf(s trust.Snapshot, plan trust.Plan) Phase {
 	return Retiring
 }
 
-// view is a snapshot with its plan and the questions that phases and messages ask.
+// view is a snapshot with its plan and the questions that phases and messages ask. Its
+// members are those that somebody waits for.
 type view struct {
 	trust.Snapshot
 
@@ -112,6 +113,9 @@ type view struct {
 
 func newView(s trust.Snapshot, plan trust.Plan) *view {
 	v := &view{Snapshot: s, plan: plan}
+	v.Members = slices.DeleteFunc(slices.Clone(s.Members), func(m trust.Member) bool {
+		return slices.ContainsFunc(plan.Apart, func(a trust.Apart) bool { return a.Member == m.ID })
+	})
 	for i := range s.Anchors {
 		if s.Anchors[i].ID == s.Issuing {
 			v.target = &s.Anchors[i]

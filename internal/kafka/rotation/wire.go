@@ -51,6 +51,7 @@ type wireAnchor struct {
 	NoCross     string      `json:"noCross,omitempty"`
 	Stored      trust.State `json:"stored,omitempty"`
 	Compromised bool        `json:"compromised,omitempty"`
+	Signs       bool        `json:"signs,omitempty"`
 }
 
 type wireCross struct {

@@ -98,4 +98,7 @@ const (
 	// PublishedAnnotation carries the newest published revision. Changing it
 	// makes the kubelet sync the pod's volumes at once.
 	PublishedAnnotation = "keyturn.dev/published-revision"
+	// GivenAnnotation carries a Given as JSON. Together with the pin it tells which
+	// anchors the pod was ever given, when all Secrets that told it are lost.
+	GivenAnnotation = "keyturn.dev/given"
 )

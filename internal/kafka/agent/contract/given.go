@@ -1,0 +1,77 @@
+package contract
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// maxGiven bounds how many anchors of a domain are remembered. Those that were given
+// first are forgotten first: a pod that lives for decades does not need them.
+const maxGiven = 32
+
+// Given are the anchors that somebody was given, by domain: SHA-256 fingerprints
+// (lower-case hex of the DER), in the order in which they were given first.
+type Given map[Domain][]string
+
+// GivenBy is what a publication gives to a process with these stores. What no store
+// names is of the cluster CA: the agent and the Raft client.
+func GivenBy(p Publication, stores []Store) Given {
+	given := Given{}
+	for role, anchors := range p.Trust {
+		domain := ClusterDomain
+		if i := slices.IndexFunc(stores, func(s Store) bool { return s.Listener == role }); i >= 0 {
+			domain = stores[i].Trust
+		}
+		given[domain] = append(given[domain], anchors...)
+	}
+	for domain := range given {
+		slices.Sort(given[domain])
+		given[domain] = slices.Compact(given[domain])
+	}
+	return given
+}
+
+// ParseGiven reads the annotation of a pod. One that somebody has made unreadable is
+// as good as none.
+func ParseGiven(text string) Given {
+	given := Given{}
+	if err := json.Unmarshal([]byte(text), &given); err != nil {
+		return Given{}
+	}
+	return given
+}
+
+// Encode renders it as the annotation carries it.
+func (g Given) Encode() (string, error) {
+	text, err := json.Marshal(g)
+	return string(text), err
+}
+
+// With adds what was given later.
+func (g Given) With(later Given) Given {
+	all := Given{}
+	for _, each := range []Given{g, later} {
+		for domain, anchors := range each {
+			for _, anchor := range anchors {
+				if !slices.Contains(all[domain], anchor) {
+					all[domain] = append(all[domain], anchor)
+				}
+			}
+		}
+	}
+	for domain, anchors := range all {
+		all[domain] = anchors[max(0, len(anchors)-maxGiven):]
+	}
+	return all
+}
+
+// Covers reports whether everything in the other was given.
+func (g Given) Covers(other Given) bool {
+	for domain, anchors := range other {
+		missing := func(anchor string) bool { return !slices.Contains(g[domain], anchor) }
+		if slices.ContainsFunc(anchors, missing) {
+			return false
+		}
+	}
+	return true
+}

@@ -139,6 +139,9 @@ func CrossSign(outgoing Authority, incoming *x509.Certificate, now time.Time) (*
 	if err := CheckCA(incoming); err != nil {
 		return nil, fmt.Errorf("cross-signing: %w", err)
 	}
+	if bytes.Equal(outgoing.cert.RawSubject, incoming.RawSubject) && outgoing.key.Matches(incoming) {
+		return nil, fmt.Errorf("cross-signing: CA %q would sign its own name and key, which the JVM refuses", outgoing.cert.Subject)
+	}
 	if !CanCrossSign(outgoing.cert) {
 		return nil, fmt.Errorf("cross-signing: CA %q has path length 0 and cannot sign another CA", outgoing.cert.Subject)
 	}

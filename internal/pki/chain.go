@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -60,7 +61,9 @@ func CheckValidAt(cert *x509.Certificate, now time.Time) error {
 }
 
 // Verify builds a path from presented[0] over the rest of presented to one of
-// the anchors, as a peer does at the given time. Names are not compared.
+// the anchors, as a peer does at the given time, whoever made it: OpenSSL and the JVM
+// refuse an issuer with another key identifier than the certificate names, and so does
+// Verify. Names are not compared.
 func Verify(presented, anchors []*x509.Certificate, now time.Time, usages ...Usage) error {
 	if len(presented) == 0 {
 		return errors.New("verifying: nothing was presented")
@@ -90,15 +93,41 @@ func Verify(presented, anchors []*x509.Certificate, now time.Time, usages ...Usa
 }
 
 func verifyFor(leaf *x509.Certificate, opts x509.VerifyOptions) error {
-	if _, err := leaf.Verify(opts); err != nil {
+	chains, err := leaf.Verify(opts)
+	if err != nil {
 		return fmt.Errorf("verifying %q: %w", leaf.Subject, err)
+	}
+	if !slices.ContainsFunc(chains, linked) {
+		return fmt.Errorf("verifying %q: %w", leaf.Subject, errKeyIdentifier)
 	}
 	return nil
 }
 
+var errKeyIdentifier = errors.New("its issuer has another key identifier than the one it names")
+
+// linked reports whether each certificate of a chain names the key identifier of the
+// next, as far as both have one.
+func linked(chain []*x509.Certificate) bool {
+	for i, cert := range chain[:len(chain)-1] {
+		if !namesKeyOf(cert, chain[i+1]) {
+			return false
+		}
+	}
+	return true
+}
+
+func namesKeyOf(cert, issuer *x509.Certificate) bool {
+	return len(cert.AuthorityKeyId) == 0 || len(issuer.SubjectKeyId) == 0 || bytes.Equal(cert.AuthorityKeyId, issuer.SubjectKeyId)
+}
+
+// IssuedBy tells whether verifiers take the authority for the issuer of cert: by its
+// name, its key identifier and its signature.
+func IssuedBy(cert, authority *x509.Certificate) bool {
+	return bytes.Equal(cert.RawIssuer, authority.RawSubject) && namesKeyOf(cert, authority) && SignedBy(cert, authority)
+}
+
 // SignedBy tells whether the key of authority signed cert. It looks at the
-// signature alone: a renewed authority with the same key has signed what the
-// one before it signed.
+// signature alone: what verifiers make of it, IssuedBy tells.
 func SignedBy(cert, authority *x509.Certificate) bool {
 	return authority.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature) == nil
 }

@@ -49,8 +49,7 @@ func (f *Fingerprint) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// KeyID identifies a key pair: the SHA-256 of its SubjectPublicKeyInfo. Two
-// certificates with one KeyID are the same authority in the eyes of a verifier.
+// KeyID identifies a key pair: the SHA-256 of its SubjectPublicKeyInfo.
 type KeyID [sha256.Size]byte
 
 // KeyIDOf returns the identity of the key that a certificate is about.
@@ -60,6 +59,32 @@ func KeyIDOf(cert *x509.Certificate) KeyID {
 
 // String returns 64 lower-case hex digits.
 func (k KeyID) String() string { return hex.EncodeToString(k[:]) }
+
+// AuthorityID identifies an authority as verifiers tell them apart: by its key, its
+// subject and its key identifier. Two CA certificates with one AuthorityID verify the
+// same leaves. With the key alone they need not: OpenSSL and the JVM look for an issuer
+// by subject and key identifier, and only Go takes another identifier for a hint.
+type AuthorityID [sha256.Size]byte
+
+// AuthorityIDOf returns the identity of the authority that a CA certificate is about. A
+// certificate without a key identifier has the one that is usual for its key: whoever
+// compares identifiers accepts it beside any.
+func AuthorityIDOf(ca *x509.Certificate) AuthorityID {
+	keyID := ca.SubjectKeyId
+	if len(keyID) == 0 {
+		usual := sha1.Sum(publicBits(ca.RawSubjectPublicKeyInfo))
+		keyID = usual[:]
+	}
+	hash := sha256.New()
+	for _, part := range [][]byte{ca.RawSubjectPublicKeyInfo, ca.RawSubject, keyID} {
+		sum := sha256.Sum256(part)
+		hash.Write(sum[:])
+	}
+	return AuthorityID(hash.Sum(nil))
+}
+
+// String returns 64 lower-case hex digits.
+func (a AuthorityID) String() string { return hex.EncodeToString(a[:]) }
 
 // SHA1Name returns the 40 lower-case hex digits by which certificates are named
 // in Secrets and annotations for compatibility with Strimzi. It is a name and

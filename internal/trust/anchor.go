@@ -5,8 +5,10 @@ import "time"
 // AnchorID identifies a CA certificate: the SHA-256 of its DER in lower-case hex.
 type AnchorID string
 
-// KeyID identifies a CA key: the SHA-256 of its SPKI in lower-case hex. A renewed
-// CA certificate is another anchor with the same key.
+// KeyID identifies a CA key under the name that verifiers know it by: key, subject and
+// key identifier, in lower-case hex. A renewed CA certificate is another anchor with the
+// same KeyID; with another subject or key identifier it is another authority, because
+// OpenSSL and the JVM do not accept the leaves of one by the other.
 type KeyID string
 
 // State is the state of an anchor in the trusted-certs Secret, spelt as there.

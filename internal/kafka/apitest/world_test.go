@@ -72,8 +72,10 @@ type world struct {
 	failing map[string]int
 	// stuck are the pods whose servers crash again and again.
 	stuck map[types.UID]bool
-	// silent pods run, but their agents do not answer.
+	// silent pods run, but their agents do not answer. Those of lying pods say what
+	// somebody makes of their reports.
 	silent map[string]bool
+	lying  map[string]func(*contract.TLSReport)
 	// fatal is a line of the configuration that no server survives.
 	fatal string
 	// ahead is how much the operator's clock is before everybody else's.
@@ -128,7 +130,7 @@ func newWorld(t *testing.T) *world {
 		t: t, namespace: namespace.Name, api: api.person,
 		clock:  clocktesting.NewFakePassiveClock(start()),
 		events: &eventLog{}, servers: map[types.UID]*server{},
-		ran: map[string]bool{}, stuck: map[types.UID]bool{}, silent: map[string]bool{},
+		ran: map[string]bool{}, stuck: map[types.UID]bool{}, silent: map[string]bool{}, lying: map[string]func(*contract.TLSReport){},
 		persisted: map[string]persisted{}, mounted: map[string]volumes{}, arriving: map[string]*arrival{},
 		lag: map[string]int{}, failing: map[string]int{},
 		reading: readingTime, safety: newSafety(), certs: certificates{}, stored: stored{secrets: map[string]files{}, configs: map[string]files{}}, without: map[reader]bool{}, issued: map[string]bool{}, ways: map[string][]authority.State{},
@@ -365,7 +367,11 @@ func (a agents) find(node agentclient.Node) (contract.TLSReport, error) {
 	if err := a.w.understands(access, node.Name, a.w.mounted[name].agent()); err != nil {
 		return contract.TLSReport{}, err
 	}
-	return a.w.report(s), nil
+	report := a.w.report(s)
+	if lie, lies := a.w.lying[name]; lies {
+		lie(&report)
+	}
+	return report, nil
 }
 
 func (a agents) TLS(_ context.Context, node agentclient.Node) (contract.TLSReport, error) {

@@ -164,8 +164,8 @@ func (l leafCheck) wrong() (LeafReason, string) {
 	want := l.in.Want
 	ca := want.Authority.Certificate()
 	switch {
-	case !pki.SignedBy(l.leaf, ca):
-		return LeafSigner, fmt.Sprintf("it was not signed by %q", ca.Subject)
+	case !pki.IssuedBy(l.leaf, ca):
+		return LeafSigner, fmt.Sprintf("it was not issued by %q", ca.Subject)
 	case !pki.HasSubject(l.leaf, want.Subject):
 		return LeafSubject, fmt.Sprintf("its subject is %q and shall be %q", l.leaf.Subject, want.Subject)
 	case !pki.SANsOf(l.leaf).Equal(want.SANs):

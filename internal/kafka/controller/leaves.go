@@ -108,7 +108,7 @@ func (p *pass) wantedLeaf(request leafRequest, present authority.StoredLeaf) aut
 // the CA that signed it, or what they said so far.
 func (p *pass) generationOf(chain []*x509.Certificate, stored authority.Stored) authority.Generation {
 	for _, ca := range p.clusterCA.Keys {
-		if pki.SignedBy(chain[0], ca.Certificate()) {
+		if pki.IssuedBy(chain[0], ca.Certificate()) {
 			return p.clusterCA.GenerationOf(pki.KeyIDOf(ca.Certificate()))
 		}
 	}

@@ -15,8 +15,10 @@ func AnchorID(cert *x509.Certificate) trust.AnchorID {
 	return trust.AnchorID(pki.FingerprintOf(cert).String())
 }
 
-// KeyID is the identity of the key of a certificate in snapshots.
-func KeyID(cert *x509.Certificate) trust.KeyID { return trust.KeyID(pki.KeyIDOf(cert).String()) }
+// KeyID is the identity of the authority that a CA certificate is about in snapshots, as
+// verifiers tell them apart: a certificate of the same key with another subject or key
+// identifier is about another authority.
+func KeyID(cert *x509.Certificate) trust.KeyID { return trust.KeyID(pki.AuthorityIDOf(cert).String()) }
 
 // sources are the CA certificates of the domain that stand in the authority's own
 // Secrets.

@@ -9,7 +9,7 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// keyring finds out whose key signed a certificate. Every role of every node shows
+// keyring finds out which authority issued a certificate. Every role of every node shows
 // the same few certificates, and signatures are what a decision takes its time for:
 // each is verified once, and not by two certificates of one key.
 type keyring struct {
@@ -33,12 +33,12 @@ func newKeyring(certs []*x509.Certificate, now time.Time) keyring {
 	return k
 }
 
-// signer returns a known CA certificate whose key signed the certificate.
+// signer returns a known CA certificate by which verifiers accept the certificate.
 func (k keyring) signer(cert *x509.Certificate) (*x509.Certificate, bool) {
 	fingerprint := pki.FingerprintOf(cert)
 	signer, known := k.signers[fingerprint]
 	if !known {
-		i := slices.IndexFunc(k.keys, func(ca *x509.Certificate) bool { return pki.SignedBy(cert, ca) })
+		i := slices.IndexFunc(k.keys, func(ca *x509.Certificate) bool { return pki.IssuedBy(cert, ca) })
 		if i >= 0 {
 			signer = k.keys[i]
 		}

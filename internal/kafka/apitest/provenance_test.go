@@ -1,0 +1,110 @@
+package apitest
+
+import (
+	"crypto/x509"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// claims makes an agent say, and prove by its bytes, that its server runs on a CA of
+// its own.
+func (w *world) claims(pod string, ca pki.Authority) {
+	forged := leafBy(w.t, ca, "my-kafka", w.clock.Now())
+	w.lying[pod] = func(report *contract.TLSReport) {
+		for _, cert := range []*x509.Certificate{ca.Certificate(), forged} {
+			report.Certificates[fingerprint(cert)] = cert.Raw
+		}
+		for role, said := range report.Roles {
+			said.Trusts, said.Presents, said.Chain = []string{fingerprint(ca.Certificate())}, fingerprint(forged), nil
+			report.Roles[role] = said
+		}
+	}
+}
+
+// wantUnknown checks that a CA has got nowhere.
+func (w *world) wantUnknown(ca *x509.Certificate) {
+	w.t.Helper()
+	for name, secret := range w.stored.secrets {
+		for key, text := range secret {
+			if slices.ContainsFunc(w.certs.in(text), ca.Equal) {
+				w.t.Errorf("Secret %s holds it under %s", name, key)
+			}
+		}
+	}
+	if slices.ContainsFunc(w.access.Credentials.Anchors, ca.Equal) {
+		w.t.Error("the operator accepts nodes by it")
+	}
+}
+
+func TestAnAgentThatLiesHoldsUpItsOwnNodeOnly(t *testing.T) {
+	t.Parallel()
+	w := turning(t, 3)
+	own := newCA(t)
+	w.claims("my-dual-1", own)
+	w.replace(authority.ClusterCA)
+	w.run(80)
+
+	w.wantUnknown(own.Certificate())
+	w.wantCondition(clusterTrust, nextV)
+	if !w.presents(2, nextV)() {
+		t.Errorf("the others wait for the liar: %s", w.status(t.Context()))
+	}
+	w.wantReason("Warning", "UnknownAuthorityClaimed", "my-dual-1", "delete the pod")
+	if len(w.faulty.podsDeleted) > 0 {
+		t.Errorf("restarted: %v", w.faulty.podsDeleted)
+	}
+
+	delete(w.lying, "my-dual-1")
+	w.settle()
+	w.wantRemainder(firstV, nextV)
+}
+
+func TestACertificateThatALiarForgesForTheOldKeyDoesNotStopCrossSigning(t *testing.T) {
+	t.Parallel()
+	w := turning(t, 3)
+	attacker := newKey(t)
+	template := *w.caCertificate(authority.ClusterCA)
+	template.MaxPathLen, template.MaxPathLenZero = 0, true
+	forged, err := x509.CreateCertificate(nil, &template, &template, w.caCertificate(authority.ClusterCA).PublicKey, attacker.Signer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.lying["my-dual-1"] = func(report *contract.TLSReport) {
+		cert, err := x509.ParseCertificate(forged)
+		if err != nil {
+			return
+		}
+		report.Certificates[fingerprint(cert)] = forged
+		raft := report.Roles[contract.RaftRole]
+		raft.Trusts = append(slices.Clone(raft.Trusts), fingerprint(cert))
+		report.Roles[contract.RaftRole] = raft
+	}
+	w.replace(authority.ClusterCA)
+	w.settle()
+
+	w.wantRemainder(firstV, nextV)
+}
+
+func TestPodsTellWhatTheyWereGivenWhenAllSecretsAreLost(t *testing.T) {
+	t.Parallel()
+	w := turning(t, 3)
+	w.replace(authority.ClusterCA)
+	w.once(w.presents(3, nextV), func() {
+		for _, name := range []string{
+			authority.ClusterCA.KeySecret(clusterName), authority.ClusterCA.CertSecret(clusterName),
+			authority.ClusterCA.TrustedCertsSecret(clusterName), "my-dual-0", "my-dual-1", "my-dual-2",
+		} {
+			w.delete(&corev1.Secret{}, name)
+		}
+	})
+	w.pinned = nil // nobody can vouch for what comes
+	w.settle()
+
+	w.wantAlone("cluster-ca v2")
+}

@@ -97,9 +97,8 @@ func (r *Reloader) conclude(wanted stores.Listener, seen sight, settings map[str
 		after.Trusts = current
 		return after
 	}
-	candidates := [][]*x509.Certificate{current, r.states[wanted.Name].Trusts}
-	candidates = append(candidates, r.held[wanted.Name]...)
-	candidates = append(candidates, wanted.Trusts, r.files.named(seen.Authorities))
+	candidates := slices.Concat([][]*x509.Certificate{current, r.states[wanted.Name].Trusts}, r.held[wanted.Name],
+		[][]*x509.Certificate{wanted.Trusts, r.files.named(seen.Authorities)})
 	for _, candidate := range candidates {
 		if len(candidate) > 0 && accepts(seen.Authorities, candidate) && seen.trial.prove(candidate) == nil {
 			after.Trusts = candidate

@@ -29,7 +29,7 @@ type trial struct {
 	now  time.Time
 	// offer completes a request with a leaf that only the anchor's key verifies.
 	offer    func(anchor *x509.Certificate) verdict
-	verdicts map[string]verdict
+	verdicts map[pki.KeyID]verdict
 }
 
 // verdict is what a listener said to a leaf.
@@ -68,7 +68,7 @@ func (t *trial) matters(anchor *x509.Certificate) bool {
 }
 
 func (t *trial) verdict(anchor *x509.Certificate) verdict {
-	key := string(anchor.RawSubjectPublicKeyInfo)
+	key := pki.KeyIDOf(anchor)
 	said, known := t.verdicts[key]
 	if !known {
 		said = t.offer(anchor)
@@ -84,9 +84,7 @@ func contested(sets [][]*x509.Certificate) []*x509.Certificate {
 	var list []*x509.Certificate
 	all := slices.Concat(sets...)
 	for _, anchor := range all {
-		rivaled := slices.ContainsFunc(all, func(other *x509.Certificate) bool {
-			return bytes.Equal(other.RawSubject, anchor.RawSubject) && !sameKey(other, anchor)
-		})
+		rivaled := slices.ContainsFunc(all, func(other *x509.Certificate) bool { return pki.Namesakes(other, anchor) })
 		everywhere := !slices.ContainsFunc(sets, func(set []*x509.Certificate) bool { return !has(set, anchor) })
 		if rivaled && !everywhere && !has(list, anchor) {
 			list = append(list, anchor)
@@ -97,11 +95,7 @@ func contested(sets [][]*x509.Certificate) []*x509.Certificate {
 
 // has reports whether one of the anchors has the key.
 func has(anchors []*x509.Certificate, anchor *x509.Certificate) bool {
-	return slices.ContainsFunc(anchors, func(a *x509.Certificate) bool { return sameKey(a, anchor) })
-}
-
-func sameKey(a, b *x509.Certificate) bool {
-	return bytes.Equal(a.RawSubjectPublicKeyInfo, b.RawSubjectPublicKeyInfo)
+	return slices.ContainsFunc(anchors, func(a *x509.Certificate) bool { return pki.KeyIDOf(a) == pki.KeyIDOf(anchor) })
 }
 
 // try begins a trial of a listener that was seen. Where the server runs on a file
@@ -115,7 +109,7 @@ func (r *Reloader) try(ctx context.Context, listener contract.Listener, seen loc
 	return &trial{
 		listener: listener, named: seen.Authorities, held: held, now: r.Clock.Now(),
 		offer:    func(anchor *x509.Certificate) verdict { return r.offer(ctx, listener, anchor) },
-		verdicts: map[string]verdict{},
+		verdicts: map[pki.KeyID]verdict{},
 	}
 }
 
@@ -190,9 +184,10 @@ func (r *Reloader) current(listener contract.Listener, settings map[string]local
 
 // offered are the sets in the files that a listener's trust store can be loaded from.
 func (r *Reloader) offered(l stores.Listener) [][]*x509.Certificate {
-	kind := stores.TrustStore()
-	sets := [][]*x509.Certificate{r.files[path.Join(r.Directory, l.File(kind))]}
-	for _, slot := range stores.Slots() {
+	kind, slots := stores.TrustStore(), stores.Slots()
+	sets := make([][]*x509.Certificate, 0, 1+len(slots))
+	sets = append(sets, r.files[path.Join(r.Directory, l.File(kind))])
+	for _, slot := range slots {
 		sets = append(sets, r.files[path.Join(r.Directory, kind.Slot(l.Name, slot))])
 	}
 	return sets

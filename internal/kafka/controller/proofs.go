@@ -14,7 +14,8 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// A leaf for proofs opens nothing: its name belongs to nobody whom Kafka gives rights.
+// A leaf for proofs lies beside the node's own, which may do more: its name belongs
+// to nobody whom Kafka gives rights, and it serves nobody as a server.
 const (
 	proofCommonName = "keyturn-proof"
 	proofValidity   = 7 * authority.Day

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"bytes"
 	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/x509"
@@ -85,6 +86,12 @@ func AuthorityIDOf(ca *x509.Certificate) AuthorityID {
 
 // String returns 64 lower-case hex digits.
 func (a AuthorityID) String() string { return hex.EncodeToString(a[:]) }
+
+// Namesakes tells whether two certificates have one subject and different keys: who
+// sees subjects alone cannot tell one from the other.
+func Namesakes(a, b *x509.Certificate) bool {
+	return bytes.Equal(a.RawSubject, b.RawSubject) && KeyIDOf(a) != KeyIDOf(b)
+}
 
 // SHA1Name returns the 40 lower-case hex digits by which certificates are named
 // in Secrets and annotations for compatibility with Strimzi. It is a name and

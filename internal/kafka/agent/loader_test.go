@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -217,6 +218,32 @@ func TestPublicationsAreLoadedByTheRunningServer(t *testing.T) {
 	}
 	if strings.Contains(r.log.String(), "PRIVATE KEY") {
 		t.Error("the log shows key material")
+	}
+}
+
+func TestTrustThatIsNotProvenIsReportedAsUnknown(t *testing.T) {
+	t.Parallel()
+	r := newPod(t, "serve").start(t)
+	r.until(t, http.StatusNoContent, "")
+	now := time.Now()
+	twin := agenttest.Authority(t, r.ca.Certificate().Subject.CommonName, now)
+	r.publish(t, r.node, r.ca.Certificate(), twin.Certificate())
+	report := r.untilReport(t, func(report contract.TLSReport) bool { return report.Reload.Failure != "" })
+	if _, known := report.Roles[contract.ReplicationListener]; known || !slices.Contains(report.Unknown, contract.ReplicationListener) {
+		t.Errorf("the listener is said to have %+v, unknown are %v", report.Roles[contract.ReplicationListener], report.Unknown)
+	}
+	if !strings.HasPrefix(report.Reload.Failure, "no leaf of the anchor "+agenttest.Fingerprints(twin.Certificate())[0]) {
+		t.Errorf("reload %+v, want the leaf that is missing", report.Reload)
+	}
+
+	proof := agenttest.Proof(t, twin, now)
+	agenttest.PutIdentity(r.Node, contract.ProofEntry("0a"), proof)
+	r.publication.Proofs = map[string]string{"0a": proof.Fingerprint()}
+	r.publish(t, r.node, r.ca.Certificate(), twin.Certificate())
+	report = r.untilReport(t, loaded(3))
+	want := slices.Sorted(slices.Values(agenttest.Fingerprints(r.ca.Certificate(), twin.Certificate())))
+	if got := report.Roles[contract.ReplicationListener].Trusts; !slices.Equal(got, want) || len(report.Unknown) > 0 {
+		t.Errorf("the listener is said to trust %v, unknown are %v; want %v and none", got, report.Unknown, want)
 	}
 }
 

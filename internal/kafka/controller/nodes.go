@@ -59,9 +59,13 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 			leaves[string(store.Listener)] = custom.Chain[0]
 		}
 	}
-	published, err := p.publish(node, r.options.Clock.Now(), publication.Content{
+	content := publication.Content{
 		Leaves: leaves, Chain: settled.chain[1:], Trust: p.trustOf(node, given), Loading: p.loading(),
-	})
+	}
+	if content.Proofs, err = p.proofs(ctx, node, content.Trust, data); err != nil {
+		return err
+	}
+	published, err := p.publish(node, r.options.Clock.Now(), content)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package publication_test
 
 import (
 	"crypto/x509"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -253,5 +254,26 @@ func TestReasons(t *testing.T) {
 				t.Errorf("reasons (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestAPublicationNamesLeavesForProofs(t *testing.T) {
+	t.Parallel()
+	before := publication.Next(contract.Publication{}, 0, content(), now())
+	with := content()
+	with.Proofs = map[pki.KeyID]*x509.Certificate{{1}: certificate("proof")}
+
+	named := publication.Next(before, 0, with, now())
+	again := publication.Next(named, 0, with, now())
+	without := publication.Next(again, 0, content(), now())
+
+	if want := map[string]string{pki.KeyID{1}.String(): fingerprint("proof")}; !maps.Equal(named.Proofs, want) || named.Revision != before.Revision+1 {
+		t.Errorf("revision %d names %v, want %v in the next after %d", named.Revision, named.Proofs, want, before.Revision)
+	}
+	if again.Revision != named.Revision {
+		t.Errorf("revision %d although nothing has changed since %d", again.Revision, named.Revision)
+	}
+	if without.Revision != named.Revision+1 || without.Proofs != nil {
+		t.Errorf("revision %d names %v, want none in the next after %d", without.Revision, without.Proofs, named.Revision)
 	}
 }

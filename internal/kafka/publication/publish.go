@@ -2,6 +2,7 @@ package publication
 
 import (
 	"crypto/x509"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,6 +24,8 @@ type Content struct {
 	Configuration string
 	// Operators are the operator's own leaves, see contract.Publication.
 	Operators []*x509.Certificate
+	// Proofs maps keys of anchors to leaves of theirs, see contract.Publication.
+	Proofs map[pki.KeyID]*x509.Certificate
 }
 
 // Next returns the publication of the content. It is the previous one when that
@@ -37,10 +40,11 @@ func Next(previous contract.Publication, pinned int64, content Content, now time
 		Trust:         content.Trust,
 		Loading:       content.Loading,
 		Operators:     fingerprints(content.Operators),
+		Proofs:        proofs(content),
 		Configuration: content.Configuration,
 		PublishedAt:   now.UTC().Truncate(time.Second),
 	}
-	if previous.Revision >= max(pinned, 1) && previous.SameContent(next) {
+	if previous.Revision >= max(pinned, 1) && previous.SameContent(next) && maps.Equal(previous.Proofs, next.Proofs) {
 		return previous
 	}
 	return next
@@ -50,6 +54,17 @@ func identities(content Content) map[string]string {
 	named := map[string]string{}
 	for identity, leaf := range content.Leaves {
 		named[identity] = pki.FingerprintOf(leaf).String()
+	}
+	return named
+}
+
+func proofs(content Content) map[string]string {
+	if len(content.Proofs) == 0 {
+		return nil
+	}
+	named := map[string]string{}
+	for key, leaf := range content.Proofs {
+		named[key.String()] = pki.FingerprintOf(leaf).String()
 	}
 	return named
 }

@@ -52,6 +52,22 @@ func Leaf(tb testing.TB, authority pki.Authority, commonName string, now time.Ti
 	return stores.Identity{Chain: append([]*x509.Certificate{leaf}, authority.Presents()...), Key: key}
 }
 
+// Proof issues a leaf that shows whether a listener trusts the authority.
+func Proof(tb testing.TB, authority pki.Authority, now time.Time) stores.Identity {
+	tb.Helper()
+	key, err := pki.GenerateKey(pki.KeyParams{Algorithm: pki.ECDSA, Size: 256})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	leaf, err := authority.Issue(key.Signer().Public(), pki.LeafSpec{
+		Subject: pki.Subject{CommonName: "keyturn-proof"}, Usages: []pki.Usage{pki.ClientAuth}, Validity: validity, Now: now,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return stores.Identity{Chain: []*x509.Certificate{leaf}, Key: key}
+}
+
 // Operator issues the identity that agents answer.
 func Operator(tb testing.TB, authority pki.Authority, now time.Time) stores.Identity {
 	tb.Helper()

@@ -56,6 +56,8 @@ type ClusterSpec struct {
 	Dial mtls.DialFunc
 	// JavaOptions replace the small heap that is the default.
 	JavaOptions []string
+	// Turn is how long a node's agent waits until it reloads; nil means what agents do.
+	Turn func(nodeID int32) time.Duration
 }
 
 // Cluster is a running cluster. Its nodes are stopped when the test ends.
@@ -162,6 +164,9 @@ func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, directory st
 	}
 	if spec.Dial != nil {
 		n.options.Dial = spec.Dial
+	}
+	if spec.Turn != nil {
+		n.options.Turn = spec.Turn
 	}
 }
 

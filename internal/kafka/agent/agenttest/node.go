@@ -10,6 +10,11 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 )
 
+// StoresDir is where the node's server finds its stores.
+func (n *Node) StoresDir() string {
+	return filepath.Join(n.options.RunDir, filepath.Base(contract.StoresDir))
+}
+
 // Pod returns the mounted downward API volume of a pod with the pin.
 func Pod(tb testing.TB, pin contract.Publication) stores.Directory {
 	tb.Helper()

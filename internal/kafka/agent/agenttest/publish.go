@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
@@ -22,6 +23,9 @@ type Wish struct {
 	Raft []*x509.Certificate
 	// Loading is how.
 	Loading contract.Loading
+	// Proofs are the authorities that the node is given leaves of, to prove what it
+	// trusts.
+	Proofs []pki.Authority
 }
 
 // Publish mounts what is wished for into the node's pod under the next revision,
@@ -46,10 +50,16 @@ func (n *Node) Publish(tb testing.TB, wish Wish) {
 	if wish.Raft != nil {
 		p.Trust[contract.RaftRole] = sorted(wish.Raft)
 	}
-	n.Publication = p
 	n.Mounted.Node = maps.Clone(n.Mounted.Node)
 	PutIdentity(n.Mounted.Node, "node-"+strconv.Itoa(int(n.ID)), wish.Identity)
+	p.Proofs = map[string]string{}
+	for _, authority := range wish.Proofs {
+		leaf, key := Proof(tb, authority, time.Now()), pki.KeyIDOf(authority.Certificate()).String()
+		p.Proofs[key] = leaf.Fingerprint()
+		PutIdentity(n.Mounted.Node, contract.ProofEntry(key), leaf)
+	}
 	PutPublication(tb, n.Mounted.Node, p)
+	n.Publication = p
 	n.Mounted.ClusterTrust = TrustDirectory(slices.Concat(wish.Cluster, wish.Raft)...)
 	n.Mounted.ClientsTrust = TrustDirectory(wish.Clients...)
 	WriteVolume(tb, n.options.Mounts.Node, n.Mounted.Node)

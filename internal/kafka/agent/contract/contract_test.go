@@ -17,6 +17,7 @@ func publication() contract.Publication {
 		Identities:  map[string]string{contract.NodeIdentity: "aa", "tls-9093": "bb"},
 		Trust:       map[contract.Listener][]string{contract.AgentRole: {"cc"}, contract.ReplicationListener: {"cc", "dd"}},
 		Operators:   []string{"ee"},
+		Proofs:      map[string]string{"0a": "0b"},
 		PublishedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
 }
@@ -57,6 +58,7 @@ func TestSameContent(t *testing.T) {
 		"another leaf":              {func(p *contract.Publication) { p.Identities[contract.NodeIdentity] = "ff" }, false},
 		"another anchor":            {func(p *contract.Publication) { p.Trust[contract.AgentRole] = []string{"ff"} }, false},
 		"one anchor more":           {func(p *contract.Publication) { p.Trust[contract.AgentRole] = []string{"cc", "ff"} }, false},
+		"another proof":             {func(p *contract.Publication) { p.Proofs = map[string]string{"aa": "ff"} }, true},
 		"another operator":          {func(p *contract.Publication) { p.Operators = nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -73,13 +73,23 @@ type Publication struct {
 	// Configuration is the ConfigurationHash of the node's ConfigMap that belongs
 	// to the revision; empty when the operator does not say.
 	Configuration string `json:"configuration,omitempty"`
+	// Proofs maps keys of anchors, by the SHA-256 of their SPKI, to leaves in the node's
+	// Secret that such a key has signed, by the SHA-256 of their DER; both in lower-case
+	// hex. The agent offers them to the node's own listeners, to tell anchors of one
+	// subject apart. Each stands under ProofEntry of its key. No server presents them.
+	Proofs map[string]string `json:"proofs,omitempty"`
 	// PublishedAt is when the revision was written. The agent reports the time until
 	// the mount shows the revision as mount lag; the operator counts from it how long a
 	// reload has been tried in vain.
 	PublishedAt time.Time `json:"publishedAt,omitzero"`
 }
 
-// SameContent reports whether both say the same, whatever their revision and time.
+// ProofEntry names, without the endings of certificate and key, the entries of the
+// node's Secret with the leaf that proves whether a key's anchor is trusted.
+func ProofEntry(key string) string { return "proof-" + key }
+
+// SameContent reports whether both give the same to a server, whatever their revision,
+// their time, and the leaves that only prove what it has loaded.
 func (p Publication) SameContent(other Publication) bool {
 	return p.Configuration == other.Configuration && p.Loading == other.Loading &&
 		slices.Equal(p.Chain, other.Chain) &&

@@ -37,11 +37,17 @@ func (r *Reloader) carryOut(ctx context.Context, p plan, mounted stores.Matched,
 		r.tell(before)
 		return notAccepted(p, unanswered)
 	}
+	for _, l := range listenersOf(p.expectations) {
+		r.mayHold(l.Name, l.Trusts)
+	}
 	// Without an answer it may have been done all the same: the listeners tell.
 	if err := r.prove(ctx, p.expectations, mounted, overtaken); err != nil {
 		return errors.Join(unanswered, err)
 	}
 	r.unproven = nil
+	for _, name := range namesOf(p.expectations) {
+		r.holds(name)
+	}
 	if err := r.settle(p); err != nil {
 		return err
 	}
@@ -164,13 +170,17 @@ func (r *Reloader) compare(
 }
 
 // see shakes hands with one listener and updates its state.
-func (r *Reloader) see(ctx context.Context, l stores.Listener, settings map[string]local.Setting, own stores.Identity) (local.Seen, error) {
+func (r *Reloader) see(ctx context.Context, l stores.Listener, settings map[string]local.Setting, own stores.Identity) (sight, error) {
 	seen, err := r.Server.Look(ctx, l.Name, server.Certificate(own))
 	if err != nil {
 		// It may have anything loaded.
 		r.states[l.Name] = State{Dynamic: isDynamic(l.Name, settings)}
-		return local.Seen{}, err
+		return sight{}, err
 	}
-	r.states[l.Name] = conclude(r.states[l.Name], l, seen, settings, r.files)
-	return seen, nil
+	tried := sight{Seen: seen, trial: r.try(ctx, l.Name, seen, settings)}
+	r.states[l.Name] = r.conclude(l, tried, settings)
+	if len(r.unproven) == 0 {
+		r.holds(l.Name)
+	}
+	return tried, nil
 }

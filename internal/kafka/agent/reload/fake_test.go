@@ -15,6 +15,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/local"
@@ -47,6 +48,14 @@ type kafka struct {
 	delay   int
 	// stuck settings are taken over, and their stores are not read.
 	stuck []string
+	// hollow settings are taken over, and of their stores only the names are used:
+	// peers are verified by what was read before.
+	hollow []string
+	// verifies is what peers are verified by; looks are the leaves that were offered.
+	verifies map[string][]*x509.Certificate
+	looks    []string
+	// deaf is the fingerprint of a leaf that nobody answers.
+	deaf string
 	// ahead is true while the listeners show what the settings do not tell yet.
 	ahead bool
 	// What becomes of questions.
@@ -139,11 +148,19 @@ func (k *kafka) load(name string) {
 		panic(err)
 	}
 	k.loaded[name] = certs
+	if !slices.Contains(k.hollow, name) {
+		k.verifies[name] = certs
+	}
 }
 
-func (k *kafka) Look(_ context.Context, listener contract.Listener, _ tls.Certificate) (local.Seen, error) {
+func (k *kafka) Look(_ context.Context, listener contract.Listener, identity tls.Certificate) (local.Seen, error) {
 	if k.lookErr != nil {
 		return local.Seen{}, k.lookErr
+	}
+	offered := pki.FingerprintOf(identity.Leaf).String()
+	k.looks = append(k.looks, offered)
+	if offered == k.deaf {
+		return local.Seen{}, errSilent
 	}
 	seen := local.Seen{Chain: k.loaded[stores.KeyStore().LocationSetting(listener)], Asks: listener != open, Refused: k.refused}
 	if !seen.Asks {
@@ -152,7 +169,27 @@ func (k *kafka) Look(_ context.Context, listener contract.Listener, _ tls.Certif
 	for _, anchor := range k.loaded[stores.TrustStore().LocationSetting(listener)] {
 		seen.Authorities = append(seen.Authorities, anchor.RawSubject)
 	}
+	if seen.Refused == nil {
+		seen.Refused = k.verify(listener, identity)
+	}
 	return seen, nil
+}
+
+// verify refuses a client as the listener does.
+func (k *kafka) verify(listener contract.Listener, identity tls.Certificate) error {
+	var chain []*x509.Certificate
+	for _, der := range identity.Certificate {
+		cert, err := x509.ParseCertificate(der)
+		if err != nil {
+			return err
+		}
+		chain = append(chain, cert)
+	}
+	err := pki.Verify(chain, k.verifies[stores.TrustStore().LocationSetting(listener)], time.Now(), pki.ClientAuth)
+	if err != nil {
+		return &mtls.RefusedError{Address: string(listener), Err: err}
+	}
+	return nil
 }
 
 // hurried is a clock on which every wait is over at once.
@@ -202,6 +239,7 @@ func newWorld(t *testing.T, wish func(*world) stores.Matched, roles ...string) *
 	w.kafka = &kafka{
 		static: map[string]string{}, dynamic: map[string]string{}, effective: map[string]string{},
 		loaded: map[string][]*x509.Certificate{}, files: map[string][]byte{},
+		verifies: map[string][]*x509.Certificate{},
 	}
 	w.restart(wish(w))
 	return w

@@ -37,7 +37,7 @@ type expectation struct {
 }
 
 // compare says why what was seen is not what was expected, if it is not. node is the chain that the agent has presented.
-func (e expectation) compare(seen local.Seen, settings map[string]local.Setting, node []*x509.Certificate, now time.Time) error {
+func (e expectation) compare(seen sight, settings map[string]local.Setting, node []*x509.Certificate, now time.Time) error {
 	l := e.listener
 	switch {
 	case !sameCertificates(seen.Chain, l.Identity.Chain):
@@ -48,7 +48,19 @@ func (e expectation) compare(seen local.Seen, settings map[string]local.Setting,
 	case seen.Refused != nil && pki.Verify(node, l.Trusts, now, pki.ClientAuth) == nil:
 		return unproven("%s refuses the node's own leaf: %v", l.Name, seen.Refused)
 	}
+	if seen.Asks {
+		if err := seen.trial.prove(l.Trusts); err != nil {
+			return err
+		}
+	}
 	return taken([]expectation{e}, settings)
+}
+
+// sight is a look at a listener, with the trial of what it trusts.
+type sight struct {
+	local.Seen
+
+	trial *trial
 }
 
 // taken says which setting the server has not taken over yet, if there is one.
@@ -73,19 +85,22 @@ func described(chain []*x509.Certificate) string {
 }
 
 // conclude says what a listener has loaded, from what was seen of it. The chain
-// is what it presents. Its anchors are told by their subjects alone, so that of
-// several sets with these subjects that one counts which stands in the file the
-// server runs on, then the one it had, then the one it should have.
-func conclude(before State, wanted stores.Listener, seen local.Seen, settings map[string]local.Setting, files places) State {
+// is what it presents. Its anchors are told by their subjects, so that of several
+// sets with these subjects that one counts which stands in the file the server runs
+// on, then the one it had, then one it may have, then the one it should have; and
+// only if handshakes do not contradict, where anchors share a subject.
+func (r *Reloader) conclude(wanted stores.Listener, seen sight, settings map[string]local.Setting) State {
 	after := State{Chain: seen.Chain, Dynamic: isDynamic(wanted.Name, settings)}
-	current := files[settings[stores.TrustStore().LocationSetting(wanted.Name)].Effective]
+	current, _ := r.current(wanted.Name, settings)
 	if !seen.Asks {
 		// It does not tell whom it would accept, and refuses nobody by it.
 		after.Trusts = current
 		return after
 	}
-	for _, candidate := range [][]*x509.Certificate{current, before.Trusts, wanted.Trusts, files.named(seen.Authorities)} {
-		if len(candidate) > 0 && accepts(seen.Authorities, candidate) {
+	candidates := slices.Concat([][]*x509.Certificate{current, r.states[wanted.Name].Trusts}, r.held[wanted.Name],
+		[][]*x509.Certificate{wanted.Trusts, r.files.named(seen.Authorities)})
+	for _, candidate := range candidates {
+		if len(candidate) > 0 && accepts(seen.Authorities, candidate) && seen.trial.prove(candidate) == nil {
 			after.Trusts = candidate
 			break
 		}

@@ -462,20 +462,6 @@ func TestControlPlaneFallsBackToWhatTheRaftClientReads(t *testing.T) {
 	}
 }
 
-func TestAnchorsWithOneNameAreToldApartByTheirFile(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, first)
-	twin := agenttest.Authority(t, "ca v0", time.Now())
-	for _, mounted := range []stores.Matched{
-		w.publish(w.leaf, w.before(), twin.Certificate()), w.publish(w.leaf, twin.Certificate()), w.publish(w.leaf, w.before()),
-	} {
-		if outcome := w.step(t, mounted); !outcome.Complete {
-			t.Errorf("outcome %+v", outcome)
-		}
-		w.runsOn(t, mounted)
-	}
-}
-
 func TestSettingsThatSomebodyElseChangedAreNoticed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, first)

@@ -3,6 +3,7 @@ package reload
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -51,6 +52,12 @@ type Reloader struct {
 	started []stores.Listener
 	states  map[contract.Listener]State
 	files   places
+	// held are the sets of anchors that each listener may have loaded: one when that is
+	// proven, several while it may be on its way from one to another, none before its
+	// settings were read.
+	held map[contract.Listener][][]*x509.Certificate
+	// leaves are those that listeners can be offered, to see whom they trust.
+	leaves []stores.Identity
 	// locations are the effective values of settings when they were last read.
 	locations map[string]string
 	// unproven are the stores that the server was told to load, without proof, and
@@ -62,7 +69,10 @@ type Reloader struct {
 // New makes a reloader for a server that was started with the stores. It knows
 // the listeners that the server listens on, and no others.
 func New(options Options, started stores.Matched) *Reloader {
-	r := &Reloader{Options: options, states: map[contract.Listener]State{}, files: places{}, locations: map[string]string{}}
+	r := &Reloader{
+		Options: options, states: map[contract.Listener]State{}, files: places{}, locations: map[string]string{},
+		held: map[contract.Listener][][]*x509.Certificate{},
+	}
 	for _, l := range started.Listeners {
 		if !started.Config.ListensOn(l.Name) {
 			continue
@@ -104,6 +114,7 @@ type Outcome struct {
 // newer is mounted.
 func (r *Reloader) Step(ctx context.Context, mounted stores.Matched, overtaken func() bool) Outcome {
 	wanted := r.wanted(mounted)
+	r.collect(mounted)
 	if _, err := r.Check(ctx); err != nil {
 		return Outcome{Failure: sentence(err)}
 	}
@@ -150,6 +161,9 @@ func (r *Reloader) Check(ctx context.Context) (same bool, err error) {
 		return true, nil
 	}
 	clear(r.states)
+	for _, l := range r.started {
+		r.mayHold(l.Name, r.offered(l)...)
+	}
 	return false, nil
 }
 
@@ -253,8 +267,14 @@ func (r *Reloader) examine(ctx context.Context, mounted stores.Matched, wanted [
 		return err
 	}
 	for _, l := range unknown {
+		if len(r.held[l.Name]) == 0 {
+			// Nothing was written since the server has read what it was started with.
+			current, _ := r.current(l.Name, settings)
+			r.mayHold(l.Name, current)
+		}
 		if start, ok := r.asStarted(l.Name, settings); ok {
 			r.states[l.Name] = start
+			r.holds(l.Name)
 			continue
 		}
 		if _, err := r.see(ctx, l, settings, mounted.Node); err != nil {
@@ -273,6 +293,9 @@ func (r *Reloader) asStarted(listener contract.Listener, settings map[string]loc
 		if settings[kind.LocationSetting(listener)].Effective != path.Join(r.Directory, start.File(kind)) {
 			return State{}, false
 		}
+	}
+	if len(contested(append(slices.Clone(r.held[listener]), start.Trusts))) > 0 {
+		return State{}, false // it may have gone on to others of the same names
 	}
 	return State{Chain: start.Identity.Chain, Trusts: start.Trusts, Dynamic: isDynamic(listener, settings)}, true
 }

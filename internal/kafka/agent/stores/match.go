@@ -22,6 +22,9 @@ type Matched struct {
 	Node Identity
 	// Listeners holds one entry per TLS listener, sorted by name.
 	Listeners []Listener
+	// Proofs are leaves that no server presents, see contract.Publication; sorted by
+	// the key that signed them. One that is named and not mounted is left out.
+	Proofs []Identity
 }
 
 // Listener is what one TLS listener is to present and whom it is to trust.
@@ -92,6 +95,7 @@ func Match(m Mounted) (Matched, error) {
 	if !w.empty() {
 		return Matched{}, w.err()
 	}
+	matched.Proofs = proofs(m.Node, matched.Publication)
 	return matched, nil
 }
 

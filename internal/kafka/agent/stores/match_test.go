@@ -77,6 +77,49 @@ func (w *world) publish(t *testing.T) {
 	agenttest.PutPublication(t, w.Node, w.publication)
 }
 
+func TestLeavesForProofsAreReadAndNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for name, c := range map[string]struct {
+		change func(*world, stores.Identity)
+		found  bool
+	}{
+		"mounted as named": {func(*world, stores.Identity) {}, true},
+		"not named":        {func(w *world, _ stores.Identity) { w.publication.Proofs = nil }, false},
+		"not mounted":      {func(w *world, _ stores.Identity) { delete(w.Node, contract.ProofEntry("0a")+".key") }, false},
+		"another one is mounted": {func(w *world, _ stores.Identity) {
+			agenttest.PutIdentity(w.Node, contract.ProofEntry("0a"), agenttest.Proof(t, w.clusterCA, now))
+		}, false},
+		"named after the pod was made": {func(w *world, leaf stores.Identity) {
+			w.publication.Proofs = nil
+			w.Pod = agenttest.Pod(t, w.publication)
+			w.publication.Proofs = map[string]string{"0a": leaf.Fingerprint()}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			leaf := agenttest.Proof(t, w.clusterCA, now)
+			agenttest.PutIdentity(w.Node, contract.ProofEntry("0a"), leaf)
+			w.publication.Proofs = map[string]string{"0a": leaf.Fingerprint()}
+			c.change(w, leaf)
+			w.publish(t)
+			matched, err := stores.Match(w.Mounted)
+			if err != nil {
+				t.Fatalf("error %v, want a start", err)
+			}
+			if found := len(matched.Proofs) == 1 && matched.Proofs[0].Fingerprint() == leaf.Fingerprint(); found != c.found || !found && len(matched.Proofs) > 0 {
+				t.Errorf("%d leaves for proofs, want found = %t", len(matched.Proofs), c.found)
+			}
+			for file := range matched.Render("/run").Files {
+				if strings.Contains(file, "proof") {
+					t.Errorf("the server is given %s", file)
+				}
+			}
+		})
+	}
+}
+
 func fingerprint(a pki.Authority) string { return pki.FingerprintOf(a.Certificate()).String() }
 
 func TestCompleteMountsMatch(t *testing.T) {

@@ -2,6 +2,7 @@ package stores
 
 import (
 	"crypto/x509"
+	"maps"
 	"slices"
 	"strings"
 
@@ -82,6 +83,19 @@ func readIdentity(node Directory, name string) (identity Identity, problem strin
 		return Identity{}, "its key does not belong to its certificate"
 	}
 	return Identity{Chain: certs, Key: private}, ""
+}
+
+// proofs reads the leaves that the publication names as proofs. Nothing waits for
+// one: without it less can be proven, and all else goes on.
+func proofs(node Directory, p contract.Publication) []Identity {
+	var found []Identity
+	for _, key := range slices.Sorted(maps.Keys(p.Proofs)) {
+		identity, problem := readIdentity(node, contract.ProofEntry(key))
+		if problem == "" && identity.Fingerprint() == p.Proofs[key] {
+			found = append(found, identity)
+		}
+	}
+	return found
 }
 
 // sortedAnchors returns the anchors with the fingerprints, sorted by

@@ -1,0 +1,102 @@
+package controller
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+
+	"github.com/keyturn/keyturn/internal/issuer"
+	"github.com/keyturn/keyturn/internal/issuer/ownca"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/publication"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// A leaf for proofs lies beside the node's own, which may do more: its name belongs
+// to nobody whom Kafka gives rights, and it serves nobody as a server.
+const (
+	proofCommonName = "keyturn-proof"
+	proofValidity   = 7 * authority.Day
+	// proofRenewal is how long before its end it is issued anew: long enough for an
+	// operator that is away.
+	proofRenewal = 3 * authority.Day
+)
+
+func proofKey() pki.KeyParams { return pki.KeyParams{Algorithm: pki.ECDSA, Size: 256} }
+
+// proofs puts a leaf of each anchor into the data of a node's Secret that the node
+// needs to prove what it trusts, and returns the leaves by the keys that signed them.
+// Where names tell anchors apart it needs none; of an anchor whose key is kept
+// elsewhere there is none.
+func (p *pass) proofs(ctx context.Context, node model.Node, trusts map[contract.Listener][]string,
+	data map[string][]byte,
+) (map[pki.KeyID]*x509.Certificate, error) {
+	listening, stored := p.listeningTo(node, trusts), p.stored(node.Pod).Data
+	leaves := map[pki.KeyID]*x509.Certificate{}
+	for _, kind := range kinds() {
+		d := p.domain(kind)
+		for _, anchor := range publication.InDoubt(domainOf(kind), d.known, listening) {
+			key := pki.KeyIDOf(anchor)
+			signer, _ := d.SignerOf(key)
+			ca, err := pki.NewAuthority(anchor, signer.Key())
+			if err != nil {
+				continue // its key is not at hand
+			}
+			entry := contract.ProofEntry(key.String())
+			proof, found, err := p.proof(ctx, node.Pod, ca, authority.StoredLeaf{
+				Certificates: stored[entry+".crt"], Key: stored[entry+".key"],
+			})
+			if err != nil {
+				return nil, err
+			}
+			if found {
+				data[entry+".crt"], data[entry+".key"], leaves[key] = proof.certificates, proof.key, proof.chain[0]
+			}
+		}
+	}
+	return leaves, nil
+}
+
+// listeningTo is what the listeners of a node may have loaded, and are given now.
+func (p *pass) listeningTo(node model.Node, trusts map[contract.Listener][]string) publication.Listening {
+	said := p.heard[node.Pod]
+	_, runs := p.pods[node.Pod]
+	return publication.Listening{
+		Stores: p.listening(node), Trust: trusts, Previous: p.published(node.Pod), Report: said.report,
+		Settled: !runs || said.known && p.settled(node.Pod, said.report),
+	}
+}
+
+// proof keeps a leaf that lasts, or has the authority sign another. The result is
+// false when it may not: one that has ended proves nothing.
+func (p *pass) proof(ctx context.Context, secret string, ca pki.Authority, present authority.StoredLeaf) (leaf, bool, error) {
+	want := authority.WantedLeaf{
+		Subject: pki.Subject{CommonName: proofCommonName}, Key: proofKey(), Authority: ca,
+		Validity: proofValidity, Renewal: proofRenewal,
+	}
+	decision := authority.DecideLeaf(authority.LeafInput{
+		Stored: present, Want: want, Window: authority.Window{Open: true}, Now: p.now,
+	})
+	p.wake(decision.RenewalAt)
+	if decision.Act == authority.KeepLeaf {
+		chain, err := pki.ParseBundle(present.Certificates)
+		if err != nil {
+			return leaf{}, false, fmt.Errorf("reading a leaf for proofs of Secret %s: %w", secret, err)
+		}
+		return leaf{certificates: present.Certificates, key: present.Key, chain: chain}, true, nil
+	}
+	outcome, err := ownca.New(ca).Issue(ctx, issuer.Request{
+		Name: secret, Subject: want.Subject, Usages: []pki.Usage{pki.ClientAuth}, Validity: want.Validity,
+		Renewal: want.Renewal, Key: issuer.NewKey{Params: want.Key}, Now: p.now,
+	})
+	if err != nil {
+		return leaf{}, false, fmt.Errorf("issuing a leaf for proofs of Secret %s: %w", secret, err)
+	}
+	issued, granted := outcome.(issuer.Issued)
+	if !granted {
+		return leaf{}, false, nil
+	}
+	return leaf{certificates: pki.EncodeBundle(issued.Chain[0]), key: issued.Key.PEM(), chain: issued.Chain[:1]}, true, nil
+}

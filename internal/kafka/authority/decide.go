@@ -11,8 +11,8 @@ import (
 )
 
 // Decide says what happens to one authority. The error is an
-// *InvalidResourceError when a person has to act; then nothing is to be written and
-// what runs goes on with what it has.
+// *InvalidResourceError when a person has to act; then nothing is to be written, and
+// Stand says how a cluster that runs goes on.
 func Decide(in Input) (Decision, error) {
 	if problems := in.Spec.problems(in.Kind); len(problems) > 0 {
 		return Decision{}, invalid(problems...)

@@ -35,6 +35,9 @@ type Decision struct {
 	// is the issuing certificate of ca.crt and its dated entries. It is empty
 	// before the first write.
 	Published []*x509.Certificate
+	// Held is true of an authority whose Secrets cannot be used: it has no Target,
+	// so that nothing moves, and its Secrets are not to be written. See Stand.
+	Held bool
 	// Distrust is true while a person distrusts every anchor but the target.
 	Distrust bool
 	// CertGeneration and KeyGeneration are those of the present authority, as
@@ -55,8 +58,11 @@ type Decision struct {
 }
 
 // Target is the certificate of the authority that shall sign everything in the
-// end: the pending one, or the present one.
+// end: the pending one, or the present one. It is nil of an authority that is Held.
 func (d Decision) Target() *x509.Certificate {
+	if d.Held {
+		return nil
+	}
 	if d.Pending != nil {
 		return d.Pending.Incoming.Certificate()
 	}

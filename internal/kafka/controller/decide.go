@@ -46,22 +46,28 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	return p.checkCustomCertificates()
 }
 
-// decideAuthorities decides what shall become of both authorities, and reports
-// the problems of both together.
+// decideAuthorities decides what shall become of both authorities, and gathers the
+// problems of both. One that a person has to put right goes on as it stands, and
+// keeps the other from nothing; only while nothing runs yet nothing is made.
 func (r *Reconciler) decideAuthorities(p *pass) error {
 	var problems []authority.Problem
 	for _, kind := range kinds() {
-		decision, err := r.decideAuthority(p.observation, kind, p.window)
-		found, err := problemsOf(err)
+		decision, found, err := r.decideAuthority(p, kind)
 		if err != nil {
 			return err
 		}
 		problems = append(problems, found...)
 		p.domain(kind).Decision = decision
 	}
-	if len(problems) > 0 {
-		return &authority.InvalidResourceError{Problems: problems}
+	if len(problems) == 0 {
+		p.invalid = nil
+		return nil
 	}
+	invalid := &authority.InvalidResourceError{Problems: problems}
+	if !p.standOn() {
+		return invalid
+	}
+	p.invalid = invalid
 	return nil
 }
 

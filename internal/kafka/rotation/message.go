@@ -47,7 +47,7 @@ func Message(s trust.Snapshot, plan trust.Plan, names map[trust.AnchorID]AnchorN
 // course says what moves to what, and in which way.
 func (v *view) course(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	if v.target == nil {
-		return "there is no issuing CA certificate"
+		return "its CA cannot be used: nothing moves, and everybody goes on with what he has"
 	}
 	target := Label(v.Issuing, names)
 	others := v.others()
@@ -186,7 +186,7 @@ func (v *view) advice(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	case Paused:
 		return "paused: nothing moves, and certificates go on expiring; remove the annotation strimzi.io/pause-reconciliation to go on"
 	case AuthorityMissing:
-		return "see the other conditions for what is wrong with its Secrets"
+		return "see condition NotReady for what is wrong with its Secrets"
 	case Blocked:
 		return "nothing moves until they answer: look at these pods and at what keeps the operator from port 8443 of them"
 	case RaftRemainder:

@@ -55,7 +55,8 @@ const (
 	// Blocked: nothing moves, because somebody has been silent for long. A person
 	// has to look.
 	Blocked Phase = "Blocked"
-	// AuthorityMissing: there is no issuing CA certificate.
+	// AuthorityMissing: there is no CA certificate to issue by, or its Secrets cannot be
+	// used. A person has to put them right.
 	AuthorityMissing Phase = "AuthorityMissing"
 )
 

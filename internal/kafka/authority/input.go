@@ -196,10 +196,12 @@ type Input struct {
 	KeySecret    Stored
 	CertSecret   Stored
 	TrustedCerts Stored
-	Stores       StoreGeneration
-	Window       Window
-	Evidence     Evidence
-	Now          time.Time
+	// Names are those that the leaves of the cluster bear, all together.
+	Names    pki.SANs
+	Stores   StoreGeneration
+	Window   Window
+	Evidence Evidence
+	Now      time.Time
 }
 
 func (in Input) keyObject() string  { return "Secret " + in.Kind.KeySecret(in.Cluster) }

@@ -26,6 +26,9 @@ func decideUserProvided(in Input) (Decision, error) {
 	report(u.readChain())
 	report(u.readKey())
 	if len(problems) == 0 {
+		report(u.checkFitness())
+	}
+	if len(problems) == 0 {
 		problems = u.checkOtherEntries()
 	}
 	if len(problems) > 0 {
@@ -93,6 +96,12 @@ func (u *userCA) readChain() *Problem {
 	}
 	chain, err := pki.ParseBundle(data)
 	if err == nil {
+		err = pki.CheckChainOrder(chain)
+	}
+	if err == nil {
+		if why := pki.CheckIssuer(chain, u.in.Kind.usages()...); why != nil {
+			return u.unfit(why)
+		}
 		err = pki.CheckCAChain(chain, u.in.Now)
 	}
 	if err != nil {

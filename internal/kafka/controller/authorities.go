@@ -119,6 +119,7 @@ func (r *Reconciler) decideAuthority(p *pass, kind authority.Kind) (authority.De
 		KeySecret:    p.stored(kind.KeySecret(cluster)),
 		CertSecret:   p.stored(kind.CertSecret(cluster)),
 		TrustedCerts: p.stored(kind.TrustedCertsSecret(cluster)),
+		Names:        p.names(),
 		Stores:       r.options.Stores,
 		Window:       p.window,
 		Evidence:     p.dependants(kind),
@@ -133,6 +134,19 @@ func (r *Reconciler) decideAuthority(p *pass, kind authority.Kind) (authority.De
 		return authority.Decision{}, nil, fmt.Errorf("%s: %w", kind, err)
 	}
 	return decision, problems, nil
+}
+
+// names are those that the leaves of the nodes bear, all together.
+func (p *pass) names() pki.SANs {
+	var names []string
+	for _, node := range p.cluster.Nodes {
+		names = append(names, p.cluster.SANs(node)...)
+	}
+	sans, err := pki.NewSANs(names...)
+	if err != nil {
+		return pki.SANs{} // whoever issues the leaf in question says so
+	}
+	return sans
 }
 
 // applyAuthority writes the Secrets of an authority as far as trust allows, in

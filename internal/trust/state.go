@@ -46,6 +46,9 @@ func decidesState(m *Member, r *Role) bool {
 
 // nextState is the transition of the trust proposal for one anchor and one pass.
 func (v *view) nextState(a *Anchor) State {
+	if a.Beside(v.Issuing) {
+		return v.keep(a)
+	}
 	if a.Stored == Absent {
 		return v.admit(a)
 	}
@@ -69,6 +72,22 @@ func (v *view) nextState(a *Anchor) State {
 		}
 	}
 	return used(a.Stored, u)
+}
+
+// keep brings an anchor that its owner wants beside the target to where everybody
+// trusts it, and leaves it there.
+func (v *view) keep(a *Anchor) State {
+	switch a.Stored {
+	case Absent, PhaseOut:
+		return Untrusted
+	case Untrusted:
+		if v.open(GuardListeners, a) {
+			return TrustedUnused
+		}
+		return Untrusted
+	default:
+		return used(a.Stored, v.usage(a))
+	}
 }
 
 // retires reports whether an anchor that phases out may go. While no node runs it

@@ -50,5 +50,8 @@ func (v *view) strategy() Strategy {
 
 // matters reports whether somebody may still rely on the anchor.
 func (v *view) matters(a *Anchor) bool {
+	if a.Beside(v.Issuing) {
+		return false // it stays
+	}
 	return (a.Stored != Absent || slices.Contains(v.Application.Anchors, a.ID)) && v.Now.Before(a.NotAfter)
 }

@@ -32,9 +32,16 @@ type Decision struct {
 	NoCross string
 	// Published is what applications read now: the certificates of ca.crt in their
 	// order, then those of dated entries that are not among them. Of a user's CA it
-	// is the issuing certificate of ca.crt and its dated entries. It is empty
-	// before the first write.
+	// is the issuing certificate of ca.crt, its dated entries, and of a clients CA the
+	// CAs of all other entries. It is empty before the first write.
 	Published []*x509.Certificate
+	// Kept are those of Published that the owner of the authority wants trusted beside
+	// it, for as long as they are there: they replace nothing and are replaced by
+	// nothing.
+	Kept []*x509.Certificate
+	// Removed are the anchors that pods mount and the owner of the authority has taken
+	// out of its Secrets.
+	Removed []*x509.Certificate
 	// Held is true of an authority whose Secrets cannot be used: it has no Target,
 	// so that nothing moves, and its Secrets are not to be written. See Stand.
 	Held bool

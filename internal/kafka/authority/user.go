@@ -43,6 +43,8 @@ type userCA struct {
 	chain    []*x509.Certificate
 	key      pki.PrivateKey
 	retained []*x509.Certificate
+	// kept are the CAs of entries that are not dated.
+	kept     []*x509.Certificate
 	certGen  Generation
 	keyGen   Generation
 	warnings []string
@@ -139,7 +141,8 @@ func isPlaceholder(data []byte) bool {
 }
 
 // checkOtherEntries validates each further certificate entry as strictly as the
-// first; an expired one is no error but is trusted no more.
+// first; an expired one is no error but is trusted no more. Of a clients CA every
+// entry that is a CA is trusted: users may have theirs from several.
 func (u *userCA) checkOtherEntries() []Problem {
 	var problems []Problem
 	for _, key := range sortedKeys(u.in.CertSecret.Data) {
@@ -154,11 +157,29 @@ func (u *userCA) checkOtherEntries() []Problem {
 			problems = append(problems, Problem{Object: u.in.certObject(), Wrong: key + ": " + err.Error(), Remedy: "correct the entry or remove it"})
 			continue
 		}
-		if IsDatedCertKey(key) && u.in.Now.Before(chain[0].NotAfter) {
+		switch {
+		case !u.in.Now.Before(chain[0].NotAfter):
+		case IsDatedCertKey(key):
 			u.retained = append(u.retained, chain[0])
+		case u.in.Kind == ClientsCA && pki.CheckCA(chain[0]) == nil && !sameCertificate(chain[0], u.chain[0]):
+			problems = append(problems, u.keep(key, chain)...)
 		}
 	}
 	return problems
+}
+
+// keep takes a further CA for users, unless all that it signs would be refused.
+func (u *userCA) keep(entry string, chain []*x509.Certificate) []Problem {
+	if err := pki.CheckIssuer(chain, u.in.Kind.usages()...); err != nil {
+		return []Problem{{
+			Object: u.in.certObject(), Wrong: entry + ": every certificate that it signs would be refused: " + err.Error(),
+			Remedy: "correct the entry or remove it",
+		}}
+	}
+	if !contains(u.kept, chain[0]) {
+		u.kept = append(u.kept, chain[0])
+	}
+	return nil
 }
 
 func (u *userCA) decision() (Decision, error) {
@@ -173,11 +194,12 @@ func (u *userCA) decision() (Decision, error) {
 		settling:       &settling{in: u.in},
 	}
 	d.Published = []*x509.Certificate{issuing}
-	for _, cert := range u.retained {
+	for _, cert := range slices.Concat(u.retained, u.kept) {
 		if !contains(d.Published, cert) {
 			d.Published = append(d.Published, cert)
 		}
 	}
+	d.Kept, d.Removed = u.kept, u.removed(d.Published)
 	d.NoCross = u.whyNoCross()
 	if u.in.Now.After(d.RenewalAt) {
 		d.Warnings = append(d.Warnings, u.in.certObject()+": the certificate ends at "+issuing.NotAfter.UTC().Format("2006-01-02T15:04:05Z")+" and is yours to renew")
@@ -197,6 +219,17 @@ func (u *userCA) decision() (Decision, error) {
 	}
 	d.Keys = append(d.Keys, u.retiredAuthorities()...)
 	return d, nil
+}
+
+// removed are the anchors that pods mount and that are in no entry any more.
+func (u *userCA) removed(published []*x509.Certificate) []*x509.Certificate {
+	var removed []*x509.Certificate
+	for _, anchor := range StoredAnchors(u.in.TrustedCerts) {
+		if !contains(published, anchor.Certificate) {
+			removed = append(removed, anchor.Certificate)
+		}
+	}
+	return removed
 }
 
 // unserved names requests that only the maker of a CA can serve.

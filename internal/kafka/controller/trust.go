@@ -71,12 +71,16 @@ func (p *pass) decideTrust() {
 	}
 }
 
-// trustMoves reports whether a domain knows more than one anchor, or not even one.
+// trustMoves reports whether a domain knows other anchors than its target and those
+// that are kept beside it.
 func (p *pass) trustMoves() bool {
 	return slices.ContainsFunc(kinds(), func(kind authority.Kind) bool {
 		stored := authority.StoredAnchors(p.stored(kind.TrustedCertsSecret(p.kafka.Name)))
-		target := p.domain(kind).Target()
-		return len(stored) != 1 || target == nil || !stored[0].Certificate.Equal(target)
+		decided := p.domain(kind).Decision
+		stays := append(slices.Clone(decided.Kept), decided.Target())
+		return decided.Target() == nil || len(stored) != len(stays) || slices.ContainsFunc(stored, func(a authority.Anchor) bool {
+			return !slices.ContainsFunc(stays, a.Certificate.Equal)
+		})
 	})
 }
 

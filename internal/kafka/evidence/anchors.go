@@ -47,6 +47,8 @@ func (d Domain) anchors(known keyring, nodes []Node) []trust.Anchor {
 		anchor := trust.Anchor{
 			ID: AnchorID(cert), Name: pki.SHA1Name(cert), Key: KeyID(cert), NotAfter: cert.NotAfter,
 			Stored: stored[AnchorID(cert)], Compromised: d.compromised(KeyID(cert)),
+			Kept:    slices.ContainsFunc(d.Authority.Kept, cert.Equal),
+			Removed: slices.ContainsFunc(d.Authority.Removed, cert.Equal),
 		}
 		if target != nil && target.Equal(cert) {
 			anchor.NoCross = d.Authority.NoCross

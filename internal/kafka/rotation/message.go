@@ -52,7 +52,7 @@ func (v *view) course(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	target := Label(v.Issuing, names)
 	others := v.others()
 	if len(others) == 0 {
-		return alone(phase, target)
+		return alone(phase, target) + v.beside(names)
 	}
 	old := make([]string, 0, len(others))
 	for _, a := range others {
@@ -64,6 +64,20 @@ func (v *view) course(phase Phase, names map[trust.AnchorID]AnchorName) string {
 		sentence += fmt.Sprintf(" (%s: %s)", kind, v.plan.Strategy.Reason)
 	}
 	return sentence
+}
+
+// beside names what stays trusted beside the target on purpose.
+func (v *view) beside(names map[trust.AnchorID]AnchorName) string {
+	var kept []string
+	for i := range v.Anchors {
+		if a := &v.Anchors[i]; a.Beside(v.Issuing) {
+			kept = append(kept, Label(a.ID, names))
+		}
+	}
+	if len(kept) == 0 {
+		return ""
+	}
+	return "; beside it its owner wants " + some(kept) + " trusted"
 }
 
 func alone(phase Phase, target string) string {

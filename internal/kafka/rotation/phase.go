@@ -129,7 +129,7 @@ func (v *view) others() []*trust.Anchor {
 	var out []*trust.Anchor
 	for i := range v.Anchors {
 		a := &v.Anchors[i]
-		if a != v.target && (a.Stored != trust.Absent || slices.Contains(v.Application.Anchors, a.ID)) {
+		if a != v.target && !a.Beside(v.Issuing) && (a.Stored != trust.Absent || slices.Contains(v.Application.Anchors, a.ID)) {
 			out = append(out, a)
 		}
 	}

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -106,4 +107,29 @@ func TestAUsersClusterCAThatIsGoneStillSignsWhatEnds(t *testing.T) {
 		t.Error("the leaf was not renewed, although the key of its CA is there")
 	}
 	w.wantRestarts(0)
+}
+
+func TestOneCAForNodesAndUsersIsRefusedUnlessItIsAllowed(t *testing.T) {
+	t.Parallel()
+	w, ca := corporate(t)
+	w.users = nil
+	w.issued[string(ca.Key().PEM())] = true
+	before := w.anchors(authority.ClientsCA)
+	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": asked})
+	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"clientsCa": map[string]any{"generateCertificateAuthority": false}}})
+	w.replaceData("my-clients-ca", authority.KeyKey, ca.Key().PEM())
+	w.replaceData("my-clients-ca-cert", authority.CertKey, pki.EncodeBundle(ca.Certificate()))
+	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": nil})
+	w.settle()
+
+	w.wantInvalid("my-clients-ca-cert", "corporate one", "keyturn.dev/allow-shared-ca")
+	if after := w.anchors(authority.ClientsCA); !maps.Equal(before, after) {
+		t.Errorf("anchors are %v, and nothing was allowed", after)
+	}
+
+	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{authority.AllowSharedAnnotation: asked})
+	w.settle()
+
+	w.wantReady()
+	w.wantClientsCAs("corporate one")
 }

@@ -108,11 +108,10 @@ func generation(text string) authority.Generation {
 	return authority.Generation(n)
 }
 
-// decideAuthority decides one authority from what was observed. Where a person has
-// to act it returns the problems, and the decision by which the authority stands.
-func (r *Reconciler) decideAuthority(p *pass, kind authority.Kind) (authority.Decision, []authority.Problem, error) {
+// authorityInput is what an authority is decided from.
+func (r *Reconciler) authorityInput(p *pass, kind authority.Kind) authority.Input {
 	cluster := p.kafka.Name
-	input := authority.Input{
+	return authority.Input{
 		Kind:         kind,
 		Cluster:      cluster,
 		Spec:         specOf(p.caSpec(kind)),
@@ -125,13 +124,18 @@ func (r *Reconciler) decideAuthority(p *pass, kind authority.Kind) (authority.De
 		Evidence:     p.dependants(kind),
 		Now:          p.now,
 	}
+}
+
+// decideAuthority decides one authority. Where a person has to act it returns the
+// problems, and the decision by which the authority stands.
+func decideAuthority(input authority.Input) (authority.Decision, []authority.Problem, error) {
 	decision, err := authority.Decide(input)
 	problems, err := problemsOf(err)
 	if err == nil && len(problems) > 0 {
 		decision, err = authority.Stand(input)
 	}
 	if err != nil {
-		return authority.Decision{}, nil, fmt.Errorf("%s: %w", kind, err)
+		return authority.Decision{}, nil, fmt.Errorf("%s: %w", input.Kind, err)
 	}
 	return decision, problems, nil
 }

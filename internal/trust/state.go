@@ -110,7 +110,7 @@ func (v *view) admit(a *Anchor) State {
 		return TrustedUnused // a running cluster whose Secret is missing
 	case a == v.target:
 		return Untrusted
-	case u.mayUse > 0:
+	case u.mayUse > 0 && !v.renewedOut(a):
 		return TrustedUnused
 	case v.reliedOn(a):
 		return PhaseOut
@@ -119,14 +119,22 @@ func (v *view) admit(a *Anchor) State {
 	}
 }
 
+// renewedOut reports whether the Secret holds a later certificate of the anchor's key
+// that everybody trusts: whatever leaves there are, they are verified by that one.
+func (v *view) renewedOut(a *Anchor) bool {
+	return slices.ContainsFunc(v.Anchors, func(b Anchor) bool {
+		return b.ID != a.ID && b.Key == a.Key && trusted(b.Stored) && b.NotAfter.After(a.NotAfter)
+	})
+}
+
 // reliedOn reports whether anybody is known to present the anchor's leaves or to
 // be told to trust it. Missing evidence does not bring back what has left.
 func (v *view) reliedOn(a *Anchor) bool {
-	relied := false
+	relied, renewedOut := false, v.renewedOut(a)
 	v.roles(func(m *Member, r *Role) {
 		relies := func(s Stores) {
 			trusted := r.Verifies && r.Plane != Raft && slices.Contains(s.Trust, a.ID)
-			relied = relied || trusted || r.Presents && v.issued(s.Identity, a)
+			relied = relied || trusted || r.Presents && !renewedOut && v.issued(s.Identity, a)
 		}
 		relies(publishedTo(m, r))
 		v.possible(m, r, relies)

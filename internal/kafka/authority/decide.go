@@ -25,7 +25,7 @@ func Decide(in Input) (Decision, error) {
 		return Decision{}, invalid(problems...)
 	}
 	d := newDecider(in, o)
-	for _, act := range []func() error{d.findPresent, d.abort, d.renewIfDue, d.replaceIfDue, d.crossSign, d.listKeys} {
+	for _, act := range []func() error{d.findPresent, d.raiseGenerations, d.abort, d.renewIfDue, d.replaceIfDue, d.crossSign, d.listKeys} {
 		if err := act(); err != nil {
 			return Decision{}, fmt.Errorf("%s of %s: %w", in.Kind, in.Cluster, err)
 		}

@@ -87,6 +87,7 @@ func (u *userCA) readGenerations() *Problem {
 		u.warnings = append(u.warnings, missingGeneration(u.in.keyObject(), KeyGenerationAnnotation))
 	}
 	u.certGen, u.keyGen = certGen, keyGen
+	u.raiseGenerations()
 	return nil
 }
 

@@ -64,6 +64,7 @@ func TestAFurtherClientsCAStaysThroughAReplacementOfTheFirst(t *testing.T) {
 	w.settle()
 
 	w.wantClientsCAs("corporate clients", "next clients", "second clients")
+	w.wantReason(clientsTrust, "WaitingForExpiry", "remove "+dated+" of Secret my-clients-ca-cert")
 
 	w.users = nil // by now nobody has a certificate of the first
 	w.dropData("my-clients-ca-cert", dated)

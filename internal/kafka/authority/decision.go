@@ -42,6 +42,9 @@ type Decision struct {
 	// Removed are the anchors that pods mount and the owner of the authority has taken
 	// out of its Secrets.
 	Removed []*x509.Certificate
+	// Entries says where the owner of the authority keeps each certificate besides that
+	// of ca.crt, for people.
+	Entries map[pki.Fingerprint]string
 	// Held is true of an authority whose Secrets cannot be used: it has no Target,
 	// so that nothing moves, and its Secrets are not to be written. See Stand.
 	Held bool

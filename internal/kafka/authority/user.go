@@ -21,7 +21,7 @@ func decideUserProvided(in Input) (Decision, error) {
 			problems = append(problems, *p)
 		}
 	}
-	u := userCA{in: in}
+	u := userCA{in: in, entries: map[pki.Fingerprint]string{}}
 	report(u.readGenerations())
 	report(u.readChain())
 	report(u.readKey())
@@ -43,6 +43,8 @@ type userCA struct {
 	chain    []*x509.Certificate
 	key      pki.PrivateKey
 	retained []*x509.Certificate
+	// entries name the entries of retained and of kept.
+	entries map[pki.Fingerprint]string
 	// kept are the CAs of entries that are not dated.
 	kept     []*x509.Certificate
 	certGen  Generation
@@ -158,6 +160,7 @@ func (u *userCA) checkOtherEntries() []Problem {
 			problems = append(problems, Problem{Object: u.in.certObject(), Wrong: key + ": " + err.Error(), Remedy: "correct the entry or remove it"})
 			continue
 		}
+		u.entries[pki.FingerprintOf(chain[0])] = key + " of " + u.in.certObject()
 		switch {
 		case !u.in.Now.Before(chain[0].NotAfter):
 		case IsDatedCertKey(key):
@@ -192,6 +195,7 @@ func (u *userCA) decision() (Decision, error) {
 		KeyGeneration:  u.keyGen,
 		Warnings:       u.warnings,
 		RenewalAt:      issuing.NotAfter.Add(-u.in.Spec.Renewal()),
+		Entries:        u.entries,
 		settling:       &settling{in: u.in},
 	}
 	d.Published = []*x509.Certificate{issuing}

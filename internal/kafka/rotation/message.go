@@ -207,6 +207,8 @@ func (v *view) advice(phase Phase, names map[trust.AnchorID]AnchorName) string {
 		return v.remainder()
 	case WaitingForExpiry:
 		return v.retirement(names)
+	case WaitingForOwner:
+		return "nodes neither trust nor present it any more; " + v.takeOut(names) + ", so that applications are not told of it"
 	case WaitingForUsers:
 		return v.holders()
 	case WaitingForTrust, WaitingForApplications:
@@ -270,13 +272,35 @@ func (v *view) retirement(names map[trust.AnchorID]AnchorName) string {
 		kept = append(kept, fmt.Sprintf("%s stays until it ends on %s", Label(a.ID, names), moment(a.NotAfter)))
 	}
 	slices.Sort(kept)
-	return strings.Join(kept, "; ") +
-		"; nothing has to be done; to withdraw it earlier, annotate the key Secret of the CA with keyturn.dev/distrust=now"
+	earlier := "annotate the key Secret of the CA with keyturn.dev/distrust=now"
+	if len(v.entries(names)) > 0 {
+		earlier = v.takeOut(names)
+	}
+	return strings.Join(kept, "; ") + "; nothing has to be done; to withdraw it earlier, " + earlier
+}
+
+// takeOut says what the owner of the authority can do about what is to go.
+func (v *view) takeOut(names map[trust.AnchorID]AnchorName) string {
+	if entries := v.entries(names); len(entries) > 0 {
+		return "remove " + some(entries)
+	}
+	return "remove its entry from the certificate Secret of the CA"
+}
+
+// entries are where the owner of the authority keeps what is to go.
+func (v *view) entries(names map[trust.AnchorID]AnchorName) []string {
+	var entries []string
+	for _, a := range v.others() {
+		if entry := names[a.ID].Entry; entry != "" {
+			entries = append(entries, entry)
+		}
+	}
+	return entries
 }
 
 // urgency names the end that sets a deadline, if anything relies on it.
 func (v *view) urgency(phase Phase, names map[trust.AnchorID]AnchorName) string {
-	if !v.Now.Before(v.plan.Deadline) || phase == WaitingForExpiry || phase == Retiring {
+	if !v.Now.Before(v.plan.Deadline) || phase == WaitingForExpiry || phase == WaitingForOwner || phase == Retiring {
 		return ""
 	}
 	for _, a := range v.others() {

@@ -46,12 +46,19 @@ func decidesState(m *Member, r *Role) bool {
 
 // nextState is the transition of the trust proposal for one anchor and one pass.
 func (v *view) nextState(a *Anchor) State {
-	if a.Beside(v.Issuing) {
+	switch {
+	case a.Beside(v.Issuing):
 		return v.keep(a)
-	}
-	if a.Stored == Absent {
+	case a.Stored == Absent:
 		return v.admit(a)
+	default:
+		return v.moved(a)
 	}
+}
+
+// moved is the same for an anchor that the Secret holds, and that is not there to stay
+// beside the target.
+func (v *view) moved(a *Anchor) State {
 	u := v.usage(a)
 	if a.Stored == PhaseOut && v.retires(a) {
 		return Absent

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/kafka/authority"
@@ -43,7 +44,7 @@ func (w *world) wantNowhere(der []byte, when string) {
 				continue
 			}
 			for _, cert := range certs {
-				if string(cert.Raw) == string(der) {
+				if bytes.Equal(cert.Raw, der) {
 					w.t.Errorf("%s: %s of Secret %s holds it again", when, entry, name)
 				}
 			}

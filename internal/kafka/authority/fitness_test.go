@@ -71,8 +71,10 @@ func TestACAWhoseLeavesWouldBeRefusedIsRefused(t *testing.T) {
 	}{
 		"names of others only":            {authority.ClusterCA, permits("example.com"), nil, false, []string{"ns.svc", "not permitted"}},
 		"names of others only, by a root": {authority.ClusterCA, asItIs, permits("example.com"), false, []string{"not permitted"}},
-		"our names are excluded": {authority.ClusterCA, func(tmpl *x509.Certificate) { tmpl.ExcludedDNSDomains = []string{"svc"} }, nil, false,
-			[]string{"excluded"}},
+		"our names are excluded": {
+			authority.ClusterCA, func(tmpl *x509.Certificate) { tmpl.ExcludedDNSDomains = []string{"svc"} }, nil, false,
+			[]string{"excluded"},
+		},
 		"our addresses are excluded": {authority.ClusterCA, func(tmpl *x509.Certificate) {
 			tmpl.ExcludedIPRanges = []*net.IPNet{{IP: net.IPv4(10, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)}}
 		}, nil, false, []string{"10.0.0.7"}},

@@ -142,7 +142,7 @@ func decideAuthority(input authority.Input) (authority.Decision, []authority.Pro
 
 // names are those that the leaves of the nodes bear, all together.
 func (p *pass) names() pki.SANs {
-	var names []string
+	names := make([]string, 0, len(p.cluster.Nodes))
 	for _, node := range p.cluster.Nodes {
 		names = append(names, p.cluster.SANs(node)...)
 	}

@@ -213,7 +213,18 @@ func TestKafkaRules(t *testing.T) {
 		},
 		"renewal comes before the end": {
 			patch: `spec: {clientsCa: {validityDays: 30, renewalDays: 30}}`,
-			want:  []string{"spec.clientsCa.renewalDays: Invalid value: renewalDays must be less than validityDays: the certificate would be renewed without end"},
+			want:  []string{"spec.clientsCa.renewalDays: Invalid value: renewalDays (30 when unset) must be less than validityDays (365 when unset): the certificate would be renewed without end"},
+		},
+		"a validity that ends before the default renewal is refused": {
+			patch: `spec: {clientsCa: {validityDays: 20}}`,
+			want:  []string{"spec.clientsCa.renewalDays: Invalid value: renewalDays (30 when unset) must be less than validityDays (365 when unset): the certificate would be renewed without end"},
+		},
+		"a renewal that begins before the default validity is refused": {
+			patch: `spec: {clusterCa: {renewalDays: 365}}`,
+			want:  []string{"spec.clusterCa.renewalDays: Invalid value: renewalDays (30 when unset) must be less than validityDays (365 when unset): the certificate would be renewed without end"},
+		},
+		"a validity or a renewal that fits the other's default is accepted": {
+			patch: `spec: {clusterCa: {validityDays: 31}, clientsCa: {renewalDays: 364}}`,
 		},
 		"an unknown expiration policy is refused": {
 			patch: `spec: {clusterCa: {certificateExpirationPolicy: keep}}`,

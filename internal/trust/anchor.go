@@ -42,7 +42,16 @@ type Anchor struct {
 	Stored State
 	// Compromised is set when a person distrusts it now.
 	Compromised bool
+	// Kept is set while the owner of the authority wants it trusted beside the target.
+	// It is not on its way out, and nothing waits for that.
+	Kept bool
+	// Removed is set when the owner of the authority has taken it away: it goes although
+	// others may hold leaves of it.
+	Removed bool
 }
+
+// Beside reports whether the anchor is trusted beside the target on purpose.
+func (a *Anchor) Beside(target AnchorID) bool { return a.Kept && !a.Compromised && a.ID != target }
 
 // Cross is a way from an anchor's key to an older authority, by a cross certificate
 // or a row of them: whoever trusts only that authority verifies the new leaves

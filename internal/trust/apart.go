@@ -111,7 +111,9 @@ func (v *view) unknown(r *Role, s Stores) bool {
 
 // replacing reports whether an anchor of another key than the target's is stored.
 func (v *view) replacing() bool {
-	return v.target != nil && slices.ContainsFunc(v.Anchors, func(a Anchor) bool { return a.Key != v.target.Key && a.Stored != Absent })
+	return v.target != nil && slices.ContainsFunc(v.Anchors, func(a Anchor) bool {
+		return a.Key != v.target.Key && a.Stored != Absent && !a.Beside(v.Issuing)
+	})
 }
 
 func (v *view) knownKey(key KeyID) bool {
@@ -134,7 +136,7 @@ func (v *view) oldSigns() bool {
 	others := false
 	for i := range v.Anchors {
 		a := &v.Anchors[i]
-		if a.Key == v.target.Key || a.Stored == Absent {
+		if a.Key == v.target.Key || a.Stored == Absent || a.Beside(v.Issuing) {
 			continue
 		}
 		if a.Signs {

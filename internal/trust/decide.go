@@ -101,7 +101,7 @@ func (v *view) deadline() time.Time {
 	var first time.Time
 	for i := range v.Anchors {
 		a := &v.Anchors[i]
-		if a != v.target && a.Stored != Absent && (first.IsZero() || a.NotAfter.Before(first)) {
+		if a != v.target && a.Stored != Absent && !a.Beside(v.Issuing) && (first.IsZero() || a.NotAfter.Before(first)) {
 			first = a.NotAfter
 		}
 	}
@@ -337,7 +337,7 @@ func (v *view) signer() *Anchor {
 		return best
 	}
 	for i := range v.Anchors {
-		if a := &v.Anchors[i]; usage(a.Stored) > usage(best.Stored) {
+		if a := &v.Anchors[i]; usage(a.Stored) > usage(best.Stored) && !a.Beside(v.Issuing) {
 			best = a
 		}
 	}
@@ -354,15 +354,33 @@ func (v *view) done(p Plan) bool {
 	for i := range v.Anchors {
 		a := &v.Anchors[i]
 		want := Absent
-		if a == v.target {
+		switch {
+		case a == v.target:
 			want = v.atRest()
+		case a.Beside(v.Issuing):
+			want = TrustedUnused
 		}
 		if a.Stored != want || p.States[a.ID] != want {
 			return false
 		}
 	}
-	return len(p.Loads) == 0 && len(v.Application.Anchors) == 1 && v.Application.Anchors[0] == v.Issuing &&
+	return len(p.Loads) == 0 && v.offersTarget() &&
 		!slices.ContainsFunc(v.Anchors, func(a Anchor) bool { return a.Compromised && slices.Contains(p.Vouching, a.Key) })
+}
+
+// offersTarget reports whether applications are offered the target first, and nothing
+// else but what stays beside it.
+func (v *view) offersTarget() bool {
+	offered := v.Application.Anchors
+	if len(offered) == 0 || offered[0] != v.Issuing {
+		return false
+	}
+	for i := range v.Anchors {
+		if a := &v.Anchors[i]; slices.Contains(offered[1:], a.ID) && !a.Beside(v.Issuing) {
+			return false
+		}
+	}
+	return true
 }
 
 // vouching finds whose cross certificates are sent along. What a Raft client has

@@ -217,9 +217,9 @@ func shownToControl(v *view, _ *Anchor) []Blocker { return v.showsOld(Control, R
 func shownByControllers(v *view, _ *Anchor) []Blocker { return v.showsOld(Raft) }
 
 // notRetired: where others hold leaves that nobody can count, only the end of the
-// anchor itself is proof.
+// anchor itself is proof, or the word of the owner who took it away.
 func notRetired(v *view, a *Anchor) []Blocker {
-	if v.Policy.Retirement == RetireUnused || a.Compromised || !v.Now.Before(a.NotAfter) {
+	if v.Policy.Retirement == RetireUnused || a.Compromised || a.Removed || !v.Now.Before(a.NotAfter) {
 		return nil
 	}
 	return []Blocker{{Who: "retirement policy", What: "the old anchor stays until it expires on " + a.NotAfter.UTC().Format(time.DateOnly)}}

@@ -46,9 +46,19 @@ func decidesState(m *Member, r *Role) bool {
 
 // nextState is the transition of the trust proposal for one anchor and one pass.
 func (v *view) nextState(a *Anchor) State {
-	if a.Stored == Absent {
+	switch {
+	case a.Beside(v.Issuing):
+		return v.keep(a)
+	case a.Stored == Absent:
 		return v.admit(a)
+	default:
+		return v.moved(a)
 	}
+}
+
+// moved is the same for an anchor that the Secret holds, and that is not there to stay
+// beside the target.
+func (v *view) moved(a *Anchor) State {
 	u := v.usage(a)
 	if a.Stored == PhaseOut && v.retires(a) {
 		return Absent
@@ -69,6 +79,22 @@ func (v *view) nextState(a *Anchor) State {
 		}
 	}
 	return used(a.Stored, u)
+}
+
+// keep brings an anchor that its owner wants beside the target to where everybody
+// trusts it, and leaves it there.
+func (v *view) keep(a *Anchor) State {
+	switch a.Stored {
+	case Absent, PhaseOut:
+		return Untrusted
+	case Untrusted:
+		if v.open(GuardListeners, a) {
+			return TrustedUnused
+		}
+		return Untrusted
+	default:
+		return used(a.Stored, v.usage(a))
+	}
 }
 
 // retires reports whether an anchor that phases out may go. While no node runs it
@@ -99,7 +125,7 @@ func (v *view) admit(a *Anchor) State {
 		return TrustedUnused // a running cluster whose Secret is missing
 	case a == v.target:
 		return Untrusted
-	case u.mayUse > 0:
+	case u.mayUse > 0 && !v.renewedOut(a):
 		return TrustedUnused
 	case v.reliedOn(a):
 		return PhaseOut
@@ -108,14 +134,22 @@ func (v *view) admit(a *Anchor) State {
 	}
 }
 
+// renewedOut reports whether the Secret holds a later certificate of the anchor's key
+// that everybody trusts: whatever leaves there are, they are verified by that one.
+func (v *view) renewedOut(a *Anchor) bool {
+	return slices.ContainsFunc(v.Anchors, func(b Anchor) bool {
+		return b.ID != a.ID && b.Key == a.Key && trusted(b.Stored) && b.NotAfter.After(a.NotAfter)
+	})
+}
+
 // reliedOn reports whether anybody is known to present the anchor's leaves or to
 // be told to trust it. Missing evidence does not bring back what has left.
 func (v *view) reliedOn(a *Anchor) bool {
-	relied := false
+	relied, renewedOut := false, v.renewedOut(a)
 	v.roles(func(m *Member, r *Role) {
 		relies := func(s Stores) {
 			trusted := r.Verifies && r.Plane != Raft && slices.Contains(s.Trust, a.ID)
-			relied = relied || trusted || r.Presents && v.issued(s.Identity, a)
+			relied = relied || trusted || r.Presents && !renewedOut && v.issued(s.Identity, a)
 		}
 		relies(publishedTo(m, r))
 		v.possible(m, r, relies)

@@ -52,5 +52,8 @@ func (v *view) strategy() Strategy {
 // serves nobody; but while it is stored, it is what somebody still runs on instead of
 // the target, and has to be led away from it all the same.
 func (v *view) matters(a *Anchor) bool {
+	if a.Beside(v.Issuing) {
+		return false // it stays
+	}
 	return a.Stored != Absent || slices.Contains(v.Application.Anchors, a.ID) && v.Now.Before(a.NotAfter)
 }

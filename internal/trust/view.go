@@ -118,8 +118,12 @@ func (v *view) silent(r *Role) bool {
 	return r.Evidence.Process == ProcessUnknown && !v.onlyTargetLives()
 }
 
-// onlyTargetLives reports whether there are other anchors, all of them expired.
+// onlyTargetLives reports whether there is a target, and there are other anchors, all
+// of them expired.
 func (v *view) onlyTargetLives() bool {
+	if v.target == nil {
+		return false
+	}
 	others := false
 	for i := range v.Anchors {
 		a := &v.Anchors[i]

@@ -25,7 +25,7 @@ const (
 // CertificateAuthority configures one of the two authorities of a Kafka cluster. The defaults are those
 // of Strimzi: generated, owned by the Kafka, 365 days valid, renewed 30 days before the end with the same key.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.validityDays) || !has(self.renewalDays) || self.renewalDays < self.validityDays",message="renewalDays must be less than validityDays: the certificate would be renewed without end",fieldPath=.renewalDays,reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="(has(self.renewalDays) ? self.renewalDays : 30) < (has(self.validityDays) ? self.validityDays : 365)",message="renewalDays (30 when unset) must be less than validityDays (365 when unset): the certificate would be renewed without end",fieldPath=.renewalDays,reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.keySize) || (has(self.keyAlgorithm) && self.keyAlgorithm == 'ECDSA' ? self.keySize in [256, 384, 521] : self.keySize in [2048, 3072, 4096])",message="keySize does not fit keyAlgorithm: RSA has 2048, 3072 or 4096, ECDSA has 256, 384 or 521",fieldPath=.keySize,reason=FieldValueInvalid
 type CertificateAuthority struct {
 	// generateCertificateAuthority says whether the operator makes the authority. With false, the user

@@ -68,6 +68,13 @@ func TestAUsersNewKeyWithTheOldCertificateBesideIt(t *testing.T) {
 
 	w.wantOwn("corporate two")
 	w.wantRestarts(2)
+	w.wantReason("ClusterCATrust", "WaitingForOwner", "remove "+dated+" of Secret my-cluster-ca-cert")
+	w.wantReady()
+
+	w.dropData("my-cluster-ca-cert", dated)
+	w.settle()
+
+	w.wantReason("ClusterCATrust", "Trusted")
 }
 
 func TestAUsersNewKeyWithoutTheOldCertificate(t *testing.T) {

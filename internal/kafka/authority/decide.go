@@ -11,8 +11,8 @@ import (
 )
 
 // Decide says what happens to one authority. The error is an
-// *InvalidResourceError when a person has to act; then nothing is to be written and
-// what runs goes on with what it has.
+// *InvalidResourceError when a person has to act; then nothing is to be written, and
+// Stand says how a cluster that runs goes on.
 func Decide(in Input) (Decision, error) {
 	if problems := in.Spec.problems(in.Kind); len(problems) > 0 {
 		return Decision{}, invalid(problems...)
@@ -25,7 +25,7 @@ func Decide(in Input) (Decision, error) {
 		return Decision{}, invalid(problems...)
 	}
 	d := newDecider(in, o)
-	for _, act := range []func() error{d.findPresent, d.abort, d.renewIfDue, d.replaceIfDue, d.crossSign, d.listKeys} {
+	for _, act := range []func() error{d.findPresent, d.raiseGenerations, d.abort, d.renewIfDue, d.replaceIfDue, d.crossSign, d.listKeys} {
 		if err := act(); err != nil {
 			return Decision{}, fmt.Errorf("%s of %s: %w", in.Kind, in.Cluster, err)
 		}

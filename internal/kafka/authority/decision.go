@@ -32,9 +32,22 @@ type Decision struct {
 	NoCross string
 	// Published is what applications read now: the certificates of ca.crt in their
 	// order, then those of dated entries that are not among them. Of a user's CA it
-	// is the issuing certificate of ca.crt and its dated entries. It is empty
-	// before the first write.
+	// is the issuing certificate of ca.crt, its dated entries, and of a clients CA the
+	// CAs of all other entries. It is empty before the first write.
 	Published []*x509.Certificate
+	// Kept are those of Published that the owner of the authority wants trusted beside
+	// it, for as long as they are there: they replace nothing and are replaced by
+	// nothing.
+	Kept []*x509.Certificate
+	// Removed are the anchors that pods mount and the owner of the authority has taken
+	// out of its Secrets.
+	Removed []*x509.Certificate
+	// Entries says where the owner of the authority keeps each certificate besides that
+	// of ca.crt, for people.
+	Entries map[pki.Fingerprint]string
+	// Held is true of an authority whose Secrets cannot be used: it has no Target,
+	// so that nothing moves, and its Secrets are not to be written. See Stand.
+	Held bool
 	// Distrust is true while a person distrusts every anchor but the target.
 	Distrust bool
 	// CertGeneration and KeyGeneration are those of the present authority, as
@@ -55,8 +68,11 @@ type Decision struct {
 }
 
 // Target is the certificate of the authority that shall sign everything in the
-// end: the pending one, or the present one.
+// end: the pending one, or the present one. It is nil of an authority that is Held.
 func (d Decision) Target() *x509.Certificate {
+	if d.Held {
+		return nil
+	}
 	if d.Pending != nil {
 		return d.Pending.Incoming.Certificate()
 	}

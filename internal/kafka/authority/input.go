@@ -87,6 +87,30 @@ func (s Spec) key(params pki.KeyParams) pki.KeyParams {
 	return params
 }
 
+// Usable is the specification without what is wrong with it: certificates end when
+// it says, or are renewed as it says, and the key of the authority stays. One
+// without problems is returned as it is.
+func (s Spec) Usable() Spec {
+	if len(s.problems(ClusterCA)) == 0 {
+		return s
+	}
+	s.Policy = RenewCertificate
+	if s.renewalDays() >= s.validityDays() {
+		s.ValidityDays = max(s.validityDays(), shortestValidityDays)
+		s.RenewalDays = min(s.ValidityDays/2, defaultRenewalDays)
+	}
+	if s.KeyAlgorithm != pki.RSA && s.KeyAlgorithm != pki.ECDSA {
+		s.KeyAlgorithm = ""
+	}
+	if s.CAKey().Validate() != nil {
+		s.KeySize = 0
+	}
+	return s
+}
+
+// shortestValidityDays leaves a day for renewal.
+const shortestValidityDays = 2
+
 func (s Spec) problems(kind Kind) []Problem {
 	var problems []Problem
 	if s.renewalDays() >= s.validityDays() {
@@ -172,10 +196,12 @@ type Input struct {
 	KeySecret    Stored
 	CertSecret   Stored
 	TrustedCerts Stored
-	Stores       StoreGeneration
-	Window       Window
-	Evidence     Evidence
-	Now          time.Time
+	// Names are those that the leaves of the cluster bear, all together.
+	Names    pki.SANs
+	Stores   StoreGeneration
+	Window   Window
+	Evidence Evidence
+	Now      time.Time
 }
 
 func (in Input) keyObject() string  { return "Secret " + in.Kind.KeySecret(in.Cluster) }

@@ -79,6 +79,9 @@ const (
 	// DistrustAnnotation on the key Secret, with the value DistrustNow, says that
 	// every anchor but the target is compromised.
 	DistrustAnnotation = "keyturn.dev/distrust"
+	// AllowSharedAnnotation on the Kafka, with the value "true", allows a clients CA that
+	// nodes accept as theirs.
+	AllowSharedAnnotation = "keyturn.dev/allow-shared-ca"
 	// DistrustNow is the one value of DistrustAnnotation.
 	DistrustNow = "now"
 	// ClusterCertGenerationAnnotation on leaf Secrets and pods names the

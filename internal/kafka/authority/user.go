@@ -21,10 +21,13 @@ func decideUserProvided(in Input) (Decision, error) {
 			problems = append(problems, *p)
 		}
 	}
-	u := userCA{in: in}
+	u := userCA{in: in, entries: map[pki.Fingerprint]string{}}
 	report(u.readGenerations())
 	report(u.readChain())
 	report(u.readKey())
+	if len(problems) == 0 {
+		report(u.checkFitness())
+	}
 	if len(problems) == 0 {
 		problems = u.checkOtherEntries()
 	}
@@ -40,6 +43,10 @@ type userCA struct {
 	chain    []*x509.Certificate
 	key      pki.PrivateKey
 	retained []*x509.Certificate
+	// entries name the entries of retained and of kept.
+	entries map[pki.Fingerprint]string
+	// kept are the CAs of entries that are not dated.
+	kept     []*x509.Certificate
 	certGen  Generation
 	keyGen   Generation
 	warnings []string
@@ -82,6 +89,7 @@ func (u *userCA) readGenerations() *Problem {
 		u.warnings = append(u.warnings, missingGeneration(u.in.keyObject(), KeyGenerationAnnotation))
 	}
 	u.certGen, u.keyGen = certGen, keyGen
+	u.raiseGenerations()
 	return nil
 }
 
@@ -93,6 +101,12 @@ func (u *userCA) readChain() *Problem {
 	}
 	chain, err := pki.ParseBundle(data)
 	if err == nil {
+		err = pki.CheckChainOrder(chain)
+	}
+	if err == nil {
+		if why := pki.CheckIssuer(chain, u.in.Kind.usages()...); why != nil {
+			return u.unfit(why)
+		}
 		err = pki.CheckCAChain(chain, u.in.Now)
 	}
 	if err != nil {
@@ -130,7 +144,8 @@ func isPlaceholder(data []byte) bool {
 }
 
 // checkOtherEntries validates each further certificate entry as strictly as the
-// first; an expired one is no error but is trusted no more.
+// first; an expired one is no error but is trusted no more. Of a clients CA every
+// entry that is a CA is trusted: users may have theirs from several.
 func (u *userCA) checkOtherEntries() []Problem {
 	var problems []Problem
 	for _, key := range sortedKeys(u.in.CertSecret.Data) {
@@ -145,11 +160,30 @@ func (u *userCA) checkOtherEntries() []Problem {
 			problems = append(problems, Problem{Object: u.in.certObject(), Wrong: key + ": " + err.Error(), Remedy: "correct the entry or remove it"})
 			continue
 		}
-		if IsDatedCertKey(key) && u.in.Now.Before(chain[0].NotAfter) {
+		u.entries[pki.FingerprintOf(chain[0])] = key + " of " + u.in.certObject()
+		switch {
+		case !u.in.Now.Before(chain[0].NotAfter):
+		case IsDatedCertKey(key):
 			u.retained = append(u.retained, chain[0])
+		case u.in.Kind == ClientsCA && pki.CheckCA(chain[0]) == nil && !sameCertificate(chain[0], u.chain[0]):
+			problems = append(problems, u.keep(key, chain)...)
 		}
 	}
 	return problems
+}
+
+// keep takes a further CA for users, unless all that it signs would be refused.
+func (u *userCA) keep(entry string, chain []*x509.Certificate) []Problem {
+	if err := pki.CheckIssuer(chain, u.in.Kind.usages()...); err != nil {
+		return []Problem{{
+			Object: u.in.certObject(), Wrong: entry + ": every certificate that it signs would be refused: " + err.Error(),
+			Remedy: "correct the entry or remove it",
+		}}
+	}
+	if !contains(u.kept, chain[0]) {
+		u.kept = append(u.kept, chain[0])
+	}
+	return nil
 }
 
 func (u *userCA) decision() (Decision, error) {
@@ -161,14 +195,16 @@ func (u *userCA) decision() (Decision, error) {
 		KeyGeneration:  u.keyGen,
 		Warnings:       u.warnings,
 		RenewalAt:      issuing.NotAfter.Add(-u.in.Spec.Renewal()),
+		Entries:        u.entries,
 		settling:       &settling{in: u.in},
 	}
 	d.Published = []*x509.Certificate{issuing}
-	for _, cert := range u.retained {
+	for _, cert := range slices.Concat(u.retained, u.kept) {
 		if !contains(d.Published, cert) {
 			d.Published = append(d.Published, cert)
 		}
 	}
+	d.Kept, d.Removed = u.kept, u.removed(d.Published)
 	d.NoCross = u.whyNoCross()
 	if u.in.Now.After(d.RenewalAt) {
 		d.Warnings = append(d.Warnings, u.in.certObject()+": the certificate ends at "+issuing.NotAfter.UTC().Format("2006-01-02T15:04:05Z")+" and is yours to renew")
@@ -188,6 +224,17 @@ func (u *userCA) decision() (Decision, error) {
 	}
 	d.Keys = append(d.Keys, u.retiredAuthorities()...)
 	return d, nil
+}
+
+// removed are the anchors that pods mount and that are in no entry any more.
+func (u *userCA) removed(published []*x509.Certificate) []*x509.Certificate {
+	var removed []*x509.Certificate
+	for _, anchor := range StoredAnchors(u.in.TrustedCerts) {
+		if !contains(published, anchor.Certificate) {
+			removed = append(removed, anchor.Certificate)
+		}
+	}
+	return removed
 }
 
 // unserved names requests that only the maker of a CA can serve.

@@ -332,3 +332,66 @@ func TestRequestsThatOnlyTheMakerCanServeAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// clientsWorld is a cluster with a clients CA of the user's.
+func clientsWorld(tb testing.TB) (*world, chained) {
+	tb.Helper()
+	w, chain := userWorld(tb)
+	w.in.Kind = authority.ClientsCA
+	return w, chain
+}
+
+func TestEveryFurtherCAOfAUsersClientsCAIsTrustedBesideIt(t *testing.T) {
+	t.Parallel()
+	w, chain := clientsWorld(t)
+	second, third := other(t, "second", noon()), newChain(t)
+	ended := other(t, "ended", noon().Add(-400*day))
+	for entry, bundle := range map[string][]*x509.Certificate{
+		"second.crt":   {second.Certificate()},
+		"again.crt":    {second.Certificate()},
+		"third.crt":    {third.issuing.Certificate(), third.root},
+		"ended.crt":    {ended.Certificate()},
+		"a-leaf.crt":   {leafOf(t, second)},
+		"the-same.crt": {chain.issuing.Certificate()},
+	} {
+		w.in.CertSecret.Data[entry] = pki.EncodeBundle(bundle...)
+	}
+	d := w.decide()
+	if len(d.Kept) != 2 || !containsCert(d.Kept, second.Certificate()) || !containsCert(d.Kept, third.issuing.Certificate()) {
+		t.Errorf("%d are kept beside it, want the second and the issuing one of the third", len(d.Kept))
+	}
+	if len(d.Published) != 3 || !d.Published[0].Equal(chain.issuing.Certificate()) {
+		t.Errorf("%d are published, want the clients CA first and two beside it", len(d.Published))
+	}
+	w.in.Kind = authority.ClusterCA
+	if d := w.decide(); len(d.Kept) != 0 || len(d.Published) != 1 {
+		t.Errorf("beside a cluster CA %d are kept", len(d.Kept))
+	}
+}
+
+func TestAFurtherCAThatSignsNothingUsableIsNamed(t *testing.T) {
+	t.Parallel()
+	w, _ := clientsWorld(t)
+	second := other(t, "second", noon())
+	second = pkitest.Changed(t, second, second, usages(x509.ExtKeyUsageServerAuth))
+	w.in.CertSecret.Data["second.crt"] = pki.EncodeBundle(second.Certificate())
+	_, err := authority.Decide(w.in)
+	wantProblem(t, err, "second.crt", "client auth")
+}
+
+func TestWhatAUserTakesOutOfTheSecretIsRemoved(t *testing.T) {
+	t.Parallel()
+	w, chain := clientsWorld(t)
+	dated, second := other(t, "retired", noon().Add(-day)).Certificate(), other(t, "second", noon()).Certificate()
+	w.trusts(chain.issuing.Certificate(), dated, second)
+	w.in.CertSecret.Data[authority.DatedCertKey(dated)] = pki.EncodeBundle(dated)
+	w.in.CertSecret.Data["second.crt"] = pki.EncodeBundle(second)
+	if d := w.decide(); len(d.Removed) != 0 {
+		t.Fatalf("%d are removed, and nobody has taken anything out", len(d.Removed))
+	}
+	delete(w.in.CertSecret.Data, authority.DatedCertKey(dated))
+	delete(w.in.CertSecret.Data, "second.crt")
+	if d := w.decide(); len(d.Removed) != 2 || len(d.Kept) != 0 {
+		t.Errorf("%d are removed, want those that were taken out", len(d.Removed))
+	}
+}

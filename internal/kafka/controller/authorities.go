@@ -108,32 +108,59 @@ func generation(text string) authority.Generation {
 	return authority.Generation(n)
 }
 
-// decideAuthority decides one authority from what was observed.
-func (r *Reconciler) decideAuthority(o *observation, kind authority.Kind, open authority.Window) (authority.Decision, error) {
-	cluster := o.kafka.Name
-	decision, err := authority.Decide(authority.Input{
+// authorityInput is what an authority is decided from.
+func (r *Reconciler) authorityInput(p *pass, kind authority.Kind) authority.Input {
+	cluster := p.kafka.Name
+	return authority.Input{
 		Kind:         kind,
 		Cluster:      cluster,
-		Spec:         specOf(o.caSpec(kind)),
-		KeySecret:    o.stored(kind.KeySecret(cluster)),
-		CertSecret:   o.stored(kind.CertSecret(cluster)),
-		TrustedCerts: o.stored(kind.TrustedCertsSecret(cluster)),
+		Spec:         specOf(p.caSpec(kind)),
+		KeySecret:    p.stored(kind.KeySecret(cluster)),
+		CertSecret:   p.stored(kind.CertSecret(cluster)),
+		TrustedCerts: p.stored(kind.TrustedCertsSecret(cluster)),
+		Names:        p.names(),
 		Stores:       r.options.Stores,
-		Window:       open,
-		Evidence:     o.dependants(kind),
-		Now:          o.now,
-	})
-	if err != nil {
-		return authority.Decision{}, fmt.Errorf("%s: %w", kind, err)
+		Window:       p.window,
+		Evidence:     p.dependants(kind),
+		Now:          p.now,
 	}
-	return decision, nil
+}
+
+// decideAuthority decides one authority. Where a person has to act it returns the
+// problems, and the decision by which the authority stands.
+func decideAuthority(input authority.Input) (authority.Decision, []authority.Problem, error) {
+	decision, err := authority.Decide(input)
+	problems, err := problemsOf(err)
+	if err == nil && len(problems) > 0 {
+		decision, err = authority.Stand(input)
+	}
+	if err != nil {
+		return authority.Decision{}, nil, fmt.Errorf("%s: %w", input.Kind, err)
+	}
+	return decision, problems, nil
+}
+
+// names are those that the leaves of the nodes bear, all together.
+func (p *pass) names() pki.SANs {
+	names := make([]string, 0, len(p.cluster.Nodes))
+	for _, node := range p.cluster.Nodes {
+		names = append(names, p.cluster.SANs(node)...)
+	}
+	sans, err := pki.NewSANs(names...)
+	if err != nil {
+		return pki.SANs{} // whoever issues the leaf in question says so
+	}
+	return sans
 }
 
 // applyAuthority writes the Secrets of an authority as far as trust allows, in
 // the order after which a crash in between is recognised, and then the anchors
-// that pods mount.
+// that pods mount. Of one that cannot be used nothing is written.
 func (r *Reconciler) applyAuthority(ctx context.Context, p *pass, kind authority.Kind) error {
 	d := p.domain(kind)
+	if d.Held {
+		return nil
+	}
 	settled, err := d.Settle(d.caPlan())
 	if err != nil {
 		return fmt.Errorf("%s: %w", kind, err)

@@ -73,6 +73,7 @@ func (d *domain) names() map[trust.AnchorID]rotation.AnchorName {
 	for _, cert := range d.known {
 		name := rotation.AnchorName{
 			CommonName: cert.Subject.CommonName, SHA1: pki.SHA1Name(cert), NotBefore: cert.NotBefore, NotAfter: cert.NotAfter,
+			Entry: d.Entries[pki.FingerprintOf(cert)],
 		}
 		switch {
 		case d.kind == authority.ClientsCA:

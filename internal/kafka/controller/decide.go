@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -46,23 +48,54 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	return p.checkCustomCertificates()
 }
 
-// decideAuthorities decides what shall become of both authorities, and reports
-// the problems of both together.
+// decideAuthorities decides what shall become of both authorities, and gathers the
+// problems of both. One that a person has to put right goes on as it stands, and
+// keeps the other from nothing; only while nothing runs yet nothing is made.
 func (r *Reconciler) decideAuthorities(p *pass) error {
 	var problems []authority.Problem
+	inputs := map[authority.Kind]authority.Input{}
 	for _, kind := range kinds() {
-		decision, err := r.decideAuthority(p.observation, kind, p.window)
-		found, err := problemsOf(err)
+		inputs[kind] = r.authorityInput(p, kind)
+		decision, found, err := decideAuthority(inputs[kind])
 		if err != nil {
 			return err
 		}
 		problems = append(problems, found...)
 		p.domain(kind).Decision = decision
 	}
-	if len(problems) > 0 {
-		return &authority.InvalidResourceError{Problems: problems}
+	found, err := p.keepApart(inputs)
+	if err != nil {
+		return err
 	}
+	problems = append(problems, found...)
+	if len(problems) == 0 {
+		p.invalid = nil
+		return nil
+	}
+	invalid := &authority.InvalidResourceError{Problems: problems}
+	if !p.standOn() {
+		return invalid
+	}
+	p.invalid = invalid
 	return nil
+}
+
+// keepApart lets an authority stand as it is that would let nodes accept users as
+// nodes, unless a person has allowed it.
+func (p *pass) keepApart(inputs map[authority.Kind]authority.Input) ([]authority.Problem, error) {
+	if strings.EqualFold(p.kafka.Annotations[authority.AllowSharedAnnotation], isTrue) {
+		return nil, nil
+	}
+	kind, problem := authority.CheckApart(inputs[authority.ClusterCA], inputs[authority.ClientsCA], p.clusterCA.Decision, p.clientsCA.Decision)
+	if problem == nil {
+		return nil, nil
+	}
+	decision, err := authority.Stand(inputs[kind])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", kind, err)
+	}
+	p.domain(kind).Decision = decision
+	return []authority.Problem{*problem}, nil
 }
 
 // removalInProgress is the node that the planner has granted to go, or nobody.

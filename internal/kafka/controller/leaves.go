@@ -83,7 +83,7 @@ func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafReques
 
 // wantedLeaf is the leaf as it shall be, with what is presented along with it.
 func (p *pass) wantedLeaf(request leafRequest, present authority.StoredLeaf) authority.WantedLeaf {
-	spec := specOf(p.caSpec(authority.ClusterCA))
+	spec := specOf(p.caSpec(authority.ClusterCA)).Usable()
 	want := authority.WantedLeaf{
 		Subject: request.subject, SANs: request.sans, Key: spec.LeafKey(),
 		Validity: spec.Validity(), Renewal: spec.Renewal(),
@@ -97,11 +97,23 @@ func (p *pass) wantedLeaf(request leafRequest, present authority.StoredLeaf) aut
 	if err != nil {
 		stored = nil
 	}
+	if p.clusterCA.Held {
+		want.Chain = afterLeaf(stored) // nobody can tell what else belongs there
+		return want
+	}
 	want.Chain = p.clusterCA.crosses(request.identity, stored)
 	if spec.Source == authority.UserProvided {
 		want.Chain = slices.Concat(signer.Presents(), want.Chain)
 	}
 	return want
+}
+
+// afterLeaf is what is presented after a leaf.
+func afterLeaf(chain []*x509.Certificate) []*x509.Certificate {
+	if len(chain) == 0 {
+		return nil
+	}
+	return chain[1:]
 }
 
 // generationOf is what annotations say of a leaf that stays: the generation of

@@ -100,7 +100,7 @@ func (p *pass) rotationFigures() []rotationFigure {
 
 // begun is when the authority to come was made, while another is still there.
 func (d *domain) begun() time.Time {
-	if target := d.Target(); target != nil && len(d.anchors()) > 1 {
+	if target := d.Target(); target != nil && len(d.anchors()) > 1+len(d.Kept) {
 		return target.NotBefore.Add(pki.Backdate)
 	}
 	return time.Time{}

@@ -32,9 +32,11 @@ type pass struct {
 	nodes map[string]nodeCertificates
 	// custom are the listener certificates of users that can be presented.
 	custom map[contract.Listener]authority.CheckedCertificate
-	// unusable says why the resources cannot be used, when the cluster is the one that
-	// stands.
-	unusable error
+	// asked is what the cluster was resolved from.
+	asked model.Input
+	// unusable says why the resources cannot be used, and invalid what is wrong with
+	// the authorities, when the cluster is the one that stands.
+	unusable, invalid error
 	// moved is true once the pass has written a Secret: what was decided from
 	// Secrets is then decided again.
 	moved bool

@@ -106,7 +106,7 @@ func (r *Reconciler) carry(ctx context.Context, p *pass) (outcome, error) {
 		if err := r.keepUp(ctx, p); err != nil {
 			return outcome{}, err
 		}
-		return p.watching(), p.unusable
+		return p.watching(), p.whyStands()
 	}
 	if err := r.apply(ctx, p); err != nil {
 		return outcome{}, err

@@ -42,8 +42,13 @@ func (r *Reconciler) resolve(ctx context.Context, p *pass, removing model.NodeID
 	if len(input.Known.Occupied) > 0 {
 		p.cluster, p.findings = model.Resolve(input)
 	}
-	if err := p.findings.Err(); err != nil && !p.standOn(input, err) {
-		return fmt.Errorf("resolving the cluster: %w", err)
+	p.asked = input
+	if err := p.findings.Err(); err != nil {
+		err = fmt.Errorf("resolving the cluster: %w", err)
+		if !p.standOn() {
+			return err
+		}
+		p.unusable = err
 	}
 	return nil
 }

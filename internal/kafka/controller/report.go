@@ -77,16 +77,7 @@ func failureReason(failure error) string {
 
 // progress says whether the cluster is ready and what is still to be done.
 func (p *pass) progress(acted outcome) []wanted {
-	var list []wanted
-	if waiting := p.waitingFor(acted); len(waiting) > 0 {
-		reason := reasonPodsNotReady
-		if !p.wasReady() {
-			reason = reasonCreating
-		}
-		list = append(list, notReady(reason, "waiting for pods "+strings.Join(waiting, ", ")+" to become ready"))
-	} else {
-		list = append(list, wanted{kind: condition.Ready})
-	}
+	list := []wanted{p.readiness(acted)}
 	if len(acted.pending) > 0 {
 		list = append(list, rollingUpdate(acted))
 	}

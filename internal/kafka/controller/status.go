@@ -23,6 +23,8 @@ import (
 // theirs.
 const (
 	reasonCreating            = "Creating"
+	reasonCertificatesExpired = "CertificatesExpired"
+	reasonRotationBlocked     = "RotationBlocked"
 	reasonPodsNotReady        = "PodsNotReady"
 	reasonFailed              = "ReconciliationFailed"
 	reasonUnknownFields       = "UnknownFields"

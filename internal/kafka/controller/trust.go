@@ -70,12 +70,16 @@ func (p *pass) decideTrust() {
 	}
 }
 
-// trustMoves reports whether a domain knows more than one anchor, or not even one.
+// trustMoves reports whether a domain knows other anchors than its target and those
+// that are kept beside it.
 func (p *pass) trustMoves() bool {
 	return slices.ContainsFunc(kinds(), func(kind authority.Kind) bool {
 		stored := authority.StoredAnchors(p.stored(kind.TrustedCertsSecret(p.kafka.Name)))
-		target := p.domain(kind).Target()
-		return len(stored) != 1 || target == nil || !stored[0].Certificate.Equal(target)
+		decided := p.domain(kind).Decision
+		stays := append(slices.Clone(decided.Kept), decided.Target())
+		return decided.Target() == nil || len(stored) != len(stays) || slices.ContainsFunc(stored, func(a authority.Anchor) bool {
+			return !slices.ContainsFunc(stays, a.Certificate.Equal)
+		})
 	})
 }
 
@@ -127,7 +131,7 @@ func (p *pass) presents(secret, key string) []*x509.Certificate {
 // policy is what people asked for.
 func (p *pass) policy() trust.Policy {
 	policy := trust.Policy{Lead: applicationLead, Paused: p.paused()}
-	policy.RestartMargin = min(restartMargin, specOf(p.caSpec(authority.ClusterCA)).Renewal()/2)
+	policy.RestartMargin = min(restartMargin, specOf(p.caSpec(authority.ClusterCA)).Usable().Renewal()/2)
 	if strings.EqualFold(p.kafka.Annotations[reloadAnnotation], "false") {
 		policy.Reload = trust.RestartOnly
 		policy.ReloadRefused = "the annotation " + reloadAnnotation + " is false"
@@ -160,17 +164,20 @@ func witnessOf(pod *corev1.Pod, said testimony) evidence.Witness {
 
 // applicationSince is when an anchor last entered what applications read, or its
 // first entry changed: now, unless the trusted-certs Secret remembers these very
-// certificates, or more of them. Whoever has read those needs no time.
+// certificates, or more of them. Whoever has read those needs no time. A time that has
+// not come yet is nobody's memory. While the authority is held nothing has changed.
 func (p *pass) applicationSince(kind authority.Kind, published []*x509.Certificate) time.Time {
 	annotations := p.secrets[kind.TrustedCertsSecret(p.kafka.Name)].Annotations
-	if !isSameOrLess(namesOf(published), strings.Split(annotations[applicationAnnotation], namesSeparator)) {
-		return p.now
-	}
 	since, err := time.Parse(time.RFC3339, annotations[applicationSinceAnnotation])
-	if err != nil {
+	remembered := strings.Split(annotations[applicationAnnotation], namesSeparator)
+	switch {
+	case p.domain(kind).Held:
+		return since
+	case err != nil || since.After(p.now) || !isSameOrLess(namesOf(published), remembered):
 		return p.now
+	default:
+		return since
 	}
-	return since
 }
 
 func isSameOrLess(names, remembered []string) bool {

@@ -14,21 +14,28 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
-// standOn lets a pass whose resources cannot be used go on with the cluster as it
-// stands: a mistake in a manifest must not let certificates expire. The result is
-// false when nothing stands yet.
-func (p *pass) standOn(input model.Input, why error) bool {
+// standOn lets a pass whose resources or authorities cannot be used go on with the
+// cluster as it stands: a mistake in a manifest must not let certificates expire. The
+// result is false when nothing stands yet.
+func (p *pass) standOn() bool {
 	if len(p.podSets) == 0 || p.operatorMissing() {
 		return false
 	}
-	p.unusable = fmt.Errorf("resolving the cluster: %w", why)
-	p.cluster = model.Standing(input, p.publishedListeners())
+	p.cluster = model.Standing(p.asked, p.publishedListeners())
 	return true
 }
 
 // stands reports whether the cluster of the pass is the one that stands, and not
 // the one that the resources ask for.
-func (p *pass) stands() bool { return p.unusable != nil }
+func (p *pass) stands() bool { return p.unusable != nil || p.invalid != nil }
+
+// whyStands is why the cluster is the one that stands; nil when it is not.
+func (p *pass) whyStands() error {
+	if p.unusable != nil && p.invalid != nil {
+		return fmt.Errorf("%w. %w", p.unusable, p.invalid)
+	}
+	return cmp.Or(p.unusable, p.invalid)
+}
 
 func (p *pass) operatorMissing() bool {
 	_, exists := p.secrets[p.kafka.Name+operatorSecretSuffix]

@@ -59,6 +59,8 @@ func (d Domain) anchors(known keyring) []trust.Anchor {
 		anchor := trust.Anchor{
 			ID: AnchorID(cert), Name: pki.SHA1Name(cert), Key: KeyID(cert), NotAfter: cert.NotAfter,
 			Stored: stored[AnchorID(cert)], Compromised: d.compromised(KeyID(cert)), Signs: d.signs(cert),
+			Kept:    slices.ContainsFunc(d.Authority.Kept, cert.Equal),
+			Removed: slices.ContainsFunc(d.Authority.Removed, cert.Equal),
 		}
 		if target != nil && target.Equal(cert) {
 			anchor.NoCross = d.Authority.NoCross

@@ -182,7 +182,7 @@ func (v view) testify(e *trust.Evidence, role contract.Listener) {
 		e.Static = e.Loaded
 	}
 	if role == contract.RaftRole {
-		e.HeldUntil = v.until(v.leafEnd(loaded), loaded.Trusts)
+		e.HeldUntil = v.until(LeafEnd(v.Report, loaded), loaded.Trusts)
 	}
 }
 
@@ -239,12 +239,13 @@ func (v view) lastsUntil() time.Time {
 	return v.until(v.Presents[0].NotAfter, TrustAtStart(v.Published, contract.ControlPlaneListener))
 }
 
-// leafEnd is the end of the leaf that a role presents. Cross certificates that are sent
-// along may end before: who needed them trusts an authority that ends as early.
-func (v view) leafEnd(r contract.RoleReport) time.Time {
-	leaf, carried := v.carried(r.Presents)
-	if !carried {
-		return r.NotAfter // it presents nothing
+// LeafEnd is the end of the leaf that a role of the report presents. Cross certificates
+// that are sent along may end before: who needed them trusts an authority that ends as
+// early.
+func LeafEnd(report contract.TLSReport, r contract.RoleReport) time.Time {
+	leaf, err := x509.ParseCertificate(report.Certificates[r.Presents])
+	if err != nil {
+		return r.NotAfter
 	}
 	return leaf.NotAfter
 }

@@ -70,7 +70,7 @@ func (d *decoder) record(w *wireRecord) Record {
 func (d *decoder) anchor(w *wireAnchor) trust.Anchor {
 	a := trust.Anchor{
 		ID: trust.AnchorID(d.print(w.ID)), Name: w.Name, Key: trust.KeyID(d.print(w.Key)), NotAfter: w.NotAfter,
-		NoCross: w.NoCross, Stored: w.Stored, Compromised: w.Compromised, Signs: w.Signs,
+		NoCross: w.NoCross, Stored: w.Stored, Compromised: w.Compromised, Kept: w.Kept, Removed: w.Removed, Signs: w.Signs,
 	}
 	if a.ID == "" {
 		d.fail("an anchor has no fingerprint")

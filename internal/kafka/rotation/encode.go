@@ -132,7 +132,7 @@ func refs[T ~string](e *encoder, ids []T) []ref {
 func (e *encoder) anchor(a *trust.Anchor) wireAnchor {
 	w := wireAnchor{
 		ID: e.prints[string(a.ID)], Name: a.Name, Key: e.prints[string(a.Key)], NotAfter: utc(a.NotAfter),
-		NoCross: a.NoCross, Stored: a.Stored, Compromised: a.Compromised, Signs: a.Signs,
+		NoCross: a.NoCross, Stored: a.Stored, Compromised: a.Compromised, Kept: a.Kept, Removed: a.Removed, Signs: a.Signs,
 	}
 	for _, c := range a.Cross {
 		w.Cross = append(w.Cross, wireCross{Issuer: e.prints[string(c.Issuer)], NotAfter: utc(c.NotAfter), Distrusted: c.Distrusted})

@@ -47,12 +47,12 @@ func Message(s trust.Snapshot, plan trust.Plan, names map[trust.AnchorID]AnchorN
 // course says what moves to what, and in which way.
 func (v *view) course(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	if v.target == nil {
-		return "there is no issuing CA certificate"
+		return "its CA cannot be used: nothing moves, and everybody goes on with what he has"
 	}
 	target := Label(v.Issuing, names)
 	others := v.others()
 	if len(others) == 0 {
-		return alone(phase, target)
+		return alone(phase, target) + v.beside(names)
 	}
 	old := make([]string, 0, len(others))
 	for _, a := range others {
@@ -64,6 +64,20 @@ func (v *view) course(phase Phase, names map[trust.AnchorID]AnchorName) string {
 		sentence += fmt.Sprintf(" (%s: %s)", kind, v.plan.Strategy.Reason)
 	}
 	return sentence
+}
+
+// beside names what stays trusted beside the target on purpose.
+func (v *view) beside(names map[trust.AnchorID]AnchorName) string {
+	var kept []string
+	for i := range v.Anchors {
+		if a := &v.Anchors[i]; a.Beside(v.Issuing) {
+			kept = append(kept, Label(a.ID, names))
+		}
+	}
+	if len(kept) == 0 {
+		return ""
+	}
+	return "; beside it its owner wants " + some(kept) + " trusted"
 }
 
 func alone(phase Phase, target string) string {
@@ -186,13 +200,15 @@ func (v *view) advice(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	case Paused:
 		return "paused: nothing moves, and certificates go on expiring; remove the annotation strimzi.io/pause-reconciliation to go on"
 	case AuthorityMissing:
-		return "see the other conditions for what is wrong with its Secrets"
+		return "see condition NotReady for what is wrong with its Secrets"
 	case Blocked:
 		return "nothing moves until they answer: look at these pods and at what keeps the operator from port 8443 of them"
 	case RaftRemainder:
 		return v.remainder()
 	case WaitingForExpiry:
 		return v.retirement(names)
+	case WaitingForOwner:
+		return "nodes neither trust nor present it any more; " + v.takeOut(names) + ", so that applications are not told of it"
 	case WaitingForUsers:
 		return v.holders()
 	case WaitingForTrust, WaitingForApplications:
@@ -256,13 +272,35 @@ func (v *view) retirement(names map[trust.AnchorID]AnchorName) string {
 		kept = append(kept, fmt.Sprintf("%s stays until it ends on %s", Label(a.ID, names), moment(a.NotAfter)))
 	}
 	slices.Sort(kept)
-	return strings.Join(kept, "; ") +
-		"; nothing has to be done; to withdraw it earlier, annotate the key Secret of the CA with keyturn.dev/distrust=now"
+	earlier := "annotate the key Secret of the CA with keyturn.dev/distrust=now"
+	if len(v.entries(names)) > 0 {
+		earlier = v.takeOut(names)
+	}
+	return strings.Join(kept, "; ") + "; nothing has to be done; to withdraw it earlier, " + earlier
+}
+
+// takeOut says what the owner of the authority can do about what is to go.
+func (v *view) takeOut(names map[trust.AnchorID]AnchorName) string {
+	if entries := v.entries(names); len(entries) > 0 {
+		return "remove " + some(entries)
+	}
+	return "remove its entry from the certificate Secret of the CA"
+}
+
+// entries are where the owner of the authority keeps what is to go.
+func (v *view) entries(names map[trust.AnchorID]AnchorName) []string {
+	var entries []string
+	for _, a := range v.others() {
+		if entry := names[a.ID].Entry; entry != "" {
+			entries = append(entries, entry)
+		}
+	}
+	return entries
 }
 
 // urgency names the end that sets a deadline, if anything relies on it.
 func (v *view) urgency(phase Phase, names map[trust.AnchorID]AnchorName) string {
-	if !v.Now.Before(v.plan.Deadline) || phase == WaitingForExpiry || phase == Retiring {
+	if !v.Now.Before(v.plan.Deadline) || phase == WaitingForExpiry || phase == WaitingForOwner || phase == Retiring {
 		return ""
 	}
 	for _, a := range v.others() {

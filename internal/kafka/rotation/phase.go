@@ -46,6 +46,9 @@ const (
 	// WaitingForExpiry: nobody is known to use the old anchor, and the policy keeps
 	// it until its own end.
 	WaitingForExpiry Phase = "WaitingForExpiry"
+	// WaitingForOwner: nobody trusts or presents the old anchor any more, and its owner
+	// still has it in the Secret that applications read.
+	WaitingForOwner Phase = "WaitingForOwner"
 	// Retiring: the old anchor leaves the bundles.
 	Retiring Phase = "Retiring"
 	// Loading: members load something that changes no trust: a leaf, its chain.
@@ -55,7 +58,8 @@ const (
 	// Blocked: nothing moves, because somebody has been silent for long. A person
 	// has to look.
 	Blocked Phase = "Blocked"
-	// AuthorityMissing: there is no issuing CA certificate.
+	// AuthorityMissing: there is no CA certificate to issue by, or its Secrets cannot be
+	// used. A person has to put them right.
 	AuthorityMissing Phase = "AuthorityMissing"
 )
 
@@ -63,7 +67,7 @@ const (
 func Phases() []Phase {
 	return []Phase{
 		Trusted, Establishing, Announcing, WaitingForTrust, WaitingForApplications, SwitchingLeaves, WaitingForLeaves,
-		TurningOperator, WithdrawingOld, WaitingForDistrust, WaitingForUsers, RaftRemainder, WaitingForExpiry, Retiring,
+		TurningOperator, WithdrawingOld, WaitingForDistrust, WaitingForUsers, RaftRemainder, WaitingForExpiry, WaitingForOwner, Retiring,
 		Loading, Paused, Blocked, AuthorityMissing,
 	}
 }
@@ -71,7 +75,7 @@ func Phases() []Phase {
 // Settled reports whether nothing is left to do now: everything is done, or the rest
 // comes by itself with time. A rotation that somebody watches is over then.
 func (p Phase) Settled() bool {
-	return p == Trusted || p == RaftRemainder || p == WaitingForExpiry || p == WaitingForUsers
+	return p == Trusted || p == RaftRemainder || p == WaitingForExpiry || p == WaitingForOwner || p == WaitingForUsers
 }
 
 // patience is how long somebody may be silent before a person should look.
@@ -88,6 +92,8 @@ func PhaseOf(s trust.Snapshot, plan trust.Plan) Phase {
 		return Paused
 	case plan.Done && len(v.steps) == 0:
 		return Trusted
+	case v.ownersTurn():
+		return WaitingForOwner
 	case v.stuck():
 		return Blocked
 	case len(v.others()) == 0:
@@ -132,7 +138,7 @@ func (v *view) others() []*trust.Anchor {
 	var out []*trust.Anchor
 	for i := range v.Anchors {
 		a := &v.Anchors[i]
-		if a != v.target && (a.Stored != trust.Absent || slices.Contains(v.Application.Anchors, a.ID)) {
+		if a != v.target && !a.Beside(v.Issuing) && (a.Stored != trust.Absent || slices.Contains(v.Application.Anchors, a.ID)) {
 			out = append(out, a)
 		}
 	}
@@ -141,6 +147,18 @@ func (v *view) others() []*trust.Anchor {
 
 func (v *view) waits(guards ...trust.GuardName) bool {
 	return slices.ContainsFunc(v.plan.Blockers, func(b trust.Blocker) bool { return slices.Contains(guards, b.Guard) })
+}
+
+// ownersTurn reports whether nothing is left of the old anchors but what others write
+// into the application bundle.
+func (v *view) ownersTurn() bool {
+	others := v.others()
+	if len(others) == 0 || len(v.steps) > 0 || v.loading() || v.target.Stored == trust.Absent || v.target.Stored == trust.Untrusted {
+		return false
+	}
+	return !slices.ContainsFunc(others, func(a *trust.Anchor) bool {
+		return a.Stored != trust.Absent || !slices.Contains(v.plan.Application, a.ID)
+	})
 }
 
 // stuck reports whether nothing moves and somebody has been silent for long.

@@ -79,6 +79,10 @@ type AnchorName struct {
 	SHA1      string    `json:"sha1,omitempty"`
 	NotBefore time.Time `json:"notBefore,omitzero"`
 	NotAfter  time.Time `json:"notAfter,omitzero"`
+	// Entry is where the owner of the authority keeps it, for example
+	// "ca-2027-03-01T12-00-00Z.crt of Secret my-cluster-ca-cert"; empty when nobody
+	// but Keyturn does.
+	Entry string `json:"entry,omitempty"`
 	// CannotVouch says why the anchor's authority cannot sign a cross certificate
 	// for its successor; empty when it can.
 	CannotVouch string `json:"cannotVouch,omitempty"`

@@ -51,6 +51,8 @@ type wireAnchor struct {
 	NoCross     string      `json:"noCross,omitempty"`
 	Stored      trust.State `json:"stored,omitempty"`
 	Compromised bool        `json:"compromised,omitempty"`
+	Kept        bool        `json:"kept,omitempty"`
+	Removed     bool        `json:"removed,omitempty"`
 	Signs       bool        `json:"signs,omitempty"`
 }
 

@@ -13,9 +13,21 @@ import (
 // path length is 0: nothing but leaves may stand below it.
 func Limited(tb testing.TB, upper, lower pki.Authority) pki.Authority {
 	tb.Helper()
+	return Changed(tb, upper, lower, func(tmpl *x509.Certificate) { tmpl.MaxPathLen, tmpl.MaxPathLenZero = 0, true })
+}
+
+// Changed is the lower of two authorities with a certificate by the upper one, which
+// may be itself, that differs from its own by a change.
+func Changed(tb testing.TB, upper, lower pki.Authority, change func(*x509.Certificate)) pki.Authority {
+	tb.Helper()
 	tmpl := *lower.Certificate()
-	tmpl.MaxPathLen, tmpl.MaxPathLenZero, tmpl.SignatureAlgorithm = 0, true, 0
-	der, err := x509.CreateCertificate(rand.Reader, &tmpl, upper.Certificate(), tmpl.PublicKey, upper.Key().Signer())
+	tmpl.SignatureAlgorithm = 0
+	change(&tmpl)
+	parent := upper.Certificate()
+	if parent.Equal(lower.Certificate()) {
+		parent = &tmpl
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &tmpl, parent, tmpl.PublicKey, upper.Key().Signer())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -23,9 +35,9 @@ func Limited(tb testing.TB, upper, lower pki.Authority) pki.Authority {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	limited, err := pki.NewAuthority(cert, lower.Key())
+	changed, err := pki.NewAuthority(cert, lower.Key())
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return limited
+	return changed
 }

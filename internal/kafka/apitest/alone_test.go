@@ -1,0 +1,135 @@
+package apitest
+
+import (
+	"maps"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keyturn/keyturn/api/condition"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// One authority cannot be used, and the other one goes on.
+
+// ownClients is a running cluster with a clients CA of the user's.
+func ownClients(t *testing.T) (*world, pki.Authority) {
+	t.Helper()
+	w := newWorld(t)
+	kafka := kafkaResource(w.namespace)
+	kafka.Spec.ClientsCa.GenerateCertificateAuthority = new(false)
+	ca := caNamed(t, "corporate clients", 1000*authority.Day)
+	w.createCA(authority.ClientsCA, ca, "0")
+	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
+	w.settle()
+	return w, ca
+}
+
+func TestAClientsCAThatCannotBeUsedKeepsNothingElseFromBeingRenewed(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]func(*world){
+		"it is gone": func(w *world) {
+			w.delete(&corev1.Secret{}, "my-clients-ca")
+			w.delete(&corev1.Secret{}, "my-clients-ca-cert")
+		},
+		"it cannot be read": func(w *world) {
+			w.replaceData("my-clients-ca-cert", authority.CertKey, []byte("no certificate"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, clients := ownClients(t)
+			ca, leaf := w.caCertificate(authority.ClusterCA), w.leafOf("my-dual-0")
+			harm(w)
+
+			w.clock.SetTime(nearTheEnd())
+			w.settle()
+
+			w.wantInvalid("my-clients-ca-cert")
+			if w.caCertificate(authority.ClusterCA).Equal(ca) || w.leafOf("my-dual-0").Equal(leaf) {
+				t.Error("the cluster CA or the leaves were not renewed")
+			}
+			w.wantLoaded(w.caCertificate(authority.ClusterCA))
+			for _, s := range w.servers {
+				trust := s.loaded["mtls-9094"].trust
+				if len(trust) != 1 || !trust[0].Equal(clients.Certificate()) {
+					t.Errorf("%s trusts %d clients CAs, want the one there was", s.pod, len(trust))
+				}
+			}
+		})
+	}
+}
+
+func TestAClusterCAThatCannotBeUsedKeepsTheClientsCAAndLeavesFromNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.settle()
+	ca, clients, leaf := w.caCertificate(authority.ClusterCA), w.caCertificate(authority.ClientsCA), w.leafOf("my-dual-0")
+	w.replaceData("my-cluster-ca-cert", authority.CertKey, []byte("no certificate"))
+	w.nobodyReads()
+
+	w.clock.SetTime(start().Add(340 * authority.Day))
+	w.settle()
+
+	w.wantInvalid("my-cluster-ca-cert", "ca.crt")
+	if w.caCertificate(authority.ClientsCA).Equal(clients) {
+		t.Error("the clients CA was not renewed")
+	}
+	if got := w.secret("my-cluster-ca-cert").Data[authority.CertKey]; string(got) != "no certificate" {
+		t.Error("the Secret that cannot be used was written")
+	}
+
+	w.replaceData("my-cluster-ca-cert", authority.CertKey, pki.EncodeBundle(ca))
+	w.settle()
+
+	w.wantCondition(condition.Ready)
+	if w.leafOf("my-dual-0").Equal(leaf) {
+		t.Error("the leaf was not renewed when the CA was put right")
+	}
+	w.wantRestarts(0)
+}
+
+func TestAUsersClusterCAThatIsGoneStillSignsWhatEnds(t *testing.T) {
+	t.Parallel()
+	w, ca := corporate(t)
+	w.nobodyReads()
+	leaf := w.leafOf("my-dual-0")
+	w.delete(&corev1.Secret{}, "my-cluster-ca-cert")
+
+	w.clock.SetTime(nearTheEnd())
+	w.settle()
+
+	w.wantInvalid("my-cluster-ca-cert")
+	if renewed := w.leafOf("my-dual-0"); renewed.Equal(leaf) || !pki.SignedBy(renewed, ca.Certificate()) {
+		t.Error("the leaf was not renewed, although the key of its CA is there")
+	}
+	w.wantRestarts(0)
+}
+
+func TestOneCAForNodesAndUsersIsRefusedUnlessItIsAllowed(t *testing.T) {
+	t.Parallel()
+	w, ca := corporate(t)
+	w.users = nil
+	w.issued[string(ca.Key().PEM())] = true
+	before := w.anchors(authority.ClientsCA)
+	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": asked})
+	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"clientsCa": map[string]any{"generateCertificateAuthority": false}}})
+	w.replaceData("my-clients-ca", authority.KeyKey, ca.Key().PEM())
+	w.replaceData("my-clients-ca-cert", authority.CertKey, pki.EncodeBundle(ca.Certificate()))
+	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": nil})
+	w.settle()
+
+	w.wantInvalid("my-clients-ca-cert", "corporate one", "keyturn.dev/allow-shared-ca")
+	if after := w.anchors(authority.ClientsCA); !maps.Equal(before, after) {
+		t.Errorf("anchors are %v, and nothing was allowed", after)
+	}
+
+	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{authority.AllowSharedAnnotation: asked})
+	w.settle()
+
+	w.wantReady()
+	w.wantClientsCAs("corporate one")
+}

@@ -1,0 +1,57 @@
+package apitest
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// What somebody writes into annotations is not believed against what is known.
+
+const applicationSince = "keyturn.dev/application-since"
+
+func TestATimeThatHasNotComeYetHoldsUpNoRotation(t *testing.T) {
+	t.Parallel()
+	w, old := corporate(t)
+	w.without[readsBundle], w.without[readsFirst] = true, true
+	w.replaceOwn(caNamed(t, "corporate two", 900*authority.Day), "1", map[string][]byte{
+		authority.DatedCertKey(old.Certificate()): pki.EncodeBundle(old.Certificate()),
+	})
+	w.once(w.trusts(1, "corporate two"), func() {
+		w.annotate(&corev1.Secret{}, "my-cluster-ca-trusted-certs", map[string]any{
+			applicationSince: start().Add(1000 * authority.Day).Format(time.RFC3339),
+		})
+	})
+
+	w.settle()
+
+	w.wantOwn("corporate two")
+	if since := w.secret("my-cluster-ca-trusted-certs").Annotations[applicationSince]; since > w.clock.Now().Format(time.RFC3339) {
+		t.Errorf("the Secret still says %s", since)
+	}
+}
+
+func TestGenerationsEditedByHandDoNotGoBackwards(t *testing.T) {
+	t.Parallel()
+	w := turning(t, 3)
+	w.renew(authority.ClusterCA)
+	w.settle()
+	w.renew(authority.ClusterCA)
+	w.settle()
+
+	w.annotate(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{authority.CertGenerationAnnotation: "0"})
+	w.settle()
+
+	for name, got := range map[string]string{
+		"my-cluster-ca-cert": w.secret("my-cluster-ca-cert").Annotations[authority.CertGenerationAnnotation],
+		"my-dual-0":          w.secret("my-dual-0").Annotations[authority.ClusterCertGenerationAnnotation],
+	} {
+		if got != "2" {
+			t.Errorf("Secret %s has generation %s, want 2", name, got)
+		}
+	}
+}

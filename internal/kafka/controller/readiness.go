@@ -1,0 +1,149 @@
+package controller
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/kafka/rotation"
+)
+
+// readiness says whether the cluster serves and goes on serving by itself. There is one
+// reason; the message tells of everything.
+func (p *pass) readiness(acted outcome) wanted {
+	var found []wanted
+	for _, look := range []func() wanted{
+		p.expired, p.blocked, func() wanted { return p.unready(acted) },
+	} {
+		if w := look(); w.kind != "" {
+			found = append(found, w)
+		}
+	}
+	if len(found) == 0 {
+		return wanted{kind: condition.Ready}
+	}
+	worst := found[0]
+	for _, other := range found[1:] {
+		worst.message += "; " + other.message
+	}
+	return worst
+}
+
+// unready names the pods that are waited for.
+func (p *pass) unready(acted outcome) wanted {
+	waiting := p.waitingFor(acted)
+	if len(waiting) == 0 {
+		return wanted{}
+	}
+	reason := reasonPodsNotReady
+	if !p.wasReady() {
+		reason = reasonCreating
+	}
+	return notReady(reason, "waiting for pods "+strings.Join(waiting, ", ")+" to become ready")
+}
+
+// blocked says which rotation only a person can help on. One that waits for time, for
+// a window or for a restart goes on by itself.
+func (p *pass) blocked() wanted {
+	var messages []string
+	for _, kind := range kinds() {
+		d := p.domain(kind)
+		if d.plan.States != nil && rotation.PhaseOf(d.snapshot, d.plan) == rotation.Blocked {
+			messages = append(messages, fmt.Sprintf("the trust in the %s cannot move on: %s", kind, rotation.Message(d.snapshot, d.plan, d.names())))
+		}
+	}
+	if len(messages) == 0 {
+		return wanted{}
+	}
+	return notReady(reasonRotationBlocked, strings.Join(messages, "; "))
+}
+
+// expired names the nodes that present a certificate that has ended: by what their
+// servers say, and of those that say nothing by what their Secrets hold.
+func (p *pass) expired() wanted {
+	var names []string
+	remedies := map[string]bool{}
+	for _, node := range p.cluster.Nodes {
+		roles := p.expiredRoles(node.Pod)
+		if len(roles) == 0 {
+			continue
+		}
+		names = append(names, fmt.Sprintf("%s (%s)", node.Pod, strings.Join(roles, ", ")))
+		for _, role := range roles {
+			remedies[p.remedy(node.Pod, contract.Listener(role))] = true
+		}
+	}
+	if len(names) == 0 {
+		return wanted{}
+	}
+	more := ""
+	if len(names) > maxNamed {
+		more = fmt.Sprintf(" and %d more", len(names)-maxNamed)
+		names = names[:maxNamed]
+	}
+	return notReady(reasonCertificatesExpired, fmt.Sprintf("expired certificates are presented by %s%s: %s",
+		strings.Join(names, ", "), more, strings.Join(slices.Sorted(maps.Keys(remedies)), "; ")))
+}
+
+// storedRole is what is said of a server that says nothing itself.
+const storedRole = "as its Secret holds it"
+
+// expiredRoles are the roles of a node that present a certificate that has ended,
+// sorted. The pass is to be repeated when the next one ends.
+func (p *pass) expiredRoles(pod string) []string {
+	ends := map[string]time.Time{}
+	if said := p.heard[pod]; said.known {
+		for role, loaded := range said.report.Roles {
+			ends[string(role)] = evidence.LeafEnd(said.report, loaded)
+		}
+	} else if certificates, issued := p.nodes[pod]; issued {
+		ends[storedRole] = certificates.leaf.NotAfter
+	}
+	var roles []string
+	for _, role := range slices.Sorted(maps.Keys(ends)) {
+		switch end := ends[role]; {
+		case end.IsZero():
+		case p.now.Before(end):
+			p.wake(end)
+		default:
+			roles = append(roles, role)
+		}
+	}
+	return roles
+}
+
+// remedy is what has to be done about a certificate that has ended and is still
+// presented.
+func (p *pass) remedy(pod string, role contract.Listener) string {
+	if custom, found := p.custom[role]; found {
+		if p.now.Before(custom.Chain[0].NotAfter) {
+			return "what listener " + string(role) + " is to present has been replaced, and is being loaded"
+		}
+		return "replace the certificate that listener " + string(role) + " takes from " + p.customSecret(role)
+	}
+	certificates, issued := p.nodes[pod]
+	switch {
+	case issued && p.now.Before(certificates.leaf.NotAfter) && role == contract.RaftRole:
+		return "a Raft client presents what it was started with, and loads the new one when its node is restarted; see condition RollingUpdate for what keeps it from that"
+	case issued && p.now.Before(certificates.leaf.NotAfter):
+		return "new ones have been issued, and are being loaded"
+	default:
+		return "see conditions Warning and " + string(conditionClusterCATrust) + " for what keeps new ones from being issued, and Secret " +
+			authority.ClusterCA.KeySecret(p.kafka.Name) + " for the key that they need"
+	}
+}
+
+func (p *pass) customSecret(role contract.Listener) string {
+	for _, listener := range p.cluster.Listeners {
+		if listener.Key() == role && listener.Certificate != nil && listener.Certificate.Secret != "" {
+			return "Secret " + listener.Certificate.Secret
+		}
+	}
+	return "its Secret"
+}

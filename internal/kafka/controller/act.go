@@ -220,7 +220,7 @@ func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass) (rollout.Snapsh
 	if err != nil {
 		return rollout.Snapshot{}, disruptionRecord{}, err
 	}
-	if err := p.readPods(ctx, r.options.Live); err != nil {
+	if err := r.readPods(ctx, p.observation, r.options.Live); err != nil {
 		return rollout.Snapshot{}, disruptionRecord{}, err
 	}
 	r.findCompanions(p)
@@ -237,6 +237,9 @@ func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass) (rollout.Snapsh
 	}
 	agents := r.options.Connector.Agents(p.access())
 	for _, node := range p.allNodes() {
+		if _, issued := p.nodes[node.Pod]; !issued && !p.exists(node) {
+			continue // it waits for its first certificate, and nobody waits for it
+		}
 		pod := p.pods[node.Pod]
 		entry := rollout.Node{
 			ID: rollout.NodeID(node.ID), PodName: node.Pod, Pool: node.Pool,

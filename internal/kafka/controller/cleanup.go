@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	podsetac "github.com/keyturn/keyturn/api/core/v1/applyconfiguration/core/v1"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
@@ -77,14 +79,14 @@ func goesWithNode(id objectID, object *metav1.PartialObjectMetadata) bool {
 func (r *Reconciler) cleanUpPodSets(ctx context.Context, p *pass) error {
 	for name := range p.podSets {
 		set := p.podSets[name]
-		pool, exists := p.cluster.Pool(set.Labels[model.PoolLabel])
+		pool, exists := p.cluster.Pool(poolOf(p.kafka.Name, &set))
 		switch {
-		case !exists && !p.hasPods(set.Labels[model.PoolLabel]):
+		case !exists && !p.hasPods(&set):
 			if err := kube.Delete(ctx, r.options.Client, &set); err != nil {
 				return err
 			}
 		case !exists || pool.Retired:
-			if err := r.shrinkPodSet(ctx, p, name); err != nil {
+			if err := r.shrinkPodSet(ctx, p, name, pool); err != nil {
 				return err
 			}
 		}
@@ -92,10 +94,9 @@ func (r *Reconciler) cleanUpPodSets(ctx context.Context, p *pass) error {
 	return nil
 }
 
-func (p *pass) hasPods(pool string) bool {
+func (p *pass) hasPods(set *podsetv1.StrimziPodSet) bool {
 	for name := range p.pods {
-		pod := p.pods[name]
-		if pod.Labels[model.PoolLabel] == pool {
+		if metav1.IsControlledBy(p.pods[name], set) {
 			return true
 		}
 	}
@@ -104,21 +105,27 @@ func (p *pass) hasPods(pool string) bool {
 
 // shrinkPodSet keeps the descriptions of the pods that stay as they are: their
 // resource is gone, so nobody could write them anew.
-func (r *Reconciler) shrinkPodSet(ctx context.Context, p *pass, name string) error {
+func (r *Reconciler) shrinkPodSet(ctx context.Context, p *pass, name string, pool model.Pool) error {
 	set := p.podSets[name]
-	described := describedPods(&set)
+	described := p.describedPods(&set)
 	kept := make([]runtime.RawExtension, 0, len(described))
 	for i := range described {
-		if p.describes(described[i].Name) {
-			kept = append(kept, set.Spec.Pods[i])
+		if p.describes(described[i].pod.Name) {
+			kept = append(kept, described[i].raw)
 		}
 	}
-	if len(kept) == len(set.Spec.Pods) {
+	nodes, err := model.RecordedNodes{IDs: pool.NodeIDs, Roles: pool.Roles}.Encode()
+	if err != nil {
+		return fmt.Errorf("StrimziPodSet %s/%s: %w", set.Namespace, name, err)
+	}
+	if len(kept) == len(set.Spec.Pods) && set.Annotations[model.NodesAnnotation] == nodes {
 		return nil
 	}
+	annotations := maps.Clone(set.Annotations)
+	annotations[model.NodesAnnotation] = nodes
 	intent := podsetac.StrimziPodSet(name, set.Namespace).
 		WithLabels(set.Labels).
-		WithAnnotations(set.Annotations).
+		WithAnnotations(annotations).
 		WithOwnerReferences(ownerReference(&p.kafka)).
 		WithSpec(podsetac.StrimziPodSetSpec().
 			WithSelector(selectorOf(&set)).

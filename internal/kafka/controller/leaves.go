@@ -34,6 +34,8 @@ const (
 	reasonCertificatePostponed = "CertificatePostponed"
 	// reasonCertificateHeld: it is due and nobody can sign it.
 	reasonCertificateHeld = "CertificateHeld"
+	// reasonNodeHeld: a node exists and cannot be given any.
+	reasonNodeHeld = "NodeWithoutCertificate"
 )
 
 // leafRequest is a leaf as it shall be, and where it is kept.

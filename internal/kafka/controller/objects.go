@@ -129,20 +129,28 @@ func withPods(set *podsetac.StrimziPodSetApplyConfiguration) (runtime.ApplyConfi
 	return client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: object}), nil
 }
 
-// podsOf renders the pods of a pool whose certificates are there. A pod must not
-// exist before its Secret does: it would have nothing to be pinned to.
-func (p *pass) podsOf(pool model.Pool) ([]*coreac.PodApplyConfiguration, error) {
-	var pods []*coreac.PodApplyConfiguration
+// podsOf describes the pods of a pool. A pod must not exist before its Secret does:
+// it would have nothing to be pinned to. Where a node cannot be given a certificate
+// now, the description from before stays: the node is there, and its pod comes back.
+func (p *pass) podsOf(pool model.Pool) ([]runtime.RawExtension, error) {
+	var pods []runtime.RawExtension
 	for _, node := range p.cluster.PoolNodes(pool.Name) {
 		certificates, issued := p.nodes[node.Pod]
 		if !issued {
+			if before, described := p.described(node); described {
+				pods = append(pods, before.raw)
+			}
 			continue
 		}
 		pod, err := p.podOf(node, certificates)
 		if err != nil {
 			return nil, err
 		}
-		pods = append(pods, pod)
+		description, err := p.cluster.Describe(pod)
+		if err != nil {
+			return nil, fmt.Errorf("describing pod %s: %w", node.Pod, err)
+		}
+		pods = append(pods, description)
 	}
 	return pods, nil
 }
@@ -205,9 +213,7 @@ func (r *Reconciler) nudge(ctx context.Context, p *pass) error {
 
 // tell notes on a pod what was published to it last, unless it was told.
 func (r *Reconciler) tell(ctx context.Context, p *pass, pod *corev1.Pod, revision int64) error {
-	pinned, _ := pinnedRevision(pod)
-	told := max(pinned, revisionOf(pod.Annotations[contract.PublishedAnnotation]))
-	if revision <= told || pod.DeletionTimestamp != nil {
+	if revision <= toldRevision(pod) || pod.DeletionTimestamp != nil {
 		return nil
 	}
 	intent := coreac.Pod(pod.Name, pod.Namespace).
@@ -217,6 +223,16 @@ func (r *Reconciler) tell(ctx context.Context, p *pass, pod *corev1.Pod, revisio
 		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 	}
 	return nil
+}
+
+// toldRevision is the newest revision that a pod was pinned to or told of, 0 for
+// none.
+func toldRevision(pod *corev1.Pod) int64 {
+	pinned, _ := pinnedRevision(pod)
+	if pod == nil {
+		return pinned
+	}
+	return max(pinned, revisionOf(pod.Annotations[contract.PublishedAnnotation]))
 }
 
 func revisionOf(text string) int64 {

@@ -153,6 +153,7 @@ func TestANodeThatCannotBeGivenACertificateStaysANode(t *testing.T) {
 	t.Parallel()
 	w := unsignable(t)
 	lost := w.secret("my-dual-1")
+	w.lag["my-dual-1"] = stopped // there is nothing to mount
 	w.delete(&corev1.Secret{}, "my-dual-1")
 	w.run(5)
 
@@ -162,9 +163,9 @@ func TestANodeThatCannotBeGivenACertificateStaysANode(t *testing.T) {
 	w.wantRestarts(0)
 
 	// It comes back, with what somebody has kept of it.
-	w.delete(&corev1.Pod{}, "my-dual-1")
-	w.run(1)
-	w.lag["my-dual-1"] = stopped // there is nothing to mount
+	var pod corev1.Pod
+	w.get("my-dual-1", &pod)
+	w.endPod(t.Context(), &pod)
 	w.run(5)
 	if w.missing(&corev1.Pod{}, "my-dual-1") {
 		t.Error("the pod is not made again")

@@ -24,24 +24,39 @@ const deleteClaimAnnotation = "strimzi.io/delete-claim"
 
 // cleanUp takes away what belonged to nodes that are gone.
 func (r *Reconciler) cleanUp(ctx context.Context, p *pass) error {
-	kept := p.keptNames()
-	for name := range p.secrets {
-		secret := p.secrets[name]
-		if _, ofNode := secret.Data[contract.PublicationKey]; ofNode && !kept[name] && secret.DeletionTimestamp == nil {
-			if err := kube.Delete(ctx, r.options.Client, &secret); err != nil {
-				return err
-			}
-		}
-	}
-	for id, object := range p.objects {
-		if kept[id.name] || object.Labels[model.PoolLabel] == "" || object.DeletionTimestamp != nil || !goesWithNode(id, object) {
-			continue
-		}
-		if err := kube.Delete(ctx, r.options.Client, object); err != nil {
+	for _, object := range p.leftBehind() {
+		if err := r.takeAway(ctx, p, object); err != nil {
 			return err
 		}
 	}
 	return r.cleanUpPodSets(ctx, p)
+}
+
+// takeAway deletes what nobody asks for, if nobody has begun to: what belongs to a
+// node that is asked for now was written since, or by another leader.
+func (r *Reconciler) takeAway(ctx context.Context, p *pass, object client.Object) error {
+	if err := r.stillAsked(ctx, p); err != nil {
+		return err
+	}
+	return kube.DeleteUnchanged(ctx, r.options.Client, object)
+}
+
+// leftBehind are the Secrets, ConfigMaps and claims of nodes that are gone.
+func (p *pass) leftBehind() []client.Object {
+	var left []client.Object
+	kept := p.keptNames()
+	for name := range p.secrets {
+		secret := p.secrets[name]
+		if _, ofNode := secret.Data[contract.PublicationKey]; ofNode && !kept[name] && secret.DeletionTimestamp == nil {
+			left = append(left, &secret)
+		}
+	}
+	for id, object := range p.objects {
+		if !kept[id.name] && object.Labels[model.PoolLabel] != "" && object.DeletionTimestamp == nil && goesWithNode(id, object) {
+			left = append(left, object)
+		}
+	}
+	return left
 }
 
 // keptNames are the names of everything that belongs to a companion, to a node that
@@ -82,7 +97,7 @@ func (r *Reconciler) cleanUpPodSets(ctx context.Context, p *pass) error {
 		pool, exists := p.cluster.Pool(poolOf(p.kafka.Name, &set))
 		switch {
 		case !exists && !p.hasPods(&set):
-			if err := kube.Delete(ctx, r.options.Client, &set); err != nil {
+			if err := r.takeAway(ctx, p, &set); err != nil {
 				return err
 			}
 		case !exists || pool.Retired:

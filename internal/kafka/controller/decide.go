@@ -72,6 +72,7 @@ func (r *Reconciler) removalInProgress(ctx context.Context, p *pass) (model.Node
 		return nobody, nil
 	}
 	record, err := r.readDisruption(ctx, client.ObjectKeyFromObject(&p.kafka))
+	p.undisrupted = err == nil && record.resourceVersion == ""
 	if err != nil || record.Disruption == nil || record.Kind != rollout.Remove {
 		return nobody, err
 	}

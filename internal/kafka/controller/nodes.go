@@ -115,14 +115,13 @@ func idsOf(anchors []trust.AnchorID) []string {
 	return ids
 }
 
-// published is what a node's Secret says it is to load. Where that cannot be read
-// while the certificate can, the node may have been told to trust any anchor that is
-// stored: it is taken to be told so, and to have no revision. Nothing is known of a
-// Secret that is lost as a whole.
+// published is what a node's Secret says it is to load. Where that cannot be read,
+// or is not what its pod was told of last, the node may have been told to trust any
+// anchor that is stored: it is taken to be told so, and to have no revision. Nothing
+// is known of a Secret that is lost as a whole.
 func (p *pass) published(pod string) contract.Publication {
-	data := p.secrets[pod].Data
-	published, err := contract.ParsePublication(data[contract.PublicationKey])
-	if err == nil {
+	published, err := contract.ParsePublication(p.secrets[pod].Data[contract.PublicationKey])
+	if err == nil && published.Revision >= toldRevision(p.pods[pod]) {
 		return published
 	}
 	i := slices.IndexFunc(p.cluster.Nodes, func(n model.Node) bool { return n.Pod == pod })

@@ -101,6 +101,8 @@ func (r *Reconciler) applyPodSets(ctx context.Context, p *pass) error {
 		var observed metav1.Object
 		if known, found := p.podSets[name]; found {
 			observed = &known
+			// Which nodes there are is never written from an old record.
+			set.WithResourceVersion(known.ResourceVersion)
 		}
 		intent, err := withPods(set)
 		if err != nil {

@@ -57,9 +57,12 @@ type objectID struct {
 }
 
 // observe reads the cluster. The second result is false when the Kafka is gone.
+//
+// What people ask for is read past the cache: a leader with an old picture of that
+// would turn back what another has done since.
 func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*observation, bool, error) {
 	written := rawObject(kafkaKind())
-	if err := r.options.Client.Get(ctx, name, written); err != nil {
+	if err := r.options.Live.Get(ctx, name, written); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, false, nil
 		}
@@ -88,7 +91,7 @@ func (o *observation) inCluster() []client.ListOption {
 
 func (r *Reconciler) observePools(ctx context.Context, o *observation) error {
 	list := rawList(poolKind())
-	if err := r.options.Client.List(ctx, list, o.inCluster()...); err != nil {
+	if err := r.options.Live.List(ctx, list, o.inCluster()...); err != nil {
 		return fmt.Errorf("listing KafkaNodePools of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
 	}
 	for i := range list.Items {

@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -37,7 +38,11 @@ func TestKeysOfAnotherKindInTheMiddleCutNobodyOff(t *testing.T) {
 						"clusterCa": map[string]any{"keyAlgorithm": string(kafkav1.RSA), "keySize": 2048},
 					}})
 				})
-				w.run(12)
+				for len(w.acts) > 0 {
+					w.run(1)
+					w.clock.SetTime(w.clock.Now().Add(20 * time.Second)) // applications get time to read
+				}
+				w.run(8)
 				delete(w.silent, "my-dual-2")
 				w.settle()
 

@@ -38,7 +38,10 @@ type LeafInput struct {
 	Stored StoredLeaf
 	Want   WantedLeaf
 	Window Window
-	Now    time.Time
+	// Waits says, for people, why a leaf that serves is not issued anew now, by whoever
+	// signs it; empty when it may be.
+	Waits string
+	Now   time.Time
 }
 
 // LeafAct is what shall become of a leaf.
@@ -54,7 +57,7 @@ const (
 	RechainLeaf LeafAct = "Rechain"
 	// PostponeLeaf: it is due and waits for a maintenance window.
 	PostponeLeaf LeafAct = "Postpone"
-	// HoldLeaf: nobody can sign it, whether it is due or not.
+	// HoldLeaf: nobody can sign it, whether it is due or not, or it is due and waits.
 	HoldLeaf LeafAct = "Hold"
 )
 
@@ -91,7 +94,7 @@ type LeafDecision struct {
 // DecideLeaf says whether a stored leaf may stay. Everything but expiry acts at
 // once; expiry waits for a maintenance window unless the leaf would not live
 // that long. Who may sign is not decided here: whoever asks names an authority
-// that every peer verifies.
+// that every peer verifies, and says when a leaf that serves shall rather stay.
 func DecideLeaf(in LeafInput) LeafDecision {
 	if in.Want.Authority.IsZero() {
 		return LeafDecision{Act: HoldLeaf, Reason: LeafSigner, Detail: "no authority can sign: its key is not at hand"}
@@ -103,10 +106,17 @@ func DecideLeaf(in LeafInput) LeafDecision {
 	d := LeafDecision{Act: KeepLeaf, RenewalAt: l.renewalAt()}
 	if d.Reason, d.Detail = l.wrong(); d.Reason != "" {
 		d.Act = ReissueLeaf
+		if d.Reason != LeafSigner && l.waits() {
+			d.Act, d.Detail = HoldLeaf, d.Detail+"; "+in.Waits
+		}
 		return d
 	}
 	expiring := l.expiring()
 	switch {
+	case expiring && l.waits():
+		d.Act, d.Reason = HoldLeaf, LeafExpiring
+		d.Detail = "it ends at " + l.leaf.NotAfter.UTC().Format(time.RFC3339) + "; " + in.Waits
+		return d
 	case expiring && l.mayRenewNow():
 		d.Act = ReissueLeaf
 	case !slices.EqualFunc(l.chain, in.Want.Chain, sameCertificate):
@@ -175,6 +185,11 @@ func (l leafCheck) wrong() (LeafReason, string) {
 	default:
 		return "", ""
 	}
+}
+
+// waits reports whether a leaf that serves stays for now. Its end is not waited for.
+func (l leafCheck) waits() bool {
+	return l.in.Waits != "" && !mustNotWait(Window{}, l.leaf.NotAfter, l.in.Want.Renewal, l.in.Now)
 }
 
 func (l leafCheck) mayRenewNow() bool {

@@ -106,17 +106,10 @@ func DecideLeaf(in LeafInput) LeafDecision {
 	d := LeafDecision{Act: KeepLeaf, RenewalAt: l.renewalAt()}
 	if d.Reason, d.Detail = l.wrong(); d.Reason != "" {
 		d.Act = ReissueLeaf
-		if d.Reason != LeafSigner && l.waits() {
-			d.Act, d.Detail = HoldLeaf, d.Detail+"; "+in.Waits
-		}
-		return d
+		return l.held(d)
 	}
 	expiring := l.expiring()
 	switch {
-	case expiring && l.waits():
-		d.Act, d.Reason = HoldLeaf, LeafExpiring
-		d.Detail = "it ends at " + l.leaf.NotAfter.UTC().Format(time.RFC3339) + "; " + in.Waits
-		return d
 	case expiring && l.mayRenewNow():
 		d.Act = ReissueLeaf
 	case !slices.EqualFunc(l.chain, in.Want.Chain, sameCertificate):
@@ -128,7 +121,7 @@ func DecideLeaf(in LeafInput) LeafDecision {
 		return d
 	}
 	d.Reason, d.Detail = LeafExpiring, "it ends at "+l.leaf.NotAfter.UTC().Format(time.RFC3339)
-	return d
+	return l.held(d)
 }
 
 // leafCheck is a stored leaf that can be used as it is.
@@ -187,9 +180,14 @@ func (l leafCheck) wrong() (LeafReason, string) {
 	}
 }
 
-// waits reports whether a leaf that serves stays for now. Its end is not waited for.
-func (l leafCheck) waits() bool {
-	return l.in.Waits != "" && !mustNotWait(Window{}, l.leaf.NotAfter, l.in.Want.Renewal, l.in.Now)
+// held lets a leaf that serves stay for now, if that is asked for. Its end is not
+// waited for, and who signs is not put off.
+func (l leafCheck) held(d LeafDecision) LeafDecision {
+	ends := mustNotWait(Window{}, l.leaf.NotAfter, l.in.Want.Renewal, l.in.Now)
+	if l.in.Waits != "" && d.Reason != LeafSigner && !ends {
+		d.Act, d.Detail, d.Until = HoldLeaf, d.Detail+"; "+l.in.Waits, time.Time{}
+	}
+	return d
 }
 
 func (l leafCheck) mayRenewNow() bool {

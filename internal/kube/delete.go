@@ -23,6 +23,19 @@ func Delete(ctx context.Context, writer client.Writer, observed client.Object) e
 	return nil
 }
 
+// DeleteUnchanged deletes an object only as it was observed: when somebody has
+// written it since, that is a Conflict error of the API server.
+func DeleteUnchanged(ctx context.Context, writer client.Writer, observed client.Object) error {
+	uid, version := observed.GetUID(), observed.GetResourceVersion()
+	err := writer.Delete(ctx, observed,
+		client.Preconditions(metav1.Preconditions{UID: &uid, ResourceVersion: &version}),
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting %s/%s (uid %s) of version %s: %w", observed.GetNamespace(), observed.GetName(), uid, version, err)
+	}
+	return nil
+}
+
 // IgnoreEnding returns nil for what a namespace refuses because it is being deleted,
 // which nothing can stop: nothing is needed there any more. Other errors stay.
 func IgnoreEnding(err error) error {

@@ -22,6 +22,11 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
+// unwatched is how soon a set is looked at again that has a pod which the cache does
+// not show: somebody may have taken the pod's labels off, and then nobody tells when
+// it ends.
+const unwatched = 30 * time.Second
+
 // fieldOwner owns the status of StrimziPodSets.
 const fieldOwner = "keyturn-podset"
 
@@ -65,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *podsetv1.StrimziPodSet)
 	if !set.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	observed, err := r.observe(ctx, set)
+	observed, hidden, err := r.observe(ctx, set)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -76,42 +81,45 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *podsetv1.StrimziPodSet)
 	if err := r.apply(ctx, set, decided); err != nil {
 		return ctrl.Result{}, kube.IgnoreEnding(err)
 	}
-	return ctrl.Result{}, r.report(ctx, set, decided.status)
+	result := ctrl.Result{}
+	if hidden {
+		result.RequeueAfter = unwatched
+	}
+	return result, r.report(ctx, set, decided.status)
 }
 
-// observe returns the pods that exist under the described names. Those that the
-// cache lacks are looked up live: creating is the rare case, and a foreign pod
-// must be seen.
-func (r *Reconciler) observe(ctx context.Context, set *podsetv1.StrimziPodSet) ([]corev1.Pod, error) {
+// observe returns the pods that exist under the described names, and whether the
+// cache lacks one of them. Those are looked up live: creating is the rare case, and a
+// foreign pod must be seen.
+func (r *Reconciler) observe(ctx context.Context, set *podsetv1.StrimziPodSet) (observed []corev1.Pod, hidden bool, err error) {
 	described, err := describedPods(set)
 	if err != nil {
-		return nil, reconcile.TerminalError(err)
+		return nil, false, reconcile.TerminalError(err)
 	}
-	var observed []corev1.Pod
 	for i := range described {
-		pod, exists, err := r.find(ctx, types.NamespacedName{Namespace: set.Namespace, Name: described[i].Name})
+		name := types.NamespacedName{Namespace: set.Namespace, Name: described[i].Name}
+		pod, exists, err := find(ctx, r.client, name)
+		if err == nil && !exists {
+			pod, exists, err = find(ctx, r.live, name)
+			hidden = hidden || exists
+		}
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if exists {
 			observed = append(observed, pod)
 		}
 	}
-	return observed, nil
+	return observed, hidden, nil
 }
 
-func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (corev1.Pod, bool, error) {
-	for _, reader := range []client.Reader{r.client, r.live} {
-		var pod corev1.Pod
-		err := reader.Get(ctx, name, &pod)
-		if err == nil {
-			return pod, true, nil
-		}
-		if !apierrors.IsNotFound(err) {
-			return corev1.Pod{}, false, fmt.Errorf("reading pod %s: %w", name, err)
-		}
+func find(ctx context.Context, reader client.Reader, name types.NamespacedName) (corev1.Pod, bool, error) {
+	var pod corev1.Pod
+	err := reader.Get(ctx, name, &pod)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return corev1.Pod{}, false, fmt.Errorf("reading pod %s: %w", name, err)
 	}
-	return corev1.Pod{}, false, nil
+	return pod, err == nil, nil
 }
 
 func (r *Reconciler) apply(ctx context.Context, set *podsetv1.StrimziPodSet, decided plan) error {

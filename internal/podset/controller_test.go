@@ -58,12 +58,16 @@ func TestAPodThatTheCacheDoesNotKnowYetIsNotMadeAgain(t *testing.T) {
 	set, pod := setOf(t, "a"), podOf("a")
 	behind, live := newStore(t, set), newStore(t, set, &pod)
 
-	if _, err := live.reconciler(behind).Reconcile(t.Context(), set); err != nil {
+	result, err := live.reconciler(behind).Reconcile(t.Context(), set)
+	if err != nil {
 		t.Fatal(err)
 	}
 
 	if behind.created != 0 {
 		t.Errorf("%d pods were created, want none", behind.created)
+	}
+	if result.RequeueAfter == 0 {
+		t.Error("nobody looks again, and nobody tells when the pod ends")
 	}
 }
 

@@ -38,7 +38,10 @@ type LeafInput struct {
 	Stored StoredLeaf
 	Want   WantedLeaf
 	Window Window
-	Now    time.Time
+	// Waits says, for people, why a leaf that serves is not issued anew now, by whoever
+	// signs it; empty when it may be.
+	Waits string
+	Now   time.Time
 }
 
 // LeafAct is what shall become of a leaf.
@@ -54,7 +57,7 @@ const (
 	RechainLeaf LeafAct = "Rechain"
 	// PostponeLeaf: it is due and waits for a maintenance window.
 	PostponeLeaf LeafAct = "Postpone"
-	// HoldLeaf: nobody can sign it, whether it is due or not.
+	// HoldLeaf: nobody can sign it, whether it is due or not, or it is due and waits.
 	HoldLeaf LeafAct = "Hold"
 )
 
@@ -91,7 +94,7 @@ type LeafDecision struct {
 // DecideLeaf says whether a stored leaf may stay. Everything but expiry acts at
 // once; expiry waits for a maintenance window unless the leaf would not live
 // that long. Who may sign is not decided here: whoever asks names an authority
-// that every peer verifies.
+// that every peer verifies, and says when a leaf that serves shall rather stay.
 func DecideLeaf(in LeafInput) LeafDecision {
 	if in.Want.Authority.IsZero() {
 		return LeafDecision{Act: HoldLeaf, Reason: LeafSigner, Detail: "no authority can sign: its key is not at hand"}
@@ -103,7 +106,7 @@ func DecideLeaf(in LeafInput) LeafDecision {
 	d := LeafDecision{Act: KeepLeaf, RenewalAt: l.renewalAt()}
 	if d.Reason, d.Detail = l.wrong(); d.Reason != "" {
 		d.Act = ReissueLeaf
-		return d
+		return l.held(d)
 	}
 	expiring := l.expiring()
 	switch {
@@ -118,7 +121,7 @@ func DecideLeaf(in LeafInput) LeafDecision {
 		return d
 	}
 	d.Reason, d.Detail = LeafExpiring, "it ends at "+l.leaf.NotAfter.UTC().Format(time.RFC3339)
-	return d
+	return l.held(d)
 }
 
 // leafCheck is a stored leaf that can be used as it is.
@@ -175,6 +178,16 @@ func (l leafCheck) wrong() (LeafReason, string) {
 	default:
 		return "", ""
 	}
+}
+
+// held lets a leaf that serves stay for now, if that is asked for. Its end is not
+// waited for, and who signs is not put off.
+func (l leafCheck) held(d LeafDecision) LeafDecision {
+	ends := mustNotWait(Window{}, l.leaf.NotAfter, l.in.Want.Renewal, l.in.Now)
+	if l.in.Waits != "" && d.Reason != LeafSigner && !ends {
+		d.Act, d.Detail, d.Until = HoldLeaf, d.Detail+"; "+l.in.Waits, time.Time{}
+	}
+	return d
 }
 
 func (l leafCheck) mayRenewNow() bool {

@@ -120,6 +120,37 @@ func TestWhatHappensToALeaf(t *testing.T) {
 		"another algorithm is wanted": {
 			func(_ *testing.T, in *authority.LeafInput) { in.Want.Key = pki.DefaultLeafKey(pki.RSA) }, authority.ReissueLeaf, authority.LeafKeyParameters,
 		},
+		"another algorithm is wanted while a leaf that serves shall stay": {
+			func(_ *testing.T, in *authority.LeafInput) {
+				in.Want.Key, in.Waits = pki.DefaultLeafKey(pki.RSA), "it waits"
+			}, authority.HoldLeaf, authority.LeafKeyParameters,
+		},
+		"it is about to expire while a leaf that serves shall stay": {
+			func(_ *testing.T, in *authority.LeafInput) {
+				in.Now, in.Window, in.Waits = noon().Add(71*day), authority.Window{Open: true}, "it waits"
+			}, authority.HoldLeaf, authority.LeafExpiring,
+		},
+		"it ends within a day while a leaf that serves shall stay": {
+			func(_ *testing.T, in *authority.LeafInput) {
+				in.Now, in.Window, in.Waits = noon().Add(99*day+time.Hour), authority.Window{Open: true}, "it waits"
+			}, authority.ReissueLeaf, authority.LeafExpiring,
+		},
+		"another algorithm is wanted and it ends within a day": {
+			func(_ *testing.T, in *authority.LeafInput) {
+				in.Want.Key, in.Now, in.Waits = pki.DefaultLeafKey(pki.RSA), noon().Add(99*day+time.Hour), "it waits"
+			}, authority.ReissueLeaf, authority.LeafKeyParameters,
+		},
+		"another CA signs while a leaf that serves shall stay": {
+			func(t *testing.T, in *authority.LeafInput) {
+				t.Helper()
+				in.Want.Authority, in.Waits = other(t, "cluster-ca v0", noon()), "it waits"
+			}, authority.ReissueLeaf, authority.LeafSigner,
+		},
+		"there is none and nothing else would be issued": {
+			func(_ *testing.T, in *authority.LeafInput) {
+				in.Stored, in.Waits = authority.StoredLeaf{}, "it waits"
+			}, authority.ReissueLeaf, authority.LeafMissing,
+		},
 		"no authority can sign, and there is none": {
 			func(_ *testing.T, in *authority.LeafInput) {
 				in.Want.Authority, in.Stored = pki.Authority{}, authority.StoredLeaf{}

@@ -113,11 +113,11 @@ func (r *Reconciler) somethingToDo(p *pass, reasons map[string][]rollout.Reason)
 }
 
 // knownSettled reports whether the disruption record, as the cache shows it, is
-// one that is known to record nothing.
+// one that is known to record nothing, or there is none.
 func (r *Reconciler) knownSettled(p *pass) bool {
 	record, exists := p.objects[objectID{configMapKind().GroupKind(), disruptionName(p.kafka.Name)}]
 	if !exists {
-		return true
+		return p.undisrupted
 	}
 	return r.settled.is(p.kafka.UID, record.ResourceVersion)
 }
@@ -131,6 +131,9 @@ func (r *Reconciler) carryOut(ctx context.Context, p *pass, record disruptionRec
 			return r.settle(ctx, p, record)
 		}
 		return nil
+	}
+	if err := r.leadsThere(ctx, p, act); err != nil {
+		return err
 	}
 	if err := r.forgetRemoved(ctx, p, record); err != nil {
 		return err
@@ -220,13 +223,13 @@ func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass) (rollout.Snapsh
 	if err != nil {
 		return rollout.Snapshot{}, disruptionRecord{}, err
 	}
-	if err := p.readPods(ctx, r.options.Live); err != nil {
+	if err := r.readPods(ctx, p.observation, r.options.Live); err != nil {
 		return rollout.Snapshot{}, disruptionRecord{}, err
 	}
 	r.findCompanions(p)
 	// What the agents said belongs to the pods of that time.
 	r.hear(ctx, p)
-	reasons, err := p.reasons()
+	reasons, err := r.freshReasons(ctx, p)
 	if err != nil {
 		return rollout.Snapshot{}, disruptionRecord{}, err
 	}
@@ -237,6 +240,9 @@ func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass) (rollout.Snapsh
 	}
 	agents := r.options.Connector.Agents(p.access())
 	for _, node := range p.allNodes() {
+		if _, issued := p.nodes[node.Pod]; !issued && !p.exists(node) {
+			continue // it waits for its first certificate, and nobody waits for it
+		}
 		pod := p.pods[node.Pod]
 		entry := rollout.Node{
 			ID: rollout.NodeID(node.ID), PodName: node.Pod, Pool: node.Pool,
@@ -248,6 +254,22 @@ func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass) (rollout.Snapsh
 	}
 	r.observeKafka(ctx, p, &snapshot)
 	return snapshot, record, nil
+}
+
+// freshReasons says again why pods are to be restarted, from what is written now and
+// what has just been heard. It fails with errOvertaken when the pass has to be begun
+// anew for that.
+func (r *Reconciler) freshReasons(ctx context.Context, p *pass) (map[string][]rollout.Reason, error) {
+	if err := r.stillAsked(ctx, p); err != nil {
+		return nil, err
+	}
+	if err := r.stillStored(ctx, p); err != nil {
+		return nil, err
+	}
+	if err := p.decideTrustAgain(); err != nil {
+		return nil, err
+	}
+	return p.reasons()
 }
 
 // serverState asks the agent what its server is doing. Silence is Unknown.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	podsetac "github.com/keyturn/keyturn/api/core/v1/applyconfiguration/core/v1"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
@@ -22,24 +24,39 @@ const deleteClaimAnnotation = "strimzi.io/delete-claim"
 
 // cleanUp takes away what belonged to nodes that are gone.
 func (r *Reconciler) cleanUp(ctx context.Context, p *pass) error {
-	kept := p.keptNames()
-	for name := range p.secrets {
-		secret := p.secrets[name]
-		if _, ofNode := secret.Data[contract.PublicationKey]; ofNode && !kept[name] && secret.DeletionTimestamp == nil {
-			if err := kube.Delete(ctx, r.options.Client, &secret); err != nil {
-				return err
-			}
-		}
-	}
-	for id, object := range p.objects {
-		if kept[id.name] || object.Labels[model.PoolLabel] == "" || object.DeletionTimestamp != nil || !goesWithNode(id, object) {
-			continue
-		}
-		if err := kube.Delete(ctx, r.options.Client, object); err != nil {
+	for _, object := range p.leftBehind() {
+		if err := r.takeAway(ctx, p, object); err != nil {
 			return err
 		}
 	}
 	return r.cleanUpPodSets(ctx, p)
+}
+
+// takeAway deletes what nobody asks for, if nobody has begun to: what belongs to a
+// node that is asked for now was written since, or by another leader.
+func (r *Reconciler) takeAway(ctx context.Context, p *pass, object client.Object) error {
+	if err := r.stillAsked(ctx, p); err != nil {
+		return err
+	}
+	return kube.DeleteUnchanged(ctx, r.options.Client, object)
+}
+
+// leftBehind are the Secrets, ConfigMaps and claims of nodes that are gone.
+func (p *pass) leftBehind() []client.Object {
+	var left []client.Object
+	kept := p.keptNames()
+	for name := range p.secrets {
+		secret := p.secrets[name]
+		if _, ofNode := secret.Data[contract.PublicationKey]; ofNode && !kept[name] && secret.DeletionTimestamp == nil {
+			left = append(left, &secret)
+		}
+	}
+	for id, object := range p.objects {
+		if !kept[id.name] && object.Labels[model.PoolLabel] != "" && object.DeletionTimestamp == nil && goesWithNode(id, object) {
+			left = append(left, object)
+		}
+	}
+	return left
 }
 
 // keptNames are the names of everything that belongs to a companion, to a node that
@@ -77,14 +94,14 @@ func goesWithNode(id objectID, object *metav1.PartialObjectMetadata) bool {
 func (r *Reconciler) cleanUpPodSets(ctx context.Context, p *pass) error {
 	for name := range p.podSets {
 		set := p.podSets[name]
-		pool, exists := p.cluster.Pool(set.Labels[model.PoolLabel])
+		pool, exists := p.cluster.Pool(poolOf(p.kafka.Name, &set))
 		switch {
-		case !exists && !p.hasPods(set.Labels[model.PoolLabel]):
-			if err := kube.Delete(ctx, r.options.Client, &set); err != nil {
+		case !exists && !p.hasPods(&set):
+			if err := r.takeAway(ctx, p, &set); err != nil {
 				return err
 			}
 		case !exists || pool.Retired:
-			if err := r.shrinkPodSet(ctx, p, name); err != nil {
+			if err := r.shrinkPodSet(ctx, p, name, pool); err != nil {
 				return err
 			}
 		}
@@ -92,10 +109,9 @@ func (r *Reconciler) cleanUpPodSets(ctx context.Context, p *pass) error {
 	return nil
 }
 
-func (p *pass) hasPods(pool string) bool {
+func (p *pass) hasPods(set *podsetv1.StrimziPodSet) bool {
 	for name := range p.pods {
-		pod := p.pods[name]
-		if pod.Labels[model.PoolLabel] == pool {
+		if metav1.IsControlledBy(p.pods[name], set) {
 			return true
 		}
 	}
@@ -104,21 +120,27 @@ func (p *pass) hasPods(pool string) bool {
 
 // shrinkPodSet keeps the descriptions of the pods that stay as they are: their
 // resource is gone, so nobody could write them anew.
-func (r *Reconciler) shrinkPodSet(ctx context.Context, p *pass, name string) error {
+func (r *Reconciler) shrinkPodSet(ctx context.Context, p *pass, name string, pool model.Pool) error {
 	set := p.podSets[name]
-	described := describedPods(&set)
+	described := p.describedPods(&set)
 	kept := make([]runtime.RawExtension, 0, len(described))
 	for i := range described {
-		if p.describes(described[i].Name) {
-			kept = append(kept, set.Spec.Pods[i])
+		if p.describes(described[i].pod.Name) {
+			kept = append(kept, described[i].raw)
 		}
 	}
-	if len(kept) == len(set.Spec.Pods) {
+	nodes, err := model.RecordedNodes{IDs: pool.NodeIDs, Roles: pool.Roles}.Encode()
+	if err != nil {
+		return fmt.Errorf("StrimziPodSet %s/%s: %w", set.Namespace, name, err)
+	}
+	if len(kept) == len(set.Spec.Pods) && set.Annotations[model.NodesAnnotation] == nodes {
 		return nil
 	}
+	annotations := maps.Clone(set.Annotations)
+	annotations[model.NodesAnnotation] = nodes
 	intent := podsetac.StrimziPodSet(name, set.Namespace).
 		WithLabels(set.Labels).
-		WithAnnotations(set.Annotations).
+		WithAnnotations(annotations).
 		WithOwnerReferences(ownerReference(&p.kafka)).
 		WithSpec(podsetac.StrimziPodSetSpec().
 			WithSelector(selectorOf(&set)).

@@ -266,7 +266,7 @@ func (r *Reconciler) cleanUpCompanions(ctx context.Context, p *pass) error {
 		if id.kind != deploymentKind().GroupKind() || !pinned || wanted || object.DeletionTimestamp != nil {
 			continue
 		}
-		if err := kube.Delete(ctx, r.options.Client, object); err != nil {
+		if err := r.takeAway(ctx, p, object); err != nil {
 			return err
 		}
 	}

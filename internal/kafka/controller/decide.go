@@ -34,10 +34,11 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	}
 	if p.trustMoves() {
 		// A pod that the cache does not show yet is not proven to have no process.
-		if err := p.readPods(ctx, r.options.Live); err != nil {
+		if err := r.readPods(ctx, p.observation, r.options.Live); err != nil {
 			return err
 		}
 	}
+	p.noteHidden()
 	r.findCompanions(p)
 	r.hear(ctx, p)
 	p.decideTrust()
@@ -104,6 +105,7 @@ func (r *Reconciler) removalInProgress(ctx context.Context, p *pass) (model.Node
 		return nobody, nil
 	}
 	record, err := r.readDisruption(ctx, client.ObjectKeyFromObject(&p.kafka))
+	p.undisrupted = err == nil && record.resourceVersion == ""
 	if err != nil || record.Disruption == nil || record.Kind != rollout.Remove {
 		return nobody, err
 	}

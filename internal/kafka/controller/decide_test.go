@@ -3,6 +3,7 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -121,7 +123,7 @@ func TestOpenWindow(t *testing.T) {
 
 func podSet(pods ...string) *podsetv1.StrimziPodSet {
 	set := &podsetv1.StrimziPodSet{ObjectMeta: metav1.ObjectMeta{
-		Name: "my-pool", Labels: map[string]string{model.PoolLabel: "pool"},
+		Name: "my-pool", UID: "set of my-pool",
 		Annotations: map[string]string{model.StorageAnnotation: `{"type":"ephemeral"}`},
 	}}
 	for _, pod := range pods {
@@ -132,21 +134,22 @@ func podSet(pods ...string) *podsetv1.StrimziPodSet {
 
 const describedBroker = `{"metadata":{"name":"my-pool-%d","labels":{"strimzi.io/broker-role":"true","strimzi.io/controller-role":"false"}}}`
 
-func runningPod(name, pool string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-		model.PoolLabel: pool, model.BrokerRoleLabel: "true", model.ControllerRoleLabel: "true",
+// runningPod is a pod of a pod set, which somebody has taken out of all Services.
+func runningPod(name, set string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{
+		{Kind: podSetKind, Name: set, UID: types.UID("set of " + set), Controller: new(true)},
 	}}}
 }
 
 func TestAPoolHasTheNodesThatAreDescribedAndThoseThatStillRun(t *testing.T) {
 	t.Parallel()
 	o := &observation{pods: map[string]*corev1.Pod{
-		"my-pool-7": runningPod("my-pool-7", "pool"), "my-pool-3": runningPod("my-pool-3", "pool"),
-		"my-other-9": runningPod("my-other-9", "other"), "my-pool-x": runningPod("my-pool-x", "pool"),
+		"my-pool-7": runningPod("my-pool-7", "my-pool"), "my-pool-3": runningPod("my-pool-3", "my-pool"),
+		"my-other-9": runningPod("my-other-9", "my-other"), "my-pool-x": runningPod("my-pool-x", "my-pool"),
 	}}
 	set := podSet(fmt.Sprintf(describedBroker, 4), "{", fmt.Sprintf(describedBroker, 3))
 
-	got := o.knownPool(set)
+	got := o.nodesOf(set)
 
 	want := model.KnownPool{
 		NodeIDs: []model.NodeID{3, 4, 7}, Roles: got.Roles, Storage: &kafkav1.Storage{Type: kafkav1.StorageEphemeral},
@@ -158,9 +161,46 @@ func TestAPoolHasTheNodesThatAreDescribedAndThoseThatStillRun(t *testing.T) {
 
 func TestTheRolesOfAPoolAreThoseOfItsDescribedPods(t *testing.T) {
 	t.Parallel()
-	got := (&observation{}).knownPool(podSet(fmt.Sprintf(describedBroker, 4)))
+	got := (&observation{}).nodesOf(podSet(fmt.Sprintf(describedBroker, 4)))
 	if want := (model.Roles{Broker: true}); got.Roles != want {
 		t.Errorf("roles are %+v, want %+v", got.Roles, want)
+	}
+}
+
+func TestARecordedNodeNeedsNoDescription(t *testing.T) {
+	t.Parallel()
+	set := podSet()
+	set.Annotations[model.NodesAnnotation] = `{"ids":[5,6],"roles":["controller"]}`
+
+	got := (&observation{}).nodesOf(set)
+
+	if !slices.Equal(got.NodeIDs, []model.NodeID{5, 6}) || got.Roles != (model.Roles{Controller: true}) {
+		t.Errorf("pool is %+v, want the two controllers of the record", got)
+	}
+}
+
+func TestAPoolWithoutItsPodSetIsKnownByItsStatus(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cluster string
+		want    []model.NodeID
+	}{
+		"of this cluster":           {cluster: "this", want: []model.NodeID{3, 4}},
+		"of one that was before it": {cluster: "another"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := &observation{kafka: kafkav1.Kafka{Status: kafkav1.KafkaStatus{ClusterId: "this"}}}
+			extra := &pool{}
+			extra.Name = "extra"
+			extra.Status = kafkav1.KafkaNodePoolStatus{
+				ClusterId: c.cluster, NodeIds: []int32{4, 3}, Roles: []kafkav1.ProcessRole{kafkav1.RoleBroker},
+			}
+			o.pools = []*pool{extra}
+			if got := o.known().Pools["extra"].NodeIDs; !slices.Equal(got, c.want) {
+				t.Errorf("nodes are %v, want %v", got, c.want)
+			}
+		})
 	}
 }
 
@@ -168,14 +208,15 @@ func TestStorageThatNobodyCanReadIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	set := podSet()
 	set.Annotations[model.StorageAnnotation] = "?"
-	if got := (&observation{}).knownPool(set); got.Storage != nil {
+	if got := (&observation{}).nodesOf(set); got.Storage != nil {
 		t.Errorf("storage is %+v, want none", got.Storage)
 	}
 }
 
 func TestNodesThatLeaveAreThereUntilTheyAreGone(t *testing.T) {
 	t.Parallel()
-	pods := map[string]*corev1.Pod{"my-pool-5": runningPod("my-pool-5", "pool")}
+	pods := map[string]*corev1.Pod{"my-pool-5": runningPod("my-pool-5", "my-pool")}
+	pods["my-pool-5"].Labels = map[string]string{model.ControllerRoleLabel: "true"}
 	p := passOf(&kafkav1.Kafka{}, pods)
 	p.cluster.Leaving = []model.Leaving{
 		{ID: 5, Pool: "pool", Pod: "my-pool-5", What: model.LeavingNode, Broker: true},

@@ -7,11 +7,16 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
+
+// podSetKind is the kind of the owners of pods.
+const podSetKind = "StrimziPodSet"
 
 // known gathers what the running cluster binds the model to. The pod sets are
 // the record of which nodes there are: they are written before any pod exists.
@@ -20,29 +25,60 @@ func (o *observation) known() model.Known {
 		ClusterID:       o.kafka.Status.ClusterId,
 		MetadataVersion: model.MetadataVersion(o.kafka.Status.KafkaMetadataVersion),
 		Pools:           map[string]model.KnownPool{},
+		Taken:           o.taken(),
 	}
 	for name := range o.podSets {
 		set := o.podSets[name]
-		pool := set.Labels[model.PoolLabel]
-		known.Pools[pool] = o.knownPool(&set)
+		known.Pools[poolOf(o.kafka.Name, &set)] = o.nodesOf(&set)
+	}
+	for _, pool := range o.pools {
+		if _, built := known.Pools[pool.Name]; !built && o.told(pool) {
+			known.Pools[pool.Name] = toldPool(pool)
+		}
 	}
 	return known
 }
 
-// knownPool counts the nodes of a pod set: those it describes, and those whose
-// pods still run although it no longer does.
-func (o *observation) knownPool(set *podsetv1.StrimziPodSet) model.KnownPool {
+// poolOf is the pool of a pod set of the cluster.
+func poolOf(cluster string, set *podsetv1.StrimziPodSet) string {
+	return strings.TrimPrefix(set.Name, cluster+"-")
+}
+
+// told reports whether the status of a pool speaks of this very cluster.
+func (o *observation) told(p *pool) bool {
+	id := o.kafka.Status.ClusterId
+	return id != "" && p.Status.ClusterId == id && len(p.Status.NodeIds) > 0
+}
+
+// toldPool is a pool whose pod set is lost, as its status remembers it.
+func toldPool(p *pool) model.KnownPool {
+	known := model.KnownPool{Roles: model.RolesOf(p.Status.Roles)}
+	for _, id := range p.Status.NodeIds {
+		known.NodeIDs = append(known.NodeIDs, model.NodeID(id))
+	}
+	slices.Sort(known.NodeIDs)
+	return known
+}
+
+// nodesOf counts the nodes of a pod set: those it records, those it describes, and
+// those whose pods still run although it no longer does either.
+func (o *observation) nodesOf(set *podsetv1.StrimziPodSet) model.KnownPool {
 	pool := model.KnownPool{Storage: recordedStorage(set)}
 	for name := range o.pods {
-		if pod := o.pods[name]; pod.Labels[model.PoolLabel] == set.Labels[model.PoolLabel] {
+		if pod := o.pods[name]; metav1.IsControlledBy(pod, set) {
 			addNode(&pool, pod, set.Name)
 		}
 	}
-	described := describedPods(set)
+	recorded, err := model.ParseRecordedNodes(set.Annotations[model.NodesAnnotation])
+	if err == nil && len(recorded.IDs) > 0 {
+		pool.NodeIDs, pool.Roles = append(pool.NodeIDs, recorded.IDs...), recorded.Roles
+	}
+	described := o.describedPods(set)
 	for i := range described {
-		addNode(&pool, &described[i], set.Name)
+		addNode(&pool, &described[i].pod, set.Name)
 	}
 	slices.Sort(pool.NodeIDs)
+	pool.NodeIDs = slices.Compact(pool.NodeIDs)
 	return pool
 }
 
@@ -54,23 +90,50 @@ func recordedStorage(set *podsetv1.StrimziPodSet) *kafkav1.Storage {
 	return &storage
 }
 
-// describedPods reads the pods of a set; one that cannot be read is left out: it
-// is not ours, and the pod set controller says so.
-func describedPods(set *podsetv1.StrimziPodSet) []corev1.Pod {
-	pods := make([]corev1.Pod, 0, len(set.Spec.Pods))
+// describedPod is a pod as a set describes it.
+type describedPod struct {
+	pod corev1.Pod
+	raw runtime.RawExtension
+}
+
+// describedPods reads the pods of an observed set, once; one that cannot be read is
+// left out: it is not ours, and the pod set controller says so.
+func (o *observation) describedPods(set *podsetv1.StrimziPodSet) []describedPod {
+	if read, found := o.descriptions[set.Name]; found {
+		return read
+	}
+	pods := make([]describedPod, 0, len(set.Spec.Pods))
 	for _, raw := range set.Spec.Pods {
-		var pod corev1.Pod
-		if json.Unmarshal(raw.Raw, &pod) == nil {
-			pods = append(pods, pod)
+		described := describedPod{raw: raw}
+		if json.Unmarshal(raw.Raw, &described.pod) == nil {
+			pods = append(pods, described)
 		}
 	}
+	if o.descriptions == nil {
+		o.descriptions = map[string][]describedPod{}
+	}
+	o.descriptions[set.Name] = pods
 	return pods
+}
+
+// described is the pod of a node as the pod set of its pool describes it so far.
+func (o *observation) described(node model.Node) (describedPod, bool) {
+	set, exists := o.podSets[o.names().PodSet(node.Pool)]
+	if !exists {
+		return describedPod{}, false
+	}
+	pods := o.describedPods(&set)
+	i := slices.IndexFunc(pods, func(d describedPod) bool { return d.pod.Name == node.Pod })
+	if i < 0 {
+		return describedPod{}, false
+	}
+	return pods[i], true
 }
 
 // addNode adds the node of a pod of the set to the pool.
 func addNode(pool *model.KnownPool, pod *corev1.Pod, set string) {
 	id, err := strconv.ParseInt(strings.TrimPrefix(pod.Name, set+"-"), 10, 32)
-	if err != nil || slices.Contains(pool.NodeIDs, model.NodeID(id)) {
+	if err != nil {
 		return
 	}
 	pool.NodeIDs = append(pool.NodeIDs, model.NodeID(id))
@@ -78,4 +141,32 @@ func addNode(pool *model.KnownPool, pod *corev1.Pod, set string) {
 		Controller: pod.Labels[model.ControllerRoleLabel] == isTrue,
 		Broker:     pod.Labels[model.BrokerRoleLabel] == isTrue,
 	}
+}
+
+// taken are the ids of pods, volumes and Secrets, by pool.
+func (o *observation) taken() map[string][]model.NodeID {
+	taken := map[string][]model.NodeID{}
+	note := func(name string) {
+		if pool, id, named := o.names().NodeOf(name); named {
+			taken[pool] = append(taken[pool], id)
+		}
+	}
+	for name := range o.pods {
+		note(name)
+	}
+	for name := range o.strangers {
+		note(name)
+	}
+	for name := range o.secrets {
+		if o.ofNode(name) {
+			note(name)
+		}
+	}
+	for name, claim := range o.claims {
+		if id, err := strconv.ParseInt(name[strings.LastIndexByte(name, '-')+1:], 10, 32); err == nil {
+			pool := claim.Labels[model.PoolLabel]
+			taken[pool] = append(taken[pool], model.NodeID(id))
+		}
+	}
+	return taken
 }

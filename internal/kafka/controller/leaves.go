@@ -34,6 +34,8 @@ const (
 	reasonCertificatePostponed = "CertificatePostponed"
 	// reasonCertificateHeld: it is due and nobody can sign it.
 	reasonCertificateHeld = "CertificateHeld"
+	// reasonNodeHeld: a node exists and cannot be given any.
+	reasonNodeHeld = "NodeWithoutCertificate"
 )
 
 // leafRequest is a leaf as it shall be, and where it is kept.
@@ -44,6 +46,8 @@ type leafRequest struct {
 	sans                    pki.SANs
 	// identity is who signs, and which cross certificates are sent along.
 	identity trust.Identity
+	// waits says why a leaf that serves stays for now, see authority.LeafInput.
+	waits string
 }
 
 // leaf is a certificate with its key as the Secret shall hold them.
@@ -59,7 +63,7 @@ func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafReques
 	stored := p.stored(request.secret)
 	present := authority.StoredLeaf{Certificates: stored.Data[request.certKey], Key: stored.Data[request.keyKey]}
 	want := p.wantedLeaf(request, present)
-	decision := authority.DecideLeaf(authority.LeafInput{Stored: present, Want: want, Window: p.window, Now: p.now})
+	decision := authority.DecideLeaf(authority.LeafInput{Stored: present, Want: want, Window: p.window, Waits: request.waits, Now: p.now})
 	p.wake(decision.RenewalAt)
 	p.wake(decision.Until)
 	p.noteLeaf(request.secret, decision)
@@ -177,10 +181,11 @@ func (r *Reconciler) issue(ctx context.Context, p *pass, request leafRequest,
 // applyOperatorIdentity writes the operator's own certificate.
 func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
 	name := p.kafka.Name + operatorSecretSuffix
+	identity := p.clusterCA.plan.Publications[evidence.OperatorMember].Identity
 	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
 		secret: name, certKey: operatorCertKey, keyKey: operatorKeyKey,
 		subject:  pki.Subject{Organization: model.Organization, CommonName: operatorCommonName},
-		identity: p.clusterCA.plan.Publications[evidence.OperatorMember].Identity,
+		identity: identity, waits: p.clusterCA.whyUnsettled(identity.Signer),
 	})
 	if err != nil || !found {
 		return err
@@ -197,6 +202,17 @@ func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
 	}
 	p.operator, err = identityOf(settled.certificates, settled.key)
 	return err
+}
+
+// whyUnsettled says why a peer of whose certificate everybody has to be sure is not
+// issued another one of the key now; empty when an anchor of that key is used by all.
+func (d *domain) whyUnsettled(key trust.KeyID) string {
+	for _, anchor := range d.snapshot.Anchors {
+		if anchor.Key == key && d.plan.States[anchor.ID] == trust.InUseAll {
+			return ""
+		}
+	}
+	return "it waits until one CA is used by all nodes"
 }
 
 // identityOf turns a stored leaf into something that can be presented.

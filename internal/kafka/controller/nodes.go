@@ -28,8 +28,18 @@ func (r *Reconciler) applyNodeSecrets(ctx context.Context, p *pass) error {
 		if err := r.applyNodeSecret(ctx, p, node); err != nil {
 			return err
 		}
+		if _, given := p.nodes[node.Pod]; !given && p.exists(node) {
+			p.note("Secret "+node.Pod, reasonNodeHeld, "node "+node.Pod+" cannot be given a certificate now, and goes on with what it has loaded; "+
+				"once its pod ends it cannot start again before there is one: put the Secret back as it was, or the key of the CA that signs")
+		}
 	}
 	return nil
+}
+
+// exists reports whether there has been a pod of the node, or may have been.
+func (p *pass) exists(node model.Node) bool {
+	_, described := p.described(node)
+	return described || p.podNamed(node.Pod) != nil
 }
 
 func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.Node) error {
@@ -94,31 +104,84 @@ func (p *pass) given(node model.Node) publication.Given {
 
 func (p *pass) trustOf(node model.Node, given publication.Given) map[contract.Listener][]string {
 	previous := p.published(node.Pod).Trust[contract.ControlPlaneListener]
+	if previous == nil {
+		// It is not known any more. To accept too many for a while cuts nobody off.
+		previous = idsOf(given.Kept)
+	}
 	return publication.Trust(p.cluster.Stores(node), given, previous)
 }
 
-// published is what a node's Secret says it is to load. One that cannot be read is
-// as good as lost: the revision then goes on from what the pods are pinned to.
+func idsOf(anchors []trust.AnchorID) []string {
+	ids := make([]string, 0, len(anchors))
+	for _, id := range anchors {
+		ids = append(ids, string(id))
+	}
+	return ids
+}
+
+// published is what a node's Secret says it is to load. Where that cannot be read,
+// or is not what its pod was told of last, the node may have been told to trust any
+// anchor that is stored: it is taken to be told so, and to have no revision. Nothing
+// is known of a Secret that is lost as a whole.
 func (p *pass) published(pod string) contract.Publication {
 	published, err := contract.ParsePublication(p.secrets[pod].Data[contract.PublicationKey])
-	if err != nil {
+	if err == nil && published.Revision >= toldRevision(p.pods[pod]) {
+		return published
+	}
+	i := slices.IndexFunc(p.cluster.Nodes, func(n model.Node) bool { return n.Pod == pod })
+	if i < 0 || len(p.presents(pod, pod+".crt")) == 0 {
 		return contract.Publication{}
 	}
-	return published
+	return contract.Publication{Trust: p.anyStored(p.cluster.Nodes[i])}
+}
+
+// anyStored are all stored anchors, for each role of the node.
+func (p *pass) anyStored(node model.Node) map[contract.Listener][]string {
+	stored := map[contract.Domain][]string{}
+	for _, kind := range kinds() {
+		for _, anchor := range authority.StoredAnchors(p.stored(kind.TrustedCertsSecret(p.kafka.Name))) {
+			stored[domainOf(kind)] = append(stored[domainOf(kind)], pki.FingerprintOf(anchor.Certificate).String())
+		}
+	}
+	roles := map[contract.Listener][]string{contract.AgentRole: stored[contract.ClusterDomain]}
+	for _, store := range p.cluster.Stores(node) {
+		roles[store.Listener] = stored[store.Trust]
+	}
+	return roles
 }
 
 // publish decides the publication of a node. It is written at another time than the
 // pass began: in between a key may have been made, which takes seconds.
 func (p *pass) publish(node model.Node, at time.Time, content publication.Content) (contract.Publication, error) {
 	previous := p.published(node.Pod)
-	pinned, _ := pinnedRevision(p.pods[node.Pod])
 	configuration, err := p.configurationOf(node, previous)
 	if err != nil {
 		return contract.Publication{}, err
 	}
 	content.Configuration = configuration
 	content.Operators = []*x509.Certificate{p.operator.leaf}
-	return publication.Next(previous, pinned, content, at), nil
+	return publication.Next(previous, p.toldTo(node, previous), content, at), nil
+}
+
+// toldTo is the newest revision that the node is known to have been told of. Where
+// its Secret does not say which was the last, its agent is asked, too.
+func (p *pass) toldTo(node model.Node, previous contract.Publication) int64 {
+	told := toldRevision(p.pods[node.Pod])
+	if described, found := p.described(node); found {
+		told = max(told, toldRevision(&described.pod))
+	}
+	if previous.Revision > 0 {
+		return told
+	}
+	report := p.heard[node.Pod].report
+	told = max(told, report.Revision, report.Reload.Revision)
+	if report.Mounted != nil {
+		told = max(told, report.Mounted.Revision)
+	}
+	for _, loading := range report.Loading {
+		told = max(told, loading.Revision)
+	}
+	return told
 }
 
 // configurationOf is the hash of the ConfigMap that the node shall have. Nodes of

@@ -101,6 +101,8 @@ func (r *Reconciler) applyPodSets(ctx context.Context, p *pass) error {
 		var observed metav1.Object
 		if known, found := p.podSets[name]; found {
 			observed = &known
+			// Which nodes there are is never written from an old record.
+			set.WithResourceVersion(known.ResourceVersion)
 		}
 		intent, err := withPods(set)
 		if err != nil {
@@ -129,20 +131,28 @@ func withPods(set *podsetac.StrimziPodSetApplyConfiguration) (runtime.ApplyConfi
 	return client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: object}), nil
 }
 
-// podsOf renders the pods of a pool whose certificates are there. A pod must not
-// exist before its Secret does: it would have nothing to be pinned to.
-func (p *pass) podsOf(pool model.Pool) ([]*coreac.PodApplyConfiguration, error) {
-	var pods []*coreac.PodApplyConfiguration
+// podsOf describes the pods of a pool. A pod must not exist before its Secret does:
+// it would have nothing to be pinned to. Where a node cannot be given a certificate
+// now, the description from before stays: the node is there, and its pod comes back.
+func (p *pass) podsOf(pool model.Pool) ([]runtime.RawExtension, error) {
+	var pods []runtime.RawExtension
 	for _, node := range p.cluster.PoolNodes(pool.Name) {
 		certificates, issued := p.nodes[node.Pod]
 		if !issued {
+			if before, described := p.described(node); described {
+				pods = append(pods, before.raw)
+			}
 			continue
 		}
 		pod, err := p.podOf(node, certificates)
 		if err != nil {
 			return nil, err
 		}
-		pods = append(pods, pod)
+		description, err := p.cluster.Describe(pod)
+		if err != nil {
+			return nil, fmt.Errorf("describing pod %s: %w", node.Pod, err)
+		}
+		pods = append(pods, description)
 	}
 	return pods, nil
 }
@@ -207,8 +217,7 @@ func (r *Reconciler) nudge(ctx context.Context, p *pass) error {
 // tell notes on a pod what was published to it last, and what it was given by that,
 // unless it was told.
 func (r *Reconciler) tell(ctx context.Context, p *pass, pod *corev1.Pod, published contract.Publication, stores []contract.Store) error {
-	pinned, _ := pinnedRevision(pod)
-	told := max(pinned, revisionOf(pod.Annotations[contract.PublishedAnnotation]))
+	told := toldRevision(pod)
 	given, gives := givenTo(pod, stores), contract.GivenBy(published, stores)
 	if published.Revision <= told && given.Covers(gives) || pod.DeletionTimestamp != nil {
 		return nil
@@ -239,6 +248,16 @@ func givenTo(pod *corev1.Pod, stores []contract.Store) contract.Given {
 		pin = contract.Publication{}
 	}
 	return contract.GivenBy(pin, stores).With(contract.ParseGiven(pod.Annotations[contract.GivenAnnotation]))
+}
+
+// toldRevision is the newest revision that a pod was pinned to or told of, 0 for
+// none.
+func toldRevision(pod *corev1.Pod) int64 {
+	pinned, _ := pinnedRevision(pod)
+	if pod == nil {
+		return pinned
+	}
+	return max(pinned, revisionOf(pod.Annotations[contract.PublishedAnnotation]))
 }
 
 func revisionOf(text string) int64 {

@@ -29,7 +29,12 @@ type observation struct {
 	written map[string]any
 	pools   []*pool
 	podSets map[string]podsetv1.StrimziPodSet
-	pods    map[string]*corev1.Pod
+	// descriptions are the pods that the sets describe, by set.
+	descriptions map[string][]describedPod
+	// pods are those of the nodes, whatever their labels say.
+	pods map[string]*corev1.Pod
+	// strangers stand where pods of nodes should, and belong to somebody else.
+	strangers map[string]*corev1.Pod
 	// others are the pods with the cluster's label that are no nodes.
 	others  []*corev1.Pod
 	secrets map[string]corev1.Secret
@@ -52,9 +57,12 @@ type objectID struct {
 }
 
 // observe reads the cluster. The second result is false when the Kafka is gone.
+//
+// What people ask for is read past the cache: a leader with an old picture of that
+// would turn back what another has done since.
 func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*observation, bool, error) {
 	written := rawObject(kafkaKind())
-	if err := r.options.Client.Get(ctx, name, written); err != nil {
+	if err := r.options.Live.Get(ctx, name, written); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, false, nil
 		}
@@ -65,7 +73,7 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*o
 		return nil, false, fmt.Errorf("decoding Kafka %s: %w", name, err)
 	}
 	for _, read := range []func(context.Context, *observation) error{
-		r.observePools, r.observePods, r.observeOwned, r.observeClaims, r.observeSecrets,
+		r.observePools, r.observePodSets, r.observeOwned, r.observeClaims, r.observeSecrets, r.observePods,
 	} {
 		if err := read(ctx, o); err != nil {
 			return nil, false, err
@@ -83,7 +91,7 @@ func (o *observation) inCluster() []client.ListOption {
 
 func (r *Reconciler) observePools(ctx context.Context, o *observation) error {
 	list := rawList(poolKind())
-	if err := r.options.Client.List(ctx, list, o.inCluster()...); err != nil {
+	if err := r.options.Live.List(ctx, list, o.inCluster()...); err != nil {
 		return fmt.Errorf("listing KafkaNodePools of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
 	}
 	for i := range list.Items {
@@ -106,9 +114,9 @@ func decodePool(written *unstructured.Unstructured) (*pool, error) {
 	return p, nil
 }
 
-// observePods keeps the pods of the cluster's own pod sets: a stranger with our
-// labels is nobody's business here.
-func (r *Reconciler) observePods(ctx context.Context, o *observation) error {
+// observePodSets reads the pod sets of the cluster: those with its label, and those
+// of its pools, whether somebody has taken their label off or not.
+func (r *Reconciler) observePodSets(ctx context.Context, o *observation) error {
 	var sets podsetv1.StrimziPodSetList
 	if err := r.options.Client.List(ctx, &sets, o.inCluster()...); err != nil {
 		return fmt.Errorf("listing StrimziPodSets of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
@@ -117,24 +125,47 @@ func (r *Reconciler) observePods(ctx context.Context, o *observation) error {
 	for i := range sets.Items {
 		o.podSets[sets.Items[i].Name] = sets.Items[i]
 	}
-	return o.readPods(ctx, r.options.Client)
+	for _, pool := range o.pools {
+		if err := r.seekPodSet(ctx, o, o.names().PodSet(pool.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// readPods reads the pods of the observed pod sets, and those that are no nodes.
-func (o *observation) readPods(ctx context.Context, reader client.Reader) error {
+func (r *Reconciler) observePods(ctx context.Context, o *observation) error {
+	return r.readPods(ctx, o, r.options.Client)
+}
+
+// readPods reads the pods of the observed pod sets, and those that are no nodes. A
+// pod of a node that the reader does not show by the cluster's label is looked for
+// by its name, past the cache: only then is it known that there is none.
+func (r *Reconciler) readPods(ctx context.Context, o *observation, reader client.Reader) error {
 	var list corev1.PodList
 	if err := reader.List(ctx, &list, o.inCluster()...); err != nil {
 		return fmt.Errorf("listing pods of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
 	}
-	o.pods, o.others = make(map[string]*corev1.Pod, len(list.Items)), nil
-	for i := range list.Items {
-		if pod := &list.Items[i]; o.owns(pod) {
-			o.pods[pod.Name] = pod
-		} else {
-			o.others = append(o.others, pod)
-		}
+	if err := r.seekOwners(ctx, o, list.Items); err != nil {
+		return err
 	}
-	return nil
+	o.pods, o.strangers, o.others = make(map[string]*corev1.Pod, len(list.Items)), map[string]*corev1.Pod{}, nil
+	names := o.nodeNames()
+	for i := range list.Items {
+		o.place(&list.Items[i], names)
+	}
+	return r.seekPods(ctx, o, names)
+}
+
+// place sorts a pod with the cluster's label.
+func (o *observation) place(pod *corev1.Pod, nodes map[string]bool) {
+	switch {
+	case o.owns(pod):
+		o.pods[pod.Name] = pod
+	case nodes[pod.Name]:
+		o.strangers[pod.Name] = pod
+	default:
+		o.others = append(o.others, pod)
+	}
 }
 
 func (o *observation) owns(pod *corev1.Pod) bool {
@@ -177,7 +208,8 @@ func (r *Reconciler) observeClaims(ctx context.Context, o *observation) error {
 }
 
 // observeSecrets reads the Secrets of the cluster from the API server itself:
-// key material is not cached, and is kept for the length of a pass.
+// key material is not cached, and is kept for the length of a pass. One that exists
+// without the cluster's label is not lost.
 func (r *Reconciler) observeSecrets(ctx context.Context, o *observation) error {
 	var list corev1.SecretList
 	if err := r.options.Live.List(ctx, &list, o.inCluster()...); err != nil {
@@ -187,6 +219,11 @@ func (r *Reconciler) observeSecrets(ctx context.Context, o *observation) error {
 	for i := range list.Items {
 		o.secrets[list.Items[i].Name] = list.Items[i]
 	}
+	for _, name := range o.secretNames() {
+		if err := r.seekSecret(ctx, o, name); err != nil {
+			return err
+		}
+	}
 	return r.observeCustomCertificates(ctx, o)
 }
 
@@ -195,17 +232,11 @@ func (r *Reconciler) observeSecrets(ctx context.Context, o *observation) error {
 func (r *Reconciler) observeCustomCertificates(ctx context.Context, o *observation) error {
 	for i := range o.kafka.Spec.Kafka.Listeners {
 		custom, refers := customCertificate(&o.kafka.Spec.Kafka.Listeners[i])
-		if _, read := o.secrets[custom.SecretName]; !refers || read {
+		if !refers {
 			continue
 		}
-		var secret corev1.Secret
-		key := types.NamespacedName{Namespace: o.kafka.Namespace, Name: custom.SecretName}
-		err := r.options.Live.Get(ctx, key, &secret)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("reading Secret %s of listener %s: %w", key, o.kafka.Spec.Kafka.Listeners[i].Name, err)
-		}
-		if err == nil {
-			o.secrets[secret.Name] = secret
+		if err := r.seekSecret(ctx, o, custom.SecretName); err != nil {
+			return fmt.Errorf("listener %s: %w", o.kafka.Spec.Kafka.Listeners[i].Name, err)
 		}
 	}
 	return nil

@@ -32,6 +32,8 @@ type pass struct {
 	nodes map[string]nodeCertificates
 	// custom are the listener certificates of users that can be presented.
 	custom map[contract.Listener]authority.CheckedCertificate
+	// undisrupted is true when it is known that nobody has recorded a disruption.
+	undisrupted bool
 	// asked is what the cluster was resolved from.
 	asked model.Input
 	// unusable says why the resources cannot be used, and invalid what is wrong with

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -117,12 +116,6 @@ func (r *Reconciler) carry(ctx context.Context, p *pass) (outcome, error) {
 	}
 	err = r.followUp(ctx, p, &acted)
 	return acted, err
-}
-
-// lostRace reports whether somebody else wrote first. That is no failure of the
-// cluster, and nothing to tell people: the next pass begins with what they wrote.
-func lostRace(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
 // settledRecords remembers which versions of disruption records are known to

@@ -23,7 +23,7 @@ const nobody model.NodeID = -1
 //
 // A node that is no longer asked for stays in it until the rollout planner has
 // granted its removal, and that is recorded: only then do its pod set and its
-// configuration go, and the pod after them.
+// configuration go, and the pod after them. One that never had a pod just goes.
 func (r *Reconciler) resolve(ctx context.Context, p *pass, removing model.NodeID) error {
 	input := model.Input{Kafka: &p.kafka, Settings: r.options.Settings, Known: p.known()}
 	var err error
@@ -35,7 +35,7 @@ func (r *Reconciler) resolve(ctx context.Context, p *pass, removing model.NodeID
 	}
 	p.cluster, p.findings = model.Resolve(input)
 	for _, leaving := range p.cluster.Leaving {
-		if leaving.ID != removing {
+		if leaving.ID != removing && p.exists(p.leavingNode(leaving)) {
 			input.Known.Occupied = append(input.Known.Occupied, leaving.ID)
 		}
 	}
@@ -62,10 +62,10 @@ func (r *Reconciler) knownVoters(ctx context.Context, p *pass) ([]model.NodeID, 
 	}
 	for name := range p.podSets {
 		set := p.podSets[name]
-		described := describedPods(&set)
+		described := p.describedPods(&set)
 		for i := range described {
 			var config corev1.ConfigMap
-			key := types.NamespacedName{Namespace: p.kafka.Namespace, Name: described[i].Name}
+			key := types.NamespacedName{Namespace: p.kafka.Namespace, Name: described[i].pod.Name}
 			err := r.options.Live.Get(ctx, key, &config)
 			if apierrors.IsNotFound(err) {
 				continue

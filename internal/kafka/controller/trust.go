@@ -108,7 +108,7 @@ func (p *pass) evidence() evidence.Cluster {
 			Name: node.Pod, Controller: node.Roles.Controller, Stores: p.cluster.Stores(node),
 			Published: p.published(node.Pod), Presents: p.presents(node.Pod, node.Pod+".crt"),
 			Given:   givenTo(p.pods[node.Pod], p.cluster.Stores(node)),
-			Witness: witnessOf(p.pods[node.Pod], said), Report: said.report, Since: said.since,
+			Witness: witnessOf(p.podNamed(node.Pod), said), Report: said.report, Since: said.since,
 		})
 	}
 	for _, at := range p.companions {
@@ -147,8 +147,9 @@ func (p *pass) loading() contract.Loading {
 	return contract.LoadByReload
 }
 
-// witnessOf says what is known of a node's process. A pod that was never given a
-// machine has none, and one whose containers have ended for good neither.
+// witnessOf says what is known of the process in the pod of a node; nil stands for
+// one that was looked for by its name and does not exist. A pod that was never given
+// a machine has no process, and one whose containers have ended for good neither.
 func witnessOf(pod *corev1.Pod, said testimony) evidence.Witness {
 	switch {
 	case pod == nil || pod.Spec.NodeName == "":

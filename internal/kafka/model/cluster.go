@@ -53,6 +53,10 @@ type Known struct {
 	// crashed in between. Empty means the controllers of Pools, which is the same
 	// unless the creation of several pools with controllers was interrupted.
 	Voters []NodeID
+	// Taken are the ids that pods, volumes and Secrets carry which exist, by their
+	// pool; the empty name stands for a pool that is not known. Only their own pool
+	// may be given them.
+	Taken map[string][]NodeID
 	// Occupied are nodes that must not leave yet: they still hold partitions,
 	// nobody could tell, or it is not their turn. See Cluster.Leaving.
 	Occupied []NodeID
@@ -60,7 +64,8 @@ type Known struct {
 
 // KnownPool is a pool as it was last built.
 type KnownPool struct {
-	// NodeIDs are the ids in use.
+	// NodeIDs are the ids in use: nodes that run, that are described, or that are
+	// recorded and wait to be described.
 	NodeIDs []NodeID
 	// Roles are those the nodes run with.
 	Roles Roles

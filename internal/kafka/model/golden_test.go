@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coreac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -133,9 +133,9 @@ func render(t *testing.T, cluster Cluster, findings Findings) map[string][]any {
 	return files
 }
 
-func renderPods(t *testing.T, cluster Cluster, pool Pool) []*coreac.PodApplyConfiguration {
+func renderPods(t *testing.T, cluster Cluster, pool Pool) []runtime.RawExtension {
 	t.Helper()
-	var pods []*coreac.PodApplyConfiguration
+	var pods []runtime.RawExtension
 	for _, node := range cluster.PoolNodes(pool.Name) {
 		pod, err := cluster.Pod(node, PodAnnotations{
 			ClusterCACertGeneration: 1,
@@ -145,7 +145,9 @@ func renderPods(t *testing.T, cluster Cluster, pool Pool) []*coreac.PodApplyConf
 			Pin:                     `{"revision":1}`,
 		})
 		must(t, err)
-		pods = append(pods, pod)
+		described, err := cluster.Describe(pod)
+		must(t, err)
+		pods = append(pods, described)
 	}
 	return pods
 }

@@ -1,6 +1,9 @@
 package model
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // NodeID is the node.id of a Kafka node, unique over all pools of a cluster.
 type NodeID int32
@@ -34,6 +37,18 @@ func (n Names) PodSet(pool string) string { return n.Cluster + "-" + pool }
 // Pod is the name of a node's pod, Secret and ConfigMap.
 func (n Names) Pod(pool string, id NodeID) string {
 	return n.Cluster + "-" + pool + "-" + id.String()
+}
+
+// NodeOf takes the name of a pod apart into its pool and its id; false for the name
+// of anything else.
+func (n Names) NodeOf(pod string) (pool string, id NodeID, ok bool) {
+	rest, ours := strings.CutPrefix(pod, n.Cluster+"-")
+	at := strings.LastIndexByte(rest, '-')
+	if !ours || at < 1 {
+		return "", 0, false
+	}
+	id, err := parseID(rest[at+1:])
+	return rest[:at], id, err == nil && n.Pod(rest[:at], id) == pod
 }
 
 // ClusterTrustSecret holds the anchors of the cluster CA, one entry each.

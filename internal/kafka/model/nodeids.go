@@ -103,11 +103,28 @@ type idAssignment struct {
 	desired, leaving []NodeID
 }
 
+// idHolders say which pools hold an id. A pool may be given what it alone holds.
+type idHolders map[NodeID]map[string]bool
+
+func (h idHolders) add(pool string, ids ...NodeID) {
+	for _, id := range ids {
+		if h[id] == nil {
+			h[id] = map[string]bool{}
+		}
+		h[id][pool] = true
+	}
+}
+
+// free reports whether nobody but the pool holds the id.
+func (h idHolders) free(id NodeID, pool string) bool {
+	return len(h[id]) == 0 || len(h[id]) == 1 && h[id][pool]
+}
+
 // assignIDs gives every pool its ids as Strimzi's NodeIdAssignor does: an id
 // belongs to one pool, new ids are the preferred ones and then the lowest free
 // ones, ids leave in the preferred order and then from the highest. An id that
-// leaves is not given away in the same pass.
-func assignIDs(requests []idRequest) map[string]idAssignment {
+// leaves is not given away in the same pass, and one that others hold never.
+func assignIDs(requests []idRequest, others idHolders) map[string]idAssignment {
 	used := map[NodeID]bool{}
 	for _, request := range requests {
 		for _, id := range request.current {
@@ -120,24 +137,24 @@ func assignIDs(requests []idRequest) map[string]idAssignment {
 			assignments[request.pool] = removeIDs(request)
 			continue
 		}
-		assignments[request.pool] = addIDs(request, used)
+		assignments[request.pool] = addIDs(request, func(id NodeID) bool { return !used[id] && others.free(id, request.pool) }, used)
 	}
 	return assignments
 }
 
-func addIDs(request idRequest, used map[NodeID]bool) idAssignment {
+func addIDs(request idRequest, free func(NodeID) bool, used map[NodeID]bool) idAssignment {
 	desired := slices.Clone(request.current)
 	take := func(id NodeID) {
 		used[id] = true
 		desired = append(desired, id)
 	}
 	for _, id := range request.next {
-		if len(desired) < request.replicas && !used[id] {
+		if len(desired) < request.replicas && free(id) {
 			take(id)
 		}
 	}
 	for id := NodeID(0); len(desired) < request.replicas; id++ {
-		if !used[id] {
+		if free(id) {
 			take(id)
 		}
 	}

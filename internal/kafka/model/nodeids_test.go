@@ -106,7 +106,7 @@ func FuzzAssignIDs(f *testing.F) {
 			requests = append(requests, request)
 		}
 		seen := map[NodeID]bool{}
-		answers := assignIDs(requests)
+		answers := assignIDs(requests, nil)
 		for _, request := range requests {
 			checkAssignment(t, request, answers[request.pool], seen)
 		}

@@ -15,28 +15,36 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
 
-// PodSet is the StrimziPodSet of a pool with the pods that Pod made for its
-// nodes. Its annotations record the storage and the version for the next pass.
-func (c Cluster) PodSet(pool Pool, pods []*coreac.PodApplyConfiguration) (*podsetac.StrimziPodSetApplyConfiguration, error) {
+// Describe turns a pod that Pod made into its description in a StrimziPodSet.
+func (c Cluster) Describe(pod *coreac.PodApplyConfiguration) (runtime.RawExtension, error) {
+	data, err := json.Marshal(pod)
+	if err != nil {
+		return runtime.RawExtension{}, fmt.Errorf("encoding pod %s/%s: %w", c.Names.Namespace, *pod.Name, err)
+	}
+	return runtime.RawExtension{Raw: data}, nil
+}
+
+// PodSet is the StrimziPodSet of a pool with the descriptions of pods, which need
+// not be those of all its nodes. Its annotations record, for the next pass, the
+// nodes, the storage and the version.
+func (c Cluster) PodSet(pool Pool, pods []runtime.RawExtension) (*podsetac.StrimziPodSetApplyConfiguration, error) {
 	storage, err := EncodeStorage(pool.Storage)
 	if err != nil {
 		return nil, err
 	}
-	raw := make([]runtime.RawExtension, 0, len(pods))
-	for _, pod := range pods {
-		data, err := json.Marshal(pod)
-		if err != nil {
-			return nil, fmt.Errorf("encoding the pods of StrimziPodSet %s/%s: %w", c.Names.Namespace, c.Names.PodSet(pool.Name), err)
-		}
-		raw = append(raw, runtime.RawExtension{Raw: data})
+	nodes, err := RecordedNodes{IDs: pool.NodeIDs, Roles: pool.Roles}.Encode()
+	if err != nil {
+		return nil, err
 	}
 	return podsetac.StrimziPodSet(c.Names.PodSet(pool.Name), c.Names.Namespace).
 		WithLabels(c.poolLabels(pool)).
-		WithAnnotations(map[string]string{StorageAnnotation: storage, KafkaVersionAnnotation: c.Version.Name}).
+		WithAnnotations(map[string]string{
+			NodesAnnotation: nodes, StorageAnnotation: storage, KafkaVersionAnnotation: c.Version.Name,
+		}).
 		WithOwnerReferences(c.ownerReference()).
 		WithSpec(podsetac.StrimziPodSetSpec().
 			WithSelector(metaac.LabelSelector().WithMatchLabels(c.poolSelector(pool.Name))).
-			WithPods(raw...)), nil
+			WithPods(pods...)), nil
 }
 
 // PoolStatus is what the status of a pool's resource says of its nodes; the

@@ -36,10 +36,10 @@ func (r *resolver) resolvePools(cluster *Cluster) {
 	for i := range resources {
 		plans = append(plans, r.planPool(cluster.Names, &resources[i]))
 	}
-	assignPlans(plans)
+	r.assignPlans(plans)
 	if !r.quorumKept(plans) {
 		r.keepControllers(plans)
-		assignPlans(plans)
+		r.assignPlans(plans)
 	}
 	for _, plan := range plans {
 		r.addPool(cluster, plan)
@@ -131,7 +131,7 @@ func (r *resolver) nodeIDs(object string, pool *kafkav1.KafkaNodePool, annotatio
 }
 
 // assignPlans gives each plan its ids.
-func assignPlans(plans []poolPlan) {
+func (r *resolver) assignPlans(plans []poolPlan) {
 	requests := make([]idRequest, 0, len(plans))
 	for _, plan := range plans {
 		requests = append(requests, idRequest{
@@ -142,10 +142,22 @@ func assignPlans(plans []poolPlan) {
 			remove:   plan.remove,
 		})
 	}
-	assigned := assignIDs(requests)
+	assigned := assignIDs(requests, r.idHolders())
 	for i := range plans {
 		plans[i].ids = assigned[plans[i].name]
 	}
+}
+
+// idHolders are the pools that hold ids, also those whose resource is gone.
+func (r *resolver) idHolders() idHolders {
+	holders := idHolders{}
+	for name, pool := range r.in.Known.Pools {
+		holders.add(name, pool.NodeIDs...)
+	}
+	for name, ids := range r.in.Known.Taken {
+		holders.add(name, ids...)
+	}
+	return holders
 }
 
 // quorumKept reports whether the plans have exactly the controllers that the

@@ -155,6 +155,74 @@ func TestTheNodesOfARemovedPoolLeaveOneByOne(t *testing.T) {
 	}
 }
 
+// Two nodes of one id would take each other's place.
+func TestIdsThatExistAreTakenWhateverPoolTheyBelongTo(t *testing.T) {
+	t.Parallel()
+	renamed := func() Input {
+		in := separate(2)
+		in.Pools[0].Name = "renamed"
+		return in
+	}
+	for name, c := range map[string]struct {
+		change func(in *Input)
+		want   []NodeID
+	}{
+		"nodes of the pool under its old name": {func(*Input) {}, []NodeID{6, 7}},
+		"a pod, a volume or a Secret of a pool that is gone": {func(in *Input) {
+			delete(in.Known.Pools, "brokers")
+			in.Known.Taken = map[string][]NodeID{"brokers": {4}}
+		}, []NodeID{3, 5}},
+		"something that names no pool": {func(in *Input) {
+			delete(in.Known.Pools, "brokers")
+			in.Known.Taken = map[string][]NodeID{"": {3}}
+		}, []NodeID{4, 5}},
+		"ids that the user prefers": {func(in *Input) {
+			in.Known.Taken = map[string][]NodeID{"other": {9}}
+			in.Pools[0].Annotations = map[string]string{nextNodeIDsAnnotation: "[4,9,10]"}
+		}, []NodeID{6, 10}},
+		"what the pool itself has left behind": {func(in *Input) {
+			delete(in.Known.Pools, "brokers")
+			in.Known.Taken = map[string][]NodeID{"renamed": {3, 4}}
+		}, []NodeID{3, 4}},
+		"what the pool and another have left behind": {func(in *Input) {
+			delete(in.Known.Pools, "brokers")
+			in.Known.Taken = map[string][]NodeID{"renamed": {3, 4}, "brokers": {4}}
+		}, []NodeID{3, 5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := renamed()
+			c.change(&in)
+			cluster, _ := resolved(t, in)
+			var got []NodeID
+			for _, node := range cluster.PoolNodes("renamed") {
+				got = append(got, node.ID)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("ids (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheNamesOfPodsTellTheirNodes(t *testing.T) {
+	t.Parallel()
+	names := Names{Cluster: "my"}
+	for name, want := range map[string]struct {
+		pool string
+		id   NodeID
+		ok   bool
+	}{
+		"my-dual-0": {"dual", 0, true}, "my-a-b-12": {"a-b", 12, true},
+		"my-dual": {}, "my-0": {}, "your-dual-0": {}, "my-dual-x": {}, "my-dual-01": {}, "my-cluster-ca": {}, "my--1": {},
+	} {
+		pool, id, ok := names.NodeOf(name)
+		if ok != want.ok || ok && (pool != want.pool || id != want.id) {
+			t.Errorf("%s gives %s, %s, %t", name, pool, id, ok)
+		}
+	}
+}
+
 // A quorum is static: whatever would change its members is not done, and said.
 func TestTheControllersOfARunningClusterStay(t *testing.T) {
 	t.Parallel()

@@ -30,11 +30,12 @@ type Content struct {
 
 // Next returns the publication of the content. It is the previous one when that
 // says the same; otherwise its revision is one more than the previous revision
-// and than every revision that a pod is known to have been pinned to, so that a
-// lost Secret never makes revisions go backwards.
-func Next(previous contract.Publication, pinned int64, content Content, now time.Time) contract.Publication {
+// and than told, the newest that anybody is known to have been pinned to or told
+// of, so that a Secret that is lost, or put back from a copy, never makes
+// revisions go backwards.
+func Next(previous contract.Publication, told int64, content Content, now time.Time) contract.Publication {
 	next := contract.Publication{
-		Revision:      max(previous.Revision, pinned) + 1,
+		Revision:      max(previous.Revision, told) + 1,
 		Identities:    identities(content),
 		Chain:         inOrder(content.Chain),
 		Trust:         content.Trust,
@@ -44,7 +45,7 @@ func Next(previous contract.Publication, pinned int64, content Content, now time
 		Configuration: content.Configuration,
 		PublishedAt:   now.UTC().Truncate(time.Second),
 	}
-	if previous.Revision >= max(pinned, 1) && previous.SameContent(next) && maps.Equal(previous.Proofs, next.Proofs) {
+	if previous.Revision >= max(told, 1) && previous.SameContent(next) && maps.Equal(previous.Proofs, next.Proofs) {
 		return previous
 	}
 	return next

@@ -1,0 +1,194 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+)
+
+// Lists show what carries the cluster's label, and the cache what it has heard of.
+// What they do not show is looked for by its name, past the cache, before anything
+// is decided from its absence. In the steady state they show everything.
+
+const (
+	// reasonForeignPod: somebody else's pod stands where a node's should.
+	reasonForeignPod = "ForeignPod"
+	// reasonLabelMissing: an object is found by its name alone.
+	reasonLabelMissing = "LabelMissing"
+)
+
+// unwatched is how soon a cluster is looked at again of which a pod has lost its
+// label: nobody tells what becomes of that pod.
+const unwatched = 30 * time.Second
+
+// names derives names before the cluster is resolved.
+func (o *observation) names() model.Names {
+	return model.Names{Cluster: o.kafka.Name, Namespace: o.kafka.Namespace}
+}
+
+// find reads an object by its name past the cache, and reports whether it exists.
+func (r *Reconciler) find(ctx context.Context, o *observation, name string, into client.Object) (bool, error) {
+	key := types.NamespacedName{Namespace: o.kafka.Namespace, Name: name}
+	err := r.options.Live.Get(ctx, key, into)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("reading %T %s: %w", into, key, err)
+	}
+	return err == nil, nil
+}
+
+// seekPodSet adds the pod set of that name, if there is one.
+func (r *Reconciler) seekPodSet(ctx context.Context, o *observation, name string) error {
+	if _, known := o.podSets[name]; known {
+		return nil
+	}
+	var set podsetv1.StrimziPodSet
+	exists, err := r.find(ctx, o, name, &set)
+	if exists {
+		o.podSets[name] = set
+	}
+	return err
+}
+
+// seekOwners adds the pod sets that own pods of the cluster. Those of a pool whose
+// resource is gone are known by nothing else once their label is gone, too.
+func (r *Reconciler) seekOwners(ctx context.Context, o *observation, pods []corev1.Pod) error {
+	for i := range pods {
+		owner := metav1.GetControllerOf(&pods[i])
+		if owner == nil || owner.Kind != podSetKind {
+			continue
+		}
+		if _, _, ofNode := o.names().NodeOf(pods[i].Name); !ofNode {
+			continue
+		}
+		if err := r.seekPodSet(ctx, o, owner.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nodeNames are the pods of all nodes of which there is a trace.
+func (o *observation) nodeNames() map[string]bool {
+	names := map[string]bool{}
+	for name := range o.podSets {
+		set := o.podSets[name]
+		for _, id := range o.nodesOf(&set).NodeIDs {
+			names[o.names().Pod(poolOf(o.kafka.Name, &set), id)] = true
+		}
+	}
+	for name := range o.secrets {
+		if o.ofNode(name) {
+			names[name] = true
+		}
+	}
+	for id, object := range o.objects {
+		if id.kind == configMapKind().GroupKind() && object.Labels[model.PoolLabel] != "" {
+			names[id.name] = true
+		}
+	}
+	return names
+}
+
+// ofNode reports whether a Secret is that of a node.
+func (o *observation) ofNode(secret string) bool {
+	_, _, named := o.names().NodeOf(secret)
+	_, holds := o.secrets[secret].Data[secret+".crt"]
+	return named && holds
+}
+
+// seekPods looks for the pods of nodes that have not been found yet.
+func (r *Reconciler) seekPods(ctx context.Context, o *observation, names map[string]bool) error {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if o.podNamed(name) != nil {
+			continue
+		}
+		var pod corev1.Pod
+		exists, err := r.find(ctx, o, name, &pod)
+		if err != nil {
+			return err
+		}
+		if exists {
+			o.place(&pod, names)
+		}
+	}
+	return nil
+}
+
+// podNamed is what stands where a node's pod should: the pod, or a stranger.
+func (o *observation) podNamed(name string) *corev1.Pod {
+	if pod, found := o.pods[name]; found {
+		return pod
+	}
+	return o.strangers[name]
+}
+
+// secretNames are the Secrets by which a cluster lives.
+func (o *observation) secretNames() []string {
+	names := []string{o.kafka.Name + operatorSecretSuffix}
+	for _, kind := range kinds() {
+		names = append(names, o.caSecrets(kind)...)
+	}
+	for name := range o.podSets {
+		set := o.podSets[name]
+		for _, id := range o.nodesOf(&set).NodeIDs {
+			names = append(names, o.names().Pod(poolOf(o.kafka.Name, &set), id))
+		}
+	}
+	return names
+}
+
+func (o *observation) caSecrets(kind authority.Kind) []string {
+	return []string{kind.KeySecret(o.kafka.Name), kind.CertSecret(o.kafka.Name), kind.TrustedCertsSecret(o.kafka.Name)}
+}
+
+// seekSecret adds the Secret of that name, if there is one. A missing one is no
+// error here; it is reported with all others by those who need it.
+func (r *Reconciler) seekSecret(ctx context.Context, o *observation, name string) error {
+	if _, known := o.secrets[name]; known {
+		return nil
+	}
+	var secret corev1.Secret
+	exists, err := r.find(ctx, o, name, &secret)
+	if exists {
+		o.secrets[name] = secret
+	}
+	return err
+}
+
+// noteHidden tells people what is found by its name alone, as far as the operator
+// does not put it right itself.
+func (p *pass) noteHidden() {
+	for _, name := range slices.Sorted(maps.Keys(p.strangers)) {
+		p.note("Pod "+name, reasonForeignPod,
+			"it stands where the pod of a node should and belongs to somebody else, so nobody knows what it presents and trusts: "+
+				"delete it, or put back its owner, for the node to go on")
+	}
+	for name := range p.pods {
+		if p.pods[name].Labels[labelCluster] != p.kafka.Name {
+			p.wake(p.now.Add(unwatched))
+		}
+	}
+	for _, kind := range kinds() {
+		if specOf(p.caSpec(kind)).Source != authority.UserProvided {
+			continue // the next write puts the label back
+		}
+		for _, name := range p.caSecrets(kind) {
+			if secret, exists := p.secrets[name]; exists && secret.Labels[labelCluster] != p.kafka.Name {
+				p.note("Secret "+name, reasonLabelMissing, fmt.Sprintf(
+					"it is used, but nobody tells the operator when it changes: put back the label %s=%s", labelCluster, p.kafka.Name))
+			}
+		}
+	}
+}

@@ -93,6 +93,9 @@ func (d *decider) findPresent() error {
 		return d.create()
 	}
 	if d.d.Certificate = d.o.outgoing(d.in.Now); d.d.Certificate == nil {
+		if problem := lost(d.in); problem != nil {
+			return invalid(*problem)
+		}
 		return d.beginAgain()
 	}
 	d.found = d.d.Certificate
@@ -188,7 +191,9 @@ func (d *decider) create() error {
 func (d *decider) beginAgain() error {
 	why := "key and certificate were lost while the cluster depends on them, and nothing of them is left"
 	if d.o.pending == nil {
-		d.d.KeyGeneration = d.highestSeen() + 1
+		// Each key had a certificate of its own: what pods bear of those bounds the
+		// number of a key that nothing bears any more.
+		d.d.KeyGeneration = max(d.highestSeen(), d.d.CertGeneration) + 1
 		d.d.CertGeneration++
 		return d.makeAuthority(d.d.KeyGeneration, d.in.Kind.keyReplaced(), why)
 	}
@@ -285,8 +290,8 @@ func (d *decider) published() []*x509.Certificate {
 		return nil
 	}
 	published := slices.Clone(d.o.bundle)
-	if len(published) == 0 && d.found != nil {
-		published = append(published, d.found)
+	if len(published) == 0 {
+		published = d.readLast()
 	}
 	for _, name := range sortedKeys(d.o.dated) {
 		if !contains(published, d.o.dated[name]) {
@@ -294,6 +299,19 @@ func (d *decider) published() []*x509.Certificate {
 		}
 	}
 	return published
+}
+
+// readLast is what applications read before the certificate Secret was lost: the
+// present certificate, or one of its key, and what nodes were told to trust. What
+// pods mount says the rest.
+func (d *decider) readLast() []*x509.Certificate {
+	read := []*x509.Certificate{d.d.Certificate}
+	for _, cert := range d.o.recalled {
+		if !contains(read, cert) && d.in.Now.Before(cert.NotAfter) {
+			read = append(read, cert)
+		}
+	}
+	return read
 }
 
 func contains(certs []*x509.Certificate, cert *x509.Certificate) bool {

@@ -109,19 +109,19 @@ func generation(text string) authority.Generation {
 }
 
 // decideAuthority decides one authority from what was observed.
-func (r *Reconciler) decideAuthority(o *observation, kind authority.Kind, open authority.Window) (authority.Decision, error) {
-	cluster := o.kafka.Name
+func (r *Reconciler) decideAuthority(p *pass, kind authority.Kind, open authority.Window) (authority.Decision, error) {
+	cluster := p.kafka.Name
 	decision, err := authority.Decide(authority.Input{
 		Kind:         kind,
 		Cluster:      cluster,
-		Spec:         specOf(o.caSpec(kind)),
-		KeySecret:    o.stored(kind.KeySecret(cluster)),
-		CertSecret:   o.stored(kind.CertSecret(cluster)),
-		TrustedCerts: o.stored(kind.TrustedCertsSecret(cluster)),
+		Spec:         specOf(p.caSpec(kind)),
+		KeySecret:    p.stored(kind.KeySecret(cluster)),
+		CertSecret:   p.stored(kind.CertSecret(cluster)),
+		TrustedCerts: p.stored(kind.TrustedCertsSecret(cluster)),
 		Stores:       r.options.Stores,
 		Window:       open,
-		Evidence:     o.dependants(kind),
-		Now:          o.now,
+		Evidence:     p.dependence(kind),
+		Now:          p.now,
 	})
 	if err != nil {
 		return authority.Decision{}, fmt.Errorf("%s: %w", kind, err)

@@ -27,7 +27,7 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 		return err
 	}
 	p.window = p.openWindow()
-	if err := r.decideAuthorities(p); err != nil {
+	if err := r.decideAuthorities(p); err != nil && !p.lostTrust() {
 		return err
 	}
 	if p.trustMoves() {
@@ -38,6 +38,12 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	}
 	r.findCompanions(p)
 	r.hear(ctx, p)
+	if p.lostTrust() {
+		// What nodes say to hold may be all that is left of an authority.
+		if err := r.decideAuthorities(p); err != nil {
+			return err
+		}
+	}
 	p.decideTrust()
 	if p.stands() {
 		p.keepCustomCertificates()
@@ -51,7 +57,7 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 func (r *Reconciler) decideAuthorities(p *pass) error {
 	var problems []authority.Problem
 	for _, kind := range kinds() {
-		decision, err := r.decideAuthority(p.observation, kind, p.window)
+		decision, err := r.decideAuthority(p, kind, p.window)
 		found, err := problemsOf(err)
 		if err != nil {
 			return err

@@ -62,7 +62,7 @@ func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafReques
 	decision := authority.DecideLeaf(authority.LeafInput{Stored: present, Want: want, Window: p.window, Now: p.now})
 	p.wake(decision.RenewalAt)
 	p.wake(decision.Until)
-	p.noteLeaf(request.secret, decision)
+	p.noteLeaf(request, decision)
 	if decision.Act == authority.ReissueLeaf {
 		return r.issue(ctx, p, request, want, decision)
 	}
@@ -116,8 +116,8 @@ func (p *pass) generationOf(chain []*x509.Certificate, stored authority.Stored) 
 }
 
 // noteLeaf tells people about a leaf that is due and is not issued yet.
-func (p *pass) noteLeaf(secret string, decision authority.LeafDecision) {
-	object := "Secret " + secret
+func (p *pass) noteLeaf(request leafRequest, decision authority.LeafDecision) {
+	object := "Secret " + request.secret
 	switch decision.Act {
 	case authority.PostponeLeaf:
 		message := "the certificate is due (" + decision.Detail + ") and is issued in the next maintenance window"
@@ -126,8 +126,12 @@ func (p *pass) noteLeaf(secret string, decision authority.LeafDecision) {
 		}
 		p.note(object, reasonCertificatePostponed, message)
 	case authority.HoldLeaf:
-		p.note(object, reasonCertificateHeld,
-			"the certificate cannot be issued anew ("+decision.Detail+"); what is there stays in use")
+		message := "the certificate cannot be issued anew (" + decision.Detail + "); what is there stays in use"
+		if len(p.presents(request.secret, request.certKey)) == 0 {
+			message = "there is no certificate, and none can be issued that others trust (" + decision.Detail + "): put this Secret back, or the key in Secret " +
+				authority.ClusterCA.KeySecret(p.kafka.Name) + "; what is loaded stays in use"
+		}
+		p.note(object, reasonCertificateHeld, message)
 	case authority.KeepLeaf, authority.ReissueLeaf, authority.RechainLeaf:
 	}
 }
@@ -168,7 +172,7 @@ func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
 	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
 		secret: name, certKey: operatorCertKey, keyKey: operatorKeyKey,
 		subject:  pki.Subject{Organization: model.Organization, CommonName: operatorCommonName},
-		identity: p.clusterCA.plan.Publications[evidence.OperatorMember].Identity,
+		identity: p.operatorIdentity(),
 	})
 	if err != nil || !found {
 		return err
@@ -185,6 +189,23 @@ func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
 	}
 	p.operator, err = identityOf(settled.certificates, settled.key)
 	return err
+}
+
+// operatorIdentity is who signs the operator's own leaf. One that is lost, or of a CA
+// that nobody knows, cuts the operator off already: if who should sign the next one
+// cannot, whoever can does, and agents know the leaf by what is published to them.
+func (p *pass) operatorIdentity() trust.Identity {
+	d := &p.clusterCA
+	planned := d.plan.Publications[evidence.OperatorMember].Identity
+	if _, signs := d.signer(planned.Signer); signs || d.Target() == nil {
+		return planned
+	}
+	chain := p.presents(p.kafka.Name+operatorSecretSuffix, operatorCertKey)
+	isOf := func(ca *x509.Certificate) bool { return pki.SignedBy(chain[0], ca) }
+	if len(chain) > 0 && slices.ContainsFunc(d.known, isOf) {
+		return planned
+	}
+	return trust.Identity{Signer: evidence.KeyID(d.Target())}
 }
 
 // identityOf turns a stored leaf into something that can be presented.

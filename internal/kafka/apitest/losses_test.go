@@ -164,9 +164,8 @@ const waitingRounds = 16
 type remedy struct {
 	kind  condition.Type
 	words []string
-	// secret is put back with these keys of it, all if there are none.
+	// secret is put back, without its annotations.
 	secret string
-	keys   []string
 }
 
 // remedies are what has to be done by hand before it goes on, one after the other.
@@ -174,11 +173,11 @@ func (c lossCell) remedies() []remedy {
 	var list []remedy
 	if c.nothingShowsIt() {
 		cert := c.kind.CertSecret(clusterName)
-		list = append(list, remedy{condition.NotReady, []string{cert, "put the Secret back with ca.crt"}, cert, []string{authority.CertKey}})
+		list = append(list, remedy{condition.NotReady, []string{cert, "put the Secret back with ca.crt"}, cert})
 	}
 	if c.holdsLeavesBack() {
 		key := c.kind.KeySecret(clusterName)
-		list = append(list, remedy{condition.Warning, []string{"my-dual-0", "put this Secret back", key}, key, nil})
+		list = append(list, remedy{condition.Warning, []string{"my-dual-0", "put this Secret back", key}, key})
 	}
 	return list
 }
@@ -200,18 +199,11 @@ func (r remedy) apply(w *world, c lossCell, kept map[string]files) {
 	w.t.Helper()
 	w.wantCondition(r.kind, r.words...)
 	data := kept[r.secret]
-	if len(r.keys) > 0 {
-		data = files{}
-		for _, key := range r.keys {
-			data[key] = kept[r.secret][key]
-		}
-	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Name: r.secret, Namespace: w.namespace, Labels: map[string]string{"strimzi.io/cluster": clusterName, "strimzi.io/kind": "Kafka"},
 	}}
 	if _, exists := w.stored.secrets[r.secret]; exists {
-		w.patch(secret, r.secret, map[string]any{"data": data})
-		return
+		w.delete(&corev1.Secret{}, r.secret)
 	}
 	secret.Data = data
 	w.create(secret)

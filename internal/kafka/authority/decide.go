@@ -278,7 +278,7 @@ func (d *decider) note(kind TransitionKind, cert *x509.Certificate, why string) 
 func (d *decider) decision() Decision {
 	slices.Sort(d.d.Warnings)
 	d.d.RenewalAt = d.d.Certificate.NotAfter.Add(-d.in.Spec.Renewal())
-	d.d.Published = d.published()
+	d.d.Published, d.d.Retired = d.published(), d.kept()
 	d.d.settling = &settling{in: d.in, o: d.o, retired: d.retired, beginning: d.beginning}
 	return d.d
 }
@@ -299,6 +299,28 @@ func (d *decider) published() []*x509.Certificate {
 		}
 	}
 	return published
+}
+
+// kept are the certificates of authorities that were present before this one.
+func (d *decider) kept() []*x509.Certificate {
+	if d.beginning {
+		return nil
+	}
+	var kept []*x509.Certificate
+	keep := func(cert *x509.Certificate) {
+		if pki.KeyIDOf(cert) != pki.KeyIDOf(d.d.Certificate) && d.in.Now.Before(cert.NotAfter) && !contains(kept, cert) {
+			kept = append(kept, cert)
+		}
+	}
+	for _, name := range sortedKeys(d.o.dated) {
+		keep(d.o.dated[name])
+	}
+	for _, retired := range d.retired {
+		for _, cert := range retired.filed {
+			keep(cert)
+		}
+	}
+	return kept
 }
 
 // readLast is what applications read before the certificate Secret was lost: the

@@ -35,6 +35,9 @@ type Decision struct {
 	// is the issuing certificate of ca.crt and its dated entries. It is empty
 	// before the first write.
 	Published []*x509.Certificate
+	// Retired are the unexpired certificates of other authorities that the Secrets
+	// keep: under dated names, or beside a retired key.
+	Retired []*x509.Certificate
 	// Distrust is true while a person distrusts every anchor but the target.
 	Distrust bool
 	// CertGeneration and KeyGeneration are those of the present authority, as

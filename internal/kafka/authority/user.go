@@ -169,6 +169,7 @@ func (u *userCA) decision() (Decision, error) {
 			d.Published = append(d.Published, cert)
 		}
 	}
+	d.Retired = d.Published[1:]
 	d.NoCross = u.whyNoCross()
 	if u.in.Now.After(d.RenewalAt) {
 		d.Warnings = append(d.Warnings, u.in.certObject()+": the certificate ends at "+issuing.NotAfter.UTC().Format("2006-01-02T15:04:05Z")+" and is yours to renew")

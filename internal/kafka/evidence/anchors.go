@@ -29,6 +29,9 @@ func (d Domain) Known() []*x509.Certificate {
 	for _, ca := range d.Authority.Keys {
 		all = append(all, ca.Certificate())
 	}
+	if d.Retirement == trust.RetireExpired {
+		all = append(all, d.Authority.Retired...)
+	}
 	for _, cert := range []*x509.Certificate{d.Authority.Certificate, d.Authority.Target()} {
 		if cert != nil {
 			all = append(all, cert)
@@ -105,7 +108,32 @@ func (d Domain) stored(nodes []Node) map[trust.AnchorID]trust.State {
 			states[AnchorID(anchor.Certificate)] = trust.State(anchor.State)
 		}
 	}
+	d.standIn(states, nodes)
 	return states
+}
+
+// standIn says what the trusted-certs Secret would, where it is lost or there never
+// was one. A retired authority whose leaves nobody can count is trusted as long as
+// its own Secrets keep it, also by nodes that are new. And while no node says what
+// it has, nobody knows who does without the outgoing authority or a retired one.
+func (d Domain) standIn(states map[trust.AnchorID]trust.State, nodes []Node) {
+	is := func(w Witness) bool {
+		return slices.ContainsFunc(nodes, func(n Node) bool { return n.Witness == w })
+	}
+	mute := is(Silent) && !is(Reported)
+	say := func(cert *x509.Certificate, state trust.State) {
+		if _, stored := states[AnchorID(cert)]; !stored && !d.compromised(KeyID(cert)) {
+			states[AnchorID(cert)] = state
+		}
+	}
+	for _, cert := range d.Authority.Retired {
+		if mute || d.Retirement == trust.RetireExpired {
+			say(cert, trust.PhaseOut)
+		}
+	}
+	if outgoing := d.Authority.Certificate; mute && outgoing != nil && !outgoing.Equal(d.Authority.Target()) {
+		say(outgoing, trust.TrustedUnused)
+	}
 }
 
 // names reports whether a publication gives the certificate to any role.

@@ -113,9 +113,9 @@ func (d Domain) stored(nodes []Node) map[trust.AnchorID]trust.State {
 }
 
 // standIn says what the trusted-certs Secret would, where it is lost or there never
-// was one. A retired authority whose leaves nobody can count is trusted as long as
-// its own Secrets keep it, also by nodes that are new. And while no node says what
-// it has, nobody knows who does without the outgoing authority or a retired one.
+// was one. An outgoing or retired authority whose leaves nobody can count is trusted
+// as long as its own Secrets keep it, also by nodes that are new. And while no node
+// says what it has, nobody knows who does without it.
 func (d Domain) standIn(states map[trust.AnchorID]trust.State, nodes []Node) {
 	is := func(w Witness) bool {
 		return slices.ContainsFunc(nodes, func(n Node) bool { return n.Witness == w })
@@ -126,12 +126,13 @@ func (d Domain) standIn(states map[trust.AnchorID]trust.State, nodes []Node) {
 			states[AnchorID(cert)] = state
 		}
 	}
-	for _, cert := range d.Authority.Retired {
-		if mute || d.Retirement == trust.RetireExpired {
-			say(cert, trust.PhaseOut)
-		}
+	if !mute && d.Retirement != trust.RetireExpired {
+		return
 	}
-	if outgoing := d.Authority.Certificate; mute && outgoing != nil && !outgoing.Equal(d.Authority.Target()) {
+	for _, cert := range d.Authority.Retired {
+		say(cert, trust.PhaseOut)
+	}
+	if outgoing := d.Authority.Certificate; outgoing != nil && !outgoing.Equal(d.Authority.Target()) {
 		say(outgoing, trust.TrustedUnused)
 	}
 }

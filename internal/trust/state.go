@@ -110,7 +110,9 @@ func (v *view) reliedOn(a *Anchor) bool {
 			relied = relied || trusted || r.Presents && v.issued(s.Identity, a)
 		}
 		relies(publishedTo(m, r))
-		v.possible(m, r, relies)
+		if !v.possible(m, r, relies) && r.Evidence.Process == ProcessRunning {
+			relies(r.Evidence.Loaded) // what it was given is lost, and not what it holds
+		}
 	})
 	return relied
 }

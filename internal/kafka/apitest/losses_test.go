@@ -138,9 +138,7 @@ func (c lossCell) play(t *testing.T) {
 	w.settle()
 	w.pin()
 	for i := range c.nodes {
-		if i > 0 {
-			w.lag[fmt.Sprintf("my-dual-%d", i)] = 1
-		}
+		w.lag[fmt.Sprintf("my-dual-%d", i)] = 1 + int(min(i, 1)) // one after the other
 	}
 	kept := c.reach(w)
 	if c.cutsOffWhoKnowsOneCA() {
@@ -148,7 +146,7 @@ func (c lossCell) play(t *testing.T) {
 	}
 	for _, next := range c.remedies() {
 		w.run(waitingRounds)
-		next.apply(w, c, kept())
+		next.apply(w, kept())
 	}
 	w.settle()
 	w.lockedOut = false
@@ -195,7 +193,7 @@ func (c lossCell) holdsLeavesBack() bool {
 }
 
 // apply does what the condition says.
-func (r remedy) apply(w *world, c lossCell, kept map[string]files) {
+func (r remedy) apply(w *world, kept map[string]files) {
 	w.t.Helper()
 	w.wantCondition(r.kind, r.words...)
 	data := kept[r.secret]

@@ -267,7 +267,18 @@ func (d *decider) highestSeen() Generation {
 	for _, cert := range d.everything() {
 		highest = max(highest, d.in.Kind.named(cert))
 	}
-	return highest
+	return highest + d.unfound()
+}
+
+// unfound counts the certificates that nodes were told to trust and that nobody
+// shows: each may bear one of the next numbers.
+func (d *decider) unfound() Generation {
+	found := map[pki.Fingerprint]bool{}
+	for _, cert := range d.everything() {
+		found[pki.FingerprintOf(cert)] = true
+	}
+	unfound := slices.DeleteFunc(slices.Clone(d.in.Evidence.Named), func(f pki.Fingerprint) bool { return found[f] })
+	return Generation(len(unfound))
 }
 
 func (d *decider) note(kind TransitionKind, cert *x509.Certificate, why string) {

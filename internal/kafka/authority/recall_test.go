@@ -127,3 +127,18 @@ func TestANumberIsNotGivenTwiceWhenNothingIsLeft(t *testing.T) {
 		t.Errorf("it is called %s, and pods bear generation 3", got)
 	}
 }
+
+func TestACertificateThatIsNamedAndNotFoundMayBearTheNextNumber(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	old := w.cert()
+	incoming := w.starts().Target()
+	losesBoth(w)
+	losesTrust(w)
+	w.told(old)
+	w.in.Evidence.Named = append(w.in.Evidence.Named, pki.FingerprintOf(incoming))
+
+	if got := w.decide().Target().Subject.CommonName; got != "cluster-ca v2" {
+		t.Errorf("the next one is called %s, as is what nodes were told to trust", got)
+	}
+}

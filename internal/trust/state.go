@@ -23,18 +23,18 @@ func (v *view) usage(a *Anchor) usageOf {
 			may = may || hit
 			u.allUse = u.allUse && hit
 		})
-		if !known {
-			u.unknown++
-			return
-		}
 		if r.Evidence.Process == ProcessRunning {
 			u.running++
 			if v.issued(r.Evidence.Loaded.Identity, a) {
 				u.using++
+				may = true
 			}
 		}
 		if may {
 			u.mayUse++
+		}
+		if !known {
+			u.unknown++
 		}
 	})
 	return u

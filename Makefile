@@ -70,9 +70,9 @@ e2e: needs build $(CLUSTER) $(if $(RUN),,server-test walks) ## end-to-end scenar
 server-test: needs ## the agent beside single servers of Kafka
 	@KEYTURN_KAFKA_HOMES="$$($(BED) kafka)"; export KEYTURN_KAFKA_HOMES; go test -count=1 -timeout 20m ./internal/kafka/agent/...
 
-walks: ## every state of larger worlds, and a crash after every write of more rotations
+walks: ## every state of larger worlds, a crash after every write of more rotations, and every loss of Secrets
 	@go test -timeout 60m ./internal/trust -wide
-	@KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KUBEBUILDER_ASSETS; go test -timeout 180m ./internal/kafka/apitest -run 'Crash|Stale' -wide
+	@KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KUBEBUILDER_ASSETS; go test -timeout 180m ./internal/kafka/apitest -run 'Crash|Stale|SecretsAreLost' -wide
 
 bench: build $(CLUSTER) ## measure what the project promises; reports in out/bench
 	@$(kubeconfig); go run ./e2e/bench

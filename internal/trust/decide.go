@@ -330,11 +330,19 @@ func (v *view) begun() bool {
 }
 
 // signer is the target once it may issue, and until then the anchor that is used
-// most.
+// most. When the Secret that says so is lost, it is the one that applications read
+// first.
 func (v *view) signer() *Anchor {
 	best := v.target
 	if v.begun() || v.mayIssue() {
 		return best
+	}
+	for i := range v.Anchors {
+		a := &v.Anchors[i]
+		leads := len(v.Application.Anchors) > 0 && a.ID == v.Application.Anchors[0]
+		if leads && !a.Beside(v.Issuing) && best.Stored == Absent && v.Now.Before(a.NotAfter) {
+			best = a
+		}
 	}
 	for i := range v.Anchors {
 		if a := &v.Anchors[i]; usage(a.Stored) > usage(best.Stored) && !a.Beside(v.Issuing) {

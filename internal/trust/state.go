@@ -23,18 +23,18 @@ func (v *view) usage(a *Anchor) usageOf {
 			may = may || hit
 			u.allUse = u.allUse && hit
 		})
-		if !known {
-			u.unknown++
-			return
-		}
 		if r.Evidence.Process == ProcessRunning {
 			u.running++
 			if v.issued(r.Evidence.Loaded.Identity, a) {
 				u.using++
+				may = true
 			}
 		}
 		if may {
 			u.mayUse++
+		}
+		if !known {
+			u.unknown++
 		}
 	})
 	return u
@@ -152,7 +152,9 @@ func (v *view) reliedOn(a *Anchor) bool {
 			relied = relied || trusted || r.Presents && !renewedOut && v.issued(s.Identity, a)
 		}
 		relies(publishedTo(m, r))
-		v.possible(m, r, relies)
+		if !v.possible(m, r, relies) && r.Evidence.Process == ProcessRunning {
+			relies(r.Evidence.Loaded) // what it was given is lost, and not what it holds
+		}
 	})
 	return relied
 }

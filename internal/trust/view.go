@@ -127,7 +127,7 @@ func (v *view) onlyTargetLives() bool {
 	others := false
 	for i := range v.Anchors {
 		a := &v.Anchors[i]
-		if a.Key == v.target.Key {
+		if v.target == nil || a.Key == v.target.Key {
 			continue
 		}
 		if v.Now.Before(a.NotAfter) {

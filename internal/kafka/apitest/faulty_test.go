@@ -114,6 +114,8 @@ func (w *world) wrote(verb string, object any) {
 	w.seeSecret(verb, secret)
 	w.checkStates(authority.ClusterCA, before)
 	w.checkStates(authority.ClientsCA, before)
+	w.checkGenerations(authority.ClusterCA, secret)
+	w.checkGenerations(authority.ClientsCA, secret)
 	w.checkStranger()
 	w.checkOperator(before)
 	w.watch()

@@ -116,7 +116,7 @@ func (w *world) readConfigs(ctx context.Context) {
 
 // syncVolumes mounts what has arrived, volume after volume. A pod that is new finds
 // everything as it is stored, unless its kubelet lags: then it finds what the
-// kubelet has from its predecessor.
+// kubelet has from its predecessor. What has a Secret that is gone stays mounted.
 func (w *world) syncVolumes(pod *corev1.Pod, order []volume) bool {
 	now := w.stored.volumes(pod.Name, w.certs)
 	mounted, known := w.mounted[pod.Name]
@@ -126,7 +126,7 @@ func (w *world) syncVolumes(pod *corev1.Pod, order []volume) bool {
 	}
 	changed := false
 	for _, kind := range order {
-		if mounted.files[kind].equal(now.files[kind]) {
+		if now.files[kind] == nil || mounted.files[kind].equal(now.files[kind]) {
 			delete(w.arriving, pod.Name+string(kind))
 			continue
 		}

@@ -93,21 +93,24 @@ func (w *world) admitted(kind authority.Kind) func() bool {
 // trusts counts the servers of which every listener of the domain trusts the CA.
 func (w *world) trusts(n int, ca string) func() bool {
 	return func() bool {
-		return w.count(func(s stores) bool { return slices.Contains(subjects(s.trust), ca) }) >= n
+		return w.count(contract.ClusterDomain, func(s stores) bool { return slices.Contains(subjects(s.trust), ca) }) >= n
 	}
 }
 
 // presents counts the servers of which every listener presents a leaf of the CA.
 func (w *world) presents(n int, ca string) func() bool {
-	return func() bool { return w.count(func(s stores) bool { return s.chain[0].Issuer.CommonName == ca }) >= n }
+	return func() bool {
+		return w.count(contract.ClusterDomain, func(s stores) bool { return s.chain[0].Issuer.CommonName == ca }) >= n
+	}
 }
 
-func (w *world) count(fits func(stores) bool) int {
+// count counts the servers of which every listener that trusts the domain fits.
+func (w *world) count(domain contract.Domain, fits func(stores) bool) int {
 	n := 0
 	for _, s := range w.servers {
 		all := true
 		for _, store := range s.started.config.Stores {
-			if store.Trust == contract.ClusterDomain && listens(s.started.config, store.Listener) {
+			if store.Trust == domain && listens(s.started.config, store.Listener) {
 				all = all && fits(s.loaded[store.Listener])
 			}
 		}

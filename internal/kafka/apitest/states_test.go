@@ -4,7 +4,10 @@ import (
 	"crypto/x509"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
@@ -12,7 +15,8 @@ import (
 )
 
 // The states of anchors, as the operator writes them: only along the list of the
-// trust proposal, and the operator's own certificate after them.
+// trust proposal, and the operator's own certificate after them. And the generations,
+// which never go backwards.
 
 // absent is the state of an anchor that the Secret does not hold.
 const absent authority.State = ""
@@ -71,6 +75,78 @@ func merged(a, b map[string]authority.State) map[string]authority.State {
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	return all
+}
+
+// given are the generations and names that an authority has had.
+type given struct {
+	// certs and keys are what bore each generation, names the key that bore each
+	// common name.
+	certs, keys map[int]string
+	names       map[string]pki.KeyID
+}
+
+// checkGenerations fails the test when the write of a CA Secret took a generation
+// back, or gave one or the name of a CA to another than before.
+func (w *world) checkGenerations(kind authority.Kind, secret *corev1.Secret) {
+	w.t.Helper()
+	had := w.given[kind]
+	if had == nil {
+		had = &given{certs: map[int]string{}, keys: map[int]string{}, names: map[string]pki.KeyID{}}
+		w.given[kind] = had
+	}
+	switch secret.Name {
+	case kind.KeySecret(clusterName):
+		if text := secret.Data[authority.KeyKey]; len(text) > 0 {
+			w.give(had.keys, secret, authority.KeyGenerationAnnotation, string(text))
+		}
+	case kind.CertSecret(clusterName):
+		bundle := w.certs.in(secret.Data[authority.CertKey])
+		if present := w.presentOf(kind, bundle); present != nil {
+			w.give(had.certs, secret, authority.CertGenerationAnnotation, fingerprint(present))
+		}
+		for _, cert := range bundle {
+			name, key := cert.Subject.CommonName, pki.KeyIDOf(cert)
+			if before, known := had.names[name]; known && before != key {
+				w.t.Errorf("the name %s is given to a second key, after\n%s", name, w.told())
+			}
+			had.names[name] = key
+		}
+	}
+}
+
+// give notes who bears the generation of a Secret now.
+func (w *world) give(bearers map[int]string, secret *corev1.Secret, annotation, bearer string) {
+	w.t.Helper()
+	n, err := strconv.Atoi(secret.Annotations[annotation])
+	if err != nil {
+		w.t.Errorf("Secret %s bears no generation: %v", secret.Name, err)
+		return
+	}
+	if before, known := bearers[n]; known && before != bearer {
+		w.t.Errorf("Secret %s bears generation %d a second time, with something else, after\n%s", secret.Name, n, w.told())
+	}
+	for other := range bearers {
+		if other > n {
+			w.t.Errorf("the generation of Secret %s goes from %d to %d, after\n%s", secret.Name, other, n, w.told())
+		}
+	}
+	bearers[n] = bearer
+}
+
+// presentOf is the entry of ca.crt that ca.key belongs to, the one that was made
+// last if there are two; nil while the key is lost.
+func (w *world) presentOf(kind authority.Kind, bundle []*x509.Certificate) *x509.Certificate {
+	key, err := pki.ParsePrivateKey(w.stored.secrets[kind.KeySecret(clusterName)][authority.KeyKey])
+	if err != nil {
+		return nil
+	}
+	var present *x509.Certificate
+	for _, cert := range bundle {
+		if key.Matches(cert) && (present == nil || cert.NotBefore.After(present.NotBefore)) {
+			present = cert
+		}
+	}
+	return present
 }
 
 // caOf names the CA of a fingerprint that was seen.

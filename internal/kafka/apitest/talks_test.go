@@ -113,8 +113,8 @@ func (w *world) operator(node string) talker { return w.operatorAt(w.hostOf(node
 
 func (w *world) operatorAt(host string) talker {
 	h := holding{moment: atPresent, chain: w.certs.in(w.stored.secrets[clusterName+"-cluster-operator-certs"]["cluster-operator.crt"])}
-	if w.access == nil {
-		return talker{name: "the operator"} // it has talked to nobody yet
+	if w.access == nil || w.lockedOut {
+		return talker{name: "the operator"} // it has talked to nobody yet, or cannot
 	}
 	h.trust = w.access.Credentials.Anchors
 	h.known = w.access.Leaves(host)

@@ -92,14 +92,17 @@ type world struct {
 	unsafe   bool
 	happened []string
 	certs    certificates
-	// ways are the states that each anchor has come through; acts are what is done
-	// when a rotation has come so far.
-	ways map[string][]authority.State
-	acts []act
+	// ways are the states that each anchor has come through, given the generations that
+	// each authority has had; acts are what is done when a rotation has come so far.
+	ways  map[string][]authority.State
+	given map[authority.Kind]*given
+	acts  []act
 	// answering is held by the agent that answers: the operator asks many at once.
 	answering sync.Mutex
 	// access is how the operator has talked to nodes last.
 	access *controller.Access
+	// lockedOut leaves out the operator, which has lost what nodes know it by.
+	lockedOut bool
 	// stranger is a CA that somebody has put among the anchors by hand, or nil.
 	stranger *x509.Certificate
 	// reading is how long applications may take to notice what is offered. offers
@@ -133,7 +136,7 @@ func newWorld(t *testing.T) *world {
 		ran: map[string]bool{}, stuck: map[types.UID]bool{}, silent: map[string]bool{}, lying: map[string]func(*contract.TLSReport){},
 		persisted: map[string]persisted{}, mounted: map[string]volumes{}, arriving: map[string]*arrival{},
 		lag: map[string]int{}, failing: map[string]int{},
-		reading: readingTime, safety: newSafety(), certs: certificates{}, stored: stored{secrets: map[string]files{}, configs: map[string]files{}}, without: map[reader]bool{}, issued: map[string]bool{}, ways: map[string][]authority.State{},
+		reading: readingTime, safety: newSafety(), certs: certificates{}, stored: stored{secrets: map[string]files{}, configs: map[string]files{}}, without: map[reader]bool{}, issued: map[string]bool{}, ways: map[string][]authority.State{}, given: map[authority.Kind]*given{},
 		settings: model.Settings{
 			Versions:   []model.KafkaVersion{{Name: "4.2.1", Image: "kafka:4.2.1"}, {Name: "4.3.1", Image: "kafka:4.3.1"}},
 			AgentImage: "keyturn:test",

@@ -93,6 +93,9 @@ func (d *decider) findPresent() error {
 		return d.create()
 	}
 	if d.d.Certificate = d.o.outgoing(d.in.Now); d.d.Certificate == nil {
+		if problem := lost(d.in); problem != nil {
+			return invalid(*problem)
+		}
 		return d.beginAgain()
 	}
 	d.found = d.d.Certificate
@@ -188,7 +191,9 @@ func (d *decider) create() error {
 func (d *decider) beginAgain() error {
 	why := "key and certificate were lost while the cluster depends on them, and nothing of them is left"
 	if d.o.pending == nil {
-		d.d.KeyGeneration = d.highestSeen() + 1
+		// Each key had a certificate of its own: what pods bear of those bounds the
+		// number of a key that nothing bears any more.
+		d.d.KeyGeneration = max(d.highestSeen(), d.d.CertGeneration) + 1
 		d.d.CertGeneration++
 		return d.makeAuthority(d.d.KeyGeneration, d.in.Kind.keyReplaced(), why)
 	}
@@ -262,7 +267,18 @@ func (d *decider) highestSeen() Generation {
 	for _, cert := range d.everything() {
 		highest = max(highest, d.in.Kind.named(cert))
 	}
-	return highest
+	return highest + d.unfound()
+}
+
+// unfound counts the certificates that nodes were told to trust and that nobody
+// shows: each may bear one of the next numbers.
+func (d *decider) unfound() Generation {
+	found := map[pki.Fingerprint]bool{}
+	for _, cert := range d.everything() {
+		found[pki.FingerprintOf(cert)] = true
+	}
+	unfound := slices.DeleteFunc(slices.Clone(d.in.Evidence.Named), func(f pki.Fingerprint) bool { return found[f] })
+	return Generation(len(unfound))
 }
 
 func (d *decider) note(kind TransitionKind, cert *x509.Certificate, why string) {
@@ -273,7 +289,7 @@ func (d *decider) note(kind TransitionKind, cert *x509.Certificate, why string) 
 func (d *decider) decision() Decision {
 	slices.Sort(d.d.Warnings)
 	d.d.RenewalAt = d.d.Certificate.NotAfter.Add(-d.in.Spec.Renewal())
-	d.d.Published = d.published()
+	d.d.Published, d.d.Retired = d.published(), d.kept()
 	d.d.settling = &settling{in: d.in, o: d.o, retired: d.retired, beginning: d.beginning}
 	return d.d
 }
@@ -285,8 +301,8 @@ func (d *decider) published() []*x509.Certificate {
 		return nil
 	}
 	published := slices.Clone(d.o.bundle)
-	if len(published) == 0 && d.found != nil {
-		published = append(published, d.found)
+	if len(published) == 0 {
+		published = d.readLast()
 	}
 	for _, name := range sortedKeys(d.o.dated) {
 		if !contains(published, d.o.dated[name]) {
@@ -294,6 +310,41 @@ func (d *decider) published() []*x509.Certificate {
 		}
 	}
 	return published
+}
+
+// kept are the certificates of authorities that were present before this one.
+func (d *decider) kept() []*x509.Certificate {
+	if d.beginning {
+		return nil
+	}
+	var kept []*x509.Certificate
+	keep := func(cert *x509.Certificate) {
+		if pki.KeyIDOf(cert) != pki.KeyIDOf(d.d.Certificate) && d.in.Now.Before(cert.NotAfter) && !contains(kept, cert) {
+			kept = append(kept, cert)
+		}
+	}
+	for _, name := range sortedKeys(d.o.dated) {
+		keep(d.o.dated[name])
+	}
+	for _, retired := range d.retired {
+		for _, cert := range retired.filed {
+			keep(cert)
+		}
+	}
+	return kept
+}
+
+// readLast is what applications read before the certificate Secret was lost: the
+// present certificate, or one of its key, and what nodes were told to trust. What
+// pods mount says the rest.
+func (d *decider) readLast() []*x509.Certificate {
+	read := []*x509.Certificate{d.d.Certificate}
+	for _, cert := range d.o.recalled {
+		if !contains(read, cert) && d.in.Now.Before(cert.NotAfter) {
+			read = append(read, cert)
+		}
+	}
+	return read
 }
 
 func contains(certs []*x509.Certificate, cert *x509.Certificate) bool {

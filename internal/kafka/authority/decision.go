@@ -48,6 +48,9 @@ type Decision struct {
 	// Held is true of an authority whose Secrets cannot be used: it has no Target,
 	// so that nothing moves, and its Secrets are not to be written. See Stand.
 	Held bool
+	// Retired are the unexpired certificates of other authorities that the Secrets
+	// keep: under dated names, or beside a retired key.
+	Retired []*x509.Certificate
 	// Distrust is true while a person distrusts every anchor but the target.
 	Distrust bool
 	// CertGeneration and KeyGeneration are those of the present authority, as

@@ -1,7 +1,9 @@
 package authority
 
 import (
+	"crypto/x509"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -168,6 +170,18 @@ type Evidence struct {
 	// they mean nothing without dependants.
 	CertGeneration Generation
 	KeyGeneration  Generation
+	// Named are the CA certificates that nodes were told to trust, by what was
+	// written for them.
+	Named []pki.Fingerprint
+	// Reported are CA certificates that processes say to hold. They introduce
+	// nobody: one counts if it is named, or if its key is held.
+	Reported []*x509.Certificate
+	// Leaves are what nodes present, as far as that is known.
+	Leaves []*x509.Certificate
+}
+
+func (e Evidence) names(cert *x509.Certificate) bool {
+	return slices.Contains(e.Named, pki.FingerprintOf(cert))
 }
 
 // Window is the state of the maintenance windows at the time of the decision.
@@ -192,7 +206,8 @@ type Input struct {
 	Cluster string
 	Spec    Spec
 	// KeySecret and CertSecret are the two CA Secrets; TrustedCerts is the
-	// Secret that pods mount, from which a lost certificate is recognised.
+	// Secret that pods mount, from which a lost certificate is recognised. When
+	// that is lost, too, Evidence says what pods mounted.
 	KeySecret    Stored
 	CertSecret   Stored
 	TrustedCerts Stored

@@ -23,8 +23,11 @@ type observed struct {
 	// bundle is ca.crt in its order.
 	bundle []*x509.Certificate
 	dated  map[string]*x509.Certificate
-	// trusted are the anchors that pods mount.
+	// trusted are the anchors that pods mount, or mounted before their Secret was
+	// lost.
 	trusted []Anchor
+	// recalled are the certificates of trusted after that loss.
+	recalled []*x509.Certificate
 	// certGen and keyGen are those of what is present.
 	certGen Generation
 	keyGen  Generation
@@ -55,6 +58,7 @@ func observe(in Input) (observed, []Problem) {
 	report(o.readKey(in))
 	report(o.readPending(in))
 	report(o.readBundle(in))
+	o.recall(in)
 	report(o.readGenerations(in))
 	if len(problems) == 0 {
 		report(o.checkBundle(in))

@@ -205,6 +205,7 @@ func (u *userCA) decision() (Decision, error) {
 		}
 	}
 	d.Kept, d.Removed = u.kept, u.removed(d.Published)
+	d.Retired = d.Published[1:]
 	d.NoCross = u.whyNoCross()
 	if u.in.Now.After(d.RenewalAt) {
 		d.Warnings = append(d.Warnings, u.in.certObject()+": the certificate ends at "+issuing.NotAfter.UTC().Format("2006-01-02T15:04:05Z")+" and is yours to renew")

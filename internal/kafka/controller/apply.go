@@ -67,7 +67,11 @@ func (r *Reconciler) applyAuthorities(ctx context.Context, p *pass) error {
 		}
 	}
 	if p.moved {
-		if err := r.decideAuthorities(p); err != nil {
+		problems, err := r.decideAuthorities(p)
+		if err == nil {
+			err = p.standDespite(problems)
+		}
+		if err != nil {
 			return err
 		}
 		p.decideTrust()

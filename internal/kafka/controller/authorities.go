@@ -121,7 +121,7 @@ func (r *Reconciler) authorityInput(p *pass, kind authority.Kind) authority.Inpu
 		Names:        p.names(),
 		Stores:       r.options.Stores,
 		Window:       p.window,
-		Evidence:     p.dependants(kind),
+		Evidence:     p.dependence(kind),
 		Now:          p.now,
 	}
 }

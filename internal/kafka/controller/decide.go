@@ -29,7 +29,8 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 		return err
 	}
 	p.window = p.openWindow()
-	if err := r.decideAuthorities(p); err != nil {
+	problems, err := r.decideAuthorities(p)
+	if err != nil {
 		return err
 	}
 	if p.trustMoves() {
@@ -41,6 +42,15 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	p.noteHidden()
 	r.findCompanions(p)
 	r.hear(ctx, p)
+	if p.lostTrust() {
+		// What nodes say to hold may be all that is left of an authority.
+		if problems, err = r.decideAuthorities(p); err != nil {
+			return err
+		}
+	}
+	if err := p.standDespite(problems); err != nil {
+		return err
+	}
 	p.decideTrust()
 	if p.stands() {
 		p.keepCustomCertificates()
@@ -50,25 +60,27 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 }
 
 // decideAuthorities decides what shall become of both authorities, and gathers the
-// problems of both. One that a person has to put right goes on as it stands, and
-// keeps the other from nothing; only while nothing runs yet nothing is made.
-func (r *Reconciler) decideAuthorities(p *pass) error {
+// problems of both. One that a person has to put right stands as it is, and keeps the
+// other from nothing.
+func (r *Reconciler) decideAuthorities(p *pass) ([]authority.Problem, error) {
 	var problems []authority.Problem
 	inputs := map[authority.Kind]authority.Input{}
 	for _, kind := range kinds() {
 		inputs[kind] = r.authorityInput(p, kind)
 		decision, found, err := decideAuthority(inputs[kind])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		problems = append(problems, found...)
 		p.domain(kind).Decision = decision
 	}
 	found, err := p.keepApart(inputs)
-	if err != nil {
-		return err
-	}
-	problems = append(problems, found...)
+	return append(problems, found...), err
+}
+
+// standDespite goes on with the cluster as it stands while a person has to put an
+// authority right; only while nothing runs yet nothing is made.
+func (p *pass) standDespite(problems []authority.Problem) error {
 	if len(problems) == 0 {
 		p.invalid = nil
 		return nil

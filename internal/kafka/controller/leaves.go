@@ -66,7 +66,7 @@ func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafReques
 	decision := authority.DecideLeaf(authority.LeafInput{Stored: present, Want: want, Window: p.window, Waits: request.waits, Now: p.now})
 	p.wake(decision.RenewalAt)
 	p.wake(decision.Until)
-	p.noteLeaf(request.secret, decision)
+	p.noteLeaf(request, decision)
 	if decision.Act == authority.ReissueLeaf {
 		return r.issue(ctx, p, request, want, decision)
 	}
@@ -132,8 +132,8 @@ func (p *pass) generationOf(chain []*x509.Certificate, stored authority.Stored) 
 }
 
 // noteLeaf tells people about a leaf that is due and is not issued yet.
-func (p *pass) noteLeaf(secret string, decision authority.LeafDecision) {
-	object := "Secret " + secret
+func (p *pass) noteLeaf(request leafRequest, decision authority.LeafDecision) {
+	object := "Secret " + request.secret
 	switch decision.Act {
 	case authority.PostponeLeaf:
 		message := "the certificate is due (" + decision.Detail + ") and is issued in the next maintenance window"
@@ -142,8 +142,12 @@ func (p *pass) noteLeaf(secret string, decision authority.LeafDecision) {
 		}
 		p.note(object, reasonCertificatePostponed, message)
 	case authority.HoldLeaf:
-		p.note(object, reasonCertificateHeld,
-			"the certificate cannot be issued anew ("+decision.Detail+"); what is there stays in use")
+		message := "the certificate cannot be issued anew (" + decision.Detail + "); what is there stays in use"
+		if len(p.presents(request.secret, request.certKey)) == 0 {
+			message = "there is no certificate, and none can be issued that others trust (" + decision.Detail + "): put this Secret back, or the key in Secret " +
+				authority.ClusterCA.KeySecret(p.kafka.Name) + "; what is loaded stays in use"
+		}
+		p.note(object, reasonCertificateHeld, message)
 	case authority.KeepLeaf, authority.ReissueLeaf, authority.RechainLeaf:
 	}
 }
@@ -181,7 +185,7 @@ func (r *Reconciler) issue(ctx context.Context, p *pass, request leafRequest,
 // applyOperatorIdentity writes the operator's own certificate.
 func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
 	name := p.kafka.Name + operatorSecretSuffix
-	identity := p.clusterCA.plan.Publications[evidence.OperatorMember].Identity
+	identity := p.operatorIdentity()
 	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
 		secret: name, certKey: operatorCertKey, keyKey: operatorKeyKey,
 		subject:  pki.Subject{Organization: model.Organization, CommonName: operatorCommonName},
@@ -213,6 +217,23 @@ func (d *domain) whyUnsettled(key trust.KeyID) string {
 		}
 	}
 	return "it waits until one CA is used by all nodes"
+}
+
+// operatorIdentity is who signs the operator's own leaf. One that is lost, or of a CA
+// that nobody knows, cuts the operator off already: if who should sign the next one
+// cannot, whoever can does, and agents know the leaf by what is published to them.
+func (p *pass) operatorIdentity() trust.Identity {
+	d := &p.clusterCA
+	planned := d.plan.Publications[evidence.OperatorMember].Identity
+	if _, signs := d.signer(planned.Signer); signs || d.Target() == nil {
+		return planned
+	}
+	chain := p.presents(p.kafka.Name+operatorSecretSuffix, operatorCertKey)
+	isOf := func(ca *x509.Certificate) bool { return pki.IssuedBy(chain[0], ca) }
+	if len(chain) > 0 && slices.ContainsFunc(d.known, isOf) {
+		return planned
+	}
+	return trust.Identity{Signer: evidence.KeyID(d.Target())}
 }
 
 // identityOf turns a stored leaf into something that can be presented.

@@ -27,6 +27,9 @@ func (d Domain) sources() []*x509.Certificate {
 	for _, ca := range d.Authority.Keys {
 		all = append(all, ca.Certificate())
 	}
+	if d.Retirement == trust.RetireExpired {
+		all = append(all, d.Authority.Retired...)
+	}
 	for _, cert := range []*x509.Certificate{d.Authority.Certificate, d.Authority.Target()} {
 		if cert != nil {
 			all = append(all, cert)
@@ -52,8 +55,8 @@ func Known(c Cluster, d Domain) []*x509.Certificate {
 }
 
 // anchors describes the known certificates.
-func (d Domain) anchors(known keyring) []trust.Anchor {
-	target, vouchers, stored := d.Authority.Target(), known.vouchers(d.Authority.Crosses), d.stored()
+func (d Domain) anchors(known keyring, nodes []Node) []trust.Anchor {
+	target, vouchers, stored := d.Authority.Target(), known.vouchers(d.Authority.Crosses), d.stored(nodes)
 	anchors := make([]trust.Anchor, 0, len(known.certs))
 	for _, cert := range known.certs {
 		anchor := trust.Anchor{
@@ -109,10 +112,36 @@ func (d Domain) signs(cert *x509.Certificate) bool {
 }
 
 // stored says what the trusted-certs Secret says of each certificate in it.
-func (d Domain) stored() map[trust.AnchorID]trust.State {
+func (d Domain) stored(nodes []Node) map[trust.AnchorID]trust.State {
 	states := make(map[trust.AnchorID]trust.State, len(d.Stored))
 	for _, anchor := range d.Stored {
 		states[AnchorID(anchor.Certificate)] = trust.State(anchor.State)
 	}
+	d.standIn(states, nodes)
 	return states
+}
+
+// standIn says what the trusted-certs Secret would, where it is lost or there never
+// was one. An outgoing or retired authority whose leaves nobody can count is trusted
+// as long as its own Secrets keep it, also by nodes that are new. And while no node
+// says what it has, nobody knows who does without it.
+func (d Domain) standIn(states map[trust.AnchorID]trust.State, nodes []Node) {
+	is := func(w Witness) bool {
+		return slices.ContainsFunc(nodes, func(n Node) bool { return n.Witness == w })
+	}
+	mute := is(Silent) && !is(Reported)
+	say := func(cert *x509.Certificate, state trust.State) {
+		if _, stored := states[AnchorID(cert)]; !stored && !d.compromised(KeyID(cert)) {
+			states[AnchorID(cert)] = state
+		}
+	}
+	if !mute && d.Retirement != trust.RetireExpired {
+		return
+	}
+	for _, cert := range d.Authority.Retired {
+		say(cert, trust.PhaseOut)
+	}
+	if outgoing := d.Authority.Certificate; outgoing != nil && !outgoing.Equal(d.Authority.Target()) {
+		say(outgoing, trust.TrustedUnused)
+	}
 }

@@ -15,7 +15,7 @@ import (
 func Snapshot(c Cluster, d Domain, certs []*x509.Certificate) trust.Snapshot {
 	known := newKeyring(certs, c.Now)
 	s := trust.Snapshot{
-		Now: c.Now, Anchors: d.anchors(known), Policy: c.Policy,
+		Now: c.Now, Anchors: d.anchors(known, c.processes()), Policy: c.Policy,
 		Application: trust.Application{Since: d.ApplicationSince},
 	}
 	s.Policy.Retirement = d.Retirement

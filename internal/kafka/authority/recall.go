@@ -1,0 +1,78 @@
+package authority
+
+import (
+	"crypto/x509"
+	"slices"
+
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// recall stands in for the Secret that pods mount when that is lost: it finds the
+// certificates that nodes were told to trust among those that are left, and what
+// processes say to hold of a key that is at hand.
+func (o *observed) recall(in Input) {
+	if len(o.trusted) > 0 {
+		return
+	}
+	for _, cert := range slices.Concat(o.bundle, o.accounted(), in.Evidence.Reported) {
+		if in.Evidence.names(cert) {
+			o.remember(cert, in.Evidence.Leaves)
+		}
+	}
+	for _, cert := range in.Evidence.Reported {
+		if o.holdsKeyOf(cert) {
+			o.remember(cert, in.Evidence.Leaves)
+		}
+	}
+	sortAnchors(o.trusted)
+	for _, anchor := range o.trusted {
+		o.recalled = append(o.recalled, anchor.Certificate)
+	}
+}
+
+// remember adds an anchor, as far in use as the leaves tell.
+func (o *observed) remember(cert *x509.Certificate, leaves []*x509.Certificate) {
+	isKnown := func(a Anchor) bool { return sameCertificate(a.Certificate, cert) }
+	if pki.CheckCA(cert) != nil || slices.ContainsFunc(o.trusted, isKnown) {
+		return
+	}
+	o.trusted = append(o.trusted, Anchor{Certificate: cert, State: usedBy(cert, leaves)})
+}
+
+// usedBy is the state of a trusted anchor by what is presented.
+func usedBy(cert *x509.Certificate, leaves []*x509.Certificate) State {
+	using := 0
+	for _, leaf := range leaves {
+		if pki.SignedBy(leaf, cert) {
+			using++
+		}
+	}
+	switch using {
+	case 0:
+		return TrustedUnused
+	case len(leaves):
+		return TrustedInUseAll
+	default:
+		return TrustedInUseAny
+	}
+}
+
+// holdsKeyOf tells whether the private key of a certificate is at hand.
+func (o *observed) holdsKeyOf(cert *x509.Certificate) bool {
+	return o.key.Matches(cert) || o.isPending(cert) ||
+		slices.ContainsFunc(o.retired, func(r retiredKey) bool { return r.key.Matches(cert) })
+}
+
+// lost names a certificate that nodes trust and nothing shows any more. Another one
+// in its place would cut off everybody at once.
+func lost(in Input) *Problem {
+	if len(in.Evidence.Named) == 0 {
+		return nil
+	}
+	return &Problem{
+		Object: in.certObject(),
+		Wrong:  "the CA certificate that nodes trust was lost together with its key and with what pods mount, and no agent shows it",
+		Remedy: "put the Secret back with " + CertKey + " and the dated entries that it had, and with the labels strimzi.io/kind=Kafka and strimzi.io/cluster=" + in.Cluster +
+			": a backup has it, and so has every application that trusts it; or see why the agents of the pods do not answer",
+	}
+}

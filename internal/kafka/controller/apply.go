@@ -67,8 +67,12 @@ func (r *Reconciler) applyAuthorities(ctx context.Context, p *pass) error {
 		}
 	}
 	if p.moved {
+		stood := p.stands()
 		if err := r.decideAuthorities(p); err != nil {
 			return err
+		}
+		if p.stands() != stood {
+			return p.invalid // the next pass goes on with what stands
 		}
 		p.decideTrust()
 	}

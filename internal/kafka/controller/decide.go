@@ -70,7 +70,6 @@ func (r *Reconciler) decideAuthorities(p *pass) error {
 	}
 	problems = append(problems, found...)
 	if len(problems) == 0 {
-		p.invalid = nil
 		return nil
 	}
 	invalid := &authority.InvalidResourceError{Problems: problems}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -89,22 +87,4 @@ func TestACertificateThatALiarForgesForTheOldKeyDoesNotStopCrossSigning(t *testi
 	w.settle()
 
 	w.wantRemainder(firstV, nextV)
-}
-
-func TestPodsTellWhatTheyWereGivenWhenAllSecretsAreLost(t *testing.T) {
-	t.Parallel()
-	w := turning(t, 3)
-	w.replace(authority.ClusterCA)
-	w.once(w.presents(3, nextV), func() {
-		for _, name := range []string{
-			authority.ClusterCA.KeySecret(clusterName), authority.ClusterCA.CertSecret(clusterName),
-			authority.ClusterCA.TrustedCertsSecret(clusterName), "my-dual-0", "my-dual-1", "my-dual-2",
-		} {
-			w.delete(&corev1.Secret{}, name)
-		}
-	})
-	w.pinned = nil // nobody can vouch for what comes
-	w.settle()
-
-	w.wantAlone("cluster-ca v2")
 }

@@ -57,7 +57,7 @@ race: needs ## tests of concurrent packages under the race detector
 	@nice -n 5 env CGO_ENABLED=1 go test -race -timeout 20m $(RACE_PACKAGES)
 
 api-test: ## tests against a real API server and etcd
-	@KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KUBEBUILDER_ASSETS; go test -timeout 20m $(API_PACKAGES)
+	@KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KUBEBUILDER_ASSETS; go test -timeout 40m $(API_PACKAGES)
 
 e2e-short: ## the end-to-end scenarios that make test runs
 	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/scenarios -scenario '$(SHORT_RUN)' -timings note

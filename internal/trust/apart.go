@@ -38,9 +38,12 @@ func exemptions() []exemption {
 	}
 }
 
-// setApart tells the members that count from those that nobody waits for.
+// setApart tells the members that count from those that nobody waits for. Where every
+// node claims what nobody knows it is not the nodes that have to be doubted, and all of
+// them count: going on without any would be going on blindly.
 func (v *view) setApart() {
 	v.peers = make([]*Member, 0, len(v.Members))
+	nodes := 0
 	for i := range v.Members {
 		m := &v.Members[i]
 		if why, exempt := v.exempt(m); exempt {
@@ -48,7 +51,21 @@ func (v *view) setApart() {
 			continue
 		}
 		v.peers = append(v.peers, m)
+		if m.Kind == Node {
+			nodes++
+		}
 	}
+	if nodes > 0 {
+		return
+	}
+	v.apart = slices.DeleteFunc(v.apart, func(a Apart) bool {
+		i := slices.IndexFunc(v.Members, func(m Member) bool { return m.ID == a.Member })
+		doubted := a.Reason == UnknownClaims && v.Members[i].Kind == Node
+		if doubted {
+			v.peers = append(v.peers, &v.Members[i])
+		}
+		return doubted
+	})
 }
 
 func (v *view) exempt(m *Member) (Apart, bool) {

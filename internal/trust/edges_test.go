@@ -89,6 +89,25 @@ func TestWhoClaimsAnUnknownAuthorityHoldsUpHimselfOnly(t *testing.T) {
 	}
 }
 
+func TestNothingGoesOnWhileEveryNodeClaimsWhatNobodyKnows(t *testing.T) {
+	t.Parallel()
+	stranger := Stores{Trust: []AnchorID{"X"}, Identity: Identity{Signer: "unknown signer of x"}}
+	s := atRest(2, replaced, crossed, claiming("my-0", stranger), claiming("my-1", stranger))
+	for range 10 {
+		s.write(Decide(s))
+		s.Now = s.Now.Add(time.Minute)
+	}
+	for _, id := range []MemberID{"my-0", "my-1"} {
+		i := slices.IndexFunc(s.Members, func(m Member) bool { return m.ID == id })
+		if got := s.Members[i].Published.Identity.Signer; got != "keyA" {
+			t.Errorf("%s is given a leaf of %q, and nobody knows who would verify it", id, got)
+		}
+	}
+	if got := s.Application.Anchors[0]; got != "A" {
+		t.Errorf("applications read %s first", got)
+	}
+}
+
 func TestARaftClientMayRememberWhatIsKnownNoMore(t *testing.T) {
 	t.Parallel()
 	s := atRest(3)

@@ -159,8 +159,14 @@ func (w *world) startOperator() {
 
 // newReconciler makes one that reads from cached.
 func (w *world) newReconciler(cached client.Client) *controller.Reconciler {
+	return w.newReconcilerBeside(cached, w.faulty)
+}
+
+// newReconcilerBeside makes one that reads from cached, and from live what must not
+// be old.
+func (w *world) newReconcilerBeside(cached client.Client, live client.Reader) *controller.Reconciler {
 	options := controller.Options{
-		Client: cached, Live: w.faulty, Events: w.events, Clock: shiftedClock{w},
+		Client: cached, Live: live, Events: w.events, Clock: shiftedClock{w},
 		Metrics: w.metrics, Connector: connector{w}, Settings: w.settings, Stores: w.stores, Version: "test",
 	}
 	w.runBeside(&options)

@@ -67,19 +67,32 @@ func (r *Reconciler) applyAuthorities(ctx context.Context, p *pass) error {
 		}
 	}
 	if p.moved {
-		problems, err := r.decideAuthorities(p)
-		if err == nil {
-			err = p.standDespite(problems)
-		}
-		if err != nil {
+		if err := r.decideFromWritten(p); err != nil {
 			return err
 		}
-		p.decideTrust()
 	}
 	for _, kind := range kinds() {
 		p.noteAuthority(kind)
 	}
 	p.wakeForTrust()
+	return nil
+}
+
+// decideFromWritten decides about both authorities and what nodes trust once more,
+// from what is now written. Where an authority stands since, the next pass goes on.
+func (r *Reconciler) decideFromWritten(p *pass) error {
+	stood := p.stands()
+	problems, err := r.decideAuthorities(p)
+	if err != nil {
+		return err
+	}
+	if err := p.standDespite(problems); err != nil {
+		return err
+	}
+	if p.stands() != stood {
+		return p.invalid
+	}
+	p.decideTrust()
 	return nil
 }
 

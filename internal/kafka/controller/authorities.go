@@ -118,7 +118,7 @@ func (r *Reconciler) authorityInput(p *pass, kind authority.Kind) authority.Inpu
 		KeySecret:    p.stored(kind.KeySecret(cluster)),
 		CertSecret:   p.stored(kind.CertSecret(cluster)),
 		TrustedCerts: p.stored(kind.TrustedCertsSecret(cluster)),
-		Names:        p.names(),
+		Names:        p.leafNames(),
 		Stores:       r.options.Stores,
 		Window:       p.window,
 		Evidence:     p.dependence(kind),
@@ -140,8 +140,8 @@ func decideAuthority(input authority.Input) (authority.Decision, []authority.Pro
 	return decision, problems, nil
 }
 
-// names are those that the leaves of the nodes bear, all together.
-func (p *pass) names() pki.SANs {
+// leafNames are those that the leaves of the nodes bear, all together.
+func (p *pass) leafNames() pki.SANs {
 	names := make([]string, 0, len(p.cluster.Nodes))
 	for _, node := range p.cluster.Nodes {
 		names = append(names, p.cluster.SANs(node)...)

@@ -82,7 +82,6 @@ func (r *Reconciler) decideAuthorities(p *pass) ([]authority.Problem, error) {
 // authority right; only while nothing runs yet nothing is made.
 func (p *pass) standDespite(problems []authority.Problem) error {
 	if len(problems) == 0 {
-		p.invalid = nil
 		return nil
 	}
 	invalid := &authority.InvalidResourceError{Problems: problems}

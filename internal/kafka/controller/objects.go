@@ -222,7 +222,8 @@ func (r *Reconciler) tell(ctx context.Context, p *pass, pod *corev1.Pod, publish
 	if published.Revision <= told && given.Covers(gives) || pod.DeletionTimestamp != nil {
 		return nil
 	}
-	note, err := given.With(gives).Encode()
+	remembered := contract.ParseGiven(pod.Annotations[contract.GivenAnnotation])
+	note, err := remembered.With(gives).Newest().Encode()
 	if err != nil {
 		return fmt.Errorf("noting what pod %s/%s was given: %w", pod.Namespace, pod.Name, err)
 	}

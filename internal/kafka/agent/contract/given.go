@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// maxGiven bounds how many anchors of a domain are remembered. Those that were given
-// first are forgotten first: a pod that lives for decades does not need them.
+// maxGiven bounds how many anchors of a domain a note remembers. Those that were given
+// first are forgotten first; what a pod was created with, its pin remembers.
 const maxGiven = 32
 
 // Given are the anchors that somebody was given, by domain: SHA-256 fingerprints
@@ -59,10 +59,16 @@ func (g Given) With(later Given) Given {
 			}
 		}
 	}
-	for domain, anchors := range all {
-		all[domain] = anchors[max(0, len(anchors)-maxGiven):]
-	}
 	return all
+}
+
+// Newest is what a note remembers of it.
+func (g Given) Newest() Given {
+	newest := Given{}
+	for domain, anchors := range g {
+		newest[domain] = anchors[max(0, len(anchors)-maxGiven):]
+	}
+	return newest
 }
 
 // Covers reports whether everything in the other was given.

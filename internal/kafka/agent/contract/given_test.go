@@ -43,7 +43,7 @@ func TestWhatWasGivenFirstIsForgottenFirst(t *testing.T) {
 	t.Parallel()
 	given := contract.Given{}
 	for i := range 40 {
-		given = given.With(contract.Given{contract.ClusterDomain: {strconv.Itoa(i)}})
+		given = given.With(contract.Given{contract.ClusterDomain: {strconv.Itoa(i)}}).Newest()
 	}
 	if got := given[contract.ClusterDomain]; len(got) != 32 || got[0] != "8" || got[31] != "39" {
 		t.Errorf("remembered: %v", got)

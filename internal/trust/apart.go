@@ -139,12 +139,13 @@ func (v *view) knownKey(key KeyID) bool {
 
 // lacksSigner finds a newcomer that cannot be given a certificate of the authority that
 // is in use. It waits for the new one, and would wait for ever if the others, who have
-// to verify the new one first, waited for it.
+// to verify the new one first, waited for it. Whoever may run or
+// start is no newcomer: its Secret is lost.
 func lacksSigner(v *view, m *Member) string {
-	if m.published() || !m.presents() || v.target == nil || v.target.Stored == Absent || v.oldSigns() {
+	if m.published() || !m.presents() || m.mayRun() || v.target == nil || v.target.Stored == Absent || v.oldSigns() {
 		return ""
 	}
-	return "is new, and the key of the authority in use is not at hand to sign its certificate; it is given one of the new authority once everybody else verifies that"
+	return "has no certificate to start with, and the key of the authority in use is not at hand to sign one; it is given one of the new authority once everybody else verifies that"
 }
 
 // oldSigns reports whether any authority but the target can sign for a newcomer, or

@@ -36,10 +36,15 @@ func (w *rules) nodeAccidents(s *state, i int) []move {
 		}
 		return out
 	}
-	if n.published.data == 0 {
+	if !n.exists() {
 		return nil // its pod is made once there is something to load
 	}
-	if n.mounted != n.published {
+	if n.restorable() {
+		t := *s
+		t.nodes[i].putBack()
+		out = append(out, move{who(i, "somebody puts back the Secret of"), t})
+	}
+	if n.mounted != n.published && !n.secretLost() {
 		t := *s
 		t.nodes[i].mounted, t.nodes[i].between = n.published, pub{}
 		out = append(out, move{who(i, "kubelet syncs the mounts of"), t})
@@ -67,6 +72,12 @@ func (w *rules) nodeAccidents(s *state, i int) []move {
 		t := *s
 		w.launch(&t, i)
 		out = append(out, move{who(i, "process starts in"), t})
+	}
+	if s.left.loseNode > 0 {
+		t := *s
+		t.left.loseNode--
+		t.nodes[i].loseSecret()
+		out = append(out, move{who(i, "somebody deletes the Secret of"), t})
 	}
 	if s.left.lie > 0 {
 		t := *s
@@ -143,6 +154,15 @@ func (n *node) stop() {
 	n.running, n.late = false, false
 	n.data, n.control, n.raft, n.staticData = store{}, store{}, store{}, 0
 	n.told, n.telling = pub{}, 0
+}
+
+// loseSecret takes the publication out of the API server; what is mounted stays.
+func (n *node) loseSecret() { n.backup, n.published = n.published, pub{ident: ident{signer: -1}} }
+
+// putBack makes the Secret again as it was.
+func (n *node) putBack() {
+	n.publish(n.backup)
+	n.backup = pub{}
 }
 
 // startable: the agent waits for what its pod is pinned to, and until every anchor
@@ -265,8 +285,18 @@ func (w *rules) writePublication(s *state, plan *Plan, i int) write {
 	}
 	return write{
 		what: who(i, "write publication of"),
-		do:   func(t *state) { t.nodes[i].publish(want) },
+		do: func(t *state) {
+			t.nodes[i].publish(want)
+			t.nodes[i].forgetBackup()
+		},
 		same: func(a, b *state) bool { return a.nodes[i].published == b.nodes[i].published },
+	}
+}
+
+// forgetBackup: nobody puts back what is there.
+func (n *node) forgetBackup() {
+	if n.published.data != 0 {
+		n.backup = pub{}
 	}
 }
 
@@ -299,7 +329,7 @@ func (w *rules) loads(s *state, l Load, silent mask) []move {
 	}
 	if l.How == ByRestart {
 		for j := range w.nodes {
-			if j != i && s.nodes[j].joined && s.nodes[j].published.data != 0 && !s.nodes[j].running {
+			if j != i && s.nodes[j].joined && s.nodes[j].exists() && !s.nodes[j].running {
 				return nil
 			}
 			if j != i && w.unconnected(s, &s.nodes[j]) && !w.unconnected(s, n) {

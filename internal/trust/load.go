@@ -32,11 +32,14 @@ type Load struct {
 	Reason string
 }
 
-// loads compares what is published with what is proven.
+// loads compares what is published with what is proven. Who is given nothing, because
+// its Secret is lost, has nothing to load, and could not start again.
 func (v *view) loads(strategy Strategy) []Load {
 	out := make([]Load, 0, len(v.Members))
 	for _, m := range v.peers {
-		out = v.addLoads(out, m, strategy)
+		if m.published() {
+			out = v.addLoads(out, m, strategy)
+		}
 	}
 	slices.SortStableFunc(out, func(a, b Load) int { return cmp.Compare(a.Member, b.Member) })
 	return out

@@ -118,6 +118,14 @@ func (m *Member) presents() bool {
 	return slices.ContainsFunc(m.Roles, func(r Role) bool { return r.Presents })
 }
 
+// mayRun reports whether the member is not proven to have no process, or has mounted
+// what one would be started with.
+func (m *Member) mayRun() bool {
+	return slices.ContainsFunc(m.Roles, func(r Role) bool {
+		return r.Evidence.Process != ProcessNone || len(r.Evidence.Mounted) > 0
+	})
+}
+
 // controls reports whether the member takes part in the control plane.
 func (m *Member) controls() bool {
 	return slices.ContainsFunc(m.Roles, func(r Role) bool { return r.Plane != Data })

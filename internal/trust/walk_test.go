@@ -156,6 +156,12 @@ func (k *walk) obey(s state, plan *Plan) (state, bool) {
 			return s, true
 		}
 	}
+	for i := range k.rules.nodes {
+		if s.nodes[i].restorable() {
+			s.nodes[i].putBack()
+			return s, true
+		}
+	}
 	if s.left.expire > 0 && !s.expired {
 		s.left.expire, s.expired = s.left.expire-1, true
 		return s, true

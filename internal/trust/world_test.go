@@ -63,6 +63,8 @@ type node struct {
 	// in which it has not taken it over yet, bit by bit.
 	told    pub
 	telling mask
+	// backup is what stood in the node's Secret when somebody deleted that.
+	backup pub
 	// joined is false for a node that does not exist yet.
 	joined bool
 	// lies is true once its agent says whatever it likes, unseen once its pod has lost
@@ -98,7 +100,7 @@ type state struct {
 }
 
 // budget bounds what people and accidents do, so that the world is finite.
-type budget struct{ replace, abort, lose, edit, crash, recreate, expire, off, join, lie, hide int8 }
+type budget struct{ replace, abort, lose, loseNode, edit, crash, recreate, expire, off, join, lie, hide int8 }
 
 var stateNames = [...]State{Absent, Untrusted, TrustedUnused, InUseAny, InUseAll, PhaseOut}
 
@@ -345,8 +347,8 @@ func (n *node) less(o *node) bool {
 }
 
 // code lays a node out as bytes, only to compare it.
-func (n *node) code() [44]uint8 {
-	var out [44]uint8
+func (n *node) code() [48]uint8 {
+	var out [48]uint8
 	k := 0
 	put := func(values ...uint8) { k += copy(out[k:], values) }
 	putStore := func(s store) { put(uint8(s.trust), uint8(s.ident.signer), uint8(s.ident.cross)) }
@@ -355,12 +357,23 @@ func (n *node) code() [44]uint8 {
 	putPub(n.mounted)
 	putPub(n.between)
 	putPub(n.told)
+	putPub(n.backup)
 	put(truth(n.running), truth(n.persisted), truth(n.joined), truth(n.lies), truth(n.unseen), truth(n.late), uint8(n.staticData), uint8(n.telling))
 	for _, s := range [...]store{n.data, n.control, n.raft, n.persData, n.persCtl} {
 		putStore(s)
 	}
 	return out
 }
+
+// exists reports whether the node was ever given anything.
+func (n *node) exists() bool { return n.published.data != 0 || n.backup != (pub{}) }
+
+// secretLost reports whether somebody has deleted the node's Secret.
+func (n *node) secretLost() bool { return n.published.data == 0 && n.backup != (pub{}) }
+
+// restorable reports whether the Secret can be put back to what a pod waits for: the
+// next pod waits for more than a backup holds.
+func (n *node) restorable() bool { return n.secretLost() && n.mounted.data != 0 }
 
 func truth(b bool) uint8 {
 	if b {
@@ -415,6 +428,9 @@ func (w *rules) print(s *state) string {
 		fmt.Fprintf(&b, "  node %d published: %v\n", i, n.published)
 		if n.mounted != n.published {
 			fmt.Fprintf(&b, "         mounted: %v\n", n.mounted)
+		}
+		if n.secretLost() {
+			b.WriteString("         its Secret is lost\n")
 		}
 		if n.between != (pub{}) {
 			fmt.Fprintf(&b, "         between: %v\n", n.between)

@@ -175,7 +175,7 @@ func (c lossCell) remedies() []remedy {
 	}
 	if c.holdsLeavesBack() {
 		key := c.kind.KeySecret(clusterName)
-		list = append(list, remedy{condition.Warning, []string{"my-dual-0", "put this Secret back", key}, key})
+		list = append(list, remedy{condition.Warning, []string{"my-dual-0", "put the Secret back as it was, or the key of the CA that signs"}, key})
 	}
 	return list
 }

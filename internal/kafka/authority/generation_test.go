@@ -53,6 +53,19 @@ func TestTheGenerationOfAKeyIsNeverBelowThatOfItsName(t *testing.T) {
 	wantLowered(t, d, authority.KeyGenerationAnnotation)
 }
 
+func TestAKeyThatIsPutBackWithoutItsGenerationIsCountedAboveThoseAfterIt(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	backup := w.in.KeySecret
+	w.starts()
+	w.step(turn)
+	w.in.KeySecret = authority.Stored{Exists: true, Data: backup.Data}
+
+	if d := w.decide(); d.KeyGeneration != 2 {
+		t.Errorf("the key has generation %s, and that of its successor was 1", d.KeyGeneration)
+	}
+}
+
 func TestLeavesOfAPendingAuthorityAreAheadAndRaiseNothing(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)

@@ -152,25 +152,46 @@ func (o *observed) readGenerations(in Input) *Problem {
 	if err != nil {
 		return generationProblem(in.keyObject(), err)
 	}
+	// What dependants carry and names say counts only where the Secret says nothing any
+	// more: during a replacement they are one generation ahead of it.
+	seen := in.Evidence.generations()
+	if !keyFound {
+		keyGen = max(seen.key, o.keyGenOfNames(in.Kind), 0)
+	}
+	o.keyGen, o.certGen, o.seenCertGen = keyGen, certGen, certGen
+	if !certFound {
+		// Each new key had a new certificate.
+		o.certGen, o.seenCertGen = max(seen.cert, keyGen), seen.cert
+	}
 	if len(o.bundle) > 0 && !certFound {
-		o.warnings = append(o.warnings, missingGeneration(in.certObject(), CertGenerationAnnotation))
+		o.warnings = append(o.warnings, missingGeneration(in.certObject(), CertGenerationAnnotation, o.certGen))
 	}
 	if !o.key.IsZero() && !keyFound {
-		o.warnings = append(o.warnings, missingGeneration(in.keyObject(), KeyGenerationAnnotation))
+		o.warnings = append(o.warnings, missingGeneration(in.keyObject(), KeyGenerationAnnotation, o.keyGen))
 	}
-	// What dependants carry counts only where the Secret says nothing any more:
-	// during a replacement they are one generation ahead of it.
-	seen := in.Evidence.generations()
-	if keyFound {
-		seen.key = keyGen
-	}
-	if certFound {
-		o.seenCertGen, o.certGen, o.keyGen = certGen, certGen, max(seen.key, 0)
-		return nil
-	}
-	// Each new key had a new certificate.
-	o.seenCertGen, o.certGen, o.keyGen = seen.cert, max(seen.cert, seen.key, 0), max(seen.key, 0)
 	return nil
+}
+
+// keyGenOfNames is the generation of ca.key by the names of the authorities that there
+// are besides the one to come: one more than the highest, where that is another's.
+func (o *observed) keyGenOfNames(kind Kind) Generation {
+	if o.key.IsZero() {
+		return none
+	}
+	own, others := none, none
+	for _, cert := range o.known() {
+		switch {
+		case o.isPending(cert):
+		case o.key.Matches(cert):
+			own = max(own, kind.named(cert))
+		default:
+			others = max(others, kind.named(cert))
+		}
+	}
+	if others > own {
+		return others + 1
+	}
+	return own
 }
 
 // generations are a pair of them, or none.
@@ -185,8 +206,8 @@ func (e Evidence) generations() generations {
 	return generations{cert: e.CertGeneration, key: e.KeyGeneration}
 }
 
-func missingGeneration(object, annotation string) string {
-	return object + " has no annotation " + annotation + ": it counts as 0"
+func missingGeneration(object, annotation string, counts Generation) string {
+	return fmt.Sprintf("%s has no annotation %s: it counts as %s", object, annotation, counts)
 }
 
 func generationProblem(object string, err error) *Problem {

@@ -79,14 +79,14 @@ func (u *userCA) readGenerations() *Problem {
 		return generationProblem(u.in.certObject(), err)
 	}
 	if !found {
-		u.warnings = append(u.warnings, missingGeneration(u.in.certObject(), CertGenerationAnnotation))
+		u.warnings = append(u.warnings, missingGeneration(u.in.certObject(), CertGenerationAnnotation, 0))
 	}
 	keyGen, found, err := u.in.KeySecret.generation(KeyGenerationAnnotation)
 	if err != nil {
 		return generationProblem(u.in.keyObject(), err)
 	}
 	if !found {
-		u.warnings = append(u.warnings, missingGeneration(u.in.keyObject(), KeyGenerationAnnotation))
+		u.warnings = append(u.warnings, missingGeneration(u.in.keyObject(), KeyGenerationAnnotation, 0))
 	}
 	u.certGen, u.keyGen = certGen, keyGen
 	u.raiseGenerations()

@@ -357,6 +357,12 @@ func (w *world) wantValid() {
 	if !has(w.getKafka(), condition.Ready) {
 		w.t.Errorf("conditions are %+v, want Ready", w.getKafka().Status.Conditions)
 	}
+	w.wantVerified()
+}
+
+// wantVerified expects every node to have a certificate that the cluster CA verifies.
+func (w *world) wantVerified() {
+	w.t.Helper()
 	ca := w.caCertificate(authority.ClusterCA)
 	for pod := range w.podUIDs() {
 		chain, err := pki.ParseBundle(w.secret(pod).Data[pod+".crt"])

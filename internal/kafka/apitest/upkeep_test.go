@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -39,6 +40,41 @@ func TestCertificatesAreKeptUpWhileTheResourceIsInvalid(t *testing.T) {
 			if len(w.faulty.podsDeleted) > 0 {
 				t.Errorf("pods %v were restarted, of %v", w.faulty.podsDeleted, pods)
 			}
+			if now := w.configurationOf("my-dual-0"); now != config {
+				t.Errorf("configuration %s is published, want still %s", now, config)
+			}
+		})
+	}
+}
+
+func TestWhatRaftClientsHoldIsReplacedWhileTheResourceIsInvalid(t *testing.T) {
+	t.Parallel()
+	for name, mistake := range map[string]func(*world){
+		"a version there is no image for": func(w *world) { w.patchKafka(map[string]any{"version": "3.9.0"}) },
+		"a clients CA that cannot be read": func(w *world) {
+			w.replaceData("my-clients-ca-cert", authority.CertKey, []byte("no certificate"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.dualRole(3)
+			w.settle()
+			config := w.configurationOf("my-dual-0")
+			mistake(w)
+			w.nobodyReads()
+
+			for _, later := range []time.Duration{340 * authority.Day, 359 * authority.Day} {
+				w.clock.SetTime(start().Add(later))
+				w.settle()
+			}
+
+			w.wantCondition(condition.NotReady)
+			w.wantRestarts(1)
+			w.clock.SetTime(start().Add(366 * authority.Day))
+			w.settle()
+			w.wantRestarts(1)
+			w.wantVerified()
 			if now := w.configurationOf("my-dual-0"); now != config {
 				t.Errorf("configuration %s is published, want still %s", now, config)
 			}

@@ -188,13 +188,18 @@ func (p *pass) describes(pod string) bool {
 // reasons says, for each pod that exists, what it is to be restarted for: what
 // its annotations tell of its shape, and what its agent tells of its stores, where
 // a reload does not do. A pod whose agent is silent is asked again by the
-// planner's own gates.
+// planner's own gates. A cluster that stands is only restarted for what ends: its pods
+// come back as they were described last.
 func (p *pass) reasons() (map[string][]rollout.Reason, error) {
 	reasons := map[string][]rollout.Reason{}
 	for _, node := range p.cluster.Nodes {
 		pod, exists := p.pods[node.Pod]
 		certificates, issued := p.nodes[node.Pod]
 		if !exists || !issued {
+			continue
+		}
+		if p.stands() {
+			reasons[node.Pod] = p.trustReasons(node, p.ends)
 			continue
 		}
 		desired, err := p.podOf(node, certificates)

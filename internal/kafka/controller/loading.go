@@ -28,12 +28,24 @@ func (p *pass) loadReasons(node model.Node, published contract.Publication) []ro
 			reasons[i].Note += "; the reload failed: " + said.report.Reload.Failure
 		}
 	}
+	return append(reasons, p.trustReasons(node, p.isDue)...)
+}
+
+// trustReasons are the restarts that trust asks for and that are due.
+func (p *pass) trustReasons(node model.Node, due func(trust.Load) bool) []rollout.Reason {
+	var reasons []rollout.Reason
 	for _, load := range p.clusterCA.plan.Loads {
-		if load.Member == trust.MemberID(node.Pod) && load.How == trust.ByRestart && p.isDue(load) {
+		if load.Member == trust.MemberID(node.Pod) && load.How == trust.ByRestart && due(load) {
 			reasons = append(reasons, rollout.Reason{Code: rollout.TrustRemoved, Note: load.Reason})
 		}
 	}
 	return reasons
+}
+
+// ends reports whether what a process holds is about to end, so that its restart
+// cannot wait for anything.
+func (p *pass) ends(load trust.Load) bool {
+	return !load.Due.IsZero() && (!p.now.Before(load.Due) || p.isDue(load))
 }
 
 // reloadPatience is how long a node may try to reload what is published while

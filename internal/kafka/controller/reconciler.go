@@ -101,18 +101,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // carry carries out what was decided. Where the resources cannot be used that is
 // the upkeep of certificates, and the reason is still an error.
 func (r *Reconciler) carry(ctx context.Context, p *pass) (outcome, error) {
+	write := r.apply
 	if p.stands() {
-		if err := r.keepUp(ctx, p); err != nil {
-			return outcome{}, err
-		}
-		return p.watching(), p.whyStands()
+		write = r.keepUp
 	}
-	if err := r.apply(ctx, p); err != nil {
+	if err := write(ctx, p); err != nil {
 		return outcome{}, err
 	}
 	acted, err := r.act(ctx, p)
 	if err != nil {
 		return outcome{}, err
+	}
+	if p.stands() {
+		return acted, p.whyStands()
 	}
 	err = r.followUp(ctx, p, &acted)
 	return acted, err

@@ -90,8 +90,7 @@ func (p *pass) keepCustomCertificates() {
 	}
 }
 
-// keepUp writes what keeps certificates valid and trusted, and nothing else: nodes
-// reload, and none is restarted.
+// keepUp writes what keeps certificates valid and trusted, and nothing else.
 func (r *Reconciler) keepUp(ctx context.Context, p *pass) error {
 	for _, step := range []func(context.Context, *pass) error{
 		r.applyAuthorities,

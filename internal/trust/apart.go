@@ -13,9 +13,13 @@ const (
 	// NoSigner: it was never given a certificate, and the authority that the others
 	// still use cannot sign one.
 	NoSigner Reason = "NobodyCanSign"
+	// SecretLost: what a process was given is lost, and nobody can sign for it. It is
+	// waited for, because it goes on presenting what it has.
+	SecretLost Reason = "SecretLost"
 )
 
-// Apart is a member that nobody waits for: it holds up itself and nobody else.
+// Apart is a member that nobody waits for, so that it holds up itself and nobody else;
+// or, as Plan.Stranded, one that is waited for and that only a person can help.
 type Apart struct {
 	Member MemberID
 	Reason Reason
@@ -63,9 +67,24 @@ func (v *view) setApart() {
 		doubted := a.Reason == UnknownClaims && v.Members[i].Kind == Node
 		if doubted {
 			v.peers = append(v.peers, &v.Members[i])
+			v.doubted = append(v.doubted, a)
 		}
 		return doubted
 	})
+}
+
+// stranded are the members that are waited for and that only a person can help: those
+// that are doubted and count all the same, and those that lost what they were given
+// while nobody can sign for them.
+func (v *view) stranded() []Apart {
+	out := slices.Clone(v.doubted)
+	for _, m := range v.peers {
+		if m.mayRun() && v.unsigned(m) {
+			out = append(out, Apart{Member: m.ID, Reason: SecretLost, What: string(m.ID) +
+				" has lost its Secret, and the key of the authority that it presents is not at hand to sign another certificate"})
+		}
+	}
+	return out
 }
 
 func (v *view) exempt(m *Member) (Apart, bool) {
@@ -142,10 +161,16 @@ func (v *view) knownKey(key KeyID) bool {
 // to verify the new one first, waited for it. Whoever may run or
 // start is no newcomer: its Secret is lost.
 func lacksSigner(v *view, m *Member) string {
-	if m.published() || !m.presents() || m.mayRun() || v.target == nil || v.target.Stored == Absent || v.oldSigns() {
+	if m.mayRun() || !v.unsigned(m) {
 		return ""
 	}
 	return "has no certificate to start with, and the key of the authority in use is not at hand to sign one; it is given one of the new authority once everybody else verifies that"
+}
+
+// unsigned reports whether a member has no certificate to start with, and cannot be
+// given one that the others verify already.
+func (v *view) unsigned(m *Member) bool {
+	return (m.Kind == Node || m.Kind == Companion) && m.presents() && !m.published() && v.target != nil && v.target.Stored != Absent && !v.oldSigns()
 }
 
 // oldSigns reports whether any authority but the target can sign for a newcomer, or

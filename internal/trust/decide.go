@@ -31,6 +31,8 @@ type Plan struct {
 	Blockers []Blocker
 	// Apart are the members that nobody waits for, in the order of the snapshot.
 	Apart []Apart
+	// Stranded are the members that are waited for and that only a person can help.
+	Stranded []Apart
 	// Deadline is the first end of an anchor that is not the one to stay: what
 	// relies on it is cut off then. Zero when there is none. Expiry makes things
 	// urgent, and never changes their order.
@@ -70,7 +72,7 @@ func decide(s Snapshot, l law) Plan {
 	}
 	p.Vouching = v.vouching(p.Publications)
 	p.Loads = v.loads(p.Strategy)
-	p.Blockers, p.Apart, p.Deadline = v.sortedBlockers(), v.apart, v.deadline()
+	p.Blockers, p.Apart, p.Stranded, p.Deadline = v.sortedBlockers(), v.apart, v.stranded(), v.deadline()
 	p.Done = v.done(p)
 	return p
 }

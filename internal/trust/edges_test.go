@@ -106,6 +106,27 @@ func TestNothingGoesOnWhileEveryNodeClaimsWhatNobodyKnows(t *testing.T) {
 	if got := s.Application.Anchors[0]; got != "A" {
 		t.Errorf("applications read %s first", got)
 	}
+	if plan := Decide(s); len(plan.Apart) > 0 || len(plan.Stranded) != 2 || plan.Stranded[0].Reason != UnknownClaims {
+		t.Errorf("apart are %+v, and stranded %+v", plan.Apart, plan.Stranded)
+	}
+}
+
+func TestANodeWhoseSecretIsLostWhileNobodyCanSignIsWaitedForAndNamed(t *testing.T) {
+	t.Parallel()
+	s := atRest(2, replaced)
+	s.Anchors[0].Signs = false
+	s.write(Decide(s))
+	lost := &s.Members[slices.IndexFunc(s.Members, func(m Member) bool { return m.ID == "my-0" })]
+	lost.Published = Publication{}
+
+	plan := Decide(s)
+
+	if len(plan.Apart) > 0 || len(plan.Stranded) != 1 || plan.Stranded[0].Member != "my-0" || plan.Stranded[0].Reason != SecretLost {
+		t.Errorf("apart are %+v, and stranded %+v", plan.Apart, plan.Stranded)
+	}
+	if slices.ContainsFunc(plan.Loads, func(l Load) bool { return l.Member == "my-0" }) {
+		t.Error("it is to load something, and could not start again")
+	}
 }
 
 func TestARaftClientMayRememberWhatIsKnownNoMore(t *testing.T) {

@@ -8,10 +8,11 @@ type view struct {
 
 	law law
 	key map[AnchorID]KeyID
-	// peers are the members that count, apart those that do not, with their reasons.
-	peers  []*Member
-	apart  []Apart
-	target *Anchor
+	// peers are the members that count, apart those that do not, with their reasons, and
+	// doubted those that would not if there were others.
+	peers          []*Member
+	apart, doubted []Apart
+	target         *Anchor
 	// renewed is true when the target shares its key with another anchor.
 	renewed bool
 	// answers remembers what each guard said about each anchor, and asked all

@@ -55,8 +55,8 @@ const (
 	Loading Phase = "Loading"
 	// Paused: the resource is paused; certificates go on expiring.
 	Paused Phase = "Paused"
-	// Blocked: nothing moves, because somebody has been silent for long. A person
-	// has to look.
+	// Blocked: nothing moves, because somebody has been silent for long, or only a person
+	// can help him. A person has to look.
 	Blocked Phase = "Blocked"
 	// AuthorityMissing: there is no CA certificate to issue by, or its Secrets cannot be
 	// used. A person has to put them right.
@@ -161,19 +161,26 @@ func (v *view) ownersTurn() bool {
 	})
 }
 
-// stuck reports whether nothing moves and somebody has been silent for long.
+// stuck reports whether nothing moves and somebody has been silent for long, or can be
+// helped only by a person.
 func (v *view) stuck() bool {
 	if len(v.steps) > 0 || len(v.plan.Blockers) == 0 {
 		return false
 	}
 	return slices.ContainsFunc(v.Members, func(m trust.Member) bool {
-		return slices.ContainsFunc(m.Roles, func(r trust.Role) bool { return v.silentForLong(&r) && v.named(&m, &r) })
+		return slices.ContainsFunc(m.Roles, func(r trust.Role) bool { return (v.silentForLong(&r) || v.strandedForLong(&m, &r)) && v.named(&m, &r) })
 	})
 }
 
 func (v *view) silentForLong(r *trust.Role) bool {
 	held := &r.Evidence
 	return held.Process == trust.ProcessUnknown && !held.Since.IsZero() && !v.Now.Before(held.Since.Add(patience))
+}
+
+func (v *view) strandedForLong(m *trust.Member, r *trust.Role) bool {
+	since := r.Evidence.Since
+	return !since.IsZero() && !v.Now.Before(since.Add(patience)) &&
+		slices.ContainsFunc(v.plan.Stranded, func(a trust.Apart) bool { return a.Member == m.ID })
 }
 
 // named reports whether a guard waits for the role.

@@ -86,10 +86,14 @@ func (r *Reconciler) hear(ctx context.Context, p *pass) {
 	var asked []*corev1.Pod
 	for name, pod := range p.peers() {
 		said, known := r.witnesses.recall(pod)
-		switch {
-		case known && p.settled(name, said.report):
-			p.heard[name] = said
-		case pod.Status.PodIP != "":
+		settled := known && p.settled(name, said.report)
+		if pod.Status.PodIP == "" && !settled {
+			continue
+		}
+		if known {
+			p.heard[name] = said // by what it said last it is recognised when it is asked again
+		}
+		if !settled {
 			asked = append(asked, pod)
 		}
 	}

@@ -3,6 +3,7 @@ package apitest
 import (
 	"crypto/x509"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -220,4 +221,22 @@ func TestAUsersRenewalUnderAnotherKeyIdentifierAloneSaysWhyNobodyVouches(t *test
 		t.Errorf("%d cross certificates are sent along, want none", len(sent))
 	}
 	w.wantRestarts(2)
+}
+
+func TestAStaleLeaderAndAUsersRenewalUnderAnotherSubject(t *testing.T) {
+	t.Parallel()
+	w, one := renaming(t)
+	lagging := newLaggingClient(w.faulty)
+	other := w.newReconciler(lagging)
+	w.reconcile(other)
+
+	w.renames(w.renamed(one, ownTwo), "1")
+	w.interleave(rand.New(rand.NewPCG(3, 2)), other, lagging)
+	w.settle()
+
+	w.wantRoles(" replication-9091", "presents corporate two vouched for by corporate one, trusts corporate two")
+	if sent := w.sentAlong(); len(sent) != 1 {
+		t.Errorf("%d cross certificates are sent along, want one", len(sent))
+	}
+	w.wantRestarts(0)
 }

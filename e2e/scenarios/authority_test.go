@@ -3,6 +3,7 @@ package scenarios
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -211,10 +212,17 @@ func (s *stage) ownAuthority(name string, lasts time.Duration) pki.Authority {
 // bring writes the two Secrets of a CA that a user brings.
 func (s *stage) bring(name string, authority pki.Authority, generation string) {
 	s.Helper()
+	s.bringBeside(name, authority, generation, nil)
+}
+
+// bringBeside is the same with more entries beside the certificate.
+func (s *stage) bringBeside(name string, authority pki.Authority, generation string, beside map[string][]byte) {
+	s.Helper()
 	labels := map[string]string{"strimzi.io/kind": "Kafka", harness.ClusterLabel: clusterName}
 	key := &corev1.Secret{ObjectMeta: s.meta(name), Data: map[string][]byte{"ca.key": authority.Key().PEM()}}
 	key.Annotations = map[string]string{keyGeneration: "0"}
 	certificate := &corev1.Secret{ObjectMeta: s.meta(name + "-cert"), Data: map[string][]byte{"ca.crt": pki.EncodeBundle(authority.Certificate())}}
+	maps.Copy(certificate.Data, beside)
 	certificate.Annotations = map[string]string{certGeneration: generation}
 	for _, secret := range []*corev1.Secret{key, certificate} {
 		secret.Labels = labels

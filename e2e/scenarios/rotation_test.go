@@ -23,6 +23,9 @@ type witnesses struct {
 	jvm bool
 	// oldOnly is OpenSSL with the authority from before and nothing else.
 	oldOnly bool
+	// early are authorities that ca.crt has before any node presents their leaves: who
+	// trusts one of them alone is no witness.
+	early []*x509.Certificate
 }
 
 // everybody is a client of every kind, the ones that never look again included.
@@ -79,7 +82,7 @@ func (s *stage) turning(a harness.Authority, w witnesses) *turning {
 	r.processes, err = s.kafka.Processes(s.ctx, opened)
 	s.must(err)
 	s.underLoad(w.kinds...)
-	r.watched = []*x509.Certificate{signer.Certificate()}
+	r.watched = append([]*x509.Certificate{signer.Certificate()}, w.early...)
 	if w.oldOnly && a == harness.ClusterCA {
 		r.watch(r.load, "openssl, the old CA only", signer.Certificate())
 	}

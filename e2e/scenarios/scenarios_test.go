@@ -82,6 +82,7 @@ func trustScenarios() []scenario {
 		{name: "trust/key-secret-lost", run: keyLost, within: long},
 		{name: "trust/key-secret-lost-without-reload", run: keyLostWithoutReload, within: long},
 		{name: "trust/raft-clients-at-the-end-of-their-certificates", run: raftClientsEnd},
+		{name: "trust/renewed-with-another-subject", run: renewedWithAnotherSubject, within: long},
 		{name: "trust/replaced-during-version-upgrade", run: replacedDuringUpgrade, within: long},
 	}
 }

@@ -71,17 +71,30 @@ type AuthorityID [sha256.Size]byte
 // certificate without a key identifier has the one that is usual for its key: whoever
 // compares identifiers accepts it beside any.
 func AuthorityIDOf(ca *x509.Certificate) AuthorityID {
-	keyID := ca.SubjectKeyId
+	return authorityID(ca.RawSubjectPublicKeyInfo, ca.RawSubject, ca.SubjectKeyId)
+}
+
+func authorityID(spki, subject, keyID []byte) AuthorityID {
 	if len(keyID) == 0 {
-		usual := sha1.Sum(publicBits(ca.RawSubjectPublicKeyInfo))
+		usual := sha1.Sum(publicBits(spki))
 		keyID = usual[:]
 	}
 	hash := sha256.New()
-	for _, part := range [][]byte{ca.RawSubjectPublicKeyInfo, ca.RawSubject, keyID} {
+	for _, part := range [][]byte{spki, subject, keyID} {
 		sum := sha256.Sum256(part)
 		hash.Write(sum[:])
 	}
 	return AuthorityID(hash.Sum(nil))
+}
+
+// FormerNameOf identifies the authority by which a CA certificate was issued with the
+// very key that it is about: the one that this key was known as under another name. The
+// result is false of what another key has signed, and of what names itself as issuer.
+func FormerNameOf(cert *x509.Certificate) (AuthorityID, bool) {
+	if !cert.IsCA || bytes.Equal(cert.RawIssuer, cert.RawSubject) || !SignedBy(cert, cert) {
+		return AuthorityID{}, false
+	}
+	return authorityID(cert.RawSubjectPublicKeyInfo, cert.RawIssuer, cert.AuthorityKeyId), true
 }
 
 // String returns 64 lower-case hex digits.

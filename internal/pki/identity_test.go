@@ -140,3 +140,37 @@ func TestNoCrossCertificateLeadsFromOneKeyIdentifierToAnother(t *testing.T) {
 		t.Error("signed: it names its own issuer, and the JVM refuses it")
 	}
 }
+
+func TestACertificateByItsOwnKeyTellsTheNameBefore(t *testing.T) {
+	t.Parallel()
+	before := newCA(t, "a")
+	named := func(name string, ca pki.Authority) *x509.Certificate {
+		return other(t, ca, func(c *x509.Certificate) { c.RawSubject = newCA(t, name).Certificate().RawSubject })
+	}
+	cross := func(by pki.Authority, of *x509.Certificate) *x509.Certificate {
+		t.Helper()
+		signed, err := pki.CrossSign(by, of, noon())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signed
+	}
+	for name, c := range map[string]struct {
+		cert *x509.Certificate
+		told bool
+	}{
+		"its cross certificate for the name after":        {cross(before, named("b", before)), true},
+		"a cross certificate for another key":             {cross(before, newCA(t, "b").Certificate()), false},
+		"a self-signed certificate":                       {before.Certificate(), false},
+		"a leaf":                                          {issue(t, before, leafSpec(t)), false},
+		"what a key says that is not the one it is about": {cross(newCA(t, "a"), named("b", before)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			id, told := pki.FormerNameOf(c.cert)
+			if told != c.told || told && id != pki.AuthorityIDOf(before.Certificate()) {
+				t.Errorf("told: %t, %s", told, id)
+			}
+		})
+	}
+}

@@ -125,7 +125,7 @@ func (w *rules) anchor(s *state, a int) Anchor {
 		Compromised: w.compromised.has(a) && int8(a) != s.issuing, Signs: !w.lost.has(a),
 	}
 	for by := range maxAnchors {
-		if w.cross[a].has(by) {
+		if w.cross[a].has(by) && w.known(s, by) {
 			out.Cross = append(out.Cross, Cross{Issuer: keys[by], NotAfter: worldTime.Add(300 * day), Distrusted: w.compromised.has(by)})
 		}
 	}

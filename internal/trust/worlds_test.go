@@ -30,6 +30,13 @@ func crossSigned(w *rules) {
 	w.pinned = true
 }
 
+// renamed has each authority share its key with the one before it under another name:
+// whichever of them is to issue is vouched for by all the others.
+func renamed(w *rules) {
+	crossSigned(w)
+	w.cross[0], w.cross[1] = 6, 5
+}
+
 func byRestarts(w *rules) { w.policy.Reload = RestartOnly }
 
 // compromised distrusts A, so that applications which know nothing else are cut
@@ -91,6 +98,7 @@ func worlds() []rules {
 		world("cross-signed by slow servers", budget{}, crossSigned, slowly),
 		world("classic by slow servers, aborted", budget{abort: 1, crash: 1}, slowly),
 		world("renewed under the same key", accidents, renewed),
+		world("renewed with another name, aborted", budget{abort: 1}, renamed, patient),
 		world("compromised", budget{}, compromised),
 		world("classic, ended in the middle", budget{expire: 1, crash: 1}),
 		world("classic by restarts, ended in the middle", budget{expire: 1}, byRestarts),
@@ -132,6 +140,8 @@ func wideWorlds() []rules {
 		world("cross-signed, replaced during a replacement", budget{replace: 2}, crossSigned),
 		world("trusted-certs lost, to the end", budget{lose: 1}, crossSigned),
 		world("trusted-certs edited, to the end", budget{edit: 1}, crossSigned),
+		world("renewed with another name, aborted, to the end", budget{abort: 1}, renamed),
+		world("renewed with another name twice and aborted", budget{replace: 2, abort: 1}, renamed, patient),
 		world("replaced twice and aborted", budget{replace: 2, abort: 1}, crossSigned, patient),
 	}
 }

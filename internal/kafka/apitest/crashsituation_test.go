@@ -82,6 +82,23 @@ func usersSituations() map[string]crashScenario {
 			world:  inNewWorlds(corporate),
 			change: func(w *world, _ int) { w.renewOwn() },
 		},
+		"a user's renewal with another subject": {
+			world: inNewWorlds(corporate),
+			change: func(w *world, _ int) {
+				w.without[readsBundle], w.without[readsFirst] = true, true
+				w.pin()
+				w.renames(w.renamed(w.presentCA(), ownTwo), "1")
+			},
+		},
+		"a user's renewals with other subjects in a row": {
+			world: inNewWorlds(corporate),
+			change: func(w *world, _ int) {
+				w.without[readsBundle], w.without[readsFirst] = true, true
+				w.pin()
+				w.renames(w.renamed(w.presentCA(), ownTwo), "1")
+				w.once(w.presents(1, ownTwo), func() { w.renames(w.renamed(w.presentCA(), ownThree), "2") })
+			},
+		},
 		"handing a cluster to the user's authority": {
 			world:  inNewWorlds(cluster(2)),
 			change: func(w *world, _ int) { w.handToUser(caNamed(w.t, "corporate", longLasting)) },
@@ -99,15 +116,26 @@ func usersSituations() map[string]crashScenario {
 // renewOwn puts another certificate of the same key into the user's Secret.
 func (w *world) renewOwn() {
 	w.t.Helper()
-	key, err := pki.ParsePrivateKey(w.secret("my-cluster-ca").Data[authority.KeyKey])
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	renewed, err := pki.RenewCA(w.caCertificate(authority.ClusterCA), key, 2*longLasting, w.clock.Now())
+	ca := w.presentCA()
+	renewed, err := pki.RenewCA(ca.Certificate(), ca.Key(), 2*longLasting, w.clock.Now())
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.replaceOwn(renewed, "1", nil)
+}
+
+// presentCA is the cluster CA of which the Secrets hold certificate and key.
+func (w *world) presentCA() pki.Authority {
+	w.t.Helper()
+	key, err := pki.ParsePrivateKey(w.secret("my-cluster-ca").Data[authority.KeyKey])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ca, err := pki.NewAuthority(w.caCertificate(authority.ClusterCA), key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return ca
 }
 
 // losses are Secrets that go, or change, by somebody's hand.

@@ -19,28 +19,57 @@ func (d *decider) crossSign() error {
 	target := d.d.Target()
 	for _, outgoing := range d.outgoing(target) {
 		known := d.crossBy(outgoing[0], target)
-		if known != nil && !d.isShort(known, outgoing[0], target) {
-			continue
-		}
-		if why := d.whyNoCross(outgoing); why != "" {
-			if known == nil && d.d.NoCross == "" {
-				d.d.NoCross = why
-			}
-			continue
-		}
-		ca, err := d.signerOf(outgoing[0])
+		cross, why, err := d.in.vouch(link{by: outgoing, key: d.keyOf(outgoing[0]), of: target}, known)
 		if err != nil {
 			return err
 		}
-		cross, err := pki.CrossSign(ca, target, d.in.Now)
-		if err != nil {
-			return fmt.Errorf("signing the key of %q by %q: %w", target.Subject, ca.Certificate().Subject, err)
+		if why != "" && d.d.NoCross == "" {
+			d.d.NoCross = why
 		}
-		d.crosses = slices.DeleteFunc(d.crosses, func(c *x509.Certificate) bool { return c == known })
-		d.crosses = append(d.crosses, cross)
+		d.crosses = exchange(d.crosses, known, cross)
 	}
 	d.sortCrosses(pki.KeyIDOf(target))
 	return nil
+}
+
+// link is a cross certificate as it should be: by whom, and for whom.
+type link struct {
+	// by are the unexpired certificates of the outgoing authority, the one that ends
+	// last first, and key is its key; zero when it is not at hand.
+	by  []*x509.Certificate
+	key pki.PrivateKey
+	of  *x509.Certificate
+}
+
+// vouch returns the cross certificate of a link: the known one while that lasts, or
+// another. Without any it says in one sentence why there is none.
+func (in Input) vouch(l link, known *x509.Certificate) (cross *x509.Certificate, why string, err error) {
+	if known != nil && !in.isShort(known, l) {
+		return known, "", nil
+	}
+	if why := l.whyNot(); why != "" {
+		if known != nil {
+			why = ""
+		}
+		return known, why, nil
+	}
+	ca, err := pki.NewAuthority(l.by[0], l.key)
+	if err == nil {
+		cross, err = pki.CrossSign(ca, l.of, in.Now)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("signing the key of %q by %q: %w", l.of.Subject, l.by[0].Subject, err)
+	}
+	return cross, "", nil
+}
+
+// exchange puts one certificate in the place of another; either may be nil for none.
+func exchange(certs []*x509.Certificate, old, now *x509.Certificate) []*x509.Certificate {
+	if old == now {
+		return certs
+	}
+	certs = slices.DeleteFunc(slices.Clone(certs), func(c *x509.Certificate) bool { return c == old })
+	return append(certs, now)
 }
 
 // outgoing lists the unexpired certificates of every key but the target's, by
@@ -102,20 +131,19 @@ func (d *decider) crossBy(outgoing, target *x509.Certificate) *x509.Certificate 
 
 // isShort tells whether a cross certificate is about to end, and another one would
 // last longer because its issuer or its subject was renewed.
-func (d *decider) isShort(cross, outgoing, target *x509.Certificate) bool {
-	longer := outgoing.NotAfter.After(cross.NotAfter) && target.NotAfter.After(cross.NotAfter)
-	return longer && d.in.Now.After(cross.NotAfter.Add(-d.in.Spec.Renewal()))
+func (in Input) isShort(cross *x509.Certificate, l link) bool {
+	longer := l.by[0].NotAfter.After(cross.NotAfter) && l.of.NotAfter.After(cross.NotAfter)
+	return longer && in.Now.After(cross.NotAfter.Add(-in.Spec.Renewal()))
 }
 
-// whyNoCross allows cross-signing only with a key that is at hand, and only when
+// whyNot allows cross-signing only with a key that is at hand, and only when
 // every unexpired certificate of it can carry another CA below: a verifier that
 // knows but one of them refuses the chain otherwise.
-func (d *decider) whyNoCross(certs []*x509.Certificate) string {
-	key := d.keyOf(certs[0])
-	if key.IsZero() {
-		return fmt.Sprintf("the key of the outgoing CA %q is lost or kept elsewhere, so it has not signed its successor", certs[0].Subject)
+func (l link) whyNot() string {
+	if l.key.IsZero() {
+		return fmt.Sprintf("the key of the outgoing CA %q is lost or kept elsewhere, so it has not signed its successor", l.by[0].Subject)
 	}
-	for _, cert := range certs {
+	for _, cert := range l.by {
 		if !pki.CanCrossSign(cert) {
 			return fmt.Sprintf("certificate %s of the outgoing CA %q has path length 0 and is valid until %s, so it cannot sign its successor",
 				pki.FingerprintOf(cert), cert.Subject, cert.NotAfter.UTC().Format(datedLayout))
@@ -135,14 +163,6 @@ func (d *decider) keyOf(cert *x509.Certificate) pki.PrivateKey {
 		}
 	}
 	return pki.PrivateKey{}
-}
-
-func (d *decider) signerOf(cert *x509.Certificate) (pki.Authority, error) {
-	ca, err := pki.NewAuthority(cert, d.keyOf(cert))
-	if err != nil {
-		return pki.Authority{}, fmt.Errorf("signing with %q: %w", cert.Subject, err)
-	}
-	return ca, nil
 }
 
 // sortCrosses puts those of the target first.

@@ -22,7 +22,7 @@ type Decision struct {
 	Pending *Replacement
 	// Keys are all authorities whose private key is at hand: the present one, the
 	// pending one, and retired ones. Each presents the cross certificates of its
-	// key.
+	// key. A user's present key may be that of retired ones, too, under other names.
 	Keys []pki.Authority
 	// Crosses are the unexpired cross certificates for any key, whoever signed
 	// them, those for the key of Target first.
@@ -94,13 +94,14 @@ func (d Decision) SignerOf(key pki.KeyID) (pki.Authority, bool) {
 }
 
 // GenerationOf is the certificate generation that annotations carry for leaves
-// that a key signed: that of the present authority, one more for the pending
+// that a CA issued: that of the present authority, one more for the pending
 // one, one less for any that was replaced.
-func (d Decision) GenerationOf(key pki.KeyID) Generation {
+func (d Decision) GenerationOf(ca *x509.Certificate) Generation {
+	is := func(other *x509.Certificate) bool { return pki.AuthorityIDOf(other) == pki.AuthorityIDOf(ca) }
 	switch {
-	case d.Pending != nil && d.Pending.Incoming.Key().ID() == key:
+	case d.Pending != nil && is(d.Pending.Incoming.Certificate()):
 		return d.CertGeneration + 1
-	case d.Certificate != nil && pki.KeyIDOf(d.Certificate) == key:
+	case d.Certificate != nil && is(d.Certificate):
 		return d.CertGeneration
 	default:
 		return max(d.CertGeneration-1, 0)

@@ -119,7 +119,7 @@ func TestAnAuthorityTellsWhoCanSign(t *testing.T) {
 		if !found || !ca.Certificate().Equal(cert) || !ca.Key().Matches(cert) {
 			t.Errorf("%q cannot sign", cert.Subject)
 		}
-		if got := o.GenerationOf(pki.KeyIDOf(cert)); got != generation {
+		if got := o.GenerationOf(cert); got != generation {
 			t.Errorf("leaves of %q carry generation %s, want %s", cert.Subject, got, generation)
 		}
 	}

@@ -2,6 +2,7 @@ package authority
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/x509"
 	"fmt"
 	"slices"
@@ -46,7 +47,11 @@ type userCA struct {
 	// entries name the entries of retained and of kept.
 	entries map[pki.Fingerprint]string
 	// kept are the CAs of entries that are not dated.
-	kept     []*x509.Certificate
+	kept []*x509.Certificate
+	// crosses vouch for the present CA by what its key was known as before, and noCross
+	// says why one is missing.
+	crosses  []*x509.Certificate
+	noCross  string
 	certGen  Generation
 	keyGen   Generation
 	warnings []string
@@ -206,7 +211,10 @@ func (u *userCA) decision() (Decision, error) {
 	}
 	d.Kept, d.Removed = u.kept, u.removed(d.Published)
 	d.Retired = d.Published[1:]
-	d.NoCross = u.whyNoCross()
+	if err := u.crossSign(); err != nil {
+		return Decision{}, err
+	}
+	d.Crosses, d.NoCross = u.crosses, cmp.Or(u.whyNoCross(), u.noCross)
 	if u.in.Now.After(d.RenewalAt) {
 		d.Warnings = append(d.Warnings, u.in.certObject()+": the certificate ends at "+issuing.NotAfter.UTC().Format("2006-01-02T15:04:05Z")+" and is yours to renew")
 	}
@@ -223,7 +231,11 @@ func (u *userCA) decision() (Decision, error) {
 		d.Authority = ca
 		d.Keys = append(d.Keys, ca)
 	}
-	d.Keys = append(d.Keys, u.retiredAuthorities()...)
+	former, err := u.formerAuthorities()
+	if err != nil {
+		return Decision{}, err
+	}
+	d.Keys = slices.Concat(d.Keys, former, u.retiredAuthorities())
 	return d, nil
 }
 
@@ -255,7 +267,8 @@ func (u *userCA) unserved() []string {
 	return warnings
 }
 
-// whyNoCross: a user's CA signs nothing but leaves here.
+// whyNoCross: besides leaves, a user's CA signs nothing here but its own key under
+// another name.
 func (u *userCA) whyNoCross() string {
 	key := pki.KeyIDOf(u.chain[0])
 	for _, cert := range u.others() {

@@ -125,7 +125,7 @@ func afterLeaf(chain []*x509.Certificate) []*x509.Certificate {
 func (p *pass) generationOf(chain []*x509.Certificate, stored authority.Stored) authority.Generation {
 	for _, ca := range p.clusterCA.Keys {
 		if pki.IssuedBy(chain[0], ca.Certificate()) {
-			return p.clusterCA.GenerationOf(pki.KeyIDOf(ca.Certificate()))
+			return p.clusterCA.GenerationOf(ca.Certificate())
 		}
 	}
 	return generation(stored.Annotations[authority.ClusterCertGenerationAnnotation])
@@ -156,7 +156,7 @@ func (p *pass) noteLeaf(request leafRequest, decision authority.LeafDecision) {
 func (r *Reconciler) issue(ctx context.Context, p *pass, request leafRequest,
 	want authority.WantedLeaf, decision authority.LeafDecision,
 ) (leaf, bool, error) {
-	signer := pki.KeyIDOf(want.Authority.Certificate())
+	signer := want.Authority.Certificate()
 	outcome, err := ownca.New(want.Authority).Issue(ctx, issuer.Request{
 		Name: request.secret, Subject: want.Subject, SANs: want.SANs, Usages: pki.BothUsages(),
 		Validity: want.Validity, Renewal: want.Renewal,

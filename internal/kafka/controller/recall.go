@@ -30,7 +30,24 @@ func (p *pass) dependence(kind authority.Kind) authority.Evidence {
 	if len(p.pods) > 0 && p.lacksTrust(kind) {
 		evidence.Named, evidence.Reported, evidence.Leaves = p.named(kind), p.reported(kind), p.presentedLeaves()
 	}
+	if kind == authority.ClusterCA && specOf(p.caSpec(kind)).Source == authority.UserProvided {
+		evidence.Vouching = p.sentAlong()
+	}
 	return evidence
+}
+
+// sentAlong is what Secrets have nodes present after their leaves, each certificate
+// once.
+func (p *pass) sentAlong() []*x509.Certificate {
+	var sent []*x509.Certificate
+	for _, node := range p.allNodes() {
+		for _, cert := range afterLeaf(p.presents(node.Pod, node.Pod+".crt")) {
+			if !slices.ContainsFunc(sent, cert.Equal) {
+				sent = append(sent, cert)
+			}
+		}
+	}
+	return sent
 }
 
 // named are the anchors of the authority that publications name, and that pods were

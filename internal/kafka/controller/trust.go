@@ -280,6 +280,10 @@ func (d *domain) signer(key trust.KeyID) (pki.Authority, bool) {
 // crosses are the cross certificates that the identity sends along: those of the
 // authority, and, of an authority that is no more, those that were sent so far.
 func (d *domain) crosses(identity trust.Identity, stored []*x509.Certificate) []*x509.Certificate {
+	crosses := evidence.Crosses(d.known, d.snapshot.Now, identity, d.Crosses)
+	if len(crosses) == len(identity.Cross) {
+		return crosses
+	}
 	return evidence.Crosses(d.known, d.snapshot.Now, identity, slices.Concat(d.Crosses, stored))
 }
 

@@ -19,16 +19,15 @@ type voucher struct {
 	made time.Time
 }
 
-// vouchers are the unexpired certificates in which one known key vouches for
-// another.
+// vouchers are the unexpired certificates in which one authority vouches for another.
 func (k keyring) vouchers(certs []*x509.Certificate) []voucher {
 	var vouchers []voucher
 	for _, cert := range certs {
-		signer, found := k.signer(cert)
-		if !found || !k.now.Before(cert.NotAfter) || KeyID(signer) == KeyID(cert) {
+		issuer, found := k.issuer(cert)
+		if !found || !k.now.Before(cert.NotAfter) || issuer == KeyID(cert) {
 			continue
 		}
-		v := voucher{Certificate: cert, subject: KeyID(cert), issuer: KeyID(signer)}
+		v := voucher{Certificate: cert, subject: KeyID(cert), issuer: issuer}
 		for _, of := range k.of(v.issuer) {
 			if of.NotBefore.After(v.made) {
 				v.made = of.NotBefore

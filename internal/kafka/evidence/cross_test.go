@@ -156,3 +156,39 @@ func TestWhatIsSentAlongIsARowAndIsReadAsOne(t *testing.T) {
 		t.Errorf("%d are sent, want the one that is asked for", len(sent))
 	}
 }
+
+// A user's CA may have been renewed under its key with another subject; nobody remembers
+// the certificate before, and who has pinned it is served as long as it lasts.
+func TestWhatVouchesByTheVeryKeyNeedsNobodyWhoRemembersIt(t *testing.T) {
+	t.Parallel()
+	one := ca(t, "one")
+	two, err := pki.SelfSign(one.Key(), pki.CASpec{Subject: pki.Subject{CommonName: "two"}, Validity: time.Hour, Now: now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := dynasty{ca(t, "x"), two}
+	for name, c := range map[string]struct {
+		by   dynasty
+		want []trust.KeyID
+	}{
+		"the key under the name before": {dynasty{one, two}, []trust.KeyID{key(one.Certificate())}},
+		"another key that is forgotten": {stranger, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cross := c.by.by(t, 0, 1)
+			anchor := dynasty{two}.vouchedFor(t, false, []*x509.Certificate{cross})
+			w := newWorld(t)
+			w.domain.Authority.Published = append(w.domain.Authority.Published, two.Certificate())
+			w.present(leaf(t, two), cross)
+			identity := w.member(t).Published.Identity
+			sent := evidence.Crosses([]*x509.Certificate{two.Certificate()}, now(), trust.Identity{Signer: key(two.Certificate()), Cross: c.want}, []*x509.Certificate{cross})
+			if len(anchor.Cross) != len(c.want) || len(sent) != len(c.want) || !slices.Equal(identity.Cross, c.want) {
+				t.Errorf("%d vouch for it, %d are sent along and %v are read; want %v", len(anchor.Cross), len(sent), identity.Cross, c.want)
+			}
+			if len(c.want) > 0 && anchor.Cross[0].Issuer != c.want[0] {
+				t.Errorf("vouched for by %s, want %s", anchor.Cross[0].Issuer, c.want[0])
+			}
+		})
+	}
+}

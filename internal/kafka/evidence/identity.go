@@ -19,10 +19,13 @@ type keyring struct {
 	keys []*x509.Certificate
 	// signers are the results so far; nil stands for a stranger.
 	signers map[pki.Fingerprint]*x509.Certificate
+	// formers are the same for certificates that their own key has signed as somebody
+	// who is not known any more; empty stands for nobody.
+	formers map[pki.Fingerprint]trust.KeyID
 }
 
 func newKeyring(certs []*x509.Certificate, now time.Time) keyring {
-	k := keyring{certs: certs, now: now, signers: map[pki.Fingerprint]*x509.Certificate{}}
+	k := keyring{certs: certs, now: now, signers: map[pki.Fingerprint]*x509.Certificate{}, formers: map[pki.Fingerprint]trust.KeyID{}}
 	seen := map[trust.KeyID]bool{}
 	for _, cert := range certs {
 		if key := KeyID(cert); !seen[key] {
@@ -45,6 +48,24 @@ func (k keyring) signer(cert *x509.Certificate) (*x509.Certificate, bool) {
 		k.signers[fingerprint] = signer
 	}
 	return signer, signer != nil
+}
+
+// issuer is the authority that has issued a cross certificate. One that shares the key
+// with its subject needs no certificate of its own to be known by: it may have left the
+// domain, and who relies on it alone is served until the cross certificate ends.
+func (k keyring) issuer(cross *x509.Certificate) (trust.KeyID, bool) {
+	if signer, found := k.signer(cross); found {
+		return KeyID(signer), true
+	}
+	fingerprint := pki.FingerprintOf(cross)
+	former, known := k.formers[fingerprint]
+	if !known {
+		if id, found := pki.FormerNameOf(cross); found {
+			former = trust.KeyID(id.String())
+		}
+		k.formers[fingerprint] = former
+	}
+	return former, former != ""
 }
 
 // identity is what a peer that presents the chain shows of itself, as far as

@@ -1,0 +1,148 @@
+package authority
+
+import (
+	"bytes"
+	"crypto/x509"
+	"fmt"
+	"slices"
+
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// A user's CA may come back with its key and another subject. To OpenSSL and the JVM
+// it is another authority then, and the key that both have can vouch for it.
+
+// crossSign has the present CA vouched for by all that its key was known as before, in
+// one row: by the last of them, that one by the one before it, and so on. What nodes
+// send along already stays, also when nobody remembers who issued it.
+func (u *userCA) crossSign() error {
+	if u.in.Kind != ClusterCA {
+		return nil // users send nothing along
+	}
+	u.crosses = u.sentAlong()
+	of := u.chain[0]
+	for _, by := range u.formers() {
+		if why := u.whyApart(by, of); why != "" {
+			u.lacks(why)
+			continue
+		}
+		l := link{by: by, key: u.key, of: of}
+		known := u.crossOf(l)
+		cross, why, err := u.in.vouch(l, known)
+		if err != nil {
+			return err
+		}
+		if cross == nil {
+			u.lacks(why)
+			continue
+		}
+		u.crosses, of = exchange(u.crosses, known, cross), by[0]
+	}
+	return nil
+}
+
+func (u *userCA) lacks(why string) {
+	if u.noCross == "" {
+		u.noCross = why
+	}
+}
+
+// sentAlong are the unexpired cross certificates of the present key that nodes are
+// given already, those that end last first. Of two operators each may have signed one:
+// whoever comes next takes the same of them.
+func (u *userCA) sentAlong() []*x509.Certificate {
+	var found []*x509.Certificate
+	for _, cert := range u.in.Evidence.Vouching {
+		if u.key.Matches(cert) && u.in.Now.Before(cert.NotAfter) && !contains(found, cert) && u.mayBeSent(cert) {
+			found = append(found, cert)
+		}
+	}
+	slices.SortFunc(found, endsLater)
+	return found
+}
+
+// mayBeSent tells cross certificates from intermediates. Servers load one unbroken
+// chain, so that a CA below others, which are sent along, has none.
+func (u *userCA) mayBeSent(cert *x509.Certificate) bool {
+	_, cross := pki.FormerNameOf(cert)
+	return cross && (isSelfIssued(u.chain[0]) || !isSameAuthority(cert, u.chain[0]))
+}
+
+// crossOf is the cross certificate of a link that is known and does not outlast either
+// side; nil when there is none.
+func (u *userCA) crossOf(l link) *x509.Certificate {
+	for _, cross := range u.crosses {
+		outlasts := cross.NotAfter.After(l.by[0].NotAfter) || cross.NotAfter.After(l.of.NotAfter)
+		if isSameAuthority(cross, l.of) && pki.IssuedBy(cross, l.by[0]) && !outlasts {
+			return cross
+		}
+	}
+	return nil
+}
+
+// formers are the unexpired certificates of the present key under other names or key
+// identifiers, by authority, the one that was made last first; those of an authority in
+// the order of their end, the last one first.
+func (u *userCA) formers() [][]*x509.Certificate {
+	byID := map[pki.AuthorityID][]*x509.Certificate{}
+	for _, cert := range u.others() {
+		id := pki.AuthorityIDOf(cert)
+		former := pki.KeyIDOf(cert) == pki.KeyIDOf(u.chain[0]) && !isSameAuthority(cert, u.chain[0])
+		if former && pki.CheckCA(cert) == nil && u.in.Now.Before(cert.NotAfter) && !contains(byID[id], cert) {
+			byID[id] = append(byID[id], cert)
+		}
+	}
+	formers := make([][]*x509.Certificate, 0, len(byID))
+	for _, certs := range byID {
+		slices.SortFunc(certs, endsLater)
+		formers = append(formers, certs)
+	}
+	slices.SortFunc(formers, func(a, b []*x509.Certificate) int {
+		if c := b[0].NotBefore.Compare(a[0].NotBefore); c != 0 {
+			return c
+		}
+		return endsLater(a[0], b[0])
+	})
+	return formers
+}
+
+// whyApart says why no cross certificate could lead from one authority of the key to
+// another; empty when one can.
+func (u *userCA) whyApart(by []*x509.Certificate, of *x509.Certificate) string {
+	old := by[0]
+	switch {
+	case bytes.Equal(old.RawSubject, of.RawSubject):
+		return fmt.Sprintf("CA %q came back with its key and another subject key identifier, and a cross certificate for that would name itself as issuer, which the JVM refuses: keep the identifier %x when you renew it",
+			of.Subject, old.SubjectKeyId)
+	case slices.ContainsFunc(append(slices.Clone(by), of), func(cert *x509.Certificate) bool { return !isSelfIssued(cert) }):
+		return fmt.Sprintf("CA %q came back as %q with the same key, and one of the two is below another CA: nodes can send one unbroken chain along, and that is the one to the root",
+			old.Subject, of.Subject)
+	default:
+		return ""
+	}
+}
+
+// formerAuthorities are those of the present key under other names: as long as nodes
+// have leaves of theirs, others may need one. What nodes send along with a leaf of one
+// below another CA is not known here, so that theirs stay as they are.
+func (u *userCA) formerAuthorities() ([]pki.Authority, error) {
+	if u.key.IsZero() {
+		return nil, nil
+	}
+	var former []pki.Authority
+	for _, certs := range u.formers() {
+		if !isSelfIssued(certs[0]) {
+			continue
+		}
+		ca, err := pki.NewAuthority(certs[0], u.key)
+		if err != nil {
+			return nil, fmt.Errorf("signing as %q: %w", certs[0].Subject, err)
+		}
+		former = append(former, ca)
+	}
+	return former, nil
+}
+
+func isSameAuthority(a, b *x509.Certificate) bool {
+	return pki.AuthorityIDOf(a) == pki.AuthorityIDOf(b)
+}

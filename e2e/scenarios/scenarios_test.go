@@ -84,6 +84,9 @@ func trustScenarios() []scenario {
 		{name: "trust/raft-clients-at-the-end-of-their-certificates", run: raftClientsEnd},
 		{name: "trust/renewed-with-another-subject", run: renewedWithAnotherSubject, within: long},
 		{name: "trust/replaced-during-version-upgrade", run: replacedDuringUpgrade, within: long},
+		{name: "trust/agent-lies", run: agentLies},
+		{name: "trust/ended-without-a-cross-certificate", run: endedWithoutACrossCertificate, within: longer},
+		{name: "trust/secrets-lost-in-the-middle", run: secretsLostInTheMiddle},
 	}
 }
 

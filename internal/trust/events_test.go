@@ -138,6 +138,12 @@ func (w *rules) people(s *state) []move {
 		t.off = true
 		out = append(out, move{"reload is switched off", t})
 	}
+	if s.left.owner > 0 {
+		t := *s
+		t.left.owner--
+		t.further++
+		out = append(out, move{[...]string{ownerAdds: "the owner adds C", ownerTakes: "the owner takes C away"}[t.further], t})
+	}
 	if s.left.expire > 0 {
 		t := *s
 		t.left.expire--

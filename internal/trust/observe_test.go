@@ -69,7 +69,7 @@ func (w *rules) observe(s *state, silent mask) Snapshot {
 	out := Snapshot{Now: worldTime, Issuing: names[s.issuing], Policy: w.policy}
 	for a := range maxAnchors {
 		introduced := w.credulous && a == liars && w.anyLie(s)
-		if a > int(s.issuing) && s.stored[a] == 0 && !w.known(s, a) && !introduced {
+		if a > int(s.issuing) && s.stored[a] == 0 && !w.known(s, a) && !introduced && !w.kept(s, a) {
 			continue
 		}
 		out.Anchors = append(out.Anchors, w.anchor(s, a))
@@ -124,6 +124,8 @@ func (w *rules) anchor(s *state, a int) Anchor {
 		ID: names[a], Key: keys[w.keyOf[a]], NotAfter: end, Stored: stateNames[s.stored[a]],
 		Compromised: w.compromised.has(a) && int8(a) != s.issuing, Signs: !w.lost.has(a),
 	}
+	out.Kept = w.kept(s, a) && !w.deaf
+	out.Removed = a == theFurther && s.further == ownerTakes && !w.keeper
 	for by := range maxAnchors {
 		if w.cross[a].has(by) && w.known(s, by) {
 			out.Cross = append(out.Cross, Cross{Issuer: keys[by], NotAfter: worldTime.Add(300 * day), Distrusted: w.compromised.has(by)})
@@ -131,6 +133,9 @@ func (w *rules) anchor(s *state, a int) Anchor {
 	}
 	return out
 }
+
+// kept reports whether the owner wants an anchor trusted beside the one that issues.
+func (w *rules) kept(s *state, a int) bool { return a == theFurther && s.further == ownerAdds }
 
 func (w *rules) anyLie(s *state) bool {
 	return slices.ContainsFunc(s.nodes[:], func(n node) bool { return n.lies })

@@ -46,6 +46,9 @@ func (k *walk) judge(s *state, plan *Plan) string {
 	if wrong := k.rules.stranger(s); wrong != "" {
 		return "an authority was introduced: " + wrong
 	}
+	if wrong := k.rules.neglected(s, false); wrong != "" {
+		return "S is broken: " + wrong
+	}
 	if wrong := k.rules.abandoned(s, plan); wrong != "" {
 		return "L is broken: " + wrong
 	}
@@ -103,11 +106,15 @@ func (k *walk) deadlock(s state, now *Plan) string {
 		}
 		next, moved := k.obey(s, &plan)
 		if !moved || plan.Done {
-			if plan.Done {
+			wrong := k.rules.neglected(&s, true)
+			if plan.Done && wrong == "" {
 				path = append(path, c)
 				return ""
 			}
 			path = nil
+			if plan.Done {
+				return "at the end " + wrong + "\n" + k.rules.print(&s) + fmt.Sprintf("%+v", plan)
+			}
 			return fmt.Sprintf("nothing moves any more although everybody obeys\n%s%+v", k.rules.print(&s), plan)
 		}
 		path = append(path, c)
@@ -290,6 +297,20 @@ func TestItIsAMistakeToTakeAnAuthorityWithAnotherNameForTheSame(t *testing.T) {
 	t.Parallel()
 	w := world("renewed under the same key and another name", budget{}, renewed)
 	w.pinned, w.strict = false, true
+	mistaken(t, w)
+}
+
+func TestItIsAMistakeNotToHearWhatAnOwnerWantsBeside(t *testing.T) {
+	t.Parallel()
+	w := world("clients CA whose owner adds another", budget{owner: 1}, unknownUsers, notReplaced)
+	w.deaf = true
+	mistaken(t, w)
+}
+
+func TestItIsAMistakeToKeepWhatAnOwnerHasTakenAway(t *testing.T) {
+	t.Parallel()
+	w := world("clients CA whose owner takes another away", budget{owner: 2}, unknownUsers, notReplaced)
+	w.keeper = true
 	mistaken(t, w)
 }
 

@@ -93,14 +93,29 @@ type state struct {
 	// expired is true once anchor A has reached its end.
 	expired bool
 	// off is true once reload has been switched off.
-	off   bool
-	nodes [maxNodes]node
+	off bool
+	// further is what the owner of the authority has done about anchor C, of which he
+	// wants users verified beside those of the one that issues.
+	further further
+	nodes   [maxNodes]node
 	// left counts the events that may still happen.
 	left budget
 }
 
+// further is what the owner of an authority has done about another of his.
+type further uint8
+
+const (
+	ownerSilent further = iota
+	ownerAdds
+	ownerTakes
+)
+
+// theFurther is the anchor that an owner adds and takes away.
+const theFurther = maxAnchors - 1
+
 // budget bounds what people and accidents do, so that the world is finite.
-type budget struct{ replace, abort, lose, loseNode, edit, crash, recreate, expire, off, join, lie, hide int8 }
+type budget struct{ replace, abort, lose, loseNode, edit, crash, recreate, expire, off, join, lie, hide, owner int8 }
 
 var stateNames = [...]State{Absent, Untrusted, TrustedUnused, InUseAny, InUseAll, PhaseOut}
 
@@ -141,6 +156,9 @@ type rules struct {
 	clients bool
 	// pinned says that an application which knows only anchor 0 is served.
 	pinned bool
+	// deaf operators do not hear what the owner of an authority wants beside it, and
+	// keepers not what he has taken away.
+	deaf, keeper bool
 	// slow servers take over what they are told some time later. Where it is hidden, the
 	// operator does not know what they were told.
 	slow, hidden bool
@@ -217,10 +235,26 @@ func (w *rules) abandoned(s *state, plan *Plan) string {
 	return ""
 }
 
+// neglected reports a node without a further authority that counts as trusted
+// everywhere, or, at the end, with one that its owner has taken away.
+func (w *rules) neglected(s *state, done bool) string {
+	trusted := usage(stateNames[s.stored[theFurther]]) >= usage(TrustedUnused)
+	for i := range w.nodes {
+		has := s.nodes[i].data.trust.has(theFurther)
+		switch {
+		case s.further == ownerAdds && (trusted || done) && s.nodes[i].running && !has:
+			return fmt.Sprintf("node %d does not verify users of the authority that the owner has added", i)
+		case s.further == ownerTakes && done && has:
+			return fmt.Sprintf("node %d verifies users of the authority that the owner has taken away", i)
+		}
+	}
+	return ""
+}
+
 // stranger reports an authority that nobody made and somebody was given.
 func (w *rules) stranger(s *state) string {
 	for i := range w.nodes {
-		if given := w.named(s.nodes[i].published); given.has(liars) && w.begin.replace < liars {
+		if given := w.named(s.nodes[i].published); given.has(liars) && w.begin.replace < liars && s.further == ownerSilent {
 			return fmt.Sprintf("node %d is told to trust what a liar claims", i)
 		}
 	}

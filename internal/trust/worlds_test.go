@@ -59,6 +59,8 @@ func unknownUsers(w *rules) {
 	w.policy.Retirement = RetireExpired
 }
 
+func notReplaced(w *rules) { w.begin.replace = 0 }
+
 func scaledUp(w *rules) { w.begin.join = 1 }
 
 // keyLost leaves nobody who could sign with the key of A.
@@ -79,6 +81,7 @@ func worlds() []rules {
 	out := []rules{
 		world("clients CA with unknown users", budget{crash: 1, expire: 1}, unknownUsers),
 		world("clients CA with known users", accidents, clientsCA),
+		world("clients CA whose owner adds another and takes it away", budget{crash: 1, owner: 2}, unknownUsers, notReplaced),
 		world("classic by restarts", accidents, byRestarts),
 		world("classic by reload", accidents),
 		world("cross-signed by restarts", accidents, crossSigned, byRestarts),
@@ -135,6 +138,7 @@ func wideWorlds() []rules {
 		world("cross-signed by reload, three nodes", budget{}, crossSigned, three),
 		world("cross-signed by reload, many accidents", all, crossSigned),
 		world("classic by reload, many accidents", all),
+		world("clients CA, replaced while its owner adds another and takes it away", budget{crash: 1, owner: 2, expire: 1}, unknownUsers),
 		editedWhileCompromised(),
 		world("compromised, with accidents", budget{crash: 1, recreate: 1}, compromised),
 		world("cross-signed, replaced during a replacement", budget{replace: 2}, crossSigned),

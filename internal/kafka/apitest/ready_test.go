@@ -27,23 +27,51 @@ func (w *world) wantReady() {
 	}
 }
 
-func TestAClusterIsNotReadyWhileANodePresentsAnExpiredCertificate(t *testing.T) {
-	t.Parallel()
+// ended is a cluster whose nodes present what has ended, with new certificates in their
+// Secrets that they load by restarts only, while nobody can be asked about the quorum.
+func ended(t *testing.T) *world {
+	t.Helper()
 	w := newWorld(t)
 	w.dualRole(3)
 	w.settle()
 	w.nobodyReads()
-	// New certificates are loaded by restarts only, and nothing may be restarted.
 	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"keyturn.dev/reload": "false"})
 	w.settle()
 	w.kafka.Fail(errors.New("nobody is there"))
 	w.clock.SetTime(nearTheEnd())
 	w.run(5)
 	w.wantReady()
+	if len(w.faulty.podsDeleted) > 0 {
+		t.Fatalf("restarted while nothing has ended and nobody tells of the quorum: %v", w.faulty.podsDeleted)
+	}
 	w.clock.SetTime(start().Add(366 * authority.Day))
-	w.run(5)
+	return w
+}
+
+func TestAClusterIsNotReadyWhileANodePresentsAnExpiredCertificate(t *testing.T) {
+	t.Parallel()
+	w := ended(t)
+	w.run(1)
 
 	w.wantNotReady("CertificatesExpired", "my-dual-1", "replication-9091", "being loaded")
+}
+
+func TestNodesThatPresentWhatHasEndedAreRestartedAlthoughNobodyTellsOfTheQuorum(t *testing.T) {
+	t.Parallel()
+	w := ended(t)
+	before := w.podUIDs()
+	w.run(20)
+
+	for pod, uid := range w.podUIDs() {
+		if before[pod] == uid {
+			t.Errorf("%s waits for a quorum that nobody can ask: %s", pod, w.status(t.Context()))
+		}
+	}
+
+	w.kafka.Fail(nil)
+	w.settle()
+
+	w.wantReady()
 }
 
 func TestAClusterIsNotReadyOnceAListenersOwnCertificateHasExpired(t *testing.T) {

@@ -247,7 +247,7 @@ func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass) (rollout.Snapsh
 		entry := rollout.Node{
 			ID: rollout.NodeID(node.ID), PodName: node.Pod, Pool: node.Pool,
 			Controller: node.Roles.Controller, Broker: node.Roles.Broker,
-			Pod: podOf(pod), Reasons: reasons[node.Pod], Removal: p.removalOf(node),
+			Pod: p.rolled(node.Pod), Reasons: reasons[node.Pod], Removal: p.removalOf(node),
 		}
 		entry.Server = p.serverState(ctx, agents, pod, entry.Pod.State)
 		snapshot.Nodes = append(snapshot.Nodes, entry)

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
 
@@ -31,6 +32,42 @@ func podOf(pod *corev1.Pod) rollout.Pod {
 		p.State = rollout.Ready
 	}
 	return p
+}
+
+// rolled is the pod of a node as the rollout planner sees it. One that presents ended
+// certificates to the other nodes is stuck, be it ready: connections that are open last,
+// nobody can open another, not the operator either, and its server refuses other stores,
+// because it tries them with those that it has. Only a start gets it out of that, once
+// there is a certificate that it can start with.
+func (p *pass) rolled(name string) rollout.Pod {
+	pod := podOf(p.pods[name])
+	if pod.State == rollout.Ready && p.shutOff(name) {
+		pod.State, pod.StuckReason = rollout.Stuck, reasonCertificatesExpired
+	}
+	return pod
+}
+
+// shutOff reports whether all listeners of a node that other nodes and the operator
+// connect to are known to present certificates that have ended, while its Secret holds
+// one that has not.
+func (p *pass) shutOff(name string) bool {
+	said, ended := p.heard[name], false
+	certificates, issued := p.nodes[name]
+	if !said.known || !issued || !p.now.Before(certificates.leaf.NotAfter) {
+		return false
+	}
+	for _, listener := range []contract.Listener{contract.ControlPlaneListener, contract.ReplicationListener} {
+		loaded, runs := said.report.Roles[listener]
+		if !runs {
+			continue
+		}
+		end := evidence.LeafEnd(said.report, loaded)
+		if end.IsZero() || p.now.Before(end) {
+			return false
+		}
+		ended = true
+	}
+	return ended
 }
 
 // stuckReason names a state that a pod does not leave by itself.

@@ -84,6 +84,7 @@ func trustScenarios() []scenario {
 		{name: "trust/raft-clients-at-the-end-of-their-certificates", run: raftClientsEnd},
 		{name: "trust/replaced-during-version-upgrade", run: replacedDuringUpgrade, within: long},
 		{name: "trust/ended-without-a-cross-certificate", run: endedWithoutACrossCertificate, within: longer},
+		{name: "trust/secrets-lost-in-the-middle", run: secretsLostInTheMiddle},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -60,6 +61,27 @@ func metrics(ctx context.Context, asking *http.Client, url string) (Metrics, err
 		return nil, err
 	}
 	return ParseMetrics(string(text)), nil
+}
+
+// operatorMetricsPort is where the operator's pods tell their metrics.
+const operatorMetricsPort = "8080"
+
+// OperatorMetrics asks the operator's pods, through the API server. Only the one that
+// leads tells of clusters.
+func (k *Kubernetes) OperatorMetrics(ctx context.Context) (Metrics, error) {
+	pods, err := k.OperatorPods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := Metrics{}
+	for i := range pods {
+		text, err := k.Plain.CoreV1().Pods(pods[i].Namespace).ProxyGet("http", pods[i].Name, operatorMetricsPort, "/metrics", nil).DoRaw(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("reading metrics of pod %s: %w", pods[i].Name, err)
+		}
+		maps.Copy(all, ParseMetrics(string(text)))
+	}
+	return all, nil
 }
 
 // ParseMetrics reads Prometheus' text form, as far as series without a time go.

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,6 +37,39 @@ func (k Kafka) Holders(ctx context.Context, certificate *x509.Certificate) ([]st
 	}
 	slices.Sort(holders)
 	return holders, nil
+}
+
+// Mentions lists where a certificate stands, or its fingerprint: entries of Secrets, and
+// annotations of pods.
+func (k Kafka) Mentions(ctx context.Context, certificate *x509.Certificate) ([]string, error) {
+	mentions, err := k.Holders(ctx, certificate)
+	if err != nil {
+		return nil, err
+	}
+	var secrets corev1.SecretList
+	var pods corev1.PodList
+	if err := errors.Join(
+		k.Kube.List(ctx, &secrets, client.InNamespace(k.Namespace)), k.Kube.List(ctx, &pods, client.InNamespace(k.Namespace)),
+	); err != nil {
+		return nil, fmt.Errorf("listing Secrets and pods of namespace %s: %w", k.Namespace, err)
+	}
+	fingerprint := pki.FingerprintOf(certificate).String()
+	for i := range secrets.Items {
+		for entry, data := range secrets.Items[i].Data {
+			if strings.Contains(string(data), fingerprint) {
+				mentions = append(mentions, secrets.Items[i].Name+"/"+entry)
+			}
+		}
+	}
+	for i := range pods.Items {
+		for name, text := range pods.Items[i].Annotations {
+			if strings.Contains(text, fingerprint) {
+				mentions = append(mentions, "pod "+pods.Items[i].Name+"/"+name)
+			}
+		}
+	}
+	slices.Sort(mentions)
+	return mentions, nil
 }
 
 // certificatesIn are those of an entry with the name of certificates or of a store with

@@ -83,6 +83,7 @@ func trustScenarios() []scenario {
 		{name: "trust/key-secret-lost-without-reload", run: keyLostWithoutReload, within: long},
 		{name: "trust/raft-clients-at-the-end-of-their-certificates", run: raftClientsEnd},
 		{name: "trust/replaced-during-version-upgrade", run: replacedDuringUpgrade, within: long},
+		{name: "trust/agent-lies", run: agentLies},
 		{name: "trust/ended-without-a-cross-certificate", run: endedWithoutACrossCertificate, within: longer},
 		{name: "trust/secrets-lost-in-the-middle", run: secretsLostInTheMiddle},
 	}

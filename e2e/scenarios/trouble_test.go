@@ -182,18 +182,23 @@ func containerRestarted(s *stage) {
 	s.restarted(nodes("dual-role", 1, 2), 0)
 }
 
-// errNotTheBed is a cluster whose kubelet cannot be stopped from here.
-var errNotTheBed = errors.New("this scenario stops the kubelet, which it can do on the bed only")
+// errNotTheBed is a cluster whose machine is not this one.
+var errNotTheBed = errors.New("this scenario interferes with processes of nodes, which it can do on the bed only")
+
+// onlyOnBed fails on any other cluster.
+func (s *stage) onlyOnBed() error {
+	bed, err := s.kube.OnBed(s.ctx)
+	if err == nil && !bed {
+		err = errNotTheBed
+	}
+	return err
+}
 
 // kubeletStopped: while no kubelet mounts anything, nothing is taken for loaded.
 func kubeletStopped(s *stage) {
 	const pause = time.Minute
 	s.onShared()
-	bed, err := s.kube.OnBed(s.ctx)
-	s.must(err)
-	if !bed {
-		s.Fatal(errNotTheBed)
-	}
+	s.must(s.onlyOnBed())
 	r := s.turning(harness.ClusterCA, everybody())
 	r.asks("asked for a new key of the cluster CA", func() error { return s.kafka.Replace(s.ctx, harness.ClusterCA) })
 	s.step("the kubelet stopped for a minute", func() error {

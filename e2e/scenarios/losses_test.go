@@ -29,13 +29,14 @@ func secretsLostInTheMiddle(s *stage) {
 	var before harness.Trust
 	r.asks("asked for a new key of the cluster CA", func() error { return s.kafka.Replace(s.ctx, harness.ClusterCA) })
 	s.step("certificate, trusted-certs and the Secret of "+victim+" deleted when the first node presents the new CA", func() error {
-		var err error
-		if err = r.untilChange(string(trust.InUseAny)); err != nil {
+		if err := r.untilChange(string(trust.InUseAny)); err != nil {
 			return err
 		}
-		if before, err = s.kafka.Trust(s.ctx, harness.ClusterCA); err != nil {
+		seen, err := s.kafka.Trust(s.ctx, harness.ClusterCA)
+		if err != nil {
 			return err
 		}
+		before = seen
 		return s.lose(clusterCACert, clusterTrusted, victim)
 	})
 	applicationsGetBoth(r, before)

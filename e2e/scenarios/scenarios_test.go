@@ -86,6 +86,7 @@ func trustScenarios() []scenario {
 		{name: "trust/replaced-during-version-upgrade", run: replacedDuringUpgrade, within: long},
 		{name: "trust/agent-lies", run: agentLies},
 		{name: "trust/ended-without-a-cross-certificate", run: endedWithoutACrossCertificate, within: longer},
+		{name: "trust/brokers-added-while-nobody-vouches", run: brokersAddedWhileNobodyVouches, within: long},
 		{name: "trust/secrets-lost-in-the-middle", run: secretsLostInTheMiddle},
 	}
 }

@@ -37,7 +37,8 @@ func podOf(pod *corev1.Pod) rollout.Pod {
 // rolled is the pod of a node as the rollout planner sees it. One that presents ended
 // certificates to the other nodes is stuck, be it ready: connections that are open last,
 // nobody can open another, not the operator either, and its server refuses other stores,
-// because it tries them with those that it has. Only a start gets it out of that.
+// because it tries them with those that it has. Only a start gets it out of that, once
+// there is a certificate that it can start with.
 func (p *pass) rolled(name string) rollout.Pod {
 	pod := podOf(p.pods[name])
 	if pod.State == rollout.Ready && p.shutOff(name) {
@@ -47,10 +48,12 @@ func (p *pass) rolled(name string) rollout.Pod {
 }
 
 // shutOff reports whether all listeners of a node that other nodes and the operator
-// connect to are known to present certificates that have ended.
+// connect to are known to present certificates that have ended, while its Secret holds
+// one that has not.
 func (p *pass) shutOff(name string) bool {
 	said, ended := p.heard[name], false
-	if !said.known {
+	certificates, issued := p.nodes[name]
+	if !said.known || !issued || !p.now.Before(certificates.leaf.NotAfter) {
 		return false
 	}
 	for _, listener := range []contract.Listener{contract.ControlPlaneListener, contract.ReplicationListener} {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	stdcmp "cmp"
+	"crypto/x509"
 	"testing"
 	"time"
 
@@ -104,20 +105,23 @@ func TestAPodThatPresentsEndedCertificatesToOtherNodesIsStuck(t *testing.T) {
 		roles  map[contract.Listener]contract.RoleReport
 		ready  corev1.ConditionStatus
 		silent bool
-		want   rollout.PodState
+		// lasts is how long the stored certificate does; an hour when it is not said.
+		lasts time.Duration
+		want  rollout.PodState
 	}{
 		"all that it presents to them has ended": {
 			roles: map[contract.Listener]contract.RoleReport{contract.ControlPlaneListener: ended, contract.ReplicationListener: ended, client: valid},
 			want:  rollout.Stuck,
 		},
-		"of a broker":                {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: ended}, want: rollout.Stuck},
-		"nothing has ended":          {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: valid}, want: rollout.Ready},
-		"one listener has been left": {roles: map[contract.Listener]contract.RoleReport{contract.ControlPlaneListener: valid, contract.ReplicationListener: ended}, want: rollout.Ready},
-		"a listener of clients":      {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: valid, client: ended}, want: rollout.Ready},
-		"its end is not known":       {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: {}}, want: rollout.Ready},
-		"the server does not run":    {want: rollout.Ready},
-		"its agent is silent":        {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: ended}, silent: true, want: rollout.Ready},
-		"it is starting":             {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: ended}, ready: corev1.ConditionFalse, want: rollout.Unready},
+		"of a broker":                  {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: ended}, want: rollout.Stuck},
+		"nothing has ended":            {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: valid}, want: rollout.Ready},
+		"one listener has been left":   {roles: map[contract.Listener]contract.RoleReport{contract.ControlPlaneListener: valid, contract.ReplicationListener: ended}, want: rollout.Ready},
+		"a listener of clients":        {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: valid, client: ended}, want: rollout.Ready},
+		"its end is not known":         {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: {}}, want: rollout.Ready},
+		"the server does not run":      {want: rollout.Ready},
+		"its agent is silent":          {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: ended}, silent: true, want: rollout.Ready},
+		"its Secret has no better one": {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: ended}, lasts: -time.Second, want: rollout.Ready},
+		"it is starting":               {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: ended}, ready: corev1.ConditionFalse, want: rollout.Unready},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -127,6 +131,7 @@ func TestAPodThatPresentsEndedCertificatesToOtherNodesIsStuck(t *testing.T) {
 			p := &pass{
 				observation: &observation{now: noon(), pods: map[string]*corev1.Pod{"my-0": pod}},
 				heard:       map[string]testimony{"my-0": {known: !c.silent, report: contract.TLSReport{Roles: c.roles}}},
+				nodes:       map[string]nodeCertificates{"my-0": {leaf: &x509.Certificate{NotAfter: noon().Add(stdcmp.Or(c.lasts, time.Hour))}}},
 			}
 			got := p.rolled("my-0")
 			if got.State != c.want || (got.StuckReason != "") != (c.want == rollout.Stuck) {

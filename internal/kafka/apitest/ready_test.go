@@ -56,6 +56,15 @@ func TestAClusterIsNotReadyWhileANodePresentsAnExpiredCertificate(t *testing.T) 
 	w.wantNotReady("CertificatesExpired", "my-dual-1", "replication-9091", "being loaded")
 }
 
+func TestAMistakeInTheResourceHidesNoExpiredCertificate(t *testing.T) {
+	t.Parallel()
+	w := ended(t)
+	w.patchKafka(map[string]any{"version": "3.9.0"})
+	w.run(1)
+
+	w.wantNotReady("InvalidResourceException", "3.9.0", "my-dual-1", "replication-9091", "being loaded")
+}
+
 func TestNodesThatPresentWhatHasEndedAreRestartedAlthoughNobodyTellsOfTheQuorum(t *testing.T) {
 	t.Parallel()
 	w := ended(t)

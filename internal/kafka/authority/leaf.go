@@ -97,7 +97,7 @@ type LeafDecision struct {
 // that every peer verifies, and says when a leaf that serves shall rather stay.
 func DecideLeaf(in LeafInput) LeafDecision {
 	if in.Want.Authority.IsZero() {
-		return LeafDecision{Act: HoldLeaf, Reason: LeafSigner, Detail: "no authority can sign: its key is not at hand"}
+		return LeafDecision{Act: HoldLeaf, Reason: LeafSigner, Detail: "no authority can sign: its key is not at hand, or it has ended"}
 	}
 	l, broken := readLeaf(in)
 	if broken != nil {

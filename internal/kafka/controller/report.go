@@ -50,8 +50,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure
 	status := *p.kafka.Status.DeepCopy()
 	status.ObservedGeneration = p.kafka.Generation
 	if failure != nil {
-		status.Conditions = p.conditions(slices.Concat(p.warnings(), p.writtenConditions(),
-			[]wanted{notReady(failureReason(failure), failure.Error())}))
+		status.Conditions = p.conditions(slices.Concat(p.warnings(), p.writtenConditions(), []wanted{p.failed(failure)}))
 		result := ctrl.Result{}
 		if p.stands() {
 			result.RequeueAfter = p.nextLook(acted) // certificates end all the same
@@ -66,6 +65,16 @@ func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: p.nextLook(acted)}, r.writePoolStatuses(ctx, p)
+}
+
+// failed says what keeps the cluster from what is asked for, and what it serves all the
+// same that has ended.
+func (p *pass) failed(failure error) wanted {
+	w := notReady(failureReason(failure), failure.Error())
+	if ended := p.expired(); p.stands() && ended.kind != "" {
+		w.message += "; " + ended.message
+	}
+	return w
 }
 
 func failureReason(failure error) string {

@@ -172,7 +172,7 @@ func (w *rules) member(n *node, i int, silent bool) Member {
 			break
 		}
 		r := Role{Name: [...]string{"data", "control", "raft"}[plane], Plane: Plane(plane), Verifies: true, Presents: !w.clients}
-		if !silent {
+		if !silent || !n.exists() { // where there was never a Secret there was never a pod
 			r.Evidence.Process = ProcessNone
 			if unfound := n.unseen && w.byLabel; n.running && !unfound {
 				r.Evidence.Process, r.Evidence.Loaded, r.Evidence.Static = ProcessRunning, w.stores(held.loaded), w.stores(held.static)

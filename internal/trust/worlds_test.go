@@ -106,7 +106,7 @@ func worlds() []rules {
 		world("classic, ended in the middle", budget{expire: 1, crash: 1}),
 		world("classic by restarts, ended in the middle", budget{expire: 1}, byRestarts),
 		world("classic by a lost key, while scaling up", budget{crash: 1}, keyLost, scaledUp),
-		world("cross-signed, a node's Secret lost", budget{loseNode: 1}, crossSigned),
+		world("cross-signed, a node's Secret lost", budget{loseNode: 1}, crossSigned, patient),
 		world("classic by a lost key, a node's Secret lost", budget{loseNode: 1}, keyLost),
 		world("classic by a lost key and restarts, a node's Secret lost", budget{loseNode: 1, crash: 1}, keyLost, byRestarts),
 		world("cross-signed with a liar", budget{lie: 1}, crossSigned),

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -86,6 +87,35 @@ func TestWhoClaimsAnUnknownAuthorityHoldsUpHimselfOnly(t *testing.T) {
 				t.Error("it is asked to load again and again")
 			}
 		})
+	}
+}
+
+func TestAClaimCountsWhereverItIsMade(t *testing.T) {
+	t.Parallel()
+	stranger := Stores{Trust: []AnchorID{"X"}, Identity: Identity{Signer: "unknown signer of x"}}
+	for where, claim := range map[string]func(*Evidence){
+		"loaded":    func(e *Evidence) { e.Loaded = stranger },
+		"mounted":   func(e *Evidence) { e.Mounted = []Stores{stranger} },
+		"loading":   func(e *Evidence) { e.Loading = []Stores{stranger} },
+		"persisted": func(e *Evidence) { e.Persisted = []Stores{stranger} },
+	} {
+		for plane := range Raft + 1 {
+			t.Run(fmt.Sprintf("%s, plane %d", where, plane), func(t *testing.T) {
+				t.Parallel()
+				s := atRest(3, replaced, crossed)
+				s.write(Decide(s))
+				for i := range s.Members {
+					for j := range s.Members[i].Roles {
+						if r := &s.Members[i].Roles[j]; s.Members[i].ID == "my-2" && r.Plane == plane {
+							claim(&r.Evidence)
+						}
+					}
+				}
+				if apart := Decide(s).Apart; len(apart) != 1 || apart[0].Member != "my-2" || apart[0].Reason != UnknownClaims {
+					t.Errorf("apart: %+v", apart)
+				}
+			})
+		}
 	}
 }
 

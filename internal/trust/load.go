@@ -69,10 +69,12 @@ func (v *view) addLoads(out []Load, m *Member, strategy Strategy) []Load {
 }
 
 // restartWaits reports whether a restart for the Raft client's sake would have to
-// be done once more: a reload is on its way, or a withdrawal.
+// be done once more: a reload is on its way, or a withdrawal. While somebody does not
+// verify the new authority yet no withdrawal comes, and it may be this very restart
+// that is waited for.
 func (v *view) restartWaits(m *Member, reloadable []Plane, strategy Strategy) bool {
 	reloads := strategy.Kind != Classic && len(reloadable) > 0 && v.Policy.Reload != RestartOnly
-	return reloads || v.restartComes(m)
+	return reloads || v.restartComes(m) && v.open(GuardVerified, v.target)
 }
 
 // follow lets a member that is behind on planes that could be reloaded catch up.

@@ -46,6 +46,8 @@ func compromised(w *rules) {
 	w.pinned, w.compromised = false, 1
 }
 
+func vouchedForByNobody(w *rules) { w.compromised = 1 }
+
 // renewed makes B another certificate of A's key.
 func renewed(w *rules) {
 	w.keyOf[1] = 0
@@ -103,6 +105,7 @@ func worlds() []rules {
 		world("renewed under the same key", accidents, renewed),
 		world("renewed with another name, aborted", budget{abort: 1}, renamed, patient),
 		world("compromised", budget{}, compromised),
+		world("compromised, and nothing vouches", budget{}, vouchedForByNobody),
 		world("classic, ended in the middle", budget{expire: 1, crash: 1}),
 		world("classic by restarts, ended in the middle", budget{expire: 1}, byRestarts),
 		world("classic by a lost key, while scaling up", budget{crash: 1}, keyLost, scaledUp),

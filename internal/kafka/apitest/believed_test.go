@@ -35,6 +35,53 @@ func TestATimeThatHasNotComeYetHoldsUpNoRotation(t *testing.T) {
 	}
 }
 
+func TestATimeThatHasNotComeYetHoldsUpNobodyWhoHasNoChoiceOfWhatToRead(t *testing.T) {
+	t.Parallel()
+	w, _ := corporate(t)
+	w.nobodyReads()
+	w.ahead = 200 * authority.Day
+	w.replaceOwn(caNamed(t, "corporate two", 1000*authority.Day), "1", nil)
+	w.once(w.admitted(authority.ClusterCA), func() { w.ahead = 0 })
+
+	w.settle()
+
+	w.wantOwn("corporate two")
+}
+
+func TestATimeThatHasNotComeYetKeepsNoCrossCertificateOfACompromisedAuthority(t *testing.T) {
+	t.Parallel()
+	w := turning(t, 3)
+	w.replace(authority.ClusterCA)
+	w.distrustNow(authority.ClusterCA)
+	alone := func() bool { read := w.bundleOf(authority.ClusterCA); return len(read) == 1 && read[0] == nextV }
+	w.once(alone, func() {
+		w.annotate(&corev1.Secret{}, "my-cluster-ca-trusted-certs", map[string]any{
+			applicationSince: start().Add(300 * authority.Day).Format(time.RFC3339),
+		})
+	})
+
+	w.settle()
+
+	if sent := w.sentAlong(); len(sent) > 0 {
+		t.Errorf("%v are still sent along", subjects(sent))
+	}
+}
+
+func TestAGenerationThatNobodyHasCountedToIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	w := turning(t, 1)
+	w.nobodyReads()
+	w.annotate(&corev1.Pod{}, "my-dual-0", map[string]any{authority.ClusterCertGenerationAnnotation: "9223372036854775807"})
+	w.renew(authority.ClusterCA)
+
+	w.settle()
+
+	w.wantReady()
+	if got := w.secret("my-cluster-ca-cert").Annotations[authority.CertGenerationAnnotation]; got != "1" {
+		t.Errorf("the generation is %s, want 1", got)
+	}
+}
+
 func TestGenerationsEditedByHandDoNotGoBackwards(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)

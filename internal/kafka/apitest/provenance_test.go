@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"slices"
 	"testing"
 
@@ -64,17 +65,56 @@ func TestAnAgentThatLiesHoldsUpItsOwnNodeOnly(t *testing.T) {
 	w.wantRemainder(firstV, nextV)
 }
 
+// held is the authority that the key Secret holds.
+func (w *world) held(kind authority.Kind) pki.Authority {
+	w.t.Helper()
+	key, err := pki.ParsePrivateKey(w.secret(kind.KeySecret(clusterName)).Data[authority.KeyKey])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ca, err := pki.NewAuthority(w.caCertificate(kind), key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return ca
+}
+
+// A public key is no secret: whoever has seen it can make a certificate about it.
+func TestACertificateThatALiarForgesForAHeldKeyIsNotTakenForTheLostOne(t *testing.T) {
+	t.Parallel()
+	for kind, role := range map[authority.Kind]contract.Listener{
+		authority.ClusterCA: contract.AgentRole, authority.ClientsCA: "mtls-9094",
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			w := turning(t, 3)
+			forged := pkitest.Changed(t, newCA(t), w.held(kind), func(c *x509.Certificate) {
+				c.Subject, c.RawSubject = pkix.Name{CommonName: "forged"}, nil
+				c.NotAfter = w.clock.Now().Add(7000 * authority.Day)
+			}).Certificate()
+			w.lying["my-dual-1"] = func(report *contract.TLSReport) {
+				said := report.Roles[role]
+				report.Certificates[fingerprint(forged)] = forged.Raw
+				said.Trusts = append(slices.Clone(said.Trusts), fingerprint(forged))
+				report.Roles[role] = said
+			}
+			w.startOperator() // it has heard nothing yet
+
+			w.lose(kind, theCertificate|theAnchors)
+			w.run(20)
+
+			w.wantUnknown(forged)
+			if len(w.faulty.podsDeleted) > 0 {
+				t.Errorf("restarted: %v", w.faulty.podsDeleted)
+			}
+		})
+	}
+}
+
 func TestACertificateThatALiarForgesForTheOldKeyDoesNotStopCrossSigning(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
-	key, err := pki.ParsePrivateKey(w.secret(authority.ClusterCA.KeySecret(clusterName)).Data[authority.KeyKey])
-	if err != nil {
-		t.Fatal(err)
-	}
-	old, err := pki.NewAuthority(w.caCertificate(authority.ClusterCA), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := w.held(authority.ClusterCA)
 	// Subject and key are those of the old CA, and it may vouch for nobody.
 	forged := pkitest.Limited(t, newCA(t), old).Certificate()
 	w.lying["my-dual-1"] = func(report *contract.TLSReport) {

@@ -65,6 +65,21 @@ func TestAMistakeInTheResourceHidesNoExpiredCertificate(t *testing.T) {
 	w.wantNotReady("InvalidResourceException", "3.9.0", "my-dual-1", "replication-9091", "being loaded")
 }
 
+func TestWhatHasEndedIsNamedWhileTheResourceIsPaused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.settle()
+	w.nobodyReads()
+	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": asked})
+	w.run(2)
+	w.clock.SetTime(start().Add(366 * authority.Day))
+
+	w.run(3)
+
+	w.wantReason("CertificatesValid", "Expired", "my-dual-0", "replication-9091")
+}
+
 func TestNodesThatPresentWhatHasEndedAreRestartedAlthoughNobodyTellsOfTheQuorum(t *testing.T) {
 	t.Parallel()
 	w := ended(t)

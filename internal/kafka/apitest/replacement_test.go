@@ -82,6 +82,18 @@ func TestWhatRaftClientsHoldIsReplacedBeforeItEnds(t *testing.T) {
 	w.wantValid()
 }
 
+func TestACompromisedKeyOfAUsersIsReplacedAlthoughNothingVouches(t *testing.T) {
+	t.Parallel()
+	w, _ := corporate(t)
+	w.nobodyReads()
+	w.annotate(&corev1.Secret{}, "my-cluster-ca", map[string]any{"keyturn.dev/distrust": "now"})
+	w.replaceOwn(caNamed(t, "corporate two", 1000*authority.Day), "1", nil)
+
+	w.settle()
+
+	w.wantOwn("corporate two")
+}
+
 func TestTheStatesOfAReplacement(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)

@@ -17,6 +17,14 @@ func TestCertificatesAreKeptUpWhileTheResourceIsInvalid(t *testing.T) {
 	t.Parallel()
 	for name, mistake := range map[string]func(*world){
 		"a version there is no image for": func(w *world) { w.patchKafka(map[string]any{"version": "3.9.0"}) },
+		"a listener's certificate that is nowhere": func(w *world) {
+			w.patchKafka(map[string]any{"listeners": []any{
+				map[string]any{"name": "tls", "port": 9093, "type": "internal", "tls": true, "configuration": map[string]any{
+					"brokerCertChainAndKey": map[string]any{"secretName": "nowhere", "certificate": "tls.crt", "key": "tls.key"},
+				}},
+				map[string]any{"name": "mtls", "port": 9094, "type": "internal", "tls": true, "authentication": map[string]any{"type": "tls"}},
+			}})
+		},
 		"a listener that is not supported": func(w *world) {
 			w.patchKafka(map[string]any{"listeners": []any{map[string]any{"name": "ext", "port": 9096, "type": "nodeport", "tls": true}}})
 		},

@@ -155,7 +155,7 @@ func (s Stored) generation(annotation string) (Generation, bool, error) {
 		return 0, false, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
+	if err != nil || n < 0 || Generation(n) > MaxGeneration {
 		return 0, true, fmt.Errorf("annotation %s is %q", annotation, text)
 	}
 	return Generation(n), true, nil

@@ -98,6 +98,9 @@ const (
 // It never goes backwards, and it identifies nothing.
 type Generation int
 
+// MaxGeneration is the highest number that is believed. Nobody comes to it by counting.
+const MaxGeneration Generation = 1 << 30
+
 // String returns the decimal number as annotations carry it.
 func (g Generation) String() string { return strconv.Itoa(int(g)) }
 

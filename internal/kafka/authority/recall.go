@@ -9,7 +9,8 @@ import (
 
 // recall stands in for the Secret that pods mount when that is lost: it finds the
 // certificates that nodes were told to trust among those that are left, and what
-// processes say to hold of a key that is at hand.
+// processes say to hold of a key that is at hand. That has to be signed by this key:
+// anybody can make a certificate about a public key.
 func (o *observed) recall(in Input) {
 	if len(o.trusted) > 0 {
 		return
@@ -20,7 +21,7 @@ func (o *observed) recall(in Input) {
 		}
 	}
 	for _, cert := range in.Evidence.Reported {
-		if o.holdsKeyOf(cert) {
+		if o.holdsKeyOf(cert) && pki.SignedBy(cert, cert) {
 			o.remember(cert, in.Evidence.Leaves)
 		}
 	}

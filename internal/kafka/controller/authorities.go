@@ -100,9 +100,11 @@ func (o *observation) dependants(kind authority.Kind) authority.Evidence {
 	return evidence
 }
 
+// generation reads what a dependant carries; a number that nobody has come to by
+// counting is nobody's.
 func generation(text string) authority.Generation {
 	n, err := strconv.Atoi(text)
-	if err != nil {
+	if err != nil || authority.Generation(n) >= authority.MaxGeneration/2 {
 		return 0
 	}
 	return authority.Generation(n)

@@ -39,7 +39,8 @@ func (p *pass) trustConditions() []wanted {
 }
 
 // writtenConditions are the same for a pass that has not written what it decided:
-// where an authority was to become another one, they stay as they are.
+// where an authority was to become another one, they stay as they are. Only what has
+// ended has ended, whatever was to become of it.
 func (p *pass) writtenConditions() []wanted {
 	kept := p.trustConditions()
 	moved := map[condition.Type]bool{
@@ -48,6 +49,12 @@ func (p *pass) writtenConditions() []wanted {
 	}
 	moved[conditionCertificatesValid] = moved[conditionClusterCATrust] || moved[conditionClientsCATrust]
 	kept = slices.DeleteFunc(kept, func(w wanted) bool { return moved[w.kind] })
+	if ended := p.expired(); moved[conditionCertificatesValid] && ended.kind != "" {
+		moved[conditionCertificatesValid] = false
+		w := holds(conditionCertificatesValid, reasonExpired, ended.message)
+		w.status = condition.False
+		kept = append(kept, w)
+	}
 	for _, c := range p.kafka.Status.Conditions {
 		if moved[c.Type] {
 			w := holds(c.Type, c.Reason, c.Message)

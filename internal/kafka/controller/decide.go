@@ -56,7 +56,20 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 		p.keepCustomCertificates()
 		return nil
 	}
-	return p.checkCustomCertificates()
+	return p.checkListeners()
+}
+
+// checkListeners checks the certificates that listeners are given. One that cannot be
+// used, and has none before it, keeps nothing else from being renewed.
+func (p *pass) checkListeners() error {
+	err := p.checkCustomCertificates()
+	if !invalidResource(err) || !p.standOn() {
+		return err
+	}
+	p.invalid = err
+	p.keepCustomCertificates()
+	p.decideTrust() // for the listeners that there are
+	return nil
 }
 
 // decideAuthorities decides what shall become of both authorities, and gathers the

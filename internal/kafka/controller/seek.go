@@ -55,10 +55,17 @@ func (r *Reconciler) seekPodSet(ctx context.Context, o *observation, name string
 	}
 	var set podsetv1.StrimziPodSet
 	exists, err := r.find(ctx, o, name, &set)
-	if exists {
+	if exists && !o.isAnothers(&set) {
 		o.podSets[name] = set
 	}
 	return err
+}
+
+// isAnothers reports whether an object that was found by its name says that it belongs
+// to another cluster: names of two clusters may run together.
+func (o *observation) isAnothers(object metav1.Object) bool {
+	cluster, labelled := object.GetLabels()[model.ClusterLabel]
+	return labelled && cluster != o.kafka.Name
 }
 
 // seekOwners adds the pod sets that own pods of the cluster. Those of a pool whose

@@ -166,17 +166,15 @@ func witnessOf(pod *corev1.Pod, said testimony) evidence.Witness {
 // applicationSince is when an anchor last entered what applications read, or its
 // first entry changed: now, unless the trusted-certs Secret remembers these very
 // certificates, or more of them. Whoever has read those needs no time. A time that has
-// not come yet is nobody's memory, and is put right while anybody has a choice of what
-// to read. While the authority is held nothing has changed.
+// not come yet is nobody's memory. While the authority is held nothing has changed.
 func (p *pass) applicationSince(kind authority.Kind, published []*x509.Certificate) time.Time {
 	annotations := p.secrets[kind.TrustedCertsSecret(p.kafka.Name)].Annotations
 	since, err := time.Parse(time.RFC3339, annotations[applicationSinceAnnotation])
 	remembered := strings.Split(annotations[applicationAnnotation], namesSeparator)
-	toCome := since.After(p.now) && len(published) > 1
 	switch {
 	case p.domain(kind).Held:
 		return since
-	case err != nil || toCome || !isSameOrLess(namesOf(published), remembered):
+	case err != nil || since.After(p.now) || !isSameOrLess(namesOf(published), remembered):
 		return p.now
 	default:
 		return since

@@ -83,20 +83,7 @@ const questionsAtOnce = 16
 // is not known or may have changed. An agent that does not answer has said nothing.
 func (r *Reconciler) hear(ctx context.Context, p *pass) {
 	p.heard, p.silent = make(map[string]testimony, len(p.pods)), nil
-	var asked []*corev1.Pod
-	for name, pod := range p.peers() {
-		said, known := r.witnesses.recall(pod)
-		settled := known && p.settled(name, said.report)
-		if pod.Status.PodIP == "" && !settled {
-			continue
-		}
-		if known {
-			p.heard[name] = said // by what it said last it is recognised when it is asked again
-		}
-		if !settled {
-			asked = append(asked, pod)
-		}
-	}
+	asked := r.remember(p)
 	for i, said := range r.ask(ctx, p, asked) {
 		pod := asked[i]
 		before, known := r.witnesses.recall(pod)
@@ -109,6 +96,26 @@ func (r *Reconciler) hear(ctx context.Context, p *pass) {
 		}
 	}
 	slices.Sort(p.silent)
+}
+
+// remember takes what pods have said last for heard, and returns those that have to be
+// asked again: by what they said they are recognised then.
+func (r *Reconciler) remember(p *pass) []*corev1.Pod {
+	var unsettled []*corev1.Pod
+	for name, pod := range p.peers() {
+		said, known := r.witnesses.recall(pod)
+		settled := known && p.settled(name, said.report)
+		if pod.Status.PodIP == "" && !settled {
+			continue
+		}
+		if known {
+			p.heard[name] = said
+		}
+		if !settled {
+			unsettled = append(unsettled, pod)
+		}
+	}
+	return unsettled
 }
 
 // ask asks the agents of the pods, and returns their answers in the same order.

@@ -14,7 +14,7 @@ import (
 // the CA yet, or else the clients CA, and what is wrong with it; nil when they are
 // apart. The inputs are those of the decisions.
 func CheckApart(cluster, clients Input, clusterCA, clientsCA Decision) (Kind, *Problem) {
-	node, user, shared := common(clusterCA, clientsCA)
+	node, user, shared := common(clusterCA, clientsCA, issuersIn(clients.CertSecret))
 	if !shared {
 		return "", nil
 	}
@@ -34,16 +34,46 @@ func CheckApart(cluster, clients Input, clusterCA, clientsCA Decision) (Kind, *P
 	}
 }
 
-// common finds a CA of the cluster's domain that verifies a CA of its users.
-func common(clusterCA, clientsCA Decision) (node, user *x509.Certificate, found bool) {
+// common finds a CA of the cluster's domain that verifies a CA of its users, perhaps by
+// way of others.
+func common(clusterCA, clientsCA Decision, others []*x509.Certificate) (node, user *x509.Certificate, found bool) {
 	for _, node := range clusterCA.wanted() {
 		for _, user := range clientsCA.wanted() {
-			if sameKey(node, user) || pki.SignedBy(user, node) {
+			if sameKey(node, user) || isBelow(user, node, others) {
 				return node, user, true
 			}
 		}
 	}
 	return nil, nil, false
+}
+
+// isBelow reports whether a CA was signed by another, or by one of those between that is
+// below it.
+func isBelow(cert, root *x509.Certificate, between []*x509.Certificate) bool {
+	if pki.SignedBy(cert, root) {
+		return true
+	}
+	for i, issuer := range between {
+		rest := slices.Delete(slices.Clone(between), i, i+1)
+		if !sameKey(issuer, cert) && pki.SignedBy(cert, issuer) && isBelow(issuer, root, rest) {
+			return true
+		}
+	}
+	return false
+}
+
+// issuersIn are all certificates that a CA Secret holds. Whoever presents a certificate
+// may send any of them along.
+func issuersIn(secret Stored) []*x509.Certificate {
+	var issuers []*x509.Certificate
+	for _, name := range sortedKeys(secret.Data) {
+		certs, err := pki.ParseBundle(secret.Data[name])
+		if err != nil {
+			continue // it is no certificate, or is refused by those who need it
+		}
+		issuers = append(issuers, certs...)
+	}
+	return issuers
 }
 
 // wanted are the CA certificates that peers are to trust in the end, or are told to

@@ -1,6 +1,7 @@
 package authority_test
 
 import (
+	"crypto/x509"
 	"strings"
 	"testing"
 
@@ -30,6 +31,10 @@ func TestOneCAForNodesAndUsersIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	below := pkitest.Limited(t, ca, other(t, "users", noon()))
+	between := pkitest.Changed(t, ca, other(t, "between", noon()), func(*x509.Certificate) {})
+	lower := pkitest.Changed(t, between, other(t, "lower", noon()), func(*x509.Certificate) {})
+	chained := brings(t, authority.ClientsCA, lower)
+	chained.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(lower.Certificate(), between.Certificate(), ca.Certificate())
 	for name, c := range map[string]struct {
 		cluster, clients *world
 		want             authority.Kind
@@ -38,6 +43,7 @@ func TestOneCAForNodesAndUsersIsRefused(t *testing.T) {
 		"the same certificate":             {brings(t, authority.ClusterCA, ca), brings(t, authority.ClientsCA, ca), authority.ClientsCA, "has the key of"},
 		"two certificates of one key":      {brings(t, authority.ClusterCA, ca), brings(t, authority.ClientsCA, renewed), authority.ClientsCA, "has the key of"},
 		"the clients CA is below":          {brings(t, authority.ClusterCA, ca), brings(t, authority.ClientsCA, below), authority.ClientsCA, "was signed by"},
+		"an intermediate is between them":  {brings(t, authority.ClusterCA, ca), chained, authority.ClientsCA, "was signed by"},
 		"both have had it for long":        {brings(t, authority.ClusterCA, ca, ca), brings(t, authority.ClientsCA, ca, ca), authority.ClientsCA, "has the key of"},
 		"users have had it, and nodes not": {brings(t, authority.ClusterCA, ca, apart), brings(t, authority.ClientsCA, ca, ca), authority.ClusterCA, "has the key of"},
 		"nodes have had it, and users not": {brings(t, authority.ClusterCA, ca, ca), brings(t, authority.ClientsCA, ca, apart), authority.ClientsCA, "has the key of"},

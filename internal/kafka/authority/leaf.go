@@ -57,7 +57,7 @@ const (
 	RechainLeaf LeafAct = "Rechain"
 	// PostponeLeaf: it is due and waits for a maintenance window.
 	PostponeLeaf LeafAct = "Postpone"
-	// HoldLeaf: nobody can sign it, whether it is due or not, or it is due and waits.
+	// HoldLeaf: it is due, and nobody can sign it, or it waits.
 	HoldLeaf LeafAct = "Hold"
 )
 
@@ -97,7 +97,7 @@ type LeafDecision struct {
 // that every peer verifies, and says when a leaf that serves shall rather stay.
 func DecideLeaf(in LeafInput) LeafDecision {
 	if in.Want.Authority.IsZero() {
-		return LeafDecision{Act: HoldLeaf, Reason: LeafSigner, Detail: "no authority can sign: its key is not at hand, or it has ended"}
+		return unsigned(in)
 	}
 	l, broken := readLeaf(in)
 	if broken != nil {
@@ -122,6 +122,25 @@ func DecideLeaf(in LeafInput) LeafDecision {
 	}
 	d.Reason, d.Detail = LeafExpiring, "it ends at "+l.leaf.NotAfter.UTC().Format(time.RFC3339)
 	return l.held(d)
+}
+
+// unsigned is what becomes of a leaf that nobody can sign: one that is as it shall be
+// stays, and nothing is due.
+func unsigned(in LeafInput) LeafDecision {
+	hold := func(why string) LeafDecision {
+		return LeafDecision{Act: HoldLeaf, Reason: LeafSigner, Detail: why + "; the key of the CA that should sign is missing, or that CA has ended"}
+	}
+	l, broken := readLeaf(in)
+	if broken != nil {
+		return hold(broken.Detail)
+	}
+	if _, why := l.misfit(); why != "" {
+		return hold(why)
+	}
+	if in.Now.After(l.renewalAt()) {
+		return hold("it ends at " + l.leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	return LeafDecision{Act: KeepLeaf, RenewalAt: l.renewalAt()}
 }
 
 // leafCheck is a stored leaf that can be used as it is.
@@ -164,11 +183,16 @@ func (l leafCheck) renewalAt() time.Time { return l.leaf.NotAfter.Add(-l.in.Want
 // no reason: a renewed CA with the same key has signed what the one before it
 // signed.
 func (l leafCheck) wrong() (LeafReason, string) {
-	want := l.in.Want
-	ca := want.Authority.Certificate()
-	switch {
-	case !pki.IssuedBy(l.leaf, ca):
+	if ca := l.in.Want.Authority.Certificate(); !pki.IssuedBy(l.leaf, ca) {
 		return LeafSigner, fmt.Sprintf("it was not issued by %q", ca.Subject)
+	}
+	return l.misfit()
+}
+
+// misfit says what is wrong with a leaf whoever has signed it.
+func (l leafCheck) misfit() (LeafReason, string) {
+	want := l.in.Want
+	switch {
 	case !pki.HasSubject(l.leaf, want.Subject):
 		return LeafSubject, fmt.Sprintf("its subject is %q and shall be %q", l.leaf.Subject, want.Subject)
 	case !pki.SANsOf(l.leaf).Equal(want.SANs):

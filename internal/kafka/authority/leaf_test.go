@@ -90,8 +90,25 @@ func TestWhatHappensToALeaf(t *testing.T) {
 				in.Want.Authority = other(t, "cluster-ca v0", noon())
 			}, authority.ReissueLeaf, authority.LeafSigner,
 		},
-		"no authority can sign": {
-			func(_ *testing.T, in *authority.LeafInput) { in.Want.Authority = pki.Authority{} }, authority.HoldLeaf, authority.LeafSigner,
+		"no authority can sign, and nothing is due": {
+			func(_ *testing.T, in *authority.LeafInput) { in.Want.Authority = pki.Authority{} }, authority.KeepLeaf, "",
+		},
+		"no authority can sign, and it is about to expire": {
+			func(_ *testing.T, in *authority.LeafInput) {
+				in.Want.Authority, in.Now = pki.Authority{}, noon().Add(71*day)
+			}, authority.HoldLeaf, authority.LeafSigner,
+		},
+		"no authority can sign, and a name is added": {
+			func(t *testing.T, in *authority.LeafInput) {
+				t.Helper()
+				in.Want.Authority, in.Want.SANs = pki.Authority{}, sans(t, append(in.Want.SANs.Values(), "kafka.example.org")...)
+			}, authority.HoldLeaf, authority.LeafSigner,
+		},
+		"no authority can sign, and its key is another one": {
+			func(t *testing.T, in *authority.LeafInput) {
+				t.Helper()
+				in.Want.Authority, in.Stored.Key = pki.Authority{}, other(t, "x", noon()).Key().PEM()
+			}, authority.HoldLeaf, authority.LeafSigner,
 		},
 		"the common name changed": {
 			func(_ *testing.T, in *authority.LeafInput) { in.Want.Subject.CommonName = "other" }, authority.ReissueLeaf, authority.LeafSubject,

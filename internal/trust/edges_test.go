@@ -159,6 +159,40 @@ func TestANodeWhoseSecretIsLostWhileNobodyCanSignIsWaitedForAndNamed(t *testing.
 	}
 }
 
+func TestOnlyServersAreSetApart(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []MemberKind{Operator, Holder} {
+		s := atRest(3, replaced, crossed, func(s *Snapshot) {
+			own := &s.Members[len(s.Members)-1]
+			own.Kind, own.Roles[0].Evidence.Loaded.Identity.Signer = kind, "unknown signer of x"
+		})
+		if apart := Decide(s).Apart; len(apart) > 0 {
+			t.Errorf("apart: %+v", apart)
+		}
+	}
+}
+
+func TestARaftClientThatRemembersOnlyWhatIsKnownNoMoreIsDoubtedWhileAnotherAuthorityTakesOver(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		changes []change
+		apart   int
+	}{
+		"at rest":                  {nil, 0},
+		"while another takes over": {[]change{replaced, crossed}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := atRest(3, c.changes...)
+			s.write(Decide(s))
+			s.Members[0].Roles[4].Evidence.Loaded.Trust = []AnchorID{"retired"}
+			if apart := Decide(s).Apart; len(apart) != c.apart {
+				t.Errorf("apart: %+v", apart)
+			}
+		})
+	}
+}
+
 func TestARaftClientMayRememberWhatIsKnownNoMore(t *testing.T) {
 	t.Parallel()
 	s := atRest(3)

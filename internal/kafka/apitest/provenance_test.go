@@ -3,8 +3,12 @@ package apitest
 import (
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"fmt"
 	"slices"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
@@ -107,6 +111,54 @@ func TestACertificateThatALiarForgesForAHeldKeyIsNotTakenForTheLostOne(t *testin
 			if len(w.faulty.podsDeleted) > 0 {
 				t.Errorf("restarted: %v", w.faulty.podsDeleted)
 			}
+		})
+	}
+}
+
+// putsIn is what whoever may write Secrets does to the one that pods mount.
+func (w *world) putsIn(kind authority.Kind, stranger *x509.Certificate) {
+	w.t.Helper()
+	name := pki.SHA1Name(stranger)
+	w.replaceData(kind.TrustedCertsSecret(clusterName), name+".crt", pki.EncodeBundle(stranger))
+	w.replaceData(kind.TrustedCertsSecret(clusterName), name+".state", []byte(authority.TrustedInUseAll))
+}
+
+func TestAStrangerAmongTheAnchorsIsNotTakenForALostAuthority(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []authority.Kind{authority.ClusterCA, authority.ClientsCA} {
+		for _, lost := range []loss{theCertificate, theKey | theCertificate} {
+			t.Run(fmt.Sprintf("%s, %s", kind, lost), func(t *testing.T) {
+				t.Parallel()
+				w := turning(t, 3)
+				if lost.has(theKey) {
+					w.classic()
+				}
+				w.stranger = caNamed(t, "evil", 5000*authority.Day).Certificate()
+				w.putsIn(kind, w.stranger)
+				w.lose(kind, lost)
+
+				w.settle()
+
+				w.wantUnknown(w.stranger)
+			})
+		}
+	}
+}
+
+func TestAnchorsThatStoodThereBeforeTheClusterAreNobodys(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []authority.Kind{authority.ClusterCA, authority.ClientsCA} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.stranger = caNamed(t, "evil", 5000*authority.Day).Certificate()
+			w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: kind.TrustedCertsSecret(clusterName)}})
+			w.putsIn(kind, w.stranger)
+			w.dualRole(3)
+
+			w.settle()
+
+			w.wantUnknown(w.stranger)
 		})
 	}
 }

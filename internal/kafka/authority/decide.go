@@ -107,9 +107,10 @@ func (d *decider) findPresent() error {
 	return nil
 }
 
-// isLost tells a lost key from a beginning: something still depends on it.
+// isLost tells a lost key from a beginning: something still depends on it. What pods
+// would mount proves nothing alone, where there are none: anybody may have put it there.
 func (d *decider) isLost() bool {
-	return len(d.in.Evidence.Dependants) > 0 || len(d.o.trusted) > 0
+	return len(d.in.Evidence.Dependants) > 0 || len(d.o.trusted) > 0 && len(d.o.bundle) > 0
 }
 
 // findCertificate finds the certificate of a key that is there.
@@ -271,8 +272,12 @@ func (d *decider) highestSeen() Generation {
 }
 
 // unfound counts the certificates that nodes were told to trust and that nobody
-// shows: each may bear one of the next numbers.
+// shows: each may bear one of the next numbers. While nothing is lost they are those
+// that were withdrawn long ago.
 func (d *decider) unfound() Generation {
+	if len(d.o.bundle) > 0 && len(StoredAnchors(d.in.TrustedCerts)) > 0 {
+		return 0
+	}
 	found := map[pki.Fingerprint]bool{}
 	for _, cert := range d.everything() {
 		found[pki.FingerprintOf(cert)] = true

@@ -58,6 +58,7 @@ func observe(in Input) (observed, []Problem) {
 	report(o.readKey(in))
 	report(o.readPending(in))
 	report(o.readBundle(in))
+	o.dropStrangers(in)
 	o.recall(in)
 	report(o.readGenerations(in))
 	if len(problems) == 0 {
@@ -67,6 +68,23 @@ func observe(in Input) (observed, []Problem) {
 		report(o.checkKnown(in))
 	}
 	return o, problems
+}
+
+// dropStrangers takes out of what pods mount whatever nobody was told to trust and no
+// other Secret of the authority knows: somebody has put it there by hand. While nobody is
+// known to have been told anything nothing is a stranger.
+func (o *observed) dropStrangers(in Input) {
+	if len(in.Evidence.Named) == 0 {
+		return
+	}
+	mounted := o.trusted
+	o.trusted = nil
+	known := append(slices.Clone(o.bundle), o.accounted()...)
+	for _, anchor := range mounted {
+		if in.Evidence.names(anchor.Certificate) || o.holdsKeyOf(anchor.Certificate) || contains(known, anchor.Certificate) {
+			o.trusted = append(o.trusted, anchor)
+		}
+	}
 }
 
 // readKey reads ca.key. It may be missing only while another key waits to take

@@ -27,8 +27,9 @@ func (p *pass) lacksTrust(kind authority.Kind) bool {
 // dependence is what depends on an authority, and, when that is lost, what tells of it.
 func (p *pass) dependence(kind authority.Kind) authority.Evidence {
 	evidence := p.dependants(kind)
+	evidence.Named = p.named(kind)
 	if len(p.pods) > 0 && p.lacksTrust(kind) {
-		evidence.Named, evidence.Reported, evidence.Leaves = p.named(kind), p.reported(kind), p.presentedLeaves()
+		evidence.Reported, evidence.Leaves = p.reported(kind), p.presentedLeaves()
 	}
 	if kind == authority.ClusterCA && specOf(p.caSpec(kind)).Source == authority.UserProvided {
 		evidence.Vouching = p.sentAlong()

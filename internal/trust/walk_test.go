@@ -250,10 +250,16 @@ func refute(t *testing.T, l law) {
 	t.Helper()
 	for _, w := range trials() {
 		k := walk{rules: &w, law: l, limit: 20_000}
-		if wrong := k.run(); wrong != "" {
-			t.Logf("in %q after %d states: %s", w.name, k.met.len(), strings.SplitN(wrong, "\n", 2)[0])
-			return
+		wrong := k.run()
+		if wrong == "" {
+			continue
 		}
+		t.Logf("in %q after %d states: %s", w.name, k.met.len(), strings.SplitN(wrong, "\n", 2)[0])
+		whole := walk{rules: &w, law: theLaw(), limit: k.met.len() + 1}
+		if wrong := whole.run(); wrong != "" {
+			t.Errorf("and the whole law is no better: %s", wrong)
+		}
+		return
 	}
 	t.Error("no reachable state shows what is wrong with that")
 }

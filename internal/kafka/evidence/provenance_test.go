@@ -94,6 +94,17 @@ func TestAReportBringsTheBytesOfWhatSomebodyWasGiven(t *testing.T) {
 	}
 }
 
+func TestACertificateThatIsNoAuthorityIsNoAnchorWhateverNamesIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	user := leaf(t, ca(t, "somebody"))
+	w.node.Published.Trust[contract.ReplicationListener] = []string{id(user)}
+	w.claim(contract.ReplicationListener, user)
+	if w.knows(user) {
+		t.Error("a leaf is an anchor")
+	}
+}
+
 func TestAStrangerInTheTrustedCertsSecretIsNoAnchor(t *testing.T) {
 	t.Parallel()
 	stranger := ca(t, "stranger").Certificate()

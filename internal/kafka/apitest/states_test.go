@@ -104,6 +104,9 @@ func (w *world) checkGenerations(kind authority.Kind, secret *corev1.Secret) {
 		if present := w.presentOf(kind, bundle); present != nil {
 			w.give(had.certs, secret, authority.CertGenerationAnnotation, fingerprint(present))
 		}
+		if _, begun := w.stored.secrets[kind.KeySecret(clusterName)]; !begun {
+			return // it is begun anew if this is where it ends
+		}
 		for _, cert := range bundle {
 			name, key := cert.Subject.CommonName, pki.KeyIDOf(cert)
 			if before, known := had.names[name]; known && before != key {

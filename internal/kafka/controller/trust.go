@@ -33,6 +33,8 @@ const (
 	// applicationLead is how long applications get to read a new anchor before the
 	// first node relies on it, where no cross certificate helps those who have not.
 	applicationLead = 2*time.Minute + 5*time.Second
+	// clockError is how far a clock may be wrong without anybody's noticing.
+	clockError = time.Hour
 	// restartMargin bounds how long before the end of what its Raft client holds a
 	// node is restarted.
 	restartMargin = 7 * authority.Day
@@ -166,15 +168,18 @@ func witnessOf(pod *corev1.Pod, said testimony) evidence.Witness {
 // applicationSince is when an anchor last entered what applications read, or its
 // first entry changed: now, unless the trusted-certs Secret remembers these very
 // certificates, or more of them. Whoever has read those needs no time. A time that has
-// not come yet is nobody's memory. While the authority is held nothing has changed.
+// not come yet is nobody's memory. Where nobody has a choice of what to read it may be
+// that of a clock that has been set right. While the authority is held nothing has
+// changed.
 func (p *pass) applicationSince(kind authority.Kind, published []*x509.Certificate) time.Time {
 	annotations := p.secrets[kind.TrustedCertsSecret(p.kafka.Name)].Annotations
 	since, err := time.Parse(time.RFC3339, annotations[applicationSinceAnnotation])
 	remembered := strings.Split(annotations[applicationAnnotation], namesSeparator)
+	toCome := since.After(p.now) && len(published) > 1 || since.After(p.now.Add(clockError))
 	switch {
 	case p.domain(kind).Held:
 		return since
-	case err != nil || since.After(p.now) || !isSameOrLess(namesOf(published), remembered):
+	case err != nil || toCome || !isSameOrLess(namesOf(published), remembered):
 		return p.now
 	default:
 		return since

@@ -25,6 +25,11 @@ type Watchers struct {
 	Target *target.Target
 }
 
+// patience is how long one connection of a watcher may take. It tells who is accepted
+// and not how soon: its process gives way to everybody else, and on a busy machine it
+// may not run for seconds.
+const patience = 30 * time.Second
+
 // Only is a watch that trusts one authority and nothing else, by a process of
 // OpenSSL for each connection.
 func (w Watchers) Only(name, listener string, authority *x509.Certificate) (probe.Watch, error) {
@@ -42,7 +47,9 @@ func (w Watchers) Only(name, listener string, authority *x509.Certificate) (prob
 	return probe.Watch{
 		Name: name, Identity: probe.Identity{Listener: on},
 		By: func(ctx context.Context, node reach.Node) (probe.Presented, error) {
-			return probe.Presented{}, client.Connect(ctx, addressOf(node, on))
+			bounded, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			return probe.Presented{}, client.Connect(bounded, addressOf(node, on))
 		},
 	}, nil
 }

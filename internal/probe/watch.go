@@ -27,8 +27,8 @@ type Watch struct {
 }
 
 // Attempt opens one fresh connection to a node, completes a request on it, and
-// ends it. It returns what the node presented, if it knows. Package verdict
-// judges its error.
+// ends it, all within a time of its own: a node is not tried again before. It returns
+// what the node presented, if it knows. Package verdict judges its error.
 type Attempt func(ctx context.Context, node reach.Node) (Presented, error)
 
 // watcher runs one watch.
@@ -114,9 +114,7 @@ func (w *watcher) check(ctx context.Context, name string) {
 	if i < 0 {
 		return
 	}
-	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	shown, err := w.attempt(bounded, nodes[i])
+	shown, err := w.attempt(ctx, nodes[i])
 	if ctx.Err() == nil { // a check that was called off proves nothing
 		w.handshakes.fresh(name, w.clock.Now(), shown, err)
 	}

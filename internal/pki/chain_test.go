@@ -101,3 +101,15 @@ func TestTheSignatureTellsWhoSigned(t *testing.T) {
 		t.Error("the signer is not told from its namesake")
 	}
 }
+
+func TestAKeyKnowsWhatItHasSigned(t *testing.T) {
+	t.Parallel()
+	old, successor := newCA(t, "old"), newCA(t, "new")
+	cross, err := pki.CrossSign(old, successor.Certificate(), noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !old.Key().Signed(cross) || successor.Key().Signed(cross) || (pki.PrivateKey{}).Signed(cross) {
+		t.Error("it takes another's signature for its own, or its own for another's")
+	}
+}

@@ -185,6 +185,15 @@ func (k PrivateKey) Matches(cert *x509.Certificate) bool {
 	return !k.IsZero() && k.ID() == KeyIDOf(cert)
 }
 
+// Signed reports whether the certificate was signed with the key.
+func (k PrivateKey) Signed(cert *x509.Certificate) bool {
+	if k.IsZero() {
+		return false
+	}
+	bare := x509.Certificate{PublicKey: k.Signer().Public()}
+	return bare.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature) == nil
+}
+
 // Signer gives the key to crypto/tls and crypto/x509. Whoever prints what it
 // returns prints the key. It is nil when there is no key.
 func (k PrivateKey) Signer() crypto.Signer {

@@ -374,8 +374,14 @@ func (v *view) done(p Plan) bool {
 			return false
 		}
 	}
-	return len(p.Loads) == 0 && v.offersTarget() &&
-		!slices.ContainsFunc(v.Anchors, func(a Anchor) bool { return a.Compromised && slices.Contains(p.Vouching, a.Key) })
+	return len(p.Loads) == 0 && v.offersTarget() && !v.distrustedVouches(p.Vouching)
+}
+
+// distrustedVouches reports whether a key that a person distrusts, known by a
+// certificate or not, is among those whose cross certificates are sent along.
+func (v *view) distrustedVouches(vouching []KeyID) bool {
+	return slices.ContainsFunc(v.Anchors, func(a Anchor) bool { return a.Compromised && slices.Contains(vouching, a.Key) }) ||
+		slices.ContainsFunc(v.target.Cross, func(c Cross) bool { return c.Distrusted && slices.Contains(vouching, c.Issuer) })
 }
 
 // offersTarget reports whether applications are offered the target first, and nothing

@@ -243,3 +243,13 @@ func TestWhoIsSilentMayPresentAnyCrossCertificate(t *testing.T) {
 		t.Errorf("done %t, vouching %v", plan.Done, plan.Vouching)
 	}
 }
+
+func TestADistrustedAuthorityOfWhichNoCertificateIsKnownStopsVouching(t *testing.T) {
+	t.Parallel()
+	s := turnedAway(func(s *Snapshot) {
+		s.Anchors = slices.DeleteFunc(s.Anchors, func(a Anchor) bool { return a.ID == "A" })
+	})
+	if plan := Decide(s); plan.Done || !slices.Equal(plan.Vouching, []KeyID{"keyA"}) {
+		t.Errorf("done %t, vouching %v", plan.Done, plan.Vouching)
+	}
+}

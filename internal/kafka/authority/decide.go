@@ -67,6 +67,7 @@ func newDecider(in Input, o observed) *decider {
 	for _, cross := range o.crosses {
 		d.keepCross(cross)
 	}
+	d.recallCrosses()
 	if o.pending != nil {
 		for _, cross := range o.pending.Cross {
 			d.keepCross(cross)
@@ -76,6 +77,17 @@ func newDecider(in Input, o observed) *decider {
 		d.d.Warnings = append(d.d.Warnings, fmt.Sprintf("%s: annotation %s is %q and does nothing: the one value is %q", in.keyObject(), DistrustAnnotation, value, DistrustNow))
 	}
 	return d
+}
+
+// recallCrosses takes what nodes send along for an authority of which the key Secret
+// holds no cross certificate: those of a CA that a user has handed over.
+func (d *decider) recallCrosses() {
+	stored := slices.Clone(d.crosses)
+	for _, cert := range d.in.sentAlong() {
+		if !contains(d.o.known(), cert) && len(ofKey(stored, pki.KeyIDOf(cert))) == 0 {
+			d.keepCross(cert)
+		}
+	}
 }
 
 func (d *decider) keepCross(cross *x509.Certificate) {

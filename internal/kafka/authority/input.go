@@ -179,7 +179,8 @@ type Evidence struct {
 	// Leaves are what nodes present, as far as that is known.
 	Leaves []*x509.Certificate
 	// Vouching are the CA certificates that Secrets have nodes send along with their
-	// leaves. What vouches for a user's CA is kept nowhere else.
+	// leaves. What vouches for a user's CA, also for one that was handed over, is kept
+	// nowhere else.
 	Vouching []*x509.Certificate
 }
 

@@ -104,19 +104,20 @@ func (w *writer) dropRetired() {
 	})
 }
 
-// dropCrosses forgets cross certificates by, and for, authorities that are
-// forgotten themselves: they serve nobody, and would be presented until their end.
+// dropCrosses forgets cross certificates by, and for, authorities that are forgotten
+// themselves: they serve nobody, and would be presented until their end. One by somebody
+// of whom nothing else was known before either serves whoever remembers him.
 func (w *writer) dropCrosses() {
-	signers := append(slices.Clone(w.plan.Stored), w.plan.Application...)
-	subjects := make([]pki.PrivateKey, 0, 1+len(w.retired))
-	subjects = append(subjects, w.out.Authority.Key())
+	subjects := []pki.PrivateKey{w.out.Authority.Key()}
 	for _, retired := range w.retired {
-		signers = append(signers, retired.filed...)
 		subjects = append(subjects, retired.key)
 	}
 	for _, cross := range w.d.Crosses {
 		isSubject := slices.ContainsFunc(subjects, func(k pki.PrivateKey) bool { return k.Matches(cross) })
-		if isSubject && slices.ContainsFunc(signers, func(s *x509.Certificate) bool { return pki.SignedBy(cross, s) }) {
+		isForgotten := slices.ContainsFunc(w.o.retired, func(r retiredKey) bool {
+			return r.key.Signed(cross) && !slices.ContainsFunc(subjects, r.key.Equal)
+		})
+		if isSubject && !isForgotten {
 			w.crosses = append(w.crosses, cross)
 		}
 	}

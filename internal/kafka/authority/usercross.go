@@ -47,16 +47,14 @@ func (u *userCA) lacks(why string) {
 	}
 }
 
-// sentAlong are the unexpired cross certificates of the present key that nodes are
-// given already, those that end last first. Of two operators each may have signed one:
-// whoever comes next takes the same of them.
+// sentAlong are the unexpired cross certificates that nodes are given already, whoever
+// has signed them: those who rely on a CA that was replaced before the CA was the
+// user's go on being served. Those that end last come first: of two operators each may
+// have signed one, and whoever comes next takes the same of them.
 func (u *userCA) sentAlong() []*x509.Certificate {
-	var found []*x509.Certificate
-	for _, cert := range u.in.Evidence.Vouching {
-		if u.key.Matches(cert) && u.in.Now.Before(cert.NotAfter) && !contains(found, cert) && u.mayBeSent(cert) {
-			found = append(found, cert)
-		}
-	}
+	found := slices.DeleteFunc(u.in.sentAlong(), func(cert *x509.Certificate) bool {
+		return contains(u.chain, cert) || !u.mayBeSent(cert)
+	})
 	slices.SortFunc(found, endsLater)
 	return found
 }
@@ -64,8 +62,18 @@ func (u *userCA) sentAlong() []*x509.Certificate {
 // mayBeSent tells cross certificates from intermediates. Servers load one unbroken
 // chain, so that a CA below others, which are sent along, has none.
 func (u *userCA) mayBeSent(cert *x509.Certificate) bool {
-	_, cross := pki.FormerNameOf(cert)
-	return cross && (isSelfIssued(u.chain[0]) || !isSameAuthority(cert, u.chain[0]))
+	return isSelfIssued(u.chain[0]) || !isSameAuthority(cert, u.chain[0])
+}
+
+// sentAlong are the unexpired certificates that nodes send along with their leaves.
+func (in Input) sentAlong() []*x509.Certificate {
+	var sent []*x509.Certificate
+	for _, cert := range in.Evidence.Vouching {
+		if !isSelfIssued(cert) && in.Now.Before(cert.NotAfter) && !contains(sent, cert) {
+			sent = append(sent, cert)
+		}
+	}
+	return sent
 }
 
 // crossOf is the cross certificate of a link that is known and does not outlast either

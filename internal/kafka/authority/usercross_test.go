@@ -157,18 +157,19 @@ func TestWhatNodesSendAlongIsKeptAndNotSignedAgain(t *testing.T) {
 	t.Parallel()
 	one := other(t, "one", noon())
 	two := renamed(t, one, "two", 30)
-	cross := voucher(t, one, two)
+	cross, forgotten := voucher(t, one, two), voucher(t, other(t, "x", noon()), two)
 	for name, c := range map[string]struct {
 		trusted []pki.Authority
 		sent    []*x509.Certificate
 		want    []*x509.Certificate
 		days    int
 	}{
-		"while the old one is trusted":          {[]pki.Authority{one, two}, []*x509.Certificate{cross}, []*x509.Certificate{cross}, 0},
-		"when nobody remembers the old one":     {[]pki.Authority{two}, []*x509.Certificate{cross}, []*x509.Certificate{cross}, 0},
-		"not a day longer than it lasts":        {[]pki.Authority{two}, []*x509.Certificate{cross}, nil, 366},
-		"of somebody else's key it is not ours": {[]pki.Authority{two}, []*x509.Certificate{voucher(t, other(t, "x", noon()), two)}, nil, 0},
-		"and what is not there is not made":     {[]pki.Authority{two}, nil, nil, 0},
+		"while the old one is trusted":        {[]pki.Authority{one, two}, []*x509.Certificate{cross}, []*x509.Certificate{cross}, 0},
+		"when nobody remembers the old one":   {[]pki.Authority{two}, []*x509.Certificate{cross}, []*x509.Certificate{cross}, 0},
+		"not a day longer than it lasts":      {[]pki.Authority{two}, []*x509.Certificate{cross}, nil, 366},
+		"also by a key that nobody remembers": {[]pki.Authority{two}, []*x509.Certificate{forgotten}, []*x509.Certificate{forgotten}, 0},
+		"but not what is its own issuer":      {[]pki.Authority{two}, []*x509.Certificate{one.Certificate()}, nil, 0},
+		"and what is not there is not made":   {[]pki.Authority{two}, nil, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -31,7 +31,7 @@ func (p *pass) dependence(kind authority.Kind) authority.Evidence {
 	if len(p.pods) > 0 && p.lacksTrust(kind) {
 		evidence.Reported, evidence.Leaves = p.reported(kind), p.presentedLeaves()
 	}
-	if kind == authority.ClusterCA && specOf(p.caSpec(kind)).Source == authority.UserProvided {
+	if kind == authority.ClusterCA {
 		evidence.Vouching = p.sentAlong()
 	}
 	return evidence

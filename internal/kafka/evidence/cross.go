@@ -98,7 +98,7 @@ func Crosses(known []*x509.Certificate, now time.Time, identity trust.Identity, 
 	if len(identity.Cross) == 0 {
 		return nil
 	}
-	k := newKeyring(known, now)
+	k := newKeyring(known, among, now)
 	asked := slices.DeleteFunc(k.vouchers(among), func(v voucher) bool { return !slices.Contains(identity.Cross, v.issuer) })
 	var crosses []*x509.Certificate
 	for _, v := range k.way(identity.Signer, asked) {

@@ -166,29 +166,50 @@ func TestWhatVouchesByTheVeryKeyNeedsNobodyWhoRemembersIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger := dynasty{ca(t, "x"), two}
-	for name, c := range map[string]struct {
-		by   dynasty
-		want []trust.KeyID
-	}{
-		"the key under the name before": {dynasty{one, two}, []trust.KeyID{key(one.Certificate())}},
-		"another key that is forgotten": {stranger, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cross := c.by.by(t, 0, 1)
-			anchor := dynasty{two}.vouchedFor(t, false, []*x509.Certificate{cross})
-			w := newWorld(t)
-			w.domain.Authority.Published = append(w.domain.Authority.Published, two.Certificate())
-			w.present(leaf(t, two), cross)
-			identity := w.member(t).Published.Identity
-			sent := evidence.Crosses([]*x509.Certificate{two.Certificate()}, now(), trust.Identity{Signer: key(two.Certificate()), Cross: c.want}, []*x509.Certificate{cross})
-			if len(anchor.Cross) != len(c.want) || len(sent) != len(c.want) || !slices.Equal(identity.Cross, c.want) {
-				t.Errorf("%d vouch for it, %d are sent along and %v are read; want %v", len(anchor.Cross), len(sent), identity.Cross, c.want)
-			}
-			if len(c.want) > 0 && anchor.Cross[0].Issuer != c.want[0] {
-				t.Errorf("vouched for by %s, want %s", anchor.Cross[0].Issuer, c.want[0])
-			}
-		})
+	cross := dynasty{one, two}.by(t, 0, 1)
+	want := []trust.KeyID{key(one.Certificate())}
+	anchor := dynasty{two}.vouchedFor(t, false, []*x509.Certificate{cross})
+	w := newWorld(t)
+	w.domain.Authority.Published = append(w.domain.Authority.Published, two.Certificate())
+	w.present(leaf(t, two), cross)
+	identity := w.member(t).Published.Identity
+	sent := evidence.Crosses([]*x509.Certificate{two.Certificate()}, now(), trust.Identity{Signer: key(two.Certificate()), Cross: want}, []*x509.Certificate{cross})
+	if len(anchor.Cross) != 1 || anchor.Cross[0].Issuer != want[0] || len(sent) != 1 || !slices.Equal(identity.Cross, want) {
+		t.Errorf("vouched for by %+v, %d are sent along and %v are read; want %v", anchor.Cross, len(sent), identity.Cross, want)
+	}
+}
+
+// Whoever takes an authority over as it is may know nothing of those before it.
+func TestARowOfAuthoritiesThatNobodyRemembersIsReadAsItWas(t *testing.T) {
+	t.Parallel()
+	d := newDynasty(t, 3)
+	row := []*x509.Certificate{d.by(t, 1, 2), d.by(t, 0, 1)}
+	last := d[2].Certificate()
+	anchor := d[2:].vouchedFor(t, false, row)
+	if len(anchor.Cross) != 2 || anchor.Cross[0].Issuer != key(d[1].Certificate()) {
+		t.Fatalf("vouched for by %+v, want the one before it and somebody", anchor.Cross)
+	}
+	w := newWorld(t)
+	w.domain.Authority.Published, w.domain.Authority.Crosses = append(w.domain.Authority.Published, last), row
+	w.present(leaf(t, d[2]), row[0], row[1])
+	want := []trust.KeyID{anchor.Cross[0].Issuer, anchor.Cross[1].Issuer}
+	slices.Sort(want)
+	identity := w.member(t).Published.Identity
+	if diff := cmp.Diff(trust.Identity{Signer: key(last), Cross: want}, identity); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if sent := evidence.Crosses([]*x509.Certificate{last}, now(), identity, row); !slices.EqualFunc(sent, row, (*x509.Certificate).Equal) {
+		t.Errorf("%d are sent along, want the row", len(sent))
+	}
+}
+
+func TestAnIntermediateOfAUsersChainVouchesForNobody(t *testing.T) {
+	t.Parallel()
+	d := newDynasty(t, 2)
+	w := newWorld(t)
+	w.domain.Authority.Published = append(w.domain.Authority.Published, d[1].Certificate())
+	w.present(leaf(t, d[1]), d.by(t, 0, 1))
+	if identity := w.member(t).Published.Identity; len(identity.Cross) > 0 {
+		t.Errorf("%v vouch for it", identity.Cross)
 	}
 }

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"crypto/x509"
+	"fmt"
 	"slices"
 	"time"
 
@@ -19,13 +20,19 @@ type keyring struct {
 	keys []*x509.Certificate
 	// signers are the results so far; nil stands for a stranger.
 	signers map[pki.Fingerprint]*x509.Certificate
-	// formers are the same for certificates that their own key has signed as somebody
-	// who is not known any more; empty stands for nobody.
-	formers map[pki.Fingerprint]trust.KeyID
+	// crosses are the certificates that are known to be cross certificates and no part
+	// of a user's chain.
+	crosses []*x509.Certificate
+	// forgotten are those who have issued cross certificates and are not known any
+	// more; empty stands for nobody.
+	forgotten map[pki.Fingerprint]trust.KeyID
 }
 
-func newKeyring(certs []*x509.Certificate, now time.Time) keyring {
-	k := keyring{certs: certs, now: now, signers: map[pki.Fingerprint]*x509.Certificate{}, formers: map[pki.Fingerprint]trust.KeyID{}}
+func newKeyring(certs, crosses []*x509.Certificate, now time.Time) keyring {
+	k := keyring{
+		certs: certs, crosses: crosses, now: now,
+		signers: map[pki.Fingerprint]*x509.Certificate{}, forgotten: map[pki.Fingerprint]trust.KeyID{},
+	}
 	seen := map[trust.KeyID]bool{}
 	for _, cert := range certs {
 		if key := KeyID(cert); !seen[key] {
@@ -50,22 +57,35 @@ func (k keyring) signer(cert *x509.Certificate) (*x509.Certificate, bool) {
 	return signer, signer != nil
 }
 
-// issuer is the authority that has issued a cross certificate. One that shares the key
-// with its subject needs no certificate of its own to be known by: it may have left the
-// domain, and who relies on it alone is served until the cross certificate ends.
+// issuer is the authority that has issued a cross certificate. It needs no certificate
+// of its own to be known by: it may have left the domain, and who relies on it alone is
+// served until the cross certificate ends.
 func (k keyring) issuer(cross *x509.Certificate) (trust.KeyID, bool) {
 	if signer, found := k.signer(cross); found {
 		return KeyID(signer), true
 	}
 	fingerprint := pki.FingerprintOf(cross)
-	former, known := k.formers[fingerprint]
+	issuer, known := k.forgotten[fingerprint]
 	if !known {
-		if id, found := pki.FormerNameOf(cross); found {
-			former = trust.KeyID(id.String())
-		}
-		k.formers[fingerprint] = former
+		issuer = k.forgottenIssuer(cross)
+		k.forgotten[fingerprint] = issuer
 	}
-	return former, former != ""
+	return issuer, issuer != ""
+}
+
+// forgottenIssuer finds an issuer by the key that it shares with the subject, by a
+// cross certificate of its own, or by nothing but what verifiers look for it by.
+func (k keyring) forgottenIssuer(cross *x509.Certificate) trust.KeyID {
+	if id, found := pki.FormerNameOf(cross); found {
+		return trust.KeyID(id.String())
+	}
+	if !slices.ContainsFunc(k.crosses, cross.Equal) {
+		return ""
+	}
+	if i := slices.IndexFunc(k.crosses, func(c *x509.Certificate) bool { return pki.IssuedBy(cross, c) }); i >= 0 {
+		return KeyID(k.crosses[i])
+	}
+	return trust.KeyID(fmt.Sprintf("issuer %x %x", cross.RawIssuer, cross.AuthorityKeyId))
 }
 
 // identity is what a peer that presents the chain shows of itself, as far as

@@ -13,7 +13,7 @@ import (
 // Snapshot is what trust decides from in one domain, of which those CA certificates are
 // known.
 func Snapshot(c Cluster, d Domain, certs []*x509.Certificate) trust.Snapshot {
-	known := newKeyring(certs, c.Now)
+	known := newKeyring(certs, d.Authority.Crosses, c.Now)
 	s := trust.Snapshot{
 		Now: c.Now, Anchors: d.anchors(known, c.processes()), Policy: c.Policy,
 		Application: trust.Application{Since: d.ApplicationSince},

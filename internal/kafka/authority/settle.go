@@ -108,7 +108,8 @@ func (w *writer) dropRetired() {
 // themselves: they serve nobody, and would be presented until their end. One by somebody
 // of whom nothing else was known before either serves whoever remembers him.
 func (w *writer) dropCrosses() {
-	subjects := []pki.PrivateKey{w.out.Authority.Key()}
+	subjects := make([]pki.PrivateKey, 0, 1+len(w.retired))
+	subjects = append(subjects, w.out.Authority.Key())
 	for _, retired := range w.retired {
 		subjects = append(subjects, retired.key)
 	}

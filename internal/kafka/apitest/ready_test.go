@@ -129,3 +129,25 @@ func TestAClusterIsNotReadyWhileItsRotationCannotGoOnByItself(t *testing.T) {
 	w.wantRemainder(firstV, nextV)
 	w.wantReady()
 }
+
+func TestAClusterIsNotReadyWhileAKubeletNeverMountsWhatItsRotationWaitsFor(t *testing.T) {
+	t.Parallel()
+	w := turning(t, 3)
+	w.clock.SetTime(w.clock.Now().Add(time.Hour)) // everybody has been as he is for long
+	w.lag["my-dual-1"] = stopped
+	w.replace(authority.ClusterCA)
+	w.run(8)
+	w.clock.SetTime(w.clock.Now().Add(4 * time.Minute))
+	w.run(3)
+	w.wantReady()
+	w.clock.SetTime(w.clock.Now().Add(2 * time.Minute))
+	w.run(3)
+
+	w.wantNotReady("RotationBlocked", "cluster-ca", "waiting for my-dual-1", "the kubelets there")
+
+	delete(w.lag, "my-dual-1")
+	w.settle()
+
+	w.wantRemainder(firstV, nextV)
+	w.wantReady()
+}

@@ -110,7 +110,7 @@ func (p *pass) evidence() evidence.Cluster {
 			Name: node.Pod, Controller: node.Roles.Controller, Stores: p.cluster.Stores(node),
 			Published: p.published(node.Pod), Presents: p.presents(node.Pod, node.Pod+".crt"),
 			Given:   givenTo(p.pods[node.Pod], p.cluster.Stores(node)),
-			Witness: witnessOf(p.podNamed(node.Pod), said), Report: said.report, Since: said.since,
+			Witness: witnessOf(p.podNamed(node.Pod), said), Report: said.report, Since: said.sinceGiven(p.published(node.Pod), p.now),
 		})
 	}
 	for _, at := range p.companions {

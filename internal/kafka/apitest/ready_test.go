@@ -62,7 +62,7 @@ func TestAMistakeInTheResourceHidesNoExpiredCertificate(t *testing.T) {
 	w.patchKafka(map[string]any{"version": "3.9.0"})
 	w.run(1)
 
-	w.wantNotReady("InvalidResourceException", "3.9.0", "my-dual-1", "replication-9091", "being loaded")
+	w.wantNotReady("CertificatesExpired", "3.9.0", "my-dual-1", "replication-9091", "being loaded")
 }
 
 func TestWhatHasEndedIsNamedWhileTheResourceIsPaused(t *testing.T) {

@@ -45,6 +45,8 @@ type domain struct {
 	authority.Decision
 
 	kind authority.Kind
+	// refused is what a person has to put right in its Secrets.
+	refused []authority.Problem
 	// known are the CA certificates of the snapshot.
 	known    []*x509.Certificate
 	snapshot trust.Snapshot

@@ -44,6 +44,20 @@ func Message(s trust.Snapshot, plan trust.Plan, names map[trust.AnchorID]AnchorN
 	return strings.Join(parts, "; ")
 }
 
+// Refusal is what a message says beside of an authority that cannot be used because of
+// what is wrong with its Secrets; nothing of any other.
+func Refusal(wrong string) string {
+	if wrong == "" {
+		return ""
+	}
+	return "; it is refused: " + wrong
+}
+
+// unusable says who is waited for where an authority cannot be used: a person.
+func unusable(wrong string) []string {
+	return []string{"waiting for a CA that can be used" + Refusal(wrong)}
+}
+
 // course says what moves to what, and in which way.
 func (v *view) course(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	if v.target == nil {

@@ -59,6 +59,7 @@ type userCA struct {
 
 func missingSecrets(in Input) []Problem {
 	var problems []Problem
+	held := nodesHold(in)
 	for _, s := range []struct {
 		stored        Stored
 		object, holds string
@@ -71,9 +72,10 @@ func missingSecrets(in Input) []Problem {
 		}
 		problems = append(problems, Problem{
 			Object: s.object,
-			Wrong:  in.Kind.field() + ".generateCertificateAuthority is false, but the Secret was not found",
+			Wrong:  in.Kind.field() + ".generateCertificateAuthority is false, but the Secret was not found" + held,
 			Remedy: "create it with " + s.holds + " and the labels strimzi.io/kind=Kafka and strimzi.io/cluster=" + in.Cluster,
 		})
+		held = "" // once is enough
 	}
 	return problems
 }

@@ -163,8 +163,8 @@ func (v *view) ownersTurn() bool {
 	})
 }
 
-// stuck reports whether nothing moves, and somebody has been waited for for long whom
-// only a person can help.
+// stuck reports whether nothing moves, and has not for long because of somebody whom only
+// a person can help.
 func (v *view) stuck() bool {
 	moves := slices.ContainsFunc(v.steps, func(step trust.Step) bool { return !v.hangs(step) })
 	return !moves && len(v.overdue()) > 0

@@ -75,6 +75,7 @@ func TestAClusterCAThatCannotBeUsedKeepsTheClientsCAAndLeavesFromNothing(t *test
 	w.settle()
 
 	w.wantInvalid("my-cluster-ca-cert", "ca.crt")
+	w.wantReason("ClusterCATrust", "AuthorityMissing", "it is refused: Secret my-cluster-ca-cert: ca.crt: ")
 	if w.caCertificate(authority.ClientsCA).Equal(clients) {
 		t.Error("the clients CA was not renewed")
 	}

@@ -59,7 +59,11 @@ func TestAnAgentThatLiesHoldsUpItsOwnNodeOnly(t *testing.T) {
 	if !w.presents(2, nextV)() {
 		t.Errorf("the others wait for the liar: %s", w.status(t.Context()))
 	}
-	w.wantReason("Warning", "UnknownAuthorityClaimed", "my-dual-1", "delete the pod")
+	w.wantReason("Warning", "UnknownAuthorityClaimed", "cluster-ca, clients-ca: my-dual-1", own.Certificate().Subject.String(), "delete the pod")
+	told := slices.DeleteFunc(slices.Clone(w.events.reasons), func(reason string) bool { return reason != "UnknownAuthorityClaimed" })
+	if len(told) != 1 {
+		t.Errorf("%d events tell of the liar, want 1", len(told))
+	}
 	if len(w.faulty.podsDeleted) > 0 {
 		t.Errorf("restarted: %v", w.faulty.podsDeleted)
 	}

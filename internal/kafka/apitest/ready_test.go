@@ -62,7 +62,7 @@ func TestAMistakeInTheResourceHidesNoExpiredCertificate(t *testing.T) {
 	w.patchKafka(map[string]any{"version": "3.9.0"})
 	w.run(1)
 
-	w.wantNotReady("InvalidResourceException", "3.9.0", "my-dual-1", "replication-9091", "being loaded")
+	w.wantNotReady("CertificatesExpired", "3.9.0", "my-dual-1", "replication-9091", "being loaded")
 }
 
 func TestWhatHasEndedIsNamedWhileTheResourceIsPaused(t *testing.T) {
@@ -124,6 +124,28 @@ func TestAClusterIsNotReadyWhileItsRotationCannotGoOnByItself(t *testing.T) {
 	w.wantNotReady("RotationBlocked", "cluster-ca", "my-dual-1")
 
 	delete(w.silent, "my-dual-1")
+	w.settle()
+
+	w.wantRemainder(firstV, nextV)
+	w.wantReady()
+}
+
+func TestAClusterIsNotReadyWhileAKubeletNeverMountsWhatItsRotationWaitsFor(t *testing.T) {
+	t.Parallel()
+	w := turning(t, 3)
+	w.clock.SetTime(w.clock.Now().Add(time.Hour)) // everybody has been as he is for long
+	w.lag["my-dual-1"] = stopped
+	w.replace(authority.ClusterCA)
+	w.run(8)
+	w.clock.SetTime(w.clock.Now().Add(4 * time.Minute))
+	w.run(3)
+	w.wantReady()
+	w.clock.SetTime(w.clock.Now().Add(2 * time.Minute))
+	w.run(3)
+
+	w.wantNotReady("RotationBlocked", "cluster-ca", "waiting for my-dual-1", "the kubelets there")
+
+	delete(w.lag, "my-dual-1")
 	w.settle()
 
 	w.wantRemainder(firstV, nextV)

@@ -74,7 +74,7 @@ func newDecider(in Input, o observed) *decider {
 		}
 	}
 	if value, found := in.KeySecret.Annotations[DistrustAnnotation]; found && !d.d.Distrust {
-		d.d.Warnings = append(d.d.Warnings, fmt.Sprintf("%s: annotation %s is %q and does nothing: the one value is %q", in.keyObject(), DistrustAnnotation, value, DistrustNow))
+		d.d.Warnings = append(d.d.Warnings, unknownDistrust(in, value))
 	}
 	return d
 }

@@ -72,7 +72,7 @@ func lost(in Input) *Problem {
 	}
 	return &Problem{
 		Object: in.certObject(),
-		Wrong:  "the CA certificate that nodes trust was lost together with its key and with what pods mount, and no agent shows it",
+		Wrong:  "the CA certificate that nodes trust was lost together with its key and with what pods mount, and no agent shows it" + nodesHold(in),
 		Remedy: "put the Secret back with " + CertKey + " and the dated entries that it had, and with the labels strimzi.io/kind=Kafka and strimzi.io/cluster=" + in.Cluster +
 			": a backup has it, and so has every application that trusts it; or see why the agents of the pods do not answer",
 	}

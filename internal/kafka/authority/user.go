@@ -59,6 +59,7 @@ type userCA struct {
 
 func missingSecrets(in Input) []Problem {
 	var problems []Problem
+	held := nodesHold(in)
 	for _, s := range []struct {
 		stored        Stored
 		object, holds string
@@ -71,9 +72,10 @@ func missingSecrets(in Input) []Problem {
 		}
 		problems = append(problems, Problem{
 			Object: s.object,
-			Wrong:  in.Kind.field() + ".generateCertificateAuthority is false, but the Secret was not found",
+			Wrong:  in.Kind.field() + ".generateCertificateAuthority is false, but the Secret was not found" + held,
 			Remedy: "create it with " + s.holds + " and the labels strimzi.io/kind=Kafka and strimzi.io/cluster=" + in.Cluster,
 		})
+		held = "" // once is enough
 	}
 	return problems
 }
@@ -99,7 +101,7 @@ func (u *userCA) readGenerations() *Problem {
 }
 
 func (u *userCA) readChain() *Problem {
-	remedy := "put the CA that issues leaves there, followed by its issuers, the root last"
+	remedy := "put one chain there: the CA that issues leaves first, followed by its issuers, the root last; " + u.furtherCAs()
 	data := u.in.CertSecret.Data[CertKey]
 	if len(data) == 0 {
 		return &Problem{Object: u.in.certObject(), Wrong: "the key " + CertKey + " is missing", Remedy: remedy}
@@ -119,6 +121,15 @@ func (u *userCA) readChain() *Problem {
 	}
 	u.chain = chain
 	return nil
+}
+
+// furtherCAs says where other CAs than those of one chain belong.
+func (u *userCA) furtherCAs() string {
+	if u.in.Kind == ClientsCA {
+		return "each further CA of users belongs into an entry of its own, named as you like with " + certSuffix + " at its end"
+	}
+	return "a CA that was used before belongs into an entry " + datedPrefix + "<its end>" + certSuffix + ", for example " +
+		datedPrefix + "2027-03-01T12-00-00Z" + certSuffix
 }
 
 func (u *userCA) readKey() *Problem {
@@ -222,6 +233,7 @@ func (u *userCA) decision() (Decision, error) {
 		d.Warnings = append(d.Warnings, u.in.certObject()+": "+CertKey+" has changed and annotation "+CertGenerationAnnotation+" has not; the change counts")
 	}
 	d.Warnings = append(d.Warnings, u.unserved()...)
+	d.Warnings = append(d.Warnings, u.distrustsNobody(d)...)
 	slices.Sort(d.Warnings)
 	if !u.key.IsZero() {
 		ca, err := pki.NewAuthority(issuing, u.key, presentedAfterLeaf(u.chain)...)
@@ -265,6 +277,29 @@ func (u *userCA) unserved() []string {
 		}
 	}
 	return warnings
+}
+
+// distrustsNobody names a request to distrust that changes nothing: one that says
+// something else, and one that finds nobody to distrust. The Secret is not ours to take it
+// away from, and it would strike the present CA as soon as another one follows.
+func (u *userCA) distrustsNobody(d Decision) []string {
+	value, found := u.in.KeySecret.Annotations[DistrustAnnotation]
+	others := slices.ContainsFunc(u.others(), func(c *x509.Certificate) bool { return !sameCertificate(c, d.Certificate) })
+	switch {
+	case !found:
+		return nil
+	case !d.Distrust:
+		return []string{unknownDistrust(u.in, value)}
+	case others || len(d.Kept) > 0 || len(d.Crosses) > 0:
+		return nil
+	default:
+		return []string{fmt.Sprintf("%s: annotation %s does nothing, because there is no other CA than %q; remove it: the CA that you replace next would be cut off at once",
+			u.in.keyObject(), DistrustAnnotation, d.Certificate.Subject)}
+	}
+}
+
+func unknownDistrust(in Input, value string) string {
+	return fmt.Sprintf("%s: annotation %s is %q and does nothing: the one value is %q", in.keyObject(), DistrustAnnotation, value, DistrustNow)
 }
 
 // whyNoCross: besides leaves, a user's CA signs nothing here but its own key under

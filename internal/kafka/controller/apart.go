@@ -1,26 +1,57 @@
 package controller
 
 import (
+	"crypto/x509"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
 )
+
+// setApart is a member that is set apart, or doubted, by the authorities for which that is
+// so: it is told once.
+type setApart struct {
+	trust.Apart
+
+	kinds  []string
+	remedy string
+}
 
 // apartWarnings name the members that the rotation of an authority does not wait for,
 // and those that are doubted and waited for, because there are no others.
 func (p *pass) apartWarnings() []wanted {
-	var list []wanted
+	var found []setApart
+	add := func(kind authority.Kind, apart trust.Apart, remedy string) {
+		i := slices.IndexFunc(found, func(s setApart) bool { return s.Member == apart.Member && s.Reason == apart.Reason })
+		if i < 0 {
+			found = append(found, setApart{Apart: apart, remedy: remedy})
+			i = len(found) - 1
+		}
+		found[i].kinds = append(found[i].kinds, string(kind))
+	}
 	for _, kind := range kinds() {
 		plan := p.domain(kind).plan
 		for _, apart := range plan.Apart {
-			list = append(list, holds(condition.Warning, string(apart.Reason), fmt.Sprintf("%s: %s%s", kind, apart.What, remedyFor(apart))))
+			add(kind, apart, remedyFor(apart))
 		}
 		for _, doubted := range plan.Stranded {
 			if doubted.Reason == trust.UnknownClaims {
-				list = append(list, holds(condition.Warning, string(doubted.Reason), fmt.Sprintf("%s: %s%s", kind, doubted.What, nobodyElse)))
+				add(kind, doubted, nobodyElse)
 			}
 		}
+	}
+	list := make([]wanted, 0, len(found))
+	for _, s := range found {
+		claimed := ""
+		if s.Reason == trust.UnknownClaims {
+			claimed = p.claimed(string(s.Member))
+		}
+		list = append(list, holds(condition.Warning, string(s.Reason), strings.Join(s.kinds, ", ")+": "+s.What+claimed+s.remedy))
 	}
 	return list
 }
@@ -36,3 +67,54 @@ func remedyFor(apart trust.Apart) string {
 	return "; what it claims counts for nothing, and the others go on without it: find out who configures " +
 		"its server or answers in the place of its agent, and delete the pod"
 }
+
+// longestSubject is how much of a subject people get to see: whoever makes a claim may
+// have written it.
+const longestSubject = 100
+
+// claimed names the authorities that nobody knows and a member claims to run on, as far
+// as it shows their certificates.
+func (p *pass) claimed(member string) string {
+	var subjects []string
+	for pod := range p.peers() {
+		at, accompanies := p.companionOf(pod)
+		if pod == member || accompanies && at.Name == member {
+			subjects = append(subjects, p.unknownTo(p.heard[pod].report)...)
+		}
+	}
+	if len(subjects) == 0 {
+		return ""
+	}
+	slices.Sort(subjects)
+	subjects = slices.Compact(subjects)
+	more := ""
+	if len(subjects) > maxNamed {
+		more = fmt.Sprintf(" and %d more", len(subjects)-maxNamed)
+		subjects = subjects[:maxNamed]
+	}
+	return ": " + strings.Join(subjects, ", ") + more
+}
+
+// unknownTo are the CA certificates of a report that no authority of the cluster knows,
+// and the issuers of leaves that none has signed.
+func (p *pass) unknownTo(report contract.TLSReport) []string {
+	known := slices.Concat(p.clusterCA.known, p.clientsCA.known)
+	var subjects []string
+	for role, said := range report.Roles {
+		for _, fingerprint := range said.Trusts {
+			cert, err := x509.ParseCertificate(report.Certificates[fingerprint])
+			if err == nil && !slices.ContainsFunc(known, cert.Equal) {
+				subjects = append(subjects, fmt.Sprintf("%.*q (%s)", longestSubject, cert.Subject, pki.SHA1Name(cert)[:shortSHA1]))
+			}
+		}
+		leaf, err := x509.ParseCertificate(report.Certificates[said.Presents])
+		signs := func(ca *x509.Certificate) bool { return pki.SignedBy(leaf, ca) }
+		if _, custom := p.custom[role]; err == nil && !custom && !slices.ContainsFunc(known, signs) {
+			subjects = append(subjects, fmt.Sprintf("%.*q", longestSubject, leaf.Issuer))
+		}
+	}
+	return subjects
+}
+
+// shortSHA1 is how much of a fingerprint a sentence holds.
+const shortSHA1 = 8

@@ -101,9 +101,6 @@ func (r *Reconciler) decideFromWritten(p *pass) error {
 func (p *pass) noteAuthority(kind authority.Kind) {
 	state := p.domain(kind)
 	object := "Secret " + kind.CertSecret(p.kafka.Name)
-	for _, warning := range state.Warnings {
-		p.note(object, reasonAuthority, warning)
-	}
 	for _, waiting := range state.Waiting {
 		p.note(object, string(waiting.Obstacle), waiting.Message)
 		p.wake(waiting.Until)

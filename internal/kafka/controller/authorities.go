@@ -129,7 +129,8 @@ func (r *Reconciler) authorityInput(p *pass, kind authority.Kind) authority.Inpu
 }
 
 // decideAuthority decides one authority. Where a person has to act it returns the
-// problems, and the decision by which the authority stands.
+// problems, and the decision by which the authority stands. It is warned of what is
+// ignored whatever was decided.
 func decideAuthority(input authority.Input) (authority.Decision, []authority.Problem, error) {
 	decision, err := authority.Decide(input)
 	problems, err := problemsOf(err)
@@ -139,6 +140,7 @@ func decideAuthority(input authority.Input) (authority.Decision, []authority.Pro
 	if err != nil {
 		return authority.Decision{}, nil, fmt.Errorf("%s: %w", input.Kind, err)
 	}
+	decision.Warnings = append(decision.Warnings, authority.Ignored(input)...)
 	return decision, problems, nil
 }
 

@@ -114,7 +114,7 @@ func (at accompanying) evidence(p *pass) evidence.Companion {
 		said := p.heard[pod.Name]
 		c.Pods = append(c.Pods, evidence.Pod{
 			Name: pod.Name, Given: givenTo(pod, companion.Stores()),
-			Witness: witnessOf(pod, said), Report: said.report, Since: said.since,
+			Witness: witnessOf(pod, said), Report: said.report, Since: said.sinceGiven(c.Published, p.now),
 		})
 	}
 	return c

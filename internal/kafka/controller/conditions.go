@@ -67,11 +67,24 @@ func (p *pass) writtenConditions() []wanted {
 
 func (p *pass) trustCondition(kind condition.Type, d *domain) wanted {
 	phase := rotation.PhaseOf(d.snapshot, d.plan)
-	w := holds(kind, string(phase), rotation.Message(d.snapshot, d.plan, d.names()))
+	w := holds(kind, string(phase), d.message())
 	if !phase.Settled() {
 		w.status = condition.False
 	}
 	return w
+}
+
+// message says where the authority stands, and why it is refused if it is.
+func (d *domain) message() string {
+	return rotation.Message(d.snapshot, d.plan, d.names()) + rotation.Refusal(d.refusal())
+}
+
+// refusal says what is wrong with the Secrets of an authority that cannot be used.
+func (d *domain) refusal() string {
+	if !d.Held || len(d.refused) == 0 {
+		return ""
+	}
+	return (&authority.InvalidResourceError{Problems: d.refused}).Error()
 }
 
 // names describes the anchors for people.

@@ -85,7 +85,7 @@ func (r *Reconciler) decideAuthorities(p *pass) ([]authority.Problem, error) {
 			return nil, err
 		}
 		problems = append(problems, found...)
-		p.domain(kind).Decision = decision
+		p.domain(kind).Decision, p.domain(kind).refused = decision, found
 	}
 	found, err := p.keepApart(inputs)
 	return append(problems, found...), err
@@ -119,7 +119,9 @@ func (p *pass) keepApart(inputs map[authority.Kind]authority.Input) ([]authority
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", kind, err)
 	}
-	p.domain(kind).Decision = decision
+	d := p.domain(kind)
+	d.Decision = decision
+	d.refused = append(d.refused, *problem)
 	return []authority.Problem{*problem}, nil
 }
 

@@ -29,6 +29,22 @@ type testimony struct {
 	containers string
 }
 
+// sinceGiven is since when the pod has been as it is in the face of what is published to
+// it: since that was published, if the pod has not mounted it, however often the operator
+// was restarted in between; and not before, because an answer is no delay until then.
+// Silence is a delay whatever is published. A publication that is still to come was made
+// by a clock that has been set back.
+func (t *testimony) sinceGiven(published contract.Publication, now time.Time) time.Time {
+	if !t.known || published.PublishedAt.IsZero() || published.PublishedAt.After(now) {
+		return t.since
+	}
+	lags := t.report.Mounted != nil && t.report.Mounted.Revision != published.Revision
+	if lags || published.PublishedAt.After(t.since) {
+		return published.PublishedAt
+	}
+	return t.since
+}
+
 // witnesses remembers what agents have said. What a server has loaded holds until
 // its container is another one or something else is published to it; asking again
 // before that would ask the same thing twice.
@@ -48,12 +64,13 @@ func (w *witnesses) recall(pod *corev1.Pod) (testimony, bool) {
 }
 
 // record remembers what the pod's agent says now, or that it says nothing, and
-// since when it has been the same.
+// since when it has been the same. A beginning that is still to come is that of a clock
+// which has been set back: it is now.
 func (w *witnesses) record(pod *corev1.Pod, said testimony) testimony {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	said.containers = containersOf(pod)
-	if before, found := w.said[pod.UID]; found && before.known == said.known && reflect.DeepEqual(before.report, said.report) {
+	if before, found := w.said[pod.UID]; found && before.known == said.known && reflect.DeepEqual(before.report, said.report) && before.since.Before(said.since) {
 		said.since = before.since
 	}
 	w.said[pod.UID] = said

@@ -8,6 +8,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/publication"
+	"github.com/keyturn/keyturn/internal/kafka/rotation"
 	"github.com/keyturn/keyturn/internal/rollout"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -96,10 +97,16 @@ func (p *pass) trustBlockers() []trust.Blocker {
 	return slices.Concat(p.clusterCA.plan.Blockers, p.clientsCA.plan.Blockers)
 }
 
-// wakeForTrust asks for a pass whenever trust moves on by time alone.
+// wakeForTrust asks for a pass whenever trust moves on by time alone, and when a person
+// should be told that it does not.
 func (p *pass) wakeForTrust() {
 	for _, load := range p.loads() {
 		p.wake(load.Due)
+	}
+	for _, blocker := range p.trustBlockers() {
+		if !blocker.Since.IsZero() {
+			p.wake(blocker.Since.Add(rotation.Patience))
+		}
 	}
 	for _, kind := range kinds() {
 		d := p.domain(kind)

@@ -55,7 +55,7 @@ func (p *pass) blocked() wanted {
 	for _, kind := range kinds() {
 		d := p.domain(kind)
 		if d.plan.States != nil && rotation.PhaseOf(d.snapshot, d.plan) == rotation.Blocked {
-			messages = append(messages, fmt.Sprintf("the trust in the %s cannot move on: %s", kind, rotation.Message(d.snapshot, d.plan, d.names())))
+			messages = append(messages, fmt.Sprintf("the trust in the %s cannot move on: %s", kind, d.message()))
 		}
 	}
 	if len(messages) == 0 {

@@ -75,6 +75,7 @@ func (p *pass) recordOf(kind authority.Kind) rotation.Record {
 		Versions: p.versions(kind),
 
 		UserProvided: specOf(p.caSpec(kind)).Source == authority.UserProvided,
+		Refused:      d.refusal(),
 	}
 	for _, member := range d.snapshot.Members {
 		record.Members[member.ID] = p.factsOf(string(member.ID))

@@ -67,14 +67,14 @@ func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure
 	return ctrl.Result{RequeueAfter: p.nextLook(acted)}, r.writePoolStatuses(ctx, p)
 }
 
-// failed says what keeps the cluster from what is asked for, and what it serves all the
-// same that has ended.
+// failed says what keeps the cluster from what is asked for. What it serves all the same
+// that has ended comes before that: whoever meets it is cut off now.
 func (p *pass) failed(failure error) wanted {
-	w := notReady(failureReason(failure), failure.Error())
 	if ended := p.expired(); p.stands() && ended.kind != "" {
-		w.message += "; " + ended.message
+		ended.message += "; " + failure.Error()
+		return ended
 	}
-	return w
+	return notReady(failureReason(failure), failure.Error())
 }
 
 func failureReason(failure error) string {

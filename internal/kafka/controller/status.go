@@ -87,6 +87,11 @@ func (p *pass) warnings() []wanted {
 	for _, finding := range slices.Concat(p.findings.Warnings, p.notes) {
 		list = append(list, holds(condition.Warning, finding.Reason, finding.String()))
 	}
+	for _, kind := range kinds() {
+		for _, warning := range p.domain(kind).Warnings {
+			list = append(list, holds(condition.Warning, reasonAuthority, warning)) // it names its object
+		}
+	}
 	if len(p.silent) > 0 {
 		list = append(list, holds(condition.Warning, reasonSilent, fmt.Sprintf(
 			"the agents of pods %s do not answer the operator, so nobody knows what their servers trust and present: "+

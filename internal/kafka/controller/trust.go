@@ -45,6 +45,8 @@ type domain struct {
 	authority.Decision
 
 	kind authority.Kind
+	// refused is what a person has to put right in its Secrets.
+	refused []authority.Problem
 	// known are the CA certificates of the snapshot.
 	known    []*x509.Certificate
 	snapshot trust.Snapshot
@@ -110,7 +112,7 @@ func (p *pass) evidence() evidence.Cluster {
 			Name: node.Pod, Controller: node.Roles.Controller, Stores: p.cluster.Stores(node),
 			Published: p.published(node.Pod), Presents: p.presents(node.Pod, node.Pod+".crt"),
 			Given:   givenTo(p.pods[node.Pod], p.cluster.Stores(node)),
-			Witness: witnessOf(p.podNamed(node.Pod), said), Report: said.report, Since: said.since,
+			Witness: witnessOf(p.podNamed(node.Pod), said), Report: said.report, Since: said.sinceGiven(p.published(node.Pod), p.now),
 		})
 	}
 	for _, at := range p.companions {

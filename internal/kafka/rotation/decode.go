@@ -49,7 +49,7 @@ func (d *decoder) record(w *wireRecord) Record {
 		})
 	}
 	r := Record{
-		Cluster: w.Cluster, Domain: w.Domain, StartedAt: w.StartedAt, UserProvided: w.UserProvided,
+		Cluster: w.Cluster, Domain: w.Domain, StartedAt: w.StartedAt, UserProvided: w.UserProvided, Refused: w.Refused,
 		Anchors: w.Names, Members: w.Facts, Versions: w.Versions,
 		RestartSeconds: d.seconds(w.RestartSeconds), ReloadSeconds: d.seconds(w.ReloadSeconds),
 		Snapshot: trust.Snapshot{

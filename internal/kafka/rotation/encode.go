@@ -58,7 +58,7 @@ type encoder struct {
 func (e *encoder) record(r Record) wireRecord {
 	s := &r.Snapshot
 	w := wireRecord{
-		Format: format, Cluster: r.Cluster, Domain: r.Domain, At: utc(s.Now), StartedAt: utc(r.StartedAt), UserProvided: r.UserProvided,
+		Format: format, Cluster: r.Cluster, Domain: r.Domain, At: utc(s.Now), StartedAt: utc(r.StartedAt), UserProvided: r.UserProvided, Refused: r.Refused,
 		Prints: e.index(s), Issuing: e.prints[string(s.Issuing)],
 		Application: wireApplication{Anchors: refs(e, s.Application.Anchors), Since: utc(s.Application.Since)},
 		Policy:      e.policy(s.Policy),

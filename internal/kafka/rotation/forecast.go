@@ -88,7 +88,7 @@ const (
 )
 
 // errNoAuthority is a domain in which nothing can be replaced.
-var errNoAuthority = errors.New("there is no issuing CA certificate that could be replaced")
+var errNoAuthority = errors.New("there is no CA certificate that could be replaced, or it is refused: see condition NotReady of the Kafka")
 
 // hypothetical stands for what does not exist yet.
 const hypothetical = "new"
@@ -105,7 +105,7 @@ func (r Record) Ahead(now time.Time) Forecast {
 		s.Now = now
 	}
 	plan := r.planFor(s)
-	f := Forecast{Phase: PhaseOf(s, plan), Message: Message(s, plan, r.Anchors), Stages: []Stage{}}
+	f := Forecast{Phase: PhaseOf(s, plan), Message: Message(s, plan, r.Anchors) + Refusal(r.Refused), Stages: []Stage{}}
 	projection := trust.Project(s)
 	if len(projection.Stages) > 0 {
 		f.Strategy, f.Reason = projection.Stages[0].Strategy.Kind, projection.Stages[0].Strategy.Reason
@@ -119,6 +119,9 @@ func (r Record) Ahead(now time.Time) Forecast {
 	}
 	f.Blocked = grouped(slices.DeleteFunc(slices.Clone(projection.Blocked), retires))
 	f.Afterwards = grouped(slices.DeleteFunc(slices.Clone(projection.Blocked), func(b trust.Blocker) bool { return !retires(b) }))
+	if f.Phase == AuthorityMissing {
+		f.Blocked = unusable(r.Refused)
+	}
 	f.Nodes, f.Duration, f.Remainder, f.Unmeasured = w.nodes(), w.duration, w.remainder, w.unmeasured()
 	f.Clients = outlooks(r, s, f.Strategy, w)
 	return f

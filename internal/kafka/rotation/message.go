@@ -44,6 +44,20 @@ func Message(s trust.Snapshot, plan trust.Plan, names map[trust.AnchorID]AnchorN
 	return strings.Join(parts, "; ")
 }
 
+// Refusal is what a message says beside of an authority that cannot be used because of
+// what is wrong with its Secrets; nothing of any other.
+func Refusal(wrong string) string {
+	if wrong == "" {
+		return ""
+	}
+	return "; it is refused: " + wrong
+}
+
+// unusable says who is waited for where an authority cannot be used: a person.
+func unusable(wrong string) []string {
+	return []string{"waiting for a CA that can be used" + Refusal(wrong)}
+}
+
 // course says what moves to what, and in which way.
 func (v *view) course(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	if v.target == nil {
@@ -202,7 +216,7 @@ func (v *view) advice(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	case AuthorityMissing:
 		return "see condition NotReady for what is wrong with its Secrets"
 	case Blocked:
-		return "nothing moves until they answer: look at these pods and at what keeps the operator from port 8443 of them"
+		return v.help()
 	case RaftRemainder:
 		return v.remainder()
 	case WaitingForExpiry:
@@ -215,6 +229,49 @@ func (v *view) advice(phase Phase, names map[trust.AnchorID]AnchorName) string {
 		return v.pinned(names)
 	default:
 		return ""
+	}
+}
+
+// help says what a person can do for each of those that are waited for in vain.
+func (v *view) help() string {
+	pods := map[string][]string{}
+	var order []string
+	for _, b := range v.overdue() {
+		what := v.helpFor(v.waitedFor(b))
+		if _, known := pods[what]; !known {
+			order = append(order, what)
+		}
+		pods[what] = append(pods[what], string(v.waitedFor(b).ID))
+	}
+	for i, what := range order {
+		order[i] = fmt.Sprintf(what, some(pods[what]))
+	}
+	return "nothing moves by itself: " + strings.Join(order, "; ")
+}
+
+// helpFor says what can be done for a member, with a place for its name.
+func (v *view) helpFor(m *trust.Member) string {
+	holds := func(of func(*trust.Evidence) bool) bool {
+		return slices.ContainsFunc(m.Roles, func(r trust.Role) bool { return of(&r.Evidence) })
+	}
+	for _, a := range v.plan.Stranded {
+		switch {
+		case a.Member != m.ID:
+		case a.Reason == trust.UnknownClaims:
+			return "put back what was lost or replaced in the Secrets of the CA, or find out who configures the servers of %s"
+		default:
+			return "put the Secret of %s back as it was, or the key of the authority that it presents"
+		}
+	}
+	switch {
+	case holds(func(e *trust.Evidence) bool { return e.Process == trust.ProcessUnknown }):
+		return "look at %s, and at what keeps the operator from port 8443 of these pods"
+	case holds(func(e *trust.Evidence) bool { return len(e.Mounted) > 0 }):
+		return "see in the events of %s, and at the kubelets there, why Secrets are not mounted as they are stored"
+	case holds(func(e *trust.Evidence) bool { return len(e.Loading) > 0 }):
+		return "see in the logs of the agents of %s what became of the last reload; a restart ends it: annotate the pods with strimzi.io/manual-rolling-update=true"
+	default:
+		return "see what %s answers, and restart it: annotate the pods with strimzi.io/manual-rolling-update=true"
 	}
 }
 

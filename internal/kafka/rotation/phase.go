@@ -2,6 +2,7 @@ package rotation
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/trust"
@@ -55,8 +56,8 @@ const (
 	Loading Phase = "Loading"
 	// Paused: the resource is paused; certificates go on expiring.
 	Paused Phase = "Paused"
-	// Blocked: nothing moves, because somebody has been silent for long, or only a person
-	// can help him. A person has to look.
+	// Blocked: nothing moves, and a guard has been shut for long that nothing opens by
+	// itself: somebody is silent, or stays as he is. A person has to look.
 	Blocked Phase = "Blocked"
 	// AuthorityMissing: there is no CA certificate to issue by, or its Secrets cannot be
 	// used. A person has to put them right.
@@ -78,8 +79,9 @@ func (p Phase) Settled() bool {
 	return p == Trusted || p == RaftRemainder || p == WaitingForExpiry || p == WaitingForOwner || p == WaitingForUsers
 }
 
-// patience is how long somebody may be silent before a person should look.
-const patience = 5 * time.Minute
+// Patience is how long a guard that does not open by itself may be shut before a person
+// should look.
+const Patience = 5 * time.Minute
 
 // PhaseOf says where a domain stands. The plan is what trust.Decide says of the
 // snapshot.
@@ -161,33 +163,70 @@ func (v *view) ownersTurn() bool {
 	})
 }
 
-// stuck reports whether nothing moves and somebody has been silent for long, or can be
-// helped only by a person.
+// stuck reports whether nothing moves, and has not for long because of somebody whom only
+// a person can help.
 func (v *view) stuck() bool {
-	if len(v.steps) > 0 || len(v.plan.Blockers) == 0 {
+	moves := slices.ContainsFunc(v.steps, func(step trust.Step) bool { return !v.hangs(step) })
+	return !moves && len(v.overdue()) > 0
+}
+
+// hangs reports whether a step is nothing but reloads of what has for long not been
+// mounted. An agent has nothing to load then.
+func (v *view) hangs(step trust.Step) bool {
+	if step.How != trust.ByReload {
 		return false
 	}
-	return slices.ContainsFunc(v.Members, func(m trust.Member) bool {
-		return slices.ContainsFunc(m.Roles, func(r trust.Role) bool { return (v.silentForLong(&r) || v.strandedForLong(&m, &r)) && v.named(&m, &r) })
+	return !slices.ContainsFunc(v.Members, func(m trust.Member) bool {
+		return slices.Contains(step.Members, m.ID) && !slices.ContainsFunc(m.Roles, func(r trust.Role) bool {
+			return len(r.Evidence.Mounted) > 0 && v.long(r.Evidence.Since)
+		})
 	})
 }
 
-func (v *view) silentForLong(r *trust.Role) bool {
-	held := &r.Evidence
-	return held.Process == trust.ProcessUnknown && !held.Since.IsZero() && !v.Now.Before(held.Since.Add(patience))
+// long reports whether it has been so for as long as nobody should wait. Since when
+// nobody knows is not long.
+func (v *view) long(since time.Time) bool {
+	return !since.IsZero() && !v.Now.Before(since.Add(Patience))
 }
 
-func (v *view) strandedForLong(m *trust.Member, r *trust.Role) bool {
-	since := r.Evidence.Since
-	return !since.IsZero() && !v.Now.Before(since.Add(patience)) &&
-		slices.ContainsFunc(v.plan.Stranded, func(a trust.Apart) bool { return a.Member == m.ID })
-}
-
-// named reports whether a guard waits for the role.
-func (v *view) named(m *trust.Member, r *trust.Role) bool {
-	return slices.ContainsFunc(v.plan.Blockers, func(b trust.Blocker) bool {
-		return b.Who == string(m.ID) || b.Who == string(m.ID)+" "+r.Name
+// overdue are the guards that have been shut for long and that neither time nor a restart
+// which comes anyway will open.
+func (v *view) overdue() []trust.Blocker {
+	return slices.DeleteFunc(slices.Clone(v.plan.Blockers), func(b trust.Blocker) bool {
+		return !v.long(b.Since) || v.opens(b)
 	})
+}
+
+// opens reports whether a guard opens without anybody's help. Applications and
+// the retirement policy wait for a time, users for new certificates; a process that has
+// to be started for it waits for its next restart, if one is due to it.
+func (v *view) opens(b trust.Blocker) bool {
+	m := v.waitedFor(b)
+	switch {
+	case m == nil:
+		return true
+	case v.stranded(m):
+		return false
+	default:
+		return b.UntilStart && slices.ContainsFunc(v.remaining(), func(l trust.Load) bool { return l.Member == m.ID })
+	}
+}
+
+// waitedFor is the node or companion that a guard waits for; nil when it waits for
+// something else.
+func (v *view) waitedFor(b trust.Blocker) *trust.Member {
+	who, _, _ := strings.Cut(b.Who, " ")
+	for i := range v.Members {
+		m := &v.Members[i]
+		if (m.Kind == trust.Node || m.Kind == trust.Companion) && string(m.ID) == who {
+			return m
+		}
+	}
+	return nil
+}
+
+func (v *view) stranded(m *trust.Member) bool {
+	return slices.ContainsFunc(v.plan.Stranded, func(a trust.Apart) bool { return a.Member == m.ID })
 }
 
 // alone is the phase of a domain with one authority. Raft clients that keep an

@@ -32,6 +32,9 @@ type Record struct {
 	// UserProvided is true when the user writes the authority's Secrets: then the
 	// operator changes nothing in the application bundle.
 	UserProvided bool
+	// Refused says what is wrong with the Secrets of an authority that cannot be used;
+	// empty while it can.
+	Refused string
 	// Anchors describes the snapshot's anchors for people.
 	Anchors map[trust.AnchorID]AnchorName
 	// Members describes the snapshot's members for people.

@@ -58,6 +58,7 @@ func TestRecordSurvivesTheConfigMap(t *testing.T) {
 		"in the middle of everything":   crowded(3),
 		"the clients CA with its users": rotationtest.AtRest(2, rotationtest.Clients),
 		"a cluster with nothing yet":    rotationtest.AtRest(3, rotationtest.BrandNew),
+		"an authority that is refused":  rotationtest.AtRest(2, refused),
 		"nothing at all":                {},
 	}
 	for name, want := range tests {

@@ -111,10 +111,14 @@ func (r Record) Status(now time.Time) Status {
 	plan := r.planFor(s)
 	v := newView(s, plan)
 	out := Status{
-		Domain: r.Domain, Phase: PhaseOf(s, plan), Message: Message(s, plan, r.Anchors), RecordedAt: r.Snapshot.Now, StartedAt: r.StartedAt,
+		Domain: r.Domain, Phase: PhaseOf(s, plan), Message: Message(s, plan, r.Anchors) + Refusal(r.Refused), RecordedAt: r.Snapshot.Now, StartedAt: r.StartedAt,
 		Anchors: []AnchorStatus{}, Members: []MemberStatus{}, Deadline: plan.Deadline,
 	}
-	if out.Phase != Trusted && out.Phase != Paused {
+	switch out.Phase {
+	case Trusted, Paused:
+	case AuthorityMissing:
+		out.Blockers = unusable(r.Refused)
+	default:
 		out.Blockers = grouped(slices.DeleteFunc(slices.Clone(plan.Blockers), func(b trust.Blocker) bool {
 			return b.Guard == trust.GuardCrossUnneeded && len(v.others()) > 0
 		}))

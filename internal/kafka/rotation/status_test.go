@@ -3,6 +3,8 @@ package rotation_test
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +24,25 @@ func until(t *testing.T, r rotation.Record, phase rotation.Phase) rotation.Recor
 	return reached
 }
 
+func refused(r *rotation.Record) {
+	r.Snapshot.Issuing, r.Refused = "", "Secret my-cluster-ca: ca.key: it is encrypted; put the private key of the CA back as unencrypted PKCS#8"
+}
+
+func TestARefusedAuthorityIsNotSaidToBeMissing(t *testing.T) {
+	t.Parallel()
+	r := rotationtest.AtRest(1, refused)
+	status, forecast := r.Status(rotationtest.Now()), r.Ahead(rotationtest.Now())
+	said := append([]string{status.Message, forecast.Message}, slices.Concat(status.Blockers, forecast.Blocked)...)
+	if len(said) != 4 {
+		t.Errorf("it is said: %q", said)
+	}
+	for _, sentence := range said {
+		if !strings.Contains(sentence, "it is encrypted") || strings.Contains(sentence, "there is no") {
+			t.Errorf("it is said: %s", sentence)
+		}
+	}
+}
+
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	tests := map[string]rotation.Record{
@@ -32,6 +53,7 @@ func TestStatus(t *testing.T) {
 		"in-the-middle-of-everything": crowded(2),
 		"clients-ca":                  until(t, rotationtest.AtRest(1, rotationtest.Clients, rotationtest.Replaced), rotation.WaitingForUsers),
 		"no-authority":                rotationtest.AtRest(1, func(r *rotation.Record) { r.Snapshot.Issuing = "" }),
+		"refused":                     rotationtest.AtRest(1, refused),
 	}
 	for name, record := range tests {
 		t.Run(name, func(t *testing.T) {

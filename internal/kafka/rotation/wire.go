@@ -22,6 +22,7 @@ type wireRecord struct {
 	At             time.Time                      `json:"at,omitzero"`
 	StartedAt      time.Time                      `json:"startedAt,omitzero"`
 	UserProvided   bool                           `json:"userProvided,omitempty"`
+	Refused        string                         `json:"refused,omitempty"`
 	Prints         []string                       `json:"prints,omitempty"`
 	Stores         []wireStores                   `json:"stores,omitempty"`
 	Issuing        ref                            `json:"issuing,omitempty"`

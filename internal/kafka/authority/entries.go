@@ -1,0 +1,60 @@
+package authority
+
+import (
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// Ignored names the entries of the certificate Secret that nodes do not trust although
+// somebody may think that they do: what each is, why it counts for nothing, and what to
+// do. Entries that cannot be read are refused elsewhere. Sorted by entry.
+func Ignored(in Input) []string {
+	var warnings []string
+	issuing, _ := pki.FirstCertificate(in.CertSecret.Data[CertKey])
+	for _, entry := range sortedKeys(in.CertSecret.Data) {
+		if slices.Contains([]string{CertKey, StoreKey, PasswordKey}, entry) {
+			continue
+		}
+		cert, err := pki.FirstCertificate(in.CertSecret.Data[entry])
+		if err != nil || issuing != nil && sameCertificate(cert, issuing) {
+			continue
+		}
+		if why := ignored(in, entry, cert); why != "" {
+			warnings = append(warnings, fmt.Sprintf("%s: nodes do not trust %q of entry %s, because %s", in.certObject(), cert.Subject, entry, why))
+		}
+	}
+	return warnings
+}
+
+// ignored says why nodes do not trust what an entry holds, and what can be done; nothing
+// of an entry that counts. What Keyturn does not keep in a Secret of its own is gone with
+// the next write.
+func ignored(in Input, entry string, cert *x509.Certificate) string {
+	named, own := strings.HasSuffix(entry, certSuffix), in.Spec.Source != UserProvided
+	switch {
+	case own && (!named || IsDatedCertKey(entry) || !in.Now.Before(cert.NotAfter)):
+		return ""
+	case own:
+		return "this CA is made by Keyturn, and only applications are given other entries: remove it, or set " +
+			in.Kind.field() + ".generateCertificateAuthority to false to use CAs of your own"
+	case !in.Now.Before(cert.NotAfter):
+		return "it ended at " + cert.NotAfter.UTC().Format(time.RFC3339) + ": remove it"
+	case !named:
+		return "only entries that end in " + certSuffix + " are read: rename it, or remove it"
+	case IsDatedCertKey(entry):
+		return ""
+	}
+	if err := pki.CheckCA(cert); err != nil {
+		return "it is no CA (" + err.Error() + "): remove it"
+	}
+	if in.Kind == ClientsCA {
+		return ""
+	}
+	return "of a cluster CA of yours only " + CertKey + " and entries with a date count: rename it to " + DatedCertKey(cert) +
+		" if nodes are to trust it while they turn to " + CertKey + ", or remove it"
+}

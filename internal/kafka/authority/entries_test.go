@@ -1,0 +1,120 @@
+package authority_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+func TestEntriesThatNodesDoNotTrustAreNamed(t *testing.T) {
+	t.Parallel()
+	old, ended := other(t, "old", noon()), other(t, "ended", noon().Add(-400*day))
+	dated := authority.DatedCertKey(old.Certificate())
+	own := func(tb testing.TB) (*world, chained) {
+		tb.Helper()
+		return runningWorld(tb), chained{}
+	}
+	tests := map[string]struct {
+		in    func(testing.TB) (*world, chained)
+		entry string
+		text  []byte
+		// says is empty where there is nothing to say.
+		says []string
+	}{
+		"a CA without a date in a user's cluster CA":    {userWorld, "ca-old.crt", pki.EncodeBundle(old.Certificate()), []string{"CN=old", "with a date", "rename it to " + dated}},
+		"a CA with a date in a user's cluster CA":       {userWorld, dated, pki.EncodeBundle(old.Certificate()), nil},
+		"an expired CA with a date":                     {userWorld, authority.DatedCertKey(ended.Certificate()), pki.EncodeBundle(ended.Certificate()), []string{"CN=ended", "it ended at 2026-10-17T12:00:00Z", "remove it"}},
+		"another ending":                                {userWorld, "c.pem", pki.EncodeBundle(old.Certificate()), []string{"only entries that end in .crt are read", "rename it"}},
+		"something that is no certificate":              {userWorld, "notes.txt", []byte("ask Alice"), nil},
+		"a leaf in a user's cluster CA":                 {userWorld, "leaf.crt", pki.EncodeBundle(leafOf(t, old)), []string{"is no CA", "remove it"}},
+		"a further clients CA":                          {clientsWorld, "partner.crt", pki.EncodeBundle(old.Certificate()), nil},
+		"a leaf in a user's clients CA":                 {clientsWorld, "partner.crt", pki.EncodeBundle(leafOf(t, old)), []string{"is no CA", "remove it"}},
+		"an expired further clients CA":                 {clientsWorld, "partner.crt", pki.EncodeBundle(ended.Certificate()), []string{"CN=ended", "it ended at", "remove it"}},
+		"a further clients CA with another ending":      {clientsWorld, "partner.cer", pki.EncodeBundle(old.Certificate()), []string{"only entries that end in .crt are read"}},
+		"a CA that somebody adds to what Keyturn makes": {own, "mine.crt", pki.EncodeBundle(old.Certificate()), []string{"made by Keyturn", "remove it", "spec.clusterCa.generateCertificateAuthority"}},
+		"an expired CA that goes with the next write":   {own, "mine.crt", pki.EncodeBundle(ended.Certificate()), nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := test.in(t)
+			w.in.CertSecret.Data[test.entry] = test.text
+			warnings := authority.Ignored(w.in)
+			if len(test.says) == 0 {
+				if len(warnings) > 0 {
+					t.Errorf("it is said: %q", warnings)
+				}
+				return
+			}
+			if len(warnings) != 1 {
+				t.Fatalf("it is said: %q, want one warning", warnings)
+			}
+			for _, want := range append(test.says, test.entry, "Secret my-") {
+				if !strings.Contains(warnings[0], want) {
+					t.Errorf("it is said: %s\nwant: %s", warnings[0], want)
+				}
+			}
+		})
+	}
+}
+
+func TestACopyOfThePresentCAIsNoNews(t *testing.T) {
+	t.Parallel()
+	w, chain := userWorld(t)
+	w.in.CertSecret.Data["copy.crt"] = pki.EncodeBundle(chain.issuing.Certificate())
+	if warnings := authority.Ignored(w.in); len(warnings) > 0 {
+		t.Errorf("it is said: %q", warnings)
+	}
+}
+
+func TestDistrustOfNobodyInAUsersSecretIsNamed(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		value  string
+		others bool
+		says   string
+	}{
+		"there is no other CA":                 {"now", false, "does nothing, because there is no other CA than"},
+		"there is another CA":                  {"now", true, ""},
+		"it says something else":               {"true", true, `is "true" and does nothing`},
+		"it says something else and to nobody": {"true", false, `is "true" and does nothing`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, chain := userWorld(t)
+			w.in.Now = noon().Add(time.Hour)
+			w.in.KeySecret.Annotations[authority.DistrustAnnotation] = test.value
+			w.trusts(chain.issuing.Certificate())
+			if test.others {
+				w.trusts(chain.issuing.Certificate(), other(t, "old", noon()).Certificate())
+			}
+			said := strings.Join(w.decide().Warnings, "\n")
+			if test.says == "" && said != "" || !strings.Contains(said, test.says) {
+				t.Errorf("it is said: %q, want %q", said, test.says)
+			}
+		})
+	}
+}
+
+func TestTheRefusalOfSeveralCAsSaysWhereTheyBelong(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		in   func(testing.TB) (*world, chained)
+		says string
+	}{
+		"of a cluster CA": {userWorld, "a CA that was used before belongs into an entry ca-<its end>.crt"},
+		"of a clients CA": {clientsWorld, "each further CA of users belongs into an entry of its own"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, chain := test.in(t)
+			w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(chain.issuing.Certificate(), other(t, "second", noon()).Certificate())
+			_, err := authority.Decide(w.in)
+			wantProblem(t, err, "one chain", "issues leaves first", test.says)
+		})
+	}
+}

@@ -1,0 +1,61 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+)
+
+func TestAPodIsAsItIsSinceSomethingWasPublishedToIt(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	mounted := contract.TLSReport{Mounted: &contract.Publication{Revision: 3}}
+	tests := map[string]struct {
+		said      testimony
+		published contract.Publication
+		want      time.Time
+	}{
+		"it has mounted what was published before": {
+			testimony{known: true, report: mounted, since: ago(time.Minute)}, contract.Publication{Revision: 3, PublishedAt: ago(time.Hour)}, ago(time.Minute),
+		},
+		"something was published after it had come to be so": {
+			testimony{known: true, report: mounted, since: ago(time.Hour)}, contract.Publication{Revision: 4, PublishedAt: ago(time.Minute)}, ago(time.Minute),
+		},
+		"the operator was restarted while a kubelet lags": {
+			testimony{known: true, report: mounted, since: now}, contract.Publication{Revision: 4, PublishedAt: ago(time.Hour)}, ago(time.Hour),
+		},
+		"the publication bears a time to come": {
+			testimony{known: true, report: mounted, since: ago(time.Hour)}, contract.Publication{Revision: 4, PublishedAt: ago(-time.Hour)}, ago(time.Hour),
+		},
+		"it has been silent since before": {
+			testimony{since: ago(time.Hour)}, contract.Publication{Revision: 4, PublishedAt: ago(time.Minute)}, ago(time.Hour),
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := test.said.sinceGiven(test.published, now); !got.Equal(test.want) {
+				t.Errorf("since %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestSilenceThatBeganByAClockToComeBeginsNow(t *testing.T) {
+	t.Parallel()
+	w, pod := newWitnesses(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
+	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	w.record(pod, testimony{since: now.Add(24 * time.Hour)})
+
+	if said := w.record(pod, testimony{since: now}); !said.since.Equal(now) {
+		t.Errorf("silent since %s, want %s", said.since, now)
+	}
+	if said := w.record(pod, testimony{since: now.Add(time.Minute)}); !said.since.Equal(now) {
+		t.Errorf("a minute later silent since %s, want %s", said.since, now)
+	}
+}

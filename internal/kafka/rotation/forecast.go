@@ -1,6 +1,7 @@
 package rotation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -120,7 +121,7 @@ func (r Record) Ahead(now time.Time) Forecast {
 	f.Blocked = grouped(slices.DeleteFunc(slices.Clone(projection.Blocked), retires))
 	f.Afterwards = grouped(slices.DeleteFunc(slices.Clone(projection.Blocked), func(b trust.Blocker) bool { return !retires(b) }))
 	f.Nodes, f.Duration, f.Remainder, f.Unmeasured = w.nodes(), w.duration, w.remainder, w.unmeasured()
-	f.Clients = outlooks(r, s, f.Strategy, w)
+	f.Clients = outlooks(r, s, cmp.Or(f.Strategy, plan.Strategy.Kind), w)
 	return f
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,12 +29,6 @@ func cannotVouch(r *rotation.Record) {
 	r.Anchors[rotationtest.AnchorA] = name
 }
 
-// usersOwn is a CA that the user has replaced in its Secrets.
-func usersOwn(r *rotation.Record) {
-	r.UserProvided = true
-	r.Snapshot.Application.Anchors = []trust.AnchorID{rotationtest.AnchorB}
-}
-
 func TestForecast(t *testing.T) {
 	t.Parallel()
 	tests := map[string]rotation.Record{
@@ -45,7 +40,11 @@ func TestForecast(t *testing.T) {
 		"replace-clients-ca":     changed(t, rotationtest.AtRest(3, rotationtest.Clients), rotation.Replace),
 		"compromised":            rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Distrusted),
 		"a-node-is-down":         rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now())),
-		"users-own-ca":           rotationtest.AtRest(2, rotationtest.Replaced, usersOwn),
+		"users-own-ca":           rotationtest.AtRest(2, rotationtest.Replaced, usersOwn(rotation.CaCrtReaders)),
+		"users-own-ca-renamed":   rotationtest.AtRest(2, rotationtest.Replaced, rotationtest.Crossed, usersOwn(rotation.CaCrtReaders)),
+		"users-own-ca-alone":     rotationtest.AtRest(2, rotationtest.Replaced, usersOwn(rotation.EveryReader)),
+		"users-own-ca-below":     rotationtest.AtRest(2, rotationtest.Replaced, usersOwn(rotation.FirstReaders), below),
+		"users-own-clients-ca":   rotationtest.AtRest(2, rotationtest.Clients, rotationtest.Replaced, usersOwn(rotation.EveryReader), takenOut),
 		"paused":                 rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Paused),
 		"not-measured-yet":       rotationtest.AtRest(1, rotationtest.Replaced, func(r *rotation.Record) { r.RestartSeconds, r.ReloadSeconds = 0, 0 }),
 	}
@@ -88,6 +87,28 @@ func TestAuthorityThatCannotVouchLosesPinnedClients(t *testing.T) {
 	earliest, latest := rotationtest.Now().Add(2*time.Minute), rotationtest.Now().Add(10*time.Minute)
 	if !pinned.Notices || pinned.Until.Before(earliest) || pinned.Until.After(latest) {
 		t.Errorf("pinned clients: %+v; want that they notice between %s and %s", pinned, earliest, latest)
+	}
+}
+
+func TestPinnedClientsOfACompromisedKeyThatCannotVouchAreCutOffByTheFirstNewLeaf(t *testing.T) {
+	t.Parallel()
+	compromised := func(r *rotation.Record) { r.Snapshot.Anchors[0].Compromised = true }
+	r := rotationtest.AtRest(3, rotationtest.Replaced, compromised)
+	f := r.Ahead(rotationtest.Now())
+	if pinned := f.Clients[len(f.Clients)-1]; !pinned.Notices || !strings.Contains(pinned.What, "when the first node presents the new CA") {
+		t.Errorf("pinned clients: %+v; there is no cross certificate that could be taken off", pinned)
+	}
+}
+
+func TestPinnedClientsAreCutOffOnceNodesPresentWhatNothingLeadsTo(t *testing.T) {
+	t.Parallel()
+	r, reached := rotationtest.Until(rotationtest.AtRest(2, rotationtest.Replaced), rotation.WithdrawingOld)
+	if !reached {
+		t.Fatal("it never gets there")
+	}
+	f := r.Ahead(r.Snapshot.Now)
+	if pinned := f.Clients[len(f.Clients)-1]; !pinned.Notices || pinned.What != "it has been cut off since nodes present the new CA" {
+		t.Errorf("pinned clients: %+v", pinned)
 	}
 }
 

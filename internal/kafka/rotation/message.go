@@ -36,7 +36,7 @@ func Label(id trust.AnchorID, names map[trust.AnchorID]AnchorName) string {
 func Message(s trust.Snapshot, plan trust.Plan, names map[trust.AnchorID]AnchorName) string {
 	v, phase := newView(s, plan), PhaseOf(s, plan)
 	parts := []string{v.course(phase, names)}
-	for _, part := range []string{v.activity(phase), v.waiting(phase), v.advice(phase, names), v.urgency(phase, names)} {
+	for _, part := range []string{v.activity(phase), v.waiting(phase), v.advice(phase, names), v.refusals(names), v.urgency(phase, names)} {
 		if part != "" {
 			parts = append(parts, part)
 		}
@@ -246,7 +246,7 @@ func (v *view) remainder() string {
 // pinned names those that a Classic rotation leaves behind.
 func (v *view) pinned(names map[trust.AnchorID]AnchorName) string {
 	byNodes := slices.ContainsFunc(v.Members, func(m trust.Member) bool { return m.Kind == trust.Node && presents(&m) })
-	if v.plan.Strategy.Kind != trust.Classic || !byNodes || !slices.Contains(v.Application.Anchors, v.Issuing) {
+	if v.plan.Strategy.Kind != trust.Classic || !byNodes || v.under(names) || !slices.Contains(v.Application.Anchors, v.Issuing) {
 		return ""
 	}
 	begin := v.Application.Since.Add(v.Policy.Lead)

@@ -45,6 +45,8 @@ func domainText(report planReport, d *domainPlan) string {
 
 func question(d *domainPlan) string {
 	switch {
+	case d.If == "replace, distrust":
+		return "if its key were replaced now, and every other certificate distrusted"
 	case d.If == "replace":
 		return "if its key were replaced now"
 	case d.If == "renew":

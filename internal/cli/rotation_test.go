@@ -155,11 +155,14 @@ func TestPlanTellsWhatWillHappen(t *testing.T) {
 		world *world
 		args  []string
 	}{
-		"nothing-is-under-way": {calm(), nil},
-		"replace":              {calm(), []string{"--replace", "cluster-ca"}},
-		"replace-classic":      {calm(rotationtest.AtRest(3, cannotVouch), clients), []string{"--replace", "cluster-ca"}},
-		"replace-clients-ca":   {calm(), []string{"--replace", "clients-ca"}},
-		"renew":                {calm(), []string{"--renew", "cluster-ca"}},
+		"nothing-is-under-way":        {calm(), nil},
+		"replace":                     {calm(), []string{"--replace", "cluster-ca"}},
+		"replace-distrust":            {calm(), []string{"--replace", "cluster-ca", "--distrust"}},
+		"replace-distrust-classic":    {calm(rotationtest.AtRest(3, cannotVouch), clients), []string{"--replace", "cluster-ca", "--distrust"}},
+		"replace-distrust-clients-ca": {calm(), []string{"--replace", "clients-ca", "--distrust"}},
+		"replace-classic":             {calm(rotationtest.AtRest(3, cannotVouch), clients), []string{"--replace", "cluster-ca"}},
+		"replace-clients-ca":          {calm(), []string{"--replace", "clients-ca"}},
+		"renew":                       {calm(), []string{"--renew", "cluster-ca"}},
 		"under-way-and-a-node-is-down": {
 			calm(rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now())), clients), nil,
 		},
@@ -295,6 +298,7 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 		"a status before the operator has run":   {unread, statusCommand, []string{"kafka/my"}, "the operator has written nothing down"},
 		"a rotation before the operator has run": {unread, rotateCommand, []string{"kafka/my", "--cluster-ca"}, "the operator has written nothing down"},
 		"a plan for something else":              {calm(), planCommand, []string{"kafka/my", "--replace", "etcd"}, `"etcd" is neither cluster-ca nor clients-ca`},
+		"a plan of distrust for no CA":           {calm(), planCommand, []string{"kafka/my", "--distrust"}, "--distrust asks about a replacement"},
 		"an output that there is not":            {calm(), statusCommand, []string{"kafka/my", "-o", "yaml"}, `output "yaml"`},
 		"a rotation of nothing":                  {calm(), rotateCommand, []string{"kafka/my"}, "at least one of the flags"},
 		"a rotation of both":                     {calm(), rotateCommand, []string{"kafka/my", "--cluster-ca", "--clients-ca"}, "none of the others can be"},

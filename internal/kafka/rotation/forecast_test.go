@@ -2,11 +2,14 @@ package rotation_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/keyturn/keyturn/internal/kafka/rotation"
 	"github.com/keyturn/keyturn/internal/kafka/rotation/rotationtest"
@@ -36,6 +39,7 @@ func TestForecast(t *testing.T) {
 		"replace":                changed(t, rotationtest.AtRest(3), rotation.Replace),
 		"replace-classic":        changed(t, rotationtest.AtRest(3, cannotVouch), rotation.Replace),
 		"replace-without-reload": changed(t, rotationtest.AtRest(3, rotationtest.RestartsOnly), rotation.Replace),
+		"replace-compromised":    changed(t, rotationtest.AtRest(3), rotation.ReplaceCompromised),
 		"renew":                  changed(t, rotationtest.AtRest(3), rotation.Renew),
 		"replace-clients-ca":     changed(t, rotationtest.AtRest(3, rotationtest.Clients), rotation.Replace),
 		"compromised":            rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Distrusted),
@@ -110,6 +114,28 @@ func TestPinnedClientsAreCutOffOnceNodesPresentWhatNothingLeadsTo(t *testing.T) 
 	if pinned := f.Clients[len(f.Clients)-1]; !pinned.Notices || pinned.What != "it has been cut off since nodes present the new CA" {
 		t.Errorf("pinned clients: %+v", pinned)
 	}
+}
+
+func TestReplacementOfACompromisedKeyIsForecastAsItsDistrust(t *testing.T) {
+	t.Parallel()
+	if diff := cmp.Diff(
+		shape(rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Distrusted)),
+		shape(changed(t, rotationtest.AtRest(3), rotation.ReplaceCompromised)),
+	); diff != "" {
+		t.Errorf("-distrusted in the middle +asked about before:\n%s", diff)
+	}
+}
+
+// shape is the course of a record without its names: what is done how, to how many.
+func shape(r rotation.Record) []string {
+	var out []string
+	for _, stage := range r.Ahead(rotationtest.Now()).Stages {
+		for _, step := range stage.Steps {
+			out = append(out, fmt.Sprintf("%s %s %d", step.Kind, step.How, len(step.Members)))
+		}
+		out = append(out, fmt.Sprintf("%.1f", stage.Duration))
+	}
+	return out
 }
 
 func TestSecondReplacementIsVouchedForByEveryPredecessor(t *testing.T) {

@@ -73,7 +73,7 @@ func TestThePlanTellsWhichReadersOfAUsersSecretAreRefused(t *testing.T) {
 		replace func(w *world, one pki.Authority)
 		refused string
 	}{
-		"a new key, and the old CA in an entry beside it": {func(w *world, one pki.Authority) {
+		"a new key, and the old CA in an entry beside it": {func(w *world, _ pki.Authority) {
 			w.renames(caNamed(w.t, ownTwo, 900*authority.Day), "1")
 		}, "reads ca.crt alone"},
 		"the same key under another subject, and the old CA in an entry beside it": {func(w *world, one pki.Authority) {

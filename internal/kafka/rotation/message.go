@@ -47,7 +47,7 @@ func Message(s trust.Snapshot, plan trust.Plan, names map[trust.AnchorID]AnchorN
 // course says what moves to what, and in which way.
 func (v *view) course(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	if v.target == nil {
-		return "its CA cannot be used: nothing moves, and everybody goes on with what he has"
+		return "the CA cannot be used: nothing changes, and nodes and clients go on with the certificates that they have"
 	}
 	target := Label(v.Issuing, names)
 	others := v.others()
@@ -158,7 +158,7 @@ func grouped(blockers []trust.Blocker) []string {
 		if _, known := peers[c]; !known {
 			order = append(order, c)
 		}
-		peers[c] = append(peers[c], b.Who)
+		peers[c] = append(peers[c], waitedFor(b))
 		if first := since[c]; first.IsZero() || !b.Since.IsZero() && b.Since.Before(first) {
 			since[c] = b.Since
 		}
@@ -172,6 +172,18 @@ func grouped(blockers []trust.Blocker) []string {
 		out = append(out, sentence+")")
 	}
 	return out
+}
+
+// waitedFor is what a sentence calls the one who stands in the way.
+func waitedFor(b trust.Blocker) string {
+	switch b.Guard {
+	case trust.GuardRetired:
+		return "the " + b.Who
+	case trust.GuardRunning:
+		return "the end of the " + b.Who
+	default:
+		return b.Who
+	}
 }
 
 // unasked reports whether a sentence is better without a blocker: the operator does

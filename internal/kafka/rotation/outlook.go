@@ -23,7 +23,7 @@ type Outlook struct {
 // The kinds of clients, by what they know.
 const (
 	rereading = "reads ca.crt, its first entry, every *.crt or ca.p12, and looks again"
-	pinned    = "pinned to the old CA"
+	pinned    = "is pinned to the old CA"
 	users     = "presents a certificate of the old clients CA"
 )
 

@@ -58,11 +58,15 @@ func (v *view) lost(names map[trust.AnchorID]AnchorName) (Readers, []*trust.Anch
 
 // readerOutlooks are about clients that read the Secret with the CA's certificate.
 func (v *view) readerOutlooks(r Record, strategy trust.StrategyKind, w *work) []Outlook {
+	readers, anchors := v.lost(r.Anchors)
+	change := "the change of ca.crt"
+	if readers == NoReader {
+		change = "the new entry in ca.crt"
+	}
 	looking := Outlook{Client: rereading, What: "nothing"}
 	if strategy == trust.Classic && !v.under(r.Anchors) {
-		looking.What = fmt.Sprintf("nothing, if it looks again within %s of the new entry in ca.crt", v.Policy.Lead)
+		looking.What = fmt.Sprintf("nothing, if it looks again within %s of %s", v.Policy.Lead, change)
 	}
-	readers, anchors := v.lost(r.Anchors)
 	if readers == NoReader {
 		return []Outlook{looking}
 	}

@@ -109,7 +109,7 @@ func TestPinnedClientsAreServedWhereTheOldCAHasSignedAUsersNewOne(t *testing.T) 
 	if o := about(t, f, "reads all of ca.crt or every *.crt, and looks again"); o.What != "nothing" {
 		t.Errorf("it says %+v", o)
 	}
-	if o := about(t, f, "pinned to the old CA"); o.Notices || !o.Until.Equal(rotationtest.Now().Add(300*rotationtest.Day)) {
+	if o := about(t, f, "is pinned to the old CA"); o.Notices || !o.Until.Equal(rotationtest.Now().Add(300*rotationtest.Day)) {
 		t.Errorf("it says %+v", o)
 	}
 }

@@ -170,6 +170,8 @@ func bundleWords(step trust.Step, anchor string) string {
 		return anchor + " leaves ca.crt"
 	case step.State == trust.Absent:
 		return anchor + " leaves the trusted-certs Secret"
+	case step.State == trust.Untrusted:
+		return fmt.Sprintf("%s enters the trusted-certs Secret as %s", anchor, step.State)
 	default:
 		return fmt.Sprintf("%s becomes %s", anchor, step.State)
 	}

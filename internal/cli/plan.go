@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -18,6 +19,7 @@ import (
 type planOptions struct {
 	connect        connector
 	replace, renew string
+	distrust       bool
 	output         string
 }
 
@@ -34,13 +36,14 @@ func planCommand(connect connector) *cobra.Command {
 		Use:   "plan kafka/NAME",
 		Short: "Show what a rotation will do, before it does it",
 		Long: `Shows the steps to come of every rotation that is under way, or with --replace
-or --renew of one that is not: which node is reloaded or restarted in each step and
+or --renew of one that is not (with --replace and --distrust of a compromised key): which node is reloaded or restarted in each step and
 why, how long it takes by what was measured on this cluster, what blocks now, and
 which clients would notice.
 
 It changes nothing. It is the operator's own function, played to its end on the
 record of what the operator decided from last, and says what has moved since.`,
 		Example: `  kubectl keyturn plan kafka/my-cluster -n kafka --replace cluster-ca
+  kubectl keyturn plan kafka/my-cluster --replace cluster-ca --distrust
   kubectl keyturn plan kafka/my-cluster --output json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,6 +52,7 @@ record of what the operator decided from last, and says what has moved since.`,
 	}
 	cmd.Flags().StringVar(&o.replace, "replace", "", "show what a new key would do: of cluster-ca or clients-ca")
 	cmd.Flags().StringVar(&o.renew, "renew", "", "show what a new certificate of the same key would do: of cluster-ca or clients-ca")
+	cmd.Flags().BoolVar(&o.distrust, "distrust", false, "with --replace: show what distrusting every other CA certificate at once would do, because a key is compromised")
 	cmd.Flags().StringVarP(&o.output, "output", "o", outputTable, "table or json")
 	cmd.MarkFlagsMutuallyExclusive("replace", "renew")
 	return cmd
@@ -103,8 +107,14 @@ func (o *planOptions) check() error {
 			return fmt.Errorf("%q is neither %s nor %s", domain, rotation.ClusterCA, rotation.ClientsCA)
 		}
 	}
+	if o.distrust && o.replace == "" {
+		return errDistrustAlone
+	}
 	return checkOutput(o.output)
 }
+
+// errDistrustAlone is a question about distrust that does not name an authority.
+var errDistrustAlone = errors.New("--distrust asks about a replacement: say of which CA with --replace cluster-ca or --replace clients-ca")
 
 func checkOutput(output string) error {
 	if output != outputTable && output != outputJSON {
@@ -166,6 +176,8 @@ func (o *planOptions) domain(ctx context.Context, c cluster, kafka *kafkav1.Kafk
 	}
 	var change rotation.Change
 	switch {
+	case o.distrust:
+		change, plan.If = rotation.ReplaceCompromised, "replace, distrust"
 	case o.replace != "":
 		change, plan.If = rotation.Replace, "replace"
 	case o.renew != "":

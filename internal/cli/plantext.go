@@ -30,7 +30,7 @@ func planText(report planReport) string {
 func domainText(report planReport, d *domainPlan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "kafka/%s (namespace %s), %s: %s\n", report.Cluster, report.Namespace, called(d.Domain), question(d))
-	fmt.Fprintf(&b, "This changes nothing. It is the operator's own function, played on its record of %s (%s old).\n",
+	fmt.Fprintf(&b, "Asking changes nothing. This is what the operator itself would do, computed from its record of %s (%s old).\n",
 		d.RecordedAt, ago(time.Duration(d.AgeSeconds)*time.Second))
 	b.WriteString(d.text())
 	b.WriteString("\n" + d.Message + "\n\n")
@@ -45,6 +45,8 @@ func domainText(report planReport, d *domainPlan) string {
 
 func question(d *domainPlan) string {
 	switch {
+	case d.If == "replace, distrust":
+		return "if its key were replaced now, and every other certificate distrusted"
 	case d.If == "replace":
 		return "if its key were replaced now"
 	case d.If == "renew":
@@ -63,7 +65,7 @@ func (d drift) text() string {
 		fmt.Fprintf(&b, "MOVED SINCE: %s. Ask again when the operator has seen that.\n", strings.Join(d.Moved, ", "))
 	}
 	if len(d.Unknown) > 0 {
-		fmt.Fprintf(&b, "You may not read %s, so nobody knows whether that has moved since.\n", strings.Join(d.Unknown, ", "))
+		fmt.Fprintf(&b, "You may not read %s, so it is not known whether that has changed since.\n", strings.Join(d.Unknown, ", "))
 	}
 	return b.String()
 }
@@ -95,7 +97,7 @@ func stagesText(stages []rotation.Stage) string {
 	for i, stage := range stages {
 		if stage.Remainder && !later {
 			later = true
-			_, _ = fmt.Fprintln(table, "\t\tThen, when there is time:")
+			_, _ = fmt.Fprintln(table, "\t\tThen, what can wait:")
 		}
 		for _, line := range stage.After {
 			_, _ = fmt.Fprintf(table, "\t\t  %s\n", line)
@@ -126,10 +128,10 @@ func duration(f rotation.Forecast) string {
 		text = "about " + seconds(f.Duration)
 	}
 	if f.Remainder > 0 {
-		text += fmt.Sprintf(", and %s more with the restarts that nobody waits for", seconds(f.Remainder))
+		text += fmt.Sprintf(", and %s more for the restarts that can wait", seconds(f.Remainder))
 	}
 	if len(f.Unmeasured) > 0 {
-		text += fmt.Sprintf("; without the %s, which nobody has measured on this cluster yet", strings.Join(f.Unmeasured, " and "))
+		text += fmt.Sprintf("; not counting the %s, which have not been measured on this cluster yet", strings.Join(f.Unmeasured, " and "))
 	}
 	return text
 }
@@ -151,7 +153,7 @@ func nodesText(nodes []rotation.NodeWork) string {
 	}
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "NODE\tRELOADS\tRESTARTS\tRESTARTS WHEN THERE IS TIME")
+	_, _ = fmt.Fprintln(table, "NODE\tRELOADS\tRESTARTS\tRESTARTS THAT CAN WAIT")
 	for _, n := range nodes {
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%d\n", n.Node, n.Reloads, n.Restarts, n.Later)
 	}
@@ -172,9 +174,9 @@ func outlookText(clients []rotation.Outlook) string {
 		b.WriteString("none\n")
 	}
 	for _, o := range clients {
-		fmt.Fprintf(&b, "  %s: %s", o.Client, o.What)
+		fmt.Fprintf(&b, "  a client that %s: %s", o.Client, o.What)
 		if !o.Until.IsZero() {
-			fmt.Fprintf(&b, "; must have moved by %s", stamp(o.Until))
+			fmt.Fprintf(&b, "; must be moved to the new CA by %s", stamp(o.Until))
 		}
 		b.WriteString("\n")
 	}

@@ -37,7 +37,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	if coder, is := errors.AsType[exitCoder](err); is {
 		return coder.ExitCode()
 	}
-	_, _ = fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
+	_, _ = fmt.Fprintln(stderr, err)
 	if _, is := errors.AsType[refusedError](err); is {
 		return exitRefused
 	}

@@ -92,24 +92,27 @@ func (o *rotateOptions) requested(cluster string) request {
 	kind := authority.Kind(o.domain())
 	r := request{domain: o.domain(), secret: kind.KeySecret(cluster), annotations: map[string]string{}}
 	const yes = "true"
-	var words []string
+	ca := called(r.domain)
 	switch {
 	case o.renew:
 		r.secret = kind.CertSecret(cluster)
 		r.annotations[authority.ForceRenewAnnotation] = yes
-		words = append(words, "a new certificate")
+		r.what = "a new certificate of the " + ca
 	case o.abort:
 		r.annotations[authority.AbortReplaceAnnotation] = yes
-		words = append(words, "the end of the replacement")
+		r.what = "the end of the replacement of the " + ca
 	case o.replace || !o.distrust:
 		r.annotations[authority.ForceReplaceAnnotation] = yes
-		words = append(words, "a new key")
+		r.what = "a new key of the " + ca
 	}
 	if o.distrust {
 		r.annotations[authority.DistrustAnnotation] = authority.DistrustNow
-		words = append(words, "the distrust of every CA certificate but the newest")
+		if r.what == "" {
+			r.what = "the distrust of every certificate of the " + ca + " but the newest"
+		} else {
+			r.what += ", and the distrust of all its other certificates"
+		}
 	}
-	r.what = fmt.Sprintf("%s of the %s", strings.Join(words, " and "), called(r.domain))
 	return r
 }
 

@@ -73,6 +73,35 @@ func TestRotateAsksByAnnotation(t *testing.T) {
 	}
 }
 
+func TestRotateSaysWhatItHasAskedFor(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"a new key":         {[]string{"--cluster-ca"}, "a new key of the cluster CA"},
+		"a new certificate": {[]string{"--clients-ca", "--renew"}, "a new certificate of the clients CA"},
+		"a new key for a compromised one": {
+			[]string{"--cluster-ca", "--replace", "--distrust"}, "a new key of the cluster CA, and the distrust of all its other certificates",
+		},
+		"distrust of the old key": {[]string{"--cluster-ca", "--distrust"}, "the distrust of every certificate of the cluster CA but the newest"},
+		"going back":              {[]string{"--cluster-ca", "--abort"}, "the end of the replacement of the cluster CA"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := rotateOptions{}
+			flags := map[string]*bool{"--clients-ca": &o.clientsCA, "--cluster-ca": &o.clusterCA, "--renew": &o.renew, "--replace": &o.replace, "--distrust": &o.distrust, "--abort": &o.abort}
+			for _, arg := range test.args {
+				*flags[arg] = true
+			}
+			if got := o.requested("my").what; got != test.want {
+				t.Errorf("it asks for %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
 func TestRotateRefuses(t *testing.T) {
 	t.Parallel()
 	own := calm()

@@ -148,6 +148,15 @@ func cannotVouch(r *rotation.Record) {
 	r.Anchors[rotationtest.AnchorA] = name
 }
 
+// keptBeside is a CA of the user's, who has put the old one beside the new ca.crt.
+func keptBeside(r *rotation.Record) {
+	name := r.Anchors[rotationtest.AnchorA]
+	name.LostTo = rotation.CaCrtReaders
+	r.Anchors[rotationtest.AnchorA] = name
+}
+
+func neverMeasured(r *rotation.Record) { r.RestartSeconds, r.ReloadSeconds = 0, 0 }
+
 func TestPlanTellsWhatWillHappen(t *testing.T) {
 	t.Parallel()
 	clients := rotationtest.AtRest(3, rotationtest.Clients)
@@ -155,11 +164,16 @@ func TestPlanTellsWhatWillHappen(t *testing.T) {
 		world *world
 		args  []string
 	}{
-		"nothing-is-under-way": {calm(), nil},
-		"replace":              {calm(), []string{"--replace", "cluster-ca"}},
-		"replace-classic":      {calm(rotationtest.AtRest(3, cannotVouch), clients), []string{"--replace", "cluster-ca"}},
-		"replace-clients-ca":   {calm(), []string{"--replace", "clients-ca"}},
-		"renew":                {calm(), []string{"--renew", "cluster-ca"}},
+		"nothing-is-under-way":        {calm(), nil},
+		"replace":                     {calm(), []string{"--replace", "cluster-ca"}},
+		"users-own-ca":                {calm(rotationtest.AtRest(3, rotationtest.Replaced, keptBeside), clients), nil},
+		"not-measured-yet":            {calm(rotationtest.AtRest(3, neverMeasured), clients), []string{"--replace", "cluster-ca"}},
+		"replace-distrust":            {calm(), []string{"--replace", "cluster-ca", "--distrust"}},
+		"replace-distrust-classic":    {calm(rotationtest.AtRest(3, cannotVouch), clients), []string{"--replace", "cluster-ca", "--distrust"}},
+		"replace-distrust-clients-ca": {calm(), []string{"--replace", "clients-ca", "--distrust"}},
+		"replace-classic":             {calm(rotationtest.AtRest(3, cannotVouch), clients), []string{"--replace", "cluster-ca"}},
+		"replace-clients-ca":          {calm(), []string{"--replace", "clients-ca"}},
+		"renew":                       {calm(), []string{"--renew", "cluster-ca"}},
 		"under-way-and-a-node-is-down": {
 			calm(rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now())), clients), nil,
 		},
@@ -196,7 +210,7 @@ func TestPlanSaysWhatHasMovedSince(t *testing.T) {
 		want     string
 	}{
 		"nothing has":          {map[string]string{"Secret my-cluster-ca": "41"}, interceptor.Funcs{}, ""},
-		"a Secret was written": {map[string]string{"Secret my-cluster-ca": "40"}, interceptor.Funcs{}, "MOVED SINCE: Secret my-cluster-ca was 40 and is 41."},
+		"a Secret was written": {map[string]string{"Secret my-cluster-ca": "40"}, interceptor.Funcs{}, "MOVED SINCE: Secret my-cluster-ca was at resourceVersion 40 and is at 41."},
 		"a Secret is gone":     {map[string]string{"Secret my-gone": "7"}, interceptor.Funcs{}, "MOVED SINCE: Secret my-gone is gone."},
 		"nobody lets the person see": {map[string]string{"Secret my-cluster-ca": "41"}, interceptor.Funcs{
 			List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
@@ -208,12 +222,12 @@ func TestPlanSaysWhatHasMovedSince(t *testing.T) {
 				}
 				return api.Get(ctx, key, obj, opts...)
 			},
-		}, "You may not read Secret my-cluster-ca"},
+		}, "You may not read Secret my-cluster-ca, so it is not known whether that has changed since."},
 		"the person may read, but not list": {map[string]string{"Secret my-cluster-ca": "40"}, interceptor.Funcs{
 			List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 				return forbidden
 			},
-		}, "Secret my-cluster-ca was 40 and is 41"},
+		}, "Secret my-cluster-ca was at resourceVersion 40 and is at 41"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -295,6 +309,7 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 		"a status before the operator has run":   {unread, statusCommand, []string{"kafka/my"}, "the operator has written nothing down"},
 		"a rotation before the operator has run": {unread, rotateCommand, []string{"kafka/my", "--cluster-ca"}, "the operator has written nothing down"},
 		"a plan for something else":              {calm(), planCommand, []string{"kafka/my", "--replace", "etcd"}, `"etcd" is neither cluster-ca nor clients-ca`},
+		"a plan of distrust for no CA":           {calm(), planCommand, []string{"kafka/my", "--distrust"}, "--distrust asks about a replacement"},
 		"an output that there is not":            {calm(), statusCommand, []string{"kafka/my", "-o", "yaml"}, `output "yaml"`},
 		"a rotation of nothing":                  {calm(), rotateCommand, []string{"kafka/my"}, "at least one of the flags"},
 		"a rotation of both":                     {calm(), rotateCommand, []string{"kafka/my", "--cluster-ca", "--clients-ca"}, "none of the others can be"},

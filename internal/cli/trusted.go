@@ -167,7 +167,7 @@ func (c cluster) since(ctx context.Context, record rotation.Record) drift {
 			version = secret.ResourceVersion
 		}
 		if then := record.Versions[object]; version != then {
-			d.Moved = append(d.Moved, fmt.Sprintf("%s was %s and is %s", object, then, version))
+			d.Moved = append(d.Moved, fmt.Sprintf("%s was at resourceVersion %s and is at %s", object, then, version))
 		}
 	}
 	return d

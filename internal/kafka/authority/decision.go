@@ -35,6 +35,9 @@ type Decision struct {
 	// is the issuing certificate of ca.crt, its dated entries, and of a clients CA the
 	// CAs of all other entries. It is empty before the first write.
 	Published []*x509.Certificate
+	// Chain is what ca.crt of a user's CA holds: the CA that issues leaves, then its
+	// issuers. It is nil of a CA that Keyturn maintains.
+	Chain []*x509.Certificate
 	// Kept are those of Published that the owner of the authority wants trusted beside
 	// it, for as long as they are there: they replace nothing and are replaced by
 	// nothing.

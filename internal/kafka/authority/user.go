@@ -206,6 +206,7 @@ func (u *userCA) decision() (Decision, error) {
 	issuing := u.chain[0]
 	d := Decision{
 		Certificate:    issuing,
+		Chain:          u.chain,
 		Distrust:       u.in.KeySecret.distrusts(),
 		CertGeneration: u.certGen,
 		KeyGeneration:  u.keyGen,

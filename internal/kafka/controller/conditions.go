@@ -2,6 +2,7 @@ package controller
 
 import (
 	"cmp"
+	"crypto/x509"
 	"fmt"
 	"slices"
 	"strings"
@@ -93,7 +94,8 @@ func (d *domain) names() map[trust.AnchorID]rotation.AnchorName {
 	for _, cert := range d.known {
 		name := rotation.AnchorName{
 			CommonName: cert.Subject.CommonName, SHA1: pki.SHA1Name(cert), NotBefore: cert.NotBefore, NotAfter: cert.NotAfter,
-			Entry: d.Entries[pki.FingerprintOf(cert)],
+			Entry: d.Entries[pki.FingerprintOf(cert)], LostTo: d.lostTo(cert),
+			Above: len(d.Chain) > 1 && slices.ContainsFunc(d.Chain[1:], cert.Equal),
 		}
 		switch {
 		case d.kind == authority.ClientsCA:
@@ -105,6 +107,24 @@ func (d *domain) names() map[trust.AnchorID]rotation.AnchorName {
 		names[evidence.AnchorID(cert)] = name
 	}
 	return names
+}
+
+// lostTo says who of those that read a user's Secret refuses the leaves of one of its
+// CAs. Nodes send the issuers of a CA along with its leaves.
+func (d *domain) lostTo(cert *x509.Certificate) rotation.Readers {
+	verifies := func(anchor *x509.Certificate) bool {
+		return pki.AuthorityIDOf(anchor) == pki.AuthorityIDOf(cert) || pki.IssuedBy(cert, anchor)
+	}
+	switch {
+	case len(d.Chain) == 0 || verifies(d.Chain[0]):
+		return rotation.NoReader
+	case slices.ContainsFunc(d.Chain, verifies):
+		return rotation.FirstReaders
+	case d.Entries[pki.FingerprintOf(cert)] != "":
+		return rotation.CaCrtReaders
+	default:
+		return rotation.EveryReader
+	}
 }
 
 // validity names what has expired, or what ends first.

@@ -32,6 +32,9 @@ func TestCourse(t *testing.T) {
 		"a-node-is-down-long":   rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now().Add(-time.Hour))),
 		"clients-ca":            rotationtest.AtRest(3, rotationtest.Clients, rotationtest.Replaced),
 		"clients-ca-of-others":  rotationtest.AtRest(3, rotationtest.Clients, rotationtest.OfOthers, rotationtest.Replaced),
+		"users-own-ca":          rotationtest.AtRest(3, rotationtest.Replaced, usersOwn(rotation.CaCrtReaders)),
+		"users-own-ca-renamed":  rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, usersOwn(rotation.CaCrtReaders)),
+		"users-own-ca-below":    rotationtest.AtRest(3, rotationtest.Replaced, usersOwn(rotation.FirstReaders), below),
 		"no-authority":          rotationtest.AtRest(3, func(r *rotation.Record) { r.Snapshot.Issuing = "" }),
 	}
 	for name, record := range tests {

@@ -1,6 +1,7 @@
 package rotation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -85,6 +86,8 @@ const (
 	Replace Change = iota
 	// Renew gives it a new certificate for its key.
 	Renew
+	// ReplaceCompromised gives it a new key, and distrusts every other certificate.
+	ReplaceCompromised
 )
 
 // errNoAuthority is a domain in which nothing can be replaced.
@@ -123,7 +126,7 @@ func (r Record) Ahead(now time.Time) Forecast {
 		f.Blocked = unusable(r.Refused)
 	}
 	f.Nodes, f.Duration, f.Remainder, f.Unmeasured = w.nodes(), w.duration, w.remainder, w.unmeasured()
-	f.Clients = outlooks(r, s, f.Strategy, w)
+	f.Clients = outlooks(r, s, cmp.Or(f.Strategy, plan.Strategy.Kind), w)
 	return f
 }
 
@@ -148,6 +151,10 @@ func (r Record) WithChange(change Change, now time.Time) (Record, error) {
 	if at < 0 {
 		return Record{}, fmt.Errorf("the %s of %s: %w", r.Domain, r.Cluster, errNoAuthority)
 	}
+	s.Anchors = slices.Clone(s.Anchors)
+	if change == ReplaceCompromised {
+		distrust(s.Anchors)
+	}
 	present := s.Anchors[at]
 	incoming := trust.Anchor{ID: hypothetical, Name: hypothetical, Key: hypothetical, NotAfter: s.Now.Add(r.validity(present.ID))}
 	name := AnchorName{CommonName: r.Anchors[present.ID].CommonName, SHA1: hypothetical, NotBefore: s.Now, NotAfter: incoming.NotAfter}
@@ -158,12 +165,19 @@ func (r Record) WithChange(change Change, now time.Time) (Record, error) {
 		incoming.Cross, incoming.NoCross = r.vouchers(s, incoming.NotAfter)
 	}
 	s.Issuing = incoming.ID
-	s.Anchors = append(slices.Clone(s.Anchors), incoming)
+	s.Anchors = append(s.Anchors, incoming)
 	r.Snapshot = s
 	names := map[trust.AnchorID]AnchorName{incoming.ID: name}
 	maps.Copy(names, r.Anchors)
 	r.Anchors = names
 	return r, nil
+}
+
+// distrust says of all anchors that their keys are compromised.
+func distrust(anchors []trust.Anchor) {
+	for i := range anchors {
+		anchors[i].Compromised = true
+	}
 }
 
 // retires reports whether only time is waited for.

@@ -2,10 +2,14 @@ package rotation_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/keyturn/keyturn/internal/kafka/rotation"
 	"github.com/keyturn/keyturn/internal/kafka/rotation/rotationtest"
@@ -28,12 +32,6 @@ func cannotVouch(r *rotation.Record) {
 	r.Anchors[rotationtest.AnchorA] = name
 }
 
-// usersOwn is a CA that the user has replaced in its Secrets.
-func usersOwn(r *rotation.Record) {
-	r.UserProvided = true
-	r.Snapshot.Application.Anchors = []trust.AnchorID{rotationtest.AnchorB}
-}
-
 func TestForecast(t *testing.T) {
 	t.Parallel()
 	tests := map[string]rotation.Record{
@@ -41,11 +39,16 @@ func TestForecast(t *testing.T) {
 		"replace":                changed(t, rotationtest.AtRest(3), rotation.Replace),
 		"replace-classic":        changed(t, rotationtest.AtRest(3, cannotVouch), rotation.Replace),
 		"replace-without-reload": changed(t, rotationtest.AtRest(3, rotationtest.RestartsOnly), rotation.Replace),
+		"replace-compromised":    changed(t, rotationtest.AtRest(3), rotation.ReplaceCompromised),
 		"renew":                  changed(t, rotationtest.AtRest(3), rotation.Renew),
 		"replace-clients-ca":     changed(t, rotationtest.AtRest(3, rotationtest.Clients), rotation.Replace),
 		"compromised":            rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Distrusted),
 		"a-node-is-down":         rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now())),
-		"users-own-ca":           rotationtest.AtRest(2, rotationtest.Replaced, usersOwn),
+		"users-own-ca":           rotationtest.AtRest(2, rotationtest.Replaced, usersOwn(rotation.CaCrtReaders)),
+		"users-own-ca-renamed":   rotationtest.AtRest(2, rotationtest.Replaced, rotationtest.Crossed, usersOwn(rotation.CaCrtReaders)),
+		"users-own-ca-alone":     rotationtest.AtRest(2, rotationtest.Replaced, usersOwn(rotation.EveryReader)),
+		"users-own-ca-below":     rotationtest.AtRest(2, rotationtest.Replaced, usersOwn(rotation.FirstReaders), below),
+		"users-own-clients-ca":   rotationtest.AtRest(2, rotationtest.Clients, rotationtest.Replaced, usersOwn(rotation.EveryReader), takenOut),
 		"paused":                 rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Paused),
 		"not-measured-yet":       rotationtest.AtRest(1, rotationtest.Replaced, func(r *rotation.Record) { r.RestartSeconds, r.ReloadSeconds = 0, 0 }),
 	}
@@ -89,6 +92,50 @@ func TestAuthorityThatCannotVouchLosesPinnedClients(t *testing.T) {
 	if !pinned.Notices || pinned.Until.Before(earliest) || pinned.Until.After(latest) {
 		t.Errorf("pinned clients: %+v; want that they notice between %s and %s", pinned, earliest, latest)
 	}
+}
+
+func TestPinnedClientsOfACompromisedKeyThatCannotVouchAreCutOffByTheFirstNewLeaf(t *testing.T) {
+	t.Parallel()
+	compromised := func(r *rotation.Record) { r.Snapshot.Anchors[0].Compromised = true }
+	r := rotationtest.AtRest(3, rotationtest.Replaced, compromised)
+	f := r.Ahead(rotationtest.Now())
+	if pinned := f.Clients[len(f.Clients)-1]; !pinned.Notices || !strings.Contains(pinned.What, "when the first node presents the new CA") {
+		t.Errorf("pinned clients: %+v; there is no cross certificate that could be taken off", pinned)
+	}
+}
+
+func TestPinnedClientsAreCutOffOnceNodesPresentWhatNothingLeadsTo(t *testing.T) {
+	t.Parallel()
+	r, reached := rotationtest.Until(rotationtest.AtRest(2, rotationtest.Replaced), rotation.WithdrawingOld)
+	if !reached {
+		t.Fatal("it never gets there")
+	}
+	f := r.Ahead(r.Snapshot.Now)
+	if pinned := f.Clients[len(f.Clients)-1]; !pinned.Notices || pinned.What != "it has been cut off since nodes present the new CA" {
+		t.Errorf("pinned clients: %+v", pinned)
+	}
+}
+
+func TestReplacementOfACompromisedKeyIsForecastAsItsDistrust(t *testing.T) {
+	t.Parallel()
+	if diff := cmp.Diff(
+		shape(rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Distrusted)),
+		shape(changed(t, rotationtest.AtRest(3), rotation.ReplaceCompromised)),
+	); diff != "" {
+		t.Errorf("-distrusted in the middle +asked about before:\n%s", diff)
+	}
+}
+
+// shape is the course of a record without its names: what is done how, to how many.
+func shape(r rotation.Record) []string {
+	var out []string
+	for _, stage := range r.Ahead(rotationtest.Now()).Stages {
+		for _, step := range stage.Steps {
+			out = append(out, fmt.Sprintf("%s %s %d", step.Kind, step.How, len(step.Members)))
+		}
+		out = append(out, fmt.Sprintf("%.1f", stage.Duration))
+	}
+	return out
 }
 
 func TestSecondReplacementIsVouchedForByEveryPredecessor(t *testing.T) {

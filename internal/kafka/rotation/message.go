@@ -36,7 +36,7 @@ func Label(id trust.AnchorID, names map[trust.AnchorID]AnchorName) string {
 func Message(s trust.Snapshot, plan trust.Plan, names map[trust.AnchorID]AnchorName) string {
 	v, phase := newView(s, plan), PhaseOf(s, plan)
 	parts := []string{v.course(phase, names)}
-	for _, part := range []string{v.activity(phase), v.waiting(phase), v.advice(phase, names), v.urgency(phase, names)} {
+	for _, part := range []string{v.activity(phase), v.waiting(phase), v.advice(phase, names), v.refusals(names), v.urgency(phase, names)} {
 		if part != "" {
 			parts = append(parts, part)
 		}
@@ -61,7 +61,7 @@ func unusable(wrong string) []string {
 // course says what moves to what, and in which way.
 func (v *view) course(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	if v.target == nil {
-		return "its CA cannot be used: nothing moves, and everybody goes on with what he has"
+		return "the CA cannot be used: nothing changes, and nodes and clients go on with the certificates that they have"
 	}
 	target := Label(v.Issuing, names)
 	others := v.others()
@@ -172,7 +172,7 @@ func grouped(blockers []trust.Blocker) []string {
 		if _, known := peers[c]; !known {
 			order = append(order, c)
 		}
-		peers[c] = append(peers[c], b.Who)
+		peers[c] = append(peers[c], waitedFor(b))
 		if first := since[c]; first.IsZero() || !b.Since.IsZero() && b.Since.Before(first) {
 			since[c] = b.Since
 		}
@@ -186,6 +186,18 @@ func grouped(blockers []trust.Blocker) []string {
 		out = append(out, sentence+")")
 	}
 	return out
+}
+
+// waitedFor is what a sentence calls the one who stands in the way.
+func waitedFor(b trust.Blocker) string {
+	switch b.Guard {
+	case trust.GuardRetired:
+		return "the " + b.Who
+	case trust.GuardRunning:
+		return "the end of the " + b.Who
+	default:
+		return b.Who
+	}
 }
 
 // unasked reports whether a sentence is better without a blocker: the operator does
@@ -303,7 +315,7 @@ func (v *view) remainder() string {
 // pinned names those that a Classic rotation leaves behind.
 func (v *view) pinned(names map[trust.AnchorID]AnchorName) string {
 	byNodes := slices.ContainsFunc(v.Members, func(m trust.Member) bool { return m.Kind == trust.Node && presents(&m) })
-	if v.plan.Strategy.Kind != trust.Classic || !byNodes || !slices.Contains(v.Application.Anchors, v.Issuing) {
+	if v.plan.Strategy.Kind != trust.Classic || !byNodes || v.under(names) || !slices.Contains(v.Application.Anchors, v.Issuing) {
 		return ""
 	}
 	begin := v.Application.Since.Add(v.Policy.Lead)

@@ -1,7 +1,6 @@
 package rotation
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -24,7 +23,7 @@ type Outlook struct {
 // The kinds of clients, by what they know.
 const (
 	rereading = "reads ca.crt, its first entry, every *.crt or ca.p12, and looks again"
-	pinned    = "pinned to the old CA"
+	pinned    = "is pinned to the old CA"
 	users     = "presents a certificate of the old clients CA"
 )
 
@@ -38,41 +37,52 @@ func outlooks(r Record, s trust.Snapshot, strategy trust.StrategyKind, w *work) 
 	case v.target == nil || s.Policy.Paused || len(v.others()) == 0 && len(v.target.Cross) == 0:
 		return nil
 	case len(v.others()) == 0:
-		return []Outlook{v.pinnedOutlook(trust.CrossSigned, w)} // served by the cross certificate of an old CA that is gone
+		return []Outlook{v.pinnedOutlook(trust.CrossSigned, w, r.Anchors)} // served by the cross certificate of an old CA that is gone
 	}
 	if r.Domain == ClientsCA {
 		return []Outlook{v.userOutlook()}
 	}
-	looking := Outlook{Client: rereading, What: "nothing"}
-	if strategy == trust.Classic {
-		looking.What = fmt.Sprintf("nothing, if it looks again within %s of the new entry in ca.crt", s.Policy.Lead)
-	}
-	return []Outlook{looking, v.pinnedOutlook(strategy, w)}
+	return append(v.readerOutlooks(r, strategy, w), v.pinnedOutlook(strategy, w, r.Anchors))
 }
 
 // pinnedOutlook is about clients that trust what they were given once.
-func (v *view) pinnedOutlook(strategy trust.StrategyKind, w *work) Outlook {
+func (v *view) pinnedOutlook(strategy trust.StrategyKind, w *work, names map[trust.AnchorID]AnchorName) Outlook {
 	o := Outlook{Client: pinned}
 	switch {
-	case v.compromised():
+	case v.compromised() && strategy == trust.CrossSigned:
 		o.Notices, o.What = true, "it is cut off as soon as the cross certificate is taken off, because the old CA is distrusted"
 	case strategy == trust.CrossSigned:
 		o.What, o.Until = "nothing, as long as nodes present the cross certificate", v.crossEnd()
-	case strategy == trust.Classic && w.switched < 0:
-		o.Notices, o.What = true, "it is cut off since nodes present the new CA"
+	case v.under(names):
+		o.What, o.Until = "nothing, as long as ca.crt holds the old CA as an issuer of the new one", v.firstEnd()
 	case strategy == trust.Classic:
-		o.Notices, o.What = true, "it is cut off when the first node presents the new CA, and never comes back by itself"
-		o.Until = v.Now.Add(time.Duration(float64(w.switched) * float64(time.Second)))
+		return v.leftBehind(w)
 	default:
 		o.What, o.Until = "nothing, until the certificate that it knows ends", v.firstEnd()
 	}
 	return o
 }
 
+// leftBehind is about pinned clients that nothing leads to the new CA.
+func (v *view) leftBehind(w *work) Outlook {
+	o := Outlook{Client: pinned, Notices: true, What: "it is cut off when the first node presents the new CA, and never comes back by itself"}
+	switch {
+	case w.switched >= 0:
+		o.Until = v.Now.Add(time.Duration(float64(w.switched) * float64(time.Second)))
+	case v.anyNodePresents(v.target.Key):
+		o.What = "it has been cut off since nodes present the new CA"
+	}
+	return o
+}
+
 func (v *view) userOutlook() Outlook {
 	o := Outlook{Client: users, What: "nothing, as long as the old CA is kept", Until: v.firstEnd()}
-	if v.compromised() {
-		o.Notices, o.What, o.Until = true, "it is refused as soon as every node has withdrawn the old CA", time.Time{}
+	const refused = "it is refused as soon as every node has withdrawn the old CA"
+	switch {
+	case v.compromised():
+		o.Notices, o.What, o.Until = true, refused, time.Time{}
+	case slices.ContainsFunc(v.others(), func(a *trust.Anchor) bool { return a.Removed }):
+		o.Notices, o.What, o.Until = true, refused+", because it is not in the Secret any more; to keep it, put it there as ca-<end of its validity>.crt", time.Time{}
 	}
 	return o
 }

@@ -86,6 +86,12 @@ type AnchorName struct {
 	// "ca-2027-03-01T12-00-00Z.crt of Secret my-cluster-ca-cert"; empty when nobody
 	// but Keyturn does.
 	Entry string `json:"entry,omitempty"`
+	// LostTo names those who read the Secret of the anchor's owner, and do not find
+	// there what verifies its leaves.
+	LostTo Readers `json:"lostTo,omitempty"`
+	// Above is true of an anchor that stands in its owner's ca.crt as an issuer of the
+	// CA that signs leaves: nodes send along what leads up to it.
+	Above bool `json:"above,omitempty"`
 	// CannotVouch says why the anchor's authority cannot sign a cross certificate
 	// for its successor; empty when it can.
 	CannotVouch string `json:"cannotVouch,omitempty"`

@@ -24,12 +24,14 @@ type work struct {
 	// switched is when the first node presents a leaf of the new authority, counted
 	// from the beginning; negative while none does.
 	switched Seconds
+	// turned is when the last node does, counted likewise; negative while some do not.
+	turned Seconds
 	// restarts and reloads say that there are any.
 	restarts, reloads bool
 }
 
 func newWork(r Record, s trust.Snapshot) *work {
-	w := &work{record: r, start: s, counts: map[trust.MemberID]*NodeWork{}, switched: -1}
+	w := &work{record: r, start: s, counts: map[trust.MemberID]*NodeWork{}, switched: -1, turned: -1}
 	w.announced = Seconds(min(0, s.Application.Since.Sub(s.Now).Seconds()))
 	for _, m := range s.Members {
 		if m.Kind == trust.Node || m.Kind == trust.Companion {
@@ -112,6 +114,8 @@ func (w *work) mark(step trust.Step, soFar Seconds) {
 		w.announced = w.duration + soFar
 	case step.Kind == trust.SwitchLeaves && w.switched < 0:
 		w.switched = w.duration + soFar
+	case step.Kind == trust.Store && step.State == trust.InUseAll:
+		w.turned = w.duration
 	}
 }
 
@@ -166,6 +170,8 @@ func bundleWords(step trust.Step, anchor string) string {
 		return anchor + " leaves ca.crt"
 	case step.State == trust.Absent:
 		return anchor + " leaves the trusted-certs Secret"
+	case step.State == trust.Untrusted:
+		return fmt.Sprintf("%s enters the trusted-certs Secret as %s", anchor, step.State)
 	default:
 		return fmt.Sprintf("%s becomes %s", anchor, step.State)
 	}

@@ -79,7 +79,7 @@ func (v *view) setApart() {
 func (v *view) stranded() []Apart {
 	out := slices.Clone(v.doubted)
 	for _, m := range v.peers {
-		if m.mayRun() && v.unsigned(m) {
+		if v.unsigned(m) {
 			out = append(out, Apart{Member: m.ID, Reason: SecretLost, What: string(m.ID) +
 				" has lost its Secret, and the key of the authority that it presents is not at hand to sign another certificate"})
 		}

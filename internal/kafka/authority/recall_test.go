@@ -142,3 +142,16 @@ func TestACertificateThatIsNamedAndNotFoundMayBearTheNextNumber(t *testing.T) {
 		t.Errorf("the next one is called %s, as is what nodes were told to trust", got)
 	}
 }
+
+func TestWhatHasEndedIsNotReadAgainAfterALoss(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	ended := other(t, "ended", noon().AddDate(-2, 0, 0)).Certificate()
+	w.told(w.cert(), ended)
+	losesCerts(w)
+	losesTrust(w)
+
+	if d := w.decide(); containsCert(d.Published, ended) {
+		t.Errorf("%d certificates are published, and one of them has ended", len(d.Published))
+	}
+}

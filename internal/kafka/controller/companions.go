@@ -216,7 +216,7 @@ func (r *Reconciler) applyDeployment(ctx context.Context, p *pass, at accompanyi
 	if observed, exists := p.objects[id]; exists {
 		deployment.WithResourceVersion(observed.ResourceVersion)
 	}
-	return r.applyObject(ctx, p, intended{id.kind, id.name, deployment})
+	return r.applyObject(ctx, p, intended{id, rendered(deployment)})
 }
 
 // pinOf is the publication that the pods of a companion start on, zero when there is

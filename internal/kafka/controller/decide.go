@@ -28,6 +28,9 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	if err := r.resolve(ctx, p, removing); err != nil {
 		return err
 	}
+	if err := r.keepToOwn(ctx, p); err != nil {
+		return err
+	}
 	p.window = p.openWindow()
 	problems, err := r.decideAuthorities(p)
 	if err != nil {
@@ -162,7 +165,8 @@ func problemsOf(err error) ([]authority.Problem, error) {
 func invalidResource(err error) bool {
 	_, ofModel := errors.AsType[*model.InvalidResourceError](err)
 	_, ofAuthority := errors.AsType[*authority.InvalidResourceError](err)
-	return ofModel || ofAuthority
+	_, ofOthers := errors.AsType[*foreignObjectsError](err)
+	return ofModel || ofAuthority || ofOthers
 }
 
 // transient is the error if trying again may help, nil otherwise.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
 
@@ -20,6 +21,20 @@ func poolKind() schema.GroupVersionKind {
 
 func secretKind() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Secret") }
 
+func serviceKind() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Service") }
+
+func serviceAccountKind() schema.GroupVersionKind {
+	return corev1.SchemeGroupVersion.WithKind("ServiceAccount")
+}
+
+func disruptionBudgetKind() schema.GroupVersionKind {
+	return policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget")
+}
+
+func podSetGroupKind() schema.GroupKind {
+	return schema.GroupKind{Group: podsetv1.Group, Kind: podSetKind}
+}
+
 func configMapKind() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("ConfigMap") }
 
 func claimKind() schema.GroupVersionKind {
@@ -31,9 +46,9 @@ func claimKind() schema.GroupVersionKind {
 func ownedKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		configMapKind(),
-		corev1.SchemeGroupVersion.WithKind("Service"),
-		corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
-		policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
+		serviceKind(),
+		serviceAccountKind(),
+		disruptionBudgetKind(),
 	}
 }
 

@@ -257,7 +257,7 @@ func (p *pass) checkCustomCertificates() error {
 func (p *pass) customCertificate(listener model.Listener) authority.ListenerCertificate {
 	return authority.ListenerCertificate{
 		Listener: listener.Name, Secret: listener.Certificate.Secret,
-		Stored:         p.stored(listener.Certificate.Secret),
+		Stored:         storedIn(p.referenced, listener.Certificate.Secret),
 		CertificateKey: listener.Certificate.CertificateKey, KeyKey: listener.Certificate.PrivateKeyKey,
 		Names: p.advertised(),
 	}

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,18 +21,14 @@ import (
 
 // intended is an object that shall exist.
 type intended struct {
-	kind   schema.GroupKind
-	name   string
-	object runtime.ApplyConfiguration
+	objectID
+
+	render func() (runtime.ApplyConfiguration, error)
 }
 
 // applyObjects writes everything that holds no key, pods and pod sets apart.
 func (r *Reconciler) applyObjects(ctx context.Context, p *pass) error {
-	objects, err := objectsOf(p.cluster)
-	if err != nil {
-		return err
-	}
-	for _, object := range objects {
+	for _, object := range objectsOf(p.cluster) {
 		if err := r.applyObject(ctx, p, object); err != nil && !p.keepsSize(object, err) {
 			return err
 		}
@@ -41,17 +36,14 @@ func (r *Reconciler) applyObjects(ctx context.Context, p *pass) error {
 	return nil
 }
 
-func objectsOf(cluster model.Cluster) ([]intended, error) {
-	bootstrap, err := cluster.BootstrapService()
-	if err != nil {
-		return nil, fmt.Errorf("rendering the bootstrap Service: %w", err)
-	}
+// objectsOf are all objects of a cluster that hold no key, pods and pod sets apart.
+func objectsOf(cluster model.Cluster) []intended {
 	names := cluster.Names
 	objects := []intended{
-		{schema.GroupKind{Kind: "ServiceAccount"}, names.Kafka(), cluster.ServiceAccount()},
-		{schema.GroupKind{Kind: "Service"}, names.BootstrapService(), bootstrap},
-		{schema.GroupKind{Kind: "Service"}, names.BrokersService(), cluster.BrokersService()},
-		{schema.GroupKind{Group: "policy", Kind: "PodDisruptionBudget"}, names.Kafka(), cluster.PodDisruptionBudget()},
+		{objectID{serviceAccountKind().GroupKind(), names.Kafka()}, rendered(cluster.ServiceAccount())},
+		{objectID{serviceKind().GroupKind(), names.BootstrapService()}, func() (runtime.ApplyConfiguration, error) { return cluster.BootstrapService() }},
+		{objectID{serviceKind().GroupKind(), names.BrokersService()}, rendered(cluster.BrokersService())},
+		{objectID{disruptionBudgetKind().GroupKind(), names.Kafka()}, rendered(cluster.PodDisruptionBudget())},
 	}
 	for _, node := range cluster.Nodes {
 		if pool, _ := cluster.Pool(node.Pool); pool.Retired {
@@ -59,24 +51,31 @@ func objectsOf(cluster model.Cluster) ([]intended, error) {
 			// configuration they have until they leave.
 			continue
 		}
-		config, err := cluster.ConfigMap(node)
-		if err != nil {
-			return nil, fmt.Errorf("rendering the configuration of node %s: %w", node.Pod, err)
-		}
-		objects = append(objects, intended{configMapKind().GroupKind(), node.Pod, config})
+		objects = append(objects, intended{
+			objectID{configMapKind().GroupKind(), node.Pod}, func() (runtime.ApplyConfiguration, error) { return cluster.ConfigMap(node) },
+		})
 		for _, claim := range cluster.PersistentVolumeClaims(node) {
-			objects = append(objects, intended{claimKind().GroupKind(), *claim.Name, claim})
+			objects = append(objects, intended{objectID{claimKind().GroupKind(), *claim.Name}, rendered(claim)})
 		}
 	}
-	return objects, nil
+	return objects
+}
+
+// rendered is an object of which nothing can be wrong.
+func rendered(object runtime.ApplyConfiguration) func() (runtime.ApplyConfiguration, error) {
+	return func() (runtime.ApplyConfiguration, error) { return object, nil }
 }
 
 func (r *Reconciler) applyObject(ctx context.Context, p *pass, object intended) error {
 	var observed metav1.Object
-	if known, found := p.objects[objectID{object.kind, object.name}]; found {
+	if known, found := p.objects[object.objectID]; found {
 		observed = known
 	}
-	if _, err := r.applier.Apply(ctx, object.object, observed); err != nil {
+	intent, err := object.render()
+	if err != nil {
+		return fmt.Errorf("rendering %s %s: %w", object.kind.Kind, object.name, err)
+	}
+	if _, err := r.applier.Apply(ctx, intent, observed); err != nil {
 		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 	}
 	return nil

@@ -36,9 +36,10 @@ type observation struct {
 	// strangers stand where pods of nodes should, and belong to somebody else.
 	strangers map[string]*corev1.Pod
 	// others are the pods with the cluster's label that are no nodes.
-	others  []*corev1.Pod
-	secrets map[string]corev1.Secret
-	claims  map[string]*corev1.PersistentVolumeClaim
+	others []*corev1.Pod
+	// secrets are those of the cluster, and referenced those that its listeners refer to.
+	secrets, referenced map[string]corev1.Secret
+	claims              map[string]*corev1.PersistentVolumeClaim
 	// objects is the metadata of everything that carries the cluster's label, except
 	// Kafkas, pools, pod sets and pods.
 	objects map[objectID]*metav1.PartialObjectMetadata
@@ -227,16 +228,23 @@ func (r *Reconciler) observeSecrets(ctx context.Context, o *observation) error {
 	return r.observeCustomCertificates(ctx, o)
 }
 
-// observeCustomCertificates adds the Secrets that listeners refer to. A missing
-// one is not an error here; it is reported with all others by those who need it.
+// observeCustomCertificates reads the Secrets that listeners refer to, whoever they
+// belong to: nothing else is decided from them. A missing one is not an error here; it is
+// reported with all others by those who need it.
 func (r *Reconciler) observeCustomCertificates(ctx context.Context, o *observation) error {
+	o.referenced = map[string]corev1.Secret{}
 	for i := range o.kafka.Spec.Kafka.Listeners {
 		custom, refers := customCertificate(&o.kafka.Spec.Kafka.Listeners[i])
 		if !refers {
 			continue
 		}
-		if err := r.seekSecret(ctx, o, custom.SecretName); err != nil {
+		var secret corev1.Secret
+		exists, err := r.find(ctx, o, custom.SecretName, &secret)
+		if err != nil {
 			return fmt.Errorf("listener %s: %w", o.kafka.Spec.Kafka.Listeners[i].Name, err)
+		}
+		if exists {
+			o.referenced[custom.SecretName] = secret
 		}
 	}
 	return nil

@@ -63,7 +63,7 @@ func (r *Reconciler) applyRecord(ctx context.Context, p *pass) error {
 		WithLabels(p.cluster.ComponentLabels(model.OperatorComponent())).
 		WithOwnerReferences(ownerReference(&p.kafka)).
 		WithData(data)
-	return r.applyObject(ctx, p, intended{configMapKind().GroupKind(), name, intent})
+	return r.applyObject(ctx, p, intended{objectID{configMapKind().GroupKind(), name}, rendered(intent)})
 }
 
 func (p *pass) recordOf(kind authority.Kind) rotation.Record {

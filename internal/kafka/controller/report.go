@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,7 +53,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure
 	if failure != nil {
 		status.Conditions = p.conditions(slices.Concat(p.warnings(), p.writtenConditions(), []wanted{p.failed(failure)}))
 		result := ctrl.Result{}
-		if p.stands() {
+		if p.stands() || invalidResource(failure) {
 			result.RequeueAfter = p.nextLook(acted) // certificates end all the same
 		}
 		return result, r.writeStatus(ctx, p, status)
@@ -78,6 +79,9 @@ func (p *pass) failed(failure error) wanted {
 }
 
 func failureReason(failure error) string {
+	if _, foreign := errors.AsType[*foreignObjectsError](failure); foreign {
+		return reasonForeignObject
+	}
 	if invalidResource(failure) {
 		return model.ReasonInvalidResource
 	}

@@ -55,17 +55,10 @@ func (r *Reconciler) seekPodSet(ctx context.Context, o *observation, name string
 	}
 	var set podsetv1.StrimziPodSet
 	exists, err := r.find(ctx, o, name, &set)
-	if exists && !o.isAnothers(&set) {
+	if exists && o.isOurs(&set) {
 		o.podSets[name] = set
 	}
 	return err
-}
-
-// isAnothers reports whether an object that was found by its name says that it belongs
-// to another cluster: names of two clusters may run together.
-func (o *observation) isAnothers(object metav1.Object) bool {
-	cluster, labelled := object.GetLabels()[model.ClusterLabel]
-	return labelled && cluster != o.kafka.Name
 }
 
 // seekOwners adds the pod sets that own pods of the cluster. Those of a pool whose
@@ -160,18 +153,26 @@ func (o *observation) caSecrets(kind authority.Kind) []string {
 	return []string{kind.KeySecret(o.kafka.Name), kind.CertSecret(o.kafka.Name), kind.TrustedCertsSecret(o.kafka.Name)}
 }
 
-// seekSecret adds the Secret of that name, if there is one. A missing one is no
-// error here; it is reported with all others by those who need it.
+// seekSecret adds the Secret of that name, if there is one that belongs to the cluster or
+// that its user brings for it.
 func (r *Reconciler) seekSecret(ctx context.Context, o *observation, name string) error {
 	if _, known := o.secrets[name]; known {
 		return nil
 	}
 	var secret corev1.Secret
 	exists, err := r.find(ctx, o, name, &secret)
-	if exists {
+	if exists && (o.isOurs(&secret) || o.isBrought(name)) {
 		o.secrets[name] = secret
 	}
 	return err
+}
+
+// isBrought reports whether a Secret of an authority is its user's, who need not have
+// labelled it.
+func (o *observation) isBrought(name string) bool {
+	return slices.ContainsFunc(kinds(), func(kind authority.Kind) bool {
+		return slices.Contains(o.caSecrets(kind), name) && !slices.Contains(o.writtenCASecrets(kind), name)
+	})
 }
 
 // noteHidden tells people what is found by its name alone, as far as the operator

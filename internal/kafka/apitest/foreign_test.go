@@ -1,0 +1,194 @@
+package apitest
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/keyturn/keyturn/api/condition"
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+)
+
+// Somebody else's object stands where one of the cluster's own should.
+
+func foreignSecret(name string) client.Object {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{"theirs": []byte("x")}}
+}
+
+// strangersAtOurNames are objects of others, by what they are.
+func strangersAtOurNames() map[string]client.Object {
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+	return map[string]client.Object{
+		"Secret my-cluster-ca":             foreignSecret("my-cluster-ca"),
+		"Secret my-clients-ca-cert":        foreignSecret("my-clients-ca-cert"),
+		"Secret my-cluster-operator-certs": foreignSecret("my-cluster-operator-certs"),
+		"Secret my-dual-1":                 foreignSecret("my-dual-1"),
+		"ConfigMap my-dual-1":              &corev1.ConfigMap{ObjectMeta: named("my-dual-1")},
+		"ConfigMap my-trust":               &corev1.ConfigMap{ObjectMeta: named("my-trust")},
+		"ServiceAccount my-kafka":          &corev1.ServiceAccount{ObjectMeta: named("my-kafka")},
+		"PodDisruptionBudget my-kafka":     &policyv1.PodDisruptionBudget{ObjectMeta: named("my-kafka")},
+		"Service my-kafka-brokers": &corev1.Service{
+			ObjectMeta: named("my-kafka-brokers"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},
+		},
+		"PersistentVolumeClaim data-my-dual-1": &corev1.PersistentVolumeClaim{
+			ObjectMeta: named("data-my-dual-1"), Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			},
+		},
+		"StrimziPodSet my-dual": &podsetv1.StrimziPodSet{
+			ObjectMeta: named("my-dual"), Spec: podsetv1.StrimziPodSetSpec{Selector: metav1.LabelSelector{}},
+		},
+	}
+}
+
+// onClaims is a cluster of three nodes that keep their data in claims.
+func (w *world) onClaims() (*kafkav1.Kafka, *kafkav1.KafkaNodePool) {
+	pool := poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker)
+	pool.Spec.Storage = kafkav1.Storage{Type: "persistent-claim", Size: "1Gi"}
+	return kafkaResource(w.namespace), pool
+}
+
+// wantForeign checks that the cluster says whose object is in its way, once, and comes to
+// rest with that.
+func (w *world) wantForeign(name string) {
+	w.t.Helper()
+	w.wantCondition(condition.NotReady, name, "left alone")
+	if reason := w.getKafka().Status.Conditions; !slices.ContainsFunc(reason, func(c condition.Condition) bool { return c.Reason == "ForeignObject" }) {
+		w.t.Errorf("conditions are %+v", reason)
+	}
+	writes := w.faulty.writes
+	w.run(10)
+	if w.faulty.writes != writes {
+		w.t.Errorf("%d objects were written beside it", w.faulty.writes-writes)
+	}
+	told := slices.DeleteFunc(slices.Clone(w.events.reasons), func(reason string) bool { return reason != "ForeignObject" })
+	if len(told) != 1 {
+		w.t.Errorf("%d events tell of it, want one", len(told))
+	}
+}
+
+// untouched reports whether an object is the very one it was.
+func (w *world) untouched(object client.Object) bool {
+	w.t.Helper()
+	version := object.GetResourceVersion()
+	w.get(object.GetName(), object)
+	return object.GetResourceVersion() == version
+}
+
+func TestAnObjectOfSomebodyElseIsNeitherWrittenNorAdoptedAndHoldsTheClusterBack(t *testing.T) {
+	t.Parallel()
+	for name, object := range strangersAtOurNames() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			object.SetNamespace(w.namespace)
+			w.create(object)
+			kafka, pool := w.onClaims()
+			w.create(kafka, pool)
+
+			w.run(5)
+
+			w.wantForeign(name)
+			if !w.untouched(object) {
+				t.Errorf("%s was written: %v", name, object.GetManagedFields())
+			}
+			if pods := w.podUIDs(); len(pods) > 0 {
+				t.Errorf("pods %v were made beside it", pods)
+			}
+
+			w.delete(object, object.GetName())
+			w.settle()
+			w.wantReady()
+		})
+	}
+}
+
+func TestARunningClusterGoesOnWhileSomebodyElsesObjectIsInTheWayOfAnotherNode(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.create(poolResource(w.namespace, "more", 1, kafkav1.RoleBroker))
+	w.settle()
+	object := foreignSecret("my-more-4")
+	object.SetNamespace(w.namespace)
+	w.create(object)
+	before := w.podUIDs()
+
+	w.scale("more", 2)
+	w.run(5)
+
+	w.wantForeign("Secret my-more-4")
+	if after := w.podUIDs(); !maps.Equal(before, after) {
+		t.Errorf("pods were %v and are %v", before, after)
+	}
+	w.delete(object, "my-more-4")
+	w.settle()
+	w.wantReady()
+	if _, there := w.podUIDs()["my-more-4"]; !there {
+		t.Error("the node did not come")
+	}
+}
+
+func TestWhoseLabelIsTakenOffAnObjectOfTheClusterIsStillTheClusters(t *testing.T) {
+	t.Parallel()
+	for name, object := range map[string]client.Object{
+		"my-cluster-ca":             &corev1.Secret{},
+		"my-cluster-ca-cert":        &corev1.Secret{},
+		"my-cluster-operator-certs": &corev1.Secret{},
+		"my-dual-1":                 &corev1.Secret{},
+		"my-dual-2":                 &corev1.ConfigMap{},
+		"my-kafka-brokers":          &corev1.Service{},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.dualRole(3)
+			w.settle()
+			pods := w.podUIDs()
+
+			w.patch(object, name, map[string]any{"metadata": map[string]any{"labels": map[string]any{"strimzi.io/cluster": nil}}})
+			w.settle()
+
+			w.wantReady()
+			w.get(name, object)
+			if object.GetLabels()["strimzi.io/cluster"] != clusterName || !maps.Equal(pods, w.podUIDs()) {
+				t.Errorf("labels are %v, pods %v", object.GetLabels(), w.podUIDs())
+			}
+		})
+	}
+}
+
+func TestASecretThatAListenerRefersToIsNotTheClustersToDelete(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kafka, pool := w.onClaims()
+	kafka.Name, pool.Name, pool.Labels["strimzi.io/cluster"] = "other", "theirs", "other"
+	w.create(kafka, pool)
+	for range 4 {
+		if _, err := w.reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: w.key("other")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var node corev1.Secret
+	w.get("other-theirs-0", &node)
+
+	mine := kafkaResource(w.namespace)
+	mine.Spec.Kafka.Listeners[1].Configuration = &kafkav1.ListenerConfiguration{BrokerCertChainAndKey: &kafkav1.CertAndKeySecretSource{
+		SecretName: node.Name, Certificate: node.Name + ".crt", Key: node.Name + ".key",
+	}}
+	w.create(mine, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
+	w.run(6)
+
+	if !w.untouched(&node) || node.DeletionTimestamp != nil {
+		t.Error("the Secret of the other cluster's node was touched")
+	}
+}

@@ -163,7 +163,7 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager) error {
 		}
 	}
 	now := clock.RealClock{}
-	pods := podset.NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), now)
+	pods := podset.NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), now, controller.PodMaker())
 	if err := pods.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("adding controllers: %w", err)
 	}

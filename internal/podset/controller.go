@@ -40,13 +40,14 @@ type Reconciler struct {
 	scheme  *runtime.Scheme
 	clock   clock.PassiveClock
 	applier *kube.Applier
+	maker   Maker
 }
 
 // NewReconciler returns a Reconciler that reads StrimziPodSets and pods from
-// cached, and asks live before it creates.
-func NewReconciler(cached client.Client, live client.Reader, scheme *runtime.Scheme, now clock.PassiveClock) *Reconciler {
+// cached, and asks live before it creates pods that the maker describes.
+func NewReconciler(cached client.Client, live client.Reader, scheme *runtime.Scheme, now clock.PassiveClock, maker Maker) *Reconciler {
 	return &Reconciler{
-		client: cached, live: live, scheme: scheme, clock: now,
+		client: cached, live: live, scheme: scheme, clock: now, maker: maker,
 		applier: kube.NewApplier(cached, fieldOwner),
 	}
 }
@@ -78,9 +79,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *podsetv1.StrimziPodSet)
 	if err != nil {
 		return ctrl.Result{}, reconcile.TerminalError(err)
 	}
-	if err := r.apply(ctx, set, decided); err != nil {
+	refused, err := r.apply(ctx, set, decided)
+	if err != nil {
 		return ctrl.Result{}, kube.IgnoreEnding(err)
 	}
+	decided.status.Conditions = append(decided.status.Conditions, refusal(refused, set.Status.Conditions)...)
 	result := ctrl.Result{}
 	if hidden {
 		result.RequeueAfter = unwatched
@@ -122,40 +125,46 @@ func find(ctx context.Context, reader client.Reader, name types.NamespacedName) 
 	return pod, err == nil, nil
 }
 
-func (r *Reconciler) apply(ctx context.Context, set *podsetv1.StrimziPodSet, decided plan) error {
+// apply clears ended pods away and makes missing ones. It returns why those are refused,
+// if they are.
+func (r *Reconciler) apply(ctx context.Context, set *podsetv1.StrimziPodSet, decided plan) (refused []string, err error) {
 	for i := range decided.remove {
 		if err := kube.Delete(ctx, r.client, &decided.remove[i]); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if len(decided.create) == 0 {
-		return nil
+		return nil, nil
 	}
-	current, err := r.isCurrent(ctx, set)
+	newest, current, err := r.newest(ctx, set)
 	if err != nil || !current {
-		return err
+		return nil, err
+	}
+	refused, err = r.refuses(ctx, &newest, decided.create)
+	if err != nil || len(refused) > 0 {
+		return refused, err
 	}
 	for i := range decided.create {
 		if err := r.create(ctx, set, &decided.create[i]); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return nil, nil
 }
 
-// isCurrent reports whether the set that was decided on is still the newest one.
+// newest is the set as it is now, and whether it is still the one that was decided on.
 // A pod is stopped to get its new description; a cache that lags would give it
 // the old one again. The newer set is on its way and causes a pass of its own.
-func (r *Reconciler) isCurrent(ctx context.Context, set *podsetv1.StrimziPodSet) (bool, error) {
+func (r *Reconciler) newest(ctx context.Context, set *podsetv1.StrimziPodSet) (podsetv1.StrimziPodSet, bool, error) {
 	var newest podsetv1.StrimziPodSet
 	err := r.live.Get(ctx, client.ObjectKeyFromObject(set), &newest)
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return newest, false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading StrimziPodSet %s/%s: %w", set.Namespace, set.Name, err)
+		return newest, false, fmt.Errorf("reading StrimziPodSet %s/%s: %w", set.Namespace, set.Name, err)
 	}
-	return newest.UID == set.UID && newest.Generation == set.Generation && newest.DeletionTimestamp.IsZero(), nil
+	return newest, newest.UID == set.UID && newest.Generation == set.Generation && newest.DeletionTimestamp.IsZero(), nil
 }
 
 func (r *Reconciler) create(ctx context.Context, set *podsetv1.StrimziPodSet, pod *corev1.Pod) error {

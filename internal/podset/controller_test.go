@@ -31,7 +31,7 @@ func newStore(t *testing.T, objects ...client.Object) *store {
 		}
 	}
 	s := &store{}
-	s.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+	s.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, ownerOfSets())...).WithReturnManagedFields().
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, to client.WithWatch, object client.Object, opts ...client.CreateOption) error {
 				s.created++
@@ -50,7 +50,7 @@ func newStore(t *testing.T, objects ...client.Object) *store {
 }
 
 func (s *store) reconciler(cached client.Client) *Reconciler {
-	return NewReconciler(cached, s, s.Scheme(), clocktesting.NewFakePassiveClock(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)))
+	return NewReconciler(cached, s, s.Scheme(), clocktesting.NewFakePassiveClock(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)), maker())
 }
 
 func TestAPodThatTheCacheDoesNotKnowYetIsNotMadeAgain(t *testing.T) {

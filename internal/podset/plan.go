@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sort"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,13 +103,22 @@ func conditions(foreign []string, before []condition.Condition) []condition.Cond
 		return nil
 	}
 	sort.Strings(foreign)
-	c := condition.Condition{
-		Type:   condition.NotReady,
-		Status: condition.True,
-		Reason: reasonForeignPod,
-		Message: fmt.Sprintf("pods %v exist and belong to something else: rename or delete them, "+
-			"they are left alone and the set's own pods wait", foreign),
+	return notReady(reasonForeignPod, fmt.Sprintf("pods %v exist and belong to something else: rename or delete them, "+
+		"they are left alone and the set's own pods wait", foreign), before)
+}
+
+// refusal says why the missing pods of a set are not made.
+func refusal(why []string, before []condition.Condition) []condition.Condition {
+	if len(why) == 0 {
+		return nil
 	}
+	return notReady(reasonRefused, strings.Join(why, "; ")+": the missing pods are not made. Somebody has written the set by hand; "+
+		"put back what the operator wrote", before)
+}
+
+// notReady is a condition that began when the status had it first.
+func notReady(reason, message string, before []condition.Condition) []condition.Condition {
+	c := condition.Condition{Type: condition.NotReady, Status: condition.True, Reason: reason, Message: message}
 	for _, old := range before {
 		if old.Type == c.Type && old.Reason == c.Reason {
 			c.LastTransitionTime = old.LastTransitionTime

@@ -22,11 +22,21 @@ const setUID = types.UID("the-set")
 // setOf describes pods of the present revision.
 func setOf(t *testing.T, names ...string) *podsetv1.StrimziPodSet {
 	t.Helper()
-	set := &podsetv1.StrimziPodSet{ObjectMeta: metav1.ObjectMeta{Name: "set", Namespace: "ns", UID: setUID, Generation: 3}}
+	set := &podsetv1.StrimziPodSet{ObjectMeta: metav1.ObjectMeta{
+		Name: "set", Namespace: "ns", UID: setUID, Generation: 3,
+		ManagedFields: []metav1.ManagedFieldsEntry{{
+			Manager: maker().FieldOwner, Operation: metav1.ManagedFieldsOperationApply,
+			APIVersion: podsetv1.GroupVersion.String(), FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")},
+		}},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "v1", Kind: maker().Owner.Kind, Name: ownerOfSets().Name, UID: ownerOfSets().UID,
+		}},
+	}}
 	for _, name := range names {
-		raw, err := json.Marshal(corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Name: name, Annotations: map[string]string{RevisionAnnotation: "present"},
-		}})
+		raw, err := json.Marshal(corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{RevisionAnnotation: "present"}},
+			Spec:       corev1.PodSpec{ServiceAccountName: maker().ServiceAccount(ownerOfSets().Name)},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

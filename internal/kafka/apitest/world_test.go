@@ -154,7 +154,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) startOperator() {
 	w.metrics = controller.NewMetrics()
 	w.reconciler = w.newReconciler(w.faulty)
-	w.podSets = podset.NewReconciler(w.faulty, w.faulty, w.api.Scheme(), w.clock)
+	w.podSets = podset.NewReconciler(w.faulty, w.faulty, w.api.Scheme(), w.clock, controller.PodMaker())
 }
 
 // newReconciler makes one that reads from cached.

@@ -19,6 +19,8 @@ import (
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/podset"
 )
 
 // labelCluster names, on every object of a cluster, the Kafka it belongs to.
@@ -113,6 +115,14 @@ func refersTo(kafka *unstructured.Unstructured, secret string) bool {
 		}
 	}
 	return false
+}
+
+// PodMaker is this controller to the one that makes the pods that it describes.
+func PodMaker() podset.Maker {
+	return podset.Maker{
+		FieldOwner: string(fieldOwner), Owner: kafkaKind(),
+		ServiceAccount: func(kafka string) string { return model.Names{Cluster: kafka}.Kafka() },
+	}
 }
 
 // customCertificate returns the reference to a listener's own certificate.

@@ -1,0 +1,134 @@
+package podset
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+)
+
+// maker describes pods for ConfigMaps, which the tests have in place of the real owners.
+func maker() Maker {
+	return Maker{
+		FieldOwner: "maker", Owner: corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+		ServiceAccount: func(owner string) string { return owner + "-account" },
+	}
+}
+
+func ownerOfSets() *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner", Namespace: "ns", UID: "the-owner"}}
+}
+
+func TestPodsAreMadeForSetsThatTheMakerWroteForALivingOwnerAndForNoOthers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*podsetv1.StrimziPodSet)
+		says   string
+	}{
+		"somebody else has written it":        {func(s *podsetv1.StrimziPodSet) { s.ManagedFields[0].Manager = "kubectl" }, "not written by maker"},
+		"the maker wrote no more than status": {func(s *podsetv1.StrimziPodSet) { s.ManagedFields[0].Subresource = "status" }, "not written by maker"},
+		"the maker's name came by an update":  {func(s *podsetv1.StrimziPodSet) { s.ManagedFields[0].Operation = metav1.ManagedFieldsOperationUpdate }, "not written by maker"},
+		"nobody owns it":                      {func(s *podsetv1.StrimziPodSet) { s.OwnerReferences = nil }, "belongs to no ConfigMap"},
+		"the owner is of another group":       {func(s *podsetv1.StrimziPodSet) { s.OwnerReferences[0].APIVersion = "other/v1" }, "belongs to no ConfigMap"},
+		"the owner is gone":                   {func(s *podsetv1.StrimziPodSet) { s.OwnerReferences[0].Name = "gone" }, "gone"},
+		"the owner was made again":            {func(s *podsetv1.StrimziPodSet) { s.OwnerReferences[0].UID = "before" }, "gone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set := setOf(t, "a")
+			c.change(set)
+			s := newStore(t, set)
+
+			refused, err := s.reconciler(s).apply(t.Context(), set, decidedOn(t, set))
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			if s.created != 0 || !strings.Contains(strings.Join(refused, "; "), c.says) {
+				t.Errorf("%d pods were made, refused with %q, want %q", s.created, refused, c.says)
+			}
+		})
+	}
+}
+
+func TestAPodThatOverstepsIsNotMadeAndNeitherAreTheOthersOfItsSet(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*corev1.Pod){
+		"runs as service account":    func(p *corev1.Pod) { p.Spec.ServiceAccountName = "admin" },
+		"namespace of its machine":   func(p *corev1.Pod) { p.Spec.HostNetwork = true },
+		"asks for a namespace":       func(p *corev1.Pod) { p.Spec.HostPID = true },
+		"a namespace of its machine": func(p *corev1.Pod) { p.Spec.HostIPC = true },
+		"mounts a path of its machine": func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+		},
+		"privileged container": func(p *corev1.Pod) {
+			p.Spec.Containers = []corev1.Container{{SecurityContext: &corev1.SecurityContext{Privileged: new(true)}}}
+		},
+		"a privileged": func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{SecurityContext: &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}}}}
+		},
+		"ephemeral containers": func(p *corev1.Pod) { p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set := setOf(t, "good", "bad")
+			rewrite(t, set, "bad", change)
+			s := newStore(t, set)
+
+			refused, err := s.reconciler(s).apply(t.Context(), set, decidedOn(t, set))
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			if s.created != 0 || len(refused) != 1 || !strings.Contains(refused[0], "pod bad ") || !strings.Contains(refused[0], name) {
+				t.Errorf("%d pods were made, refused with %q", s.created, refused)
+			}
+		})
+	}
+}
+
+func TestARefusedSetSaysSoSinceItWasFirstRefused(t *testing.T) {
+	t.Parallel()
+	before := refusal([]string{"pod a runs as somebody"}, nil)
+	before[0].LastTransitionTime = "then"
+
+	after := refusal([]string{"pod b runs as somebody"}, before)
+
+	if len(after) != 1 || after[0].Reason != reasonRefused || after[0].LastTransitionTime != "then" || !strings.Contains(after[0].Message, "pod b") {
+		t.Errorf("the condition is %+v", after)
+	}
+	if none := refusal(nil, before); none != nil {
+		t.Errorf("nothing is refused, and the condition is %+v", none)
+	}
+}
+
+func decidedOn(t *testing.T, set *podsetv1.StrimziPodSet) plan {
+	t.Helper()
+	decided, err := decide(set, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decided
+}
+
+// rewrite changes the description of a pod.
+func rewrite(t *testing.T, set *podsetv1.StrimziPodSet, name string, change func(*corev1.Pod)) {
+	t.Helper()
+	pods, err := describedPods(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Name == name })
+	change(&pods[i])
+	raw, err := json.Marshal(pods[i])
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Spec.Pods[i] = runtime.RawExtension{Raw: raw}
+}

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -53,7 +55,7 @@ func strangersAtOurNames() map[string]client.Object {
 // onClaims is a cluster of three nodes that keep their data in claims.
 func (w *world) onClaims() (*kafkav1.Kafka, *kafkav1.KafkaNodePool) {
 	pool := poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker)
-	pool.Spec.Storage = kafkav1.Storage{Type: "persistent-claim", Size: "1Gi"}
+	pool.Spec.Storage = kafkav1.Storage{Type: "persistent-claim", Volume: kafkav1.Volume{Size: "1Gi"}}
 	return kafkaResource(w.namespace), pool
 }
 
@@ -190,5 +192,60 @@ func TestASecretThatAListenerRefersToIsNotTheClustersToDelete(t *testing.T) {
 
 	if !w.untouched(&node) || node.DeletionTimestamp != nil {
 		t.Error("the Secret of the other cluster's node was touched")
+	}
+}
+
+// strimziPodSet is a pod set as Strimzi's operator leaves it.
+func (w *world) strimziPodSet(kafka *kafkav1.Kafka) *podsetv1.StrimziPodSet {
+	w.t.Helper()
+	raw, err := json.Marshal(corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: "my-dual-0", Labels: map[string]string{"strimzi.io/cluster": clusterName},
+		Annotations: map[string]string{"strimzi.io/revision": "1", "strimzi.io/cluster-ca-cert-generation": "0"},
+	}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &podsetv1.StrimziPodSet{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "my-dual", Namespace: w.namespace, Labels: map[string]string{"strimzi.io/cluster": clusterName},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "kafka.strimzi.io/v1", Kind: "Kafka", Name: kafka.Name, UID: kafka.UID}},
+		},
+		Spec: podsetv1.StrimziPodSetSpec{
+			Selector: metav1.LabelSelector{MatchLabels: map[string]string{"strimzi.io/cluster": clusterName}},
+			Pods:     []runtime.RawExtension{{Raw: raw}},
+		},
+	}
+}
+
+func TestAClusterOfAnotherOperatorIsNotTouched(t *testing.T) {
+	t.Parallel()
+	for name, make := range map[string]func(w *world, kafka *kafkav1.Kafka) client.Object{
+		"StrimziPodSet my-dual": func(w *world, kafka *kafkav1.Kafka) client.Object { return w.strimziPodSet(kafka) },
+		"Secret my-dual-0": func(w *world, _ *kafkav1.Kafka) client.Object {
+			return &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: "my-dual-0", Namespace: w.namespace, Labels: map[string]string{"strimzi.io/cluster": clusterName}},
+				Data:       map[string][]byte{"my-dual-0.crt": []byte("x"), "my-dual-0.key": []byte("x")},
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			kafka := kafkaResource(w.namespace)
+			w.create(kafka)
+			object := make(w, kafka)
+			w.create(object, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
+
+			w.run(10)
+
+			w.wantCondition(condition.NotReady, name, "another operator")
+			var secrets corev1.SecretList
+			var configs corev1.ConfigMapList
+			w.list(&secrets)
+			w.list(&configs)
+			if !w.untouched(object) || len(w.podUIDs()) > 0 || len(secrets.Items) > 1 || len(configs.Items) > 0 {
+				t.Errorf("untouched: %t, %d pods, %d Secrets, %d ConfigMaps", w.untouched(object), len(w.podUIDs()), len(secrets.Items), len(configs.Items))
+			}
+		})
 	}
 }

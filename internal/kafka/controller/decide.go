@@ -21,6 +21,9 @@ import (
 // written. A resource that is invalid leaves everything as it is, save that
 // certificates are kept up.
 func (r *Reconciler) decide(ctx context.Context, p *pass) error {
+	if err := p.checkMaker(); err != nil {
+		return err
+	}
 	removing, err := r.removalInProgress(ctx, p)
 	if err != nil {
 		return err
@@ -165,8 +168,7 @@ func problemsOf(err error) ([]authority.Problem, error) {
 func invalidResource(err error) bool {
 	_, ofModel := errors.AsType[*model.InvalidResourceError](err)
 	_, ofAuthority := errors.AsType[*authority.InvalidResourceError](err)
-	_, ofOthers := errors.AsType[*foreignObjectsError](err)
-	return ofModel || ofAuthority || ofOthers
+	return ofModel || ofAuthority || ofOthers(err)
 }
 
 // transient is the error if trying again may help, nil otherwise.

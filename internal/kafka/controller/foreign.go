@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/rotation"
 )
 
@@ -183,4 +188,60 @@ func (o *observation) writtenCASecrets(kind authority.Kind) []string {
 		return []string{kind.TrustedCertsSecret(o.kafka.Name)}
 	}
 	return o.caSecrets(kind)
+}
+
+// reasonMadeByAnother: another operator has made what the cluster consists of.
+const reasonMadeByAnother = "MadeByAnother"
+
+// madeByAnotherError is why a cluster is not touched: another operator runs it.
+type madeByAnotherError struct{ objects []string }
+
+// Error names the objects and what to do.
+func (e *madeByAnotherError) Error() string {
+	named, more := e.objects, ""
+	if len(named) > maxNamed {
+		named, more = named[:maxNamed], fmt.Sprintf(" and %d more", len(e.objects)-maxNamed)
+	}
+	return fmt.Sprintf("%s%s were made by another operator, and nothing of the cluster is touched: "+
+		"let that operator go on with it, or delete the cluster there; clusters of others cannot be taken over", strings.Join(named, ", "), more)
+}
+
+// checkMaker fails with a *madeByAnotherError where pod sets, or the Secrets of nodes
+// that have no pod set, lack all that this operator gives to its own.
+func (o *observation) checkMaker() error {
+	var objects []string
+	for _, name := range slices.Sorted(maps.Keys(o.podSets)) {
+		set := o.podSets[name]
+		if o.isAnothersSet(&set) {
+			objects = append(objects, podSetKind+" "+name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.secrets)) {
+		if _, ours := o.secrets[name].Data[contract.PublicationKey]; len(o.podSets) == 0 && o.ofNode(name) && !ours {
+			objects = append(objects, "Secret "+name)
+		}
+	}
+	if len(objects) == 0 {
+		return nil
+	}
+	return &madeByAnotherError{objects}
+}
+
+// isAnothersSet reports whether neither a pod set nor any pod that it describes bears an
+// annotation of this operator's.
+func (o *observation) isAnothersSet(set *podsetv1.StrimziPodSet) bool {
+	if _, recorded := set.Annotations[model.NodesAnnotation]; recorded || len(set.Spec.Pods) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(o.describedPods(set), func(d describedPod) bool {
+		_, pinned := d.pod.Annotations[contract.PinAnnotation]
+		return pinned
+	})
+}
+
+// ofOthers reports whether the error is about objects of others.
+func ofOthers(err error) bool {
+	_, foreign := errors.AsType[*foreignObjectsError](err)
+	_, another := errors.AsType[*madeByAnotherError](err)
+	return foreign || another
 }

@@ -79,13 +79,18 @@ func (p *pass) failed(failure error) wanted {
 }
 
 func failureReason(failure error) string {
-	if _, foreign := errors.AsType[*foreignObjectsError](failure); foreign {
+	_, foreign := errors.AsType[*foreignObjectsError](failure)
+	_, another := errors.AsType[*madeByAnotherError](failure)
+	switch {
+	case foreign:
 		return reasonForeignObject
-	}
-	if invalidResource(failure) {
+	case another:
+		return reasonMadeByAnother
+	case invalidResource(failure):
 		return model.ReasonInvalidResource
+	default:
+		return reasonFailed
 	}
-	return reasonFailed
 }
 
 // progress says whether the cluster is ready and what is still to be done.

@@ -18,8 +18,8 @@ type SecretIntent struct {
 	Namespace, Name string
 	// Labels and Annotations are added to those that others have set.
 	Labels, Annotations map[string]string
-	// RemoveAnnotations go whoever has set them, in the same write.
-	RemoveAnnotations []string
+	// RemoveLabels and RemoveAnnotations go whoever has set them, in the same write.
+	RemoveLabels, RemoveAnnotations []string
 	// Owners are added to the owner references that are there. Unowned tells that
 	// references of these owners are to go instead.
 	Owners  []metav1.OwnerReference
@@ -86,16 +86,10 @@ func (i SecretIntent) difference(observed *corev1.Secret) map[string]any {
 		patch["data"] = data
 	}
 	metadata := map[string]any{}
-	if labels := added(observed.Labels, i.Labels); len(labels) > 0 {
+	if labels := changed(observed.Labels, i.Labels, i.RemoveLabels); len(labels) > 0 {
 		metadata["labels"] = labels
 	}
-	annotations := added(observed.Annotations, i.Annotations)
-	for _, key := range i.RemoveAnnotations {
-		if _, there := observed.Annotations[key]; there {
-			annotations[key] = nil
-		}
-	}
-	if len(annotations) > 0 {
+	if annotations := changed(observed.Annotations, i.Annotations, i.RemoveAnnotations); len(annotations) > 0 {
 		metadata["annotations"] = annotations
 	}
 	if owners, differ := i.owners(observed.OwnerReferences); differ {
@@ -122,8 +116,14 @@ func dataDifference(observed, intended map[string][]byte) map[string]any {
 	return data
 }
 
-func added(observed, intended map[string]string) map[string]any {
+// changed is what differs from the intended values, and nil for those that are to go.
+func changed(observed, intended map[string]string, removed []string) map[string]any {
 	differing := map[string]any{}
+	for _, key := range removed {
+		if _, there := observed[key]; there {
+			differing[key] = nil
+		}
+	}
 	for key, value := range intended {
 		if old, there := observed[key]; !there || old != value {
 			differing[key] = value

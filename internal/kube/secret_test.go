@@ -145,6 +145,10 @@ func TestASecretBecomesWhatIsIntendedInOneWrite(t *testing.T) {
 			intent: func(i *kube.SecretIntent) { i.RemoveAnnotations, i.Annotations["generation"] = nil, "1" },
 			after:  func(s *corev1.Secret) { s.Annotations["force-renew"], s.Annotations["generation"] = "true", "1" },
 		},
+		"a label that is to go goes": {
+			intent: func(i *kube.SecretIntent) { i.RemoveLabels = []string{"theirs", "nobody's"} },
+			after:  func(s *corev1.Secret) { delete(s.Labels, "theirs") },
+		},
 		"a label that somebody has changed is put back": {
 			before: func(s *corev1.Secret) { s.Labels["ours"] = "2" },
 			after:  func(s *corev1.Secret) { s.Labels["ours"] = "1" },

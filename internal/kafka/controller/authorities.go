@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -218,28 +217,9 @@ func (r *Reconciler) caIntent(p *pass, kind authority.Kind, name string, desired
 		intent.Owners, intent.Unowned = nil, owners(&p.kafka)
 	}
 	if name == authority.ClusterCA.CertSecret(p.kafka.Name) {
-		addTemplate(&intent, p.kafka.Spec.Kafka.Template)
+		p.addTemplate(&intent)
 	}
 	return intent
-}
-
-// addTemplate adds what the user wants on the Secret with the cluster CA's
-// certificate; the operator's own labels and annotations win.
-func addTemplate(intent *kube.SecretIntent, template *kafkav1.KafkaTemplate) {
-	if template == nil || template.ClusterCaCert == nil || template.ClusterCaCert.Metadata == nil {
-		return
-	}
-	labels := maps.Clone(template.ClusterCaCert.Metadata.Labels)
-	annotations := maps.Clone(template.ClusterCaCert.Metadata.Annotations)
-	intent.Labels = merged(labels, intent.Labels)
-	intent.Annotations = merged(annotations, intent.Annotations)
-}
-
-func merged(base, winner map[string]string) map[string]string {
-	out := map[string]string{}
-	maps.Copy(out, base)
-	maps.Copy(out, winner)
-	return out
 }
 
 // writeSecret writes a Secret from the state that was observed, and keeps the

@@ -6,7 +6,11 @@ import (
 	"strings"
 )
 
-const strimziPrefix = "strimzi.io/"
+// Prefixes of labels and annotations by which people and operators speak to each other.
+const (
+	strimziPrefix = "strimzi.io/"
+	keyturnPrefix = "keyturn.dev/"
+)
 
 // Labels, as Strimzi sets them.
 const (

@@ -192,6 +192,16 @@ func TestWhatCannotBeBuiltIsAnError(t *testing.T) {
 		"a pool's name is too long":        {func(in *Input) { in.Pools[0].Name = strings.Repeat("p", 59) }, "KafkaNodePool kafka/" + strings.Repeat("p", 59), "host name"},
 		"a pool's name has a dot":          {func(in *Input) { in.Pools[0].Name = "a.b" }, "KafkaNodePool kafka/a.b", "host name"},
 		"a pool's label is the operator's": {func(in *Input) { in.Pools[0].Labels["strimzi.io/kind"] = "x" }, pool, "reserved for the operator"},
+		"a template asks for a renewal": {
+			func(in *Input) {
+				in.Kafka.Spec.Kafka.Template = templateOf(nil, map[string]string{"strimzi.io/force-renew": "true"})
+			}, kafka, "annotation strimzi.io/force-renew is reserved",
+		},
+		"a template's label is the operator's": {
+			func(in *Input) {
+				in.Kafka.Spec.Kafka.Template = templateOf(map[string]string{"keyturn.dev/x": "1"}, nil)
+			}, kafka, "label keyturn.dev/x is reserved",
+		},
 		"the Kafka's label is the operator's": {
 			func(in *Input) { in.Kafka.Labels = map[string]string{"strimzi.io/kind": "x"} }, kafka, "reserved for the operator",
 		},
@@ -329,4 +339,11 @@ func TestResolveLeavesItsInputAlone(t *testing.T) {
 	if !equalJSON(t, before, in.Kafka) || !equalJSON(t, poolBefore, in.Pools[0]) {
 		t.Error("the resources were changed")
 	}
+}
+
+// templateOf adds labels and annotations to the Secret with the cluster CA's certificate.
+func templateOf(labels, annotations map[string]string) *kafkav1.KafkaTemplate {
+	return &kafkav1.KafkaTemplate{ClusterCaCert: &kafkav1.ResourceTemplate{
+		Metadata: &kafkav1.MetadataTemplate{Labels: labels, Annotations: annotations},
+	}}
 }

@@ -81,6 +81,7 @@ func (r *resolver) resolve() Cluster {
 		owner:              Owner{Name: kafka.Name, UID: kafka.UID},
 	}
 	r.checkClusterName(cluster.Names)
+	r.checkTemplate()
 	cluster.labels = r.resolveLabels()
 	cluster.Version = r.resolveVersion()
 	cluster.Metadata = r.resolveMetadata(cluster.Version)
@@ -108,6 +109,28 @@ func (r *resolver) checkClusterName(names Names) {
 	if commonName := names.Kafka(); len(commonName) > maxCommonName {
 		r.errorf(r.kafkaObject(), "the common name %s of certificates would have %d characters of at most %d: create it under a shorter name",
 			commonName, len(commonName), maxCommonName)
+	}
+}
+
+// checkTemplate refuses what would speak to the operator itself: an annotation in a
+// template that asks for something asks for it again in each pass.
+func (r *resolver) checkTemplate() {
+	template := r.in.Kafka.Spec.Kafka.Template
+	if template == nil || template.ClusterCaCert == nil || template.ClusterCaCert.Metadata == nil {
+		return
+	}
+	metadata := template.ClusterCaCert.Metadata
+	for _, key := range slices.Sorted(maps.Keys(metadata.Labels)) {
+		r.checkTemplateKey("label", key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(metadata.Annotations)) {
+		r.checkTemplateKey("annotation", key)
+	}
+}
+
+func (r *resolver) checkTemplateKey(what, key string) {
+	if strings.HasPrefix(key, strimziPrefix) || strings.HasPrefix(key, keyturnPrefix) {
+		r.errorf(r.kafkaObject(), "spec.kafka.template.clusterCaCert: the %s %s is reserved for the operator: remove it", what, key)
 	}
 }
 

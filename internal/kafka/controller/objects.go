@@ -92,6 +92,9 @@ func (r *Reconciler) applyPodSets(ctx context.Context, p *pass) error {
 		if err != nil {
 			return err
 		}
+		if err := p.checkSize(pool, pods); err != nil {
+			return err
+		}
 		set, err := p.cluster.PodSet(pool, pods)
 		if err != nil {
 			return fmt.Errorf("rendering StrimziPodSet of pool %s: %w", pool.Name, err)
@@ -128,6 +131,27 @@ func withPods(set *podsetac.StrimziPodSetApplyConfiguration) (runtime.ApplyConfi
 		}
 	}
 	return client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: object}), nil
+}
+
+// maxPodSet is how many bytes of pods one StrimziPodSet may describe. The API server
+// takes about 1.5 MiB for an object in etcd, and records field by field who owns what
+// beside them.
+const maxPodSet = 1 << 20
+
+// checkSize refuses a pool whose pods do not fit into one object.
+func (p *pass) checkSize(pool model.Pool, pods []runtime.RawExtension) error {
+	size := 0
+	for i := range pods {
+		size += len(pods[i].Raw)
+	}
+	if size <= maxPodSet {
+		return nil
+	}
+	return &model.InvalidResourceError{Findings: []model.Finding{{
+		Object: "KafkaNodePool " + p.kafka.Namespace + "/" + pool.Name, Reason: model.ReasonInvalidResource,
+		Message: fmt.Sprintf("its %d pods take %d bytes to describe, and one StrimziPodSet holds at most %d: spread the nodes over several pools of at most %d",
+			len(pods), size, maxPodSet, max(1, len(pods)*maxPodSet/size)),
+	}}}
 }
 
 // podsOf describes the pods of a pool. A pod must not exist before its Secret does:

@@ -1,0 +1,30 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/keyturn/keyturn/internal/kafka/model"
+)
+
+func TestAPoolWhosePodsDoNotFitIntoOneObjectIsRefused(t *testing.T) {
+	t.Parallel()
+	described := func(pods, size int) []runtime.RawExtension {
+		list := make([]runtime.RawExtension, pods)
+		for i := range list {
+			list[i].Raw = make([]byte, size)
+		}
+		return list
+	}
+	p := &pass{observation: &observation{}}
+	p.kafka.Namespace = "kafka"
+	if err := p.checkSize(model.Pool{Name: "many"}, described(256, 4096)); err != nil {
+		t.Errorf("%d bytes are refused: %v", maxPodSet, err)
+	}
+	err := p.checkSize(model.Pool{Name: "many"}, described(300, 4096))
+	if err == nil || !invalidResource(err) || !strings.Contains(err.Error(), "KafkaNodePool kafka/many") || !strings.Contains(err.Error(), "several pools of at most 256") {
+		t.Errorf("the error is %v", err)
+	}
+}

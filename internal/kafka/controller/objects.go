@@ -133,10 +133,9 @@ func withPods(set *podsetac.StrimziPodSetApplyConfiguration) (runtime.ApplyConfi
 	return client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: object}), nil
 }
 
-// maxPodSet is how many bytes of pods one StrimziPodSet may describe. The API server
-// takes about 1.5 MiB for an object in etcd, and records field by field who owns what
-// beside them.
-const maxPodSet = 1 << 20
+// maxPodSet is how many bytes of pods one StrimziPodSet may describe. etcd takes 1.5 MiB
+// in one request (--max-request-bytes), metadata and status included.
+const maxPodSet = 1_400_000
 
 // checkSize refuses a pool whose pods do not fit into one object.
 func (p *pass) checkSize(pool model.Pool, pods []runtime.RawExtension) error {

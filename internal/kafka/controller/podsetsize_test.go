@@ -20,11 +20,11 @@ func TestAPoolWhosePodsDoNotFitIntoOneObjectIsRefused(t *testing.T) {
 	}
 	p := &pass{observation: &observation{}}
 	p.kafka.Namespace = "kafka"
-	if err := p.checkSize(model.Pool{Name: "many"}, described(256, 4096)); err != nil {
+	if err := p.checkSize(model.Pool{Name: "many"}, described(350, 4000)); err != nil {
 		t.Errorf("%d bytes are refused: %v", maxPodSet, err)
 	}
-	err := p.checkSize(model.Pool{Name: "many"}, described(300, 4096))
-	if err == nil || !invalidResource(err) || !strings.Contains(err.Error(), "KafkaNodePool kafka/many") || !strings.Contains(err.Error(), "several pools of at most 256") {
+	err := p.checkSize(model.Pool{Name: "many"}, described(400, 4000))
+	if err == nil || !invalidResource(err) || !strings.Contains(err.Error(), "KafkaNodePool kafka/many") || !strings.Contains(err.Error(), "several pools of at most 350") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -158,6 +158,16 @@ func (r *Reconciler) ask(ctx context.Context, p *pass, pods []*corev1.Pod) []tes
 	return answers
 }
 
+// builtinRoles are those that every node may have besides the listeners of clients: two
+// listeners, the Raft client and the agent.
+const builtinRoles = 4
+
+// rolesOf is how many roles a node of the pod has at most, by what is configured now or
+// by what its server was started with.
+func (p *pass) rolesOf(pod *corev1.Pod) int {
+	return max(len(p.cluster.Listeners), len(pinOf(pod).Trust)) + builtinRoles
+}
+
 // settled reports whether a pod is known to run on what its Secret publishes, so
 // that nothing can change in its report unless its container does.
 func (p *pass) settled(pod string, report contract.TLSReport) bool {

@@ -244,11 +244,16 @@ func givenTo(pod *corev1.Pod, stores []contract.Store) contract.Given {
 	if pod == nil {
 		return contract.Given{}
 	}
+	return contract.GivenBy(pinOf(pod), stores).With(contract.ParseGiven(pod.Annotations[contract.GivenAnnotation]))
+}
+
+// pinOf is the publication that a pod pins; the zero value if nobody can read it.
+func pinOf(pod *corev1.Pod) contract.Publication {
 	var pin contract.Publication
 	if err := json.Unmarshal([]byte(pod.Annotations[contract.PinAnnotation]), &pin); err != nil {
-		pin = contract.Publication{}
+		return contract.Publication{}
 	}
-	return contract.GivenBy(pin, stores).With(contract.ParseGiven(pod.Annotations[contract.GivenAnnotation]))
+	return pin
 }
 
 // toldRevision is the newest revision that a pod was pinned to or told of, 0 for

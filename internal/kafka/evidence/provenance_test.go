@@ -150,3 +150,20 @@ func TestALeafThatAReportDoesNotBringProvesNothing(t *testing.T) {
 		t.Errorf("process %v, want unknown", got)
 	}
 }
+
+func TestTheOwnCertificateOfAListenerNeedNotBeBrought(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range w.node.Stores {
+		if w.node.Stores[i].Listener == client {
+			w.node.Stores[i].Identity = string(client)
+		}
+	}
+	loaded := w.node.Report.Roles[client]
+	loaded.Presents = "of a stranger"
+	w.node.Report.Roles[client] = loaded
+	w.domain.Name = contract.ClientsDomain
+	if got := w.evidence(t, client).Process; got != trust.ProcessRunning {
+		t.Errorf("process %v, want running", got)
+	}
+}

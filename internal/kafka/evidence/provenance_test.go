@@ -8,6 +8,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -165,5 +166,17 @@ func TestTheOwnCertificateOfAListenerNeedNotBeBrought(t *testing.T) {
 	w.domain.Name = contract.ClientsDomain
 	if got := w.evidence(t, client).Process; got != trust.ProcessRunning {
 		t.Errorf("process %v, want running", got)
+	}
+}
+
+func TestACertificateWithAnEndlessKeyIsNotCarried(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	long := pkitest.Oversized(t, ca(t, "stranger"), 100_000)
+	loaded := w.node.Report.Roles[contract.ReplicationListener]
+	loaded.Presents = id(long)
+	w.node.Report.Roles[contract.ReplicationListener], w.node.Report.Certificates[id(long)] = loaded, long.Raw
+	if got := w.evidence(t, contract.ReplicationListener).Process; got != trust.ProcessUnknown {
+		t.Errorf("process %v, want unknown", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -250,7 +251,7 @@ func (v view) lastsUntil() time.Time {
 // that are sent along may end before: who needed them trusts an authority that ends as
 // early.
 func LeafEnd(report contract.TLSReport, r contract.RoleReport) time.Time {
-	leaf, err := x509.ParseCertificate(report.Certificates[r.Presents])
+	leaf, err := pki.CertificateOf(report.Certificates[r.Presents])
 	if err != nil {
 		return r.NotAfter
 	}

@@ -37,3 +37,26 @@ func TestWhatIsKeptOfATextDoesNotHoldTheWhole(t *testing.T) {
 		t.Errorf("%d bytes are kept, want %d", len(got), excerpt.Foreign)
 	}
 }
+
+func TestListsNameWhatFitsAndCountTheRest(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 40)
+	for name, c := range map[string]struct {
+		items []string
+		bytes int
+		want  string
+	}{
+		"nothing":                        {nil, 20, ""},
+		"all of them":                    {[]string{"a", "b", "c"}, 7, "a, b, c"},
+		"more than fit":                  {[]string{"pod-0", "pod-1", "pod-2", "pod-3"}, 25, "pod-0, pod-1 and 2 more"},
+		"a first one that is too long":   {[]string{long, "b"}, 20, "xxxxxx… and 1 more"},
+		"the only one, which is so, too": {[]string{long}, 20, "xxxxxxxxxxxxxxxxx…"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := excerpt.List(c.items, ", ", c.bytes); got != c.want || len(got) > c.bytes {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -42,6 +42,8 @@ type pass struct {
 	// moved is true once the pass has written a Secret: what was decided from
 	// Secrets is then decided again.
 	moved bool
+	// unrecorded is why it could not be written down what trust was decided from.
+	unrecorded error
 	// notes are worth a Warning condition besides the findings.
 	notes []model.Finding
 	// wakeAt are the times at which something falls due.

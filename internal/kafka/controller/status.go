@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/api/unknownfields"
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 )
 
@@ -35,6 +35,9 @@ const (
 	reasonProgressing         = "Progressing"
 	reasonBlocked             = "Blocked"
 	reasonPaused              = "ReconciliationPaused"
+	reasonMoreWarnings        = "MoreWarnings"
+	reasonHiddenCertificates  = "ListenerCertificatesNotShown"
+	reasonNotRecorded         = "TrustNotRecorded"
 )
 
 // conditionRollingUpdate is True while nodes are to be restarted or removed; its
@@ -64,6 +67,7 @@ func (p *pass) conditions(list []wanted) []condition.Condition {
 }
 
 func conditionsSince(list []wanted, before []condition.Condition, now time.Time) []condition.Condition {
+	list = withinStatus(list)
 	out := make([]condition.Condition, 0, len(list))
 	for _, w := range list {
 		c := condition.Condition{
@@ -95,7 +99,7 @@ func (p *pass) warnings() []wanted {
 	if len(p.silent) > 0 {
 		list = append(list, holds(condition.Warning, reasonSilent, fmt.Sprintf(
 			"the agents of pods %s do not answer the operator, so nobody knows what their servers trust and present: "+
-				"see whether something keeps the operator from port %d of the pods", strings.Join(p.silent, ", "), contract.SecurePort)))
+				"see whether something keeps the operator from port %d of the pods", excerpt.List(p.silent, ", ", excerpt.Listed), contract.SecurePort)))
 	}
 	list = append(list, p.apartWarnings()...)
 	if fields := unknownfields.InSpec[kafkav1.Kafka](p.written); len(fields) > 0 {
@@ -105,7 +109,7 @@ func (p *pass) warnings() []wanted {
 }
 
 func ignoredFields(object string, fields []string) string {
-	return fmt.Sprintf("%s: these fields are kept and not acted on: %s", object, strings.Join(fields, ", "))
+	return fmt.Sprintf("%s: these fields are kept and not acted on: %s", object, excerpt.List(fields, ", ", excerpt.Listed))
 }
 
 // writeStatus writes the status of the Kafka when it differs from the present one.

@@ -53,6 +53,7 @@ type Reconciler struct {
 	records   *records
 	paces     *paces
 	settled   *settledRecords
+	steps     *steps
 	metrics   *Metrics
 }
 
@@ -67,6 +68,7 @@ func New(options Options) *Reconciler {
 		records:   newRecords(),
 		paces:     newPaces(),
 		settled:   newSettledRecords(),
+		steps:     newSteps(),
 		metrics:   options.Metrics,
 	}
 }
@@ -82,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.metrics.forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	p := &pass{observation: observed}
+	p := &pass{observation: observed, issued: map[string]authority.LeafDecision{}}
 	if observed.paused() {
 		return ctrl.Result{}, r.reportPaused(ctx, p)
 	}

@@ -144,7 +144,7 @@ func TestARecordThatCannotBeWrittenIsToldAndTriedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &Reconciler{applier: kube.NewApplier(refusing{failure: c.failure}, "test"), records: newRecords(), paces: newPaces()}
+			r := &Reconciler{appliers: kube.NewAppliers(refusing{failure: c.failure}, "test"), records: newRecords(), paces: newPaces()}
 			p := passOf(&kafkav1.Kafka{}, nil)
 			r.record(t.Context(), p)
 			if got := p.nextLook(outcome{}); got != c.again {
@@ -160,7 +160,7 @@ func TestARecordThatCannotBeWrittenIsToldAndTriedAgain(t *testing.T) {
 func TestARecordThatIsTooLongIsToldAndLeftOut(t *testing.T) {
 	t.Parallel()
 	written := &written{}
-	r := &Reconciler{applier: kube.NewApplier(written, "test"), records: newRecords(), paces: newPaces()}
+	r := &Reconciler{appliers: kube.NewAppliers(written, "test"), records: newRecords(), paces: newPaces()}
 	p := passOf(&kafkav1.Kafka{}, nil)
 	p.clusterCA.kind, p.clientsCA.kind = "cluster-ca", "clients-ca"
 	for i := range 40_000 {

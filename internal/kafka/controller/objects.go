@@ -76,7 +76,7 @@ func (r *Reconciler) applyObject(ctx context.Context, p *pass, object intended) 
 	if known, found := p.objects[objectID{object.kind, object.name}]; found {
 		observed = known
 	}
-	if _, err := r.applier.Apply(ctx, object.object, observed); err != nil {
+	if _, err := r.appliers.Of(p.kafka.UID).Apply(ctx, object.object, observed); err != nil {
 		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 	}
 	return nil
@@ -108,7 +108,7 @@ func (r *Reconciler) applyPodSets(ctx context.Context, p *pass) error {
 		if err != nil {
 			return err
 		}
-		if _, err := r.applier.Apply(ctx, intent, observed); err != nil {
+		if _, err := r.appliers.Of(p.kafka.UID).Apply(ctx, intent, observed); err != nil {
 			return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 		}
 	}
@@ -233,7 +233,7 @@ func (r *Reconciler) tell(ctx context.Context, p *pass, pod *corev1.Pod, publish
 			contract.PublishedAnnotation: formatRevision(max(told, published.Revision)),
 			contract.GivenAnnotation:     note,
 		})
-	if _, err := r.applier.Apply(ctx, intent, nil); err != nil {
+	if _, err := r.appliers.Of(p.kafka.UID).Apply(ctx, intent, nil); err != nil {
 		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 	}
 	return nil

@@ -46,9 +46,10 @@ type Options struct {
 // Reconciler reconciles Kafka resources.
 type Reconciler struct {
 	options   Options
-	applier   *kube.Applier
-	follower  *kube.Applier
+	appliers  *kube.Appliers
+	followers *kube.Appliers
 	events    announcer
+	clusters  *clusters
 	witnesses *witnesses
 	records   *records
 	paces     *paces
@@ -61,9 +62,10 @@ type Reconciler struct {
 func New(options Options) *Reconciler {
 	return &Reconciler{
 		options:   options,
-		applier:   kube.NewApplier(options.Client, string(fieldOwner)),
-		follower:  kube.NewApplier(options.Client, string(evidenceOwner)),
+		appliers:  kube.NewAppliers(options.Client, string(fieldOwner)),
+		followers: kube.NewAppliers(options.Client, string(evidenceOwner)),
 		events:    announcer{recorder: options.Events},
+		clusters:  newClusters(),
 		witnesses: newWitnesses(),
 		records:   newRecords(),
 		paces:     newPaces(),
@@ -81,9 +83,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if !exists || !observed.kafka.DeletionTimestamp.IsZero() {
-		r.metrics.forget(request.NamespacedName)
+		r.leave(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
+	r.meet(request.NamespacedName, observed.kafka.UID)
 	p := &pass{observation: observed, issued: map[string]authority.LeafDecision{}}
 	if observed.paused() {
 		return ctrl.Result{}, r.reportPaused(ctx, p)
@@ -136,6 +139,13 @@ func (s *settledRecords) note(kafka types.UID, resourceVersion string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.versions[kafka] = resourceVersion
+}
+
+// forget drops a Kafka that is gone.
+func (s *settledRecords) forget(kafka types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.versions, kafka)
 }
 
 func (s *settledRecords) is(kafka types.UID, resourceVersion string) bool {

@@ -46,6 +46,13 @@ func (r *records) latest(kafka types.UID, record rotation.Record, plan trust.Pla
 	return record
 }
 
+// forget drops a Kafka that is gone.
+func (r *records) forget(kafka types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.written, kafka)
+}
+
 // record writes down what trust was decided from, for people and the plans they ask for.
 // Nothing is decided from it, and so nothing waits for it: what keeps it from being
 // written is told, and the pass is repeated.

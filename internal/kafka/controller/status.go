@@ -117,7 +117,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *pass, status kafkav1.Ka
 	if reflect.DeepEqual(status, p.kafka.Status) {
 		return nil
 	}
-	err := r.applyStatus(ctx, kafkav1.KindKafka, &p.kafka, &status)
+	err := r.applyStatus(ctx, p, kafkav1.KindKafka, &p.kafka, &status)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (r *Reconciler) announce(p *pass, after []condition.Condition) {
 	}
 }
 
-func (r *Reconciler) applyStatus(ctx context.Context, kind string, object client.Object, status any) error {
+func (r *Reconciler) applyStatus(ctx context.Context, p *pass, kind string, object client.Object, status any) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 	if err != nil {
 		return fmt.Errorf("encoding the status of %s %s/%s: %w", kind, object.GetNamespace(), object.GetName(), err)
@@ -152,7 +152,7 @@ func (r *Reconciler) applyStatus(ctx context.Context, kind string, object client
 		},
 		"status": fields,
 	}}
-	return r.applier.ApplyStatus(ctx, client.ApplyConfigurationFromUnstructured(intent))
+	return r.appliers.Of(p.kafka.UID).ApplyStatus(ctx, client.ApplyConfigurationFromUnstructured(intent))
 }
 
 // writePoolStatuses writes what the pools' own statuses say of their nodes.
@@ -169,7 +169,7 @@ func (r *Reconciler) writePoolStatuses(ctx context.Context, p *pass) error {
 		if equalPoolStatus(status, resource.Status) {
 			continue
 		}
-		if err := r.applyStatus(ctx, kafkav1.KindKafkaNodePool, &resource.KafkaNodePool, &status); err != nil {
+		if err := r.applyStatus(ctx, p, kafkav1.KindKafkaNodePool, &resource.KafkaNodePool, &status); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -30,6 +32,8 @@ type testimony struct {
 	containers string
 	// kafka is the resource that the pod belongs to.
 	kafka types.UID
+	// unreadable is why an answer that came counts as silence; empty when none came.
+	unreadable string
 }
 
 // sinceGiven is since when the pod has been as it is in the face of what is published to
@@ -174,6 +178,9 @@ func (r *Reconciler) ask(ctx context.Context, p *pass, pods []*corev1.Pod) []tes
 		group.Go(func() error {
 			report, err := agents.TLS(ctx, p.addressOf(pod, leaves))
 			answers[i] = testimony{known: err == nil, report: report, since: p.now, kafka: p.kafka.UID}
+			if long, is := errors.AsType[*client.TooLongError](err); is {
+				answers[i].unreadable = long.Error()
+			}
 			return nil // silence is an answer
 		})
 	}

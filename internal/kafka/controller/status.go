@@ -96,14 +96,29 @@ func (p *pass) warnings() []wanted {
 			list = append(list, holds(condition.Warning, reasonAuthority, warning)) // it names its object
 		}
 	}
-	if len(p.silent) > 0 {
-		list = append(list, holds(condition.Warning, reasonSilent, fmt.Sprintf(
-			"the agents of pods %s do not answer the operator, so nobody knows what their servers trust and present: "+
-				"see whether something keeps the operator from port %d of the pods", excerpt.List(p.silent, ", ", excerpt.Listed), contract.SecurePort)))
-	}
+	list = append(list, p.silence()...)
 	list = append(list, p.apartWarnings()...)
 	if fields := unknownfields.InSpec[kafkav1.Kafka](p.written); len(fields) > 0 {
 		list = append(list, holds(condition.Warning, reasonUnknownFields, ignoredFields("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, fields)))
+	}
+	return list
+}
+
+// silence says whose agents do not answer, or answer what nobody reads.
+func (p *pass) silence() []wanted {
+	var list []wanted
+	var silent []string
+	for _, pod := range p.silent {
+		if why := p.heard[pod].unreadable; why != "" {
+			list = append(list, holds(condition.Warning, reasonSilent, "Pod "+pod+": "+why))
+			continue
+		}
+		silent = append(silent, pod)
+	}
+	if len(silent) > 0 {
+		list = append(list, holds(condition.Warning, reasonSilent, fmt.Sprintf(
+			"the agents of pods %s do not answer the operator, so nobody knows what their servers trust and present: "+
+				"see whether something keeps the operator from port %d of the pods", excerpt.List(silent, ", ", excerpt.Listed), contract.SecurePort)))
 	}
 	return list
 }

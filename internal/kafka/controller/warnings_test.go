@@ -46,7 +46,7 @@ func TestAMemberThatBothAuthoritiesSetApartIsToldOnce(t *testing.T) {
 
 func TestAnAgentThatAnswersTooMuchIsNotSaidToBeSilent(t *testing.T) {
 	t.Parallel()
-	long := (&client.TooLongError{Path: contract.TLSPath, Limit: contract.MaxAnswer}).Error()
+	long := (&client.TooLongError{Path: contract.TLSPath, Limit: contract.MaxAnswer, Of: "bytes"}).Error()
 	p := &pass{observation: &observation{}, silent: []string{"a", "b"}, heard: map[string]testimony{"b": {unreadable: long}}}
 
 	list := p.warnings()
@@ -58,7 +58,7 @@ func TestAnAgentThatAnswersTooMuchIsNotSaidToBeSilent(t *testing.T) {
 
 func TestWhatNobodyReadsOfAnAgentIsKept(t *testing.T) {
 	t.Parallel()
-	long := &client.TooLongError{Path: contract.TLSPath, Limit: contract.MaxAnswer}
+	long := &client.TooLongError{Path: contract.TLSPath, Limit: contract.MaxAnswer, Of: "bytes"}
 	r := New(Options{Connector: talkative{failure: long}, Metrics: NewMetrics()})
 	p := passOf(&kafkav1.Kafka{}, nil)
 	p.clusterCA.snapshot.Anchors = []trust.Anchor{{ID: "a"}}

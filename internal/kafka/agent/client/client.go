@@ -71,15 +71,17 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("the agent answers %s with status %d", e.Path, e.Status)
 }
 
-// TooLongError says that an agent answers with more than is read.
+// TooLongError says that an agent answers with more than is read or kept.
 type TooLongError struct {
 	Path string
-	// Limit is what is read, in bytes.
+	// Limit is how much is read or kept, and Of what that is: bytes, or parts of a
+	// report.
 	Limit int
+	Of    string
 }
 
 func (e *TooLongError) Error() string {
-	return fmt.Sprintf("the agent answers %s with more than %d bytes: see who answers in its place, or delete the pod", e.Path, e.Limit)
+	return fmt.Sprintf("the agent answers %s with more than %d %s: see who answers in its place, or delete the pod", e.Path, e.Limit, e.Of)
 }
 
 // New makes a client.
@@ -89,7 +91,13 @@ func New(options Options) *Client { return &Client{options: options} }
 func (c *Client) TLS(ctx context.Context, node Node) (contract.TLSReport, error) {
 	var report contract.TLSReport
 	err := c.read(ctx, node, question{contract.TLSPath, contract.MaxReport(node.Roles)}, &report)
-	return report.Excerpt(), err
+	if err != nil {
+		return contract.TLSReport{}, err
+	}
+	if what, limit, many := report.TooMany(); many {
+		return contract.TLSReport{}, &TooLongError{Path: contract.TLSPath, Limit: limit, Of: what}
+	}
+	return report.Excerpt(), nil
 }
 
 // BrokerState asks for the state of the node's server.
@@ -165,7 +173,7 @@ func (c *Client) get(ctx context.Context, node Node, q question) (status int, bo
 		return 0, nil, &RefusedError{Address: node.Address, Err: errForbidden}
 	}
 	if len(body) > q.limit {
-		return 0, nil, &TooLongError{Path: q.path, Limit: q.limit}
+		return 0, nil, &TooLongError{Path: q.path, Limit: q.limit, Of: "bytes"}
 	}
 	return resp.StatusCode, body, nil
 }

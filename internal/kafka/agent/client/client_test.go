@@ -234,6 +234,51 @@ func TestAnAnswerThatIsTooLongIsSaidToBe(t *testing.T) {
 	}
 }
 
+func TestReportsWithMorePartsThanANodeHasAreNotKept(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	ca := agenttest.Authority(t, "ca", now)
+	many := func(count int, part string) string {
+		parts := make([]string, 0, count)
+		for i := range count {
+			parts = append(parts, strings.ReplaceAll(part, "#", strconv.Itoa(i)))
+		}
+		return strings.Join(parts, ",")
+	}
+	for name, c := range map[string]struct {
+		report string
+		names  string
+	}{
+		"as many roles as any node has":    {`{"roles":{` + many(128, `"#":{}`) + `}}`, ""},
+		"one role more":                    {`{"roles":{` + many(128, `"#":{}`) + `},"unknown":["x"]}`, "more than 128 roles"},
+		"as many roles as there is room":   {`{"roles":{` + many(5000, `"#":{}`) + `}}`, "more than 128 roles"},
+		"as many publications":             {`{"loading":[` + many(20000, `{}`) + `]}`, "more than 64 publications"},
+		"as many listeners in one of them": {`{"loading":[{"trust":{` + many(5000, `"#":[]`) + `}}]}`, "more than 128 roles"},
+		"as many identities in what is mounted": {
+			`{"mounted":{"identities":{` + many(5000, `"#":""`) + `}}}`, "more than 128 roles",
+		},
+		"as many certificates": {`{"certificates":{` + many(5000, `"#":""`) + `}}`, "more than 1024 certificates"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := agent(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = w.Write([]byte(c.report))
+			}))
+			node := client.Node{Address: address, Name: "node.example"}
+			report, err := operator(agenttest.Operator(t, ca, now), ca).TLS(t.Context(), node)
+			if c.names == "" {
+				if err != nil || len(report.Roles) != 128 {
+					t.Errorf("%d roles, %v; want all", len(report.Roles), err)
+				}
+				return
+			}
+			if long, ok := errors.AsType[*client.TooLongError](err); !ok || !strings.Contains(long.Error(), c.names) || report.Roles != nil {
+				t.Errorf("error %v, want one that names %q", err, c.names)
+			}
+		})
+	}
+}
+
 func TestTextsOfAnswersAreCut(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

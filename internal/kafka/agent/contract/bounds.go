@@ -20,6 +20,36 @@ const reportPerRole = 4 << 10
 // node was given, and never from the report.
 func MaxReport(roles int) int { return max(MaxAnswer, roles*reportPerRole) }
 
+// The most of each part that an honest report has or has room for. A part that is empty
+// takes a few bytes to write and a hundred to keep.
+const (
+	// maxRoles is twice what the 64 listeners of a Kafka come to.
+	maxRoles        = 128
+	maxLoading      = 64
+	maxCertificates = 1 << 10
+)
+
+// TooMany names a part of which the report has more than any node, if there is one.
+func (r TLSReport) TooMany() (what string, limit int, many bool) {
+	publications := r.Loading
+	if r.Mounted != nil {
+		publications = append(slices.Clone(r.Loading), *r.Mounted)
+	}
+	named := func(p Publication) bool {
+		return len(p.Trust) > maxRoles || len(p.Identities) > maxRoles
+	}
+	switch {
+	case len(r.Roles)+len(r.Unknown) > maxRoles, slices.ContainsFunc(publications, named):
+		return "roles", maxRoles, true
+	case len(r.Loading) > maxLoading:
+		return "publications", maxLoading, true
+	case len(r.Certificates) > maxCertificates:
+		return "certificates", maxCertificates, true
+	default:
+		return "", 0, false
+	}
+}
+
 // Excerpt is the report with at most excerpt.Foreign bytes of each text in it: what
 // agents say is kept for as long as their pods live.
 func (r TLSReport) Excerpt() TLSReport {

@@ -118,6 +118,9 @@ func TestHonestReportsAreShortEnough(t *testing.T) {
 			if got > limit {
 				t.Errorf("the report takes %d bytes, and %d are read", got, limit)
 			}
+			if what, limit, many := s.report().TooMany(); many {
+				t.Errorf("the report has more than %d %s", limit, what)
+			}
 			if diff := cmp.Diff(s.report(), s.report().Fit()); diff != "" {
 				t.Errorf("something is left out (-want +got):\n%s", diff)
 			}

@@ -264,6 +264,11 @@ func TestKafkaNodePoolRules(t *testing.T) {
 			patch: `spec: {replicas: -1}`,
 			want:  []string{"spec.replicas: Invalid value: spec.replicas in body should be greater than or equal to 0"},
 		},
+		"as many replicas as one pod set holds are accepted": {patch: `spec: {replicas: 400}`},
+		"a million replicas by a typo are refused": {
+			patch: `spec: {replicas: 1000000}`,
+			want:  []string{"spec.replicas: Invalid value: spec.replicas in body should be less than or equal to 400"},
+		},
 		"a pool without roles is refused": {
 			patch: `spec: {roles: []}`,
 			want:  []string{"spec.roles: Invalid value: spec.roles in body should have at least 1 items"},

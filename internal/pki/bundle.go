@@ -2,6 +2,7 @@ package pki
 
 import (
 	"bytes"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -11,6 +12,31 @@ import (
 
 // MaxBundleBytes is the largest PEM text that is read: no Secret holds more.
 const MaxBundleBytes = 1 << 20
+
+// The limits of what people write into one entry of a Secret. What takes part in a chain
+// is verified by everybody who connects; nobody needs more.
+const (
+	// MaxChainBytes is the largest PEM text of a chain or a key.
+	MaxChainBytes = 256 << 10
+	// MaxChainLength is how many certificates a chain has at most.
+	MaxChainLength = 10
+)
+
+// ParseChain reads a chain that somebody else has written, as strictly as ParseBundle and
+// within MaxChainBytes and MaxChainLength. They are looked at before anything is decoded.
+func ParseChain(data []byte) ([]*x509.Certificate, error) {
+	if len(data) > MaxChainBytes {
+		return nil, fmt.Errorf("parsing certificates: %w", tooLong(len(data), MaxChainBytes))
+	}
+	if count := bytes.Count(data, []byte(blockStart)); count > MaxChainLength {
+		return nil, fmt.Errorf("parsing certificates: there are %d PEM blocks: at most %d certificates are read", count, MaxChainLength)
+	}
+	return ParseBundle(data)
+}
+
+func tooLong(bytes, limit int) error {
+	return fmt.Errorf("the text has %d bytes: at most %d are read", bytes, limit)
+}
 
 // ParseBundle reads one or more certificates in the order of the text. It is
 // strict: empty input, text outside of blocks, damaged blocks, blocks of
@@ -73,31 +99,45 @@ func parseCertificateBlock(block *pem.Block) (*x509.Certificate, error) {
 	if len(block.Headers) > 0 {
 		return nil, errors.New("the PEM block of a certificate has headers")
 	}
-	cert, err := x509.ParseCertificate(block.Bytes)
+	return CertificateOf(block.Bytes)
+}
+
+// CertificateOf reads the DER of one certificate. One of an RSA key above MaxRSABits is
+// an error: to verify what such a key has signed takes time that grows with the square
+// of its length.
+func CertificateOf(der []byte) (*x509.Certificate, error) {
+	cert, err := x509.ParseCertificate(der)
 	if err != nil {
 		return nil, fmt.Errorf("the certificate is damaged: %w", err)
 	}
+	if key, is := cert.PublicKey.(*rsa.PublicKey); is {
+		if err := checkModulus(key.N); err != nil {
+			return nil, fmt.Errorf("the certificate: %w", err)
+		}
+	}
 	return cert, nil
 }
+
+// blockStart begins each PEM block.
+const blockStart = "-----BEGIN "
 
 // strictBlocks splits PEM text into its blocks. Unlike pem.Decode alone it never
 // skips anything: what it cannot read is an error.
 func strictBlocks(data []byte) ([]*pem.Block, error) {
 	if len(data) > MaxBundleBytes {
-		return nil, fmt.Errorf("the text has %d bytes: at most %d are read", len(data), MaxBundleBytes)
+		return nil, tooLong(len(data), MaxBundleBytes)
 	}
-	blockStart := []byte("-----BEGIN ")
 	rest := bytes.TrimSpace(data)
 	if len(rest) == 0 {
 		return nil, errors.New("the text is empty")
 	}
 	var blocks []*pem.Block
 	for len(rest) > 0 {
-		if !bytes.HasPrefix(rest, blockStart) {
+		if !bytes.HasPrefix(rest, []byte(blockStart)) {
 			return nil, fmt.Errorf("text that is no PEM block was found after %d blocks", len(blocks))
 		}
 		block, after := pem.Decode(rest)
-		if block == nil || bytes.Count(rest[:len(rest)-len(after)], blockStart) != 1 {
+		if block == nil || bytes.Count(rest[:len(rest)-len(after)], []byte(blockStart)) != 1 {
 			return nil, fmt.Errorf("PEM block %d is damaged or cut off", len(blocks)+1)
 		}
 		blocks = append(blocks, block)

@@ -8,10 +8,13 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 )
 
 // Algorithm names a kind of key pair as it stands in the API.
@@ -240,10 +243,45 @@ const (
 // toPKCS8 is what a person does with a key in another form.
 const toPKCS8 = "convert it with: openssl pkcs8 -topk8 -nocrypt"
 
+// MaxRSABits is the longest RSA key that is read, private or public. In a handshake Go
+// accepts no longer one either.
+const MaxRSABits = 8192
+
+func checkModulus(n *big.Int) error {
+	if bits := n.BitLen(); bits > MaxRSABits {
+		return fmt.Errorf("its RSA key has %d bits: at most %d are read", bits, MaxRSABits)
+	}
+	return nil
+}
+
+// checkEncodedModulus looks at the length of an RSA key in PKCS#8, because the parser
+// checks the numbers of a key, which takes long if they are. What is no RSA key, or
+// damaged, is left to the parser.
+func checkEncodedModulus(der []byte) error {
+	var info struct {
+		Version   int
+		Algorithm pkix.AlgorithmIdentifier
+		Key       []byte
+	}
+	var key struct {
+		Version int
+		N       *big.Int
+	}
+	if _, err := asn1.Unmarshal(der, &info); err == nil {
+		if _, err := asn1.Unmarshal(info.Key, &key); err == nil {
+			return checkModulus(key.N)
+		}
+	}
+	return nil
+}
+
 // ParsePrivateKey reads exactly one unencrypted PKCS#8 block with an RSA or
-// ECDSA key. Other forms are refused by name, because a server that reads PEM
+// ECDSA key, of at most MaxChainBytes and MaxRSABits. Other forms are refused by name, because a server that reads PEM
 // stores would refuse them later and less clearly. Errors never contain input.
 func ParsePrivateKey(data []byte) (PrivateKey, error) {
+	if len(data) > MaxChainBytes {
+		return PrivateKey{}, fmt.Errorf("parsing private key: %w", tooLong(len(data), MaxChainBytes))
+	}
 	blocks, err := strictBlocks(data)
 	if err != nil {
 		return PrivateKey{}, fmt.Errorf("parsing private key: %w", err)
@@ -252,6 +290,9 @@ func ParsePrivateKey(data []byte) (PrivateKey, error) {
 		return PrivateKey{}, fmt.Errorf("parsing private key: %d PEM blocks found: exactly one is needed", len(blocks))
 	}
 	if err := checkKeyBlock(blocks[0]); err != nil {
+		return PrivateKey{}, fmt.Errorf("parsing private key: %w", err)
+	}
+	if err := checkEncodedModulus(blocks[0].Bytes); err != nil {
 		return PrivateKey{}, fmt.Errorf("parsing private key: %w", err)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(blocks[0].Bytes)

@@ -52,11 +52,17 @@ const (
 	RoleBroker ProcessRole = "broker"
 )
 
+// MaxReplicas is how many nodes a pool may ask for; the schema says the same. One
+// StrimziPodSet describes all of them with 4 KiB each at least, and the API server stores
+// no object above 1.5 MiB.
+const MaxReplicas = 400
+
 // KafkaNodePoolSpec is the pool as it should be.
 type KafkaNodePoolSpec struct {
 	// replicas is the number of nodes.
 	// +required
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=400
 	Replicas int32 `json:"replicas"`
 	// roles of every node of the pool.
 	// +required

@@ -8,6 +8,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/keyturn/keyturn/internal/excerpt"
 )
 
 // metadataVersionFeature is the name of metadata.version among the features.
@@ -127,5 +129,5 @@ func reason(message *string, err error) string {
 	if message == nil || *message == "" {
 		return err.Error()
 	}
-	return *message
+	return excerpt.Of(*message, excerpt.Foreign)
 }

@@ -28,6 +28,11 @@ const idleConnections = 30 * time.Second
 // what no caller asks for, every method of Client asks anew.
 const metadataAge = time.Hour
 
+// maxAnswer bounds an answer, in bytes; the client makes room for what is announced. One
+// that describes all partitions takes about 50 for each of three replicas: this is enough
+// for 300,000. Nothing is ever fetched, but the client wants that limit to be no higher.
+const maxAnswer = 16 << 20
+
 var (
 	errNoBroker    = errors.New("no broker address is configured")
 	errNoPartition = errors.New("the answer does not describe the metadata partition")
@@ -82,6 +87,8 @@ func Open(options Options) (*Kafka, error) {
 		kgo.RetryTimeout(options.Timeout),
 		kgo.ConnIdleTimeout(idleConnections),
 		kgo.MetadataMaxAge(metadataAge),
+		kgo.FetchMaxBytes(maxAnswer),
+		kgo.BrokerMaxReadBytes(maxAnswer),
 		kgo.DisableClientMetrics(),
 	)
 	if err != nil {

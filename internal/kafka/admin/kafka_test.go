@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/admin/wire/wiretest"
@@ -246,5 +249,51 @@ func TestFencedBrokersAreAskedFor(t *testing.T) {
 	want := admin.Cluster{ID: "id", Brokers: []admin.Broker{{ID: 0, Host: "b0", Port: 9091}, {ID: 5, Host: "b5", Port: 9091, Fenced: true}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("cluster (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnswersOfBrokersThatAreTooLongAreNotRead(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		length int
+		read   bool
+	}{
+		"as long as that of a large cluster": {15 << 20, true},
+		"longer than any cluster's":          {17 << 20, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := script{"b0:9091": supporting(func(kmsg.Request) kmsg.Response {
+				resp := kmsg.NewPtrDescribeClusterResponse()
+				resp.ClusterID = strings.Repeat("x", c.length)
+				return resp
+			})}.open(t, []string{"b0:9091"}, nil)
+			cluster, err := k.Cluster(t.Context())
+			if (err == nil) != c.read || c.read != (len(cluster.ID) == c.length) {
+				t.Errorf("%d bytes of an id, error %v; want read = %t", len(cluster.ID), err, c.read)
+			}
+		})
+	}
+}
+
+func TestWhatAControllerSaysOfAVersionIsCut(t *testing.T) {
+	t.Parallel()
+	k := script{"b0:9091": supporting(func(req kmsg.Request) kmsg.Response {
+		switch req.(type) {
+		case *kmsg.MetadataRequest:
+			resp := metadata()
+			resp.ControllerID = 0
+			return resp
+		case *kmsg.UpdateFeaturesRequest:
+			resp, long := kmsg.NewPtrUpdateFeaturesResponse(), strings.Repeat("x", 1<<20)
+			resp.ErrorCode, resp.ErrorMessage = kerr.InvalidUpdateVersion.Code, &long
+			return resp
+		default:
+			return nil
+		}
+	})}.open(t, []string{"b0:9091"}, nil)
+	err := k.UpdateMetadataVersion(t.Context(), 25)
+	if unsupported, ok := errors.AsType[*admin.UnsupportedFeatureError](err); !ok || len(unsupported.Reason) != excerpt.Foreign {
+		t.Errorf("error of %d bytes, want an UnsupportedFeatureError with a reason of %d", len(fmt.Sprint(err)), excerpt.Foreign)
 	}
 }

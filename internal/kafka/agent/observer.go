@@ -90,7 +90,7 @@ func (o *observer) TLS() contract.TLSReport {
 		report.Mounted = &matched.Publication
 	}
 	report.Certificates = o.named(report)
-	return report
+	return report.Fit()
 }
 
 // match returns what is mounted, if it belongs together. It is read anew only

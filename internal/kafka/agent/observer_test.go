@@ -1,6 +1,10 @@
 package agent
 
 import (
+	"bytes"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/mount"
+	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // publish writes the publication into a plain directory.
@@ -45,5 +50,25 @@ func TestMountLagIsThatOfThePublicationsAfterTheStart(t *testing.T) {
 		if isNew != c.isNew || o.MountLag() != c.lag {
 			t.Errorf("%s: new = %t, lag %s; want %t, %s", c.name, isNew, o.MountLag(), c.isNew, c.lag)
 		}
+	}
+}
+
+func TestReportsLeaveOutCertificatesThatThereIsNoRoomFor(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	o := newObserver(mount.NewReader(mount.Paths{Node: directory, ClusterTrust: directory, ClientsTrust: directory, Config: directory, Pod: directory}))
+	roles := map[contract.Listener]contract.RoleReport{}
+	for i := range 10 {
+		cert := &x509.Certificate{Raw: bytes.Repeat([]byte{byte(i)}, 16<<10)}
+		o.remember([]*x509.Certificate{cert})
+		roles[contract.Listener(fmt.Sprintf("tls%d-%d", i, 9100+i))] = contract.RoleReport{Presents: pki.FingerprintOf(cert).String()}
+	}
+	o.Started(1, time.Time{}, roles)
+	data, err := json.Marshal(o.TLS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := len(o.TLS().Certificates); got == 0 || got == len(roles) || len(data) > contract.MaxAnswer {
+		t.Errorf("%d bytes with %d certificates, want at most %d and some", len(data), got, contract.MaxAnswer)
 	}
 }

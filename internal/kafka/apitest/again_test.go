@@ -43,6 +43,23 @@ func TestAKafkaThatIsMadeAgainServesTheUsersOfRetiredAuthorities(t *testing.T) {
 	}
 }
 
+func TestNothingIsRememberedOfADeletedKafka(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.settle()
+	if w.reconciler.Remembered() == 0 {
+		t.Fatal("nothing is remembered of a Kafka that is there")
+	}
+
+	w.deleteCluster()
+	w.run(2)
+
+	if got := w.reconciler.Remembered(); got != 0 {
+		t.Errorf("%d things are remembered of a Kafka that is gone", got)
+	}
+}
+
 func TestAUsersRetiredClientsAuthorityIsTrustedFromTheBeginning(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

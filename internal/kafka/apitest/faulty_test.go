@@ -28,6 +28,8 @@ type faultyClient struct {
 	// crashAt is the number of the write from which on nothing arrives; 0 means
 	// that the operator does not crash.
 	crashAt int
+	// refuses says why a write does not arrive; nil means that it does.
+	refuses func(object any) error
 	// deleted is told of each pod whose deletion arrived, arrived of every write.
 	deleted func(name string)
 	arrived func(verb string, object any)
@@ -36,6 +38,11 @@ type faultyClient struct {
 func (c *faultyClient) count(verb string, object any, write func() error) error {
 	if c.crashAt > 0 && c.writes+1 >= c.crashAt {
 		return errCrash
+	}
+	if c.refuses != nil {
+		if err := c.refuses(object); err != nil {
+			return err
+		}
 	}
 	if err := write(); err != nil {
 		return err

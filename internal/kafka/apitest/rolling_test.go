@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/keyturn/keyturn/api/condition"
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
@@ -278,4 +279,25 @@ func (w *world) wantReason(kind condition.Type, reason string, words ...string) 
 			w.t.Errorf("the reason of %s is %s, want %s", kind, c.Reason, reason)
 		}
 	}
+}
+
+func TestARecordThatCannotBeWrittenHoldsUpNoRestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.settle()
+	w.faulty.refuses = func(object any) error {
+		if nameOf(object) == "ConfigMap my-trust" {
+			return apierrors.NewRequestEntityTooLargeError("the object is too large")
+		}
+		return nil
+	}
+
+	w.configure("log.retention.hours", "12")
+	w.run(60)
+
+	if got := len(w.faulty.podsDeleted); got != 3 {
+		t.Errorf("%v were restarted, want all three", w.faulty.podsDeleted)
+	}
+	w.wantReason(condition.Warning, "TrustNotRecorded", "too large")
 }

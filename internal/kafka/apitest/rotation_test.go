@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
@@ -284,4 +286,32 @@ func (w *world) restartEach() {
 		w.run(3)
 	}
 	w.settle()
+}
+
+func TestAStepThatCannotBeWrittenIsToldOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.settle()
+	w.faulty.refuses = func(object any) error {
+		if nameOf(object) == "Secret my-dual-1" {
+			return apierrors.NewForbidden(corev1.Resource("secrets"), "my-dual-1", errors.New("the quota is used up"))
+		}
+		return nil
+	}
+
+	w.replace(authority.ClusterCA)
+	for range 40 {
+		_, _ = w.round(t.Context()) // the pass fails, which is told as well
+	}
+
+	told := map[string]int{}
+	for _, note := range w.events.notes {
+		told[note]++
+	}
+	for note, times := range told {
+		if times > 1 {
+			t.Errorf("told %d times: %s", times, note)
+		}
+	}
 }

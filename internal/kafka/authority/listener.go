@@ -78,7 +78,7 @@ func (c *listenerCheck) readChain() []*x509.Certificate {
 		c.report("the key "+c.lc.CertificateKey+" is missing", "add the certificate, or change brokerCertChainAndKey.certificate")
 		return nil
 	}
-	chain, err := pki.ParseBundle(data)
+	chain, err := pki.ParseChain(data)
 	if err != nil {
 		c.report(c.lc.CertificateKey+": "+err.Error(), "put the leaf there, followed by its issuers, in PEM")
 		return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 // brought is a good certificate of a user for a listener, below an intermediate.
@@ -108,6 +109,28 @@ func TestBadListenerCertificatesAreReported(t *testing.T) {
 				lc.Stored.Data["tls.key"] = chain.issuing.Key().PEM()
 			},
 			[]string{"is a CA", "advertised names"},
+		},
+		"an issuer with an endless key": {
+			func(t *testing.T, lc *authority.ListenerCertificate, chain chained) {
+				t.Helper()
+
+				lc.Stored.Data["tls.crt"] = append(lc.Stored.Data["tls.crt"], pki.EncodeBundle(pkitest.Oversized(t, chain.issuing, 400_000))...)
+			},
+			[]string{"Secret mine (listener tls)", "tls.crt", "block 3", "400000 bits: at most 8192"},
+		},
+		"an endless key": {
+			func(t *testing.T, lc *authority.ListenerCertificate, _ chained) {
+				t.Helper()
+
+				lc.Stored.Data["tls.key"] = pkitest.OversizedKey(t, 100_000)
+			},
+			[]string{"Secret mine (listener tls)", "tls.key", "100000 bits: at most 8192"},
+		},
+		"more certificates than a chain has": {
+			func(_ *testing.T, lc *authority.ListenerCertificate, chain chained) {
+				lc.Stored.Data["tls.crt"] = bytes.Repeat(pki.EncodeBundle(chain.root), 11)
+			},
+			[]string{"Secret mine (listener tls)", "tls.crt", "11 PEM blocks: at most 10"},
 		},
 		"it is for clients": {
 			func(t *testing.T, lc *authority.ListenerCertificate, chain chained) {

@@ -1,9 +1,9 @@
 package authority
 
 import (
-	"strings"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -111,8 +111,11 @@ func (e *InvalidResourceError) Error() string {
 	for _, p := range e.Problems {
 		sentences = append(sentences, p.String())
 	}
-	return strings.Join(sentences, ". ")
+	return excerpt.List(sentences, ". ", maxText)
 }
+
+// maxText is how many bytes of problems an error tells; the rest is counted.
+const maxText = 16 << 10
 
 func invalid(problems ...Problem) error {
 	if len(problems) == 0 {

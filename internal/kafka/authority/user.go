@@ -106,7 +106,7 @@ func (u *userCA) readChain() *Problem {
 	if len(data) == 0 {
 		return &Problem{Object: u.in.certObject(), Wrong: "the key " + CertKey + " is missing", Remedy: remedy}
 	}
-	chain, err := pki.ParseBundle(data)
+	chain, err := pki.ParseChain(data)
 	if err == nil {
 		err = pki.CheckChainOrder(chain)
 	}
@@ -168,7 +168,7 @@ func (u *userCA) checkOtherEntries() []Problem {
 		if key == CertKey || !strings.HasSuffix(key, certSuffix) {
 			continue
 		}
-		chain, err := pki.ParseBundle(u.in.CertSecret.Data[key])
+		chain, err := pki.ParseChain(u.in.CertSecret.Data[key])
 		if err == nil {
 			err = pki.CheckChainOrder(chain)
 		}

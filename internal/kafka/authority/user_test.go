@@ -1,6 +1,7 @@
 package authority_test
 
 import (
+	"bytes"
 	"crypto/x509"
 	"strings"
 	"testing"
@@ -291,6 +292,40 @@ func TestBadSecretsOfAUserAreReportedAndNothingIsWritten(t *testing.T) {
 		"another entry is garbage": {
 			func(_ *testing.T, w *world, _ chained) { w.in.CertSecret.Data["old.crt"] = []byte("garbage") },
 			[]string{"old.crt"},
+		},
+		"a root with an endless key": {
+			func(t *testing.T, w *world, chain chained) {
+				t.Helper()
+
+				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(chain.issuing.Certificate(), pkitest.Oversized(t, other(t, "root", noon()), 400_000))
+			},
+			[]string{"Secret my-cluster-ca-cert", "ca.crt", "block 2", "400000 bits: at most 8192"},
+		},
+		"an endless key": {
+			func(t *testing.T, w *world, _ chained) {
+				t.Helper()
+
+				w.in.KeySecret.Data["ca.key"] = pkitest.OversizedKey(t, 100_000)
+			},
+			[]string{"Secret my-cluster-ca", "ca.key", "100000 bits: at most 8192"},
+		},
+		"more certificates than a chain has": {
+			func(_ *testing.T, w *world, chain chained) {
+				w.in.CertSecret.Data["ca.crt"] = bytes.Repeat(pki.EncodeBundle(chain.root), 11)
+			},
+			[]string{"Secret my-cluster-ca-cert", "ca.crt", "11 PEM blocks: at most 10"},
+		},
+		"another entry with more of them": {
+			func(_ *testing.T, w *world, chain chained) {
+				w.in.CertSecret.Data["ca-old.crt"] = bytes.Repeat(pki.EncodeBundle(chain.root), 11)
+			},
+			[]string{"Secret my-cluster-ca-cert", "ca-old.crt", "11 PEM blocks: at most 10"},
+		},
+		"an entry that is longer than any chain": {
+			func(_ *testing.T, w *world, _ chained) {
+				w.in.CertSecret.Data["old.crt"] = bytes.Repeat([]byte(" "), 256<<10+1)
+			},
+			[]string{"Secret my-cluster-ca-cert", "old.crt", "at most 262144"},
 		},
 		"a generation that is none": {
 			func(_ *testing.T, w *world, _ chained) {

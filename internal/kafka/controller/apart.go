@@ -102,12 +102,12 @@ func (p *pass) unknownTo(report contract.TLSReport) []string {
 	var subjects []string
 	for role, said := range report.Roles {
 		for _, fingerprint := range said.Trusts {
-			cert, err := x509.ParseCertificate(report.Certificates[fingerprint])
+			cert, err := pki.CertificateOf(report.Certificates[fingerprint])
 			if err == nil && !slices.ContainsFunc(known, cert.Equal) {
 				subjects = append(subjects, fmt.Sprintf("%.*q (%s)", longestSubject, cert.Subject, pki.SHA1Name(cert)[:shortSHA1]))
 			}
 		}
-		leaf, err := x509.ParseCertificate(report.Certificates[said.Presents])
+		leaf, err := pki.CertificateOf(report.Certificates[said.Presents])
 		signs := func(ca *x509.Certificate) bool { return pki.SignedBy(leaf, ca) }
 		if _, custom := p.custom[role]; err == nil && !custom && !slices.ContainsFunc(known, signs) {
 			subjects = append(subjects, fmt.Sprintf("%.*q", longestSubject, leaf.Issuer))

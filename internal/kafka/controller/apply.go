@@ -25,12 +25,12 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) error {
 		r.applyCompanions,
 		r.cleanUpCompanions,
 		r.cleanUp,
-		r.applyRecord,
 	} {
 		if err := step(ctx, p); err != nil {
 			return err
 		}
 	}
+	r.record(ctx, p)
 	return nil
 }
 

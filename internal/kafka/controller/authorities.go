@@ -237,5 +237,9 @@ func (r *Reconciler) writeSecret(ctx context.Context, p *pass, intent kube.Secre
 		p.moved = true
 	}
 	p.secrets[intent.Name] = written
+	if decision, issued := p.issued[intent.Name]; issued {
+		r.events.leafIssued(&p.kafka, intent.Name, decision)
+		delete(p.issued, intent.Name)
+	}
 	return nil
 }

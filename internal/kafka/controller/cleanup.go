@@ -150,7 +150,7 @@ func (r *Reconciler) shrinkPodSet(ctx context.Context, p *pass, name string, poo
 	if err != nil {
 		return err
 	}
-	if _, err := r.applier.Apply(ctx, complete, nil); err != nil {
+	if _, err := r.appliers.Of(p.kafka.UID).Apply(ctx, complete, nil); err != nil {
 		return fmt.Errorf("taking removed nodes out of StrimziPodSet %s/%s: %w", set.Namespace, name, err)
 	}
 	return nil

@@ -92,11 +92,14 @@ func (p *pass) publishedTo(pod string) contract.Publication {
 	return p.published(pod)
 }
 
-// addressOf says where a pod answers, and by which leaves it is recognised.
+// addressOf says where a pod answers, by which leaves it is recognised, and how much it
+// has to tell.
 func (p *pass) addressOf(pod *corev1.Pod, leaves map[string][]string) client.Node {
 	at, is := p.companionOf(pod.Name)
 	if !is {
-		return agentOf(p.cluster.Names, pod, leaves)
+		node := agentOf(p.cluster.Names, pod, leaves)
+		node.Roles = p.rolesOf(pod)
+		return node
 	}
 	return client.Node{
 		Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(contract.SecurePort)),

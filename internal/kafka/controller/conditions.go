@@ -5,10 +5,10 @@ import (
 	"crypto/x509"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/rotation"
@@ -145,7 +145,7 @@ func (p *pass) validity() wanted {
 			fmt.Sprintf("the first to end is %s %s at %s", first.kind, first.name, first.notAfter.UTC().Format(time.RFC3339)))
 	}
 	slices.Sort(expired)
-	w := holds(conditionCertificatesValid, reasonExpired, strings.Join(expired, "; ")+"; see conditions "+
+	w := holds(conditionCertificatesValid, reasonExpired, excerpt.List(expired, "; ", excerpt.Listed)+"; see conditions "+
 		string(conditionClusterCATrust)+" and "+string(conditionClientsCATrust)+" for what keeps them from being renewed")
 	w.status = condition.False
 	return w

@@ -100,7 +100,7 @@ func (r *Reconciler) writeDisruption(ctx context.Context, p *pass, read, next di
 		WithOwnerReferences(ownerReference(&p.kafka)).
 		WithData(map[string]string{disruptionKey: string(text)}).
 		WithResourceVersion(read.resourceVersion)
-	if _, err := r.applier.Apply(ctx, intent, nil); err != nil {
+	if _, err := r.appliers.Of(p.kafka.UID).Apply(ctx, intent, nil); err != nil {
 		return fmt.Errorf("recording a disruption: %w", err)
 	}
 	return nil

@@ -3,13 +3,16 @@ package controller
 import (
 	"cmp"
 	"fmt"
-	"strings"
+	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/rollout"
@@ -50,14 +53,45 @@ func (a announcer) authorityChanged(kafka *kafkav1.Kafka, kind authority.Kind, t
 	a.tell(kafka, nil, string(t.Kind), actionAuthority, "%s: certificate %s: %s", kind, t.Certificate, t.Why)
 }
 
-// trustChanged announces each step that a decision takes; nodes that load what
+// trustChanged announces each step that a decision begins to take, once until it is
+// done: one that cannot be written is decided again in each pass. Nodes that load what
 // they were given are followed by conditions.
-func (a announcer) trustChanged(kafka *kafkav1.Kafka, kind authority.Kind, d *domain) {
-	for _, step := range trust.Steps(d.snapshot, d.plan) {
-		if step.Kind != trust.Loading {
-			a.tell(kafka, nil, "Trust"+string(step.Kind), actionTrust, "%s: %s", kind, d.sentence(step))
-		}
+func (r *Reconciler) trustChanged(kafka *kafkav1.Kafka, kind authority.Kind, d *domain) {
+	taken := slices.DeleteFunc(trust.Steps(d.snapshot, d.plan), func(s trust.Step) bool { return s.Kind == trust.Loading })
+	for _, step := range r.steps.begun(kafka.UID, kind, taken) {
+		r.events.tell(kafka, nil, "Trust"+string(step.Kind), actionTrust, "%s: %s", kind, d.sentence(step))
 	}
+}
+
+// steps remembers, of each authority of a Kafka, the steps that the last pass took.
+type steps struct {
+	mu    sync.Mutex
+	taken map[types.UID]map[authority.Kind][]trust.Step
+}
+
+func newSteps() *steps { return &steps{taken: map[types.UID]map[authority.Kind][]trust.Step{}} }
+
+// begun are the steps that the pass before did not take.
+func (s *steps) begun(kafka types.UID, kind authority.Kind, taken []trust.Step) []trust.Step {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.taken[kafka][kind]
+	if s.taken[kafka] == nil {
+		s.taken[kafka] = map[authority.Kind][]trust.Step{}
+	}
+	s.taken[kafka][kind] = taken
+	return slices.DeleteFunc(slices.Clone(taken), func(step trust.Step) bool {
+		return slices.ContainsFunc(before, func(old trust.Step) bool {
+			return old.Kind == step.Kind && old.Anchor == step.Anchor && old.State == step.State && slices.Equal(old.Planes, step.Planes)
+		})
+	})
+}
+
+// forget drops a Kafka that is gone.
+func (s *steps) forget(kafka types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.taken, kafka)
 }
 
 // sentence says a step in words.
@@ -102,9 +136,4 @@ func (a announcer) tell(kafka *kafkav1.Kafka, related *corev1.Pod, reason, actio
 	a.recorder.Eventf(kafka, other, corev1.EventTypeNormal, reason, action, "%s", shortened(fmt.Sprintf(format, args...)))
 }
 
-func shortened(note string) string {
-	if len(note) <= maxNote {
-		return note
-	}
-	return strings.ToValidUTF8(note[:maxNote], "")
-}
+func shortened(note string) string { return excerpt.Of(note, maxNote) }

@@ -2,6 +2,8 @@ package controller
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -27,6 +30,10 @@ type testimony struct {
 	since time.Time
 	// containers are those that were running then.
 	containers string
+	// kafka is the resource that the pod belongs to.
+	kafka types.UID
+	// unreadable is why an answer that came counts as silence; empty when none came.
+	unreadable string
 }
 
 // sinceGiven is since when the pod has been as it is in the face of what is published to
@@ -77,12 +84,22 @@ func (w *witnesses) record(pod *corev1.Pod, said testimony) testimony {
 	return said
 }
 
-// forget drops pods that are gone.
+// forget drops a pod that is gone.
 func (w *witnesses) forget(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.said, uid)
 }
+
+// keep drops all pods of the Kafka but those that there are.
+func (w *witnesses) keep(kafka types.UID, pods map[types.UID]bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.said, func(pod types.UID, said testimony) bool { return said.kafka == kafka && !pods[pod] })
+}
+
+// forgetCluster drops the pods of a Kafka that is gone.
+func (w *witnesses) forgetCluster(kafka types.UID) { w.keep(kafka, nil) }
 
 func containersOf(pod *corev1.Pod) string {
 	ids := make([]string, 0, len(pod.Status.ContainerStatuses))
@@ -100,6 +117,7 @@ const questionsAtOnce = 16
 // is not known or may have changed. An agent that does not answer has said nothing.
 func (r *Reconciler) hear(ctx context.Context, p *pass) {
 	p.heard, p.silent = make(map[string]testimony, len(p.pods)), nil
+	r.witnesses.keep(p.kafka.UID, p.peerIDs())
 	asked := r.remember(p)
 	for i, said := range r.ask(ctx, p, asked) {
 		pod := asked[i]
@@ -113,6 +131,15 @@ func (r *Reconciler) hear(ctx context.Context, p *pass) {
 		}
 	}
 	slices.Sort(p.silent)
+}
+
+// peerIDs are the pods that may have been heard.
+func (p *pass) peerIDs() map[types.UID]bool {
+	ids := map[types.UID]bool{}
+	for _, pod := range p.peers() {
+		ids[pod.UID] = true
+	}
+	return ids
 }
 
 // remember takes what pods have said last for heard, and returns those that have to be
@@ -150,12 +177,25 @@ func (r *Reconciler) ask(ctx context.Context, p *pass, pods []*corev1.Pod) []tes
 	for i, pod := range pods {
 		group.Go(func() error {
 			report, err := agents.TLS(ctx, p.addressOf(pod, leaves))
-			answers[i] = testimony{known: err == nil, report: report, since: p.now}
+			answers[i] = testimony{known: err == nil, report: report, since: p.now, kafka: p.kafka.UID}
+			if long, is := errors.AsType[*client.TooLongError](err); is {
+				answers[i].unreadable = long.Error()
+			}
 			return nil // silence is an answer
 		})
 	}
 	_ = group.Wait() // no question fails
 	return answers
+}
+
+// builtinRoles are those that every node may have besides the listeners of clients: two
+// listeners, the Raft client and the agent.
+const builtinRoles = 4
+
+// rolesOf is how many roles a node of the pod has at most, by what is configured now or
+// by what its server was started with.
+func (p *pass) rolesOf(pod *corev1.Pod) int {
+	return max(len(p.cluster.Listeners), len(pinOf(pod).Trust)) + builtinRoles
 }
 
 // settled reports whether a pod is known to run on what its Secret publishes, so

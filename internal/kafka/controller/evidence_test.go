@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
 func TestAPodIsAsItIsSinceSomethingWasPublishedToIt(t *testing.T) {
@@ -57,5 +59,38 @@ func TestSilenceThatBeganByAClockToComeBeginsNow(t *testing.T) {
 	}
 	if said := w.record(pod, testimony{since: now.Add(time.Minute)}); !said.since.Equal(now) {
 		t.Errorf("a minute later silent since %s, want %s", said.since, now)
+	}
+}
+
+func TestThereAreAsManyRolesAsTheServerWasStartedWith(t *testing.T) {
+	t.Parallel()
+	pinned := func(pin string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{contract.PinAnnotation: pin}}}
+	}
+	many := contract.Publication{Revision: 1, Trust: map[contract.Listener][]string{}}
+	for i := range 30 {
+		many.Trust[contract.Listener(strconv.Itoa(i))] = nil
+	}
+	pin, err := many.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		listeners int
+		pod       *corev1.Pod
+		want      int
+	}{
+		"as configured":                    {listeners: 3, pod: pinned(`{"revision":1}`), want: 7},
+		"listeners that were taken out":    {listeners: 3, pod: pinned(string(pin)), want: 34},
+		"listeners that are still to come": {listeners: 50, pod: pinned(string(pin)), want: 54},
+		"a pin that nobody can read":       {listeners: 3, pod: pinned("7!"), want: 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := &pass{cluster: model.Cluster{Listeners: make([]model.Listener, c.listeners)}}
+			if got := p.addressOf(c.pod, nil).Roles; got != c.want {
+				t.Errorf("%d roles, want %d", got, c.want)
+			}
+		})
 	}
 }

@@ -108,7 +108,7 @@ func (r *Reconciler) followEvidence(ctx context.Context, p *pass) error {
 		}
 		intent := coreac.Pod(pod.Name, pod.Namespace).WithUID(pod.UID).
 			WithAnnotations(certificateAnnotations(desired.Annotations))
-		if _, err := r.follower.Apply(ctx, intent, nil); err != nil {
+		if _, err := r.followers.Of(p.kafka.UID).Apply(ctx, intent, nil); err != nil {
 			return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 		}
 	}

@@ -168,7 +168,7 @@ func (r *Reconciler) issue(ctx context.Context, p *pass, request leafRequest,
 	object := "Secret " + request.secret
 	switch result := outcome.(type) {
 	case issuer.Issued:
-		r.events.leafIssued(&p.kafka, request.secret, decision)
+		p.issued[request.secret] = decision // it is told of once it is written
 		chain := slices.Concat(result.Chain[:1], want.Chain)
 		return leaf{
 			certificates: pki.EncodeBundle(chain...), key: result.Key.PEM(),

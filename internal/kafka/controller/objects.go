@@ -75,7 +75,7 @@ func (r *Reconciler) applyObject(ctx context.Context, p *pass, object intended) 
 	if err != nil {
 		return fmt.Errorf("rendering %s %s: %w", object.kind.Kind, object.name, err)
 	}
-	if _, err := r.applier.Apply(ctx, intent, observed); err != nil {
+	if _, err := r.appliers.Of(p.kafka.UID).Apply(ctx, intent, observed); err != nil {
 		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 	}
 	return nil
@@ -110,7 +110,7 @@ func (r *Reconciler) applyPodSets(ctx context.Context, p *pass) error {
 		if err != nil {
 			return err
 		}
-		if _, err := r.applier.Apply(ctx, intent, observed); err != nil {
+		if _, err := r.appliers.Of(p.kafka.UID).Apply(ctx, intent, observed); err != nil {
 			return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 		}
 	}
@@ -255,7 +255,7 @@ func (r *Reconciler) tell(ctx context.Context, p *pass, pod *corev1.Pod, publish
 			contract.PublishedAnnotation: formatRevision(max(told, published.Revision)),
 			contract.GivenAnnotation:     note,
 		})
-	if _, err := r.applier.Apply(ctx, intent, nil); err != nil {
+	if _, err := r.appliers.Of(p.kafka.UID).Apply(ctx, intent, nil); err != nil {
 		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 	}
 	return nil
@@ -266,11 +266,16 @@ func givenTo(pod *corev1.Pod, stores []contract.Store) contract.Given {
 	if pod == nil {
 		return contract.Given{}
 	}
+	return contract.GivenBy(pinOf(pod), stores).With(contract.ParseGiven(pod.Annotations[contract.GivenAnnotation]))
+}
+
+// pinOf is the publication that a pod pins; the zero value if nobody can read it.
+func pinOf(pod *corev1.Pod) contract.Publication {
 	var pin contract.Publication
 	if err := json.Unmarshal([]byte(pod.Annotations[contract.PinAnnotation]), &pin); err != nil {
-		pin = contract.Publication{}
+		return contract.Publication{}
 	}
-	return contract.GivenBy(pin, stores).With(contract.ParseGiven(pod.Annotations[contract.GivenAnnotation]))
+	return pin
 }
 
 // toldRevision is the newest revision that a pod was pinned to or told of, 0 for

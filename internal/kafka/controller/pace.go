@@ -53,6 +53,13 @@ func (p *paces) seconds(kafka types.UID) (restart, reload float64) {
 	return p.get(kafka).restart.seconds(), p.get(kafka).reload.seconds()
 }
 
+// forget drops a Kafka that is gone.
+func (p *paces) forget(kafka types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.of, kafka)
+}
+
 // get is called with the lock held.
 func (p *paces) get(kafka types.UID) *pace {
 	if p.of[kafka] == nil {

@@ -30,6 +30,8 @@ type pass struct {
 	silent []string
 	// nodes are the certificates of each pod, by pod name.
 	nodes map[string]nodeCertificates
+	// issued are the leaves, by the names of their Secrets, that are made and not written.
+	issued map[string]authority.LeafDecision
 	// custom are the listener certificates of users that can be presented.
 	custom map[contract.Listener]authority.CheckedCertificate
 	// undisrupted is true when it is known that nobody has recorded a disruption.
@@ -42,6 +44,8 @@ type pass struct {
 	// moved is true once the pass has written a Secret: what was decided from
 	// Secrets is then decided again.
 	moved bool
+	// unrecorded is why it could not be written down what trust was decided from.
+	unrecorded error
 	// notes are worth a Warning condition besides the findings.
 	notes []model.Finding
 	// wakeAt are the times at which something falls due.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
@@ -45,7 +46,7 @@ func (p *pass) unready(acted outcome) wanted {
 	if !p.wasReady() {
 		reason = reasonCreating
 	}
-	return notReady(reason, "waiting for pods "+strings.Join(waiting, ", ")+" to become ready")
+	return notReady(reason, "waiting for pods "+excerpt.List(waiting, ", ", excerpt.Listed)+" to become ready")
 }
 
 // blocked says which rotation only a person can help on. One that waits for time, for

@@ -90,7 +90,7 @@ func (p *pass) reported(kind authority.Kind) []*x509.Certificate {
 	for _, said := range p.heard {
 		for role, loaded := range said.report.Roles {
 			for _, fingerprint := range loaded.Trusts {
-				cert, err := x509.ParseCertificate(said.report.Certificates[fingerprint])
+				cert, err := pki.CertificateOf(said.report.Certificates[fingerprint])
 				if err == nil && domainOfRole(role) == domainOf(kind) {
 					found[pki.FingerprintOf(cert).String()] = cert
 				}
@@ -110,7 +110,7 @@ func (p *pass) presentedLeaves() []*x509.Certificate {
 	for _, node := range p.cluster.Nodes {
 		said := p.heard[node.Pod]
 		shown, _ := presented(said)
-		leaf, err := x509.ParseCertificate(said.report.Certificates[shown])
+		leaf, err := pki.CertificateOf(said.report.Certificates[shown])
 		if err == nil {
 			leaves = append(leaves, leaf)
 		} else if chain := p.presents(node.Pod, node.Pod+".crt"); len(chain) > 0 {

@@ -46,13 +46,15 @@ type Options struct {
 // Reconciler reconciles Kafka resources.
 type Reconciler struct {
 	options   Options
-	applier   *kube.Applier
-	follower  *kube.Applier
+	appliers  *kube.Appliers
+	followers *kube.Appliers
 	events    announcer
+	clusters  *clusters
 	witnesses *witnesses
 	records   *records
 	paces     *paces
 	settled   *settledRecords
+	steps     *steps
 	metrics   *Metrics
 }
 
@@ -60,13 +62,15 @@ type Reconciler struct {
 func New(options Options) *Reconciler {
 	return &Reconciler{
 		options:   options,
-		applier:   kube.NewApplier(options.Client, string(fieldOwner)),
-		follower:  kube.NewApplier(options.Client, string(evidenceOwner)),
+		appliers:  kube.NewAppliers(options.Client, string(fieldOwner)),
+		followers: kube.NewAppliers(options.Client, string(evidenceOwner)),
 		events:    announcer{recorder: options.Events},
+		clusters:  newClusters(),
 		witnesses: newWitnesses(),
 		records:   newRecords(),
 		paces:     newPaces(),
 		settled:   newSettledRecords(),
+		steps:     newSteps(),
 		metrics:   options.Metrics,
 	}
 }
@@ -79,10 +83,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if !exists || !observed.kafka.DeletionTimestamp.IsZero() {
-		r.metrics.forget(request.NamespacedName)
+		r.leave(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	p := &pass{observation: observed}
+	r.meet(request.NamespacedName, observed.kafka.UID)
+	p := &pass{observation: observed, issued: map[string]authority.LeafDecision{}}
 	if observed.paused() {
 		return ctrl.Result{}, r.reportPaused(ctx, p)
 	}
@@ -134,6 +139,13 @@ func (s *settledRecords) note(kafka types.UID, resourceVersion string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.versions[kafka] = resourceVersion
+}
+
+// forget drops a Kafka that is gone.
+func (s *settledRecords) forget(kafka types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.versions, kafka)
 }
 
 func (s *settledRecords) is(kafka types.UID, resourceVersion string) bool {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -45,15 +46,52 @@ func (r *records) latest(kafka types.UID, record rotation.Record, plan trust.Pla
 	return record
 }
 
-// applyRecord writes down what trust was decided from, for people and the plans
-// they ask for. Nothing is decided from it.
+// forget drops a Kafka that is gone.
+func (r *records) forget(kafka types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.written, kafka)
+}
+
+// record writes down what trust was decided from, for people and the plans they ask for.
+// Nothing is decided from it, and so nothing waits for it: what keeps it from being
+// written is told, and the pass is repeated.
+func (r *Reconciler) record(ctx context.Context, p *pass) {
+	p.unrecorded = r.applyRecord(ctx, p)
+	if p.unrecorded != nil && !lostRace(p.unrecorded) {
+		p.note("ConfigMap "+rotation.ConfigMapName(p.kafka.Name), reasonNotRecorded,
+			"what trust is decided from cannot be written down, so that `kubectl keyturn plan` and `status` tell something older or nothing: "+p.unrecorded.Error())
+	}
+}
+
+// recordAgain is how soon it is tried again to write down what could not be; zero when
+// trying alone does not help.
+func recordAgain(failure error) time.Duration {
+	_, long := errors.AsType[*rotation.TooLongError](failure)
+	switch {
+	case failure == nil, long:
+		return 0
+	case lostRace(failure):
+		return lookAgain
+	default:
+		return askAgain
+	}
+}
+
+// applyRecord writes the records that are short enough. A record that is not is left out:
+// an older one in its place would tell people something else than what is done.
 func (r *Reconciler) applyRecord(ctx context.Context, p *pass) error {
+	var long error
 	name := rotation.ConfigMapName(p.kafka.Name)
 	data := map[string]string{}
 	for _, kind := range kinds() {
 		record := p.recordOf(kind)
 		record.RestartSeconds, record.ReloadSeconds = r.paces.seconds(p.kafka.UID)
 		text, err := r.records.latest(p.kafka.UID, record, p.domain(kind).plan).Encode()
+		if _, is := errors.AsType[*rotation.TooLongError](err); is {
+			long = errors.Join(long, err)
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("recording the trust of Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 		}
@@ -63,7 +101,10 @@ func (r *Reconciler) applyRecord(ctx context.Context, p *pass) error {
 		WithLabels(p.cluster.ComponentLabels(model.OperatorComponent())).
 		WithOwnerReferences(ownerReference(&p.kafka)).
 		WithData(data)
-	return r.applyObject(ctx, p, intended{objectID{configMapKind().GroupKind(), name}, rendered(intent)})
+	if err := r.applyObject(ctx, p, intended{objectID{configMapKind().GroupKind(), name}, rendered(intent)}); err != nil {
+		return err
+	}
+	return long
 }
 
 func (p *pass) recordOf(kind authority.Kind) rotation.Record {

@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -58,9 +59,14 @@ func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure
 		}
 		return result, r.writeStatus(ctx, p, status)
 	}
+	certificates, hidden := p.shown(p.listenerCertificates())
+	if len(hidden) > 0 {
+		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonHiddenCertificates, fmt.Sprintf("the status has no room for the certificates of listeners %s: "+
+			"clients find them in the Secrets that brokerCertChainAndKey names", excerpt.List(hidden, ", ", excerpt.Listed)))
+	}
 	status.Conditions = p.conditions(slices.Concat(p.warnings(), p.trustConditions(), p.progress(acted)))
 	status.KafkaNodePools = p.cluster.UsedPools()
-	status.Listeners = p.cluster.ListenerStatuses(p.listenerCertificates())
+	status.Listeners = p.cluster.ListenerStatuses(certificates)
 	status.OperatorLastSuccessfulVersion = r.options.Version
 	if err := r.writeStatus(ctx, p, status); err != nil {
 		return ctrl.Result{}, err
@@ -125,7 +131,7 @@ const maxNamed = 3
 func rollingUpdate(acted outcome) wanted {
 	c := wanted{
 		kind: conditionRollingUpdate, reason: reasonProgressing,
-		message: "still to be restarted or removed: " + strings.Join(acted.pending, ", "),
+		message: "still to be restarted or removed: " + excerpt.List(acted.pending, ", ", excerpt.Listed),
 	}
 	if acted.disrupted != "" {
 		c.message = "restarting " + acted.disrupted + "; " + c.message
@@ -150,15 +156,18 @@ func rollingUpdate(acted outcome) wanted {
 	return c
 }
 
+// listenerCertificates are certificates in PEM by listener.
+type listenerCertificates map[contract.Listener][]string
+
 // listenerCertificates are what clients of each TLS listener have to trust: the
 // custom certificate, or what applications are given of the cluster CA.
-func (p *pass) listenerCertificates() map[contract.Listener][]string {
+func (p *pass) listenerCertificates() listenerCertificates {
 	anchors := p.clusterCA.certificates(p.clusterCA.plan.Application)
 	given := make([]string, 0, len(anchors))
 	for _, cert := range anchors {
 		given = append(given, string(pki.EncodeBundle(cert)))
 	}
-	certificates := map[contract.Listener][]string{}
+	certificates := listenerCertificates{}
 	for _, listener := range p.cluster.Listeners {
 		certificates[listener.Key()] = given
 		if custom, found := p.custom[listener.Key()]; found {
@@ -171,6 +180,9 @@ func (p *pass) listenerCertificates() map[contract.Listener][]string {
 // nextLook is how long until something falls due by time.
 func (p *pass) nextLook(acted outcome) time.Duration {
 	next := acted.again
+	if again := recordAgain(p.unrecorded); again > 0 && (next == 0 || again < next) {
+		next = again
+	}
 	for _, due := range p.wakeAt {
 		wait := max(due.Sub(p.now), shortestWait)
 		if due.After(p.now) && (next == 0 || wait < next) {

@@ -205,8 +205,8 @@ func TestALongNoteIsCutBetweenCharacters(t *testing.T) {
 	for name, c := range map[string]struct{ note, want string }{
 		"a short one stays":      {"short", "short"},
 		"one of the full length": {strings.Repeat("x", maxNote), strings.Repeat("x", maxNote)},
-		"a long one":             {strings.Repeat("x", maxNote+1), strings.Repeat("x", maxNote)},
-		"a character on the cut": {strings.Repeat("x", maxNote-1) + "é", strings.Repeat("x", maxNote-1)},
+		"a long one":             {strings.Repeat("x", maxNote+1), strings.Repeat("x", maxNote-3) + "…"},
+		"a character on the cut": {strings.Repeat("x", maxNote-4) + "éééé", strings.Repeat("x", maxNote-4) + "…"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/api/unknownfields"
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 )
 
@@ -35,6 +35,9 @@ const (
 	reasonProgressing         = "Progressing"
 	reasonBlocked             = "Blocked"
 	reasonPaused              = "ReconciliationPaused"
+	reasonMoreWarnings        = "MoreWarnings"
+	reasonHiddenCertificates  = "ListenerCertificatesNotShown"
+	reasonNotRecorded         = "TrustNotRecorded"
 )
 
 // conditionRollingUpdate is True while nodes are to be restarted or removed; its
@@ -64,6 +67,7 @@ func (p *pass) conditions(list []wanted) []condition.Condition {
 }
 
 func conditionsSince(list []wanted, before []condition.Condition, now time.Time) []condition.Condition {
+	list = withinStatus(list)
 	out := make([]condition.Condition, 0, len(list))
 	for _, w := range list {
 		c := condition.Condition{
@@ -92,11 +96,7 @@ func (p *pass) warnings() []wanted {
 			list = append(list, holds(condition.Warning, reasonAuthority, warning)) // it names its object
 		}
 	}
-	if len(p.silent) > 0 {
-		list = append(list, holds(condition.Warning, reasonSilent, fmt.Sprintf(
-			"the agents of pods %s do not answer the operator, so nobody knows what their servers trust and present: "+
-				"see whether something keeps the operator from port %d of the pods", strings.Join(p.silent, ", "), contract.SecurePort)))
-	}
+	list = append(list, p.silence()...)
 	list = append(list, p.apartWarnings()...)
 	if fields := unknownfields.InSpec[kafkav1.Kafka](p.written); len(fields) > 0 {
 		list = append(list, holds(condition.Warning, reasonUnknownFields, ignoredFields("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, fields)))
@@ -104,8 +104,27 @@ func (p *pass) warnings() []wanted {
 	return list
 }
 
+// silence says whose agents do not answer, or answer what nobody reads.
+func (p *pass) silence() []wanted {
+	var list []wanted
+	var silent []string
+	for _, pod := range p.silent {
+		if why := p.heard[pod].unreadable; why != "" {
+			list = append(list, holds(condition.Warning, reasonSilent, "Pod "+pod+": "+why))
+			continue
+		}
+		silent = append(silent, pod)
+	}
+	if len(silent) > 0 {
+		list = append(list, holds(condition.Warning, reasonSilent, fmt.Sprintf(
+			"the agents of pods %s do not answer the operator, so nobody knows what their servers trust and present: "+
+				"see whether something keeps the operator from port %d of the pods", excerpt.List(silent, ", ", excerpt.Listed), contract.SecurePort)))
+	}
+	return list
+}
+
 func ignoredFields(object string, fields []string) string {
-	return fmt.Sprintf("%s: these fields are kept and not acted on: %s", object, strings.Join(fields, ", "))
+	return fmt.Sprintf("%s: these fields are kept and not acted on: %s", object, excerpt.List(fields, ", ", excerpt.Listed))
 }
 
 // writeStatus writes the status of the Kafka when it differs from the present one.
@@ -113,7 +132,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *pass, status kafkav1.Ka
 	if reflect.DeepEqual(status, p.kafka.Status) {
 		return nil
 	}
-	err := r.applyStatus(ctx, kafkav1.KindKafka, &p.kafka, &status)
+	err := r.applyStatus(ctx, p, kafkav1.KindKafka, &p.kafka, &status)
 	if err != nil {
 		return err
 	}
@@ -135,7 +154,7 @@ func (r *Reconciler) announce(p *pass, after []condition.Condition) {
 	}
 }
 
-func (r *Reconciler) applyStatus(ctx context.Context, kind string, object client.Object, status any) error {
+func (r *Reconciler) applyStatus(ctx context.Context, p *pass, kind string, object client.Object, status any) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 	if err != nil {
 		return fmt.Errorf("encoding the status of %s %s/%s: %w", kind, object.GetNamespace(), object.GetName(), err)
@@ -148,7 +167,7 @@ func (r *Reconciler) applyStatus(ctx context.Context, kind string, object client
 		},
 		"status": fields,
 	}}
-	return r.applier.ApplyStatus(ctx, client.ApplyConfigurationFromUnstructured(intent))
+	return r.appliers.Of(p.kafka.UID).ApplyStatus(ctx, client.ApplyConfigurationFromUnstructured(intent))
 }
 
 // writePoolStatuses writes what the pools' own statuses say of their nodes.
@@ -165,7 +184,7 @@ func (r *Reconciler) writePoolStatuses(ctx context.Context, p *pass) error {
 		if equalPoolStatus(status, resource.Status) {
 			continue
 		}
-		if err := r.applyStatus(ctx, kafkav1.KindKafkaNodePool, &resource.KafkaNodePool, &status); err != nil {
+		if err := r.applyStatus(ctx, p, kafkav1.KindKafkaNodePool, &resource.KafkaNodePool, &status); err != nil {
 			return err
 		}
 	}

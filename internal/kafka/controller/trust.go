@@ -224,7 +224,7 @@ func (r *Reconciler) applyAnchors(ctx context.Context, p *pass, kind authority.K
 	if err != nil {
 		return err
 	}
-	r.events.trustChanged(&p.kafka, kind, d)
+	r.trustChanged(&p.kafka, kind, d)
 	return nil
 }
 

@@ -98,11 +98,11 @@ func (r *Reconciler) keepUp(ctx context.Context, p *pass) error {
 		r.applyNodeSecrets,
 		r.nudge,
 		r.applyCompanions,
-		r.applyRecord,
 	} {
 		if err := step(ctx, p); err != nil {
 			return err
 		}
 	}
+	r.record(ctx, p)
 	return nil
 }

@@ -1,9 +1,16 @@
 package controller
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/agent/client"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -35,4 +42,46 @@ func TestAMemberThatBothAuthoritiesSetApartIsToldOnce(t *testing.T) {
 	if !slices.EqualFunc(list, want, func(w wanted, message string) bool { return w.message == message }) {
 		t.Errorf("it is said: %+v, want %q", list, want)
 	}
+}
+
+func TestAnAgentThatAnswersTooMuchIsNotSaidToBeSilent(t *testing.T) {
+	t.Parallel()
+	long := (&client.TooLongError{Path: contract.TLSPath, Limit: contract.MaxAnswer, Of: "bytes"}).Error()
+	p := &pass{observation: &observation{}, silent: []string{"a", "b"}, heard: map[string]testimony{"b": {unreadable: long}}}
+
+	list := p.warnings()
+
+	if len(list) != 2 || list[0].message != "Pod b: "+long || !strings.Contains(list[1].message, "the agents of pods a do not answer") {
+		t.Errorf("it is said: %+v, want that a is silent and what is wrong with b", list)
+	}
+}
+
+func TestWhatNobodyReadsOfAnAgentIsKept(t *testing.T) {
+	t.Parallel()
+	long := &client.TooLongError{Path: contract.TLSPath, Limit: contract.MaxAnswer, Of: "bytes"}
+	r := New(Options{Connector: talkative{failure: long}, Metrics: NewMetrics()})
+	p := passOf(&kafkav1.Kafka{}, nil)
+	p.clusterCA.snapshot.Anchors = []trust.Anchor{{ID: "a"}}
+	if got := r.ask(t.Context(), p, []*corev1.Pod{readyPod("a")})[0]; got.known || got.unreadable != long.Error() {
+		t.Errorf("heard %+v, want why it is not read", got)
+	}
+}
+
+// talkative connects to agents whose answers nobody reads.
+type talkative struct {
+	Connector
+
+	failure error
+}
+
+func (t talkative) Agents(Access) Agents { return answers{failure: t.failure} }
+
+type answers struct {
+	Agents
+
+	failure error
+}
+
+func (a answers) TLS(context.Context, client.Node) (contract.TLSReport, error) {
+	return contract.TLSReport{}, a.failure
 }

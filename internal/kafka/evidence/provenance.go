@@ -56,7 +56,7 @@ func (c *Cluster) held(domain contract.Domain, given map[string]bool) []*x509.Ce
 
 // carried is a certificate that the node's report brings. Its name is not believed.
 func (n *Node) carried(fingerprint string) (*x509.Certificate, bool) {
-	cert, err := x509.ParseCertificate(n.Report.Certificates[fingerprint])
+	cert, err := pki.CertificateOf(n.Report.Certificates[fingerprint])
 	if err != nil || pki.FingerprintOf(cert).String() != fingerprint {
 		return nil, false
 	}

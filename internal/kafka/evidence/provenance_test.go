@@ -8,6 +8,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -146,6 +147,35 @@ func TestALeafThatAReportDoesNotBringProvesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	delete(w.node.Report.Certificates, w.node.Report.Roles[contract.ReplicationListener].Presents)
+	if got := w.evidence(t, contract.ReplicationListener).Process; got != trust.ProcessUnknown {
+		t.Errorf("process %v, want unknown", got)
+	}
+}
+
+func TestTheOwnCertificateOfAListenerNeedNotBeBrought(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range w.node.Stores {
+		if w.node.Stores[i].Listener == client {
+			w.node.Stores[i].Identity = string(client)
+		}
+	}
+	loaded := w.node.Report.Roles[client]
+	loaded.Presents = "of a stranger"
+	w.node.Report.Roles[client] = loaded
+	w.domain.Name = contract.ClientsDomain
+	if got := w.evidence(t, client).Process; got != trust.ProcessRunning {
+		t.Errorf("process %v, want running", got)
+	}
+}
+
+func TestACertificateWithAnEndlessKeyIsNotCarried(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	long := pkitest.Oversized(t, ca(t, "stranger"), 100_000)
+	loaded := w.node.Report.Roles[contract.ReplicationListener]
+	loaded.Presents = id(long)
+	w.node.Report.Roles[contract.ReplicationListener], w.node.Report.Certificates[id(long)] = loaded, long.Raw
 	if got := w.evidence(t, contract.ReplicationListener).Process; got != trust.ProcessUnknown {
 		t.Errorf("process %v, want unknown", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -166,7 +167,7 @@ func (v view) testify(e *trust.Evidence, role contract.Listener) {
 		return // a server that runs has both; it is not known yet what they hold
 	case !runs && slices.Contains(v.Report.Unknown, role):
 		return
-	case !v.carriesAll(loaded.Presents, loaded.Chain):
+	case !v.shows(role, loaded):
 		return // what it presents is known by name only, and so is who signed it
 	case !runs:
 		// The server is not started, or was started without this listener.
@@ -184,6 +185,13 @@ func (v view) testify(e *trust.Evidence, role contract.Listener) {
 	if role == contract.RaftRole {
 		e.HeldUntil = v.until(LeafEnd(v.Report, loaded), loaded.Trusts)
 	}
+}
+
+// shows reports whether the report brings what a role presents. A certificate that a
+// listener has of its own need not be there: no authority of the cluster has signed it.
+func (n *Node) shows(role contract.Listener, loaded contract.RoleReport) bool {
+	own := func(s contract.Store) bool { return s.Listener == role && s.Identity != contract.NodeIdentity }
+	return slices.ContainsFunc(n.Stores, own) || n.carriesAll(loaded.Presents, loaded.Chain)
 }
 
 func (v view) stores(r contract.RoleReport) trust.Stores {
@@ -243,7 +251,7 @@ func (v view) lastsUntil() time.Time {
 // that are sent along may end before: who needed them trusts an authority that ends as
 // early.
 func LeafEnd(report contract.TLSReport, r contract.RoleReport) time.Time {
-	leaf, err := x509.ParseCertificate(report.Certificates[r.Presents])
+	leaf, err := pki.CertificateOf(report.Certificates[r.Presents])
 	if err != nil {
 		return r.NotAfter
 	}

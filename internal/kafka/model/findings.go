@@ -1,7 +1,7 @@
 package model
 
 import (
-	"strings"
+	"github.com/keyturn/keyturn/internal/excerpt"
 )
 
 // Reasons of findings. They are the condition reasons that people know from
@@ -77,8 +77,11 @@ func (e *InvalidResourceError) Error() string {
 	for _, finding := range e.Findings {
 		texts = append(texts, finding.String())
 	}
-	return strings.Join(texts, "; ")
+	return excerpt.List(texts, "; ", maxText)
 }
+
+// maxText is how many bytes of findings an error tells; the rest is counted.
+const maxText = 16 << 10
 
 // Reason is the reason of the condition that reports the error.
 func (e *InvalidResourceError) Reason() string { return ReasonInvalidResource }

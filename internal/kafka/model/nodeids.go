@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxRangeIDs bounds how many ids one annotation may name, so that a typing
+// maxRangeIDs bounds how many ids one annotation may name, each as often as it does, so that a typing
 // error such as [0-2147483647] cannot fill the memory of the operator.
 const maxRangeIDs = 10_000
 
@@ -28,12 +28,13 @@ func ParseNodeIDRange(text string) ([]NodeID, error) {
 	}
 	ids := []NodeID{}
 	seen := map[NodeID]bool{}
+	named := 0
 	for part := range strings.SplitSeq(inner, ",") {
 		first, last, err := parseIDPart(part)
 		if err != nil {
 			return nil, fmt.Errorf("parsing node ids %q: %w", text, err)
 		}
-		if distance(first, last)+len(ids) >= maxRangeIDs {
+		if named += distance(first, last) + 1; named > maxRangeIDs {
 			return nil, fmt.Errorf("parsing node ids %q: more than %d ids: %w", text, maxRangeIDs, ErrNodeIDRange)
 		}
 		for _, id := range expandRange(first, last) {

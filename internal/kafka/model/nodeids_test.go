@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,6 +49,7 @@ func TestBrokenNodeIDRanges(t *testing.T) {
 		"a range too long":   "[0-2147483647]",
 		"many ranges":        "[0-9000,10000-19000]",
 		"a range of a range": "[1-2-3]",
+		"a range repeated":   "[" + strings.Repeat("0-4999,", 30_000) + "1]",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,10 @@
 package model
 
 import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -320,5 +324,58 @@ func TestSkippingTheScaleDownCheckIsPassedOn(t *testing.T) {
 	in.Kafka.Annotations = map[string]string{skipScaleDownCheckAnnotation: "true"}
 	if cluster, _ := resolved(t, in); !cluster.SkipScaleDownCheck {
 		t.Error("the annotation was lost")
+	}
+}
+
+func TestReplicasByATypoAreRefusedWithoutAListOfThem(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		replicas int32
+		refused  bool
+	}{
+		"as many as a pool may have": {kafkav1.MaxReplicas, false},
+		"one more":                   {kafkav1.MaxReplicas + 1, true},
+		"a million":                  {1_000_000, true},
+		"as many as can be written":  {math.MaxInt32, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster, findings := Resolve(separate(c.replicas))
+			var want []string
+			if c.refused {
+				want = []string{fmt.Sprintf("spec.replicas is %d: set it to at most 400, and spread more nodes over several pools", c.replicas)}
+			}
+			got := []string{}
+			for _, finding := range findings.Errors {
+				got = append(got, finding.Message)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("errors %q, want %q", got, want)
+			}
+			if c.refused && len(cluster.Nodes) != 6 {
+				t.Errorf("%d nodes are listed, want those that there are", len(cluster.Nodes))
+			}
+		})
+	}
+}
+
+// Everything that is made for a node takes room. None is made for those of a typing error.
+func TestReplicasByATypoTakeNoMemory(t *testing.T) {
+	in := separate(1_000_000)
+	if got := testing.AllocsPerRun(1, func() { _, _ = Resolve(in) }); got > 10_000 {
+		t.Errorf("%.0f blocks are allocated", got)
+	}
+}
+
+func TestTheSchemaAndTheOperatorAgreeOnTheReplicas(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"config/crd/kafka.strimzi.io_kafkanodepools.yaml", "charts/keyturn/files/crds/kafka.strimzi.io_kafkanodepools.yaml"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", path))
+		must(t, err)
+		_, replicas, found := strings.Cut(string(text), "description: replicas is the number of nodes.")
+		field, _, _ := strings.Cut(replicas, "type: integer")
+		if want := fmt.Sprintf("maximum: %d\n", kafkav1.MaxReplicas); !found || !strings.Contains(field, want) {
+			t.Errorf("%s says %q of replicas, want %q", path, field, want)
+		}
 	}
 }

@@ -13,8 +13,29 @@ import (
 )
 
 // Encode renders the record, deterministically and in little space: a cluster of
-// 300 nodes has to fit into a ConfigMap.
+// 300 nodes has to fit into a ConfigMap. Of a larger one that takes more than MaxEncoded,
+// what does not decide is left out, what people miss least first. A TooLongError says
+// that this is not enough.
 func (r Record) Encode() (string, error) {
+	r = r.excerpt()
+	size := 0
+	for _, leave := range []func(*Record){
+		func(*Record) {},
+		func(r *Record) { r.Versions = nil },
+		func(r *Record) { r.Members = nil },
+		func(r *Record) { r.Anchors = nil },
+	} {
+		leave(&r)
+		text, err := r.encode()
+		if err != nil || len(text) <= MaxEncoded {
+			return text, err
+		}
+		size = len(text)
+	}
+	return "", &TooLongError{Domain: r.Domain, Bytes: size}
+}
+
+func (r Record) encode() (string, error) {
 	e := encoder{prints: map[string]ref{}, stores: map[string]ref{}}
 	data, err := json.Marshal(e.record(r))
 	if e.failure != nil {

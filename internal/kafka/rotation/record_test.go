@@ -1,6 +1,8 @@
 package rotation_test
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
@@ -106,6 +108,63 @@ func TestRecordIsSmall(t *testing.T) {
 				t.Errorf("%d bytes, want at most %d", size, test.limit)
 			}
 		})
+	}
+}
+
+func TestWhatDecidesNothingIsLeftOutOfALongRecord(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		nodes                  int
+		versions, facts, names bool
+	}{
+		"of a usual cluster":            {100, true, true, true},
+		"of one that is large":          {395, false, true, true},
+		"of one that is larger":         {420, false, false, true},
+		"with names that nobody writes": {3, false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			whole := crowded(c.nodes)
+			if !c.names {
+				for i := range 600 {
+					whole.Anchors[trust.AnchorID(fmt.Sprintf("%064x", i))] = rotation.AnchorName{CommonName: strings.Repeat("x", 4<<10)}
+				}
+			}
+			text := encode(t, whole)
+			got, err := rotation.Parse(text)
+			if err != nil || len(text) > rotation.MaxEncoded {
+				t.Fatalf("%d bytes, %v; want at most %d", len(text), err, rotation.MaxEncoded)
+			}
+			if len(got.Snapshot.Members) != len(whole.Snapshot.Members) || len(got.Snapshot.Anchors) != len(whole.Snapshot.Anchors) {
+				t.Error("something that decides is left out")
+			}
+			if versions, facts, names := len(got.Versions) > 0, len(got.Members) > 0, len(got.Anchors) > 0; versions != c.versions || facts != c.facts || names != c.names {
+				t.Errorf("%d bytes with versions %t, facts %t, names %t", len(text), versions, facts, names)
+			}
+		})
+	}
+}
+
+func TestARecordThatIsTooLongWithoutAnyFactIsAnError(t *testing.T) {
+	t.Parallel()
+	_, err := crowded(1000).Encode()
+	if long, is := errors.AsType[*rotation.TooLongError](err); !is || long.Bytes <= rotation.MaxEncoded || long.Domain != rotation.ClusterCA {
+		t.Errorf("error %v, want a TooLongError", err)
+	}
+}
+
+func TestTextsOfARecordAreCut(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 100<<10)
+	r := rotationtest.AtRest(1)
+	r.Refused, r.Snapshot.Policy.ReloadRefused, r.Snapshot.Anchors[0].NoCross = long, long, long
+	r.Anchors[rotationtest.AnchorA] = rotation.AnchorName{CommonName: long, Entry: long, CannotVouch: long}
+	r.Members["my-dual-0"] = rotation.MemberFacts{Trouble: long}
+	if text := encode(t, r); len(text) > 20<<10 {
+		t.Errorf("%d bytes, want that each text is cut", len(text))
+	}
+	if r.Refused != long || r.Members["my-dual-0"].Trouble != long || r.Snapshot.Anchors[0].NoCross != long {
+		t.Error("the record that was given has changed")
 	}
 }
 

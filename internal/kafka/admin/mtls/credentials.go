@@ -108,7 +108,7 @@ type UntrustedError struct {
 }
 
 func (e *UntrustedError) Error() string {
-	return fmt.Sprintf("%s presents the leaf %s, which is not trusted: %v", e.Peer, e.Presented, e.Err)
+	return fmt.Sprintf("%s presents the leaf %s, which is not trusted: %s", e.Peer, e.Presented, said(e.Err))
 }
 
 // Unwrap returns the reason of the verification.

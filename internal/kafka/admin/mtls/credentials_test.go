@@ -6,9 +6,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
@@ -160,5 +162,19 @@ func TestRefusalOfTheClientIsRefused(t *testing.T) {
 				t.Errorf("error %v, want a RefusedError", err)
 			}
 		})
+	}
+}
+
+func TestErrorsDoNotQuoteTheOtherSideAtAnyLength(t *testing.T) {
+	t.Parallel()
+	long := errors.New(strings.Repeat("x", 64<<10))
+	for _, err := range []error{
+		&mtls.UnreachableError{Address: "a:1", Err: long},
+		&mtls.UntrustedError{Peer: "a", Presented: "0a", Err: long},
+		&mtls.RefusedError{Address: "a:1", Err: long},
+	} {
+		if got := len(err.Error()); got > 2*excerpt.Foreign {
+			t.Errorf("%T says %d bytes", err, got)
+		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/excerpt"
 )
 
 // DialFunc opens the transport below TLS; tests and port forwards replace it.
@@ -86,7 +88,7 @@ type UnreachableError struct {
 }
 
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("%s is unreachable: %v", e.Address, e.Err)
+	return fmt.Sprintf("%s is unreachable: %s", e.Address, said(e.Err))
 }
 
 // Unwrap returns what the network said.
@@ -100,8 +102,12 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("%s refused the connection: %v", e.Address, e.Err)
+	return fmt.Sprintf("%s refused the connection: %s", e.Address, said(e.Err))
 }
 
 // Unwrap returns how the peer refused.
 func (e *RefusedError) Unwrap() error { return e.Err }
+
+// said is the text of an error that may quote the other side at any length, such as all
+// names of the certificate that it presents.
+func said(err error) string { return excerpt.Of(err.Error(), excerpt.Foreign) }

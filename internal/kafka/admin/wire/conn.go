@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -13,9 +14,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// maxResponse bounds an answer; those that are asked for here take a few
-// kilobytes.
-const maxResponse = 8 << 20
+// maxResponse bounds an answer, in bytes. The longest that is asked for here describes
+// a quorum: fewer than 64 bytes for each of its nodes.
+const maxResponse = 1 << 20
 
 // apiVersionsKey is the one request whose answers never carry a flexible
 // header, so that any client can read them.
@@ -86,11 +87,12 @@ func (c *Conn) receive() ([]byte, error) {
 	if size > maxResponse {
 		return nil, fmt.Errorf("%d bytes: %w", size, errTooLarge)
 	}
-	body := make([]byte, size)
-	if _, err := io.ReadFull(c.conn, body); err != nil {
+	// What is announced need not come: room is made for what does.
+	var body bytes.Buffer
+	if _, err := io.CopyN(&body, c.conn, int64(size)); err != nil {
 		return nil, err
 	}
-	return body, nil
+	return body.Bytes(), nil
 }
 
 // decode reads one answer without its length prefix.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,5 +90,28 @@ func TestRequestRefusesTheAnswerToAnother(t *testing.T) {
 	}()
 	if answer, err := s.Request(t.Context(), describeCluster(0)); err == nil {
 		t.Errorf("answer %+v, want an error: it answers request 77", answer)
+	}
+}
+
+func TestRequestRefusesAnswersThatAreTooLong(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		length int
+		read   bool
+	}{
+		"an answer that is as long as a quorum's": {512 << 10, true},
+		"an answer of more than a mebibyte":       {1<<20 + 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := session(t, func(kmsg.Request) kmsg.Response {
+				resp := kmsg.NewPtrDescribeClusterResponse()
+				resp.ClusterID = strings.Repeat("x", c.length)
+				return resp
+			})
+			if _, err := s.Request(t.Context(), describeCluster(0)); (err == nil) != c.read {
+				t.Errorf("error %v, want read = %t", err, c.read)
+			}
+		})
 	}
 }

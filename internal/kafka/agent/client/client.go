@@ -14,8 +14,8 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 )
 
-// maxAnswer bounds an answer; a report of a hundred listeners takes 50 KiB.
-const maxAnswer = 1 << 20
+// maxHeader bounds the header of an answer, in bytes.
+const maxHeader = 16 << 10
 
 // Node is the agent to be asked.
 type Node struct {
@@ -28,6 +28,8 @@ type Node struct {
 	// it may still present: the published one, and its predecessor. Such a leaf
 	// is accepted expired or not.
 	Leaves []string
+	// Roles is how many roles the node has at most, see contract.MaxReport.
+	Roles int
 }
 
 // Options say how agents are reached.
@@ -69,26 +71,45 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("the agent answers %s with status %d", e.Path, e.Status)
 }
 
+// TooLongError says that an agent answers with more than is read or kept.
+type TooLongError struct {
+	Path string
+	// Limit is how much is read or kept, and Of what that is: bytes, or parts of a
+	// report.
+	Limit int
+	Of    string
+}
+
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("the agent answers %s with more than %d %s: see who answers in its place, or delete the pod", e.Path, e.Limit, e.Of)
+}
+
 // New makes a client.
 func New(options Options) *Client { return &Client{options: options} }
 
 // TLS asks what the node's running server has loaded.
 func (c *Client) TLS(ctx context.Context, node Node) (contract.TLSReport, error) {
 	var report contract.TLSReport
-	err := c.read(ctx, node, contract.TLSPath, &report)
-	return report, err
+	err := c.read(ctx, node, question{contract.TLSPath, contract.MaxReport(node.Roles)}, &report)
+	if err != nil {
+		return contract.TLSReport{}, err
+	}
+	if what, limit, many := report.TooMany(); many {
+		return contract.TLSReport{}, &TooLongError{Path: contract.TLSPath, Limit: limit, Of: what}
+	}
+	return report.Excerpt(), nil
 }
 
 // BrokerState asks for the state of the node's server.
 func (c *Client) BrokerState(ctx context.Context, node Node) (contract.BrokerState, error) {
 	var state contract.BrokerState
-	err := c.read(ctx, node, contract.BrokerStatePath, &state)
+	err := c.read(ctx, node, question{contract.BrokerStatePath, contract.MaxAnswer}, &state)
 	return state, err
 }
 
 // Ready asks whether the node serves, and if not what it is waiting for.
 func (c *Client) Ready(ctx context.Context, node Node) (contract.Readiness, error) {
-	status, body, err := c.get(ctx, node, contract.ReadyPath)
+	status, body, err := c.get(ctx, node, question{contract.ReadyPath, contract.MaxAnswer})
 	if err != nil {
 		return contract.Readiness{}, err
 	}
@@ -98,21 +119,27 @@ func (c *Client) Ready(ctx context.Context, node Node) (contract.Readiness, erro
 	case http.StatusServiceUnavailable:
 		var readiness contract.Readiness
 		err := decode(node, contract.ReadyPath, body, &readiness)
-		return readiness, err
+		return readiness.Excerpt(), err
 	default:
 		return contract.Readiness{}, &StatusError{Path: contract.ReadyPath, Status: status}
 	}
 }
 
-func (c *Client) read(ctx context.Context, node Node, path string, into any) error {
-	status, body, err := c.get(ctx, node, path)
+// question is what is asked, and how many bytes of an answer are read.
+type question struct {
+	path  string
+	limit int
+}
+
+func (c *Client) read(ctx context.Context, node Node, q question, into any) error {
+	status, body, err := c.get(ctx, node, q)
 	if err != nil {
 		return err
 	}
 	if status != http.StatusOK {
-		return &StatusError{Path: path, Status: status}
+		return &StatusError{Path: q.path, Status: status}
 	}
-	return decode(node, path, body, into)
+	return decode(node, q.path, body, into)
 }
 
 func decode(node Node, path string, body []byte, into any) error {
@@ -125,12 +152,12 @@ func decode(node Node, path string, body []byte, into any) error {
 var errForbidden = errors.New("only the cluster operator may ask")
 
 // get asks one question over a connection made for it.
-func (c *Client) get(ctx context.Context, node Node, path string) (status int, body []byte, err error) {
+func (c *Client) get(ctx context.Context, node Node, q question) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	transport := c.transport(node)
 	defer transport.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+node.Address+path, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+node.Address+q.path, http.NoBody)
 	if err != nil {
 		return 0, nil, fmt.Errorf("asking the agent at %q: %w", node.Address, err)
 	}
@@ -138,12 +165,15 @@ func (c *Client) get(ctx context.Context, node Node, path string) (status int, b
 	if err != nil {
 		return 0, nil, mtls.Classify(node.Address, err)
 	}
-	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	body, err = io.ReadAll(io.LimitReader(resp.Body, int64(q.limit)+1))
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		return 0, nil, mtls.Classify(node.Address, err)
 	}
 	if resp.StatusCode == http.StatusForbidden {
 		return 0, nil, &RefusedError{Address: node.Address, Err: errForbidden}
+	}
+	if len(body) > q.limit {
+		return 0, nil, &TooLongError{Path: q.path, Limit: q.limit, Of: "bytes"}
 	}
 	return resp.StatusCode, body, nil
 }
@@ -157,6 +187,8 @@ func (c *Client) transport(node Node) *http.Transport {
 		DialTLSContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 			return dialer.Connect(ctx, address, peer)
 		},
-		DisableKeepAlives: true,
+		DisableKeepAlives:      true,
+		DisableCompression:     true, // what is read is what is kept
+		MaxResponseHeaderBytes: maxHeader,
 	}
 }

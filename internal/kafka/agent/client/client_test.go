@@ -7,10 +7,13 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/client"
@@ -171,5 +174,129 @@ func TestEveryQuestionIsAConnectionOfItsOwn(t *testing.T) {
 	}
 	if got := dials.Load(); got != 3 {
 		t.Errorf("%d connections for 3 questions", got)
+	}
+}
+
+func TestAnswersThatAreTooLongAreNotRead(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	ca := agenttest.Authority(t, "ca", now)
+	padded := func(length int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			report := `{"revision":3}`
+			_, _ = w.Write([]byte(report + strings.Repeat(" ", length-len(report))))
+		}
+	}
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		roles   int
+		read    bool
+	}{
+		"as long as it may be":                      {padded(contract.MaxAnswer), 4, true},
+		"one byte longer":                           {padded(contract.MaxAnswer + 1), 4, false},
+		"as long as that of many listeners may be":  {padded(contract.MaxReport(68)), 68, true},
+		"longer than that of many listeners may be": {padded(contract.MaxReport(68) + 1), 68, false},
+		"of a header that does not end": {func(w http.ResponseWriter, _ *http.Request) {
+			for i := range 20 {
+				w.Header().Set("X-"+strconv.Itoa(i), strings.Repeat("x", 1<<10))
+			}
+			_, _ = w.Write([]byte(`{"revision":3}`))
+		}, 4, false},
+		"of zeros that were compressed": {func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Accept-Encoding") != "" {
+				t.Error("the agent is asked to compress")
+			}
+			padded(contract.MaxAnswer)(w, r)
+		}, 4, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := agent(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, c.handler)
+			node := client.Node{Address: address, Name: "node.example", Roles: c.roles}
+			report, err := operator(agenttest.Operator(t, ca, now), ca).TLS(t.Context(), node)
+			if (err == nil) != c.read || c.read != (report.Revision == 3) {
+				t.Errorf("revision %d, error %v; want read = %t", report.Revision, err, c.read)
+			}
+		})
+	}
+}
+
+func TestAnAnswerThatIsTooLongIsSaidToBe(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	ca := agenttest.Authority(t, "ca", now)
+	address := agent(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, 1<<20))
+	}))
+	_, err := operator(agenttest.Operator(t, ca, now), ca).BrokerState(t.Context(), client.Node{Address: address, Name: "node.example"})
+	if long, ok := errors.AsType[*client.TooLongError](err); !ok || long.Path != contract.BrokerStatePath || long.Limit != contract.MaxAnswer {
+		t.Errorf("error %v, want a TooLongError", err)
+	}
+}
+
+func TestReportsWithMorePartsThanANodeHasAreNotKept(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	ca := agenttest.Authority(t, "ca", now)
+	many := func(count int, part string) string {
+		parts := make([]string, 0, count)
+		for i := range count {
+			parts = append(parts, strings.ReplaceAll(part, "#", strconv.Itoa(i)))
+		}
+		return strings.Join(parts, ",")
+	}
+	for name, c := range map[string]struct {
+		report string
+		names  string
+	}{
+		"as many roles as any node has":    {`{"roles":{` + many(128, `"#":{}`) + `}}`, ""},
+		"one role more":                    {`{"roles":{` + many(128, `"#":{}`) + `},"unknown":["x"]}`, "more than 128 roles"},
+		"as many roles as there is room":   {`{"roles":{` + many(5000, `"#":{}`) + `}}`, "more than 128 roles"},
+		"as many publications":             {`{"loading":[` + many(20000, `{}`) + `]}`, "more than 64 publications"},
+		"as many listeners in one of them": {`{"loading":[{"trust":{` + many(5000, `"#":[]`) + `}}]}`, "more than 128 roles"},
+		"as many identities in what is mounted": {
+			`{"mounted":{"identities":{` + many(5000, `"#":""`) + `}}}`, "more than 128 roles",
+		},
+		"as many certificates": {`{"certificates":{` + many(5000, `"#":""`) + `}}`, "more than 1024 certificates"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := agent(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = w.Write([]byte(c.report))
+			}))
+			node := client.Node{Address: address, Name: "node.example"}
+			report, err := operator(agenttest.Operator(t, ca, now), ca).TLS(t.Context(), node)
+			if c.names == "" {
+				if err != nil || len(report.Roles) != 128 {
+					t.Errorf("%d roles, %v; want all", len(report.Roles), err)
+				}
+				return
+			}
+			if long, ok := errors.AsType[*client.TooLongError](err); !ok || !strings.Contains(long.Error(), c.names) || report.Roles != nil {
+				t.Errorf("error %v, want one that names %q", err, c.names)
+			}
+		})
+	}
+}
+
+func TestTextsOfAnswersAreCut(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	ca := agenttest.Authority(t, "ca", now)
+	long := strings.Repeat("x", 8<<10)
+	address := agent(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == contract.ReadyPath {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = w.Write([]byte(`{"waitingFor":["` + long + `"],"reload":{"failure":"` + long + `"}}`))
+	}))
+	c, at := operator(agenttest.Operator(t, ca, now), ca), client.Node{Address: address, Name: "node.example"}
+	report, err := c.TLS(t.Context(), at)
+	if got := len(report.Reload.Failure); err != nil || got != excerpt.Foreign {
+		t.Errorf("%d bytes of a failure are kept, %v; want %d", got, err, excerpt.Foreign)
+	}
+	readiness, err := c.Ready(t.Context(), at)
+	if err != nil || len(readiness.WaitingFor) != 1 || len(readiness.WaitingFor[0]) != excerpt.Foreign {
+		t.Errorf("readiness %+v, %v; want %d bytes of the reason", readiness, err, excerpt.Foreign)
 	}
 }

@@ -1,0 +1,53 @@
+package excerpt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Foreign is how many bytes are kept of a text that somebody else has written: a
+// failure that a node tells of, a name that it gives.
+const Foreign = 1 << 10
+
+// Listed is how many bytes of a list are kept in a sentence. More than that nobody reads.
+const Listed = 4 << 10
+
+// ellipsis ends a text that is cut.
+const ellipsis = "…"
+
+// Of returns the text if it has at most so many bytes, or else its beginning, which
+// says that it is one. It never cuts a character in two.
+func Of(text string, bytes int) string {
+	if len(text) <= bytes {
+		return text
+	}
+	if bytes < len(ellipsis) {
+		return ""
+	}
+	return strings.Clone(strings.ToValidUTF8(text[:bytes-len(ellipsis)], "")) + ellipsis
+}
+
+// List joins the items to at most so many bytes, and counts those that do not fit. The
+// first is always named, cut if it has to be.
+func List(items []string, separator string, bytes int) string {
+	whole := strings.Join(items, separator)
+	if len(whole) <= bytes || len(items) == 0 {
+		return Of(whole, bytes)
+	}
+	used := 0
+	fits := slices.IndexFunc(items, func(item string) bool {
+		used += len(item) + len(separator)
+		return used+len(more(len(items))) > bytes
+	})
+	if fits > 0 {
+		return strings.Join(items[:fits], separator) + more(len(items)-fits)
+	}
+	rest := ""
+	if len(items) > 1 {
+		rest = more(len(items) - 1)
+	}
+	return Of(items[0], bytes-len(rest)) + rest
+}
+
+func more(count int) string { return fmt.Sprintf(" and %d more", count) }

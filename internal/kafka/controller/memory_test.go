@@ -1,0 +1,85 @@
+package controller
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// remember lets the operator remember of a Kafka all that it can.
+func remember(r *Reconciler, name types.NamespacedName, kafka types.UID) {
+	r.meet(name, kafka)
+	for i := range 3 {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprintf("%s-pod-%d", kafka, i))}}
+		r.witnesses.record(pod, testimony{known: true, kafka: kafka})
+	}
+	r.appliers.Of(kafka)
+	r.followers.Of(kafka)
+	r.records.latest(kafka, rotation.Record{Domain: rotation.ClusterCA}, trust.Plan{})
+	r.paces.restarted(kafka, time.Second)
+	r.settled.note(kafka, "1")
+	r.steps.begun(kafka, authority.ClusterCA, []trust.Step{{Kind: trust.Distribute}})
+	r.metrics.clusters[name] = figures{}
+}
+
+func TestNothingIsRememberedOfAKafkaThatIsGone(t *testing.T) {
+	t.Parallel()
+	name := func(i int) types.NamespacedName {
+		return types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("kafka-%d", i)}
+	}
+	r := New(Options{Metrics: NewMetrics()})
+	remember(r, name(0), "stays")
+	one := r.Remembered()
+	for i := 1; i <= 1000; i++ {
+		remember(r, name(i), types.UID(fmt.Sprintf("uid-%d", i)))
+	}
+	if got, want := r.Remembered(), 1001*one; got != want {
+		t.Fatalf("%d things are remembered of 1,001 Kafkas, want %d", got, want)
+	}
+	for i := 1; i <= 1000; i++ {
+		r.leave(name(i))
+	}
+	if got := r.Remembered(); got != one {
+		t.Errorf("%d things are remembered of one Kafka, want %d", got, one)
+	}
+}
+
+func TestNothingIsRememberedOfAKafkaThatAnotherOfItsNameHasFollowed(t *testing.T) {
+	t.Parallel()
+	name := types.NamespacedName{Namespace: "ns", Name: "my"}
+	r := New(Options{Metrics: NewMetrics()})
+	remember(r, name, "first")
+	one := r.Remembered()
+	for i := range 1000 {
+		remember(r, name, types.UID(fmt.Sprintf("uid-%d", i)))
+	}
+	if got := r.Remembered(); got != one {
+		t.Errorf("%d things are remembered of the last one, want %d", got, one)
+	}
+}
+
+func TestPodsThatAreGoneAreForgotten(t *testing.T) {
+	t.Parallel()
+	r := New(Options{Metrics: NewMetrics()})
+	remember(r, types.NamespacedName{Name: "other"}, "other")
+	p := passOf(&kafkav1.Kafka{}, nil)
+	for i := range 1000 {
+		pod := readyPod("a")
+		pod.UID = types.UID(fmt.Sprintf("pod-%d", i))
+		p.pods = map[string]*corev1.Pod{"a": pod}
+		r.witnesses.record(pod, testimony{kafka: p.kafka.UID})
+		r.hear(t.Context(), p)
+	}
+	if got, want := counted(&r.witnesses.mu, r.witnesses.said), 3+1; got != want {
+		t.Errorf("%d pods are remembered, want the one that there is and three of another Kafka", got)
+	}
+}

@@ -251,3 +251,19 @@ func TestAStrangerBesideARetiredKeyIsNobody(t *testing.T) {
 		t.Error("the stranger is still filed")
 	}
 }
+
+func TestWhatNodesSendAlongIsNotStoredTwice(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	pending := w.starts().Pending
+	w.in.Evidence.Vouching = pending.Cross
+	for _, at := range []stage{hold, turn} {
+		w.step(at, at)
+		for _, entry := range []string{authority.CrossKey, authority.PendingCrossKey} {
+			stored, found := w.in.KeySecret.Data[entry]
+			if certs, err := pki.ParseBundle(stored); found && (err != nil || len(certs) != 1) {
+				t.Errorf("%s holds %d cross certificates, want one (%v)", entry, len(certs), err)
+			}
+		}
+	}
+}

@@ -258,7 +258,8 @@ func TestWhatNodesSendAlongIsNotStoredTwice(t *testing.T) {
 	pending := w.starts().Pending
 	w.in.Evidence.Vouching = pending.Cross
 	for _, at := range []stage{hold, turn} {
-		w.step(at, at)
+		w.step(at)
+		w.step(at)
 		for _, entry := range []string{authority.CrossKey, authority.PendingCrossKey} {
 			stored, found := w.in.KeySecret.Data[entry]
 			if certs, err := pki.ParseBundle(stored); found && (err != nil || len(certs) != 1) {

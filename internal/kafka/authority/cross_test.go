@@ -268,3 +268,29 @@ func TestWhatNodesSendAlongIsNotStoredTwice(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatSomebodyForgottenHasSignedIsStoredUntilEveryOtherCAIsDistrusted(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		course func(w *world)
+		stored bool
+	}{
+		"a CA was handed over": {func(*world) {}, true},
+		"and is distrusted":    {func(w *world) { w.asks(authority.DistrustAnnotation, authority.DistrustNow) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := runningWorld(t)
+			w.in.Evidence.Vouching = []*x509.Certificate{voucher(t, other(t, "forgotten", noon()), w.settle(hold).Authority)}
+			c.course(w)
+			w.step(finish)
+			if _, stored := w.in.KeySecret.Data[authority.CrossKey]; stored != c.stored {
+				t.Errorf("it is stored: %t, want %t", stored, c.stored)
+			}
+			w.in.Evidence.Vouching = nil // nodes send nothing along any more
+			if got := w.settle(finish).Crosses; len(got) > 0 != c.stored {
+				t.Errorf("%d cross certificates are known afterwards", len(got))
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -348,6 +349,48 @@ func TestAClockThatIsSetRightBreaksNothing(t *testing.T) {
 		t.Errorf("%d writes, want none", w.faulty.writes-writes)
 	}
 	w.wantValid()
+}
+
+// The clock of the machine of one node is an hour behind when its certificate is issued:
+// by that clock it is not valid yet.
+func TestANodeWhoseClockIsBehindIsNotRestartedForWhatIsNotValidYet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.settle()
+	pod := slices.Sorted(maps.Keys(w.ran))[0]
+	w.behind[pod] = time.Hour
+
+	w.delete(&corev1.Secret{}, pod)
+	for range 60 {
+		w.run(1)
+		w.clock.SetTime(w.clock.Now().Add(5 * time.Second))
+	}
+	issued := w.certs.in(w.secret(pod).Data[pod+".crt"])[0]
+	if w.presentsLeaf(pod, issued) {
+		t.Error("it presents the new leaf")
+	}
+
+	delete(w.behind, pod)
+	w.settle()
+	w.wantRestarts(0)
+	if !w.presentsLeaf(pod, issued) {
+		t.Error("it does not present the new leaf")
+	}
+}
+
+// presentsLeaf reports whether all listeners of a node present a leaf.
+func (w *world) presentsLeaf(pod string, leaf *x509.Certificate) bool {
+	s, runs := w.serverOf(pod)
+	if !runs {
+		return false
+	}
+	for _, has := range s.loaded {
+		if !has.chain[0].Equal(leaf) {
+			return false
+		}
+	}
+	return true
 }
 
 // wantValid checks that the cluster is ready and that its nodes, whose clocks are

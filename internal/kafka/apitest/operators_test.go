@@ -351,6 +351,47 @@ func TestAClockThatIsSetRightBreaksNothing(t *testing.T) {
 	w.wantValid()
 }
 
+func TestAnOperatorWhoseClockIsWrongTouchesNothingUntilItIsRight(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]time.Duration{"a day ahead": 24 * time.Hour, "a day behind": -24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.dualRole(3)
+			w.settle()
+			writes := w.faulty.writes
+
+			w.ahead = ahead
+			w.delete(&corev1.Secret{}, "my-dual-0")
+			w.renew(authority.ClusterCA)
+			w.run(10)
+			if got := w.faulty.writes - writes; got != 1 {
+				t.Errorf("%d writes, want that of the status", got)
+			}
+			i := slices.IndexFunc(w.getKafka().Status.Conditions, func(c condition.Condition) bool { return c.Reason == "ClockDiffers" })
+			if i < 0 {
+				t.Fatalf("conditions are %+v, want ClockDiffers", w.getKafka().Status.Conditions)
+			}
+			said := w.getKafka().Status.Conditions[i]
+			if since, err := time.Parse(time.RFC3339, said.LastTransitionTime); err != nil || since.After(w.clock.Now()) || w.clock.Now().Sub(since) > time.Minute {
+				t.Errorf("it is said to be so since %s, now is %s", said.LastTransitionTime, w.clock.Now())
+			}
+			if !strings.Contains(said.Message, "24h0m0s "+strings.Fields(name)[2]) {
+				t.Errorf("it says %q", said.Message)
+			}
+
+			w.ahead = 0
+			w.settle()
+			w.wantValid()
+			w.wantLoaded(w.caCertificate(authority.ClusterCA))
+			w.wantRestarts(0)
+			if slices.ContainsFunc(w.getKafka().Status.Conditions, func(c condition.Condition) bool { return c.Reason == "ClockDiffers" }) {
+				t.Error("ClockDiffers has not gone")
+			}
+		})
+	}
+}
+
 // The clock of the machine of one node is an hour behind when its certificate is issued:
 // by that clock it is not valid yet.
 func TestANodeWhoseClockIsBehindIsNotRestartedForWhatIsNotValidYet(t *testing.T) {

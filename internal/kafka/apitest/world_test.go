@@ -168,7 +168,7 @@ func (w *world) newReconciler(cached client.Client) *controller.Reconciler {
 // be old.
 func (w *world) newReconcilerBeside(cached client.Client, live client.Reader) *controller.Reconciler {
 	options := controller.Options{
-		Client: cached, Live: live, Events: w.events, Clock: shiftedClock{w},
+		Client: cached, Live: live, Events: w.events, Clock: shiftedClock{w}, Ahead: func() time.Duration { return w.ahead },
 		Metrics: w.metrics, Connector: connector{w}, Settings: w.settings, Stores: w.stores, Version: "test",
 	}
 	w.runBeside(&options)

@@ -35,6 +35,7 @@ const (
 	reasonProgressing         = "Progressing"
 	reasonBlocked             = "Blocked"
 	reasonPaused              = "ReconciliationPaused"
+	reasonClock               = "ClockDiffers"
 )
 
 // conditionRollingUpdate is True while nodes are to be restarted or removed; its

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,6 +28,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/podset"
 )
 
@@ -92,11 +94,13 @@ func (o *operatorOptions) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return fmt.Errorf("finding the API server: %w", err)
 	}
+	serverClock := kube.NewServerClock(clock.RealClock{})
+	restConfig.Wrap(serverClock.Transport)
 	mgr, err := ctrl.NewManager(restConfig, o.managerOptions(newScheme(), logger))
 	if err != nil {
 		return fmt.Errorf("preparing the operator: %w", err)
 	}
-	if err := o.addControllers(mgr); err != nil {
+	if err := o.addControllers(mgr, serverClock); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
@@ -156,7 +160,7 @@ func (o *operatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Log
 	}
 }
 
-func (o *operatorOptions) addControllers(mgr ctrl.Manager) error {
+func (o *operatorOptions) addControllers(mgr ctrl.Manager, serverClock *kube.ServerClock) error {
 	for _, probe := range []func(string, healthz.Checker) error{mgr.AddHealthzCheck, mgr.AddReadyzCheck} {
 		if err := probe("ping", healthz.Ping); err != nil {
 			return fmt.Errorf("adding health checks: %w", err)
@@ -168,8 +172,10 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager) error {
 		return fmt.Errorf("adding controllers: %w", err)
 	}
 	figures := controller.NewMetrics()
-	if err := metrics.Registry.Register(figures); err != nil {
-		return fmt.Errorf("registering metrics: %w", err)
+	for _, collector := range []prometheus.Collector{figures, clockFigure(serverClock)} {
+		if err := metrics.Registry.Register(collector); err != nil {
+			return fmt.Errorf("registering metrics: %w", err)
+		}
 	}
 	kafka := controller.New(controller.Options{
 		Metrics:   figures,
@@ -177,6 +183,7 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager) error {
 		Live:      mgr.GetAPIReader(),
 		Events:    mgr.GetEventRecorder("keyturn"),
 		Clock:     now,
+		Ahead:     serverClock.Ahead,
 		Connector: controller.NetConnector{Clock: now},
 		Settings:  o.settings(),
 		Stores:    o.stores(),
@@ -186,6 +193,14 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager) error {
 		return fmt.Errorf("adding controllers: %w", err)
 	}
 	return nil
+}
+
+// clockFigure is the one figure about the operator itself.
+func clockFigure(serverClock *kube.ServerClock) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "keyturn_operator_clock_ahead_seconds",
+		Help: "How much the operator's clock is ahead of the API server's; negative when it is behind.",
+	}, func() float64 { return serverClock.Ahead().Seconds() })
 }
 
 func (o *operatorOptions) settings() model.Settings {

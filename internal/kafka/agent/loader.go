@@ -173,7 +173,7 @@ func (l *loader) report(outcome reload.Outcome) {
 	case len(outcome.Tried) == 0:
 		log.Warn("What the server has loaded is not known", "because", outcome.Failure, "nextTryAfter", l.pause.String())
 	default:
-		l.observer.failed(contract.ReloadReport{Revision: l.revision, Failure: outcome.Failure, Refused: outcome.Refused})
+		l.observer.failed(contract.ReloadReport{Revision: l.revision, Failure: outcome.Failure, Refused: outcome.Refused, Early: outcome.Early})
 		log.Warn("A reload failed", "because", outcome.Failure, "nextTryAfter", l.pause.String())
 	}
 }

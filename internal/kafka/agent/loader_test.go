@@ -305,6 +305,21 @@ func TestRefusedReloadIsReportedAndTriedAgain(t *testing.T) {
 	}
 }
 
+func TestWhatIsNotValidYetIsReportedUntilItIsLoaded(t *testing.T) {
+	t.Parallel()
+	r := newPod(t, "serve").start(t)
+	r.until(t, http.StatusNoContent, "")
+	soon := time.Now().Add(pki.Backdate + 2*time.Second)
+	r.publish(t, agenttest.Leaf(t, r.ca, "my-cluster-kafka", soon), r.ca.Certificate())
+	report := r.untilReport(t, func(report contract.TLSReport) bool { return report.Reload.Failure != "" })
+	if !report.Reload.Early || report.Reload.Refused || report.Reload.Revision != 2 {
+		t.Errorf("reload %+v, want it to be early", report.Reload)
+	}
+	if report := r.untilReport(t, loaded(2)); report.Reload != (contract.ReloadReport{Revision: 2}) {
+		t.Errorf("reload %+v, want success", report.Reload)
+	}
+}
+
 func TestWhatIsHalfMountedIsNotReported(t *testing.T) {
 	t.Parallel()
 	r := newPod(t, "serve").start(t)

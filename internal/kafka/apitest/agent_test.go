@@ -72,6 +72,24 @@ func (w *world) follow(s *server) bool {
 	return w.reload(s, mounted)
 }
 
+// early says which listener would come to present what is not valid yet.
+func (w *world) early(s *server, mounted content) string {
+	now := w.clock.Now().Add(-w.behind[s.pod])
+	for _, l := range slices.Sorted(maps.Keys(mounted.listeners)) {
+		wanted := mounted.listeners[l]
+		loaded, runs := s.loaded[l]
+		if !runs || slices.EqualFunc(loaded.chain, wanted.chain, (*x509.Certificate).Equal) {
+			continue
+		}
+		for _, cert := range wanted.chain {
+			if now.Before(cert.NotBefore) {
+				return fmt.Sprintf("%s is not given what is valid from %s", l, cert.NotBefore)
+			}
+		}
+	}
+	return ""
+}
+
 // keepToStart deletes what reloads have left behind, once the process was started
 // with what is mounted.
 func (w *world) keepToStart(s *server, mounted content) bool {
@@ -91,6 +109,11 @@ func (w *world) keepToStart(s *server, mounted content) bool {
 // reload loads listener after listener. A reload that was told to fail does so
 // after some of them.
 func (w *world) reload(s *server, mounted content) bool {
+	if early := w.early(s, mounted); early != "" {
+		again := s.reload.Early && s.reload.Revision == mounted.publication.Revision
+		s.reload = contract.ReloadReport{Revision: mounted.publication.Revision, Early: true, Failure: early}
+		return !again
+	}
 	behind := slices.DeleteFunc(slices.Sorted(maps.Keys(mounted.listeners)), func(l contract.Listener) bool {
 		loaded, runs := s.loaded[l]
 		return !runs || !listens(s.started.config, l) || loaded.equal(mounted.listeners[l])

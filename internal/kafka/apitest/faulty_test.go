@@ -124,6 +124,7 @@ func (w *world) wrote(verb string, object any) {
 	w.checkGenerations(authority.ClusterCA, secret)
 	w.checkGenerations(authority.ClientsCA, secret)
 	w.checkStranger()
+	w.checkTwice()
 	w.checkOperator(before)
 	w.watch()
 }

@@ -76,11 +76,7 @@ func TestWhoPinnedAReplacedAuthorityIsServedAfterItsSuccessorWasHandedToAndFro(t
 
 func TestWhoPinnedTheNameBeforeIsServedAfterAUsersAuthorityWasHandedOver(t *testing.T) {
 	t.Parallel()
-	w, one := renaming(t)
-	w.nobodyReads()
-	w.replaceOwn(w.renamed(one, ownTwo), "1", nil)
-	w.settle()
-	w.restartEach()
+	w, _ := renamedOnce(t)
 	sent := w.sentAlong()
 
 	w.generate(true)
@@ -96,17 +92,21 @@ func TestWhoPinnedTheNameBeforeIsServedAfterAUsersAuthorityWasHandedOver(t *test
 
 func TestADistrustedAuthorityVouchesForNobodyAfterAHandOver(t *testing.T) {
 	t.Parallel()
-	w := replaced(t)
-	w.generate(false)
-	w.settle()
-	w.generate(true)
-	w.settle()
+	for name, distrust := range map[string]map[string]any{
+		"together with a new key": {authority.ForceReplaceAnnotation: asked, authority.DistrustAnnotation: authority.DistrustNow},
+		"by itself":               {authority.DistrustAnnotation: authority.DistrustNow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := renamedOnce(t)
+			w.generate(true)
+			w.settle()
 
-	w.pinned = nil
-	w.annotate(&corev1.Secret{}, authority.ClusterCA.KeySecret(clusterName), map[string]any{
-		authority.ForceReplaceAnnotation: asked, authority.DistrustAnnotation: authority.DistrustNow,
-	})
-	w.settle()
-	w.wantSentAlong(0, nil)
-	w.wantReady()
+			w.pinned = nil
+			w.annotate(&corev1.Secret{}, authority.ClusterCA.KeySecret(clusterName), distrust)
+			w.settle()
+			w.wantSentAlong(0, nil)
+			w.wantReady()
+		})
+	}
 }

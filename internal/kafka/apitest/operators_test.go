@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -348,6 +349,89 @@ func TestAClockThatIsSetRightBreaksNothing(t *testing.T) {
 		t.Errorf("%d writes, want none", w.faulty.writes-writes)
 	}
 	w.wantValid()
+}
+
+func TestAnOperatorWhoseClockIsWrongTouchesNothingUntilItIsRight(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]time.Duration{"a day ahead": 24 * time.Hour, "a day behind": -24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.dualRole(3)
+			w.settle()
+			writes := w.faulty.writes
+
+			w.ahead = ahead
+			w.delete(&corev1.Secret{}, "my-dual-0")
+			w.renew(authority.ClusterCA)
+			w.run(10)
+			if got := w.faulty.writes - writes; got != 1 {
+				t.Errorf("%d writes, want that of the status", got)
+			}
+			i := slices.IndexFunc(w.getKafka().Status.Conditions, func(c condition.Condition) bool { return c.Reason == "ClockDiffers" })
+			if i < 0 {
+				t.Fatalf("conditions are %+v, want ClockDiffers", w.getKafka().Status.Conditions)
+			}
+			said := w.getKafka().Status.Conditions[i]
+			if since, err := time.Parse(time.RFC3339, said.LastTransitionTime); err != nil || since.After(w.clock.Now()) || w.clock.Now().Sub(since) > time.Minute {
+				t.Errorf("it is said to be so since %s, now is %s", said.LastTransitionTime, w.clock.Now())
+			}
+			if !strings.Contains(said.Message, "24h0m0s "+strings.Fields(name)[2]) {
+				t.Errorf("it says %q", said.Message)
+			}
+
+			w.ahead = 0
+			w.settle()
+			w.wantValid()
+			w.wantLoaded(w.caCertificate(authority.ClusterCA))
+			w.wantRestarts(0)
+			if slices.ContainsFunc(w.getKafka().Status.Conditions, func(c condition.Condition) bool { return c.Reason == "ClockDiffers" }) {
+				t.Error("ClockDiffers has not gone")
+			}
+		})
+	}
+}
+
+// The clock of the machine of one node is an hour behind when its certificate is issued:
+// by that clock it is not valid yet.
+func TestANodeWhoseClockIsBehindIsNotRestartedForWhatIsNotValidYet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.settle()
+	pod := slices.Sorted(maps.Keys(w.ran))[0]
+	w.behind[pod] = time.Hour
+
+	w.delete(&corev1.Secret{}, pod)
+	for range 60 {
+		w.run(1)
+		w.clock.SetTime(w.clock.Now().Add(5 * time.Second))
+	}
+	issued := w.certs.in(w.secret(pod).Data[pod+".crt"])[0]
+	if w.presentsLeaf(pod, issued) {
+		t.Error("it presents the new leaf")
+	}
+
+	delete(w.behind, pod)
+	w.settle()
+	w.wantRestarts(0)
+	if !w.presentsLeaf(pod, issued) {
+		t.Error("it does not present the new leaf")
+	}
+}
+
+// presentsLeaf reports whether all listeners of a node present a leaf.
+func (w *world) presentsLeaf(pod string, leaf *x509.Certificate) bool {
+	s, runs := w.serverOf(pod)
+	if !runs {
+		return false
+	}
+	for _, has := range s.loaded {
+		if !has.chain[0].Equal(leaf) {
+			return false
+		}
+	}
+	return true
 }
 
 // wantValid checks that the cluster is ready and that its nodes, whose clocks are

@@ -203,3 +203,22 @@ func (w *world) checkStranger() {
 		}
 	}
 }
+
+// checkTwice fails the test when an entry of a Secret holds a certificate twice: what
+// grows with each write does not stop.
+func (w *world) checkTwice() {
+	w.t.Helper()
+	for name, data := range w.stored.secrets {
+		for entry, text := range data {
+			if !strings.HasSuffix(entry, ".crt") {
+				continue
+			}
+			certs := w.certs.in(text)
+			for i, cert := range certs {
+				if slices.ContainsFunc(certs[:i], cert.Equal) {
+					w.t.Errorf("%s of Secret %s holds %s by %s twice, after\n%s", entry, name, cert.Subject, cert.Issuer, w.told())
+				}
+			}
+		}
+	}
+}

@@ -41,12 +41,12 @@ func TestReadersOfCaCrtAloneAreServedWhereAUsersOldCAHasSignedTheNewOne(t *testi
 	w.wantRestarts(2)
 	w.wantReady()
 
-	// Once the new CA stands there by itself, the old one is gone.
-	w.pinned = nil
+	// Once the new CA stands there by itself, what the old one has signed is still sent
+	// along, for those who have pinned the old one.
 	w.replaceOwn(two, "2", nil)
 	w.settle()
 
-	w.wantOwn(ownTwo)
+	w.wantRoles(" replication-9091", "presents corporate two vouched for by corporate one, trusts corporate two")
 	w.wantReady()
 }
 

@@ -78,8 +78,10 @@ type world struct {
 	lying  map[string]func(*contract.TLSReport)
 	// fatal is a line of the configuration that no server survives.
 	fatal string
-	// ahead is how much the operator's clock is before everybody else's.
+	// ahead is how much the operator's clock is before everybody else's; behind is how
+	// much those of the machines of some pods are after them.
 	ahead    time.Duration
+	behind   map[string]time.Duration
 	settings model.Settings
 	stores   authority.StoreGeneration
 
@@ -135,7 +137,7 @@ func newWorld(t *testing.T) *world {
 		events: &eventLog{}, servers: map[types.UID]*server{},
 		ran: map[string]bool{}, stuck: map[types.UID]bool{}, silent: map[string]bool{}, lying: map[string]func(*contract.TLSReport){},
 		persisted: map[string]persisted{}, mounted: map[string]volumes{}, arriving: map[string]*arrival{},
-		lag: map[string]int{}, failing: map[string]int{},
+		lag: map[string]int{}, behind: map[string]time.Duration{}, failing: map[string]int{},
 		reading: readingTime, safety: newSafety(), certs: certificates{}, stored: stored{secrets: map[string]files{}, configs: map[string]files{}}, without: map[reader]bool{}, issued: map[string]bool{}, ways: map[string][]authority.State{}, given: map[authority.Kind]*given{},
 		settings: model.Settings{
 			Versions:   []model.KafkaVersion{{Name: "4.2.1", Image: "kafka:4.2.1"}, {Name: "4.3.1", Image: "kafka:4.3.1"}},
@@ -166,7 +168,7 @@ func (w *world) newReconciler(cached client.Client) *controller.Reconciler {
 // be old.
 func (w *world) newReconcilerBeside(cached client.Client, live client.Reader) *controller.Reconciler {
 	options := controller.Options{
-		Client: cached, Live: live, Events: w.events, Clock: shiftedClock{w},
+		Client: cached, Live: live, Events: w.events, Clock: shiftedClock{w}, Ahead: func() time.Duration { return w.ahead },
 		Metrics: w.metrics, Connector: connector{w}, Settings: w.settings, Stores: w.stores, Version: "test",
 	}
 	w.runBeside(&options)

@@ -251,3 +251,46 @@ func TestAStrangerBesideARetiredKeyIsNobody(t *testing.T) {
 		t.Error("the stranger is still filed")
 	}
 }
+
+func TestWhatNodesSendAlongIsNotStoredTwice(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	pending := w.starts().Pending
+	w.in.Evidence.Vouching = pending.Cross
+	for _, at := range []stage{hold, turn} {
+		w.step(at)
+		w.step(at)
+		for _, entry := range []string{authority.CrossKey, authority.PendingCrossKey} {
+			stored, found := w.in.KeySecret.Data[entry]
+			if certs, err := pki.ParseBundle(stored); found && (err != nil || len(certs) != 1) {
+				t.Errorf("%s holds %d cross certificates, want one (%v)", entry, len(certs), err)
+			}
+		}
+	}
+}
+
+func TestWhatSomebodyForgottenHasSignedIsStoredUntilEveryOtherCAIsDistrusted(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		course func(w *world)
+		stored bool
+	}{
+		"a CA was handed over": {func(*world) {}, true},
+		"and is distrusted":    {func(w *world) { w.asks(authority.DistrustAnnotation, authority.DistrustNow) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := runningWorld(t)
+			w.in.Evidence.Vouching = []*x509.Certificate{voucher(t, other(t, "forgotten", noon()), w.settle(hold).Authority)}
+			c.course(w)
+			w.step(finish)
+			if _, stored := w.in.KeySecret.Data[authority.CrossKey]; stored != c.stored {
+				t.Errorf("it is stored: %t, want %t", stored, c.stored)
+			}
+			w.in.Evidence.Vouching = nil // nodes send nothing along any more
+			if got := w.settle(finish).Crosses; len(got) > 0 != c.stored {
+				t.Errorf("%d cross certificates are known afterwards", len(got))
+			}
+		})
+	}
+}

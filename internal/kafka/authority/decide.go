@@ -67,12 +67,12 @@ func newDecider(in Input, o observed) *decider {
 	for _, cross := range o.crosses {
 		d.keepCross(cross)
 	}
-	d.recallCrosses()
 	if o.pending != nil {
 		for _, cross := range o.pending.Cross {
 			d.keepCross(cross)
 		}
 	}
+	d.recallCrosses()
 	if value, found := in.KeySecret.Annotations[DistrustAnnotation]; found && !d.d.Distrust {
 		d.d.Warnings = append(d.d.Warnings, unknownDistrust(in, value))
 	}
@@ -91,7 +91,7 @@ func (d *decider) recallCrosses() {
 }
 
 func (d *decider) keepCross(cross *x509.Certificate) {
-	if d.in.Now.Before(cross.NotAfter) {
+	if d.in.Now.Before(cross.NotAfter) && !contains(d.crosses, cross) {
 		d.crosses = append(d.crosses, cross)
 	}
 }

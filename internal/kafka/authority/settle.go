@@ -105,8 +105,7 @@ func (w *writer) dropRetired() {
 }
 
 // dropCrosses forgets cross certificates by, and for, authorities that are forgotten
-// themselves: they serve nobody, and would be presented until their end. One by somebody
-// of whom nothing else was known before either serves whoever remembers him.
+// themselves: they serve nobody, and would be presented until their end.
 func (w *writer) dropCrosses() {
 	subjects := make([]pki.PrivateKey, 0, 1+len(w.retired))
 	subjects = append(subjects, w.out.Authority.Key())
@@ -115,13 +114,27 @@ func (w *writer) dropCrosses() {
 	}
 	for _, cross := range w.d.Crosses {
 		isSubject := slices.ContainsFunc(subjects, func(k pki.PrivateKey) bool { return k.Matches(cross) })
-		isForgotten := slices.ContainsFunc(w.o.retired, func(r retiredKey) bool {
-			return r.key.Signed(cross) && !slices.ContainsFunc(subjects, r.key.Equal)
-		})
-		if isSubject && !isForgotten {
+		if isSubject && !w.forgetsIssuer(cross, subjects) {
 			w.crosses = append(w.crosses, cross)
 		}
 	}
+}
+
+// forgetsIssuer reports whether the issuer of a cross certificate is forgotten in this
+// decision. One of whom nothing else was known before either, because the CA was handed
+// over without him, serves whoever remembers him, unless every other CA is distrusted.
+func (w *writer) forgetsIssuer(cross *x509.Certificate, keys []pki.PrivateKey) bool {
+	forgotten := slices.ContainsFunc(w.o.retired, func(r retiredKey) bool {
+		return !slices.ContainsFunc(keys, r.key.Equal) && r.key.Signed(cross)
+	})
+	if forgotten || !w.d.Distrust {
+		return forgotten
+	}
+	signers := slices.Concat(w.plan.Stored, w.plan.Application)
+	for _, retired := range w.retired {
+		signers = append(signers, retired.filed...)
+	}
+	return !slices.ContainsFunc(signers, func(s *x509.Certificate) bool { return pki.IssuedBy(cross, s) })
 }
 
 func (w *writer) note(kind TransitionKind, cert *x509.Certificate, why string) {

@@ -55,10 +55,11 @@ func (p *pass) ends(load trust.Load) bool {
 const reloadPatience = 2 * time.Minute
 
 // refused reports whether the node has tried in vain to reload what is published:
-// its server does not accept it, or it has been trying for too long.
+// its server does not accept it, or it has been trying for too long. One that waits until
+// a certificate is valid presents something better than it would after a start.
 func (p *pass) refused(report contract.TLSReport, published contract.Publication) bool {
 	failed := report.Reload.Failure != "" && report.Reload.Revision == published.Revision
-	return failed && (report.Reload.Refused || p.now.Sub(published.PublishedAt) > reloadPatience)
+	return failed && !report.Reload.Early && (report.Reload.Refused || p.now.Sub(published.PublishedAt) > reloadPatience)
 }
 
 // isDue reports whether a restart that trust asks for is to be done now. One that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -15,6 +16,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // fieldOwner owns what this controller applies.
@@ -28,10 +30,12 @@ const evidenceOwner = client.FieldOwner("keyturn-kafka-evidence")
 // Options are what a Reconciler works with.
 type Options struct {
 	// Client reads from the cache and writes; Live reads past the cache.
-	Client    client.Client
-	Live      client.Reader
-	Events    events.EventRecorder
-	Clock     clock.PassiveClock
+	Client client.Client
+	Live   client.Reader
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
+	// Ahead tells how much Clock is ahead of everybody else's; nil when nobody knows.
+	Ahead     func() time.Duration
 	Connector Connector
 	Settings  model.Settings
 	// Companions names who runs beside the nodes of a cluster; nil when nobody does.
@@ -88,6 +92,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	r.meet(request.NamespacedName, observed.kafka.UID)
 	p := &pass{observation: observed, issued: map[string]authority.LeafDecision{}}
+	if ahead := r.ahead(); ahead.Abs() > pki.Backdate {
+		return ctrl.Result{RequeueAfter: clockPause}, r.reportClock(ctx, p, ahead)
+	}
 	if observed.paused() {
 		return ctrl.Result{}, r.reportPaused(ctx, p)
 	}

@@ -38,6 +38,7 @@ const (
 	reasonMoreWarnings        = "MoreWarnings"
 	reasonHiddenCertificates  = "ListenerCertificatesNotShown"
 	reasonNotRecorded         = "TrustNotRecorded"
+	reasonClock               = "ClockDiffers"
 )
 
 // conditionRollingUpdate is True while nodes are to be restarted or removed; its

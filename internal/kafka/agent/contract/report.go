@@ -58,6 +58,9 @@ type ReloadReport struct {
 	// not accept the stores, or shows others than it was told to load. Otherwise it
 	// could not be asked, or nobody led the quorum: that passes.
 	Refused bool `json:"refused,omitempty"`
+	// Early is true when the reason of the failure is that a certificate to be presented
+	// is not valid yet by the clock of the node: that passes. A start would load it.
+	Early bool `json:"early,omitempty"`
 }
 
 // Readiness is the answer of GET /v1/ready: 204 without a body when the node is

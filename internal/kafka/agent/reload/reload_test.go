@@ -496,3 +496,23 @@ func TestReportIsInTheWordsOfTheContract(t *testing.T) {
 		t.Error("nothing is said to be known")
 	}
 }
+
+func TestWhatIsNotValidYetIsLoadedOnceItIs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, first)
+	mounted := w.publish(agenttest.Leaf(t, w.old, "my-cluster-kafka", time.Now()), w.before())
+	w.clock.Step(-time.Hour)
+	outcome := w.step(t, mounted)
+	if outcome.Complete || !outcome.Early || outcome.Refused || len(outcome.Tried) != 4 || len(w.log) > 0 {
+		t.Errorf("outcome %+v after %v, want it to wait with all listeners", outcome, w.log)
+	}
+	if from := mounted.Node.Chain[0].NotBefore.UTC().Format(time.RFC3339); !strings.Contains(outcome.Failure, from) {
+		t.Errorf("it says %q, want the time %s", outcome.Failure, from)
+	}
+	w.runsOn(t, first(w))
+	w.clock.Step(time.Hour)
+	if outcome := w.step(t, mounted); !outcome.Complete || outcome.Early || outcome.Failure != "" {
+		t.Errorf("outcome %+v, want it loaded", outcome)
+	}
+	w.runsOn(t, mounted)
+}

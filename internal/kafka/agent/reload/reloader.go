@@ -104,6 +104,9 @@ type Outcome struct {
 	// Refused is true when the server itself was the reason of the failure: it does
 	// not accept the stores, or shows others than it was told to load.
 	Refused bool
+	// Early is true when nothing was loaded, because a certificate that would have to be
+	// presented is not valid yet.
+	Early bool
 	// Overtaken is true when a newer publication has ended the wait for proof:
 	// that is no failure.
 	Overtaken bool
@@ -138,6 +141,7 @@ func (r *Reloader) Step(ctx context.Context, mounted stores.Matched, overtaken f
 		Tried:     tried,
 		Failure:   sentence(err),
 		Refused:   isRefusal(err),
+		Early:     isEarly(err),
 		Overtaken: err != nil && overtaken(),
 	}
 }
@@ -148,6 +152,11 @@ func isRefusal(err error) bool {
 	_, invalid := errors.AsType[*local.InvalidError](err)
 	_, unproven := errors.AsType[*UnprovenError](err)
 	return invalid || unproven
+}
+
+func isEarly(err error) bool {
+	_, early := errors.AsType[*EarlyError](err)
+	return early
 }
 
 // Check asks whether the server still runs on the settings it had, and forgets
@@ -193,6 +202,9 @@ func (r *Reloader) load(ctx context.Context, wanted []stores.Listener) (plan, er
 	if len(changed) == 0 {
 		return plan{}, nil
 	}
+	if err := r.early(wanted); err != nil {
+		return plan{}, err
+	}
 	settings, err := r.settings(ctx, wanted)
 	if err != nil {
 		return plan{}, err
@@ -205,6 +217,37 @@ func (r *Reloader) load(ctx context.Context, wanted []stores.Listener) (plan, er
 		}
 	}
 	return loading(r.Directory, wanted, changed, settings), nil
+}
+
+// EarlyError says that a listener would come to present what is not valid yet, by the
+// clock of this machine.
+type EarlyError struct {
+	Listener contract.Listener
+	// Certificate is the first of its chain that is not valid yet.
+	Certificate *x509.Certificate
+	Now         time.Time
+}
+
+func (e *EarlyError) Error() string {
+	return fmt.Sprintf("%s is not given another leaf yet: certificate %q is valid from %s, and the clock of this machine says %s; the operator's clock is ahead or this one is behind",
+		e.Listener, e.Certificate.Subject, e.Certificate.NotBefore.UTC().Format(time.RFC3339), e.Now.UTC().Format(time.RFC3339))
+}
+
+// early says which chain that is to be loaded is not valid yet: what is presented now
+// serves better.
+func (r *Reloader) early(wanted []stores.Listener) error {
+	now := r.Clock.Now()
+	for _, l := range wanted {
+		if r.states[l.Name].has(stores.KeyStore(), l) {
+			continue
+		}
+		for _, cert := range l.Identity.Chain {
+			if now.Before(cert.NotBefore) {
+				return &EarlyError{Listener: l.Name, Certificate: cert, Now: now}
+			}
+		}
+	}
+	return nil
 }
 
 // forget plans to delete the settings of earlier reloads, if the server was

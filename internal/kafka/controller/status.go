@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/api/fields"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/api/unknownfields"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 )
 
@@ -28,6 +28,7 @@ const (
 	reasonPodsNotReady        = "PodsNotReady"
 	reasonFailed              = "ReconciliationFailed"
 	reasonUnknownFields       = "UnknownFields"
+	reasonFieldsWithoutEffect = "FieldsWithoutEffect"
 	reasonAuthority           = "CertificateAuthority"
 	reasonListenerCertificate = "ListenerCertificate"
 	reasonWindows             = "MaintenanceTimeWindows"
@@ -98,14 +99,24 @@ func (p *pass) warnings() []wanted {
 				"see whether something keeps the operator from port %d of the pods", strings.Join(p.silent, ", "), contract.SecurePort)))
 	}
 	list = append(list, p.apartWarnings()...)
-	if fields := unknownfields.InSpec[kafkav1.Kafka](p.written); len(fields) > 0 {
-		list = append(list, holds(condition.Warning, reasonUnknownFields, ignoredFields("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, fields)))
-	}
-	return list
+	return append(list, fieldWarnings("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, fields.InSpec[kafkav1.Kafka](p.written))...)
 }
 
-func ignoredFields(object string, fields []string) string {
-	return fmt.Sprintf("%s: these fields are kept and not acted on: %s", object, strings.Join(fields, ", "))
+// fieldWarnings are about the fields of an object that nobody acts on. One that is no field at all is told apart
+// from those that do nothing: whoever wrote it meant something else.
+func fieldWarnings(object string, found fields.Found) []wanted {
+	var list []wanted
+	if len(found.Unknown) > 0 {
+		list = append(list, holds(condition.Warning, reasonUnknownFields, fmt.Sprintf(
+			"%s: there are no such fields, and what they say is not done: %s; correct what is misspelled or stands at the wrong place, and remove the rest",
+			object, strings.Join(found.Unknown, ", "))))
+	}
+	if len(found.WithoutEffect) > 0 {
+		list = append(list, holds(condition.Warning, reasonFieldsWithoutEffect, fmt.Sprintf(
+			"%s: these fields are kept and have no effect: %s; remove them unless somebody else reads them",
+			object, strings.Join(found.WithoutEffect, ", "))))
+	}
+	return list
 }
 
 // writeStatus writes the status of the Kafka when it differs from the present one.
@@ -149,42 +160,4 @@ func (r *Reconciler) applyStatus(ctx context.Context, kind string, object client
 		"status": fields,
 	}}
 	return r.applier.ApplyStatus(ctx, client.ApplyConfigurationFromUnstructured(intent))
-}
-
-// writePoolStatuses writes what the pools' own statuses say of their nodes.
-func (r *Reconciler) writePoolStatuses(ctx context.Context, p *pass) error {
-	for i := range p.pools {
-		resource := p.pools[i]
-		pool, found := p.cluster.Pool(resource.Name)
-		if !found {
-			continue
-		}
-		status := p.cluster.PoolStatus(pool)
-		status.ObservedGeneration = resource.Generation
-		status.Conditions = conditionsSince(poolWarnings(resource), resource.Status.Conditions, p.now)
-		if equalPoolStatus(status, resource.Status) {
-			continue
-		}
-		if err := r.applyStatus(ctx, kafkav1.KindKafkaNodePool, &resource.KafkaNodePool, &status); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func poolWarnings(resource *pool) []wanted {
-	fields := unknownfields.InSpec[kafkav1.KafkaNodePool](resource.written)
-	if len(fields) == 0 {
-		return nil
-	}
-	object := "KafkaNodePool " + resource.Namespace + "/" + resource.Name
-	return []wanted{holds(condition.Warning, reasonUnknownFields, ignoredFields(object, fields))}
-}
-
-// equalPoolStatus takes an empty list for an absent one, as the API server does.
-func equalPoolStatus(a, b kafkav1.KafkaNodePoolStatus) bool {
-	if len(a.Conditions) == 0 && len(b.Conditions) == 0 {
-		a.Conditions, b.Conditions = nil, nil
-	}
-	return reflect.DeepEqual(a, b)
 }

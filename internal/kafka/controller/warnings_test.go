@@ -1,7 +1,9 @@
 package controller
 
 import (
+	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/kafka/authority"
@@ -18,6 +20,31 @@ func TestAWarningAboutAnAuthorityNamesItsObjectOnce(t *testing.T) {
 
 	if list := p.warnings(); len(list) != 1 || list[0].message != said {
 		t.Errorf("it is said: %+v, want %q", list, said)
+	}
+}
+
+// Both are warned of, each in its own words: one does nothing anywhere, the other was meant for something else.
+func TestAMisspelledFieldIsToldFromOneWithoutEffect(t *testing.T) {
+	t.Parallel()
+	p := &pass{observation: &observation{}}
+	p.kafka.Namespace, p.kafka.Name = "kafka", "my"
+	spec := `{"spec": {"entityOperator": {}, "kafka": {"listeners": [{"name": "a", "authentification": {"type": "tls"}}]}}}`
+	if err := json.Unmarshal([]byte(spec), &p.written); err != nil {
+		t.Fatal(err)
+	}
+
+	told := map[string]string{}
+	for _, w := range p.warnings() {
+		told[w.reason] = w.message
+	}
+
+	for reason, want := range map[string]string{
+		reasonUnknownFields:       "Kafka kafka/my: there are no such fields, and what they say is not done: spec.kafka.listeners[0].authentification;",
+		reasonFieldsWithoutEffect: "Kafka kafka/my: these fields are kept and have no effect: spec.entityOperator;",
+	} {
+		if !strings.HasPrefix(told[reason], want) {
+			t.Errorf("%s says %q, want %q", reason, told[reason], want)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,15 +29,18 @@ func manifest(t *testing.T, path ...string) map[string]any {
 func TestEveryFieldOfARichManifestIsKept(t *testing.T) {
 	t.Parallel()
 	manifests := map[string]string{
-		kafkas:         "kafka-rich.yaml",
-		kafkaNodePools: "kafkanodepool-rich.yaml",
-		podSets:        "strimzipodset-rich.yaml",
+		"kafka-rich.yaml":         kafkas,
+		"kafka-tokens.yaml":       kafkas,
+		"kafkanodepool-rich.yaml": kafkaNodePools,
+		"strimzipodset-rich.yaml": podSets,
 	}
-	for crd, file := range manifests {
+	for file, crd := range manifests {
 		for _, version := range versions() {
 			t.Run(file+" in "+version, func(t *testing.T) {
 				t.Parallel()
 				sent := manifest(t, "testdata", file)
+				group, _, _ := strings.Cut(sent["apiVersion"].(string), "/")
+				sent["apiVersion"] = group + "/v1" // by which clients know it
 				stored, errs := newAdmission(t, crd, version).admit(t, sent)
 				if len(errs) != 0 {
 					t.Errorf("refused: %v", errs)
@@ -105,6 +109,29 @@ func TestFieldsWithoutEffectAreNamed(t *testing.T) {
 				"spec.kafka.resources.claims",
 				"spec.kafka.template.pod",
 				"spec.kafkaExporter",
+			},
+		},
+		"Kafka of v1beta2": {
+			find: fields.InSpec[kafkav1.Kafka],
+			file: "kafka-tokens.yaml",
+			want: []string{
+				"spec.kafka.authorization.clientId",
+				"spec.kafka.authorization.delegateToKafkaAcls",
+				"spec.kafka.authorization.grantsRefreshPeriodSeconds",
+				"spec.kafka.authorization.tlsTrustedCertificates",
+				"spec.kafka.authorization.tokenEndpointUri",
+				"spec.kafka.listeners[0].authentication.checkAccessTokenType",
+				"spec.kafka.listeners[0].authentication.clientSecret",
+				"spec.kafka.listeners[0].authentication.customClaimCheck",
+				"spec.kafka.listeners[0].authentication.enableOauthBearer",
+				"spec.kafka.listeners[0].authentication.jwksEndpointUri",
+				"spec.kafka.listeners[0].authentication.jwksMinRefreshPauseSeconds",
+				"spec.kafka.listeners[0].authentication.tlsTrustedCertificates",
+				"spec.kafka.listeners[0].authentication.userNameClaim",
+				"spec.kafka.listeners[0].authentication.validIssuerUri",
+				"spec.kafka.replicas",
+				"spec.kafka.storage",
+				"spec.zookeeper",
 			},
 		},
 		"KafkaNodePool": {

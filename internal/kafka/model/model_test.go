@@ -210,7 +210,8 @@ func TestWhatCannotBeBuiltIsAnError(t *testing.T) {
 		"min.insync.replicas in words":   {withConfig("min.insync.replicas", "two"), kafka, "whole number"},
 		"the heap starts above its end":  {func(in *Input) { in.Kafka.Spec.Kafka.JvmOptions = &kafkav1.JvmOptions{Xms: "2g", Xmx: "1024m"} }, kafka, "-Xms 2g is more"},
 		"the heap is no number":          {func(in *Input) { in.Pools[0].Spec.JvmOptions = &kafkav1.JvmOptions{Xmx: "half"} }, pool, "must be numbers"},
-		"the heap has only a start":      {func(in *Input) { in.Pools[0].Spec.JvmOptions = &kafkav1.JvmOptions{Xms: "1g"} }, pool, "set both"},
+		"a variable of Strimzi's nodes":  {withConfig("num.io.threads", "a ${strimzienv:THREADS}"), kafka, "num.io.threads refers to ${strimzienv:...}"},
+		"a folder of Strimzi's nodes":    {withConfig("num.io.threads", "${strimzidir:/mnt:threads}"), kafka, "num.io.threads refers to ${strimzidir:...}"},
 		"authorization by an agent":      {func(in *Input) { in.Kafka.Spec.Kafka.Authorization = &kafkav1.Authorization{Type: kafkav1.AuthorizationOPA} }, kafka, "opa is not supported"},
 		"authorization by Keycloak":      {func(in *Input) { in.Kafka.Spec.Kafka.Authorization = &kafkav1.Authorization{Type: kafkav1.AuthorizationKeycloak} }, kafka, "keycloak is not supported"},
 		"authentication by token": {

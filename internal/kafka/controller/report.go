@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,7 +56,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure
 		if p.stands() {
 			result.RequeueAfter = p.nextLook(acted) // certificates end all the same
 		}
-		return result, r.writeStatus(ctx, p, status)
+		return result, errors.Join(r.writeStatus(ctx, p, status), r.writePoolWarnings(ctx, p))
 	}
 	status.Conditions = p.conditions(slices.Concat(p.warnings(), p.trustConditions(), p.progress(acted)))
 	status.KafkaNodePools = p.cluster.UsedPools()

@@ -29,6 +29,7 @@ const (
 	reasonFailed              = "ReconciliationFailed"
 	reasonUnknownFields       = "UnknownFields"
 	reasonFieldsWithoutEffect = "FieldsWithoutEffect"
+	reasonIdleAnnotation      = "AnnotationWithoutEffect"
 	reasonAuthority           = "CertificateAuthority"
 	reasonListenerCertificate = "ListenerCertificate"
 	reasonWindows             = "MaintenanceTimeWindows"
@@ -99,7 +100,29 @@ func (p *pass) warnings() []wanted {
 				"see whether something keeps the operator from port %d of the pods", strings.Join(p.silent, ", "), contract.SecurePort)))
 	}
 	list = append(list, p.apartWarnings()...)
+	list = append(list, p.annotationWarnings()...)
 	return append(list, fieldWarnings("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, fields.InSpec[kafkav1.Kafka](p.written))...)
+}
+
+// deletePodAndClaims asks Strimzi to delete a pod with its PersistentVolumeClaims.
+const deletePodAndClaims = "strimzi.io/delete-pod-and-pvc"
+
+// annotationWarnings are about what people ask of pods by annotations of Strimzi's that nobody acts on. Claims are
+// deleted by people: what is on them cannot be had back.
+func (p *pass) annotationWarnings() []wanted {
+	var asked []string
+	for name, pod := range p.pods {
+		if strings.EqualFold(pod.Annotations[deletePodAndClaims], isTrue) {
+			asked = append(asked, name)
+		}
+	}
+	if len(asked) == 0 {
+		return nil
+	}
+	slices.Sort(asked)
+	return []wanted{holds(condition.Warning, reasonIdleAnnotation, fmt.Sprintf(
+		"pods %s: the annotation %s has no effect: once all their partitions have replicas elsewhere, delete the PersistentVolumeClaims and the pod yourself, one node at a time; and remove the annotation",
+		strings.Join(asked, ", "), deletePodAndClaims))}
 }
 
 // fieldWarnings are about the fields of an object that nobody acts on. One that is no field at all is told apart

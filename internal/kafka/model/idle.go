@@ -12,9 +12,6 @@ import (
 func IdleStorageFields(storage kafkav1.Storage) []string {
 	const path = "spec.storage"
 	idle := idleVolumeFields(path, storage.Type, storage.Volume)
-	if storage.ID != nil {
-		idle = append(idle, path+".id")
-	}
 	for i := range storage.Volumes {
 		volume := &storage.Volumes[i]
 		idle = append(idle, idleVolumeFields(path+".volumes["+strconv.Itoa(i)+"]", volume.Type, volume.Volume)...)

@@ -173,7 +173,7 @@ func FuzzParseSize(f *testing.F) {
 
 func TestStorageFieldsThatSayNothing(t *testing.T) {
 	t.Parallel()
-	no, id := false, int32(0)
+	no := false
 	full := kafkav1.Volume{
 		Size: "1Gi", SizeLimit: "1Gi", Class: "fast", Selector: map[string]string{"a": "b"},
 		DeleteClaim: &no, KraftMetadata: kafkav1.KraftMetadataShared,
@@ -185,7 +185,6 @@ func TestStorageFieldsThatSayNothing(t *testing.T) {
 		"a claim":                   {claim("1Gi"), nil},
 		"a limit of a claim":        {kafkav1.Storage{Type: kafkav1.StoragePersistentClaim, Volume: full}, []string{"spec.storage.sizeLimit"}},
 		"what only a claim has":     {kafkav1.Storage{Type: kafkav1.StorageEphemeral, Volume: full}, []string{"spec.storage.class", "spec.storage.deleteClaim", "spec.storage.selector", "spec.storage.size"}},
-		"an id of the only volume":  {kafkav1.Storage{Type: kafkav1.StorageEphemeral, ID: &id}, []string{"spec.storage.id"}},
 		"anything beside a jbod":    {kafkav1.Storage{Type: kafkav1.StorageJBOD, Volume: full}, []string{"spec.storage.class", "spec.storage.deleteClaim", "spec.storage.kraftMetadata", "spec.storage.selector", "spec.storage.size", "spec.storage.sizeLimit"}},
 		"volumes of different type": {jbod(kafkav1.JBODVolume{Type: kafkav1.StorageEphemeral, Volume: kafkav1.Volume{Size: "1Gi"}}, kafkav1.JBODVolume{ID: 1, Type: kafkav1.StoragePersistentClaim, Volume: full}), []string{"spec.storage.volumes[0].size", "spec.storage.volumes[1].sizeLimit"}},
 	}

@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -116,6 +117,17 @@ func TestAPIServerTakesTheDefinitions(t *testing.T) {
 			crd.SetName(name)
 			if err := server.Patch(t.Context(), crd, client.RawPatch(types.MergePatchType, patch)); err != nil {
 				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+	t.Run("what people have published is taken", func(t *testing.T) {
+		t.Parallel()
+		strict := &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}}
+		for i, public := range publicManifests(t) {
+			admission := newAdmission(t, public.crd(), public.Version)
+			sent := &unstructured.Unstructured{Object: public.object(fmt.Sprintf("public-%d", i), admission.structural)}
+			if err := server.Create(t.Context(), sent, strict); err != nil {
+				t.Errorf("%s: %v", public.From, err)
 			}
 		}
 	})

@@ -14,6 +14,9 @@ import (
 // withoutEffect is what kubectl explain says of a field that is known and not acted on.
 const withoutEffect = "Kept and named in a Warning condition; it has no effect."
 
+// typeObject is the type of objects, in schemas and in the list.
+const typeObject = "object"
+
 // readList reads the list of fields that may be written below spec, by kind. Its head says in which form.
 func readList(file string) (map[string]any, error) {
 	data, err := os.ReadFile(file)
@@ -72,7 +75,7 @@ func listedSchema(written string, listed any) apiextensionsv1.JSONSchemaProps {
 	case strings.HasSuffix(written, "[]"):
 		return apiextensionsv1.JSONSchemaProps{Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &schema}}
 	case strings.HasSuffix(written, "{}"):
-		return apiextensionsv1.JSONSchemaProps{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &schema}}
+		return apiextensionsv1.JSONSchemaProps{Type: typeObject, AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &schema}}
 	default:
 		return schema
 	}
@@ -81,14 +84,14 @@ func listedSchema(written string, listed any) apiextensionsv1.JSONSchemaProps {
 func listedType(listed any) apiextensionsv1.JSONSchemaProps {
 	object, isObject := listed.(map[string]any)
 	switch {
-	case listed == "object":
-		return apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
+	case listed == typeObject:
+		return apiextensionsv1.JSONSchemaProps{Type: typeObject, XPreserveUnknownFields: new(true)}
 	case listed == "int-or-string":
 		return apiextensionsv1.JSONSchemaProps{XIntOrString: true}
 	case !isObject:
 		return apiextensionsv1.JSONSchemaProps{Type: fmt.Sprint(listed)}
 	}
-	schema := apiextensionsv1.JSONSchemaProps{Type: "object", Properties: make(map[string]apiextensionsv1.JSONSchemaProps, len(object))}
+	schema := apiextensionsv1.JSONSchemaProps{Type: typeObject, Properties: make(map[string]apiextensionsv1.JSONSchemaProps, len(object))}
 	for written, inner := range object {
 		schema.Properties[strings.TrimRight(written, "[]{}")] = listedSchema(written, inner)
 	}

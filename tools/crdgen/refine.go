@@ -73,7 +73,7 @@ func each(schema *apiextensionsv1.JSONSchemaProps, changes ...func(*apiextension
 
 // open makes the API server keep unknown fields of an object.
 func open(schema *apiextensionsv1.JSONSchemaProps) {
-	if schema.Type == "object" && len(schema.Properties) > 0 {
+	if schema.Type == typeObject && len(schema.Properties) > 0 {
 		schema.XPreserveUnknownFields = new(true)
 	}
 }

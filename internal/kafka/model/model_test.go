@@ -212,14 +212,18 @@ func TestWhatCannotBeBuiltIsAnError(t *testing.T) {
 		"the heap is no number":          {func(in *Input) { in.Pools[0].Spec.JvmOptions = &kafkav1.JvmOptions{Xmx: "half"} }, pool, "must be numbers"},
 		"a variable of Strimzi's nodes":  {withConfig("num.io.threads", "a ${strimzienv:THREADS}"), kafka, "num.io.threads refers to ${strimzienv:...}"},
 		"a folder of Strimzi's nodes":    {withConfig("num.io.threads", "${strimzidir:/mnt:threads}"), kafka, "num.io.threads refers to ${strimzidir:...}"},
-		"authorization by an agent":      {func(in *Input) { in.Kafka.Spec.Kafka.Authorization = &kafkav1.Authorization{Type: kafkav1.AuthorizationOPA} }, kafka, "opa is not supported"},
-		"authorization by Keycloak":      {func(in *Input) { in.Kafka.Spec.Kafka.Authorization = &kafkav1.Authorization{Type: kafkav1.AuthorizationKeycloak} }, kafka, "keycloak is not supported"},
+		"authorization by an agent": {func(in *Input) {
+			in.Kafka.Spec.Kafka.Authorization = &kafkav1.Authorization{Type: kafkav1.AuthorizationOPA}
+		}, kafka, "opa is not supported"},
+		"authorization by Keycloak": {func(in *Input) {
+			in.Kafka.Spec.Kafka.Authorization = &kafkav1.Authorization{Type: kafkav1.AuthorizationKeycloak}
+		}, kafka, "keycloak is not supported"},
 		"authentication by token": {
 			func(in *Input) {
 				in.Kafka.Spec.Kafka.Listeners[0].Authentication = &kafkav1.ListenerAuthentication{Type: kafkav1.AuthenticationOAuth}
 			}, kafka, "oauth is not supported",
 		},
-		"requests exceed limits":         {func(in *Input) { in.Pools[0].Spec.Resources = resources(t, "2Gi", "1Gi") }, pool, "more than the limit"},
+		"requests exceed limits": {func(in *Input) { in.Pools[0].Spec.Resources = resources(t, "2Gi", "1Gi") }, pool, "more than the limit"},
 	}
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {

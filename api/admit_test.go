@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -33,25 +35,17 @@ func versions() []string { return []string{"v1", "v1beta2"} }
 // definition reads the definition with the given name.
 func definition(t *testing.T, name string) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("..", "config", "crd", "*.yaml"))
+	plural, group, _ := strings.Cut(name, ".")
+	file := filepath.Join("..", "config", "crd", group+"_"+plural+".yaml")
+	data, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("reading the definition of %s, which make generate writes: %v", name, err)
 	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.UnmarshalStrict(data, crd); err != nil {
-			t.Fatalf("parsing %s: %v", file, err)
-		}
-		if crd.Name == name {
-			return crd
-		}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(data, crd); err != nil {
+		t.Fatalf("parsing %s: %v", file, err)
 	}
-	t.Fatalf("no definition named %s in config/crd: run make generate", name)
-	return nil
+	return crd
 }
 
 // admission does to a manifest of one version what the API server does before it stores it.
@@ -61,7 +55,24 @@ type admission struct {
 	rules      *cel.Validator
 }
 
+// admissions are made once each: the definitions are long.
+var (
+	admissionsLock sync.Mutex
+	admissions     = map[string]*admission{}
+)
+
 func newAdmission(t *testing.T, crdName, version string) *admission {
+	t.Helper()
+	admissionsLock.Lock()
+	defer admissionsLock.Unlock()
+	key := crdName + " " + version
+	if admissions[key] == nil {
+		admissions[key] = makeAdmission(t, crdName, version)
+	}
+	return admissions[key]
+}
+
+func makeAdmission(t *testing.T, crdName, version string) *admission {
 	t.Helper()
 	crd := definition(t, crdName)
 	i := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version })

@@ -6,10 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"github.com/keyturn/keyturn/api/fields"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/api/unknownfields"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -69,8 +70,8 @@ func example[T any](t *testing.T, crd string, manifest map[string]any) *T {
 	if _, errs := newAdmission(t, crd, "v1").admit(t, manifest); len(errs) != 0 {
 		t.Errorf("the API server would refuse it: %v", errs)
 	}
-	for _, path := range unknownfields.InSpec[T](manifest) {
-		t.Errorf("%s has no effect", path)
+	if diff := cmp.Diff(fields.Found{}, fields.InSpec[T](manifest)); diff != "" {
+		t.Errorf("fields have no effect (-want +got):\n%s", diff)
 	}
 	text, err := yaml.Marshal(manifest)
 	if err != nil {

@@ -148,7 +148,7 @@ func TestKafkaRules(t *testing.T) {
 		},
 		"an unknown authentication is refused": {
 			patch: listeners(`{name: scram, port: 9095, type: internal, tls: false, authentication: {type: kerberos}}`),
-			want:  []string{`spec.kafka.listeners[0].authentication.type: Unsupported value: supported values: "tls", "scram-sha-512", "custom"`},
+			want:  []string{`spec.kafka.listeners[0].authentication.type: Unsupported value: supported values: "tls", "scram-sha-512", "custom", "oauth"`},
 		},
 		"a custom certificate is accepted on a listener with TLS": {
 			patch: listeners(`{name: tls, port: 9093, type: internal, tls: true, configuration: {brokerCertChainAndKey: {secretName: s, certificate: tls.crt, key: tls.key}}}`),
@@ -184,7 +184,7 @@ func TestKafkaRules(t *testing.T) {
 		},
 		"an unknown authorization is refused": {
 			patch: `spec: {kafka: {authorization: {type: ranger}}}`,
-			want:  []string{`spec.kafka.authorization.type: Unsupported value: supported values: "simple", "custom"`},
+			want:  []string{`spec.kafka.authorization.type: Unsupported value: supported values: "simple", "custom", "opa", "keycloak"`},
 		},
 		"heap sizes have one suffix": {
 			patch: `spec: {kafka: {jvmOptions: {-Xms: 512m, -Xmx: 1Gi}}}`,

@@ -1,7 +1,9 @@
 package api_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -83,6 +85,50 @@ func TestAPIServerTakesTheDefinitions(t *testing.T) {
 		causes := status.ErrStatus.Details.Causes
 		if len(causes) != 1 || causes[0].Field != want.Field || !strings.HasSuffix(causes[0].Message, want.Message) {
 			t.Errorf("got causes %v, want %v", causes, want)
+		}
+	})
+	t.Run("a misspelled field is refused by strict validation", func(t *testing.T) {
+		t.Parallel()
+		open := merged(t, minimalKafka, `{metadata: {name: misspelled}, spec: {kafka: {listeners: [
+			{name: one, port: 9092, type: internal, tls: true, authentification: {type: tls}}]}}}`)
+		for _, version := range versions() {
+			sent := &unstructured.Unstructured{Object: clone(t, open)}
+			sent.SetAPIVersion("kafka.strimzi.io/" + version)
+			err := server.Create(t.Context(), sent, &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}})
+			if want := `unknown field "spec.kafka.listeners[0].authentification"`; !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want a refusal with %s", version, err, want)
+			}
+		}
+	})
+	t.Run("the definitions carry what kubectl apply adds", func(t *testing.T) {
+		t.Parallel()
+		for _, name := range []string{kafkas, kafkaNodePools, podSets} {
+			applied, err := json.Marshal(definition(t, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{corev1.LastAppliedConfigAnnotation: string(applied)}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			crd := &unstructured.Unstructured{}
+			crd.SetAPIVersion("apiextensions.k8s.io/v1")
+			crd.SetKind("CustomResourceDefinition")
+			crd.SetName(name)
+			if err := server.Patch(t.Context(), crd, client.RawPatch(types.MergePatchType, patch)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+	t.Run("what people have published is taken", func(t *testing.T) {
+		t.Parallel()
+		strict := &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}}
+		for i, public := range publicManifests(t) {
+			admission := newAdmission(t, public.crd(), public.Version)
+			sent := &unstructured.Unstructured{Object: public.object(fmt.Sprintf("public-%d", i), admission.structural)}
+			if err := server.Create(t.Context(), sent, strict); err != nil {
+				t.Errorf("%s: %v", public.From, err)
+			}
 		}
 	})
 	t.Run("a node pool scales", func(t *testing.T) {

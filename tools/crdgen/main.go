@@ -1,6 +1,7 @@
 // Command crdgen writes everything that is generated from the Go types of api/: deep copies, apply
 // configurations and CustomResourceDefinitions. The first two and the raw schemas come from controller-gen;
-// crdgen turns the raw schemas into what the API server is given (see refine).
+// crdgen turns the raw schemas into what the API server is given (see refine), with the fields that nobody acts
+// on, which are a list and no Go types (api/fields).
 //
 // The definitions are written twice, to config/crd for kubectl and for tests, and into the Helm chart, which
 // has to be complete in its own folder.
@@ -52,7 +53,11 @@ func generate(ctx context.Context, root string) (err error) {
 	if err := controllerGen(ctx, root, "crd:omitToolVersion=true", groups(), "output:crd:dir="+raw); err != nil {
 		return err
 	}
-	return writeDefinitions(raw, filepath.Join(root, "config", "crd"), filepath.Join(root, "charts", "keyturn", "files", "crds"))
+	listed, err := readList(filepath.Join(root, "api", "fields", "strimzi.yaml"))
+	if err != nil {
+		return err
+	}
+	return writeDefinitions(raw, listed, filepath.Join(root, "config", "crd"), filepath.Join(root, "charts", "keyturn", "files", "crds"))
 }
 
 // controllerGen runs one generator of the controller-gen that tools/go.mod pins.
@@ -70,9 +75,9 @@ func controllerGen(ctx context.Context, root, generator string, packages []strin
 	return nil
 }
 
-// writeDefinitions refines every definition in the folder raw and writes it to each of the targets, which
-// then hold nothing else.
-func writeDefinitions(raw string, targets ...string) error {
+// writeDefinitions refines every definition in the folder raw with the listed fields and writes it to each of
+// the targets, which then hold nothing else.
+func writeDefinitions(raw string, listed map[string]any, targets ...string) error {
 	files, err := filepath.Glob(filepath.Join(raw, "*.yaml"))
 	if err != nil {
 		return fmt.Errorf("listing the raw definitions: %w", err)
@@ -90,7 +95,7 @@ func writeDefinitions(raw string, targets ...string) error {
 		if err != nil {
 			return fmt.Errorf("reading a raw definition: %w", err)
 		}
-		refined, err := refine(data)
+		refined, err := refine(data, listed)
 		if err != nil {
 			return fmt.Errorf("refining %s: %w", filepath.Base(file), err)
 		}

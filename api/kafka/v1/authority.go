@@ -49,7 +49,8 @@ type CertificateAuthority struct {
 	// keyAlgorithm of generated keys; a field of Keyturn. Unset means RSA.
 	// +optional
 	KeyAlgorithm KeyAlgorithm `json:"keyAlgorithm,omitempty"`
-	// keySize of generated keys in bits; a field of Keyturn. Unset means the default of the algorithm.
+	// keySize of generated keys in bits: of the authority's next key, and of the keys of leaves as they
+	// are issued. Unset means 4096 and 2048 for RSA, 384 and 256 for ECDSA.
 	// +optional
 	KeySize *int32 `json:"keySize,omitempty"`
 }

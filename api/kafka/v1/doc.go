@@ -2,8 +2,8 @@
 // KafkaNodePool. Names, enumerations and rules are Strimzi's.
 //
 // The types carry only the fields that Keyturn acts on. The API server keeps every other field of a
-// Strimzi manifest (the schema is open everywhere below spec and status), and package api/unknownfields
-// finds those fields so that they can be reported. A client that writes a whole object through these
+// Strimzi manifest (package api/fields lists them, and the schema takes them from there), and the same
+// package finds them so that they can be reported. A client that writes a whole object through these
 // types would therefore drop fields: write by patch or server-side apply.
 //
 // The package must not know how any field is acted on, and fills in no defaults: an absent optional

@@ -109,7 +109,7 @@ type KafkaClusterSpec struct {
 }
 
 // AuthorizationType names how brokers decide what a client may do.
-// +kubebuilder:validation:Enum=simple;custom
+// +kubebuilder:validation:Enum=simple;custom;opa;keycloak
 type AuthorizationType string
 
 const (
@@ -117,6 +117,10 @@ const (
 	AuthorizationSimple AuthorizationType = "simple"
 	// AuthorizationCustom is an authorizer class of the user. Keyturn reports it as not supported.
 	AuthorizationCustom AuthorizationType = "custom"
+	// AuthorizationOPA asks an Open Policy Agent, in manifests of v1beta2. Keyturn reports it as not supported.
+	AuthorizationOPA AuthorizationType = "opa"
+	// AuthorizationKeycloak asks a Keycloak, in manifests of v1beta2. Keyturn reports it as not supported.
+	AuthorizationKeycloak AuthorizationType = "keycloak"
 )
 
 // Authorization of clients.

@@ -22,7 +22,7 @@ const (
 )
 
 // ListenerAuthenticationType names how clients of a listener prove who they are.
-// +kubebuilder:validation:Enum=tls;scram-sha-512;custom
+// +kubebuilder:validation:Enum=tls;scram-sha-512;custom;oauth
 type ListenerAuthenticationType string
 
 const (
@@ -32,6 +32,8 @@ const (
 	AuthenticationSCRAM ListenerAuthenticationType = "scram-sha-512"
 	// AuthenticationCustom is configured by the user alone. Keyturn reports it as not supported.
 	AuthenticationCustom ListenerAuthenticationType = "custom"
+	// AuthenticationOAuth asks for a token, in manifests of v1beta2. Keyturn reports it as not supported.
+	AuthenticationOAuth ListenerAuthenticationType = "oauth"
 )
 
 // Listener is a port that Kafka clients connect to. Ports 9404 and 9999 are the ones of metrics and JMX.

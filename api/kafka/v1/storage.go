@@ -38,11 +38,6 @@ type Storage struct {
 	// +kubebuilder:validation:XValidation:rule="self.filter(v, has(v.kraftMetadata)).size() <= 1",message="at most one volume may have kraftMetadata: the metadata log is in one place",reason=FieldValueInvalid
 	Volumes []JBODVolume `json:"volumes,omitempty"`
 
-	// id of the volume. It has a meaning only in a JBOD.
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	ID *int32 `json:"id,omitempty"`
-
 	Volume `json:",inline"`
 }
 

@@ -653,11 +653,6 @@ func (in *Storage) DeepCopyInto(out *Storage) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
-	if in.ID != nil {
-		in, out := &in.ID, &out.ID
-		*out = new(int32)
-		**out = **in
-	}
 	in.Volume.DeepCopyInto(&out.Volume)
 }
 

@@ -46,6 +46,24 @@ func TestABadChangeIsNamedAndChangesNothing(t *testing.T) {
 			},
 			kind: condition.NotReady, says: []string{"own", "custom"},
 		},
+		"an authentication of the older version": {
+			do: func(w *world) {
+				w.patchKafka(map[string]any{"listeners": []any{map[string]any{"name": "tokens", "port": 9096, "type": "internal", "tls": true, "authentication": map[string]any{"type": "oauth", "validIssuerUri": "https://id"}}}})
+			},
+			kind: condition.NotReady, says: []string{"tokens", "oauth"},
+		},
+		"a reference that nothing resolves": {
+			do: func(w *world) {
+				w.patchKafka(map[string]any{"config": map[string]any{"num.io.threads": "${strimzienv:THREADS}"}})
+			},
+			kind: condition.NotReady, says: []string{"num.io.threads", "strimzienv"},
+		},
+		"a pod whose claims shall be deleted": {
+			do: func(w *world) {
+				w.annotate(&corev1.Pod{}, "my-dual-1", map[string]any{"strimzi.io/delete-pod-and-pvc": "true"})
+			},
+			kind: condition.Warning, says: []string{"my-dual-1", "strimzi.io/delete-pod-and-pvc"},
+		},
 		"the CA's key does not belong to its certificate": {
 			do: func(w *world) {
 				w.replaceData(authority.ClusterCA.KeySecret(clusterName), authority.KeyKey, newCA(w.t).Key().PEM())
@@ -111,6 +129,29 @@ func TestABadChangeIsNamedAndChangesNothing(t *testing.T) {
 				t.Errorf("pods were %v and are %v", before, after)
 			}
 		})
+	}
+}
+
+func TestAPoolKeepsItsWarningsWhileTheKafkaCannotBeBuilt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.settle()
+	w.patchKafka(map[string]any{"version": "3.9.0"})
+	w.settle()
+
+	w.patchPool("dual", map[string]any{"storage": map[string]any{"size": "1Gi"}})
+	w.settle()
+
+	w.wantCondition(condition.NotReady, "3.9.0")
+	var pool kafkav1.KafkaNodePool
+	w.get("dual", &pool)
+	list := pool.Status.Conditions
+	if len(list) != 1 || list[0].Reason != "FieldsWithoutEffect" || !strings.Contains(list[0].Message, "spec.storage.size") {
+		t.Errorf("conditions of the pool are %+v", list)
+	}
+	if len(pool.Status.NodeIds) != 3 {
+		t.Errorf("node ids of the pool are %v", pool.Status.NodeIds)
 	}
 }
 

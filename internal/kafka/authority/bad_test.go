@@ -232,6 +232,16 @@ func TestDefaultsAreThoseOfTheAPI(t *testing.T) {
 	}
 }
 
+func TestTheKeySizeIsThatOfTheAuthorityAndItsLeaves(t *testing.T) {
+	t.Parallel()
+	for _, params := range []pki.KeyParams{{Algorithm: pki.RSA, Size: 3072}, {Algorithm: pki.ECDSA, Size: 521}} {
+		spec := authority.Spec{KeyAlgorithm: params.Algorithm, KeySize: params.Size}
+		if spec.CAKey() != params || spec.LeafKey() != params {
+			t.Errorf("CA key %s, leaf key %s, want %s", spec.CAKey(), spec.LeafKey(), params)
+		}
+	}
+}
+
 // Whatever is in the Secrets, a decision either says what is wrong or keeps a
 // pair that belongs together; it never panics and never loses a readable key.
 func FuzzDecide(f *testing.F) {

@@ -43,8 +43,10 @@ type Spec struct {
 	RenewalDays  int
 	// Policy is RenewCertificate when empty.
 	Policy ExpirationPolicy
-	// KeyAlgorithm is RSA when empty; KeySize is the default of the algorithm
-	// for authorities when zero. The present key of an authority stays as it is.
+	// KeyAlgorithm is RSA when empty. KeySize is that of the authority's and of
+	// all leaves' keys; zero means the defaults of the algorithm, of which that for
+	// leaves is smaller. The present key of an authority stays as it is, and a key
+	// of another size stays until its leaf is issued again.
 	KeyAlgorithm pki.Algorithm
 	KeySize      int
 }
@@ -78,9 +80,9 @@ func (s Spec) renewalDays() int {
 // CAKey returns the parameters of the authority's own next key.
 func (s Spec) CAKey() pki.KeyParams { return s.key(pki.DefaultCAKey(s.KeyAlgorithm)) }
 
-// LeafKey returns the parameters of leaf keys: the algorithm of the authority
-// in its default size for leaves, since RSA 4096 costs each handshake dearly.
-func (s Spec) LeafKey() pki.KeyParams { return pki.DefaultLeafKey(s.KeyAlgorithm) }
+// LeafKey returns the parameters of leaf keys. Without a size they are smaller than
+// the authority's, since RSA 4096 costs each handshake dearly.
+func (s Spec) LeafKey() pki.KeyParams { return s.key(pki.DefaultLeafKey(s.KeyAlgorithm)) }
 
 func (s Spec) key(params pki.KeyParams) pki.KeyParams {
 	if s.KeySize != 0 {

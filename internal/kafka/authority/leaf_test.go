@@ -137,6 +137,9 @@ func TestWhatHappensToALeaf(t *testing.T) {
 		"another algorithm is wanted": {
 			func(_ *testing.T, in *authority.LeafInput) { in.Want.Key = pki.DefaultLeafKey(pki.RSA) }, authority.ReissueLeaf, authority.LeafKeyParameters,
 		},
+		"another size is wanted, which comes with the next leaf": {
+			func(_ *testing.T, in *authority.LeafInput) { in.Want.Key.Size = 521 }, authority.KeepLeaf, "",
+		},
 		"another algorithm is wanted while a leaf that serves shall stay": {
 			func(_ *testing.T, in *authority.LeafInput) {
 				in.Want.Key, in.Waits = pki.DefaultLeafKey(pki.RSA), "it waits"

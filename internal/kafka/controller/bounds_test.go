@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/api/fields"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -88,7 +89,8 @@ func TestListsInConditionsAreCutAndCounted(t *testing.T) {
 		"nodes to be restarted": rollingUpdate(outcome{pending: pods}).message,
 		"silent agents":         p.warnings()[0].message,
 		"pods that are missing": p.unready(outcome{}).message,
-		"ignored fields":        ignoredFields("Kafka ns/my", pods),
+		"unknown fields":        fieldWarnings("Kafka ns/my", fields.Found{Unknown: pods})[0].message,
+		"ignored fields":        fieldWarnings("Kafka ns/my", fields.Found{WithoutEffect: pods})[0].message,
 	} {
 		if len(message) > 2*excerpt.Listed || !strings.Contains(message, " more") || !strings.Contains(message, pods[0]) {
 			t.Errorf("%s: %d bytes, want the first few and how many more: %.200s", name, len(message), message)

@@ -57,7 +57,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure
 		if p.stands() || invalidResource(failure) {
 			result.RequeueAfter = p.nextLook(acted) // certificates end all the same
 		}
-		return result, r.writeStatus(ctx, p, status)
+		return result, errors.Join(r.writeStatus(ctx, p, status), r.writePoolWarnings(ctx, p))
 	}
 	certificates, hidden := p.shown(p.listenerCertificates())
 	if len(hidden) > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/api/fields"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/api/unknownfields"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 )
@@ -28,6 +29,8 @@ const (
 	reasonPodsNotReady        = "PodsNotReady"
 	reasonFailed              = "ReconciliationFailed"
 	reasonUnknownFields       = "UnknownFields"
+	reasonFieldsWithoutEffect = "FieldsWithoutEffect"
+	reasonIdleAnnotation      = "AnnotationWithoutEffect"
 	reasonAuthority           = "CertificateAuthority"
 	reasonListenerCertificate = "ListenerCertificate"
 	reasonWindows             = "MaintenanceTimeWindows"
@@ -99,10 +102,8 @@ func (p *pass) warnings() []wanted {
 	}
 	list = append(list, p.silence()...)
 	list = append(list, p.apartWarnings()...)
-	if fields := unknownfields.InSpec[kafkav1.Kafka](p.written); len(fields) > 0 {
-		list = append(list, holds(condition.Warning, reasonUnknownFields, ignoredFields("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, fields)))
-	}
-	return list
+	list = append(list, p.annotationWarnings()...)
+	return append(list, fieldWarnings("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, fields.InSpec[kafkav1.Kafka](p.written))...)
 }
 
 // silence says whose agents do not answer, or answer what nobody reads.
@@ -124,8 +125,42 @@ func (p *pass) silence() []wanted {
 	return list
 }
 
-func ignoredFields(object string, fields []string) string {
-	return fmt.Sprintf("%s: these fields are kept and not acted on: %s", object, excerpt.List(fields, ", ", excerpt.Listed))
+// deletePodAndClaims asks Strimzi to delete a pod with its PersistentVolumeClaims.
+const deletePodAndClaims = "strimzi.io/delete-pod-and-pvc"
+
+// annotationWarnings are about what people ask of pods by annotations of Strimzi's that nobody acts on. Claims are
+// deleted by people: what is on them cannot be had back.
+func (p *pass) annotationWarnings() []wanted {
+	var asked []string
+	for name, pod := range p.pods {
+		if strings.EqualFold(pod.Annotations[deletePodAndClaims], isTrue) {
+			asked = append(asked, name)
+		}
+	}
+	if len(asked) == 0 {
+		return nil
+	}
+	slices.Sort(asked)
+	return []wanted{holds(condition.Warning, reasonIdleAnnotation, fmt.Sprintf(
+		"pods %s: the annotation %s has no effect: once all their partitions have replicas elsewhere, delete the PersistentVolumeClaims and the pod yourself, one node at a time; and remove the annotation",
+		excerpt.List(asked, ", ", excerpt.Listed), deletePodAndClaims))}
+}
+
+// fieldWarnings are about the fields of an object that nobody acts on. One that is no field at all is told apart
+// from those that do nothing: whoever wrote it meant something else.
+func fieldWarnings(object string, found fields.Found) []wanted {
+	var list []wanted
+	if len(found.Unknown) > 0 {
+		list = append(list, holds(condition.Warning, reasonUnknownFields, fmt.Sprintf(
+			"%s: there are no such fields, and what they say is not done: %s; correct what is misspelled or stands at the wrong place, and remove the rest",
+			object, excerpt.List(found.Unknown, ", ", excerpt.Listed))))
+	}
+	if len(found.WithoutEffect) > 0 {
+		list = append(list, holds(condition.Warning, reasonFieldsWithoutEffect, fmt.Sprintf(
+			"%s: these fields are kept and have no effect: %s; remove them unless somebody else reads them",
+			object, excerpt.List(found.WithoutEffect, ", ", excerpt.Listed))))
+	}
+	return list
 }
 
 // writeStatus writes the status of the Kafka when it differs from the present one.
@@ -169,42 +204,4 @@ func (r *Reconciler) applyStatus(ctx context.Context, p *pass, kind string, obje
 		"status": fields,
 	}}
 	return r.appliers.Of(p.kafka.UID).ApplyStatus(ctx, client.ApplyConfigurationFromUnstructured(intent))
-}
-
-// writePoolStatuses writes what the pools' own statuses say of their nodes.
-func (r *Reconciler) writePoolStatuses(ctx context.Context, p *pass) error {
-	for i := range p.pools {
-		resource := p.pools[i]
-		pool, found := p.cluster.Pool(resource.Name)
-		if !found {
-			continue
-		}
-		status := p.cluster.PoolStatus(pool)
-		status.ObservedGeneration = resource.Generation
-		status.Conditions = conditionsSince(poolWarnings(resource), resource.Status.Conditions, p.now)
-		if equalPoolStatus(status, resource.Status) {
-			continue
-		}
-		if err := r.applyStatus(ctx, p, kafkav1.KindKafkaNodePool, &resource.KafkaNodePool, &status); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func poolWarnings(resource *pool) []wanted {
-	fields := unknownfields.InSpec[kafkav1.KafkaNodePool](resource.written)
-	if len(fields) == 0 {
-		return nil
-	}
-	object := "KafkaNodePool " + resource.Namespace + "/" + resource.Name
-	return []wanted{holds(condition.Warning, reasonUnknownFields, ignoredFields(object, fields))}
-}
-
-// equalPoolStatus takes an empty list for an absent one, as the API server does.
-func equalPoolStatus(a, b kafkav1.KafkaNodePoolStatus) bool {
-	if len(a.Conditions) == 0 && len(b.Conditions) == 0 {
-		a.Conditions, b.Conditions = nil, nil
-	}
-	return reflect.DeepEqual(a, b)
 }

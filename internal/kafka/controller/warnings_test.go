@@ -2,16 +2,24 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/kafka/agent/client"
+	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -25,6 +33,103 @@ func TestAWarningAboutAnAuthorityNamesItsObjectOnce(t *testing.T) {
 
 	if list := p.warnings(); len(list) != 1 || list[0].message != said {
 		t.Errorf("it is said: %+v, want %q", list, said)
+	}
+}
+
+// Both are warned of, each in its own words: one does nothing anywhere, the other was meant for something else.
+func TestAMisspelledFieldIsToldFromOneWithoutEffect(t *testing.T) {
+	t.Parallel()
+	p := &pass{observation: &observation{}}
+	p.kafka.Namespace, p.kafka.Name = "kafka", "my"
+	spec := `{"spec": {"entityOperator": {}, "kafka": {"listeners": [{"name": "a", "authentification": {"type": "tls"}}]}}}`
+	if err := json.Unmarshal([]byte(spec), &p.written); err != nil {
+		t.Fatal(err)
+	}
+
+	told := map[string]string{}
+	for _, w := range p.warnings() {
+		told[w.reason] = w.message
+	}
+
+	for reason, want := range map[string]string{
+		reasonUnknownFields:       "Kafka kafka/my: there are no such fields, and what they say is not done: spec.kafka.listeners[0].authentification;",
+		reasonFieldsWithoutEffect: "Kafka kafka/my: these fields are kept and have no effect: spec.entityOperator;",
+	} {
+		if !strings.HasPrefix(told[reason], want) {
+			t.Errorf("%s says %q, want %q", reason, told[reason], want)
+		}
+	}
+}
+
+func TestWhoAsksForClaimsToBeDeletedIsToldThatNobodyDoesIt(t *testing.T) {
+	t.Parallel()
+	asked := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"strimzi.io/delete-pod-and-pvc": "true"}}}
+	p := passOf(&kafkav1.Kafka{}, map[string]*corev1.Pod{"b": asked, "a": asked, "c": {}})
+
+	list := p.warnings()
+
+	if len(list) != 1 || !strings.HasPrefix(list[0].message, "pods a, b: the annotation strimzi.io/delete-pod-and-pvc has no effect: ") {
+		t.Errorf("it is said: %+v", list)
+	}
+}
+
+func TestAPoolIsWarnedOfStorageFieldsThatSayNothing(t *testing.T) {
+	t.Parallel()
+	written := map[string]any{
+		"metadata": map[string]any{"namespace": "kafka", "name": "dual"},
+		"spec":     map[string]any{"template": map[string]any{}, "storage": map[string]any{"type": "ephemeral", "size": "1Gi"}},
+	}
+	resource, err := decodePool(&unstructured.Unstructured{Object: written})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	list := poolWarnings(resource)
+
+	const want = "KafkaNodePool kafka/dual: these fields are kept and have no effect: spec.storage.size, spec.template;"
+	if len(list) != 1 || list[0].reason != reasonFieldsWithoutEffect || !strings.HasPrefix(list[0].message, want) {
+		t.Errorf("it is said: %+v, want %q", list, want)
+	}
+}
+
+// What is wrong with the Kafka keeps nobody from being told what is wrong with a pool.
+func TestAPoolIsWarnedWhileTheKafkaCannotBeBuilt(t *testing.T) {
+	t.Parallel()
+	resource := &pool{
+		KafkaNodePool: kafkav1.KafkaNodePool{
+			TypeMeta:   metav1.TypeMeta{APIVersion: kafkav1.GroupVersion.String(), Kind: kafkav1.KindKafkaNodePool},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kafka", Name: "dual", UID: "2"},
+			Status:     kafkav1.KafkaNodePoolStatus{NodeIds: []int32{0, 1}},
+		},
+		written: map[string]any{"spec": map[string]any{"template": map[string]any{}}},
+	}
+	kafka := &kafkav1.Kafka{
+		TypeMeta:   metav1.TypeMeta{APIVersion: kafkav1.GroupVersion.String(), Kind: kafkav1.KindKafka},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kafka", Name: "my", UID: "1"},
+	}
+	scheme := runtime.NewScheme()
+	if err := kafkav1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	server := fake.NewClientBuilder().WithScheme(scheme).WithObjects(kafka, &resource.KafkaNodePool).WithStatusSubresource(kafka, &resource.KafkaNodePool).Build()
+	r := New(Options{Client: server, Live: server, Metrics: NewMetrics(), Events: events.NewFakeRecorder(10)})
+	p := passOf(kafka, nil)
+	p.pools = []*pool{resource}
+
+	_, err := r.report(t.Context(), p, outcome{}, &model.InvalidResourceError{})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var stored kafkav1.KafkaNodePool
+	if err := server.Get(t.Context(), client.ObjectKeyFromObject(&resource.KafkaNodePool), &stored); err != nil {
+		t.Fatal(err)
+	}
+	if list := stored.Status.Conditions; len(list) != 1 || list[0].Reason != reasonFieldsWithoutEffect {
+		t.Errorf("conditions are %+v", list)
+	}
+	if !slices.Equal(stored.Status.NodeIds, []int32{0, 1}) {
+		t.Errorf("node ids are %v", stored.Status.NodeIds)
 	}
 }
 
@@ -46,7 +151,7 @@ func TestAMemberThatBothAuthoritiesSetApartIsToldOnce(t *testing.T) {
 
 func TestAnAgentThatAnswersTooMuchIsNotSaidToBeSilent(t *testing.T) {
 	t.Parallel()
-	long := (&client.TooLongError{Path: contract.TLSPath, Limit: contract.MaxAnswer, Of: "bytes"}).Error()
+	long := (&agentclient.TooLongError{Path: contract.TLSPath, Limit: contract.MaxAnswer, Of: "bytes"}).Error()
 	p := &pass{observation: &observation{}, silent: []string{"a", "b"}, heard: map[string]testimony{"b": {unreadable: long}}}
 
 	list := p.warnings()
@@ -58,7 +163,7 @@ func TestAnAgentThatAnswersTooMuchIsNotSaidToBeSilent(t *testing.T) {
 
 func TestWhatNobodyReadsOfAnAgentIsKept(t *testing.T) {
 	t.Parallel()
-	long := &client.TooLongError{Path: contract.TLSPath, Limit: contract.MaxAnswer, Of: "bytes"}
+	long := &agentclient.TooLongError{Path: contract.TLSPath, Limit: contract.MaxAnswer, Of: "bytes"}
 	r := New(Options{Connector: talkative{failure: long}, Metrics: NewMetrics()})
 	p := passOf(&kafkav1.Kafka{}, nil)
 	p.clusterCA.snapshot.Anchors = []trust.Anchor{{ID: "a"}}
@@ -82,6 +187,6 @@ type answers struct {
 	failure error
 }
 
-func (a answers) TLS(context.Context, client.Node) (contract.TLSReport, error) {
+func (a answers) TLS(context.Context, agentclient.Node) (contract.TLSReport, error) {
 	return contract.TLSReport{}, a.failure
 }

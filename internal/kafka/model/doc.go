@@ -10,3 +10,5 @@
 // Everything here is a function of its arguments. The package must not know the
 // API server, the network, the file system, the clock or a log.
 package model
+
+//go:generate go test . -run ^TestTheFieldsPageIsCurrent$ -update

@@ -55,17 +55,22 @@ func (p Pool) javaOptions() []string {
 }
 
 // heapOptions are the user's; otherwise half of the memory limit, or what
-// Kafka's own start script takes when there is no limit.
+// Kafka's own start script takes when there is no limit. A start without an end
+// leaves the end to Java, as with Strimzi: a quarter of the memory, and never less
+// than the start.
 func (p Pool) heapOptions() []string {
-	options := []string{}
 	largest, start := p.jvmOptions.Xmx, p.jvmOptions.Xms
-	if largest == "" {
+	if largest == "" && start == "" {
 		largest, start = p.defaultHeap(), smallStartHeap
 	}
+	options := []string{}
 	if start != "" {
 		options = append(options, "-Xms"+start)
 	}
-	return append(options, "-Xmx"+largest)
+	if largest != "" {
+		options = append(options, "-Xmx"+largest)
+	}
+	return options
 }
 
 // checkHeap refuses a heap that no JVM starts with.
@@ -75,9 +80,7 @@ func (r *resolver) checkHeap(object, start, largest string) {
 	switch {
 	case !firstOK || !lastOK:
 		r.errorf(object, "jvmOptions: -Xms %q and -Xmx %q must be numbers of bytes, or numbers with k, m or g", start, largest)
-	case start != "" && largest == "":
-		r.errorf(object, "jvmOptions: -Xms is %s and -Xmx is not set: set both, or only -Xmx", start)
-	case first > last:
+	case largest != "" && first > last:
 		r.errorf(object, "jvmOptions: -Xms %s is more than -Xmx %s: lower the first or raise the second", start, largest)
 	}
 }

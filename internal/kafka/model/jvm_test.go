@@ -22,6 +22,7 @@ func TestHeap(t *testing.T) {
 		"not more than 5 GiB": {"64Gi", nil, []string{"-Xms128m", "-Xmx5120m"}},
 		"a tiny limit":        {"64Mi", nil, []string{"-Xms128m", "-Xmx128m"}},
 		"both are given":      {"2Gi", &kafkav1.JvmOptions{Xms: "1g", Xmx: "1536m"}, []string{"-Xms1g", "-Xmx1536m"}},
+		"the start is given":  {"2Gi", &kafkav1.JvmOptions{Xms: "256m"}, []string{"-Xms256m"}},
 		"the end is given":    {"2Gi", &kafkav1.JvmOptions{Xmx: "384m"}, []string{"-Xmx384m"}},
 	}
 	for name, test := range cases {

@@ -197,7 +197,7 @@ func (r *resolver) checkAuthentication(spec *kafkav1.Listener) {
 			r.errorf(r.kafkaObject(), "listener %s: authentication by certificate needs tls: true", spec.Name)
 		}
 	case kafkav1.AuthenticationSCRAM:
-	case kafkav1.AuthenticationCustom:
+	case kafkav1.AuthenticationCustom, kafkav1.AuthenticationOAuth:
 		r.errorf(r.kafkaObject(), "listener %s: authentication type %s is not supported: use %s or %s",
 			spec.Name, spec.Authentication.Type, kafkav1.AuthenticationTLS, kafkav1.AuthenticationSCRAM)
 	default:

@@ -136,7 +136,7 @@ func TestWhatCannotBeBuiltIsAnError(t *testing.T) {
 		"authentication is unknown": {
 			withListener(kafkav1.Listener{
 				Name: "own", Port: 9094, Type: kafkav1.ListenerInternal, TLS: true,
-				Authentication: &kafkav1.ListenerAuthentication{Type: "oauth"},
+				Authentication: &kafkav1.ListenerAuthentication{Type: "kerberos"},
 			}), kafka, "unknown",
 		},
 		"certificates without TLS": {
@@ -220,8 +220,20 @@ func TestWhatCannotBeBuiltIsAnError(t *testing.T) {
 		"min.insync.replicas in words":   {withConfig("min.insync.replicas", "two"), kafka, "whole number"},
 		"the heap starts above its end":  {func(in *Input) { in.Kafka.Spec.Kafka.JvmOptions = &kafkav1.JvmOptions{Xms: "2g", Xmx: "1024m"} }, kafka, "-Xms 2g is more"},
 		"the heap is no number":          {func(in *Input) { in.Pools[0].Spec.JvmOptions = &kafkav1.JvmOptions{Xmx: "half"} }, pool, "must be numbers"},
-		"the heap has only a start":      {func(in *Input) { in.Pools[0].Spec.JvmOptions = &kafkav1.JvmOptions{Xms: "1g"} }, pool, "set both"},
-		"requests exceed limits":         {func(in *Input) { in.Pools[0].Spec.Resources = resources(t, "2Gi", "1Gi") }, pool, "more than the limit"},
+		"a variable of Strimzi's nodes":  {withConfig("num.io.threads", "a ${strimzienv:THREADS}"), kafka, "num.io.threads refers to ${strimzienv:...}"},
+		"a folder of Strimzi's nodes":    {withConfig("num.io.threads", "${strimzidir:/mnt:threads}"), kafka, "num.io.threads refers to ${strimzidir:...}"},
+		"authorization by an agent": {func(in *Input) {
+			in.Kafka.Spec.Kafka.Authorization = &kafkav1.Authorization{Type: kafkav1.AuthorizationOPA}
+		}, kafka, "opa is not supported"},
+		"authorization by Keycloak": {func(in *Input) {
+			in.Kafka.Spec.Kafka.Authorization = &kafkav1.Authorization{Type: kafkav1.AuthorizationKeycloak}
+		}, kafka, "keycloak is not supported"},
+		"authentication by token": {
+			func(in *Input) {
+				in.Kafka.Spec.Kafka.Listeners[0].Authentication = &kafkav1.ListenerAuthentication{Type: kafkav1.AuthenticationOAuth}
+			}, kafka, "oauth is not supported",
+		},
+		"requests exceed limits": {func(in *Input) { in.Pools[0].Spec.Resources = resources(t, "2Gi", "1Gi") }, pool, "more than the limit"},
 	}
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -170,3 +170,30 @@ func FuzzParseSize(f *testing.F) {
 		}
 	})
 }
+
+func TestStorageFieldsThatSayNothing(t *testing.T) {
+	t.Parallel()
+	no := false
+	full := kafkav1.Volume{
+		Size: "1Gi", SizeLimit: "1Gi", Class: "fast", Selector: map[string]string{"a": "b"},
+		DeleteClaim: &no, KraftMetadata: kafkav1.KraftMetadataShared,
+	}
+	cases := map[string]struct {
+		storage kafkav1.Storage
+		want    []string
+	}{
+		"a claim":                   {claim("1Gi"), nil},
+		"a limit of a claim":        {kafkav1.Storage{Type: kafkav1.StoragePersistentClaim, Volume: full}, []string{"spec.storage.sizeLimit"}},
+		"what only a claim has":     {kafkav1.Storage{Type: kafkav1.StorageEphemeral, Volume: full}, []string{"spec.storage.class", "spec.storage.deleteClaim", "spec.storage.selector", "spec.storage.size"}},
+		"anything beside a jbod":    {kafkav1.Storage{Type: kafkav1.StorageJBOD, Volume: full}, []string{"spec.storage.class", "spec.storage.deleteClaim", "spec.storage.kraftMetadata", "spec.storage.selector", "spec.storage.size", "spec.storage.sizeLimit"}},
+		"volumes of different type": {jbod(kafkav1.JBODVolume{Type: kafkav1.StorageEphemeral, Volume: kafkav1.Volume{Size: "1Gi"}}, kafkav1.JBODVolume{ID: 1, Type: kafkav1.StoragePersistentClaim, Volume: full}), []string{"spec.storage.volumes[0].size", "spec.storage.volumes[1].sizeLimit"}},
+	}
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, IdleStorageFields(test.storage)); diff != "" {
+				t.Errorf("fields (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

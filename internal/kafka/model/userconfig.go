@@ -90,10 +90,28 @@ func (r *resolver) resolveConfig(brokers int) Properties {
 		r.warnf(r.kafkaObject(), ReasonForbiddenConfig,
 			"these properties of spec.kafka.config are set by the operator and were dropped: %s; remove them", strings.Join(dropped, ", "))
 	}
+	r.checkPlaceholders(config)
 	r.checkReplication(config, brokers)
 	r.warnReplication(config, brokers)
 	r.warnInternalTopics(config, brokers)
 	return config
+}
+
+// checkPlaceholders refuses references to the configuration providers that
+// Strimzi declares in every node. They read environment variables and files that
+// its templates put there; here Kafka would take the reference for the value.
+func (r *resolver) checkPlaceholders(config Properties) {
+	declared := strings.Split(config["config.providers"], ",")
+	for i := range declared {
+		declared[i] = strings.TrimSpace(declared[i])
+	}
+	for _, key := range slices.Sorted(maps.Keys(config)) {
+		for _, provider := range []string{"strimzienv", "strimzidir", "strimzifile", "strimzisecrets"} {
+			if strings.Contains(config[key], "${"+provider+":") && !slices.Contains(declared, provider) {
+				r.errorf(r.kafkaObject(), "spec.kafka.config: %s refers to ${%s:...}, which Keyturn does not resolve, so Kafka would take that text for the value: write the value, or declare a provider of that name in config.providers", key, provider)
+			}
+		}
+	}
 }
 
 // checkReplication refuses internal topics that could never be created.

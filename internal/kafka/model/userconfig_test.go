@@ -105,3 +105,16 @@ func FuzzUserConfig(f *testing.F) {
 		}
 	})
 }
+
+// Whoever declares a provider has said who resolves its references.
+func TestReferencesToDeclaredProvidersAreTaken(t *testing.T) {
+	t.Parallel()
+	in := exampleInput()
+	in.Kafka.Spec.Kafka.Config["config.providers"] = "env, strimzienv"
+	in.Kafka.Spec.Kafka.Config["num.io.threads"] = "${strimzienv:THREADS}"
+	in.Kafka.Spec.Kafka.Config["num.network.threads"] = "${env:THREADS}"
+	cluster, _ := resolved(t, in)
+	if got := cluster.ServerConfig(cluster.Nodes[0])["num.io.threads"]; got != "${strimzienv:THREADS}" {
+		t.Errorf("num.io.threads is %q", got)
+	}
+}

@@ -450,9 +450,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: deleteClaim
       type:
         scalar: boolean
-    - name: id
-      type:
-        scalar: numeric
     - name: kraftMetadata
       type:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.KraftMetadata

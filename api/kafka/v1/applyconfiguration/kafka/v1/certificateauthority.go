@@ -25,7 +25,8 @@ type CertificateAuthorityApplyConfiguration struct {
 	CertificateExpirationPolicy *kafkav1.CertificateExpirationPolicy `json:"certificateExpirationPolicy,omitempty"`
 	// keyAlgorithm of generated keys; a field of Keyturn. Unset means RSA.
 	KeyAlgorithm *kafkav1.KeyAlgorithm `json:"keyAlgorithm,omitempty"`
-	// keySize of generated keys in bits; a field of Keyturn. Unset means the default of the algorithm.
+	// keySize of generated keys in bits: of the authority's next key, and of the keys of leaves as they
+	// are issued. Unset means 4096 and 2048 for RSA, 384 and 256 for ECDSA.
 	KeySize *int32 `json:"keySize,omitempty"`
 }
 

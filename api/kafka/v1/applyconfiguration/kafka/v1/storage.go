@@ -14,9 +14,7 @@ type StorageApplyConfiguration struct {
 	// type of the storage.
 	Type *kafkav1.StorageType `json:"type,omitempty"`
 	// volumes of a JBOD.
-	Volumes []JBODVolumeApplyConfiguration `json:"volumes,omitempty"`
-	// id of the volume. It has a meaning only in a JBOD.
-	ID                       *int32 `json:"id,omitempty"`
+	Volumes                  []JBODVolumeApplyConfiguration `json:"volumes,omitempty"`
 	VolumeApplyConfiguration `json:""`
 }
 
@@ -44,14 +42,6 @@ func (b *StorageApplyConfiguration) WithVolumes(values ...*JBODVolumeApplyConfig
 		}
 		b.Volumes = append(b.Volumes, *values[i])
 	}
-	return b
-}
-
-// WithID sets the ID field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ID field is set to the value of the last call.
-func (b *StorageApplyConfiguration) WithID(value int32) *StorageApplyConfiguration {
-	b.ID = &value
 	return b
 }
 

@@ -249,3 +249,27 @@ func TestAClusterOfAnotherOperatorIsNotTouched(t *testing.T) {
 		})
 	}
 }
+
+// Whoever may write pod sets runs no pods of his own by the operator's rights, also not
+// in the name of a Kafka that lives.
+func TestPodsOfASetThatSomebodyElseWroteAreNotMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.settle()
+	before := w.podUIDs()
+	forged := w.strimziPodSet(w.getKafka())
+	forged.Name = "my-forged"
+	forged.Spec.Pods[0].Raw = []byte(`{"metadata": {"name": "my-forged-9"}, "spec": {"containers": [{"name": "a", "image": "b"}]}}`)
+	w.create(forged)
+
+	w.run(5)
+
+	if after := w.podUIDs(); !maps.Equal(before, after) {
+		t.Errorf("pods were %v and are %v", before, after)
+	}
+	w.get(forged.Name, forged)
+	if c := forged.Status.Conditions; len(c) != 1 || c[0].Type != condition.NotReady || c[0].Reason != "PodsRefused" {
+		t.Errorf("conditions are %+v, want PodsRefused", c)
+	}
+}

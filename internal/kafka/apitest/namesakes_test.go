@@ -1,11 +1,14 @@
 package apitest
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/keyturn/keyturn/api/condition"
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
@@ -29,6 +32,13 @@ func TestAClusterWhoseNamesRunTogetherWithAnothersTakesNothingOfItsSecrets(t *te
 		}
 	}
 
+	var second kafkav1.Kafka
+	w.get("my-a", &second)
+	if !slices.ContainsFunc(second.Status.Conditions, func(c condition.Condition) bool {
+		return c.Type == condition.NotReady && c.Reason == "ForeignObject" && strings.Contains(c.Message, "StrimziPodSet my-a-b stands where one of this cluster should, and belongs to Kafka my")
+	}) {
+		t.Errorf("conditions of the second are %+v, want whose the pod set is", second.Status.Conditions)
+	}
 	w.readSecrets(t.Context())
 	var now podsetv1.StrimziPodSet
 	w.get("my-a-b", &now)

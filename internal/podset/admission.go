@@ -34,9 +34,6 @@ type Maker struct {
 // refuses says why no pod is made for a set, and returns nothing when some may be. The
 // set is the newest one, with its managed fields.
 func (r *Reconciler) refuses(ctx context.Context, set *podsetv1.StrimziPodSet, pods []corev1.Pod) (why []string, err error) {
-	if !writtenBy(set, r.maker.FieldOwner) {
-		return []string{"the set was not written by " + r.maker.FieldOwner + ", and pods are made for no other sets"}, nil
-	}
 	owner, owned := ownerOf(set, r.maker.Owner)
 	if !owned {
 		return []string{fmt.Sprintf("the set belongs to no %s", r.maker.Owner.Kind)}, nil
@@ -53,6 +50,8 @@ func (r *Reconciler) refuses(ctx context.Context, set *podsetv1.StrimziPodSet, p
 	return why, nil
 }
 
+// writtenBy reports whether the owner of fields has applied the set. Another operator has
+// sets of its own, in which this one has no say.
 func writtenBy(set *podsetv1.StrimziPodSet, owner string) bool {
 	return slices.ContainsFunc(set.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
 		return f.Manager == owner && f.Operation == metav1.ManagedFieldsOperationApply && f.Subresource == ""

@@ -25,19 +25,16 @@ func ownerOfSets() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner", Namespace: "ns", UID: "the-owner"}}
 }
 
-func TestPodsAreMadeForSetsThatTheMakerWroteForALivingOwnerAndForNoOthers(t *testing.T) {
+func TestPodsAreMadeForSetsOfALivingOwnerAndForNoOthers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*podsetv1.StrimziPodSet)
 		says   string
 	}{
-		"somebody else has written it":        {func(s *podsetv1.StrimziPodSet) { s.ManagedFields[0].Manager = "kubectl" }, "not written by maker"},
-		"the maker wrote no more than status": {func(s *podsetv1.StrimziPodSet) { s.ManagedFields[0].Subresource = "status" }, "not written by maker"},
-		"the maker's name came by an update":  {func(s *podsetv1.StrimziPodSet) { s.ManagedFields[0].Operation = metav1.ManagedFieldsOperationUpdate }, "not written by maker"},
-		"nobody owns it":                      {func(s *podsetv1.StrimziPodSet) { s.OwnerReferences = nil }, "belongs to no ConfigMap"},
-		"the owner is of another group":       {func(s *podsetv1.StrimziPodSet) { s.OwnerReferences[0].APIVersion = "other/v1" }, "belongs to no ConfigMap"},
-		"the owner is gone":                   {func(s *podsetv1.StrimziPodSet) { s.OwnerReferences[0].Name = "gone" }, "gone"},
-		"the owner was made again":            {func(s *podsetv1.StrimziPodSet) { s.OwnerReferences[0].UID = "before" }, "gone"},
+		"nobody owns it":                {func(s *podsetv1.StrimziPodSet) { s.OwnerReferences = nil }, "belongs to no ConfigMap"},
+		"the owner is of another group": {func(s *podsetv1.StrimziPodSet) { s.OwnerReferences[0].APIVersion = "other/v1" }, "belongs to no ConfigMap"},
+		"the owner is gone":             {func(s *podsetv1.StrimziPodSet) { s.OwnerReferences[0].Name = "gone" }, "gone"},
+		"the owner was made again":      {func(s *podsetv1.StrimziPodSet) { s.OwnerReferences[0].UID = "before" }, "gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,6 +49,31 @@ func TestPodsAreMadeForSetsThatTheMakerWroteForALivingOwnerAndForNoOthers(t *tes
 
 			if s.created != 0 || !strings.Contains(strings.Join(refused, "; "), c.says) {
 				t.Errorf("%d pods were made, refused with %q, want %q", s.created, refused, c.says)
+			}
+		})
+	}
+}
+
+func TestASetThatTheMakerDidNotWriteIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*metav1.ManagedFieldsEntry){
+		"somebody else has written it":        func(f *metav1.ManagedFieldsEntry) { f.Manager = "kubectl" },
+		"the maker wrote no more than status": func(f *metav1.ManagedFieldsEntry) { f.Subresource = "status" },
+		"the maker's name came by an update":  func(f *metav1.ManagedFieldsEntry) { f.Operation = metav1.ManagedFieldsOperationUpdate },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set := setOf(t, "a", "b")
+			change(&set.ManagedFields[0])
+			pod := podOf("b", inPhase(corev1.PodFailed))
+			s := newStore(t, set, &pod)
+
+			if _, err := s.reconciler(s).Reconcile(t.Context(), set); err != nil {
+				t.Fatal(err)
+			}
+
+			if s.created+s.deleted+s.statuses != 0 {
+				t.Errorf("%d pods created, %d deleted, %d statuses written, want nothing", s.created, s.deleted, s.statuses)
 			}
 		})
 	}

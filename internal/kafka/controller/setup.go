@@ -44,6 +44,8 @@ func CacheOptions(namespaces []string) cache.Options {
 			&corev1.ServiceAccount{}:        labelled,
 			&corev1.PersistentVolumeClaim{}: labelled,
 			&policyv1.PodDisruptionBudget{}: labelled,
+			// Managed fields tell who has written a pod set.
+			&podsetv1.StrimziPodSet{}: {Transform: func(object any) (any, error) { return object, nil }},
 		},
 	}
 	if len(namespaces) > 0 {

@@ -191,7 +191,7 @@ func (s *stage) figure(f report.Figure) {
 	s.figures = append(s.figures, f)
 	switch {
 	case f.Ok:
-	case *timings == note && (f.Unit == "ms" || f.Unit == "s"):
+	case *timings == note && f.IsTime():
 		s.Logf("noted: %s is %g %s, to be %s", f.Name, f.Value, f.Unit, f.Target)
 	default:
 		s.Errorf("%s is %g %s, to be %s", f.Name, f.Value, f.Unit, f.Target)

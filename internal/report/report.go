@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sort"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -101,6 +103,20 @@ func Verdict(figures []Figure) bool {
 	return true
 }
 
+// IsTime reports whether the figure is a time, which a machine that is busy with other
+// things stretches. Everything else is the same on any machine.
+func (f Figure) IsTime() bool { return f.Unit == "s" || f.Unit == "ms" }
+
+// Slow are the times that did not reach their targets.
+func Slow(figures []Figure) []Figure {
+	return slices.DeleteFunc(slices.Clone(figures), func(f Figure) bool { return f.Ok || !f.IsTime() })
+}
+
+// Correct says whether every figure but the times reached its target.
+func Correct(figures []Figure) bool {
+	return Verdict(slices.DeleteFunc(slices.Clone(figures), Figure.IsTime))
+}
+
 // Milliseconds is a duration in the unit of the reports.
 func Milliseconds(d time.Duration) float64 {
 	return float64(d.Round(100*time.Microsecond)) / float64(time.Millisecond)
@@ -137,6 +153,21 @@ func (r Report) Encode() ([]byte, error) {
 // Machine describes the machine this runs on.
 func Machine() string {
 	return fmt.Sprintf("%s/%s, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+}
+
+// loadAverages is where Linux says how many processes have wanted a processor.
+const loadAverages = "/proc/loadavg"
+
+// Busyness says how many processors there are and how many processes have wanted one in
+// the last minute, where the system tells.
+func Busyness() string {
+	processors := fmt.Sprintf("%d processors", runtime.NumCPU())
+	averages, err := os.ReadFile(loadAverages)
+	if err != nil {
+		return processors
+	}
+	lastMinute, _, _ := strings.Cut(string(averages), " ")
+	return processors + ", load " + lastMinute
 }
 
 // Files of a report, in out/<kind>/<name>/.

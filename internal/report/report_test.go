@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/keyturn/keyturn/internal/report"
 )
@@ -85,6 +86,35 @@ func TestVerdictIsThatOfTheWorstFigure(t *testing.T) {
 			t.Parallel()
 			if got := report.Verdict(c.figures); got != c.want {
 				t.Errorf("verdict %t, want %t", got, c.want)
+			}
+		})
+	}
+}
+
+func TestATimeThatMissesItsBoundIsSlowAndNotWrong(t *testing.T) {
+	t.Parallel()
+	lost := report.AtMost("records lost", 1, 0, "records", "")
+	gap := report.AtMost("gap", 4.9, 3, "s", "")
+	quick := report.AtMost("gap", 600, 3000, "ms", "")
+	cases := map[string]struct {
+		figures []report.Figure
+		correct bool
+		slow    []report.Figure
+	}{
+		"all is well":           {[]report.Figure{quick}, true, []report.Figure{}},
+		"a gap over its bound":  {[]report.Figure{quick, gap}, true, []report.Figure{gap}},
+		"a lost record":         {[]report.Figure{lost, quick}, false, []report.Figure{}},
+		"slow, and one is lost": {[]report.Figure{gap, lost}, false, []report.Figure{gap}},
+		"nothing was measured":  {nil, true, []report.Figure{}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := report.Correct(c.figures); got != c.correct {
+				t.Errorf("correct %t, want %t", got, c.correct)
+			}
+			if diff := cmp.Diff(c.slow, report.Slow(c.figures), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("slow (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -220,7 +220,7 @@ func (w *world) strimziPodSet(kafka *kafkav1.Kafka) *podsetv1.StrimziPodSet {
 
 func TestAClusterOfAnotherOperatorIsNotTouched(t *testing.T) {
 	t.Parallel()
-	for name, make := range map[string]func(w *world, kafka *kafkav1.Kafka) client.Object{
+	for name, made := range map[string]func(w *world, kafka *kafkav1.Kafka) client.Object{
 		"StrimziPodSet my-dual": func(w *world, kafka *kafkav1.Kafka) client.Object { return w.strimziPodSet(kafka) },
 		"Secret my-dual-0": func(w *world, _ *kafkav1.Kafka) client.Object {
 			return &corev1.Secret{
@@ -234,7 +234,7 @@ func TestAClusterOfAnotherOperatorIsNotTouched(t *testing.T) {
 			w := newWorld(t)
 			kafka := kafkaResource(w.namespace)
 			w.create(kafka)
-			object := make(w, kafka)
+			object := made(w, kafka)
 			w.create(object, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
 
 			w.run(10)

@@ -77,9 +77,13 @@ func (s *stage) create(manifest harness.Manifest) {
 	s.apply(manifest)
 }
 
-// anew gives the scenario an empty namespace.
+// anew gives the scenario an empty namespace, and the machine: two clusters with a JVM
+// client ask for more than two processors have, and the client would never be scheduled.
 func (s *stage) anew() {
 	s.Helper()
+	if s.kafka.Namespace != sharedNamespace {
+		s.shared.remove(s.ctx)
+	}
 	s.must(s.kube.DeleteNamespace(s.ctx, s.kafka.Namespace))
 	s.must(s.kube.CreateNamespace(s.ctx, s.kafka.Namespace))
 }

@@ -94,7 +94,7 @@ func TestAPIServerTakesTheDefinitions(t *testing.T) {
 		for _, version := range versions() {
 			sent := &unstructured.Unstructured{Object: clone(t, open)}
 			sent.SetAPIVersion("kafka.strimzi.io/" + version)
-			err := server.Create(t.Context(), sent, &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}})
+			err := server.Create(t.Context(), sent, &client.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 			if want := `unknown field "spec.kafka.listeners[0].authentification"`; !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: got %v, want a refusal with %s", version, err, want)
 			}
@@ -122,7 +122,7 @@ func TestAPIServerTakesTheDefinitions(t *testing.T) {
 	})
 	t.Run("what people have published is taken", func(t *testing.T) {
 		t.Parallel()
-		strict := &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}}
+		strict := &client.CreateOptions{FieldValidation: metav1.FieldValidationStrict}
 		for i, public := range publicManifests(t) {
 			admission := newAdmission(t, public.crd(), public.Version)
 			sent := &unstructured.Unstructured{Object: public.object(fmt.Sprintf("public-%d", i), admission.structural)}

@@ -19,7 +19,7 @@ import (
 // function would stand before it.
 var chosen = flag.String("scenario", "", "run the scenarios whose name matches this regular expression")
 
-var timings = flag.String("timings", hold, "what a time does that misses its bound: \"hold\" fails the scenario, \"note\" is only reported")
+var timings = flag.String("timings", hold, "what a time does that is too long: \"hold\" fails the scenario, \"note\" is only reported")
 
 // hold and note are the values of timings. A machine that is busy with other things
 // makes times long; what was lost and who was refused does not depend on it.
@@ -191,7 +191,7 @@ func (s *stage) figure(f report.Figure) {
 	s.figures = append(s.figures, f)
 	switch {
 	case f.Ok:
-	case *timings == note && f.IsTime():
+	case *timings == note && f.IsSlow():
 		s.Logf("noted: %s is %g %s, to be %s", f.Name, f.Value, f.Unit, f.Target)
 	default:
 		s.Errorf("%s is %g %s, to be %s", f.Name, f.Value, f.Unit, f.Target)

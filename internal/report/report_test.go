@@ -101,11 +101,12 @@ func TestATimeThatMissesItsBoundIsSlowAndNotWrong(t *testing.T) {
 		correct bool
 		slow    []report.Figure
 	}{
-		"all is well":           {[]report.Figure{quick}, true, []report.Figure{}},
-		"a gap over its bound":  {[]report.Figure{quick, gap}, true, []report.Figure{gap}},
-		"a lost record":         {[]report.Figure{lost, quick}, false, []report.Figure{}},
-		"slow, and one is lost": {[]report.Figure{gap, lost}, false, []report.Figure{gap}},
-		"nothing was measured":  {nil, true, []report.Figure{}},
+		"all is well":               {[]report.Figure{quick}, true, []report.Figure{}},
+		"a gap over its bound":      {[]report.Figure{quick, gap}, true, []report.Figure{gap}},
+		"a lost record":             {[]report.Figure{lost, quick}, false, []report.Figure{}},
+		"slow, and one is lost":     {[]report.Figure{gap, lost}, false, []report.Figure{gap}},
+		"a time that was too short": {[]report.Figure{report.AtLeast("lead", 73, 120, "s", "")}, false, []report.Figure{}},
+		"nothing was measured":      {nil, true, []report.Figure{}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

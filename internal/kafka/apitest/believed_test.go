@@ -39,7 +39,7 @@ func TestATimeThatHasNotComeYetHoldsUpNobodyWhoHasNoChoiceOfWhatToRead(t *testin
 	t.Parallel()
 	w, _ := corporate(t)
 	w.nobodyReads()
-	w.ahead = 200 * authority.Day
+	w.ahead, w.unnoticed = 200*authority.Day, true
 	w.replaceOwn(caNamed(t, "corporate two", 1000*authority.Day), "1", nil)
 	w.once(w.admitted(authority.ClusterCA), func() { w.ahead = 0 })
 

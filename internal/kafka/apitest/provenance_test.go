@@ -156,7 +156,9 @@ func TestAnchorsThatStoodThereBeforeTheClusterAreNobodys(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.stranger = caNamed(t, "evil", 5000*authority.Day).Certificate()
-			w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: kind.TrustedCertsSecret(clusterName)}})
+			w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+				Namespace: w.namespace, Name: kind.TrustedCertsSecret(clusterName), Labels: map[string]string{"strimzi.io/cluster": clusterName},
+			}})
 			w.putsIn(kind, w.stranger)
 			w.dualRole(3)
 

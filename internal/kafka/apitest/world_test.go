@@ -80,10 +80,12 @@ type world struct {
 	fatal string
 	// ahead is how much the operator's clock is before everybody else's; behind is how
 	// much those of the machines of some pods are after them.
-	ahead    time.Duration
-	behind   map[string]time.Duration
-	settings model.Settings
-	stores   authority.StoreGeneration
+	ahead time.Duration
+	// unnoticed is set while the API server's clock is as wrong as the operator's.
+	unnoticed bool
+	behind    map[string]time.Duration
+	settings  model.Settings
+	stores    authority.StoreGeneration
 
 	reconciler *controller.Reconciler
 	podSets    *podset.Reconciler
@@ -168,11 +170,19 @@ func (w *world) newReconciler(cached client.Client) *controller.Reconciler {
 // be old.
 func (w *world) newReconcilerBeside(cached client.Client, live client.Reader) *controller.Reconciler {
 	options := controller.Options{
-		Client: cached, Live: live, Events: w.events, Clock: shiftedClock{w}, Ahead: func() time.Duration { return w.ahead },
+		Client: cached, Live: live, Events: w.events, Clock: shiftedClock{w}, Ahead: w.noticed,
 		Metrics: w.metrics, Connector: connector{w}, Settings: w.settings, Stores: w.stores, Version: "test",
 	}
 	w.runBeside(&options)
 	return controller.New(options)
+}
+
+// noticed is how much the operator finds its clock to be ahead.
+func (w *world) noticed() time.Duration {
+	if w.unnoticed {
+		return 0
+	}
+	return w.ahead
 }
 
 // shiftedClock is the operator's clock.

@@ -3,6 +3,7 @@ package scenarios
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"os"
 	"regexp"
@@ -104,6 +105,9 @@ func TestScenarios(t *testing.T) {
 		t.Fatal(err)
 	}
 	journal := harness.NewJournal(os.Stdout)
+	if err := journal.Step("nothing is left of a run that was killed", func() error { return clearAway(t.Context(), kube) }); err != nil {
+		t.Fatal(err)
+	}
 	if err := kube.Install(t.Context(), journal); err != nil {
 		t.Fatal(err)
 	}
@@ -121,15 +125,24 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
+// clearAway takes away the clusters of a run that was killed: they have the machine, and
+// beside them the operator itself may find no room.
+func clearAway(ctx context.Context, kube *harness.Kubernetes) error {
+	errs := []error{kube.DeleteNamespace(ctx, sharedNamespace)}
+	for _, s := range all() {
+		errs = append(errs, kube.DeleteNamespace(ctx, s.namespace()))
+	}
+	return errors.Join(errs...)
+}
+
 // play gives a scenario its stage, and writes down what came of it.
 func play(t *testing.T, shared *stand, s scenario) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(s.within, limit))
 	defer cancel()
-	_, what, _ := strings.Cut(s.name, "/")
 	st := &stage{
 		T: t, ctx: ctx, name: s.name, journal: shared.journal, shared: shared, kube: shared.kube, started: time.Now(),
-		kafka: harness.Kafka{Kube: shared.kube, Namespace: namespaceOf(what), Name: clusterName},
+		kafka: harness.Kafka{Kube: shared.kube, Namespace: s.namespace(), Name: clusterName},
 	}
 	st.journal.Say("%s begins", s.name)
 	defer st.end()
@@ -139,8 +152,10 @@ func play(t *testing.T, shared *stand, s scenario) {
 // clusterName is the Kafka of every scenario, as the examples name it.
 const clusterName = "my-cluster"
 
-func namespaceOf(what string) string {
+// namespace is where the scenario has a cluster of its own.
+func (s scenario) namespace() string {
 	const longest = 63
+	_, what, _ := strings.Cut(s.name, "/")
 	name := "e2e-" + what
 	return strings.TrimRight(name[:min(len(name), longest)], "-")
 }

@@ -16,7 +16,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Environment variables that say what to install.
@@ -121,9 +123,25 @@ func (k *Kubernetes) helm(ctx context.Context, chosen images) error {
 	if err != nil {
 		return err
 	}
+	if err := k.giveUpPending(ctx); err != nil {
+		return err
+	}
 	return k.run(ctx, values, "go", "tool", "-modfile=tools/go.mod", "helm", "upgrade", operatorName, "charts/keyturn",
 		"--install", "--namespace", OperatorNamespace, "--create-namespace", "--values", "-",
 		"--take-ownership", "--force-conflicts", "--wait", "--timeout", "3m")
+}
+
+// giveUpPending forgets an installation in whose middle Helm was killed: it would refuse
+// every other one for ever.
+func (k *Kubernetes) giveUpPending(ctx context.Context) error {
+	pending, err := labels.Parse("owner=helm,status in (pending-install,pending-upgrade,pending-rollback),name=" + operatorName)
+	if err != nil {
+		return fmt.Errorf("selecting what Helm has not finished: %w", err)
+	}
+	if err := k.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(OperatorNamespace), client.MatchingLabelsSelector{Selector: pending}); err != nil {
+		return fmt.Errorf("forgetting what Helm has not finished: %w", err)
+	}
+	return nil
 }
 
 // values are those of the chart, as JSON.

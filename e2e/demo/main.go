@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	namespace = "keyturn-demo"
+	namespace = harness.DemoNamespace
 	cluster   = "my-cluster"
 	manifest  = "kafka-dual-role.yaml"
 	// Names of the reports.

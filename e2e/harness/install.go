@@ -35,11 +35,13 @@ const (
 // Where Keyturn is installed.
 const (
 	OperatorNamespace = "keyturn"
-	operatorName      = "keyturn"
-	bedNode           = "keyturn-bed"
-	bedImage          = "keyturn.dev/keyturn:dev"
-	bedKafkaImages    = "4.3.1=keyturn.dev/kafka:4.3.1,4.2.1=keyturn.dev/kafka:4.2.1"
-	kafkaImages       = "4.3.1=apache/kafka:4.3.1,4.2.1=apache/kafka:4.2.1"
+	// DemoNamespace has the cluster that the demo leaves running.
+	DemoNamespace  = "keyturn-demo"
+	operatorName   = "keyturn"
+	bedNode        = "keyturn-bed"
+	bedImage       = "keyturn.dev/keyturn:dev"
+	bedKafkaImages = "4.3.1=keyturn.dev/kafka:4.3.1,4.2.1=keyturn.dev/kafka:4.2.1"
+	kafkaImages    = "4.3.1=apache/kafka:4.3.1,4.2.1=apache/kafka:4.2.1"
 )
 
 // images are what is to be run, and what tells two contents of one tag apart.

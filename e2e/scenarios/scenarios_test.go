@@ -105,7 +105,7 @@ func TestScenarios(t *testing.T) {
 		t.Fatal(err)
 	}
 	journal := harness.NewJournal(os.Stdout)
-	if err := journal.Step("nothing is left of a run that was killed", func() error { return clearAway(t.Context(), kube) }); err != nil {
+	if err := journal.Step("nothing is left of an earlier run", func() error { return clearAway(t.Context(), kube) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := kube.Install(t.Context(), journal); err != nil {
@@ -125,10 +125,17 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// clearAway takes away the clusters of a run that was killed: they have the machine, and
-// beside them the operator itself may find no room.
+// clearAway takes away the clusters of a run that was killed, and on the bed that of the
+// demo: they have the machine, and beside them the operator itself may find no room.
 func clearAway(ctx context.Context, kube *harness.Kubernetes) error {
+	bed, err := kube.OnBed(ctx)
+	if err != nil {
+		return err
+	}
 	errs := []error{kube.DeleteNamespace(ctx, sharedNamespace)}
+	if bed {
+		errs = append(errs, kube.DeleteNamespace(ctx, harness.DemoNamespace))
+	}
 	for _, s := range all() {
 		errs = append(errs, kube.DeleteNamespace(ctx, s.namespace()))
 	}

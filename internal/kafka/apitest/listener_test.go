@@ -160,6 +160,19 @@ func TestABadReplacementThatIsCorrectedIsLoadedAndNoLongerNamed(t *testing.T) {
 	}
 }
 
+func TestAReplacementThatIsNotValidYetIsLoadedWhenItIs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.customListener("custom")
+
+	w.replaceCertificate("custom", w.issue(listenerLeaf{made: w.clock.Now().Add(pki.Backdate + 2*time.Minute)}))
+	w.run(3)
+	w.wantCondition(condition.Warning, "Secret custom", "is not valid before", "stays in use")
+	w.settle()
+
+	w.wantCustom()
+}
+
 // listenerLeaf says in what a listener's certificate differs from a good one.
 type listenerLeaf struct {
 	names []string

@@ -105,15 +105,24 @@ func (c *listenerCheck) checkChain(chain []*x509.Certificate) {
 		c.report(c.lc.CertificateKey+": "+err.Error(), "put the leaf first, followed by its issuers in order")
 	}
 	for _, cert := range chain {
-		if err := pki.CheckValidAt(cert, c.now); err != nil {
-			c.report(c.lc.CertificateKey+": "+err.Error(), "replace it by a certificate that is valid now")
-		}
+		c.checkValidity(cert)
 	}
 	if err := checkServerLeaf(chain[0]); err != nil {
 		c.report(c.lc.CertificateKey+": "+err.Error(), "use a server certificate as the first one")
 	}
 	if missing := pki.SANsOf(chain[0]).Uncovered(c.lc.Names); len(missing) > 0 {
 		c.report(c.lc.CertificateKey+" does not cover the advertised names "+strings.Join(missing, ", "), "get a certificate with these subject alternative names")
+	}
+}
+
+func (c *listenerCheck) checkValidity(cert *x509.Certificate) {
+	err := pki.CheckValidAt(cert, c.now)
+	if err == nil {
+		return
+	}
+	c.report(c.lc.CertificateKey+": "+err.Error(), "replace it by a certificate that is valid now")
+	if c.now.Before(cert.NotBefore) {
+		c.problems[len(c.problems)-1].Until = cert.NotBefore
 	}
 }
 

@@ -94,6 +94,8 @@ type Problem struct {
 	Object string
 	Wrong  string
 	Remedy string
+	// Until is when the problem passes by itself; zero when it does not.
+	Until time.Time
 }
 
 // String returns the problem as one sentence.

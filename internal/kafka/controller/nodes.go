@@ -236,17 +236,20 @@ func (p *pass) checkCustomCertificates() error {
 			p.wake(checked.Chain[0].NotAfter)
 			continue
 		}
+		wrong, other := problemsOf(err)
+		if other != nil {
+			return other
+		}
+		for _, problem := range wrong {
+			p.wake(problem.Until)
+		}
 		if before, found := p.presentCertificate(listener); found {
 			p.custom[listener.Key()] = before
 			p.note("Secret "+listener.Certificate.Secret, reasonListenerCertificate,
 				err.Error()+"; the certificate from before stays in use")
 			continue
 		}
-		var found []authority.Problem
-		if found, err = problemsOf(err); err != nil {
-			return err
-		}
-		problems = append(problems, found...)
+		problems = append(problems, wrong...)
 	}
 	if len(problems) > 0 {
 		return &authority.InvalidResourceError{Problems: problems}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -54,16 +56,16 @@ func connect(t *testing.T) clients {
 	return shared
 }
 
-// atOnce is how many tests run at once, unless -parallel says otherwise: they wait
-// for the API server more than they compute.
-const atOnce = "6"
+// atOnce is how many tests run at once for each processor, unless -parallel says
+// otherwise: they wait for the API server more than they compute.
+const atOnce = 3
 
 func TestMain(m *testing.M) {
 	os.Exit(kubetest.Main(func() int { return run(m) }))
 }
 
 func run(m *testing.M) int {
-	if err := flag.Set("test.parallel", atOnce); err != nil {
+	if err := flag.Set("test.parallel", strconv.Itoa(atOnce*goruntime.GOMAXPROCS(0))); err != nil {
 		panic(err)
 	}
 	flag.Parse()

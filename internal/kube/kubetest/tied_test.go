@@ -37,7 +37,8 @@ func startAndWait() int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	return server.Wait().(*exec.ExitError).ExitCode()
+	_ = server.Wait()
+	return server.ProcessState.ExitCode()
 }
 
 func TestAServerEndsWithTheProcessThatStartedIt(t *testing.T) {

@@ -56,7 +56,8 @@ unit: ## tests that need nothing but Go
 race: needs ## tests of concurrent packages under the race detector
 	@nice -n 5 env CGO_ENABLED=1 go test -race -timeout 20m $(RACE_PACKAGES)
 
-api-test: ## tests against a real API server and etcd
+# The limits of the tests are four times and more what they take on two quiet processors: nothing fails because a machine is busy.
+api-test: ## tests against a real API server and etcd; of crashes and losses a third
 	@KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KUBEBUILDER_ASSETS; go test -timeout 40m $(API_PACKAGES)
 
 e2e-short: ## the end-to-end scenarios that make test runs
@@ -70,7 +71,7 @@ e2e: needs build $(CLUSTER) $(if $(RUN),,server-test walks) ## end-to-end scenar
 server-test: needs ## the agent beside single servers of Kafka
 	@KEYTURN_KAFKA_HOMES="$$($(BED) kafka)"; export KEYTURN_KAFKA_HOMES; go test -count=1 -timeout 20m ./internal/kafka/agent/...
 
-walks: ## every state of larger worlds, a crash after every write of more rotations, and every loss of Secrets
+walks: ## every state of larger worlds, a crash after every write of all changes, and every loss of Secrets
 	@go test -timeout 60m ./internal/trust -wide
 	@KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KUBEBUILDER_ASSETS; go test -timeout 180m ./internal/kafka/apitest -run 'Crash|Stale|SecretsAreLost' -wide
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,7 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
+
+func TestMain(m *testing.M) { os.Exit(kubetest.Main(m.Run)) }
 
 // startServer starts an API server with the definitions and the namespace kafka.
 func startServer(t *testing.T) client.Client {
@@ -27,16 +32,16 @@ func startServer(t *testing.T) client.Client {
 		CRDDirectoryPaths:     []string{filepath.Join("..", "config", "crd")},
 		ErrorIfCRDPathMissing: true,
 	}
-	config, err := server.Start()
+	stop, err := kubetest.Start(server)
 	if err != nil {
-		t.Fatalf("starting an API server with the definitions (KUBEBUILDER_ASSETS names one; make api-test sets it): %v", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Errorf("stopping the API server: %v", err)
+		if err := stop(); err != nil {
+			t.Error(err)
 		}
 	})
-	c, err := client.New(config, client.Options{})
+	c, err := client.New(server.Config, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

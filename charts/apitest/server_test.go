@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -10,7 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/keyturn/keyturn/charts/chartstest"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
+
+func TestMain(m *testing.M) { os.Exit(kubetest.Main(m.Run)) }
 
 // access is something that somebody may or may not do.
 type access struct {
@@ -74,20 +78,20 @@ func TestOperatorMayDoWhatItNeedsAndNoMore(t *testing.T) {
 func install(t *testing.T, file string) client.Client {
 	t.Helper()
 	server := &envtest.Environment{}
-	config, err := server.Start()
-	if err != nil {
-		t.Fatalf("starting an API server: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Errorf("stopping the API server: %v", err)
-		}
-	})
-	admin, err := client.New(config, client.Options{})
+	stop, err := kubetest.Start(server)
 	if err != nil {
 		t.Fatal(err)
 	}
-	operator, err := client.New(chartstest.Rights(t, config, filepath.Join("..", ".."), file), client.Options{})
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	admin, err := client.New(server.Config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	operator, err := client.New(chartstest.Rights(t, server.Config, filepath.Join("..", ".."), file), client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

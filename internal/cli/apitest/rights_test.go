@@ -24,12 +24,15 @@ import (
 	"github.com/keyturn/keyturn/internal/cli"
 	"github.com/keyturn/keyturn/internal/kafka/rotation"
 	"github.com/keyturn/keyturn/internal/kafka/rotation/rotationtest"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
 // environment is an API server that all tests of the package share.
 var environment *envtest.Environment
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	os.Exit(kubetest.Main(func() int { return run(m) }))
+}
 
 func run(m *testing.M) int {
 	ctrl.SetLogger(logr.Discard())
@@ -37,13 +40,14 @@ func run(m *testing.M) int {
 		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "config", "crd")},
 		ErrorIfCRDPathMissing: true,
 	}
-	if _, err := environment.Start(); err != nil {
-		fmt.Fprintf(os.Stderr, "starting an API server: %v\n(KUBEBUILDER_ASSETS names the directory with kube-apiserver and etcd; make api-test sets it)\n", err)
+	stop, err := kubetest.Start(environment)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer func() {
-		if err := environment.Stop(); err != nil {
-			fmt.Fprintf(os.Stderr, "stopping the API server: %v\n", err)
+		if err := stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 		}
 	}()
 	return m.Run()

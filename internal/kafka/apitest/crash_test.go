@@ -17,9 +17,9 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
-// The operator crashes after its nth write, for every n, and another one that
-// remembers nothing goes on from what is stored. Whatever n is, the cluster comes
-// to the same end, and no write ever leaves two nodes disrupted.
+// The operator crashes after each of its writes, or once after its nth one, for every
+// n; another one that remembers nothing goes on from what is stored. However that is,
+// the cluster comes to the same end, and no write ever leaves two nodes disrupted.
 
 // crashScenario is a change that an operator carries out.
 type crashScenario struct {
@@ -110,50 +110,91 @@ func TestWhateverWriteTheOperatorCrashesAfterTheNextOneFinishes(t *testing.T) {
 	}
 }
 
+// crashAfterEveryWrite carries a change out undisturbed, with an operator that gets no
+// further than one write, and with one that crashes once, after its nth write: for
+// every n of the third that is played.
 func crashAfterEveryWrite(t *testing.T, scenario crashScenario) {
 	t.Helper()
-	next := scenario.world(t)
-	// The first two changes are undisturbed and say how the others have to end.
-	var ends [2][]string
-	for n := range ends {
-		ends[n], _ = finish(next(), scenario, n, 0)
+	t.Logf("a third of all writes is chosen by -seed=%d", chosen())
+	next, times := scenario.world(t), 0
+	finish := func(how string, settle func(w *world)) []string {
+		t.Helper()
+		times++
+		return next().finish(scenario, times-1, how, settle)
 	}
-	for n := 1; ; n++ {
-		end, crashed := finish(next(), scenario, n+1, n)
-		if diff := cmp.Diff(ends[(n+1)%2], end); diff != "" {
-			t.Fatalf("after a crash at write %d the cluster ends otherwise (-want +got):\n%s", n, diff)
-		}
-		if !crashed {
-			t.Logf("crashed after each of %d writes", n-1)
-			return
+	// They say how the odd and the even times have to end.
+	ends := [2][]string{finish("undisturbed", (*world).settle), finish("undisturbed", (*world).settle)}
+	play := func(how string, settle func(w *world)) {
+		t.Helper()
+		want := ends[times%2]
+		if diff := cmp.Diff(want, finish(how, settle)); diff != "" {
+			t.Fatalf("%s the cluster ends otherwise (-want +got):\n%s", how, diff)
 		}
 	}
+
+	play("after a crash at each write", (*world).settleWithCrashes)
+	played, crashed := 0, true
+	for n := 1; crashed; n++ {
+		if !isPlayed(fmt.Sprintf("%s %d", t.Name(), n)) {
+			continue
+		}
+		play(fmt.Sprintf("after a crash at write %d", n), func(w *world) { crashed = w.settleWithCrashAt(n) })
+		played++
+	}
+	t.Logf("crashed after each write, and once after each of %d", played-1)
 }
 
-// finish carries out the nth change with a crash at one of its writes, 0 for
-// none, and reports whether there was that write to crash at.
-func finish(w *world, scenario crashScenario, n, at int) (end []string, crashed bool) {
+// finish carries out a change for the nth time and returns how it ends.
+func (w *world) finish(scenario crashScenario, n int, how string, settle func(w *world)) []string {
 	w.t.Helper()
 	scenario.change(w, n)
-	if at > 0 {
-		// The write after the last one that arrives is the one that fails.
-		w.faulty.crashAt = w.faulty.writes + at
-		err := w.trySettle(w.t.Context())
-		crashed = errors.Is(err, errCrash)
-		if err != nil && !crashed {
-			w.t.Fatalf("before the crash at write %d: %v", at, err)
-		}
-		w.faulty.crashAt = 0
-		w.startOperator()
-	}
-	w.settle()
+	settle(w)
 	if scenario.afterwards != nil {
 		scenario.afterwards(w)
 	}
 	if kafka := w.getKafka(); !has(kafka, condition.Ready) {
-		w.t.Fatalf("after a crash at write %d the cluster ends as %+v", at, kafka.Status.Conditions)
+		w.t.Fatalf("%s the cluster ends as %+v", how, kafka.Status.Conditions)
 	}
-	return append(w.inventory(), w.standing()...), crashed
+	return append(w.inventory(), w.standing()...)
+}
+
+// settleWithCrashAt settles with an operator that crashes when it is about to write for
+// the nth time, and reports whether it came so far.
+func (w *world) settleWithCrashAt(n int) bool {
+	w.t.Helper()
+	w.faulty.crashAt = w.faulty.writes + n
+	err := w.trySettle(w.t.Context())
+	w.faulty.crashAt = 0
+	crashed := errors.Is(err, errCrash)
+	if err != nil && !crashed {
+		w.t.Fatalf("before the crash at write %d: %v", n, err)
+	}
+	w.startOperator()
+	w.settle()
+	return crashed
+}
+
+// maxCrashes is far more than any change has writes.
+const maxCrashes = 1000
+
+// settleWithCrashes settles with operators each of which crashes after the first write
+// that changes something. Everybody else goes on all the while.
+func (w *world) settleWithCrashes() {
+	w.t.Helper()
+	w.faulty.frail = true
+	defer func() { w.faulty.frail = false }()
+	for range maxCrashes {
+		err := w.trySettle(w.t.Context())
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, errCrash) {
+			w.t.Fatalf("with a crash at each write: %v", err)
+		}
+		w.startOperator()
+		w.goOn(w.t.Context())
+	}
+	w.t.Fatalf("%d operators come to no end: %s, after\n%s", maxCrashes, w.status(w.t.Context()), w.told())
 }
 
 // inventory names everything that exists and what matters of it, without what

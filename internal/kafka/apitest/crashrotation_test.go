@@ -1,7 +1,6 @@
 package apitest
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -19,8 +18,6 @@ import (
 // The operator crashes after its nth write of a rotation, for every n; and two
 // operators that both believe to lead carry one out. At every write everybody
 // accepts everybody, and the end is always the same.
-
-var wide = flag.Bool("wide", false, "crash after each write of rotations that take minutes, too")
 
 // cluster is a running cluster with clients of every kind.
 func cluster(replicas int32) func(w *world) {

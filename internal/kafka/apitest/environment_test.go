@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -19,6 +21,7 @@ import (
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/charts/chartstest"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
 // apiServer is the connection that all tests of the package share. Each test has
@@ -53,19 +56,19 @@ func connect(t *testing.T) clients {
 	return shared
 }
 
-// atOnce is how many tests run at once, unless -parallel says otherwise: they wait
-// for the API server more than they compute.
-const atOnce = "6"
+// atOnce is how many tests run at once for each processor, unless -parallel says
+// otherwise: they wait for the API server more than they compute.
+const atOnce = 3
 
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", atOnce); err != nil {
-		panic(err)
-	}
-	flag.Parse()
-	os.Exit(run(m))
+	os.Exit(kubetest.Main(func() int { return run(m) }))
 }
 
 func run(m *testing.M) int {
+	if err := flag.Set("test.parallel", strconv.Itoa(atOnce*goruntime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
+	flag.Parse()
 	ctrl.SetLogger(logr.Discard())
 	environment := &envtest.Environment{
 		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "config", "crd")},
@@ -73,19 +76,19 @@ func run(m *testing.M) int {
 	}
 	// Each world has a Service, and there are hundreds of worlds.
 	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
-	config, err := environment.Start()
+	stop, err := kubetest.Start(environment)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "starting an API server: %v\n(KUBEBUILDER_ASSETS names the directory with kube-apiserver and etcd; make api-test sets it)\n", err)
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer func() {
-		if err := environment.Stop(); err != nil {
-			fmt.Fprintf(os.Stderr, "stopping the API server: %v\n", err)
+		if err := stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 		}
 	}()
+	apiServer = environment.Config
 	// The API server is this process's own: nobody else is slowed down.
-	config.QPS, config.Burst = -1, -1
-	apiServer = config
+	apiServer.QPS, apiServer.Burst = -1, -1
 	return m.Run()
 }
 

@@ -1,9 +1,7 @@
 package apitest
 
 import (
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -19,8 +17,6 @@ import (
 // Secrets that are lost together, in every state of a rotation. Whatever goes, at
 // every write and every load everybody accepts everybody, and in the end one
 // authority is used, or a condition says what a person has to do.
-
-var lossesSeed = flag.Uint64("losses.seed", 0, "which third of the losses to play; 0 leaves it to chance")
 
 // loss is a set of Secrets that go at once.
 type loss uint8
@@ -94,34 +90,27 @@ func lossesOf() []loss {
 	}
 }
 
-// lossCells are the cells of this run: all of them, or a third.
-func lossCells(t *testing.T) []lossCell {
-	t.Helper()
+// lossCells are the cells of this run.
+func lossCells() []lossCell {
 	var cells []lossCell
 	for _, kind := range []authority.Kind{authority.ClusterCA, authority.ClientsCA} {
 		for _, nodes := range []int32{1, 3} {
 			for _, at := range stages() {
 				for _, lost := range lossesOf() {
-					cells = append(cells, lossCell{kind, nodes, at, lost})
+					if c := (lossCell{kind, nodes, at, lost}); isPlayed(c.String()) {
+						cells = append(cells, c)
+					}
 				}
 			}
 		}
 	}
-	if *wide {
-		return cells
-	}
-	seed := *lossesSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("a third of %d losses, chosen by -losses.seed=%d", len(cells), seed)
-	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
-	return cells[:(len(cells)+2)/3]
+	return cells
 }
 
 func TestWhateverSecretsAreLostInWhateverState(t *testing.T) {
 	t.Parallel()
-	for _, c := range lossCells(t) {
+	t.Logf("a third of all losses is chosen by -seed=%d", chosen())
+	for _, c := range lossCells() {
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
 			c.play(t)

@@ -45,12 +45,14 @@ func start() time.Time { return time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC) }
 type world struct {
 	t         *testing.T
 	namespace string
-	// api is a person's client; writes of the operator go through faulty.
-	api    client.Client
-	faulty *faultyClient
-	clock  *clocktesting.FakePassiveClock
-	kafka  *adminfake.Cluster
-	events *eventLog
+	// api is a person's client; writes of the operator go through faulty. The picture
+	// is what both have read.
+	api     client.Client
+	faulty  *faultyClient
+	picture *picture
+	clock   *clocktesting.FakePassiveClock
+	kafka   *adminfake.Cluster
+	events  *eventLog
 	// metrics is what a scraper of the operator sees.
 	metrics *controller.Metrics
 	// servers run in pods; ran are the names of the pods whose servers have run.
@@ -133,8 +135,9 @@ func newWorld(t *testing.T) *world {
 	if err := api.person.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
+	shown := newPicture(namespace.Name)
 	w := &world{
-		t: t, namespace: namespace.Name, api: api.person,
+		t: t, namespace: namespace.Name, api: shown.of("a person", api.person), picture: shown,
 		clock:  clocktesting.NewFakePassiveClock(start()),
 		events: &eventLog{}, servers: map[types.UID]*server{},
 		ran: map[string]bool{}, stuck: map[types.UID]bool{}, silent: map[string]bool{}, lying: map[string]func(*contract.TLSReport){},
@@ -149,13 +152,14 @@ func newWorld(t *testing.T) *world {
 	}
 	w.kafka = adminfake.New("cluster", w.clock.Now)
 	w.kafka.SetMetadataVersion(model.MetadataVersion("4.3-IV0").Level(), model.MetadataVersion("4.3-IV0").Level())
-	w.faulty = &faultyClient{Client: api.operator, deleted: w.deleted, arrived: w.wrote}
+	w.faulty = &faultyClient{Client: shown.of("an operator", api.operator), deleted: w.deleted, arrived: w.wrote, version: w.version}
 	w.startOperator()
 	return w
 }
 
 // startOperator starts an operator that remembers nothing, as after a crash.
 func (w *world) startOperator() {
+	w.faulty.crashed = false
 	w.metrics = controller.NewMetrics()
 	w.reconciler = w.newReconciler(w.faulty)
 	w.podSets = podset.NewReconciler(w.faulty, w.faulty, w.api.Scheme(), w.clock, controller.PodMaker())
@@ -220,11 +224,7 @@ func (w *world) trySettle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		changed := w.runKubelet(ctx)
-		changed = w.runCompanions(ctx) || changed
-		changed = w.act() || changed
-		w.clock.SetTime(w.clock.Now().Add(time.Second))
-		if changed || w.faulty.writes != before {
+		if w.goOn(ctx) || w.faulty.writes != before {
 			continue
 		}
 		if result.RequeueAfter == 0 || result.RequeueAfter > patience {
@@ -233,6 +233,16 @@ func (w *world) trySettle(ctx context.Context) error {
 		w.clock.SetTime(w.clock.Now().Add(result.RequeueAfter))
 	}
 	return fmt.Errorf("%w: %s, after\n%s", errStuck, w.status(ctx), w.told())
+}
+
+// goOn is a second for everybody but the operator. It reports whether anything
+// changed.
+func (w *world) goOn(ctx context.Context) bool {
+	changed := w.runKubelet(ctx)
+	changed = w.runCompanions(ctx) || changed
+	changed = w.act() || changed
+	w.clock.SetTime(w.clock.Now().Add(time.Second))
+	return changed
 }
 
 // rested says whether everything that was planned has happened.
@@ -250,20 +260,21 @@ func (w *world) run(rounds int) {
 		if _, err := w.round(w.t.Context()); err != nil {
 			w.t.Fatal(err)
 		}
-		w.runKubelet(w.t.Context())
-		w.runCompanions(w.t.Context())
-		w.act()
-		w.clock.SetTime(w.clock.Now().Add(time.Second))
+		w.goOn(w.t.Context())
 	}
 }
 
-// round is one pass of each controller.
+// round is one pass of each controller. An operator that crashes in it is not heard of
+// again, whatever it made of that.
 func (w *world) round(ctx context.Context) (ctrl.Result, error) {
 	result, err := w.reconciler.Reconcile(ctx, ctrl.Request{NamespacedName: w.key(clusterName)})
-	if err != nil {
-		return result, err
+	if err == nil {
+		err = w.keepPods(ctx)
 	}
-	return result, w.keepPods(ctx)
+	if w.faulty.crashed {
+		err = errCrash
+	}
+	return result, err
 }
 
 // keepPods is one pass of the pod set controller over each set.

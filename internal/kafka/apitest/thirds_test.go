@@ -1,0 +1,32 @@
+package apitest
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
+)
+
+// Of what is tried at every write and in every state a third is played, another one
+// each time, unless time does not matter.
+
+var (
+	wide = flag.Bool("wide", false, "play everything: every write, every loss, and rotations that take minutes, too")
+	seed = flag.Uint64("seed", 0, "which third of the crashes and of the losses is played; 0 leaves it to chance")
+)
+
+// chosen is the seed of this run.
+var chosen = sync.OnceValue(func() uint64 {
+	if *seed != 0 {
+		return *seed
+	}
+	return rand.Uint64()
+})
+
+// isPlayed reports whether one of many is played.
+func isPlayed(one string) bool {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%d %s", chosen(), one)
+	return *wide || h.Sum64()%3 == 0
+}

@@ -1,0 +1,77 @@
+package kubetest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// The programs of an API server, by the names under which envtest looks for them.
+const (
+	etcd          = "etcd"
+	kubeAPIServer = "kube-apiserver"
+)
+
+// assetsVariable names the folder of the programs.
+const assetsVariable = "KUBEBUILDER_ASSETS"
+
+// starterVariable holds the id of the process that starts servers.
+const starterVariable = "KEYTURN_TEST_STARTER"
+
+// Main is the TestMain of a package whose tests call Start: it runs them and returns the
+// exit code. A server is started as the test program under another name, which asks to
+// end with its parent, and then becomes the server: this is where it does.
+func Main(run func() int) int {
+	if err := becomeServer(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s of a test: %v\n", filepath.Base(os.Args[0]), err)
+		return 1
+	}
+	return run()
+}
+
+// becomeServer turns this process into the server that it was started as, tied to the
+// process that started it. It returns when it was not started as one.
+func becomeServer() error {
+	name := filepath.Base(os.Args[0])
+	starter := os.Getenv(starterVariable)
+	if starter == "" || name != etcd && name != kubeAPIServer {
+		return nil
+	}
+	runtime.LockOSThread() // what is asked for is kept by the thread that becomes the program
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("tying it to the test: %w", err)
+	}
+	if starter != strconv.Itoa(os.Getppid()) {
+		return fmt.Errorf("process %s, which started it, has ended", starter)
+	}
+	program := filepath.Join(os.Getenv(assetsVariable), name)
+	if err := syscall.Exec(program, append([]string{program}, os.Args[1:]...), os.Environ()); err != nil {
+		return fmt.Errorf("running %s: %w", program, err)
+	}
+	return nil
+}
+
+// tie makes a folder of programs that end with the thread that starts them.
+func tie() (folder string, err error) {
+	own, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("finding the test program: %w", err)
+	}
+	if folder, err = os.MkdirTemp("", "keyturn-servers-"); err != nil {
+		return "", fmt.Errorf("making a folder for the programs of an API server: %w", err)
+	}
+	for _, name := range []string{etcd, kubeAPIServer} {
+		if err := os.Symlink(own, filepath.Join(folder, name)); err != nil {
+			return "", fmt.Errorf("naming the test program %s: %w", name, err)
+		}
+	}
+	if err := os.Setenv(starterVariable, strconv.Itoa(os.Getpid())); err != nil {
+		return "", fmt.Errorf("naming the process that starts servers: %w", err)
+	}
+	return folder, nil
+}

@@ -43,9 +43,9 @@ func (n *Node) Publish(tb testing.TB, wish Wish) {
 	delete(p.Trust, contract.RaftRole)
 	for listener := range p.Trust {
 		p.Trust[listener] = sorted(wish.Cluster)
-	}
-	if slices.Contains(n.Roles, contract.RoleBroker) {
-		p.Trust[TLSListener] = sorted(wish.Clients)
+		if listener == TLSListener || listener == OpenListener {
+			p.Trust[listener] = sorted(wish.Clients)
+		}
 	}
 	if wish.Raft != nil {
 		p.Trust[contract.RaftRole] = sorted(wish.Raft)

@@ -115,11 +115,15 @@ func changes(locations []location) []local.Change {
 // alter makes the settings, and remembers to delete them.
 func (b *bench) alter(t *testing.T, locations ...location) {
 	t.Helper()
-	for _, c := range changes(locations) {
-		b.dynamic[c.Name] = *c.Value
-	}
+	b.remember(locations...)
 	if err := b.Alter(t.Context(), changes(locations)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func (b *bench) remember(locations ...location) {
+	for _, c := range changes(locations) {
+		b.dynamic[c.Name] = *c.Value
 	}
 }
 

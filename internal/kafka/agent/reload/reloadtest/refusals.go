@@ -47,6 +47,7 @@ func (b *bench) isRefused(t *testing.T, name string, asked ...location) {
 	before := b.settings(t)
 	err := b.Alter(t.Context(), changes(asked))
 	if _, invalid := errors.AsType[*local.InvalidError](err); !invalid {
+		b.remember(asked...)
 		t.Errorf("%s: error %v, want an InvalidError", name, err)
 	}
 	if diff := cmp.Diff(before, b.settings(t)); diff != "" {

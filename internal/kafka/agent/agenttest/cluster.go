@@ -125,7 +125,7 @@ func Start(tb testing.TB, spec ClusterSpec) *Cluster {
 // prepare writes what is mounted into the node's pod.
 func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, directory string) {
 	tb.Helper()
-	name := "node-" + strconv.Itoa(int(n.ID))
+	name := n.Name()
 	n.Identity = Leaf(tb, c.Cluster, "my-cluster-kafka", time.Now(), n.Address)
 	config := contract.Config{
 		Cluster: "my-cluster", Namespace: "test", PodName: name, NodeID: n.ID, Roles: n.Roles,

@@ -131,9 +131,7 @@ func (w *world) reload(s *server, mounted content) bool {
 	}
 	w.load(s, mounted, behind)
 	s.revision = mounted.publication.Revision
-	if s.revision != before {
-		s.reload = contract.ReloadReport{Revision: s.revision}
-	}
+	s.reload = contract.ReloadReport{Revision: s.revision}
 	return len(behind) > 0 || s.revision != before
 }
 

@@ -39,7 +39,8 @@ const (
 // TLSListener is the client listener of every broker made here.
 const TLSListener contract.Listener = "tls-9093"
 
-const tlsPort = 9093
+// OpenListener asks for no client certificate. Brokers have it where a ClusterSpec says so.
+const OpenListener contract.Listener = "open-9096"
 
 // ClusterSpec describes a cluster of real Kafka nodes.
 type ClusterSpec struct {
@@ -58,6 +59,8 @@ type ClusterSpec struct {
 	JavaOptions []string
 	// Turn is how long a node's agent waits until it reloads; nil means what agents do.
 	Turn func(nodeID int32) time.Duration
+	// Extra are more listeners of each broker: OpenListener, or none.
+	Extra []contract.Listener
 }
 
 // Cluster is a running cluster. Its nodes are stopped when the test ends.
@@ -122,11 +125,11 @@ func Start(tb testing.TB, spec ClusterSpec) *Cluster {
 // prepare writes what is mounted into the node's pod.
 func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, directory string) {
 	tb.Helper()
-	name := "node-" + strconv.Itoa(int(n.ID))
+	name := n.Name()
 	n.Identity = Leaf(tb, c.Cluster, "my-cluster-kafka", time.Now(), n.Address)
 	config := contract.Config{
 		Cluster: "my-cluster", Namespace: "test", PodName: name, NodeID: n.ID, Roles: n.Roles,
-		Stores:       nodeStores(n.Roles),
+		Stores:       nodeStores(n.Roles, spec.Extra),
 		JavaOptions:  []string{"-Xms256m", "-Xmx384m", "-XX:+UseSerialGC"},
 		DataDirs:     []string{filepath.Join(directory, "data", "kafka-log"+strconv.Itoa(int(n.ID)))},
 		GraceSeconds: graceSeconds,
@@ -139,7 +142,7 @@ func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, directory st
 		Node:         stores.Directory{},
 		ClusterTrust: TrustDirectory(c.Cluster.Certificate()),
 		ClientsTrust: TrustDirectory(c.Clients.Certificate()),
-		Config:       Configuration(tb, config, c.ID, c.serverConfig(n, config)),
+		Config:       Configuration(tb, config, c.ID, c.serverConfig(n, config, spec.Extra)),
 		Pod:          Pod(tb, publication),
 	}
 	mounted.Config[contract.LoggingKey] = []byte(logging)
@@ -180,7 +183,7 @@ rootLogger.level=info
 rootLogger.appenderRef.console.ref=console
 `
 
-func nodeStores(roles []string) []contract.Store {
+func nodeStores(roles []string, extra []contract.Listener) []contract.Store {
 	list := []contract.Store{{
 		Listener: contract.ControlPlaneListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain,
 	}}
@@ -190,6 +193,9 @@ func nodeStores(roles []string) []contract.Store {
 			contract.Store{Listener: contract.ReplicationListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain},
 			contract.Store{Listener: TLSListener, Identity: contract.NodeIdentity, Trust: contract.ClientsDomain},
 		)
+		for _, listener := range extra {
+			list = append(list, contract.Store{Listener: listener, Identity: contract.NodeIdentity, Trust: contract.ClientsDomain})
+		}
 	}
 	return list
 }
@@ -211,16 +217,22 @@ func (c *Cluster) publication(n *Node, config contract.Config) contract.Publicat
 	return publication
 }
 
-func (c *Cluster) serverConfig(n *Node, config contract.Config) string {
-	listener := func(name string, port int) string {
-		return fmt.Sprintf("%s://%s", name, net.JoinHostPort(n.Address, strconv.Itoa(port)))
+func (c *Cluster) serverConfig(n *Node, config contract.Config, extra []contract.Listener) string {
+	listener := func(name contract.Listener) string {
+		port, _ := name.Port()
+		return fmt.Sprintf("%s://%s", strings.ToUpper(string(name)), net.JoinHostPort(n.Address, strconv.Itoa(port)))
 	}
 	listeners, advertised := []string{}, []string{}
 	if config.HasRole(contract.RoleController) {
-		listeners = append(listeners, listener("CONTROLPLANE-9090", contract.ControlPlanePort))
+		listeners = append(listeners, listener(contract.ControlPlaneListener))
 	}
+	protocols := "CONTROLPLANE-9090:SSL,REPLICATION-9091:SSL,TLS-9093:SSL"
 	if config.HasRole(contract.RoleBroker) {
-		advertised = append(advertised, listener("REPLICATION-9091", contract.ReplicationPort), listener("TLS-9093", tlsPort))
+		advertised = append(advertised, listener(contract.ReplicationListener), listener(TLSListener))
+		for _, name := range extra {
+			advertised = append(advertised, listener(name))
+			protocols += "," + strings.ToUpper(string(name)) + ":SSL"
+		}
 	}
 	lines := []string{
 		"node.id=" + strconv.Itoa(int(n.ID)),
@@ -228,7 +240,7 @@ func (c *Cluster) serverConfig(n *Node, config contract.Config) string {
 		"controller.listener.names=CONTROLPLANE-9090",
 		"controller.quorum.voters=" + strings.Join(c.voters(), ","),
 		"listeners=" + strings.Join(append(listeners, advertised...), ","),
-		"listener.security.protocol.map=CONTROLPLANE-9090:SSL,REPLICATION-9091:SSL,TLS-9093:SSL",
+		"listener.security.protocol.map=" + protocols,
 		"listener.name.controlplane-9090.ssl.client.auth=required",
 		"ssl.endpoint.identification.algorithm=HTTPS",
 		"ssl.allow.dn.changes=true",

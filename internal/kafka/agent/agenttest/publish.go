@@ -33,7 +33,6 @@ type Wish struct {
 func (n *Node) Publish(tb testing.TB, wish Wish) {
 	tb.Helper()
 	n.Identity = wish.Identity
-	n.leaves = append(n.leaves, wish.Identity.Fingerprint())
 	p := n.Publication
 	p.Revision++
 	p.Loading = wish.Loading
@@ -43,28 +42,52 @@ func (n *Node) Publish(tb testing.TB, wish Wish) {
 	delete(p.Trust, contract.RaftRole)
 	for listener := range p.Trust {
 		p.Trust[listener] = sorted(wish.Cluster)
-	}
-	if slices.Contains(n.Roles, contract.RoleBroker) {
-		p.Trust[TLSListener] = sorted(wish.Clients)
+		if listener == TLSListener || listener == OpenListener {
+			p.Trust[listener] = sorted(wish.Clients)
+		}
 	}
 	if wish.Raft != nil {
 		p.Trust[contract.RaftRole] = sorted(wish.Raft)
 	}
-	n.Mounted.Node = maps.Clone(n.Mounted.Node)
-	PutIdentity(n.Mounted.Node, "node-"+strconv.Itoa(int(n.ID)), wish.Identity)
+	node := maps.Clone(n.Mounted.Node)
+	PutIdentity(node, n.Name(), wish.Identity)
 	p.Proofs = map[string]string{}
 	for _, authority := range wish.Proofs {
 		leaf, key := Proof(tb, authority, time.Now()), pki.KeyIDOf(authority.Certificate()).String()
 		p.Proofs[key] = leaf.Fingerprint()
-		PutIdentity(n.Mounted.Node, contract.ProofEntry(key), leaf)
+		PutIdentity(node, contract.ProofEntry(key), leaf)
 	}
-	PutPublication(tb, n.Mounted.Node, p)
+	PutPublication(tb, node, p)
 	n.Publication = p
-	n.Mounted.ClusterTrust = TrustDirectory(slices.Concat(wish.Cluster, wish.Raft)...)
-	n.Mounted.ClientsTrust = TrustDirectory(wish.Clients...)
-	WriteVolume(tb, n.options.Mounts.Node, n.Mounted.Node)
-	WriteVolume(tb, n.options.Mounts.ClusterTrust, n.Mounted.ClusterTrust)
-	WriteVolume(tb, n.options.Mounts.ClientsTrust, n.Mounted.ClientsTrust)
+	n.Mount(tb, stores.Mounted{
+		Node: node, ClusterTrust: TrustDirectory(slices.Concat(wish.Cluster, wish.Raft)...), ClientsTrust: TrustDirectory(wish.Clients...),
+	})
+}
+
+// Name is that of the node's pod, and of the files with its leaf.
+func (n *Node) Name() string { return "node-" + strconv.Itoa(int(n.ID)) }
+
+// Mount gives those of the first three volumes another content that are not nil, one
+// after the other. From then on, the agent is recognised by the leaf in them, too.
+func (n *Node) Mount(tb testing.TB, content stores.Mounted) {
+	tb.Helper()
+	if certs, err := pki.ParseBundle(content.Node[n.Name()+".crt"]); err == nil {
+		n.leaves = append(n.leaves, pki.FingerprintOf(certs[0]).String())
+	}
+	for _, volume := range []struct {
+		path      string
+		holds     *stores.Directory
+		directory stores.Directory
+	}{
+		{n.options.Mounts.Node, &n.Mounted.Node, content.Node},
+		{n.options.Mounts.ClusterTrust, &n.Mounted.ClusterTrust, content.ClusterTrust},
+		{n.options.Mounts.ClientsTrust, &n.Mounted.ClientsTrust, content.ClientsTrust},
+	} {
+		if volume.directory != nil {
+			*volume.holds = volume.directory
+			WriteVolume(tb, volume.path, volume.directory)
+		}
+	}
 }
 
 func sorted(certs []*x509.Certificate) []string {

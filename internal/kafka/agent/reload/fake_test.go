@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
@@ -37,7 +38,8 @@ var (
 )
 
 // kafka is a server as far as reloads see it: settings in its metadata, stores
-// that it read when it applied them, and files.
+// that it read when it applied them, and files. It fulfils the contract of package
+// reloadtest.
 type kafka struct {
 	static, dynamic, effective map[string]string
 	// loaded is what each store of a listener held when it was read.
@@ -66,6 +68,33 @@ type kafka struct {
 	log []string
 }
 
+func newKafka() *kafka {
+	return &kafka{
+		static: map[string]string{}, dynamic: map[string]string{}, effective: map[string]string{},
+		loaded: map[string][]*x509.Certificate{}, files: map[string][]byte{},
+		verifies: map[string][]*x509.Certificate{},
+	}
+}
+
+// start starts a process with the stores and the configuration; settings in the
+// metadata stay.
+func (k *kafka) start(rendered stores.Rendered) {
+	for name, data := range rendered.Files {
+		k.files[path.Join(directory, name)] = data
+	}
+	k.static = map[string]string{}
+	for line := range strings.Lines(string(rendered.Properties)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		k.static[name] = value
+	}
+	k.effective = maps.Clone(k.static)
+	clear(k.loaded)
+	for _, half := range halves() {
+		k.load(half)
+		k.takeOver(half)
+	}
+}
+
 func (k *kafka) Write(name string, data []byte) error {
 	k.log = append(k.log, "write "+name)
 	k.files[path.Join(directory, name)] = slices.Clone(data)
@@ -86,11 +115,16 @@ func (k *kafka) Settings(_ context.Context, names []string) (map[string]local.Se
 	}
 	answer := map[string]local.Setting{}
 	for _, name := range names {
-		setting := local.Setting{Effective: k.effective[name]}
+		value, isDynamic := k.dynamic[name]
+		effective, isSet := k.effective[name]
+		if !isDynamic && !isSet {
+			continue
+		}
+		setting := local.Setting{Effective: effective}
 		if k.ahead {
 			setting.Effective = k.static[name]
 		}
-		if value, ok := k.dynamic[name]; ok {
+		if isDynamic {
 			setting.Dynamic = &value
 		}
 		answer[name] = setting
@@ -115,41 +149,123 @@ func (k *kafka) Alter(_ context.Context, changes []local.Change) error {
 	if k.alter != nil {
 		return k.alter(apply)
 	}
+	coming := maps.Clone(k.dynamic)
+	change(coming, changes)
+	if err := k.unacceptable(broker, k.wanted(broker, coming)); err != nil {
+		return &local.InvalidError{Err: kerr.InvalidRequest, Message: err.Error()}
+	}
 	k.pending = append(k.pending, apply)
 	return nil
 }
 
-func (k *kafka) apply(changes []local.Change) {
+func change(settings map[string]string, changes []local.Change) {
 	for _, c := range changes {
 		if c.Value == nil {
-			delete(k.dynamic, c.Name)
-			k.effective[c.Name] = k.static[c.Name]
+			delete(settings, c.Name)
 		} else {
-			k.dynamic[c.Name], k.effective[c.Name] = *c.Value, *c.Value
-		}
-		if strings.HasSuffix(c.Name, ".location") {
-			k.load(c.Name)
+			settings[c.Name] = *c.Value
 		}
 	}
 }
 
-// load reads the file that the setting names.
-func (k *kafka) load(name string) {
-	if slices.Contains(k.stuck, name) {
-		return
+// half is the broker or the controller of a node: each has a configuration of its own,
+// and takes a change over as a whole or not at all.
+type half string
+
+const (
+	broker     half = contract.RoleBroker
+	controller half = contract.RoleController
+)
+
+func halves() []half { return []half{broker, controller} }
+
+func (h half) has(setting string) bool {
+	return strings.HasPrefix(setting, "listener.name."+string(contract.ControlPlaneListener)+".") == (h == controller)
+}
+
+// apply changes the metadata, and what each half of the server makes of them.
+func (k *kafka) apply(changes []local.Change) {
+	change(k.dynamic, changes)
+	for _, half := range halves() {
+		k.takeOver(half)
 	}
-	data, ok := k.files[k.effective[name]]
+}
+
+// wanted are the values that the metadata mean for a half.
+func (k *kafka) wanted(h half, dynamic map[string]string) map[string]string {
+	values := maps.Clone(k.static)
+	maps.Copy(values, dynamic)
+	maps.DeleteFunc(values, func(name, _ string) bool { return !h.has(name) })
+	return values
+}
+
+// takeOver brings a half to what stands in the metadata, if it can work with that. With
+// each change, it reads all its files anew.
+func (k *kafka) takeOver(h half) {
+	wanted := k.wanted(h, k.dynamic)
+	if k.unacceptable(h, wanted) == nil {
+		maps.DeleteFunc(k.effective, func(name, _ string) bool { return h.has(name) })
+		maps.Copy(k.effective, wanted)
+	}
+	k.load(h)
+}
+
+func isLocation(setting string) bool { return strings.HasSuffix(setting, ".location") }
+
+// unacceptable says why a half of the server cannot work with the values, if it cannot.
+// Brokers talk to each other while some have the stores of before.
+func (k *kafka) unacceptable(h half, values map[string]string) error {
+	for name, value := range values {
+		if !isLocation(name) || k.effective[name] == value {
+			continue
+		}
+		if _, err := k.read(value); err != nil {
+			return err
+		}
+	}
+	key, trust := stores.KeyStore().LocationSetting(contract.ReplicationListener), stores.TrustStore().LocationSetting(contract.ReplicationListener)
+	if h == controller || k.effective[key] == values[key] && k.effective[trust] == values[trust] {
+		return nil
+	}
+	chain, err := k.read(values[key])
+	if err != nil {
+		return err
+	}
+	anchors, err := k.read(values[trust])
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		pki.Verify(chain, k.loaded[trust], time.Now(), pki.BothUsages()...),
+		pki.Verify(k.loaded[key], anchors, time.Now(), pki.BothUsages()...),
+	)
+}
+
+// read reads the certificates of a store.
+func (k *kafka) read(file string) ([]*x509.Certificate, error) {
+	data, ok := k.files[file]
 	if !ok {
-		panic(fmt.Errorf("%s: %w", k.effective[name], errMissing))
+		return nil, fmt.Errorf("%s: %w", file, errMissing)
 	}
 	_, certificates, _ := strings.Cut(string(data), "-----BEGIN CERTIFICATE-----")
-	certs, err := pki.ParseBundle([]byte("-----BEGIN CERTIFICATE-----" + certificates))
-	if err != nil {
-		panic(err)
-	}
-	k.loaded[name] = certs
-	if !slices.Contains(k.hollow, name) {
-		k.verifies[name] = certs
+	return pki.ParseBundle([]byte("-----BEGIN CERTIFICATE-----" + certificates))
+}
+
+// load reads the files that the settings of a half name. What cannot be read any more
+// stays as it was.
+func (k *kafka) load(h half) {
+	for name, file := range k.effective {
+		if !isLocation(name) || !h.has(name) || slices.Contains(k.stuck, name) {
+			continue
+		}
+		certs, err := k.read(file)
+		if err != nil {
+			continue
+		}
+		k.loaded[name] = certs
+		if !slices.Contains(k.hollow, name) {
+			k.verifies[name] = certs
+		}
 	}
 }
 
@@ -236,33 +352,14 @@ func newWorld(t *testing.T, wish func(*world) stores.Matched, roles ...string) *
 	w.leaf = agenttest.Leaf(t, w.old, "my-cluster-kafka", now)
 	w.next = agenttest.Leaf(t, w.coming, "my-cluster-kafka", now)
 	w.next.Chain = append(w.next.Chain, w.cross)
-	w.kafka = &kafka{
-		static: map[string]string{}, dynamic: map[string]string{}, effective: map[string]string{},
-		loaded: map[string][]*x509.Certificate{}, files: map[string][]byte{},
-		verifies: map[string][]*x509.Certificate{},
-	}
+	w.kafka = newKafka()
 	w.restart(wish(w))
 	return w
 }
 
 // restart starts the server with the stores; settings in the metadata stay.
 func (w *world) restart(started stores.Matched) {
-	rendered := started.Render(directory)
-	for name, data := range rendered.Files {
-		w.files[path.Join(directory, name)] = data
-	}
-	w.static = map[string]string{}
-	for line := range strings.Lines(string(rendered.Properties)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		w.static[name] = value
-	}
-	w.effective = maps.Clone(w.static)
-	maps.Copy(w.effective, w.dynamic)
-	for name := range w.effective {
-		if strings.HasSuffix(name, ".location") {
-			w.load(name)
-		}
-	}
+	w.start(started.Render(directory))
 	w.log = nil
 	w.clock = hurried{clocktesting.NewFakeClock(time.Now())}
 	w.Reloader = reload.New(reload.Options{

@@ -53,7 +53,7 @@ func TestSlotsTakeTurns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, first)
 	for i, mounted := range []stores.Matched{
-		w.publish(w.leaf, w.before(), w.after()), w.publish(w.leaf, w.after()), w.publish(w.leaf, w.before()),
+		w.publish(w.leaf, w.before(), w.after()), w.publish(w.leaf, w.before()), w.publish(w.leaf, w.before(), w.after()),
 	} {
 		w.log = nil
 		if outcome := w.step(t, mounted); !outcome.Complete {
@@ -231,7 +231,7 @@ func TestWhatAServerMayComeToRunOnIsToldBeforeItIs(t *testing.T) {
 	told("unanswered again", []int64{unanswered.Publication.Revision}, []int64{unanswered.Publication.Revision})
 
 	w.alter = listen(nil)
-	next := w.publish(w.next, w.after())
+	next := w.publish(w.next, w.before(), w.after())
 	w.step(t, next)
 	told("proven", []int64{unanswered.Publication.Revision, next.Publication.Revision}, nil)
 	if w.toldNothing != len(w.log) {
@@ -376,7 +376,7 @@ func TestNodeLoadsOnlyWhereItListens(t *testing.T) {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, first, role)
-			if outcome := w.step(t, w.publish(w.next, w.after())); !outcome.Complete || !slices.Equal(outcome.Tried, want) {
+			if outcome := w.step(t, w.publish(w.next, w.before(), w.after())); !outcome.Complete || !slices.Equal(outcome.Tried, want) {
 				t.Errorf("outcome %+v, want %v", outcome, want)
 			}
 		})
@@ -390,7 +390,7 @@ func TestListenerThatTheServerHasNotYetIsLeftAlone(t *testing.T) {
 		m.Listeners = m.Listeners[:3]
 		return m
 	})
-	if outcome := w.step(t, w.publish(w.next, w.after())); !outcome.Complete || slices.Contains(outcome.Tried, tlsLow) {
+	if outcome := w.step(t, w.publish(w.next, w.before(), w.after())); !outcome.Complete || slices.Contains(outcome.Tried, tlsLow) {
 		t.Errorf("outcome %+v, want the listeners of the running server", outcome)
 	}
 }
@@ -427,7 +427,7 @@ func TestSettingsAreDeletedWhenReloadsAreSwitchedOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, first)
-			w.step(t, w.publish(w.next, w.after()))
+			w.step(t, w.publish(w.next, w.before(), w.after()))
 			w.dynamic["log.cleaner.threads"] = "2"
 			mounted := c.prepare(w)
 			mounted.Publication.Loading = contract.LoadByRestart
@@ -465,7 +465,7 @@ func TestControlPlaneFallsBackToWhatTheRaftClientReads(t *testing.T) {
 func TestSettingsThatSomebodyElseChangedAreNoticed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, first)
-	mounted := w.publish(w.next, w.after())
+	mounted := w.publish(w.next, w.before(), w.after())
 	w.step(t, mounted)
 	if same, err := w.Check(t.Context()); !same || err != nil {
 		t.Errorf("same = %t, %v; want no change", same, err)

@@ -20,12 +20,15 @@ type twins struct {
 
 	twin   pki.Authority
 	leaves []stores.Identity // of either, for proofs
+	// renewed is a leaf of the twin that the node can present.
+	renewed stores.Identity
 }
 
 func newTwins(t *testing.T, wish func(*twins) stores.Matched) *twins {
 	t.Helper()
 	now := time.Now()
 	w := &twins{twin: agenttest.Authority(t, "ca v0", now)}
+	w.renewed = agenttest.Leaf(t, w.twin, "my-cluster-kafka", now)
 	newWorld(t, func(inner *world) stores.Matched {
 		w.world = inner
 		w.leaves = []stores.Identity{agenttest.Proof(t, w.old, now), agenttest.Proof(t, w.twin, now)}
@@ -43,6 +46,14 @@ func (w *twins) publishTo(identity stores.Identity, proofs []stores.Identity, tr
 	return m
 }
 
+// apart gives the listener of clients another anchor than the others have.
+func apart(m stores.Matched, anchor *x509.Certificate) stores.Matched {
+	i := slices.IndexFunc(m.Listeners, func(l stores.Listener) bool { return l.Name == tlsLow })
+	m.Listeners[i].Trusts = []*x509.Certificate{anchor}
+	m.Listeners[i].Starts = m.Listeners[i].Trusts
+	return m
+}
+
 // firstOf are started with the old authority alone.
 func firstOf(w *twins) stores.Matched { return first(w.world) }
 
@@ -54,7 +65,10 @@ func TestAnchorsOfOneNameAreToldApartByLeaves(t *testing.T) {
 	w := newTwins(t, firstOf)
 	for _, mounted := range []stores.Matched{
 		w.publishTo(w.leaf, w.leaves, w.before(), w.other()),
-		w.publishTo(w.leaf, w.leaves, w.other()),
+		w.publishTo(w.renewed, w.leaves, w.before(), w.other()),
+		w.publishTo(w.renewed, w.leaves, w.other()),
+		w.publishTo(w.renewed, w.leaves, w.before(), w.other()),
+		w.publishTo(w.leaf, w.leaves, w.before(), w.other()),
 		w.publishTo(w.leaf, w.leaves, w.before()),
 	} {
 		if outcome := w.step(t, mounted); !outcome.Complete || outcome.Failure != "" {
@@ -77,7 +91,7 @@ func TestServerThatTookOnlyTheNamesIsNotBelieved(t *testing.T) {
 			"refuses a leaf of the anchor", func(*twins) []*x509.Certificate { return nil },
 		},
 		"an anchor takes the other's place": {
-			func(w *twins) stores.Matched { return w.publishTo(w.leaf, w.leaves, w.other()) },
+			func(w *twins) stores.Matched { return apart(w.publishTo(w.leaf, w.leaves, w.before()), w.other()) },
 			"a leaf of the anchor", func(w *twins) []*x509.Certificate { return []*x509.Certificate{w.before()} },
 		},
 	} {
@@ -108,12 +122,12 @@ func TestServerThatTookOnlyTheNamesIsNotBelieved(t *testing.T) {
 func TestAnchorIsWithdrawnOnlyWhenItsLeafIsRefused(t *testing.T) {
 	t.Parallel()
 	both := func(w *twins) stores.Matched {
-		return w.publishTo(agenttest.Leaf(t, w.twin, "my-cluster-kafka", time.Now()), w.leaves, w.before(), w.other())
+		return w.publishTo(w.renewed, w.leaves, w.before(), w.other())
 	}
 	w := newTwins(t, both)
 	w.step(t, both(w))
 	w.hollow = []string{setting(contract.ReplicationListener)}
-	mounted := w.publishTo(w.leaves[1], nil, w.other())
+	mounted := w.publishTo(w.renewed, nil, w.other())
 	outcome := w.step(t, mounted)
 	if outcome.Complete || !outcome.Refused || !strings.Contains(outcome.Failure, "still accepts a leaf of the anchor "+agenttest.Fingerprints(w.before())[0]) {
 		t.Errorf("outcome %+v, want a failure that names the withdrawn anchor", outcome)
@@ -134,8 +148,8 @@ func TestWithoutALeafOfAnAnchorNobodyKnows(t *testing.T) {
 			func(w *twins) *x509.Certificate { return w.other() },
 		},
 		"that is withdrawn": {
-			func(w *twins) stores.Matched { return w.publishTo(w.leaves[1], nil, w.before(), w.other()) },
-			func(w *twins) stores.Matched { return w.publishTo(w.leaves[1], nil, w.other()) },
+			func(w *twins) stores.Matched { return w.publishTo(w.renewed, nil, w.before(), w.other()) },
+			func(w *twins) stores.Matched { return w.publishTo(w.renewed, nil, w.other()) },
 			func(w *twins) *x509.Certificate { return w.before() },
 		},
 	} {
@@ -167,9 +181,8 @@ func TestNodesOwnLeavesProveWhereNobodyHoldsAKey(t *testing.T) {
 	t.Parallel()
 	both := func(w *twins) stores.Matched { return w.publishTo(w.leaf, nil, w.before(), w.other()) }
 	w := newTwins(t, both)
-	renewed := agenttest.Leaf(t, w.twin, "my-cluster-kafka", time.Now())
 	for _, mounted := range []stores.Matched{
-		both(w), w.publishTo(renewed, nil, w.before(), w.other()), w.publishTo(renewed, nil, w.other()),
+		both(w), w.publishTo(w.renewed, nil, w.before(), w.other()), w.publishTo(w.renewed, nil, w.other()),
 	} {
 		if outcome := w.step(t, mounted); !outcome.Complete {
 			t.Errorf("outcome %+v, want it proven by the leaves that the node has and had", outcome)
@@ -185,7 +198,7 @@ func TestLeafIsOfferedWithoutItsCrossCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	renewed := agenttest.Leaf(t, w.twin, "my-cluster-kafka", time.Now())
+	renewed := w.renewed
 	renewed.Chain = append(renewed.Chain, cross)
 	w.hollow = []string{setting(tlsLow)}
 	outcome := w.step(t, w.publishTo(renewed, nil, w.before(), w.other()))
@@ -291,7 +304,7 @@ func TestWhatSomebodyElseSetProvesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newTwins(t, firstOf)
-			mounted := w.publishTo(w.leaf, w.leaves, w.other())
+			mounted := apart(w.publishTo(w.leaf, w.leaves, w.before()), w.other())
 			w.step(t, mounted)
 			w.log = nil
 			c.meddle(w)
@@ -342,13 +355,13 @@ func TestProofIsGivenOnce(t *testing.T) {
 func TestSilenceToALeafIsNoRefusal(t *testing.T) {
 	t.Parallel()
 	w := newTwins(t, firstOf)
-	w.deaf = w.leaves[0].Fingerprint()
-	outcome := w.step(t, w.publishTo(w.leaf, w.leaves, w.other()))
+	w.deaf = w.leaves[1].Fingerprint()
+	outcome := w.step(t, w.publishTo(w.leaf, w.leaves, w.before(), w.other()))
 	if outcome.Complete || outcome.Refused || w.States()[tlsLow].Known() {
 		t.Errorf("outcome %+v, want a failure that passes, and nothing known", outcome)
 	}
 	w.deaf = ""
-	mounted := w.publishTo(w.leaf, w.leaves, w.other())
+	mounted := w.publishTo(w.leaf, w.leaves, w.before(), w.other())
 	if outcome := w.step(t, mounted); !outcome.Complete {
 		t.Errorf("outcome %+v", outcome)
 	}

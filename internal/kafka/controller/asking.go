@@ -21,8 +21,8 @@ import (
 const (
 	// askingTime is what a pass spends on all its questions together.
 	askingTime = 6 * time.Second
-	// firstPatience is how long somebody is waited for who has never been asked, while
-	// other passes wait for those who were silent.
+	// firstPatience is how long somebody is waited for who has never been asked: most
+	// answer at once, and whoever does not takes his turn with those who are silent.
 	firstPatience = 500 * time.Millisecond
 	// questionsAtOnce is how many questions are under way in one cluster, and
 	// questionsInAll how many in all of them: each holds a connection.
@@ -121,37 +121,40 @@ func newAsker(now clock.PassiveClock, passes int) *asker {
 func (a *asker) put(ctx context.Context, r round, questions []question) []fate {
 	fates := make([]fate, len(questions))
 	t := a.turns(r, questions)
-	hold := a.hold(r, &t)
-	defer hold.release()
+	if r.reach == worthwhile && len(t.doubted) > 0 {
+		select {
+		case a.places <- struct{}{}:
+			defer leave(a.places)
+		default:
+			t.doubted, t.presumed = nil, append(t.presumed, t.doubted...)
+		}
+	}
 	for _, i := range t.presumed {
 		fates[i] = presumed
 	}
-	patience, giveUp := hold.patience(ctx, r)
-	defer giveUp()
-
 	share := make(chan struct{}, questionsAtOnce)
 	var group sync.WaitGroup
-	feed := func(ctx context.Context, turn []int) {
+	feed := func(turn []int, patience time.Duration) {
 		for _, i := range turn {
 			if !enter(ctx, share) {
 				return
 			}
 			group.Go(func() {
 				defer leave(share)
-				fates[i] = a.ask(ctx, r, questions[i])
+				fates[i] = a.ask(ctx, r, questions[i], patience)
 			})
 		}
 	}
-	feed(ctx, t.trusted)
-	feed(patience, t.strangers)
-	feed(patience, t.doubted)
+	feed(t.trusted, askingTime)
+	feed(t.strangers, firstPatience)
+	feed(t.doubted, askingTime)
 	group.Wait()
 	return fates
 }
 
-// turns are the questions by whom they are put to: to those who answered last time, to
-// those who have never been asked, to those who were silent and are asked again, the
-// longest not asked first, and to those who are not.
+// turns are the questions by whom they are put to: to those who answered last time or
+// have to be asked, to those who have never been asked, to those who were silent and are
+// asked again, the longest not asked first, and to those who are not.
 type turns struct {
 	trusted, strangers, doubted, presumed []int
 }
@@ -164,11 +167,11 @@ func (a *asker) turns(r round, questions []question) turns {
 	for i := range questions {
 		s, known := a.standings[r.kafka][questions[i].of]
 		switch {
-		case known && s.failure == nil:
+		case known && s.failure == nil, r.reach == everybody:
 			t.trusted = append(t.trusted, i)
 		case !known || s.life != questions[i].life:
 			t.strangers = append(t.strangers, i)
-		case r.reach == everybody || !now.Before(s.due(now)):
+		case !now.Before(s.due(now)):
 			asked[i] = s.asked
 			t.doubted = append(t.doubted, i)
 		default:
@@ -183,68 +186,6 @@ func (a *asker) turns(r round, questions []question) turns {
 		a.standings[r.kafka][questions[i].of] = s
 	}
 	return t
-}
-
-// hold is a pass's right to wait for those who did not answer so far. Where everybody has
-// to be asked nobody takes it away.
-type hold struct {
-	places chan struct{}
-	mu     sync.Mutex
-	// held is true while it has one of the places, over once it needs none any more.
-	held, over bool
-}
-
-// hold takes a place for a pass that asks those who were silent. Without one it leaves
-// them out.
-func (a *asker) hold(r round, t *turns) *hold {
-	h := &hold{places: a.places}
-	if r.reach == worthwhile && len(t.doubted) > 0 && !h.take() {
-		t.doubted, t.presumed = nil, append(t.presumed, t.doubted...)
-	}
-	return h
-}
-
-func (h *hold) take() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.held || h.over {
-		return h.held
-	}
-	select {
-	case h.places <- struct{}{}:
-		h.held = true
-	default:
-	}
-	return h.held
-}
-
-func (h *hold) release() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.over = true
-	if h.held {
-		h.held = false
-		<-h.places
-	}
-}
-
-// patience ends with the context, and for a pass without a place before that.
-func (h *hold) patience(ctx context.Context, r round) (context.Context, context.CancelFunc) {
-	patience, giveUp := context.WithCancel(ctx)
-	if r.reach == everybody {
-		return patience, giveUp
-	}
-	first, done := context.WithTimeout(patience, firstPatience)
-	stop := context.AfterFunc(first, func() {
-		if patience.Err() == nil && !h.take() {
-			giveUp()
-		}
-	})
-	return patience, func() {
-		stop()
-		giveUp()
-		done()
-	}
 }
 
 // enter takes room in a channel, unless the context ends before there is any.
@@ -263,11 +204,13 @@ func enter(ctx context.Context, room chan struct{}) bool {
 func leave(room chan struct{}) { <-room }
 
 // ask puts one question, and remembers whether the answer had to be waited for in vain.
-func (a *asker) ask(ctx context.Context, r round, q question) fate {
+func (a *asker) ask(ctx context.Context, r round, q question, patience time.Duration) fate {
 	if !enter(ctx, a.questions) {
 		return unasked
 	}
 	defer leave(a.questions)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	failure := q.ask(ctx)
 	if !waitedFor(failure) {
 		a.note(r, q, nil)

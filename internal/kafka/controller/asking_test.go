@@ -55,12 +55,24 @@ func became(fates []fate) map[fate]int {
 	return count
 }
 
+// silentBefore lets the asker know them as silent for long.
+func silentBefore(a *asker, kafka types.UID, questions []question) {
+	if a.standings[kafka] == nil {
+		a.standings[kafka] = map[string]standing{}
+	}
+	for _, q := range questions {
+		a.standings[kafka][q.of] = standing{life: q.life, failure: context.DeadlineExceeded}
+	}
+}
+
 func TestManyWhoAreSilentAreWaitedForOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, began := newAsker(clock.RealClock{}, 4), time.Now()
+		questions := putTo("silent", 40, blackHole)
+		silentBefore(a, "k", questions)
 
-		got := became(a.put(t.Context(), round{kafka: "k"}, putTo("silent", 40, blackHole)))
+		got := became(a.put(t.Context(), round{kafka: "k"}, questions))
 
 		if took := time.Since(began); took != agentTimeout || got[silent] != 40 {
 			t.Errorf("40 questions became %v after %s, want 40 silences after %s", got, took, agentTimeout)
@@ -78,6 +90,7 @@ func TestWhoAnsweredLastTimeIsNotKeptWaitingByTheSilent(t *testing.T) {
 			answers <- time.Since(began)
 			return nil
 		})...)
+		silentBefore(a, "k", questions[:300])
 		ctx, cancel := context.WithTimeout(t.Context(), askingTime)
 		defer cancel()
 
@@ -156,8 +169,7 @@ func TestSilentClustersLeaveHalfOfThePassesToOthers(t *testing.T) {
 		a, release := newAsker(clock.RealClock{}, 4), make(chan struct{})
 		hangs := question{of: "a", ask: func(context.Context) error { <-release; return context.DeadlineExceeded }}
 		for _, kafka := range []types.UID{"1", "2", "3"} {
-			a.note(round{kafka: kafka}, hangs, context.DeadlineExceeded)
-			a.standings[kafka]["a"] = standing{failure: context.DeadlineExceeded} // and that long ago
+			silentBefore(a, kafka, []question{hangs})
 		}
 		var waiting sync.WaitGroup
 		for _, kafka := range []types.UID{"1", "2"} {
@@ -179,35 +191,32 @@ func TestSilentClustersLeaveHalfOfThePassesToOthers(t *testing.T) {
 	})
 }
 
-func TestWhoWasNeverAskedGetsWhatTimeThereIs(t *testing.T) {
+func TestWhoDoesNotAnswerTheFirstQuestionAtOnceIsWaitedForWithTheSilent(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		taken int
-		took  time.Duration
-		want  fate
-	}{
-		"nobody else waits":           {0, agentTimeout, silent},
-		"all others wait for silence": {2, firstPatience, unasked},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				a, began := newAsker(clock.RealClock{}, 4), time.Now()
-				for range c.taken {
-					a.places <- struct{}{}
-				}
+	synctest.Test(t, func(t *testing.T) {
+		a, began := newAsker(clock.RealClock{}, 4), time.Now()
+		slow := []question{{of: "slow", ask: func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+			defer cancel()
+			if deadline, _ := ctx.Deadline(); time.Until(deadline) < 2*time.Second {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			<-ctx.Done()
+			return nil
+		}}}
 
-				got := a.put(t.Context(), round{kafka: "k"}, putTo("silent", 1, blackHole))[0]
-
-				if took := time.Since(began); got != c.want || took != c.took {
-					t.Errorf("the question became %d after %s, want %d after %s", got, took, c.want, c.took)
-				}
-				if len(a.places) != c.taken {
-					t.Errorf("%d places are taken, want %d", len(a.places), c.taken)
-				}
-			})
-		})
-	}
+		if got := a.put(t.Context(), round{kafka: "k"}, slow)[0]; got != unasked || time.Since(began) != firstPatience {
+			t.Errorf("the first question became %d after %s, want that it is given up after %s", got, time.Since(began), firstPatience)
+		}
+		if got := a.put(t.Context(), round{kafka: "k"}, slow)[0]; got != presumed {
+			t.Errorf("the second question became %d, want that it is left for later", got)
+		}
+		silentBefore(a, "k", slow)
+		if got := a.put(t.Context(), round{kafka: "k"}, slow)[0]; got != answered {
+			t.Errorf("the question that was waited for became %d, want an answer", got)
+		}
+	})
 }
 
 func TestQuestionsUnderWayAreBounded(t *testing.T) {
@@ -223,13 +232,14 @@ func TestQuestionsUnderWayAreBounded(t *testing.T) {
 		for i := range 20 {
 			passes.Go(func() {
 				var own atomic.Int32
-				a.put(t.Context(), round{kafka: types.UID(fmt.Sprint(i))}, putTo("silent", 100, func(ctx context.Context) error {
+				questions := putTo("silent", 100, func(ctx context.Context) error {
 					highest(&most, all.Add(1))
 					highest(&mostOfOne, own.Add(1))
 					defer all.Add(-1)
 					defer own.Add(-1)
 					return blackHole(ctx)
-				}))
+				})
+				a.put(t.Context(), round{kafka: types.UID(fmt.Sprint(i)), reach: everybody}, questions)
 			})
 		}
 		passes.Wait()
@@ -247,8 +257,12 @@ func TestAPassHasOneDeadlineForAllItsQuestions(t *testing.T) {
 		p := passOf(&kafkav1.Kafka{}, nil)
 		endless := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 
-		first := r.put(t.Context(), p, worthwhile, putTo("agent", 3, blackHole))
-		second := r.put(t.Context(), p, worthwhile, putTo("kafka", 3, endless))
+		agents := putTo("agent", 3, blackHole)
+		kafkas := putTo("kafka", 3, endless)
+		silentBefore(r.asking, p.kafka.UID, append(agents, kafkas...))
+
+		first := r.put(t.Context(), p, worthwhile, agents)
+		second := r.put(t.Context(), p, worthwhile, kafkas)
 		third := r.put(t.Context(), p, worthwhile, putTo("later", 3, prompt))
 
 		if took := time.Since(began); took != askingTime || p.waited != askingTime {
@@ -317,6 +331,11 @@ func TestEverythingThatARestartIsDecidedFromIsAskedForAtOnce(t *testing.T) {
 
 		said := r.interview(t.Context(), p, worthwhile)
 
+		if took := time.Since(began); took != firstPatience || len(p.silent) != 0 {
+			t.Errorf("40 agents that were never asked were asked for %s, want %s; silent are %v", took, firstPatience, p.silent)
+		}
+		began = time.Now()
+		said = r.interview(t.Context(), p, everybody)
 		if took := time.Since(began); took != agentTimeout {
 			t.Errorf("40 agents of which one answers were asked for %s, want %s", took, agentTimeout)
 		}

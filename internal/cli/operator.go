@@ -184,6 +184,7 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager, serverClock *kube.Ser
 		Events:    mgr.GetEventRecorder("keyturn"),
 		Clock:     now,
 		Ahead:     serverClock.Ahead,
+		Passes:    o.concurrentObjects,
 		Connector: controller.NetConnector{Clock: now},
 		Settings:  o.settings(),
 		Stores:    o.stores(),

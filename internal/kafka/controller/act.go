@@ -6,10 +6,8 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -22,10 +20,6 @@ const lookAgain = time.Second
 
 // askAgain is how soon a silent agent is asked again while nothing else goes on.
 const askAgain = 5 * time.Second
-
-// quorumFetchTimeout is the default of controller.quorum.fetch.timeout.ms: how
-// far behind the leader a voter may be and still count as caught up.
-const quorumFetchTimeout = 2 * time.Second
 
 // outcome is what the acting part of a pass came to.
 type outcome struct {
@@ -47,18 +41,23 @@ func (r *Reconciler) act(ctx context.Context, p *pass) (outcome, error) {
 		return outcome{}, err
 	}
 	if !r.somethingToDo(p, reasons) {
-		return p.watching(), nil
+		return r.watching(p), nil
 	}
-	snapshot, record, err := r.freshSnapshot(ctx, p)
+	c, err := p.consider(func(of reach) (rollout.Snapshot, disruptionRecord, error) { return r.freshSnapshot(ctx, p, of) })
 	if err != nil {
 		return outcome{}, err
 	}
-	decided := rollout.Decide(snapshot)
 	result := outcome{
-		blockers: decided.Blockers, pending: pendingNodes(snapshot), again: lookAgain,
-		disrupted: disrupted(snapshot, decided),
+		blockers: c.decided.Blockers, pending: pendingNodes(c.snapshot), again: lookAgain,
+		disrupted: disrupted(c.snapshot, c.decided),
 	}
-	if err := r.carryOut(ctx, p, record, decided); err != nil {
+	if c.unproven {
+		return result, nil
+	}
+	if c.decided.Act == nil {
+		result.again = r.unlessSilent(p, lookAgain)
+	}
+	if err := r.carryOut(ctx, p, c.record, c.decided); err != nil {
 		if lostRace(err) {
 			// Somebody else wrote first. What they recorded is seen next time.
 			return result, nil
@@ -68,17 +67,72 @@ func (r *Reconciler) act(ctx context.Context, p *pass) (outcome, error) {
 	return result, nil
 }
 
+// consideration is what the rollout planner was asked and what it answered.
+type consideration struct {
+	snapshot rollout.Snapshot
+	record   disruptionRecord
+	decided  rollout.Decision
+	// unproven is true when there is something to do, but not everybody could be asked:
+	// then it is not done.
+	unproven bool
+}
+
+// consider asks the rollout planner with what there is to see now. Silence that is only
+// presumed keeps gates shut, but is not enough to act on: somebody who answers by now may
+// have to be left alone.
+func (p *pass) consider(look func(reach) (rollout.Snapshot, disruptionRecord, error)) (consideration, error) {
+	c := consideration{}
+	for _, of := range []reach{worthwhile, everybody} {
+		snapshot, record, err := look(of)
+		if err != nil {
+			return consideration{}, err
+		}
+		c = consideration{snapshot: snapshot, record: record, decided: rollout.Decide(snapshot)}
+		if c.decided.Act == nil || !p.spared {
+			return c, nil
+		}
+	}
+	c.decided, c.unproven = rollout.Decision{}, true
+	return c, nil
+}
+
 // watching is the outcome of a pass with nothing to disrupt: nodes that are to load
 // something are looked at again soon, and so are agents that did not answer.
-func (p *pass) watching() outcome {
+func (r *Reconciler) watching(p *pass) outcome {
 	switch {
-	case p.moved || p.loadsAwaited():
+	case p.moved:
 		return outcome{again: lookAgain}
-	case len(p.silent) > 0:
-		return outcome{again: askAgain}
+	case p.loadsAwaited():
+		return outcome{again: r.unlessSilent(p, lookAgain)}
+	case len(p.silent) > 0 || p.timedOut:
+		return outcome{again: r.unlessSilent(p, askAgain)}
 	default:
 		return outcome{}
 	}
+}
+
+// unlessSilent is how soon to look again at a cluster of which somebody lets the time for
+// an answer pass: when the next question to those who are silent is due, but before long
+// while others answer.
+func (r *Reconciler) unlessSilent(p *pass, soon time.Duration) time.Duration {
+	if !p.timedOut {
+		return soon
+	}
+	wait := r.asking.wait(p.kafka.UID)
+	if p.hearsAnybody() {
+		wait = min(wait, askAgain)
+	}
+	return max(soon, wait)
+}
+
+// hearsAnybody reports whether it is known of any process what it has loaded.
+func (p *pass) hearsAnybody() bool {
+	for _, said := range p.heard {
+		if said.known {
+			return true
+		}
+	}
+	return false
 }
 
 // disrupted is the pod that is being restarted on purpose, if any. One that is
@@ -222,8 +276,9 @@ func (p *pass) reasons() (map[string][]rollout.Reason, error) {
 	return reasons, nil
 }
 
-// freshSnapshot reads everything a disruption is decided from, past the cache.
-func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass) (rollout.Snapshot, disruptionRecord, error) {
+// freshSnapshot reads everything a disruption is decided from, past the cache, and asks
+// all that have to be asked for it side by side.
+func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass, of reach) (rollout.Snapshot, disruptionRecord, error) {
 	record, err := r.readDisruption(ctx, client.ObjectKeyFromObject(&p.kafka))
 	if err != nil {
 		return rollout.Snapshot{}, disruptionRecord{}, err
@@ -233,7 +288,8 @@ func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass) (rollout.Snapsh
 	}
 	r.findCompanions(p)
 	// What the agents said belongs to the pods of that time.
-	r.hear(ctx, p)
+	p.spared = false
+	said := r.interview(ctx, p, of)
 	reasons, err := r.freshReasons(ctx, p)
 	if err != nil {
 		return rollout.Snapshot{}, disruptionRecord{}, err
@@ -242,22 +298,23 @@ func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass) (rollout.Snapsh
 		Now:        p.now,
 		Disruption: record.planned(),
 		Policy:     rollout.Policy{WindowOpen: p.window.Open},
+		Quorum:     said.quorum,
+		Partitions: said.partitions,
 	}
-	agents := r.options.Connector.Agents(p.access())
 	for _, node := range p.allNodes() {
 		if _, issued := p.nodes[node.Pod]; !issued && !p.exists(node) {
 			continue // it waits for its first certificate, and nobody waits for it
 		}
-		pod := p.pods[node.Pod]
 		entry := rollout.Node{
 			ID: rollout.NodeID(node.ID), PodName: node.Pod, Pool: node.Pool,
 			Controller: node.Roles.Controller, Broker: node.Roles.Broker,
 			Pod: p.rolled(node.Pod), Reasons: reasons[node.Pod], Removal: p.removalOf(node),
 		}
-		entry.Server = p.serverState(ctx, agents, pod, entry.Pod.State)
+		if isUp(entry.Pod.State) {
+			entry.Server = said.servers[node.Pod]
+		}
 		snapshot.Nodes = append(snapshot.Nodes, entry)
 	}
-	r.observeKafka(ctx, p, &snapshot)
 	return snapshot, record, nil
 }
 
@@ -275,63 +332,6 @@ func (r *Reconciler) freshReasons(ctx context.Context, p *pass) (map[string][]ro
 		return nil, err
 	}
 	return p.reasons()
-}
-
-// serverState asks the agent what its server is doing. Silence is Unknown.
-func (p *pass) serverState(ctx context.Context, agents Agents, pod *corev1.Pod, state rollout.PodState) rollout.ServerState {
-	if (state != rollout.Ready && state != rollout.Unready) || pod.Status.PodIP == "" {
-		return rollout.ServerUnknown
-	}
-	said, err := agents.BrokerState(ctx, agentOf(p.cluster.Names, pod, p.leavesByHost()))
-	if err != nil {
-		return rollout.ServerUnknown
-	}
-	return serverOf(said)
-}
-
-// observeKafka asks the quorum and the brokers. What nobody answers stays
-// unknown, and shuts the gates that need it.
-func (r *Reconciler) observeKafka(ctx context.Context, p *pass, snapshot *rollout.Snapshot) {
-	kafka, err := r.options.Connector.Admin(p.access())
-	if err != nil {
-		return
-	}
-	defer kafka.Close()
-	if quorum, err := kafka.Quorum(ctx); err == nil {
-		snapshot.Quorum = quorumOf(quorum)
-	}
-	if partitions, err := kafka.Partitions(ctx); err == nil {
-		snapshot.Partitions = partitionsOf(partitions)
-	}
-}
-
-func quorumOf(q admin.Quorum) rollout.Quorum {
-	quorum := rollout.Quorum{Known: true, Leader: rollout.NodeID(q.LeaderID)}
-	for _, voter := range q.Voters {
-		quorum.Voters = append(quorum.Voters, rollout.Voter{
-			ID: rollout.NodeID(voter.ID), CaughtUp: q.CaughtUp(voter.ID, quorumFetchTimeout),
-		})
-	}
-	return quorum
-}
-
-func partitionsOf(list []admin.Partition) rollout.Partitions {
-	partitions := rollout.Partitions{Known: true, List: make([]rollout.Partition, 0, len(list))}
-	for i := range list {
-		partitions.List = append(partitions.List, rollout.Partition{
-			Topic: list[i].Topic, Index: list[i].Partition, Leader: rollout.NodeID(list[i].Leader),
-			Replicas: nodeIDs(list[i].Replicas), InSync: nodeIDs(list[i].InSync), MinInSync: list[i].MinInSync,
-		})
-	}
-	return partitions
-}
-
-func nodeIDs(ids []int32) []rollout.NodeID {
-	out := make([]rollout.NodeID, 0, len(ids))
-	for _, id := range ids {
-		out = append(out, rollout.NodeID(id))
-	}
-	return out
 }
 
 // pendingNodes names the pods for which something is still to be done.

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -109,24 +108,44 @@ func containersOf(pod *corev1.Pod) string {
 	return strings.Join(ids, ";")
 }
 
-// questionsAtOnce bounds how many agents are asked at the same time: one that is
-// cut off costs its deadline, and must not cost it once per node of a cluster.
-const questionsAtOnce = 16
+// inquiry is what the pods of which it is not known, or may have changed, are asked
+// about their stores, and what they say to it.
+type inquiry struct {
+	pods      []*corev1.Pod
+	answers   []testimony
+	questions []question
+}
 
 // hear collects what the server of each pod has loaded, asking those of which it
-// is not known or may have changed. An agent that does not answer has said nothing.
+// is not known or may have changed. An agent that does not answer has said nothing. What
+// nodes hold may be all that is left of an authority: then all of them are asked.
 func (r *Reconciler) hear(ctx context.Context, p *pass) {
+	of := worthwhile
+	if p.lostTrust() {
+		of = everybody
+	}
+	about := r.inquire(p)
+	r.take(p, about, r.put(ctx, p, of, about.questions))
+}
+
+// inquire takes for heard what pods have said last, and asks the others.
+func (r *Reconciler) inquire(p *pass) *inquiry {
 	p.heard, p.silent = make(map[string]testimony, len(p.pods)), nil
 	r.witnesses.keep(p.kafka.UID, p.peerIDs())
-	asked := r.remember(p)
-	for i, said := range r.ask(ctx, p, asked) {
-		pod := asked[i]
+	r.asking.keep(p.kafka.UID, p.mayBeAsked)
+	return r.aboutStores(p, r.remember(p))
+}
+
+// take takes over what pods have said to an inquiry.
+func (r *Reconciler) take(p *pass, about *inquiry, fates []fate) {
+	for i, pod := range about.pods {
+		said := about.answers[i]
 		before, known := r.witnesses.recall(pod)
 		p.heard[pod.Name] = r.witnesses.record(pod, said)
 		if known && said.known && before.report.Revision < said.report.Revision {
 			r.paces.reloaded(p.kafka.UID, p.now.Sub(p.publishedTo(pod.Name).PublishedAt))
 		}
-		if !said.known && podOf(pod).State == rollout.Ready {
+		if !said.known && fates[i] != unasked && podOf(pod).State == rollout.Ready {
 			p.silent = append(p.silent, pod.Name)
 		}
 	}
@@ -162,30 +181,32 @@ func (r *Reconciler) remember(p *pass) []*corev1.Pod {
 	return unsettled
 }
 
-// ask asks the agents of the pods, and returns their answers in the same order.
-func (r *Reconciler) ask(ctx context.Context, p *pass, pods []*corev1.Pod) []testimony {
-	answers := make([]testimony, len(pods))
+// aboutStores asks the agents of the pods what their servers have loaded. Who is not
+// asked, or does not answer, has said nothing.
+func (r *Reconciler) aboutStores(p *pass, pods []*corev1.Pod) *inquiry {
+	about := &inquiry{pods: pods, answers: make([]testimony, len(pods))}
 	if len(pods) == 0 {
-		return answers
+		return about
 	}
 	if len(p.clusterCA.snapshot.Anchors) == 0 {
 		p.decideTrust() // whom to accept follows from what is known without asking
 	}
 	agents, leaves := r.options.Connector.Agents(p.access()), p.leavesByHost()
-	var group errgroup.Group
-	group.SetLimit(questionsAtOnce)
 	for i, pod := range pods {
-		group.Go(func() error {
+		nothing := testimony{since: p.now, kafka: p.kafka.UID}
+		about.answers[i] = nothing
+		about.questions = append(about.questions, agentQuestion(pod, func(ctx context.Context) error {
 			report, err := agents.TLS(ctx, p.addressOf(pod, leaves))
-			answers[i] = testimony{known: err == nil, report: report, since: p.now, kafka: p.kafka.UID}
+			answer := nothing
+			answer.known, answer.report = err == nil, report
 			if long, is := errors.AsType[*client.TooLongError](err); is {
-				answers[i].unreadable = long.Error()
+				answer.unreadable = long.Error()
 			}
-			return nil // silence is an answer
-		})
+			about.answers[i] = answer
+			return err
+		}))
 	}
-	_ = group.Wait() // no question fails
-	return answers
+	return about
 }
 
 // builtinRoles are those that every node may have besides the listeners of clients: two

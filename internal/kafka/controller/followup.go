@@ -47,9 +47,9 @@ func (r *Reconciler) followVersion(ctx context.Context, p *pass, acted *outcome)
 		return err
 	}
 	defer kafka.Close()
-	current, err := metadataVersion(ctx, kafka)
+	current, err := r.metadataVersion(ctx, p, kafka)
 	if err != nil {
-		acted.again = lookAgain
+		acted.again = r.unlessSilent(p, lookAgain)
 		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, model.ReasonMetadataVersion, "the metadata version is not known yet: "+err.Error())
 		return nil
 	}
@@ -63,8 +63,12 @@ func (r *Reconciler) followVersion(ctx context.Context, p *pass, acted *outcome)
 	return nil
 }
 
-func metadataVersion(ctx context.Context, kafka admin.Client) (model.MetadataVersion, error) {
-	features, err := kafka.Features(ctx)
+func (r *Reconciler) metadataVersion(ctx context.Context, p *pass, kafka admin.Client) (model.MetadataVersion, error) {
+	var features admin.Features
+	err := r.putOne(ctx, p, p.kafkaQuestion(brokers, func(ctx context.Context) (err error) {
+		features, err = kafka.Features(ctx)
+		return err
+	}))
 	if err != nil {
 		return "", fmt.Errorf("asking for the metadata version: %w", err)
 	}

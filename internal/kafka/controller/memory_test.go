@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
@@ -22,6 +23,7 @@ func remember(r *Reconciler, name types.NamespacedName, kafka types.UID) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprintf("%s-pod-%d", kafka, i))}}
 		r.witnesses.record(pod, testimony{known: true, kafka: kafka})
 	}
+	r.asking.note(round{kafka: kafka}, question{of: brokers}, nil)
 	r.appliers.Of(kafka)
 	r.followers.Of(kafka)
 	r.records.latest(kafka, rotation.Record{Domain: rotation.ClusterCA}, trust.Plan{})
@@ -36,7 +38,7 @@ func TestNothingIsRememberedOfAKafkaThatIsGone(t *testing.T) {
 	name := func(i int) types.NamespacedName {
 		return types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("kafka-%d", i)}
 	}
-	r := New(Options{Metrics: NewMetrics()})
+	r := New(Options{Metrics: NewMetrics(), Clock: clocktesting.NewFakePassiveClock(noon())})
 	remember(r, name(0), "stays")
 	one := r.Remembered()
 	for i := 1; i <= 1000; i++ {
@@ -56,7 +58,7 @@ func TestNothingIsRememberedOfAKafkaThatIsGone(t *testing.T) {
 func TestNothingIsRememberedOfAKafkaThatAnotherOfItsNameHasFollowed(t *testing.T) {
 	t.Parallel()
 	name := types.NamespacedName{Namespace: "ns", Name: "my"}
-	r := New(Options{Metrics: NewMetrics()})
+	r := New(Options{Metrics: NewMetrics(), Clock: clocktesting.NewFakePassiveClock(noon())})
 	remember(r, name, "first")
 	one := r.Remembered()
 	for i := range 1000 {
@@ -69,7 +71,7 @@ func TestNothingIsRememberedOfAKafkaThatAnotherOfItsNameHasFollowed(t *testing.T
 
 func TestPodsThatAreGoneAreForgotten(t *testing.T) {
 	t.Parallel()
-	r := New(Options{Metrics: NewMetrics()})
+	r := New(Options{Metrics: NewMetrics(), Clock: clocktesting.NewFakePassiveClock(noon())})
 	remember(r, types.NamespacedName{Name: "other"}, "other")
 	p := passOf(&kafkav1.Kafka{}, nil)
 	for i := range 1000 {
@@ -77,9 +79,13 @@ func TestPodsThatAreGoneAreForgotten(t *testing.T) {
 		pod.UID = types.UID(fmt.Sprintf("pod-%d", i))
 		p.pods = map[string]*corev1.Pod{"a": pod}
 		r.witnesses.record(pod, testimony{kafka: p.kafka.UID})
+		r.asking.note(round{kafka: p.kafka.UID}, agentQuestion(pod, nil), nil)
 		r.hear(t.Context(), p)
 	}
 	if got, want := counted(&r.witnesses.mu, r.witnesses.said), 3+1; got != want {
 		t.Errorf("%d pods are remembered, want the one that there is and three of another Kafka", got)
+	}
+	if got := len(r.asking.standings[p.kafka.UID]); got != 1 {
+		t.Errorf("it is remembered of %d pods how they answer, want of the one that there is", got)
 	}
 }

@@ -16,7 +16,7 @@ type Metrics struct {
 	mu       sync.Mutex
 	clusters map[types.NamespacedName]figures
 
-	strimziExpiry, notAfter, anchors, pending, blocked, warnings *prometheus.Desc
+	strimziExpiry, notAfter, anchors, pending, blocked, warnings, silent, waited *prometheus.Desc
 
 	rotation rotationMetrics
 }
@@ -26,6 +26,8 @@ type figures struct {
 	certificates []certificateFigure
 	anchors      []anchorFigure
 	pending      int
+	silent       int
+	waited       time.Duration
 	blocked      map[string]int
 	warnings     map[string]int
 	rotations    []rotationFigure
@@ -64,13 +66,17 @@ func NewMetrics() *Metrics {
 			"Nodes that a gate keeps from being restarted or removed.", "gate"),
 		warnings: desc("keyturn_warnings",
 			"Warning conditions of the Kafka.", "reason"),
+		silent: desc("keyturn_agents_silent",
+			"Ready pods whose agents do not answer the operator."),
+		waited: desc("keyturn_asking_seconds",
+			"How long the last pass over the Kafka has waited for answers of its agents and servers."),
 		rotation: newRotationMetrics(desc),
 	}
 }
 
 // Describe tells all metrics.
 func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{m.strimziExpiry, m.notAfter, m.anchors, m.pending, m.blocked, m.warnings} {
+	for _, desc := range []*prometheus.Desc{m.strimziExpiry, m.notAfter, m.anchors, m.pending, m.blocked, m.warnings, m.silent, m.waited} {
 		descs <- desc
 	}
 	m.rotation.describe(descs)
@@ -94,6 +100,8 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 			gauge(m.anchors, 1, cluster.Namespace, cluster.Name, a.authority, a.fingerprint, a.state)
 		}
 		gauge(m.pending, float64(f.pending), cluster.Namespace, cluster.Name)
+		gauge(m.silent, float64(f.silent), cluster.Namespace, cluster.Name)
+		gauge(m.waited, f.waited.Seconds(), cluster.Namespace, cluster.Name)
 		for gate, nodes := range f.blocked {
 			gauge(m.blocked, float64(nodes), cluster.Namespace, cluster.Name, gate)
 		}
@@ -109,7 +117,7 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 // note takes over what a pass has seen. A pass that failed keeps the certificates
 // of the one before it: they go on ending.
 func (m *Metrics) note(p *pass, acted outcome) {
-	f := figures{pending: len(acted.pending), blocked: map[string]int{}, warnings: map[string]int{}}
+	f := figures{pending: len(acted.pending), silent: len(p.silent), waited: p.waited, blocked: map[string]int{}, warnings: map[string]int{}}
 	for _, blocker := range acted.blockers {
 		f.blocked[string(blocker.Gate)]++
 	}

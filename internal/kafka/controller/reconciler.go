@@ -41,6 +41,9 @@ type Options struct {
 	// Companions names who runs beside the nodes of a cluster; nil when nobody does.
 	Companions func(model.Cluster) []companion.Companion
 	Stores     authority.StoreGeneration
+	// Passes is how many passes run at the same time. Half of them, and one at least,
+	// may be waiting for somebody who has been silent before.
+	Passes int
 	// Metrics is told what each pass has seen.
 	Metrics *Metrics
 	// Version is the operator's own, for the status.
@@ -54,6 +57,7 @@ type Reconciler struct {
 	followers *kube.Appliers
 	events    announcer
 	clusters  *clusters
+	asking    *asker
 	witnesses *witnesses
 	records   *records
 	paces     *paces
@@ -70,6 +74,7 @@ func New(options Options) *Reconciler {
 		followers: kube.NewAppliers(options.Client, string(evidenceOwner)),
 		events:    announcer{recorder: options.Events},
 		clusters:  newClusters(),
+		asking:    newAsker(options.Clock, options.Passes),
 		witnesses: newWitnesses(),
 		records:   newRecords(),
 		paces:     newPaces(),

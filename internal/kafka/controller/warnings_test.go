@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -164,10 +165,12 @@ func TestAnAgentThatAnswersTooMuchIsNotSaidToBeSilent(t *testing.T) {
 func TestWhatNobodyReadsOfAnAgentIsKept(t *testing.T) {
 	t.Parallel()
 	long := &agentclient.TooLongError{Path: contract.TLSPath, Limit: contract.MaxAnswer, Of: "bytes"}
-	r := New(Options{Connector: talkative{failure: long}, Metrics: NewMetrics()})
+	r := New(Options{Connector: talkative{failure: long}, Metrics: NewMetrics(), Clock: clocktesting.NewFakePassiveClock(noon())})
 	p := passOf(&kafkav1.Kafka{}, nil)
 	p.clusterCA.snapshot.Anchors = []trust.Anchor{{ID: "a"}}
-	if got := r.ask(t.Context(), p, []*corev1.Pod{readyPod("a")})[0]; got.known || got.unreadable != long.Error() {
+	about := r.aboutStores(p, []*corev1.Pod{readyPod("a")})
+	r.put(t.Context(), p, worthwhile, about.questions)
+	if got := about.answers[0]; got.known || got.unreadable != long.Error() {
 		t.Errorf("heard %+v, want why it is not read", got)
 	}
 }

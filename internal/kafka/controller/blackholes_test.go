@@ -1,0 +1,582 @@
+package controller_test
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/admin/adminfake"
+	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/controller"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/podset"
+)
+
+// What one operator does for a cluster that answers while others are black holes: the real
+// reconcilers with as many workers as the operator has by default, on a fake API server
+// whose every call takes a while, with nodes that take as long as real ones to load what is
+// published to them.
+
+const (
+	workers = 4
+	// callTime is how long a call to the API server takes.
+	callTime = 5 * time.Millisecond
+	// How long after it was published a node has mounted something; how long its agent
+	// waits then, and, for each place in the turn of its neighbours, more; and how long its
+	// server takes to reload.
+	mountTime, firstTurn, turn, reloadTime = time.Second, time.Second, 3500 * time.Millisecond, 1500 * time.Millisecond
+	// How long an agent and Kafka are waited for by the operator's own clients.
+	agentTime, kafkaTime = 3 * time.Second, 5 * time.Second
+	kafkaName            = "my"
+	lively               = "lively"
+)
+
+// land is an API server with Kafkas, one in each namespace. All but one are black holes.
+type land struct {
+	api     client.Client
+	watched client.Client
+	kafkas  workqueue.TypedRateLimitingInterface[ctrl.Request]
+	sets    workqueue.TypedRateLimitingInterface[ctrl.Request]
+	podSets *podset.Reconciler
+	kafka   *adminfake.Cluster
+
+	mu sync.Mutex
+	// objects counts what was made, which gives names that are unique.
+	objects int
+	// nodes are the servers of the cluster that answers, by pod, and seen all of its
+	// certificates that there were, by their fingerprints.
+	nodes map[string]*node
+	seen  map[string][]byte
+}
+
+// node is a server with what it was started with, what is mounted and what it has loaded.
+type node struct {
+	turn                     time.Duration
+	started, mounted, loaded given
+}
+
+// given is what a node was given, and when that ends.
+type given struct {
+	contract.Publication
+
+	end time.Time
+}
+
+func newQueue() workqueue.TypedRateLimitingInterface[ctrl.Request] {
+	return workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+}
+
+func newLand(tb testing.TB, blackHoles int) *land {
+	tb.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kafkav1.AddToScheme, podsetv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	l := &land{
+		nodes: map[string]*node{}, seen: map[string][]byte{},
+		kafka: adminfake.New("cluster", time.Now, adminfake.Dual(0, 1, 2)...),
+	}
+	level := model.MetadataVersion("4.3-IV0").Level()
+	l.kafka.SetMetadataVersion(level, level)
+	api := fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().
+		WithStatusSubresource(&kafkav1.Kafka{}, &kafkav1.KafkaNodePool{}, &podsetv1.StrimziPodSet{}, &corev1.Pod{}).Build()
+	l.api, l.watched = api, interceptor.NewClient(api, l.calls())
+	l.podSets = podset.NewReconciler(l.watched, l.watched, scheme, clock.RealClock{}, controller.PodMaker())
+	for _, namespace := range append(l.holes(blackHoles), lively) {
+		l.create(tb, namespace)
+	}
+	return l
+}
+
+func (*land) holes(count int) []string {
+	names := make([]string, 0, count)
+	for i := range count {
+		names = append(names, fmt.Sprintf("hole-%d", i))
+	}
+	return names
+}
+
+// create makes a Kafka of three nodes. Small keys keep that fast.
+func (l *land) create(tb testing.TB, namespace string) {
+	tb.Helper()
+	ca := kafkav1.CertificateAuthority{KeyAlgorithm: kafkav1.ECDSA, KeySize: new(int32(256))}
+	kafka := &kafkav1.Kafka{
+		ObjectMeta: metav1.ObjectMeta{Name: kafkaName, Namespace: namespace, UID: types.UID(namespace)},
+		Spec: kafkav1.KafkaSpec{
+			Kafka: kafkav1.KafkaClusterSpec{
+				Listeners: []kafkav1.Listener{{Name: "tls", Port: 9093, Type: "internal", TLS: true}},
+				Config:    map[string]kafkav1.ConfigValue{"default.replication.factor": "3", "min.insync.replicas": "2"},
+			},
+			ClusterCa: &ca, ClientsCa: ca.DeepCopy(),
+		},
+	}
+	pool := &kafkav1.KafkaNodePool{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "dual", Namespace: namespace, UID: types.UID(namespace + "-dual"), Labels: map[string]string{"strimzi.io/cluster": kafkaName},
+		},
+		Spec: kafkav1.KafkaNodePoolSpec{
+			Replicas: 3, Roles: []kafkav1.ProcessRole{kafkav1.RoleController, kafkav1.RoleBroker},
+			Storage: kafkav1.Storage{Type: kafkav1.StorageEphemeral},
+		},
+	}
+	for _, object := range []client.Object{kafka, pool} {
+		if err := l.api.Create(tb.Context(), object); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// operator makes one that remembers nothing.
+func (l *land) operator() *controller.Reconciler {
+	return controller.New(controller.Options{
+		Client: l.watched, Live: l.watched, Events: &events.FakeRecorder{}, Clock: clock.RealClock{}, Connector: l,
+		Settings: model.Settings{
+			Versions: []model.KafkaVersion{{Name: "4.3.1", Image: "kafka:4.3.1"}}, AgentImage: "keyturn:test",
+		},
+		Stores: authority.WithoutStores, Metrics: controller.NewMetrics(), Passes: workers, Version: "test",
+	})
+}
+
+// run works until the operator's cluster has come so far, and says how long that took.
+func (l *land) run(tb testing.TB, operator *controller.Reconciler, namespaces []string, done func(context.Context) bool) time.Duration {
+	tb.Helper()
+	l.kafkas, l.sets = newQueue(), newQueue()
+	ctx, cancel := context.WithCancel(tb.Context())
+	began, took := time.Now(), time.Duration(0)
+	var finish sync.Once
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			work(l.kafkas, func(request ctrl.Request) (ctrl.Result, error) {
+				result, err := operator.Reconcile(ctx, request)
+				if done(ctx) {
+					finish.Do(func() { took = time.Since(began); cancel() })
+				}
+				return result, err
+			})
+		})
+		all.Go(func() {
+			work(l.sets, func(request ctrl.Request) (ctrl.Result, error) { return ctrl.Result{}, l.keepPods(ctx, request) })
+		})
+	}
+	for _, namespace := range namespaces {
+		l.kafkas.Add(requestFor(namespace))
+	}
+	limit, stop := context.WithTimeout(ctx, time.Hour)
+	defer stop()
+	<-limit.Done()
+	cancel()
+	l.kafkas.ShutDown()
+	l.sets.ShutDown()
+	all.Wait()
+	if took == 0 {
+		tb.Fatal("it has not come so far within an hour")
+	}
+	return took
+}
+
+func requestFor(namespace string) ctrl.Request {
+	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: kafkaName}}
+}
+
+// work does what a worker of a controller does.
+func work(queue workqueue.TypedRateLimitingInterface[ctrl.Request], reconcile func(ctrl.Request) (ctrl.Result, error)) {
+	for {
+		request, ends := queue.Get()
+		if ends {
+			return
+		}
+		result, err := reconcile(request)
+		switch {
+		case err != nil:
+			queue.AddRateLimited(request)
+		case result.RequeueAfter > 0:
+			queue.Forget(request)
+			queue.AddAfter(request, result.RequeueAfter)
+		default:
+			queue.Forget(request)
+		}
+		queue.Done(request)
+	}
+}
+
+// calls take their time, and tell the queues of what was written.
+func (l *land) calls() interceptor.Funcs {
+	return interceptor.Funcs{
+		Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			pause(ctx)
+			return api.Get(ctx, key, object, options...)
+		},
+		List: func(ctx context.Context, api client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			pause(ctx)
+			return api.List(ctx, list, options...)
+		},
+		Create: func(ctx context.Context, api client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			pause(ctx)
+			if object.GetUID() == "" {
+				object.SetUID(types.UID(fmt.Sprintf("uid-%d", l.count())))
+			}
+			return l.wrote(object.GetNamespace(), api.Create(ctx, object, options...))
+		},
+		Patch: func(ctx context.Context, api client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+			pause(ctx)
+			return l.wrote(object.GetNamespace(), api.Patch(ctx, object, patch, options...))
+		},
+		Apply: func(ctx context.Context, api client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+			pause(ctx)
+			return l.wrote(namespaceOf(object), api.Apply(ctx, object, options...))
+		},
+		SubResourceApply: func(ctx context.Context, api client.Client, sub string, object runtime.ApplyConfiguration, options ...client.SubResourceApplyOption) error {
+			pause(ctx)
+			return l.wrote(namespaceOf(object), api.SubResource(sub).Apply(ctx, object, options...))
+		},
+	}
+}
+
+func namespaceOf(object runtime.ApplyConfiguration) string {
+	if named, is := object.(interface{ GetNamespace() *string }); is && named.GetNamespace() != nil {
+		return *named.GetNamespace()
+	}
+	return ""
+}
+
+func pause(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	<-ctx.Done()
+}
+
+func (l *land) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.objects++
+	return l.objects
+}
+
+// wrote is what watches make of a write: somebody looks at its cluster.
+func (l *land) wrote(namespace string, err error) error {
+	if err == nil && namespace != "" {
+		l.kafkas.Add(requestFor(namespace))
+		l.sets.Add(requestFor(namespace))
+	}
+	return err
+}
+
+// keepPods makes the pods of a cluster, and does what its kubelets do.
+func (l *land) keepPods(ctx context.Context, request ctrl.Request) error {
+	var sets podsetv1.StrimziPodSetList
+	if err := l.api.List(ctx, &sets, client.InNamespace(request.Namespace)); err != nil {
+		return err
+	}
+	for i := range sets.Items {
+		if _, err := l.podSets.Reconcile(ctx, &sets.Items[i]); err != nil {
+			return err
+		}
+	}
+	var pods corev1.PodList
+	if err := l.api.List(ctx, &pods, client.InNamespace(request.Namespace)); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		if pods.Items[i].Status.PodIP == "" {
+			if err := l.startPod(ctx, &pods.Items[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *land) startPod(ctx context.Context, pod *corev1.Pod) error {
+	published, _, err := l.published(ctx, pod.Namespace, pod.Name)
+	if err != nil {
+		return err
+	}
+	number := l.count()
+	if pod.Namespace == lively {
+		l.mu.Lock()
+		l.nodes[pod.Name] = &node{turn: time.Duration(len(l.nodes)) * turn, started: published, mounted: published, loaded: published}
+		l.mu.Unlock()
+	}
+	pod.Spec.NodeName = "machine"
+	if err := l.api.Update(ctx, pod); err != nil {
+		return err
+	}
+	pod.Status = corev1.PodStatus{
+		Phase: corev1.PodRunning, PodIP: fmt.Sprintf("198.51.%d.%d", number/250, number%250),
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}},
+		ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "kafka", Ready: true, ContainerID: fmt.Sprintf("test://%d", number),
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+		}},
+	}
+	return l.wrote(pod.Namespace, l.api.Status().Update(ctx, pod))
+}
+
+// published is what a node's Secret says, and the certificates in it.
+func (l *land) published(ctx context.Context, namespace, pod string) (given, []*x509.Certificate, error) {
+	var secret corev1.Secret
+	if err := l.api.Get(ctx, types.NamespacedName{Namespace: namespace, Name: pod}, &secret); err != nil {
+		return given{}, nil, err
+	}
+	published, err := contract.ParsePublication(secret.Data[contract.PublicationKey])
+	if err != nil {
+		return given{}, nil, err
+	}
+	chain, err := pki.ParseBundle(secret.Data[pod+".crt"])
+	if err != nil {
+		return given{}, nil, err
+	}
+	return given{Publication: published, end: chain[0].NotAfter}, chain, nil
+}
+
+// Admin leads to a Kafka that answers, or to a black hole.
+func (l *land) Admin(access controller.Access) (admin.Client, error) {
+	if strings.Contains(access.Brokers[0], "."+lively+".") {
+		return l.kafka.Client(), nil
+	}
+	return hole{}, nil
+}
+
+// Agents leads to the agents of a cluster.
+func (l *land) Agents(controller.Access) controller.Agents { return agents{l} }
+
+type agents struct{ l *land }
+
+var errNobody = errors.New("nobody has that address")
+
+func (a agents) TLS(ctx context.Context, node agentclient.Node) (contract.TLSReport, error) {
+	pod, err := a.reach(ctx, node)
+	if err != nil {
+		return contract.TLSReport{}, err
+	}
+	return a.l.report(ctx, pod)
+}
+
+func (a agents) BrokerState(ctx context.Context, node agentclient.Node) (contract.BrokerState, error) {
+	_, err := a.reach(ctx, node)
+	return contract.BrokerState{State: contract.StateRunning}, err
+}
+
+// reach is the pod of a cluster that answers.
+func (agents) reach(ctx context.Context, node agentclient.Node) (string, error) {
+	pod, rest, _ := strings.Cut(node.Name, ".")
+	if host, _, err := net.SplitHostPort(node.Address); err != nil || host == "" {
+		return "", errNobody
+	}
+	if !strings.Contains(rest, "."+lively+".") {
+		return "", vanish(ctx, agentTime)
+	}
+	return pod, nil
+}
+
+// vanish is what becomes of a question to a black hole.
+func vanish(ctx context.Context, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// hole is a Kafka of which nobody answers.
+type hole struct{ admin.Client }
+
+// Close has nothing to close.
+func (hole) Close() {}
+
+func (hole) Quorum(ctx context.Context) (admin.Quorum, error) {
+	return admin.Quorum{}, vanish(ctx, kafkaTime)
+}
+
+func (hole) Partitions(ctx context.Context) ([]admin.Partition, error) {
+	return nil, vanish(ctx, kafkaTime)
+}
+
+func (hole) Features(ctx context.Context) (admin.Features, error) {
+	return admin.Features{}, vanish(ctx, kafkaTime)
+}
+
+// follow lets the node do by now what it does about what is published.
+func (n *node) follow(published given, now time.Time) {
+	age := now.Sub(published.PublishedAt)
+	if age >= mountTime {
+		n.mounted = published
+	}
+	if age >= mountTime+firstTurn+n.turn+reloadTime {
+		n.loaded = published
+	}
+}
+
+// report is that of a node's agent. What its Raft client holds is from its start.
+func (l *land) report(ctx context.Context, pod string) (contract.TLSReport, error) {
+	published, chain, err := l.published(ctx, lively, pod)
+	if err != nil {
+		return contract.TLSReport{}, err
+	}
+	certificates, err := l.certificates(ctx, chain)
+	if err != nil {
+		return contract.TLSReport{}, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, runs := l.nodes[pod]
+	if !runs {
+		return contract.TLSReport{}, errNobody
+	}
+	n.follow(published, time.Now())
+	report := contract.TLSReport{
+		Revision: n.loaded.Revision, StartedAt: n.started.PublishedAt, Mounted: &n.mounted.Publication, Certificates: certificates,
+		Reload: contract.ReloadReport{Revision: n.loaded.Revision}, Roles: map[contract.Listener]contract.RoleReport{},
+	}
+	for role, trusted := range n.loaded.Trust {
+		shown := n.loaded
+		if role == contract.AgentRole {
+			shown, trusted = n.mounted, n.mounted.Trust[role]
+		}
+		report.Roles[role] = shown.role(trusted, n.started.Revision != n.loaded.Revision && role != contract.AgentRole)
+	}
+	trusted, names := n.started.Trust[contract.RaftRole]
+	if !names {
+		trusted = n.started.Trust[contract.ControlPlaneListener]
+	}
+	report.Roles[contract.RaftRole] = n.started.role(trusted, false)
+	return report, nil
+}
+
+func (g given) role(trusts []string, dynamic bool) contract.RoleReport {
+	return contract.RoleReport{
+		Trusts: trusts, Presents: g.Identities[contract.NodeIdentity], Chain: g.Chain, NotAfter: g.end, Dynamic: dynamic,
+	}
+}
+
+// certificates are all that were ever seen, by their fingerprints.
+func (l *land) certificates(ctx context.Context, chain []*x509.Certificate) (map[string][]byte, error) {
+	seen := slices.Clone(chain)
+	var secrets corev1.SecretList
+	if err := l.api.List(ctx, &secrets, client.InNamespace(lively)); err != nil {
+		return nil, err
+	}
+	for i := range secrets.Items {
+		for name, data := range secrets.Items[i].Data {
+			if certs, err := pki.ParseBundle(data); err == nil && strings.HasSuffix(name, ".crt") {
+				seen = append(seen, certs...)
+			}
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, cert := range seen {
+		l.seen[pki.FingerprintOf(cert).String()] = cert.Raw
+	}
+	return maps.Clone(l.seen), nil
+}
+
+// trustIs reports whether the rotation of the cluster that answers has come so far.
+func (l *land) trustIs(tb testing.TB, reason string, generation int) func(context.Context) bool {
+	tb.Helper()
+	return func(ctx context.Context) bool {
+		var kafka kafkav1.Kafka
+		if err := l.api.Get(ctx, types.NamespacedName{Namespace: lively, Name: kafkaName}, &kafka); err != nil {
+			return false
+		}
+		var key corev1.Secret
+		if err := l.api.Get(ctx, types.NamespacedName{Namespace: lively, Name: authority.ClusterCA.KeySecret(kafkaName)}, &key); err != nil {
+			return false
+		}
+		if key.Annotations["strimzi.io/ca-key-generation"] != fmt.Sprint(generation) {
+			return false
+		}
+		for _, c := range kafka.Status.Conditions {
+			if string(c.Type) == "ClusterCATrust" && c.Reason == reason {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// everybodyRuns reports whether all pods of all clusters have been started.
+func (l *land) everybodyRuns(ctx context.Context, clusters int) bool {
+	var pods corev1.PodList
+	if err := l.api.List(ctx, &pods); err != nil {
+		return false
+	}
+	running := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return pod.Status.PodIP == "" })
+	return len(running) == 3*clusters
+}
+
+// rotation is how long the key of the cluster CA takes to be replaced beside as many black
+// holes, by an operator that begins with it.
+func rotation(tb testing.TB, blackHoles int) time.Duration {
+	tb.Helper()
+	l := newLand(tb, blackHoles)
+	all := append(l.holes(blackHoles), lively)
+	trusted := l.trustIs(tb, "Trusted", 0)
+	l.run(tb, l.operator(), all, func(ctx context.Context) bool { return l.everybodyRuns(ctx, len(all)) && trusted(ctx) })
+
+	var secret corev1.Secret
+	if err := l.api.Get(tb.Context(), types.NamespacedName{Namespace: lively, Name: authority.ClusterCA.KeySecret(kafkaName)}, &secret); err != nil {
+		tb.Fatal(err)
+	}
+	secret.Annotations[authority.ForceReplaceAnnotation] = "true"
+	if err := l.api.Update(tb.Context(), &secret); err != nil {
+		tb.Fatal(err)
+	}
+	return l.run(tb, l.operator(), all, l.trustIs(tb, "RaftRemainder", 1))
+}
+
+// longest is how much longer a rotation may take beside black holes.
+const longest = 1.5
+
+func TestARotationBesideBlackHolesTakesHalfAsLongAgainAtMost(t *testing.T) {
+	t.Parallel()
+	took := map[int]time.Duration{}
+	for _, blackHoles := range []int{0, 12} {
+		synctest.Test(t, func(t *testing.T) { took[blackHoles] = rotation(t, blackHoles) })
+	}
+	t.Logf("a rotation takes %s alone, and %s beside 12 black holes", took[0], took[12])
+	if ratio := took[12].Seconds() / took[0].Seconds(); ratio > longest {
+		t.Errorf("a rotation takes %s alone and %s beside 12 black holes: %.2f times as long, want %.1f at most", took[0], took[12], ratio, longest)
+	}
+}
+
+// The time that waiting and working take together, on the machine that it runs on: one
+// process does the work of operator, API server and nodes, and nobody is behind a network.
+func BenchmarkRotationBesideBlackHoles(b *testing.B) {
+	for b.Loop() {
+		alone, beside := rotation(b, 0), rotation(b, 50)
+		b.ReportMetric(alone.Seconds(), "s-alone")
+		b.ReportMetric(beside.Seconds(), "s-beside-50")
+		b.ReportMetric(beside.Seconds()/alone.Seconds(), "times-as-long")
+	}
+}

@@ -22,6 +22,7 @@ func remember(r *Reconciler, name types.NamespacedName, kafka types.UID) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprintf("%s-pod-%d", kafka, i))}}
 		r.witnesses.record(pod, testimony{known: true, kafka: kafka})
 	}
+	r.named.Refer(name, []string{string(kafka)})
 	r.appliers.Of(kafka)
 	r.followers.Of(kafka)
 	r.records.latest(kafka, rotation.Record{Domain: rotation.ClusterCA}, trust.Plan{})

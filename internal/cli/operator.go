@@ -16,7 +16,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -143,7 +142,7 @@ func (o *operatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Log
 		Scheme: scheme,
 		Logger: logger,
 		Cache:  controller.CacheOptions(o.watchNamespaces),
-		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+		Client: controller.ClientOptions(),
 		Metrics: metricsserver.Options{
 			BindAddress: o.metricsAddress,
 		},

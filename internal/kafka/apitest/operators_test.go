@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -232,7 +233,7 @@ func (w *world) wantNewReasons(pod string) {
 }
 
 // overtaken is what an operator reads while another one is faster. A pass begins with
-// the Secrets. It asks what disruption is recorded before it decides, and again when
+// the pools. It asks what disruption is recorded before it decides, and again when
 // it is about to act: then the other one gets on first.
 type overtaken struct {
 	client.Client
@@ -243,7 +244,7 @@ type overtaken struct {
 
 // List notes that a pass begins.
 func (o *overtaken) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
-	if _, begins := into.(*corev1.SecretList); begins {
+	if _, begins := into.(*unstructured.UnstructuredList); begins {
 		o.asked = 0
 	}
 	return o.Client.List(ctx, into, opts...)

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -169,7 +167,7 @@ func (r *Reconciler) somethingToDo(p *pass, reasons map[string][]rollout.Reason)
 // knownSettled reports whether the disruption record, as the cache shows it, is
 // one that is known to record nothing, or there is none.
 func (r *Reconciler) knownSettled(p *pass) bool {
-	record, exists := p.objects[objectID{configMapKind().GroupKind(), disruptionName(p.kafka.Name)}]
+	record, exists := p.objects[disruptionObject(p.kafka.Name)]
 	if !exists {
 		return p.undisrupted
 	}
@@ -279,7 +277,7 @@ func (p *pass) reasons() (map[string][]rollout.Reason, error) {
 // freshSnapshot reads everything a disruption is decided from, past the cache, and asks
 // all that have to be asked for it side by side.
 func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass, of reach) (rollout.Snapshot, disruptionRecord, error) {
-	record, err := r.readDisruption(ctx, client.ObjectKeyFromObject(&p.kafka))
+	record, err := r.readDisruption(ctx, p.observation)
 	if err != nil {
 		return rollout.Snapshot{}, disruptionRecord{}, err
 	}

@@ -46,6 +46,18 @@ func (r *Reconciler) owned() []schema.GroupVersionKind {
 	return append(ownedKinds(), deploymentKind())
 }
 
+// companionObjects are what the companions of a cluster consist of.
+func (r *Reconciler) companionObjects(cluster model.Cluster) []objectID {
+	if r.options.Companions == nil {
+		return nil
+	}
+	var ids []objectID
+	for _, c := range r.options.Companions(cluster) {
+		ids = append(ids, objectID{secretKind().GroupKind(), c.Secret()}, objectID{deploymentKind().GroupKind(), c.Name})
+	}
+	return ids
+}
+
 // findCompanions settles who runs beside the nodes, and finds their pods.
 func (r *Reconciler) findCompanions(p *pass) {
 	p.companions = nil

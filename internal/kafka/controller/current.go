@@ -63,24 +63,12 @@ func sameWish(a, b metav1.Object) bool {
 // stillStored fails with errOvertaken unless the Secrets that the pass was decided
 // from, and those that it wrote, hold what they held then.
 func (r *Reconciler) stillStored(ctx context.Context, p *pass) error {
-	list := metadataList(secretKind())
-	if err := r.options.Live.List(ctx, list, p.inCluster()...); err != nil {
-		return fmt.Errorf("listing Secrets of Kafka %s: %w", client.ObjectKeyFromObject(&p.kafka), err)
-	}
-	versions := make(map[string]string, len(list.Items))
-	for i := range list.Items {
-		versions[list.Items[i].Name] = list.Items[i].ResourceVersion
-	}
 	for name := range p.secrets {
-		version, listed := versions[name]
-		if !listed {
-			secret := metadataObject(secretKind())
-			if _, err := r.find(ctx, p.observation, name, secret); err != nil {
-				return err
-			}
-			version = secret.ResourceVersion
+		secret := metadataObject(secretKind())
+		if _, err := r.find(ctx, p.observation, name, secret); err != nil {
+			return err
 		}
-		if version != p.secrets[name].ResourceVersion {
+		if secret.ResourceVersion != p.secrets[name].ResourceVersion {
 			return overtakenBy("Secret", name)
 		}
 	}

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -136,7 +134,10 @@ func (r *Reconciler) removalInProgress(ctx context.Context, p *pass) (model.Node
 	if r.knownSettled(p) {
 		return nobody, nil
 	}
-	record, err := r.readDisruption(ctx, client.ObjectKeyFromObject(&p.kafka))
+	record, err := r.readDisruption(ctx, p.observation)
+	if ofOthers(err) {
+		return nobody, nil // it is told with all others that are in the way
+	}
 	p.undisrupted = err == nil && record.resourceVersion == ""
 	if err != nil || record.Disruption == nil || record.Kind != rollout.Remove {
 		return nobody, err

@@ -62,9 +62,15 @@ func recordOf(act *rollout.Act, now time.Time) disruptionRecord {
 
 func disruptionName(cluster string) string { return cluster + "-disruption" }
 
-// readDisruption reads the record from the API server itself.
-func (r *Reconciler) readDisruption(ctx context.Context, cluster types.NamespacedName) (disruptionRecord, error) {
-	key := types.NamespacedName{Namespace: cluster.Namespace, Name: disruptionName(cluster.Name)}
+// disruptionObject is the object that a cluster records its disruptions in.
+func disruptionObject(cluster string) objectID {
+	return objectID{configMapKind().GroupKind(), disruptionName(cluster)}
+}
+
+// readDisruption reads the record from the API server itself. Where somebody else's
+// object stands that is a *foreignObjectsError: what it holds is no record.
+func (r *Reconciler) readDisruption(ctx context.Context, o *observation) (disruptionRecord, error) {
+	key := types.NamespacedName{Namespace: o.kafka.Namespace, Name: disruptionName(o.kafka.Name)}
 	var object corev1.ConfigMap
 	err := r.options.Live.Get(ctx, key, &object)
 	if apierrors.IsNotFound(err) {
@@ -72,6 +78,10 @@ func (r *Reconciler) readDisruption(ctx context.Context, cluster types.Namespace
 	}
 	if err != nil {
 		return disruptionRecord{}, fmt.Errorf("reading the disruption record %s: %w", key, err)
+	}
+	if object.Labels[labelCluster] != o.kafka.Name && !o.isOurs(&object) {
+		id := disruptionObject(o.kafka.Name)
+		return disruptionRecord{}, &foreignObjectsError{cluster: o.kafka.Name, objects: []foreignObject{{id, whose(&object)}}}
 	}
 	record := disruptionRecord{}
 	if text, found := object.Data[disruptionKey]; found && text != "" {

@@ -111,7 +111,7 @@ func (r *Reconciler) keepToOwn(ctx context.Context, p *pass) error {
 // state the observation shows everything, and nothing is asked.
 func (r *Reconciler) seekIntended(ctx context.Context, p *pass) error {
 	foreign := &foreignObjectsError{cluster: p.kafka.Name}
-	for _, id := range p.intendedObjects() {
+	for _, id := range slices.Concat(p.intendedObjects(), r.companionObjects(p.cluster)) {
 		if p.shows(id) {
 			continue
 		}
@@ -163,6 +163,9 @@ func (p *pass) intendedObjects() []objectID {
 	ids := []objectID{
 		{configMapKind().GroupKind(), rotation.ConfigMapName(p.kafka.Name)},
 		secret(p.kafka.Name + operatorSecretSuffix),
+	}
+	if !p.undisrupted {
+		ids = append(ids, disruptionObject(p.kafka.Name))
 	}
 	for _, kind := range kinds() {
 		for _, name := range p.writtenCASecrets(kind) {

@@ -45,6 +45,7 @@ func (r *Reconciler) meet(name types.NamespacedName, kafka types.UID) {
 // leave forgets the Kafka of the name.
 func (r *Reconciler) leave(name types.NamespacedName) {
 	r.metrics.forget(name)
+	r.named.Refer(name, nil)
 	if before := r.clusters.now(name, ""); before != "" {
 		r.forget(before)
 	}
@@ -67,7 +68,7 @@ func (r *Reconciler) Remembered() int {
 	return counted(&r.clusters.mu, r.clusters.uid) + counted(&r.metrics.mu, r.metrics.clusters) +
 		counted(&r.asking.mu, r.asking.standings) + counted(&r.witnesses.mu, r.witnesses.said) + counted(&r.records.mu, r.records.written) +
 		counted(&r.paces.mu, r.paces.of) + counted(&r.settled.mu, r.settled.versions) +
-		counted(&r.steps.mu, r.steps.taken) + r.appliers.Len() + r.followers.Len()
+		counted(&r.steps.mu, r.steps.taken) + r.appliers.Len() + r.followers.Len() + r.named.Len()
 }
 
 func counted[K comparable, V any](mu *sync.Mutex, remembered map[K]V) int {

@@ -24,6 +24,7 @@ func remember(r *Reconciler, name types.NamespacedName, kafka types.UID) {
 		r.witnesses.record(pod, testimony{known: true, kafka: kafka})
 	}
 	r.asking.note(round{kafka: kafka}, question{of: brokers}, nil)
+	r.named.Refer(name, []string{string(kafka)})
 	r.appliers.Of(kafka)
 	r.followers.Of(kafka)
 	r.records.latest(kafka, rotation.Record{Domain: rotation.ClusterCA}, trust.Plan{})

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,7 +42,7 @@ type observation struct {
 	secrets, referenced map[string]corev1.Secret
 	claims              map[string]*corev1.PersistentVolumeClaim
 	// objects is the metadata of everything that carries the cluster's label, except
-	// Kafkas, pools, pod sets and pods.
+	// Kafkas, pools, pod sets, pods and Secrets.
 	objects map[objectID]*metav1.PartialObjectMetadata
 }
 
@@ -72,6 +73,9 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*o
 	o := &observation{now: r.options.Clock.Now(), written: written.Object}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, &o.kafka); err != nil {
 		return nil, false, fmt.Errorf("decoding Kafka %s: %w", name, err)
+	}
+	if o.kafka.DeletionTimestamp.IsZero() {
+		r.named.Refer(name, referencedSecrets(&o.kafka)) // before they are read: no change is missed
 	}
 	for _, read := range []func(context.Context, *observation) error{
 		r.observePools, r.observePodSets, r.observeOwned, r.observeClaims, r.observeSecrets, r.observePods,
@@ -180,7 +184,7 @@ func (o *observation) owns(pod *corev1.Pod) bool {
 
 func (r *Reconciler) observeOwned(ctx context.Context, o *observation) error {
 	o.objects = map[objectID]*metav1.PartialObjectMetadata{}
-	for _, kind := range append(r.owned(), secretKind()) {
+	for _, kind := range r.owned() {
 		list := metadataList(kind)
 		if err := r.options.Client.List(ctx, list, o.inCluster()...); err != nil {
 			return fmt.Errorf("listing %ss of Kafka %s: %w", kind.Kind, client.ObjectKeyFromObject(&o.kafka), err)
@@ -208,24 +212,61 @@ func (r *Reconciler) observeClaims(ctx context.Context, o *observation) error {
 	return nil
 }
 
-// observeSecrets reads the Secrets of the cluster from the API server itself:
-// key material is not cached, and is kept for the length of a pass. One that exists
-// without the cluster's label is not lost.
+// observeSecrets reads the Secrets of the cluster, each by its name and from the API
+// server itself: key material is not cached, and is kept for the length of a pass. How
+// many others carry the cluster's label makes no difference.
 func (r *Reconciler) observeSecrets(ctx context.Context, o *observation) error {
-	var list corev1.SecretList
-	if err := r.options.Live.List(ctx, &list, o.inCluster()...); err != nil {
-		return fmt.Errorf("listing Secrets of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
+	o.secrets = map[string]corev1.Secret{}
+	if err := r.seekSecrets(ctx, o, o.secretNames()); err != nil {
+		return err
 	}
-	o.secrets = make(map[string]corev1.Secret, len(list.Items))
-	for i := range list.Items {
-		o.secrets[list.Items[i].Name] = list.Items[i]
+	reader := client.Reader(r.options.Client)
+	if !o.hasAuthorities() {
+		reader = r.options.Live // one is made only if nothing depends on one that was lost
 	}
-	for _, name := range o.secretNames() {
-		if err := r.seekSecret(ctx, o, name); err != nil {
-			return err
-		}
+	traces, err := r.secretTraces(ctx, o, reader)
+	if err != nil {
+		return err
+	}
+	if err := r.seekSecrets(ctx, o, traces); err != nil {
+		return err
 	}
 	return r.observeCustomCertificates(ctx, o)
+}
+
+// hasAuthorities reports whether all Secrets of authorities that the operator writes
+// were found.
+func (o *observation) hasAuthorities() bool {
+	for _, kind := range kinds() {
+		for _, name := range o.writtenCASecrets(kind) {
+			if _, found := o.secrets[name]; !found {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// secretTraces are the names of the Secrets that the operator has made for the cluster,
+// or that stand where one of a node does, as the reader shows them by the cluster's
+// label. They are all that tells of a node whose pod set is lost, and of what is left of
+// nodes and companions that are gone.
+func (r *Reconciler) secretTraces(ctx context.Context, o *observation, reader client.Reader) ([]string, error) {
+	list := metadataList(secretKind())
+	selector := client.MatchingLabelsSelector{Selector: selecting(labelCluster, selection.Equals, o.kafka.Name).Add(ofNoUser()...)}
+	if err := reader.List(ctx, list, client.InNamespace(o.kafka.Namespace), selector); err != nil {
+		return nil, fmt.Errorf("listing Secrets of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
+	}
+	var names []string
+	for i := range list.Items {
+		secret := &list.Items[i]
+		_, _, ofNode := o.names().NodeOf(secret.Name)
+		owned := slices.ContainsFunc(secret.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == o.kafka.UID })
+		if ofNode || owned {
+			names = append(names, secret.Name)
+		}
+	}
+	return names, nil
 }
 
 // observeCustomCertificates reads the Secrets that listeners refer to, whoever they

@@ -55,6 +55,8 @@ type Reconciler struct {
 	options   Options
 	appliers  *kube.Appliers
 	followers *kube.Appliers
+	// named watches what Kafkas refer to by name.
+	named     *kube.Named
 	events    announcer
 	clusters  *clusters
 	asking    *asker
@@ -72,6 +74,7 @@ func New(options Options) *Reconciler {
 		options:   options,
 		appliers:  kube.NewAppliers(options.Client, string(fieldOwner)),
 		followers: kube.NewAppliers(options.Client, string(evidenceOwner)),
+		named:     kube.NewNamed(secretResource()),
 		events:    announcer{recorder: options.Events},
 		clusters:  newClusters(),
 		asking:    newAsker(options.Clock, options.Passes),

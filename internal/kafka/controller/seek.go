@@ -22,12 +22,8 @@ import (
 // What they do not show is looked for by its name, past the cache, before anything
 // is decided from its absence. In the steady state they show everything.
 
-const (
-	// reasonForeignPod: somebody else's pod stands where a node's should.
-	reasonForeignPod = "ForeignPod"
-	// reasonLabelMissing: an object is found by its name alone.
-	reasonLabelMissing = "LabelMissing"
-)
+// reasonForeignPod: somebody else's pod stands where a node's should.
+const reasonForeignPod = "ForeignPod"
 
 // unwatched is how soon a cluster is looked at again of which a pod has lost its
 // label: nobody tells what becomes of that pod.
@@ -153,15 +149,26 @@ func (o *observation) caSecrets(kind authority.Kind) []string {
 	return []string{kind.KeySecret(o.kafka.Name), kind.CertSecret(o.kafka.Name), kind.TrustedCertsSecret(o.kafka.Name)}
 }
 
-// seekSecret adds the Secret of that name, if there is one that belongs to the cluster or
-// that its user brings for it.
+// seekSecrets adds those of the names that seekSecret does.
+func (r *Reconciler) seekSecrets(ctx context.Context, o *observation, names []string) error {
+	for _, name := range names {
+		if err := r.seekSecret(ctx, o, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seekSecret adds the Secret of that name, if there is one that carries the cluster's
+// label, belongs to the cluster, or is brought for it by its user.
 func (r *Reconciler) seekSecret(ctx context.Context, o *observation, name string) error {
 	if _, known := o.secrets[name]; known {
 		return nil
 	}
 	var secret corev1.Secret
 	exists, err := r.find(ctx, o, name, &secret)
-	if exists && (o.isOurs(&secret) || o.isBrought(name)) {
+	labelled := secret.Labels[labelCluster] == o.kafka.Name
+	if exists && (labelled || o.isOurs(&secret) || o.isBrought(name)) {
 		o.secrets[name] = secret
 	}
 	return err
@@ -186,17 +193,6 @@ func (p *pass) noteHidden() {
 	for name := range p.pods {
 		if p.pods[name].Labels[labelCluster] != p.kafka.Name {
 			p.wake(p.now.Add(unwatched))
-		}
-	}
-	for _, kind := range kinds() {
-		if specOf(p.caSpec(kind)).Source != authority.UserProvided {
-			continue // the next write puts the label back
-		}
-		for _, name := range p.caSecrets(kind) {
-			if secret, exists := p.secrets[name]; exists && secret.Labels[labelCluster] != p.kafka.Name {
-				p.note("Secret "+name, reasonLabelMissing, fmt.Sprintf(
-					"it is used, but nobody tells the operator when it changes: put back the label %s=%s", labelCluster, p.kafka.Name))
-			}
 		}
 	}
 }

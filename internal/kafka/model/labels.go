@@ -12,6 +12,12 @@ const (
 	keyturnPrefix = "keyturn.dev/"
 )
 
+// OwnKey reports whether people and operators speak to each other by the label or
+// annotation.
+func OwnKey(key string) bool {
+	return strings.HasPrefix(key, strimziPrefix) || strings.HasPrefix(key, keyturnPrefix)
+}
+
 // Labels, as Strimzi sets them.
 const (
 	// KindLabel names the kind of the resource that an object belongs to.

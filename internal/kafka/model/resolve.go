@@ -129,7 +129,7 @@ func (r *resolver) checkTemplate() {
 }
 
 func (r *resolver) checkTemplateKey(what, key string) {
-	if strings.HasPrefix(key, strimziPrefix) || strings.HasPrefix(key, keyturnPrefix) {
+	if OwnKey(key) {
 		r.errorf(r.kafkaObject(), "spec.kafka.template.clusterCaCert: the %s %s is reserved for the operator: remove it", what, key)
 	}
 }

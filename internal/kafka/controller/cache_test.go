@@ -1,0 +1,370 @@
+package controller
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/companion"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// lists is what an API server does for a cache: it lists objects, by their labels and as
+// metadata where that is asked for, and keeps watches open in which nothing happens.
+type lists struct {
+	kinds   []schema.GroupVersionKind
+	objects []*unstructured.Unstructured
+	// secrets is how many Secrets there are besides, with the labels, and with an
+	// annotation of 100 KiB each.
+	secrets int
+	labels  labels.Set
+	// sought is told which single objects are asked for. There are none.
+	sought chan<- string
+}
+
+// RoundTrip answers a request.
+func (l lists) RoundTrip(request *http.Request) (*http.Response, error) {
+	asked := request.URL.Query()
+	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: request}
+	switch {
+	case asked.Get("sendInitialEvents") != "": // old servers know lists alone
+		answer.StatusCode = http.StatusUnprocessableEntity
+		answer.Body = body(metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status:   metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity,
+		})
+	case names(request.URL.Path):
+		if l.sought != nil {
+			l.sought <- request.URL.Path
+		}
+		answer.StatusCode = http.StatusNotFound
+		answer.Body = body(metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status:   metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound,
+		})
+	case asked.Get("watch") != "":
+		silent, end := io.Pipe()
+		context.AfterFunc(request.Context(), func() { _ = end.Close() })
+		answer.Body = silent
+	default:
+		selector, err := labels.Parse(asked.Get("labelSelector"))
+		if err != nil {
+			return nil, err
+		}
+		path := strings.Split(request.URL.Path, "/")
+		metadata := strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadataList")
+		answer.Body = body(l.list(path[len(path)-1], selector, metadata))
+	}
+	return answer, nil
+}
+
+// names reports whether a path is that of one object in a namespace.
+func names(path string) bool {
+	_, within, namespaced := strings.Cut(path, "/namespaces/")
+	return namespaced && strings.Count(within, "/") == 2
+}
+
+func body(content any) io.ReadCloser {
+	text, err := json.Marshal(content)
+	if err != nil {
+		panic(err)
+	}
+	return io.NopCloser(bytes.NewReader(text))
+}
+
+func (l lists) list(resource string, selector labels.Selector, metadata bool) map[string]any {
+	at := slices.IndexFunc(l.kinds, func(kind schema.GroupVersionKind) bool { return resourceOf(kind) == resource })
+	version, kind := l.kinds[at].ToAPIVersionAndKind()
+	items := []any{}
+	add := func(object *unstructured.Unstructured) {
+		if !selector.Matches(labels.Set(object.GetLabels())) {
+			return
+		}
+		if metadata {
+			items = append(items, map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": object.Object["metadata"]})
+			return
+		}
+		items = append(items, object.Object)
+	}
+	for _, object := range l.objects {
+		if resourceOf(object.GroupVersionKind()) == resource {
+			add(object)
+		}
+	}
+	for i := range l.secrets {
+		if resource == "secrets" && selector.Matches(l.labels) {
+			add(large(i, l.labels))
+		}
+	}
+	if metadata {
+		kind, version = "PartialObjectMetadata", "meta.k8s.io/v1"
+	}
+	return map[string]any{"apiVersion": version, "kind": kind + "List", "metadata": map[string]any{"resourceVersion": "1"}, "items": items}
+}
+
+func resourceOf(kind schema.GroupVersionKind) string {
+	resource, _ := meta.UnsafeGuessKindToResource(kind)
+	return resource.Resource
+}
+
+func large(i int, of labels.Set) *unstructured.Unstructured {
+	secret := rawObject(secretKind())
+	secret.SetNamespace("ns")
+	secret.SetName(fmt.Sprintf("large-%d", i))
+	secret.SetLabels(of)
+	secret.SetAnnotations(map[string]string{corev1.LastAppliedConfigAnnotation: strings.Repeat("x", 100<<10)})
+	return secret
+}
+
+// watched is all there is to watch, companions included.
+func watched() []client.Object {
+	r := New(Options{Metrics: NewMetrics(), Companions: func(model.Cluster) []companion.Companion { return nil }})
+	return append(r.labelled(), metadataObject(kafkaKind()))
+}
+
+// known are all kinds of the API.
+func known(tb testing.TB) (*apiruntime.Scheme, meta.RESTMapper) {
+	tb.Helper()
+	scheme := apiruntime.NewScheme()
+	for _, add := range []func(*apiruntime.Scheme) error{clientgoscheme.AddToScheme, kafkav1.AddToScheme, podsetv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for kind := range scheme.AllKnownTypes() {
+		mapper.Add(kind, meta.RESTScopeNamespace)
+	}
+	return scheme, mapper
+}
+
+// held starts the operator's cache, and returns what it holds of each kind, and how to end it.
+func held(tb testing.TB, server lists) (objects map[string][]any, stop func()) {
+	tb.Helper()
+	scheme, mapper := known(tb)
+	options := CacheOptions(nil)
+	options.Scheme, options.Mapper, options.HTTPClient = scheme, mapper, &http.Client{Transport: server}
+	all, err := cache.New(&rest.Config{Host: "http://server.invalid"}, options)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(tb.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- all.Start(ctx) }()
+	objects = map[string][]any{}
+	for _, object := range watched() {
+		informer, err := all.GetInformer(ctx, object)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		indexed, is := informer.(toolscache.SharedIndexInformer)
+		if !is || !all.WaitForCacheSync(ctx) {
+			tb.Fatalf("%T holds nothing that could be looked at", object)
+		}
+		kind, err := apiutil.GVKForObject(object, scheme)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		objects[kind.Kind] = indexed.GetStore().List()
+	}
+	return objects, func() {
+		cancel()
+		<-ended
+	}
+}
+
+// bearing is an object of a cluster with a key everywhere where one may get.
+func bearing(tb testing.TB, kind schema.GroupVersionKind, key string) *unstructured.Unstructured {
+	tb.Helper()
+	object := rawObject(kind)
+	object.SetNamespace("ns")
+	object.SetName("my-dual-0")
+	object.SetLabels(map[string]string{labelCluster: "my", model.KindLabel: "Kafka"})
+	object.SetAnnotations(map[string]string{
+		corev1.LastAppliedConfigAnnotation: key, "example.com/copy": key,
+		contract.PinAnnotation: "read", deleteClaimAnnotation: isTrue,
+	})
+	fields := []any{map[string]any{
+		"manager": string(fieldOwner), "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:" + key: map[string]any{}},
+	}}
+	if err := unstructured.SetNestedSlice(object.Object, fields, "metadata", "managedFields"); err != nil {
+		tb.Fatal(err)
+	}
+	switch kind.Kind {
+	case secretKind().Kind, configMapKind().Kind:
+		object.Object["data"] = map[string]any{"ca.key": base64.StdEncoding.EncodeToString([]byte(key))}
+	case kafkaKind().Kind, poolKind().Kind:
+		object.Object["spec"] = map[string]any{"password": key}
+	}
+	if kind == podSetGroupKind().WithVersion(objectVersion) {
+		// The copy of the whole is all that is not kept of a set's annotations.
+		unstructured.RemoveNestedField(object.Object, "metadata", "annotations", "example.com/copy")
+	}
+	return object
+}
+
+func privateKey(tb testing.TB) string {
+	tb.Helper()
+	key, err := pki.GenerateKey(pki.DefaultLeafKey(pki.ECDSA))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(key.PEM())
+}
+
+// everywhere is an API server with an object of each kind that is watched, with a key in it.
+func everywhere(tb testing.TB) lists {
+	tb.Helper()
+	server, key := nowhere(tb), privateKey(tb)
+	for _, kind := range server.kinds {
+		server.objects = append(server.objects, bearing(tb, kind, key))
+	}
+	return server
+}
+
+// nowhere is an API server without any object.
+func nowhere(tb testing.TB) lists {
+	tb.Helper()
+	server := lists{}
+	scheme, _ := known(tb)
+	for _, object := range watched() {
+		kind, err := apiutil.GVKForObject(object, scheme)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		server.kinds = append(server.kinds, kind)
+	}
+	return server
+}
+
+func TestTheCacheHoldsNoKeys(t *testing.T) {
+	t.Parallel()
+	objects, stop := held(t, everywhere(t))
+	defer stop()
+	for kind, list := range objects {
+		text, err := json.Marshal(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sign := range []string{"PRIVATE KEY", base64.StdEncoding.EncodeToString([]byte("-----BEGIN PRIVATE KEY"))[:28]} {
+			if bytes.Contains(text, []byte(sign)) {
+				t.Errorf("%s: a key is in\n%s", kind, text)
+			}
+		}
+		if len(list) != 1 {
+			t.Errorf("%s: %d objects are held, want the one that there is", kind, len(list))
+		}
+	}
+}
+
+func TestTheCacheHoldsWhatIsReadFromIt(t *testing.T) {
+	t.Parallel()
+	objects, stop := held(t, everywhere(t))
+	defer stop()
+	for _, kind := range []string{"Pod", "PersistentVolumeClaim", "Deployment", podSetKind} {
+		object, is := objects[kind][0].(metav1.Object)
+		if !is || object.GetAnnotations()[contract.PinAnnotation] != "read" || object.GetAnnotations()[deleteClaimAnnotation] != isTrue {
+			t.Errorf("%s: what is left is %+v", kind, objects[kind][0])
+		}
+	}
+	set, is := objects[podSetKind][0].(*podsetv1.StrimziPodSet)
+	if !is || len(set.ManagedFields) != 1 || set.ManagedFields[0].Manager != string(fieldOwner) ||
+		set.ManagedFields[0].Operation != metav1.ManagedFieldsOperationApply {
+		t.Errorf("nobody can tell who wrote %+v", objects[podSetKind][0])
+	}
+}
+
+func TestOfSecretsTheCacheHoldsThoseOfClustersAlone(t *testing.T) {
+	t.Parallel()
+	for name, others := range map[string]labels.Set{
+		"of strangers":         nil,
+		"of users of clusters": {labelCluster: "my", model.KindLabel: kafkaUserKind},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := everywhere(t)
+			server.secrets, server.labels = 3, others
+
+			objects, stop := held(t, server)
+			defer stop()
+
+			if list := objects["Secret"]; len(list) != 1 {
+				t.Errorf("%d Secrets are held, want the cluster's own", len(list))
+			}
+		})
+	}
+}
+
+func TestAWholeSecretLosesItsContent(t *testing.T) {
+	t.Parallel()
+	for object, options := range CacheOptions(nil).ByObject {
+		if _, ofSecrets := object.(*corev1.Secret); !ofSecrets {
+			continue
+		}
+		left, err := options.Transform(&corev1.Secret{Data: map[string][]byte{"a": []byte("b")}, StringData: map[string]string{"c": "d"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if secret, is := left.(*corev1.Secret); !is || len(secret.Data)+len(secret.StringData) > 0 {
+			t.Errorf("what is left is %+v", left)
+		}
+		return
+	}
+	t.Error("nothing is said about Secrets")
+}
+
+// BenchmarkCacheBesideSecrets reports how much more memory the cache holds beside 10,000
+// Secrets of 100 KiB that are no cluster's, or that are of its users.
+func BenchmarkCacheBesideSecrets(b *testing.B) {
+	for name, others := range map[string]labels.Set{
+		"strangers": nil,
+		"users":     {labelCluster: "my", model.KindLabel: kafkaUserKind},
+	} {
+		b.Run(name, func(b *testing.B) {
+			server := everywhere(b)
+			for b.Loop() {
+				server.secrets = 0
+				alone := heapOf(b, server)
+				server.secrets, server.labels = 10_000, others
+				b.ReportMetric(float64(heapOf(b, server)-alone)/(1<<10), "KiB")
+			}
+		})
+	}
+}
+
+// heapOf is how many bytes are in use while the cache is full.
+func heapOf(b *testing.B, server lists) int64 {
+	b.Helper()
+	_, stop := held(b, server)
+	defer stop()
+	var figures runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&figures)
+	return int64(figures.HeapAlloc)
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -44,6 +45,7 @@ func CacheOptions(namespaces []string) cache.Options {
 			&corev1.ServiceAccount{}:        labelled,
 			&corev1.PersistentVolumeClaim{}: labelled,
 			&policyv1.PodDisruptionBudget{}: labelled,
+			&networkingv1.NetworkPolicy{}:   labelled,
 			// Managed fields tell who has written a pod set.
 			&podsetv1.StrimziPodSet{}: {Transform: func(object any) (any, error) { return object, nil }},
 		},

@@ -97,7 +97,6 @@ func TestFieldsWithoutEffectAreNamed(t *testing.T) {
 				"spec.kafka.authorization.supportsAdminApi",
 				"spec.kafka.listeners[1].configuration.maxConnections",
 				"spec.kafka.listeners[1].configuration.useServiceDnsDomain",
-				"spec.kafka.listeners[1].networkPolicyPeers",
 				"spec.kafka.listeners[2].authentication.listenerConfig",
 				"spec.kafka.listeners[2].configuration.bootstrap",
 				"spec.kafka.listeners[2].configuration.brokers",

@@ -128,6 +128,21 @@ func TestKafkaRules(t *testing.T) {
 			patch: listeners(`{name: plain, port: 9999, type: internal, tls: false}`),
 			want:  []string{"spec.kafka.listeners[0].port: Invalid value: ports 9404 (metrics) and 9999 (JMX) are reserved"},
 		},
+		"peers of every kind are accepted": {
+			patch: listeners(`{name: plain, port: 9092, type: internal, tls: false, networkPolicyPeers: [{podSelector: {}}, {podSelector: {matchLabels: {a: b}}, namespaceSelector: {matchExpressions: [{key: c, operator: In, values: [d]}]}}, {ipBlock: {cidr: 10.1.0.0/16, except: [10.1.2.0/24]}}]}`),
+		},
+		"a peer that names nobody is refused": {
+			patch: listeners(`{name: plain, port: 9092, type: internal, tls: false, networkPolicyPeers: [{}]}`),
+			want:  []string{"spec.kafka.listeners[0].networkPolicyPeers[0]: Required value: a peer needs a podSelector, a namespaceSelector or an ipBlock: leave networkPolicyPeers out to let everybody in"},
+		},
+		"a peer with an ipBlock beside a selector is refused": {
+			patch: listeners(`{name: plain, port: 9092, type: internal, tls: false, networkPolicyPeers: [{podSelector: {}, ipBlock: {cidr: 10.1.0.0/16}}]}`),
+			want:  []string{"spec.kafka.listeners[0].networkPolicyPeers[0].ipBlock: Forbidden: an ipBlock stands alone: give it a peer of its own beside the one with selectors"},
+		},
+		"an ipBlock without a range is refused": {
+			patch: listeners(`{name: plain, port: 9092, type: internal, tls: false, networkPolicyPeers: [{ipBlock: {}}]}`),
+			want:  []string{"spec.kafka.listeners[0].networkPolicyPeers[0].ipBlock.cidr: Required value: "},
+		},
 		"two listeners on one port are refused": {
 			patch: listeners(`{name: one, port: 9092, type: internal, tls: false}`, `{name: two, port: 9093, type: internal, tls: true}`, `{name: three, port: 9092, type: internal, tls: true}`),
 			want:  []string{"spec.kafka.listeners: Invalid value: two listeners share a port: every listener needs one of its own"},

@@ -186,7 +186,7 @@ func TestOperatorRunsWithoutPrivileges(t *testing.T) {
 func TestOperatorIsTold(t *testing.T) {
 	t.Parallel()
 	images := []string{"operator", "--kafka-image=4.3.1=apache/kafka:4.3.1", "--kafka-image=4.2.1=apache/kafka:4.2.1", "--agent-image=keyturn:0.1.0"}
-	options := []string{"--cluster-domain=cluster.local", "--pkcs12=true", "--leader-election-namespace=keyturn", "--log-level=info"}
+	options := []string{"--cluster-domain=cluster.local", "--pkcs12=true", "--network-policies=true", "--operator-namespace=keyturn", "--operator-labels=app.kubernetes.io/name=keyturn", "--leader-election-namespace=keyturn", "--log-level=info"}
 	tests := map[string]struct {
 		file string
 		want []string
@@ -202,6 +202,24 @@ func TestOperatorIsTold(t *testing.T) {
 				t.Errorf("arguments differ (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// What the operator is told of itself is what the network policies of all clusters let in.
+func TestTheOperatorIsWhomItsPoliciesLetIn(t *testing.T) {
+	t.Parallel()
+	deployment := only[*appsv1.Deployment](t, rendered(t, chartstest.ClusterWide))
+	told := map[string]string{}
+	for _, argument := range deployment.Spec.Template.Spec.Containers[0].Args {
+		flag, value, _ := strings.Cut(argument, "=")
+		told[flag] = value
+	}
+	if told["--operator-namespace"] != deployment.Namespace {
+		t.Errorf("the operator is in namespace %s and told %q", deployment.Namespace, told["--operator-namespace"])
+	}
+	key, value, _ := strings.Cut(told["--operator-labels"], "=")
+	if value == "" || deployment.Spec.Template.Labels[key] != value {
+		t.Errorf("the operator is told that it has the label %q, its pods have %v", told["--operator-labels"], deployment.Spec.Template.Labels)
 	}
 }
 

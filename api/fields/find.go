@@ -11,7 +11,7 @@ import (
 )
 
 // Found are the fields of a manifest that nobody acts on, as paths in the form of kubectl explain with an index
-// for list items, such as spec.kafka.listeners[0].networkPolicyPeers. Both lists are sorted.
+// for list items, such as spec.kafka.listeners[0].configuration.class. Both lists are sorted.
 type Found struct {
 	// WithoutEffect are known and do nothing. Of a subtree without effect only the root is named.
 	WithoutEffect []string

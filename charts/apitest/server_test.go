@@ -43,6 +43,8 @@ func TestOperatorMayDoWhatItNeedsAndNoMore(t *testing.T) {
 		{verb: "delete", resource: "pods", namespace: "kafka"}:                                                    true,
 		{verb: "create", resource: "pods", subresource: "exec", namespace: "kafka"}:                               false,
 		{verb: "create", group: "events.k8s.io", resource: "events", namespace: "kafka"}:                          true,
+		{verb: "create", group: "networking.k8s.io", resource: "networkpolicies", namespace: "kafka"}:             true,
+		{verb: "create", group: "networking.k8s.io", resource: "ingresses", namespace: "kafka"}:                   false,
 		leases("create", "keyturn", ""):                                                                           true,
 		leases("update", "keyturn", "keyturn-operator"):                                                           true,
 		leases("update", "keyturn", "another"):                                                                    false,

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -144,6 +145,7 @@ func owned() []client.ObjectList {
 	return []client.ObjectList{
 		&podsetv1.StrimziPodSetList{}, &corev1.PodList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{},
 		&corev1.ServiceAccountList{}, &policyv1.PodDisruptionBudgetList{}, &corev1.PersistentVolumeClaimList{},
+		&networkingv1.NetworkPolicyList{},
 	}
 }
 
@@ -172,7 +174,8 @@ func leftovers(s *stage) []string {
 		"Secret": &corev1.SecretList{}, "ConfigMap": &corev1.ConfigMapList{}, "Service": &corev1.ServiceList{},
 		"ServiceAccount": &corev1.ServiceAccountList{}, "PersistentVolumeClaim": &corev1.PersistentVolumeClaimList{},
 		"Pod": &corev1.PodList{}, "StrimziPodSet": &podsetv1.StrimziPodSetList{}, "PodDisruptionBudget": &policyv1.PodDisruptionBudgetList{},
-		"Kafka": &kafkav1.KafkaList{}, "KafkaNodePool": &kafkav1.KafkaNodePoolList{},
+		"NetworkPolicy": &networkingv1.NetworkPolicyList{},
+		"Kafka":         &kafkav1.KafkaList{}, "KafkaNodePool": &kafkav1.KafkaNodePoolList{},
 	} {
 		err := s.kube.Follow(s.ctx, list, func(objects harness.Objects) (bool, error) {
 			for name := range objects {

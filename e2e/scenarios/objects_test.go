@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -51,6 +52,7 @@ func handEditsArePutBack(s *stage) {
 	for name, list := range map[string]client.ObjectList{
 		"my-cluster-cluster-ca-trusted-certs": &corev1.SecretList{},
 		"my-cluster-kafka-brokers":            &corev1.ServiceList{},
+		"my-cluster-network-policy-kafka":     &networkingv1.NetworkPolicyList{},
 		"my-cluster-kafka":                    &policyv1.PodDisruptionBudgetList{},
 		before.Names()[1]:                     &corev1.ConfigMapList{},
 	} {

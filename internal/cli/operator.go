@@ -46,6 +46,9 @@ type operatorOptions struct {
 	watchNamespaces   []string
 	clusterDomain     string
 	pkcs12            bool
+	networkPolicies   bool
+	operatorNamespace string
+	operatorLabels    map[string]string
 	leaderElect       bool
 	leaderElectionNS  string
 	metricsAddress    string
@@ -71,6 +74,9 @@ func newOperatorCommand() *cobra.Command {
 	flags.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to watch; none means all")
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "DNS domain of the Kubernetes cluster")
 	flags.BoolVar(&o.pkcs12, "pkcs12", true, "write PKCS#12 trust stores beside the PEM certificates of CAs")
+	flags.BoolVar(&o.networkPolicies, "network-policies", true, "write a NetworkPolicy for each Kafka cluster; switched off, those written before are deleted")
+	flags.StringVar(&o.operatorNamespace, "operator-namespace", "", "namespace of the operator's pods, which network policies let in")
+	flags.StringToStringVar(&o.operatorLabels, "operator-labels", nil, "labels of the operator's pods, which network policies let in, as key=value; repeat for each")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only as the leader of all replicas")
 	flags.StringVar(&o.leaderElectionNS, "leader-election-namespace", "", "namespace of the Lease; empty means the pod's own")
 	flags.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address of the metrics endpoint; 0 switches it off")
@@ -121,6 +127,12 @@ func (o *operatorOptions) complete() error {
 	}
 	if o.agentImage == "" {
 		return missingFlagError("agent-image")
+	}
+	if o.networkPolicies && o.operatorNamespace == "" {
+		return missingFlagError("operator-namespace")
+	}
+	if o.networkPolicies && len(o.operatorLabels) == 0 {
+		return missingFlagError("operator-labels")
 	}
 	return nil
 }
@@ -209,11 +221,20 @@ func (o *operatorOptions) settings() model.Settings {
 		versions = append(versions, model.KafkaVersion{Name: name, Image: o.kafkaImages[name]})
 	}
 	return model.Settings{
-		Versions:      versions,
-		AgentImage:    o.agentImage,
-		PullPolicy:    corev1.PullPolicy(o.pullPolicy),
-		ClusterDomain: o.clusterDomain,
+		Versions:        versions,
+		AgentImage:      o.agentImage,
+		PullPolicy:      corev1.PullPolicy(o.pullPolicy),
+		ClusterDomain:   o.clusterDomain,
+		NetworkPolicies: o.policies(),
 	}
+}
+
+// policies is nil when none are to be made.
+func (o *operatorOptions) policies() *model.NetworkPolicies {
+	if !o.networkPolicies {
+		return nil
+	}
+	return &model.NetworkPolicies{OperatorNamespace: o.operatorNamespace, OperatorLabels: o.operatorLabels}
 }
 
 func (o *operatorOptions) stores() authority.StoreGeneration {

@@ -1,5 +1,9 @@
 package v1
 
+import (
+	networkingv1 "k8s.io/api/networking/v1"
+)
+
 // ListenerType names how a listener is reached.
 // +kubebuilder:validation:Enum=internal;route;tlsroute;loadbalancer;nodeport;ingress;cluster-ip
 type ListenerType string
@@ -65,6 +69,14 @@ type Listener struct {
 	// configuration of the listener beyond the above.
 	// +optional
 	Configuration *ListenerConfiguration `json:"configuration,omitempty"`
+	// networkPolicyPeers are those who may connect to the listener, where the network enforces policies. Unset or
+	// empty lets everybody in.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:XValidation:rule="has(self.podSelector) || has(self.namespaceSelector) || has(self.ipBlock)",message="a peer needs a podSelector, a namespaceSelector or an ipBlock: leave networkPolicyPeers out to let everybody in",reason=FieldValueRequired
+	// +kubebuilder:validation:items:XValidation:rule="!has(self.ipBlock) || !(has(self.podSelector) || has(self.namespaceSelector))",message="an ipBlock stands alone: give it a peer of its own beside the one with selectors",fieldPath=.ipBlock,reason=FieldValueForbidden
+	NetworkPolicyPeers []networkingv1.NetworkPolicyPeer `json:"networkPolicyPeers,omitempty"`
 }
 
 // ListenerAuthentication says how clients of a listener prove who they are.

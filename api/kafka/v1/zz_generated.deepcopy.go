@@ -7,6 +7,7 @@ package v1
 import (
 	"github.com/keyturn/keyturn/api/condition"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -477,6 +478,13 @@ func (in *Listener) DeepCopyInto(out *Listener) {
 		in, out := &in.Configuration, &out.Configuration
 		*out = new(ListenerConfiguration)
 		(*in).DeepCopyInto(*out)
+	}
+	if in.NetworkPolicyPeers != nil {
+		in, out := &in.NetworkPolicyPeers, &out.NetworkPolicyPeers
+		*out = make([]networkingv1.NetworkPolicyPeer, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
 	}
 }
 

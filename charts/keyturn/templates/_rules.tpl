@@ -61,6 +61,10 @@ says which. Nothing is listed with "*", and nothing outside of namespaces is tou
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch]
+# Who may connect to the nodes. It goes with its owner; delete takes it away when policies are switched off.
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, watch, create, patch, delete]
 # Tells people what happened; patch counts repetitions.
 - apiGroups: [events.k8s.io]
   resources: [events]

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +38,9 @@ func strangersAtOurNames() map[string]client.Object {
 		"ConfigMap my-trust":               &corev1.ConfigMap{ObjectMeta: named("my-trust")},
 		"ServiceAccount my-kafka":          &corev1.ServiceAccount{ObjectMeta: named("my-kafka")},
 		"PodDisruptionBudget my-kafka":     &policyv1.PodDisruptionBudget{ObjectMeta: named("my-kafka")},
+		"NetworkPolicy my-network-policy-kafka": &networkingv1.NetworkPolicy{
+			ObjectMeta: named("my-network-policy-kafka"), Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}},
+		},
 		"Service my-kafka-brokers": &corev1.Service{
 			ObjectMeta: named("my-kafka-brokers"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},
 		},

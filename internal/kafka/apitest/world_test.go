@@ -147,6 +147,9 @@ func newWorld(t *testing.T) *world {
 		settings: model.Settings{
 			Versions:   []model.KafkaVersion{{Name: "4.2.1", Image: "kafka:4.2.1"}, {Name: "4.3.1", Image: "kafka:4.3.1"}},
 			AgentImage: "keyturn:test",
+			NetworkPolicies: &model.NetworkPolicies{
+				OperatorNamespace: "keyturn", OperatorLabels: map[string]string{"app.kubernetes.io/name": "keyturn"},
+			},
 		},
 		stores: authority.WithStores,
 	}

@@ -3,6 +3,7 @@ package controller
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -42,6 +43,7 @@ func CacheOptions(namespaces []string) cache.Options {
 			&corev1.ServiceAccount{}:        labelled,
 			&corev1.PersistentVolumeClaim{}: labelled,
 			&policyv1.PodDisruptionBudget{}: labelled,
+			&networkingv1.NetworkPolicy{}:   labelled,
 			&appsv1.Deployment{}:            labelled,
 			&corev1.Secret{}: {
 				Label:     selecting(labelCluster, selection.Exists).Add(ofNoUser()...),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,9 +23,10 @@ import (
 // deleteClaimAnnotation on a claim says whether it goes with its node.
 const deleteClaimAnnotation = "strimzi.io/delete-claim"
 
-// cleanUp takes away what belonged to nodes that are gone.
+// cleanUp takes away what belonged to nodes that are gone, and a network policy that is
+// not made any more.
 func (r *Reconciler) cleanUp(ctx context.Context, p *pass) error {
-	for _, object := range p.leftBehind() {
+	for _, object := range append(p.leftBehind(), p.formerPolicy()...) {
 		if err := r.takeAway(ctx, p, object); err != nil {
 			return err
 		}
@@ -57,6 +59,20 @@ func (p *pass) leftBehind() []client.Object {
 		}
 	}
 	return left
+}
+
+// formerPolicy is the cluster's network policy from before policies were switched off.
+// A label says less than an owner does: a policy that people have made in its place has
+// the label at most, and stays.
+func (p *pass) formerPolicy() []client.Object {
+	policy, found := p.objects[objectID{networkPolicyKind().GroupKind(), p.cluster.Names.NetworkPolicy()}]
+	if _, wanted := p.cluster.NetworkPolicy(); wanted || !found || policy.DeletionTimestamp != nil {
+		return nil
+	}
+	if !slices.ContainsFunc(policy.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == p.kafka.UID }) {
+		return nil
+	}
+	return []client.Object{policy}
 }
 
 // keptNames are the names of everything that belongs to a companion, to a node that

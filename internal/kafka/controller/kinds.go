@@ -2,6 +2,7 @@ package controller
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -31,6 +32,10 @@ func disruptionBudgetKind() schema.GroupVersionKind {
 	return policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget")
 }
 
+func networkPolicyKind() schema.GroupVersionKind {
+	return networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy")
+}
+
 func podSetGroupKind() schema.GroupKind {
 	return schema.GroupKind{Group: podsetv1.Group, Kind: podSetKind}
 }
@@ -49,6 +54,7 @@ func ownedKinds() []schema.GroupVersionKind {
 		serviceKind(),
 		serviceAccountKind(),
 		disruptionBudgetKind(),
+		networkPolicyKind(),
 	}
 }
 

@@ -45,6 +45,9 @@ func objectsOf(cluster model.Cluster) []intended {
 		{objectID{serviceKind().GroupKind(), names.BrokersService()}, rendered(cluster.BrokersService())},
 		{objectID{disruptionBudgetKind().GroupKind(), names.Kafka()}, rendered(cluster.PodDisruptionBudget())},
 	}
+	if policy, wanted := cluster.NetworkPolicy(); wanted {
+		objects = append(objects, intended{objectID{networkPolicyKind().GroupKind(), names.NetworkPolicy()}, rendered(policy)})
+	}
 	for _, node := range cluster.Nodes {
 		if pool, _ := cluster.Pool(node.Pool); pool.Retired {
 			// What the pool's own resource said is gone with it; its nodes keep the

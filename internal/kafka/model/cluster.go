@@ -34,6 +34,8 @@ type Settings struct {
 	// ClusterDomain is the DNS domain of the Kubernetes cluster; empty means
 	// cluster.local.
 	ClusterDomain string
+	// NetworkPolicies says how policies let the operator in; nil when none are made.
+	NetworkPolicies *NetworkPolicies
 }
 
 // Known is what has been observed of a cluster and binds what can be built.

@@ -32,6 +32,9 @@ const (
 	ReasonForbiddenConfig = "ForbiddenConfig"
 	// ReasonScaleDownPrevention warns of nodes that are to leave and may not yet.
 	ReasonScaleDownPrevention = "ScaleDownPreventionCheck"
+	// ReasonNetworkPolicies warns of peers of a listener that nothing keeps others
+	// out for. The name is Keyturn's.
+	ReasonNetworkPolicies = "NetworkPoliciesOff"
 	// ReasonNodeIDs warns of an annotation with node ids that cannot be read.
 	// Strimzi only logs it; the name is Keyturn's.
 	ReasonNodeIDs = "KafkaNodeIds"

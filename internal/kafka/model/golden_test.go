@@ -98,6 +98,10 @@ func testSettings() Settings {
 		},
 		AgentImage: "keyturn.dev/keyturn:test",
 		PullPolicy: "IfNotPresent",
+		NetworkPolicies: &NetworkPolicies{
+			OperatorNamespace: "keyturn",
+			OperatorLabels:    map[string]string{"app.kubernetes.io/name": "keyturn"},
+		},
 	}
 }
 
@@ -111,6 +115,9 @@ func render(t *testing.T, cluster Cluster, findings Findings) map[string][]any {
 		"pods":     {},
 		"others":   {cluster.ServiceAccount(), cluster.PodDisruptionBudget()},
 		"findings": {findings},
+	}
+	if policy, wanted := cluster.NetworkPolicy(); wanted {
+		files["networkpolicy"] = []any{policy}
 	}
 	for _, node := range cluster.Nodes {
 		configMap, err := cluster.ConfigMap(node)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	networkingv1 "k8s.io/api/networking/v1"
+
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 )
@@ -55,6 +57,8 @@ type Listener struct {
 	// Certificate is the user's own certificate for the listener, nil when the
 	// node's is presented.
 	Certificate *CertificateSource
+
+	peers []networkingv1.NetworkPolicyPeer
 }
 
 // CertificateSource says where a certificate of the user's is found.
@@ -143,7 +147,7 @@ func (r *resolver) resolveListeners() []Listener {
 }
 
 func newListener(spec *kafkav1.Listener) Listener {
-	listener := Listener{Name: spec.Name, Port: spec.Port, TLS: spec.TLS, Authentication: NoAuthentication}
+	listener := Listener{Name: spec.Name, Port: spec.Port, TLS: spec.TLS, Authentication: NoAuthentication, peers: spec.NetworkPolicyPeers}
 	if spec.Authentication != nil {
 		listener.Authentication = Authentication(spec.Authentication.Type)
 	}
@@ -176,6 +180,7 @@ func (r *resolver) checkListener(spec *kafkav1.Listener) {
 	}
 	r.checkAuthentication(spec)
 	r.checkCertificateSource(spec)
+	r.checkPeers(spec)
 }
 
 func validListenerName(name string) bool {

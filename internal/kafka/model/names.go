@@ -31,6 +31,9 @@ func (n Names) BootstrapService() string { return n.Cluster + "-kafka-bootstrap"
 // BrokersService is the headless Service that gives each pod its DNS name.
 func (n Names) BrokersService() string { return n.Cluster + "-kafka-brokers" }
 
+// NetworkPolicy is the name of the policy that says who may connect to the nodes.
+func (n Names) NetworkPolicy() string { return n.Cluster + "-network-policy-kafka" }
+
 // PodSet is the name of the StrimziPodSet of a pool.
 func (n Names) PodSet(pool string) string { return n.Cluster + "-" + pool }
 

@@ -4,6 +4,7 @@ package v1
 
 import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 )
 
 // ListenerApplyConfiguration represents a declarative configuration of the Listener type for use
@@ -23,6 +24,9 @@ type ListenerApplyConfiguration struct {
 	Authentication *ListenerAuthenticationApplyConfiguration `json:"authentication,omitempty"`
 	// configuration of the listener beyond the above.
 	Configuration *ListenerConfigurationApplyConfiguration `json:"configuration,omitempty"`
+	// networkPolicyPeers are those who may connect to the listener, where the network enforces policies. Unset or
+	// empty lets everybody in.
+	NetworkPolicyPeers []networkingv1.NetworkPolicyPeer `json:"networkPolicyPeers,omitempty"`
 }
 
 // ListenerApplyConfiguration constructs a declarative configuration of the Listener type for use with
@@ -76,5 +80,15 @@ func (b *ListenerApplyConfiguration) WithAuthentication(value *ListenerAuthentic
 // If called multiple times, the Configuration field is set to the value of the last call.
 func (b *ListenerApplyConfiguration) WithConfiguration(value *ListenerConfigurationApplyConfiguration) *ListenerApplyConfiguration {
 	b.Configuration = value
+	return b
+}
+
+// WithNetworkPolicyPeers adds the given value to the NetworkPolicyPeers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the NetworkPolicyPeers field.
+func (b *ListenerApplyConfiguration) WithNetworkPolicyPeers(values ...networkingv1.NetworkPolicyPeer) *ListenerApplyConfiguration {
+	for i := range values {
+		b.NetworkPolicyPeers = append(b.NetworkPolicyPeers, values[i])
+	}
 	return b
 }

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/keyturn/keyturn/internal/kafka/model"
+)
+
+func completeOptions() operatorOptions {
+	return operatorOptions{
+		kafkaImages: map[string]string{"4.3.1": "kafka"}, agentImage: "keyturn",
+		networkPolicies: true, operatorNamespace: "keyturn", operatorLabels: map[string]string{"app": "keyturn"},
+	}
+}
+
+// Without them, the operator would shut itself out of its own clusters.
+func TestPoliciesAreNotMadeByAnOperatorThatDoesNotKnowItself(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*operatorOptions){
+		"operator-namespace": func(o *operatorOptions) { o.operatorNamespace = "" },
+		"operator-labels":    func(o *operatorOptions) { o.operatorLabels = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := completeOptions()
+			change(&o)
+			if missing, is := errors.AsType[missingFlagError](o.complete()); !is || string(missing) != name {
+				t.Errorf("missing is %q, want %s", missing, name)
+			}
+			o.networkPolicies = false
+			if err := o.complete(); err != nil {
+				t.Errorf("it is asked for although no policies are made: %v", err)
+			}
+		})
+	}
+}
+
+func TestThePoliciesLetInWhomTheFlagsName(t *testing.T) {
+	t.Parallel()
+	o := completeOptions()
+	want := &model.NetworkPolicies{OperatorNamespace: "keyturn", OperatorLabels: map[string]string{"app": "keyturn"}}
+	if diff := cmp.Diff(want, o.settings().NetworkPolicies); diff != "" {
+		t.Errorf("settings differ (-want +got):\n%s", diff)
+	}
+	o.networkPolicies = false
+	if got := o.settings().NetworkPolicies; got != nil {
+		t.Errorf("policies are made that were switched off: %+v", got)
+	}
+}

@@ -33,9 +33,10 @@ help: ## list the targets
 demo: build $(CLUSTER) ## start a Kafka cluster, restart it and replace its CA keys under load; uses $KUBECONFIG if set, else the bed
 	@$(kubeconfig); go run ./e2e/demo
 
-build: ## build bin/keyturn (static) and bin/kubectl-keyturn
+build: ## build bin/keyturn (static) and the kubectl plugin that it also is
 	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -ldflags "-s -w" -o bin/keyturn ./cmd/keyturn
 	@ln -sf keyturn bin/kubectl-keyturn
+	@ln -sf keyturn bin/kubectl_complete-keyturn
 
 test: ## prove the project: lint, generated files, unit, API-level, short end-to-end run (what CI runs)
 	@go run -C tools ./stages -C .. needs lint generate-check build unit race api-test $(CLUSTER) e2e-short

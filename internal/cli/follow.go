@@ -20,7 +20,7 @@ const glance = time.Second
 const grace = 30 * time.Second
 
 // errUnserved is a request that the operator took off without acting on it.
-var errUnserved = errors.New("the operator has taken the request off and changed nothing: the events of the Kafka say why")
+var errUnserved = errors.New("the operator removed the request without acting on it: the events of the Kafka say why")
 
 // errLeft is a watch that ended before what it watched.
 var errLeft = errors.New("stopped watching; the rotation goes on by itself")
@@ -86,7 +86,7 @@ func (o *rotateOptions) acted(before, after rotation.Record) bool {
 func (c cluster) taken(ctx context.Context, r request) (bool, error) {
 	secret, err := c.secret(ctx, r.secret)
 	if apierrors.IsNotFound(err) {
-		return false, nil // it is being made anew
+		return false, nil // it is being recreated
 	}
 	if err != nil {
 		return false, err
@@ -100,7 +100,7 @@ func (c cluster) taken(ctx context.Context, r request) (bool, error) {
 }
 
 // repeat looks at once and then again and again, until it has seen enough.
-func (c cluster) repeat(ctx context.Context, look func() (enough bool, err error)) error {
+func (c connection) repeat(ctx context.Context, look func() (enough bool, err error)) error {
 	ticker := c.clock.NewTicker(glance)
 	defer ticker.Stop()
 	for {

@@ -83,7 +83,7 @@ func TestWatchFollowsAReplacementToItsEnd(t *testing.T) {
 	for line := range strings.Lines(out) {
 		phases = append(phases, strings.TrimSpace(strings.SplitN(line, ": ", 2)[0]))
 	}
-	want := "Asked for a new key of the cluster CA of kafka/my.|5s  Trusted|15s  WaitingForLeaves|25s  RaftRemainder|Done after 25s."
+	want := "Asked the operator of kafka/my to replace the key of the cluster CA.|5s  Trusted|15s  WaitingForLeaves|25s  RaftRemainder|Done after 25s."
 	if got := strings.Join(phases, "|"); got != want {
 		t.Errorf("it tells\n%s\nwant\n%s", got, want)
 	}

@@ -2,14 +2,12 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/rotation"
@@ -23,37 +21,36 @@ type planOptions struct {
 	output         string
 }
 
-func newPlanCommand() *cobra.Command {
-	flags := genericclioptions.NewConfigFlags(true)
-	cmd := planCommand(kubeconfig(flags))
-	flags.AddFlags(cmd.Flags())
-	return cmd
-}
-
 func planCommand(connect connector) *cobra.Command {
 	o := &planOptions{connect: connect}
 	cmd := &cobra.Command{
 		Use:   "plan kafka/NAME",
 		Short: "Show what a rotation will do, before it does it",
-		Long: `Shows the steps to come of every rotation that is under way, or with --replace
-or --renew of one that is not (with --replace and --distrust of a compromised key): which node is reloaded or restarted in each step and
-why, how long it takes by what was measured on this cluster, what blocks now, and
-which clients would notice.
+		Long: `Shows the remaining steps of every rotation in progress or, with --replace or --renew,
+of one that has not been asked for (with --replace and --distrust: of one because a
+key is compromised). For each step it says which nodes are reloaded or restarted and
+why, and how long that takes, going by what was measured on this cluster. It says what
+blocks the rotation now, and which clients would notice it.
 
-It changes nothing. It is the operator's own function, played to its end on the
-record of what the operator decided from last, and says what has moved since.`,
+It changes nothing. It runs the operator's own decision function to the end, on the
+operator's record of what it last decided from, and names what has changed since.`,
 		Example: `  kubectl keyturn plan kafka/my-cluster -n kafka --replace cluster-ca
-  kubectl keyturn plan kafka/my-cluster --replace cluster-ca --distrust
-  kubectl keyturn plan kafka/my-cluster --output json`,
-		Args: cobra.ExactArgs(1),
+  kubectl keyturn plan kafka/my-cluster -n kafka --replace cluster-ca --distrust
+  kubectl keyturn plan kafka/my-cluster -n kafka -o json`,
+		Args:              oneKafka,
+		PreRunE:           o.check,
+		ValidArgsFunction: completeKafka(connect),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), args[0], cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&o.replace, "replace", "", "show what a new key would do: of cluster-ca or clients-ca")
-	cmd.Flags().StringVar(&o.renew, "renew", "", "show what a new certificate of the same key would do: of cluster-ca or clients-ca")
-	cmd.Flags().BoolVar(&o.distrust, "distrust", false, "with --replace: show what distrusting every other CA certificate at once would do, because a key is compromised")
-	cmd.Flags().StringVarP(&o.output, "output", "o", outputTable, "table or json")
+	cmd.Flags().StringVar(&o.replace, "replace", "", "show what a new key would do; of cluster-ca or clients-ca")
+	cmd.Flags().StringVar(&o.renew, "renew", "", "show what a new certificate for the same key would do; of cluster-ca or clients-ca")
+	cmd.Flags().BoolVar(&o.distrust, "distrust", false, "with --replace: show what it would do to distrust every other CA certificate at once, because a key is compromised")
+	addOutputFlag(cmd, &o.output, outputTable, "output format: table, json or yaml")
+	for _, flag := range []string{"replace", "renew"} {
+		completeFlag(cmd, flag, cobra.FixedCompletions(domains(), cobra.ShellCompDirectiveNoFileComp))
+	}
 	cmd.MarkFlagsMutuallyExclusive("replace", "renew")
 	return cmd
 }
@@ -79,9 +76,6 @@ type domainPlan struct {
 }
 
 func (o *planOptions) run(ctx context.Context, resource string, out io.Writer) error {
-	if err := o.check(); err != nil {
-		return err
-	}
 	connection, err := o.connect()
 	if err != nil {
 		return err
@@ -94,43 +88,33 @@ func (o *planOptions) run(ctx context.Context, resource string, out io.Writer) e
 	if err != nil {
 		return err
 	}
-	if o.output == outputJSON {
-		return printJSON(out, plan)
-	}
-	_, err = io.WriteString(out, planText(plan))
-	return err
+	return show(out, o.output, planText(plan), plan)
 }
 
-func (o *planOptions) check() error {
+// check wants a question that can be answered.
+func (o *planOptions) check(cmd *cobra.Command, _ []string) error {
 	for _, domain := range []string{o.replace, o.renew} {
 		if domain != "" && !slices.Contains(domains(), domain) {
-			return fmt.Errorf("%q is neither %s nor %s", domain, rotation.ClusterCA, rotation.ClientsCA)
+			return misused(cmd, fmt.Errorf("%q is not a CA of a Kafka: name %s or %s", domain, rotation.ClusterCA, rotation.ClientsCA))
 		}
 	}
-	if o.distrust && o.replace == "" {
-		return errDistrustAlone
+	if o.replace != "" && o.renew != "" {
+		return misused(cmd, errTwoPlans)
 	}
-	return checkOutput(o.output)
-}
-
-// errDistrustAlone is a question about distrust that does not name an authority.
-var errDistrustAlone = errors.New("--distrust asks about a replacement: say of which CA with --replace cluster-ca or --replace clients-ca")
-
-func checkOutput(output string) error {
-	if output != outputTable && output != outputJSON {
-		return fmt.Errorf("output %q is neither %s nor %s", output, outputTable, outputJSON)
+	if o.distrust && o.replace == "" {
+		return misused(cmd, errDistrustAlone)
+	}
+	if err := checkOutput(o.output); err != nil {
+		return misused(cmd, err)
 	}
 	return nil
 }
 
-func printJSON(out io.Writer, value any) error {
-	data, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encoding output: %w", err)
-	}
-	_, err = fmt.Fprintf(out, "%s\n", data)
-	return err
-}
+// Questions that cannot be answered.
+var (
+	errDistrustAlone = errors.New("--distrust needs --replace cluster-ca or --replace clients-ca: it asks about a replacement")
+	errTwoPlans      = errors.New("--replace and --renew exclude each other: ask about one of them")
+)
 
 // plan reads the records and plays what was asked about.
 func (o *planOptions) plan(ctx context.Context, c cluster) (planReport, error) {
@@ -146,7 +130,7 @@ func (o *planOptions) plan(ctx context.Context, c cluster) (planReport, error) {
 	for _, domain := range o.asked() {
 		record, found := records[domain]
 		if !found {
-			return report, fmt.Errorf("planning for the %s of %s: %w", called(domain), c.name, errNoRecord)
+			return report, fmt.Errorf("planning for the %s: %w", called(domain), c.noRecord())
 		}
 		plan, err := o.domain(ctx, c, kafka, record)
 		if err != nil {
@@ -187,7 +171,7 @@ func (o *planOptions) domain(ctx context.Context, c cluster, kafka *kafkav1.Kafk
 		return plan, nil
 	}
 	if ownCA(kafka, record.Domain) {
-		return plan, refuse("the %s of %s is your own (generateCertificateAuthority is false), so its key and certificate are yours to replace: see docs/certificates.md", called(record.Domain), c.name)
+		return plan, c.ownRefusal(record.Domain)
 	}
 	after, err := record.WithChange(change, now)
 	if err != nil {

@@ -30,7 +30,7 @@ func planText(report planReport) string {
 func domainText(report planReport, d *domainPlan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "kafka/%s (namespace %s), %s: %s\n", report.Cluster, report.Namespace, called(d.Domain), question(d))
-	fmt.Fprintf(&b, "Asking changes nothing. This is what the operator itself would do, computed from its record of %s (%s old).\n",
+	fmt.Fprintf(&b, "Nothing is changed: this is what the operator would do, computed from its record of %s (%s old).\n",
 		d.RecordedAt, ago(time.Duration(d.AgeSeconds)*time.Second))
 	b.WriteString(d.text())
 	b.WriteString("\n" + d.Message + "\n\n")
@@ -46,7 +46,7 @@ func domainText(report planReport, d *domainPlan) string {
 func question(d *domainPlan) string {
 	switch {
 	case d.If == "replace, distrust":
-		return "if its key were replaced now, and every other certificate distrusted"
+		return "if its key were replaced now and every other certificate distrusted"
 	case d.If == "replace":
 		return "if its key were replaced now"
 	case d.If == "renew":
@@ -54,7 +54,7 @@ func question(d *domainPlan) string {
 	case len(d.Stages) == 0:
 		return string(d.Phase)
 	default:
-		return "what is under way"
+		return "rotation in progress"
 	}
 }
 
@@ -62,10 +62,10 @@ func question(d *domainPlan) string {
 func (d drift) text() string {
 	var b strings.Builder
 	if len(d.Moved) > 0 {
-		fmt.Fprintf(&b, "MOVED SINCE: %s. Ask again when the operator has seen that.\n", strings.Join(d.Moved, ", "))
+		fmt.Fprintf(&b, "CHANGED SINCE: %s. Run plan again when the operator has seen the change.\n", strings.Join(d.Moved, ", "))
 	}
 	if len(d.Unknown) > 0 {
-		fmt.Fprintf(&b, "You may not read %s, so it is not known whether that has changed since.\n", strings.Join(d.Unknown, ", "))
+		fmt.Fprintf(&b, "You may not read %s, so plan cannot tell whether it has changed since.\n", strings.Join(d.Unknown, ", "))
 	}
 	return b.String()
 }
@@ -73,7 +73,7 @@ func (d drift) text() string {
 // course is the table of steps, of nodes, and of what stands in the way.
 func (d *domainPlan) course() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "strategy  %s: %s\n", cmp.Or(string(d.Strategy), "none"), cmp.Or(d.Reason, "nothing moves"))
+	fmt.Fprintf(&b, "strategy  %s: %s\n", cmp.Or(string(d.Strategy), "none"), cmp.Or(d.Reason, "nothing changes"))
 	fmt.Fprintf(&b, "time      %s\n\n", duration(d.Forecast))
 	b.WriteString(stagesText(d.Stages))
 	b.WriteString(nodesText(d.Nodes))

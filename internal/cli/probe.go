@@ -2,11 +2,11 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,24 +38,45 @@ type probeOptions struct {
 	kinds    []string
 }
 
-const (
-	outputTable = "table"
-	outputJSON  = "json"
-)
+// errProbeHarmed is a probe that ran and found clients harmed.
+var errProbeHarmed = errors.New("clients lost, gave up, repeated or reordered records, or were refused: the account above says which")
 
-// errProbeFailed is a probe that ran and found something.
-var errProbeFailed = errors.New("clients lost, failed or repeated records, or were refused; the account above says which")
+// errProbeIncomplete is a probe that found nothing wrong and could not look at everything.
+var errProbeIncomplete = errors.New("it is not known whether records were lost, because a topic could not be read to its end: the notes above say why")
 
-func newProbeCommand() *cobra.Command {
-	o := &probeOptions{config: genericclioptions.NewConfigFlags(true), clock: clock.RealClock{}}
+// judged is what an account means for who asked for it.
+func judged(result probe.Result) error {
+	if result.Ok() {
+		return nil
+	}
+	if !result.Complete {
+		// What nobody has looked for counts as unread, and proves nothing.
+		seen := result
+		seen.Complete, seen.Clients = true, slices.Clone(result.Clients)
+		for i := range seen.Clients {
+			seen.Clients[i].Records.Unread = 0
+		}
+		if seen.Ok() {
+			return errProbeIncomplete
+		}
+	}
+	return errProbeHarmed
+}
+
+func newProbeCommand(config *genericclioptions.ConfigFlags, connect connector) *cobra.Command {
+	o := &probeOptions{config: config, clock: clock.RealClock{}}
 	cmd := &cobra.Command{
 		Use:   "probe kafka/NAME",
 		Short: "Run real clients against a cluster and count what they lose",
 		Long: `Runs producers and consumers with several kinds of trust side by side, opens
 fresh connections to every node each second, and counts records that were lost,
 duplicated or out of order, refused connections with their reason, and the
-longest time without an acknowledgement. It ends with an error if there is
-anything to complain of.
+longest time without an acknowledgement.
+
+Exit codes:
+  0  no client lost, gave up, repeated or reordered a record, and none was refused
+  1  the probe could not run, or could not read everything back: nothing is known
+  3  clients were harmed; the account says how
 
 A kind may name its listener, as in mtls@internal. The kinds are:
   pinned         trusts ca.crt as it was at the start
@@ -63,30 +84,71 @@ A kind may name its listener, as in mtls@internal. The kinds are:
   ca.crt-first   re-reads ca.crt and trusts its first entry only
   all-crt        re-reads every *.crt
   mtls           all-crt, on a listener that wants a client certificate; keeps it
-  mtls-reissued  the same, with a certificate of what the clients CA is at the moment
+  mtls-reissued  the same, with a certificate from whatever the clients CA is at that time
   scram          all-crt, on a listener that wants user and password
   plain          no TLS`,
 		Example: `  kubectl keyturn probe kafka/my-cluster -n kafka --duration 5m
-  kubectl keyturn probe kafka/my-cluster --kinds pinned,all-crt,mtls@internal --output json`,
-		Args: cobra.ExactArgs(1),
+  kubectl keyturn probe kafka/my-cluster -n kafka --kinds pinned,all-crt,mtls@internal -o json`,
+		Args:              oneKafka,
+		PreRunE:           o.check,
+		ValidArgsFunction: completeKafka(connect),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), args[0], cmd.OutOrStdout())
 		},
 	}
-	o.config.AddFlags(cmd.Flags())
+	o.addFlags(cmd)
+	return cmd
+}
+
+func (o *probeOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&o.listener, "listener", "", "listener of the kinds that name none (default: the first that fits)")
+	flags.StringVar(&o.listener, "listener", "", "listener of the kinds that name none (default: the first suitable one)")
 	flags.StringSliceVar(&o.kinds, "kinds", []string{probe.KindPinned, probe.KindBundle, probe.KindAll}, "kinds of client, each KIND or KIND@LISTENER")
-	flags.DurationVar(&o.duration, "duration", time.Minute, "how long to send; ctrl-c ends it earlier")
+	flags.DurationVar(&o.duration, "duration", time.Minute, "how long to send; ctrl-c stops earlier")
 	flags.DurationVar(&o.interval, "interval", 20*time.Millisecond, "time between the records of one client")
-	flags.StringVarP(&o.output, "output", "o", "", "table or json (default: table in a terminal, json otherwise)")
-	flags.StringVar(&o.report, "report", "", "directory for report.json and the picture of the time line")
-	flags.StringVar(&o.via, "via", string(reach.Auto), "way to the brokers: auto, direct, port-forward or dns")
-	flags.BoolVar(&o.keep, "keep-topics", false, "leave the probe's topics behind")
+	addOutputFlag(cmd, &o.output, "", "output format: table, json or yaml (default: table in a terminal, json otherwise)")
+	flags.StringVar(&o.report, "report", "", "directory to write report.json and a picture of the timeline to")
+	flags.StringVar(&o.via, "via", string(reach.Auto), "how to reach the brokers: auto, direct, port-forward or dns")
+	flags.BoolVar(&o.keep, "keep-topics", false, "do not delete the probe's topics at the end")
 	flags.StringVar(&o.identity.CertificateFile, "identity-cert", "", "PEM file with the client certificate and its chain")
 	flags.StringVar(&o.identity.KeyFile, "identity-key", "", "PEM file with the key of the client certificate")
-	flags.StringVar(&o.identity.Secret, "identity-secret", "", "Secret with user.crt and user.key, or with password; by default an identity is made for the time of the probe")
-	return cmd
+	flags.StringVar(&o.identity.Secret, "identity-secret", "", "Secret with user.crt and user.key, or with password; by default the probe makes an identity for itself")
+	completeFlag(cmd, "kinds", completeKinds)
+	completeFlag(cmd, "via", cobra.FixedCompletions(ways(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+func kinds() []string {
+	return []string{
+		probe.KindPinned, probe.KindBundle, probe.KindFirst, probe.KindAll,
+		probe.KindMTLS, probe.KindReissued, probe.KindSCRAM, probe.KindPlain,
+	}
+}
+
+func ways() []string {
+	return []string{string(reach.Auto), string(reach.Direct), string(reach.PortForward), string(reach.DNS)}
+}
+
+// completeKinds offers the next of a list that has been begun.
+func completeKinds(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	before := begun[:strings.LastIndex(begun, ",")+1]
+	offered := make([]string, 0, len(kinds()))
+	for _, kind := range kinds() {
+		offered = append(offered, before+kind)
+	}
+	return offered, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// check wants options that can be followed.
+func (o *probeOptions) check(cmd *cobra.Command, _ []string) error {
+	if o.output != "" {
+		if err := checkOutput(o.output); err != nil {
+			return misused(cmd, err)
+		}
+	}
+	if !slices.Contains(ways(), o.via) {
+		return misused(cmd, fmt.Errorf("%q is not a way to the brokers: use %s", o.via, alternatives(ways())))
+	}
+	return nil
 }
 
 // run probes until the duration has passed or a person ends it; both give an
@@ -96,10 +158,7 @@ func (o *probeOptions) run(ctx context.Context, resource string, out io.Writer) 
 	if err != nil {
 		return err
 	}
-	table, err := o.wantsTable(out)
-	if err != nil {
-		return err
-	}
+	output := o.format(out)
 	options, err := o.prepare(ctx, name)
 	if err != nil {
 		return err
@@ -111,30 +170,10 @@ func (o *probeOptions) run(ctx context.Context, resource string, out io.Writer) 
 	if err != nil {
 		return err
 	}
-	o.wait(ctx, running, liveTable(out, table))
+	o.wait(ctx, running, liveTable(out, output))
 	result := running.Stop(live)
-	if err := o.print(out, result, table); err != nil {
-		return err
-	}
-	if err := o.write(name, result); err != nil {
-		return err
-	}
-	if !result.Ok() {
-		return errProbeFailed
-	}
-	return nil
-}
-
-// clusterName accepts kafka/NAME, and NAME alone.
-func clusterName(resource string) (string, error) {
-	kind, name, found := strings.Cut(resource, "/")
-	if !found {
-		return resource, nil
-	}
-	if kind != "kafka" && kind != "kafkas" || name == "" {
-		return "", fmt.Errorf("%q is not kafka/NAME", resource)
-	}
-	return name, nil
+	// What the clients saw counts even if it cannot be written down.
+	return errors.Join(show(out, output, accountText(result), result), o.write(name, result), judged(result))
 }
 
 func (o *probeOptions) prepare(ctx context.Context, name string) (probe.Options, error) {
@@ -180,17 +219,15 @@ func (o *probeOptions) wait(ctx context.Context, running *probe.Probe, show func
 	}
 }
 
-// wantsTable decides the form of output.
-func (o *probeOptions) wantsTable(out io.Writer) (bool, error) {
-	switch o.output {
-	case outputTable:
-		return true, nil
-	case outputJSON:
-		return false, nil
-	case "":
-		return isTerminal(out), nil
+// format is the form of output that was asked for, or the one that suits who reads it.
+func (o *probeOptions) format(out io.Writer) string {
+	switch {
+	case o.output != "":
+		return o.output
+	case isTerminal(out):
+		return outputTable
 	default:
-		return false, fmt.Errorf("output %q is neither %s nor %s", o.output, outputTable, outputJSON)
+		return outputJSON
 	}
 }
 
@@ -200,8 +237,8 @@ func isTerminal(out io.Writer) bool {
 }
 
 // liveTable draws over what it drew before; where nobody looks it draws nothing.
-func liveTable(out io.Writer, table bool) func(probe.Snapshot) {
-	if !table || !isTerminal(out) {
+func liveTable(out io.Writer, output string) func(probe.Snapshot) {
+	if output != outputTable || !isTerminal(out) {
 		return func(probe.Snapshot) {}
 	}
 	return redraw(out)
@@ -220,22 +257,14 @@ func redraw(out io.Writer) func(probe.Snapshot) {
 	}
 }
 
-func (o *probeOptions) print(out io.Writer, result probe.Result, table bool) error {
-	if !table {
-		data, err := json.MarshalIndent(result, "", "  ")
-		if err != nil {
-			return fmt.Errorf("encoding account: %w", err)
-		}
-		_, err = fmt.Fprintf(out, "%s\n", data)
-		return err
-	}
+// accountText renders an account for people.
+func accountText(result probe.Result) string {
 	var text strings.Builder
 	text.WriteString("\n" + probe.Table(result.Snapshot))
 	for _, note := range result.Notes {
 		text.WriteString("note: " + note + "\n")
 	}
-	_, err := io.WriteString(out, text.String())
-	return err
+	return text.String()
 }
 
 // write leaves report and picture behind, if a person asked for them.

@@ -2,11 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/probe"
+	"github.com/keyturn/keyturn/internal/probe/verdict"
 )
 
 func TestClusterName(t *testing.T) {
@@ -19,6 +22,7 @@ func TestClusterName(t *testing.T) {
 		"kafkas/my-cluster": {want: "my-cluster"},
 		"my-cluster":        {want: "my-cluster"},
 		"kafka/":            {fails: true},
+		"kafka/my/cluster":  {fails: true},
 		"pod/my-cluster":    {fails: true},
 	}
 	for resource, c := range cases {
@@ -34,25 +38,62 @@ func TestClusterName(t *testing.T) {
 
 func TestOutputFollowsTheOptionAndThenTheTerminal(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
-		output string
-		table  bool
-		fails  bool
-	}{
-		"a table was asked for":              {output: "table", table: true},
-		"json was asked for":                 {output: "json"},
-		"nothing was, and nobody is looking": {},
-		"something else was":                 {output: "yaml", fails: true},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
+	for asked, want := range map[string]string{"table": "table", "json": "json", "yaml": "yaml", "": "json"} {
+		t.Run("-o "+asked+" where nobody looks", func(t *testing.T) {
 			t.Parallel()
-			o := &probeOptions{output: c.output}
-			table, err := o.wantsTable(&bytes.Buffer{})
-			if table != c.table || (err != nil) != c.fails {
-				t.Errorf("table %t, error %v; want %t, error %t", table, err, c.table, c.fails)
+			o := &probeOptions{output: asked}
+			if got := o.format(&bytes.Buffer{}); got != want {
+				t.Errorf("output %q, want %q", got, want)
 			}
 		})
+	}
+}
+
+func TestExitCodeOfAProbeTellsHarmFromIgnorance(t *testing.T) {
+	t.Parallel()
+	good := func() probe.Result {
+		client := probe.ClientState{Kind: "pinned"}
+		client.Records.Acknowledged = 100
+		return probe.Result{Complete: true, Snapshot: probe.Snapshot{Clients: []probe.ClientState{client}}}
+	}
+	tests := map[string]struct {
+		change func(*probe.Result)
+		want   int
+	}{
+		"nothing was lost":      {func(*probe.Result) {}, 0},
+		"a record was lost":     {func(r *probe.Result) { r.Clients[0].Records.Unread = 1 }, 3},
+		"a record was given up": {func(r *probe.Result) { r.Clients[0].Records.Failed = 1 }, 3},
+		"a client was refused":  {func(r *probe.Result) { r.Clients[0].TLSFailures = map[verdict.Reason]uint64{"expired": 1} }, 3},
+		"nothing came through":  {func(r *probe.Result) { r.Clients[0].Records.Acknowledged = 0 }, 3},
+		"a topic could not be read to its end": {func(r *probe.Result) {
+			r.Complete = false
+			r.Clients[0].Records.Unread = 7
+		}, 1},
+		"a topic could not be read, and a client was refused": {func(r *probe.Result) {
+			r.Complete = false
+			r.Clients[0].TLSFailures = map[verdict.Reason]uint64{"expired": 1}
+		}, 3},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			result := good()
+			test.change(&result)
+			got := 0
+			if err := judged(result); err != nil {
+				got = exitCode(err)
+			}
+			if got != test.want {
+				t.Errorf("exit code %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func TestHarmIsToldEvenIfTheReportCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	if code := exitCode(errors.Join(fs.ErrPermission, errProbeHarmed)); code != exitHarmed {
+		t.Errorf("exit code %d, want %d", code, exitHarmed)
 	}
 }
 

@@ -2,26 +2,150 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
-func TestErrorsBeginWithWhatFailed(t *testing.T) {
+// typed runs the command line as a shell does.
+func typed(args ...string) (out, err string, code int) {
+	var outs, errs bytes.Buffer
+	code = Main(args, &outs, &errs)
+	return outs.String(), errs.String(), code
+}
+
+func TestErrorsBeginWithWhatFailedAndEndWithWhereToRead(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		args []string
 		want string
 	}{
-		"as a plugin of kubectl": {[]string{"/usr/bin/kubectl-keyturn", "plan", "kafka/my", "--replace", "etcd"}, "\"etcd\" is neither cluster-ca nor clients-ca\n"},
-		"with an unknown flag":   {[]string{"kubectl-keyturn", "plan", "--upside-down"}, "unknown flag: --upside-down\n"},
-		"by its own name":        {[]string{"keyturn", "plan", "--upside-down"}, "unknown flag: --upside-down\n"},
+		"as a plugin of kubectl": {
+			[]string{"/usr/bin/kubectl-keyturn", "plan", "kafka/my", "--replace", "etcd"},
+			"\"etcd\" is not a CA of a Kafka: name cluster-ca or clients-ca\nSee 'kubectl keyturn plan --help'.\n",
+		},
+		"with an unknown flag": {[]string{"kubectl-keyturn", "plan", "--upside-down"}, "unknown flag: --upside-down\nSee 'kubectl keyturn plan --help'.\n"},
+		"by its own name":      {[]string{"keyturn", "plan", "--upside-down"}, "unknown flag: --upside-down\nSee 'keyturn plan --help'.\n"},
+		"with a misspelled command": {
+			[]string{"kubectl-keyturn", "stauts", "kafka/my", "-n", "kafka"},
+			"unknown command \"stauts\" for \"kubectl keyturn\"\n\nDid you mean this?\n\tstatus\n\nSee 'kubectl keyturn --help'.\n",
+		},
+		"without a Kafka": {
+			[]string{"kubectl-keyturn", "status"},
+			"kafka/NAME is missing: say which Kafka is meant, for example kafka/my-cluster\nSee 'kubectl keyturn status --help'.\n",
+		},
+		"a probe over no way": {
+			[]string{"kubectl-keyturn", "probe", "kafka/my", "--via", "pigeon"},
+			"\"pigeon\" is not a way to the brokers: use auto, direct, port-forward or dns\nSee 'kubectl keyturn probe --help'.\n",
+		},
+		"with an argument too many": {
+			[]string{"keyturn", "version", "kafka/my"}, "keyturn version takes no argument, and \"kafka/my\" is one\nSee 'keyturn version --help'.\n",
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var out, err bytes.Buffer
-			if code := Main(test.args, &out, &err); code != 1 || err.String() != test.want || out.Len() > 0 {
-				t.Errorf("it ends with %d and says %q, want %q", code, err.String(), test.want)
+			out, err, code := typed(test.args...)
+			if code != 1 || err != test.want || out != "" {
+				t.Errorf("it ends with %d and says %q, want %q", code, err, test.want)
 			}
 		})
+	}
+}
+
+func TestEveryCommandAboutAKafkaSaysThatItsNameIsMissing(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"status", "plan", "rotate", "probe"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			_, err, code := typed("kubectl-keyturn", command)
+			if code != 1 || !strings.HasPrefix(err, "kafka/NAME is missing: ") {
+				t.Errorf("it ends with %d and says %q", code, err)
+			}
+		})
+	}
+}
+
+func TestExitCodesTellFailureFromRefusalFromHarm(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[int]error{1: errors.ErrUnsupported, 2: fmt.Errorf("asking: %w", refuse("no")), 3: errProbeHarmed} {
+		if got := exitCode(err); got != want {
+			t.Errorf("%v ends with %d, want %d", err, got, want)
+		}
+	}
+}
+
+func TestHelpLeavesConnectionFlagsToOptions(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"status", "plan", "rotate", "probe"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			help, _, code := typed("kubectl-keyturn", command, "--help")
+			if code != 0 || strings.Contains(help, "--kubeconfig") || strings.Contains(help, "--as-group") {
+				t.Errorf("help ends with %d and tells of flags that all commands have:\n%s", code, help)
+			}
+			if !strings.Contains(help, "Use \"kubectl keyturn options\" ") || !strings.Contains(help, "--help") {
+				t.Errorf("help does not say where they are, or leaves out those of its own:\n%s", help)
+			}
+		})
+	}
+	options, _, code := typed("kubectl-keyturn", "options")
+	for _, flag := range []string{"--kubeconfig", "--context", "--namespace", "--as-group", "--request-timeout"} {
+		if code != 0 || !strings.Contains(options, flag) {
+			t.Errorf("options ends with %d and leaves %s out:\n%s", code, flag, options)
+		}
+	}
+	if help, _, _ := typed("kubectl-keyturn", "version", "--help"); strings.Contains(help, "options\"") {
+		t.Errorf("help of a command that reaches no cluster speaks of such flags:\n%s", help)
+	}
+}
+
+func TestExamplesAreUnderTheNameOfTheProgram(t *testing.T) {
+	t.Parallel()
+	for file, name := range map[string]string{"keyturn": "  keyturn status kafka/", "kubectl-keyturn": "  kubectl keyturn status kafka/"} {
+		if help, _, _ := typed(file, "status", "--help"); !strings.Contains(help, name) {
+			t.Errorf("help of %s has no example that begins with %q:\n%s", file, name, help)
+		}
+	}
+}
+
+func TestPluginHidesWhatPodsRun(t *testing.T) {
+	t.Parallel()
+	inside := regexp.MustCompile(`(?m)^  (operator|agent) `)
+	if help, _, _ := typed("kubectl-keyturn", "--help"); inside.MatchString(help) || !strings.Contains(help, "\n  status ") {
+		t.Errorf("help of the plugin:\n%s", help)
+	}
+	if help, _, _ := typed("keyturn", "--help"); len(inside.FindAllString(help, -1)) != 2 {
+		t.Errorf("help of keyturn:\n%s", help)
+	}
+	if offered, _, _ := typed(completer, ""); strings.Contains(offered, "operator\t") || !strings.Contains(offered, "status\t") {
+		t.Errorf("kubectl completes:\n%s", offered)
+	}
+	if _, err, _ := typed("kubectl-keyturn", "operator"); !strings.HasPrefix(err, "--kafka-image is missing") {
+		t.Errorf("the hidden command says %q", err)
+	}
+}
+
+func TestVersionInEveryForm(t *testing.T) {
+	t.Parallel()
+	text, _, code := typed("kubectl-keyturn", "version")
+	if want := "kubectl keyturn " + version() + " (go"; code != 0 || !strings.HasPrefix(text, want) {
+		t.Errorf("it ends with %d and says %q, want %q", code, text, want)
+	}
+	forms := map[string]func([]byte, any) error{
+		"json": json.Unmarshal,
+		"yaml": func(data []byte, into any) error { return yaml.UnmarshalStrict(data, into) },
+	}
+	for output, read := range forms {
+		text, _, code := typed("kubectl-keyturn", "version", "-o", output)
+		var got versionReport
+		if err := read([]byte(text), &got); err != nil || code != 0 || got.Version != version() || got.Platform == "" || got.GoVersion == "" {
+			t.Errorf("-o %s ends with %d, error %v:\n%s", output, code, err, text)
+		}
 	}
 }

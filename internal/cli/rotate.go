@@ -2,13 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -26,49 +26,72 @@ type rotateOptions struct {
 	watch                           bool
 }
 
-func newRotateCommand() *cobra.Command {
-	flags := genericclioptions.NewConfigFlags(true)
-	cmd := rotateCommand(kubeconfig(flags))
-	flags.AddFlags(cmd.Flags())
-	return cmd
-}
-
 func rotateCommand(connect connector) *cobra.Command {
 	o := &rotateOptions{connect: connect}
 	cmd := &cobra.Command{
-		Use:   "rotate kafka/NAME --cluster-ca|--clients-ca",
+		Use:   "rotate kafka/NAME (--cluster-ca | --clients-ca)",
 		Short: "Ask for a new key or certificate of a CA",
-		Long: `Asks the operator to replace the key of a CA (--replace, which is meant if you say
-nothing else), to renew its certificate under the same key (--renew), to distrust
-every CA certificate but the newest at once because a key is compromised
-(--distrust, alone or with --replace), or to go back to the CA that is being
-replaced (--abort).
+		Long: `Asks the operator to replace the key of a CA (--replace, the default), to renew its
+certificate under the same key (--renew), to distrust every CA certificate but the
+newest at once because a key is compromised (--distrust, alone or with --replace), or
+to go back to the CA that is being replaced (--abort).
 
-It sets one annotation on a Secret of the CA, and only on the state that it has
-seen. It refuses, with exit code 2, when there is nothing that could be rotated, or
-when a rotation is under way. See what will happen first with "plan".`,
+It annotates a Secret of the CA, and only in the state that it has read. It refuses,
+with exit code 2, when there is nothing to rotate or a rotation is already in
+progress. "plan" shows beforehand what will happen.`,
 		Example: `  kubectl keyturn rotate kafka/my-cluster -n kafka --cluster-ca --watch
-  kubectl keyturn rotate kafka/my-cluster --cluster-ca --replace --distrust
-  kubectl keyturn rotate kafka/my-cluster --clients-ca --abort`,
-		Args: cobra.ExactArgs(1),
+  kubectl keyturn rotate kafka/my-cluster -n kafka --cluster-ca --replace --distrust
+  kubectl keyturn rotate kafka/my-cluster -n kafka --clients-ca --abort`,
+		Args:              oneKafka,
+		PreRunE:           o.check,
+		ValidArgsFunction: completeKafka(connect),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), args[0], cmd.OutOrStdout())
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&o.clusterCA, "cluster-ca", false, "rotate the CA that signs what nodes present")
-	flags.BoolVar(&o.clientsCA, "clients-ca", false, "rotate the CA that signs what users present")
-	flags.BoolVar(&o.renew, "renew", false, "a new certificate of the same key")
-	flags.BoolVar(&o.replace, "replace", false, "a new key")
+	flags.BoolVar(&o.clusterCA, "cluster-ca", false, "rotate the CA that signs the certificates of nodes")
+	flags.BoolVar(&o.clientsCA, "clients-ca", false, "rotate the CA that signs the certificates of users")
+	flags.BoolVar(&o.renew, "renew", false, "ask for a new certificate for the same key")
+	flags.BoolVar(&o.replace, "replace", false, "ask for a new key (default)")
 	flags.BoolVar(&o.distrust, "distrust", false, "distrust every CA certificate but the newest, because a key is compromised")
 	flags.BoolVar(&o.abort, "abort", false, "go back to the CA that is being replaced")
-	flags.BoolVarP(&o.watch, "watch", "w", false, "follow it until nothing is left to do")
-	cmd.MarkFlagsOneRequired("cluster-ca", "clients-ca")
+	flags.BoolVarP(&o.watch, "watch", "w", false, "follow the rotation until nothing is left to do")
 	cmd.MarkFlagsMutuallyExclusive("cluster-ca", "clients-ca")
 	cmd.MarkFlagsMutuallyExclusive("renew", "replace", "abort")
 	cmd.MarkFlagsMutuallyExclusive("renew", "distrust")
 	cmd.MarkFlagsMutuallyExclusive("abort", "distrust")
 	return cmd
+}
+
+// Requests that contradict themselves, or leave open what is meant.
+var (
+	errWhichCA  = errors.New("the CA is missing: add --cluster-ca or --clients-ca")
+	errOneCA    = errors.New("--cluster-ca and --clients-ca exclude each other: rotate one after the other")
+	errOneWay   = errors.New("--renew, --replace and --abort exclude each other: ask for one of them")
+	errDistrust = errors.New("--distrust goes with --replace or alone, not with --renew or --abort")
+)
+
+// check wants one request for one CA. The groups of flags say the same for shells.
+func (o *rotateOptions) check(cmd *cobra.Command, _ []string) error {
+	ways := 0
+	for _, way := range []bool{o.renew, o.replace, o.abort} {
+		if way {
+			ways++
+		}
+	}
+	switch {
+	case !o.clusterCA && !o.clientsCA:
+		return misused(cmd, errWhichCA)
+	case o.clusterCA && o.clientsCA:
+		return misused(cmd, errOneCA)
+	case ways > 1:
+		return misused(cmd, errOneWay)
+	case o.distrust && (o.renew || o.abort):
+		return misused(cmd, errDistrust)
+	default:
+		return nil
+	}
 }
 
 func (o *rotateOptions) domain() string {
@@ -82,7 +105,7 @@ func (o *rotateOptions) domain() string {
 type request struct {
 	domain string
 	secret string
-	// annotations are set together; what says them in words.
+	// annotations are set together; what says in words what the operator shall do.
 	annotations map[string]string
 	what        string
 }
@@ -97,20 +120,20 @@ func (o *rotateOptions) requested(cluster string) request {
 	case o.renew:
 		r.secret = kind.CertSecret(cluster)
 		r.annotations[authority.ForceRenewAnnotation] = yes
-		r.what = "a new certificate of the " + ca
+		r.what = "renew the certificate of the " + ca
 	case o.abort:
 		r.annotations[authority.AbortReplaceAnnotation] = yes
-		r.what = "the end of the replacement of the " + ca
+		r.what = "go back to the " + ca + " that is being replaced"
 	case o.replace || !o.distrust:
 		r.annotations[authority.ForceReplaceAnnotation] = yes
-		r.what = "a new key of the " + ca
+		r.what = "replace the key of the " + ca
 	}
 	if o.distrust {
 		r.annotations[authority.DistrustAnnotation] = authority.DistrustNow
 		if r.what == "" {
-			r.what = "the distrust of every certificate of the " + ca + " but the newest"
+			r.what = "distrust every certificate of the " + ca + " but the newest"
 		} else {
-			r.what += ", and the distrust of all its other certificates"
+			r.what += " and distrust all its other certificates"
 		}
 	}
 	return r
@@ -140,11 +163,11 @@ func (o *rotateOptions) run(ctx context.Context, resource string, out io.Writer)
 	if err := c.ask(ctx, r); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(out, "Asked for %s of kafka/%s.\n", r.what, c.name); err != nil {
+	if _, err := fmt.Fprintf(out, "Asked the operator of %s to %s.\n", c, r.what); err != nil {
 		return err
 	}
 	if !o.watch {
-		_, err := fmt.Fprintf(out, "Follow it with: kubectl keyturn status kafka/%s -n %s --watch\n", c.name, c.namespace)
+		_, err := fmt.Fprintf(out, "Follow it with: %s --watch\n", c.see())
 		return err
 	}
 	return o.follow(ctx, c, watching{r, kafka, before}, out)
@@ -156,21 +179,20 @@ func (o *rotateOptions) permitted(c cluster, kafka *kafkav1.Kafka, record rotati
 	phase := rotation.PhaseOf(record.Snapshot, plan)
 	switch {
 	case ownCA(kafka, record.Domain):
-		return refuse("the %s of %s is your own (generateCertificateAuthority is false), so its key and certificate are yours to change: see docs/certificates.md",
-			called(record.Domain), c.name)
+		return c.ownRefusal(record.Domain)
 	case strings.EqualFold(kafka.Annotations[pauseAnnotation], "true"):
-		return refuse("kafka/%s is paused, so nothing would happen: remove the annotation %s first", c.name, pauseAnnotation)
+		return refuse("%s is paused, so nothing would happen: remove its annotation %s first", c, pauseAnnotation)
 	case o.abort && !abortable(record.Snapshot):
-		return refuse("no key of the %s of %s is being replaced, so there is nothing to go back to", called(record.Domain), c.name)
+		return refuse("the key of the %s of %s is not being replaced, so there is nothing to go back to", called(record.Domain), c)
 	case o.abort:
 		return nil
 	case o.distrust && !o.replace && !outgoing(record.Snapshot):
-		return refuse("there is no other certificate of the %s of %s to distrust: if its present key is compromised, add --replace", called(record.Domain), c.name)
+		return refuse("the %s of %s has no other certificate to distrust: if its current key is compromised, add --replace", called(record.Domain), c)
 	case o.distrust:
 		return nil
 	case !phase.Settled():
-		return refuse("a rotation of the %s of %s is under way (%s: %s): wait for it, or turn it back with --abort",
-			called(record.Domain), c.name, phase, rotation.Message(record.Snapshot, plan, record.Anchors))
+		return refuse("a rotation of the %s of %s is in progress (%s: %s): wait until it is done, or go back with --abort",
+			called(record.Domain), c, phase, rotation.Message(record.Snapshot, plan, record.Anchors))
 	}
 	return nil
 }
@@ -208,7 +230,7 @@ func abortable(s trust.Snapshot) bool {
 func (c cluster) ask(ctx context.Context, r request) error {
 	secret, err := c.secret(ctx, r.secret)
 	if apierrors.IsNotFound(err) {
-		return refuse("Secret %s/%s does not exist: the operator makes it anew by itself, see kubectl keyturn status kafka/%s", c.namespace, r.secret, c.name)
+		return refuse("Secret %s/%s does not exist: the operator will recreate it, and %s shows when it has", c.namespace, r.secret, c.see())
 	}
 	if err != nil {
 		return withRights(err)
@@ -223,12 +245,12 @@ func (c cluster) ask(ctx context.Context, r request) error {
 		secret.Annotations[annotation] = value
 	}
 	if !missing {
-		return refuse("%s has been asked for already, and the operator has not begun: see kubectl keyturn status kafka/%s for what it waits for", r.what, c.name)
+		return refuse("the operator has already been asked to %s and has not started: %s shows what it is waiting for", r.what, c.see())
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	err = c.client.Patch(ctx, secret, patch, client.FieldOwner("kubectl-keyturn"))
 	if apierrors.IsConflict(err) {
-		return refuse("Secret %s/%s was changed by somebody else at this moment: look again and repeat", c.namespace, r.secret)
+		return refuse("Secret %s/%s was changed by someone else just now: run the command again", c.namespace, r.secret)
 	}
 	if err != nil {
 		return withRights(fmt.Errorf("annotating Secret %s/%s: %w", c.namespace, r.secret, err))
@@ -239,7 +261,7 @@ func (c cluster) ask(ctx context.Context, r request) error {
 // withRights adds what a person who may not do this needs to know.
 func withRights(err error) error {
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("%w (docs/rotation.md says which rights this takes)", err)
+		return fmt.Errorf("%w (the rights that this takes are listed in docs/rotation.md)", err)
 	}
 	return err
 }

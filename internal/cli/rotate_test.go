@@ -63,7 +63,7 @@ func TestRotateAsksByAnnotation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.HasPrefix(out, "Asked for ") {
+			if !strings.HasPrefix(out, "Asked the operator of kafka/my to ") {
 				t.Errorf("it says %q", out)
 			}
 			if diff := cmp.Diff(test.want, annotationsOf(t, api, test.secret)); diff != "" {
@@ -79,13 +79,13 @@ func TestRotateSaysWhatItHasAskedFor(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a new key":         {[]string{"--cluster-ca"}, "a new key of the cluster CA"},
-		"a new certificate": {[]string{"--clients-ca", "--renew"}, "a new certificate of the clients CA"},
+		"a new key":         {[]string{"--cluster-ca"}, "replace the key of the cluster CA"},
+		"a new certificate": {[]string{"--clients-ca", "--renew"}, "renew the certificate of the clients CA"},
 		"a new key for a compromised one": {
-			[]string{"--cluster-ca", "--replace", "--distrust"}, "a new key of the cluster CA, and the distrust of all its other certificates",
+			[]string{"--cluster-ca", "--replace", "--distrust"}, "replace the key of the cluster CA and distrust all its other certificates",
 		},
-		"distrust of the old key": {[]string{"--cluster-ca", "--distrust"}, "the distrust of every certificate of the cluster CA but the newest"},
-		"going back":              {[]string{"--cluster-ca", "--abort"}, "the end of the replacement of the cluster CA"},
+		"distrust of the old key": {[]string{"--cluster-ca", "--distrust"}, "distrust every certificate of the cluster CA but the newest"},
+		"going back":              {[]string{"--cluster-ca", "--abort"}, "go back to the cluster CA that is being replaced"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -99,6 +99,14 @@ func TestRotateSaysWhatItHasAskedFor(t *testing.T) {
 				t.Errorf("it asks for %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+func TestRotateTellsHowToFollowUnderItsOwnName(t *testing.T) {
+	t.Parallel()
+	out, err := call(t, calm(), rotateCommand, "kafka/my", "--cluster-ca")
+	if want := "Follow it with: kubectl keyturn status kafka/my -n kafka --watch\n"; err != nil || !strings.HasSuffix(out, want) {
+		t.Errorf("error %v, output %q, want %q", err, out, want)
 	}
 }
 
@@ -124,11 +132,11 @@ func TestRotateRefuses(t *testing.T) {
 		"the CA is the user's":                    {own, []string{"--cluster-ca"}, "is your own"},
 		"the Kafka is paused":                     {stopped, []string{"--cluster-ca"}, "is paused"},
 		"the key Secret is missing":               {lost, []string{"--cluster-ca"}, "Secret kafka/my-cluster-ca does not exist"},
-		"it was asked for already":                {asked, []string{"--cluster-ca"}, "has been asked for already"},
-		"a rotation is under way":                 {calm(midway(t)), []string{"--cluster-ca"}, "is under way (WaitingForLeaves: "},
+		"it was asked for already":                {asked, []string{"--cluster-ca"}, "has already been asked to replace the key of the cluster CA"},
+		"a rotation is under way":                 {calm(midway(t)), []string{"--cluster-ca"}, "is in progress (WaitingForLeaves: "},
 		"there is nothing to go back to":          {calm(), []string{"--cluster-ca", "--abort"}, "nothing to go back to"},
 		"there is nothing to distrust":            {calm(), []string{"--cluster-ca", "--distrust"}, "add --replace"},
-		"somebody else writes at the same moment": {raced, []string{"--cluster-ca"}, "changed by somebody else"},
+		"somebody else writes at the same moment": {raced, []string{"--cluster-ca"}, "changed by someone else"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -30,13 +30,14 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/rotation/rotationtest"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // world is a namespace with one Kafka and what the operator has written about it.
 type world struct {
 	kafka   *kafkav1.Kafka
 	records []rotation.Record
 	secrets map[string]map[string]string // annotations by name
+	others  []client.Object
 	calls   interceptor.Funcs
 }
 
@@ -60,7 +61,7 @@ func calm(records ...rotation.Record) *world {
 
 func (w *world) build(t *testing.T) client.Client {
 	t.Helper()
-	objects := []client.Object{w.kafka}
+	objects := append([]client.Object{w.kafka}, w.others...)
 	for _, name := range slices.Sorted(maps.Keys(w.secrets)) {
 		objects = append(objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "kafka", Name: name, ResourceVersion: "41", Annotations: w.secrets[name], Labels: map[string]string{"strimzi.io/cluster": "my"},
@@ -102,7 +103,7 @@ func callAt(
 	ctx context.Context, api client.Client, clock clock.WithTicker, command func(connector) *cobra.Command, args ...string,
 ) (string, error) {
 	var out bytes.Buffer
-	to := connection{client: api, namespace: "kafka", clock: clock}
+	to := connection{client: api, namespace: "kafka", clock: clock, program: "kubectl keyturn"}
 	cmd := command(func() (connection, error) { return to, nil })
 	cmd.SetArgs(args)
 	cmd.SetOut(&out)
@@ -201,7 +202,7 @@ func TestPlanAsJSON(t *testing.T) {
 	golden(t, filepath.Join("plan", "renew.json"), out)
 }
 
-func TestPlanSaysWhatHasMovedSince(t *testing.T) {
+func TestPlanSaysWhatHasChangedSince(t *testing.T) {
 	t.Parallel()
 	forbidden := errors.New("forbidden")
 	tests := map[string]struct {
@@ -210,8 +211,8 @@ func TestPlanSaysWhatHasMovedSince(t *testing.T) {
 		want     string
 	}{
 		"nothing has":          {map[string]string{"Secret my-cluster-ca": "41"}, interceptor.Funcs{}, ""},
-		"a Secret was written": {map[string]string{"Secret my-cluster-ca": "40"}, interceptor.Funcs{}, "MOVED SINCE: Secret my-cluster-ca was at resourceVersion 40 and is at 41."},
-		"a Secret is gone":     {map[string]string{"Secret my-gone": "7"}, interceptor.Funcs{}, "MOVED SINCE: Secret my-gone is gone."},
+		"a Secret was written": {map[string]string{"Secret my-cluster-ca": "40"}, interceptor.Funcs{}, "CHANGED SINCE: Secret my-cluster-ca (resourceVersion 40, now 41)."},
+		"a Secret is gone":     {map[string]string{"Secret my-gone": "7"}, interceptor.Funcs{}, "CHANGED SINCE: Secret my-gone (deleted)."},
 		"nobody lets the person see": {map[string]string{"Secret my-cluster-ca": "41"}, interceptor.Funcs{
 			List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 				return forbidden
@@ -222,12 +223,12 @@ func TestPlanSaysWhatHasMovedSince(t *testing.T) {
 				}
 				return api.Get(ctx, key, obj, opts...)
 			},
-		}, "You may not read Secret my-cluster-ca, so it is not known whether that has changed since."},
+		}, "You may not read Secret my-cluster-ca, so plan cannot tell whether it has changed since."},
 		"the person may read, but not list": {map[string]string{"Secret my-cluster-ca": "40"}, interceptor.Funcs{
 			List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 				return forbidden
 			},
-		}, "Secret my-cluster-ca was at resourceVersion 40 and is at 41"},
+		}, "Secret my-cluster-ca (resourceVersion 40, now 41)"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -238,7 +239,7 @@ func TestPlanSaysWhatHasMovedSince(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told := strings.Contains(out, "MOVED") || strings.Contains(out, "may not read")
+			told := strings.Contains(out, "CHANGED") || strings.Contains(out, "may not read")
 			if !strings.Contains(out, test.want) || test.want == "" && told {
 				t.Errorf("it does not say %q:\n%s", test.want, out)
 			}
@@ -304,16 +305,20 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 		args    []string
 		want    string
 	}{
-		"a plan of a Kafka that is not there":    {calm(), planCommand, []string{"kafka/other"}, `reading Kafka kafka/other`},
-		"a plan before the operator has run":     {unread, planCommand, []string{"kafka/my"}, "the operator has written nothing down"},
-		"a status before the operator has run":   {unread, statusCommand, []string{"kafka/my"}, "the operator has written nothing down"},
-		"a rotation before the operator has run": {unread, rotateCommand, []string{"kafka/my", "--cluster-ca"}, "the operator has written nothing down"},
-		"a plan for something else":              {calm(), planCommand, []string{"kafka/my", "--replace", "etcd"}, `"etcd" is neither cluster-ca nor clients-ca`},
-		"a plan of distrust for no CA":           {calm(), planCommand, []string{"kafka/my", "--distrust"}, "--distrust asks about a replacement"},
-		"an output that there is not":            {calm(), statusCommand, []string{"kafka/my", "-o", "yaml"}, `output "yaml"`},
-		"a rotation of nothing":                  {calm(), rotateCommand, []string{"kafka/my"}, "at least one of the flags"},
-		"a rotation of both":                     {calm(), rotateCommand, []string{"kafka/my", "--cluster-ca", "--clients-ca"}, "none of the others can be"},
-		"a renewal and a replacement":            {calm(), rotateCommand, []string{"kafka/my", "--cluster-ca", "--renew", "--replace"}, "none of the others can be"},
+		"a plan of a Kafka that is not there":    {calm(), planCommand, []string{"kafka/other"}, "kafka/other does not exist in namespace kafka"},
+		"a plan before the operator has run":     {unread, planCommand, []string{"kafka/my"}, "recorded nothing about the certificates of kafka/my yet: kubectl keyturn status kafka/my -n kafka shows why"},
+		"a rotation before the operator has run": {unread, rotateCommand, []string{"kafka/my", "--cluster-ca"}, "recorded nothing about the certificates of kafka/my yet"},
+		"a plan for something else":              {calm(), planCommand, []string{"kafka/my", "--replace", "etcd"}, `"etcd" is not a CA of a Kafka: name cluster-ca or clients-ca`},
+		"a plan of distrust for no CA":           {calm(), planCommand, []string{"kafka/my", "--distrust"}, "--distrust needs --replace"},
+		"two plans at once":                      {calm(), planCommand, []string{"kafka/my", "--replace", "cluster-ca", "--renew", "cluster-ca"}, "--replace and --renew exclude each other"},
+		"an output that there is not":            {calm(), statusCommand, []string{"kafka/my", "-o", "wide"}, `"wide" is not an output format: use table, json or yaml`},
+		"a status of one and of all":             {calm(), statusCommand, []string{"kafka/my", "-A"}, "kafka/NAME and --all-namespaces exclude each other"},
+		"a rotation of nothing":                  {calm(), rotateCommand, []string{"kafka/my"}, "add --cluster-ca or --clients-ca"},
+		"a rotation of both":                     {calm(), rotateCommand, []string{"kafka/my", "--cluster-ca", "--clients-ca"}, "rotate one after the other"},
+		"a renewal and a replacement":            {calm(), rotateCommand, []string{"kafka/my", "--cluster-ca", "--renew", "--replace"}, "ask for one of them"},
+		"a renewal and distrust":                 {calm(), rotateCommand, []string{"kafka/my", "--cluster-ca", "--renew", "--distrust"}, "--distrust goes with --replace or alone"},
+		"two Kafkas":                             {calm(), planCommand, []string{"kafka/my", "kafka/other"}, `"kafka/other" is one argument too many`},
+		"a pod":                                  {calm(), statusCommand, []string{"pod/my"}, `"pod/my" does not name a Kafka: write kafka/NAME`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/keyturn/keyturn/api/condition"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/rotation"
 )
 
@@ -19,91 +19,117 @@ type statusOptions struct {
 	connect connector
 	output  string
 	watch   bool
-}
-
-func newStatusCommand() *cobra.Command {
-	flags := genericclioptions.NewConfigFlags(true)
-	cmd := statusCommand(kubeconfig(flags))
-	flags.AddFlags(cmd.Flags())
-	return cmd
+	all     bool
 }
 
 func statusCommand(connect connector) *cobra.Command {
 	o := &statusOptions{connect: connect}
 	cmd := &cobra.Command{
-		Use:   "status kafka/NAME",
+		Use:   "status (kafka/NAME | --all-namespaces)",
 		Short: "Show which CA is trusted, and what each node trusts and presents",
-		Long: `Shows, for each CA of a cluster, its certificates with state and end, how far a
-rotation is and whom it waits for, and what each node has proven to trust and to
-present: on its client and inter-broker listeners (data), its controller listener
-(control), and as a client of the quorum (raft), which keeps what it was started
-with until it is restarted.
+		Long: `Shows, for each CA of a Kafka cluster, its certificates with their state and expiry,
+how far a rotation has got and what it is waiting for, and what each node has proven
+to trust and to present: on its client and inter-broker listeners (data), on its
+controller listener (control), and as a client of the quorum (raft), which keeps what
+it was started with until it is restarted. The conditions of the Kafka follow; of a
+Kafka that the operator has refused there may be nothing else.
 
-It shows what the operator has written down; no Secret is read.`,
+With --all-namespaces it shows one line for each Kafka.
+
+It shows what the operator has recorded; no Secret is read.`,
 		Example: `  kubectl keyturn status kafka/my-cluster -n kafka --watch
-  kubectl keyturn status kafka/my-cluster --output json`,
-		Args: cobra.ExactArgs(1),
+  kubectl keyturn status kafka/my-cluster -n kafka -o yaml
+  kubectl keyturn status --all-namespaces`,
+		Args: o.arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd.Context(), args[0], cmd.OutOrStdout())
+			return o.run(cmd.Context(), args, cmd.OutOrStdout())
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			if o.all {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return completeKafka(connect)(cmd, args, begun)
 		},
 	}
-	cmd.Flags().StringVarP(&o.output, "output", "o", outputTable, "table or json")
-	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "show it again whenever it changes; ctrl-c ends it")
+	addOutputFlag(cmd, &o.output, outputTable, "output format: table, json or yaml")
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "show it again whenever it changes, until ctrl-c")
+	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "show every Kafka in every namespace, one line each")
 	return cmd
 }
 
-// statusReport is what "keyturn status" says.
+// errOneOrAll is a status of one Kafka and of all.
+var errOneOrAll = errors.New("kafka/NAME and --all-namespaces exclude each other: leave one of them out")
+
+func (o *statusOptions) arguments(cmd *cobra.Command, args []string) error {
+	if err := checkOutput(o.output); err != nil {
+		return misused(cmd, err)
+	}
+	switch {
+	case !o.all:
+		return oneKafka(cmd, args)
+	case len(args) > 0:
+		return misused(cmd, errOneOrAll)
+	default:
+		return nil
+	}
+}
+
+// statusReport is what "keyturn status" says of one Kafka.
 type statusReport struct {
-	Namespace  string                `json:"namespace"`
-	Cluster    string                `json:"cluster"`
-	At         string                `json:"at"`
+	Namespace string `json:"namespace"`
+	Cluster   string `json:"cluster"`
+	At        string `json:"at"`
+	// Message says why there are no domains; empty when there are.
+	Message    string                `json:"message,omitempty"`
 	Domains    []rotation.Status     `json:"domains"`
 	Conditions []condition.Condition `json:"conditions"`
 }
 
-func (o *statusOptions) run(ctx context.Context, resource string, out io.Writer) error {
-	if err := checkOutput(o.output); err != nil {
-		return err
-	}
+// sight is what one look at a cluster gives.
+type sight struct {
+	// value is for programs, text for people; timeless is the text without the time
+	// of the look.
+	value          any
+	text, timeless string
+}
+
+// looking is a way to take one.
+type looking func(context.Context) (sight, error)
+
+func (o *statusOptions) run(ctx context.Context, args []string, out io.Writer) error {
 	connection, err := o.connect()
 	if err != nil {
 		return err
 	}
-	c, err := connection.cluster(resource)
-	if err != nil {
-		return err
+	look := connection.overview
+	if !o.all {
+		c, err := connection.cluster(args[0])
+		if err != nil {
+			return err
+		}
+		look = c.closeUp
 	}
 	if o.watch {
-		return o.keep(ctx, c, out)
+		return o.keep(ctx, connection, look, out)
 	}
-	report, err := c.status(ctx)
+	seen, err := look(ctx)
 	if err != nil {
 		return err
 	}
-	if o.output == outputJSON {
-		return printJSON(out, report)
-	}
-	_, err = io.WriteString(out, statusText(report))
-	return err
+	return show(out, o.output, seen.text, seen.value)
 }
 
 // keep shows the status whenever it is another one. In a terminal it draws over
 // what it drew before.
-func (o *statusOptions) keep(ctx context.Context, c cluster, out io.Writer) error {
-	show, last := o.showing(out), ""
+func (o *statusOptions) keep(ctx context.Context, c connection, look looking, out io.Writer) error {
+	display, last := o.display(out), ""
 	err := c.repeat(ctx, func() (bool, error) {
-		report, err := c.status(ctx)
-		if err != nil {
+		seen, err := look(ctx)
+		if err != nil || seen.timeless == last {
 			return false, err
 		}
-		at := report.At
-		report.At = ""
-		same := statusText(report)
-		if same == last {
-			return false, nil
-		}
-		last, report.At = same, at
-		return false, show(report)
+		last = seen.timeless
+		return false, display(seen)
 	})
 	if errors.Is(err, errLeft) {
 		return nil // that is how a person ends it
@@ -111,43 +137,77 @@ func (o *statusOptions) keep(ctx context.Context, c cluster, out io.Writer) erro
 	return err
 }
 
-// showing is how a watch shows one status after the other.
-func (o *statusOptions) showing(out io.Writer) func(statusReport) error {
-	if o.output == outputJSON {
-		return func(report statusReport) error { return printJSON(out, report) }
+// display is how a watch shows one status after the other.
+func (o *statusOptions) display(out io.Writer) func(sight) error {
+	if o.output != outputTable {
+		separator := ""
+		return func(seen sight) error {
+			if _, err := io.WriteString(out, separator); err != nil {
+				return err
+			}
+			if o.output == outputYAML {
+				separator = "---\n"
+			}
+			return printFor(out, o.output, seen.value)
+		}
 	}
 	lines, overdraw := 0, isTerminal(out)
-	return func(report statusReport) error {
-		text := statusText(report)
+	return func(seen sight) error {
 		if overdraw && lines > 0 {
 			if _, err := fmt.Fprintf(out, "\x1b[%dA\x1b[J", lines); err != nil {
 				return err
 			}
 		}
-		lines = strings.Count(text, "\n")
-		_, err := io.WriteString(out, text)
+		lines = strings.Count(seen.text, "\n")
+		_, err := io.WriteString(out, seen.text)
 		return err
 	}
 }
 
-// status reads one.
-func (c cluster) status(ctx context.Context) (statusReport, error) {
-	report := statusReport{Namespace: c.namespace, Cluster: c.name, Domains: []rotation.Status{}}
+// closeUp looks at one Kafka.
+func (c cluster) closeUp(ctx context.Context) (sight, error) {
 	kafka, err := c.kafka(ctx)
 	if err != nil {
-		return report, err
+		return sight{}, err
+	}
+	report, err := c.status(ctx, kafka)
+	if err != nil {
+		return sight{}, err
+	}
+	seen := sight{value: report, text: statusText(report)}
+	report.At = ""
+	seen.timeless = statusText(report)
+	return seen, nil
+}
+
+// status reads what is recorded of a Kafka. That nothing is recorded is no error:
+// the conditions of a Kafka that was refused say why.
+func (c cluster) status(ctx context.Context, kafka *kafkav1.Kafka) (statusReport, error) {
+	now := c.clock.Now()
+	report := statusReport{
+		Namespace: c.namespace, Cluster: c.name, At: stamp(now), Domains: []rotation.Status{},
+		Conditions: append([]condition.Condition{}, kafka.Status.Conditions...),
 	}
 	records, err := c.records(ctx, kafka)
+	if _, missing := errors.AsType[noRecordError](err); missing {
+		report.Message = unrecorded(kafka)
+		return report, nil
+	}
 	if err != nil {
 		return report, err
 	}
-	now := c.clock.Now()
-	report.At = stamp(now)
 	for _, domain := range domains() {
 		if record, found := records[domain]; found {
 			report.Domains = append(report.Domains, record.Status(now))
 		}
 	}
-	report.Conditions = append([]condition.Condition{}, kafka.Status.Conditions...)
 	return report, nil
+}
+
+// unrecorded says why nothing is known of the certificates of a Kafka.
+func unrecorded(kafka *kafkav1.Kafka) string {
+	if len(kafka.Status.Conditions) == 0 {
+		return fmt.Sprintf("The operator has not looked at this Kafka yet: check that it runs and watches namespace %s.", kafka.Namespace)
+	}
+	return "The operator has recorded nothing about its certificates: the conditions say what stands in the way."
 }

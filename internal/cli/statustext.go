@@ -24,7 +24,10 @@ func statusText(report statusReport) string {
 	for i := range report.Domains {
 		b.WriteString("\n" + authorityText(&report.Domains[i]))
 	}
-	b.WriteString(conditionsText(report.Conditions))
+	if report.Message != "" {
+		b.WriteString("\n" + report.Message + "\n")
+	}
+	b.WriteString(conditionsText(report))
 	return trimmed(b.String())
 }
 
@@ -32,7 +35,7 @@ func authorityText(s *rotation.Status) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s", strings.ToUpper(called(s.Domain)), s.Phase)
 	if !s.StartedAt.IsZero() {
-		fmt.Fprintf(&b, ", begun %s", stamp(s.StartedAt))
+		fmt.Fprintf(&b, ", started %s", stamp(s.StartedAt))
 	}
 	fmt.Fprintf(&b, "\n  %s\n", s.Message)
 	if p := s.Progress; p.Members > 0 {
@@ -51,14 +54,14 @@ func progressText(p rotation.Progress) string {
 	of := func(n int, what string) string { return fmt.Sprintf("%d/%d %s", n, p.Members, what) }
 	return strings.Join([]string{
 		of(p.Trust, "trust the new CA"), of(p.Present, "present it"),
-		of(p.Distrust, "refuse the old one"), of(p.Closed, "have nothing of it left"),
+		of(p.Distrust, "refuse the old one"), of(p.Closed, "no longer hold it anywhere"),
 	}, ", ")
 }
 
 func anchorsText(anchors []rotation.AnchorStatus) string {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 2, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "  CA CERTIFICATE\tSHA-1\tSTATE\tIN ca.crt\tENDS\tNOTE")
+	_, _ = fmt.Fprintln(table, "  CA CERTIFICATE\tSHA-1\tSTATE\tIN ca.crt\tEXPIRES\tNOTE")
 	for i := range anchors {
 		a := &anchors[i]
 		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(a.Name, "?"), a.SHA1[:min(shownPrint, len(a.SHA1))], cmp.Or(string(a.State), "not stored"),
@@ -82,7 +85,7 @@ func place(application int) string {
 func notes(a *rotation.AnchorStatus) string {
 	var list []string
 	if a.Issuing {
-		list = append(list, "stays")
+		list = append(list, "kept")
 	}
 	if a.Compromised {
 		list = append(list, "distrusted")
@@ -96,7 +99,7 @@ func notes(a *rotation.AnchorStatus) string {
 func membersText(members []rotation.MemberStatus) string {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 2, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "  MEMBER\tPLANE\tTRUSTS\tPRESENTS\tRUNS ON\tREVISION\tLEAF ENDS\tRESTART DUE")
+	_, _ = fmt.Fprintln(table, "  MEMBER\tPLANE\tTRUSTS\tPRESENTS\tRUNS ON\tREVISION\tLEAF EXPIRES\tRESTART DUE")
 	for i := range members {
 		m := &members[i]
 		for j := range m.Planes {
@@ -177,10 +180,11 @@ func optional(t time.Time) string {
 	return stamp(t)
 }
 
-func conditionsText(conditions []condition.Condition) string {
-	// What the authorities above say already is not said twice.
-	above := []condition.Type{"ClusterCATrust", "ClientsCATrust"}
-	conditions = slices.DeleteFunc(slices.Clone(conditions), func(c condition.Condition) bool { return slices.Contains(above, c.Type) })
+func conditionsText(report statusReport) string {
+	// What is said of the authorities above is not said twice.
+	conditions := slices.DeleteFunc(slices.Clone(report.Conditions), func(c condition.Condition) bool {
+		return slices.ContainsFunc(report.Domains, func(d rotation.Status) bool { return c.Type == trustCondition(d.Domain) })
+	})
 	if len(conditions) == 0 {
 		return ""
 	}
@@ -192,4 +196,12 @@ func conditionsText(conditions []condition.Condition) string {
 	}
 	_ = table.Flush()
 	return b.String()
+}
+
+// trustCondition is the type of the condition about the authority of a domain.
+func trustCondition(domain string) condition.Type {
+	if domain == rotation.ClientsCA {
+		return "ClientsCATrust"
+	}
+	return "ClusterCATrust"
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,10 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -22,50 +20,27 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/rotation"
 )
 
-// connection is the way to a Kubernetes cluster, and the namespace that is meant.
-type connection struct {
-	client    client.Client
-	namespace string
-	clock     clock.WithTicker
-}
-
-// connector makes a connection once the flags are known.
-type connector func() (connection, error)
-
-// kubeconfig connects as kubectl does.
-func kubeconfig(flags *genericclioptions.ConfigFlags) connector {
-	return func() (connection, error) {
-		config, err := flags.ToRESTConfig()
-		if err != nil {
-			return connection{}, fmt.Errorf("reading kubeconfig: %w", err)
-		}
-		namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
-		if err != nil {
-			return connection{}, fmt.Errorf("reading kubeconfig: %w", err)
-		}
-		api, err := client.New(config, client.Options{Scheme: newScheme()})
-		if err != nil {
-			return connection{}, fmt.Errorf("connecting to the API server: %w", err)
-		}
-		return connection{client: api, namespace: namespace, clock: clock.RealClock{}}, nil
-	}
-}
-
 // refusedError is what is not done, because it would be wrong or in vain. Nothing
 // was changed.
 type refusedError struct{ reason string }
 
 func (e refusedError) Error() string { return e.reason + "; nothing was changed" }
 
-// exitRefused is the exit code for a refusal.
-const exitRefused = 2
+// ownRefusal refuses what only the user can do, whose CA it is.
+func (c cluster) ownRefusal(domain string) error {
+	return refuse("the %s of %s is your own (generateCertificateAuthority is false): replace its key or certificate yourself, see docs/certificates.md", called(domain), c)
+}
 
 func refuse(format string, args ...any) error {
 	return refusedError{fmt.Sprintf(format, args...)}
 }
 
-// errNoRecord is a cluster about which the operator has written nothing down.
-var errNoRecord = errors.New("the operator has written nothing down about its trust: see whether it runs and whether the Kafka is ready")
+// noRecordError is a Kafka whose trust the operator has recorded nothing about.
+type noRecordError struct{ kafka, see string }
+
+func (e noRecordError) Error() string {
+	return fmt.Sprintf("the operator has recorded nothing about the certificates of %s yet: %s shows why", e.kafka, e.see)
+}
 
 // cluster is one Kafka as the commands about trust read it.
 type cluster struct {
@@ -89,21 +64,42 @@ func (c cluster) key(name string) types.NamespacedName {
 func (c cluster) kafka(ctx context.Context) (*kafkav1.Kafka, error) {
 	kafka := &kafkav1.Kafka{}
 	if err := c.client.Get(ctx, c.key(c.name), kafka); err != nil {
-		return nil, fmt.Errorf("reading Kafka %s/%s: %w", c.namespace, c.name, err)
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("%s does not exist in namespace %s: %s status --all-namespaces lists those that do", c, c.namespace, c.program)
+		}
+		return nil, withRights(uninstalled(fmt.Errorf("reading Kafka %s/%s: %w", c.namespace, c.name, err)))
 	}
 	return kafka, nil
 }
 
-// records reads what the operator has written down, by domain.
+// uninstalled adds what to do about an API server that knows no Kafka.
+func uninstalled(err error) error {
+	if meta.IsNoMatchError(err) {
+		return fmt.Errorf("%w (Keyturn is not installed in this Kubernetes cluster: see docs/install.md)", err)
+	}
+	return err
+}
+
+// String names the Kafka as people do.
+func (c cluster) String() string { return "kafka/" + c.name }
+
+// see is the command that shows how the Kafka fares.
+func (c cluster) see() string {
+	return fmt.Sprintf("%s status %s -n %s", c.program, c, c.namespace)
+}
+
+func (c cluster) noRecord() error { return noRecordError{kafka: c.String(), see: c.see()} }
+
+// records reads what the operator has recorded, by domain.
 func (c cluster) records(ctx context.Context, kafka *kafkav1.Kafka) (map[string]rotation.Record, error) {
 	stored := &corev1.ConfigMap{}
 	name := rotation.ConfigMapName(c.name)
 	err := c.client.Get(ctx, c.key(name), stored)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", c.namespace, name, errNoRecord)
+		return nil, c.noRecord()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", c.namespace, name, err)
+		return nil, withRights(fmt.Errorf("reading ConfigMap %s/%s: %w", c.namespace, name, err))
 	}
 	records := map[string]rotation.Record{}
 	for _, domain := range domains() {
@@ -119,7 +115,7 @@ func (c cluster) records(ctx context.Context, kafka *kafkav1.Kafka) (map[string]
 		records[domain] = record
 	}
 	if len(records) == 0 {
-		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", c.namespace, name, errNoRecord)
+		return nil, c.noRecord()
 	}
 	return records, nil
 }
@@ -131,7 +127,7 @@ func (c cluster) record(ctx context.Context, kafka *kafkav1.Kafka, domain string
 	}
 	record, found := records[domain]
 	if !found {
-		return rotation.Record{}, fmt.Errorf("reading the record of the %s of %s: %w", domain, c.name, errNoRecord)
+		return rotation.Record{}, fmt.Errorf("reading the record of the %s: %w", called(domain), c.noRecord())
 	}
 	return record, nil
 }
@@ -161,13 +157,13 @@ func (c cluster) since(ctx context.Context, record rotation.Record) drift {
 				d.Unknown = append(d.Unknown, object)
 				continue
 			case err != nil:
-				d.Moved = append(d.Moved, object+" is gone")
+				d.Moved = append(d.Moved, object+" (deleted)")
 				continue
 			}
 			version = secret.ResourceVersion
 		}
 		if then := record.Versions[object]; version != then {
-			d.Moved = append(d.Moved, fmt.Sprintf("%s was at resourceVersion %s and is at %s", object, then, version))
+			d.Moved = append(d.Moved, fmt.Sprintf("%s (resourceVersion %s, now %s)", object, then, version))
 		}
 	}
 	return d

@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keyturn/keyturn/api/condition"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/kafka/rotation/rotationtest"
+)
+
+// refusedKafka is one that the operator has never acted on.
+func refusedKafka(namespace, name string) *kafkav1.Kafka {
+	return &kafkav1.Kafka{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Status: kafkav1.KafkaStatus{Conditions: []condition.Condition{{
+			Type: condition.NotReady, Status: condition.True, Reason: "InvalidResourceException",
+			Message: "listener tls: port 9091 is the cluster's own, choose another",
+		}}},
+	}
+}
+
+func TestStatusOfARefusedKafkaShowsItsConditions(t *testing.T) {
+	t.Parallel()
+	w := calm()
+	w.kafka, w.records = refusedKafka("kafka", "my"), nil
+	out, err := call(t, w, statusCommand, "kafka/my")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, filepath.Join("status", "refused.txt"), out)
+}
+
+func TestStatusHidesNoConditionThatNothingElseTells(t *testing.T) {
+	t.Parallel()
+	w := calm()
+	w.records = nil
+	out, err := call(t, w, statusCommand, "kafka/my")
+	if err != nil || !strings.Contains(out, "ClusterCATrust") {
+		t.Errorf("error %v, output\n%s", err, out)
+	}
+}
+
+func TestStatusBeforeTheOperatorHasLookedSaysWhatToCheck(t *testing.T) {
+	t.Parallel()
+	w := calm()
+	w.records, w.kafka.Status = nil, kafkav1.KafkaStatus{}
+	out, err := call(t, w, statusCommand, "kafka/my")
+	if err != nil || !strings.Contains(out, "check that it runs and watches namespace kafka") {
+		t.Errorf("error %v, output\n%s", err, out)
+	}
+}
+
+// several is a Kafka at rest, and one in each of two other namespaces: refused, and
+// in the middle of a rotation.
+func several(t *testing.T) *world {
+	t.Helper()
+	w := calm()
+	moving := &kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "my"}, Status: kafkav1.KafkaStatus{
+		Conditions: []condition.Condition{{Type: condition.Ready, Status: condition.True}},
+	}}
+	record := configMap(t, midway(t))
+	record.Namespace = "shop"
+	w.others = []client.Object{refusedKafka("lab", "orders"), moving, record}
+	return w
+}
+
+func TestStatusOfAllNamespacesHasALineForEachKafka(t *testing.T) {
+	t.Parallel()
+	out, err := call(t, several(t), statusCommand, "-A")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, filepath.Join("status", "all-namespaces.txt"), out)
+}
+
+func TestOneRecordThatMayNotBeReadHidesNoOtherKafka(t *testing.T) {
+	t.Parallel()
+	w := several(t)
+	w.calls = interceptor.Funcs{Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		if _, record := obj.(*corev1.ConfigMap); record && key.Namespace == "shop" {
+			return errors.New("forbidden")
+		}
+		return api.Get(ctx, key, obj, opts...)
+	}}
+	out, err := call(t, w, statusCommand, "--all-namespaces")
+	if err != nil || !strings.Contains(out, "kafka/my (namespace shop): Its certificates are not shown: ") || !strings.Contains(out, "Trusted") {
+		t.Errorf("error %v, output\n%s", err, out)
+	}
+}
+
+func TestStatusOfAllNamespacesWithoutAKafka(t *testing.T) {
+	t.Parallel()
+	w := calm()
+	w.calls = interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil }}
+	for output, want := range map[string]string{"table": "There is no Kafka in any namespace.\n", "yaml": "items: []\n"} {
+		if out, err := call(t, w, statusCommand, "-A", "-o", output); err != nil || out != want {
+			t.Errorf("error %v, output %q, want %q", err, out, want)
+		}
+	}
+}
+
+// outputsForPrograms are calls that print something of every shape.
+func outputsForPrograms(t *testing.T) map[string]func(output string) (string, error) {
+	t.Helper()
+	silent := rotationtest.AtRest(2, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now().Add(-time.Hour)),
+		func(r *rotation.Record) {
+			r.Members["my-dual-1"] = rotation.MemberFacts{Published: 4, Trouble: "its agent does not answer"}
+			r.Versions = map[string]string{"Secret my-gone": "7"}
+		})
+	moving := func() *world {
+		return calm(silent, until(t, rotationtest.AtRest(2, rotationtest.Clients, rotationtest.Replaced), rotation.WaitingForUsers))
+	}
+	run := func(w *world, command func(connector) *cobra.Command, args ...string) func(string) (string, error) {
+		return func(output string) (string, error) { return call(t, w, command, append(args, "-o", output)...) }
+	}
+	return map[string]func(string) (string, error){
+		"status":                   run(moving(), statusCommand, "kafka/my"),
+		"status of all namespaces": run(several(t), statusCommand, "-A"),
+		"plan":                     run(moving(), planCommand, "kafka/my"),
+		"plan of a renewal":        run(calm(), planCommand, "kafka/my", "--renew", "cluster-ca"),
+	}
+}
+
+func TestYAMLHasTheContentOfJSON(t *testing.T) {
+	t.Parallel()
+	for name, run := range outputsForPrograms(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inJSON, err := run("json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			inYAML, err := run("yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var fromJSON, fromYAML any
+			if err := json.Unmarshal([]byte(inJSON), &fromJSON); err != nil {
+				t.Fatal(err)
+			}
+			if err := yaml.Unmarshal([]byte(inYAML), &fromYAML); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(fromJSON, fromYAML); diff != "" || strings.HasPrefix(inYAML, "{") {
+				t.Errorf("-json +yaml:\n%s\n%s", diff, inYAML)
+			}
+		})
+	}
+}
+
+func TestEveryFieldForProgramsIsDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "kubectl.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, run := range outputsForPrograms(t) {
+		out, err := run("json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var value any
+		if err := json.Unmarshal([]byte(out), &value); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range keys(value) {
+			if !strings.Contains(string(page), "`"+key+"`") {
+				t.Errorf("docs/kubectl.md does not tell of %s in the output of %s", key, name)
+			}
+		}
+	}
+}
+
+// keys are the names of all fields of a value, each once.
+func keys(value any) []string {
+	var found []string
+	switch v := value.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			found = append(append(found, key), keys(inner)...)
+		}
+	case []any:
+		for _, inner := range v {
+			found = append(found, keys(inner)...)
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+func TestWatchInYAMLSeparatesDocuments(t *testing.T) {
+	t.Parallel()
+	ctx, leave := context.WithCancel(t.Context())
+	api, clock := play(t, []scene{{rotationtest.AtRest(1), false}, {rotationtest.AtRest(1, rotationtest.Replaced, rotationtest.Crossed), false}})
+	looks := 0
+	counting := interceptor.NewClient(asWatching(t, api), interceptor.Funcs{
+		Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if _, record := obj.(*corev1.ConfigMap); record {
+				if looks++; looks > 3 {
+					leave()
+				}
+			}
+			return api.Get(ctx, key, obj, opts...)
+		},
+	})
+	out, err := callAt(ctx, counting, clock, statusCommand, "kafka/my", "--watch", "-o", "yaml")
+	if err != nil || strings.Count(out, "\n---\n") != 1 || strings.HasPrefix(out, "---") {
+		t.Errorf("error %v, output\n%s", err, out)
+	}
+}

@@ -93,7 +93,7 @@ func disrupted(s rollout.Snapshot, decided rollout.Decision) string {
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		if n.ID == s.Disruption.Node && n.Pod.State != rollout.Stuck && s.Now.Sub(s.Disruption.Since) <= rollout.DefaultStartGrace {
+		if n.ID == s.Disruption.Node && n.Pod.State != rollout.Stuck && s.Now.Sub(s.Disruption.Since) <= rollout.StartGrace {
 			return n.PodName
 		}
 	}
@@ -241,7 +241,6 @@ func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass) (rollout.Snapsh
 	snapshot := rollout.Snapshot{
 		Now:        p.now,
 		Disruption: record.planned(),
-		Policy:     rollout.Policy{WindowOpen: p.window.Open},
 	}
 	agents := r.options.Connector.Agents(p.access())
 	for _, node := range p.allNodes() {

@@ -25,12 +25,24 @@ func Decide(in Input) (Decision, error) {
 		return Decision{}, invalid(problems...)
 	}
 	d := newDecider(in, o)
-	for _, act := range []func() error{d.findPresent, d.raiseGenerations, d.abort, d.renewIfDue, d.replaceIfDue, d.crossSign, d.listKeys} {
+	for _, act := range d.acts() {
 		if err := act(); err != nil {
 			return Decision{}, fmt.Errorf("%s of %s: %w", in.Kind, in.Cluster, err)
 		}
+		if d.unmade {
+			return o.held(in)
+		}
 	}
 	return d.decision(), nil
+}
+
+// acts are what a decision consists of, in their order. While the cluster is paused
+// it is only told what there is.
+func (d *decider) acts() []func() error {
+	if d.in.Paused {
+		return []func() error{d.findPresent, d.raiseGenerations, d.crossSign, d.listKeys}
+	}
+	return []func() error{d.findPresent, d.raiseGenerations, d.abort, d.renewIfDue, d.replaceIfDue, d.crossSign, d.listKeys}
 }
 
 // decider makes the decision about a generated authority, act by act.
@@ -49,6 +61,8 @@ type decider struct {
 	aborted bool
 	// beginning is true when nothing of the past is kept.
 	beginning bool
+	// unmade is true when there is no present certificate, and none may be made now.
+	unmade bool
 }
 
 func newDecider(in Input, o observed) *decider {
@@ -102,13 +116,13 @@ func (d *decider) findPresent() error {
 	case !d.o.key.IsZero():
 		return d.findCertificate()
 	case d.o.pending == nil && !d.isLost():
-		return d.create()
+		return d.unlessPaused(d.create)
 	}
 	if d.d.Certificate = d.o.outgoing(d.in.Now); d.d.Certificate == nil {
 		if problem := lost(d.in); problem != nil {
 			return invalid(*problem)
 		}
-		return d.beginAgain()
+		return d.unlessPaused(d.beginAgain)
 	}
 	d.found = d.d.Certificate
 	d.d.KeyGeneration = max(d.d.KeyGeneration, d.in.Kind.named(d.found))
@@ -144,8 +158,17 @@ func (d *decider) findCertificate() error {
 		d.note(Restored, anchor, d.in.certObject()+" had no certificate; it was taken back from what pods trust")
 		return d.take(anchor)
 	default:
-		return d.recreate(anchor)
+		return d.unlessPaused(func() error { return d.recreate(anchor) })
 	}
+}
+
+// unlessPaused makes a present certificate where there is none.
+func (d *decider) unlessPaused(makeOne func() error) error {
+	if d.in.Paused {
+		d.unmade = true
+		return nil
+	}
+	return makeOne()
 }
 
 // take goes on with a certificate that exists.

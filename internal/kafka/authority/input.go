@@ -222,7 +222,10 @@ type Input struct {
 	Stores   StoreGeneration
 	Window   Window
 	Evidence Evidence
-	Now      time.Time
+	// Paused is true while people keep hands off the cluster: nothing is made, and what
+	// is asked for or due waits, because nobody would write it.
+	Paused bool
+	Now    time.Time
 }
 
 func (in Input) keyObject() string  { return "Secret " + in.Kind.KeySecret(in.Cluster) }

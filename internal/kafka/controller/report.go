@@ -33,8 +33,9 @@ func (o *observation) paused() bool {
 func (r *Reconciler) reportPaused(ctx context.Context, p *pass) error {
 	p.notes = nil
 	states := []wanted{}
-	if err := r.decide(ctx, p); err == nil {
-		// Decided to be told, not to be done: expiry does not wait for anybody.
+	if err := r.decide(ctx, p); err == nil && len(p.podSets) > 0 {
+		// Decided to be told, not to be done: expiry does not wait for anybody. Of a
+		// cluster that was paused before it was made there is nothing to tell.
 		states = p.writtenConditions()
 	}
 	status := *p.kafka.Status.DeepCopy()

@@ -93,17 +93,27 @@ func conditionsSince(list []wanted, before []condition.Condition, now time.Time)
 func (p *pass) warnings() []wanted {
 	var list []wanted
 	for _, finding := range slices.Concat(p.findings.Warnings, p.notes) {
-		list = append(list, holds(condition.Warning, finding.Reason, finding.String()))
+		list = append(list, p.about(finding.Object, finding.Reason, finding.String()))
 	}
 	for _, kind := range kinds() {
 		for _, warning := range p.domain(kind).Warnings {
-			list = append(list, holds(condition.Warning, reasonAuthority, warning)) // it names its object
+			object, _, _ := strings.Cut(warning, ": ") // each begins with its object
+			list = append(list, p.about(object, reasonAuthority, warning))
 		}
 	}
 	list = append(list, p.silence()...)
 	list = append(list, p.apartWarnings()...)
 	list = append(list, p.annotationWarnings()...)
 	return append(list, fieldWarnings("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, fields.InSpec[kafkav1.Kafka](p.written))...)
+}
+
+// about is a warning, of which is remembered what it is about.
+func (p *pass) about(object, reason, message string) wanted {
+	if p.objectOf == nil {
+		p.objectOf = map[string]string{}
+	}
+	p.objectOf[message] = object
+	return holds(condition.Warning, reason, message)
 }
 
 // silence says whose agents do not answer, or answer what nobody reads.
@@ -177,15 +187,18 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *pass, status kafkav1.Ka
 	return nil
 }
 
-// announce tells of warnings and failures that were not there before.
+// announce tells of warnings and failures that were not there before, object by object.
 func (r *Reconciler) announce(p *pass, after []condition.Condition) {
 	for _, c := range after {
 		if c.Type != condition.Warning && c.Type != condition.NotReady || c.Reason == reasonCreating {
 			continue
 		}
-		same := func(old condition.Condition) bool { return old.Type == c.Type && old.Reason == c.Reason }
+		object := p.objectOf[c.Message]
+		same := func(old condition.Condition) bool {
+			return old.Type == c.Type && old.Reason == c.Reason && (object == "" || strings.HasPrefix(old.Message, object+":"))
+		}
 		if !slices.ContainsFunc(p.kafka.Status.Conditions, same) {
-			r.events.conditionChanged(&p.kafka, c.Reason, c.Message)
+			r.events.conditionChanged(&p.kafka, object, c.Reason, c.Message)
 		}
 	}
 }

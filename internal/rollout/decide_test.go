@@ -81,7 +81,7 @@ func TestDecide(t *testing.T) {
 			cluster: healthy(3, reason(ConfigChanged, 1), pod(2, Stuck, ServerUnknown)),
 			blockers: []string{
 				"1 OthersReady: pod my-2 is stuck (CrashLoopBackOff); it is replaced as soon as its specification, configuration or certificates change",
-				"1 QuorumKept: without my-1 only 1 of 3 voters would be caught up, and 2 are needed",
+				"1 QuorumKept: without my-1 only 1 of 3 voters would be caught up, but 2 are needed",
 				"1 MinInSyncKept: without my-1 too few in-sync replicas (min.insync.replicas) would be left for topic orders partition 0",
 			},
 		},
@@ -109,18 +109,18 @@ func TestDecide(t *testing.T) {
 		},
 		"of two voters the other one must be caught up": {
 			cluster:  healthy(2, reason(ConfigChanged, 0), func(s *Snapshot) { s.Quorum.Voters[1].CaughtUp = false }),
-			blockers: []string{"0 QuorumKept: without my-0 only 0 of 2 voters would be caught up, and 1 are needed"},
+			blockers: []string{"0 QuorumKept: without my-0 only 0 of 2 voters would be caught up, but 1 are needed"},
 		},
 		"what nobody knows keeps the gate shut": {
 			cluster: healthy(3, reason(ConfigChanged, 1), func(s *Snapshot) { s.Quorum, s.Partitions = Quorum{}, Partitions{} }),
 			blockers: []string{
-				"1 QuorumKept: no controller tells the state of the quorum",
-				"1 MinInSyncKept: nobody tells which partitions are in sync",
+				"1 QuorumKept: no controller reports the state of the quorum",
+				"1 MinInSyncKept: no broker reports which partitions are in sync",
 			},
 		},
 		"a silent agent keeps the gate shut": {
 			cluster:  healthy(3, reason(ConfigChanged, 1), pod(2, Ready, ServerUnknown)),
-			blockers: []string{"1 EvidenceKnown: the agent of pod my-2 does not answer, so nobody knows what its server is doing"},
+			blockers: []string{"1 EvidenceKnown: the agent of pod my-2 does not answer, so the state of its server is unknown: check what keeps the operator from reaching port 8443 of the pod"},
 		},
 		"a node that is to be removed may be silent": {
 			cluster: healthy(4, pod(3, Ready, ServerUnknown), func(s *Snapshot) {
@@ -184,7 +184,7 @@ func TestDecide(t *testing.T) {
 			cluster: healthy(3, reason(ConfigChanged, 1), pod(2, Terminating, ServerUnknown), func(s *Snapshot) { s.Partitions.List[0].MinInSync = 1 }),
 			blockers: []string{
 				"1 OthersPresent: pod my-2 is being deleted",
-				"1 QuorumKept: without my-1 only 1 of 3 voters would be caught up, and 2 are needed",
+				"1 QuorumKept: without my-1 only 1 of 3 voters would be caught up, but 2 are needed",
 			},
 		},
 	}

@@ -106,7 +106,7 @@ func refuseWithoutEvidence(v *view, n *Node) (Blocker, bool) {
 	}
 	for _, other := range v.silent {
 		if other.ID != n.ID || !n.removed() {
-			return about(other, "the agent of pod %s does not answer, so nobody knows what its server is doing", other.PodName)
+			return about(other, "the agent of pod %s does not answer, so the state of its server is unknown: check what keeps the operator from reaching port 8443 of the pod", other.PodName)
 		}
 	}
 	return Blocker{}, false

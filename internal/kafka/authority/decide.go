@@ -128,7 +128,7 @@ func (d *decider) findPresent() error {
 	d.d.KeyGeneration = max(d.d.KeyGeneration, d.in.Kind.named(d.found))
 	if len(d.o.bundle) == 0 {
 		d.d.CertGeneration = max(d.d.CertGeneration, d.d.KeyGeneration)
-		d.note(Restored, d.found, d.in.certObject()+" was lost; the certificate was taken back from what pods trust")
+		d.note(Restored, d.found, d.in.certObject()+" was lost; the certificate was restored from what pods trust")
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (d *decider) findCertificate() error {
 		d.finishInterrupted()
 		return err
 	case anchor != nil && d.in.Now.Before(anchor.NotAfter):
-		d.note(Restored, anchor, d.in.certObject()+" had no certificate; it was taken back from what pods trust")
+		d.note(Restored, anchor, d.in.certObject()+" had no certificate; it was restored from what pods trust")
 		return d.take(anchor)
 	default:
 		return d.unlessPaused(func() error { return d.recreate(anchor) })
@@ -175,7 +175,7 @@ func (d *decider) unlessPaused(makeOne func() error) error {
 func (d *decider) take(cert *x509.Certificate) error {
 	ca, err := pki.NewAuthority(cert, d.o.key)
 	if err != nil {
-		return invalid(Problem{Object: d.in.certObject(), Wrong: err.Error(), Remedy: "put back the CA certificate"})
+		return invalid(Problem{Object: d.in.certObject(), Wrong: err.Error(), Remedy: "restore the CA certificate"})
 	}
 	d.d.Authority, d.d.Certificate, d.found = ca, cert, cert
 	return nil
@@ -188,10 +188,10 @@ func (d *decider) finishInterrupted() {
 	switch {
 	case d.swapInterrupted():
 		d.d.CertGeneration++
-		d.note(ReplacementAborted, d.d.Certificate, "the way back to the replaced authority had been interrupted and was completed")
+		d.note(ReplacementAborted, d.d.Certificate, "an interrupted abort was completed: the previous CA is in use again")
 	case d.promotionInterrupted():
 		d.d.CertGeneration++
-		d.note(d.in.Kind.keyReplaced(), d.d.Certificate, "a replacement that had been interrupted was completed")
+		d.note(d.in.Kind.keyReplaced(), d.d.Certificate, "an interrupted replacement was completed")
 	}
 }
 
@@ -225,7 +225,7 @@ func (d *decider) create() error {
 // beginAgain makes an authority in the place of one of which nothing is left but
 // those who depended on it. There is nobody to go over from, so nothing is pending.
 func (d *decider) beginAgain() error {
-	why := "key and certificate were lost while the cluster depends on them, and nothing of them is left"
+	why := "key and certificate were lost while the cluster depends on them, and no copy is left"
 	if d.o.pending == nil {
 		// Each key had a certificate of its own: what pods bear of those bounds the
 		// number of a key that nothing bears any more.
@@ -262,10 +262,10 @@ func (d *decider) recreate(anchor *x509.Certificate) error {
 		ca, err = pki.SelfSign(d.o.key, d.caSpec(d.d.KeyGeneration))
 	}
 	if err != nil {
-		return fmt.Errorf("making the certificate anew: %w", err)
+		return fmt.Errorf("issuing the certificate again: %w", err)
 	}
 	d.d.Authority, d.d.Certificate = ca, ca.Certificate()
-	d.note(Recreated, ca.Certificate(), d.in.certObject()+" had no certificate; it was made anew from the same key")
+	d.note(Recreated, ca.Certificate(), d.in.certObject()+" had no certificate; a new one was issued from the same key")
 	return nil
 }
 

@@ -70,7 +70,7 @@ func (p *pass) openWindow() authority.Window {
 	windows, err := window.Parse(p.kafka.Spec.MaintenanceTimeWindows)
 	if err != nil {
 		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonWindows,
-			"spec.maintenanceTimeWindows counts as closed until it is corrected: "+err.Error())
+			"spec.maintenanceTimeWindows cannot be read, and counts as closed until you correct it: "+err.Error())
 	}
 	next, _ := windows.Next(p.now)
 	return authority.Window{Open: windows.Open(p.now), Next: next}

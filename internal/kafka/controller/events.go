@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -154,16 +153,25 @@ func (d *domain) sentence(step trust.Step) string {
 	if cert, found := d.certificate(step.Anchor); found {
 		name = fmt.Sprintf("%q (%s)", cert.Subject.CommonName, pki.SHA1Name(cert))
 	}
+	at := ""
+	if slices.Contains(step.Planes, trust.Data) {
+		at = " on client and inter-broker listeners"
+	} else if slices.Contains(step.Planes, trust.Control) {
+		at = " on controller listeners"
+	}
 	words := map[trust.StepKind]string{
-		trust.Store:        "anchor %s is now " + cmp.Or(string(step.State), "removed"),
-		trust.Announce:     "applications are given anchor %s",
-		trust.Lead:         "the application bundle begins with anchor %s",
-		trust.Distribute:   "nodes are told to trust anchor %s",
-		trust.SwitchLeaves: "certificates are signed by anchor %s; strategy " + string(d.plan.Strategy.Kind) + ": " + d.plan.Strategy.Reason,
-		trust.TurnOperator: "the operator presents a certificate of anchor %s",
-		trust.TakeOffCross: "the cross certificate by anchor %s is not presented any more",
-		trust.Withdraw:     "nodes are told to stop trusting anchor %s",
-		trust.Retire:       "applications are no longer given anchor %s",
+		trust.Store:        "CA %s is now " + string(step.State) + " in the trusted-certs Secret",
+		trust.Announce:     "CA %s was added to ca.crt for applications",
+		trust.Lead:         "ca.crt now begins with CA %s",
+		trust.Distribute:   "nodes are told to trust CA %s",
+		trust.SwitchLeaves: "node certificates are now issued by CA %s; strategy " + string(d.plan.Strategy.Kind) + ": " + d.plan.Strategy.Reason,
+		trust.TurnOperator: "the operator now presents a certificate of CA %s",
+		trust.TakeOffCross: "nodes stop presenting the cross certificate issued by CA %s",
+		trust.Withdraw:     "nodes are told to stop trusting CA %s" + at,
+		trust.Retire:       "CA %s was removed from ca.crt for applications",
+	}
+	if step.Kind == trust.Store && step.State == trust.Absent {
+		return fmt.Sprintf("CA %s was removed from the trusted-certs Secret", name)
 	}
 	return fmt.Sprintf(words[step.Kind], name)
 }

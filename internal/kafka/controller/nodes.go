@@ -29,8 +29,8 @@ func (r *Reconciler) applyNodeSecrets(ctx context.Context, p *pass) error {
 			return err
 		}
 		if _, given := p.nodes[node.Pod]; !given && p.exists(node) {
-			p.note("Secret "+node.Pod, reasonNodeHeld, "node "+node.Pod+" cannot be given a certificate now, and goes on with what it has loaded; "+
-				"once its pod ends it cannot start again before there is one: put the Secret back as it was, or the key of the CA that signs")
+			p.note("Secret "+node.Pod, reasonNodeHeld, "node "+node.Pod+" cannot be given a certificate now, and keeps running with the one it has loaded; "+
+				"if its pod stops, it cannot start again without one: restore the Secret, or the key of the CA that issued its certificate")
 		}
 	}
 	return nil
@@ -246,7 +246,7 @@ func (p *pass) checkCustomCertificates() error {
 		if before, found := p.presentCertificate(listener); found {
 			p.custom[listener.Key()] = before
 			p.note("Secret "+listener.Certificate.Secret, reasonListenerCertificate,
-				err.Error()+"; the certificate from before stays in use")
+				err.Error()+"; the previous certificate stays in use")
 			continue
 		}
 		var found []authority.Problem

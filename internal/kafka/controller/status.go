@@ -129,8 +129,8 @@ func (p *pass) silence() []wanted {
 	}
 	if len(silent) > 0 {
 		list = append(list, holds(condition.Warning, reasonSilent, fmt.Sprintf(
-			"the agents of pods %s do not answer the operator, so nobody knows what their servers trust and present: "+
-				"see whether something keeps the operator from port %d of the pods", excerpt.List(silent, ", ", excerpt.Listed), contract.SecurePort)))
+			"the agents of pods %s do not answer the operator, so it is unknown what their servers trust and present: "+
+				"check what keeps the operator from reaching port %d of these pods", excerpt.List(silent, ", ", excerpt.Listed), contract.SecurePort)))
 	}
 	return list
 }
@@ -152,7 +152,7 @@ func (p *pass) annotationWarnings() []wanted {
 	}
 	slices.Sort(asked)
 	return []wanted{holds(condition.Warning, reasonIdleAnnotation, fmt.Sprintf(
-		"pods %s: the annotation %s has no effect: once all their partitions have replicas elsewhere, delete the PersistentVolumeClaims and the pod yourself, one node at a time; and remove the annotation",
+		"pods %s: the annotation %s has no effect: once all partitions have enough replicas elsewhere, delete the PersistentVolumeClaims and the pod yourself, one node at a time, and remove the annotation",
 		excerpt.List(asked, ", ", excerpt.Listed), deletePodAndClaims))}
 }
 
@@ -162,12 +162,12 @@ func fieldWarnings(object string, found fields.Found) []wanted {
 	var list []wanted
 	if len(found.Unknown) > 0 {
 		list = append(list, holds(condition.Warning, reasonUnknownFields, fmt.Sprintf(
-			"%s: there are no such fields, and what they say is not done: %s; correct what is misspelled or stands at the wrong place, and remove the rest",
+			"%s: unknown fields, which have no effect: %s; correct those that are misspelled or misplaced, and remove the rest",
 			object, excerpt.List(found.Unknown, ", ", excerpt.Listed))))
 	}
 	if len(found.WithoutEffect) > 0 {
 		list = append(list, holds(condition.Warning, reasonFieldsWithoutEffect, fmt.Sprintf(
-			"%s: these fields are kept and have no effect: %s; remove them unless somebody else reads them",
+			"%s: these fields are kept but have no effect in Keyturn: %s; remove them unless another tool reads them",
 			object, excerpt.List(found.WithoutEffect, ", ", excerpt.Listed))))
 	}
 	return list

@@ -124,18 +124,3 @@ func (n *Node) away() bool { return n.Pod.State <= Stuck }
 func (n *Node) absent() bool {
 	return n.Pod.State == Terminating || (n.Pod.State == Missing && !n.removed())
 }
-
-// due reports whether the node's turn may not be put off: it is to be removed,
-// or has a reason that cannot wait for the window.
-func (n *Node) due(windowOpen bool) bool {
-	if n.removed() || windowOpen {
-		return n.wanted()
-	}
-	return slices.ContainsFunc(n.Reasons, func(r Reason) bool { return !r.Postponable })
-}
-
-// silenceIsFine reports whether the node's own silence does not forbid the act:
-// it is to be removed, or it is restarted because it does not answer.
-func (n *Node) silenceIsFine() bool {
-	return n.removed() || slices.ContainsFunc(n.Reasons, func(r Reason) bool { return r.Code == PodUnresponsive })
-}

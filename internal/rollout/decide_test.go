@@ -14,7 +14,7 @@ type change func(*Snapshot)
 // healthy is a cluster of dual-role nodes 0 to n-1, led by node 0, with one topic
 // on all of them, nothing to do.
 func healthy(n int, changes ...change) Snapshot {
-	s := Snapshot{Now: now, Quorum: Quorum{Known: true}, Partitions: Partitions{Known: true}, Policy: Policy{WindowOpen: true}}
+	s := Snapshot{Now: now, Quorum: Quorum{Known: true}, Partitions: Partitions{Known: true}}
 	orders := Partition{Topic: "orders", MinInSync: max(1, n-1)}
 	for i := range n {
 		id := NodeID(i)
@@ -36,7 +36,7 @@ func healthy(n int, changes ...change) Snapshot {
 func reason(code ReasonCode, ids ...int) change {
 	return func(s *Snapshot) {
 		for _, id := range ids {
-			s.Nodes[id].Reasons = append(s.Nodes[id].Reasons, Reason{Code: code, Postponable: code == RestartDue})
+			s.Nodes[id].Reasons = append(s.Nodes[id].Reasons, Reason{Code: code})
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestDecide(t *testing.T) {
 			cluster: healthy(3, reason(ConfigChanged, 1), pod(2, Stuck, ServerUnknown)),
 			blockers: []string{
 				"1 OthersReady: pod my-2 is stuck (CrashLoopBackOff); it is replaced as soon as its specification, configuration or certificates change",
-				"1 QuorumKept: without my-1 only 1 of 3 voters would be caught up, and 2 are needed",
+				"1 QuorumKept: without my-1 only 1 of 3 voters would be caught up, but 2 are needed",
 				"1 MinInSyncKept: without my-1 too few in-sync replicas (min.insync.replicas) would be left for topic orders partition 0",
 			},
 		},
@@ -109,22 +109,25 @@ func TestDecide(t *testing.T) {
 		},
 		"of two voters the other one must be caught up": {
 			cluster:  healthy(2, reason(ConfigChanged, 0), func(s *Snapshot) { s.Quorum.Voters[1].CaughtUp = false }),
-			blockers: []string{"0 QuorumKept: without my-0 only 0 of 2 voters would be caught up, and 1 are needed"},
+			blockers: []string{"0 QuorumKept: without my-0 only 0 of 2 voters would be caught up, but 1 are needed"},
 		},
 		"what nobody knows keeps the gate shut": {
 			cluster: healthy(3, reason(ConfigChanged, 1), func(s *Snapshot) { s.Quorum, s.Partitions = Quorum{}, Partitions{} }),
 			blockers: []string{
-				"1 QuorumKept: no controller tells the state of the quorum",
-				"1 MinInSyncKept: nobody tells which partitions are in sync",
+				"1 QuorumKept: no controller reports the state of the quorum",
+				"1 MinInSyncKept: no broker reports which partitions are in sync",
 			},
 		},
 		"a silent agent keeps the gate shut": {
 			cluster:  healthy(3, reason(ConfigChanged, 1), pod(2, Ready, ServerUnknown)),
-			blockers: []string{"1 EvidenceKnown: the agent of pod my-2 does not answer, so nobody knows what its server is doing"},
+			blockers: []string{"1 EvidenceKnown: the agent of pod my-2 does not answer, so the state of its server is unknown: check what keeps the operator from reaching port 8443 of the pod"},
 		},
-		"a node that is restarted because it is silent may be silent": {
-			cluster: healthy(3, reason(PodUnresponsive, 1), pod(1, Ready, ServerUnknown)),
-			act:     "Restart my-1 uid-1 [PodUnresponsive]",
+		"a node that is to be removed may be silent": {
+			cluster: healthy(4, pod(3, Ready, ServerUnknown), func(s *Snapshot) {
+				s.Nodes[3].Removal, s.Nodes[3].Controller = RemoveWhenEmpty, false
+				s.Quorum.Voters, s.Partitions.List = s.Quorum.Voters[:3], nil
+			}),
+			act: "Remove my-3 uid-3 []",
 		},
 		"a cluster that is down altogether is repaired one pod at a time": {
 			cluster: healthy(3, append(down, reason(ConfigChanged, 0, 1, 2))...),
@@ -136,13 +139,9 @@ func TestDecide(t *testing.T) {
 			})...),
 			act: "Restart my-0 uid-0 [ConfigChangeRequiresRestart] recovery",
 		},
-		"what can wait waits for the maintenance window": {
-			cluster:  healthy(3, reason(RestartDue, 1), func(s *Snapshot) { s.Policy.WindowOpen = false }),
-			blockers: []string{"1 MaintenanceWindow: the restart of pod my-1 waits for the next maintenance window"},
-		},
-		"a restart that cannot wait takes along what could": {
-			cluster: healthy(3, reason(RestartDue, 1), reason(CertificatesChanged, 1), func(s *Snapshot) { s.Policy.WindowOpen = false }),
-			act:     "Restart my-1 uid-1 [KafkaCertificatesChanged RestartDue]",
+		"a restart for several reasons is one restart": {
+			cluster: healthy(3, reason(ConfigChanged, 1), reason(CertificatesChanged, 1)),
+			act:     "Restart my-1 uid-1 [ConfigChangeRequiresRestart KafkaCertificatesChanged]",
 		},
 		"the pod after a restart waits until the last one has caught up": {
 			cluster: healthy(3, reason(ConfigChanged, 1), func(s *Snapshot) {
@@ -185,7 +184,7 @@ func TestDecide(t *testing.T) {
 			cluster: healthy(3, reason(ConfigChanged, 1), pod(2, Terminating, ServerUnknown), func(s *Snapshot) { s.Partitions.List[0].MinInSync = 1 }),
 			blockers: []string{
 				"1 OthersPresent: pod my-2 is being deleted",
-				"1 QuorumKept: without my-1 only 1 of 3 voters would be caught up, and 2 are needed",
+				"1 QuorumKept: without my-1 only 1 of 3 voters would be caught up, but 2 are needed",
 			},
 		},
 	}
@@ -239,60 +238,6 @@ func TestDecideDoesNotChangeItsSnapshot(t *testing.T) {
 	}
 	if diff := cmp.Diff(first, Decide(s)); diff != "" {
 		t.Errorf("second decision differs (-first +second):\n%s", diff)
-	}
-}
-
-func TestPlan(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		cluster Snapshot
-		steps   []string
-		blocked []string
-	}{
-		"leadership moves once": {
-			cluster: healthy(3, reason(CertificatesChanged, 0, 1, 2)),
-			steps: []string{
-				"Restart my-1 uid-1 [KafkaCertificatesChanged]",
-				"Restart my-2 uid-2 [KafkaCertificatesChanged]",
-				"Restart my-0 uid-0 [KafkaCertificatesChanged]",
-			},
-		},
-		"time opens windows and brings pods back": {
-			cluster: healthy(3, reason(RestartDue, 1), pod(2, Unready, ServerStarting), func(s *Snapshot) {
-				s.Policy.WindowOpen, s.Partitions.List[0].InSync = false, []NodeID{0, 1}
-			}),
-			steps: []string{"Restart my-1 uid-1 [RestartDue] after OthersReady MaintenanceWindow MinInSyncKept"},
-		},
-		"time does not repair a stuck pod": {
-			cluster: healthy(3, reason(ConfigChanged, 1), pod(2, Stuck, ServerUnknown), func(s *Snapshot) { s.Partitions.List[0].MinInSync = 1 }),
-			blocked: []string{
-				"1 OthersReady: pod my-2 is stuck (CrashLoopBackOff); it is replaced as soon as its specification, configuration or certificates change",
-				"1 QuorumKept: without my-1 only 1 of 3 voters would be caught up, and 2 are needed",
-			},
-		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := Plan(test.cluster)
-			var steps []string
-			for _, step := range p.Steps {
-				line := sentence(&step.Act)
-				if len(step.After) > 0 {
-					line += " after"
-				}
-				for _, b := range step.After {
-					line += " " + string(b.Gate)
-				}
-				steps = append(steps, line)
-			}
-			if diff := cmp.Diff(test.steps, steps); diff != "" {
-				t.Errorf("steps (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(test.blocked, sentences(p.Blocked)); diff != "" {
-				t.Errorf("blocked (-want +got):\n%s", diff)
-			}
-		})
 	}
 }
 

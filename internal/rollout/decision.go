@@ -51,7 +51,7 @@ type Blocker struct {
 	Since time.Time
 }
 
-// GateName names a gate in conditions, metrics and the plan.
+// GateName names a gate in conditions and metrics.
 type GateName string
 
 // The gates, in the order in which they are asked.
@@ -69,8 +69,6 @@ const (
 	// GateNotStarting: the pod is neither recovering its logs nor in the first
 	// minutes of a start that nobody can look into.
 	GateNotStarting GateName = "NotStarting"
-	// GateWindow: a maintenance window is open, or a reason cannot wait.
-	GateWindow GateName = "MaintenanceWindow"
 	// GateControllersFirst: no controller waits for its restart.
 	GateControllersFirst GateName = "ControllersFirst"
 	// GateLeaderLast: no other controller waits while this one leads.

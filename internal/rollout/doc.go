@@ -6,7 +6,9 @@
 // rollouts can never run against each other:
 //
 //	d := rollout.Decide(snapshot)   // at most one act, and who is refused by what
-//	p := rollout.Plan(snapshot)     // the same function on a cluster that obeys
+//
+// Whoever gives a reason means now: what may wait for a maintenance window is kept
+// back by him.
 //
 // A pod that works is disrupted only when all others are there, ready and caught
 // up, when the quorum survives without it, and when every partition keeps its

@@ -22,7 +22,6 @@ func gates() []gate {
 		{GateOthersReady, refuseWhileBroken},
 		{GateEvidence, refuseWithoutEvidence},
 		{GateNotStarting, refuseStarting},
-		{GateWindow, refuseOutsideWindow},
 		{GateControllersFirst, refuseBeforeControllers},
 		{GateLeaderLast, refuseLeader},
 		{GateQuorum, refuseQuorum},
@@ -100,14 +99,14 @@ func refuseWhileBroken(v *view, n *Node) (Blocker, bool) {
 }
 
 // refuseWithoutEvidence: a pod that works is not touched while its own agent or
-// that of another ready pod is silent.
+// that of another ready pod is silent. One that is to be removed may be silent itself.
 func refuseWithoutEvidence(v *view, n *Node) (Blocker, bool) {
 	if n.broken() {
 		return Blocker{}, false
 	}
 	for _, other := range v.silent {
-		if other.ID != n.ID || !n.silenceIsFine() {
-			return about(other, "the agent of pod %s does not answer, so nobody knows what its server is doing", other.PodName)
+		if other.ID != n.ID || !n.removed() {
+			return about(other, "the agent of pod %s does not answer, so the state of its server is unknown: check what keeps the operator from reaching port 8443 of the pod", other.PodName)
 		}
 	}
 	return Blocker{}, false
@@ -122,21 +121,10 @@ func refuseStarting(v *view, n *Node) (Blocker, bool) {
 	if n.Server == ServerRecovering {
 		return about(n, "the broker in pod %s is recovering its logs", n.PodName)
 	}
-	if n.Server == ServerUnknown && v.Now.Sub(n.Pod.Since) < v.startGrace() {
+	if n.Server == ServerUnknown && v.Now.Sub(n.Pod.Since) < StartGrace {
 		return about(n, "pod %s may be starting: it is not ready and its agent does not answer", n.PodName)
 	}
 	return Blocker{}, false
-}
-
-// refuseOutsideWindow: what can wait waits, unless the pod does not work anyway.
-func refuseOutsideWindow(v *view, n *Node) (Blocker, bool) {
-	if n.broken() || n.due(v.Policy.WindowOpen) {
-		return Blocker{}, false
-	}
-	return Blocker{
-		Who:     "maintenance window",
-		Message: fmt.Sprintf("the restart of pod %s waits for the next maintenance window", n.PodName),
-	}, true
 }
 
 // refuseBeforeControllers: brokers may need what only the new controllers know.

@@ -21,7 +21,6 @@ func invariants() []invariant {
 		{"a pod that works is disrupted only when all others work and say so", wrongWhileUnwell},
 		{"the next pod waits until the last one is back and caught up", wrongSecond},
 		{"a pod that may be recovering its logs is left alone", wrongRecovering},
-		{"what can wait waits for the window", wrongWindow},
 		{"controllers go before brokers, the active one last", wrongOrder},
 		{"the quorum keeps what it has", wrongQuorum},
 		{"every partition keeps what it has", wrongPartitions},
@@ -45,16 +44,12 @@ func others(s *Snapshot, n *Node) []*Node {
 	return out
 }
 
-func urgent(s *Snapshot, n *Node) bool {
+// pending reports whether a node is to be restarted, or to go and still there.
+func pending(n *Node) bool {
 	if n.Removal != Keep {
 		return n.Pod.State != Missing
 	}
-	for _, r := range n.Reasons {
-		if s.Policy.WindowOpen || !r.Postponable {
-			return true
-		}
-	}
-	return false
+	return len(n.Reasons) > 0
 }
 
 func wrongTarget(s *Snapshot, d Decision) string {
@@ -147,15 +142,8 @@ func wrongRecovering(s *Snapshot, d Decision) string {
 	if n.Server == ServerRecovering {
 		return "it is recovering"
 	}
-	if n.Server == ServerUnknown && s.Now.Sub(n.Pod.Since) < DefaultStartGrace {
+	if n.Server == ServerUnknown && s.Now.Sub(n.Pod.Since) < StartGrace {
 		return "it may be recovering"
-	}
-	return ""
-}
-
-func wrongWindow(s *Snapshot, d Decision) string {
-	if d.Act != nil && target(s, d).Pod.State == Ready && !urgent(s, target(s, d)) {
-		return "the window is closed"
 	}
 	return ""
 }
@@ -166,7 +154,7 @@ func wrongOrder(s *Snapshot, d Decision) string {
 	}
 	n := target(s, d)
 	for _, o := range others(s, n) {
-		if !o.Controller || !urgent(s, o) {
+		if !o.Controller || !pending(o) {
 			continue
 		}
 		if !n.Controller && n.Removal == Keep {
@@ -303,8 +291,7 @@ func wrongSilence(s *Snapshot, d Decision) string {
 		return "" // the next pass begins without the old record
 	}
 	for _, n := range s.Nodes {
-		pending := len(n.Reasons) > 0 && n.Removal == Keep || n.Removal != Keep && n.Pod.State != Missing
-		if !pending || d.Act != nil {
+		if !pending(&n) || d.Act != nil {
 			continue
 		}
 		named := slices.ContainsFunc(d.Blockers, func(b Blocker) bool {

@@ -118,7 +118,7 @@ func (c *cluster) plant(id NodeID) *plant {
 
 // observe is what an operator can see of it.
 func (c *cluster) observe() Snapshot {
-	s := Snapshot{Now: now.Add(time.Duration(c.tick) * time.Minute), Disruption: c.disruption, Policy: Policy{WindowOpen: true}}
+	s := Snapshot{Now: now.Add(time.Duration(c.tick) * time.Minute), Disruption: c.disruption}
 	answering, brokers := false, false
 	for _, p := range c.plants {
 		n := p.node

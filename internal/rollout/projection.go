@@ -20,7 +20,7 @@ func refuseQuorum(v *view, n *Node) (Blocker, bool) {
 		return refuseQuorumBroken(v, n)
 	}
 	if !v.quorum.Known {
-		return quorumBlocker("no controller tells the state of the quorum")
+		return quorumBlocker("no controller reports the state of the quorum")
 	}
 	if v.quorum.Leader == NoLeader {
 		return quorumBlocker("the quorum has no leader")
@@ -38,7 +38,7 @@ func refuseQuorumBroken(v *view, n *Node) (Blocker, bool) {
 	case v.quorum.Known:
 		return refuseMajority(v, n)
 	}
-	return quorumBlocker("no controller tells the state of the quorum, which may need " + n.PodName)
+	return quorumBlocker("no controller reports the state of the quorum, which may need " + n.PodName)
 }
 
 // refuseMajority projects the quorum after the act. A single voter has nobody to
@@ -56,7 +56,7 @@ func refuseMajority(v *view, n *Node) (Blocker, bool) {
 	if left >= need {
 		return Blocker{}, false
 	}
-	return quorumBlocker(fmt.Sprintf("without %s only %d of %d voters would be caught up, and %d are needed",
+	return quorumBlocker(fmt.Sprintf("without %s only %d of %d voters would be caught up, but %d are needed",
 		n.PodName, left, voters, need))
 }
 
@@ -85,7 +85,7 @@ func refusePartitions(v *view, n *Node) (Blocker, bool) {
 	case n.broken() && (n.Pod.State == Stuck || v.brokersReady == 0):
 		return Blocker{}, false
 	default:
-		return Blocker{Who: "partitions", Message: "nobody tells which partitions are in sync"}, true
+		return Blocker{Who: "partitions", Message: "no broker reports which partitions are in sync"}, true
 	}
 	thin := v.thin[n.ID]
 	if n.broken() {
@@ -124,7 +124,7 @@ func refuseReplicas(v *view, n *Node) (Blocker, bool) {
 		return Blocker{}, false
 	}
 	if !v.Partitions.Known {
-		return Blocker{Who: "partitions", Message: "nobody tells which partitions have a replica on " + n.PodName}, true
+		return Blocker{Who: "partitions", Message: "no broker reports which partitions have a replica on " + n.PodName}, true
 	}
 	var held []*Partition
 	for i := range v.Partitions.List {

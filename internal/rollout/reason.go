@@ -36,11 +36,6 @@ const (
 	VolumeResized ReasonCode = "FileSystemResizeNeeded"
 	// ManualRollingUpdate: a person asked for it with an annotation.
 	ManualRollingUpdate ReasonCode = "ManualRollingUpdate"
-	// RestartDue: something that only a start replaces (the identity and trust
-	// of the Raft client) nears its end. The name is Keyturn's.
-	RestartDue ReasonCode = "RestartDue"
-	// PodUnresponsive: the node answers neither its agent's nor Kafka's port.
-	PodUnresponsive ReasonCode = "PodUnresponsive"
 	// PodStuck is added by Decide when the pod that is replaced is stuck; it
 	// is never a reason of its own, because without something new to load the
 	// next pod would be stuck like the last one.
@@ -52,8 +47,6 @@ type Reason struct {
 	Code ReasonCode
 	// Note says in a few words what differs, without key material.
 	Note string
-	// Postponable reasons wait for a maintenance window while the pod works.
-	Postponable bool
 }
 
 // sortReasons returns the reasons in a stable order.

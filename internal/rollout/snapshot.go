@@ -21,7 +21,6 @@ type Snapshot struct {
 	Partitions Partitions
 	// Disruption is the recorded intent of the last act, nil when there is none.
 	Disruption *Disruption
-	Policy     Policy
 }
 
 // Node is one Kafka node that has, or should have, a pod.
@@ -149,15 +148,7 @@ type Disruption struct {
 	Since time.Time
 }
 
-// Policy holds what the user's resource says about restarts.
-type Policy struct {
-	// WindowOpen is true inside a maintenance window, and when there are none.
-	WindowOpen bool
-	// StartGrace is how long a pod that is not ready and does not answer is
-	// left alone, because it may be starting; zero means DefaultStartGrace.
-	StartGrace time.Duration
-}
-
-// DefaultStartGrace is Strimzi's operation timeout, after which it no longer
-// waits for a pod to become ready.
-const DefaultStartGrace = 5 * time.Minute
+// StartGrace is how long a pod that is not ready and does not answer is left
+// alone, because it may be starting: Strimzi's operation timeout, after which it no
+// longer waits for a pod to become ready.
+const StartGrace = 5 * time.Minute

@@ -3,7 +3,6 @@ package rollout
 import (
 	"cmp"
 	"slices"
-	"time"
 )
 
 // intent is what became of the recorded disruption.
@@ -32,7 +31,7 @@ type view struct {
 	// absent, broken, silent are the nodes that stand in the way of others, by
 	// id. silent are ready pods whose agent did not answer.
 	absent, broken, silent []*Node
-	// waiting are controllers whose turn may not be put off, by id.
+	// waiting are controllers that are to be restarted or removed, by id.
 	waiting []*Node
 	// thin maps a node to the partitions that would be left with too few
 	// in-sync replicas without it.
@@ -90,7 +89,7 @@ func (v *view) count(n *Node) {
 	if n.Pod.State == Ready {
 		v.ready++
 	}
-	if n.wanted() && n.due(v.Policy.WindowOpen) {
+	if n.wanted() {
 		v.waiting = append(v.waiting, n)
 	}
 }
@@ -202,12 +201,4 @@ func (v *view) caughtUpVoter(id NodeID) bool {
 	return slices.ContainsFunc(v.quorum.Voters, func(voter Voter) bool {
 		return voter.ID == id && voter.CaughtUp
 	})
-}
-
-// startGrace is how long a silent start is left alone.
-func (v *view) startGrace() time.Duration {
-	if v.Policy.StartGrace > 0 {
-		return v.Policy.StartGrace
-	}
-	return DefaultStartGrace
 }

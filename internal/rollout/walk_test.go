@@ -48,9 +48,7 @@ func faces() []face {
 		}
 	}
 	working := pods[len(pods)-1]
-	working.reasons = []Reason{{Code: RestartDue, Postponable: true}}
-	out = append(out, working)
-	working.reasons, working.removal = nil, RemoveWhenEmpty
+	working.removal = RemoveWhenEmpty
 	return append(out, working)
 }
 
@@ -114,33 +112,14 @@ func (w world) snapshots() iter.Seq[Snapshot] {
 			for quorum := range w.quorums() {
 				for partitions := range w.inSync() {
 					for _, disruption := range w.disruptions() {
-						for _, open := range []bool{true, false} {
-							s := Snapshot{Now: now, Nodes: nodes, Quorum: quorum, Partitions: partitions, Disruption: disruption}
-							s.Policy.WindowOpen = open
-							if !yield(s) {
-								return
-							}
-							if !postponable(nodes) {
-								break
-							}
+						if !yield(Snapshot{Now: now, Nodes: nodes, Quorum: quorum, Partitions: partitions, Disruption: disruption}) {
+							return
 						}
 					}
 				}
 			}
 		}
 	}
-}
-
-// postponable reports whether a closed window could change anything.
-func postponable(nodes []Node) bool {
-	for _, n := range nodes {
-		for _, r := range n.Reasons {
-			if r.Postponable {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func (w world) nodes(faces []face) iter.Seq[[]Node] {
@@ -272,7 +251,7 @@ func (w world) counterexample(table []gate) (string, int) {
 
 // describe prints a snapshot for a person who has to understand a failure.
 func describe(s Snapshot) string {
-	out := fmt.Sprintf("quorum %+v\npartitions %+v\ndisruption %+v window %v\n", s.Quorum, s.Partitions, s.Disruption, s.Policy.WindowOpen)
+	out := fmt.Sprintf("quorum %+v\npartitions %+v\ndisruption %+v\n", s.Quorum, s.Partitions, s.Disruption)
 	for _, n := range s.Nodes {
 		out += fmt.Sprintf("node %d pod %+v server %d reasons %v removal %d\n", n.ID, n.Pod, n.Server, n.Reasons, n.Removal)
 	}

@@ -81,7 +81,7 @@ func (v *view) stranded() []Apart {
 	for _, m := range v.peers {
 		if v.unsigned(m) {
 			out = append(out, Apart{Member: m.ID, Reason: SecretLost, What: string(m.ID) +
-				" has lost its Secret, and the key of the authority that it presents is not at hand to sign another certificate"})
+				" has lost its Secret, and no new certificate can be issued for it: the key of the CA that issued the one it presents is missing"})
 		}
 	}
 	return out
@@ -111,7 +111,7 @@ func claimsUnknown(v *view, m *Member) string {
 	for i := range m.Roles {
 		r := &m.Roles[i]
 		if slices.ContainsFunc(r.claims(), func(s Stores) bool { return v.unknown(r, s) }) {
-			return r.Name + " claims to run on certificates of an authority that it was not given"
+			return r.Name + " claims to use certificates of a CA that it was never given"
 		}
 	}
 	return ""
@@ -164,7 +164,7 @@ func lacksSigner(v *view, m *Member) string {
 	if m.mayRun() || !v.unsigned(m) {
 		return ""
 	}
-	return "has no certificate to start with, and the key of the authority in use is not at hand to sign one; it is given one of the new authority once everybody else verifies that"
+	return "has no certificate yet, and the key of the CA in use is missing, so none can be issued; it gets one from the new CA once all other nodes accept that CA"
 }
 
 // unsigned reports whether a member has no certificate to start with, and cannot be

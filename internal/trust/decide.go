@@ -90,7 +90,7 @@ func (v *view) still() Plan {
 		p.Publications[m.ID] = m.Published
 	}
 	p.Vouching = v.vouching(p.Publications)
-	who, what := "pause", "the resource is paused; certificates go on expiring"
+	who, what := "pause", "reconciliation is paused; certificates keep expiring"
 	if v.target == nil {
 		who, what = "authority", "there is no issuing CA certificate"
 	}

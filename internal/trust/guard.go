@@ -162,7 +162,7 @@ func unverified(v *view, _ *Anchor) []Blocker {
 	future := v.future()
 	return v.unless(verifies, func(_ *Member, _ *Role, s Stores) bool {
 		return v.accepts(s.Trust, future) || v.blind(s.Trust)
-	}, "does not verify certificates of the new authority yet")
+	}, "does not accept certificates of the new CA yet")
 }
 
 // applicationsBehind: applications cannot be asked; they are published to first.
@@ -172,9 +172,9 @@ func applicationsBehind(v *view, a *Anchor) []Blocker {
 	first := slices.IndexFunc(v.Application.Anchors, func(id AnchorID) bool { return v.key[id] == a.Key })
 	switch {
 	case first < 0:
-		return []Blocker{{Who: applications, What: "the application bundle does not hold the new anchor yet"}}
+		return []Blocker{{Who: applications, What: "ca.crt does not contain the new CA yet"}}
 	case first > 0 && v.mayLead():
-		return []Blocker{{Who: applications, What: "the application bundle does not begin with the new anchor yet"}}
+		return []Blocker{{Who: applications, What: "ca.crt does not begin with the new CA yet"}}
 	case v.strategy().Kind == Classic && !v.onlyTargetLives():
 		return v.applicationsReading()
 	}
@@ -186,7 +186,7 @@ func (v *view) applicationsReading() []Blocker {
 	if !v.Now.Before(v.Application.Since.Add(v.Policy.Lead)) {
 		return nil
 	}
-	return []Blocker{{Who: applications, What: "applications get time to read the new anchor", Since: v.Application.Since}}
+	return []Blocker{{Who: applications, What: "applications are given time to read the new CA", Since: v.Application.Since}}
 }
 
 // listenersBehind: whoever can load without a restart holds the new anchor itself.
@@ -194,7 +194,7 @@ func listenersBehind(v *view, a *Anchor) []Blocker {
 	return v.unless(
 		func(_ *Member, r *Role) bool { return r.Verifies && r.Plane != Raft },
 		func(_ *Member, _ *Role, s Stores) bool { return slices.Contains(s.Trust, a.ID) },
-		"does not trust the new anchor yet")
+		"does not trust the new CA yet")
 }
 
 // showsOld finds who may present, to the planes, what the target's anchor alone
@@ -207,7 +207,7 @@ func (v *view) showsOld(planes ...Plane) []Blocker {
 		func(_ *Member, _ *Role, s Stores) bool {
 			return s.Identity.Signer == "" || s.Identity.Signer == v.target.Key
 		},
-		"still presents, or may come to present, a certificate of the old authority")
+		"still presents a certificate of the old CA, or might present one again")
 }
 
 func shownToData(v *view, _ *Anchor) []Blocker { return v.showsOld(Data) }
@@ -222,7 +222,7 @@ func notRetired(v *view, a *Anchor) []Blocker {
 	if v.Policy.Retirement == RetireUnused || a.Compromised || a.Removed || !v.Now.Before(a.NotAfter) {
 		return nil
 	}
-	return []Blocker{{Who: "retirement policy", What: "the old anchor stays until it expires on " + a.NotAfter.UTC().Format(time.DateOnly)}}
+	return []Blocker{{Who: "retirement policy", What: "the old CA stays trusted until it expires on " + a.NotAfter.UTC().Format(time.DateOnly)}}
 }
 
 // stillTrusted: what a process read at its start and keeps in memory counts only
@@ -240,7 +240,7 @@ func stillTrusted(v *view, a *Anchor) []Blocker {
 			inMemory := r.Plane == Raft && !a.Compromised
 			return !r.Verifies || inMemory || !slices.Contains(s.Trust, a.ID)
 		},
-		"still trusts the old anchor, or may come to")
+		"still trusts the old CA, or might trust it again")
 	v.roles(func(m *Member, r *Role) {
 		if r.Evidence.Process == ProcessUnknown {
 			waits = append(waits, waitFor(m, r, "has not proven what it trusts and presents"))
@@ -254,9 +254,9 @@ func crossNeeded(v *view, a *Anchor) []Blocker {
 	bare := Identity{Signer: a.Key}
 	waits := v.unless(verifies, func(_ *Member, _ *Role, s Stores) bool {
 		return v.accepts(s.Trust, bare)
-	}, "verifies new certificates only through the cross certificate")
+	}, "accepts new certificates only through the cross certificate")
 	if len(v.Application.Anchors) == 0 || v.key[v.Application.Anchors[0]] != a.Key {
-		return append(waits, Blocker{Who: applications, What: "the application bundle does not begin with the new anchor yet"})
+		return append(waits, Blocker{Who: applications, What: "ca.crt does not begin with the new CA yet"})
 	}
 	return append(waits, v.applicationsReading()...)
 }
@@ -271,9 +271,9 @@ func mountsBehind(v *view, _ *Anchor) []Blocker {
 		}
 		for j := range m.Roles {
 			r := &m.Roles[j]
-			what := "has not mounted what was published to it last"
+			what := "has not mounted its latest Secret yet"
 			if len(r.Evidence.Mounted) == 0 && len(r.Evidence.Loading) > 0 {
-				what = "may still come to load what was published to it before"
+				what = "might still load the certificates that it was given before the latest ones"
 			}
 			if r.Evidence.Process == ProcessUnknown || len(r.Evidence.Mounted) > 0 || len(r.Evidence.Loading) > 0 {
 				v.lagging[m.ID] = true

@@ -83,9 +83,9 @@ func (v *view) follow(m *Member, planes, reloadable []Plane) Load {
 	case v.Policy.Reload != RestartOnly && !m.Restarts:
 		return Load{Member: m.ID, How: ByReload, Planes: reloadable}
 	case m.startedAsPublished():
-		return Load{Member: m.ID, How: ByForget, Planes: reloadable, Reason: "settings of earlier reloads win over what it was started with"}
+		return Load{Member: m.ID, How: ByForget, Planes: reloadable, Reason: "settings persisted by earlier reloads override the ones it was started with"}
 	case m.Restarts:
-		return Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: "it loads certificates when it starts, and only then"}
+		return Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: "it loads certificates only when it starts"}
 	default:
 		reason := cmp.Or(v.Policy.ReloadRefused, "reload is switched off")
 		return Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: reason}
@@ -112,7 +112,7 @@ func (m *Member) RestartDue(margin time.Duration) time.Time {
 }
 
 // raftKeeps is why a restart is needed where everything else reloads.
-const raftKeeps = "its Raft client keeps trust and identity from its start"
+const raftKeeps = "the Raft client keeps the certificates that it was started with"
 
 // startedAsPublished reports whether only persisted settings keep the member from
 // running on what is published.

@@ -54,7 +54,7 @@ func Project(s Snapshot) Projection {
 			return p
 		}
 	}
-	p.Blocked = []Blocker{{Who: "plan", What: "the plan does not end; this is a defect"}}
+	p.Blocked = []Blocker{{Who: "plan", What: "the plan never finishes, which is a bug in Keyturn: please report it"}}
 	return p
 }
 

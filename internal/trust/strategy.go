@@ -37,15 +37,15 @@ func (v *view) strategy() Strategy {
 		if !slices.ContainsFunc(v.target.Cross, func(c Cross) bool { return c.Issuer == a.Key }) {
 			reason := v.target.NoCross
 			if reason == "" {
-				reason = "the old authority has not signed the new one"
+				reason = "the old CA has not signed the new one"
 			}
 			return Strategy{Kind: Classic, Reason: reason}
 		}
 	}
 	if !replaced {
-		return Strategy{Kind: SameKey, Reason: "all anchors have the key of the new one"}
+		return Strategy{Kind: SameKey, Reason: "the new CA has the key of the old one"}
 	}
-	return Strategy{Kind: CrossSigned, Reason: "every old authority has signed the new one"}
+	return Strategy{Kind: CrossSigned, Reason: "every old CA has signed the new one"}
 }
 
 // matters reports whether somebody may still rely on the anchor. One that has expired

@@ -127,7 +127,7 @@ func (l *loader) check(ctx context.Context, now time.Time) {
 		l.Log.Debug("Asking the server for its settings failed", "error", err)
 	case !same:
 		l.done = false
-		l.Log.Warn("The server runs on other settings than it was given; they are looked at anew")
+		l.Log.Warn("The server uses other certificates than it was given; checking again")
 	}
 }
 
@@ -171,7 +171,7 @@ func (l *loader) report(outcome reload.Outcome) {
 		l.observer.overtaken()
 		log.Info("A reload was overtaken by a newer publication", "because", outcome.Failure)
 	case len(outcome.Tried) == 0:
-		log.Warn("What the server has loaded is not known", "because", outcome.Failure, "nextTryAfter", l.pause.String())
+		log.Warn("It is unknown what the server has loaded", "because", outcome.Failure, "nextTryAfter", l.pause.String())
 	default:
 		l.observer.failed(contract.ReloadReport{Revision: l.revision, Failure: outcome.Failure, Refused: outcome.Refused, Early: outcome.Early})
 		log.Warn("A reload failed", "because", outcome.Failure, "nextTryAfter", l.pause.String())

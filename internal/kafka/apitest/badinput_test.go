@@ -282,11 +282,26 @@ func TestAPausedClusterKeepsItsAuthorityButGetsALostPodBack(t *testing.T) {
 	w.settle()
 
 	w.wantCondition(condition.ReconciliationPaused)
+	w.wantReason(clusterTrust, "Paused")
 	if pki.FingerprintOf(w.caCertificate(authority.ClusterCA)) != pki.FingerprintOf(before) {
 		t.Error("the CA was renewed although reconciliation is paused")
 	}
 	if _, there := w.podUIDs()["my-dual-1"]; !there {
 		t.Error("the pod was not made again")
+	}
+}
+
+func TestAKafkaThatIsPausedBeforeItIsMadeHasOnlyThatToSay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kafka := kafkaResource(w.namespace)
+	kafka.Annotations = map[string]string{"strimzi.io/pause-reconciliation": asked}
+	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
+
+	w.run(3)
+
+	if list := w.getKafka().Status.Conditions; len(list) != 1 || list[0].Type != condition.ReconciliationPaused {
+		t.Errorf("conditions are %+v, want the pause alone", list)
 	}
 }
 

@@ -67,7 +67,7 @@ func (w *world) onClaims() (*kafkav1.Kafka, *kafkav1.KafkaNodePool) {
 // rest with that.
 func (w *world) wantForeign(name string) {
 	w.t.Helper()
-	w.wantCondition(condition.NotReady, name, "left alone")
+	w.wantCondition(condition.NotReady, name, "not touched")
 	if reason := w.getKafka().Status.Conditions; !slices.ContainsFunc(reason, func(c condition.Condition) bool { return c.Reason == "ForeignObject" }) {
 		w.t.Errorf("conditions are %+v", reason)
 	}

@@ -159,7 +159,7 @@ func TestANodeThatCannotBeGivenACertificateStaysANode(t *testing.T) {
 
 	w.wantDescribed("my-dual-0", "my-dual-1", "my-dual-2")
 	w.wantVoters(3)
-	w.wantCondition(condition.Warning, "my-dual-1", "cannot be given a certificate", "put the Secret back")
+	w.wantCondition(condition.Warning, "my-dual-1", "cannot be given a certificate", "restore the Secret")
 	w.wantRestarts(0)
 
 	// It comes back, with what somebody has kept of it.

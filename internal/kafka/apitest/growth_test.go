@@ -147,6 +147,6 @@ func TestVolumesThatCannotGrowHoldUpNothing(t *testing.T) {
 	w.wantRequested("1Gi")
 	w.wantRemainder(firstV, nextV)
 	for pod := range w.podUIDs() {
-		w.wantReason(condition.Warning, "KafkaStorage", "data-"+pod, "expand volumes")
+		w.wantReason(condition.Warning, "KafkaStorage", "data-"+pod, "allow volume expansion")
 	}
 }

@@ -83,7 +83,7 @@ func TestAPodThatBelongsToNobodyCountsAsAProcessOfWhichNothingIsKnown(t *testing
 			if w.presents(1, nextV)() {
 				t.Error("a node presents the new authority, and nobody knows what my-dual-1 trusts")
 			}
-			w.wantCondition(condition.Warning, "my-dual-1", "belongs to somebody else")
+			w.wantCondition(condition.Warning, "my-dual-1", "belongs to something else")
 			if len(w.faulty.podsDeleted) > 0 {
 				t.Errorf("deleted: %v", w.faulty.podsDeleted)
 			}

@@ -160,11 +160,11 @@ func (c lossCell) remedies() []remedy {
 	var list []remedy
 	if c.nothingShowsIt() {
 		cert := c.kind.CertSecret(clusterName)
-		list = append(list, remedy{condition.NotReady, []string{cert, "put the Secret back with ca.crt"}, cert})
+		list = append(list, remedy{condition.NotReady, []string{cert, "restore the Secret with ca.crt"}, cert})
 	}
 	if c.holdsLeavesBack() {
 		key := c.kind.KeySecret(clusterName)
-		list = append(list, remedy{condition.Warning, []string{"my-dual-0", "put the Secret back as it was, or the key of the CA that signs"}, key})
+		list = append(list, remedy{condition.Warning, []string{"my-dual-0", "restore the Secret, or the key of the CA that issued its certificate"}, key})
 	}
 	return list
 }

@@ -35,7 +35,7 @@ func TestAClusterWhoseNamesRunTogetherWithAnothersTakesNothingOfItsSecrets(t *te
 	var second kafkav1.Kafka
 	w.get("my-a", &second)
 	if !slices.ContainsFunc(second.Status.Conditions, func(c condition.Condition) bool {
-		return c.Type == condition.NotReady && c.Reason == "ForeignObject" && strings.Contains(c.Message, "StrimziPodSet my-a-b stands where one of this cluster should, and belongs to Kafka my")
+		return c.Type == condition.NotReady && c.Reason == "ForeignObject" && strings.Contains(c.Message, "StrimziPodSet my-a-b has a name that this cluster needs, and belongs to Kafka my")
 	}) {
 		t.Errorf("conditions of the second are %+v, want whose the pod set is", second.Status.Conditions)
 	}

@@ -95,10 +95,10 @@ func TestThePlanTellsWhichReadersOfAUsersSecretAreRefused(t *testing.T) {
 			test.replace(w, one)
 			w.run(2)
 
-			if said := w.saidOf(test.refused); !said.Notices || !strings.Contains(said.What, "is refused by nodes that present corporate one") {
+			if said := w.saidOf(test.refused); !said.Notices || !strings.Contains(said.What, "rejects nodes that present corporate one") {
 				t.Errorf("the plan says %+v", said)
 			}
-			w.wantCondition("ClusterCATrust", "is refused by nodes that still present corporate one")
+			w.wantCondition("ClusterCATrust", "rejects nodes that still present corporate one")
 		})
 	}
 }

@@ -28,7 +28,7 @@ func CheckApart(cluster, clients Input, clusterCA, clientsCA Decision) (Kind, *P
 	}
 	return changed.Kind, &Problem{
 		Object: changed.certObject(),
-		Wrong: fmt.Sprintf("the clients CA %q %s the cluster CA %q of %s, so that nodes would accept whoever has a certificate of a user as one of them",
+		Wrong: fmt.Sprintf("the clients CA %q %s the cluster CA %q of %s, so nodes would accept anyone with a user certificate as another node",
 			user.Subject, how, node.Subject, other.certObject()),
 		Remedy: "use another CA, or allow it by annotating the Kafka with " + AllowSharedAnnotation + "=true",
 	}

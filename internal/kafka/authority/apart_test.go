@@ -59,7 +59,7 @@ func TestOneCAForNodesAndUsersIsRefused(t *testing.T) {
 			if problem == nil {
 				return
 			}
-			for _, word := range []string{kind.CertSecret("my"), c.how, "certificate of a user", "keyturn.dev/allow-shared-ca=true"} {
+			for _, word := range []string{kind.CertSecret("my"), c.how, "user certificate", "keyturn.dev/allow-shared-ca=true"} {
 				if !strings.Contains(problem.String(), word) {
 					t.Errorf("%q is missing in %q", word, problem)
 				}

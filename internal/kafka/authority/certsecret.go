@@ -86,7 +86,7 @@ func (w *writer) addedKeys(stored map[string][]byte) []string {
 func (w *writer) noteRemoved(stored, data map[string][]byte, bundle []*x509.Certificate) {
 	for _, cert := range w.o.bundle {
 		if !w.beginning && !contains(bundle, cert) && w.o.isStranger(cert) && !sameCertificate(cert, w.d.Certificate) {
-			w.note(OldRemoved, cert, "somebody put it into "+CertKey+", and nothing says what it is for")
+			w.note(OldRemoved, cert, "it was added to "+CertKey+" by hand, and its purpose is unknown")
 		}
 	}
 	for _, key := range sortedKeys(datedIn(stored)) {
@@ -96,7 +96,7 @@ func (w *writer) noteRemoved(stored, data map[string][]byte, bundle []*x509.Cert
 		case w.in.Now.After(cert.NotAfter):
 			w.note(OldRemoved, cert, key+" has expired")
 		case !contains(bundle, cert):
-			w.note(OldRemoved, cert, key+" is needed by nobody any more")
+			w.note(OldRemoved, cert, key+" is no longer needed")
 		}
 	}
 }

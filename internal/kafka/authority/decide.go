@@ -25,12 +25,24 @@ func Decide(in Input) (Decision, error) {
 		return Decision{}, invalid(problems...)
 	}
 	d := newDecider(in, o)
-	for _, act := range []func() error{d.findPresent, d.raiseGenerations, d.abort, d.renewIfDue, d.replaceIfDue, d.crossSign, d.listKeys} {
+	for _, act := range d.acts() {
 		if err := act(); err != nil {
 			return Decision{}, fmt.Errorf("%s of %s: %w", in.Kind, in.Cluster, err)
 		}
+		if d.unmade {
+			return o.held(in)
+		}
 	}
 	return d.decision(), nil
+}
+
+// acts are what a decision consists of, in their order. While the cluster is paused
+// it is only told what there is.
+func (d *decider) acts() []func() error {
+	if d.in.Paused {
+		return []func() error{d.findPresent, d.raiseGenerations, d.crossSign, d.listKeys}
+	}
+	return []func() error{d.findPresent, d.raiseGenerations, d.abort, d.renewIfDue, d.replaceIfDue, d.crossSign, d.listKeys}
 }
 
 // decider makes the decision about a generated authority, act by act.
@@ -49,6 +61,8 @@ type decider struct {
 	aborted bool
 	// beginning is true when nothing of the past is kept.
 	beginning bool
+	// unmade is true when there is no present certificate, and none may be made now.
+	unmade bool
 }
 
 func newDecider(in Input, o observed) *decider {
@@ -102,19 +116,19 @@ func (d *decider) findPresent() error {
 	case !d.o.key.IsZero():
 		return d.findCertificate()
 	case d.o.pending == nil && !d.isLost():
-		return d.create()
+		return d.unlessPaused(d.create)
 	}
 	if d.d.Certificate = d.o.outgoing(d.in.Now); d.d.Certificate == nil {
 		if problem := lost(d.in); problem != nil {
 			return invalid(*problem)
 		}
-		return d.beginAgain()
+		return d.unlessPaused(d.beginAgain)
 	}
 	d.found = d.d.Certificate
 	d.d.KeyGeneration = max(d.d.KeyGeneration, d.in.Kind.named(d.found))
 	if len(d.o.bundle) == 0 {
 		d.d.CertGeneration = max(d.d.CertGeneration, d.d.KeyGeneration)
-		d.note(Restored, d.found, d.in.certObject()+" was lost; the certificate was taken back from what pods trust")
+		d.note(Restored, d.found, d.in.certObject()+" was lost; the certificate was restored from what pods trust")
 	}
 	return nil
 }
@@ -141,18 +155,27 @@ func (d *decider) findCertificate() error {
 		d.finishInterrupted()
 		return err
 	case anchor != nil && d.in.Now.Before(anchor.NotAfter):
-		d.note(Restored, anchor, d.in.certObject()+" had no certificate; it was taken back from what pods trust")
+		d.note(Restored, anchor, d.in.certObject()+" had no certificate; it was restored from what pods trust")
 		return d.take(anchor)
 	default:
-		return d.recreate(anchor)
+		return d.unlessPaused(func() error { return d.recreate(anchor) })
 	}
+}
+
+// unlessPaused makes a present certificate where there is none.
+func (d *decider) unlessPaused(makeOne func() error) error {
+	if d.in.Paused {
+		d.unmade = true
+		return nil
+	}
+	return makeOne()
 }
 
 // take goes on with a certificate that exists.
 func (d *decider) take(cert *x509.Certificate) error {
 	ca, err := pki.NewAuthority(cert, d.o.key)
 	if err != nil {
-		return invalid(Problem{Object: d.in.certObject(), Wrong: err.Error(), Remedy: "put back the CA certificate"})
+		return invalid(Problem{Object: d.in.certObject(), Wrong: err.Error(), Remedy: "restore the CA certificate"})
 	}
 	d.d.Authority, d.d.Certificate, d.found = ca, cert, cert
 	return nil
@@ -165,10 +188,10 @@ func (d *decider) finishInterrupted() {
 	switch {
 	case d.swapInterrupted():
 		d.d.CertGeneration++
-		d.note(ReplacementAborted, d.d.Certificate, "the way back to the replaced authority had been interrupted and was completed")
+		d.note(ReplacementAborted, d.d.Certificate, "an interrupted abort was completed: the previous CA is in use again")
 	case d.promotionInterrupted():
 		d.d.CertGeneration++
-		d.note(d.in.Kind.keyReplaced(), d.d.Certificate, "a replacement that had been interrupted was completed")
+		d.note(d.in.Kind.keyReplaced(), d.d.Certificate, "an interrupted replacement was completed")
 	}
 }
 
@@ -202,7 +225,7 @@ func (d *decider) create() error {
 // beginAgain makes an authority in the place of one of which nothing is left but
 // those who depended on it. There is nobody to go over from, so nothing is pending.
 func (d *decider) beginAgain() error {
-	why := "key and certificate were lost while the cluster depends on them, and nothing of them is left"
+	why := "key and certificate were lost while the cluster depends on them, and no copy is left"
 	if d.o.pending == nil {
 		// Each key had a certificate of its own: what pods bear of those bounds the
 		// number of a key that nothing bears any more.
@@ -239,10 +262,10 @@ func (d *decider) recreate(anchor *x509.Certificate) error {
 		ca, err = pki.SelfSign(d.o.key, d.caSpec(d.d.KeyGeneration))
 	}
 	if err != nil {
-		return fmt.Errorf("making the certificate anew: %w", err)
+		return fmt.Errorf("issuing the certificate again: %w", err)
 	}
 	d.d.Authority, d.d.Certificate = ca, ca.Certificate()
-	d.note(Recreated, ca.Certificate(), d.in.certObject()+" had no certificate; it was made anew from the same key")
+	d.note(Recreated, ca.Certificate(), d.in.certObject()+" had no certificate; a new one was issued from the same key")
 	return nil
 }
 

@@ -40,21 +40,21 @@ func ignored(in Input, entry string, cert *x509.Certificate) string {
 	case own && (!named || IsDatedCertKey(entry) || !in.Now.Before(cert.NotAfter)):
 		return ""
 	case own:
-		return "this CA is made by Keyturn, and only applications are given other entries: remove it, or set " +
-			in.Kind.field() + ".generateCertificateAuthority to false to use CAs of your own"
+		return "this CA is maintained by Keyturn, and other entries reach only applications: remove it, or set " +
+			in.Kind.field() + ".generateCertificateAuthority to false to use your own CAs"
 	case !in.Now.Before(cert.NotAfter):
-		return "it ended at " + cert.NotAfter.UTC().Format(time.RFC3339) + ": remove it"
+		return "it expired at " + cert.NotAfter.UTC().Format(time.RFC3339) + ": remove it"
 	case !named:
 		return "only entries that end in " + certSuffix + " are read: rename it, or remove it"
 	case IsDatedCertKey(entry):
 		return ""
 	}
 	if err := pki.CheckCA(cert); err != nil {
-		return "it is no CA (" + err.Error() + "): remove it"
+		return "it is not a CA (" + err.Error() + "): remove it"
 	}
 	if in.Kind == ClientsCA {
 		return ""
 	}
-	return "of a cluster CA of yours only " + CertKey + " and entries with a date count: rename it to " + DatedCertKey(cert) +
-		" if nodes are to trust it while they turn to " + CertKey + ", or remove it"
+	return "in the Secret of your own cluster CA only " + CertKey + " and dated entries are used: rename it to " + DatedCertKey(cert) +
+		" if nodes should trust it while they change over to " + CertKey + ", or remove it"
 }

@@ -24,17 +24,17 @@ func TestEntriesThatNodesDoNotTrustAreNamed(t *testing.T) {
 		// says is empty where there is nothing to say.
 		says []string
 	}{
-		"a CA without a date in a user's cluster CA":    {userWorld, "ca-old.crt", pki.EncodeBundle(old.Certificate()), []string{"CN=old", "with a date", "rename it to " + dated}},
+		"a CA without a date in a user's cluster CA":    {userWorld, "ca-old.crt", pki.EncodeBundle(old.Certificate()), []string{"CN=old", "dated entries", "rename it to " + dated}},
 		"a CA with a date in a user's cluster CA":       {userWorld, dated, pki.EncodeBundle(old.Certificate()), nil},
-		"an expired CA with a date":                     {userWorld, authority.DatedCertKey(ended.Certificate()), pki.EncodeBundle(ended.Certificate()), []string{"CN=ended", "it ended at 2026-10-17T12:00:00Z", "remove it"}},
+		"an expired CA with a date":                     {userWorld, authority.DatedCertKey(ended.Certificate()), pki.EncodeBundle(ended.Certificate()), []string{"CN=ended", "it expired at 2026-10-17T12:00:00Z", "remove it"}},
 		"another ending":                                {userWorld, "c.pem", pki.EncodeBundle(old.Certificate()), []string{"only entries that end in .crt are read", "rename it"}},
 		"something that is no certificate":              {userWorld, "notes.txt", []byte("ask Alice"), nil},
-		"a leaf in a user's cluster CA":                 {userWorld, "leaf.crt", pki.EncodeBundle(leafOf(t, old)), []string{"is no CA", "remove it"}},
+		"a leaf in a user's cluster CA":                 {userWorld, "leaf.crt", pki.EncodeBundle(leafOf(t, old)), []string{"is not a CA", "remove it"}},
 		"a further clients CA":                          {clientsWorld, "partner.crt", pki.EncodeBundle(old.Certificate()), nil},
-		"a leaf in a user's clients CA":                 {clientsWorld, "partner.crt", pki.EncodeBundle(leafOf(t, old)), []string{"is no CA", "remove it"}},
-		"an expired further clients CA":                 {clientsWorld, "partner.crt", pki.EncodeBundle(ended.Certificate()), []string{"CN=ended", "it ended at", "remove it"}},
+		"a leaf in a user's clients CA":                 {clientsWorld, "partner.crt", pki.EncodeBundle(leafOf(t, old)), []string{"is not a CA", "remove it"}},
+		"an expired further clients CA":                 {clientsWorld, "partner.crt", pki.EncodeBundle(ended.Certificate()), []string{"CN=ended", "it expired at", "remove it"}},
 		"a further clients CA with another ending":      {clientsWorld, "partner.cer", pki.EncodeBundle(old.Certificate()), []string{"only entries that end in .crt are read"}},
-		"a CA that somebody adds to what Keyturn makes": {own, "mine.crt", pki.EncodeBundle(old.Certificate()), []string{"made by Keyturn", "remove it", "spec.clusterCa.generateCertificateAuthority"}},
+		"a CA that somebody adds to what Keyturn makes": {own, "mine.crt", pki.EncodeBundle(old.Certificate()), []string{"maintained by Keyturn", "remove it", "spec.clusterCa.generateCertificateAuthority"}},
 		"an expired CA that goes with the next write":   {own, "mine.crt", pki.EncodeBundle(ended.Certificate()), nil},
 	}
 	for name, test := range tests {
@@ -77,10 +77,10 @@ func TestDistrustOfNobodyInAUsersSecretIsNamed(t *testing.T) {
 		others bool
 		says   string
 	}{
-		"there is no other CA":                 {"now", false, "does nothing, because there is no other CA than"},
+		"there is no other CA":                 {"now", false, "is the only CA"},
 		"there is another CA":                  {"now", true, ""},
-		"it says something else":               {"true", true, `is "true" and does nothing`},
-		"it says something else and to nobody": {"true", false, `is "true" and does nothing`},
+		"it says something else":               {"true", true, `is "true", which has no effect`},
+		"it says something else and to nobody": {"true", false, `is "true", which has no effect`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -106,8 +106,8 @@ func TestTheRefusalOfSeveralCAsSaysWhereTheyBelong(t *testing.T) {
 		in   func(testing.TB) (*world, chained)
 		says string
 	}{
-		"of a cluster CA": {userWorld, "a CA that was used before belongs into an entry ca-<its end>.crt"},
-		"of a clients CA": {clientsWorld, "each further CA of users belongs into an entry of its own"},
+		"of a cluster CA": {userWorld, "put a CA that was used before into an entry ca-<its expiry>.crt"},
+		"of a clients CA": {clientsWorld, "put each further CA of users into an entry of its own"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

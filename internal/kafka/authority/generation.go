@@ -47,6 +47,6 @@ func (u *userCA) raiseGenerations() {
 }
 
 func lowered(object, annotation string, now, seen Generation) string {
-	return fmt.Sprintf("%s: annotation %s is %s, and what depends on the CA has come to %s already; it counts as %s, for a generation never goes backwards",
+	return fmt.Sprintf("%s: annotation %s is %s, but pods or certificates already carry %s; %s is used instead, because a generation never goes backwards",
 		object, annotation, now, seen, seen)
 }

@@ -25,7 +25,7 @@ func nodesHold(in Input) string {
 		more = fmt.Sprintf(" and %d more", len(names)-maxHeld)
 		names = names[:maxHeld]
 	}
-	return "; what nodes trust is " + strings.Join(names, ", ") + more
+	return "; nodes trust " + strings.Join(names, ", ") + more
 }
 
 func heldCAs(in Input) []string {

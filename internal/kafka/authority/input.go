@@ -120,7 +120,7 @@ func (s Spec) problems(kind Kind) []Problem {
 	if s.renewalDays() >= s.validityDays() {
 		problems = append(problems, Problem{
 			Object: kind.field(),
-			Wrong:  fmt.Sprintf("renewalDays (%d) is not less than validityDays (%d), so that every certificate would be renewed at once and for ever", s.renewalDays(), s.validityDays()),
+			Wrong:  fmt.Sprintf("renewalDays (%d) is not less than validityDays (%d), so every certificate would be renewed over and over again", s.renewalDays(), s.validityDays()),
 			Remedy: "set renewalDays to less than validityDays",
 		})
 	}
@@ -222,7 +222,10 @@ type Input struct {
 	Stores   StoreGeneration
 	Window   Window
 	Evidence Evidence
-	Now      time.Time
+	// Paused is true while people keep hands off the cluster: nothing is made, and what
+	// is asked for or due waits, because nobody would write it.
+	Paused bool
+	Now    time.Time
 }
 
 func (in Input) keyObject() string  { return "Secret " + in.Kind.KeySecret(in.Cluster) }

@@ -113,14 +113,14 @@ func DecideLeaf(in LeafInput) LeafDecision {
 	case expiring && l.mayRenewNow():
 		d.Act = ReissueLeaf
 	case !slices.EqualFunc(l.chain, in.Want.Chain, sameCertificate):
-		d.Act, d.Reason, d.Detail = RechainLeaf, LeafChain, "what is presented with it has changed"
+		d.Act, d.Reason, d.Detail = RechainLeaf, LeafChain, "the chain presented with it has changed"
 		return d
 	case expiring:
 		d.Act, d.Until = PostponeLeaf, in.Window.Next
 	default:
 		return d
 	}
-	d.Reason, d.Detail = LeafExpiring, "it ends at "+l.leaf.NotAfter.UTC().Format(time.RFC3339)
+	d.Reason, d.Detail = LeafExpiring, "it expires at "+l.leaf.NotAfter.UTC().Format(time.RFC3339)
 	return l.held(d)
 }
 
@@ -128,7 +128,7 @@ func DecideLeaf(in LeafInput) LeafDecision {
 // stays, and nothing is due.
 func unsigned(in LeafInput) LeafDecision {
 	hold := func(why string) LeafDecision {
-		return LeafDecision{Act: HoldLeaf, Reason: LeafSigner, Detail: why + "; the key of the CA that should sign is missing, or that CA has ended"}
+		return LeafDecision{Act: HoldLeaf, Reason: LeafSigner, Detail: why + "; the key of the CA that should sign it is missing, or that CA has expired"}
 	}
 	l, broken := readLeaf(in)
 	if broken != nil {
@@ -138,7 +138,7 @@ func unsigned(in LeafInput) LeafDecision {
 		return hold(why)
 	}
 	if in.Now.After(l.renewalAt()) {
-		return hold("it ends at " + l.leaf.NotAfter.UTC().Format(time.RFC3339))
+		return hold("it expires at " + l.leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return LeafDecision{Act: KeepLeaf, RenewalAt: l.renewalAt()}
 }
@@ -194,11 +194,11 @@ func (l leafCheck) misfit() (LeafReason, string) {
 	want := l.in.Want
 	switch {
 	case !pki.HasSubject(l.leaf, want.Subject):
-		return LeafSubject, fmt.Sprintf("its subject is %q and shall be %q", l.leaf.Subject, want.Subject)
+		return LeafSubject, fmt.Sprintf("its subject is %q and should be %q", l.leaf.Subject, want.Subject)
 	case !pki.SANsOf(l.leaf).Equal(want.SANs):
 		return LeafSANs, sanDifference(pki.SANsOf(l.leaf), want.SANs)
 	case l.key.Params().Algorithm != want.Key.Algorithm:
-		return LeafKeyParameters, fmt.Sprintf("its key is %s and shall be %s", l.key.Params(), want.Key)
+		return LeafKeyParameters, fmt.Sprintf("its key is %s and should be %s", l.key.Params(), want.Key)
 	default:
 		return "", ""
 	}

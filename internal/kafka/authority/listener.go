@@ -50,7 +50,7 @@ func CheckListenerCertificate(lc ListenerCertificate, now time.Time) (CheckedCer
 		c.checkChain(chain)
 	}
 	if len(chain) > 0 && !key.IsZero() && !key.Matches(chain[0]) {
-		c.report(lc.KeyKey+" does not belong to the first certificate of "+lc.CertificateKey, "put the key and the certificate that belong together there")
+		c.report(lc.KeyKey+" does not belong to the first certificate of "+lc.CertificateKey, "put a matching certificate and key there")
 	}
 	if len(c.problems) > 0 {
 		return CheckedCertificate{}, invalid(c.problems...)
@@ -120,7 +120,7 @@ func (c *listenerCheck) checkValidity(cert *x509.Certificate) {
 	if err == nil {
 		return
 	}
-	c.report(c.lc.CertificateKey+": "+err.Error(), "replace it by a certificate that is valid now")
+	c.report(c.lc.CertificateKey+": "+err.Error(), "replace it with a certificate that is valid now")
 	if c.now.Before(cert.NotBefore) {
 		c.problems[len(c.problems)-1].Until = cert.NotBefore
 	}
@@ -139,5 +139,5 @@ func checkServerLeaf(leaf *x509.Certificate) error {
 			return nil
 		}
 	}
-	return errors.New("the first certificate is not for servers: its extended key usage lacks server auth")
+	return errors.New("the first certificate is not usable by servers: its extended key usage lacks server authentication")
 }

@@ -100,14 +100,14 @@ func (o *observed) readKey(in Input) *Problem {
 		}
 		return &Problem{
 			Object: in.keyObject(), Wrong: "the key " + KeyKey + " is missing",
-			Remedy: "put the private key of the CA back, or delete the whole Secret if the key is lost: Keyturn then replaces it",
+			Remedy: "restore the private key of the CA, or delete the whole Secret if the key is lost: Keyturn then replaces the key",
 		}
 	}
 	key, err := pki.ParsePrivateKey(data)
 	if err != nil {
 		return &Problem{
 			Object: in.keyObject(), Wrong: KeyKey + ": " + err.Error(),
-			Remedy: "put the private key of the CA back as unencrypted PKCS#8",
+			Remedy: "restore the private key of the CA as unencrypted PKCS#8",
 		}
 	}
 	o.key = key
@@ -125,10 +125,10 @@ func (o *observed) readPending(in Input) *Problem {
 	}
 	p := &Problem{
 		Object: in.keyObject(), Wrong: "a pending replacement cannot be read: " + err.Error(),
-		Remedy: "put the entry back, or annotate the Secret with " + AbortReplaceAnnotation + "=true to give the replacement up",
+		Remedy: "restore the entry, or annotate the Secret with " + AbortReplaceAnnotation + "=true to abort the replacement",
 	}
 	if len(in.KeySecret.Data[KeyKey]) == 0 {
-		p.Remedy = "put the entry back, or delete the whole Secret: Keyturn then begins another replacement"
+		p.Remedy = "restore the entry, or delete the whole Secret: Keyturn then starts another replacement"
 		return p
 	}
 	if in.KeySecret.asks(AbortReplaceAnnotation) {
@@ -146,14 +146,14 @@ func (o *observed) readBundle(in Input) *Problem {
 	if err != nil {
 		return &Problem{
 			Object: in.certObject(), Wrong: CertKey + ": " + err.Error(),
-			Remedy: "put the CA certificate back, or remove " + CertKey + " from the Secret: Keyturn then restores it",
+			Remedy: "restore the CA certificate, or remove " + CertKey + " from the Secret: Keyturn then restores it",
 		}
 	}
 	for _, cert := range certs {
 		if err := pki.CheckCA(cert); err != nil {
 			return &Problem{
 				Object: in.certObject(), Wrong: CertKey + ": " + err.Error(),
-				Remedy: "put the CA certificate back",
+				Remedy: "restore the CA certificate",
 			}
 		}
 	}
@@ -225,11 +225,11 @@ func (e Evidence) generations() generations {
 }
 
 func missingGeneration(object, annotation string, counts Generation) string {
-	return fmt.Sprintf("%s has no annotation %s: it counts as %s", object, annotation, counts)
+	return fmt.Sprintf("%s: the annotation %s is missing and counts as %s", object, annotation, counts)
 }
 
 func generationProblem(object string, err error) *Problem {
-	return &Problem{Object: object, Wrong: err.Error(), Remedy: "set it to the number it had, which grows by one with each change"}
+	return &Problem{Object: object, Wrong: err.Error(), Remedy: "set it to its previous value, a number that grows by one with each change"}
 }
 
 // checkBundle finds what the entries of ca.crt have to do with ca.key.
@@ -238,8 +238,8 @@ func (o *observed) checkBundle(in Input) *Problem {
 	// Several certificates of the key are what a renewal leaves: they need no telling.
 	if len(o.bundle) > 1 && nothingKnown && len(ofKey(o.bundle, o.key.ID())) < len(o.bundle) {
 		return &Problem{
-			Object: in.certObject(), Wrong: fmt.Sprintf("%s holds %d certificates, and nothing says what the others are for", CertKey, len(o.bundle)),
-			Remedy: "leave only the certificate that belongs to " + KeyKey + ", or set " + in.Kind.field() + ".generateCertificateAuthority to false to use a chain of your own",
+			Object: in.certObject(), Wrong: fmt.Sprintf("%s holds %d certificates, where one is expected", CertKey, len(o.bundle)),
+			Remedy: "keep only the certificate that belongs to " + KeyKey + ", or set " + in.Kind.field() + ".generateCertificateAuthority to false to use your own chain",
 		}
 	}
 	if o.key.IsZero() || len(o.bundle) == 0 || o.entryOfKey() != nil || o.lacksPromoted() {
@@ -247,7 +247,7 @@ func (o *observed) checkBundle(in Input) *Problem {
 	}
 	return &Problem{
 		Object: in.certObject(), Wrong: CertKey + " does not belong to " + KeyKey + " of " + in.keyObject(),
-		Remedy: "put back the certificate and the key that belong together",
+		Remedy: "restore a certificate and key that belong together",
 	}
 }
 
@@ -296,8 +296,8 @@ func (o *observed) checkKnown(in Input) *Problem {
 		return nil
 	}
 	return &Problem{
-		Object: in.keyObject(), Wrong: "it holds the key of a foreign CA: no anchor that the cluster trusts has this key",
-		Remedy: "put back the CA of the cluster; to get a new key, annotate Secret " + in.Kind.KeySecret(in.Cluster) + " with " + ForceReplaceAnnotation + "=true; to use a CA of your own, set " + in.Kind.field() + ".generateCertificateAuthority to false",
+		Object: in.keyObject(), Wrong: "it holds the key of a foreign CA: no CA that the cluster trusts has this key",
+		Remedy: "restore the CA of the cluster; to get a new key, annotate Secret " + in.Kind.KeySecret(in.Cluster) + " with " + ForceReplaceAnnotation + "=true; to use your own CA, set " + in.Kind.field() + ".generateCertificateAuthority to false",
 	}
 }
 

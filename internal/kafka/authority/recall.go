@@ -72,8 +72,8 @@ func lost(in Input) *Problem {
 	}
 	return &Problem{
 		Object: in.certObject(),
-		Wrong:  "the CA certificate that nodes trust was lost together with its key and with what pods mount, and no agent shows it" + nodesHold(in),
-		Remedy: "put the Secret back with " + CertKey + " and the dated entries that it had, and with the labels strimzi.io/kind=Kafka and strimzi.io/cluster=" + in.Cluster +
-			": a backup has it, and so has every application that trusts it; or see why the agents of the pods do not answer",
+		Wrong:  "the CA certificate that nodes trust was lost, with its key and the Secret that pods mount, and no agent can show it" + nodesHold(in),
+		Remedy: "restore the Secret with " + CertKey + " and the dated entries that it had, and the labels strimzi.io/kind=Kafka and strimzi.io/cluster=" + in.Cluster +
+			": take them from a backup or from any application that trusts the CA; or find out why the agents of the pods do not answer",
 	}
 }

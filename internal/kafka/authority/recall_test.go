@@ -112,7 +112,7 @@ func TestNothingIsPutInThePlaceOfWhatNodesTrustAndNobodyShows(t *testing.T) {
 
 	_, err := authority.Decide(w.in)
 
-	wantProblem(t, err, "my-cluster-ca-cert", "no agent shows it", pki.FingerprintOf(old).String(), "put the Secret back with ca.crt")
+	wantProblem(t, err, "my-cluster-ca-cert", "no agent can show it", pki.FingerprintOf(old).String(), "restore the Secret with ca.crt")
 }
 
 func TestANumberIsNotGivenTwiceWhenNothingIsLeft(t *testing.T) {

@@ -92,9 +92,9 @@ func (d *decider) whyRenewed(cause Cause) string {
 	case d.in.Now.After(d.d.Certificate.NotAfter):
 		return "the certificate expired at " + end
 	case d.in.Spec.Policy == ReplaceKey:
-		return "the certificate ends at " + end + " and the replacement of its key has not come to its end"
+		return "the certificate expires at " + end + " and the replacement of its key has not finished"
 	default:
-		return fmt.Sprintf("the certificate ends at %s, within %d days", end, d.in.Spec.renewalDays())
+		return fmt.Sprintf("the certificate expires at %s, within %d days", end, d.in.Spec.renewalDays())
 	}
 }
 
@@ -106,16 +106,16 @@ func (d *decider) wait(act Act, cause Cause, obstacle Obstacle) {
 	}
 	why := "asked for by annotation"
 	if cause == ByExpiry {
-		why = "due because the certificate ends at " + d.found.NotAfter.UTC().Format(time.RFC3339)
+		why = "due because the certificate expires at " + d.found.NotAfter.UTC().Format(time.RFC3339)
 	}
 	switch {
 	case obstacle == ReplacementRunning && d.d.Authority.IsZero():
 		w.Message = what + ", " + why + ", waits for the replacement of the lost key"
 	case obstacle == ReplacementRunning:
-		w.Message = what + ", " + why + ", waits for the end of the replacement that is under way; wait for it, or abort that one by annotating Secret " +
+		w.Message = what + ", " + why + ", waits for the replacement in progress; let it finish, or abort it by annotating Secret " +
 			d.in.Kind.KeySecret(d.in.Cluster) + " with " + AbortReplaceAnnotation + "=true"
 	case d.in.Window.Next.IsZero():
-		w.Message = what + ", " + why + ", waits for a maintenance window, and none is in sight: check spec.maintenanceTimeWindows"
+		w.Message = what + ", " + why + ", waits for a maintenance window, but none is scheduled: check spec.maintenanceTimeWindows"
 	default:
 		w.Until = d.in.Window.Next
 		w.Message = what + ", " + why + ", waits for the maintenance window at " + w.Until.UTC().Format(time.RFC3339)

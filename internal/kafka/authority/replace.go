@@ -32,7 +32,7 @@ func (d *decider) replaceIfDue() error {
 // when there is no choice.
 func (d *decider) replacementDue() (why string, cause Cause, due bool) {
 	if d.pendingExpired() {
-		why = "the authority that was pending expired at " + d.d.Pending.Incoming.Certificate().NotAfter.UTC().Format(time.RFC3339) + ", before it took over"
+		why = "the new CA that was pending expired at " + d.d.Pending.Incoming.Certificate().NotAfter.UTC().Format(time.RFC3339) + ", before it took over"
 		d.d.Pending = nil
 		return why, "", true
 	}
@@ -44,7 +44,7 @@ func (d *decider) replacementDue() (why string, cause Cause, due bool) {
 	case d.in.KeySecret.asks(ForceReplaceAnnotation):
 		return "asked for by " + ForceReplaceAnnotation + " on " + d.in.keyObject(), ByAnnotation, true
 	case d.in.Spec.Policy == ReplaceKey && d.inRenewalPeriod():
-		return "the certificate ends at " + d.found.NotAfter.UTC().Format(time.RFC3339) + " and the policy is to replace its key", ByExpiry, true
+		return "the certificate expires at " + d.found.NotAfter.UTC().Format(time.RFC3339) + " and the policy is to replace its key", ByExpiry, true
 	default:
 		return "", "", false
 	}
@@ -65,7 +65,7 @@ func (d *decider) mayReplaceNow() bool {
 func (d *decider) startReplacement(why string) error {
 	incoming, err := pki.NewCA(d.caSpec(d.highestSeen() + 1))
 	if err != nil {
-		return fmt.Errorf("making the authority that replaces the present one: %w", err)
+		return fmt.Errorf("making the new CA: %w", err)
 	}
 	d.d.Pending = &Replacement{Incoming: incoming, Reason: why}
 	d.note(ReplacementStarted, incoming.Certificate(), why)
@@ -80,7 +80,7 @@ func (d *decider) abort() error {
 	}
 	switch {
 	case d.d.Authority.IsZero():
-		d.refuseAbort("the key of the authority that is being replaced is lost")
+		d.refuseAbort("the key of the CA that is being replaced is lost")
 		return nil
 	case len(d.in.KeySecret.Data[PendingKeyKey]) > 0:
 		d.aborted = true
@@ -89,7 +89,7 @@ func (d *decider) abort() error {
 	}
 	name, cert, found := d.predecessor()
 	if !found {
-		d.refuseAbort("no replacement is under way whose outgoing authority is still trusted and at hand")
+		d.refuseAbort("there is no replacement in progress whose previous CA is still trusted and has its key")
 		return nil
 	}
 	d.aborted = true
@@ -97,7 +97,7 @@ func (d *decider) abort() error {
 }
 
 func (d *decider) refuseAbort(why string) {
-	d.d.Warnings = append(d.d.Warnings, d.in.keyObject()+": "+AbortReplaceAnnotation+" was refused, because it is too late or too early: "+why)
+	d.d.Warnings = append(d.d.Warnings, d.in.keyObject()+": "+AbortReplaceAnnotation+" was refused: "+why)
 	d.note(AbortRefused, d.d.Certificate, why)
 }
 
@@ -106,7 +106,7 @@ func (d *decider) refuseAbort(why string) {
 // after that nothing remembers it.
 func (d *decider) dropPending() {
 	if d.o.pending == nil {
-		d.note(ReplacementAborted, d.d.Certificate, "asked for by "+AbortReplaceAnnotation+"; what was pending could not be read")
+		d.note(ReplacementAborted, d.d.Certificate, "asked for by "+AbortReplaceAnnotation+"; the pending CA could not be read")
 		return
 	}
 	pending := d.o.pending.Incoming
@@ -114,7 +114,7 @@ func (d *decider) dropPending() {
 		name: DatedKeyKey(pending.Certificate()), end: pending.Certificate().NotAfter, text: d.in.KeySecret.Data[PendingKeyKey], key: pending.Key(),
 	})
 	d.d.Pending = nil
-	d.note(ReplacementAborted, pending.Certificate(), "asked for by "+AbortReplaceAnnotation+"; the present authority stays")
+	d.note(ReplacementAborted, pending.Certificate(), "asked for by "+AbortReplaceAnnotation+"; the current CA stays in use")
 }
 
 // predecessor is the authority that the present one has replaced: made before it,
@@ -155,6 +155,6 @@ func (d *decider) swapBack(name string, cert *x509.Certificate) error {
 	d.d.Authority, d.d.Certificate, d.found = ca, cert, cert
 	d.d.CertGeneration++
 	d.d.KeyGeneration++
-	d.note(ReplacementAborted, replaced.Certificate(), "asked for by "+AbortReplaceAnnotation+"; the authority that was replaced is the present one again")
+	d.note(ReplacementAborted, replaced.Certificate(), "asked for by "+AbortReplaceAnnotation+"; the previous CA is in use again")
 	return nil
 }

@@ -72,7 +72,7 @@ func (w *writer) promote() {
 		// Names carry the generation of the key. After an abort they may be ahead of
 		// it, and no name may be given twice.
 		w.out.KeyGeneration = max(w.out.KeyGeneration+1, w.in.Kind.named(incoming.Certificate()))
-		w.note(w.in.Kind.keyReplaced(), incoming.Certificate(), "it leads "+CertKey+" and signs leaves from now on; the one before it is kept under its dated name")
+		w.note(w.in.Kind.keyReplaced(), incoming.Certificate(), "it leads "+CertKey+" and issues certificates from now on; the previous CA is kept under its dated name")
 	}
 }
 

@@ -56,7 +56,7 @@ func (o *observed) held(in Input) (Decision, error) {
 		}
 		ca, err := pki.NewAuthority(cert, key)
 		if err != nil {
-			return Decision{}, invalid(Problem{Object: in.keyObject(), Wrong: err.Error(), Remedy: "put back the CA and its key"})
+			return Decision{}, invalid(Problem{Object: in.keyObject(), Wrong: err.Error(), Remedy: "restore the CA and its key"})
 		}
 		d.Keys = append(d.Keys, ca)
 	}

@@ -126,16 +126,16 @@ func (u *userCA) readChain() *Problem {
 // furtherCAs says where other CAs than those of one chain belong.
 func (u *userCA) furtherCAs() string {
 	if u.in.Kind == ClientsCA {
-		return "each further CA of users belongs into an entry of its own, named as you like with " + certSuffix + " at its end"
+		return "put each further CA of users into an entry of its own whose name ends in " + certSuffix
 	}
-	return "a CA that was used before belongs into an entry " + datedPrefix + "<its end>" + certSuffix + ", for example " +
+	return "put a CA that was used before into an entry " + datedPrefix + "<its expiry>" + certSuffix + ", for example " +
 		datedPrefix + "2027-03-01T12-00-00Z" + certSuffix
 }
 
 func (u *userCA) readKey() *Problem {
 	data := u.in.KeySecret.Data[KeyKey]
 	if u.in.Kind == ClientsCA && isPlaceholder(data) {
-		u.warnings = append(u.warnings, u.in.keyObject()+": "+KeyKey+" is a placeholder: certificates for users cannot be issued")
+		u.warnings = append(u.warnings, u.in.keyObject()+": "+KeyKey+" is a placeholder: user certificates cannot be issued")
 		return nil
 	}
 	remedy := "put the private key of the first certificate of " + CertKey + " there, as unencrypted PKCS#8"
@@ -228,10 +228,10 @@ func (u *userCA) decision() (Decision, error) {
 	}
 	d.Crosses, d.NoCross = u.crosses, cmp.Or(u.whyNoCross(), u.noCross)
 	if u.in.Now.After(d.RenewalAt) {
-		d.Warnings = append(d.Warnings, u.in.certObject()+": the certificate ends at "+issuing.NotAfter.UTC().Format("2006-01-02T15:04:05Z")+" and is yours to renew")
+		d.Warnings = append(d.Warnings, u.in.certObject()+": the certificate expires at "+issuing.NotAfter.UTC().Format("2006-01-02T15:04:05Z")+" and is yours to renew: put a new one into the Secret before then")
 	}
 	if u.changedUnannounced() {
-		d.Warnings = append(d.Warnings, u.in.certObject()+": "+CertKey+" has changed and annotation "+CertGenerationAnnotation+" has not; the change counts")
+		d.Warnings = append(d.Warnings, u.in.certObject()+": "+CertKey+" has changed and annotation "+CertGenerationAnnotation+" has not; the change takes effect anyway")
 	}
 	d.Warnings = append(d.Warnings, u.unserved()...)
 	d.Warnings = append(d.Warnings, u.distrustsNobody(d)...)
@@ -239,7 +239,7 @@ func (u *userCA) decision() (Decision, error) {
 	if !u.key.IsZero() {
 		ca, err := pki.NewAuthority(issuing, u.key, presentedAfterLeaf(u.chain)...)
 		if err != nil {
-			return Decision{}, invalid(Problem{Object: u.in.certObject(), Wrong: err.Error(), Remedy: "put back a CA and its key"})
+			return Decision{}, invalid(Problem{Object: u.in.certObject(), Wrong: err.Error(), Remedy: "restore a CA and its key"})
 		}
 		d.Authority = ca
 		d.Keys = append(d.Keys, ca)
@@ -267,7 +267,7 @@ func (u *userCA) removed(published []*x509.Certificate) []*x509.Certificate {
 func (u *userCA) unserved() []string {
 	var warnings []string
 	name := func(object, annotation string) {
-		warnings = append(warnings, object+": annotation "+annotation+" does nothing, because the CA is yours: change its Secrets instead, and raise the generations")
+		warnings = append(warnings, object+": annotation "+annotation+" has no effect, because the CA is your own: change its Secrets instead, and raise the generations")
 	}
 	if u.in.CertSecret.asks(ForceRenewAnnotation) {
 		name(u.in.certObject(), ForceRenewAnnotation)
@@ -294,13 +294,13 @@ func (u *userCA) distrustsNobody(d Decision) []string {
 	case others || len(d.Kept) > 0 || len(d.Crosses) > 0:
 		return nil
 	default:
-		return []string{fmt.Sprintf("%s: annotation %s does nothing, because there is no other CA than %q; remove it: the CA that you replace next would be cut off at once",
+		return []string{fmt.Sprintf("%s: annotation %s has no effect, because %q is the only CA; remove it, or the CA that you replace next is distrusted at once",
 			u.in.keyObject(), DistrustAnnotation, d.Certificate.Subject)}
 	}
 }
 
 func unknownDistrust(in Input, value string) string {
-	return fmt.Sprintf("%s: annotation %s is %q and does nothing: the one value is %q", in.keyObject(), DistrustAnnotation, value, DistrustNow)
+	return fmt.Sprintf("%s: annotation %s is %q, which has no effect: set it to %q or remove it", in.keyObject(), DistrustAnnotation, value, DistrustNow)
 }
 
 // whyNoCross: besides leaves, a user's CA signs nothing here but its own key under
@@ -309,7 +309,7 @@ func (u *userCA) whyNoCross() string {
 	key := pki.KeyIDOf(u.chain[0])
 	for _, cert := range u.others() {
 		if pki.KeyIDOf(cert) != key && u.in.Now.Before(cert.NotAfter) {
-			return fmt.Sprintf("the CA is yours, and Keyturn does not sign it with the key of the outgoing CA %q", cert.Subject)
+			return fmt.Sprintf("the CA is your own, and Keyturn does not sign it with the key of the outgoing CA %q", cert.Subject)
 		}
 	}
 	return ""

@@ -76,7 +76,7 @@ func TestAUsersAuthorityIsNeverRenewed(t *testing.T) {
 	w.in.CertSecret.Annotations["strimzi.io/force-renew"] = "true"
 	d := w.settle(hold)
 	wantKinds(t, d)
-	if len(d.Warnings) != 2 || !strings.HasSuffix(d.Warnings[1], "yours to renew") {
+	if len(d.Warnings) != 2 || !strings.Contains(d.Warnings[1], "is yours to renew: ") {
 		t.Errorf("warnings %q, want one about the request and one that says who has to renew it", d.Warnings)
 	}
 }

@@ -109,7 +109,7 @@ func TestWhyNothingVouchesForAUsersAuthority(t *testing.T) {
 		"another key": {func(t *testing.T) *world {
 			t.Helper()
 			return renamedWorld(t, one, other(t, "two", noon()))
-		}, "the CA is yours"},
+		}, "the CA is your own"},
 		"a path length of 0 before": {func(t *testing.T) *world {
 			t.Helper()
 			return renamedWorld(t, limited, two)

@@ -145,7 +145,7 @@ func disrupted(s rollout.Snapshot, decided rollout.Decision) string {
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		if n.ID == s.Disruption.Node && n.Pod.State != rollout.Stuck && s.Now.Sub(s.Disruption.Since) <= rollout.DefaultStartGrace {
+		if n.ID == s.Disruption.Node && n.Pod.State != rollout.Stuck && s.Now.Sub(s.Disruption.Since) <= rollout.StartGrace {
 			return n.PodName
 		}
 	}
@@ -295,7 +295,6 @@ func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass, of reach) (roll
 	snapshot := rollout.Snapshot{
 		Now:        p.now,
 		Disruption: record.planned(),
-		Policy:     rollout.Policy{WindowOpen: p.window.Open},
 		Quorum:     said.quorum,
 		Partitions: said.partitions,
 	}

@@ -57,15 +57,15 @@ func (p *pass) apartWarnings() []wanted {
 }
 
 // nobodyElse is what has to be done where every node names an authority that nobody knows.
-const nobodyElse = ", and so does every other node: nothing moves, because nobody can tell whether they or the Secrets are right; " +
-	"put back what was lost or replaced in the Secrets of the CA, or find out who configures the servers and delete the pods one by one"
+const nobodyElse = ", and so does every other node: nothing changes, because it is unclear whether they or the Secrets are right; " +
+	"restore what was lost or replaced in the CA Secrets, or find out who else configures the servers and delete the pods one by one"
 
 func remedyFor(apart trust.Apart) string {
 	if apart.Reason != trust.UnknownClaims {
 		return ""
 	}
-	return "; what it claims counts for nothing, and the others go on without it: find out who configures " +
-		"its server or answers in the place of its agent, and delete the pod"
+	return "; its claim is ignored, and the other nodes go on without it: find out who else configures " +
+		"its server or answers in place of its agent, and delete the pod"
 }
 
 // longestSubject is how much of a subject people get to see: whoever makes a claim may

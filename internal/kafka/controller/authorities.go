@@ -70,7 +70,7 @@ func (p *pass) openWindow() authority.Window {
 	windows, err := window.Parse(p.kafka.Spec.MaintenanceTimeWindows)
 	if err != nil {
 		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonWindows,
-			"spec.maintenanceTimeWindows counts as closed until it is corrected: "+err.Error())
+			"spec.maintenanceTimeWindows cannot be read, and counts as closed until you correct it: "+err.Error())
 	}
 	next, _ := windows.Next(p.now)
 	return authority.Window{Open: windows.Open(p.now), Next: next}
@@ -125,6 +125,7 @@ func (r *Reconciler) authorityInput(p *pass, kind authority.Kind) authority.Inpu
 		Stores:       r.options.Stores,
 		Window:       p.window,
 		Evidence:     p.dependence(kind),
+		Paused:       p.paused(),
 		Now:          p.now,
 	}
 }

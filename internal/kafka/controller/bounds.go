@@ -46,7 +46,7 @@ func withinStatus(list []wanted) []wanted {
 		last = len(out)
 	}
 	return slices.Insert(out, last, holds(condition.Warning, reasonMoreWarnings,
-		fmt.Sprintf("and %d more: they are told when there is room, so mend what the other warnings name first", left)))
+		fmt.Sprintf("and %d more: they appear once there is room, so resolve the warnings shown here first", left)))
 }
 
 // shown bounds what a status shows of the certificates of listeners. The result names the

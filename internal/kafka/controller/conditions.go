@@ -142,11 +142,11 @@ func (p *pass) validity() wanted {
 	}
 	if len(expired) == 0 {
 		return holds(conditionCertificatesValid, reasonValid,
-			fmt.Sprintf("the first to end is %s %s at %s", first.kind, first.name, first.notAfter.UTC().Format(time.RFC3339)))
+			fmt.Sprintf("the first to expire is %s %s, at %s", first.kind, first.name, first.notAfter.UTC().Format(time.RFC3339)))
 	}
 	slices.Sort(expired)
 	w := holds(conditionCertificatesValid, reasonExpired, excerpt.List(expired, "; ", excerpt.Listed)+"; see conditions "+
-		string(conditionClusterCATrust)+" and "+string(conditionClientsCATrust)+" for what keeps them from being renewed")
+		string(conditionClusterCATrust)+" and "+string(conditionClientsCATrust)+" for why they are not renewed")
 	w.status = condition.False
 	return w
 }

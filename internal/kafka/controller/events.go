@@ -1,10 +1,12 @@
 package controller
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,6 +15,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/rollout"
@@ -32,7 +35,10 @@ const (
 // maxNote is the longest note of an event.
 const maxNote = 1000
 
-// announcer tells people, by events on the Kafka, what has happened.
+// announcer tells people, by events on the Kafka, what has happened. Whoever collects
+// events takes those of one reason about one object for repetitions of the first,
+// whatever their notes say. What concerns different things is therefore related to
+// different things.
 type announcer struct {
 	recorder events.EventRecorder
 }
@@ -50,7 +56,35 @@ func (a announcer) podDisrupted(kafka *kafkav1.Kafka, pod *corev1.Pod, act *roll
 
 // authorityChanged announces a new, renewed or removed CA certificate.
 func (a announcer) authorityChanged(kafka *kafkav1.Kafka, kind authority.Kind, t authority.Transition) {
-	a.tell(kafka, nil, string(t.Kind), actionAuthority, "%s: certificate %s: %s", kind, t.Certificate, t.Why)
+	secret := secretPart(kafka, kind.CertSecret(kafka.Name), t.Certificate.String())
+	a.tell(kafka, secret, string(t.Kind), actionAuthority, "%s: certificate %s: %s", kind, t.Certificate, t.Why)
+}
+
+// secretPart refers to a part of a Secret of the Kafka; to all of it when part is empty.
+func secretPart(kafka *kafkav1.Kafka, name, part string) *corev1.ObjectReference {
+	ref := &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: kafka.Namespace, Name: name}
+	if part != "" {
+		ref.FieldPath = "data{" + part + "}"
+	}
+	return ref
+}
+
+// concern refers to what a condition is about, given as "KIND NAME" or "KIND
+// NAMESPACE/NAME"; nil when that is the Kafka itself, or nothing.
+func concern(kafka *kafkav1.Kafka, object string) runtime.Object {
+	kind, name, _ := strings.Cut(object, " ")
+	version := "v1"
+	switch kind {
+	case "Secret", "ConfigMap", "Pod", "PersistentVolumeClaim":
+	case kafkav1.KindKafkaNodePool:
+		version = kafkav1.GroupVersion.String()
+	default:
+		return nil
+	}
+	if _, after, qualified := strings.Cut(name, "/"); qualified {
+		name = after
+	}
+	return &corev1.ObjectReference{APIVersion: version, Kind: kind, Namespace: kafka.Namespace, Name: name}
 }
 
 // trustChanged announces each step that a decision begins to take, once until it is
@@ -59,8 +93,27 @@ func (a announcer) authorityChanged(kafka *kafkav1.Kafka, kind authority.Kind, t
 func (r *Reconciler) trustChanged(kafka *kafkav1.Kafka, kind authority.Kind, d *domain) {
 	taken := slices.DeleteFunc(trust.Steps(d.snapshot, d.plan), func(s trust.Step) bool { return s.Kind == trust.Loading })
 	for _, step := range r.steps.begun(kafka.UID, kind, taken) {
-		r.events.tell(kafka, nil, "Trust"+string(step.Kind), actionTrust, "%s: %s", kind, d.sentence(step))
+		r.events.trustMoved(kafka, kind, step, d.sentence(step))
 	}
+}
+
+// trustMoved announces a step of a rotation.
+func (a announcer) trustMoved(kafka *kafkav1.Kafka, kind authority.Kind, step trust.Step, sentence string) {
+	secret := secretPart(kafka, kind.TrustedCertsSecret(kafka.Name), stepPart(step))
+	a.tell(kafka, secret, "Trust"+string(step.Kind), actionTrust, "%s: %s", kind, sentence)
+}
+
+// stepPart tells apart the steps of one kind: each anchor goes through several states,
+// and is withdrawn from one plane after the other.
+func stepPart(step trust.Step) string {
+	parts := []string{string(step.Anchor)}
+	if step.State != "" {
+		parts = append(parts, string(step.State))
+	}
+	for _, plane := range step.Planes {
+		parts = append(parts, string(plane))
+	}
+	return strings.Join(parts, ",")
 }
 
 // steps remembers, of each authority of a Kafka, the steps that the last pass took.
@@ -100,16 +153,25 @@ func (d *domain) sentence(step trust.Step) string {
 	if cert, found := d.certificate(step.Anchor); found {
 		name = fmt.Sprintf("%q (%s)", cert.Subject.CommonName, pki.SHA1Name(cert))
 	}
+	at := ""
+	if slices.Contains(step.Planes, trust.Data) {
+		at = " on client and inter-broker listeners"
+	} else if slices.Contains(step.Planes, trust.Control) {
+		at = " on controller listeners"
+	}
 	words := map[trust.StepKind]string{
-		trust.Store:        "anchor %s is now " + cmp.Or(string(step.State), "removed"),
-		trust.Announce:     "applications are given anchor %s",
-		trust.Lead:         "the application bundle begins with anchor %s",
-		trust.Distribute:   "nodes are told to trust anchor %s",
-		trust.SwitchLeaves: "certificates are signed by anchor %s; strategy " + string(d.plan.Strategy.Kind) + ": " + d.plan.Strategy.Reason,
-		trust.TurnOperator: "the operator presents a certificate of anchor %s",
-		trust.TakeOffCross: "the cross certificate by anchor %s is not presented any more",
-		trust.Withdraw:     "nodes are told to stop trusting anchor %s",
-		trust.Retire:       "applications are no longer given anchor %s",
+		trust.Store:        "CA %s is now " + string(step.State) + " in the trusted-certs Secret",
+		trust.Announce:     "CA %s was added to ca.crt for applications",
+		trust.Lead:         "ca.crt now begins with CA %s",
+		trust.Distribute:   "nodes are told to trust CA %s",
+		trust.SwitchLeaves: "node certificates are now issued by CA %s; strategy " + string(d.plan.Strategy.Kind) + ": " + d.plan.Strategy.Reason,
+		trust.TurnOperator: "the operator now presents a certificate of CA %s",
+		trust.TakeOffCross: "nodes stop presenting the cross certificate issued by CA %s",
+		trust.Withdraw:     "nodes are told to stop trusting CA %s" + at,
+		trust.Retire:       "CA %s was removed from ca.crt for applications",
+	}
+	if step.Kind == trust.Store && step.State == trust.Absent {
+		return fmt.Sprintf("CA %s was removed from the trusted-certs Secret", name)
 	}
 	return fmt.Sprintf(words[step.Kind], name)
 }
@@ -120,20 +182,34 @@ func (a announcer) leafIssued(kafka *kafkav1.Kafka, secret string, decision auth
 	if decision.Reason == authority.LeafMissing {
 		return
 	}
-	a.tell(kafka, nil, "CertificateIssued", actionIssue, "Certificate of Secret %s issued anew (%s): %s", secret, decision.Reason, decision.Detail)
+	a.tell(kafka, secretPart(kafka, secret, ""), "CertificateIssued", actionIssue,
+		"Secret %s: a new certificate was issued (%s): %s", secret, decision.Reason, decision.Detail)
 }
 
-// conditionChanged announces a condition that was not there before.
-func (a announcer) conditionChanged(kafka *kafkav1.Kafka, reason, message string) {
-	a.recorder.Eventf(kafka, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", shortened(message))
-}
-
-func (a announcer) tell(kafka *kafkav1.Kafka, related *corev1.Pod, reason, action, format string, args ...any) {
-	var other runtime.Object
-	if related != nil {
-		other = related
+// listenersChanged announces that a node was given another certificate of a user's for a
+// listener; the first one of a listener is no news.
+func (a announcer) listenersChanged(kafka *kafkav1.Kafka, node string, before map[string][]byte, given map[contract.Listener]authority.CheckedCertificate) {
+	for _, listener := range slices.Sorted(maps.Keys(given)) {
+		entry := string(listener) + ".crt"
+		old, err := pki.ParseBundle(before[entry])
+		leaf := given[listener].Chain[0]
+		if err != nil || old[0].Equal(leaf) {
+			continue
+		}
+		a.tell(kafka, secretPart(kafka, node, entry), "ListenerCertificateReplaced", actionIssue,
+			"Secret %s: listener %s was given its new certificate %q, valid until %s; the one before was valid until %s", node, listener,
+			leaf.Subject, leaf.NotAfter.UTC().Format(time.RFC3339), old[0].NotAfter.UTC().Format(time.RFC3339))
 	}
-	a.recorder.Eventf(kafka, other, corev1.EventTypeNormal, reason, action, "%s", shortened(fmt.Sprintf(format, args...)))
+}
+
+// conditionChanged announces a condition that was not there before, and the object that
+// it is about.
+func (a announcer) conditionChanged(kafka *kafkav1.Kafka, object, reason, message string) {
+	a.recorder.Eventf(kafka, concern(kafka, object), corev1.EventTypeWarning, reason, "Reconcile", "%s", shortened(message))
+}
+
+func (a announcer) tell(kafka *kafkav1.Kafka, related runtime.Object, reason, action, format string, args ...any) {
+	a.recorder.Eventf(kafka, related, corev1.EventTypeNormal, reason, action, "%s", shortened(fmt.Sprintf(format, args...)))
 }
 
 func shortened(note string) string { return excerpt.Of(note, maxNote) }

@@ -2,19 +2,24 @@ package controller
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -51,6 +56,151 @@ func TestAStepThatIsTakenAgainAndAgainIsToldOnce(t *testing.T) {
 		}
 		for range len(recorder.Events) {
 			<-recorder.Events
+		}
+	}
+}
+
+// told is an event, and what tells it from others.
+type told struct {
+	kind, reason, action string
+	related              corev1.ObjectReference
+}
+
+// collector keeps events as a cluster does: the first of each kind, and whatever is not
+// told from it is taken for its repetition.
+type collector struct {
+	notes map[told]string
+	lost  []string
+}
+
+func (c *collector) Eventf(_, related runtime.Object, kind, reason, action, note string, args ...any) {
+	key := told{kind: kind, reason: reason, action: action}
+	if ref, is := related.(*corev1.ObjectReference); is {
+		key.related = *ref
+	}
+	text := fmt.Sprintf(note, args...)
+	if _, known := c.notes[key]; known {
+		c.lost = append(c.lost, text)
+		return
+	}
+	c.notes[key] = text
+}
+
+func collecting() (*Reconciler, *collector) {
+	c := &collector{notes: map[told]string{}}
+	return New(Options{Events: c, Metrics: NewMetrics()}), c
+}
+
+func (c *collector) want(t *testing.T, count int) {
+	t.Helper()
+	if len(c.lost) > 0 {
+		t.Errorf("taken for repetitions: %q", c.lost)
+	}
+	if len(c.notes) != count {
+		t.Errorf("%d events, want %d: %v", len(c.notes), count, c.notes)
+	}
+}
+
+func smallKafka() *kafkav1.Kafka {
+	kafka := &kafkav1.Kafka{}
+	kafka.Name, kafka.Namespace, kafka.UID = "my", "kafka", "uid"
+	return kafka
+}
+
+func TestEventsAboutDifferentThingsAreDifferentEvents(t *testing.T) {
+	t.Parallel()
+	first, second := pki.Fingerprint{1}, pki.Fingerprint{2}
+	created := func(cert pki.Fingerprint) authority.Transition {
+		return authority.Transition{Kind: authority.Created, Certificate: cert, Why: "there was none"}
+	}
+	removed := func(cert pki.Fingerprint) authority.Transition {
+		return authority.Transition{Kind: authority.OldRemoved, Certificate: cert}
+	}
+	withdrawn := func(plane trust.Plane) trust.Step {
+		return trust.Step{Kind: trust.Withdraw, Anchor: "a", Planes: []trust.Plane{plane}}
+	}
+	stored := func(anchor trust.AnchorID, state trust.State) trust.Step {
+		return trust.Step{Kind: trust.Store, Anchor: anchor, State: state}
+	}
+	for name, tell := range map[string]func(a announcer, kafka *kafkav1.Kafka){
+		"both authorities are made": func(a announcer, kafka *kafkav1.Kafka) {
+			a.authorityChanged(kafka, authority.ClusterCA, created(first))
+			a.authorityChanged(kafka, authority.ClientsCA, created(second))
+		},
+		"two certificates of one authority are removed": func(a announcer, kafka *kafkav1.Kafka) {
+			a.authorityChanged(kafka, authority.ClusterCA, removed(first))
+			a.authorityChanged(kafka, authority.ClusterCA, removed(second))
+		},
+		"two nodes are issued certificates": func(a announcer, kafka *kafkav1.Kafka) {
+			a.leafIssued(kafka, "my-0", authority.LeafDecision{Reason: authority.LeafUnreadable})
+			a.leafIssued(kafka, "my-1", authority.LeafDecision{Reason: authority.LeafUnreadable})
+		},
+		"two anchors change their states": func(a announcer, kafka *kafkav1.Kafka) {
+			a.trustMoved(kafka, authority.ClusterCA, stored("a", trust.PhaseOut), "a is phased out")
+			a.trustMoved(kafka, authority.ClusterCA, stored("b", trust.PhaseOut), "b is phased out")
+		},
+		"one anchor goes through two states": func(a announcer, kafka *kafkav1.Kafka) {
+			a.trustMoved(kafka, authority.ClusterCA, stored("a", trust.Untrusted), "a is stored")
+			a.trustMoved(kafka, authority.ClusterCA, stored("a", trust.TrustedUnused), "a is trusted")
+		},
+		"an anchor is withdrawn from one plane after the other": func(a announcer, kafka *kafkav1.Kafka) {
+			a.trustMoved(kafka, authority.ClusterCA, withdrawn(trust.Data), "from brokers")
+			a.trustMoved(kafka, authority.ClusterCA, withdrawn(trust.Control), "from controllers")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, collected := collecting()
+			tell(r.events, smallKafka())
+			collected.want(t, 2)
+		})
+	}
+}
+
+func TestAWarningIsToldObjectByObject(t *testing.T) {
+	t.Parallel()
+	r, collected := collecting()
+	p := passOf(smallKafka(), nil)
+	p.note("Secret my-0", reasonCertificateHeld, "it cannot be issued")
+	p.note("Secret my-1", reasonCertificateHeld, "it cannot be issued")
+	both := conditionsSince(p.warnings(), nil, noon())
+	p.kafka.Status.Conditions = both[:1]
+
+	r.announce(p, both)
+	collected.want(t, 1)
+
+	p.kafka.Status.Conditions = both
+	r.announce(p, both)
+	collected.want(t, 1)
+}
+
+func TestANewCertificateOfAListenerIsTold(t *testing.T) {
+	t.Parallel()
+	certificate := func(name string) authority.CheckedCertificate {
+		ca, err := pki.NewCA(pki.CASpec{
+			Subject: pki.Subject{CommonName: name}, Key: pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}, Validity: authority.Day, Now: noon(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return authority.CheckedCertificate{Chain: []*x509.Certificate{ca.Certificate()}}
+	}
+	old, next := certificate("old"), certificate("next")
+	before := map[string][]byte{"a-9093.crt": pki.EncodeBundle(old.Chain...), "b-9094.crt": pki.EncodeBundle(old.Chain...)}
+	for name, c := range map[string]struct {
+		before map[string][]byte
+		given  map[contract.Listener]authority.CheckedCertificate
+		events int
+	}{
+		"the first one is no news": {nil, map[contract.Listener]authority.CheckedCertificate{"a-9093": next}, 0},
+		"the same is no news":      {before, map[contract.Listener]authority.CheckedCertificate{"a-9093": old}, 0},
+		"another one is":           {before, map[contract.Listener]authority.CheckedCertificate{"a-9093": next, "b-9094": old}, 1},
+		"each listener is told of": {before, map[contract.Listener]authority.CheckedCertificate{"a-9093": next, "b-9094": next}, 2},
+	} {
+		r, collected := collecting()
+		r.events.listenersChanged(smallKafka(), "my-0", c.before, c.given)
+		if len(collected.notes) != c.events || len(collected.lost) > 0 {
+			t.Errorf("%s: %v and %v, want %d", name, collected.notes, collected.lost, c.events)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (r *Reconciler) followVersion(ctx context.Context, p *pass, acted *outcome)
 	current, err := r.metadataVersion(ctx, p, kafka)
 	if err != nil {
 		acted.again = r.unlessSilent(p, lookAgain)
-		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, model.ReasonMetadataVersion, "the metadata version is not known yet: "+err.Error())
+		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, model.ReasonMetadataVersion, "the metadata version could not be read yet; it is tried again: "+err.Error())
 		return nil
 	}
 	if p.cluster.Metadata.Due(current, p.runningVersions()) {

@@ -45,14 +45,14 @@ type foreignObjectsError struct {
 func (e *foreignObjectsError) Error() string {
 	sentences := make([]string, 0, len(e.objects))
 	for _, o := range e.objects {
-		sentences = append(sentences, fmt.Sprintf("%s %s stands where one of this cluster should, and %s", o.kind.Kind, o.name, o.whose))
+		sentences = append(sentences, fmt.Sprintf("%s %s has a name that this cluster needs, and %s", o.kind.Kind, o.name, o.whose))
 	}
 	more := ""
 	if len(sentences) > maxNamed {
 		more = fmt.Sprintf("; and %d more", len(sentences)-maxNamed)
 		sentences = sentences[:maxNamed]
 	}
-	return fmt.Sprintf("%s%s: it is left alone, and nothing of the cluster is changed until it is renamed or deleted, or labelled %s=%s if it belongs to this cluster",
+	return fmt.Sprintf("%s%s; it is not touched, and the cluster is not changed, until it is renamed or deleted, or labelled %s=%s if it belongs to this cluster",
 		strings.Join(sentences, "; "), more, labelCluster, e.cluster)
 }
 
@@ -88,7 +88,7 @@ func whose(object metav1.Object) string {
 	if owner := metav1.GetControllerOf(object); owner != nil {
 		return fmt.Sprintf("belongs to %s %s", owner.Kind, owner.Name)
 	}
-	return "nothing says that it belongs to this cluster"
+	return "it is not marked as belonging to this cluster"
 }
 
 // keepToOwn lets the cluster stand as it is while somebody else's object is where one of
@@ -205,8 +205,8 @@ func (e *madeByAnotherError) Error() string {
 	if len(named) > maxNamed {
 		named, more = named[:maxNamed], fmt.Sprintf(" and %d more", len(e.objects)-maxNamed)
 	}
-	return fmt.Sprintf("%s%s were made by another operator, and nothing of the cluster is touched: "+
-		"let that operator go on with it, or delete the cluster there; clusters of others cannot be taken over", strings.Join(named, ", "), more)
+	return fmt.Sprintf("%s%s were created by another operator, so the cluster is not touched: "+
+		"leave the cluster to that operator, or delete it there; Keyturn cannot take over clusters of other operators", strings.Join(named, ", "), more)
 }
 
 // checkMaker fails with a *madeByAnotherError where pod sets, or the Secrets of nodes

@@ -35,7 +35,7 @@ func (p *pass) growthReasons(node model.Node, pod *corev1.Pod) []rollout.Reason 
 			continue
 		}
 		reasons = append(reasons, rollout.Reason{
-			Code: rollout.VolumeResized, Note: "the file system of claim " + claim.Name + " grows when the pod starts again",
+			Code: rollout.VolumeResized, Note: "the file system of claim " + claim.Name + " grows when the pod is restarted",
 		})
 	}
 	return reasons
@@ -63,7 +63,7 @@ func (p *pass) keepsSize(object intended, err error) bool {
 		return false
 	}
 	p.note("PersistentVolumeClaim "+claim.Name, model.ReasonStorage, fmt.Sprintf(
-		"the volume stays as it is, with %s, because Kubernetes refuses the change: %s; put the size back, or let the storage class expand volumes",
+		"the volume keeps its size of %s, because Kubernetes refuses the change: %s; change the size back, or allow volume expansion in the storage class",
 		claim.Spec.Resources.Requests.Storage(), answer.Status().Message))
 	return true
 }

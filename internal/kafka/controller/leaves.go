@@ -136,16 +136,16 @@ func (p *pass) noteLeaf(request leafRequest, decision authority.LeafDecision) {
 	object := "Secret " + request.secret
 	switch decision.Act {
 	case authority.PostponeLeaf:
-		message := "the certificate is due (" + decision.Detail + ") and is issued in the next maintenance window"
+		message := "the certificate is due for renewal (" + decision.Detail + ") and will be issued in the next maintenance window"
 		if !decision.Until.IsZero() {
 			message += ", at " + decision.Until.UTC().Format(time.RFC3339)
 		}
 		p.note(object, reasonCertificatePostponed, message)
 	case authority.HoldLeaf:
-		message := "the certificate cannot be issued anew (" + decision.Detail + "); what is there stays in use"
+		message := "the certificate cannot be reissued (" + decision.Detail + "); the existing one stays in use"
 		if len(p.presents(request.secret, request.certKey)) == 0 {
-			message = "there is no certificate, and none can be issued that others trust (" + decision.Detail + "): put this Secret back, or the key in Secret " +
-				authority.ClusterCA.KeySecret(p.kafka.Name) + "; what is loaded stays in use"
+			message = "the certificate is missing, and none can be issued that other nodes trust (" + decision.Detail + "): restore this Secret, or the key in Secret " +
+				authority.ClusterCA.KeySecret(p.kafka.Name) + "; the node keeps what it has loaded"
 		}
 		p.note(object, reasonCertificateHeld, message)
 	case authority.KeepLeaf, authority.ReissueLeaf, authority.RechainLeaf:
@@ -216,7 +216,7 @@ func (d *domain) whyUnsettled(key trust.KeyID) string {
 			return ""
 		}
 	}
-	return "it waits until one CA is used by all nodes"
+	return "it waits until all nodes use the same CA"
 }
 
 // operatorIdentity is who signs the operator's own leaf. One that is lost, or of a CA

@@ -54,10 +54,10 @@ func NewMetrics() *Metrics {
 	return &Metrics{
 		clusters: map[types.NamespacedName]figures{},
 		strimziExpiry: prometheus.NewDesc("strimzi_certificate_expiration_timestamp_ms",
-			"When the certificate of an authority ends, in milliseconds since 1970, in Strimzi's form.",
+			"When the certificate of a CA expires, in milliseconds since 1970, in Strimzi's form.",
 			[]string{"kind", "namespace", "cluster", "type", "resource_namespace"}, nil),
 		notAfter: desc("keyturn_certificate_not_after_timestamp_seconds",
-			"When a certificate ends, in seconds since 1970.", "kind", "name"),
+			"When a certificate expires, in seconds since 1970.", "kind", "name"),
 		anchors: desc("keyturn_trust_anchor_state",
 			"1 for the state that an anchor is in.", "authority", "fingerprint", "state"),
 		pending: desc("keyturn_rollout_pending_nodes",

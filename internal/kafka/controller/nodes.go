@@ -29,8 +29,8 @@ func (r *Reconciler) applyNodeSecrets(ctx context.Context, p *pass) error {
 			return err
 		}
 		if _, given := p.nodes[node.Pod]; !given && p.exists(node) {
-			p.note("Secret "+node.Pod, reasonNodeHeld, "node "+node.Pod+" cannot be given a certificate now, and goes on with what it has loaded; "+
-				"once its pod ends it cannot start again before there is one: put the Secret back as it was, or the key of the CA that signs")
+			p.note("Secret "+node.Pod, reasonNodeHeld, "node "+node.Pod+" cannot be given a certificate now, and keeps running with the one it has loaded; "+
+				"if its pod stops, it cannot start again without one: restore the Secret, or the key of the CA that issued its certificate")
 		}
 	}
 	return nil
@@ -61,12 +61,14 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 	}
 	data := map[string][]byte{node.Pod + ".crt": settled.certificates, node.Pod + ".key": settled.key}
 	leaves := map[string]*x509.Certificate{contract.NodeIdentity: settled.chain[0]}
+	custom := map[contract.Listener]authority.CheckedCertificate{}
 	for _, store := range p.cluster.Stores(node) {
 		// A key is given to the nodes that have the listener, and to no others.
-		if custom, found := p.custom[store.Listener]; found {
-			data[string(store.Listener)+".crt"] = custom.Certificates
-			data[string(store.Listener)+".key"] = custom.Key.PEM()
-			leaves[string(store.Listener)] = custom.Chain[0]
+		if given, found := p.custom[store.Listener]; found {
+			data[string(store.Listener)+".crt"] = given.Certificates
+			data[string(store.Listener)+".key"] = given.Key.PEM()
+			leaves[string(store.Listener)] = given.Chain[0]
+			custom[store.Listener] = given
 		}
 	}
 	content := publication.Content{
@@ -83,13 +85,18 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 		return fmt.Errorf("node %s: %w", node.Pod, err)
 	}
 	p.nodes[node.Pod] = nodeCertificates{leaf: settled.chain[0], publication: published}
-	return r.writeSecret(ctx, p, kube.SecretIntent{
+	before := p.secrets[node.Pod].Data
+	err = r.writeSecret(ctx, p, kube.SecretIntent{
 		Namespace: p.kafka.Namespace, Name: node.Pod,
 		Labels:      p.cluster.NodeSecretLabels(),
 		Annotations: map[string]string{authority.ClusterCertGenerationAnnotation: settled.generation.String()},
 		Owners:      ownerReferences(&p.kafka),
 		Data:        data,
 	})
+	if err == nil {
+		r.events.listenersChanged(&p.kafka, node.Pod, before, custom)
+	}
+	return err
 }
 
 // given is what trust gives a node.
@@ -246,7 +253,7 @@ func (p *pass) checkCustomCertificates() error {
 		if before, found := p.presentCertificate(listener); found {
 			p.custom[listener.Key()] = before
 			p.note("Secret "+listener.Certificate.Secret, reasonListenerCertificate,
-				err.Error()+"; the certificate from before stays in use")
+				err.Error()+"; the previous certificate stays in use")
 			continue
 		}
 		problems = append(problems, wrong...)

@@ -53,6 +53,8 @@ type pass struct {
 	unrecorded error
 	// notes are worth a Warning condition besides the findings.
 	notes []model.Finding
+	// objectOf is what each warning is about, by its message.
+	objectOf map[string]string
 	// wakeAt are the times at which something falls due.
 	wakeAt []time.Time
 }

@@ -56,7 +56,7 @@ func (p *pass) blocked() wanted {
 	for _, kind := range kinds() {
 		d := p.domain(kind)
 		if d.plan.States != nil && rotation.PhaseOf(d.snapshot, d.plan) == rotation.Blocked {
-			messages = append(messages, fmt.Sprintf("the trust in the %s cannot move on: %s", kind, d.message()))
+			messages = append(messages, fmt.Sprintf("the rotation of the %s is blocked: %s", kind, d.message()))
 		}
 	}
 	if len(messages) == 0 {
@@ -93,7 +93,7 @@ func (p *pass) expired() wanted {
 }
 
 // storedRole is what is said of a server that says nothing itself.
-const storedRole = "as its Secret holds it"
+const storedRole = "in its Secret"
 
 // expiredRoles are the roles of a node that present a certificate that has ended,
 // sorted. The pass is to be repeated when the next one ends.
@@ -124,19 +124,19 @@ func (p *pass) expiredRoles(pod string) []string {
 func (p *pass) remedy(pod string, role contract.Listener) string {
 	if custom, found := p.custom[role]; found {
 		if p.now.Before(custom.Chain[0].NotAfter) {
-			return "what listener " + string(role) + " is to present has been replaced, and is being loaded"
+			return "the new certificate of listener " + string(role) + " is being loaded"
 		}
 		return "replace the certificate that listener " + string(role) + " takes from " + p.customSecret(role)
 	}
 	certificates, issued := p.nodes[pod]
 	switch {
 	case issued && p.now.Before(certificates.leaf.NotAfter) && role == contract.RaftRole:
-		return "a Raft client presents what it was started with, and loads the new one when its node is restarted; see condition RollingUpdate for what keeps it from that"
+		return "a Raft client keeps the certificate it was started with until its node is restarted; see condition RollingUpdate for what holds up the restart"
 	case issued && p.now.Before(certificates.leaf.NotAfter):
-		return "new ones have been issued, and are being loaded"
+		return "new ones have been issued and are being loaded"
 	default:
-		return "see conditions Warning and " + string(conditionClusterCATrust) + " for what keeps new ones from being issued, and Secret " +
-			authority.ClusterCA.KeySecret(p.kafka.Name) + " for the key that they need"
+		return "see conditions Warning and " + string(conditionClusterCATrust) + " for why no new ones are issued, and Secret " +
+			authority.ClusterCA.KeySecret(p.kafka.Name) + " for the key that is needed"
 	}
 }
 

@@ -60,7 +60,7 @@ func (r *Reconciler) record(ctx context.Context, p *pass) {
 	p.unrecorded = r.applyRecord(ctx, p)
 	if p.unrecorded != nil && !lostRace(p.unrecorded) {
 		p.note("ConfigMap "+rotation.ConfigMapName(p.kafka.Name), reasonNotRecorded,
-			"what trust is decided from cannot be written down, so that `kubectl keyturn plan` and `status` tell something older or nothing: "+p.unrecorded.Error())
+			"the record for `kubectl keyturn plan` and `status` cannot be written, so they show something older or nothing: "+p.unrecorded.Error())
 	}
 }
 

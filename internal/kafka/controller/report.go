@@ -33,14 +33,15 @@ func (o *observation) paused() bool {
 func (r *Reconciler) reportPaused(ctx context.Context, p *pass) error {
 	p.notes = nil
 	states := []wanted{}
-	if err := r.decide(ctx, p); err == nil {
-		// Decided to be told, not to be done: expiry does not wait for anybody.
+	if err := r.decide(ctx, p); err == nil && len(p.podSets) > 0 {
+		// Decided to be told, not to be done: expiry does not wait for anybody. Of a
+		// cluster that was paused before it was made there is nothing to tell.
 		states = p.writtenConditions()
 	}
 	status := *p.kafka.Status.DeepCopy()
 	status.Conditions = p.conditions(slices.Concat(p.warnings(), states, []wanted{holds(
 		condition.ReconciliationPaused, reasonPaused,
-		"nothing is changed while the annotation "+pauseAnnotation+" is true; pods that end are made again",
+		"the Kafka is not changed while the annotation "+pauseAnnotation+" is true; pods that stop are recreated",
 	)}))
 	return r.writeStatus(ctx, p, status)
 }
@@ -61,8 +62,8 @@ func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure
 	}
 	certificates, hidden := p.shown(p.listenerCertificates())
 	if len(hidden) > 0 {
-		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonHiddenCertificates, fmt.Sprintf("the status has no room for the certificates of listeners %s: "+
-			"clients find them in the Secrets that brokerCertChainAndKey names", excerpt.List(hidden, ", ", excerpt.Listed)))
+		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonHiddenCertificates, fmt.Sprintf("the status is too small to show the certificates of listeners %s: "+
+			"clients can take them from the Secrets named by brokerCertChainAndKey", excerpt.List(hidden, ", ", excerpt.Listed)))
 	}
 	status.Conditions = p.conditions(slices.Concat(p.warnings(), p.trustConditions(), p.progress(acted)))
 	status.KafkaNodePools = p.cluster.UsedPools()

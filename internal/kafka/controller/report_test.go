@@ -162,7 +162,7 @@ func TestWhatIsDisruptedIsTheRecordedPodUntilThatIsOver(t *testing.T) {
 	nodes := []rollout.Node{
 		{ID: 0, PodName: "a"}, {ID: 1, PodName: "b"}, {ID: 2, PodName: "c", Pod: rollout.Pod{State: rollout.Stuck}},
 	}
-	recorded := &rollout.Disruption{Node: 1, Since: noon().Add(-rollout.DefaultStartGrace)}
+	recorded := &rollout.Disruption{Node: 1, Since: noon().Add(-rollout.StartGrace)}
 	for name, c := range map[string]struct {
 		record  *rollout.Disruption
 		decided rollout.Decision
@@ -175,7 +175,7 @@ func TestWhatIsDisruptedIsTheRecordedPodUntilThatIsOver(t *testing.T) {
 		"one is over and the next begins":   {record: recorded, decided: rollout.Decision{Settled: true, Act: &rollout.Act{PodName: "a"}}, want: "a"},
 		"a recorded one whose node is gone": {record: &rollout.Disruption{Node: 7, Since: noon()}},
 		"a recorded one that is stuck":      {record: &rollout.Disruption{Node: 2, Since: noon()}},
-		"a recorded one that never ends":    {record: &rollout.Disruption{Node: 1, Since: noon().Add(-rollout.DefaultStartGrace - time.Second)}},
+		"a recorded one that never ends":    {record: &rollout.Disruption{Node: 1, Since: noon().Add(-rollout.StartGrace - time.Second)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

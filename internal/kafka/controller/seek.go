@@ -187,8 +187,8 @@ func (o *observation) isBrought(name string) bool {
 func (p *pass) noteHidden() {
 	for _, name := range slices.Sorted(maps.Keys(p.strangers)) {
 		p.note("Pod "+name, reasonForeignPod,
-			"it stands where the pod of a node should and belongs to somebody else, so nobody knows what it presents and trusts: "+
-				"delete it, or put back its owner, for the node to go on")
+			"it has the name of a node's pod but belongs to something else, so it is unknown what it presents and trusts: "+
+				"delete it, or restore its owner reference")
 	}
 	for name := range p.pods {
 		if p.pods[name].Labels[labelCluster] != p.kafka.Name {

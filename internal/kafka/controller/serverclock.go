@@ -35,7 +35,7 @@ func (r *Reconciler) reportClock(ctx context.Context, p *pass, ahead time.Durati
 	}
 	status := *p.kafka.Status.DeepCopy()
 	status.Conditions = append(status.Conditions, conditionsSince([]wanted{holds(condition.Warning, reasonClock, fmt.Sprintf(
-		"the operator's clock is %s %s the API server's: nothing is changed, and no certificate renewed, until they differ by less than %s; "+
+		"the operator's clock is %s %s the API server's: nothing is changed and no certificate is renewed until they differ by less than %s; "+
 			"set the clock of the machine that the operator runs on, or that of the API server", ahead.Abs().Round(time.Minute), direction, pki.Backdate,
 	))}, nil, p.now.Add(-ahead))...)
 	return r.writeStatus(ctx, p, status)

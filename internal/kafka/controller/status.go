@@ -93,17 +93,27 @@ func conditionsSince(list []wanted, before []condition.Condition, now time.Time)
 func (p *pass) warnings() []wanted {
 	var list []wanted
 	for _, finding := range slices.Concat(p.findings.Warnings, p.notes) {
-		list = append(list, holds(condition.Warning, finding.Reason, finding.String()))
+		list = append(list, p.about(finding.Object, finding.Reason, finding.String()))
 	}
 	for _, kind := range kinds() {
 		for _, warning := range p.domain(kind).Warnings {
-			list = append(list, holds(condition.Warning, reasonAuthority, warning)) // it names its object
+			object, _, _ := strings.Cut(warning, ": ") // each begins with its object
+			list = append(list, p.about(object, reasonAuthority, warning))
 		}
 	}
 	list = append(list, p.silence()...)
 	list = append(list, p.apartWarnings()...)
 	list = append(list, p.annotationWarnings()...)
 	return append(list, fieldWarnings("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, fields.InSpec[kafkav1.Kafka](p.written))...)
+}
+
+// about is a warning, of which is remembered what it is about.
+func (p *pass) about(object, reason, message string) wanted {
+	if p.objectOf == nil {
+		p.objectOf = map[string]string{}
+	}
+	p.objectOf[message] = object
+	return holds(condition.Warning, reason, message)
 }
 
 // silence says whose agents do not answer, or answer what nobody reads.
@@ -119,8 +129,8 @@ func (p *pass) silence() []wanted {
 	}
 	if len(silent) > 0 {
 		list = append(list, holds(condition.Warning, reasonSilent, fmt.Sprintf(
-			"the agents of pods %s do not answer the operator, so nobody knows what their servers trust and present: "+
-				"see whether something keeps the operator from port %d of the pods", excerpt.List(silent, ", ", excerpt.Listed), contract.SecurePort)))
+			"the agents of pods %s do not answer the operator, so it is unknown what their servers trust and present: "+
+				"check what keeps the operator from reaching port %d of these pods", excerpt.List(silent, ", ", excerpt.Listed), contract.SecurePort)))
 	}
 	return list
 }
@@ -142,7 +152,7 @@ func (p *pass) annotationWarnings() []wanted {
 	}
 	slices.Sort(asked)
 	return []wanted{holds(condition.Warning, reasonIdleAnnotation, fmt.Sprintf(
-		"pods %s: the annotation %s has no effect: once all their partitions have replicas elsewhere, delete the PersistentVolumeClaims and the pod yourself, one node at a time; and remove the annotation",
+		"pods %s: the annotation %s has no effect: once all partitions have enough replicas elsewhere, delete the PersistentVolumeClaims and the pod yourself, one node at a time, and remove the annotation",
 		excerpt.List(asked, ", ", excerpt.Listed), deletePodAndClaims))}
 }
 
@@ -152,12 +162,12 @@ func fieldWarnings(object string, found fields.Found) []wanted {
 	var list []wanted
 	if len(found.Unknown) > 0 {
 		list = append(list, holds(condition.Warning, reasonUnknownFields, fmt.Sprintf(
-			"%s: there are no such fields, and what they say is not done: %s; correct what is misspelled or stands at the wrong place, and remove the rest",
+			"%s: unknown fields, which have no effect: %s; correct those that are misspelled or misplaced, and remove the rest",
 			object, excerpt.List(found.Unknown, ", ", excerpt.Listed))))
 	}
 	if len(found.WithoutEffect) > 0 {
 		list = append(list, holds(condition.Warning, reasonFieldsWithoutEffect, fmt.Sprintf(
-			"%s: these fields are kept and have no effect: %s; remove them unless somebody else reads them",
+			"%s: these fields are kept but have no effect in Keyturn: %s; remove them unless another tool reads them",
 			object, excerpt.List(found.WithoutEffect, ", ", excerpt.Listed))))
 	}
 	return list
@@ -177,15 +187,18 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *pass, status kafkav1.Ka
 	return nil
 }
 
-// announce tells of warnings and failures that were not there before.
+// announce tells of warnings and failures that were not there before, object by object.
 func (r *Reconciler) announce(p *pass, after []condition.Condition) {
 	for _, c := range after {
 		if c.Type != condition.Warning && c.Type != condition.NotReady || c.Reason == reasonCreating {
 			continue
 		}
-		same := func(old condition.Condition) bool { return old.Type == c.Type && old.Reason == c.Reason }
+		object := p.objectOf[c.Message]
+		same := func(old condition.Condition) bool {
+			return old.Type == c.Type && old.Reason == c.Reason && (object == "" || strings.HasPrefix(old.Message, object+":"))
+		}
 		if !slices.ContainsFunc(p.kafka.Status.Conditions, same) {
-			r.events.conditionChanged(&p.kafka, c.Reason, c.Message)
+			r.events.conditionChanged(&p.kafka, object, c.Reason, c.Message)
 		}
 	}
 }

@@ -53,8 +53,8 @@ func TestAMisspelledFieldIsToldFromOneWithoutEffect(t *testing.T) {
 	}
 
 	for reason, want := range map[string]string{
-		reasonUnknownFields:       "Kafka kafka/my: there are no such fields, and what they say is not done: spec.kafka.listeners[0].authentification;",
-		reasonFieldsWithoutEffect: "Kafka kafka/my: these fields are kept and have no effect: spec.entityOperator;",
+		reasonUnknownFields:       "Kafka kafka/my: unknown fields, which have no effect: spec.kafka.listeners[0].authentification;",
+		reasonFieldsWithoutEffect: "Kafka kafka/my: these fields are kept but have no effect in Keyturn: spec.entityOperator;",
 	} {
 		if !strings.HasPrefix(told[reason], want) {
 			t.Errorf("%s says %q, want %q", reason, told[reason], want)
@@ -87,7 +87,7 @@ func TestAPoolIsWarnedOfStorageFieldsThatSayNothing(t *testing.T) {
 
 	list := poolWarnings(resource)
 
-	const want = "KafkaNodePool kafka/dual: these fields are kept and have no effect: spec.storage.size, spec.template;"
+	const want = "KafkaNodePool kafka/dual: these fields are kept but have no effect in Keyturn: spec.storage.size, spec.template;"
 	if len(list) != 1 || list[0].reason != reasonFieldsWithoutEffect || !strings.HasPrefix(list[0].message, want) {
 		t.Errorf("it is said: %+v, want %q", list, want)
 	}

@@ -92,7 +92,7 @@ func (d Domain) vouch(anchor *trust.Anchor, known keyring, vouchers []voucher) {
 		anchor.Cross = append(anchor.Cross, last)
 	}
 	if anchor.NoCross == "" && slices.ContainsFunc(vouchers, func(v voucher) bool { return v.subject == anchor.Key && !vouches(anchor, v.issuer) }) {
-		anchor.NoCross = "nodes can send one unbroken chain of cross certificates along, and not every old authority has a place in it"
+		anchor.NoCross = "nodes can present only one unbroken chain of cross certificates, which cannot include every old CA"
 	}
 }
 

@@ -223,17 +223,17 @@ func TestReasons(t *testing.T) {
 		},
 		"a new anchor is not trusted yet": {
 			changes: []func(contract.TLSReport){set(contract.ReplicationListener, trusts("cluster before"))},
-			want:    reasons{{Code: rollout.AuthorityRenewed, Note: "listener replication-9091 does not trust a new anchor yet"}},
+			want:    reasons{{Code: rollout.AuthorityRenewed, Note: "listener replication-9091 does not trust a new CA yet"}},
 		},
 		"a withdrawn anchor is still trusted": {
 			changes: []func(contract.TLSReport){set(mtls, trusts("clients", "clients before"))},
-			want:    reasons{{Code: rollout.TrustRemoved, Note: "listener mtls-9094 still trusts a withdrawn anchor"}},
+			want:    reasons{{Code: rollout.TrustRemoved, Note: "listener mtls-9094 still trusts a withdrawn CA"}},
 		},
 		"one anchor was replaced by another": {
 			changes: []func(contract.TLSReport){set(mtls, trusts("clients before"))},
 			want: reasons{
-				{Code: rollout.AuthorityRenewed, Note: "listener mtls-9094 does not trust a new anchor yet"},
-				{Code: rollout.TrustRemoved, Note: "listener mtls-9094 still trusts a withdrawn anchor"},
+				{Code: rollout.AuthorityRenewed, Note: "listener mtls-9094 does not trust a new CA yet"},
+				{Code: rollout.TrustRemoved, Note: "listener mtls-9094 still trusts a withdrawn CA"},
 			},
 		},
 		"a listener that did not exist when the server started": {

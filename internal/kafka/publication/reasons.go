@@ -57,13 +57,13 @@ func ofListener(published contract.Publication, store contract.Store, loaded con
 	if lacks(loaded.Trusts, wanted) {
 		reasons = append(reasons, rollout.Reason{
 			Code: rollout.AuthorityRenewed,
-			Note: fmt.Sprintf("listener %s does not trust a new anchor yet", store.Listener),
+			Note: fmt.Sprintf("listener %s does not trust a new CA yet", store.Listener),
 		})
 	}
 	if lacks(wanted, loaded.Trusts) {
 		reasons = append(reasons, rollout.Reason{
 			Code: rollout.TrustRemoved,
-			Note: fmt.Sprintf("listener %s still trusts a withdrawn anchor", store.Listener),
+			Note: fmt.Sprintf("listener %s still trusts a withdrawn CA", store.Listener),
 		})
 	}
 	return reasons

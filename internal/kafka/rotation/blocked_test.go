@@ -66,7 +66,7 @@ func TestABlockedRotationSaysWhoIsWaitedForAndWhatCanBeDone(t *testing.T) {
 	r := behindItsMount(t, time.Hour)
 	message := rotation.Message(r.Snapshot, trust.Decide(r.Snapshot), r.Anchors)
 	for _, want := range []string{
-		string(trust.GuardMounted), "waiting for my-dual-0", "since 2026-11-21T07:", "see in the events of my-dual-0, and at the kubelets there",
+		string(trust.GuardMounted), "waiting for my-dual-0", "since 2026-11-21T07:", "check the events of my-dual-0 and the kubelets there",
 	} {
 		if !strings.Contains(message, want) {
 			t.Errorf("it is said: %s\nwant: %s", message, want)

@@ -111,7 +111,7 @@ func TestPinnedClientsAreCutOffOnceNodesPresentWhatNothingLeadsTo(t *testing.T) 
 		t.Fatal("it never gets there")
 	}
 	f := r.Ahead(r.Snapshot.Now)
-	if pinned := f.Clients[len(f.Clients)-1]; !pinned.Notices || pinned.What != "it has been cut off since nodes present the new CA" {
+	if pinned := f.Clients[len(f.Clients)-1]; !pinned.Notices || pinned.What != "it has been cut off since the first node presented the new CA" {
 		t.Errorf("pinned clients: %+v", pinned)
 	}
 }

@@ -61,7 +61,7 @@ func unusable(wrong string) []string {
 // course says what moves to what, and in which way.
 func (v *view) course(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	if v.target == nil {
-		return "the CA cannot be used: nothing changes, and nodes and clients go on with the certificates that they have"
+		return "the CA cannot be used: nothing changes, and nodes and clients keep the certificates they have"
 	}
 	target := Label(v.Issuing, names)
 	others := v.others()
@@ -73,7 +73,7 @@ func (v *view) course(phase Phase, names map[trust.AnchorID]AnchorName) string {
 		old = append(old, Label(a.ID, names))
 	}
 	slices.Sort(old)
-	sentence := fmt.Sprintf("%s takes the place of %s", target, strings.Join(old, ", "))
+	sentence := fmt.Sprintf("%s is replacing %s", target, strings.Join(old, ", "))
 	if kind := v.plan.Strategy.Kind; kind != "" {
 		sentence += fmt.Sprintf(" (%s: %s)", kind, v.plan.Strategy.Reason)
 	}
@@ -91,17 +91,17 @@ func (v *view) beside(names map[trust.AnchorID]AnchorName) string {
 	if len(kept) == 0 {
 		return ""
 	}
-	return "; beside it its owner wants " + some(kept) + " trusted"
+	return "; its owner also keeps " + some(kept) + " trusted"
 }
 
 func alone(phase Phase, target string) string {
 	switch phase {
 	case Trusted:
-		return target + " is trusted and used, and nothing else"
+		return target + " is the only CA that is trusted and used"
 	case Establishing:
 		return target + " is being established"
 	default:
-		return target + " is the only authority"
+		return target + " is the only CA"
 	}
 }
 
@@ -224,7 +224,7 @@ func (v *view) remaining() []trust.Load {
 func (v *view) advice(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	switch phase {
 	case Paused:
-		return "paused: nothing moves, and certificates go on expiring; remove the annotation strimzi.io/pause-reconciliation to go on"
+		return "reconciliation is paused and certificates keep expiring; to continue, remove the annotation strimzi.io/pause-reconciliation from the Kafka"
 	case AuthorityMissing:
 		return "see condition NotReady for what is wrong with its Secrets"
 	case Blocked:
@@ -234,7 +234,7 @@ func (v *view) advice(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	case WaitingForExpiry:
 		return v.retirement(names)
 	case WaitingForOwner:
-		return "nodes neither trust nor present it any more; " + v.takeOut(names) + ", so that applications are not told of it"
+		return "nodes no longer trust or present it; " + v.takeOut(names) + ", so that applications stop trusting it"
 	case WaitingForUsers:
 		return v.holders()
 	case WaitingForTrust, WaitingForApplications:
@@ -258,7 +258,7 @@ func (v *view) help() string {
 	for i, what := range order {
 		order[i] = fmt.Sprintf(what, some(pods[what]))
 	}
-	return "nothing moves by itself: " + strings.Join(order, "; ")
+	return "nothing more happens without you: " + strings.Join(order, "; ")
 }
 
 // helpFor says what can be done for a member, with a place for its name.
@@ -270,28 +270,28 @@ func (v *view) helpFor(m *trust.Member) string {
 		switch {
 		case a.Member != m.ID:
 		case a.Reason == trust.UnknownClaims:
-			return "put back what was lost or replaced in the Secrets of the CA, or find out who configures the servers of %s"
+			return "restore what was lost or replaced in the CA Secrets, or find out who else configures the servers of %s"
 		default:
-			return "put the Secret of %s back as it was, or the key of the authority that it presents"
+			return "restore the Secret of %s, or the key of the CA that issued its certificate"
 		}
 	}
 	switch {
 	case holds(func(e *trust.Evidence) bool { return e.Process == trust.ProcessUnknown }):
-		return "look at %s, and at what keeps the operator from port 8443 of these pods"
+		return "check the logs of %s, and what keeps the operator from reaching port 8443 of these pods"
 	case holds(func(e *trust.Evidence) bool { return len(e.Mounted) > 0 }):
-		return "see in the events of %s, and at the kubelets there, why Secrets are not mounted as they are stored"
+		return "check the events of %s and the kubelets there to see why the latest Secrets are not mounted"
 	case holds(func(e *trust.Evidence) bool { return len(e.Loading) > 0 }):
-		return "see in the logs of the agents of %s what became of the last reload; a restart ends it: annotate the pods with strimzi.io/manual-rolling-update=true"
+		return "check the logs of %s to see why the last reload does not finish; to restart them instead, annotate the pods with strimzi.io/manual-rolling-update=true"
 	default:
-		return "see what %s answers, and restart it: annotate the pods with strimzi.io/manual-rolling-update=true"
+		return "check the logs of %s; to restart them, annotate the pods with strimzi.io/manual-rolling-update=true"
 	}
 }
 
 // remainder says what the Raft clients need, and until when.
 func (v *view) remainder() string {
-	state := "clients are served by the new authority alone; controllers stop accepting the old one when "
+	state := "clients see only the new CA; controllers stop accepting the old one once "
 	if len(v.others()) == 0 {
-		state = "Raft clients have what they were started with, until "
+		state = "Raft clients keep the certificates they were started with until "
 	}
 	remaining := v.remaining()
 	nodes := make([]string, 0, len(remaining))
@@ -305,7 +305,7 @@ func (v *view) remainder() string {
 	if len(nodes) == 0 {
 		return state + "every node has been restarted once"
 	}
-	sentence := state + some(nodes) + " have been restarted once, with the next restart that comes anyway"
+	sentence := state + some(nodes) + " have been restarted once, at their next restart for any reason"
 	if !due.IsZero() {
 		sentence += " or before " + moment(due)
 	}
@@ -330,7 +330,7 @@ func (v *view) holders() string {
 			users = append(users, string(m.ID))
 		}
 	}
-	return "certificates of the old authority are still held by " + some(users) + "; both are served until these are replaced or have ended"
+	return "certificates of the old CA are still held by " + some(users) + "; both CAs are accepted until these certificates have been replaced or have expired"
 }
 
 // retirement says until when the policy keeps what nobody is known to use.
@@ -338,14 +338,14 @@ func (v *view) retirement(names map[trust.AnchorID]AnchorName) string {
 	others := v.others()
 	kept := make([]string, 0, len(others))
 	for _, a := range others {
-		kept = append(kept, fmt.Sprintf("%s stays until it ends on %s", Label(a.ID, names), moment(a.NotAfter)))
+		kept = append(kept, fmt.Sprintf("%s stays trusted until it expires at %s", Label(a.ID, names), moment(a.NotAfter)))
 	}
 	slices.Sort(kept)
 	earlier := "annotate the key Secret of the CA with keyturn.dev/distrust=now"
 	if len(v.entries(names)) > 0 {
 		earlier = v.takeOut(names)
 	}
-	return strings.Join(kept, "; ") + "; nothing has to be done; to withdraw it earlier, " + earlier
+	return strings.Join(kept, "; ") + "; nothing needs to be done; to withdraw it earlier, " + earlier
 }
 
 // takeOut says what the owner of the authority can do about what is to go.
@@ -374,7 +374,7 @@ func (v *view) urgency(phase Phase, names map[trust.AnchorID]AnchorName) string 
 	}
 	for _, a := range v.others() {
 		if a.NotAfter.Equal(v.plan.Deadline) {
-			return fmt.Sprintf("deadline %s, when %s ends", moment(a.NotAfter), Label(a.ID, names))
+			return fmt.Sprintf("deadline %s, when %s expires", moment(a.NotAfter), Label(a.ID, names))
 		}
 	}
 	return "deadline " + moment(v.plan.Deadline)

@@ -50,7 +50,7 @@ func (v *view) pinnedOutlook(strategy trust.StrategyKind, w *work, names map[tru
 	o := Outlook{Client: pinned}
 	switch {
 	case v.compromised() && strategy == trust.CrossSigned:
-		o.Notices, o.What = true, "it is cut off as soon as the cross certificate is taken off, because the old CA is distrusted"
+		o.Notices, o.What = true, "it is cut off as soon as nodes stop presenting the cross certificate, because the old CA is distrusted"
 	case strategy == trust.CrossSigned:
 		o.What, o.Until = "nothing, as long as nodes present the cross certificate", v.crossEnd()
 	case v.under(names):
@@ -58,19 +58,19 @@ func (v *view) pinnedOutlook(strategy trust.StrategyKind, w *work, names map[tru
 	case strategy == trust.Classic:
 		return v.leftBehind(w)
 	default:
-		o.What, o.Until = "nothing, until the certificate that it knows ends", v.firstEnd()
+		o.What, o.Until = "nothing, until the certificate that it trusts expires", v.firstEnd()
 	}
 	return o
 }
 
 // leftBehind is about pinned clients that nothing leads to the new CA.
 func (v *view) leftBehind(w *work) Outlook {
-	o := Outlook{Client: pinned, Notices: true, What: "it is cut off when the first node presents the new CA, and never comes back by itself"}
+	o := Outlook{Client: pinned, Notices: true, What: "it is cut off when the first node presents the new CA, and does not recover by itself"}
 	switch {
 	case w.switched >= 0:
 		o.Until = v.Now.Add(time.Duration(float64(w.switched) * float64(time.Second)))
 	case v.anyNodePresents(v.target.Key):
-		o.What = "it has been cut off since nodes present the new CA"
+		o.What = "it has been cut off since the first node presented the new CA"
 	}
 	return o
 }
@@ -82,7 +82,7 @@ func (v *view) userOutlook() Outlook {
 	case v.compromised():
 		o.Notices, o.What, o.Until = true, refused, time.Time{}
 	case slices.ContainsFunc(v.others(), func(a *trust.Anchor) bool { return a.Removed }):
-		o.Notices, o.What, o.Until = true, refused+", because it is not in the Secret any more; to keep it, put it there as ca-<end of its validity>.crt", time.Time{}
+		o.Notices, o.What, o.Until = true, refused+", because it is no longer in the Secret; to keep it, put it there as ca-<its expiry>.crt", time.Time{}
 	}
 	return o
 }

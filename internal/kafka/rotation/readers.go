@@ -33,7 +33,7 @@ func (r Readers) words() (lost, served, remedy string) {
 	case CaCrtReaders:
 		return "ca.crt alone", "every *.crt", "let it read every *.crt of the Secret"
 	case EveryReader:
-		return "ca.crt or every *.crt", "", "put the old CA beside ca.crt as ca-<end of its validity>.crt, and let it read every *.crt of the Secret"
+		return "ca.crt or every *.crt", "", "keep the old CA beside ca.crt as ca-<its expiry>.crt, and let it read every *.crt of the Secret"
 	default:
 		return "", "", ""
 	}
@@ -71,10 +71,10 @@ func (v *view) readerOutlooks(r Record, strategy trust.StrategyKind, w *work) []
 		return []Outlook{looking}
 	}
 	lost, served, remedy := readers.words()
-	refused := Outlook{Client: "reads " + lost, What: "nothing any more, because every node presents the new CA"}
+	refused := Outlook{Client: "reads " + lost, What: "nothing more, because every node presents the new CA"}
 	if old := v.shown(anchors, r.Anchors); old != "" {
 		refused.Notices = true
-		refused.What = fmt.Sprintf("it is refused by nodes that present %s, from when it reads the new ca.crt until every node presents %s%s; %s",
+		refused.What = fmt.Sprintf("it rejects nodes that present %s, from when it reads the new ca.crt until every node presents %s%s; %s",
 			old, Label(v.Issuing, r.Anchors), v.about(w.turned), remedy)
 	}
 	if served == "" {
@@ -103,7 +103,7 @@ func (v *view) refusals(names map[trust.AnchorID]AnchorName) string {
 	if old == "" {
 		return ""
 	}
-	return fmt.Sprintf("an application that reads %s is refused by nodes that still present %s: %s", lost, old, remedy)
+	return fmt.Sprintf("an application that reads %s rejects nodes that still present %s: %s", lost, old, remedy)
 }
 
 // shown names those of the anchors of which a node presents leaves to clients.

@@ -52,7 +52,7 @@ func TestReadersThatDoNotFindAUsersOldCAAreRefusedUntilAllNodesTurn(t *testing.T
 	tests := map[rotation.Readers]struct{ refused, served, remedy string }{
 		rotation.FirstReaders: {"reads the first entry of ca.crt alone", "reads all of ca.crt or every *.crt, and looks again", "let it read all of ca.crt"},
 		rotation.CaCrtReaders: {"reads ca.crt alone", "reads every *.crt, and looks again", "let it read every *.crt of the Secret"},
-		rotation.EveryReader:  {"reads ca.crt or every *.crt", "", "put the old CA beside ca.crt as ca-<end of its validity>.crt"},
+		rotation.EveryReader:  {"reads ca.crt or every *.crt", "", "keep the old CA beside ca.crt as ca-<its expiry>.crt"},
 	}
 	for lostTo, test := range tests {
 		t.Run(string(lostTo), func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestReadersThatDoNotFindAUsersOldCAAreRefusedUntilAllNodesTurn(t *testing.T
 			refused := about(t, f, test.refused)
 			// Two restarts, what is left of the two minutes of reading, two restarts.
 			end := rotationtest.Now().Add(162*time.Second + 800*time.Millisecond).Format(time.RFC3339)
-			for _, want := range []string{"is refused by nodes that present cluster-ca v0 (a1a1a1a1)", "until every node presents cluster-ca v1 (b2b2b2b2), at about " + end, test.remedy} {
+			for _, want := range []string{"rejects nodes that present cluster-ca v0 (a1a1a1a1)", "until every node presents cluster-ca v1 (b2b2b2b2), at about " + end, test.remedy} {
 				if !strings.Contains(refused.What, want) {
 					t.Errorf("it does not say %q: %s", want, refused.What)
 				}
@@ -85,10 +85,10 @@ func TestReadersOfAUsersCaCrtAreServedOnceAllNodesPresentTheNewCA(t *testing.T) 
 		t.Fatal("it never gets there")
 	}
 	o := about(t, r.Ahead(r.Snapshot.Now), "reads ca.crt alone")
-	if o.Notices || o.What != "nothing any more, because every node presents the new CA" {
+	if o.Notices || o.What != "nothing more, because every node presents the new CA" {
 		t.Errorf("it says %+v", o)
 	}
-	if message := rotation.Message(r.Snapshot, r.Plan(), r.Anchors); strings.Contains(message, "is refused") {
+	if message := rotation.Message(r.Snapshot, r.Plan(), r.Anchors); strings.Contains(message, "rejects") {
 		t.Errorf("the message says that somebody is refused: %s", message)
 	}
 }
@@ -98,7 +98,7 @@ func TestReadersOfAUsersCaCrtAreRefusedWhileANodeIsSilentThatMayPresentTheOldCA(
 	r := rotationtest.AtRest(2, rotationtest.Replaced, usersOwn(rotation.CaCrtReaders), rotationtest.Paused,
 		rotationtest.Silent("my-dual-0", rotationtest.Now()), rotationtest.Silent("my-dual-1", rotationtest.Now()))
 	message := rotation.Message(r.Snapshot, r.Plan(), r.Anchors)
-	if want := "an application that reads ca.crt alone is refused by nodes that still present cluster-ca v0 (a1a1a1a1): let it read every *.crt of the Secret"; !strings.Contains(message, want) {
+	if want := "an application that reads ca.crt alone rejects nodes that still present cluster-ca v0 (a1a1a1a1): let it read every *.crt of the Secret"; !strings.Contains(message, want) {
 		t.Errorf("it does not say %q: %s", want, message)
 	}
 }
@@ -117,7 +117,7 @@ func TestPinnedClientsAreServedWhereTheOldCAHasSignedAUsersNewOne(t *testing.T) 
 func TestUsersOfAClientsCAThatItsOwnerHasTakenOutAreRefused(t *testing.T) {
 	t.Parallel()
 	f := rotationtest.AtRest(2, rotationtest.Clients, rotationtest.Replaced, usersOwn(rotation.EveryReader), takenOut).Ahead(rotationtest.Now())
-	if o := about(t, f, "presents a certificate of the old clients CA"); !o.Notices || !strings.Contains(o.What, "put it there as ca-<end of its validity>.crt") {
+	if o := about(t, f, "presents a certificate of the old clients CA"); !o.Notices || !strings.Contains(o.What, "put it there as ca-<its expiry>.crt") {
 		t.Errorf("it says %+v", o)
 	}
 }

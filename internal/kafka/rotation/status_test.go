@@ -25,7 +25,7 @@ func until(t *testing.T, r rotation.Record, phase rotation.Phase) rotation.Recor
 }
 
 func refused(r *rotation.Record) {
-	r.Snapshot.Issuing, r.Refused = "", "Secret my-cluster-ca: ca.key: it is encrypted; put the private key of the CA back as unencrypted PKCS#8"
+	r.Snapshot.Issuing, r.Refused = "", "Secret my-cluster-ca: ca.key: it is encrypted; restore the private key of the CA as unencrypted PKCS#8"
 }
 
 func TestARefusedAuthorityIsNotSaidToBeMissing(t *testing.T) {

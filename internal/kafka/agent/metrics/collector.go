@@ -56,7 +56,7 @@ func newCollector(source Source, config func() contract.Config) *collector {
 		source: source,
 		config: config,
 		expiry: describe("certificate_expiry_timestamp_seconds",
-			"Unix time of the earliest end of what the listener presents.", "listener"),
+			"Unix time at which the first certificate that the listener presents expires.", "listener"),
 		revision: describe("publication_revision",
 			"Revision of the publication whose stores the server has loaded, and of the mounted one.", "stage"),
 		stale: describe("listener_stale",

@@ -89,7 +89,7 @@ func TestMetricsOfANode(t *testing.T) {
 	const want = `# HELP keyturn_agent_broker_state State of the server in the numbers of Kafka's BrokerState.
 # TYPE keyturn_agent_broker_state gauge
 keyturn_agent_broker_state 3
-# HELP keyturn_agent_certificate_expiry_timestamp_seconds Unix time of the earliest end of what the listener presents.
+# HELP keyturn_agent_certificate_expiry_timestamp_seconds Unix time at which the first certificate that the listener presents expires.
 # TYPE keyturn_agent_certificate_expiry_timestamp_seconds gauge
 keyturn_agent_certificate_expiry_timestamp_seconds{listener="agent"} 1.8e+09
 keyturn_agent_certificate_expiry_timestamp_seconds{listener="replication-9091"} 1.8e+09

@@ -122,7 +122,7 @@ func (s Supervisor) accompany(ctx context.Context, child int, ended <-chan outco
 				s.signal(child, sig)
 			}
 		case <-deadline:
-			s.Log.Warn("Killing what did not end in time", "pid", child, "grace", s.Grace)
+			s.Log.Warn("Killing a process that did not stop in time", "pid", child, "grace", s.Grace)
 			s.signal(child, syscall.SIGKILL)
 			deadline = nil
 			asked = func() {}

@@ -38,6 +38,24 @@ func planner(ctx context.Context, b *bench) (*finding, error) {
 	return &finding{figures: figures}, nil
 }
 
+// maxBeside is how much longer a rotation may take beside clusters of which nobody answers.
+const maxBeside = 1.5
+
+// neighbours runs the Go benchmark of a rotation beside black holes.
+func neighbours(ctx context.Context, b *bench) (*finding, error) {
+	figures, err := goBenchmarks(ctx, b, "^BenchmarkRotationBesideBlackHoles$", "./internal/kafka/controller")
+	if err != nil {
+		return nil, err
+	}
+	for i, figure := range figures {
+		if figure.Unit == "times-as-long" {
+			figures[i] = report.AtMost("rotation beside 50 clusters of which nobody answers", figure.Value, maxBeside, figure.Unit,
+				figure.How+"; against one alone, on a fake API server")
+		}
+	}
+	return &finding{figures: figures}, nil
+}
+
 func goBenchmarks(ctx context.Context, b *bench, pattern, folder string) ([]report.Figure, error) {
 	command := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", pattern, "-benchmem", folder)
 	command.Dir = b.kube.Root

@@ -95,6 +95,7 @@ func (b *bench) measure(ctx context.Context, selected *regexp.Regexp) error {
 	for _, m := range []measurement{
 		{"certificates", certificates},
 		{"planner", planner},
+		{"neighbours", neighbours},
 		{"ready", ready},
 		{"roll", roll},
 		{"idle", idle},

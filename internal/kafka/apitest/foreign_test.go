@@ -36,6 +36,7 @@ func strangersAtOurNames() map[string]client.Object {
 		"Secret my-dual-1":                 foreignSecret("my-dual-1"),
 		"ConfigMap my-dual-1":              &corev1.ConfigMap{ObjectMeta: named("my-dual-1")},
 		"ConfigMap my-trust":               &corev1.ConfigMap{ObjectMeta: named("my-trust")},
+		"ConfigMap my-disruption":          &corev1.ConfigMap{ObjectMeta: named("my-disruption")},
 		"ServiceAccount my-kafka":          &corev1.ServiceAccount{ObjectMeta: named("my-kafka")},
 		"PodDisruptionBudget my-kafka":     &policyv1.PodDisruptionBudget{ObjectMeta: named("my-kafka")},
 		"NetworkPolicy my-network-policy-kafka": &networkingv1.NetworkPolicy{

@@ -120,7 +120,7 @@ func keepingWriters(object any) (any, error) {
 	if !is {
 		return object, nil
 	}
-	var writers []metav1.ManagedFieldsEntry
+	writers := make([]metav1.ManagedFieldsEntry, 0, len(set.ManagedFields))
 	for _, entry := range set.ManagedFields {
 		writers = append(writers, metav1.ManagedFieldsEntry{
 			Manager: entry.Manager, Operation: entry.Operation, Subresource: entry.Subresource,

@@ -26,16 +26,16 @@ func beside(objects ...client.Object) (*Reconciler, *pass) {
 	return r, p
 }
 
-func in(namespace, name string, labels map[string]string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}
+func named(name string, labels map[string]string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: labels}
 }
 
 func TestObjectsOfOthersAreFoundBeforeAnythingIsWritten(t *testing.T) {
 	t.Parallel()
 	for name, object := range map[string]client.Object{
-		"where disruptions are recorded": &corev1.ConfigMap{ObjectMeta: in("ns", "my-disruption", nil)},
-		"where a companion should be":    &appsv1.Deployment{ObjectMeta: in("ns", "my-companion", nil)},
-		"where its certificates go":      &corev1.Secret{ObjectMeta: in("ns", "my-companion-certs", nil)},
+		"where disruptions are recorded": &corev1.ConfigMap{ObjectMeta: named("my-disruption", nil)},
+		"where a companion should be":    &appsv1.Deployment{ObjectMeta: named("my-companion", nil)},
+		"where its certificates go":      &corev1.Secret{ObjectMeta: named("my-companion-certs", nil)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +63,7 @@ func TestAStrangersConfigMapIsNoRecordOfADisruption(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, p := beside(&corev1.ConfigMap{ObjectMeta: in("ns", "my-disruption", c.labels), Data: written})
+			r, p := beside(&corev1.ConfigMap{ObjectMeta: named("my-disruption", c.labels), Data: written})
 
 			record, err := r.readDisruption(t.Context(), p.observation)
 

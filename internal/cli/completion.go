@@ -32,11 +32,11 @@ func completeKafka(connect connector) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		form := ""
-		switch kind, _, slash := strings.Cut(begun, "/"); {
+		switch named, _, slash := strings.Cut(begun, "/"); {
 		case slash:
-			form = kind + "/"
-		case strings.HasPrefix("kafka/", begun):
-			form = "kafka/"
+			form = named + "/"
+		case strings.HasPrefix(kafkaPrefix, begun):
+			form = kafkaPrefix
 		}
 		if _, err := clusterName(form + "NAME"); err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -72,17 +72,18 @@ func names(
 		}
 		answer <- found
 	}()
-	var fitting []string
 	select {
 	case found := <-answer:
+		fitting := make([]string, 0, len(found))
 		for _, name := range found {
 			if strings.HasPrefix(form+name, begun) {
 				fitting = append(fitting, form+name)
 			}
 		}
+		return fitting, cobra.ShellCompDirectiveNoFileComp
 	case <-ctx.Done():
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return fitting, cobra.ShellCompDirectiveNoFileComp
 }
 
 // names are those of some objects, read without their content.

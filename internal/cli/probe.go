@@ -272,7 +272,7 @@ func (o *probeOptions) write(name string, result probe.Result) error {
 	if o.report == "" {
 		return nil
 	}
-	picture, err := timeline.Render(result.Timeline("kafka/" + name))
+	picture, err := timeline.Render(result.Timeline(kafkaPrefix + name))
 	if err != nil {
 		return err
 	}

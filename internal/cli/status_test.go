@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -180,7 +180,7 @@ func TestEveryFieldForProgramsIsDocumented(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &value); err != nil {
 			t.Fatal(err)
 		}
-		for _, key := range keys(value) {
+		for key := range keys(value) {
 			if !strings.Contains(string(page), "`"+key+"`") {
 				t.Errorf("docs/kubectl.md does not tell of %s in the output of %s", key, name)
 			}
@@ -188,21 +188,21 @@ func TestEveryFieldForProgramsIsDocumented(t *testing.T) {
 	}
 }
 
-// keys are the names of all fields of a value, each once.
-func keys(value any) []string {
-	var found []string
+// keys are the names of all fields of a value.
+func keys(value any) map[string]bool {
+	found := map[string]bool{}
 	switch v := value.(type) {
 	case map[string]any:
 		for key, inner := range v {
-			found = append(append(found, key), keys(inner)...)
+			found[key] = true
+			maps.Copy(found, keys(inner))
 		}
 	case []any:
 		for _, inner := range v {
-			found = append(found, keys(inner)...)
+			maps.Copy(found, keys(inner))
 		}
 	}
-	slices.Sort(found)
-	return slices.Compact(found)
+	return found
 }
 
 func TestWatchInYAMLSeparatesDocuments(t *testing.T) {

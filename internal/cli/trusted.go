@@ -81,7 +81,7 @@ func uninstalled(err error) error {
 }
 
 // String names the Kafka as people do.
-func (c cluster) String() string { return "kafka/" + c.name }
+func (c cluster) String() string { return kafkaPrefix + c.name }
 
 // see is the command that shows how the Kafka fares.
 func (c cluster) see() string {

@@ -44,6 +44,9 @@ func oneKafka(cmd *cobra.Command, args []string) error {
 	}
 }
 
+// kafkaPrefix is what people write before the name of a Kafka.
+const kafkaPrefix = "kafka/"
+
 // clusterName accepts kafka/NAME, and NAME alone.
 func clusterName(resource string) (string, error) {
 	kind, name, found := strings.Cut(resource, "/")

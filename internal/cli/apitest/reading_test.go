@@ -22,13 +22,15 @@ func overview() []rbacv1.PolicyRule {
 	}
 }
 
-// everywhere gives rules to a person in all namespaces.
-func (n namespace) everywhere(p person, name string, rules []rbacv1.PolicyRule) {
+// overseer is a person who may have a status of all namespaces.
+func (n namespace) overseer() person {
 	n.t.Helper()
+	const name = "overseer"
+	p := n.person(name)
 	named := metav1.ObjectMeta{Name: name + "-" + n.name}
-	role := &rbacv1.ClusterRole{ObjectMeta: named, Rules: rules}
+	role := &rbacv1.ClusterRole{ObjectMeta: named, Rules: overview()}
 	if err := n.admin.Create(n.t.Context(), role); err != nil {
-		p.t.Fatal(err)
+		n.t.Fatal(err)
 	}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: named,
@@ -36,14 +38,15 @@ func (n namespace) everywhere(p person, name string, rules []rbacv1.PolicyRule) 
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name + "-" + n.name}},
 	}
 	if err := n.admin.Create(n.t.Context(), binding); err != nil {
-		p.t.Fatal(err)
+		n.t.Fatal(err)
 	}
+	return p
 }
 
-// refused adds a Kafka that the operator has never acted on.
-func (n namespace) refused(name string) {
+// refused adds a Kafka "other" that the operator has never acted on.
+func (n namespace) refused() {
 	n.t.Helper()
-	kafka := &kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: kafkav1.KafkaSpec{Kafka: kafkav1.KafkaClusterSpec{
+	kafka := &kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: kafkav1.KafkaSpec{Kafka: kafkav1.KafkaClusterSpec{
 		Listeners: []kafkav1.Listener{{Name: "tls", Port: 9093, Type: "internal", TLS: true}},
 	}}}
 	n.create(kafka)
@@ -58,7 +61,7 @@ func (n namespace) refused(name string) {
 func TestStatusOfARefusedKafkaShowsItsConditions(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)
-	n.refused("other")
+	n.refused()
 	reader := n.person("reader",
 		rbacv1.PolicyRule{APIGroups: []string{"kafka.strimzi.io"}, Resources: []string{"kafkas"}, Verbs: []string{"get"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}})
@@ -73,14 +76,12 @@ func TestStatusOfARefusedKafkaShowsItsConditions(t *testing.T) {
 func TestStatusOfAllNamespacesTakesTheDocumentedRights(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)
-	n.refused("other")
+	n.refused()
 	guest := n.person("guest")
 	if text, code := guest.call("status", "--all-namespaces"); code != 1 || !strings.Contains(text, "docs/rotation.md") {
 		t.Errorf("status without rights ends with %d:\n%s", code, text)
 	}
-	viewer := n.person("overseer")
-	n.everywhere(viewer, "overseer", overview())
-	text, code := viewer.call("status", "--all-namespaces")
+	text, code := n.overseer().call("status", "--all-namespaces")
 	for _, want := range []string{n.name, "False (InvalidResourceException)", "there is no node pool"} {
 		if code != 0 || !strings.Contains(text, want) {
 			t.Errorf("status ends with %d, without %q:\n%s", code, want, text)

@@ -46,10 +46,14 @@ type scenario struct {
 func all() []scenario { return append(clusterScenarios(), trustScenarios()...) }
 
 func clusterScenarios() []scenario {
+	// A kubelet may need more than a minute for each of a dozen contents.
+	const contractLimit = 30 * time.Minute
 	return []scenario{
 		{name: "cluster/created-used-rolled-scaled-deleted", run: wholeLife},
 		{name: "cluster/admin-client-fulfils-its-contract", run: adminContract},
 		{name: "cluster/agents-tell-the-truth", run: agentsTellTheTruth},
+		{name: "cluster/agent-fulfils-its-contract", run: agentContract, within: contractLimit},
+		{name: "cluster/kubelet-fulfils-its-contract", run: kubeletContract, within: contractLimit},
 		{name: "cluster/hand-edits-are-put-back", run: handEditsArePutBack},
 		{name: "cluster/paused-means-paused", run: pausedMeansPaused},
 		{name: "cluster/authority-renewed-under-load", run: authorityRenewed},

@@ -226,12 +226,12 @@ func (c *Cluster) serverConfig(n *Node, config contract.Config, extra []contract
 	if config.HasRole(contract.RoleController) {
 		listeners = append(listeners, listener(contract.ControlPlaneListener))
 	}
-	protocols := "CONTROLPLANE-9090:SSL,REPLICATION-9091:SSL,TLS-9093:SSL"
+	protocols := []string{"CONTROLPLANE-9090:SSL", "REPLICATION-9091:SSL", "TLS-9093:SSL"}
 	if config.HasRole(contract.RoleBroker) {
 		advertised = append(advertised, listener(contract.ReplicationListener), listener(TLSListener))
 		for _, name := range extra {
 			advertised = append(advertised, listener(name))
-			protocols += "," + strings.ToUpper(string(name)) + ":SSL"
+			protocols = append(protocols, strings.ToUpper(string(name))+":SSL")
 		}
 	}
 	lines := []string{
@@ -240,7 +240,7 @@ func (c *Cluster) serverConfig(n *Node, config contract.Config, extra []contract
 		"controller.listener.names=CONTROLPLANE-9090",
 		"controller.quorum.voters=" + strings.Join(c.voters(), ","),
 		"listeners=" + strings.Join(append(listeners, advertised...), ","),
-		"listener.security.protocol.map=" + protocols,
+		"listener.security.protocol.map=" + strings.Join(protocols, ","),
 		"listener.name.controlplane-9090.ssl.client.auth=required",
 		"ssl.endpoint.identification.algorithm=HTTPS",
 		"ssl.allow.dn.changes=true",

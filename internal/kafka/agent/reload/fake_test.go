@@ -151,8 +151,13 @@ func (k *kafka) Alter(_ context.Context, changes []local.Change) error {
 	}
 	coming := maps.Clone(k.dynamic)
 	change(coming, changes)
-	if err := k.unacceptable(broker, k.wanted(broker, coming)); err != nil {
-		return &local.InvalidError{Err: kerr.InvalidRequest, Message: err.Error()}
+	// A broker tries the stores of both halves; a node that is a controller alone tries none.
+	if _, isBroker := k.static[stores.KeyStore().LocationSetting(contract.ReplicationListener)]; isBroker {
+		for _, half := range halves() {
+			if err := k.unacceptable(half, k.wanted(half, coming)); err != nil {
+				return &local.InvalidError{Err: kerr.InvalidRequest, Message: err.Error()}
+			}
+		}
 	}
 	k.pending = append(k.pending, apply)
 	return nil

@@ -58,24 +58,10 @@ func (b *bench) isRefused(t *testing.T, name string, asked ...location) {
 	}
 }
 
-func controllerLooksAtNothing(t *testing.T, b *bench) {
+func brokerTriesForItsController(t *testing.T, b *bench) {
 	missing := b.trustStore(t, b.Control, b.other.Certificate())
 	if err := b.Remove(missing.file); err != nil {
 		t.Fatal(err)
 	}
-	before := b.settings(t)[missing.setting]
-	b.alter(t, missing)
-	b.until(t, "the setting stands in the metadata", func() error {
-		settings, err := b.Settings(t.Context(), []string{missing.setting})
-		if got := settings[missing.setting]; err == nil && (got.Dynamic == nil || *got.Dynamic != missing.value || got.Effective != before.Effective) {
-			return notYet("%s is %+v, want it in the metadata and %s in effect", missing.setting, got, before.Effective)
-		}
-		return err
-	})
-	b.shows(t, b.Control, b.Started[b.Control])
-	// What a broker has is none of the controller's business.
-	wanted := b.Started[b.Clients]
-	wanted.Identity = b.leaf(t, b.other)
-	b.set(t, b.keyStore(t, b.Clients, wanted.Identity))
-	b.shows(t, b.Clients, wanted)
+	b.isRefused(t, "a file of the control plane that is not there", missing, b.keyStore(t, b.Clients, b.leaf(t, b.other)))
 }

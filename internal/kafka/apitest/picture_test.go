@@ -281,7 +281,7 @@ func TestAWorldNeverSeesAnOldPicture(t *testing.T) {
 	w.scale("extra", 1)
 	w.settle()
 	w.unlabel(&corev1.Pod{}, "my-dual-1")
-	w.settle()
+	w.run(3)
 	w.deleteCluster()
 	w.run(3)
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,9 +72,7 @@ func (n *nodePod) store(ctx context.Context, volume mounttest.Volume, entries ma
 	}
 	switch object := object.(type) {
 	case *corev1.Secret:
-		for name, data := range entries {
-			object.Data[name] = data
-		}
+		maps.Copy(object.Data, entries)
 	case *corev1.ConfigMap:
 		for name, data := range entries {
 			object.Data[name] = string(data)

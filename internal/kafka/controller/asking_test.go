@@ -329,13 +329,13 @@ func TestEverythingThatARestartIsDecidedFromIsAskedForAtOnce(t *testing.T) {
 		r := New(Options{Connector: deaf{talks: "192.0.2.7:8443"}, Clock: clock.RealClock{}, Metrics: NewMetrics()})
 		p, began := fortyPods(), time.Now()
 
-		said := r.interview(t.Context(), p, worthwhile)
+		r.interview(t.Context(), p, worthwhile)
 
 		if took := time.Since(began); took != firstPatience || len(p.silent) != 0 {
 			t.Errorf("40 agents that were never asked were asked for %s, want %s; silent are %v", took, firstPatience, p.silent)
 		}
 		began = time.Now()
-		said = r.interview(t.Context(), p, everybody)
+		said := r.interview(t.Context(), p, everybody)
 		if took := time.Since(began); took != agentTimeout {
 			t.Errorf("40 agents of which one answers were asked for %s, want %s", took, agentTimeout)
 		}

@@ -195,7 +195,9 @@ func held(tb testing.TB, server lists) (objects map[string][]any, stop func()) {
 	}
 	return objects, func() {
 		cancel()
-		<-ended
+		if err := <-ended; err != nil {
+			tb.Error(err)
+		}
 	}
 }
 

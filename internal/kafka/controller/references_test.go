@@ -87,18 +87,22 @@ func TestASecretThatAKafkaNamesWakesAPassOverIt(t *testing.T) {
 	}
 	r.named.Refer(types.NamespacedName{Namespace: "ns", Name: "my"}, []string{"key"})
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	defer func() { <-ended }()
-	defer stop()
+	failed, ended := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		failed <- mgr.Start(ctx)
+	}()
+	defer func() {
+		stop()
+		<-ended
+	}()
 
 	select {
 	case path := <-sought:
 		if path != "/apis/kafka.strimzi.io/v1/namespaces/ns/kafkas/my" {
 			t.Errorf("%s was read, want the Kafka", path)
 		}
-	case err := <-ended:
-		ended <- err
+	case err := <-failed:
 		t.Fatalf("nobody has looked at the Kafka: %v", err)
 	}
 }

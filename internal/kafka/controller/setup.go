@@ -46,17 +46,18 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 // labelled are the kinds, whole or as metadata, whose objects tell by their label which
 // Kafka has to be looked at.
 func (r *Reconciler) labelled() []client.Object {
-	objects := []client.Object{
+	owned := r.owned()
+	metadata := make([]client.Object, 0, len(owned))
+	for _, kind := range owned {
+		metadata = append(metadata, metadataObject(kind))
+	}
+	return append(metadata,
 		metadataObject(poolKind()),
 		&podsetv1.StrimziPodSet{},
 		&corev1.Pod{},
 		&corev1.PersistentVolumeClaim{},
 		metadataObject(secretKind()),
-	}
-	for _, kind := range r.owned() {
-		objects = append(objects, metadataObject(kind))
-	}
-	return objects
+	)
 }
 
 // clusterOf maps an object to the Kafka its label names.

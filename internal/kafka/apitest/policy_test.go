@@ -41,10 +41,16 @@ func TestTheAPIServerTakesThePolicyOfAClusterWithPeersOfEveryKind(t *testing.T) 
 	w.settle()
 
 	w.wantReady()
-	rules := w.policy().Spec.Ingress
-	if last := rules[len(rules)-1]; len(last.From) != 3 || last.From[0].PodSelector == nil {
-		t.Errorf("the listener lets in %+v", last.From)
+	port := kafka.Spec.Kafka.Listeners[0].Port
+	for _, rule := range w.policy().Spec.Ingress {
+		if rule.Ports[0].Port.IntVal == port {
+			if len(rule.From) != 3 || rule.From[0].PodSelector == nil {
+				t.Errorf("the listener lets in %+v", rule.From)
+			}
+			return
+		}
 	}
+	t.Errorf("no rule is about port %d", port)
 }
 
 func TestAPolicyThatSomebodyEditsIsPutBack(t *testing.T) {

@@ -48,9 +48,10 @@ func (p *pass) writtenConditions() []wanted {
 		conditionClusterCATrust: len(p.clusterCA.Transitions) > 0,
 		conditionClientsCATrust: len(p.clientsCA.Transitions) > 0,
 	}
-	moved[conditionCertificatesValid] = moved[conditionClusterCATrust] || moved[conditionClientsCATrust]
+	ended := p.expired()
+	moved[conditionCertificatesValid] = moved[conditionClusterCATrust] || moved[conditionClientsCATrust] || ended.kind != ""
 	kept = slices.DeleteFunc(kept, func(w wanted) bool { return moved[w.kind] })
-	if ended := p.expired(); moved[conditionCertificatesValid] && ended.kind != "" {
+	if ended.kind != "" {
 		moved[conditionCertificatesValid] = false
 		w := holds(conditionCertificatesValid, reasonExpired, ended.message)
 		w.status = condition.False

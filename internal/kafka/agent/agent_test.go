@@ -11,9 +11,11 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,8 +71,13 @@ func java(mode string, args []string) int {
 	case mode == "server fails":
 		return 3
 	default:
+		// The runtime ends a program in which nothing can ever happen again; one that
+		// listens for a signal is not such a program.
+		received := make(chan os.Signal, 1)
+		signal.Notify(received, syscall.SIGUSR1)
 		fmt.Println("The broker has caught up. Transitioning from STARTING to RECOVERY.")
-		select {}
+		<-received
+		return 4
 	}
 }
 

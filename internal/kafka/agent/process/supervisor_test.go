@@ -57,8 +57,11 @@ func child(mode string) int {
 		}
 	case "ignores SIGTERM":
 		signal.Ignore(syscall.SIGTERM)
+		// The runtime ends a program in which nothing can ever happen again; one that
+		// listens for another signal is not such a program.
+		signal.Notify(received, syscall.SIGUSR1)
 		fmt.Println("ready")
-		select {}
+		<-received
 	case "leaves an orphan", "leaves an orphan with its output":
 		return leaveOrphan(mode)
 	case "is first and reaps":

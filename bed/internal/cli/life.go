@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/bed/internal/build"
 	"github.com/keyturn/keyturn/bed/internal/node"
+	"github.com/keyturn/keyturn/bed/internal/policies"
 	"github.com/keyturn/keyturn/bed/internal/state"
 	"github.com/keyturn/keyturn/bed/internal/volumes"
 )
@@ -57,6 +58,19 @@ func provisionerCommand() *cobra.Command {
 	}
 	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file")
 	command.Flags().StringVar(&folder, "folder", "", "where the volumes lie")
+	return command
+}
+
+func networkPoliciesCommand() *cobra.Command {
+	var kubeconfig, trusted string
+	command := &cobra.Command{
+		Use: "network-policies", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return policies.Run(command.Context(), kubeconfig, trusted)
+		},
+	}
+	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file")
+	command.Flags().StringVar(&trusted, "trusted", "", "interface that the machine's packets come in by")
 	return command
 }
 

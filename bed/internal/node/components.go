@@ -28,6 +28,7 @@ func stages(folder state.Folder, programs Programs) [][]component {
 			kubelet(folder, programs),
 			proxy(folder, programs),
 			provisioner(folder),
+			networkPolicies(folder),
 		},
 	}
 }
@@ -149,6 +150,14 @@ func provisioner(folder state.Folder) component {
 		ownProgram(folder), "provisioner",
 		"--kubeconfig=" + keyring{folder}.Kubeconfig("admin"),
 		"--folder=" + VolumesFolder(folder),
+	}}
+}
+
+func networkPolicies(folder state.Folder) component {
+	return component{Name: "network-policies", Command: []string{
+		ownProgram(folder), "network-policies",
+		"--kubeconfig=" + keyring{folder}.Kubeconfig("admin"),
+		"--trusted=" + nodeInterface,
 	}}
 }
 

@@ -55,6 +55,7 @@ func clusterScenarios() []scenario {
 		{name: "cluster/agent-fulfils-its-contract", run: agentContract, within: contractLimit},
 		{name: "cluster/kubelet-fulfils-its-contract", run: kubeletContract, within: contractLimit},
 		{name: "cluster/hand-edits-are-put-back", run: handEditsArePutBack},
+		{name: "cluster/strangers-refused", run: strangersRefused},
 		{name: "cluster/paused-means-paused", run: pausedMeansPaused},
 		{name: "cluster/authority-renewed-under-load", run: authorityRenewed},
 		{name: "cluster/operator-killed-while-it-restarts-nodes", run: operatorDies},

@@ -65,9 +65,10 @@ func (d door) rules() []string {
 }
 
 func (s source) condition() string {
-	condition := fmt.Sprintf("ip saddr %s ", s.within)
+	var condition strings.Builder
+	fmt.Fprintf(&condition, "ip saddr %s ", s.within)
 	for _, except := range s.except {
-		condition += fmt.Sprintf("ip saddr != %s ", except)
+		fmt.Fprintf(&condition, "ip saddr != %s ", except)
 	}
-	return condition
+	return condition.String()
 }

@@ -66,6 +66,8 @@ func (n *Named) Refer(referrer types.NamespacedName, names []string) {
 			n.referrers[object] = map[types.NamespacedName]bool{}
 		}
 		n.referrers[object][referrer] = true
+	}
+	if len(names) > 0 {
 		n.names[referrer] = names
 	}
 	select {

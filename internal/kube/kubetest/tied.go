@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // The programs of an API server, by the names under which envtest looks for them.
@@ -43,7 +41,7 @@ func becomeServer() error {
 		return nil
 	}
 	runtime.LockOSThread() // what is asked for is kept by the thread that becomes the program
-	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+	if err := endWithParent(); err != nil {
 		return fmt.Errorf("tying it to the test: %w", err)
 	}
 	if starter != strconv.Itoa(os.Getppid()) {

@@ -129,7 +129,7 @@ func slowness(slow []report.Figure, busyness string) string {
 // clients starts clients of every kind.
 func (d demo) clients(ctx context.Context) (*harness.Load, error) {
 	var load *harness.Load
-	err := d.journal.Step("clients of every kind produce, consume, and connect anew to every node each second", func() error {
+	err := d.journal.Step("clients of every kind produce, consume, and open a new connection to every node each second", func() error {
 		var err error
 		load, err = d.kafka.Load(ctx, harness.EveryKind()...)
 		return err

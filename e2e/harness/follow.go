@@ -15,7 +15,7 @@ import (
 // Objects are objects of one kind, by name.
 type Objects map[string]client.Object
 
-// errWatchEnded makes a follower list anew.
+// errWatchEnded makes a follower list again.
 var errWatchEnded = errors.New("the watch ended")
 
 // Follow lists objects and watches them until done says so. An error of done ends

@@ -26,7 +26,7 @@ type Watchers struct {
 }
 
 // patience is how long one connection of a watcher may take. It tells who is accepted
-// and not how soon: its process gives way to everybody else, and on a busy machine it
+// and not how soon: its process yields to everybody else, and on a busy machine it
 // may not run for seconds.
 const patience = 30 * time.Second
 

@@ -76,7 +76,7 @@ func (r *turning) finishJVM() {
 		report.Milliseconds(max(r.patience(), time.Duration(noise*float64(without.Length)))), "ms",
 		"longest time between two acknowledgements, by the clock of kafka-producer-perf-test, which tells of each"))
 	r.figures = append(r.figures, report.Observed("slowest acknowledgement of the JVM client during the rotation",
-		report.Milliseconds(account.Slowest(r.began, r.ended)), "ms", "in the client's own words; it connects anew about twice a second"))
+		report.Milliseconds(account.Slowest(r.began, r.ended)), "ms", "in the client's own words; it reconnects about twice a second"))
 	for _, warning := range account.Warnings {
 		r.notes = append(r.notes, "the JVM client: "+warning)
 	}

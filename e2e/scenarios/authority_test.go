@@ -238,7 +238,7 @@ func usersAuthorities(s *stage) {
 	manifest := s.example("kafka-dual-role.yaml")
 	s.must(manifest.Set("Kafka", clusterName, false, "spec", "clusterCa", "generateCertificateAuthority"))
 	s.must(manifest.Set("Kafka", clusterName, false, "spec", "clientsCa", "generateCertificateAuthority"))
-	s.anew()
+	s.fromScratch()
 	s.step("refused without the Secrets", func() error {
 		if err := s.kube.Apply(s.ctx, s.kafka.Namespace, manifest); err != nil {
 			return err

@@ -27,7 +27,7 @@ func endedWithoutACrossCertificate(s *stage) {
 	const lifetime = 3 * time.Minute
 	manifest := s.example("kafka-dual-role.yaml")
 	s.must(errors.Join(small(manifest), manifest.Set("Kafka", clusterName, false, "spec", "clusterCa", "generateCertificateAuthority")))
-	s.anew()
+	s.fromScratch()
 	brief := s.ownAuthority("my own cluster CA", lifetime)
 	end := brief.Certificate().NotAfter
 	s.bring(clusterCA, brief, "0")
@@ -60,7 +60,7 @@ func endedWithoutACrossCertificate(s *stage) {
 	})
 	s.figure(report.AtMost("served again", time.Since(begun).Seconds(), servedAgainWithin.Seconds(), "s",
 		"from the other key until nothing is left to be done"))
-	s.step("every node was started anew", func() error { return s.kafka.UntilReplaced(s.ctx, before) })
+	s.step("every node was restarted", func() error { return s.kafka.UntilReplaced(s.ctx, before) })
 	s.presentedBy(s.secret(clusterCACert))
 	s.underLoad(attentive().kinds...)
 	s.quietly()

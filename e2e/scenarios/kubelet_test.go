@@ -23,7 +23,7 @@ import (
 // fulfils: with a pod that nobody else knows of, and volumes where an agent has them.
 func kubeletContract(s *stage) {
 	s.must(s.onlyOnBed())
-	s.anew()
+	s.fromScratch()
 	p := &idlePod{s: s}
 	s.must(p.make(s.ctx))
 	s.Run("contract", func(t *testing.T) {

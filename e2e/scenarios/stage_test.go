@@ -73,13 +73,13 @@ func (s *stage) example(name string) harness.Manifest {
 // create makes a cluster in an empty namespace and waits until it is settled.
 func (s *stage) create(manifest harness.Manifest) {
 	s.Helper()
-	s.anew()
+	s.fromScratch()
 	s.apply(manifest)
 }
 
-// anew gives the scenario an empty namespace, and the machine: two clusters with a JVM
+// fromScratch gives the scenario an empty namespace, and the machine: two clusters with a JVM
 // client ask for more than two processors have, and the client would never be scheduled.
-func (s *stage) anew() {
+func (s *stage) fromScratch() {
 	s.Helper()
 	if s.kafka.Namespace != sharedNamespace {
 		s.shared.remove(s.ctx)

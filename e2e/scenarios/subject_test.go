@@ -23,7 +23,7 @@ import (
 func renewedWithAnotherSubject(s *stage) {
 	manifest := s.example("kafka-dual-role.yaml")
 	s.must(errors.Join(small(manifest), manifest.Set("Kafka", clusterName, false, "spec", "clusterCa", "generateCertificateAuthority")))
-	s.anew()
+	s.fromScratch()
 	one := s.ownAuthority("my own cluster CA", validity)
 	s.bringBeside(clusterCA, one, "0", s.trustStore(one.Certificate()))
 	s.apply(manifest)

@@ -155,7 +155,7 @@ func (r *turning) nextChange() (string, bool) {
 }
 
 // containerRestarted: what a reload left in Kafka's metadata still holds when the
-// server starts anew in the same pod.
+// server is restarted in the same pod.
 func containerRestarted(s *stage) {
 	s.onShared()
 	r := s.turning(harness.ClusterCA, everybody())
@@ -223,7 +223,7 @@ func raftClientsEnd(s *stage) {
 	const lifetime = 5 * time.Minute
 	manifest := s.example("kafka-dual-role.yaml")
 	s.must(errors.Join(small(manifest), manifest.Set("Kafka", clusterName, false, "spec", "clusterCa", "generateCertificateAuthority")))
-	s.anew()
+	s.fromScratch()
 	brief := s.ownAuthority("my own cluster CA", lifetime)
 	s.bring(clusterCA, brief, "0")
 	s.apply(manifest)

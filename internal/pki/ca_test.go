@@ -257,7 +257,7 @@ func TestRenewalKeepsASubjectThatKeyturnWouldEncodeOtherwise(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(renewed.Certificate().RawSubject, raw) || !bytes.Equal(renewed.Certificate().RawIssuer, raw) {
-		t.Error("the subject was encoded anew")
+		t.Error("the subject was encoded again")
 	}
 }
 

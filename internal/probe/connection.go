@@ -27,7 +27,7 @@ const dialTimeout = 3 * time.Second
 const maxAnswer = 1 << 16
 
 // configure builds the TLS configuration of one dial: nothing of an earlier one
-// is kept, and no session is resumed, so that each handshake proves trust anew.
+// is kept, and no session is resumed, so that each handshake proves trust by itself.
 func (i Identity) configure(ctx context.Context, address string) (*tls.Config, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

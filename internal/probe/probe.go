@@ -123,7 +123,7 @@ func (p *Probe) run(ctx context.Context) {
 	p.watching.Go(func() { p.observer.run(watch) })
 }
 
-// startWatch starts the nth of all that connect anew again and again.
+// startWatch starts the nth of all that open new connections again and again.
 func (p *Probe) startWatch(n int, watch Watch, record *handshakes) {
 	attempt := watch.By
 	if attempt == nil {

@@ -400,7 +400,7 @@ func (v *view) offersTarget() bool {
 }
 
 // vouching finds whose cross certificates are sent along. What a Raft client has
-// kept from its start does not count: nobody starts it anew for that. Of whom
+// kept from its start does not count: nobody restarts it for that. Of whom
 // nothing is known, every one may be sent.
 func (v *view) vouching(given map[MemberID]Publication) []KeyID {
 	var keys []KeyID

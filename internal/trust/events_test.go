@@ -318,7 +318,7 @@ func (n *node) publish(p pub) {
 func (w *rules) writeLeaf(_ *state, plan *Plan) write {
 	if w.clients {
 		user := ident{signer: index(plan.Signer)}
-		return write{"issue the user's certificate anew", func(t *state) { t.user = user }, func(a, b *state) bool { return a.user == b.user }}
+		return write{"reissue the user's certificate", func(t *state) { t.user = user }, func(a, b *state) bool { return a.user == b.user }}
 	}
 	leaf := w.identOf(plan.Publications["operator"].Identity)
 	return write{"write operator identity", func(t *state) { t.operator = leaf }, func(a, b *state) bool { return a.operator == b.operator }}

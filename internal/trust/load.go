@@ -25,7 +25,7 @@ type Load struct {
 	// Planes are those that are behind, ascending.
 	Planes []Plane
 	// Remainder is true when only its Raft client is behind and nobody waits for
-	// it: the restart rides on the next one, or is done before it is due.
+	// it: the restart comes with the next one, or is done before it is due.
 	Remainder bool
 	// Due is when a restart must be done at the latest; zero when nothing ends.
 	Due    time.Time
@@ -92,7 +92,7 @@ func (v *view) follow(m *Member, planes, reloadable []Plane) Load {
 	}
 }
 
-// RestartDue is when the member's process must be started anew at the latest: the
+// RestartDue is when the member's process must be restarted at the latest: the
 // margin before the first end of what its Raft client holds, and less if a start would
 // gain little, or it would be started again and again. It is zero when nothing ends,
 // or a start would not find anything that lasts longer.
@@ -182,7 +182,7 @@ func (v *view) behind(m *Member, strategy Strategy) []Plane {
 	return out
 }
 
-// raftBehind reports whether a Raft client has to start anew: it presents another
+// raftBehind reports whether a Raft client has to be restarted: it presents another
 // authority's leaf, does not trust what it has to trust, or holds in memory what
 // is distrusted. That it trusts more than it should is harmless otherwise.
 func (v *view) raftBehind(m *Member, r *Role, strategy Strategy) bool {

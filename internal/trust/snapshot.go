@@ -40,7 +40,7 @@ type Policy struct {
 	// Retirement says when an unused anchor may go.
 	Retirement Retirement
 	// RestartMargin is how long before the end of what a Raft client holds its
-	// process is started anew.
+	// process is restarted.
 	RestartMargin time.Duration
 }
 

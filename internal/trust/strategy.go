@@ -24,7 +24,7 @@ type Strategy struct {
 	Reason string
 }
 
-// strategy is decided anew each time from what the target's cross certificates
+// strategy is decided again each time from what the target's cross certificates
 // cover: all other anchors that anybody may still rely on.
 func (v *view) strategy() Strategy {
 	replaced := false

@@ -185,7 +185,7 @@ func (w *rules) recreateOrSync(s *state, i int) {
 }
 
 // trace tells the way to the nth state that was met. It walks there once more without
-// naming nodes anew, so that a node keeps its name from line to line.
+// renaming nodes, so that a node keeps its name from line to line.
 func (k *walk) trace(n int) string {
 	var path []state
 	at := k.met.list[n]

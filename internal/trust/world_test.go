@@ -359,7 +359,7 @@ func (w *rules) unstartable(s *state) string {
 // companion reports whether a node is one of the companions.
 func (w *rules) companion(i int) bool { return i >= w.nodes-w.companions }
 
-// canonical names the nodes anew, so that states that differ only by who is who
+// canonical renames the nodes, so that states that differ only by who is who
 // are one.
 func (w *rules) canonical(s state) state {
 	for i := 1; i < w.nodes-w.companions; i++ {

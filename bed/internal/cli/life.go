@@ -89,7 +89,7 @@ func withLock(command *cobra.Command, act func(state.Folder) error) error {
 	return errors.Join(act(folder), lock.Unlock())
 }
 
-// up is quick when the bed is up already, and starts anew when it is up only in part.
+// up is quick when the bed is up already, and starts over when it is up only in part.
 func up(ctx context.Context, s session) error {
 	if err := node.Free(s.folder); err != nil {
 		return err
@@ -135,6 +135,6 @@ func (s session) isUp(ctx context.Context, all everything) bool {
 			return true
 		}
 	}
-	s.say("the bed is up only in part (%v); starting anew", err)
+	s.say("the bed is up only in part (%v); starting over", err)
 	return false
 }

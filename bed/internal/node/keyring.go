@@ -23,7 +23,7 @@ import (
 // life is how long the bed's own certificates hold, longer than any life of the bed.
 const life = 365 * 24 * time.Hour
 
-// keyring is the folder of the control plane's keys and certificates, made anew for each life.
+// keyring is the folder of the control plane's keys and certificates, made again for each life.
 type keyring struct{ folder state.Folder }
 
 // Cert is the path of a certificate; for "service-accounts" that of the public key.

@@ -76,7 +76,7 @@ func prepare(folder state.Folder, programs Programs) error {
 	return writeConfig(folder, programs)
 }
 
-// keepProgram copies the bed's own program, so that the node can start it again after it has been built anew.
+// keepProgram copies the bed's own program, so that the node can start it again after it has been rebuilt.
 func keepProgram(folder state.Folder, program string) error {
 	text, err := os.ReadFile(program)
 	if err != nil {

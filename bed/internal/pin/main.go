@@ -48,7 +48,7 @@ func run(ctx context.Context, parts string) error {
 	return nil
 }
 
-// write renders one go.mod anew, so that nothing of an older pin survives, and tidies it.
+// write renders one go.mod from scratch, so that nothing of an older pin survives, and tidies it.
 func write(ctx context.Context, dir string, render renderer) error {
 	file := new(modfile.File)
 	if err := file.AddModuleStmt("github.com/keyturn/keyturn/bed/" + filepath.ToSlash(dir)); err != nil {

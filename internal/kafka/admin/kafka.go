@@ -25,7 +25,7 @@ const requestRetries = 2
 const idleConnections = 30 * time.Second
 
 // metadataAge is the longest the client allows: it need not refresh by itself
-// what no caller asks for, every method of Client asks anew.
+// what no caller asks for, every method of Client asks again.
 const metadataAge = time.Hour
 
 // maxAnswer bounds an answer, in bytes; the client makes room for what is announced. One

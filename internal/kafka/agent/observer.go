@@ -93,7 +93,7 @@ func (o *observer) TLS() contract.TLSReport {
 	return report.Fit()
 }
 
-// match returns what is mounted, if it belongs together. It is read anew only
+// match returns what is mounted, if it belongs together. It is read again only
 // when the mounts have changed.
 func (o *observer) match() (stores.Matched, error) {
 	mounted, generation, err := o.reader.Read()

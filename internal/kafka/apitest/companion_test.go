@@ -401,7 +401,7 @@ func TestACompanionThatLoadsAtItsStartIsMadeAnewForItsOwnSakeOnly(t *testing.T) 
 	w.replace(authority.ClientsCA)
 	w.settle()
 	if w.pairs != made {
-		t.Error("a companion was made anew for the clients CA, which it has nothing to do with")
+		t.Error("a companion was made again for the clients CA, which it has nothing to do with")
 	}
 }
 
@@ -454,7 +454,7 @@ func TestAStaleOperatorDoesNotTakeTheRestartOfACompanionBack(t *testing.T) {
 	w.settle()
 
 	if w.pairs != made {
-		t.Error("the companion was made anew because of what somebody had read before")
+		t.Error("the companion was made again because of what somebody had read before")
 	}
 	w.wantPartnersOf(nextV)
 }

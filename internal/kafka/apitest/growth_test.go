@@ -56,7 +56,7 @@ func (w *world) reportClaim(pod string, change func(*corev1.PersistentVolumeClai
 	w.did("reported", &claim)
 }
 
-// awaitsMount says that the file system of a claim waits for being mounted anew.
+// awaitsMount says that the file system of a claim waits for being mounted again.
 func (w *world) awaitsMount(status *corev1.PersistentVolumeClaimStatus) {
 	status.Conditions = []corev1.PersistentVolumeClaimCondition{{
 		Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue,

@@ -211,7 +211,7 @@ func TestWhatSomebodyWritesOnAPod(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		annotation, value string
-		// restarts is how often the pod is made anew: never, when its server proves
+		// restarts is how often the pod is made again: never, when its server proves
 		// that the annotation is wrong.
 		restarts int
 	}{

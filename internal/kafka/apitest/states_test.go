@@ -105,7 +105,7 @@ func (w *world) checkGenerations(kind authority.Kind, secret *corev1.Secret) {
 			w.give(had.certs, secret, authority.CertGenerationAnnotation, fingerprint(present))
 		}
 		if _, begun := w.stored.secrets[kind.KeySecret(clusterName)]; !begun {
-			return // it is begun anew if this is where it ends
+			return // it starts over if this is where it ends
 		}
 		for _, cert := range bundle {
 			name, key := cert.Subject.CommonName, pki.KeyIDOf(cert)

@@ -21,7 +21,7 @@ import (
 const (
 	atPresent = "now"
 	ifStarted = "if it started on what is mounted"
-	ifMadeNew = "if its pod were made anew"
+	ifMadeNew = "if its pod were made again"
 )
 
 // node is a node of the cluster with what each of its roles may hold.

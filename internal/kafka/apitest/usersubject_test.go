@@ -25,7 +25,7 @@ const (
 	ownThree = "corporate three"
 )
 
-// renamed is the user's CA made anew with its key and another subject.
+// renamed is the user's CA made again with its key and another subject.
 func (w *world) renamed(ca pki.Authority, name string) pki.Authority {
 	w.t.Helper()
 	again, err := pki.SelfSign(ca.Key(), pki.CASpec{Subject: pki.Subject{CommonName: name}, Validity: longLasting, Now: w.clock.Now()})

@@ -81,7 +81,7 @@ func TrustedCerts(stored Stored, anchors []Anchor) map[string][]byte {
 }
 
 // keepText returns a stored text while it holds exactly these certificates in
-// this order, and renders them anew otherwise.
+// this order, and renders them again otherwise.
 func keepText(stored []byte, certs ...*x509.Certificate) []byte {
 	if parsed, err := pki.ParseBundle(stored); err == nil && slices.EqualFunc(parsed, certs, sameCertificate) {
 		return stored

@@ -16,7 +16,7 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // move is what happens to a cluster, and how far everybody is in the pass after it.
 type move struct {

@@ -83,7 +83,7 @@ func TestAStoredBundleIsKeptAsItWasWritten(t *testing.T) {
 	written := append([]byte("\n"), w.in.CertSecret.Data["ca.crt"]...)
 	w.in.CertSecret.Data["ca.crt"] = written
 	if got := w.settle(hold).settled.Cert.Data["ca.crt"]; !bytes.Equal(got, written) {
-		t.Error("an unchanged certificate was written anew")
+		t.Error("an unchanged certificate was written again")
 	}
 }
 
@@ -104,7 +104,7 @@ func TestWhatHappensToAGeneratedAuthority(t *testing.T) {
 			},
 			transitions: []authority.TransitionKind{authority.Created},
 		},
-		"the certificate is missing: it is made anew from the same key": {
+		"the certificate is missing: it is made again from the same key": {
 			change: func(w *world) {
 				delete(w.in.CertSecret.Data, "ca.crt")
 				w.in.TrustedCerts = authority.Stored{}
@@ -115,7 +115,7 @@ func TestWhatHappensToAGeneratedAuthority(t *testing.T) {
 			change:      func(w *world) { delete(w.in.CertSecret.Data, "ca.crt") },
 			transitions: []authority.TransitionKind{authority.Restored},
 		},
-		"the certificate Secret is missing: it is made anew from the same key": {
+		"the certificate Secret is missing: it is made again from the same key": {
 			change: func(w *world) {
 				w.in.CertSecret = authority.Stored{}
 				w.in.TrustedCerts = authority.Stored{}
@@ -126,7 +126,7 @@ func TestWhatHappensToAGeneratedAuthority(t *testing.T) {
 			change:      func(w *world) { w.in.CertSecret = authority.Stored{} },
 			transitions: []authority.TransitionKind{authority.Restored},
 		},
-		"the certificate Secret is missing and what pods trust has expired: it is made anew": {
+		"the certificate Secret is missing and what pods trust has expired: it is made again": {
 			change: func(w *world) {
 				w.in.CertSecret = authority.Stored{}
 				w.in.Now = noon().Add(400 * day)

@@ -29,7 +29,7 @@ type WantedLeaf struct {
 	// or intermediates.
 	Chain    []*x509.Certificate
 	Validity time.Duration
-	// Renewal is how long before its end the leaf is issued anew.
+	// Renewal is how long before its end the leaf is reissued.
 	Renewal time.Duration
 }
 
@@ -38,7 +38,7 @@ type LeafInput struct {
 	Stored StoredLeaf
 	Want   WantedLeaf
 	Window Window
-	// Waits says, for people, why a leaf that serves is not issued anew now, by whoever
+	// Waits says, for people, why a leaf that serves is not reissued now, by whoever
 	// signs it; empty when it may be.
 	Waits string
 	Now   time.Time
@@ -151,7 +151,7 @@ type leafCheck struct {
 	key   pki.PrivateKey
 }
 
-// readLeaf reads what is stored. What cannot be used is issued anew whoever
+// readLeaf reads what is stored. What cannot be used is reissued whoever
 // trusts the signer: there is nothing to hold on to.
 func readLeaf(in LeafInput) (leafCheck, *LeafDecision) {
 	broken := func(reason LeafReason, detail string) *LeafDecision {

@@ -55,7 +55,7 @@ func settled(tb testing.TB) authority.LeafInput {
 	})
 }
 
-// The rows of the table of when a leaf is issued anew, with or without a window.
+// The rows of the table of when a leaf is reissued, with or without a window.
 func TestWhatHappensToALeaf(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -316,8 +316,8 @@ func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass, of reach) (roll
 }
 
 // freshReasons says again why pods are to be restarted, from what is written now and
-// what has just been heard. It fails with errOvertaken when the pass has to be begun
-// anew for that.
+// what has just been heard. It fails with errOvertaken when the pass has to start over
+// for that.
 func (r *Reconciler) freshReasons(ctx context.Context, p *pass) (map[string][]rollout.Reason, error) {
 	if err := r.stillAsked(ctx, p); err != nil {
 		return nil, err

@@ -77,7 +77,7 @@ func (p *pass) openWindow() authority.Window {
 }
 
 // dependants are pods and leaf Secrets: what would be cut off if an authority
-// were made anew because its Secrets are gone.
+// were made again because its Secrets are gone.
 func (o *observation) dependants(kind authority.Kind) authority.Evidence {
 	evidence := authority.Evidence{}
 	certAnnotation, keyAnnotation := authority.ClusterCertGenerationAnnotation, authority.ClusterKeyGenerationAnnotation
@@ -193,7 +193,7 @@ type caSecret struct {
 
 // writeOrder puts the key first: it carries what a change of the certificate is
 // recognised by. Only a beginning is the other way round: a certificate without a
-// key and without dependants is begun anew, while a key without a certificate
+// key and without dependants starts over, while a key without a certificate
 // would count as one whose certificate was lost.
 func writeOrder(cluster string, kind authority.Kind, settled authority.Settled) []caSecret {
 	key := caSecret{kind.KeySecret(cluster), settled.Key}

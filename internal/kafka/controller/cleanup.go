@@ -135,7 +135,7 @@ func (p *pass) hasPods(set *podsetv1.StrimziPodSet) bool {
 }
 
 // shrinkPodSet keeps the descriptions of the pods that stay as they are: their
-// resource is gone, so nobody could write them anew.
+// resource is gone, so nobody could write them again.
 func (r *Reconciler) shrinkPodSet(ctx context.Context, p *pass, name string, pool model.Pool) error {
 	set := p.podSets[name]
 	described := p.describedPods(&set)

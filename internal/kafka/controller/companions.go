@@ -210,7 +210,7 @@ func (p *pass) labelsOf(at accompanying) map[string]string {
 	return p.cluster.ComponentLabels(model.Component{Name: at.Name, Type: at.Type})
 }
 
-// applyDeployment writes the companion's Deployment. Its pods are made anew when they
+// applyDeployment writes the companion's Deployment. Its pods are made again when they
 // are pinned to another publication, and they are only when they have to be. The pin
 // that stays was read before: if it is not the one that stands any more, nothing is
 // written, and the next pass sees why.

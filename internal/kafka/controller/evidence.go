@@ -238,7 +238,7 @@ func (p *pass) settled(pod string, report contract.TLSReport) bool {
 
 // deleting reports whether the agent may still be about to delete the settings of
 // earlier reloads. Once it has dealt with the publication, those that are left stay
-// until the server is started anew.
+// until the server is restarted.
 func deleting(published contract.Publication, report contract.TLSReport) bool {
 	return published.Loading == contract.LoadByRestart && hasDynamic(report) && report.Reload.Revision != published.Revision
 }

@@ -131,7 +131,7 @@ func certificateAnnotations(desired map[string]string) map[string]string {
 }
 
 // spreadManualUpdates hands a request for a rolling update of a whole pod set to
-// each of its pods, and only then takes it off the set: a pod that is made anew
+// each of its pods, and only then takes it off the set: a pod that is made again
 // has been served, so the request cannot be lost or served twice.
 func (r *Reconciler) spreadManualUpdates(ctx context.Context, p *pass) error {
 	for name := range p.podSets {

@@ -63,7 +63,7 @@ func (p *pass) refused(report contract.TLSReport, published contract.Publication
 }
 
 // isDue reports whether a restart that trust asks for is to be done now. One that
-// nobody waits for rides on the next that comes anyway, or is done in the last
+// nobody waits for is done by the next that comes anyway, or is done in the last
 // maintenance window before it must be.
 func (p *pass) isDue(load trust.Load) bool {
 	if !load.Remainder {

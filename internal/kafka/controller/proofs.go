@@ -19,7 +19,7 @@ import (
 const (
 	proofCommonName = "keyturn-proof"
 	proofValidity   = 7 * authority.Day
-	// proofRenewal is how long before its end it is issued anew: long enough for an
+	// proofRenewal is how long before its end it is reissued: long enough for an
 	// operator that is away.
 	proofRenewal = 3 * authority.Day
 )

@@ -218,7 +218,7 @@ func TestSecretsOfAClusterAreReadByTheirNamesBesideAnyNumberOfOthers(t *testing.
 	}
 }
 
-// A cache that lags behind does not let an authority be made anew that nodes depend on.
+// A cache that lags behind does not let an authority be made again that nodes depend on.
 func TestSecretsOfNodesAreLookedForPastTheCacheWhereAnAuthorityIsMissing(t *testing.T) {
 	t.Parallel()
 	var server asked

@@ -36,7 +36,7 @@ func (p Pool) javaOptions() []string {
 		// acks=all waits as long.
 		"-Dsun.net.inetaddr.ttl=1",
 		// What a server does seldom, such as loading certificates, is compiled while it
-		// does it, and costs more than the thing itself. Compilers give way to those who
+		// does it, and costs more than the thing itself. Compilers yield to those who
 		// serve: on two processors clients noticed.
 		"-XX:ThreadPriorityPolicy=1",
 		"-XX:CompilerThreadPriority=10",

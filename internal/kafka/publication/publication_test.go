@@ -97,7 +97,7 @@ func TestRevisionsOnlyGrow(t *testing.T) {
 		"a pod that is pinned to an older one does not matter":     {previous: other, pinned: 2, want: 8},
 		"the first one is 1":                                       {want: 1},
 		"a stored one that has no revision is not a publication":   {previous: withRevision(same, 0), want: 1},
-		"a lost Secret without pods begins anew and that is right": {pinned: 0, want: 1},
+		"a lost Secret without pods starts over and that is right": {pinned: 0, want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

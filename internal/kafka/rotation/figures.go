@@ -19,7 +19,7 @@ type Figures struct {
 	// listeners that run on something else than what is stored for them, or do not
 	// say. Raft clients serve nobody; they have a restart-due time instead.
 	Behind map[trust.MemberID]int
-	// RestartDue is when the process of a member has to be started anew at the
+	// RestartDue is when the process of a member has to be restarted at the
 	// latest; members without such a time are missing.
 	RestartDue map[trust.MemberID]time.Time
 }

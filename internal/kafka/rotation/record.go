@@ -110,7 +110,7 @@ type MemberFacts struct {
 	Loaded    int64 `json:"loaded,omitempty"`
 	// StartedAt is when the process was started; zero when nobody knows.
 	StartedAt time.Time `json:"startedAt,omitzero"`
-	// RestartDue is when the process has to be started anew at the latest, because
+	// RestartDue is when the process has to be restarted at the latest, because
 	// of what its Raft client holds; zero when nothing ends.
 	RestartDue time.Time `json:"restartDue,omitzero"`
 	// Trouble says what went wrong with the last reload or why the member does not

@@ -74,8 +74,8 @@ type Standing string
 const (
 	// AsPublished: it runs on what is published, and would after a restart.
 	AsPublished Standing = "as published"
-	// Enough: it runs on something else, which serves until its process is started
-	// anew for another reason.
+	// Enough: it runs on something else, which serves until its process is restarted
+	// for another reason.
 	Enough Standing = "enough until a restart"
 	// Behind: it runs on something else.
 	Behind Standing = "behind"

@@ -21,7 +21,7 @@ import (
 const (
 	mintedValidity = 24 * time.Hour
 	mintedRenewal  = time.Hour
-	// mintPause is the least time between two attempts to mint a certificate anew.
+	// mintPause is the least time between two attempts to mint a certificate again.
 	mintPause = time.Second
 )
 
@@ -35,8 +35,8 @@ func (t *Target) Mint(ctx context.Context, commonName string, now time.Time) (pr
 	return func(context.Context) (*tls.Certificate, error) { return certificate, nil }, nil
 }
 
-// Remint is Mint that mints anew whenever the clients CA changes, as a user does
-// whose certificate is issued anew. While nothing can be minted (the key is lost,
+// Remint is Mint that mints again whenever the clients CA changes, as a user does
+// whose certificate is reissued. While nothing can be minted (the key is lost,
 // or belongs to no certificate), it presents what it has. Besides the rights of
 // Mint it needs to list and watch the Secret of the key, of which it is told no
 // more than that it changed.

@@ -16,7 +16,7 @@ import (
 // DialFunc opens the transport below TLS; tests and port forwards replace it.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Dialer opens connections with credentials that are read anew for each.
+// Dialer opens connections with credentials that are read again for each.
 type Dialer struct {
 	// Dial opens the transport.
 	Dial DialFunc

@@ -205,7 +205,7 @@ func (k *kafka) wanted(h half, dynamic map[string]string) map[string]string {
 }
 
 // takeOver brings a half to what stands in the metadata, if it can work with that. With
-// each change, it reads all its files anew.
+// each change, it reads all its files again.
 func (k *kafka) takeOver(h half) {
 	wanted := k.wanted(h, k.dynamic)
 	if k.unacceptable(h, wanted) == nil {

@@ -33,7 +33,7 @@ func render(t *testing.T, w *world) stores.Rendered {
 func TestPropertiesNameTheStoresOfEachListener(t *testing.T) {
 	t.Parallel()
 	const golden = "testdata/server.properties"
-	// Keys are made anew for each run, and their digests with them.
+	// Keys are generated for each run, and their digests with them.
 	got := regexp.MustCompile(`-[0-9a-f]{32}\.pem`).ReplaceAll(render(t, newWorld(t)).Properties, []byte("-DIGEST.pem"))
 	if *update {
 		if err := os.WriteFile(golden, got, 0o600); err != nil {

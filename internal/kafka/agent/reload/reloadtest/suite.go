@@ -63,7 +63,7 @@ func Run(t *testing.T, factory func(t *testing.T) Subject) {
 		"a store that cannot be read is refused, with all that was asked for with it": unreadableIsRefused,
 		"stores that do not go with those of before are refused between brokers":      strangersAreRefused,
 		"a broker tries the stores of the controller beside it as well":               brokerTriesForItsController,
-		"a setting that is deleted gives way to the file of the start":                deletedFallsBack,
+		"a setting that is deleted is replaced by the file of the start":              deletedFallsBack,
 		"a listener names whom it accepts, and refuses anybody else":                  othersAreRefused,
 		"a listener that asks for no certificate names nobody and refuses nobody":     openAcceptsAll,
 		"settings outlive the process, and the next one reads the files as they are":  settingsOutliveTheProcess,

@@ -13,7 +13,7 @@ import (
 	"github.com/keyturn/keyturn/internal/report"
 )
 
-// What is promised (docs/measured.md compares).
+// What is promised.
 const (
 	readyWithin = 45 * time.Second
 	maxGap      = 3 * time.Second

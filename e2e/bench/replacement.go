@@ -8,12 +8,19 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/e2e/harness"
+	"github.com/keyturn/keyturn/internal/probe"
 	"github.com/keyturn/keyturn/internal/probe/target"
 	"github.com/keyturn/keyturn/internal/report"
 )
 
 // replacedWithin is how long the replacement of a key may take.
 const replacedWithin = time.Minute
+
+// The phases of the load while a key is replaced.
+const (
+	replacing = "replacing the cluster CA's key"
+	nothing   = "nothing happens, for as long as that took"
+)
 
 // Series of the agents.
 const (
@@ -23,13 +30,15 @@ const (
 	seriesReload   = "keyturn_agent_last_reload_seconds"
 )
 
-// replacement measures what it takes to replace the key of the cluster CA.
+// replacement measures what it takes to replace the key of the cluster CA, and what
+// clients notice of it: against an equally long time in which nothing is replaced, on
+// servers that have been warmed up, so that what the machine costs is not counted as the
+// replacement's.
 func replacement(ctx context.Context, b *bench) (*finding, error) {
-	opened, err := b.kafka.Target(ctx)
-	if err != nil {
+	if err := b.kafka.WarmUp(ctx, harness.EveryKind()); err != nil {
 		return nil, err
 	}
-	signer, err := b.kafka.Signer(ctx, harness.ClusterCA)
+	opened, err := b.kafka.Target(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -37,26 +46,8 @@ func replacement(ctx context.Context, b *bench) (*finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	load, err := b.kafka.Load(ctx, harness.EveryKind()...)
-	if err != nil {
-		return nil, err
-	}
-	stop := load.MarkTrust(ctx, b.kafka, harness.ClusterCA, func(told string, _ harness.Trust) { b.journal.Say("  %s", told) })
-	load.SetPhase("before")
-	err = harness.Let(ctx, harness.Quiet)
-	begun := time.Now()
 	sampled := &samples{}
-	if err == nil {
-		load.SetPhase("replacing the cluster CA's key")
-		err = b.replaced(ctx, opened, signer.Certificate(), sampled)
-	}
-	took := time.Since(begun)
-	load.SetPhase("after")
-	if err == nil {
-		err = harness.Let(ctx, harness.Quiet)
-	}
-	err = errors.Join(err, stop())
-	result := load.Finish(ctx)
+	result, took, err := b.replacedUnderLoad(ctx, opened, sampled)
 	if err != nil {
 		return nil, err
 	}
@@ -64,18 +55,64 @@ func replacement(ctx context.Context, b *bench) (*finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	restarts := 0
-	for _, node := range result.Nodes {
-		restarts += node.Restarts
-	}
 	found := &finding{seen: &result, notes: b.company(ctx), figures: []report.Figure{
 		report.AtMost("key of the cluster CA replaced, 3 nodes", took.Seconds(), replacedWithin.Seconds(), "s",
 			"from the annotation until the condition says that nothing is left to be done now"),
-		report.AtMost("restarts of a key replacement, 3 nodes", float64(restarts), 0, "restarts", "new pods and new containers"),
+		report.AtMost("restarts of a key replacement, 3 nodes", float64(restarts(result)), 0, "restarts", "new pods and new containers"),
 	}}
+	found.figures = append(found.figures, gaps(result)...)
 	found.figures = append(found.figures, sampled.figures()...)
 	found.figures = append(found.figures, reloads(before, after)...)
 	return found, nil
+}
+
+// replacedUnderLoad replaces the key while clients work, and lets them work on for as
+// long as that took.
+func (b *bench) replacedUnderLoad(ctx context.Context, opened *target.Target, sampled *samples) (probe.Result, time.Duration, error) {
+	signer, err := b.kafka.Signer(ctx, harness.ClusterCA)
+	if err != nil {
+		return probe.Result{}, 0, err
+	}
+	load, err := b.kafka.Load(ctx, harness.EveryKind()...)
+	if err != nil {
+		return probe.Result{}, 0, err
+	}
+	stop := load.MarkTrust(ctx, b.kafka, harness.ClusterCA, func(told string, _ harness.Trust) { b.journal.Say("  %s", told) })
+	load.SetPhase("before")
+	err = harness.Let(ctx, harness.Quiet)
+	begun := time.Now()
+	if err == nil {
+		load.SetPhase(replacing)
+		err = b.replaced(ctx, opened, signer.Certificate(), sampled)
+	}
+	took := time.Since(begun)
+	load.SetPhase("after")
+	if err == nil {
+		err = harness.Let(ctx, harness.Quiet)
+	}
+	load.SetPhase(nothing)
+	if err == nil {
+		err = harness.Let(ctx, took)
+	}
+	err = errors.Join(err, stop())
+	return load.Finish(ctx), took, err
+}
+
+func restarts(result probe.Result) int {
+	all := 0
+	for _, node := range result.Nodes {
+		all += node.Restarts
+	}
+	return all
+}
+
+// gaps are what clients noticed of the replacement, and what they notice anyway.
+func gaps(result probe.Result) []report.Figure {
+	const how = "longest time between two acknowledgements of one client, of all clients"
+	return []report.Figure{
+		report.Observed("longest gap of a key replacement", harness.LongestGapIn(result, replacing).Seconds(), "s", how),
+		report.Observed("longest gap while nothing happens for as long", harness.LongestGapIn(result, nothing).Seconds(), "s", how),
+	}
 }
 
 // replaced asks for the replacement and samples the agents until it is over.

@@ -20,6 +20,15 @@ func LongestGap(result probe.Result) time.Duration {
 	return longest
 }
 
+// LongestGapIn is LongestGap of the gaps that ended in one phase of the load.
+func LongestGapIn(result probe.Result, phase string) time.Duration {
+	var longest time.Duration
+	for _, client := range result.Clients {
+		longest = max(longest, client.Records.Phases[phase].LongestGap.Length)
+	}
+	return longest
+}
+
 // GapFigure holds the longest gap against a bound.
 func GapFigure(result probe.Result, bound time.Duration) report.Figure {
 	return report.AtMost("longest gap within bounds", LongestGap(result).Seconds(), bound.Seconds(), "s",

@@ -125,7 +125,7 @@ func (r *Reconciler) authorityInput(p *pass, kind authority.Kind) authority.Inpu
 		Stores:       r.options.Stores,
 		Window:       p.window,
 		Evidence:     p.dependence(kind),
-		Paused:       p.paused(),
+		Paused:       p.handsOff(),
 		Now:          p.now,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -57,14 +58,21 @@ func (p *pass) writtenConditions() []wanted {
 		w.status = condition.False
 		kept = append(kept, w)
 	}
+	unwritten := slices.DeleteFunc(slices.Collect(maps.Keys(moved)), func(kind condition.Type) bool { return !moved[kind] })
+	return append(kept, p.said(unwritten...)...)
+}
+
+// said are the conditions of some types as the status has them.
+func (p *pass) said(types ...condition.Type) []wanted {
+	var list []wanted
 	for _, c := range p.kafka.Status.Conditions {
-		if moved[c.Type] {
+		if slices.Contains(types, c.Type) {
 			w := holds(c.Type, c.Reason, c.Message)
 			w.status = c.Status
-			kept = append(kept, w)
+			list = append(list, w)
 		}
 	}
-	return kept
+	return list
 }
 
 func (p *pass) trustCondition(kind condition.Type, d *domain) wanted {

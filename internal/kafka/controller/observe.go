@@ -23,7 +23,9 @@ import (
 
 // observation is the cluster's Kubernetes side as one pass sees it.
 type observation struct {
+	// now is the time by everybody's clock, and ahead by how much the operator's differs.
 	now   time.Time
+	ahead time.Duration
 	kafka kafkav1.Kafka
 	// written is the Kafka as the user wrote it, with the fields that the types
 	// do not know.
@@ -71,6 +73,7 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*o
 		return nil, false, fmt.Errorf("reading Kafka %s: %w", name, err)
 	}
 	o := &observation{now: r.options.Clock.Now(), written: written.Object}
+	r.readClock(o)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(written.Object, &o.kafka); err != nil {
 		return nil, false, fmt.Errorf("decoding Kafka %s: %w", name, err)
 	}

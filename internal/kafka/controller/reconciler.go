@@ -16,7 +16,6 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
-	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // fieldOwner owns what this controller applies.
@@ -100,11 +99,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	r.meet(request.NamespacedName, observed.kafka.UID)
 	p := &pass{observation: observed, issued: map[string]authority.LeafDecision{}}
-	if ahead := r.ahead(); ahead.Abs() > pki.Backdate {
-		return ctrl.Result{RequeueAfter: clockPause}, r.reportClock(ctx, p, ahead)
+	if observed.clockIsWrong() {
+		return ctrl.Result{RequeueAfter: clockPause}, r.reportClock(ctx, p)
 	}
 	if observed.paused() {
-		return ctrl.Result{}, r.reportPaused(ctx, p)
+		return r.reportPaused(ctx, p)
 	}
 	err = r.decide(ctx, p)
 	var acted outcome

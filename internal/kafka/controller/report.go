@@ -30,20 +30,29 @@ func (o *observation) paused() bool {
 
 // reportPaused says that nothing is done, and leaves the rest of the status as
 // it was.
-func (r *Reconciler) reportPaused(ctx context.Context, p *pass) error {
-	p.notes = nil
-	states := []wanted{}
-	if err := r.decide(ctx, p); err == nil && len(p.podSets) > 0 {
-		// Decided to be told, not to be done: expiry does not wait for anybody. Of a
-		// cluster that was paused before it was made there is nothing to tell.
-		states = p.writtenConditions()
-	}
+func (r *Reconciler) reportPaused(ctx context.Context, p *pass) (ctrl.Result, error) {
+	watched := r.watch(ctx, p)
 	status := *p.kafka.Status.DeepCopy()
-	status.Conditions = p.conditions(slices.Concat(p.warnings(), states, []wanted{holds(
+	status.Conditions = p.conditions(slices.Concat(p.warnings(), watched, []wanted{holds(
 		condition.ReconciliationPaused, reasonPaused,
 		"the Kafka is not changed while the annotation "+pauseAnnotation+" is true; pods that stop are recreated",
 	)}))
-	return r.writeStatus(ctx, p, status)
+	return ctrl.Result{RequeueAfter: p.nextLook(outcome{})}, r.writeStatus(ctx, p, status)
+}
+
+// watch says what there is to tell of a cluster in which nothing is changed: it is decided
+// to be told, not to be done, because expiry waits for nobody. Of one that was never made
+// there is nothing to tell.
+func (r *Reconciler) watch(ctx context.Context, p *pass) []wanted {
+	p.notes = nil
+	if len(p.podSets) == 0 {
+		return nil
+	}
+	if err := r.decide(ctx, p); err != nil {
+		return p.said(conditionClusterCATrust, conditionClientsCATrust, conditionCertificatesValid)
+	}
+	r.metrics.note(p, outcome{})
+	return p.writtenConditions()
 }
 
 // report writes the status of the cluster and its pools, and says when to look

@@ -13,30 +13,57 @@ import (
 // clockPause lies between two looks at a clock that is wrong: nothing tells when it is set.
 const clockPause = 10 * time.Second
 
-func (r *Reconciler) ahead() time.Duration {
+// readClock says by everybody else's clock when the cluster was observed, if the
+// operator's own is wrong.
+func (r *Reconciler) readClock(o *observation) {
 	if r.options.Ahead == nil {
-		return 0
+		return
 	}
-	return r.options.Ahead()
+	if o.ahead = r.options.Ahead(); o.clockIsWrong() {
+		o.now = o.now.Add(-o.ahead)
+	}
 }
 
-// reportClock says that nothing is done while the operator's clock is wrong, and leaves the
-// rest of the status as it was. Certificates are valid from the time of their issue less
-// pki.Backdate: those of a clock that is further ahead would be refused by everybody, and
-// one that is behind takes what others have issued for not valid yet.
-func (r *Reconciler) reportClock(ctx context.Context, p *pass, ahead time.Duration) error {
-	said := func(c condition.Condition) bool { return c.Type == condition.Warning && c.Reason == reasonClock }
-	if slices.ContainsFunc(p.kafka.Status.Conditions, said) {
-		return nil
+// clockIsWrong reports whether nothing may be issued by the operator's clock. Certificates
+// are valid from the time of their issue less pki.Backdate: those of a clock that is
+// further ahead would be refused by everybody, and one that is behind takes what others
+// have issued for not valid yet.
+func (o *observation) clockIsWrong() bool { return o.ahead.Abs() > pki.Backdate }
+
+// handsOff reports whether the cluster is watched, and nothing in it is changed.
+func (o *observation) handsOff() bool { return o.paused() || o.clockIsWrong() }
+
+// reportClock says that nothing is done while the operator's clock is wrong, and goes on
+// telling what expires by the API server's.
+func (r *Reconciler) reportClock(ctx context.Context, p *pass) error {
+	watched := r.watch(ctx, p)
+	status := *p.kafka.Status.DeepCopy()
+	status.Conditions = p.conditions(slices.Concat(p.warnings(), watched, p.stillReady(), []wanted{p.clockWarning()}))
+	return r.writeStatus(ctx, p, status)
+}
+
+// stillReady is what was said of the cluster's progress, save that it is not ready once
+// what it presents has expired.
+func (p *pass) stillReady() []wanted {
+	if ended := p.expired(); ended.kind != "" {
+		return []wanted{ended}
+	}
+	return p.said(condition.Ready, condition.NotReady, conditionRollingUpdate)
+}
+
+// clockWarning keeps its words for as long as it holds: by how much the clock differs is
+// measured a little differently each time.
+func (p *pass) clockWarning() wanted {
+	for _, c := range p.kafka.Status.Conditions {
+		if c.Type == condition.Warning && c.Reason == reasonClock {
+			return holds(condition.Warning, reasonClock, c.Message)
+		}
 	}
 	direction := "ahead of"
-	if ahead < 0 {
+	if p.ahead < 0 {
 		direction = "behind"
 	}
-	status := *p.kafka.Status.DeepCopy()
-	status.Conditions = append(status.Conditions, conditionsSince([]wanted{holds(condition.Warning, reasonClock, fmt.Sprintf(
+	return holds(condition.Warning, reasonClock, fmt.Sprintf(
 		"the operator's clock is %s %s the API server's: nothing is changed and no certificate is renewed until they differ by less than %s; "+
-			"set the clock of the machine that the operator runs on, or that of the API server", ahead.Abs().Round(time.Minute), direction, pki.Backdate,
-	))}, nil, p.now.Add(-ahead))...)
-	return r.writeStatus(ctx, p, status)
+			"set the clock of the machine that the operator runs on, or that of the API server", p.ahead.Abs().Round(time.Minute), direction, pki.Backdate))
 }

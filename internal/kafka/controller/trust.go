@@ -134,7 +134,7 @@ func (p *pass) presents(secret, key string) []*x509.Certificate {
 
 // policy is what people asked for.
 func (p *pass) policy() trust.Policy {
-	policy := trust.Policy{Lead: applicationLead, Paused: p.paused()}
+	policy := trust.Policy{Lead: applicationLead, Paused: p.handsOff()}
 	policy.RestartMargin = min(restartMargin, specOf(p.caSpec(authority.ClusterCA)).Usable().Renewal()/2)
 	if strings.EqualFold(p.kafka.Annotations[reloadAnnotation], "false") {
 		policy.Reload = trust.RestartOnly

@@ -135,8 +135,8 @@ func (r *Reconciler) removalInProgress(ctx context.Context, p *pass) (model.Node
 		return nobody, nil
 	}
 	record, err := r.readDisruption(ctx, p.observation)
-	if ofOthers(err) {
-		return nobody, nil // it is told with all others that are in the way
+	if ofOthers(err) || unreadableRecord(err) {
+		return nobody, nil // it is told by those who would act
 	}
 	p.undisrupted = err == nil && record.resourceVersion == ""
 	if err != nil || record.Disruption == nil || record.Kind != rollout.Remove {
@@ -164,12 +164,12 @@ func problemsOf(err error) ([]authority.Problem, error) {
 	return nil, err
 }
 
-// invalidResource reports whether only a change of a resource or a Secret can
+// invalidResource reports whether only a change of a resource or of another object can
 // put the error right, so that trying again is of no use.
 func invalidResource(err error) bool {
 	_, ofModel := errors.AsType[*model.InvalidResourceError](err)
 	_, ofAuthority := errors.AsType[*authority.InvalidResourceError](err)
-	return ofModel || ofAuthority || ofOthers(err)
+	return ofModel || ofAuthority || ofOthers(err) || unreadableRecord(err)
 }
 
 // transient is the error if trying again may help, nil otherwise.

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -60,6 +61,26 @@ func recordOf(act *rollout.Act, now time.Time) disruptionRecord {
 	return record
 }
 
+// unreadableRecordError is a record of disruptions that says nothing: no pod is restarted
+// and none removed, because one may be already, and everything else goes on.
+type unreadableRecordError struct {
+	record types.NamespacedName
+	err    error
+}
+
+// Error names the record, and says what to do.
+func (e *unreadableRecordError) Error() string {
+	return fmt.Sprintf("ConfigMap %s, which records whose pod is being restarted, cannot be read: %v; "+
+		"no pod is restarted or removed until it is deleted: delete it when all pods of the cluster are ready", e.record, e.err)
+}
+
+func (e *unreadableRecordError) Unwrap() error { return e.err }
+
+func unreadableRecord(err error) bool {
+	_, unreadable := errors.AsType[*unreadableRecordError](err)
+	return unreadable
+}
+
 func disruptionName(cluster string) string { return cluster + "-disruption" }
 
 // disruptionObject is the object that a cluster records its disruptions in.
@@ -68,7 +89,8 @@ func disruptionObject(cluster string) objectID {
 }
 
 // readDisruption reads the record from the API server itself. Where somebody else's
-// object stands that is a *foreignObjectsError: what it holds is no record.
+// object stands that is a *foreignObjectsError: what it holds is no record. One that says
+// nothing is an *unreadableRecordError.
 func (r *Reconciler) readDisruption(ctx context.Context, o *observation) (disruptionRecord, error) {
 	key := types.NamespacedName{Namespace: o.kafka.Namespace, Name: disruptionName(o.kafka.Name)}
 	var object corev1.ConfigMap
@@ -86,8 +108,7 @@ func (r *Reconciler) readDisruption(ctx context.Context, o *observation) (disrup
 	record := disruptionRecord{}
 	if text, found := object.Data[disruptionKey]; found && text != "" {
 		if err := json.Unmarshal([]byte(text), &record); err != nil {
-			return disruptionRecord{}, fmt.Errorf("reading the disruption record %s: %w; "+
-				"delete the ConfigMap when no pod of the cluster is restarting", key, err)
+			return disruptionRecord{}, &unreadableRecordError{key, err}
 		}
 	}
 	record.resourceVersion = object.ResourceVersion

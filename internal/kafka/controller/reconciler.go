@@ -128,14 +128,16 @@ func (r *Reconciler) carry(ctx context.Context, p *pass) (outcome, error) {
 		return outcome{}, err
 	}
 	acted, err := r.act(ctx, p)
-	if err != nil {
+	switch {
+	case unreadableRecord(err):
+		acted = r.watching(p)
+	case err != nil:
 		return outcome{}, err
 	}
 	if p.stands() {
 		return acted, p.whyStands()
 	}
-	err = r.followUp(ctx, p, &acted)
-	return acted, err
+	return acted, errors.Join(err, r.followUp(ctx, p, &acted))
 }
 
 // settledRecords remembers which versions of disruption records are known to

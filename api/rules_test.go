@@ -143,6 +143,10 @@ func TestKafkaRules(t *testing.T) {
 			patch: listeners(`{name: plain, port: 9092, type: internal, tls: false, networkPolicyPeers: [{ipBlock: {}}]}`),
 			want:  []string{"spec.kafka.listeners[0].networkPolicyPeers[0].ipBlock.cidr: Required value: "},
 		},
+		"a name that no Secret can have is refused": {
+			patch: listeners(`{name: tls, port: 9093, type: internal, tls: true, configuration: {brokerCertChainAndKey: {secretName: a/b, certificate: tls.crt, key: tls.key}}}`),
+			want:  []string{"spec.kafka.listeners[0].configuration.brokerCertChainAndKey.secretName: Invalid value: spec.kafka.listeners[0].configuration.brokerCertChainAndKey.secretName in body should match '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'"},
+		},
 		"two listeners on one port are refused": {
 			patch: listeners(`{name: one, port: 9092, type: internal, tls: false}`, `{name: two, port: 9093, type: internal, tls: true}`, `{name: three, port: 9092, type: internal, tls: true}`),
 			want:  []string{"spec.kafka.listeners: Invalid value: two listeners share a port: every listener needs one of its own"},

@@ -1,16 +1,23 @@
 package apitest
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 )
 
-// Clusters in which nothing is changed, because somebody has paused them or because the
-// operator's clock is wrong: what expires is told all the same.
+// Clusters in which nothing is changed, because somebody has paused them, because the
+// operator's clock is wrong, or because it may not look: that and what expires is told.
 
 // A year is longer than leaves last.
 const overAYear = 366 * authority.Day
@@ -63,4 +70,40 @@ func TestAPausedClusterIsLookedAtWhenItsCertificatesExpire(t *testing.T) {
 	if !slices.ContainsFunc(valid, func(c condition.Condition) bool { return c.Type == "CertificatesValid" && c.Status == condition.False }) {
 		t.Errorf("conditions are %+v, want CertificatesValid to be False", valid)
 	}
+}
+
+// forbidden is an operator that may not read pools any more.
+type forbidden struct {
+	client.Client
+
+	taken bool
+}
+
+func (f *forbidden) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if kind := list.GetObjectKind().GroupVersionKind().Kind; f.taken && strings.HasPrefix(kind, "KafkaNodePool") {
+		return apierrors.NewForbidden(schema.GroupResource{Group: "kafka.strimzi.io", Resource: "kafkanodepools"}, "", nil)
+	}
+	return f.Client.List(ctx, list, opts...)
+}
+
+func TestWhatKeepsTheOperatorFromLookingIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(1)
+	w.settle()
+	rights := &forbidden{Client: w.faulty, taken: true}
+	operator := w.newReconcilerBeside(w.faulty, rights)
+
+	if _, err := operator.Reconcile(t.Context(), ctrl.Request{NamespacedName: w.key(clusterName)}); err == nil {
+		t.Error("it is not tried again by itself")
+	}
+	w.wantCondition(condition.NotReady, "kafkanodepools", "forbidden")
+	w.wantCondition("CertificatesValid", "expire")
+	if has(w.getKafka(), condition.Ready) {
+		t.Error("it is Ready as well")
+	}
+
+	rights.taken = false
+	w.reconcile(operator)
+	w.wantReady()
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/x509"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -58,15 +57,24 @@ func (p *pass) writtenConditions() []wanted {
 		w.status = condition.False
 		kept = append(kept, w)
 	}
-	unwritten := slices.DeleteFunc(slices.Collect(maps.Keys(moved)), func(kind condition.Type) bool { return !moved[kind] })
-	return append(kept, p.said(unwritten...)...)
+	return append(kept, p.said(func(kind condition.Type) bool { return moved[kind] })...)
+}
+
+// ofTrust reports whether a condition says where the trust of the cluster stands.
+func ofTrust(kind condition.Type) bool {
+	return kind == conditionClusterCATrust || kind == conditionClientsCATrust || kind == conditionCertificatesValid
+}
+
+// ofReadiness reports whether a condition says that the cluster is ready or why it is not.
+func ofReadiness(kind condition.Type) bool {
+	return kind == condition.Ready || kind == condition.NotReady
 }
 
 // said are the conditions of some types as the status has them.
-func (p *pass) said(types ...condition.Type) []wanted {
+func (p *pass) said(include func(condition.Type) bool) []wanted {
 	var list []wanted
 	for _, c := range p.kafka.Status.Conditions {
-		if slices.Contains(types, c.Type) {
+		if include(c.Type) {
 			w := holds(c.Type, c.Reason, c.Message)
 			w.status = c.Status
 			list = append(list, w)

@@ -60,7 +60,8 @@ type objectID struct {
 	name string
 }
 
-// observe reads the cluster. The second result is false when the Kafka is gone.
+// observe reads the cluster. The second result is false when the Kafka is gone. After an
+// error there is an observation if the Kafka itself was read.
 //
 // What people ask for is read past the cache: a leader with an old picture of that
 // would turn back what another has done since.
@@ -84,7 +85,7 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*o
 		r.observePools, r.observePodSets, r.observeOwned, r.observeClaims, r.observeSecrets, r.observePods,
 	} {
 		if err := read(ctx, o); err != nil {
-			return nil, false, err
+			return o, true, err
 		}
 	}
 	return o, true, nil
@@ -279,7 +280,7 @@ func (r *Reconciler) observeCustomCertificates(ctx context.Context, o *observati
 	o.referenced = map[string]corev1.Secret{}
 	for i := range o.kafka.Spec.Kafka.Listeners {
 		custom, refers := customCertificate(&o.kafka.Spec.Kafka.Listeners[i])
-		if !refers {
+		if !refers || !canExist(custom.SecretName) {
 			continue
 		}
 		var secret corev1.Secret

@@ -91,7 +91,7 @@ func New(options Options) *Reconciler {
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	observed, exists, err := r.observe(ctx, request.NamespacedName)
 	if err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, errors.Join(err, r.reportUnobserved(ctx, observed, err))
 	}
 	if !exists || !observed.kafka.DeletionTimestamp.IsZero() {
 		r.leave(request.NamespacedName)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -24,7 +25,7 @@ func referencedSecrets(kafka *kafkav1.Kafka) []string {
 	o := &observation{kafka: *kafka}
 	var names []string
 	for i := range kafka.Spec.Kafka.Listeners {
-		if custom, refers := customCertificate(&kafka.Spec.Kafka.Listeners[i]); refers && custom.SecretName != "" {
+		if custom, refers := customCertificate(&kafka.Spec.Kafka.Listeners[i]); refers && canExist(custom.SecretName) {
 			names = append(names, custom.SecretName)
 		}
 	}
@@ -35,6 +36,11 @@ func referencedSecrets(kafka *kafkav1.Kafka) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// canExist reports whether an object can have a name.
+func canExist(name string) bool {
+	return name != "" && len(path.IsValidPathSegmentName(name)) == 0
 }
 
 // customCertificate returns the reference to a listener's own certificate.

@@ -46,6 +46,10 @@ func TestSecretsThatAUserBringsAreReferredTo(t *testing.T) {
 		"of a listener that names none": {
 			spec: kafkav1.KafkaSpec{Kafka: kafkav1.KafkaClusterSpec{Listeners: []kafkav1.Listener{custom(""), {Configuration: &kafkav1.ListenerConfiguration{}}}}},
 		},
+		"of listeners that name what no object is called": {
+			spec: kafkav1.KafkaSpec{Kafka: kafkav1.KafkaClusterSpec{Listeners: []kafkav1.Listener{custom("a/b"), custom(".."), custom("%2e%2e"), custom("a")}}},
+			want: []string{"a"},
+		},
 		"of the cluster CA": {
 			spec: kafkav1.KafkaSpec{ClusterCa: brought}, want: []string{"my-cluster-ca", "my-cluster-ca-cert"},
 		},

@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
@@ -49,10 +50,23 @@ func (r *Reconciler) watch(ctx context.Context, p *pass) []wanted {
 		return nil
 	}
 	if err := r.decide(ctx, p); err != nil {
-		return p.said(conditionClusterCATrust, conditionClientsCATrust, conditionCertificatesValid)
+		return p.said(ofTrust)
 	}
 	r.metrics.note(p, outcome{})
 	return p.writtenConditions()
+}
+
+// reportUnobserved says that a cluster could not be looked at. What was said of it before
+// stands, save that it is ready. Of a Kafka that could not be read there is nothing to say.
+func (r *Reconciler) reportUnobserved(ctx context.Context, o *observation, failure error) error {
+	if o == nil || kube.IgnoreEnding(failure) == nil {
+		return nil
+	}
+	p := &pass{observation: o}
+	before := p.said(func(kind condition.Type) bool { return !ofReadiness(kind) })
+	status := *p.kafka.Status.DeepCopy()
+	status.Conditions = p.conditions(append(before, p.failed(failure)))
+	return r.writeStatus(ctx, p, status)
 }
 
 // report writes the status of the cluster and its pools, and says when to look

@@ -48,7 +48,7 @@ func (p *pass) stillReady() []wanted {
 	if ended := p.expired(); ended.kind != "" {
 		return []wanted{ended}
 	}
-	return p.said(condition.Ready, condition.NotReady, conditionRollingUpdate)
+	return p.said(func(kind condition.Type) bool { return ofReadiness(kind) || kind == conditionRollingUpdate })
 }
 
 // clockWarning keeps its words for as long as it holds: by how much the clock differs is

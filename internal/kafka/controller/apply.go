@@ -1,12 +1,13 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 
 	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
 // apply writes what was decided, in an order in which every prefix is a state
@@ -34,21 +35,18 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// clusterIDBytes is the size of a KRaft cluster id, a UUID.
-const clusterIDBytes = 16
-
 // ensureClusterID chooses the cluster id and writes it down before any storage
 // can be formatted with it.
 func (r *Reconciler) ensureClusterID(ctx context.Context, p *pass) error {
 	if p.cluster.ClusterID != "" {
 		return nil
 	}
-	id := make([]byte, clusterIDBytes)
-	if _, err := rand.Read(id); err != nil {
+	var random [16]byte
+	if _, err := rand.Read(random[:]); err != nil {
 		return fmt.Errorf("choosing a cluster id: %w", err)
 	}
 	status := p.kafka.Status.DeepCopy()
-	status.ClusterId = base64.RawURLEncoding.EncodeToString(id)
+	status.ClusterId = cmp.Or(p.recalledClusterID(), model.NewClusterID(random))
 	status.Conditions = p.conditions([]wanted{notReady(reasonCreating, "the cluster is being created")})
 	if err := r.writeStatus(ctx, p, *status); err != nil {
 		return err

@@ -1,7 +1,9 @@
 package controller
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +25,7 @@ const podSetKind = "StrimziPodSet"
 func (o *observation) known() model.Known {
 	known := model.Known{
 		ClusterID:       o.kafka.Status.ClusterId,
+		ClaimedBy:       o.clusterIDs(),
 		MetadataVersion: model.MetadataVersion(o.kafka.Status.KafkaMetadataVersion),
 		Pools:           map[string]model.KnownPool{},
 		Taken:           o.taken(),
@@ -37,6 +40,37 @@ func (o *observation) known() model.Known {
 		}
 	}
 	return known
+}
+
+// recalledClusterID is the id of the cluster whose data the claims hold, when the Kafka
+// does not know it: it was deleted and made again, or its status is lost. Without claims
+// it is what all pools remember.
+func (o *observation) recalledClusterID() string {
+	for _, name := range slices.Sorted(maps.Keys(o.claims)) {
+		if id := o.claims[name].Annotations[model.ClusterIDAnnotation]; id != "" {
+			return id
+		}
+	}
+	remembered := ""
+	for _, pool := range o.pools {
+		id := pool.Status.ClusterId
+		if id != "" && remembered != "" && id != remembered {
+			return ""
+		}
+		remembered = cmp.Or(id, remembered)
+	}
+	return remembered
+}
+
+// clusterIDs are the ids of the clusters whose data the claims hold, by claim.
+func (o *observation) clusterIDs() map[string]string {
+	ids := map[string]string{}
+	for name, claim := range o.claims {
+		if id := claim.Annotations[model.ClusterIDAnnotation]; id != "" {
+			ids[name] = id
+		}
+	}
+	return ids
 }
 
 // poolOf is the pool of a pod set of the cluster.

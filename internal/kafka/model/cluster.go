@@ -42,6 +42,9 @@ type Settings struct {
 type Known struct {
 	// ClusterID is the KRaft cluster id, from the status of the Kafka.
 	ClusterID string
+	// ClaimedBy are the ids of the clusters whose data claims hold, by the claim's name.
+	// One without data, or made before ids were noted on claims, is not among them.
+	ClaimedBy map[string]string
 	// MetadataVersion is the one the running cluster has finalized; empty when
 	// the cluster has not been formed yet or nobody could tell.
 	MetadataVersion MetadataVersion

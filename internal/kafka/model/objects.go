@@ -24,6 +24,9 @@ const (
 
 	discoveryAnnotation   = "strimzi.io/discovery"
 	deleteClaimAnnotation = "strimzi.io/delete-claim"
+	// ClusterIDAnnotation of a claim is the id of the cluster whose data it holds: it
+	// outlives the Kafka and its status, as the data do.
+	ClusterIDAnnotation = "keyturn.dev/cluster-id"
 )
 
 // ownerReference makes an object go when the Kafka goes. It is no controller
@@ -165,7 +168,7 @@ func (c Cluster) PersistentVolumeClaims(node Node) []*coreac.PersistentVolumeCla
 		}
 		claim := coreac.PersistentVolumeClaim(volume.Claim(node.Pod), c.Names.Namespace).
 			WithLabels(c.poolLabels(pool)).
-			WithAnnotations(map[string]string{deleteClaimAnnotation: strconv.FormatBool(volume.DeleteClaim)}).
+			WithAnnotations(c.claimAnnotations(volume)).
 			WithSpec(claimSpec(volume))
 		if volume.DeleteClaim {
 			claim.WithOwnerReferences(c.ownerReference())
@@ -173,6 +176,14 @@ func (c Cluster) PersistentVolumeClaims(node Node) []*coreac.PersistentVolumeCla
 		claims = append(claims, claim)
 	}
 	return claims
+}
+
+func (c Cluster) claimAnnotations(volume Volume) map[string]string {
+	annotations := map[string]string{deleteClaimAnnotation: strconv.FormatBool(volume.DeleteClaim)}
+	if c.ClusterID != "" {
+		annotations[ClusterIDAnnotation] = c.ClusterID
+	}
+	return annotations
 }
 
 func claimSpec(volume Volume) *coreac.PersistentVolumeClaimSpecApplyConfiguration {

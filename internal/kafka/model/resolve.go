@@ -81,6 +81,7 @@ func (r *resolver) resolve() Cluster {
 		owner:              Owner{Name: kafka.Name, UID: kafka.UID},
 	}
 	r.checkClusterName(cluster.Names)
+	r.checkClaims()
 	r.checkTemplate()
 	cluster.labels = r.resolveLabels()
 	cluster.Version = r.resolveVersion()
@@ -109,6 +110,27 @@ func (r *resolver) checkClusterName(names Names) {
 	if commonName := names.Kafka(); len(commonName) > maxCommonName {
 		r.errorf(r.kafkaObject(), "the common name %s of certificates would have %d characters of at most %d: create it under a shorter name",
 			commonName, len(commonName), maxCommonName)
+	}
+}
+
+// checkClaims refuses a cluster whose claims hold the data of another, or of several: a
+// server that is started with another cluster's id refuses its data.
+func (r *resolver) checkClaims() {
+	known := r.in.Known
+	claims := slices.Sorted(maps.Keys(known.ClaimedBy))
+	if len(claims) == 0 {
+		return
+	}
+	own, source := known.ClusterID, "status.clusterId"
+	if own == "" {
+		own, source = known.ClaimedBy[claims[0]], "PersistentVolumeClaim "+claims[0]
+	}
+	for _, claim := range claims {
+		if id := known.ClaimedBy[claim]; id != own {
+			r.errorf(r.kafkaObject(), "PersistentVolumeClaim %s holds data of the cluster with id %s, and this one has id %s, as %s says: "+
+				"delete the claim if its data are not needed, or correct the id where it is wrong", claim, id, own, source)
+			return
+		}
 	}
 }
 

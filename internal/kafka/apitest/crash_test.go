@@ -14,12 +14,13 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
-// The operator crashes after its nth write, for every n of the third that is played;
-// another one that remembers nothing goes on from what is stored. Whatever n is, the
-// cluster comes to the same end, and no write ever leaves two nodes disrupted.
+// The operator crashes after each of its writes, or once after its nth one, for every
+// n; another one that remembers nothing goes on from what is stored. However that is,
+// the cluster comes to the same end, and no write ever leaves two nodes disrupted.
 
 // crashScenario is a change that an operator carries out.
 type crashScenario struct {
@@ -75,6 +76,13 @@ func TestWhateverWriteTheOperatorCrashesAfterTheNextOneFinishes(t *testing.T) {
 					poolResource(w.namespace, "more", 2, kafkav1.RoleController), poolResource(w.namespace, "brk", 3, kafkav1.RoleBroker))
 			},
 		},
+		"creating a cluster where a certificate was left": {
+			world: inNewWorlds(func(w *world) {
+				w.createCA(authority.ClusterCA, newCA(w.t), "1")
+				w.delete(&corev1.Secret{}, "my-cluster-ca")
+			}),
+			change: func(w *world, _ int) { w.dualRole(1) },
+		},
 		"scaling up and down": {
 			world: inOneWorld(func(w *world) {
 				w.dualRole(3)
@@ -110,8 +118,9 @@ func TestWhateverWriteTheOperatorCrashesAfterTheNextOneFinishes(t *testing.T) {
 	}
 }
 
-// crashAfterEveryWrite carries a change out undisturbed, and with an operator that crashes
-// after its nth write: for every n of the third that is played.
+// crashAfterEveryWrite carries a change out undisturbed, with an operator that gets no
+// further than one write, and with one that crashes once, after its nth write: for
+// every n of the third that is played.
 func crashAfterEveryWrite(t *testing.T, scenario crashScenario) {
 	t.Helper()
 	t.Logf("a third of all writes is chosen by -seed=%d", chosen())
@@ -131,6 +140,7 @@ func crashAfterEveryWrite(t *testing.T, scenario crashScenario) {
 		}
 	}
 
+	play("after a crash at each write", (*world).settleWithCrashes)
 	played, crashed := 0, true
 	for n := 1; crashed; n++ {
 		if !isPlayed(fmt.Sprintf("%s %d", t.Name(), n)) {
@@ -170,6 +180,30 @@ func (w *world) settleWithCrashAt(n int) bool {
 	w.startOperator()
 	w.settle()
 	return crashed
+}
+
+// maxCrashes is far more than any change has writes.
+const maxCrashes = 1000
+
+// settleWithCrashes settles with operators each of which crashes after the first write
+// that changes something. Everybody else goes on all the while.
+func (w *world) settleWithCrashes() {
+	w.t.Helper()
+	w.faulty.frail = true
+	defer func() { w.faulty.frail = false }()
+	for crashes := range maxCrashes {
+		err := w.trySettle(w.t.Context())
+		if err == nil && crashes > 0 {
+			w.t.Logf("crashed after each of %d writes", crashes)
+			return
+		}
+		if !errors.Is(err, errCrash) {
+			w.t.Fatalf("after %d crashes, one at each write: %v", crashes, err)
+		}
+		w.startOperator()
+		w.goOn(w.t.Context())
+	}
+	w.t.Fatalf("%d operators come to no end: %s, after\n%s", maxCrashes, w.status(w.t.Context()), w.told())
 }
 
 // inventory names everything that exists and what matters of it, without what

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,6 +29,11 @@ type faultyClient struct {
 	// crashAt is the number of the write from which on nothing arrives; 0 means
 	// that the operator does not crash there.
 	crashAt int
+	// frail operators crash after each write that changes something: of one that
+	// changes nothing, nothing is left that could be gone on from. The version tells
+	// before a write and after it what is there.
+	frail   bool
+	version func(object any) string
 	// crashed is set when nothing arrives any more.
 	crashed bool
 	// refuses says why a write does not arrive; nil means that it does.
@@ -47,12 +53,21 @@ func (c *faultyClient) count(verb string, object any, write func() error) error 
 			return err
 		}
 	}
+	before := c.versionIfFrail(object)
 	if err := write(); err != nil {
 		return err
 	}
 	c.writes++
 	c.arrived(verb, object)
+	c.crashed = c.frail && c.versionIfFrail(object) != before
 	return nil
+}
+
+func (c *faultyClient) versionIfFrail(object any) string {
+	if !c.frail {
+		return ""
+	}
+	return c.version(object)
 }
 
 func (c *faultyClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
@@ -106,6 +121,26 @@ func (a faultyAdmin) UnregisterBroker(ctx context.Context, id int32) error {
 
 func (a faultyAdmin) UpdateMetadataVersion(ctx context.Context, level int16) error {
 	return a.client.count("update the metadata version to", level, func() error { return a.Client.UpdateMetadataVersion(ctx, level) })
+}
+
+// version is the resource version of what an operator writes, or has written. All else
+// that is written changes something.
+func (w *world) version(object any) string {
+	w.t.Helper()
+	written, isObject := object.(client.Object)
+	if !isObject {
+		return fmt.Sprintf("after %d writes", w.faulty.writes)
+	}
+	kind, err := w.api.GroupVersionKindFor(written)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var now metav1.PartialObjectMetadata
+	now.SetGroupVersionKind(kind)
+	if err := w.api.Get(w.t.Context(), w.key(written.GetName()), &now); client.IgnoreNotFound(err) != nil {
+		w.t.Fatal(err)
+	}
+	return now.ResourceVersion
 }
 
 // wrote sees what a write of the operator has changed, and whether everybody still

@@ -155,7 +155,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.kafka = adminfake.New("cluster", w.clock.Now)
 	w.kafka.SetMetadataVersion(model.MetadataVersion("4.3-IV0").Level(), model.MetadataVersion("4.3-IV0").Level())
-	w.faulty = &faultyClient{Client: shown.of("an operator", api.operator), deleted: w.deleted, arrived: w.wrote}
+	w.faulty = &faultyClient{Client: shown.of("an operator", api.operator), deleted: w.deleted, arrived: w.wrote, version: w.version}
 	w.startOperator()
 	return w
 }

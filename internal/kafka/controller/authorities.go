@@ -171,7 +171,7 @@ func (r *Reconciler) applyAuthority(ctx context.Context, p *pass, kind authority
 	if err != nil {
 		return fmt.Errorf("%s: %w", kind, err)
 	}
-	for _, secret := range writeOrder(p.kafka.Name, kind, settled) {
+	for _, secret := range writeOrder(p.kafka.Name, kind, settled, p.stored(kind.CertSecret(p.kafka.Name))) {
 		if !secret.desired.Ours {
 			continue
 		}
@@ -185,24 +185,25 @@ func (r *Reconciler) applyAuthority(ctx context.Context, p *pass, kind authority
 	return r.applyAnchors(ctx, p, kind)
 }
 
-// caSecret is one of the two Secrets of an authority.
+// caSecret is what one of the two Secrets of an authority shall hold.
 type caSecret struct {
 	name    string
 	desired authority.Desired
 }
 
 // writeOrder puts the key first: it carries what a change of the certificate is
-// recognised by. Only a beginning is the other way round: a certificate without a
-// key and without dependants starts over, while a key without a certificate
-// would count as one whose certificate was lost.
-func writeOrder(cluster string, kind authority.Kind, settled authority.Settled) []caSecret {
-	key := caSecret{kind.KeySecret(cluster), settled.Key}
-	cert := caSecret{kind.CertSecret(cluster), settled.Cert}
-	begins := func(t authority.Transition) bool { return t.Kind == authority.Created }
-	if slices.ContainsFunc(settled.Transitions, begins) {
-		return []caSecret{cert, key}
+// recognised by, and after a crash at the beginning the certificate is made of it. What
+// is left of an authority on which nothing depends goes before a beginning: beside the
+// new key it would look as if somebody had mixed up two pairs.
+func writeOrder(cluster string, kind authority.Kind, settled authority.Settled, present authority.Stored) []caSecret {
+	key, cert := caSecret{kind.KeySecret(cluster), settled.Key}, caSecret{kind.CertSecret(cluster), settled.Cert}
+	begins := slices.ContainsFunc(settled.Transitions, func(t authority.Transition) bool { return t.Kind == authority.Created })
+	if !begins || len(present.Data) == 0 {
+		return []caSecret{key, cert}
 	}
-	return []caSecret{key, cert}
+	emptied := cert
+	emptied.desired.Data = nil
+	return []caSecret{emptied, key, cert}
 }
 
 func (r *Reconciler) caIntent(p *pass, kind authority.Kind, name string, desired authority.Desired) kube.SecretIntent {

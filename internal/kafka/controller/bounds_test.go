@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/api/fields"
@@ -121,6 +122,11 @@ func TestCertificatesThatAStatusHasNoRoomForAreNotShown(t *testing.T) {
 	}
 }
 
+// recorder writes records and remembers none yet.
+func recorder(api client.Client) *Reconciler {
+	return &Reconciler{options: Options{Live: api}, appliers: kube.NewAppliers(api, "test"), records: newRecords(), paces: newPaces()}
+}
+
 // refusing refuses what is applied.
 type refusing struct {
 	client.Client
@@ -146,7 +152,7 @@ func TestARecordThatCannotBeWrittenIsToldAndTriedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &Reconciler{appliers: kube.NewAppliers(refusing{failure: c.failure}, "test"), records: newRecords(), paces: newPaces()}
+			r := recorder(refusing{Client: fake.NewClientBuilder().Build(), failure: c.failure})
 			p := passOf(&kafkav1.Kafka{}, nil)
 			r.record(t.Context(), p)
 			if got := p.nextLook(outcome{}); got != c.again {
@@ -161,8 +167,8 @@ func TestARecordThatCannotBeWrittenIsToldAndTriedAgain(t *testing.T) {
 
 func TestARecordThatIsTooLongIsToldAndLeftOut(t *testing.T) {
 	t.Parallel()
-	written := &written{}
-	r := &Reconciler{appliers: kube.NewAppliers(written, "test"), records: newRecords(), paces: newPaces()}
+	written := &written{Client: fake.NewClientBuilder().Build()}
+	r := recorder(written)
 	p := passOf(&kafkav1.Kafka{}, nil)
 	p.clusterCA.kind, p.clientsCA.kind = "cluster-ca", "clients-ca"
 	for i := range 40_000 {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 
@@ -20,8 +21,8 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// records remembers what was written down last about each cluster, so that what
-// says the same is not written again.
+// records remembers what was written down last about each cluster, by this operator or
+// the one before it, so that what says the same is not written again.
 type records struct {
 	mu      sync.Mutex
 	written map[types.UID]map[string]rotation.Record
@@ -44,6 +45,20 @@ func (r *records) latest(kafka types.UID, record rotation.Record, plan trust.Pla
 	}
 	r.written[kafka][record.Domain] = record
 	return record
+}
+
+// knows reports whether anything is remembered of a Kafka, be it that nothing was written.
+func (r *records) knows(kafka types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.written[kafka] != nil
+}
+
+// recall remembers the records of a Kafka, by their domains, that were found.
+func (r *records) recall(kafka types.UID, found map[string]rotation.Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.written[kafka] = found
 }
 
 // forget drops a Kafka that is gone.
@@ -81,6 +96,9 @@ func recordAgain(failure error) time.Duration {
 // applyRecord writes the records that are short enough. A record that is not is left out:
 // an older one in its place would tell people something else than what is done.
 func (r *Reconciler) applyRecord(ctx context.Context, p *pass) error {
+	if err := r.recallRecords(ctx, p); err != nil {
+		return err
+	}
 	var long error
 	name := rotation.ConfigMapName(p.kafka.Name)
 	data := map[string]string{}
@@ -105,6 +123,30 @@ func (r *Reconciler) applyRecord(ctx context.Context, p *pass) error {
 		return err
 	}
 	return long
+}
+
+// recallRecords reads what the operator before this one wrote down. Its records differ from
+// those of now in their times at least: if each operator wrote again what says the same, one
+// that ends at every write would come no further than that, and people would be told that
+// a rotation began when the operator did. A record that cannot be read is not gone on from.
+func (r *Reconciler) recallRecords(ctx context.Context, p *pass) error {
+	if r.records.knows(p.kafka.UID) {
+		return nil
+	}
+	var stored corev1.ConfigMap
+	exists, err := r.find(ctx, p.observation, rotation.ConfigMapName(p.kafka.Name), &stored)
+	if err != nil {
+		return err
+	}
+	found := map[string]rotation.Record{}
+	for _, kind := range kinds() {
+		record, err := rotation.Parse(stored.Data[rotation.Key(string(kind))])
+		if exists && p.isOurs(&stored) && err == nil {
+			found[string(kind)] = record
+		}
+	}
+	r.records.recall(p.kafka.UID, found)
+	return nil
 }
 
 func (p *pass) recordOf(kind authority.Kind) rotation.Record {

@@ -1,0 +1,91 @@
+package controller
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/kafka/rotation/rotationtest"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// What an operator before this one wrote down is gone on from.
+
+// inRotation is a pass over a cluster of which the authority is being replaced.
+func inRotation(now time.Time) *pass {
+	p := passOf(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "my", UID: "uid"}}, nil)
+	p.clusterCA.kind, p.clientsCA.kind = authority.ClusterCA, authority.ClientsCA
+	p.clusterCA.snapshot = rotationtest.AtRest(1, rotationtest.Replaced).Snapshot
+	p.clusterCA.snapshot.Now, p.clientsCA.snapshot.Now = now, now
+	p.clusterCA.plan = trust.Decide(p.clusterCA.snapshot)
+	return p
+}
+
+// recorded are the ConfigMap with the records and the record of the cluster CA.
+func recorded(t *testing.T, api client.Client) (corev1.ConfigMap, rotation.Record) {
+	t.Helper()
+	var stored corev1.ConfigMap
+	if err := api.Get(t.Context(), types.NamespacedName{Namespace: "ns", Name: rotation.ConfigMapName("my")}, &stored); err != nil {
+		t.Fatal(err)
+	}
+	record, err := rotation.Parse(stored.Data[rotation.Key(rotation.ClusterCA)])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stored, record
+}
+
+func TestAnOperatorThatStartsWritesNoRecordThatSaysTheSame(t *testing.T) {
+	t.Parallel()
+	api := fake.NewClientBuilder().Build()
+	recorder(api).record(t.Context(), inRotation(rotationtest.Now()))
+	before, _ := recorded(t, api)
+
+	recorder(api).record(t.Context(), inRotation(rotationtest.Now().Add(time.Hour)))
+
+	if after, _ := recorded(t, api); !maps.Equal(after.Data, before.Data) {
+		t.Errorf("the next operator has written\n%v\nin the place of\n%v", after.Data, before.Data)
+	}
+}
+
+func TestARotationBeganWhenTheOperatorBeforeBeganIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		// disturb is what happens to the records while no operator runs.
+		disturb func(*corev1.ConfigMap)
+		began   time.Duration
+	}{
+		"it has written that down":                   {disturb: func(*corev1.ConfigMap) {}},
+		"somebody has broken the record":             {func(c *corev1.ConfigMap) { c.Data[rotation.Key(rotation.ClusterCA)] = "{" }, time.Hour},
+		"the record is of another Kafka of the name": {func(c *corev1.ConfigMap) { c.OwnerReferences[0].UID = "another" }, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := fake.NewClientBuilder().Build()
+			recorder(api).record(t.Context(), inRotation(rotationtest.Now()))
+			stored, _ := recorded(t, api)
+			c.disturb(&stored)
+			if err := api.Update(t.Context(), &stored); err != nil {
+				t.Fatal(err)
+			}
+
+			next := recorder(api)
+			next.paces.reloaded("uid", time.Second) // something else to write down
+			next.record(t.Context(), inRotation(rotationtest.Now().Add(time.Hour)))
+
+			_, got := recorded(t, api)
+			if want := rotationtest.Now().Add(c.began); !got.StartedAt.Equal(want) || got.ReloadSeconds != 1 {
+				t.Errorf("the record says %s after reloads of %v s, want %s and 1", got.StartedAt, got.ReloadSeconds, want)
+			}
+		})
+	}
+}

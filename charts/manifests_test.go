@@ -66,21 +66,40 @@ func only[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 	return found[0]
 }
 
-func TestEachManifestHoldsAllDefinitions(t *testing.T) {
+func TestTheDefinitionsAreAFileOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	var names []string
+	objects := rendered(t, chartstest.Definitions)
+	for _, definition := range all[*apiextensionsv1.CustomResourceDefinition](objects) {
+		names = append(names, definition.Name)
+	}
+	slices.Sort(names)
+	want := []string{"kafkanodepools.kafka.strimzi.io", "kafkas.kafka.strimzi.io", "strimzipodsets.core.strimzi.io"}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("definitions differ (-want +got):\n%s", diff)
+	}
+	if others := len(objects) - len(names); others != 0 {
+		t.Errorf("beside the definitions there are %d other objects", others)
+	}
+}
+
+// Somebody will run kubectl delete -f with a manifest, and with the definitions every Kafka would go.
+func TestDeletingAManifestDeletesNoKafka(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced} {
-		t.Run(file, func(t *testing.T) {
-			t.Parallel()
-			var names []string
-			for _, definition := range all[*apiextensionsv1.CustomResourceDefinition](rendered(t, file)) {
-				names = append(names, definition.Name)
-			}
-			slices.Sort(names)
-			want := []string{"kafkanodepools.kafka.strimzi.io", "kafkas.kafka.strimzi.io", "strimzipodsets.core.strimzi.io"}
-			if diff := cmp.Diff(want, names); diff != "" {
-				t.Errorf("definitions differ (-want +got):\n%s", diff)
-			}
-		})
+		for _, definition := range all[*apiextensionsv1.CustomResourceDefinition](rendered(t, file)) {
+			t.Errorf("%s holds the definition %s", file, definition.Name)
+		}
+	}
+}
+
+func TestAgentsComeOutOfTheOperatorsImage(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced} {
+		operator := only[*appsv1.Deployment](t, rendered(t, file)).Spec.Template.Spec.Containers[0]
+		if want := "--agent-image=" + operator.Image; !slices.Contains(operator.Args, want) {
+			t.Errorf("%s: the operator runs %s and is not told %s: %v", file, operator.Image, want, operator.Args)
+		}
 	}
 }
 

@@ -19,12 +19,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Files of config/install, for Rights.
+// Files of config/install; the first two are for Rights.
 const (
 	// ClusterWide watches all namespaces.
 	ClusterWide = "keyturn.yaml"
 	// Namespaced watches the namespace kafka alone.
 	Namespaced = "keyturn-namespaced.yaml"
+	// Definitions holds the CustomResourceDefinitions alone.
+	Definitions = "crds.yaml"
 )
 
 // Rights installs the ServiceAccount and the roles of a file of config/install in the API server of admin, and

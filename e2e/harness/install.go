@@ -91,7 +91,7 @@ func (k *Kubernetes) images(ctx context.Context) (images, error) {
 		named.content, err = k.packForBed(ctx)
 		return named, err
 	default:
-		return images{}, fmt.Errorf("$%s must name the operator's image as repository:tag, in a registry that this cluster reaches", ImageVariable)
+		return images{}, fmt.Errorf("$%s must name the operator's image as repository:tag, in a registry that this cluster reaches: make image writes it, docs/install.md says how to push it", ImageVariable)
 	}
 }
 

@@ -24,7 +24,8 @@ type statusList struct {
 func (c connection) overview(ctx context.Context) (sight, error) {
 	kafkas := &kafkav1.KafkaList{}
 	if err := c.client.List(ctx, kafkas); err != nil {
-		return sight{}, withRights(uninstalled(fmt.Errorf("listing the Kafkas of all namespaces: %w", err)))
+		const rights = "list kafkas.kafka.strimzi.io and get configmaps in all namespaces, by a ClusterRole"
+		return sight{}, withRights(uninstalled(fmt.Errorf("listing the Kafkas of all namespaces: %w", err)), rights)
 	}
 	list := statusList{Items: []statusReport{}}
 	for i := range kafkas.Items {

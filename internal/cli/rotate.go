@@ -233,7 +233,7 @@ func (c cluster) ask(ctx context.Context, r request) error {
 		return refuse("Secret %s/%s does not exist: the operator will recreate it, and %s shows when it has", c.namespace, r.secret, c.see())
 	}
 	if err != nil {
-		return withRights(err)
+		return withRights(err, r.rights(c))
 	}
 	before := secret.DeepCopy()
 	if secret.Annotations == nil {
@@ -253,15 +253,20 @@ func (c cluster) ask(ctx context.Context, r request) error {
 		return refuse("Secret %s/%s was changed by someone else just now: run the command again", c.namespace, r.secret)
 	}
 	if err != nil {
-		return withRights(fmt.Errorf("annotating Secret %s/%s: %w", c.namespace, r.secret, err))
+		return withRights(fmt.Errorf("annotating Secret %s/%s: %w", c.namespace, r.secret, err), r.rights(c))
 	}
 	return nil
 }
 
-// withRights adds what a person who may not do this needs to know.
-func withRights(err error) error {
+// rights are those that the request takes beside those for looking.
+func (r request) rights(c cluster) string {
+	return fmt.Sprintf("get and patch Secret %s in namespace %s, which lets you read its content as well", r.secret, c.namespace)
+}
+
+// withRights adds to a refusal by the API server which rights the command takes.
+func withRights(err error, rights string) error {
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("%w (the rights that this takes are listed in docs/rotation.md)", err)
+		return fmt.Errorf("%w (you need the right to %s)", err, rights)
 	}
 	return err
 }

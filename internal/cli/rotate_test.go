@@ -182,7 +182,7 @@ func TestRotateTellsOfMissingRights(t *testing.T) {
 		return apierrors.NewForbidden(corev1.Resource("secrets"), obj.GetName(), errors.New("no"))
 	}}
 	_, err := call(t, w, rotateCommand, "kafka/my", "--cluster-ca")
-	if err == nil || !strings.Contains(err.Error(), "docs/rotation.md") || !apierrors.IsForbidden(err) {
-		t.Errorf("error %v, want one that names the page about rights", err)
+	if err == nil || !strings.Contains(err.Error(), "you need the right to get and patch Secret my-cluster-ca in namespace") || !apierrors.IsForbidden(err) {
+		t.Errorf("error %v, want one that names the rights", err)
 	}
 }

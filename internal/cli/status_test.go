@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -102,6 +103,41 @@ func TestOneRecordThatMayNotBeReadHidesNoOtherKafka(t *testing.T) {
 	out, err := call(t, w, statusCommand, "--all-namespaces")
 	if err != nil || !strings.Contains(out, "kafka/my (namespace shop): Its certificates are not shown: ") || !strings.Contains(out, "Trusted") {
 		t.Errorf("error %v, output\n%s", err, out)
+	}
+}
+
+// Who has the plugin need not have its pages.
+func TestWhoMayNotLookIsToldWhichRightsItTakes(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		calls interceptor.Funcs
+		args  []string
+		want  string
+	}{
+		"at all Kafkas": {
+			calls: interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+				return apierrors.NewForbidden(kafkav1.GroupVersion.WithResource("kafkas").GroupResource(), "", errors.New("no"))
+			}},
+			args: []string{"-A"},
+			want: "you need the right to list kafkas.kafka.strimzi.io and get configmaps in all namespaces, by a ClusterRole",
+		},
+		"at one": {
+			calls: interceptor.Funcs{Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+				return apierrors.NewForbidden(kafkav1.GroupVersion.WithResource("kafkas").GroupResource(), key.Name, errors.New("no"))
+			}},
+			args: []string{"kafka/my"},
+			want: "you need the right to get kafkas.kafka.strimzi.io my and ConfigMap my-trust in namespace kafka",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := calm()
+			w.calls = test.calls
+			if _, err := call(t, w, statusCommand, test.args...); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want it to say: %s", err, test.want)
+			}
+		})
 	}
 }
 

@@ -67,9 +67,14 @@ func (c cluster) kafka(ctx context.Context) (*kafkav1.Kafka, error) {
 		if apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("%s does not exist in namespace %s: %s status --all-namespaces lists those that do", c, c.namespace, c.program)
 		}
-		return nil, withRights(uninstalled(fmt.Errorf("reading Kafka %s/%s: %w", c.namespace, c.name, err)))
+		return nil, withRights(uninstalled(fmt.Errorf("reading Kafka %s/%s: %w", c.namespace, c.name, err)), c.rights())
 	}
 	return kafka, nil
+}
+
+// rights are those that looking at the Kafka takes.
+func (c cluster) rights() string {
+	return fmt.Sprintf("get kafkas.kafka.strimzi.io %s and ConfigMap %s in namespace %s", c.name, rotation.ConfigMapName(c.name), c.namespace)
 }
 
 // uninstalled adds what to do about an API server that knows no Kafka.
@@ -99,7 +104,7 @@ func (c cluster) records(ctx context.Context, kafka *kafkav1.Kafka) (map[string]
 		return nil, c.noRecord()
 	}
 	if err != nil {
-		return nil, withRights(fmt.Errorf("reading ConfigMap %s/%s: %w", c.namespace, name, err))
+		return nil, withRights(fmt.Errorf("reading ConfigMap %s/%s: %w", c.namespace, name, err), c.rights())
 	}
 	records := map[string]rotation.Record{}
 	for _, domain := range domains() {

@@ -15,8 +15,8 @@ const root = "../.."
 var (
 	link = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
 	// testName finds tests and end-to-end scenarios in prose, declaration both in the source.
-	testName    = regexp.MustCompile("`(Test[A-Za-z0-9_]+|[a-z]+/[a-z0-9-]+)`")
-	declaration = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(|^\s*\{name: "([a-z]+/[a-z0-9-]+)",`)
+	testName    = regexp.MustCompile("`((?:Test|Benchmark)[A-Za-z0-9_]+|[a-z]+/[a-z0-9-]+)`")
+	declaration = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)[A-Za-z0-9_]+)\(|^\s*\{name: "([a-z]+/[a-z0-9-]+)",`)
 )
 
 // files returns the contents of all files below a folder with the given ending, by path.

@@ -1,5 +1,5 @@
-// Command render writes config/install, the plain manifests for kubectl apply, from the Helm chart. Nothing
-// that is in the manifests is written anywhere else.
+// Command render writes config/install, the plain manifests of the operator, from the Helm chart. The definitions
+// are a file of their own: whoever deletes what that one holds deletes every Kafka.
 package main
 
 import (
@@ -18,20 +18,26 @@ type manifest struct {
 	file string
 	// about is the comment at the top of the file.
 	about string
-	// values are arguments of helm template.
-	values []string
+	// arguments are those of helm template.
+	arguments []string
 }
 
 func manifests() []manifest {
 	return []manifest{
 		{
-			file:  "keyturn.yaml",
-			about: "Keyturn for all namespaces. Images and options: docs/install.md.",
+			file:      "keyturn.yaml",
+			about:     "Keyturn for all namespaces. How to render it with your image: docs/install.md.",
+			arguments: []string{"--set", "crds.install=false"},
 		},
 		{
-			file:   "keyturn-namespaced.yaml",
-			about:  "Keyturn for the namespace kafka alone, which must exist. Images and options: docs/install.md.",
-			values: []string{"--set", "watchNamespaces={kafka}"},
+			file:      "keyturn-namespaced.yaml",
+			about:     "Keyturn for the namespace kafka alone, which must exist. How to render it with your image: docs/install.md.",
+			arguments: []string{"--set", "crds.install=false", "--set", "watchNamespaces={kafka}"},
+		},
+		{
+			file:      "crds.yaml",
+			about:     "The definitions. Deleting them deletes every Kafka and its pods: docs/install.md.",
+			arguments: []string{"--show-only", "templates/crds.yaml"},
 		},
 	}
 }
@@ -58,7 +64,7 @@ func render(ctx context.Context, root string) error {
 	}
 	for _, m := range manifests() {
 		args := []string{"template", "keyturn", "charts/keyturn", "--namespace", "keyturn", "--set", "namespace.create=true"}
-		text, err := helm(ctx, root, append(args, m.values...)...)
+		text, err := helm(ctx, root, append(args, m.arguments...)...)
 		if err != nil {
 			return err
 		}

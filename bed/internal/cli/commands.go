@@ -2,8 +2,10 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keyturn/keyturn/bed/internal/catalog"
+	"github.com/keyturn/keyturn/bed/internal/images"
 	"github.com/keyturn/keyturn/bed/internal/node"
 	"github.com/keyturn/keyturn/bed/internal/state"
 	"github.com/keyturn/keyturn/bed/internal/versions"
@@ -53,8 +56,8 @@ func kubeconfigCommand() *cobra.Command {
 }
 
 func imageCommand() *cobra.Command {
-	command := &cobra.Command{Use: "image", Short: "Pack images and load them into the running bed"}
-	command.AddCommand(loadCommand(), keyturnCommand())
+	command := &cobra.Command{Use: "image", Short: "Pack images, for the running bed or for a registry"}
+	command.AddCommand(loadCommand(), keyturnCommand(), archiveCommand())
 	return command
 }
 
@@ -106,6 +109,34 @@ func packKeyturn(s session, binary, tag string) error {
 		return s.load(s.command.Context(), []string{archive}, s.tell)
 	}
 	return nil // the next up loads it
+}
+
+// archiveCommand touches no bed: what it writes is for other clusters.
+func archiveCommand() *cobra.Command {
+	var programs map[string]string
+	var archive string
+	command := &cobra.Command{
+		Use: "archive --program ARCHITECTURE=PATH --to FILE", Short: "Write the operator's image as an OCI archive, for a registry", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			variants := map[string]images.Image{}
+			for architecture, program := range programs {
+				variants[architecture] = catalog.Keyturn(program, "")
+			}
+			if err := images.WriteArchive(archive, variants); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(command.OutOrStdout(), "wrote %s for %s\n", archive, strings.Join(slices.Sorted(maps.Keys(programs)), " and "))
+			return err
+		},
+	}
+	command.Flags().StringToStringVar(&programs, "program", nil, "the operator's program, linked statically, for an architecture as Go calls it; may be repeated")
+	command.Flags().StringVar(&archive, "to", "", "the archive")
+	for _, required := range []string{"program", "to"} {
+		if err := command.MarkFlagRequired(required); err != nil {
+			panic(err)
+		}
+	}
+	return command
 }
 
 // kubectlCommand hands over to the bed's own kubectl, so that a machine needs none.

@@ -42,7 +42,7 @@ func (i Image) Pack(archive string) error {
 		return fmt.Errorf("packing the image %s: %w", i.Name, err)
 	}
 	defer func() { _ = os.RemoveAll(scratch) }() // the archive holds the layers now
-	image, err := i.assemble(scratch)
+	image, err := i.assemble(scratch, runtime.GOARCH, newLayer)
 	if err != nil {
 		return fmt.Errorf("packing the image %s: %w", i.Name, err)
 	}
@@ -57,10 +57,11 @@ func (i Image) Pack(archive string) error {
 	return os.Rename(unfinished, archive)
 }
 
-func (i Image) assemble(scratch string) (v1.Image, error) {
+// assemble puts the image together for an architecture, as Go calls it, out of layers that pack has written to files.
+func (i Image) assemble(scratch, architecture string, pack func(path string, files []File) (v1.Layer, error)) (v1.Image, error) {
 	image := empty.Image
 	for index, files := range i.Layers {
-		packed, err := newLayer(filepath.Join(scratch, strconv.Itoa(index)), files)
+		packed, err := pack(filepath.Join(scratch, strconv.Itoa(index)), files)
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +74,7 @@ func (i Image) assemble(scratch string) (v1.Image, error) {
 		return nil, err
 	}
 	file = file.DeepCopy()
-	file.OS, file.Architecture = "linux", runtime.GOARCH
+	file.OS, file.Architecture = "linux", architecture
 	file.Config.Entrypoint, file.Config.Cmd = i.Entrypoint, i.Command
 	file.Config.User, file.Config.WorkingDir = i.User, i.WorkingDirectory
 	for _, variable := range slices.Sorted(maps.Keys(i.Environment)) {

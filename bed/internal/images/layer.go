@@ -151,7 +151,7 @@ func writeContent(archive *tar.Writer, header *tar.Header, content io.Reader, si
 	return err
 }
 
-// layer is a tar file as it is: images never leave the machine, so packing them smaller would only cost time.
+// layer is a tar file as it is: images of the bed never leave the machine, so packing them smaller would only cost time.
 type layer struct {
 	path string
 	hash v1.Hash

@@ -78,7 +78,8 @@ func TestStatusOfAllNamespacesTakesTheDocumentedRights(t *testing.T) {
 	n := newNamespace(t)
 	n.refused()
 	guest := n.person("guest")
-	if text, code := guest.call("status", "--all-namespaces"); code != 1 || !strings.Contains(text, "docs/rotation.md") {
+	if text, code := guest.call("status", "--all-namespaces"); code != 1 ||
+		!strings.Contains(text, "you need the right to list kafkas.kafka.strimzi.io and get configmaps in all namespaces, by a ClusterRole") {
 		t.Errorf("status without rights ends with %d:\n%s", code, text)
 	}
 	text, code := n.overseer().call("status", "--all-namespaces")

@@ -184,7 +184,8 @@ func TestViewerSeesEverythingAndChangesNothing(t *testing.T) {
 		!strings.Contains(text, "Clients that would notice: none") || !strings.Contains(text, "You may not read Secret my-cluster-ca") {
 		t.Errorf("plan ends with %d:\n%s", code, text)
 	}
-	if text, code := viewer.call("rotate", "kafka/my", "--cluster-ca"); code != 1 || !strings.Contains(text, "docs/rotation.md") {
+	if text, code := viewer.call("rotate", "kafka/my", "--cluster-ca"); code != 1 ||
+		!strings.Contains(text, "you need the right to get and patch Secret my-cluster-ca in namespace "+n.name) {
 		t.Errorf("rotate ends with %d:\n%s", code, text)
 	}
 	if asked := n.annotations("my-cluster-ca"); len(asked) > 0 {

@@ -34,7 +34,7 @@ type Maker struct {
 	FieldOwner string
 	// Owner is the kind of the resource that each set belongs to.
 	Owner schema.GroupVersionKind
-	// ServiceAccount is the one that pods of an owner run as.
+	// ServiceAccount is the one that pods of an owner run as, and belongs to it.
 	ServiceAccount func(owner string) string
 	// Render makes the pods that are described in a set of an owner's, reading past the
 	// cache, or says why one of them is not made.
@@ -49,7 +49,7 @@ func (r *Reconciler) admit(ctx context.Context, set *podsetv1.StrimziPodSet, des
 		return nil, []string{fmt.Sprintf("the set belongs to no %s", r.maker.Owner.Kind)}, nil
 	}
 	for _, refuses := range []func(context.Context, *podsetv1.StrimziPodSet, metav1.OwnerReference) (string, error){
-		r.refusesOwner, r.refusesWriter,
+		r.refusesOwner, r.refusesWriter, r.refusesAccount,
 	} {
 		reason, err := refuses(ctx, set, owner)
 		if err != nil {
@@ -95,6 +95,24 @@ func (r *Reconciler) refusesWriter(_ context.Context, set *podsetv1.StrimziPodSe
 		}
 	}
 	return "its pods were not written by " + r.maker.FieldOwner + others, nil
+}
+
+// refusesAccount says that the service account of the pods is not their owner's: pods
+// would get the rights that somebody has given to one of his own.
+func (r *Reconciler) refusesAccount(ctx context.Context, set *podsetv1.StrimziPodSet, owner metav1.OwnerReference) (string, error) {
+	name := r.maker.ServiceAccount(owner.Name)
+	account := &metav1.PartialObjectMetadata{}
+	account.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
+	exists, err := r.look(ctx, set.Namespace, name, account)
+	belongs := slices.ContainsFunc(account.OwnerReferences, func(of metav1.OwnerReference) bool { return of.UID == owner.UID })
+	switch {
+	case err != nil, exists && belongs:
+		return "", err
+	case exists:
+		return fmt.Sprintf("service account %s does not belong to %s %s", name, owner.Kind, owner.Name), nil
+	default:
+		return fmt.Sprintf("service account %s does not exist", name), nil
+	}
 }
 
 // look reads an object as it is now, and whether there is one.

@@ -41,6 +41,17 @@ func ownerOfSets() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner", Namespace: "ns", UID: "the-owner"}}
 }
 
+func accountOfOwner(changes ...func(*corev1.ServiceAccount)) *corev1.ServiceAccount {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+		Name: maker().ServiceAccount(ownerOfSets().Name), Namespace: "ns",
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: ownerOfSets().Name, UID: ownerOfSets().UID}},
+	}}
+	for _, change := range changes {
+		change(account)
+	}
+	return account
+}
+
 func TestPodsAreMadeForSetsOfALivingOwnerAndForNoOthers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -149,6 +160,40 @@ func TestPodsThatSomebodyElseWroteIntoTheMakersSetAreNotMade(t *testing.T) {
 
 	if s.created != 0 || len(refused) != 1 || !strings.Contains(refused[0], `not written by maker, but by "mallory"`) {
 		t.Errorf("%d pods were made, refused with %q", s.created, refused)
+	}
+}
+
+func TestPodsAreMadeWithAServiceAccountOfTheirOwnersOnly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*corev1.ServiceAccount)
+		says   string
+	}{
+		"somebody else has made it":                {func(a *corev1.ServiceAccount) { a.OwnerReferences = nil }, "owner-account does not belong to ConfigMap owner"},
+		"it belongs to an owner of the same name":  {func(a *corev1.ServiceAccount) { a.OwnerReferences[0].UID = "before" }, "owner-account does not belong to ConfigMap owner"},
+		"there is none under the name that it has": {func(a *corev1.ServiceAccount) { a.Name = "another" }, "owner-account does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set := setOf(t, "a")
+			s := newStore(t, set)
+			if err := s.Delete(t.Context(), accountOfOwner()); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Create(t.Context(), accountOfOwner(c.change)); err != nil {
+				t.Fatal(err)
+			}
+			s.created = 0
+
+			refused, err := s.reconciler(s).apply(t.Context(), set, decidedOn(t, set))
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			if s.created != 0 || len(refused) != 1 || !strings.Contains(refused[0], c.says) {
+				t.Errorf("%d pods were made, refused with %q, want %q", s.created, refused, c.says)
+			}
+		})
 	}
 }
 

@@ -158,3 +158,22 @@ func TestANodeIsMadeAsTheOperatorRendersItWhateverItsSetSays(t *testing.T) {
 		t.Errorf("the pod is another (-before +after):\n%s", diff)
 	}
 }
+
+func TestAServiceAccountThatSomebodyElseMadeIsNotLentToAnyPod(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "my-kafka", Namespace: w.namespace}})
+	kafka := kafkaResource(w.namespace)
+	w.create(kafka)
+	set := w.strimziPodSet(kafka)
+	set.Spec.Pods[0].Raw = []byte(strings.ReplaceAll(evilPod, `"evil"`, `"my-dual-0"`))
+	w.applyAsOperator(set)
+
+	w.lookAtSets()
+	w.wantRefused("my-dual", "service account my-kafka does not belong to Kafka my")
+	w.run(5)
+
+	if !w.missing(&corev1.Pod{}, "my-dual-0") {
+		t.Error("a pod was made with it")
+	}
+}

@@ -178,7 +178,7 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager, serverClock *kube.Ser
 		}
 	}
 	now := clock.RealClock{}
-	pods := podset.NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), now, controller.PodMaker())
+	pods := podset.NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), now, controller.PodMaker(o.settings()))
 	if err := pods.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("adding controllers: %w", err)
 	}

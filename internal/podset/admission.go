@@ -2,6 +2,7 @@ package podset
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 )
@@ -17,6 +19,11 @@ import (
 // The operator may create pods where many who may write a StrimziPodSet may not. It
 // makes those that its own controllers describe, and no others: a set must not be a way
 // to run any pod by the operator's rights.
+//
+// Who has written a set is known by a name that anybody may use, and the maker itself
+// keeps some descriptions as it finds them. So no pod is made as a set has it: the maker
+// renders it again, and takes from the description no more than what tells one of its own
+// pods from another.
 
 // reasonRefused is the reason of the condition that pods of a set are not made.
 const reasonRefused = "PodsRefused"
@@ -27,35 +34,115 @@ type Maker struct {
 	FieldOwner string
 	// Owner is the kind of the resource that each set belongs to.
 	Owner schema.GroupVersionKind
-	// ServiceAccount is the one that pods of an owner run as.
+	// ServiceAccount is the one that pods of an owner run as, and belongs to it.
 	ServiceAccount func(owner string) string
+	// Render makes the pods that are described in a set of an owner's, reading past the
+	// cache, or says why one of them is not made.
+	Render func(ctx context.Context, live client.Reader, set *podsetv1.StrimziPodSet, owner string, described []corev1.Pod) (pods []corev1.Pod, why []string, err error)
 }
 
-// refuses says why no pod is made for a set, and returns nothing when some may be. The
-// set is the newest one, with its managed fields.
-func (r *Reconciler) refuses(ctx context.Context, set *podsetv1.StrimziPodSet, pods []corev1.Pod) (why []string, err error) {
+// admit returns the pods to make for what a set describes, or why none are made. The set
+// is the newest one, with its managed fields.
+func (r *Reconciler) admit(ctx context.Context, set *podsetv1.StrimziPodSet, described []corev1.Pod) (pods []corev1.Pod, why []string, err error) {
 	owner, owned := ownerOf(set, r.maker.Owner)
 	if !owned {
-		return []string{fmt.Sprintf("the set belongs to no %s", r.maker.Owner.Kind)}, nil
+		return nil, []string{fmt.Sprintf("the set belongs to no %s", r.maker.Owner.Kind)}, nil
 	}
-	lives, err := r.lives(ctx, set.Namespace, owner)
-	if err != nil || !lives {
-		return []string{fmt.Sprintf("the %s %s that the set belongs to is gone", owner.Kind, owner.Name)}, err
-	}
-	for i := range pods {
-		for _, wrong := range oversteps(&pods[i], r.maker.ServiceAccount(owner.Name)) {
-			why = append(why, fmt.Sprintf("pod %s %s", pods[i].Name, wrong))
+	for _, refuses := range []func(context.Context, *podsetv1.StrimziPodSet, metav1.OwnerReference) (string, error){
+		r.refusesOwner, r.refusesWriter, r.refusesAccount,
+	} {
+		reason, err := refuses(ctx, set, owner)
+		if err != nil {
+			return nil, nil, err
+		}
+		if reason != "" {
+			return nil, []string{reason}, nil
 		}
 	}
-	return why, nil
+	for i := range described {
+		for _, wrong := range oversteps(&described[i], r.maker.ServiceAccount(owner.Name)) {
+			why = append(why, fmt.Sprintf("pod %s %s", described[i].Name, wrong))
+		}
+	}
+	if len(why) > 0 {
+		return nil, why, nil
+	}
+	return r.maker.Render(ctx, r.live, set, owner.Name, described)
+}
+
+// refusesOwner says that the very owner of a set does not exist, if so.
+func (r *Reconciler) refusesOwner(ctx context.Context, set *podsetv1.StrimziPodSet, owner metav1.OwnerReference) (string, error) {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(r.maker.Owner)
+	exists, err := r.look(ctx, set.Namespace, owner.Name, object)
+	if err != nil || exists && object.UID == owner.UID {
+		return "", err
+	}
+	return fmt.Sprintf("the %s %s that the set belongs to is gone", owner.Kind, owner.Name), nil
+}
+
+// refusesWriter says who has written the pods of a set since the maker did. A list of
+// pods is written as a whole, so that it is the maker's as long as the field is.
+func (r *Reconciler) refusesWriter(_ context.Context, set *podsetv1.StrimziPodSet, _ metav1.OwnerReference) (string, error) {
+	others := ""
+	for _, entry := range set.ManagedFields {
+		switch {
+		case !ownsPods(entry):
+		case isApply(entry, r.maker.FieldOwner):
+			return "", nil
+		default:
+			others = fmt.Sprintf(", but by %q", entry.Manager)
+		}
+	}
+	return "its pods were not written by " + r.maker.FieldOwner + others, nil
+}
+
+// refusesAccount says that the service account of the pods is not their owner's: pods
+// would get the rights that somebody has given to one of his own.
+func (r *Reconciler) refusesAccount(ctx context.Context, set *podsetv1.StrimziPodSet, owner metav1.OwnerReference) (string, error) {
+	name := r.maker.ServiceAccount(owner.Name)
+	account := &metav1.PartialObjectMetadata{}
+	account.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
+	exists, err := r.look(ctx, set.Namespace, name, account)
+	belongs := slices.ContainsFunc(account.OwnerReferences, func(of metav1.OwnerReference) bool { return of.UID == owner.UID })
+	switch {
+	case err != nil, exists && belongs:
+		return "", err
+	case exists:
+		return fmt.Sprintf("service account %s does not belong to %s %s", name, owner.Kind, owner.Name), nil
+	default:
+		return fmt.Sprintf("service account %s does not exist", name), nil
+	}
+}
+
+// look reads an object as it is now, and whether there is one.
+func (r *Reconciler) look(ctx context.Context, namespace, name string, into *metav1.PartialObjectMetadata) (bool, error) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	err := r.live.Get(ctx, key, into)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("reading %s %s: %w", into.Kind, key, err)
+	}
+	return err == nil, nil
 }
 
 // writtenBy reports whether the owner of fields has applied the set. Another operator has
 // sets of its own, in which this one has no say.
 func writtenBy(set *podsetv1.StrimziPodSet, owner string) bool {
-	return slices.ContainsFunc(set.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
-		return f.Manager == owner && f.Operation == metav1.ManagedFieldsOperationApply && f.Subresource == ""
-	})
+	return slices.ContainsFunc(set.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return isApply(f, owner) })
+}
+
+func isApply(entry metav1.ManagedFieldsEntry, owner string) bool {
+	return entry.Manager == owner && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
+}
+
+// ownsPods reports whether the pods of a set are as the entry's manager has written them.
+func ownsPods(entry metav1.ManagedFieldsEntry) bool {
+	var fields struct {
+		Spec struct {
+			Pods *struct{} `json:"f:pods"`
+		} `json:"f:spec"`
+	}
+	return entry.FieldsV1 != nil && json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil && fields.Spec.Pods != nil
 }
 
 func ownerOf(set *podsetv1.StrimziPodSet, kind schema.GroupVersionKind) (metav1.OwnerReference, bool) {
@@ -68,20 +155,9 @@ func ownerOf(set *podsetv1.StrimziPodSet, kind schema.GroupVersionKind) (metav1.
 	return set.OwnerReferences[i], true
 }
 
-// lives reports whether the very owner exists.
-func (r *Reconciler) lives(ctx context.Context, namespace string, owner metav1.OwnerReference) (bool, error) {
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(r.maker.Owner)
-	name := types.NamespacedName{Namespace: namespace, Name: owner.Name}
-	err := r.live.Get(ctx, name, object)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("reading %s %s: %w", owner.Kind, name, err)
-	}
-	return err == nil && object.UID == owner.UID, nil
-}
-
 // oversteps lists what a pod asks for that no pod of the operator's needs: what lies
-// outside of it on its machine, and rights of others.
+// outside of it on its machine, and rights of others. No pod would be given it; a set that
+// asks for it says so.
 func oversteps(pod *corev1.Pod, account string) []string {
 	var wrong []string
 	note := func(is bool, what string) {

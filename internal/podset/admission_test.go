@@ -1,6 +1,7 @@
 package podset
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -9,20 +10,46 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 )
 
 // maker describes pods for ConfigMaps, which the tests have in place of the real owners.
+// Of a description it takes the name alone, and none that begins with "evil".
 func maker() Maker {
+	account := func(owner string) string { return owner + "-account" }
 	return Maker{
-		FieldOwner: "maker", Owner: corev1.SchemeGroupVersion.WithKind("ConfigMap"),
-		ServiceAccount: func(owner string) string { return owner + "-account" },
+		FieldOwner: "maker", Owner: corev1.SchemeGroupVersion.WithKind("ConfigMap"), ServiceAccount: account,
+		Render: func(_ context.Context, _ client.Reader, set *podsetv1.StrimziPodSet, owner string, described []corev1.Pod) (pods []corev1.Pod, why []string, err error) {
+			for i := range described {
+				if strings.HasPrefix(described[i].Name, "evil") {
+					why = append(why, described[i].Name+" is none of "+owner)
+					continue
+				}
+				pods = append(pods, corev1.Pod{
+					ObjectMeta: metav1.ObjectMeta{Name: described[i].Name, Namespace: set.Namespace},
+					Spec:       corev1.PodSpec{ServiceAccountName: account(owner)},
+				})
+			}
+			return pods, why, nil
+		},
 	}
 }
 
 func ownerOfSets() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner", Namespace: "ns", UID: "the-owner"}}
+}
+
+func accountOfOwner(changes ...func(*corev1.ServiceAccount)) *corev1.ServiceAccount {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+		Name: maker().ServiceAccount(ownerOfSets().Name), Namespace: "ns",
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: ownerOfSets().Name, UID: ownerOfSets().UID}},
+	}}
+	for _, change := range changes {
+		change(account)
+	}
+	return account
 }
 
 func TestPodsAreMadeForSetsOfALivingOwnerAndForNoOthers(t *testing.T) {
@@ -112,6 +139,112 @@ func TestAPodThatOverstepsIsNotMadeAndNeitherAreTheOthersOfItsSet(t *testing.T) 
 				t.Errorf("%d pods were made, refused with %q", s.created, refused)
 			}
 		})
+	}
+}
+
+func TestPodsThatSomebodyElseWroteIntoTheMakersSetAreNotMade(t *testing.T) {
+	t.Parallel()
+	mallory := metav1.ManagedFieldsEntry{
+		Manager: "mallory", Operation: metav1.ManagedFieldsOperationUpdate,
+		APIVersion: podsetv1.GroupVersion.String(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:pods":{}}}`),
+	}
+	set := setOf(t, "a", "b")
+	set.ManagedFields[0].FieldsV1 = metav1.NewFieldsV1(`{"f:spec":{"f:selector":{}}}`)
+	set.ManagedFields = append(set.ManagedFields, mallory)
+	s := newStore(t, set)
+
+	refused, err := s.reconciler(s).apply(t.Context(), set, decidedOn(t, set))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if s.created != 0 || len(refused) != 1 || !strings.Contains(refused[0], `not written by maker, but by "mallory"`) {
+		t.Errorf("%d pods were made, refused with %q", s.created, refused)
+	}
+}
+
+func TestPodsAreMadeWithAServiceAccountOfTheirOwnersOnly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*corev1.ServiceAccount)
+		says   string
+	}{
+		"somebody else has made it":                {func(a *corev1.ServiceAccount) { a.OwnerReferences = nil }, "owner-account does not belong to ConfigMap owner"},
+		"it belongs to an owner of the same name":  {func(a *corev1.ServiceAccount) { a.OwnerReferences[0].UID = "before" }, "owner-account does not belong to ConfigMap owner"},
+		"there is none under the name that it has": {func(a *corev1.ServiceAccount) { a.Name = "another" }, "owner-account does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set := setOf(t, "a")
+			s := newStore(t, set)
+			if err := s.Delete(t.Context(), accountOfOwner()); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Create(t.Context(), accountOfOwner(c.change)); err != nil {
+				t.Fatal(err)
+			}
+			s.created = 0
+
+			refused, err := s.reconciler(s).apply(t.Context(), set, decidedOn(t, set))
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			if s.created != 0 || len(refused) != 1 || !strings.Contains(refused[0], c.says) {
+				t.Errorf("%d pods were made, refused with %q, want %q", s.created, refused, c.says)
+			}
+		})
+	}
+}
+
+func TestPodsAreMadeAsTheirMakerRendersThemAndNotAsTheSetDescribesThem(t *testing.T) {
+	t.Parallel()
+	set := setOf(t, "a")
+	rewrite(t, set, "a", func(p *corev1.Pod) {
+		p.Labels, p.Spec.NodeName = map[string]string{"any": "any"}, "control-plane"
+	})
+	s := newStore(t, set)
+
+	if _, err := s.reconciler(s).Reconcile(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+
+	var pod corev1.Pod
+	if err := s.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "a"}, &pod); err != nil {
+		t.Fatal(err)
+	}
+	if pod.Spec.NodeName != "" || len(pod.Labels) != 0 {
+		t.Errorf("the pod has labels %v and node %q", pod.Labels, pod.Spec.NodeName)
+	}
+}
+
+func TestAPodThatItsMakerDoesNotRenderIsNotMadeAndNeitherAreTheOthersOfItsSet(t *testing.T) {
+	t.Parallel()
+	set := setOf(t, "a", "evil")
+	s := newStore(t, set)
+
+	refused, err := s.reconciler(s).apply(t.Context(), set, decidedOn(t, set))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if s.created != 0 || !slices.Equal(refused, []string{"evil is none of owner"}) {
+		t.Errorf("%d pods were made, refused with %q", s.created, refused)
+	}
+}
+
+func TestARefusedSetIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	set := setOf(t, "evil")
+	s := newStore(t, set)
+
+	result, err := s.reconciler(s).Reconcile(t.Context(), set)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if result.RequeueAfter == 0 {
+		t.Error("nobody looks again, and nobody tells when what was wrong is put right")
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 
 // unwatched is how soon a set is looked at again that has a pod which the cache does
 // not show: somebody may have taken the pod's labels off, and then nobody tells when
-// it ends.
+// it ends. Nor does anybody tell when the reason is gone for which pods were refused.
 const unwatched = 30 * time.Second
 
 // fieldOwner owns the status of StrimziPodSets.
@@ -85,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *podsetv1.StrimziPodSet)
 	}
 	decided.status.Conditions = append(decided.status.Conditions, refusal(refused, set.Status.Conditions)...)
 	result := ctrl.Result{}
-	if hidden {
+	if hidden || len(refused) > 0 {
 		result.RequeueAfter = unwatched
 	}
 	return result, r.report(ctx, set, decided.status)
@@ -140,12 +140,12 @@ func (r *Reconciler) apply(ctx context.Context, set *podsetv1.StrimziPodSet, dec
 	if err != nil || !current {
 		return nil, err
 	}
-	refused, err = r.refuses(ctx, &newest, decided.create)
+	pods, refused, err := r.admit(ctx, &newest, decided.create)
 	if err != nil || len(refused) > 0 {
 		return refused, err
 	}
-	for i := range decided.create {
-		if err := r.create(ctx, set, &decided.create[i]); err != nil {
+	for i := range pods {
+		if err := r.create(ctx, set, &pods[i]); err != nil {
 			return nil, err
 		}
 	}

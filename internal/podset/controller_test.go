@@ -31,7 +31,7 @@ func newStore(t *testing.T, objects ...client.Object) *store {
 		}
 	}
 	s := &store{}
-	s.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, ownerOfSets())...).WithReturnManagedFields().
+	s.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, ownerOfSets(), accountOfOwner())...).WithReturnManagedFields().
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, to client.WithWatch, object client.Object, opts ...client.CreateOption) error {
 				s.created++

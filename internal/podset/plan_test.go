@@ -26,7 +26,7 @@ func setOf(t *testing.T, names ...string) *podsetv1.StrimziPodSet {
 		Name: "set", Namespace: "ns", UID: setUID, Generation: 3,
 		ManagedFields: []metav1.ManagedFieldsEntry{{
 			Manager: maker().FieldOwner, Operation: metav1.ManagedFieldsOperationApply,
-			APIVersion: podsetv1.GroupVersion.String(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1("{}"),
+			APIVersion: podsetv1.GroupVersion.String(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:pods":{}}}`),
 		}},
 		OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: "v1", Kind: maker().Owner.Kind, Name: ownerOfSets().Name, UID: ownerOfSets().UID,

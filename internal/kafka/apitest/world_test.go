@@ -165,7 +165,7 @@ func (w *world) startOperator() {
 	w.faulty.crashed = false
 	w.metrics = controller.NewMetrics()
 	w.reconciler = w.newReconciler(w.faulty)
-	w.podSets = podset.NewReconciler(w.faulty, w.faulty, w.api.Scheme(), w.clock, controller.PodMaker())
+	w.podSets = podset.NewReconciler(w.faulty, w.faulty, w.api.Scheme(), w.clock, controller.PodMaker(w.settings))
 }
 
 // newReconciler makes one that reads from cached.

@@ -111,7 +111,7 @@ func newLand(tb testing.TB, blackHoles int) *land {
 	api := fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().
 		WithStatusSubresource(&kafkav1.Kafka{}, &kafkav1.KafkaNodePool{}, &podsetv1.StrimziPodSet{}, &corev1.Pod{}).Build()
 	l.api, l.watched = api, interceptor.NewClient(api, l.calls())
-	l.podSets = podset.NewReconciler(l.watched, l.watched, scheme, clock.RealClock{}, controller.PodMaker())
+	l.podSets = podset.NewReconciler(l.watched, l.watched, scheme, clock.RealClock{}, controller.PodMaker(settings()))
 	for _, namespace := range append(l.holes(blackHoles), lively) {
 		l.create(tb, namespace)
 	}
@@ -157,13 +157,17 @@ func (l *land) create(tb testing.TB, namespace string) {
 }
 
 // operator makes one that remembers nothing.
+func settings() model.Settings {
+	return model.Settings{
+		Versions: []model.KafkaVersion{{Name: "4.3.1", Image: "kafka:4.3.1"}}, AgentImage: "keyturn:test",
+	}
+}
+
 func (l *land) operator() *controller.Reconciler {
 	return controller.New(controller.Options{
 		Client: l.watched, Live: l.watched, Events: &events.FakeRecorder{}, Clock: clock.RealClock{}, Connector: l,
-		Settings: model.Settings{
-			Versions: []model.KafkaVersion{{Name: "4.3.1", Image: "kafka:4.3.1"}}, AgentImage: "keyturn:test",
-		},
-		Stores: authority.WithoutStores, Metrics: controller.NewMetrics(), Passes: workers, Version: "test",
+		Settings: settings(),
+		Stores:   authority.WithoutStores, Metrics: controller.NewMetrics(), Passes: workers, Version: "test",
 	})
 }
 

@@ -15,8 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
-	"github.com/keyturn/keyturn/internal/kafka/model"
-	"github.com/keyturn/keyturn/internal/podset"
 )
 
 // SetupWithManager starts the controller: a Kafka is looked at when anything of
@@ -67,12 +65,4 @@ func clusterOf(_ context.Context, object client.Object) []reconcile.Request {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name}}}
-}
-
-// PodMaker is this controller to the one that makes the pods that it describes.
-func PodMaker() podset.Maker {
-	return podset.Maker{
-		FieldOwner: string(fieldOwner), Owner: kafkaKind(),
-		ServiceAccount: func(kafka string) string { return model.Names{Cluster: kafka}.Kafka() },
-	}
 }

@@ -1,0 +1,65 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/podset"
+)
+
+// PodMaker is this controller to the one that makes the pods that it describes.
+func PodMaker(settings model.Settings) podset.Maker {
+	return podset.Maker{
+		FieldOwner: string(fieldOwner), Owner: kafkaKind(),
+		ServiceAccount: func(kafka string) string { return model.Names{Cluster: kafka}.Kafka() },
+		Render:         podRenderer{settings}.render,
+	}
+}
+
+// podRenderer makes pods of their descriptions, which others may have written.
+type podRenderer struct{ settings model.Settings }
+
+func (r podRenderer) render(ctx context.Context, live client.Reader, set *podsetv1.StrimziPodSet, owner string, described []corev1.Pod) (pods []corev1.Pod, why []string, err error) {
+	var kafka kafkav1.Kafka
+	key := types.NamespacedName{Namespace: set.Namespace, Name: owner}
+	if err := live.Get(ctx, key, &kafka); err != nil {
+		return nil, nil, fmt.Errorf("reading Kafka %s: %w", key, err)
+	}
+	pool, err := r.pool(ctx, live, &kafka, set)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range described {
+		pod, err := model.Description{
+			Kafka: &kafka, Pool: pool, Settings: r.settings, PodSet: set.Name, Pod: &described[i],
+		}.Render()
+		if err != nil {
+			why = append(why, fmt.Sprintf("pod %s is %s", described[i].Name, err))
+			continue
+		}
+		pods = append(pods, pod)
+	}
+	return pods, why, nil
+}
+
+// pool is the resource that a set is made for, nil when there is none any more.
+func (podRenderer) pool(ctx context.Context, live client.Reader, kafka *kafkav1.Kafka, set *podsetv1.StrimziPodSet) (*kafkav1.KafkaNodePool, error) {
+	var pool kafkav1.KafkaNodePool
+	key := types.NamespacedName{Namespace: set.Namespace, Name: poolOf(kafka.Name, set)}
+	err := live.Get(ctx, key, &pool)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && pool.Labels[labelCluster] != kafka.Name:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading KafkaNodePool %s: %w", key, err)
+	}
+	return &pool, nil
+}

@@ -57,7 +57,7 @@ func overviewText(list statusList) string {
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Namespace, s.Cluster, readiness(s.Conditions),
 			phaseOf(s, rotation.ClusterCA), phaseOf(s, rotation.ClientsCA), warnings(s.Conditions))
 		if note := cmp.Or(refusal(s.Conditions), s.Message); note != "" {
-			fmt.Fprintf(&notes, "kafka/%s (namespace %s): %s\n", s.Cluster, s.Namespace, note)
+			fmt.Fprintf(&notes, "kafka/%s (namespace %s): %s\n", s.Cluster, s.Namespace, said(note))
 		}
 	}
 	_ = table.Flush() // a strings.Builder takes everything

@@ -261,3 +261,22 @@ func TestWatchInYAMLSeparatesDocuments(t *testing.T) {
 		t.Errorf("error %v, output\n%s", err, out)
 	}
 }
+
+// What a node that was broken into says is shown to whoever asks for a status.
+func TestStatusShowsWhatANodeSaysAsOneLineOfText(t *testing.T) {
+	t.Parallel()
+	words := "x\x1b[2J\x1b[H\nCLUSTER CA  Trusted\n  everything is fine\x1b]0;title\x07"
+	conditions := []condition.Condition{{Type: condition.NotReady, Status: condition.True, Reason: "Other", Message: words}}
+	report := statusReport{Conditions: conditions, Message: words, Domains: []rotation.Status{{
+		Domain: "cluster-ca", Message: words, Blockers: []string{words + words},
+		Members: []rotation.MemberStatus{{Name: "my-0", Facts: rotation.MemberFacts{Trouble: words}}},
+	}}}
+	for name, text := range map[string]string{
+		"one":  statusText(report),
+		"many": overviewText(statusList{Items: []statusReport{{Conditions: conditions}, {Message: words}}}),
+	} {
+		if strings.ContainsAny(text, "\x1b\x07") || strings.Contains(text, "\nCLUSTER CA  Trusted\n") {
+			t.Errorf("the status of %s holds what the node said, as it said it:\n%q", name, text)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/rotation"
 )
 
@@ -25,11 +26,17 @@ func statusText(report statusReport) string {
 		b.WriteString("\n" + authorityText(&report.Domains[i]))
 	}
 	if report.Message != "" {
-		b.WriteString("\n" + report.Message + "\n")
+		b.WriteString("\n" + said(report.Message) + "\n")
 	}
 	b.WriteString(conditionsText(report))
 	return trimmed(b.String())
 }
+
+// maxSaid is as long as the message of a condition may be.
+const maxSaid = 32 << 10
+
+// said is a text that may quote somebody else, as a terminal can show it.
+func said(text string) string { return excerpt.Of(text, maxSaid) }
 
 func authorityText(s *rotation.Status) string {
 	var b strings.Builder
@@ -37,13 +44,13 @@ func authorityText(s *rotation.Status) string {
 	if !s.StartedAt.IsZero() {
 		fmt.Fprintf(&b, ", started %s", stamp(s.StartedAt))
 	}
-	fmt.Fprintf(&b, "\n  %s\n", s.Message)
+	fmt.Fprintf(&b, "\n  %s\n", said(s.Message))
 	if p := s.Progress; p.Members > 0 {
 		fmt.Fprintf(&b, "  progress: %s\n", progressText(p))
 	}
 	for _, blocker := range s.Blockers {
 		if !strings.Contains(s.Message, blocker) {
-			fmt.Fprintf(&b, "  %s\n", blocker)
+			fmt.Fprintf(&b, "  %s\n", said(blocker))
 		}
 	}
 	b.WriteString("\n" + anchorsText(s.Anchors) + "\n" + membersText(s.Members))
@@ -115,7 +122,7 @@ func membersText(members []rotation.MemberStatus) string {
 	_ = table.Flush()
 	for i := range members {
 		if m := &members[i]; m.Facts.Trouble != "" {
-			fmt.Fprintf(&b, "  %s: %s\n", m.Name, m.Facts.Trouble)
+			fmt.Fprintf(&b, "  %s: %s\n", m.Name, said(m.Facts.Trouble))
 		}
 	}
 	return b.String()
@@ -192,7 +199,7 @@ func conditionsText(report statusReport) string {
 	b.WriteString("\nCONDITIONS\n")
 	table := tabwriter.NewWriter(&b, 2, 0, 2, ' ', 0)
 	for _, c := range conditions {
-		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", c.Type, c.Status, c.Reason, c.Message)
+		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", c.Type, c.Status, c.Reason, said(c.Message))
 	}
 	_ = table.Flush()
 	return b.String()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Foreign is how many bytes are kept of a text that somebody else has written: a
@@ -17,23 +18,49 @@ const Listed = 4 << 10
 const ellipsis = "…"
 
 // Of returns the text if it has at most so many bytes, or else its beginning, which
-// says that it is one. It never cuts a character in two.
+// says that it is one. It never cuts a character in two. The text stays one line that does
+// nothing but be read: see plain.
 func Of(text string, bytes int) string {
-	if len(text) <= bytes {
+	whole := len(text) <= bytes
+	if !whole {
+		text = strings.ToValidUTF8(text[:max(0, bytes)], "")
+	}
+	text = plain(text)
+	if whole && len(text) <= bytes {
 		return text
 	}
 	if bytes < len(ellipsis) {
 		return ""
 	}
-	return strings.Clone(strings.ToValidUTF8(text[:bytes-len(ellipsis)], "")) + ellipsis
+	return strings.Clone(strings.ToValidUTF8(text[:min(len(text), bytes-len(ellipsis))], "")) + ellipsis
+}
+
+// plain replaces what a terminal would obey, or a reader be misled by: control characters,
+// marks that change the direction of writing, and bytes that are no text. What separates
+// lines becomes a space.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\r', r == '\t', unicode.Is(unicode.Zl, r), unicode.Is(unicode.Zp, r):
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
+			return unicode.ReplacementChar
+		default:
+			return r
+		}
+	}, text)
 }
 
 // List joins the items to at most so many bytes, and counts those that do not fit. The
 // first is always named, cut if it has to be.
 func List(items []string, separator string, bytes int) string {
 	whole := strings.Join(items, separator)
-	if len(whole) <= bytes || len(items) == 0 {
-		return Of(whole, bytes)
+	if text := plain(whole); len(text) <= bytes || len(items) == 0 {
+		return text
+	}
+	items = slices.Clone(items)
+	for i := range items {
+		items[i] = plain(items[i])
 	}
 	used := 0
 	fits := slices.IndexFunc(items, func(item string) bool {

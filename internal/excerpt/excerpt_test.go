@@ -1,6 +1,7 @@
 package excerpt_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -28,6 +29,42 @@ func TestTextsAreCutToALength(t *testing.T) {
 				t.Errorf("%q in %d bytes became %q, want %q", c.text, c.bytes, got, c.want)
 			}
 		})
+	}
+}
+
+func TestTextsDoNothingButBeRead(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ text, want string }{
+		"what a terminal obeys":          {"x\x1b[2J\x1b]0;title\x07", "x\ufffd[2J\ufffd]0;title\ufffd"},
+		"a line of one's own":            {"x\nCLUSTER CA\tTrusted\r\n", "x CLUSTER CA Trusted  "},
+		"separators of Unicode":          {"x\u2028y\u2029z", "x y z"},
+		"controls beyond those of ASCII": {"x\u009b2J\x7f", "x\ufffd2J\ufffd"},
+		"bytes that are no text":         {"x\x9b2J", "x\ufffd2J"},
+		"writing from right to left":     {"x\u202etxt.exe\u2066", "x\ufffdtxt.exe\ufffd"},
+		"words of any language":          {"Zertifikat läuft ab: 証明書", "Zertifikat läuft ab: 証明書"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := excerpt.Of(c.text, excerpt.Foreign); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+			if got := excerpt.List([]string{c.text, c.text}, ", ", excerpt.Foreign); got != c.want+", "+c.want {
+				t.Errorf("a list of two is %q, want %q each", got, c.want)
+			}
+			many := excerpt.List(slices.Repeat([]string{c.text}, 100), ", ", 200)
+			if len(many) > 200 || !strings.HasPrefix(many, c.want+", ") {
+				t.Errorf("a list of many is %q, want %q each, and at most 200 bytes", many, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatIsReplacedFitsToo(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{strings.Repeat("\x9b", 10), strings.Repeat("\x1b", 10), strings.Repeat("\x1b", 30)} {
+		if got := excerpt.Of(text, 10); len(got) > 10 || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
+			t.Errorf("%q became %q, of %d bytes", text, got, len(got))
+		}
 	}
 }
 

@@ -53,9 +53,10 @@ const (
 	unasked fate = iota
 	// presumed: whoever was to be asked was silent a moment ago, and counts as silent.
 	presumed
-	// silent: whoever was asked has let the time for an answer pass.
+	// silent: whoever was asked has let the time for an answer pass, or has said after
+	// some time that there is none: who is waited for in vain costs the same.
 	silent
-	// answered: an answer came, or a refusal.
+	// answered: an answer came, or a refusal at once.
 	answered
 )
 
@@ -211,8 +212,9 @@ func (a *asker) ask(ctx context.Context, r round, q question, patience time.Dura
 	defer leave(a.questions)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	began := a.clock.Now()
 	failure := q.ask(ctx)
-	if !waitedFor(failure) {
+	if failure == nil || !waitedFor(failure) && a.clock.Since(began) < firstPatience {
 		a.note(r, q, nil)
 		return answered
 	}

@@ -107,6 +107,41 @@ func TestWhoAnsweredLastTimeIsNotKeptWaitingByTheSilent(t *testing.T) {
 	})
 }
 
+// Somebody who may answer what he likes answers rubbish, just before he is given up.
+func TestWhoFailsLateIsTreatedLikeTheSilent(t *testing.T) {
+	t.Parallel()
+	rubbish := errors.New("rubbish")
+	for name, c := range map[string]struct {
+		after time.Duration
+		says  error
+		want  fate
+	}{
+		"a refusal at once":       {0, rubbish, answered},
+		"a refusal after a while": {firstPatience - time.Millisecond, rubbish, answered},
+		"a late one":              {agentTimeout - time.Millisecond, rubbish, silent},
+		"a late answer":           {agentTimeout - time.Millisecond, nil, answered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				a := newAsker(clock.RealClock{}, 4)
+				questions := putTo("late", 1, func(context.Context) error { <-time.After(c.after); return c.says })
+				a.put(t.Context(), round{kafka: "k"}, putTo("late", 1, prompt))
+				if got := a.put(t.Context(), round{kafka: "k"}, questions)[0]; got != c.want {
+					t.Errorf("it became %d, want %d", got, c.want)
+				}
+				again := presumed
+				if c.want == answered {
+					again = answered
+				}
+				if got := a.put(t.Context(), round{kafka: "k"}, questions)[0]; got != again {
+					t.Errorf("asked again at once it became %d, want %d", got, again)
+				}
+			})
+		})
+	}
+}
+
 func TestASilentProcessIsAskedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	now := clocktesting.NewFakePassiveClock(noon())

@@ -221,7 +221,7 @@ func pinnedRevision(pod *corev1.Pod) (int64, bool) {
 		return 0, true
 	}
 	var pin contract.Publication
-	if err := json.Unmarshal([]byte(text), &pin); err != nil {
+	if err := json.Unmarshal([]byte(text), &pin); err != nil || pin.Revision > contract.MaxRevision {
 		return 0, false
 	}
 	return pin.Revision, true

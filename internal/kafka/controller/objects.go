@@ -291,9 +291,11 @@ func toldRevision(pod *corev1.Pod) int64 {
 	return max(pinned, revisionOf(pod.Annotations[contract.PublishedAnnotation]))
 }
 
+// revisionOf reads a revision, 0 if it is none: whoever may annotate pods may write any
+// number.
 func revisionOf(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
+	if err != nil || n < 0 || n > contract.MaxRevision {
 		return 0
 	}
 	return n

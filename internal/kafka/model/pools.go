@@ -36,6 +36,7 @@ func (r *resolver) resolvePools(cluster *Cluster) {
 	for i := range resources {
 		plans = append(plans, r.planPool(cluster.Names, &resources[i]))
 	}
+	r.boundNodes(plans)
 	r.assignPlans(plans)
 	if !r.quorumKept(plans) {
 		r.keepControllers(plans)
@@ -50,6 +51,28 @@ func (r *resolver) resolvePools(cluster *Cluster) {
 	slices.SortFunc(cluster.Leaving, func(a, b Leaving) int { return cmp.Compare(a.ID, b.ID) })
 	r.checkNodes(*cluster)
 	r.warnOccupied(*cluster)
+}
+
+// maxNodes is how many nodes one Kafka may have: all of them are looked at in one pass,
+// which has two minutes and answers for other clusters, too.
+const maxNodes = 1000
+
+// boundNodes refuses to make more nodes than one Kafka may have. One that has more keeps
+// them.
+func (r *resolver) boundNodes(plans []poolPlan) {
+	wanted, has := 0, 0
+	for i := range plans {
+		wanted += plans[i].replicas
+		has += len(plans[i].known.NodeIDs)
+	}
+	if wanted <= max(maxNodes, has) {
+		return
+	}
+	r.errorf(r.kafkaObject(), "its pools ask for %d nodes: reduce spec.replicas of its KafkaNodePools to at most %d in all, and spread more nodes over several Kafkas",
+		wanted, maxNodes)
+	for i := range plans {
+		plans[i].replicas = len(plans[i].known.NodeIDs)
+	}
 }
 
 // ownPools are the node pools with the label of this cluster, by name.

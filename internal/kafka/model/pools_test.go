@@ -359,6 +359,46 @@ func TestReplicasByATypoAreRefusedWithoutAListOfThem(t *testing.T) {
 	}
 }
 
+func TestMoreNodesThanOnePassCanLookAfterAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		built, wanted []int
+		refused       string
+	}{
+		"as many as there may be":        {[]int{400, 3}, []int{400, 400, 197}, ""},
+		"one more, in pools that may be": {[]int{400, 3}, []int{400, 400, 198}, "its pools ask for 1001 nodes: reduce spec.replicas of its KafkaNodePools to at most 1000 in all"},
+		"more that there are already":    {[]int{400, 400, 300}, []int{400, 400, 300}, ""},
+		"more than too many":             {[]int{400, 400, 300}, []int{400, 400, 301}, "its pools ask for 1104 nodes"},
+		"fewer of too many":              {[]int{400, 400, 300}, []int{400, 400, 290}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in, ids, next := exampleInput(), map[string][]NodeID{"controllers": {0, 1, 2}}, NodeID(3)
+			in.Pools = []kafkav1.KafkaNodePool{examplePool("controllers", 3, kafkav1.RoleController)}
+			lowReplication(&in)
+			for i, replicas := range c.wanted {
+				pool := fmt.Sprintf("p%d", i)
+				in.Pools = append(in.Pools, examplePool(pool, int32(replicas), kafkav1.RoleBroker))
+				for ; i < len(c.built) && len(ids[pool]) < c.built[i]; next++ {
+					ids[pool] = append(ids[pool], next)
+				}
+			}
+			in = built(in, ids)
+			for i := range c.wanted {
+				in.Pools[i+1].Spec.Replicas = int32(c.wanted[i])
+			}
+			cluster, findings := Resolve(in)
+			text := fmt.Sprint(findings.Err())
+			if c.refused == "" && findings.Err() != nil || !strings.Contains(text, c.refused) {
+				t.Errorf("error %s, want %q", text, c.refused)
+			}
+			if c.refused != "" && len(cluster.Nodes) != int(next) {
+				t.Errorf("%d nodes are listed, want the %d that there are", len(cluster.Nodes), next)
+			}
+		})
+	}
+}
+
 // Everything that is made for a node takes room. None is made for those of a typing error.
 func TestReplicasByATypoTakeNoMemory(t *testing.T) {
 	in := separate(1_000_000)

@@ -3,6 +3,7 @@ package publication_test
 import (
 	"crypto/x509"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -89,15 +90,19 @@ func TestRevisionsOnlyGrow(t *testing.T) {
 		pinned   int64
 		want     int64
 	}{
-		"the same content keeps its revision":                      {previous: same, pinned: 7, want: 7},
-		"the same content keeps it when no pod is pinned":          {previous: same, want: 7},
-		"other content gets the next one":                          {previous: other, pinned: 7, want: 8},
-		"a lost Secret goes on after what a pod is pinned to":      {pinned: 7, want: 8},
-		"a restored Secret goes on after what a pod is pinned to":  {previous: same, pinned: 9, want: 10},
-		"a pod that is pinned to an older one does not matter":     {previous: other, pinned: 2, want: 8},
-		"the first one is 1":                                       {want: 1},
-		"a stored one that has no revision is not a publication":   {previous: withRevision(same, 0), want: 1},
-		"a lost Secret without pods starts over and that is right": {pinned: 0, want: 1},
+		"the same content keeps its revision":                         {previous: same, pinned: 7, want: 7},
+		"the same content keeps it when no pod is pinned":             {previous: same, want: 7},
+		"other content gets the next one":                             {previous: other, pinned: 7, want: 8},
+		"a lost Secret goes on after what a pod is pinned to":         {pinned: 7, want: 8},
+		"a restored Secret goes on after what a pod is pinned to":     {previous: same, pinned: 9, want: 10},
+		"a pod that is pinned to an older one does not matter":        {previous: other, pinned: 2, want: 8},
+		"the first one is 1":                                          {want: 1},
+		"a stored one that has no revision is not a publication":      {previous: withRevision(same, 0), want: 1},
+		"a number beyond all counting that somebody wrote on a pod":   {previous: same, pinned: math.MaxInt64, want: 7},
+		"one that would leave none to count on with":                  {previous: other, pinned: contract.MaxRevision, want: 8},
+		"one that a pod may have been told of":                        {previous: same, pinned: contract.MaxRevision / 2, want: contract.MaxRevision/2 + 1},
+		"a stored one beyond all counting goes on after what is told": {previous: withRevision(same, math.MaxInt64), pinned: 7, want: 8},
+		"a lost Secret without pods starts over and that is right":    {pinned: 0, want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -28,12 +28,22 @@ type Content struct {
 	Proofs map[pki.KeyID]*x509.Certificate
 }
 
+// maxTold is the highest revision that is believed of those whom it was told to. There are
+// as many more to count on with from there.
+const maxTold = contract.MaxRevision / 2
+
 // Next returns the publication of the content. It is the previous one when that
 // says the same; otherwise its revision is one more than the previous revision
 // and than told, the newest that anybody is known to have been pinned to or told
 // of, so that a Secret that is lost, or put back from a copy, never makes
-// revisions go backwards.
+// revisions go backwards. A number that nobody has come to by counting is nobody's.
 func Next(previous contract.Publication, told int64, content Content, now time.Time) contract.Publication {
+	if told > maxTold {
+		told = 0
+	}
+	if previous.Revision > contract.MaxRevision {
+		previous = contract.Publication{}
+	}
 	next := contract.Publication{
 		Revision:      max(previous.Revision, told) + 1,
 		Identities:    identities(content),

@@ -40,7 +40,7 @@ func TestPublicationIsReadAsItWasWritten(t *testing.T) {
 func TestPublicationIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, data := range map[string]string{
-		"nothing": "", "no object": "[]", "no revision": "{}", "a revision nobody writes": `{"revision":-1}`,
+		"nothing": "", "no object": "[]", "no revision": "{}", "a revision nobody writes": `{"revision":-1}`, "one beyond all counting": `{"revision":9223372036854775807}`,
 	} {
 		if got, err := contract.ParsePublication([]byte(data)); err == nil {
 			t.Errorf("%s: read as %+v, want an error", name, got)

@@ -53,7 +53,8 @@ const (
 // writes it into the node's Secret together with the leaf, so that one object
 // says what belongs together although three volumes carry it.
 type Publication struct {
-	// Revision grows by one with every change and never goes backwards.
+	// Revision grows by one with every change and never goes backwards. It is at most
+	// MaxRevision.
 	Revision int64 `json:"revision"`
 	// Identities maps NodeIdentity and listeners with a certificate of their own
 	// to the SHA-256 of the leaf's DER, in lower-case hex.
@@ -98,8 +99,11 @@ func (p Publication) SameContent(other Publication) bool {
 		slices.Equal(p.Operators, other.Operators)
 }
 
+// MaxRevision is the highest revision that is believed. Nobody comes to it by counting.
+const MaxRevision int64 = 1 << 40
+
 // errRevision is the reason for refusing a publication nobody can have written.
-var errRevision = errors.New("its revision is not positive")
+var errRevision = errors.New("nobody comes to its revision by counting")
 
 // ParsePublication reads a publication as the operator wrote it.
 func ParsePublication(data []byte) (Publication, error) {
@@ -107,7 +111,7 @@ func ParsePublication(data []byte) (Publication, error) {
 	if err := json.Unmarshal(data, &p); err != nil {
 		return Publication{}, fmt.Errorf("parsing publication: %w", err)
 	}
-	if p.Revision < 1 {
+	if p.Revision < 1 || p.Revision > MaxRevision {
 		return Publication{}, fmt.Errorf("parsing publication of revision %d: %w", p.Revision, errRevision)
 	}
 	return p, nil

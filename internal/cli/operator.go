@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -198,7 +196,7 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager, serverClock *kube.Ser
 		Clock:     now,
 		Ahead:     serverClock.Ahead,
 		Passes:    o.concurrentObjects,
-		Connector: controller.NetConnector{Clock: now, PartitionBytes: partitionBytes(debug.SetMemoryLimit(-1), o.concurrentObjects)},
+		Connector: controller.NetConnector{Clock: now},
 		Settings:  o.settings(),
 		Stores:    o.stores(),
 		Version:   version(),
@@ -207,16 +205,6 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager, serverClock *kube.Ser
 		return fmt.Errorf("adding controllers: %w", err)
 	}
 	return nil
-}
-
-// partitionBytes is what the partitions of each of the clusters that are worked on at the
-// same time may take: all of them together half of the memory. Without a limit it is zero,
-// and there is enough for any cluster.
-func partitionBytes(memory int64, clusters int) int {
-	if memory == math.MaxInt64 {
-		return 0
-	}
-	return max(int(memory/2)/max(1, clusters), 1<<20)
 }
 
 // clockFigure is the one figure about the operator itself.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -49,27 +48,5 @@ func TestThePoliciesLetInWhomTheFlagsName(t *testing.T) {
 	o.networkPolicies = false
 	if got := o.settings().NetworkPolicies; got != nil {
 		t.Errorf("policies are made that were switched off: %+v", got)
-	}
-}
-
-func TestAllClustersTogetherHaveHalfOfTheMemoryForPartitions(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		memory   int64
-		clusters int
-		want     int
-	}{
-		"what the chart gives":         {128 << 20, 4, 16 << 20},
-		"more clusters at a time":      {128 << 20, 16, 4 << 20},
-		"hardly any":                   {2 << 20, 4, 1 << 20},
-		"no limit, and so no share":    {math.MaxInt64, 4, 0},
-		"clusters that nobody allowed": {128 << 20, 0, 64 << 20},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := partitionBytes(c.memory, c.clusters); got != c.want {
-				t.Errorf("%d bytes, want %d", got, c.want)
-			}
-		})
 	}
 }

@@ -10,19 +10,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/keyturn/keyturn/internal/excerpt"
-	"github.com/keyturn/keyturn/internal/kafka/admin/wire"
 )
 
 // metadataVersionFeature is the name of metadata.version among the features.
 const metadataVersionFeature = "metadata.version"
-
-// Versions of requests that every Kafka answers which the operator runs, since 4.0. A
-// broker hands on to the controllers what they decide.
-const (
-	clusterVersion  = 2
-	featuresVersion = 3
-	updateVersion   = 1
-)
 
 // upgradeOnly makes UpdateFeatures refuse to lower a level.
 const upgradeOnly = 1
@@ -37,18 +28,13 @@ func (k *Kafka) Cluster(ctx context.Context) (Cluster, error) {
 	ctx, cancel := k.within(ctx)
 	defer cancel()
 	req := kmsg.NewPtrDescribeClusterRequest()
-	req.Version = clusterVersion
 	req.IncludeFencedBrokers = true
-	var resp *kmsg.DescribeClusterResponse
-	err := k.toBroker(ctx, "describing the cluster", func(session *wire.Conn) (err error) {
-		resp, err = ask[kmsg.DescribeClusterResponse](ctx, session, req, shortAnswer+len(k.options.Brokers)*brokerBytes)
-		if err != nil {
-			return err
-		}
-		return kerr.ErrorForCode(resp.ErrorCode)
-	})
+	resp, err := req.RequestWith(ctx, k.brokers)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
 	if err != nil {
-		return Cluster{}, err
+		return Cluster{}, k.failed("describing the cluster", err)
 	}
 	cluster := Cluster{ID: resp.ClusterID, Brokers: make([]Broker, 0, len(resp.Brokers))}
 	for _, b := range resp.Brokers {
@@ -64,17 +50,17 @@ func (k *Kafka) UnregisterBroker(ctx context.Context, id int32) error {
 	defer cancel()
 	req := kmsg.NewPtrUnregisterBrokerRequest()
 	req.BrokerID = id
-	err := k.toBroker(ctx, fmt.Sprintf("unregistering broker %d", id), func(session *wire.Conn) error {
-		resp, err := ask[kmsg.UnregisterBrokerResponse](ctx, session, req, shortAnswer)
-		if err != nil {
-			return err
-		}
-		return kerr.ErrorForCode(resp.ErrorCode)
-	})
+	resp, err := req.RequestWith(ctx, k.brokers)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
 	if errors.Is(err, kerr.BrokerIDNotRegistered) {
 		return &UnknownBrokerError{ID: id}
 	}
-	return err
+	if err != nil {
+		return k.failed(fmt.Sprintf("unregistering broker %d", id), err)
+	}
+	return nil
 }
 
 // Features asks a broker for the finalized features it has read.
@@ -82,17 +68,13 @@ func (k *Kafka) Features(ctx context.Context) (Features, error) {
 	ctx, cancel := k.within(ctx)
 	defer cancel()
 	req := kmsg.NewPtrApiVersionsRequest()
-	req.Version = featuresVersion
 	req.ClientSoftwareName, req.ClientSoftwareVersion = clientID, "1"
-	var resp *kmsg.ApiVersionsResponse
-	err := k.toBroker(ctx, "reading the finalized features", func(session *wire.Conn) (err error) {
-		if resp, err = ask[kmsg.ApiVersionsResponse](ctx, session, req, shortAnswer); err != nil {
-			return err
-		}
-		return kerr.ErrorForCode(resp.ErrorCode)
-	})
+	resp, err := req.RequestWith(ctx, k.brokers)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
 	if err != nil {
-		return Features{}, err
+		return Features{}, k.failed("reading the finalized features", err)
 	}
 	features := Features{Finalized: make(map[string]int16, len(resp.FinalizedFeatures))}
 	for _, f := range resp.FinalizedFeatures {
@@ -116,19 +98,16 @@ func (k *Kafka) UpdateMetadataVersion(ctx context.Context, level int16) error {
 	update := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
 	update.Feature, update.MaxVersionLevel, update.UpgradeType = metadataVersionFeature, level, upgradeOnly
 	req := kmsg.NewPtrUpdateFeaturesRequest()
-	req.Version = updateVersion
 	req.TimeoutMillis = timeoutMillis
 	req.FeatureUpdates = append(req.FeatureUpdates, update)
-	return k.toBroker(ctx, "updating metadata.version", func(session *wire.Conn) error {
-		resp, err := ask[kmsg.UpdateFeaturesResponse](ctx, session, req, shortAnswer)
-		if err != nil {
-			return err
-		}
-		return readUpdate(level, resp)
-	})
+	resp, err := req.RequestWith(ctx, k.brokers)
+	if err != nil {
+		return k.failed("updating metadata.version", err)
+	}
+	return k.readUpdate(level, resp)
 }
 
-func readUpdate(level int16, resp *kmsg.UpdateFeaturesResponse) error {
+func (k *Kafka) readUpdate(level int16, resp *kmsg.UpdateFeaturesResponse) error {
 	code, message := resp.ErrorCode, resp.ErrorMessage
 	for _, result := range resp.Results { // up to version 1 of the answer
 		if code == 0 {
@@ -142,7 +121,7 @@ func readUpdate(level int16, resp *kmsg.UpdateFeaturesResponse) error {
 	case errors.Is(err, kerr.InvalidUpdateVersion), errors.Is(err, kerr.FeatureUpdateFailed):
 		return &UnsupportedFeatureError{Level: level, Reason: reason(message, err)}
 	default:
-		return err
+		return k.failed("updating metadata.version", err)
 	}
 }
 

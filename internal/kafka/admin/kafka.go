@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 )
@@ -15,17 +16,22 @@ import (
 // clientID is how the operator appears in Kafka's request log and quotas.
 const clientID = "keyturn-operator"
 
-// Bounds of answers that describe no partitions, in bytes.
-const (
-	// shortAnswer is enough for what says the same of every cluster.
-	shortAnswer = 16 << 10
-	// brokerBytes and replicaBytes are more than a node takes where brokers are listed,
-	// with the longest of names, and where copies of the metadata are. As many nodes
-	// again may be listed that are gone.
-	brokerBytes, replicaBytes = 2 * 320, 2 * 64
-	// defaultPartitionBytes are enough for a quarter of a million partitions.
-	defaultPartitionBytes = 64 << 20
-)
+// requestRetries is how often a request that was lost with its connection is
+// sent again. The operator looks again by itself, so that more would only hide
+// from it what is going on.
+const requestRetries = 2
+
+// idleConnections are closed after this time: the operator comes back in bursts.
+const idleConnections = 30 * time.Second
+
+// metadataAge is the longest the client allows: it need not refresh by itself
+// what no caller asks for, every method of Client asks again.
+const metadataAge = time.Hour
+
+// maxAnswer bounds an answer, in bytes; the client makes room for what is announced. One
+// that describes all partitions takes about 50 for each of three replicas: this is enough
+// for 300,000. Nothing is ever fetched, but the client wants that limit to be no higher.
+const maxAnswer = 16 << 20
 
 var (
 	errNoBroker    = errors.New("no broker address is configured")
@@ -50,21 +56,17 @@ type Options struct {
 	Leaves func(host string) []string
 	// Now is the clock that certificates are judged by.
 	Now func() time.Time
-	// PartitionBytes bounds what the partitions of the cluster take in memory, both here
-	// and where they are handed on to; 64 MiB if it is zero.
-	PartitionBytes int
 	// Timeout bounds every method of the client; DialTimeout every connection.
 	Timeout, DialTimeout time.Duration
 }
 
-// Kafka is the Client of a real cluster. It keeps nothing: every method opens a
-// connection and ends it.
-//
-// It speaks to brokers below a Kafka client, which would make room for whatever an answer
-// announces before it has seen it.
+// Kafka is the Client of a real cluster. It opens connections when they are
+// needed and closes those that idle, so that it may be kept for the life of the
+// cluster or made for one pass.
 type Kafka struct {
 	options Options
 	dialer  mtls.Dialer
+	brokers *kgo.Client
 }
 
 var _ Client = (*Kafka)(nil)
@@ -74,16 +76,30 @@ func Open(options Options) (*Kafka, error) {
 	if len(options.Brokers) == 0 {
 		return nil, errNoBroker
 	}
-	if options.PartitionBytes == 0 {
-		options.PartitionBytes = defaultPartitionBytes
-	}
-	return &Kafka{options: options, dialer: mtls.Dialer{
+	k := &Kafka{options: options, dialer: mtls.Dialer{
 		Dial: options.Dial, Source: options.Credentials, Now: options.Now, Timeout: options.DialTimeout,
-	}}, nil
+	}}
+	brokers, err := kgo.NewClient(
+		kgo.ClientID(clientID),
+		kgo.SeedBrokers(options.Brokers...),
+		kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) { return k.connect(ctx, address) }),
+		kgo.RequestRetries(requestRetries),
+		kgo.RetryTimeout(options.Timeout),
+		kgo.ConnIdleTimeout(idleConnections),
+		kgo.MetadataMaxAge(metadataAge),
+		kgo.FetchMaxBytes(maxAnswer),
+		kgo.BrokerMaxReadBytes(maxAnswer),
+		kgo.DisableClientMetrics(),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("making a Kafka client for %v: %w", options.Brokers, err)
+	}
+	k.brokers = brokers
+	return k, nil
 }
 
-// Close has nothing to end.
-func (k *Kafka) Close() {}
+// Close ends all connections.
+func (k *Kafka) Close() { k.brokers.Close() }
 
 func (k *Kafka) connect(ctx context.Context, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
@@ -100,6 +116,18 @@ func (k *Kafka) connect(ctx context.Context, address string) (net.Conn, error) {
 // within bounds one method.
 func (k *Kafka) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, k.options.Timeout)
+}
+
+// failed explains the failure of a request to the brokers.
+func (k *Kafka) failed(doing string, err error) error {
+	if kafka, ok := errors.AsType[*kerr.Error](err); ok && isRefusal(kafka) {
+		err = &RefusedError{Address: k.options.Brokers[0], Err: err}
+	}
+	if first, ok := errors.AsType[*kgo.ErrFirstReadEOF](err); ok {
+		// With TLS 1.3 some servers end a connection they refuse without a word.
+		err = &RefusedError{Address: k.options.Brokers[0], Err: first}
+	}
+	return fmt.Errorf("%s: %w", doing, mtls.Classify(k.options.Brokers[0], err))
 }
 
 func isRefusal(err *kerr.Error) bool {

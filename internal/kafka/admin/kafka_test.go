@@ -28,7 +28,7 @@ import (
 type script map[string]wiretest.Answer
 
 // open makes a client of scripted nodes, which are named like addresses.
-func (s script) open(t *testing.T, brokers, controllers []string, changes ...func(*admin.Options)) *admin.Kafka {
+func (s script) open(t *testing.T, brokers, controllers []string) *admin.Kafka {
 	t.Helper()
 	now := time.Now()
 	ca := agenttest.Authority(t, "ca", now)
@@ -42,7 +42,7 @@ func (s script) open(t *testing.T, brokers, controllers []string, changes ...fun
 		addresses[name] = wiretest.Serve(t, &tls.Config{Certificates: []tls.Certificate{leaf}, ClientAuth: tls.RequireAnyClientCert}, answer)
 	}
 	identity := server.Certificate(agenttest.Operator(t, ca, now))
-	options := admin.Options{
+	k, err := admin.Open(admin.Options{
 		Brokers: brokers, Controllers: controllers, Now: time.Now, Timeout: 10 * time.Second, DialTimeout: 10 * time.Second,
 		Credentials: func(context.Context) (mtls.Credentials, error) {
 			return mtls.Credentials{Identity: identity, Anchors: []*x509.Certificate{ca.Certificate()}}, nil
@@ -53,16 +53,29 @@ func (s script) open(t *testing.T, brokers, controllers []string, changes ...fun
 			}
 			return (&net.Dialer{}).DialContext(ctx, network, addresses[address])
 		},
-	}
-	for _, change := range changes {
-		change(&options)
-	}
-	k, err := admin.Open(options)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(k.Close)
 	return k
+}
+
+// supporting answers which versions a broker supports, and everything else by
+// the answer.
+func supporting(answer wiretest.Answer) wiretest.Answer {
+	return func(req kmsg.Request) kmsg.Response {
+		if _, ok := req.(*kmsg.ApiVersionsRequest); !ok {
+			return answer(req)
+		}
+		resp := kmsg.NewPtrApiVersionsResponse()
+		for key := int16(0); key <= kmsg.MaxKey; key++ {
+			if supported := kmsg.RequestForKey(key); supported != nil {
+				resp.ApiKeys = append(resp.ApiKeys, kmsg.ApiVersionsResponseApiKey{ApiKey: key, MaxVersion: supported.MaxVersion()})
+			}
+		}
+		return resp
+	}
 }
 
 func quorum(code int16) wiretest.Answer {
@@ -133,104 +146,73 @@ func TestQuorumWithoutALeaderSaysWhatControllersSaid(t *testing.T) {
 	}
 }
 
-// page answers with topics, and where the next page begins.
-func page(next *kmsg.DescribeTopicPartitionsResponseNextCursor, topics ...kmsg.DescribeTopicPartitionsResponseTopic) kmsg.Response {
-	resp := kmsg.NewPtrDescribeTopicPartitionsResponse()
-	resp.Topics, resp.NextCursor = topics, next
+// metadata answers with one broker and the topics.
+func metadata(topics ...kmsg.MetadataResponseTopic) *kmsg.MetadataResponse {
+	resp := kmsg.NewPtrMetadataResponse()
+	resp.Brokers = []kmsg.MetadataResponseBroker{{NodeID: 0, Host: "b0", Port: 9091}}
+	resp.Topics = topics
 	return resp
 }
 
-func topic(name string, code int16, partitions ...kmsg.DescribeTopicPartitionsResponseTopicPartition) kmsg.DescribeTopicPartitionsResponseTopic {
-	t := kmsg.NewDescribeTopicPartitionsResponseTopic()
+func topic(name string, code int16, partitions ...kmsg.MetadataResponseTopicPartition) kmsg.MetadataResponseTopic {
+	t := kmsg.NewMetadataResponseTopic()
 	t.Topic, t.ErrorCode, t.Partitions = &name, code, partitions
 	return t
 }
 
-func partition(index int32, replicas ...int32) kmsg.DescribeTopicPartitionsResponseTopicPartition {
-	return kmsg.DescribeTopicPartitionsResponseTopicPartition{Partition: index, LeaderID: 2, Replicas: replicas, ISR: replicas[:max(0, len(replicas)-1)]}
-}
-
-// settings answers which minimum each topic has, except those that are going.
-func settings(req *kmsg.DescribeConfigsRequest, code int16, going ...string) kmsg.Response {
-	resp := kmsg.NewPtrDescribeConfigsResponse()
-	for _, resource := range req.Resources {
-		answer := kmsg.NewDescribeConfigsResponseResource()
-		answer.ResourceType, answer.ResourceName, answer.ErrorCode = resource.ResourceType, resource.ResourceName, code
-		switch {
-		case slices.Contains(going, resource.ResourceName):
-			answer.ErrorCode = kerr.UnknownTopicOrPartition.Code
-		case code == 0:
-			config := kmsg.NewDescribeConfigsResponseResourceConfig()
-			config.Name, config.Value = "min.insync.replicas", new("2")
-			answer.Configs = append(answer.Configs, config)
-		}
-		resp.Resources = append(resp.Resources, answer)
-	}
-	return resp
-}
-
 func TestTopicsThatAreBeingDeletedAreLeftOut(t *testing.T) {
 	t.Parallel()
-	k := script{"b0:9091": func(req kmsg.Request) kmsg.Response {
+	kept := kmsg.MetadataResponseTopicPartition{Partition: 0, Leader: 2, Replicas: []int32{2, 0, 1}, ISR: []int32{2, 1}}
+	k := script{"b0:9091": supporting(func(req kmsg.Request) kmsg.Response {
 		switch r := req.(type) {
-		case *kmsg.DescribeTopicPartitionsRequest:
-			return page(nil, topic("gone", kerr.UnknownTopicOrPartition.Code), topic("going", 0, partition(0, 2, 0, 1)), topic("kept", 0, partition(0, 2, 0, 1)))
+		case *kmsg.MetadataRequest:
+			return metadata(topic("kept", 0, kept), topic("going", 0, kept), topic("gone", kerr.UnknownTopicOrPartition.Code))
 		case *kmsg.DescribeConfigsRequest:
-			return settings(r, 0, "going")
+			resp := kmsg.NewPtrDescribeConfigsResponse()
+			for _, resource := range r.Resources {
+				answer := kmsg.NewDescribeConfigsResponseResource()
+				answer.ResourceType, answer.ResourceName = resource.ResourceType, resource.ResourceName
+				if resource.ResourceName == "going" {
+					answer.ErrorCode = kerr.UnknownTopicOrPartition.Code
+				} else {
+					config := kmsg.NewDescribeConfigsResponseResourceConfig()
+					config.Name, config.Value = "min.insync.replicas", new("2")
+					answer.Configs = append(answer.Configs, config)
+				}
+				resp.Resources = append(resp.Resources, answer)
+			}
+			return resp
 		default:
 			return nil
 		}
-	}}.open(t, []string{"b0:9091"}, nil)
+	})}.open(t, []string{"b0:9091"}, nil)
 	got, err := k.Partitions(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []admin.Partition{{Topic: "kept", Leader: 2, Replicas: []int32{0, 1, 2}, InSync: []int32{0, 2}, MinInSync: 2}}
+	want := []admin.Partition{{Topic: "kept", Leader: 2, Replicas: []int32{0, 1, 2}, InSync: []int32{1, 2}, MinInSync: 2}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("partitions (-want +got):\n%s", diff)
 	}
 }
 
-func TestPartitionsAreReadPageByPage(t *testing.T) {
-	t.Parallel()
-	k := script{"b0:9091": func(req kmsg.Request) kmsg.Response {
-		switch r := req.(type) {
-		case *kmsg.DescribeTopicPartitionsRequest:
-			if r.ResponsePartitionLimit < 1 || r.ResponsePartitionLimit > 2000 {
-				return nil
-			}
-			if r.Cursor == nil {
-				return page(&kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: "b", Partition: 1}, topic("a", 0, partition(0, 1)), topic("b", 0, partition(0, 1)))
-			}
-			return page(nil, topic(r.Cursor.Topic, 0, partition(r.Cursor.Partition, 1)))
-		case *kmsg.DescribeConfigsRequest:
-			return settings(r, 0)
-		default:
-			return nil
-		}
-	}}.open(t, []string{"b0:9091"}, nil)
-	partitions, err := k.Partitions(t.Context())
-	got := []string{}
-	for _, p := range partitions {
-		got = append(got, fmt.Sprint(p.Topic, p.Partition, p.MinInSync))
-	}
-	if want := []string{"a0 2", "b0 2", "b1 2"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("partitions %q, %v; want %q", got, err, want)
-	}
-}
-
 func TestPartitionsWithoutTheirMinimumAreAnError(t *testing.T) {
 	t.Parallel()
-	k := script{"b0:9091": func(req kmsg.Request) kmsg.Response {
+	k := script{"b0:9091": supporting(func(req kmsg.Request) kmsg.Response {
 		switch r := req.(type) {
-		case *kmsg.DescribeTopicPartitionsRequest:
-			return page(nil, topic("hidden", 0, partition(0, 0)))
+		case *kmsg.MetadataRequest:
+			return metadata(topic("hidden", 0, kmsg.MetadataResponseTopicPartition{Leader: 0, Replicas: []int32{0}, ISR: []int32{0}}))
 		case *kmsg.DescribeConfigsRequest:
-			return settings(r, kerr.TopicAuthorizationFailed.Code)
+			resp := kmsg.NewPtrDescribeConfigsResponse()
+			answer := kmsg.NewDescribeConfigsResponseResource()
+			answer.ResourceType, answer.ResourceName = r.Resources[0].ResourceType, r.Resources[0].ResourceName
+			answer.ErrorCode = kerr.TopicAuthorizationFailed.Code
+			resp.Resources = append(resp.Resources, answer)
+			return resp
 		default:
 			return nil
 		}
-	}}.open(t, []string{"b0:9091"}, nil)
+	})}.open(t, []string{"b0:9091"}, nil)
 	partitions, err := k.Partitions(t.Context())
 	if _, ok := errors.AsType[*admin.RefusedError](err); !ok {
 		t.Errorf("partitions %+v, error %v; want a RefusedError", partitions, err)
@@ -247,10 +229,10 @@ func TestClientNeedsABroker(t *testing.T) {
 
 func TestFencedBrokersAreAskedFor(t *testing.T) {
 	t.Parallel()
-	k := script{"b0:9091": func(req kmsg.Request) kmsg.Response {
+	k := script{"b0:9091": supporting(func(req kmsg.Request) kmsg.Response {
 		r, ok := req.(*kmsg.DescribeClusterRequest)
 		if !ok {
-			return nil
+			return metadata()
 		}
 		resp := kmsg.NewPtrDescribeClusterResponse()
 		resp.ClusterID = "id"
@@ -259,7 +241,7 @@ func TestFencedBrokersAreAskedFor(t *testing.T) {
 			resp.Brokers = slices.Delete(resp.Brokers, 0, 1)
 		}
 		return resp
-	}}.open(t, []string{"b0:9091"}, nil)
+	})}.open(t, []string{"b0:9091"}, nil)
 	got, err := k.Cluster(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -276,16 +258,16 @@ func TestAnswersOfBrokersThatAreTooLongAreNotRead(t *testing.T) {
 		length int
 		read   bool
 	}{
-		"as long as that of a small cluster": {15 << 10, true},
-		"longer than a small cluster's":      {18 << 10, false},
+		"as long as that of a large cluster": {15 << 20, true},
+		"longer than any cluster's":          {17 << 20, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := script{"b0:9091": func(kmsg.Request) kmsg.Response {
+			k := script{"b0:9091": supporting(func(kmsg.Request) kmsg.Response {
 				resp := kmsg.NewPtrDescribeClusterResponse()
 				resp.ClusterID = strings.Repeat("x", c.length)
 				return resp
-			}}.open(t, []string{"b0:9091"}, nil)
+			})}.open(t, []string{"b0:9091"}, nil)
 			cluster, err := k.Cluster(t.Context())
 			if (err == nil) != c.read || c.read != (len(cluster.ID) == c.length) {
 				t.Errorf("%d bytes of an id, error %v; want read = %t", len(cluster.ID), err, c.read)
@@ -296,18 +278,20 @@ func TestAnswersOfBrokersThatAreTooLongAreNotRead(t *testing.T) {
 
 func TestWhatAControllerSaysOfAVersionIsCut(t *testing.T) {
 	t.Parallel()
-	k := script{"b0:9091": func(req kmsg.Request) kmsg.Response {
+	k := script{"b0:9091": supporting(func(req kmsg.Request) kmsg.Response {
 		switch req.(type) {
-		case *kmsg.ApiVersionsRequest:
-			return kmsg.NewPtrApiVersionsResponse()
+		case *kmsg.MetadataRequest:
+			resp := metadata()
+			resp.ControllerID = 0
+			return resp
 		case *kmsg.UpdateFeaturesRequest:
-			resp, long := kmsg.NewPtrUpdateFeaturesResponse(), strings.Repeat("x", 8<<10)
+			resp, long := kmsg.NewPtrUpdateFeaturesResponse(), strings.Repeat("x", 1<<20)
 			resp.ErrorCode, resp.ErrorMessage = kerr.InvalidUpdateVersion.Code, &long
 			return resp
 		default:
 			return nil
 		}
-	}}.open(t, []string{"b0:9091"}, nil)
+	})}.open(t, []string{"b0:9091"}, nil)
 	err := k.UpdateMetadataVersion(t.Context(), 25)
 	if unsupported, ok := errors.AsType[*admin.UnsupportedFeatureError](err); !ok || len(unsupported.Reason) != excerpt.Foreign {
 		t.Errorf("error of %d bytes, want an UnsupportedFeatureError with a reason of %d", len(fmt.Sprint(err)), excerpt.Foreign)

@@ -6,89 +6,78 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/keyturn/keyturn/internal/excerpt"
-	"github.com/keyturn/keyturn/internal/kafka/admin/wire"
 )
 
 const minInSyncKey = "min.insync.replicas"
 
-// configsVersion of DescribeConfigs is what Kafka answers since 2.8.
-const configsVersion = 4
-
 var errNoMinInSync = errors.New("the answer does not tell " + minInSyncKey)
 
 // Partitions reads the metadata of all topics and the one setting that says how
-// many copies each needs, page by page (KIP-966, since Kafka 4.0).
+// many copies each needs.
 func (k *Kafka) Partitions(ctx context.Context) ([]Partition, error) {
 	ctx, cancel := k.within(ctx)
 	defer cancel()
-	var l *list
-	err := k.toBroker(ctx, "listing partitions", func(session *wire.Conn) error {
-		l = newList(k.options.PartitionBytes)
-		var next *place
-		for first := true; first || next != nil; first = false {
-			var err error
-			if next, err = l.readOn(ctx, session, next); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	req := kmsg.NewPtrMetadataRequest() // no topics means all
+	resp, err := req.RequestWith(ctx, k.brokers)
 	if err != nil {
-		return nil, err
+		return nil, k.failed("listing partitions", err)
 	}
-	slices.SortFunc(l.partitions, func(a, b Partition) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
-	})
-	return l.partitions, nil
-}
-
-// readOn asks for the page that begins at the place, and for the setting of its topics.
-func (l *list) readOn(ctx context.Context, session *wire.Conn, from *place) (*place, error) {
-	req := kmsg.NewPtrDescribeTopicPartitionsRequest() // no topics means all
-	req.ResponsePartitionLimit = pageItems
-	if from != nil {
-		req.Cursor = &kmsg.DescribeTopicPartitionsRequestCursor{Topic: from.topic, Partition: from.partition}
-	}
-	body, err := session.Exchange(ctx, req, pageItems*itemBytes)
+	partitions, err := readPartitions(resp)
 	if err != nil {
-		return nil, err
+		return nil, k.failed("listing partitions", err)
 	}
-	known := len(l.partitions)
-	next, err := l.readPage(body)
+	minimum, err := k.minInSync(ctx, Topics(partitions))
 	if err != nil {
-		return nil, err
-	}
-	if next != nil && len(l.partitions) == known {
-		return nil, errAnswer // a list that never ends
-	}
-	page := l.partitions[known:]
-	minimum := map[string]int{}
-	for topics := range slices.Chunk(Topics(page), pageItems) {
-		if err := minInSync(ctx, session, topics, minimum); err != nil {
-			return nil, err
-		}
+		return nil, k.failed("reading "+minInSyncKey, err)
 	}
 	// A topic that was deleted between the two requests has no setting and no
 	// partitions any more.
-	page = slices.DeleteFunc(page, func(p Partition) bool {
+	partitions = slices.DeleteFunc(partitions, func(p Partition) bool {
 		_, exists := minimum[p.Topic]
 		return !exists
 	})
-	for i := range page {
-		page[i].MinInSync = minimum[page[i].Topic]
+	for i := range partitions {
+		partitions[i].MinInSync = minimum[partitions[i].Topic]
 	}
-	l.partitions = l.partitions[:known+len(page)]
-	return next, nil
+	return partitions, nil
+}
+
+func readPartitions(resp *kmsg.MetadataResponse) ([]Partition, error) {
+	partitions := []Partition{}
+	for _, topic := range resp.Topics {
+		if topic.Topic == nil || topic.ErrorCode == kerr.UnknownTopicOrPartition.Code {
+			continue // deleted just now
+		}
+		if err := kerr.ErrorForCode(topic.ErrorCode); err != nil {
+			return nil, fmt.Errorf("topic %s: %w", *topic.Topic, err)
+		}
+		for _, p := range topic.Partitions {
+			// A partition's error code repeats what leader and ISR say.
+			partitions = append(partitions, Partition{
+				Topic:     *topic.Topic,
+				Partition: p.Partition,
+				Leader:    p.Leader,
+				Replicas:  slices.Sorted(slices.Values(p.Replicas)),
+				InSync:    slices.Sorted(slices.Values(p.ISR)),
+			})
+		}
+	}
+	slices.SortFunc(partitions, func(a, b Partition) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return partitions, nil
 }
 
 // minInSync asks for the effective setting of each topic, defaults included.
-func minInSync(ctx context.Context, session *wire.Conn, topics []string, into map[string]int) error {
+func (k *Kafka) minInSync(ctx context.Context, topics []string) (map[string]int, error) {
+	if len(topics) == 0 {
+		return map[string]int{}, nil
+	}
 	req := kmsg.NewPtrDescribeConfigsRequest()
-	req.Version = configsVersion
 	for _, topic := range topics {
 		resource := kmsg.NewDescribeConfigsRequestResource()
 		resource.ResourceType = kmsg.ConfigResourceTypeTopic
@@ -96,15 +85,32 @@ func minInSync(ctx context.Context, session *wire.Conn, topics []string, into ma
 		resource.ConfigNames = []string{minInSyncKey}
 		req.Resources = append(req.Resources, resource)
 	}
-	body, err := session.Exchange(ctx, req, pageItems*itemBytes)
-	if err == nil {
-		err = readMinInSync(body, topics, into)
-	}
+	resp, err := req.RequestWith(ctx, k.brokers)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", minInSyncKey, err)
+		return nil, err
 	}
-	return nil
+	minimum := make(map[string]int, len(topics))
+	for _, resource := range resp.Resources {
+		if resource.ErrorCode == kerr.UnknownTopicOrPartition.Code {
+			continue
+		}
+		value, err := readMinInSync(resource)
+		if err != nil {
+			return nil, fmt.Errorf("topic %s: %w", resource.ResourceName, err)
+		}
+		minimum[resource.ResourceName] = value
+	}
+	return minimum, nil
 }
 
-// named is the name of a topic in a sentence.
-func named(topic string) string { return excerpt.Of(topic, excerpt.Foreign) }
+func readMinInSync(resource kmsg.DescribeConfigsResponseResource) (int, error) {
+	if err := kerr.ErrorForCode(resource.ErrorCode); err != nil {
+		return 0, err
+	}
+	for _, config := range resource.Configs {
+		if config.Name == minInSyncKey && config.Value != nil {
+			return strconv.Atoi(*config.Value)
+		}
+	}
+	return 0, errNoMinInSync
+}

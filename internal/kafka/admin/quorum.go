@@ -25,12 +25,15 @@ func (k *Kafka) Quorum(ctx context.Context) (Quorum, error) {
 	ctx, cancel := k.within(ctx)
 	defer cancel()
 	if len(k.options.Controllers) == 0 {
-		var quorum Quorum
-		err := k.toBroker(ctx, "describing the quorum", func(session *wire.Conn) (err error) {
-			quorum, err = k.describeQuorum(ctx, session)
-			return err
-		})
-		return quorum, err
+		resp, err := quorumRequest().RequestWith(ctx, k.brokers)
+		if err != nil {
+			return Quorum{}, k.failed("describing the quorum", err)
+		}
+		quorum, err := readQuorum(resp)
+		if err != nil {
+			return Quorum{}, k.failed("describing the quorum", err)
+		}
+		return quorum, nil
 	}
 	failures := make([]error, 0, len(k.options.Controllers))
 	for _, address := range k.options.Controllers {
@@ -55,28 +58,28 @@ func mostTelling(failures []error) []error {
 	return telling
 }
 
-// quorumOf asks one controller.
+// quorumOf asks one controller. It does so below the Kafka client: a controller
+// answers no metadata request, with which a client would begin.
 func (k *Kafka) quorumOf(ctx context.Context, address string) (Quorum, error) {
 	conn, err := k.connect(ctx, address)
 	if err != nil {
 		return Quorum{}, err
 	}
 	session := wire.New(conn, clientID)
-	quorum, err := k.describeQuorum(ctx, session)
-	_ = session.Close() // what was asked has been answered, or has failed
+	answer, err := session.Request(ctx, quorumRequest())
+	err = errors.Join(err, session.Close())
+	if err != nil {
+		return Quorum{}, mtls.Classify(address, err)
+	}
+	resp, ok := answer.(*kmsg.DescribeQuorumResponse)
+	if !ok {
+		return Quorum{}, errNoPartition
+	}
+	quorum, err := readQuorum(resp)
 	if kafka, ok := errors.AsType[*kerr.Error](err); ok && isRefusal(kafka) {
 		return Quorum{}, &RefusedError{Address: address, Err: err}
 	}
-	return quorum, mtls.Classify(address, err)
-}
-
-func (k *Kafka) describeQuorum(ctx context.Context, session *wire.Conn) (Quorum, error) {
-	nodes := len(k.options.Brokers) + len(k.options.Controllers)
-	resp, err := ask[kmsg.DescribeQuorumResponse](ctx, session, quorumRequest(), shortAnswer+nodes*replicaBytes)
-	if err != nil {
-		return Quorum{}, err
-	}
-	return readQuorum(resp)
+	return quorum, err
 }
 
 func quorumRequest() *kmsg.DescribeQuorumRequest {

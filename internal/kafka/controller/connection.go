@@ -57,23 +57,19 @@ type Connector interface {
 // NetConnector connects over the network.
 type NetConnector struct {
 	Clock clock.PassiveClock
-	// PartitionBytes bounds what the partitions of one cluster take in memory, for as
-	// long as a pass decides from them; see admin.Options.
-	PartitionBytes int
 }
 
 // Admin returns a client of the cluster's brokers and controllers.
 func (c NetConnector) Admin(access Access) (admin.Client, error) {
 	opened, err := admin.Open(admin.Options{
-		Brokers:        access.Brokers,
-		Controllers:    access.Controllers,
-		Dial:           (&net.Dialer{}).DialContext,
-		Credentials:    access.source(),
-		Leaves:         access.Leaves,
-		Now:            c.Clock.Now,
-		PartitionBytes: c.PartitionBytes,
-		Timeout:        adminTimeout,
-		DialTimeout:    dialTimeout,
+		Brokers:     access.Brokers,
+		Controllers: access.Controllers,
+		Dial:        (&net.Dialer{}).DialContext,
+		Credentials: access.source(),
+		Leaves:      access.Leaves,
+		Now:         c.Clock.Now,
+		Timeout:     adminTimeout,
+		DialTimeout: dialTimeout,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("opening the admin client: %w", err)

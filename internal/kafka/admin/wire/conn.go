@@ -14,8 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// maxResponse bounds the answer to a question that comes without a bound of its own, in
-// bytes. Such questions are put to the server beside the one who asks.
+// maxResponse bounds an answer, in bytes. The longest that is asked for here describes
+// a quorum: fewer than 64 bytes for each of its nodes.
 const maxResponse = 1 << 20
 
 // apiVersionsKey is the one request whose answers never carry a flexible
@@ -46,27 +46,6 @@ func (c *Conn) Close() error { return c.conn.Close() }
 // an error the connection is of no further use. An answer's own error codes are
 // the caller's to read.
 func (c *Conn) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
-	return c.RequestWithin(ctx, req, maxResponse)
-}
-
-// RequestWithin is Request with a bound on the answer, in bytes. Somebody who lies about
-// how many things his answer describes makes the reader take some hundred times as much
-// memory as that, until it finds that they are not there.
-func (c *Conn) RequestWithin(ctx context.Context, req kmsg.Request, bytes int) (kmsg.Response, error) {
-	body, err := c.Exchange(ctx, req, bytes)
-	if err != nil {
-		return nil, err
-	}
-	resp := req.ResponseKind()
-	if err := resp.ReadFrom(body); err != nil {
-		return nil, fmt.Errorf("reading the answer to %s: body: %w", kmsg.NameForKey(req.Key()), err)
-	}
-	return resp, nil
-}
-
-// Exchange is RequestWithin for those who read the answer themselves: it returns what
-// follows its header.
-func (c *Conn) Exchange(ctx context.Context, req kmsg.Request, bytes int) ([]byte, error) {
 	release, err := c.bind(ctx)
 	if err != nil {
 		return nil, err
@@ -76,15 +55,15 @@ func (c *Conn) Exchange(ctx context.Context, req kmsg.Request, bytes int) ([]byt
 	if _, err := c.conn.Write(c.formatter.AppendRequest(nil, req, c.correlation)); err != nil {
 		return nil, fmt.Errorf("sending %s: %w", kmsg.NameForKey(req.Key()), err)
 	}
-	message, err := c.receive(bytes)
+	body, err := c.receive()
 	if err != nil {
 		return nil, fmt.Errorf("receiving the answer to %s: %w", kmsg.NameForKey(req.Key()), err)
 	}
-	body, err := bodyOf(message, c.correlation, req.ResponseKind())
-	if err != nil {
+	resp := req.ResponseKind()
+	if err := decode(body, c.correlation, resp); err != nil {
 		return nil, fmt.Errorf("reading the answer to %s: %w", kmsg.NameForKey(req.Key()), err)
 	}
-	return body, nil
+	return resp, nil
 }
 
 // bind makes the connection obey the context for the length of one request.
@@ -99,43 +78,44 @@ func (c *Conn) bind(ctx context.Context) (func(), error) {
 	return func() { stop() }, nil
 }
 
-func (c *Conn) receive(most int) ([]byte, error) {
+func (c *Conn) receive() ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(c.conn, head[:]); err != nil {
 		return nil, err
 	}
 	size := binary.BigEndian.Uint32(head[:])
-	if int64(size) > int64(most) {
-		return nil, fmt.Errorf("%d bytes, more than %d: %w", size, most, errTooLarge)
+	if size > maxResponse {
+		return nil, fmt.Errorf("%d bytes: %w", size, errTooLarge)
 	}
 	// What is announced need not come: room is made for what does.
 	var body bytes.Buffer
-	if _, err := io.CopyN(&body, c.conn, int64(size)); errors.Is(err, io.EOF) {
-		return nil, io.ErrUnexpectedEOF
-	} else if err != nil {
+	if _, err := io.CopyN(&body, c.conn, int64(size)); err != nil {
 		return nil, err
 	}
 	return body.Bytes(), nil
 }
 
-// bodyOf reads the header of an answer without its length prefix, and returns what
-// follows it.
-func bodyOf(message []byte, correlation int32, kind kmsg.Response) ([]byte, error) {
-	reader := kbin.Reader{Src: message}
+// decode reads one answer without its length prefix.
+func decode(body []byte, correlation int32, into kmsg.Response) error {
+	reader := kbin.Reader{Src: body}
 	if got := reader.Int32(); reader.Ok() && got != correlation {
-		return nil, errCorrelation
+		return errCorrelation
 	}
-	if kind.IsFlexible() && kind.Key() != apiVersionsKey {
-		SkipTags(&reader)
+	if into.IsFlexible() && into.Key() != apiVersionsKey {
+		skipTags(&reader)
 	}
-	if !reader.Ok() {
-		return nil, fmt.Errorf("header: %w", kbin.ErrNotEnoughData)
+	if err := reader.Complete(); err != nil {
+		return fmt.Errorf("header: %w", err)
 	}
-	return reader.Src, nil
+	if err := into.ReadFrom(reader.Src); err != nil {
+		return fmt.Errorf("body: %w", err)
+	}
+	return nil
 }
 
-// SkipTags reads past tagged fields. It ends with the input, however many were announced.
-func SkipTags(reader *kbin.Reader) {
+// skipTags reads past the tags of a header. It ends with the input, however many
+// tags were announced.
+func skipTags(reader *kbin.Reader) {
 	for left := reader.Uvarint(); left > 0 && reader.Ok(); left-- {
 		reader.Uvarint() // the tag's key
 		reader.Span(int(reader.Uvarint()))

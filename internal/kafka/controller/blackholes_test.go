@@ -156,19 +156,21 @@ func (l *land) create(tb testing.TB, namespace string) {
 	}
 }
 
-// operator makes one that remembers nothing.
 func settings() model.Settings {
 	return model.Settings{
 		Versions: []model.KafkaVersion{{Name: "4.3.1", Image: "kafka:4.3.1"}}, AgentImage: "keyturn:test",
 	}
 }
 
-func (l *land) operator() *controller.Reconciler {
-	return controller.New(controller.Options{
+// operator makes one that remembers nothing.
+func (l *land) operator() *controller.Reconciler { return controller.New(l.options()) }
+
+func (l *land) options() controller.Options {
+	return controller.Options{
 		Client: l.watched, Live: l.watched, Events: &events.FakeRecorder{}, Clock: clock.RealClock{}, Connector: l,
 		Settings: settings(),
 		Stores:   authority.WithoutStores, Metrics: controller.NewMetrics(), Passes: workers, Version: "test",
-	})
+	}
 }
 
 // run works until the operator's cluster has come so far, and says how long that took.

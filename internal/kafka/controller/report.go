@@ -72,6 +72,8 @@ func (r *Reconciler) reportUnobserved(ctx context.Context, o *observation, failu
 // report writes the status of the cluster and its pools, and says when to look
 // again.
 func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure error) (ctrl.Result, error) {
+	ctx, cancel := inOwnTime(ctx)
+	defer cancel()
 	r.metrics.note(p, acted)
 	status := *p.kafka.Status.DeepCopy()
 	status.ObservedGeneration = p.kafka.Generation
@@ -96,6 +98,24 @@ func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: p.nextLook(acted)}, r.writePoolStatuses(ctx, p)
+}
+
+// reportTime is how long a pass may take to report, whatever it took before.
+const reportTime = 15 * time.Second
+
+// inOwnTime gives a report a deadline of its own: that a pass ran out of time is to be
+// told, too. An operator that is to end does so.
+func inOwnTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return context.WithCancel(ctx)
+	}
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTime)
+	stop := context.AfterFunc(ctx, func() {
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			cancel()
+		}
+	})
+	return own, func() { stop(); cancel() }
 }
 
 // failed says what keeps the cluster from what is asked for. What it serves all the same

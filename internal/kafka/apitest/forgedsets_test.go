@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
 
 // What somebody can do who may write StrimziPodSets, and no pods.
@@ -156,6 +157,32 @@ func TestANodeIsMadeAsTheOperatorRendersItWhateverItsSetSays(t *testing.T) {
 	before.Spec.NodeName = "" // nobody has scheduled the new one
 	if diff := cmp.Diff(before.Spec, after.Spec); diff != "" {
 		t.Errorf("the pod is another (-before +after):\n%s", diff)
+	}
+}
+
+// The operator takes what runs for a node, and lets no node go but in its own order.
+func TestANodeThatSomebodyDescribesInTheOperatorsNameIsRemovedInOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(3)
+	w.create(poolResource(w.namespace, "extra", 1, kafkav1.RoleBroker))
+	w.settle()
+	before := w.podUIDs()
+	var set podsetv1.StrimziPodSet
+	w.get("my-extra", &set)
+	set.Spec.Pods = append(set.Spec.Pods, runtime.RawExtension{
+		Raw: []byte(strings.ReplaceAll(string(set.Spec.Pods[0].Raw), "my-extra-3", "my-extra-77")),
+	})
+	w.applyAsOperator(&set)
+
+	w.lookAtSets()
+	if w.missing(&corev1.Pod{}, "my-extra-77") {
+		t.Fatal("no such pod was made, so that there is nothing to remove")
+	}
+	w.settle()
+
+	if after := w.podUIDs(); !maps.Equal(before, after) {
+		t.Errorf("pods were %v and are %v", before, after)
 	}
 }
 

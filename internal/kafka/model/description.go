@@ -183,7 +183,7 @@ func (d Description) version(described string) (KafkaVersion, error) {
 }
 
 // annotations are those of the description that the operator gives to pods. Others may
-// ask the machines for something.
+// ask something of the machines.
 func (d Description) annotations() map[string]string {
 	kept := map[string]string{}
 	names := []string{contract.PinAnnotation}

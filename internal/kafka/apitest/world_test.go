@@ -384,7 +384,11 @@ type agents struct {
 	access controller.Access
 }
 
-var errSilent = errors.New("no agent answers there")
+// What a question fails with that nobody answers in time, and one that nobody takes.
+var (
+	errSilent = fmt.Errorf("no agent answers there: %w", context.DeadlineExceeded)
+	errNobody = errors.New("nobody listens there")
+)
 
 func (a agents) find(node agentclient.Node) (contract.TLSReport, error) {
 	name, _, _ := strings.Cut(node.Name, ".")
@@ -394,7 +398,10 @@ func (a agents) find(node agentclient.Node) (contract.TLSReport, error) {
 		return a.w.partnerSays(p, a.access, node)
 	}
 	s, running := a.w.serverOf(name)
-	if !running || a.w.silent[name] {
+	if !running {
+		return contract.TLSReport{}, errNobody
+	}
+	if a.w.silent[name] {
 		return contract.TLSReport{}, errSilent
 	}
 	access := a.access

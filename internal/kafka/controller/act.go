@@ -41,7 +41,7 @@ func (r *Reconciler) act(ctx context.Context, p *pass) (outcome, error) {
 	if !r.somethingToDo(p, reasons) {
 		return r.watching(p), nil
 	}
-	c, err := p.consider(func(of reach) (rollout.Snapshot, disruptionRecord, error) { return r.freshSnapshot(ctx, p, of) })
+	c, err := consider(func(of reach) (sight, error) { return r.look(ctx, p, of) })
 	if err != nil {
 		return outcome{}, err
 	}
@@ -49,11 +49,11 @@ func (r *Reconciler) act(ctx context.Context, p *pass) (outcome, error) {
 		blockers: c.decided.Blockers, pending: pendingNodes(c.snapshot), again: lookAgain,
 		disrupted: disrupted(c.snapshot, c.decided),
 	}
-	if c.unproven {
-		return result, nil
-	}
 	if c.decided.Act == nil {
 		result.again = r.unlessSilent(p, lookAgain)
+	}
+	if c.unproven {
+		return result, nil
 	}
 	if err := r.carryOut(ctx, p, c.record, c.decided); err != nil {
 		if lostRace(err) {
@@ -65,11 +65,18 @@ func (r *Reconciler) act(ctx context.Context, p *pass) (outcome, error) {
 	return result, nil
 }
 
-// consideration is what the rollout planner was asked and what it answered.
-type consideration struct {
+// sight is what a disruption is decided from, and what became of the questions about it.
+type sight struct {
 	snapshot rollout.Snapshot
 	record   disruptionRecord
-	decided  rollout.Decision
+	became   fates
+}
+
+// consideration is what the rollout planner was asked and what it answered.
+type consideration struct {
+	sight
+
+	decided rollout.Decision
 	// unproven is true when there is something to do, but not everybody could be asked:
 	// then it is not done.
 	unproven bool
@@ -78,15 +85,15 @@ type consideration struct {
 // consider asks the rollout planner with what there is to see now. Silence that is only
 // presumed keeps gates shut, but is not enough to act on: somebody who answers by now may
 // have to be left alone.
-func (p *pass) consider(look func(reach) (rollout.Snapshot, disruptionRecord, error)) (consideration, error) {
+func consider(look func(reach) (sight, error)) (consideration, error) {
 	c := consideration{}
 	for _, of := range []reach{worthwhile, everybody} {
-		snapshot, record, err := look(of)
+		seen, err := look(of)
 		if err != nil {
 			return consideration{}, err
 		}
-		c = consideration{snapshot: snapshot, record: record, decided: rollout.Decide(snapshot)}
-		if c.decided.Act == nil || !p.spared {
+		c = consideration{sight: seen, decided: rollout.Decide(seen.snapshot)}
+		if c.decided.Act == nil || !seen.became.spared() {
 			return c, nil
 		}
 	}
@@ -102,7 +109,7 @@ func (r *Reconciler) watching(p *pass) outcome {
 		return outcome{again: lookAgain}
 	case p.loadsAwaited():
 		return outcome{again: r.unlessSilent(p, lookAgain)}
-	case len(p.silent) > 0 || p.timedOut:
+	case len(p.silent) > 0 || p.became.timedOut():
 		return outcome{again: r.unlessSilent(p, askAgain)}
 	default:
 		return outcome{}
@@ -113,7 +120,7 @@ func (r *Reconciler) watching(p *pass) outcome {
 // an answer pass: when the next question to those who are silent is due, but before long
 // while others answer.
 func (r *Reconciler) unlessSilent(p *pass, soon time.Duration) time.Duration {
-	if !p.timedOut {
+	if !p.became.timedOut() {
 		return soon
 	}
 	wait := r.asking.wait(p.kafka.UID)
@@ -274,23 +281,21 @@ func (p *pass) reasons() (map[string][]rollout.Reason, error) {
 	return reasons, nil
 }
 
-// freshSnapshot reads everything a disruption is decided from, past the cache, and asks
+// look reads everything a disruption is decided from, past the cache, and asks
 // all that have to be asked for it side by side.
-func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass, of reach) (rollout.Snapshot, disruptionRecord, error) {
+func (r *Reconciler) look(ctx context.Context, p *pass, of reach) (sight, error) {
 	record, err := r.readDisruption(ctx, p.observation)
 	if err != nil {
-		return rollout.Snapshot{}, disruptionRecord{}, err
+		return sight{}, err
 	}
 	if err := r.readPods(ctx, p.observation, r.options.Live); err != nil {
-		return rollout.Snapshot{}, disruptionRecord{}, err
+		return sight{}, err
 	}
 	r.findCompanions(p)
-	// What the agents said belongs to the pods of that time.
-	p.spared = false
 	said := r.interview(ctx, p, of)
 	reasons, err := r.freshReasons(ctx, p)
 	if err != nil {
-		return rollout.Snapshot{}, disruptionRecord{}, err
+		return sight{}, err
 	}
 	snapshot := rollout.Snapshot{
 		Now:        p.now,
@@ -312,7 +317,7 @@ func (r *Reconciler) freshSnapshot(ctx context.Context, p *pass, of reach) (roll
 		}
 		snapshot.Nodes = append(snapshot.Nodes, entry)
 	}
-	return snapshot, record, nil
+	return sight{snapshot, record, said.became}, nil
 }
 
 // freshReasons says again why pods are to be restarted, from what is written now and

@@ -51,7 +51,8 @@ type fate int
 const (
 	// unasked: there was no time to ask, or not enough to wait for the answer.
 	unasked fate = iota
-	// presumed: whoever was to be asked was silent a moment ago, and counts as silent.
+	// presumed: whoever was to be asked was silent when there was time enough to answer,
+	// and counts as silent.
 	presumed
 	// silent: whoever was asked has let the time for an answer pass, or has said after
 	// some time that there is none: who is waited for in vain costs the same.
@@ -59,6 +60,17 @@ const (
 	// answered: an answer came, or a refusal at once.
 	answered
 )
+
+// fates are what became of questions that were put together.
+type fates []fate
+
+// spared reports whether somebody has not been asked, or not been given the time to answer.
+func (f fates) spared() bool { return slices.Contains(f, unasked) || slices.Contains(f, presumed) }
+
+// timedOut reports whether an answer was, or may have been, waited for in vain.
+func (f fates) timedOut() bool {
+	return slices.ContainsFunc(f, func(became fate) bool { return became != answered })
+}
 
 // question is what a process of a cluster is asked.
 type question struct {
@@ -81,9 +93,11 @@ type standing struct {
 	life string
 	// failure is why nothing came; nil after an answer, or a refusal that came at once.
 	failure error
-	// silentSince is when it was first asked in vain, and asked when it was last: its
-	// turn counts, whether there was room for it or not.
+	// silentSince is when it was first asked in vain, and asked when it was last.
 	silentSince, asked time.Time
+	// heardOut is true when it has been given as much time as an answer may take since it
+	// fell silent. Until then it may only be slow.
+	heardOut bool
 }
 
 // due is when a silent process is asked again. A clock that has been set back makes it
@@ -101,9 +115,9 @@ type asker struct {
 	clock     clock.PassiveClock
 	mu        sync.Mutex
 	standings map[types.UID]map[string]standing
-	// questions has room for one that is under way, places for a pass that waits for
-	// somebody who was silent.
-	questions, places chan struct{}
+	places    *places
+	// questions has room for one that is under way.
+	questions chan struct{}
 }
 
 // newAsker makes one for as many passes at the same time. Half of them may wait for those
@@ -113,25 +127,25 @@ func newAsker(now clock.PassiveClock, passes int) *asker {
 		clock:     now,
 		standings: map[types.UID]map[string]standing{},
 		questions: make(chan struct{}, questionsInAll),
-		places:    make(chan struct{}, max(1, passes/2)),
+		places:    newPlaces(max(1, passes/2)),
 	}
 }
 
 // put asks all questions side by side until the context ends, and says what became of
-// each. Nobody waits for a silent process: whoever has answered so far is asked first.
-func (a *asker) put(ctx context.Context, r round, questions []question) []fate {
-	fates := make([]fate, len(questions))
+// each. Nobody waits for a silent process: whoever has answered so far is asked first, and
+// those who were silent only if the pass has a place to wait for them, whoever is asked.
+func (a *asker) put(ctx context.Context, r round, questions []question) fates {
+	became := make(fates, len(questions))
 	t := a.turns(r, questions)
-	if r.reach == worthwhile && len(t.doubted) > 0 {
-		select {
-		case a.places <- struct{}{}:
-			defer leave(a.places)
-		default:
-			t.doubted, t.presumed = nil, append(t.presumed, t.doubted...)
+	if len(t.doubted) > 0 {
+		if a.takePlace(r.kafka, t) {
+			defer a.leavePlace()
+		} else {
+			t.doubted, t.left = nil, append(t.left, t.doubted...)
 		}
 	}
-	for _, i := range t.presumed {
-		fates[i] = presumed
+	for _, i := range t.left {
+		became[i] = a.presumption(r.kafka, questions[i].of)
 	}
 	share := make(chan struct{}, questionsAtOnce)
 	var group sync.WaitGroup
@@ -142,7 +156,7 @@ func (a *asker) put(ctx context.Context, r round, questions []question) []fate {
 			}
 			group.Go(func() {
 				defer leave(share)
-				fates[i] = a.ask(ctx, r, questions[i], patience)
+				became[i] = a.ask(ctx, r, questions[i], patience)
 			})
 		}
 	}
@@ -150,43 +164,67 @@ func (a *asker) put(ctx context.Context, r round, questions []question) []fate {
 	feed(t.strangers, firstPatience)
 	feed(t.doubted, askingTime)
 	group.Wait()
-	return fates
+	return became
 }
 
 // turns are the questions by whom they are put to: to those who answered last time or
 // have to be asked, to those who have never been asked, to those who were silent and are
 // asked again, the longest not asked first, and to those who are not.
 type turns struct {
-	trusted, strangers, doubted, presumed []int
+	trusted, strangers, doubted, left []int
+	// rank is that of those who were silent and are asked again.
+	rank rank
 }
 
 func (a *asker) turns(r round, questions []question) turns {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var t turns
-	now, asked := a.clock.Now(), map[int]time.Time{}
+	t, now, of := turns{rank: cutOff}, a.clock.Now(), a.standings[r.kafka]
 	for i := range questions {
-		s, known := a.standings[r.kafka][questions[i].of]
+		s, known := of[questions[i].of]
 		switch {
-		case known && s.failure == nil, r.reach == everybody:
+		case known && s.failure == nil, !known && r.reach == everybody:
 			t.trusted = append(t.trusted, i)
-		case !known || s.life != questions[i].life:
+		case r.reach == worthwhile && (!known || s.life != questions[i].life):
 			t.strangers = append(t.strangers, i)
-		case !now.Before(s.due(now)):
-			asked[i] = s.asked
+		case r.reach == everybody || !now.Before(s.due(now)):
 			t.doubted = append(t.doubted, i)
+			if now.Sub(s.silentSince) < longestPause {
+				t.rank = recent
+			}
 		default:
-			t.presumed = append(t.presumed, i)
+			t.left = append(t.left, i)
 		}
 	}
-	slices.SortStableFunc(t.doubted, func(i, j int) int { return asked[i].Compare(asked[j]) })
-	for _, i := range t.doubted {
-		// Their turn counts, whether there is a place to wait for them or not.
-		s := a.standings[r.kafka][questions[i].of]
-		s.asked = now
-		a.standings[r.kafka][questions[i].of] = s
+	if t.rank == cutOff && len(t.trusted) > 0 {
+		t.rank = partial
 	}
+	slices.SortStableFunc(t.doubted, func(i, j int) int {
+		return of[questions[i].of].asked.Compare(of[questions[j].of].asked)
+	})
 	return t
+}
+
+func (a *asker) takePlace(kafka types.UID, t turns) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.places.take(kafka, t.rank, a.clock.Now())
+}
+
+func (a *asker) leavePlace() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.places.leave()
+}
+
+// presumption is what is believed of a silent process that is not asked.
+func (a *asker) presumption(kafka types.UID, of string) fate {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.standings[kafka][of].heardOut {
+		return presumed
+	}
+	return unasked
 }
 
 // enter takes room in a channel, unless the context ends before there is any.
@@ -222,6 +260,7 @@ func (a *asker) ask(ctx context.Context, r round, q question, patience time.Dura
 	if ctx.Err() != nil {
 		return unasked // it was not given the time that an answer may take
 	}
+	a.hearOut(r, q)
 	return silent
 }
 
@@ -243,10 +282,20 @@ func (a *asker) note(r round, q question, failure error) {
 	}
 	now := a.clock.Now()
 	s := standing{life: q.life, failure: failure, silentSince: now, asked: now}
-	if before := of[q.of]; failure != nil && before.failure != nil && before.life == q.life && before.silentSince.Before(now) {
-		s.silentSince = before.silentSince
+	if before := of[q.of]; failure != nil && before.failure != nil && before.life == q.life && !before.silentSince.After(now) {
+		s.silentSince, s.heardOut = before.silentSince, before.heardOut
 	}
 	of[q.of] = s
+}
+
+// hearOut remembers that a process was silent for as long as an answer may take.
+func (a *asker) hearOut(r round, q question) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s, known := a.standings[r.kafka][q.of]; known {
+		s.heardOut = true
+		a.standings[r.kafka][q.of] = s
+	}
 }
 
 // failure is why a process that counts as silent did not answer last.
@@ -256,7 +305,8 @@ func (a *asker) failure(kafka types.UID, of string) error {
 	return a.standings[kafka][of].failure
 }
 
-// wait is how long until somebody who is silent is asked again; zero when nobody is.
+// wait is how long until somebody who is silent is asked again, as far as there are places
+// to wait for him; zero when nobody is.
 func (a *asker) wait(kafka types.UID) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -268,6 +318,9 @@ func (a *asker) wait(kafka types.UID) time.Duration {
 	}
 	if first.IsZero() {
 		return 0
+	}
+	if t := a.places.waiting[kafka]; t.back.After(now) {
+		first = t.back
 	}
 	return max(first.Sub(now), shortestPause)
 }
@@ -284,4 +337,5 @@ func (a *asker) forget(kafka types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.standings, kafka)
+	delete(a.places.waiting, kafka)
 }

@@ -47,7 +47,7 @@ func putTo(whom string, count int, ask func(context.Context) error) []question {
 }
 
 // became counts the questions by what became of them.
-func became(fates []fate) map[fate]int {
+func became(fates fates) map[fate]int {
 	count := map[fate]int{}
 	for _, f := range fates {
 		count[f]++
@@ -61,7 +61,7 @@ func silentBefore(a *asker, kafka types.UID, questions []question) {
 		a.standings[kafka] = map[string]standing{}
 	}
 	for _, q := range questions {
-		a.standings[kafka][q.of] = standing{life: q.life, failure: context.DeadlineExceeded}
+		a.standings[kafka][q.of] = standing{life: q.life, failure: context.DeadlineExceeded, heardOut: true}
 	}
 }
 
@@ -179,7 +179,7 @@ func TestPresumedSilenceIsToldFromSilence(t *testing.T) {
 		if got := a.put(t.Context(), round{kafka: "k", reach: c.reach}, []question{c.question})[0]; got != c.want {
 			t.Errorf("%s the question became %d, want %d", name, got, c.want)
 		}
-		a.note(round{kafka: "k"}, silently, context.DeadlineExceeded)
+		a.put(t.Context(), round{kafka: "k", reach: everybody}, []question{silently})
 	}
 }
 
@@ -220,8 +220,72 @@ func TestSilentClustersLeaveHalfOfThePassesToOthers(t *testing.T) {
 		}
 		close(release)
 		waiting.Wait()
-		if got := len(a.places); got != 0 {
+		if got := a.places.taken; got != 0 {
 			t.Errorf("%d passes still have a place to wait", got)
+		}
+	})
+}
+
+func TestBeforeSomethingIsDoneTheSilentLeaveHalfOfThePassesToOthersToo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAsker(clock.RealClock{}, 4)
+		var waiting sync.WaitGroup
+		for i := range 4 {
+			kafka, questions := types.UID(fmt.Sprint(i)), putTo("silent", 1, blackHole)
+			silentBefore(a, kafka, questions)
+			waiting.Go(func() { a.put(t.Context(), round{kafka: kafka, reach: everybody}, questions) })
+		}
+		synctest.Wait()
+
+		if got := len(a.questions); got != 2 {
+			t.Errorf("%d of 4 passes wait for clusters that were silent before, want 2", got)
+		}
+		waiting.Wait()
+	})
+}
+
+func TestWhoHasToBeAskedIsAskedInTheEndBesideOthersThatAreSilent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		besideHoles(t, 50, 1, func(m *manyHoles) {
+			questions, began := putTo("silent", 1, blackHole), time.Now()
+			silentBefore(m.asker, "acts", questions)
+			for m.asker.put(t.Context(), round{kafka: "acts", reach: everybody}, questions).spared() {
+				<-time.After(m.asker.wait("acts"))
+			}
+			if took := time.Since(began); took > 5*time.Minute {
+				t.Errorf("beside 50 clusters that are cut off it was asked after %s", took)
+			}
+		})
+	})
+}
+
+// slow is connected to agents that answer every question after more than a second.
+type slow struct{ deaf }
+
+func (s slow) Agents(Access) Agents { return s }
+
+func (slow) TLS(ctx context.Context, _ agentclient.Node) (contract.TLSReport, error) {
+	select {
+	case <-time.After(1200 * time.Millisecond):
+		return contract.TLSReport{Revision: 7}, nil
+	case <-ctx.Done():
+		return contract.TLSReport{}, ctx.Err()
+	}
+}
+
+func TestASlowAgentIsNotCalledSilentBeforeItWasGivenTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Options{Connector: slow{}, Clock: clock.RealClock{}, Metrics: NewMetrics(), Passes: 4})
+		for _, pause := range []time.Duration{0, 100 * time.Millisecond, shortestPause} {
+			<-time.After(pause)
+			p := fortyPods()
+			r.interview(t.Context(), p, worthwhile)
+			if len(p.silent) > 0 {
+				t.Errorf("%s later %d agents are called silent that were given %s once", pause, len(p.silent), firstPatience)
+			}
 		}
 	})
 }
@@ -244,8 +308,8 @@ func TestWhoDoesNotAnswerTheFirstQuestionAtOnceIsWaitedForWithTheSilent(t *testi
 		if got := a.put(t.Context(), round{kafka: "k"}, slow)[0]; got != unasked || time.Since(began) != firstPatience {
 			t.Errorf("the first question became %d after %s, want that it is given up after %s", got, time.Since(began), firstPatience)
 		}
-		if got := a.put(t.Context(), round{kafka: "k"}, slow)[0]; got != presumed {
-			t.Errorf("the second question became %d, want that it is left for later", got)
+		if got := a.put(t.Context(), round{kafka: "k"}, slow)[0]; got != unasked {
+			t.Errorf("the second question became %d, want that it is left for later and nothing presumed", got)
 		}
 		silentBefore(a, "k", slow)
 		if got := a.put(t.Context(), round{kafka: "k"}, slow)[0]; got != answered {
@@ -303,7 +367,7 @@ func TestAPassHasOneDeadlineForAllItsQuestions(t *testing.T) {
 		if took := time.Since(began); took != askingTime || p.waited != askingTime {
 			t.Errorf("the pass has asked for %s and tells %s, want %s", took, p.waited, askingTime)
 		}
-		if became(first)[silent] != 3 || became(second)[unasked] != 3 || became(third)[unasked] != 3 || !p.spared {
+		if became(first)[silent] != 3 || became(second)[unasked] != 3 || became(third)[unasked] != 3 || !p.became.spared() {
 			t.Errorf("the questions became %v, %v and %v", became(first), became(second), became(third))
 		}
 	})
@@ -369,10 +433,10 @@ func TestEverythingThatARestartIsDecidedFromIsAskedForAtOnce(t *testing.T) {
 		if took := time.Since(began); took != firstPatience || len(p.silent) != 0 {
 			t.Errorf("40 agents that were never asked were asked for %s, want %s; silent are %v", took, firstPatience, p.silent)
 		}
-		began = time.Now()
+		p, began = fortyPods(), time.Now()
 		said := r.interview(t.Context(), p, everybody)
-		if took := time.Since(began); took != agentTimeout {
-			t.Errorf("40 agents of which one answers were asked for %s, want %s", took, agentTimeout)
+		if took := time.Since(began); took != agentTimeout || said.became.spared() {
+			t.Errorf("40 agents of which one answers were asked for %s, want %s; somebody was left out: %t", took, agentTimeout, said.became.spared())
 		}
 		if said.servers["pod-7"] != rollout.ServerRecovering || said.servers["pod-8"] != rollout.ServerUnknown || said.quorum.Known {
 			t.Errorf("it was said: %+v", said)
@@ -380,9 +444,9 @@ func TestEverythingThatARestartIsDecidedFromIsAskedForAtOnce(t *testing.T) {
 		if !p.heard["pod-7"].known || p.heard["pod-8"].known || len(p.silent) != 39 {
 			t.Errorf("heard %+v, silent %v", p.heard, p.silent)
 		}
-		began = time.Now()
-		r.interview(t.Context(), p, worthwhile)
-		if took := time.Since(began); took != 0 || len(p.silent) != 39 || !p.spared {
+		p, began = fortyPods(), time.Now()
+		said = r.interview(t.Context(), p, worthwhile)
+		if took := time.Since(began); took != 0 || len(p.silent) != 39 || !said.became.spared() {
 			t.Errorf("the same agents were asked again for %s, and %d are silent", took, len(p.silent))
 		}
 	})
@@ -399,23 +463,27 @@ func brokenSnapshot(server rollout.ServerState) rollout.Snapshot {
 func TestNothingIsDisruptedOnPresumedSilence(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
+		first    fate
 		answer   rollout.ServerState
-		left     bool
+		then     fate
 		act      bool
 		unproven bool
 	}{
-		"it answers by now, and reads its logs": {answer: rollout.ServerRecovering},
-		"it is silent when it is asked":         {answer: rollout.ServerUnknown, act: true},
-		"there was no time to ask":              {answer: rollout.ServerUnknown, left: true, unproven: true},
+		"it is silent when it is asked":               {first: silent, act: true},
+		"it answers by now, and reads its logs":       {first: presumed, answer: rollout.ServerRecovering, then: answered},
+		"it is silent when it is asked once more":     {first: presumed, then: silent, act: true},
+		"there was no time, and it is silent":         {first: unasked, then: silent, act: true},
+		"there was no time to ask":                    {first: presumed, then: unasked, unproven: true},
+		"there was no place to wait for it":           {first: presumed, then: presumed, unproven: true},
+		"there was no time to ask, and no place then": {first: unasked, then: presumed, unproven: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := passOf(&kafkav1.Kafka{}, nil)
-			got, err := p.consider(func(of reach) (rollout.Snapshot, disruptionRecord, error) {
-				if p.spared = of == worthwhile || c.left; of == worthwhile {
-					return brokenSnapshot(rollout.ServerUnknown), disruptionRecord{}, nil
+			got, err := consider(func(of reach) (sight, error) {
+				if of == worthwhile {
+					return sight{snapshot: brokenSnapshot(rollout.ServerUnknown), became: fates{answered, c.first}}, nil
 				}
-				return brokenSnapshot(c.answer), disruptionRecord{}, nil
+				return sight{snapshot: brokenSnapshot(c.answer), became: fates{answered, c.then}}, nil
 			})
 			if err != nil || (got.decided.Act != nil) != c.act || got.unproven != c.unproven {
 				t.Errorf("decided %+v, unproven %t, %v", got.decided, got.unproven, err)
@@ -430,21 +498,24 @@ func TestASilentClusterIsLookedAtWhenItIsAskedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		silentFor time.Duration
 		heard     bool
-		timedOut  bool
+		became    fates
 		want      time.Duration
 	}{
-		"everybody answers":                    {heard: true, want: lookAgain},
-		"nobody answers, since just now":       {timedOut: true, want: lookAgain},
-		"nobody answers, for twenty seconds":   {silentFor: 20 * time.Second, timedOut: true, want: 20 * time.Second},
-		"nobody answers, for an hour":          {silentFor: time.Hour, timedOut: true, want: longestPause},
-		"somebody is silent, since just now":   {heard: true, timedOut: true, want: lookAgain},
-		"somebody has been silent for an hour": {silentFor: time.Hour, heard: true, timedOut: true, want: askAgain},
+		"everybody answers":                             {heard: true, became: fates{answered}, want: lookAgain},
+		"nobody answers, since just now":                {became: fates{silent}, want: lookAgain},
+		"nobody answers, for twenty seconds":            {silentFor: 20 * time.Second, became: fates{silent}, want: 20 * time.Second},
+		"nobody is believed to, for twenty seconds":     {silentFor: 20 * time.Second, became: fates{presumed}, want: 20 * time.Second},
+		"there was no time to ask, for twenty seconds":  {silentFor: 20 * time.Second, became: fates{unasked}, want: 20 * time.Second},
+		"nobody answers, for an hour":                   {silentFor: time.Hour, became: fates{silent}, want: longestPause},
+		"somebody is silent, since just now":            {heard: true, became: fates{answered, silent}, want: lookAgain},
+		"somebody has been silent for an hour":          {silentFor: time.Hour, heard: true, became: fates{answered, silent}, want: askAgain},
+		"somebody is believed to have been for an hour": {silentFor: time.Hour, heard: true, became: fates{presumed, answered}, want: askAgain},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := New(Options{Clock: now, Metrics: NewMetrics()})
 			p := passOf(&kafkav1.Kafka{}, nil)
-			p.timedOut, p.heard = c.timedOut, map[string]testimony{"a": {known: c.heard}}
+			p.became, p.heard = c.became, map[string]testimony{"a": {known: c.heard}}
 			r.asking.standings[p.kafka.UID] = map[string]standing{
 				"b": {failure: context.DeadlineExceeded, silentSince: noon().Add(-c.silentFor), asked: noon()},
 			}

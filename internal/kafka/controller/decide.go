@@ -45,7 +45,9 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	}
 	p.noteHidden()
 	r.findCompanions(p)
-	r.hear(ctx, p)
+	if err := r.hear(ctx, p); err != nil {
+		return err
+	}
 	if p.lostTrust() {
 		// What nodes say to hold may be all that is left of an authority.
 		if problems, err = r.decideAuthorities(p); err != nil {

@@ -116,16 +116,26 @@ type inquiry struct {
 	questions []question
 }
 
+// errUnheard says that an authority was lost, and that there was no time, or no place, to
+// ask everybody what is left of it. Nothing is decided then.
+var errUnheard = errors.New("not everybody could be asked what is left of an authority that was lost")
+
 // hear collects what the server of each pod has loaded, asking those of which it
 // is not known or may have changed. An agent that does not answer has said nothing. What
-// nodes hold may be all that is left of an authority: then all of them are asked.
-func (r *Reconciler) hear(ctx context.Context, p *pass) {
+// nodes hold may be all that is left of an authority: then all of them are asked, and it
+// fails with errUnheard if they are not.
+func (r *Reconciler) hear(ctx context.Context, p *pass) error {
 	of := worthwhile
 	if p.lostTrust() {
 		of = everybody
 	}
 	about := r.inquire(p)
-	r.take(p, about, r.put(ctx, p, of, about.questions))
+	became := r.put(ctx, p, of, about.questions)
+	r.take(p, about, became)
+	if of == everybody && became.spared() {
+		return errUnheard
+	}
+	return nil
 }
 
 // inquire takes for heard what pods have said last, and asks the others.

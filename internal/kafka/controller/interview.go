@@ -27,7 +27,7 @@ const quorumFetchTimeout = 2 * time.Second
 // put asks the processes of a cluster side by side, within what is left of the time that
 // the pass has for asking. Before something is done that silence might speak for, it has
 // that time once more, for as many as can be asked at once.
-func (r *Reconciler) put(ctx context.Context, p *pass, of reach, questions []question) []fate {
+func (r *Reconciler) put(ctx context.Context, p *pass, of reach, questions []question) fates {
 	if len(questions) == 0 {
 		return nil
 	}
@@ -38,13 +38,10 @@ func (r *Reconciler) put(ctx context.Context, p *pass, of reach, questions []que
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	began := r.options.Clock.Now()
-	fates := r.asking.put(ctx, round{kafka: p.kafka.UID, reach: of}, questions)
+	became := r.asking.put(ctx, round{kafka: p.kafka.UID, reach: of}, questions)
 	p.waited += max(0, r.options.Clock.Since(began))
-	for _, became := range fates {
-		p.spared = p.spared || became == unasked || became == presumed
-		p.timedOut = p.timedOut || became != answered
-	}
-	return fates
+	p.became = append(p.became, became...)
+	return became
 }
 
 // errNotAsked says that there was no time for a question.
@@ -100,6 +97,8 @@ type interview struct {
 	servers    map[string]rollout.ServerState
 	quorum     rollout.Quorum
 	partitions rollout.Partitions
+	// became is what became of the questions.
+	became fates
 }
 
 // interview asks everybody everything that a disruption is decided from.
@@ -112,11 +111,11 @@ func (r *Reconciler) interview(ctx context.Context, p *pass, of reach) interview
 		defer kafka.Close()
 		questions = append(questions, p.aboutKafka(kafka, &said)...)
 	}
-	fates := r.put(ctx, p, of, questions)
+	said.became = r.put(ctx, p, of, questions)
 	for i, pod := range pods {
 		said.servers[pod] = states[i]
 	}
-	r.take(p, about, fates[:min(len(fates), len(about.pods))])
+	r.take(p, about, said.became[:min(len(said.became), len(about.pods))])
 	return said
 }
 

@@ -81,7 +81,9 @@ func TestPodsThatAreGoneAreForgotten(t *testing.T) {
 		p.pods = map[string]*corev1.Pod{"a": pod}
 		r.witnesses.record(pod, testimony{kafka: p.kafka.UID})
 		r.asking.note(round{kafka: p.kafka.UID}, agentQuestion(pod, nil), nil)
-		r.hear(t.Context(), p)
+		if err := r.hear(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if got, want := counted(&r.witnesses.mu, r.witnesses.said), 3+1; got != want {
 		t.Errorf("%d pods are remembered, want the one that there is and three of another Kafka", got)

@@ -28,11 +28,10 @@ type pass struct {
 	// agents did not answer.
 	heard  map[string]testimony
 	silent []string
-	// waited is how long answers have been waited for, spared whether somebody has not
-	// been asked since pods were read last, and timedOut whether an answer was, or may
-	// have been, waited for in vain.
-	waited           time.Duration
-	spared, timedOut bool
+	// waited is how long answers have been waited for, and became what became of all
+	// questions.
+	waited time.Duration
+	became fates
 	// nodes are the certificates of each pod, by pod name.
 	nodes map[string]nodeCertificates
 	// issued are the leaves, by the names of their Secrets, that are made and not written.

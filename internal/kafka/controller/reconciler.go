@@ -110,6 +110,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err == nil {
 		acted, err = r.carry(ctx, p)
 	}
+	if errors.Is(err, errUnheard) {
+		return ctrl.Result{RequeueAfter: r.unlessSilent(p, lookAgain)}, nil
+	}
 	if lostRace(err) {
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}

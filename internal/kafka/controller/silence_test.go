@@ -1,0 +1,143 @@
+package controller
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
+	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
+	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
+	"github.com/keyturn/keyturn/internal/kafka/agent/server"
+)
+
+func TestWhatIsWaitedForIsToldFromARefusal(t *testing.T) {
+	t.Parallel()
+	connecting := func(number syscall.Errno) error {
+		return fmt.Errorf("asking: %w", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", number)})
+	}
+	for name, c := range map[string]struct {
+		failure error
+		want    bool
+	}{
+		"an answer":                        {nil, false},
+		"the time is over":                 {fmt.Errorf("asking: %w", context.DeadlineExceeded), true},
+		"the pass is over":                 {fmt.Errorf("asking: %w", context.Canceled), true},
+		"nobody answers on the way":        {connecting(syscall.ETIMEDOUT), true},
+		"a router gives up, after seconds": {connecting(syscall.EHOSTUNREACH), true},
+		"nobody listens":                   {connecting(syscall.ECONNREFUSED), false},
+		"a refusal":                        {errors.New("the certificate is not accepted"), false},
+	} {
+		if got := waitedFor(c.failure); got != c.want {
+			t.Errorf("%s: it was waited for: %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// hanging is the address of somebody who takes connections and says nothing.
+func hanging(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String()
+}
+
+// Whoever talks to agents, controllers and brokers has to tell silence from a refusal, by
+// its own deadline and by that of who asks.
+func TestWhoHangsIsWaitedForByEveryClient(t *testing.T) {
+	t.Parallel()
+	const short, long = 200 * time.Millisecond, time.Hour
+	now := time.Now()
+	ca := agenttest.Authority(t, "ca", now)
+	identity := server.Certificate(agenttest.Operator(t, ca, now))
+	credentials := func(context.Context) (mtls.Credentials, error) {
+		return mtls.Credentials{Identity: identity, Anchors: []*x509.Certificate{ca.Certificate()}}, nil
+	}
+	agents := func(own time.Duration) *agentclient.Client {
+		return agentclient.New(agentclient.Options{Dial: (&net.Dialer{}).DialContext, Credentials: credentials, Now: time.Now, Timeout: own})
+	}
+	kafka := func(own time.Duration) *admin.Kafka {
+		address := hanging(t)
+		opened, err := admin.Open(admin.Options{
+			Brokers: []string{address}, Controllers: []string{address}, Dial: (&net.Dialer{}).DialContext,
+			Credentials: credentials, Now: time.Now, Timeout: own, DialTimeout: own,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(opened.Close)
+		return opened
+	}
+	for name, ask := range map[string]func(ctx context.Context, own time.Duration) error{
+		"an agent is asked for its stores": func(ctx context.Context, own time.Duration) error {
+			_, err := agents(own).TLS(ctx, agentclient.Node{Address: hanging(t), Name: "node"})
+			return err
+		},
+		"an agent is asked for its server": func(ctx context.Context, own time.Duration) error {
+			_, err := agents(own).BrokerState(ctx, agentclient.Node{Address: hanging(t), Name: "node"})
+			return err
+		},
+		"controllers are asked": func(ctx context.Context, own time.Duration) error {
+			_, err := kafka(own).Quorum(ctx)
+			return err
+		},
+		"brokers are asked for partitions": func(ctx context.Context, own time.Duration) error {
+			_, err := kafka(own).Partitions(ctx)
+			return err
+		},
+		"brokers are asked for features": func(ctx context.Context, own time.Duration) error {
+			_, err := kafka(own).Features(ctx)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), short)
+			defer cancel()
+			if err := ask(ctx, long); !waitedFor(err) {
+				t.Errorf("when the time to ask is over it fails with %v, which is taken for a refusal", err)
+			}
+			if err := ask(t.Context(), short); !waitedFor(err) {
+				t.Errorf("when its own time is over it fails with %v, which is taken for a refusal", err)
+			}
+		})
+	}
+}
+
+func TestWhoMayHoldALostAuthorityIsAskedThoughSilentAMomentAgo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Options{Connector: deaf{}, Clock: clock.RealClock{}, Metrics: NewMetrics(), Passes: 4})
+		if err := r.hear(t.Context(), fortyPods()); err != nil {
+			t.Fatal(err)
+		}
+		r.options.Connector = deaf{talks: "192.0.2.7:8443"}
+
+		p := fortyPods()
+		if err := r.hear(t.Context(), p); err != nil || !p.heard["pod-7"].known {
+			t.Errorf("what pod-7 says by now is not heard: %v", err)
+		}
+
+		r.asking.places.taken = r.asking.places.room
+		p = fortyPods()
+		if err := r.hear(t.Context(), p); !errors.Is(err, errUnheard) {
+			t.Errorf("without a place to wait for the silent it ends with %v, want %v", err, errUnheard)
+		}
+		if got := r.unlessSilent(p, lookAgain); got != shortestPause {
+			t.Errorf("it is looked at again after %s, want %s", got, shortestPause)
+		}
+	})
+}

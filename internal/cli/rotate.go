@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +12,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -180,8 +180,8 @@ func (o *rotateOptions) permitted(c cluster, kafka *kafkav1.Kafka, record rotati
 	switch {
 	case ownCA(kafka, record.Domain):
 		return c.ownRefusal(record.Domain)
-	case strings.EqualFold(kafka.Annotations[pauseAnnotation], "true"):
-		return refuse("%s is paused, so nothing would happen: remove its annotation %s first", c, pauseAnnotation)
+	case model.Says(kafka.Annotations, model.PauseAnnotation, "true"):
+		return refuse("%s is paused, so nothing would happen: remove its annotation %s first", c, model.PauseAnnotation)
 	case o.abort && !abortable(record.Snapshot):
 		return refuse("the key of the %s of %s is not being replaced, so there is nothing to go back to", called(record.Domain), c)
 	case o.abort:
@@ -196,9 +196,6 @@ func (o *rotateOptions) permitted(c cluster, kafka *kafkav1.Kafka, record rotati
 	}
 	return nil
 }
-
-// pauseAnnotation keeps the operator's hands off a Kafka.
-const pauseAnnotation = "strimzi.io/pause-reconciliation"
 
 // outgoing reports whether anybody is still given an anchor that is to go.
 func outgoing(s trust.Snapshot) bool {

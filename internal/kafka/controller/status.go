@@ -18,6 +18,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
 // Reasons of conditions. Those that the model and the authorities give are
@@ -30,7 +31,7 @@ const (
 	reasonFailed              = "ReconciliationFailed"
 	reasonUnknownFields       = "UnknownFields"
 	reasonFieldsWithoutEffect = "FieldsWithoutEffect"
-	reasonIdleAnnotation      = "AnnotationWithoutEffect"
+	reasonIdleAnnotation      = model.ReasonIdleAnnotation
 	reasonAuthority           = "CertificateAuthority"
 	reasonListenerCertificate = "ListenerCertificate"
 	reasonWindows             = "MaintenanceTimeWindows"

@@ -114,6 +114,7 @@ func (r *resolver) planPool(names Names, pool *kafkav1.KafkaNodePool) poolPlan {
 		r.errorf(object, "spec.replicas is %d: set it to at most %d, and spread more nodes over several pools", plan.replicas, kafkav1.MaxReplicas)
 		plan.replicas = len(plan.known.NodeIDs)
 	}
+	r.warnPoolAnnotations(pool)
 	plan.next = r.nodeIDs(object, pool, nextNodeIDsAnnotation)
 	plan.remove = r.nodeIDs(object, pool, removeNodeIDsAnnotation)
 	return plan

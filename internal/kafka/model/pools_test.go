@@ -318,15 +318,6 @@ func TestTheBrokerRoleLeavesLast(t *testing.T) {
 	}
 }
 
-func TestSkippingTheScaleDownCheckIsPassedOn(t *testing.T) {
-	t.Parallel()
-	in := exampleInput()
-	in.Kafka.Annotations = map[string]string{skipScaleDownCheckAnnotation: "true"}
-	if cluster, _ := resolved(t, in); !cluster.SkipScaleDownCheck {
-		t.Error("the annotation was lost")
-	}
-}
-
 func TestReplicasByATypoAreRefusedWithoutAListOfThem(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -225,6 +225,8 @@ func (v *view) advice(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	switch phase {
 	case Paused:
 		return "reconciliation is paused and certificates keep expiring; to continue, remove the annotation strimzi.io/pause-reconciliation from the Kafka"
+	case Establishing:
+		return v.establishment()
 	case AuthorityMissing:
 		return "see condition NotReady for what is wrong with its Secrets"
 	case Blocked:
@@ -242,6 +244,31 @@ func (v *view) advice(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	default:
 		return ""
 	}
+}
+
+// establishment says who has still to prove something while there is only one CA, where
+// no guard names them, and what a person can do if that lasts.
+func (v *view) establishment() string {
+	var unproven []string
+	for i := range v.Members {
+		if m := &v.Members[i]; v.counts(m) && !v.established(m) {
+			unproven = append(unproven, string(m.ID))
+		}
+	}
+	if len(unproven) == 0 {
+		return "every node has proven that it trusts and presents it; the rest follows by itself"
+	}
+	advice := "nothing needs to be done while their pods are starting; if it lasts, check the events and logs of these pods, and what keeps the operator from reaching their port 8443"
+	if v.waiting(Establishing) != "" {
+		return advice
+	}
+	return "waiting for " + some(unproven) + " to prove that they trust and present it; " + advice
+}
+
+// established reports whether a member has proven to trust and to present the target.
+func (v *view) established(m *trust.Member) bool {
+	reloads := func(r *trust.Role) bool { return r.Plane != trust.Raft }
+	return every(m, reloads, v.trustsTarget)*every(m, reloads, v.presentsTarget) == 1
 }
 
 // help says what a person can do for each of those that are waited for in vain.

@@ -215,7 +215,7 @@ func (d *decider) isRetired(cert *x509.Certificate) bool {
 
 func (d *decider) create() error {
 	d.beginning = true
-	return d.makeAuthority(d.d.KeyGeneration, Created, "there was none")
+	return d.makeAuthority(d.d.KeyGeneration, Created, "the first one was made, because the cluster had none")
 }
 
 // beginAgain makes an authority in the place of one of which nothing is left but

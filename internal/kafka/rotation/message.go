@@ -156,11 +156,11 @@ func (v *view) waiting(phase Phase) string {
 		return ""
 	}
 	asked := slices.DeleteFunc(slices.Clone(v.plan.Blockers), func(b trust.Blocker) bool { return v.unasked(b) })
-	return strings.Join(grouped(asked), "; ")
+	return strings.Join(grouped(asked, v.Members), "; ")
 }
 
 // grouped says in one sentence for each guard and complaint who is waited for.
-func grouped(blockers []trust.Blocker) []string {
+func grouped(blockers []trust.Blocker, members []trust.Member) []string {
 	type complaint struct {
 		guard trust.GuardName
 		what  string
@@ -172,7 +172,7 @@ func grouped(blockers []trust.Blocker) []string {
 		if _, known := peers[c]; !known {
 			order = append(order, c)
 		}
-		peers[c] = append(peers[c], waitedFor(b))
+		peers[c] = append(peers[c], waitedFor(b, members))
 		if first := since[c]; first.IsZero() || !b.Since.IsZero() && b.Since.Before(first) {
 			since[c] = b.Since
 		}
@@ -189,12 +189,17 @@ func grouped(blockers []trust.Blocker) []string {
 }
 
 // waitedFor is what a sentence calls the one who stands in the way.
-func waitedFor(b trust.Blocker) string {
-	switch b.Guard {
-	case trust.GuardRetired:
+func waitedFor(b trust.Blocker, members []trust.Member) string {
+	isOperator := func(m trust.Member) bool {
+		return m.Kind == trust.Operator && strings.HasPrefix(b.Who+" ", string(m.ID)+" ")
+	}
+	switch {
+	case b.Guard == trust.GuardRetired:
 		return "the " + b.Who
-	case trust.GuardRunning:
+	case b.Guard == trust.GuardRunning:
 		return "the end of the " + b.Who
+	case slices.ContainsFunc(members, isOperator):
+		return "the operator itself"
 	default:
 		return b.Who
 	}

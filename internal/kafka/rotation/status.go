@@ -121,7 +121,7 @@ func (r Record) Status(now time.Time) Status {
 	default:
 		out.Blockers = grouped(slices.DeleteFunc(slices.Clone(plan.Blockers), func(b trust.Blocker) bool {
 			return b.Guard == trust.GuardCrossUnneeded && len(v.others()) > 0
-		}))
+		}), s.Members)
 	}
 	if len(v.others()) > 0 {
 		out.Strategy, out.Reason, out.Progress = plan.Strategy.Kind, plan.Strategy.Reason, v.progress()

@@ -370,3 +370,37 @@ func TestTheSchemaAndTheOperatorAgreeOnTheReplicas(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoGivesUpOnlyTheRoleBrokerIsNotSaidToLeave(t *testing.T) {
+	t.Parallel()
+	in := exampleInput()
+	in.Pools = append(in.Pools, examplePool("more", 3, kafkav1.RoleBroker))
+	in = built(in, map[string][]NodeID{"dual": {0, 1, 2}, "more": {3, 4, 5}})
+	in.Pools[0].Spec.Roles = []kafkav1.ProcessRole{kafkav1.RoleController}
+	in.Known.Occupied = []NodeID{0, 1, 2}
+	for _, skips := range []string{"false", "true"} {
+		in.Kafka.Annotations = map[string]string{skipScaleDownCheckAnnotation: skips}
+		_, findings := resolved(t, in)
+		at := slices.IndexFunc(findings.Warnings, func(f Finding) bool { return f.Reason == ReasonScaleDownPrevention })
+		if at < 0 {
+			t.Fatalf("warnings: %v", findings.Warnings)
+		}
+		said := findings.Warnings[at].Message
+		if !strings.HasPrefix(said, "the nodes 0, 1, 2 stay as controllers and give up the role broker ") {
+			t.Errorf("it is said: %q", said)
+		}
+		if asks := strings.Contains(said, "set the annotation"); asks != (skips == "false") {
+			t.Errorf("with %s=%s it is said: %q", skipScaleDownCheckAnnotation, skips, said)
+		}
+	}
+}
+
+func TestARunningKafkaIsToldThatItWouldHaveNoBrokerLeft(t *testing.T) {
+	t.Parallel()
+	in := built(exampleInput(), map[string][]NodeID{"dual": {0, 1, 2}})
+	in.Pools[0].Spec.Roles = []kafkav1.ProcessRole{kafkav1.RoleController}
+	_, findings := Resolve(in)
+	if err := findings.Err(); err == nil || !strings.Contains(err.Error(), "no broker would be left") || !strings.Contains(err.Error(), "(0, 1, 2)") {
+		t.Errorf("it is said: %v", err)
+	}
+}

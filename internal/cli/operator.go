@@ -193,6 +193,7 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager, serverClock *kube.Ser
 		Client:    mgr.GetClient(),
 		Live:      mgr.GetAPIReader(),
 		Events:    mgr.GetEventRecorder("keyturn"),
+		Log:       mgr.GetLogger(),
 		Clock:     now,
 		Ahead:     serverClock.Ahead,
 		Passes:    o.concurrentObjects,

@@ -34,10 +34,13 @@ func domainText(report planReport, d *domainPlan) string {
 		d.RecordedAt, ago(time.Duration(d.AgeSeconds)*time.Second))
 	b.WriteString(d.text())
 	b.WriteString("\n" + d.Message + "\n\n")
-	if len(d.Stages) == 0 && len(d.Blocked) == 0 {
-		b.WriteString("There is nothing to do.\n\n")
-	} else {
+	switch {
+	case len(d.Stages)+len(d.Blocked) > 0:
 		b.WriteString(d.course())
+	case d.Phase.Settled():
+		b.WriteString("There is nothing to do.\n\n")
+	default:
+		b.WriteString("Nothing remains but to wait.\n\n")
 	}
 	b.WriteString(outlookText(d.Clients))
 	return strings.TrimRight(b.String(), "\n") + "\n"
@@ -51,7 +54,7 @@ func question(d *domainPlan) string {
 		return "if its key were replaced now"
 	case d.If == "renew":
 		return "if its certificate were renewed now"
-	case len(d.Stages) == 0:
+	case len(d.Stages) == 0, d.Strategy == "":
 		return string(d.Phase)
 	default:
 		return "rotation in progress"
@@ -73,7 +76,9 @@ func (d drift) text() string {
 // course is the table of steps, of nodes, and of what stands in the way.
 func (d *domainPlan) course() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "strategy  %s: %s\n", cmp.Or(string(d.Strategy), "none"), cmp.Or(d.Reason, "nothing changes"))
+	if d.Strategy != "" || len(d.Stages) == 0 {
+		fmt.Fprintf(&b, "strategy  %s: %s\n", cmp.Or(string(d.Strategy), "none"), cmp.Or(d.Reason, "nothing changes"))
+	}
 	fmt.Fprintf(&b, "time      %s\n\n", duration(d.Forecast))
 	b.WriteString(stagesText(d.Stages))
 	b.WriteString(nodesText(d.Nodes))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -37,8 +39,10 @@ newest at once because a key is compromised (--distrust, alone or with --replace
 to go back to the CA that is being replaced (--abort).
 
 It annotates a Secret of the CA, and only in the state that it has read. It refuses,
-with exit code 2, when there is nothing to rotate or a rotation is already in
-progress. "plan" shows beforehand what will happen.`,
+with exit code 2, when there is nothing to rotate, nothing to go back to or to
+distrust, or a rotation is already in progress; --replace --distrust is accepted even
+then, because a compromised key does not wait. "plan" shows beforehand what will
+happen.`,
 		Example: `  kubectl keyturn rotate kafka/my-cluster -n kafka --cluster-ca --watch
   kubectl keyturn rotate kafka/my-cluster -n kafka --cluster-ca --replace --distrust
   kubectl keyturn rotate kafka/my-cluster -n kafka --clients-ca --abort`,
@@ -180,25 +184,19 @@ func (o *rotateOptions) permitted(c cluster, kafka *kafkav1.Kafka, record rotati
 	switch {
 	case ownCA(kafka, record.Domain):
 		return c.ownRefusal(record.Domain)
-	case strings.EqualFold(kafka.Annotations[pauseAnnotation], "true"):
-		return refuse("%s is paused, so nothing would happen: remove its annotation %s first", c, pauseAnnotation)
-	case o.abort && !abortable(record.Snapshot):
-		return refuse("the key of the %s of %s is not being replaced, so there is nothing to go back to", called(record.Domain), c)
+	case model.Says(kafka.Annotations, model.PauseAnnotation, "true"):
+		return refuse("%s is paused, so nothing would happen: remove its annotation %s first", c, model.PauseAnnotation)
 	case o.abort:
-		return nil
+		return c.wayBack(record)
 	case o.distrust && !o.replace && !outgoing(record.Snapshot):
 		return refuse("the %s of %s has no other certificate to distrust: if its current key is compromised, add --replace", called(record.Domain), c)
 	case o.distrust:
 		return nil
 	case !phase.Settled():
-		return refuse("a rotation of the %s of %s is in progress (%s: %s): wait until it is done, or go back with --abort",
-			called(record.Domain), c, phase, rotation.Message(record.Snapshot, plan, record.Anchors))
+		return refuse("%s (%s: %s): %s", inProgress(c, record), phase, rotation.Message(record.Snapshot, plan, record.Anchors), untilDone(record))
 	}
 	return nil
 }
-
-// pauseAnnotation keeps the operator's hands off a Kafka.
-const pauseAnnotation = "strimzi.io/pause-reconciliation"
 
 // outgoing reports whether anybody is still given an anchor that is to go.
 func outgoing(s trust.Snapshot) bool {
@@ -210,20 +208,68 @@ func outgoing(s trust.Snapshot) bool {
 	return false
 }
 
-// abortable reports whether an authority with another key is still trusted.
-func abortable(s trust.Snapshot) bool {
+// wayBack refuses to go back where there is no CA that could be gone back to.
+func (c cluster) wayBack(record rotation.Record) error {
+	ca, s := called(record.Domain), record.Snapshot
+	if abortable(s) {
+		return nil
+	}
+	if old := distrusted(record); len(old) > 0 {
+		return refuse("the old %s of %s, %s, is distrusted because its key is compromised, and cannot be gone back to: "+
+			"let the rotation finish; %s shows how far it is", ca, c, strings.Join(old, ", "), c.see())
+	}
+	return refuse("the key of the %s of %s is not being replaced, so there is nothing to go back to", ca, c)
+}
+
+// inProgress says what is under way: while there is only one CA nothing is rotated.
+func inProgress(c cluster, record rotation.Record) string {
+	if !outgoing(record.Snapshot) {
+		return fmt.Sprintf("the %s of %s is not yet trusted and used everywhere", called(record.Domain), c)
+	}
+	return fmt.Sprintf("a rotation of the %s of %s is in progress", called(record.Domain), c)
+}
+
+// untilDone says what a person can do who wants another rotation than the one under way.
+func untilDone(record rotation.Record) string {
+	advice := "wait until it is done"
+	if abortable(record.Snapshot) {
+		advice += ", or go back with --abort"
+	}
+	return advice + "; if a key is compromised, add --replace --distrust, which is accepted at any time"
+}
+
+// predecessors are the anchors of another key than the target's that are still trusted.
+func predecessors(s trust.Snapshot) []trust.Anchor {
 	key := trust.KeyID("")
 	for _, a := range s.Anchors {
 		if a.ID == s.Issuing {
 			key = a.Key
 		}
 	}
+	var found []trust.Anchor
 	for _, a := range s.Anchors {
-		if a.Key != key && a.Stored != trust.Absent && s.Now.Before(a.NotAfter) && !a.Compromised {
-			return true
+		if a.Key != key && a.Stored != trust.Absent && s.Now.Before(a.NotAfter) {
+			found = append(found, a)
 		}
 	}
-	return false
+	return found
+}
+
+// abortable reports whether an authority with another key is still trusted.
+func abortable(s trust.Snapshot) bool {
+	return slices.ContainsFunc(predecessors(s), func(a trust.Anchor) bool { return !a.Compromised })
+}
+
+// distrusted are the names of the predecessors that a person distrusts.
+func distrusted(record rotation.Record) []string {
+	var names []string
+	for _, a := range predecessors(record.Snapshot) {
+		if a.Compromised {
+			names = append(names, rotation.Label(a.ID, record.Anchors))
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // ask sets the annotations, on the state of the Secret that was seen and no other.

@@ -73,6 +73,53 @@ func TestRotateAsksByAnnotation(t *testing.T) {
 	}
 }
 
+// compromised is the record of a replacement that is under way because a key is
+// compromised.
+func compromised(t *testing.T) rotation.Record {
+	t.Helper()
+	return until(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Distrusted), rotation.WaitingForLeaves)
+}
+
+func TestRotateOffersToGoBackOnlyWhereThatIsPossible(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		record  rotation.Record
+		says    string
+		offered bool
+	}{
+		"a key is being replaced":                    {midway(t), "a rotation of the cluster CA of kafka/my is in progress", true},
+		"the key that is replaced is compromised":    {compromised(t), "a rotation of the cluster CA of kafka/my is in progress", false},
+		"a certificate was renewed under its key":    {until(t, rotationtest.AtRest(3, rotationtest.Renewed), rotation.WaitingForTrust), "is in progress", false},
+		"the cluster is new and has only had one CA": {rotationtest.AtRest(3, rotationtest.BrandNew), "the cluster CA of kafka/my is not yet trusted and used everywhere (Establishing: ", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := call(t, calm(test.record), rotateCommand, "kafka/my", "--cluster-ca")
+			if _, refused := errors.AsType[refusedError](err); !refused || !strings.Contains(err.Error(), test.says) {
+				t.Fatalf("error %v, want a refusal with %q", err, test.says)
+			}
+			if offered := strings.Contains(err.Error(), "--abort"); offered != test.offered {
+				t.Errorf("it offers to go back: %t: %v", offered, err)
+			}
+			_, err = call(t, calm(test.record), rotateCommand, "kafka/my", "--cluster-ca", "--abort")
+			if accepted := err == nil; accepted != test.offered {
+				t.Errorf("to go back: %v", err)
+			}
+		})
+	}
+}
+
+func TestACompromisedKeyWaitsForNoRotation(t *testing.T) {
+	t.Parallel()
+	for name, record := range map[string]rotation.Record{
+		"a key is being replaced": midway(t), "the cluster is new": rotationtest.AtRest(3, rotationtest.BrandNew),
+	} {
+		if _, err := call(t, calm(record), rotateCommand, "kafka/my", "--cluster-ca", "--replace", "--distrust"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestRotateSaysWhatItHasAskedFor(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -134,6 +181,7 @@ func TestRotateRefuses(t *testing.T) {
 		"the key Secret is missing":               {lost, []string{"--cluster-ca"}, "Secret kafka/my-cluster-ca does not exist"},
 		"it was asked for already":                {asked, []string{"--cluster-ca"}, "has already been asked to replace the key of the cluster CA"},
 		"a rotation is under way":                 {calm(midway(t)), []string{"--cluster-ca"}, "is in progress (WaitingForLeaves: "},
+		"the old CA is distrusted":                {calm(compromised(t)), []string{"--cluster-ca", "--abort"}, "cluster-ca v0 (a1a1a1a1), is distrusted because its key is compromised, and cannot be gone back to"},
 		"there is nothing to go back to":          {calm(), []string{"--cluster-ca", "--abort"}, "nothing to go back to"},
 		"there is nothing to distrust":            {calm(), []string{"--cluster-ca", "--distrust"}, "add --replace"},
 		"somebody else writes at the same moment": {raced, []string{"--cluster-ca"}, "changed by someone else"},

@@ -165,7 +165,10 @@ func TestPlanTellsWhatWillHappen(t *testing.T) {
 		world *world
 		args  []string
 	}{
-		"nothing-is-under-way":        {calm(), nil},
+		"nothing-is-under-way": {calm(), nil},
+		"new-cluster": {
+			calm(rotationtest.AtRest(3, rotationtest.BrandNew), rotationtest.AtRest(3, rotationtest.Clients, rotationtest.BrandNew)), nil,
+		},
 		"replace":                     {calm(), []string{"--replace", "cluster-ca"}},
 		"users-own-ca":                {calm(rotationtest.AtRest(3, rotationtest.Replaced, keptBeside), clients), nil},
 		"not-measured-yet":            {calm(rotationtest.AtRest(3, neverMeasured), clients), []string{"--replace", "cluster-ca"}},

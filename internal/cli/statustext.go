@@ -92,7 +92,7 @@ func place(application int) string {
 func notes(a *rotation.AnchorStatus) string {
 	var list []string
 	if a.Issuing {
-		list = append(list, "kept")
+		list = append(list, "stays")
 	}
 	if a.Compromised {
 		list = append(list, "distrusted")

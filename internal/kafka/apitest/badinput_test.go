@@ -64,6 +64,18 @@ func TestABadChangeIsNamedAndChangesNothing(t *testing.T) {
 			},
 			kind: condition.Warning, says: []string{"my-dual-1", "strimzi.io/delete-pod-and-pvc"},
 		},
+		"a CA that is to be replaced, in words that ask for nothing": {
+			do: func(w *world) {
+				w.annotate(&corev1.Secret{}, authority.ClusterCA.KeySecret(clusterName), map[string]any{authority.ForceReplaceAnnotation: "yes"})
+			},
+			kind: condition.Warning, says: []string{"Secret my-cluster-ca: ", authority.ForceReplaceAnnotation, `"yes"`, `set it to "true"`},
+		},
+		"a CA that is to be distrusted, on the wrong Secret": {
+			do: func(w *world) {
+				w.annotate(&corev1.Secret{}, authority.ClusterCA.CertSecret(clusterName), map[string]any{authority.DistrustAnnotation: "now"})
+			},
+			kind: condition.Warning, says: []string{"Secret my-cluster-ca-cert: ", "annotate Secret my-cluster-ca with keyturn.dev/distrust=now"},
+		},
 		"the CA's key does not belong to its certificate": {
 			do: func(w *world) {
 				w.replaceData(authority.ClusterCA.KeySecret(clusterName), authority.KeyKey, newCA(w.t).Key().PEM())

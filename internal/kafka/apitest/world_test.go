@@ -1,18 +1,21 @@
 package apitest
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,6 +56,8 @@ type world struct {
 	clock   *clocktesting.FakePassiveClock
 	kafka   *adminfake.Cluster
 	events  *eventLog
+	// log is what the operator has written into its log.
+	log bytes.Buffer
 	// metrics is what a scraper of the operator sees.
 	metrics *controller.Metrics
 	// servers run in pods; ran are the names of the pods whose servers have run.
@@ -179,6 +184,7 @@ func (w *world) newReconcilerBeside(cached client.Client, live client.Reader) *c
 	options := controller.Options{
 		Client: cached, Live: live, Events: w.events, Clock: shiftedClock{w}, Ahead: w.noticed,
 		Metrics: w.metrics, Connector: connector{w}, Settings: w.settings, Stores: w.stores, Version: "test",
+		Log: logr.FromSlogHandler(slog.NewJSONHandler(&w.log, nil)),
 	}
 	w.runBeside(&options)
 	return controller.New(options)

@@ -48,7 +48,7 @@ func (w *writer) settleCertSecret() error {
 		Data:        data,
 		Annotations: map[string]string{CertGenerationAnnotation: w.out.CertGeneration.String()},
 	}
-	w.out.Cert.settleRequests(w.in.CertSecret, request{annotation: ForceRenewAnnotation, open: w.waits(RenewAct)})
+	w.out.Cert.settleRequests(w.in.CertSecret, requestState{annotation: ForceRenewAnnotation, open: w.waits(RenewAct)})
 	return nil
 }
 

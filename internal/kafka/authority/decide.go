@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/pki"
@@ -68,7 +67,7 @@ type decider struct {
 func newDecider(in Input, o observed) *decider {
 	d := &decider{in: in, o: o, d: Decision{
 		Pending:        o.pending,
-		Distrust:       in.KeySecret.distrusts(),
+		Distrust:       in.asks(DistrustAnnotation),
 		CertGeneration: o.certGen,
 		KeyGeneration:  o.keyGen,
 		Warnings:       slices.Clone(o.warnings),
@@ -87,9 +86,6 @@ func newDecider(in Input, o observed) *decider {
 		}
 	}
 	d.recallCrosses()
-	if value, found := in.KeySecret.Annotations[DistrustAnnotation]; found && !d.d.Distrust {
-		d.d.Warnings = append(d.d.Warnings, unknownDistrust(in, value))
-	}
 	return d
 }
 
@@ -219,7 +215,7 @@ func (d *decider) isRetired(cert *x509.Certificate) bool {
 
 func (d *decider) create() error {
 	d.beginning = true
-	return d.makeAuthority(d.d.KeyGeneration, Created, "there was none")
+	return d.makeAuthority(d.d.KeyGeneration, Created, "the first one was made, because the cluster had none")
 }
 
 // beginAgain makes an authority in the place of one of which nothing is left but
@@ -389,8 +385,4 @@ func (d *decider) readLast() []*x509.Certificate {
 
 func contains(certs []*x509.Certificate, cert *x509.Certificate) bool {
 	return slices.ContainsFunc(certs, func(c *x509.Certificate) bool { return sameCertificate(c, cert) })
-}
-
-func (s Stored) distrusts() bool {
-	return s.Exists && strings.EqualFold(s.Annotations[DistrustAnnotation], DistrustNow)
 }

@@ -92,7 +92,7 @@ func TestDistrustOfNobodyInAUsersSecretIsNamed(t *testing.T) {
 			if test.others {
 				w.trusts(chain.issuing.Certificate(), other(t, "old", noon()).Certificate())
 			}
-			said := strings.Join(w.decide().Warnings, "\n")
+			said := strings.Join(append(w.decide().Warnings, authority.Misasked(w.in)...), "\n")
 			if test.says == "" && said != "" || !strings.Contains(said, test.says) {
 				t.Errorf("it is said: %q, want %q", said, test.says)
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/pki"
@@ -144,10 +143,6 @@ type Stored struct {
 	Exists      bool
 	Data        map[string][]byte
 	Annotations map[string]string
-}
-
-func (s Stored) asks(annotation string) bool {
-	return s.Exists && strings.EqualFold(s.Annotations[annotation], "true")
 }
 
 // generation returns the number of an annotation and whether it was there.

@@ -79,6 +79,9 @@ const (
 	// DistrustAnnotation on the key Secret, with the value DistrustNow, says that
 	// every anchor but the target is compromised.
 	DistrustAnnotation = "keyturn.dev/distrust"
+	// TemplateAnnotation on the certificate Secret remembers which labels and annotations
+	// of it come from a template.
+	TemplateAnnotation = "keyturn.dev/template"
 	// AllowSharedAnnotation on the Kafka, with the value "true", allows a clients CA that
 	// nodes accept as theirs.
 	AllowSharedAnnotation = "keyturn.dev/allow-shared-ca"

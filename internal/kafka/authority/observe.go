@@ -131,7 +131,7 @@ func (o *observed) readPending(in Input) *Problem {
 		p.Remedy = "restore the entry, or delete the whole Secret: Keyturn then starts another replacement"
 		return p
 	}
-	if in.KeySecret.asks(AbortReplaceAnnotation) {
+	if in.asks(AbortReplaceAnnotation) {
 		return nil
 	}
 	return p

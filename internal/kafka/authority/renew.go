@@ -11,7 +11,7 @@ import (
 // that key is under way or not: an expired CA serves nobody.
 func (d *decider) renewIfDue() error {
 	if d.d.Authority.IsZero() {
-		if d.in.CertSecret.asks(ForceRenewAnnotation) {
+		if d.in.asks(ForceRenewAnnotation) {
 			d.wait(RenewAct, ByAnnotation, ReplacementRunning)
 		}
 		return nil
@@ -35,7 +35,7 @@ func (d *decider) renewIfDue() error {
 // policy to replace the key it is due only as a last resort, half-way through
 // the renewal period: an expired CA is worse than an old key.
 func (d *decider) renewalDue() (Cause, bool) {
-	if d.in.CertSecret.asks(ForceRenewAnnotation) {
+	if d.in.asks(ForceRenewAnnotation) {
 		return ByAnnotation, true
 	}
 	if d.in.Spec.Policy == ReplaceKey {

@@ -41,7 +41,7 @@ func (d *decider) replacementDue() (why string, cause Cause, due bool) {
 		return d.in.keyObject() + " was lost while the cluster depends on it", "", true
 	case d.aborted || d.beginning:
 		return "", "", false
-	case d.in.KeySecret.asks(ForceReplaceAnnotation):
+	case d.in.asks(ForceReplaceAnnotation):
 		return "asked for by " + ForceReplaceAnnotation + " on " + d.in.keyObject(), ByAnnotation, true
 	case d.in.Spec.Policy == ReplaceKey && d.inRenewalPeriod():
 		return "the certificate expires at " + d.found.NotAfter.UTC().Format(time.RFC3339) + " and the policy is to replace its key", ByExpiry, true
@@ -75,7 +75,7 @@ func (d *decider) startReplacement(why string) error {
 // abort goes back to the authority that is, or was, to be replaced, while that is
 // possible. The request is gone after it, served or refused.
 func (d *decider) abort() error {
-	if !d.in.KeySecret.asks(AbortReplaceAnnotation) {
+	if !d.in.asks(AbortReplaceAnnotation) {
 		return nil
 	}
 	switch {

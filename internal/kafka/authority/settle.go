@@ -169,9 +169,9 @@ func (w *writer) settleKeySecret() {
 		Annotations: map[string]string{KeyGenerationAnnotation: w.out.KeyGeneration.String()},
 	}
 	w.out.Key.settleRequests(w.in.KeySecret,
-		request{annotation: AbortReplaceAnnotation},
-		request{annotation: ForceReplaceAnnotation, open: w.waits(ReplaceAct)},
-		request{annotation: DistrustAnnotation, open: !w.d.Distrust || !w.plan.Done || w.pending != nil || w.waits(ReplaceAct)},
+		requestState{annotation: AbortReplaceAnnotation},
+		requestState{annotation: ForceReplaceAnnotation, open: w.waits(ReplaceAct)},
+		requestState{annotation: DistrustAnnotation, open: !w.plan.Done || w.pending != nil || w.waits(ReplaceAct)},
 	)
 }
 
@@ -195,27 +195,4 @@ func (w *writer) keyText(key pki.PrivateKey) []byte {
 
 func (w *writer) waits(act Act) bool {
 	return slices.ContainsFunc(w.d.Waiting, func(waiting Waiting) bool { return waiting.Act == act && waiting.Cause == ByAnnotation })
-}
-
-// request is an annotation that a person set.
-type request struct {
-	annotation string
-	// open is true while it is not served.
-	open bool
-}
-
-// settleRequests keeps the annotations of open requests and removes the others,
-// also those that never asked for anything.
-func (d *Desired) settleRequests(stored Stored, requests ...request) {
-	for _, r := range requests {
-		value, present := stored.Annotations[r.annotation]
-		switch {
-		case !stored.Exists || !present:
-		case r.open:
-			d.Annotations[r.annotation] = value
-		default:
-			d.RemoveAnnotations = append(d.RemoveAnnotations, r.annotation)
-		}
-	}
-	slices.Sort(d.RemoveAnnotations)
 }

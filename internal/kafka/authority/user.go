@@ -207,7 +207,7 @@ func (u *userCA) decision() (Decision, error) {
 	d := Decision{
 		Certificate:    issuing,
 		Chain:          u.chain,
-		Distrust:       u.in.KeySecret.distrusts(),
+		Distrust:       u.in.asks(DistrustAnnotation),
 		CertGeneration: u.certGen,
 		KeyGeneration:  u.keyGen,
 		Warnings:       u.warnings,
@@ -233,7 +233,6 @@ func (u *userCA) decision() (Decision, error) {
 	if u.changedUnannounced() {
 		d.Warnings = append(d.Warnings, u.in.certObject()+": "+CertKey+" has changed and annotation "+CertGenerationAnnotation+" has not; the change takes effect anyway")
 	}
-	d.Warnings = append(d.Warnings, u.unserved()...)
 	d.Warnings = append(d.Warnings, u.distrustsNobody(d)...)
 	slices.Sort(d.Warnings)
 	if !u.key.IsZero() {
@@ -263,44 +262,17 @@ func (u *userCA) removed(published []*x509.Certificate) []*x509.Certificate {
 	return removed
 }
 
-// unserved names requests that only the maker of a CA can serve.
-func (u *userCA) unserved() []string {
-	var warnings []string
-	name := func(object, annotation string) {
-		warnings = append(warnings, object+": annotation "+annotation+" has no effect, because the CA is your own: change its Secrets instead, and raise the generations")
-	}
-	if u.in.CertSecret.asks(ForceRenewAnnotation) {
-		name(u.in.certObject(), ForceRenewAnnotation)
-	}
-	for _, annotation := range []string{ForceReplaceAnnotation, AbortReplaceAnnotation} {
-		if u.in.KeySecret.asks(annotation) {
-			name(u.in.keyObject(), annotation)
-		}
-	}
-	return warnings
-}
-
-// distrustsNobody names a request to distrust that changes nothing: one that says
-// something else, and one that finds nobody to distrust. The Secret is not ours to take it
+// distrustsNobody names a request to distrust that finds nobody to distrust. The Secret is not ours to take it
 // away from, and it would strike the present CA as soon as another one follows.
 func (u *userCA) distrustsNobody(d Decision) []string {
-	value, found := u.in.KeySecret.Annotations[DistrustAnnotation]
 	others := slices.ContainsFunc(u.others(), func(c *x509.Certificate) bool { return !sameCertificate(c, d.Certificate) })
 	switch {
-	case !found:
-		return nil
-	case !d.Distrust:
-		return []string{unknownDistrust(u.in, value)}
-	case others || len(d.Kept) > 0 || len(d.Crosses) > 0:
+	case !d.Distrust, others || len(d.Kept) > 0 || len(d.Crosses) > 0:
 		return nil
 	default:
 		return []string{fmt.Sprintf("%s: annotation %s has no effect, because %q is the only CA; remove it, or the CA that you replace next is distrusted at once",
 			u.in.keyObject(), DistrustAnnotation, d.Certificate.Subject)}
 	}
-}
-
-func unknownDistrust(in Input, value string) string {
-	return fmt.Sprintf("%s: annotation %s is %q, which has no effect: set it to %q or remove it", in.keyObject(), DistrustAnnotation, value, DistrustNow)
 }
 
 // whyNoCross: besides leaves, a user's CA signs nothing here but its own key under

@@ -142,7 +142,7 @@ func decideAuthority(input authority.Input) (authority.Decision, []authority.Pro
 	if err != nil {
 		return authority.Decision{}, nil, fmt.Errorf("%s: %w", input.Kind, err)
 	}
-	decision.Warnings = append(decision.Warnings, authority.Ignored(input)...)
+	decision.Warnings = slices.Concat(decision.Warnings, authority.Ignored(input), authority.Misasked(input))
 	return decision, problems, nil
 }
 

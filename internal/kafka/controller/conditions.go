@@ -151,7 +151,7 @@ func (p *pass) validity() wanted {
 	first := certificateFigure{}
 	for _, c := range certificates {
 		if !p.now.Before(c.notAfter) {
-			expired = append(expired, fmt.Sprintf("%s %s expired at %s", c.kind, c.name, c.notAfter.UTC().Format(time.RFC3339)))
+			expired = append(expired, fmt.Sprintf("%s expired at %s", c.words(), c.notAfter.UTC().Format(time.RFC3339)))
 		}
 		if first.notAfter.IsZero() || c.notAfter.Before(first.notAfter) {
 			first = c
@@ -159,13 +159,25 @@ func (p *pass) validity() wanted {
 	}
 	if len(expired) == 0 {
 		return holds(conditionCertificatesValid, reasonValid,
-			fmt.Sprintf("the first to expire is %s %s, at %s", first.kind, first.name, first.notAfter.UTC().Format(time.RFC3339)))
+			fmt.Sprintf("the first to expire is %s, at %s", first.words(), first.notAfter.UTC().Format(time.RFC3339)))
 	}
 	slices.Sort(expired)
 	w := holds(conditionCertificatesValid, reasonExpired, excerpt.List(expired, "; ", excerpt.Listed)+"; see conditions "+
 		string(conditionClusterCATrust)+" and "+string(conditionClientsCATrust)+" for why they are not renewed")
 	w.status = condition.False
 	return w
+}
+
+// words are what people call a certificate.
+func (c certificateFigure) words() string {
+	switch c.kind {
+	case "ca":
+		return "the CA certificate of the " + c.name
+	case "operator":
+		return "the operator's certificate in Secret " + c.name
+	default:
+		return "the certificate of " + c.kind + " " + c.name
+	}
 }
 
 // presentAuthorities are the CA certificates that are present, by their kind.

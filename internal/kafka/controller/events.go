@@ -41,6 +41,7 @@ const maxNote = 1000
 // different things.
 type announcer struct {
 	recorder events.EventRecorder
+	journal  journal
 }
 
 // podDisrupted announces a restart once per reason, as Strimzi does.
@@ -203,13 +204,15 @@ func (a announcer) listenersChanged(kafka *kafkav1.Kafka, node string, before ma
 }
 
 // conditionChanged announces a condition that was not there before, and the object that
-// it is about.
+// it is about. The log has a line of its own for the condition.
 func (a announcer) conditionChanged(kafka *kafkav1.Kafka, object, reason, message string) {
 	a.recorder.Eventf(kafka, concern(kafka, object), corev1.EventTypeWarning, reason, "Reconcile", "%s", shortened(message))
 }
 
 func (a announcer) tell(kafka *kafkav1.Kafka, related runtime.Object, reason, action, format string, args ...any) {
-	a.recorder.Eventf(kafka, related, corev1.EventTypeNormal, reason, action, "%s", shortened(fmt.Sprintf(format, args...)))
+	note := shortened(fmt.Sprintf(format, args...))
+	a.recorder.Eventf(kafka, related, corev1.EventTypeNormal, reason, action, "%s", note)
+	a.journal.event(kafka, related, reason, action, note)
 }
 
 func shortened(note string) string { return excerpt.Of(note, maxNote) }

@@ -111,7 +111,7 @@ func TestEventsAboutDifferentThingsAreDifferentEvents(t *testing.T) {
 	t.Parallel()
 	first, second := pki.Fingerprint{1}, pki.Fingerprint{2}
 	created := func(cert pki.Fingerprint) authority.Transition {
-		return authority.Transition{Kind: authority.Created, Certificate: cert, Why: "there was none"}
+		return authority.Transition{Kind: authority.Created, Certificate: cert, Why: "the first one was made, because the cluster had none"}
 	}
 	removed := func(cert pki.Fingerprint) authority.Transition {
 		return authority.Transition{Kind: authority.OldRemoved, Certificate: cert}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -32,7 +33,9 @@ type Options struct {
 	Client client.Client
 	Live   client.Reader
 	Events events.EventRecorder
-	Clock  clock.PassiveClock
+	// Log gets a line for each event and each transition of a condition; none when zero.
+	Log   logr.Logger
+	Clock clock.PassiveClock
 	// Ahead tells how much Clock is ahead of everybody else's; nil when nobody knows.
 	Ahead     func() time.Duration
 	Connector Connector
@@ -74,7 +77,7 @@ func New(options Options) *Reconciler {
 		appliers:  kube.NewAppliers(options.Client, string(fieldOwner)),
 		followers: kube.NewAppliers(options.Client, string(evidenceOwner)),
 		named:     kube.NewNamed(secretResource()),
-		events:    announcer{recorder: options.Events},
+		events:    announcer{recorder: options.Events, journal: journal{log: options.Log}},
 		clusters:  newClusters(),
 		asking:    newAsker(options.Clock, options.Passes),
 		witnesses: newWitnesses(),

@@ -43,12 +43,13 @@ func (r *Reconciler) resolve(ctx context.Context, p *pass, removing model.NodeID
 		p.cluster, p.findings = model.Resolve(input)
 	}
 	p.asked = input
-	if err := p.findings.Err(); err != nil {
-		err = fmt.Errorf("resolving the cluster: %w", err)
+	if len(p.findings.Errors) > 0 {
+		// Whoever reads the condition wants to know what is wrong, not what was tried.
+		unusable := &model.InvalidResourceError{Findings: p.findings.Errors}
 		if !p.standOn() {
-			return err
+			return unusable
 		}
-		p.unusable = err
+		p.unusable = unusable
 	}
 	return nil
 }

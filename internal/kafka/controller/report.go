@@ -20,13 +20,13 @@ import (
 )
 
 // pauseAnnotation keeps the operator's hands off a resource.
-const pauseAnnotation = "strimzi.io/pause-reconciliation"
+const pauseAnnotation = model.PauseAnnotation
 
 // shortestWait keeps a due time that has just passed from spinning.
 const shortestWait = time.Second
 
 func (o *observation) paused() bool {
-	return strings.EqualFold(o.kafka.Annotations[pauseAnnotation], isTrue)
+	return model.Says(o.kafka.Annotations, pauseAnnotation, isTrue)
 }
 
 // reportPaused says that nothing is done, and leaves the rest of the status as

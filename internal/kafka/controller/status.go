@@ -18,6 +18,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
 // Reasons of conditions. Those that the model and the authorities give are
@@ -30,7 +31,7 @@ const (
 	reasonFailed              = "ReconciliationFailed"
 	reasonUnknownFields       = "UnknownFields"
 	reasonFieldsWithoutEffect = "FieldsWithoutEffect"
-	reasonIdleAnnotation      = "AnnotationWithoutEffect"
+	reasonIdleAnnotation      = model.ReasonIdleAnnotation
 	reasonAuthority           = "CertificateAuthority"
 	reasonListenerCertificate = "ListenerCertificate"
 	reasonWindows             = "MaintenanceTimeWindows"
@@ -187,8 +188,10 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *pass, status kafkav1.Ka
 	return nil
 }
 
-// announce tells of warnings and failures that were not there before, object by object.
+// announce tells of warnings and failures that were not there before, object by object,
+// and writes all transitions down.
 func (r *Reconciler) announce(p *pass, after []condition.Condition) {
+	r.events.journal.conditions(&p.kafka, p.kafka.Status.Conditions, after)
 	for _, c := range after {
 		if c.Type != condition.Warning && c.Type != condition.NotReady || c.Reason == reasonCreating {
 			continue

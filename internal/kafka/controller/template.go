@@ -6,12 +6,13 @@ import (
 	"slices"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
 // templateAnnotation remembers which labels and annotations of a Secret come from a
 // template, so that what is taken out of the template leaves the Secret.
-const templateAnnotation = "keyturn.dev/template"
+const templateAnnotation = authority.TemplateAnnotation
 
 // templated are keys of labels and annotations, sorted.
 type templated struct {

@@ -18,10 +18,6 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// reloadAnnotation on a Kafka, set to "false", makes its nodes load certificates
-// and trust by restarts only.
-const reloadAnnotation = "keyturn.dev/reload"
-
 // Annotations of the trusted-certs Secret that remember when what applications
 // read has changed last: the anchors' SHA-1 names in their order, and the time.
 const (
@@ -136,9 +132,9 @@ func (p *pass) presents(secret, key string) []*x509.Certificate {
 func (p *pass) policy() trust.Policy {
 	policy := trust.Policy{Lead: applicationLead, Paused: p.handsOff()}
 	policy.RestartMargin = min(restartMargin, specOf(p.caSpec(authority.ClusterCA)).Usable().Renewal()/2)
-	if strings.EqualFold(p.kafka.Annotations[reloadAnnotation], "false") {
+	if model.Says(p.kafka.Annotations, model.ReloadAnnotation, "false") {
 		policy.Reload = trust.RestartOnly
-		policy.ReloadRefused = "the annotation " + reloadAnnotation + " is false"
+		policy.ReloadRefused = "the annotation " + model.ReloadAnnotation + " is false"
 	}
 	return policy
 }

@@ -193,3 +193,29 @@ type answers struct {
 func (a answers) TLS(context.Context, agentclient.Node) (contract.TLSReport, error) {
 	return contract.TLSReport{}, a.failure
 }
+
+func TestWhatIsWrongWithAResourceIsSaidWithoutWhatWasTried(t *testing.T) {
+	t.Parallel()
+	p := passOf(&kafkav1.Kafka{}, nil)
+	r, _ := collecting()
+
+	err := r.resolve(t.Context(), p, -1)
+
+	if err == nil || !strings.HasPrefix(err.Error(), "Kafka ") {
+		t.Errorf("the condition says %v, want it to begin with the object", err)
+	}
+}
+
+func TestCertificatesAreCalledWhatPeopleCallThem(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]certificateFigure{
+		"the CA certificate of the cluster-ca":                           {kind: "ca", name: "cluster-ca"},
+		"the operator's certificate in Secret my-cluster-operator-certs": {kind: "operator", name: "my-cluster-operator-certs"},
+		"the certificate of node my-dual-0":                              {kind: "node", name: "my-dual-0"},
+		"the certificate of listener tls-9093":                           {kind: "listener", name: "tls-9093"},
+	} {
+		if got := c.words(); got != want {
+			t.Errorf("it is called %q, want %q", got, want)
+		}
+	}
+}

@@ -35,6 +35,9 @@ const (
 	// ReasonNetworkPolicies warns of peers of a listener that nothing keeps others
 	// out for. The name is Keyturn's.
 	ReasonNetworkPolicies = "NetworkPoliciesOff"
+	// ReasonIdleAnnotation warns of an annotation that nobody acts on. The name is
+	// Keyturn's.
+	ReasonIdleAnnotation = "AnnotationWithoutEffect"
 	// ReasonNodeIDs warns of an annotation with node ids that cannot be read.
 	// Strimzi only logs it; the name is Keyturn's.
 	ReasonNodeIDs = "KafkaNodeIds"

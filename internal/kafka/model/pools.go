@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -137,6 +138,7 @@ func (r *resolver) planPool(names Names, pool *kafkav1.KafkaNodePool) poolPlan {
 		r.errorf(object, "spec.replicas is %d: set it to at most %d, and spread more nodes over several pools", plan.replicas, kafkav1.MaxReplicas)
 		plan.replicas = len(plan.known.NodeIDs)
 	}
+	r.warnPoolAnnotations(pool)
 	plan.next = r.nodeIDs(object, pool, nextNodeIDsAnnotation)
 	plan.remove = r.nodeIDs(object, pool, removeNodeIDsAnnotation)
 	return plan
@@ -354,7 +356,7 @@ func (r *resolver) checkNodes(cluster Cluster) {
 		r.errorf(r.kafkaObject(), "no KafkaNodePool with the role controller has replicas: give the role and at least one replica to one")
 	}
 	if len(cluster.Pools) > 0 && len(cluster.Brokers()) == 0 {
-		r.errorf(r.kafkaObject(), "no KafkaNodePool with the role broker has replicas: give the role and at least one replica to one")
+		r.errorf(r.kafkaObject(), "%s", r.noBroker())
 	}
 	for _, node := range cluster.Nodes {
 		if len(node.Pod) > maxLabel {
@@ -369,19 +371,39 @@ func (r *resolver) checkNodes(cluster Cluster) {
 	}
 }
 
-// warnOccupied names the nodes that could not leave.
+// warnOccupied names the nodes that could not leave, or not give up the role broker.
 func (r *resolver) warnOccupied(cluster Cluster) {
-	stay := []NodeID{}
+	stay := map[LeavingPart][]NodeID{}
 	for _, leaving := range cluster.Leaving {
 		if slices.Contains(r.in.Known.Occupied, leaving.ID) {
-			stay = append(stay, leaving.ID)
+			stay[leaving.What] = append(stay[leaving.What], leaving.ID)
 		}
 	}
-	if len(stay) > 0 {
-		r.warnf(r.kafkaObject(), ReasonScaleDownPrevention,
-			"the nodes %s leave once no partition has a replica on them: move those to other brokers, or set the annotation %s=true to give them up",
-			joinIDs(stay), skipScaleDownCheckAnnotation)
+	how := "once no partition has a replica on them: move those to other brokers, or set the annotation " + skipScaleDownCheckAnnotation + "=true to give them up"
+	if cluster.SkipScaleDownCheck {
+		how = "one after the other, and the partitions on them are given up, as the annotation " + skipScaleDownCheckAnnotation + " asks for"
 	}
+	if nodes := stay[LeavingNode]; len(nodes) > 0 {
+		r.warnf(r.kafkaObject(), ReasonScaleDownPrevention, "the nodes %s leave %s", joinIDs(nodes), how)
+	}
+	if nodes := stay[LeavingBrokerRole]; len(nodes) > 0 {
+		r.warnf(r.kafkaObject(), ReasonScaleDownPrevention, "the nodes %s stay as controllers and give up the role broker %s", joinIDs(nodes), how)
+	}
+}
+
+// noBroker says what is wrong with a cluster without brokers. One that runs has some now.
+func (r *resolver) noBroker() string {
+	var now []NodeID
+	for _, pool := range r.in.Known.Pools {
+		if pool.Roles.Broker {
+			now = append(now, pool.NodeIDs...)
+		}
+	}
+	if len(now) == 0 {
+		return "no KafkaNodePool with the role broker has replicas: give the role and at least one replica to one"
+	}
+	return fmt.Sprintf("no broker would be left to serve clients and to take the partitions of the present ones (%s): give the role broker back to their KafkaNodePool, or first create another with that role and move the partitions to it",
+		joinIDs(sortedIDs(now)))
 }
 
 // resolveResources are the pool's own, or else the Kafka's.

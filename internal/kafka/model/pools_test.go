@@ -318,15 +318,6 @@ func TestTheBrokerRoleLeavesLast(t *testing.T) {
 	}
 }
 
-func TestSkippingTheScaleDownCheckIsPassedOn(t *testing.T) {
-	t.Parallel()
-	in := exampleInput()
-	in.Kafka.Annotations = map[string]string{skipScaleDownCheckAnnotation: "true"}
-	if cluster, _ := resolved(t, in); !cluster.SkipScaleDownCheck {
-		t.Error("the annotation was lost")
-	}
-}
-
 func TestReplicasByATypoAreRefusedWithoutAListOfThem(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -417,5 +408,39 @@ func TestTheSchemaAndTheOperatorAgreeOnTheReplicas(t *testing.T) {
 		if want := fmt.Sprintf("maximum: %d\n", kafkav1.MaxReplicas); !found || !strings.Contains(field, want) {
 			t.Errorf("%s says %q of replicas, want %q", path, field, want)
 		}
+	}
+}
+
+func TestWhoGivesUpOnlyTheRoleBrokerIsNotSaidToLeave(t *testing.T) {
+	t.Parallel()
+	in := exampleInput()
+	in.Pools = append(in.Pools, examplePool("more", 3, kafkav1.RoleBroker))
+	in = built(in, map[string][]NodeID{"dual": {0, 1, 2}, "more": {3, 4, 5}})
+	in.Pools[0].Spec.Roles = []kafkav1.ProcessRole{kafkav1.RoleController}
+	in.Known.Occupied = []NodeID{0, 1, 2}
+	for _, skips := range []string{"false", "true"} {
+		in.Kafka.Annotations = map[string]string{skipScaleDownCheckAnnotation: skips}
+		_, findings := resolved(t, in)
+		at := slices.IndexFunc(findings.Warnings, func(f Finding) bool { return f.Reason == ReasonScaleDownPrevention })
+		if at < 0 {
+			t.Fatalf("warnings: %v", findings.Warnings)
+		}
+		said := findings.Warnings[at].Message
+		if !strings.HasPrefix(said, "the nodes 0, 1, 2 stay as controllers and give up the role broker ") {
+			t.Errorf("it is said: %q", said)
+		}
+		if asks := strings.Contains(said, "set the annotation"); asks != (skips == "false") {
+			t.Errorf("with %s=%s it is said: %q", skipScaleDownCheckAnnotation, skips, said)
+		}
+	}
+}
+
+func TestARunningKafkaIsToldThatItWouldHaveNoBrokerLeft(t *testing.T) {
+	t.Parallel()
+	in := built(exampleInput(), map[string][]NodeID{"dual": {0, 1, 2}})
+	in.Pools[0].Spec.Roles = []kafkav1.ProcessRole{kafkav1.RoleController}
+	_, findings := Resolve(in)
+	if err := findings.Err(); err == nil || !strings.Contains(err.Error(), "no broker would be left") || !strings.Contains(err.Error(), "(0, 1, 2)") {
+		t.Errorf("it is said: %v", err)
 	}
 }

@@ -76,13 +76,14 @@ func (r *resolver) resolve() Cluster {
 			Domain:    cmp.Or(r.in.Settings.ClusterDomain, defaultClusterDomain),
 		},
 		ClusterID:          r.in.Known.ClusterID,
-		SkipScaleDownCheck: kafka.Annotations[skipScaleDownCheckAnnotation] == textTrue,
+		SkipScaleDownCheck: Says(kafka.Annotations, skipScaleDownCheckAnnotation, textTrue),
 		settings:           r.in.Settings,
 		owner:              Owner{Name: kafka.Name, UID: kafka.UID},
 	}
 	r.checkClusterName(cluster.Names)
 	r.checkClaims()
 	r.checkTemplate()
+	r.warnAnnotations()
 	cluster.labels = r.resolveLabels()
 	cluster.Version = r.resolveVersion()
 	cluster.Metadata = r.resolveMetadata(cluster.Version)

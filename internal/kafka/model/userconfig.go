@@ -154,8 +154,8 @@ func (r *resolver) warnInternalTopics(config Properties, brokers int) {
 	}
 	if len(missing) > 0 {
 		r.warnf(r.kafkaObject(), ReasonInternalTopics,
-			"not set and %d by default, more than the cluster has brokers (%d): %s; consumer groups and transactions will not work until they are set in spec.kafka.config",
-			byDefault, brokers, strings.Join(missing, ", "))
+			"spec.kafka.config does not set %s, and the default is %d, more than the cluster has brokers (%d): consumer groups or transactions will not work until it is set to at most %d",
+			strings.Join(missing, " and "), byDefault, brokers, brokers)
 	}
 }
 

@@ -19,7 +19,8 @@ import (
 type Forecast struct {
 	Phase   Phase  `json:"phase"`
 	Message string `json:"message"`
-	// Strategy is the way, with its reason; empty when there is nothing to do.
+	// Strategy is the way, with its reason; empty when there is nothing to do, or only
+	// one CA.
 	Strategy trust.StrategyKind `json:"strategy,omitempty"`
 	Reason   string             `json:"reason,omitempty"`
 	Stages   []Stage            `json:"stages"`
@@ -110,7 +111,8 @@ func (r Record) Ahead(now time.Time) Forecast {
 	plan := r.planFor(s)
 	f := Forecast{Phase: PhaseOf(s, plan), Message: Message(s, plan, r.Anchors) + Refusal(r.Refused), Stages: []Stage{}}
 	projection := trust.Project(s)
-	if len(projection.Stages) > 0 {
+	// With one CA there is no way from one to another.
+	if len(projection.Stages) > 0 && len(newView(s, plan).others()) > 0 {
 		f.Strategy, f.Reason = projection.Stages[0].Strategy.Kind, projection.Stages[0].Strategy.Reason
 	}
 	w := newWork(r, s)
@@ -120,8 +122,8 @@ func (r Record) Ahead(now time.Time) Forecast {
 			f.Stages = append(f.Stages, w.stage(stage))
 		}
 	}
-	f.Blocked = grouped(slices.DeleteFunc(slices.Clone(projection.Blocked), retires))
-	f.Afterwards = grouped(slices.DeleteFunc(slices.Clone(projection.Blocked), func(b trust.Blocker) bool { return !retires(b) }))
+	f.Blocked = grouped(slices.DeleteFunc(slices.Clone(projection.Blocked), retires), s.Members)
+	f.Afterwards = grouped(slices.DeleteFunc(slices.Clone(projection.Blocked), func(b trust.Blocker) bool { return !retires(b) }), s.Members)
 	if f.Phase == AuthorityMissing {
 		f.Blocked = unusable(r.Refused)
 	}

@@ -156,11 +156,11 @@ func (v *view) waiting(phase Phase) string {
 		return ""
 	}
 	asked := slices.DeleteFunc(slices.Clone(v.plan.Blockers), func(b trust.Blocker) bool { return v.unasked(b) })
-	return strings.Join(grouped(asked), "; ")
+	return strings.Join(grouped(asked, v.Members), "; ")
 }
 
 // grouped says in one sentence for each guard and complaint who is waited for.
-func grouped(blockers []trust.Blocker) []string {
+func grouped(blockers []trust.Blocker, members []trust.Member) []string {
 	type complaint struct {
 		guard trust.GuardName
 		what  string
@@ -172,7 +172,7 @@ func grouped(blockers []trust.Blocker) []string {
 		if _, known := peers[c]; !known {
 			order = append(order, c)
 		}
-		peers[c] = append(peers[c], waitedFor(b))
+		peers[c] = append(peers[c], waitedFor(b, members))
 		if first := since[c]; first.IsZero() || !b.Since.IsZero() && b.Since.Before(first) {
 			since[c] = b.Since
 		}
@@ -189,12 +189,17 @@ func grouped(blockers []trust.Blocker) []string {
 }
 
 // waitedFor is what a sentence calls the one who stands in the way.
-func waitedFor(b trust.Blocker) string {
-	switch b.Guard {
-	case trust.GuardRetired:
+func waitedFor(b trust.Blocker, members []trust.Member) string {
+	isOperator := func(m trust.Member) bool {
+		return m.Kind == trust.Operator && strings.HasPrefix(b.Who+" ", string(m.ID)+" ")
+	}
+	switch {
+	case b.Guard == trust.GuardRetired:
 		return "the " + b.Who
-	case trust.GuardRunning:
+	case b.Guard == trust.GuardRunning:
 		return "the end of the " + b.Who
+	case slices.ContainsFunc(members, isOperator):
+		return "the operator itself"
 	default:
 		return b.Who
 	}
@@ -225,6 +230,8 @@ func (v *view) advice(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	switch phase {
 	case Paused:
 		return "reconciliation is paused and certificates keep expiring; to continue, remove the annotation strimzi.io/pause-reconciliation from the Kafka"
+	case Establishing:
+		return v.establishment()
 	case AuthorityMissing:
 		return "see condition NotReady for what is wrong with its Secrets"
 	case Blocked:
@@ -242,6 +249,31 @@ func (v *view) advice(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	default:
 		return ""
 	}
+}
+
+// establishment says who has still to prove something while there is only one CA, where
+// no guard names them, and what a person can do if that lasts.
+func (v *view) establishment() string {
+	var unproven []string
+	for i := range v.Members {
+		if m := &v.Members[i]; v.counts(m) && !v.established(m) {
+			unproven = append(unproven, string(m.ID))
+		}
+	}
+	if len(unproven) == 0 {
+		return "every node has proven that it trusts and presents it; the rest follows by itself"
+	}
+	advice := "nothing needs to be done while their pods are starting; if it lasts, check the events and logs of these pods, and what keeps the operator from reaching their port 8443"
+	if v.waiting(Establishing) != "" {
+		return advice
+	}
+	return "waiting for " + some(unproven) + " to prove that they trust and present it; " + advice
+}
+
+// established reports whether a member has proven to trust and to present the target.
+func (v *view) established(m *trust.Member) bool {
+	reloads := func(r *trust.Role) bool { return r.Plane != trust.Raft }
+	return every(m, reloads, v.trustsTarget)*every(m, reloads, v.presentsTarget) == 1
 }
 
 // help says what a person can do for each of those that are waited for in vain.

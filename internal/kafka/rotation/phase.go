@@ -33,7 +33,7 @@ const (
 	SwitchingLeaves Phase = "SwitchingLeaves"
 	// WaitingForLeaves: peers have still to prove that they present them.
 	WaitingForLeaves Phase = "WaitingForLeaves"
-	// TurningOperator: the operator's own certificate turns.
+	// TurningOperator: the operator takes a certificate of the new authority for itself.
 	TurningOperator Phase = "TurningOperator"
 	// WithdrawingOld: peers are told to stop trusting the old anchor.
 	WithdrawingOld Phase = "WithdrawingOld"

@@ -121,7 +121,7 @@ func (r Record) Status(now time.Time) Status {
 	default:
 		out.Blockers = grouped(slices.DeleteFunc(slices.Clone(plan.Blockers), func(b trust.Blocker) bool {
 			return b.Guard == trust.GuardCrossUnneeded && len(v.others()) > 0
-		}))
+		}), s.Members)
 	}
 	if len(v.others()) > 0 {
 		out.Strategy, out.Reason, out.Progress = plan.Strategy.Kind, plan.Strategy.Reason, v.progress()
@@ -187,22 +187,31 @@ func (v *view) progress() Progress {
 	var p Progress
 	for i := range v.Members {
 		m := &v.Members[i]
-		if v.target == nil || m.Kind == trust.Operator || m.Kind == trust.Holder {
+		if !v.counts(m) {
 			continue
 		}
 		p.Members++
-		trusts := func(r *trust.Role) bool { return !r.Verifies || slices.Contains(r.Evidence.Loaded.Trust, v.Issuing) }
-		presents := func(r *trust.Role) bool {
-			return !r.Presents || r.Evidence.Loaded.Identity.Signer == v.target.Key
-		}
 		only := func(r *trust.Role) bool { return !r.Verifies || !v.trustsOther(r) }
 		reloads := func(r *trust.Role) bool { return r.Plane != trust.Raft }
-		p.Trust += every(m, reloads, trusts)
-		p.Present += every(m, reloads, presents)
+		p.Trust += every(m, reloads, v.trustsTarget)
+		p.Present += every(m, reloads, v.presentsTarget)
 		p.Distrust += every(m, func(r *trust.Role) bool { return r.Plane == trust.Data }, only)
-		p.Closed += every(m, reloads, only) * every(m, func(*trust.Role) bool { return true }, presents)
+		p.Closed += every(m, reloads, only) * every(m, func(*trust.Role) bool { return true }, v.presentsTarget)
 	}
 	return p
+}
+
+// counts reports whether progress is counted of a member.
+func (v *view) counts(m *trust.Member) bool {
+	return v.target != nil && m.Kind != trust.Operator && m.Kind != trust.Holder
+}
+
+func (v *view) trustsTarget(r *trust.Role) bool {
+	return !r.Verifies || slices.Contains(r.Evidence.Loaded.Trust, v.Issuing)
+}
+
+func (v *view) presentsTarget(r *trust.Role) bool {
+	return !r.Presents || r.Evidence.Loaded.Identity.Signer == v.target.Key
 }
 
 // every is 1 if all roles that are asked about are known, and pass, else 0.

@@ -1,0 +1,160 @@
+package authority
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// request is something that people ask of an authority by an annotation of one of its
+// two Secrets.
+type request struct {
+	annotation string
+	secret     func(Kind, string) string
+	// yes is the value that asks, and no the one that asks for nothing; both in any case
+	// of letters. Without a no only the absence of the annotation asks for nothing.
+	yes, no string
+}
+
+// requests are all that can be asked for.
+func requests() []request {
+	const yes, no = "true", "false"
+	return []request{
+		{ForceRenewAnnotation, Kind.CertSecret, yes, no},
+		{ForceReplaceAnnotation, Kind.KeySecret, yes, no},
+		{AbortReplaceAnnotation, Kind.KeySecret, yes, no},
+		{DistrustAnnotation, Kind.KeySecret, DistrustNow, ""},
+	}
+}
+
+// requestOf finds a request by its annotation.
+func requestOf(annotation string) (request, bool) {
+	all := requests()
+	at := slices.IndexFunc(all, func(r request) bool { return r.annotation == annotation })
+	if at < 0 {
+		return request{}, false
+	}
+	return all[at], true
+}
+
+func (r request) asks(value string) bool   { return strings.EqualFold(value, r.yes) }
+func (r request) isIdle(value string) bool { return r.no != "" && strings.EqualFold(value, r.no) }
+
+// text is the request as a person writes it.
+func (r request) text() string { return r.annotation + "=" + r.yes }
+
+// secretNamed is the one of the two Secrets that has this name.
+func (in Input) secretNamed(name string) Stored {
+	if name == in.Kind.CertSecret(in.Cluster) {
+		return in.CertSecret
+	}
+	return in.KeySecret
+}
+
+// asks reports whether a request is made where, and as, it counts.
+func (in Input) asks(annotation string) bool {
+	r, known := requestOf(annotation)
+	if !known {
+		return false
+	}
+	secret := in.secretNamed(r.secret(in.Kind, in.Cluster))
+	value, present := secret.Annotations[annotation]
+	return secret.Exists && present && r.asks(value)
+}
+
+// Misasked names the annotations of the Secrets by which somebody may think that he has
+// asked for something, and has not: what is wrong with each, and what to do. Sorted by
+// Secret and annotation.
+func Misasked(in Input) []string {
+	var warnings []string
+	for _, name := range []string{in.Kind.KeySecret(in.Cluster), in.Kind.CertSecret(in.Cluster)} {
+		secret := in.secretNamed(name)
+		if !secret.Exists {
+			continue
+		}
+		for _, annotation := range slices.Sorted(maps.Keys(secret.Annotations)) {
+			if why := in.misasked(name, annotation, secret.Annotations[annotation]); why != "" {
+				warnings = append(warnings, fmt.Sprintf("Secret %s: annotation %s %s", name, annotation, why))
+			}
+		}
+	}
+	return warnings
+}
+
+// misasked says what is wrong with one annotation of a Secret; nothing of one that counts.
+func (in Input) misasked(name, annotation, value string) string {
+	r, known := requestOf(annotation)
+	place := name
+	if known {
+		place = r.secret(in.Kind, in.Cluster)
+	}
+	switch {
+	case !known && looksLikeRequest(annotation):
+		return "is not known and nothing was done about it: correct it if it is misspelled, or remove it; what can be asked for is " + in.listed()
+	case !known || r.isIdle(value):
+		return ""
+	case in.Spec.Source == UserProvided && annotation != DistrustAnnotation:
+		return "has no effect, because the CA is your own: change its Secrets instead, and raise the generations"
+	case place != name:
+		return fmt.Sprintf("has no effect on this Secret and nothing was done about it: remove it here and annotate Secret %s with %s", place, r.text())
+	case !r.asks(value):
+		return fmt.Sprintf("is %q, which has no effect, and nothing was done about it: set it to %q or remove it", value, r.yes)
+	default:
+		return ""
+	}
+}
+
+// looksLikeRequest tells what only a person can have meant as a request from what the
+// operator and others keep on Secrets.
+func looksLikeRequest(annotation string) bool {
+	if annotation == TemplateAnnotation {
+		return false
+	}
+	prefix, name, _ := strings.Cut(annotation, "/")
+	isName := func(r request) bool { return strings.HasSuffix(r.annotation, "/"+name) }
+	return prefix == keyturnDomain || prefix == strimziDomain &&
+		(strings.HasPrefix(name, "force-") || slices.ContainsFunc(requests(), isName))
+}
+
+// The prefixes of annotations that are the operator's.
+const (
+	strimziDomain = "strimzi.io"
+	keyturnDomain = "keyturn.dev"
+)
+
+// listed are the requests that an authority knows, with their Secrets.
+func (in Input) listed() string {
+	var all []string
+	for _, r := range requests() {
+		if in.Spec.Source != UserProvided || r.annotation == DistrustAnnotation {
+			all = append(all, r.text()+" on Secret "+r.secret(in.Kind, in.Cluster))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// requestState is how far a request has come.
+type requestState struct {
+	annotation string
+	// open is true while it is not served.
+	open bool
+}
+
+// settleRequests keeps the annotations of open requests and removes those that were
+// served or say themselves that they ask for nothing. What asks for something that
+// nobody knows was not served and stays.
+func (d *Desired) settleRequests(stored Stored, states ...requestState) {
+	for _, s := range states {
+		value, present := stored.Annotations[s.annotation]
+		r, _ := requestOf(s.annotation)
+		switch {
+		case !stored.Exists || !present:
+		case s.open || !r.asks(value) && !r.isIdle(value):
+			d.Annotations[s.annotation] = value
+		default:
+			d.RemoveAnnotations = append(d.RemoveAnnotations, s.annotation)
+		}
+	}
+	slices.Sort(d.RemoveAnnotations)
+}

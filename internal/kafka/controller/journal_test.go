@@ -1,0 +1,121 @@
+package controller
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/rollout"
+)
+
+// logging is a Reconciler, and what it has written into its log.
+func logging() (*Reconciler, *strings.Builder) {
+	written := &strings.Builder{}
+	untimed := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	handler := slog.NewTextHandler(written, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: untimed})
+	return New(Options{Events: events.NewFakeRecorder(room), Metrics: NewMetrics(), Log: logr.FromSlogHandler(handler)}), written
+}
+
+func linesOf(written *strings.Builder) []string {
+	text := strings.TrimSuffix(written.String(), "\n")
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+func TestEachEventIsALineOfTheLog(t *testing.T) {
+	t.Parallel()
+	r, written := logging()
+	kafka := smallKafka()
+
+	r.events.authorityChanged(kafka, authority.ClusterCA, authority.Transition{
+		Kind: authority.ReplacementStarted, Certificate: pki.Fingerprint{1}, Why: "asked for",
+	})
+	r.events.podDisrupted(kafka, readyPod("my-dual-0"), &rollout.Act{
+		Kind: rollout.Restart, Reasons: []rollout.Reason{{Code: rollout.ManualRollingUpdate, Note: "asked for"}},
+	})
+
+	lines := linesOf(written)
+	if len(lines) != 2 {
+		t.Fatalf("%d lines, want one for each event: %q", len(lines), lines)
+	}
+	for i, words := range [][]string{
+		{"level=INFO", "msg=event", "kafka=kafka/my", "reason=CaKeyReplacementStarted", `about="Secret my-cluster-ca-cert"`, "asked for"},
+		{"level=INFO", "msg=event", "kafka=kafka/my", "reason=ManualRollingUpdate", `about="Pod my-dual-0"`, "asked for"},
+	} {
+		for _, want := range words {
+			if !strings.Contains(lines[i], want) {
+				t.Errorf("line %q does not say %q", lines[i], want)
+			}
+		}
+	}
+}
+
+func TestEachTransitionOfAConditionIsALineOfTheLog(t *testing.T) {
+	t.Parallel()
+	is := func(kind condition.Type, status condition.Status, reason, message string) condition.Condition {
+		return condition.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+	}
+	const since = "2026-01-01T00:00:00Z"
+	aged := func(c condition.Condition) condition.Condition { c.LastTransitionTime = since; return c }
+	ready, notReady := is(condition.Ready, condition.True, "", ""), is(condition.NotReady, condition.True, "Failed", "Kafka kafka/my: broken")
+	trust := func(status condition.Status, reason, message string) condition.Condition {
+		return is(conditionClusterCATrust, status, reason, message)
+	}
+	warned := func(reason, message string) condition.Condition {
+		return is(condition.Warning, condition.True, reason, message)
+	}
+	for name, test := range map[string]struct {
+		before, after []condition.Condition
+		want          []string
+	}{
+		"nothing has changed but the time": {
+			[]condition.Condition{aged(ready)}, []condition.Condition{ready}, nil,
+		},
+		"a rotation goes on": {
+			[]condition.Condition{trust(condition.False, "Announcing", "a")}, []condition.Condition{trust(condition.False, "WaitingForTrust", "b")},
+			[]string{"level=INFO msg=condition kafka=kafka/my type=ClusterCATrust status=False reason=WaitingForTrust message=b"},
+		},
+		"it waits for somebody else": {
+			[]condition.Condition{trust(condition.False, "Announcing", "a")}, []condition.Condition{trust(condition.False, "Announcing", "b")},
+			[]string{"level=INFO msg=condition kafka=kafka/my type=ClusterCATrust status=False reason=Announcing message=b"},
+		},
+		"a failure begins": {
+			[]condition.Condition{ready}, []condition.Condition{notReady},
+			[]string{
+				`level=INFO msg=condition kafka=kafka/my type=NotReady status=True reason=Failed message="Kafka kafka/my: broken"`,
+				`level=INFO msg="condition no longer holds" kafka=kafka/my type=Ready reason="" message=""`,
+			},
+		},
+		"one of two warnings ends": {
+			[]condition.Condition{warned("A", "a"), warned("B", "b")}, []condition.Condition{warned("A", "a")},
+			[]string{`level=INFO msg="condition no longer holds" kafka=kafka/my type=Warning reason=B message=b`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, written := logging()
+			p := passOf(smallKafka(), nil)
+			p.kafka.Status.Conditions = test.before
+
+			r.announce(p, test.after)
+
+			if diff := cmp.Diff(test.want, linesOf(written)); diff != "" {
+				t.Errorf("lines (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

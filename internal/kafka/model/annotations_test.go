@@ -1,0 +1,86 @@
+package model
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestAnAnnotationThatNobodyActsOnIsNamed(t *testing.T) {
+	t.Parallel()
+	onKafka := func(annotation, value string) func(*Input) {
+		return func(in *Input) { in.Kafka.Annotations = map[string]string{annotation: value} }
+	}
+	onPool := func(annotation, value string) func(*Input) {
+		return func(in *Input) { in.Pools[0].Annotations = map[string]string{annotation: value} }
+	}
+	const kafka, pool = "Kafka kafka/my", "KafkaNodePool kafka/dual"
+	for name, test := range map[string]struct {
+		change func(*Input)
+		object string
+		says   []string
+	}{
+		"a misspelled pause": {
+			onKafka("strimzi.io/pause-reconcilation", "true"), kafka, []string{"strimzi.io/pause-reconcilation", "misspelled", "strimzi.io/pause-reconciliation"},
+		},
+		"a pause in other words": {
+			onKafka("strimzi.io/pause-reconciliation", "yes"), kafka, []string{"strimzi.io/pause-reconciliation", `"yes"`, `"true" or "false"`},
+		},
+		"a misspelled switch of the operator's own": {
+			onKafka("keyturn.dev/relaod", "false"), kafka, []string{"keyturn.dev/relaod", "keyturn.dev/reload"},
+		},
+		"a request that belongs on a Secret": {
+			onKafka("strimzi.io/force-replace", "true"), kafka, []string{"strimzi.io/force-replace", "has no effect on a Kafka"},
+		},
+		"a cluster without KRaft": {
+			onKafka("strimzi.io/kraft", "disabled"), kafka, []string{"strimzi.io/kraft", "with KRaft"},
+		},
+		"a pause of one pool": {
+			onPool("strimzi.io/pause-reconciliation", "true"), pool, []string{"has no effect on a KafkaNodePool", "strimzi.io/next-node-ids"},
+		},
+		"misspelled node ids": {
+			onPool("strimzi.io/next-node-id", "[5]"), pool, []string{"strimzi.io/next-node-id ", "misspelled"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := exampleInput()
+			test.change(&in)
+			_, findings := resolved(t, in)
+			at := slices.IndexFunc(findings.Warnings, func(f Finding) bool { return f.Object == test.object && f.Reason == ReasonIdleAnnotation })
+			if at < 0 {
+				t.Fatalf("warnings: %v", findings.Warnings)
+			}
+			for _, want := range test.says {
+				if !strings.Contains(findings.Warnings[at].Message, want) {
+					t.Errorf("%q does not say %q", findings.Warnings[at].Message, want)
+				}
+			}
+		})
+	}
+}
+
+func TestAnAnnotationThatSomebodyActsOnIsNotNamed(t *testing.T) {
+	t.Parallel()
+	in := exampleInput()
+	in.Kafka.Annotations = map[string]string{
+		"strimzi.io/kraft": "enabled", "strimzi.io/node-pools": "enabled", "strimzi.io/pause-reconciliation": "False",
+		"strimzi.io/skip-broker-scaledown-check": "true", "keyturn.dev/reload": "false", "keyturn.dev/allow-shared-ca": "true",
+		"example.com/pause": "yes",
+	}
+	in.Pools[0].Annotations = map[string]string{"strimzi.io/next-node-ids": "[5]", "strimzi.io/remove-node-ids": "[5]"}
+	if _, findings := resolved(t, in); len(findings.Warnings) > 0 {
+		t.Errorf("warnings: %v", findings.Warnings)
+	}
+}
+
+func TestTheCheckOfLeavingBrokersIsSkippedInAnyCaseOfLetters(t *testing.T) {
+	t.Parallel()
+	for value, skips := range map[string]bool{"true": true, "True": true, "TRUE": true, "false": false, "yes": false, "": false} {
+		in := exampleInput()
+		in.Kafka.Annotations = map[string]string{"strimzi.io/skip-broker-scaledown-check": value}
+		if cluster, _ := resolved(t, in); cluster.SkipScaleDownCheck != skips {
+			t.Errorf("%q skips it: %t", value, cluster.SkipScaleDownCheck)
+		}
+	}
+}

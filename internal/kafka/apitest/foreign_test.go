@@ -129,14 +129,22 @@ func TestARunningClusterGoesOnWhileSomebodyElsesObjectIsInTheWayOfAnotherNode(t 
 	object := foreignSecret("my-more-4")
 	object.SetNamespace(w.namespace)
 	w.create(object)
-	before := w.podUIDs()
+	before, leaf := w.podUIDs(), w.leafOf("my-dual-0")
 
 	w.scale("more", 2)
 	w.run(5)
 
 	w.wantForeign("Secret my-more-4")
+	w.clock.SetTime(nearTheEnd())
+	w.run(20)
+	if w.leafOf("my-dual-0").Equal(leaf) {
+		t.Error("a certificate that is due is not renewed")
+	}
 	if after := w.podUIDs(); !maps.Equal(before, after) {
 		t.Errorf("pods were %v and are %v", before, after)
+	}
+	if !w.untouched(object) {
+		t.Errorf("it was written: %v", object.GetManagedFields())
 	}
 	w.delete(object, "my-more-4")
 	w.settle()

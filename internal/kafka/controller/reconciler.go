@@ -64,6 +64,7 @@ type Reconciler struct {
 	records   *records
 	paces     *paces
 	settled   *settledRecords
+	races     *races
 	steps     *steps
 	metrics   *Metrics
 }
@@ -82,6 +83,7 @@ func New(options Options) *Reconciler {
 		records:   newRecords(),
 		paces:     newPaces(),
 		settled:   newSettledRecords(),
+		races:     newRaces(),
 		steps:     newSteps(),
 		metrics:   options.Metrics,
 	}
@@ -111,10 +113,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err == nil {
 		acted, err = r.carry(ctx, p)
 	}
-	if lostRace(err) {
+	lost := lostRace(err)
+	again := r.races.lost(p.kafka.UID, lost)
+	if lost && !again {
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}
 	result, reportErr := r.report(ctx, p, acted, err)
+	if lost {
+		return ctrl.Result{RequeueAfter: lookAgain}, reportErr
+	}
 	return result, errors.Join(transient(err), reportErr)
 }
 

@@ -33,7 +33,12 @@ func (o *observation) paused() bool {
 func (r *Reconciler) reportPaused(ctx context.Context, p *pass) error {
 	p.notes = nil
 	states := []wanted{}
-	if err := r.decide(ctx, p); err == nil && len(p.podSets) > 0 {
+	err := r.decide(ctx, p)
+	if len(p.foreign) > 0 {
+		foreign := &foreignObjectsError{cluster: p.kafka.Name, objects: p.foreign}
+		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonForeignObject, foreign.Error())
+	}
+	if err == nil && len(p.podSets) > 0 {
 		// Decided to be told, not to be done: expiry does not wait for anybody. Of a
 		// cluster that was paused before it was made there is nothing to tell.
 		states = p.writtenConditions()

@@ -1,0 +1,96 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+)
+
+// reasonMadeByAnother: another operator has made what the cluster consists of.
+const reasonMadeByAnother = "MadeByAnother"
+
+// madeByAnotherError is why a cluster is not touched: another operator runs it.
+type madeByAnotherError struct{ objects []string }
+
+// Error names the objects and what to do.
+func (e *madeByAnotherError) Error() string {
+	named, more := e.objects, ""
+	if len(named) > maxNamed {
+		named, more = named[:maxNamed], fmt.Sprintf(" and %d more", len(e.objects)-maxNamed)
+	}
+	return fmt.Sprintf("another operator created %s%s, so the cluster is not touched: "+
+		"leave the cluster to that operator, or delete it there; Keyturn cannot take over clusters of other operators", strings.Join(named, ", "), more)
+}
+
+// checkMaker fails with a *madeByAnotherError where another operator has made what a
+// cluster consists of, and nothing shows that this one has made any of it. Beside a
+// cluster of this operator's, what others make is at most in its way.
+func (r *Reconciler) checkMaker(ctx context.Context, p *pass) error {
+	if p.hasTraces() {
+		return nil
+	}
+	var objects []string
+	for _, name := range slices.Sorted(slices.Values(p.anothersSets)) {
+		objects = append(objects, podSetKind+" "+name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.secrets)) {
+		if p.ofNode(name) {
+			objects = append(objects, "Secret "+name)
+		}
+	}
+	for _, pod := range p.others {
+		if p.isOfPoolsNode(pod.Name) {
+			objects = append(objects, "Pod "+pod.Name)
+		}
+	}
+	for id := range p.objects {
+		if id.kind != configMapKind().GroupKind() || !p.isOfPoolsNode(id.name) {
+			continue
+		}
+		config := metadataObject(configMapKind())
+		exists, err := r.find(ctx, p.observation, id.name, config)
+		if err != nil {
+			return err
+		}
+		if exists && wroteIt(config) {
+			return nil
+		}
+		objects = append(objects, "ConfigMap "+id.name)
+	}
+	if len(objects) == 0 {
+		return nil
+	}
+	slices.Sort(objects)
+	p.wake(p.now.Add(unwatched)) // what carries no label is not watched
+	return &madeByAnotherError{objects}
+}
+
+// hasTraces reports whether anything shows that this operator has made the cluster.
+func (o *observation) hasTraces() bool {
+	if len(o.podSets) > 0 {
+		return true
+	}
+	for name := range o.secrets {
+		secret := o.secrets[name]
+		if _, published := secret.Data[contract.PublicationKey]; published || wroteIt(&secret) {
+			return true
+		}
+	}
+	pinned := func(pod *corev1.Pod) bool {
+		_, pinned := pod.Annotations[contract.PinAnnotation]
+		return pinned
+	}
+	return slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(o.strangers)), o.others), pinned)
+}
+
+// isOfPoolsNode reports whether an object has the name of a node of a pool.
+func (o *observation) isOfPoolsNode(name string) bool {
+	of, _, named := o.names().NodeOf(name)
+	return named && slices.ContainsFunc(o.pools, func(p *pool) bool { return p.Name == of })
+}

@@ -33,7 +33,7 @@ func (o *observation) isOwned(object metav1.Object) bool {
 
 // another is who owns an object in place of the Kafka, nil if nobody does: any other
 // controller, or a resource of a kind whose objects carry labels of clusters, which need
-// not be called their controller.
+// not be called their controller. A Kafka of the same name is none that lives.
 func another(object metav1.Object, o *observation) *metav1.OwnerReference {
 	if owner := metav1.GetControllerOf(object); owner != nil && owner.UID != o.kafka.UID {
 		return owner
@@ -41,7 +41,8 @@ func another(object metav1.Object, o *observation) *metav1.OwnerReference {
 	owners := object.GetOwnerReferences()
 	i := slices.IndexFunc(owners, func(owner metav1.OwnerReference) bool {
 		group, _, _ := strings.Cut(owner.APIVersion, "/")
-		return strings.HasSuffix(group, strimziGroups) && owner.UID != o.kafka.UID
+		former := owner.Kind == kafkaKind().Kind && owner.Name == o.kafka.Name
+		return strings.HasSuffix(group, strimziGroups) && owner.UID != o.kafka.UID && !former
 	})
 	if i < 0 || o.isOwned(object) {
 		return nil

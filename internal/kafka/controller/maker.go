@@ -35,20 +35,42 @@ func (r *Reconciler) checkMaker(ctx context.Context, p *pass) error {
 	if p.hasTraces() {
 		return nil
 	}
+	configs, wrote, err := r.nodeConfigs(ctx, p)
+	if err != nil || wrote {
+		return err
+	}
+	objects := slices.Concat(p.anothersNodes(), configs)
+	if len(objects) == 0 {
+		return nil
+	}
+	slices.Sort(objects)
+	p.wake(p.now.Add(unwatched)) // what carries no label is not watched
+	return &madeByAnotherError{objects}
+}
+
+// anothersNodes are the pod sets, Secrets and pods of nodes of a cluster that shows no
+// trace of this operator.
+func (o *observation) anothersNodes() []string {
 	var objects []string
-	for _, name := range slices.Sorted(slices.Values(p.anothersSets)) {
+	for _, name := range o.anothersSets {
 		objects = append(objects, podSetKind+" "+name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.secrets)) {
-		if p.ofNode(name) {
+	for name := range o.secrets {
+		if o.ofNode(name) {
 			objects = append(objects, "Secret "+name)
 		}
 	}
-	for _, pod := range p.others {
-		if p.isOfPoolsNode(pod.Name) {
+	for _, pod := range o.others {
+		if o.isOfPoolsNode(pod.Name) {
 			objects = append(objects, "Pod "+pod.Name)
 		}
 	}
+	return objects
+}
+
+// nodeConfigs are the ConfigMaps of nodes, and whether this operator has written one of
+// them: the cache does not tell who has.
+func (r *Reconciler) nodeConfigs(ctx context.Context, p *pass) (configs []string, wrote bool, err error) {
 	for id := range p.objects {
 		if id.kind != configMapKind().GroupKind() || !p.isOfPoolsNode(id.name) {
 			continue
@@ -56,19 +78,13 @@ func (r *Reconciler) checkMaker(ctx context.Context, p *pass) error {
 		config := metadataObject(configMapKind())
 		exists, err := r.find(ctx, p.observation, id.name, config)
 		if err != nil {
-			return err
+			return nil, false, err
 		}
-		if exists && wroteIt(config) {
-			return nil
+		if exists {
+			configs, wrote = append(configs, "ConfigMap "+id.name), wrote || wroteIt(config)
 		}
-		objects = append(objects, "ConfigMap "+id.name)
 	}
-	if len(objects) == 0 {
-		return nil
-	}
-	slices.Sort(objects)
-	p.wake(p.now.Add(unwatched)) // what carries no label is not watched
-	return &madeByAnotherError{objects}
+	return configs, wrote, nil
 }
 
 // hasTraces reports whether anything shows that this operator has made the cluster.

@@ -102,11 +102,14 @@ func consider(look func(reach) (sight, error)) (consideration, error) {
 }
 
 // watching is the outcome of a pass with nothing to disrupt: nodes that are to load
-// something are looked at again soon, and so are agents that did not answer.
+// something are looked at again soon, and so are agents that did not answer. Who waits
+// for an object of somebody else's to go waits for long.
 func (r *Reconciler) watching(p *pass) outcome {
 	switch {
 	case p.moved:
 		return outcome{again: lookAgain}
+	case p.occupied != nil:
+		return outcome{again: unwatched}
 	case p.loadsAwaited():
 		return outcome{again: r.unlessSilent(p, lookAgain)}
 	case len(p.silent) > 0 || p.became.timedOut():
@@ -254,7 +257,7 @@ func (p *pass) reasons() (map[string][]rollout.Reason, error) {
 	for _, node := range p.cluster.Nodes {
 		pod, exists := p.pods[node.Pod]
 		certificates, issued := p.nodes[node.Pod]
-		if !exists || !issued {
+		if !exists || !issued || !p.comesBack(node) {
 			continue
 		}
 		if p.stands() {

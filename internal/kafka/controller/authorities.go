@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
@@ -144,6 +145,25 @@ func decideAuthority(input authority.Input) (authority.Decision, []authority.Pro
 	}
 	decision.Warnings = slices.Concat(decision.Warnings, authority.Ignored(input), authority.Misasked(input))
 	return decision, problems, nil
+}
+
+// hold lets an authority stand as it is while Secrets of others stand in place of its own:
+// what it would write could be half written only.
+func (p *pass) hold(kind authority.Kind, input authority.Input, names []string) error {
+	input.Spec = input.Spec.Usable()
+	decision, err := authority.Stand(input)
+	if err != nil {
+		return fmt.Errorf("%s: %w", kind, err)
+	}
+	d := p.domain(kind)
+	d.Decision, d.refused = decision, nil
+	for _, name := range names {
+		d.refused = append(d.refused, authority.Problem{
+			Object: "Secret " + name, Wrong: "it does not belong to this cluster, so this authority is neither renewed nor replaced",
+			Remedy: "see condition " + string(condition.NotReady),
+		})
+	}
+	return nil
 }
 
 // leafNames are those that the leaves of the nodes bear, all together.

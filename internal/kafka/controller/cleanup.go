@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -69,7 +68,7 @@ func (p *pass) formerPolicy() []client.Object {
 	if _, wanted := p.cluster.NetworkPolicy(); wanted || !found || policy.DeletionTimestamp != nil {
 		return nil
 	}
-	if !slices.ContainsFunc(policy.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == p.kafka.UID }) {
+	if !p.isOwned(policy) {
 		return nil
 	}
 	return []client.Object{policy}

@@ -180,7 +180,7 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 		Chain:     settled.chain[1:],
 		Trust:     publication.Trust(nil, publication.Given{Cluster: given}, nil),
 		Loading:   p.loadingOf(at),
-		Operators: []*x509.Certificate{p.operator.leaf},
+		Operators: p.operator.leaves(),
 	}, r.options.Clock.Now())
 	encoded, err := published.Encode()
 	if err != nil {

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
@@ -127,6 +129,35 @@ func (r *Reconciler) leadsThere(ctx context.Context, p *pass, act *rollout.Act) 
 		return overtakenBy("StrimziPodSet", set.Name)
 	}
 	return nil
+}
+
+// races remembers which Kafkas' last pass has lost a race.
+type races struct {
+	mu   sync.Mutex
+	last map[types.UID]bool
+}
+
+func newRaces() *races { return &races{last: map[types.UID]bool{}} }
+
+// lost notes whether a pass has lost a race, and reports whether the one before it has:
+// what is lost again and again is something else, and people are told.
+func (r *races) lost(kafka types.UID, now bool) (before bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before = r.last[kafka]
+	if now {
+		r.last[kafka] = true
+	} else {
+		delete(r.last, kafka)
+	}
+	return before
+}
+
+// forget drops a Kafka that is gone.
+func (r *races) forget(kafka types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.last, kafka)
 }
 
 // lostRace reports whether somebody else wrote first. That is no failure of the

@@ -19,7 +19,7 @@ import (
 // written. A resource that is invalid leaves everything as it is, save that
 // certificates are kept up.
 func (r *Reconciler) decide(ctx context.Context, p *pass) error {
-	if err := p.checkMaker(); err != nil {
+	if err := r.checkMaker(ctx, p); err != nil {
 		return err
 	}
 	removing, err := r.removalInProgress(ctx, p)
@@ -86,6 +86,12 @@ func (r *Reconciler) decideAuthorities(p *pass) ([]authority.Problem, error) {
 	inputs := map[authority.Kind]authority.Input{}
 	for _, kind := range kinds() {
 		inputs[kind] = r.authorityInput(p, kind)
+		if names := p.foreignSecrets(kind); len(names) > 0 {
+			if err := p.hold(kind, inputs[kind], names); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		decision, found, err := decideAuthority(inputs[kind])
 		if err != nil {
 			return nil, err

@@ -101,9 +101,9 @@ func (r *Reconciler) readDisruption(ctx context.Context, o *observation) (disrup
 	if err != nil {
 		return disruptionRecord{}, fmt.Errorf("reading the disruption record %s: %w", key, err)
 	}
-	if object.Labels[labelCluster] != o.kafka.Name && !o.isOurs(&object) {
+	if !o.isOurs(&object) {
 		id := disruptionObject(o.kafka.Name)
-		return disruptionRecord{}, &foreignObjectsError{cluster: o.kafka.Name, objects: []foreignObject{{id, whose(&object)}}}
+		return disruptionRecord{}, &foreignObjectsError{cluster: o.kafka.Name, objects: []foreignObject{{id, o.whose(&object), another(&object, o) == nil}}}
 	}
 	record := disruptionRecord{}
 	if text, found := object.Data[disruptionKey]; found && text != "" {

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/rotation"
@@ -33,9 +30,11 @@ type foreignObject struct {
 
 	// whose it seems to be, in words.
 	whose string
+	// claimable is true of what the cluster's label would make the cluster's.
+	claimable bool
 }
 
-// foreignObjectsError is why a cluster cannot be built beside objects of others.
+// foreignObjectsError is why a cluster is not as it is asked for beside objects of others.
 type foreignObjectsError struct {
 	cluster string
 	objects []foreignObject
@@ -44,139 +43,155 @@ type foreignObjectsError struct {
 // Error names every object, whose it seems to be, and what to do.
 func (e *foreignObjectsError) Error() string {
 	sentences := make([]string, 0, len(e.objects))
+	label := ""
 	for _, o := range e.objects {
 		sentences = append(sentences, fmt.Sprintf("%s %s has a name that this cluster needs, and %s", o.kind.Kind, o.name, o.whose))
+		if o.claimable {
+			label = fmt.Sprintf("; what does belong to this cluster needs the label %s=%s", labelCluster, e.cluster)
+		}
 	}
 	more := ""
 	if len(sentences) > maxNamed {
 		more = fmt.Sprintf("; and %d more", len(sentences)-maxNamed)
 		sentences = sentences[:maxNamed]
 	}
-	return fmt.Sprintf("%s%s; it is not touched, and the cluster is not changed, until it is renamed or deleted, or labelled %s=%s if it belongs to this cluster",
-		strings.Join(sentences, "; "), more, labelCluster, e.cluster)
-}
-
-// isOurs reports whether an object belongs to this very cluster: its Kafka owns it, or
-// it carries the label that names the cluster and nobody else owns it.
-func (o *observation) isOurs(object metav1.Object) bool {
-	for _, owner := range object.GetOwnerReferences() {
-		if owner.UID == o.kafka.UID {
-			return true
-		}
-	}
-	return object.GetLabels()[labelCluster] == o.kafka.Name && anotherKafka(object) == ""
-}
-
-// anotherKafka names the Kafka that owns an object; empty when none does.
-func anotherKafka(object metav1.Object) string {
-	for _, owner := range object.GetOwnerReferences() {
-		if owner.Kind == kafkaKind().Kind {
-			return owner.Name
-		}
-	}
-	return ""
-}
-
-// whose says to whom a foreign object seems to belong.
-func whose(object metav1.Object) string {
-	if kafka := anotherKafka(object); kafka != "" {
-		return "belongs to Kafka " + kafka
-	}
-	if cluster := object.GetLabels()[labelCluster]; cluster != "" {
-		return "carries the label of cluster " + cluster
-	}
-	if owner := metav1.GetControllerOf(object); owner != nil {
-		return fmt.Sprintf("belongs to %s %s", owner.Kind, owner.Name)
-	}
-	return "it is not marked as belonging to this cluster"
+	return fmt.Sprintf("%s%s; what belongs to others is not touched, and until it is gone the cluster is not changed, except that all other certificates are renewed: "+
+		"delete it, or have its owner recreate it under another name%s", strings.Join(sentences, "; "), more, label)
 }
 
 // keepToOwn lets the cluster stand as it is while somebody else's object is where one of
 // its own should be. A cluster that is not there yet is not made.
 func (r *Reconciler) keepToOwn(ctx context.Context, p *pass) error {
-	if p.stands() {
-		return nil // nothing is written then but what is there
-	}
-	err := r.seekIntended(ctx, p)
-	if _, foreign := errors.AsType[*foreignObjectsError](err); !foreign || !p.standOn() {
+	if err := r.seekIntended(ctx, p); err != nil || len(p.foreign) == 0 {
 		return err
 	}
-	p.unusable = err
+	p.wake(p.now.Add(unwatched)) // nobody tells what becomes of them
+	if !p.stands() {
+		if !p.standOn() {
+			return &foreignObjectsError{cluster: p.kafka.Name, objects: p.foreign}
+		}
+		if err := r.seekIntended(ctx, p); err != nil { // of the cluster that stands
+			return err
+		}
+	}
+	p.occupied = &foreignObjectsError{cluster: p.kafka.Name, objects: p.foreign}
 	return nil
 }
 
 // seekIntended looks, by their names and past the cache, for the objects that are to be
 // written and that the observation does not show. One of our own, whose label was taken
-// off, is added to the observation; others make a *foreignObjectsError. In the steady
-// state the observation shows everything, and nothing is asked.
+// off, is added to the observation; others are foreign. In the steady state the
+// observation shows everything, and nothing is asked.
 func (r *Reconciler) seekIntended(ctx context.Context, p *pass) error {
-	foreign := &foreignObjectsError{cluster: p.kafka.Name}
 	for _, id := range slices.Concat(p.intendedObjects(), r.companionObjects(p.cluster)) {
-		if p.shows(id) {
+		if p.isForeign(id) {
 			continue
 		}
-		object := metadataObject(id.kind.WithVersion(objectVersion))
-		exists, err := r.find(ctx, p.observation, id.name, object)
-		switch {
-		case err != nil:
-			return err
-		case !exists:
-		case !p.isOurs(object):
-			foreign.objects = append(foreign.objects, foreignObject{id, whose(object)})
-		case id.kind == secretKind().GroupKind():
-			if err := r.seekSecret(ctx, p.observation, id.name); err != nil {
+		object := p.observed(id)
+		if object == nil {
+			found := metadataObject(id.kind.WithVersion(objectVersion))
+			exists, err := r.find(ctx, p.observation, id.name, found)
+			if err != nil {
 				return err
 			}
-		case id.kind == podSetGroupKind():
-			if err := r.seekPodSet(ctx, p.observation, id.name); err != nil {
+			if !exists {
+				continue
+			}
+			if err := r.admit(ctx, p, id, found); err != nil {
 				return err
 			}
-		default:
-			p.objects[id] = object
+			object = found
+		}
+		if !p.isOurs(object) || p.observed(id) == nil {
+			p.foreign = append(p.foreign, foreignObject{id, p.whose(object), another(object, p.observation) == nil && id.kind != podSetGroupKind()})
 		}
 	}
-	if len(foreign.objects) == 0 {
+	return nil
+}
+
+// admit adds an object of ours that no list has shown to the observation.
+func (r *Reconciler) admit(ctx context.Context, p *pass, id objectID, object *metav1.PartialObjectMetadata) error {
+	switch {
+	case !p.isOurs(object):
+		return nil
+	case id.kind == secretKind().GroupKind():
+		return r.seekSecret(ctx, p.observation, id.name)
+	case id.kind == podSetGroupKind():
+		return r.seekPodSet(ctx, p.observation, id.name)
+	default:
+		p.objects[id] = object
 		return nil
 	}
-	p.wake(p.now.Add(unwatched)) // nobody tells what becomes of them
-	return foreign
 }
 
-// shows reports whether an object was observed.
-func (o *observation) shows(id objectID) bool {
+// isForeign reports whether somebody else's object has been found to stand there.
+func (p *pass) isForeign(id objectID) bool {
+	return slices.ContainsFunc(p.foreign, func(o foreignObject) bool { return o.objectID == id })
+}
+
+// foreignSecrets are the Secrets of an authority that somebody else's stand in place of.
+func (p *pass) foreignSecrets(kind authority.Kind) []string {
+	return slices.DeleteFunc(p.caSecrets(kind), func(name string) bool { return !p.isForeign(secretObject(name)) })
+}
+
+// comesBack reports whether a pod of the node that is made again finds all that it needs:
+// it is only restarted then.
+func (p *pass) comesBack(node model.Node) bool {
+	needed := []objectID{
+		{podSetGroupKind(), p.cluster.Names.PodSet(node.Pool)},
+		{configMapKind().GroupKind(), node.Pod}, secretObject(node.Pod),
+		{serviceAccountKind().GroupKind(), p.cluster.Names.Kafka()},
+	}
+	for _, kind := range kinds() {
+		needed = append(needed, secretObject(kind.TrustedCertsSecret(p.kafka.Name)))
+	}
+	return !slices.ContainsFunc(needed, p.isForeign)
+}
+
+func secretObject(name string) objectID { return objectID{secretKind().GroupKind(), name} }
+
+// observed is the metadata of an object that was observed, nil if it was not.
+func (o *observation) observed(id objectID) metav1.Object {
 	switch id.kind {
 	case secretKind().GroupKind():
-		_, found := o.secrets[id.name]
-		return found
+		if secret, found := o.secrets[id.name]; found {
+			return &secret
+		}
 	case podSetGroupKind():
-		_, found := o.podSets[id.name]
-		return found
+		if set, found := o.podSets[id.name]; found {
+			return &set
+		}
 	default:
-		_, found := o.objects[id]
-		return found
+		if object, found := o.objects[id]; found {
+			return object
+		}
 	}
+	return nil
 }
 
-// intendedObjects are those that a cluster as it was resolved writes by name.
+// intendedObjects are those that a cluster writes by name in the mode of the pass, and
+// those without which its pods do not come back.
 func (p *pass) intendedObjects() []objectID {
-	secret := func(name string) objectID { return objectID{secretKind().GroupKind(), name} }
 	ids := []objectID{
 		{configMapKind().GroupKind(), rotation.ConfigMapName(p.kafka.Name)},
-		secret(p.kafka.Name + operatorSecretSuffix),
+		secretObject(p.kafka.Name + operatorSecretSuffix),
 	}
 	if !p.undisrupted {
 		ids = append(ids, disruptionObject(p.kafka.Name))
 	}
 	for _, kind := range kinds() {
 		for _, name := range p.writtenCASecrets(kind) {
-			ids = append(ids, secret(name))
+			ids = append(ids, secretObject(name))
 		}
 	}
 	for _, pool := range p.cluster.Pools {
 		ids = append(ids, objectID{podSetGroupKind(), p.cluster.Names.PodSet(pool.Name)})
 	}
 	for _, node := range p.cluster.Nodes {
-		ids = append(ids, secret(node.Pod))
+		ids = append(ids, secretObject(node.Pod), objectID{configMapKind().GroupKind(), node.Pod})
+	}
+	if p.stands() {
+		return ids
 	}
 	for _, object := range objectsOf(p.cluster) {
 		ids = append(ids, object.objectID)
@@ -191,55 +206,6 @@ func (o *observation) writtenCASecrets(kind authority.Kind) []string {
 		return []string{kind.TrustedCertsSecret(o.kafka.Name)}
 	}
 	return o.caSecrets(kind)
-}
-
-// reasonMadeByAnother: another operator has made what the cluster consists of.
-const reasonMadeByAnother = "MadeByAnother"
-
-// madeByAnotherError is why a cluster is not touched: another operator runs it.
-type madeByAnotherError struct{ objects []string }
-
-// Error names the objects and what to do.
-func (e *madeByAnotherError) Error() string {
-	named, more := e.objects, ""
-	if len(named) > maxNamed {
-		named, more = named[:maxNamed], fmt.Sprintf(" and %d more", len(e.objects)-maxNamed)
-	}
-	return fmt.Sprintf("%s%s were created by another operator, so the cluster is not touched: "+
-		"leave the cluster to that operator, or delete it there; Keyturn cannot take over clusters of other operators", strings.Join(named, ", "), more)
-}
-
-// checkMaker fails with a *madeByAnotherError where pod sets, or the Secrets of nodes
-// that have no pod set, lack all that this operator gives to its own.
-func (o *observation) checkMaker() error {
-	var objects []string
-	for _, name := range slices.Sorted(maps.Keys(o.podSets)) {
-		set := o.podSets[name]
-		if o.isAnothersSet(&set) {
-			objects = append(objects, podSetKind+" "+name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.secrets)) {
-		if _, ours := o.secrets[name].Data[contract.PublicationKey]; len(o.podSets) == 0 && o.ofNode(name) && !ours {
-			objects = append(objects, "Secret "+name)
-		}
-	}
-	if len(objects) == 0 {
-		return nil
-	}
-	return &madeByAnotherError{objects}
-}
-
-// isAnothersSet reports whether neither a pod set nor any pod that it describes bears an
-// annotation of this operator's.
-func (o *observation) isAnothersSet(set *podsetv1.StrimziPodSet) bool {
-	if _, recorded := set.Annotations[model.NodesAnnotation]; recorded || len(set.Spec.Pods) == 0 {
-		return false
-	}
-	return !slices.ContainsFunc(o.describedPods(set), func(d describedPod) bool {
-		_, pinned := d.pod.Annotations[contract.PinAnnotation]
-		return pinned
-	})
 }
 
 // ofOthers reports whether the error is about objects of others.

@@ -41,7 +41,7 @@ func TestObjectsOfOthersAreFoundBeforeAnythingIsWritten(t *testing.T) {
 			t.Parallel()
 			r, p := beside(object)
 
-			foreign, is := errors.AsType[*foreignObjectsError](r.seekIntended(t.Context(), p))
+			foreign, is := errors.AsType[*foreignObjectsError](r.keepToOwn(t.Context(), p))
 
 			if !is || len(foreign.objects) != 1 || foreign.objects[0].name != object.GetName() {
 				t.Errorf("found: %v, want %s", foreign, object.GetName())

@@ -58,8 +58,12 @@ type leaf struct {
 }
 
 // settleLeaf keeps the stored leaf or has a new one issued. The result is false
-// when there is none yet: an issuer is being waited for, or refuses.
+// when there is none yet: an issuer is being waited for, or refuses, or somebody else's
+// Secret stands where it should be written.
 func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafRequest) (leaf, bool, error) {
+	if p.isForeign(secretObject(request.secret)) {
+		return leaf{}, false, nil
+	}
 	stored := p.stored(request.secret)
 	present := authority.StoredLeaf{Certificates: stored.Data[request.certKey], Key: stored.Data[request.keyKey]}
 	want := p.wantedLeaf(request, present)
@@ -192,6 +196,7 @@ func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
 		identity: identity, waits: p.clusterCA.whyUnsettled(identity.Signer),
 	})
 	if err != nil || !found {
+		p.keepIdentity(name)
 		return err
 	}
 	err = r.writeSecret(ctx, p, kube.SecretIntent{
@@ -206,6 +211,22 @@ func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
 	}
 	p.operator, err = identityOf(settled.certificates, settled.key)
 	return err
+}
+
+// keepIdentity leaves the operator the identity that is stored, if there is one.
+func (p *pass) keepIdentity(secret string) {
+	data := p.secrets[secret].Data
+	if stored, err := identityOf(data[operatorCertKey], data[operatorKeyKey]); err == nil {
+		p.operator = stored
+	}
+}
+
+// leaves are what others know the operator by; none while it has no certificate.
+func (i operatorIdentity) leaves() []*x509.Certificate {
+	if i.leaf == nil {
+		return nil
+	}
+	return []*x509.Certificate{i.leaf}
 }
 
 // whyUnsettled says why a peer of whose certificate everybody has to be sure is not

@@ -28,7 +28,7 @@ func (r *Reconciler) applyNodeSecrets(ctx context.Context, p *pass) error {
 		if err := r.applyNodeSecret(ctx, p, node); err != nil {
 			return err
 		}
-		if _, given := p.nodes[node.Pod]; !given && p.exists(node) {
+		if _, given := p.nodes[node.Pod]; !given && p.exists(node) && !p.isForeign(secretObject(node.Pod)) {
 			p.note("Secret "+node.Pod, reasonNodeHeld, "node "+node.Pod+" cannot be given a certificate now, and keeps running with the one it has loaded; "+
 				"if its pod stops, it cannot start again without one: restore the Secret, or the key of the CA that issued its certificate")
 		}
@@ -166,7 +166,7 @@ func (p *pass) publish(node model.Node, at time.Time, content publication.Conten
 		return contract.Publication{}, err
 	}
 	content.Configuration = configuration
-	content.Operators = []*x509.Certificate{p.operator.leaf}
+	content.Operators = p.operator.leaves()
 	return publication.Next(previous, p.toldTo(node, previous), content, at), nil
 }
 

@@ -70,6 +70,9 @@ func rendered(object runtime.ApplyConfiguration) func() (runtime.ApplyConfigurat
 }
 
 func (r *Reconciler) applyObject(ctx context.Context, p *pass, object intended) error {
+	if p.isForeign(object.objectID) {
+		return nil
+	}
 	var observed metav1.Object
 	if known, found := p.objects[object.objectID]; found {
 		observed = known

@@ -32,6 +32,8 @@ type observation struct {
 	written map[string]any
 	pools   []*pool
 	podSets map[string]podsetv1.StrimziPodSet
+	// anothersSets are the pod sets that another operator has made for this Kafka.
+	anothersSets []string
 	// descriptions are the pods that the sets describe, by set.
 	descriptions map[string][]describedPod
 	// pods are those of the nodes, whatever their labels say.
@@ -43,7 +45,7 @@ type observation struct {
 	// secrets are those of the cluster, and referenced those that its listeners refer to.
 	secrets, referenced map[string]corev1.Secret
 	claims              map[string]*corev1.PersistentVolumeClaim
-	// objects is the metadata of everything that carries the cluster's label, except
+	// objects is the metadata of everything of the cluster's that carries its label, except
 	// Kafkas, pools, pod sets, pods and Secrets.
 	objects map[objectID]*metav1.PartialObjectMetadata
 }
@@ -132,7 +134,7 @@ func (r *Reconciler) observePodSets(ctx context.Context, o *observation) error {
 	}
 	o.podSets = make(map[string]podsetv1.StrimziPodSet, len(sets.Items))
 	for i := range sets.Items {
-		o.podSets[sets.Items[i].Name] = sets.Items[i]
+		o.takePodSet(&sets.Items[i])
 	}
 	for _, pool := range o.pools {
 		if err := r.seekPodSet(ctx, o, o.names().PodSet(pool.Name)); err != nil {
@@ -194,7 +196,9 @@ func (r *Reconciler) observeOwned(ctx context.Context, o *observation) error {
 			return fmt.Errorf("listing %ss of Kafka %s: %w", kind.Kind, client.ObjectKeyFromObject(&o.kafka), err)
 		}
 		for i := range list.Items {
-			o.objects[objectID{kind.GroupKind(), list.Items[i].Name}] = &list.Items[i]
+			if o.isOurs(&list.Items[i]) {
+				o.objects[objectID{kind.GroupKind(), list.Items[i].Name}] = &list.Items[i]
+			}
 		}
 	}
 	return nil
@@ -208,6 +212,9 @@ func (r *Reconciler) observeClaims(ctx context.Context, o *observation) error {
 	o.claims = make(map[string]*corev1.PersistentVolumeClaim, len(list.Items))
 	for i := range list.Items {
 		claim := &list.Items[i]
+		if !o.isOurs(claim) {
+			continue
+		}
 		o.claims[claim.Name] = claim
 		metadata := metadataObject(claimKind())
 		metadata.ObjectMeta = claim.ObjectMeta
@@ -265,8 +272,7 @@ func (r *Reconciler) secretTraces(ctx context.Context, o *observation, reader cl
 	for i := range list.Items {
 		secret := &list.Items[i]
 		_, _, ofNode := o.names().NodeOf(secret.Name)
-		owned := slices.ContainsFunc(secret.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == o.kafka.UID })
-		if ofNode || owned {
+		if o.isOurs(secret) && (ofNode || o.isOwned(secret)) {
 			names = append(names, secret.Name)
 		}
 	}

@@ -42,9 +42,11 @@ type pass struct {
 	undisrupted bool
 	// asked is what the cluster was resolved from.
 	asked model.Input
-	// unusable says why the resources cannot be used, and invalid what is wrong with
-	// the authorities, when the cluster is the one that stands.
-	unusable, invalid error
+	// foreign are the objects of others that stand where the cluster's own should.
+	foreign []foreignObject
+	// occupied says so, unusable why the resources cannot be used, and invalid what is
+	// wrong with the authorities, when the cluster is the one that stands.
+	occupied, unusable, invalid error
 	// moved is true once the pass has written a Secret: what was decided from
 	// Secrets is then decided again.
 	moved bool

@@ -66,6 +66,7 @@ type Reconciler struct {
 	records   *records
 	paces     *paces
 	settled   *settledRecords
+	races     *races
 	steps     *steps
 	metrics   *Metrics
 }
@@ -84,6 +85,7 @@ func New(options Options) *Reconciler {
 		records:   newRecords(),
 		paces:     newPaces(),
 		settled:   newSettledRecords(),
+		races:     newRaces(),
 		steps:     newSteps(),
 		metrics:   options.Metrics,
 	}
@@ -116,10 +118,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if errors.Is(err, errUnheard) {
 		return ctrl.Result{RequeueAfter: r.unlessSilent(p, lookAgain)}, nil
 	}
-	if lostRace(err) {
+	lost := lostRace(err)
+	again := r.races.lost(p.kafka.UID, lost)
+	if lost && !again {
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}
 	result, reportErr := r.report(ctx, p, acted, err)
+	if lost {
+		return ctrl.Result{RequeueAfter: lookAgain}, reportErr
+	}
 	return result, errors.Join(transient(err), reportErr)
 }
 

@@ -49,11 +49,21 @@ func (r *Reconciler) watch(ctx context.Context, p *pass) []wanted {
 	if len(p.podSets) == 0 {
 		return nil
 	}
-	if err := r.decide(ctx, p); err != nil {
+	err := r.decide(ctx, p)
+	p.noteForeign()
+	if err != nil {
 		return p.said(ofTrust)
 	}
 	r.metrics.note(p, outcome{})
 	return p.writtenConditions()
+}
+
+// noteForeign warns of objects that stand where the cluster's own should.
+func (p *pass) noteForeign() {
+	if len(p.foreign) > 0 {
+		foreign := &foreignObjectsError{cluster: p.kafka.Name, objects: p.foreign}
+		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonForeignObject, foreign.Error())
+	}
 }
 
 // reportUnobserved says that a cluster could not be looked at. What was said of it before

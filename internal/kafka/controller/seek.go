@@ -51,8 +51,8 @@ func (r *Reconciler) seekPodSet(ctx context.Context, o *observation, name string
 	}
 	var set podsetv1.StrimziPodSet
 	exists, err := r.find(ctx, o, name, &set)
-	if exists && o.isOurs(&set) {
-		o.podSets[name] = set
+	if exists {
+		o.takePodSet(&set)
 	}
 	return err
 }
@@ -159,16 +159,15 @@ func (r *Reconciler) seekSecrets(ctx context.Context, o *observation, names []st
 	return nil
 }
 
-// seekSecret adds the Secret of that name, if there is one that carries the cluster's
-// label, belongs to the cluster, or is brought for it by its user.
+// seekSecret adds the Secret of that name, if there is one that belongs to the cluster,
+// or has until its marks were taken off, or is brought for it by its user.
 func (r *Reconciler) seekSecret(ctx context.Context, o *observation, name string) error {
 	if _, known := o.secrets[name]; known {
 		return nil
 	}
 	var secret corev1.Secret
 	exists, err := r.find(ctx, o, name, &secret)
-	labelled := secret.Labels[labelCluster] == o.kafka.Name
-	if exists && (labelled || o.isOurs(&secret) || o.isBrought(name)) {
+	if exists && (o.isOurs(&secret) || o.isUnmarked(&secret) || o.isBrought(name)) {
 		o.secrets[name] = secret
 	}
 	return err

@@ -16,9 +16,9 @@ import (
 
 // standOn lets a pass whose resources or authorities cannot be used go on with the
 // cluster as it stands: a mistake in a manifest must not let certificates expire. The
-// result is false when nothing stands yet.
+// result is false when nothing stands yet: no node is known.
 func (p *pass) standOn() bool {
-	if len(p.podSets) == 0 || p.operatorMissing() {
+	if len(p.asked.Known.Pools) == 0 {
 		return false
 	}
 	p.cluster = model.Standing(p.asked, p.publishedListeners())
@@ -27,19 +27,20 @@ func (p *pass) standOn() bool {
 
 // stands reports whether the cluster of the pass is the one that stands, and not
 // the one that the resources ask for.
-func (p *pass) stands() bool { return p.unusable != nil || p.invalid != nil }
+func (p *pass) stands() bool { return p.occupied != nil || p.unusable != nil || p.invalid != nil }
 
 // whyStands is why the cluster is the one that stands; nil when it is not.
 func (p *pass) whyStands() error {
-	if p.unusable != nil && p.invalid != nil {
-		return fmt.Errorf("%w. %w", p.unusable, p.invalid)
+	var why error
+	for _, reason := range []error{p.occupied, p.unusable, p.invalid} {
+		switch {
+		case why == nil:
+			why = reason
+		case reason != nil:
+			why = fmt.Errorf("%w. %w", why, reason)
+		}
 	}
-	return cmp.Or(p.unusable, p.invalid)
-}
-
-func (p *pass) operatorMissing() bool {
-	_, exists := p.secrets[p.kafka.Name+operatorSecretSuffix]
-	return !exists
+	return why
 }
 
 // publishedListeners are the listeners with TLS that nodes are told of.

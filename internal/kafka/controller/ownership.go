@@ -1,0 +1,112 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+)
+
+// strimziGroups end the API groups of all resources whose objects carry the label of a
+// cluster: Kafkas, users, Connect clusters, and what gives access to them.
+const strimziGroups = ".strimzi.io"
+
+// isOurs reports whether an object belongs to this very cluster: its Kafka owns it, or
+// it carries the label that names the cluster and nobody else owns it. It is asked of
+// everything that enters the observation.
+func (o *observation) isOurs(object metav1.Object) bool {
+	if another(object, o) != nil {
+		return false
+	}
+	return o.isOwned(object) || object.GetLabels()[labelCluster] == o.kafka.Name
+}
+
+// isOwned reports whether the Kafka owns an object.
+func (o *observation) isOwned(object metav1.Object) bool {
+	return slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.UID == o.kafka.UID })
+}
+
+// another is who owns an object in place of the Kafka, nil if nobody does: any other
+// controller, or a resource of a kind whose objects carry labels of clusters, which need
+// not be called their controller. A Kafka of the same name is none that lives.
+func another(object metav1.Object, o *observation) *metav1.OwnerReference {
+	if owner := metav1.GetControllerOf(object); owner != nil && owner.UID != o.kafka.UID {
+		return owner
+	}
+	owners := object.GetOwnerReferences()
+	i := slices.IndexFunc(owners, func(owner metav1.OwnerReference) bool {
+		group, _, _ := strings.Cut(owner.APIVersion, "/")
+		former := owner.Kind == kafkaKind().Kind && owner.Name == o.kafka.Name
+		return strings.HasSuffix(group, strimziGroups) && owner.UID != o.kafka.UID && !former
+	})
+	if i < 0 || o.isOwned(object) {
+		return nil
+	}
+	return &owners[i]
+}
+
+// isUnmarked reports whether the operator has written an object that nothing marks as
+// anybody's any more. Nobody can tell what somebody means it for, so it is not written;
+// what it says of the cluster is still true.
+func (o *observation) isUnmarked(object metav1.Object) bool {
+	return len(object.GetOwnerReferences()) == 0 && object.GetLabels()[labelCluster] == "" && wroteIt(object)
+}
+
+// wroteIt reports whether the operator is among those who have written an object. The
+// cache drops who has written what, save of pod sets.
+func wroteIt(object metav1.Object) bool {
+	return slices.ContainsFunc(object.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager == string(fieldOwner) && f.Subresource == ""
+	})
+}
+
+// whose says to whom a foreign object seems to belong.
+func (o *observation) whose(object metav1.Object) string {
+	if owner := another(object, o); owner != nil {
+		return fmt.Sprintf("belongs to %s %s", owner.Kind, owner.Name)
+	}
+	switch cluster := object.GetLabels()[labelCluster]; cluster {
+	case "":
+		return "it is not marked as belonging to this cluster"
+	case o.kafka.Name:
+		return "it was made by another operator"
+	default:
+		return "carries the label of cluster " + cluster
+	}
+}
+
+// takePodSet adds a pod set that is the cluster's and that this operator has made. One
+// that another has made for this Kafka is kept apart: it tells who runs the cluster.
+func (o *observation) takePodSet(set *podsetv1.StrimziPodSet) {
+	made, ours := o.isMadeHere(set), o.isOurs(set)
+	switch {
+	case made && (ours || o.isUnmarked(set)):
+		o.podSets[set.Name] = *set
+	case !made && ours && (o.isOwned(set) || o.isOfPool(set)):
+		if !slices.Contains(o.anothersSets, set.Name) {
+			o.anothersSets = append(o.anothersSets, set.Name)
+		}
+	}
+}
+
+// isOfPool reports whether a pod set has the name of that of a pool.
+func (o *observation) isOfPool(set *podsetv1.StrimziPodSet) bool {
+	return slices.ContainsFunc(o.pools, func(p *pool) bool { return o.names().PodSet(p.Name) == set.Name })
+}
+
+// isMadeHere reports whether a pod set, or a pod that it describes, bears a trace of
+// this operator.
+func (o *observation) isMadeHere(set *podsetv1.StrimziPodSet) bool {
+	if _, recorded := set.Annotations[model.NodesAnnotation]; recorded || wroteIt(set) {
+		return true
+	}
+	return slices.ContainsFunc(o.describedPods(set), func(d describedPod) bool {
+		_, pinned := d.pod.Annotations[contract.PinAnnotation]
+		return pinned
+	})
+}

@@ -196,12 +196,17 @@ func (a *asker) turns(r round, questions []question) turns {
 			t.left = append(t.left, i)
 		}
 	}
-	if t.rank == cutOff && len(t.trusted) > 0 {
-		t.rank = partial
-	}
 	slices.SortStableFunc(t.doubted, func(i, j int) int {
 		return of[questions[i].of].asked.Compare(of[questions[j].of].asked)
 	})
+	return t.ranked()
+}
+
+// ranked says of a cluster of which some answer that it is not cut off.
+func (t turns) ranked() turns {
+	if t.rank == cutOff && len(t.trusted) > 0 {
+		t.rank = partial
+	}
 	return t
 }
 

@@ -37,15 +37,7 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	if err != nil {
 		return err
 	}
-	if p.trustMoves() {
-		// A pod that the cache does not show yet is not proven to have no process.
-		if err := r.readPods(ctx, p.observation, r.options.Live); err != nil {
-			return err
-		}
-	}
-	p.noteHidden()
-	r.findCompanions(p)
-	if err := r.hear(ctx, p); err != nil {
+	if err := r.hearAll(ctx, p); err != nil {
 		return err
 	}
 	if p.lostTrust() {
@@ -63,6 +55,19 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 		return nil
 	}
 	return p.checkListeners()
+}
+
+// hearAll finds all that hold something of an authority, and asks them what.
+func (r *Reconciler) hearAll(ctx context.Context, p *pass) error {
+	if p.trustMoves() {
+		// A pod that the cache does not show yet is not proven to have no process.
+		if err := r.readPods(ctx, p.observation, r.options.Live); err != nil {
+			return err
+		}
+	}
+	p.noteHidden()
+	r.findCompanions(p)
+	return r.hear(ctx, p)
 }
 
 // checkListeners checks the certificates that listeners are given. One that cannot be

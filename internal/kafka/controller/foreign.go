@@ -137,15 +137,14 @@ func (p *pass) foreignSecrets(kind authority.Kind) []string {
 // comesBack reports whether a pod of the node that is made again finds all that it needs:
 // it is only restarted then.
 func (p *pass) comesBack(node model.Node) bool {
-	needed := []objectID{
+	return !slices.ContainsFunc([]objectID{
 		{podSetGroupKind(), p.cluster.Names.PodSet(node.Pool)},
-		{configMapKind().GroupKind(), node.Pod}, secretObject(node.Pod),
+		{configMapKind().GroupKind(), node.Pod},
+		secretObject(node.Pod),
 		{serviceAccountKind().GroupKind(), p.cluster.Names.Kafka()},
-	}
-	for _, kind := range kinds() {
-		needed = append(needed, secretObject(kind.TrustedCertsSecret(p.kafka.Name)))
-	}
-	return !slices.ContainsFunc(needed, p.isForeign)
+		secretObject(authority.ClusterCA.TrustedCertsSecret(p.kafka.Name)),
+		secretObject(authority.ClientsCA.TrustedCertsSecret(p.kafka.Name)),
+	}, p.isForeign)
 }
 
 func secretObject(name string) objectID { return objectID{secretKind().GroupKind(), name} }

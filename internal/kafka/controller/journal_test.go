@@ -86,22 +86,26 @@ func TestEachTransitionOfAConditionIsALineOfTheLog(t *testing.T) {
 			[]condition.Condition{aged(ready)}, []condition.Condition{ready}, nil,
 		},
 		"a rotation goes on": {
-			[]condition.Condition{trust(condition.False, "Announcing", "a")}, []condition.Condition{trust(condition.False, "WaitingForTrust", "b")},
+			[]condition.Condition{trust(condition.False, "Announcing", "a")},
+			[]condition.Condition{trust(condition.False, "WaitingForTrust", "b")},
 			[]string{"level=INFO msg=condition kafka=kafka/my type=ClusterCATrust status=False reason=WaitingForTrust message=b"},
 		},
 		"it waits for somebody else": {
-			[]condition.Condition{trust(condition.False, "Announcing", "a")}, []condition.Condition{trust(condition.False, "Announcing", "b")},
+			[]condition.Condition{trust(condition.False, "Announcing", "a")},
+			[]condition.Condition{trust(condition.False, "Announcing", "b")},
 			[]string{"level=INFO msg=condition kafka=kafka/my type=ClusterCATrust status=False reason=Announcing message=b"},
 		},
 		"a failure begins": {
-			[]condition.Condition{ready}, []condition.Condition{notReady},
+			[]condition.Condition{ready},
+			[]condition.Condition{notReady},
 			[]string{
 				`level=INFO msg=condition kafka=kafka/my type=NotReady status=True reason=Failed message="Kafka kafka/my: broken"`,
 				`level=INFO msg="condition no longer holds" kafka=kafka/my type=Ready reason="" message=""`,
 			},
 		},
 		"one of two warnings ends": {
-			[]condition.Condition{warned("A", "a"), warned("B", "b")}, []condition.Condition{warned("A", "a")},
+			[]condition.Condition{warned("A", "a"), warned("B", "b")},
+			[]condition.Condition{warned("A", "a")},
 			[]string{`level=INFO msg="condition no longer holds" kafka=kafka/my type=Warning reason=B message=b`},
 		},
 	} {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,14 +34,13 @@ func (r podRenderer) render(ctx context.Context, live client.Reader, set *podset
 	if err := live.Get(ctx, key, &kafka); err != nil {
 		return nil, nil, fmt.Errorf("reading Kafka %s: %w", key, err)
 	}
-	pool, err := r.pool(ctx, live, &kafka, set)
-	if err != nil {
+	description := model.Description{Kafka: &kafka, Settings: r.settings, PodSet: set.Name}
+	if description.Pool, err = r.pool(ctx, live, &kafka, set); err != nil && !errors.Is(err, errNoPool) {
 		return nil, nil, err
 	}
 	for i := range described {
-		pod, err := model.Description{
-			Kafka: &kafka, Pool: pool, Settings: r.settings, PodSet: set.Name, Pod: &described[i],
-		}.Render()
+		description.Pod = &described[i]
+		pod, err := description.Render()
 		if err != nil {
 			why = append(why, fmt.Sprintf("pod %s is %s", described[i].Name, err))
 			continue
@@ -50,14 +50,18 @@ func (r podRenderer) render(ctx context.Context, live client.Reader, set *podset
 	return pods, why, nil
 }
 
-// pool is the resource that a set is made for, nil when there is none any more.
+// errNoPool means that the pool of a set is gone, or has become another cluster's.
+var errNoPool = errors.New("its KafkaNodePool is gone")
+
+// pool is the resource that a set is made for. The error is errNoPool when there is none
+// any more.
 func (podRenderer) pool(ctx context.Context, live client.Reader, kafka *kafkav1.Kafka, set *podsetv1.StrimziPodSet) (*kafkav1.KafkaNodePool, error) {
 	var pool kafkav1.KafkaNodePool
 	key := types.NamespacedName{Namespace: set.Namespace, Name: poolOf(kafka.Name, set)}
 	err := live.Get(ctx, key, &pool)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && pool.Labels[labelCluster] != kafka.Name:
-		return nil, nil
+		return nil, errNoPool
 	case err != nil:
 		return nil, fmt.Errorf("reading KafkaNodePool %s: %w", key, err)
 	}

@@ -150,7 +150,8 @@ func (r *Reconciler) carry(ctx context.Context, p *pass) (outcome, error) {
 	if p.stands() {
 		return acted, p.whyStands()
 	}
-	return acted, errors.Join(err, r.followUp(ctx, p, &acted))
+	followed := r.followUp(ctx, p, &acted)
+	return acted, errors.Join(err, followed)
 }
 
 // settledRecords remembers which versions of disruption records are known to

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -40,7 +40,7 @@ func referencedSecrets(kafka *kafkav1.Kafka) []string {
 
 // canExist reports whether an object can have a name.
 func canExist(name string) bool {
-	return name != "" && len(path.IsValidPathSegmentName(name)) == 0
+	return name != "" && len(content.IsPathSegmentName(name)) == 0
 }
 
 // customCertificate returns the reference to a listener's own certificate.

@@ -81,13 +81,14 @@ func TestWhoHangsIsWaitedForByEveryClient(t *testing.T) {
 		t.Cleanup(opened.Close)
 		return opened
 	}
+	node := agentclient.Node{Address: hanging(t), Name: "node"}
 	for name, ask := range map[string]func(ctx context.Context, own time.Duration) error{
 		"an agent is asked for its stores": func(ctx context.Context, own time.Duration) error {
-			_, err := agents(own).TLS(ctx, agentclient.Node{Address: hanging(t), Name: "node"})
+			_, err := agents(own).TLS(ctx, node)
 			return err
 		},
 		"an agent is asked for its server": func(ctx context.Context, own time.Duration) error {
-			_, err := agents(own).BrokerState(ctx, agentclient.Node{Address: hanging(t), Name: "node"})
+			_, err := agents(own).BrokerState(ctx, node)
 			return err
 		},
 		"controllers are asked": func(ctx context.Context, own time.Duration) error {

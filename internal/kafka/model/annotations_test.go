@@ -20,8 +20,8 @@ func TestAnAnnotationThatNobodyActsOnIsNamed(t *testing.T) {
 		object string
 		says   []string
 	}{
-		"a misspelled pause": {
-			onKafka("strimzi.io/pause-reconcilation", "true"), kafka, []string{"strimzi.io/pause-reconcilation", "misspelled", "strimzi.io/pause-reconciliation"},
+		"a pause that is nearly right": {
+			onKafka("strimzi.io/pause-reconciliations", "true"), kafka, []string{"strimzi.io/pause-reconciliations", "misspelled", "strimzi.io/pause-reconciliation"},
 		},
 		"a pause in other words": {
 			onKafka("strimzi.io/pause-reconciliation", "yes"), kafka, []string{"strimzi.io/pause-reconciliation", `"yes"`, `"true" or "false"`},

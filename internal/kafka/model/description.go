@@ -186,14 +186,14 @@ func (d Description) version(described string) (KafkaVersion, error) {
 // ask something of the machines.
 func (d Description) annotations() map[string]string {
 	kept := map[string]string{}
-	names := []string{contract.PinAnnotation}
-	for _, entry := range slices.Concat(shapeAnnotations(), certificateAnnotations()) {
-		names = append(names, entry.annotation)
-	}
-	for _, name := range names {
+	keep := func(name string) {
 		if value, found := d.Pod.Annotations[name]; found {
 			kept[name] = value
 		}
+	}
+	keep(contract.PinAnnotation)
+	for _, entry := range slices.Concat(shapeAnnotations(), certificateAnnotations()) {
+		keep(entry.annotation)
 	}
 	return kept
 }

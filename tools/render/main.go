@@ -22,17 +22,20 @@ type manifest struct {
 	arguments []string
 }
 
+// withoutDefinitions leaves out the definitions, which have a file of their own.
+const withoutDefinitions = "--set=crds.install=false"
+
 func manifests() []manifest {
 	return []manifest{
 		{
 			file:      "keyturn.yaml",
 			about:     "Keyturn for all namespaces. How to render it with your image: docs/install.md.",
-			arguments: []string{"--set", "crds.install=false"},
+			arguments: []string{withoutDefinitions},
 		},
 		{
 			file:      "keyturn-namespaced.yaml",
 			about:     "Keyturn for the namespace kafka alone, which must exist. How to render it with your image: docs/install.md.",
-			arguments: []string{"--set", "crds.install=false", "--set", "watchNamespaces={kafka}"},
+			arguments: []string{withoutDefinitions, "--set=watchNamespaces={kafka}"},
 		},
 		{
 			file:      "crds.yaml",

@@ -115,11 +115,20 @@ func (p *pass) standDespite(problems []authority.Problem) error {
 		return nil
 	}
 	invalid := &authority.InvalidResourceError{Problems: problems}
-	if !p.standOn() {
+	if p.operatorMissing() || !p.standOn() {
 		return invalid
 	}
 	p.invalid = invalid
 	return nil
+}
+
+// operatorMissing reports whether the operator has no certificate to ask nodes with, and
+// nobody else's Secret is why. What is then lost of an authority may be known to nodes, so
+// that nothing is begun before a person has looked.
+func (p *pass) operatorMissing() bool {
+	name := p.kafka.Name + operatorSecretSuffix
+	_, exists := p.secrets[name]
+	return !exists && !p.isForeign(secretObject(name))
 }
 
 // keepApart lets an authority stand as it is that would let nodes accept users as

@@ -37,12 +37,12 @@ type Maker struct {
 	// ServiceAccount is the one that pods of an owner run as, and belongs to it.
 	ServiceAccount func(owner string) string
 	// Render makes the pods that are described in a set of an owner's, reading past the
-	// cache, or says why one of them is not made.
+	// cache, and says why others of them are not made.
 	Render func(ctx context.Context, live client.Reader, set *podsetv1.StrimziPodSet, owner string, described []corev1.Pod) (pods []corev1.Pod, why []string, err error)
 }
 
-// admit returns the pods to make for what a set describes, or why none are made. The set
-// is the newest one, with its managed fields.
+// admit returns the pods to make for what a set describes, and why others are not made. The
+// set is the newest one, with its managed fields.
 func (r *Reconciler) admit(ctx context.Context, set *podsetv1.StrimziPodSet, described []corev1.Pod) (pods []corev1.Pod, why []string, err error) {
 	owner, owned := ownerOf(set, r.maker.Owner)
 	if !owned {

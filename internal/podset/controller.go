@@ -141,15 +141,15 @@ func (r *Reconciler) apply(ctx context.Context, set *podsetv1.StrimziPodSet, dec
 		return nil, err
 	}
 	pods, refused, err := r.admit(ctx, &newest, decided.create)
-	if err != nil || len(refused) > 0 {
-		return refused, err
+	if err != nil {
+		return nil, err
 	}
 	for i := range pods {
 		if err := r.create(ctx, set, &pods[i]); err != nil {
 			return nil, err
 		}
 	}
-	return nil, nil
+	return refused, nil
 }
 
 // newest is the set as it is now, and whether it is still the one that was decided on.

@@ -38,17 +38,22 @@ func (o *observation) handsOff() bool { return o.paused() || o.clockIsWrong() }
 func (r *Reconciler) reportClock(ctx context.Context, p *pass) error {
 	watched := r.watch(ctx, p)
 	status := *p.kafka.Status.DeepCopy()
-	status.Conditions = p.conditions(slices.Concat(p.warnings(), watched, p.stillReady(), []wanted{p.clockWarning()}))
+	status.Conditions = p.conditions(slices.Concat(p.warnings(), watched, p.stillSaid(), []wanted{p.clockWarning()}))
 	return r.writeStatus(ctx, p, status)
 }
 
-// stillReady is what was said of the cluster's progress, save that it is not ready once
-// what it presents has expired.
-func (p *pass) stillReady() []wanted {
-	if ended := p.expired(); ended.kind != "" {
-		return []wanted{ended}
+// stillSaid is what else was said of the cluster, save that it is not ready once what it
+// presents has expired.
+func (p *pass) stillSaid() []wanted {
+	ended := p.expired()
+	said := p.said(func(kind condition.Type) bool {
+		told := ofTrust(kind) || kind == condition.Warning || ended.kind != "" && ofReadiness(kind)
+		return !told
+	})
+	if ended.kind == "" {
+		return said
 	}
-	return p.said(func(kind condition.Type) bool { return ofReadiness(kind) || kind == conditionRollingUpdate })
+	return append(said, ended)
 }
 
 // clockWarning keeps its words for as long as it holds: by how much the clock differs is

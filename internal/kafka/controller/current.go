@@ -131,33 +131,32 @@ func (r *Reconciler) leadsThere(ctx context.Context, p *pass, act *rollout.Act) 
 	return nil
 }
 
-// races remembers which Kafkas' last pass has lost a race.
+// racesInARow is how many passes one after the other lose a race before people are told:
+// a cache that lags behind is no failure of the cluster, and what is lost for as many
+// seconds is no race.
+const racesInARow = 5
+
+// races counts the passes over each Kafka that have lost a race since one has not.
 type races struct {
-	mu   sync.Mutex
-	last map[types.UID]bool
+	mu    sync.Mutex
+	inRow map[types.UID]int
 }
 
-func newRaces() *races { return &races{last: map[types.UID]bool{}} }
+func newRaces() *races { return &races{inRow: map[types.UID]int{}} }
 
-// lost notes whether a pass has lost a race, and reports whether the one before it has:
-// what is lost again and again is something else, and people are told.
-func (r *races) lost(kafka types.UID, now bool) (before bool) {
+// lost notes that a pass has lost a race, and reports whether that is still one.
+func (r *races) lost(kafka types.UID) (isRace bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before = r.last[kafka]
-	if now {
-		r.last[kafka] = true
-	} else {
-		delete(r.last, kafka)
-	}
-	return before
+	r.inRow[kafka]++
+	return r.inRow[kafka] < racesInARow
 }
 
-// forget drops a Kafka that is gone.
+// forget drops a Kafka that is gone, or whose pass has lost no race.
 func (r *races) forget(kafka types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.last, kafka)
+	delete(r.inRow, kafka)
 }
 
 // lostRace reports whether somebody else wrote first. That is no failure of the

@@ -30,7 +30,7 @@ func remember(r *Reconciler, name types.NamespacedName, kafka types.UID) {
 	r.records.latest(kafka, rotation.Record{Domain: rotation.ClusterCA}, trust.Plan{})
 	r.paces.restarted(kafka, time.Second)
 	r.settled.note(kafka, "1")
-	r.races.lost(kafka, true)
+	r.races.lost(kafka)
 	r.steps.begun(kafka, authority.ClusterCA, []trust.Step{{Kind: trust.Distribute}})
 	r.metrics.clusters[name] = figures{}
 }

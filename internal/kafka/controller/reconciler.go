@@ -118,16 +118,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if errors.Is(err, errUnheard) {
 		return ctrl.Result{RequeueAfter: r.unlessSilent(p, lookAgain)}, nil
 	}
-	lost := lostRace(err)
-	again := r.races.lost(p.kafka.UID, lost)
-	if lost && !again {
-		return ctrl.Result{RequeueAfter: lookAgain}, nil
+	if lostRace(err) {
+		return r.lost(ctx, p, err)
 	}
+	r.races.forget(p.kafka.UID)
 	result, reportErr := r.report(ctx, p, acted, err)
-	if lost {
-		return ctrl.Result{RequeueAfter: lookAgain}, reportErr
-	}
 	return result, errors.Join(transient(err), reportErr)
+}
+
+// lost ends a pass that somebody else was faster than: the next one begins with what they
+// wrote, unless it is lost again and again.
+func (r *Reconciler) lost(ctx context.Context, p *pass, race error) (ctrl.Result, error) {
+	result := ctrl.Result{RequeueAfter: lookAgain}
+	if r.races.lost(p.kafka.UID) {
+		return result, nil
+	}
+	_, err := r.report(ctx, p, outcome{}, race)
+	return result, err
 }
 
 // carry carries out what was decided. Where the resources cannot be used that is

@@ -19,14 +19,11 @@ import (
 	"github.com/keyturn/keyturn/internal/rollout"
 )
 
-// pauseAnnotation keeps the operator's hands off a resource.
-const pauseAnnotation = model.PauseAnnotation
-
 // shortestWait keeps a due time that has just passed from spinning.
 const shortestWait = time.Second
 
 func (o *observation) paused() bool {
-	return model.Says(o.kafka.Annotations, pauseAnnotation, isTrue)
+	return model.Says(o.kafka.Annotations, model.PauseAnnotation, isTrue)
 }
 
 // reportPaused says that nothing is done, and leaves the rest of the status as
@@ -36,7 +33,7 @@ func (r *Reconciler) reportPaused(ctx context.Context, p *pass) (ctrl.Result, er
 	status := *p.kafka.Status.DeepCopy()
 	status.Conditions = p.conditions(slices.Concat(p.warnings(), watched, []wanted{holds(
 		condition.ReconciliationPaused, reasonPaused,
-		"the Kafka is not changed while the annotation "+pauseAnnotation+" is true; pods that stop are recreated",
+		"the Kafka is not changed while the annotation "+model.PauseAnnotation+" is true; pods that stop are recreated",
 	)}))
 	return ctrl.Result{RequeueAfter: p.nextLook(outcome{})}, r.writeStatus(ctx, p, status)
 }
@@ -46,12 +43,15 @@ func (r *Reconciler) reportPaused(ctx context.Context, p *pass) (ctrl.Result, er
 // there is nothing to tell.
 func (r *Reconciler) watch(ctx context.Context, p *pass) []wanted {
 	p.notes = nil
-	if len(p.podSets) == 0 {
-		return nil
-	}
 	err := r.decide(ctx, p)
 	p.noteForeign()
-	if err != nil {
+	switch {
+	case len(p.podSets) == 0:
+		return nil
+	case errors.Is(err, errUnheard):
+		p.wake(p.now.Add(r.unlessSilent(p, lookAgain)))
+		return p.said(ofTrust)
+	case err != nil:
 		return p.said(ofTrust)
 	}
 	r.metrics.note(p, outcome{})
@@ -72,6 +72,8 @@ func (r *Reconciler) reportUnobserved(ctx context.Context, o *observation, failu
 	if o == nil || kube.IgnoreEnding(failure) == nil {
 		return nil
 	}
+	ctx, cancel := inOwnTime(ctx)
+	defer cancel()
 	p := &pass{observation: o}
 	before := p.said(func(kind condition.Type) bool { return !ofReadiness(kind) })
 	status := *p.kafka.Status.DeepCopy()

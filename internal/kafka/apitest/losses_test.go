@@ -170,10 +170,11 @@ func (c lossCell) remedies() []remedy {
 }
 
 // nothingShowsIt: the certificate is gone wherever it is kept, and nobody can be
-// asked: nodes do not know the operator any more, or it does not know them.
+// asked: nodes do not know the operator any more, or it does not know them. Both know
+// each other by the cluster CA.
 func (c lossCell) nothingShowsIt() bool {
-	return c.lost.has(theKey|theCertificate|theAnchors) &&
-		(c.lost.has(theOperators) || c.kind == authority.ClusterCA && c.lost.has(theNodes))
+	return c.kind == authority.ClusterCA && c.lost.has(theKey|theCertificate|theAnchors) &&
+		(c.lost.has(theOperators) || c.lost.has(theNodes))
 }
 
 // holdsLeavesBack: nobody can sign leaves that others trust.

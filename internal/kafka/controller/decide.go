@@ -115,20 +115,21 @@ func (p *pass) standDespite(problems []authority.Problem) error {
 		return nil
 	}
 	invalid := &authority.InvalidResourceError{Problems: problems}
-	if p.operatorMissing() || !p.standOn() {
+	if p.cannotAsk() || !p.standOn() {
 		return invalid
 	}
 	p.invalid = invalid
 	return nil
 }
 
-// operatorMissing reports whether the operator has no certificate to ask nodes with, and
-// nobody else's Secret is why. What is then lost of an authority may be known to nodes, so
-// that nothing is begun before a person has looked.
-func (p *pass) operatorMissing() bool {
+// cannotAsk reports whether the operator has no certificate to ask nodes with, nobody
+// else's Secret is why, and the authority that would sign one needs a person. What is lost
+// of that authority may be known to nodes, so that nothing is begun before somebody has
+// looked.
+func (p *pass) cannotAsk() bool {
 	name := p.kafka.Name + operatorSecretSuffix
 	_, exists := p.secrets[name]
-	return !exists && !p.isForeign(secretObject(name))
+	return !exists && !p.isForeign(secretObject(name)) && len(p.clusterCA.refused) > 0
 }
 
 // keepApart lets an authority stand as it is that would let nodes accept users as

@@ -217,47 +217,24 @@ func (v *view) nextTrust(m *Member) (data, control []AnchorID) {
 }
 
 // rescue is what a member is given of which it is not known what it has mounted:
-// nothing else than it has, unless that serves nobody any more. What has expired is
-// added to: a start with an older publication would wait for it. What names an anchor
-// that nobody knows is never mounted, so that its name goes.
+// nothing else than it has, unless all of that has expired. Then it gets what it can go
+// on with, and keeps the rest, which a start with an older publication would wait for.
 func (v *view) rescue(m *Member, identity Identity) Publication {
-	given := m.Published
-	expired := v.blind(given.Data) || m.presents() && given.Identity.Signer != v.target.Key
-	switch {
-	case v.onlyTargetLives() && expired:
-		return v.withTarget(m, Publication{Data: given.Data, Control: given.Control, Identity: identity})
-	case v.namesUnknown(given):
-		return v.withTarget(m, Publication{Data: v.known(given.Data), Control: v.known(given.Control), Identity: given.Identity})
+	expired := v.blind(m.Published.Data) || m.presents() && m.Published.Identity.Signer != v.target.Key
+	if !v.onlyTargetLives() || !expired {
+		return m.Published
 	}
-	return given
-}
-
-// withTarget adds the target to what each plane of the member trusts.
-func (v *view) withTarget(m *Member, p Publication) Publication {
 	with := func(trust []AnchorID) []AnchorID {
 		if slices.Contains(trust, v.target.ID) {
 			return trust
 		}
 		return slices.Sorted(slices.Values(append(slices.Clone(trust), v.target.ID)))
 	}
-	p.Data = with(p.Data)
+	next := Publication{Data: with(m.Published.Data), Identity: identity}
 	if m.controls() {
-		p.Control = with(p.Control)
+		next.Control = with(m.Published.Control)
 	}
-	return p
-}
-
-// namesUnknown reports whether a publication names an anchor whose certificate is
-// nowhere to be found: nobody can mount it.
-func (v *view) namesUnknown(p Publication) bool {
-	return len(v.known(p.Data)) < len(p.Data) || len(v.known(p.Control)) < len(p.Control)
-}
-
-// known are those of the anchors that the snapshot has.
-func (v *view) known(trust []AnchorID) []AnchorID {
-	return slices.DeleteFunc(slices.Clone(trust), func(id AnchorID) bool {
-		return !slices.ContainsFunc(v.Anchors, func(a Anchor) bool { return a.ID == id })
-	})
+	return next
 }
 
 // stays reports whether a plane of the member is to trust the anchor. What was

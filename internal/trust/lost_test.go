@@ -1,7 +1,6 @@
 package trust
 
 import (
-	"slices"
 	"testing"
 	"time"
 )
@@ -47,28 +46,5 @@ func TestADomainWithoutAnAuthorityStandsStillWhateverIsKnown(t *testing.T) {
 	s.Issuing = ""
 	if p := Decide(s); len(p.Blockers) != 1 || p.Publications["node"].Identity.Signer != "old key" {
 		t.Errorf("blockers are %v, publications %v", p.Blockers, p.Publications)
-	}
-}
-
-func TestAPublicationThatNobodyCanMountIsReplaced(t *testing.T) {
-	t.Parallel()
-	s := lostStates(ProcessUnknown)
-	s.Anchors[0].Stored, s.Anchors[1].Stored = Untrusted, PhaseOut
-	s.Members[0].Published.Data = []AnchorID{"lost", "old"}
-
-	got := Decide(s).Publications["node"]
-
-	if want := []AnchorID{"new", "old"}; !slices.Equal(got.Data, want) || got.Identity.Signer != "old key" {
-		t.Errorf("it is given %+v, want to trust %v and to present what it does", got, want)
-	}
-}
-
-func TestAPublicationThatIsOnItsWayIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	s := lostStates(ProcessUnknown)
-	s.Anchors[0].Stored, s.Anchors[1].Stored = Untrusted, PhaseOut
-
-	if got := Decide(s).Publications["node"]; !slices.Equal(got.Data, []AnchorID{"old"}) {
-		t.Errorf("it is given %+v before it has mounted what it was given last", got)
 	}
 }

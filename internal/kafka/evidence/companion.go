@@ -36,11 +36,11 @@ type Pod struct {
 }
 
 // member translates the companion: each of its pods is a role.
-func (c *Companion) member(known keyring) trust.Member {
+func (c *Companion) member(known keyring, lost map[string]bool) trust.Member {
 	m := trust.Member{ID: trust.MemberID(c.Name), Kind: trust.Companion, Restarts: c.Restarts}
 	store := contract.Store{Listener: contract.AgentRole, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain}
 	for _, process := range c.processes() {
-		v := view{&process, contract.ClusterDomain, known}
+		v := view{&process, contract.ClusterDomain, known, lost}
 		role := v.role(store, trust.Data)
 		role.Name = process.Name
 		m.Roles, m.Published = append(m.Roles, role), v.published()

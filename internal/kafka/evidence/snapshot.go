@@ -29,15 +29,16 @@ func Snapshot(c Cluster, d Domain, certs []*x509.Certificate) trust.Snapshot {
 	for _, cert := range d.Authority.Published {
 		s.Application.Anchors = append(s.Application.Anchors, AnchorID(cert))
 	}
+	lost := c.lost(d.Name, known)
 	for i := range c.Nodes {
-		if m, takesPart := (view{&c.Nodes[i], d.Name, known}).member(); takesPart {
+		if m, takesPart := (view{&c.Nodes[i], d.Name, known, lost}).member(); takesPart {
 			s.Members = append(s.Members, m)
 		}
 	}
 	if d.Name == contract.ClusterDomain {
 		s.Members = append(s.Members, operator(known.identity(c.Operator)))
 		for i := range c.Companions {
-			s.Members = append(s.Members, c.Companions[i].member(known))
+			s.Members = append(s.Members, c.Companions[i].member(known, lost))
 		}
 	}
 	slices.SortFunc(s.Members, func(a, b trust.Member) int { return cmp.Compare(a.ID, b.ID) })
@@ -62,6 +63,8 @@ type view struct {
 
 	domain contract.Domain
 	known  keyring
+	// lost are the anchors that nobody has any more.
+	lost map[string]bool
 }
 
 // member translates the node. The second result is false when it has no role in
@@ -114,24 +117,29 @@ func (v view) role(store contract.Store, plane trust.Plane) trust.Role {
 	return r
 }
 
-// published is what the node's Secret says. A Raft client takes what the node is
-// started with.
+// published is what the node's Secret says, without what is lost. A Raft client takes
+// what the node is started with.
 func (v view) published() trust.Publication {
 	p := trust.Publication{}
 	for _, store := range v.Stores {
 		switch {
 		case store.Trust != v.domain:
 		case store.Listener == contract.ControlPlaneListener:
-			p.Control = anchorIDs(TrustAtStart(v.Published, store.Listener))
+			p.Control = v.mountable(TrustAtStart(v.Published, store.Listener))
 		default:
-			p.Data = anchorIDs(v.Published.Trust[store.Listener])
+			p.Data = v.mountable(v.Published.Trust[store.Listener])
 		}
 	}
 	if v.domain == contract.ClusterDomain {
-		p.Data = anchorIDs(v.Published.Trust[contract.AgentRole])
+		p.Data = v.mountable(v.Published.Trust[contract.AgentRole])
 		p.Identity = v.known.identity(v.Presents)
 	}
 	return p
+}
+
+// mountable are those of the anchors that are not lost.
+func (v view) mountable(fingerprints []string) []trust.AnchorID {
+	return anchorIDs(slices.DeleteFunc(slices.Clone(fingerprints), func(f string) bool { return v.lost[f] }))
 }
 
 // TrustAtStart is what a publication gives a listener's static store.

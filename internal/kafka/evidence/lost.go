@@ -1,0 +1,50 @@
+package evidence
+
+import (
+	"slices"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+)
+
+// lost are the anchors of a domain that somebody was given and nobody has: all
+// processes have said what they hold, none names them, and their certificates are in no
+// Secret. What names one in a publication can never be mounted. While somebody is silent
+// nothing is lost.
+func (c *Cluster) lost(domain contract.Domain, known keyring) map[string]bool {
+	processes := c.processes()
+	if slices.ContainsFunc(processes, func(n Node) bool { return n.Witness == Silent }) {
+		return nil
+	}
+	missing := c.provenance(domain)
+	for _, cert := range known.certs {
+		delete(missing, string(AnchorID(cert)))
+	}
+	for i := range processes {
+		for _, fingerprint := range processes[i].names() {
+			delete(missing, fingerprint)
+		}
+	}
+	return missing
+}
+
+// names are the anchors that a process says to trust, to have mounted, or to be loading,
+// whether it brings their certificates or not.
+func (n *Node) names() []string {
+	if n.Witness != Reported {
+		return nil
+	}
+	var all []string
+	for _, loaded := range n.Report.Roles {
+		all = append(all, loaded.Trusts...)
+	}
+	publications := slices.Clone(n.Report.Loading)
+	if n.Report.Mounted != nil {
+		publications = append(publications, *n.Report.Mounted)
+	}
+	for _, p := range publications {
+		for _, trusts := range p.Trust {
+			all = append(all, trusts...)
+		}
+	}
+	return all
+}

@@ -86,7 +86,8 @@ func lossesOf() []loss {
 	return []loss{
 		theKey, theCertificate, theAnchors, theNodes, theOperators,
 		theKey | theCertificate, theKey | theAnchors, theCertificate | theAnchors,
-		theKey | theCertificate | theAnchors, everything,
+		theKey | theCertificate | theAnchors, theKey | theCertificate | theAnchors | theOperators,
+		theKey | theCertificate | theAnchors | theNodes, everything,
 	}
 }
 
@@ -170,11 +171,9 @@ func (c lossCell) remedies() []remedy {
 }
 
 // nothingShowsIt: the certificate is gone wherever it is kept, and nobody can be
-// asked: nodes do not know the operator any more, or it does not know them. Both know
-// each other by the cluster CA.
+// asked: the operator has nothing that nodes know it by, and nobody can sign it another.
 func (c lossCell) nothingShowsIt() bool {
-	return c.kind == authority.ClusterCA && c.lost.has(theKey|theCertificate|theAnchors) &&
-		(c.lost.has(theOperators) || c.lost.has(theNodes))
+	return c.kind == authority.ClusterCA && c.lost.has(theKey|theCertificate|theAnchors|theOperators)
 }
 
 // holdsLeavesBack: nobody can sign leaves that others trust.

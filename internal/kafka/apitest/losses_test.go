@@ -284,7 +284,7 @@ func (c lossCell) wantEnd(w *world) {
 		w.t.Errorf("ca.crt holds %v, want %s first", read, want)
 	}
 	if c.kind == authority.ClientsCA {
-		if state := w.anchors(c.kind)[want]; state != authority.TrustedUnused {
+		if !w.isAnchor(c.kind, want, authority.TrustedUnused) {
 			w.t.Errorf("anchors are %v, want %s trusted", w.anchors(c.kind), want)
 		}
 		return
@@ -294,7 +294,7 @@ func (c lossCell) wantEnd(w *world) {
 		w.wantAlone(want)
 		return
 	}
-	if state := w.anchors(c.kind)[want]; state != authority.TrustedInUseAll {
+	if !w.isAnchor(c.kind, want, authority.TrustedInUseAll) {
 		w.t.Errorf("anchors are %v, want %s used by all", w.anchors(c.kind), want)
 	}
 	if !w.presents(int(c.nodes), want)() {

@@ -132,6 +132,14 @@ func (w *world) anchors(kind authority.Kind) map[string]authority.State {
 	return states
 }
 
+// isAnchor reports whether an anchor of that name has that state. A certificate that is
+// made again under its key is another anchor with the name of the one before.
+func (w *world) isAnchor(kind authority.Kind, name string, state authority.State) bool {
+	found := false
+	w.eachAnchor(kind, func(n string, s authority.State) { found = found || n == name && s == state })
+	return found
+}
+
 func (w *world) eachAnchor(kind authority.Kind, see func(name string, state authority.State)) {
 	stored := w.stored.secrets[kind.TrustedCertsSecret(clusterName)]
 	for key, text := range stored {

@@ -144,6 +144,20 @@ func (c lossCell) play(t *testing.T) {
 	c.wantEnd(w)
 }
 
+func TestAnOperatorThatWasRestartedAsksAPersonForAnAuthorityThatIsLostWithItsOwnCertificate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dualRole(1)
+	w.settle()
+
+	w.startOperator()
+	w.lockedOut = true
+	w.lose(authority.ClusterCA, theKey|theCertificate|theAnchors|theOperators)
+	w.run(waitingRounds)
+
+	w.wantCondition(condition.NotReady, authority.ClusterCA.CertSecret(clusterName), "restore the Secret with ca.crt")
+}
+
 // waitingRounds are enough to come to where nothing goes on by itself, from the
 // beginning of a rotation.
 const waitingRounds = 16
@@ -172,8 +186,10 @@ func (c lossCell) remedies() []remedy {
 
 // nothingShowsIt: the certificate is gone wherever it is kept, and nobody can be
 // asked: the operator has nothing that nodes know it by, and nobody can sign it another.
+// Of nodes that run on what is published it remembers what they have said.
 func (c lossCell) nothingShowsIt() bool {
-	return c.kind == authority.ClusterCA && c.lost.has(theKey|theCertificate|theAnchors|theOperators)
+	remembered := (c.at == atRest || c.at == inRemainder) && !c.lost.has(theNodes)
+	return c.kind == authority.ClusterCA && c.lost.has(theKey|theCertificate|theAnchors|theOperators) && !remembered
 }
 
 // holdsLeavesBack: nobody can sign leaves that others trust.

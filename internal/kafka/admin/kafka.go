@@ -28,11 +28,6 @@ const idleConnections = 30 * time.Second
 // what no caller asks for, every method of Client asks again.
 const metadataAge = time.Hour
 
-// maxAnswer bounds an answer, in bytes; the client makes room for what is announced. One
-// that describes all partitions takes about 50 for each of three replicas: this is enough
-// for 300,000. Nothing is ever fetched, but the client wants that limit to be no higher.
-const maxAnswer = 16 << 20
-
 var (
 	errNoBroker    = errors.New("no broker address is configured")
 	errNoPartition = errors.New("the answer does not describe the metadata partition")
@@ -79,16 +74,17 @@ func Open(options Options) (*Kafka, error) {
 	k := &Kafka{options: options, dialer: mtls.Dialer{
 		Dial: options.Dial, Source: options.Credentials, Now: options.Now, Timeout: options.DialTimeout,
 	}}
+	limit := options.brokerLimit()
 	brokers, err := kgo.NewClient(
 		kgo.ClientID(clientID),
 		kgo.SeedBrokers(options.Brokers...),
-		kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) { return k.connect(ctx, address) }),
+		kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) { return k.connect(ctx, address, limit) }),
 		kgo.RequestRetries(requestRetries),
 		kgo.RetryTimeout(options.Timeout),
 		kgo.ConnIdleTimeout(idleConnections),
 		kgo.MetadataMaxAge(metadataAge),
-		kgo.FetchMaxBytes(maxAnswer),
-		kgo.BrokerMaxReadBytes(maxAnswer),
+		kgo.FetchMaxBytes(int32(limit)), // nothing is ever fetched, but the client wants it no higher than the next
+		kgo.BrokerMaxReadBytes(int32(limit)),
 		kgo.DisableClientMetrics(),
 	)
 	if err != nil {
@@ -101,7 +97,8 @@ func Open(options Options) (*Kafka, error) {
 // Close ends all connections.
 func (k *Kafka) Close() { k.brokers.Close() }
 
-func (k *Kafka) connect(ctx context.Context, address string) (net.Conn, error) {
+// connect opens a connection on which no answer is read that is longer than the limit, in bytes.
+func (k *Kafka) connect(ctx context.Context, address string, limit int) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("address of a Kafka node: %w", err)
@@ -110,7 +107,11 @@ func (k *Kafka) connect(ctx context.Context, address string) (net.Conn, error) {
 	if k.options.Leaves != nil {
 		peer.Leaves = k.options.Leaves(host)
 	}
-	return k.dialer.Connect(ctx, address, peer)
+	conn, err := k.dialer.Connect(ctx, address, peer)
+	if err != nil {
+		return nil, err
+	}
+	return bound(conn, address, limit), nil
 }
 
 // within bounds one method.

@@ -43,7 +43,7 @@ func (s script) open(t *testing.T, brokers, controllers []string) *admin.Kafka {
 	}
 	identity := server.Certificate(agenttest.Operator(t, ca, now))
 	k, err := admin.Open(admin.Options{
-		Brokers: brokers, Controllers: controllers, Now: time.Now, Timeout: 10 * time.Second, DialTimeout: 10 * time.Second,
+		Brokers: brokers, Controllers: controllers, Now: time.Now, Timeout: time.Minute, DialTimeout: time.Minute,
 		Credentials: func(context.Context) (mtls.Credentials, error) {
 			return mtls.Credentials{Identity: identity, Anchors: []*x509.Certificate{ca.Certificate()}}, nil
 		},
@@ -146,42 +146,63 @@ func TestQuorumWithoutALeaderSaysWhatControllersSaid(t *testing.T) {
 	}
 }
 
-// metadata answers with one broker and the topics.
-func metadata(topics ...kmsg.MetadataResponseTopic) *kmsg.MetadataResponse {
+// metadata answers with one broker, which leads to the controllers.
+func metadata() *kmsg.MetadataResponse {
 	resp := kmsg.NewPtrMetadataResponse()
 	resp.Brokers = []kmsg.MetadataResponseBroker{{NodeID: 0, Host: "b0", Port: 9091}}
-	resp.Topics = topics
+	resp.ControllerID = 0
 	return resp
 }
 
-func topic(name string, code int16, partitions ...kmsg.MetadataResponseTopicPartition) kmsg.MetadataResponseTopic {
-	t := kmsg.NewMetadataResponseTopic()
+func topic(name string, code int16, partitions ...kmsg.DescribeTopicPartitionsResponseTopicPartition) kmsg.DescribeTopicPartitionsResponseTopic {
+	t := kmsg.NewDescribeTopicPartitionsResponseTopic()
 	t.Topic, t.ErrorCode, t.Partitions = &name, code, partitions
 	return t
 }
 
+// partition has all its replicas in sync but the last.
+func partition(number int32, replicas ...int32) kmsg.DescribeTopicPartitionsResponseTopicPartition {
+	p := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
+	p.Partition, p.LeaderID, p.Replicas, p.ISR = number, 2, replicas, replicas[:len(replicas)-1]
+	return p
+}
+
+// page answers with topics, and with where the next page begins.
+func page(next *kmsg.DescribeTopicPartitionsResponseNextCursor, topics ...kmsg.DescribeTopicPartitionsResponseTopic) kmsg.Response {
+	resp := kmsg.NewPtrDescribeTopicPartitionsResponse()
+	resp.Topics, resp.NextCursor = topics, next
+	return resp
+}
+
+func cursor(topic string, partition int32) *kmsg.DescribeTopicPartitionsResponseNextCursor {
+	return &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: topic, Partition: partition}
+}
+
+// settings answers that each topic needs two copies in sync; of some topics it gives an error
+// instead.
+func settings(req *kmsg.DescribeConfigsRequest, errors map[string]int16) kmsg.Response {
+	resp := kmsg.NewPtrDescribeConfigsResponse()
+	for _, resource := range req.Resources {
+		answer := kmsg.NewDescribeConfigsResponseResource()
+		answer.ResourceType, answer.ResourceName = resource.ResourceType, resource.ResourceName
+		if answer.ErrorCode = errors[resource.ResourceName]; answer.ErrorCode == 0 {
+			config := kmsg.NewDescribeConfigsResponseResourceConfig()
+			config.Name, config.Value = "min.insync.replicas", new("2")
+			answer.Configs = append(answer.Configs, config)
+		}
+		resp.Resources = append(resp.Resources, answer)
+	}
+	return resp
+}
+
 func TestTopicsThatAreBeingDeletedAreLeftOut(t *testing.T) {
 	t.Parallel()
-	kept := kmsg.MetadataResponseTopicPartition{Partition: 0, Leader: 2, Replicas: []int32{2, 0, 1}, ISR: []int32{2, 1}}
 	k := script{"b0:9091": supporting(func(req kmsg.Request) kmsg.Response {
 		switch r := req.(type) {
-		case *kmsg.MetadataRequest:
-			return metadata(topic("kept", 0, kept), topic("going", 0, kept), topic("gone", kerr.UnknownTopicOrPartition.Code))
+		case *kmsg.DescribeTopicPartitionsRequest:
+			return page(nil, topic("going", 0, partition(0, 2, 0, 1)), topic("gone", kerr.UnknownTopicOrPartition.Code), topic("kept", 0, partition(0, 2, 1, 0)))
 		case *kmsg.DescribeConfigsRequest:
-			resp := kmsg.NewPtrDescribeConfigsResponse()
-			for _, resource := range r.Resources {
-				answer := kmsg.NewDescribeConfigsResponseResource()
-				answer.ResourceType, answer.ResourceName = resource.ResourceType, resource.ResourceName
-				if resource.ResourceName == "going" {
-					answer.ErrorCode = kerr.UnknownTopicOrPartition.Code
-				} else {
-					config := kmsg.NewDescribeConfigsResponseResourceConfig()
-					config.Name, config.Value = "min.insync.replicas", new("2")
-					answer.Configs = append(answer.Configs, config)
-				}
-				resp.Resources = append(resp.Resources, answer)
-			}
-			return resp
+			return settings(r, map[string]int16{"going": kerr.UnknownTopicOrPartition.Code})
 		default:
 			return nil
 		}
@@ -198,24 +219,37 @@ func TestTopicsThatAreBeingDeletedAreLeftOut(t *testing.T) {
 
 func TestPartitionsWithoutTheirMinimumAreAnError(t *testing.T) {
 	t.Parallel()
-	k := script{"b0:9091": supporting(func(req kmsg.Request) kmsg.Response {
-		switch r := req.(type) {
-		case *kmsg.MetadataRequest:
-			return metadata(topic("hidden", 0, kmsg.MetadataResponseTopicPartition{Leader: 0, Replicas: []int32{0}, ISR: []int32{0}}))
-		case *kmsg.DescribeConfigsRequest:
-			resp := kmsg.NewPtrDescribeConfigsResponse()
-			answer := kmsg.NewDescribeConfigsResponseResource()
-			answer.ResourceType, answer.ResourceName = r.Resources[0].ResourceType, r.Resources[0].ResourceName
-			answer.ErrorCode = kerr.TopicAuthorizationFailed.Code
-			resp.Resources = append(resp.Resources, answer)
-			return resp
-		default:
-			return nil
-		}
-	})}.open(t, []string{"b0:9091"}, nil)
-	partitions, err := k.Partitions(t.Context())
-	if _, ok := errors.AsType[*admin.RefusedError](err); !ok {
-		t.Errorf("partitions %+v, error %v; want a RefusedError", partitions, err)
+	for name, c := range map[string]struct {
+		answer func(*kmsg.DescribeConfigsRequest) kmsg.Response
+		is     func(error) bool
+	}{
+		"the operator may not ask": {
+			func(r *kmsg.DescribeConfigsRequest) kmsg.Response {
+				return settings(r, map[string]int16{"hidden": kerr.TopicAuthorizationFailed.Code})
+			},
+			func(err error) bool { _, ok := errors.AsType[*admin.RefusedError](err); return ok },
+		},
+		"nothing is said of the topic": {
+			func(*kmsg.DescribeConfigsRequest) kmsg.Response { return kmsg.NewPtrDescribeConfigsResponse() },
+			func(err error) bool { return err != nil && strings.Contains(err.Error(), "topic hidden") },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := script{"b0:9091": supporting(func(req kmsg.Request) kmsg.Response {
+				switch r := req.(type) {
+				case *kmsg.DescribeTopicPartitionsRequest:
+					return page(nil, topic("hidden", 0, partition(0, 0)))
+				case *kmsg.DescribeConfigsRequest:
+					return c.answer(r)
+				default:
+					return metadata()
+				}
+			})}.open(t, []string{"b0:9091"}, nil)
+			if partitions, err := k.Partitions(t.Context()); !c.is(err) {
+				t.Errorf("partitions %+v, error %v; want one that says so", partitions, err)
+			}
+		})
 	}
 }
 
@@ -252,40 +286,14 @@ func TestFencedBrokersAreAskedFor(t *testing.T) {
 	}
 }
 
-func TestAnswersOfBrokersThatAreTooLongAreNotRead(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		length int
-		read   bool
-	}{
-		"as long as that of a large cluster": {15 << 20, true},
-		"longer than any cluster's":          {17 << 20, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			k := script{"b0:9091": supporting(func(kmsg.Request) kmsg.Response {
-				resp := kmsg.NewPtrDescribeClusterResponse()
-				resp.ClusterID = strings.Repeat("x", c.length)
-				return resp
-			})}.open(t, []string{"b0:9091"}, nil)
-			cluster, err := k.Cluster(t.Context())
-			if (err == nil) != c.read || c.read != (len(cluster.ID) == c.length) {
-				t.Errorf("%d bytes of an id, error %v; want read = %t", len(cluster.ID), err, c.read)
-			}
-		})
-	}
-}
-
 func TestWhatAControllerSaysOfAVersionIsCut(t *testing.T) {
 	t.Parallel()
 	k := script{"b0:9091": supporting(func(req kmsg.Request) kmsg.Response {
 		switch req.(type) {
 		case *kmsg.MetadataRequest:
-			resp := metadata()
-			resp.ControllerID = 0
-			return resp
+			return metadata()
 		case *kmsg.UpdateFeaturesRequest:
-			resp, long := kmsg.NewPtrUpdateFeaturesResponse(), strings.Repeat("x", 1<<20)
+			resp, long := kmsg.NewPtrUpdateFeaturesResponse(), strings.Repeat("x", 64<<10)
 			resp.ErrorCode, resp.ErrorMessage = kerr.InvalidUpdateVersion.Code, &long
 			return resp
 		default:

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,73 +9,44 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/keyturn/keyturn/internal/excerpt"
 )
 
 const minInSyncKey = "min.insync.replicas"
 
 var errNoMinInSync = errors.New("the answer does not tell " + minInSyncKey)
 
-// Partitions reads the metadata of all topics and the one setting that says how
-// many copies each needs.
+// Partitions lists the partitions of all topics page by page, and reads the one setting that
+// says how many copies each needs.
 func (k *Kafka) Partitions(ctx context.Context) ([]Partition, error) {
 	ctx, cancel := k.within(ctx)
 	defer cancel()
-	req := kmsg.NewPtrMetadataRequest() // no topics means all
-	resp, err := req.RequestWith(ctx, k.brokers)
+	list, broker, err := k.list(ctx)
 	if err != nil {
 		return nil, k.failed("listing partitions", err)
 	}
-	partitions, err := readPartitions(resp)
-	if err != nil {
-		return nil, k.failed("listing partitions", err)
-	}
-	minimum, err := k.minInSync(ctx, Topics(partitions))
-	if err != nil {
-		return nil, k.failed("reading "+minInSyncKey, err)
+	minimum := map[string]int{}
+	for topics := range slices.Chunk(Topics(list), pageSize) {
+		if err := readMinimums(ctx, broker, topics, minimum); err != nil {
+			return nil, k.failed("reading "+minInSyncKey, err)
+		}
 	}
 	// A topic that was deleted between the two requests has no setting and no
 	// partitions any more.
-	partitions = slices.DeleteFunc(partitions, func(p Partition) bool {
+	list = slices.DeleteFunc(list, func(p Partition) bool {
 		_, exists := minimum[p.Topic]
 		return !exists
 	})
-	for i := range partitions {
-		partitions[i].MinInSync = minimum[partitions[i].Topic]
+	for i := range list {
+		list[i].MinInSync = minimum[list[i].Topic]
 	}
-	return partitions, nil
+	return list, nil
 }
 
-func readPartitions(resp *kmsg.MetadataResponse) ([]Partition, error) {
-	partitions := []Partition{}
-	for _, topic := range resp.Topics {
-		if topic.Topic == nil || topic.ErrorCode == kerr.UnknownTopicOrPartition.Code {
-			continue // deleted just now
-		}
-		if err := kerr.ErrorForCode(topic.ErrorCode); err != nil {
-			return nil, fmt.Errorf("topic %s: %w", *topic.Topic, err)
-		}
-		for _, p := range topic.Partitions {
-			// A partition's error code repeats what leader and ISR say.
-			partitions = append(partitions, Partition{
-				Topic:     *topic.Topic,
-				Partition: p.Partition,
-				Leader:    p.Leader,
-				Replicas:  slices.Sorted(slices.Values(p.Replicas)),
-				InSync:    slices.Sorted(slices.Values(p.ISR)),
-			})
-		}
-	}
-	slices.SortFunc(partitions, func(a, b Partition) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
-	})
-	return partitions, nil
-}
-
-// minInSync asks for the effective setting of each topic, defaults included.
-func (k *Kafka) minInSync(ctx context.Context, topics []string) (map[string]int, error) {
-	if len(topics) == 0 {
-		return map[string]int{}, nil
-	}
+// readMinimums asks for the effective setting of each topic, defaults included. It says nothing
+// of a topic that does not exist any more. The topics are sorted.
+func readMinimums(ctx context.Context, broker kmsg.Requestor, topics []string, into map[string]int) error {
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	for _, topic := range topics {
 		resource := kmsg.NewDescribeConfigsRequestResource()
@@ -85,22 +55,32 @@ func (k *Kafka) minInSync(ctx context.Context, topics []string) (map[string]int,
 		resource.ConfigNames = []string{minInSyncKey}
 		req.Resources = append(req.Resources, resource)
 	}
-	resp, err := req.RequestWith(ctx, k.brokers)
+	resp, err := req.RequestWith(ctx, broker)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	minimum := make(map[string]int, len(topics))
+	missing := make(map[string]bool, len(topics))
+	for _, topic := range topics {
+		missing[topic] = true
+	}
 	for _, resource := range resp.Resources {
+		if !missing[resource.ResourceName] {
+			continue // nobody has asked for it, or it was told already
+		}
+		delete(missing, resource.ResourceName)
 		if resource.ErrorCode == kerr.UnknownTopicOrPartition.Code {
 			continue
 		}
 		value, err := readMinInSync(resource)
 		if err != nil {
-			return nil, fmt.Errorf("topic %s: %w", resource.ResourceName, err)
+			return fmt.Errorf("topic %s: %w", excerpt.Of(resource.ResourceName, excerpt.Foreign), err)
 		}
-		minimum[resource.ResourceName] = value
+		into[resource.ResourceName] = value
 	}
-	return minimum, nil
+	for topic := range missing {
+		return fmt.Errorf("topic %s: %w", excerpt.Of(topic, excerpt.Foreign), errNoMinInSync)
+	}
+	return nil
 }
 
 func readMinInSync(resource kmsg.DescribeConfigsResponseResource) (int, error) {

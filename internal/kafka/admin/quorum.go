@@ -61,7 +61,7 @@ func mostTelling(failures []error) []error {
 // quorumOf asks one controller. It does so below the Kafka client: a controller
 // answers no metadata request, with which a client would begin.
 func (k *Kafka) quorumOf(ctx context.Context, address string) (Quorum, error) {
-	conn, err := k.connect(ctx, address)
+	conn, err := k.connect(ctx, address, k.options.controllerLimit())
 	if err != nil {
 		return Quorum{}, err
 	}

@@ -1,0 +1,148 @@
+package admin_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/keyturn/keyturn/internal/kafka/admin"
+)
+
+// Lengths of the longest answers that are read in a cluster of up to 256 brokers.
+const (
+	ofBrokers     = 128 << 10
+	ofControllers = 16 << 10
+)
+
+// longest is the length of the longest answer to requests of the name.
+func longest(name string) int {
+	if name == "DescribeQuorum" {
+		return ofControllers
+	}
+	return ofBrokers
+}
+
+// header is how long the header of an answer is: the number of the request, and no tags.
+const header = 5
+
+// raw is an answer of any bytes, to a request that has the kind.
+type raw struct {
+	kmsg.Response
+
+	body []byte
+}
+
+func (r raw) AppendTo(to []byte) []byte { return append(to, r.body...) }
+
+// filled is as long as an answer may be, and announces at the end of each part as many elements as
+// bytes remain.
+func filled(name string, parts ...[]byte) kmsg.Response {
+	const number = 3 // bytes that a length takes
+	body, room := []byte{}, longest(name)-header
+	for _, part := range parts {
+		body = append(body, part...)
+		body = binary.AppendUvarint(body, uint64(room-len(body)-number)+1)
+	}
+	return raw{kindOf(name), append(body, make([]byte, room-len(body))...)}
+}
+
+// asked are the requests whose answers may be long.
+func asked() map[string]func(*testing.T, *admin.Kafka) error {
+	return map[string]func(*testing.T, *admin.Kafka) error{
+		"DescribeCluster":         func(t *testing.T, k *admin.Kafka) error { _, err := k.Cluster(t.Context()); return err },
+		"DescribeTopicPartitions": func(t *testing.T, k *admin.Kafka) error { _, err := k.Partitions(t.Context()); return err },
+		"DescribeConfigs":         func(t *testing.T, k *admin.Kafka) error { _, err := k.Partitions(t.Context()); return err },
+		"DescribeQuorum":          func(t *testing.T, k *admin.Kafka) error { _, err := k.Quorum(t.Context()); return err },
+		"Metadata":                func(t *testing.T, k *admin.Kafka) error { return k.UpdateMetadataVersion(t.Context(), 25) },
+		"UpdateFeatures":          func(t *testing.T, k *admin.Kafka) error { return k.UpdateMetadataVersion(t.Context(), 25) },
+	}
+}
+
+// hostile is a cluster that gives an answer to requests of one name, and good ones to all others.
+func hostile(name string, answer kmsg.Response) script {
+	answers := func(req kmsg.Request) kmsg.Response {
+		if kmsg.NameForKey(req.Key()) == name {
+			return answer
+		}
+		switch req.(type) {
+		case *kmsg.DescribeTopicPartitionsRequest:
+			return page(nil, topic("t", 0, partition(0, 1)))
+		default:
+			return metadata()
+		}
+	}
+	return script{"b0:9091": supporting(answers), "c0:9090": answers}
+}
+
+func TestAnswersOfBrokersThatAreTooLongAreNotRead(t *testing.T) {
+	t.Parallel()
+	for name, ask := range asked() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			limit := longest(name)
+			long := raw{kindOf(name), make([]byte, limit+1-header)}
+			err := ask(t, hostile(name, long).open(t, []string{"b0:9091"}, []string{"c0:9090"}))
+			address := "b0:9091"
+			if name == "DescribeQuorum" {
+				address = "c0:9090"
+			}
+			tooLong, ok := errors.AsType[*admin.LongAnswerError](err)
+			if !ok || *tooLong != (admin.LongAnswerError{Address: address, Bytes: limit + 1, Limit: limit}) || !strings.Contains(err.Error(), tooLong.Error()) {
+				t.Errorf("error %v, want a LongAnswerError of %s", err, address)
+			}
+		})
+	}
+}
+
+// kindOf is an empty answer to requests of the name.
+func kindOf(name string) kmsg.Response {
+	for key := int16(0); key <= kmsg.MaxKey; key++ {
+		if kmsg.NameForKey(key) == name {
+			return kmsg.ResponseForKey(key)
+		}
+	}
+	return nil
+}
+
+// filling are answers as long as they may be, that take as much memory as such answers can.
+func filling() map[string]kmsg.Response {
+	zeros := func(n int) []byte { return make([]byte, n) }
+	name := []byte{2, 't'}
+	return map[string]kmsg.Response{
+		"DescribeCluster": filled("DescribeCluster", slices.Concat(zeros(4+2+1+1), name, zeros(4))),
+		"DescribeTopicPartitions": filled("DescribeTopicPartitions",
+			zeros(4), slices.Concat(zeros(2), name, zeros(16+1)), zeros(2+4+4+4)),
+		"DescribeConfigs": filled("DescribeConfigs",
+			zeros(4), slices.Concat(zeros(2+1+1), name), slices.Concat(name, zeros(1+1+1+1))),
+		"DescribeQuorum": filled("DescribeQuorum", zeros(2), name, zeros(4+2+4+4+8)),
+		"Metadata": filled("Metadata",
+			slices.Concat(zeros(4), []byte{1, 0}, zeros(4)), slices.Concat(zeros(2), name, zeros(16+1)), zeros(2+4+4+4)),
+		"UpdateFeatures": filled("UpdateFeatures", zeros(4+2+1)),
+	}
+}
+
+func TestNoAnswerTakesMoreThan32MiBWhileItIsRead(t *testing.T) {
+	answers := filling()
+	for name, ask := range asked() {
+		t.Run(name, func(t *testing.T) {
+			k := hostile(name, answers[name]).open(t, []string{"b0:9091"}, []string{"c0:9090"})
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			err := ask(t, k)
+			runtime.ReadMemStats(&after)
+			taken := after.TotalAlloc - before.TotalAlloc
+			t.Logf("%d KiB for an answer of %d KiB: %v", taken>>10, longest(name)>>10, err)
+			if _, ok := errors.AsType[*admin.LongAnswerError](err); ok || err == nil {
+				t.Errorf("error %v, want that the answer was read and is broken", err)
+			}
+			if taken > 32<<20 {
+				t.Errorf("%d KiB were taken", taken>>10)
+			}
+		})
+	}
+}

@@ -181,7 +181,7 @@ func TestRotateRefuses(t *testing.T) {
 		"the key Secret is missing":               {lost, []string{"--cluster-ca"}, "Secret kafka/my-cluster-ca does not exist"},
 		"it was asked for already":                {asked, []string{"--cluster-ca"}, "has already been asked to replace the key of the cluster CA"},
 		"a rotation is under way":                 {calm(midway(t)), []string{"--cluster-ca"}, "is in progress (WaitingForLeaves: "},
-		"the old CA is distrusted":                {calm(compromised(t)), []string{"--cluster-ca", "--abort"}, "cluster-ca v0 (a1a1a1a1), is distrusted because its key is compromised, and cannot be gone back to"},
+		"the old CA is distrusted":                {calm(compromised(t)), []string{"--cluster-ca", "--abort"}, "cluster-ca v0 (aaaaaaaa), is distrusted because its key is compromised, and cannot be gone back to"},
 		"there is nothing to go back to":          {calm(), []string{"--cluster-ca", "--abort"}, "nothing to go back to"},
 		"there is nothing to distrust":            {calm(), []string{"--cluster-ca", "--distrust"}, "add --replace"},
 		"somebody else writes at the same moment": {raced, []string{"--cluster-ca"}, "changed by someone else"},

@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/rotation"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/rollout"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -58,7 +59,7 @@ func (a announcer) podDisrupted(kafka *kafkav1.Kafka, pod *corev1.Pod, act *roll
 // authorityChanged announces a new, renewed or removed CA certificate.
 func (a announcer) authorityChanged(kafka *kafkav1.Kafka, kind authority.Kind, t authority.Transition) {
 	secret := secretPart(kafka, kind.CertSecret(kafka.Name), t.Certificate.String())
-	a.tell(kafka, secret, string(t.Kind), actionAuthority, "%s: certificate %s: %s", kind, t.Certificate, t.Why)
+	a.tell(kafka, secret, string(t.Kind), actionAuthority, "%s: certificate %s: %s", kind, t.Certificate.Short(), t.Why)
 }
 
 // secretPart refers to a part of a Secret of the Kafka; to all of it when part is empty.
@@ -150,10 +151,7 @@ func (s *steps) forget(kafka types.UID) {
 
 // sentence says a step in words.
 func (d *domain) sentence(step trust.Step) string {
-	name := string(step.Anchor)
-	if cert, found := d.certificate(step.Anchor); found {
-		name = fmt.Sprintf("%q (%s)", cert.Subject.CommonName, pki.SHA1Name(cert))
-	}
+	name := rotation.Label(step.Anchor, d.names())
 	at := ""
 	if slices.Contains(step.Planes, trust.Data) {
 		at = " on client and inter-broker listeners"

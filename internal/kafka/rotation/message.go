@@ -1,33 +1,29 @@
 package rotation
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // maxNamed is how many peers a sentence names; the rest is counted.
 const maxNamed = 3
 
-// shortPrint is how much of a fingerprint people get to see in a sentence.
-const shortPrint = 8
+// Short is how much of an anchor's SHA-256 people get to see in a sentence or a table.
+func Short(id trust.AnchorID) string { return string(id[:min(pki.ShortLength, len(id))]) }
 
-func cut(fingerprint string) string { return fingerprint[:min(shortPrint, len(fingerprint))] }
-
-// Label is what people call an anchor: its common name, and the beginning of the
-// SHA-1 by which the trusted-certs Secret names it, because a renewed certificate
-// has the common name of the one before it.
+// Label is what people call an anchor: its common name, and the beginning of its
+// SHA-256, because a renewed certificate has the common name of the one before it.
 func Label(id trust.AnchorID, names map[trust.AnchorID]AnchorName) string {
 	name := names[id]
-	short := cut(cmp.Or(name.SHA1, string(id)))
 	if name.CommonName == "" {
-		return short
+		return Short(id)
 	}
-	return fmt.Sprintf("%s (%s)", name.CommonName, short)
+	return fmt.Sprintf("%s (%s)", name.CommonName, Short(id))
 }
 
 // Message says in one line where a domain stands: what moves to what and how, who

@@ -106,7 +106,7 @@ func (r *Reconciler) interview(ctx context.Context, p *pass, of reach) interview
 	about := r.inquire(p)
 	said := interview{servers: map[string]rollout.ServerState{}}
 	pods, states, servers := r.aboutServers(p)
-	questions := inTurn(about.questions, servers)
+	questions := r.asking.inTurn(about.questions, servers)
 	if kafka, err := r.options.Connector.Admin(p.access()); err == nil {
 		defer kafka.Close()
 		questions = append(questions, p.aboutKafka(kafka, &said)...)
@@ -121,7 +121,7 @@ func (r *Reconciler) interview(ctx context.Context, p *pass, of reach) interview
 
 // inTurn asks processes that have been asked something else first only if that was not in
 // vain: nobody is waited for twice. The questions that come first keep their places.
-func inTurn(first, second []question) []question {
+func (a *asker) inTurn(first, second []question) []question {
 	all := slices.Clone(first)
 	for _, q := range second {
 		i := slices.IndexFunc(first, func(other question) bool { return other.of == q.of })
@@ -130,7 +130,8 @@ func inTurn(first, second []question) []question {
 			continue
 		}
 		all[i].ask = func(ctx context.Context) error {
-			if err := first[i].ask(ctx); waitedFor(err) {
+			began := a.clock.Now()
+			if err := first[i].ask(ctx); a.inVain(err, began) {
 				return err
 			}
 			return q.ask(ctx)

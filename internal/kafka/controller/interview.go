@@ -47,14 +47,16 @@ func (r *Reconciler) put(ctx context.Context, p *pass, of reach, questions []que
 // errNotAsked says that there was no time for a question.
 var errNotAsked = errors.New("there was no time to ask")
 
-// putOne asks one question.
-func (r *Reconciler) putOne(ctx context.Context, p *pass, q question) error {
+// putOne asks one question. What is not only asked but done by it has the time of its own
+// that a question to everybody has: it must not fail each time because somebody else was
+// waited for before.
+func (r *Reconciler) putOne(ctx context.Context, p *pass, of reach, q question) error {
 	failure, ask := errNotAsked, q.ask
 	q.ask = func(ctx context.Context) error {
 		failure = ask(ctx)
 		return failure
 	}
-	if r.put(ctx, p, worthwhile, []question{q})[0] == presumed {
+	if r.put(ctx, p, of, []question{q})[0] == presumed {
 		return r.asking.failure(p.kafka.UID, q.of)
 	}
 	return failure

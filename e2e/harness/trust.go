@@ -128,7 +128,7 @@ type Anchor struct {
 func (a Anchor) Name() string {
 	const enough = 4
 	name := a.Certificate.Subject.CommonName
-	return name[strings.LastIndex(name, " ")+1:] + "·" + pki.SHA1Name(a.Certificate)[:enough]
+	return name[strings.LastIndex(name, " ")+1:] + "·" + pki.FingerprintOf(a.Certificate).String()[:enough]
 }
 
 // Trust is what the Secrets of an authority say.

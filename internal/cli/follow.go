@@ -76,7 +76,7 @@ func (o *rotateOptions) follow(ctx context.Context, c cluster, w watching, out i
 // request: another certificate shall stay, or nothing is left of what was distrusted.
 func (o *rotateOptions) acted(before, after rotation.Record) bool {
 	if o.distrust && !o.replace {
-		return !outgoing(after.Snapshot)
+		return len(otherKeys(after.Snapshot)) == 0
 	}
 	return after.Snapshot.Issuing != before.Snapshot.Issuing
 }

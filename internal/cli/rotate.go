@@ -188,8 +188,8 @@ func (o *rotateOptions) permitted(c cluster, kafka *kafkav1.Kafka, record rotati
 		return refuse("%s is paused, so nothing would happen: remove its annotation %s first", c, model.PauseAnnotation)
 	case o.abort:
 		return c.wayBack(record)
-	case o.distrust && !o.replace && !outgoing(record.Snapshot):
-		return refuse("the %s of %s has no other certificate to distrust: if its current key is compromised, add --replace", called(record.Domain), c)
+	case o.distrust && !o.replace && !distrustable(record.Snapshot):
+		return refuse("the %s of %s has no other key to distrust: if its current key is compromised, add --replace", called(record.Domain), c)
 	case o.distrust:
 		return nil
 	case !phase.Settled():
@@ -238,21 +238,34 @@ func untilDone(record rotation.Record) string {
 	return advice + "; if a key is compromised, add --replace --distrust, which is accepted at any time"
 }
 
-// predecessors are the anchors of another key than the target's that are still trusted.
-func predecessors(s trust.Snapshot) []trust.Anchor {
-	key := trust.KeyID("")
+// otherKeys are the anchors of another key than the target's that somebody is still
+// given.
+func otherKeys(s trust.Snapshot) []trust.Anchor {
+	key := targetOf(s).Key
+	return slices.DeleteFunc(slices.Clone(s.Anchors), func(a trust.Anchor) bool { return a.Key == key || a.Stored == trust.Absent })
+}
+
+// targetOf is the anchor that shall stay; the zero one where there is none.
+func targetOf(s trust.Snapshot) trust.Anchor {
 	for _, a := range s.Anchors {
 		if a.ID == s.Issuing {
-			key = a.Key
+			return a
 		}
 	}
-	var found []trust.Anchor
-	for _, a := range s.Anchors {
-		if a.Key != key && a.Stored != trust.Absent && s.Now.Before(a.NotAfter) {
-			found = append(found, a)
-		}
-	}
-	return found
+	return trust.Anchor{}
+}
+
+// predecessors are the anchors of another key than the target's that are still trusted.
+func predecessors(s trust.Snapshot) []trust.Anchor {
+	return slices.DeleteFunc(otherKeys(s), func(a trust.Anchor) bool { return !s.Now.Before(a.NotAfter) })
+}
+
+// distrustable reports whether distrust strikes anything. It is keys that are distrusted:
+// an earlier certificate under the key of the target goes on being trusted, and cross
+// certificates by other keys are taken off.
+func distrustable(s trust.Snapshot) bool {
+	target := targetOf(s)
+	return len(otherKeys(s)) > 0 || slices.ContainsFunc(target.Cross, func(c trust.Cross) bool { return c.Issuer != target.Key })
 }
 
 // abortable reports whether an authority with another key is still trusted.

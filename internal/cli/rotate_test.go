@@ -171,6 +171,7 @@ func TestRotateRefuses(t *testing.T) {
 	raced.calls = interceptor.Funcs{Patch: func(_ context.Context, _ client.WithWatch, obj client.Object, _ client.Patch, _ ...client.PatchOption) error {
 		return apierrors.NewConflict(corev1.Resource("secrets"), obj.GetName(), errors.New("it was changed"))
 	}}
+	sameKey := until(t, rotationtest.AtRest(3, rotationtest.Clients, rotationtest.OfOthers, rotationtest.Renewed), rotation.WaitingForExpiry)
 	tests := map[string]struct {
 		world *world
 		args  []string
@@ -181,9 +182,10 @@ func TestRotateRefuses(t *testing.T) {
 		"the key Secret is missing":               {lost, []string{"--cluster-ca"}, "Secret kafka/my-cluster-ca does not exist"},
 		"it was asked for already":                {asked, []string{"--cluster-ca"}, "has already been asked to replace the key of the cluster CA"},
 		"a rotation is under way":                 {calm(midway(t)), []string{"--cluster-ca"}, "is in progress (WaitingForLeaves: "},
-		"the old CA is distrusted":                {calm(compromised(t)), []string{"--cluster-ca", "--abort"}, "cluster-ca v0 (a1a1a1a1), is distrusted because its key is compromised, and cannot be gone back to"},
+		"the old CA is distrusted":                {calm(compromised(t)), []string{"--cluster-ca", "--abort"}, "cluster-ca v0 (aaaaaaaa), is distrusted because its key is compromised, and cannot be gone back to"},
 		"there is nothing to go back to":          {calm(), []string{"--cluster-ca", "--abort"}, "nothing to go back to"},
 		"there is nothing to distrust":            {calm(), []string{"--cluster-ca", "--distrust"}, "add --replace"},
+		"all that is left has the same key":       {calm(sameKey), []string{"--clients-ca", "--distrust"}, "no other key to distrust"},
 		"somebody else writes at the same moment": {raced, []string{"--cluster-ca"}, "changed by someone else"},
 	}
 	for name, test := range tests {

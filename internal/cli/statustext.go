@@ -68,19 +68,15 @@ func progressText(p rotation.Progress) string {
 func anchorsText(anchors []rotation.AnchorStatus) string {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 2, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "  CA CERTIFICATE\tSHA-1\tSTATE\tIN ca.crt\tEXPIRES\tNOTE")
+	_, _ = fmt.Fprintln(table, "  CA CERTIFICATE\tSHA-256\tSTATE\tIN ca.crt\tEXPIRES\tNOTE")
 	for i := range anchors {
 		a := &anchors[i]
-		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(a.Name, "?"), a.SHA1[:min(shownPrint, len(a.SHA1))], cmp.Or(string(a.State), "not stored"),
+		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(a.Name, "?"), rotation.Short(a.ID), cmp.Or(string(a.State), "not stored"),
 			place(a.Application), stamp(a.NotAfter), notes(a))
 	}
 	_ = table.Flush() // a strings.Builder takes everything
 	return b.String()
 }
-
-// shownPrint is how much of a SHA-1 a table shows: enough to find the entry of the
-// trusted-certs Secret that begins so.
-const shownPrint = 12
 
 func place(application int) string {
 	if application == 0 {

@@ -31,6 +31,14 @@ func ParseFingerprint(s string) (Fingerprint, error) {
 // String returns 64 lower-case hex digits.
 func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 
+// ShortLength is how many digits of a fingerprint people are shown beside a name.
+const ShortLength = 8
+
+// Short returns the first digits of what String returns: enough to tell the few
+// certificates of a cluster apart, and to find one again by any tool that prints its
+// SHA-256.
+func (f Fingerprint) Short() string { return f.String()[:ShortLength] }
+
 // IsZero tells whether f was never set.
 func (f Fingerprint) IsZero() bool { return f == Fingerprint{} }
 

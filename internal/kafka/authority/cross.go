@@ -146,7 +146,7 @@ func (l link) whyNot() string {
 	for _, cert := range l.by {
 		if !pki.CanCrossSign(cert) {
 			return fmt.Sprintf("certificate %s of the outgoing CA %q has path length 0 and is valid until %s, so it cannot sign its successor",
-				pki.FingerprintOf(cert), cert.Subject, cert.NotAfter.UTC().Format(datedLayout))
+				pki.FingerprintOf(cert).Short(), cert.Subject, cert.NotAfter.UTC().Format(datedLayout))
 		}
 	}
 	return ""

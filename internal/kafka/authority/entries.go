@@ -13,8 +13,8 @@ import (
 // Ignored names the entries of the certificate Secret that nodes do not trust although
 // somebody may think that they do: what each is, why it counts for nothing, and what to
 // do. Entries that cannot be read are refused elsewhere. Sorted by entry.
-func Ignored(in Input) []string {
-	var warnings []string
+func Ignored(in Input) []Remark {
+	var remarks []Remark
 	issuing, _ := pki.FirstCertificate(in.CertSecret.Data[CertKey])
 	for _, entry := range sortedKeys(in.CertSecret.Data) {
 		if slices.Contains([]string{CertKey, StoreKey, PasswordKey}, entry) {
@@ -25,10 +25,13 @@ func Ignored(in Input) []string {
 			continue
 		}
 		if why := ignored(in, entry, cert); why != "" {
-			warnings = append(warnings, fmt.Sprintf("%s: nodes do not trust %q of entry %s, because %s", in.certObject(), cert.Subject, entry, why))
+			remarks = append(remarks, Remark{
+				Secret: in.Kind.CertSecret(in.Cluster), Part: "data{" + entry + "}",
+				Text: fmt.Sprintf("nodes do not trust %q of entry %s, because %s", cert.Subject, entry, why),
+			})
 		}
 	}
-	return warnings
+	return remarks
 }
 
 // ignored says why nodes do not trust what an entry holds, and what can be done; nothing

@@ -53,12 +53,21 @@ func TestEntriesThatNodesDoNotTrustAreNamed(t *testing.T) {
 				t.Fatalf("it is said: %q, want one warning", warnings)
 			}
 			for _, want := range append(test.says, test.entry, "Secret my-") {
-				if !strings.Contains(warnings[0], want) {
+				if !strings.Contains(warnings[0].String(), want) {
 					t.Errorf("it is said: %s\nwant: %s", warnings[0], want)
 				}
 			}
 		})
 	}
+}
+
+// sentences are remarks as people read them.
+func sentences(remarks []authority.Remark) []string {
+	var all []string
+	for _, remark := range remarks {
+		all = append(all, remark.String())
+	}
+	return all
 }
 
 func TestACopyOfThePresentCAIsNoNews(t *testing.T) {
@@ -92,7 +101,7 @@ func TestDistrustOfNobodyInAUsersSecretIsNamed(t *testing.T) {
 			if test.others {
 				w.trusts(chain.issuing.Certificate(), other(t, "old", noon()).Certificate())
 			}
-			said := strings.Join(append(w.decide().Warnings, authority.Misasked(w.in)...), "\n")
+			said := strings.Join(append(w.decide().Warnings, sentences(authority.Misasked(w.in))...), "\n")
 			if test.says == "" && said != "" || !strings.Contains(said, test.says) {
 				t.Errorf("it is said: %q, want %q", said, test.says)
 			}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/keyturn/keyturn/internal/excerpt"
 )
 
 // request is something that people ask of an authority by an annotation of one of its
@@ -63,23 +65,51 @@ func (in Input) asks(annotation string) bool {
 	return secret.Exists && present && r.asks(value)
 }
 
+// Remark is a warning about one part of a Secret.
+type Remark struct {
+	// Secret is its name.
+	Secret string
+	// Part tells what the warning is about from every other part of the Secret, and an
+	// annotation from the same one with another value.
+	Part string
+	// Text says what is wrong, and what to do.
+	Text string
+}
+
+// Object is the Secret as people call it.
+func (r Remark) Object() string { return "Secret " + r.Secret }
+
+// String returns the remark as one sentence.
+func (r Remark) String() string { return r.Object() + ": " + r.Text }
+
+// AnnotationPart names an annotation with this value as a part of its object.
+func AnnotationPart(annotation, value string) string {
+	return "metadata.annotations{" + annotation + "=" + excerpt.Of(value, shownValue) + "}"
+}
+
+// shownValue is how many bytes of the value of an annotation people are shown.
+const shownValue = 64
+
 // Misasked names the annotations of the Secrets by which somebody may think that he has
 // asked for something, and has not: what is wrong with each, and what to do. Sorted by
 // Secret and annotation.
-func Misasked(in Input) []string {
-	var warnings []string
+func Misasked(in Input) []Remark {
+	var remarks []Remark
 	for _, name := range []string{in.Kind.KeySecret(in.Cluster), in.Kind.CertSecret(in.Cluster)} {
 		secret := in.secretNamed(name)
 		if !secret.Exists {
 			continue
 		}
 		for _, annotation := range slices.Sorted(maps.Keys(secret.Annotations)) {
-			if why := in.misasked(name, annotation, secret.Annotations[annotation]); why != "" {
-				warnings = append(warnings, fmt.Sprintf("Secret %s: annotation %s %s", name, annotation, why))
+			value := excerpt.Of(secret.Annotations[annotation], shownValue)
+			if why := in.misasked(name, annotation, value); why != "" {
+				remarks = append(remarks, Remark{
+					Secret: name, Part: AnnotationPart(annotation, value), Text: "annotation " + annotation + " " + why,
+				})
 			}
 		}
 	}
-	return warnings
+	return remarks
 }
 
 // misasked says what is wrong with one annotation of a Secret; nothing of one that counts.

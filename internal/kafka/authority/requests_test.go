@@ -92,7 +92,7 @@ func TestARequestWithoutEffectStaysAndIsNamed(t *testing.T) {
 				t.Fatalf("warnings %q, want one", warnings)
 			}
 			for _, want := range tc.named {
-				if !strings.Contains(warnings[0], want) {
+				if !strings.Contains(warnings[0].String(), want) {
 					t.Errorf("%q does not say %q", warnings[0], want)
 				}
 			}

@@ -360,7 +360,7 @@ func TestRequestsThatOnlyTheMakerCanServeAreNamed(t *testing.T) {
 	w.asks(authority.ForceReplaceAnnotation, "true")
 	w.asks(authority.AbortReplaceAnnotation, "true")
 	w.in.CertSecret.Annotations[authority.ForceRenewAnnotation] = "true"
-	warnings := strings.Join(authority.Misasked(w.in), "\n")
+	warnings := strings.Join(sentences(authority.Misasked(w.in)), "\n")
 	for _, annotation := range []string{authority.ForceReplaceAnnotation, authority.AbortReplaceAnnotation, authority.ForceRenewAnnotation} {
 		if !strings.Contains(warnings, annotation) {
 			t.Errorf("%s is not named: %q", annotation, warnings)

@@ -104,7 +104,7 @@ func (p *pass) unknownTo(report contract.TLSReport) []string {
 		for _, fingerprint := range said.Trusts {
 			cert, err := pki.CertificateOf(report.Certificates[fingerprint])
 			if err == nil && !slices.ContainsFunc(known, cert.Equal) {
-				subjects = append(subjects, fmt.Sprintf("%.*q (%s)", longestSubject, cert.Subject, pki.SHA1Name(cert)[:shortSHA1]))
+				subjects = append(subjects, fmt.Sprintf("%.*q (%s)", longestSubject, cert.Subject, pki.FingerprintOf(cert).Short()))
 			}
 		}
 		leaf, err := pki.CertificateOf(report.Certificates[said.Presents])
@@ -115,6 +115,3 @@ func (p *pass) unknownTo(report contract.TLSReport) []string {
 	}
 	return subjects
 }
-
-// shortSHA1 is how much of a fingerprint a sentence holds.
-const shortSHA1 = 8

@@ -257,7 +257,7 @@ func (a *asker) ask(ctx context.Context, r round, q question, patience time.Dura
 	defer cancel()
 	began := a.clock.Now()
 	failure := q.ask(ctx)
-	if failure == nil || !waitedFor(failure) && a.clock.Since(began) < firstPatience {
+	if !a.inVain(failure, began) {
 		a.note(r, q, nil)
 		return answered
 	}
@@ -267,6 +267,12 @@ func (a *asker) ask(ctx context.Context, r round, q question, patience time.Dura
 	}
 	a.hearOut(r, q)
 	return silent
+}
+
+// inVain reports whether an answer to what was asked then was waited for in vain: a refusal
+// that comes late has cost as much as silence.
+func (a *asker) inVain(failure error, began time.Time) bool {
+	return failure != nil && (waitedFor(failure) || a.clock.Since(began) >= firstPatience)
 }
 
 // waitedFor reports whether a question failed because time has passed. Whoever refuses

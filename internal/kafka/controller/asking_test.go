@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -450,6 +451,46 @@ func TestEverythingThatARestartIsDecidedFromIsAskedForAtOnce(t *testing.T) {
 			t.Errorf("the same agents were asked again for %s, and %d are silent", took, len(p.silent))
 		}
 	})
+}
+
+func TestWhoeverWasAskedInVainIsAskedNothingElseInTheSameTurn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		takes   time.Duration
+		failure error
+		again   bool
+	}{
+		"it answers":                  {failure: nil, again: true},
+		"it answers late":             {takes: 2 * time.Second, failure: nil, again: true},
+		"it refuses at once":          {failure: syscall.ECONNREFUSED, again: true},
+		"it is silent":                {takes: 3 * time.Second, failure: context.DeadlineExceeded},
+		"it refuses after its time":   {takes: 2 * time.Second, failure: syscall.ECONNRESET},
+		"it cannot be reached at all": {failure: syscall.EHOSTUNREACH},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				a := newAsker(clock.RealClock{}, 4)
+				asked := false
+				first := question{of: "a", ask: func(ctx context.Context) error {
+					select {
+					case <-time.After(c.takes):
+					case <-ctx.Done():
+					}
+					return c.failure
+				}}
+				second := question{of: "a", ask: func(context.Context) error { asked = true; return nil }}
+				for _, q := range a.inTurn([]question{first}, []question{second}) {
+					if err := q.ask(t.Context()); (err == nil) != c.again {
+						t.Errorf("asking failed: %v", err)
+					}
+				}
+				if asked != c.again {
+					t.Errorf("it is asked something else: %t, want %t", asked, c.again)
+				}
+			})
+		})
+	}
 }
 
 // brokenSnapshot is a node that does not work, whose start has had its time.

@@ -132,8 +132,7 @@ func (r *Reconciler) authorityInput(p *pass, kind authority.Kind) authority.Inpu
 }
 
 // decideAuthority decides one authority. Where a person has to act it returns the
-// problems, and the decision by which the authority stands. It is warned of what is
-// ignored whatever was decided.
+// problems, and the decision by which the authority stands.
 func decideAuthority(input authority.Input) (authority.Decision, []authority.Problem, error) {
 	decision, err := authority.Decide(input)
 	problems, err := problemsOf(err)
@@ -143,7 +142,6 @@ func decideAuthority(input authority.Input) (authority.Decision, []authority.Pro
 	if err != nil {
 		return authority.Decision{}, nil, fmt.Errorf("%s: %w", input.Kind, err)
 	}
-	decision.Warnings = slices.Concat(decision.Warnings, authority.Ignored(input), authority.Misasked(input))
 	return decision, problems, nil
 }
 

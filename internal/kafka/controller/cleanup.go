@@ -188,8 +188,14 @@ func (r *Reconciler) forgetRemoved(ctx context.Context, p *pass, record disrupti
 		return fmt.Errorf("unregistering broker %d: %w", record.Disruption.Node, err)
 	}
 	defer kafka.Close()
-	err = kafka.UnregisterBroker(ctx, int32(record.Disruption.Node))
-	if _, gone := errors.AsType[*admin.UnknownBrokerError](err); err != nil && !gone {
+	err = r.putOne(ctx, p, everybody, p.kafkaQuestion(brokers, func(ctx context.Context) error {
+		err := kafka.UnregisterBroker(ctx, int32(record.Disruption.Node))
+		if _, gone := errors.AsType[*admin.UnknownBrokerError](err); gone {
+			return nil
+		}
+		return err
+	}))
+	if err != nil {
 		return fmt.Errorf("unregistering broker %d of Kafka %s: %w", record.Disruption.Node, client.ObjectKeyFromObject(&p.kafka), err)
 	}
 	return nil

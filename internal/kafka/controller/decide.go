@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
@@ -102,7 +103,9 @@ func (r *Reconciler) decideAuthorities(p *pass) ([]authority.Problem, error) {
 			return nil, err
 		}
 		problems = append(problems, found...)
-		p.domain(kind).Decision, p.domain(kind).refused = decision, found
+		d := p.domain(kind)
+		d.Decision, d.refused = decision, found
+		d.remarks = slices.Concat(authority.Ignored(inputs[kind]), authority.Misasked(inputs[kind]))
 	}
 	found, err := p.keepApart(inputs)
 	return append(problems, found...), err

@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/rotation"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/rollout"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -58,7 +59,7 @@ func (a announcer) podDisrupted(kafka *kafkav1.Kafka, pod *corev1.Pod, act *roll
 // authorityChanged announces a new, renewed or removed CA certificate.
 func (a announcer) authorityChanged(kafka *kafkav1.Kafka, kind authority.Kind, t authority.Transition) {
 	secret := secretPart(kafka, kind.CertSecret(kafka.Name), t.Certificate.String())
-	a.tell(kafka, secret, string(t.Kind), actionAuthority, "%s: certificate %s: %s", kind, t.Certificate, t.Why)
+	a.tell(kafka, secret, string(t.Kind), actionAuthority, "%s: certificate %s: %s", kind, t.Certificate.Short(), t.Why)
 }
 
 // secretPart refers to a part of a Secret of the Kafka; to all of it when part is empty.
@@ -70,14 +71,19 @@ func secretPart(kafka *kafkav1.Kafka, name, part string) *corev1.ObjectReference
 	return ref
 }
 
-// concern refers to what a condition is about, given as "KIND NAME" or "KIND
-// NAMESPACE/NAME"; nil when that is the Kafka itself, or nothing.
-func concern(kafka *kafkav1.Kafka, object string) runtime.Object {
-	kind, name, _ := strings.Cut(object, " ")
+// concern refers to what a condition is about; nil when that is all of the Kafka itself,
+// or nothing.
+func concern(kafka *kafkav1.Kafka, what object) runtime.Object {
+	kind, name, _ := strings.Cut(what.name, " ")
 	version := "v1"
 	switch kind {
 	case "Secret", "ConfigMap", "Pod", "PersistentVolumeClaim":
 	case kafkav1.KindKafkaNodePool:
+		version = kafkav1.GroupVersion.String()
+	case kafkav1.KindKafka:
+		if what.part == "" {
+			return nil
+		}
 		version = kafkav1.GroupVersion.String()
 	default:
 		return nil
@@ -85,7 +91,7 @@ func concern(kafka *kafkav1.Kafka, object string) runtime.Object {
 	if _, after, qualified := strings.Cut(name, "/"); qualified {
 		name = after
 	}
-	return &corev1.ObjectReference{APIVersion: version, Kind: kind, Namespace: kafka.Namespace, Name: name}
+	return &corev1.ObjectReference{APIVersion: version, Kind: kind, Namespace: kafka.Namespace, Name: name, FieldPath: what.part}
 }
 
 // trustChanged announces each step that a decision begins to take, once until it is
@@ -150,10 +156,7 @@ func (s *steps) forget(kafka types.UID) {
 
 // sentence says a step in words.
 func (d *domain) sentence(step trust.Step) string {
-	name := string(step.Anchor)
-	if cert, found := d.certificate(step.Anchor); found {
-		name = fmt.Sprintf("%q (%s)", cert.Subject.CommonName, pki.SHA1Name(cert))
-	}
+	name := rotation.Label(step.Anchor, d.names())
 	at := ""
 	if slices.Contains(step.Planes, trust.Data) {
 		at = " on client and inter-broker listeners"
@@ -205,8 +208,8 @@ func (a announcer) listenersChanged(kafka *kafkav1.Kafka, node string, before ma
 
 // conditionChanged announces a condition that was not there before, and the object that
 // it is about. The log has a line of its own for the condition.
-func (a announcer) conditionChanged(kafka *kafkav1.Kafka, object, reason, message string) {
-	a.recorder.Eventf(kafka, concern(kafka, object), corev1.EventTypeWarning, reason, "Reconcile", "%s", shortened(message))
+func (a announcer) conditionChanged(kafka *kafkav1.Kafka, what object, reason, message string) {
+	a.recorder.Eventf(kafka, concern(kafka, what), corev1.EventTypeWarning, reason, "Reconcile", "%s", shortened(message))
 }
 
 func (a announcer) tell(kafka *kafkav1.Kafka, related runtime.Object, reason, action, format string, args ...any) {

@@ -18,6 +18,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -172,6 +173,67 @@ func TestAWarningIsToldObjectByObject(t *testing.T) {
 	p.kafka.Status.Conditions = both
 	r.announce(p, both)
 	collected.want(t, 1)
+}
+
+func TestEachMisplacedRequestIsToldOnce(t *testing.T) {
+	t.Parallel()
+	r, collected := collecting()
+	p := passOf(smallKafka(), nil)
+	secret := func(annotations map[string]string) authority.Stored {
+		return authority.Stored{Exists: true, Annotations: annotations, Data: map[string][]byte{}}
+	}
+	for _, look := range []struct {
+		what      string
+		key, cert map[string]string
+		events    int
+	}{
+		{"one", map[string]string{"strimzi.io/force-renew": "true"}, nil, 1},
+		{"the same", map[string]string{"strimzi.io/force-renew": "true"}, nil, 1},
+		{
+			"another on the same Secret",
+			map[string]string{"strimzi.io/force-renew": "true", "strimzi.io/force-replace": "yes"}, nil, 2,
+		},
+		{
+			"the second with another wrong value",
+			map[string]string{"strimzi.io/force-renew": "true", "strimzi.io/force-replace": "ture"}, nil, 3,
+		},
+		{
+			"one on the other Secret",
+			map[string]string{"strimzi.io/force-renew": "true", "strimzi.io/force-replace": "ture"},
+			map[string]string{"strimzi.io/force-replace": "true"}, 4,
+		},
+	} {
+		input := authority.Input{Kind: authority.ClusterCA, Cluster: "my", KeySecret: secret(look.key), CertSecret: secret(look.cert)}
+		p.clusterCA.remarks = authority.Misasked(input)
+		after := conditionsSince(p.warnings(), p.kafka.Status.Conditions, noon())
+		r.announce(p, after)
+		p.kafka.Status.Conditions = after
+		if len(collected.notes) != look.events || len(collected.lost) > 0 {
+			t.Fatalf("%s: told %v, taken for repetitions %q, want %d", look.what, collected.notes, collected.lost, look.events)
+		}
+	}
+}
+
+func TestEachAnnotationWithoutEffectIsToldOnce(t *testing.T) {
+	t.Parallel()
+	r, collected := collecting()
+	p := passOf(smallKafka(), nil)
+	for events, annotations := range []map[string]string{
+		{},
+		{"strimzi.io/pause": "true"},
+		{"strimzi.io/pause": "true", "keyturn.dev/reload": "no"},
+		{"strimzi.io/pause": "true", "keyturn.dev/reload": "never"},
+	} {
+		p.kafka.Annotations = annotations
+		_, p.findings = model.Resolve(model.Input{Kafka: &p.kafka})
+		warnings := slices.DeleteFunc(p.warnings(), func(w wanted) bool { return w.reason != model.ReasonIdleAnnotation })
+		after := conditionsSince(warnings, p.kafka.Status.Conditions, noon())
+		r.announce(p, after)
+		p.kafka.Status.Conditions = after
+		if len(collected.notes) != events || len(collected.lost) > 0 {
+			t.Fatalf("%v: told %v, taken for repetitions %q, want %d", annotations, collected.notes, collected.lost, events)
+		}
+	}
 }
 
 func TestANewCertificateOfAListenerIsTold(t *testing.T) {

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,12 +50,18 @@ func (r *Reconciler) followVersion(ctx context.Context, p *pass, acted *outcome)
 	defer kafka.Close()
 	current, err := r.metadataVersion(ctx, p, kafka)
 	if err != nil {
-		acted.again = r.unlessSilent(p, lookAgain)
-		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, model.ReasonMetadataVersion, "the metadata version could not be read yet; it is tried again: "+err.Error())
+		r.retryVersion(p, acted, "read", err)
 		return nil
 	}
 	if p.cluster.Metadata.Due(current, p.runningVersions()) {
-		if err := kafka.UpdateMetadataVersion(ctx, desired.Level()); err != nil {
+		err := r.putOne(ctx, p, everybody, p.kafkaQuestion(brokers, func(ctx context.Context) error {
+			return kafka.UpdateMetadataVersion(ctx, desired.Level())
+		}))
+		switch {
+		case errors.Is(err, errNotAsked), waitedFor(err):
+			r.retryVersion(p, acted, "raised to "+string(desired), err)
+			return nil
+		case err != nil:
 			return fmt.Errorf("raising the metadata version to %s: %w", desired, err)
 		}
 		current = desired
@@ -63,9 +70,17 @@ func (r *Reconciler) followVersion(ctx context.Context, p *pass, acted *outcome)
 	return nil
 }
 
+// retryVersion says what could not be done about the metadata version, and looks again
+// when it may be worthwhile.
+func (r *Reconciler) retryVersion(p *pass, acted *outcome, done string, err error) {
+	acted.again = r.unlessSilent(p, lookAgain)
+	p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, model.ReasonMetadataVersion,
+		"the metadata version could not be "+done+" yet; it is tried again: "+err.Error())
+}
+
 func (r *Reconciler) metadataVersion(ctx context.Context, p *pass, kafka admin.Client) (model.MetadataVersion, error) {
 	var features admin.Features
-	err := r.putOne(ctx, p, p.kafkaQuestion(brokers, func(ctx context.Context) (err error) {
+	err := r.putOne(ctx, p, worthwhile, p.kafkaQuestion(brokers, func(ctx context.Context) (err error) {
 		features, err = kafka.Features(ctx)
 		return err
 	}))

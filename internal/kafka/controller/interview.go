@@ -47,14 +47,16 @@ func (r *Reconciler) put(ctx context.Context, p *pass, of reach, questions []que
 // errNotAsked says that there was no time for a question.
 var errNotAsked = errors.New("there was no time to ask")
 
-// putOne asks one question.
-func (r *Reconciler) putOne(ctx context.Context, p *pass, q question) error {
+// putOne asks one question. What is not only asked but done by it has the time of its own
+// that a question to everybody has: it must not fail each time because somebody else was
+// waited for before.
+func (r *Reconciler) putOne(ctx context.Context, p *pass, of reach, q question) error {
 	failure, ask := errNotAsked, q.ask
 	q.ask = func(ctx context.Context) error {
 		failure = ask(ctx)
 		return failure
 	}
-	if r.put(ctx, p, worthwhile, []question{q})[0] == presumed {
+	if r.put(ctx, p, of, []question{q})[0] == presumed {
 		return r.asking.failure(p.kafka.UID, q.of)
 	}
 	return failure
@@ -106,7 +108,7 @@ func (r *Reconciler) interview(ctx context.Context, p *pass, of reach) interview
 	about := r.inquire(p)
 	said := interview{servers: map[string]rollout.ServerState{}}
 	pods, states, servers := r.aboutServers(p)
-	questions := inTurn(about.questions, servers)
+	questions := r.asking.inTurn(about.questions, servers)
 	if kafka, err := r.options.Connector.Admin(p.access()); err == nil {
 		defer kafka.Close()
 		questions = append(questions, p.aboutKafka(kafka, &said)...)
@@ -121,7 +123,7 @@ func (r *Reconciler) interview(ctx context.Context, p *pass, of reach) interview
 
 // inTurn asks processes that have been asked something else first only if that was not in
 // vain: nobody is waited for twice. The questions that come first keep their places.
-func inTurn(first, second []question) []question {
+func (a *asker) inTurn(first, second []question) []question {
 	all := slices.Clone(first)
 	for _, q := range second {
 		i := slices.IndexFunc(first, func(other question) bool { return other.of == q.of })
@@ -130,7 +132,8 @@ func inTurn(first, second []question) []question {
 			continue
 		}
 		all[i].ask = func(ctx context.Context) error {
-			if err := first[i].ask(ctx); waitedFor(err) {
+			began := a.clock.Now()
+			if err := first[i].ask(ctx); a.inVain(err, began) {
 				return err
 			}
 			return q.ask(ctx)

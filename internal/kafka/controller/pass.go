@@ -55,7 +55,7 @@ type pass struct {
 	// notes are worth a Warning condition besides the findings.
 	notes []model.Finding
 	// objectOf is what each warning is about, by its message.
-	objectOf map[string]string
+	objectOf map[string]object
 	// wakeAt are the times at which something falls due.
 	wakeAt []time.Time
 }

@@ -94,12 +94,15 @@ func conditionsSince(list []wanted, before []condition.Condition, now time.Time)
 func (p *pass) warnings() []wanted {
 	var list []wanted
 	for _, finding := range slices.Concat(p.findings.Warnings, p.notes) {
-		list = append(list, p.about(finding.Object, finding.Reason, finding.String()))
+		list = append(list, p.about(object{finding.Object, finding.Part}, finding.Reason, finding.String()))
 	}
 	for _, kind := range kinds() {
 		for _, warning := range p.domain(kind).Warnings {
-			object, _, _ := strings.Cut(warning, ": ") // each begins with its object
-			list = append(list, p.about(object, reasonAuthority, warning))
+			name, _, _ := strings.Cut(warning, ": ") // each begins with its object
+			list = append(list, p.about(object{name: name}, reasonAuthority, warning))
+		}
+		for _, remark := range p.domain(kind).remarks {
+			list = append(list, p.about(object{name: remark.Object(), part: remark.Part}, reasonAuthority, remark.String()))
 		}
 	}
 	list = append(list, p.silence()...)
@@ -108,12 +111,16 @@ func (p *pass) warnings() []wanted {
 	return append(list, fieldWarnings("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, fields.InSpec[kafkav1.Kafka](p.written))...)
 }
 
+// object is what a warning is about, as "KIND NAME" or "KIND NAMESPACE/NAME", and the part
+// of it where several warnings of one reason stand beside each other.
+type object struct{ name, part string }
+
 // about is a warning, of which is remembered what it is about.
-func (p *pass) about(object, reason, message string) wanted {
+func (p *pass) about(what object, reason, message string) wanted {
 	if p.objectOf == nil {
-		p.objectOf = map[string]string{}
+		p.objectOf = map[string]object{}
 	}
-	p.objectOf[message] = object
+	p.objectOf[message] = what
 	return holds(condition.Warning, reason, message)
 }
 
@@ -196,14 +203,23 @@ func (r *Reconciler) announce(p *pass, after []condition.Condition) {
 		if c.Type != condition.Warning && c.Type != condition.NotReady || c.Reason == reasonCreating {
 			continue
 		}
-		object := p.objectOf[c.Message]
+		what := p.objectOf[c.Message]
 		same := func(old condition.Condition) bool {
-			return old.Type == c.Type && old.Reason == c.Reason && (object == "" || strings.HasPrefix(old.Message, object+":"))
+			return old.Type == c.Type && old.Reason == c.Reason && what.isIn(old.Message, c.Message)
 		}
 		if !slices.ContainsFunc(p.kafka.Status.Conditions, same) {
-			r.events.conditionChanged(&p.kafka, object, c.Reason, c.Message)
+			r.events.conditionChanged(&p.kafka, what, c.Reason, c.Message)
 		}
 	}
+}
+
+// isIn reports whether an earlier message is about the same as a present one. Of a part of
+// an object there is nothing to say but one sentence.
+func (o object) isIn(earlier, message string) bool {
+	if o.part != "" {
+		return earlier == message
+	}
+	return o.name == "" || strings.HasPrefix(earlier, o.name+":")
 }
 
 func (r *Reconciler) applyStatus(ctx context.Context, p *pass, kind string, object client.Object, status any) error {

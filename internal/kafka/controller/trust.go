@@ -43,6 +43,8 @@ type domain struct {
 	kind authority.Kind
 	// refused is what a person has to put right in its Secrets.
 	refused []authority.Problem
+	// remarks name what somebody put into its Secrets and is ignored.
+	remarks []authority.Remark
 	// known are the CA certificates of the snapshot.
 	known    []*x509.Certificate
 	snapshot trust.Snapshot

@@ -44,11 +44,11 @@ func (r *resolver) warnAnnotations() {
 		switch usual, known := needless()[key]; {
 		case known && value == usual:
 		case known:
-			r.idle(r.kafkaObject(), key, fmt.Sprintf("is %q, which has no effect: a Kafka of Keyturn is made of node pools with KRaft; remove it", value))
+			r.idle(r.kafkaObject(), authority.AnnotationPart(key, value), key, fmt.Sprintf("is %q, which has no effect: a Kafka of Keyturn is made of node pools with KRaft; remove it", value))
 		case !slices.Contains(switches(), key):
-			r.idle(r.kafkaObject(), key, "has no effect on a Kafka: correct it if it is misspelled, or remove it; what is read there is "+strings.Join(switches(), ", "))
+			r.idle(r.kafkaObject(), authority.AnnotationPart(key, value), key, "has no effect on a Kafka: correct it if it is misspelled, or remove it; what is read there is "+strings.Join(switches(), ", "))
 		case !Says(annotations, key, textTrue) && !Says(annotations, key, "false"):
-			r.idle(r.kafkaObject(), key, fmt.Sprintf("is %q, which has no effect: set it to \"true\" or \"false\", or remove it", value))
+			r.idle(r.kafkaObject(), authority.AnnotationPart(key, value), key, fmt.Sprintf("is %q, which has no effect: set it to \"true\" or \"false\", or remove it", value))
 		}
 	}
 }
@@ -57,14 +57,17 @@ func (r *resolver) warnAnnotations() {
 func (r *resolver) warnPoolAnnotations(pool *kafkav1.KafkaNodePool) {
 	read := []string{nextNodeIDsAnnotation, removeNodeIDsAnnotation}
 	for _, key := range ownKeys(pool.Annotations) {
+		value := pool.Annotations[key]
 		if !slices.Contains(read, key) {
-			r.idle(r.poolObject(pool.Name), key, "has no effect on a KafkaNodePool: correct it if it is misspelled, or remove it; what is read there is "+strings.Join(read, ", "))
+			r.idle(r.poolObject(pool.Name), authority.AnnotationPart(key, value), key, "has no effect on a KafkaNodePool: correct it if it is misspelled, or remove it; what is read there is "+strings.Join(read, ", "))
 		}
 	}
 }
 
-func (r *resolver) idle(object, annotation, why string) {
-	r.warnf(object, ReasonIdleAnnotation, "the annotation %s %s", annotation, why)
+func (r *resolver) idle(object, part, annotation, why string) {
+	r.findings.Warnings = append(r.findings.Warnings, Finding{
+		Object: object, Part: part, Reason: ReasonIdleAnnotation, Message: "the annotation " + annotation + " " + why,
+	})
 }
 
 // ownKeys are the keys of the operator's prefixes, sorted.

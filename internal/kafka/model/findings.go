@@ -47,6 +47,9 @@ const (
 type Finding struct {
 	// Object names the resource, for example "KafkaNodePool kafka/broker".
 	Object string
+	// Part tells a warning from others about the same object that have its reason, and
+	// from an earlier one about another value; empty where there is but one.
+	Part string
 	// Reason is one of the Reason constants.
 	Reason string
 	// Message says what is wrong and what to do about it.

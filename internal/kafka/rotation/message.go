@@ -1,33 +1,29 @@
 package rotation
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // maxNamed is how many peers a sentence names; the rest is counted.
 const maxNamed = 3
 
-// shortPrint is how much of a fingerprint people get to see in a sentence.
-const shortPrint = 8
+// Short is how much of an anchor's SHA-256 people get to see in a sentence or a table.
+func Short(id trust.AnchorID) string { return string(id[:min(pki.ShortLength, len(id))]) }
 
-func cut(fingerprint string) string { return fingerprint[:min(shortPrint, len(fingerprint))] }
-
-// Label is what people call an anchor: its common name, and the beginning of the
-// SHA-1 by which the trusted-certs Secret names it, because a renewed certificate
-// has the common name of the one before it.
+// Label is what people call an anchor: its common name, and the beginning of its
+// SHA-256, because a renewed certificate has the common name of the one before it.
 func Label(id trust.AnchorID, names map[trust.AnchorID]AnchorName) string {
 	name := names[id]
-	short := cut(cmp.Or(name.SHA1, string(id)))
 	if name.CommonName == "" {
-		return short
+		return Short(id)
 	}
-	return fmt.Sprintf("%s (%s)", name.CommonName, short)
+	return fmt.Sprintf("%s (%s)", name.CommonName, Short(id))
 }
 
 // Message says in one line where a domain stands: what moves to what and how, who
@@ -365,7 +361,9 @@ func (v *view) holders() string {
 	return "certificates of the old CA are still held by " + some(users) + "; both CAs are accepted until these certificates have been replaced or have expired"
 }
 
-// retirement says until when the policy keeps what nobody is known to use.
+// retirement says until when the policy keeps what nobody is known to use, and what
+// would withdraw it earlier. It is keys that are distrusted: a certificate with the key
+// of its successor stays until it expires.
 func (v *view) retirement(names map[trust.AnchorID]AnchorName) string {
 	others := v.others()
 	kept := make([]string, 0, len(others))
@@ -373,11 +371,21 @@ func (v *view) retirement(names map[trust.AnchorID]AnchorName) string {
 		kept = append(kept, fmt.Sprintf("%s stays trusted until it expires at %s", Label(a.ID, names), moment(a.NotAfter)))
 	}
 	slices.Sort(kept)
-	earlier := "annotate the key Secret of the CA with keyturn.dev/distrust=now"
-	if len(v.entries(names)) > 0 {
-		earlier = v.takeOut(names)
+	sentence := strings.Join(kept, "; ") + "; nothing needs to be done"
+	distrustable := make([]string, 0, len(others))
+	for _, a := range others {
+		if a.Key != v.target.Key {
+			distrustable = append(distrustable, Label(a.ID, names))
+		}
 	}
-	return strings.Join(kept, "; ") + "; nothing needs to be done; to withdraw it earlier, " + earlier
+	switch {
+	case len(v.entries(names)) > 0:
+		return sentence + "; to withdraw it earlier, " + v.takeOut(names)
+	case len(distrustable) > 0:
+		return sentence + "; to withdraw " + some(distrustable) + " earlier, annotate the key Secret of the CA with keyturn.dev/distrust=now"
+	default:
+		return sentence
+	}
 }
 
 // takeOut says what the owner of the authority can do about what is to go.

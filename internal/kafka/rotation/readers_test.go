@@ -61,7 +61,7 @@ func TestReadersThatDoNotFindAUsersOldCAAreRefusedUntilAllNodesTurn(t *testing.T
 			refused := about(t, f, test.refused)
 			// Two restarts, what is left of the two minutes of reading, two restarts.
 			end := rotationtest.Now().Add(162*time.Second + 800*time.Millisecond).Format(time.RFC3339)
-			for _, want := range []string{"rejects nodes that present cluster-ca v0 (a1a1a1a1)", "until every node presents cluster-ca v1 (b2b2b2b2), at about " + end, test.remedy} {
+			for _, want := range []string{"rejects nodes that present cluster-ca v0 (aaaaaaaa)", "until every node presents cluster-ca v1 (bbbbbbbb), at about " + end, test.remedy} {
 				if !strings.Contains(refused.What, want) {
 					t.Errorf("it does not say %q: %s", want, refused.What)
 				}
@@ -98,7 +98,7 @@ func TestReadersOfAUsersCaCrtAreRefusedWhileANodeIsSilentThatMayPresentTheOldCA(
 	r := rotationtest.AtRest(2, rotationtest.Replaced, usersOwn(rotation.CaCrtReaders), rotationtest.Paused,
 		rotationtest.Silent("my-dual-0", rotationtest.Now()), rotationtest.Silent("my-dual-1", rotationtest.Now()))
 	message := rotation.Message(r.Snapshot, r.Plan(), r.Anchors)
-	if want := "an application that reads ca.crt alone rejects nodes that still present cluster-ca v0 (a1a1a1a1): let it read every *.crt of the Secret"; !strings.Contains(message, want) {
+	if want := "an application that reads ca.crt alone rejects nodes that still present cluster-ca v0 (aaaaaaaa): let it read every *.crt of the Secret"; !strings.Contains(message, want) {
 		t.Errorf("it does not say %q: %s", want, message)
 	}
 }

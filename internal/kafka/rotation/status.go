@@ -44,8 +44,10 @@ type Progress struct {
 
 // AnchorStatus is one CA certificate of the domain.
 type AnchorStatus struct {
-	Name  string         `json:"name"`
-	SHA1  string         `json:"sha1"`
+	Name string `json:"name"`
+	// SHA1 is the name of its entries in the trusted-certs Secret.
+	SHA1 string `json:"sha1"`
+	// ID is what sentences and tables show the beginning of.
 	ID    trust.AnchorID `json:"sha256"`
 	State trust.State    `json:"state"`
 	// Issuing is true of the one that shall stay.
@@ -230,7 +232,7 @@ func (v *view) trustsOther(r *trust.Role) bool {
 }
 
 // shortNames are names of anchors and keys that fit into a table: what the common
-// name adds to the domain's, and the SHA-1 where that is not unique.
+// name adds to the domain's, and the SHA-256 where that is not unique.
 func shortNames(r Record) map[string]string {
 	out := map[string]string{}
 	count := map[string]int{}
@@ -241,12 +243,12 @@ func shortNames(r Record) map[string]string {
 		count[plain(a.ID)]++
 	}
 	for _, a := range r.Snapshot.Anchors {
-		name, sha1 := plain(a.ID), cut(cmp.Or(r.Anchors[a.ID].SHA1, a.Name, string(a.ID)))
+		name, short := plain(a.ID), Short(a.ID)
 		switch {
 		case name == "":
-			name = sha1
+			name = short
 		case count[name] > 1:
-			name += " " + sha1
+			name += " " + short
 		}
 		out[string(a.ID)] = name
 		// Of anchors with one key the one that stays names it.
@@ -260,7 +262,7 @@ func shortNames(r Record) map[string]string {
 func naming[T ~string](ids []T, short map[string]string) []string {
 	out := make([]string, 0, len(ids))
 	for _, id := range ids {
-		out = append(out, cmp.Or(short[string(id)], cut(string(id))))
+		out = append(out, cmp.Or(short[string(id)], Short(trust.AnchorID(id))))
 	}
 	slices.Sort(out)
 	return out

@@ -89,3 +89,20 @@ func TestProgressCountsWhatIsProven(t *testing.T) {
 		})
 	}
 }
+
+func TestDistrustIsOfferedOnlyAgainstAnotherKey(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change  rotationtest.Change
+		offered bool
+	}{
+		"the old CA has another key": {rotationtest.Replaced, true},
+		"both have the same key":     {rotationtest.Renewed, false},
+	} {
+		r := until(t, rotationtest.AtRest(3, rotationtest.Clients, rotationtest.OfOthers, c.change), rotation.WaitingForExpiry)
+		said := rotation.Message(r.Snapshot, r.Plan(), r.Anchors)
+		if strings.Contains(said, "distrust") != c.offered || !strings.Contains(said, "clients-ca v0 (aaaaaaaa) stays trusted until it expires") {
+			t.Errorf("%s, and it is said: %s", name, said)
+		}
+	}
+}

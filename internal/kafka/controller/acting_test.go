@@ -1,0 +1,97 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/rollout"
+)
+
+// stuck is a Kafka that says what it is and then does nothing that it is asked to.
+type stuck struct {
+	deaf
+
+	acts *int
+}
+
+func (s stuck) Admin(Access) (admin.Client, error) { return s, nil }
+
+func (s stuck) Features(context.Context) (admin.Features, error) {
+	return admin.Features{MetadataVersion: model.MetadataVersion("4.2-IV1").Level()}, nil
+}
+
+func (s stuck) UnregisterBroker(ctx context.Context, _ int32) error { return s.hang(ctx) }
+
+func (s stuck) UpdateMetadataVersion(ctx context.Context, _ int16) error { return s.hang(ctx) }
+
+func (s stuck) hang(ctx context.Context) error {
+	*s.acts++
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestWhatKafkaIsToldToDoIsBoundedLikeAQuestion(t *testing.T) {
+	t.Parallel()
+	removed := disruptionRecord{Kind: rollout.Remove, Disruption: &disruption{Node: 9, UID: "9"}}
+	for name, do := range map[string]func(ctx context.Context, r *Reconciler, p *pass) error{
+		"to forget a broker": func(ctx context.Context, r *Reconciler, p *pass) error {
+			return r.forgetRemoved(ctx, p, removed)
+		},
+		"to raise its metadata version": func(ctx context.Context, r *Reconciler, p *pass) error {
+			err := r.followVersion(ctx, p, &outcome{})
+			if len(p.notes) != 1 || p.notes[0].Reason != model.ReasonMetadataVersion {
+				t.Errorf("it is said: %v", p.notes)
+			}
+			return errors.Join(err, errNotAsked)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				acts := 0
+				r := New(Options{Connector: stuck{acts: &acts}, Clock: clock.RealClock{}, Metrics: NewMetrics()})
+				p := passOf(smallKafka(), map[string]*corev1.Pod{})
+				p.cluster.Metadata.Desired = "4.3-IV0"
+				for _, node := range p.cluster.Nodes {
+					pod := readyPod(node.Pod)
+					pod.Annotations = map[string]string{model.KafkaVersionAnnotation: "4.3.0"}
+					p.pods[node.Pod] = pod
+				}
+				p.waited = askingTime - time.Second
+				began := time.Now()
+
+				err := do(t.Context(), r, p)
+
+				if took := time.Since(began); err == nil || took != askingTime || acts != 1 {
+					t.Errorf("it was waited for %s, want %s; told %d times, %v", took, askingTime, acts, err)
+				}
+				if !p.became.spared() || r.asking.failure(p.kafka.UID, brokers) == nil {
+					t.Error("nobody remembers that it was waited for in vain")
+				}
+			})
+		})
+	}
+}
+
+func TestASilentKafkaIsToldNothingWhileThereIsNoPlaceToWaitForIt(t *testing.T) {
+	t.Parallel()
+	acts := 0
+	r := New(Options{Connector: stuck{acts: &acts}, Clock: clock.RealClock{}, Metrics: NewMetrics()})
+	p := passOf(smallKafka(), nil)
+	silentBefore(r.asking, p.kafka.UID, []question{p.kafkaQuestion(brokers, nil)})
+	r.asking.places.taken = r.asking.places.room
+
+	err := r.forgetRemoved(t.Context(), p, disruptionRecord{Kind: rollout.Remove, Disruption: &disruption{Node: 9, UID: "9"}})
+
+	if !errors.Is(err, context.DeadlineExceeded) || acts != 0 {
+		t.Errorf("it was told %d times, %v", acts, err)
+	}
+}

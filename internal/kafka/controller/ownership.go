@@ -83,7 +83,7 @@ func (o *observation) whose(object metav1.Object) string {
 // takePodSet adds a pod set that is the cluster's and that this operator has made. One
 // that another has made for this Kafka is kept apart: it tells who runs the cluster.
 func (o *observation) takePodSet(set *podsetv1.StrimziPodSet) {
-	made, ours := o.isMadeHere(set), o.isOurs(set)
+	made, ours := isMadeHere(set), o.isOurs(set)
 	switch {
 	case made && (ours || o.isUnmarked(set)):
 		o.podSets[set.Name] = *set
@@ -100,12 +100,13 @@ func (o *observation) isOfPool(set *podsetv1.StrimziPodSet) bool {
 }
 
 // isMadeHere reports whether a pod set, or a pod that it describes, bears a trace of
-// this operator.
-func (o *observation) isMadeHere(set *podsetv1.StrimziPodSet) bool {
+// this operator. The cache keeps the rest of such sets alone, so that nobody may ask for
+// less before that is known.
+func isMadeHere(set *podsetv1.StrimziPodSet) bool {
 	if _, recorded := set.Annotations[model.NodesAnnotation]; recorded || wroteIt(set) {
 		return true
 	}
-	return slices.ContainsFunc(o.describedPods(set), func(d describedPod) bool {
+	return slices.ContainsFunc(readPods(set), func(d describedPod) bool {
 		_, pinned := d.pod.Annotations[contract.PinAnnotation]
 		return pinned
 	})

@@ -112,16 +112,15 @@ func only(entries map[string]string, kept func(key string) bool) map[string]stri
 	return left
 }
 
-// keepingWriters keeps, of a pod set that bears a trace of this operator, who has written
-// it, which tells whose it is, and all annotations but the copy of the whole that kubectl
-// makes: they are written back when the set is taken apart. A set of somebody else's is
-// kept as no more than that it exists.
+// keepingWriters keeps, of a pod set that this operator has written, who else has, and all
+// annotations but the copy of the whole that kubectl makes: they are written back when the
+// set is taken apart. Any other set is kept as no more than that it exists.
 func keepingWriters(object any) (any, error) {
 	set, is := object.(*podsetv1.StrimziPodSet)
 	if !is {
 		return object, nil
 	}
-	if !isMadeHere(set) {
+	if !wroteIt(set) {
 		return mention(set), nil
 	}
 	writers := make([]metav1.ManagedFieldsEntry, 0, len(set.ManagedFields))

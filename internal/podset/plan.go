@@ -112,7 +112,7 @@ func refusal(why []string, before []condition.Condition) []condition.Condition {
 	if len(why) == 0 {
 		return nil
 	}
-	return notReady(reasonRefused, strings.Join(why, "; ")+": the missing pods are not made. Somebody has written the set by hand; "+
+	return notReady(reasonRefused, strings.Join(why, "; ")+": the missing pods are not made. If somebody has written the set by hand, "+
 		"put back what the operator wrote", before)
 }
 

@@ -170,7 +170,7 @@ func (w *world) startOperator() {
 	w.faulty.crashed = false
 	w.metrics = controller.NewMetrics()
 	w.reconciler = w.newReconciler(w.faulty)
-	w.podSets = podset.NewReconciler(w.faulty, w.faulty, w.api.Scheme(), w.clock, controller.PodMaker(w.settings))
+	w.podSets = podset.NewReconciler(cachedClient{w.faulty}, w.faulty, w.api.Scheme(), w.clock, controller.PodMaker(w.settings))
 }
 
 // newReconciler makes one that reads from cached.
@@ -182,7 +182,7 @@ func (w *world) newReconciler(cached client.Client) *controller.Reconciler {
 // be old.
 func (w *world) newReconcilerBeside(cached client.Client, live client.Reader) *controller.Reconciler {
 	options := controller.Options{
-		Client: cached, Live: live, Events: w.events, Clock: shiftedClock{w}, Ahead: w.noticed,
+		Client: cachedClient{cached}, Live: live, Events: w.events, Clock: shiftedClock{w}, Ahead: w.noticed,
 		Metrics: w.metrics, Connector: connector{w}, Settings: w.settings, Stores: w.stores, Version: "test",
 		Log: logr.FromSlogHandler(slog.NewJSONHandler(&w.log, nil)),
 	}
@@ -290,6 +290,9 @@ func (w *world) round(ctx context.Context) (ctrl.Result, error) {
 func (w *world) keepPods(ctx context.Context) error {
 	sets, err := w.sets(ctx)
 	if err != nil {
+		return err
+	}
+	if err := keepAll(sets); err != nil {
 		return err
 	}
 	for i := range sets {

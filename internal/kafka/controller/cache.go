@@ -112,13 +112,16 @@ func only(entries map[string]string, kept func(key string) bool) map[string]stri
 	return left
 }
 
-// keepingWriters keeps of a pod set who has written it, which tells whose it is, and all
-// annotations but the copy of the whole that kubectl makes: they are written back when
-// the set is taken apart.
+// keepingWriters keeps, of a pod set that this operator has written, who else has, and all
+// annotations but the copy of the whole that kubectl makes: they are written back when the
+// set is taken apart. Any other set is kept as no more than that it exists.
 func keepingWriters(object any) (any, error) {
 	set, is := object.(*podsetv1.StrimziPodSet)
 	if !is {
 		return object, nil
+	}
+	if !wroteIt(set) {
+		return mention(set), nil
 	}
 	writers := make([]metav1.ManagedFieldsEntry, 0, len(set.ManagedFields))
 	for _, entry := range set.ManagedFields {
@@ -129,4 +132,20 @@ func keepingWriters(object any) (any, error) {
 	set.ManagedFields = writers
 	set.Annotations = only(set.Annotations, func(key string) bool { return key != corev1.LastAppliedConfigAnnotation })
 	return set, nil
+}
+
+// mention is what a cluster is told of a pod set of somebody else's: its name, and to whom
+// it says that it belongs. That it describes no pods does not mean that it has none, so
+// that nothing but its existence is concluded from it.
+func mention(set *podsetv1.StrimziPodSet) *podsetv1.StrimziPodSet {
+	return &podsetv1.StrimziPodSet{
+		TypeMeta: set.TypeMeta,
+		ObjectMeta: metav1.ObjectMeta{
+			Name: set.Name, Namespace: set.Namespace, UID: set.UID,
+			ResourceVersion: set.ResourceVersion, Generation: set.Generation,
+			CreationTimestamp: set.CreationTimestamp, DeletionTimestamp: set.DeletionTimestamp,
+			Labels:          only(set.Labels, func(key string) bool { return key == labelCluster }),
+			OwnerReferences: set.OwnerReferences,
+		},
+	}
 }

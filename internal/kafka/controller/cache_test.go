@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/keyturn/keyturn/api/condition"
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
@@ -339,6 +340,149 @@ func TestAWholeSecretLosesItsContent(t *testing.T) {
 		return
 	}
 	t.Error("nothing is said about Secrets")
+}
+
+// writtenBy is what tells of a writer.
+func writtenBy(manager string) metav1.ManagedFieldsEntry {
+	return metav1.ManagedFieldsEntry{
+		Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: podsetv1.GroupVersion.String(),
+		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:pods":{}}}`)},
+	}
+}
+
+// passOverSets is a pass that has read no pod sets yet.
+func passOverSets() *pass {
+	p := passOf(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "my", UID: "1"}}, nil)
+	p.podSets, p.anothersSets = map[string]podsetv1.StrimziPodSet{}, map[string]bool{}
+	return p
+}
+
+// setOf is a pod set for the Kafka that passOverSets is over, with a secret everywhere where one
+// may get.
+func setOf(secret string) *podsetv1.StrimziPodSet {
+	pod := `{"metadata": {"name": "my-dual-0", "annotations": {%q: %q}},
+		"spec": {"containers": [{"name": "kafka", "args": [%[2]q], "env": [{"name": "PASSWORD", "value": %[2]q}]}]}}`
+	return &podsetv1.StrimziPodSet{
+		TypeMeta: metav1.TypeMeta{APIVersion: podsetv1.GroupVersion.String(), Kind: podSetKind},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "my-dual", UID: "set", ResourceVersion: "7", Generation: 2,
+			Labels:          map[string]string{labelCluster: "my", "copy": secret},
+			Annotations:     map[string]string{"example.com/copy": secret},
+			Finalizers:      []string{"example.com/" + secret},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "kafka.strimzi.io/v1", Kind: "Kafka", Name: "my", UID: "1"}},
+			ManagedFields:   []metav1.ManagedFieldsEntry{writtenBy("strimzi-cluster-operator"), writtenBy(secret)},
+		},
+		Spec: podsetv1.StrimziPodSetSpec{
+			Selector: metav1.LabelSelector{MatchLabels: map[string]string{"copy": secret}},
+			Pods:     []apiruntime.RawExtension{{Raw: fmt.Appendf(nil, pod, "example.com/copy", secret)}},
+		},
+		Status: podsetv1.StrimziPodSetStatus{Conditions: []condition.Condition{{Message: secret}}},
+	}
+}
+
+func TestOfPodSetsOfOthersTheCacheHoldsThatTheyExistAlone(t *testing.T) {
+	t.Parallel()
+	server := nowhere(t)
+	for name, change := range map[string]func(*podsetv1.StrimziPodSet){
+		"my-owned":   func(*podsetv1.StrimziPodSet) {},
+		"my-unowned": func(set *podsetv1.StrimziPodSet) { set.OwnerReferences = nil },
+		"strange":    func(set *podsetv1.StrimziPodSet) { set.Labels = map[string]string{"copy": "planted"} },
+	} {
+		set := setOf("planted")
+		set.Name = name
+		change(set)
+		fields, err := apiruntime.DefaultUnstructuredConverter.ToUnstructured(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.objects = append(server.objects, &unstructured.Unstructured{Object: fields})
+	}
+
+	objects, stop := held(t, server)
+	defer stop()
+
+	if len(objects[podSetKind]) != len(server.objects) {
+		t.Fatalf("%d sets are held, want that all exist", len(objects[podSetKind]))
+	}
+	text, err := json.Marshal(objects[podSetKind])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(text, []byte("planted")) {
+		t.Errorf("what somebody else wrote is in\n%s", text)
+	}
+}
+
+func TestAPodSetIsTheSameOperatorsAsTheCacheHoldsItAndAsItIs(t *testing.T) {
+	t.Parallel()
+	pinned := fmt.Appendf(nil, `{"metadata": {"name": "my-dual-0", "annotations": {%q: "{}"}}}`, contract.PinAnnotation)
+	for name, c := range map[string]struct {
+		change func(*podsetv1.StrimziPodSet)
+		ours   bool
+	}{
+		"another wrote it": {func(*podsetv1.StrimziPodSet) {}, false},
+		"this one has written it": {func(set *podsetv1.StrimziPodSet) {
+			set.ManagedFields = []metav1.ManagedFieldsEntry{writtenBy(string(fieldOwner))}
+		}, true},
+		"another has applied to it": {func(set *podsetv1.StrimziPodSet) {
+			set.ManagedFields = append(set.ManagedFields, writtenBy(string(fieldOwner)))
+		}, true},
+		"nodes are recorded in it":  {func(set *podsetv1.StrimziPodSet) { set.Annotations[model.NodesAnnotation] = "{}" }, false},
+		"a pod of it is as if told": {func(set *podsetv1.StrimziPodSet) { set.Spec.Pods[0].Raw = pinned }, false},
+		"its status alone is theirs": {func(set *podsetv1.StrimziPodSet) {
+			status := writtenBy(string(fieldOwner))
+			status.Subresource = "status"
+			set.ManagedFields = []metav1.ManagedFieldsEntry{status}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set := setOf("x")
+			c.change(set)
+			left, err := keepingWriters(set.DeepCopy())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for what, as := range map[string]any{"as it is": set, "as the cache holds it": left} {
+				read, is := as.(*podsetv1.StrimziPodSet)
+				if !is {
+					t.Fatalf("what is left is a %T", as)
+				}
+				p := passOverSets()
+				p.takePodSet(read)
+				taken, ours := p.podSets["my-dual"]
+				if ours != c.ours || p.anothersSets["my-dual"] == c.ours {
+					t.Errorf("%s, ours: %t, another's: %v", what, ours, p.anothersSets)
+				}
+				if ours && len(p.describedPods(&taken)) != 1 {
+					t.Errorf("%s, it describes %v", what, taken.Spec.Pods)
+				}
+			}
+		})
+	}
+}
+
+// A cache that lags may show somebody else's set where one of this operator's is by now.
+func TestWhatTheCacheLeavesOutOfASetIsNotTakenForWhatAnotherSetDescribes(t *testing.T) {
+	t.Parallel()
+	old, err := keepingWriters(setOf("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, is := old.(*podsetv1.StrimziPodSet)
+	if !is {
+		t.Fatalf("what is left is a %T", old)
+	}
+	now := setOf("x")
+	now.ManagedFields = []metav1.ManagedFieldsEntry{writtenBy(string(fieldOwner))}
+	p := passOverSets()
+
+	p.takePodSet(set)
+	p.takePodSet(now)
+
+	if ids := p.nodesOf(now).NodeIDs; !slices.Equal(ids, []model.NodeID{0}) {
+		t.Errorf("its nodes are %v, want the one that it describes", ids)
+	}
 }
 
 // BenchmarkCacheBesideSecrets reports how much more memory the cache holds beside 10,000

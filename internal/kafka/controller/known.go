@@ -130,12 +130,21 @@ type describedPod struct {
 	raw runtime.RawExtension
 }
 
-// describedPods reads the pods of an observed set, once; one that cannot be read is
-// left out: it is not ours, and the pod set controller says so.
+// describedPods reads the pods of an observed set, once.
 func (o *observation) describedPods(set *podsetv1.StrimziPodSet) []describedPod {
 	if read, found := o.descriptions[set.Name]; found {
 		return read
 	}
+	if o.descriptions == nil {
+		o.descriptions = map[string][]describedPod{}
+	}
+	o.descriptions[set.Name] = readPods(set)
+	return o.descriptions[set.Name]
+}
+
+// readPods reads the pods that a set describes; one that cannot be read is left out: it is
+// not ours, and the pod set controller says so.
+func readPods(set *podsetv1.StrimziPodSet) []describedPod {
 	pods := make([]describedPod, 0, len(set.Spec.Pods))
 	for _, raw := range set.Spec.Pods {
 		described := describedPod{raw: raw}
@@ -143,10 +152,6 @@ func (o *observation) describedPods(set *podsetv1.StrimziPodSet) []describedPod 
 			pods = append(pods, described)
 		}
 	}
-	if o.descriptions == nil {
-		o.descriptions = map[string][]describedPod{}
-	}
-	o.descriptions[set.Name] = pods
 	return pods
 }
 

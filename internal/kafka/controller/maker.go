@@ -52,8 +52,10 @@ func (r *Reconciler) checkMaker(ctx context.Context, p *pass) error {
 // trace of this operator.
 func (o *observation) anothersNodes() []string {
 	var objects []string
-	for _, name := range o.anothersSets {
-		objects = append(objects, podSetKind+" "+name)
+	for name, forKafka := range o.anothersSets {
+		if forKafka {
+			objects = append(objects, podSetKind+" "+name)
+		}
 	}
 	for name := range o.secrets {
 		if o.ofNode(name) {

@@ -32,8 +32,10 @@ type observation struct {
 	written map[string]any
 	pools   []*pool
 	podSets map[string]podsetv1.StrimziPodSet
-	// anothersSets are the pod sets that another operator has made for this Kafka.
-	anothersSets []string
+	// anothersSets are the pod sets that claim to be this Kafka's and that this operator has
+	// not written, and whether the Kafka owns one or a pool needs its name: then another
+	// operator has made it for this Kafka.
+	anothersSets map[string]bool
 	// descriptions are the pods that the sets describe, by set.
 	descriptions map[string][]describedPod
 	// pods are those of the nodes, whatever their labels say.
@@ -132,7 +134,7 @@ func (r *Reconciler) observePodSets(ctx context.Context, o *observation) error {
 	if err := r.options.Client.List(ctx, &sets, o.inCluster()...); err != nil {
 		return fmt.Errorf("listing StrimziPodSets of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
 	}
-	o.podSets = make(map[string]podsetv1.StrimziPodSet, len(sets.Items))
+	o.podSets, o.anothersSets = make(map[string]podsetv1.StrimziPodSet, len(sets.Items)), map[string]bool{}
 	for i := range sets.Items {
 		o.takePodSet(&sets.Items[i])
 	}

@@ -80,18 +80,30 @@ func (o *observation) whose(object metav1.Object) string {
 	}
 }
 
-// takePodSet adds a pod set that is the cluster's and that this operator has made. One
+// takePodSet adds a pod set that is the cluster's and that this operator has written. One
 // that another has made for this Kafka is kept apart: it tells who runs the cluster.
 func (o *observation) takePodSet(set *podsetv1.StrimziPodSet) {
-	made, ours := o.isMadeHere(set), o.isOurs(set)
+	wrote, ours := wroteIt(set), o.isOurs(set)
 	switch {
-	case made && (ours || o.isUnmarked(set)):
+	case wrote && (ours || o.isUnmarked(set)):
 		o.podSets[set.Name] = *set
-	case !made && ours && (o.isOwned(set) || o.isOfPool(set)):
-		if !slices.Contains(o.anothersSets, set.Name) {
-			o.anothersSets = append(o.anothersSets, set.Name)
-		}
+		delete(o.anothersSets, set.Name) // of which the cache may still have told
+	case !wrote && ours:
+		o.anothersSets[set.Name] = o.isOwned(set) || o.isOfPool(set)
 	}
+}
+
+// takeOwner adds a pod set that pods of the cluster belong to. Who has written it may have
+// been forgotten while its pods run; then it is enough that it bears a trace of this
+// operator. Without pods that is not enough: anybody may copy a set, and the nodes that it
+// describes would be made, hold ids, and be waited for.
+func (o *observation) takeOwner(set *podsetv1.StrimziPodSet) {
+	if !wroteIt(set) && o.isOurs(set) && isTraced(set) {
+		o.podSets[set.Name] = *set
+		delete(o.anothersSets, set.Name)
+		return
+	}
+	o.takePodSet(set)
 }
 
 // isOfPool reports whether a pod set has the name of that of a pool.
@@ -99,13 +111,13 @@ func (o *observation) isOfPool(set *podsetv1.StrimziPodSet) bool {
 	return slices.ContainsFunc(o.pools, func(p *pool) bool { return o.names().PodSet(p.Name) == set.Name })
 }
 
-// isMadeHere reports whether a pod set, or a pod that it describes, bears a trace of
-// this operator.
-func (o *observation) isMadeHere(set *podsetv1.StrimziPodSet) bool {
-	if _, recorded := set.Annotations[model.NodesAnnotation]; recorded || wroteIt(set) {
+// isTraced reports whether a pod set, or a pod that it describes, bears a trace of this
+// operator. Anybody may have put it there.
+func isTraced(set *podsetv1.StrimziPodSet) bool {
+	if _, recorded := set.Annotations[model.NodesAnnotation]; recorded {
 		return true
 	}
-	return slices.ContainsFunc(o.describedPods(set), func(d describedPod) bool {
+	return slices.ContainsFunc(readPods(set), func(d describedPod) bool {
 		_, pinned := d.pod.Annotations[contract.PinAnnotation]
 		return pinned
 	})

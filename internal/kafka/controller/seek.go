@@ -58,7 +58,8 @@ func (r *Reconciler) seekPodSet(ctx context.Context, o *observation, name string
 }
 
 // seekOwners adds the pod sets that own pods of the cluster. Those of a pool whose
-// resource is gone are known by nothing else once their label is gone, too.
+// resource is gone are known by nothing else once their label is gone, too, and those of
+// which nobody knows any more who has written them.
 func (r *Reconciler) seekOwners(ctx context.Context, o *observation, pods []corev1.Pod) error {
 	for i := range pods {
 		owner := metav1.GetControllerOf(&pods[i])
@@ -68,11 +69,24 @@ func (r *Reconciler) seekOwners(ctx context.Context, o *observation, pods []core
 		if _, _, ofNode := o.names().NodeOf(pods[i].Name); !ofNode {
 			continue
 		}
-		if err := r.seekPodSet(ctx, o, owner.Name); err != nil {
+		if err := r.seekOwner(ctx, o, owner); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// seekOwner adds the pod set that owns a pod, if there still is one.
+func (r *Reconciler) seekOwner(ctx context.Context, o *observation, owner *metav1.OwnerReference) error {
+	if _, known := o.podSets[owner.Name]; known {
+		return nil
+	}
+	var set podsetv1.StrimziPodSet
+	exists, err := r.find(ctx, o, owner.Name, &set)
+	if exists && set.UID == owner.UID {
+		o.takeOwner(&set)
+	}
+	return err
 }
 
 // nodeNames are the pods of all nodes of which there is a trace.
@@ -188,6 +202,13 @@ func (p *pass) noteHidden() {
 		p.note("Pod "+name, reasonForeignPod,
 			"it has the name of a node's pod but belongs to something else, so it is unknown what it presents and trusts: "+
 				"delete it, or restore its owner reference")
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.anothersSets)) {
+		if !p.isForeign(objectID{podSetGroupKind(), name}) {
+			p.note(podSetKind+" "+name, reasonForeignObject,
+				"it claims to belong to this cluster, but Keyturn did not create it, so the nodes it describes are not part of the cluster: "+
+					"remove its label "+labelCluster+" and its reference to the Kafka as its owner, or delete it if nobody needs its pods")
+		}
 	}
 	for name := range p.pods {
 		if p.pods[name].Labels[labelCluster] != p.kafka.Name {

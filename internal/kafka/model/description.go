@@ -176,7 +176,7 @@ func (d Description) version(described string) (KafkaVersion, error) {
 		version.Image = chosen
 	}
 	if version.Image == "" {
-		return KafkaVersion{}, fmt.Errorf("%w: it runs Kafka %q, of which the operator has no image: give it one, or choose a version in spec.kafka.version that it has",
+		return KafkaVersion{}, fmt.Errorf("%w: it runs Kafka %q, of which the operator has no image: add the version to the operator's images (kafkaImages of its chart), or set spec.kafka.image of the Kafka to an image of that version",
 			ErrDescription, version.Name)
 	}
 	return version, nil

@@ -245,3 +245,25 @@ func TestImagesAreTheOperatorsOrTheKafkas(t *testing.T) {
 		})
 	}
 }
+
+func TestANodeOfAVersionWithoutAnImageIsRefusedWithWhatBringsItBack(t *testing.T) {
+	t.Parallel()
+	d := firstDescription(t, exampleInput())
+	d.Pod.Spec.Containers[0].Image = "keyturn.dev/kafka:4.0.0"
+	d.Pod.Annotations[KafkaVersionAnnotation] = "4.0.0"
+
+	_, err := d.Render()
+
+	if !errors.Is(err, ErrDescription) {
+		t.Fatalf("it is rendered, with %v", err)
+	}
+	for _, word := range []string{`"4.0.0"`, "kafkaImages", "spec.kafka.image"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("the refusal %q does not name %s", err, word)
+		}
+	}
+	d.Kafka.Spec.Kafka.Image = "mine:4.0.0"
+	if got := rendered(t, d).Spec.Containers[0].Image; got != "mine:4.0.0" {
+		t.Errorf("the image is %q after what the refusal asks for", got)
+	}
+}

@@ -238,7 +238,13 @@ func (c lossCell) reach(w *world) func() map[string]files {
 
 // locksTheOperatorOut: nodes learn to know it by what is published to them.
 func (c lossCell) locksTheOperatorOut() bool {
-	return c.lost.has(theOperators) && c.lost.has(theKey) || c.nothingShowsIt()
+	return c.lost.has(theOperators) && (c.lost.has(theKey) || c.madeAgain())
+}
+
+// madeAgain: nobody can be asked for the certificate, and its key is there. Until a node
+// has mounted all that is written then, its agent knows nobody.
+func (c lossCell) madeAgain() bool {
+	return c.kind == authority.ClusterCA && c.lost.has(theCertificate|theAnchors|theNodes|theOperators)
 }
 
 // reached tells whether the rotation is in the state. Nodes present nothing of the

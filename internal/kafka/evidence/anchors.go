@@ -124,7 +124,8 @@ func (d Domain) stored(nodes []Node) map[trust.AnchorID]trust.State {
 // standIn says what the trusted-certs Secret would, where it is lost or there never
 // was one. An outgoing or retired authority whose leaves nobody can count is trusted
 // as long as its own Secrets keep it, also by nodes that are new. And while no node
-// says what it has, nobody knows who does without it.
+// says what it has, nobody knows who does without it. An authority that has taken the
+// place of others has done so because every node had come to trust it.
 func (d Domain) standIn(states map[trust.AnchorID]trust.State, nodes []Node) {
 	is := func(w Witness) bool {
 		return slices.ContainsFunc(nodes, func(n Node) bool { return n.Witness == w })
@@ -141,7 +142,13 @@ func (d Domain) standIn(states map[trust.AnchorID]trust.State, nodes []Node) {
 	for _, cert := range d.Authority.Retired {
 		say(cert, trust.PhaseOut)
 	}
-	if outgoing := d.Authority.Certificate; outgoing != nil && !outgoing.Equal(d.Authority.Target()) {
-		say(outgoing, trust.TrustedUnused)
+	if present := d.Authority.Certificate; present != nil && (!present.Equal(d.Authority.Target()) || d.succeeded()) {
+		say(present, trust.TrustedUnused)
 	}
+}
+
+// succeeded reports whether the present authority has taken the place of another, by the
+// steps of a rotation. A user's does when the user says so.
+func (d Domain) succeeded() bool {
+	return len(d.Authority.Retired) > 0 && d.Authority.Pending == nil && d.Authority.Chain == nil
 }

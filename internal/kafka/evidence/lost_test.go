@@ -1,11 +1,14 @@
 package evidence_test
 
 import (
+	"crypto/x509"
 	"slices"
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authority"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -56,4 +59,42 @@ func (w *world) trusts(listener contract.Listener, anchor string) {
 	said := w.node.Report.Roles[listener]
 	said.Trusts = append(slices.Clone(said.Trusts), anchor)
 	w.node.Report.Roles[listener] = said
+}
+
+func TestAnAuthorityThatHasTakenTheFirstPlaceSignsWhileNobodySaysWhatNodesTrust(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(w *world)
+		want   string
+	}{
+		"after a rotation":  {change: func(*world) {}, want: "v1"},
+		"before it is over": {change: func(w *world) { w.domain.Authority.Pending = &authority.Replacement{Incoming: w.incoming} }, want: "v0"},
+		"a user's": {
+			change: func(w *world) { w.domain.Authority.Chain = []*x509.Certificate{w.incoming.Certificate()} }, want: "v0",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.node.Witness, w.node.Published, w.node.Presents = evidence.Silent, contract.Publication{}, nil
+			w.domain.Stored = nil
+			w.domain.Authority = authority.Decision{
+				Authority: w.incoming, Certificate: w.incoming.Certificate(), Keys: []pki.Authority{w.incoming, w.outgoing},
+				Retired: []*x509.Certificate{w.outgoing.Certificate()}, Published: []*x509.Certificate{w.incoming.Certificate(), w.outgoing.Certificate()},
+			}
+			c.change(w)
+			s := w.snapshot()
+			// What is decided is written, and decided from again.
+			for id, state := range trust.Decide(s).States {
+				i := slices.IndexFunc(s.Anchors, func(a trust.Anchor) bool { return a.ID == id })
+				s.Anchors[i].Stored = state
+			}
+
+			signer := trust.Decide(s).Signer
+
+			if is := map[trust.AnchorID]string{evidence.AnchorID(w.incoming.Certificate()): "v1", evidence.AnchorID(w.outgoing.Certificate()): "v0"}; is[signer] != c.want {
+				t.Errorf("%s signs, want %s", is[signer], c.want)
+			}
+		})
+	}
 }

@@ -16,6 +16,9 @@ const (
 	// bytes, a rack of up to 63, and less than 20 for all else. What remains is for brokers that
 	// are gone and still registered.
 	brokerBytes = 512
+	// maxAnswer is what twice as many brokers take as a cluster is given, so that no answer
+	// is longer.
+	maxAnswer = 1 << 20
 	// quorumBytes is enough for a quorum of 256 nodes, replicaBytes is twice what one takes.
 	quorumBytes  = 16 << 10
 	replicaBytes = 64
@@ -24,7 +27,7 @@ const (
 // brokerLimit is the length of the longest answer of a broker that is read, in bytes: that of a
 // page, or in a cluster of more than 256 brokers that of the list of them. All else that they are
 // asked takes less than two kilobytes, or less than a page where they answer for the quorum.
-func (o Options) brokerLimit() int { return max(pageBytes, len(o.Brokers)*brokerBytes) }
+func (o Options) brokerLimit() int { return min(max(pageBytes, len(o.Brokers)*brokerBytes), maxAnswer) }
 
 // controllerLimit is the length of the longest answer of a controller that is read, in bytes:
 // controllers describe the quorum and nothing else.

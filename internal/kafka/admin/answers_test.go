@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"runtime"
@@ -52,14 +53,16 @@ func filled(name string, parts ...[]byte) kmsg.Response {
 }
 
 // asked are the requests whose answers may be long.
-func asked() map[string]func(*testing.T, *admin.Kafka) error {
-	return map[string]func(*testing.T, *admin.Kafka) error{
-		"DescribeCluster":         func(t *testing.T, k *admin.Kafka) error { _, err := k.Cluster(t.Context()); return err },
-		"DescribeTopicPartitions": func(t *testing.T, k *admin.Kafka) error { _, err := k.Partitions(t.Context()); return err },
-		"DescribeConfigs":         func(t *testing.T, k *admin.Kafka) error { _, err := k.Partitions(t.Context()); return err },
-		"DescribeQuorum":          func(t *testing.T, k *admin.Kafka) error { _, err := k.Quorum(t.Context()); return err },
-		"Metadata":                func(t *testing.T, k *admin.Kafka) error { return k.UpdateMetadataVersion(t.Context(), 25) },
-		"UpdateFeatures":          func(t *testing.T, k *admin.Kafka) error { return k.UpdateMetadataVersion(t.Context(), 25) },
+func asked() map[string]func(context.Context, *admin.Kafka) error {
+	partitions := func(ctx context.Context, k *admin.Kafka) error { _, err := k.Partitions(ctx); return err }
+	upgrade := func(ctx context.Context, k *admin.Kafka) error { return k.UpdateMetadataVersion(ctx, 25) }
+	return map[string]func(context.Context, *admin.Kafka) error{
+		"DescribeCluster":         func(ctx context.Context, k *admin.Kafka) error { _, err := k.Cluster(ctx); return err },
+		"DescribeTopicPartitions": partitions,
+		"DescribeConfigs":         partitions,
+		"DescribeQuorum":          func(ctx context.Context, k *admin.Kafka) error { _, err := k.Quorum(ctx); return err },
+		"Metadata":                upgrade,
+		"UpdateFeatures":          upgrade,
 	}
 }
 
@@ -86,7 +89,7 @@ func TestAnswersOfBrokersThatAreTooLongAreNotRead(t *testing.T) {
 			t.Parallel()
 			limit := longest(name)
 			long := raw{kindOf(name), make([]byte, limit+1-header)}
-			err := ask(t, hostile(name, long).open(t, []string{"b0:9091"}, []string{"c0:9090"}))
+			err := ask(t.Context(), hostile(name, long).open(t, []string{"b0:9091"}, []string{"c0:9090"}))
 			address := "b0:9091"
 			if name == "DescribeQuorum" {
 				address = "c0:9090"
@@ -133,7 +136,7 @@ func TestNoAnswerTakesMoreThan32MiBWhileItIsRead(t *testing.T) {
 			k := hostile(name, answers[name]).open(t, []string{"b0:9091"}, []string{"c0:9090"})
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			err := ask(t, k)
+			err := ask(t.Context(), k)
 			runtime.ReadMemStats(&after)
 			taken := after.TotalAlloc - before.TotalAlloc
 			t.Logf("%d KiB for an answer of %d KiB: %v", taken>>10, longest(name)>>10, err)

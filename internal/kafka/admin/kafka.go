@@ -83,8 +83,8 @@ func Open(options Options) (*Kafka, error) {
 		kgo.RetryTimeout(options.Timeout),
 		kgo.ConnIdleTimeout(idleConnections),
 		kgo.MetadataMaxAge(metadataAge),
-		kgo.FetchMaxBytes(int32(limit)), // nothing is ever fetched, but the client wants it no higher than the next
-		kgo.BrokerMaxReadBytes(int32(limit)),
+		kgo.FetchMaxBytes(maxAnswer), // nothing is ever fetched, but the client wants it no higher than the next
+		kgo.BrokerMaxReadBytes(maxAnswer),
 		kgo.DisableClientMetrics(),
 	)
 	if err != nil {

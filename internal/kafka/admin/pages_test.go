@@ -155,7 +155,7 @@ func TestTheLargestPagesAreShortEnough(t *testing.T) {
 func TestTheBrokersOfTheLargestClusterAreListed(t *testing.T) {
 	t.Parallel()
 	const brokers = 1000 // no cluster is made larger
-	k := script{"b0:9091": supporting(func(req kmsg.Request) kmsg.Response {
+	k := script{"b0:9091": supporting(func(kmsg.Request) kmsg.Response {
 		resp := kmsg.NewPtrDescribeClusterResponse()
 		for id := range int32(brokers) {
 			resp.Brokers = append(resp.Brokers, kmsg.DescribeClusterResponseBroker{

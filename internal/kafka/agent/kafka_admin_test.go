@@ -18,6 +18,7 @@ func TestKafkaFulfilsTheContractOfAdminClients(t *testing.T) {
 	t.Parallel()
 	for network, version := range map[string]string{"127.83.40": newest, "127.83.41": previous} {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			c := agenttest.Start(t, agenttest.ClusterSpec{
 				KafkaHome: agenttest.KafkaHome(t, version), Network: network, Nodes: [][]string{dual(), dual(), dual()},
 			})
@@ -30,6 +31,7 @@ func TestKafkaFulfilsTheContractOfAdminClients(t *testing.T) {
 
 // longListIsComplete makes two topics of which the first ends on the third page.
 func longListIsComplete(t *testing.T, c *agenttest.Cluster) {
+	t.Helper()
 	s := c.Subject(t)
 	sizes := map[string]int{"long-a": 600, "long-b": 3}
 	for name, partitions := range sizes {

@@ -346,7 +346,7 @@ func TestAWholeSecretLosesItsContent(t *testing.T) {
 func writtenBy(manager string) metav1.ManagedFieldsEntry {
 	return metav1.ManagedFieldsEntry{
 		Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: podsetv1.GroupVersion.String(),
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:pods":{}}}`)},
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:pods":{}}}`),
 	}
 }
 

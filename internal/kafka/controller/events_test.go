@@ -191,16 +191,19 @@ func TestEachMisplacedRequestIsToldOnce(t *testing.T) {
 		{"the same", map[string]string{"strimzi.io/force-renew": "true"}, nil, 1},
 		{
 			"another on the same Secret",
-			map[string]string{"strimzi.io/force-renew": "true", "strimzi.io/force-replace": "yes"}, nil, 2,
+			map[string]string{"strimzi.io/force-renew": "true", "strimzi.io/force-replace": "yes"},
+			nil, 2,
 		},
 		{
 			"the second with another wrong value",
-			map[string]string{"strimzi.io/force-renew": "true", "strimzi.io/force-replace": "ture"}, nil, 3,
+			map[string]string{"strimzi.io/force-renew": "true", "strimzi.io/force-replace": "ture"},
+			nil, 3,
 		},
 		{
 			"one on the other Secret",
 			map[string]string{"strimzi.io/force-renew": "true", "strimzi.io/force-replace": "ture"},
-			map[string]string{"strimzi.io/force-replace": "true"}, 4,
+			map[string]string{"strimzi.io/force-replace": "true"},
+			4,
 		},
 	} {
 		input := authority.Input{Kind: authority.ClusterCA, Cluster: "my", KeySecret: secret(look.key), CertSecret: secret(look.cert)}

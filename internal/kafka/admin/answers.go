@@ -91,7 +91,7 @@ func (b *bounded) follow(data []byte) error {
 			return nil
 		}
 		length := binary.BigEndian.Uint32(b.head)
-		if uint64(length) > uint64(b.limit) {
+		if int64(length) > int64(b.limit) {
 			return &LongAnswerError{Address: b.address, Bytes: int(length), Limit: b.limit}
 		}
 		b.head, b.left = b.head[:0], int(length)

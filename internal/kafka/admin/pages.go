@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -28,6 +27,8 @@ const (
 	// keptBytes is what the partitions of a cluster may take in memory. One with three replicas
 	// takes 112, so these are some 150,000.
 	keptBytes = 16 << 20
+	// partitionBytes is what a Partition takes without the replicas that it lists, on machines of 64 bits.
+	partitionBytes = 80
 )
 
 var (
@@ -131,7 +132,7 @@ func (l *listing) add(p Partition) error {
 	if !l.isNext(p.Topic, p.Partition) {
 		return errPages
 	}
-	l.kept += int(unsafe.Sizeof(p)) + 4*(cap(p.Replicas)+cap(p.InSync))
+	l.kept += partitionBytes + 4*(cap(p.Replicas)+cap(p.InSync))
 	if p.Partition == 0 {
 		l.kept += len(p.Topic)
 	} else {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -77,7 +78,8 @@ func readMinimums(ctx context.Context, broker kmsg.Requestor, topics []string, i
 		}
 		into[resource.ResourceName] = value
 	}
-	for topic := range missing {
+	if len(missing) > 0 {
+		topic := slices.Min(slices.Collect(maps.Keys(missing)))
 		return fmt.Errorf("topic %s: %w", excerpt.Of(topic, excerpt.Foreign), errNoMinInSync)
 	}
 	return nil

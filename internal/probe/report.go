@@ -308,7 +308,7 @@ func (s NodeState) condition() timeline.Condition {
 // authorityName names the key of an authority so that people and colours tell it
 // from another one with the same common name.
 func authorityName(commonName, keyID string) string {
-	return commonName + " " + keyID[:min(len(keyID), shortKeyID)]
+	return commonName + ", key " + keyID[:min(len(keyID), shortKeyID)]
 }
 
 // AuthorityName is the name of an authority in pictures and logs: its common name

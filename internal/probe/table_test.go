@@ -65,10 +65,10 @@ func halfway() probe.Result {
 			Nodes: []probe.NodeLog{{
 				Node: "c-pool-0", Restarts: 1,
 				States: []probe.NodeState{
-					{From: begin(), To: after(31), Up: true, Ready: true, Trusts: map[string][]string{"peers": {"cluster-ca v0 01234567"}}},
+					{From: begin(), To: after(31), Up: true, Ready: true, Trusts: map[string][]string{"peers": {"cluster-ca v0, key 01234567"}}},
 					{From: after(31), To: after(35)},
-					{From: after(35), To: after(50), Up: true, Trusts: map[string][]string{"peers": {"cluster-ca v0 01234567"}}},
-					{From: after(50), To: after(60.4), Up: true, Ready: true, Trusts: map[string][]string{"peers": {"cluster-ca v0 01234567"}}},
+					{From: after(35), To: after(50), Up: true, Trusts: map[string][]string{"peers": {"cluster-ca v0, key 01234567"}}},
+					{From: after(50), To: after(60.4), Up: true, Ready: true, Trusts: map[string][]string{"peers": {"cluster-ca v0, key 01234567"}}},
 				},
 			}},
 		},
@@ -124,7 +124,7 @@ func TestResultAsJSON(t *testing.T) {
 
 func TestTimelineOfAResult(t *testing.T) {
 	t.Parallel()
-	name := []string{"cluster-ca v0 01234567"}
+	name := []string{"cluster-ca v0, key 01234567"}
 	want := timeline.Timeline{
 		Title: "title", Start: begin(), End: after(60.4),
 		Verdict: "6000 records, 6 lost · 3 TLS failures · 1 restart · longest gap 812 ms",

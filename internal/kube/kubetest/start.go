@@ -23,7 +23,9 @@ func Start(environment *envtest.Environment) (stop func() error, err error) {
 		return nil, err
 	}
 	environment.ControlPlane.Etcd = &envtest.Etcd{Path: filepath.Join(folder, etcd)}
-	environment.ControlPlane.GetAPIServer().Path = filepath.Join(folder, kubeAPIServer)
+	server := environment.ControlPlane.GetAPIServer()
+	server.Path = filepath.Join(folder, kubeAPIServer)
+	spare(server.Configure())
 	environment.ControlPlaneStartTimeout, environment.ControlPlaneStopTimeout = startTimeout, startTimeout
 	s := servers{environment: environment, started: make(chan error), stopping: make(chan struct{}), stopped: make(chan error)}
 	go s.keep()
@@ -32,6 +34,14 @@ func Start(environment *envtest.Environment) (stop func() error, err error) {
 			assetsVariable, kubeAPIServer, etcd, err), s.stop(folder))
 	}
 	return func() error { return s.stop(folder) }, nil
+}
+
+// spare leaves out what an API server does for many clients and for people who limit
+// them: here it has one client, and nobody sets limits.
+func spare(arguments *envtest.Arguments) {
+	arguments.Set("enable-priority-and-fairness", "false").
+		Append("disable-admission-plugins", "LimitRanger", "ResourceQuota").
+		Set("watch-cache", "false")
 }
 
 // servers are an API server and its etcd.

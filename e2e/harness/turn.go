@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/kafka/rotation"
+	"github.com/keyturn/keyturn/internal/rotation"
 )
 
 // planOptions are the options of "keyturn plan".

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/kafka/rotation"
-	"github.com/keyturn/keyturn/internal/kafka/rotation/rotationtest"
+	"github.com/keyturn/keyturn/internal/rotation"
+	"github.com/keyturn/keyturn/internal/rotation/rotationtest"
 )
 
 // midway is the record of a replacement that is under way.

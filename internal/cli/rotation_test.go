@@ -26,8 +26,8 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/kafka/rotation"
-	"github.com/keyturn/keyturn/internal/kafka/rotation/rotationtest"
+	"github.com/keyturn/keyturn/internal/rotation"
+	"github.com/keyturn/keyturn/internal/rotation/rotationtest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

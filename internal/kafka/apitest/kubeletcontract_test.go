@@ -14,7 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/mount/mounttest"
 	agentstores "github.com/keyturn/keyturn/internal/kafka/agent/stores"
-	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/authority"
 )
 
 // TestStandInForKubeletsFulfilsTheContract holds the kubelet of all these tests to the

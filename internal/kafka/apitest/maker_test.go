@@ -8,7 +8,7 @@ import (
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/authority"
 )
 
 // Another operator makes pod sets for other resources, and they carry the label of the

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/keyturn/keyturn/api/condition"
-	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/rollout"
 )

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/kafka/authority"
+	"github.com/keyturn/keyturn/internal/authority"
 )
 
 // Annotations of a Kafka that people set.

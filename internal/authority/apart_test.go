@@ -1,0 +1,79 @@
+package authority_test
+
+import (
+	"crypto/x509"
+	"strings"
+	"testing"
+
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
+)
+
+// brings is a cluster with a CA of the user's that trusts other CAs so far.
+func brings(tb testing.TB, kind authority.Kind, ca pki.Authority, trusted ...pki.Authority) *world {
+	tb.Helper()
+	w, _ := userWorld(tb)
+	w.in.Kind = kind
+	w.in.KeySecret.Data = map[string][]byte{"ca.key": ca.Key().PEM()}
+	w.in.CertSecret.Data = map[string][]byte{"ca.crt": pki.EncodeBundle(ca.Certificate())}
+	for _, before := range trusted {
+		w.trusts(before.Certificate())
+	}
+	return w
+}
+
+func TestOneCAForNodesAndUsersIsRefused(t *testing.T) {
+	t.Parallel()
+	ca, apart := other(t, "corporate", noon()), other(t, "apart", noon())
+	renewed, err := pki.RenewCA(ca.Certificate(), ca.Key(), 300*day, noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	below := pkitest.Limited(t, ca, other(t, "users", noon()))
+	between := pkitest.Changed(t, ca, other(t, "between", noon()), func(*x509.Certificate) {})
+	lower := pkitest.Changed(t, between, other(t, "lower", noon()), func(*x509.Certificate) {})
+	chained := brings(t, authority.ClientsCA, lower)
+	chained.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(lower.Certificate(), between.Certificate(), ca.Certificate())
+	for name, c := range map[string]struct {
+		cluster, clients *world
+		want             authority.Kind
+		how              string
+	}{
+		"the same certificate":             {brings(t, authority.ClusterCA, ca), brings(t, authority.ClientsCA, ca), authority.ClientsCA, "has the key of"},
+		"two certificates of one key":      {brings(t, authority.ClusterCA, ca), brings(t, authority.ClientsCA, renewed), authority.ClientsCA, "has the key of"},
+		"the clients CA is below":          {brings(t, authority.ClusterCA, ca), brings(t, authority.ClientsCA, below), authority.ClientsCA, "was signed by"},
+		"an intermediate is between them":  {brings(t, authority.ClusterCA, ca), chained, authority.ClientsCA, "was signed by"},
+		"both have had it for long":        {brings(t, authority.ClusterCA, ca, ca), brings(t, authority.ClientsCA, ca, ca), authority.ClientsCA, "has the key of"},
+		"users have had it, and nodes not": {brings(t, authority.ClusterCA, ca, apart), brings(t, authority.ClientsCA, ca, ca), authority.ClusterCA, "has the key of"},
+		"nodes have had it, and users not": {brings(t, authority.ClusterCA, ca, ca), brings(t, authority.ClientsCA, ca, apart), authority.ClientsCA, "has the key of"},
+		"they are apart":                   {brings(t, authority.ClusterCA, ca), brings(t, authority.ClientsCA, apart), "", ""},
+		"the cluster CA is below":          {brings(t, authority.ClusterCA, below), brings(t, authority.ClientsCA, ca), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kind, problem := authority.CheckApart(c.cluster.in, c.clients.in, c.cluster.decide(), c.clients.decide())
+			if kind != c.want || (problem != nil) != (c.want != "") {
+				t.Fatalf("%q is refused (%v), want %q", kind, problem, c.want)
+			}
+			if problem == nil {
+				return
+			}
+			for _, word := range []string{kind.CertSecret("my"), c.how, "user certificate", "keyturn.dev/allow-shared-ca=true"} {
+				if !strings.Contains(problem.String(), word) {
+					t.Errorf("%q is missing in %q", word, problem)
+				}
+			}
+		})
+	}
+}
+
+func TestAFurtherClientsCAThatIsTheClusterCAIsRefused(t *testing.T) {
+	t.Parallel()
+	ca := other(t, "corporate", noon())
+	nodes, users := brings(t, authority.ClusterCA, ca), brings(t, authority.ClientsCA, other(t, "users", noon()))
+	users.in.CertSecret.Data["more.crt"] = pki.EncodeBundle(ca.Certificate())
+	if kind, _ := authority.CheckApart(nodes.in, users.in, nodes.decide(), users.decide()); kind != authority.ClientsCA {
+		t.Errorf("%q is refused, want the clients CA", kind)
+	}
+}

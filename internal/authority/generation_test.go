@@ -1,0 +1,99 @@
+package authority_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/keyturn/keyturn/internal/authority"
+)
+
+// edits writes generations as a person does.
+func (w *world) edits(cert, key string) {
+	w.in.CertSecret.Annotations[authority.CertGenerationAnnotation] = cert
+	w.in.KeySecret.Annotations[authority.KeyGenerationAnnotation] = key
+}
+
+func wantLowered(t *testing.T, d outcome, annotations ...string) {
+	t.Helper()
+	if len(d.Warnings) != len(annotations) {
+		t.Errorf("warnings %q, want one about each of %v", d.Warnings, annotations)
+	}
+	for _, annotation := range annotations {
+		if !strings.Contains(strings.Join(d.Warnings, "\n"), annotation) {
+			t.Errorf("%s is not named in %q", annotation, d.Warnings)
+		}
+	}
+}
+
+func TestGenerationsThatSomebodyLoweredAreRaisedToTheHighestSeen(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	w.in.Evidence.CertGeneration, w.in.Evidence.KeyGeneration = 7, 5
+	w.edits("3", "2")
+
+	d := w.step()
+
+	wantGenerations(t, d, 7, 5)
+	wantLowered(t, d, authority.CertGenerationAnnotation, authority.KeyGenerationAnnotation)
+	wantLowered(t, w.step())
+	wantGenerations(t, w.step(), 7, 5)
+}
+
+func TestTheGenerationOfAKeyIsNeverBelowThatOfItsName(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	w.starts()
+	w.step(turn)
+	w.step(finish)
+	w.edits("1", "0")
+
+	d := w.step()
+
+	wantGenerations(t, d, 1, 1)
+	wantLowered(t, d, authority.KeyGenerationAnnotation)
+}
+
+func TestAKeyThatIsPutBackWithoutItsGenerationIsCountedAboveThoseAfterIt(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	backup := w.in.KeySecret
+	w.starts()
+	w.step(turn)
+	w.in.KeySecret = authority.Stored{Exists: true, Data: backup.Data}
+
+	if d := w.decide(); d.KeyGeneration != 2 {
+		t.Errorf("the key has generation %s, and that of its successor was 1", d.KeyGeneration)
+	}
+}
+
+func TestLeavesOfAPendingAuthorityAreAheadAndRaiseNothing(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	w.starts()
+	w.in.Evidence.CertGeneration = 1
+
+	d := w.step()
+
+	wantGenerations(t, d, 0, 0)
+	wantLowered(t, d)
+	// Those of one that was given up are still there for a while.
+	w.asks(authority.AbortReplaceAnnotation, "true")
+	w.step()
+	w.trusts(w.cert())
+	d = w.step()
+	wantGenerations(t, d, 0, 0)
+	wantLowered(t, d)
+}
+
+func TestAUsersGenerationThatWasLoweredCountsAsTheHighestSeen(t *testing.T) {
+	t.Parallel()
+	w, chain := userWorld(t)
+	w.runs()
+	w.trusts(chain.issuing.Certificate())
+	w.in.Evidence.CertGeneration, w.in.Evidence.KeyGeneration = 7, 5
+
+	d := w.settle(hold)
+
+	wantGenerations(t, d, 7, 5)
+	wantLowered(t, d, authority.CertGenerationAnnotation, authority.KeyGenerationAnnotation)
+}

@@ -1,0 +1,171 @@
+package authority_test
+
+import (
+	"bytes"
+	"crypto/x509"
+	"testing"
+
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
+)
+
+// brought is a good certificate of a user for a listener, below an intermediate.
+func brought(tb testing.TB) (authority.ListenerCertificate, chained) {
+	tb.Helper()
+	chain := newChain(tb)
+	lc := authority.ListenerCertificate{
+		Listener: "tls", Secret: "mine", CertificateKey: "tls.crt", KeyKey: "tls.key",
+		Names:  sans(tb, "kafka.example.org", "my-kafka-bootstrap.ns.svc", "10.0.0.1"),
+		Stored: authority.Stored{Exists: true, Data: map[string][]byte{}},
+	}
+	store(tb, &lc, chain, pki.LeafSpec{
+		Subject: pki.Subject{CommonName: "kafka"}, SANs: sans(tb, "*.example.org", "my-kafka-bootstrap.ns.svc", "10.0.0.1"),
+		Usages: []pki.Usage{pki.ServerAuth}, Validity: 90 * day, Now: noon(),
+	})
+	return lc, chain
+}
+
+func store(tb testing.TB, lc *authority.ListenerCertificate, chain chained, spec pki.LeafSpec) {
+	tb.Helper()
+	key, err := pki.GenerateKey(pki.DefaultLeafKey(pki.ECDSA))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	leaf, err := chain.issuing.Issue(key.Signer().Public(), spec)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	lc.Stored.Data["tls.crt"] = pki.EncodeBundle(leaf, chain.issuing.Certificate())
+	lc.Stored.Data["tls.key"] = key.PEM()
+}
+
+func TestAGoodListenerCertificateIsTakenAsItIs(t *testing.T) {
+	t.Parallel()
+	lc, chain := brought(t)
+	checked, err := authority.CheckListenerCertificate(lc, noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(checked.Chain) != 2 || !checked.Key.Matches(checked.Chain[0]) || !bytes.Equal(checked.Certificates, lc.Stored.Data["tls.crt"]) {
+		t.Error("another chain or key came out")
+	}
+	if err := pki.Verify(checked.Chain, []*x509.Certificate{chain.root}, noon(), pki.ServerAuth); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBadListenerCertificatesAreReported(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change   func(t *testing.T, lc *authority.ListenerCertificate, chain chained)
+		mentions []string
+	}{
+		"the Secret is missing": {
+			func(_ *testing.T, lc *authority.ListenerCertificate, _ chained) { lc.Stored = authority.Stored{} },
+			[]string{"Secret mine (listener tls)", "not found"},
+		},
+		"both keys are missing": {
+			func(_ *testing.T, lc *authority.ListenerCertificate, _ chained) { lc.Stored.Data = nil },
+			[]string{"the key tls.crt is missing", "the key tls.key is missing"},
+		},
+		"the private key belongs to something else": {
+			func(t *testing.T, lc *authority.ListenerCertificate, _ chained) {
+				t.Helper()
+
+				lc.Stored.Data["tls.key"] = other(t, "x", noon()).Key().PEM()
+			},
+			[]string{"tls.key does not belong"},
+		},
+		"the private key is PKCS#1": {
+			func(_ *testing.T, lc *authority.ListenerCertificate, _ chained) {
+				lc.Stored.Data["tls.key"] = bytes.ReplaceAll(lc.Stored.Data["tls.key"], []byte("PRIVATE KEY"), []byte("RSA PRIVATE KEY"))
+			},
+			[]string{"PKCS#1", "openssl pkcs8"},
+		},
+		"it does not cover an advertised name": {
+			func(t *testing.T, lc *authority.ListenerCertificate, _ chained) {
+				t.Helper()
+
+				lc.Names = sans(t, "a.b.example.org", "10.0.0.2")
+			},
+			[]string{"10.0.0.2, a.b.example.org"},
+		},
+		"the chain is in the wrong order": {
+			func(t *testing.T, lc *authority.ListenerCertificate, chain chained) {
+				t.Helper()
+
+				certs, err := pki.ParseBundle(lc.Stored.Data["tls.crt"])
+				if err != nil {
+					t.Fatal(err)
+				}
+				lc.Stored.Data["tls.crt"] = pki.EncodeBundle(certs[0], chain.root, certs[1])
+			},
+			[]string{"out of order"},
+		},
+		"the CA comes first": {
+			func(_ *testing.T, lc *authority.ListenerCertificate, chain chained) {
+				lc.Stored.Data["tls.crt"] = pki.EncodeBundle(chain.issuing.Certificate(), chain.root)
+				lc.Stored.Data["tls.key"] = chain.issuing.Key().PEM()
+			},
+			[]string{"is a CA", "advertised names"},
+		},
+		"an issuer with an endless key": {
+			func(t *testing.T, lc *authority.ListenerCertificate, chain chained) {
+				t.Helper()
+
+				lc.Stored.Data["tls.crt"] = append(lc.Stored.Data["tls.crt"], pki.EncodeBundle(pkitest.Oversized(t, chain.issuing, 400_000))...)
+			},
+			[]string{"Secret mine (listener tls)", "tls.crt", "block 3", "400000 bits: at most 8192"},
+		},
+		"an endless key": {
+			func(t *testing.T, lc *authority.ListenerCertificate, _ chained) {
+				t.Helper()
+
+				lc.Stored.Data["tls.key"] = pkitest.OversizedKey(t, 100_000)
+			},
+			[]string{"Secret mine (listener tls)", "tls.key", "100000 bits: at most 8192"},
+		},
+		"more certificates than a chain has": {
+			func(_ *testing.T, lc *authority.ListenerCertificate, chain chained) {
+				lc.Stored.Data["tls.crt"] = bytes.Repeat(pki.EncodeBundle(chain.root), 11)
+			},
+			[]string{"Secret mine (listener tls)", "tls.crt", "11 PEM blocks: at most 10"},
+		},
+		"it is for clients": {
+			func(t *testing.T, lc *authority.ListenerCertificate, chain chained) {
+				t.Helper()
+
+				store(t, lc, chain, pki.LeafSpec{
+					Subject: pki.Subject{CommonName: "kafka"}, SANs: lc.Names, Usages: []pki.Usage{pki.ClientAuth}, Validity: day, Now: noon(),
+				})
+			},
+			[]string{"server auth"},
+		},
+		"it has expired and covers nothing": {
+			func(t *testing.T, lc *authority.ListenerCertificate, chain chained) {
+				t.Helper()
+
+				store(t, lc, chain, pki.LeafSpec{
+					Subject: pki.Subject{CommonName: "kafka"}, Usages: []pki.Usage{pki.ServerAuth}, Validity: day, Now: noon().Add(-5 * day),
+				})
+			},
+			[]string{"expired", "advertised names"},
+		},
+		"the certificate is garbage and so is the key": {
+			func(_ *testing.T, lc *authority.ListenerCertificate, _ chained) {
+				lc.Stored.Data["tls.crt"], lc.Stored.Data["tls.key"] = []byte("x"), []byte("y")
+			},
+			[]string{"tls.crt: ", "tls.key: "},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lc, chain := brought(t)
+			tc.change(t, &lc, chain)
+			_, err := authority.CheckListenerCertificate(lc, noon())
+			wantProblem(t, err, tc.mentions...)
+		})
+	}
+}

@@ -1,0 +1,256 @@
+package rotation_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/keyturn/keyturn/internal/rotation"
+	"github.com/keyturn/keyturn/internal/rotation/rotationtest"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// crowded is a record in the middle of everything: kubelets lag, settings are
+// persisted, a node does not answer.
+func crowded(nodes int) rotation.Record {
+	r := rotationtest.AtRest(nodes, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now()))
+	r.UserProvided, r.StartedAt = true, rotationtest.Now().Add(-time.Minute)
+	r.Snapshot.Policy = trust.Policy{
+		Reload: trust.RestartOnly, ReloadRefused: "Kafka 4.2.1 does not prove it", Lead: time.Minute,
+		Retirement: trust.RetireExpired, RestartMargin: 36 * time.Hour,
+	}
+	r.Snapshot.Anchors[1].Compromised, r.Snapshot.Anchors[1].NoCross = true, "because"
+	r.Snapshot.Anchors[1].Cross[0].Distrusted = true
+	both := trust.Stores{
+		Trust:    []trust.AnchorID{rotationtest.AnchorA, rotationtest.AnchorB},
+		Identity: trust.Identity{Signer: rotationtest.KeyB, Cross: []trust.KeyID{rotationtest.KeyA}},
+	}
+	for i := range r.Snapshot.Members {
+		m := &r.Snapshot.Members[i]
+		if m.Kind != trust.Node {
+			continue
+		}
+		m.Published = trust.Publication{Data: both.Trust, Control: []trust.AnchorID{rotationtest.AnchorB}, Identity: both.Identity}
+		for j := range m.Roles {
+			held := &m.Roles[j].Evidence
+			held.Mounted = []trust.Stores{both, {Trust: both.Trust}}
+			held.Persisted = []trust.Stores{both}
+			held.Static = trust.Stores{Trust: []trust.AnchorID{rotationtest.AnchorA}}
+			held.Since = rotationtest.Now().Add(time.Duration(i) * time.Millisecond)
+		}
+		r.Versions["Secret "+string(m.ID)] = "1234567"
+		facts := r.Members[m.ID]
+		facts.RestartDue, facts.Trouble = rotationtest.Now().Add(200*rotationtest.Day), "broker refused the key store"
+		r.Members[m.ID] = facts
+	}
+	return r
+}
+
+func TestRecordSurvivesTheConfigMap(t *testing.T) {
+	t.Parallel()
+	tests := map[string]rotation.Record{
+		"at rest":                       rotationtest.AtRest(3),
+		"in the middle of everything":   crowded(3),
+		"the clients CA with its users": rotationtest.AtRest(2, rotationtest.Clients),
+		"a cluster with nothing yet":    rotationtest.AtRest(3, rotationtest.BrandNew),
+		"an authority that is refused":  rotationtest.AtRest(2, refused),
+		"nothing at all":                {},
+	}
+	for name, want := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := encode(t, want)
+			got, err := rotation.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if again := encode(t, got); again != text {
+				t.Errorf("encoded again it reads otherwise:\n%s\n%s", text, again)
+			}
+		})
+	}
+}
+
+func encode(t *testing.T, r rotation.Record) string {
+	t.Helper()
+	text, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestRecordLooksTheSameToEveryRelease(t *testing.T) {
+	t.Parallel()
+	golden(t, filepath.Join("testdata", "record.json"), encode(t, crowded(3))+"\n")
+}
+
+func TestRecordIsSmall(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ nodes, limit int }{
+		"a cluster of three nodes stays below 20 KiB":     {3, 20 << 10},
+		"two records of 300 nodes fit into one ConfigMap": {300, 500 << 10},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if size := len(encode(t, crowded(test.nodes))); size > test.limit {
+				t.Errorf("%d bytes, want at most %d", size, test.limit)
+			}
+		})
+	}
+}
+
+func TestWhatDecidesNothingIsLeftOutOfALongRecord(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		nodes                  int
+		versions, facts, names bool
+	}{
+		"of a usual cluster":            {100, true, true, true},
+		"of one that is large":          {395, false, true, true},
+		"of one that is larger":         {420, false, false, true},
+		"with names that nobody writes": {3, false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			whole := crowded(c.nodes)
+			if !c.names {
+				for i := range 600 {
+					whole.Anchors[trust.AnchorID(fmt.Sprintf("%064x", i))] = rotation.AnchorName{CommonName: strings.Repeat("x", 4<<10)}
+				}
+			}
+			text := encode(t, whole)
+			got, err := rotation.Parse(text)
+			if err != nil || len(text) > rotation.MaxEncoded {
+				t.Fatalf("%d bytes, %v; want at most %d", len(text), err, rotation.MaxEncoded)
+			}
+			if len(got.Snapshot.Members) != len(whole.Snapshot.Members) || len(got.Snapshot.Anchors) != len(whole.Snapshot.Anchors) {
+				t.Error("something that decides is left out")
+			}
+			if versions, facts, names := len(got.Versions) > 0, len(got.Members) > 0, len(got.Anchors) > 0; versions != c.versions || facts != c.facts || names != c.names {
+				t.Errorf("%d bytes with versions %t, facts %t, names %t", len(text), versions, facts, names)
+			}
+		})
+	}
+}
+
+func TestARecordThatIsTooLongWithoutAnyFactIsAnError(t *testing.T) {
+	t.Parallel()
+	_, err := crowded(1000).Encode()
+	if long, is := errors.AsType[*rotation.TooLongError](err); !is || long.Bytes <= rotation.MaxEncoded || long.Domain != rotation.ClusterCA {
+		t.Errorf("error %v, want a TooLongError", err)
+	}
+}
+
+func TestTextsOfARecordAreCut(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 100<<10)
+	r := rotationtest.AtRest(1)
+	r.Refused, r.Snapshot.Policy.ReloadRefused, r.Snapshot.Anchors[0].NoCross = long, long, long
+	r.Anchors[rotationtest.AnchorA] = rotation.AnchorName{CommonName: long, Entry: long, CannotVouch: long}
+	r.Members["my-dual-0"] = rotation.MemberFacts{Trouble: long}
+	if text := encode(t, r); len(text) > 20<<10 {
+		t.Errorf("%d bytes, want that each text is cut", len(text))
+	}
+	if r.Refused != long || r.Members["my-dual-0"].Trouble != long || r.Snapshot.Anchors[0].NoCross != long {
+		t.Error("the record that was given has changed")
+	}
+}
+
+func TestSame(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change rotationtest.Change
+		want   bool
+	}{
+		"nothing changed":                  {func(*rotation.Record) {}, true},
+		"time passed":                      {func(r *rotation.Record) { r.Snapshot.Now = rotationtest.Now().Add(time.Hour) }, true},
+		"somebody said the same once more": {func(r *rotation.Record) { r.Snapshot.Members[0].Roles[0].Evidence.Since = rotationtest.Now() }, true},
+		"a mean moved by a hundredth":      {func(r *rotation.Record) { r.RestartSeconds += 0.01 }, true},
+		"a state moved":                    {func(r *rotation.Record) { r.Snapshot.Anchors[0].Stored = trust.PhaseOut }, false},
+		"a node has loaded something else": {func(r *rotation.Record) { r.Snapshot.Members[0].Roles[0].Evidence.Loaded.Trust = nil }, false},
+		"a node presents another leaf":     {func(r *rotation.Record) { r.Members["my-dual-0"] = rotation.MemberFacts{Leaf: "ff"} }, false},
+		"an object was written":            {func(r *rotation.Record) { r.Versions["Secret my-cluster-ca"] = "42" }, false},
+		"restarts have become much slower": {func(r *rotation.Record) { r.RestartSeconds += 10 }, false},
+		"what is new cannot be encoded":    {func(r *rotation.Record) { r.RestartSeconds = math.NaN() }, false},
+		"a plane is one that nobody knows": {func(r *rotation.Record) { r.Snapshot.Members[0].Roles[0].Plane = 77 }, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := rotationtest.AtRest(3).Same(rotationtest.AtRest(3, test.change)); got != test.want {
+				t.Errorf("same: %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	tests := map[string]string{
+		"what is no JSON":                 `{`,
+		"another format":                  `{"format":2}`,
+		"no format":                       `{}`,
+		"a fingerprint that is not there": `{"format":1,"issuing":1}`,
+		"a negative place":                `{"format":1,"prints":["a"],"issuing":-1}`,
+		"stores that are not there":       `{"format":1,"members":[{"id":"a","data":1}]}`,
+		"an anchor without a fingerprint": `{"format":1,"anchors":[{"id":0}]}`,
+		"a state that nobody knows":       `{"format":1,"prints":["a"],"anchors":[{"id":1,"stored":"TRUSTED"}]}`,
+		"a plane that nobody knows":       `{"format":1,"members":[{"id":"a","roles":[{"plane":"x"}]}]}`,
+		"an operator that is not there":   `{"format":1,"members":[{"id":"a","kind":"operator"}]}`,
+		"a duration that is none":         `{"format":1,"policy":{"lead":"x"}}`,
+		"seconds beyond all measure":      `{"format":1,"restartSeconds":1e999}`,
+		"a time that is none":             `{"format":1,"at":"yesterday"}`,
+	}
+	for name, text := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := rotation.Parse(text); err == nil {
+				t.Errorf("accepted %s", text)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, r := range []rotation.Record{rotationtest.AtRest(1), crowded(2), rotationtest.AtRest(1, rotationtest.Clients, rotationtest.Replaced), {}} {
+		text, err := r.Encode()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := rotation.Parse(text)
+		if err != nil {
+			return
+		}
+		again, err := r.Encode()
+		if err != nil {
+			t.Fatalf("what was read cannot be written: %v", err)
+		}
+		r2, err := rotation.Parse(again)
+		if err != nil {
+			t.Fatalf("what was written cannot be read: %v\n%s", err, again)
+		}
+		if !r.Same(r2) {
+			t.Fatalf("it was read as something else:\n%s", again)
+		}
+		// Whatever somebody wrote into the ConfigMap, a person gets an answer.
+		plan := trust.Decide(r.Snapshot)
+		if words := string(rotation.PhaseOf(r.Snapshot, plan)) + rotation.Message(r.Snapshot, plan, r.Anchors); strings.TrimSpace(words) == "" {
+			t.Fatal("no words")
+		}
+	})
+}

@@ -8,11 +8,12 @@ import (
 
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 func TestTheTrustedCertsSecretIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
-	a, b := other(t, "a", noon()).Certificate(), other(t, "b", noon()).Certificate()
+	a, b := pkitest.CA(t, "a", noon()).Certificate(), pkitest.CA(t, "b", noon()).Certificate()
 	data := authority.TrustedCerts(authority.Stored{}, []authority.Anchor{
 		{Certificate: a, State: authority.TrustedInUseAll}, {Certificate: b, State: authority.PhaseOut},
 	})
@@ -32,7 +33,7 @@ func TestTheTrustedCertsSecretIsReadAsItWasWritten(t *testing.T) {
 
 func TestAnAnchorThatStaysKeepsItsText(t *testing.T) {
 	t.Parallel()
-	ca, another := other(t, "a", noon()).Certificate(), other(t, "b", noon()).Certificate()
+	ca, another := pkitest.CA(t, "a", noon()).Certificate(), pkitest.CA(t, "b", noon()).Certificate()
 	name := pki.SHA1Name(ca) + ".crt"
 	tests := map[string]struct {
 		stored []byte
@@ -61,7 +62,7 @@ func TestAnAnchorThatStaysKeepsItsText(t *testing.T) {
 
 func TestHowStoredAnchorsAreRead(t *testing.T) {
 	t.Parallel()
-	ca := other(t, "a", noon()).Certificate()
+	ca := pkitest.CA(t, "a", noon()).Certificate()
 	text := pki.EncodeBundle(ca)
 	tests := map[string]struct {
 		data map[string][]byte
@@ -91,7 +92,7 @@ func TestHowStoredAnchorsAreRead(t *testing.T) {
 }
 
 func FuzzStoredAnchors(f *testing.F) {
-	text := pki.EncodeBundle(other(f, "ca", noon()).Certificate())
+	text := pki.EncodeBundle(pkitest.CA(f, "ca", noon()).Certificate())
 	f.Add("a.crt", text, []byte("UNTRUSTED"))
 	f.Add(".crt", []byte("x"), []byte(""))
 	f.Fuzz(func(t *testing.T, key string, cert, state []byte) {

@@ -25,14 +25,14 @@ func brings(tb testing.TB, kind authority.Kind, ca pki.Authority, trusted ...pki
 
 func TestOneCAForNodesAndUsersIsRefused(t *testing.T) {
 	t.Parallel()
-	ca, apart := other(t, "corporate", noon()), other(t, "apart", noon())
+	ca, apart := pkitest.CA(t, "corporate", noon()), pkitest.CA(t, "apart", noon())
 	renewed, err := pki.RenewCA(ca.Certificate(), ca.Key(), 300*day, noon())
 	if err != nil {
 		t.Fatal(err)
 	}
-	below := pkitest.Limited(t, ca, other(t, "users", noon()))
-	between := pkitest.Changed(t, ca, other(t, "between", noon()), func(*x509.Certificate) {})
-	lower := pkitest.Changed(t, between, other(t, "lower", noon()), func(*x509.Certificate) {})
+	below := pkitest.Limited(t, ca, pkitest.CA(t, "users", noon()))
+	between := pkitest.Changed(t, ca, pkitest.CA(t, "between", noon()), func(*x509.Certificate) {})
+	lower := pkitest.Changed(t, between, pkitest.CA(t, "lower", noon()), func(*x509.Certificate) {})
 	chained := brings(t, authority.ClientsCA, lower)
 	chained.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(lower.Certificate(), between.Certificate(), ca.Certificate())
 	for name, c := range map[string]struct {
@@ -70,8 +70,8 @@ func TestOneCAForNodesAndUsersIsRefused(t *testing.T) {
 
 func TestAFurtherClientsCAThatIsTheClusterCAIsRefused(t *testing.T) {
 	t.Parallel()
-	ca := other(t, "corporate", noon())
-	nodes, users := brings(t, authority.ClusterCA, ca), brings(t, authority.ClientsCA, other(t, "users", noon()))
+	ca := pkitest.CA(t, "corporate", noon())
+	nodes, users := brings(t, authority.ClusterCA, ca), brings(t, authority.ClientsCA, pkitest.CA(t, "users", noon()))
 	users.in.CertSecret.Data["more.crt"] = pki.EncodeBundle(ca.Certificate())
 	if kind, _ := authority.CheckApart(nodes.in, users.in, nodes.decide(), users.decide()); kind != authority.ClientsCA {
 		t.Errorf("%q is refused, want the clients CA", kind)

@@ -3,10 +3,8 @@ package authority_test
 import (
 	"bytes"
 	"crypto/x509"
-	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -221,17 +219,6 @@ func parse(tb testing.TB, text []byte) *x509.Certificate {
 }
 
 // other is an authority that has nothing to do with the cluster.
-func other(tb testing.TB, name string, now time.Time) pki.Authority {
-	tb.Helper()
-	ca, err := pki.NewCA(pki.CASpec{
-		Subject: pki.Subject{Organization: "example", CommonName: name}, Key: pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}, Validity: 365 * day, Now: now,
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return ca
-}
-
 func kinds(o outcome) []authority.TransitionKind {
 	var out []authority.TransitionKind
 	for _, transition := range o.settled.Transitions {
@@ -279,23 +266,3 @@ func wantSameData(t *testing.T, before, after map[string][]byte) {
 }
 
 // wantProblem expects an InvalidResourceError that mentions every fragment.
-func wantProblem(t *testing.T, err error, fragments ...string) {
-	t.Helper()
-	invalid, ok := errors.AsType[*authority.InvalidResourceError](err)
-	if !ok {
-		t.Fatalf("got %v, want an InvalidResourceError", err)
-	}
-	for _, fragment := range fragments {
-		if !strings.Contains(err.Error(), fragment) {
-			t.Errorf("the message does not mention %q: %s", fragment, err)
-		}
-	}
-	for _, problem := range invalid.Problems {
-		if problem.Object == "" || problem.Wrong == "" || problem.Remedy == "" {
-			t.Errorf("a problem is not complete: %+v", problem)
-		}
-	}
-	if strings.Contains(err.Error(), "-----") {
-		t.Error("the message contains PEM")
-	}
-}

@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/authority/authoritytest"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 func leafOf(tb testing.TB, ca pki.Authority) *x509.Certificate {
@@ -58,7 +60,7 @@ func TestBadSecretsOfAGeneratedAuthorityAreReportedAndNothingIsWritten(t *testin
 			func(t *testing.T, w *world) {
 				t.Helper()
 
-				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(other(t, "x", noon()).Certificate())
+				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(pkitest.CA(t, "x", noon()).Certificate())
 			},
 			[]string{"does not belong to ca.key"},
 		},
@@ -67,7 +69,7 @@ func TestBadSecretsOfAGeneratedAuthorityAreReportedAndNothingIsWritten(t *testin
 				t.Helper()
 
 				w.in.TrustedCerts = authority.Stored{}
-				w.in.CertSecret.Data["ca.crt"] = append(bytes.Clone(w.in.CertSecret.Data["ca.crt"]), pki.EncodeBundle(other(t, "x", noon()).Certificate())...)
+				w.in.CertSecret.Data["ca.crt"] = append(bytes.Clone(w.in.CertSecret.Data["ca.crt"]), pki.EncodeBundle(pkitest.CA(t, "x", noon()).Certificate())...)
 			},
 			[]string{"2 certificates", "generateCertificateAuthority"},
 		},
@@ -75,7 +77,7 @@ func TestBadSecretsOfAGeneratedAuthorityAreReportedAndNothingIsWritten(t *testin
 			func(t *testing.T, w *world) {
 				t.Helper()
 
-				w.in.CertSecret.Data["ca.crt"] = append(bytes.Clone(w.in.CertSecret.Data["ca.crt"]), pki.EncodeBundle(leafOf(t, other(t, "x", noon())))...)
+				w.in.CertSecret.Data["ca.crt"] = append(bytes.Clone(w.in.CertSecret.Data["ca.crt"]), pki.EncodeBundle(leafOf(t, pkitest.CA(t, "x", noon())))...)
 			},
 			[]string{"ca.crt", "not a CA"},
 		},
@@ -83,7 +85,7 @@ func TestBadSecretsOfAGeneratedAuthorityAreReportedAndNothingIsWritten(t *testin
 			func(t *testing.T, w *world) {
 				t.Helper()
 
-				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(other(t, "x", noon()).Certificate(), other(t, "y", noon()).Certificate())
+				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(pkitest.CA(t, "x", noon()).Certificate(), pkitest.CA(t, "y", noon()).Certificate())
 			},
 			[]string{"does not belong to ca.key"},
 		},
@@ -103,7 +105,7 @@ func TestBadSecretsOfAGeneratedAuthorityAreReportedAndNothingIsWritten(t *testin
 			func(t *testing.T, w *world) {
 				t.Helper()
 
-				w.in.KeySecret.Data["next-ca.key"] = other(t, "x", noon()).Key().PEM()
+				w.in.KeySecret.Data["next-ca.key"] = pkitest.CA(t, "x", noon()).Key().PEM()
 			},
 			[]string{"Secret my-cluster-ca:", "next-ca.crt", "keyturn.dev/abort-replace"},
 		},
@@ -121,7 +123,7 @@ func TestBadSecretsOfAGeneratedAuthorityAreReportedAndNothingIsWritten(t *testin
 				t.Helper()
 
 				w.starts()
-				w.in.KeySecret.Data["next-ca.crt"] = pki.EncodeBundle(other(t, "x", noon()).Certificate())
+				w.in.KeySecret.Data["next-ca.crt"] = pki.EncodeBundle(pkitest.CA(t, "x", noon()).Certificate())
 			},
 			[]string{"next-ca.key and next-ca.crt", "does not belong"},
 		},
@@ -129,7 +131,7 @@ func TestBadSecretsOfAGeneratedAuthorityAreReportedAndNothingIsWritten(t *testin
 			func(t *testing.T, w *world) {
 				t.Helper()
 
-				w.in.KeySecret.Data = map[string][]byte{"next-ca.key": other(t, "x", noon()).Key().PEM()}
+				w.in.KeySecret.Data = map[string][]byte{"next-ca.key": pkitest.CA(t, "x", noon()).Key().PEM()}
 				w.in.KeySecret.Annotations["keyturn.dev/abort-replace"] = "true"
 			},
 			[]string{"next-ca.crt", "delete the whole Secret"},
@@ -138,7 +140,7 @@ func TestBadSecretsOfAGeneratedAuthorityAreReportedAndNothingIsWritten(t *testin
 			func(t *testing.T, w *world) {
 				t.Helper()
 
-				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(leafOf(t, other(t, "x", noon())))
+				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(leafOf(t, pkitest.CA(t, "x", noon())))
 			},
 			[]string{"not a CA"},
 		},
@@ -146,7 +148,7 @@ func TestBadSecretsOfAGeneratedAuthorityAreReportedAndNothingIsWritten(t *testin
 			func(t *testing.T, w *world) {
 				t.Helper()
 
-				foreign := other(t, "x", noon())
+				foreign := pkitest.CA(t, "x", noon())
 				w.in.KeySecret.Data["ca.key"] = foreign.Key().PEM()
 				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(foreign.Certificate())
 			},
@@ -156,7 +158,7 @@ func TestBadSecretsOfAGeneratedAuthorityAreReportedAndNothingIsWritten(t *testin
 			func(t *testing.T, w *world) {
 				t.Helper()
 
-				w.in.KeySecret.Data["ca.key"] = other(t, "x", noon()).Key().PEM()
+				w.in.KeySecret.Data["ca.key"] = pkitest.CA(t, "x", noon()).Key().PEM()
 				delete(w.in.CertSecret.Data, "ca.crt")
 			},
 			[]string{"foreign CA"},
@@ -188,7 +190,7 @@ func TestBadSecretsOfAGeneratedAuthorityAreReportedAndNothingIsWritten(t *testin
 			if err == nil {
 				_, err = d.Settle(hold(w, d))
 			}
-			wantProblem(t, err, tc.mentions...)
+			authoritytest.WantProblem(t, err, tc.mentions...)
 			if settled, err := d.Settle(authority.Plan{}); err == nil && (settled.Key.Ours || settled.Cert.Ours) {
 				t.Error("something would be written")
 			}
@@ -215,7 +217,7 @@ func TestBadSettingsAreReportedTogether(t *testing.T) {
 			w := newWorld(t)
 			w.in.Spec = tc.spec
 			_, err := authority.Decide(w.in)
-			wantProblem(t, err, tc.mentions...)
+			authoritytest.WantProblem(t, err, tc.mentions...)
 		})
 	}
 }

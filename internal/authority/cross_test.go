@@ -64,7 +64,7 @@ func TestWhileAReplacementRunsBothSidesVerify(t *testing.T) {
 
 func TestAPathLengthOfZeroForbidsCrossSigning(t *testing.T) {
 	t.Parallel()
-	limited := pkitest.Limited(t, other(t, "above", noon()), other(t, "below", noon()))
+	limited := pkitest.Limited(t, pkitest.CA(t, "above", noon()), pkitest.CA(t, "below", noon()))
 	renewed := renewedCA(t, limited, noon().Add(day)) // ends later
 	tests := map[string]struct {
 		present  pki.Authority
@@ -229,7 +229,7 @@ func TestAnExpiredCrossCertificateIsNotPresented(t *testing.T) {
 func TestARetiredCertificateWithoutItsKeySignsNothing(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
-	retired := other(t, "retired", noon()).Certificate()
+	retired := pkitest.CA(t, "retired", noon()).Certificate()
 	w.in.CertSecret.Data[authority.DatedCertKey(retired)] = pki.EncodeBundle(retired)
 	if d := w.decide(); !strings.Contains(d.NoCross, "retired") || !strings.Contains(d.NoCross, "lost or kept elsewhere") {
 		t.Errorf("no cross certificate because %q", d.NoCross)
@@ -243,7 +243,7 @@ func TestAStrangerBesideARetiredKeyIsNobody(t *testing.T) {
 	w.starts()
 	w.step(turn, finish)
 	name := authority.DatedCertKey(old)
-	w.in.KeySecret.Data[name] = append(w.in.KeySecret.Data[name], pki.EncodeBundle(other(t, "x", noon()).Certificate())...)
+	w.in.KeySecret.Data[name] = append(w.in.KeySecret.Data[name], pki.EncodeBundle(pkitest.CA(t, "x", noon()).Certificate())...)
 	if o := w.step(finish); o.NoCross != "" || len(o.Keys) != 2 {
 		t.Errorf("%d keys, no cross certificate because %q", len(o.Keys), o.NoCross)
 	}
@@ -281,7 +281,7 @@ func TestWhatSomebodyForgottenHasSignedIsStoredUntilEveryOtherCAIsDistrusted(t *
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := runningWorld(t)
-			w.in.Evidence.Vouching = []*x509.Certificate{voucher(t, other(t, "forgotten", noon()), w.settle(hold).Authority)}
+			w.in.Evidence.Vouching = []*x509.Certificate{voucher(t, pkitest.CA(t, "forgotten", noon()), w.settle(hold).Authority)}
 			c.course(w)
 			w.step(finish)
 			if _, stored := w.in.KeySecret.Data[authority.CrossKey]; stored != c.stored {

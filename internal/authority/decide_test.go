@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 func TestAFirstDeploymentCreatesBothSecrets(t *testing.T) {
@@ -441,7 +442,7 @@ func TestLongerValidityRenewsWhatIsThenDue(t *testing.T) {
 func TestAnExpiredAuthorityThatWasThereBeforeTheClusterIsRenewed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ca := other(t, "ours before", noon().Add(-400*day))
+	ca := pkitest.CA(t, "ours before", noon().Add(-400*day))
 	w.in.KeySecret = authority.Stored{Exists: true, Data: map[string][]byte{"ca.key": ca.Key().PEM()}}
 	w.in.CertSecret = authority.Stored{Exists: true, Data: map[string][]byte{"ca.crt": pki.EncodeBundle(ca.Certificate())}}
 	w.in.Window = authority.Window{Next: noon().Add(day)}
@@ -456,7 +457,7 @@ func TestAnExpiredAuthorityThatWasThereBeforeTheClusterIsRenewed(t *testing.T) {
 func TestAnAuthorityThatWasThereBeforeTheClusterIsAdopted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ca := other(t, "ours before", noon())
+	ca := pkitest.CA(t, "ours before", noon())
 	w.in.KeySecret = authority.Stored{Exists: true, Data: map[string][]byte{"ca.key": ca.Key().PEM()}}
 	w.in.CertSecret = authority.Stored{Exists: true, Data: map[string][]byte{"ca.crt": pki.EncodeBundle(ca.Certificate())}}
 	d := w.step()
@@ -473,7 +474,7 @@ func TestAnAuthorityThatWasThereBeforeTheClusterIsAdopted(t *testing.T) {
 func TestTheCertificateThatIsMadeAnewHasTheSubjectThatPodsTrust(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ca := other(t, "ours before", noon())
+	ca := pkitest.CA(t, "ours before", noon())
 	w.in.KeySecret = authority.Stored{Exists: true, Data: map[string][]byte{"ca.key": ca.Key().PEM()}}
 	w.in.Evidence = authority.Evidence{Dependants: []string{"Pod my-brk-0"}, CertGeneration: 3}
 	w.trusts(ca.Certificate())
@@ -490,7 +491,7 @@ func TestAnotherAuthorityIsTakenOverWhileNothingRuns(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
 	w.in.Evidence = authority.Evidence{}
-	ca := other(t, "restored", noon())
+	ca := pkitest.CA(t, "restored", noon())
 	w.in.KeySecret.Data["ca.key"] = ca.Key().PEM()
 	w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(ca.Certificate())
 	if d := w.step(); !d.Certificate.Equal(ca.Certificate()) {

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/authority/authoritytest"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 func TestEntriesThatNodesDoNotTrustAreNamed(t *testing.T) {
 	t.Parallel()
-	old, ended := other(t, "old", noon()), other(t, "ended", noon().Add(-400*day))
+	old, ended := pkitest.CA(t, "old", noon()), pkitest.CA(t, "ended", noon().Add(-400*day))
 	dated := authority.DatedCertKey(old.Certificate())
 	own := func(tb testing.TB) (*world, chained) {
 		tb.Helper()
@@ -99,7 +101,7 @@ func TestDistrustOfNobodyInAUsersSecretIsNamed(t *testing.T) {
 			w.in.KeySecret.Annotations[authority.DistrustAnnotation] = test.value
 			w.trusts(chain.issuing.Certificate())
 			if test.others {
-				w.trusts(chain.issuing.Certificate(), other(t, "old", noon()).Certificate())
+				w.trusts(chain.issuing.Certificate(), pkitest.CA(t, "old", noon()).Certificate())
 			}
 			said := strings.Join(append(w.decide().Warnings, sentences(authority.Misasked(w.in))...), "\n")
 			if test.says == "" && said != "" || !strings.Contains(said, test.says) {
@@ -121,9 +123,9 @@ func TestTheRefusalOfSeveralCAsSaysWhereTheyBelong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, chain := test.in(t)
-			w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(chain.issuing.Certificate(), other(t, "second", noon()).Certificate())
+			w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(chain.issuing.Certificate(), pkitest.CA(t, "second", noon()).Certificate())
 			_, err := authority.Decide(w.in)
-			wantProblem(t, err, "one chain", "issues leaves first", test.says)
+			authoritytest.WantProblem(t, err, "one chain", "issues leaves first", test.says)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/authority/authoritytest"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
@@ -41,12 +42,12 @@ func provided(tb testing.TB, kind authority.Kind, issuing, root change) *world {
 		tb.Fatal(err)
 	}
 	w.in.Names = sans
-	own := other(tb, "issuing", noon())
+	own := pkitest.CA(tb, "issuing", noon())
 	if root == nil {
 		ca := pkitest.Changed(tb, own, own, issuing)
 		w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(ca.Certificate())
 	} else {
-		upper := other(tb, "root", noon())
+		upper := pkitest.CA(tb, "root", noon())
 		upper = pkitest.Changed(tb, upper, upper, root)
 		ca := pkitest.Changed(tb, upper, own, issuing)
 		w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(ca.Certificate(), upper.Certificate())
@@ -95,7 +96,7 @@ func TestACAWhoseLeavesWouldBeRefusedIsRefused(t *testing.T) {
 				w.in.KeySecret.Data["ca.key"] = []byte("kept elsewhere")
 			}
 			_, err := authority.Decide(w.in)
-			wantProblem(t, err, append(tc.mentions, tc.kind.CertSecret("my"), "ca.crt", "refused")...)
+			authoritytest.WantProblem(t, err, append(tc.mentions, tc.kind.CertSecret("my"), "ca.crt", "refused")...)
 		})
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/authority/authoritytest"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 func TestTheRefusalOfLostSecretsNamesTheCAThatNodesHold(t *testing.T) {
@@ -45,7 +47,7 @@ func TestTheRefusalOfLostSecretsNamesTheCAThatNodesHold(t *testing.T) {
 			w.in.KeySecret, w.in.CertSecret = authority.Stored{}, authority.Stored{}
 			test.change(w, ca)
 			_, err := authority.Decide(w.in)
-			wantProblem(t, err, append(test.says(ca), "my-cluster-ca-cert", "was not found")...)
+			authoritytest.WantProblem(t, err, append(test.says(ca), "my-cluster-ca-cert", "was not found")...)
 		})
 	}
 }
@@ -54,7 +56,7 @@ func TestNobodyIsSentForABackupOfAStranger(t *testing.T) {
 	t.Parallel()
 	w, chain := userWorld(t)
 	w.in.KeySecret, w.in.CertSecret = authority.Stored{}, authority.Stored{}
-	stranger := other(t, "stranger", noon()).Certificate()
+	stranger := pkitest.CA(t, "stranger", noon()).Certificate()
 	w.trusts(chain.issuing.Certificate(), stranger)
 	w.in.Evidence.Named = []pki.Fingerprint{pki.FingerprintOf(chain.issuing.Certificate())}
 	w.in.Evidence.Reported = []*x509.Certificate{stranger}

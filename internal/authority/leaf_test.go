@@ -7,6 +7,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 func sans(tb testing.TB, values ...string) pki.SANs {
@@ -46,7 +47,7 @@ func settled(tb testing.TB) authority.LeafInput {
 			Subject:   pki.Subject{Organization: "io.strimzi", CommonName: "my-kafka"},
 			SANs:      sans(tb, "my-kafka-bootstrap", "my-brk-0.my-kafka-brokers.ns.svc", "10.0.0.1"),
 			Key:       pki.DefaultLeafKey(pki.ECDSA),
-			Authority: other(tb, "cluster-ca v0", noon()),
+			Authority: pkitest.CA(tb, "cluster-ca v0", noon()),
 			Validity:  100 * day,
 			Renewal:   30 * day,
 		},
@@ -81,13 +82,13 @@ func TestWhatHappensToALeaf(t *testing.T) {
 		"its key is another one": {
 			func(t *testing.T, in *authority.LeafInput) {
 				t.Helper()
-				in.Stored.Key = other(t, "x", noon()).Key().PEM()
+				in.Stored.Key = pkitest.CA(t, "x", noon()).Key().PEM()
 			}, authority.ReissueLeaf, authority.LeafKeyMismatch,
 		},
 		"the CA has another key": {
 			func(t *testing.T, in *authority.LeafInput) {
 				t.Helper()
-				in.Want.Authority = other(t, "cluster-ca v0", noon())
+				in.Want.Authority = pkitest.CA(t, "cluster-ca v0", noon())
 			}, authority.ReissueLeaf, authority.LeafSigner,
 		},
 		"no authority can sign, and nothing is due": {
@@ -107,7 +108,7 @@ func TestWhatHappensToALeaf(t *testing.T) {
 		"no authority can sign, and its key is another one": {
 			func(t *testing.T, in *authority.LeafInput) {
 				t.Helper()
-				in.Want.Authority, in.Stored.Key = pki.Authority{}, other(t, "x", noon()).Key().PEM()
+				in.Want.Authority, in.Stored.Key = pki.Authority{}, pkitest.CA(t, "x", noon()).Key().PEM()
 			}, authority.HoldLeaf, authority.LeafSigner,
 		},
 		"the common name changed": {
@@ -163,7 +164,7 @@ func TestWhatHappensToALeaf(t *testing.T) {
 		"another CA signs while a leaf that serves shall stay": {
 			func(t *testing.T, in *authority.LeafInput) {
 				t.Helper()
-				in.Want.Authority, in.Waits = other(t, "cluster-ca v0", noon()), "it waits"
+				in.Want.Authority, in.Waits = pkitest.CA(t, "cluster-ca v0", noon()), "it waits"
 			}, authority.ReissueLeaf, authority.LeafSigner,
 		},
 		"there is none and nothing else would be issued": {
@@ -297,7 +298,7 @@ func TestAPostponedLeafSaysUntilWhen(t *testing.T) {
 
 func crossOf(t *testing.T, ca pki.Authority) *x509.Certificate {
 	t.Helper()
-	cross, err := pki.CrossSign(other(t, "old", noon()), ca.Certificate(), noon())
+	cross, err := pki.CrossSign(pkitest.CA(t, "old", noon()), ca.Certificate(), noon())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/authority/authoritytest"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 // losesTrust is the loss of the Secret that pods mount.
@@ -25,7 +27,7 @@ func TestALostCertificateIsFoundInReportsByItsKey(t *testing.T) {
 	old := w.cert()
 	losesCerts(w)
 	losesTrust(w)
-	w.in.Evidence.Reported = []*x509.Certificate{other(t, "stranger", noon()).Certificate(), old}
+	w.in.Evidence.Reported = []*x509.Certificate{pkitest.CA(t, "stranger", noon()).Certificate(), old}
 
 	o := w.step()
 
@@ -56,7 +58,7 @@ func TestWhatIsLostWithItsKeyIsFoundByItsNameAndPresentUntilItIsReplaced(t *test
 	losesBoth(w)
 	losesTrust(w)
 	w.told(old)
-	stranger := other(t, "stranger", noon()).Certificate()
+	stranger := pkitest.CA(t, "stranger", noon()).Certificate()
 	w.in.Evidence.Reported = append(w.in.Evidence.Reported, stranger)
 
 	o := w.step()
@@ -73,7 +75,7 @@ func TestWhatIsLostWithItsKeyIsFoundByItsNameAndPresentUntilItIsReplaced(t *test
 func TestOfSeveralLostAuthoritiesTheOneWhoseLeavesArePresentedIsPresent(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
-	used, incoming := other(t, "used", noon()), other(t, "incoming", noon().Add(day))
+	used, incoming := pkitest.CA(t, "used", noon()), pkitest.CA(t, "incoming", noon().Add(day))
 	losesBoth(w)
 	losesTrust(w)
 	w.told(used.Certificate(), incoming.Certificate())
@@ -112,7 +114,7 @@ func TestNothingIsPutInThePlaceOfWhatNodesTrustAndNobodyShows(t *testing.T) {
 
 	_, err := authority.Decide(w.in)
 
-	wantProblem(t, err, "my-cluster-ca-cert", "no agent can show it", pki.FingerprintOf(old).String(), "restore the Secret with ca.crt")
+	authoritytest.WantProblem(t, err, "my-cluster-ca-cert", "no agent can show it", pki.FingerprintOf(old).String(), "restore the Secret with ca.crt")
 }
 
 func TestANumberIsNotGivenTwiceWhenNothingIsLeft(t *testing.T) {
@@ -146,7 +148,7 @@ func TestACertificateThatIsNamedAndNotFoundMayBearTheNextNumber(t *testing.T) {
 func TestWhatHasEndedIsNotReadAgainAfterALoss(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
-	ended := other(t, "ended", noon().AddDate(-2, 0, 0)).Certificate()
+	ended := pkitest.CA(t, "ended", noon().AddDate(-2, 0, 0)).Certificate()
 	w.told(w.cert(), ended)
 	losesCerts(w)
 	losesTrust(w)

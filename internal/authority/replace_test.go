@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 func TestAReplacementIsPreparedBesideWhatIsInUse(t *testing.T) {
@@ -123,7 +124,7 @@ func TestAnAuthorityTellsWhoCanSign(t *testing.T) {
 			t.Errorf("leaves of %q carry generation %s, want %s", cert.Subject, got, generation)
 		}
 	}
-	if _, found := o.SignerOf(pki.KeyIDOf(other(t, "x", noon()).Certificate())); found || len(o.Keys) != 3 {
+	if _, found := o.SignerOf(pki.KeyIDOf(pkitest.CA(t, "x", noon()).Certificate())); found || len(o.Keys) != 3 {
 		t.Errorf("a stranger can sign: %t, %d keys", found, len(o.Keys))
 	}
 }

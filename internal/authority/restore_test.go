@@ -7,6 +7,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 // trustsAs makes pods mount one more anchor in a state.
@@ -50,9 +51,9 @@ func TestCertificatesOfOneKeyAreKnownWithoutWhatPodsMount(t *testing.T) {
 
 func TestWhenBothSecretsAreLostTheMostUsedAnchorIsPresent(t *testing.T) {
 	t.Parallel()
-	expired := other(t, "expired", noon().Add(-400*day)).Certificate()
-	used, entering := other(t, "used", noon()).Certificate(), other(t, "entering", noon().Add(day)).Certificate()
-	longer := other(t, "longer", noon().Add(day)).Certificate()
+	expired := pkitest.CA(t, "expired", noon().Add(-400*day)).Certificate()
+	used, entering := pkitest.CA(t, "used", noon()).Certificate(), pkitest.CA(t, "entering", noon().Add(day)).Certificate()
+	longer := pkitest.CA(t, "longer", noon().Add(day)).Certificate()
 	tests := map[string]struct {
 		anchors map[*x509.Certificate]authority.State
 		want    *x509.Certificate
@@ -132,7 +133,7 @@ func TestWhatPodsMountMayBeEditedInTheMiddleOfAReplacement(t *testing.T) {
 		"both are gone":            func(w *world, _, _ *x509.Certificate) { w.trusts() },
 		"the whole Secret is gone": func(w *world, _, _ *x509.Certificate) { w.in.TrustedCerts = authority.Stored{} },
 		"a stranger is there": func(w *world, old, _ *x509.Certificate) {
-			w.trusts(old, other(t, "stranger", noon()).Certificate())
+			w.trusts(old, pkitest.CA(t, "stranger", noon()).Certificate())
 		},
 	}
 	for name, change := range tests {

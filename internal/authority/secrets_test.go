@@ -11,12 +11,13 @@ import (
 
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 func TestACreationDiscardsWhatWasThereBefore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	before := other(t, "before", noon()).Certificate()
+	before := pkitest.CA(t, "before", noon()).Certificate()
 	w.in.CertSecret = authority.Stored{Exists: true, Data: map[string][]byte{
 		"ca.crt": pki.EncodeBundle(before), authority.DatedCertKey(before): pki.EncodeBundle(before), "extra.crt": pki.EncodeBundle(before), "mine.p12": []byte("x"),
 	}}
@@ -60,7 +61,7 @@ func TestUnreadableEntriesAreDroppedAndOtherStoresKept(t *testing.T) {
 	w.in.CertSecret.Data["note.txt"] = []byte("hello")
 	w.in.CertSecret.Data["mine.p12"] = []byte("mine")
 	w.in.CertSecret.Data["mine.password"] = []byte("mine")
-	extra := other(t, "extra", noon()).Certificate()
+	extra := pkitest.CA(t, "extra", noon()).Certificate()
 	w.in.CertSecret.Data["extra.crt"] = pki.EncodeBundle(extra)
 	d := w.step()
 	for key, want := range map[string]bool{"ca-2030-01-01T00-00-00Z.crt": false, "note.txt": false, "mine.p12": true, "mine.password": true, "extra.crt": true} {
@@ -98,7 +99,7 @@ func TestDatedNamesAreRecognised(t *testing.T) {
 			t.Errorf("IsDatedCertKey(%q) = %t", key, got)
 		}
 	}
-	cert := other(t, "x", noon()).Certificate()
+	cert := pkitest.CA(t, "x", noon()).Certificate()
 	if got := authority.DatedCertKey(cert); got != "ca-2027-11-21T12-00-00Z.crt" {
 		t.Errorf("named %q", got)
 	}
@@ -151,9 +152,9 @@ func TestABrokenStoreIsMadeAnewUnderItsPassword(t *testing.T) {
 func TestARetiredCertificateLeavesWhenItExpiresOrNobodyNeedsIt(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
-	expired := other(t, "expired", noon().Add(-400*day)).Certificate()
-	unneeded := other(t, "unneeded", noon()).Certificate()
-	needed := other(t, "needed", noon().Add(-day)).Certificate()
+	expired := pkitest.CA(t, "expired", noon().Add(-400*day)).Certificate()
+	unneeded := pkitest.CA(t, "unneeded", noon()).Certificate()
+	needed := pkitest.CA(t, "needed", noon().Add(-day)).Certificate()
 	for _, cert := range []*x509.Certificate{expired, unneeded, needed} {
 		w.in.CertSecret.Data[authority.DatedCertKey(cert)] = pki.EncodeBundle(cert)
 	}
@@ -169,7 +170,7 @@ func TestARetiredCertificateLeavesWhenItExpiresOrNobodyNeedsIt(t *testing.T) {
 
 func TestTheBundleIsWhatThePlanSays(t *testing.T) {
 	t.Parallel()
-	a, b := other(t, "a", noon()).Certificate(), other(t, "b", noon()).Certificate()
+	a, b := pkitest.CA(t, "a", noon()).Certificate(), pkitest.CA(t, "b", noon()).Certificate()
 	tests := map[string]struct {
 		application func(present *x509.Certificate) []*x509.Certificate
 		want        []string
@@ -183,7 +184,7 @@ func TestTheBundleIsWhatThePlanSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := runningWorld(t)
-			w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(w.cert(), other(t, "stranger", noon()).Certificate())
+			w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(w.cert(), pkitest.CA(t, "stranger", noon()).Certificate())
 			o := w.step(func(_ *world, d authority.Decision) authority.Plan {
 				return authority.Plan{Application: tc.application(d.Certificate), Signer: d.Certificate}
 			})
@@ -208,7 +209,7 @@ func TestEachCertificateOfTheStoreHasItsOwnAlias(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
 	// Both end in the same second, as those of other makers may.
-	a, b := other(t, "a", noon()).Certificate(), other(t, "b", noon()).Certificate()
+	a, b := pkitest.CA(t, "a", noon()).Certificate(), pkitest.CA(t, "b", noon()).Certificate()
 	o := w.step(func(_ *world, d authority.Decision) authority.Plan {
 		return authority.Plan{Application: []*x509.Certificate{d.Certificate, a, b}, Signer: d.Certificate}
 	})

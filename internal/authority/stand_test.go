@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/authority/authoritytest"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 func (w *world) stand() authority.Decision {
@@ -37,7 +39,7 @@ func TestASpecificationThatCannotBeUsedRenewsByWhatCanBeUsedOfIt(t *testing.T) {
 			w.asks(authority.ForceReplaceAnnotation, "true")
 			w.in.Now = noon().Add(364*day + day/2)
 			_, err := authority.Decide(w.in)
-			wantProblem(t, err, "spec.clusterCa")
+			authoritytest.WantProblem(t, err, "spec.clusterCa")
 
 			d := w.stand()
 
@@ -90,7 +92,7 @@ func TestAnAuthorityThatCannotBeUsedIsHeld(t *testing.T) {
 			w.in.CertSecret.Annotations["strimzi.io/ca-cert-generation"] = "x"
 		}, 1},
 		"key and certificate are a stranger's": {func(w *world) {
-			stranger := other(w.tb, "stranger", noon())
+			stranger := pkitest.CA(w.tb, "stranger", noon())
 			w.in.KeySecret.Data["ca.key"] = stranger.Key().PEM()
 			w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(stranger.Certificate())
 		}, 0},

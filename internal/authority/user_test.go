@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/authority/authoritytest"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
@@ -19,8 +20,8 @@ type chained struct {
 
 func newChain(tb testing.TB) chained {
 	tb.Helper()
-	root := other(tb, "root", noon())
-	return chained{issuing: pkitest.Limited(tb, root, other(tb, "issuing", noon())), root: root.Certificate()}
+	root := pkitest.CA(tb, "root", noon())
+	return chained{issuing: pkitest.Limited(tb, root, pkitest.CA(tb, "issuing", noon())), root: root.Certificate()}
 }
 
 // userWorld is a cluster with the CA of a user: an issuing CA below a root.
@@ -61,7 +62,7 @@ func TestAUsersChainIsUsedAndNeverWritten(t *testing.T) {
 func TestAUsersRootAloneIsPresentedByNobody(t *testing.T) {
 	t.Parallel()
 	w, _ := userWorld(t)
-	ca := other(t, "root", noon())
+	ca := pkitest.CA(t, "root", noon())
 	w.in.KeySecret.Data["ca.key"] = ca.Key().PEM()
 	w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(ca.Certificate())
 	if presents := w.decide().Authority.Presents(); len(presents) != 0 {
@@ -84,7 +85,7 @@ func TestAUsersAuthorityIsNeverRenewed(t *testing.T) {
 func TestAUsersRetiredCertificateIsAnAnchorUntilItExpires(t *testing.T) {
 	t.Parallel()
 	w, _ := userWorld(t)
-	retired, expired := other(t, "retired", noon().Add(-day)).Certificate(), other(t, "expired", noon().Add(-400*day)).Certificate()
+	retired, expired := pkitest.CA(t, "retired", noon().Add(-day)).Certificate(), pkitest.CA(t, "expired", noon().Add(-400*day)).Certificate()
 	issuing := w.cert()
 	for _, cert := range []*x509.Certificate{retired, expired, issuing} {
 		w.in.CertSecret.Data[authority.DatedCertKey(cert)] = pki.EncodeBundle(cert)
@@ -214,7 +215,7 @@ func TestAUsersChainIsNotAdoptedWhileNothingIsKnownOfIt(t *testing.T) {
 	w, _ := userWorld(t)
 	w.in.Spec.Source = authority.Generated
 	_, err := authority.Decide(w.in)
-	wantProblem(t, err, "2 certificates", "generateCertificateAuthority")
+	authoritytest.WantProblem(t, err, "2 certificates", "generateCertificateAuthority")
 }
 
 func TestAPlaceholderForTheKeyOfAClientsCA(t *testing.T) {
@@ -222,7 +223,7 @@ func TestAPlaceholderForTheKeyOfAClientsCA(t *testing.T) {
 	w, _ := userWorld(t)
 	w.in.KeySecret.Data["ca.key"] = []byte("kept elsewhere")
 	_, err := authority.Decide(w.in)
-	wantProblem(t, err, "Secret my-cluster-ca", "ca.key")
+	authoritytest.WantProblem(t, err, "Secret my-cluster-ca", "ca.key")
 	w.in.Kind = authority.ClientsCA
 	d := w.settle(hold)
 	if !d.Authority.IsZero() || len(d.Keys) != 0 || len(d.Published) != 1 || len(d.Warnings) != 1 {
@@ -252,7 +253,7 @@ func TestBadSecretsOfAUserAreReportedAndNothingIsWritten(t *testing.T) {
 			func(t *testing.T, w *world, _ chained) {
 				t.Helper()
 
-				w.in.KeySecret.Data["ca.key"] = other(t, "x", noon()).Key().PEM()
+				w.in.KeySecret.Data["ca.key"] = pkitest.CA(t, "x", noon()).Key().PEM()
 			},
 			[]string{"ca.key does not belong"},
 		},
@@ -278,7 +279,7 @@ func TestBadSecretsOfAUserAreReportedAndNothingIsWritten(t *testing.T) {
 			func(t *testing.T, w *world, chain chained) {
 				t.Helper()
 
-				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(chain.issuing.Certificate(), other(t, "root", noon()).Certificate())
+				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(chain.issuing.Certificate(), pkitest.CA(t, "root", noon()).Certificate())
 			},
 			[]string{"not signed by"},
 		},
@@ -297,7 +298,7 @@ func TestBadSecretsOfAUserAreReportedAndNothingIsWritten(t *testing.T) {
 			func(t *testing.T, w *world, chain chained) {
 				t.Helper()
 
-				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(chain.issuing.Certificate(), pkitest.Oversized(t, other(t, "root", noon()), 400_000))
+				w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(chain.issuing.Certificate(), pkitest.Oversized(t, pkitest.CA(t, "root", noon()), 400_000))
 			},
 			[]string{"Secret my-cluster-ca-cert", "ca.crt", "block 2", "400000 bits: at most 8192"},
 		},
@@ -346,7 +347,7 @@ func TestBadSecretsOfAUserAreReportedAndNothingIsWritten(t *testing.T) {
 			w, chain := userWorld(t)
 			tc.change(t, w, chain)
 			_, err := authority.Decide(w.in)
-			wantProblem(t, err, tc.mentions...)
+			authoritytest.WantProblem(t, err, tc.mentions...)
 		})
 	}
 }
@@ -379,8 +380,8 @@ func clientsWorld(tb testing.TB) (*world, chained) {
 func TestEveryFurtherCAOfAUsersClientsCAIsTrustedBesideIt(t *testing.T) {
 	t.Parallel()
 	w, chain := clientsWorld(t)
-	second, third := other(t, "second", noon()), newChain(t)
-	ended := other(t, "ended", noon().Add(-400*day))
+	second, third := pkitest.CA(t, "second", noon()), newChain(t)
+	ended := pkitest.CA(t, "ended", noon().Add(-400*day))
 	for entry, bundle := range map[string][]*x509.Certificate{
 		"second.crt":   {second.Certificate()},
 		"again.crt":    {second.Certificate()},
@@ -407,17 +408,17 @@ func TestEveryFurtherCAOfAUsersClientsCAIsTrustedBesideIt(t *testing.T) {
 func TestAFurtherCAThatSignsNothingUsableIsNamed(t *testing.T) {
 	t.Parallel()
 	w, _ := clientsWorld(t)
-	second := other(t, "second", noon())
+	second := pkitest.CA(t, "second", noon())
 	second = pkitest.Changed(t, second, second, usages(x509.ExtKeyUsageServerAuth))
 	w.in.CertSecret.Data["second.crt"] = pki.EncodeBundle(second.Certificate())
 	_, err := authority.Decide(w.in)
-	wantProblem(t, err, "second.crt", "client auth")
+	authoritytest.WantProblem(t, err, "second.crt", "client auth")
 }
 
 func TestWhatAUserTakesOutOfTheSecretIsRemoved(t *testing.T) {
 	t.Parallel()
 	w, chain := clientsWorld(t)
-	dated, second := other(t, "retired", noon().Add(-day)).Certificate(), other(t, "second", noon()).Certificate()
+	dated, second := pkitest.CA(t, "retired", noon().Add(-day)).Certificate(), pkitest.CA(t, "second", noon()).Certificate()
 	w.trusts(chain.issuing.Certificate(), dated, second)
 	w.in.CertSecret.Data[authority.DatedCertKey(dated)] = pki.EncodeBundle(dated)
 	w.in.CertSecret.Data["second.crt"] = pki.EncodeBundle(second)

@@ -22,7 +22,7 @@ func again(t *testing.T, ca pki.Authority, change func(*x509.Certificate)) pki.A
 func renamed(t *testing.T, ca pki.Authority, name string, later int) pki.Authority {
 	t.Helper()
 	return again(t, ca, func(c *x509.Certificate) {
-		c.RawSubject = other(t, name, noon()).Certificate().RawSubject
+		c.RawSubject = pkitest.CA(t, name, noon()).Certificate().RawSubject
 		c.NotAfter = c.NotAfter.AddDate(0, 0, later)
 	})
 }
@@ -46,7 +46,7 @@ func renamedWorld(t *testing.T, cas ...pki.Authority) *world {
 
 func TestEveryNameThatAUsersKeyHadBeforeVouchesForThePresentOne(t *testing.T) {
 	t.Parallel()
-	one := other(t, "one", noon())
+	one := pkitest.CA(t, "one", noon())
 	two := renamed(t, one, "two", 0)
 	three := renamed(t, one, "three", 0)
 	for name, row := range map[string][]pki.Authority{
@@ -74,7 +74,7 @@ func TestEveryNameThatAUsersKeyHadBeforeVouchesForThePresentOne(t *testing.T) {
 
 func TestACrossCertificateOfAUsersKeyOutlastsNeitherSide(t *testing.T) {
 	t.Parallel()
-	one := other(t, "one", noon())
+	one := pkitest.CA(t, "one", noon())
 	for name, later := range map[string]int{"the old one ends first": 9, "the new one ends first": -9} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,10 +93,10 @@ func TestACrossCertificateOfAUsersKeyOutlastsNeitherSide(t *testing.T) {
 
 func TestWhyNothingVouchesForAUsersAuthority(t *testing.T) {
 	t.Parallel()
-	one := other(t, "one", noon())
+	one := pkitest.CA(t, "one", noon())
 	two := renamed(t, one, "two", 0)
 	limited := again(t, one, func(c *x509.Certificate) { c.MaxPathLen, c.MaxPathLenZero = 0, true })
-	root := other(t, "root", noon())
+	root := pkitest.CA(t, "root", noon())
 	below := pkitest.Changed(t, root, one, func(*x509.Certificate) {})
 	for name, c := range map[string]struct {
 		world func(t *testing.T) *world
@@ -108,7 +108,7 @@ func TestWhyNothingVouchesForAUsersAuthority(t *testing.T) {
 		}, "another subject key identifier"},
 		"another key": {func(t *testing.T) *world {
 			t.Helper()
-			return renamedWorld(t, one, other(t, "two", noon()))
+			return renamedWorld(t, one, pkitest.CA(t, "two", noon()))
 		}, "the CA is your own"},
 		"a path length of 0 before": {func(t *testing.T) *world {
 			t.Helper()
@@ -155,9 +155,9 @@ func TestWhyNothingVouchesForAUsersAuthority(t *testing.T) {
 // What nodes send along is all that keeps a cross certificate of a user's key.
 func TestWhatNodesSendAlongIsKeptAndNotSignedAgain(t *testing.T) {
 	t.Parallel()
-	one := other(t, "one", noon())
+	one := pkitest.CA(t, "one", noon())
 	two := renamed(t, one, "two", 30)
-	cross, forgotten := voucher(t, one, two), voucher(t, other(t, "x", noon()), two)
+	cross, forgotten := voucher(t, one, two), voucher(t, pkitest.CA(t, "x", noon()), two)
 	for name, c := range map[string]struct {
 		trusted []pki.Authority
 		sent    []*x509.Certificate
@@ -193,7 +193,7 @@ func voucher(t *testing.T, by, of pki.Authority) *x509.Certificate {
 
 func TestOfTwoThatOperatorsHaveSignedAllTakeOne(t *testing.T) {
 	t.Parallel()
-	one := other(t, "one", noon())
+	one := pkitest.CA(t, "one", noon())
 	two := renamed(t, one, "two", 0)
 	w := renamedWorld(t, one, two)
 	taken := func(sent ...*x509.Certificate) *x509.Certificate {
@@ -211,7 +211,7 @@ func TestOfTwoThatOperatorsHaveSignedAllTakeOne(t *testing.T) {
 
 func TestWhatOutlastsARenewedAuthorityIsSignedAgain(t *testing.T) {
 	t.Parallel()
-	one := other(t, "one", noon())
+	one := pkitest.CA(t, "one", noon())
 	two := renamed(t, one, "two", 0)
 	shorter := again(t, two, func(c *x509.Certificate) { c.NotAfter = c.NotAfter.AddDate(0, 0, -99) })
 	w := renamedWorld(t, one, two, shorter)
@@ -226,7 +226,7 @@ func TestWhatOutlastsARenewedAuthorityIsSignedAgain(t *testing.T) {
 
 func TestAUsersKeySignsUnderItsNameBeforeWhileThatIsTrusted(t *testing.T) {
 	t.Parallel()
-	one := other(t, "one", noon())
+	one := pkitest.CA(t, "one", noon())
 	two := renamed(t, one, "two", 0)
 	d := renamedWorld(t, one, two).decide()
 	signs := func(ca pki.Authority) bool {

@@ -16,8 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -241,26 +242,26 @@ func TestEachAnnotationWithoutEffectIsToldOnce(t *testing.T) {
 
 func TestANewCertificateOfAListenerIsTold(t *testing.T) {
 	t.Parallel()
-	certificate := func(name string) authority.CheckedCertificate {
+	certificate := func(name string) listenercert.Checked {
 		ca, err := pki.NewCA(pki.CASpec{
 			Subject: pki.Subject{CommonName: name}, Key: pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}, Validity: authority.Day, Now: noon(),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return authority.CheckedCertificate{Chain: []*x509.Certificate{ca.Certificate()}}
+		return listenercert.Checked{Chain: []*x509.Certificate{ca.Certificate()}}
 	}
 	old, next := certificate("old"), certificate("next")
 	before := map[string][]byte{"a-9093.crt": pki.EncodeBundle(old.Chain...), "b-9094.crt": pki.EncodeBundle(old.Chain...)}
 	for name, c := range map[string]struct {
 		before map[string][]byte
-		given  map[contract.Listener]authority.CheckedCertificate
+		given  map[contract.Listener]listenercert.Checked
 		events int
 	}{
-		"the first one is no news": {nil, map[contract.Listener]authority.CheckedCertificate{"a-9093": next}, 0},
-		"the same is no news":      {before, map[contract.Listener]authority.CheckedCertificate{"a-9093": old}, 0},
-		"another one is":           {before, map[contract.Listener]authority.CheckedCertificate{"a-9093": next, "b-9094": old}, 1},
-		"each listener is told of": {before, map[contract.Listener]authority.CheckedCertificate{"a-9093": next, "b-9094": next}, 2},
+		"the first one is no news": {nil, map[contract.Listener]listenercert.Checked{"a-9093": next}, 0},
+		"the same is no news":      {before, map[contract.Listener]listenercert.Checked{"a-9093": old}, 0},
+		"another one is":           {before, map[contract.Listener]listenercert.Checked{"a-9093": next, "b-9094": old}, 1},
+		"each listener is told of": {before, map[contract.Listener]listenercert.Checked{"a-9093": next, "b-9094": next}, 2},
 	} {
 		r, collected := collecting()
 		r.events.listenersChanged(smallKafka(), "my-0", c.before, c.given)

@@ -11,8 +11,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/publication"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -61,7 +62,7 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 	}
 	data := map[string][]byte{node.Pod + ".crt": settled.certificates, node.Pod + ".key": settled.key}
 	leaves := map[string]*x509.Certificate{contract.NodeIdentity: settled.chain[0]}
-	custom := map[contract.Listener]authority.CheckedCertificate{}
+	custom := map[contract.Listener]listenercert.Checked{}
 	for _, store := range p.cluster.Stores(node) {
 		// A key is given to the nodes that have the listener, and to no others.
 		if given, found := p.custom[store.Listener]; found {
@@ -231,13 +232,13 @@ func pinnedRevision(pod *corev1.Pod) (int64, bool) {
 // cannot be presented is a warning while an earlier one is in use, and the
 // earlier one stays; without an earlier one the resource is invalid.
 func (p *pass) checkCustomCertificates() error {
-	p.custom = map[contract.Listener]authority.CheckedCertificate{}
+	p.custom = map[contract.Listener]listenercert.Checked{}
 	var problems []authority.Problem
 	for _, listener := range p.cluster.Listeners {
 		if listener.Certificate == nil {
 			continue
 		}
-		checked, err := authority.CheckListenerCertificate(p.customCertificate(listener), p.now)
+		checked, err := listenercert.Check(p.customCertificate(listener), p.now)
 		if err == nil {
 			p.custom[listener.Key()] = checked
 			p.wake(checked.Chain[0].NotAfter)
@@ -264,8 +265,8 @@ func (p *pass) checkCustomCertificates() error {
 	return nil
 }
 
-func (p *pass) customCertificate(listener model.Listener) authority.ListenerCertificate {
-	return authority.ListenerCertificate{
+func (p *pass) customCertificate(listener model.Listener) listenercert.Certificate {
+	return listenercert.Certificate{
 		Listener: listener.Name, Secret: listener.Certificate.Secret,
 		Stored:         storedIn(p.referenced, listener.Certificate.Secret),
 		CertificateKey: listener.Certificate.CertificateKey, KeyKey: listener.Certificate.PrivateKeyKey,
@@ -289,7 +290,7 @@ func (p *pass) advertised() pki.SANs {
 
 // presentCertificate is the custom certificate that nodes have in use, as their
 // Secrets hold it.
-func (p *pass) presentCertificate(listener model.Listener) (authority.CheckedCertificate, bool) {
+func (p *pass) presentCertificate(listener model.Listener) (listenercert.Checked, bool) {
 	for _, name := range slices.Sorted(maps.Keys(p.pods)) {
 		secret := p.secrets[name]
 		certificates := secret.Data[string(listener.Key())+".crt"]
@@ -299,8 +300,8 @@ func (p *pass) presentCertificate(listener model.Listener) (authority.CheckedCer
 		}
 		key, err := pki.ParsePrivateKey(secret.Data[string(listener.Key())+".key"])
 		if err == nil && key.Matches(chain[0]) {
-			return authority.CheckedCertificate{Chain: chain, Key: key, Certificates: certificates}, true
+			return listenercert.Checked{Chain: chain, Key: key, Certificates: certificates}, true
 		}
 	}
-	return authority.CheckedCertificate{}, false
+	return listenercert.Checked{}, false
 }

@@ -5,8 +5,9 @@ import (
 	"crypto/x509"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -37,7 +38,7 @@ type pass struct {
 	// issued are the leaves, by the names of their Secrets, that are made and not written.
 	issued map[string]authority.LeafDecision
 	// custom are the listener certificates of users that can be presented.
-	custom map[contract.Listener]authority.CheckedCertificate
+	custom map[contract.Listener]listenercert.Checked
 	// undisrupted is true when it is known that nobody has recorded a disruption.
 	undisrupted bool
 	// asked is what the cluster was resolved from.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -80,7 +80,7 @@ func clientListener(key contract.Listener) (model.Listener, bool) {
 
 // keepCustomCertificates takes the listener certificates that nodes have.
 func (p *pass) keepCustomCertificates() {
-	p.custom = map[contract.Listener]authority.CheckedCertificate{}
+	p.custom = map[contract.Listener]listenercert.Checked{}
 	for _, listener := range p.cluster.Listeners {
 		if listener.Certificate == nil {
 			continue

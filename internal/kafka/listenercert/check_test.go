@@ -1,20 +1,48 @@
-package authority_test
+package listenercert_test
 
 import (
 	"bytes"
 	"crypto/x509"
 	"testing"
+	"time"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/authority/authoritytest"
+	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
+func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
+
+const day = authority.Day
+
+// chained is a CA below another one.
+type chained struct {
+	issuing pki.Authority
+	root    *x509.Certificate
+}
+
+func newChain(tb testing.TB) chained {
+	tb.Helper()
+	root := pkitest.CA(tb, "root", noon())
+	return chained{issuing: pkitest.Limited(tb, root, pkitest.CA(tb, "issuing", noon())), root: root.Certificate()}
+}
+
+func sans(tb testing.TB, values ...string) pki.SANs {
+	tb.Helper()
+	s, err := pki.NewSANs(values...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
 // brought is a good certificate of a user for a listener, below an intermediate.
-func brought(tb testing.TB) (authority.ListenerCertificate, chained) {
+func brought(tb testing.TB) (listenercert.Certificate, chained) {
 	tb.Helper()
 	chain := newChain(tb)
-	lc := authority.ListenerCertificate{
+	lc := listenercert.Certificate{
 		Listener: "tls", Secret: "mine", CertificateKey: "tls.crt", KeyKey: "tls.key",
 		Names:  sans(tb, "kafka.example.org", "my-kafka-bootstrap.ns.svc", "10.0.0.1"),
 		Stored: authority.Stored{Exists: true, Data: map[string][]byte{}},
@@ -26,7 +54,7 @@ func brought(tb testing.TB) (authority.ListenerCertificate, chained) {
 	return lc, chain
 }
 
-func store(tb testing.TB, lc *authority.ListenerCertificate, chain chained, spec pki.LeafSpec) {
+func store(tb testing.TB, lc *listenercert.Certificate, chain chained, spec pki.LeafSpec) {
 	tb.Helper()
 	key, err := pki.GenerateKey(pki.DefaultLeafKey(pki.ECDSA))
 	if err != nil {
@@ -40,10 +68,10 @@ func store(tb testing.TB, lc *authority.ListenerCertificate, chain chained, spec
 	lc.Stored.Data["tls.key"] = key.PEM()
 }
 
-func TestAGoodListenerCertificateIsTakenAsItIs(t *testing.T) {
+func TestAGoodCertificateIsTakenAsItIs(t *testing.T) {
 	t.Parallel()
 	lc, chain := brought(t)
-	checked, err := authority.CheckListenerCertificate(lc, noon())
+	checked, err := listenercert.Check(lc, noon())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,36 +83,36 @@ func TestAGoodListenerCertificateIsTakenAsItIs(t *testing.T) {
 	}
 }
 
-func TestBadListenerCertificatesAreReported(t *testing.T) {
+func TestBadCertificatesAreReported(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		change   func(t *testing.T, lc *authority.ListenerCertificate, chain chained)
+		change   func(t *testing.T, lc *listenercert.Certificate, chain chained)
 		mentions []string
 	}{
 		"the Secret is missing": {
-			func(_ *testing.T, lc *authority.ListenerCertificate, _ chained) { lc.Stored = authority.Stored{} },
+			func(_ *testing.T, lc *listenercert.Certificate, _ chained) { lc.Stored = authority.Stored{} },
 			[]string{"Secret mine (listener tls)", "not found"},
 		},
 		"both keys are missing": {
-			func(_ *testing.T, lc *authority.ListenerCertificate, _ chained) { lc.Stored.Data = nil },
+			func(_ *testing.T, lc *listenercert.Certificate, _ chained) { lc.Stored.Data = nil },
 			[]string{"the key tls.crt is missing", "the key tls.key is missing"},
 		},
 		"the private key belongs to something else": {
-			func(t *testing.T, lc *authority.ListenerCertificate, _ chained) {
+			func(t *testing.T, lc *listenercert.Certificate, _ chained) {
 				t.Helper()
 
-				lc.Stored.Data["tls.key"] = other(t, "x", noon()).Key().PEM()
+				lc.Stored.Data["tls.key"] = pkitest.CA(t, "x", noon()).Key().PEM()
 			},
 			[]string{"tls.key does not belong"},
 		},
 		"the private key is PKCS#1": {
-			func(_ *testing.T, lc *authority.ListenerCertificate, _ chained) {
+			func(_ *testing.T, lc *listenercert.Certificate, _ chained) {
 				lc.Stored.Data["tls.key"] = bytes.ReplaceAll(lc.Stored.Data["tls.key"], []byte("PRIVATE KEY"), []byte("RSA PRIVATE KEY"))
 			},
 			[]string{"PKCS#1", "openssl pkcs8"},
 		},
 		"it does not cover an advertised name": {
-			func(t *testing.T, lc *authority.ListenerCertificate, _ chained) {
+			func(t *testing.T, lc *listenercert.Certificate, _ chained) {
 				t.Helper()
 
 				lc.Names = sans(t, "a.b.example.org", "10.0.0.2")
@@ -92,7 +120,7 @@ func TestBadListenerCertificatesAreReported(t *testing.T) {
 			[]string{"10.0.0.2, a.b.example.org"},
 		},
 		"the chain is in the wrong order": {
-			func(t *testing.T, lc *authority.ListenerCertificate, chain chained) {
+			func(t *testing.T, lc *listenercert.Certificate, chain chained) {
 				t.Helper()
 
 				certs, err := pki.ParseBundle(lc.Stored.Data["tls.crt"])
@@ -104,14 +132,14 @@ func TestBadListenerCertificatesAreReported(t *testing.T) {
 			[]string{"out of order"},
 		},
 		"the CA comes first": {
-			func(_ *testing.T, lc *authority.ListenerCertificate, chain chained) {
+			func(_ *testing.T, lc *listenercert.Certificate, chain chained) {
 				lc.Stored.Data["tls.crt"] = pki.EncodeBundle(chain.issuing.Certificate(), chain.root)
 				lc.Stored.Data["tls.key"] = chain.issuing.Key().PEM()
 			},
 			[]string{"is a CA", "advertised names"},
 		},
 		"an issuer with an endless key": {
-			func(t *testing.T, lc *authority.ListenerCertificate, chain chained) {
+			func(t *testing.T, lc *listenercert.Certificate, chain chained) {
 				t.Helper()
 
 				lc.Stored.Data["tls.crt"] = append(lc.Stored.Data["tls.crt"], pki.EncodeBundle(pkitest.Oversized(t, chain.issuing, 400_000))...)
@@ -119,7 +147,7 @@ func TestBadListenerCertificatesAreReported(t *testing.T) {
 			[]string{"Secret mine (listener tls)", "tls.crt", "block 3", "400000 bits: at most 8192"},
 		},
 		"an endless key": {
-			func(t *testing.T, lc *authority.ListenerCertificate, _ chained) {
+			func(t *testing.T, lc *listenercert.Certificate, _ chained) {
 				t.Helper()
 
 				lc.Stored.Data["tls.key"] = pkitest.OversizedKey(t, 100_000)
@@ -127,13 +155,13 @@ func TestBadListenerCertificatesAreReported(t *testing.T) {
 			[]string{"Secret mine (listener tls)", "tls.key", "100000 bits: at most 8192"},
 		},
 		"more certificates than a chain has": {
-			func(_ *testing.T, lc *authority.ListenerCertificate, chain chained) {
+			func(_ *testing.T, lc *listenercert.Certificate, chain chained) {
 				lc.Stored.Data["tls.crt"] = bytes.Repeat(pki.EncodeBundle(chain.root), 11)
 			},
 			[]string{"Secret mine (listener tls)", "tls.crt", "11 PEM blocks: at most 10"},
 		},
 		"it is for clients": {
-			func(t *testing.T, lc *authority.ListenerCertificate, chain chained) {
+			func(t *testing.T, lc *listenercert.Certificate, chain chained) {
 				t.Helper()
 
 				store(t, lc, chain, pki.LeafSpec{
@@ -143,7 +171,7 @@ func TestBadListenerCertificatesAreReported(t *testing.T) {
 			[]string{"server auth"},
 		},
 		"it has expired and covers nothing": {
-			func(t *testing.T, lc *authority.ListenerCertificate, chain chained) {
+			func(t *testing.T, lc *listenercert.Certificate, chain chained) {
 				t.Helper()
 
 				store(t, lc, chain, pki.LeafSpec{
@@ -153,7 +181,7 @@ func TestBadListenerCertificatesAreReported(t *testing.T) {
 			[]string{"expired", "advertised names"},
 		},
 		"the certificate is garbage and so is the key": {
-			func(_ *testing.T, lc *authority.ListenerCertificate, _ chained) {
+			func(_ *testing.T, lc *listenercert.Certificate, _ chained) {
 				lc.Stored.Data["tls.crt"], lc.Stored.Data["tls.key"] = []byte("x"), []byte("y")
 			},
 			[]string{"tls.crt: ", "tls.key: "},
@@ -164,8 +192,8 @@ func TestBadListenerCertificatesAreReported(t *testing.T) {
 			t.Parallel()
 			lc, chain := brought(t)
 			tc.change(t, &lc, chain)
-			_, err := authority.CheckListenerCertificate(lc, noon())
-			wantProblem(t, err, tc.mentions...)
+			_, err := listenercert.Check(lc, noon())
+			authoritytest.WantProblem(t, err, tc.mentions...)
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package authority
+package listenercert
 
 import (
 	"crypto/x509"
@@ -7,17 +7,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// ListenerCertificate is a certificate that a user brings for one listener
+// Certificate is a certificate that a user brings for one listener
 // (brokerCertChainAndKey).
-type ListenerCertificate struct {
+type Certificate struct {
 	// Listener is the name in the Kafka resource.
 	Listener string
 	// Secret is the name of the Secret; Stored is what was observed of it.
 	Secret string
-	Stored Stored
+	Stored authority.Stored
 	// CertificateKey and KeyKey are the keys inside the Secret.
 	CertificateKey string
 	KeyKey         string
@@ -25,8 +26,8 @@ type ListenerCertificate struct {
 	Names pki.SANs
 }
 
-// CheckedCertificate is a listener certificate that can be presented.
-type CheckedCertificate struct {
+// Checked is a certificate that can be presented.
+type Checked struct {
 	// Chain is the leaf and what is presented with it.
 	Chain []*x509.Certificate
 	Key   pki.PrivateKey
@@ -34,15 +35,14 @@ type CheckedCertificate struct {
 	Certificates []byte
 }
 
-// CheckListenerCertificate checks everything that would make clients refuse the
-// certificate or the server refuse to start: presence, form, order of the chain,
-// whether the key matches, validity, usage, and that the names cover every
-// advertised one. The error is an *InvalidResourceError with all problems.
-func CheckListenerCertificate(lc ListenerCertificate, now time.Time) (CheckedCertificate, error) {
-	c := listenerCheck{lc: lc, now: now}
+// Check looks for everything that would make clients refuse the certificate or the
+// server refuse to start: presence, form, order of the chain, whether the key matches,
+// validity, usage, and that the names cover every advertised one. The error is an *authority.InvalidResourceError with all problems.
+func Check(lc Certificate, now time.Time) (Checked, error) {
+	c := check{lc: lc, now: now}
 	if !lc.Stored.Exists {
 		c.report("the Secret was not found", "create it, or change brokerCertChainAndKey.secretName")
-		return CheckedCertificate{}, invalid(c.problems...)
+		return Checked{}, &authority.InvalidResourceError{Problems: c.problems}
 	}
 	chain := c.readChain()
 	key := c.readKey()
@@ -53,26 +53,26 @@ func CheckListenerCertificate(lc ListenerCertificate, now time.Time) (CheckedCer
 		c.report(lc.KeyKey+" does not belong to the first certificate of "+lc.CertificateKey, "put a matching certificate and key there")
 	}
 	if len(c.problems) > 0 {
-		return CheckedCertificate{}, invalid(c.problems...)
+		return Checked{}, &authority.InvalidResourceError{Problems: c.problems}
 	}
-	return CheckedCertificate{Chain: chain, Key: key, Certificates: lc.Stored.Data[lc.CertificateKey]}, nil
+	return Checked{Chain: chain, Key: key, Certificates: lc.Stored.Data[lc.CertificateKey]}, nil
 }
 
-type listenerCheck struct {
-	lc       ListenerCertificate
+type check struct {
+	lc       Certificate
 	now      time.Time
-	problems []Problem
+	problems []authority.Problem
 }
 
-func (c *listenerCheck) report(wrong, remedy string) {
-	c.problems = append(c.problems, Problem{
+func (c *check) report(wrong, remedy string) {
+	c.problems = append(c.problems, authority.Problem{
 		Object: fmt.Sprintf("Secret %s (listener %s)", c.lc.Secret, c.lc.Listener),
 		Wrong:  wrong,
 		Remedy: remedy,
 	})
 }
 
-func (c *listenerCheck) readChain() []*x509.Certificate {
+func (c *check) readChain() []*x509.Certificate {
 	data := c.lc.Stored.Data[c.lc.CertificateKey]
 	if len(data) == 0 {
 		c.report("the key "+c.lc.CertificateKey+" is missing", "add the certificate, or change brokerCertChainAndKey.certificate")
@@ -86,7 +86,7 @@ func (c *listenerCheck) readChain() []*x509.Certificate {
 	return chain
 }
 
-func (c *listenerCheck) readKey() pki.PrivateKey {
+func (c *check) readKey() pki.PrivateKey {
 	data := c.lc.Stored.Data[c.lc.KeyKey]
 	if len(data) == 0 {
 		c.report("the key "+c.lc.KeyKey+" is missing", "add the private key, or change brokerCertChainAndKey.key")
@@ -100,7 +100,7 @@ func (c *listenerCheck) readKey() pki.PrivateKey {
 	return key
 }
 
-func (c *listenerCheck) checkChain(chain []*x509.Certificate) {
+func (c *check) checkChain(chain []*x509.Certificate) {
 	if err := pki.CheckChainOrder(chain); err != nil {
 		c.report(c.lc.CertificateKey+": "+err.Error(), "put the leaf first, followed by its issuers in order")
 	}
@@ -115,7 +115,7 @@ func (c *listenerCheck) checkChain(chain []*x509.Certificate) {
 	}
 }
 
-func (c *listenerCheck) checkValidity(cert *x509.Certificate) {
+func (c *check) checkValidity(cert *x509.Certificate) {
 	err := pki.CheckValidAt(cert, c.now)
 	if err == nil {
 		return

@@ -13,7 +13,7 @@ import (
 // whose authority must not be taken as it is: that of the domain which does not trust
 // the CA yet, or else the clients CA, and what is wrong with it; nil when they are
 // apart. The inputs are those of the decisions.
-func CheckApart(cluster, clients Input, clusterCA, clientsCA Decision) (Kind, *Problem) {
+func CheckApart(cluster, clients Input, clusterCA, clientsCA Decision) (authority string, wrong *Problem) {
 	node, user, shared := common(clusterCA, clientsCA, issuersIn(clients.CertSecret))
 	if !shared {
 		return "", nil
@@ -26,11 +26,11 @@ func CheckApart(cluster, clients Input, clusterCA, clientsCA Decision) (Kind, *P
 	if !sameKey(node, user) {
 		how = "was signed by"
 	}
-	return changed.Kind, &Problem{
+	return changed.Names.Authority, &Problem{
 		Object: changed.certObject(),
 		Wrong: fmt.Sprintf("the clients CA %q %s the cluster CA %q of %s, so nodes would accept anyone with a user certificate as another node",
 			user.Subject, how, node.Subject, other.certObject()),
-		Remedy: "use another CA, or allow it by annotating the Kafka with " + AllowSharedAnnotation + "=true",
+		Remedy: "use another CA, or allow it by annotating " + changed.Names.Resource + " with " + AllowSharedAnnotation + "=true",
 	}
 }
 

@@ -6,15 +6,16 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 // brings is a cluster with a CA of the user's that trusts other CAs so far.
-func brings(tb testing.TB, kind authority.Kind, ca pki.Authority, trusted ...pki.Authority) *world {
+func brings(tb testing.TB, kind authorities.Kind, ca pki.Authority, trusted ...pki.Authority) *world {
 	tb.Helper()
 	w, _ := userWorld(tb)
-	w.in.Kind = kind
+	w.in.Names = kind.Names("my")
 	w.in.KeySecret.Data = map[string][]byte{"ca.key": ca.Key().PEM()}
 	w.in.CertSecret.Data = map[string][]byte{"ca.crt": pki.EncodeBundle(ca.Certificate())}
 	for _, before := range trusted {
@@ -33,26 +34,27 @@ func TestOneCAForNodesAndUsersIsRefused(t *testing.T) {
 	below := pkitest.Limited(t, ca, pkitest.CA(t, "users", noon()))
 	between := pkitest.Changed(t, ca, pkitest.CA(t, "between", noon()), func(*x509.Certificate) {})
 	lower := pkitest.Changed(t, between, pkitest.CA(t, "lower", noon()), func(*x509.Certificate) {})
-	chained := brings(t, authority.ClientsCA, lower)
+	chained := brings(t, authorities.Clients, lower)
 	chained.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(lower.Certificate(), between.Certificate(), ca.Certificate())
 	for name, c := range map[string]struct {
 		cluster, clients *world
-		want             authority.Kind
+		want             authorities.Kind
 		how              string
 	}{
-		"the same certificate":             {brings(t, authority.ClusterCA, ca), brings(t, authority.ClientsCA, ca), authority.ClientsCA, "has the key of"},
-		"two certificates of one key":      {brings(t, authority.ClusterCA, ca), brings(t, authority.ClientsCA, renewed), authority.ClientsCA, "has the key of"},
-		"the clients CA is below":          {brings(t, authority.ClusterCA, ca), brings(t, authority.ClientsCA, below), authority.ClientsCA, "was signed by"},
-		"an intermediate is between them":  {brings(t, authority.ClusterCA, ca), chained, authority.ClientsCA, "was signed by"},
-		"both have had it for long":        {brings(t, authority.ClusterCA, ca, ca), brings(t, authority.ClientsCA, ca, ca), authority.ClientsCA, "has the key of"},
-		"users have had it, and nodes not": {brings(t, authority.ClusterCA, ca, apart), brings(t, authority.ClientsCA, ca, ca), authority.ClusterCA, "has the key of"},
-		"nodes have had it, and users not": {brings(t, authority.ClusterCA, ca, ca), brings(t, authority.ClientsCA, ca, apart), authority.ClientsCA, "has the key of"},
-		"they are apart":                   {brings(t, authority.ClusterCA, ca), brings(t, authority.ClientsCA, apart), "", ""},
-		"the cluster CA is below":          {brings(t, authority.ClusterCA, below), brings(t, authority.ClientsCA, ca), "", ""},
+		"the same certificate":             {brings(t, authorities.Cluster, ca), brings(t, authorities.Clients, ca), authorities.Clients, "has the key of"},
+		"two certificates of one key":      {brings(t, authorities.Cluster, ca), brings(t, authorities.Clients, renewed), authorities.Clients, "has the key of"},
+		"the clients CA is below":          {brings(t, authorities.Cluster, ca), brings(t, authorities.Clients, below), authorities.Clients, "was signed by"},
+		"an intermediate is between them":  {brings(t, authorities.Cluster, ca), chained, authorities.Clients, "was signed by"},
+		"both have had it for long":        {brings(t, authorities.Cluster, ca, ca), brings(t, authorities.Clients, ca, ca), authorities.Clients, "has the key of"},
+		"users have had it, and nodes not": {brings(t, authorities.Cluster, ca, apart), brings(t, authorities.Clients, ca, ca), authorities.Cluster, "has the key of"},
+		"nodes have had it, and users not": {brings(t, authorities.Cluster, ca, ca), brings(t, authorities.Clients, ca, apart), authorities.Clients, "has the key of"},
+		"they are apart":                   {brings(t, authorities.Cluster, ca), brings(t, authorities.Clients, apart), "", ""},
+		"the cluster CA is below":          {brings(t, authorities.Cluster, below), brings(t, authorities.Clients, ca), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			kind, problem := authority.CheckApart(c.cluster.in, c.clients.in, c.cluster.decide(), c.clients.decide())
+			refused, problem := authority.CheckApart(c.cluster.in, c.clients.in, c.cluster.decide(), c.clients.decide())
+			kind := authorities.Kind(refused)
 			if kind != c.want || (problem != nil) != (c.want != "") {
 				t.Fatalf("%q is refused (%v), want %q", kind, problem, c.want)
 			}
@@ -71,9 +73,9 @@ func TestOneCAForNodesAndUsersIsRefused(t *testing.T) {
 func TestAFurtherClientsCAThatIsTheClusterCAIsRefused(t *testing.T) {
 	t.Parallel()
 	ca := pkitest.CA(t, "corporate", noon())
-	nodes, users := brings(t, authority.ClusterCA, ca), brings(t, authority.ClientsCA, pkitest.CA(t, "users", noon()))
+	nodes, users := brings(t, authorities.Cluster, ca), brings(t, authorities.Clients, pkitest.CA(t, "users", noon()))
 	users.in.CertSecret.Data["more.crt"] = pki.EncodeBundle(ca.Certificate())
-	if kind, _ := authority.CheckApart(nodes.in, users.in, nodes.decide(), users.decide()); kind != authority.ClientsCA {
-		t.Errorf("%q is refused, want the clients CA", kind)
+	if refused, _ := authority.CheckApart(nodes.in, users.in, nodes.decide(), users.decide()); refused != string(authorities.Clients) {
+		t.Errorf("%q is refused, want the clients CA", refused)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -27,12 +28,11 @@ type world struct {
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
 	return &world{tb: tb, in: authority.Input{
-		Kind:    authority.ClusterCA,
-		Cluster: "my",
-		Spec:    authority.Spec{Source: authority.Generated, KeyAlgorithm: pki.ECDSA, KeySize: 256},
-		Stores:  authority.WithStores,
-		Window:  authority.Window{Open: true},
-		Now:     noon(),
+		Names:  authorities.Cluster.Names("my"),
+		Spec:   authority.Spec{Source: authority.Generated, KeyAlgorithm: pki.ECDSA, KeySize: 256},
+		Stores: authority.WithStores,
+		Window: authority.Window{Open: true},
+		Now:    noon(),
 	}}
 }
 
@@ -53,7 +53,7 @@ func (w *world) runs() {
 // asks sets an annotation as a person does.
 func (w *world) asks(annotation, value string) {
 	stored := &w.in.KeySecret
-	if annotation == authority.ForceRenewAnnotation {
+	if annotation == authorities.ForceRenewAnnotation {
 		stored = &w.in.CertSecret
 	}
 	stored.Annotations = maps.Clone(stored.Annotations)
@@ -66,7 +66,7 @@ func (w *world) asks(annotation, value string) {
 // starts begins a replacement of the key, as far as hold.
 func (w *world) starts() outcome {
 	w.tb.Helper()
-	w.asks(authority.ForceReplaceAnnotation, "true")
+	w.asks(authorities.ForceReplaceAnnotation, "true")
 	return w.step()
 }
 

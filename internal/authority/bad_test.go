@@ -9,6 +9,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/authority/authoritytest"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
@@ -305,7 +306,7 @@ func FuzzDecideBesides(f *testing.F) {
 			"ca-cross.crt": cross, "next-ca-cross.crt": cross, "next-ca.crt": cert,
 			strings.TrimSuffix(name, ".key") + ".crt": cert, name: key, "ca.key": promoted["ca.key"],
 		}, Annotations: map[string]string{
-			authority.AbortReplaceAnnotation: request, authority.ForceReplaceAnnotation: request, authority.DistrustAnnotation: request,
+			authority.AbortReplaceAnnotation: request, authorities.ForceReplaceAnnotation: request, authority.DistrustAnnotation: request,
 		}}
 		if _, err := authority.Decide(v.in); err != nil {
 			if _, ok := errors.AsType[*authority.InvalidResourceError](err); !ok {

@@ -46,9 +46,9 @@ func (w *writer) settleCertSecret() error {
 	w.out.Cert = Desired{
 		Ours:        true,
 		Data:        data,
-		Annotations: map[string]string{CertGenerationAnnotation: w.out.CertGeneration.String()},
+		Annotations: map[string]string{w.in.Names.CertGeneration: w.out.CertGeneration.String()},
 	}
-	w.out.Cert.settleRequests(w.in.CertSecret, requestState{annotation: ForceRenewAnnotation, open: w.waits(RenewAct)})
+	w.out.Cert.settleRequests(w.in.Names, w.in.CertSecret, requestState{annotation: w.in.Names.ForceRenew, open: w.waits(RenewAct)})
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -42,7 +43,7 @@ func later(days int) func(w *world) {
 // courses are the lives of an authority that matter, move by move. Each ends at
 // rest.
 func courses() map[string][]move {
-	replace := asks(authority.ForceReplaceAnnotation, "true")
+	replace := asks(authorities.ForceReplaceAnnotation, "true")
 	abort := asks(authority.AbortReplaceAnnotation, "true")
 	return map[string][]move{
 		"replacement": {
@@ -54,7 +55,7 @@ func courses() map[string][]move {
 			{"nothing happens", nothing, finish},
 		},
 		"both-requests": {
-			{"renewal and a new key are asked for at once", func(w *world) { replace(w); w.asks(authority.ForceRenewAnnotation, "true") }, hold},
+			{"renewal and a new key are asked for at once", func(w *world) { replace(w); w.asks(authorities.ForceRenewAnnotation, "true") }, hold},
 			{"every node presents it", nothing, turn},
 			{"nobody trusts the old one", nothing, finish},
 		},
@@ -99,7 +100,7 @@ func courses() map[string][]move {
 		},
 		"lost-key": {
 			{"the key Secret is lost", losesKeys, hold},
-			{"renewal is asked for, which nobody can sign", func(w *world) { w.asks(authority.ForceRenewAnnotation, "true") }, hold},
+			{"renewal is asked for, which nobody can sign", func(w *world) { w.asks(authorities.ForceRenewAnnotation, "true") }, hold},
 			{"every node presents the new one", nothing, turn},
 			{"renewal is carried out", nothing, turn},
 			{"nobody trusts the old one", nothing, finish},

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
@@ -124,7 +125,7 @@ func TestACrossCertificateThatIsMissingIsSignedAgain(t *testing.T) {
 				t.Parallel()
 				w := runningWorld(t)
 				old := w.cert()
-				w.asks(authority.ForceReplaceAnnotation, "true")
+				w.asks(authorities.ForceReplaceAnnotation, "true")
 				w.step(tc.at...)
 				w.in.KeySecret.Data[tc.name] = text
 				o := w.step(tc.at[len(tc.at)-1])

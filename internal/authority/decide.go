@@ -13,7 +13,7 @@ import (
 // *InvalidResourceError when a person has to act; then nothing is to be written, and
 // Stand says how a cluster that runs goes on.
 func Decide(in Input) (Decision, error) {
-	if problems := in.Spec.problems(in.Kind); len(problems) > 0 {
+	if problems := in.Spec.problems(in.Names.Field); len(problems) > 0 {
 		return Decision{}, invalid(problems...)
 	}
 	if in.Spec.Source == UserProvided {
@@ -26,7 +26,7 @@ func Decide(in Input) (Decision, error) {
 	d := newDecider(in, o)
 	for _, act := range d.acts() {
 		if err := act(); err != nil {
-			return Decision{}, fmt.Errorf("%s of %s: %w", in.Kind, in.Cluster, err)
+			return Decision{}, fmt.Errorf("%s of %s: %w", in.Names.Authority, in.Names.Cluster, err)
 		}
 		if d.unmade {
 			return o.held(in)
@@ -121,7 +121,7 @@ func (d *decider) findPresent() error {
 		return d.unlessPaused(d.beginAgain)
 	}
 	d.found = d.d.Certificate
-	d.d.KeyGeneration = max(d.d.KeyGeneration, d.in.Kind.named(d.found))
+	d.d.KeyGeneration = max(d.d.KeyGeneration, d.in.Names.generation(d.found))
 	if len(d.o.bundle) == 0 {
 		d.d.CertGeneration = max(d.d.CertGeneration, d.d.KeyGeneration)
 		d.note(Restored, d.found, d.in.certObject()+" was lost; the certificate was restored from what pods trust")
@@ -187,7 +187,7 @@ func (d *decider) finishInterrupted() {
 		d.note(ReplacementAborted, d.d.Certificate, "an interrupted abort was completed: the previous CA is in use again")
 	case d.promotionInterrupted():
 		d.d.CertGeneration++
-		d.note(d.in.Kind.keyReplaced(), d.d.Certificate, "an interrupted replacement was completed")
+		d.note(d.in.Names.KeyReplaced, d.d.Certificate, "an interrupted replacement was completed")
 	}
 }
 
@@ -205,7 +205,7 @@ func (d *decider) promotionInterrupted() bool {
 		_, filed := d.o.dated[DatedCertKey(cert)]
 		ours := d.isRetired(cert) || slices.ContainsFunc(d.o.trusted, func(a Anchor) bool { return sameCertificate(a.Certificate, cert) })
 		return !filed && ours && d.in.Now.Before(cert.NotAfter) && !d.o.key.Matches(cert) &&
-			d.in.Kind.named(cert) < d.in.Kind.named(d.d.Certificate)
+			d.in.Names.generation(cert) < d.in.Names.generation(d.d.Certificate)
 	})
 }
 
@@ -227,12 +227,12 @@ func (d *decider) beginAgain() error {
 		// number of a key that nothing bears any more.
 		d.d.KeyGeneration = max(d.highestSeen(), d.d.CertGeneration) + 1
 		d.d.CertGeneration++
-		return d.makeAuthority(d.d.KeyGeneration, d.in.Kind.keyReplaced(), why)
+		return d.makeAuthority(d.d.KeyGeneration, d.in.Names.KeyReplaced, why)
 	}
 	d.d.Authority, d.d.Certificate, d.d.Pending = d.o.pending.Incoming, d.o.pending.Incoming.Certificate(), nil
-	d.d.KeyGeneration = max(d.d.KeyGeneration+1, d.in.Kind.named(d.d.Certificate))
+	d.d.KeyGeneration = max(d.d.KeyGeneration+1, d.in.Names.generation(d.d.Certificate))
 	d.d.CertGeneration++
-	d.note(d.in.Kind.keyReplaced(), d.d.Certificate, why)
+	d.note(d.in.Names.KeyReplaced, d.d.Certificate, why)
 	return nil
 }
 
@@ -266,7 +266,7 @@ func (d *decider) recreate(anchor *x509.Certificate) error {
 }
 
 func (d *decider) caSpec(name Generation) pki.CASpec {
-	return pki.CASpec{Subject: d.in.Kind.subject(name), Key: d.in.Spec.CAKey(), Validity: d.validity(), Now: d.in.Now}
+	return pki.CASpec{Subject: d.in.Names.subject(name), Key: d.in.Spec.CAKey(), Validity: d.validity(), Now: d.in.Now}
 }
 
 // validity is that of the specification, or seconds more: two certificates of an
@@ -297,7 +297,7 @@ func (d *decider) everything() []*x509.Certificate {
 func (d *decider) highestSeen() Generation {
 	highest := d.d.KeyGeneration
 	for _, cert := range d.everything() {
-		highest = max(highest, d.in.Kind.named(cert))
+		highest = max(highest, d.in.Names.generation(cert))
 	}
 	return highest + d.unfound()
 }

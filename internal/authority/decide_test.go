@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
@@ -17,19 +18,19 @@ import (
 func TestAFirstDeploymentCreatesBothSecrets(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		kind    authority.Kind
+		kind    authorities.Kind
 		subject string
 		key     string
 		cert    string
 	}{
-		"cluster CA": {authority.ClusterCA, "CN=cluster-ca v0,O=io.strimzi", "my-cluster-ca", "my-cluster-ca-cert"},
-		"clients CA": {authority.ClientsCA, "CN=clients-ca v0,O=io.strimzi", "my-clients-ca", "my-clients-ca-cert"},
+		"cluster CA": {authorities.Cluster, "CN=cluster-ca v0,O=io.strimzi", "my-cluster-ca", "my-cluster-ca-cert"},
+		"clients CA": {authorities.Clients, "CN=clients-ca v0,O=io.strimzi", "my-clients-ca", "my-clients-ca-cert"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.in.Kind = tc.kind
+			w.in.Names = tc.kind.Names("my")
 			d := w.step()
 			wantKinds(t, d, authority.Created)
 			wantGenerations(t, d, 0, 0)
@@ -507,15 +508,15 @@ func TestGenerationsNeverGoBackwards(t *testing.T) {
 	}{
 		"both numbers were lowered": {func(*world) {}, 5, 2},
 		"the number of the certificate is lost": {func(w *world) {
-			delete(w.in.CertSecret.Annotations, authority.CertGenerationAnnotation)
+			delete(w.in.CertSecret.Annotations, authorities.CertGenerationAnnotation)
 		}, 5, 2},
 		"both numbers are lost": {func(w *world) {
-			delete(w.in.CertSecret.Annotations, authority.CertGenerationAnnotation)
-			delete(w.in.KeySecret.Annotations, authority.KeyGenerationAnnotation)
+			delete(w.in.CertSecret.Annotations, authorities.CertGenerationAnnotation)
+			delete(w.in.KeySecret.Annotations, authorities.KeyGenerationAnnotation)
 		}, 5, 2},
 		"the number of the certificate is lost and nobody bears it": {func(w *world) {
-			delete(w.in.CertSecret.Annotations, authority.CertGenerationAnnotation)
-			w.in.KeySecret.Annotations[authority.KeyGenerationAnnotation] = "3"
+			delete(w.in.CertSecret.Annotations, authorities.CertGenerationAnnotation)
+			w.in.KeySecret.Annotations[authorities.KeyGenerationAnnotation] = "3"
 			w.in.Evidence.CertGeneration = 0
 		}, 3, 3},
 	}

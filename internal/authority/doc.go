@@ -1,5 +1,5 @@
-// Package authority decides about the certificate authorities of a Kafka
-// cluster and the leaves they issue: what the CA Secrets shall hold, when a CA is
+// Package authority decides about the certificate authorities of a cluster
+// and the leaves they issue: what the CA Secrets shall hold, when a CA is
 // created, renewed, replaced, restored or a replacement is aborted, whose key
 // signs whose, and whether a stored leaf may stay.
 //

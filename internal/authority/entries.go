@@ -26,7 +26,7 @@ func Ignored(in Input) []Remark {
 		}
 		if why := ignored(in, entry, cert); why != "" {
 			remarks = append(remarks, Remark{
-				Secret: in.Kind.CertSecret(in.Cluster), Part: "data{" + entry + "}",
+				Secret: in.Names.CertSecret, Part: "data{" + entry + "}",
 				Text: fmt.Sprintf("nodes do not trust %q of entry %s, because %s", cert.Subject, entry, why),
 			})
 		}
@@ -44,7 +44,7 @@ func ignored(in Input, entry string, cert *x509.Certificate) string {
 		return ""
 	case own:
 		return "this CA is maintained by Keyturn, and other entries reach only applications: remove it, or set " +
-			in.Kind.field() + ".generateCertificateAuthority to false to use your own CAs"
+			in.Names.Field + ".generateCertificateAuthority to false to use your own CAs"
 	case !in.Now.Before(cert.NotAfter):
 		return "it expired at " + cert.NotAfter.UTC().Format(time.RFC3339) + ": remove it"
 	case !named:
@@ -55,7 +55,7 @@ func ignored(in Input, entry string, cert *x509.Certificate) string {
 	if err := pki.CheckCA(cert); err != nil {
 		return "it is not a CA (" + err.Error() + "): remove it"
 	}
-	if in.Kind == ClientsCA {
+	if in.Names.Holders == Users {
 		return ""
 	}
 	return "in the Secret of your own cluster CA only " + CertKey + " and dated entries are used: rename it to " + DatedCertKey(cert) +

@@ -9,7 +9,7 @@ func (u *userCA) checkFitness() *Problem {
 	if u.key.IsZero() {
 		return nil
 	}
-	if err := u.tryIssue(u.in.Kind.usages()); err != nil {
+	if err := u.tryIssue(u.in.Names.Holders.usages()); err != nil {
 		return u.unfit(err)
 	}
 	return nil
@@ -22,15 +22,6 @@ func (u *userCA) unfit(why error) *Problem {
 	}
 }
 
-// usages are what leaves of the authority are for: nodes accept and open connections,
-// users only open them.
-func (k Kind) usages() []pki.Usage {
-	if k == ClientsCA {
-		return []pki.Usage{pki.ClientAuth}
-	}
-	return pki.BothUsages()
-}
-
 // tryIssue has a leaf verified by those who trust the CA that issues, as nodes do, and
 // by those who trust the last of its issuers alone, as applications may.
 func (u *userCA) tryIssue(usages []pki.Usage) error {
@@ -40,22 +31,13 @@ func (u *userCA) tryIssue(usages []pki.Usage) error {
 		return err
 	}
 	spec := pki.LeafSpec{
-		Subject: u.in.Kind.leafSubject(u.in.Cluster), Usages: usages, Validity: u.in.Spec.Usable().Validity(), Now: u.in.Now,
+		Subject: u.in.Names.Leaf, Usages: usages, Validity: u.in.Spec.Usable().Validity(), Now: u.in.Now,
 	}
-	if u.in.Kind == ClusterCA {
-		spec.SANs = u.in.Names // users have names of their own
+	if u.in.Names.Holders == Members {
+		spec.SANs = u.in.SANs // users have names of their own
 	}
 	if err := ca.TryIssue(spec, nil, issuing); err != nil || len(u.chain) == 1 {
 		return err
 	}
 	return ca.TryIssue(spec, u.chain[:len(u.chain)-1], last)
-}
-
-// leafSubject is the subject of what the authority signs for the cluster itself, or
-// that of any user.
-func (k Kind) leafSubject(cluster string) pki.Subject {
-	if k == ClientsCA {
-		return pki.Subject{CommonName: "user"}
-	}
-	return pki.Subject{Organization: pki.StrimziOrganization, CommonName: cluster + "-kafka"}
 }

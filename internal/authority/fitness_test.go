@@ -9,6 +9,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/authority/authoritytest"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
@@ -33,15 +34,15 @@ func unknown(critical bool) change {
 
 // provided is a cluster with a CA of the user's, changed, alone or below a root that is
 // changed as well.
-func provided(tb testing.TB, kind authority.Kind, issuing, root change) *world {
+func provided(tb testing.TB, kind authorities.Kind, issuing, root change) *world {
 	tb.Helper()
 	w, _ := userWorld(tb)
-	w.in.Kind = kind
+	w.in.Names = kind.Names("my")
 	sans, err := pki.NewSANs("my-kafka-bootstrap.ns.svc", "my-dual-0.my-kafka-brokers.ns.svc", "10.0.0.7")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w.in.Names = sans
+	w.in.SANs = sans
 	own := pkitest.CA(tb, "issuing", noon())
 	if root == nil {
 		ca := pkitest.Changed(tb, own, own, issuing)
@@ -65,28 +66,28 @@ func pathLength(n int) change {
 func TestACAWhoseLeavesWouldBeRefusedIsRefused(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		kind          authority.Kind
+		kind          authorities.Kind
 		issuing, root change
 		keyElsewhere  bool
 		mentions      []string
 	}{
-		"names of others only":            {authority.ClusterCA, permits("example.com"), nil, false, []string{"ns.svc", "not permitted"}},
-		"names of others only, by a root": {authority.ClusterCA, asItIs, permits("example.com"), false, []string{"not permitted"}},
+		"names of others only":            {authorities.Cluster, permits("example.com"), nil, false, []string{"ns.svc", "not permitted"}},
+		"names of others only, by a root": {authorities.Cluster, asItIs, permits("example.com"), false, []string{"not permitted"}},
 		"our names are excluded": {
-			authority.ClusterCA, func(tmpl *x509.Certificate) { tmpl.ExcludedDNSDomains = []string{"svc"} }, nil, false,
+			authorities.Cluster, func(tmpl *x509.Certificate) { tmpl.ExcludedDNSDomains = []string{"svc"} }, nil, false,
 			[]string{"excluded"},
 		},
-		"our addresses are excluded": {authority.ClusterCA, func(tmpl *x509.Certificate) {
+		"our addresses are excluded": {authorities.Cluster, func(tmpl *x509.Certificate) {
 			tmpl.ExcludedIPRanges = []*net.IPNet{{IP: net.IPv4(10, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)}}
 		}, nil, false, []string{"10.0.0.7"}},
-		"for servers only":               {authority.ClusterCA, usages(x509.ExtKeyUsageServerAuth), nil, false, []string{"issuing", "client auth"}},
-		"for clients only":               {authority.ClusterCA, usages(x509.ExtKeyUsageClientAuth), nil, false, []string{"server auth"}},
-		"for mail only, by a root":       {authority.ClusterCA, asItIs, usages(x509.ExtKeyUsageEmailProtection), false, []string{"root", "server auth"}},
-		"users, for servers only":        {authority.ClientsCA, usages(x509.ExtKeyUsageServerAuth), nil, true, []string{"client auth"}},
-		"path length 0 above":            {authority.ClusterCA, asItIs, pathLength(0), false, []string{"root", "path length 0", "1 CAs"}},
-		"path length 0 above, for users": {authority.ClientsCA, asItIs, pathLength(0), true, []string{"path length 0"}},
-		"what nobody knows":              {authority.ClusterCA, unknown(true), nil, false, []string{"1.3.6.1.4.1.99999.1"}},
-		"what nobody knows, for users":   {authority.ClientsCA, asItIs, unknown(true), true, []string{"1.3.6.1.4.1.99999.1"}},
+		"for servers only":               {authorities.Cluster, usages(x509.ExtKeyUsageServerAuth), nil, false, []string{"issuing", "client auth"}},
+		"for clients only":               {authorities.Cluster, usages(x509.ExtKeyUsageClientAuth), nil, false, []string{"server auth"}},
+		"for mail only, by a root":       {authorities.Cluster, asItIs, usages(x509.ExtKeyUsageEmailProtection), false, []string{"root", "server auth"}},
+		"users, for servers only":        {authorities.Clients, usages(x509.ExtKeyUsageServerAuth), nil, true, []string{"client auth"}},
+		"path length 0 above":            {authorities.Cluster, asItIs, pathLength(0), false, []string{"root", "path length 0", "1 CAs"}},
+		"path length 0 above, for users": {authorities.Clients, asItIs, pathLength(0), true, []string{"path length 0"}},
+		"what nobody knows":              {authorities.Cluster, unknown(true), nil, false, []string{"1.3.6.1.4.1.99999.1"}},
+		"what nobody knows, for users":   {authorities.Clients, asItIs, unknown(true), true, []string{"1.3.6.1.4.1.99999.1"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -104,16 +105,16 @@ func TestACAWhoseLeavesWouldBeRefusedIsRefused(t *testing.T) {
 func TestACAWithLimitsThatLeaveRoomForTheClusterIsTaken(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		kind          authority.Kind
+		kind          authorities.Kind
 		issuing, root change
 	}{
-		"our names":                     {authority.ClusterCA, permits("svc"), nil},
-		"both usages":                   {authority.ClusterCA, usages(x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth), nil},
-		"any usage":                     {authority.ClusterCA, usages(x509.ExtKeyUsageAny), nil},
-		"path length 0 at the leaves":   {authority.ClusterCA, pathLength(0), pathLength(1)},
-		"what nobody has to know":       {authority.ClusterCA, unknown(false), nil},
-		"users, for clients only":       {authority.ClientsCA, usages(x509.ExtKeyUsageClientAuth), nil},
-		"users have names of their own": {authority.ClientsCA, permits("example.com"), nil},
+		"our names":                     {authorities.Cluster, permits("svc"), nil},
+		"both usages":                   {authorities.Cluster, usages(x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth), nil},
+		"any usage":                     {authorities.Cluster, usages(x509.ExtKeyUsageAny), nil},
+		"path length 0 at the leaves":   {authorities.Cluster, pathLength(0), pathLength(1)},
+		"what nobody has to know":       {authorities.Cluster, unknown(false), nil},
+		"users, for clients only":       {authorities.Clients, usages(x509.ExtKeyUsageClientAuth), nil},
+		"users have names of their own": {authorities.Clients, permits("example.com"), nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

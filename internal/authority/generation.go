@@ -13,11 +13,11 @@ func (d *decider) raiseGenerations() error {
 	}
 	seen := d.in.Evidence.generations()
 	if cert := seen.cert; cert > d.d.CertGeneration+d.ahead() {
-		d.d.Warnings = append(d.d.Warnings, lowered(d.in.certObject(), CertGenerationAnnotation, d.d.CertGeneration, cert))
+		d.d.Warnings = append(d.d.Warnings, lowered(d.in.certObject(), d.in.Names.CertGeneration, d.d.CertGeneration, cert))
 		d.d.CertGeneration = cert
 	}
-	if key := max(seen.key, d.in.Kind.named(d.found)); key > d.d.KeyGeneration {
-		d.d.Warnings = append(d.d.Warnings, lowered(d.in.keyObject(), KeyGenerationAnnotation, d.d.KeyGeneration, key))
+	if key := max(seen.key, d.in.Names.generation(d.found)); key > d.d.KeyGeneration {
+		d.d.Warnings = append(d.d.Warnings, lowered(d.in.keyObject(), d.in.Names.KeyGeneration, d.d.KeyGeneration, key))
 		d.d.KeyGeneration = key
 	}
 	return nil
@@ -37,11 +37,11 @@ func (d *decider) ahead() Generation {
 func (u *userCA) raiseGenerations() {
 	seen := u.in.Evidence.generations()
 	if seen.cert > u.certGen {
-		u.warnings = append(u.warnings, lowered(u.in.certObject(), CertGenerationAnnotation, u.certGen, seen.cert))
+		u.warnings = append(u.warnings, lowered(u.in.certObject(), u.in.Names.CertGeneration, u.certGen, seen.cert))
 		u.certGen = seen.cert
 	}
 	if seen.key > u.keyGen {
-		u.warnings = append(u.warnings, lowered(u.in.keyObject(), KeyGenerationAnnotation, u.keyGen, seen.key))
+		u.warnings = append(u.warnings, lowered(u.in.keyObject(), u.in.Names.KeyGeneration, u.keyGen, seen.key))
 		u.keyGen = seen.key
 	}
 }

@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // edits writes generations as a person does.
 func (w *world) edits(cert, key string) {
-	w.in.CertSecret.Annotations[authority.CertGenerationAnnotation] = cert
-	w.in.KeySecret.Annotations[authority.KeyGenerationAnnotation] = key
+	w.in.CertSecret.Annotations[authorities.CertGenerationAnnotation] = cert
+	w.in.KeySecret.Annotations[authorities.KeyGenerationAnnotation] = key
 }
 
 func wantLowered(t *testing.T, d outcome, annotations ...string) {
@@ -34,7 +35,7 @@ func TestGenerationsThatSomebodyLoweredAreRaisedToTheHighestSeen(t *testing.T) {
 	d := w.step()
 
 	wantGenerations(t, d, 7, 5)
-	wantLowered(t, d, authority.CertGenerationAnnotation, authority.KeyGenerationAnnotation)
+	wantLowered(t, d, authorities.CertGenerationAnnotation, authorities.KeyGenerationAnnotation)
 	wantLowered(t, w.step())
 	wantGenerations(t, w.step(), 7, 5)
 }
@@ -50,7 +51,7 @@ func TestTheGenerationOfAKeyIsNeverBelowThatOfItsName(t *testing.T) {
 	d := w.step()
 
 	wantGenerations(t, d, 1, 1)
-	wantLowered(t, d, authority.KeyGenerationAnnotation)
+	wantLowered(t, d, authorities.KeyGenerationAnnotation)
 }
 
 func TestAKeyThatIsPutBackWithoutItsGenerationIsCountedAboveThoseAfterIt(t *testing.T) {
@@ -95,5 +96,5 @@ func TestAUsersGenerationThatWasLoweredCountsAsTheHighestSeen(t *testing.T) {
 	d := w.settle(hold)
 
 	wantGenerations(t, d, 7, 5)
-	wantLowered(t, d, authority.CertGenerationAnnotation, authority.KeyGenerationAnnotation)
+	wantLowered(t, d, authorities.CertGenerationAnnotation, authorities.KeyGenerationAnnotation)
 }

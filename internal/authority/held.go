@@ -71,7 +71,7 @@ func heldAnchors(in Input) []Anchor {
 
 // issuedBy names who has issued what nodes present.
 func issuedBy(in Input) string {
-	if len(in.Evidence.Leaves) == 0 || in.Kind != ClusterCA {
+	if len(in.Evidence.Leaves) == 0 || in.Names.Holders != Members {
 		return ""
 	}
 	var issuers []string

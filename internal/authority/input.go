@@ -94,7 +94,7 @@ func (s Spec) key(params pki.KeyParams) pki.KeyParams {
 // it says, or are renewed as it says, and the key of the authority stays. One
 // without problems is returned as it is.
 func (s Spec) Usable() Spec {
-	if len(s.problems(ClusterCA)) == 0 {
+	if len(s.problems("")) == 0 {
 		return s
 	}
 	s.Policy = RenewCertificate
@@ -114,24 +114,24 @@ func (s Spec) Usable() Spec {
 // shortestValidityDays leaves a day for renewal.
 const shortestValidityDays = 2
 
-func (s Spec) problems(kind Kind) []Problem {
+func (s Spec) problems(field string) []Problem {
 	var problems []Problem
 	if s.renewalDays() >= s.validityDays() {
 		problems = append(problems, Problem{
-			Object: kind.field(),
+			Object: field,
 			Wrong:  fmt.Sprintf("renewalDays (%d) is not less than validityDays (%d), so every certificate would be renewed over and over again", s.renewalDays(), s.validityDays()),
 			Remedy: "set renewalDays to less than validityDays",
 		})
 	}
 	if s.KeyAlgorithm != "" && s.KeyAlgorithm != pki.RSA && s.KeyAlgorithm != pki.ECDSA {
 		return append(problems, Problem{
-			Object: kind.field(),
+			Object: field,
 			Wrong:  fmt.Sprintf("keyAlgorithm %q is not known", s.KeyAlgorithm),
 			Remedy: "set keyAlgorithm to RSA or ECDSA",
 		})
 	}
 	if err := s.CAKey().Validate(); err != nil {
-		problems = append(problems, Problem{Object: kind.field(), Wrong: err.Error(), Remedy: "change keySize or leave it out"})
+		problems = append(problems, Problem{Object: field, Wrong: err.Error(), Remedy: "change keySize or leave it out"})
 	}
 	return problems
 }
@@ -203,17 +203,16 @@ const (
 
 // Input is everything that a decision about one authority depends on.
 type Input struct {
-	Kind    Kind
-	Cluster string
-	Spec    Spec
+	Names Names
+	Spec  Spec
 	// KeySecret and CertSecret are the two CA Secrets; TrustedCerts is the
 	// Secret that pods mount, from which a lost certificate is recognised. When
 	// that is lost, too, Evidence says what pods mounted.
 	KeySecret    Stored
 	CertSecret   Stored
 	TrustedCerts Stored
-	// Names are those that the leaves of the cluster bear, all together.
-	Names    pki.SANs
+	// SANs are those that the leaves of the cluster bear, all together.
+	SANs     pki.SANs
 	Stores   StoreGeneration
 	Window   Window
 	Evidence Evidence
@@ -223,5 +222,5 @@ type Input struct {
 	Now    time.Time
 }
 
-func (in Input) keyObject() string  { return "Secret " + in.Kind.KeySecret(in.Cluster) }
-func (in Input) certObject() string { return "Secret " + in.Kind.CertSecret(in.Cluster) }
+func (in Input) keyObject() string  { return "Secret " + in.Names.KeySecret }
+func (in Input) certObject() string { return "Secret " + in.Names.CertSecret }

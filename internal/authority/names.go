@@ -1,46 +1,80 @@
 package authority
 
 import (
+	"crypto/x509"
 	"strconv"
+	"strings"
 
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// Kind tells the two authorities of a cluster apart. Its value is the part of
-// Secret names and common names that differs.
-type Kind string
-
-// The two authorities of a Kafka cluster.
-const (
-	// ClusterCA signs what the cluster itself presents.
-	ClusterCA Kind = "cluster-ca"
-	// ClientsCA signs what users present.
-	ClientsCA Kind = "clients-ca"
-)
-
-// KeySecret names the Secret with the private key.
-func (k Kind) KeySecret(cluster string) string { return cluster + "-" + string(k) }
-
-// CertSecret names the Secret with the certificate, which applications read.
-func (k Kind) CertSecret(cluster string) string { return cluster + "-" + string(k) + "-cert" }
-
-// TrustedCertsSecret names the Secret with the anchors, which pods mount.
-func (k Kind) TrustedCertsSecret(cluster string) string {
-	return cluster + "-" + string(k) + "-trusted-certs"
+// Names is what an authority and everything about it are called. Whoever runs the servers
+// hands them in.
+type Names struct {
+	// Authority tells it from the other authorities of its cluster, for example "peer-ca".
+	// It is the common name of its certificates but for the generation of the key.
+	Authority string
+	// Cluster is whose authority it is.
+	Cluster string
+	// Holders are those for whom it signs.
+	Holders Holders
+	// Organization is that of its subject.
+	Organization string
+	// Leaf is the subject of what it signs for members, or that of any user.
+	Leaf pki.Subject
+	// KeySecret has the private key, CertSecret the certificate, which applications
+	// read, and TrustedCertsSecret the anchors, which pods mount.
+	KeySecret, CertSecret, TrustedCertsSecret string
+	// Field is the part of a resource that configures it, and Resource that resource as
+	// people call it, for example "the Cluster".
+	Field, Resource string
+	// Labels are those of its Secrets, as people write them.
+	Labels string
+	// KeyReplaced is the reason of the event that the pending authority took the place
+	// of the present one.
+	KeyReplaced TransitionKind
+	// CertGeneration and KeyGeneration are annotations of the certificate Secret and of
+	// the key Secret, with their numbers.
+	CertGeneration, KeyGeneration string
+	// ForceRenew is an annotation of the certificate Secret that asks for a new
+	// certificate of the same key, ForceReplace one of the key Secret that asks for a
+	// new key. The prefix of the second is that of all annotations that may be requests.
+	ForceRenew, ForceReplace string
 }
 
-// field is the part of the Kafka resource that configures this authority.
-func (k Kind) field() string {
-	if k == ClientsCA {
-		return "spec.clientsCa"
+// Holders tells who has the certificates that an authority signs.
+type Holders string
+
+// The two kinds of holders.
+const (
+	// Members accept connections and open them, and sign what comes after themselves.
+	Members Holders = "Members"
+	// Users only open connections, and have their certificates from somebody else.
+	Users Holders = "Users"
+)
+
+// usages are what the certificates of the holders are for.
+func (h Holders) usages() []pki.Usage {
+	if h == Users {
+		return []pki.Usage{pki.ClientAuth}
 	}
-	return "spec.clusterCa"
+	return pki.BothUsages()
 }
 
 // subject carries the generation of the key, so that an outgoing and an incoming
 // CA have different names.
-func (k Kind) subject(key Generation) pki.Subject {
-	return pki.Subject{Organization: pki.StrimziOrganization, CommonName: string(k) + " v" + key.String()}
+func (n Names) subject(key Generation) pki.Subject {
+	return pki.Subject{Organization: n.Organization, CommonName: n.Authority + " v" + key.String()}
+}
+
+// generation is that of the key in the name of a CA that was made for these names, none
+// for any other. It identifies nothing; it tells which of two was made later.
+func (n Names) generation(cert *x509.Certificate) Generation {
+	text, found := strings.CutPrefix(cert.Subject.CommonName, n.Authority+" v")
+	if n, err := strconv.Atoi(text); found && err == nil && n >= 0 {
+		return Generation(n)
+	}
+	return none
 }
 
 // Keys of the CA Secrets.
@@ -64,37 +98,25 @@ const (
 	PendingCrossKey = "next-ca-cross.crt"
 )
 
-// Annotations of the CA Secrets and of what is signed by them.
+// Annotations of the CA Secrets that have the same names everywhere.
 const (
-	CertGenerationAnnotation = "strimzi.io/ca-cert-generation"
-	KeyGenerationAnnotation  = "strimzi.io/ca-key-generation"
-	// ForceRenewAnnotation on the certificate Secret asks for a new certificate
-	// of the same key.
-	ForceRenewAnnotation = "strimzi.io/force-renew"
-	// ForceReplaceAnnotation on the key Secret asks for a new key.
-	ForceReplaceAnnotation = "strimzi.io/force-replace"
 	// AbortReplaceAnnotation on the key Secret asks for the end of a replacement
 	// and for the authority that was to be replaced.
-	AbortReplaceAnnotation = "keyturn.dev/abort-replace"
+	AbortReplaceAnnotation = keyturnDomain + "/abort-replace"
 	// DistrustAnnotation on the key Secret, with the value DistrustNow, says that
 	// every anchor but the target is compromised.
-	DistrustAnnotation = "keyturn.dev/distrust"
+	DistrustAnnotation = keyturnDomain + "/distrust"
 	// TemplateAnnotation on the certificate Secret remembers which labels and annotations
 	// of it come from a template.
-	TemplateAnnotation = "keyturn.dev/template"
-	// AllowSharedAnnotation on the Kafka, with the value "true", allows a clients CA that
-	// nodes accept as theirs.
-	AllowSharedAnnotation = "keyturn.dev/allow-shared-ca"
+	TemplateAnnotation = keyturnDomain + "/template"
+	// AllowSharedAnnotation on the resource, with the value "true", allows a CA of users
+	// that members accept as theirs.
+	AllowSharedAnnotation = keyturnDomain + "/allow-shared-ca"
 	// DistrustNow is the one value of DistrustAnnotation.
 	DistrustNow = "now"
-	// ClusterCertGenerationAnnotation on leaf Secrets and pods names the
-	// generation of the cluster CA that signed the leaf.
-	ClusterCertGenerationAnnotation = "strimzi.io/cluster-ca-cert-generation"
-	// ClusterKeyGenerationAnnotation on pods names the generation of the cluster
-	// CA's key they trust.
-	ClusterKeyGenerationAnnotation = "strimzi.io/cluster-ca-key-generation"
-	// ClientsCertGenerationAnnotation on pods names the generation of the clients CA.
-	ClientsCertGenerationAnnotation = "strimzi.io/clients-ca-cert-generation"
+
+	// keyturnDomain is the prefix of annotations that are Keyturn's.
+	keyturnDomain = "keyturn.dev"
 )
 
 // Generation counts certificates or keys of one authority for people and tools.

@@ -4,8 +4,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/pki"
@@ -162,11 +160,11 @@ func (o *observed) readBundle(in Input) *Problem {
 }
 
 func (o *observed) readGenerations(in Input) *Problem {
-	certGen, certFound, err := in.CertSecret.generation(CertGenerationAnnotation)
+	certGen, certFound, err := in.CertSecret.generation(in.Names.CertGeneration)
 	if err != nil {
 		return generationProblem(in.certObject(), err)
 	}
-	keyGen, keyFound, err := in.KeySecret.generation(KeyGenerationAnnotation)
+	keyGen, keyFound, err := in.KeySecret.generation(in.Names.KeyGeneration)
 	if err != nil {
 		return generationProblem(in.keyObject(), err)
 	}
@@ -174,7 +172,7 @@ func (o *observed) readGenerations(in Input) *Problem {
 	// more: during a replacement they are one generation ahead of it.
 	seen := in.Evidence.generations()
 	if !keyFound {
-		keyGen = max(seen.key, o.keyGenOfNames(in.Kind), 0)
+		keyGen = max(seen.key, o.keyGenOfNames(in.Names), 0)
 	}
 	o.keyGen, o.certGen, o.seenCertGen = keyGen, certGen, certGen
 	if !certFound {
@@ -182,17 +180,17 @@ func (o *observed) readGenerations(in Input) *Problem {
 		o.certGen, o.seenCertGen = max(seen.cert, keyGen), seen.cert
 	}
 	if len(o.bundle) > 0 && !certFound {
-		o.warnings = append(o.warnings, missingGeneration(in.certObject(), CertGenerationAnnotation, o.certGen))
+		o.warnings = append(o.warnings, missingGeneration(in.certObject(), in.Names.CertGeneration, o.certGen))
 	}
 	if !o.key.IsZero() && !keyFound {
-		o.warnings = append(o.warnings, missingGeneration(in.keyObject(), KeyGenerationAnnotation, o.keyGen))
+		o.warnings = append(o.warnings, missingGeneration(in.keyObject(), in.Names.KeyGeneration, o.keyGen))
 	}
 	return nil
 }
 
 // keyGenOfNames is the generation of ca.key by the names of the authorities that there
 // are besides the one to come: one more than the highest, where that is another's.
-func (o *observed) keyGenOfNames(kind Kind) Generation {
+func (o *observed) keyGenOfNames(names Names) Generation {
 	if o.key.IsZero() {
 		return none
 	}
@@ -201,9 +199,9 @@ func (o *observed) keyGenOfNames(kind Kind) Generation {
 		switch {
 		case o.isPending(cert):
 		case o.key.Matches(cert):
-			own = max(own, kind.named(cert))
+			own = max(own, names.generation(cert))
 		default:
-			others = max(others, kind.named(cert))
+			others = max(others, names.generation(cert))
 		}
 	}
 	if others > own {
@@ -239,7 +237,7 @@ func (o *observed) checkBundle(in Input) *Problem {
 	if len(o.bundle) > 1 && nothingKnown && len(ofKey(o.bundle, o.key.ID())) < len(o.bundle) {
 		return &Problem{
 			Object: in.certObject(), Wrong: fmt.Sprintf("%s holds %d certificates, where one is expected", CertKey, len(o.bundle)),
-			Remedy: "keep only the certificate that belongs to " + KeyKey + ", or set " + in.Kind.field() + ".generateCertificateAuthority to false to use your own chain",
+			Remedy: "keep only the certificate that belongs to " + KeyKey + ", or set " + in.Names.Field + ".generateCertificateAuthority to false to use your own chain",
 		}
 	}
 	if o.key.IsZero() || len(o.bundle) == 0 || o.entryOfKey() != nil || o.lacksPromoted() {
@@ -297,7 +295,7 @@ func (o *observed) checkKnown(in Input) *Problem {
 	}
 	return &Problem{
 		Object: in.keyObject(), Wrong: "it holds the key of a foreign CA: no CA that the cluster trusts has this key",
-		Remedy: "restore the CA of the cluster; to get a new key, annotate Secret " + in.Kind.KeySecret(in.Cluster) + " with " + ForceReplaceAnnotation + "=true; to use your own CA, set " + in.Kind.field() + ".generateCertificateAuthority to false",
+		Remedy: "restore the CA of the cluster; to get a new key, annotate Secret " + in.Names.KeySecret + " with " + in.Names.ForceReplace + "=true; to use your own CA, set " + in.Names.Field + ".generateCertificateAuthority to false",
 	}
 }
 
@@ -385,14 +383,4 @@ func (o *observed) accounted() []*x509.Certificate {
 		known = append(known, o.pending.Incoming.Certificate())
 	}
 	return known
-}
-
-// named is the key generation in the name of a CA that Keyturn or Strimzi made,
-// none for any other. It identifies nothing; it tells which of two was made later.
-func (k Kind) named(cert *x509.Certificate) Generation {
-	text, found := strings.CutPrefix(cert.Subject.CommonName, string(k)+" v")
-	if n, err := strconv.Atoi(text); found && err == nil && n >= 0 {
-		return Generation(n)
-	}
-	return none
 }

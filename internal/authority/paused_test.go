@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -24,8 +25,8 @@ func TestNothingIsMadeWhileTheClusterIsPaused(t *testing.T) {
 	policy := func(w *world) { w.in.Spec.Policy = authority.ReplaceKey }
 	tests := map[string]func(*testing.T) *world{
 		"there is no CA yet":                   func(t *testing.T) *world { t.Helper(); return newWorld(t) },
-		"a new key is asked for":               running(asks(authority.ForceReplaceAnnotation, "true")),
-		"a renewal is asked for":               running(asks(authority.ForceRenewAnnotation, "true")),
+		"a new key is asked for":               running(asks(authorities.ForceReplaceAnnotation, "true")),
+		"a renewal is asked for":               running(asks(authorities.ForceRenewAnnotation, "true")),
 		"a new key is due":                     running(func(w *world) { policy(w); later(340)(w) }),
 		"a renewal is due":                     running(later(340)),
 		"the CA has expired":                   running(later(370)),
@@ -58,7 +59,7 @@ func TestNothingIsMadeWhileTheClusterIsPaused(t *testing.T) {
 func TestWhatWasAskedForDuringAPauseIsDoneAfterIt(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
-	w.asks(authority.ForceReplaceAnnotation, "true")
+	w.asks(authorities.ForceReplaceAnnotation, "true")
 	w.in.Paused = true
 	w.decide()
 	w.in.Paused = false

@@ -73,7 +73,7 @@ func lost(in Input) *Problem {
 	return &Problem{
 		Object: in.certObject(),
 		Wrong:  "the CA certificate that nodes trust was lost, with its key and the Secret that pods mount, and no agent can show it" + nodesHold(in),
-		Remedy: "restore the Secret with " + CertKey + " and the dated entries that it had, and the labels strimzi.io/kind=Kafka and strimzi.io/cluster=" + in.Cluster +
+		Remedy: "restore the Secret with " + CertKey + " and the dated entries that it had, and the labels " + in.Names.Labels +
 			": take them from a backup or from any application that trusts the CA; or find out why the agents of the pods do not answer",
 	}
 }

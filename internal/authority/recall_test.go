@@ -6,6 +6,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/authority/authoritytest"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
@@ -120,7 +121,7 @@ func TestNothingIsPutInThePlaceOfWhatNodesTrustAndNobodyShows(t *testing.T) {
 func TestANumberIsNotGivenTwiceWhenNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
-	w.in.Kind = authority.ClientsCA
+	w.in.Names = authorities.Clients.Names("my")
 	w.in.Evidence = authority.Evidence{Dependants: []string{"Pod my-brk-0"}, CertGeneration: 3}
 	losesBoth(w)
 	losesTrust(w)

@@ -11,7 +11,7 @@ import (
 // that key is under way or not: an expired CA serves nobody.
 func (d *decider) renewIfDue() error {
 	if d.d.Authority.IsZero() {
-		if d.in.asks(ForceRenewAnnotation) {
+		if d.in.asks(d.in.Names.ForceRenew) {
 			d.wait(RenewAct, ByAnnotation, ReplacementRunning)
 		}
 		return nil
@@ -35,7 +35,7 @@ func (d *decider) renewIfDue() error {
 // policy to replace the key it is due only as a last resort, half-way through
 // the renewal period: an expired CA is worse than an old key.
 func (d *decider) renewalDue() (Cause, bool) {
-	if d.in.asks(ForceRenewAnnotation) {
+	if d.in.asks(d.in.Names.ForceRenew) {
 		return ByAnnotation, true
 	}
 	if d.in.Spec.Policy == ReplaceKey {
@@ -88,7 +88,7 @@ func (d *decider) whyRenewed(cause Cause) string {
 	end := d.d.Certificate.NotAfter.UTC().Format(time.RFC3339)
 	switch {
 	case cause == ByAnnotation:
-		return "asked for by " + ForceRenewAnnotation + " on " + d.in.certObject()
+		return "asked for by " + d.in.Names.ForceRenew + " on " + d.in.certObject()
 	case d.in.Now.After(d.d.Certificate.NotAfter):
 		return "the certificate expired at " + end
 	case d.in.Spec.Policy == ReplaceKey:
@@ -100,9 +100,9 @@ func (d *decider) whyRenewed(cause Cause) string {
 
 func (d *decider) wait(act Act, cause Cause, obstacle Obstacle) {
 	w := Waiting{Act: act, Cause: cause, Obstacle: obstacle}
-	what := "renewal of the " + string(d.in.Kind)
+	what := "renewal of the " + d.in.Names.Authority
 	if act == ReplaceAct {
-		what = "replacement of the key of the " + string(d.in.Kind)
+		what = "replacement of the key of the " + d.in.Names.Authority
 	}
 	why := "asked for by annotation"
 	if cause == ByExpiry {
@@ -113,7 +113,7 @@ func (d *decider) wait(act Act, cause Cause, obstacle Obstacle) {
 		w.Message = what + ", " + why + ", waits for the replacement of the lost key"
 	case obstacle == ReplacementRunning:
 		w.Message = what + ", " + why + ", waits for the replacement in progress; let it finish, or abort it by annotating Secret " +
-			d.in.Kind.KeySecret(d.in.Cluster) + " with " + AbortReplaceAnnotation + "=true"
+			d.in.Names.KeySecret + " with " + AbortReplaceAnnotation + "=true"
 	case d.in.Window.Next.IsZero():
 		w.Message = what + ", " + why + ", waits for a maintenance window, but none is scheduled: check spec.maintenanceTimeWindows"
 	default:

@@ -41,8 +41,8 @@ func (d *decider) replacementDue() (why string, cause Cause, due bool) {
 		return d.in.keyObject() + " was lost while the cluster depends on it", "", true
 	case d.aborted || d.beginning:
 		return "", "", false
-	case d.in.asks(ForceReplaceAnnotation):
-		return "asked for by " + ForceReplaceAnnotation + " on " + d.in.keyObject(), ByAnnotation, true
+	case d.in.asks(d.in.Names.ForceReplace):
+		return "asked for by " + d.in.Names.ForceReplace + " on " + d.in.keyObject(), ByAnnotation, true
 	case d.in.Spec.Policy == ReplaceKey && d.inRenewalPeriod():
 		return "the certificate expires at " + d.found.NotAfter.UTC().Format(time.RFC3339) + " and the policy is to replace its key", ByExpiry, true
 	default:
@@ -123,10 +123,10 @@ func (d *decider) dropPending() {
 func (d *decider) predecessor() (name string, cert *x509.Certificate, found bool) {
 	for _, retired := range d.retired {
 		anchor := d.o.trustedOfKey(retired.key)
-		if anchor == nil || d.in.Kind.named(anchor) >= d.in.Kind.named(d.d.Certificate) {
+		if anchor == nil || d.in.Names.generation(anchor) >= d.in.Names.generation(d.d.Certificate) {
 			continue
 		}
-		if cert == nil || d.in.Kind.named(anchor) > d.in.Kind.named(cert) {
+		if cert == nil || d.in.Names.generation(anchor) > d.in.Names.generation(cert) {
 			name, cert = retired.name, anchor
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
@@ -18,7 +19,7 @@ func TestAReplacementIsPreparedBesideWhatIsInUse(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
 	before := w.in
-	w.asks(authority.ForceReplaceAnnotation, "true")
+	w.asks(authorities.ForceReplaceAnnotation, "true")
 	d := w.decide()
 	if len(d.Published) != 1 || !d.Published[0].Equal(d.Certificate) {
 		t.Error("it is published before it was written")
@@ -64,7 +65,7 @@ func TestTheSecretsFollowThePlan(t *testing.T) {
 			t.Parallel()
 			w := runningWorld(t)
 			key := w.in.KeySecret.Data["ca.key"]
-			w.asks(authority.ForceReplaceAnnotation, "true")
+			w.asks(authorities.ForceReplaceAnnotation, "true")
 			if tc.before != nil {
 				w.step(tc.before)
 			}
@@ -174,11 +175,11 @@ func TestARefusedAbortLosesNoOtherRequest(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
 	w.asks(authority.AbortReplaceAnnotation, "true")
-	w.asks(authority.ForceReplaceAnnotation, "true")
+	w.asks(authorities.ForceReplaceAnnotation, "true")
 	w.in.Window = authority.Window{Next: noon().Add(day)}
 	o := w.step()
 	wantKinds(t, o, authority.AbortRefused)
-	if len(o.Waiting) != 1 || w.in.KeySecret.Annotations[authority.ForceReplaceAnnotation] != "true" {
+	if len(o.Waiting) != 1 || w.in.KeySecret.Annotations[authorities.ForceReplaceAnnotation] != "true" {
 		t.Error("the request for a new key was lost")
 	}
 }
@@ -222,15 +223,15 @@ func TestWhatIsDistrustedStaysSoUntilAllIsDone(t *testing.T) {
 	w.asks(authority.DistrustAnnotation, "Now")
 	for i, at := range []stage{hold, turn} {
 		if i == 0 {
-			w.asks(authority.ForceReplaceAnnotation, "true")
+			w.asks(authorities.ForceReplaceAnnotation, "true")
 		}
 		if o := w.step(at); !o.Distrust || w.in.KeySecret.Annotations[authority.DistrustAnnotation] != "Now" {
 			t.Fatalf("forgotten in pass %d", i)
 		}
 	}
-	w.asks(authority.ForceReplaceAnnotation, "true")
+	w.asks(authorities.ForceReplaceAnnotation, "true")
 	w.step(hold)
-	w.asks(authority.ForceReplaceAnnotation, "true")
+	w.asks(authorities.ForceReplaceAnnotation, "true")
 	w.step(hold)
 	w.step(turn) // the third is still asked for
 	if w.in.KeySecret.Annotations[authority.DistrustAnnotation] == "" {
@@ -255,7 +256,7 @@ func TestDistrustOutlastsAPlanThatIsDoneTooEarly(t *testing.T) {
 	}{
 		"nothing else is there":        {func(*world) {}, false},
 		"a replacement is pending":     {func(w *world) { w.starts() }, true},
-		"a replacement waits to begin": {func(w *world) { w.starts(); w.asks(authority.ForceReplaceAnnotation, "true"); w.step(turn) }, true},
+		"a replacement waits to begin": {func(w *world) { w.starts(); w.asks(authorities.ForceReplaceAnnotation, "true"); w.step(turn) }, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -278,7 +279,7 @@ func TestDistrustOutlastsAPlanThatIsDoneTooEarly(t *testing.T) {
 		w := runningWorld(t)
 		w.asks(authority.DistrustAnnotation, "now")
 		w.starts()
-		w.asks(authority.ForceReplaceAnnotation, "true")
+		w.asks(authorities.ForceReplaceAnnotation, "true")
 		w.step(finish)
 		if _, stays := w.in.KeySecret.Annotations[authority.DistrustAnnotation]; !stays {
 			t.Error("it is gone")
@@ -303,7 +304,7 @@ func TestAnAbortGoesBackOneStep(t *testing.T) {
 func TestANameIsNotGivenTwice(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
-	w.asks(authority.ForceReplaceAnnotation, "true")
+	w.asks(authorities.ForceReplaceAnnotation, "true")
 	w.writeKey(w.settle(hold)) // nobody else ever saw it
 	w.in.Now = noon().Add(400 * day)
 	if got := w.step().Target().Subject.CommonName; got != "cluster-ca v2" {

@@ -13,26 +13,27 @@ import (
 // two Secrets.
 type request struct {
 	annotation string
-	secret     func(Kind, string) string
+	// secret is the name of the Secret.
+	secret string
 	// yes is the value that asks, and no the one that asks for nothing; both in any case
 	// of letters. Without a no only the absence of the annotation asks for nothing.
 	yes, no string
 }
 
 // requests are all that can be asked for.
-func requests() []request {
+func (n Names) requests() []request {
 	const yes, no = "true", "false"
 	return []request{
-		{ForceRenewAnnotation, Kind.CertSecret, yes, no},
-		{ForceReplaceAnnotation, Kind.KeySecret, yes, no},
-		{AbortReplaceAnnotation, Kind.KeySecret, yes, no},
-		{DistrustAnnotation, Kind.KeySecret, DistrustNow, ""},
+		{n.ForceRenew, n.CertSecret, yes, no},
+		{n.ForceReplace, n.KeySecret, yes, no},
+		{AbortReplaceAnnotation, n.KeySecret, yes, no},
+		{DistrustAnnotation, n.KeySecret, DistrustNow, ""},
 	}
 }
 
 // requestOf finds a request by its annotation.
-func requestOf(annotation string) (request, bool) {
-	all := requests()
+func (n Names) requestOf(annotation string) (request, bool) {
+	all := n.requests()
 	at := slices.IndexFunc(all, func(r request) bool { return r.annotation == annotation })
 	if at < 0 {
 		return request{}, false
@@ -48,7 +49,7 @@ func (r request) text() string { return r.annotation + "=" + r.yes }
 
 // secretNamed is the one of the two Secrets that has this name.
 func (in Input) secretNamed(name string) Stored {
-	if name == in.Kind.CertSecret(in.Cluster) {
+	if name == in.Names.CertSecret {
 		return in.CertSecret
 	}
 	return in.KeySecret
@@ -56,11 +57,11 @@ func (in Input) secretNamed(name string) Stored {
 
 // asks reports whether a request is made where, and as, it counts.
 func (in Input) asks(annotation string) bool {
-	r, known := requestOf(annotation)
+	r, known := in.Names.requestOf(annotation)
 	if !known {
 		return false
 	}
-	secret := in.secretNamed(r.secret(in.Kind, in.Cluster))
+	secret := in.secretNamed(r.secret)
 	value, present := secret.Annotations[annotation]
 	return secret.Exists && present && r.asks(value)
 }
@@ -95,7 +96,7 @@ const shownValue = 64
 // Secret and annotation.
 func Misasked(in Input) []Remark {
 	var remarks []Remark
-	for _, name := range []string{in.Kind.KeySecret(in.Cluster), in.Kind.CertSecret(in.Cluster)} {
+	for _, name := range []string{in.Names.KeySecret, in.Names.CertSecret} {
 		secret := in.secretNamed(name)
 		if !secret.Exists {
 			continue
@@ -114,13 +115,13 @@ func Misasked(in Input) []Remark {
 
 // misasked says what is wrong with one annotation of a Secret; nothing of one that counts.
 func (in Input) misasked(name, annotation, value string) string {
-	r, known := requestOf(annotation)
+	r, known := in.Names.requestOf(annotation)
 	place := name
 	if known {
-		place = r.secret(in.Kind, in.Cluster)
+		place = r.secret
 	}
 	switch {
-	case !known && looksLikeRequest(annotation):
+	case !known && in.Names.looksLikeRequest(annotation):
 		return "is not known and nothing was done about it: correct it if it is misspelled, or remove it; what can be asked for is " + in.listed()
 	case !known || r.isIdle(value):
 		return ""
@@ -137,28 +138,23 @@ func (in Input) misasked(name, annotation, value string) string {
 
 // looksLikeRequest tells what only a person can have meant as a request from what the
 // operator and others keep on Secrets.
-func looksLikeRequest(annotation string) bool {
+func (n Names) looksLikeRequest(annotation string) bool {
 	if annotation == TemplateAnnotation {
 		return false
 	}
 	prefix, name, _ := strings.Cut(annotation, "/")
 	isName := func(r request) bool { return strings.HasSuffix(r.annotation, "/"+name) }
-	return prefix == keyturnDomain || prefix == strimziDomain &&
-		(strings.HasPrefix(name, "force-") || slices.ContainsFunc(requests(), isName))
+	shared, _, _ := strings.Cut(n.ForceReplace, "/")
+	return prefix == keyturnDomain || prefix == shared &&
+		(strings.HasPrefix(name, "force-") || slices.ContainsFunc(n.requests(), isName))
 }
-
-// The prefixes of annotations that are the operator's.
-const (
-	strimziDomain = "strimzi.io"
-	keyturnDomain = "keyturn.dev"
-)
 
 // listed are the requests that an authority knows, with their Secrets.
 func (in Input) listed() string {
 	var all []string
-	for _, r := range requests() {
+	for _, r := range in.Names.requests() {
 		if in.Spec.Source != UserProvided || r.annotation == DistrustAnnotation {
-			all = append(all, r.text()+" on Secret "+r.secret(in.Kind, in.Cluster))
+			all = append(all, r.text()+" on Secret "+r.secret)
 		}
 	}
 	return strings.Join(all, ", ")
@@ -174,10 +170,10 @@ type requestState struct {
 // settleRequests keeps the annotations of open requests and removes those that were
 // served or say themselves that they ask for nothing. What asks for something that
 // nobody knows was not served and stays.
-func (d *Desired) settleRequests(stored Stored, states ...requestState) {
+func (d *Desired) settleRequests(names Names, stored Stored, states ...requestState) {
 	for _, s := range states {
 		value, present := stored.Annotations[s.annotation]
-		r, _ := requestOf(s.annotation)
+		r, _ := names.requestOf(s.annotation)
 		switch {
 		case !stored.Exists || !present:
 		case s.open || !r.asks(value) && !r.isIdle(value):

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
@@ -19,7 +20,7 @@ func (w *world) trustsAs(cert *x509.Certificate, state authority.State) {
 func TestALostCertificateIsTheLastToEndOfItsKey(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
-	w.asks(authority.ForceRenewAnnotation, "true")
+	w.asks(authorities.ForceRenewAnnotation, "true")
 	w.in.Now = noon().Add(day)
 	w.step()
 	renewed := w.cert()
@@ -35,7 +36,7 @@ func TestALostCertificateIsTheLastToEndOfItsKey(t *testing.T) {
 func TestCertificatesOfOneKeyAreKnownWithoutWhatPodsMount(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
-	w.asks(authority.ForceRenewAnnotation, "true")
+	w.asks(authorities.ForceRenewAnnotation, "true")
 	w.in.Now = noon().Add(day)
 	w.step()
 	renewed := w.cert()
@@ -164,7 +165,7 @@ func TestAPromotionIsRecognisedWithoutTheNewCertificateInTheBundle(t *testing.T)
 	w.writeKey(w.settle(turn))
 	w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(old)
 	o := w.step(turn)
-	wantKinds(t, o, authority.ClusterKeyReplaced)
+	wantKinds(t, o, authorities.ClusterKeyReplaced)
 	wantGenerations(t, o, 1, 1)
 	if !o.Certificate.Equal(incoming) || len(w.in.CertSecret.Data[authority.DatedCertKey(old)]) == 0 {
 		t.Error("the promotion was not completed")
@@ -190,11 +191,11 @@ func TestAnExpiredEntryIsNoSignOfAnInterruption(t *testing.T) {
 func TestNothingIsLostOfAClientsAuthorityEither(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.in.Kind = authority.ClientsCA
+	w.in.Names = authorities.Clients.Names("my")
 	w.step()
 	w.runs()
 	w.starts()
-	wantKinds(t, w.step(turn), authority.ClientsKeyReplaced)
+	wantKinds(t, w.step(turn), authorities.ClientsKeyReplaced)
 	if got := w.cert().Subject.String(); got != "CN=clients-ca v1,O=io.strimzi" {
 		t.Errorf("subject %q", got)
 	}
@@ -223,7 +224,7 @@ func TestThePendingAuthorityIsPresentWhenNothingElseIsLeft(t *testing.T) {
 	losesCerts(w)
 	w.trusts(pending)
 	o := w.step()
-	wantKinds(t, o, authority.ClusterKeyReplaced)
+	wantKinds(t, o, authorities.ClusterKeyReplaced)
 	wantGenerations(t, o, 1, 1)
 	if !o.Certificate.Equal(pending) || o.Pending != nil || o.Authority.IsZero() {
 		t.Errorf("%q is present", o.Certificate.Subject)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
@@ -221,7 +222,7 @@ func TestCertificatesOfAnAuthorityNeverEndInTheSameSecond(t *testing.T) {
 	w := runningWorld(t)
 	ends := map[string]bool{authority.DatedCertKey(w.cert()): true}
 	for range 3 {
-		w.asks(authority.ForceRenewAnnotation, "true")
+		w.asks(authorities.ForceRenewAnnotation, "true")
 		o := w.starts()
 		for _, cert := range []*x509.Certificate{o.Certificate, o.Target()} {
 			if ends[authority.DatedCertKey(cert)] {

@@ -71,8 +71,8 @@ func (w *writer) promote() {
 		w.out.CertGeneration++
 		// Names carry the generation of the key. After an abort they may be ahead of
 		// it, and no name may be given twice.
-		w.out.KeyGeneration = max(w.out.KeyGeneration+1, w.in.Kind.named(incoming.Certificate()))
-		w.note(w.in.Kind.keyReplaced(), incoming.Certificate(), "it leads "+CertKey+" and issues certificates from now on; the previous CA is kept under its dated name")
+		w.out.KeyGeneration = max(w.out.KeyGeneration+1, w.in.Names.generation(incoming.Certificate()))
+		w.note(w.in.Names.KeyReplaced, incoming.Certificate(), "it leads "+CertKey+" and issues certificates from now on; the previous CA is kept under its dated name")
 	}
 }
 
@@ -166,11 +166,11 @@ func (w *writer) settleKeySecret() {
 	w.out.Key = Desired{
 		Ours:        true,
 		Data:        data,
-		Annotations: map[string]string{KeyGenerationAnnotation: w.out.KeyGeneration.String()},
+		Annotations: map[string]string{w.in.Names.KeyGeneration: w.out.KeyGeneration.String()},
 	}
-	w.out.Key.settleRequests(w.in.KeySecret,
+	w.out.Key.settleRequests(w.in.Names, w.in.KeySecret,
 		requestState{annotation: AbortReplaceAnnotation},
-		requestState{annotation: ForceReplaceAnnotation, open: w.waits(ReplaceAct)},
+		requestState{annotation: w.in.Names.ForceReplace, open: w.waits(ReplaceAct)},
 		requestState{annotation: DistrustAnnotation, open: !w.plan.Done || w.pending != nil || w.waits(ReplaceAct)},
 	)
 }

@@ -14,9 +14,9 @@ import (
 // renewed by what can be used of it, and nothing else begins. Otherwise the decision
 // is Held.
 func Stand(in Input) (Decision, error) {
-	if len(in.Spec.problems(in.Kind)) > 0 {
+	if len(in.Spec.problems(in.Names.Field)) > 0 {
 		in.Spec = in.Spec.Usable()
-		in.KeySecret = in.KeySecret.without(ForceReplaceAnnotation)
+		in.KeySecret = in.KeySecret.without(in.Names.ForceReplace)
 		if d, err := Decide(in); err == nil {
 			return d, nil
 		}

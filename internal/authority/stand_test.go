@@ -5,6 +5,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/authority/authoritytest"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
@@ -36,7 +37,7 @@ func TestASpecificationThatCannotBeUsedRenewsByWhatCanBeUsedOfIt(t *testing.T) {
 			w := runningWorld(t)
 			key := w.cert()
 			w.in.Spec = tc.spec
-			w.asks(authority.ForceReplaceAnnotation, "true")
+			w.asks(authorities.ForceReplaceAnnotation, "true")
 			w.in.Now = noon().Add(364*day + day/2)
 			_, err := authority.Decide(w.in)
 			authoritytest.WantProblem(t, err, "spec.clusterCa")
@@ -53,7 +54,7 @@ func TestASpecificationThatCannotBeUsedRenewsByWhatCanBeUsedOfIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, removes := settled.Key.Annotations[authority.ForceReplaceAnnotation]; removes || len(settled.Key.RemoveAnnotations) > 0 {
+			if _, removes := settled.Key.Annotations[authorities.ForceReplaceAnnotation]; removes || len(settled.Key.RemoveAnnotations) > 0 {
 				t.Error("the request that nobody has served is gone")
 			}
 		})

@@ -8,7 +8,7 @@ import (
 )
 
 // TransitionKind names what happens to an authority. The value serves as the
-// reason of an event; where Strimzi has a name for it, it is that one.
+// reason of an event.
 type TransitionKind string
 
 // What can happen to an authority.
@@ -24,19 +24,9 @@ const (
 	ReplacementAborted TransitionKind = "CaKeyReplacementAborted"
 	// AbortRefused: there is nothing to go back to.
 	AbortRefused TransitionKind = "CaKeyReplacementAbortRefused"
-	// ClusterKeyReplaced and ClientsKeyReplaced: the pending authority took the
-	// place of the present one.
-	ClusterKeyReplaced TransitionKind = "ClusterCaCertKeyReplaced"
-	ClientsKeyReplaced TransitionKind = "ClientsCaCertKeyReplaced"
-	OldRemoved         TransitionKind = "CaCertRemoved"
+	// OldRemoved: nobody trusts it any more.
+	OldRemoved TransitionKind = "CaCertRemoved"
 )
-
-func (k Kind) keyReplaced() TransitionKind {
-	if k == ClientsCA {
-		return ClientsKeyReplaced
-	}
-	return ClusterKeyReplaced
-}
 
 // Transition is one thing that happens when a decision is carried out.
 type Transition struct {

@@ -72,8 +72,8 @@ func missingSecrets(in Input) []Problem {
 		}
 		problems = append(problems, Problem{
 			Object: s.object,
-			Wrong:  in.Kind.field() + ".generateCertificateAuthority is false, but the Secret was not found" + held,
-			Remedy: "create it with " + s.holds + " and the labels strimzi.io/kind=Kafka and strimzi.io/cluster=" + in.Cluster,
+			Wrong:  in.Names.Field + ".generateCertificateAuthority is false, but the Secret was not found" + held,
+			Remedy: "create it with " + s.holds + " and the labels " + in.Names.Labels,
 		})
 		held = "" // once is enough
 	}
@@ -81,19 +81,19 @@ func missingSecrets(in Input) []Problem {
 }
 
 func (u *userCA) readGenerations() *Problem {
-	certGen, found, err := u.in.CertSecret.generation(CertGenerationAnnotation)
+	certGen, found, err := u.in.CertSecret.generation(u.in.Names.CertGeneration)
 	if err != nil {
 		return generationProblem(u.in.certObject(), err)
 	}
 	if !found {
-		u.warnings = append(u.warnings, missingGeneration(u.in.certObject(), CertGenerationAnnotation, 0))
+		u.warnings = append(u.warnings, missingGeneration(u.in.certObject(), u.in.Names.CertGeneration, 0))
 	}
-	keyGen, found, err := u.in.KeySecret.generation(KeyGenerationAnnotation)
+	keyGen, found, err := u.in.KeySecret.generation(u.in.Names.KeyGeneration)
 	if err != nil {
 		return generationProblem(u.in.keyObject(), err)
 	}
 	if !found {
-		u.warnings = append(u.warnings, missingGeneration(u.in.keyObject(), KeyGenerationAnnotation, 0))
+		u.warnings = append(u.warnings, missingGeneration(u.in.keyObject(), u.in.Names.KeyGeneration, 0))
 	}
 	u.certGen, u.keyGen = certGen, keyGen
 	u.raiseGenerations()
@@ -111,7 +111,7 @@ func (u *userCA) readChain() *Problem {
 		err = pki.CheckChainOrder(chain)
 	}
 	if err == nil {
-		if why := pki.CheckIssuer(chain, u.in.Kind.usages()...); why != nil {
+		if why := pki.CheckIssuer(chain, u.in.Names.Holders.usages()...); why != nil {
 			return u.unfit(why)
 		}
 		err = pki.CheckCAChain(chain, u.in.Now)
@@ -125,7 +125,7 @@ func (u *userCA) readChain() *Problem {
 
 // furtherCAs says where other CAs than those of one chain belong.
 func (u *userCA) furtherCAs() string {
-	if u.in.Kind == ClientsCA {
+	if u.in.Names.Holders == Users {
 		return "put each further CA of users into an entry of its own whose name ends in " + certSuffix
 	}
 	return "put a CA that was used before into an entry " + datedPrefix + "<its expiry>" + certSuffix + ", for example " +
@@ -134,7 +134,7 @@ func (u *userCA) furtherCAs() string {
 
 func (u *userCA) readKey() *Problem {
 	data := u.in.KeySecret.Data[KeyKey]
-	if u.in.Kind == ClientsCA && isPlaceholder(data) {
+	if u.in.Names.Holders == Users && isPlaceholder(data) {
 		u.warnings = append(u.warnings, u.in.keyObject()+": "+KeyKey+" is a placeholder: user certificates cannot be issued")
 		return nil
 	}
@@ -181,7 +181,7 @@ func (u *userCA) checkOtherEntries() []Problem {
 		case !u.in.Now.Before(chain[0].NotAfter):
 		case IsDatedCertKey(key):
 			u.retained = append(u.retained, chain[0])
-		case u.in.Kind == ClientsCA && pki.CheckCA(chain[0]) == nil && !sameCertificate(chain[0], u.chain[0]):
+		case u.in.Names.Holders == Users && pki.CheckCA(chain[0]) == nil && !sameCertificate(chain[0], u.chain[0]):
 			problems = append(problems, u.keep(key, chain)...)
 		}
 	}
@@ -190,7 +190,7 @@ func (u *userCA) checkOtherEntries() []Problem {
 
 // keep takes a further CA for users, unless all that it signs would be refused.
 func (u *userCA) keep(entry string, chain []*x509.Certificate) []Problem {
-	if err := pki.CheckIssuer(chain, u.in.Kind.usages()...); err != nil {
+	if err := pki.CheckIssuer(chain, u.in.Names.Holders.usages()...); err != nil {
 		return []Problem{{
 			Object: u.in.certObject(), Wrong: entry + ": every certificate that it signs would be refused: " + err.Error(),
 			Remedy: "correct the entry or remove it",
@@ -231,7 +231,7 @@ func (u *userCA) decision() (Decision, error) {
 		d.Warnings = append(d.Warnings, u.in.certObject()+": the certificate expires at "+issuing.NotAfter.UTC().Format("2006-01-02T15:04:05Z")+" and is yours to renew: put a new one into the Secret before then")
 	}
 	if u.changedUnannounced() {
-		d.Warnings = append(d.Warnings, u.in.certObject()+": "+CertKey+" has changed and annotation "+CertGenerationAnnotation+" has not; the change takes effect anyway")
+		d.Warnings = append(d.Warnings, u.in.certObject()+": "+CertKey+" has changed and annotation "+u.in.Names.CertGeneration+" has not; the change takes effect anyway")
 	}
 	d.Warnings = append(d.Warnings, u.distrustsNobody(d)...)
 	slices.Sort(d.Warnings)

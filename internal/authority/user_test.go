@@ -8,6 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/authority/authoritytest"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
@@ -224,7 +225,7 @@ func TestAPlaceholderForTheKeyOfAClientsCA(t *testing.T) {
 	w.in.KeySecret.Data["ca.key"] = []byte("kept elsewhere")
 	_, err := authority.Decide(w.in)
 	authoritytest.WantProblem(t, err, "Secret my-cluster-ca", "ca.key")
-	w.in.Kind = authority.ClientsCA
+	w.in.Names = authorities.Clients.Names("my")
 	d := w.settle(hold)
 	if !d.Authority.IsZero() || len(d.Keys) != 0 || len(d.Published) != 1 || len(d.Warnings) != 1 {
 		t.Errorf("authority zero %t, %d keys, %d published, warnings %q", d.Authority.IsZero(), len(d.Keys), len(d.Published), d.Warnings)
@@ -358,11 +359,11 @@ func TestRequestsThatOnlyTheMakerCanServeAreNamed(t *testing.T) {
 	if warnings := authority.Misasked(w.in); len(warnings) > 0 {
 		t.Fatalf("without a request: %q", warnings)
 	}
-	w.asks(authority.ForceReplaceAnnotation, "true")
+	w.asks(authorities.ForceReplaceAnnotation, "true")
 	w.asks(authority.AbortReplaceAnnotation, "true")
-	w.in.CertSecret.Annotations[authority.ForceRenewAnnotation] = "true"
+	w.in.CertSecret.Annotations[authorities.ForceRenewAnnotation] = "true"
 	warnings := strings.Join(sentences(authority.Misasked(w.in)), "\n")
-	for _, annotation := range []string{authority.ForceReplaceAnnotation, authority.AbortReplaceAnnotation, authority.ForceRenewAnnotation} {
+	for _, annotation := range []string{authorities.ForceReplaceAnnotation, authority.AbortReplaceAnnotation, authorities.ForceRenewAnnotation} {
 		if !strings.Contains(warnings, annotation) {
 			t.Errorf("%s is not named: %q", annotation, warnings)
 		}
@@ -373,7 +374,7 @@ func TestRequestsThatOnlyTheMakerCanServeAreNamed(t *testing.T) {
 func clientsWorld(tb testing.TB) (*world, chained) {
 	tb.Helper()
 	w, chain := userWorld(tb)
-	w.in.Kind = authority.ClientsCA
+	w.in.Names = authorities.Clients.Names("my")
 	return w, chain
 }
 
@@ -399,7 +400,7 @@ func TestEveryFurtherCAOfAUsersClientsCAIsTrustedBesideIt(t *testing.T) {
 	if len(d.Published) != 3 || !d.Published[0].Equal(chain.issuing.Certificate()) {
 		t.Errorf("%d are published, want the clients CA first and two beside it", len(d.Published))
 	}
-	w.in.Kind = authority.ClusterCA
+	w.in.Names = authorities.Cluster.Names("my")
 	if d := w.decide(); len(d.Kept) != 0 || len(d.Published) != 1 {
 		t.Errorf("beside a cluster CA %d are kept", len(d.Kept))
 	}

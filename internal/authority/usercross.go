@@ -16,7 +16,7 @@ import (
 // one row: by the last of them, that one by the one before it, and so on. What nodes
 // send along already stays, also when nobody remembers who issued it.
 func (u *userCA) crossSign() error {
-	if u.in.Kind != ClusterCA {
+	if u.in.Names.Holders != Members {
 		return nil // users send nothing along
 	}
 	u.crosses = u.sentAlong()

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
@@ -127,7 +127,7 @@ func TestWhyNothingVouchesForAUsersAuthority(t *testing.T) {
 		"users send nothing along": {func(t *testing.T) *world {
 			t.Helper()
 			w := renamedWorld(t, one, two)
-			w.in.Kind = authority.ClientsCA
+			w.in.Names = authorities.Clients.Names("my")
 			w.in.KeySecret.Data["ca.key"] = []byte("elsewhere")
 			return w
 		}, ""},

@@ -14,6 +14,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -116,20 +117,20 @@ type request struct {
 
 // requested turns flags into annotations.
 func (o *rotateOptions) requested(cluster string) request {
-	kind := authority.Kind(o.domain())
+	kind := authorities.Kind(o.domain())
 	r := request{domain: o.domain(), secret: kind.KeySecret(cluster), annotations: map[string]string{}}
 	const yes = "true"
 	ca := called(r.domain)
 	switch {
 	case o.renew:
 		r.secret = kind.CertSecret(cluster)
-		r.annotations[authority.ForceRenewAnnotation] = yes
+		r.annotations[authorities.ForceRenewAnnotation] = yes
 		r.what = "renew the certificate of the " + ca
 	case o.abort:
 		r.annotations[authority.AbortReplaceAnnotation] = yes
 		r.what = "go back to the " + ca + " that is being replaced"
 	case o.replace || !o.distrust:
-		r.annotations[authority.ForceReplaceAnnotation] = yes
+		r.annotations[authorities.ForceReplaceAnnotation] = yes
 		r.what = "replace the key of the " + ca
 	}
 	if o.distrust {

@@ -11,6 +11,7 @@ import (
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -25,7 +26,7 @@ func TestAKafkaThatIsMadeAgainServesTheUsersOfRetiredAuthorities(t *testing.T) {
 	pool := poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker)
 	w.create(kafka, pool)
 	w.settle()
-	w.replace(authority.ClientsCA)
+	w.replace(authorities.Clients)
 	w.settle()
 
 	w.deleteCluster()
@@ -38,7 +39,7 @@ func TestAKafkaThatIsMadeAgainServesTheUsersOfRetiredAuthorities(t *testing.T) {
 		t.Fatalf("%d users, want one of each authority", len(w.users))
 	}
 	w.wantUsersOf("clients-ca v0", "clients-ca v1")
-	if got := w.caCertificate(authority.ClientsCA).Subject.CommonName; got != "clients-ca v1" {
+	if got := w.caCertificate(authorities.Clients).Subject.CommonName; got != "clients-ca v1" {
 		t.Errorf("users are issued certificates of %s", got)
 	}
 }
@@ -66,7 +67,7 @@ func TestAUsersRetiredClientsAuthorityIsTrustedFromTheBeginning(t *testing.T) {
 	retired, present := caNamed(t, "corporate one", 900*authority.Day), caNamed(t, "corporate two", 1000*authority.Day)
 	kafka := kafkaResource(w.namespace)
 	kafka.Spec.ClientsCa.GenerateCertificateAuthority = new(false)
-	w.createCA(authority.ClientsCA, present, "1")
+	w.createCA(authorities.Clients, present, "1")
 	w.replaceData("my-clients-ca-cert", authority.DatedCertKey(retired.Certificate()), pki.EncodeBundle(retired.Certificate()))
 	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
 	w.settle()
@@ -78,7 +79,7 @@ func TestAUsersRetiredClientsAuthorityIsTrustedFromTheBeginning(t *testing.T) {
 func (w *world) deleteCluster() {
 	w.t.Helper()
 	kept := []string{}
-	for _, kind := range []authority.Kind{authority.ClusterCA, authority.ClientsCA} {
+	for _, kind := range []authorities.Kind{authorities.Cluster, authorities.Clients} {
 		kept = append(kept, kind.KeySecret(clusterName), kind.CertSecret(clusterName))
 	}
 	w.delete(&kafkav1.Kafka{}, clusterName)

@@ -9,6 +9,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -21,7 +22,7 @@ func ownClients(t *testing.T) (*world, pki.Authority) {
 	kafka := kafkaResource(w.namespace)
 	kafka.Spec.ClientsCa.GenerateCertificateAuthority = new(false)
 	ca := caNamed(t, "corporate clients", 1000*authority.Day)
-	w.createCA(authority.ClientsCA, ca, "0")
+	w.createCA(authorities.Clients, ca, "0")
 	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
 	w.settle()
 	return w, ca
@@ -41,17 +42,17 @@ func TestAClientsCAThatCannotBeUsedKeepsNothingElseFromBeingRenewed(t *testing.T
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, clients := ownClients(t)
-			ca, leaf := w.caCertificate(authority.ClusterCA), w.leafOf("my-dual-0")
+			ca, leaf := w.caCertificate(authorities.Cluster), w.leafOf("my-dual-0")
 			harm(w)
 
 			w.clock.SetTime(nearTheEnd())
 			w.settle()
 
 			w.wantInvalid("my-clients-ca-cert")
-			if w.caCertificate(authority.ClusterCA).Equal(ca) || w.leafOf("my-dual-0").Equal(leaf) {
+			if w.caCertificate(authorities.Cluster).Equal(ca) || w.leafOf("my-dual-0").Equal(leaf) {
 				t.Error("the cluster CA or the leaves were not renewed")
 			}
-			w.wantLoaded(w.caCertificate(authority.ClusterCA))
+			w.wantLoaded(w.caCertificate(authorities.Cluster))
 			for _, s := range w.servers {
 				trust := s.loaded["mtls-9094"].trust
 				if len(trust) != 1 || !trust[0].Equal(clients.Certificate()) {
@@ -67,7 +68,7 @@ func TestAClusterCAThatCannotBeUsedKeepsTheClientsCAAndLeavesFromNothing(t *test
 	w := newWorld(t)
 	w.dualRole(3)
 	w.settle()
-	ca, clients, leaf := w.caCertificate(authority.ClusterCA), w.caCertificate(authority.ClientsCA), w.leafOf("my-dual-0")
+	ca, clients, leaf := w.caCertificate(authorities.Cluster), w.caCertificate(authorities.Clients), w.leafOf("my-dual-0")
 	w.replaceData("my-cluster-ca-cert", authority.CertKey, []byte("no certificate"))
 	w.nobodyReads()
 
@@ -76,7 +77,7 @@ func TestAClusterCAThatCannotBeUsedKeepsTheClientsCAAndLeavesFromNothing(t *test
 
 	w.wantInvalid("my-cluster-ca-cert", "ca.crt")
 	w.wantReason("ClusterCATrust", "AuthorityMissing", "it is refused: Secret my-cluster-ca-cert: ca.crt: ")
-	if w.caCertificate(authority.ClientsCA).Equal(clients) {
+	if w.caCertificate(authorities.Clients).Equal(clients) {
 		t.Error("the clients CA was not renewed")
 	}
 	if got := w.secret("my-cluster-ca-cert").Data[authority.CertKey]; string(got) != "no certificate" {
@@ -115,7 +116,7 @@ func TestOneCAForNodesAndUsersIsRefusedUnlessItIsAllowed(t *testing.T) {
 	w, ca := corporate(t)
 	w.users = nil
 	w.issued[string(ca.Key().PEM())] = true
-	before := w.anchors(authority.ClientsCA)
+	before := w.anchors(authorities.Clients)
 	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": asked})
 	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"clientsCa": map[string]any{"generateCertificateAuthority": false}}})
 	w.replaceData("my-clients-ca", authority.KeyKey, ca.Key().PEM())
@@ -124,7 +125,7 @@ func TestOneCAForNodesAndUsersIsRefusedUnlessItIsAllowed(t *testing.T) {
 	w.settle()
 
 	w.wantInvalid("my-clients-ca-cert", "corporate one", "keyturn.dev/allow-shared-ca")
-	if after := w.anchors(authority.ClientsCA); !maps.Equal(before, after) {
+	if after := w.anchors(authorities.Clients); !maps.Equal(before, after) {
 		t.Errorf("anchors are %v, and nothing was allowed", after)
 	}
 

@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -24,11 +25,11 @@ func TestTheFirstDeploymentMakesBothAuthoritiesOfGenerationZero(t *testing.T) {
 	w.dualRole(3)
 	w.settle()
 
-	for kind, subject := range map[authority.Kind]string{
-		authority.ClusterCA: "CN=cluster-ca v0,O=io.strimzi", authority.ClientsCA: "CN=clients-ca v0,O=io.strimzi",
+	for kind, subject := range map[authorities.Kind]string{
+		authorities.Cluster: "CN=cluster-ca v0,O=io.strimzi", authorities.Clients: "CN=clients-ca v0,O=io.strimzi",
 	} {
 		key, cert := w.secret(kind.KeySecret(clusterName)), w.secret(kind.CertSecret(clusterName))
-		if key.Annotations[authority.KeyGenerationAnnotation] != "0" || cert.Annotations[authority.CertGenerationAnnotation] != "0" {
+		if key.Annotations[authorities.KeyGenerationAnnotation] != "0" || cert.Annotations[authorities.CertGenerationAnnotation] != "0" {
 			t.Errorf("%s: generations are %v and %v, want 0 and 0", kind, key.Annotations, cert.Annotations)
 		}
 		ca := w.caCertificate(kind)
@@ -51,23 +52,23 @@ func TestForcedRenewalKeepsTheKeyAndTheStorePasswordAndRestartsNothing(t *testin
 	w.dualRole(3)
 	w.settle()
 	w.pin()
-	before, password := w.caCertificate(authority.ClusterCA), w.secret("my-cluster-ca-cert").Data["ca.password"]
+	before, password := w.caCertificate(authorities.Cluster), w.secret("my-cluster-ca-cert").Data["ca.password"]
 
-	w.renew(authority.ClusterCA)
+	w.renew(authorities.Cluster)
 	w.settle()
 
-	after, secret := w.caCertificate(authority.ClusterCA), w.secret("my-cluster-ca-cert")
+	after, secret := w.caCertificate(authorities.Cluster), w.secret("my-cluster-ca-cert")
 	if pki.KeyIDOf(after) != pki.KeyIDOf(before) || pki.FingerprintOf(after) == pki.FingerprintOf(before) {
 		t.Error("want another certificate of the same key")
 	}
-	if secret.Annotations[authority.CertGenerationAnnotation] != "1" || secret.Annotations["strimzi.io/force-renew"] != "" {
+	if secret.Annotations[authorities.CertGenerationAnnotation] != "1" || secret.Annotations["strimzi.io/force-renew"] != "" {
 		t.Errorf("annotations are %v, want generation 1 and the request gone", secret.Annotations)
 	}
 	if !bytes.Equal(secret.Data["ca.password"], password) {
 		t.Error("the password of the store has changed with the certificate")
 	}
 	w.wantLoaded(after)
-	if generation := w.secret("my-dual-0").Annotations[authority.ClusterCertGenerationAnnotation]; generation != "1" {
+	if generation := w.secret("my-dual-0").Annotations[authorities.ClusterCertGenerationAnnotation]; generation != "1" {
 		t.Errorf("leaf of generation %s, want 1", generation)
 	}
 	if n := len(authority.StoredAnchors(authority.Stored{Exists: true, Data: w.secret("my-cluster-ca-trusted-certs").Data})); n != 1 {
@@ -88,7 +89,7 @@ func TestALongerValidityRenewsACertificateThatIsNowDue(t *testing.T) {
 
 	want := w.clock.Now().Add(200 * authority.Day)
 	for name, end := range map[string]time.Time{
-		"CA": w.caCertificate(authority.ClusterCA).NotAfter, "leaf": w.leafOf("my-dual-1").NotAfter,
+		"CA": w.caCertificate(authorities.Cluster).NotAfter, "leaf": w.leafOf("my-dual-1").NotAfter,
 	} {
 		if end.Before(want.Add(-time.Hour)) || end.After(want.Add(time.Hour)) {
 			t.Errorf("%s ends at %s, want about %s", name, end, want)
@@ -100,12 +101,12 @@ func TestAnExpiredAuthorityThatWasThereBeforeIsRenewedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	expired := expiredCA(t)
-	w.createCA(authority.ClusterCA, expired, "0")
+	w.createCA(authorities.Cluster, expired, "0")
 	w.dualRole(3)
 
 	w.settle()
 
-	renewed := w.caCertificate(authority.ClusterCA)
+	renewed := w.caCertificate(authorities.Cluster)
 	if pki.KeyIDOf(renewed) != pki.KeyIDOf(expired.Certificate()) || !renewed.NotAfter.After(w.clock.Now()) {
 		t.Errorf("the CA ends at %s", renewed.NotAfter)
 	}
@@ -133,17 +134,17 @@ func TestLostCertificateSecretsAreRestoredFromWhatPodsMount(t *testing.T) {
 	w := newWorld(t)
 	w.dualRole(3)
 	w.settle()
-	before := w.caCertificate(authority.ClusterCA)
+	before := w.caCertificate(authorities.Cluster)
 	w.delete(&corev1.Secret{}, "my-cluster-ca-cert")
 	w.delete(&corev1.Secret{}, "my-clients-ca-cert")
 
 	w.settle()
 
-	if !w.caCertificate(authority.ClusterCA).Equal(before) {
+	if !w.caCertificate(authorities.Cluster).Equal(before) {
 		t.Error("the certificate is another one")
 	}
 	for _, name := range []string{"my-cluster-ca-cert", "my-clients-ca-cert"} {
-		if got := w.secret(name).Annotations[authority.CertGenerationAnnotation]; got != "0" {
+		if got := w.secret(name).Annotations[authorities.CertGenerationAnnotation]; got != "0" {
 			t.Errorf("%s has generation %s, want still 0", name, got)
 		}
 	}
@@ -218,12 +219,12 @@ func TestARaisedGenerationOfAUsersAuthorityThatStaysIsToldAndNoMore(t *testing.T
 	w := newWorld(t)
 	kafka := kafkaResource(w.namespace)
 	kafka.Spec.ClusterCa.GenerateCertificateAuthority = new(false)
-	w.createCA(authority.ClusterCA, caNamed(t, "corporate", 1000*authority.Day), "0")
+	w.createCA(authorities.Cluster, caNamed(t, "corporate", 1000*authority.Day), "0")
 	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
 	w.settle()
 	leaf := w.leafOf("my-dual-0")
 
-	w.annotate(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{authority.CertGenerationAnnotation: "1"})
+	w.annotate(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{authorities.CertGenerationAnnotation: "1"})
 	before := w.secret("my-cluster-ca-cert").ResourceVersion
 	w.settle()
 
@@ -233,14 +234,14 @@ func TestARaisedGenerationOfAUsersAuthorityThatStaysIsToldAndNoMore(t *testing.T
 	var pod corev1.Pod
 	w.get("my-dual-0", &pod)
 	for name, told := range map[string]string{
-		"Secret": w.secret("my-dual-0").Annotations[authority.ClusterCertGenerationAnnotation],
-		"pod":    pod.Annotations[authority.ClusterCertGenerationAnnotation],
+		"Secret": w.secret("my-dual-0").Annotations[authorities.ClusterCertGenerationAnnotation],
+		"pod":    pod.Annotations[authorities.ClusterCertGenerationAnnotation],
 	} {
 		if told != "1" {
 			t.Errorf("the %s of my-dual-0 tells generation %q, want 1", name, told)
 		}
 	}
-	w.wantLoaded(w.caCertificate(authority.ClusterCA))
+	w.wantLoaded(w.caCertificate(authorities.Cluster))
 	if after := w.secret("my-cluster-ca-cert").ResourceVersion; after != before {
 		t.Error("the user's Secret was written")
 	}
@@ -265,7 +266,7 @@ func TestAUsersChainIsPublishedWhenItIsInOrderAndRefusedWhenNot(t *testing.T) {
 			w := newWorld(t)
 			kafka := kafkaResource(w.namespace)
 			kafka.Spec.ClusterCa.GenerateCertificateAuthority = new(false)
-			w.createCA(authority.ClusterCA, issuing, "0")
+			w.createCA(authorities.Cluster, issuing, "0")
 			w.replaceData("my-cluster-ca-cert", authority.CertKey, pki.EncodeBundle(c.chain...))
 			w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
 
@@ -297,7 +298,7 @@ func (w *world) secret(name string) *corev1.Secret {
 	return &secret
 }
 
-func (w *world) caCertificate(kind authority.Kind) *x509.Certificate {
+func (w *world) caCertificate(kind authorities.Kind) *x509.Certificate {
 	w.t.Helper()
 	return w.first(w.secret(kind.CertSecret(clusterName)).Data[authority.CertKey])
 }
@@ -360,21 +361,21 @@ func (w *world) wantInvalid(names ...string) {
 	w.t.Errorf("conditions are %+v, want NotReady because of InvalidResourceException", w.getKafka().Status.Conditions)
 }
 
-func (w *world) createCA(kind authority.Kind, ca pki.Authority, generation string) {
+func (w *world) createCA(kind authorities.Kind, ca pki.Authority, generation string) {
 	w.t.Helper()
 	labels := map[string]string{"strimzi.io/cluster": clusterName, "strimzi.io/kind": "Kafka"}
 	w.create(
 		&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: kind.KeySecret(clusterName), Namespace: w.namespace, Labels: labels,
-				Annotations: map[string]string{authority.KeyGenerationAnnotation: generation},
+				Annotations: map[string]string{authorities.KeyGenerationAnnotation: generation},
 			},
 			Data: map[string][]byte{authority.KeyKey: ca.Key().PEM()},
 		},
 		&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: kind.CertSecret(clusterName), Namespace: w.namespace, Labels: labels,
-				Annotations: map[string]string{authority.CertGenerationAnnotation: generation},
+				Annotations: map[string]string{authorities.CertGenerationAnnotation: generation},
 			},
 			Data: map[string][]byte{authority.CertKey: pki.EncodeBundle(ca.Certificate())},
 		},

@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -66,19 +67,19 @@ func TestABadChangeIsNamedAndChangesNothing(t *testing.T) {
 		},
 		"a CA that is to be replaced, in words that ask for nothing": {
 			do: func(w *world) {
-				w.annotate(&corev1.Secret{}, authority.ClusterCA.KeySecret(clusterName), map[string]any{authority.ForceReplaceAnnotation: "yes"})
+				w.annotate(&corev1.Secret{}, authorities.Cluster.KeySecret(clusterName), map[string]any{authorities.ForceReplaceAnnotation: "yes"})
 			},
-			kind: condition.Warning, says: []string{"Secret my-cluster-ca: ", authority.ForceReplaceAnnotation, `"yes"`, `set it to "true"`},
+			kind: condition.Warning, says: []string{"Secret my-cluster-ca: ", authorities.ForceReplaceAnnotation, `"yes"`, `set it to "true"`},
 		},
 		"a CA that is to be distrusted, on the wrong Secret": {
 			do: func(w *world) {
-				w.annotate(&corev1.Secret{}, authority.ClusterCA.CertSecret(clusterName), map[string]any{authority.DistrustAnnotation: "now"})
+				w.annotate(&corev1.Secret{}, authorities.Cluster.CertSecret(clusterName), map[string]any{authority.DistrustAnnotation: "now"})
 			},
 			kind: condition.Warning, says: []string{"Secret my-cluster-ca-cert: ", "annotate Secret my-cluster-ca with keyturn.dev/distrust=now"},
 		},
 		"the CA's key does not belong to its certificate": {
 			do: func(w *world) {
-				w.replaceData(authority.ClusterCA.KeySecret(clusterName), authority.KeyKey, newCA(w.t).Key().PEM())
+				w.replaceData(authorities.Cluster.KeySecret(clusterName), authority.KeyKey, newCA(w.t).Key().PEM())
 			},
 			kind: condition.NotReady, says: []string{"my-cluster-ca-cert", "does not belong"},
 		},
@@ -172,7 +173,7 @@ func TestAStrangersCAInTheBundleIsTakenOut(t *testing.T) {
 	w := newWorld(t)
 	w.dualRole(3)
 	w.settle()
-	own, stranger := w.caCertificate(authority.ClusterCA), newCA(w.t).Certificate()
+	own, stranger := w.caCertificate(authorities.Cluster), newCA(w.t).Certificate()
 
 	w.replaceData("my-cluster-ca-cert", authority.CertKey, pki.EncodeBundle(own, stranger))
 	w.settle()
@@ -286,7 +287,7 @@ func TestAPausedClusterKeepsItsAuthorityButGetsALostPodBack(t *testing.T) {
 	w := newWorld(t)
 	w.dualRole(3)
 	w.settle()
-	before := w.caCertificate(authority.ClusterCA)
+	before := w.caCertificate(authorities.Cluster)
 	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": "true"})
 	w.annotate(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{"strimzi.io/force-renew": "true"})
 	w.delete(&corev1.Pod{}, "my-dual-1")
@@ -295,7 +296,7 @@ func TestAPausedClusterKeepsItsAuthorityButGetsALostPodBack(t *testing.T) {
 
 	w.wantCondition(condition.ReconciliationPaused)
 	w.wantReason(clusterTrust, "Paused")
-	if pki.FingerprintOf(w.caCertificate(authority.ClusterCA)) != pki.FingerprintOf(before) {
+	if pki.FingerprintOf(w.caCertificate(authorities.Cluster)) != pki.FingerprintOf(before) {
 		t.Error("the CA was renewed although reconciliation is paused")
 	}
 	if _, there := w.podUIDs()["my-dual-1"]; !there {

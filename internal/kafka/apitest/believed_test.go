@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -41,7 +42,7 @@ func TestATimeThatHasNotComeYetHoldsUpNobodyWhoHasNoChoiceOfWhatToRead(t *testin
 	w.nobodyReads()
 	w.ahead, w.unnoticed = 200*authority.Day, true
 	w.replaceOwn(caNamed(t, "corporate two", 1000*authority.Day), "1", nil)
-	w.once(w.admitted(authority.ClusterCA), func() { w.ahead = 0 })
+	w.once(w.admitted(authorities.Cluster), func() { w.ahead = 0 })
 
 	w.settle()
 
@@ -51,9 +52,9 @@ func TestATimeThatHasNotComeYetHoldsUpNobodyWhoHasNoChoiceOfWhatToRead(t *testin
 func TestATimeThatHasNotComeYetKeepsNoCrossCertificateOfACompromisedAuthority(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
-	w.replace(authority.ClusterCA)
-	w.distrustNow(authority.ClusterCA)
-	alone := func() bool { read := w.bundleOf(authority.ClusterCA); return len(read) == 1 && read[0] == nextV }
+	w.replace(authorities.Cluster)
+	w.distrustNow(authorities.Cluster)
+	alone := func() bool { read := w.bundleOf(authorities.Cluster); return len(read) == 1 && read[0] == nextV }
 	w.once(alone, func() {
 		w.annotate(&corev1.Secret{}, "my-cluster-ca-trusted-certs", map[string]any{
 			applicationSince: start().Add(300 * authority.Day).Format(time.RFC3339),
@@ -71,13 +72,13 @@ func TestAGenerationThatNobodyHasCountedToIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 1)
 	w.nobodyReads()
-	w.annotate(&corev1.Pod{}, "my-dual-0", map[string]any{authority.ClusterCertGenerationAnnotation: "9223372036854775807"})
-	w.renew(authority.ClusterCA)
+	w.annotate(&corev1.Pod{}, "my-dual-0", map[string]any{authorities.ClusterCertGenerationAnnotation: "9223372036854775807"})
+	w.renew(authorities.Cluster)
 
 	w.settle()
 
 	w.wantReady()
-	if got := w.secret("my-cluster-ca-cert").Annotations[authority.CertGenerationAnnotation]; got != "1" {
+	if got := w.secret("my-cluster-ca-cert").Annotations[authorities.CertGenerationAnnotation]; got != "1" {
 		t.Errorf("the generation is %s, want 1", got)
 	}
 }
@@ -85,17 +86,17 @@ func TestAGenerationThatNobodyHasCountedToIsNotBelieved(t *testing.T) {
 func TestGenerationsEditedByHandDoNotGoBackwards(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
-	w.renew(authority.ClusterCA)
+	w.renew(authorities.Cluster)
 	w.settle()
-	w.renew(authority.ClusterCA)
+	w.renew(authorities.Cluster)
 	w.settle()
 
-	w.annotate(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{authority.CertGenerationAnnotation: "0"})
+	w.annotate(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{authorities.CertGenerationAnnotation: "0"})
 	w.settle()
 
 	for name, got := range map[string]string{
-		"my-cluster-ca-cert": w.secret("my-cluster-ca-cert").Annotations[authority.CertGenerationAnnotation],
-		"my-dual-0":          w.secret("my-dual-0").Annotations[authority.ClusterCertGenerationAnnotation],
+		"my-cluster-ca-cert": w.secret("my-cluster-ca-cert").Annotations[authorities.CertGenerationAnnotation],
+		"my-dual-0":          w.secret("my-dual-0").Annotations[authorities.ClusterCertGenerationAnnotation],
 	} {
 		if got != "2" {
 			t.Errorf("Secret %s has generation %s, want 2", name, got)

@@ -6,7 +6,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // Between the look at the record of disruptions and the write of it everything else is
@@ -87,7 +87,7 @@ func TestNothingIsRestartedForWhatNobodyAsksForAnyMore(t *testing.T) {
 	t.Parallel()
 	for name, happens := range map[string]func(w *world){
 		"the configuration is turned back":    func(w *world) { w.configure("log.retention.hours", "11") },
-		"another change is asked of a Secret": func(w *world) { w.renew(authority.ClusterCA) },
+		"another change is asked of a Secret": func(w *world) { w.renew(authorities.Cluster) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

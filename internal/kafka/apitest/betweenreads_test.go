@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -45,8 +46,8 @@ func TestWhatAnotherOperatorWritesBetweenTwoReadsIsNotTurnedBack(t *testing.T) {
 		generation string
 	}{
 		"a cluster is made":                {false, func(w *world) { w.dualRole(1) }, 7, "0"},
-		"the key of its CA is replaced":    {true, func(w *world) { w.replace(authority.ClusterCA) }, 8, "1"},
-		"the certificate of it is renewed": {true, func(w *world) { w.renew(authority.ClusterCA) }, 8, "0"},
+		"the key of its CA is replaced":    {true, func(w *world) { w.replace(authorities.Cluster) }, 8, "1"},
+		"the certificate of it is renewed": {true, func(w *world) { w.renew(authorities.Cluster) }, 8, "0"},
 	} {
 		for before := 1; before <= c.looks; before++ {
 			t.Run(fmt.Sprintf("%s, look %d", name, before), func(t *testing.T) {
@@ -68,8 +69,8 @@ func TestWhatAnotherOperatorWritesBetweenTwoReadsIsNotTurnedBack(t *testing.T) {
 				if reads.looks < before {
 					t.Errorf("only %d Secrets were looked at", reads.looks)
 				}
-				w.wantGeneration(authority.ClusterCA, c.generation)
-				w.wantGeneration(authority.ClientsCA, "0")
+				w.wantGeneration(authorities.Cluster, c.generation)
+				w.wantGeneration(authorities.Clients, "0")
 			})
 		}
 	}
@@ -77,10 +78,10 @@ func TestWhatAnotherOperatorWritesBetweenTwoReadsIsNotTurnedBack(t *testing.T) {
 
 // wantGeneration checks that as many keys were made as were asked for, and that the
 // certificate belongs to the last of them.
-func (w *world) wantGeneration(kind authority.Kind, want string) {
+func (w *world) wantGeneration(kind authorities.Kind, want string) {
 	w.t.Helper()
 	key := w.secret(kind.KeySecret(clusterName))
-	if got := key.Annotations[authority.KeyGenerationAnnotation]; got != want {
+	if got := key.Annotations[authorities.KeyGenerationAnnotation]; got != want {
 		w.t.Errorf("%s: the key is generation %s, want %s", kind, got, want)
 	}
 	held, err := pki.ParsePrivateKey(key.Data[authority.KeyKey])

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -36,7 +37,7 @@ func TestEveryFurtherClientsCAOfAUserIsTrustedUntilItIsTakenOut(t *testing.T) {
 
 	w.wantClientsCAs("corporate clients", "second clients")
 	w.wantReason(clientsTrust, "Trusted", "second clients")
-	if state := w.anchors(authority.ClientsCA)["second clients"]; state != authority.TrustedUnused {
+	if state := w.anchors(authorities.Clients)["second clients"]; state != authority.TrustedUnused {
 		t.Errorf("it is %s", state)
 	}
 

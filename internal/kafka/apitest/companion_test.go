@@ -20,7 +20,7 @@ import (
 
 	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -219,7 +219,7 @@ func (w *world) loadPartner(p *partner, oldest int64) bool {
 func (w *world) storedFor(c companion.Companion) (contract.Publication, stores, error) {
 	v := volumes{pod: c.Certificate, certs: w.certs, files: map[volume]files{
 		nodeVolume:    w.stored.secrets[c.Secret()],
-		clusterVolume: w.stored.secrets[authority.ClusterCA.TrustedCertsSecret(clusterName)],
+		clusterVolume: w.stored.secrets[authorities.Cluster.TrustedCertsSecret(clusterName)],
 	}}
 	published, err := contract.ParsePublication(v.files[nodeVolume][contract.PublicationKey])
 	if err != nil {
@@ -341,7 +341,7 @@ func (w *world) wantPartnersOf(ca string) {
 		w.t.Error("no companion runs")
 	}
 	for _, p := range w.partners {
-		if got, want := said(p.loaded), said(stores{chain: p.loaded.chain, trust: bundle(w.caCertificate(authority.ClusterCA))}); got != want || p.loaded.chain[0].Issuer.CommonName != ca {
+		if got, want := said(p.loaded), said(stores{chain: p.loaded.chain, trust: bundle(w.caCertificate(authorities.Cluster))}); got != want || p.loaded.chain[0].Issuer.CommonName != ca {
 			w.t.Errorf("%s %s of %s; want it to trust %s alone", p.pod, got, p.loaded.chain[0].Issuer.CommonName, ca)
 		}
 	}
@@ -368,7 +368,7 @@ func TestACompanionFollowsAReplacementByItself(t *testing.T) {
 	w := besideTurning(t, contract.LoadByReload)
 	pods, nodes := w.partnerPods(), w.nodeUIDs()
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 
 	w.wantPartnersOf(nextV)
@@ -385,7 +385,7 @@ func TestACompanionThatLoadsAtItsStartIsMadeAnewForItsOwnSakeOnly(t *testing.T) 
 	w := besideTurning(t, contract.LoadByRestart)
 	nodes := w.nodeUIDs()
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 
 	w.wantPartnersOf(nextV)
@@ -398,7 +398,7 @@ func TestACompanionThatLoadsAtItsStartIsMadeAnewForItsOwnSakeOnly(t *testing.T) 
 	}
 
 	made := w.pairs
-	w.replace(authority.ClientsCA)
+	w.replace(authorities.Clients)
 	w.settle()
 	if w.pairs != made {
 		t.Error("a companion was made again for the clients CA, which it has nothing to do with")
@@ -411,10 +411,10 @@ func TestAReplacementWaitsForACompanionThatSaysNothing(t *testing.T) {
 	w.silent[exporterName] = true
 	w.startOperator() // one that has heard nothing so far
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.run(30)
 
-	if got := w.anchors(authority.ClusterCA); len(got) == 1 {
+	if got := w.anchors(authorities.Cluster); len(got) == 1 {
 		t.Errorf("anchors %v: the replacement has ended without the companion's word", got)
 	}
 	w.wantCondition("ClusterCATrust", exporterName)
@@ -436,7 +436,7 @@ func TestACompanionThatIsNotWantedAnyMoreGoes(t *testing.T) {
 	if !w.missing(&appsv1.Deployment{}, exporterName) || !w.missing(&corev1.Secret{}, exporterName+"-certs") {
 		t.Error("the Deployment or the Secret of a companion is left although nobody wants it")
 	}
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 	w.wantPartnersOf(nextV)
 }
@@ -446,7 +446,7 @@ func TestAStaleOperatorDoesNotTakeTheRestartOfACompanionBack(t *testing.T) {
 	w := besideTurning(t, contract.LoadByRestart)
 	lagging := newLaggingClient(w.faulty)
 	w.reconcile(w.newReconciler(lagging)) // what is read through it from now on is the Deployment of before
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 	made := w.pairs
 

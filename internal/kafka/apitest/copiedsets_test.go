@@ -14,7 +14,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // Pod sets that bear every trace of the operator but its field manager: somebody has
@@ -73,7 +73,7 @@ func TestNodesOfACopiedPodSetAreNotTheClusters(t *testing.T) {
 			w.wantCondition(condition.Warning, "StrimziPodSet my-made", "Keyturn did not create it")
 			w.create(poolResource(w.namespace, "extra", 1, kafkav1.RoleBroker))
 			w.settle()
-			w.replace(authority.ClusterCA)
+			w.replace(authorities.Cluster)
 			w.settle()
 
 			w.wantReady()
@@ -142,7 +142,7 @@ func TestNodesThatRunAreTheClustersWhenNobodyKnowsWhoWroteTheirPodSet(t *testing
 			if pods := w.podUIDs(); len(pods) < 4 {
 				t.Fatalf("pods are %v while a partition is on one of them", pods)
 			}
-			w.replace(authority.ClusterCA)
+			w.replace(authorities.Cluster)
 			w.kafka.Reassign("orders", 0, 0, 1, 2)
 			w.settle()
 

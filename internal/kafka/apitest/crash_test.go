@@ -14,7 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -78,7 +78,7 @@ func TestWhateverWriteTheOperatorCrashesAfterTheNextOneFinishes(t *testing.T) {
 		},
 		"creating a cluster where a certificate was left": {
 			world: inNewWorlds(func(w *world) {
-				w.createCA(authority.ClusterCA, newCA(w.t), "1")
+				w.createCA(authorities.Cluster, newCA(w.t), "1")
 				w.delete(&corev1.Secret{}, "my-cluster-ca")
 			}),
 			change: func(w *world, _ int) { w.dualRole(1) },

@@ -11,8 +11,9 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // The operator crashes after its nth write of a rotation, for every n; and two
@@ -34,15 +35,15 @@ func rotations() map[string]crashScenario {
 	return map[string]crashScenario{
 		"replacing the key of the cluster CA": {
 			world:  inNewWorlds(cluster(2)),
-			change: func(w *world, _ int) { w.replace(authority.ClusterCA) },
+			change: func(w *world, _ int) { w.replace(authorities.Cluster) },
 		},
 		"replacing the key of the clients CA": {
 			world:  inNewWorlds(cluster(1)),
-			change: func(w *world, _ int) { w.replace(authority.ClientsCA) },
+			change: func(w *world, _ int) { w.replace(authorities.Clients) },
 		},
 		"renewing the cluster CA": {
 			world:  inOneWorld(cluster(2)),
-			change: func(w *world, _ int) { w.renew(authority.ClusterCA) },
+			change: func(w *world, _ int) { w.renew(authorities.Cluster) },
 		},
 		"losing the key of the cluster CA": {
 			world: inNewWorlds(cluster(1)),
@@ -61,8 +62,8 @@ func rotations() map[string]crashScenario {
 // replaceAndAbort gives a replacement up when a node presents the new authority.
 func (w *world) replaceAndAbort() {
 	w.t.Helper()
-	w.replace(authority.ClusterCA)
-	w.once(w.presents(1, nextV), func() { w.abort(authority.ClusterCA) })
+	w.replace(authorities.Cluster)
+	w.once(w.presents(1, nextV), func() { w.abort(authorities.Cluster) })
 }
 
 // wideRotations take minutes each.
@@ -71,8 +72,8 @@ func wideRotations() map[string]crashScenario {
 		"replacing and renewing at once": {
 			world: inNewWorlds(cluster(2)),
 			change: func(w *world, _ int) {
-				w.renew(authority.ClusterCA)
-				w.replace(authority.ClusterCA)
+				w.renew(authorities.Cluster)
+				w.replace(authorities.Cluster)
 			},
 		},
 		"replacing twice": {
@@ -86,13 +87,13 @@ func wideRotations() map[string]crashScenario {
 				w.settle()
 				w.pin()
 			}),
-			change: func(w *world, _ int) { w.replace(authority.ClusterCA) },
+			change: func(w *world, _ int) { w.replace(authorities.Cluster) },
 		},
 		"distrusting the old key": {
 			world: inNewWorlds(cluster(3)),
 			change: func(w *world, _ int) {
-				w.replace(authority.ClusterCA)
-				w.distrustNow(authority.ClusterCA)
+				w.replace(authorities.Cluster)
+				w.distrustNow(authorities.Cluster)
 			},
 		},
 		"losing the key in a cluster of three": {
@@ -108,12 +109,12 @@ func wideRotations() map[string]crashScenario {
 				w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"keyturn.dev/reload": "false"})
 				w.settle()
 			}),
-			change: func(w *world, _ int) { w.replace(authority.ClusterCA) },
+			change: func(w *world, _ int) { w.replace(authorities.Cluster) },
 		},
 		"losing what pods mount in the middle": {
 			world: inNewWorlds(cluster(2)),
 			change: func(w *world, _ int) {
-				w.replace(authority.ClusterCA)
+				w.replace(authorities.Cluster)
 				w.once(w.presents(1, nextV), func() { w.delete(&corev1.Secret{}, "my-cluster-ca-trusted-certs") })
 			},
 		},
@@ -124,12 +125,12 @@ func wideRotations() map[string]crashScenario {
 				w.accompany(exporter(w.namespace, contract.LoadByReload), other)
 				cluster(1)(w)
 			}),
-			change: func(w *world, _ int) { w.replace(authority.ClusterCA) },
+			change: func(w *world, _ int) { w.replace(authorities.Cluster) },
 		},
 		"restarting each node afterwards": {
 			world: inNewWorlds(cluster(3)),
 			change: func(w *world, n int) {
-				w.replace(authority.ClusterCA)
+				w.replace(authorities.Cluster)
 				w.once(w.presents(3, nextV), func() { w.configure("log.retention.hours", fmt.Sprint(12+n%2)) })
 			},
 		},
@@ -158,8 +159,8 @@ func TestAStaleLeaderBreaksNoRotation(t *testing.T) {
 		seeds = 8
 	}
 	for name, change := range map[string]func(w *world){
-		"replacing the cluster CA": func(w *world) { w.replace(authority.ClusterCA) },
-		"replacing the clients CA": func(w *world) { w.replace(authority.ClientsCA) },
+		"replacing the cluster CA": func(w *world) { w.replace(authorities.Cluster) },
+		"replacing the clients CA": func(w *world) { w.replace(authorities.Clients) },
 		"replacing and aborting":   func(w *world) { w.replaceAndAbort() },
 		"replacing twice":          func(w *world) { w.replaceTwice(w.trusts(1, nextV)) },
 	} {
@@ -179,8 +180,8 @@ func TestAStaleLeaderBreaksNoRotation(t *testing.T) {
 				if !has(w.getKafka(), condition.Ready) {
 					t.Errorf("conditions are %+v, want Ready", w.getKafka().Status.Conditions)
 				}
-				if states := slices.Collect(maps.Values(w.anchors(authority.ClusterCA))); !slices.Contains(states, authority.TrustedInUseAll) {
-					t.Errorf("anchors are %v, want one that all use", w.anchors(authority.ClusterCA))
+				if states := slices.Collect(maps.Values(w.anchors(authorities.Cluster))); !slices.Contains(states, authority.TrustedInUseAll) {
+					t.Errorf("anchors are %v, want one that all use", w.anchors(authorities.Cluster))
 				}
 			})
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -24,8 +25,8 @@ func wideSituations() map[string]crashScenario {
 	all["renewing in the middle"] = crashScenario{
 		world: inNewWorlds(cluster(2)),
 		change: func(w *world, _ int) {
-			w.replace(authority.ClusterCA)
-			w.once(w.presents(1, nextV), func() { w.renew(authority.ClusterCA) })
+			w.replace(authorities.Cluster)
+			w.once(w.presents(1, nextV), func() { w.renew(authorities.Cluster) })
 		},
 		// Controllers trust the renewed certificate until then if they had to.
 		afterwards: (*world).restartEach,
@@ -38,14 +39,14 @@ func wideSituations() map[string]crashScenario {
 			cluster(2)(w)
 			w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"maintenanceTimeWindows": []any{closedWindow}}})
 			w.settle()
-			w.renew(authority.ClusterCA)
-			w.replace(authority.ClusterCA)
+			w.renew(authorities.Cluster)
+			w.replace(authorities.Cluster)
 			w.settle()
 		}),
 		change: func(w *world, _ int) { w.clock.SetTime(start().Add(11 * time.Hour)) },
 	}
 	all["creating a cluster with an authority that has ended"] = crashScenario{
-		world:  inNewWorlds(func(w *world) { w.createCA(authority.ClusterCA, expiredCA(w.t), "0") }),
+		world:  inNewWorlds(func(w *world) { w.createCA(authorities.Cluster, expiredCA(w.t), "0") }),
 		change: func(w *world, _ int) { w.dualRole(2) },
 	}
 	return all
@@ -67,7 +68,7 @@ func usersSituations() map[string]crashScenario {
 			world: inNewWorlds(corporate),
 			change: func(w *world, _ int) {
 				w.without[readsBundle], w.without[readsFirst] = true, true
-				old := w.caCertificate(authority.ClusterCA)
+				old := w.caCertificate(authorities.Cluster)
 				w.replaceOwn(caNamed(w.t, "corporate two", longLasting), "1", map[string][]byte{authority.DatedCertKey(old): pki.EncodeBundle(old)})
 			},
 		},
@@ -107,7 +108,7 @@ func usersSituations() map[string]crashScenario {
 			world: inNewWorlds(corporate),
 			change: func(w *world, _ int) {
 				w.generate(true)
-				w.replace(authority.ClusterCA)
+				w.replace(authorities.Cluster)
 			},
 		},
 	}
@@ -131,7 +132,7 @@ func (w *world) presentCA() pki.Authority {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	ca, err := pki.NewAuthority(w.caCertificate(authority.ClusterCA), key)
+	ca, err := pki.NewAuthority(w.caCertificate(authorities.Cluster), key)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func losses() map[string]func(w *world) {
 	const trustedCerts = "my-cluster-ca-trusted-certs"
 	inTheMiddle := func(do func(w *world)) func(w *world) {
 		return func(w *world) {
-			w.replace(authority.ClusterCA)
+			w.replace(authorities.Cluster)
 			w.once(w.presents(1, nextV), func() { do(w) })
 		}
 	}
@@ -166,7 +167,7 @@ func losses() map[string]func(w *world) {
 					w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": value})
 				}
 			}
-			w.replace(authority.ClusterCA)
+			w.replace(authorities.Cluster)
 			w.once(w.presents(1, nextV), pause(asked))
 			w.once(func() bool { return has(w.getKafka(), condition.ReconciliationPaused) }, pause(nil))
 		},

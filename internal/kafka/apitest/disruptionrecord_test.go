@@ -8,6 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // A record of disruptions that cannot be read shuts the gates of restarts, and nothing
@@ -31,9 +32,9 @@ func TestARecordOfDisruptionsThatCannotBeReadHoldsUpRestartsAlone(t *testing.T) 
 	}
 	w.wantCondition(condition.NotReady, "my-disruption", "delete it")
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.run(40)
-	w.wantGeneration(authority.ClusterCA, "1")
+	w.wantGeneration(authorities.Cluster, "1")
 	w.wantRestarts(0)
 
 	w.delete(&corev1.ConfigMap{}, "my-disruption")

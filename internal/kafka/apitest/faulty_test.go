@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // errCrash is what the operator sees when it has crashed: nothing it wants to
@@ -157,10 +157,10 @@ func (w *world) wrote(verb string, object any) {
 	}
 	before := w.stored
 	w.seeSecret(verb, secret)
-	w.checkStates(authority.ClusterCA, before)
-	w.checkStates(authority.ClientsCA, before)
-	w.checkGenerations(authority.ClusterCA, secret)
-	w.checkGenerations(authority.ClientsCA, secret)
+	w.checkStates(authorities.Cluster, before)
+	w.checkStates(authorities.Clients, before)
+	w.checkGenerations(authorities.Cluster, secret)
+	w.checkGenerations(authorities.Clients, secret)
 	w.checkStranger()
 	w.checkTwice()
 	w.checkOperator(before)

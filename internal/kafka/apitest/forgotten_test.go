@@ -12,7 +12,7 @@ import (
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -99,7 +99,7 @@ func TestAPublicationThatCannotBeReadIsWrittenAgain(t *testing.T) {
 				if when == nil {
 					spoil()
 				} else {
-					w.replace(authority.ClusterCA)
+					w.replace(authorities.Cluster)
 					w.once(when(w), spoil)
 				}
 
@@ -121,7 +121,7 @@ func TestAPublicationFromAnOldCopyDoesNotTurnRevisionsBack(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
 	copied := w.secret("my-dual-1").Data[contract.PublicationKey]
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 	before := w.published("my-dual-1").Revision
 

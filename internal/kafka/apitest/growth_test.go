@@ -12,7 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // Volumes grow while everything else goes on.
@@ -108,8 +108,8 @@ func TestVolumesGrowDuringARotationWithoutARestart(t *testing.T) {
 	t.Parallel()
 	w := onClaims(t, true)
 	w.pin()
-	w.replace(authority.ClusterCA)
-	w.once(w.admitted(authority.ClusterCA), func() { w.grow("2Gi") })
+	w.replace(authorities.Cluster)
+	w.once(w.admitted(authorities.Cluster), func() { w.grow("2Gi") })
 	w.settle()
 
 	w.wantRequested("2Gi")
@@ -121,8 +121,8 @@ func TestAFileSystemThatGrowsWhenItIsMountedRestartsItsNodeOnce(t *testing.T) {
 	t.Parallel()
 	w := onClaims(t, true)
 	w.pin()
-	w.replace(authority.ClusterCA)
-	w.once(w.admitted(authority.ClusterCA), func() {
+	w.replace(authorities.Cluster)
+	w.once(w.admitted(authorities.Cluster), func() {
 		for pod := range w.podUIDs() {
 			w.reportClaim(pod, w.awaitsMount)
 		}
@@ -141,7 +141,7 @@ func TestVolumesThatCannotGrowHoldUpNothing(t *testing.T) {
 	w.pin()
 	w.grow("2Gi")
 	w.run(3)
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 
 	w.wantRequested("1Gi")

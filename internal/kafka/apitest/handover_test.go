@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // A CA changes hands as it is, and clients have pinned what it was before.
@@ -36,7 +37,7 @@ func (w *world) wantSentAlong(count int, before []*x509.Certificate) {
 func replaced(t *testing.T) *world {
 	t.Helper()
 	w := turning(t, 3)
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 	w.restartEach()
 	w.wantAlone(nextV)
@@ -67,7 +68,7 @@ func TestWhoPinnedAReplacedAuthorityIsServedAfterItsSuccessorWasHandedToAndFro(t
 	w.settle()
 	w.wantSentAlong(1, sent)
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 	w.restartEach()
 	w.wantSentAlong(2, sent)
@@ -93,7 +94,7 @@ func TestWhoPinnedTheNameBeforeIsServedAfterAUsersAuthorityWasHandedOver(t *test
 func TestADistrustedAuthorityVouchesForNobodyAfterAHandOver(t *testing.T) {
 	t.Parallel()
 	for name, distrust := range map[string]map[string]any{
-		"together with a new key": {authority.ForceReplaceAnnotation: asked, authority.DistrustAnnotation: authority.DistrustNow},
+		"together with a new key": {authorities.ForceReplaceAnnotation: asked, authority.DistrustAnnotation: authority.DistrustNow},
 		"by itself":               {authority.DistrustAnnotation: authority.DistrustNow},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +104,7 @@ func TestADistrustedAuthorityVouchesForNobodyAfterAHandOver(t *testing.T) {
 			w.settle()
 
 			w.pinned = nil
-			w.annotate(&corev1.Secret{}, authority.ClusterCA.KeySecret(clusterName), distrust)
+			w.annotate(&corev1.Secret{}, authorities.Cluster.KeySecret(clusterName), distrust)
 			w.settle()
 			w.wantSentAlong(0, nil)
 			w.wantReady()

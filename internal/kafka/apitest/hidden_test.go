@@ -11,7 +11,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // What carries no label of the cluster is not shown by any list. It exists all the
@@ -34,7 +34,7 @@ func TestASilentPodWithoutItsLabelIsNotPassedBy(t *testing.T) {
 	w.silent["my-dual-1"] = true
 	w.unlabel(&corev1.Pod{}, "my-dual-1")
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.run(10)
 
 	if w.presents(1, nextV)() {
@@ -55,7 +55,7 @@ func TestAPodWithoutItsLabelTakesPartInEverything(t *testing.T) {
 	w := turning(t, 3)
 	w.unlabel(&corev1.Pod{}, "my-dual-1")
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.run(20)
 	w.wantRemainder(firstV, nextV)
 	w.wantRestarts(0)
@@ -77,7 +77,7 @@ func TestAPodThatBelongsToNobodyCountsAsAProcessOfWhichNothingIsKnown(t *testing
 				w.unlabel(&corev1.Pod{}, "my-dual-1")
 			}
 
-			w.replace(authority.ClusterCA)
+			w.replace(authorities.Cluster)
 			w.run(10)
 
 			if w.presents(1, nextV)() {
@@ -209,7 +209,7 @@ func TestAPodSetWithoutItsLabelIsNotLost(t *testing.T) {
 			w.pin()
 			w.unlabel(&podsetv1.StrimziPodSet{}, "my-extra")
 			c.change(w)
-			w.replace(authority.ClusterCA)
+			w.replace(authorities.Cluster)
 			w.settle()
 
 			if !slices.Equal(w.faulty.podsDeleted, c.gone) {

@@ -11,6 +11,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -20,7 +21,7 @@ func TestTheOperatorsLostCertificateIsMadeAtOnceInTheMiddleToo(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
 	w.lag["my-dual-1"] = 2
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.once(w.trusts(1, nextV), func() { w.delete(&corev1.Secret{}, "my-cluster-operator-certs") })
 	w.settle()
 
@@ -40,10 +41,10 @@ func TestAPodThatTakesLongToEndStillCounts(t *testing.T) {
 	}
 	w.lag["my-dual-1"] = stopped
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.run(8)
 
-	if state := w.anchors(authority.ClusterCA)[firstV]; state != authority.TrustedInUseAny {
+	if state := w.anchors(authorities.Cluster)[firstV]; state != authority.TrustedInUseAny {
 		t.Errorf("the old anchor is %s, and a pod that ends presents its leaf", state)
 	}
 
@@ -57,7 +58,7 @@ func TestALostNodeSecretComesBackInTheMiddle(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
 	w.lag["my-dual-1"] = 1
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.once(w.presents(1, nextV), func() { w.delete(&corev1.Secret{}, "my-dual-0") })
 	w.settle()
 
@@ -68,12 +69,12 @@ func TestALostNodeSecretComesBackInTheMiddle(t *testing.T) {
 func TestARenewedClientsAuthorityIsLoadedAndOldUsersAreServed(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
-	before := w.caCertificate(authority.ClientsCA)
+	before := w.caCertificate(authorities.Clients)
 
-	w.renew(authority.ClientsCA)
+	w.renew(authorities.Clients)
 	w.settle()
 
-	after := w.caCertificate(authority.ClientsCA)
+	after := w.caCertificate(authorities.Clients)
 	if after.Equal(before) || pki.KeyIDOf(after) != pki.KeyIDOf(before) {
 		t.Error("want another certificate of the same key")
 	}
@@ -93,18 +94,18 @@ func TestARenewalByTimeWaitsForTheWindow(t *testing.T) {
 	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
 	w.settle()
 	w.pin()
-	before := w.caCertificate(authority.ClusterCA)
+	before := w.caCertificate(authorities.Cluster)
 
 	w.clock.SetTime(nearTheEnd())
 	w.settle()
-	if !w.caCertificate(authority.ClusterCA).Equal(before) {
+	if !w.caCertificate(authorities.Cluster).Equal(before) {
 		t.Error("the CA was renewed outside of the window")
 	}
 
 	w.clock.SetTime(nearTheEnd().Add(11 * time.Hour))
 	w.settle()
 
-	after := w.caCertificate(authority.ClusterCA)
+	after := w.caCertificate(authorities.Cluster)
 	if after.Equal(before) || pki.KeyIDOf(after) != pki.KeyIDOf(before) {
 		t.Error("want another certificate of the same key")
 	}
@@ -123,8 +124,8 @@ func TestAnExpiringKeyIsReplacedWhenThatIsThePolicy(t *testing.T) {
 	w.clock.SetTime(nearTheEnd())
 	w.settle()
 
-	if !slices.Contains(w.bundleOf(authority.ClusterCA), nextV) {
-		t.Errorf("ca.crt holds %v, want the new CA among them", w.bundleOf(authority.ClusterCA))
+	if !slices.Contains(w.bundleOf(authorities.Cluster), nextV) {
+		t.Errorf("ca.crt holds %v, want the new CA among them", w.bundleOf(authorities.Cluster))
 	}
 	w.wantRoles(" replication-9091", "presents "+nextV+" vouched for by "+firstV+", trusts "+nextV)
 }
@@ -132,7 +133,7 @@ func TestAnExpiringKeyIsReplacedWhenThatIsThePolicy(t *testing.T) {
 func TestAClusterIsHandedBackWithoutATraceOfReloads(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 
 	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"keyturn.dev/reload": "false"})
@@ -142,7 +143,7 @@ func TestAClusterIsHandedBackWithoutATraceOfReloads(t *testing.T) {
 	for name := range w.podUIDs() {
 		var pod corev1.Pod
 		w.get(name, &pod)
-		if got := pod.Annotations[authority.ClusterKeyGenerationAnnotation]; got != "1" {
+		if got := pod.Annotations[authorities.ClusterKeyGenerationAnnotation]; got != "1" {
 			t.Errorf("pod %s tells the key generation %q, want the present one", name, got)
 		}
 		if left := w.persisted[name]; len(left) > 0 {

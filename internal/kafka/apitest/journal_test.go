@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // Events are gone after an hour, and conditions show only the present.
@@ -16,7 +16,7 @@ func TestTheLogTellsTheCourseOfARotationAndNoKeys(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 
 	written := w.log.String()

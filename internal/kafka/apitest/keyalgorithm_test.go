@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -17,7 +17,7 @@ import (
 func TestKeysOfAnotherKindInTheMiddleCutNobodyOff(t *testing.T) {
 	t.Parallel()
 	for moment, when := range map[string]func(w *world) func() bool{
-		"admitted":     func(w *world) func() bool { return w.admitted(authority.ClusterCA) },
+		"admitted":     func(w *world) func() bool { return w.admitted(authorities.Cluster) },
 		"one trusts":   func(w *world) func() bool { return w.trusts(1, nextV) },
 		"one presents": func(w *world) func() bool { return w.presents(1, nextV) },
 	} {
@@ -27,7 +27,7 @@ func TestKeysOfAnotherKindInTheMiddleCutNobodyOff(t *testing.T) {
 				w := turning(t, 3)
 				w.lag["my-dual-1"] = 2
 				if vouched {
-					w.replace(authority.ClusterCA)
+					w.replace(authorities.Cluster)
 				} else {
 					w.classic()
 					w.delete(&corev1.Secret{}, "my-cluster-ca")

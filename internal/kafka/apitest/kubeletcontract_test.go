@@ -14,7 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/mount/mounttest"
 	agentstores "github.com/keyturn/keyturn/internal/kafka/agent/stores"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // TestStandInForKubeletsFulfilsTheContract holds the kubelet of all these tests to the
@@ -52,7 +52,7 @@ func (n *nodePod) object(volume mounttest.Volume) client.Object {
 	case mounttest.Node:
 		return &corev1.Secret{ObjectMeta: n.meta(n.name)}
 	case mounttest.ClusterTrust:
-		return &corev1.Secret{ObjectMeta: n.meta(authority.ClusterCA.TrustedCertsSecret(clusterName))}
+		return &corev1.Secret{ObjectMeta: n.meta(authorities.Cluster.TrustedCertsSecret(clusterName))}
 	default:
 		return &corev1.ConfigMap{ObjectMeta: n.meta(n.name)}
 	}

@@ -10,8 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keyturn/keyturn/api/condition"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // Secrets that are lost together, in every state of a rotation. Whatever goes, at
@@ -62,7 +63,7 @@ func stages() []stage {
 
 // lossCell is one loss in one state of the rotation of one authority.
 type lossCell struct {
-	kind  authority.Kind
+	kind  authorities.Kind
 	nodes int32
 	at    stage
 	lost  loss
@@ -94,7 +95,7 @@ func lossesOf() []loss {
 // lossCells are the cells of this run.
 func lossCells() []lossCell {
 	var cells []lossCell
-	for _, kind := range []authority.Kind{authority.ClusterCA, authority.ClientsCA} {
+	for _, kind := range []authorities.Kind{authorities.Cluster, authorities.Clients} {
 		for _, nodes := range []int32{1, 3} {
 			for _, at := range stages() {
 				for _, lost := range lossesOf() {
@@ -152,10 +153,10 @@ func TestAnOperatorThatWasRestartedAsksAPersonForAnAuthorityThatIsLostWithItsOwn
 
 	w.startOperator()
 	w.lockedOut = true
-	w.lose(authority.ClusterCA, theKey|theCertificate|theAnchors|theOperators)
+	w.lose(authorities.Cluster, theKey|theCertificate|theAnchors|theOperators)
 	w.run(waitingRounds)
 
-	w.wantCondition(condition.NotReady, authority.ClusterCA.CertSecret(clusterName), "restore the Secret with ca.crt")
+	w.wantCondition(condition.NotReady, authorities.Cluster.CertSecret(clusterName), "restore the Secret with ca.crt")
 }
 
 // waitingRounds are enough to come to where nothing goes on by itself, from the
@@ -189,12 +190,12 @@ func (c lossCell) remedies() []remedy {
 // Of nodes that run on what is published it remembers what they have said.
 func (c lossCell) nothingShowsIt() bool {
 	remembered := (c.at == atRest || c.at == inRemainder) && !c.lost.has(theNodes)
-	return c.kind == authority.ClusterCA && c.lost.has(theKey|theCertificate|theAnchors|theOperators) && !remembered
+	return c.kind == authorities.Cluster && c.lost.has(theKey|theCertificate|theAnchors|theOperators) && !remembered
 }
 
 // holdsLeavesBack: nobody can sign leaves that others trust.
 func (c lossCell) holdsLeavesBack() bool {
-	return c.kind == authority.ClusterCA && c.lost.has(theKey|theNodes)
+	return c.kind == authorities.Cluster && c.lost.has(theKey|theNodes)
 }
 
 // apply does what the condition says.
@@ -244,7 +245,7 @@ func (c lossCell) locksTheOperatorOut() bool {
 // madeAgain: nobody can be asked for the certificate, and its key is there. Until a node
 // has mounted all that is written then, its agent knows nobody.
 func (c lossCell) madeAgain() bool {
-	return c.kind == authority.ClusterCA && c.lost.has(theCertificate|theAnchors|theNodes|theOperators)
+	return c.kind == authorities.Cluster && c.lost.has(theCertificate|theAnchors|theNodes|theOperators)
 }
 
 // reached tells whether the rotation is in the state. Nodes present nothing of the
@@ -253,7 +254,7 @@ func (c lossCell) reached(w *world) func() bool {
 	old, n := c.caNamed(0), int(c.nodes)
 	domain := contract.ClusterDomain
 	presents := func(n int) func() bool { return w.presents(n, c.caNamed(1)) }
-	if c.kind == authority.ClientsCA {
+	if c.kind == authorities.Clients {
 		domain = contract.ClientsDomain
 		presents = func(int) func() bool { return func() bool { return len(w.users) > 1 } }
 	}
@@ -281,7 +282,7 @@ func (c lossCell) caNamed(n int) string { return fmt.Sprintf("%s v%d", c.kind, n
 // cutsOffWhoKnowsOneCA: nodes present no cross certificate of a key that is lost, so
 // whoever does not read both authorities is cut off.
 func (c lossCell) cutsOffWhoKnowsOneCA() bool {
-	return c.kind == authority.ClusterCA && c.lost.has(theKey)
+	return c.kind == authorities.Cluster && c.lost.has(theKey)
 }
 
 // endsWith is the authority that is used in the end.
@@ -305,7 +306,7 @@ func (c lossCell) wantEnd(w *world) {
 	if read := w.bundleOf(c.kind); len(read) == 0 || read[0] != want {
 		w.t.Errorf("ca.crt holds %v, want %s first", read, want)
 	}
-	if c.kind == authority.ClientsCA {
+	if c.kind == authorities.Clients {
 		if !w.isAnchor(c.kind, want, authority.TrustedUnused) {
 			w.t.Errorf("anchors are %v, want %s trusted", w.anchors(c.kind), want)
 		}
@@ -325,7 +326,7 @@ func (c lossCell) wantEnd(w *world) {
 }
 
 // lose deletes Secrets by somebody's hand, at once.
-func (w *world) lose(kind authority.Kind, lost loss) {
+func (w *world) lose(kind authorities.Kind, lost loss) {
 	w.t.Helper()
 	names := map[loss][]string{
 		theKey: {kind.KeySecret(clusterName)}, theCertificate: {kind.CertSecret(clusterName)},

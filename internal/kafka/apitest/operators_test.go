@@ -19,7 +19,7 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/pki"
 )
@@ -97,7 +97,7 @@ func TestTwoOperatorsNeverDisruptTwoPods(t *testing.T) {
 			w.configure("log.retention.hours", "12")
 		},
 		"rolling while the CA is replaced": func(w *world) {
-			w.replace(authority.ClusterCA)
+			w.replace(authorities.Cluster)
 			w.configure("log.retention.hours", "12")
 		},
 	} {
@@ -178,7 +178,7 @@ func TestALeaderWithAnOldPictureTurnsNothingBack(t *testing.T) {
 func TestAPodThatHasJustBeenRestartedIsNotRestartedForTheSame(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(w *world){
-		"trust, loaded by restarts": func(w *world) { w.replace(authority.ClusterCA) },
+		"trust, loaded by restarts": func(w *world) { w.replace(authorities.Cluster) },
 		"configuration":             func(w *world) { w.configure("log.retention.hours", "12") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -326,11 +326,11 @@ func TestAWrongClockBreaksNothing(t *testing.T) {
 			w.settle()
 			w.wantValid()
 
-			w.renew(authority.ClusterCA)
+			w.renew(authorities.Cluster)
 			w.settle()
 
 			w.wantValid()
-			w.wantLoaded(w.caCertificate(authority.ClusterCA))
+			w.wantLoaded(w.caCertificate(authorities.Cluster))
 		})
 	}
 }
@@ -364,7 +364,7 @@ func TestAnOperatorWhoseClockIsWrongTouchesNothingUntilItIsRight(t *testing.T) {
 
 			w.ahead = ahead
 			w.delete(&corev1.Secret{}, "my-dual-0")
-			w.renew(authority.ClusterCA)
+			w.renew(authorities.Cluster)
 			w.run(10)
 			if got := w.faulty.writes - writes; got != 1 {
 				t.Errorf("%d writes, want that of the status", got)
@@ -384,7 +384,7 @@ func TestAnOperatorWhoseClockIsWrongTouchesNothingUntilItIsRight(t *testing.T) {
 			w.ahead = 0
 			w.settle()
 			w.wantValid()
-			w.wantLoaded(w.caCertificate(authority.ClusterCA))
+			w.wantLoaded(w.caCertificate(authorities.Cluster))
 			w.wantRestarts(0)
 			if slices.ContainsFunc(w.getKafka().Status.Conditions, func(c condition.Condition) bool { return c.Reason == "ClockDiffers" }) {
 				t.Error("ClockDiffers has not gone")
@@ -448,7 +448,7 @@ func (w *world) wantValid() {
 // wantVerified expects every node to have a certificate that the cluster CA verifies.
 func (w *world) wantVerified() {
 	w.t.Helper()
-	ca := w.caCertificate(authority.ClusterCA)
+	ca := w.caCertificate(authorities.Cluster)
 	for pod := range w.podUIDs() {
 		chain, err := pki.ParseBundle(w.secret(pod).Data[pod+".crt"])
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // Everybody who writes to the namespace of a world is in the world, so what was read
@@ -274,7 +274,7 @@ func TestAWorldNeverSeesAnOldPicture(t *testing.T) {
 	w.pin()
 	w.lag["my-dual-1"] = 1
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.once(w.presents(1, nextV), func() { w.delete(&corev1.Secret{}, "my-dual-0") })
 	w.settle()
 	w.configure("log.retention.hours", "12")

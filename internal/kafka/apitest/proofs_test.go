@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -111,7 +112,7 @@ func TestLeavesForProofsStayWhileTheyLastAndAreRenewed(t *testing.T) {
 func TestAnchorsOfDifferentNamesNeedNoLeavesForProofs(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	for n := range 3 {
 		w.once(w.trusts(n+1, nextV), func() {
 			for _, s := range w.servers {

@@ -10,8 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
@@ -51,7 +52,7 @@ func TestAnAgentThatLiesHoldsUpItsOwnNodeOnly(t *testing.T) {
 	w := turning(t, 3)
 	own := newCA(t)
 	w.claims("my-dual-1", own)
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.run(80)
 
 	w.wantUnknown(own.Certificate())
@@ -74,7 +75,7 @@ func TestAnAgentThatLiesHoldsUpItsOwnNodeOnly(t *testing.T) {
 }
 
 // held is the authority that the key Secret holds.
-func (w *world) held(kind authority.Kind) pki.Authority {
+func (w *world) held(kind authorities.Kind) pki.Authority {
 	w.t.Helper()
 	key, err := pki.ParsePrivateKey(w.secret(kind.KeySecret(clusterName)).Data[authority.KeyKey])
 	if err != nil {
@@ -90,8 +91,8 @@ func (w *world) held(kind authority.Kind) pki.Authority {
 // A public key is no secret: whoever has seen it can make a certificate about it.
 func TestACertificateThatALiarForgesForAHeldKeyIsNotTakenForTheLostOne(t *testing.T) {
 	t.Parallel()
-	for kind, role := range map[authority.Kind]contract.Listener{
-		authority.ClusterCA: contract.AgentRole, authority.ClientsCA: "mtls-9094",
+	for kind, role := range map[authorities.Kind]contract.Listener{
+		authorities.Cluster: contract.AgentRole, authorities.Clients: "mtls-9094",
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -120,7 +121,7 @@ func TestACertificateThatALiarForgesForAHeldKeyIsNotTakenForTheLostOne(t *testin
 }
 
 // putsIn is what whoever may write Secrets does to the one that pods mount.
-func (w *world) putsIn(kind authority.Kind, stranger *x509.Certificate) {
+func (w *world) putsIn(kind authorities.Kind, stranger *x509.Certificate) {
 	w.t.Helper()
 	name := pki.SHA1Name(stranger)
 	w.replaceData(kind.TrustedCertsSecret(clusterName), name+".crt", pki.EncodeBundle(stranger))
@@ -129,7 +130,7 @@ func (w *world) putsIn(kind authority.Kind, stranger *x509.Certificate) {
 
 func TestAStrangerAmongTheAnchorsIsNotTakenForALostAuthority(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []authority.Kind{authority.ClusterCA, authority.ClientsCA} {
+	for _, kind := range []authorities.Kind{authorities.Cluster, authorities.Clients} {
 		for _, lost := range []loss{theCertificate, theKey | theCertificate} {
 			t.Run(fmt.Sprintf("%s, %s", kind, lost), func(t *testing.T) {
 				t.Parallel()
@@ -151,7 +152,7 @@ func TestAStrangerAmongTheAnchorsIsNotTakenForALostAuthority(t *testing.T) {
 
 func TestAnchorsThatStoodThereBeforeTheClusterAreNobodys(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []authority.Kind{authority.ClusterCA, authority.ClientsCA} {
+	for _, kind := range []authorities.Kind{authorities.Cluster, authorities.Clients} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -172,7 +173,7 @@ func TestAnchorsThatStoodThereBeforeTheClusterAreNobodys(t *testing.T) {
 func TestACertificateThatALiarForgesForTheOldKeyDoesNotStopCrossSigning(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
-	old := w.held(authority.ClusterCA)
+	old := w.held(authorities.Cluster)
 	// Subject and key are those of the old CA, and it may vouch for nobody.
 	forged := pkitest.Limited(t, newCA(t), old).Certificate()
 	w.lying["my-dual-1"] = func(report *contract.TLSReport) {
@@ -181,7 +182,7 @@ func TestACertificateThatALiarForgesForTheOldKeyDoesNotStopCrossSigning(t *testi
 		raft.Trusts = append(slices.Clone(raft.Trusts), fingerprint(forged))
 		report.Roles[contract.RaftRole] = raft
 	}
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 
 	w.wantRemainder(firstV, nextV)

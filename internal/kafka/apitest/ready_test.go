@@ -8,6 +8,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // Ready is said of a cluster that serves, and goes on serving by itself.
@@ -115,7 +116,7 @@ func TestAClusterIsNotReadyWhileItsRotationCannotGoOnByItself(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
 	w.silent["my-dual-1"] = true
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.run(8)
 	w.wantReady()
 	w.clock.SetTime(w.clock.Now().Add(6 * time.Minute))
@@ -135,7 +136,7 @@ func TestAClusterIsNotReadyWhileAKubeletNeverMountsWhatItsRotationWaitsFor(t *te
 	w := turning(t, 3)
 	w.clock.SetTime(w.clock.Now().Add(time.Hour)) // everybody has been as he is for long
 	w.lag["my-dual-1"] = stopped
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.run(8)
 	w.clock.SetTime(w.clock.Now().Add(4 * time.Minute))
 	w.run(3)

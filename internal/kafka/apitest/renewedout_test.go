@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -15,12 +15,12 @@ func TestACertificateThatWasRenewedDoesNotComeBackWithTheNextReplacement(t *test
 	t.Parallel()
 	w := turning(t, 3)
 	w.nobodyReads() // who pinned it has read the renewed one since
-	before := w.caCertificate(authority.ClusterCA)
-	w.renew(authority.ClusterCA)
+	before := w.caCertificate(authorities.Cluster)
+	w.renew(authorities.Cluster)
 	w.settle()
 	w.wantNowhere(before.Raw, "after its renewal")
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	for range 60 {
 		w.run(1)
 		w.wantNowhere(before.Raw, "while its key is replaced")

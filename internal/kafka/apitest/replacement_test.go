@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -24,7 +25,7 @@ func TestAReplacedKeyRestartsNothing(t *testing.T) {
 	w := turning(t, 3)
 	pods := w.podUIDs()
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 
 	if !maps.Equal(pods, w.podUIDs()) {
@@ -40,7 +41,7 @@ func TestAReplacedKeyRestartsNothing(t *testing.T) {
 func TestTheOldAuthorityLeavesWhenEachNodeHasStartedOnce(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 
 	w.restartEach()
@@ -60,7 +61,7 @@ func TestWhatRaftClientsHoldIsReplacedBeforeItEnds(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
 	w.nobodyReads()
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 
 	for _, later := range []time.Duration{340 * authority.Day, 350 * authority.Day, 357 * authority.Day} {
@@ -73,7 +74,7 @@ func TestWhatRaftClientsHoldIsReplacedBeforeItEnds(t *testing.T) {
 
 	w.wantRestarts(1)
 	w.wantValid()
-	if anchors := w.anchors(authority.ClusterCA); anchors[firstV] != "" {
+	if anchors := w.anchors(authorities.Cluster); anchors[firstV] != "" {
 		t.Errorf("anchors are %v, with the old one among them", anchors)
 	}
 	w.clock.SetTime(start().Add(366 * authority.Day))
@@ -99,7 +100,7 @@ func TestTheStatesOfAReplacement(t *testing.T) {
 	w := turning(t, 3)
 	clear(w.ways)
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 	w.restartEach()
 
@@ -160,11 +161,11 @@ func TestTheKeyOfTheOldAuthorityIsKeptUnderItsDate(t *testing.T) {
 	w := turning(t, 1)
 	old, password := w.secret("my-cluster-ca").Data[authority.KeyKey], w.secret("my-cluster-ca-cert").Data["ca.password"]
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 
 	keys, certs := w.secret("my-cluster-ca"), w.secret("my-cluster-ca-cert")
-	if bytes.Equal(keys.Data[authority.KeyKey], old) || keys.Annotations[authority.ForceReplaceAnnotation] != "" {
+	if bytes.Equal(keys.Data[authority.KeyKey], old) || keys.Annotations[authorities.ForceReplaceAnnotation] != "" {
 		t.Error("the key is still the old one, or still asked for")
 	}
 	kept := slices.ContainsFunc(slices.Sorted(maps.Keys(keys.Data)), func(name string) bool {
@@ -178,7 +179,7 @@ func TestTheKeyOfTheOldAuthorityIsKeptUnderItsDate(t *testing.T) {
 			t.Errorf("%s is still pending", name)
 		}
 	}
-	if keys.Annotations[authority.KeyGenerationAnnotation] != "1" || certs.Annotations[authority.CertGenerationAnnotation] != "1" {
+	if keys.Annotations[authorities.KeyGenerationAnnotation] != "1" || certs.Annotations[authorities.CertGenerationAnnotation] != "1" {
 		t.Errorf("generations are %v and %v, want 1 and 1", keys.Annotations, certs.Annotations)
 	}
 	if !bytes.Equal(certs.Data["ca.password"], password) {
@@ -202,15 +203,15 @@ func datedEntries(secret *corev1.Secret) []string {
 func TestPodsTellTheGenerationsOfWhatTheyPresent(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 
 	for name := range w.podUIDs() {
 		var pod corev1.Pod
 		w.get(name, &pod)
 		for annotation, want := range map[string]string{
-			authority.ClusterCertGenerationAnnotation: "1",
-			authority.ClusterKeyGenerationAnnotation:  "1",
+			authorities.ClusterCertGenerationAnnotation: "1",
+			authorities.ClusterKeyGenerationAnnotation:  "1",
 			"strimzi.io/server-cert-hash":             pki.SHA1Name(w.leafOf(name)),
 		} {
 			if got := pod.Annotations[annotation]; got != want {
@@ -225,7 +226,7 @@ func TestKubeletsThatLagHoldUpNobodyForGood(t *testing.T) {
 	w := turning(t, 3)
 	w.lag["my-dual-0"], w.lag["my-dual-1"] = 2, 5
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 
 	w.wantRemainder(firstV, nextV)
@@ -238,7 +239,7 @@ func TestAServerMayStartAgainInEveryPhase(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
 	w.lag["my-dual-2"] = 2
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 
 	for i := range 24 {
 		w.run(1)
@@ -255,7 +256,7 @@ func TestANodeThatSaysNothingHoldsUpTheRotationByName(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
 	w.silent["my-dual-1"] = true
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.run(8)
 
 	if w.presents(1, nextV)() {
@@ -273,12 +274,12 @@ func TestAStoppedKubeletKeepsTheOldAuthorityInUse(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
 	w.lag["my-dual-1"] = stopped
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.run(8)
 
 	// The cross certificate lets the others go ahead.
 	w.wantCondition(clusterTrust, "my-dual-1")
-	if state := w.anchors(authority.ClusterCA)[firstV]; state != authority.TrustedInUseAny {
+	if state := w.anchors(authorities.Cluster)[firstV]; state != authority.TrustedInUseAny {
 		t.Errorf("the old anchor is %s, and my-dual-1 presents its leaf", state)
 	}
 
@@ -294,7 +295,7 @@ func TestARotationGoesOnByItselfWithoutReload(t *testing.T) {
 	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"keyturn.dev/reload": "false"})
 	w.settle()
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 
 	w.wantAlone(nextV)
@@ -318,7 +319,7 @@ func TestWithoutACrossCertificateAndReloadEachNodeStartsThreeTimes(t *testing.T)
 func TestReloadMayBeSwitchedOffAfterReloads(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 	if len(w.persisted) == 0 {
 		t.Fatal("nothing was reloaded")
@@ -345,7 +346,7 @@ func TestANodeThatDoesNotReloadIsRestartedAndNamed(t *testing.T) {
 			w := turning(t, 3)
 			w.failing["my-dual-1"] = good
 
-			w.replace(authority.ClusterCA)
+			w.replace(authorities.Cluster)
 			w.settle()
 
 			if len(w.faulty.podsDeleted) == 0 || slices.ContainsFunc(w.faulty.podsDeleted, func(n string) bool { return n != "my-dual-1" }) {

@@ -12,8 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // What people ask an authority for, and how they see where that stands.
@@ -24,24 +25,24 @@ const (
 	nextV  = "cluster-ca v1"
 )
 
-func (w *world) replace(kind authority.Kind) {
+func (w *world) replace(kind authorities.Kind) {
 	w.t.Helper()
-	w.annotate(&corev1.Secret{}, kind.KeySecret(clusterName), map[string]any{authority.ForceReplaceAnnotation: asked})
+	w.annotate(&corev1.Secret{}, kind.KeySecret(clusterName), map[string]any{authorities.ForceReplaceAnnotation: asked})
 }
 
-func (w *world) renew(kind authority.Kind) {
+func (w *world) renew(kind authorities.Kind) {
 	w.t.Helper()
-	w.annotate(&corev1.Secret{}, kind.CertSecret(clusterName), map[string]any{authority.ForceRenewAnnotation: asked})
+	w.annotate(&corev1.Secret{}, kind.CertSecret(clusterName), map[string]any{authorities.ForceRenewAnnotation: asked})
 }
 
-func (w *world) abort(kind authority.Kind) {
+func (w *world) abort(kind authorities.Kind) {
 	w.t.Helper()
 	w.annotate(&corev1.Secret{}, kind.KeySecret(clusterName), map[string]any{"keyturn.dev/abort-replace": asked})
 }
 
 // distrustNow says that every anchor but the one to come is compromised: whoever
 // has pinned one is cut off, which is what is wanted.
-func (w *world) distrustNow(kind authority.Kind) {
+func (w *world) distrustNow(kind authorities.Kind) {
 	w.t.Helper()
 	w.pinned = nil
 	w.annotate(&corev1.Secret{}, kind.KeySecret(clusterName), map[string]any{"keyturn.dev/distrust": "now"})
@@ -50,7 +51,7 @@ func (w *world) distrustNow(kind authority.Kind) {
 // pin is an application that takes the first CA now and never reads again.
 func (w *world) pin() {
 	w.t.Helper()
-	w.pinned = w.caCertificate(authority.ClusterCA)
+	w.pinned = w.caCertificate(authorities.Cluster)
 }
 
 // turning is a world whose cluster is at rest and has clients of every kind.
@@ -88,7 +89,7 @@ func (w *world) act() bool {
 // How far a rotation has come.
 
 // admitted: the trusted-certs Secret holds a second anchor.
-func (w *world) admitted(kind authority.Kind) func() bool {
+func (w *world) admitted(kind authorities.Kind) func() bool {
 	return func() bool { return len(w.anchors(kind)) > 1 }
 }
 
@@ -126,7 +127,7 @@ func (w *world) count(domain contract.Domain, fits func(stores) bool) int {
 // What is to be seen.
 
 // anchors are those of a trusted-certs Secret, with their states.
-func (w *world) anchors(kind authority.Kind) map[string]authority.State {
+func (w *world) anchors(kind authorities.Kind) map[string]authority.State {
 	states := map[string]authority.State{}
 	w.eachAnchor(kind, func(name string, state authority.State) { states[name] = state })
 	return states
@@ -134,13 +135,13 @@ func (w *world) anchors(kind authority.Kind) map[string]authority.State {
 
 // isAnchor reports whether an anchor of that name has that state. A certificate that is
 // made again under its key is another anchor with the name of the one before.
-func (w *world) isAnchor(kind authority.Kind, name string, state authority.State) bool {
+func (w *world) isAnchor(kind authorities.Kind, name string, state authority.State) bool {
 	found := false
 	w.eachAnchor(kind, func(n string, s authority.State) { found = found || n == name && s == state })
 	return found
 }
 
-func (w *world) eachAnchor(kind authority.Kind, see func(name string, state authority.State)) {
+func (w *world) eachAnchor(kind authorities.Kind, see func(name string, state authority.State)) {
 	stored := w.stored.secrets[kind.TrustedCertsSecret(clusterName)]
 	for key, text := range stored {
 		name, isCert := strings.CutSuffix(key, ".crt")
@@ -151,7 +152,7 @@ func (w *world) eachAnchor(kind authority.Kind, see func(name string, state auth
 }
 
 // bundleOf is what ca.crt holds.
-func (w *world) bundleOf(kind authority.Kind) []string {
+func (w *world) bundleOf(kind authorities.Kind) []string {
 	return subjects(w.certs.in(w.stored.secrets[kind.CertSecret(clusterName)][authority.CertKey]))
 }
 
@@ -196,7 +197,7 @@ func (w *world) roles() map[string]string {
 // standing is all of it, in lines that do not differ from run to run.
 func (w *world) standing() []string {
 	var lines []string
-	for _, kind := range []authority.Kind{authority.ClusterCA, authority.ClientsCA} {
+	for _, kind := range []authorities.Kind{authorities.Cluster, authorities.Clients} {
 		// The entries after the first one are in the order of their fingerprints.
 		bundle := w.bundleOf(kind)
 		slices.Sort(bundle[min(1, len(bundle)):])
@@ -234,7 +235,7 @@ func (w *world) wantRoles(suffix, want string) {
 }
 
 // wantAnchors checks the anchors of an authority and what applications read.
-func (w *world) wantAnchors(kind authority.Kind, states map[string]authority.State, read ...string) {
+func (w *world) wantAnchors(kind authorities.Kind, states map[string]authority.State, read ...string) {
 	w.t.Helper()
 	if got := w.anchors(kind); !maps.Equal(got, states) {
 		w.t.Errorf("the anchors of the %s are %v, want %v", kind, got, states)
@@ -248,7 +249,7 @@ func (w *world) wantAnchors(kind authority.Kind, states map[string]authority.Sta
 // without restarts.
 func (w *world) wantRemainder(before, now string) {
 	w.t.Helper()
-	w.wantAnchors(authority.ClusterCA, map[string]authority.State{now: authority.TrustedInUseAll, before: authority.PhaseOut}, now, before)
+	w.wantAnchors(authorities.Cluster, map[string]authority.State{now: authority.TrustedInUseAll, before: authority.PhaseOut}, now, before)
 	w.wantRoles(" replication-9091", "presents "+now+" vouched for by "+before+", trusts "+now)
 	w.wantRoles(" controlplane-9090", "presents "+now+" vouched for by "+before+", trusts "+before+", "+now)
 }
@@ -257,7 +258,7 @@ func (w *world) wantRemainder(before, now string) {
 // Raft client trusts more than it needs stays in its memory, and harms nobody.
 func (w *world) wantAlone(ca string) {
 	w.t.Helper()
-	w.wantAnchors(authority.ClusterCA, map[string]authority.State{ca: authority.TrustedInUseAll}, ca)
+	w.wantAnchors(authorities.Cluster, map[string]authority.State{ca: authority.TrustedInUseAll}, ca)
 	for role, words := range w.roles() {
 		loads := strings.HasSuffix(role, " replication-9091") || strings.HasSuffix(role, " controlplane-9090")
 		if !strings.HasPrefix(words, "presents "+ca) || loads && !strings.HasSuffix(words, ", trusts "+ca) {
@@ -308,7 +309,7 @@ func TestAStepThatCannotBeWrittenIsToldOnce(t *testing.T) {
 		return nil
 	}
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	for range 40 {
 		_, _ = w.round(t.Context()) // the pass fails, which is told as well
 	}

@@ -136,17 +136,17 @@ func firstEnd(lists ...[]*x509.Certificate) time.Time {
 
 // Proof that the oracle can fail, and does not when it must not.
 
-// authorities are an old CA, the new one that replaces it, the cross certificate
+// pairOfCAs are an old CA, the new one that replaces it, the cross certificate
 // between them, and a leaf of each.
-type authorities struct {
+type pairOfCAs struct {
 	old, new         pki.Authority
 	cross            *x509.Certificate
 	oldLeaf, newLeaf *x509.Certificate
 }
 
-func newAuthorities(t *testing.T) authorities {
+func newPairOfCAs(t *testing.T) pairOfCAs {
 	t.Helper()
-	a := authorities{old: caNamed(t, "old", 100*authority.Day), new: caNamed(t, "new", 100*authority.Day)}
+	a := pairOfCAs{old: caNamed(t, "old", 100*authority.Day), new: caNamed(t, "new", 100*authority.Day)}
 	var err error
 	if a.cross, err = pki.CrossSign(a.old, a.new.Certificate(), start()); err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func shortCA(t *testing.T) *x509.Certificate {
 
 func TestTheOracleTellsWhoIsRefused(t *testing.T) {
 	t.Parallel()
-	a := newAuthorities(t)
+	a := newPairOfCAs(t)
 	oldOnly, newOnly := bundle(a.old.Certificate()), bundle(a.new.Certificate())
 	both := bundle(a.old.Certificate(), a.new.Certificate())
 	for name, c := range map[string]struct {
@@ -265,7 +265,7 @@ func TestWhatTheOracleRemembersEndsWithTheCertificates(t *testing.T) {
 
 func TestTheOracleNamesBothSidesAndTheMoment(t *testing.T) {
 	t.Parallel()
-	a := newAuthorities(t)
+	a := newPairOfCAs(t)
 	got := newSafety().breaches([]talk{{
 		presenter: talker{name: "my-dual-0 replication-9091", holdings: []holding{{moment: "now", chain: bundle(a.newLeaf)}}},
 		verifier:  talker{name: "my-dual-1 replication-9091", process: "b", holdings: []holding{{moment: "started again", trust: bundle(a.old.Certificate())}}},

@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -20,10 +21,10 @@ import (
 func TestBothRequestsAtOnceAreCarriedOut(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
-	before := w.caCertificate(authority.ClusterCA)
+	before := w.caCertificate(authorities.Cluster)
 
-	w.renew(authority.ClusterCA)
-	w.replace(authority.ClusterCA)
+	w.renew(authorities.Cluster)
+	w.replace(authorities.Cluster)
 	w.settle()
 
 	w.wantServed()
@@ -49,7 +50,7 @@ func TestBothRequestsAtOnceAreCarriedOut(t *testing.T) {
 func (w *world) wantServed() {
 	w.t.Helper()
 	for _, name := range []string{"my-cluster-ca", "my-cluster-ca-cert", "my-clients-ca", "my-clients-ca-cert"} {
-		for _, annotation := range []string{authority.ForceRenewAnnotation, authority.ForceReplaceAnnotation, "keyturn.dev/abort-replace"} {
+		for _, annotation := range []string{authorities.ForceRenewAnnotation, authorities.ForceReplaceAnnotation, "keyturn.dev/abort-replace"} {
 			if value, left := w.secret(name).Annotations[annotation]; left {
 				w.t.Errorf("Secret %s still has %s=%s", name, annotation, value)
 			}
@@ -64,16 +65,16 @@ func TestAClosedWindowKeepsBothRequests(t *testing.T) {
 	kafka.Spec.MaintenanceTimeWindows = []string{closedWindow}
 	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
 	w.settle()
-	before := w.caCertificate(authority.ClusterCA)
+	before := w.caCertificate(authorities.Cluster)
 
-	w.renew(authority.ClusterCA)
-	w.replace(authority.ClusterCA)
+	w.renew(authorities.Cluster)
+	w.replace(authorities.Cluster)
 	w.settle()
 
-	if !w.caCertificate(authority.ClusterCA).Equal(before) || len(w.anchors(authority.ClusterCA)) != 1 {
-		t.Fatalf("something happened outside of the window: %v", w.anchors(authority.ClusterCA))
+	if !w.caCertificate(authorities.Cluster).Equal(before) || len(w.anchors(authorities.Cluster)) != 1 {
+		t.Fatalf("something happened outside of the window: %v", w.anchors(authorities.Cluster))
 	}
-	if w.secret("my-cluster-ca").Annotations[authority.ForceReplaceAnnotation] == "" {
+	if w.secret("my-cluster-ca").Annotations[authorities.ForceReplaceAnnotation] == "" {
 		t.Error("the request is gone")
 	}
 
@@ -88,7 +89,7 @@ func TestAClosedWindowKeepsBothRequests(t *testing.T) {
 func TestASecondReplacementOvertakesTheFirst(t *testing.T) {
 	t.Parallel()
 	for name, when := range map[string]func(w *world) func() bool{
-		"before anybody trusts the first": func(w *world) func() bool { return w.admitted(authority.ClusterCA) },
+		"before anybody trusts the first": func(w *world) func() bool { return w.admitted(authorities.Cluster) },
 		"when some present the first":     func(w *world) func() bool { return w.presents(1, nextV) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,15 +110,15 @@ func TestASecondReplacementOvertakesTheFirst(t *testing.T) {
 // replaceTwice asks for another key when the first replacement has come so far.
 func (w *world) replaceTwice(when func() bool) {
 	w.t.Helper()
-	w.replace(authority.ClusterCA)
-	w.once(when, func() { w.replace(authority.ClusterCA) })
+	w.replace(authorities.Cluster)
+	w.once(when, func() { w.replace(authorities.Cluster) })
 }
 
 func TestKeysAreReplacedAgainAndAgainWithoutARestart(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
 	for range 3 {
-		w.replace(authority.ClusterCA)
+		w.replace(authorities.Cluster)
 		w.settle()
 	}
 	if len(w.faulty.podsDeleted) > 0 {
@@ -142,8 +143,8 @@ func TestARenewalDuringAReplacementKeepsWhatIsInUse(t *testing.T) {
 			w := turning(t, 3)
 			w.lag["my-dual-1"] = 2
 
-			w.replace(authority.ClusterCA)
-			w.once(when(w), func() { w.renew(authority.ClusterCA) })
+			w.replace(authorities.Cluster)
+			w.once(when(w), func() { w.renew(authorities.Cluster) })
 			w.settle()
 
 			w.wantServed()
@@ -156,7 +157,7 @@ func TestARenewalDuringAReplacementKeepsWhatIsInUse(t *testing.T) {
 func TestAnAbortedReplacementEndsAsItBegan(t *testing.T) {
 	t.Parallel()
 	for name, when := range map[string]func(w *world) func() bool{
-		"before anybody trusts the new one": func(w *world) func() bool { return w.admitted(authority.ClusterCA) },
+		"before anybody trusts the new one": func(w *world) func() bool { return w.admitted(authorities.Cluster) },
 		"when some trust the new one":       func(w *world) func() bool { return w.trusts(1, nextV) },
 		"when some present the new one":     func(w *world) func() bool { return w.presents(1, nextV) },
 		"when all present the new one":      func(w *world) func() bool { return w.presents(3, nextV) },
@@ -166,8 +167,8 @@ func TestAnAbortedReplacementEndsAsItBegan(t *testing.T) {
 			w := turning(t, 3)
 			w.lag["my-dual-1"] = 1
 
-			w.replace(authority.ClusterCA)
-			w.once(when(w), func() { w.abort(authority.ClusterCA) })
+			w.replace(authorities.Cluster)
+			w.once(when(w), func() { w.abort(authorities.Cluster) })
 			w.settle()
 			w.restartEach()
 
@@ -183,7 +184,7 @@ func TestAnAbortedReplacementEndsAsItBegan(t *testing.T) {
 func TestAPauseInTheMiddleKeepsEverythingAndNamesTheDeadline(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.once(w.presents(1, nextV), func() {
 		w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": asked})
 	})
@@ -242,7 +243,7 @@ func TestTrustedCertsThatAreLostOrEditedComeBack(t *testing.T) {
 			t.Parallel()
 			w := turning(t, 3)
 			w.lag["my-dual-1"] = 2
-			w.replace(authority.ClusterCA)
+			w.replace(authorities.Cluster)
 			w.once(w.trusts(1, nextV), func() { edit(w) })
 			w.settle()
 
@@ -292,12 +293,12 @@ func TestALostKeyInTheMiddleOfAReplacement(t *testing.T) {
 	w.classic()
 	w.lag["my-dual-1"] = 2
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.once(w.trusts(1, nextV), func() { w.delete(&corev1.Secret{}, "my-cluster-ca") })
 	w.settle()
 	w.restartEach()
 
-	if anchors := w.anchors(authority.ClusterCA); len(anchors) != 1 || anchors[firstV] != "" {
+	if anchors := w.anchors(authorities.Cluster); len(anchors) != 1 || anchors[firstV] != "" {
 		t.Errorf("anchors are %v, want one, and not the one whose key is lost", anchors)
 	}
 	if !has(w.getKafka(), condition.Ready) {
@@ -309,8 +310,8 @@ func TestADistrustedAuthorityIsHeldByNobodyAfterOneRestart(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
 
-	w.replace(authority.ClusterCA)
-	w.distrustNow(authority.ClusterCA)
+	w.replace(authorities.Cluster)
+	w.distrustNow(authorities.Cluster)
 	w.settle()
 
 	w.wantAlone(nextV)
@@ -334,7 +335,7 @@ func TestANodeThatJoinsDuringARotationTrustsBoth(t *testing.T) {
 	w.pin()
 	w.lag["my-dual-1"] = 3
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.once(w.trusts(1, nextV), func() { w.scale("extra", 1) })
 	w.once(func() bool { return w.ran["my-extra-3"] }, func() {
 		joined, _ := w.serverOf("my-extra-3")
@@ -354,8 +355,8 @@ func TestANodeThatJoinsDuringARotationTrustsBoth(t *testing.T) {
 func TestAChangeOfTheConfigurationIsSerialisedWithARotation(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
-	w.replace(authority.ClusterCA)
-	w.once(w.admitted(authority.ClusterCA), func() { w.configure("log.retention.hours", "12") })
+	w.replace(authorities.Cluster)
+	w.once(w.admitted(authorities.Cluster), func() { w.configure("log.retention.hours", "12") })
 	w.settle()
 
 	// The check of the world sees every deletion; each restart is used by both.
@@ -375,7 +376,7 @@ func TestAVersionChangesDuringARotation(t *testing.T) {
 	w := newWorld(t)
 	w.olderVersion()
 	w.pin()
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.once(w.presents(1, nextV), func() { w.patchKafka(map[string]any{"version": "4.3.1"}) })
 	w.settle()
 
@@ -392,7 +393,7 @@ func TestAClientsAuthorityIsReplacedWithoutARestartAndServesOldUsers(t *testing.
 	pods := w.podUIDs()
 	w.lag["my-dual-1"] = 3
 
-	w.replace(authority.ClientsCA)
+	w.replace(authorities.Clients)
 	w.settle()
 
 	if !maps.Equal(pods, w.podUIDs()) {
@@ -401,7 +402,7 @@ func TestAClientsAuthorityIsReplacedWithoutARestartAndServesOldUsers(t *testing.
 	if len(w.users) != 2 {
 		t.Fatalf("%d users, want one of each authority", len(w.users))
 	}
-	if got := w.caCertificate(authority.ClientsCA).Subject.CommonName; got != "clients-ca v1" {
+	if got := w.caCertificate(authorities.Clients).Subject.CommonName; got != "clients-ca v1" {
 		t.Errorf("users are issued certificates of %s", got)
 	}
 	for _, s := range w.servers {
@@ -419,16 +420,16 @@ func TestAnOldClientsAuthorityGoesAtItsOwnEnd(t *testing.T) {
 	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
 	w.settle()
 	w.clock.SetTime(start().Add(20 * authority.Day))
-	w.replace(authority.ClientsCA)
+	w.replace(authorities.Clients)
 	w.settle()
 
 	w.clock.SetTime(start().Add(61 * authority.Day))
 	w.settle()
 
-	if anchors := w.anchors(authority.ClientsCA); len(anchors) != 1 || anchors["clients-ca v1"] == "" {
+	if anchors := w.anchors(authorities.Clients); len(anchors) != 1 || anchors["clients-ca v1"] == "" {
 		t.Errorf("anchors are %v, want the new one alone", anchors)
 	}
-	if got := w.bundleOf(authority.ClientsCA); !slices.Equal(got, []string{"clients-ca v1"}) {
+	if got := w.bundleOf(authorities.Clients); !slices.Equal(got, []string{"clients-ca v1"}) {
 		t.Errorf("ca.crt holds %v", got)
 	}
 	if len(w.faulty.podsDeleted) > 0 {
@@ -446,14 +447,14 @@ func TestAnOperatorThatWasAwayForLong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := turning(t, 3)
-			ended := w.caCertificate(authority.ClusterCA)
+			ended := w.caCertificate(authorities.Cluster)
 
 			w.clock.SetTime(start().Add(away))
 			w.startOperator()
 			w.settle()
 
 			w.wantValid()
-			if renewed := w.caCertificate(authority.ClusterCA); renewed.Equal(ended) {
+			if renewed := w.caCertificate(authorities.Cluster); renewed.Equal(ended) {
 				t.Error("the CA was not renewed")
 			}
 			for _, s := range w.servers {

@@ -9,8 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -36,7 +37,7 @@ func allowed() map[authority.State][]authority.State {
 }
 
 // anchorStates are the states of an authority's anchors by fingerprint.
-func (s stored) anchorStates(kind authority.Kind, certs certificates) map[string]authority.State {
+func (s stored) anchorStates(kind authorities.Kind, certs certificates) map[string]authority.State {
 	states := map[string]authority.State{}
 	secret := s.secrets[kind.TrustedCertsSecret(clusterName)]
 	for key, text := range secret {
@@ -52,7 +53,7 @@ func (s stored) anchorStates(kind authority.Kind, certs certificates) map[string
 
 // checkStates fails the test when the write from before to now took an anchor along
 // an edge that there is not, and remembers the way of each.
-func (w *world) checkStates(kind authority.Kind, before stored) {
+func (w *world) checkStates(kind authorities.Kind, before stored) {
 	w.t.Helper()
 	was, is := before.anchorStates(kind, w.certs), w.stored.anchorStates(kind, w.certs)
 	for _, anchor := range slices.Sorted(maps.Keys(merged(was, is))) {
@@ -87,7 +88,7 @@ type given struct {
 
 // checkGenerations fails the test when the write of a CA Secret took a generation
 // back, or gave one or the name of a CA to another than before.
-func (w *world) checkGenerations(kind authority.Kind, secret *corev1.Secret) {
+func (w *world) checkGenerations(kind authorities.Kind, secret *corev1.Secret) {
 	w.t.Helper()
 	had := w.given[kind]
 	if had == nil {
@@ -97,12 +98,12 @@ func (w *world) checkGenerations(kind authority.Kind, secret *corev1.Secret) {
 	switch secret.Name {
 	case kind.KeySecret(clusterName):
 		if text := secret.Data[authority.KeyKey]; len(text) > 0 {
-			w.give(had.keys, secret, authority.KeyGenerationAnnotation, string(text))
+			w.give(had.keys, secret, authorities.KeyGenerationAnnotation, string(text))
 		}
 	case kind.CertSecret(clusterName):
 		bundle := w.certs.in(secret.Data[authority.CertKey])
 		if present := w.presentOf(kind, bundle); present != nil {
-			w.give(had.certs, secret, authority.CertGenerationAnnotation, fingerprint(present))
+			w.give(had.certs, secret, authorities.CertGenerationAnnotation, fingerprint(present))
 		}
 		if _, begun := w.stored.secrets[kind.KeySecret(clusterName)]; !begun {
 			return // it starts over if this is where it ends
@@ -138,7 +139,7 @@ func (w *world) give(bearers map[int]string, secret *corev1.Secret, annotation, 
 
 // presentOf is the entry of ca.crt that ca.key belongs to, the one that was made
 // last if there are two; nil while the key is lost.
-func (w *world) presentOf(kind authority.Kind, bundle []*x509.Certificate) *x509.Certificate {
+func (w *world) presentOf(kind authorities.Kind, bundle []*x509.Certificate) *x509.Certificate {
 	key, err := pki.ParsePrivateKey(w.stored.secrets[kind.KeySecret(clusterName)][authority.KeyKey])
 	if err != nil {
 		return nil
@@ -175,7 +176,7 @@ func (w *world) checkOperator(before stored) {
 	if len(was) == 0 || len(is) == 0 || was[0].Equal(is[0]) || w.clock.Now().After(was[0].NotAfter) {
 		return
 	}
-	states := w.stored.anchorStates(authority.ClusterCA, w.certs)
+	states := w.stored.anchorStates(authorities.Cluster, w.certs)
 	for _, certs := range w.certs {
 		for _, ca := range certs {
 			if states[fingerprint(ca)] == authority.TrustedInUseAll && pki.SignedBy(is[0], ca) {
@@ -184,7 +185,7 @@ func (w *world) checkOperator(before stored) {
 		}
 	}
 	w.t.Errorf("the operator's certificate is now of %s, whose anchor is not used by all: %v, after\n%s",
-		is[0].Issuer.CommonName, w.anchors(authority.ClusterCA), w.told())
+		is[0].Issuer.CommonName, w.anchors(authorities.Cluster), w.told())
 }
 
 // checkStranger fails the test when anybody is given a certificate that somebody has

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
 )
@@ -217,7 +218,7 @@ func (c certificates) readBy(kind reader, from files) []*x509.Certificate {
 
 // noteOffers sees what applications and users are given now.
 func (w *world) noteOffers() {
-	cert := w.stored.secrets[authority.ClusterCA.CertSecret(clusterName)]
+	cert := w.stored.secrets[authorities.Cluster.CertSecret(clusterName)]
 	if len(w.ran) == 0 {
 		w.offers = nil // there is nobody to talk to yet
 	}
@@ -230,7 +231,7 @@ func (w *world) noteOffers() {
 // noteUsers issues a user's certificate with each new key of the clients CA, as
 // whoever looks after users does from its Secrets.
 func (w *world) noteUsers() {
-	text := w.stored.secrets[authority.ClientsCA.KeySecret(clusterName)][authority.KeyKey]
+	text := w.stored.secrets[authorities.Clients.KeySecret(clusterName)][authority.KeyKey]
 	if w.issued[string(text)] {
 		return
 	}
@@ -238,7 +239,7 @@ func (w *world) noteUsers() {
 	if err != nil {
 		return
 	}
-	for _, cert := range w.certs.in(w.stored.secrets[authority.ClientsCA.CertSecret(clusterName)][authority.CertKey]) {
+	for _, cert := range w.certs.in(w.stored.secrets[authorities.Clients.CertSecret(clusterName)][authority.CertKey]) {
 		ca, err := pki.NewAuthority(cert, key)
 		if err != nil {
 			continue // of another key

@@ -6,8 +6,9 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -44,7 +45,7 @@ func TestCertificatesAreKeptUpWhileTheResourceIsInvalid(t *testing.T) {
 			if pki.FingerprintOf(w.leafOf("my-dual-0")) == pki.FingerprintOf(leaf) {
 				t.Error("the leaf was not renewed")
 			}
-			w.wantLoaded(w.caCertificate(authority.ClusterCA))
+			w.wantLoaded(w.caCertificate(authorities.Cluster))
 			if len(w.faulty.podsDeleted) > 0 {
 				t.Errorf("pods %v were restarted, of %v", w.faulty.podsDeleted, pods)
 			}

@@ -9,6 +9,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -34,7 +35,7 @@ func (w *world) corporate(ca pki.Authority, replicas int32) {
 	w.t.Helper()
 	kafka := kafkaResource(w.namespace)
 	kafka.Spec.ClusterCa.GenerateCertificateAuthority = new(false)
-	w.createCA(authority.ClusterCA, ca, "0")
+	w.createCA(authorities.Cluster, ca, "0")
 	w.create(kafka, poolResource(w.namespace, "dual", replicas, kafkav1.RoleController, kafkav1.RoleBroker))
 }
 
@@ -47,10 +48,10 @@ func (w *world) replaceOwn(ca pki.Authority, generation string, beside map[strin
 	}
 	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": asked})
 	w.patch(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{authority.CertGenerationAnnotation: generation}}, "data": data,
+		"metadata": map[string]any{"annotations": map[string]any{authorities.CertGenerationAnnotation: generation}}, "data": data,
 	})
 	w.patch(&corev1.Secret{}, "my-cluster-ca", map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{authority.KeyGenerationAnnotation: generation}},
+		"metadata": map[string]any{"annotations": map[string]any{authorities.KeyGenerationAnnotation: generation}},
 		"data":     map[string]any{authority.KeyKey: ca.Key().PEM()},
 	})
 	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": nil})
@@ -97,8 +98,8 @@ func (w *world) wantOwn(ca string) {
 	w.t.Helper()
 	w.wantRoles(" replication-9091", "presents "+ca+", trusts "+ca)
 	w.wantRoles(" controlplane-9090", "presents "+ca+", trusts "+ca)
-	if state := w.anchors(authority.ClusterCA)[ca]; state != authority.TrustedInUseAll {
-		w.t.Errorf("anchors are %v", w.anchors(authority.ClusterCA))
+	if state := w.anchors(authorities.Cluster)[ca]; state != authority.TrustedInUseAll {
+		w.t.Errorf("anchors are %v", w.anchors(authorities.Cluster))
 	}
 }
 
@@ -112,7 +113,7 @@ func TestAUsersRenewalWithTheSameKeyRestartsNothing(t *testing.T) {
 
 	w.wantOwn("corporate one")
 	w.wantRestarts(0)
-	want := fingerprints([]*x509.Certificate{w.caCertificate(authority.ClusterCA)})
+	want := fingerprints([]*x509.Certificate{w.caCertificate(authorities.Cluster)})
 	for _, s := range w.servers {
 		if got := fingerprints(s.loaded["replication-9091"].trust); len(got) != 1 || got[0] != want[0] {
 			t.Errorf("%s trusts %v, want the renewed certificate", s.pod, got)
@@ -172,7 +173,7 @@ func (w *world) handToUser(ca pki.Authority) {
 	w.t.Helper()
 	w.classic()
 	w.without[readsBundle] = true
-	old := w.caCertificate(authority.ClusterCA)
+	old := w.caCertificate(authorities.Cluster)
 	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": asked})
 	w.generate(false)
 	w.replaceOwn(ca, "1", map[string][]byte{authority.DatedCertKey(old): pki.EncodeBundle(old)})
@@ -193,7 +194,7 @@ func TestAClusterIsHandedBackFromTheUsersAuthority(t *testing.T) {
 	w.settle()
 	w.wantRestarts(0)
 
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.settle()
 	w.restartEach()
 
@@ -205,7 +206,7 @@ func TestAForeignKeyChangesNothingInTheMiddleEither(t *testing.T) {
 	w := turning(t, 3)
 	w.lag["my-dual-1"] = 2
 	key := w.secret("my-cluster-ca").Data[authority.KeyKey]
-	w.replace(authority.ClusterCA)
+	w.replace(authorities.Cluster)
 	w.once(w.trusts(1, nextV), func() { w.replaceData("my-cluster-ca", authority.KeyKey, newCA(t).Key().PEM()) })
 	w.run(12)
 

@@ -8,8 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keyturn/keyturn/internal/authority"
-	"github.com/keyturn/keyturn/internal/rotation"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/rotation"
 )
 
 // What of a user's Secret an application reads decides whether it goes on verifying
@@ -55,7 +56,7 @@ func (w *world) saidOf(client string) rotation.Outlook {
 	w.t.Helper()
 	var recorded corev1.ConfigMap
 	w.get(rotation.ConfigMapName(clusterName), &recorded)
-	record, err := rotation.Parse(recorded.Data[rotation.Key(string(authority.ClusterCA))])
+	record, err := rotation.Parse(recorded.Data[rotation.Key(string(authorities.Cluster))])
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -10,9 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keyturn/keyturn/internal/authority"
-	"github.com/keyturn/keyturn/internal/rotation"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
+	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -38,7 +39,7 @@ func (w *world) renamed(ca pki.Authority, name string) pki.Authority {
 // renames has the user bring the CA with the certificate before it beside it.
 func (w *world) renames(ca pki.Authority, generation string) {
 	w.t.Helper()
-	old := w.caCertificate(authority.ClusterCA)
+	old := w.caCertificate(authorities.Cluster)
 	w.replaceOwn(ca, generation, map[string][]byte{authority.DatedCertKey(old): pki.EncodeBundle(old)})
 }
 
@@ -73,7 +74,7 @@ func (w *world) strategies() map[trust.StrategyKind]string {
 		w.run(1)
 		var recorded corev1.ConfigMap
 		w.get(rotation.ConfigMapName(clusterName), &recorded)
-		record, err := rotation.Parse(recorded.Data[rotation.Key(string(authority.ClusterCA))])
+		record, err := rotation.Parse(recorded.Data[rotation.Key(string(authorities.Cluster))])
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -121,7 +122,7 @@ func TestWhoHasPinnedAUsersAuthorityIsServedWhenNothingElseRemembersIt(t *testin
 
 	w.wantRoles(" replication-9091", "presents corporate two vouched for by corporate one, trusts corporate two")
 	w.wantRoles(" controlplane-9090", "presents corporate two vouched for by corporate one, trusts corporate two")
-	if states := w.anchors(authority.ClusterCA); len(states) != 1 {
+	if states := w.anchors(authorities.Cluster); len(states) != 1 {
 		t.Errorf("anchors are %v, want one", states)
 	}
 	before, sent := w.faulty.writes, w.sentAlong()
@@ -166,7 +167,7 @@ func TestAUsersAuthorityIsRenamedTwiceInARow(t *testing.T) {
 func TestAUserGoesBackToTheSubjectBefore(t *testing.T) {
 	t.Parallel()
 	for name, when := range map[string]func(w *world) func() bool{
-		"when nobody presents the new one": func(w *world) func() bool { return w.admitted(authority.ClusterCA) },
+		"when nobody presents the new one": func(w *world) func() bool { return w.admitted(authorities.Cluster) },
 		"when some present the new one":    func(w *world) func() bool { return w.presents(1, ownTwo) },
 		"when all present the new one":     func(w *world) func() bool { return w.presents(3, ownTwo) },
 	} {

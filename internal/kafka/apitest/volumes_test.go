@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -70,8 +70,8 @@ type stored struct {
 func (s stored) volumes(pod string, certs certificates) volumes {
 	return volumes{pod: pod, certs: certs, files: map[volume]files{
 		nodeVolume:    s.secrets[pod],
-		clusterVolume: s.secrets[authority.ClusterCA.TrustedCertsSecret(clusterName)],
-		clientsVolume: s.secrets[authority.ClientsCA.TrustedCertsSecret(clusterName)],
+		clusterVolume: s.secrets[authorities.Cluster.TrustedCertsSecret(clusterName)],
+		clientsVolume: s.secrets[authorities.Clients.TrustedCertsSecret(clusterName)],
 		configVolume:  s.configs[pod],
 	}}
 }

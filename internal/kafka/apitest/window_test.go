@@ -7,6 +7,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -19,7 +20,7 @@ func (w *world) withWindow(window string) {
 	kafka.Spec.MaintenanceTimeWindows = []string{window}
 	kafka.Spec.ClusterCa.GenerateCertificateAuthority = new(false)
 	kafka.Spec.ClientsCa.ValidityDays = new(int32(3000))
-	w.createCA(authority.ClusterCA, caNamed(w.t, "corporate", 3000*authority.Day), "0")
+	w.createCA(authorities.Cluster, caNamed(w.t, "corporate", 3000*authority.Day), "0")
 	w.create(kafka, poolResource(w.namespace, "dual", 3, kafkav1.RoleController, kafkav1.RoleBroker))
 	w.settle()
 }
@@ -56,7 +57,7 @@ func TestARenewalWaitsForTheWindowAndHappensInIt(t *testing.T) {
 	if pki.FingerprintOf(w.leafOf("my-dual-0")) == pki.FingerprintOf(leaf) {
 		t.Error("the leaf was not renewed in the window")
 	}
-	w.wantLoaded(w.caCertificate(authority.ClusterCA))
+	w.wantLoaded(w.caCertificate(authorities.Cluster))
 }
 
 func TestARenewalThatIsPostponedIsNamed(t *testing.T) {
@@ -83,7 +84,7 @@ func TestARenewalThatCannotWaitForTheNextWindowDoesNot(t *testing.T) {
 	if pki.FingerprintOf(w.leafOf("my-dual-0")) == pki.FingerprintOf(leaf) {
 		t.Error("the leaf was not renewed")
 	}
-	w.wantLoaded(w.caCertificate(authority.ClusterCA))
+	w.wantLoaded(w.caCertificate(authorities.Cluster))
 }
 
 func TestOtherNamesNeedNoWindow(t *testing.T) {
@@ -99,5 +100,5 @@ func TestOtherNamesNeedNoWindow(t *testing.T) {
 	if err := w.leafOf("my-dual-0").VerifyHostname(name); err != nil {
 		t.Error(err)
 	}
-	w.wantLoaded(w.caCertificate(authority.ClusterCA))
+	w.wantLoaded(w.caCertificate(authorities.Cluster))
 }

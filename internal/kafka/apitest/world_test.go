@@ -26,11 +26,12 @@ import (
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/admin/adminfake"
 	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -106,7 +107,7 @@ type world struct {
 	// ways are the states that each anchor has come through, given the generations that
 	// each authority has had; acts are what is done when a rotation has come so far.
 	ways  map[string][]authority.State
-	given map[authority.Kind]*given
+	given map[authorities.Kind]*given
 	acts  []act
 	// answering is held by the agent that answers: the operator asks many at once.
 	answering sync.Mutex
@@ -148,7 +149,7 @@ func newWorld(t *testing.T) *world {
 		ran: map[string]bool{}, stuck: map[types.UID]bool{}, silent: map[string]bool{}, lying: map[string]func(*contract.TLSReport){},
 		persisted: map[string]persisted{}, mounted: map[string]volumes{}, arriving: map[string]*arrival{},
 		lag: map[string]int{}, behind: map[string]time.Duration{}, failing: map[string]int{},
-		reading: readingTime, safety: newSafety(), certs: certificates{}, stored: stored{secrets: map[string]files{}, configs: map[string]files{}}, without: map[reader]bool{}, issued: map[string]bool{}, ways: map[string][]authority.State{}, given: map[authority.Kind]*given{},
+		reading: readingTime, safety: newSafety(), certs: certificates{}, stored: stored{secrets: map[string]files{}, configs: map[string]files{}}, without: map[reader]bool{}, issued: map[string]bool{}, ways: map[string][]authority.State{}, given: map[authorities.Kind]*given{},
 		settings: model.Settings{
 			Versions:   []model.KafkaVersion{{Name: "4.2.1", Image: "kafka:4.2.1"}, {Name: "4.3.1", Image: "kafka:4.3.1"}},
 			AgentImage: "keyturn:test",

@@ -8,7 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -26,7 +26,7 @@ type setApart struct {
 // and those that are doubted and waited for, because there are no others.
 func (p *pass) apartWarnings() []wanted {
 	var found []setApart
-	add := func(kind authority.Kind, apart trust.Apart, remedy string) {
+	add := func(kind authorities.Kind, apart trust.Apart, remedy string) {
 		i := slices.IndexFunc(found, func(s setApart) bool { return s.Member == apart.Member && s.Reason == apart.Reason })
 		if i < 0 {
 			found = append(found, setApart{Apart: apart, remedy: remedy})

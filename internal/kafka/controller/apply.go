@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -96,7 +97,7 @@ func (r *Reconciler) decideFromWritten(p *pass) error {
 
 // noteAuthority tells people what an authority waits for, and when it wants to
 // be looked at again.
-func (p *pass) noteAuthority(kind authority.Kind) {
+func (p *pass) noteAuthority(kind authorities.Kind) {
 	state := p.domain(kind)
 	object := "Secret " + kind.CertSecret(p.kafka.Name)
 	for _, waiting := range state.Waiting {

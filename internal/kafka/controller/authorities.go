@@ -10,8 +10,9 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -44,15 +45,15 @@ func days(n *int32) int {
 	return int(*n)
 }
 
-func (o *observation) caSpec(kind authority.Kind) *kafkav1.CertificateAuthority {
-	if kind == authority.ClientsCA {
+func (o *observation) caSpec(kind authorities.Kind) *kafkav1.CertificateAuthority {
+	if kind == authorities.Clients {
 		return o.kafka.Spec.ClientsCa
 	}
 	return o.kafka.Spec.ClusterCa
 }
 
 // ownsCASecrets reports whether the authority's Secrets go when the Kafka goes.
-func (o *observation) ownsCASecrets(kind authority.Kind) bool {
+func (o *observation) ownsCASecrets(kind authorities.Kind) bool {
 	ca := o.caSpec(kind)
 	return ca == nil || ca.GenerateSecretOwnerReference == nil || *ca.GenerateSecretOwnerReference
 }
@@ -79,11 +80,11 @@ func (p *pass) openWindow() authority.Window {
 
 // dependants are pods and leaf Secrets: what would be cut off if an authority
 // were made again because its Secrets are gone.
-func (o *observation) dependants(kind authority.Kind) authority.Evidence {
+func (o *observation) dependants(kind authorities.Kind) authority.Evidence {
 	evidence := authority.Evidence{}
-	certAnnotation, keyAnnotation := authority.ClusterCertGenerationAnnotation, authority.ClusterKeyGenerationAnnotation
-	if kind == authority.ClientsCA {
-		certAnnotation, keyAnnotation = authority.ClientsCertGenerationAnnotation, ""
+	certAnnotation, keyAnnotation := authorities.ClusterCertGenerationAnnotation, authorities.ClusterKeyGenerationAnnotation
+	if kind == authorities.Clients {
+		certAnnotation, keyAnnotation = authorities.ClientsCertGenerationAnnotation, ""
 	}
 	note := func(name string, annotations map[string]string) {
 		evidence.Dependants = append(evidence.Dependants, name)
@@ -94,7 +95,7 @@ func (o *observation) dependants(kind authority.Kind) authority.Evidence {
 		note(name, o.pods[name].Annotations)
 	}
 	for name, secret := range o.secrets {
-		if _, leaf := secret.Data[contract.PublicationKey]; leaf && kind == authority.ClusterCA {
+		if _, leaf := secret.Data[contract.PublicationKey]; leaf && kind == authorities.Cluster {
 			note(name, secret.Annotations)
 		}
 	}
@@ -113,16 +114,15 @@ func generation(text string) authority.Generation {
 }
 
 // authorityInput is what an authority is decided from.
-func (r *Reconciler) authorityInput(p *pass, kind authority.Kind) authority.Input {
-	cluster := p.kafka.Name
+func (r *Reconciler) authorityInput(p *pass, kind authorities.Kind) authority.Input {
+	names := kind.Names(p.kafka.Name)
 	return authority.Input{
-		Kind:         kind,
-		Cluster:      cluster,
+		Names:        names,
 		Spec:         specOf(p.caSpec(kind)),
-		KeySecret:    p.stored(kind.KeySecret(cluster)),
-		CertSecret:   p.stored(kind.CertSecret(cluster)),
-		TrustedCerts: p.stored(kind.TrustedCertsSecret(cluster)),
-		Names:        p.leafNames(),
+		KeySecret:    p.stored(names.KeySecret),
+		CertSecret:   p.stored(names.CertSecret),
+		TrustedCerts: p.stored(names.TrustedCertsSecret),
+		SANs:         p.leafNames(),
 		Stores:       r.options.Stores,
 		Window:       p.window,
 		Evidence:     p.dependence(kind),
@@ -140,14 +140,14 @@ func decideAuthority(input authority.Input) (authority.Decision, []authority.Pro
 		decision, err = authority.Stand(input)
 	}
 	if err != nil {
-		return authority.Decision{}, nil, fmt.Errorf("%s: %w", input.Kind, err)
+		return authority.Decision{}, nil, fmt.Errorf("%s: %w", input.Names.Authority, err)
 	}
 	return decision, problems, nil
 }
 
 // hold lets an authority stand as it is while Secrets of others stand in place of its own:
 // what it would write could be half written only.
-func (p *pass) hold(kind authority.Kind, input authority.Input, names []string) error {
+func (p *pass) hold(kind authorities.Kind, input authority.Input, names []string) error {
 	input.Spec = input.Spec.Usable()
 	decision, err := authority.Stand(input)
 	if err != nil {
@@ -180,7 +180,7 @@ func (p *pass) leafNames() pki.SANs {
 // applyAuthority writes the Secrets of an authority as far as trust allows, in
 // the order after which a crash in between is recognised, and then the anchors
 // that pods mount. Of one that cannot be used nothing is written.
-func (r *Reconciler) applyAuthority(ctx context.Context, p *pass, kind authority.Kind) error {
+func (r *Reconciler) applyAuthority(ctx context.Context, p *pass, kind authorities.Kind) error {
 	d := p.domain(kind)
 	if d.Held {
 		return nil
@@ -213,7 +213,7 @@ type caSecret struct {
 // recognised by, and after a crash at the beginning the certificate is made of it. What
 // is left of an authority on which nothing depends goes before a beginning: beside the
 // new key it would look as if somebody had mixed up two pairs.
-func writeOrder(cluster string, kind authority.Kind, settled authority.Settled, present authority.Stored) []caSecret {
+func writeOrder(cluster string, kind authorities.Kind, settled authority.Settled, present authority.Stored) []caSecret {
 	key, cert := caSecret{kind.KeySecret(cluster), settled.Key}, caSecret{kind.CertSecret(cluster), settled.Cert}
 	begins := slices.ContainsFunc(settled.Transitions, func(t authority.Transition) bool { return t.Kind == authority.Created })
 	if !begins || len(present.Data) == 0 {
@@ -224,7 +224,7 @@ func writeOrder(cluster string, kind authority.Kind, settled authority.Settled, 
 	return []caSecret{emptied, key, cert}
 }
 
-func (r *Reconciler) caIntent(p *pass, kind authority.Kind, name string, desired authority.Desired) kube.SecretIntent {
+func (r *Reconciler) caIntent(p *pass, kind authorities.Kind, name string, desired authority.Desired) kube.SecretIntent {
 	intent := kube.SecretIntent{
 		Namespace: p.kafka.Namespace, Name: name,
 		Labels:            p.cluster.ComponentLabels(model.AuthorityComponent()),
@@ -236,7 +236,7 @@ func (r *Reconciler) caIntent(p *pass, kind authority.Kind, name string, desired
 	if !p.ownsCASecrets(kind) {
 		intent.Owners, intent.Unowned = nil, owners(&p.kafka)
 	}
-	if name == authority.ClusterCA.CertSecret(p.kafka.Name) {
+	if name == authorities.Cluster.CertSecret(p.kafka.Name) {
 		p.addTemplate(&intent)
 	}
 	return intent

@@ -29,11 +29,12 @@ import (
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/admin/adminfake"
 	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -516,7 +517,7 @@ func (l *land) trustIs(tb testing.TB, reason string, generation int) func(contex
 			return false
 		}
 		var key corev1.Secret
-		if err := l.api.Get(ctx, types.NamespacedName{Namespace: lively, Name: authority.ClusterCA.KeySecret(kafkaName)}, &key); err != nil {
+		if err := l.api.Get(ctx, types.NamespacedName{Namespace: lively, Name: authorities.Cluster.KeySecret(kafkaName)}, &key); err != nil {
 			return false
 		}
 		if key.Annotations["strimzi.io/ca-key-generation"] != fmt.Sprint(generation) {
@@ -551,10 +552,10 @@ func rotation(tb testing.TB, blackHoles int) time.Duration {
 	l.run(tb, l.operator(), all, func(ctx context.Context) bool { return l.everybodyRuns(ctx, len(all)) && trusted(ctx) })
 
 	var secret corev1.Secret
-	if err := l.api.Get(tb.Context(), types.NamespacedName{Namespace: lively, Name: authority.ClusterCA.KeySecret(kafkaName)}, &secret); err != nil {
+	if err := l.api.Get(tb.Context(), types.NamespacedName{Namespace: lively, Name: authorities.Cluster.KeySecret(kafkaName)}, &secret); err != nil {
 		tb.Fatal(err)
 	}
-	secret.Annotations[authority.ForceReplaceAnnotation] = "true"
+	secret.Annotations[authorities.ForceReplaceAnnotation] = "true"
 	if err := l.api.Update(tb.Context(), &secret); err != nil {
 		tb.Fatal(err)
 	}

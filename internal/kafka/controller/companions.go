@@ -16,14 +16,14 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/publication"
-	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -189,7 +189,7 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 	err = r.writeSecret(ctx, p, kube.SecretIntent{
 		Namespace: p.kafka.Namespace, Name: at.Secret(),
 		Labels:      p.labelsOf(at),
-		Annotations: map[string]string{authority.ClusterCertGenerationAnnotation: settled.generation.String()},
+		Annotations: map[string]string{authorities.ClusterCertGenerationAnnotation: settled.generation.String()},
 		Owners:      ownerReferences(&p.kafka),
 		Data: map[string][]byte{
 			at.certKey(): settled.certificates, keyKey: settled.key, contract.PublicationKey: encoded,

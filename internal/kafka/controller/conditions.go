@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/api/condition"
-	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
-	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -115,7 +116,7 @@ func (d *domain) names() map[trust.AnchorID]rotation.AnchorName {
 			Above: len(d.Chain) > 1 && slices.ContainsFunc(d.Chain[1:], cert.Equal),
 		}
 		switch {
-		case d.kind == authority.ClientsCA:
+		case d.kind == authorities.Clients:
 			name.CannotVouch = evidence.UsersSendNone
 		case !pki.CanCrossSign(cert):
 			name.CannotVouch = fmt.Sprintf("certificate %q has path length 0 and is valid until %s",
@@ -190,7 +191,7 @@ func (p *pass) presentAuthorities() []certificateFigure {
 		}
 		list = append(list, certificateFigure{
 			kind: "ca", name: string(kind), notAfter: d.Certificate.NotAfter,
-			caType: cmp.Or(map[authority.Kind]string{authority.ClientsCA: "client-ca"}[kind], string(kind)),
+			caType: cmp.Or(map[authorities.Kind]string{authorities.Clients: "client-ca"}[kind], string(kind)),
 		})
 	}
 	return list

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/rollout"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -81,7 +81,7 @@ func (r *Reconciler) stillStored(ctx context.Context, p *pass) error {
 // is restarted is renewed by that; where nodes would be given something else, they
 // get it first.
 func (p *pass) decideTrustAgain() error {
-	before := map[authority.Kind]map[trust.MemberID]trust.Publication{}
+	before := map[authorities.Kind]map[trust.MemberID]trust.Publication{}
 	for _, kind := range kinds() {
 		before[kind] = p.domain(kind).plan.Publications
 	}

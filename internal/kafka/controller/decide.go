@@ -8,8 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -89,7 +90,7 @@ func (p *pass) checkListeners() error {
 // other from nothing.
 func (r *Reconciler) decideAuthorities(p *pass) ([]authority.Problem, error) {
 	var problems []authority.Problem
-	inputs := map[authority.Kind]authority.Input{}
+	inputs := map[authorities.Kind]authority.Input{}
 	for _, kind := range kinds() {
 		inputs[kind] = r.authorityInput(p, kind)
 		if names := p.foreignSecrets(kind); len(names) > 0 {
@@ -137,14 +138,15 @@ func (p *pass) cannotAsk() bool {
 
 // keepApart lets an authority stand as it is that would let nodes accept users as
 // nodes, unless a person has allowed it.
-func (p *pass) keepApart(inputs map[authority.Kind]authority.Input) ([]authority.Problem, error) {
+func (p *pass) keepApart(inputs map[authorities.Kind]authority.Input) ([]authority.Problem, error) {
 	if strings.EqualFold(p.kafka.Annotations[authority.AllowSharedAnnotation], isTrue) {
 		return nil, nil
 	}
-	kind, problem := authority.CheckApart(inputs[authority.ClusterCA], inputs[authority.ClientsCA], p.clusterCA.Decision, p.clientsCA.Decision)
+	changed, problem := authority.CheckApart(inputs[authorities.Cluster], inputs[authorities.Clients], p.clusterCA.Decision, p.clientsCA.Decision)
 	if problem == nil {
 		return nil, nil
 	}
+	kind := authorities.Kind(changed)
 	decision, err := authority.Stand(inputs[kind])
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", kind, err)
@@ -172,10 +174,10 @@ func (r *Reconciler) removalInProgress(ctx context.Context, p *pass) (model.Node
 }
 
 // kinds are the two authorities of a cluster, the cluster CA first.
-func kinds() []authority.Kind { return []authority.Kind{authority.ClusterCA, authority.ClientsCA} }
+func kinds() []authorities.Kind { return []authorities.Kind{authorities.Cluster, authorities.Clients} }
 
-func (p *pass) domain(kind authority.Kind) *domain {
-	if kind == authority.ClientsCA {
+func (p *pass) domain(kind authorities.Kind) *domain {
+	if kind == authorities.Clients {
 		return &p.clientsCA
 	}
 	return &p.clusterCA

@@ -19,8 +19,9 @@ import (
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/rollout"
@@ -50,7 +51,7 @@ func TestTheKeyOfAnAuthorityIsWrittenFirst(t *testing.T) {
 				settled.Transitions = append(settled.Transitions, authority.Transition{Kind: kind})
 			}
 			var got []string
-			for _, secret := range writeOrder("my", authority.ClusterCA, settled, c.present) {
+			for _, secret := range writeOrder("my", authorities.Cluster, settled, c.present) {
 				got = append(got, secret.name+" holds "+strings.Join(slices.Sorted(maps.Keys(secret.desired.Data)), ", "))
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {

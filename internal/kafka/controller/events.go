@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/rollout"
@@ -58,7 +59,7 @@ func (a announcer) podDisrupted(kafka *kafkav1.Kafka, pod *corev1.Pod, act *roll
 }
 
 // authorityChanged announces a new, renewed or removed CA certificate.
-func (a announcer) authorityChanged(kafka *kafkav1.Kafka, kind authority.Kind, t authority.Transition) {
+func (a announcer) authorityChanged(kafka *kafkav1.Kafka, kind authorities.Kind, t authority.Transition) {
 	secret := secretPart(kafka, kind.CertSecret(kafka.Name), t.Certificate.String())
 	a.tell(kafka, secret, string(t.Kind), actionAuthority, "%s: certificate %s: %s", kind, t.Certificate.Short(), t.Why)
 }
@@ -98,7 +99,7 @@ func concern(kafka *kafkav1.Kafka, what object) runtime.Object {
 // trustChanged announces each step that a decision begins to take, once until it is
 // done: one that cannot be written is decided again in each pass. Nodes that load what
 // they were given are followed by conditions.
-func (r *Reconciler) trustChanged(kafka *kafkav1.Kafka, kind authority.Kind, d *domain) {
+func (r *Reconciler) trustChanged(kafka *kafkav1.Kafka, kind authorities.Kind, d *domain) {
 	taken := slices.DeleteFunc(trust.Steps(d.snapshot, d.plan), func(s trust.Step) bool { return s.Kind == trust.Loading })
 	for _, step := range r.steps.begun(kafka.UID, kind, taken) {
 		r.events.trustMoved(kafka, kind, step, d.sentence(step))
@@ -106,7 +107,7 @@ func (r *Reconciler) trustChanged(kafka *kafkav1.Kafka, kind authority.Kind, d *
 }
 
 // trustMoved announces a step of a rotation.
-func (a announcer) trustMoved(kafka *kafkav1.Kafka, kind authority.Kind, step trust.Step, sentence string) {
+func (a announcer) trustMoved(kafka *kafkav1.Kafka, kind authorities.Kind, step trust.Step, sentence string) {
 	secret := secretPart(kafka, kind.TrustedCertsSecret(kafka.Name), stepPart(step))
 	a.tell(kafka, secret, "Trust"+string(step.Kind), actionTrust, "%s: %s", kind, sentence)
 }
@@ -127,18 +128,18 @@ func stepPart(step trust.Step) string {
 // steps remembers, of each authority of a Kafka, the steps that the last pass took.
 type steps struct {
 	mu    sync.Mutex
-	taken map[types.UID]map[authority.Kind][]trust.Step
+	taken map[types.UID]map[authorities.Kind][]trust.Step
 }
 
-func newSteps() *steps { return &steps{taken: map[types.UID]map[authority.Kind][]trust.Step{}} }
+func newSteps() *steps { return &steps{taken: map[types.UID]map[authorities.Kind][]trust.Step{}} }
 
 // begun are the steps that the pass before did not take.
-func (s *steps) begun(kafka types.UID, kind authority.Kind, taken []trust.Step) []trust.Step {
+func (s *steps) begun(kafka types.UID, kind authorities.Kind, taken []trust.Step) []trust.Step {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.taken[kafka][kind]
 	if s.taken[kafka] == nil {
-		s.taken[kafka] = map[authority.Kind][]trust.Step{}
+		s.taken[kafka] = map[authorities.Kind][]trust.Step{}
 	}
 	s.taken[kafka][kind] = taken
 	return slices.DeleteFunc(slices.Clone(taken), func(step trust.Step) bool {

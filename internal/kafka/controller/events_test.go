@@ -18,6 +18,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -51,7 +52,7 @@ func TestAStepThatIsTakenAgainAndAgainIsToldOnce(t *testing.T) {
 		{"another step of the same kind", step(trust.TrustedUnused, trust.PhaseOut), 2, 1},
 	} {
 		for range c.times {
-			r.trustChanged(kafka, authority.ClusterCA, c.domain)
+			r.trustChanged(kafka, authorities.Cluster, c.domain)
 		}
 		if got := len(recorder.Events); got != c.told {
 			t.Errorf("%s is told %d times, want %d", c.what, got, c.told)
@@ -126,28 +127,28 @@ func TestEventsAboutDifferentThingsAreDifferentEvents(t *testing.T) {
 	}
 	for name, tell := range map[string]func(a announcer, kafka *kafkav1.Kafka){
 		"both authorities are made": func(a announcer, kafka *kafkav1.Kafka) {
-			a.authorityChanged(kafka, authority.ClusterCA, created(first))
-			a.authorityChanged(kafka, authority.ClientsCA, created(second))
+			a.authorityChanged(kafka, authorities.Cluster, created(first))
+			a.authorityChanged(kafka, authorities.Clients, created(second))
 		},
 		"two certificates of one authority are removed": func(a announcer, kafka *kafkav1.Kafka) {
-			a.authorityChanged(kafka, authority.ClusterCA, removed(first))
-			a.authorityChanged(kafka, authority.ClusterCA, removed(second))
+			a.authorityChanged(kafka, authorities.Cluster, removed(first))
+			a.authorityChanged(kafka, authorities.Cluster, removed(second))
 		},
 		"two nodes are issued certificates": func(a announcer, kafka *kafkav1.Kafka) {
 			a.leafIssued(kafka, "my-0", authority.LeafDecision{Reason: authority.LeafUnreadable})
 			a.leafIssued(kafka, "my-1", authority.LeafDecision{Reason: authority.LeafUnreadable})
 		},
 		"two anchors change their states": func(a announcer, kafka *kafkav1.Kafka) {
-			a.trustMoved(kafka, authority.ClusterCA, stored("a", trust.PhaseOut), "a is phased out")
-			a.trustMoved(kafka, authority.ClusterCA, stored("b", trust.PhaseOut), "b is phased out")
+			a.trustMoved(kafka, authorities.Cluster, stored("a", trust.PhaseOut), "a is phased out")
+			a.trustMoved(kafka, authorities.Cluster, stored("b", trust.PhaseOut), "b is phased out")
 		},
 		"one anchor goes through two states": func(a announcer, kafka *kafkav1.Kafka) {
-			a.trustMoved(kafka, authority.ClusterCA, stored("a", trust.Untrusted), "a is stored")
-			a.trustMoved(kafka, authority.ClusterCA, stored("a", trust.TrustedUnused), "a is trusted")
+			a.trustMoved(kafka, authorities.Cluster, stored("a", trust.Untrusted), "a is stored")
+			a.trustMoved(kafka, authorities.Cluster, stored("a", trust.TrustedUnused), "a is trusted")
 		},
 		"an anchor is withdrawn from one plane after the other": func(a announcer, kafka *kafkav1.Kafka) {
-			a.trustMoved(kafka, authority.ClusterCA, withdrawn(trust.Data), "from brokers")
-			a.trustMoved(kafka, authority.ClusterCA, withdrawn(trust.Control), "from controllers")
+			a.trustMoved(kafka, authorities.Cluster, withdrawn(trust.Data), "from brokers")
+			a.trustMoved(kafka, authorities.Cluster, withdrawn(trust.Control), "from controllers")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +208,7 @@ func TestEachMisplacedRequestIsToldOnce(t *testing.T) {
 			4,
 		},
 	} {
-		input := authority.Input{Kind: authority.ClusterCA, Cluster: "my", KeySecret: secret(look.key), CertSecret: secret(look.cert)}
+		input := authority.Input{Names: authorities.Cluster.Names("my"), KeySecret: secret(look.key), CertSecret: secret(look.cert)}
 		p.clusterCA.remarks = authority.Misasked(input)
 		after := conditionsSince(p.warnings(), p.kafka.Status.Conditions, noon())
 		r.announce(p, after)
@@ -277,14 +278,14 @@ func TestBothAuthoritiesTellTheirSteps(t *testing.T) {
 	control := []trust.Step{{Kind: trust.Withdraw, Anchor: "a", Planes: []trust.Plane{trust.Control}}}
 	for _, c := range []struct {
 		what  string
-		kind  authority.Kind
+		kind  authorities.Kind
 		taken []trust.Step
 		told  int
 	}{
-		{"the cluster CA", authority.ClusterCA, step, 1},
-		{"the clients CA", authority.ClientsCA, step, 1},
-		{"the cluster CA again", authority.ClusterCA, step, 0},
-		{"the same on another plane", authority.ClusterCA, slices.Concat(step, control), 1},
+		{"the cluster CA", authorities.Cluster, step, 1},
+		{"the clients CA", authorities.Clients, step, 1},
+		{"the cluster CA again", authorities.Cluster, step, 0},
+		{"the same on another plane", authorities.Cluster, slices.Concat(step, control), 1},
 	} {
 		if got := len(s.begun("uid", c.kind, c.taken)); got != c.told {
 			t.Errorf("%s: %d steps are told, want %d", c.what, got, c.told)

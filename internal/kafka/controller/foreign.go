@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/rotation"
 )
@@ -130,7 +131,7 @@ func (p *pass) isForeign(id objectID) bool {
 }
 
 // foreignSecrets are the Secrets of an authority that somebody else's stand in place of.
-func (p *pass) foreignSecrets(kind authority.Kind) []string {
+func (p *pass) foreignSecrets(kind authorities.Kind) []string {
 	return slices.DeleteFunc(p.caSecrets(kind), func(name string) bool { return !p.isForeign(secretObject(name)) })
 }
 
@@ -142,8 +143,8 @@ func (p *pass) comesBack(node model.Node) bool {
 		{configMapKind().GroupKind(), node.Pod},
 		secretObject(node.Pod),
 		{serviceAccountKind().GroupKind(), p.cluster.Names.Kafka()},
-		secretObject(authority.ClusterCA.TrustedCertsSecret(p.kafka.Name)),
-		secretObject(authority.ClientsCA.TrustedCertsSecret(p.kafka.Name)),
+		secretObject(authorities.Cluster.TrustedCertsSecret(p.kafka.Name)),
+		secretObject(authorities.Clients.TrustedCertsSecret(p.kafka.Name)),
 	}, p.isForeign)
 }
 
@@ -200,7 +201,7 @@ func (p *pass) intendedObjects() []objectID {
 
 // writtenCASecrets are the Secrets of an authority that the operator writes: of a
 // user's only the one with what nodes trust.
-func (o *observation) writtenCASecrets(kind authority.Kind) []string {
+func (o *observation) writtenCASecrets(kind authorities.Kind) []string {
 	if specOf(o.caSpec(kind)).Source == authority.UserProvided {
 		return []string{kind.TrustedCertsSecret(o.kafka.Name)}
 	}

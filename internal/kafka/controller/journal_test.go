@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
@@ -41,7 +42,7 @@ func TestEachEventIsALineOfTheLog(t *testing.T) {
 	r, written := logging()
 	kafka := smallKafka()
 
-	r.events.authorityChanged(kafka, authority.ClusterCA, authority.Transition{
+	r.events.authorityChanged(kafka, authorities.Cluster, authority.Transition{
 		Kind: authority.ReplacementStarted, Certificate: pki.Fingerprint{1}, Why: "asked for",
 	})
 	r.events.podDisrupted(kafka, readyPod("my-dual-0"), &rollout.Act{

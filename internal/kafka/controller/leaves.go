@@ -8,9 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/issuer/ownca"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -91,7 +92,7 @@ func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafReques
 
 // wantedLeaf is the leaf as it shall be, with what is presented along with it.
 func (p *pass) wantedLeaf(request leafRequest, present authority.StoredLeaf) authority.WantedLeaf {
-	spec := specOf(p.caSpec(authority.ClusterCA)).Usable()
+	spec := specOf(p.caSpec(authorities.Cluster)).Usable()
 	want := authority.WantedLeaf{
 		Subject: request.subject, SANs: request.sans, Key: spec.LeafKey(),
 		Validity: spec.Validity(), Renewal: spec.Renewal(),
@@ -132,7 +133,7 @@ func (p *pass) generationOf(chain []*x509.Certificate, stored authority.Stored) 
 			return p.clusterCA.GenerationOf(ca.Certificate())
 		}
 	}
-	return generation(stored.Annotations[authority.ClusterCertGenerationAnnotation])
+	return generation(stored.Annotations[authorities.ClusterCertGenerationAnnotation])
 }
 
 // noteLeaf tells people about a leaf that is due and is not issued yet.
@@ -149,7 +150,7 @@ func (p *pass) noteLeaf(request leafRequest, decision authority.LeafDecision) {
 		message := "the certificate cannot be reissued (" + decision.Detail + "); the existing one stays in use"
 		if len(p.presents(request.secret, request.certKey)) == 0 {
 			message = "the certificate is missing, and none can be issued that other nodes trust (" + decision.Detail + "): restore this Secret, or the key in Secret " +
-				authority.ClusterCA.KeySecret(p.kafka.Name) + "; the node keeps what it has loaded"
+				authorities.Cluster.KeySecret(p.kafka.Name) + "; the node keeps what it has loaded"
 		}
 		p.note(object, reasonCertificateHeld, message)
 	case authority.KeepLeaf, authority.ReissueLeaf, authority.RechainLeaf:
@@ -202,7 +203,7 @@ func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
 	err = r.writeSecret(ctx, p, kube.SecretIntent{
 		Namespace: p.kafka.Namespace, Name: name,
 		Labels:      p.cluster.ComponentLabels(model.OperatorComponent()),
-		Annotations: map[string]string{authority.ClusterCertGenerationAnnotation: settled.generation.String()},
+		Annotations: map[string]string{authorities.ClusterCertGenerationAnnotation: settled.generation.String()},
 		Owners:      ownerReferences(&p.kafka),
 		Data:        map[string][]byte{operatorCertKey: settled.certificates, operatorKeyKey: settled.key},
 	})

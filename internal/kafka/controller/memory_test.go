@@ -11,7 +11,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -31,7 +31,7 @@ func remember(r *Reconciler, name types.NamespacedName, kafka types.UID) {
 	r.paces.restarted(kafka, time.Second)
 	r.settled.note(kafka, "1")
 	r.races.lost(kafka)
-	r.steps.begun(kafka, authority.ClusterCA, []trust.Step{{Kind: trust.Distribute}})
+	r.steps.begun(kafka, authorities.Cluster, []trust.Step{{Kind: trust.Distribute}})
 	r.metrics.clusters[name] = figures{}
 }
 

@@ -5,10 +5,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/publication"
-	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -108,7 +108,7 @@ func (d *domain) begun() time.Time {
 
 // behind counts, for each node, the listeners of the domain that are not known to
 // run on what is published.
-func (p *pass) behind(kind authority.Kind) map[string]int {
+func (p *pass) behind(kind authorities.Kind) map[string]int {
 	counts := map[string]int{}
 	for _, node := range p.cluster.Nodes {
 		if _, exists := p.pods[node.Pod]; !exists {

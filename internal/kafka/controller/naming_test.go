@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -21,11 +22,11 @@ func TestACAIsCalledByItsSHA256WhereverPeopleReadOfIt(t *testing.T) {
 	}
 	cert := ca.Certificate()
 	fingerprint := pki.FingerprintOf(cert)
-	d := &domain{kind: authority.ClusterCA}
+	d := &domain{kind: authorities.Cluster}
 	d.known = append(d.known, cert)
 	d.snapshot = trust.Snapshot{Issuing: evidence.AnchorID(cert), Anchors: []trust.Anchor{{ID: evidence.AnchorID(cert), Key: evidence.KeyID(cert)}}}
 	_, collected := collecting()
-	announcer{recorder: collected}.authorityChanged(smallKafka(), authority.ClusterCA, authority.Transition{Kind: authority.Created, Certificate: fingerprint})
+	announcer{recorder: collected}.authorityChanged(smallKafka(), authorities.Cluster, authority.Transition{Kind: authority.Created, Certificate: fingerprint})
 	event := ""
 	for _, note := range collected.notes {
 		event = note

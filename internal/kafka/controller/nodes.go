@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/publication"
@@ -90,7 +91,7 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 	err = r.writeSecret(ctx, p, kube.SecretIntent{
 		Namespace: p.kafka.Namespace, Name: node.Pod,
 		Labels:      p.cluster.NodeSecretLabels(),
-		Annotations: map[string]string{authority.ClusterCertGenerationAnnotation: settled.generation.String()},
+		Annotations: map[string]string{authorities.ClusterCertGenerationAnnotation: settled.generation.String()},
 		Owners:      ownerReferences(&p.kafka),
 		Data:        data,
 	})

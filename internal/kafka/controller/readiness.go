@@ -10,7 +10,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/rotation"
 )
@@ -136,7 +136,7 @@ func (p *pass) remedy(pod string, role contract.Listener) string {
 		return "new ones have been issued and are being loaded"
 	default:
 		return "see conditions Warning and " + string(conditionClusterCATrust) + " for why no new ones are issued, and Secret " +
-			authority.ClusterCA.KeySecret(p.kafka.Name) + " for the key that is needed"
+			authorities.Cluster.KeySecret(p.kafka.Name) + " for the key that is needed"
 	}
 }
 

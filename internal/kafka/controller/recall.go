@@ -5,8 +5,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -19,19 +20,19 @@ func (p *pass) lostTrust() bool {
 	return len(p.pods) > 0 && slices.ContainsFunc(kinds(), p.lacksTrust)
 }
 
-func (p *pass) lacksTrust(kind authority.Kind) bool {
+func (p *pass) lacksTrust(kind authorities.Kind) bool {
 	return len(authority.StoredAnchors(p.stored(kind.TrustedCertsSecret(p.kafka.Name)))) == 0 ||
 		len(p.stored(kind.CertSecret(p.kafka.Name)).Data[authority.CertKey]) == 0
 }
 
 // dependence is what depends on an authority, and, when that is lost, what tells of it.
-func (p *pass) dependence(kind authority.Kind) authority.Evidence {
+func (p *pass) dependence(kind authorities.Kind) authority.Evidence {
 	evidence := p.dependants(kind)
 	evidence.Named = p.named(kind)
 	if len(p.pods) > 0 && p.lacksTrust(kind) {
 		evidence.Reported, evidence.Leaves = p.reported(kind), p.presentedLeaves()
 	}
-	if kind == authority.ClusterCA {
+	if kind == authorities.Cluster {
 		evidence.Vouching = p.sentAlong()
 	}
 	return evidence
@@ -53,7 +54,7 @@ func (p *pass) sentAlong() []*x509.Certificate {
 
 // named are the anchors of the authority that publications name, and that pods were
 // given by their pins and notes, sorted.
-func (p *pass) named(kind authority.Kind) []pki.Fingerprint {
+func (p *pass) named(kind authorities.Kind) []pki.Fingerprint {
 	var named []pki.Fingerprint
 	for _, given := range p.everGiven() {
 		for _, text := range given[domainOf(kind)] {
@@ -85,7 +86,7 @@ func domainOfRole(role contract.Listener) contract.Domain {
 }
 
 // reported are the CA certificates that nodes say to trust, sorted by fingerprint.
-func (p *pass) reported(kind authority.Kind) []*x509.Certificate {
+func (p *pass) reported(kind authorities.Kind) []*x509.Certificate {
 	found := map[string]*x509.Certificate{}
 	for _, said := range p.heard {
 		for role, loaded := range said.report.Roles {

@@ -12,12 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/model"
-	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -149,7 +150,7 @@ func (r *Reconciler) recallRecords(ctx context.Context, p *pass) error {
 	return nil
 }
 
-func (p *pass) recordOf(kind authority.Kind) rotation.Record {
+func (p *pass) recordOf(kind authorities.Kind) rotation.Record {
 	d := p.domain(kind)
 	record := rotation.Record{
 		Cluster: p.kafka.Name, Domain: string(kind), Snapshot: d.snapshot,
@@ -167,7 +168,7 @@ func (p *pass) recordOf(kind authority.Kind) rotation.Record {
 }
 
 // versions are the resource versions of the Secrets that were decided from.
-func (p *pass) versions(kind authority.Kind) map[string]string {
+func (p *pass) versions(kind authorities.Kind) map[string]string {
 	versions := map[string]string{}
 	note := func(name string) {
 		if secret, found := p.secrets[name]; found {

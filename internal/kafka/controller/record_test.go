@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/rotation/rotationtest"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -23,7 +23,7 @@ import (
 // inRotation is a pass over a cluster of which the authority is being replaced.
 func inRotation(now time.Time) *pass {
 	p := passOf(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "my", UID: "uid"}}, nil)
-	p.clusterCA.kind, p.clientsCA.kind = authority.ClusterCA, authority.ClientsCA
+	p.clusterCA.kind, p.clientsCA.kind = authorities.Cluster, authorities.Clients
 	p.clusterCA.snapshot = rotationtest.AtRest(1, rotationtest.Replaced).Snapshot
 	p.clusterCA.snapshot.Now, p.clientsCA.snapshot.Now = now, now
 	p.clusterCA.plan = trust.Decide(p.clusterCA.snapshot)

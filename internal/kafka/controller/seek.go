@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -159,7 +159,7 @@ func (o *observation) secretNames() []string {
 	return names
 }
 
-func (o *observation) caSecrets(kind authority.Kind) []string {
+func (o *observation) caSecrets(kind authorities.Kind) []string {
 	return []string{kind.KeySecret(o.kafka.Name), kind.CertSecret(o.kafka.Name), kind.TrustedCertsSecret(o.kafka.Name)}
 }
 
@@ -190,7 +190,7 @@ func (r *Reconciler) seekSecret(ctx context.Context, o *observation, name string
 // isBrought reports whether a Secret of an authority is its user's, who need not have
 // labelled it.
 func (o *observation) isBrought(name string) bool {
-	return slices.ContainsFunc(kinds(), func(kind authority.Kind) bool {
+	return slices.ContainsFunc(kinds(), func(kind authorities.Kind) bool {
 		return slices.Contains(o.caSecrets(kind), name) && !slices.Contains(o.writtenCASecrets(kind), name)
 	})
 }

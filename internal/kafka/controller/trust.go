@@ -9,8 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -40,7 +41,7 @@ const (
 type domain struct {
 	authority.Decision
 
-	kind authority.Kind
+	kind authorities.Kind
 	// refused is what a person has to put right in its Secrets.
 	refused []authority.Problem
 	// remarks name what somebody put into its Secrets and is ignored.
@@ -75,7 +76,7 @@ func (p *pass) decideTrust() {
 // trustMoves reports whether a domain knows other anchors than its target and those
 // that are kept beside it.
 func (p *pass) trustMoves() bool {
-	return slices.ContainsFunc(kinds(), func(kind authority.Kind) bool {
+	return slices.ContainsFunc(kinds(), func(kind authorities.Kind) bool {
 		stored := authority.StoredAnchors(p.stored(kind.TrustedCertsSecret(p.kafka.Name)))
 		decided := p.domain(kind).Decision
 		stays := append(slices.Clone(decided.Kept), decided.Target())
@@ -85,8 +86,8 @@ func (p *pass) trustMoves() bool {
 	})
 }
 
-func domainOf(kind authority.Kind) contract.Domain {
-	if kind == authority.ClientsCA {
+func domainOf(kind authorities.Kind) contract.Domain {
+	if kind == authorities.Clients {
 		return contract.ClientsDomain
 	}
 	return contract.ClusterDomain
@@ -94,8 +95,8 @@ func domainOf(kind authority.Kind) contract.Domain {
 
 // retirementOf: nobody here knows what users present, so an old clients CA stays
 // until it expires or a person distrusts it.
-func retirementOf(kind authority.Kind) trust.Retirement {
-	if kind == authority.ClientsCA {
+func retirementOf(kind authorities.Kind) trust.Retirement {
+	if kind == authorities.Clients {
 		return trust.RetireExpired
 	}
 	return trust.RetireUnused
@@ -133,7 +134,7 @@ func (p *pass) presents(secret, key string) []*x509.Certificate {
 // policy is what people asked for.
 func (p *pass) policy() trust.Policy {
 	policy := trust.Policy{Lead: applicationLead, Paused: p.handsOff()}
-	policy.RestartMargin = min(restartMargin, specOf(p.caSpec(authority.ClusterCA)).Usable().Renewal()/2)
+	policy.RestartMargin = min(restartMargin, specOf(p.caSpec(authorities.Cluster)).Usable().Renewal()/2)
 	if model.Says(p.kafka.Annotations, model.ReloadAnnotation, "false") {
 		policy.Reload = trust.RestartOnly
 		policy.ReloadRefused = "the annotation " + model.ReloadAnnotation + " is false"
@@ -171,7 +172,7 @@ func witnessOf(pod *corev1.Pod, said testimony) evidence.Witness {
 // not come yet is nobody's memory. Where nobody has a choice of what to read it may be
 // that of a clock that has been set right. While the authority is held nothing has
 // changed.
-func (p *pass) applicationSince(kind authority.Kind, published []*x509.Certificate) time.Time {
+func (p *pass) applicationSince(kind authorities.Kind, published []*x509.Certificate) time.Time {
 	annotations := p.secrets[kind.TrustedCertsSecret(p.kafka.Name)].Annotations
 	since, err := time.Parse(time.RFC3339, annotations[applicationSinceAnnotation])
 	remembered := strings.Split(annotations[applicationAnnotation], namesSeparator)
@@ -205,7 +206,7 @@ func namesOf(certs []*x509.Certificate) []string {
 }
 
 // applyAnchors writes the Secret with the anchors that pods mount.
-func (r *Reconciler) applyAnchors(ctx context.Context, p *pass, kind authority.Kind) error {
+func (r *Reconciler) applyAnchors(ctx context.Context, p *pass, kind authorities.Kind) error {
 	d := p.domain(kind)
 	name := kind.TrustedCertsSecret(p.kafka.Name)
 	application := d.certificates(d.plan.Application)

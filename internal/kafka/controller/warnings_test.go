@@ -17,9 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/authority"
 	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -30,7 +31,7 @@ func TestAWarningAboutAnAuthorityNamesItsObjectOnce(t *testing.T) {
 	p := &pass{observation: &observation{}}
 	p.clientsCA.Decision = authority.Decision{Warnings: []string{said}}
 
-	p.noteAuthority(authority.ClientsCA)
+	p.noteAuthority(authorities.Clients)
 
 	if list := p.warnings(); len(list) != 1 || list[0].message != said {
 		t.Errorf("it is said: %+v, want %q", list, said)

@@ -1,0 +1,75 @@
+// Package authorities names the two authorities of a Kafka cluster, their Secrets and the
+// annotations by which Strimzi's users know them.
+package authorities
+
+import (
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// Kind tells the two authorities of a cluster apart. Its value is the part of
+// Secret names and common names that differs.
+type Kind string
+
+// The two authorities of a Kafka cluster.
+const (
+	// Cluster signs what the cluster itself presents.
+	Cluster Kind = "cluster-ca"
+	// Clients signs what users present.
+	Clients Kind = "clients-ca"
+)
+
+// Annotations of the CA Secrets and of what is signed by them.
+const (
+	CertGenerationAnnotation = "strimzi.io/ca-cert-generation"
+	KeyGenerationAnnotation  = "strimzi.io/ca-key-generation"
+	// ForceRenewAnnotation on the certificate Secret asks for a new certificate
+	// of the same key.
+	ForceRenewAnnotation = "strimzi.io/force-renew"
+	// ForceReplaceAnnotation on the key Secret asks for a new key.
+	ForceReplaceAnnotation = "strimzi.io/force-replace"
+	// ClusterCertGenerationAnnotation on leaf Secrets and pods names the
+	// generation of the cluster CA that signed the leaf.
+	ClusterCertGenerationAnnotation = "strimzi.io/cluster-ca-cert-generation"
+	// ClusterKeyGenerationAnnotation on pods names the generation of the cluster
+	// CA's key they trust.
+	ClusterKeyGenerationAnnotation = "strimzi.io/cluster-ca-key-generation"
+	// ClientsCertGenerationAnnotation on pods names the generation of the clients CA.
+	ClientsCertGenerationAnnotation = "strimzi.io/clients-ca-cert-generation"
+)
+
+// Reasons of the events that the pending authority took the place of the present one.
+const (
+	ClusterKeyReplaced authority.TransitionKind = "ClusterCaCertKeyReplaced"
+	ClientsKeyReplaced authority.TransitionKind = "ClientsCaCertKeyReplaced"
+)
+
+// KeySecret names the Secret with the private key.
+func (k Kind) KeySecret(cluster string) string { return cluster + "-" + string(k) }
+
+// CertSecret names the Secret with the certificate, which applications read.
+func (k Kind) CertSecret(cluster string) string { return cluster + "-" + string(k) + "-cert" }
+
+// TrustedCertsSecret names the Secret with the anchors, which pods mount.
+func (k Kind) TrustedCertsSecret(cluster string) string {
+	return cluster + "-" + string(k) + "-trusted-certs"
+}
+
+// Names are what everything about the authority of a cluster is called.
+func (k Kind) Names(cluster string) authority.Names {
+	names := authority.Names{
+		Authority: string(k), Cluster: cluster, Organization: pki.StrimziOrganization, Resource: "the Kafka",
+		KeySecret: k.KeySecret(cluster), CertSecret: k.CertSecret(cluster), TrustedCertsSecret: k.TrustedCertsSecret(cluster),
+		Labels:         "strimzi.io/kind=Kafka and strimzi.io/cluster=" + cluster,
+		CertGeneration: CertGenerationAnnotation, KeyGeneration: KeyGenerationAnnotation,
+		ForceRenew: ForceRenewAnnotation, ForceReplace: ForceReplaceAnnotation,
+	}
+	if k == Clients {
+		names.Holders, names.Field, names.KeyReplaced = authority.Users, "spec.clientsCa", ClientsKeyReplaced
+		names.Leaf = pki.Subject{CommonName: "user"}
+		return names
+	}
+	names.Holders, names.Field, names.KeyReplaced = authority.Members, "spec.clusterCa", ClusterKeyReplaced
+	names.Leaf = pki.Subject{Organization: pki.StrimziOrganization, CommonName: cluster + "-kafka"}
+	return names
+}

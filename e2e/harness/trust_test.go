@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -15,7 +16,7 @@ import (
 func anchor(t *testing.T, name string, hours int) *x509.Certificate {
 	t.Helper()
 	ca, err := pki.NewCA(pki.CASpec{
-		Subject: pki.Subject{Organization: pki.StrimziOrganization, CommonName: name}, Key: pki.DefaultCAKey(pki.ECDSA),
+		Subject: pki.Subject{Organization: authorities.Organization, CommonName: name}, Key: pki.DefaultCAKey(pki.ECDSA),
 		Validity: 24 * time.Hour, Now: time.Now().Add(-time.Duration(hours) * time.Hour),
 	})
 	if err != nil {

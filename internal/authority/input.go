@@ -33,7 +33,7 @@ const (
 	ReplaceKey       ExpirationPolicy = "replace-key"
 )
 
-// Spec is what the Kafka resource says about one authority.
+// Spec is what a resource says about one authority.
 type Spec struct {
 	// Source is Generated when empty.
 	Source Source

@@ -115,7 +115,7 @@ func Namesakes(a, b *x509.Certificate) bool {
 }
 
 // SHA1Name returns the 40 lower-case hex digits by which certificates are named
-// in Secrets and annotations for compatibility with Strimzi. It is a name and
+// in Secrets and annotations that other tools read. It is a name and
 // must never decide whether two certificates are equal.
 func SHA1Name(cert *x509.Certificate) string {
 	sum := sha1.Sum(cert.Raw)

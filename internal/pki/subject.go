@@ -14,10 +14,6 @@ type Subject struct {
 	CommonName   string
 }
 
-// StrimziOrganization is the organisation of everything that belongs to a
-// cluster itself. User certificates never carry it.
-const StrimziOrganization = "io.strimzi"
-
 // String returns the RFC 2253 form, without escaping.
 func (s Subject) String() string {
 	if s.Organization == "" {

@@ -152,7 +152,7 @@ func (r *run) peerRequest(t *testing.T, name string) issuer.Request {
 	}
 	return issuer.Request{
 		Name:     name,
-		Subject:  pki.Subject{Organization: pki.StrimziOrganization, CommonName: name},
+		Subject:  pki.Subject{Organization: "example", CommonName: name},
 		SANs:     sans,
 		Usages:   pki.BothUsages(),
 		Validity: 48 * time.Hour,

@@ -19,6 +19,10 @@ const (
 	Clients Kind = "clients-ca"
 )
 
+// Organization is that of everything that belongs to a cluster itself. User certificates
+// never carry it.
+const Organization = "io.strimzi"
+
 // Annotations of the CA Secrets and of what is signed by them.
 const (
 	CertGenerationAnnotation = "strimzi.io/ca-cert-generation"
@@ -58,7 +62,7 @@ func (k Kind) TrustedCertsSecret(cluster string) string {
 // Names are what everything about the authority of a cluster is called.
 func (k Kind) Names(cluster string) authority.Names {
 	names := authority.Names{
-		Authority: string(k), Cluster: cluster, Organization: pki.StrimziOrganization, Resource: "the Kafka",
+		Authority: string(k), Cluster: cluster, Organization: Organization, Resource: "the Kafka",
 		KeySecret: k.KeySecret(cluster), CertSecret: k.CertSecret(cluster), TrustedCertsSecret: k.TrustedCertsSecret(cluster),
 		Labels:         "strimzi.io/kind=Kafka and strimzi.io/cluster=" + cluster,
 		CertGeneration: CertGenerationAnnotation, KeyGeneration: KeyGenerationAnnotation,
@@ -70,6 +74,6 @@ func (k Kind) Names(cluster string) authority.Names {
 		return names
 	}
 	names.Holders, names.Field, names.KeyReplaced = authority.Members, "spec.clusterCa", ClusterKeyReplaced
-	names.Leaf = pki.Subject{Organization: pki.StrimziOrganization, CommonName: cluster + "-kafka"}
+	names.Leaf = pki.Subject{Organization: Organization, CommonName: cluster + "-kafka"}
 	return names
 }

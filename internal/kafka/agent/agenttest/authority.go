@@ -7,6 +7,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -17,7 +18,7 @@ const validity = 24 * time.Hour
 func Authority(tb testing.TB, name string, now time.Time) pki.Authority {
 	tb.Helper()
 	authority, err := pki.NewCA(pki.CASpec{
-		Subject:  pki.Subject{CommonName: name, Organization: pki.StrimziOrganization},
+		Subject:  pki.Subject{CommonName: name, Organization: authorities.Organization},
 		Key:      pki.KeyParams{Algorithm: pki.ECDSA, Size: 256},
 		Validity: validity,
 		Now:      now,
@@ -40,7 +41,7 @@ func Leaf(tb testing.TB, authority pki.Authority, commonName string, now time.Ti
 		tb.Fatal(err)
 	}
 	leaf, err := authority.Issue(key.Signer().Public(), pki.LeafSpec{
-		Subject:  pki.Subject{CommonName: commonName, Organization: pki.StrimziOrganization},
+		Subject:  pki.Subject{CommonName: commonName, Organization: authorities.Organization},
 		SANs:     sans,
 		Usages:   pki.BothUsages(),
 		Validity: validity,

@@ -52,6 +52,46 @@ func (s Schedule) nextInDay(t time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
+// Ends returns the first full second after t that is not in the schedule, and false when
+// all are up to the end of maxYear.
+func (s Schedule) Ends(t time.Time) (time.Time, bool) {
+	t = t.UTC().Truncate(time.Second).Add(time.Second)
+	for day := t; day.Year() <= maxYear; day = midnightAfter(day) {
+		if !s.matchesDay(day) {
+			return day, true
+		}
+		if s.takesWholeDays() {
+			continue
+		}
+		if end, ok := s.endInDay(day); ok {
+			return end, true
+		}
+	}
+	return time.Time{}, false
+}
+
+func (s Schedule) takesWholeDays() bool {
+	return len(s.hours) == 24 && len(s.minutes) == 60 && len(s.seconds) == 60
+}
+
+// endInDay returns the first second at or after t on the same day that is not in the hours,
+// minutes and seconds.
+func (s Schedule) endInDay(t time.Time) (time.Time, bool) {
+	for end := t; end.Day() == t.Day(); {
+		switch {
+		case !s.hours.has(end.Hour()) || !s.minutes.has(end.Minute()) || !s.seconds.has(end.Second()):
+			return end, true
+		case len(s.seconds) < 60:
+			end = end.Add(time.Second)
+		case len(s.minutes) < 60:
+			end = end.Truncate(time.Minute).Add(time.Minute)
+		default:
+			end = end.Truncate(time.Hour).Add(time.Hour)
+		}
+	}
+	return time.Time{}, false
+}
+
 func (s Schedule) matchesDay(t time.Time) bool {
 	if !s.years.has(t.Year()) || !s.months.has(int(t.Month())) {
 		return false

@@ -2,6 +2,7 @@ package window
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -51,12 +52,49 @@ func (w Windows) Open(now time.Time) bool {
 	return false
 }
 
-// Next returns the first second at or after now at which a window is open, and
-// false when none opens up to the year 2199.
-func (w Windows) Next(now time.Time) (time.Time, bool) {
-	if w.Open(now) {
-		return now, true
+// Opens returns the first second after now at which a window opens that is closed before
+// it, and false when none opens up to the year 2199: there is none, or it stays open.
+func (w Windows) Opens(now time.Time) (time.Time, bool) {
+	closed, ok := w.closes(now)
+	if !ok {
+		return time.Time{}, false
 	}
+	return w.next(closed)
+}
+
+// IsLastBefore reports whether a window is open now that is closed before the other moment,
+// and none opens in between.
+func (w Windows) IsLastBefore(due, now time.Time) bool {
+	closed, ok := w.closes(now)
+	if !w.Open(now) || !ok || !closed.Before(due) {
+		return false
+	}
+	next, ok := w.next(closed)
+	return !ok || next.After(due)
+}
+
+// maxJoints is how many windows may follow on each other without a second between them.
+// Those of more are taken to stay open.
+const maxJoints = 1000
+
+// closes returns the first second from now on at which no window is open.
+func (w Windows) closes(now time.Time) (time.Time, bool) {
+	for range maxJoints {
+		at := slices.IndexFunc(w.schedules, func(s Schedule) bool { return s.Matches(now) })
+		if at < 0 {
+			return now, len(w.schedules) > 0
+		}
+		end, ok := w.schedules[at].Ends(now)
+		if !ok {
+			return time.Time{}, false
+		}
+		now = end
+	}
+	return time.Time{}, false
+}
+
+// next returns the first second after now at which a window is open.
+func (w Windows) next(now time.Time) (time.Time, bool) {
 	var first time.Time
 	for _, s := range w.schedules {
 		if next, ok := s.Next(now); ok && (first.IsZero() || next.Before(first)) {

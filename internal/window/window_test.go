@@ -117,7 +117,7 @@ func TestAnInvalidWindowIsNamedAmongOthers(t *testing.T) {
 	if !errors.As(err, &invalid) || invalid.Expression != "every night" {
 		t.Fatalf("Parse = %v, want an InvalidError for the second expression", err)
 	}
-	if next, ok := windows.Next(at(t, "2026-11-21T05:00:00Z")); ok {
+	if next, ok := windows.Opens(at(t, "2026-11-21T05:00:00Z")); ok {
 		t.Errorf("a window that nobody described opens at %s", next)
 	}
 }
@@ -129,8 +129,8 @@ func TestNoWindowsMeanAlwaysOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := at(t, "2026-11-21T05:00:00Z")
-	if next, ok := none.Next(now); !none.Open(now) || !ok || !next.Equal(now) {
-		t.Errorf("open %t, next %s %t; want open now", none.Open(now), next, ok)
+	if next, ok := none.Opens(now); !none.Open(now) || ok {
+		t.Errorf("open %t, opens again at %s %t; want open for ever", none.Open(now), next, ok)
 	}
 }
 
@@ -144,8 +144,8 @@ func TestTheEarliestOfSeveralWindowsOpensNext(t *testing.T) {
 	if windows.Open(saturday) {
 		t.Error("open on Saturday")
 	}
-	if next, ok := windows.Next(saturday); !ok || !next.Equal(at(t, "2026-11-23T02:00:00Z")) {
-		t.Errorf("Next = %s, %t", next, ok)
+	if next, ok := windows.Opens(saturday); !ok || !next.Equal(at(t, "2026-11-23T02:00:00Z")) {
+		t.Errorf("Opens = %s, %t", next, ok)
 	}
 	if !windows.Open(at(t, "2026-11-23T04:59:59Z")) || windows.Open(at(t, "2026-11-23T05:00:00Z")) {
 		t.Error("the window does not end with its hour")
@@ -158,8 +158,68 @@ func TestAWindowOfThePastNeverOpens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if next, ok := windows.Next(at(t, "2026-11-21T05:00:00Z")); ok {
-		t.Errorf("Next = %s", next)
+	if next, ok := windows.Opens(at(t, "2026-11-21T05:00:00Z")); ok {
+		t.Errorf("Opens = %s", next)
+	}
+}
+
+func TestAWindowThatIsOpenOpensAgainAfterItHasClosed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		windows   []string
+		now, want string
+	}{
+		"the next day":                    {[]string{"* * 4 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-22T04:00:00Z"},
+		"the next minute":                 {[]string{"0-9 * * ? * *"}, "2026-11-21T04:30:05Z", "2026-11-21T04:31:00Z"},
+		"the next hour":                   {[]string{"* 0-9 * ? * *"}, "2026-11-21T04:09:59Z", "2026-11-21T05:00:00Z"},
+		"past midnight":                   {[]string{"* * 22-2 ? * *"}, "2026-11-21T23:00:00Z", "2026-11-22T22:00:00Z"},
+		"past days that are open":         {[]string{"* * * ? * MON-WED"}, "2026-11-23T08:00:00Z", "2026-11-30T00:00:00Z"},
+		"past a window that follows":      {[]string{"* * 4 ? * *", "* * 5 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-22T04:00:00Z"},
+		"when another one opens":          {[]string{"* * 4 ? * *", "* * 9 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-21T09:00:00Z"},
+		"never, when it stays open":       {[]string{"* * * ? * *"}, "2026-11-21T04:30:00Z", ""},
+		"never, when it was the last":     {[]string{"* * * 21 11 ? 2026"}, "2026-11-21T04:30:00Z", ""},
+		"never, as far as anybody counts": {[]string{"0/2 * * ? * *", "1/2 * * ? * *"}, "2026-11-21T04:30:00Z", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			windows, err := window.Parse(c.windows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next, ok := windows.Opens(at(t, c.now))
+			if ok != (c.want != "") || ok && !next.Equal(at(t, c.want)) {
+				t.Errorf("Opens = %s, %t; want %q", next, ok, c.want)
+			}
+		})
+	}
+}
+
+func TestTheLastWindowBeforeAMoment(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		windows  []string
+		now, due string
+		want     bool
+	}{
+		"the next one is later":             {[]string{"* * 4 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-21T20:00:00Z", true},
+		"in its first second":               {[]string{"* * 4 ? * *"}, "2026-11-21T04:00:00Z", "2026-11-21T20:00:00Z", true},
+		"the next one is in between":        {[]string{"* * 4 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-22T20:00:00Z", false},
+		"it is still open then":             {[]string{"* * 4 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-21T04:45:00Z", false},
+		"none is open now":                  {[]string{"* * 4 ? * *"}, "2026-11-21T05:00:00Z", "2026-11-21T20:00:00Z", false},
+		"no other one opens at any time":    {[]string{"* * 4 21 11 ? 2026"}, "2026-11-21T04:30:00Z", "2027-11-21T20:00:00Z", true},
+		"without windows none is the last":  {nil, "2026-11-21T04:30:00Z", "2026-11-21T20:00:00Z", false},
+		"one that stays open is never that": {[]string{"* * * ? * *"}, "2026-11-21T04:30:00Z", "2026-11-21T20:00:00Z", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			windows, err := window.Parse(c.windows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := windows.IsLastBefore(at(t, c.due), at(t, c.now)); got != c.want {
+				t.Errorf("IsLastBefore = %t, want %t", got, c.want)
+			}
+		})
 	}
 }
 
@@ -188,6 +248,10 @@ func FuzzParseSchedule(f *testing.F) {
 		next, ok := schedule.Next(start)
 		if ok && (!next.After(start) || !schedule.Matches(next)) {
 			t.Errorf("%q: Next(%s) = %s, which is not after it or does not match", expression, start, next)
+		}
+		end, ok := schedule.Ends(start)
+		if ok && (!end.After(start) || schedule.Matches(end) || end.After(start.Add(time.Second)) && !schedule.Matches(end.Add(-time.Second))) {
+			t.Errorf("%q: Ends(%s) = %s, which is not after it, or matches, or is not the first that does not", expression, start, end)
 		}
 	})
 }

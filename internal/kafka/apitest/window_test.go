@@ -102,3 +102,33 @@ func TestOtherNamesNeedNoWindow(t *testing.T) {
 	}
 	w.wantLoaded(w.caCertificate(authorities.Cluster))
 }
+
+func TestARestartThatHasTimeIsDoneInTheLastWindowBeforeItIsDue(t *testing.T) {
+	t.Parallel()
+	w := turning(t, 3)
+	w.replace(authorities.Cluster)
+	w.settle()
+	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"maintenanceTimeWindows": []any{closedWindow}}})
+	w.settle()
+
+	const opens = 11 * time.Hour
+	for _, days := range []int{300, 340, 356} {
+		w.clock.SetTime(start().AddDate(0, 0, days).Add(opens))
+		w.settle()
+		w.wantRestarts(0)
+	}
+	w.clock.SetTime(start().AddDate(0, 0, 357).Add(opens - time.Minute))
+	result, err := w.round(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.RequeueAfter == 0 || result.RequeueAfter > time.Minute {
+		t.Errorf("looked at again in %s, and not when the window opens", result.RequeueAfter)
+	}
+	w.wantRestarts(0)
+
+	w.clock.SetTime(start().AddDate(0, 0, 357).Add(opens))
+	w.settle()
+
+	w.wantRestarts(1)
+}

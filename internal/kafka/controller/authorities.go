@@ -74,7 +74,8 @@ func (p *pass) openWindow() authority.Window {
 		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonWindows,
 			"spec.maintenanceTimeWindows cannot be read, and counts as closed until you correct it: "+err.Error())
 	}
-	next, _ := windows.Next(p.now)
+	p.windows = windows
+	next, _ := windows.Opens(p.now)
 	return authority.Window{Open: windows.Open(p.now), Next: next}
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/rollout"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 func TestTheKeyOfAnAuthorityIsWrittenFirst(t *testing.T) {
@@ -100,10 +101,10 @@ func TestOpenWindow(t *testing.T) {
 		warned  bool
 	}{
 		"none is always open": {want: authority.Window{Open: true}},
-		"inside of one":       {windows: []string{"* * 12 * * ?"}, want: authority.Window{Open: true}},
+		"inside of one":       {windows: []string{"* * 12 * * ?"}, want: authority.Window{Open: true, Next: noon().AddDate(0, 0, 1)}},
 		"outside of it":       {windows: []string{"* * 14 * * ?"}, want: authority.Window{Next: noon().Add(2 * time.Hour)}},
 		"inside of the second": {
-			windows: []string{"* * 14 * * ?", "* * 12 * * ?"}, want: authority.Window{Open: true},
+			windows: []string{"* * 14 * * ?", "* * 12 * * ?"}, want: authority.Window{Open: true, Next: noon().Add(2 * time.Hour)},
 		},
 		"one that cannot be read": {windows: []string{"* * 12 * * ?", "often"}, warned: true},
 	} {
@@ -111,14 +112,38 @@ func TestOpenWindow(t *testing.T) {
 			t.Parallel()
 			p := passOf(&kafkav1.Kafka{Spec: kafkav1.KafkaSpec{MaintenanceTimeWindows: c.windows}}, nil)
 			got := p.openWindow()
-			if got.Open {
-				got.Next, c.want.Next = time.Time{}, time.Time{}
-			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("window (-want +got):\n%s", diff)
 			}
 			if warned := len(p.notes) == 1 && strings.Contains(p.notes[0].Message, "often"); warned != c.warned {
 				t.Errorf("notes are %v, want a warning: %t", p.notes, c.warned)
+			}
+		})
+	}
+}
+
+func TestARestartThatHasTimeUsesTheLastWindowBeforeItIsDue(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		windows []string
+		now     time.Time
+		due     time.Duration
+		want    bool
+	}{
+		"as the last one opens":      {[]string{"* * 12 ? * *"}, noon(), 20 * time.Hour, true},
+		"in the middle of it":        {[]string{"* * 12 ? * *"}, noon().Add(30 * time.Minute), 20 * time.Hour, true},
+		"in the one before":          {[]string{"* * 12 ? * *"}, noon(), 30 * time.Hour, false},
+		"between windows":            {[]string{"* * 14 ? * *"}, noon(), 30 * time.Minute, false},
+		"without windows":            {nil, noon(), 20 * time.Hour, false},
+		"in one that cannot be read": {[]string{"often"}, noon(), 20 * time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := passOf(&kafkav1.Kafka{Spec: kafkav1.KafkaSpec{MaintenanceTimeWindows: c.windows}}, nil)
+			p.now = c.now
+			p.window = p.openWindow()
+			if got := p.isDue(trust.Load{How: trust.ByRestart, Remainder: true, Due: noon().Add(c.due)}); got != c.want {
+				t.Errorf("due: %t, want %t", got, c.want)
 			}
 		})
 	}

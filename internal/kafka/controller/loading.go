@@ -4,12 +4,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/publication"
-	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/rollout"
+	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -69,8 +69,7 @@ func (p *pass) isDue(load trust.Load) bool {
 	if !load.Remainder {
 		return true
 	}
-	windows := len(p.kafka.Spec.MaintenanceTimeWindows) > 0
-	return windows && p.window.Open && !load.Due.IsZero() && p.window.Next.After(load.Due)
+	return !load.Due.IsZero() && p.windows.IsLastBefore(load.Due, p.now)
 }
 
 // loadsAwaited reports whether a node is on its way to load something without a
@@ -103,6 +102,9 @@ func (p *pass) trustBlockers() []trust.Blocker {
 func (p *pass) wakeForTrust() {
 	for _, load := range p.loads() {
 		p.wake(load.Due)
+		if load.Remainder {
+			p.wake(p.window.Next)
+		}
 	}
 	for _, blocker := range p.trustBlockers() {
 		if !blocker.Since.IsZero() {

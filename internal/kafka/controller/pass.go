@@ -9,6 +9,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/window"
 )
 
 // pass is one look at a cluster: what was observed, and, step by step, what was
@@ -19,6 +20,7 @@ type pass struct {
 	cluster  model.Cluster
 	findings model.Findings
 	window   authority.Window
+	windows  window.Windows
 
 	clusterCA, clientsCA domain
 	// operator is the operator's own identity in this cluster.

@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"maps"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -134,4 +135,51 @@ func TestOneCAForNodesAndUsersIsRefusedUnlessItIsAllowed(t *testing.T) {
 
 	w.wantReady()
 	w.wantClientsCAs("corporate one")
+}
+
+func TestAUsersClusterCAThatIsGoneSignsForTheOperatorToo(t *testing.T) {
+	t.Parallel()
+	w, ca := corporate(t)
+	w.nobodyReads()
+	w.lockedOut = true
+	leaf := w.leafOf("my-dual-0")
+	w.delete(&corev1.Secret{}, "my-cluster-ca-cert")
+	w.delete(&corev1.Secret{}, "my-cluster-operator-certs")
+
+	w.clock.SetTime(nearTheEnd())
+	w.run(20)
+
+	w.wantInvalid("my-cluster-ca-cert")
+	if renewed := w.leafOf("my-dual-0"); renewed.Equal(leaf) || !pki.SignedBy(renewed, ca.Certificate()) {
+		t.Error("the leaf was not renewed, although the key of its CA is there")
+	}
+	if _, there := w.stored.secrets["my-cluster-operator-certs"]; !there {
+		t.Error("the operator has no certificate, although the key of its CA is there")
+	}
+}
+
+func TestACertificateOfTheClusterCAThatCannotBeReadKeepsTheClientsCAFromNothing(t *testing.T) {
+	t.Parallel()
+	w := turning(t, 3)
+	w.nobodyReads()
+	w.lockedOut = true
+	before := w.caCertificate(authorities.Clients)
+	data := w.secret("my-cluster-ca-cert").Data[authority.CertKey]
+	w.replaceData("my-cluster-ca-cert", authority.CertKey, data[:len(data)/2])
+	w.delete(&corev1.Secret{}, "my-cluster-operator-certs")
+
+	w.run(6)
+	w.clock.SetTime(start().Add(340 * authority.Day))
+	w.run(20)
+
+	w.wantInvalid("my-cluster-ca-cert")
+	if w.caCertificate(authorities.Clients).Equal(before) {
+		t.Error("the clients CA was not renewed")
+	}
+	if _, there := w.stored.secrets["my-cluster-operator-certs"]; !there {
+		t.Error("the operator has no certificate, although the key of its CA is there")
+	}
+	if !slices.ContainsFunc(w.getKafka().Status.Conditions, func(c condition.Condition) bool { return c.Type == "CertificatesValid" }) {
+		t.Errorf("nothing is said of what expires: %s", w.status(t.Context()))
+	}
 }

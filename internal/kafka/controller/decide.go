@@ -127,13 +127,13 @@ func (p *pass) standDespite(problems []authority.Problem) error {
 }
 
 // cannotAsk reports whether the operator has no certificate to ask nodes with, nobody
-// else's Secret is why, and the authority that would sign one needs a person. What is lost
-// of that authority may be known to nodes, so that nothing is begun before somebody has
-// looked.
+// else's Secret is why, and the authority that would sign one needs a person and has no key
+// at hand. What is lost of that authority may be known to nodes, so that nothing is begun
+// before somebody has looked.
 func (p *pass) cannotAsk() bool {
 	name := p.kafka.Name + operatorSecretSuffix
 	_, exists := p.secrets[name]
-	return !exists && !p.isForeign(secretObject(name)) && len(p.clusterCA.refused) > 0
+	return !exists && !p.isForeign(secretObject(name)) && len(p.clusterCA.refused) > 0 && len(p.clusterCA.Keys) == 0
 }
 
 // keepApart lets an authority stand as it is that would let nodes accept users as

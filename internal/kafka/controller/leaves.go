@@ -247,7 +247,7 @@ func (d *domain) whyUnsettled(key trust.KeyID) string {
 func (p *pass) operatorIdentity() trust.Identity {
 	d := &p.clusterCA
 	planned := d.plan.Publications[evidence.OperatorMember].Identity
-	if _, signs := d.signer(planned.Signer); signs || d.Target() == nil {
+	if _, signs := d.signer(planned.Signer); signs {
 		return planned
 	}
 	chain := p.presents(p.kafka.Name+operatorSecretSuffix, operatorCertKey)
@@ -255,7 +255,25 @@ func (p *pass) operatorIdentity() trust.Identity {
 	if len(chain) > 0 && slices.ContainsFunc(d.known, isOf) {
 		return planned
 	}
-	return trust.Identity{Signer: evidence.KeyID(d.Target())}
+	return trust.Identity{Signer: d.atHand(planned.Signer)}
+}
+
+// atHand is the key of who signs in place of one that cannot: that of the authority to
+// come, or, while a person has to put the authority right, that of the CA by which most
+// nodes are known, or another whose key there is.
+func (d *domain) atHand(instead trust.KeyID) trust.KeyID {
+	for _, cert := range []*x509.Certificate{d.Target(), d.Certificate} {
+		if cert == nil {
+			continue
+		}
+		if _, signs := d.signer(evidence.KeyID(cert)); signs {
+			return evidence.KeyID(cert)
+		}
+	}
+	if len(d.Keys) > 0 {
+		return evidence.KeyID(d.Keys[0].Certificate())
+	}
+	return instead
 }
 
 // identityOf turns a stored leaf into something that can be presented.

@@ -41,10 +41,13 @@ func (p *pass) trustConditions() []wanted {
 }
 
 // writtenConditions are the same for a pass that has not written what it decided:
-// where an authority was to become another one, they stay as they are. Only what has
-// ended has ended, whatever was to become of it.
+// where an authority was to become another one, they stay as they are, and so do all where
+// nothing was decided. Only what has ended has ended, whatever was to become of it.
 func (p *pass) writtenConditions() []wanted {
 	kept := p.trustConditions()
+	if len(kept) == 0 {
+		return p.said(ofTrust)
+	}
 	moved := map[condition.Type]bool{
 		conditionClusterCATrust: len(p.clusterCA.Transitions) > 0,
 		conditionClientsCATrust: len(p.clientsCA.Transitions) > 0,

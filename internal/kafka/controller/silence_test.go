@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
@@ -141,4 +142,15 @@ func TestWhoMayHoldALostAuthorityIsAskedThoughSilentAMomentAgo(t *testing.T) {
 			t.Errorf("it is looked at again after %s, want %s", got, shortestPause)
 		}
 	})
+}
+
+func TestAPassThatDecidesNothingLeavesWhatIsSaidOfCertificates(t *testing.T) {
+	t.Parallel()
+	kafka := smallKafka()
+	for _, kind := range []condition.Type{conditionClusterCATrust, conditionClientsCATrust, conditionCertificatesValid} {
+		kafka.Status.Conditions = append(kafka.Status.Conditions, condition.Condition{Type: kind, Status: condition.False, Reason: "x", Message: "y"})
+	}
+	if got := passOf(kafka, nil).writtenConditions(); len(got) != 3 {
+		t.Errorf("kept are %+v, want all three", got)
+	}
 }

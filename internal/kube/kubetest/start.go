@@ -27,6 +27,7 @@ func Start(environment *envtest.Environment) (stop func() error, err error) {
 	server.Path = filepath.Join(folder, kubeAPIServer)
 	spare(server.Configure())
 	environment.ControlPlaneStartTimeout, environment.ControlPlaneStopTimeout = startTimeout, startTimeout
+	environment.CRDInstallOptions.MaxTime = startTimeout
 	s := servers{environment: environment, started: make(chan error), stopping: make(chan struct{}), stopped: make(chan error)}
 	go s.keep()
 	if err := <-s.started; err != nil {

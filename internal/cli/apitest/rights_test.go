@@ -22,9 +22,9 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/cli"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/rotation/rotationtest"
-	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
 // environment is an API server that all tests of the package share.

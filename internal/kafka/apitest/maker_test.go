@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 )
 
 // Another operator makes pod sets for other resources, and they carry the label of the

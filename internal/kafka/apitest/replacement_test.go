@@ -212,7 +212,7 @@ func TestPodsTellTheGenerationsOfWhatTheyPresent(t *testing.T) {
 		for annotation, want := range map[string]string{
 			authorities.ClusterCertGenerationAnnotation: "1",
 			authorities.ClusterKeyGenerationAnnotation:  "1",
-			"strimzi.io/server-cert-hash":             pki.SHA1Name(w.leafOf(name)),
+			"strimzi.io/server-cert-hash":               pki.SHA1Name(w.leafOf(name)),
 		} {
 			if got := pod.Annotations[annotation]; got != want {
 				t.Errorf("pod %s: %s is %q, want %q", name, annotation, got, want)

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 	"github.com/keyturn/keyturn/internal/trust"

@@ -56,10 +56,6 @@ func (r *Reconciler) act(ctx context.Context, p *pass) (outcome, error) {
 		return result, nil
 	}
 	if err := r.carryOut(ctx, p, c.record, c.decided); err != nil {
-		if lostRace(err) {
-			// Somebody else wrote first. What they recorded is seen next time.
-			return result, nil
-		}
 		return outcome{}, err
 	}
 	return result, nil

@@ -157,8 +157,16 @@ func (r *Reconciler) carry(ctx context.Context, p *pass) (outcome, error) {
 	if p.stands() {
 		return acted, p.whyStands()
 	}
-	followed := r.followUp(ctx, p, &acted)
-	return acted, errors.Join(err, followed)
+	return acted, foremost(r.followUp(ctx, p, &acted), err)
+}
+
+// foremost is what a pass fails with whose record of disruptions may be unreadable, too: a
+// failure that passes is told first, because it has the pass repeated.
+func foremost(failure, unreadable error) error {
+	if transient(failure) != nil {
+		return failure
+	}
+	return errors.Join(unreadable, failure)
 }
 
 // settledRecords remembers which versions of disruption records are known to

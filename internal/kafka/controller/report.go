@@ -29,33 +29,38 @@ func (o *observation) paused() bool {
 // reportPaused says that nothing is done, and leaves the rest of the status as
 // it was.
 func (r *Reconciler) reportPaused(ctx context.Context, p *pass) (ctrl.Result, error) {
-	watched := r.watch(ctx, p)
+	watched, failure := r.watch(ctx, p)
 	status := *p.kafka.Status.DeepCopy()
 	status.Conditions = p.conditions(slices.Concat(p.warnings(), watched, []wanted{holds(
 		condition.ReconciliationPaused, reasonPaused,
 		"the Kafka is not changed while the annotation "+model.PauseAnnotation+" is true; pods that stop are recreated",
 	)}))
-	return ctrl.Result{RequeueAfter: p.nextLook(outcome{})}, r.writeStatus(ctx, p, status)
+	return ctrl.Result{RequeueAfter: p.nextLook(outcome{})}, errors.Join(failure, r.writeStatus(ctx, p, status))
 }
 
 // watch says what there is to tell of a cluster in which nothing is changed: it is decided
 // to be told, not to be done, because expiry waits for nobody. Of one that was never made
-// there is nothing to tell.
-func (r *Reconciler) watch(ctx context.Context, p *pass) []wanted {
+// there is nothing to tell. The error says that it could not be looked at, and that trying
+// again may help.
+func (r *Reconciler) watch(ctx context.Context, p *pass) ([]wanted, error) {
 	p.notes = nil
 	err := r.decide(ctx, p)
 	p.noteForeign()
 	switch {
 	case len(p.podSets) == 0:
-		return nil
+		return nil, nil
 	case errors.Is(err, errUnheard):
 		p.wake(p.now.Add(r.unlessSilent(p, lookAgain)))
-		return p.said(ofTrust)
+		return p.said(ofTrust), nil
+	case transient(err) != nil:
+		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonFailed,
+			"the certificates of the paused cluster could not be looked at, which is tried again: "+err.Error())
+		return p.said(ofTrust), err
 	case err != nil:
-		return p.said(ofTrust)
+		return p.said(ofTrust), nil
 	}
 	r.metrics.note(p, outcome{})
-	return p.writtenConditions()
+	return p.writtenConditions(), nil
 }
 
 // noteForeign warns of objects that stand where the cluster's own should.

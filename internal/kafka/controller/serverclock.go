@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -36,10 +37,10 @@ func (o *observation) handsOff() bool { return o.paused() || o.clockIsWrong() }
 // reportClock says that nothing is done while the operator's clock is wrong, and goes on
 // telling what expires by the API server's.
 func (r *Reconciler) reportClock(ctx context.Context, p *pass) error {
-	watched := r.watch(ctx, p)
+	watched, failure := r.watch(ctx, p)
 	status := *p.kafka.Status.DeepCopy()
 	status.Conditions = p.conditions(slices.Concat(p.warnings(), watched, p.stillSaid(), []wanted{p.clockWarning()}))
-	return r.writeStatus(ctx, p, status)
+	return errors.Join(failure, r.writeStatus(ctx, p, status))
 }
 
 // stillSaid is what else was said of the cluster, save that it is not ready once what it

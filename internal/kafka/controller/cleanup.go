@@ -53,7 +53,7 @@ func (p *pass) leftBehind() []client.Object {
 		}
 	}
 	for id, object := range p.objects {
-		if !kept[id.name] && object.Labels[model.PoolLabel] != "" && object.DeletionTimestamp == nil && goesWithNode(id, object) {
+		if !kept[id.name] && object.DeletionTimestamp == nil && p.goesWithNode(id, object) {
 			left = append(left, object)
 		}
 	}
@@ -93,12 +93,19 @@ func (p *pass) keptNames() map[string]bool {
 	return kept
 }
 
-func goesWithNode(id objectID, object *metav1.PartialObjectMetadata) bool {
+// goesWithNode reports whether an object is deleted when its node is gone. What carries the
+// labels of a node's and has another name, or another owner than the Kafka or none, is not
+// the node's.
+func (p *pass) goesWithNode(id objectID, object *metav1.PartialObjectMetadata) bool {
+	if !p.isOwned(object) {
+		return false
+	}
 	switch id.kind {
 	case configMapKind().GroupKind():
-		return true
+		_, _, ofNode := p.names().NodeOf(id.name)
+		return ofNode
 	case claimKind().GroupKind():
-		return object.Annotations[deleteClaimAnnotation] == isTrue
+		return object.Annotations[deleteClaimAnnotation] == isTrue // its name was looked at
 	default:
 		return false
 	}
@@ -151,7 +158,8 @@ func (r *Reconciler) shrinkPodSet(ctx context.Context, p *pass, name string, poo
 	if len(kept) == len(set.Spec.Pods) && set.Annotations[model.NodesAnnotation] == nodes {
 		return nil
 	}
-	annotations := maps.Clone(set.Annotations)
+	annotations := map[string]string{}
+	maps.Copy(annotations, set.Annotations)
 	annotations[model.NodesAnnotation] = nodes
 	intent := podsetac.StrimziPodSet(name, set.Namespace).
 		WithLabels(set.Labels).

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 
@@ -111,8 +112,33 @@ func (r *Reconciler) readDisruption(ctx context.Context, o *observation) (disrup
 			return disruptionRecord{}, &unreadableRecordError{key, err}
 		}
 	}
+	if record.Disruption != nil {
+		if writer := whoElseRecords(&object); writer != "" {
+			return disruptionRecord{}, &unreadableRecordError{key, fmt.Errorf("its data were written by %q, and not by the operator", writer)}
+		}
+	}
 	record.resourceVersion = object.ResourceVersion
 	return record, nil
+}
+
+// whoElseRecords is who besides the operator has written the record as it is, or nobody: a
+// removal that the planner has not granted could lose what a broker holds.
+func whoElseRecords(object *corev1.ConfigMap) string {
+	for _, entry := range object.ManagedFields {
+		if entry.Manager != string(fieldOwner) && recordsDisruption(entry) {
+			return entry.Manager
+		}
+	}
+	return ""
+}
+
+func recordsDisruption(entry metav1.ManagedFieldsEntry) bool {
+	var fields struct {
+		Data struct {
+			Record *struct{} `json:"f:disruption.json"`
+		} `json:"f:data"`
+	}
+	return entry.FieldsV1 != nil && json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil && fields.Data.Record != nil
 }
 
 // writeDisruption replaces the record that was read. Losing the race for it is

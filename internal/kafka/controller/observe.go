@@ -42,6 +42,8 @@ type observation struct {
 	pods map[string]*corev1.Pod
 	// strangers stand where pods of nodes should, and belong to somebody else.
 	strangers map[string]*corev1.Pod
+	// unread are Secrets with names of nodes that are more, or larger, than nodes can have.
+	unread []string
 	// others are the pods with the cluster's label that are no nodes.
 	others []*corev1.Pod
 	// secrets are those of the cluster, and referenced those that its listeners refer to.
@@ -214,7 +216,7 @@ func (r *Reconciler) observeClaims(ctx context.Context, o *observation) error {
 	o.claims = make(map[string]*corev1.PersistentVolumeClaim, len(list.Items))
 	for i := range list.Items {
 		claim := &list.Items[i]
-		if !o.isOurs(claim) {
+		if _, _, ofNode := o.names().NodeOfClaim(claim.Name); !ofNode || !o.isOurs(claim) {
 			continue
 		}
 		o.claims[claim.Name] = claim
@@ -241,7 +243,7 @@ func (r *Reconciler) observeSecrets(ctx context.Context, o *observation) error {
 	if err != nil {
 		return err
 	}
-	if err := r.seekSecrets(ctx, o, traces); err != nil {
+	if err := r.seekTraces(ctx, o, traces); err != nil {
 		return err
 	}
 	return r.observeCustomCertificates(ctx, o)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
@@ -173,6 +174,47 @@ func (r *Reconciler) seekSecrets(ctx context.Context, o *observation, names []st
 	return nil
 }
 
+// What Secrets may take in memory that no pod set tells of. One of a node takes some 30 KiB,
+// and there are no more than a thousand nodes; others may have been made by anybody.
+const (
+	maxTrace  = 256 << 10
+	maxTraces = 32 << 20
+)
+
+// seekTraces adds Secrets of which nothing but their labels and names tells, as far as they
+// can be those of nodes.
+func (r *Reconciler) seekTraces(ctx context.Context, o *observation, names []string) error {
+	kept := 0
+	for i, name := range names {
+		if kept > maxTraces {
+			o.unread = append(o.unread, names[i:]...)
+			return nil
+		}
+		if _, known := o.secrets[name]; known {
+			continue
+		}
+		if err := r.seekSecret(ctx, o, name); err != nil {
+			return err
+		}
+		size := sizeOf(o.secrets[name].Data)
+		if size > maxTrace {
+			delete(o.secrets, name)
+			o.unread = append(o.unread, name)
+			continue
+		}
+		kept += size
+	}
+	return nil
+}
+
+func sizeOf(data map[string][]byte) int {
+	size := 0
+	for _, value := range data {
+		size += len(value)
+	}
+	return size
+}
+
 // seekSecret adds the Secret of that name, if there is one that belongs to the cluster,
 // or has until its marks were taken off, or is brought for it by its user.
 func (r *Reconciler) seekSecret(ctx context.Context, o *observation, name string) error {
@@ -209,6 +251,11 @@ func (p *pass) noteHidden() {
 				"it claims to belong to this cluster, but Keyturn did not create it, so the nodes it describes are not part of the cluster: "+
 					"remove its label "+labelCluster+" and its reference to the Kafka as its owner, or delete it if nobody needs its pods")
 		}
+	}
+	if len(p.unread) > 0 {
+		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonForeignObject, fmt.Sprintf(
+			"Secrets %s have names of nodes and the label of this cluster, and are more, or larger, than its nodes can have: they are not read; "+
+				"delete them, or remove the label %s", excerpt.List(p.unread, ", ", excerpt.Listed), labelCluster))
 	}
 	for name := range p.pods {
 		if p.pods[name].Labels[labelCluster] != p.kafka.Name {

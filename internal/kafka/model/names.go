@@ -54,6 +54,23 @@ func (n Names) NodeOf(pod string) (pool string, id NodeID, ok bool) {
 	return rest[:at], id, err == nil && n.Pod(rest[:at], id) == pod
 }
 
+// NodeOfClaim returns the pool and the id of the node that a PersistentVolumeClaim is named
+// after, and false for a name that no claim of a node has.
+func (n Names) NodeOfClaim(claim string) (pool string, id NodeID, ok bool) {
+	rest, ours := strings.CutPrefix(claim, "data-")
+	if !ours {
+		return "", 0, false
+	}
+	if pool, id, ok := n.NodeOf(rest); ok {
+		return pool, id, true
+	}
+	volume, pod, _ := strings.Cut(rest, "-")
+	if _, err := parseID(volume); err != nil {
+		return "", 0, false
+	}
+	return n.NodeOf(pod)
+}
+
 // ClusterTrustSecret holds the anchors of the cluster CA, one entry each.
 func (n Names) ClusterTrustSecret() string { return n.Cluster + "-cluster-ca-trusted-certs" }
 

@@ -17,8 +17,8 @@ const reportPerRole = 4 << 10
 
 // MaxReport is the longest TLSReport, in bytes of JSON, of a node with so many roles:
 // its TLS listeners, RaftRole and AgentRole. How many there are is known from what the
-// node was given, and never from the report.
-func MaxReport(roles int) int { return max(MaxAnswer, roles*reportPerRole) }
+// node was given, and never from the report; of more roles than any node has, no more is read.
+func MaxReport(roles int) int { return max(MaxAnswer, min(roles, maxRoles)*reportPerRole) }
 
 // The most of each part that an honest report has or has room for. A part that is empty
 // takes a few bytes to write and a hundred to keep.

@@ -1,0 +1,101 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+)
+
+// strewn is an API server with Secrets under names of nodes that never were, of that size.
+func strewn(count, size int) client.Client {
+	var objects []client.Object
+	for i := range count {
+		objects = append(objects, &corev1.Secret{ObjectMeta: named(fmt.Sprintf("my-x-%d", i), map[string]string{labelCluster: "my"})})
+	}
+	fill := func(ctx context.Context, api client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		err := api.Get(ctx, key, object, options...)
+		if secret, is := object.(*corev1.Secret); is && err == nil {
+			secret.Data = map[string][]byte{"junk": make([]byte, size)}
+		}
+		return err
+	}
+	return interceptor.NewClient(fake.NewClientBuilder().WithObjects(objects...).Build(), interceptor.Funcs{Get: fill})
+}
+
+func TestSecretsOfNodesThatNeverWereAreKeptWithinBounds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		count, size int
+		// atMost is how many may be kept.
+		atMost int
+		told   bool
+	}{
+		"a few of the size of a node's":   {5, 30 << 10, 5, false},
+		"one that is larger than any":     {1, 1 << 20, 0, true},
+		"many that are large":             {150, 1 << 20, 0, true},
+		"more than nodes can have of all": {200, 250 << 10, maxTraces/(250<<10) + 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			live := strewn(c.count, c.size)
+			r := New(Options{Client: live, Live: live, Metrics: NewMetrics()})
+			p := passOverSets()
+			if err := r.observeSecrets(t.Context(), p.observation); err != nil {
+				t.Fatal(err)
+			}
+			if len(p.secrets) > c.atMost || !c.told && len(p.secrets) != c.count {
+				t.Errorf("%d of %d Secrets are kept, want at most %d", len(p.secrets), c.count, c.atMost)
+			}
+			p.noteHidden()
+			if told := len(p.notes) == 1 && strings.Contains(p.notes[0].Message, "my-x-"); told != c.told {
+				t.Errorf("notes are %v, want one that names them: %t", p.notes, c.told)
+			}
+		})
+	}
+}
+
+func TestARecordOfMoreNodesThanThereCanBeIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	for count, want := range map[int]int{1000: 1000, 1001: 0, 38_000: 0} {
+		ids := make([]model.NodeID, 0, count)
+		for i := range count {
+			ids = append(ids, model.NodeID(i))
+		}
+		text, err := model.RecordedNodes{IDs: ids}.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := setOf("x")
+		set.Spec.Pods = nil
+		set.Annotations = map[string]string{model.NodesAnnotation: text}
+		if got := passOverSets().nodesOf(set).NodeIDs; len(got) != want {
+			t.Errorf("of %d recorded nodes %d are believed, want %d", count, len(got), want)
+		}
+	}
+}
+
+func TestAPinWithManyRolesDoesNotRaiseTheBoundOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	pin := contract.Publication{Trust: map[contract.Listener][]string{}}
+	for i := range 20_000 {
+		pin.Trust[contract.Listener(fmt.Sprintf("%x", i))] = nil
+	}
+	text, err := pin.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{contract.PinAnnotation: string(text)}}}
+	if limit := contract.MaxReport(passOverSets().rolesOf(pod)); limit > 1<<20 {
+		t.Errorf("%d bytes are read of its agent's answer", limit)
+	}
+}

@@ -74,6 +74,9 @@ func (r *Reconciler) knownVoters(ctx context.Context, p *pass) ([]model.NodeID, 
 			if err != nil {
 				return nil, fmt.Errorf("reading ConfigMap %s: %w", key, err)
 			}
+			if !p.isOurs(&config) {
+				continue
+			}
 			voters, err := model.ParseVoters(config.Data[contract.ServerConfigKey])
 			if err != nil {
 				return nil, fmt.Errorf("reading the quorum from ConfigMap %s: %w", key, err)

@@ -8,10 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
@@ -97,5 +99,33 @@ func TestAPinWithManyRolesDoesNotRaiseTheBoundOfAnAnswer(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{contract.PinAnnotation: string(text)}}}
 	if limit := contract.MaxReport(passOverSets().rolesOf(pod)); limit > 1<<20 {
 		t.Errorf("%d bytes are read of its agent's answer", limit)
+	}
+}
+
+func TestAConfigMapOfSomebodyElseTellsNothingOfTheQuorum(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		owner string
+		want  int
+	}{
+		"the Kafka's": {"1", 2}, "somebody else's": {"another", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := &corev1.ConfigMap{ObjectMeta: named("my-dual-0", nil), Data: map[string]string{
+				contract.ServerConfigKey: "controller.quorum.voters=0@a:9090,1@b:9090\n",
+			}}
+			config.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "X", Name: "x", UID: types.UID(c.owner), Controller: new(true)}}
+			live := fake.NewClientBuilder().WithObjects(config).Build()
+			p := passOverSets()
+			p.podSets["my-dual"] = *setOf("x")
+			p.pools = []*pool{{KafkaNodePool: kafkav1.KafkaNodePool{
+				ObjectMeta: named("ctrl", nil), Spec: kafkav1.KafkaNodePoolSpec{Roles: []kafkav1.ProcessRole{kafkav1.RoleController}},
+			}}}
+			voters, err := New(Options{Client: live, Live: live, Metrics: NewMetrics()}).knownVoters(t.Context(), p)
+			if err != nil || len(voters) != c.want {
+				t.Errorf("voters are %v (%v), want %d", voters, err, c.want)
+			}
+		})
 	}
 }

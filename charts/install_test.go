@@ -1,0 +1,52 @@
+package charts_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// helmCommand finds the commands of a page that use the chart, in all their lines.
+var helmCommand = regexp.MustCompile(`(?m)^helm (install|template|upgrade) (?:.*\\\n)*.*$`)
+
+// A tag that somebody installs with is kept by Helm, and with it the version of the operator.
+func TestTheDocumentedCommandsRunTheImageOfTheChart(t *testing.T) {
+	t.Parallel()
+	page := read(t, "..", "docs", "install.md")
+	tag := regexp.MustCompile(`image\.tag=(\S*)`)
+	seen := map[string]bool{}
+	for _, match := range helmCommand.FindAllStringSubmatch(page, -1) {
+		command, verb := match[0], match[1]
+		seen[verb] = true
+		given := tag.FindStringSubmatch(command)
+		switch {
+		case verb == "upgrade" && given == nil:
+			t.Errorf("a tag that was given before is kept by %s", command)
+		case given != nil && given[1] != "":
+			t.Errorf("the tag is fixed by %s", command)
+		}
+	}
+	for _, verb := range []string{"install", "template", "upgrade"} {
+		if !seen[verb] {
+			t.Errorf("docs/install.md has no command helm %s", verb)
+		}
+	}
+}
+
+func TestTheNotesNameTheImageThatRuns(t *testing.T) {
+	t.Parallel()
+	if notes := read(t, "keyturn", "templates", "NOTES.txt"); !strings.Contains(notes, `{{ include "keyturn.image" . }}`) {
+		t.Errorf("the notes do not name the operator's image:\n%s", notes)
+	}
+}
+
+func read(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(path...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,7 +38,7 @@ type Maker struct {
 	// ServiceAccount is the one that pods of an owner run as, and belongs to it.
 	ServiceAccount func(owner string) string
 	// Render makes the pods that are described in a set of an owner's, reading past the
-	// cache, and says why others of them are not made.
+	// cache, and says why others of them are not made and what can be done about it.
 	Render func(ctx context.Context, live client.Reader, set *podsetv1.StrimziPodSet, owner string, described []corev1.Pod) (pods []corev1.Pod, why []string, err error)
 }
 
@@ -46,7 +47,7 @@ type Maker struct {
 func (r *Reconciler) admit(ctx context.Context, set *podsetv1.StrimziPodSet, described []corev1.Pod) (pods []corev1.Pod, why []string, err error) {
 	owner, owned := ownerOf(set, r.maker.Owner)
 	if !owned {
-		return nil, []string{fmt.Sprintf("the set belongs to no %s", r.maker.Owner.Kind)}, nil
+		return nil, []string{fmt.Sprintf("the set belongs to no %s: restore its owner reference, or delete it if nobody needs its pods", r.maker.Owner.Kind)}, nil
 	}
 	for _, refuses := range []func(context.Context, *podsetv1.StrimziPodSet, metav1.OwnerReference) (string, error){
 		r.refusesOwner, r.refusesWriter, r.refusesAccount,
@@ -65,9 +66,19 @@ func (r *Reconciler) admit(ctx context.Context, set *podsetv1.StrimziPodSet, des
 		}
 	}
 	if len(why) > 0 {
-		return nil, why, nil
+		return nil, []string{strings.Join(why, "; ") + ": " + rewritten(owner)}, nil
 	}
 	return r.maker.Render(ctx, r.live, set, owner.Name, described)
+}
+
+// rewritten says what can be done about a set that somebody else has written.
+func rewritten(owner metav1.OwnerReference) string {
+	return "the operator rewrites the set by itself; if this lasts, " + heldUp(owner)
+}
+
+// heldUp says where to look when the operator does not put right what it usually does.
+func heldUp(owner metav1.OwnerReference) string {
+	return fmt.Sprintf("check whether %s %s is paused or NotReady", owner.Kind, owner.Name)
 }
 
 // refusesOwner says that the very owner of a set does not exist, if so.
@@ -78,12 +89,13 @@ func (r *Reconciler) refusesOwner(ctx context.Context, set *podsetv1.StrimziPodS
 	if err != nil || exists && object.UID == owner.UID {
 		return "", err
 	}
-	return fmt.Sprintf("the %s %s that the set belongs to is gone", owner.Kind, owner.Name), nil
+	return fmt.Sprintf("the %s %s that the set belongs to is gone: Kubernetes deletes the set and its pods; if they stay, delete the set yourself",
+		owner.Kind, owner.Name), nil
 }
 
 // refusesWriter says who has written the pods of a set since the maker did. A list of
 // pods is written as a whole, so that it is the maker's as long as the field is.
-func (r *Reconciler) refusesWriter(_ context.Context, set *podsetv1.StrimziPodSet, _ metav1.OwnerReference) (string, error) {
+func (r *Reconciler) refusesWriter(_ context.Context, set *podsetv1.StrimziPodSet, owner metav1.OwnerReference) (string, error) {
 	others := ""
 	for _, entry := range set.ManagedFields {
 		switch {
@@ -94,7 +106,7 @@ func (r *Reconciler) refusesWriter(_ context.Context, set *podsetv1.StrimziPodSe
 			others = fmt.Sprintf(", but by %q", entry.Manager)
 		}
 	}
-	return "its pods were not written by " + r.maker.FieldOwner + others, nil
+	return "its pods were not written by " + r.maker.FieldOwner + others + ": " + rewritten(owner), nil
 }
 
 // refusesAccount says that the service account of the pods is not their owner's: pods
@@ -109,9 +121,9 @@ func (r *Reconciler) refusesAccount(ctx context.Context, set *podsetv1.StrimziPo
 	case err != nil, exists && belongs:
 		return "", err
 	case exists:
-		return fmt.Sprintf("service account %s does not belong to %s %s", name, owner.Kind, owner.Name), nil
+		return fmt.Sprintf("ServiceAccount %s does not belong to %s %s: delete it, and the operator creates its own", name, owner.Kind, owner.Name), nil
 	default:
-		return fmt.Sprintf("service account %s does not exist", name), nil
+		return fmt.Sprintf("ServiceAccount %s does not exist: the operator creates it; if this lasts, %s", name, heldUp(owner)), nil
 	}
 }
 

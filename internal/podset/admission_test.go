@@ -58,7 +58,7 @@ func TestPodsAreMadeForSetsOfALivingOwnerAndForNoOthers(t *testing.T) {
 		change func(*podsetv1.StrimziPodSet)
 		says   string
 	}{
-		"nobody owns it":                {func(s *podsetv1.StrimziPodSet) { s.OwnerReferences = nil }, "belongs to no ConfigMap"},
+		"nobody owns it":                {func(s *podsetv1.StrimziPodSet) { s.OwnerReferences = nil }, "belongs to no ConfigMap: restore its owner reference"},
 		"the owner is of another group": {func(s *podsetv1.StrimziPodSet) { s.OwnerReferences[0].APIVersion = "other/v1" }, "belongs to no ConfigMap"},
 		"the owner is gone":             {func(s *podsetv1.StrimziPodSet) { s.OwnerReferences[0].Name = "gone" }, "gone"},
 		"the owner was made again":      {func(s *podsetv1.StrimziPodSet) { s.OwnerReferences[0].UID = "before" }, "gone"},
@@ -127,6 +127,7 @@ func TestAPodThatOverstepsIsNotMadeAndNeitherAreTheOthersOfItsSet(t *testing.T) 
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			set := setOf(t, "good", "bad")
+			const remedy = ": the operator rewrites the set by itself; if this lasts, check whether ConfigMap owner is paused or NotReady"
 			rewrite(t, set, "bad", change)
 			s := newStore(t, set)
 
@@ -135,7 +136,7 @@ func TestAPodThatOverstepsIsNotMadeAndNeitherAreTheOthersOfItsSet(t *testing.T) 
 				t.Fatal(err)
 			}
 
-			if s.created != 0 || len(refused) != 1 || !strings.Contains(refused[0], "pod bad ") || !strings.Contains(refused[0], name) {
+			if s.created != 0 || len(refused) != 1 || !strings.Contains(refused[0], "pod bad ") || !strings.Contains(refused[0], name) || !strings.HasSuffix(refused[0], remedy) {
 				t.Errorf("%d pods were made, refused with %q", s.created, refused)
 			}
 		})
@@ -148,6 +149,7 @@ func TestPodsThatSomebodyElseWroteIntoTheMakersSetAreNotMade(t *testing.T) {
 		Manager: "mallory", Operation: metav1.ManagedFieldsOperationUpdate,
 		APIVersion: podsetv1.GroupVersion.String(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:pods":{}}}`),
 	}
+	const says = `not written by maker, but by "mallory": the operator rewrites the set by itself; if this lasts, check whether ConfigMap owner is paused or NotReady`
 	set := setOf(t, "a", "b")
 	set.ManagedFields[0].FieldsV1 = metav1.NewFieldsV1(`{"f:spec":{"f:selector":{}}}`)
 	set.ManagedFields = append(set.ManagedFields, mallory)
@@ -158,7 +160,7 @@ func TestPodsThatSomebodyElseWroteIntoTheMakersSetAreNotMade(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if s.created != 0 || len(refused) != 1 || !strings.Contains(refused[0], `not written by maker, but by "mallory"`) {
+	if s.created != 0 || len(refused) != 1 || !strings.Contains(refused[0], says) {
 		t.Errorf("%d pods were made, refused with %q", s.created, refused)
 	}
 }
@@ -169,9 +171,9 @@ func TestPodsAreMadeWithAServiceAccountOfTheirOwnersOnly(t *testing.T) {
 		change func(*corev1.ServiceAccount)
 		says   string
 	}{
-		"somebody else has made it":                {func(a *corev1.ServiceAccount) { a.OwnerReferences = nil }, "owner-account does not belong to ConfigMap owner"},
-		"it belongs to an owner of the same name":  {func(a *corev1.ServiceAccount) { a.OwnerReferences[0].UID = "before" }, "owner-account does not belong to ConfigMap owner"},
-		"there is none under the name that it has": {func(a *corev1.ServiceAccount) { a.Name = "another" }, "owner-account does not exist"},
+		"somebody else has made it":                {func(a *corev1.ServiceAccount) { a.OwnerReferences = nil }, "owner-account does not belong to ConfigMap owner: delete it, and the operator creates its own"},
+		"it belongs to an owner of the same name":  {func(a *corev1.ServiceAccount) { a.OwnerReferences[0].UID = "before" }, "owner-account does not belong to ConfigMap owner: delete it, and the operator creates its own"},
+		"there is none under the name that it has": {func(a *corev1.ServiceAccount) { a.Name = "another" }, "owner-account does not exist: the operator creates it; if this lasts, check whether ConfigMap owner is paused or NotReady"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	"github.com/keyturn/keyturn/internal/excerpt"
 )
 
 // RevisionAnnotation carries, on a pod, the digest of the description it was
@@ -103,17 +104,17 @@ func conditions(foreign []string, before []condition.Condition) []condition.Cond
 		return nil
 	}
 	sort.Strings(foreign)
-	return notReady(reasonForeignPod, fmt.Sprintf("pods %v exist and belong to something else: rename or delete them, "+
-		"they are left alone and the set's own pods wait", foreign), before)
+	return notReady(reasonForeignPod, fmt.Sprintf("pods %s were not created by this StrimziPodSet, which cannot create its own under those names: "+
+		"delete them, or restore their owner reference", excerpt.List(foreign, ", ", excerpt.Listed)), before)
 }
 
-// refusal says why the missing pods of a set are not made.
+// refusal says why the missing pods of a set are not made. Each reason says what can be
+// done about it.
 func refusal(why []string, before []condition.Condition) []condition.Condition {
 	if len(why) == 0 {
 		return nil
 	}
-	return notReady(reasonRefused, strings.Join(why, "; ")+": the missing pods are not made. If somebody has written the set by hand, "+
-		"put back what the operator wrote", before)
+	return notReady(reasonRefused, strings.Join(why, "; ")+"; until then the missing pods are not created", before)
 }
 
 // notReady is a condition that began when the status had it first.

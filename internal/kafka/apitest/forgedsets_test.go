@@ -197,7 +197,7 @@ func TestAServiceAccountThatSomebodyElseMadeIsNotLentToAnyPod(t *testing.T) {
 	w.applyAsOperator(set)
 
 	w.lookAtSets()
-	w.wantRefused("my-dual", "service account my-kafka does not belong to Kafka my")
+	w.wantRefused("my-dual", "ServiceAccount my-kafka does not belong to Kafka my")
 	w.run(5)
 
 	if !w.missing(&corev1.Pod{}, "my-dual-0") {

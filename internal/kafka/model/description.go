@@ -35,6 +35,12 @@ type Description struct {
 	Pod *corev1.Pod
 }
 
+// undescribed is the error that the description is somebody else's, with what can be done.
+func (d Description) undescribed(format string, args ...any) error {
+	return fmt.Errorf("%w: %s: the operator rewrites StrimziPodSet %s by itself; if this lasts, check whether Kafka %s is paused or NotReady",
+		ErrDescription, fmt.Sprintf(format, args...), d.PodSet, d.Kafka.Name)
+}
+
 // Render makes the described pod again as Cluster.Pod makes pods. Only what differs
 // between the nodes of clusters is taken from the description, and within bounds: which
 // node it is, its roles, ports, resources and data volumes, and the annotations that the
@@ -49,7 +55,7 @@ func (d Description) Render() (corev1.Pod, error) {
 	cluster := Standing(Input{Kafka: d.Kafka, Settings: d.Settings}, nil)
 	pool, id, named := cluster.Names.NodeOf(d.Pod.Name)
 	if !named || cluster.Names.PodSet(pool) != d.PodSet {
-		return corev1.Pod{}, fmt.Errorf("%w: no node of the pool of StrimziPodSet %s has its name", ErrDescription, d.PodSet)
+		return corev1.Pod{}, d.undescribed("no node of the pool of StrimziPodSet %s has its name", d.PodSet)
 	}
 	described, err := d.container()
 	if err != nil {
@@ -80,7 +86,7 @@ func (d Description) Render() (corev1.Pod, error) {
 func (d Description) container() (corev1.Container, error) {
 	at := slices.IndexFunc(d.Pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == kafkaContainer })
 	if at < 0 {
-		return corev1.Container{}, fmt.Errorf("%w: it has no container %s", ErrDescription, kafkaContainer)
+		return corev1.Container{}, d.undescribed("it has no container %s", kafkaContainer)
 	}
 	return d.Pod.Spec.Containers[at], nil
 }
@@ -111,12 +117,12 @@ func (d Description) disks() ([]Volume, error) {
 				disk.Size = *volume.EmptyDir.SizeLimit
 			}
 		default:
-			return nil, fmt.Errorf("%w: volume %s is neither a claim nor ephemeral", ErrDescription, volume.Name)
+			return nil, d.undescribed("volume %s is neither a claim nor ephemeral", volume.Name)
 		}
 		disks = append(disks, disk)
 	}
 	if len(disks) == 0 {
-		return nil, fmt.Errorf("%w: it has no volume for data", ErrDescription)
+		return nil, d.undescribed("it has no volume for data")
 	}
 	return disks, nil
 }
@@ -138,7 +144,7 @@ func (d Description) resources(described corev1.Container) (corev1.ResourceRequi
 	for _, list := range []corev1.ResourceList{described.Resources.Requests, described.Resources.Limits} {
 		for _, name := range slices.Sorted(maps.Keys(list)) {
 			if !isPlain(name) && !d.asksFor(name) {
-				return corev1.ResourceRequirements{}, fmt.Errorf("%w: it asks for the resource %s, and neither the Kafka nor the pool does", ErrDescription, name)
+				return corev1.ResourceRequirements{}, d.undescribed("it asks for the resource %s, and neither the Kafka nor the pool does", name)
 			}
 		}
 	}

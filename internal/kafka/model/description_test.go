@@ -161,7 +161,7 @@ func TestADescriptionOfNoNodeIsRefused(t *testing.T) {
 		"a node of another pool":   {func(d *Description) { d.Pod.Name = "my-other-0" }, "no node of the pool"},
 		"a set of no pool":         {func(d *Description) { d.PodSet = "x" }, "StrimziPodSet x"},
 		"no container of Kafka":    {func(d *Description) { d.Pod.Spec.Containers[0].Name = "any" }, "no container kafka"},
-		"no data":                  {func(d *Description) { d.Pod.Spec.Volumes = nil }, "no volume for data"},
+		"no data":                  {func(d *Description) { d.Pod.Spec.Volumes = nil }, "no volume for data: the operator rewrites StrimziPodSet my-dual by itself; if this lasts, check whether Kafka my is paused or NotReady"},
 		"data elsewhere":           {func(d *Description) { dataOf(d.Pod).VolumeSource = corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}} }, "neither a claim nor ephemeral"},
 		"a device, as a limit":     {func(d *Description) { d.Pod.Spec.Containers[0].Resources.Limits = device }, "example.org/device"},
 		"a device, as a request":   {func(d *Description) { d.Pod.Spec.Containers[0].Resources.Requests = device }, "example.org/device"},

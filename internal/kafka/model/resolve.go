@@ -220,14 +220,18 @@ func (r *resolver) warnCluster(cluster Cluster) {
 }
 
 func (r *resolver) warnControllerCount(count int) {
-	switch {
-	case count == 2:
-		r.warnf(r.kafkaObject(), ReasonControllerCount,
-			"2 controllers are both needed for a majority, so either one's restart stops the cluster: use 1 or, better, 3")
-	case count%2 == 0 && count > 0:
-		r.warnf(r.kafkaObject(), ReasonControllerCount,
-			"%d controllers bear no more failures than %d: use an odd number", count, count-1)
+	if count == 0 || count%2 != 0 {
+		return
 	}
+	wrong, better, instead := fmt.Sprintf("%d controllers tolerate no more failures than %d", count, count-1), "an odd number", "an odd number"
+	if count == 2 {
+		wrong, better, instead = "2 controllers are both needed for a majority, so either one's restart stops the cluster", "1 or, better, 3", "3"
+	}
+	if len(r.voters()) > 0 {
+		r.warnf(r.kafkaObject(), ReasonControllerCount, "%s; this cannot be changed in a running cluster: create a new cluster with %s", wrong, instead)
+		return
+	}
+	r.warnf(r.kafkaObject(), ReasonControllerCount, "%s: use %s", wrong, better)
 }
 
 // warnEphemeral warns when the only node of a role keeps its data in the pod.

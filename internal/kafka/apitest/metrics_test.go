@@ -25,8 +25,11 @@ func TestMetricsTellWhenCertificatesEndAndGoWithTheCluster(t *testing.T) {
 	want := `# HELP keyturn_rollout_pending_nodes Nodes that are still to be restarted or removed.
 # TYPE keyturn_rollout_pending_nodes gauge
 keyturn_rollout_pending_nodes{cluster="my",namespace="` + w.namespace + `"} 0
+# HELP keyturn_ready 1 for a Kafka that is Ready, 0 for one that is not, with the reason.
+# TYPE keyturn_ready gauge
+keyturn_ready{cluster="my",namespace="` + w.namespace + `",reason=""} 1
 `
-	if err := testutil.CollectAndCompare(w.metrics, strings.NewReader(want), "keyturn_rollout_pending_nodes"); err != nil {
+	if err := testutil.CollectAndCompare(w.metrics, strings.NewReader(want), "keyturn_rollout_pending_nodes", "keyturn_ready"); err != nil {
 		t.Error(err)
 	}
 	states := testutil.CollectAndCount(w.metrics, "keyturn_trust_anchor_state")

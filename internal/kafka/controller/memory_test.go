@@ -33,6 +33,7 @@ func remember(r *Reconciler, name types.NamespacedName, kafka types.UID) {
 	r.races.lost(kafka)
 	r.steps.begun(kafka, authorities.Cluster, []trust.Step{{Kind: trust.Distribute}})
 	r.metrics.clusters[name] = figures{}
+	r.metrics.told(name, nil)
 }
 
 func TestNothingIsRememberedOfAKafkaThatIsGone(t *testing.T) {

@@ -15,8 +15,9 @@ import (
 type Metrics struct {
 	mu       sync.Mutex
 	clusters map[types.NamespacedName]figures
+	readies  map[types.NamespacedName]readyFigure
 
-	strimziExpiry, notAfter, anchors, pending, blocked, warnings, silent, waited *prometheus.Desc
+	strimziExpiry, notAfter, anchors, pending, blocked, warnings, silent, waited, ready *prometheus.Desc
 
 	rotation rotationMetrics
 }
@@ -53,6 +54,7 @@ func NewMetrics() *Metrics {
 	}
 	return &Metrics{
 		clusters: map[types.NamespacedName]figures{},
+		readies:  map[types.NamespacedName]readyFigure{},
 		strimziExpiry: prometheus.NewDesc("strimzi_certificate_expiration_timestamp_ms",
 			"When the certificate of a CA expires, in milliseconds since 1970, in Strimzi's form.",
 			[]string{"kind", "namespace", "cluster", "type", "resource_namespace"}, nil),
@@ -70,13 +72,15 @@ func NewMetrics() *Metrics {
 			"Ready pods whose agents do not answer the operator."),
 		waited: desc("keyturn_asking_seconds",
 			"How long the last pass over the Kafka has waited for answers of its agents and servers."),
+		ready: desc("keyturn_ready",
+			"1 for a Kafka that is Ready, 0 for one that is not, with the reason.", "reason"),
 		rotation: newRotationMetrics(desc),
 	}
 }
 
 // Describe tells all metrics.
 func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{m.strimziExpiry, m.notAfter, m.anchors, m.pending, m.blocked, m.warnings, m.silent, m.waited} {
+	for _, desc := range []*prometheus.Desc{m.strimziExpiry, m.notAfter, m.anchors, m.pending, m.blocked, m.warnings, m.silent, m.waited, m.ready} {
 		descs <- desc
 	}
 	m.rotation.describe(descs)
@@ -88,6 +92,9 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	defer m.mu.Unlock()
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	for cluster, f := range m.readies {
+		gauge(m.ready, f.value, cluster.Namespace, cluster.Name, f.reason)
 	}
 	for cluster, f := range m.clusters {
 		for _, c := range f.certificates {
@@ -142,6 +149,7 @@ func (m *Metrics) forget(cluster types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.clusters, cluster)
+	delete(m.readies, cluster)
 }
 
 func (p *pass) certificateFigures() []certificateFigure {

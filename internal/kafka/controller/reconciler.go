@@ -103,6 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	r.meet(request.NamespacedName, observed.kafka.UID)
+	r.metrics.recall(request.NamespacedName, observed.kafka.Status.Conditions)
 	p := &pass{observation: observed, issued: map[string]authority.LeafDecision{}}
 	if observed.clockIsWrong() {
 		return ctrl.Result{RequeueAfter: clockPause}, r.reportClock(ctx, p)

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/api/condition"
@@ -183,6 +184,7 @@ func fieldWarnings(object string, found fields.Found) []wanted {
 
 // writeStatus writes the status of the Kafka when it differs from the present one.
 func (r *Reconciler) writeStatus(ctx context.Context, p *pass, status kafkav1.KafkaStatus) error {
+	r.metrics.told(types.NamespacedName{Namespace: p.kafka.Namespace, Name: p.kafka.Name}, status.Conditions)
 	if reflect.DeepEqual(status, p.kafka.Status) {
 		return nil
 	}

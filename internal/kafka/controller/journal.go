@@ -39,16 +39,23 @@ func nameOf(related runtime.Object) string {
 }
 
 // conditions writes down how the conditions of a Kafka differ from those before: each
-// that is new or says something else, and each that holds no more.
-func (j journal) conditions(kafka *kafkav1.Kafka, before, after []condition.Condition) {
+// that is new or says something else, and each that holds no more. Of each message is
+// known what it is about, if it is about an object.
+func (j journal) conditions(kafka *kafkav1.Kafka, before, after []condition.Condition, objectOf map[string]object) {
 	log := j.of(kafka)
+	said := func(c condition.Condition) bool {
+		return slices.ContainsFunc(before, func(old condition.Condition) bool { return sameWords(old, c) })
+	}
 	for _, c := range after {
-		if !slices.ContainsFunc(before, func(old condition.Condition) bool { return sameWords(old, c) }) {
+		if !said(c) {
 			log.Info("condition", "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message)
 		}
 	}
 	for _, old := range before {
-		if !slices.ContainsFunc(after, func(c condition.Condition) bool { return succeeds(c, old) }) {
+		stays := func(c condition.Condition) bool {
+			return sameWords(old, c) || !said(c) && succeeds(c, old, objectOf[c.Message])
+		}
+		if !slices.ContainsFunc(after, stays) {
 			log.Info("condition no longer holds", "type", old.Type, "reason", old.Reason, "message", old.Message)
 		}
 	}
@@ -58,8 +65,12 @@ func sameWords(a, b condition.Condition) bool {
 	return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
 }
 
-// succeeds reports whether a condition stands in the place of one before it. Warnings
-// stand beside each other, so only one of the same reason takes the place of another.
-func succeeds(c, old condition.Condition) bool {
-	return c.Type == old.Type && (c.Type != condition.Warning || c.Reason == old.Reason)
+// succeeds reports whether a condition that is new stands in the place of one before it.
+// Warnings stand beside each other, so only one of the same reason about the same object
+// takes the place of another.
+func succeeds(c, old condition.Condition, about object) bool {
+	if c.Type != condition.Warning {
+		return c.Type == old.Type
+	}
+	return c.Type == old.Type && c.Reason == old.Reason && about.isIn(old.Message, c.Message)
 }

@@ -109,12 +109,35 @@ func TestEachTransitionOfAConditionIsALineOfTheLog(t *testing.T) {
 			[]condition.Condition{warned("A", "a")},
 			[]string{`level=INFO msg="condition no longer holds" kafka=kafka/my type=Warning reason=B message=b`},
 		},
+		"one of two warnings of a reason ends": {
+			[]condition.Condition{warned("A", "Secret a: x"), warned("A", "Secret b: y")},
+			[]condition.Condition{warned("A", "Secret a: x")},
+			[]string{`level=INFO msg="condition no longer holds" kafka=kafka/my type=Warning reason=A message="Secret b: y"`},
+		},
+		"it ends while the other says something else": {
+			[]condition.Condition{warned("A", "Secret a: x"), warned("A", "Secret b: y")},
+			[]condition.Condition{warned("A", "Secret a: z")},
+			[]string{
+				`level=INFO msg=condition kafka=kafka/my type=Warning status=True reason=A message="Secret a: z"`,
+				`level=INFO msg="condition no longer holds" kafka=kafka/my type=Warning reason=A message="Secret b: y"`,
+			},
+		},
+		"a warning about no object says something else": {
+			[]condition.Condition{warned("A", "pods a and b do not answer")},
+			[]condition.Condition{warned("A", "pods a do not answer")},
+			[]string{`level=INFO msg=condition kafka=kafka/my type=Warning status=True reason=A message="pods a do not answer"`},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, written := logging()
 			p := passOf(smallKafka(), nil)
 			p.kafka.Status.Conditions = test.before
+			for _, c := range test.after {
+				if name, _, found := strings.Cut(c.Message, ": "); found {
+					p.about(object{name: name}, c.Reason, c.Message)
+				}
+			}
 
 			r.announce(p, test.after)
 

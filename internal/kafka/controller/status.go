@@ -200,7 +200,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *pass, status kafkav1.Ka
 // announce tells of warnings and failures that were not there before, object by object,
 // and writes all transitions down.
 func (r *Reconciler) announce(p *pass, after []condition.Condition) {
-	r.events.journal.conditions(&p.kafka, p.kafka.Status.Conditions, after)
+	r.events.journal.conditions(&p.kafka, p.kafka.Status.Conditions, after, p.objectOf)
 	for _, c := range after {
 		if c.Type != condition.Warning && c.Type != condition.NotReady || c.Reason == reasonCreating {
 			continue

@@ -44,12 +44,13 @@ func (r *Reconciler) reportClock(ctx context.Context, p *pass) error {
 }
 
 // stillSaid is what else was said of the cluster, save that it is not ready once what it
-// presents has expired.
+// presents has expired, and not paused once nobody wants it to be.
 func (p *pass) stillSaid() []wanted {
 	ended := p.expired()
 	said := p.said(func(kind condition.Type) bool {
 		told := ofTrust(kind) || kind == condition.Warning || ended.kind != "" && ofReadiness(kind)
-		return !told
+		over := kind == condition.ReconciliationPaused && !p.paused()
+		return !told && !over
 	})
 	if ended.kind == "" {
 		return said
@@ -57,19 +58,52 @@ func (p *pass) stillSaid() []wanted {
 	return append(said, ended)
 }
 
-// clockWarning keeps its words for as long as it holds: by how much the clock differs is
-// measured a little differently each time.
+// clockWarning keeps its words for as long as they are about right: by how much the clock
+// differs is measured a little differently each time.
 func (p *pass) clockWarning() wanted {
 	for _, c := range p.kafka.Status.Conditions {
-		if c.Type == condition.Warning && c.Reason == reasonClock {
+		if c.Type == condition.Warning && c.Reason == reasonClock && isAbout(saidAhead(c.Message), p.ahead) {
 			return holds(condition.Warning, reasonClock, c.Message)
 		}
 	}
-	direction := "ahead of"
+	direction := clockAhead
 	if p.ahead < 0 {
-		direction = "behind"
+		direction = clockBehind
 	}
-	return holds(condition.Warning, reasonClock, fmt.Sprintf(
-		"the operator's clock is %s %s the API server's: nothing is changed and no certificate is renewed until they differ by less than %s; "+
-			"set the clock of the machine that the operator runs on, or that of the API server", p.ahead.Abs().Round(time.Minute), direction, pki.Backdate))
+	return holds(condition.Warning, reasonClock, fmt.Sprintf(clockDiffers+
+		"the API server's: nothing is changed and no certificate is renewed until they differ by less than %s; "+
+		"set the clock of the machine that the operator runs on, or that of the API server", p.ahead.Abs().Round(time.Minute), direction, pki.Backdate))
 }
+
+// How the warning about the clock begins, and its directions.
+const (
+	clockDiffers = "the operator's clock is %s %s "
+	clockAhead   = "ahead of"
+	clockBehind  = "behind"
+)
+
+// saidAhead is by how much an earlier warning says that the clock is ahead; zero when it
+// cannot be read.
+func saidAhead(message string) time.Duration {
+	var size, direction string
+	if _, err := fmt.Sscanf(message, clockDiffers, &size, &direction); err != nil {
+		return 0
+	}
+	ahead, err := time.ParseDuration(size)
+	if err != nil {
+		return 0
+	}
+	if direction == clockBehind {
+		return -ahead
+	}
+	return ahead
+}
+
+// isAbout reports whether two differences of clocks would be told in the same words, but
+// for what drifts and is rounded.
+func isAbout(said, ahead time.Duration) bool {
+	return (said - ahead).Abs() <= max(ahead.Abs()/clockTolerance, 2*time.Minute)
+}
+
+// clockTolerance is the part of a difference by which another one may differ from it.
+const clockTolerance = 10

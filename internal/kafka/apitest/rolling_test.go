@@ -138,17 +138,17 @@ func TestNobodyIsRestartedWhileEvidenceIsMissing(t *testing.T) {
 
 func TestAManualRollingUpdateIsServedOnce(t *testing.T) {
 	t.Parallel()
-	request := map[string]any{model.ManualRollingUpdateAnnotation: "true"}
+	request := func(yes string) map[string]any { return map[string]any{model.ManualRollingUpdateAnnotation: yes} }
 	for name, c := range map[string]struct {
 		ask  func(w *world)
 		want []string
 	}{
 		"of a pod": {
-			ask:  func(w *world) { w.annotate(&corev1.Pod{}, "my-dual-1", request) },
+			ask:  func(w *world) { w.annotate(&corev1.Pod{}, "my-dual-1", request("true")) },
 			want: []string{"my-dual-1"},
 		},
 		"of a whole set": {
-			ask:  func(w *world) { w.annotate(&podsetv1.StrimziPodSet{}, "my-dual", request) },
+			ask:  func(w *world) { w.annotate(&podsetv1.StrimziPodSet{}, "my-dual", request("True")) },
 			want: []string{"my-dual-0", "my-dual-1", "my-dual-2"},
 		},
 	} {

@@ -20,7 +20,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/publication"
 )
 
-// manualRollingUpdate is set to "true" by a person, on a pod or on its pod set.
+// manualRollingUpdate is set by a person, on a pod or on its pod set.
 const manualRollingUpdate = model.ManualRollingUpdateAnnotation
 
 // followUp does what comes after the nodes are as they should be.
@@ -151,12 +151,12 @@ func certificateAnnotations(desired map[string]string) map[string]string {
 func (r *Reconciler) spreadManualUpdates(ctx context.Context, p *pass) error {
 	for name := range p.podSets {
 		set := p.podSets[name]
-		if set.Annotations[manualRollingUpdate] != isTrue {
+		if !model.RestartRequested(set.Annotations) {
 			continue
 		}
 		for podName := range p.pods {
 			pod := p.pods[podName]
-			if !metav1.IsControlledBy(pod, &set) || pod.Annotations[manualRollingUpdate] == isTrue {
+			if !metav1.IsControlledBy(pod, &set) || model.RestartRequested(pod.Annotations) {
 				continue
 			}
 			if err := r.annotatePod(ctx, p, podName); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/api/fields"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -147,12 +149,44 @@ func (p *pass) silence() []wanted {
 // deletePodAndClaims asks Strimzi to delete a pod with its PersistentVolumeClaims.
 const deletePodAndClaims = "strimzi.io/delete-pod-and-pvc"
 
-// annotationWarnings are about what people ask of pods by annotations of Strimzi's that nobody acts on. Claims are
-// deleted by people: what is on them cannot be had back.
+// annotationWarnings are about what people ask of pods and pod sets by annotations that nobody acts on.
 func (p *pass) annotationWarnings() []wanted {
+	list := append(p.claimWarnings(), p.podAnnotationWarnings()...)
+	for _, name := range slices.Sorted(maps.Keys(p.podSets)) {
+		for _, idle := range model.IdlePodSetAnnotations(p.podSets[name].Annotations) {
+			object := object{"StrimziPodSet " + p.kafka.Namespace + "/" + name, authority.AnnotationPart(idle.Key, idle.Value)}
+			list = append(list, p.about(object, reasonIdleAnnotation, object.name+": the annotation "+idle.Key+" "+idle.Why))
+		}
+	}
+	return list
+}
+
+// podAnnotationWarnings name the pods with the same annotation in one sentence: all pods of a cluster are annotated
+// by one command.
+func (p *pass) podAnnotationWarnings() []wanted {
+	bearers := map[model.IdleAnnotation][]string{}
+	for _, name := range slices.Sorted(maps.Keys(p.pods)) {
+		for _, idle := range model.IdlePodAnnotations(p.pods[name].Annotations) {
+			if idle.Key != deletePodAndClaims {
+				bearers[idle] = append(bearers[idle], name)
+			}
+		}
+	}
+	list := make([]wanted, 0, len(bearers))
+	for idle, pods := range bearers {
+		list = append(list, p.about(object{part: authority.AnnotationPart(idle.Key, idle.Value)}, reasonIdleAnnotation,
+			"pods "+excerpt.List(pods, ", ", excerpt.Listed)+": the annotation "+idle.Key+" "+idle.Why))
+	}
+	slices.SortFunc(list, func(a, b wanted) int { return strings.Compare(a.message, b.message) })
+	return list
+}
+
+// claimWarnings are about claims that somebody wants to be deleted. People delete them: what is on them cannot be had
+// back.
+func (p *pass) claimWarnings() []wanted {
 	var asked []string
 	for name, pod := range p.pods {
-		if strings.EqualFold(pod.Annotations[deletePodAndClaims], isTrue) {
+		if model.Says(pod.Annotations, deletePodAndClaims, isTrue) {
 			asked = append(asked, name)
 		}
 	}

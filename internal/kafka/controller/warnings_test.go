@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
 	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
@@ -72,6 +73,52 @@ func TestWhoAsksForClaimsToBeDeletedIsToldThatNobodyDoesIt(t *testing.T) {
 
 	if len(list) != 1 || !strings.HasPrefix(list[0].message, "pods a, b: the annotation strimzi.io/delete-pod-and-pvc has no effect: ") {
 		t.Errorf("it is said: %+v", list)
+	}
+}
+
+func TestARequestToPodsOrTheirSetThatNobodyServesIsNamed(t *testing.T) {
+	t.Parallel()
+	const misspelled, right = "strimzi.io/manual-rolling-updates", "strimzi.io/manual-rolling-update"
+	for name, c := range map[string]struct {
+		pods, set map[string]string
+		want      []string
+	}{
+		"a misspelled request on pods": {
+			pods: map[string]string{misspelled: "true"},
+			want: []string{"pods a, b: the annotation " + misspelled + " has no effect on a pod: correct it if it is misspelled, or remove it; what is read there is " + right},
+		},
+		"a request on pods that is neither true nor false": {
+			pods: map[string]string{right: "yes"},
+			want: []string{"pods a, b: the annotation " + right + ` is "yes", which has no effect: set it to "true" or "false", or remove it`},
+		},
+		"a misspelled request on a set": {
+			set:  map[string]string{misspelled: "true"},
+			want: []string{"StrimziPodSet kafka/my-dual: the annotation " + misspelled + " has no effect on a StrimziPodSet: correct it if it is misspelled, or remove it; what is read there is " + right},
+		},
+		"a request on a set that is neither true nor false": {
+			set:  map[string]string{right: "yes"},
+			want: []string{"StrimziPodSet kafka/my-dual: the annotation " + right + ` is "yes", which has no effect: set it to "true" or "false", or remove it`},
+		},
+		"requests that are served, and annotations of others": {
+			pods: map[string]string{right: "True", "example.com/manual-rolling-update": "yes"},
+			set:  map[string]string{right: "false", "example.com/manual-rolling-update": "yes"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: c.pods}}
+			p := passOf(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Namespace: "kafka", Name: "my"}}, map[string]*corev1.Pod{"a": pod, "b": pod})
+			p.podSets = map[string]podsetv1.StrimziPodSet{"my-dual": {ObjectMeta: metav1.ObjectMeta{Annotations: c.set}}}
+
+			var said []string
+			for _, w := range p.warnings() {
+				said = append(said, w.message)
+			}
+
+			if !slices.Equal(said, c.want) {
+				t.Errorf("it is said: %q, want %q", said, c.want)
+			}
+		})
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 )
 
 // Annotations of a Kafka that people set.
@@ -22,6 +24,58 @@ const (
 func Says(annotations map[string]string, annotation, word string) bool {
 	return strings.EqualFold(annotations[annotation], word)
 }
+
+// RestartRequested reports whether a person asks, by the annotations of a pod or of a
+// StrimziPodSet, for a restart of the pod or of all pods of the set.
+func RestartRequested(annotations map[string]string) bool {
+	return Says(annotations, ManualRollingUpdateAnnotation, textTrue)
+}
+
+// IdleAnnotation is an annotation that nobody acts on.
+type IdleAnnotation struct {
+	Key, Value string
+	// Why says why it has no effect and what to do about it, without naming it.
+	Why string
+}
+
+// IdlePodAnnotations are the annotations of a pod, of those with the operator's prefixes,
+// that ask for nothing: whoever wrote one believes that it was obeyed.
+func IdlePodAnnotations(annotations map[string]string) []IdleAnnotation {
+	written := []string{contract.PinAnnotation, contract.PublishedAnnotation, contract.GivenAnnotation}
+	for _, entry := range slices.Concat(shapeAnnotations(), certificateAnnotations()) {
+		written = append(written, entry.annotation)
+	}
+	return idleBeside(written, annotations, "pod")
+}
+
+// IdlePodSetAnnotations are those of a StrimziPodSet.
+func IdlePodSetAnnotations(annotations map[string]string) []IdleAnnotation {
+	return idleBeside([]string{NodesAnnotation, StorageAnnotation, KafkaVersionAnnotation}, annotations, "StrimziPodSet")
+}
+
+// idleBeside are the annotations of an object of a kind that are neither written by the
+// operator nor a request for a restart.
+func idleBeside(written []string, annotations map[string]string, kind string) []IdleAnnotation {
+	var idle []IdleAnnotation
+	for _, key := range ownKeys(annotations) {
+		value := annotations[key]
+		switch {
+		case slices.Contains(written, key):
+		case key != ManualRollingUpdateAnnotation:
+			idle = append(idle, IdleAnnotation{key, value, "has no effect on a " + kind + ": correct it if it is misspelled, or remove it; what is read there is " + ManualRollingUpdateAnnotation})
+		case !RestartRequested(annotations) && !Says(annotations, key, "false"):
+			idle = append(idle, IdleAnnotation{key, value, neitherTrueNorFalse(value)})
+		}
+	}
+	return idle
+}
+
+func neitherTrueNorFalse(value string) string {
+	return fmt.Sprintf("is %q, which has no effect: set it to \"true\" or \"false\", or remove it", excerpt.Of(value, shownValue))
+}
+
+// shownValue is how many bytes of the value of an annotation people are shown.
+const shownValue = 64
 
 // switches are the annotations of a Kafka that are true or false; any other value does
 // nothing.
@@ -48,7 +102,7 @@ func (r *resolver) warnAnnotations() {
 		case !slices.Contains(switches(), key):
 			r.idle(r.kafkaObject(), authority.AnnotationPart(key, value), key, "has no effect on a Kafka: correct it if it is misspelled, or remove it; what is read there is "+strings.Join(switches(), ", "))
 		case !Says(annotations, key, textTrue) && !Says(annotations, key, "false"):
-			r.idle(r.kafkaObject(), authority.AnnotationPart(key, value), key, fmt.Sprintf("is %q, which has no effect: set it to \"true\" or \"false\", or remove it", value))
+			r.idle(r.kafkaObject(), authority.AnnotationPart(key, value), key, neitherTrueNorFalse(value))
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 )
 
 func TestAnAnnotationThatNobodyActsOnIsNamed(t *testing.T) {
@@ -71,6 +73,20 @@ func TestAnAnnotationThatSomebodyActsOnIsNotNamed(t *testing.T) {
 	in.Pools[0].Annotations = map[string]string{"strimzi.io/next-node-ids": "[5]", "strimzi.io/remove-node-ids": "[5]"}
 	if _, findings := resolved(t, in); len(findings.Warnings) > 0 {
 		t.Errorf("warnings: %v", findings.Warnings)
+	}
+}
+
+// Whatever the operator writes on pods and sets is no request.
+func TestNobodyIsToldOfAnnotationsThatTheOperatorWrites(t *testing.T) {
+	t.Parallel()
+	cluster, _ := resolved(t, exampleInput())
+	set, err := cluster.PodSet(cluster.Pools[0], nil)
+	must(t, err)
+	pod := annotations(t, exampleInput(), PodAnnotations{ServerCertHash: "a", ListenerCertThumbprints: map[string]string{"tls": "b"}, Pin: "c"})
+	pod[contract.PublishedAnnotation], pod[contract.GivenAnnotation] = "3", "{}"
+
+	if idle := slices.Concat(IdlePodAnnotations(pod), IdlePodSetAnnotations(set.Annotations)); len(idle) > 0 {
+		t.Errorf("it is said: %+v", idle)
 	}
 }
 

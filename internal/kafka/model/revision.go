@@ -23,7 +23,7 @@ const (
 	ServerCertHashAnnotation          = "strimzi.io/server-cert-hash"
 	ListenerCertsAnnotation           = "strimzi.io/custom-listener-cert-thumbprints"
 	// ManualRollingUpdateAnnotation is set by a person on a pod or its
-	// StrimziPodSet, with the value "true".
+	// StrimziPodSet; see RestartRequested.
 	ManualRollingUpdateAnnotation = "strimzi.io/manual-rolling-update"
 )
 
@@ -90,7 +90,7 @@ func certificateAnnotations() []watched {
 // not annotations of the pod; the caller adds their reasons.
 func Reasons(current, desired map[string]string) []rollout.Reason {
 	reasons := differences(shapeAnnotations(), current, desired)
-	if current[ManualRollingUpdateAnnotation] == textTrue {
+	if RestartRequested(current) {
 		reasons = append(reasons, rollout.Reason{Code: rollout.ManualRollingUpdate, Note: "the pod is annotated"})
 	}
 	return reasons

@@ -122,13 +122,17 @@ func TestAPersonMayAskForARestart(t *testing.T) {
 	t.Parallel()
 	desired := annotations(t, exampleInput(), PodAnnotations{})
 	current := annotations(t, exampleInput(), PodAnnotations{})
-	current[ManualRollingUpdateAnnotation] = "true"
-	if diff := cmp.Diff([]rollout.ReasonCode{rollout.ManualRollingUpdate}, codes(Reasons(current, desired))); diff != "" {
-		t.Errorf("reasons (-want +got):\n%s", diff)
+	for _, yes := range []string{"true", "True", "TRUE"} {
+		current[ManualRollingUpdateAnnotation] = yes
+		if diff := cmp.Diff([]rollout.ReasonCode{rollout.ManualRollingUpdate}, codes(Reasons(current, desired))); diff != "" {
+			t.Errorf("reasons with %q (-want +got):\n%s", yes, diff)
+		}
 	}
-	current[ManualRollingUpdateAnnotation] = "false"
-	if reasons := Reasons(current, desired); len(reasons) > 0 {
-		t.Errorf("reasons: %v", reasons)
+	for _, no := range []string{"false", "yes", ""} {
+		current[ManualRollingUpdateAnnotation] = no
+		if reasons := Reasons(current, desired); len(reasons) > 0 {
+			t.Errorf("reasons with %q: %v", no, reasons)
+		}
 	}
 }
 

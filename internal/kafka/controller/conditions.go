@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -150,12 +153,11 @@ func (d *domain) lostTo(cert *x509.Certificate) rotation.Readers {
 
 // validity names what has expired, or what ends first.
 func (p *pass) validity() wanted {
-	certificates := p.certificateFigures()
-	var expired []string
+	var expired []certificateFigure
 	first := certificateFigure{}
-	for _, c := range certificates {
+	for _, c := range p.certificateFigures() {
 		if !p.now.Before(c.notAfter) {
-			expired = append(expired, fmt.Sprintf("%s expired at %s", c.words(), c.notAfter.UTC().Format(time.RFC3339)))
+			expired = append(expired, c)
 		}
 		if first.notAfter.IsZero() || c.notAfter.Before(first.notAfter) {
 			first = c
@@ -165,19 +167,53 @@ func (p *pass) validity() wanted {
 		return holds(conditionCertificatesValid, reasonValid,
 			fmt.Sprintf("the first to expire is %s, at %s", first.words(), first.notAfter.UTC().Format(time.RFC3339)))
 	}
-	slices.Sort(expired)
-	w := holds(conditionCertificatesValid, reasonExpired, excerpt.List(expired, "; ", excerpt.Listed)+"; see conditions "+
-		string(conditionClusterCATrust)+" and "+string(conditionClientsCATrust)+" for why they are not renewed")
+	w := holds(conditionCertificatesValid, reasonExpired, p.expiry(expired))
 	w.status = condition.False
 	return w
+}
+
+// expiry says of certificates that have expired who can do something about it. Those of
+// listeners are replaced by whoever brought them, so no condition tells of their renewal.
+func (p *pass) expiry(expired []certificateFigure) string {
+	var renewed, brought []string
+	tell := map[string]bool{}
+	for _, c := range expired {
+		at := c.notAfter.UTC().Format(time.RFC3339)
+		if c.kind == figureOfListener {
+			brought = append(brought, fmt.Sprintf("%s, from %s, expired at %s: replace it in that Secret",
+				c.words(), p.customSecret(contract.Listener(c.name)), at))
+			continue
+		}
+		renewed = append(renewed, fmt.Sprintf("%s expired at %s", c.words(), at))
+		tell[string(c.trust())] = true
+	}
+	var sentences []string
+	if len(renewed) > 0 {
+		slices.Sort(renewed)
+		sentences = append(sentences, fmt.Sprintf("%s; see conditions %s and %s for why they are not renewed",
+			excerpt.List(renewed, "; ", excerpt.Listed), strings.Join(slices.Sorted(maps.Keys(tell)), ", "), condition.Warning))
+	}
+	if len(brought) > 0 {
+		slices.Sort(brought)
+		sentences = append(sentences, excerpt.List(brought, "; ", excerpt.Listed))
+	}
+	return strings.Join(sentences, "; ")
+}
+
+// trust is the condition of the authority that a certificate is, or is issued by.
+func (c certificateFigure) trust() condition.Type {
+	if c.kind == figureOfAuthority && c.name == string(authorities.Clients) {
+		return conditionClientsCATrust
+	}
+	return conditionClusterCATrust
 }
 
 // words are what people call a certificate.
 func (c certificateFigure) words() string {
 	switch c.kind {
-	case "ca":
+	case figureOfAuthority:
 		return "the CA certificate of the " + c.name
-	case "operator":
+	case figureOfOperator:
 		return "the operator's certificate in Secret " + c.name
 	default:
 		return "the certificate of " + c.kind + " " + c.name
@@ -193,7 +229,7 @@ func (p *pass) presentAuthorities() []certificateFigure {
 			continue
 		}
 		list = append(list, certificateFigure{
-			kind: "ca", name: string(kind), notAfter: d.Certificate.NotAfter,
+			kind: figureOfAuthority, name: string(kind), notAfter: d.Certificate.NotAfter,
 			caType: cmp.Or(map[authorities.Kind]string{authorities.Clients: "client-ca"}[kind], string(kind)),
 		})
 	}

@@ -35,8 +35,16 @@ type figures struct {
 	restartDue   map[string]time.Time
 }
 
+// Kinds of certificates, as the label of a metric names them.
+const (
+	figureOfAuthority = "ca"
+	figureOfOperator  = "operator"
+	figureOfNode      = "node"
+	figureOfListener  = "listener"
+)
+
 type certificateFigure struct {
-	// kind is ca, node, operator or listener; name tells them apart.
+	// kind is one of those above; name tells certificates of one kind apart.
 	kind, name string
 	notAfter   time.Time
 	// caType is the value of Strimzi's label for the two authorities.
@@ -155,15 +163,15 @@ func (m *Metrics) forget(cluster types.NamespacedName) {
 func (p *pass) certificateFigures() []certificateFigure {
 	list := p.presentAuthorities()
 	if p.operator.leaf != nil {
-		list = append(list, certificateFigure{kind: "operator", name: p.kafka.Name + operatorSecretSuffix, notAfter: p.operator.leaf.NotAfter})
+		list = append(list, certificateFigure{kind: figureOfOperator, name: p.kafka.Name + operatorSecretSuffix, notAfter: p.operator.leaf.NotAfter})
 	}
 	for _, node := range p.cluster.Nodes {
 		if certificates, issued := p.nodes[node.Pod]; issued {
-			list = append(list, certificateFigure{kind: "node", name: node.Pod, notAfter: certificates.leaf.NotAfter})
+			list = append(list, certificateFigure{kind: figureOfNode, name: node.Pod, notAfter: certificates.leaf.NotAfter})
 		}
 	}
 	for listener, custom := range p.custom {
-		list = append(list, certificateFigure{kind: "listener", name: string(listener), notAfter: custom.Chain[0].NotAfter})
+		list = append(list, certificateFigure{kind: figureOfListener, name: string(listener), notAfter: custom.Chain[0].NotAfter})
 	}
 	return list
 }

@@ -2,10 +2,12 @@ package controller
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,12 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/keyturn/keyturn/api/condition"
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
 	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -251,6 +255,54 @@ func TestWhatIsWrongWithAResourceIsSaidWithoutWhatWasTried(t *testing.T) {
 
 	if err == nil || !strings.HasPrefix(err.Error(), "Kafka ") {
 		t.Errorf("the condition says %v, want it to begin with the object", err)
+	}
+}
+
+func TestWhoCanDoSomethingAboutAnExpiredCertificateIsTold(t *testing.T) {
+	t.Parallel()
+	ended := noon().Add(-time.Hour)
+	ca := func(end time.Time) *authority.Decision {
+		return &authority.Decision{Certificate: &x509.Certificate{NotAfter: end}}
+	}
+	listener := func(p *pass, secret string) {
+		p.cluster.Listeners = []model.Listener{{Name: "public", Port: 9096, Certificate: &model.CertificateSource{Secret: secret}}}
+		p.custom = map[contract.Listener]listenercert.Checked{"public-9096": {Chain: []*x509.Certificate{{NotAfter: ended}}}}
+	}
+	node := func(p *pass) {
+		p.nodes = map[string]nodeCertificates{"a": {leaf: &x509.Certificate{NotAfter: ended}}}
+	}
+	for name, test := range map[string]struct {
+		expired func(p *pass)
+		want    string
+	}{
+		"a certificate that a user brought for a listener": {
+			func(p *pass) { listener(p, "custom-public-listener") },
+			"the certificate of listener public-9096, from Secret custom-public-listener, expired at 2027-03-01T11:00:00Z: replace it in that Secret",
+		},
+		"that of a node, which may wait for a window": {
+			node,
+			"the certificate of node a expired at 2027-03-01T11:00:00Z; see conditions ClusterCATrust and Warning for why they are not renewed",
+		},
+		"that of the clients CA": {
+			func(p *pass) { p.clientsCA.Decision = *ca(ended) },
+			"the CA certificate of the clients-ca expired at 2027-03-01T11:00:00Z; see conditions ClientsCATrust and Warning for why they are not renewed",
+		},
+		"all of them": {
+			func(p *pass) { listener(p, "mine"); node(p); p.clientsCA.Decision = *ca(ended) },
+			"the CA certificate of the clients-ca expired at 2027-03-01T11:00:00Z; the certificate of node a expired at 2027-03-01T11:00:00Z; " +
+				"see conditions ClientsCATrust, ClusterCATrust and Warning for why they are not renewed; " +
+				"the certificate of listener public-9096, from Secret mine, expired at 2027-03-01T11:00:00Z: replace it in that Secret",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := passOf(smallKafka(), nil)
+			p.clusterCA.Decision = *ca(noon().Add(time.Hour))
+			test.expired(p)
+			if got := p.validity(); got.message != test.want || got.status != condition.False {
+				t.Errorf("condition is %+v, want the message\n%s", got, test.want)
+			}
+		})
 	}
 }
 

@@ -22,9 +22,9 @@ func TestTheDocumentedCommandsRunTheImageOfTheChart(t *testing.T) {
 		seen[verb] = true
 		given := tag.FindStringSubmatch(command)
 		switch {
-		case verb == "upgrade" && given == nil:
+		case verb == "upgrade" && len(given) == 0:
 			t.Errorf("a tag that was given before is kept by %s", command)
-		case given != nil && given[1] != "":
+		case len(given) > 1 && given[1] != "":
 			t.Errorf("the tag is fixed by %s", command)
 		}
 	}

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/e2e/harness"
-	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
 	"github.com/keyturn/keyturn/internal/report"
+	"github.com/keyturn/keyturn/internal/rotation"
 )
 
 // readingTime is what applications get to read a new CA for which nothing vouches.

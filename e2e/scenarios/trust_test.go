@@ -6,10 +6,10 @@ import (
 
 	"github.com/keyturn/keyturn/e2e/harness"
 	"github.com/keyturn/keyturn/e2e/harness/openssl"
-	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
 	"github.com/keyturn/keyturn/internal/report"
+	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 

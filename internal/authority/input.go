@@ -203,7 +203,7 @@ const (
 
 // Input is everything that a decision about one authority depends on.
 type Input struct {
-	Names Names
+	Names *Names
 	Spec  Spec
 	// KeySecret and CertSecret are the two CA Secrets; TrustedCerts is the
 	// Secret that pods mount, from which a lost certificate is recognised. When

@@ -63,13 +63,13 @@ func (h Holders) usages() []pki.Usage {
 
 // subject carries the generation of the key, so that an outgoing and an incoming
 // CA have different names.
-func (n Names) subject(key Generation) pki.Subject {
+func (n *Names) subject(key Generation) pki.Subject {
 	return pki.Subject{Organization: n.Organization, CommonName: n.Authority + " v" + key.String()}
 }
 
 // generation is that of the key in the name of a CA that was made for these names, none
 // for any other. It identifies nothing; it tells which of two was made later.
-func (n Names) generation(cert *x509.Certificate) Generation {
+func (n *Names) generation(cert *x509.Certificate) Generation {
 	text, found := strings.CutPrefix(cert.Subject.CommonName, n.Authority+" v")
 	if n, err := strconv.Atoi(text); found && err == nil && n >= 0 {
 		return Generation(n)

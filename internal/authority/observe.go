@@ -190,7 +190,7 @@ func (o *observed) readGenerations(in Input) *Problem {
 
 // keyGenOfNames is the generation of ca.key by the names of the authorities that there
 // are besides the one to come: one more than the highest, where that is another's.
-func (o *observed) keyGenOfNames(names Names) Generation {
+func (o *observed) keyGenOfNames(names *Names) Generation {
 	if o.key.IsZero() {
 		return none
 	}

@@ -21,7 +21,7 @@ type request struct {
 }
 
 // requests are all that can be asked for.
-func (n Names) requests() []request {
+func (n *Names) requests() []request {
 	const yes, no = "true", "false"
 	return []request{
 		{n.ForceRenew, n.CertSecret, yes, no},
@@ -32,7 +32,7 @@ func (n Names) requests() []request {
 }
 
 // requestOf finds a request by its annotation.
-func (n Names) requestOf(annotation string) (request, bool) {
+func (n *Names) requestOf(annotation string) (request, bool) {
 	all := n.requests()
 	at := slices.IndexFunc(all, func(r request) bool { return r.annotation == annotation })
 	if at < 0 {
@@ -138,7 +138,7 @@ func (in Input) misasked(name, annotation, value string) string {
 
 // looksLikeRequest tells what only a person can have meant as a request from what the
 // operator and others keep on Secrets.
-func (n Names) looksLikeRequest(annotation string) bool {
+func (n *Names) looksLikeRequest(annotation string) bool {
 	if annotation == TemplateAnnotation {
 		return false
 	}
@@ -170,7 +170,7 @@ type requestState struct {
 // settleRequests keeps the annotations of open requests and removes those that were
 // served or say themselves that they ask for nothing. What asks for something that
 // nobody knows was not served and stays.
-func (d *Desired) settleRequests(names Names, stored Stored, states ...requestState) {
+func (d *Desired) settleRequests(names *Names, stored Stored, states ...requestState) {
 	for _, s := range states {
 		value, present := stored.Annotations[s.annotation]
 		r, _ := names.requestOf(s.annotation)

@@ -60,8 +60,8 @@ func (k Kind) TrustedCertsSecret(cluster string) string {
 }
 
 // Names are what everything about the authority of a cluster is called.
-func (k Kind) Names(cluster string) authority.Names {
-	names := authority.Names{
+func (k Kind) Names(cluster string) *authority.Names {
+	names := &authority.Names{
 		Authority: string(k), Cluster: cluster, Organization: Organization, Resource: "the Kafka",
 		KeySecret: k.KeySecret(cluster), CertSecret: k.CertSecret(cluster), TrustedCertsSecret: k.TrustedCertsSecret(cluster),
 		Labels:         "strimzi.io/kind=Kafka and strimzi.io/cluster=" + cluster,

@@ -74,7 +74,7 @@ func TestALookAtAPausedClusterThatHasFailedIsRepeatedAndTold(t *testing.T) {
 		if err := l.api.Update(t.Context(), kafka); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(400 * 24 * time.Hour)
+		<-time.After(400 * 24 * time.Hour)
 		o := l.options()
 		o.Live = busy{o.Live, disruptions}
 
@@ -108,7 +108,7 @@ func TestARaceThatAnActLosesAgainAndAgainIsTold(t *testing.T) {
 		operator := controller.New(o)
 		for range 10 {
 			_, _ = operator.Reconcile(t.Context(), requestFor(lively)) // what it fails with is in the status
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 		}
 
 		told := false

@@ -158,7 +158,8 @@ func (r *Reconciler) carry(ctx context.Context, p *pass) (outcome, error) {
 	if p.stands() {
 		return acted, p.whyStands()
 	}
-	return acted, foremost(r.followUp(ctx, p, &acted), err)
+	failure := r.followUp(ctx, p, &acted)
+	return acted, foremost(failure, err)
 }
 
 // foremost is what a pass fails with whose record of disruptions may be unreadable, too: a

@@ -44,23 +44,31 @@ func (r *Reconciler) reportPaused(ctx context.Context, p *pass) (ctrl.Result, er
 // again may help.
 func (r *Reconciler) watch(ctx context.Context, p *pass) ([]wanted, error) {
 	p.notes = nil
-	err := r.decide(ctx, p)
+	undecided := r.decide(ctx, p)
 	p.noteForeign()
 	switch {
 	case len(p.podSets) == 0:
 		return nil, nil
-	case errors.Is(err, errUnheard):
-		p.wake(p.now.Add(r.unlessSilent(p, lookAgain)))
-		return p.said(ofTrust), nil
-	case transient(err) != nil:
-		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonFailed,
-			"the certificates of the paused cluster could not be looked at, which is tried again: "+err.Error())
-		return p.said(ofTrust), err
-	case err != nil:
-		return p.said(ofTrust), nil
+	case undecided != nil:
+		return p.said(ofTrust), r.lookLater(p, undecided)
 	}
 	r.metrics.note(p, outcome{})
 	return p.writtenConditions(), nil
+}
+
+// lookLater tells why a cluster in which nothing is changed could not be looked at, and
+// returns what has the pass repeated.
+func (r *Reconciler) lookLater(p *pass, undecided error) error {
+	if errors.Is(undecided, errUnheard) {
+		p.wake(p.now.Add(r.unlessSilent(p, lookAgain)))
+		return nil
+	}
+	failure := transient(undecided)
+	if failure != nil {
+		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonFailed,
+			"the certificates of the cluster, in which nothing is changed for now, could not be looked at; this is tried again: "+failure.Error())
+	}
+	return failure
 }
 
 // noteForeign warns of objects that stand where the cluster's own should.

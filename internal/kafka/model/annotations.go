@@ -41,8 +41,10 @@ type IdleAnnotation struct {
 // IdlePodAnnotations are the annotations of a pod, of those with the operator's prefixes,
 // that ask for nothing: whoever wrote one believes that it was obeyed.
 func IdlePodAnnotations(annotations map[string]string) []IdleAnnotation {
-	written := []string{contract.PinAnnotation, contract.PublishedAnnotation, contract.GivenAnnotation}
-	for _, entry := range slices.Concat(shapeAnnotations(), certificateAnnotations()) {
+	entries := slices.Concat(shapeAnnotations(), certificateAnnotations())
+	written := make([]string, 0, len(entries)+3)
+	written = append(written, contract.PinAnnotation, contract.PublishedAnnotation, contract.GivenAnnotation)
+	for _, entry := range entries {
 		written = append(written, entry.annotation)
 	}
 	return idleBeside(written, annotations, "pod")

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// template renders the chart as a release keyturn with more arguments for helm.
+func template(t *testing.T, arguments ...string) (string, error) {
+	t.Helper()
+	text, err := helm(t.Context(), root, append([]string{"template", "keyturn", "charts/keyturn", withoutDefinitions}, arguments...)...)
+	return string(text), err
+}
+
+func TestValuesReachTheOperator(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		set, want string
+	}{
+		"more clusters at the same time": {set: "concurrentReconciles=9", want: "- --concurrent-reconciles=9"},
+		"a priority class":               {set: "priorityClassName=system-cluster-critical", want: "priorityClassName: system-cluster-critical"},
+		"an empty tag is the chart's":    {set: "image.tag=", want: "image: keyturn:0.1.0"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := template(t, "--set="+test.set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Contains(trimmedLines(text), test.want) {
+				t.Errorf("with %s no line is %q", test.set, test.want)
+			}
+		})
+	}
+}
+
+func TestNonsenseIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, set := range []string{"concurrentReconciles=0", "concurrentReconciles=many", "priorityClassName=Very Important"} {
+		t.Run(set, func(t *testing.T) {
+			t.Parallel()
+			_, err := template(t, "--set="+set)
+			if name, _, _ := strings.Cut(set, "="); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("error %v, want one that names %s", err, name)
+			}
+		})
+	}
+}
+
+// trimmedLines are the lines of a text without the space around them.
+func trimmedLines(text string) []string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return lines
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -31,8 +32,8 @@ import (
 	"github.com/keyturn/keyturn/internal/podset"
 )
 
-// leaderElectionID names the Lease of the operator.
-const leaderElectionID = "keyturn-operator"
+// defaultLease is the name of the Lease where the chart gives none.
+const defaultLease = "keyturn-operator"
 
 // reconcileTimeout bounds one pass over one object: a cluster that hangs must
 // not keep the others waiting.
@@ -51,6 +52,7 @@ type operatorOptions struct {
 	operatorLabels    map[string]string
 	leaderElect       bool
 	leaderElectionNS  string
+	leaderElectionID  string
 	metricsAddress    string
 	probeAddress      string
 	logLevel          string
@@ -67,7 +69,11 @@ func newOperatorCommand() *cobra.Command {
 			return o.run(cmd.Context(), cmd)
 		},
 	}
-	flags := cmd.Flags()
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *operatorOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringToStringVar(&o.kafkaImages, "kafka-image", nil, "image of a Kafka version, as version=image; repeat for each")
 	flags.StringVar(&o.agentImage, "agent-image", "", "image with the keyturn binary that pods take their agent from: the operator's own")
 	flags.StringVar(&o.pullPolicy, "image-pull-policy", "", "pull policy of the pods' images; empty leaves it to Kubernetes")
@@ -79,11 +85,11 @@ func newOperatorCommand() *cobra.Command {
 	flags.StringToStringVar(&o.operatorLabels, "operator-labels", nil, "labels of the operator's pods, which network policies let in, as key=value; repeat for each")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only as the leader of all replicas")
 	flags.StringVar(&o.leaderElectionNS, "leader-election-namespace", "", "namespace of the Lease; empty means the pod's own")
+	flags.StringVar(&o.leaderElectionID, "leader-election-id", defaultLease, "name of the Lease; of all operators that share it, one acts")
 	flags.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address of the metrics endpoint; 0 switches it off")
 	flags.StringVar(&o.probeAddress, "probe-address", ":8081", "address of the health endpoint")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.IntVar(&o.concurrentObjects, "concurrent-reconciles", 4, "Kafka clusters reconciled at the same time")
-	return cmd
 }
 
 func (o *operatorOptions) run(ctx context.Context, cmd *cobra.Command) error {
@@ -160,7 +166,7 @@ func (o *operatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Log
 		},
 		HealthProbeBindAddress:  o.probeAddress,
 		LeaderElection:          o.leaderElect,
-		LeaderElectionID:        leaderElectionID,
+		LeaderElectionID:        o.leaderElectionID,
 		LeaderElectionNamespace: o.leaderElectionNS,
 		// The next leader need not wait for the Lease of one that stopped.
 		LeaderElectionReleaseOnCancel: true,

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
@@ -48,5 +50,29 @@ func TestThePoliciesLetInWhomTheFlagsName(t *testing.T) {
 	o.networkPolicies = false
 	if got := o.settings().NetworkPolicies; got != nil {
 		t.Errorf("policies are made that were switched off: %+v", got)
+	}
+}
+
+func TestTheLeaseIsTheOneThatTheFlagNames(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		arguments []string
+		want      string
+	}{
+		"without the flag": {want: "keyturn-operator"},
+		"with it":          {arguments: []string{"--leader-election-id=shop-keyturn-operator"}, want: "shop-keyturn-operator"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := operatorOptions{}
+			flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
+			o.addFlags(flags)
+			if err := flags.Parse(test.arguments); err != nil {
+				t.Fatal(err)
+			}
+			if got := o.managerOptions(newScheme(), logr.Discard()).LeaderElectionID; got != test.want {
+				t.Errorf("the Lease is %s, want %s", got, test.want)
+			}
+		})
 	}
 }

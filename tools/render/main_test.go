@@ -51,6 +51,25 @@ func TestNonsenseIsRefused(t *testing.T) {
 	}
 }
 
+// Of operators that share a Lease only one acts, and those of two releases watch different namespaces.
+func TestEachReleaseHasALeaseThatItMayWrite(t *testing.T) {
+	t.Parallel()
+	for release, lease := range map[string]string{"keyturn": "keyturn-operator", "shop": "shop-keyturn-operator"} {
+		t.Run(release, func(t *testing.T) {
+			t.Parallel()
+			text, err := helm(t.Context(), root, "template", release, "charts/keyturn", withoutDefinitions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{"- --leader-election-id=" + lease, "resourceNames: [" + lease + "]"} {
+				if !slices.Contains(trimmedLines(string(text)), want) {
+					t.Errorf("no line is %q", want)
+				}
+			}
+		})
+	}
+}
+
 // trimmedLines are the lines of a text without the space around them.
 func trimmedLines(text string) []string {
 	lines := strings.Split(text, "\n")

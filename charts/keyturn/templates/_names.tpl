@@ -6,6 +6,11 @@
 {{- end -}}
 {{- end -}}
 
+{{- /* A Lease for each release: of two that shared one, only one would ever act. */}}
+{{- define "keyturn.lease" -}}
+{{ include "keyturn.name" . }}-operator
+{{- end -}}
+
 {{- define "keyturn.selector" -}}
 app.kubernetes.io/name: keyturn
 app.kubernetes.io/instance: {{ .Release.Name }}

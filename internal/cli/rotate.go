@@ -35,9 +35,12 @@ func rotateCommand(connect connector) *cobra.Command {
 		Use:   "rotate kafka/NAME (--cluster-ca | --clients-ca)",
 		Short: "Ask for a new key or certificate of a CA",
 		Long: `Asks the operator to replace the key of a CA (--replace, the default), to renew its
-certificate under the same key (--renew), to distrust every CA certificate but the
-newest at once because a key is compromised (--distrust, alone or with --replace), or
-to go back to the CA that is being replaced (--abort).
+certificate under the same key (--renew), to distrust at once every key of the CA but
+the newest because one is compromised (--distrust, alone or with --replace), or to go
+back to the CA that is being replaced (--abort).
+
+It is keys that are distrusted, with all their certificates: an earlier certificate
+under the newest key stays trusted.
 
 It annotates a Secret of the CA, and only in the state that it has read. It refuses,
 with exit code 2, when there is nothing to rotate, nothing to go back to or to
@@ -59,7 +62,7 @@ happen.`,
 	flags.BoolVar(&o.clientsCA, "clients-ca", false, "rotate the CA that signs the certificates of users")
 	flags.BoolVar(&o.renew, "renew", false, "ask for a new certificate for the same key")
 	flags.BoolVar(&o.replace, "replace", false, "ask for a new key (default)")
-	flags.BoolVar(&o.distrust, "distrust", false, "distrust every CA certificate but the newest, because a key is compromised")
+	flags.BoolVar(&o.distrust, "distrust", false, "distrust every key of the CA but the newest, because one is compromised")
 	flags.BoolVar(&o.abort, "abort", false, "go back to the CA that is being replaced")
 	flags.BoolVarP(&o.watch, "watch", "w", false, "follow the rotation until nothing is left to do")
 	cmd.MarkFlagsMutuallyExclusive("cluster-ca", "clients-ca")
@@ -136,9 +139,9 @@ func (o *rotateOptions) requested(cluster string) request {
 	if o.distrust {
 		r.annotations[authority.DistrustAnnotation] = authority.DistrustNow
 		if r.what == "" {
-			r.what = "distrust every certificate of the " + ca + " but the newest"
+			r.what = "distrust every key of the " + ca + " but the newest"
 		} else {
-			r.what += " and distrust all its other certificates"
+			r.what += " and distrust all its earlier keys"
 		}
 	}
 	return r
@@ -168,7 +171,7 @@ func (o *rotateOptions) run(ctx context.Context, resource string, out io.Writer)
 	if err := c.ask(ctx, r); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(out, "Asked the operator of %s to %s.\n", c, r.what); err != nil {
+	if _, err := fmt.Fprintf(out, "Asked the operator of %s to %s.\n%s", c, r.what, o.kept(before)); err != nil {
 		return err
 	}
 	if !o.watch {
@@ -176,6 +179,15 @@ func (o *rotateOptions) run(ctx context.Context, resource string, out io.Writer)
 		return err
 	}
 	return o.follow(ctx, c, watching{r, kafka, before}, out)
+}
+
+// kept is a line about the CA that distrust does not strike, which is the wrong one if
+// the newest key is compromised.
+func (o *rotateOptions) kept(record rotation.Record) string {
+	if !o.distrust || o.replace {
+		return ""
+	}
+	return rotation.Label(record.Snapshot.Issuing, record.Anchors) + " stays trusted; if its key is the compromised one, use --replace --distrust.\n"
 }
 
 // permitted refuses what would be wrong or in vain.

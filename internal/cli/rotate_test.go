@@ -129,9 +129,9 @@ func TestRotateSaysWhatItHasAskedFor(t *testing.T) {
 		"a new key":         {[]string{"--cluster-ca"}, "replace the key of the cluster CA"},
 		"a new certificate": {[]string{"--clients-ca", "--renew"}, "renew the certificate of the clients CA"},
 		"a new key for a compromised one": {
-			[]string{"--cluster-ca", "--replace", "--distrust"}, "replace the key of the cluster CA and distrust all its other certificates",
+			[]string{"--cluster-ca", "--replace", "--distrust"}, "replace the key of the cluster CA and distrust all its earlier keys",
 		},
-		"distrust of the old key": {[]string{"--cluster-ca", "--distrust"}, "distrust every certificate of the cluster CA but the newest"},
+		"distrust of the old key": {[]string{"--cluster-ca", "--distrust"}, "distrust every key of the cluster CA but the newest"},
 		"going back":              {[]string{"--cluster-ca", "--abort"}, "go back to the cluster CA that is being replaced"},
 	}
 	for name, test := range tests {
@@ -144,6 +144,31 @@ func TestRotateSaysWhatItHasAskedFor(t *testing.T) {
 			}
 			if got := o.requested("my").what; got != test.want {
 				t.Errorf("it asks for %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestWhoDistrustsEarlierKeysIsToldWhichCAStaysTrusted(t *testing.T) {
+	t.Parallel()
+	const says = " stays trusted; if its key is the compromised one, use --replace --distrust."
+	for name, c := range map[string]struct {
+		args []string
+		want bool
+	}{
+		"earlier keys":         {[]string{"--distrust"}, true},
+		"the current key, too": {[]string{"--distrust", "--replace"}, false},
+		"the way back":         {[]string{"--abort"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := midway(t)
+			out, err := call(t, calm(w, rotationtest.AtRest(3, rotationtest.Clients)), rotateCommand, append([]string{"kafka/my", "--cluster-ca"}, c.args...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if told := strings.Contains(out, "\n"+rotation.Label(w.Snapshot.Issuing, w.Anchors)+says+"\n"); told != c.want {
+				t.Errorf("it is told: %t, want %t, of %q", told, c.want, out)
 			}
 		})
 	}

@@ -81,8 +81,8 @@ func TestDecide(t *testing.T) {
 			cluster: healthy(3, reason(ConfigChanged, 1), pod(2, Stuck, ServerUnknown)),
 			blockers: []string{
 				"1 OthersReady: pod my-2 is stuck (CrashLoopBackOff); it is replaced as soon as its specification, configuration or certificates change",
-				"1 QuorumKept: without my-1 only 1 of 3 voters would be caught up, but 2 are needed",
-				"1 MinInSyncKept: without my-1 too few in-sync replicas (min.insync.replicas) would be left for topic orders partition 0",
+				"1 QuorumKept: without my-1 only 1 of 3 voters would be caught up, but 2 are needed: check the logs of the voters that do not catch up",
+				"1 MinInSyncKept: without my-1 too few in-sync replicas (min.insync.replicas) would be left for topic orders partition 0: check the logs of the brokers that have the other replicas",
 			},
 		},
 		"a stuck pod is replaced when its own fix arrives": {
@@ -96,7 +96,7 @@ func TestDecide(t *testing.T) {
 		"under-replicated topics name themselves": {
 			cluster: healthy(3, reason(ConfigChanged, 1), func(s *Snapshot) { s.Partitions.List[0].InSync = []NodeID{0, 1} }),
 			blockers: []string{
-				"1 MinInSyncKept: without my-1 too few in-sync replicas (min.insync.replicas) would be left for topic orders partition 0",
+				"1 MinInSyncKept: without my-1 too few in-sync replicas (min.insync.replicas) would be left for topic orders partition 0: check the logs of the brokers that have the other replicas",
 			},
 		},
 		"a partition that can never spare a replica does not block for ever": {
@@ -109,13 +109,13 @@ func TestDecide(t *testing.T) {
 		},
 		"of two voters the other one must be caught up": {
 			cluster:  healthy(2, reason(ConfigChanged, 0), func(s *Snapshot) { s.Quorum.Voters[1].CaughtUp = false }),
-			blockers: []string{"0 QuorumKept: without my-0 only 0 of 2 voters would be caught up, but 1 are needed"},
+			blockers: []string{"0 QuorumKept: without my-0 only 0 of 2 voters would be caught up, but 1 are needed: check the logs of the voters that do not catch up"},
 		},
 		"what nobody knows keeps the gate shut": {
 			cluster: healthy(3, reason(ConfigChanged, 1), func(s *Snapshot) { s.Quorum, s.Partitions = Quorum{}, Partitions{} }),
 			blockers: []string{
-				"1 QuorumKept: no controller reports the state of the quorum",
-				"1 MinInSyncKept: no broker reports which partitions are in sync",
+				"1 QuorumKept: no controller reports the state of the quorum: check the logs of the controllers, and what keeps the operator from reaching port 9090 of their pods",
+				"1 MinInSyncKept: no broker reports which partitions are in sync: check the logs of the brokers, and what keeps the operator from reaching port 9091 of their pods",
 			},
 		},
 		"a silent agent keeps the gate shut": {
@@ -184,7 +184,7 @@ func TestDecide(t *testing.T) {
 			cluster: healthy(3, reason(ConfigChanged, 1), pod(2, Terminating, ServerUnknown), func(s *Snapshot) { s.Partitions.List[0].MinInSync = 1 }),
 			blockers: []string{
 				"1 OthersPresent: pod my-2 is being deleted",
-				"1 QuorumKept: without my-1 only 1 of 3 voters would be caught up, but 2 are needed",
+				"1 QuorumKept: without my-1 only 1 of 3 voters would be caught up, but 2 are needed: check the logs of the voters that do not catch up",
 			},
 		},
 	}

@@ -14,16 +14,22 @@ import (
 // nothing runs, there is nothing left to protect; refusing would keep a cluster
 // down whose repair has already been written.
 
+// Where to look when those who know the state of the cluster do not tell it.
+const (
+	checkControllers = "check the logs of the controllers, and what keeps the operator from reaching port 9090 of their pods"
+	checkBrokers     = "check the logs of the brokers, and what keeps the operator from reaching port 9091 of their pods"
+)
+
 // refuseQuorum keeps a majority of caught-up voters.
 func refuseQuorum(v *view, n *Node) (Blocker, bool) {
 	if n.broken() {
 		return refuseQuorumBroken(v, n)
 	}
 	if !v.quorum.Known {
-		return quorumBlocker("no controller reports the state of the quorum")
+		return quorumBlocker("no controller reports the state of the quorum: " + checkControllers)
 	}
 	if v.quorum.Leader == NoLeader {
-		return quorumBlocker("the quorum has no leader")
+		return quorumBlocker("the quorum has no leader: check the logs of the controllers")
 	}
 	return refuseMajority(v, n)
 }
@@ -38,7 +44,7 @@ func refuseQuorumBroken(v *view, n *Node) (Blocker, bool) {
 	case v.quorum.Known:
 		return refuseMajority(v, n)
 	}
-	return quorumBlocker("no controller reports the state of the quorum, which may need " + n.PodName)
+	return quorumBlocker("no controller reports the state of the quorum, which may need " + n.PodName + ": " + checkControllers)
 }
 
 // refuseMajority projects the quorum after the act. A single voter has nobody to
@@ -56,7 +62,7 @@ func refuseMajority(v *view, n *Node) (Blocker, bool) {
 	if left >= need {
 		return Blocker{}, false
 	}
-	return quorumBlocker(fmt.Sprintf("without %s only %d of %d voters would be caught up, but %d are needed",
+	return quorumBlocker(fmt.Sprintf("without %s only %d of %d voters would be caught up, but %d are needed: check the logs of the voters that do not catch up",
 		n.PodName, left, voters, need))
 }
 
@@ -85,7 +91,7 @@ func refusePartitions(v *view, n *Node) (Blocker, bool) {
 	case n.broken() && (n.Pod.State == Stuck || v.brokersReady == 0):
 		return Blocker{}, false
 	default:
-		return Blocker{Who: "partitions", Message: "no broker reports which partitions are in sync"}, true
+		return Blocker{Who: "partitions", Message: "no broker reports which partitions are in sync: " + checkBrokers}, true
 	}
 	thin := v.thin[n.ID]
 	if n.broken() {
@@ -97,7 +103,7 @@ func refusePartitions(v *view, n *Node) (Blocker, bool) {
 	who := namePartitions(thin)
 	return Blocker{
 		Who: who,
-		Message: fmt.Sprintf("without %s too few in-sync replicas (min.insync.replicas) would be left for %s",
+		Message: fmt.Sprintf("without %s too few in-sync replicas (min.insync.replicas) would be left for %s: check the logs of the brokers that have the other replicas",
 			n.PodName, who),
 	}, true
 }
@@ -124,7 +130,7 @@ func refuseReplicas(v *view, n *Node) (Blocker, bool) {
 		return Blocker{}, false
 	}
 	if !v.Partitions.Known {
-		return Blocker{Who: "partitions", Message: "no broker reports which partitions have a replica on " + n.PodName}, true
+		return Blocker{Who: "partitions", Message: "no broker reports which partitions have a replica on " + n.PodName + ": " + checkBrokers}, true
 	}
 	var held []*Partition
 	for i := range v.Partitions.List {

@@ -48,7 +48,7 @@ func (e *foreignObjectsError) Error() string {
 	for _, o := range e.objects {
 		sentences = append(sentences, fmt.Sprintf("%s %s has a name that this cluster needs, and %s", o.kind.Kind, o.name, o.whose))
 		if o.claimable {
-			label = fmt.Sprintf("; what does belong to this cluster needs the label %s=%s", labelCluster, e.cluster)
+			label = fmt.Sprintf("; if it does belong to this cluster, label it %s=%s", labelCluster, e.cluster)
 		}
 	}
 	more := ""

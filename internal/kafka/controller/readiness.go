@@ -36,7 +36,7 @@ func (p *pass) readiness(acted outcome) wanted {
 	return worst
 }
 
-// unready names the pods that are waited for.
+// unready names the pods that are waited for, and what keeps those that are stuck.
 func (p *pass) unready(acted outcome) wanted {
 	waiting := p.waitingFor(acted)
 	if len(waiting) == 0 {
@@ -45,6 +45,11 @@ func (p *pass) unready(acted outcome) wanted {
 	reason := reasonPodsNotReady
 	if !p.wasReady() {
 		reason = reasonCreating
+	}
+	for i, name := range waiting {
+		if stuck := podOf(p.pods[name]).StuckReason; stuck != "" {
+			waiting[i] = name + " (" + stuck + ")"
+		}
 	}
 	return notReady(reason, "waiting for pods "+excerpt.List(waiting, ", ", excerpt.Listed)+" to become ready")
 }

@@ -157,6 +157,17 @@ func TestTheClusterIsReadyWhileOnePodIsRestartedOnPurpose(t *testing.T) {
 	}
 }
 
+func TestWhatKeepsAPodFromBecomingReadyIsNamed(t *testing.T) {
+	t.Parallel()
+	stuck := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waitingIn("CrashLoopBackOff")}}}
+
+	got := passOf(&kafkav1.Kafka{}, map[string]*corev1.Pod{"a": stuck}).progress(outcome{})
+
+	if want := "waiting for pods a (CrashLoopBackOff), b to become ready"; len(got) != 1 || got[0].message != want {
+		t.Errorf("conditions are %+v, want one that says %q", got, want)
+	}
+}
+
 func TestWhatIsDisruptedIsTheRecordedPodUntilThatIsOver(t *testing.T) {
 	t.Parallel()
 	nodes := []rollout.Node{

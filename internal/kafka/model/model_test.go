@@ -174,7 +174,12 @@ func TestWhatCannotBeBuiltIsAnError(t *testing.T) {
 		"the metadata version is too new":  {func(in *Input) { in.Kafka.Spec.Kafka.Version, in.Kafka.Spec.Kafka.MetadataVersion = "4.2.1", "4.3" }, kafka, "is not known to Kafka 4.2.1"},
 		"a downgrade below the metadata":   {func(in *Input) { in.Kafka.Spec.Kafka.Version, in.Known.MetadataVersion = "4.2.1", "4.3-IV0" }, kafka, "cannot be taken back"},
 		"the operator has no image":        {func(in *Input) { in.Settings.Versions = nil }, kafka, "no Kafka image"},
-		"a version without metadata table": {func(in *Input) { in.Settings.Versions = []KafkaVersion{{Name: "9.9.9", Image: "i"}} }, kafka, "nothing is known of the metadata versions"},
+		"a version without metadata table": {func(in *Input) { in.Settings.Versions = []KafkaVersion{{Name: "9.9.9", Image: "i"}} }, kafka, "Kafka 9.9.9 is in kafkaImages, but this operator does not support it: add an image"},
+		"a version beside others with metadata table": {func(in *Input) {
+			in.Settings.Versions = append(in.Settings.Versions, KafkaVersion{Name: "9.9.9", Image: "i"})
+			in.Kafka.Spec.Kafka.Version = "9.9.9"
+		}, kafka, "Kafka 9.9.9 is in kafkaImages, but this operator does not support it: set spec.kafka.version to one of 4.2.1, 4.3.1"},
+
 		"the name makes long Service names": {
 			rename(strings.Repeat("a", 48)), "Kafka kafka/" + strings.Repeat("a", 48), "at most 47 characters",
 		},

@@ -402,7 +402,7 @@ func (r *resolver) noBroker() string {
 	if len(now) == 0 {
 		return "no KafkaNodePool with the role broker has replicas: give the role and at least one replica to one"
 	}
-	return fmt.Sprintf("no broker would be left to serve clients and to take the partitions of the present ones (%s): give the role broker back to their KafkaNodePool, or first create another with that role and move the partitions to it",
+	return fmt.Sprintf("no broker would be left to serve clients and to take the partitions of the existing brokers (%s): give the role broker back to their KafkaNodePool, or first create another with that role and move the partitions to it",
 		joinIDs(sortedIDs(now)))
 }
 

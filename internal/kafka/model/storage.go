@@ -167,11 +167,12 @@ func (r *resolver) resolveStorage(plan poolPlan) (kafkav1.Storage, []Volume) {
 	if len(refused) == 0 {
 		return wanted, volumes
 	}
-	r.warnf(object, ReasonStorage, "spec.storage is not followed in everything: %s; set it back, or move the data to a new pool with the other storage",
+	r.warnf(object, ReasonStorage, "these changes to spec.storage were not made: %s; set it back, or move the data to a new pool with the other storage",
 		strings.Join(refused, "; "))
 	volumes, err = volumesOf(kept)
 	if err != nil {
-		r.errorf(object, "the storage that is in use cannot be read: %s", err)
+		podSet := Names{Cluster: r.in.Kafka.Name}.PodSet(plan.name)
+		r.errorf(object, "the storage in use, which StrimziPodSet %s records, cannot be used: %s: restore its annotation %s", podSet, err, StorageAnnotation)
 	}
 	return kept, volumes
 }

@@ -86,6 +86,26 @@ func TestStorageChanges(t *testing.T) {
 	}
 }
 
+func TestAStorageThatIsNotFollowedSaysWhatToPutRightAndWhere(t *testing.T) {
+	t.Parallel()
+	in := built(exampleInput(), map[string][]NodeID{"dual": {0, 1, 2}})
+	in.Pools[0].Spec.Storage = kafkav1.Storage{Type: kafkav1.StorageEphemeral}
+	_, findings := resolved(t, in)
+	const refused = "these changes to spec.storage were not made: the type stays "
+	if len(findings.Warnings) != 1 || !strings.HasPrefix(findings.Warnings[0].Message, refused) {
+		t.Errorf("warnings: %v, want one that says %q", findings.Warnings, refused)
+	}
+
+	known := in.Known.Pools["dual"]
+	known.Storage = &kafkav1.Storage{Type: "nonsense"}
+	in.Known.Pools["dual"] = known
+	_, findings = Resolve(in)
+	const lost = "the storage in use, which StrimziPodSet my-dual records, cannot be used: "
+	if len(findings.Errors) != 1 || !strings.HasPrefix(findings.Errors[0].Message, lost) || !strings.HasSuffix(findings.Errors[0].Message, ": restore its annotation strimzi.io/storage") {
+		t.Errorf("errors: %v, want one that says %q", findings.Errors, lost)
+	}
+}
+
 func TestStorageSurvivesItsAnnotation(t *testing.T) {
 	t.Parallel()
 	want := jbod(metadataDisk(3, "1Gi"), disk(0, "500Mi"))

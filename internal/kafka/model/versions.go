@@ -210,6 +210,22 @@ func joinVersions(versions []KafkaVersion) string {
 	return strings.Join(names, ", ")
 }
 
+// supportedInstead says what to do about a version that the operator has an image for and
+// nothing else.
+func (r *resolver) supportedInstead() string {
+	var supported []KafkaVersion
+	for _, version := range r.in.Settings.Versions {
+		if newestMetadata(version.Name) != "" {
+			supported = append(supported, version)
+		}
+	}
+	if len(supported) == 0 {
+		return "add an image of a version that it supports to kafkaImages"
+	}
+	slices.SortFunc(supported, func(a, b KafkaVersion) int { return compareVersions(a.Name, b.Name) })
+	return "set spec.kafka.version to one of " + joinVersions(supported)
+}
+
 // resolveMetadata decides which metadata version new storage gets and which one
 // the cluster aims at. The server binaries roll first, under the version the
 // cluster has; what they cannot read must never be finalized, and what has been
@@ -220,7 +236,7 @@ func (r *resolver) resolveMetadata(kafka KafkaVersion) MetadataPlan {
 	}
 	newest := newestMetadata(kafka.Name)
 	if newest == "" {
-		r.errorf(r.kafkaObject(), "nothing is known of the metadata versions of Kafka %s: choose a version this operator was made for", kafka.Name)
+		r.errorf(r.kafkaObject(), "Kafka %s is in kafkaImages, but this operator does not support it: %s", kafka.Name, r.supportedInstead())
 		return MetadataPlan{}
 	}
 	desired := newest

@@ -24,6 +24,9 @@ func remember(r *Reconciler, name types.NamespacedName, kafka types.UID) {
 		r.witnesses.record(pod, testimony{known: true, kafka: kafka})
 	}
 	r.asking.note(round{kafka: kafka}, question{of: brokers}, nil)
+	for found := true; found; { // whoever finds no place is given a ticket
+		found = r.asking.takePlace(kafka, turns{rank: cutOff})
+	}
 	r.named.Refer(name, []string{string(kafka)})
 	r.appliers.Of(kafka)
 	r.followers.Of(kafka)

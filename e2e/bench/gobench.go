@@ -56,6 +56,31 @@ func neighbours(ctx context.Context, b *bench) (*finding, error) {
 	return &finding{figures: figures}, nil
 }
 
+// maxStrange is how much more memory, in KiB, the operator's cache may take beside Secrets that
+// are no cluster's, or that are of its users.
+const maxStrange = 2 << 10
+
+// strangeSecrets runs the Go benchmark of the cache beside Secrets that it must not hold.
+func strangeSecrets(ctx context.Context, b *bench) (*finding, error) {
+	figures, err := goBenchmarks(ctx, b, "^BenchmarkCacheBesideSecrets$", "./internal/kafka/controller")
+	if err != nil {
+		return nil, err
+	}
+	return &finding{figures: boundedCache(figures)}, nil
+}
+
+// boundedCache bounds what the cache takes, whosever the Secrets are.
+func boundedCache(figures []report.Figure) []report.Figure {
+	for i, figure := range figures {
+		if figure.Unit == "KiB" {
+			_, whose, _ := strings.Cut(figure.Name, "/")
+			figures[i] = report.AtMost("cache beside 10,000 Secrets of "+whose, figure.Value, maxStrange, figure.Unit,
+				figure.How+"; of 100 KiB each, against none, on a fake API server")
+		}
+	}
+	return figures
+}
+
 func goBenchmarks(ctx context.Context, b *bench, pattern, folder string) ([]report.Figure, error) {
 	command := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", pattern, "-benchmem", folder)
 	command.Dir = b.kube.Root

@@ -96,6 +96,7 @@ func (b *bench) measure(ctx context.Context, selected *regexp.Regexp) error {
 		{"certificates", certificates},
 		{"planner", planner},
 		{"neighbours", neighbours},
+		{"secrets", strangeSecrets},
 		{"ready", ready},
 		{"roll", roll},
 		{"idle", idle},

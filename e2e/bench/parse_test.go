@@ -32,6 +32,26 @@ func TestGoBenchmarksAreRead(t *testing.T) {
 	}
 }
 
+func TestTheCacheIsBoundedBesideEachKindOfSecrets(t *testing.T) {
+	t.Parallel()
+	figures, err := parseBenchmarks([]byte("goos: linux\n"+
+		"BenchmarkCacheBesideSecrets/strangers-2 \t 1\t 2677116305 ns/op\t 33.97 KiB\t 6109992 B/op\t 44778 allocs/op\n"+
+		"BenchmarkCacheBesideSecrets/users-2 \t 1\t 2451591514 ns/op\t 2049 KiB\t 5519976 B/op\t 35738 allocs/op\nPASS\n"), "./x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, f := range boundedCache(figures) {
+		if f.Target != "" {
+			got[f.Name] = f.Ok
+		}
+	}
+	want := map[string]bool{"cache beside 10,000 Secrets of strangers": true, "cache beside 10,000 Secrets of users": false}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestMetricsAreRead(t *testing.T) {
 	t.Parallel()
 	const text = `# HELP process_resident_memory_bytes Resident memory size in bytes.

@@ -253,6 +253,48 @@ func TestPartitionsWithoutTheirMinimumAreAnError(t *testing.T) {
 	}
 }
 
+func TestOnlyTheAnswerToWhatWasAskedIsTakenForTheMinimum(t *testing.T) {
+	t.Parallel()
+	setting := func(topic, name, value string) kmsg.DescribeConfigsResponseResource {
+		told := kmsg.NewDescribeConfigsResponseResource()
+		told.ResourceType, told.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+		config := kmsg.NewDescribeConfigsResponseResourceConfig()
+		config.Name, config.Value = name, &value
+		told.Configs = append(told.Configs, config)
+		return told
+	}
+	minimum := func(topic, value string) kmsg.DescribeConfigsResponseResource {
+		return setting(topic, "min.insync.replicas", value)
+	}
+	both := setting("asked", "retention.ms", "7")
+	both.Configs = append(both.Configs, minimum("asked", "2").Configs...)
+	for name, told := range map[string][]kmsg.DescribeConfigsResponseResource{
+		"a topic that nobody asked for comes first": {minimum("stranger", "not a number"), minimum("asked", "2")},
+		"the topic comes twice":                     {minimum("asked", "2"), minimum("asked", "1")},
+		"another setting comes before":              {both},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := script{"b0:9091": supporting(func(req kmsg.Request) kmsg.Response {
+				switch req.(type) {
+				case *kmsg.DescribeTopicPartitionsRequest:
+					return page(nil, topic("asked", 0, partition(0, 0, 1)))
+				case *kmsg.DescribeConfigsRequest:
+					resp := kmsg.NewPtrDescribeConfigsResponse()
+					resp.Resources = told
+					return resp
+				default:
+					return metadata()
+				}
+			})}.open(t, []string{"b0:9091"}, nil)
+			list, err := k.Partitions(t.Context())
+			if diff := cmp.Diff([]string{"asked-0 [0 1] 2"}, names(list)); err != nil || diff != "" {
+				t.Errorf("error %v, partitions (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
 func TestClientNeedsABroker(t *testing.T) {
 	t.Parallel()
 	if k, err := admin.Open(admin.Options{}); err == nil {

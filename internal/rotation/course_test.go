@@ -65,7 +65,7 @@ func tell(r rotation.Record) string {
 
 func TestEveryPhaseIsDocumented(t *testing.T) {
 	t.Parallel()
-	page := read(t, filepath.Join("..", "..", "..", "docs", "conditions.md"))
+	page := read(t, filepath.Join("..", "..", "docs", "conditions.md"))
 	for _, phase := range rotation.Phases() {
 		if !strings.Contains(page, "\n| `"+string(phase)+"` |") {
 			t.Errorf("docs/conditions.md says nothing about the reason %s", phase)

@@ -111,9 +111,7 @@ func (d Decision) GenerationOf(ca *x509.Certificate) Generation {
 	}
 }
 
-// CrossesOf are the unexpired cross certificates for a key.
-func (d Decision) CrossesOf(key pki.KeyID) []*x509.Certificate { return ofKey(d.Crosses, key) }
-
+// ofKey are the certificates for a key.
 func ofKey(certs []*x509.Certificate, key pki.KeyID) []*x509.Certificate {
 	var found []*x509.Certificate
 	for _, cert := range certs {

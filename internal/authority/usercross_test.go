@@ -198,7 +198,7 @@ func TestOfTwoThatOperatorsHaveSignedAllTakeOne(t *testing.T) {
 	w := renamedWorld(t, one, two)
 	taken := func(sent ...*x509.Certificate) *x509.Certificate {
 		w.in.Evidence.Vouching = sent
-		for _, ca := range w.decide().CrossesOf(two.Key().ID()) {
+		for _, ca := range crossesOf(w.decide(), two) {
 			return ca
 		}
 		return nil

@@ -168,10 +168,8 @@ func (k PrivateKey) Params() KeyParams {
 	return params
 }
 
-// ParamsOf returns algorithm and size of a certificate's key, or an error for a
-// key that is neither RSA nor ECDSA.
-func ParamsOf(cert *x509.Certificate) (KeyParams, error) { return publicParams(cert.PublicKey) }
-
+// publicParams returns algorithm and size of a key, or an error for one that is neither
+// RSA nor ECDSA.
 func publicParams(public crypto.PublicKey) (KeyParams, error) {
 	switch key := public.(type) {
 	case *rsa.PublicKey:

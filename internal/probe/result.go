@@ -43,15 +43,6 @@ type WatchState struct {
 // Fresh sums up its connections over nodes and phases.
 func (w WatchState) Fresh() Tally { return sum(w.Nodes) }
 
-// In sums up its connections in one phase.
-func (w WatchState) In(phase string) Tally {
-	var total Tally
-	for _, node := range w.Nodes {
-		total = total.plus(node.Phases[phase])
-	}
-	return total
-}
-
 func sum(nodes []NodeWatch) Tally {
 	var total Tally
 	for _, node := range nodes {

@@ -254,3 +254,25 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func follow(r, before rotation.Record) rotation.Record { return r.Following(before, r.Plan()) }
+
+func TestRotationBeganWhenItLeftRest(t *testing.T) {
+	t.Parallel()
+	begun := follow(rotationtest.AtRest(1, rotationtest.Replaced, rotationtest.Crossed), rotationtest.AtRest(1))
+	if !begun.StartedAt.Equal(rotationtest.Now()) {
+		t.Fatalf("it began at %s, want %s", begun.StartedAt, rotationtest.Now())
+	}
+	later := follow(rotationtest.AtRest(1, rotationtest.Replaced, rotationtest.Crossed, func(r *rotation.Record) {
+		r.Snapshot.Now = rotationtest.Now().Add(time.Minute)
+	}), begun)
+	if !later.StartedAt.Equal(begun.StartedAt) {
+		t.Errorf("a minute later it began at %s", later.StartedAt)
+	}
+	if !later.Same(begun) {
+		t.Error("that a minute has passed is written down")
+	}
+	if over := follow(rotationtest.AtRest(1), later); !over.StartedAt.IsZero() {
+		t.Errorf("it is over and began at %s", over.StartedAt)
+	}
+}

@@ -162,6 +162,7 @@ func TestADescriptionOfNoNodeIsRefused(t *testing.T) {
 		"a set of no pool":         {func(d *Description) { d.PodSet = "x" }, "StrimziPodSet x"},
 		"no container of Kafka":    {func(d *Description) { d.Pod.Spec.Containers[0].Name = "any" }, "no container kafka"},
 		"no data":                  {func(d *Description) { d.Pod.Spec.Volumes = nil }, "no volume for data: the operator rewrites StrimziPodSet my-dual by itself; if this lasts, check whether Kafka my is paused or NotReady"},
+		"a disk by no name of one": {func(d *Description) { dataOf(d.Pod).Name = "data-anything" }, "no volume for data"},
 		"data elsewhere":           {func(d *Description) { dataOf(d.Pod).VolumeSource = corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}} }, "neither a claim nor ephemeral"},
 		"a device, as a limit":     {func(d *Description) { d.Pod.Spec.Containers[0].Resources.Limits = device }, "example.org/device"},
 		"a device, as a request":   {func(d *Description) { d.Pod.Spec.Containers[0].Resources.Requests = device }, "example.org/device"},
@@ -180,20 +181,37 @@ func TestADescriptionOfNoNodeIsRefused(t *testing.T) {
 
 func TestADeviceThatThePoolOrTheKafkaAsksForIsGiven(t *testing.T) {
 	t.Parallel()
-	asked := &kafkav1.Resources{Limits: corev1.ResourceList{"example.org/device": resource.MustParse("1")}}
-	for name, change := range map[string]func(*Input){
-		"the pool":  func(in *Input) { in.Pools[0].Spec.Resources = asked },
-		"the Kafka": func(in *Input) { in.Kafka.Spec.Kafka.Resources = asked },
+	device := corev1.ResourceList{"example.org/device": resource.MustParse("1")}
+	limited, requested := &kafkav1.Resources{Limits: device}, &kafkav1.Resources{Requests: device}
+	for name, ask := range map[string]func(*Input){
+		"as a limit of the pool":    func(in *Input) { in.Pools[0].Spec.Resources = limited },
+		"as a request of the pool":  func(in *Input) { in.Pools[0].Spec.Resources = requested },
+		"as a limit of the Kafka":   func(in *Input) { in.Kafka.Spec.Kafka.Resources = limited },
+		"as a request of the Kafka": func(in *Input) { in.Kafka.Spec.Kafka.Resources = requested },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in := exampleInput()
-			change(&in)
-			pod := rendered(t, firstDescription(t, in))
-			if _, given := pod.Spec.Containers[0].Resources.Limits["example.org/device"]; !given {
-				t.Errorf("the limits are %v", pod.Spec.Containers[0].Resources.Limits)
+			ask(&in)
+			d := firstDescription(t, in)
+			described := d.Pod.Spec.Containers[0].Resources
+			if len(described.Limits)+len(described.Requests) != 1 {
+				t.Fatalf("the resources described are %v, want the device", described)
+			}
+			if diff := cmp.Diff(described, rendered(t, d).Spec.Containers[0].Resources); diff != "" {
+				t.Errorf("resources (-described +rendered):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestHugePagesAreGivenWhoeverAsksForThem(t *testing.T) {
+	t.Parallel()
+	huge := corev1.ResourceList{"hugepages-2Mi": resource.MustParse("64Mi")}
+	d := firstDescription(t, exampleInput())
+	d.Pod.Spec.Containers[0].Resources.Limits = huge
+	if diff := cmp.Diff(huge, rendered(t, d).Spec.Containers[0].Resources.Limits); diff != "" {
+		t.Errorf("limits (-described +rendered):\n%s", diff)
 	}
 }
 
@@ -233,6 +251,7 @@ func TestImagesAreTheOperatorsOrTheKafkas(t *testing.T) {
 		"a former one of the Kafka's":                           {"before", "mine", "4.3.1", "mine"},
 		"the operator's, and the Kafka has asked for one since": {"keyturn.dev/kafka:4.3.1", "mine", "4.3.1", "keyturn.dev/kafka:4.3.1"},
 		"the Kafka's, and the operator has not that version":    {"mine", "mine", "4.0.0", "mine"},
+		"none, of a version that the operator has not":          {"", "mine", "4.0.0", "mine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

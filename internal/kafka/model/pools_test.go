@@ -464,12 +464,25 @@ func TestWhoGivesUpOnlyTheRoleBrokerIsNotSaidToLeave(t *testing.T) {
 	}
 }
 
-func TestARunningKafkaIsToldThatItWouldHaveNoBrokerLeft(t *testing.T) {
+func TestARunningKafkaIsToldWhichBrokersItWouldLose(t *testing.T) {
 	t.Parallel()
-	in := built(exampleInput(), map[string][]NodeID{"dual": {0, 1, 2}})
-	in.Pools[0].Spec.Roles = []kafkav1.ProcessRole{kafkav1.RoleController}
-	_, findings := Resolve(in)
-	if err := findings.Err(); err == nil || !strings.Contains(err.Error(), "no broker would be left") || !strings.Contains(err.Error(), "(0, 1, 2)") {
-		t.Errorf("it is said: %v", err)
+	dual := built(exampleInput(), map[string][]NodeID{"dual": {0, 1, 2}})
+	dual.Pools[0].Spec.Roles = []kafkav1.ProcessRole{kafkav1.RoleController}
+	apart := separate(3)
+	apart.Pools = apart.Pools[1:] // the controllers stay
+	for name, c := range map[string]struct {
+		in      Input
+		brokers string
+	}{
+		"nodes of both roles become controllers":      {dual, "(0, 1, 2)"},
+		"the pool of brokers beside controllers goes": {apart, "(3, 4, 5)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, findings := Resolve(c.in)
+			if err := findings.Err(); err == nil || !strings.Contains(err.Error(), "no broker would be left") || !strings.Contains(err.Error(), c.brokers) {
+				t.Errorf("error %v, want one that names the brokers %s", err, c.brokers)
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package rotation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -152,8 +153,17 @@ func (v *view) waiting(phase Phase) string {
 		return ""
 	}
 	asked := slices.DeleteFunc(slices.Clone(v.plan.Blockers), func(b trust.Blocker) bool { return v.unasked(b) })
-	return strings.Join(grouped(asked, v.Members), "; ")
+	timed := slices.DeleteFunc(slices.Clone(asked), func(b trust.Blocker) bool { return !givenTime(b) })
+	sentences := grouped(slices.DeleteFunc(asked, givenTime), v.Members)
+	if len(timed) > 0 {
+		sentences = append(sentences, "giving applications time to read the new CA, until "+moment(timed[0].Since.Add(v.Policy.Lead)))
+	}
+	return strings.Join(sentences, "; ")
 }
+
+// givenTime reports whether all that a blocker waits for is the time that applications get
+// to read a bundle: they are published to already.
+func givenTime(b trust.Blocker) bool { return b.Guard == trust.GuardApplications && !b.Since.IsZero() }
 
 // grouped says in one sentence for each guard and complaint who is waited for.
 func grouped(blockers []trust.Blocker, members []trust.Member) []string {
@@ -175,13 +185,37 @@ func grouped(blockers []trust.Blocker, members []trust.Member) []string {
 	}
 	out := make([]string, 0, len(order))
 	for _, c := range order {
-		sentence := fmt.Sprintf("waiting for %s (%s: %s", some(peers[c]), c.guard, c.what)
+		sentence := fmt.Sprintf("waiting for %s (%s: %s", byMember(peers[c], members), c.guard, c.what)
 		if begin := since[c]; !begin.IsZero() {
 			sentence += ", since " + moment(begin)
 		}
 		out = append(out, sentence+")")
 	}
 	return out
+}
+
+// byMember names the members among those who are waited for, each once. The roles of a
+// single one follow in brackets.
+func byMember(peers []string, members []trust.Member) string {
+	roles := map[string][]string{}
+	for _, peer := range peers {
+		member := peer
+		for i := range members {
+			if id := string(members[i].ID); strings.HasPrefix(peer, id+" ") {
+				member = id
+			}
+		}
+		roles[member] = append(roles[member], strings.TrimPrefix(strings.TrimPrefix(peer, member), " "))
+	}
+	names := slices.Collect(maps.Keys(roles))
+	if len(names) != 1 {
+		return some(names)
+	}
+	of := slices.DeleteFunc(roles[names[0]], func(role string) bool { return role == "" })
+	if len(of) == 0 {
+		return names[0]
+	}
+	return names[0] + " [" + some(of) + "]"
 }
 
 // waitedFor is what a sentence calls the one who stands in the way.
@@ -382,7 +416,7 @@ func (v *view) retirement(names map[trust.AnchorID]AnchorName) string {
 	case len(v.entries(names)) > 0:
 		return sentence + "; to withdraw it earlier, " + v.takeOut(names)
 	case len(distrustable) > 0:
-		return sentence + "; to withdraw " + some(distrustable) + " earlier, annotate the key Secret of the CA with keyturn.dev/distrust=now"
+		return sentence + "; to withdraw " + some(distrustable) + " earlier, annotate the key Secret of the CA with keyturn.dev/distrust=now; clients that still hold its certificates are refused from then on"
 	default:
 		return sentence
 	}

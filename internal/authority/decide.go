@@ -56,7 +56,7 @@ type decider struct {
 	retired []retiredKey
 	// crosses are the unexpired cross certificates for all keys at hand.
 	crosses []*x509.Certificate
-	// aborted is true when a replacement is given up in this decision.
+	// aborted is true when a replacement, or the request for one, is given up in this decision.
 	aborted bool
 	// beginning is true when nothing of the past is kept.
 	beginning bool

@@ -73,7 +73,7 @@ func (d *decider) startReplacement(why string) error {
 }
 
 // abort goes back to the authority that is, or was, to be replaced, while that is
-// possible. The request is gone after it, served or refused.
+// possible, or withdraws the request for a replacement that has not begun. The request is gone after it, served or refused.
 func (d *decider) abort() error {
 	if !d.in.asks(AbortReplaceAnnotation) {
 		return nil
@@ -88,12 +88,24 @@ func (d *decider) abort() error {
 		return nil
 	}
 	name, cert, found := d.predecessor()
-	if !found {
+	switch {
+	case found:
+		d.aborted = true
+		return d.swapBack(name, cert)
+	case d.in.asks(d.in.Names.ForceReplace) && !d.d.Distrust:
+		d.withdraw()
+	default:
 		d.refuseAbort("there is no replacement in progress whose previous CA is still trusted and has its key")
-		return nil
 	}
+	return nil
+}
+
+// withdraw takes off a request for a new key that nobody has begun to serve, because it
+// waits for a maintenance window. That of a key that is compromised waits for nothing.
+func (d *decider) withdraw() {
 	d.aborted = true
-	return d.swapBack(name, cert)
+	d.note(ReplacementAborted, d.d.Certificate,
+		"asked for by "+AbortReplaceAnnotation+"; the request "+d.in.Names.ForceReplace+" was withdrawn before a new key was made; the current CA stays in use")
 }
 
 func (d *decider) refuseAbort(why string) {

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -175,13 +176,60 @@ func TestARefusedAbortLosesNoOtherRequest(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)
 	w.asks(authority.AbortReplaceAnnotation, "true")
-	w.asks(authorities.ForceReplaceAnnotation, "true")
+	w.asks(authorities.ForceRenewAnnotation, "true")
 	w.in.Window = authority.Window{Next: noon().Add(day)}
 	o := w.step()
 	wantKinds(t, o, authority.AbortRefused)
-	if len(o.Waiting) != 1 || w.in.KeySecret.Annotations[authorities.ForceReplaceAnnotation] != "true" {
-		t.Error("the request for a new key was lost")
+	if len(o.Waiting) != 1 || w.in.CertSecret.Annotations[authorities.ForceRenewAnnotation] != "true" {
+		t.Error("the request for a new certificate was lost")
 	}
+}
+
+// A person asks for a new key, and thinks better of it before the window opens.
+func TestARequestThatWaitsForAWindowIsWithdrawnByAnAbort(t *testing.T) {
+	t.Parallel()
+	closed, open := authority.Window{Next: noon().Add(7 * day)}, authority.Window{Open: true}
+	for name, window := range map[string]authority.Window{"the window is still closed": closed, "the window has just opened": open} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := runningWorld(t)
+			present := w.cert()
+			w.in.Window = closed
+			w.asks(authorities.ForceReplaceAnnotation, "true")
+			if o := w.step(); len(o.Waiting) != 1 {
+				t.Fatalf("waiting are %+v, want the replacement", o.Waiting)
+			}
+
+			w.in.Window = window
+			w.asks(authority.AbortReplaceAnnotation, "true")
+			o := w.step()
+
+			wantKinds(t, o, authority.ReplacementAborted)
+			if len(o.Transitions) == 1 && !strings.Contains(o.Transitions[0].Why, "withdrawn") {
+				t.Errorf("it is said: %s", o.Transitions[0].Why)
+			}
+			for _, annotation := range []string{authority.AbortReplaceAnnotation, authorities.ForceReplaceAnnotation} {
+				if _, asked := w.in.KeySecret.Annotations[annotation]; asked {
+					t.Errorf("%s is still asked for", annotation)
+				}
+			}
+			w.in.Window = open
+			if o := w.step(); o.Pending != nil || len(o.Transitions) > 0 || !w.cert().Equal(present) {
+				t.Errorf("after that it happens: %+v", o.Transitions)
+			}
+		})
+	}
+}
+
+func TestTheReplacementOfACompromisedKeyIsNotWithdrawn(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	w.in.Window = authority.Window{Next: noon().Add(7 * day)}
+	w.asks(authorities.ForceReplaceAnnotation, "true")
+	w.asks(authority.DistrustAnnotation, authority.DistrustNow)
+	w.asks(authority.AbortReplaceAnnotation, "true")
+
+	wantKinds(t, w.step(), authority.AbortRefused, authority.ReplacementStarted)
 }
 
 func TestADamagedReplacementCanBeAborted(t *testing.T) {

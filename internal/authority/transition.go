@@ -20,7 +20,7 @@ const (
 	Restored TransitionKind = "CaCertRestored"
 	// ReplacementStarted: a new authority was made and is pending.
 	ReplacementStarted TransitionKind = "CaKeyReplacementStarted"
-	// ReplacementAborted: the authority that was replaced stays or is back.
+	// ReplacementAborted: the authority that was, or was to be, replaced stays or is back.
 	ReplacementAborted TransitionKind = "CaKeyReplacementAborted"
 	// AbortRefused: there is nothing to go back to.
 	AbortRefused TransitionKind = "CaKeyReplacementAbortRefused"

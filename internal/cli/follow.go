@@ -73,8 +73,12 @@ func (o *rotateOptions) follow(ctx context.Context, c cluster, w watching, out i
 }
 
 // acted reports whether what the operator has written down is the consequence of a
-// request: another certificate shall stay, or nothing is left of what was distrusted.
+// request: another certificate shall stay, or nothing is left of what was distrusted. Of a
+// request that was withdrawn before anything was done there is nothing to write down.
 func (o *rotateOptions) acted(before, after rotation.Record) bool {
+	if o.withdraws(before) {
+		return true
+	}
 	if o.distrust && !o.replace {
 		return len(otherKeys(after.Snapshot)) == 0
 	}

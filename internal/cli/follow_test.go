@@ -112,6 +112,17 @@ func TestWatchNoticesARequestThatWasTakenOffInVain(t *testing.T) {
 	}
 }
 
+func TestWatchOfAWithdrawalEndsWhenTheRequestIsTakenOff(t *testing.T) {
+	t.Parallel()
+	o := rotateOptions{abort: true}
+	if atRest := rotationtest.AtRest(3); !o.acted(atRest, atRest) {
+		t.Error("it waits for another CA, of which there is none")
+	}
+	if replacing := midway(t); o.acted(replacing, replacing) {
+		t.Error("it does not wait for the CA that is gone back to")
+	}
+}
+
 func TestWatchLeftEarlySaysThatItGoesOn(t *testing.T) {
 	t.Parallel()
 	ctx, leave := context.WithCancel(t.Context())

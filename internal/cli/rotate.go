@@ -37,7 +37,8 @@ func rotateCommand(connect connector) *cobra.Command {
 		Long: `Asks the operator to replace the key of a CA (--replace, the default), to renew its
 certificate under the same key (--renew), to distrust at once every key of the CA but
 the newest because one is compromised (--distrust, alone or with --replace), or to go
-back to the CA that is being replaced (--abort).
+back to the CA that is being replaced (--abort), which also withdraws a request for a
+new key that is still waiting for a maintenance window.
 
 It is keys that are distrusted, with all their certificates: an earlier certificate
 under the newest key stays trusted.
@@ -63,7 +64,7 @@ happen.`,
 	flags.BoolVar(&o.renew, "renew", false, "ask for a new certificate for the same key")
 	flags.BoolVar(&o.replace, "replace", false, "ask for a new key (default)")
 	flags.BoolVar(&o.distrust, "distrust", false, "distrust every key of the CA but the newest, because one is compromised")
-	flags.BoolVar(&o.abort, "abort", false, "go back to the CA that is being replaced")
+	flags.BoolVar(&o.abort, "abort", false, "go back to the CA that is being replaced, or withdraw the request for a new key")
 	flags.BoolVarP(&o.watch, "watch", "w", false, "follow the rotation until nothing is left to do")
 	cmd.MarkFlagsMutuallyExclusive("cluster-ca", "clients-ca")
 	cmd.MarkFlagsMutuallyExclusive("renew", "replace", "abort")
@@ -165,8 +166,11 @@ func (o *rotateOptions) run(ctx context.Context, resource string, out io.Writer)
 	if err != nil {
 		return err
 	}
-	if err := o.permitted(c, kafka, before); err != nil {
+	if err := o.permitted(ctx, c, kafka, before); err != nil {
 		return err
+	}
+	if o.withdraws(before) {
+		r.what = "withdraw the request for a new key of the " + called(r.domain)
 	}
 	if err := c.ask(ctx, r); err != nil {
 		return err
@@ -190,8 +194,14 @@ func (o *rotateOptions) kept(record rotation.Record) string {
 	return rotation.Label(record.Snapshot.Issuing, record.Anchors) + " stays trusted; if its key is the compromised one, use --replace --distrust.\n"
 }
 
+// withdraws reports whether a permitted request takes another one back: there is no CA to
+// go back to, so a request for a new key waits.
+func (o *rotateOptions) withdraws(record rotation.Record) bool {
+	return o.abort && !abortable(record.Snapshot)
+}
+
 // permitted refuses what would be wrong or in vain.
-func (o *rotateOptions) permitted(c cluster, kafka *kafkav1.Kafka, record rotation.Record) error {
+func (o *rotateOptions) permitted(ctx context.Context, c cluster, kafka *kafkav1.Kafka, record rotation.Record) error {
 	plan := record.Plan()
 	phase := rotation.PhaseOf(record.Snapshot, plan)
 	switch {
@@ -200,7 +210,7 @@ func (o *rotateOptions) permitted(c cluster, kafka *kafkav1.Kafka, record rotati
 	case model.Says(kafka.Annotations, model.PauseAnnotation, "true"):
 		return refuse("%s is paused, so nothing would happen: remove its annotation %s first", c, model.PauseAnnotation)
 	case o.abort:
-		return c.wayBack(record)
+		return c.wayBack(ctx, record)
 	case o.distrust && !o.replace && !distrustable(record.Snapshot):
 		return refuse("the %s of %s has no other key to distrust: if its current key is compromised, add --replace", called(record.Domain), c)
 	case o.distrust:
@@ -221,8 +231,9 @@ func outgoing(s trust.Snapshot) bool {
 	return false
 }
 
-// wayBack refuses to go back where there is no CA that could be gone back to.
-func (c cluster) wayBack(record rotation.Record) error {
+// wayBack refuses to go back where there is no CA that could be gone back to, and no
+// request to be withdrawn.
+func (c cluster) wayBack(ctx context.Context, record rotation.Record) error {
 	ca, s := called(record.Domain), record.Snapshot
 	if abortable(s) {
 		return nil
@@ -231,7 +242,28 @@ func (c cluster) wayBack(record rotation.Record) error {
 		return refuse("the old %s of %s, %s, is distrusted because its key is compromised, and cannot be gone back to: "+
 			"let the rotation finish; %s shows how far it is", ca, c, strings.Join(old, ", "), c.see())
 	}
+	switch requested, err := c.replacementRequested(ctx, record.Domain); {
+	case err != nil:
+		return err
+	case requested:
+		return nil
+	}
 	return refuse("the key of the %s of %s is not being replaced, so there is nothing to go back to", ca, c)
+}
+
+// replacementRequested reports whether somebody has asked for a new key, which the operator
+// has not begun to make. One in the place of a compromised key is not withdrawn.
+func (c cluster) replacementRequested(ctx context.Context, domain string) (bool, error) {
+	r := request{secret: authorities.Kind(domain).KeySecret(c.name)}
+	secret, err := c.secret(ctx, r.secret)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, withRights(err, r.rights(c))
+	}
+	return model.Says(secret.Annotations, authorities.ForceReplaceAnnotation, "true") &&
+		!model.Says(secret.Annotations, authority.DistrustAnnotation, authority.DistrustNow), nil
 }
 
 // inProgress says what is under way: while there is only one CA nothing is rotated.

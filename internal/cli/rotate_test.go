@@ -27,6 +27,8 @@ func midway(t *testing.T) rotation.Record {
 func TestRotateAsksByAnnotation(t *testing.T) {
 	t.Parallel()
 	clients := rotationtest.AtRest(3, rotationtest.Clients)
+	requested := calm()
+	requested.secrets["my-cluster-ca"] = map[string]string{"strimzi.io/force-replace": "true"}
 	tests := map[string]struct {
 		world  *world
 		args   []string
@@ -48,6 +50,10 @@ func TestRotateAsksByAnnotation(t *testing.T) {
 			calm(midway(t), clients), []string{"--cluster-ca", "--distrust"}, "my-cluster-ca", map[string]string{"keyturn.dev/distrust": "now"},
 		},
 		"going back": {calm(midway(t), clients), []string{"--cluster-ca", "--abort"}, "my-cluster-ca", map[string]string{"keyturn.dev/abort-replace": "true"}},
+		"a request that is still waiting is withdrawn": {
+			requested, []string{"--cluster-ca", "--abort"}, "my-cluster-ca",
+			map[string]string{"strimzi.io/force-replace": "true", "keyturn.dev/abort-replace": "true"},
+		},
 		"a second key while only Raft clients are left": {
 			calm(until(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), rotation.RaftRemainder), clients),
 			[]string{"--cluster-ca"},
@@ -192,6 +198,8 @@ func TestRotateRefuses(t *testing.T) {
 	delete(lost.secrets, "my-cluster-ca")
 	asked := calm()
 	asked.secrets["my-cluster-ca"] = map[string]string{"strimzi.io/force-replace": "true"}
+	hurried := calm()
+	hurried.secrets["my-cluster-ca"] = map[string]string{"strimzi.io/force-replace": "true", "keyturn.dev/distrust": "now"}
 	raced := calm()
 	raced.calls = interceptor.Funcs{Patch: func(_ context.Context, _ client.WithWatch, obj client.Object, _ client.Patch, _ ...client.PatchOption) error {
 		return apierrors.NewConflict(corev1.Resource("secrets"), obj.GetName(), errors.New("it was changed"))
@@ -209,6 +217,7 @@ func TestRotateRefuses(t *testing.T) {
 		"a rotation is under way":                 {calm(midway(t)), []string{"--cluster-ca"}, "is in progress (WaitingForLeaves: "},
 		"the old CA is distrusted":                {calm(compromised(t)), []string{"--cluster-ca", "--abort"}, "cluster-ca v0 (aaaaaaaa), is distrusted because its key is compromised, and cannot be gone back to"},
 		"there is nothing to go back to":          {calm(), []string{"--cluster-ca", "--abort"}, "nothing to go back to"},
+		"the key to be replaced is compromised":   {hurried, []string{"--cluster-ca", "--abort"}, "nothing to go back to"},
 		"there is nothing to distrust":            {calm(), []string{"--cluster-ca", "--distrust"}, "add --replace"},
 		"all that is left has the same key":       {calm(sameKey), []string{"--clients-ca", "--distrust"}, "no other key to distrust"},
 		"somebody else writes at the same moment": {raced, []string{"--cluster-ca"}, "changed by someone else"},

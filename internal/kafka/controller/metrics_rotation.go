@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -87,15 +88,29 @@ func (p *pass) rotationFigures() []rotationFigure {
 		d := p.domain(kind)
 		r := rotationFigure{
 			authority: string(kind), phase: rotation.PhaseOf(d.snapshot, d.plan), start: d.begun(),
-			deadline: d.plan.Deadline, blocked: map[trust.GuardName]int{},
+			deadline: d.plan.Deadline, blocked: blockedMembers(d.plan.Blockers),
 			apart: d.plan.Apart, behind: p.behind(kind),
-		}
-		for _, blocker := range d.plan.Blockers {
-			r.blocked[blocker.Guard]++
 		}
 		figures = append(figures, r)
 	}
 	return figures
+}
+
+// blockedMembers counts by guard; a member of which several roles are waited for counts once.
+func blockedMembers(blockers []trust.Blocker) map[trust.GuardName]int {
+	type wait struct {
+		guard  trust.GuardName
+		member string
+	}
+	counts, counted := map[trust.GuardName]int{}, map[wait]bool{}
+	for _, b := range blockers {
+		member, _, _ := strings.Cut(b.Who, " ")
+		if who := (wait{b.Guard, member}); !counted[who] {
+			counted[who] = true
+			counts[b.Guard]++
+		}
+	}
+	return counts
 }
 
 // begun is when the authority to come was made, while another is still there.

@@ -53,7 +53,7 @@ test: ## prove the project: lint, generated files, unit, API-level, short end-to
 ##@ Parts of test
 
 needs: ## install the programs that tests use, or name what is missing
-	@go run -C tools ./need gcc openssl keytool=openjdk-17-jre-headless
+	@go run -C tools ./need gcc openssl jq keytool=openjdk-17-jre-headless
 
 lint: ## golangci-lint over all modules
 	@for module in $(MODULES); do echo "lint $$module"; (cd $$module && $(tool) golangci-lint run -c $(CURDIR)/.golangci.yml ./...); done

@@ -51,7 +51,9 @@ func TestRotateAsksByAnnotation(t *testing.T) {
 		},
 		"going back": {calm(midway(t), clients), []string{"--cluster-ca", "--abort"}, "my-cluster-ca", map[string]string{"keyturn.dev/abort-replace": "true"}},
 		"a request that is still waiting is withdrawn": {
-			requested, []string{"--cluster-ca", "--abort"}, "my-cluster-ca",
+			requested,
+			[]string{"--cluster-ca", "--abort"},
+			"my-cluster-ca",
 			map[string]string{"strimzi.io/force-replace": "true", "keyturn.dev/abort-replace": "true"},
 		},
 		"a second key while only Raft clients are left": {

@@ -1,21 +1,15 @@
 package prose
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
-	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
-	"time"
 )
 
 // The commands of docs/clients.md, as somebody copies them, with a clients CA that a kubectl shows.
@@ -71,29 +65,19 @@ esac
 // clientsCA puts ca.crt and ca.key into the folder.
 func clientsCA(t *testing.T, folder string) *x509.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	command := exec.CommandContext(t.Context(), "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+		"-nodes", "-days", "365", "-subj", "/O=io.strimzi/CN=clients-ca v0", "-addext", "keyUsage=critical,keyCertSign,cRLSign",
+		"-keyout", "ca.key", "-out", "ca.crt")
+	command.Dir = folder
+	if said, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("making a CA: %v: %s", err, said)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "ca.crt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{Organization: []string{"io.strimzi"}, CommonName: "clients-ca v0"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(365 * 24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLen: 4, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, block := range map[string]*pem.Block{
-		"ca.crt": {Type: "CERTIFICATE", Bytes: der}, "ca.key": {Type: "PRIVATE KEY", Bytes: private},
-	} {
-		write(t, filepath.Join(folder, name), string(pem.EncodeToMemory(block)))
-	}
-	certificate, err := x509.ParseCertificate(der)
+	block, _ := pem.Decode(text)
+	certificate, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,6 +91,27 @@ func TestAPodSetThatHasLostItsAnnotationsIsShrunk(t *testing.T) {
 
 func TestARemovalThatSomebodyElseRecordsTakesNoBrokerAway(t *testing.T) {
 	t.Parallel()
+	for name, c := range map[string]struct {
+		cover func(w *world)
+		said  string
+	}{
+		"under a name of his own": {func(*world) {}, "not by the operator"},
+		"and removes his name": {
+			func(w *world) {
+				w.patch(&corev1.ConfigMap{}, "my-disruption", map[string]any{"metadata": map[string]any{"managedFields": []any{map[string]any{}}}})
+			}, "it is not known who wrote",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			recordRemoval(t, c.cover, c.said)
+		})
+	}
+}
+
+// recordRemoval is somebody who records, and covers, a removal that is not granted.
+func recordRemoval(t *testing.T, cover func(w *world), said string) {
+	t.Helper()
 	w := newWorld(t)
 	w.extraBrokers(claims(true))
 	w.topic("orders", 0, 1, 4)
@@ -106,6 +127,7 @@ func TestARemovalThatSomebodyElseRecordsTakesNoBrokerAway(t *testing.T) {
 	} else {
 		w.patch(&corev1.ConfigMap{}, "my-disruption", map[string]any{"data": record})
 	}
+	cover(w)
 
 	for range 6 {
 		w.run(1)
@@ -114,5 +136,5 @@ func TestARemovalThatSomebodyElseRecordsTakesNoBrokerAway(t *testing.T) {
 			t.Fatalf("%d pods are described, want both: one broker has the only copy in sync", len(set.Spec.Pods))
 		}
 	}
-	w.wantInvalid("my-disruption", "not by the operator")
+	w.wantInvalid("my-disruption", said)
 }

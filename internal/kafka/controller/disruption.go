@@ -113,24 +113,35 @@ func (r *Reconciler) readDisruption(ctx context.Context, o *observation) (disrup
 		}
 	}
 	if record.Disruption != nil {
-		if writer := whoElseRecords(&object); writer != "" {
-			return disruptionRecord{}, &unreadableRecordError{key, fmt.Errorf("its data were written by %q, and not by the operator", writer)}
+		if err := recordedByOthers(&object); err != nil {
+			return disruptionRecord{}, &unreadableRecordError{key, err}
 		}
 	}
 	record.resourceVersion = object.ResourceVersion
 	return record, nil
 }
 
-// whoElseRecords is who besides the operator has written the record as it is, or nobody: a
-// removal that the planner has not granted could lose what a broker holds.
-func whoElseRecords(object *corev1.ConfigMap) string {
+// recordedByOthers says who besides the operator has written the record as it is, or that
+// nobody knows whether the operator has: a removal that the planner has not granted could
+// lose what a broker holds.
+func recordedByOthers(object *corev1.ConfigMap) error {
+	own := false
 	for _, entry := range object.ManagedFields {
-		if entry.Manager != string(fieldOwner) && recordsDisruption(entry) {
-			return entry.Manager
+		switch {
+		case !recordsDisruption(entry):
+		case entry.Manager == string(fieldOwner):
+			own = true
+		default:
+			return fmt.Errorf("its data were written by %q, and not by the operator", entry.Manager)
 		}
 	}
-	return ""
+	if !own {
+		return errRecordOfNobody
+	}
+	return nil
 }
+
+var errRecordOfNobody = errors.New("it is not known who wrote its data, because its managed fields were removed")
 
 func recordsDisruption(entry metav1.ManagedFieldsEntry) bool {
 	var fields struct {

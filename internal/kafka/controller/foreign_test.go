@@ -17,7 +17,7 @@ import (
 
 // beside is a pass over a cluster of no nodes, with a companion, beside objects.
 func beside(objects ...client.Object) (*Reconciler, *pass) {
-	live := fake.NewClientBuilder().WithObjects(objects...).Build()
+	live := fake.NewClientBuilder().WithReturnManagedFields().WithObjects(objects...).Build()
 	r := New(Options{Client: live, Live: live, Metrics: NewMetrics(), Companions: func(model.Cluster) []companion.Companion {
 		return []companion.Companion{{Name: "my-companion"}}
 	}})
@@ -63,7 +63,12 @@ func TestAStrangersConfigMapIsNoRecordOfADisruption(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, p := beside(&corev1.ConfigMap{ObjectMeta: named("my-disruption", c.labels), Data: written})
+			config := &corev1.ConfigMap{ObjectMeta: named("my-disruption", c.labels), Data: written}
+			config.ManagedFields = []metav1.ManagedFieldsEntry{{
+				Manager: string(fieldOwner), Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1",
+				FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:disruption.json":{}}}`),
+			}}
+			r, p := beside(config)
 
 			record, err := r.readDisruption(t.Context(), p.observation)
 

@@ -185,12 +185,12 @@ const (
 // can be those of nodes.
 func (r *Reconciler) seekTraces(ctx context.Context, o *observation, names []string) error {
 	kept := 0
-	for i, name := range names {
-		if kept > maxTraces {
-			o.unread = append(o.unread, names[i:]...)
-			return nil
-		}
+	for _, name := range names {
 		if _, known := o.secrets[name]; known {
+			continue
+		}
+		if kept > maxTraces {
+			o.unread = append(o.unread, name)
 			continue
 		}
 		if err := r.seekSecret(ctx, o, name); err != nil {

@@ -17,7 +17,7 @@ func TestTheDocumentedClientCertificateIsOneOfTheClientsCA(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"bash", "openssl", "base64"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("%s is not installed here", program)
+			t.Fatalf("%s is not installed here; make needs installs it", program)
 		}
 	}
 	folder, programs := t.TempDir(), t.TempDir()

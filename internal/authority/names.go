@@ -47,7 +47,7 @@ type Holders string
 
 // The two kinds of holders.
 const (
-	// Members accept connections and open them, and sign what comes after themselves.
+	// Members accept connections and open them.
 	Members Holders = "Members"
 	// Users only open connections, and have their certificates from somebody else.
 	Users Holders = "Users"

@@ -73,7 +73,8 @@ func (d *decider) startReplacement(why string) error {
 }
 
 // abort goes back to the authority that is, or was, to be replaced, while that is
-// possible, or withdraws the request for a replacement that has not begun. The request is gone after it, served or refused.
+// possible, or withdraws the request for a replacement that has not begun. The request is
+// gone after it, served or refused.
 func (d *decider) abort() error {
 	if !d.in.asks(AbortReplaceAnnotation) {
 		return nil

@@ -37,7 +37,8 @@ type Checked struct {
 
 // Check looks for everything that would make clients refuse the certificate or the
 // server refuse to start: presence, form, order of the chain, whether the key matches,
-// validity, usage, and that the names cover every advertised one. The error is an *authority.InvalidResourceError with all problems.
+// validity, usage, and that the names cover every advertised one. The error is an
+// *authority.InvalidResourceError with all problems.
 func Check(lc Certificate, now time.Time) (Checked, error) {
 	c := check{lc: lc, now: now}
 	if !lc.Stored.Exists {

@@ -48,12 +48,22 @@ image: ## write the operator's image as an OCI archive, out/keyturn-image.tar, t
 	@$(BED) image archive $(foreach arch,$(ARCHITECTURES),--program $(arch)=$(CURDIR)/out/image/$(arch)/keyturn) --to $(CURDIR)/out/keyturn-image.tar
 
 test: ## prove the project: lint, generated files, unit, API-level, short end-to-end run (what CI runs)
-	@go run -C tools ./stages -C .. needs lint generate-check build unit race api-test $(CLUSTER) e2e-short
+	@go run -C tools ./stages -C .. needs programs lint generate-check build unit race api-test $(CLUSTER) e2e-short
 
 ##@ Parts of test
 
 needs: ## install the programs that tests use, or name what is missing
 	@go run -C tools ./need gcc openssl jq keytool=openjdk-17-jre-headless
+
+# Each compiles alone for minutes, and each waits for the other's downloads now and then.
+programs: ## build the linter and the bed, side by side
+	@$(MAKE) -j2 linter bed-build
+
+linter: ## build golangci-lint
+	@$(tool) golangci-lint version
+
+bed-build: ## build what the bed consists of; with KUBECONFIG only what tests against an API server need
+	@$(BED) $(if $(KUBECONFIG),assets,build)
 
 lint: ## golangci-lint over all modules
 	@for module in $(MODULES); do echo "lint $$module"; (cd $$module && $(tool) golangci-lint run -c $(CURDIR)/.golangci.yml ./...); done
@@ -111,4 +121,4 @@ fmt: ## format all Go files
 clean: ## remove what was built here (caches and the bed stay)
 	@rm -rf bin out
 
-.PHONY: help demo build image test needs lint unit race api-test e2e-short e2e server-test walks bench bed-up bed-down bed-status generate generate-check fmt clean
+.PHONY: help demo build image test needs programs linter bed-build lint unit race api-test e2e-short e2e server-test walks bench bed-up bed-down bed-status generate generate-check fmt clean

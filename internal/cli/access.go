@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,16 +20,14 @@ const (
 // access is the way to a Kubernetes cluster, as kubectl's flags name it.
 type access struct {
 	program program
-	config  *genericclioptions.ConfigFlags
+	config  *kubeconfig
 	// flags are those of config, which all commands that reach a cluster have.
 	flags *pflag.FlagSet
 }
 
 func newAccess(p program) access {
-	config := genericclioptions.NewConfigFlags(true)
-	config.CacheDir = nil // nothing is cached, so there is no directory to choose
-	a := access{program: p, config: config, flags: pflag.NewFlagSet("connection", pflag.ContinueOnError)}
-	config.AddFlags(a.flags)
+	a := access{program: p, config: newKubeconfig(), flags: pflag.NewFlagSet("connection", pflag.ContinueOnError)}
+	a.config.addFlags(a.flags)
 	return a
 }
 
@@ -60,13 +57,14 @@ type connector func() (connection, error)
 
 // connect connects as kubectl does.
 func (a access) connect() (connection, error) {
-	config, err := a.config.ToRESTConfig()
+	loader := a.config.loader()
+	config, err := loader.ClientConfig()
 	if err != nil {
 		return connection{}, fmt.Errorf("reading kubeconfig: %w", err)
 	}
 	config.QPS, config.Burst = requestsPerSecond, requestsAtOnce
 	config.WarningHandler = rest.NoWarnings{} // they are for who writes manifests
-	namespace, _, err := a.config.ToRawKubeConfigLoader().Namespace()
+	namespace, _, err := loader.Namespace()
 	if err != nil {
 		return connection{}, fmt.Errorf("reading kubeconfig: %w", err)
 	}

@@ -125,7 +125,7 @@ func (a access) completeFlags(cmd *cobra.Command) {
 	} {
 		completeFlag(cmd, flag, func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 			return names(cmd.Context(), begun, "", func(context.Context) ([]string, error) {
-				config, err := a.config.ToRawKubeConfigLoader().RawConfig()
+				config, err := a.config.loader().RawConfig()
 				return entries(config), err
 			})
 		})

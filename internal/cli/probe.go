@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/utils/clock"
 
 	"github.com/keyturn/keyturn/internal/probe"
@@ -25,7 +24,7 @@ import (
 
 // probeOptions are the options of "keyturn probe".
 type probeOptions struct {
-	config   *genericclioptions.ConfigFlags
+	config   *kubeconfig
 	clock    clock.WithTicker
 	listener string
 	via      string
@@ -63,7 +62,7 @@ func judged(result probe.Result) error {
 	return errProbeHarmed
 }
 
-func newProbeCommand(config *genericclioptions.ConfigFlags, connect connector) *cobra.Command {
+func newProbeCommand(config *kubeconfig, connect connector) *cobra.Command {
 	o := &probeOptions{config: config, clock: clock.RealClock{}}
 	cmd := &cobra.Command{
 		Use:   "probe kafka/NAME",
@@ -177,11 +176,12 @@ func (o *probeOptions) run(ctx context.Context, resource string, out io.Writer) 
 }
 
 func (o *probeOptions) prepare(ctx context.Context, name string) (probe.Options, error) {
-	config, err := o.config.ToRESTConfig()
+	loader := o.config.loader()
+	config, err := loader.ClientConfig()
 	if err != nil {
 		return probe.Options{}, fmt.Errorf("reading kubeconfig: %w", err)
 	}
-	namespace, _, err := o.config.ToRawKubeConfigLoader().Namespace()
+	namespace, _, err := loader.Namespace()
 	if err != nil {
 		return probe.Options{}, fmt.Errorf("reading kubeconfig: %w", err)
 	}

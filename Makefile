@@ -15,8 +15,11 @@ kubeconfig  = KUBECONFIG="$(or $(given),$$($(BED) kubeconfig))"; export KUBECONF
 tool        = nice -n 5 go tool -modfile=$(CURDIR)/tools/go.mod
 MODULES    := . bed tools
 
-# How the product is built: static, and the same wherever the source lies.
-compile     = CGO_ENABLED=0 go build -trimpath -buildvcs=auto -ldflags "-s -w"
+# Everything is compiled as the product is, static and the same wherever the source lies: what the linter, the tests
+# and the product share is compiled once, also in another clone.
+export CGO_ENABLED := 0
+export GOFLAGS     := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
+compile     = go build -buildvcs=auto -ldflags "-s -w"
 # What the image is for, as Go names it; all are linux.
 ARCHITECTURES ?= amd64 arm64
 

@@ -23,7 +23,7 @@ const grace = 30 * time.Second
 var errUnserved = errors.New("the operator removed the request without acting on it: the events of the Kafka say why")
 
 // errLeft is a watch that ended before what it watched.
-var errLeft = errors.New("stopped watching; the rotation goes on by itself")
+var errLeft = errors.New("stopped watching; the operator carries on without the watch")
 
 // watching is what a watch has to know of the time before it.
 type watching struct {

@@ -95,13 +95,20 @@ func (r *Reconciler) decideFromWritten(p *pass) error {
 	return nil
 }
 
+// requestedOn is the Secret by whose annotation an act is asked for and withdrawn.
+func (p *pass) requestedOn(kind authorities.Kind, waiting authority.Waiting) string {
+	if waiting.Act == authority.ReplaceAct {
+		return kind.KeySecret(p.kafka.Name)
+	}
+	return kind.CertSecret(p.kafka.Name)
+}
+
 // noteAuthority tells people what an authority waits for, and when it wants to
 // be looked at again.
 func (p *pass) noteAuthority(kind authorities.Kind) {
 	state := p.domain(kind)
-	object := "Secret " + kind.CertSecret(p.kafka.Name)
 	for _, waiting := range state.Waiting {
-		p.note(object, string(waiting.Obstacle), waiting.Message)
+		p.note("Secret "+p.requestedOn(kind, waiting), string(waiting.Obstacle), waiting.Message)
 		p.wake(waiting.Until)
 	}
 	if specOf(p.caSpec(kind)).Source == authority.Generated {

@@ -189,10 +189,8 @@ func (p *pass) waitingFor(acted outcome) []string {
 	return names
 }
 
-func (p *pass) wasReady() bool {
-	return p.kafka.Status.OperatorLastSuccessfulVersion != "" && !slices.ContainsFunc(p.kafka.Status.Conditions,
-		func(c condition.Condition) bool { return c.Type == condition.NotReady && c.Reason == reasonCreating })
-}
+// wasReady reports whether the cluster has ever served: only a running quorum has a metadata version.
+func (p *pass) wasReady() bool { return p.kafka.Status.KafkaMetadataVersion != "" }
 
 // maxNamed is how many blockers a condition names; the rest is counted.
 const maxNamed = 3

@@ -129,7 +129,7 @@ func readyPod(name string) *corev1.Pod {
 
 func TestTheClusterIsReadyWhileOnePodIsRestartedOnPurpose(t *testing.T) {
 	t.Parallel()
-	running := kafkav1.Kafka{Status: kafkav1.KafkaStatus{OperatorLastSuccessfulVersion: "1"}}
+	running := kafkav1.Kafka{Status: kafkav1.KafkaStatus{KafkaMetadataVersion: "4.3-IV0"}}
 	for name, c := range map[string]struct {
 		kafka  kafkav1.Kafka
 		pods   []string

@@ -30,30 +30,23 @@ func separate(brokers int32) Input {
 
 func TestAnEvenNumberOfControllersIsWarnedOfWithWhatCanBeDoneAboutIt(t *testing.T) {
 	t.Parallel()
-	const (
-		both    = "2 controllers are both needed for a majority, so either one's restart stops the cluster"
-		another = "; this cannot be changed in a running cluster: create a new cluster with "
-	)
-	for name, c := range map[string]struct {
-		count   int32
-		running []NodeID
-		want    string
-	}{
-		"two in a new cluster":      {2, nil, both + ": use 1 or, better, 3"},
-		"two in a running cluster":  {2, []NodeID{0, 1}, both + another + "3"},
-		"four in a new cluster":     {4, nil, "4 controllers tolerate no more failures than 3: use an odd number"},
-		"four in a running cluster": {4, []NodeID{0, 1, 2, 3}, "4 controllers tolerate no more failures than 3" + another + "an odd number"},
+	const instead = "; their number is fixed when a cluster is created: create a new cluster with "
+	for count, want := range map[int32]string{
+		2: "2 controllers are both needed for a majority, so either one's restart stops the cluster" + instead + "3",
+		4: "4 controllers tolerate no more failures than 3" + instead + "an odd number",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			in := exampleInput()
-			in.Pools = []kafkav1.KafkaNodePool{examplePool("dual", c.count, kafkav1.RoleController, kafkav1.RoleBroker)}
-			lowReplication(&in)
-			_, findings := resolved(t, built(in, map[string][]NodeID{"dual": c.running}))
-			if len(findings.Warnings) != 1 || findings.Warnings[0].Message != c.want {
-				t.Errorf("warnings: %v, want %q", findings.Warnings, c.want)
-			}
-		})
+		for state, running := range map[string][]NodeID{"a new": nil, "a running": []NodeID{0, 1, 2, 3}[:count]} {
+			t.Run(fmt.Sprintf("%d in %s cluster", count, state), func(t *testing.T) {
+				t.Parallel()
+				in := exampleInput()
+				in.Pools = []kafkav1.KafkaNodePool{examplePool("dual", count, kafkav1.RoleController, kafkav1.RoleBroker)}
+				lowReplication(&in)
+				_, findings := resolved(t, built(in, map[string][]NodeID{"dual": running}))
+				if len(findings.Warnings) != 1 || findings.Warnings[0].Message != want {
+					t.Errorf("warnings: %v, want %q", findings.Warnings, want)
+				}
+			})
+		}
 	}
 }
 

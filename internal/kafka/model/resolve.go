@@ -223,15 +223,12 @@ func (r *resolver) warnControllerCount(count int) {
 	if count == 0 || count%2 != 0 {
 		return
 	}
-	wrong, better, instead := fmt.Sprintf("%d controllers tolerate no more failures than %d", count, count-1), "an odd number", "an odd number"
+	wrong, better := fmt.Sprintf("%d controllers tolerate no more failures than %d", count, count-1), "an odd number"
 	if count == 2 {
-		wrong, better, instead = "2 controllers are both needed for a majority, so either one's restart stops the cluster", "1 or, better, 3", "3"
+		wrong, better = "2 controllers are both needed for a majority, so either one's restart stops the cluster", "3"
 	}
-	if len(r.voters()) > 0 {
-		r.warnf(r.kafkaObject(), ReasonControllerCount, "%s; this cannot be changed in a running cluster: create a new cluster with %s", wrong, instead)
-		return
-	}
-	r.warnf(r.kafkaObject(), ReasonControllerCount, "%s: use %s", wrong, better)
+	r.warnf(r.kafkaObject(), ReasonControllerCount,
+		"%s; their number is fixed when a cluster is created: create a new cluster with %s", wrong, better)
 }
 
 // warnEphemeral warns when the only node of a role keeps its data in the pod.

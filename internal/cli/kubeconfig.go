@@ -47,6 +47,7 @@ func (k *kubeconfig) loader() clientcmd.ClientConfig {
 // userExtras are what is said of an impersonated user beside the name and the groups; each key may have several values.
 type userExtras map[string][]string
 
+// Set adds a value, as key=value.
 func (u userExtras) Set(text string) error {
 	key, value, found := strings.Cut(text, "=")
 	if !found || key == "" {
@@ -56,6 +57,8 @@ func (u userExtras) Set(text string) error {
 	return nil
 }
 
+// Type is what a value looks like, for the help.
 func (u userExtras) Type() string { return "key=value" }
 
+// String is empty: there is no value that is taken where none is given.
 func (u userExtras) String() string { return "" }

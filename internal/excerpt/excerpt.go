@@ -14,6 +14,9 @@ const Foreign = 1 << 10
 // Listed is how many bytes of a list are kept in a sentence. More than that nobody reads.
 const Listed = 4 << 10
 
+// Named is how many things of a kind a sentence names one by one.
+const Named = 3
+
 // ellipsis ends a text that is cut.
 const ellipsis = "…"
 
@@ -75,6 +78,14 @@ func List(items []string, separator string, bytes int) string {
 		rest = more(len(items) - 1)
 	}
 	return Of(items[0], bytes-len(rest)) + rest
+}
+
+// First joins the first so many items, and counts the rest.
+func First(items []string, count int, separator string) string {
+	if len(items) <= count {
+		return strings.Join(items, separator)
+	}
+	return strings.Join(items[:count], separator) + strings.TrimRight(separator, ", ") + more(len(items)-count)
 }
 
 func more(count int) string { return fmt.Sprintf(" and %d more", count) }

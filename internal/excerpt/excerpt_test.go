@@ -97,3 +97,25 @@ func TestListsNameWhatFitsAndCountTheRest(t *testing.T) {
 		})
 	}
 }
+
+func TestTheFirstFewAreNamedAndTheRestIsCounted(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		items     []string
+		separator string
+		want      string
+	}{
+		"none":             {nil, ", ", ""},
+		"one":              {[]string{"a"}, ", ", "a"},
+		"as many as named": {[]string{"a", "b", "c"}, ", ", "a, b, c"},
+		"one more":         {[]string{"a", "b", "c", "d"}, ", ", "a, b, c and 1 more"},
+		"many sentences":   {[]string{"a", "b", "c", "d", "e"}, "; ", "a; b; c; and 2 more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := excerpt.First(c.items, excerpt.Named, c.separator); got != c.want {
+				t.Errorf("it says %q, want %q", got, c.want)
+			}
+		})
+	}
+}

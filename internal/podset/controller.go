@@ -22,11 +22,6 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
-// unwatched is how soon a set is looked at again that has a pod which the cache does
-// not show: somebody may have taken the pod's labels off, and then nobody tells when
-// it ends. Nor does anybody tell when the reason is gone for which pods were refused.
-const unwatched = 30 * time.Second
-
 // fieldOwner owns the status of StrimziPodSets.
 const fieldOwner = "keyturn-podset"
 
@@ -86,7 +81,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *podsetv1.StrimziPodSet)
 	decided.status.Conditions = append(decided.status.Conditions, refusal(refused, set.Status.Conditions)...)
 	result := ctrl.Result{}
 	if hidden || len(refused) > 0 {
-		result.RequeueAfter = unwatched
+		// Somebody may have taken the pod's labels off, and then nobody tells when it ends.
+		// Nor does anybody tell when the reason is gone for which pods were refused.
+		result.RequeueAfter = kube.Unwatched
 	}
 	return result, r.report(ctx, set, decided.status)
 }

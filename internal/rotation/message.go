@@ -7,12 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
 )
-
-// maxNamed is how many peers a sentence names; the rest is counted.
-const maxNamed = 3
 
 // Short is how much of an anchor's SHA-256 people get to see in a sentence or a table.
 func Short(id trust.AnchorID) string { return string(id[:min(pki.ShortLength, len(id))]) }
@@ -137,14 +135,10 @@ func doing(how trust.How, members, reasons []string) string {
 }
 
 // some names the first few, sorted, and counts the rest.
-func some(names []string) string { return shortened(names, maxNamed) }
+func some(names []string) string { return shortened(names, excerpt.Named) }
 
 func shortened(names []string, limit int) string {
-	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	if len(names) <= limit {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
+	return excerpt.First(slices.Compact(slices.Sorted(slices.Values(names))), limit, ", ")
 }
 
 // waiting names whom the shut guards wait for, by guard and complaint.

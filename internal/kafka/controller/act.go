@@ -105,7 +105,7 @@ func (r *Reconciler) watching(p *pass) outcome {
 	case p.moved:
 		return outcome{again: lookAgain}
 	case p.occupied != nil:
-		return outcome{again: unwatched}
+		return outcome{again: kube.Unwatched}
 	case p.loadsAwaited():
 		return outcome{again: r.unlessSilent(p, lookAgain)}
 	case len(p.silent) > 0 || p.became.timedOut():

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -86,13 +87,7 @@ func (p *pass) claimed(member string) string {
 		return ""
 	}
 	slices.Sort(subjects)
-	subjects = slices.Compact(subjects)
-	more := ""
-	if len(subjects) > maxNamed {
-		more = fmt.Sprintf(" and %d more", len(subjects)-maxNamed)
-		subjects = subjects[:maxNamed]
-	}
-	return ": " + strings.Join(subjects, ", ") + more
+	return ": " + excerpt.First(slices.Compact(subjects), excerpt.Named, ", ")
 }
 
 // unknownTo are the CA certificates of a report that no authority of the cluster knows,

@@ -20,9 +20,6 @@ import (
 // belongs to clusters, and of that what is read from it: anything else is somebody
 // else's, may be of any size, and may contain keys.
 
-// labelCluster names, on every object of a cluster, the Kafka it belongs to.
-const labelCluster = "strimzi.io/cluster"
-
 // kafkaUserKind is the kind that the Secrets of users are labelled with. A cluster may
 // have many thousands of them, and nothing of the cluster follows from one.
 const kafkaUserKind = "KafkaUser"
@@ -32,7 +29,7 @@ const kafkaUserKind = "KafkaUser"
 // nobody watches cannot be read from it: a read that was forgotten here must not bring
 // all objects of a kind into memory.
 func CacheOptions(namespaces []string) cache.Options {
-	labelled := cache.ByObject{Label: selecting(labelCluster, selection.Exists)}
+	labelled := cache.ByObject{Label: selecting(model.ClusterLabel, selection.Exists)}
 	options := cache.Options{
 		ReaderFailOnMissingInformer: true,
 		DefaultTransform:            keeping(model.OwnKey),
@@ -46,7 +43,7 @@ func CacheOptions(namespaces []string) cache.Options {
 			&networkingv1.NetworkPolicy{}:   labelled,
 			&appsv1.Deployment{}:            labelled,
 			&corev1.Secret{}: {
-				Label:     selecting(labelCluster, selection.Exists).Add(ofNoUser()...),
+				Label:     selecting(model.ClusterLabel, selection.Exists).Add(ofNoUser()...),
 				Transform: keeping(func(string) bool { return false }),
 			},
 			&podsetv1.StrimziPodSet{}: {Transform: keepingWriters},
@@ -144,7 +141,7 @@ func mention(set *podsetv1.StrimziPodSet) *podsetv1.StrimziPodSet {
 			Name: set.Name, Namespace: set.Namespace, UID: set.UID,
 			ResourceVersion: set.ResourceVersion, Generation: set.Generation,
 			CreationTimestamp: set.CreationTimestamp, DeletionTimestamp: set.DeletionTimestamp,
-			Labels:          only(set.Labels, func(key string) bool { return key == labelCluster }),
+			Labels:          only(set.Labels, func(key string) bool { return key == model.ClusterLabel }),
 			OwnerReferences: set.OwnerReferences,
 		},
 	}

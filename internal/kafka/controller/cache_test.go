@@ -208,7 +208,7 @@ func bearing(tb testing.TB, kind schema.GroupVersionKind, key string) *unstructu
 	object := rawObject(kind)
 	object.SetNamespace("ns")
 	object.SetName("my-dual-0")
-	object.SetLabels(map[string]string{labelCluster: "my", model.KindLabel: "Kafka"})
+	object.SetLabels(map[string]string{model.ClusterLabel: "my", model.KindLabel: "Kafka"})
 	object.SetAnnotations(map[string]string{
 		corev1.LastAppliedConfigAnnotation: key, "example.com/copy": key,
 		contract.PinAnnotation: "read", deleteClaimAnnotation: isTrue,
@@ -307,7 +307,7 @@ func TestOfSecretsTheCacheHoldsThoseOfClustersAlone(t *testing.T) {
 	t.Parallel()
 	for name, others := range map[string]labels.Set{
 		"of strangers":         nil,
-		"of users of clusters": {labelCluster: "my", model.KindLabel: kafkaUserKind},
+		"of users of clusters": {model.ClusterLabel: "my", model.KindLabel: kafkaUserKind},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -366,7 +366,7 @@ func setOf(secret string) *podsetv1.StrimziPodSet {
 		TypeMeta: metav1.TypeMeta{APIVersion: podsetv1.GroupVersion.String(), Kind: podSetKind},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "my-dual", UID: "set", ResourceVersion: "7", Generation: 2,
-			Labels:          map[string]string{labelCluster: "my", "copy": secret},
+			Labels:          map[string]string{model.ClusterLabel: "my", "copy": secret},
 			Annotations:     map[string]string{"example.com/copy": secret},
 			Finalizers:      []string{"example.com/" + secret},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "kafka.strimzi.io/v1", Kind: "Kafka", Name: "my", UID: "1"}},
@@ -490,7 +490,7 @@ func TestWhatTheCacheLeavesOutOfASetIsNotTakenForWhatAnotherSetDescribes(t *test
 func BenchmarkCacheBesideSecrets(b *testing.B) {
 	for name, others := range map[string]labels.Set{
 		"strangers": nil,
-		"users":     {labelCluster: "my", model.KindLabel: kafkaUserKind},
+		"users":     {model.ClusterLabel: "my", model.KindLabel: kafkaUserKind},
 	} {
 		b.Run(name, func(b *testing.B) {
 			server := everywhere(b)

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/rotation"
 )
 
@@ -48,16 +49,11 @@ func (e *foreignObjectsError) Error() string {
 	for _, o := range e.objects {
 		sentences = append(sentences, fmt.Sprintf("%s %s has a name that this cluster needs, and %s", o.kind.Kind, o.name, o.whose))
 		if o.claimable {
-			label = fmt.Sprintf("; if it does belong to this cluster, label it %s=%s", labelCluster, e.cluster)
+			label = fmt.Sprintf("; if it does belong to this cluster, label it %s=%s", model.ClusterLabel, e.cluster)
 		}
 	}
-	more := ""
-	if len(sentences) > maxNamed {
-		more = fmt.Sprintf("; and %d more", len(sentences)-maxNamed)
-		sentences = sentences[:maxNamed]
-	}
-	return fmt.Sprintf("%s%s; what belongs to others is not touched, and until it is gone the cluster is not changed, except that all other certificates are renewed: "+
-		"delete it, or have its owner recreate it under another name%s", strings.Join(sentences, "; "), more, label)
+	return fmt.Sprintf("%s; what belongs to others is not touched, and until it is gone the cluster is not changed, except that all other certificates are renewed: "+
+		"delete it, or have its owner recreate it under another name%s", excerpt.First(sentences, excerpt.Named, "; "), label)
 }
 
 // keepToOwn lets the cluster stand as it is while somebody else's object is where one of
@@ -66,7 +62,7 @@ func (r *Reconciler) keepToOwn(ctx context.Context, p *pass) error {
 	if err := r.seekIntended(ctx, p); err != nil || len(p.foreign) == 0 {
 		return err
 	}
-	p.wake(p.now.Add(unwatched)) // nobody tells what becomes of them
+	p.wake(p.now.Add(kube.Unwatched)) // nobody tells what becomes of them
 	if !p.stands() {
 		if !p.standOn() {
 			return &foreignObjectsError{cluster: p.kafka.Name, objects: p.foreign}

@@ -58,8 +58,8 @@ func TestAStrangersConfigMapIsNoRecordOfADisruption(t *testing.T) {
 		ours   bool
 	}{
 		"without a label":                 {nil, false},
-		"with another cluster's label":    {map[string]string{labelCluster: "other"}, false},
-		"the cluster's own, by its label": {map[string]string{labelCluster: "my"}, true},
+		"with another cluster's label":    {map[string]string{model.ClusterLabel: "other"}, false},
+		"the cluster's own, by its label": {map[string]string{model.ClusterLabel: "my"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

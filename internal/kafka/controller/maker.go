@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kube"
 )
 
 // reasonMadeByAnother: another operator has made what the cluster consists of.
@@ -20,12 +21,8 @@ type madeByAnotherError struct{ objects []string }
 
 // Error names the objects and what to do.
 func (e *madeByAnotherError) Error() string {
-	named, more := e.objects, ""
-	if len(named) > maxNamed {
-		named, more = named[:maxNamed], fmt.Sprintf(" and %d more", len(e.objects)-maxNamed)
-	}
-	return fmt.Sprintf("another operator created %s%s, so the cluster is not touched: "+
-		"leave the cluster to that operator, or delete it there; Keyturn cannot take over clusters of other operators", strings.Join(named, ", "), more)
+	return fmt.Sprintf("another operator created %s, so the cluster is not touched: "+
+		"leave the cluster to that operator, or delete it there; Keyturn cannot take over clusters of other operators", excerpt.First(e.objects, excerpt.Named, ", "))
 }
 
 // checkMaker fails with a *madeByAnotherError where another operator has made what a
@@ -44,7 +41,7 @@ func (r *Reconciler) checkMaker(ctx context.Context, p *pass) error {
 		return nil
 	}
 	slices.Sort(objects)
-	p.wake(p.now.Add(unwatched)) // what carries no label is not watched
+	p.wake(p.now.Add(kube.Unwatched)) // what carries no label is not watched
 	return &madeByAnotherError{objects}
 }
 

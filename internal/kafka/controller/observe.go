@@ -19,6 +19,7 @@ import (
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
 // observation is the cluster's Kubernetes side as one pass sees it.
@@ -100,7 +101,7 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*o
 func (o *observation) inCluster() []client.ListOption {
 	return []client.ListOption{
 		client.InNamespace(o.kafka.Namespace),
-		client.MatchingLabels{labelCluster: o.kafka.Name},
+		client.MatchingLabels{model.ClusterLabel: o.kafka.Name},
 	}
 }
 
@@ -268,7 +269,7 @@ func (o *observation) hasAuthorities() bool {
 // nodes and companions that are gone.
 func (r *Reconciler) secretTraces(ctx context.Context, o *observation, reader client.Reader) ([]string, error) {
 	list := metadataList(secretKind())
-	selector := client.MatchingLabelsSelector{Selector: selecting(labelCluster, selection.Equals, o.kafka.Name).Add(ofNoUser()...)}
+	selector := client.MatchingLabelsSelector{Selector: selecting(model.ClusterLabel, selection.Equals, o.kafka.Name).Add(ofNoUser()...)}
 	if err := reader.List(ctx, list, client.InNamespace(o.kafka.Namespace), selector); err != nil {
 		return nil, fmt.Errorf("listing Secrets of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
 	}

@@ -23,7 +23,7 @@ func (o *observation) isOurs(object metav1.Object) bool {
 	if another(object, o) != nil {
 		return false
 	}
-	return o.isOwned(object) || object.GetLabels()[labelCluster] == o.kafka.Name
+	return o.isOwned(object) || object.GetLabels()[model.ClusterLabel] == o.kafka.Name
 }
 
 // isOwned reports whether the Kafka owns an object.
@@ -54,7 +54,7 @@ func another(object metav1.Object, o *observation) *metav1.OwnerReference {
 // anybody's any more. Nobody can tell what somebody means it for, so it is not written;
 // what it says of the cluster is still true.
 func (o *observation) isUnmarked(object metav1.Object) bool {
-	return len(object.GetOwnerReferences()) == 0 && object.GetLabels()[labelCluster] == "" && wroteIt(object)
+	return len(object.GetOwnerReferences()) == 0 && object.GetLabels()[model.ClusterLabel] == "" && wroteIt(object)
 }
 
 // wroteIt reports whether the operator is among those who have written an object. The
@@ -70,7 +70,7 @@ func (o *observation) whose(object metav1.Object) string {
 	if owner := another(object, o); owner != nil {
 		return fmt.Sprintf("belongs to %s %s", owner.Kind, owner.Name)
 	}
-	switch cluster := object.GetLabels()[labelCluster]; cluster {
+	switch cluster := object.GetLabels()[model.ClusterLabel]; cluster {
 	case "":
 		return "it is not marked as belonging to this cluster"
 	case o.kafka.Name:

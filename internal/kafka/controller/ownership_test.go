@@ -33,7 +33,7 @@ func marked(marks []mark) metav1.ObjectMeta {
 }
 
 func labelled(cluster string) mark {
-	return func(object *metav1.ObjectMeta) { object.Labels = map[string]string{labelCluster: cluster} }
+	return func(object *metav1.ObjectMeta) { object.Labels = map[string]string{model.ClusterLabel: cluster} }
 }
 
 func ownedBy(apiVersion, kind, name string, uid types.UID) mark {

@@ -60,7 +60,7 @@ func (podRenderer) pool(ctx context.Context, live client.Reader, kafka *kafkav1.
 	key := types.NamespacedName{Namespace: set.Namespace, Name: poolOf(kafka.Name, set)}
 	err := live.Get(ctx, key, &pool)
 	switch {
-	case apierrors.IsNotFound(err), err == nil && pool.Labels[labelCluster] != kafka.Name:
+	case apierrors.IsNotFound(err), err == nil && pool.Labels[model.ClusterLabel] != kafka.Name:
 		return nil, errNoPool
 	case err != nil:
 		return nil, fmt.Errorf("reading KafkaNodePool %s: %w", key, err)

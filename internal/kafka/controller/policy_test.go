@@ -27,7 +27,7 @@ func withPolicies(t *testing.T, policies *model.NetworkPolicies) model.Cluster {
 			}}},
 		},
 		Pools: []kafkav1.KafkaNodePool{{
-			ObjectMeta: metav1.ObjectMeta{Name: "dual", Namespace: "kafka", Labels: map[string]string{labelCluster: "my"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "dual", Namespace: "kafka", Labels: map[string]string{model.ClusterLabel: "my"}},
 			Spec: kafkav1.KafkaNodePoolSpec{
 				Replicas: 1, Roles: []kafkav1.ProcessRole{kafkav1.RoleController, kafkav1.RoleBroker},
 				Storage: kafkav1.Storage{Type: kafkav1.StorageEphemeral},
@@ -74,7 +74,7 @@ func TestAPolicyGoesWhenPoliciesAreSwitchedOff(t *testing.T) {
 		"it stays while they are on":       {&model.NetworkPolicies{}, &metav1.ObjectMeta{OwnerReferences: owned}, false},
 		"it is not there":                  {nil, nil, false},
 		"it is going":                      {nil, &metav1.ObjectMeta{OwnerReferences: owned, DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}}, false},
-		"somebody made it with our label":  {nil, &metav1.ObjectMeta{Labels: map[string]string{labelCluster: "my"}}, false},
+		"somebody made it with our label":  {nil, &metav1.ObjectMeta{Labels: map[string]string{model.ClusterLabel: "my"}}, false},
 		"a Kafka of that name was deleted": {nil, &metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "Kafka", Name: "my", UID: "older"}}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -88,13 +88,8 @@ func (p *pass) expired() wanted {
 	if len(names) == 0 {
 		return wanted{}
 	}
-	more := ""
-	if len(names) > maxNamed {
-		more = fmt.Sprintf(" and %d more", len(names)-maxNamed)
-		names = names[:maxNamed]
-	}
-	return notReady(reasonCertificatesExpired, fmt.Sprintf("expired certificates are presented by %s%s: %s",
-		strings.Join(names, ", "), more, strings.Join(slices.Sorted(maps.Keys(remedies)), "; ")))
+	return notReady(reasonCertificatesExpired, fmt.Sprintf("expired certificates are presented by %s: %s",
+		excerpt.First(names, excerpt.Named, ", "), strings.Join(slices.Sorted(maps.Keys(remedies)), "; ")))
 }
 
 // storedRole is what is said of a server that says nothing itself.

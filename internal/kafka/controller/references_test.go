@@ -169,7 +169,7 @@ func (a *asked) of(objects ...client.Object) client.WithWatch {
 // secretOf is a Secret with the label of cluster my.
 func secretOf(kind, name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "ns", Name: name, Labels: map[string]string{labelCluster: "my", model.KindLabel: kind},
+		Namespace: "ns", Name: name, Labels: map[string]string{model.ClusterLabel: "my", model.KindLabel: kind},
 	}}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -192,9 +191,6 @@ func (p *pass) waitingFor(acted outcome) []string {
 // wasReady reports whether the cluster has ever served: only a running quorum has a metadata version.
 func (p *pass) wasReady() bool { return p.kafka.Status.KafkaMetadataVersion != "" }
 
-// maxNamed is how many blockers a condition names; the rest is counted.
-const maxNamed = 3
-
 func rollingUpdate(acted outcome) wanted {
 	c := wanted{
 		kind: conditionRollingUpdate, reason: reasonProgressing,
@@ -214,12 +210,7 @@ func rollingUpdate(acted outcome) wanted {
 			named = append(named, sentence)
 		}
 	}
-	more := ""
-	if len(named) > maxNamed {
-		more = fmt.Sprintf("; and %d more", len(named)-maxNamed)
-		named = named[:maxNamed]
-	}
-	c.message += "; waiting: " + strings.Join(named, "; ") + more
+	c.message += "; waiting: " + excerpt.First(named, excerpt.Named, "; ")
 	return c
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +16,7 @@ import (
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube"
 )
 
 // Lists show what carries the cluster's label, and the cache what it has heard of.
@@ -25,10 +25,6 @@ import (
 
 // reasonForeignPod: somebody else's pod stands where a node's should.
 const reasonForeignPod = "ForeignPod"
-
-// unwatched is how soon a cluster is looked at again of which a pod has lost its
-// label: nobody tells what becomes of that pod.
-const unwatched = 30 * time.Second
 
 // names derives names before the cluster is resolved.
 func (o *observation) names() model.Names {
@@ -249,17 +245,17 @@ func (p *pass) noteHidden() {
 		if !p.isForeign(objectID{podSetGroupKind(), name}) {
 			p.note(podSetKind+" "+name, reasonForeignObject,
 				"it claims to belong to this cluster, but Keyturn did not create it, so the nodes it describes are not part of the cluster: "+
-					"remove its label "+labelCluster+" and its reference to the Kafka as its owner, or delete it if nobody needs its pods")
+					"remove its label "+model.ClusterLabel+" and its reference to the Kafka as its owner, or delete it if nobody needs its pods")
 		}
 	}
 	if len(p.unread) > 0 {
 		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonForeignObject, fmt.Sprintf(
 			"Secrets %s have names of nodes and the label of this cluster, and are more, or larger, than its nodes can have: they are not read; "+
-				"delete them, or remove the label %s", excerpt.List(p.unread, ", ", excerpt.Listed), labelCluster))
+				"delete them, or remove the label %s", excerpt.List(p.unread, ", ", excerpt.Listed), model.ClusterLabel))
 	}
 	for name := range p.pods {
-		if p.pods[name].Labels[labelCluster] != p.kafka.Name {
-			p.wake(p.now.Add(unwatched))
+		if p.pods[name].Labels[model.ClusterLabel] != p.kafka.Name {
+			p.wake(p.now.Add(kube.Unwatched))
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
 // SetupWithManager starts the controller: a Kafka is looked at when anything of
@@ -60,7 +61,7 @@ func (r *Reconciler) labelled() []client.Object {
 
 // clusterOf maps an object to the Kafka its label names.
 func clusterOf(_ context.Context, object client.Object) []reconcile.Request {
-	name := object.GetLabels()[labelCluster]
+	name := object.GetLabels()[model.ClusterLabel]
 	if name == "" {
 		return nil
 	}

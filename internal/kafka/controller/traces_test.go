@@ -22,7 +22,7 @@ import (
 func strewn(count, size int) client.Client {
 	var objects []client.Object
 	for i := range count {
-		objects = append(objects, &corev1.Secret{ObjectMeta: named(fmt.Sprintf("my-x-%d", i), map[string]string{labelCluster: "my"})})
+		objects = append(objects, &corev1.Secret{ObjectMeta: named(fmt.Sprintf("my-x-%d", i), map[string]string{model.ClusterLabel: "my"})})
 	}
 	fill := func(ctx context.Context, api client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 		err := api.Get(ctx, key, object, options...)

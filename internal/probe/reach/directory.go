@@ -11,14 +11,7 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-)
-
-// Labels of Kafka pods, as Strimzi writes them.
-const (
-	labelCluster    = "strimzi.io/cluster"
-	labelName       = "strimzi.io/name"
-	labelBroker     = "strimzi.io/broker-role"
-	labelController = "strimzi.io/controller-role"
+	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
 // directory knows the pods of one cluster, kept current by a watch: a restarted
@@ -30,7 +23,7 @@ type directory struct {
 
 // watchPods returns when the pods are known; the watch ends with ctx.
 func watchPods(ctx context.Context, client kubernetes.Interface, names Names) (*directory, error) {
-	selector := fmt.Sprintf("%s=%s,%s=%s-kafka", labelCluster, names.Cluster, labelName, names.Cluster)
+	selector := fmt.Sprintf("%s=%s,%s=%s-kafka", model.ClusterLabel, names.Cluster, model.NameLabel, names.Cluster)
 	informer := coreinformers.NewFilteredPodInformer(client, names.Namespace, 0, cache.Indexers{},
 		func(options *metav1.ListOptions) { options.LabelSelector = selector })
 	go informer.RunWithContext(ctx)
@@ -58,8 +51,8 @@ func (d *directory) node(pod *corev1.Pod) Node {
 		Host:       d.names.Host(pod.Name),
 		UID:        string(pod.UID),
 		Address:    pod.Status.PodIP,
-		Broker:     pod.Labels[labelBroker] == "true",
-		Controller: pod.Labels[labelController] == "true",
+		Broker:     pod.Labels[model.BrokerRoleLabel] == "true",
+		Controller: pod.Labels[model.ControllerRoleLabel] == "true",
 	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
 func names() Names { return Names{Namespace: "ns", Cluster: "c"} }
@@ -21,7 +22,7 @@ func pod(name, address string, ready corev1.ConditionStatus) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: "ns", UID: types.UID("uid of " + name),
 			Labels: map[string]string{
-				labelCluster: "c", labelName: "c-kafka", labelBroker: "true", labelController: "false",
+				model.ClusterLabel: "c", model.NameLabel: "c-kafka", model.BrokerRoleLabel: "true", model.ControllerRoleLabel: "false",
 			},
 		},
 		Status: corev1.PodStatus{
@@ -60,11 +61,11 @@ var errDead = errors.New("dead")
 func TestNodesAreThePodsOfTheCluster(t *testing.T) {
 	t.Parallel()
 	stranger := pod("d-pool-0", "10.0.0.9", corev1.ConditionTrue)
-	stranger.Labels[labelCluster] = "d"
+	stranger.Labels[model.ClusterLabel] = "d"
 	operator := pod("c-entity-operator", "10.0.0.8", corev1.ConditionTrue)
-	operator.Labels[labelName] = "c-entity-operator"
+	operator.Labels[model.NameLabel] = "c-entity-operator"
 	controller := pod("c-ctl-1", "", corev1.ConditionFalse)
-	controller.Labels[labelBroker], controller.Labels[labelController] = "false", "true"
+	controller.Labels[model.BrokerRoleLabel], controller.Labels[model.ControllerRoleLabel] = "false", "true"
 	var dialled []string
 	n := network(t, &dialled, "", pod("c-pool-0", "10.0.0.1", corev1.ConditionTrue), controller, stranger, operator)
 	want := []Node{

@@ -2,8 +2,29 @@ package admin
 
 import (
 	"fmt"
+	"net"
 	"strings"
+	"syscall"
+
+	"github.com/keyturn/keyturn/internal/excerpt"
 )
+
+// StrangerError says that a broker names as the address of a broker what is none of the
+// cluster's.
+type StrangerError struct {
+	Address string
+}
+
+func (e *StrangerError) Error() string {
+	return fmt.Sprintf("a broker names %s as the address of a broker, which no node of the cluster has, and the operator does not connect to it: "+
+		"unless a node was removed just now, find out who else configures the brokers, or answers in place of one", excerpt.Of(e.Address, excerpt.Foreign))
+}
+
+// Unwrap returns what a network says that does not permit a connection: where any broker
+// will do, the next one is asked.
+func (e *StrangerError) Unwrap() error {
+	return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.EPERM}
+}
 
 // QuorumError says that no controller answered as the leader of the quorum.
 type QuorumError struct {

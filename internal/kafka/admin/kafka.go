@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -42,6 +43,9 @@ type Options struct {
 	// are none the quorum is asked for through a broker, which knows no more than
 	// the controllers it can reach.
 	Controllers []string
+	// Leaving are addresses of brokers that are to go. Nobody is asked there first, but as
+	// long as they run the others may name them.
+	Leaving []string
 	// Dial opens the transport.
 	Dial mtls.DialFunc
 	// Credentials are read before every dial.
@@ -53,6 +57,12 @@ type Options struct {
 	Now func() time.Time
 	// Timeout bounds every method of the client; DialTimeout every connection.
 	Timeout, DialTimeout time.Duration
+}
+
+// has reports whether a node of the cluster has the address. Brokers advertise the very texts
+// that the options hold.
+func (o Options) has(address string) bool {
+	return slices.ContainsFunc([][]string{o.Brokers, o.Controllers, o.Leaving}, func(of []string) bool { return slices.Contains(of, address) })
 }
 
 // Kafka is the Client of a real cluster. It opens connections when they are
@@ -98,7 +108,12 @@ func Open(options Options) (*Kafka, error) {
 func (k *Kafka) Close() { k.brokers.Close() }
 
 // connect opens a connection on which no answer is read that is longer than the limit, in bytes.
+// Brokers name the addresses of others, and one that was broken into may name any: only those
+// of the cluster's own nodes are connected to.
 func (k *Kafka) connect(ctx context.Context, address string, limit int) (net.Conn, error) {
+	if !k.options.has(address) {
+		return nil, &StrangerError{Address: address}
+	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("address of a Kafka node: %w", err)
@@ -121,6 +136,9 @@ func (k *Kafka) within(ctx context.Context) (context.Context, context.CancelFunc
 
 // failed explains the failure of a request to the brokers.
 func (k *Kafka) failed(doing string, err error) error {
+	if stranger, ok := errors.AsType[*StrangerError](err); ok {
+		return fmt.Errorf("%s: %w", doing, stranger)
+	}
 	if kafka, ok := errors.AsType[*kerr.Error](err); ok && isRefusal(kafka) {
 		err = &RefusedError{Address: k.options.Brokers[0], Err: err}
 	}

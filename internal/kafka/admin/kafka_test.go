@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,6 +31,12 @@ type script map[string]wiretest.Answer
 // open makes a client of scripted nodes, which are named like addresses.
 func (s script) open(t *testing.T, brokers, controllers []string) *admin.Kafka {
 	t.Helper()
+	return s.openTo(t, &recorded{}, admin.Options{Brokers: brokers, Controllers: controllers})
+}
+
+// openTo makes a client of the nodes that are named by the options, and records whom it dials.
+func (s script) openTo(t *testing.T, dialled *recorded, options admin.Options) *admin.Kafka {
+	t.Helper()
 	now := time.Now()
 	ca := agenttest.Authority(t, "ca", now)
 	addresses := map[string]string{}
@@ -42,18 +49,18 @@ func (s script) open(t *testing.T, brokers, controllers []string) *admin.Kafka {
 		addresses[name] = wiretest.Serve(t, &tls.Config{Certificates: []tls.Certificate{leaf}, ClientAuth: tls.RequireAnyClientCert}, answer)
 	}
 	identity := server.Certificate(agenttest.Operator(t, ca, now))
-	k, err := admin.Open(admin.Options{
-		Brokers: brokers, Controllers: controllers, Now: time.Now, Timeout: time.Minute, DialTimeout: time.Minute,
-		Credentials: func(context.Context) (mtls.Credentials, error) {
-			return mtls.Credentials{Identity: identity, Anchors: []*x509.Certificate{ca.Certificate()}}, nil
-		},
-		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-			if addresses[address] == "" {
-				return nil, &net.OpError{Op: "dial", Net: network, Err: errors.New("nobody is there")}
-			}
-			return (&net.Dialer{}).DialContext(ctx, network, addresses[address])
-		},
-	})
+	options.Now, options.Timeout, options.DialTimeout = time.Now, time.Minute, time.Minute
+	options.Credentials = func(context.Context) (mtls.Credentials, error) {
+		return mtls.Credentials{Identity: identity, Anchors: []*x509.Certificate{ca.Certificate()}}, nil
+	}
+	options.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dialled.add(address)
+		if addresses[address] == "" {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: errors.New("nobody is there")}
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, addresses[address])
+	}
+	k, err := admin.Open(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,5 +352,101 @@ func TestWhatAControllerSaysOfAVersionIsCut(t *testing.T) {
 	err := k.UpdateMetadataVersion(t.Context(), 25)
 	if unsupported, ok := errors.AsType[*admin.UnsupportedFeatureError](err); !ok || len(unsupported.Reason) != excerpt.Foreign {
 		t.Errorf("error of %d bytes, want an UnsupportedFeatureError with a reason of %d", len(fmt.Sprint(err)), excerpt.Foreign)
+	}
+}
+
+// recorded is what a client has dialled.
+type recorded struct {
+	mu        sync.Mutex
+	addresses []string
+}
+
+func (r *recorded) add(address string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.addresses = append(r.addresses, address)
+}
+
+// all is a copy, because a client may go on dialling.
+func (r *recorded) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.addresses)
+}
+
+// naming is a broker that names others: as brokers, and the last of them as the controller.
+func naming(hosts ...string) wiretest.Answer {
+	return supporting(func(req kmsg.Request) kmsg.Response {
+		switch r := req.(type) {
+		case *kmsg.MetadataRequest:
+			resp := kmsg.NewPtrMetadataResponse()
+			for i, host := range hosts {
+				resp.Brokers = append(resp.Brokers, kmsg.MetadataResponseBroker{NodeID: int32(i), Host: host, Port: 9091})
+				resp.ControllerID = int32(i)
+			}
+			return resp
+		case *kmsg.DescribeTopicPartitionsRequest:
+			return page(nil, topic("orders", 0, partition(0, 0, 1)))
+		case *kmsg.DescribeConfigsRequest:
+			return settings(r, nil)
+		default:
+			return req.ResponseKind()
+		}
+	})
+}
+
+func TestNobodyConnectsToAnAddressThatNoNodeOfTheClusterHas(t *testing.T) {
+	t.Parallel()
+	for name, ask := range map[string]func(context.Context, *admin.Kafka) error{
+		"to describe the cluster":       func(ctx context.Context, k *admin.Kafka) error { _, err := k.Cluster(ctx); return err },
+		"to list partitions":            func(ctx context.Context, k *admin.Kafka) error { _, err := k.Partitions(ctx); return err },
+		"to read the features":          func(ctx context.Context, k *admin.Kafka) error { _, err := k.Features(ctx); return err },
+		"to describe the quorum":        func(ctx context.Context, k *admin.Kafka) error { _, err := k.Quorum(ctx); return err },
+		"to unregister a broker":        func(ctx context.Context, k *admin.Kafka) error { return k.UnregisterBroker(ctx, 1) },
+		"to raise the metadata version": func(ctx context.Context, k *admin.Kafka) error { return k.UpdateMetadataVersion(ctx, 25) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dialled := &recorded{}
+			k := script{"b0:9091": naming("b0", "metadata.internal")}.openTo(t, dialled, admin.Options{Brokers: []string{"b0:9091"}})
+			for range 4 { // whoever is asked next
+				err := ask(t.Context(), k)
+				if stranger, ok := errors.AsType[*admin.StrangerError](err); err != nil && (!ok || stranger.Address != "metadata.internal:9091") {
+					t.Errorf("error %v, want one that names the address, or none", err)
+				}
+			}
+			if slices.Contains(dialled.all(), "metadata.internal:9091") {
+				t.Errorf("dialled were %v", dialled.all())
+			}
+		})
+	}
+}
+
+func TestAControllerThatIsNoNodeOfTheClusterIsNamed(t *testing.T) {
+	t.Parallel()
+	k := script{"b0:9091": naming("b0", "metadata.internal")}.open(t, []string{"b0:9091"}, nil)
+	err := k.UpdateMetadataVersion(t.Context(), 25)
+	if stranger, ok := errors.AsType[*admin.StrangerError](err); !ok || stranger.Address != "metadata.internal:9091" || !strings.Contains(err.Error(), "metadata.internal:9091") {
+		t.Errorf("error %v, want one that names the address", err)
+	}
+}
+
+func TestABrokerThatIsLeavingIsConnectedToWhenOthersNameIt(t *testing.T) {
+	t.Parallel()
+	dialled := &recorded{}
+	k := script{"b0:9091": naming("b0", "b1"), "b1:9091": naming("b0", "b1")}.
+		openTo(t, dialled, admin.Options{Brokers: []string{"b0:9091"}, Leaving: []string{"b1:9091"}})
+	if err := k.UpdateMetadataVersion(t.Context(), 25); err != nil {
+		t.Fatal(err)
+	}
+	if got := dialled.all(); got[0] != "b0:9091" || !slices.Contains(got, "b1:9091") {
+		t.Errorf("dialled were %v, want the broker, and the controller that it names", got)
+	}
+}
+
+func TestAnAddressThatNoNodeHasIsCutWhereItIsTold(t *testing.T) {
+	t.Parallel()
+	if said := (&admin.StrangerError{Address: strings.Repeat("x", 32<<10)}).Error(); len(said) > 2*excerpt.Foreign {
+		t.Errorf("%d bytes are said of it", len(said))
 	}
 }

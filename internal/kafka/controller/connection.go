@@ -41,9 +41,10 @@ type Agents interface {
 
 // Access is what is needed to talk to the processes of one cluster.
 type Access struct {
-	// Brokers and Controllers are addresses host:port.
-	Brokers, Controllers []string
-	Credentials          mtls.Credentials
+	// Brokers and Controllers are addresses host:port. Leaving are those of brokers that are
+	// to go, and that others may still name.
+	Brokers, Controllers, Leaving []string
+	Credentials                   mtls.Credentials
 	// Leaves gives the fingerprints of leaves issued to a host.
 	Leaves func(host string) []string
 }
@@ -64,6 +65,7 @@ func (c NetConnector) Admin(access Access) (admin.Client, error) {
 	opened, err := admin.Open(admin.Options{
 		Brokers:     access.Brokers,
 		Controllers: access.Controllers,
+		Leaving:     access.Leaving,
 		Dial:        (&net.Dialer{}).DialContext,
 		Credentials: access.source(),
 		Leaves:      access.Leaves,

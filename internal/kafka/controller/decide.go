@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -219,7 +220,21 @@ func (p *pass) access() Access {
 			identity = stored
 		}
 	}
-	return access(p.cluster, identity.certificate, p.anchors(), p.leavesByHost())
+	a := access(p.cluster, identity.certificate, p.anchors(), p.leavesByHost())
+	a.Leaving = p.leavingAddresses(a.Brokers)
+	return a
+}
+
+// leavingAddresses are where nodes may still be brokers that are asked for no more.
+func (p *pass) leavingAddresses(brokers []string) []string {
+	var leaving []string
+	for _, node := range p.allNodes() {
+		address := net.JoinHostPort(p.cluster.Names.PodHost(node.Pod), replicationPort)
+		if !slices.Contains(brokers, address) {
+			leaving = append(leaving, address)
+		}
+	}
+	return leaving
 }
 
 // anchors are all certificates the operator accepts nodes by.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	"github.com/keyturn/keyturn/internal/kube"
 )
 
 // The operator may create pods where many who may write a StrimziPodSet may not. It
@@ -31,8 +32,8 @@ const reasonRefused = "PodsRefused"
 
 // Maker is who describes the pods of the sets that pods are made for.
 type Maker struct {
-	// FieldOwner writes the sets.
-	FieldOwner string
+	// FieldOwner applies the sets.
+	FieldOwner client.FieldOwner
 	// Owner is the kind of the resource that each set belongs to.
 	Owner schema.GroupVersionKind
 	// ServiceAccount is the one that pods of an owner run as, and belongs to it.
@@ -100,13 +101,13 @@ func (r *Reconciler) refusesWriter(_ context.Context, set *podsetv1.StrimziPodSe
 	for _, entry := range set.ManagedFields {
 		switch {
 		case !ownsPods(entry):
-		case isApply(entry, r.maker.FieldOwner):
+		case kube.Applies(entry, r.maker.FieldOwner):
 			return "", nil
 		default:
 			others = fmt.Sprintf(", but by %q", entry.Manager)
 		}
 	}
-	return "its pods were not written by " + r.maker.FieldOwner + others + ": " + rewritten(owner), nil
+	return "its pods were not written by " + string(r.maker.FieldOwner) + others + ": " + rewritten(owner), nil
 }
 
 // refusesAccount says that the service account of the pods is not their owner's: pods
@@ -135,16 +136,6 @@ func (r *Reconciler) look(ctx context.Context, namespace, name string, into *met
 		return false, fmt.Errorf("reading %s %s: %w", into.Kind, key, err)
 	}
 	return err == nil, nil
-}
-
-// writtenBy reports whether the owner of fields has applied the set. Another operator has
-// sets of its own, in which this one has no say.
-func writtenBy(set *podsetv1.StrimziPodSet, owner string) bool {
-	return slices.ContainsFunc(set.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return isApply(f, owner) })
-}
-
-func isApply(entry metav1.ManagedFieldsEntry, owner string) bool {
-	return entry.Manager == owner && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
 }
 
 // ownsPods reports whether the pods of a set are as the entry's manager has written them.

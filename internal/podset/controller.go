@@ -63,7 +63,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // Reconcile creates what is missing, clears away what has ended, and reports.
 func (r *Reconciler) Reconcile(ctx context.Context, set *podsetv1.StrimziPodSet) (ctrl.Result, error) {
-	if !set.DeletionTimestamp.IsZero() || !writtenBy(set, r.maker.FieldOwner) {
+	// Another operator has sets of its own, in which this one has no say.
+	if !set.DeletionTimestamp.IsZero() || !kube.Applied(set, r.maker.FieldOwner) {
 		return ctrl.Result{}, nil
 	}
 	observed, hidden, err := r.observe(ctx, set)

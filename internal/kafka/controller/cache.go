@@ -14,6 +14,7 @@ import (
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube"
 )
 
 // What the cache holds stays in memory for as long as the operator runs. It holds what
@@ -117,7 +118,7 @@ func keepingWriters(object any) (any, error) {
 	if !is {
 		return object, nil
 	}
-	if !wroteIt(set) {
+	if !kube.Applied(set, fieldOwner) {
 		return mention(set), nil
 	}
 	writers := make([]metav1.ManagedFieldsEntry, 0, len(set.ManagedFields))

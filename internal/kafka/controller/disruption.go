@@ -14,6 +14,7 @@ import (
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
 
@@ -123,13 +124,14 @@ func (r *Reconciler) readDisruption(ctx context.Context, o *observation) (disrup
 
 // recordedByOthers says who besides the operator has written the record as it is, or that
 // nobody knows whether the operator has: a removal that the planner has not granted could
-// lose what a broker holds.
+// lose what a broker holds. The first record of a cluster is created, and later ones are
+// applied.
 func recordedByOthers(object *corev1.ConfigMap) error {
 	own := false
 	for _, entry := range object.ManagedFields {
 		switch {
 		case !recordsDisruption(entry):
-		case entry.Manager == string(fieldOwner):
+		case kube.Writes(entry, fieldOwner):
 			own = true
 		default:
 			return fmt.Errorf("its data were written by %q, and not by the operator", entry.Manager)

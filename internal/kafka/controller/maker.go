@@ -32,8 +32,8 @@ func (r *Reconciler) checkMaker(ctx context.Context, p *pass) error {
 	if p.hasTraces() {
 		return nil
 	}
-	configs, wrote, err := r.nodeConfigs(ctx, p)
-	if err != nil || wrote {
+	configs, applied, err := r.nodeConfigs(ctx, p)
+	if err != nil || applied {
 		return err
 	}
 	objects := slices.Concat(p.anothersNodes(), configs)
@@ -67,9 +67,9 @@ func (o *observation) anothersNodes() []string {
 	return objects
 }
 
-// nodeConfigs are the ConfigMaps of nodes, and whether this operator has written one of
+// nodeConfigs are the ConfigMaps of nodes, and whether this operator has applied one of
 // them: the cache does not tell who has.
-func (r *Reconciler) nodeConfigs(ctx context.Context, p *pass) (configs []string, wrote bool, err error) {
+func (r *Reconciler) nodeConfigs(ctx context.Context, p *pass) (configs []string, applied bool, err error) {
 	for id := range p.objects {
 		if id.kind != configMapKind().GroupKind() || !p.isOfPoolsNode(id.name) {
 			continue
@@ -80,10 +80,10 @@ func (r *Reconciler) nodeConfigs(ctx context.Context, p *pass) (configs []string
 			return nil, false, err
 		}
 		if exists {
-			configs, wrote = append(configs, "ConfigMap "+id.name), wrote || wroteIt(config)
+			configs, applied = append(configs, "ConfigMap "+id.name), applied || kube.Applied(config, fieldOwner)
 		}
 	}
-	return configs, wrote, nil
+	return configs, applied, nil
 }
 
 // hasTraces reports whether anything shows that this operator has made the cluster.
@@ -93,7 +93,7 @@ func (o *observation) hasTraces() bool {
 	}
 	for name := range o.secrets {
 		secret := o.secrets[name]
-		if _, published := secret.Data[contract.PublicationKey]; published || wroteIt(&secret) {
+		if _, published := secret.Data[contract.PublicationKey]; published || kube.Wrote(&secret, fieldOwner) {
 			return true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube"
 )
 
 // strimziGroups end the API groups of all resources whose objects carry the label of a
@@ -50,19 +51,11 @@ func another(object metav1.Object, o *observation) *metav1.OwnerReference {
 	return &owners[i]
 }
 
-// isUnmarked reports whether the operator has written an object that nothing marks as
-// anybody's any more. Nobody can tell what somebody means it for, so it is not written;
-// what it says of the cluster is still true.
-func (o *observation) isUnmarked(object metav1.Object) bool {
-	return len(object.GetOwnerReferences()) == 0 && object.GetLabels()[model.ClusterLabel] == "" && wroteIt(object)
-}
-
-// wroteIt reports whether the operator is among those who have written an object. The
-// cache drops who has written what, save of pod sets.
-func wroteIt(object metav1.Object) bool {
-	return slices.ContainsFunc(object.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
-		return f.Manager == string(fieldOwner) && f.Subresource == ""
-	})
+// isUnmarked reports whether nothing marks an object as anybody's. If the operator has
+// written it, nobody can tell what somebody means it for by now, so it is not written; what
+// it says of the cluster is still true.
+func isUnmarked(object metav1.Object) bool {
+	return len(object.GetOwnerReferences()) == 0 && object.GetLabels()[model.ClusterLabel] == ""
 }
 
 // whose says to whom a foreign object seems to belong.
@@ -80,15 +73,16 @@ func (o *observation) whose(object metav1.Object) string {
 	}
 }
 
-// takePodSet adds a pod set that is the cluster's and that this operator has written. One
+// takePodSet adds a pod set that is the cluster's and that this operator has applied: of
+// others no pods are made. One
 // that another has made for this Kafka is kept apart: it tells who runs the cluster.
 func (o *observation) takePodSet(set *podsetv1.StrimziPodSet) {
-	wrote, ours := wroteIt(set), o.isOurs(set)
+	applied, ours := kube.Applied(set, fieldOwner), o.isOurs(set)
 	switch {
-	case wrote && (ours || o.isUnmarked(set)):
+	case applied && (ours || isUnmarked(set)):
 		o.podSets[set.Name] = *set
 		delete(o.anothersSets, set.Name) // of which the cache may still have told
-	case !wrote && ours:
+	case !applied && ours:
 		o.anothersSets[set.Name] = o.isOwned(set) || o.isOfPool(set)
 	}
 }
@@ -98,7 +92,7 @@ func (o *observation) takePodSet(set *podsetv1.StrimziPodSet) {
 // operator. Without pods that is not enough: anybody may copy a set, and the nodes that it
 // describes would be made, hold ids, and be waited for.
 func (o *observation) takeOwner(set *podsetv1.StrimziPodSet) {
-	if !wroteIt(set) && o.isOurs(set) && isTraced(set) {
+	if !kube.Applied(set, fieldOwner) && o.isOurs(set) && isTraced(set) {
 		o.podSets[set.Name] = *set
 		delete(o.anothersSets, set.Name)
 		return

@@ -59,6 +59,13 @@ func writtenAs(manager, subresource string) mark {
 
 func byThisOperator(object *metav1.ObjectMeta) { writtenAs(string(fieldOwner), "")(object) }
 
+// updatedByThisOperator is what a patch, or anybody who uses the operator's name for an
+// update, leaves.
+func updatedByThisOperator(object *metav1.ObjectMeta) {
+	byThisOperator(object)
+	object.ManagedFields[len(object.ManagedFields)-1].Operation = metav1.ManagedFieldsOperationUpdate
+}
+
 func byAnother(object *metav1.ObjectMeta) { writtenAs("another", "")(object) }
 
 func TestAnObjectIsTheClustersByItsOwnerOrByItsLabelIfNobodyElseOwnsIt(t *testing.T) {
@@ -100,30 +107,22 @@ func TestAnObjectIsTheClustersByItsOwnerOrByItsLabelIfNobodyElseOwnsIt(t *testin
 	}
 }
 
-func TestOnlyWhatTheOperatorWroteAndNobodyMarksIsUnmarked(t *testing.T) {
+func TestAnObjectWithoutOwnerAndLabelIsUnmarked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		object          []mark
-		wrote, unmarked bool
+		object   []mark
+		unmarked bool
 	}{
-		"the operator wrote it":                    {[]mark{byThisOperator}, true, true},
-		"another has written it since":             {[]mark{byThisOperator, byAnother}, true, true},
-		"another wrote it":                         {[]mark{byAnother}, false, false},
-		"nobody knows who wrote it":                {nil, false, false},
-		"the operator wrote its status alone":      {[]mark{byAnother, writtenAs(string(fieldOwner), "status")}, false, false},
-		"written, and it has the label":            {[]mark{byThisOperator, labelled("my")}, true, false},
-		"written, and it has another's label":      {[]mark{byThisOperator, labelled("other")}, true, false},
-		"written, and its Kafka before owns it":    {[]mark{byThisOperator, ownedByIts("0")}, true, false},
-		"written, and something else has taken it": {[]mark{byThisOperator, ownedBy("apps/v1", "Deployment", "shop", "3")}, true, false},
+		"nothing marks it":            {[]mark{byThisOperator}, true},
+		"it has the label":            {[]mark{labelled("my")}, false},
+		"it has another's label":      {[]mark{labelled("other")}, false},
+		"its Kafka before owns it":    {[]mark{ownedByIts("0")}, false},
+		"something else has taken it": {[]mark{ownedBy("apps/v1", "Deployment", "shop", "3")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			object := marked(c.object)
-			if got := wroteIt(&object); got != c.wrote {
-				t.Errorf("the operator has written it: %t, want %t", got, c.wrote)
-			}
-			if got := ofMy().isUnmarked(&object); got != c.unmarked {
-				t.Errorf("it is unmarked: %t, want %t", got, c.unmarked)
+			if object := marked(c.object); isUnmarked(&object) != c.unmarked {
+				t.Errorf("it is unmarked: %t, want %t", !c.unmarked, c.unmarked)
 			}
 		})
 	}
@@ -144,6 +143,8 @@ func TestPodSetsAreTakenFromThisOperatorAndOthersAreToldApart(t *testing.T) {
 		"written, and owned":                  {take: take, set: []mark{byThisOperator, ownedByIts("1")}, taken: true},
 		"written, and nothing marks it":       {take: take, set: []mark{byThisOperator}, taken: true},
 		"written, and another's by its label": {take: take, set: []mark{byThisOperator, labelled("other")}},
+		"not applied, and labelled":           {take: take, set: []mark{updatedByThisOperator, labelled("my")}, anothers: map[string]bool{"my-pool": true}},
+		"not applied, and nothing marks it":   {take: take, set: []mark{updatedByThisOperator}},
 		"another's, of a pool":                {take: take, set: []mark{byAnother, labelled("my")}, anothers: map[string]bool{"my-pool": true}},
 		"another's, owned by the Kafka":       {take: take, set: []mark{byAnother, renamed, ownedByIts("1")}, anothers: map[string]bool{"my-copy": true}},
 		"another's, of no pool":               {take: take, set: []mark{byAnother, renamed, labelled("my")}, anothers: map[string]bool{"my-copy": false}},

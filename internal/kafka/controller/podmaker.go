@@ -19,7 +19,7 @@ import (
 // PodMaker is this controller to the one that makes the pods that it describes.
 func PodMaker(settings model.Settings) podset.Maker {
 	return podset.Maker{
-		FieldOwner: string(fieldOwner), Owner: kafkaKind(),
+		FieldOwner: fieldOwner, Owner: kafkaKind(),
 		ServiceAccount: func(kafka string) string { return model.Names{Cluster: kafka}.Kafka() },
 		Render:         podRenderer{settings}.render,
 	}

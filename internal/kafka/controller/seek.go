@@ -219,7 +219,7 @@ func (r *Reconciler) seekSecret(ctx context.Context, o *observation, name string
 	}
 	var secret corev1.Secret
 	exists, err := r.find(ctx, o, name, &secret)
-	if exists && (o.isOurs(&secret) || o.isUnmarked(&secret) || o.isBrought(name)) {
+	if exists && (o.isOurs(&secret) || isUnmarked(&secret) && kube.Wrote(&secret, fieldOwner) || o.isBrought(name)) {
 		o.secrets[name] = secret
 	}
 	return err

@@ -1,0 +1,34 @@
+package kube
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Who has written an object is told by its managed fields, under names that anybody may
+// use: what is found by them is not believed where it would do harm. Status does not count:
+// who reports on an object has not made it.
+
+// Applied reports whether the owner is among those who have written an object by
+// server-side apply, as an Applier does.
+func Applied(object metav1.Object, owner client.FieldOwner) bool {
+	return slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool { return Applies(entry, owner) })
+}
+
+// Wrote reports whether the owner is among those who have written an object in any way.
+// It is for what is not applied: Secrets, see WriteSecret.
+func Wrote(object metav1.Object, owner client.FieldOwner) bool {
+	return slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool { return Writes(entry, owner) })
+}
+
+// Applies reports whether fields are as the owner has applied them.
+func Applies(entry metav1.ManagedFieldsEntry, owner client.FieldOwner) bool {
+	return Writes(entry, owner) && entry.Operation == metav1.ManagedFieldsOperationApply
+}
+
+// Writes reports whether fields are as the owner has written them in any way.
+func Writes(entry metav1.ManagedFieldsEntry, owner client.FieldOwner) bool {
+	return entry.Manager == string(owner) && entry.Subresource == ""
+}

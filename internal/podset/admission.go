@@ -46,12 +46,12 @@ type Maker struct {
 // admit returns the pods to make for what a set describes, and why others are not made. The
 // set is the newest one, with its managed fields.
 func (r *Reconciler) admit(ctx context.Context, set *podsetv1.StrimziPodSet, described []corev1.Pod) (pods []corev1.Pod, why []string, err error) {
-	owner, owned := ownerOf(set, r.maker.Owner)
-	if !owned {
-		return nil, []string{fmt.Sprintf("the set belongs to no %s: restore its owner reference, or delete it if nobody needs its pods", r.maker.Owner.Kind)}, nil
+	if reason := r.refusesSet(set); reason != "" {
+		return nil, []string{reason}, nil
 	}
+	owner, _ := ownerOf(set, r.maker.Owner)
 	for _, refuses := range []func(context.Context, *podsetv1.StrimziPodSet, metav1.OwnerReference) (string, error){
-		r.refusesOwner, r.refusesWriter, r.refusesAccount,
+		r.refusesOwner, r.refusesAccount,
 	} {
 		reason, err := refuses(ctx, set, owner)
 		if err != nil {
@@ -82,6 +82,16 @@ func heldUp(owner metav1.OwnerReference) string {
 	return fmt.Sprintf("check whether %s %s is paused or NotReady", owner.Kind, owner.Name)
 }
 
+// refusesSet says what is wrong with whose a set is or who has written it, as far as the set
+// itself tells.
+func (r *Reconciler) refusesSet(set *podsetv1.StrimziPodSet) string {
+	owner, owned := ownerOf(set, r.maker.Owner)
+	if !owned {
+		return fmt.Sprintf("the set belongs to no %s: restore its owner reference, or delete it if nobody needs its pods", r.maker.Owner.Kind)
+	}
+	return r.refusesWriter(set, owner)
+}
+
 // refusesOwner says that the very owner of a set does not exist, if so.
 func (r *Reconciler) refusesOwner(ctx context.Context, set *podsetv1.StrimziPodSet, owner metav1.OwnerReference) (string, error) {
 	object := &metav1.PartialObjectMetadata{}
@@ -96,18 +106,18 @@ func (r *Reconciler) refusesOwner(ctx context.Context, set *podsetv1.StrimziPodS
 
 // refusesWriter says who has written the pods of a set since the maker did. A list of
 // pods is written as a whole, so that it is the maker's as long as the field is.
-func (r *Reconciler) refusesWriter(_ context.Context, set *podsetv1.StrimziPodSet, owner metav1.OwnerReference) (string, error) {
+func (r *Reconciler) refusesWriter(set *podsetv1.StrimziPodSet, owner metav1.OwnerReference) string {
 	others := ""
 	for _, entry := range set.ManagedFields {
 		switch {
 		case !ownsPods(entry):
 		case kube.Applies(entry, r.maker.FieldOwner):
-			return "", nil
+			return ""
 		default:
 			others = fmt.Sprintf(", but by %q", entry.Manager)
 		}
 	}
-	return "its pods were not written by " + string(r.maker.FieldOwner) + others + ": " + rewritten(owner), nil
+	return "its pods were not written by " + string(r.maker.FieldOwner) + others + ": " + rewritten(owner)
 }
 
 // refusesAccount says that the service account of the pods is not their owner's: pods

@@ -95,7 +95,7 @@ func TestASetThatTheMakerDidNotWriteIsLeftAlone(t *testing.T) {
 			pod := podOf("b", inPhase(corev1.PodFailed))
 			s := newStore(t, set, &pod)
 
-			if _, err := s.reconciler(s).Reconcile(t.Context(), set); err != nil {
+			if _, err := s.reconciler(s).keep(t.Context(), set); err != nil {
 				t.Fatal(err)
 			}
 
@@ -207,7 +207,7 @@ func TestPodsAreMadeAsTheirMakerRendersThemAndNotAsTheSetDescribesThem(t *testin
 	})
 	s := newStore(t, set)
 
-	if _, err := s.reconciler(s).Reconcile(t.Context(), set); err != nil {
+	if _, err := s.reconciler(s).keep(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 
@@ -240,7 +240,7 @@ func TestARefusedSetIsLookedAtAgain(t *testing.T) {
 	set := setOf(t, "evil")
 	s := newStore(t, set)
 
-	result, err := s.reconciler(s).Reconcile(t.Context(), set)
+	result, err := s.reconciler(s).keep(t.Context(), set)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,9 +29,9 @@ const fieldOwner = "keyturn-podset"
 // Reconciler keeps the pods of StrimziPodSets in existence.
 type Reconciler struct {
 	client client.Client
-	// live reads past the cache: a pod that the cache does not have yet must not
-	// be taken for missing by its name alone, and a foreign one carries no label
-	// by which the cache would know it.
+	// live reads past the cache, which knows that a set exists and no more: a pod that the
+	// cache does not have yet must not be taken for missing by its name alone, and a foreign
+	// one carries no label by which the cache would know it.
 	live    client.Reader
 	scheme  *runtime.Scheme
 	clock   clock.PassiveClock
@@ -38,8 +39,8 @@ type Reconciler struct {
 	maker   Maker
 }
 
-// NewReconciler returns a Reconciler that reads StrimziPodSets and pods from
-// cached, and asks live before it creates pods that the maker describes.
+// NewReconciler returns a Reconciler that reads from cached which StrimziPodSets there are,
+// and pods, and from live what a set describes. It asks live before it creates pods.
 func NewReconciler(cached client.Client, live client.Reader, scheme *runtime.Scheme, now clock.PassiveClock, maker Maker) *Reconciler {
 	return &Reconciler{
 		client: cached, live: live, scheme: scheme, clock: now, maker: maker,
@@ -51,23 +52,65 @@ func NewReconciler(cached client.Client, live client.Reader, scheme *runtime.Sch
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("podset").
-		For(&podsetv1.StrimziPodSet{}).
+		For(mention()).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(),
 			&podsetv1.StrimziPodSet{}, handler.OnlyControllerOwner())).
-		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+		Complete(r)
 	if err != nil {
 		return fmt.Errorf("starting the StrimziPodSet controller: %w", err)
 	}
 	return nil
 }
 
-// Reconcile creates what is missing, clears away what has ended, and reports.
-func (r *Reconciler) Reconcile(ctx context.Context, set *podsetv1.StrimziPodSet) (ctrl.Result, error) {
-	// Another operator has sets of its own, in which this one has no say.
-	if !set.DeletionTimestamp.IsZero() || !kube.Applied(set, r.maker.FieldOwner) {
+// mention is what the cache holds of a set: that there is one, whose it is and who has
+// written it.
+func mention() *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(podsetv1.GroupVersion.WithKind("StrimziPodSet"))
+	return object
+}
+
+// Reconcile creates what is missing, clears away what has ended, and reports. Of a set that
+// is not the maker's nothing is read but that: another operator has sets of its own, in which
+// this one has no say.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	known := mention()
+	if err := r.client.Get(ctx, request.NamespacedName, known); err != nil {
+		return ctrl.Result{}, ignoreGone(err, request)
+	}
+	if !r.isKept(known) {
 		return ctrl.Result{}, nil
 	}
-	observed, hidden, err := r.observe(ctx, set)
+	var set podsetv1.StrimziPodSet
+	if err := r.live.Get(ctx, request.NamespacedName, &set); err != nil {
+		return ctrl.Result{}, ignoreGone(err, request)
+	}
+	return r.keep(ctx, &set)
+}
+
+func ignoreGone(err error, request ctrl.Request) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf("reading StrimziPodSet %s: %w", request, err)
+}
+
+// isKept reports whether the pods of a set are kept in existence.
+func (r *Reconciler) isKept(set metav1.Object) bool {
+	return set.GetDeletionTimestamp().IsZero() && kube.Applied(set, r.maker.FieldOwner)
+}
+
+// keep is a pass over a set. Whose it is and who has written it is looked at first: for one
+// whose pods would not be made nobody is asked for pods that the cache does not show.
+func (r *Reconciler) keep(ctx context.Context, set *podsetv1.StrimziPodSet) (ctrl.Result, error) {
+	if !r.isKept(set) {
+		return ctrl.Result{}, nil
+	}
+	readers, why := []client.Reader{r.client}, r.refusesSet(set)
+	if why == "" {
+		readers = append(readers, r.live)
+	}
+	observed, hidden, err := observe(ctx, set, readers...)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -75,7 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *podsetv1.StrimziPodSet)
 	if err != nil {
 		return ctrl.Result{}, reconcile.TerminalError(err)
 	}
-	refused, err := r.apply(ctx, set, decided)
+	refused, err := r.applyUnless(ctx, why, set, decided)
 	if err != nil {
 		return ctrl.Result{}, kube.IgnoreEnding(err)
 	}
@@ -89,26 +132,25 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *podsetv1.StrimziPodSet)
 	return result, r.report(ctx, set, decided.status)
 }
 
-// observe returns the pods that exist under the described names, and whether the
-// cache lacks one of them. Those are looked up live: creating is the rare case, and a
-// foreign pod must be seen.
-func (r *Reconciler) observe(ctx context.Context, set *podsetv1.StrimziPodSet) (observed []corev1.Pod, hidden bool, err error) {
+// observe returns the pods that exist under the described names, and whether the first
+// reader, the cache, lacks one of them. Those are looked up by the next: creating is the rare
+// case, and a foreign pod must be seen.
+func observe(ctx context.Context, set *podsetv1.StrimziPodSet, readers ...client.Reader) (observed []corev1.Pod, hidden bool, err error) {
 	described, err := describedPods(set)
 	if err != nil {
 		return nil, false, reconcile.TerminalError(err)
 	}
 	for i := range described {
 		name := types.NamespacedName{Namespace: set.Namespace, Name: described[i].Name}
-		pod, exists, err := find(ctx, r.client, name)
-		if err == nil && !exists {
-			pod, exists, err = find(ctx, r.live, name)
-			hidden = hidden || exists
-		}
-		if err != nil {
-			return nil, false, err
-		}
-		if exists {
-			observed = append(observed, pod)
+		for at, reader := range readers {
+			pod, exists, err := find(ctx, reader, name)
+			if err != nil {
+				return nil, false, err
+			}
+			if exists {
+				observed, hidden = append(observed, pod), hidden || at > 0
+				break
+			}
 		}
 	}
 	return observed, hidden, nil
@@ -121,6 +163,19 @@ func find(ctx context.Context, reader client.Reader, name types.NamespacedName) 
 		return corev1.Pod{}, false, fmt.Errorf("reading pod %s: %w", name, err)
 	}
 	return pod, err == nil, nil
+}
+
+// applyUnless applies a plan, unless the pods of the set are not made, for a reason that is
+// returned if some are missing.
+func (r *Reconciler) applyUnless(ctx context.Context, why string, set *podsetv1.StrimziPodSet, decided plan) (refused []string, err error) {
+	switch {
+	case why == "":
+		return r.apply(ctx, set, decided)
+	case len(decided.create) > 0:
+		return []string{why}, nil
+	default:
+		return nil, nil
+	}
 }
 
 // apply clears ended pods away and makes missing ones. It returns why those are refused,

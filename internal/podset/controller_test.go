@@ -2,12 +2,16 @@ package podset
 
 import (
 	"context"
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -15,11 +19,13 @@ import (
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 )
 
-// store is an API server that counts creations of pods.
+// store is an API server that counts what is done to pods, and how often one is looked up.
 type store struct {
 	client.WithWatch
 
-	created, deleted, statuses int
+	created, deleted, statuses, looks int
+	// reported is told of each status, if it is set.
+	reported func(podsetv1.StrimziPodSetStatus)
 }
 
 func newStore(t *testing.T, objects ...client.Object) *store {
@@ -33,6 +39,12 @@ func newStore(t *testing.T, objects ...client.Object) *store {
 	s := &store{}
 	s.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, ownerOfSets(), accountOfOwner())...).WithReturnManagedFields().
 		WithInterceptorFuncs(interceptor.Funcs{
+			Get: func(ctx context.Context, to client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+				if _, pod := object.(*corev1.Pod); pod {
+					s.looks++
+				}
+				return to.Get(ctx, key, object, opts...)
+			},
 			Create: func(ctx context.Context, to client.WithWatch, object client.Object, opts ...client.CreateOption) error {
 				s.created++
 				return to.Create(ctx, object, opts...)
@@ -41,9 +53,17 @@ func newStore(t *testing.T, objects ...client.Object) *store {
 				s.deleted++
 				return to.Delete(ctx, object, opts...)
 			},
-			SubResourceApply: func(context.Context, client.Client, string, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
+			SubResourceApply: func(_ context.Context, _ client.Client, _ string, intent runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
 				s.statuses++
-				return nil
+				var set podsetv1.StrimziPodSet
+				text, err := json.Marshal(intent)
+				if err == nil {
+					err = json.Unmarshal(text, &set)
+				}
+				if err == nil && s.reported != nil {
+					s.reported(set.Status)
+				}
+				return err
 			},
 		}).Build()
 	return s
@@ -58,7 +78,7 @@ func TestAPodThatTheCacheDoesNotKnowYetIsNotMadeAgain(t *testing.T) {
 	set, pod := setOf(t, "a"), podOf("a")
 	behind, live := newStore(t, set), newStore(t, set, &pod)
 
-	result, err := live.reconciler(behind).Reconcile(t.Context(), set)
+	result, err := live.reconciler(behind).keep(t.Context(), set)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +104,7 @@ func TestAPodIsNotMadeFromADescriptionThatIsNoLongerTheNewest(t *testing.T) {
 			change(newest)
 			s := newStore(t, newest)
 
-			if _, err := s.reconciler(s).Reconcile(t.Context(), old); err != nil {
+			if _, err := s.reconciler(s).keep(t.Context(), old); err != nil {
 				t.Fatal(err)
 			}
 
@@ -99,7 +119,7 @@ func TestNothingIsMadeForASetThatIsGone(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 
-	if _, err := s.reconciler(s).Reconcile(t.Context(), setOf(t, "a")); err != nil {
+	if _, err := s.reconciler(s).keep(t.Context(), setOf(t, "a")); err != nil {
 		t.Fatal(err)
 	}
 
@@ -114,7 +134,7 @@ func TestASetThatIsBeingDeletedIsLeftToTheGarbageCollector(t *testing.T) {
 	set.DeletionTimestamp = podOf("a", terminating).DeletionTimestamp
 	s := newStore(t)
 
-	if _, err := s.reconciler(s).Reconcile(t.Context(), set); err != nil {
+	if _, err := s.reconciler(s).keep(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 
@@ -128,7 +148,7 @@ func TestAMissingPodIsMadeAsOneOfTheSetsOwn(t *testing.T) {
 	set := setOf(t, "a")
 	s := newStore(t, set)
 
-	if _, err := s.reconciler(s).Reconcile(t.Context(), set); err != nil {
+	if _, err := s.reconciler(s).keep(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 
@@ -147,11 +167,99 @@ func TestAStatusThatIsAsItShallBeIsNotWritten(t *testing.T) {
 	set.Status = podsetv1.StrimziPodSetStatus{ObservedGeneration: 3, Pods: 1, ReadyPods: 1, CurrentPods: 1}
 	s := newStore(t, set, &pod)
 
-	if _, err := s.reconciler(s).Reconcile(t.Context(), set); err != nil {
+	if _, err := s.reconciler(s).keep(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 
 	if s.statuses != 0 {
 		t.Errorf("%d statuses were written, want none", s.statuses)
+	}
+}
+
+func TestPodsAreLookedForPastTheCacheOnlyWhereTheyWouldBeMade(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*podsetv1.StrimziPodSet)
+		looks  int
+	}{
+		"the maker's, of its owner": {func(*podsetv1.StrimziPodSet) {}, 3},
+		"of nobody":                 {func(s *podsetv1.StrimziPodSet) { s.OwnerReferences = nil }, 0},
+		"whose pods another wrote": {func(s *podsetv1.StrimziPodSet) {
+			s.ManagedFields[0].FieldsV1 = metav1.NewFieldsV1(`{"f:spec":{"f:selector":{}}}`)
+		}, 0},
+		"of another maker": {func(s *podsetv1.StrimziPodSet) { s.ManagedFields = nil }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set := setOf(t, "evil-a", "evil-b", "evil-c")
+			c.change(set)
+			cached, live := newStore(t, set), newStore(t, set)
+
+			if _, err := live.reconciler(cached).keep(t.Context(), set); err != nil {
+				t.Fatal(err)
+			}
+
+			if live.looks != c.looks {
+				t.Errorf("%d pods were looked for, want %d", live.looks, c.looks)
+			}
+		})
+	}
+}
+
+func TestASetThatIsRefusedSaysSoAndStillCountsItsPods(t *testing.T) {
+	t.Parallel()
+	set, pod := setOf(t, "a", "b"), podOf("a")
+	set.OwnerReferences = nil
+	s := newStore(t, set, &pod)
+	var status podsetv1.StrimziPodSetStatus
+	s.reported = func(to podsetv1.StrimziPodSetStatus) { status = to }
+
+	result, err := s.reconciler(s).keep(t.Context(), set)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if status.Pods != 1 || len(status.Conditions) != 1 || !strings.Contains(status.Conditions[0].Message, "belongs to no ConfigMap") {
+		t.Errorf("its status is %+v", status)
+	}
+	if result.RequeueAfter == 0 {
+		t.Error("nobody looks again, and nobody tells when what was wrong is put right")
+	}
+}
+
+// The cache shows no more of a set than that there is one.
+func TestASetIsReadAsItIsIfTheMakerWroteIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cached, live func(*podsetv1.StrimziPodSet)
+		created      int
+	}{
+		"it did":                   {created: 1},
+		"another did":              {cached: func(s *podsetv1.StrimziPodSet) { s.ManagedFields = nil }},
+		"another has since":        {live: func(s *podsetv1.StrimziPodSet) { s.ManagedFields = nil }},
+		"it is gone since":         {live: func(s *podsetv1.StrimziPodSet) { s.Name = "another" }},
+		"the cache has it no more": {cached: func(s *podsetv1.StrimziPodSet) { s.Name = "another" }},
+		"the cache shows no pods":  {cached: func(s *podsetv1.StrimziPodSet) { s.Spec.Pods = nil }, created: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stored := func(change func(*podsetv1.StrimziPodSet)) *store {
+				set := setOf(t, "a")
+				if change != nil {
+					change(set)
+				}
+				return newStore(t, set)
+			}
+			cached, live := stored(c.cached), stored(c.live)
+			request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(setOf(t))}
+
+			if _, err := live.reconciler(cached).Reconcile(t.Context(), request); err != nil {
+				t.Fatal(err)
+			}
+
+			if cached.created != c.created {
+				t.Errorf("%d pods were created, want %d", cached.created, c.created)
+			}
+		})
 	}
 }

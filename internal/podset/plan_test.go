@@ -25,7 +25,7 @@ func setOf(t *testing.T, names ...string) *podsetv1.StrimziPodSet {
 	set := &podsetv1.StrimziPodSet{ObjectMeta: metav1.ObjectMeta{
 		Name: "set", Namespace: "ns", UID: setUID, Generation: 3,
 		ManagedFields: []metav1.ManagedFieldsEntry{{
-			Manager: maker().FieldOwner, Operation: metav1.ManagedFieldsOperationApply,
+			Manager: string(maker().FieldOwner), Operation: metav1.ManagedFieldsOperationApply,
 			APIVersion: podsetv1.GroupVersion.String(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:pods":{}}}`),
 		}},
 		OwnerReferences: []metav1.OwnerReference{{

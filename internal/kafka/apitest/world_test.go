@@ -293,11 +293,8 @@ func (w *world) keepPods(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := keepAll(sets); err != nil {
-		return err
-	}
 	for i := range sets {
-		if _, err := w.podSets.Reconcile(ctx, &sets[i]); err != nil {
+		if _, err := w.podSets.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&sets[i])}); err != nil {
 			return err
 		}
 	}

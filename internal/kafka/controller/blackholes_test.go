@@ -306,7 +306,7 @@ func (l *land) keepPods(ctx context.Context, request ctrl.Request) error {
 		return err
 	}
 	for i := range sets.Items {
-		if _, err := l.podSets.Reconcile(ctx, &sets.Items[i]); err != nil {
+		if _, err := l.podSets.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&sets.Items[i])}); err != nil {
 			return err
 		}
 	}

@@ -17,8 +17,8 @@ const Listed = 4 << 10
 // Named is how many things of a kind a sentence names one by one.
 const Named = 3
 
-// ellipsis ends a text that is cut.
-const ellipsis = "…"
+// Ellipsis ends a text that is cut.
+const Ellipsis = "…"
 
 // Of returns the text if it has at most so many bytes, or else its beginning, which
 // says that it is one. It never cuts a character in two. The text stays one line that does
@@ -32,10 +32,10 @@ func Of(text string, bytes int) string {
 	if whole && len(text) <= bytes {
 		return text
 	}
-	if bytes < len(ellipsis) {
+	if bytes < len(Ellipsis) {
 		return ""
 	}
-	return strings.Clone(strings.ToValidUTF8(text[:min(len(text), bytes-len(ellipsis))], "")) + ellipsis
+	return strings.Clone(strings.ToValidUTF8(text[:min(len(text), bytes-len(Ellipsis))], "")) + Ellipsis
 }
 
 // plain replaces what a terminal would obey, or a reader be misled by: control characters,

@@ -3,14 +3,19 @@ package apitest
 import (
 	"context"
 	"fmt"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 )
 
-// cachedClient shows of pod sets what the operator's cache keeps.
+// cachedClient shows of each object what the operator's cache keeps of it.
 type cachedClient struct{ client.Client }
 
 // Get reads an object.
@@ -18,10 +23,11 @@ func (c cachedClient) Get(ctx context.Context, name client.ObjectKey, into clien
 	if err := c.Client.Get(ctx, name, into, opts...); err != nil {
 		return err
 	}
-	if set, is := into.(*podsetv1.StrimziPodSet); is {
-		return keep(set)
+	kind, err := c.GroupVersionKindFor(into)
+	if err != nil {
+		return err
 	}
-	return nil
+	return c.keep(kind, into)
 }
 
 // List reads a list.
@@ -29,33 +35,37 @@ func (c cachedClient) List(ctx context.Context, into client.ObjectList, opts ...
 	if err := c.Client.List(ctx, into, opts...); err != nil {
 		return err
 	}
-	if sets, is := into.(*podsetv1.StrimziPodSetList); is {
-		return keepAll(sets.Items)
+	kind, err := c.GroupVersionKindFor(into)
+	if err != nil {
+		return err
 	}
-	return nil
+	kind.Kind = strings.TrimSuffix(kind.Kind, "List")
+	return meta.EachListItem(into, func(object runtime.Object) error { return c.keep(kind, object) })
 }
 
-func keepAll(sets []podsetv1.StrimziPodSet) error {
-	for i := range sets {
-		if err := keep(&sets[i]); err != nil {
-			return err
-		}
+// keep leaves of an object what the cache does.
+func (c cachedClient) keep(kind schema.GroupVersionKind, object runtime.Object) error {
+	switch object.(type) {
+	case *corev1.Secret:
+		return nil // is not read through the cache
+	case *podsetv1.StrimziPodSet:
+		return fmt.Errorf("the cache holds the metadata of sets, and no %T", object)
 	}
-	return nil
-}
-
-// keep leaves of a pod set what the cache does.
-func keep(set *podsetv1.StrimziPodSet) error {
-	for object, options := range controller.CacheOptions(nil).ByObject {
-		if _, ofSets := object.(*podsetv1.StrimziPodSet); !ofSets {
-			continue
-		}
-		left, err := options.Transform(set.DeepCopy())
+	options := controller.CacheOptions(nil)
+	transform := options.DefaultTransform
+	for of, by := range options.ByObject {
+		known, err := c.GroupVersionKindFor(of)
 		if err != nil {
 			return err
 		}
-		overwrite(set, left)
-		return nil
+		if known == kind {
+			transform = by.Transform
+		}
 	}
-	return fmt.Errorf("the cache holds no %T", set)
+	left, err := transform(object)
+	if err != nil {
+		return err
+	}
+	overwrite(object, left)
+	return nil
 }

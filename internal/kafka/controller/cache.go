@@ -5,7 +5,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -13,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
-	"github.com/keyturn/keyturn/internal/kube"
 )
 
 // What the cache holds stays in memory for as long as the operator runs. It holds what
@@ -26,27 +25,29 @@ import (
 const kafkaUserKind = "KafkaUser"
 
 // CacheOptions limits the cache to what belongs to Kafka clusters in the
-// namespaces, all when there are none. Secrets enter it as metadata only, and what
+// namespaces, all when there are none, and to what is read of that: see keeping. Secrets and
+// pod sets enter it as metadata only: what they hold is read by name. What
 // nobody watches cannot be read from it: a read that was forgotten here must not bring
 // all objects of a kind into memory.
 func CacheOptions(namespaces []string) cache.Options {
-	labelled := cache.ByObject{Label: selecting(model.ClusterLabel, selection.Exists)}
+	metadata := ofCluster(keeping(none))
 	options := cache.Options{
 		ReaderFailOnMissingInformer: true,
-		DefaultTransform:            keeping(model.OwnKey),
+		DefaultTransform:            keeping(none),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:                   labelled,
-			&corev1.ConfigMap{}:             labelled,
-			&corev1.Service{}:               labelled,
-			&corev1.ServiceAccount{}:        labelled,
-			&corev1.PersistentVolumeClaim{}: labelled,
-			&policyv1.PodDisruptionBudget{}: labelled,
-			&networkingv1.NetworkPolicy{}:   labelled,
-			&appsv1.Deployment{}:            labelled,
+			&corev1.Pod{}:                   ofCluster(keeping(podAnnotations)),
+			&corev1.ConfigMap{}:             metadata,
+			&corev1.Service{}:               metadata,
+			&corev1.ServiceAccount{}:        metadata,
+			&policyv1.PodDisruptionBudget{}: metadata,
+			&networkingv1.NetworkPolicy{}:   metadata,
+			&corev1.PersistentVolumeClaim{}: ofCluster(keeping(reading(model.ClusterIDAnnotation, deleteClaimAnnotation))),
+			&appsv1.Deployment{}:            ofCluster(keeping(reading(contract.PinAnnotation))),
 			&corev1.Secret{}: {
 				Label:     selecting(model.ClusterLabel, selection.Exists).Add(ofNoUser()...),
-				Transform: keeping(func(string) bool { return false }),
+				Transform: keeping(none),
 			},
+			// One that has lost its label has pods all the same.
 			&podsetv1.StrimziPodSet{}: {Transform: keepingWriters},
 		},
 	}
@@ -64,6 +65,11 @@ func ClientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}}
 }
 
+// ofCluster is the caching of what carries the label of a cluster.
+func ofCluster(transform toolscache.TransformFunc) cache.ByObject {
+	return cache.ByObject{Label: selecting(model.ClusterLabel, selection.Exists), Transform: transform}
+}
+
 // selecting selects by one requirement on a label.
 func selecting(label string, operator selection.Operator, values ...string) labels.Selector {
 	selector := labels.NewSelector()
@@ -77,73 +83,4 @@ func selecting(label string, operator selection.Operator, values ...string) labe
 func ofNoUser() labels.Requirements {
 	requirements, _ := selecting(model.KindLabel, selection.NotEquals, kafkaUserKind).Requirements()
 	return requirements
-}
-
-// keeping drops managed fields, the content of Secrets, and all annotations but those
-// that are read: others may hold whole objects, such as what kubectl has applied.
-func keeping(annotation func(key string) bool) toolscache.TransformFunc {
-	return func(object any) (any, error) {
-		metadata, is := object.(metav1.Object)
-		if !is {
-			return object, nil // a note that one is gone
-		}
-		metadata.SetManagedFields(nil)
-		metadata.SetAnnotations(only(metadata.GetAnnotations(), annotation))
-		if secret, whole := object.(*corev1.Secret); whole {
-			secret.Data, secret.StringData = nil, nil
-		}
-		return object, nil
-	}
-}
-
-// only are the entries with the keys that are kept, nil if there are none.
-func only(entries map[string]string, kept func(key string) bool) map[string]string {
-	var left map[string]string
-	for key, value := range entries {
-		if kept(key) {
-			if left == nil {
-				left = map[string]string{}
-			}
-			left[key] = value
-		}
-	}
-	return left
-}
-
-// keepingWriters keeps, of a pod set that this operator has written, who else has, and all
-// annotations but the copy of the whole that kubectl makes: they are written back when the
-// set is taken apart. Any other set is kept as no more than that it exists.
-func keepingWriters(object any) (any, error) {
-	set, is := object.(*podsetv1.StrimziPodSet)
-	if !is {
-		return object, nil
-	}
-	if !kube.Applied(set, fieldOwner) {
-		return mention(set), nil
-	}
-	writers := make([]metav1.ManagedFieldsEntry, 0, len(set.ManagedFields))
-	for _, entry := range set.ManagedFields {
-		writers = append(writers, metav1.ManagedFieldsEntry{
-			Manager: entry.Manager, Operation: entry.Operation, Subresource: entry.Subresource,
-		})
-	}
-	set.ManagedFields = writers
-	set.Annotations = only(set.Annotations, func(key string) bool { return key != corev1.LastAppliedConfigAnnotation })
-	return set, nil
-}
-
-// mention is what a cluster is told of a pod set of somebody else's: its name, and to whom
-// it says that it belongs. That it describes no pods does not mean that it has none, so
-// that nothing but its existence is concluded from it.
-func mention(set *podsetv1.StrimziPodSet) *podsetv1.StrimziPodSet {
-	return &podsetv1.StrimziPodSet{
-		TypeMeta: set.TypeMeta,
-		ObjectMeta: metav1.ObjectMeta{
-			Name: set.Name, Namespace: set.Namespace, UID: set.UID,
-			ResourceVersion: set.ResourceVersion, Generation: set.Generation,
-			CreationTimestamp: set.CreationTimestamp, DeletionTimestamp: set.DeletionTimestamp,
-			Labels:          only(set.Labels, func(key string) bool { return key == model.ClusterLabel }),
-			OwnerReferences: set.OwnerReferences,
-		},
-	}
 }

@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -26,6 +29,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/keyturn/keyturn/api/condition"
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
@@ -33,6 +38,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -225,10 +231,6 @@ func bearing(tb testing.TB, kind schema.GroupVersionKind, key string) *unstructu
 	case kafkaKind().Kind, poolKind().Kind:
 		object.Object["spec"] = map[string]any{"password": key}
 	}
-	if kind == podSetGroupKind().WithVersion(objectVersion) {
-		// The copy of the whole is all that is not kept of a set's annotations.
-		unstructured.RemoveNestedField(object.Object, "metadata", "annotations", "example.com/copy")
-	}
 	return object
 }
 
@@ -290,15 +292,22 @@ func TestTheCacheHoldsWhatIsReadFromIt(t *testing.T) {
 	t.Parallel()
 	objects, stop := held(t, everywhere(t))
 	defer stop()
-	for _, kind := range []string{"Pod", "PersistentVolumeClaim", "Deployment", podSetKind} {
+	for kind, want := range map[string]map[string]string{
+		"Pod":                   {contract.PinAnnotation: "read", deleteClaimAnnotation: isTrue}, // the second has no effect there, which is told
+		"PersistentVolumeClaim": {deleteClaimAnnotation: isTrue},
+		"Deployment":            {contract.PinAnnotation: "read"},
+		"ConfigMap":             nil,
+		"Secret":                nil,
+		podSetKind:              nil,
+		kafkav1.KindKafka:       nil,
+	} {
 		object, is := objects[kind][0].(metav1.Object)
-		if !is || object.GetAnnotations()[contract.PinAnnotation] != "read" || object.GetAnnotations()[deleteClaimAnnotation] != isTrue {
+		if !is || !maps.Equal(object.GetAnnotations(), want) || object.GetLabels()[model.ClusterLabel] != "my" {
 			t.Errorf("%s: what is left is %+v", kind, objects[kind][0])
 		}
 	}
-	set, is := objects[podSetKind][0].(*podsetv1.StrimziPodSet)
-	if !is || len(set.ManagedFields) != 1 || set.ManagedFields[0].Manager != string(fieldOwner) ||
-		set.ManagedFields[0].Operation != metav1.ManagedFieldsOperationApply {
+	set, is := objects[podSetKind][0].(metav1.Object)
+	if !is || !kube.Applied(set, fieldOwner) {
 		t.Errorf("nobody can tell who wrote %+v", objects[podSetKind][0])
 	}
 }
@@ -380,10 +389,13 @@ func setOf(secret string) *podsetv1.StrimziPodSet {
 	}
 }
 
-func TestOfPodSetsOfOthersTheCacheHoldsThatTheyExistAlone(t *testing.T) {
+func TestOfPodSetsTheCacheHoldsThatTheyExistAndIfTheOperatorWroteThemAlone(t *testing.T) {
 	t.Parallel()
 	server := nowhere(t)
 	for name, change := range map[string]func(*podsetv1.StrimziPodSet){
+		"my-own": func(set *podsetv1.StrimziPodSet) {
+			set.ManagedFields = append(set.ManagedFields, writtenBy(string(fieldOwner)))
+		},
 		"my-owned":   func(*podsetv1.StrimziPodSet) {},
 		"my-unowned": func(set *podsetv1.StrimziPodSet) { set.OwnerReferences = nil },
 		"strange":    func(set *podsetv1.StrimziPodSet) { set.Labels = map[string]string{"copy": "planted"} },
@@ -409,7 +421,12 @@ func TestOfPodSetsOfOthersTheCacheHoldsThatTheyExistAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes.Contains(text, []byte("planted")) {
-		t.Errorf("what somebody else wrote is in\n%s", text)
+		t.Errorf("what somebody wrote is in\n%s", text)
+	}
+	for _, object := range objects[podSetKind] {
+		if set, is := object.(metav1.Object); !is || kube.Applied(set, fieldOwner) != (set.GetName() == "my-own") {
+			t.Errorf("who wrote a set cannot be told from %+v", object)
+		}
 	}
 }
 
@@ -434,54 +451,117 @@ func TestAPodSetIsTheSameOperatorsAsTheCacheHoldsItAndAsItIs(t *testing.T) {
 			status.Subresource = "status"
 			set.ManagedFields = []metav1.ManagedFieldsEntry{status}
 		}, false},
+		"it was patched in the operator's name": {func(set *podsetv1.StrimziPodSet) {
+			patch := writtenBy(string(fieldOwner))
+			patch.Operation = metav1.ManagedFieldsOperationUpdate
+			set.ManagedFields = []metav1.ManagedFieldsEntry{patch}
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			set := setOf("x")
 			c.change(set)
-			left, err := keepingWriters(set.DeepCopy())
-			if err != nil {
+			r := New(Options{Client: mentioning(t, set), Live: storing(t, set), Metrics: NewMetrics()})
+			p := passOverSets()
+
+			if err := r.observePodSets(t.Context(), p.observation); err != nil {
 				t.Fatal(err)
 			}
-			for what, as := range map[string]any{"as it is": set, "as the cache holds it": left} {
-				read, is := as.(*podsetv1.StrimziPodSet)
-				if !is {
-					t.Fatalf("what is left is a %T", as)
-				}
-				p := passOverSets()
-				p.takePodSet(read)
-				taken, ours := p.podSets["my-dual"]
-				if ours != c.ours || p.anothersSets["my-dual"] == c.ours {
-					t.Errorf("%s, ours: %t, another's: %v", what, ours, p.anothersSets)
-				}
-				if ours && len(p.describedPods(&taken)) != 1 {
-					t.Errorf("%s, it describes %v", what, taken.Spec.Pods)
-				}
+
+			taken, ours := p.podSets["my-dual"]
+			if ours != c.ours || len(p.anothersSets) != 1-len(p.podSets) {
+				t.Errorf("ours: %t, another's: %v", ours, p.anothersSets)
+			}
+			if ours && len(p.describedPods(&taken)) != 1 {
+				t.Errorf("it describes %v", taken.Spec.Pods)
 			}
 		})
 	}
 }
 
+// storing is an API server with these sets.
+func storing(t *testing.T, sets ...*podsetv1.StrimziPodSet) client.WithWatch {
+	t.Helper()
+	scheme, _ := known(t)
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields()
+	for _, set := range sets {
+		stored := set.DeepCopy()
+		stored.ResourceVersion = ""
+		builder = builder.WithObjects(stored)
+	}
+	return builder.Build()
+}
+
+// mentioning is a cache with these sets.
+func mentioning(t *testing.T, sets ...*podsetv1.StrimziPodSet) client.WithWatch {
+	t.Helper()
+	return interceptor.NewClient(storing(t, sets...), interceptor.Funcs{
+		List: func(ctx context.Context, api client.WithWatch, into client.ObjectList, options ...client.ListOption) error {
+			if err := api.List(ctx, into, options...); err != nil {
+				return err
+			}
+			list, is := into.(*metav1.PartialObjectMetadataList)
+			if !is {
+				return fmt.Errorf("a cache of metadata holds no %T", into)
+			}
+			for i := range list.Items {
+				if _, err := keepingWriters(&list.Items[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+}
+
 // A cache that lags may show somebody else's set where one of this operator's is by now.
-func TestWhatTheCacheLeavesOutOfASetIsNotTakenForWhatAnotherSetDescribes(t *testing.T) {
+func TestASetIsNotAnothersForWhatTheCacheShowsLate(t *testing.T) {
 	t.Parallel()
-	old, err := keepingWriters(setOf("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, is := old.(*podsetv1.StrimziPodSet)
-	if !is {
-		t.Fatalf("what is left is a %T", old)
-	}
 	now := setOf("x")
 	now.ManagedFields = []metav1.ManagedFieldsEntry{writtenBy(string(fieldOwner))}
+	r := New(Options{Client: mentioning(t, setOf("x")), Live: storing(t, now), Metrics: NewMetrics()})
 	p := passOverSets()
+	p.pools = []*pool{{KafkaNodePool: kafkav1.KafkaNodePool{ObjectMeta: metav1.ObjectMeta{Name: "dual"}}}}
 
-	p.takePodSet(set)
-	p.takePodSet(now)
+	if err := r.observePodSets(t.Context(), p.observation); err != nil {
+		t.Fatal(err)
+	}
 
-	if ids := p.nodesOf(now).NodeIDs; !slices.Equal(ids, []model.NodeID{0}) {
-		t.Errorf("its nodes are %v, want the one that it describes", ids)
+	if ids := p.nodesOf(now).NodeIDs; !slices.Equal(ids, []model.NodeID{0}) || len(p.anothersSets) > 0 {
+		t.Errorf("its nodes are %v, want the one that it describes; another's are %v", ids, p.anothersSets)
+	}
+}
+
+func TestAClusterIsNotLookedAtBesideSetsThatDescribeMoreThanItCanHave(t *testing.T) {
+	t.Parallel()
+	const large = 1 << 20
+	for count, told := range map[int]bool{1: false, maxDescribed / large: false, maxDescribed/large + 1: true} {
+		t.Run(strconv.Itoa(count), func(t *testing.T) {
+			t.Parallel()
+			sets := make([]*podsetv1.StrimziPodSet, count)
+			for i := range sets {
+				sets[i] = setOf("x")
+				sets[i].Name = fmt.Sprintf("my-forged-%d", i)
+				sets[i].ManagedFields = []metav1.ManagedFieldsEntry{writtenBy(string(fieldOwner))}
+				sets[i].Spec.Pods = nil
+			}
+			live := interceptor.NewClient(storing(t, sets...), interceptor.Funcs{
+				Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+					err := api.Get(ctx, key, object, options...)
+					if set, is := object.(*podsetv1.StrimziPodSet); is {
+						set.Spec.Pods = []apiruntime.RawExtension{{Raw: make([]byte, large)}}
+					}
+					return err
+				},
+			})
+			r := New(Options{Client: mentioning(t, sets...), Live: live, Metrics: NewMetrics()})
+
+			err := r.observePodSets(t.Context(), passOverSets().observation)
+
+			if _, is := errors.AsType[*tooManySetsError](err); is != told || !told && err != nil {
+				t.Errorf("error %v, want one: %t", err, told)
+			}
+		})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -160,6 +161,7 @@ func (r *Reconciler) shrinkPodSet(ctx context.Context, p *pass, name string, poo
 	}
 	annotations := map[string]string{}
 	maps.Copy(annotations, set.Annotations)
+	delete(annotations, corev1.LastAppliedConfigAnnotation) // a copy of the whole, and kubectl's
 	annotations[model.NodesAnnotation] = nodes
 	intent := podsetac.StrimziPodSet(name, set.Namespace).
 		WithLabels(set.Labels).

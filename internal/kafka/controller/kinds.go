@@ -12,7 +12,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
 
-// Kafka and KafkaNodePool are cached as they were written, because fields nobody
+// Kafka and KafkaNodePool are read as they were written, because fields nobody
 // acts on have to be named to the user.
 func kafkaKind() schema.GroupVersionKind { return kafkav1.GroupVersion.WithKind(kafkav1.KindKafka) }
 
@@ -38,6 +38,10 @@ func networkPolicyKind() schema.GroupVersionKind {
 
 func podSetGroupKind() schema.GroupKind {
 	return schema.GroupKind{Group: podsetv1.Group, Kind: podSetKind}
+}
+
+func podSetVersionKind() schema.GroupVersionKind {
+	return podSetGroupKind().WithVersion(objectVersion)
 }
 
 func configMapKind() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("ConfigMap") }

@@ -19,6 +19,7 @@ import (
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -33,6 +34,8 @@ type observation struct {
 	written map[string]any
 	pools   []*pool
 	podSets map[string]podsetv1.StrimziPodSet
+	// describing is how many bytes of pods the sets describe that were read.
+	describing int
 	// anothersSets are the pod sets that claim to be this Kafka's and that this operator has
 	// not written, and whether the Kafka owns one or a pool needs its name: then another
 	// operator has made it for this Kafka.
@@ -130,19 +133,22 @@ func decodePool(written *unstructured.Unstructured) (*pool, error) {
 	return p, nil
 }
 
-// observePodSets reads the pod sets of the cluster: those with its label, and those
-// of its pools, whether somebody has taken their label off or not.
+// observePodSets reads the pod sets of the cluster, each by its name: those of its pools,
+// whether somebody has taken their label off or not, and those with its label that this
+// operator has applied. Of others it is enough that they exist.
 func (r *Reconciler) observePodSets(ctx context.Context, o *observation) error {
-	var sets podsetv1.StrimziPodSetList
-	if err := r.options.Client.List(ctx, &sets, o.inCluster()...); err != nil {
-		return fmt.Errorf("listing StrimziPodSets of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
-	}
-	o.podSets, o.anothersSets = make(map[string]podsetv1.StrimziPodSet, len(sets.Items)), map[string]bool{}
-	for i := range sets.Items {
-		o.takePodSet(&sets.Items[i])
-	}
+	o.podSets, o.anothersSets = make(map[string]podsetv1.StrimziPodSet, len(o.pools)), map[string]bool{}
 	for _, pool := range o.pools {
 		if err := r.seekPodSet(ctx, o, o.names().PodSet(pool.Name)); err != nil {
+			return err
+		}
+	}
+	known := metadataList(podSetVersionKind())
+	if err := r.options.Client.List(ctx, known, o.inCluster()...); err != nil {
+		return fmt.Errorf("listing StrimziPodSets of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
+	}
+	for i := range known.Items {
+		if err := r.seekMentioned(ctx, o, &known.Items[i]); err != nil {
 			return err
 		}
 	}
@@ -167,9 +173,29 @@ func (r *Reconciler) readPods(ctx context.Context, o *observation, reader client
 	o.pods, o.strangers, o.others = make(map[string]*corev1.Pod, len(list.Items)), map[string]*corev1.Pod{}, nil
 	names := o.nodeNames()
 	for i := range list.Items {
+		if err := r.complete(ctx, o, &list.Items[i]); err != nil {
+			return err
+		}
 		o.place(&list.Items[i], names)
 	}
 	return r.seekPods(ctx, o, names)
+}
+
+// complete leaves of a pod what is read of it. That of a node whose pin is longer than the
+// cache keeps is read by its name.
+func (r *Reconciler) complete(ctx context.Context, o *observation, pod *corev1.Pod) error {
+	if o.owns(pod) && wasCut(pod.Annotations[contract.PinAnnotation]) {
+		var whole corev1.Pod
+		exists, err := r.find(ctx, o, pod.Name, &whole)
+		if err != nil {
+			return err
+		}
+		if exists {
+			*pod = whole
+		}
+	}
+	leavePod(pod)
+	return nil
 }
 
 // place sorts a pod with the cluster's label.

@@ -41,14 +41,22 @@ func another(object metav1.Object, o *observation) *metav1.OwnerReference {
 	}
 	owners := object.GetOwnerReferences()
 	i := slices.IndexFunc(owners, func(owner metav1.OwnerReference) bool {
-		group, _, _ := strings.Cut(owner.APIVersion, "/")
 		former := owner.Kind == kafkaKind().Kind && owner.Name == o.kafka.Name
-		return strings.HasSuffix(group, strimziGroups) && owner.UID != o.kafka.UID && !former
+		return isOfStrimzi(owner) && owner.UID != o.kafka.UID && !former
 	})
 	if i < 0 || o.isOwned(object) {
 		return nil
 	}
 	return &owners[i]
+}
+
+func isController(owner metav1.OwnerReference) bool {
+	return owner.Controller != nil && *owner.Controller
+}
+
+func isOfStrimzi(owner metav1.OwnerReference) bool {
+	group, _, _ := strings.Cut(owner.APIVersion, "/")
+	return strings.HasSuffix(group, strimziGroups)
 }
 
 // isUnmarked reports whether nothing marks an object as anybody's. If the operator has

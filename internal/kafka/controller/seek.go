@@ -41,17 +41,59 @@ func (r *Reconciler) find(ctx context.Context, o *observation, name string, into
 	return err == nil, nil
 }
 
+// maxDescribed is how many bytes of pods the sets of one cluster may describe together. One of
+// a thousand nodes has some 10 MB; anybody may apply others in the operator's name.
+const maxDescribed = 32 << 20
+
+// tooManySetsError is why a cluster is not looked at: to leave out sets that may be its own
+// would take nodes for gone that are not.
+type tooManySetsError struct{ cluster string }
+
+func (e *tooManySetsError) Error() string {
+	return fmt.Sprintf("StrimziPodSets with the label %s=%s describe more than %d MiB of pods together, which is more than a cluster has: "+
+		"delete those of no pool", model.ClusterLabel, e.cluster, maxDescribed>>20)
+}
+
+// seekMentioned adds a pod set of which the cache tells that there is one.
+func (r *Reconciler) seekMentioned(ctx context.Context, o *observation, set *metav1.PartialObjectMetadata) error {
+	_, anothers := o.anothersSets[set.Name]
+	_, known := o.podSets[set.Name]
+	switch {
+	case known, anothers:
+		return nil
+	case kube.Applied(set, fieldOwner):
+		return r.seekPodSet(ctx, o, set.Name)
+	default:
+		o.takePodSet(&podsetv1.StrimziPodSet{ObjectMeta: set.ObjectMeta})
+		return nil
+	}
+}
+
 // seekPodSet adds the pod set of that name, if there is one.
 func (r *Reconciler) seekPodSet(ctx context.Context, o *observation, name string) error {
+	return r.readPodSet(ctx, o, name, o.takePodSet)
+}
+
+// readPodSet reads the pod set of that name, if there is one and it is not known.
+func (r *Reconciler) readPodSet(ctx context.Context, o *observation, name string, take func(*podsetv1.StrimziPodSet)) error {
 	if _, known := o.podSets[name]; known {
 		return nil
 	}
 	var set podsetv1.StrimziPodSet
 	exists, err := r.find(ctx, o, name, &set)
-	if exists {
-		o.takePodSet(&set)
+	if err != nil || !exists {
+		return err
 	}
-	return err
+	take(&set)
+	if _, taken := o.podSets[name]; taken {
+		for i := range set.Spec.Pods {
+			o.describing += len(set.Spec.Pods[i].Raw)
+		}
+	}
+	if o.describing > maxDescribed {
+		return &tooManySetsError{o.kafka.Name}
+	}
+	return nil
 }
 
 // seekOwners adds the pod sets that own pods of the cluster. Those of a pool whose
@@ -75,15 +117,11 @@ func (r *Reconciler) seekOwners(ctx context.Context, o *observation, pods []core
 
 // seekOwner adds the pod set that owns a pod, if there still is one.
 func (r *Reconciler) seekOwner(ctx context.Context, o *observation, owner *metav1.OwnerReference) error {
-	if _, known := o.podSets[owner.Name]; known {
-		return nil
-	}
-	var set podsetv1.StrimziPodSet
-	exists, err := r.find(ctx, o, owner.Name, &set)
-	if exists && set.UID == owner.UID {
-		o.takeOwner(&set)
-	}
-	return err
+	return r.readPodSet(ctx, o, owner.Name, func(set *podsetv1.StrimziPodSet) {
+		if set.UID == owner.UID {
+			o.takeOwner(set)
+		}
+	})
 }
 
 // nodeNames are the pods of all nodes of which there is a trace.
@@ -127,6 +165,7 @@ func (r *Reconciler) seekPods(ctx context.Context, o *observation, names map[str
 			return err
 		}
 		if exists {
+			leavePod(&pod)
 			o.place(&pod, names)
 		}
 	}

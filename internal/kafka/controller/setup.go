@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -52,7 +51,7 @@ func (r *Reconciler) labelled() []client.Object {
 	}
 	return append(metadata,
 		metadataObject(poolKind()),
-		&podsetv1.StrimziPodSet{},
+		metadataObject(podSetVersionKind()),
 		&corev1.Pod{},
 		&corev1.PersistentVolumeClaim{},
 		metadataObject(secretKind()),

@@ -146,9 +146,6 @@ func (p *pass) silence() []wanted {
 	return list
 }
 
-// deletePodAndClaims asks Strimzi to delete a pod with its PersistentVolumeClaims.
-const deletePodAndClaims = "strimzi.io/delete-pod-and-pvc"
-
 // annotationWarnings are about what people ask of pods and pod sets by annotations that nobody acts on.
 func (p *pass) annotationWarnings() []wanted {
 	list := append(p.claimWarnings(), p.podAnnotationWarnings()...)
@@ -167,9 +164,7 @@ func (p *pass) podAnnotationWarnings() []wanted {
 	bearers := map[model.IdleAnnotation][]string{}
 	for _, name := range slices.Sorted(maps.Keys(p.pods)) {
 		for _, idle := range model.IdlePodAnnotations(p.pods[name].Annotations) {
-			if idle.Key != deletePodAndClaims {
-				bearers[idle] = append(bearers[idle], name)
-			}
+			bearers[idle] = append(bearers[idle], name)
 		}
 	}
 	list := make([]wanted, 0, len(bearers))
@@ -186,7 +181,7 @@ func (p *pass) podAnnotationWarnings() []wanted {
 func (p *pass) claimWarnings() []wanted {
 	var asked []string
 	for name, pod := range p.pods {
-		if model.Says(pod.Annotations, deletePodAndClaims, isTrue) {
+		if model.Says(pod.Annotations, model.DeletePodAndClaimsAnnotation, isTrue) {
 			asked = append(asked, name)
 		}
 	}
@@ -196,7 +191,7 @@ func (p *pass) claimWarnings() []wanted {
 	slices.Sort(asked)
 	return []wanted{holds(condition.Warning, reasonIdleAnnotation, fmt.Sprintf(
 		"pods %s: the annotation %s has no effect: once all partitions have enough replicas elsewhere, delete the PersistentVolumeClaims and the pod yourself, one node at a time, and remove the annotation",
-		excerpt.List(asked, ", ", excerpt.Listed), deletePodAndClaims))}
+		excerpt.List(asked, ", ", excerpt.Listed), model.DeletePodAndClaimsAnnotation))}
 }
 
 // fieldWarnings are about the fields of an object that nobody acts on. One that is no field at all is told apart

@@ -38,36 +38,48 @@ type IdleAnnotation struct {
 	Why string
 }
 
-// IdlePodAnnotations are the annotations of a pod, of those with the operator's prefixes,
-// that ask for nothing: whoever wrote one believes that it was obeyed.
-func IdlePodAnnotations(annotations map[string]string) []IdleAnnotation {
+// DeletePodAndClaimsAnnotation asks Strimzi to delete a pod with its PersistentVolumeClaims.
+const DeletePodAndClaimsAnnotation = "strimzi.io/delete-pod-and-pvc"
+
+// MaxIdle is how many annotations of one object are told to have no effect. Anybody may
+// write thousands.
+const MaxIdle = 8
+
+// ReadOfPods are the annotations of pods that something follows from, whoever has written them.
+func ReadOfPods() []string {
 	entries := slices.Concat(shapeAnnotations(), certificateAnnotations())
-	written := make([]string, 0, len(entries)+3)
-	written = append(written, contract.PinAnnotation, contract.PublishedAnnotation, contract.GivenAnnotation)
+	read := make([]string, 0, len(entries)+5)
+	read = append(read, contract.PinAnnotation, contract.PublishedAnnotation, contract.GivenAnnotation,
+		ManualRollingUpdateAnnotation, DeletePodAndClaimsAnnotation)
 	for _, entry := range entries {
-		written = append(written, entry.annotation)
+		read = append(read, entry.annotation)
 	}
-	return idleBeside(written, annotations, "pod")
+	return read
+}
+
+// IdlePodAnnotations are the first few annotations of a pod, of those with the operator's
+// prefixes, that ask for nothing: whoever wrote one believes that it was obeyed.
+func IdlePodAnnotations(annotations map[string]string) []IdleAnnotation {
+	return idleBeside(ReadOfPods(), annotations, "pod")
 }
 
 // IdlePodSetAnnotations are those of a StrimziPodSet.
 func IdlePodSetAnnotations(annotations map[string]string) []IdleAnnotation {
-	return idleBeside([]string{NodesAnnotation, StorageAnnotation, KafkaVersionAnnotation}, annotations, "StrimziPodSet")
+	return idleBeside([]string{NodesAnnotation, StorageAnnotation, KafkaVersionAnnotation, ManualRollingUpdateAnnotation}, annotations, "StrimziPodSet")
 }
 
-// idleBeside are the annotations of an object of a kind that are neither written by the
-// operator nor a request for a restart.
-func idleBeside(written []string, annotations map[string]string, kind string) []IdleAnnotation {
-	var idle []IdleAnnotation
-	for _, key := range ownKeys(annotations) {
-		value := annotations[key]
-		switch {
-		case slices.Contains(written, key):
-		case key != ManualRollingUpdateAnnotation:
-			idle = append(idle, IdleAnnotation{key, value, "has no effect on a " + kind + ": correct it if it is misspelled, or remove it; what is read there is " + ManualRollingUpdateAnnotation})
-		case !RestartRequested(annotations) && !Says(annotations, key, "false"):
-			idle = append(idle, IdleAnnotation{key, value, neitherTrueNorFalse(value)})
-		}
+// idleBeside are the annotations of an object of a kind that nobody reads, and a request for
+// a restart that is none.
+func idleBeside(read []string, annotations map[string]string, kind string) []IdleAnnotation {
+	unread := slices.DeleteFunc(ownKeys(annotations), func(key string) bool { return slices.Contains(read, key) })
+	idle := make([]IdleAnnotation, 0, MaxIdle+1)
+	for _, key := range unread[:min(len(unread), MaxIdle)] {
+		idle = append(idle, IdleAnnotation{key, annotations[key], "has no effect on a " + kind +
+			": correct it if it is misspelled, or remove it; what is read there is " + ManualRollingUpdateAnnotation})
+	}
+	value, asked := annotations[ManualRollingUpdateAnnotation]
+	if asked && !RestartRequested(annotations) && !Says(annotations, ManualRollingUpdateAnnotation, "false") {
+		idle = append(idle, IdleAnnotation{ManualRollingUpdateAnnotation, value, neitherTrueNorFalse(value)})
 	}
 	return idle
 }

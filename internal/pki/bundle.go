@@ -26,7 +26,7 @@ const (
 // within MaxChainBytes and MaxChainLength. They are looked at before anything is decoded.
 func ParseChain(data []byte) ([]*x509.Certificate, error) {
 	if len(data) > MaxChainBytes {
-		return nil, fmt.Errorf("parsing certificates: %w", tooLong(len(data), MaxChainBytes))
+		return nil, fmt.Errorf("parsing certificates: %w", TooLong(len(data), MaxChainBytes))
 	}
 	if count := bytes.Count(data, []byte(blockStart)); count > MaxChainLength {
 		return nil, fmt.Errorf("parsing certificates: there are %d PEM blocks: at most %d certificates are read", count, MaxChainLength)
@@ -34,7 +34,8 @@ func ParseChain(data []byte) ([]*x509.Certificate, error) {
 	return ParseBundle(data)
 }
 
-func tooLong(bytes, limit int) error {
+// TooLong says that a text is not read because of its length.
+func TooLong(bytes, limit int) error {
 	return fmt.Errorf("the text has %d bytes: at most %d are read", bytes, limit)
 }
 
@@ -125,7 +126,7 @@ const blockStart = "-----BEGIN "
 // skips anything: what it cannot read is an error.
 func strictBlocks(data []byte) ([]*pem.Block, error) {
 	if len(data) > MaxBundleBytes {
-		return nil, tooLong(len(data), MaxBundleBytes)
+		return nil, TooLong(len(data), MaxBundleBytes)
 	}
 	rest := bytes.TrimSpace(data)
 	if len(rest) == 0 {

@@ -278,7 +278,7 @@ func checkEncodedModulus(der []byte) error {
 // stores would refuse them later and less clearly. Errors never contain input.
 func ParsePrivateKey(data []byte) (PrivateKey, error) {
 	if len(data) > MaxChainBytes {
-		return PrivateKey{}, fmt.Errorf("parsing private key: %w", tooLong(len(data), MaxChainBytes))
+		return PrivateKey{}, fmt.Errorf("parsing private key: %w", TooLong(len(data), MaxChainBytes))
 	}
 	blocks, err := strictBlocks(data)
 	if err != nil {

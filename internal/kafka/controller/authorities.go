@@ -59,10 +59,8 @@ func (o *observation) ownsCASecrets(kind authorities.Kind) bool {
 }
 
 // stored returns a Secret as the deciding packages want it.
-func (o *observation) stored(name string) authority.Stored { return storedIn(o.secrets, name) }
-
-func storedIn(secrets map[string]corev1.Secret, name string) authority.Stored {
-	secret, exists := secrets[name]
+func (o *observation) stored(name string) authority.Stored {
+	secret, exists := o.secrets[name]
 	return authority.Stored{Exists: exists, Data: secret.Data, Annotations: secret.Annotations}
 }
 

@@ -267,9 +267,10 @@ func (p *pass) checkCustomCertificates() error {
 }
 
 func (p *pass) customCertificate(listener model.Listener) listenercert.Certificate {
+	stored := p.brought[listener.Certificate.Secret]
 	return listenercert.Certificate{
 		Listener: listener.Name, Secret: listener.Certificate.Secret,
-		Stored:         storedIn(p.referenced, listener.Certificate.Secret),
+		Stored: stored.stored, Unread: stored.unread,
 		CertificateKey: listener.Certificate.CertificateKey, KeyKey: listener.Certificate.PrivateKeyKey,
 		Names: p.advertised(),
 	}

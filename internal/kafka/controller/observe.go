@@ -50,9 +50,10 @@ type observation struct {
 	unread []string
 	// others are the pods with the cluster's label that are no nodes.
 	others []*corev1.Pod
-	// secrets are those of the cluster, and referenced those that its listeners refer to.
-	secrets, referenced map[string]corev1.Secret
-	claims              map[string]*corev1.PersistentVolumeClaim
+	// secrets are those of the cluster, and brought what its listeners refer to of others.
+	secrets map[string]corev1.Secret
+	brought map[string]brought
+	claims  map[string]*corev1.PersistentVolumeClaim
 	// objects is the metadata of everything of the cluster's that carries its label, except
 	// Kafkas, pools, pod sets, pods and Secrets.
 	objects map[objectID]*metav1.PartialObjectMetadata
@@ -273,7 +274,7 @@ func (r *Reconciler) observeSecrets(ctx context.Context, o *observation) error {
 	if err := r.seekTraces(ctx, o, traces); err != nil {
 		return err
 	}
-	return r.observeCustomCertificates(ctx, o)
+	return r.observeBrought(ctx, o)
 }
 
 // hasAuthorities reports whether all Secrets of authorities that the operator writes
@@ -308,26 +309,4 @@ func (r *Reconciler) secretTraces(ctx context.Context, o *observation, reader cl
 		}
 	}
 	return names, nil
-}
-
-// observeCustomCertificates reads the Secrets that listeners refer to, whoever they
-// belong to: nothing else is decided from them. A missing one is not an error here; it is
-// reported with all others by those who need it.
-func (r *Reconciler) observeCustomCertificates(ctx context.Context, o *observation) error {
-	o.referenced = map[string]corev1.Secret{}
-	for i := range o.kafka.Spec.Kafka.Listeners {
-		custom, refers := customCertificate(&o.kafka.Spec.Kafka.Listeners[i])
-		if !refers || !canExist(custom.SecretName) {
-			continue
-		}
-		var secret corev1.Secret
-		exists, err := r.find(ctx, o, custom.SecretName, &secret)
-		if err != nil {
-			return fmt.Errorf("listener %s: %w", o.kafka.Spec.Kafka.Listeners[i].Name, err)
-		}
-		if exists {
-			o.referenced[custom.SecretName] = secret
-		}
-	}
-	return nil
 }

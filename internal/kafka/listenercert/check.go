@@ -22,6 +22,8 @@ type Certificate struct {
 	// CertificateKey and KeyKey are the keys inside the Secret.
 	CertificateKey string
 	KeyKey         string
+	// Unread says of the keys that were not read why that is.
+	Unread map[string]error
 	// Names are all names under which clients are told to reach the listener.
 	Names pki.SANs
 }
@@ -59,6 +61,9 @@ func Check(lc Certificate, now time.Time) (Checked, error) {
 	return Checked{Chain: chain, Key: key, Certificates: lc.Stored.Data[lc.CertificateKey]}, nil
 }
 
+// shorten is what can be done about an entry that is too long to be read.
+const shorten = "leave there only the leaf and its issuers, or the key, or give fewer listeners certificates of their own"
+
 type check struct {
 	lc       Certificate
 	now      time.Time
@@ -75,6 +80,10 @@ func (c *check) report(wrong, remedy string) {
 
 func (c *check) readChain() []*x509.Certificate {
 	data := c.lc.Stored.Data[c.lc.CertificateKey]
+	if err := c.lc.Unread[c.lc.CertificateKey]; err != nil {
+		c.report(c.lc.CertificateKey+": "+err.Error(), shorten)
+		return nil
+	}
 	if len(data) == 0 {
 		c.report("the key "+c.lc.CertificateKey+" is missing", "add the certificate, or change brokerCertChainAndKey.certificate")
 		return nil
@@ -89,6 +98,10 @@ func (c *check) readChain() []*x509.Certificate {
 
 func (c *check) readKey() pki.PrivateKey {
 	data := c.lc.Stored.Data[c.lc.KeyKey]
+	if err := c.lc.Unread[c.lc.KeyKey]; err != nil {
+		c.report(c.lc.KeyKey+": "+err.Error(), shorten)
+		return pki.PrivateKey{}
+	}
 	if len(data) == 0 {
 		c.report("the key "+c.lc.KeyKey+" is missing", "add the private key, or change brokerCertChainAndKey.key")
 		return pki.PrivateKey{}

@@ -3,6 +3,7 @@ package listenercert_test
 import (
 	"bytes"
 	"crypto/x509"
+	"errors"
 	"testing"
 	"time"
 
@@ -159,6 +160,13 @@ func TestBadCertificatesAreReported(t *testing.T) {
 				lc.Stored.Data["tls.crt"] = bytes.Repeat(pki.EncodeBundle(chain.root), 11)
 			},
 			[]string{"Secret mine (listener tls)", "tls.crt", "11 PEM blocks: at most 10"},
+		},
+		"entries that were not read": {
+			func(_ *testing.T, lc *listenercert.Certificate, _ chained) {
+				lc.Stored.Data = nil
+				lc.Unread = map[string]error{"tls.crt": pki.TooLong(300_000, 262_144), "tls.key": errors.New("there is no room for it")}
+			},
+			[]string{"tls.crt: the text has 300000 bytes: at most 262144 are read", "tls.key: there is no room for it"},
 		},
 		"it is for clients": {
 			func(t *testing.T, lc *listenercert.Certificate, chain chained) {

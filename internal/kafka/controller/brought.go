@@ -1,0 +1,92 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// maxBrought is how many bytes of certificates and keys are read for the listeners of one
+// Kafka. More does not fit into the Secret of a node.
+const maxBrought = 1 << 20
+
+// brought is what a Secret of somebody's holds for listeners.
+type brought struct {
+	stored authority.Stored
+	// unread says of entries that listeners name why they were not read.
+	unread map[string]error
+}
+
+// reference are the entries of a Secret that listeners name.
+type reference struct {
+	secret  string
+	entries []string
+}
+
+// references are what listeners refer to, in their order, and each Secret and entry once.
+func references(listeners []kafkav1.Listener) []reference {
+	var all []reference
+	for i := range listeners {
+		custom, refers := customCertificate(&listeners[i])
+		if !refers || !canExist(custom.SecretName) {
+			continue
+		}
+		at := slices.IndexFunc(all, func(r reference) bool { return r.secret == custom.SecretName })
+		if at < 0 {
+			all, at = append(all, reference{secret: custom.SecretName}), len(all)
+		}
+		for _, entry := range []string{custom.Certificate, custom.Key} {
+			if !slices.Contains(all[at].entries, entry) {
+				all[at].entries = append(all[at].entries, entry)
+			}
+		}
+	}
+	return all
+}
+
+// observeBrought reads what listeners refer to, whoever it belongs to: nothing else is
+// decided from it. The API server gives a Secret as a whole; only the entries that are named
+// are kept of it, if they are no longer than they may be. A missing Secret is not an error
+// here; it is reported with all others by those who need it. Keys are not remembered from
+// one pass to the next, so each Secret is read once in each.
+func (r *Reconciler) observeBrought(ctx context.Context, o *observation) error {
+	o.brought = map[string]brought{}
+	room := maxBrought
+	for _, of := range references(o.kafka.Spec.Kafka.Listeners) {
+		var secret corev1.Secret
+		exists, err := r.find(ctx, o, of.secret, &secret)
+		if err != nil {
+			return fmt.Errorf("reading what listeners refer to: %w", err)
+		}
+		if exists {
+			o.brought[of.secret] = of.take(secret.Data, &room)
+		}
+	}
+	return nil
+}
+
+// take takes the named entries of a Secret as far as there is room for them.
+func (r reference) take(data map[string][]byte, room *int) brought {
+	b := brought{stored: authority.Stored{Exists: true, Data: map[string][]byte{}}, unread: map[string]error{}}
+	for _, entry := range r.entries {
+		value, found := data[entry]
+		switch {
+		case !found:
+		case len(value) > pki.MaxChainBytes:
+			b.unread[entry] = pki.TooLong(len(value), pki.MaxChainBytes)
+		case len(value) > *room:
+			b.unread[entry] = fmt.Errorf("the text has %d bytes, and what the listeners refer to has more than %d together, "+
+				"which does not fit into the Secret of a node", len(value), maxBrought)
+		default:
+			b.stored.Data[entry] = value
+			*room -= len(value)
+		}
+	}
+	return b
+}

@@ -323,7 +323,7 @@ func (d *decider) note(kind TransitionKind, cert *x509.Certificate, why string) 
 
 // decision completes what the acts have left.
 func (d *decider) decision() Decision {
-	slices.Sort(d.d.Warnings)
+	sortRemarks(d.d.Warnings)
 	d.d.RenewalAt = d.d.Certificate.NotAfter.Add(-d.in.Spec.Renewal())
 	d.d.Published, d.d.Retired = d.published(), d.kept()
 	d.d.settling = &settling{in: d.in, o: d.o, retired: d.retired, beginning: d.beginning}

@@ -64,8 +64,8 @@ type Decision struct {
 	Transitions []Transition
 	// Waiting is what was asked for or is due, and does not happen yet.
 	Waiting []Waiting
-	// Warnings are worth a Warning condition; sorted.
-	Warnings []string
+	// Warnings are worth a Warning condition each; sorted.
+	Warnings []Remark
 	// RenewalAt is when the present CA certificate is due for renewal.
 	RenewalAt time.Time
 

@@ -26,7 +26,7 @@ func Ignored(in Input) []Remark {
 		}
 		if why := ignored(in, entry, cert); why != "" {
 			remarks = append(remarks, Remark{
-				Secret: in.Names.CertSecret, Part: "data{" + entry + "}",
+				Secret: in.Names.CertSecret, Part: entryPart(entry),
 				Text: fmt.Sprintf("nodes do not trust %q of entry %s, because %s", cert.Subject, entry, why),
 			})
 		}

@@ -103,7 +103,7 @@ func TestDistrustOfNobodyInAUsersSecretIsNamed(t *testing.T) {
 			if test.others {
 				w.trusts(chain.issuing.Certificate(), pkitest.CA(t, "old", noon()).Certificate())
 			}
-			said := strings.Join(append(w.decide().Warnings, sentences(authority.Misasked(w.in))...), "\n")
+			said := strings.Join(sentences(append(w.decide().Warnings, authority.Misasked(w.in)...)), "\n")
 			if test.says == "" && said != "" || !strings.Contains(said, test.says) {
 				t.Errorf("it is said: %q, want %q", said, test.says)
 			}

@@ -13,11 +13,11 @@ func (d *decider) raiseGenerations() error {
 	}
 	seen := d.in.Evidence.generations()
 	if cert := seen.cert; cert > d.d.CertGeneration+d.ahead() {
-		d.d.Warnings = append(d.d.Warnings, lowered(d.in.certObject(), d.in.Names.CertGeneration, d.d.CertGeneration, cert))
+		d.d.Warnings = append(d.d.Warnings, lowered(d.in.Names.CertSecret, d.in.Names.CertGeneration, d.d.CertGeneration, cert))
 		d.d.CertGeneration = cert
 	}
 	if key := max(seen.key, d.in.Names.generation(d.found)); key > d.d.KeyGeneration {
-		d.d.Warnings = append(d.d.Warnings, lowered(d.in.keyObject(), d.in.Names.KeyGeneration, d.d.KeyGeneration, key))
+		d.d.Warnings = append(d.d.Warnings, lowered(d.in.Names.KeySecret, d.in.Names.KeyGeneration, d.d.KeyGeneration, key))
 		d.d.KeyGeneration = key
 	}
 	return nil
@@ -37,16 +37,17 @@ func (d *decider) ahead() Generation {
 func (u *userCA) raiseGenerations() {
 	seen := u.in.Evidence.generations()
 	if seen.cert > u.certGen {
-		u.warnings = append(u.warnings, lowered(u.in.certObject(), u.in.Names.CertGeneration, u.certGen, seen.cert))
+		u.warnings = append(u.warnings, lowered(u.in.Names.CertSecret, u.in.Names.CertGeneration, u.certGen, seen.cert))
 		u.certGen = seen.cert
 	}
 	if seen.key > u.keyGen {
-		u.warnings = append(u.warnings, lowered(u.in.keyObject(), u.in.Names.KeyGeneration, u.keyGen, seen.key))
+		u.warnings = append(u.warnings, lowered(u.in.Names.KeySecret, u.in.Names.KeyGeneration, u.keyGen, seen.key))
 		u.keyGen = seen.key
 	}
 }
 
-func lowered(object, annotation string, now, seen Generation) string {
-	return fmt.Sprintf("%s: annotation %s is %s, but pods or certificates already carry %s; %s is used instead, because a generation never goes backwards",
-		object, annotation, now, seen, seen)
+func lowered(secret, annotation string, now, seen Generation) Remark {
+	return Remark{Secret: secret, Part: anyPart(annotation), Text: fmt.Sprintf(
+		"annotation %s is %s, but pods or certificates already carry %s; %s is used instead, because a generation never goes backwards",
+		annotation, now, seen, seen)}
 }

@@ -20,7 +20,7 @@ func wantLowered(t *testing.T, d outcome, annotations ...string) {
 		t.Errorf("warnings %q, want one about each of %v", d.Warnings, annotations)
 	}
 	for _, annotation := range annotations {
-		if !strings.Contains(strings.Join(d.Warnings, "\n"), annotation) {
+		if !strings.Contains(strings.Join(sentences(d.Warnings), "\n"), annotation) {
 			t.Errorf("%s is not named in %q", annotation, d.Warnings)
 		}
 	}

@@ -32,7 +32,7 @@ type observed struct {
 	// seenCertGen is the highest certificate generation that anything bears; none
 	// when nothing does.
 	seenCertGen Generation
-	warnings    []string
+	warnings    []Remark
 }
 
 // none is no generation at all.
@@ -180,10 +180,10 @@ func (o *observed) readGenerations(in Input) *Problem {
 		o.certGen, o.seenCertGen = max(seen.cert, keyGen), seen.cert
 	}
 	if len(o.bundle) > 0 && !certFound {
-		o.warnings = append(o.warnings, missingGeneration(in.certObject(), in.Names.CertGeneration, o.certGen))
+		o.warnings = append(o.warnings, missingGeneration(in.Names.CertSecret, in.Names.CertGeneration, o.certGen))
 	}
 	if !o.key.IsZero() && !keyFound {
-		o.warnings = append(o.warnings, missingGeneration(in.keyObject(), in.Names.KeyGeneration, o.keyGen))
+		o.warnings = append(o.warnings, missingGeneration(in.Names.KeySecret, in.Names.KeyGeneration, o.keyGen))
 	}
 	return nil
 }
@@ -222,8 +222,8 @@ func (e Evidence) generations() generations {
 	return generations{cert: e.CertGeneration, key: e.KeyGeneration}
 }
 
-func missingGeneration(object, annotation string, counts Generation) string {
-	return fmt.Sprintf("%s: the annotation %s is missing and counts as %s", object, annotation, counts)
+func missingGeneration(secret, annotation string, counts Generation) Remark {
+	return Remark{Secret: secret, Part: anyPart(annotation), Text: fmt.Sprintf("the annotation %s is missing and counts as %s", annotation, counts)}
 }
 
 func generationProblem(object string, err error) *Problem {

@@ -110,7 +110,9 @@ func (d *decider) withdraw() {
 }
 
 func (d *decider) refuseAbort(why string) {
-	d.d.Warnings = append(d.d.Warnings, d.in.keyObject()+": "+AbortReplaceAnnotation+" was refused: "+why)
+	d.d.Warnings = append(d.d.Warnings, Remark{
+		Secret: d.in.Names.KeySecret, Part: anyPart(AbortReplaceAnnotation), Text: AbortReplaceAnnotation + " was refused: " + why,
+	})
 	d.note(AbortRefused, d.d.Certificate, why)
 }
 

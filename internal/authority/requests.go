@@ -83,6 +83,16 @@ func (r Remark) Object() string { return "Secret " + r.Secret }
 // String returns the remark as one sentence.
 func (r Remark) String() string { return r.Object() + ": " + r.Text }
 
+func sortRemarks(remarks []Remark) {
+	slices.SortFunc(remarks, func(a, b Remark) int { return strings.Compare(a.String(), b.String()) })
+}
+
+// anyPart names an annotation as a part of its object, whatever it says.
+func anyPart(annotation string) string { return "metadata.annotations{" + annotation + "}" }
+
+// entryPart names an entry as a part of its Secret.
+func entryPart(entry string) string { return "data{" + entry + "}" }
+
 // AnnotationPart names an annotation with this value as a part of its object.
 func AnnotationPart(annotation, value string) string {
 	return "metadata.annotations{" + annotation + "=" + excerpt.Of(value, shownValue) + "}"

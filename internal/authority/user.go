@@ -54,7 +54,7 @@ type userCA struct {
 	noCross  string
 	certGen  Generation
 	keyGen   Generation
-	warnings []string
+	warnings []Remark
 }
 
 func missingSecrets(in Input) []Problem {
@@ -86,14 +86,14 @@ func (u *userCA) readGenerations() *Problem {
 		return generationProblem(u.in.certObject(), err)
 	}
 	if !found {
-		u.warnings = append(u.warnings, missingGeneration(u.in.certObject(), u.in.Names.CertGeneration, 0))
+		u.warnings = append(u.warnings, missingGeneration(u.in.Names.CertSecret, u.in.Names.CertGeneration, 0))
 	}
 	keyGen, found, err := u.in.KeySecret.generation(u.in.Names.KeyGeneration)
 	if err != nil {
 		return generationProblem(u.in.keyObject(), err)
 	}
 	if !found {
-		u.warnings = append(u.warnings, missingGeneration(u.in.keyObject(), u.in.Names.KeyGeneration, 0))
+		u.warnings = append(u.warnings, missingGeneration(u.in.Names.KeySecret, u.in.Names.KeyGeneration, 0))
 	}
 	u.certGen, u.keyGen = certGen, keyGen
 	u.raiseGenerations()
@@ -135,7 +135,9 @@ func (u *userCA) furtherCAs() string {
 func (u *userCA) readKey() *Problem {
 	data := u.in.KeySecret.Data[KeyKey]
 	if u.in.Names.Holders == Users && isPlaceholder(data) {
-		u.warnings = append(u.warnings, u.in.keyObject()+": "+KeyKey+" is a placeholder: user certificates cannot be issued")
+		u.warnings = append(u.warnings, Remark{
+			Secret: u.in.Names.KeySecret, Part: entryPart(KeyKey), Text: KeyKey + " is a placeholder: user certificates cannot be issued",
+		})
 		return nil
 	}
 	remedy := "put the private key of the first certificate of " + CertKey + " there, as unencrypted PKCS#8"
@@ -228,13 +230,19 @@ func (u *userCA) decision() (Decision, error) {
 	}
 	d.Crosses, d.NoCross = u.crosses, cmp.Or(u.whyNoCross(), u.noCross)
 	if u.in.Now.After(d.RenewalAt) {
-		d.Warnings = append(d.Warnings, u.in.certObject()+": the certificate expires at "+issuing.NotAfter.UTC().Format("2006-01-02T15:04:05Z")+" and is yours to renew: put a new one into the Secret before then")
+		d.Warnings = append(d.Warnings, Remark{
+			Secret: u.in.Names.CertSecret, Part: entryPart(CertKey) + ".notAfter",
+			Text: "the certificate expires at " + issuing.NotAfter.UTC().Format("2006-01-02T15:04:05Z") + " and is yours to renew: put a new one into the Secret before then",
+		})
 	}
 	if u.changedUnannounced() {
-		d.Warnings = append(d.Warnings, u.in.certObject()+": "+CertKey+" has changed and annotation "+u.in.Names.CertGeneration+" has not; the change takes effect anyway")
+		d.Warnings = append(d.Warnings, Remark{
+			Secret: u.in.Names.CertSecret, Part: entryPart(CertKey),
+			Text: CertKey + " has changed and annotation " + u.in.Names.CertGeneration + " has not; the change takes effect anyway",
+		})
 	}
 	d.Warnings = append(d.Warnings, u.distrustsNobody(d)...)
-	slices.Sort(d.Warnings)
+	sortRemarks(d.Warnings)
 	if !u.key.IsZero() {
 		ca, err := pki.NewAuthority(issuing, u.key, presentedAfterLeaf(u.chain)...)
 		if err != nil {
@@ -264,14 +272,15 @@ func (u *userCA) removed(published []*x509.Certificate) []*x509.Certificate {
 
 // distrustsNobody names a request to distrust that finds nobody to distrust. The Secret is not ours to take it
 // away from, and it would strike the present CA as soon as another one follows.
-func (u *userCA) distrustsNobody(d Decision) []string {
+func (u *userCA) distrustsNobody(d Decision) []Remark {
 	others := slices.ContainsFunc(u.others(), func(c *x509.Certificate) bool { return !sameCertificate(c, d.Certificate) })
 	switch {
 	case !d.Distrust, others || len(d.Kept) > 0 || len(d.Crosses) > 0:
 		return nil
 	default:
-		return []string{fmt.Sprintf("%s: annotation %s has no effect, because %q is the only CA; remove it, or the CA that you replace next is distrusted at once",
-			u.in.keyObject(), DistrustAnnotation, d.Certificate.Subject)}
+		return []Remark{{Secret: u.in.Names.KeySecret, Part: anyPart(DistrustAnnotation), Text: fmt.Sprintf(
+			"annotation %s has no effect, because %q is the only CA; remove it, or the CA that you replace next is distrusted at once",
+			DistrustAnnotation, d.Certificate.Subject)}}
 	}
 }
 

@@ -78,7 +78,7 @@ func TestAUsersAuthorityIsNeverRenewed(t *testing.T) {
 	w.in.CertSecret.Annotations["strimzi.io/force-renew"] = "true"
 	d := w.settle(hold)
 	wantKinds(t, d)
-	if len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], "is yours to renew: ") {
+	if len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0].String(), "is yours to renew: ") {
 		t.Errorf("warnings %q, want one that says who has to renew it", d.Warnings)
 	}
 }

@@ -38,6 +38,18 @@ func Of(text string, bytes int) string {
 	return strings.Clone(strings.ToValidUTF8(text[:min(len(text), bytes-len(Ellipsis))], "")) + Ellipsis
 }
 
+// Ends returns the text as Of does, but of one that is too long its beginning and its end:
+// sentences begin with what is wrong, and end with what can be done about it.
+func Ends(text string, bytes int) string {
+	text = plain(text)
+	if len(text) <= bytes {
+		return text
+	}
+	end := max(0, bytes-len(Ellipsis)) / 2
+	head := max(0, bytes-len(Ellipsis)) - end
+	return strings.ToValidUTF8(text[:head], "") + Ellipsis + strings.ToValidUTF8(text[len(text)-end:], "")
+}
+
 // plain replaces what a terminal would obey, or a reader be misled by: control characters,
 // marks that change the direction of writing, and bytes that are no text. What separates
 // lines becomes a space.
@@ -86,6 +98,14 @@ func First(items []string, count int, separator string) string {
 		return strings.Join(items, separator)
 	}
 	return strings.Join(items[:count], separator) + strings.TrimRight(separator, ", ") + more(len(items)-count)
+}
+
+// Numbered is the first text of one thing, and the second of several.
+func Numbered(count int, one, several string) string {
+	if count == 1 {
+		return one
+	}
+	return several
 }
 
 func more(count int) string { return fmt.Sprintf(" and %d more", count) }

@@ -119,3 +119,25 @@ func TestTheFirstFewAreNamedAndTheRestIsCounted(t *testing.T) {
 		})
 	}
 }
+
+func TestOfALongSentenceBeginningAndEndAreKept(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		text  string
+		bytes int
+		want  string
+	}{
+		"a sentence that fits":        {"wrong: mend it", 14, "wrong: mend it"},
+		"one byte too many":           {"wrong: mend it", 13, "wrong…nd it"},
+		"characters of several bytes": {"ééééé", 8, "é…é"},
+		"what a terminal obeys":       {"a\x1bb", 9, "a\uFFFDb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := excerpt.Ends(c.text, c.bytes)
+			if got != c.want || len(got) > c.bytes || !utf8.ValidString(got) {
+				t.Errorf("%q in %d bytes became %q, want %q", c.text, c.bytes, got, c.want)
+			}
+		})
+	}
+}

@@ -220,4 +220,4 @@ func (a announcer) tell(kafka *kafkav1.Kafka, related runtime.Object, reason, ac
 	a.journal.event(kafka, related, reason, action, note)
 }
 
-func shortened(note string) string { return excerpt.Of(note, maxNote) }
+func shortened(note string) string { return excerpt.Ends(note, maxNote) }

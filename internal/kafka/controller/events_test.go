@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -324,4 +326,54 @@ func TestACertificateIsToldOfOnceItIsWritten(t *testing.T) {
 	if err := pass(); err != nil || len(recorder.Events) != 1 {
 		t.Errorf("%d events, %v; want one", len(recorder.Events), err)
 	}
+}
+
+// Whatever there is too much of is told by one event, which says what can be done.
+func TestSecretsThatAreNotReadAreToldByOneEventThatSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	for count, wants := range map[int][]string{
+		1:    {"Secret my-x-0 has the name of a node", "delete it, or remove its label strimzi.io/cluster"},
+		1000: {"Secrets my-x-0, my-x-1, ", "they are not read; delete them, or remove the label strimzi.io/cluster"},
+	} {
+		t.Run(strconv.Itoa(count), func(t *testing.T) {
+			t.Parallel()
+			r, collected := collecting()
+			p := passOf(smallKafka(), nil)
+			for i := range count {
+				p.unread = append(p.unread, fmt.Sprintf("my-x-%d", i))
+			}
+			p.noteHidden()
+
+			r.announce(p, conditionsSince(p.warnings(), nil, noon()))
+
+			collected.want(t, 1)
+			for _, note := range collected.notes {
+				for _, want := range wants {
+					if !strings.Contains(note, want) || len(note) > maxNote {
+						t.Errorf("the event says %q, want %q", note, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestEachWarningAboutOneSecretIsAnEventOfItsOwn(t *testing.T) {
+	t.Parallel()
+	r, collected := collecting()
+	p := passOf(smallKafka(), nil)
+	remark := func(part, text string) authority.Remark {
+		return authority.Remark{Secret: "my-cluster-ca-cert", Part: part, Text: text}
+	}
+	first, second := remark("data{ca.crt}.notAfter", "it expires"), remark("data{ca.crt}", "it has changed")
+
+	p.clusterCA.Warnings = []authority.Remark{first, second}
+	both := conditionsSince(p.warnings(), nil, noon())
+	r.announce(p, both)
+	collected.want(t, 2)
+
+	p.kafka.Status.Conditions = both[:1]
+	r, collected = collecting()
+	r.announce(p, both)
+	collected.want(t, 1)
 }

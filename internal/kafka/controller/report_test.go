@@ -211,13 +211,14 @@ func TestANodeIsPendingUntilItIsAsItShallBeAndReady(t *testing.T) {
 	}
 }
 
-func TestALongNoteIsCutBetweenCharacters(t *testing.T) {
+func TestALongNoteIsCutInTheMiddleAndBetweenCharacters(t *testing.T) {
 	t.Parallel()
+	long := strings.Repeat("x", maxNote)
 	for name, c := range map[string]struct{ note, want string }{
 		"a short one stays":      {"short", "short"},
-		"one of the full length": {strings.Repeat("x", maxNote), strings.Repeat("x", maxNote)},
-		"a long one":             {strings.Repeat("x", maxNote+1), strings.Repeat("x", maxNote-3) + "…"},
-		"a character on the cut": {strings.Repeat("x", maxNote-4) + "éééé", strings.Repeat("x", maxNote-4) + "…"},
+		"one of the full length": {long, long},
+		"a long one":             {"wrong" + long + "mend", "wrong" + long[:494] + "…" + long[:494] + "mend"},
+		"a character on the cut": {strings.Repeat("é", maxNote), strings.Repeat("é", 249) + "…" + strings.Repeat("é", 249)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -288,9 +288,10 @@ func (p *pass) noteHidden() {
 		}
 	}
 	if len(p.unread) > 0 {
-		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonForeignObject, fmt.Sprintf(
-			"Secrets %s have names of nodes and the label of this cluster, and are more, or larger, than its nodes can have: they are not read; "+
-				"delete them, or remove the label %s", excerpt.List(p.unread, ", ", excerpt.Listed), model.ClusterLabel))
+		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonForeignObject, fmt.Sprintf(excerpt.Numbered(len(p.unread),
+			"Secret %s has the name of a node and the label of this cluster, and is more, or larger, than its nodes can have: it is not read; delete it, or remove its label %s",
+			"Secrets %s have names of nodes and the label of this cluster, and are more, or larger, than its nodes can have: they are not read; delete them, or remove the label %s",
+		), excerpt.List(p.unread, ", ", excerpt.Listed), model.ClusterLabel))
 	}
 	for name := range p.pods {
 		if p.pods[name].Labels[model.ClusterLabel] != p.kafka.Name {

@@ -100,11 +100,7 @@ func (p *pass) warnings() []wanted {
 		list = append(list, p.about(object{finding.Object, finding.Part}, finding.Reason, finding.String()))
 	}
 	for _, kind := range kinds() {
-		for _, warning := range p.domain(kind).Warnings {
-			name, _, _ := strings.Cut(warning, ": ") // each begins with its object
-			list = append(list, p.about(object{name: name}, reasonAuthority, warning))
-		}
-		for _, remark := range p.domain(kind).remarks {
+		for _, remark := range slices.Concat(p.domain(kind).Warnings, p.domain(kind).remarks) {
 			list = append(list, p.about(object{name: remark.Object(), part: remark.Part}, reasonAuthority, remark.String()))
 		}
 	}
@@ -139,9 +135,10 @@ func (p *pass) silence() []wanted {
 		silent = append(silent, pod)
 	}
 	if len(silent) > 0 {
-		list = append(list, holds(condition.Warning, reasonSilent, fmt.Sprintf(
-			"the agents of pods %s do not answer the operator, so it is unknown what their servers trust and present: "+
-				"check what keeps the operator from reaching port %d of these pods", excerpt.List(silent, ", ", excerpt.Listed), contract.SecurePort)))
+		list = append(list, holds(condition.Warning, reasonSilent, fmt.Sprintf(excerpt.Numbered(len(silent),
+			"the agent of pod %s does not answer the operator, so it is unknown what its server trusts and presents: check what keeps the operator from reaching port %d of this pod",
+			"the agents of pods %s do not answer the operator, so it is unknown what their servers trust and present: check what keeps the operator from reaching port %d of these pods",
+		), excerpt.List(silent, ", ", excerpt.Listed), contract.SecurePort)))
 	}
 	return list
 }

@@ -34,7 +34,7 @@ func TestAWarningAboutAnAuthorityNamesItsObjectOnce(t *testing.T) {
 	t.Parallel()
 	const said = "Secret my-clients-ca: ca.key is a placeholder"
 	p := &pass{observation: &observation{}}
-	p.clientsCA.Decision = authority.Decision{Warnings: []string{said}}
+	p.clientsCA.Decision = authority.Decision{Warnings: []authority.Remark{{Secret: "my-clients-ca", Part: "data{ca.key}", Text: "ca.key is a placeholder"}}}
 
 	p.noteAuthority(authorities.Clients)
 
@@ -209,7 +209,7 @@ func TestAnAgentThatAnswersTooMuchIsNotSaidToBeSilent(t *testing.T) {
 
 	list := p.warnings()
 
-	if len(list) != 2 || list[0].message != "Pod b: "+long || !strings.Contains(list[1].message, "the agents of pods a do not answer") {
+	if len(list) != 2 || list[0].message != "Pod b: "+long || !strings.Contains(list[1].message, "the agent of pod a does not answer") {
 		t.Errorf("it is said: %+v, want that a is silent and what is wrong with b", list)
 	}
 }

@@ -44,7 +44,7 @@ func (o *rotateOptions) follow(ctx context.Context, c cluster, w watching, out i
 		plan := record.Plan()
 		phase := rotation.PhaseOf(record.Snapshot, plan)
 		passed := ago(c.clock.Since(begin))
-		if line := fmt.Sprintf("%s: %s", phase, rotation.Message(record.Snapshot, plan, record.Anchors)); line != last {
+		if line := fmt.Sprintf("%s: %s", phase, rotation.Message(record.Snapshot, plan, record.Words())); line != last {
 			last = line
 			if _, err := fmt.Fprintf(out, "%6s  %s\n", passed, line); err != nil {
 				return false, err

@@ -216,7 +216,7 @@ func (o *rotateOptions) permitted(ctx context.Context, c cluster, kafka *kafkav1
 	case o.distrust:
 		return nil
 	case !phase.Settled():
-		return refuse("%s (%s: %s): %s", inProgress(c, record), phase, rotation.Message(record.Snapshot, plan, record.Anchors), untilDone(record))
+		return refuse("%s (%s: %s): %s", inProgress(c, record), phase, rotation.Message(record.Snapshot, plan, record.Words()), untilDone(record))
 	}
 	return nil
 }

@@ -104,8 +104,10 @@ func conditions(foreign []string, before []condition.Condition) []condition.Cond
 		return nil
 	}
 	sort.Strings(foreign)
-	return notReady(reasonForeignPod, fmt.Sprintf("pods %s were not created by this StrimziPodSet, which cannot create its own under those names: "+
-		"delete them, or restore their owner reference", excerpt.List(foreign, ", ", excerpt.Listed)), before)
+	return notReady(reasonForeignPod, fmt.Sprintf(excerpt.Numbered(len(foreign),
+		"pod %s was not created by this StrimziPodSet, which cannot create its own under that name: delete it, or restore its owner reference",
+		"pods %s were not created by this StrimziPodSet, which cannot create its own under those names: delete them, or restore their owner reference",
+	), excerpt.List(foreign, ", ", excerpt.Listed)), before)
 }
 
 // refusal says why the missing pods of a set are not made. Each reason says what can be

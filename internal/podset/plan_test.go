@@ -162,7 +162,7 @@ func wantForeign(t *testing.T, conditions []condition.Condition, name string) {
 		return
 	}
 	if len(conditions) != 1 || conditions[0].Type != condition.NotReady || conditions[0].Reason != "ForeignPod" ||
-		!strings.HasPrefix(conditions[0].Message, "pods "+name+" were not created") {
+		!strings.HasPrefix(conditions[0].Message, "pod "+name+" was not created") {
 		t.Errorf("conditions are %+v, want one that names %s alone", conditions, name)
 	}
 }

@@ -64,9 +64,9 @@ func TestARotationThatWaitsInVainIsBlocked(t *testing.T) {
 func TestABlockedRotationSaysWhoIsWaitedForAndWhatCanBeDone(t *testing.T) {
 	t.Parallel()
 	r := behindItsMount(t, time.Hour)
-	message := rotation.Message(r.Snapshot, trust.Decide(r.Snapshot), r.Anchors)
+	message := rotation.Message(r.Snapshot, trust.Decide(r.Snapshot), r.Words())
 	for _, want := range []string{
-		string(trust.GuardMounted), "waiting for my-dual-0", "since 2026-11-21T07:", "check the events of my-dual-0 and the kubelets there",
+		string(trust.GuardMounted), "waiting for my-dual-0", "since 2026-11-21T07:", "check the events of my-dual-0 and the kubelet there",
 	} {
 		if !strings.Contains(message, want) {
 			t.Errorf("it is said: %s\nwant: %s", message, want)

@@ -52,7 +52,7 @@ func tell(r rotation.Record) string {
 	last, s := "", r.Snapshot
 	for range 60 {
 		plan := trust.Decide(s)
-		if line := fmt.Sprintf("%s\n   %s\n", rotation.PhaseOf(s, plan), rotation.Message(s, plan, r.Anchors)); line != last {
+		if line := fmt.Sprintf("%s\n   %s\n", rotation.PhaseOf(s, plan), rotation.Message(s, plan, r.Words())); line != last {
 			b.WriteString(line)
 			last = line
 		}

@@ -109,7 +109,7 @@ func (r Record) Ahead(now time.Time) Forecast {
 		s.Now = now
 	}
 	plan := r.planFor(s)
-	f := Forecast{Phase: PhaseOf(s, plan), Message: Message(s, plan, r.Anchors) + Refusal(r.Refused), Stages: []Stage{}}
+	f := Forecast{Phase: PhaseOf(s, plan), Message: Message(s, plan, r.Words()) + Refusal(r.Refused), Stages: []Stage{}}
 	projection := trust.Project(s)
 	// With one CA there is no way from one to another.
 	if len(projection.Stages) > 0 && len(newView(s, plan).others()) > 0 {

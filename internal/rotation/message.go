@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -25,11 +26,28 @@ func Label(id trust.AnchorID, names map[trust.AnchorID]AnchorName) string {
 	return fmt.Sprintf("%s (%s)", name.CommonName, Short(id))
 }
 
+// Words are what people call what a domain consists of.
+type Words struct {
+	Anchors map[trust.AnchorID]AnchorName
+	// KeySecret and CertSecret are the Secrets of the authority.
+	KeySecret, CertSecret string
+}
+
+// WordsOf are those of an authority of a cluster.
+func WordsOf(cluster, domain string, anchors map[trust.AnchorID]AnchorName) Words {
+	kind := authorities.Kind(domain)
+	return Words{Anchors: anchors, KeySecret: kind.KeySecret(cluster), CertSecret: kind.CertSecret(cluster)}
+}
+
+// Words are those of the record's authority.
+func (r Record) Words() Words { return WordsOf(r.Cluster, r.Domain, r.Anchors) }
+
 // Message says in one line where a domain stands: what moves to what and how, who
 // is waited for since when, what a person can do, and when time runs out. It stays
 // the same as long as nothing changes.
-func Message(s trust.Snapshot, plan trust.Plan, names map[trust.AnchorID]AnchorName) string {
-	v, phase := newView(s, plan), PhaseOf(s, plan)
+func Message(s trust.Snapshot, plan trust.Plan, words Words) string {
+	v, phase, names := newView(s, plan), PhaseOf(s, plan), words.Anchors
+	v.words = words
 	parts := []string{v.course(phase, names)}
 	for _, part := range []string{v.activity(phase), v.waiting(phase), v.advice(phase, names), v.refusals(names), v.urgency(phase, names)} {
 		if part != "" {
@@ -159,16 +177,26 @@ func (v *view) waiting(phase Phase) string {
 // to read a bundle: they are published to already.
 func givenTime(b trust.Blocker) bool { return b.Guard == trust.GuardApplications && !b.Since.IsZero() }
 
+// said is what is said of the count of those who are waited for.
+func (c complaint) said(count int) string {
+	if count > 1 && c.several != "" {
+		return c.several
+	}
+	return c.one
+}
+
+// complaint is what a guard says of somebody: of one, and of several.
+type complaint struct {
+	guard        trust.GuardName
+	one, several string
+}
+
 // grouped says in one sentence for each guard and complaint who is waited for.
 func grouped(blockers []trust.Blocker, members []trust.Member) []string {
-	type complaint struct {
-		guard trust.GuardName
-		what  string
-	}
 	var order []complaint
 	peers, since := map[complaint][]string{}, map[complaint]time.Time{}
 	for _, b := range blockers {
-		c := complaint{b.Guard, strings.TrimPrefix(b.What, b.Who+" ")}
+		c := complaint{b.Guard, strings.TrimPrefix(b.What, b.Who+" "), b.Several}
 		if _, known := peers[c]; !known {
 			order = append(order, c)
 		}
@@ -179,7 +207,8 @@ func grouped(blockers []trust.Blocker, members []trust.Member) []string {
 	}
 	out := make([]string, 0, len(order))
 	for _, c := range order {
-		sentence := fmt.Sprintf("waiting for %s (%s: %s", byMember(peers[c], members), c.guard, c.what)
+		who, count := byMember(peers[c], members)
+		sentence := fmt.Sprintf("waiting for %s (%s: %s", who, c.guard, c.said(count))
 		if begin := since[c]; !begin.IsZero() {
 			sentence += ", since " + moment(begin)
 		}
@@ -188,9 +217,9 @@ func grouped(blockers []trust.Blocker, members []trust.Member) []string {
 	return out
 }
 
-// byMember names the members among those who are waited for, each once. The roles of a
-// single one follow in brackets.
-func byMember(peers []string, members []trust.Member) string {
+// byMember names the members among those who are waited for, each once, and counts them. The
+// roles of a single one follow in brackets.
+func byMember(peers []string, members []trust.Member) (who string, count int) {
 	roles := map[string][]string{}
 	for _, peer := range peers {
 		member := peer
@@ -203,13 +232,13 @@ func byMember(peers []string, members []trust.Member) string {
 	}
 	names := slices.Collect(maps.Keys(roles))
 	if len(names) != 1 {
-		return some(names)
+		return some(names), len(names)
 	}
 	of := slices.DeleteFunc(roles[names[0]], func(role string) bool { return role == "" })
 	if len(of) == 0 {
-		return names[0]
+		return names[0], 1
 	}
-	return names[0] + " [" + some(of) + "]"
+	return names[0] + " [" + some(of) + "]", 1
 }
 
 // waitedFor is what a sentence calls the one who stands in the way.
@@ -287,11 +316,14 @@ func (v *view) establishment() string {
 	if len(unproven) == 0 {
 		return "every node has proven that it trusts and presents it; the rest follows by itself"
 	}
-	advice := "nothing needs to be done while their pods are starting; if it lasts, check the events and logs of these pods, and what keeps the operator from reaching their port 8443"
+	advice := excerpt.Numbered(len(unproven),
+		"nothing needs to be done while its pod is starting; if it lasts, check the events and logs of this pod, and what keeps the operator from reaching its port 8443",
+		"nothing needs to be done while their pods are starting; if it lasts, check the events and logs of these pods, and what keeps the operator from reaching their port 8443")
 	if v.waiting(Establishing) != "" {
 		return advice
 	}
-	return "waiting for " + some(unproven) + " to prove that they trust and present it; " + advice
+	return "waiting for " + some(unproven) + " to prove that " +
+		excerpt.Numbered(len(unproven), "it trusts and presents the CA", "they trust and present it") + "; " + advice
 }
 
 // established reports whether a member has proven to trust and to present the target.
@@ -302,23 +334,29 @@ func (v *view) established(m *trust.Member) bool {
 
 // help says what a person can do for each of those that are waited for in vain.
 func (v *view) help() string {
-	pods := map[string][]string{}
-	var order []string
+	pods := map[remedy][]string{}
+	var order []remedy
 	for _, b := range v.overdue() {
 		what := v.helpFor(v.waitedFor(b))
 		if _, known := pods[what]; !known {
 			order = append(order, what)
 		}
-		pods[what] = append(pods[what], string(v.waitedFor(b).ID))
+		if id := string(v.waitedFor(b).ID); !slices.Contains(pods[what], id) {
+			pods[what] = append(pods[what], id)
+		}
 	}
-	for i, what := range order {
-		order[i] = fmt.Sprintf(what, some(pods[what]))
+	sentences := make([]string, 0, len(order))
+	for _, what := range order {
+		sentences = append(sentences, fmt.Sprintf(excerpt.Numbered(len(pods[what]), what.one, what.several), some(pods[what])))
 	}
-	return "nothing more happens without you: " + strings.Join(order, "; ")
+	return "nothing more happens without you: " + strings.Join(sentences, "; ")
 }
 
-// helpFor says what can be done for a member, with a place for its name.
-func (v *view) helpFor(m *trust.Member) string {
+// remedy is what can be done for one member, and for several, with a place for the names.
+type remedy struct{ one, several string }
+
+// helpFor says what can be done for a member.
+func (v *view) helpFor(m *trust.Member) remedy {
 	holds := func(of func(*trust.Evidence) bool) bool {
 		return slices.ContainsFunc(m.Roles, func(r trust.Role) bool { return of(&r.Evidence) })
 	}
@@ -326,22 +364,43 @@ func (v *view) helpFor(m *trust.Member) string {
 		switch {
 		case a.Member != m.ID:
 		case a.Reason == trust.UnknownClaims:
-			return "restore what was lost or replaced in the CA Secrets, or find out who else configures the servers of %s"
+			return remedy{
+				"restore what was lost or replaced in the CA Secrets, or find out who else configures the server of %s",
+				"restore what was lost or replaced in the CA Secrets, or find out who else configures the servers of %s",
+			}
 		default:
-			return "restore the Secret of %s, or the key of the CA that issued its certificate"
+			return remedy{
+				"restore the Secret of %s, or the key of the CA that issued its certificate",
+				"restore the Secrets of %s, or the key of the CA that issued their certificates",
+			}
 		}
 	}
 	switch {
 	case holds(func(e *trust.Evidence) bool { return e.Process == trust.ProcessUnknown }):
-		return "check the logs of %s, and what keeps the operator from reaching port 8443 of these pods"
+		return remedy{
+			"check the logs of %s, and what keeps the operator from reaching port 8443 of this pod",
+			"check the logs of %s, and what keeps the operator from reaching port 8443 of these pods",
+		}
 	case holds(func(e *trust.Evidence) bool { return len(e.Mounted) > 0 }):
-		return "check the events of %s and the kubelets there to see why the latest Secrets are not mounted"
+		return remedy{
+			"check the events of %s and the kubelet there to see why the latest Secrets are not mounted",
+			"check the events of %s and the kubelets there to see why the latest Secrets are not mounted",
+		}
 	case holds(func(e *trust.Evidence) bool { return len(e.Loading) > 0 }):
-		return "check the logs of %s to see why the last reload does not finish; to restart them instead, annotate the pods with strimzi.io/manual-rolling-update=true"
+		return remedy{
+			"check the logs of %s to see why the last reload does not finish; to restart it instead, annotate the pod with " + restartRequest,
+			"check the logs of %s to see why the last reload does not finish; to restart them instead, annotate the pods with " + restartRequest,
+		}
 	default:
-		return "check the logs of %s; to restart them, annotate the pods with strimzi.io/manual-rolling-update=true"
+		return remedy{
+			"check the logs of %s; to restart it, annotate the pod with " + restartRequest,
+			"check the logs of %s; to restart them, annotate the pods with " + restartRequest,
+		}
 	}
 }
+
+// restartRequest is how a person asks for a restart.
+const restartRequest = "strimzi.io/manual-rolling-update=true"
 
 // remainder says what the Raft clients need, and until when.
 func (v *view) remainder() string {
@@ -361,11 +420,12 @@ func (v *view) remainder() string {
 	if len(nodes) == 0 {
 		return state + "every node has been restarted once"
 	}
-	sentence := state + some(nodes) + " have been restarted once, at their next restart for any reason"
+	sentence := state + some(nodes) +
+		excerpt.Numbered(len(nodes), " has been restarted once, at its next restart for any reason", " have been restarted once, at their next restart for any reason")
 	if !due.IsZero() {
 		sentence += " or before " + moment(due)
 	}
-	return sentence + "; to do it now, annotate the pods with strimzi.io/manual-rolling-update=true"
+	return sentence + "; to do it now, annotate the " + excerpt.Numbered(len(nodes), "pod", "pods") + " with " + restartRequest
 }
 
 // pinned names those that a Classic rotation leaves behind.
@@ -410,7 +470,7 @@ func (v *view) retirement(names map[trust.AnchorID]AnchorName) string {
 	case len(v.entries(names)) > 0:
 		return sentence + "; to withdraw it earlier, " + v.takeOut(names)
 	case len(distrustable) > 0:
-		return sentence + "; to withdraw " + some(distrustable) + " earlier, annotate the key Secret of the CA with keyturn.dev/distrust=now; clients that still hold its certificates are refused from then on"
+		return sentence + "; to withdraw " + some(distrustable) + " earlier, annotate Secret " + v.words.KeySecret + " with keyturn.dev/distrust=now; clients that still hold its certificates are refused from then on"
 	default:
 		return sentence
 	}
@@ -421,7 +481,7 @@ func (v *view) takeOut(names map[trust.AnchorID]AnchorName) string {
 	if entries := v.entries(names); len(entries) > 0 {
 		return "remove " + some(entries)
 	}
-	return "remove its entry from the certificate Secret of the CA"
+	return "remove its entry from Secret " + v.words.CertSecret
 }
 
 // entries are where the owner of the authority keeps what is to go.

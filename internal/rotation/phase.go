@@ -117,6 +117,8 @@ type view struct {
 	plan   trust.Plan
 	steps  []trust.Step
 	target *trust.Anchor
+	// words are for messages.
+	words Words
 }
 
 func newView(s trust.Snapshot, plan trust.Plan) *view {

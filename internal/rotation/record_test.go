@@ -249,7 +249,7 @@ func FuzzParse(f *testing.F) {
 		}
 		// Whatever somebody wrote into the ConfigMap, a person gets an answer.
 		plan := trust.Decide(r.Snapshot)
-		if words := string(rotation.PhaseOf(r.Snapshot, plan)) + rotation.Message(r.Snapshot, plan, r.Anchors); strings.TrimSpace(words) == "" {
+		if words := string(rotation.PhaseOf(r.Snapshot, plan)) + rotation.Message(r.Snapshot, plan, r.Words()); strings.TrimSpace(words) == "" {
 			t.Fatal("no words")
 		}
 	})

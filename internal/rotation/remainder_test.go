@@ -26,7 +26,7 @@ func TestNobodyWaitsForRaftClientsWithAnEarlierCertificate(t *testing.T) {
 	if phase := rotation.PhaseOf(r.Snapshot, plan); phase != rotation.RaftRemainder || !phase.Settled() {
 		t.Errorf("phase %s, want %s", phase, rotation.RaftRemainder)
 	}
-	if message := rotation.Message(r.Snapshot, plan, r.Anchors); !strings.Contains(message, "until my-dual-0, my-dual-1, my-dual-2 have been restarted once") {
+	if message := rotation.Message(r.Snapshot, plan, r.Words()); !strings.Contains(message, "until my-dual-0, my-dual-1, my-dual-2 have been restarted once") {
 		t.Errorf("it is said: %s", message)
 	}
 }

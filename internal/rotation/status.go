@@ -113,7 +113,7 @@ func (r Record) Status(now time.Time) Status {
 	plan := r.planFor(s)
 	v := newView(s, plan)
 	out := Status{
-		Domain: r.Domain, Phase: PhaseOf(s, plan), Message: Message(s, plan, r.Anchors) + Refusal(r.Refused), RecordedAt: r.Snapshot.Now, StartedAt: r.StartedAt,
+		Domain: r.Domain, Phase: PhaseOf(s, plan), Message: Message(s, plan, r.Words()) + Refusal(r.Refused), RecordedAt: r.Snapshot.Now, StartedAt: r.StartedAt,
 		Anchors: []AnchorStatus{}, Members: []MemberStatus{}, Deadline: plan.Deadline,
 	}
 	switch out.Phase {

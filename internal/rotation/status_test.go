@@ -100,7 +100,7 @@ func TestDistrustIsOfferedOnlyAgainstAnotherKey(t *testing.T) {
 		"both have the same key":     {rotationtest.Renewed, false},
 	} {
 		r := until(t, rotationtest.AtRest(3, rotationtest.Clients, rotationtest.OfOthers, c.change), rotation.WaitingForExpiry)
-		said := rotation.Message(r.Snapshot, r.Plan(), r.Anchors)
+		said := rotation.Message(r.Snapshot, r.Plan(), r.Words())
 		if strings.Contains(said, "distrust") != c.offered || !strings.Contains(said, "clients-ca v0 (aaaaaaaa) stays trusted until it expires") {
 			t.Errorf("%s, and it is said: %s", name, said)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -148,7 +149,7 @@ func (w *work) words(step trust.Step) string {
 	case trust.TurnOperator:
 		return "the operator presents a certificate of " + anchor
 	case trust.TakeOffCross:
-		return fmt.Sprintf("%s stop presenting the cross certificate by %s", who, anchor)
+		return fmt.Sprintf("%s %s presenting the cross certificate by %s", who, excerpt.Numbered(len(step.Members), "stops", "stop"), anchor)
 	case trust.Withdraw:
 		return fmt.Sprintf("withdraw %s from the %s of %s", anchor, planes(step.Planes), who)
 	case trust.Loading:

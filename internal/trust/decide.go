@@ -160,7 +160,7 @@ func (v *view) mayLead() bool {
 		func(m *Member, r *Role) bool { return m.Kind == Node && r.Presents && r.Plane == Data },
 		func(_ *Member, _ *Role, s Stores) bool {
 			return s.Identity.Signer == "" || v.accepts(target, s.Identity)
-		}, "")) == 0
+		}, saying{})) == 0
 }
 
 // nodesPresent reports whether nodes present leaves of this domain to applications.

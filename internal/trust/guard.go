@@ -1,7 +1,6 @@
 package trust
 
 import (
-	"fmt"
 	"slices"
 	"time"
 )
@@ -61,6 +60,9 @@ type Blocker struct {
 	Who string
 	// What is one sentence for people, stable between passes.
 	What string
+	// Several is what the sentence says of Who, as it is said of several; empty where it
+	// does not begin with Who.
+	Several string
 	// Since is when that began; zero when nobody knows.
 	Since time.Time
 	// UntilStart is true of a process that has to be started for that: until then
@@ -123,7 +125,7 @@ func (v *view) open(name GuardName, a *Anchor) bool {
 // unless collects a blocker for every role of which the test does not hold for all
 // that it may hold. Roles without evidence are blockers.
 func (v *view) unless(
-	takesPart func(*Member, *Role) bool, fine func(*Member, *Role, Stores) bool, what string,
+	takesPart func(*Member, *Role) bool, fine func(*Member, *Role, Stores) bool, what saying,
 ) []Blocker {
 	var out []Blocker
 	v.roles(func(m *Member, r *Role) {
@@ -134,7 +136,7 @@ func (v *view) unless(
 		known := v.possible(m, r, func(s Stores) { good = good && fine(m, r, s) })
 		switch {
 		case !known:
-			out = append(out, waitFor(m, r, "has not proven what it trusts and presents"))
+			out = append(out, waitFor(m, r, unproven()))
 		case !good:
 			waits := waitFor(m, r, what)
 			waits.UntilStart = r.Plane == Raft
@@ -144,12 +146,23 @@ func (v *view) unless(
 	return out
 }
 
-func waitFor(m *Member, r *Role, what string) Blocker {
+// saying is what is said of somebody: of one, and of several.
+type saying struct{ one, several string }
+
+func unproven() saying {
+	return saying{"has not proven what it trusts and presents", "have not proven what they trust and present"}
+}
+
+func waitFor(m *Member, r *Role, what saying) Blocker {
 	who := string(m.ID)
 	if r.Name != "" {
 		who += " " + r.Name
 	}
-	return Blocker{Who: who, What: fmt.Sprintf("%s %s", who, what), Since: r.Evidence.Since}
+	return what.of(who, r.Evidence.Since)
+}
+
+func (s saying) of(who string, since time.Time) Blocker {
+	return Blocker{Who: who, What: who + " " + s.one, Several: s.several, Since: since}
 }
 
 func verifies(_ *Member, r *Role) bool { return r.Verifies }
@@ -162,7 +175,7 @@ func unverified(v *view, _ *Anchor) []Blocker {
 	future := v.future()
 	return v.unless(verifies, func(_ *Member, _ *Role, s Stores) bool {
 		return v.accepts(s.Trust, future) || v.blind(s.Trust)
-	}, "does not accept certificates of the new CA yet")
+	}, saying{"does not accept certificates of the new CA yet", "do not accept certificates of the new CA yet"})
 }
 
 // applicationsBehind: applications cannot be asked; they are published to first.
@@ -194,7 +207,7 @@ func listenersBehind(v *view, a *Anchor) []Blocker {
 	return v.unless(
 		func(_ *Member, r *Role) bool { return r.Verifies && r.Plane != Raft },
 		func(_ *Member, _ *Role, s Stores) bool { return slices.Contains(s.Trust, a.ID) },
-		"does not trust the new CA yet")
+		saying{"does not trust the new CA yet", "do not trust the new CA yet"})
 }
 
 // showsOld finds who may present, to the planes, what the target's anchor alone
@@ -207,7 +220,10 @@ func (v *view) showsOld(planes ...Plane) []Blocker {
 		func(_ *Member, _ *Role, s Stores) bool {
 			return s.Identity.Signer == "" || s.Identity.Signer == v.target.Key
 		},
-		"still presents a certificate of the old CA, or might present one again")
+		saying{
+			"still presents a certificate of the old CA, or might present one again",
+			"still present certificates of the old CA, or might present them again",
+		})
 }
 
 func shownToData(v *view, _ *Anchor) []Blocker { return v.showsOld(Data) }
@@ -240,10 +256,10 @@ func stillTrusted(v *view, a *Anchor) []Blocker {
 			inMemory := r.Plane == Raft && !a.Compromised
 			return !r.Verifies || inMemory || !slices.Contains(s.Trust, a.ID)
 		},
-		"still trusts the old CA, or might trust it again")
+		saying{"still trusts the old CA, or might trust it again", "still trust the old CA, or might trust it again"})
 	v.roles(func(m *Member, r *Role) {
 		if r.Evidence.Process == ProcessUnknown {
-			waits = append(waits, waitFor(m, r, "has not proven what it trusts and presents"))
+			waits = append(waits, waitFor(m, r, unproven()))
 		}
 	})
 	return waits
@@ -254,7 +270,7 @@ func crossNeeded(v *view, a *Anchor) []Blocker {
 	bare := Identity{Signer: a.Key}
 	waits := v.unless(verifies, func(_ *Member, _ *Role, s Stores) bool {
 		return v.accepts(s.Trust, bare)
-	}, "accepts new certificates only through the cross certificate")
+	}, saying{"accepts new certificates only through the cross certificate", "accept new certificates only through the cross certificate"})
 	if len(v.Application.Anchors) == 0 || v.key[v.Application.Anchors[0]] != a.Key {
 		return append(waits, Blocker{Who: applications, What: "ca.crt does not begin with the new CA yet"})
 	}
@@ -271,13 +287,16 @@ func mountsBehind(v *view, _ *Anchor) []Blocker {
 		}
 		for j := range m.Roles {
 			r := &m.Roles[j]
-			what := "has not mounted its latest Secret yet"
+			what := saying{"has not mounted its latest Secret yet", "have not mounted their latest Secrets yet"}
 			if len(r.Evidence.Mounted) == 0 && len(r.Evidence.Loading) > 0 {
-				what = "might still load the certificates that it was given before the latest ones"
+				what = saying{
+					"might still load the certificates that it was given before the latest ones",
+					"might still load the certificates that they were given before the latest ones",
+				}
 			}
 			if r.Evidence.Process == ProcessUnknown || len(r.Evidence.Mounted) > 0 || len(r.Evidence.Loading) > 0 {
 				v.lagging[m.ID] = true
-				out = append(out, Blocker{Who: string(m.ID), What: string(m.ID) + " " + what, Since: r.Evidence.Since})
+				out = append(out, what.of(string(m.ID), r.Evidence.Since))
 				break
 			}
 		}

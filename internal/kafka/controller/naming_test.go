@@ -36,7 +36,7 @@ func TestACAIsCalledByItsSHA256WhereverPeopleReadOfIt(t *testing.T) {
 		Certificates: map[string][]byte{fingerprint.String(): cert.Raw},
 	})
 	for where, text := range map[string]string{
-		"the condition":                     d.message(),
+		"the condition":                     d.message("my"),
 		"the event of a step":               d.sentence(trust.Step{Kind: trust.Lead, Anchor: evidence.AnchorID(cert)}),
 		"the event of a certificate":        event,
 		"the condition about foreign nodes": strings.Join(stranger, ", "),

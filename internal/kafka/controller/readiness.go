@@ -61,7 +61,7 @@ func (p *pass) blocked() wanted {
 	for _, kind := range kinds() {
 		d := p.domain(kind)
 		if d.plan.States != nil && rotation.PhaseOf(d.snapshot, d.plan) == rotation.Blocked {
-			messages = append(messages, fmt.Sprintf("the rotation of the %s is blocked: %s", kind, d.message()))
+			messages = append(messages, fmt.Sprintf("the rotation of the %s is blocked: %s", kind, d.message(p.kafka.Name)))
 		}
 	}
 	if len(messages) == 0 {

@@ -79,7 +79,8 @@ func courses() map[string][]move {
 		},
 		"abort-at-once": {
 			{"a new key is asked for", replace, hold},
-			{"it is given up, and another one asked for as well", func(w *world) { abort(w); replace(w) }, hold},
+			{"another one is asked for, and given up at once", func(w *world) { abort(w); replace(w) }, hold},
+			{"it is given up, too", abort, hold},
 			{"nobody trusts it any more", nothing, finish},
 		},
 		"abort-after": {

@@ -72,41 +72,60 @@ func (d *decider) startReplacement(why string) error {
 	return nil
 }
 
-// abort goes back to the authority that is, or was, to be replaced, while that is
-// possible, or withdraws the request for a replacement that has not begun. The request is
-// gone after it, served or refused.
+// abort takes back what was asked for last: a request for a new key that has not been
+// served, or else the replacement that is, or was, under way, as long as there is a way
+// back. Whoever means both asks twice. The request is gone after it, served or refused.
 func (d *decider) abort() error {
 	if !d.in.asks(AbortReplaceAnnotation) {
 		return nil
 	}
+	isPending := len(d.in.KeySecret.Data[PendingKeyKey]) > 0
+	isDamaged := isPending && d.o.pending == nil // nothing waits behind it: it is in everybody's way
 	switch {
 	case d.d.Authority.IsZero():
 		d.refuseAbort("the key of the CA that is being replaced is lost")
-		return nil
-	case len(d.in.KeySecret.Data[PendingKeyKey]) > 0:
+	case d.hasUnserved() && !isDamaged:
+		d.withdraw()
+	case isPending:
 		d.aborted = true
 		d.dropPending()
-		return nil
-	}
-	name, cert, found := d.predecessor()
-	switch {
-	case found:
-		d.aborted = true
-		return d.swapBack(name, cert)
-	case d.in.asks(d.in.Names.ForceReplace) && !d.d.Distrust:
-		d.withdraw()
 	default:
-		d.refuseAbort("there is no replacement in progress whose previous CA is still trusted and has its key")
+		return d.goBack()
 	}
 	return nil
 }
 
-// withdraw takes off a request for a new key that nobody has begun to serve, because it
-// waits for a maintenance window. That of a key that is compromised waits for nothing.
+// goBack goes back to the authority that was replaced last.
+func (d *decider) goBack() error {
+	name, cert, found := d.predecessor()
+	if !found {
+		d.refuseAbort("there is no replacement in progress whose previous CA is still trusted and has its key")
+		return nil
+	}
+	d.aborted = true
+	return d.swapBack(name, cert)
+}
+
+// hasUnserved reports whether a new key is asked for that nobody has begun to make,
+// because the request waits for a maintenance window or for another replacement. That of
+// a key that is compromised is not given up.
+func (d *decider) hasUnserved() bool {
+	return d.in.asks(d.in.Names.ForceReplace) && !d.d.Distrust
+}
+
+// withdraw takes off a request for a new key, and leaves everything else as it is.
 func (d *decider) withdraw() {
 	d.aborted = true
 	d.note(ReplacementAborted, d.d.Certificate,
-		"asked for by "+AbortReplaceAnnotation+"; the request "+d.in.Names.ForceReplace+" was withdrawn before a new key was made; the current CA stays in use")
+		"asked for by "+AbortReplaceAnnotation+"; the request "+d.in.Names.ForceReplace+" was withdrawn before a new key was made; "+d.unaffected())
+}
+
+// unaffected is what goes on after a request was withdrawn.
+func (d *decider) unaffected() string {
+	if d.d.Pending != nil {
+		return "the replacement before it goes on"
+	}
+	return "the current CA stays in use"
 }
 
 func (d *decider) refuseAbort(why string) {

@@ -58,7 +58,7 @@ func (o *rotateOptions) follow(ctx context.Context, c cluster, w watching, out i
 		if gone.IsZero() {
 			gone = c.clock.Now()
 		}
-		if !o.acted(w.before, record) {
+		if !o.acted(w, record) {
 			if c.clock.Since(gone) >= grace {
 				return false, errUnserved
 			}
@@ -75,14 +75,14 @@ func (o *rotateOptions) follow(ctx context.Context, c cluster, w watching, out i
 // acted reports whether what the operator has written down is the consequence of a
 // request: another certificate shall stay, or nothing is left of what was distrusted. Of a
 // request that was withdrawn before anything was done there is nothing to write down.
-func (o *rotateOptions) acted(before, after rotation.Record) bool {
-	if o.withdraws(before) {
+func (o *rotateOptions) acted(w watching, after rotation.Record) bool {
+	if w.withdraws {
 		return true
 	}
 	if o.distrust && !o.replace {
 		return len(otherKeys(after.Snapshot)) == 0
 	}
-	return after.Snapshot.Issuing != before.Snapshot.Issuing
+	return after.Snapshot.Issuing != w.before.Snapshot.Issuing
 }
 
 // taken reports whether the operator has taken the annotations of a request off,

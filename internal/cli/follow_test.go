@@ -114,11 +114,11 @@ func TestWatchNoticesARequestThatWasTakenOffInVain(t *testing.T) {
 
 func TestWatchOfAWithdrawalEndsWhenTheRequestIsTakenOff(t *testing.T) {
 	t.Parallel()
-	o := rotateOptions{abort: true}
-	if atRest := rotationtest.AtRest(3); !o.acted(atRest, atRest) {
+	o, replacing := rotateOptions{abort: true}, midway(t)
+	if w := (watching{request: request{withdraws: true}, before: replacing}); !o.acted(w, replacing) {
 		t.Error("it waits for another CA, of which there is none")
 	}
-	if replacing := midway(t); o.acted(replacing, replacing) {
+	if o.acted(watching{before: replacing}, replacing) {
 		t.Error("it does not wait for the CA that is gone back to")
 	}
 }

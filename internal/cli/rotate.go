@@ -37,8 +37,9 @@ func rotateCommand(connect connector) *cobra.Command {
 		Long: `Asks the operator to replace the key of a CA (--replace, the default), to renew its
 certificate under the same key (--renew), to distrust at once every key of the CA but
 the newest because one is compromised (--distrust, alone or with --replace), or to go
-back to the CA that is being replaced (--abort), which also withdraws a request for a
-new key that is still waiting for a maintenance window.
+back to the CA that is being replaced (--abort). While a request for a new key still
+waits, for a maintenance window or for the replacement before it, --abort withdraws
+that request and nothing else.
 
 It is keys that are distrusted, with all their certificates: an earlier certificate
 under the newest key stays trusted.
@@ -117,6 +118,10 @@ type request struct {
 	// annotations are set together; what says in words what the operator shall do.
 	annotations map[string]string
 	what        string
+	// withdraws is true of a request that takes back another one, which still waits, and
+	// seen is the version of the Secret that shows whether one does, or empty.
+	withdraws bool
+	seen      string
 }
 
 // requested turns flags into annotations.
@@ -166,11 +171,11 @@ func (o *rotateOptions) run(ctx context.Context, resource string, out io.Writer)
 	if err != nil {
 		return err
 	}
-	if err := o.permitted(ctx, c, kafka, before); err != nil {
+	if r, err = c.takenBack(ctx, r); err != nil {
 		return err
 	}
-	if o.withdraws(before) {
-		r.what = "withdraw the request for a new key of the " + called(r.domain)
+	if err := o.permitted(c, r, kafka, before); err != nil {
+		return err
 	}
 	if err := c.ask(ctx, r); err != nil {
 		return err
@@ -194,14 +199,31 @@ func (o *rotateOptions) kept(record rotation.Record) string {
 	return rotation.Label(record.Snapshot.Issuing, record.Anchors) + " stays trusted; if its key is the compromised one, use --replace --distrust.\n"
 }
 
-// withdraws reports whether a permitted request takes another one back: there is no CA to
-// go back to, so a request for a new key waits.
-func (o *rotateOptions) withdraws(record rotation.Record) bool {
-	return o.abort && !abortable(record.Snapshot)
+// takenBack is the request with what an abort takes back: the request for a new key that
+// waits, if there is one, and a replacement only if there is none. One in the place of a
+// compromised key is not withdrawn.
+func (c cluster) takenBack(ctx context.Context, r request) (request, error) {
+	if _, abort := r.annotations[authority.AbortReplaceAnnotation]; !abort {
+		return r, nil
+	}
+	secret, err := c.secret(ctx, r.secret)
+	if apierrors.IsNotFound(err) {
+		return r, nil
+	}
+	if err != nil {
+		return r, withRights(err, r.rights(c))
+	}
+	r.seen = secret.ResourceVersion
+	r.withdraws = model.Says(secret.Annotations, authorities.ForceReplaceAnnotation, "true") &&
+		!model.Says(secret.Annotations, authority.DistrustAnnotation, authority.DistrustNow)
+	if r.withdraws {
+		r.what = "withdraw the request for a new key of the " + called(r.domain)
+	}
+	return r, nil
 }
 
 // permitted refuses what would be wrong or in vain.
-func (o *rotateOptions) permitted(ctx context.Context, c cluster, kafka *kafkav1.Kafka, record rotation.Record) error {
+func (o *rotateOptions) permitted(c cluster, r request, kafka *kafkav1.Kafka, record rotation.Record) error {
 	plan := record.Plan()
 	phase := rotation.PhaseOf(record.Snapshot, plan)
 	switch {
@@ -209,8 +231,10 @@ func (o *rotateOptions) permitted(ctx context.Context, c cluster, kafka *kafkav1
 		return c.ownRefusal(record.Domain)
 	case model.Says(kafka.Annotations, model.PauseAnnotation, "true"):
 		return refuse("%s is paused, so nothing would happen: remove its annotation %s first", c, model.PauseAnnotation)
+	case r.withdraws:
+		return nil
 	case o.abort:
-		return c.wayBack(ctx, record)
+		return c.wayBack(record)
 	case o.distrust && !o.replace && !distrustable(record.Snapshot):
 		return refuse("the %s of %s has no other key to distrust: if its current key is compromised, add --replace", called(record.Domain), c)
 	case o.distrust:
@@ -231,39 +255,17 @@ func outgoing(s trust.Snapshot) bool {
 	return false
 }
 
-// wayBack refuses to go back where there is no CA that could be gone back to, and no
-// request to be withdrawn.
-func (c cluster) wayBack(ctx context.Context, record rotation.Record) error {
-	ca, s := called(record.Domain), record.Snapshot
-	if abortable(s) {
+// wayBack refuses to go back where there is no CA that could be gone back to.
+func (c cluster) wayBack(record rotation.Record) error {
+	ca := called(record.Domain)
+	if abortable(record.Snapshot) {
 		return nil
 	}
 	if old := distrusted(record); len(old) > 0 {
 		return refuse("the old %s of %s, %s, is distrusted because its key is compromised, and cannot be gone back to: "+
 			"let the rotation finish; %s shows how far it is", ca, c, strings.Join(old, ", "), c.see())
 	}
-	switch requested, err := c.replacementRequested(ctx, record.Domain); {
-	case err != nil:
-		return err
-	case requested:
-		return nil
-	}
 	return refuse("the key of the %s of %s is not being replaced, so there is nothing to go back to", ca, c)
-}
-
-// replacementRequested reports whether somebody has asked for a new key, which the operator
-// has not begun to make. One in the place of a compromised key is not withdrawn.
-func (c cluster) replacementRequested(ctx context.Context, domain string) (bool, error) {
-	r := request{secret: authorities.Kind(domain).KeySecret(c.name)}
-	secret, err := c.secret(ctx, r.secret)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, withRights(err, r.rights(c))
-	}
-	return model.Says(secret.Annotations, authorities.ForceReplaceAnnotation, "true") &&
-		!model.Says(secret.Annotations, authority.DistrustAnnotation, authority.DistrustNow), nil
 }
 
 // inProgress says what is under way: while there is only one CA nothing is rotated.
@@ -339,6 +341,9 @@ func (c cluster) ask(ctx context.Context, r request) error {
 	if err != nil {
 		return withRights(err, r.rights(c))
 	}
+	if r.seen != "" && secret.ResourceVersion != r.seen {
+		return c.raced(r)
+	}
 	before := secret.DeepCopy()
 	if secret.Annotations == nil {
 		secret.Annotations = map[string]string{}
@@ -354,12 +359,17 @@ func (c cluster) ask(ctx context.Context, r request) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	err = c.client.Patch(ctx, secret, patch, client.FieldOwner("kubectl-keyturn"))
 	if apierrors.IsConflict(err) {
-		return refuse("Secret %s/%s was changed by someone else just now: run the command again", c.namespace, r.secret)
+		return c.raced(r)
 	}
 	if err != nil {
 		return withRights(fmt.Errorf("annotating Secret %s/%s: %w", c.namespace, r.secret, err), r.rights(c))
 	}
 	return nil
+}
+
+// raced refuses to act on a state of the Secret that is another by now.
+func (c cluster) raced(r request) error {
+	return refuse("Secret %s/%s was changed by someone else just now: run the command again", c.namespace, r.secret)
 }
 
 // rights are those that the request takes beside those for looking.

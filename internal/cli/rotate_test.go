@@ -81,6 +81,61 @@ func TestRotateAsksByAnnotation(t *testing.T) {
 	}
 }
 
+// The old CA is trusted for long after a replacement, and the next one may have been asked
+// for: then it is the last request that a person thinks better of.
+func TestAbortWithdrawsWhatWaitsBeforeItGoesBack(t *testing.T) {
+	t.Parallel()
+	remainder := until(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), rotation.RaftRemainder)
+	for name, record := range map[string]rotation.Record{
+		"no other CA is trusted":                       rotationtest.AtRest(3),
+		"the CA before the present one is trusted yet": remainder,
+		"a replacement is in progress":                 midway(t),
+	} {
+		for _, waits := range []string{"true", "false"} {
+			t.Run(name+", a request waits: "+waits, func(t *testing.T) {
+				t.Parallel()
+				w := calm(record, rotationtest.AtRest(3, rotationtest.Clients))
+				w.secrets["my-cluster-ca"] = map[string]string{"strimzi.io/force-replace": waits}
+				out, err := call(t, w, rotateCommand, "kafka/my", "--cluster-ca", "--abort")
+				if withdrawn := strings.Contains(out, " to withdraw the request for a new key of the cluster CA."); withdrawn != (waits == "true") {
+					t.Errorf("it is asked to withdraw: %t: %q (%v)", withdrawn, out, err)
+				}
+				if back := strings.Contains(out, " to go back to the cluster CA"); back && waits == "true" {
+					t.Errorf("it is asked to go back, too: %q", out)
+				}
+			})
+		}
+	}
+}
+
+// Between the two looks of an abort the operator may begin to make the new key: what is
+// taken back would be another thing than what the person was told.
+func TestAnAbortOfARequestThatIsServedMeanwhileIsRefused(t *testing.T) {
+	t.Parallel()
+	w := calm()
+	w.secrets["my-cluster-ca"] = map[string]string{"strimzi.io/force-replace": "true"}
+	w.calls = interceptor.Funcs{Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		if err := api.Get(ctx, key, obj, opts...); err != nil {
+			return err
+		}
+		seen, secret := obj.(*metav1.PartialObjectMetadata)
+		if !secret || seen.Annotations["strimzi.io/force-replace"] == "" {
+			return nil
+		}
+		served := seen.DeepCopy()
+		delete(served.Annotations, "strimzi.io/force-replace")
+		return api.Patch(ctx, served, client.MergeFrom(seen))
+	}}
+	api := w.build(t)
+	_, err := callOn(t.Context(), api, rotateCommand, "kafka/my", "--cluster-ca", "--abort")
+	if _, refused := errors.AsType[refusedError](err); !refused {
+		t.Errorf("error %v, want a refusal", err)
+	}
+	if asked := annotationsOf(t, api, "my-cluster-ca"); asked["keyturn.dev/abort-replace"] != "" {
+		t.Errorf("the Secret bears %v", asked)
+	}
+}
+
 // compromised is the record of a replacement that is under way because a key is
 // compromised.
 func compromised(t *testing.T) rotation.Record {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,13 +60,14 @@ func (r *Reconciler) admit(ctx context.Context, set *podsetv1.StrimziPodSet, des
 			return nil, []string{reason}, nil
 		}
 	}
+	var refused Refusals
 	for i := range described {
 		for _, wrong := range oversteps(&described[i], r.maker.ServiceAccount(owner.Name)) {
-			why = append(why, fmt.Sprintf("pod %s %s", described[i].Name, wrong))
+			refused.Add(described[i].Name, wrong, rewritten(owner))
 		}
 	}
-	if len(why) > 0 {
-		return nil, []string{strings.Join(why, "; ") + ": " + rewritten(owner)}, nil
+	if why := refused.Sentences(); len(why) > 0 {
+		return nil, why, nil
 	}
 	return r.maker.Render(ctx, r.live, set, owner.Name, described)
 }

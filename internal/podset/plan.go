@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"sort"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -110,13 +109,16 @@ func conditions(foreign []string, before []condition.Condition) []condition.Cond
 	), excerpt.List(foreign, ", ", excerpt.Listed)), before)
 }
 
+// shownRefusals is how much of the reasons a status tells.
+const shownRefusals = 4 * excerpt.Listed
+
 // refusal says why the missing pods of a set are not made. Each reason says what can be
 // done about it.
 func refusal(why []string, before []condition.Condition) []condition.Condition {
 	if len(why) == 0 {
 		return nil
 	}
-	return notReady(reasonRefused, strings.Join(why, "; ")+"; until then the missing pods are not created", before)
+	return notReady(reasonRefused, excerpt.List(why, "; ", shownRefusals)+"; until then the missing pods are not created", before)
 }
 
 // notReady is a condition that began when the status had it first.

@@ -38,16 +38,26 @@ func (r podRenderer) render(ctx context.Context, live client.Reader, set *podset
 	if description.Pool, err = r.pool(ctx, live, &kafka, set); err != nil && !errors.Is(err, errNoPool) {
 		return nil, nil, err
 	}
+	var refused podset.Refusals
 	for i := range described {
 		description.Pod = &described[i]
 		pod, err := description.Render()
 		if err != nil {
-			why = append(why, fmt.Sprintf("pod %s is %s", described[i].Name, err))
+			why, remedy := undescribed(err)
+			refused.Add(described[i].Name, why, remedy)
 			continue
 		}
 		pods = append(pods, pod)
 	}
-	return pods, why, nil
+	return pods, refused.Sentences(), nil
+}
+
+// undescribed says why no pod is made from a description, and what can be done about it.
+func undescribed(err error) (why, remedy string) {
+	if wrong, is := errors.AsType[*model.DescriptionError](err); is {
+		return "is " + wrong.Why(), wrong.Remedy
+	}
+	return "is not made: " + err.Error(), ""
 }
 
 // errNoPool means that the pool of a set is gone, or has become another cluster's.

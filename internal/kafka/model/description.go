@@ -20,6 +20,21 @@ import (
 // is made from.
 var ErrDescription = errors.New("not a description of the operator's")
 
+// DescriptionError is why no pod is made from a description.
+type DescriptionError struct {
+	// Wrong is what is wrong with it, and Remedy what can be done.
+	Wrong, Remedy string
+}
+
+// Error says what is wrong and what can be done.
+func (e *DescriptionError) Error() string { return e.Why() + ": " + e.Remedy }
+
+// Why says what is wrong. It is the same for all descriptions of which the same is wrong.
+func (e *DescriptionError) Why() string { return ErrDescription.Error() + ": " + e.Wrong }
+
+// Unwrap returns ErrDescription.
+func (*DescriptionError) Unwrap() error { return ErrDescription }
+
 // Description is a pod as a StrimziPodSet describes it, beside what is known of its
 // cluster from elsewhere. Others may have written it.
 type Description struct {
@@ -37,8 +52,10 @@ type Description struct {
 
 // undescribed is the error that the description is somebody else's, with what can be done.
 func (d Description) undescribed(format string, args ...any) error {
-	return fmt.Errorf("%w: %s: the operator rewrites StrimziPodSet %s by itself; if this lasts, check whether Kafka %s is paused or NotReady",
-		ErrDescription, fmt.Sprintf(format, args...), d.PodSet, d.Kafka.Name)
+	return &DescriptionError{
+		Wrong:  fmt.Sprintf(format, args...),
+		Remedy: fmt.Sprintf("the operator rewrites StrimziPodSet %s by itself; if this lasts, check whether Kafka %s is paused or NotReady", d.PodSet, d.Kafka.Name),
+	}
 }
 
 // Render makes the described pod again as Cluster.Pod makes pods. Only what differs
@@ -182,8 +199,10 @@ func (d Description) version(described string) (KafkaVersion, error) {
 		version.Image = chosen
 	}
 	if version.Image == "" {
-		return KafkaVersion{}, fmt.Errorf("%w: it runs Kafka %q, of which the operator has no image: add the version to the operator's images (kafkaImages of its chart), or set spec.kafka.image of the Kafka to an image of that version",
-			ErrDescription, version.Name)
+		return KafkaVersion{}, &DescriptionError{
+			Wrong:  fmt.Sprintf("it runs Kafka %q, of which the operator has no image", version.Name),
+			Remedy: "add the version to the operator's images (kafkaImages of its chart), or set spec.kafka.image of the Kafka to an image of that version",
+		}
 	}
 	return version, nil
 }

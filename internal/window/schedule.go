@@ -23,7 +23,7 @@ func (s Schedule) Matches(t time.Time) bool {
 // when there is none up to the end of maxYear.
 func (s Schedule) Next(t time.Time) (time.Time, bool) {
 	t = t.UTC().Truncate(time.Second).Add(time.Second)
-	for day := t; day.Year() <= maxYear; day = midnightAfter(day) {
+	for day := t; day.Year() <= maxYear; day = s.dayAfter(day) {
 		if !s.matchesDay(day) {
 			continue
 		}
@@ -102,6 +102,19 @@ func (s Schedule) matchesDay(t time.Time) bool {
 	return s.ofWeek.match(t)
 }
 
+// dayAfter is the beginning of the next day that may be in the schedule: one that is
+// never in it is found so by its years and months, and not day by day.
+func (s Schedule) dayAfter(t time.Time) time.Time {
+	switch {
+	case !s.years.has(t.Year()):
+		return time.Date(t.Year()+1, time.January, 1, 0, 0, 0, 0, time.UTC)
+	case !s.months.has(int(t.Month())):
+		return time.Date(t.Year(), t.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	default:
+		return midnightAfter(t)
+	}
+}
+
 func midnightAfter(t time.Time) time.Time {
 	year, month, day := t.Date()
 	return time.Date(year, month, day+1, 0, 0, 0, 0, time.UTC)
@@ -132,12 +145,15 @@ type monthDays struct {
 	nearest, nearestFromEnd set
 }
 
+// mostMoved is how many days the nearest weekday may be away.
+const mostMoved = 2
+
 func (m monthDays) match(t time.Time) bool {
 	last := lastDay(t)
 	if m.days.has(t.Day()) || m.fromEnd.has(last-t.Day()) {
 		return true
 	}
-	for day := 1; day <= last; day++ {
+	for day := max(1, t.Day()-mostMoved); day <= min(last, t.Day()+mostMoved); day++ {
 		if (m.nearest.has(day) || m.nearestFromEnd.has(last-day)) && nearestWeekday(t, day, last) == t.Day() {
 			return true
 		}

@@ -39,38 +39,44 @@ func Parse(expressions []string) (Windows, error) {
 	return w, nil
 }
 
-// Open tells whether now lies in any of the windows.
-func (w Windows) Open(now time.Time) bool {
-	if len(w.schedules) == 0 {
-		return true
-	}
-	for _, s := range w.schedules {
-		if s.Matches(now) {
-			return true
-		}
-	}
-	return false
+// Moment is what windows say of one moment. They are walked once for it, however often
+// it is asked: that may take a while where there are many, or where none ever opens. The
+// zero value is what an empty list says of any moment, save that it is open.
+type Moment struct {
+	open bool
+	// closes is the first second from the moment on at which no window is open, and next
+	// the first after that at which one is. Both are zero where there is none.
+	closes, next time.Time
 }
 
-// Opens returns the first second after now at which a window opens that is closed before
-// it, and false when none opens up to the year 2199: there is none, or it stays open.
-func (w Windows) Opens(now time.Time) (time.Time, bool) {
-	closed, ok := w.closes(now)
-	if !ok {
-		return time.Time{}, false
+// At returns what the windows say of now.
+func (w Windows) At(now time.Time) Moment {
+	m := Moment{open: w.isOpen(now)}
+	if closes, ok := w.closes(now); ok {
+		m.closes = closes
+		m.next, _ = w.next(closes)
 	}
-	return w.next(closed)
+	return m
 }
 
-// IsLastBefore reports whether a window is open now that is closed before the other moment,
+// Open tells whether the moment lies in any of the windows.
+func (m Moment) Open() bool { return m.open }
+
+// Opens returns the first second after the moment at which a window opens that is closed
+// before it, and false when none opens up to the year 2199: there is none, or it stays open.
+func (m Moment) Opens() (time.Time, bool) { return m.next, !m.next.IsZero() }
+
+// IsLastBefore reports whether a window is open that is closed before the other moment,
 // and none opens in between.
-func (w Windows) IsLastBefore(due, now time.Time) bool {
-	closed, ok := w.closes(now)
-	if !w.Open(now) || !ok || !closed.Before(due) {
+func (m Moment) IsLastBefore(due time.Time) bool {
+	if !m.open || m.closes.IsZero() || !m.closes.Before(due) {
 		return false
 	}
-	next, ok := w.next(closed)
-	return !ok || next.After(due)
+	return m.next.IsZero() || m.next.After(due)
+}
+
+func (w Windows) isOpen(now time.Time) bool {
+	return len(w.schedules) == 0 || slices.ContainsFunc(w.schedules, func(s Schedule) bool { return s.Matches(now) })
 }
 
 // maxJoints is how many windows may follow on each other without a second between them.

@@ -3,6 +3,7 @@ package window_test
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,7 +118,7 @@ func TestAnInvalidWindowIsNamedAmongOthers(t *testing.T) {
 	if !errors.As(err, &invalid) || invalid.Expression != "every night" {
 		t.Fatalf("Parse = %v, want an InvalidError for the second expression", err)
 	}
-	if next, ok := windows.Opens(at(t, "2026-11-21T05:00:00Z")); ok {
+	if next, ok := windows.At(at(t, "2026-11-21T05:00:00Z")).Opens(); ok {
 		t.Errorf("a window that nobody described opens at %s", next)
 	}
 }
@@ -129,8 +130,8 @@ func TestNoWindowsMeanAlwaysOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := at(t, "2026-11-21T05:00:00Z")
-	if next, ok := none.Opens(now); !none.Open(now) || ok {
-		t.Errorf("open %t, opens again at %s %t; want open for ever", none.Open(now), next, ok)
+	if next, ok := none.At(now).Opens(); !none.At(now).Open() || ok {
+		t.Errorf("open %t, opens again at %s %t; want open for ever", none.At(now).Open(), next, ok)
 	}
 }
 
@@ -141,13 +142,13 @@ func TestTheEarliestOfSeveralWindowsOpensNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	saturday := at(t, "2026-11-21T05:00:00Z")
-	if windows.Open(saturday) {
+	if windows.At(saturday).Open() {
 		t.Error("open on Saturday")
 	}
-	if next, ok := windows.Opens(saturday); !ok || !next.Equal(at(t, "2026-11-23T02:00:00Z")) {
+	if next, ok := windows.At(saturday).Opens(); !ok || !next.Equal(at(t, "2026-11-23T02:00:00Z")) {
 		t.Errorf("Opens = %s, %t", next, ok)
 	}
-	if !windows.Open(at(t, "2026-11-23T04:59:59Z")) || windows.Open(at(t, "2026-11-23T05:00:00Z")) {
+	if !windows.At(at(t, "2026-11-23T04:59:59Z")).Open() || windows.At(at(t, "2026-11-23T05:00:00Z")).Open() {
 		t.Error("the window does not end with its hour")
 	}
 }
@@ -158,8 +159,38 @@ func TestAWindowOfThePastNeverOpens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if next, ok := windows.Opens(at(t, "2026-11-21T05:00:00Z")); ok {
+	if next, ok := windows.At(at(t, "2026-11-21T05:00:00Z")).Opens(); ok {
 		t.Errorf("Opens = %s", next)
+	}
+}
+
+func TestAWindowOnADayThatThereIsNotNeverOpens(t *testing.T) {
+	t.Parallel()
+	for _, expression := range []string{"* * * 30 2 ?", "* * * 31W 4,6,9,11 ?", "* * * 29 2 ? 2027"} {
+		windows, err := window.Parse([]string{expression})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next, ok := windows.At(at(t, "2026-11-21T05:00:00Z")).Opens(); ok {
+			t.Errorf("%s opens at %s", expression, next)
+		}
+	}
+}
+
+// As many windows as a Kafka may have, none of which ever opens: each is looked for until
+// the end of time.
+func BenchmarkTheMostWindowsThatNeverOpen(b *testing.B) {
+	for name, expression := range map[string]string{"of the past": "* * * ? * * 2020", "on no day": "* * * 30W 2 ?"} {
+		b.Run(name, func(b *testing.B) {
+			windows, err := window.Parse(slices.Repeat([]string{expression}, 64))
+			if err != nil {
+				b.Fatal(err)
+			}
+			now := time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)
+			for b.Loop() {
+				windows.At(now)
+			}
+		})
 	}
 }
 
@@ -186,7 +217,7 @@ func TestAWindowThatIsOpenOpensAgainAfterItHasClosed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			next, ok := windows.Opens(at(t, c.now))
+			next, ok := windows.At(at(t, c.now)).Opens()
 			if ok != (c.want != "") || ok && !next.Equal(at(t, c.want)) {
 				t.Errorf("Opens = %s, %t; want %q", next, ok, c.want)
 			}
@@ -216,7 +247,7 @@ func TestTheLastWindowBeforeAMoment(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := windows.IsLastBefore(at(t, c.due), at(t, c.now)); got != c.want {
+			if got := windows.At(at(t, c.now)).IsLastBefore(at(t, c.due)); got != c.want {
 				t.Errorf("IsLastBefore = %t, want %t", got, c.want)
 			}
 		})
@@ -230,7 +261,7 @@ func TestWindowsCountInUTC(t *testing.T) {
 		t.Fatal(err)
 	}
 	east := time.FixedZone("east", 5*3600)
-	if !windows.Open(time.Date(2026, 11, 21, 9, 30, 0, 0, east)) {
+	if !windows.At(time.Date(2026, 11, 21, 9, 30, 0, 0, east)).Open() {
 		t.Error("09:30 at +05:00 is 04:30 UTC and shall be open")
 	}
 }

@@ -72,9 +72,9 @@ func (p *pass) openWindow() authority.Window {
 		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonWindows,
 			"spec.maintenanceTimeWindows cannot be read, and counts as closed until you correct it: "+err.Error())
 	}
-	p.windows = windows
-	next, _ := windows.Opens(p.now)
-	return authority.Window{Open: windows.Open(p.now), Next: next}
+	p.windows = windows.At(p.now)
+	next, _ := p.windows.Opens()
+	return authority.Window{Open: p.windows.Open(), Next: next}
 }
 
 // dependants are pods and leaf Secrets: what would be cut off if an authority

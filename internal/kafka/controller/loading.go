@@ -69,7 +69,7 @@ func (p *pass) isDue(load trust.Load) bool {
 	if !load.Remainder {
 		return true
 	}
-	return !load.Due.IsZero() && p.windows.IsLastBefore(load.Due, p.now)
+	return !load.Due.IsZero() && p.windows.IsLastBefore(load.Due)
 }
 
 // loadsAwaited reports whether a node is on its way to load something without a

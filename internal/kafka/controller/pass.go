@@ -20,7 +20,7 @@ type pass struct {
 	cluster  model.Cluster
 	findings model.Findings
 	window   authority.Window
-	windows  window.Windows
+	windows  window.Moment
 
 	clusterCA, clientsCA domain
 	// operator is the operator's own identity in this cluster.

@@ -104,19 +104,26 @@ func TestAPinWithManyRolesDoesNotRaiseTheBoundOfAnAnswer(t *testing.T) {
 
 func TestAConfigMapOfSomebodyElseTellsNothingOfTheQuorum(t *testing.T) {
 	t.Parallel()
+	ownedBy := func(uid types.UID) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{APIVersion: "v1", Kind: "X", Name: "x", UID: uid, Controller: new(true)}}
+	}
 	for name, c := range map[string]struct {
-		owner string
-		want  int
+		owners []metav1.OwnerReference
+		writer string
+		want   int
 	}{
-		"the Kafka's": {"1", 2}, "somebody else's": {"another", 0},
+		"the Kafka's":                             {ownedBy("1"), "anybody", 2},
+		"somebody else's":                         {ownedBy("another"), string(fieldOwner), 0},
+		"the operator's, whose marks were taken":  {nil, string(fieldOwner), 2},
+		"nobody's, and the operator knows it not": {nil, "anybody", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			config := &corev1.ConfigMap{ObjectMeta: named("my-dual-0", nil), Data: map[string]string{
 				contract.ServerConfigKey: "controller.quorum.voters=0@a:9090,1@b:9090\n",
 			}}
-			config.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "X", Name: "x", UID: types.UID(c.owner), Controller: new(true)}}
-			live := fake.NewClientBuilder().WithObjects(config).Build()
+			config.OwnerReferences, config.ManagedFields = c.owners, []metav1.ManagedFieldsEntry{writtenBy(c.writer)}
+			live := fake.NewClientBuilder().WithObjects(config).WithReturnManagedFields().Build()
 			p := passOverSets()
 			p.podSets["my-dual"] = *setOf("x")
 			p.pools = []*pool{{KafkaNodePool: kafkav1.KafkaNodePool{

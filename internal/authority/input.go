@@ -163,6 +163,9 @@ type Evidence struct {
 	// Dependants names what was issued by or trusts the authority: pods, leaf
 	// Secrets. When there is any, a lost key is a replacement and not a beginning.
 	Dependants []string
+	// Unread are the Secrets that may depend on the authority and were not read: what is
+	// known of all others is not all that there is.
+	Unread []string
 	// CertGeneration and KeyGeneration are the highest seen on any dependant;
 	// they mean nothing without dependants.
 	CertGeneration Generation

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"slices"
 
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -67,7 +68,11 @@ func (o *observed) holdsKeyOf(cert *x509.Certificate) bool {
 // lost names a certificate that nodes trust and nothing shows any more. Another one
 // in its place would cut off everybody at once.
 func lost(in Input) *Problem {
-	if len(in.Evidence.Named) == 0 {
+	switch {
+	case len(in.Evidence.Named) > 0:
+	case len(in.Evidence.Unread) > 0:
+		return maybeLost(in)
+	default:
 		return nil
 	}
 	return &Problem{
@@ -75,5 +80,15 @@ func lost(in Input) *Problem {
 		Wrong:  "the CA certificate that nodes trust was lost, with its key and the Secret that pods mount, and no agent can show it" + nodesHold(in),
 		Remedy: "restore the Secret with " + CertKey + " and the dated entries that it had, and the labels " + in.Names.Labels +
 			": take them from a backup or from any application that trusts the CA; or find out why the agents of the pods do not answer",
+	}
+}
+
+// maybeLost names what may tell of such a certificate, and was not read.
+func maybeLost(in Input) *Problem {
+	return &Problem{
+		Object: in.certObject(),
+		Wrong: "the CA certificate is gone, with its key and the Secret that pods mount, and Secrets that may be those of nodes that trust it were not read: " +
+			excerpt.List(in.Evidence.Unread, ", ", excerpt.Listed),
+		Remedy: "restore the CA from a backup, if the cluster had one; or do about those Secrets what condition Warning says",
 	}
 }

@@ -118,6 +118,33 @@ func TestNothingIsPutInThePlaceOfWhatNodesTrustAndNobodyShows(t *testing.T) {
 	authoritytest.WantProblem(t, err, "my-cluster-ca-cert", "no agent can show it", pki.FingerprintOf(old).String(), "restore the Secret with ca.crt")
 }
 
+// Nothing is known of what is lost, nor that nobody depends on it.
+func TestNothingBeginsWhileSecretsOfNodesAreUnread(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	losesBoth(w)
+	losesTrust(w)
+	w.in.Evidence = authority.Evidence{Dependants: []string{"my-x-0"}, Unread: []string{"my-x-0"}}
+
+	_, err := authority.Decide(w.in)
+
+	authoritytest.WantProblem(t, err, "my-cluster-ca-cert", "were not read: my-x-0", "restore the CA from a backup")
+}
+
+func TestWhatIsUnreadKeepsNothingFromBeingRestored(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	old := w.cert()
+	losesBoth(w)
+	losesTrust(w)
+	w.told(old)
+	w.in.Evidence.Unread = []string{"my-x-0"}
+
+	if o := w.step(); !o.Certificate.Equal(old) {
+		t.Errorf("%q is present, want %q", o.Certificate.Subject, old.Subject)
+	}
+}
+
 func TestANumberIsNotGivenTwiceWhenNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)

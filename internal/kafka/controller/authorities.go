@@ -98,6 +98,12 @@ func (o *observation) dependants(kind authorities.Kind) authority.Evidence {
 			note(name, secret.Annotations)
 		}
 	}
+	for _, t := range o.unreadNodes() {
+		evidence.Unread = append(evidence.Unread, t.name)
+		if kind == authorities.Cluster {
+			note(t.name, nil)
+		}
+	}
 	slices.Sort(evidence.Dependants)
 	return evidence
 }

@@ -332,15 +332,15 @@ func TestACertificateIsToldOfOnceItIsWritten(t *testing.T) {
 func TestSecretsThatAreNotReadAreToldByOneEventThatSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for count, wants := range map[int][]string{
-		1:    {"Secret my-x-0 has the name of a node", "delete it, or remove its label strimzi.io/cluster"},
-		1000: {"Secrets my-x-0, my-x-1, ", "they are not read; delete them, or remove the label strimzi.io/cluster"},
+		1:    {"Secret my-x-0 has the name of a node", "remove the label strimzi.io/cluster if it is not"},
+		1000: {"Secrets my-x-0, my-x-1, ", "they are not read, and no CA is made", "remove the label strimzi.io/cluster from those that are not"},
 	} {
 		t.Run(strconv.Itoa(count), func(t *testing.T) {
 			t.Parallel()
 			r, collected := collecting()
 			p := passOf(smallKafka(), nil)
 			for i := range count {
-				p.unread = append(p.unread, fmt.Sprintf("my-x-%d", i))
+				p.unread = append(p.unread, trace{name: fmt.Sprintf("my-x-%d", i)})
 			}
 			p.noteHidden()
 

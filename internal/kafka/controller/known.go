@@ -201,6 +201,9 @@ func (o *observation) taken() map[string][]model.NodeID {
 			note(name)
 		}
 	}
+	for _, t := range o.unreadNodes() {
+		note(t.name)
+	}
 	for name, claim := range o.claims {
 		if id, err := strconv.ParseInt(name[strings.LastIndexByte(name, '-')+1:], 10, 32); err == nil {
 			pool := claim.Labels[model.PoolLabel]

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -46,8 +45,8 @@ type observation struct {
 	pods map[string]*corev1.Pod
 	// strangers stand where pods of nodes should, and belong to somebody else.
 	strangers map[string]*corev1.Pod
-	// unread are Secrets with names of nodes that are more, or larger, than nodes can have.
-	unread []string
+	// unread are traces of Secrets that are more, or larger, than nodes can have.
+	unread []trace
 	// others are the pods with the cluster's label that are no nodes.
 	others []*corev1.Pod
 	// secrets are those of the cluster, and brought what its listeners refer to of others.
@@ -263,11 +262,11 @@ func (r *Reconciler) observeSecrets(ctx context.Context, o *observation) error {
 	if err := r.seekSecrets(ctx, o, o.secretNames()); err != nil {
 		return err
 	}
-	reader := client.Reader(r.options.Client)
+	list := r.cachedSecrets
 	if !o.hasAuthorities() {
-		reader = r.options.Live // one is made only if nothing depends on one that was lost
+		list = r.liveSecrets // one is made only if nothing depends on one that was lost
 	}
-	traces, err := r.secretTraces(ctx, o, reader)
+	traces, err := secretTraces(ctx, o, list)
 	if err != nil {
 		return err
 	}
@@ -288,25 +287,4 @@ func (o *observation) hasAuthorities() bool {
 		}
 	}
 	return true
-}
-
-// secretTraces are the names of the Secrets that the operator has made for the cluster,
-// or that stand where one of a node does, as the reader shows them by the cluster's
-// label. They are all that tells of a node whose pod set is lost, and of what is left of
-// nodes and companions that are gone.
-func (r *Reconciler) secretTraces(ctx context.Context, o *observation, reader client.Reader) ([]string, error) {
-	list := metadataList(secretKind())
-	selector := client.MatchingLabelsSelector{Selector: selecting(model.ClusterLabel, selection.Equals, o.kafka.Name).Add(ofNoUser()...)}
-	if err := reader.List(ctx, list, client.InNamespace(o.kafka.Namespace), selector); err != nil {
-		return nil, fmt.Errorf("listing Secrets of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
-	}
-	var names []string
-	for i := range list.Items {
-		secret := &list.Items[i]
-		_, _, ofNode := o.names().NodeOf(secret.Name)
-		if o.isOurs(secret) && (ofNode || o.isOwned(secret)) {
-			names = append(names, secret.Name)
-		}
-	}
-	return names, nil
 }

@@ -74,7 +74,7 @@ func (r *Reconciler) knownVoters(ctx context.Context, p *pass) ([]model.NodeID, 
 			if err != nil {
 				return nil, fmt.Errorf("reading ConfigMap %s: %w", key, err)
 			}
-			if !p.isOurs(&config) && !p.isUnmarked(&config) {
+			if !p.isOurs(&config) && !isUnmarked(&config) {
 				continue
 			}
 			voters, err := model.ParseVoters(config.Data[contract.ServerConfigKey])

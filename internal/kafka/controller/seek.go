@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
-	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -124,7 +123,9 @@ func (r *Reconciler) seekOwner(ctx context.Context, o *observation, owner *metav
 	})
 }
 
-// nodeNames are the pods of all nodes of which there is a trace.
+// nodeNames are the pods of all nodes of which there is a trace: those of the pod sets, and
+// of others as many as a cluster may have. What its Kafka owns comes before what only
+// carries its label, which anybody may have made.
 func (o *observation) nodeNames() map[string]bool {
 	names := map[string]bool{}
 	for name := range o.podSets {
@@ -133,14 +134,14 @@ func (o *observation) nodeNames() map[string]bool {
 			names[o.names().Pod(poolOf(o.kafka.Name, &set), id)] = true
 		}
 	}
-	for name := range o.secrets {
-		if o.ofNode(name) {
-			names[name] = true
+	room := model.MaxNodes
+	for _, t := range o.nodeTraces() {
+		if room == 0 {
+			break
 		}
-	}
-	for id, object := range o.objects {
-		if id.kind == configMapKind().GroupKind() && object.Labels[model.PoolLabel] != "" {
-			names[id.name] = true
+		if !names[t.name] {
+			names[t.name] = true
+			room--
 		}
 	}
 	return names
@@ -209,47 +210,6 @@ func (r *Reconciler) seekSecrets(ctx context.Context, o *observation, names []st
 	return nil
 }
 
-// What Secrets may take in memory that no pod set tells of. One of a node takes some 30 KiB,
-// and there are no more than a thousand nodes; others may have been made by anybody.
-const (
-	maxTrace  = 256 << 10
-	maxTraces = 32 << 20
-)
-
-// seekTraces adds Secrets of which nothing but their labels and names tells, as far as they
-// can be those of nodes.
-func (r *Reconciler) seekTraces(ctx context.Context, o *observation, names []string) error {
-	kept := 0
-	for _, name := range names {
-		if _, known := o.secrets[name]; known {
-			continue
-		}
-		if kept > maxTraces {
-			o.unread = append(o.unread, name)
-			continue
-		}
-		if err := r.seekSecret(ctx, o, name); err != nil {
-			return err
-		}
-		size := sizeOf(o.secrets[name].Data)
-		if size > maxTrace {
-			delete(o.secrets, name)
-			o.unread = append(o.unread, name)
-			continue
-		}
-		kept += size
-	}
-	return nil
-}
-
-func sizeOf(data map[string][]byte) int {
-	size := 0
-	for _, value := range data {
-		size += len(value)
-	}
-	return size
-}
-
 // seekSecret adds the Secret of that name, if there is one that belongs to the cluster,
 // or has until its marks were taken off, or is brought for it by its user.
 func (r *Reconciler) seekSecret(ctx context.Context, o *observation, name string) error {
@@ -287,11 +247,8 @@ func (p *pass) noteHidden() {
 					"remove its label "+model.ClusterLabel+" and its reference to the Kafka as its owner, or delete it if nobody needs its pods")
 		}
 	}
-	if len(p.unread) > 0 {
-		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonForeignObject, fmt.Sprintf(excerpt.Numbered(len(p.unread),
-			"Secret %s has the name of a node and the label of this cluster, and is more, or larger, than its nodes can have: it is not read; delete it, or remove its label %s",
-			"Secrets %s have names of nodes and the label of this cluster, and are more, or larger, than its nodes can have: they are not read; delete them, or remove the label %s",
-		), excerpt.List(p.unread, ", ", excerpt.Listed), model.ClusterLabel))
+	if why := p.whyUnread(); why != "" {
+		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonForeignObject, why)
 	}
 	for name := range p.pods {
 		if p.pods[name].Labels[model.ClusterLabel] != p.kafka.Name {

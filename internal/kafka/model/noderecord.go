@@ -50,8 +50,8 @@ func ParseRecordedNodes(text string) (RecordedNodes, error) {
 	if err := json.Unmarshal([]byte(text), &stored); err != nil {
 		return RecordedNodes{}, fmt.Errorf("%w: %w", ErrRecordedNodes, err)
 	}
-	if len(stored.IDs) > maxNodes {
-		return RecordedNodes{}, fmt.Errorf("%w: %d node ids are more than the %d that a cluster may have", ErrRecordedNodes, len(stored.IDs), maxNodes)
+	if len(stored.IDs) > MaxNodes {
+		return RecordedNodes{}, fmt.Errorf("%w: %d node ids are more than the %d that a cluster may have", ErrRecordedNodes, len(stored.IDs), MaxNodes)
 	}
 	for _, id := range stored.IDs {
 		if id < 0 {

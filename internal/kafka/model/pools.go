@@ -54,9 +54,9 @@ func (r *resolver) resolvePools(cluster *Cluster) {
 	r.warnOccupied(*cluster)
 }
 
-// maxNodes is how many nodes one Kafka may have: all of them are looked at in one pass,
+// MaxNodes is how many nodes one Kafka may have: all of them are looked at in one pass,
 // which has two minutes and answers for other clusters, too.
-const maxNodes = 1000
+const MaxNodes = 1000
 
 // boundNodes refuses to make more nodes than one Kafka may have. One that has more keeps
 // them.
@@ -66,11 +66,11 @@ func (r *resolver) boundNodes(plans []poolPlan) {
 		wanted += plans[i].replicas
 		has += len(plans[i].known.NodeIDs)
 	}
-	if wanted <= max(maxNodes, has) {
+	if wanted <= max(MaxNodes, has) {
 		return
 	}
 	r.errorf(r.kafkaObject(), "its pools ask for %d nodes: reduce spec.replicas of its KafkaNodePools to at most %d in all, and spread more nodes over several Kafkas",
-		wanted, maxNodes)
+		wanted, MaxNodes)
 	for i := range plans {
 		plans[i].replicas = len(plans[i].known.NodeIDs)
 	}

@@ -1,0 +1,231 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+)
+
+// Of what no pod set tells any more there are traces: Secrets and ConfigMaps under names
+// of nodes. Anybody may make as many of them as they like, of any size, so that no more of
+// them are read than a cluster can have, and what is its own for certain is read first.
+
+// trace is an object that may be what is left of a node, or of a companion.
+type trace struct {
+	name string
+	// owned is true if the Kafka owns it. Others carry the cluster's label at most.
+	owned bool
+	// asked is true if a pool has the node that it is named after.
+	asked bool
+}
+
+// byCertainty puts first what is most certainly the cluster's.
+func byCertainty(a, b trace) int {
+	return cmp.Or(truthFirst(a.owned, b.owned), truthFirst(a.asked, b.asked), cmp.Compare(a.name, b.name))
+}
+
+func truthFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}
+
+func (o *observation) traceOf(object metav1.Object) trace {
+	return trace{object.GetName(), o.isOwned(object), o.isOfPoolsNode(object.GetName())}
+}
+
+func (o *observation) isNodes(name string) bool {
+	_, _, ofNode := o.names().NodeOf(name)
+	return ofNode
+}
+
+// nodeTraces are the names of nodes that Secrets and ConfigMaps bear, the most certain
+// first.
+func (o *observation) nodeTraces() []trace {
+	var traces []trace
+	for name := range o.secrets {
+		if secret := o.secrets[name]; o.ofNode(name) {
+			traces = append(traces, o.traceOf(&secret))
+		}
+	}
+	traces = append(traces, o.unreadNodes()...)
+	for id, object := range o.objects {
+		if id.kind == configMapKind().GroupKind() && object.Labels[model.PoolLabel] != "" && o.isNodes(id.name) && o.isOwned(object) {
+			traces = append(traces, o.traceOf(object))
+		}
+	}
+	slices.SortFunc(traces, byCertainty)
+	return traces
+}
+
+// unreadNodes are the Secrets of which nothing is known but that they may be those of
+// nodes. One that was read after all, because its node is known, is none of them.
+func (o *observation) unreadNodes() []trace {
+	return slices.DeleteFunc(slices.Clone(o.unread), func(t trace) bool {
+		_, read := o.secrets[t.name]
+		return read || !o.isNodes(t.name)
+	})
+}
+
+// eachSecret hands over the metadata of the Secrets with the cluster's label, save those of
+// its users.
+type eachSecret func(ctx context.Context, o *observation, take func(*metav1.PartialObjectMetadata)) error
+
+// listedSecrets is how many Secrets are listed past the cache at a time: with their
+// annotations they may be of any size.
+const listedSecrets = 100
+
+func (r *Reconciler) cachedSecrets(ctx context.Context, o *observation, take func(*metav1.PartialObjectMetadata)) error {
+	return listSecrets(ctx, o, r.options.Client, take)
+}
+
+func (r *Reconciler) liveSecrets(ctx context.Context, o *observation, take func(*metav1.PartialObjectMetadata)) error {
+	return listSecrets(ctx, o, r.options.Live, take, client.Limit(listedSecrets))
+}
+
+func listSecrets(ctx context.Context, o *observation, reader client.Reader, take func(*metav1.PartialObjectMetadata), options ...client.ListOption) error {
+	selector := client.MatchingLabelsSelector{Selector: selecting(model.ClusterLabel, selection.Equals, o.kafka.Name).Add(ofNoUser()...)}
+	options = append(options, client.InNamespace(o.kafka.Namespace), selector)
+	for page := ""; ; {
+		list := metadataList(secretKind())
+		if err := reader.List(ctx, list, append(slices.Clone(options), client.Continue(page))...); err != nil {
+			return fmt.Errorf("listing Secrets of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
+		}
+		for i := range list.Items {
+			take(&list.Items[i])
+		}
+		if page = list.Continue; page == "" {
+			return nil
+		}
+	}
+}
+
+// secretTraces are the Secrets that the operator has made for the cluster, or that stand
+// where one of a node does, the most certain first. They are all that tells of a node whose
+// pod set is lost, and of what is left of nodes and companions that are gone.
+func secretTraces(ctx context.Context, o *observation, each eachSecret) ([]trace, error) {
+	var traces []trace
+	err := each(ctx, o, func(secret *metav1.PartialObjectMetadata) {
+		if o.isOurs(secret) && (o.isNodes(secret.Name) || o.isOwned(secret)) {
+			found := o.traceOf(secret)
+			found.name = strings.Clone(found.name) // which nothing else of the page is kept for
+			traces = append(traces, found)
+		}
+	})
+	slices.SortFunc(traces, byCertainty)
+	return traces, err
+}
+
+// What may be read of Secrets that no pod set tells of. One of a node takes some 30 KiB,
+// and there are no more than model.MaxNodes of them; others may have been made by anybody.
+const (
+	maxTrace  = 256 << 10
+	maxTraces = 40 << 20
+	// perTrace is what each takes beside what it holds.
+	perTrace = 1 << 10
+)
+
+// seekTraces reads as many Secrets of which nothing but their labels and names tells as a
+// cluster can have. Of the others it is known that they exist.
+func (r *Reconciler) seekTraces(ctx context.Context, o *observation, traces []trace) error {
+	looks, read := 0, 0
+	for _, t := range traces {
+		if _, known := o.secrets[t.name]; known {
+			continue
+		}
+		if looks == model.MaxNodes || read > maxTraces {
+			o.unread = append(o.unread, t)
+			continue
+		}
+		size, err := r.seekTrace(ctx, o, t)
+		if err != nil {
+			return err
+		}
+		looks, read = looks+1, read+size
+	}
+	return nil
+}
+
+// seekTrace adds what is read of a Secret, unless it is larger than one of a node, and
+// returns how much there was to read.
+func (r *Reconciler) seekTrace(ctx context.Context, o *observation, t trace) (int, error) {
+	var secret corev1.Secret
+	exists, err := r.find(ctx, o, t.name, &secret)
+	if err != nil || !exists || !o.isOurs(&secret) && !isUnmarked(&secret) {
+		return perTrace, err
+	}
+	size := perTrace + secret.Size()
+	if size > maxTrace {
+		o.unread = append(o.unread, t)
+		return size, nil
+	}
+	o.secrets[t.name] = essence(secret)
+	return size, nil
+}
+
+// essence is what is read of the Secret of a node or a companion: of annotations and
+// writers, those of the operator. Labels and data are compared with what they shall be.
+func essence(secret corev1.Secret) corev1.Secret {
+	secret.Annotations = maps.Clone(secret.Annotations)
+	maps.DeleteFunc(secret.Annotations, func(key, _ string) bool { return !model.OwnKey(key) })
+	var writers []metav1.ManagedFieldsEntry
+	for _, entry := range secret.ManagedFields {
+		if entry.Manager == string(fieldOwner) {
+			writers = append(writers, metav1.ManagedFieldsEntry{Manager: entry.Manager, Operation: entry.Operation, Subresource: entry.Subresource})
+		}
+	}
+	secret.ManagedFields = writers
+	return secret
+}
+
+// whyUnread says which Secrets are not read, and what can be done; nothing if all are. What
+// the Kafka owns may hold the keys of its nodes, and is not to be deleted.
+func (o *observation) whyUnread() string {
+	var own, labelled []string
+	for _, t := range o.unread {
+		_, read := o.secrets[t.name]
+		switch {
+		case read:
+		case t.owned:
+			own = append(own, t.name)
+		default:
+			labelled = append(labelled, t.name)
+		}
+	}
+	var why []string
+	if len(own) > 0 {
+		why = append(why, fmt.Sprintf(excerpt.Numbered(len(own),
+			"Secret %s belongs to this Kafka, and is more, or larger, than its nodes can have: it is not read, "+
+				"and no CA is made in place of a lost one while it may be a node's; take out of it what the operator did not put there, "+
+				"or take the Kafka off its owners if the operator did not create it",
+			"Secrets %s belong to this Kafka, and are more, or larger, than its nodes can have: they are not read, "+
+				"and no CA is made in place of a lost one while they may be its nodes'; take out of them what the operator did not put there, "+
+				"and take the Kafka off the owners of those that the operator did not create",
+		), excerpt.List(own, ", ", excerpt.Listed)))
+	}
+	if len(labelled) > 0 {
+		why = append(why, fmt.Sprintf(excerpt.Numbered(len(labelled),
+			"Secret %s has the name of a node and the label of this cluster, and is more, or larger, than its nodes can have: "+
+				"it is not read, and no CA is made in place of a lost one while it may be a node's; remove the label %s if it is not",
+			"Secrets %s have names of nodes and the label of this cluster, and are more, or larger, than its nodes can have: "+
+				"they are not read, and no CA is made in place of a lost one while they may be its nodes'; remove the label %s from those that are not",
+		), excerpt.List(labelled, ", ", excerpt.Listed), model.ClusterLabel))
+	}
+	return strings.Join(why, ". ")
+}

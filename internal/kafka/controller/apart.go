@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
@@ -52,7 +51,8 @@ func (p *pass) apartWarnings() []wanted {
 		if s.Reason == trust.UnknownClaims {
 			claimed = p.claimed(string(s.Member))
 		}
-		list = append(list, holds(condition.Warning, string(s.Reason), strings.Join(s.kinds, ", ")+": "+s.What+claimed+s.remedy))
+		sentence := ": " + s.What + claimed + s.remedy
+		list = append(list, p.about(object{part: "members{" + string(s.Member) + "}", sentence: sentence}, string(s.Reason), strings.Join(s.kinds, ", ")+sentence))
 	}
 	return list
 }

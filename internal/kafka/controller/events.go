@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/excerpt"
@@ -74,12 +76,14 @@ func secretPart(kafka *kafkav1.Kafka, name, part string) *corev1.ObjectReference
 }
 
 // concern refers to what a condition is about; nil when that is all of the Kafka itself,
-// or nothing.
+// or nothing. A part of what has no name is one of the Kafka.
 func concern(kafka *kafkav1.Kafka, what object) runtime.Object {
-	kind, name, _ := strings.Cut(what.name, " ")
+	kind, name, _ := strings.Cut(cmp.Or(what.name, kafkav1.KindKafka+" "+kafka.Name), " ")
 	version := "v1"
 	switch kind {
 	case "Secret", "ConfigMap", "Pod", "PersistentVolumeClaim":
+	case podSetKind:
+		version = podsetv1.GroupVersion.String()
 	case kafkav1.KindKafkaNodePool:
 		version = kafkav1.GroupVersion.String()
 	case kafkav1.KindKafka:

@@ -11,12 +11,14 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
@@ -241,6 +243,103 @@ func TestEachAnnotationWithoutEffectIsToldOnce(t *testing.T) {
 			t.Fatalf("%v: told %v, taken for repetitions %q, want %d", annotations, collected.notes, collected.lost, events)
 		}
 	}
+}
+
+func annotatedPod(annotations map[string]string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
+}
+
+// looks announces what a pass has to say, as a pass does.
+func looks(r *Reconciler, p *pass) {
+	after := conditionsSince(p.warnings(), p.kafka.Status.Conditions, noon())
+	r.announce(p, after)
+	p.kafka.Status.Conditions = after
+}
+
+func TestEachAnnotationOfPodsWithoutEffectIsToldInAnEventOfItsOwn(t *testing.T) {
+	t.Parallel()
+	r, collected := collecting()
+	p := passOf(smallKafka(), map[string]*corev1.Pod{
+		"my-dual-0": annotatedPod(map[string]string{"strimzi.io/manual-rolling-updates": "true", "keyturn.dev/restart": "true"}),
+	})
+	looks(r, p)
+	collected.want(t, 2)
+}
+
+func TestEachPodSetWithAnAnnotationWithoutEffectIsToldInAnEventOfItsOwn(t *testing.T) {
+	t.Parallel()
+	r, collected := collecting()
+	p := passOf(smallKafka(), nil)
+	set := podsetv1.StrimziPodSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"strimzi.io/manual-rolling-updates": "true"}}}
+	p.podSets = map[string]podsetv1.StrimziPodSet{"my-brokers": set, "my-controllers": set}
+	looks(r, p)
+	collected.want(t, 2)
+}
+
+func TestARequestToDeleteClaimsIsToldBesideAnotherAnnotationWithoutEffect(t *testing.T) {
+	t.Parallel()
+	r, collected := collecting()
+	p := passOf(smallKafka(), map[string]*corev1.Pod{"my-dual-0": annotatedPod(map[string]string{"keyturn.dev/restart": "true"})})
+	looks(r, p)
+	p.pods["my-dual-0"] = annotatedPod(map[string]string{"keyturn.dev/restart": "true", "strimzi.io/delete-pod-and-pvc": "true"})
+	looks(r, p)
+	collected.want(t, 2)
+}
+
+// "kubectl annotate pods -l ..." takes one pod after the other, and each is a pass.
+func TestAnAnnotationOfManyPodsWithoutEffectIsToldOnce(t *testing.T) {
+	t.Parallel()
+	r, collected := collecting()
+	misspelled := annotatedPod(map[string]string{"strimzi.io/manual-rolling-updates": "true"})
+	p := passOf(smallKafka(), map[string]*corev1.Pod{})
+	for _, name := range []string{"my-dual-0", "my-dual-1", "my-dual-2"} {
+		p.pods[name] = misspelled
+		looks(r, p)
+	}
+	if told := len(collected.notes) + len(collected.lost); told != 1 {
+		t.Errorf("told %d times: %v, then %q", told, collected.notes, collected.lost)
+	}
+}
+
+// An agent that answers what nobody reads is another matter than those that do not answer.
+func TestAgentsThatCannotBeReadAndThoseThatAreSilentAreToldApart(t *testing.T) {
+	t.Parallel()
+	r, collected := collecting()
+	p := passOf(smallKafka(), nil)
+	p.heard = map[string]testimony{"my-dual-1": {unreadable: "it answers too much"}, "my-dual-3": {unreadable: "it answers too much"}}
+	for _, look := range []struct {
+		silent []string
+		events int
+	}{
+		{[]string{"my-dual-1"}, 1},
+		{[]string{"my-dual-0", "my-dual-1"}, 2},
+		{[]string{"my-dual-0", "my-dual-1", "my-dual-2"}, 2},
+		{[]string{"my-dual-0", "my-dual-1", "my-dual-2", "my-dual-3"}, 3},
+	} {
+		p.silent = look.silent
+		looks(r, p)
+		collected.want(t, look.events)
+	}
+}
+
+func TestEachMemberThatIsSetApartIsToldOnce(t *testing.T) {
+	t.Parallel()
+	r, collected := collecting()
+	p := passOf(smallKafka(), nil)
+	liar := func(member trust.MemberID) trust.Apart {
+		return trust.Apart{Member: member, Reason: trust.UnknownClaims, What: string(member) + " agent claims to run on what nobody knows"}
+	}
+	p.clusterCA.plan.Apart = []trust.Apart{liar("my-dual-1")}
+	looks(r, p)
+	collected.want(t, 1)
+
+	p.clusterCA.plan.Apart = []trust.Apart{liar("my-dual-1"), liar("my-dual-2")}
+	looks(r, p)
+	collected.want(t, 2)
+
+	p.clientsCA.plan.Apart = p.clusterCA.plan.Apart
+	looks(r, p)
+	collected.want(t, 2)
 }
 
 func TestANewCertificateOfAListenerIsTold(t *testing.T) {

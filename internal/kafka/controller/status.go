@@ -97,7 +97,7 @@ func conditionsSince(list []wanted, before []condition.Condition, now time.Time)
 func (p *pass) warnings() []wanted {
 	var list []wanted
 	for _, finding := range slices.Concat(p.findings.Warnings, p.notes) {
-		list = append(list, p.about(object{finding.Object, finding.Part}, finding.Reason, finding.String()))
+		list = append(list, p.about(object{name: finding.Object, part: finding.Part}, finding.Reason, finding.String()))
 	}
 	for _, kind := range kinds() {
 		for _, remark := range slices.Concat(p.domain(kind).Warnings, p.domain(kind).remarks) {
@@ -110,9 +110,17 @@ func (p *pass) warnings() []wanted {
 	return append(list, fieldWarnings("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, fields.InSpec[kafkav1.Kafka](p.written))...)
 }
 
-// object is what a warning is about, as "KIND NAME" or "KIND NAMESPACE/NAME", and the part
-// of it where several warnings of one reason stand beside each other.
-type object struct{ name, part string }
+// object is what a warning is about.
+type object struct {
+	// name is "KIND NAME" or "KIND NAMESPACE/NAME"; empty when it is the Kafka, or what
+	// there is no object of.
+	name string
+	// part is that part of it where several warnings of one reason stand beside each other.
+	part string
+	// sentence is the end of the message that stays the same, where those whom it is about
+	// are listed before it and come and go.
+	sentence string
+}
 
 // about is a warning, of which is remembered what it is about.
 func (p *pass) about(what object, reason, message string) wanted {
@@ -129,16 +137,16 @@ func (p *pass) silence() []wanted {
 	var silent []string
 	for _, pod := range p.silent {
 		if why := p.heard[pod].unreadable; why != "" {
-			list = append(list, holds(condition.Warning, reasonSilent, "Pod "+pod+": "+why))
+			list = append(list, p.about(object{name: "Pod " + pod}, reasonSilent, "Pod "+pod+": "+why))
 			continue
 		}
 		silent = append(silent, pod)
 	}
 	if len(silent) > 0 {
-		list = append(list, holds(condition.Warning, reasonSilent, fmt.Sprintf(excerpt.Numbered(len(silent),
-			"the agent of pod %s does not answer the operator, so it is unknown what its server trusts and presents: check what keeps the operator from reaching port %d of this pod",
-			"the agents of pods %s do not answer the operator, so it is unknown what their servers trust and present: check what keeps the operator from reaching port %d of these pods",
-		), excerpt.List(silent, ", ", excerpt.Listed), contract.SecurePort)))
+		sentence := fmt.Sprintf(", so it is unknown what is trusted and presented there: check what keeps the operator from reaching port %d", contract.SecurePort)
+		who := fmt.Sprintf(excerpt.Numbered(len(silent),
+			"the agent of pod %s does not answer the operator", "the agents of pods %s do not answer the operator"), excerpt.List(silent, ", ", excerpt.Listed))
+		list = append(list, p.about(object{sentence: sentence}, reasonSilent, who+sentence))
 	}
 	return list
 }
@@ -148,8 +156,8 @@ func (p *pass) annotationWarnings() []wanted {
 	list := append(p.claimWarnings(), p.podAnnotationWarnings()...)
 	for _, name := range slices.Sorted(maps.Keys(p.podSets)) {
 		for _, idle := range model.IdlePodSetAnnotations(p.podSets[name].Annotations) {
-			object := object{"StrimziPodSet " + p.kafka.Namespace + "/" + name, authority.AnnotationPart(idle.Key, idle.Value)}
-			list = append(list, p.about(object, reasonIdleAnnotation, object.name+": the annotation "+idle.Key+" "+idle.Why))
+			set := object{name: podSetKind + " " + p.kafka.Namespace + "/" + name, part: authority.AnnotationPart(idle.Key, idle.Value)}
+			list = append(list, p.about(set, reasonIdleAnnotation, set.name+": the annotation "+idle.Key+" "+idle.Why))
 		}
 	}
 	return list
@@ -166,11 +174,18 @@ func (p *pass) podAnnotationWarnings() []wanted {
 	}
 	list := make([]wanted, 0, len(bearers))
 	for idle, pods := range bearers {
-		list = append(list, p.about(object{part: authority.AnnotationPart(idle.Key, idle.Value)}, reasonIdleAnnotation,
-			"pods "+excerpt.List(pods, ", ", excerpt.Listed)+": the annotation "+idle.Key+" "+idle.Why))
+		list = append(list, p.aboutPods(pods, idle))
 	}
 	slices.SortFunc(list, func(a, b wanted) int { return strings.Compare(a.message, b.message) })
 	return list
+}
+
+// aboutPods is the warning about an annotation without effect of several pods, which is
+// told once, however many more are given it.
+func (p *pass) aboutPods(pods []string, idle model.IdleAnnotation) wanted {
+	sentence := ": the annotation " + idle.Key + " " + idle.Why
+	return p.about(object{part: authority.AnnotationPart(idle.Key, idle.Value), sentence: sentence}, reasonIdleAnnotation,
+		fmt.Sprintf(excerpt.Numbered(len(pods), "pod %s", "pods %s"), excerpt.List(pods, ", ", excerpt.Listed))+sentence)
 }
 
 // claimWarnings are about claims that somebody wants to be deleted. People delete them: what is on them cannot be had
@@ -186,9 +201,8 @@ func (p *pass) claimWarnings() []wanted {
 		return nil
 	}
 	slices.Sort(asked)
-	return []wanted{holds(condition.Warning, reasonIdleAnnotation, fmt.Sprintf(
-		"pods %s: the annotation %s has no effect: once all partitions have enough replicas elsewhere, delete the PersistentVolumeClaims and the pod yourself, one node at a time, and remove the annotation",
-		excerpt.List(asked, ", ", excerpt.Listed), model.DeletePodAndClaimsAnnotation))}
+	return []wanted{p.aboutPods(asked, model.IdleAnnotation{Key: model.DeletePodAndClaimsAnnotation, Value: isTrue, Why: "has no effect: " +
+		"once all partitions have enough replicas elsewhere, delete the PersistentVolumeClaims and the pod yourself, one node at a time, and remove the annotation"})}
 }
 
 // fieldWarnings are about the fields of an object that nobody acts on. One that is no field at all is told apart
@@ -244,10 +258,14 @@ func (r *Reconciler) announce(p *pass, after []condition.Condition) {
 // isIn reports whether an earlier message is about the same as a present one. Of a part of
 // an object there is nothing to say but one sentence.
 func (o object) isIn(earlier, message string) bool {
-	if o.part != "" {
+	switch {
+	case o.sentence != "":
+		return strings.HasSuffix(earlier, o.sentence)
+	case o.part != "":
 		return earlier == message
+	default:
+		return o.name == "" || strings.HasPrefix(earlier, o.name+":")
 	}
-	return o.name == "" || strings.HasPrefix(earlier, o.name+":")
 }
 
 func (r *Reconciler) applyStatus(ctx context.Context, p *pass, kind string, object client.Object, status any) error {

@@ -95,11 +95,8 @@ func entryPart(entry string) string { return "data{" + entry + "}" }
 
 // AnnotationPart names an annotation with this value as a part of its object.
 func AnnotationPart(annotation, value string) string {
-	return "metadata.annotations{" + annotation + "=" + excerpt.Of(value, shownValue) + "}"
+	return "metadata.annotations{" + annotation + "=" + excerpt.Of(value, excerpt.Value) + "}"
 }
-
-// shownValue is how many bytes of the value of an annotation people are shown.
-const shownValue = 64
 
 // Misasked names the annotations of the Secrets by which somebody may think that he has
 // asked for something, and has not: what is wrong with each, and what to do. Sorted by
@@ -112,7 +109,7 @@ func Misasked(in Input) []Remark {
 			continue
 		}
 		for _, annotation := range slices.Sorted(maps.Keys(secret.Annotations)) {
-			value := excerpt.Of(secret.Annotations[annotation], shownValue)
+			value := excerpt.Of(secret.Annotations[annotation], excerpt.Value)
 			if why := in.misasked(name, annotation, value); why != "" {
 				remarks = append(remarks, Remark{
 					Secret: name, Part: AnnotationPart(annotation, value), Text: "annotation " + annotation + " " + why,

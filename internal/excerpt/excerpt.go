@@ -11,6 +11,9 @@ import (
 // failure that a node tells of, a name that it gives.
 const Foreign = 1 << 10
 
+// Value is how many bytes people are shown of a value that somebody has set.
+const Value = 64
+
 // Listed is how many bytes of a list are kept in a sentence. More than that nobody reads.
 const Listed = 4 << 10
 

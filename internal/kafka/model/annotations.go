@@ -85,11 +85,8 @@ func idleBeside(read []string, annotations map[string]string, kind string) []Idl
 }
 
 func neitherTrueNorFalse(value string) string {
-	return fmt.Sprintf("is %q, which has no effect: set it to \"true\" or \"false\", or remove it", excerpt.Of(value, shownValue))
+	return fmt.Sprintf("is %q, which has no effect: set it to \"true\" or \"false\", or remove it", excerpt.Of(value, excerpt.Value))
 }
-
-// shownValue is how many bytes of the value of an annotation people are shown.
-const shownValue = 64
 
 // switches are the annotations of a Kafka that are true or false; any other value does
 // nothing.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 // edits writes generations as a person does.
@@ -52,6 +54,30 @@ func TestTheGenerationOfAKeyIsNeverBelowThatOfItsName(t *testing.T) {
 
 	wantGenerations(t, d, 1, 1)
 	wantLowered(t, d, authorities.KeyGenerationAnnotation)
+}
+
+// Only the names that Keyturn gives count keys.
+func TestTheNumberInTheNameOfAUsersCARaisesNothing(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"corporate v900", "900", "cluster-ca-900", "cluster-ca v9 v900"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := userWorld(t)
+			ca := pkitest.CA(t, name, noon())
+			w.in.KeySecret.Data["ca.key"] = ca.Key().PEM()
+			w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(ca.Certificate())
+			w.runs()
+			w.in.Spec.Source = authority.Generated
+
+			d := w.step()
+
+			wantGenerations(t, d, 3, 2)
+			wantLowered(t, d)
+			if next := w.starts().Target().Subject.CommonName; next != "cluster-ca v3" {
+				t.Errorf("the next one is called %q", next)
+			}
+		})
+	}
 }
 
 func TestAKeyThatIsPutBackWithoutItsGenerationIsCountedAboveThoseAfterIt(t *testing.T) {

@@ -259,8 +259,8 @@ func (p *pass) operatorIdentity() trust.Identity {
 }
 
 // atHand is the key of who signs in place of one that cannot: that of the authority to
-// come, or, while a person has to put the authority right, that of the CA by which most
-// nodes are known, or another whose key there is.
+// come, or else of the present one, or, where the keys of both are lost, any other that
+// there is. Without any it is the one that cannot.
 func (d *domain) atHand(instead trust.KeyID) trust.KeyID {
 	for _, cert := range []*x509.Certificate{d.Target(), d.Certificate} {
 		if cert == nil {

@@ -220,7 +220,7 @@ func (r *resolver) warnCluster(cluster Cluster) {
 }
 
 func (r *resolver) warnControllerCount(count int) {
-	if count == 0 || count%2 != 0 {
+	if count%2 != 0 {
 		return
 	}
 	wrong, better := fmt.Sprintf("%d controllers tolerate no more failures than %d", count, count-1), "an odd number"

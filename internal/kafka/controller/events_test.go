@@ -431,8 +431,8 @@ func TestACertificateIsToldOfOnceItIsWritten(t *testing.T) {
 func TestSecretsThatAreNotReadAreToldByOneEventThatSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for count, wants := range map[int][]string{
-		1:    {"Secret my-x-0 has the name of a node", "remove the label strimzi.io/cluster if it is not"},
-		1000: {"Secrets my-x-0, my-x-1, ", "they are not read, and no CA is made", "remove the label strimzi.io/cluster from those that are not"},
+		1:    {"than its nodes can have: my-x-0; ", "remove the label strimzi.io/cluster"},
+		1000: {"than its nodes can have: my-x-0, my-x-1, ", "remove the label strimzi.io/cluster"},
 	} {
 		t.Run(strconv.Itoa(count), func(t *testing.T) {
 			t.Parallel()

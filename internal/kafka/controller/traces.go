@@ -210,22 +210,14 @@ func (o *observation) whyUnread() string {
 	}
 	var why []string
 	if len(own) > 0 {
-		why = append(why, fmt.Sprintf(excerpt.Numbered(len(own),
-			"Secret %s belongs to this Kafka, and is more, or larger, than its nodes can have: it is not read, "+
-				"and no CA is made in place of a lost one while it may be a node's; take out of it what the operator did not put there, "+
-				"or take the Kafka off its owners if the operator did not create it",
-			"Secrets %s belong to this Kafka, and are more, or larger, than its nodes can have: they are not read, "+
-				"and no CA is made in place of a lost one while they may be its nodes'; take out of them what the operator did not put there, "+
-				"and take the Kafka off the owners of those that the operator did not create",
-		), excerpt.List(own, ", ", excerpt.Listed)))
+		why = append(why, fmt.Sprintf("Secrets that belong to this Kafka are not read, because they are more, or larger, than its nodes can have: %s; "+
+			"no CA is made in place of a lost one while they may be its nodes'; take out of them what the operator did not put there, "+
+			"and take the Kafka off the owners of those that the operator did not create", excerpt.List(own, ", ", excerpt.Listed)))
 	}
 	if len(labelled) > 0 {
-		why = append(why, fmt.Sprintf(excerpt.Numbered(len(labelled),
-			"Secret %s has the name of a node and the label of this cluster, and is more, or larger, than its nodes can have: "+
-				"it is not read, and no CA is made in place of a lost one while it may be a node's; remove the label %s if it is not",
-			"Secrets %s have names of nodes and the label of this cluster, and are more, or larger, than its nodes can have: "+
-				"they are not read, and no CA is made in place of a lost one while they may be its nodes'; remove the label %s from those that are not",
-		), excerpt.List(labelled, ", ", excerpt.Listed), model.ClusterLabel))
+		why = append(why, fmt.Sprintf("Secrets with names of nodes and the label of this cluster are not read, because they are more, or larger, "+
+			"than its nodes can have: %s; no CA is made in place of a lost one while they may be its nodes'; remove the label %s from those that are not",
+			excerpt.List(labelled, ", ", excerpt.Listed), model.ClusterLabel))
 	}
 	return strings.Join(why, ". ")
 }

@@ -13,6 +13,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
 
@@ -74,7 +75,7 @@ func (r *Reconciler) knownVoters(ctx context.Context, p *pass) ([]model.NodeID, 
 			if err != nil {
 				return nil, fmt.Errorf("reading ConfigMap %s: %w", key, err)
 			}
-			if !p.isOurs(&config) && !isUnmarked(&config) {
+			if !p.isOurs(&config) && (!isUnmarked(&config) || !kube.Applied(&config, fieldOwner)) {
 				continue
 			}
 			voters, err := model.ParseVoters(config.Data[contract.ServerConfigKey])

@@ -15,6 +15,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube"
 )
 
 // Of what no pod set tells any more there are traces: Secrets and ConfigMaps under names
@@ -167,7 +168,7 @@ func (r *Reconciler) seekTraces(ctx context.Context, o *observation, traces []tr
 func (r *Reconciler) seekTrace(ctx context.Context, o *observation, t trace) (int, error) {
 	var secret corev1.Secret
 	exists, err := r.find(ctx, o, t.name, &secret)
-	if err != nil || !exists || !o.isOurs(&secret) && !isUnmarked(&secret) {
+	if err != nil || !exists || !o.isOurs(&secret) && (!isUnmarked(&secret) || !kube.Wrote(&secret, fieldOwner)) {
 		return perTrace, err
 	}
 	size := perTrace + secret.Size()

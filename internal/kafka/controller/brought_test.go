@@ -76,7 +76,8 @@ func TestOfSecretsThatListenersNameOnlyTheNamedEntriesAreKept(t *testing.T) {
 		"more than there is room for": {
 			map[string]map[string]int{"a": {"tls.crt": most, "tls.key": most}, "b": {"tls.crt": most, "tls.key": most}, "c": usual},
 			[]string{"a", "b", "c"},
-			map[string]int{"a/tls.crt": most, "a/tls.key": most, "b/tls.crt": most, "b/tls.key": most}, []string{"c/tls.crt", "c/tls.key"},
+			map[string]int{"a/tls.crt": most, "a/tls.key": most, "b/tls.crt": most, "b/tls.key": most},
+			[]string{"c/tls.crt", "c/tls.key"},
 		},
 		"one that does not exist":   {nil, []string{"a"}, nil, nil},
 		"a name that none can have": {nil, []string{"../a"}, nil, nil},

@@ -134,8 +134,9 @@ func leavePod(pod *corev1.Pod) {
 
 // containers are which of the first containers run, and what the others wait for.
 func containers(all []corev1.ContainerStatus) []corev1.ContainerStatus {
-	var left []corev1.ContainerStatus
-	for i := range all[:min(len(all), maxContainers)] {
+	all = all[:min(len(all), maxContainers)]
+	left := make([]corev1.ContainerStatus, 0, len(all))
+	for i := range all {
 		status := corev1.ContainerStatus{ContainerID: short(all[i].ContainerID)}
 		if waiting := all[i].State.Waiting; waiting != nil {
 			status.State.Waiting = &corev1.ContainerStateWaiting{Reason: short(waiting.Reason)}

@@ -74,19 +74,18 @@ func (d *decider) startReplacement(why string) error {
 
 // abort takes back what was asked for last: a request for a new key that has not been
 // served, or else the replacement that is, or was, under way, as long as there is a way
-// back. Whoever means both asks twice. The request is gone after it, served or refused.
+// back. Whoever means both asks twice. A pending replacement that cannot be read is given
+// up in any case. The request is gone after it, served or refused.
 func (d *decider) abort() error {
 	if !d.in.asks(AbortReplaceAnnotation) {
 		return nil
 	}
-	isPending := len(d.in.KeySecret.Data[PendingKeyKey]) > 0
-	isDamaged := isPending && d.o.pending == nil // nothing waits behind it: it is in everybody's way
 	switch {
 	case d.d.Authority.IsZero():
 		d.refuseAbort("the key of the CA that is being replaced is lost")
-	case d.hasUnserved() && !isDamaged:
+	case d.hasUnserved():
 		d.withdraw()
-	case isPending:
+	case len(d.in.KeySecret.Data[PendingKeyKey]) > 0:
 		d.aborted = true
 		d.dropPending()
 	default:

@@ -42,6 +42,18 @@ func TestARequestThatWaitsIsWithdrawnByAnAbortAndTheReplacementBeforeItStays(t *
 	}
 }
 
+func TestADamagedReplacementIsGivenUpByAnAbortThoughARequestWaits(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	w.starts()
+	w.in.KeySecret.Data["next-ca.crt"] = []byte("garbage")
+	w.asks(authorities.ForceReplaceAnnotation, "true")
+	w.asks(authority.AbortReplaceAnnotation, "true")
+	if o := w.step(finish); len(w.in.KeySecret.Data) != 1 {
+		t.Errorf("the Secret holds %d entries after %v, want the key in use alone", len(w.in.KeySecret.Data), kinds(o))
+	}
+}
+
 func TestARequestBehindAReplacementIsWithdrawnByAnAbortAndTheReplacementGoesOn(t *testing.T) {
 	t.Parallel()
 	w := runningWorld(t)

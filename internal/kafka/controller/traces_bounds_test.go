@@ -228,11 +228,12 @@ func TestSecretsAreListedPastTheCacheInPages(t *testing.T) {
 func TestWhatMayBeANodeIsLookedForAndKeepsItsID(t *testing.T) {
 	t.Parallel()
 	p := passOverSets()
-	p.unread = []trace{{name: "my-x-7"}, {name: "my-operator-certs", owned: true}}
+	p.secrets = map[string]corev1.Secret{"my-x-8": {}} // which was read after all, and is no node's
+	p.unread = []trace{{name: "my-x-7"}, {name: "my-x-8"}, {name: "my-operator-certs", owned: true}}
 	if names := p.nodeNames(); !names["my-x-7"] || len(names) != 1 {
 		t.Errorf("pods are looked for of %v", names)
 	}
-	if taken := p.taken()["x"]; !slices.Contains(taken, 7) {
+	if taken := p.taken()["x"]; !slices.Equal(taken, []model.NodeID{7}) {
 		t.Errorf("ids of the pool are %v", taken)
 	}
 }

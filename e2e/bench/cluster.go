@@ -10,6 +10,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/e2e/harness"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/report"
 )
 
@@ -93,8 +94,8 @@ func roll(ctx context.Context, b *bench) (*finding, error) {
 // reaction measures from an annotation on a Secret to the first thing that the
 // operator does about it.
 func reaction(ctx context.Context, b *bench) (*finding, error) {
-	const annotation = "strimzi.io/force-renew"
-	name := cluster + "-cluster-ca-cert"
+	const annotation = authorities.ForceRenewAnnotation
+	name := authorities.Cluster.CertSecret(cluster)
 	secret := &corev1.Secret{ObjectMeta: b.kafka.Meta(name)}
 	begun := time.Now()
 	if err := b.kube.Annotate(ctx, secret, map[string]string{annotation: "true"}); err != nil {

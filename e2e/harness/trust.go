@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe/target"
 	"github.com/keyturn/keyturn/internal/rotation"
@@ -25,8 +26,8 @@ type Authority string
 
 // The authorities.
 const (
-	ClusterCA Authority = rotation.ClusterCA
-	ClientsCA Authority = rotation.ClientsCA
+	ClusterCA = Authority(authorities.Cluster)
+	ClientsCA = Authority(authorities.Clients)
 )
 
 // Names of the authority's Secrets in a cluster.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -52,7 +53,7 @@ func (k Kafka) UntilTurned(ctx context.Context, a Authority, outgoing []*x509.Ce
 
 // SettledPhases are those in which a person waits for nothing any more.
 func SettledPhases() []rotation.Phase {
-	return slices.DeleteFunc(rotation.Phases(), func(p rotation.Phase) bool { return !p.Settled() })
+	return slices.DeleteFunc(authorities.Words().Phases(), func(p rotation.Phase) bool { return !authorities.Words().Settled(p) })
 }
 
 // MarkTrust makes each change of the Secrets of an authority a phase of the

@@ -6,6 +6,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/e2e/harness"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -35,7 +36,7 @@ func brokersAddedWhileNobodyVouches(s *stage) {
 			})
 		})
 	})
-	r.until(rotation.Trusted, rotation.RaftRemainder)
+	r.until(rotation.Trusted, authorities.RaftRemainder)
 	s.step("the new brokers take part", func() error { return untilNodes(s, 3+len(added)) })
 	r.finish()
 	r.gapWithin(longestGap(s.result, r.began, r.ended), restartGap)

@@ -12,9 +12,9 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/e2e/harness"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
-	"github.com/keyturn/keyturn/internal/rotation"
 )
 
 // unknownClaimed is the reason by which a liar is named.
@@ -36,7 +36,7 @@ func agentLies(s *stage) {
 			return harness.Has(kafka, condition.Warning, unknownClaimed, victim, "delete the pod")
 		})
 	})
-	r.until(rotation.RaftRemainder)
+	r.until(authorities.RaftRemainder)
 	r.unheard(own, victim)
 	s.step("the agent tells the truth again", func() error {
 		if err := liar.End(s.ctx); err != nil {
@@ -46,7 +46,7 @@ func agentLies(s *stage) {
 			return harness.Settled(kafka) && !harness.Has(kafka, condition.Warning, unknownClaimed)
 		})
 	})
-	r.until(rotation.RaftRemainder)
+	r.until(authorities.RaftRemainder)
 	r.compare()
 	r.notRestarted()
 	s.presentedBy(s.secret(clusterCACert))

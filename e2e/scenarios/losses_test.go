@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keyturn/keyturn/e2e/harness"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
@@ -40,7 +41,7 @@ func secretsLostInTheMiddle(s *stage) {
 		return s.lose(clusterCACert, clusterTrusted, victim)
 	})
 	applicationsGetBoth(r, before)
-	r.until(rotation.RaftRemainder, rotation.Trusted)
+	r.until(authorities.RaftRemainder, rotation.Trusted)
 	r.compare()
 	r.notRestarted()
 	r.answers(verdict.Refused, "replication", "mtls")

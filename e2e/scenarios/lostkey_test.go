@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/e2e/harness"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
 	"github.com/keyturn/keyturn/internal/report"
@@ -41,7 +42,7 @@ func turnsUnvouched(s *stage) {
 	r := s.turning(harness.ClusterCA, attentive())
 	r.asks("the Secret with the key of the cluster CA deleted", func() error { return s.kafka.LoseKey(s.ctx, harness.ClusterCA) })
 	applicationsCanRead(r)
-	r.until(rotation.Trusted, rotation.RaftRemainder)
+	r.until(rotation.Trusted, authorities.RaftRemainder)
 	r.finish()
 	r.gapWithin(longestGap(s.result, r.began, r.ended), restartGap)
 	r.within(restartedWithin)

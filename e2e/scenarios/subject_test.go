@@ -9,10 +9,10 @@ import (
 
 	"github.com/keyturn/keyturn/e2e/harness"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
-	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -38,7 +38,7 @@ func renewedWithAnotherSubject(s *stage) {
 		s.bringBeside(clusterCA, two, "1", map[string][]byte{dated: pki.EncodeBundle(one.Certificate())})
 		return nil
 	})
-	r.until(rotation.RaftRemainder)
+	r.until(authorities.RaftRemainder)
 	s.must(r.untilTold(string(trust.CrossSigned)))
 	r.compare()
 	r.within(turnedWithin)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/keyturn/keyturn/e2e/harness"
 	"github.com/keyturn/keyturn/e2e/harness/openssl"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
 	"github.com/keyturn/keyturn/internal/report"
@@ -27,7 +28,7 @@ func clusterKeyReplaced(s *stage) {
 	r := s.turning(harness.ClusterCA, everybody())
 	r.answers(verdict.Accepted, "replication")
 	r.asks("asked for a new key of the cluster CA", func() error { return s.kafka.Replace(s.ctx, harness.ClusterCA) })
-	r.until(rotation.RaftRemainder)
+	r.until(authorities.RaftRemainder)
 	r.compare()
 	r.within(turnedWithin)
 	r.notRestarted()
@@ -157,7 +158,7 @@ func renewedWithTheSameKey(s *stage) {
 	before := s.secret(clusterCA)
 	r := s.turning(harness.ClusterCA, everybody())
 	r.asks("asked for a new certificate of the cluster CA", func() error { return s.kafka.Renew(s.ctx, harness.ClusterCA) })
-	r.until(rotation.Trusted, rotation.RaftRemainder)
+	r.until(rotation.Trusted, authorities.RaftRemainder)
 	r.compare()
 	r.within(turnedWithin)
 	r.notRestarted()
@@ -206,7 +207,7 @@ func reloadSwitchedOff(s *stage) {
 	s.must(s.annotate(reloadAsked, "false"))
 	r := s.turning(harness.ClusterCA, everybody())
 	r.asks("asked for a new key of the cluster CA", func() error { return s.kafka.Replace(s.ctx, harness.ClusterCA) })
-	r.until(rotation.Trusted, rotation.RaftRemainder)
+	r.until(rotation.Trusted, authorities.RaftRemainder)
 	r.finish()
 	r.gapWithin(longestGap(s.result, r.began, r.ended), restartGap)
 	r.within(restartedWithin)
@@ -279,7 +280,7 @@ func replacedTwice(s *stage) {
 		}
 		return s.kafka.Replace(s.ctx, harness.ClusterCA)
 	})
-	r.until(rotation.RaftRemainder, rotation.Trusted)
+	r.until(authorities.RaftRemainder, rotation.Trusted)
 	r.compare()
 	r.notRestarted()
 	r.answers(verdict.Refused, "replication", "mtls")

@@ -10,10 +10,10 @@ import (
 
 // CheckApart refuses two authorities of one key, or a clients CA below the cluster CA:
 // nodes would accept whoever has a certificate of a user as one of them. It returns
-// whose authority must not be taken as it is: that of the domain which does not trust
-// the CA yet, or else the clients CA, and what is wrong with it; nil when they are
-// apart. The inputs are those of the decisions.
-func CheckApart(cluster, clients Input, clusterCA, clientsCA Decision) (authority string, wrong *Problem) {
+// for whom the authority signs that must not be taken as it is: that of the domain which
+// does not trust the CA yet, or else the clients CA, and what is wrong with it; nil when
+// they are apart. The inputs are those of the decisions.
+func CheckApart(cluster, clients Input, clusterCA, clientsCA Decision) (of Holders, wrong *Problem) {
 	node, user, shared := common(clusterCA, clientsCA, issuersIn(clients.CertSecret))
 	if !shared {
 		return "", nil
@@ -26,7 +26,7 @@ func CheckApart(cluster, clients Input, clusterCA, clientsCA Decision) (authorit
 	if !sameKey(node, user) {
 		how = "was signed by"
 	}
-	return changed.Names.Authority, &Problem{
+	return changed.Names.Holders, &Problem{
 		Object: changed.certObject(),
 		Wrong: fmt.Sprintf("the clients CA %q %s the cluster CA %q of %s, so nodes would accept anyone with a user certificate as another node",
 			user.Subject, how, node.Subject, other.certObject()),

@@ -44,7 +44,7 @@ func ignored(in Input, entry string, cert *x509.Certificate) string {
 		return ""
 	case own:
 		return "this CA is maintained by Keyturn, and other entries reach only applications: remove it, or set " +
-			in.Names.Field + ".generateCertificateAuthority to false to use your own CAs"
+			in.Names.Source + " to false to use your own CAs"
 	case !in.Now.Before(cert.NotAfter):
 		return "it expired at " + cert.NotAfter.UTC().Format(time.RFC3339) + ": remove it"
 	case !named:

@@ -28,6 +28,9 @@ type Names struct {
 	// Field is the part of a resource that configures it, and Resource that resource as
 	// people call it, for example "the Cluster".
 	Field, Resource string
+	// Source is the field that is false where the CA is the user's own, and Windows the
+	// one with the maintenance windows.
+	Source, Windows string
 	// Labels are those of its Secrets, as people write them.
 	Labels string
 	// KeyReplaced is the reason of the event that the pending authority took the place

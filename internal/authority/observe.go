@@ -237,7 +237,7 @@ func (o *observed) checkBundle(in Input) *Problem {
 	if len(o.bundle) > 1 && nothingKnown && len(ofKey(o.bundle, o.key.ID())) < len(o.bundle) {
 		return &Problem{
 			Object: in.certObject(), Wrong: fmt.Sprintf("%s holds %d certificates, where one is expected", CertKey, len(o.bundle)),
-			Remedy: "keep only the certificate that belongs to " + KeyKey + ", or set " + in.Names.Field + ".generateCertificateAuthority to false to use your own chain",
+			Remedy: "keep only the certificate that belongs to " + KeyKey + ", or set " + in.Names.Source + " to false to use your own chain",
 		}
 	}
 	if o.key.IsZero() || len(o.bundle) == 0 || o.entryOfKey() != nil || o.lacksPromoted() {
@@ -295,7 +295,7 @@ func (o *observed) checkKnown(in Input) *Problem {
 	}
 	return &Problem{
 		Object: in.keyObject(), Wrong: "it holds the key of a foreign CA: no CA that the cluster trusts has this key",
-		Remedy: "restore the CA of the cluster; to get a new key, annotate Secret " + in.Names.KeySecret + " with " + in.Names.ForceReplace + "=true; to use your own CA, set " + in.Names.Field + ".generateCertificateAuthority to false",
+		Remedy: "restore the CA of the cluster; to get a new key, annotate Secret " + in.Names.KeySecret + " with " + in.Names.ForceReplace + "=true; to use your own CA, set " + in.Names.Source + " to false",
 	}
 }
 

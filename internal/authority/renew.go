@@ -115,7 +115,7 @@ func (d *decider) wait(act Act, cause Cause, obstacle Obstacle) {
 		w.Message = what + ", " + why + ", waits for the replacement in progress; let it finish, or abort it by annotating Secret " +
 			d.in.Names.KeySecret + " with " + AbortReplaceAnnotation + "=true"
 	case d.in.Window.Next.IsZero():
-		w.Message = what + ", " + why + ", waits for a maintenance window, but none is scheduled: check spec.maintenanceTimeWindows"
+		w.Message = what + ", " + why + ", waits for a maintenance window, but none is scheduled: check " + d.in.Names.Windows
 	default:
 		w.Until = d.in.Window.Next
 		w.Message = what + ", " + why + ", waits for the maintenance window at " + w.Until.UTC().Format(time.RFC3339)

@@ -72,7 +72,7 @@ func missingSecrets(in Input) []Problem {
 		}
 		problems = append(problems, Problem{
 			Object: s.object,
-			Wrong:  in.Names.Field + ".generateCertificateAuthority is false, but the Secret was not found" + held,
+			Wrong:  in.Names.Source + " is false, but the Secret was not found" + held,
 			Remedy: "create it with " + s.holds + " and the labels " + in.Names.Labels,
 		})
 		held = "" // once is enough

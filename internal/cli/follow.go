@@ -42,9 +42,9 @@ func (o *rotateOptions) follow(ctx context.Context, c cluster, w watching, out i
 			return false, err
 		}
 		plan := record.Plan()
-		phase := rotation.PhaseOf(record.Snapshot, plan)
+		phase := record.Words.PhaseOf(record.Snapshot, plan)
 		passed := ago(c.clock.Since(begin))
-		if line := fmt.Sprintf("%s: %s", phase, rotation.Message(record.Snapshot, plan, record.Words())); line != last {
+		if line := fmt.Sprintf("%s: %s", phase, record.Words.Message(record.Snapshot, plan, record.Subject())); line != last {
 			last = line
 			if _, err := fmt.Fprintf(out, "%6s  %s\n", passed, line); err != nil {
 				return false, err
@@ -64,7 +64,7 @@ func (o *rotateOptions) follow(ctx context.Context, c cluster, w watching, out i
 			}
 			return false, nil
 		}
-		if !phase.Settled() {
+		if !record.Words.Settled(phase) {
 			return false, nil
 		}
 		_, err = fmt.Fprintf(out, "Done after %s.\n", passed)

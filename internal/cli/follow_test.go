@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/rotation/rotationtest"
 )
@@ -73,7 +74,7 @@ func TestWatchFollowsAReplacementToItsEnd(t *testing.T) {
 		{rotationtest.AtRest(3), false}, // what is written down lags
 		{until(t, crossSigned(), rotation.WaitingForLeaves), false},
 		{until(t, crossSigned(), rotation.WaitingForLeaves), false},
-		{until(t, crossSigned(), rotation.RaftRemainder), false},
+		{until(t, crossSigned(), authorities.RaftRemainder), false},
 	})
 	out, err := watched(t.Context(), api, clock, "--cluster-ca")
 	if err != nil {
@@ -93,8 +94,8 @@ func TestWatchOfADistrustWaitsUntilNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	distrusted := rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Distrusted)
 	api, clock := play(t, []scene{
-		{until(t, crossSigned(), rotation.RaftRemainder), false},
-		{until(t, crossSigned(), rotation.RaftRemainder), true},
+		{until(t, crossSigned(), authorities.RaftRemainder), false},
+		{until(t, crossSigned(), authorities.RaftRemainder), true},
 		{until(t, distrusted, rotation.WaitingForDistrust), true},
 		{rotationtest.AtRest(3, rotationtest.Replaced, func(r *rotation.Record) { *r = until(t, crossSigned(), rotation.Trusted) }), false},
 	})

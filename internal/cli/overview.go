@@ -11,7 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/rotation"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // statusList is what "keyturn status --all-namespaces" says.
@@ -55,7 +55,7 @@ func overviewText(list statusList) string {
 	for i := range list.Items {
 		s := &list.Items[i]
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Namespace, s.Cluster, readiness(s.Conditions),
-			phaseOf(s, rotation.ClusterCA), phaseOf(s, rotation.ClientsCA), warnings(s.Conditions))
+			phaseOf(s, string(authorities.Cluster)), phaseOf(s, string(authorities.Clients)), warnings(s.Conditions))
 		if note := cmp.Or(refusal(s.Conditions), s.Message); note != "" {
 			fmt.Fprintf(&notes, "kafka/%s (namespace %s): %s\n", s.Cluster, s.Namespace, said(note))
 		}

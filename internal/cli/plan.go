@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 )
 
@@ -95,7 +96,7 @@ func (o *planOptions) run(ctx context.Context, resource string, out io.Writer) e
 func (o *planOptions) check(cmd *cobra.Command, _ []string) error {
 	for _, domain := range []string{o.replace, o.renew} {
 		if domain != "" && !slices.Contains(domains(), domain) {
-			return misused(cmd, fmt.Errorf("%q is not a CA of a Kafka: name %s or %s", domain, rotation.ClusterCA, rotation.ClientsCA))
+			return misused(cmd, fmt.Errorf("%q is not a CA of a Kafka: name %s or %s", domain, string(authorities.Cluster), string(authorities.Clients)))
 		}
 	}
 	if o.replace != "" && o.renew != "" {

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 )
 
@@ -37,7 +38,7 @@ func domainText(report planReport, d *domainPlan) string {
 	switch {
 	case len(d.Stages)+len(d.Blocked) > 0:
 		b.WriteString(d.course())
-	case d.Phase.Settled():
+	case authorities.Words().Settled(d.Phase):
 		b.WriteString("There is nothing to do.\n\n")
 	default:
 		b.WriteString("Nothing remains but to wait.\n\n")

@@ -104,11 +104,11 @@ func (o *rotateOptions) check(cmd *cobra.Command, _ []string) error {
 	}
 }
 
-func (o *rotateOptions) domain() string {
+func (o *rotateOptions) kind() authorities.Kind {
 	if o.clientsCA {
-		return rotation.ClientsCA
+		return authorities.Clients
 	}
-	return rotation.ClusterCA
+	return authorities.Cluster
 }
 
 // request is what is asked of the operator.
@@ -126,8 +126,8 @@ type request struct {
 
 // requested turns flags into annotations.
 func (o *rotateOptions) requested(cluster string) request {
-	kind := authorities.Kind(o.domain())
-	r := request{domain: o.domain(), secret: kind.KeySecret(cluster), annotations: map[string]string{}}
+	kind := o.kind()
+	r := request{domain: string(kind), secret: kind.KeySecret(cluster), annotations: map[string]string{}}
 	const yes = "true"
 	ca := called(r.domain)
 	switch {
@@ -225,7 +225,7 @@ func (c cluster) takenBack(ctx context.Context, r request) (request, error) {
 // permitted refuses what would be wrong or in vain.
 func (o *rotateOptions) permitted(c cluster, r request, kafka *kafkav1.Kafka, record rotation.Record) error {
 	plan := record.Plan()
-	phase := rotation.PhaseOf(record.Snapshot, plan)
+	phase := record.Words.PhaseOf(record.Snapshot, plan)
 	switch {
 	case ownCA(kafka, record.Domain):
 		return c.ownRefusal(record.Domain)
@@ -239,8 +239,8 @@ func (o *rotateOptions) permitted(c cluster, r request, kafka *kafkav1.Kafka, re
 		return refuse("the %s of %s has no other key to distrust: if its current key is compromised, add --replace", called(record.Domain), c)
 	case o.distrust:
 		return nil
-	case !phase.Settled():
-		return refuse("%s (%s: %s): %s", inProgress(c, record), phase, rotation.Message(record.Snapshot, plan, record.Words()), untilDone(record))
+	case !record.Words.Settled(phase):
+		return refuse("%s (%s: %s): %s", inProgress(c, record), phase, record.Words.Message(record.Snapshot, plan, record.Subject()), untilDone(record))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/rotation/rotationtest"
 )
@@ -57,7 +58,7 @@ func TestRotateAsksByAnnotation(t *testing.T) {
 			map[string]string{"strimzi.io/force-replace": "true", "keyturn.dev/abort-replace": "true"},
 		},
 		"a second key while only Raft clients are left": {
-			calm(until(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), rotation.RaftRemainder), clients),
+			calm(until(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), authorities.RaftRemainder), clients),
 			[]string{"--cluster-ca"},
 			"my-cluster-ca",
 			map[string]string{"strimzi.io/force-replace": "true"},
@@ -85,7 +86,7 @@ func TestRotateAsksByAnnotation(t *testing.T) {
 // for: then it is the last request that a person thinks better of.
 func TestAbortWithdrawsWhatWaitsBeforeItGoesBack(t *testing.T) {
 	t.Parallel()
-	remainder := until(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), rotation.RaftRemainder)
+	remainder := until(t, rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), authorities.RaftRemainder)
 	for name, record := range map[string]rotation.Record{
 		"no other CA is trusted":                       rotationtest.AtRest(3),
 		"the CA before the present one is trusted yet": remainder,

@@ -26,6 +26,7 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/rotation/rotationtest"
 )
@@ -256,7 +257,7 @@ func TestStatusTellsWhereItStands(t *testing.T) {
 	tests := map[string]*world{
 		"at-rest": calm(),
 		"raft-remainder": calm(
-			until(t, rotationtest.AtRest(2, rotationtest.Replaced, rotationtest.Crossed), rotation.RaftRemainder), clients),
+			until(t, rotationtest.AtRest(2, rotationtest.Replaced, rotationtest.Crossed), authorities.RaftRemainder), clients),
 		"a-node-is-down": calm(rotationtest.AtRest(2, rotationtest.Replaced, rotationtest.Crossed,
 			rotationtest.Silent("my-dual-1", rotationtest.Now().Add(-time.Hour)), func(r *rotation.Record) {
 				r.StartedAt = rotationtest.Now().Add(-10 * time.Minute)

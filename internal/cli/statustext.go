@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 )
 
@@ -203,7 +204,7 @@ func conditionsText(report statusReport) string {
 
 // trustCondition is the type of the condition about the authority of a domain.
 func trustCondition(domain string) condition.Type {
-	if domain == rotation.ClientsCA {
+	if domain == string(authorities.Clients) {
 		return "ClientsCATrust"
 	}
 	return "ClusterCATrust"

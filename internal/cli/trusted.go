@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/rotation"
 )
@@ -112,7 +113,7 @@ func (c cluster) records(ctx context.Context, kafka *kafkav1.Kafka) (map[string]
 		if !found {
 			continue
 		}
-		record, err := rotation.Parse(text)
+		record, err := authorities.Words().Parse(text)
 		if err != nil {
 			return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", c.namespace, name, err)
 		}
@@ -138,7 +139,7 @@ func (c cluster) record(ctx context.Context, kafka *kafkav1.Kafka, domain string
 }
 
 // domains are the authorities of a cluster, in the order in which they are shown.
-func domains() []string { return []string{rotation.ClusterCA, rotation.ClientsCA} }
+func domains() []string { return []string{string(authorities.Cluster), string(authorities.Clients)} }
 
 // drift is what has become of the objects of a record since.
 type drift struct {
@@ -202,7 +203,7 @@ func (c cluster) secret(ctx context.Context, name string) (*metav1.PartialObject
 // ownCA reports whether the user provides the authority of a domain.
 func ownCA(kafka *kafkav1.Kafka, domain string) bool {
 	ca := kafka.Spec.ClusterCa
-	if domain == rotation.ClientsCA {
+	if domain == string(authorities.Clients) {
 		ca = kafka.Spec.ClientsCa
 	}
 	return ca != nil && ca.GenerateCertificateAuthority != nil && !*ca.GenerateCertificateAuthority
@@ -210,7 +211,7 @@ func ownCA(kafka *kafkav1.Kafka, domain string) bool {
 
 // called is what people call the authority of a domain.
 func called(domain string) string {
-	if domain == rotation.ClientsCA {
+	if domain == string(authorities.Clients) {
 		return "clients CA"
 	}
 	return "cluster CA"

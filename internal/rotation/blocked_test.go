@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/rotation/rotationtest"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -54,7 +55,7 @@ func TestARotationThatWaitsInVainIsBlocked(t *testing.T) {
 			if len(plan.Blockers) == 0 || len(plan.Loads) > 0 {
 				t.Fatalf("blockers %v, loads %v: it waits for nobody", plan.Blockers, plan.Loads)
 			}
-			if phase := rotation.PhaseOf(r.Snapshot, plan); (phase == rotation.Blocked) != test.want || phase.Settled() {
+			if phase := authorities.Words().PhaseOf(r.Snapshot, plan); (phase == rotation.Blocked) != test.want || authorities.Words().Settled(phase) {
 				t.Errorf("phase %s", phase)
 			}
 		})
@@ -64,7 +65,7 @@ func TestARotationThatWaitsInVainIsBlocked(t *testing.T) {
 func TestABlockedRotationSaysWhoIsWaitedForAndWhatCanBeDone(t *testing.T) {
 	t.Parallel()
 	r := behindItsMount(t, time.Hour)
-	message := rotation.Message(r.Snapshot, trust.Decide(r.Snapshot), r.Words())
+	message := authorities.Words().Message(r.Snapshot, trust.Decide(r.Snapshot), r.Subject())
 	for _, want := range []string{
 		string(trust.GuardMounted), "waiting for my-dual-0", "since 2026-11-21T07:", "check the events of my-dual-0 and the kubelet there",
 	} {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/rotation/rotationtest"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -52,7 +53,7 @@ func tell(r rotation.Record) string {
 	last, s := "", r.Snapshot
 	for range 60 {
 		plan := trust.Decide(s)
-		if line := fmt.Sprintf("%s\n   %s\n", rotation.PhaseOf(s, plan), rotation.Message(s, plan, r.Words())); line != last {
+		if line := fmt.Sprintf("%s\n   %s\n", authorities.Words().PhaseOf(s, plan), authorities.Words().Message(s, plan, r.Subject())); line != last {
 			b.WriteString(line)
 			last = line
 		}
@@ -66,7 +67,7 @@ func tell(r rotation.Record) string {
 func TestEveryPhaseIsDocumented(t *testing.T) {
 	t.Parallel()
 	page := read(t, filepath.Join("..", "..", "docs", "conditions.md"))
-	for _, phase := range rotation.Phases() {
+	for _, phase := range authorities.Words().Phases() {
 		if !strings.Contains(page, "\n| `"+string(phase)+"` |") {
 			t.Errorf("docs/conditions.md says nothing about the reason %s", phase)
 		}

@@ -12,24 +12,25 @@ import (
 
 // Parse reads a record as Encode wrote it. It refuses one that another version of
 // the operator wrote in another format.
-func Parse(text string) (Record, error) {
-	var w wireRecord
-	if err := json.Unmarshal([]byte(text), &w); err != nil {
+func (w *Words) Parse(text string) (Record, error) {
+	var stored wireRecord
+	if err := json.Unmarshal([]byte(text), &stored); err != nil {
 		return Record{}, fmt.Errorf("parsing a record of trust: %w", err)
 	}
-	if w.Format != format {
-		return Record{}, fmt.Errorf("parsing a record of trust: it has format %d and not %d: use the keyturn of the operator's version", w.Format, format)
+	if stored.Format != format {
+		return Record{}, fmt.Errorf("parsing a record of trust: it has format %d and not %d: use the keyturn of the operator's version", stored.Format, format)
 	}
-	d := decoder{prints: w.Prints}
-	r := d.record(&w)
+	d := decoder{words: w, prints: stored.Prints}
+	r := d.record(&stored)
 	if d.failure != nil {
-		return Record{}, fmt.Errorf("parsing the record of the %s of %s: %w", w.Domain, w.Cluster, d.failure)
+		return Record{}, fmt.Errorf("parsing the record of the %s of %s: %w", stored.Domain, stored.Cluster, d.failure)
 	}
 	return r.excerpt(), nil // whoever may write ConfigMaps may have written it
 }
 
 // decoder looks tables up, and remembers the first thing that was wrong.
 type decoder struct {
+	words   *Words
 	prints  []string
 	stores  []trust.Stores
 	failure error
@@ -49,7 +50,7 @@ func (d *decoder) record(w *wireRecord) Record {
 		})
 	}
 	r := Record{
-		Cluster: w.Cluster, Domain: w.Domain, StartedAt: w.StartedAt, UserProvided: w.UserProvided, Refused: w.Refused,
+		Words: d.words, Cluster: w.Cluster, Domain: w.Domain, StartedAt: w.StartedAt, UserProvided: w.UserProvided, Refused: w.Refused,
 		Anchors: w.Names, Members: w.Facts, Versions: w.Versions,
 		RestartSeconds: d.seconds(w.RestartSeconds), ReloadSeconds: d.seconds(w.ReloadSeconds),
 		Snapshot: trust.Snapshot{
@@ -109,7 +110,7 @@ func (d *decoder) member(w *wireMember) trust.Member {
 
 func (d *decoder) role(w *wireRole) trust.Role {
 	return trust.Role{
-		Name: w.Name, Plane: trust.Plane(d.value(planeWords(), w.Plane)), Verifies: w.Verifies, Presents: w.Presents,
+		Name: w.Name, Plane: trust.Plane(d.value(d.words.planes(), w.Plane)), Verifies: w.Verifies, Presents: w.Presents,
 		Evidence: trust.Evidence{
 			Process: trust.Process(d.value(processWords(), w.Process)),
 			Loaded:  d.store(w.Loaded), Mounted: d.list(w.Mounted), Loading: d.list(w.Loading), Persisted: d.list(w.Persisted), Static: d.store(w.Static),

@@ -3,5 +3,6 @@
 // waits for. The operator's conditions and the command line use the same words.
 //
 // It decides nothing: internal/trust does. It knows neither Kubernetes nor keys,
-// and the time is an argument.
+// and the time is an argument. What one kind of server calls its own is handed in: see
+// Words.
 package rotation

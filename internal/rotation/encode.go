@@ -36,7 +36,7 @@ func (r Record) Encode() (string, error) {
 }
 
 func (r Record) encode() (string, error) {
-	e := encoder{prints: map[string]ref{}, stores: map[string]ref{}}
+	e := encoder{words: r.Words, prints: map[string]ref{}, stores: map[string]ref{}}
 	data, err := json.Marshal(e.record(r))
 	if e.failure != nil {
 		err = e.failure
@@ -70,6 +70,7 @@ func (r Record) timeless() Record {
 
 // encoder fills the tables.
 type encoder struct {
+	words   *Words
 	prints  map[string]ref
 	stores  map[string]ref
 	table   []wireStores
@@ -183,7 +184,7 @@ func (e *encoder) member(m *trust.Member) wireMember {
 func (e *encoder) role(r *trust.Role) wireRole {
 	held := &r.Evidence
 	return wireRole{
-		Name: r.Name, Plane: e.word(planeWords(), uint8(r.Plane)), Verifies: r.Verifies, Presents: r.Presents,
+		Name: r.Name, Plane: e.word(e.words.planes(), uint8(r.Plane)), Verifies: r.Verifies, Presents: r.Presents,
 		Process: e.word(processWords(), uint8(held.Process)),
 		Loaded:  e.store(held.Loaded), Mounted: e.list(held.Mounted), Loading: e.list(held.Loading), Persisted: e.list(held.Persisted), Static: e.store(held.Static),
 		HeldUntil: utc(held.HeldUntil), Since: utc(held.Since),

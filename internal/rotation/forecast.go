@@ -92,7 +92,7 @@ const (
 )
 
 // errNoAuthority is a domain in which nothing can be replaced.
-var errNoAuthority = errors.New("there is no CA certificate that could be replaced, or it is refused: see condition NotReady of the Kafka")
+var errNoAuthority = errors.New("there is no CA certificate that could be replaced, or it is refused")
 
 // hypothetical stands for what does not exist yet.
 const hypothetical = "new"
@@ -109,10 +109,10 @@ func (r Record) Ahead(now time.Time) Forecast {
 		s.Now = now
 	}
 	plan := r.planFor(s)
-	f := Forecast{Phase: PhaseOf(s, plan), Message: Message(s, plan, r.Words()) + Refusal(r.Refused), Stages: []Stage{}}
+	f := Forecast{Phase: r.Words.PhaseOf(s, plan), Message: r.Words.Message(s, plan, r.Subject()) + Refusal(r.Refused), Stages: []Stage{}}
 	projection := trust.Project(s)
 	// With one CA there is no way from one to another.
-	if len(projection.Stages) > 0 && len(newView(s, plan).others()) > 0 {
+	if len(projection.Stages) > 0 && len(newView(r.Words, s, plan).others()) > 0 {
 		f.Strategy, f.Reason = projection.Stages[0].Strategy.Kind, projection.Stages[0].Strategy.Reason
 	}
 	w := newWork(r, s)
@@ -151,7 +151,7 @@ func (r Record) WithChange(change Change, now time.Time) (Record, error) {
 	}
 	at := slices.IndexFunc(s.Anchors, func(a trust.Anchor) bool { return a.ID == s.Issuing })
 	if at < 0 {
-		return Record{}, fmt.Errorf("the %s of %s: %w", r.Domain, r.Cluster, errNoAuthority)
+		return Record{}, fmt.Errorf("the %s of %s: %w: see condition NotReady of %s", r.Domain, r.Cluster, errNoAuthority, r.Words.Resource)
 	}
 	s.Anchors = slices.Clone(s.Anchors)
 	if change == ReplaceCompromised {

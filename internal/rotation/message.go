@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/excerpt"
-	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -26,28 +26,22 @@ func Label(id trust.AnchorID, names map[trust.AnchorID]AnchorName) string {
 	return fmt.Sprintf("%s (%s)", name.CommonName, Short(id))
 }
 
-// Words are what people call what a domain consists of.
-type Words struct {
+// Subject is the authority that a message is about.
+type Subject struct {
 	Anchors map[trust.AnchorID]AnchorName
 	// KeySecret and CertSecret are the Secrets of the authority.
 	KeySecret, CertSecret string
 }
 
-// WordsOf are those of an authority of a cluster.
-func WordsOf(cluster, domain string, anchors map[trust.AnchorID]AnchorName) Words {
-	kind := authorities.Kind(domain)
-	return Words{Anchors: anchors, KeySecret: kind.KeySecret(cluster), CertSecret: kind.CertSecret(cluster)}
-}
-
-// Words are those of the record's authority.
-func (r Record) Words() Words { return WordsOf(r.Cluster, r.Domain, r.Anchors) }
+// Subject is the authority of the record.
+func (r Record) Subject() Subject { return r.Words.Subject(r.Cluster, r.Domain, r.Anchors) }
 
 // Message says in one line where a domain stands: what moves to what and how, who
 // is waited for since when, what a person can do, and when time runs out. It stays
 // the same as long as nothing changes.
-func Message(s trust.Snapshot, plan trust.Plan, words Words) string {
-	v, phase, names := newView(s, plan), PhaseOf(s, plan), words.Anchors
-	v.words = words
+func (w *Words) Message(s trust.Snapshot, plan trust.Plan, about Subject) string {
+	v, phase, names := newView(w, s, plan), w.PhaseOf(s, plan), about.Anchors
+	v.subject = about
 	parts := []string{v.course(phase, names)}
 	for _, part := range []string{v.activity(phase), v.waiting(phase), v.advice(phase, names), v.refusals(names), v.urgency(phase, names)} {
 		if part != "" {
@@ -282,14 +276,14 @@ func (v *view) remaining() []trust.Load {
 func (v *view) advice(phase Phase, names map[trust.AnchorID]AnchorName) string {
 	switch phase {
 	case Paused:
-		return "reconciliation is paused and certificates keep expiring; to continue, remove the annotation strimzi.io/pause-reconciliation from the Kafka"
+		return "reconciliation is paused and certificates keep expiring; to continue, remove the annotation " + v.words.Pause + " from " + v.words.Resource
 	case Establishing:
 		return v.establishment()
 	case AuthorityMissing:
 		return "see condition NotReady for what is wrong with its Secrets"
 	case Blocked:
 		return v.help()
-	case RaftRemainder:
+	case v.words.Remainder:
 		return v.remainder()
 	case WaitingForExpiry:
 		return v.retirement(names)
@@ -316,9 +310,10 @@ func (v *view) establishment() string {
 	if len(unproven) == 0 {
 		return "every node has proven that it trusts and presents it; the rest follows by itself"
 	}
-	advice := excerpt.Numbered(len(unproven),
-		"nothing needs to be done while its pod is starting; if it lasts, check the events and logs of this pod, and what keeps the operator from reaching its port 8443",
-		"nothing needs to be done while their pods are starting; if it lasts, check the events and logs of these pods, and what keeps the operator from reaching their port 8443")
+	advice := fmt.Sprintf(excerpt.Numbered(len(unproven),
+		"nothing needs to be done while its pod is starting; if it lasts, check the events and logs of this pod, and what keeps the operator from reaching its port %d",
+		"nothing needs to be done while their pods are starting; if it lasts, check the events and logs of these pods, and what keeps the operator from reaching their port %d",
+	), v.words.AgentPort)
 	if v.waiting(Establishing) != "" {
 		return advice
 	}
@@ -328,7 +323,7 @@ func (v *view) establishment() string {
 
 // established reports whether a member has proven to trust and to present the target.
 func (v *view) established(m *trust.Member) bool {
-	reloads := func(r *trust.Role) bool { return r.Plane != trust.Raft }
+	reloads := func(r *trust.Role) bool { return r.Plane.Reloads() }
 	return every(m, reloads, v.trustsTarget)*every(m, reloads, v.presentsTarget) == 1
 }
 
@@ -377,9 +372,10 @@ func (v *view) helpFor(m *trust.Member) remedy {
 	}
 	switch {
 	case holds(func(e *trust.Evidence) bool { return e.Process == trust.ProcessUnknown }):
+		port := strconv.Itoa(v.words.AgentPort)
 		return remedy{
-			"check the logs of %s, and what keeps the operator from reaching port 8443 of this pod",
-			"check the logs of %s, and what keeps the operator from reaching port 8443 of these pods",
+			"check the logs of %s, and what keeps the operator from reaching port " + port + " of this pod",
+			"check the logs of %s, and what keeps the operator from reaching port " + port + " of these pods",
 		}
 	case holds(func(e *trust.Evidence) bool { return len(e.Mounted) > 0 }):
 		return remedy{
@@ -388,25 +384,22 @@ func (v *view) helpFor(m *trust.Member) remedy {
 		}
 	case holds(func(e *trust.Evidence) bool { return len(e.Loading) > 0 }):
 		return remedy{
-			"check the logs of %s to see why the last reload does not finish; to restart it instead, annotate the pod with " + restartRequest,
-			"check the logs of %s to see why the last reload does not finish; to restart them instead, annotate the pods with " + restartRequest,
+			"check the logs of %s to see why the last reload does not finish; to restart it instead, annotate the pod with " + v.words.Restart,
+			"check the logs of %s to see why the last reload does not finish; to restart them instead, annotate the pods with " + v.words.Restart,
 		}
 	default:
 		return remedy{
-			"check the logs of %s; to restart it, annotate the pod with " + restartRequest,
-			"check the logs of %s; to restart them, annotate the pods with " + restartRequest,
+			"check the logs of %s; to restart it, annotate the pod with " + v.words.Restart,
+			"check the logs of %s; to restart them, annotate the pods with " + v.words.Restart,
 		}
 	}
 }
 
-// restartRequest is how a person asks for a restart.
-const restartRequest = "strimzi.io/manual-rolling-update=true"
-
-// remainder says what the Raft clients need, and until when.
+// remainder says what those need that load only when they start, and until when.
 func (v *view) remainder() string {
-	state := "clients see only the new CA; controllers stop accepting the old one once "
+	state := "clients see only the new CA; " + v.words.Closing + " stop accepting the old one once "
 	if len(v.others()) == 0 {
-		state = "Raft clients keep the certificates they were started with until "
+		state = v.words.Keeping + " keep the certificates they were started with until "
 	}
 	remaining := v.remaining()
 	nodes := make([]string, 0, len(remaining))
@@ -425,7 +418,7 @@ func (v *view) remainder() string {
 	if !due.IsZero() {
 		sentence += " or before " + moment(due)
 	}
-	return sentence + "; to do it now, annotate the " + excerpt.Numbered(len(nodes), "pod", "pods") + " with " + restartRequest
+	return sentence + "; to do it now, annotate the " + excerpt.Numbered(len(nodes), "pod", "pods") + " with " + v.words.Restart
 }
 
 // pinned names those that a Classic rotation leaves behind.
@@ -470,7 +463,7 @@ func (v *view) retirement(names map[trust.AnchorID]AnchorName) string {
 	case len(v.entries(names)) > 0:
 		return sentence + "; to withdraw it earlier, " + v.takeOut(names)
 	case len(distrustable) > 0:
-		return sentence + "; to withdraw " + some(distrustable) + " earlier, annotate Secret " + v.words.KeySecret + " with keyturn.dev/distrust=now; clients that still hold its certificates are refused from then on"
+		return sentence + "; to withdraw " + some(distrustable) + " earlier, annotate Secret " + v.subject.KeySecret + " with keyturn.dev/distrust=now; clients that still hold its certificates are refused from then on"
 	default:
 		return sentence
 	}
@@ -481,7 +474,7 @@ func (v *view) takeOut(names map[trust.AnchorID]AnchorName) string {
 	if entries := v.entries(names); len(entries) > 0 {
 		return "remove " + some(entries)
 	}
-	return "remove its entry from Secret " + v.words.CertSecret
+	return "remove its entry from Secret " + v.subject.CertSecret
 }
 
 // entries are where the owner of the authority keeps what is to go.

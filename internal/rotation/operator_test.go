@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keyturn/keyturn/internal/rotation"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation/rotationtest"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -22,7 +22,7 @@ func TestWhoWaitsForTheOperatorIsToldSo(t *testing.T) {
 				told++
 			}
 			if strings.Contains(line, "waiting for operator ") {
-				t.Errorf("%s: %q", rotation.PhaseOf(s, plan), line)
+				t.Errorf("%s: %q", authorities.Words().PhaseOf(s, plan), line)
 			}
 		}
 		if !rotationtest.Advance(&s, plan) {

@@ -32,14 +32,14 @@ const crossMargin = 24 * time.Hour
 
 // outlooks says who would notice a course, and until when pinned clients have time.
 func outlooks(r Record, s trust.Snapshot, strategy trust.StrategyKind, w *work) []Outlook {
-	v := newView(s, trust.Plan{})
+	v := newView(r.Words, s, trust.Plan{})
 	switch {
 	case v.target == nil || s.Policy.Paused || len(v.others()) == 0 && len(v.target.Cross) == 0:
 		return nil
 	case len(v.others()) == 0:
 		return []Outlook{v.pinnedOutlook(trust.CrossSigned, w, r.Anchors)} // served by the cross certificate of an old CA that is gone
 	}
-	if r.Domain == ClientsCA {
+	if r.Domain == r.Words.Users {
 		return []Outlook{v.userOutlook()}
 	}
 	return append(v.readerOutlooks(r, strategy, w), v.pinnedOutlook(strategy, w, r.Anchors))

@@ -13,8 +13,8 @@ import (
 // go back to an earlier one, for example when a node joins.
 type Phase string
 
-// The phases, in the order in which a rotation meets them. docs/conditions.md
-// tells people about each.
+// The phases, in the order in which a rotation meets them, but for the one that is handed
+// in: see Words. docs/conditions.md tells people about each.
 const (
 	// Trusted: one authority is trusted and used, and nothing else. Nothing is left
 	// to do.
@@ -41,9 +41,6 @@ const (
 	WaitingForDistrust Phase = "WaitingForDistrust"
 	// WaitingForUsers: users still hold certificates of the old clients CA.
 	WaitingForUsers Phase = "WaitingForUsers"
-	// RaftRemainder: only controllers still accept the old anchor, until each node
-	// has been restarted once, when there is time.
-	RaftRemainder Phase = "RaftRemainder"
 	// WaitingForExpiry: nobody is known to use the old anchor, and the policy keeps
 	// it until its own end.
 	WaitingForExpiry Phase = "WaitingForExpiry"
@@ -64,29 +61,14 @@ const (
 	AuthorityMissing Phase = "AuthorityMissing"
 )
 
-// Phases are all phases.
-func Phases() []Phase {
-	return []Phase{
-		Trusted, Establishing, Announcing, WaitingForTrust, WaitingForApplications, SwitchingLeaves, WaitingForLeaves,
-		TurningOperator, WithdrawingOld, WaitingForDistrust, WaitingForUsers, RaftRemainder, WaitingForExpiry, WaitingForOwner, Retiring,
-		Loading, Paused, Blocked, AuthorityMissing,
-	}
-}
-
-// Settled reports whether nothing is left to do now: everything is done, or the rest
-// comes by itself with time. A rotation that somebody watches is over then.
-func (p Phase) Settled() bool {
-	return p == Trusted || p == RaftRemainder || p == WaitingForExpiry || p == WaitingForOwner || p == WaitingForUsers
-}
-
 // Patience is how long a guard that does not open by itself may be shut before a person
 // should look.
 const Patience = 5 * time.Minute
 
 // PhaseOf says where a domain stands. The plan is what trust.Decide says of the
 // snapshot.
-func PhaseOf(s trust.Snapshot, plan trust.Plan) Phase {
-	v := newView(s, plan)
+func (w *Words) PhaseOf(s trust.Snapshot, plan trust.Plan) Phase {
+	v := newView(w, s, plan)
 	switch {
 	case v.target == nil:
 		return AuthorityMissing
@@ -114,15 +96,16 @@ func PhaseOf(s trust.Snapshot, plan trust.Plan) Phase {
 type view struct {
 	trust.Snapshot
 
+	words  *Words
 	plan   trust.Plan
 	steps  []trust.Step
 	target *trust.Anchor
-	// words are for messages.
-	words Words
+	// subject is the authority of a message.
+	subject Subject
 }
 
-func newView(s trust.Snapshot, plan trust.Plan) *view {
-	v := &view{Snapshot: s, plan: plan}
+func newView(words *Words, s trust.Snapshot, plan trust.Plan) *view {
+	v := &view{Snapshot: s, words: words, plan: plan}
 	v.Members = slices.DeleteFunc(slices.Clone(s.Members), func(m trust.Member) bool {
 		return slices.ContainsFunc(plan.Apart, func(a trust.Apart) bool { return a.Member == m.ID })
 	})
@@ -231,11 +214,11 @@ func (v *view) stranded(m *trust.Member) bool {
 	return slices.ContainsFunc(v.plan.Stranded, func(a trust.Apart) bool { return a.Member == m.ID })
 }
 
-// alone is the phase of a domain with one authority. Raft clients that keep an
-// earlier certificate of it are nothing that anybody waits for.
+// alone is the phase of a domain with one authority. Those that keep an earlier
+// certificate of it until they are restarted are nothing that anybody waits for.
 func (v *view) alone() Phase {
 	if v.target.Stored == trust.InUseAll && len(v.steps) == 0 && !v.loading() && len(v.remaining()) > 0 {
-		return RaftRemainder
+		return v.words.Remainder
 	}
 	if v.waits(trust.GuardCrossUnneeded) && !v.loading() {
 		return WaitingForApplications
@@ -291,12 +274,12 @@ func presents(m *trust.Member) bool {
 	return slices.ContainsFunc(m.Roles, func(r trust.Role) bool { return r.Presents })
 }
 
-// shows reports whether whatever the member has proven to present outside of its
-// Raft client is the new authority's. A member without a process will.
+// shows reports whether whatever the member has proven to present, but for what it loads
+// only when it starts, is the new authority's. A member without a process will.
 func (v *view) shows(m *trust.Member) bool {
 	return !slices.ContainsFunc(m.Roles, func(r trust.Role) bool {
 		old := r.Evidence.Process == trust.ProcessRunning && r.Evidence.Loaded.Identity.Signer != v.target.Key
-		return r.Presents && r.Plane != trust.Raft && (r.Evidence.Process == trust.ProcessUnknown || old)
+		return r.Presents && r.Plane.Reloads() && (r.Evidence.Process == trust.ProcessUnknown || old)
 	})
 }
 
@@ -309,7 +292,7 @@ func (v *view) withdrawal() Phase {
 	case v.loading():
 		return WaitingForDistrust
 	case control && v.waits(trust.GuardControlUnused):
-		return RaftRemainder
+		return v.words.Remainder
 	case control:
 		return WithdrawingOld
 	case v.waits(trust.GuardDistrusted):
@@ -319,9 +302,8 @@ func (v *view) withdrawal() Phase {
 	}
 }
 
-// fromData is the phase while client and inter-broker listeners are still told to
-// trust an old anchor. That it stays until its end does not mean that nothing is
-// left to be done.
+// fromData is the phase while the data plane is still told to trust an old anchor. That
+// it stays until its end does not mean that nothing is left to be done.
 func (v *view) fromData() Phase {
 	switch {
 	case !v.waits(trust.GuardRetired, trust.GuardListeners):

@@ -9,7 +9,7 @@ import (
 // planesOf gathers the roles of a member that hold the same, by plane.
 func (v *view) planesOf(m *trust.Member, short map[string]string) []PlaneStatus {
 	out := make([]PlaneStatus, 0, len(m.Roles))
-	for _, plane := range []trust.Plane{trust.Data, trust.Control, trust.Raft} {
+	for _, plane := range trust.Planes() {
 		for i := range m.Roles {
 			r := &m.Roles[i]
 			if r.Plane == plane {
@@ -47,7 +47,7 @@ func join(list []PlaneStatus, p PlaneStatus) []PlaneStatus {
 func agrees(a, b []string) bool { return len(a) == 0 || len(b) == 0 || slices.Equal(a, b) }
 
 func (v *view) describe(m *trust.Member, r *trust.Role, short map[string]string) PlaneStatus {
-	p := PlaneStatus{Plane: planeName(r.Plane), Roles: []string{r.Name}, Standing: v.standing(m, r), Since: r.Evidence.Since}
+	p := PlaneStatus{Plane: v.words.plane(r.Plane).Name, Roles: []string{r.Name}, Standing: v.standing(m, r), Since: r.Evidence.Since}
 	if r.Evidence.Process != trust.ProcessRunning {
 		return p
 	}
@@ -62,17 +62,6 @@ func (v *view) describe(m *trust.Member, r *trust.Role, short map[string]string)
 	return p
 }
 
-func planeName(p trust.Plane) string {
-	switch p {
-	case trust.Data:
-		return "data"
-	case trust.Control:
-		return "control"
-	default:
-		return "raft"
-	}
-}
-
 // standing compares what a role runs on with what is published to it.
 func (v *view) standing(m *trust.Member, r *trust.Role) Standing {
 	held := &r.Evidence
@@ -85,7 +74,7 @@ func (v *view) standing(m *trust.Member, r *trust.Role) Standing {
 		return AsPublished
 	case fits(m, r):
 		return AsPublished
-	case r.Plane == trust.Raft && v.serves(m, r):
+	case !r.Plane.Reloads() && v.serves(m, r):
 		return Enough
 	case len(held.Mounted) > 0:
 		return NotMounted
@@ -109,8 +98,8 @@ func fits(m *trust.Member, r *trust.Role) bool {
 	})
 }
 
-// serves reports whether a Raft client presents what it should, and verifies what
-// the authority that stays has signed. That it trusts more, or an older certificate
+// serves reports whether a role presents what it should, and verifies what the authority
+// that stays has signed. That it trusts more, or an older certificate
 // of the same key, harms nobody.
 func (v *view) serves(m *trust.Member, r *trust.Role) bool {
 	loaded := r.Evidence.Loaded

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/rotation/rotationtest"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -88,7 +89,7 @@ func TestReadersOfAUsersCaCrtAreServedOnceAllNodesPresentTheNewCA(t *testing.T) 
 	if o.Notices || o.What != "nothing more, because every node presents the new CA" {
 		t.Errorf("it says %+v", o)
 	}
-	if message := rotation.Message(r.Snapshot, r.Plan(), r.Words()); strings.Contains(message, "rejects") {
+	if message := authorities.Words().Message(r.Snapshot, r.Plan(), r.Subject()); strings.Contains(message, "rejects") {
 		t.Errorf("the message says that somebody is refused: %s", message)
 	}
 }
@@ -97,7 +98,7 @@ func TestReadersOfAUsersCaCrtAreRefusedWhileANodeIsSilentThatMayPresentTheOldCA(
 	t.Parallel()
 	r := rotationtest.AtRest(2, rotationtest.Replaced, usersOwn(rotation.CaCrtReaders), rotationtest.Paused,
 		rotationtest.Silent("my-dual-0", rotationtest.Now()), rotationtest.Silent("my-dual-1", rotationtest.Now()))
-	message := rotation.Message(r.Snapshot, r.Plan(), r.Words())
+	message := authorities.Words().Message(r.Snapshot, r.Plan(), r.Subject())
 	if want := "an application that reads ca.crt alone rejects nodes that still present cluster-ca v0 (aaaaaaaa): let it read every *.crt of the Secret"; !strings.Contains(message, want) {
 		t.Errorf("it does not say %q: %s", want, message)
 	}

@@ -6,12 +6,6 @@ import (
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// The domains of a Kafka cluster, as Record.Domain and Secrets call them.
-const (
-	ClusterCA = "cluster-ca"
-	ClientsCA = "clients-ca"
-)
-
 // ConfigMapName is the name of the ConfigMap that holds a cluster's records.
 func ConfigMapName(cluster string) string { return cluster + "-trust" }
 
@@ -21,7 +15,10 @@ func Key(domain string) string { return domain + ".json" }
 // Record is what the operator decided from, and what people want to know beside
 // it. It holds fingerprints, names and times, and never key material.
 type Record struct {
-	// Cluster is the name of the Kafka, Domain one of ClusterCA and ClientsCA.
+	// Words are what people call what the record is about. They are not recorded.
+	Words *Words
+	// Cluster is the name of the cluster, Domain that of the authority, as its Secrets
+	// have it.
 	Cluster, Domain string
 	// Snapshot is exactly what was decided from; its Now is when the record last
 	// changed.
@@ -53,7 +50,7 @@ type Record struct {
 // before may be empty; the plan is that of this one.
 func (r Record) Following(before Record, plan trust.Plan) Record {
 	switch {
-	case PhaseOf(r.Snapshot, plan).Settled():
+	case r.Words.Settled(r.Words.PhaseOf(r.Snapshot, plan)):
 		r.StartedAt = time.Time{}
 	case !before.StartedAt.IsZero():
 		r.StartedAt = before.StartedAt
@@ -111,7 +108,7 @@ type MemberFacts struct {
 	// StartedAt is when the process was started; zero when nobody knows.
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	// RestartDue is when the process has to be restarted at the latest, because
-	// of what its Raft client holds; zero when nothing ends.
+	// of what it keeps from its start; zero when nothing ends.
 	RestartDue time.Time `json:"restartDue,omitzero"`
 	// Trouble says what went wrong with the last reload or why the member does not
 	// answer, in one sentence; empty when nothing did.

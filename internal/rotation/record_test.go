@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/rotation/rotationtest"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -61,13 +62,13 @@ func TestRecordSurvivesTheConfigMap(t *testing.T) {
 		"the clients CA with its users": rotationtest.AtRest(2, rotationtest.Clients),
 		"a cluster with nothing yet":    rotationtest.AtRest(3, rotationtest.BrandNew),
 		"an authority that is refused":  rotationtest.AtRest(2, refused),
-		"nothing at all":                {},
+		"nothing at all":                {Words: authorities.Words()},
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text := encode(t, want)
-			got, err := rotation.Parse(text)
+			got, err := authorities.Words().Parse(text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +132,7 @@ func TestWhatDecidesNothingIsLeftOutOfALongRecord(t *testing.T) {
 				}
 			}
 			text := encode(t, whole)
-			got, err := rotation.Parse(text)
+			got, err := authorities.Words().Parse(text)
 			if err != nil || len(text) > rotation.MaxEncoded {
 				t.Fatalf("%d bytes, %v; want at most %d", len(text), err, rotation.MaxEncoded)
 			}
@@ -148,7 +149,7 @@ func TestWhatDecidesNothingIsLeftOutOfALongRecord(t *testing.T) {
 func TestARecordThatIsTooLongWithoutAnyFactIsAnError(t *testing.T) {
 	t.Parallel()
 	_, err := crowded(1000).Encode()
-	if long, is := errors.AsType[*rotation.TooLongError](err); !is || long.Bytes <= rotation.MaxEncoded || long.Domain != rotation.ClusterCA {
+	if long, is := errors.AsType[*rotation.TooLongError](err); !is || long.Bytes <= rotation.MaxEncoded || long.Domain != string(authorities.Cluster) {
 		t.Errorf("error %v, want a TooLongError", err)
 	}
 }
@@ -216,7 +217,7 @@ func TestParseRefuses(t *testing.T) {
 	for name, text := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := rotation.Parse(text); err == nil {
+			if _, err := authorities.Words().Parse(text); err == nil {
 				t.Errorf("accepted %s", text)
 			}
 		})
@@ -224,7 +225,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, r := range []rotation.Record{rotationtest.AtRest(1), crowded(2), rotationtest.AtRest(1, rotationtest.Clients, rotationtest.Replaced), {}} {
+	for _, r := range []rotation.Record{rotationtest.AtRest(1), crowded(2), rotationtest.AtRest(1, rotationtest.Clients, rotationtest.Replaced), {Words: authorities.Words()}} {
 		text, err := r.Encode()
 		if err != nil {
 			f.Fatal(err)
@@ -232,7 +233,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		r, err := rotation.Parse(text)
+		r, err := authorities.Words().Parse(text)
 		if err != nil {
 			return
 		}
@@ -240,7 +241,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatalf("what was read cannot be written: %v", err)
 		}
-		r2, err := rotation.Parse(again)
+		r2, err := authorities.Words().Parse(again)
 		if err != nil {
 			t.Fatalf("what was written cannot be read: %v\n%s", err, again)
 		}
@@ -249,7 +250,7 @@ func FuzzParse(f *testing.F) {
 		}
 		// Whatever somebody wrote into the ConfigMap, a person gets an answer.
 		plan := trust.Decide(r.Snapshot)
-		if words := string(rotation.PhaseOf(r.Snapshot, plan)) + rotation.Message(r.Snapshot, plan, r.Words()); strings.TrimSpace(words) == "" {
+		if words := string(authorities.Words().PhaseOf(r.Snapshot, plan)) + authorities.Words().Message(r.Snapshot, plan, r.Subject()); strings.TrimSpace(words) == "" {
 			t.Fatal("no words")
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/rotation/rotationtest"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -23,10 +24,10 @@ func TestNobodyWaitsForRaftClientsWithAnEarlierCertificate(t *testing.T) {
 		}
 	}
 	plan := trust.Decide(r.Snapshot)
-	if phase := rotation.PhaseOf(r.Snapshot, plan); phase != rotation.RaftRemainder || !phase.Settled() {
-		t.Errorf("phase %s, want %s", phase, rotation.RaftRemainder)
+	if phase := authorities.Words().PhaseOf(r.Snapshot, plan); phase != authorities.RaftRemainder || !authorities.Words().Settled(phase) {
+		t.Errorf("phase %s, want %s", phase, authorities.RaftRemainder)
 	}
-	if message := rotation.Message(r.Snapshot, plan, r.Words()); !strings.Contains(message, "until my-dual-0, my-dual-1, my-dual-2 have been restarted once") {
+	if message := authorities.Words().Message(r.Snapshot, plan, r.Subject()); !strings.Contains(message, "until my-dual-0, my-dual-1, my-dual-2 have been restarted once") {
 		t.Errorf("it is said: %s", message)
 	}
 }
@@ -40,7 +41,7 @@ func TestARotationIsNotSettledWhileAListenerDoesNotTrustTheNewAuthority(t *testi
 	for i := range late.Roles {
 		late.Roles[i].Evidence.Loaded.Trust = []trust.AnchorID{r.Snapshot.Anchors[0].ID}
 	}
-	if phase := rotation.PhaseOf(r.Snapshot, trust.Decide(r.Snapshot)); phase.Settled() {
+	if phase := authorities.Words().PhaseOf(r.Snapshot, trust.Decide(r.Snapshot)); authorities.Words().Settled(phase) {
 		t.Errorf("phase %s while %s has still to load the new anchor", phase, late.ID)
 	}
 }

@@ -35,9 +35,9 @@ type Progress struct {
 	// present its leaf.
 	Trust   int `json:"trust"`
 	Present int `json:"present"`
-	// Distrust counts those whose client and inter-broker listeners have stopped
-	// trusting every other anchor, Closed those of which no listener does, and no
-	// role presents what another authority signed.
+	// Distrust counts those whose data plane has stopped trusting every other anchor,
+	// Closed those of which no listener trusts one, and no role presents what another
+	// authority signed.
 	Distrust int `json:"distrust"`
 	Closed   int `json:"closed"`
 }
@@ -111,9 +111,9 @@ func (r Record) Status(now time.Time) Status {
 		s.Now = now
 	}
 	plan := r.planFor(s)
-	v := newView(s, plan)
+	v := newView(r.Words, s, plan)
 	out := Status{
-		Domain: r.Domain, Phase: PhaseOf(s, plan), Message: Message(s, plan, r.Words()) + Refusal(r.Refused), RecordedAt: r.Snapshot.Now, StartedAt: r.StartedAt,
+		Domain: r.Domain, Phase: r.Words.PhaseOf(s, plan), Message: r.Words.Message(s, plan, r.Subject()) + Refusal(r.Refused), RecordedAt: r.Snapshot.Now, StartedAt: r.StartedAt,
 		Anchors: []AnchorStatus{}, Members: []MemberStatus{}, Deadline: plan.Deadline,
 	}
 	switch out.Phase {
@@ -194,7 +194,7 @@ func (v *view) progress() Progress {
 		}
 		p.Members++
 		only := func(r *trust.Role) bool { return !r.Verifies || !v.trustsOther(r) }
-		reloads := func(r *trust.Role) bool { return r.Plane != trust.Raft }
+		reloads := func(r *trust.Role) bool { return r.Plane.Reloads() }
 		p.Trust += every(m, reloads, v.trustsTarget)
 		p.Present += every(m, reloads, v.presentsTarget)
 		p.Distrust += every(m, func(r *trust.Role) bool { return r.Plane == trust.Data }, only)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -42,7 +43,7 @@ func TestTracesOfRealRotationsArePathsOfTheModel(t *testing.T) {
 				}
 			}
 			last := records[len(records)-1].Snapshot
-			if phase := rotation.PhaseOf(last, trust.Decide(last)); !phase.Settled() {
+			if phase := authorities.Words().PhaseOf(last, trust.Decide(last)); !authorities.Words().Settled(phase) {
 				t.Errorf("the trace ends with %s, want an end", phase)
 			}
 		})
@@ -59,7 +60,7 @@ func readTrace(t *testing.T, path string) []rotation.Record {
 	lines.Buffer(nil, maxRecord)
 	var records []rotation.Record
 	for lines.Scan() {
-		record, err := rotation.Parse(lines.Text())
+		record, err := authorities.Words().Parse(lines.Text())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,7 +69,7 @@ func TestWhatCanBeDoneFitsOneAndSeveral(t *testing.T) {
 			plan.Stranded = append(plan.Stranded, trust.Apart{Member: id, Reason: trust.SecretLost})
 			plan.Blockers = append(plan.Blockers, trust.Blocker{Guard: trust.GuardVerified, Who: string(id), Since: s.Now.Add(-time.Hour)})
 		}
-		return newView(s, plan).help()
+		return newView(&Words{}, s, plan).help()
 	}
 	for said, want := range map[string]string{
 		overdue("a"):      "restore the Secret of a, or the key of the CA that issued its certificate",

@@ -108,7 +108,6 @@ type wireRole struct {
 // The words of the encoding for what internal/trust counts, by value. The first is
 // left out.
 func kindWords() []string       { return []string{"", "companion", "operator", "holder"} }
-func planeWords() []string      { return []string{"", "control", "raft"} }
 func processWords() []string    { return []string{"", "running", "none"} }
 func reloadWords() []string     { return []string{"", "restartOnly"} }
 func retirementWords() []string { return []string{"", "expired"} }

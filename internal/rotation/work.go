@@ -151,9 +151,9 @@ func (w *work) words(step trust.Step) string {
 	case trust.TakeOffCross:
 		return fmt.Sprintf("%s %s presenting the cross certificate by %s", who, excerpt.Numbered(len(step.Members), "stops", "stop"), anchor)
 	case trust.Withdraw:
-		return fmt.Sprintf("withdraw %s from the %s of %s", anchor, planes(step.Planes), who)
+		return fmt.Sprintf("withdraw %s from the %s of %s", anchor, w.planes(step.Planes), who)
 	case trust.Loading:
-		return loading(step, who)
+		return w.loading(step, who)
 	default:
 		return string(step.Kind)
 	}
@@ -178,10 +178,10 @@ func bundleWords(step trust.Step, anchor string) string {
 	}
 }
 
-func loading(step trust.Step, who string) string {
+func (w *work) loading(step trust.Step, who string) string {
 	switch step.How {
 	case trust.ByReload:
-		return fmt.Sprintf("reload the %s of %s", planes(step.Planes), who)
+		return fmt.Sprintf("reload the %s of %s", w.planes(step.Planes), who)
 	case trust.ByRestart:
 		return "restart one by one " + who
 	default:
@@ -189,19 +189,13 @@ func loading(step trust.Step, who string) string {
 	}
 }
 
-func planes(list []trust.Plane) string {
-	var out []string
+// planes are what belongs to these planes.
+func (w *work) planes(list []trust.Plane) string {
+	parts := make([]string, 0, len(list))
 	for _, plane := range list {
-		switch plane {
-		case trust.Data:
-			out = append(out, "client and inter-broker listeners")
-		case trust.Control:
-			out = append(out, "controller listeners")
-		default:
-			out = append(out, "Raft clients")
-		}
+		parts = append(parts, w.record.Words.plane(plane).Parts)
 	}
-	return strings.Join(out, " and ")
+	return strings.Join(parts, " and ")
 }
 
 // maxListed is how many members a step names; the rest is counted.

@@ -146,6 +146,12 @@ const (
 	Raft
 )
 
+// Planes are all planes.
+func Planes() []Plane { return []Plane{Data, Control, Raft} }
+
+// Reloads reports whether the roles of a plane load without a restart where reload is proven.
+func (p Plane) Reloads() bool { return p != Raft }
+
 // Role is one peer: a role of a member.
 type Role struct {
 	Name  string

@@ -11,7 +11,7 @@ import (
 
 var (
 	// constant finds named texts in Go: the name, the type if there is one, the text.
-	constant = regexp.MustCompile(`(?m)^\s*(?:const )?(\w+)\s+(?:(\w+)\s+)?= "([A-Z]\w+)"`)
+	constant = regexp.MustCompile(`(?m)^\s*(?:const )?(\w+)\s+(?:(?:\w+\.)?(\w+)\s+)?= "([A-Z]\w+)"`)
 	// quoted finds the words in the second column of a table.
 	quoted = regexp.MustCompile("`([A-Z][A-Za-z]+)`")
 )
@@ -26,7 +26,7 @@ func untold() []string { return []string{"SecretLost"} }
 func reasons(t *testing.T) []string {
 	t.Helper()
 	var found []string
-	for _, folder := range []string{"kafka/controller", "kafka/model", "authority", "rotation", "podset", "trust"} {
+	for _, folder := range []string{"kafka/authorities", "kafka/controller", "kafka/model", "authority", "rotation", "podset", "trust"} {
 		for path, text := range files(t, filepath.Join(root, "internal", folder), ".go") {
 			if strings.HasSuffix(path, "_test.go") {
 				continue

@@ -22,6 +22,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/cli"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/rotation/rotationtest"
@@ -94,7 +95,7 @@ func newNamespace(t *testing.T) namespace {
 		t.Fatal(err)
 	}
 	n.create(&corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: rotation.ConfigMapName("my")}, Data: map[string]string{rotation.Key(rotation.ClusterCA): text},
+		ObjectMeta: metav1.ObjectMeta{Name: rotation.ConfigMapName("my")}, Data: map[string]string{rotation.Key(string(authorities.Cluster)): text},
 	})
 	return n
 }

@@ -1,8 +1,10 @@
 // Package authorities names the two authorities of a Kafka cluster, their Secrets and the
-// annotations by which Strimzi's users know them.
+// annotations by which Strimzi's users know them, and has the words for their rotations.
 package authorities
 
 import (
+	"fmt"
+
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/pki"
 )
@@ -48,11 +50,25 @@ const (
 	ClientsKeyReplaced authority.TransitionKind = "ClientsCaCertKeyReplaced"
 )
 
+// Of is the authority that signs for these holders.
+func Of(holders authority.Holders) Kind {
+	if holders == authority.Users {
+		return Clients
+	}
+	return Cluster
+}
+
+// Names of Secrets, with those of the cluster and of the authority in them.
+const (
+	keySecret  = "%s-%s"
+	certSecret = keySecret + "-cert"
+)
+
 // KeySecret names the Secret with the private key.
-func (k Kind) KeySecret(cluster string) string { return cluster + "-" + string(k) }
+func (k Kind) KeySecret(cluster string) string { return fmt.Sprintf(keySecret, cluster, k) }
 
 // CertSecret names the Secret with the certificate, which applications read.
-func (k Kind) CertSecret(cluster string) string { return cluster + "-" + string(k) + "-cert" }
+func (k Kind) CertSecret(cluster string) string { return fmt.Sprintf(certSecret, cluster, k) }
 
 // TrustedCertsSecret names the Secret with the anchors, which pods mount.
 func (k Kind) TrustedCertsSecret(cluster string) string {
@@ -62,7 +78,7 @@ func (k Kind) TrustedCertsSecret(cluster string) string {
 // Names are what everything about the authority of a cluster is called.
 func (k Kind) Names(cluster string) *authority.Names {
 	names := &authority.Names{
-		Authority: string(k), Cluster: cluster, Organization: Organization, Resource: "the Kafka",
+		Authority: string(k), Cluster: cluster, Organization: Organization, Resource: resource, Windows: "spec.maintenanceTimeWindows",
 		KeySecret: k.KeySecret(cluster), CertSecret: k.CertSecret(cluster), TrustedCertsSecret: k.TrustedCertsSecret(cluster),
 		Labels:         "strimzi.io/kind=Kafka and strimzi.io/cluster=" + cluster,
 		CertGeneration: CertGenerationAnnotation, KeyGeneration: KeyGenerationAnnotation,
@@ -71,9 +87,10 @@ func (k Kind) Names(cluster string) *authority.Names {
 	if k == Clients {
 		names.Holders, names.Field, names.KeyReplaced = authority.Users, "spec.clientsCa", ClientsKeyReplaced
 		names.Leaf = pki.Subject{CommonName: "user"}
-		return names
+	} else {
+		names.Holders, names.Field, names.KeyReplaced = authority.Members, "spec.clusterCa", ClusterKeyReplaced
+		names.Leaf = pki.Subject{Organization: Organization, CommonName: cluster + "-kafka"}
 	}
-	names.Holders, names.Field, names.KeyReplaced = authority.Members, "spec.clusterCa", ClusterKeyReplaced
-	names.Leaf = pki.Subject{Organization: Organization, CommonName: cluster + "-kafka"}
+	names.Source = names.Field + ".generateCertificateAuthority"
 	return names
 }

@@ -91,9 +91,9 @@ func (p *pass) said(include func(condition.Type) bool) []wanted {
 }
 
 func (p *pass) trustCondition(kind condition.Type, d *domain) wanted {
-	phase := rotation.PhaseOf(d.snapshot, d.plan)
+	phase := authorities.Words().PhaseOf(d.snapshot, d.plan)
 	w := holds(kind, string(phase), d.message(p.kafka.Name))
-	if !phase.Settled() {
+	if !authorities.Words().Settled(phase) {
 		w.status = condition.False
 	}
 	return w
@@ -101,7 +101,8 @@ func (p *pass) trustCondition(kind condition.Type, d *domain) wanted {
 
 // message says where the authority of a cluster stands, and why it is refused if it is.
 func (d *domain) message(cluster string) string {
-	return rotation.Message(d.snapshot, d.plan, rotation.WordsOf(cluster, string(d.kind), d.names())) + rotation.Refusal(d.refusal())
+	words := authorities.Words()
+	return words.Message(d.snapshot, d.plan, words.Subject(cluster, string(d.kind), d.names())) + rotation.Refusal(d.refusal())
 }
 
 // refusal says what is wrong with the Secrets of an authority that cannot be used.

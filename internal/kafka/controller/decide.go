@@ -143,11 +143,11 @@ func (p *pass) keepApart(inputs map[authorities.Kind]authority.Input) ([]authori
 	if strings.EqualFold(p.kafka.Annotations[authority.AllowSharedAnnotation], isTrue) {
 		return nil, nil
 	}
-	changed, problem := authority.CheckApart(inputs[authorities.Cluster], inputs[authorities.Clients], p.clusterCA.Decision, p.clientsCA.Decision)
+	holders, problem := authority.CheckApart(inputs[authorities.Cluster], inputs[authorities.Clients], p.clusterCA.Decision, p.clientsCA.Decision)
 	if problem == nil {
 		return nil, nil
 	}
-	kind := authorities.Kind(changed)
+	kind := authorities.Of(holders)
 	decision, err := authority.Stand(inputs[kind])
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", kind, err)

@@ -30,7 +30,7 @@ func remember(r *Reconciler, name types.NamespacedName, kafka types.UID) {
 	r.named.Refer(name, []string{string(kafka)})
 	r.appliers.Of(kafka)
 	r.followers.Of(kafka)
-	r.records.latest(kafka, rotation.Record{Domain: rotation.ClusterCA}, trust.Plan{})
+	r.records.latest(kafka, rotation.Record{Words: authorities.Words(), Domain: string(authorities.Cluster)}, trust.Plan{})
 	r.paces.restarted(kafka, time.Second)
 	r.settled.note(kafka, "1")
 	r.races.lost(kafka)

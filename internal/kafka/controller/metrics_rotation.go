@@ -87,7 +87,7 @@ func (p *pass) rotationFigures() []rotationFigure {
 	for _, kind := range kinds() {
 		d := p.domain(kind)
 		r := rotationFigure{
-			authority: string(kind), phase: rotation.PhaseOf(d.snapshot, d.plan), start: d.begun(),
+			authority: string(kind), phase: authorities.Words().PhaseOf(d.snapshot, d.plan), start: d.begun(),
 			deadline: d.plan.Deadline, blocked: blockedMembers(d.plan.Blockers),
 			apart: d.plan.Apart, behind: p.behind(kind),
 		}

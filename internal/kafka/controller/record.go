@@ -141,7 +141,7 @@ func (r *Reconciler) recallRecords(ctx context.Context, p *pass) error {
 	}
 	found := map[string]rotation.Record{}
 	for _, kind := range kinds() {
-		record, err := rotation.Parse(stored.Data[rotation.Key(string(kind))])
+		record, err := authorities.Words().Parse(stored.Data[rotation.Key(string(kind))])
 		if exists && p.isOurs(&stored) && err == nil {
 			found[string(kind)] = record
 		}
@@ -153,7 +153,7 @@ func (r *Reconciler) recallRecords(ctx context.Context, p *pass) error {
 func (p *pass) recordOf(kind authorities.Kind) rotation.Record {
 	d := p.domain(kind)
 	record := rotation.Record{
-		Cluster: p.kafka.Name, Domain: string(kind), Snapshot: d.snapshot,
+		Words: authorities.Words(), Cluster: p.kafka.Name, Domain: string(kind), Snapshot: d.snapshot,
 		Anchors:  d.names(),
 		Members:  map[trust.MemberID]rotation.MemberFacts{},
 		Versions: p.versions(kind),

@@ -37,7 +37,7 @@ func recorded(t *testing.T, api client.Client) (corev1.ConfigMap, rotation.Recor
 	if err := api.Get(t.Context(), types.NamespacedName{Namespace: "ns", Name: rotation.ConfigMapName("my")}, &stored); err != nil {
 		t.Fatal(err)
 	}
-	record, err := rotation.Parse(stored.Data[rotation.Key(rotation.ClusterCA)])
+	record, err := authorities.Words().Parse(stored.Data[rotation.Key(string(authorities.Cluster))])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestARotationBeganWhenTheOperatorBeforeBeganIt(t *testing.T) {
 		began   time.Duration
 	}{
 		"it has written that down":                   {disturb: func(*corev1.ConfigMap) {}},
-		"somebody has broken the record":             {func(c *corev1.ConfigMap) { c.Data[rotation.Key(rotation.ClusterCA)] = "{" }, time.Hour},
+		"somebody has broken the record":             {func(c *corev1.ConfigMap) { c.Data[rotation.Key(string(authorities.Cluster))] = "{" }, time.Hour},
 		"the record is of another Kafka of the name": {func(c *corev1.ConfigMap) { c.OwnerReferences[0].UID = "another" }, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {

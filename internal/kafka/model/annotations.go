@@ -10,12 +10,13 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // Annotations of a Kafka that people set.
 const (
 	// PauseAnnotation, when true, keeps the operator's hands off a Kafka.
-	PauseAnnotation = "strimzi.io/pause-reconciliation"
+	PauseAnnotation = authorities.PauseAnnotation
 	// ReloadAnnotation, when false, makes nodes load certificates and trust by restarts only.
 	ReloadAnnotation = "keyturn.dev/reload"
 )

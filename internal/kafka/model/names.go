@@ -3,6 +3,8 @@ package model
 import (
 	"strconv"
 	"strings"
+
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // NodeID is the node.id of a Kafka node, unique over all pools of a cluster.
@@ -72,10 +74,10 @@ func (n Names) NodeOfClaim(claim string) (pool string, id NodeID, ok bool) {
 }
 
 // ClusterTrustSecret holds the anchors of the cluster CA, one entry each.
-func (n Names) ClusterTrustSecret() string { return n.Cluster + "-cluster-ca-trusted-certs" }
+func (n Names) ClusterTrustSecret() string { return authorities.Cluster.TrustedCertsSecret(n.Cluster) }
 
 // ClientsTrustSecret holds the anchors of the clients CA, one entry each.
-func (n Names) ClientsTrustSecret() string { return n.Cluster + "-clients-ca-trusted-certs" }
+func (n Names) ClientsTrustSecret() string { return authorities.Clients.TrustedCertsSecret(n.Cluster) }
 
 // PodHost is the DNS name of a pod without the cluster domain. Brokers
 // advertise it unless told otherwise.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
 
@@ -17,14 +18,14 @@ const (
 	ResourceRevisionAnnotation        = "strimzi.io/resource-revision"
 	ConfigurationHashAnnotation       = "strimzi.io/configuration-hash"
 	KafkaVersionAnnotation            = "strimzi.io/kafka-version"
-	ClusterCACertGenerationAnnotation = "strimzi.io/cluster-ca-cert-generation"
-	ClusterCAKeyGenerationAnnotation  = "strimzi.io/cluster-ca-key-generation"
-	ClientsCACertGenerationAnnotation = "strimzi.io/clients-ca-cert-generation"
+	ClusterCACertGenerationAnnotation = authorities.ClusterCertGenerationAnnotation
+	ClusterCAKeyGenerationAnnotation  = authorities.ClusterKeyGenerationAnnotation
+	ClientsCACertGenerationAnnotation = authorities.ClientsCertGenerationAnnotation
 	ServerCertHashAnnotation          = "strimzi.io/server-cert-hash"
 	ListenerCertsAnnotation           = "strimzi.io/custom-listener-cert-thumbprints"
 	// ManualRollingUpdateAnnotation is set by a person on a pod or its
 	// StrimziPodSet; see RestartRequested.
-	ManualRollingUpdateAnnotation = "strimzi.io/manual-rolling-update"
+	ManualRollingUpdateAnnotation = authorities.RestartAnnotation
 )
 
 // annotations renders the values for a node's pod.

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe"
 	"github.com/keyturn/keyturn/internal/probe/reach"
@@ -62,8 +63,11 @@ func named(fingerprints []string, names map[string]string) []string {
 // fingerprint.
 func (t *Target) anchorNames(ctx context.Context) map[string]string {
 	names := map[string]string{}
-	for _, secret := range []string{"-cluster-ca-cert", "-cluster-ca-trusted-certs", "-clients-ca-trusted-certs"} {
-		source, err := t.Secret(t.names.Cluster + secret)
+	cluster := t.names.Cluster
+	for _, secret := range []string{
+		authorities.Cluster.CertSecret(cluster), authorities.Cluster.TrustedCertsSecret(cluster), authorities.Clients.TrustedCertsSecret(cluster),
+	} {
+		source, err := t.Secret(secret)
 		if err != nil {
 			continue // an anchor without a name is shown by its fingerprint
 		}

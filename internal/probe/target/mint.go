@@ -14,6 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/issuer/ownca"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe"
 )
@@ -135,8 +136,8 @@ func certificateOf(issued issuer.Issued) *tls.Certificate {
 	return certificate
 }
 
-func (t *Target) keySecret() string  { return t.names.Cluster + "-clients-ca" }
-func (t *Target) certSecret() string { return t.names.Cluster + "-clients-ca-cert" }
+func (t *Target) keySecret() string  { return authorities.Clients.KeySecret(t.names.Cluster) }
+func (t *Target) certSecret() string { return authorities.Clients.CertSecret(t.names.Cluster) }
 
 // errForeignKey is a key without its certificate.
 var errForeignKey = errors.New("ca.key belongs to no entry of ca.crt")

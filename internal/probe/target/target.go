@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/probe"
 	"github.com/keyturn/keyturn/internal/probe/reach"
 )
@@ -187,5 +188,5 @@ func (t *Target) Secret(name string) (probe.Source, error) {
 
 // ClusterCA is the source of what applications trust.
 func (t *Target) ClusterCA() (probe.Source, error) {
-	return t.Secret(t.names.Cluster + "-cluster-ca-cert")
+	return t.Secret(authorities.Cluster.CertSecret(t.names.Cluster))
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -33,7 +34,7 @@ type Change func(*rotation.Record)
 func AtRest(nodes int, changes ...Change) rotation.Record {
 	old := trust.Publication{Data: []trust.AnchorID{AnchorA}, Control: []trust.AnchorID{AnchorA}, Identity: trust.Identity{Signer: KeyA}}
 	r := rotation.Record{
-		Cluster: "my", Domain: rotation.ClusterCA,
+		Words: authorities.Words(), Cluster: "my", Domain: string(authorities.Cluster),
 		Snapshot: trust.Snapshot{
 			Now:         Now(),
 			Issuing:     AnchorA,
@@ -137,7 +138,7 @@ func Silent(id trust.MemberID, since time.Time) Change {
 
 // Clients makes it the domain of the clients CA: nodes verify, users present.
 func Clients(r *rotation.Record) {
-	r.Domain = rotation.ClientsCA
+	r.Domain = string(authorities.Clients)
 	for id, name := range r.Anchors {
 		name.CommonName = strings.Replace(name.CommonName, "cluster", "clients", 1)
 		r.Anchors[id] = name
@@ -299,7 +300,7 @@ const passes = 60
 func Until(r rotation.Record, phase rotation.Phase) (rotation.Record, bool) {
 	for range passes {
 		plan := trust.Decide(r.Snapshot)
-		if rotation.PhaseOf(r.Snapshot, plan) == phase {
+		if r.Words.PhaseOf(r.Snapshot, plan) == phase {
 			return r, true
 		}
 		if !Advance(&r.Snapshot, plan) {

@@ -1,0 +1,37 @@
+package authorities
+
+import (
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/rotation"
+)
+
+// Annotations by which people ask something of a Kafka and of its pods.
+const (
+	// PauseAnnotation on a Kafka, when true, keeps the operator's hands off it.
+	PauseAnnotation = "strimzi.io/pause-reconciliation"
+	// RestartAnnotation on a pod, or on the StrimziPodSet of several, when true, asks for
+	// a restart.
+	RestartAnnotation = "strimzi.io/manual-rolling-update"
+)
+
+// RaftRemainder is the phase of a rotation in which only controllers still accept the old
+// anchor, until each node has been restarted once, when there is time.
+const RaftRemainder rotation.Phase = "RaftRemainder"
+
+// resource is what people call the resource of a cluster.
+const resource = "the Kafka"
+
+// Words are what is said of the rotations of a Kafka cluster.
+func Words() *rotation.Words {
+	return &rotation.Words{
+		Resource: resource, Pause: PauseAnnotation, Restart: RestartAnnotation + "=true", AgentPort: contract.SecurePort,
+		KeySecret: keySecret, CertSecret: certSecret,
+		Users: string(Clients),
+		Planes: []rotation.PlaneWords{
+			{Name: "data", Parts: "client and inter-broker listeners"},
+			{Name: "control", Parts: "controller listeners"},
+			{Name: "raft", Parts: "Raft clients"},
+		},
+		Remainder: RaftRemainder, Keeping: "Raft clients", Closing: "controllers",
+	}
+}

@@ -1,0 +1,86 @@
+package rotation
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// Words are what one kind of server calls what is its own. Whoever runs the servers hands
+// them in, with each record and for each question.
+type Words struct {
+	// Resource is what people call the resource that configures a cluster, for example
+	// "the Cluster".
+	Resource string
+	// Pause is the annotation of the resource that keeps the operator's hands off it.
+	Pause string
+	// Restart is what people annotate pods with to have them restarted.
+	Restart string
+	// KeySecret and CertSecret are how the Secrets of an authority are called: formats of the
+	// names of its cluster and of its domain.
+	KeySecret, CertSecret string
+	// AgentPort is where the agents of pods are asked.
+	AgentPort int
+	// Users is the domain whose certificates users present.
+	Users string
+	// Planes name the planes by their values.
+	Planes []PlaneWords
+	// Remainder is the phase in which nothing is left but restarts that nobody waits for:
+	// only Closing still accepts the old anchor, or Keeping presents an older certificate
+	// of the present one.
+	Remainder Phase
+	// Keeping are those that keep what they were started with, and Closing those that
+	// accept the old anchor until they have all been restarted.
+	Keeping, Closing string
+}
+
+// PlaneWords are what a plane is called.
+type PlaneWords struct {
+	// Name stands in records and tables.
+	Name string
+	// Parts is what belongs to the plane.
+	Parts string
+}
+
+// Subject is an authority of a cluster.
+func (w *Words) Subject(cluster, domain string, anchors map[trust.AnchorID]AnchorName) Subject {
+	return Subject{
+		Anchors: anchors, KeySecret: fmt.Sprintf(w.KeySecret, cluster, domain), CertSecret: fmt.Sprintf(w.CertSecret, cluster, domain),
+	}
+}
+
+// plane are the words for a plane; none for one that nobody knows.
+func (w *Words) plane(p trust.Plane) PlaneWords {
+	if int(p) < len(w.Planes) {
+		return w.Planes[p]
+	}
+	return PlaneWords{}
+}
+
+// planes are the words of the encoding. That of the first is left out.
+func (w *Words) planes() []string {
+	names := make([]string, 0, len(w.Planes))
+	for _, plane := range w.Planes {
+		names = append(names, plane.Name)
+	}
+	if len(names) > 0 {
+		names[0] = ""
+	}
+	return names
+}
+
+// Phases are all phases.
+func (w *Words) Phases() []Phase {
+	return []Phase{
+		Trusted, Establishing, Announcing, WaitingForTrust, WaitingForApplications, SwitchingLeaves, WaitingForLeaves,
+		TurningOperator, WithdrawingOld, WaitingForDistrust, WaitingForUsers, w.Remainder, WaitingForExpiry, WaitingForOwner, Retiring,
+		Loading, Paused, Blocked, AuthorityMissing,
+	}
+}
+
+// Settled reports whether nothing is left to do now: everything is done, or the rest
+// comes by itself with time. A rotation that somebody watches is over then.
+func (w *Words) Settled(p Phase) bool {
+	return slices.Contains([]Phase{Trusted, w.Remainder, WaitingForExpiry, WaitingForOwner, WaitingForUsers}, p)
+}

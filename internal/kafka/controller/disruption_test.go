@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"reflect"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,8 +12,73 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
+
+func TestARecordIsTheClustersAndSaysWhatItWasToldToSay(t *testing.T) {
+	t.Parallel()
+	server := fake.NewClientBuilder().WithReturnManagedFields().Build()
+	r := New(Options{Client: server, Live: server, Metrics: NewMetrics()})
+	p := passOf(smallKafka(), nil)
+	p.cluster = withPolicies(t, nil)
+	act := recordOf(&rollout.Act{
+		Kind: rollout.Restart, Node: 3, PodName: "a", UID: "a", Reasons: []rollout.Reason{{Code: rollout.ManualRollingUpdate, Note: "asked for"}},
+	}, noon())
+	for _, next := range []disruptionRecord{act, {}, act} {
+		read, err := r.readDisruption(t.Context(), p.observation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.writeDisruption(t.Context(), p, read, next); err != nil {
+			t.Fatal(err)
+		}
+		now, err := r.readDisruption(t.Context(), p.observation)
+		if err != nil || !reflect.DeepEqual(now.planned(), next.planned()) || now.Kind != next.Kind || !slices.Equal(now.Reasons, next.Reasons) {
+			t.Errorf("it says %+v (%v), want %+v", now, err, next)
+		}
+		var object corev1.ConfigMap
+		if err := server.Get(t.Context(), client.ObjectKey{Namespace: "kafka", Name: disruptionName("my")}, &object); err != nil {
+			t.Fatal(err)
+		}
+		if !p.isOwned(&object) || object.Labels[model.ClusterLabel] != "my" {
+			t.Errorf("it is owned by %v, with labels %v", object.OwnerReferences, object.Labels)
+		}
+	}
+}
+
+// Whoever labels the object has not said whose pod is being restarted.
+func TestARecordThatSomebodyElseHasLabelledIsBelieved(t *testing.T) {
+	t.Parallel()
+	server := fake.NewClientBuilder().WithReturnManagedFields().Build()
+	r := New(Options{Client: server, Live: server, Metrics: NewMetrics()})
+	p := passOf(smallKafka(), nil)
+	p.cluster = withPolicies(t, nil)
+	act := recordOf(&rollout.Act{Kind: rollout.Restart, PodName: "a", UID: "a"}, noon())
+	if err := r.writeDisruption(t.Context(), p, disruptionRecord{}, act); err != nil {
+		t.Fatal(err)
+	}
+	changed := func(change func(*corev1.ConfigMap)) error {
+		var object corev1.ConfigMap
+		if err := server.Get(t.Context(), client.ObjectKey{Namespace: "kafka", Name: disruptionName("my")}, &object); err != nil {
+			t.Fatal(err)
+		}
+		before := object.DeepCopy()
+		change(&object)
+		if err := server.Patch(t.Context(), &object, client.MergeFrom(before), client.FieldOwner("kubectl")); err != nil {
+			t.Fatal(err)
+		}
+		_, err := r.readDisruption(t.Context(), p.observation)
+		return err
+	}
+
+	if err := changed(func(object *corev1.ConfigMap) { object.Labels["team"] = "messaging" }); err != nil {
+		t.Errorf("with a label of somebody else's: %v", err)
+	}
+	if err := changed(func(object *corev1.ConfigMap) { object.Data[disruptionKey] += " " }); !unreadableRecord(err) {
+		t.Errorf("with data of somebody else's it is believed: %v", err)
+	}
+}
 
 func TestARecordThatAnotherHasWrittenIsNotReplaced(t *testing.T) {
 	t.Parallel()

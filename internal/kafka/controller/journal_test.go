@@ -114,6 +114,27 @@ func TestEachTransitionOfAConditionIsALineOfTheLog(t *testing.T) {
 			[]condition.Condition{warned("A", "Secret a: x")},
 			[]string{`level=INFO msg="condition no longer holds" kafka=kafka/my type=Warning reason=A message="Secret b: y"`},
 		},
+		"one of two warnings about no object ends": {
+			[]condition.Condition{warned("A", "x"), warned("A", "y")},
+			[]condition.Condition{warned("A", "x")},
+			[]string{`level=INFO msg="condition no longer holds" kafka=kafka/my type=Warning reason=A message=y`},
+		},
+		"what was a warning keeps the cluster from being ready": {
+			[]condition.Condition{warned("A", "x")},
+			[]condition.Condition{is(condition.NotReady, condition.True, "A", "x")},
+			[]string{
+				`level=INFO msg=condition kafka=kafka/my type=NotReady status=True reason=A message=x`,
+				`level=INFO msg="condition no longer holds" kafka=kafka/my type=Warning reason=A message=x`,
+			},
+		},
+		"what kept the cluster from being ready is a warning now": {
+			[]condition.Condition{is(condition.NotReady, condition.True, "A", "x")},
+			[]condition.Condition{warned("A", "y")},
+			[]string{
+				`level=INFO msg=condition kafka=kafka/my type=Warning status=True reason=A message=y`,
+				`level=INFO msg="condition no longer holds" kafka=kafka/my type=NotReady reason=A message=x`,
+			},
+		},
 		"it ends while the other says something else": {
 			[]condition.Condition{warned("A", "Secret a: x"), warned("A", "Secret b: y")},
 			[]condition.Condition{warned("A", "Secret a: z")},

@@ -6,7 +6,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/pki"
 )
 
 func TestTheWarningAboutTheClockKeepsItsWordsWhileTheyAreAboutRight(t *testing.T) {
@@ -35,6 +39,96 @@ func TestTheWarningAboutTheClockKeepsItsWordsWhileTheyAreAboutRight(t *testing.T
 			p.ahead += 10 * time.Second
 			if said := p.clockWarning().message; !strings.HasPrefix(said, test.want) {
 				t.Errorf("then it says %q, want %q", said, test.want)
+			}
+		})
+	}
+}
+
+func TestTheWarningAboutTheClockSaysAnotherTimeOnceItIsFarOff(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		said, now time.Duration
+		stays     bool
+	}{
+		"a tenth less of a long time":      {24 * time.Hour, 22 * time.Hour, true},
+		"more than that":                   {24 * time.Hour, 21 * time.Hour, false},
+		"two minutes more of a short time": {10 * time.Minute, 12 * time.Minute, true},
+		"more than those":                  {10 * time.Minute, 13 * time.Minute, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := passOf(smallKafka(), nil)
+			p.ahead = c.said
+			said := p.clockWarning()
+			p.kafka.Status.Conditions = p.conditions([]wanted{said})
+			p.ahead = c.now
+			if now := p.clockWarning(); (now.message == said.message) != c.stays {
+				t.Errorf("it says %q", now.message)
+			}
+		})
+	}
+}
+
+func TestNothingIsChangedWhileTheClockIsWrongOrTheKafkaIsPaused(t *testing.T) {
+	t.Parallel()
+	paused := map[string]string{"strimzi.io/pause-reconciliation": "true"}
+	for name, c := range map[string]struct {
+		annotations map[string]string
+		ahead       time.Duration
+		want        bool
+	}{
+		"nothing is wrong":                       {nil, 0, false},
+		"the clock differs by as much as it may": {nil, -pki.Backdate, false},
+		"it is further ahead":                    {nil, pki.Backdate + 1, true},
+		"it is further behind":                   {nil, -pki.Backdate - 1, true},
+		"the Kafka is paused":                    {paused, 0, true},
+		"both":                                   {paused, pki.Backdate + 1, true},
+	} {
+		kafka := smallKafka()
+		kafka.Annotations = c.annotations
+		p := passOf(kafka, nil)
+		p.ahead = c.ahead
+		if got := p.handsOff(); got != c.want {
+			t.Errorf("%s: nothing is changed: %t", name, got)
+		}
+	}
+}
+
+// Warnings and the trust of the cluster are told anew, and nothing else is known.
+func TestWhileTheClockIsWrongTheRestStaysAsItWasSaid(t *testing.T) {
+	t.Parallel()
+	said := func(kinds ...condition.Type) []condition.Condition {
+		var list []condition.Condition
+		for _, kind := range kinds {
+			list = append(list, condition.Condition{Type: kind, Status: condition.True, Reason: string(kind), Message: "as it was"})
+		}
+		return list
+	}
+	all := said(condition.Ready, condition.Warning, conditionClusterCATrust, conditionClientsCATrust, conditionCertificatesValid, conditionRollingUpdate)
+	for name, c := range map[string]struct {
+		presents func(p *pass)
+		want     []condition.Type
+	}{
+		"nothing has expired": {func(*pass) {}, []condition.Type{condition.Ready, conditionRollingUpdate}},
+		"what a node presents has": {func(p *pass) {
+			p.cluster.Nodes = p.cluster.Nodes[:1]
+			p.heard = map[string]testimony{"a": {known: true, report: contract.TLSReport{Roles: map[contract.Listener]contract.RoleReport{
+				contract.ReplicationListener: {Presents: "x", NotAfter: noon().Add(-time.Hour)},
+			}}}}
+		}, []condition.Type{conditionRollingUpdate, condition.NotReady}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kafka := smallKafka()
+			kafka.Status.Conditions = all
+			p := passOf(kafka, map[string]*corev1.Pod{"a": readyPod("a")})
+			c.presents(p)
+			var kept []condition.Type
+			for _, w := range p.stillSaid() {
+				kept = append(kept, w.kind)
+			}
+			if !slices.Equal(kept, c.want) {
+				t.Errorf("it is said still: %v, want %v", kept, c.want)
 			}
 		})
 	}

@@ -1,0 +1,167 @@
+package controller
+
+import (
+	"crypto/x509"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
+)
+
+// keepingTrust is a pass over a cluster with a pod, whose authorities have all their Secrets.
+func keepingTrust(ca pki.Authority) *pass {
+	p := passOf(smallKafka(), map[string]*corev1.Pod{"a": readyPod("a")})
+	p.secrets = map[string]corev1.Secret{}
+	text := pki.EncodeBundle(ca.Certificate())
+	for _, kind := range kinds() {
+		p.secrets[kind.CertSecret("my")] = corev1.Secret{Data: map[string][]byte{authority.CertKey: text}}
+		p.secrets[kind.TrustedCertsSecret("my")] = corev1.Secret{Data: map[string][]byte{
+			pki.SHA1Name(ca.Certificate()) + ".crt": text, pki.SHA1Name(ca.Certificate()) + ".state": []byte(authority.TrustedInUseAll),
+		}}
+	}
+	return p
+}
+
+// Only where something was lost may what nodes say count.
+func TestNodesAreBelievedOnlyWhereTheSecretsOfAnAuthorityAreLost(t *testing.T) {
+	t.Parallel()
+	ca, users := pkitest.CA(t, "cluster", noon()), pkitest.CA(t, "users", noon())
+	known := map[authorities.Kind]pki.Authority{authorities.Cluster: ca, authorities.Clients: users}
+	for name, c := range map[string]struct {
+		change func(p *pass)
+		lost   bool
+		// believed are those of whose authority nodes are believed.
+		believed []authorities.Kind
+	}{
+		"nothing is lost":                         {func(*pass) {}, false, nil},
+		"the anchors of one are":                  {func(p *pass) { delete(p.secrets, "my-clients-ca-trusted-certs") }, true, []authorities.Kind{authorities.Clients}},
+		"the anchors are there, and hold nothing": {func(p *pass) { p.secrets["my-cluster-ca-trusted-certs"] = corev1.Secret{} }, true, []authorities.Kind{authorities.Cluster}},
+		"the certificate of one is":               {func(p *pass) { delete(p.secrets, "my-cluster-ca-cert") }, true, []authorities.Kind{authorities.Cluster}},
+		"everything is":                           {func(p *pass) { p.secrets = nil }, true, kinds()},
+		"everything is, and no pod is left":       {func(p *pass) { p.secrets, p.pods = nil, nil }, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := keepingTrust(ca)
+			p.cluster.Nodes = []model.Node{{Pod: "a"}}
+			p.heard = map[string]testimony{"a": {known: true, report: saying(ca, users)}}
+			c.change(p)
+			if got := p.lostTrust(); got != c.lost {
+				t.Errorf("trust is lost: %t", got)
+			}
+			for _, kind := range kinds() {
+				var cas, leaves []*x509.Certificate
+				if slices.Contains(c.believed, kind) {
+					cas, leaves = []*x509.Certificate{known[kind].Certificate()}, []*x509.Certificate{ca.Certificate()}
+				}
+				evidence := p.dependence(kind)
+				if !slices.EqualFunc(evidence.Reported, cas, (*x509.Certificate).Equal) || !slices.EqualFunc(evidence.Leaves, leaves, (*x509.Certificate).Equal) {
+					t.Errorf("of the %s %d CAs and %d leaves are believed, want %d and %d", kind, len(evidence.Reported), len(evidence.Leaves), len(cas), len(leaves))
+				}
+			}
+		})
+	}
+}
+
+// saying is the report of a node that trusts one CA for nodes and another for users, and
+// presents the first to everybody. It names a third, and does not show that.
+func saying(nodes, users pki.Authority) contract.TLSReport {
+	shown := map[string][]byte{}
+	show := func(ca pki.Authority) string {
+		fingerprint := pki.FingerprintOf(ca.Certificate()).String()
+		shown[fingerprint] = ca.Certificate().Raw
+		return fingerprint
+	}
+	node, user := show(nodes), show(users)
+	return contract.TLSReport{Certificates: shown, Roles: map[contract.Listener]contract.RoleReport{
+		contract.ReplicationListener: {Trusts: []string{node, "hidden"}, Presents: node}, "tls-9093": {Trusts: []string{user}, Presents: node},
+	}}
+}
+
+// Of a node that says nothing its Secret tells what it presents.
+func TestWhatASilentNodePresentsIsReadFromItsSecret(t *testing.T) {
+	t.Parallel()
+	ca := pkitest.CA(t, "cluster", noon())
+	p := keepingTrust(ca)
+	p.cluster.Nodes = []model.Node{{Pod: "a"}, {Pod: "without a Secret"}}
+	p.secrets = map[string]corev1.Secret{"a": {Data: map[string][]byte{"a.crt": pki.EncodeBundle(ca.Certificate())}}}
+	if leaves := p.dependence(authorities.Cluster).Leaves; len(leaves) != 1 || !leaves[0].Equal(ca.Certificate()) {
+		t.Errorf("%d leaves are known, want the one in the Secret", len(leaves))
+	}
+}
+
+// A CA that is lost is known by its name to those who were told to trust it.
+func TestTheCAsThatNodesWereToldToTrustAreKnownByName(t *testing.T) {
+	t.Parallel()
+	one, two, three := pki.Fingerprint{1}, pki.Fingerprint{2}, pki.Fingerprint{3}
+	p := keepingTrust(pkitest.CA(t, "cluster", noon()))
+	p.cluster.Listeners = []model.Listener{{Name: "tls", Port: 9093, TLS: true}}
+	p.cluster.Nodes = []model.Node{{Pod: "a", Roles: model.Roles{Broker: true}}, {Pod: "b", Roles: model.Roles{Broker: true}}}
+	publishes := func(pod string, trusts map[contract.Listener][]string) {
+		text, err := json.Marshal(contract.Publication{Revision: 1, Trust: trusts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.secrets[pod] = corev1.Secret{Data: map[string][]byte{contract.PublicationKey: text}}
+	}
+	publishes("a", map[contract.Listener][]string{contract.ReplicationListener: {two.String(), "no fingerprint"}, "tls-9093": {three.String()}})
+	publishes("b", map[contract.Listener][]string{contract.ReplicationListener: {two.String(), one.String()}})
+
+	for kind, want := range map[authorities.Kind][]pki.Fingerprint{authorities.Cluster: {one, two}, authorities.Clients: {three}} {
+		if named := p.dependence(kind).Named; !slices.Equal(named, want) {
+			t.Errorf("of the %s nodes were told of %v, want %v", kind, named, want)
+		}
+	}
+}
+
+// What nodes present after their leaves vouches for a CA, and is kept nowhere else.
+func TestWhatNodesSendAlongIsKnownOnce(t *testing.T) {
+	t.Parallel()
+	ca, cross := pkitest.CA(t, "cluster", noon()), pkitest.CA(t, "cross", noon())
+	p := keepingTrust(ca)
+	for _, pod := range []string{"a", "b"} {
+		p.secrets[pod] = corev1.Secret{Data: map[string][]byte{pod + ".crt": pki.EncodeBundle(ca.Certificate(), cross.Certificate())}}
+	}
+	if sent := p.dependence(authorities.Cluster).Vouching; len(sent) != 1 || !sent[0].Equal(cross.Certificate()) {
+		t.Errorf("%d certificates are sent along, want the one after the leaves", len(sent))
+	}
+	if sent := p.dependence(authorities.Clients).Vouching; len(sent) > 0 {
+		t.Errorf("%d certificates vouch for a CA of users", len(sent))
+	}
+}
+
+// Without a certificate nobody can be asked, and what is lost of an authority may be known
+// to nodes: nothing is begun then.
+func TestNothingIsBegunWhileNodesCannotBeAsked(t *testing.T) {
+	t.Parallel()
+	const own = "my" + operatorSecretSuffix
+	ca := pkitest.CA(t, "cluster", noon())
+	for name, c := range map[string]struct {
+		change func(p *pass)
+		want   bool
+	}{
+		"there is no certificate, and the CA needs a person": {func(*pass) {}, true},
+		"there is a certificate":                             {func(p *pass) { p.secrets[own] = corev1.Secret{} }, false},
+		"somebody else's Secret stands there":                {func(p *pass) { p.foreign = []foreignObject{{objectID: secretObject(own)}} }, false},
+		"the CA is well":                                     {func(p *pass) { p.clusterCA.refused = nil }, false},
+		"a key is at hand":                                   {func(p *pass) { p.clusterCA.Keys = []pki.Authority{ca} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := passOf(smallKafka(), nil)
+			p.secrets, p.clusterCA.refused = map[string]corev1.Secret{}, []authority.Problem{{Object: "Secret my-cluster-ca"}}
+			c.change(p)
+			if got := p.cannotAsk(); got != c.want {
+				t.Errorf("it cannot ask: %t", got)
+			}
+		})
+	}
+}

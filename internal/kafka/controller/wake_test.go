@@ -1,0 +1,62 @@
+package controller
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/rotation"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// Nothing else starts a pass when only time has passed.
+func TestAPassBeginsWhenTrustMovesOnByTimeAlone(t *testing.T) {
+	t.Parallel()
+	at := func(days int) time.Time { return noon().AddDate(0, 0, days) }
+	for name, c := range map[string]struct {
+		change func(p *pass)
+		want   time.Time
+	}{
+		"a restart that somebody waits for has to be done": {func(p *pass) { p.clusterCA.plan.Loads = []trust.Load{{Due: at(1)}} }, at(1)},
+		"one of the clients CA":                            {func(p *pass) { p.clientsCA.plan.Loads = []trust.Load{{Due: at(2)}} }, at(2)},
+		"one that nobody waits for may be done in the next window": {
+			func(p *pass) { p.clusterCA.plan.Loads = []trust.Load{{Remainder: true}} }, at(3),
+		},
+		"a guard has been shut for long": {
+			func(p *pass) { p.clusterCA.plan.Blockers = []trust.Blocker{{Since: at(4)}} }, at(4).Add(rotation.Patience),
+		},
+		"applications have had their time": {func(p *pass) {
+			p.clientsCA.snapshot.Application.Since, p.clientsCA.snapshot.Policy.Lead = at(5), time.Hour
+		}, at(5).Add(time.Hour)},
+		"an anchor ends": {func(p *pass) { p.clientsCA.snapshot.Anchors = []trust.Anchor{{NotAfter: at(6)}} }, at(6)},
+		"a cross certificate is to be taken off": {func(p *pass) {
+			p.clusterCA.snapshot.Anchors = []trust.Anchor{{Cross: []trust.Cross{{NotAfter: at(7)}}}}
+		}, at(7).Add(-authority.Day)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := passOf(smallKafka(), nil)
+			p.window.Next = at(3)
+			c.change(p)
+			p.wakeForTrust()
+			if !slices.ContainsFunc(p.wakeAt, c.want.Equal) {
+				t.Errorf("a pass begins at %v, want %s", p.wakeAt, c.want)
+			}
+		})
+	}
+}
+
+func TestNoPassBeginsForAWindowWhileNoRestartMayWaitForIt(t *testing.T) {
+	t.Parallel()
+	p := passOf(smallKafka(), nil)
+	p.window.Next = noon().AddDate(0, 0, 3)
+	p.clusterCA.plan.Loads = []trust.Load{{Due: noon().AddDate(0, 0, 1)}}
+	p.clusterCA.plan.Blockers = []trust.Blocker{{}}
+	p.wakeForTrust()
+	for _, at := range []time.Time{p.window.Next, (time.Time{}).Add(rotation.Patience)} {
+		if slices.ContainsFunc(p.wakeAt, at.Equal) {
+			t.Errorf("a pass begins at %v", p.wakeAt)
+		}
+	}
+}

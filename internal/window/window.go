@@ -43,6 +43,7 @@ func Parse(expressions []string) (Windows, error) {
 // it is asked: that may take a while where there are many, or where none ever opens. The
 // zero value is what an empty list says of any moment, save that it is open.
 type Moment struct {
+	now  time.Time
 	open bool
 	// closes is the first second from the moment on at which no window is open, and next
 	// the first after that at which one is. Both are zero where there is none.
@@ -51,7 +52,7 @@ type Moment struct {
 
 // At returns what the windows say of now.
 func (w Windows) At(now time.Time) Moment {
-	m := Moment{open: w.isOpen(now)}
+	m := Moment{now: now, open: w.isOpen(now)}
 	if closes, ok := w.closes(now); ok {
 		m.closes = closes
 		m.next, _ = w.next(closes)
@@ -66,13 +67,27 @@ func (m Moment) Open() bool { return m.open }
 // before it, and false when none opens up to the year 2199: there is none, or it stays open.
 func (m Moment) Opens() (time.Time, bool) { return m.next, !m.next.IsZero() }
 
-// IsLastBefore reports whether a window is open that is closed before the other moment,
-// and none opens in between.
+const (
+	// enough is how long before something is due a window has to open for it to be done in
+	// there: the nodes of a cluster are restarted one after the other.
+	enough = time.Hour
+	// early is how long before it is due something is done at most in a window that is
+	// still open then.
+	early = 24 * time.Hour
+)
+
+// IsLastBefore reports whether a window is open in which that has to be done which is due
+// at the other moment: it does not stay open for ever, and none opens later that leaves time
+// enough.
 func (m Moment) IsLastBefore(due time.Time) bool {
-	if !m.open || m.closes.IsZero() || !m.closes.Before(due) {
+	switch {
+	case !m.open || m.closes.IsZero():
 		return false
+	case !m.closes.Before(due):
+		return !m.now.Before(due.Add(-early))
+	default:
+		return m.next.IsZero() || m.next.After(due.Add(-enough))
 	}
-	return m.next.IsZero() || m.next.After(due)
 }
 
 func (w Windows) isOpen(now time.Time) bool {

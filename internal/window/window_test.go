@@ -232,18 +232,21 @@ func TestTheLastWindowBeforeAMoment(t *testing.T) {
 		now, due string
 		want     bool
 	}{
-		"the next one is later":             {[]string{"* * 4 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-21T20:00:00Z", true},
-		"in its first second":               {[]string{"* * 4 ? * *"}, "2026-11-21T04:00:00Z", "2026-11-21T20:00:00Z", true},
-		"the next one is in between":        {[]string{"* * 4 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-22T20:00:00Z", false},
-		"it is closed just before then":     {[]string{"* * 4 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-21T05:00:01Z", true},
-		"it is closed just then":            {[]string{"* * 4 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-21T05:00:00Z", false},
-		"the next one opens just then":      {[]string{"* * 4 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-22T04:00:00Z", false},
-		"the next one opens just after":     {[]string{"* * 4 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-22T03:59:59Z", true},
-		"it is still open then":             {[]string{"* * 4 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-21T04:45:00Z", false},
-		"none is open now":                  {[]string{"* * 4 ? * *"}, "2026-11-21T05:00:00Z", "2026-11-21T20:00:00Z", false},
-		"no other one opens at any time":    {[]string{"* * 4 21 11 ? 2026"}, "2026-11-21T04:30:00Z", "2027-11-21T20:00:00Z", true},
-		"without windows none is the last":  {nil, "2026-11-21T04:30:00Z", "2026-11-21T20:00:00Z", false},
-		"one that stays open is never that": {[]string{"* * * ? * *"}, "2026-11-21T04:30:00Z", "2026-11-21T20:00:00Z", false},
+		"the next one is later":                  {[]string{"* * 4 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-21T20:00:00Z", true},
+		"in its first second":                    {[]string{"* * 4 ? * *"}, "2026-11-21T04:00:00Z", "2026-11-21T20:00:00Z", true},
+		"the next one is in between":             {[]string{"* * 4 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-22T20:00:00Z", false},
+		"it is closed just before then":          {[]string{"* * 4 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-21T05:00:01Z", true},
+		"it is closed just then":                 {[]string{"* * 4 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-21T05:00:00Z", true},
+		"it is still open then":                  {[]string{"* * 4 ? * *"}, "2026-11-21T04:00:00Z", "2026-11-21T04:59:00Z", true},
+		"it is open for months, and then":        {[]string{"* * * ? 1-6 *"}, "2026-03-01T00:00:00Z", "2026-05-01T00:00:00Z", false},
+		"it is open for months, a day before":    {[]string{"* * * ? 1-6 *"}, "2026-04-30T00:00:00Z", "2026-05-01T00:00:00Z", true},
+		"it is open for months, a second sooner": {[]string{"* * * ? 1-6 *"}, "2026-04-29T23:59:59Z", "2026-05-01T00:00:00Z", false},
+		"the next one opens an hour before":      {[]string{"* * 4 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-22T05:00:00Z", false},
+		"the next one opens later than that":     {[]string{"* * 4 ? * *"}, "2026-11-21T04:30:00Z", "2026-11-22T04:59:59Z", true},
+		"none is open now":                       {[]string{"* * 4 ? * *"}, "2026-11-21T05:00:00Z", "2026-11-21T20:00:00Z", false},
+		"no other one opens at any time":         {[]string{"* * 4 21 11 ? 2026"}, "2026-11-21T04:30:00Z", "2027-11-21T20:00:00Z", true},
+		"without windows none is the last":       {nil, "2026-11-21T04:30:00Z", "2026-11-21T20:00:00Z", false},
+		"one that stays open is never that":      {[]string{"* * * ? * *"}, "2026-11-21T04:30:00Z", "2026-11-21T20:00:00Z", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

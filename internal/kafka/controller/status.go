@@ -193,7 +193,8 @@ func (p *pass) aboutPods(pods []string, idle model.IdleAnnotation) wanted {
 func (p *pass) claimWarnings() []wanted {
 	var asked []string
 	for name, pod := range p.pods {
-		if model.Says(pod.Annotations, model.DeletePodAndClaimsAnnotation, isTrue) {
+		_, asks := pod.Annotations[model.DeletePodAndClaimsAnnotation] // with whatever value: none has an effect
+		if asks && !model.Says(pod.Annotations, model.DeletePodAndClaimsAnnotation, "false") {
 			asked = append(asked, name)
 		}
 	}

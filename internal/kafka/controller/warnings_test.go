@@ -70,8 +70,10 @@ func TestAMisspelledFieldIsToldFromOneWithoutEffect(t *testing.T) {
 
 func TestWhoAsksForClaimsToBeDeletedIsToldThatNobodyDoesIt(t *testing.T) {
 	t.Parallel()
-	asked := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"strimzi.io/delete-pod-and-pvc": "true"}}}
-	p := passOf(&kafkav1.Kafka{}, map[string]*corev1.Pod{"b": asked, "a": asked, "c": {}})
+	asks := func(value string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"strimzi.io/delete-pod-and-pvc": value}}}
+	}
+	p := passOf(&kafkav1.Kafka{}, map[string]*corev1.Pod{"b": asks("true"), "a": asks("yes"), "c": {}, "d": asks("False")})
 
 	list := p.warnings()
 

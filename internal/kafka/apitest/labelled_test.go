@@ -138,3 +138,21 @@ func recordRemoval(t *testing.T, cover func(w *world), said string) {
 	}
 	w.wantInvalid("my-disruption", said)
 }
+
+func TestAConfigMapThatIsNamedAfterNoNodeMakesNoPodAStranger(t *testing.T) {
+	t.Parallel()
+	w := turning(t, 1)
+	labels := map[string]string{"strimzi.io/cluster": clusterName, "strimzi.io/pool-name": "dual"}
+	w.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "web", Labels: labels}})
+	w.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "web"}, Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{Name: "web", Image: "web"}},
+	}})
+
+	w.run(5)
+
+	for _, c := range w.getKafka().Status.Conditions {
+		if c.Reason == "ForeignPod" {
+			t.Errorf("%s", c.Message)
+		}
+	}
+}

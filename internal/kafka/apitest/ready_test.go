@@ -144,7 +144,7 @@ func TestAClusterIsNotReadyWhileAKubeletNeverMountsWhatItsRotationWaitsFor(t *te
 	w.clock.SetTime(w.clock.Now().Add(2 * time.Minute))
 	w.run(3)
 
-	w.wantNotReady("RotationBlocked", "cluster-ca", "waiting for my-dual-1", "the kubelets there")
+	w.wantNotReady("RotationBlocked", "cluster-ca", "waiting for my-dual-1", "the kubelet there")
 
 	delete(w.lag, "my-dual-1")
 	w.settle()

@@ -52,6 +52,26 @@ func TestTheCacheIsBoundedBesideEachKindOfSecrets(t *testing.T) {
 	}
 }
 
+func TestARotationIsBoundedBesideEachKindOfNeighbours(t *testing.T) {
+	t.Parallel()
+	figures, err := parseBenchmarks([]byte("goos: linux\n"+
+		"BenchmarkRotationBesideX/black_holes-2 \t 1\t 2677116305 ns/op\t 22.8 s-alone\t 33.0 s-beside-50\t 1.45 times-as-long\n"+
+		"BenchmarkRotationBesideX/late-2 \t 1\t 2451591514 ns/op\t 22.8 s-alone\t 41.2 s-beside-50\t 1.81 times-as-long\nPASS\n"), "./x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, f := range boundedRotations(figures) {
+		if f.Target != "" {
+			got[f.Name] = f.Ok
+		}
+	}
+	want := map[string]bool{"rotation beside 50 clusters, black holes": true, "rotation beside 50 clusters, late": false}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestMetricsAreRead(t *testing.T) {
 	t.Parallel()
 	const text = `# HELP process_resident_memory_bytes Resident memory size in bytes.

@@ -65,7 +65,8 @@ func TestWhatKafkaIsToldToDoIsBoundedLikeAQuestion(t *testing.T) {
 					pod.Annotations = map[string]string{model.KafkaVersionAnnotation: "4.3.0"}
 					p.pods[node.Pod] = pod
 				}
-				p.waited = askingTime - time.Second
+				p.visit = r.asking.visit(p.kafka.UID)
+				p.visit.waited = askingTime - time.Second
 				began := time.Now()
 
 				err := do(t.Context(), r, p)

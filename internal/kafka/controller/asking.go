@@ -14,16 +14,32 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Whoever is cut off costs what it is waited for. What one pass may spend on that is
-// bounded, and so is what all passes together may spend on those who were silent before:
-// clusters of which nobody answers leave room for the others.
+// Whoever keeps a pass waiting costs the time that it waits, whatever he says in the end: a
+// late answer costs as much as none. So it is the waiting that is bounded, and not how often
+// an answer fails to come: a pass waits for as long as prompt answers take, and longer only
+// in one of the places that there are for that (places.go). What follows, however many
+// clusters are not prompt:
+//
+//   - without a place, a pass takes promptly of a worker's time for asking, and no more. At
+//     least half of the workers, unless there is only one, wait for nobody longer than that.
+//   - A cluster that is prompt needs no place.
+//   - One that is slow now and then, on a busy machine for example, does not depend on
+//     places either: those who were slow are asked without one, too, and are heard as soon as
+//     they are prompt when they are asked. Between two questions lies as long as they have
+//     been slow, and longestPause at most.
+//   - One that is never prompt is heard whenever it has a place. Nobody waits for a place in
+//     vain, but longer the more there are who want one. As long as nobody else does, it is
+//     heard in every pass.
 
 const (
 	// askingTime is what a pass spends on all its questions together.
 	askingTime = 6 * time.Second
-	// firstPatience is how long somebody is waited for who has never been asked: most
-	// answer at once, and whoever does not takes his turn with those who are silent.
-	firstPatience = 500 * time.Millisecond
+	// promptly is how long a pass waits for answers without a place: about as long as it
+	// takes for its calls to the API server. Who answers by then is prompt, others are slow.
+	promptly = 50 * time.Millisecond
+	// refusalTime is when a refusal comes so late that it counts as silence, which is not
+	// asked again at once.
+	refusalTime = 500 * time.Millisecond
 	// questionsAtOnce is how many questions are under way in one cluster, and
 	// questionsInAll how many in all of them: each holds a connection.
 	questionsAtOnce = 64
@@ -43,6 +59,9 @@ const (
 	worthwhile reach = iota
 	// everybody is asked before something is done that silence might speak for.
 	everybody
+	// acting is everybody, too, for what is done by whoever is asked: nobody begins it
+	// without a place, since he might have to give it up when it is half done.
+	acting
 )
 
 // fate is what became of a question.
@@ -82,35 +101,68 @@ type question struct {
 	ask func(context.Context) error
 }
 
-// round is what all questions have in common that are asked at the same time.
-type round struct {
-	kafka types.UID
-	reach reach
-}
-
 // standing is how a process has answered so far.
 type standing struct {
 	life string
-	// failure is why nothing came; nil after an answer, or a refusal that came at once.
+	// failure is why nothing came, nil after an answer or a refusal.
 	failure error
-	// silentSince is when it was first asked in vain, and asked when it was last.
-	silentSince, asked time.Time
+	// slowSince is when it was first slow, and silentSince when it was first asked in vain,
+	// since it was prompt and since it answered. Both are zero if it did last time.
+	slowSince, silentSince time.Time
+	// tried is when it was asked last, and asked when that was for as long as an answer may
+	// take.
+	tried, asked time.Time
 	// heardOut is true when it has been given as much time as an answer may take since it
 	// fell silent. Until then it may only be slow.
 	heardOut bool
 }
 
-// due is when a silent process is asked again. A clock that has been set back makes it
-// due at once.
-func (s *standing) due(now time.Time) time.Time {
-	if s.asked.After(now) {
+// slow reports whether prompt answers come sooner than its did.
+func (s standing) slow() bool { return !s.slowSince.IsZero() }
+
+// next is when it is asked again after it was asked then: at once, unless it was silent. A
+// clock that has been set back makes it due at once.
+func (s standing) next(asked, now time.Time) time.Time {
+	if s.failure == nil || asked.After(now) {
 		return now
 	}
-	return s.asked.Add(min(max(s.asked.Sub(s.silentSince), shortestPause), longestPause))
+	return asked.Add(min(max(asked.Sub(s.silentSince), shortestPause), longestPause))
 }
 
-// asker asks the processes of all clusters. It remembers who is silent; a process that is
-// not remembered has never been asked.
+// answered is how it stands after an answer that took so long.
+func (s standing) answered(took time.Duration, now time.Time) standing {
+	if took < promptly {
+		return standing{asked: now}
+	}
+	return standing{slowSince: earlier(s.slowSince, now), asked: now}
+}
+
+// fell is how it stands when it was asked and no answer came in the time that there was.
+func (s standing) fell(failure error, now time.Time) standing {
+	s.slowSince = earlier(s.slowSince, now)
+	if s.failure == nil {
+		s.silentSince, s.failure = now, failure
+	}
+	return s
+}
+
+// silent is how it stands when no answer came in the time that one may take.
+func (s standing) silent(failure error, now time.Time) standing {
+	s = s.fell(failure, now)
+	s.failure, s.asked, s.heardOut = failure, now, true
+	return s
+}
+
+// earlier is since when something is so that is so now.
+func earlier(since, now time.Time) time.Time {
+	if since.IsZero() {
+		return now
+	}
+	return since
+}
+
+// asker asks the processes of all clusters. It remembers who is slow; a process that is not
+// remembered has never been asked.
 type asker struct {
 	clock     clock.PassiveClock
 	mu        sync.Mutex
@@ -121,7 +173,7 @@ type asker struct {
 }
 
 // newAsker makes one for as many passes at the same time. Half of them may wait for those
-// who were silent before.
+// who are slow.
 func newAsker(now clock.PassiveClock, passes int) *asker {
 	return &asker{
 		clock:     now,
@@ -131,102 +183,43 @@ func newAsker(now clock.PassiveClock, passes int) *asker {
 	}
 }
 
-// put asks all questions side by side until the context ends, and says what became of
-// each. Nobody waits for a silent process: whoever has answered so far is asked first, and
-// those who were silent only if the pass has a place to wait for them, whoever is asked.
-func (a *asker) put(ctx context.Context, r round, questions []question) fates {
-	became := make(fates, len(questions))
-	t := a.turns(r, questions)
-	if len(t.doubted) > 0 {
-		if a.takePlace(r.kafka, t) {
-			defer a.leavePlace()
-		} else {
-			t.doubted, t.left = nil, append(t.left, t.doubted...)
-		}
-	}
-	for _, i := range t.left {
-		became[i] = a.presumption(r.kafka, questions[i].of)
-	}
-	share := make(chan struct{}, questionsAtOnce)
-	var group sync.WaitGroup
-	feed := func(turn []int, patience time.Duration) {
-		for _, i := range turn {
-			if !enter(ctx, share) {
-				return
-			}
-			group.Go(func() {
-				defer leave(share)
-				became[i] = a.ask(ctx, r, questions[i], patience)
-			})
-		}
-	}
-	feed(t.trusted, askingTime)
-	feed(t.strangers, firstPatience)
-	feed(t.doubted, askingTime)
-	group.Wait()
-	return became
-}
-
-// turns are the questions by whom they are put to: to those who answered last time or
-// have to be asked, to those who have never been asked, to those who were silent and are
-// asked again, the longest not asked first, and to those who are not.
+// turns are the questions by whom they are put to.
 type turns struct {
-	trusted, strangers, doubted, left []int
-	// rank is that of those who were silent and are asked again.
-	rank rank
+	// prompt were so last time, or have never been asked since their lives changed.
+	prompt []int
+	// slow are waited for, the longest not asked first. If nobody can be, those are asked in
+	// their stead who are due for it, and heard if they are prompt by now.
+	slow, hasty []int
 }
 
-func (a *asker) turns(r round, questions []question) turns {
+func (a *asker) turns(kafka types.UID, of reach, questions []question) turns {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	t, now, of := turns{rank: cutOff}, a.clock.Now(), a.standings[r.kafka]
-	for i := range questions {
-		s, known := of[questions[i].of]
+	t, now, standings := turns{}, a.clock.Now(), a.standings[kafka]
+	for i, q := range questions {
+		s, known := standings[q.of]
 		switch {
-		case known && s.failure == nil, !known && r.reach == everybody:
-			t.trusted = append(t.trusted, i)
-		case r.reach == worthwhile && (!known || s.life != questions[i].life):
-			t.strangers = append(t.strangers, i)
-		case r.reach == everybody || !now.Before(s.due(now)):
-			t.doubted = append(t.doubted, i)
-			if now.Sub(s.silentSince) < longestPause {
-				t.rank = recent
-			}
-		default:
-			t.left = append(t.left, i)
+		case !known || !s.slow() || s.life != q.life:
+			t.prompt = append(t.prompt, i)
+			continue
+		case of != worthwhile || !now.Before(s.next(s.asked, now)):
+			t.slow = append(t.slow, i)
+		}
+		if !now.Before(s.next(s.tried, now)) {
+			t.hasty = append(t.hasty, i)
 		}
 	}
-	slices.SortStableFunc(t.doubted, func(i, j int) int {
-		return of[questions[i].of].asked.Compare(of[questions[j].of].asked)
+	slices.SortStableFunc(t.slow, func(i, j int) int {
+		return standings[questions[i].of].asked.Compare(standings[questions[j].of].asked)
 	})
-	return t.ranked()
-}
-
-// ranked says of a cluster of which some answer that it is not cut off.
-func (t turns) ranked() turns {
-	if t.rank == cutOff && len(t.trusted) > 0 {
-		t.rank = partial
-	}
 	return t
 }
 
-func (a *asker) takePlace(kafka types.UID, t turns) bool {
+// presumption is what is believed of a process that is not asked, or not waited for.
+func (a *asker) presumption(kafka types.UID, q question) fate {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.places.take(kafka, t.rank, a.clock.Now())
-}
-
-func (a *asker) leavePlace() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.places.leave()
-}
-
-// presumption is what is believed of a silent process that is not asked.
-func (a *asker) presumption(kafka types.UID, of string) fate {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.standings[kafka][of].heardOut {
+	if s := a.standings[kafka][q.of]; s.heardOut && s.life == q.life {
 		return presumed
 	}
 	return unasked
@@ -247,32 +240,31 @@ func enter(ctx context.Context, room chan struct{}) bool {
 
 func leave(room chan struct{}) { <-room }
 
-// ask puts one question, and remembers whether the answer had to be waited for in vain.
-func (a *asker) ask(ctx context.Context, r round, q question, patience time.Duration) fate {
+// ask puts one question, and remembers how long the answer was waited for.
+func (a *asker) ask(ctx context.Context, kafka types.UID, q question) fate {
 	if !enter(ctx, a.questions) {
-		return unasked
+		return a.presumption(kafka, q)
 	}
 	defer leave(a.questions)
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	began := a.clock.Now()
 	failure := q.ask(ctx)
-	if !a.inVain(failure, began) {
-		a.note(r, q, nil)
+	switch {
+	case !a.inVain(failure, began):
+		a.note(kafka, q, func(s standing, now time.Time) standing { return s.answered(now.Sub(began), now) })
 		return answered
+	case ctx.Err() != nil: // it was not given the time that an answer may take
+		a.note(kafka, q, func(s standing, now time.Time) standing { return s.fell(failure, now) })
+		return a.presumption(kafka, q)
+	default:
+		a.note(kafka, q, func(s standing, now time.Time) standing { return s.silent(failure, now) })
+		return silent
 	}
-	a.note(r, q, failure)
-	if ctx.Err() != nil {
-		return unasked // it was not given the time that an answer may take
-	}
-	a.hearOut(r, q)
-	return silent
 }
 
 // inVain reports whether an answer to what was asked then was waited for in vain: a refusal
-// that comes late has cost as much as silence.
+// that comes late has cost as much as silence, and says as little.
 func (a *asker) inVain(failure error, began time.Time) bool {
-	return failure != nil && (waitedFor(failure) || a.clock.Since(began) >= firstPatience)
+	return failure != nil && (waitedFor(failure) || a.clock.Since(began) >= refusalTime)
 }
 
 // waitedFor reports whether a question failed because time has passed. Whoever refuses
@@ -283,30 +275,23 @@ func waitedFor(err error) bool {
 		errors.Is(err, syscall.EHOSTUNREACH)
 }
 
-func (a *asker) note(r round, q question, failure error) {
+// note remembers how a process stands after it was asked. Nothing counts of what was before
+// its life changed, or the clock was set back.
+func (a *asker) note(kafka types.UID, q question, after func(before standing, now time.Time) standing) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	of, found := a.standings[r.kafka]
+	of, found := a.standings[kafka]
 	if !found {
 		of = map[string]standing{}
-		a.standings[r.kafka] = of
+		a.standings[kafka] = of
 	}
-	now := a.clock.Now()
-	s := standing{life: q.life, failure: failure, silentSince: now, asked: now}
-	if before := of[q.of]; failure != nil && before.failure != nil && before.life == q.life && !before.silentSince.After(now) {
-		s.silentSince, s.heardOut = before.silentSince, before.heardOut
+	now, before := a.clock.Now(), of[q.of]
+	if before.life != q.life || before.tried.After(now) {
+		before = standing{}
 	}
+	s := after(before, now)
+	s.life, s.tried = q.life, now
 	of[q.of] = s
-}
-
-// hearOut remembers that a process was silent for as long as an answer may take.
-func (a *asker) hearOut(r round, q question) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if s, known := a.standings[r.kafka][q.of]; known {
-		s.heardOut = true
-		a.standings[r.kafka][q.of] = s
-	}
 }
 
 // failure is why a process that counts as silent did not answer last.
@@ -316,21 +301,21 @@ func (a *asker) failure(kafka types.UID, of string) error {
 	return a.standings[kafka][of].failure
 }
 
-// wait is how long until somebody who is silent is asked again, as far as there are places
-// to wait for him; zero when nobody is.
+// wait is how long until somebody who is silent is asked again, or there may be a place to
+// wait for him; zero when nobody is.
 func (a *asker) wait(kafka types.UID) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now, first := a.clock.Now(), time.Time{}
 	for _, s := range a.standings[kafka] {
-		if due := s.due(now); s.failure != nil && (first.IsZero() || due.Before(first)) {
+		if due := s.next(s.tried, now); s.failure != nil && (first.IsZero() || due.Before(first)) {
 			first = due
 		}
 	}
 	if first.IsZero() {
 		return 0
 	}
-	if t := a.places.waiting[kafka]; t.back.After(now) {
+	if t, waits := a.places.waiting[kafka]; waits && t.back.Before(first) {
 		first = t.back
 	}
 	return max(first.Sub(now), shortestPause)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,6 +35,25 @@ func blackHole(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// tooLate is just before a question's time has passed.
+const tooLate = agentTimeout - time.Millisecond
+
+// answersAfter lets that much time pass before it answers.
+func answersAfter(wait time.Duration) func(context.Context) error {
+	return failsAfter(wait, nil)
+}
+
+func failsAfter(wait time.Duration, failure error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		select {
+		case <-time.After(wait):
+			return failure
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // late is what a question fails with whose time has passed, without letting it pass.
 func late(context.Context) error { return context.DeadlineExceeded }
 
@@ -56,13 +76,23 @@ func became(fates fates) map[fate]int {
 	return count
 }
 
+// onePass is a pass that asks that and nothing else.
+func (a *asker) onePass(ctx context.Context, kafka types.UID, of reach, questions []question) fates {
+	v := a.visit(kafka)
+	defer v.leave()
+	return v.put(ctx, of, questions)
+}
+
 // silentBefore lets the asker know them as silent for long.
 func silentBefore(a *asker, kafka types.UID, questions []question) {
 	if a.standings[kafka] == nil {
 		a.standings[kafka] = map[string]standing{}
 	}
+	long := time.Unix(0, 0)
 	for _, q := range questions {
-		a.standings[kafka][q.of] = standing{life: q.life, failure: context.DeadlineExceeded, heardOut: true}
+		a.standings[kafka][q.of] = standing{
+			life: q.life, failure: context.DeadlineExceeded, slowSince: long, silentSince: long, heardOut: true,
+		}
 	}
 }
 
@@ -73,7 +103,7 @@ func TestManyWhoAreSilentAreWaitedForOnce(t *testing.T) {
 		questions := putTo("silent", 40, blackHole)
 		silentBefore(a, "k", questions)
 
-		got := became(a.put(t.Context(), round{kafka: "k"}, questions))
+		got := became(a.onePass(t.Context(), "k", worthwhile, questions))
 
 		if took := time.Since(began); took != agentTimeout || got[silent] != 40 {
 			t.Errorf("40 questions became %v after %s, want 40 silences after %s", got, took, agentTimeout)
@@ -85,7 +115,7 @@ func TestWhoAnsweredLastTimeIsNotKeptWaitingByTheSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsker(clock.RealClock{}, 4)
-		a.put(t.Context(), round{kafka: "k"}, putTo("prompt", 20, prompt))
+		a.onePass(t.Context(), "k", worthwhile, putTo("prompt", 20, prompt))
 		began, answers := time.Now(), make(chan time.Duration, 20)
 		questions := append(putTo("silent", 300, blackHole), putTo("prompt", 20, func(context.Context) error {
 			answers <- time.Since(began)
@@ -95,9 +125,9 @@ func TestWhoAnsweredLastTimeIsNotKeptWaitingByTheSilent(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), askingTime)
 		defer cancel()
 
-		got := became(a.put(ctx, round{kafka: "k"}, questions))
+		got := became(a.onePass(ctx, "k", worthwhile, questions))
 
-		if took := time.Since(began); took != askingTime || got[answered] != 20 {
+		if took := time.Since(began); took != 6*time.Second || got[answered] != 20 {
 			t.Errorf("the questions became %v after %s, want 20 answers and an end after %s", got, took, askingTime)
 		}
 		for range 20 {
@@ -118,24 +148,25 @@ func TestWhoFailsLateIsTreatedLikeTheSilent(t *testing.T) {
 		want  fate
 	}{
 		"a refusal at once":       {0, rubbish, answered},
-		"a refusal after a while": {firstPatience - time.Millisecond, rubbish, answered},
-		"a late one":              {agentTimeout - time.Millisecond, rubbish, silent},
-		"a late answer":           {agentTimeout - time.Millisecond, nil, answered},
+		"a refusal after a while": {499 * time.Millisecond, rubbish, answered},
+		"a late one":              {500 * time.Millisecond, rubbish, silent},
+		"one at the last moment":  {tooLate, rubbish, silent},
+		"a late answer":           {tooLate, nil, answered},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				a := newAsker(clock.RealClock{}, 4)
-				questions := putTo("late", 1, func(context.Context) error { <-time.After(c.after); return c.says })
-				a.put(t.Context(), round{kafka: "k"}, putTo("late", 1, prompt))
-				if got := a.put(t.Context(), round{kafka: "k"}, questions)[0]; got != c.want {
+				questions := putTo("late", 1, failsAfter(c.after, c.says))
+				a.onePass(t.Context(), "k", worthwhile, putTo("late", 1, prompt))
+				if got := a.onePass(t.Context(), "k", worthwhile, questions)[0]; got != c.want {
 					t.Errorf("it became %d, want %d", got, c.want)
 				}
 				again := presumed
 				if c.want == answered {
 					again = answered
 				}
-				if got := a.put(t.Context(), round{kafka: "k"}, questions)[0]; got != again {
+				if got := a.onePass(t.Context(), "k", worthwhile, questions)[0]; got != again {
 					t.Errorf("asked again at once it became %d, want %d", got, again)
 				}
 			})
@@ -150,7 +181,7 @@ func TestASilentProcessIsAskedLessAndLessOften(t *testing.T) {
 	var asked []time.Duration
 	for second := range 300 {
 		now.SetTime(noon().Add(time.Duration(second) * time.Second))
-		if a.put(t.Context(), round{kafka: "k"}, putTo("silent", 1, late))[0] == silent {
+		if a.onePass(t.Context(), "k", worthwhile, putTo("silent", 1, late))[0] == silent {
 			asked = append(asked, time.Duration(second))
 		}
 	}
@@ -163,7 +194,7 @@ func TestPresumedSilenceIsToldFromSilence(t *testing.T) {
 	t.Parallel()
 	a := newAsker(clocktesting.NewFakePassiveClock(noon()), 4)
 	silently := question{of: "a", life: "1", ask: late}
-	a.put(t.Context(), round{kafka: "k"}, []question{silently})
+	a.onePass(t.Context(), "k", worthwhile, []question{silently})
 	restarted := silently
 	restarted.life = "2"
 	for name, c := range map[string]struct {
@@ -177,10 +208,10 @@ func TestPresumedSilenceIsToldFromSilence(t *testing.T) {
 		"to somebody who was never asked":   {question{of: "b", ask: late}, worthwhile, silent},
 		"to somebody beside it who answers": {question{of: "c", ask: prompt}, worthwhile, answered},
 	} {
-		if got := a.put(t.Context(), round{kafka: "k", reach: c.reach}, []question{c.question})[0]; got != c.want {
+		if got := a.onePass(t.Context(), "k", c.reach, []question{c.question})[0]; got != c.want {
 			t.Errorf("%s the question became %d, want %d", name, got, c.want)
 		}
-		a.put(t.Context(), round{kafka: "k", reach: everybody}, []question{silently})
+		a.onePass(t.Context(), "k", everybody, []question{silently})
 	}
 }
 
@@ -192,67 +223,51 @@ func TestWhoRefusesAtOnceIsAskedAgainAtOnce(t *testing.T) {
 		return errors.New("the certificate is not accepted")
 	}}
 	for range 3 {
-		a.put(t.Context(), round{kafka: "k"}, []question{refuses})
+		a.onePass(t.Context(), "k", worthwhile, []question{refuses})
 	}
 	if asked != 3 {
 		t.Errorf("it was asked %d times in three passes", asked)
 	}
 }
 
-func TestSilentClustersLeaveHalfOfThePassesToOthers(t *testing.T) {
+func TestClustersThatAreNotPromptLeaveHalfOfThePassesToOthers(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		a, release := newAsker(clock.RealClock{}, 4), make(chan struct{})
-		hangs := question{of: "a", ask: func(context.Context) error { <-release; return context.DeadlineExceeded }}
-		for _, kafka := range []types.UID{"1", "2", "3"} {
-			silentBefore(a, kafka, []question{hangs})
+	for name, whom := range map[string]func(context.Context) error{
+		"that do not answer":   blackHole,
+		"that answer too late": answersAfter(tooLate),
+		"that are hardly late": answersAfter(promptly + time.Millisecond),
+	} {
+		for _, of := range []reach{worthwhile, everybody} {
+			synctest.Test(t, func(t *testing.T) {
+				a, began := newAsker(clock.RealClock{}, 4), time.Now()
+				var waiting sync.WaitGroup
+				for i := range 4 {
+					waiting.Go(func() { a.onePass(t.Context(), types.UID(fmt.Sprint(i)), of, putTo("costly", 1, whom)) })
+				}
+				<-time.After(promptly)
+				synctest.Wait()
+				if got := len(a.questions); got != 2 {
+					t.Errorf("%d of 4 passes wait for clusters %s, want 2", got, name)
+				}
+				if got := a.onePass(t.Context(), "lively", of, putTo("prompt", 3, prompt)); became(got)[answered] != 3 || time.Since(began) != promptly {
+					t.Errorf("beside clusters %s questions to those who answer became %v", name, became(got))
+				}
+				waiting.Wait()
+				if got := a.places.taken; got != 0 {
+					t.Errorf("%d passes still have a place to wait", got)
+				}
+			})
 		}
-		var waiting sync.WaitGroup
-		for _, kafka := range []types.UID{"1", "2"} {
-			waiting.Go(func() { a.put(t.Context(), round{kafka: kafka}, []question{hangs}) })
-		}
-		synctest.Wait()
-
-		if got := a.put(t.Context(), round{kafka: "3"}, []question{hangs})[0]; got != presumed {
-			t.Errorf("a third cluster's question became %d, want that it is left for later", got)
-		}
-		if got := a.put(t.Context(), round{kafka: "4"}, putTo("prompt", 3, prompt)); became(got)[answered] != 3 {
-			t.Errorf("questions to those who answer became %v", became(got))
-		}
-		close(release)
-		waiting.Wait()
-		if got := a.places.taken; got != 0 {
-			t.Errorf("%d passes still have a place to wait", got)
-		}
-	})
-}
-
-func TestBeforeSomethingIsDoneTheSilentLeaveHalfOfThePassesToOthersToo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		a := newAsker(clock.RealClock{}, 4)
-		var waiting sync.WaitGroup
-		for i := range 4 {
-			kafka, questions := types.UID(fmt.Sprint(i)), putTo("silent", 1, blackHole)
-			silentBefore(a, kafka, questions)
-			waiting.Go(func() { a.put(t.Context(), round{kafka: kafka, reach: everybody}, questions) })
-		}
-		synctest.Wait()
-
-		if got := len(a.questions); got != 2 {
-			t.Errorf("%d of 4 passes wait for clusters that were silent before, want 2", got)
-		}
-		waiting.Wait()
-	})
+	}
 }
 
 func TestWhoHasToBeAskedIsAskedInTheEndBesideOthersThatAreSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		besideHoles(t, 50, 1, func(m *manyHoles) {
+		besideHoles(t, 50, blackHole, 1, func(m *manyHoles) {
 			questions, began := putTo("silent", 1, blackHole), time.Now()
 			silentBefore(m.asker, "acts", questions)
-			for m.asker.put(t.Context(), round{kafka: "acts", reach: everybody}, questions).spared() {
+			for m.asker.onePass(t.Context(), "acts", everybody, questions).spared() {
 				<-time.After(m.asker.wait("acts"))
 			}
 			if took := time.Since(began); took > 5*time.Minute {
@@ -280,41 +295,315 @@ func TestASlowAgentIsNotCalledSilentBeforeItWasGivenTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{Connector: slow{}, Clock: clock.RealClock{}, Metrics: NewMetrics(), Passes: 4})
-		for _, pause := range []time.Duration{0, 100 * time.Millisecond, shortestPause} {
+		r.asking.places.take("another", recent, time.Now())
+		r.asking.places.take("a third one", recent, time.Now())
+		for _, pause := range []time.Duration{0, 100 * time.Millisecond, shortestPause, longestPause} {
 			<-time.After(pause)
 			p := fortyPods()
 			r.interview(t.Context(), p, worthwhile)
 			if len(p.silent) > 0 {
-				t.Errorf("%s later %d agents are called silent that were given %s once", pause, len(p.silent), firstPatience)
+				t.Errorf("%s later %d agents are called silent that answer when they are waited for", pause, len(p.silent))
+			}
+			p.leave()
+		}
+	})
+}
+
+// withoutPlaces is for passes that find no place.
+func withoutPlaces() *asker {
+	a := newAsker(clock.RealClock{}, 1)
+	a.places.taken = a.places.room
+	return a
+}
+
+func TestWithoutAPlaceAPassWaitsForPromptAnswersOnly(t *testing.T) {
+	t.Parallel()
+	const most = 50 * time.Millisecond
+	for _, takes := range []time.Duration{0, most - 1, most + 1, time.Second, tooLate} {
+		for _, of := range []reach{worthwhile, everybody} {
+			synctest.Test(t, func(t *testing.T) {
+				a, began, want := withoutPlaces(), time.Now(), answered
+				if takes > most {
+					want = unasked
+				}
+				questions := putTo("a", 1, answersAfter(takes))
+				if got := a.onePass(t.Context(), "k", of, questions)[0]; got != want || time.Since(began) != min(takes, most) {
+					t.Errorf("a question that takes %s became %d after %s, want %d", takes, got, time.Since(began), want)
+				}
+				a.places.leave()
+				began = time.Now()
+				if got := a.onePass(t.Context(), "k", everybody, questions)[0]; got != answered || time.Since(began) != takes {
+					t.Errorf("when there is a place a question that takes %s became %d after %s", takes, got, time.Since(began))
+				}
+			})
+		}
+	}
+}
+
+func TestAPassTakesNoLongerWithoutAPlaceHoweverOftenItAsks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, began := withoutPlaces(), time.Now()
+		v := a.visit("k")
+		for i := range 5 {
+			v.put(t.Context(), worthwhile, putTo(fmt.Sprint("process-", i), 1, answersAfter(20*time.Millisecond)))
+		}
+		if took := time.Since(began); took != promptly || v.waited != promptly {
+			t.Errorf("it took %s and tells %s, want %s", took, v.waited, promptly)
+		}
+	})
+}
+
+func TestWhatMightHaveToBeGivenUpIsNotBegunWithoutAPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, told := withoutPlaces(), 0
+		act := putTo("brokers", 1, func(ctx context.Context) error {
+			told++
+			return answersAfter(time.Second)(ctx)
+		})
+		if got := a.onePass(t.Context(), "k", acting, act)[0]; got != unasked || told != 0 {
+			t.Errorf("without a place it became %d, and somebody was told %d times", got, told)
+		}
+		a.places.leave()
+		if got := a.onePass(t.Context(), "k", acting, act)[0]; got != answered || told != 1 {
+			t.Errorf("with a place it became %d, and somebody was told %d times", got, told)
+		}
+	})
+}
+
+func TestAProcessStandsAsItAnsweredLast(t *testing.T) {
+	t.Parallel()
+	const second = time.Second
+	moment := func(seconds int) time.Time { return noon().Add(time.Duration(seconds) * second) }
+	failure := errors.New("nothing came")
+	// What it did in the seconds 1, 2 and so on.
+	for name, c := range map[string]struct {
+		did  []func(standing, time.Time) standing
+		want standing
+	}{
+		"prompt":                        {did: []func(standing, time.Time) standing{inTime}, want: standing{asked: moment(1)}},
+		"late":                          {did: []func(standing, time.Time) standing{inTime, tardy, tardy}, want: standing{slowSince: moment(2), asked: moment(3)}},
+		"late, and prompt again":        {did: []func(standing, time.Time) standing{tardy, inTime}, want: standing{asked: moment(2)}},
+		"cut short":                     {did: []func(standing, time.Time) standing{inTime, hurried, hurried}, want: standing{failure: failure, slowSince: moment(2), silentSince: moment(2), asked: moment(1)}},
+		"silent":                        {did: []func(standing, time.Time) standing{inTime, silently, silently}, want: standing{failure: failure, slowSince: moment(2), silentSince: moment(2), asked: moment(3), heardOut: true}},
+		"silent, and cut short":         {did: []func(standing, time.Time) standing{silently, hurried}, want: standing{failure: failure, slowSince: moment(1), silentSince: moment(1), asked: moment(1), heardOut: true}},
+		"late between silences":         {did: []func(standing, time.Time) standing{silently, tardy, hurried}, want: standing{failure: failure, slowSince: moment(1), silentSince: moment(3), asked: moment(2)}},
+		"silent, late in the end":       {did: []func(standing, time.Time) standing{silently, tardy}, want: standing{slowSince: moment(1), asked: moment(2)}},
+		"silent, and prompt in the end": {did: []func(standing, time.Time) standing{silently, inTime}, want: standing{asked: moment(2)}},
+	} {
+		now := clocktesting.NewFakePassiveClock(noon())
+		a, q := newAsker(now, 1), question{of: "a", life: "1"}
+		c.want.life, c.want.tried = q.life, moment(len(c.did))
+		for i, did := range c.did {
+			now.SetTime(moment(i + 1))
+			a.note("k", q, did)
+		}
+		got := a.standings["k"]["a"]
+		if got.failure != nil {
+			got.failure = failure
+		}
+		if got != c.want {
+			t.Errorf("%s: it stands like %+v, want %+v", name, got, c.want)
+		}
+		if slow := !c.want.slowSince.IsZero(); got.slow() != slow {
+			t.Errorf("%s: it is slow: %t, want %t", name, got.slow(), slow)
+		}
+	}
+}
+
+func inTime(s standing, now time.Time) standing { return s.answered(promptly-1, now) }
+
+func tardy(s standing, now time.Time) standing { return s.answered(promptly, now) }
+
+func hurried(s standing, now time.Time) standing { return s.fell(context.Canceled, now) }
+
+func silently(s standing, now time.Time) standing { return s.silent(context.DeadlineExceeded, now) }
+
+func TestWhatWasBeforeAnotherLifeOrALaterTimeDoesNotCount(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		life  string
+		after time.Duration
+		since time.Duration
+	}{
+		"the same life":             {"1", time.Second, 0},
+		"the same moment":           {"1", 0, 0},
+		"another life":              {"2", time.Second, time.Second},
+		"a clock that was set back": {"1", -time.Second, -time.Second},
+	} {
+		now := clocktesting.NewFakePassiveClock(noon())
+		a, heardOut := newAsker(now, 1), c.since == 0
+		a.note("k", question{of: "a", life: "1"}, silently)
+		now.SetTime(noon().Add(c.after))
+		q := question{of: "a", life: c.life}
+		a.note("k", q, hurried)
+		if s, want := a.standings["k"]["a"], noon().Add(c.since); s.slowSince != want || s.silentSince != want || s.heardOut != heardOut {
+			t.Errorf("%s: it stands like %+v, want that it is slow since %s", name, s, want)
+		}
+		if got := a.presumption("k", q); (got == presumed) != heardOut {
+			t.Errorf("%s: its silence became %d", name, got)
+		}
+		if got := a.presumption("k", question{of: "a", life: "3"}); got != unasked {
+			t.Errorf("%s: the silence of yet another life became %d", name, got)
+		}
+	}
+}
+
+func TestWhoIsAskedNext(t *testing.T) {
+	t.Parallel()
+	second := func(n int) time.Time { return noon().Add(time.Duration(n) * time.Second) }
+	silence := func(since, asked, tried int) standing {
+		return standing{failure: context.DeadlineExceeded, slowSince: second(since), silentSince: second(since), asked: second(asked), tried: second(tried)}
+	}
+	standings := map[string]standing{
+		"prompt":                     {asked: second(0), tried: second(0)},
+		"late":                       {slowSince: second(-9), asked: second(0), tried: second(0)},
+		"silent a moment ago":        silence(0, 0, 0),
+		"silent a second ago":        silence(-1, -1, -1),
+		"waited for, not due":        silence(-10, -4, -4),
+		"waited for, due":            silence(-10, -5, -5),
+		"not waited for, not due":    silence(-10, -20, -4),
+		"not waited for, due":        silence(-10, -20, -5),
+		"cut off, not due":           silence(-600, -29, -29),
+		"cut off, due":               silence(-600, -30, -30),
+		"by a clock that was ahead":  silence(5, 9, 9),
+		"of another life":            {life: "0", slowSince: second(-9)},
+		"silent, never waited for":   {failure: context.Canceled, slowSince: second(-8), silentSince: second(-8), tried: second(-4)},
+		"silent, never waited for 2": {failure: context.Canceled, slowSince: second(-8), silentSince: second(-8), tried: second(-3)},
+	}
+	var questions []question
+	for _, of := range slices.Sorted(maps.Keys(standings)) {
+		questions = append(questions, question{of: of})
+	}
+	questions = append(questions, question{of: "unknown"})
+	a := newAsker(clocktesting.NewFakePassiveClock(noon()), 1)
+	a.standings["k"] = standings
+	names := func(indexes []int) (names []string) {
+		for _, i := range indexes {
+			names = append(names, questions[i].of)
+		}
+		return names
+	}
+	someSlow := []string{
+		"silent, never waited for", "silent, never waited for 2", "cut off, due", "not waited for, due", "not waited for, not due",
+		"waited for, due", "silent a second ago", "late", "by a clock that was ahead",
+	}
+	hasty := []string{"by a clock that was ahead", "cut off, due", "late", "not waited for, due", "silent a second ago", "silent, never waited for", "waited for, due"}
+	for name, c := range map[string]struct {
+		of   reach
+		slow []string
+	}{
+		"worthwhile": {worthwhile, someSlow},
+		"everybody": {everybody, []string{
+			"silent, never waited for", "silent, never waited for 2", "cut off, due", "cut off, not due", "not waited for, due", "not waited for, not due",
+			"waited for, due", "waited for, not due", "silent a second ago", "late", "silent a moment ago", "by a clock that was ahead",
+		}},
+	} {
+		got := a.turns("k", c.of, questions)
+		if prompt := names(got.prompt); !slices.Equal(prompt, []string{"of another life", "prompt", "unknown"}) {
+			t.Errorf("%s: asked anyway are %q", name, prompt)
+		}
+		if slow := names(got.slow); !slices.Equal(slow, c.slow) {
+			t.Errorf("%s: waited for are %q, want %q", name, slow, c.slow)
+		}
+		if got := names(got.hasty); !slices.Equal(got, hasty) {
+			t.Errorf("%s: asked without a place are %q, want %q", name, got, hasty)
+		}
+	}
+}
+
+func TestAClusterIsLookedAtWhenSomebodyIsAskedNextOrMayHaveAPlace(t *testing.T) {
+	t.Parallel()
+	ago := func(seconds int) standing {
+		past := noon().Add(-time.Duration(seconds) * time.Second)
+		return standing{failure: context.DeadlineExceeded, slowSince: past, silentSince: past.Add(-10 * time.Second), tried: past}
+	}
+	in := func(seconds int) *ticket { return &ticket{back: noon().Add(time.Duration(seconds) * time.Second)} }
+	for name, c := range map[string]struct {
+		standings map[string]standing
+		ticket    *ticket
+		want      time.Duration
+	}{
+		"nobody is known":                 {nil, nil, 0},
+		"nobody is silent":                {map[string]standing{"a": {slowSince: noon()}}, in(5), 0},
+		"one is silent":                   {map[string]standing{"a": ago(3), "b": {}}, nil, 7 * time.Second},
+		"two are":                         {map[string]standing{"a": ago(3), "b": ago(6)}, nil, 4 * time.Second},
+		"one is due":                      {map[string]standing{"a": ago(11)}, nil, time.Second},
+		"a place is expected before that": {map[string]standing{"a": ago(3)}, in(5), 5 * time.Second},
+		"a place is expected after that":  {map[string]standing{"a": ago(3)}, in(8), 7 * time.Second},
+		"a place was expected":            {map[string]standing{"a": ago(3)}, in(-8), time.Second},
+	} {
+		a := newAsker(clocktesting.NewFakePassiveClock(noon()), 1)
+		a.standings["k"] = c.standings
+		if c.ticket != nil {
+			a.places.waiting["k"] = *c.ticket
+		}
+		if got := a.wait("k"); got != c.want {
+			t.Errorf("%s: it is looked at after %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestAClusterThatNeedsNoPlaceAnyMoreDoesNotWaitForOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := withoutPlaces()
+		takes := time.Second
+		slow := putTo("a", 1, func(ctx context.Context) error { return answersAfter(takes)(ctx) })
+		for _, waits := range []bool{true, true, false} {
+			if !waits {
+				takes = 0
+			}
+			a.onePass(t.Context(), "k", worthwhile, putTo("b", 1, answersAfter(takes)))
+			a.onePass(t.Context(), "k", worthwhile, slow)
+			<-time.After(longestPause)
+			if _, got := a.places.waiting["k"]; got != waits {
+				t.Errorf("it waits for a place: %t, want %t", got, waits)
 			}
 		}
 	})
 }
 
-func TestWhoDoesNotAnswerTheFirstQuestionAtOnceIsWaitedForWithTheSilent(t *testing.T) {
+// A process that is slow for a while is one of a machine that is busy.
+func TestWhoIsSlowForAWhileIsHeardAgainSoonThoughThereIsNeverAPlace(t *testing.T) {
+	t.Parallel()
+	for _, slowFor := range []time.Duration{time.Second, 5 * time.Second, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			a, began := withoutPlaces(), time.Now()
+			busy := putTo("busy", 1, func(ctx context.Context) error {
+				if time.Since(began) < slowFor {
+					return answersAfter(1200 * time.Millisecond)(ctx)
+				}
+				return nil
+			})
+			for a.onePass(t.Context(), "k", worthwhile, busy)[0] != answered {
+				<-time.After(max(lookAgain, a.wait("k")))
+			}
+			if took, want := time.Since(began), slowFor+min(slowFor, longestPause)+shortestPause; took > want {
+				t.Errorf("after it was slow for %s it is heard after %s, want within %s", slowFor, took, want)
+			}
+		})
+	}
+}
+
+func TestAPassKeepsItsPlaceUntilItEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a, began := newAsker(clock.RealClock{}, 4), time.Now()
-		slow := []question{{of: "slow", ask: func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-			defer cancel()
-			if deadline, _ := ctx.Deadline(); time.Until(deadline) < 2*time.Second {
-				<-ctx.Done()
-				return ctx.Err()
+		a := newAsker(clock.RealClock{}, 1)
+		slow := putTo("slow", 1, answersAfter(time.Second))
+		v := a.visit("k")
+		for range 3 {
+			if got := v.put(t.Context(), worthwhile, slow)[0]; got != answered {
+				t.Errorf("the question became %d, want that it is waited for", got)
 			}
-			<-ctx.Done()
-			return nil
-		}}}
-
-		if got := a.put(t.Context(), round{kafka: "k"}, slow)[0]; got != unasked || time.Since(began) != firstPatience {
-			t.Errorf("the first question became %d after %s, want that it is given up after %s", got, time.Since(began), firstPatience)
+			if got := a.onePass(t.Context(), "other", worthwhile, slow)[0]; got != unasked {
+				t.Errorf("meanwhile the only place is somebody else's: his question became %d", got)
+			}
 		}
-		if got := a.put(t.Context(), round{kafka: "k"}, slow)[0]; got != unasked {
-			t.Errorf("the second question became %d, want that it is left for later and nothing presumed", got)
-		}
-		silentBefore(a, "k", slow)
-		if got := a.put(t.Context(), round{kafka: "k"}, slow)[0]; got != answered {
-			t.Errorf("the question that was waited for became %d, want an answer", got)
+		v.leave()
+		if v.stay(); a.places.taken != 0 {
+			t.Error("it takes a place after its end")
 		}
 	})
 }
@@ -339,15 +628,34 @@ func TestQuestionsUnderWayAreBounded(t *testing.T) {
 					defer own.Add(-1)
 					return blackHole(ctx)
 				})
-				a.put(t.Context(), round{kafka: types.UID(fmt.Sprint(i)), reach: everybody}, questions)
+				a.onePass(t.Context(), types.UID(fmt.Sprint(i)), everybody, questions)
 			})
 		}
 		passes.Wait()
-		if most.Load() != questionsInAll || mostOfOne.Load() > questionsAtOnce {
-			t.Errorf("%d questions were under way at once, %d in one cluster; want %d, and %d at most",
-				most.Load(), mostOfOne.Load(), questionsInAll, questionsAtOnce)
+		if most.Load() != 512 || mostOfOne.Load() != 64 {
+			t.Errorf("%d questions were under way at once, %d in one cluster; want 512, and 64",
+				most.Load(), mostOfOne.Load())
 		}
 	})
+}
+
+func TestBeforeSomethingIsDoneThereIsTimeForAsManyAsAreAsked(t *testing.T) {
+	t.Parallel()
+	for count, want := range map[int]time.Duration{1: 6 * time.Second, 64: 6 * time.Second, 65: 12 * time.Second, 200: 24 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			r, began := New(Options{Clock: clock.RealClock{}, Metrics: NewMetrics()}), time.Now()
+			p := passOf(&kafkav1.Kafka{}, nil)
+			p.visit = r.asking.visit(p.kafka.UID)
+			p.visit.waited = askingTime
+			r.put(t.Context(), p, everybody, putTo("endless", count, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }))
+			if took := time.Since(began); took != want {
+				t.Errorf("%d questions have %s, want %s", count, took, want)
+			}
+			if took, want := p.waited(), askingTime+want; took != want {
+				t.Errorf("the pass tells that it has waited for %s, want %s", took, want)
+			}
+		})
+	}
 }
 
 func TestAPassHasOneDeadlineForAllItsQuestions(t *testing.T) {
@@ -365,10 +673,10 @@ func TestAPassHasOneDeadlineForAllItsQuestions(t *testing.T) {
 		second := r.put(t.Context(), p, worthwhile, kafkas)
 		third := r.put(t.Context(), p, worthwhile, putTo("later", 3, prompt))
 
-		if took := time.Since(began); took != askingTime || p.waited != askingTime {
-			t.Errorf("the pass has asked for %s and tells %s, want %s", took, p.waited, askingTime)
+		if took := time.Since(began); took != askingTime || p.waited() != askingTime {
+			t.Errorf("the pass has asked for %s and tells %s, want %s", took, p.waited(), askingTime)
 		}
-		if became(first)[silent] != 3 || became(second)[unasked] != 3 || became(third)[unasked] != 3 || !p.became.spared() {
+		if became(first)[silent] != 3 || became(second)[presumed] != 3 || became(third)[unasked] != 3 || !p.became.spared() {
 			t.Errorf("the questions became %v, %v and %v", became(first), became(second), became(third))
 		}
 	})
@@ -427,25 +735,23 @@ func TestEverythingThatARestartIsDecidedFromIsAskedForAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{Connector: deaf{talks: "192.0.2.7:8443"}, Clock: clock.RealClock{}, Metrics: NewMetrics()})
-		p, began := fortyPods(), time.Now()
-
-		r.interview(t.Context(), p, worthwhile)
-
-		if took := time.Since(began); took != firstPatience || len(p.silent) != 0 {
-			t.Errorf("40 agents that were never asked were asked for %s, want %s; silent are %v", took, firstPatience, p.silent)
-		}
-		p, began = fortyPods(), time.Now()
-		said := r.interview(t.Context(), p, everybody)
-		if took := time.Since(began); took != agentTimeout || said.became.spared() {
-			t.Errorf("40 agents of which one answers were asked for %s, want %s; somebody was left out: %t", took, agentTimeout, said.became.spared())
+		var said interview
+		for _, of := range []reach{worthwhile, everybody} {
+			p, began := fortyPods(), time.Now()
+			said = r.interview(t.Context(), p, of)
+			p.leave()
+			if took := time.Since(began); took != agentTimeout || said.became.spared() || len(p.silent) != 39 {
+				t.Errorf("40 agents of which one answers were asked for %s, want %s; %d are silent, somebody was left out: %t",
+					took, agentTimeout, len(p.silent), said.became.spared())
+			}
+			if !p.heard["pod-7"].known || p.heard["pod-8"].known {
+				t.Errorf("heard %+v", p.heard)
+			}
 		}
 		if said.servers["pod-7"] != rollout.ServerRecovering || said.servers["pod-8"] != rollout.ServerUnknown || said.quorum.Known {
 			t.Errorf("it was said: %+v", said)
 		}
-		if !p.heard["pod-7"].known || p.heard["pod-8"].known || len(p.silent) != 39 {
-			t.Errorf("heard %+v, silent %v", p.heard, p.silent)
-		}
-		p, began = fortyPods(), time.Now()
+		p, began := fortyPods(), time.Now()
 		said = r.interview(t.Context(), p, worthwhile)
 		if took := time.Since(began); took != 0 || len(p.silent) != 39 || !said.became.spared() {
 			t.Errorf("the same agents were asked again for %s, and %d are silent", took, len(p.silent))
@@ -558,7 +864,7 @@ func TestASilentClusterIsLookedAtWhenItIsAskedAgain(t *testing.T) {
 			p := passOf(&kafkav1.Kafka{}, nil)
 			p.became, p.heard = c.became, map[string]testimony{"a": {known: c.heard}}
 			r.asking.standings[p.kafka.UID] = map[string]standing{
-				"b": {failure: context.DeadlineExceeded, silentSince: noon().Add(-c.silentFor), asked: noon()},
+				"b": {failure: context.DeadlineExceeded, silentSince: noon().Add(-c.silentFor), tried: noon()},
 			}
 			if got := r.unlessSilent(p, lookAgain); got != c.want {
 				t.Errorf("it is looked at again after %s, want %s", got, c.want)

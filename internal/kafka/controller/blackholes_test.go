@@ -76,6 +76,54 @@ type land struct {
 	// certificates that there were, by their fingerprints.
 	nodes map[string]*node
 	seen  map[string][]byte
+	// own is how its agents answer, theirs how the processes of its neighbours do, and asked
+	// how often each has been asked.
+	own, theirs manner
+	asked       map[string]int
+}
+
+// manner is what becomes of the nth question to a process that is waited for so long.
+type manner func(ctx context.Context, nth int, patience time.Duration) error
+
+// vanish is what becomes of a question to a black hole.
+func vanish(ctx context.Context, _ int, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// answerAfter lets that much time pass before each answer.
+func answerAfter(wait time.Duration) manner {
+	return func(ctx context.Context, _ int, _ time.Duration) error {
+		select {
+		case <-time.After(wait):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// nearlyTooLate is just before a process is given up.
+const nearlyTooLate = agentTime - 100*time.Millisecond
+
+func promptly(context.Context, int, time.Duration) error { return nil }
+
+// nowAndThen is on a busy machine: every third answer takes long.
+func nowAndThen(ctx context.Context, nth int, patience time.Duration) error {
+	if nth%3 > 0 {
+		return nil
+	}
+	return answerAfter(1500*time.Millisecond)(ctx, nth, patience)
+}
+
+// byTurns answers at once and late in turn.
+func byTurns(ctx context.Context, nth int, patience time.Duration) error {
+	if nth%2 == 0 {
+		return nil
+	}
+	return answerAfter(nearlyTooLate)(ctx, nth, patience)
 }
 
 // node is a server with what it was started with, what is mounted and what it has loaded.
@@ -95,7 +143,7 @@ func newQueue() workqueue.TypedRateLimitingInterface[ctrl.Request] {
 	return workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 }
 
-func newLand(tb testing.TB, blackHoles int) *land {
+func newLand(tb testing.TB, neighbours int, theirs manner) *land {
 	tb.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kafkav1.AddToScheme, podsetv1.AddToScheme} {
@@ -104,7 +152,7 @@ func newLand(tb testing.TB, blackHoles int) *land {
 		}
 	}
 	l := &land{
-		nodes: map[string]*node{}, seen: map[string][]byte{},
+		nodes: map[string]*node{}, seen: map[string][]byte{}, own: promptly, theirs: theirs, asked: map[string]int{},
 		kafka: adminfake.New("cluster", time.Now, adminfake.Dual(0, 1, 2)...),
 	}
 	level := model.MetadataVersion("4.3-IV0").Level()
@@ -113,7 +161,7 @@ func newLand(tb testing.TB, blackHoles int) *land {
 		WithStatusSubresource(&kafkav1.Kafka{}, &kafkav1.KafkaNodePool{}, &podsetv1.StrimziPodSet{}, &corev1.Pod{}).Build()
 	l.api, l.watched = api, interceptor.NewClient(api, l.calls())
 	l.podSets = podset.NewReconciler(l.watched, l.watched, scheme, clock.RealClock{}, controller.PodMaker(settings()))
-	for _, namespace := range append(l.holes(blackHoles), lively) {
+	for _, namespace := range append(l.holes(neighbours), lively) {
 		l.create(tb, namespace)
 	}
 	return l
@@ -372,7 +420,7 @@ func (l *land) Admin(access controller.Access) (admin.Client, error) {
 	if strings.Contains(access.Brokers[0], "."+lively+".") {
 		return l.kafka.Client(), nil
 	}
-	return hole{}, nil
+	return hole{l: l, name: access.Brokers[0]}, nil
 }
 
 // Agents leads to the agents of a cluster.
@@ -384,7 +432,7 @@ var errNobody = errors.New("nobody has that address")
 
 func (a agents) TLS(ctx context.Context, node agentclient.Node) (contract.TLSReport, error) {
 	pod, err := a.reach(ctx, node)
-	if err != nil {
+	if err != nil || pod == "" {
 		return contract.TLSReport{}, err
 	}
 	return a.l.report(ctx, pod)
@@ -395,42 +443,49 @@ func (a agents) BrokerState(ctx context.Context, node agentclient.Node) (contrac
 	return contract.BrokerState{State: contract.StateRunning}, err
 }
 
-// reach is the pod of a cluster that answers.
-func (agents) reach(ctx context.Context, node agentclient.Node) (string, error) {
+// reach is the pod of the cluster that answers, or none: a neighbour's answers say that it
+// has loaded nothing.
+func (a agents) reach(ctx context.Context, node agentclient.Node) (string, error) {
 	pod, rest, _ := strings.Cut(node.Name, ".")
 	if host, _, err := net.SplitHostPort(node.Address); err != nil || host == "" {
 		return "", errNobody
 	}
 	if !strings.Contains(rest, "."+lively+".") {
-		return "", vanish(ctx, agentTime)
+		return "", a.l.answer(ctx, a.l.theirs, node.Name, agentTime)
 	}
-	return pod, nil
+	return pod, a.l.answer(ctx, a.l.own, node.Name, agentTime)
 }
 
-// vanish is what becomes of a question to a black hole.
-func vanish(ctx context.Context, patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	<-ctx.Done()
-	return ctx.Err()
+// answer is what becomes of a question to a process.
+func (l *land) answer(ctx context.Context, as manner, name string, patience time.Duration) error {
+	l.mu.Lock()
+	l.asked[name]++
+	nth := l.asked[name]
+	l.mu.Unlock()
+	return as(ctx, nth, patience)
 }
 
-// hole is a Kafka of which nobody answers.
-type hole struct{ admin.Client }
+// hole is a Kafka of which nobody answers, or as late as its agents do.
+type hole struct {
+	admin.Client
+
+	l    *land
+	name string
+}
 
 // Close has nothing to close.
 func (hole) Close() {}
 
-func (hole) Quorum(ctx context.Context) (admin.Quorum, error) {
-	return admin.Quorum{}, vanish(ctx, kafkaTime)
+func (h hole) Quorum(ctx context.Context) (admin.Quorum, error) {
+	return admin.Quorum{}, h.l.answer(ctx, h.l.theirs, h.name, kafkaTime)
 }
 
-func (hole) Partitions(ctx context.Context) ([]admin.Partition, error) {
-	return nil, vanish(ctx, kafkaTime)
+func (h hole) Partitions(ctx context.Context) ([]admin.Partition, error) {
+	return nil, h.l.answer(ctx, h.l.theirs, h.name, kafkaTime)
 }
 
-func (hole) Features(ctx context.Context) (admin.Features, error) {
-	return admin.Features{}, vanish(ctx, kafkaTime)
+func (h hole) Features(ctx context.Context) (admin.Features, error) {
+	return admin.Features{}, h.l.answer(ctx, h.l.theirs, h.name, kafkaTime)
 }
 
 // follow lets the node do by now what it does about what is published.
@@ -544,10 +599,11 @@ func (l *land) everybodyRuns(ctx context.Context, clusters int) bool {
 
 // rotation is how long the key of the cluster CA takes to be replaced beside as many black
 // holes, by an operator that begins with it.
-func rotation(tb testing.TB, blackHoles int) time.Duration {
+func rotation(tb testing.TB, own manner, neighbours int, theirs manner) time.Duration {
 	tb.Helper()
-	l := newLand(tb, blackHoles)
-	all := append(l.holes(blackHoles), lively)
+	l := newLand(tb, neighbours, theirs)
+	l.own = own
+	all := append(l.holes(neighbours), lively)
 	trusted := l.trustIs(tb, "Trusted", 0)
 	l.run(tb, l.operator(), all, func(ctx context.Context) bool { return l.everybodyRuns(ctx, len(all)) && trusted(ctx) })
 
@@ -562,28 +618,52 @@ func rotation(tb testing.TB, blackHoles int) time.Duration {
 	return l.run(tb, l.operator(), all, l.trustIs(tb, "RaftRemainder", 1))
 }
 
-// longest is how much longer a rotation may take beside black holes.
+// longest is how much longer a rotation may take beside clusters that are not prompt.
 const longest = 1.5
 
-func TestARotationBesideBlackHolesTakesHalfAsLongAgainAtMost(t *testing.T) {
+// costly are the manners of neighbours that cost a pass the time that it waits for them.
+func costly() map[string]manner {
+	return map[string]manner{"black holes": vanish, "late": answerAfter(nearlyTooLate), "late by turns": byTurns}
+}
+
+func TestARotationBesideClustersThatAreNotPromptTakesHalfAsLongAgainAtMost(t *testing.T) {
 	t.Parallel()
-	took := map[int]time.Duration{}
-	for _, blackHoles := range []int{0, 12} {
-		synctest.Test(t, func(t *testing.T) { took[blackHoles] = rotation(t, blackHoles) })
-	}
-	t.Logf("a rotation takes %s alone, and %s beside 12 black holes", took[0], took[12])
-	if ratio := took[12].Seconds() / took[0].Seconds(); ratio > longest {
-		t.Errorf("a rotation takes %s alone and %s beside 12 black holes: %.2f times as long, want %.1f at most", took[0], took[12], ratio, longest)
+	const neighbours = 12
+	for name, c := range map[string]struct {
+		own    manner
+		theirs []string
+	}{
+		"of a cluster that is prompt":    {promptly, slices.Collect(maps.Keys(costly()))},
+		"of a cluster on a busy machine": {nowAndThen, []string{"late"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var alone, beside time.Duration
+			synctest.Test(t, func(t *testing.T) { alone = rotation(t, c.own, 0, vanish) })
+			for _, theirs := range c.theirs {
+				synctest.Test(t, func(t *testing.T) { beside = rotation(t, c.own, neighbours, costly()[theirs]) })
+				ratio := beside.Seconds() / alone.Seconds()
+				t.Logf("%s alone, and %s beside %d neighbours (%s): %.2f times as long", alone, beside, neighbours, theirs, ratio)
+				if ratio > longest {
+					t.Errorf("a rotation takes %.2f times as long beside %d neighbours (%s), want %.1f at most", ratio, neighbours, theirs, longest)
+				}
+			}
+		})
 	}
 }
 
 // The time that waiting and working take together, on the machine that it runs on: one
 // process does the work of operator, API server and nodes, and nobody is behind a network.
-func BenchmarkRotationBesideBlackHoles(b *testing.B) {
-	for b.Loop() {
-		alone, beside := rotation(b, 0), rotation(b, 50)
-		b.ReportMetric(alone.Seconds(), "s-alone")
-		b.ReportMetric(beside.Seconds(), "s-beside-50")
-		b.ReportMetric(beside.Seconds()/alone.Seconds(), "times-as-long")
+func BenchmarkRotationBesideClustersThatAreNotPrompt(b *testing.B) {
+	alone := rotation(b, promptly, 0, vanish)
+	for theirs, m := range costly() {
+		b.Run(theirs, func(b *testing.B) {
+			for b.Loop() {
+				beside := rotation(b, promptly, 50, m)
+				b.ReportMetric(alone.Seconds(), "s-alone")
+				b.ReportMetric(beside.Seconds(), "s-beside-50")
+				b.ReportMetric(beside.Seconds()/alone.Seconds(), "times-as-long")
+			}
+		})
 	}
 }

@@ -198,7 +198,7 @@ func (r *Reconciler) forgetRemoved(ctx context.Context, p *pass, record disrupti
 		return fmt.Errorf("unregistering broker %d: %w", record.Disruption.Node, err)
 	}
 	defer kafka.Close()
-	err = r.putOne(ctx, p, everybody, p.kafkaQuestion(brokers, func(ctx context.Context) error {
+	err = r.putOne(ctx, p, acting, p.kafkaQuestion(brokers, func(ctx context.Context) error {
 		err := kafka.UnregisterBroker(ctx, int32(record.Disruption.Node))
 		if _, gone := errors.AsType[*admin.UnknownBrokerError](err); gone {
 			return nil

@@ -45,7 +45,7 @@ func (w punctualAll) Apply(ctx context.Context, object runtime.ApplyConfiguratio
 
 func conditionsAfter(t *testing.T, end func(context.Context) (context.Context, context.CancelFunc)) string {
 	t.Helper()
-	l := newLand(t, 0)
+	l := newLand(t, 0, vanish)
 	l.kafkas, l.sets = newQueue(), newQueue()
 	defer l.kafkas.ShutDown()
 	defer l.sets.ShutDown()

@@ -45,7 +45,7 @@ func (c late) Create(ctx context.Context, object client.Object, options ...clien
 // settled is a land with a cluster that is at rest and that nobody watches any more.
 func settled(t *testing.T) *land {
 	t.Helper()
-	l := newLand(t, 0)
+	l := newLand(t, 0, vanish)
 	trusted := l.trustIs(t, "Trusted", 0)
 	l.run(t, l.operator(), []string{lively}, func(ctx context.Context) bool { return l.everybodyRuns(ctx, 1) && trusted(ctx) })
 	l.kafkas, l.sets = newQueue(), newQueue()

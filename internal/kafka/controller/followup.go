@@ -54,7 +54,7 @@ func (r *Reconciler) followVersion(ctx context.Context, p *pass, acted *outcome)
 		return nil
 	}
 	if p.cluster.Metadata.Due(current, p.runningVersions()) {
-		err := r.putOne(ctx, p, everybody, p.kafkaQuestion(brokers, func(ctx context.Context) error {
+		err := r.putOne(ctx, p, acting, p.kafkaQuestion(brokers, func(ctx context.Context) error {
 			return kafka.UpdateMetadataVersion(ctx, desired.Level())
 		}))
 		switch {

@@ -26,40 +26,47 @@ const quorumFetchTimeout = 2 * time.Second
 
 // put asks the processes of a cluster side by side, within what is left of the time that
 // the pass has for asking. Before something is done that silence might speak for, it has
-// that time once more, for as many as can be asked at once.
+// that time once more, for each part of them that can be asked at once. Whoever needs it
+// takes it in the place of the pass.
 func (r *Reconciler) put(ctx context.Context, p *pass, of reach, questions []question) fates {
 	if len(questions) == 0 {
 		return nil
 	}
-	left := askingTime - p.waited
-	if of == everybody {
-		left = askingTime * time.Duration(1+len(questions)/questionsAtOnce)
+	if p.visit == nil {
+		p.visit = r.asking.visit(p.kafka.UID)
+	}
+	left := askingTime - p.visit.waited
+	if of != worthwhile {
+		left = askingTime * time.Duration((len(questions)+questionsAtOnce-1)/questionsAtOnce)
 	}
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	began := r.options.Clock.Now()
-	became := r.asking.put(ctx, round{kafka: p.kafka.UID, reach: of}, questions)
-	p.waited += max(0, r.options.Clock.Since(began))
+	became := p.visit.put(ctx, of, questions)
 	p.became = append(p.became, became...)
 	return became
 }
 
-// errNotAsked says that there was no time for a question.
-var errNotAsked = errors.New("there was no time to ask")
+// errNotAsked says that there was no time for a question, or not enough for its answer.
+var errNotAsked = errors.New("there was not enough time to ask")
 
 // putOne asks one question. What is not only asked but done by it has the time of its own
 // that a question to everybody has: it must not fail each time because somebody else was
 // waited for before.
 func (r *Reconciler) putOne(ctx context.Context, p *pass, of reach, q question) error {
-	failure, ask := errNotAsked, q.ask
+	var failure error
+	ask := q.ask
 	q.ask = func(ctx context.Context) error {
 		failure = ask(ctx)
 		return failure
 	}
-	if r.put(ctx, p, of, []question{q})[0] == presumed {
+	switch r.put(ctx, p, of, []question{q})[0] {
+	case presumed:
 		return r.asking.failure(p.kafka.UID, q.of)
+	case unasked:
+		return errNotAsked
+	default:
+		return failure
 	}
-	return failure
 }
 
 // agentQuestion asks the agent of a pod. One that was silent is asked at once again when

@@ -23,9 +23,9 @@ func remember(r *Reconciler, name types.NamespacedName, kafka types.UID) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprintf("%s-pod-%d", kafka, i))}}
 		r.witnesses.record(pod, testimony{known: true, kafka: kafka})
 	}
-	r.asking.note(round{kafka: kafka}, question{of: brokers}, nil)
+	r.asking.note(kafka, question{of: brokers}, inTime)
 	for found := true; found; { // whoever finds no place is given a ticket
-		found = r.asking.takePlace(kafka, turns{rank: cutOff})
+		found = r.asking.visit(kafka).stay()
 	}
 	r.named.Refer(name, []string{string(kafka)})
 	r.appliers.Of(kafka)
@@ -85,7 +85,7 @@ func TestPodsThatAreGoneAreForgotten(t *testing.T) {
 		pod.UID = types.UID(fmt.Sprintf("pod-%d", i))
 		p.pods = map[string]*corev1.Pod{"a": pod}
 		r.witnesses.record(pod, testimony{kafka: p.kafka.UID})
-		r.asking.note(round{kafka: p.kafka.UID}, agentQuestion(pod, nil), nil)
+		r.asking.note(p.kafka.UID, agentQuestion(pod, nil), inTime)
 		if err := r.hear(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}

@@ -132,7 +132,7 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 // note takes over what a pass has seen. A pass that failed keeps the certificates
 // of the one before it: they go on ending.
 func (m *Metrics) note(p *pass, acted outcome) {
-	f := figures{pending: len(acted.pending), silent: len(p.silent), waited: p.waited, blocked: map[string]int{}, warnings: map[string]int{}}
+	f := figures{pending: len(acted.pending), silent: len(p.silent), waited: p.waited(), blocked: map[string]int{}, warnings: map[string]int{}}
 	for _, blocker := range acted.blockers {
 		f.blocked[string(blocker.Gate)]++
 	}

@@ -31,9 +31,9 @@ type pass struct {
 	// agents did not answer.
 	heard  map[string]testimony
 	silent []string
-	// waited is how long answers have been waited for, and became what became of all
-	// questions.
-	waited time.Duration
+	// visit is what asks the cluster, nil before it has been asked anything, and became
+	// what became of all questions.
+	visit  *visit
 	became fates
 	// nodes are the certificates of each pod, by pod name.
 	nodes map[string]nodeCertificates
@@ -73,6 +73,21 @@ type operatorIdentity struct {
 type nodeCertificates struct {
 	leaf        *x509.Certificate
 	publication contract.Publication
+}
+
+// waited is how long answers have been waited for.
+func (p *pass) waited() time.Duration {
+	if p.visit == nil {
+		return 0
+	}
+	return p.visit.waited
+}
+
+// leave leaves the cluster alone until the next pass.
+func (p *pass) leave() {
+	if p.visit != nil {
+		p.visit.leave()
+	}
 }
 
 // wake asks for a pass at t.

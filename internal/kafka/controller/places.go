@@ -7,20 +7,41 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// rank says how much there is to hope for from those of a cluster who were silent.
+// rank says how much there is to hope for from those of a cluster who are slow.
 type rank int
 
 const (
-	// recent: somebody has been silent for less than the longest pause.
+	// recent: somebody has been slow for less than the longest pause, or nobody is.
 	recent rank = iota
-	// partial: they have been silent for long, but others of the cluster answer.
+	// partial: they have been slow for long, but they answer in the end, or others do.
 	partial
 	// cutOff: nobody of the cluster has answered for long.
 	cutOff
 )
 
-// places are for passes that wait for somebody who was silent before. No pass waits for a
-// place: one that finds none comes again, and a place is kept for it when its turn has come.
+// rankOf is that of a cluster whose processes stand like that.
+func rankOf(standings map[string]standing, now time.Time) rank {
+	lately := func(since time.Time) bool { return now.Sub(since) < longestPause }
+	allPrompt, cut := true, true
+	for _, s := range standings {
+		if s.slow() && lately(s.slowSince) {
+			return recent
+		}
+		allPrompt = allPrompt && !s.slow()
+		cut = cut && s.failure != nil && !lately(s.silentSince)
+	}
+	switch {
+	case allPrompt:
+		return recent
+	case cut:
+		return cutOff
+	default:
+		return partial
+	}
+}
+
+// places are for passes that wait for somebody who is slow. No pass waits for a place: one
+// that finds none comes again, and a place is kept for it when its turn has come.
 type places struct {
 	// room is how many there are, taken how many are taken now, and given how many have
 	// been taken so far.
@@ -113,3 +134,6 @@ func (p *places) turn(kafka types.UID, of ticket) time.Duration {
 }
 
 func (p *places) leave() { p.taken-- }
+
+// giveUp drops the ticket of a cluster that needs no place any more.
+func (p *places) giveUp(kafka types.UID) { delete(p.waiting, kafka) }

@@ -44,7 +44,7 @@ type Options struct {
 	Companions func(model.Cluster) []companion.Companion
 	Stores     authority.StoreGeneration
 	// Passes is how many passes run at the same time. Half of them, and one at least,
-	// may be waiting for somebody who has been silent before.
+	// may be waiting for somebody who is slow.
 	Passes int
 	// Metrics is told what each pass has seen.
 	Metrics *Metrics
@@ -105,6 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	r.meet(request.NamespacedName, observed.kafka.UID)
 	r.metrics.recall(request.NamespacedName, observed.kafka.Status.Conditions)
 	p := &pass{observation: observed, issued: map[string]authority.LeafDecision{}}
+	defer p.leave()
 	if observed.clockIsWrong() {
 		return ctrl.Result{RequeueAfter: clockPause}, r.reportClock(ctx, p)
 	}

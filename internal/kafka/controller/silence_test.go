@@ -112,6 +112,11 @@ func TestWhoHangsIsWaitedForByEveryClient(t *testing.T) {
 			if err := ask(ctx, long); !waitedFor(err) {
 				t.Errorf("when the time to ask is over it fails with %v, which is taken for a refusal", err)
 			}
+			hurried, end := context.WithCancel(t.Context())
+			time.AfterFunc(short, end)
+			if err := ask(hurried, long); !waitedFor(err) {
+				t.Errorf("when it is hurried it fails with %v, which is taken for a refusal", err)
+			}
 			if err := ask(t.Context(), short); !waitedFor(err) {
 				t.Errorf("when its own time is over it fails with %v, which is taken for a refusal", err)
 			}
@@ -123,16 +128,19 @@ func TestWhoMayHoldALostAuthorityIsAskedThoughSilentAMomentAgo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{Connector: deaf{}, Clock: clock.RealClock{}, Metrics: NewMetrics(), Passes: 4})
-		if err := r.hear(t.Context(), fortyPods()); err != nil {
+		p := fortyPods()
+		if err := r.hear(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
+		p.leave()
 		r.options.Connector = deaf{talks: "192.0.2.7:8443"}
 
-		p := fortyPods()
+		p = fortyPods()
 		if err := r.hear(t.Context(), p); err != nil || !p.heard["pod-7"].known {
 			t.Errorf("what pod-7 says by now is not heard: %v", err)
 		}
 
+		p.leave()
 		r.asking.places.taken = r.asking.places.room
 		p = fortyPods()
 		if err := r.hear(t.Context(), p); !errors.Is(err, errUnheard) {

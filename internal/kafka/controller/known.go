@@ -94,26 +94,53 @@ func toldPool(p *pool) model.KnownPool {
 	return known
 }
 
-// nodesOf counts the nodes of a pod set: those it records, those it describes, and
-// those whose pods still run although it no longer does either.
+// nodesOf counts the nodes of a pod set: those that it names, and those whose pods still
+// run although it no longer does.
 func (o *observation) nodesOf(set *podsetv1.StrimziPodSet) model.KnownPool {
-	pool := model.KnownPool{Storage: recordedStorage(set)}
+	pool := model.KnownPool{}
 	for name := range o.pods {
 		if pod := o.pods[name]; metav1.IsControlledBy(pod, set) {
 			addNode(&pool, pod, set.Name)
 		}
 	}
+	named := o.namedBy(set)
+	if len(named.NodeIDs) > 0 {
+		pool.Roles = named.Roles
+	}
+	pool.NodeIDs = append(pool.NodeIDs, named.NodeIDs...)
+	pool.Storage = recordedStorage(set)
+	pool.NodeIDs = distinct(pool.NodeIDs)
+	return pool
+}
+
+func distinct(ids []model.NodeID) []model.NodeID {
+	return slices.Compact(slices.Sorted(slices.Values(ids)))
+}
+
+// namedBy are the nodes that a pod set records, and those that it describes.
+func (o *observation) namedBy(set *podsetv1.StrimziPodSet) model.KnownPool {
+	pool := model.KnownPool{}
 	recorded, err := model.ParseRecordedNodes(set.Annotations[model.NodesAnnotation])
 	if err == nil && len(recorded.IDs) > 0 {
-		pool.NodeIDs, pool.Roles = append(pool.NodeIDs, recorded.IDs...), recorded.Roles
+		pool.NodeIDs, pool.Roles = recorded.IDs, recorded.Roles
 	}
 	described := o.describedPods(set)
 	for i := range described {
 		addNode(&pool, &described[i].pod, set.Name)
 	}
-	slices.Sort(pool.NodeIDs)
-	pool.NodeIDs = slices.Compact(pool.NodeIDs)
 	return pool
+}
+
+// allNamed reports whether every node that has a pod is named by the set that the pod
+// belongs to.
+func (o *observation) allNamed() bool {
+	for name := range o.podSets {
+		set := o.podSets[name]
+		if len(o.nodesOf(&set).NodeIDs) > len(distinct(o.namedBy(&set).NodeIDs)) {
+			return false
+		}
+	}
+	return true
 }
 
 func recordedStorage(set *podsetv1.StrimziPodSet) *kafkav1.Storage {

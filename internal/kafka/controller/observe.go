@@ -155,8 +155,17 @@ func (r *Reconciler) observePodSets(ctx context.Context, o *observation) error {
 	return nil
 }
 
+// observePods reads the pods of the cluster: past the cache if it shows one of a node that no
+// set names any more. The sets are read past it, too, and a pod that only the cache still
+// shows would put the node back that was removed with it.
 func (r *Reconciler) observePods(ctx context.Context, o *observation) error {
-	return r.readPods(ctx, o, r.options.Client)
+	if err := r.readPods(ctx, o, r.options.Client); err != nil {
+		return err
+	}
+	if !o.allNamed() {
+		return r.readPods(ctx, o, r.options.Live)
+	}
+	return nil
 }
 
 // readPods reads the pods of the observed pod sets, and those that are no nodes. A

@@ -69,14 +69,16 @@ func (v *visit) withoutPlace(of reach, t turns) turns {
 func (v *visit) hurry(ctx context.Context) (hurried context.Context, done func()) {
 	hurried, end := context.WithCancel(ctx)
 	began := v.asker.clock.Now()
-	timer := time.AfterFunc(promptly-v.waited, func() {
+	prompt, stop := context.WithTimeout(ctx, promptly-v.waited)
+	forget := context.AfterFunc(prompt, func() {
 		if !v.stay() {
 			v.lack()
 			end()
 		}
 	})
 	return hurried, func() {
-		timer.Stop()
+		forget()
+		stop()
 		end()
 		v.waited += max(0, v.asker.clock.Since(began))
 	}

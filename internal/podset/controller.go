@@ -166,12 +166,12 @@ func find(ctx context.Context, reader client.Reader, name types.NamespacedName) 
 }
 
 // applyUnless applies a plan, unless the pods of the set are not made, for a reason that is
-// returned if some are missing.
+// returned if some are missing or have ended. Those that have ended stay: they tell why.
 func (r *Reconciler) applyUnless(ctx context.Context, why string, set *podsetv1.StrimziPodSet, decided plan) (refused []string, err error) {
 	switch {
 	case why == "":
 		return r.apply(ctx, set, decided)
-	case len(decided.create) > 0:
+	case len(decided.create)+len(decided.remove) > 0:
 		return []string{why}, nil
 	default:
 		return nil, nil

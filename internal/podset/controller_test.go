@@ -263,3 +263,32 @@ func TestASetIsReadAsItIsIfTheMakerWroteIt(t *testing.T) {
 		})
 	}
 }
+
+// A node that was evicted while its set is refused does not come back: somebody has to be
+// told why.
+func TestASetThatIsRefusedSaysSoThoughThePodThatHasEndedIsStillThere(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*podsetv1.StrimziPodSet){
+		"of nobody":                func(s *podsetv1.StrimziPodSet) { s.OwnerReferences = nil },
+		"whose pods another wrote": func(s *podsetv1.StrimziPodSet) { s.ManagedFields[0].FieldsV1 = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set, pod := setOf(t, "a"), podOf("a", inPhase(corev1.PodFailed))
+			change(set)
+			s := newStore(t, set, &pod)
+			var status podsetv1.StrimziPodSetStatus
+			s.reported = func(to podsetv1.StrimziPodSetStatus) { status = to }
+
+			for range 2 { // in the first, or once the pod is cleared away
+				if _, err := s.reconciler(s).keep(t.Context(), set); err != nil {
+					t.Fatal(err)
+				}
+			}
+
+			if len(status.Conditions) != 1 {
+				t.Errorf("%d pods were deleted and %d created, and its status is %+v", s.deleted, s.created, status)
+			}
+		})
+	}
+}

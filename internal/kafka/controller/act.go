@@ -287,7 +287,7 @@ func (r *Reconciler) look(ctx context.Context, p *pass, of reach) (sight, error)
 	if err != nil {
 		return sight{}, err
 	}
-	if err := r.readPods(ctx, p.observation, r.options.Live); err != nil {
+	if err := r.readPods(ctx, p.observation, r.livePods); err != nil {
 		return sight{}, err
 	}
 	r.findCompanions(p)

@@ -64,7 +64,7 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 func (r *Reconciler) hearAll(ctx context.Context, p *pass) error {
 	if p.trustMoves() {
 		// A pod that the cache does not show yet is not proven to have no process.
-		if err := r.readPods(ctx, p.observation, r.options.Live); err != nil {
+		if err := r.readPods(ctx, p.observation, r.livePods); err != nil {
 			return err
 		}
 	}

@@ -44,9 +44,7 @@ func keeping(annotations func(map[string]string) map[string]string) toolscache.T
 		if !is {
 			return object, nil // a note that one is gone
 		}
-		metadata.SetAnnotations(annotations(metadata.GetAnnotations()))
-		metadata.SetManagedFields(nil)
-		leaveMetadata(metadata)
+		keepMetadata(metadata, annotations)
 		switch whole := object.(type) {
 		case *corev1.Pod:
 			leavePod(whole)
@@ -57,6 +55,27 @@ func keeping(annotations func(map[string]string) map[string]string) toolscache.T
 		}
 		return object, nil
 	}
+}
+
+// keepPod leaves of a pod that is read past the cache what the cache keeps of one.
+func keepPod(pod *corev1.Pod) {
+	keepMetadata(pod, podAnnotations)
+	leavePod(pod)
+}
+
+// keepNode leaves of the pod of a node the same, and its pin whatever its length.
+func keepNode(pod *corev1.Pod) {
+	pin, pinned := pod.Annotations[contract.PinAnnotation]
+	keepPod(pod)
+	if pinned {
+		pod.Annotations[contract.PinAnnotation] = pin
+	}
+}
+
+func keepMetadata(object metav1.Object, annotations func(map[string]string) map[string]string) {
+	object.SetAnnotations(annotations(object.GetAnnotations()))
+	object.SetManagedFields(nil)
+	leaveMetadata(object)
 }
 
 // keepingWriters leaves of a pod set that it exists, to whom it says that it belongs, and
@@ -110,8 +129,7 @@ func firstOwners(owners []metav1.OwnerReference) []metav1.OwnerReference {
 	return owners
 }
 
-// leavePod leaves of a pod what says where it is and how it is. What is read past the cache
-// is left the same, so that nothing looks changed that is not.
+// leavePod leaves of a pod what says where it is and how it is.
 func leavePod(pod *corev1.Pod) {
 	status := corev1.PodStatus{
 		Phase: corev1.PodPhase(short(string(pod.Status.Phase))), PodIP: short(pod.Status.PodIP),

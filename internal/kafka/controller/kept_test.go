@@ -287,6 +287,7 @@ func TestThePodOfANodeWithALongPinIsReadByItsName(t *testing.T) {
 			p := passOverSets()
 			set := setOf("x")
 			set.Spec.Pods, set.UID = nil, "set"
+			set.Annotations = map[string]string{model.NodesAnnotation: `{"ids":[0],"roles":["broker","controller"]}`}
 			p.podSets["my-dual"] = *set
 			p.anothersSets = map[string]bool{}
 
@@ -320,7 +321,7 @@ func TestPodsThatAreReadPastTheCacheAreLeftTheSame(t *testing.T) {
 	set.UID = "set"
 	p.podSets["my-dual"] = *set
 
-	if err := r.readPods(t.Context(), p.observation, api); err != nil {
+	if err := r.readPods(t.Context(), p.observation, r.livePods); err != nil {
 		t.Fatal(err)
 	}
 

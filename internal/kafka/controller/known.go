@@ -109,12 +109,9 @@ func (o *observation) nodesOf(set *podsetv1.StrimziPodSet) model.KnownPool {
 	}
 	pool.NodeIDs = append(pool.NodeIDs, named.NodeIDs...)
 	pool.Storage = recordedStorage(set)
-	pool.NodeIDs = distinct(pool.NodeIDs)
+	slices.Sort(pool.NodeIDs)
+	pool.NodeIDs = slices.Compact(pool.NodeIDs)
 	return pool
-}
-
-func distinct(ids []model.NodeID) []model.NodeID {
-	return slices.Compact(slices.Sorted(slices.Values(ids)))
 }
 
 // namedBy are the nodes that a pod set records, and those that it describes.
@@ -131,16 +128,21 @@ func (o *observation) namedBy(set *podsetv1.StrimziPodSet) model.KnownPool {
 	return pool
 }
 
-// allNamed reports whether every node that has a pod is named by the set that the pod
-// belongs to.
-func (o *observation) allNamed() bool {
+// unnamed are the pods of nodes that the sets which they belong to do not name, sorted.
+func (o *observation) unnamed() []string {
+	var unnamed []string
 	for name := range o.podSets {
 		set := o.podSets[name]
-		if len(o.nodesOf(&set).NodeIDs) > len(distinct(o.namedBy(&set).NodeIDs)) {
-			return false
+		named := o.namedBy(&set).NodeIDs
+		for pod := range o.pods {
+			_, id, ofNode := o.names().NodeOf(pod)
+			if ofNode && metav1.IsControlledBy(o.pods[pod], &set) && !slices.Contains(named, id) {
+				unnamed = append(unnamed, pod)
+			}
 		}
 	}
-	return true
+	slices.Sort(unnamed)
+	return unnamed
 }
 
 func recordedStorage(set *podsetv1.StrimziPodSet) *kafkav1.Storage {

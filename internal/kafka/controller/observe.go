@@ -155,55 +155,94 @@ func (r *Reconciler) observePodSets(ctx context.Context, o *observation) error {
 	return nil
 }
 
-// observePods reads the pods of the cluster: past the cache if it shows one of a node that no
-// set names any more. The sets are read past it, too, and a pod that only the cache still
-// shows would put the node back that was removed with it.
+// observePods reads the pods of the cluster, and past the cache those of nodes that no set
+// names any more. The sets are read past it, too, and a pod that only the cache still shows
+// would put the node back that was removed with it.
 func (r *Reconciler) observePods(ctx context.Context, o *observation) error {
-	if err := r.readPods(ctx, o, r.options.Client); err != nil {
+	if err := r.readPods(ctx, o, r.cachedPods); err != nil {
 		return err
 	}
-	if !o.allNamed() {
-		return r.readPods(ctx, o, r.options.Live)
+	unnamed := o.unnamed()
+	for _, name := range unnamed[:min(len(unnamed), model.MaxNodes)] {
+		shown := o.pods[name]
+		delete(o.pods, name)
+		if err := r.seekPod(ctx, o, name, map[string]bool{name: true}); err != nil {
+			return err
+		}
+		if now, exists := o.pods[name]; exists && now.UID != shown.UID {
+			delete(o.pods, name)
+		}
 	}
 	return nil
 }
 
-// readPods reads the pods of the observed pod sets, and those that are no nodes. A
-// pod of a node that the reader does not show by the cluster's label is looked for
-// by its name, past the cache: only then is it known that there is none.
-func (r *Reconciler) readPods(ctx context.Context, o *observation, reader client.Reader) error {
+// listPods lists the pods with the cluster's label, as the cache keeps them.
+type listPods func(ctx context.Context, o *observation) ([]corev1.Pod, error)
+
+// listedPods is how many pods are listed past the cache at a time: those that somebody has
+// labelled may be of any size.
+const listedPods = 25
+
+func (r *Reconciler) cachedPods(ctx context.Context, o *observation) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	if err := reader.List(ctx, &list, o.inCluster()...); err != nil {
-		return fmt.Errorf("listing pods of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
+	if err := r.options.Client.List(ctx, &list, o.inCluster()...); err != nil {
+		return nil, fmt.Errorf("listing pods of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
 	}
-	if err := r.seekOwners(ctx, o, list.Items); err != nil {
+	return list.Items, nil
+}
+
+func (r *Reconciler) livePods(ctx context.Context, o *observation) ([]corev1.Pod, error) {
+	var pods []corev1.Pod
+	for page := ""; ; {
+		var list corev1.PodList
+		options := append(o.inCluster(), client.Limit(listedPods), client.Continue(page))
+		if err := r.options.Live.List(ctx, &list, options...); err != nil {
+			return nil, fmt.Errorf("listing pods of Kafka %s: %w", client.ObjectKeyFromObject(&o.kafka), err)
+		}
+		for i := range list.Items {
+			keepPod(&list.Items[i])
+		}
+		pods = append(pods, list.Items...)
+		if page = list.Continue; page == "" {
+			return pods, nil
+		}
+	}
+}
+
+// readPods reads the pods of the observed pod sets, and those that are no nodes. A
+// pod of a node that the list does not show by the cluster's label is looked for
+// by its name, past the cache: only then is it known that there is none.
+func (r *Reconciler) readPods(ctx context.Context, o *observation, list listPods) error {
+	pods, err := list(ctx, o)
+	if err != nil {
 		return err
 	}
-	o.pods, o.strangers, o.others = make(map[string]*corev1.Pod, len(list.Items)), map[string]*corev1.Pod{}, nil
+	if err := r.seekOwners(ctx, o, pods); err != nil {
+		return err
+	}
+	o.pods, o.strangers, o.others = make(map[string]*corev1.Pod, len(pods)), map[string]*corev1.Pod{}, nil
 	names := o.nodeNames()
-	for i := range list.Items {
-		if err := r.complete(ctx, o, &list.Items[i]); err != nil {
+	for i := range pods {
+		if err := r.complete(ctx, o, &pods[i]); err != nil {
 			return err
 		}
-		o.place(&list.Items[i], names)
+		o.place(&pods[i], names)
 	}
 	return r.seekPods(ctx, o, names)
 }
 
-// complete leaves of a pod what is read of it. That of a node whose pin is longer than the
-// cache keeps is read by its name.
+// complete reads a pod of a node by its name whose pin is longer than the cache keeps.
 func (r *Reconciler) complete(ctx context.Context, o *observation, pod *corev1.Pod) error {
-	if o.owns(pod) && wasCut(pod.Annotations[contract.PinAnnotation]) {
-		var whole corev1.Pod
-		exists, err := r.find(ctx, o, pod.Name, &whole)
-		if err != nil {
-			return err
-		}
-		if exists {
-			*pod = whole
-		}
+	if !o.owns(pod) || !wasCut(pod.Annotations[contract.PinAnnotation]) {
+		return nil
 	}
-	leavePod(pod)
+	var whole corev1.Pod
+	exists, err := r.find(ctx, o, pod.Name, &whole)
+	if err != nil || !exists {
+		return err
+	}
+	keepNode(&whole)
+	*pod = whole
 	return nil
 }
 

@@ -160,16 +160,26 @@ func (r *Reconciler) seekPods(ctx context.Context, o *observation, names map[str
 		if o.podNamed(name) != nil {
 			continue
 		}
-		var pod corev1.Pod
-		exists, err := r.find(ctx, o, name, &pod)
-		if err != nil {
+		if err := r.seekPod(ctx, o, name, names); err != nil {
 			return err
 		}
-		if exists {
-			leavePod(&pod)
-			o.place(&pod, names)
-		}
 	}
+	return nil
+}
+
+// seekPod adds the pod of that name, if there is one.
+func (r *Reconciler) seekPod(ctx context.Context, o *observation, name string, nodes map[string]bool) error {
+	var pod corev1.Pod
+	exists, err := r.find(ctx, o, name, &pod)
+	if err != nil || !exists {
+		return err
+	}
+	if o.owns(&pod) {
+		keepNode(&pod)
+	} else {
+		keepPod(&pod)
+	}
+	o.place(&pod, nodes)
 	return nil
 }
 

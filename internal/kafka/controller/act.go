@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -55,10 +56,21 @@ func (r *Reconciler) act(ctx context.Context, p *pass) (outcome, error) {
 	if c.unproven {
 		return result, nil
 	}
-	if err := r.carryOut(ctx, p, c.record, c.decided); err != nil {
-		return outcome{}, err
+	return r.unlessPutOff(p, c, result, r.carryOut(ctx, p, c.record, c.decided))
+}
+
+// unlessPutOff is what comes of an act. One that something has to come before for which
+// there was no time is put off: the cluster is looked at again soon.
+func (r *Reconciler) unlessPutOff(p *pass, c consideration, result outcome, failure error) (outcome, error) {
+	switch {
+	case errors.Is(failure, errNotAsked):
+		result.disrupted, result.again = disrupted(c.snapshot, rollout.Decision{}), r.unlessSilent(p, lookAgain)
+		return result, nil
+	case failure != nil:
+		return outcome{}, failure
+	default:
+		return result, nil
 	}
-	return result, nil
 }
 
 // sight is what a disruption is decided from, and what became of the questions about it.

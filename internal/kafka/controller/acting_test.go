@@ -96,3 +96,51 @@ func TestASilentKafkaIsToldNothingWhileThereIsNoPlaceToWaitForIt(t *testing.T) {
 		t.Errorf("it was told %d times, %v", acts, err)
 	}
 }
+
+// willing is a Kafka that does at once what it is told.
+type willing struct{ stuck }
+
+func (w willing) Admin(Access) (admin.Client, error) { return w, nil }
+
+func (w willing) UnregisterBroker(context.Context, int32) error {
+	*w.acts++
+	return nil
+}
+
+func TestAKafkaThatIsPromptForgetsABrokerThoughOthersHaveAllPlaces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		acts := 0
+		r := New(Options{Connector: willing{stuck{acts: &acts}}, Clock: clock.RealClock{}, Metrics: NewMetrics()})
+		p := passOf(smallKafka(), nil)
+		if got := r.put(t.Context(), p, worthwhile, []question{p.kafkaQuestion(brokers, prompt)}); got[0] != answered {
+			t.Fatal(got)
+		}
+		r.asking.places.taken = r.asking.places.room
+
+		err := r.forgetRemoved(t.Context(), p, disruptionRecord{Kind: rollout.Remove, Disruption: &disruption{Node: 9, UID: "9"}})
+
+		if err != nil || acts != 1 {
+			t.Errorf("it was told %d times, and the pass fails: %v", acts, err)
+		}
+	})
+}
+
+// Neither may the cluster be NotReady for it, nor may the record of the removal be cleared.
+func TestAnActIsPutOffWhileThereIsNoPlaceForWhatComesBeforeIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		acts := 0
+		r := New(Options{Connector: stuck{acts: &acts}, Clock: clock.RealClock{}, Metrics: NewMetrics()})
+		p := passOf(smallKafka(), nil)
+		r.asking.places.taken = r.asking.places.room
+		next := consideration{decided: rollout.Decision{Act: &rollout.Act{Kind: rollout.Remove, UID: "8", PodName: "my-dual-8"}}}
+
+		failure := r.carryOut(t.Context(), p, disruptionRecord{Kind: rollout.Remove, Disruption: &disruption{Node: 9, UID: "9"}}, next.decided)
+		result, err := r.unlessPutOff(p, next, outcome{disrupted: "my-dual-8"}, failure)
+
+		if !errors.Is(failure, errNotAsked) || err != nil || result.again == 0 || result.disrupted != "" || acts != 1 {
+			t.Errorf("it was told %d times and %v; the pass ends with %+v, %v", acts, failure, result, err)
+		}
+	})
+}

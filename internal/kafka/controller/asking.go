@@ -20,8 +20,8 @@ import (
 // in one of the places that there are for that (places.go). What follows, however many
 // clusters are not prompt:
 //
-//   - without a place, a pass takes promptly of a worker's time for asking, and no more. At
-//     least half of the workers, unless there is only one, wait for nobody longer than that.
+//   - without a place, a pass takes promptly of a worker's time for asking, and as much for
+//     each thing that it has somebody do. At least half of the workers, unless there is only one, wait for nobody longer than that.
 //   - A cluster that is prompt needs no place.
 //   - One that is slow now and then, on a busy machine for example, does not depend on
 //     places either: those who were slow are asked without one, too, and are heard as soon as
@@ -59,8 +59,8 @@ const (
 	worthwhile reach = iota
 	// everybody is asked before something is done that silence might speak for.
 	everybody
-	// acting is everybody, too, for what is done by whoever is asked: nobody begins it
-	// without a place, since he might have to give it up when it is half done.
+	// acting is everybody, too, for what is done by whoever is asked, and may be asked of
+	// him again: without a place only of those who are prompt.
 	acting
 )
 
@@ -253,7 +253,9 @@ func (a *asker) ask(ctx context.Context, kafka types.UID, q question) fate {
 		a.note(kafka, q, func(s standing, now time.Time) standing { return s.answered(now.Sub(began), now) })
 		return answered
 	case ctx.Err() != nil: // it was not given the time that an answer may take
-		a.note(kafka, q, func(s standing, now time.Time) standing { return s.fell(failure, now) })
+		if a.clock.Since(began) >= promptly {
+			a.note(kafka, q, func(s standing, now time.Time) standing { return s.fell(failure, now) })
+		}
 		return a.presumption(kafka, q)
 	default:
 		a.note(kafka, q, func(s standing, now time.Time) standing { return s.silent(failure, now) })

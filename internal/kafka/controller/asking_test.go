@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -354,7 +355,7 @@ func TestAPassTakesNoLongerWithoutAPlaceHoweverOftenItAsks(t *testing.T) {
 	})
 }
 
-func TestWhatMightHaveToBeGivenUpIsNotBegunWithoutAPlace(t *testing.T) {
+func TestWhatSomebodyIsToldToDoIsGivenUpWithoutAPlaceUnlessItIsDonePromptly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, told := withoutPlaces(), 0
@@ -362,11 +363,13 @@ func TestWhatMightHaveToBeGivenUpIsNotBegunWithoutAPlace(t *testing.T) {
 			told++
 			return answersAfter(time.Second)(ctx)
 		})
-		if got := a.onePass(t.Context(), "k", acting, act)[0]; got != unasked || told != 0 {
-			t.Errorf("without a place it became %d, and somebody was told %d times", got, told)
+		for range 2 {
+			if got := a.onePass(t.Context(), "k", acting, act)[0]; got != unasked || told != 1 {
+				t.Errorf("without a place it became %d, and somebody was told %d times", got, told)
+			}
 		}
 		a.places.leave()
-		if got := a.onePass(t.Context(), "k", acting, act)[0]; got != answered || told != 1 {
+		if got := a.onePass(t.Context(), "k", acting, act)[0]; got != answered || told != 2 {
 			t.Errorf("with a place it became %d, and somebody was told %d times", got, told)
 		}
 	})
@@ -871,4 +874,25 @@ func TestASilentClusterIsLookedAtWhenItIsAskedAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who had no time to answer, because somebody else was waited for, has not shown to be slow.
+func TestWhoHadNoTimeToAnswerIsNotSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := withoutPlaces()
+		inFiveMs := answersAfter(5 * time.Millisecond)
+		if got := a.onePass(t.Context(), "kafka", worthwhile, putTo("b", 1, inFiveMs)); got[0] != answered {
+			t.Fatal(got)
+		}
+		v := a.visit("kafka")
+		defer v.leave()
+		v.put(t.Context(), worthwhile, putTo("a", 1, blackHole))
+		v.put(t.Context(), worthwhile, putTo("b", 1, inFiveMs))
+		for of, s := range a.standings["kafka"] {
+			if strings.HasPrefix(of, "b") && s.slow() {
+				t.Errorf("%s counts as slow: %+v", of, s)
+			}
+		}
+	})
 }

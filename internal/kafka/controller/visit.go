@@ -32,10 +32,15 @@ func (v *visit) put(ctx context.Context, of reach, questions []question) fates {
 	for i, q := range questions {
 		became[i] = a.presumption(v.kafka, q)
 	}
-	if (len(t.slow) > 0 || of == acting) && !v.stay() {
+	if len(t.slow) > 0 && !v.stay() {
 		t = v.withoutPlace(of, t)
 	}
-	ctx, done := v.hurry(ctx)
+	left := v.left(of)
+	if left <= 0 && !v.stay() {
+		v.lack()
+		return became
+	}
+	ctx, done := v.hurry(ctx, left)
 	defer done()
 	share := make(chan struct{}, questionsAtOnce)
 	var group sync.WaitGroup
@@ -55,8 +60,7 @@ func (v *visit) put(ctx context.Context, of reach, questions []question) fates {
 // withoutPlace are those who are asked if nobody can be waited for.
 func (v *visit) withoutPlace(of reach, t turns) turns {
 	if of == acting {
-		v.lack()
-		return turns{}
+		t.hasty = nil
 	}
 	if len(t.hasty) < len(t.slow) {
 		v.lack()
@@ -64,12 +68,21 @@ func (v *visit) withoutPlace(of reach, t turns) turns {
 	return turns{prompt: t.prompt, slow: t.hasty}
 }
 
+// left is what there is without a place of the time in which prompt answers come. What is
+// done by whoever is asked has a time of its own.
+func (v *visit) left(of reach) time.Duration {
+	if of == acting {
+		return promptly
+	}
+	return promptly - v.waited
+}
+
 // hurry is a context for questions that ends when prompt answers would have come, unless
 // there is a place then.
-func (v *visit) hurry(ctx context.Context) (hurried context.Context, done func()) {
+func (v *visit) hurry(ctx context.Context, left time.Duration) (hurried context.Context, done func()) {
 	hurried, end := context.WithCancel(ctx)
 	began := v.asker.clock.Now()
-	prompt, stop := context.WithTimeout(ctx, promptly-v.waited)
+	prompt, stop := context.WithTimeout(ctx, left)
 	forget := context.AfterFunc(prompt, func() {
 		if !v.stay() {
 			v.lack()

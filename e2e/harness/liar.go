@@ -31,6 +31,7 @@ import (
 	"github.com/keyturn/keyturn/internal/probe"
 	"github.com/keyturn/keyturn/internal/probe/reach"
 	"github.com/keyturn/keyturn/internal/probe/target"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Liar answers in the place of a node's agent. It stands in the network of the pod,
@@ -41,13 +42,13 @@ type Liar struct {
 	pod      string
 	network  podNetwork
 	operator *probe.Identity
-	lie      func(*contract.TLSReport)
+	lie      func(*publication.Report)
 	server   *http.Server
 }
 
 // StartLiar puts a liar into the place of a node's agent, on the bed. Kafka, and what
 // the kubelet asks, are left alone.
-func (k Kafka) StartLiar(ctx context.Context, opened *target.Target, name string, lie func(*contract.TLSReport)) (*Liar, error) {
+func (k Kafka) StartLiar(ctx context.Context, opened *target.Target, name string, lie func(*publication.Report)) (*Liar, error) {
 	pod := &corev1.Pod{}
 	if err := k.Kube.Get(ctx, k.Key(name), pod); err != nil {
 		return nil, fmt.Errorf("reading pod %s: %w", name, err)
@@ -117,7 +118,7 @@ func (l *Liar) change(response *http.Response) error {
 	if response.Request.URL.Path != contract.TLSPath || response.StatusCode != http.StatusOK {
 		return nil
 	}
-	var report contract.TLSReport
+	var report publication.Report
 	err := json.NewDecoder(response.Body).Decode(&report)
 	if err = errors.Join(err, response.Body.Close()); err != nil {
 		return fmt.Errorf("reading what the agent says: %w", err)
@@ -139,9 +140,9 @@ func (l *Liar) End(ctx context.Context) error {
 
 // ClaimsOwnCA is the lie that every listener and client of the server presents a
 // certificate of a CA that nobody was given, and trusts that alone.
-func ClaimsOwnCA(ca pki.Authority, leaf *x509.Certificate) func(*contract.TLSReport) {
+func ClaimsOwnCA(ca pki.Authority, leaf *x509.Certificate) func(*publication.Report) {
 	trusts, presents := pki.FingerprintOf(ca.Certificate()).String(), pki.FingerprintOf(leaf).String()
-	return func(report *contract.TLSReport) {
+	return func(report *publication.Report) {
 		report.Certificates[trusts], report.Certificates[presents] = ca.Certificate().Raw, leaf.Raw
 		for role, said := range report.Roles {
 			said.Trusts, said.Presents, said.Chain = []string{trusts}, presents, nil

@@ -15,14 +15,15 @@ import (
 	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/probe/target"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Reports asks the agent of every node what its server has loaded.
-func (k Kafka) Reports(ctx context.Context, opened *target.Target) (map[string]contract.TLSReport, error) {
+func (k Kafka) Reports(ctx context.Context, opened *target.Target) (map[string]publication.Report, error) {
 	agents := agentclient.New(agentclient.Options{
 		Dial: opened.Network().Dial, Credentials: k.Credentials, Now: time.Now, Timeout: adminTimeout,
 	})
-	reports := map[string]contract.TLSReport{}
+	reports := map[string]publication.Report{}
 	for _, node := range opened.Network().Nodes() {
 		address := net.JoinHostPort(node.Host, strconv.Itoa(contract.SecurePort))
 		report, err := agents.TLS(ctx, agentclient.Node{Address: address, Name: node.Host})

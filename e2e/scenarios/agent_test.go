@@ -19,6 +19,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe/reach"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // agentContract holds the agent of a node to the suite that the stand-in of the API tests
@@ -78,12 +79,12 @@ func (m *member) subject(t *testing.T) reporttest.Subject {
 	m.leaves = []string{pki.FingerprintOf(chain[0]).String()}
 	return reporttest.Subject{
 		Report: m.report, Name: m.node.Name, Names: chain[0].DNSNames, Signer: signer,
-		Cluster: []contract.Listener{contract.ControlPlaneListener, contract.ReplicationListener}, Clients: "mtls-9094",
+		Cluster: []publication.Role{contract.ControlPlaneListener, contract.ReplicationListener}, Clients: "mtls-9094",
 		Mounted: mounted, Mount: m.mount, Work: func() {}, Restart: m.restart, Now: time.Now,
 	}
 }
 
-func (m *member) report(ctx context.Context) (contract.TLSReport, error) {
+func (m *member) report(ctx context.Context) (publication.Report, error) {
 	return m.agents.TLS(ctx, agentclient.Node{
 		Address: net.JoinHostPort(m.node.Host, "8443"), Name: m.node.Host, Leaves: slices.Clone(m.leaves),
 	})

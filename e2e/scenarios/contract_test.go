@@ -17,10 +17,10 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/admin/admintest"
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe/reach"
 	"github.com/keyturn/keyturn/internal/probe/target"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // adminContract holds the operator's client against the contract that its fake
@@ -72,8 +72,8 @@ func agentsTellTheTruth(s *stage) {
 		if len(report.Roles) < 6 {
 			s.Errorf("the agent of %s reports %d roles, to be 5 listeners and its own", node.Name, len(report.Roles))
 		}
-		for role, port := range map[contract.Listener]int32{
-			"controlplane-9090": 9090, "replication-9091": 9091, "tls-9093": 9093, "mtls-9094": 9094, "scram-9095": 9095, contract.AgentRole: 8443,
+		for role, port := range map[publication.Role]int32{
+			"controlplane-9090": 9090, "replication-9091": 9091, "tls-9093": 9093, "mtls-9094": 9094, "scram-9095": 9095, publication.AgentRole: 8443,
 		} {
 			s.compare(node, role, report.Roles[role], shows(s.ctx, opened, credentials, hostPort(node.Host, port)), anchors)
 		}
@@ -119,7 +119,7 @@ func shows(ctx context.Context, opened *target.Target, credentials mtls.Credenti
 }
 
 // compare holds a report against a handshake.
-func (s *stage) compare(node reach.Node, role contract.Listener, reported contract.RoleReport, seen shown, anchors map[string][]byte) {
+func (s *stage) compare(node reach.Node, role publication.Role, reported publication.RoleReport, seen shown, anchors map[string][]byte) {
 	s.Helper()
 	where := fmt.Sprintf("%s, %s", node.Name, role)
 	if seen.err != nil {

@@ -41,6 +41,15 @@ func Of(text string, bytes int) string {
 	return strings.Clone(strings.ToValidUTF8(text[:min(len(text), bytes-len(Ellipsis))], "")) + Ellipsis
 }
 
+// Each returns the texts, each as Of does.
+func Each[T ~string](texts []T, bytes int) []T {
+	texts = slices.Clone(texts)
+	for i := range texts {
+		texts[i] = T(Of(string(texts[i]), bytes))
+	}
+	return texts
+}
+
 // Ends returns the text as Of does, but of one that is too long its beginning and its end:
 // sentences begin with what is wrong, and end with what can be done about it.
 func Ends(text string, bytes int) string {

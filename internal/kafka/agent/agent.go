@@ -144,8 +144,8 @@ func (a *agent) monitor(ctx context.Context, matched stores.Matched, hints <-cha
 // that took.
 func (a *agent) watch(ctx context.Context) {
 	for {
-		if publication, isNew := a.observer.look(a.Clock.Now()); isNew {
-			a.Log.Info("A publication is mounted", "revision", publication.Revision,
+		if published, isNew := a.observer.look(a.Clock.Now()); isNew {
+			a.Log.Info("A published is mounted", "revision", published.Revision,
 				"mountLagSeconds", a.observer.MountLag().Seconds())
 		}
 		select {

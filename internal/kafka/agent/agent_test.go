@@ -31,6 +31,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/storage"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 const (
@@ -89,7 +90,7 @@ type pod struct {
 	ca          pki.Authority
 	node        stores.Identity
 	operator    stores.Identity
-	publication contract.Publication
+	publication publication.Publication
 	data        string
 	log         *buffer
 	kafka       *fakeKafka
@@ -124,10 +125,10 @@ func newPod(t *testing.T, mode string) *pod {
 		data: filepath.Join(t.TempDir(), "kafka-log4"), log: &buffer{},
 	}
 	anchor := pki.FingerprintOf(ca.Certificate()).String()
-	p.publication = contract.Publication{
+	p.publication = publication.Publication{
 		Revision:   1,
-		Identities: map[string]string{contract.NodeIdentity: p.node.Fingerprint()},
-		Trust:      map[contract.Listener][]string{contract.AgentRole: {anchor}, contract.ReplicationListener: {anchor}},
+		Identities: map[string]string{publication.NodeIdentity: p.node.Fingerprint()},
+		Trust:      map[publication.Role][]string{publication.AgentRole: {anchor}, contract.ReplicationListener: {anchor}},
 		Operators:  []string{p.operator.Fingerprint()},
 	}
 	p.Mounted = stores.Mounted{
@@ -137,7 +138,7 @@ func newPod(t *testing.T, mode string) *pod {
 		Pod:          agenttest.Pod(t, p.publication),
 		Config: agenttest.Configuration(t, contract.Config{
 			PodName: podName, NodeID: 4, Roles: []string{contract.RoleBroker}, DataDirs: []string{p.data}, GraceSeconds: 20,
-			Stores: []contract.Store{{Listener: contract.ReplicationListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain}},
+			Stores: []publication.Store{{Role: contract.ReplicationListener, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain}},
 		}, clusterID, "node.id=4\n"),
 	}
 	agenttest.PutIdentity(p.Node, podName, p.node)
@@ -250,7 +251,7 @@ func (r *running) probe(ctx context.Context) (int, string, error) {
 	return resp.StatusCode, body.String(), errors.Join(err, resp.Body.Close())
 }
 
-func (r *running) report(t *testing.T) contract.TLSReport {
+func (r *running) report(t *testing.T) publication.Report {
 	t.Helper()
 	c := client.New(client.Options{
 		Dial: (&net.Dialer{}).DialContext, Now: time.Now, Timeout: limit,
@@ -278,7 +279,7 @@ func TestServerIsStartedWhenItsAnchorsAreMounted(t *testing.T) {
 	agenttest.WriteVolume(t, p.options.Mounts.ClusterTrust, p.ClusterTrust)
 	r.until(t, http.StatusNoContent, "")
 	report := r.report(t)
-	for _, role := range []contract.Listener{contract.AgentRole, contract.ReplicationListener} {
+	for _, role := range []publication.Role{publication.AgentRole, contract.ReplicationListener} {
 		if got := report.Roles[role]; got.Presents != p.node.Fingerprint() || len(got.Trusts) != 1 || got.Trusts[0] != anchor {
 			t.Errorf("%s: %+v, want the published leaf and anchor", role, got)
 		}

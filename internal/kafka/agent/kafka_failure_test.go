@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/local"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // forgetful is a network that can lose the answers to the requests that change
@@ -71,7 +72,7 @@ func (r *rotation) refusedStoreChangesNothing(t *testing.T) {
 	// The new leaf without anybody who trusts it, not even by its chain.
 	stranger := agenttest.Leaf(t, r.coming, "my-cluster-kafka", time.Now(), n.Address)
 	n.Publish(t, agenttest.Wish{Identity: stranger, Cluster: r.before(), Clients: r.clientAnchors()})
-	report := r.Await(t, n, "failed", func(report contract.TLSReport) bool { return report.Reload.Failure != "" })
+	report := r.Await(t, n, "failed", func(report publication.Report) bool { return report.Reload.Failure != "" })
 	if report.Reload.Revision != n.Publication.Revision || !report.Reload.Refused || strings.Contains(report.Reload.Failure, "PRIVATE") {
 		t.Errorf("reload %+v, want the server's refusal of revision %d", report.Reload, n.Publication.Revision)
 	}
@@ -88,7 +89,7 @@ func (r *rotation) goodPublicationFollowsAtOnce(t *testing.T) {
 	t.Helper()
 	r.publish(t, r.old, agenttest.Wish{Cluster: r.both()})
 	report := r.AwaitLoaded(t, r.Nodes[0])
-	if want := (contract.ReloadReport{Revision: r.Nodes[0].Publication.Revision}); report.Reload != want {
+	if want := (publication.ReloadReport{Revision: r.Nodes[0].Publication.Revision}); report.Reload != want {
 		t.Errorf("reload %+v, want success", report.Reload)
 	}
 }
@@ -120,8 +121,8 @@ func (r *rotation) restartKeepsWhatWasReloaded(t *testing.T) {
 	}
 	for _, n := range r.Nodes {
 		r.AwaitReady(t, n)
-		report := r.Await(t, n, "running on its persisted settings", func(report contract.TLSReport) bool {
-			return !slices.ContainsFunc(listeners(n), func(l contract.Listener) bool {
+		report := r.Await(t, n, "running on its persisted settings", func(report publication.Report) bool {
+			return !slices.ContainsFunc(listeners(n), func(l publication.Role) bool {
 				return l != agenttest.TLSListener && !report.Roles[l].Dynamic
 			})
 		})
@@ -139,7 +140,7 @@ func (r *rotation) restartKeepsWhatWasReloaded(t *testing.T) {
 
 func (r *rotation) settingsAreDeletedWhenReloadsAreSwitchedOff(t *testing.T) {
 	t.Helper()
-	r.publish(t, r.renewed, agenttest.Wish{Cluster: r.both(), Loading: contract.LoadByRestart})
+	r.publish(t, r.renewed, agenttest.Wish{Cluster: r.both(), Loading: publication.LoadByRestart})
 	for _, n := range r.Nodes {
 		for _, l := range listeners(n) {
 			if role := r.AwaitLoaded(t, n).Roles[l]; role.Dynamic {
@@ -153,8 +154,8 @@ func (r *rotation) nothingIsReloadedAnyMore(t *testing.T) {
 	t.Helper()
 	n := r.Nodes[0]
 	loaded := n.Publication.Revision
-	n.Publish(t, agenttest.Wish{Identity: r.renewed[0], Cluster: r.after(), Clients: r.clientAnchors(), Loading: contract.LoadByRestart})
-	report := r.Await(t, n, "mounted", func(report contract.TLSReport) bool {
+	n.Publish(t, agenttest.Wish{Identity: r.renewed[0], Cluster: r.after(), Clients: r.clientAnchors(), Loading: publication.LoadByRestart})
+	report := r.Await(t, n, "mounted", func(report publication.Report) bool {
 		return report.Mounted != nil && report.Mounted.Revision == n.Publication.Revision
 	})
 	if report.Revision != loaded || len(report.Roles[contract.ReplicationListener].Trusts) != 2 {
@@ -212,7 +213,7 @@ func TestControllersThatDoNotLeadReload(t *testing.T) {
 	alone := r.Nodes[0]
 	alone.Start(t)
 	r.AwaitReady(t, alone)
-	report := r.Await(t, alone, "known", func(report contract.TLSReport) bool {
+	report := r.Await(t, alone, "known", func(report publication.Report) bool {
 		return report.Roles[contract.ControlPlaneListener].Presents != ""
 	})
 	if got := report.Roles[contract.ControlPlaneListener]; len(got.Trusts) != 2 || got.Dynamic {
@@ -225,7 +226,7 @@ func TestControllersThatDoNotLeadReload(t *testing.T) {
 		n.Start(t)
 	}
 	for _, n := range r.Nodes {
-		r.compare(t, n, r.Await(t, n, "running on its persisted settings", func(report contract.TLSReport) bool {
+		r.compare(t, n, r.Await(t, n, "running on its persisted settings", func(report publication.Report) bool {
 			return report.Roles[contract.ControlPlaneListener].Dynamic && report.Revision == n.Publication.Revision
 		}))
 	}

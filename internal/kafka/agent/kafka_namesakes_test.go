@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/reload"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // namesakes is a rotation to an authority of the name of the one before it, which
@@ -40,8 +41,8 @@ func TestAuthorityOfTheSameNameIsProvenByItsLeaves(t *testing.T) {
 	n := r.Nodes[0]
 
 	n.Publish(t, agenttest.Wish{Identity: r.old[0], Cluster: r.both(), Clients: r.clientAnchors()})
-	report := r.Await(t, n, "without proof", func(report contract.TLSReport) bool { return report.Reload.Failure != "" })
-	if want := []contract.Listener{contract.ControlPlaneListener, contract.ReplicationListener}; !slices.Equal(report.Unknown, want) {
+	report := r.Await(t, n, "without proof", func(report publication.Report) bool { return report.Reload.Failure != "" })
+	if want := []publication.Role{contract.ControlPlaneListener, contract.ReplicationListener}; !slices.Equal(report.Unknown, want) {
 		t.Errorf("unknown are %v, want %v: no leaf of the new authority is at hand", report.Unknown, want)
 	}
 	if !strings.HasPrefix(report.Reload.Failure, "no leaf of the anchor "+agenttest.Fingerprints(r.after()...)[0]) {
@@ -68,7 +69,7 @@ func TestAnchorOfWhichOnlyTheNameIsLoadedIsNotBelieved(t *testing.T) {
 	started := r.matched(t)
 	reloader := reload.New(reload.Options{
 		Server: n.Client(t), Directory: n.StoresDir(), Clock: clock.RealClock{}, Patience: 5 * time.Second, Pause: 100 * time.Millisecond,
-		Tell: func([]contract.Publication) {},
+		Tell: func([]publication.Publication) {},
 		Write: func(name string, data []byte) error {
 			written := strings.ReplaceAll(string(data), string(coming), string(instead))
 			return os.WriteFile(filepath.Join(n.StoresDir(), name), []byte(written), 0o600)
@@ -85,7 +86,7 @@ func TestAnchorOfWhichOnlyTheNameIsLoadedIsNotBelieved(t *testing.T) {
 	if outcome.Complete || !outcome.Refused || !strings.Contains(outcome.Failure, want) {
 		t.Errorf("outcome %+v, want %q", outcome, want)
 	}
-	for _, l := range []contract.Listener{contract.ControlPlaneListener, contract.ReplicationListener} {
+	for _, l := range []publication.Role{contract.ControlPlaneListener, contract.ReplicationListener} {
 		seen, err := n.Look(t.Context(), l, r.old[0])
 		if err != nil || len(seen.Authorities) != 2 {
 			t.Errorf("%s names %d authorities, %v; want two of one name", l, len(seen.Authorities), err)

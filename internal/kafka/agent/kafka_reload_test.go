@@ -10,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/reload/reloadtest"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // TestServerFulfilsTheContractOfReloads holds a real server to what tests of reloads
@@ -23,7 +24,7 @@ func TestServerFulfilsTheContractOfReloads(t *testing.T) {
 				t.Helper()
 				network := map[string]string{newest: "127.83.26", previous: "127.83.27"}[version]
 				return leftAlone(t, rotate(t, version, agenttest.ClusterSpec{
-					Network: network, Nodes: [][]string{dual()}, Extra: []contract.Listener{agenttest.OpenListener},
+					Network: network, Nodes: [][]string{dual()}, Extra: []publication.Role{agenttest.OpenListener},
 				}))
 			})
 		})
@@ -35,17 +36,17 @@ func TestServerFulfilsTheContractOfReloads(t *testing.T) {
 func leftAlone(t *testing.T, r *rotation) reloadtest.Subject {
 	t.Helper()
 	n, files := r.Nodes[0], t.TempDir()
-	r.publish(t, r.old, agenttest.Wish{Cluster: r.before(), Loading: contract.LoadByRestart})
+	r.publish(t, r.old, agenttest.Wish{Cluster: r.before(), Loading: publication.LoadByRestart})
 	internal := reloadtest.Stores{Identity: n.Identity, Trusts: r.before()}
 	clients := reloadtest.Stores{Identity: n.Identity, Trusts: []*x509.Certificate{r.Clients.Certificate()}}
 	return reloadtest.Subject{
 		Server:  n.Client(t),
 		Clients: agenttest.TLSListener, Open: agenttest.OpenListener, Internal: contract.ReplicationListener, Control: contract.ControlPlaneListener,
-		Started: map[contract.Listener]reloadtest.Stores{
+		Started: map[publication.Role]reloadtest.Stores{
 			agenttest.TLSListener: clients, agenttest.OpenListener: clients,
 			contract.ReplicationListener: internal, contract.ControlPlaneListener: internal,
 		},
-		Signers: map[contract.Listener]pki.Authority{
+		Signers: map[publication.Role]pki.Authority{
 			agenttest.TLSListener: r.Clients, agenttest.OpenListener: r.Clients,
 			contract.ReplicationListener: r.Cluster.Cluster, contract.ControlPlaneListener: r.Cluster.Cluster,
 		},

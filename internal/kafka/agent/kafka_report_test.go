@@ -9,6 +9,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/reporttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // TestAgentFulfilsTheContractOfReports holds an agent beside a real server to what tests
@@ -20,9 +21,9 @@ func TestAgentFulfilsTheContractOfReports(t *testing.T) {
 		r := rotate(t, newest, agenttest.ClusterSpec{Network: "127.83.28", Nodes: [][]string{dual()}})
 		n := r.Nodes[0]
 		return reporttest.Subject{
-			Report: func(ctx context.Context) (contract.TLSReport, error) { return r.Agents().TLS(ctx, r.AgentNode(n)) },
+			Report: func(ctx context.Context) (publication.Report, error) { return r.Agents().TLS(ctx, r.AgentNode(n)) },
 			Name:   n.Name(), Names: []string{n.Address}, Signer: r.Cluster.Cluster,
-			Cluster: []contract.Listener{contract.ControlPlaneListener, contract.ReplicationListener}, Clients: agenttest.TLSListener,
+			Cluster: []publication.Role{contract.ControlPlaneListener, contract.ReplicationListener}, Clients: agenttest.TLSListener,
 			Mounted: n.Mounted,
 			Mount:   func(t *testing.T, content stores.Mounted) { t.Helper(); n.Mount(t, content) },
 			Work:    func() {},

@@ -16,6 +16,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Versions of Kafka that these tests run.
@@ -90,8 +91,8 @@ func (r *rotation) publish(t *testing.T, leaves []stores.Identity, wish agenttes
 }
 
 // listeners are those the node listens on.
-func listeners(n *agenttest.Node) []contract.Listener {
-	var list []contract.Listener
+func listeners(n *agenttest.Node) []publication.Role {
+	var list []publication.Role
 	if slices.Contains(n.Roles, contract.RoleController) {
 		list = append(list, contract.ControlPlaneListener)
 	}
@@ -102,7 +103,7 @@ func listeners(n *agenttest.Node) []contract.Listener {
 }
 
 // compare holds a report against handshakes and what was published.
-func (r *rotation) compare(t *testing.T, n *agenttest.Node, report contract.TLSReport) {
+func (r *rotation) compare(t *testing.T, n *agenttest.Node, report publication.Report) {
 	t.Helper()
 	for _, l := range listeners(n) {
 		seen, err := n.Look(t.Context(), l, n.Identity)
@@ -113,7 +114,7 @@ func (r *rotation) compare(t *testing.T, n *agenttest.Node, report contract.TLSR
 		if diff := cmp.Diff(agenttest.Fingerprints(seen.Chain...), append([]string{role.Presents}, role.Chain...)); diff != "" {
 			t.Errorf("node %d, %s presents (-handshake +report):\n%s", n.ID, l, diff)
 		}
-		if got := n.Publication.Identities[contract.NodeIdentity]; role.Presents != got {
+		if got := n.Publication.Identities[publication.NodeIdentity]; role.Presents != got {
 			t.Errorf("node %d, %s presents %s, published is %s", n.ID, l, role.Presents, got)
 		}
 		if diff := cmp.Diff(n.Publication.Trust[l], role.Trusts); diff != "" {
@@ -190,7 +191,7 @@ func (r *rotation) watchReadiness(t *testing.T, n *agenttest.Node) func(*testing
 }
 
 // raft is the report of the node's Raft client.
-func (r *rotation) raft(t *testing.T, n *agenttest.Node) contract.RoleReport {
+func (r *rotation) raft(t *testing.T, n *agenttest.Node) publication.RoleReport {
 	t.Helper()
 	report, err := r.Agents().TLS(t.Context(), r.AgentNode(n))
 	if err != nil {
@@ -208,7 +209,7 @@ func TestAuthorityIsReplacedWithoutARestart(t *testing.T) {
 			t.Parallel()
 			network := map[string]string{newest: "127.83.21", previous: "127.83.22"}[version]
 			r := rotate(t, version, agenttest.ClusterSpec{Network: network, Nodes: [][]string{controller(), broker()}})
-			started := []contract.RoleReport{r.raft(t, r.Nodes[0]), r.raft(t, r.Nodes[1])}
+			started := []publication.RoleReport{r.raft(t, r.Nodes[0]), r.raft(t, r.Nodes[1])}
 
 			r.publish(t, r.old, agenttest.Wish{Cluster: r.both()})
 			r.serves(t, "the old authority", r.before())

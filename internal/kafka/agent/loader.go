@@ -8,12 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/local"
 	"github.com/keyturn/keyturn/internal/kafka/agent/reload"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // loader lets the running server load what is mounted. It belongs to one process
@@ -139,7 +139,7 @@ func (l *loader) close() {
 
 // report records what came of a step and when to try again.
 func (l *loader) report(outcome reload.Outcome) {
-	roles := map[contract.Listener]*contract.RoleReport{}
+	roles := map[publication.Role]*publication.RoleReport{}
 	for listener, state := range l.reloader.States() {
 		roles[listener] = nil
 		if state.Known() {
@@ -173,7 +173,7 @@ func (l *loader) report(outcome reload.Outcome) {
 	case len(outcome.Tried) == 0:
 		log.Warn("It is unknown what the server has loaded", "because", outcome.Failure, "nextTryAfter", l.pause.String())
 	default:
-		l.observer.failed(contract.ReloadReport{Revision: l.revision, Failure: outcome.Failure, Refused: outcome.Refused, Early: outcome.Early})
+		l.observer.failed(publication.ReloadReport{Revision: l.revision, Failure: outcome.Failure, Refused: outcome.Refused, Early: outcome.Early})
 		log.Warn("A reload failed", "because", outcome.Failure, "nextTryAfter", l.pause.String())
 	}
 }

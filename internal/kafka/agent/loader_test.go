@@ -26,6 +26,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // fakeKafka is the replication listener of a broker that takes part, and loads
@@ -144,9 +145,9 @@ func (k *fakeKafka) alter(req *kmsg.IncrementalAlterConfigsRequest) kmsg.Respons
 func (r *running) publish(t *testing.T, identity stores.Identity, anchors ...*x509.Certificate) {
 	t.Helper()
 	r.publication.Revision++
-	r.publication.Identities = map[string]string{contract.NodeIdentity: identity.Fingerprint()}
+	r.publication.Identities = map[string]string{publication.NodeIdentity: identity.Fingerprint()}
 	trusts := agenttest.Fingerprints(anchors...)
-	r.publication.Trust = map[contract.Listener][]string{contract.AgentRole: trusts, contract.ReplicationListener: trusts}
+	r.publication.Trust = map[publication.Role][]string{publication.AgentRole: trusts, contract.ReplicationListener: trusts}
 	r.publication.Chain = agenttest.Fingerprints(identity.Chain[1:]...)
 	r.node = identity
 	agenttest.PutIdentity(r.Node, podName, identity)
@@ -156,7 +157,7 @@ func (r *running) publish(t *testing.T, identity stores.Identity, anchors ...*x5
 }
 
 // untilReport asks for reports until one fulfils the condition.
-func (r *running) untilReport(t *testing.T, condition func(contract.TLSReport) bool) contract.TLSReport {
+func (r *running) untilReport(t *testing.T, condition func(publication.Report) bool) publication.Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -171,8 +172,8 @@ func (r *running) untilReport(t *testing.T, condition func(contract.TLSReport) b
 	}
 }
 
-func loaded(revision int64) func(contract.TLSReport) bool {
-	return func(report contract.TLSReport) bool { return report.Revision == revision }
+func loaded(revision int64) func(publication.Report) bool {
+	return func(report publication.Report) bool { return report.Revision == revision }
 }
 
 func TestPublicationsAreLoadedByTheRunningServer(t *testing.T) {
@@ -196,14 +197,14 @@ func TestPublicationsAreLoadedByTheRunningServer(t *testing.T) {
 	r.publish(t, renewed, r.ca.Certificate())
 	report := r.untilReport(t, loaded(4))
 
-	want := contract.RoleReport{
+	want := publication.RoleReport{
 		Trusts: agenttest.Fingerprints(r.ca.Certificate()), Presents: renewed.Fingerprint(), Chain: agenttest.Fingerprints(cross),
 		NotAfter: report.Roles[contract.ReplicationListener].NotAfter, Dynamic: true,
 	}
 	if diff := cmp.Diff(want, report.Roles[contract.ReplicationListener]); diff != "" {
 		t.Errorf("the listener (-want +got):\n%s", diff)
 	}
-	if report.Reload != (contract.ReloadReport{Revision: 4}) || !report.StartedAt.Equal(started.StartedAt) {
+	if report.Reload != (publication.ReloadReport{Revision: 4}) || !report.StartedAt.Equal(started.StartedAt) {
 		t.Errorf("reload %+v of the process of %s, want success in that of %s", report.Reload, report.StartedAt, started.StartedAt)
 	}
 	if report.Mounted == nil || report.Mounted.Revision != 4 {
@@ -228,7 +229,7 @@ func TestTrustThatIsNotProvenIsReportedAsUnknown(t *testing.T) {
 	now := time.Now()
 	twin := agenttest.Authority(t, r.ca.Certificate().Subject.CommonName, now)
 	r.publish(t, r.node, r.ca.Certificate(), twin.Certificate())
-	report := r.untilReport(t, func(report contract.TLSReport) bool { return report.Reload.Failure != "" })
+	report := r.untilReport(t, func(report publication.Report) bool { return report.Reload.Failure != "" })
 	if _, known := report.Roles[contract.ReplicationListener]; known || !slices.Contains(report.Unknown, contract.ReplicationListener) {
 		t.Errorf("the listener is said to have %+v, unknown are %v", report.Roles[contract.ReplicationListener], report.Unknown)
 	}
@@ -237,7 +238,7 @@ func TestTrustThatIsNotProvenIsReportedAsUnknown(t *testing.T) {
 	}
 
 	proof := agenttest.Proof(t, twin, now)
-	agenttest.PutIdentity(r.Node, contract.ProofEntry("0a"), proof)
+	agenttest.PutIdentity(r.Node, publication.ProofEntry("0a"), proof)
 	r.publication.Proofs = map[string]string{"0a": proof.Fingerprint()}
 	r.publish(t, r.node, r.ca.Certificate(), twin.Certificate())
 	report = r.untilReport(t, loaded(3))
@@ -255,7 +256,7 @@ func TestPublicationThatChangesNoStoreIsLoadedAtOnce(t *testing.T) {
 	r.until(t, http.StatusNoContent, "")
 	r.publication.Operators = append(r.publication.Operators, "ab")
 	r.publish(t, r.node, r.ca.Certificate())
-	if report := r.untilReport(t, loaded(2)); report.Reload != (contract.ReloadReport{Revision: 2}) || report.Roles[contract.ReplicationListener].Dynamic {
+	if report := r.untilReport(t, loaded(2)); report.Reload != (publication.ReloadReport{Revision: 2}) || report.Roles[contract.ReplicationListener].Dynamic {
 		t.Errorf("reload %+v, %+v; want none", report.Reload, report.Roles)
 	}
 }
@@ -289,7 +290,7 @@ func TestRefusedReloadIsReportedAndTriedAgain(t *testing.T) {
 	r.until(t, http.StatusNoContent, "")
 	r.kafka.refuse(true)
 	r.publish(t, r.node, r.ca.Certificate(), agenttest.Authority(t, "cluster-ca v1", time.Now()).Certificate())
-	report := r.untilReport(t, func(report contract.TLSReport) bool { return report.Reload.Failure != "" })
+	report := r.untilReport(t, func(report publication.Report) bool { return report.Reload.Failure != "" })
 	if report.Revision != 1 || report.Reload.Revision != 2 || !report.Reload.Refused || len(report.Roles[contract.ReplicationListener].Trusts) != 1 {
 		t.Errorf("report %+v, want the refusal of revision 2 and what revision 1 says", report)
 	}
@@ -297,7 +298,7 @@ func TestRefusedReloadIsReportedAndTriedAgain(t *testing.T) {
 		t.Errorf("status %d, %s, %v; want ready", status, body, err)
 	}
 	r.kafka.refuse(false)
-	if report := r.untilReport(t, loaded(2)); report.Reload != (contract.ReloadReport{Revision: 2}) {
+	if report := r.untilReport(t, loaded(2)); report.Reload != (publication.ReloadReport{Revision: 2}) {
 		t.Errorf("reload %+v, want success", report.Reload)
 	}
 	if !strings.Contains(r.metrics(t), "keyturn_agent_reloads_total{outcome=\"loaded\"} 1\n") {
@@ -311,11 +312,11 @@ func TestWhatIsNotValidYetIsReportedUntilItIsLoaded(t *testing.T) {
 	r.until(t, http.StatusNoContent, "")
 	soon := time.Now().Add(pki.Backdate + 2*time.Second)
 	r.publish(t, agenttest.Leaf(t, r.ca, "my-cluster-kafka", soon), r.ca.Certificate())
-	report := r.untilReport(t, func(report contract.TLSReport) bool { return report.Reload.Failure != "" })
+	report := r.untilReport(t, func(report publication.Report) bool { return report.Reload.Failure != "" })
 	if !report.Reload.Early || report.Reload.Refused || report.Reload.Revision != 2 {
 		t.Errorf("reload %+v, want it to be early", report.Reload)
 	}
-	if report := r.untilReport(t, loaded(2)); report.Reload != (contract.ReloadReport{Revision: 2}) {
+	if report := r.untilReport(t, loaded(2)); report.Reload != (publication.ReloadReport{Revision: 2}) {
 		t.Errorf("reload %+v, want success", report.Reload)
 	}
 }
@@ -328,7 +329,7 @@ func TestWhatIsHalfMountedIsNotReported(t *testing.T) {
 	r.publish(t, r.node, r.ca.Certificate(), coming)
 	r.untilReport(t, loaded(2))
 	agenttest.WriteVolume(t, r.options.Mounts.ClusterTrust, agenttest.TrustDirectory(r.ca.Certificate()))
-	report := r.untilReport(t, func(report contract.TLSReport) bool { return report.Mounted == nil })
+	report := r.untilReport(t, func(report publication.Report) bool { return report.Mounted == nil })
 	if report.Revision != 2 || len(report.Roles[contract.ReplicationListener].Trusts) != 2 {
 		t.Errorf("report %+v, want what is loaded", report)
 	}

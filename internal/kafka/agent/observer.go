@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/status"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // observer joins what is mounted with what the server has loaded. It is safe for
@@ -28,7 +29,7 @@ type observer struct {
 	generation uint64
 	facing     stores.Facing
 	facingErr  error
-	mounted    contract.Publication
+	mounted    publication.Publication
 	lag        time.Duration
 
 	matching sync.Mutex
@@ -79,18 +80,18 @@ func (o *observer) unlessFacing(err error) error {
 // TLS adds the agent's own role to the report of the server's, and what is
 // mounted. That is read first: a reload begins only while nothing newer is mounted
 // than what it says that it loads, so that a report names one or the other.
-func (o *observer) TLS() contract.TLSReport {
+func (o *observer) TLS() publication.Report {
 	matched, unmatched := o.match()
 	report := o.Node.TLS()
 	if facing, err := o.Facing(); err == nil {
-		report.Roles[contract.AgentRole] = facing.Report()
+		report.Roles[publication.AgentRole] = facing.Report()
 		o.remember(slices.Concat(facing.Identity.Chain, facing.Trusts))
 	}
 	if unmatched == nil {
 		report.Mounted = &matched.Publication
 	}
 	report.Certificates = o.named(report)
-	return report.Fit()
+	return report.Fit(contract.OwnRoles())
 }
 
 // match returns what is mounted, if it belongs together. It is read again only
@@ -125,7 +126,7 @@ func (o *observer) remember(certificates []*x509.Certificate) {
 }
 
 // named returns the certificates that the report names.
-func (o *observer) named(report contract.TLSReport) map[string][]byte {
+func (o *observer) named(report publication.Report) map[string][]byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	named := map[string][]byte{}
@@ -141,9 +142,9 @@ func (o *observer) named(report contract.TLSReport) map[string][]byte {
 		add(role.Chain...)
 		add(role.Trusts...)
 	}
-	for _, publication := range report.Loading {
-		add(slices.Collect(maps.Values(publication.Identities))...)
-		add(publication.Chain...)
+	for _, published := range report.Loading {
+		add(slices.Collect(maps.Values(published.Identities))...)
+		add(published.Chain...)
 	}
 	if report.Mounted != nil {
 		add(slices.Collect(maps.Values(report.Mounted.Identities))...)
@@ -154,7 +155,7 @@ func (o *observer) named(report contract.TLSReport) map[string][]byte {
 
 // reloaded records a reload that was proven.
 func (o *observer) reloaded(revision int64, took time.Duration) {
-	o.Reloaded(contract.ReloadReport{Revision: revision})
+	o.Reloaded(publication.ReloadReport{Revision: revision})
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.reloads.Loaded++
@@ -162,7 +163,7 @@ func (o *observer) reloaded(revision int64, took time.Duration) {
 }
 
 // failed records a reload that was refused or not proven.
-func (o *observer) failed(report contract.ReloadReport) {
+func (o *observer) failed(report publication.ReloadReport) {
 	o.Reloaded(report)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -180,7 +181,7 @@ func (o *observer) overtaken() {
 // publication: what failed before it does not matter any more.
 func (o *observer) settled(revision int64) {
 	if last := o.Node.TLS().Reload; last.Failure != "" || last.Revision != revision {
-		o.Reloaded(contract.ReloadReport{Revision: revision})
+		o.Reloaded(publication.ReloadReport{Revision: revision})
 	}
 }
 
@@ -192,7 +193,7 @@ func (o *observer) Reloads() metrics.Reloads {
 }
 
 // Mounted returns the newest publication that was seen.
-func (o *observer) Mounted() contract.Publication {
+func (o *observer) Mounted() publication.Publication {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.mounted
@@ -206,26 +207,26 @@ func (o *observer) MountLag() time.Duration {
 }
 
 // look reads the mounted publication, and reports whether it is a new one.
-func (o *observer) look(now time.Time) (contract.Publication, bool) {
+func (o *observer) look(now time.Time) (publication.Publication, bool) {
 	mounted, _, err := o.reader.Read()
 	if err != nil {
-		return contract.Publication{}, false // between two states: the next look sees the new one
+		return publication.Publication{}, false // between two states: the next look sees the new one
 	}
 	data, found := mounted.Node[contract.PublicationKey]
 	if !found {
-		return contract.Publication{}, false
+		return publication.Publication{}, false
 	}
-	publication, err := contract.ParsePublication(data)
+	published, err := publication.ParsePublication(data)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err != nil || publication.Revision <= o.mounted.Revision {
-		return contract.Publication{}, false
+	if err != nil || published.Revision <= o.mounted.Revision {
+		return publication.Publication{}, false
 	}
 	first := o.mounted.Revision == 0
-	o.mounted, o.lag = publication, 0
+	o.mounted, o.lag = published, 0
 	// What the agent finds at its start was published before there was a mount.
-	if !first && !publication.PublishedAt.IsZero() {
-		o.lag = max(0, now.Sub(publication.PublishedAt))
+	if !first && !published.PublishedAt.IsZero() {
+		o.lag = max(0, now.Sub(published.PublishedAt))
 	}
-	return publication, true
+	return published, true
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // What an agent does with its server: it starts it on what is mounted, lets it
@@ -30,20 +31,20 @@ type server struct {
 	started  content
 	revision int64
 	// loaded is what each listener runs on now; raft is what the Raft client keeps.
-	loaded map[contract.Listener]stores
+	loaded map[publication.Role]stores
 	raft   stores
-	reload contract.ReloadReport
+	reload publication.ReloadReport
 }
 
 // persisted says for which listeners of a node the metadata of the cluster holds
 // settings of a reload. They survive the node's processes and its pods. The files
 // that they name hold, after each start, what is mounted then.
-type persisted map[contract.Listener]bool
+type persisted map[publication.Role]bool
 
 // starts is what each listener runs on right after a start with the content: what
 // is published for it where settings are persisted. Without any, the listener for
 // Raft begins with what their client is given.
-func (c content) starts(p persisted) map[contract.Listener]stores {
+func (c content) starts(p persisted) map[publication.Role]stores {
 	loaded := maps.Clone(c.listeners)
 	if !p[contract.ControlPlaneListener] {
 		loaded[contract.ControlPlaneListener] = c.raft
@@ -66,7 +67,7 @@ func (w *world) follow(s *server) bool {
 	if err != nil {
 		return false
 	}
-	if mounted.publication.Loading == contract.LoadByRestart {
+	if mounted.publication.Loading == publication.LoadByRestart {
 		return w.keepToStart(s, mounted)
 	}
 	return w.reload(s, mounted)
@@ -101,7 +102,7 @@ func (w *world) keepToStart(s *server, mounted content) bool {
 	}
 	revision := mounted.publication.Revision
 	if maps.EqualFunc(s.loaded, mounted.listeners, stores.equal) && s.reload.Revision != revision {
-		s.revision, s.reload, changed = revision, contract.ReloadReport{Revision: revision}, true
+		s.revision, s.reload, changed = revision, publication.ReloadReport{Revision: revision}, true
 	}
 	return changed
 }
@@ -111,10 +112,10 @@ func (w *world) keepToStart(s *server, mounted content) bool {
 func (w *world) reload(s *server, mounted content) bool {
 	if early := w.early(s, mounted); early != "" {
 		again := s.reload.Early && s.reload.Revision == mounted.publication.Revision
-		s.reload = contract.ReloadReport{Revision: mounted.publication.Revision, Early: true, Failure: early}
+		s.reload = publication.ReloadReport{Revision: mounted.publication.Revision, Early: true, Failure: early}
 		return !again
 	}
-	behind := slices.DeleteFunc(slices.Sorted(maps.Keys(mounted.listeners)), func(l contract.Listener) bool {
+	behind := slices.DeleteFunc(slices.Sorted(maps.Keys(mounted.listeners)), func(l publication.Role) bool {
 		loaded, runs := s.loaded[l]
 		return !runs || !listens(s.started.config, l) || loaded.equal(mounted.listeners[l])
 	})
@@ -123,7 +124,7 @@ func (w *world) reload(s *server, mounted content) bool {
 	if fails && len(behind) > 0 {
 		again := s.reload.Revision == mounted.publication.Revision
 		w.load(s, mounted, behind[:min(good, len(behind))])
-		s.reload = contract.ReloadReport{
+		s.reload = publication.ReloadReport{
 			Revision: mounted.publication.Revision, Refused: true,
 			Failure: "the server does not accept other stores for " + string(behind[0]),
 		}
@@ -131,12 +132,12 @@ func (w *world) reload(s *server, mounted content) bool {
 	}
 	w.load(s, mounted, behind)
 	s.revision = mounted.publication.Revision
-	s.reload = contract.ReloadReport{Revision: s.revision}
+	s.reload = publication.ReloadReport{Revision: s.revision}
 	return len(behind) > 0 || s.revision != before
 }
 
 // load changes listeners by settings that persist.
-func (w *world) load(s *server, mounted content, listeners []contract.Listener) {
+func (w *world) load(s *server, mounted content, listeners []publication.Role) {
 	for _, l := range listeners {
 		s.loaded[l] = mounted.listeners[l]
 		if w.persisted[s.pod] == nil {
@@ -148,14 +149,14 @@ func (w *world) load(s *server, mounted content, listeners []contract.Listener) 
 }
 
 // report is what the agent tells the operator.
-func (w *world) report(s *server) contract.TLSReport {
+func (w *world) report(s *server) publication.Report {
 	v := w.mounted[s.pod]
-	report := contract.TLSReport{
+	report := publication.Report{
 		Revision: s.revision, StartedAt: s.startedAt, Reload: s.reload,
-		Roles: map[contract.Listener]contract.RoleReport{}, Certificates: map[string][]byte{},
+		Roles: map[publication.Role]publication.RoleReport{}, Certificates: map[string][]byte{},
 	}
-	show := func(role contract.Listener, chain, trust []*x509.Certificate) {
-		said := contract.RoleReport{Trusts: slices.Sorted(slices.Values(fingerprints(trust))), Dynamic: w.persisted[s.pod][role]}
+	show := func(role publication.Role, chain, trust []*x509.Certificate) {
+		said := publication.RoleReport{Trusts: slices.Sorted(slices.Values(fingerprints(trust))), Dynamic: w.persisted[s.pod][role]}
 		if len(chain) > 0 {
 			said.Presents, said.Chain, said.NotAfter = fingerprint(chain[0]), fingerprints(chain[1:]), firstEnd(chain).UTC()
 		}
@@ -169,7 +170,7 @@ func (w *world) report(s *server) contract.TLSReport {
 	}
 	agent := v.agent()
 	show(contract.RaftRole, s.raft.chain, s.raft.trust)
-	show(contract.AgentRole, agent.chain, agent.trust)
+	show(publication.AgentRole, agent.chain, agent.trust)
 	if mounted, err := v.content(0); err == nil {
 		report.Mounted = &mounted.publication
 		for _, loadable := range mounted.listeners {

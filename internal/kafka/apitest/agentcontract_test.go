@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/reporttest"
 	agentstores "github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // TestStandInForAgentsFulfilsTheContract holds the agent of all these tests to the suite
@@ -36,9 +37,9 @@ func TestStandInForAgentsFulfilsTheContract(t *testing.T) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid", Annotations: map[string]string{contract.PinAnnotation: pin}}}
 		server := w.began(pod, 0)
 		return reporttest.Subject{
-			Report: func(context.Context) (contract.TLSReport, error) { return w.report(server), nil },
+			Report: func(context.Context) (publication.Report, error) { return w.report(server), nil },
 			Name:   name, Names: []string{name}, Signer: signer,
-			Cluster: []contract.Listener{contract.ControlPlaneListener, contract.ReplicationListener}, Clients: agenttest.TLSListener,
+			Cluster: []publication.Role{contract.ControlPlaneListener, contract.ReplicationListener}, Clients: agenttest.TLSListener,
 			Mounted: mounted,
 			Mount:   func(_ *testing.T, content agentstores.Mounted) { w.mount(name, content) },
 			Work:    func() { w.follow(server) },
@@ -58,17 +59,17 @@ func firstMounts(t *testing.T, name string, signer pki.Authority) (agentstores.M
 	identity := agenttest.Leaf(t, signer, "my-cluster-kafka", start(), name)
 	config := contract.Config{
 		Cluster: clusterName, PodName: name, Roles: []string{contract.RoleBroker, contract.RoleController}, DataDirs: []string{"/data"},
-		Stores: []contract.Store{
-			{Listener: contract.ControlPlaneListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain},
-			{Listener: contract.ReplicationListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain},
-			{Listener: agenttest.TLSListener, Identity: contract.NodeIdentity, Trust: contract.ClientsDomain},
+		Stores: []publication.Store{
+			{Role: contract.ControlPlaneListener, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain},
+			{Role: contract.ReplicationListener, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain},
+			{Role: agenttest.TLSListener, Identity: publication.NodeIdentity, Trust: contract.ClientsDomain},
 		},
 	}
-	published := contract.Publication{
-		Revision: 1, Identities: map[string]string{contract.NodeIdentity: identity.Fingerprint()},
-		Trust: map[contract.Listener][]string{agenttest.TLSListener: agenttest.Fingerprints(clients.Certificate())},
+	published := publication.Publication{
+		Revision: 1, Identities: map[string]string{publication.NodeIdentity: identity.Fingerprint()},
+		Trust: map[publication.Role][]string{agenttest.TLSListener: agenttest.Fingerprints(clients.Certificate())},
 	}
-	for _, role := range []contract.Listener{contract.ControlPlaneListener, contract.ReplicationListener, contract.AgentRole} {
+	for _, role := range []publication.Role{contract.ControlPlaneListener, contract.ReplicationListener, publication.AgentRole} {
 		published.Trust[role] = agenttest.Fingerprints(signer.Certificate())
 	}
 	mounted := agentstores.Mounted{

@@ -24,6 +24,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // What runs beside the nodes: a Deployment whose pods talk to brokers, and tell the
@@ -31,7 +32,7 @@ import (
 
 const exporterName = clusterName + "-exporter"
 
-func exporter(namespace string, loading contract.Loading) companion.Companion {
+func exporter(namespace string, loading publication.Loading) companion.Companion {
 	return companion.Companion{
 		Name: exporterName, Type: "exporter", Certificate: "exporter",
 		Host: exporterName + "." + namespace + ".svc", Loading: loading, Replicas: 1,
@@ -48,7 +49,7 @@ type partner struct {
 	companion companion.Companion
 	address   string
 	startedAt time.Time
-	published contract.Publication
+	published publication.Publication
 	loaded    stores
 }
 
@@ -216,14 +217,14 @@ func (w *world) loadPartner(p *partner, oldest int64) bool {
 }
 
 // storedFor is what a pod of the companion would load now.
-func (w *world) storedFor(c companion.Companion) (contract.Publication, stores, error) {
+func (w *world) storedFor(c companion.Companion) (publication.Publication, stores, error) {
 	v := volumes{pod: c.Certificate, certs: w.certs, files: map[volume]files{
 		nodeVolume:    w.stored.secrets[c.Secret()],
 		clusterVolume: w.stored.secrets[authorities.Cluster.TrustedCertsSecret(clusterName)],
 	}}
-	published, err := contract.ParsePublication(v.files[nodeVolume][contract.PublicationKey])
+	published, err := publication.ParsePublication(v.files[nodeVolume][contract.PublicationKey])
 	if err != nil {
-		return contract.Publication{}, stores{}, between("%v", err)
+		return publication.Publication{}, stores{}, between("%v", err)
 	}
 	loaded, err := v.storesOf(companion.Stores()[0], published)
 	return published, loaded, err
@@ -232,7 +233,7 @@ func (w *world) storedFor(c companion.Companion) (contract.Publication, stores, 
 // reloadPartner takes over what is published, if the program can.
 func (w *world) reloadPartner(p *partner) bool {
 	before := p.published.Revision
-	if published, _, err := w.storedFor(p.companion); err != nil || published.Loading == contract.LoadByRestart {
+	if published, _, err := w.storedFor(p.companion); err != nil || published.Loading == publication.LoadByRestart {
 		return false
 	}
 	if !w.loadPartner(p, before) || p.published.Revision == before {
@@ -244,11 +245,11 @@ func (w *world) reloadPartner(p *partner) bool {
 }
 
 // partnerReport is what the program tells the operator.
-func (w *world) partnerReport(p *partner) contract.TLSReport {
+func (w *world) partnerReport(p *partner) publication.Report {
 	mounted, _, err := w.storedFor(p.companion)
-	report := contract.TLSReport{
-		Revision: p.published.Revision, StartedAt: p.startedAt, Reload: contract.ReloadReport{Revision: p.published.Revision},
-		Roles: map[contract.Listener]contract.RoleReport{contract.AgentRole: {
+	report := publication.Report{
+		Revision: p.published.Revision, StartedAt: p.startedAt, Reload: publication.ReloadReport{Revision: p.published.Revision},
+		Roles: map[publication.Role]publication.RoleReport{publication.AgentRole: {
 			Trusts: slices.Sorted(slices.Values(fingerprints(p.loaded.trust))), Presents: fingerprint(p.loaded.chain[0]),
 			Chain: fingerprints(p.loaded.chain[1:]), NotAfter: firstEnd(p.loaded.chain).UTC(),
 		}},
@@ -264,16 +265,16 @@ func (w *world) partnerReport(p *partner) contract.TLSReport {
 }
 
 // partnerSays is the program's answer, if it and the operator accept each other.
-func (w *world) partnerSays(p *partner, access controller.Access, node agentclient.Node) (contract.TLSReport, error) {
+func (w *world) partnerSays(p *partner, access controller.Access, node agentclient.Node) (publication.Report, error) {
 	if w.silent[p.companion.Name] {
-		return contract.TLSReport{}, errSilent
+		return publication.Report{}, errSilent
 	}
 	if node.Name != p.companion.Host {
-		return contract.TLSReport{}, errRefused // it is somebody else
+		return publication.Report{}, errRefused // it is somebody else
 	}
 	access.Leaves = func(string) []string { return node.Leaves }
 	if err := w.understands(access, node.Name, holding{chain: p.loaded.chain, trust: p.loaded.trust, known: p.published.Operators}); err != nil {
-		return contract.TLSReport{}, err
+		return publication.Report{}, err
 	}
 	return w.partnerReport(p), nil
 }
@@ -323,7 +324,7 @@ func (w *world) nodeUIDs() map[string]string {
 }
 
 // besideTurning is a cluster at rest with a companion.
-func besideTurning(t *testing.T, loading contract.Loading) *world {
+func besideTurning(t *testing.T, loading publication.Loading) *world {
 	t.Helper()
 	w := newWorld(t)
 	w.accompany(exporter(w.namespace, loading))
@@ -349,7 +350,7 @@ func (w *world) wantPartnersOf(ca string) {
 
 func TestACompanionIsGivenACertificateAndRuns(t *testing.T) {
 	t.Parallel()
-	w := besideTurning(t, contract.LoadByReload)
+	w := besideTurning(t, publication.LoadByReload)
 	var deployment appsv1.Deployment
 	w.get(exporterName, &deployment)
 	if owners := deployment.OwnerReferences; len(owners) != 1 || owners[0].Name != clusterName {
@@ -365,7 +366,7 @@ func TestACompanionIsGivenACertificateAndRuns(t *testing.T) {
 
 func TestACompanionFollowsAReplacementByItself(t *testing.T) {
 	t.Parallel()
-	w := besideTurning(t, contract.LoadByReload)
+	w := besideTurning(t, publication.LoadByReload)
 	pods, nodes := w.partnerPods(), w.nodeUIDs()
 
 	w.replace(authorities.Cluster)
@@ -382,7 +383,7 @@ func TestACompanionFollowsAReplacementByItself(t *testing.T) {
 
 func TestACompanionThatLoadsAtItsStartIsMadeAnewForItsOwnSakeOnly(t *testing.T) {
 	t.Parallel()
-	w := besideTurning(t, contract.LoadByRestart)
+	w := besideTurning(t, publication.LoadByRestart)
 	nodes := w.nodeUIDs()
 
 	w.replace(authorities.Cluster)
@@ -407,7 +408,7 @@ func TestACompanionThatLoadsAtItsStartIsMadeAnewForItsOwnSakeOnly(t *testing.T) 
 
 func TestAReplacementWaitsForACompanionThatSaysNothing(t *testing.T) {
 	t.Parallel()
-	w := besideTurning(t, contract.LoadByReload)
+	w := besideTurning(t, publication.LoadByReload)
 	w.silent[exporterName] = true
 	w.startOperator() // one that has heard nothing so far
 
@@ -425,7 +426,7 @@ func TestAReplacementWaitsForACompanionThatSaysNothing(t *testing.T) {
 
 func TestACompanionThatIsNotWantedAnyMoreGoes(t *testing.T) {
 	t.Parallel()
-	w := besideTurning(t, contract.LoadByReload)
+	w := besideTurning(t, publication.LoadByReload)
 	w.silent[exporterName] = true
 	w.accompany(companion.Companion{
 		Name: clusterName + "-other", Type: "other", Certificate: "other", Host: "other." + w.namespace + ".svc",
@@ -443,7 +444,7 @@ func TestACompanionThatIsNotWantedAnyMoreGoes(t *testing.T) {
 
 func TestAStaleOperatorDoesNotTakeTheRestartOfACompanionBack(t *testing.T) {
 	t.Parallel()
-	w := besideTurning(t, contract.LoadByRestart)
+	w := besideTurning(t, publication.LoadByRestart)
 	lagging := newLaggingClient(w.faulty)
 	w.reconcile(w.newReconciler(lagging)) // what is read through it from now on is the Deployment of before
 	w.replace(authorities.Cluster)

@@ -12,8 +12,8 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // The operator crashes after its nth write of a rotation, for every n; and two
@@ -120,9 +120,9 @@ func wideRotations() map[string]crashScenario {
 		},
 		"replacing with companions of both kinds": {
 			world: inNewWorlds(func(w *world) {
-				other := exporter(w.namespace, contract.LoadByRestart)
+				other := exporter(w.namespace, publication.LoadByRestart)
 				other.Name, other.Host = clusterName+"-other", clusterName+"-other."+w.namespace+".svc"
-				w.accompany(exporter(w.namespace, contract.LoadByReload), other)
+				w.accompany(exporter(w.namespace, publication.LoadByReload), other)
 				cluster(1)(w)
 			}),
 			change: func(w *world, _ int) { w.replace(authorities.Cluster) },

@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // A node stays a node whatever becomes of its Secret: its pod set describes it, and
@@ -64,9 +65,9 @@ func (w *world) wantVoters(n int) {
 	}
 }
 
-func (w *world) published(pod string) contract.Publication {
+func (w *world) published(pod string) publication.Publication {
 	w.t.Helper()
-	published, err := contract.ParsePublication(w.secret(pod).Data[contract.PublicationKey])
+	published, err := publication.ParsePublication(w.secret(pod).Data[contract.PublicationKey])
 	if err != nil {
 		w.t.Fatalf("the publication of %s: %v", pod, err)
 	}

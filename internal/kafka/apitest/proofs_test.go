@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // A user's new CA has the name of the one before it: names do not tell a server's
@@ -21,7 +22,7 @@ func (w *world) proofs(pod string) map[string]*x509.Certificate {
 	w.t.Helper()
 	found := map[string]*x509.Certificate{}
 	for entry, data := range w.secret(pod).Data {
-		if name, leaf := strings.CutSuffix(entry, ".crt"); leaf && strings.HasPrefix(name, contract.ProofEntry("")) {
+		if name, leaf := strings.CutSuffix(entry, ".crt"); leaf && strings.HasPrefix(name, publication.ProofEntry("")) {
 			found[name] = w.first(data)
 		}
 	}
@@ -66,7 +67,7 @@ func (w *world) wantProofOf(pod string, ca pki.Authority) {
 	w.t.Helper()
 	key := pki.KeyIDOf(ca.Certificate()).String()
 	given := w.proofs(pod)
-	leaf := given[contract.ProofEntry(key)]
+	leaf := given[publication.ProofEntry(key)]
 	if len(given) != 1 || leaf == nil {
 		w.t.Fatalf("%s has %v, want a leaf of key %s alone", pod, slices.Collect(maps.Keys(given)), key)
 	}
@@ -77,7 +78,7 @@ func (w *world) wantProofOf(pod string, ca pki.Authority) {
 		leaf.NotAfter.After(w.clock.Now().Add(7*authority.Day)) {
 		w.t.Errorf("the leaf is of %s, for %v, until %s", leaf.Subject, leaf.ExtKeyUsage, leaf.NotAfter)
 	}
-	published, err := contract.ParsePublication(w.secret(pod).Data[contract.PublicationKey])
+	published, err := publication.ParsePublication(w.secret(pod).Data[contract.PublicationKey])
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func TestLeavesForProofsStayWhileTheyLastAndAreRenewed(t *testing.T) {
 	w.clock.SetTime(w.clock.Now().Add(5 * authority.Day))
 	w.run(3)
 	w.wantProofOf("my-dual-0", coming)
-	entry := contract.ProofEntry(pki.KeyIDOf(coming.Certificate()).String()) + ".crt"
+	entry := publication.ProofEntry(pki.KeyIDOf(coming.Certificate()).String()) + ".crt"
 	if w.first(before.Data[entry]).Equal(w.first(w.secret("my-dual-0").Data[entry])) {
 		t.Error("the leaf was not renewed two days before its end")
 	}

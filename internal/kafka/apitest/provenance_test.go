@@ -15,13 +15,14 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // claims makes an agent say, and prove by its bytes, that its server runs on a CA of
 // its own.
 func (w *world) claims(pod string, ca pki.Authority) {
 	forged := leafBy(w.t, ca, "my-kafka", w.clock.Now())
-	w.lying[pod] = func(report *contract.TLSReport) {
+	w.lying[pod] = func(report *publication.Report) {
 		for _, cert := range []*x509.Certificate{ca.Certificate(), forged} {
 			report.Certificates[fingerprint(cert)] = cert.Raw
 		}
@@ -91,8 +92,8 @@ func (w *world) held(kind authorities.Kind) pki.Authority {
 // A public key is no secret: whoever has seen it can make a certificate about it.
 func TestACertificateThatALiarForgesForAHeldKeyIsNotTakenForTheLostOne(t *testing.T) {
 	t.Parallel()
-	for kind, role := range map[authorities.Kind]contract.Listener{
-		authorities.Cluster: contract.AgentRole, authorities.Clients: "mtls-9094",
+	for kind, role := range map[authorities.Kind]publication.Role{
+		authorities.Cluster: publication.AgentRole, authorities.Clients: "mtls-9094",
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -101,7 +102,7 @@ func TestACertificateThatALiarForgesForAHeldKeyIsNotTakenForTheLostOne(t *testin
 				c.Subject, c.RawSubject = pkix.Name{CommonName: "forged"}, nil
 				c.NotAfter = w.clock.Now().Add(7000 * authority.Day)
 			}).Certificate()
-			w.lying["my-dual-1"] = func(report *contract.TLSReport) {
+			w.lying["my-dual-1"] = func(report *publication.Report) {
 				said := report.Roles[role]
 				report.Certificates[fingerprint(forged)] = forged.Raw
 				said.Trusts = append(slices.Clone(said.Trusts), fingerprint(forged))
@@ -176,7 +177,7 @@ func TestACertificateThatALiarForgesForTheOldKeyDoesNotStopCrossSigning(t *testi
 	old := w.held(authorities.Cluster)
 	// Subject and key are those of the old CA, and it may vouch for nobody.
 	forged := pkitest.Limited(t, newCA(t), old).Certificate()
-	w.lying["my-dual-1"] = func(report *contract.TLSReport) {
+	w.lying["my-dual-1"] = func(report *publication.Report) {
 		report.Certificates[fingerprint(forged)] = forged.Raw
 		raft := report.Roles[contract.RaftRole]
 		raft.Trusts = append(slices.Clone(raft.Trusts), fingerprint(forged))

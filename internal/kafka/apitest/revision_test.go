@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Whoever may annotate pods may write any number.
@@ -20,7 +21,7 @@ func TestARevisionBeyondAllCountingOnAPodIsNobodys(t *testing.T) {
 			w.annotate(&corev1.Pod{}, "my-dual-0", map[string]any{contract.PublishedAnnotation: number})
 			w.configure("log.retention.hours", "12")
 			w.settle()
-			published, err := contract.ParsePublication(w.secret("my-dual-0").Data[contract.PublicationKey])
+			published, err := publication.ParsePublication(w.secret("my-dual-0").Data[contract.PublicationKey])
 			if err != nil || published.Revision > 100 {
 				t.Errorf("revision %d is published: %v", published.Revision, err)
 			}

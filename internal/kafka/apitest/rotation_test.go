@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // What people ask an authority for, and how they see where that stands.
@@ -108,13 +109,13 @@ func (w *world) presents(n int, ca string) func() bool {
 }
 
 // count counts the servers of which every listener that trusts the domain fits.
-func (w *world) count(domain contract.Domain, fits func(stores) bool) int {
+func (w *world) count(domain publication.Domain, fits func(stores) bool) int {
 	n := 0
 	for _, s := range w.servers {
 		all := true
 		for _, store := range s.started.config.Stores {
-			if store.Trust == domain && listens(s.started.config, store.Listener) {
-				all = all && fits(s.loaded[store.Listener])
+			if store.Trust == domain && listens(s.started.config, store.Role) {
+				all = all && fits(s.loaded[store.Role])
 			}
 		}
 		if all {

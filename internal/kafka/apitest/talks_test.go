@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Who talks to whom in the world, and what they hold: from the Secrets as they are
@@ -29,15 +30,15 @@ const (
 type node struct {
 	name   string
 	config contract.Config
-	roles  map[contract.Listener][]holding
+	roles  map[publication.Role][]holding
 }
 
-func (n node) talker(role contract.Listener) talker {
+func (n node) talker(role publication.Role) talker {
 	return talker{name: n.name + " " + string(role), process: n.name, holdings: n.roles[role]}
 }
 
 // listens reports whether the node has the listener.
-func (n node) listens(listener contract.Listener) bool {
+func (n node) listens(listener publication.Role) bool {
 	return len(n.roles[listener]) > 0 && listens(n.config, listener)
 }
 
@@ -45,7 +46,7 @@ func (n node) listens(listener contract.Listener) bool {
 func (w *world) nodes() []node {
 	var nodes []node
 	for _, pod := range slices.Sorted(maps.Keys(w.ran)) {
-		n := node{name: pod, roles: map[contract.Listener][]holding{}}
+		n := node{name: pod, roles: map[publication.Role][]holding{}}
 		starts := map[string]volumes{ifMadeNew: w.stored.volumes(pod, w.certs)}
 		if s, running := w.serverOf(pod); running {
 			n.config = s.started.config
@@ -71,13 +72,13 @@ func (w *world) pinnedRevision(pod string) int64 {
 	return 0
 }
 
-func (n node) hold(moment string, listeners map[contract.Listener]stores, raft stores, agent holding) {
+func (n node) hold(moment string, listeners map[publication.Role]stores, raft stores, agent holding) {
 	for listener, s := range listeners {
 		n.roles[listener] = append(n.roles[listener], holding{moment: moment, chain: s.chain, trust: s.trust})
 	}
 	n.roles[contract.RaftRole] = append(n.roles[contract.RaftRole], holding{moment: moment, chain: raft.chain, trust: raft.trust})
 	agent.moment = moment
-	n.roles[contract.AgentRole] = append(n.roles[contract.AgentRole], agent)
+	n.roles[publication.AgentRole] = append(n.roles[publication.AgentRole], agent)
 }
 
 // talks are all conversations of the world, in both directions.
@@ -98,7 +99,7 @@ func (w *world) talks() []talk {
 				both(a.talker(contract.RaftRole), b.talker(contract.ControlPlaneListener))
 			}
 		}
-		for _, role := range []contract.Listener{contract.ReplicationListener, contract.ControlPlaneListener, contract.AgentRole} {
+		for _, role := range []publication.Role{contract.ReplicationListener, contract.ControlPlaneListener, publication.AgentRole} {
 			if a.listens(role) {
 				both(w.operator(a.name), a.talker(role))
 			}
@@ -134,8 +135,8 @@ func (w *world) outside(n node) []talk {
 		if store.Trust != contract.ClientsDomain {
 			continue
 		}
-		listener := n.talker(store.Listener)
-		if store.Identity == contract.NodeIdentity {
+		listener := n.talker(store.Role)
+		if store.Identity == publication.NodeIdentity {
 			for _, reader := range w.readers() {
 				talks = append(talks, talk{presenter: listener, verifier: reader, usage: pki.ServerAuth})
 			}

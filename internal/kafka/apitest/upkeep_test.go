@@ -10,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // A mistake in a manifest may stay for longer than certificates last.
@@ -94,7 +95,7 @@ func TestWhatRaftClientsHoldIsReplacedWhileTheResourceIsInvalid(t *testing.T) {
 // configurationOf is the configuration that a node is told to start with.
 func (w *world) configurationOf(node string) string {
 	w.t.Helper()
-	published, err := contract.ParsePublication(w.secret(node).Data[contract.PublicationKey])
+	published, err := publication.ParsePublication(w.secret(node).Data[contract.PublicationKey])
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // What is mounted into a pod, and what a server that starts on it loads.
@@ -88,10 +89,10 @@ func (s stores) equal(other stores) bool {
 
 // content is what a server loads that starts on a set of volumes.
 type content struct {
-	publication contract.Publication
+	publication publication.Publication
 	config      contract.Config
 	// listeners are those with stores; raft is the client of controllers.
-	listeners map[contract.Listener]stores
+	listeners map[publication.Role]stores
 	raft      stores
 	// properties is the server's configuration.
 	properties string
@@ -99,7 +100,7 @@ type content struct {
 
 // listens reports whether the server has the listener. A node without the controller
 // role has stores for the one of controllers, which only its Raft client uses.
-func listens(config contract.Config, listener contract.Listener) bool {
+func listens(config contract.Config, listener publication.Role) bool {
 	return listener != contract.ControlPlaneListener || config.HasRole(contract.RoleController)
 }
 
@@ -113,7 +114,7 @@ func between(format string, args ...any) error {
 // content reads what belongs together: exactly the leaf, the chain and the anchors
 // that the publication names. It waits for a publication that is as new as the pin.
 func (v volumes) content(pinned int64) (content, error) {
-	published, err := contract.ParsePublication(v.files[nodeVolume][contract.PublicationKey])
+	published, err := publication.ParsePublication(v.files[nodeVolume][contract.PublicationKey])
 	if err != nil {
 		return content{}, between("%v", err)
 	}
@@ -129,11 +130,11 @@ func (v volumes) content(pinned int64) (content, error) {
 		return content{}, between("configuration %s is mounted, and %s is published", hash, published.Configuration)
 	}
 	c := content{
-		publication: published, config: config, listeners: map[contract.Listener]stores{},
+		publication: published, config: config, listeners: map[publication.Role]stores{},
 		properties: string(v.files[configVolume][contract.ServerConfigKey]),
 	}
 	for _, store := range config.Stores {
-		if c.listeners[store.Listener], err = v.storesOf(store, published); err != nil {
+		if c.listeners[store.Role], err = v.storesOf(store, published); err != nil {
 			return content{}, err
 		}
 	}
@@ -145,9 +146,9 @@ func (v volumes) content(pinned int64) (content, error) {
 }
 
 // storesOf reads what one listener is to present and to trust.
-func (v volumes) storesOf(store contract.Store, published contract.Publication) (stores, error) {
+func (v volumes) storesOf(store publication.Store, published publication.Publication) (stores, error) {
 	file, domain := v.pod, clusterVolume
-	if store.Identity != contract.NodeIdentity {
+	if store.Identity != publication.NodeIdentity {
 		file = store.Identity
 	}
 	if store.Trust == contract.ClientsDomain {
@@ -155,13 +156,13 @@ func (v volumes) storesOf(store contract.Store, published contract.Publication) 
 	}
 	chain := v.certs.in(v.files[nodeVolume][file+".crt"])
 	if len(chain) == 0 || len(v.files[nodeVolume][file+".key"]) == 0 || fingerprint(chain[0]) != published.Identities[store.Identity] {
-		return stores{}, between("%s: another leaf is mounted than is published", store.Listener)
+		return stores{}, between("%s: another leaf is mounted than is published", store.Role)
 	}
-	named := store.Identity == contract.NodeIdentity && len(published.Chain) > 0
+	named := store.Identity == publication.NodeIdentity && len(published.Chain) > 0
 	if named && !slices.Equal(fingerprints(chain[1:]), published.Chain) {
-		return stores{}, between("%s: another chain is mounted than is published", store.Listener)
+		return stores{}, between("%s: another chain is mounted than is published", store.Role)
 	}
-	trust, err := v.anchors(domain, published.Trust[store.Listener])
+	trust, err := v.anchors(domain, published.Trust[store.Role])
 	return stores{chain: chain, trust: trust}, err
 }
 
@@ -198,13 +199,13 @@ func (v volumes) mountedAnchors(domain volume) map[string]*x509.Certificate {
 // agent is what the agent's own server presents and trusts: always what is mounted
 // now, as far as it is.
 func (v volumes) agent() holding {
-	published, err := contract.ParsePublication(v.files[nodeVolume][contract.PublicationKey])
+	published, err := publication.ParsePublication(v.files[nodeVolume][contract.PublicationKey])
 	if err != nil {
 		return holding{}
 	}
 	h := holding{chain: v.certs.in(v.files[nodeVolume][v.pod+".crt"]), known: published.Operators}
 	mounted := v.mountedAnchors(clusterVolume)
-	for _, name := range published.Trust[contract.AgentRole] {
+	for _, name := range published.Trust[publication.AgentRole] {
 		if anchor, found := mounted[name]; found {
 			h.trust = append(h.trust, anchor)
 		}
@@ -214,7 +215,7 @@ func (v volumes) agent() holding {
 
 // pinOf is the revision that a pod was created under.
 func pinOf(pod *corev1.Pod) int64 {
-	var pin contract.Publication
+	var pin publication.Publication
 	if err := json.Unmarshal([]byte(pod.Annotations[contract.PinAnnotation]), &pin); err != nil {
 		return 0
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Every conversation of the world is watched: whoever of its sides gets something
@@ -121,7 +122,7 @@ func TestEveryConversationIsWatched(t *testing.T) {
 }
 
 // runOn lets a listener run on something else, and returns how to undo it.
-func (s *server) runOn(listener contract.Listener, other stores) func() {
+func (s *server) runOn(listener publication.Role, other stores) func() {
 	before := s.loaded[listener]
 	s.loaded[listener] = other
 	return func() { s.loaded[listener] = before }
@@ -139,11 +140,11 @@ func (w *world) withLeaf(pod string, ca pki.Authority) files {
 	w.t.Helper()
 	leaf := leafBy(w.t, ca, "stranger", w.clock.Now())
 	content := maps.Clone(w.stored.secrets[pod])
-	published, err := contract.ParsePublication(content[contract.PublicationKey])
+	published, err := publication.ParsePublication(content[contract.PublicationKey])
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	published.Identities[contract.NodeIdentity], published.Chain = fingerprint(leaf), nil
+	published.Identities[publication.NodeIdentity], published.Chain = fingerprint(leaf), nil
 	content[pod+".crt"] = pki.EncodeBundle(leaf)
 	if content[contract.PublicationKey], err = published.Encode(); err != nil {
 		w.t.Fatal(err)

@@ -37,6 +37,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/podset"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // clusterName is the Kafka of every test.
@@ -83,7 +84,7 @@ type world struct {
 	// silent pods run, but their agents do not answer. Those of lying pods say what
 	// somebody makes of their reports.
 	silent map[string]bool
-	lying  map[string]func(*contract.TLSReport)
+	lying  map[string]func(*publication.Report)
 	// fatal is a line of the configuration that no server survives.
 	fatal string
 	// ahead is how much the operator's clock is before everybody else's; behind is how
@@ -146,7 +147,7 @@ func newWorld(t *testing.T) *world {
 		t: t, namespace: namespace.Name, api: shown.of("a person", api.person), picture: shown,
 		clock:  clocktesting.NewFakePassiveClock(start()),
 		events: &eventLog{}, servers: map[types.UID]*server{},
-		ran: map[string]bool{}, stuck: map[types.UID]bool{}, silent: map[string]bool{}, lying: map[string]func(*contract.TLSReport){},
+		ran: map[string]bool{}, stuck: map[types.UID]bool{}, silent: map[string]bool{}, lying: map[string]func(*publication.Report){},
 		persisted: map[string]persisted{}, mounted: map[string]volumes{}, arriving: map[string]*arrival{},
 		lag: map[string]int{}, behind: map[string]time.Duration{}, failing: map[string]int{},
 		reading: readingTime, safety: newSafety(), certs: certificates{}, stored: stored{secrets: map[string]files{}, configs: map[string]files{}}, without: map[reader]bool{}, issued: map[string]bool{}, ways: map[string][]authority.State{}, given: map[authorities.Kind]*given{},
@@ -397,7 +398,7 @@ var (
 	errNobody = errors.New("nobody listens there")
 )
 
-func (a agents) find(node agentclient.Node) (contract.TLSReport, error) {
+func (a agents) find(node agentclient.Node) (publication.Report, error) {
 	name, _, _ := strings.Cut(node.Name, ".")
 	a.w.answering.Lock()
 	defer a.w.answering.Unlock()
@@ -406,15 +407,15 @@ func (a agents) find(node agentclient.Node) (contract.TLSReport, error) {
 	}
 	s, running := a.w.serverOf(name)
 	if !running {
-		return contract.TLSReport{}, errNobody
+		return publication.Report{}, errNobody
 	}
 	if a.w.silent[name] {
-		return contract.TLSReport{}, errSilent
+		return publication.Report{}, errSilent
 	}
 	access := a.access
 	access.Leaves = func(string) []string { return node.Leaves }
 	if err := a.w.understands(access, node.Name, a.w.mounted[name].agent()); err != nil {
-		return contract.TLSReport{}, err
+		return publication.Report{}, err
 	}
 	report := a.w.report(s)
 	if lie, lies := a.w.lying[name]; lies {
@@ -423,7 +424,7 @@ func (a agents) find(node agentclient.Node) (contract.TLSReport, error) {
 	return report, nil
 }
 
-func (a agents) TLS(_ context.Context, node agentclient.Node) (contract.TLSReport, error) {
+func (a agents) TLS(_ context.Context, node agentclient.Node) (publication.Report, error) {
 	return a.find(node)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model/volume"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Companion is a Deployment whose pods talk to the nodes.
@@ -24,7 +25,7 @@ import (
 // the anchors below contract.ClusterTrustDir. It starts on nothing older than what its
 // annotation contract.PinAnnotation names, and loads nothing that the publication does
 // not. It proves what it has loaded on contract.SecurePort, where it answers the
-// operator at contract.TLSPath with the one role contract.AgentRole.
+// operator at contract.TLSPath with the one role publication.AgentRole.
 type Companion struct {
 	// Name is that of the Deployment, and the value of the label strimzi.io/name.
 	Name string
@@ -35,7 +36,7 @@ type Companion struct {
 	// Host is the name in the certificate, by which the operator recognises the pods.
 	Host string
 	// Loading is how a pod gets what is published: by itself, or by a new one.
-	Loading contract.Loading
+	Loading publication.Loading
 	// Replicas is how many pods there are.
 	Replicas int32
 	// Pod is what runs in each; the certificates are mounted into every container.
@@ -46,8 +47,8 @@ type Companion struct {
 func (c Companion) Secret() string { return c.Name + "-certs" }
 
 // Stores is the one store that a pod has.
-func Stores() []contract.Store {
-	return []contract.Store{{Listener: contract.AgentRole, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain}}
+func Stores() []publication.Store {
+	return []publication.Store{{Role: publication.AgentRole, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain}}
 }
 
 // Place is where a companion runs.

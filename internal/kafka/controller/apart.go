@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/keyturn/keyturn/internal/excerpt"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -92,7 +92,7 @@ func (p *pass) claimed(member string) string {
 
 // unknownTo are the CA certificates of a report that no authority of the cluster knows,
 // and the issuers of leaves that none has signed.
-func (p *pass) unknownTo(report contract.TLSReport) []string {
+func (p *pass) unknownTo(report publication.Report) []string {
 	known := slices.Concat(p.clusterCA.known, p.clientsCA.known)
 	var subjects []string
 	for role, said := range report.Roles {

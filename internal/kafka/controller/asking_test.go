@@ -24,6 +24,7 @@ import (
 	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/rollout"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -283,12 +284,12 @@ type slow struct{ deaf }
 
 func (s slow) Agents(Access) Agents { return s }
 
-func (slow) TLS(ctx context.Context, _ agentclient.Node) (contract.TLSReport, error) {
+func (slow) TLS(ctx context.Context, _ agentclient.Node) (publication.Report, error) {
 	select {
 	case <-time.After(1200 * time.Millisecond):
-		return contract.TLSReport{Revision: 7}, nil
+		return publication.Report{Revision: 7}, nil
 	case <-ctx.Done():
-		return contract.TLSReport{}, ctx.Err()
+		return publication.Report{}, ctx.Err()
 	}
 }
 
@@ -698,11 +699,11 @@ func (d deaf) Admin(Access) (admin.Client, error) { return d, nil }
 
 func (d deaf) Close() {}
 
-func (d deaf) TLS(ctx context.Context, node agentclient.Node) (contract.TLSReport, error) {
+func (d deaf) TLS(ctx context.Context, node agentclient.Node) (publication.Report, error) {
 	if node.Address == d.talks {
-		return contract.TLSReport{Revision: 7}, nil
+		return publication.Report{Revision: 7}, nil
 	}
-	return contract.TLSReport{}, blackHole(ctx)
+	return publication.Report{}, blackHole(ctx)
 }
 
 func (d deaf) BrokerState(ctx context.Context, node agentclient.Node) (contract.BrokerState, error) {

@@ -39,6 +39,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/podset"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // What one operator does for a cluster that answers while others are black holes: the real
@@ -134,7 +135,7 @@ type node struct {
 
 // given is what a node was given, and when that ends.
 type given struct {
-	contract.Publication
+	publication.Publication
 
 	end time.Time
 }
@@ -404,7 +405,7 @@ func (l *land) published(ctx context.Context, namespace, pod string) (given, []*
 	if err := l.api.Get(ctx, types.NamespacedName{Namespace: namespace, Name: pod}, &secret); err != nil {
 		return given{}, nil, err
 	}
-	published, err := contract.ParsePublication(secret.Data[contract.PublicationKey])
+	published, err := publication.ParsePublication(secret.Data[contract.PublicationKey])
 	if err != nil {
 		return given{}, nil, err
 	}
@@ -430,10 +431,10 @@ type agents struct{ l *land }
 
 var errNobody = errors.New("nobody has that address")
 
-func (a agents) TLS(ctx context.Context, node agentclient.Node) (contract.TLSReport, error) {
+func (a agents) TLS(ctx context.Context, node agentclient.Node) (publication.Report, error) {
 	pod, err := a.reach(ctx, node)
 	if err != nil || pod == "" {
-		return contract.TLSReport{}, err
+		return publication.Report{}, err
 	}
 	return a.l.report(ctx, pod)
 }
@@ -500,32 +501,32 @@ func (n *node) follow(published given, now time.Time) {
 }
 
 // report is that of a node's agent. What its Raft client holds is from its start.
-func (l *land) report(ctx context.Context, pod string) (contract.TLSReport, error) {
+func (l *land) report(ctx context.Context, pod string) (publication.Report, error) {
 	published, chain, err := l.published(ctx, lively, pod)
 	if err != nil {
-		return contract.TLSReport{}, err
+		return publication.Report{}, err
 	}
 	certificates, err := l.certificates(ctx, chain)
 	if err != nil {
-		return contract.TLSReport{}, err
+		return publication.Report{}, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n, runs := l.nodes[pod]
 	if !runs {
-		return contract.TLSReport{}, errNobody
+		return publication.Report{}, errNobody
 	}
 	n.follow(published, time.Now())
-	report := contract.TLSReport{
+	report := publication.Report{
 		Revision: n.loaded.Revision, StartedAt: n.started.PublishedAt, Mounted: &n.mounted.Publication, Certificates: certificates,
-		Reload: contract.ReloadReport{Revision: n.loaded.Revision}, Roles: map[contract.Listener]contract.RoleReport{},
+		Reload: publication.ReloadReport{Revision: n.loaded.Revision}, Roles: map[publication.Role]publication.RoleReport{},
 	}
 	for role, trusted := range n.loaded.Trust {
 		shown := n.loaded
-		if role == contract.AgentRole {
+		if role == publication.AgentRole {
 			shown, trusted = n.mounted, n.mounted.Trust[role]
 		}
-		report.Roles[role] = shown.role(trusted, n.started.Revision != n.loaded.Revision && role != contract.AgentRole)
+		report.Roles[role] = shown.role(trusted, n.started.Revision != n.loaded.Revision && role != publication.AgentRole)
 	}
 	trusted, names := n.started.Trust[contract.RaftRole]
 	if !names {
@@ -535,9 +536,9 @@ func (l *land) report(ctx context.Context, pod string) (contract.TLSReport, erro
 	return report, nil
 }
 
-func (g given) role(trusts []string, dynamic bool) contract.RoleReport {
-	return contract.RoleReport{
-		Trusts: trusts, Presents: g.Identities[contract.NodeIdentity], Chain: g.Chain, NotAfter: g.end, Dynamic: dynamic,
+func (g given) role(trusts []string, dynamic bool) publication.RoleReport {
+	return publication.RoleReport{
+		Trusts: trusts, Presents: g.Identities[publication.NodeIdentity], Chain: g.Chain, NotAfter: g.end, Dynamic: dynamic,
 	}
 }
 

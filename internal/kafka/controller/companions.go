@@ -20,9 +20,10 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/model"
-	"github.com/keyturn/keyturn/internal/kafka/publication"
+	"github.com/keyturn/keyturn/internal/kafka/roles"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -97,7 +98,7 @@ func (p *pass) peers() map[string]*corev1.Pod {
 }
 
 // publishedTo is what the Secret of a pod's node or companion says it is to load.
-func (p *pass) publishedTo(pod string) contract.Publication {
+func (p *pass) publishedTo(pod string) publication.Publication {
 	if at, is := p.companionOf(pod); is {
 		return p.published(at.Secret())
 	}
@@ -122,7 +123,7 @@ func (p *pass) addressOf(pod *corev1.Pod, leaves map[string][]string) client.Nod
 // evidence is what is known of the companion.
 func (at accompanying) evidence(p *pass) evidence.Companion {
 	c := evidence.Companion{
-		Name: at.Name, Restarts: at.Loading == contract.LoadByRestart,
+		Name: at.Name, Restarts: at.Loading == publication.LoadByRestart,
 		Published: p.published(at.Secret()), Presents: p.presents(at.Secret(), at.certKey()),
 	}
 	for _, pod := range at.pods {
@@ -157,14 +158,14 @@ func (r *Reconciler) applyCompanions(ctx context.Context, p *pass) error {
 	return nil
 }
 
-func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accompanying) (contract.Publication, bool, error) {
+func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accompanying) (publication.Publication, bool, error) {
 	given := p.clusterCA.plan.Publications[trust.MemberID(at.Name)]
 	if len(given.Data) == 0 {
-		return contract.Publication{}, false, nil // its authority is not written yet
+		return publication.Publication{}, false, nil // its authority is not written yet
 	}
 	sans, err := pki.NewSANs(at.Host)
 	if err != nil {
-		return contract.Publication{}, false, fmt.Errorf("names of %s: %w", at.Name, err)
+		return publication.Publication{}, false, fmt.Errorf("names of %s: %w", at.Name, err)
 	}
 	keyKey := at.Certificate + ".key"
 	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
@@ -173,18 +174,18 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 		sans:    sans, identity: given.Identity,
 	})
 	if err != nil || !found {
-		return contract.Publication{}, false, err
+		return publication.Publication{}, false, err
 	}
 	published := publication.Next(p.published(at.Secret()), p.pinOf(at).Revision, publication.Content{
-		Leaves:    map[string]*x509.Certificate{contract.NodeIdentity: settled.chain[0]},
+		Leaves:    map[string]*x509.Certificate{publication.NodeIdentity: settled.chain[0]},
 		Chain:     settled.chain[1:],
-		Trust:     publication.Trust(nil, publication.Given{Cluster: given}, nil),
+		Trust:     roles.Trust(nil, roles.Decided{Cluster: given}, nil),
 		Loading:   p.loadingOf(at),
 		Operators: p.operator.leaves(),
 	}, r.options.Clock.Now())
 	encoded, err := published.Encode()
 	if err != nil {
-		return contract.Publication{}, false, fmt.Errorf("companion %s: %w", at.Name, err)
+		return publication.Publication{}, false, fmt.Errorf("companion %s: %w", at.Name, err)
 	}
 	err = r.writeSecret(ctx, p, kube.SecretIntent{
 		Namespace: p.kafka.Namespace, Name: at.Secret(),
@@ -199,9 +200,9 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 }
 
 // loadingOf tells a companion how to load what is published.
-func (p *pass) loadingOf(at accompanying) contract.Loading {
-	if at.Loading == contract.LoadByRestart {
-		return contract.LoadByRestart
+func (p *pass) loadingOf(at accompanying) publication.Loading {
+	if at.Loading == publication.LoadByRestart {
+		return publication.LoadByRestart
 	}
 	return p.loading()
 }
@@ -214,7 +215,7 @@ func (p *pass) labelsOf(at accompanying) map[string]string {
 // are pinned to another publication, and they are only when they have to be. The pin
 // that stays was read before: if it is not the one that stands any more, nothing is
 // written, and the next pass sees why.
-func (r *Reconciler) applyDeployment(ctx context.Context, p *pass, at accompanying, published contract.Publication) error {
+func (r *Reconciler) applyDeployment(ctx context.Context, p *pass, at accompanying, published publication.Publication) error {
 	pinned := p.pinOf(at)
 	if pinned.Revision == 0 || p.mustRestart(at, published, pinned) {
 		pinned = published
@@ -236,14 +237,14 @@ func (r *Reconciler) applyDeployment(ctx context.Context, p *pass, at accompanyi
 
 // pinOf is the publication that the pods of a companion start on, zero when there is
 // no Deployment, or somebody has made its pin unreadable.
-func (p *pass) pinOf(at accompanying) contract.Publication {
+func (p *pass) pinOf(at accompanying) publication.Publication {
 	deployment, exists := p.objects[objectID{deploymentKind().GroupKind(), at.Name}]
 	if !exists {
-		return contract.Publication{}
+		return publication.Publication{}
 	}
-	var pin contract.Publication
+	var pin publication.Publication
 	if err := json.Unmarshal([]byte(deployment.Annotations[contract.PinAnnotation]), &pin); err != nil {
-		return contract.Publication{}
+		return publication.Publication{}
 	}
 	return pin
 }
@@ -251,19 +252,19 @@ func (p *pass) pinOf(at accompanying) contract.Publication {
 // mustRestart reports whether new pods are needed for what is published: one has not
 // loaded it, and loads only at its start, or has tried in vain. A pass that has written
 // Secrets leaves that to the next: what it publishes then may need no pods of its own.
-func (p *pass) mustRestart(at accompanying, published, pinned contract.Publication) bool {
+func (p *pass) mustRestart(at accompanying, published, pinned publication.Publication) bool {
 	if onTheirWay := pinned.Revision >= published.Revision; onTheirWay || p.moved {
 		return false
 	}
 	return slices.ContainsFunc(at.pods, func(pod *corev1.Pod) bool {
 		said := p.heard[pod.Name]
-		byRestart := published.Loading == contract.LoadByRestart || p.refused(said.report, published)
+		byRestart := published.Loading == publication.LoadByRestart || p.refused(said.report, published)
 		return said.known && byRestart && len(publication.Reasons(published, companion.Stores(), said.report)) > 0
 	})
 }
 
 // nudgeCompanion makes kubelets sync the volumes of the pods.
-func (r *Reconciler) nudgeCompanion(ctx context.Context, p *pass, at accompanying, published contract.Publication) error {
+func (r *Reconciler) nudgeCompanion(ctx context.Context, p *pass, at accompanying, published publication.Publication) error {
 	for _, pod := range at.pods {
 		if err := r.tell(ctx, p, pod, published, companion.Stores()); err != nil {
 			return err

@@ -12,10 +12,10 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/excerpt"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -182,7 +182,7 @@ func (p *pass) expiry(expired []certificateFigure) string {
 		at := c.notAfter.UTC().Format(time.RFC3339)
 		if c.kind == figureOfListener {
 			brought = append(brought, fmt.Sprintf("%s, from %s, expired at %s: replace it in that Secret",
-				c.words(), p.customSecret(contract.Listener(c.name)), at))
+				c.words(), p.customSecret(publication.Role(c.name)), at))
 			continue
 		}
 		renewed = append(renewed, fmt.Sprintf("%s expired at %s", c.words(), at))

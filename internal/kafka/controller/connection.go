@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Deadlines for what is asked of a cluster. A pass must not wait for a node that
@@ -35,7 +36,7 @@ const (
 
 // Agents asks the agents of a cluster's pods.
 type Agents interface {
-	TLS(ctx context.Context, node client.Node) (contract.TLSReport, error)
+	TLS(ctx context.Context, node client.Node) (publication.Report, error)
 	BrokerState(ctx context.Context, node client.Node) (contract.BrokerState, error)
 }
 

@@ -18,10 +18,10 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/excerpt"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/rollout"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -198,7 +198,7 @@ func (a announcer) leafIssued(kafka *kafkav1.Kafka, secret string, decision auth
 
 // listenersChanged announces that a node was given another certificate of a user's for a
 // listener; the first one of a listener is no news.
-func (a announcer) listenersChanged(kafka *kafkav1.Kafka, node string, before map[string][]byte, given map[contract.Listener]listenercert.Checked) {
+func (a announcer) listenersChanged(kafka *kafkav1.Kafka, node string, before map[string][]byte, given map[publication.Role]listenercert.Checked) {
 	for _, listener := range slices.Sorted(maps.Keys(given)) {
 		entry := string(listener) + ".crt"
 		old, err := pki.ParseBundle(before[entry])

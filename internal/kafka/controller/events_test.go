@@ -21,12 +21,12 @@ import (
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -357,13 +357,13 @@ func TestANewCertificateOfAListenerIsTold(t *testing.T) {
 	before := map[string][]byte{"a-9093.crt": pki.EncodeBundle(old.Chain...), "b-9094.crt": pki.EncodeBundle(old.Chain...)}
 	for name, c := range map[string]struct {
 		before map[string][]byte
-		given  map[contract.Listener]listenercert.Checked
+		given  map[publication.Role]listenercert.Checked
 		events int
 	}{
-		"the first one is no news": {nil, map[contract.Listener]listenercert.Checked{"a-9093": next}, 0},
-		"the same is no news":      {before, map[contract.Listener]listenercert.Checked{"a-9093": old}, 0},
-		"another one is":           {before, map[contract.Listener]listenercert.Checked{"a-9093": next, "b-9094": old}, 1},
-		"each listener is told of": {before, map[contract.Listener]listenercert.Checked{"a-9093": next, "b-9094": next}, 2},
+		"the first one is no news": {nil, map[publication.Role]listenercert.Checked{"a-9093": next}, 0},
+		"the same is no news":      {before, map[publication.Role]listenercert.Checked{"a-9093": old}, 0},
+		"another one is":           {before, map[publication.Role]listenercert.Checked{"a-9093": next, "b-9094": old}, 1},
+		"each listener is told of": {before, map[publication.Role]listenercert.Checked{"a-9093": next, "b-9094": next}, 2},
 	} {
 		r, collected := collecting()
 		r.events.listenersChanged(smallKafka(), "my-0", c.before, c.given)

@@ -17,14 +17,14 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
-	"github.com/keyturn/keyturn/internal/kafka/publication"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
 
 // testimony is what the agent of one pod said, or that it said nothing.
 type testimony struct {
 	known  bool
-	report contract.TLSReport
+	report publication.Report
 	// since is when it first said so, or when it fell silent.
 	since time.Time
 	// containers are those that were running then.
@@ -40,7 +40,7 @@ type testimony struct {
 // was restarted in between; and not before, because an answer is no delay until then.
 // Silence is a delay whatever is published. A publication that is still to come was made
 // by a clock that has been set back.
-func (t *testimony) sinceGiven(published contract.Publication, now time.Time) time.Time {
+func (t *testimony) sinceGiven(published publication.Publication, now time.Time) time.Time {
 	if !t.known || published.PublishedAt.IsZero() || published.PublishedAt.After(now) {
 		return t.since
 	}
@@ -231,7 +231,7 @@ func (p *pass) rolesOf(pod *corev1.Pod) int {
 
 // settled reports whether a pod is known to run on what its Secret publishes, so
 // that nothing can change in its report unless its container does.
-func (p *pass) settled(pod string, report contract.TLSReport) bool {
+func (p *pass) settled(pod string, report publication.Report) bool {
 	published := p.publishedTo(pod)
 	if len(report.Loading) > 0 || report.Revision == 0 || report.Mounted == nil || report.Mounted.Revision != published.Revision {
 		return false
@@ -249,12 +249,12 @@ func (p *pass) settled(pod string, report contract.TLSReport) bool {
 // deleting reports whether the agent may still be about to delete the settings of
 // earlier reloads. Once it has dealt with the publication, those that are left stay
 // until the server is restarted.
-func deleting(published contract.Publication, report contract.TLSReport) bool {
-	return published.Loading == contract.LoadByRestart && hasDynamic(report) && report.Reload.Revision != published.Revision
+func deleting(published publication.Publication, report publication.Report) bool {
+	return published.Loading == publication.LoadByRestart && hasDynamic(report) && report.Reload.Revision != published.Revision
 }
 
 // hasDynamic reports whether settings of a reload stand in a server's metadata.
-func hasDynamic(report contract.TLSReport) bool {
+func hasDynamic(report publication.Report) bool {
 	for _, role := range report.Roles {
 		if role.Dynamic {
 			return true
@@ -265,8 +265,8 @@ func hasDynamic(report contract.TLSReport) bool {
 
 // listening are the stores of a node that a running server can be told to load: a
 // node that is no controller has the one of the control plane for its Raft client.
-func (p *pass) listening(node model.Node) []contract.Store {
-	return slices.DeleteFunc(p.cluster.Stores(node), func(s contract.Store) bool {
-		return s.Listener == contract.ControlPlaneListener && !node.Roles.Controller
+func (p *pass) listening(node model.Node) []publication.Store {
+	return slices.DeleteFunc(p.cluster.Stores(node), func(s publication.Store) bool {
+		return s.Role == contract.ControlPlaneListener && !node.Roles.Controller
 	})
 }

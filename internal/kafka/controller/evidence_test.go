@@ -10,32 +10,33 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 func TestAPodIsAsItIsSinceSomethingWasPublishedToIt(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	mounted := contract.TLSReport{Mounted: &contract.Publication{Revision: 3}}
+	mounted := publication.Report{Mounted: &publication.Publication{Revision: 3}}
 	tests := map[string]struct {
 		said      testimony
-		published contract.Publication
+		published publication.Publication
 		want      time.Time
 	}{
 		"it has mounted what was published before": {
-			testimony{known: true, report: mounted, since: ago(time.Minute)}, contract.Publication{Revision: 3, PublishedAt: ago(time.Hour)}, ago(time.Minute),
+			testimony{known: true, report: mounted, since: ago(time.Minute)}, publication.Publication{Revision: 3, PublishedAt: ago(time.Hour)}, ago(time.Minute),
 		},
 		"something was published after it had come to be so": {
-			testimony{known: true, report: mounted, since: ago(time.Hour)}, contract.Publication{Revision: 4, PublishedAt: ago(time.Minute)}, ago(time.Minute),
+			testimony{known: true, report: mounted, since: ago(time.Hour)}, publication.Publication{Revision: 4, PublishedAt: ago(time.Minute)}, ago(time.Minute),
 		},
 		"the operator was restarted while a kubelet lags": {
-			testimony{known: true, report: mounted, since: now}, contract.Publication{Revision: 4, PublishedAt: ago(time.Hour)}, ago(time.Hour),
+			testimony{known: true, report: mounted, since: now}, publication.Publication{Revision: 4, PublishedAt: ago(time.Hour)}, ago(time.Hour),
 		},
 		"the publication bears a time to come": {
-			testimony{known: true, report: mounted, since: ago(time.Hour)}, contract.Publication{Revision: 4, PublishedAt: ago(-time.Hour)}, ago(time.Hour),
+			testimony{known: true, report: mounted, since: ago(time.Hour)}, publication.Publication{Revision: 4, PublishedAt: ago(-time.Hour)}, ago(time.Hour),
 		},
 		"it has been silent since before": {
-			testimony{since: ago(time.Hour)}, contract.Publication{Revision: 4, PublishedAt: ago(time.Minute)}, ago(time.Hour),
+			testimony{since: ago(time.Hour)}, publication.Publication{Revision: 4, PublishedAt: ago(time.Minute)}, ago(time.Hour),
 		},
 	}
 	for name, test := range tests {
@@ -67,9 +68,9 @@ func TestThereAreAsManyRolesAsTheServerWasStartedWith(t *testing.T) {
 	pinned := func(pin string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{contract.PinAnnotation: pin}}}
 	}
-	many := contract.Publication{Revision: 1, Trust: map[contract.Listener][]string{}}
+	many := publication.Publication{Revision: 1, Trust: map[publication.Role][]string{}}
 	for i := range 30 {
-		many.Trust[contract.Listener(strconv.Itoa(i))] = nil
+		many.Trust[publication.Role(strconv.Itoa(i))] = nil
 	}
 	pin, err := many.Encode()
 	if err != nil {

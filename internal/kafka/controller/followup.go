@@ -17,7 +17,7 @@ import (
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/model"
-	"github.com/keyturn/keyturn/internal/kafka/publication"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // manualRollingUpdate is set by a person, on a pod or on its pod set.

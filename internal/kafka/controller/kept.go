@@ -25,7 +25,7 @@ const (
 	// maxPin is enough for a node with 64 listeners and two anchors of each authority. The
 	// pod of one with more is read by its name: see complete.
 	maxPin = 16 << 10
-	// maxGiven is more than contract.Given takes.
+	// maxGiven is more than publication.Given takes.
 	maxGiven = 8 << 10
 	// maxAnnotation is more than any other annotation takes.
 	maxAnnotation = 2 << 10

@@ -22,6 +22,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // kept is what the cache keeps of an object.
@@ -153,8 +154,8 @@ func TestWhatTheCacheKeepsOfAnObjectIsSmallWhateverItHolds(t *testing.T) {
 
 // honestPod is a pod as kubelets and the operator write them.
 func honestPod() *corev1.Pod {
-	pin, err := contract.Publication{
-		Revision: 7, Trust: map[contract.Listener][]string{"replication-9091": {strings.Repeat("a", 64)}, contract.AgentRole: {strings.Repeat("b", 64)}},
+	pin, err := publication.Publication{
+		Revision: 7, Trust: map[publication.Role][]string{"replication-9091": {strings.Repeat("a", 64)}, publication.AgentRole: {strings.Repeat("b", 64)}},
 	}.Encode()
 	if err != nil {
 		panic(err)
@@ -212,7 +213,7 @@ func TestAPodIsTheSameToTheOperatorAsTheCacheKeepsItAndAsItIs(t *testing.T) {
 			pod := honestPod()
 			change(pod)
 			left := kept(t, pod)
-			stores := []contract.Store{{Listener: "replication-9091", Trust: contract.ClusterDomain}}
+			stores := []publication.Store{{Role: "replication-9091", Trust: contract.ClusterDomain}}
 			p := passOf(&kafkav1.Kafka{}, nil)
 			seen := func(pod *corev1.Pod) []any {
 				revision, readable := pinnedRevision(pod)

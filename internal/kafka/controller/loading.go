@@ -5,9 +5,8 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/authority"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
-	"github.com/keyturn/keyturn/internal/kafka/publication"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/rollout"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -15,13 +14,13 @@ import (
 
 // loadReasons says what a node is to be restarted for because it has not loaded
 // what is published to it. Where reload works nothing is: the agent sees to it.
-func (p *pass) loadReasons(node model.Node, published contract.Publication) []rollout.Reason {
+func (p *pass) loadReasons(node model.Node, published publication.Publication) []rollout.Reason {
 	said := p.heard[node.Pod]
 	if !said.known || said.report.Revision == 0 {
 		return nil
 	}
 	var reasons []rollout.Reason
-	if published.Loading == contract.LoadByRestart || p.refused(said.report, published) {
+	if published.Loading == publication.LoadByRestart || p.refused(said.report, published) {
 		reasons = publication.Reasons(published, p.listening(node), said.report)
 	}
 	if p.refused(said.report, published) {
@@ -57,7 +56,7 @@ const reloadPatience = 2 * time.Minute
 // refused reports whether the node has tried in vain to reload what is published:
 // its server does not accept it, or it has been trying for too long. One that waits until
 // a certificate is valid presents something better than it would after a start.
-func (p *pass) refused(report contract.TLSReport, published contract.Publication) bool {
+func (p *pass) refused(report publication.Report, published publication.Publication) bool {
 	failed := report.Reload.Failure != "" && report.Reload.Revision == published.Revision
 	return failed && !report.Reload.Early && (report.Reload.Refused || p.now.Sub(published.PublishedAt) > reloadPatience)
 }

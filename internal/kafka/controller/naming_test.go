@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/authority"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -31,8 +31,8 @@ func TestACAIsCalledByItsSHA256WhereverPeopleReadOfIt(t *testing.T) {
 	for _, note := range collected.notes {
 		event = note
 	}
-	stranger := passOf(smallKafka(), nil).unknownTo(contract.TLSReport{
-		Roles:        map[contract.Listener]contract.RoleReport{"plain-9092": {Trusts: []string{fingerprint.String()}}},
+	stranger := passOf(smallKafka(), nil).unknownTo(publication.Report{
+		Roles:        map[publication.Role]publication.RoleReport{"plain-9092": {Trusts: []string{fingerprint.String()}}},
 		Certificates: map[string][]byte{fingerprint.String(): cert.Raw},
 	})
 	for where, text := range map[string]string{

@@ -16,9 +16,10 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
-	"github.com/keyturn/keyturn/internal/kafka/publication"
+	"github.com/keyturn/keyturn/internal/kafka/roles"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -62,15 +63,15 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 		return err
 	}
 	data := map[string][]byte{node.Pod + ".crt": settled.certificates, node.Pod + ".key": settled.key}
-	leaves := map[string]*x509.Certificate{contract.NodeIdentity: settled.chain[0]}
-	custom := map[contract.Listener]listenercert.Checked{}
+	leaves := map[string]*x509.Certificate{publication.NodeIdentity: settled.chain[0]}
+	custom := map[publication.Role]listenercert.Checked{}
 	for _, store := range p.cluster.Stores(node) {
 		// A key is given to the nodes that have the listener, and to no others.
-		if given, found := p.custom[store.Listener]; found {
-			data[string(store.Listener)+".crt"] = given.Certificates
-			data[string(store.Listener)+".key"] = given.Key.PEM()
-			leaves[string(store.Listener)] = given.Chain[0]
-			custom[store.Listener] = given
+		if given, found := p.custom[store.Role]; found {
+			data[string(store.Role)+".crt"] = given.Certificates
+			data[string(store.Role)+".key"] = given.Key.PEM()
+			leaves[string(store.Role)] = given.Chain[0]
+			custom[store.Role] = given
 		}
 	}
 	content := publication.Content{
@@ -102,22 +103,22 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 }
 
 // given is what trust gives a node.
-func (p *pass) given(node model.Node) publication.Given {
+func (p *pass) given(node model.Node) roles.Decided {
 	member := trust.MemberID(node.Pod)
-	return publication.Given{
+	return roles.Decided{
 		Cluster: p.clusterCA.plan.Publications[member],
 		Clients: p.clientsCA.plan.Publications[member],
 		Kept:    p.clusterCA.plan.Kept[member],
 	}
 }
 
-func (p *pass) trustOf(node model.Node, given publication.Given) map[contract.Listener][]string {
+func (p *pass) trustOf(node model.Node, given roles.Decided) map[publication.Role][]string {
 	previous := p.published(node.Pod).Trust[contract.ControlPlaneListener]
 	if previous == nil {
 		// It is not known any more. To accept too many for a while cuts nobody off.
 		previous = idsOf(given.Kept)
 	}
-	return publication.Trust(p.cluster.Stores(node), given, previous)
+	return roles.Trust(p.cluster.Stores(node), given, previous)
 }
 
 func idsOf(anchors []trust.AnchorID) []string {
@@ -132,40 +133,40 @@ func idsOf(anchors []trust.AnchorID) []string {
 // or is not what its pod was told of last, the node may have been told to trust any
 // anchor that is stored: it is taken to be told so, and to have no revision. Nothing
 // is known of a Secret that is lost as a whole.
-func (p *pass) published(pod string) contract.Publication {
-	published, err := contract.ParsePublication(p.secrets[pod].Data[contract.PublicationKey])
+func (p *pass) published(pod string) publication.Publication {
+	published, err := publication.ParsePublication(p.secrets[pod].Data[contract.PublicationKey])
 	if err == nil && published.Revision >= toldRevision(p.pods[pod]) {
 		return published
 	}
 	i := slices.IndexFunc(p.cluster.Nodes, func(n model.Node) bool { return n.Pod == pod })
 	if i < 0 || len(p.presents(pod, pod+".crt")) == 0 {
-		return contract.Publication{}
+		return publication.Publication{}
 	}
-	return contract.Publication{Trust: p.anyStored(p.cluster.Nodes[i])}
+	return publication.Publication{Trust: p.anyStored(p.cluster.Nodes[i])}
 }
 
 // anyStored are all stored anchors, for each role of the node.
-func (p *pass) anyStored(node model.Node) map[contract.Listener][]string {
-	stored := map[contract.Domain][]string{}
+func (p *pass) anyStored(node model.Node) map[publication.Role][]string {
+	stored := map[publication.Domain][]string{}
 	for _, kind := range kinds() {
 		for _, anchor := range authority.StoredAnchors(p.stored(kind.TrustedCertsSecret(p.kafka.Name))) {
 			stored[domainOf(kind)] = append(stored[domainOf(kind)], pki.FingerprintOf(anchor.Certificate).String())
 		}
 	}
-	roles := map[contract.Listener][]string{contract.AgentRole: stored[contract.ClusterDomain]}
+	roles := map[publication.Role][]string{publication.AgentRole: stored[contract.ClusterDomain]}
 	for _, store := range p.cluster.Stores(node) {
-		roles[store.Listener] = stored[store.Trust]
+		roles[store.Role] = stored[store.Trust]
 	}
 	return roles
 }
 
 // publish decides the publication of a node. It is written at another time than the
 // pass began: in between a key may have been made, which takes seconds.
-func (p *pass) publish(node model.Node, at time.Time, content publication.Content) (contract.Publication, error) {
+func (p *pass) publish(node model.Node, at time.Time, content publication.Content) (publication.Publication, error) {
 	previous := p.published(node.Pod)
 	configuration, err := p.configurationOf(node, previous)
 	if err != nil {
-		return contract.Publication{}, err
+		return publication.Publication{}, err
 	}
 	content.Configuration = configuration
 	content.Operators = p.operator.leaves()
@@ -174,7 +175,7 @@ func (p *pass) publish(node model.Node, at time.Time, content publication.Conten
 
 // toldTo is the newest revision that the node is known to have been told of. Where
 // its Secret does not say which was the last, its agent is asked, too.
-func (p *pass) toldTo(node model.Node, previous contract.Publication) int64 {
+func (p *pass) toldTo(node model.Node, previous publication.Publication) int64 {
 	told := toldRevision(p.pods[node.Pod])
 	if described, found := p.described(node); found {
 		told = max(told, toldRevision(&described.pod))
@@ -195,7 +196,7 @@ func (p *pass) toldTo(node model.Node, previous contract.Publication) int64 {
 
 // configurationOf is the hash of the ConfigMap that the node shall have. Nodes of
 // a pool whose resource is gone keep the one they have.
-func (p *pass) configurationOf(node model.Node, previous contract.Publication) (string, error) {
+func (p *pass) configurationOf(node model.Node, previous publication.Publication) (string, error) {
 	if p.retired(node) {
 		return previous.Configuration, nil
 	}
@@ -222,8 +223,8 @@ func pinnedRevision(pod *corev1.Pod) (int64, bool) {
 	if !found {
 		return 0, true
 	}
-	var pin contract.Publication
-	if err := json.Unmarshal([]byte(text), &pin); err != nil || pin.Revision > contract.MaxRevision {
+	var pin publication.Publication
+	if err := json.Unmarshal([]byte(text), &pin); err != nil || pin.Revision > publication.MaxRevision {
 		return 0, false
 	}
 	return pin.Revision, true
@@ -233,7 +234,7 @@ func pinnedRevision(pod *corev1.Pod) (int64, bool) {
 // cannot be presented is a warning while an earlier one is in use, and the
 // earlier one stays; without an earlier one the resource is invalid.
 func (p *pass) checkCustomCertificates() error {
-	p.custom = map[contract.Listener]listenercert.Checked{}
+	p.custom = map[publication.Role]listenercert.Checked{}
 	var problems []authority.Problem
 	for _, listener := range p.cluster.Listeners {
 		if listener.Certificate == nil {

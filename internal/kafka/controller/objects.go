@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // intended is an object that shall exist.
@@ -244,13 +245,13 @@ func (r *Reconciler) nudge(ctx context.Context, p *pass) error {
 
 // tell notes on a pod what was published to it last, and what it was given by that,
 // unless it was told.
-func (r *Reconciler) tell(ctx context.Context, p *pass, pod *corev1.Pod, published contract.Publication, stores []contract.Store) error {
+func (r *Reconciler) tell(ctx context.Context, p *pass, pod *corev1.Pod, published publication.Publication, stores []publication.Store) error {
 	told := toldRevision(pod)
-	given, gives := givenTo(pod, stores), contract.GivenBy(published, stores)
+	given, gives := givenTo(pod, stores), publication.GivenBy(published, stores, contract.ClusterDomain)
 	if published.Revision <= told && given.Covers(gives) || pod.DeletionTimestamp != nil {
 		return nil
 	}
-	remembered := contract.ParseGiven(pod.Annotations[contract.GivenAnnotation])
+	remembered := publication.ParseGiven(pod.Annotations[contract.GivenAnnotation])
 	note, err := remembered.With(gives).Newest().Encode()
 	if err != nil {
 		return fmt.Errorf("noting what pod %s/%s was given: %w", pod.Namespace, pod.Name, err)
@@ -268,18 +269,18 @@ func (r *Reconciler) tell(ctx context.Context, p *pass, pod *corev1.Pod, publish
 }
 
 // givenTo are the anchors that a pod was given, as its pin and its note tell.
-func givenTo(pod *corev1.Pod, stores []contract.Store) contract.Given {
+func givenTo(pod *corev1.Pod, stores []publication.Store) publication.Given {
 	if pod == nil {
-		return contract.Given{}
+		return publication.Given{}
 	}
-	return contract.GivenBy(pinOf(pod), stores).With(contract.ParseGiven(pod.Annotations[contract.GivenAnnotation]))
+	return publication.GivenBy(pinOf(pod), stores, contract.ClusterDomain).With(publication.ParseGiven(pod.Annotations[contract.GivenAnnotation]))
 }
 
 // pinOf is the publication that a pod pins; the zero value if nobody can read it.
-func pinOf(pod *corev1.Pod) contract.Publication {
-	var pin contract.Publication
+func pinOf(pod *corev1.Pod) publication.Publication {
+	var pin publication.Publication
 	if err := json.Unmarshal([]byte(pod.Annotations[contract.PinAnnotation]), &pin); err != nil {
-		return contract.Publication{}
+		return publication.Publication{}
 	}
 	return pin
 }
@@ -298,7 +299,7 @@ func toldRevision(pod *corev1.Pod) int64 {
 // number.
 func revisionOf(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || n > contract.MaxRevision {
+	if err != nil || n < 0 || n > publication.MaxRevision {
 		return 0
 	}
 	return n

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/authority"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/window"
 )
 
@@ -40,7 +40,7 @@ type pass struct {
 	// issued are the leaves, by the names of their Secrets, that are made and not written.
 	issued map[string]authority.LeafDecision
 	// custom are the listener certificates of users that can be presented.
-	custom map[contract.Listener]listenercert.Checked
+	custom map[publication.Role]listenercert.Checked
 	// undisrupted is true when it is known that nobody has recorded a disruption.
 	undisrupted bool
 	// asked is what the cluster was resolved from.
@@ -72,7 +72,7 @@ type operatorIdentity struct {
 // nodeCertificates are what one node is to present and trust.
 type nodeCertificates struct {
 	leaf        *x509.Certificate
-	publication contract.Publication
+	publication publication.Publication
 }
 
 // waited is how long answers have been waited for.

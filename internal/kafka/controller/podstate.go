@@ -8,6 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
 
@@ -56,7 +57,7 @@ func (p *pass) shutOff(name string) bool {
 	if !said.known || !issued || !p.now.Before(certificates.leaf.NotAfter) {
 		return false
 	}
-	for _, listener := range []contract.Listener{contract.ControlPlaneListener, contract.ReplicationListener} {
+	for _, listener := range []publication.Role{contract.ControlPlaneListener, contract.ReplicationListener} {
 		loaded, runs := said.report.Roles[listener]
 		if !runs {
 			continue

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
 
@@ -99,10 +100,10 @@ func TestPodOf(t *testing.T) {
 
 func TestAPodThatPresentsEndedCertificatesToOtherNodesIsStuck(t *testing.T) {
 	t.Parallel()
-	ended, valid := contract.RoleReport{NotAfter: noon()}, contract.RoleReport{NotAfter: noon().Add(time.Second)}
-	const client contract.Listener = "tls-9093"
+	ended, valid := publication.RoleReport{NotAfter: noon()}, publication.RoleReport{NotAfter: noon().Add(time.Second)}
+	const client publication.Role = "tls-9093"
 	for name, c := range map[string]struct {
-		roles  map[contract.Listener]contract.RoleReport
+		roles  map[publication.Role]publication.RoleReport
 		ready  corev1.ConditionStatus
 		silent bool
 		// lasts is how long the stored certificate does; an hour when it is not said.
@@ -110,18 +111,18 @@ func TestAPodThatPresentsEndedCertificatesToOtherNodesIsStuck(t *testing.T) {
 		want  rollout.PodState
 	}{
 		"all that it presents to them has ended": {
-			roles: map[contract.Listener]contract.RoleReport{contract.ControlPlaneListener: ended, contract.ReplicationListener: ended, client: valid},
+			roles: map[publication.Role]publication.RoleReport{contract.ControlPlaneListener: ended, contract.ReplicationListener: ended, client: valid},
 			want:  rollout.Stuck,
 		},
-		"of a broker":                  {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: ended}, want: rollout.Stuck},
-		"nothing has ended":            {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: valid}, want: rollout.Ready},
-		"one listener has been left":   {roles: map[contract.Listener]contract.RoleReport{contract.ControlPlaneListener: valid, contract.ReplicationListener: ended}, want: rollout.Ready},
-		"a listener of clients":        {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: valid, client: ended}, want: rollout.Ready},
-		"its end is not known":         {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: {}}, want: rollout.Ready},
+		"of a broker":                  {roles: map[publication.Role]publication.RoleReport{contract.ReplicationListener: ended}, want: rollout.Stuck},
+		"nothing has ended":            {roles: map[publication.Role]publication.RoleReport{contract.ReplicationListener: valid}, want: rollout.Ready},
+		"one listener has been left":   {roles: map[publication.Role]publication.RoleReport{contract.ControlPlaneListener: valid, contract.ReplicationListener: ended}, want: rollout.Ready},
+		"a listener of clients":        {roles: map[publication.Role]publication.RoleReport{contract.ReplicationListener: valid, client: ended}, want: rollout.Ready},
+		"its end is not known":         {roles: map[publication.Role]publication.RoleReport{contract.ReplicationListener: {}}, want: rollout.Ready},
 		"the server does not run":      {want: rollout.Ready},
-		"its agent is silent":          {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: ended}, silent: true, want: rollout.Ready},
-		"its Secret has no better one": {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: ended}, lasts: -time.Second, want: rollout.Ready},
-		"it is starting":               {roles: map[contract.Listener]contract.RoleReport{contract.ReplicationListener: ended}, ready: corev1.ConditionFalse, want: rollout.Unready},
+		"its agent is silent":          {roles: map[publication.Role]publication.RoleReport{contract.ReplicationListener: ended}, silent: true, want: rollout.Ready},
+		"its Secret has no better one": {roles: map[publication.Role]publication.RoleReport{contract.ReplicationListener: ended}, lasts: -time.Second, want: rollout.Ready},
+		"it is starting":               {roles: map[publication.Role]publication.RoleReport{contract.ReplicationListener: ended}, ready: corev1.ConditionFalse, want: rollout.Unready},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -130,7 +131,7 @@ func TestAPodThatPresentsEndedCertificatesToOtherNodesIsStuck(t *testing.T) {
 			}}}
 			p := &pass{
 				observation: &observation{now: noon(), pods: map[string]*corev1.Pod{"my-0": pod}},
-				heard:       map[string]testimony{"my-0": {known: !c.silent, report: contract.TLSReport{Roles: c.roles}}},
+				heard:       map[string]testimony{"my-0": {known: !c.silent, report: publication.Report{Roles: c.roles}}},
 				nodes:       map[string]nodeCertificates{"my-0": {leaf: &x509.Certificate{NotAfter: noon().Add(stdcmp.Or(c.lasts, time.Hour))}}},
 			}
 			got := p.rolled("my-0")
@@ -166,14 +167,14 @@ func TestServerOf(t *testing.T) {
 
 func TestAWitnessIsBelievedForItsOwnContainerOnly(t *testing.T) {
 	t.Parallel()
-	report := contract.TLSReport{Revision: 4}
+	report := publication.Report{Revision: 4}
 	spoke := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: "pod"},
 		Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{ContainerID: "first"}}},
 	}
 	for name, c := range map[string]struct {
 		change func(pod *corev1.Pod, w *witnesses)
-		report contract.TLSReport
+		report publication.Report
 		silent bool
 		want   bool
 	}{
@@ -202,7 +203,7 @@ func TestSinceIsWhenTheTestimonyBegan(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "pod"}}
 	w := newWitnesses()
-	first := testimony{known: true, report: contract.TLSReport{Revision: 4}, since: noon()}
+	first := testimony{known: true, report: publication.Report{Revision: 4}, since: noon()}
 	w.record(pod, first)
 	later := first
 	later.since = noon().Add(time.Minute)

@@ -8,10 +8,9 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/issuer/ownca"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
-	"github.com/keyturn/keyturn/internal/kafka/publication"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // A leaf for proofs lies beside the node's own, which may do more: its name belongs
@@ -30,7 +29,7 @@ func proofKey() pki.KeyParams { return pki.KeyParams{Algorithm: pki.ECDSA, Size:
 // needs to prove what it trusts, and returns the leaves by the keys that signed them.
 // Where names tell anchors apart it needs none; of an anchor whose key is kept
 // elsewhere there is none.
-func (p *pass) proofs(ctx context.Context, node model.Node, trusts map[contract.Listener][]string,
+func (p *pass) proofs(ctx context.Context, node model.Node, trusts map[publication.Role][]string,
 	data map[string][]byte,
 ) (map[pki.KeyID]*x509.Certificate, error) {
 	listening, stored := p.listeningTo(node, trusts), p.stored(node.Pod).Data
@@ -44,7 +43,7 @@ func (p *pass) proofs(ctx context.Context, node model.Node, trusts map[contract.
 			if err != nil {
 				continue // its key is not at hand
 			}
-			entry := contract.ProofEntry(key.String())
+			entry := publication.ProofEntry(key.String())
 			proof, found, err := p.proof(ctx, node.Pod, ca, authority.StoredLeaf{
 				Certificates: stored[entry+".crt"], Key: stored[entry+".key"],
 			})
@@ -60,7 +59,7 @@ func (p *pass) proofs(ctx context.Context, node model.Node, trusts map[contract.
 }
 
 // listeningTo is what the listeners of a node may have loaded, and are given now.
-func (p *pass) listeningTo(node model.Node, trusts map[contract.Listener][]string) publication.Listening {
+func (p *pass) listeningTo(node model.Node, trusts map[publication.Role][]string) publication.Listening {
 	said := p.heard[node.Pod]
 	_, runs := p.pods[node.Pod]
 	return publication.Listening{

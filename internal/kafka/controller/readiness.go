@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/rotation"
 )
 
@@ -82,7 +83,7 @@ func (p *pass) expired() wanted {
 		}
 		names = append(names, fmt.Sprintf("%s (%s)", node.Pod, strings.Join(roles, ", ")))
 		for _, role := range roles {
-			remedies[p.remedy(node.Pod, contract.Listener(role))] = true
+			remedies[p.remedy(node.Pod, publication.Role(role))] = true
 		}
 	}
 	if len(names) == 0 {
@@ -121,7 +122,7 @@ func (p *pass) expiredRoles(pod string) []string {
 
 // remedy is what has to be done about a certificate that has ended and is still
 // presented.
-func (p *pass) remedy(pod string, role contract.Listener) string {
+func (p *pass) remedy(pod string, role publication.Role) string {
 	if custom, found := p.custom[role]; found {
 		if p.now.Before(custom.Chain[0].NotAfter) {
 			return "the new certificate of listener " + string(role) + " is being loaded"
@@ -140,7 +141,7 @@ func (p *pass) remedy(pod string, role contract.Listener) string {
 	}
 }
 
-func (p *pass) customSecret(role contract.Listener) string {
+func (p *pass) customSecret(role publication.Role) string {
 	for _, listener := range p.cluster.Listeners {
 		if listener.Key() == role && listener.Certificate != nil && listener.Certificate.Secret != "" {
 			return "Secret " + listener.Certificate.Secret

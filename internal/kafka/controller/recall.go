@@ -9,6 +9,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // What becomes of an authority whose Secrets are lost depends on what nodes were told
@@ -68,17 +69,17 @@ func (p *pass) named(kind authorities.Kind) []pki.Fingerprint {
 }
 
 // everGiven is what nodes were given: what is published, and what their pods tell.
-func (p *pass) everGiven() []contract.Given {
-	given := make([]contract.Given, 0, 2*len(p.cluster.Nodes))
+func (p *pass) everGiven() []publication.Given {
+	given := make([]publication.Given, 0, 2*len(p.cluster.Nodes))
 	for _, node := range p.cluster.Nodes {
 		stores := p.cluster.Stores(node)
-		given = append(given, contract.GivenBy(p.published(node.Pod), stores), givenTo(p.pods[node.Pod], stores))
+		given = append(given, publication.GivenBy(p.published(node.Pod), stores, contract.ClusterDomain), givenTo(p.pods[node.Pod], stores))
 	}
 	return given
 }
 
 // domainOfRole is the authority whose anchors a role of a node trusts.
-func domainOfRole(role contract.Listener) contract.Domain {
+func domainOfRole(role publication.Role) publication.Domain {
 	if _, ofClients := clientListener(role); ofClients {
 		return contract.ClientsDomain
 	}

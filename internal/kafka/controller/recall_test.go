@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // keepingTrust is a pass over a cluster with a pod, whose authorities have all their Secrets.
@@ -73,7 +74,7 @@ func TestNodesAreBelievedOnlyWhereTheSecretsOfAnAuthorityAreLost(t *testing.T) {
 
 // saying is the report of a node that trusts one CA for nodes and another for users, and
 // presents the first to everybody. It names a third, and does not show that.
-func saying(nodes, users pki.Authority) contract.TLSReport {
+func saying(nodes, users pki.Authority) publication.Report {
 	shown := map[string][]byte{}
 	show := func(ca pki.Authority) string {
 		fingerprint := pki.FingerprintOf(ca.Certificate()).String()
@@ -81,7 +82,7 @@ func saying(nodes, users pki.Authority) contract.TLSReport {
 		return fingerprint
 	}
 	node, user := show(nodes), show(users)
-	return contract.TLSReport{Certificates: shown, Roles: map[contract.Listener]contract.RoleReport{
+	return publication.Report{Certificates: shown, Roles: map[publication.Role]publication.RoleReport{
 		contract.ReplicationListener: {Trusts: []string{node, "hidden"}, Presents: node}, "tls-9093": {Trusts: []string{user}, Presents: node},
 	}}
 }
@@ -105,15 +106,15 @@ func TestTheCAsThatNodesWereToldToTrustAreKnownByName(t *testing.T) {
 	p := keepingTrust(pkitest.CA(t, "cluster", noon()))
 	p.cluster.Listeners = []model.Listener{{Name: "tls", Port: 9093, TLS: true}}
 	p.cluster.Nodes = []model.Node{{Pod: "a", Roles: model.Roles{Broker: true}}, {Pod: "b", Roles: model.Roles{Broker: true}}}
-	publishes := func(pod string, trusts map[contract.Listener][]string) {
-		text, err := json.Marshal(contract.Publication{Revision: 1, Trust: trusts})
+	publishes := func(pod string, trusts map[publication.Role][]string) {
+		text, err := json.Marshal(publication.Publication{Revision: 1, Trust: trusts})
 		if err != nil {
 			t.Fatal(err)
 		}
 		p.secrets[pod] = corev1.Secret{Data: map[string][]byte{contract.PublicationKey: text}}
 	}
-	publishes("a", map[contract.Listener][]string{contract.ReplicationListener: {two.String(), "no fingerprint"}, "tls-9093": {three.String()}})
-	publishes("b", map[contract.Listener][]string{contract.ReplicationListener: {two.String(), one.String()}})
+	publishes("a", map[publication.Role][]string{contract.ReplicationListener: {two.String(), "no fingerprint"}, "tls-9093": {three.String()}})
+	publishes("b", map[publication.Role][]string{contract.ReplicationListener: {two.String(), one.String()}})
 
 	for kind, want := range map[authorities.Kind][]pki.Fingerprint{authorities.Cluster: {one, two}, authorities.Clients: {three}} {
 		if named := p.dependence(kind).Named; !slices.Equal(named, want) {

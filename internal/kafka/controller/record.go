@@ -18,6 +18,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -222,7 +223,7 @@ func (p *pass) factsOf(member string) rotation.MemberFacts {
 // presented is the leaf that a node shows on its inter-broker listener, or to the
 // quorum if it has none.
 func presented(said testimony) (leaf string, notAfter time.Time) {
-	for _, listener := range []contract.Listener{contract.ReplicationListener, contract.ControlPlaneListener} {
+	for _, listener := range []publication.Role{contract.ReplicationListener, contract.ControlPlaneListener} {
 		if role, found := said.report.Roles[listener]; found {
 			return role.Presents, role.NotAfter
 		}

@@ -11,10 +11,10 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/excerpt"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
 
@@ -215,7 +215,7 @@ func rollingUpdate(acted outcome) wanted {
 }
 
 // listenerCertificates are certificates in PEM by listener.
-type listenerCertificates map[contract.Listener][]string
+type listenerCertificates map[publication.Role][]string
 
 // listenerCertificates are what clients of each TLS listener have to trust: the
 // custom certificate, or what applications are given of the cluster CA.

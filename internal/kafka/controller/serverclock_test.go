@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 func TestTheWarningAboutTheClockKeepsItsWordsWhileTheyAreAboutRight(t *testing.T) {
@@ -112,7 +113,7 @@ func TestWhileTheClockIsWrongTheRestStaysAsItWasSaid(t *testing.T) {
 		"nothing has expired": {func(*pass) {}, []condition.Type{condition.Ready, conditionRollingUpdate}},
 		"what a node presents has": {func(p *pass) {
 			p.cluster.Nodes = p.cluster.Nodes[:1]
-			p.heard = map[string]testimony{"a": {known: true, report: contract.TLSReport{Roles: map[contract.Listener]contract.RoleReport{
+			p.heard = map[string]testimony{"a": {known: true, report: publication.Report{Roles: map[publication.Role]publication.RoleReport{
 				contract.ReplicationListener: {Presents: "x", NotAfter: noon().Add(-time.Hour)},
 			}}}}
 		}, []condition.Type{conditionRollingUpdate, condition.NotReady}},

@@ -16,6 +16,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // strewn is an API server with Secrets under names of nodes that never were, of that size.
@@ -88,16 +89,16 @@ func TestARecordOfMoreNodesThanThereCanBeIsNotBelieved(t *testing.T) {
 
 func TestAPinWithManyRolesDoesNotRaiseTheBoundOfAnAnswer(t *testing.T) {
 	t.Parallel()
-	pin := contract.Publication{Trust: map[contract.Listener][]string{}}
+	pin := publication.Publication{Trust: map[publication.Role][]string{}}
 	for i := range 20_000 {
-		pin.Trust[contract.Listener(fmt.Sprintf("%x", i))] = nil
+		pin.Trust[publication.Role(fmt.Sprintf("%x", i))] = nil
 	}
 	text, err := pin.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{contract.PinAnnotation: string(text)}}}
-	if limit := contract.MaxReport(passOverSets().rolesOf(pod)); limit > 1<<20 {
+	if limit := publication.MaxReport(passOverSets().rolesOf(pod)); limit > 1<<20 {
 		t.Errorf("%d bytes are read of its agent's answer", limit)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -86,7 +87,7 @@ func (p *pass) trustMoves() bool {
 	})
 }
 
-func domainOf(kind authorities.Kind) contract.Domain {
+func domainOf(kind authorities.Kind) publication.Domain {
 	if kind == authorities.Clients {
 		return contract.ClientsDomain
 	}
@@ -143,11 +144,11 @@ func (p *pass) policy() trust.Policy {
 }
 
 // loading tells nodes how to load what is published.
-func (p *pass) loading() contract.Loading {
+func (p *pass) loading() publication.Loading {
 	if p.policy().Reload == trust.RestartOnly {
-		return contract.LoadByRestart
+		return publication.LoadByRestart
 	}
-	return contract.LoadByReload
+	return publication.LoadByReload
 }
 
 // witnessOf says what is known of the process in the pod of a node; nil stands for

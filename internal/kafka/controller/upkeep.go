@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // standOn lets a pass whose resources or authorities cannot be used go on with the
@@ -45,7 +46,7 @@ func (p *pass) whyStands() error {
 
 // publishedListeners are the listeners with TLS that nodes are told of.
 func (p *pass) publishedListeners() []model.Listener {
-	found := map[contract.Listener]model.Listener{}
+	found := map[publication.Role]model.Listener{}
 	for name := range p.secrets {
 		published := p.published(name)
 		for key := range published.Trust {
@@ -63,12 +64,9 @@ func (p *pass) publishedListeners() []model.Listener {
 }
 
 // clientListener reads a listener of a publication; false for the operator's own.
-func clientListener(key contract.Listener) (model.Listener, bool) {
-	own := []contract.Listener{
-		contract.AgentRole, contract.RaftRole, contract.ControlPlaneListener, contract.ReplicationListener,
-	}
+func clientListener(key publication.Role) (model.Listener, bool) {
 	at := strings.LastIndex(string(key), "-")
-	if slices.Contains(own, key) || at < 0 {
+	if slices.Contains(contract.OwnRoles(), key) || at < 0 {
 		return model.Listener{}, false
 	}
 	port, err := strconv.ParseInt(string(key)[at+1:], 10, 32)
@@ -80,7 +78,7 @@ func clientListener(key contract.Listener) (model.Listener, bool) {
 
 // keepCustomCertificates takes the listener certificates that nodes have.
 func (p *pass) keepCustomCertificates() {
-	p.custom = map[contract.Listener]listenercert.Checked{}
+	p.custom = map[publication.Role]listenercert.Checked{}
 	for _, listener := range p.cluster.Listeners {
 		if listener.Certificate == nil {
 			continue

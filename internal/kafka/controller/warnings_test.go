@@ -27,6 +27,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -206,7 +207,7 @@ func TestAMemberThatBothAuthoritiesSetApartIsToldOnce(t *testing.T) {
 
 func TestAnAgentThatAnswersTooMuchIsNotSaidToBeSilent(t *testing.T) {
 	t.Parallel()
-	long := (&agentclient.TooLongError{Path: contract.TLSPath, Limit: contract.MaxAnswer, Of: "bytes"}).Error()
+	long := (&agentclient.TooLongError{Path: contract.TLSPath, Limit: publication.MaxAnswer, Of: "bytes"}).Error()
 	p := &pass{observation: &observation{}, silent: []string{"a", "b"}, heard: map[string]testimony{"b": {unreadable: long}}}
 
 	list := p.warnings()
@@ -218,7 +219,7 @@ func TestAnAgentThatAnswersTooMuchIsNotSaidToBeSilent(t *testing.T) {
 
 func TestWhatNobodyReadsOfAnAgentIsKept(t *testing.T) {
 	t.Parallel()
-	long := &agentclient.TooLongError{Path: contract.TLSPath, Limit: contract.MaxAnswer, Of: "bytes"}
+	long := &agentclient.TooLongError{Path: contract.TLSPath, Limit: publication.MaxAnswer, Of: "bytes"}
 	r := New(Options{Connector: talkative{failure: long}, Metrics: NewMetrics(), Clock: clocktesting.NewFakePassiveClock(noon())})
 	p := passOf(&kafkav1.Kafka{}, nil)
 	p.clusterCA.snapshot.Anchors = []trust.Anchor{{ID: "a"}}
@@ -244,8 +245,8 @@ type answers struct {
 	failure error
 }
 
-func (a answers) TLS(context.Context, agentclient.Node) (contract.TLSReport, error) {
-	return contract.TLSReport{}, a.failure
+func (a answers) TLS(context.Context, agentclient.Node) (publication.Report, error) {
+	return publication.Report{}, a.failure
 }
 
 func TestWhatIsWrongWithAResourceIsSaidWithoutWhatWasTried(t *testing.T) {
@@ -268,7 +269,7 @@ func TestWhoCanDoSomethingAboutAnExpiredCertificateIsTold(t *testing.T) {
 	}
 	listener := func(p *pass, secret string) {
 		p.cluster.Listeners = []model.Listener{{Name: "public", Port: 9096, Certificate: &model.CertificateSource{Secret: secret}}}
-		p.custom = map[contract.Listener]listenercert.Checked{"public-9096": {Chain: []*x509.Certificate{{NotAfter: ended}}}}
+		p.custom = map[publication.Role]listenercert.Checked{"public-9096": {Chain: []*x509.Certificate{{NotAfter: ended}}}}
 	}
 	node := func(p *pass) {
 		p.nodes = map[string]nodeCertificates{"a": {leaf: &x509.Certificate{NotAfter: ended}}}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -16,7 +17,7 @@ func TestWhoStandsInForALostState(t *testing.T) {
 	retired := ca(t, "retired").Certificate()
 	outgoing, incoming := w.outgoing.Certificate(), w.incoming.Certificate()
 	for name, c := range map[string]struct {
-		domain     contract.Domain
+		domain     publication.Domain
 		retirement trust.Retirement
 		witness    evidence.Witness
 		distrust   bool

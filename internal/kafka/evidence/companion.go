@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -17,7 +18,7 @@ type Companion struct {
 	// Restarts is true when its pods load what is published only when they start.
 	Restarts bool
 	// Published is what its Secret says it is to load; zero when there is none.
-	Published contract.Publication
+	Published publication.Publication
 	// Presents is what its Secret gives it to present, the leaf first.
 	Presents []*x509.Certificate
 	Pods     []Pod
@@ -27,10 +28,10 @@ type Companion struct {
 type Pod struct {
 	Name string
 	// Given are the anchors that its pins and notes say it was given, as of a Node.
-	Given   map[contract.Domain][]string
+	Given   map[publication.Domain][]string
 	Witness Witness
 	// Report counts when Witness is Reported.
-	Report contract.TLSReport
+	Report publication.Report
 	// Since is when the pod began to be as it is.
 	Since time.Time
 }
@@ -38,7 +39,7 @@ type Pod struct {
 // member translates the companion: each of its pods is a role.
 func (c *Companion) member(known keyring, lost map[string]bool) trust.Member {
 	m := trust.Member{ID: trust.MemberID(c.Name), Kind: trust.Companion, Restarts: c.Restarts}
-	store := contract.Store{Listener: contract.AgentRole, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain}
+	store := publication.Store{Role: publication.AgentRole, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain}
 	for _, process := range c.processes() {
 		v := view{&process, contract.ClusterDomain, known, lost}
 		role := v.role(store, trust.Data)

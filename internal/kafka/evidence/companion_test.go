@@ -6,6 +6,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -76,9 +77,9 @@ func TestWhatACompanionHoldsIsKnownAlthoughNoSecretHasIt(t *testing.T) {
 	w := newWorld(t)
 	gone := ca(t, "gone").Certificate()
 	c := companionOf(w)
-	c.Pods[0].Report.Roles = map[contract.Listener]contract.RoleReport{contract.AgentRole: {Trusts: []string{id(gone)}}}
+	c.Pods[0].Report.Roles = map[publication.Role]publication.RoleReport{publication.AgentRole: {Trusts: []string{id(gone)}}}
 	c.Pods[0].Report.Certificates = map[string][]byte{id(gone): gone.Raw}
-	c.Pods[0].Given = map[contract.Domain][]string{contract.ClusterDomain: {id(gone)}}
+	c.Pods[0].Given = map[publication.Domain][]string{contract.ClusterDomain: {id(gone)}}
 	known := slices.ContainsFunc(snapshotWith(w, c).Anchors, func(a trust.Anchor) bool { return a.ID == evidence.AnchorID(gone) })
 	if !known {
 		t.Error("an anchor that only a companion holds is not known")

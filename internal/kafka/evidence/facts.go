@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/authority"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -32,17 +32,17 @@ type Node struct {
 	// Controller is true for nodes that listen for Raft clients.
 	Controller bool
 	// Stores are its TLS listeners.
-	Stores []contract.Store
+	Stores []publication.Store
 	// Published is what its Secret says it is to load; zero when there is none.
-	Published contract.Publication
+	Published publication.Publication
 	// Presents is what its Secret gives it to present, the leaf first.
 	Presents []*x509.Certificate
 	// Given are the anchors that the pins and notes on its pod say it was given at any
 	// time, by domain: fingerprints, the SHA-256 of the DER in lower-case hex.
-	Given   map[contract.Domain][]string
+	Given   map[publication.Domain][]string
 	Witness Witness
 	// Report counts when Witness is Reported.
-	Report contract.TLSReport
+	Report publication.Report
 	// Since is when the node began to be as it is.
 	Since time.Time
 }
@@ -60,7 +60,7 @@ type Cluster struct {
 
 // Domain is the authority of one domain.
 type Domain struct {
-	Name      contract.Domain
+	Name      publication.Domain
 	Authority authority.Decision
 	// Stored are the anchors of its trusted-certs Secret.
 	Stored []authority.Anchor

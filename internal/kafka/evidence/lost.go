@@ -3,14 +3,14 @@ package evidence
 import (
 	"slices"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // lost are the anchors of a domain that somebody was given and nobody has: all
 // processes have said what they hold, none names them, and their certificates are in no
 // Secret. What names one in a publication can never be mounted. While somebody is silent
 // nothing is lost.
-func (c *Cluster) lost(domain contract.Domain, known keyring) map[string]bool {
+func (c *Cluster) lost(domain publication.Domain, known keyring) map[string]bool {
 	processes := c.processes()
 	if slices.ContainsFunc(processes, func(n Node) bool { return n.Witness == Silent }) {
 		return nil

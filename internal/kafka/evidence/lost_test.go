@@ -9,6 +9,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -24,12 +25,12 @@ func TestAnAnchorThatNobodyHasAnyMoreIsNoLongerGivenToAnybody(t *testing.T) {
 		keeps  bool
 	}{
 		"everybody has said what it has":        {},
-		"nothing runs that could have it":       {change: func(w *world) { w.node.Witness, w.node.Report = evidence.NoProcess, contract.TLSReport{} }},
+		"nothing runs that could have it":       {change: func(w *world) { w.node.Witness, w.node.Report = evidence.NoProcess, publication.Report{} }},
 		"the node is between two mounts":        {change: func(w *world) { w.node.Report.Mounted = nil }},
 		"somebody is silent":                    {others: []evidence.Node{{Name: "my-dual-1", Witness: evidence.Silent}}, keeps: true},
 		"the node is silent":                    {change: func(w *world) { w.node.Witness = evidence.Silent }, keeps: true},
 		"the node says to have mounted it":      {change: func(w *world) { w.node.Report.Mounted = &w.node.Published }, keeps: true},
-		"the node may still load it":            {change: func(w *world) { w.node.Report.Loading = []contract.Publication{w.node.Published} }, keeps: true},
+		"the node may still load it":            {change: func(w *world) { w.node.Report.Loading = []publication.Publication{w.node.Published} }, keeps: true},
 		"the node trusts it and brings no more": {change: func(w *world) { w.trusts(contract.ReplicationListener, vanished) }, keeps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +56,7 @@ func TestAnAnchorThatNobodyHasAnyMoreIsNoLongerGivenToAnybody(t *testing.T) {
 }
 
 // trusts makes the listener say that it trusts an anchor, too.
-func (w *world) trusts(listener contract.Listener, anchor string) {
+func (w *world) trusts(listener publication.Role, anchor string) {
 	said := w.node.Report.Roles[listener]
 	said.Trusts = append(slices.Clone(said.Trusts), anchor)
 	w.node.Report.Roles[listener] = said
@@ -76,7 +77,7 @@ func TestAnAuthorityThatHasTakenTheFirstPlaceSignsWhileNobodySaysWhatNodesTrust(
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.node.Witness, w.node.Published, w.node.Presents = evidence.Silent, contract.Publication{}, nil
+			w.node.Witness, w.node.Published, w.node.Presents = evidence.Silent, publication.Publication{}, nil
 			w.domain.Stored = nil
 			w.domain.Authority = authority.Decision{
 				Authority: w.incoming, Certificate: w.incoming.Certificate(), Keys: []pki.Authority{w.incoming, w.outgoing},

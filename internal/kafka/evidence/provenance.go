@@ -6,13 +6,14 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // provenance are the fingerprints of the anchors that the operator has given to
 // processes of a domain, as publications in Secrets, and the pins and notes on pods,
 // tell. An authority enters a domain from its own Secrets and from these. What agents
 // report confirms them and brings their bytes; it never adds to them.
-func (c *Cluster) provenance(domain contract.Domain) map[string]bool {
+func (c *Cluster) provenance(domain publication.Domain) map[string]bool {
 	given := map[string]bool{}
 	nodes := c.processes()
 	for i := range nodes {
@@ -35,7 +36,7 @@ func note(given map[string]bool, fingerprints []string) {
 
 // held are the CA certificates that processes trust although no Secret may have them
 // any more: those that the operator is known to have given them, as reports bring them.
-func (c *Cluster) held(domain contract.Domain, given map[string]bool) []*x509.Certificate {
+func (c *Cluster) held(domain publication.Domain, given map[string]bool) []*x509.Certificate {
 	var held []*x509.Certificate
 	nodes := c.processes()
 	for i := range nodes {
@@ -73,8 +74,8 @@ func (n *Node) carriesAll(leaf string, chain []string) bool {
 }
 
 // domainOf is the authority whose anchors a role trusts.
-func (n *Node) domainOf(role contract.Listener) contract.Domain {
-	i := slices.IndexFunc(n.Stores, func(s contract.Store) bool { return s.Listener == role })
+func (n *Node) domainOf(role publication.Role) publication.Domain {
+	i := slices.IndexFunc(n.Stores, func(s publication.Store) bool { return s.Role == role })
 	if i < 0 {
 		return contract.ClusterDomain // the agent, the Raft client
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -19,7 +20,7 @@ func (w *world) knows(cert *x509.Certificate) bool {
 
 // claim lets a role of the node say that it trusts the certificate beside the rest,
 // and bring it along.
-func (w *world) claim(role contract.Listener, cert *x509.Certificate) {
+func (w *world) claim(role publication.Role, cert *x509.Certificate) {
 	w.node.Report.Certificates[id(cert)] = cert.Raw
 	said := w.node.Report.Roles[role]
 	said.Trusts = append(slices.Clone(said.Trusts), id(cert))
@@ -38,7 +39,7 @@ func TestAReportDoesNotIntroduceAnAuthority(t *testing.T) {
 			w.claim(contract.ReplicationListener, stranger.Certificate())
 			mounted := w.node.Published
 			mounted.Revision++
-			mounted.Trust = map[contract.Listener][]string{contract.ReplicationListener: {id(stranger.Certificate())}}
+			mounted.Trust = map[publication.Role][]string{contract.ReplicationListener: {id(stranger.Certificate())}}
 			w.node.Report.Mounted = &mounted
 		},
 		"as who signed what it presents": func(w *world) {
@@ -51,7 +52,7 @@ func TestAReportDoesNotIntroduceAnAuthority(t *testing.T) {
 		},
 		"that was given to somebody in the other domain": func(w *world) {
 			w.claim(contract.ReplicationListener, stranger.Certificate())
-			w.node.Given = map[contract.Domain][]string{contract.ClientsDomain: {id(stranger.Certificate())}}
+			w.node.Given = map[publication.Domain][]string{contract.ClientsDomain: {id(stranger.Certificate())}}
 		},
 		"under a name that somebody was given": func(w *world) {
 			w.node.Published.Trust[contract.ReplicationListener] = []string{"given"}
@@ -80,7 +81,7 @@ func TestAReportBringsTheBytesOfWhatSomebodyWasGiven(t *testing.T) {
 			w.node.Published.Trust[contract.ReplicationListener] = append(slices.Clone(w.node.Published.Trust[contract.ReplicationListener]), id(gone))
 		},
 		"by what its pod says": func(w *world) {
-			w.node.Given = map[contract.Domain][]string{contract.ClusterDomain: {id(gone)}}
+			w.node.Given = map[publication.Domain][]string{contract.ClusterDomain: {id(gone)}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +127,7 @@ func TestAStrangerInTheTrustedCertsSecretIsNoAnchor(t *testing.T) {
 		},
 		"a pod was given it": {
 			change: func(w *world) {
-				w.node.Given = map[contract.Domain][]string{contract.ClusterDomain: {id(stranger)}}
+				w.node.Given = map[publication.Domain][]string{contract.ClusterDomain: {id(stranger)}}
 			}, known: true,
 		},
 		"it was all that was left": {change: func(w *world) { w.domain.Authority.Certificate = stranger }, known: true},
@@ -156,7 +157,7 @@ func TestTheOwnCertificateOfAListenerNeedNotBeBrought(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i := range w.node.Stores {
-		if w.node.Stores[i].Listener == client {
+		if w.node.Stores[i].Role == client {
 			w.node.Stores[i].Identity = string(client)
 		}
 	}

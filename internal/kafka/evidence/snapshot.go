@@ -8,6 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -61,7 +62,7 @@ func operator(identity trust.Identity) trust.Member {
 type view struct {
 	*Node
 
-	domain contract.Domain
+	domain publication.Domain
 	known  keyring
 	// lost are the anchors that nobody has any more.
 	lost map[string]bool
@@ -75,8 +76,8 @@ func (v view) member() (trust.Member, bool) {
 		m.Roles = append(m.Roles, v.rolesOf(store)...)
 	}
 	if v.domain == contract.ClusterDomain {
-		m.Roles = append(m.Roles, v.role(contract.Store{
-			Listener: contract.AgentRole, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain,
+		m.Roles = append(m.Roles, v.role(publication.Store{
+			Role: publication.AgentRole, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain,
 		}, trust.Data))
 	}
 	if len(m.Roles) == 0 {
@@ -88,9 +89,9 @@ func (v view) member() (trust.Member, bool) {
 
 // rolesOf are the peers that live on one store. The store of the control plane is
 // also that of the Raft client, on nodes that do not listen there as well.
-func (v view) rolesOf(store contract.Store) []trust.Role {
-	if store.Listener != contract.ControlPlaneListener {
-		if store.Trust != v.domain && (v.domain != contract.ClusterDomain || store.Identity != contract.NodeIdentity) {
+func (v view) rolesOf(store publication.Store) []trust.Role {
+	if store.Role != contract.ControlPlaneListener {
+		if store.Trust != v.domain && (v.domain != contract.ClusterDomain || store.Identity != publication.NodeIdentity) {
 			return nil
 		}
 		return []trust.Role{v.role(store, trust.Data)}
@@ -98,8 +99,8 @@ func (v view) rolesOf(store contract.Store) []trust.Role {
 	if v.domain != contract.ClusterDomain {
 		return nil
 	}
-	raft := v.role(contract.Store{
-		Listener: contract.RaftRole, Identity: store.Identity, Trust: store.Trust,
+	raft := v.role(publication.Store{
+		Role: contract.RaftRole, Identity: store.Identity, Trust: store.Trust,
 	}, trust.Raft)
 	if !v.Controller {
 		return []trust.Role{raft}
@@ -107,13 +108,13 @@ func (v view) rolesOf(store contract.Store) []trust.Role {
 	return []trust.Role{v.role(store, trust.Control), raft}
 }
 
-func (v view) role(store contract.Store, plane trust.Plane) trust.Role {
+func (v view) role(store publication.Store, plane trust.Plane) trust.Role {
 	r := trust.Role{
-		Name: string(store.Listener), Plane: plane,
+		Name: string(store.Role), Plane: plane,
 		Verifies: store.Trust == v.domain,
-		Presents: v.domain == contract.ClusterDomain && store.Identity == contract.NodeIdentity,
+		Presents: v.domain == contract.ClusterDomain && store.Identity == publication.NodeIdentity,
 	}
-	r.Evidence = v.evidence(store.Listener)
+	r.Evidence = v.evidence(store.Role)
 	return r
 }
 
@@ -124,14 +125,14 @@ func (v view) published() trust.Publication {
 	for _, store := range v.Stores {
 		switch {
 		case store.Trust != v.domain:
-		case store.Listener == contract.ControlPlaneListener:
-			p.Control = v.mountable(TrustAtStart(v.Published, store.Listener))
+		case store.Role == contract.ControlPlaneListener:
+			p.Control = v.mountable(TrustAtStart(v.Published, store.Role))
 		default:
-			p.Data = v.mountable(v.Published.Trust[store.Listener])
+			p.Data = v.mountable(v.Published.Trust[store.Role])
 		}
 	}
 	if v.domain == contract.ClusterDomain {
-		p.Data = v.mountable(v.Published.Trust[contract.AgentRole])
+		p.Data = v.mountable(v.Published.Trust[publication.AgentRole])
 		p.Identity = v.known.identity(v.Presents)
 	}
 	return p
@@ -143,7 +144,7 @@ func (v view) mountable(fingerprints []string) []trust.AnchorID {
 }
 
 // TrustAtStart is what a publication gives a listener's static store.
-func TrustAtStart(p contract.Publication, listener contract.Listener) []string {
+func TrustAtStart(p publication.Publication, listener publication.Role) []string {
 	if raft, found := p.Trust[contract.RaftRole]; found && listener == contract.ControlPlaneListener {
 		return raft
 	}
@@ -151,7 +152,7 @@ func TrustAtStart(p contract.Publication, listener contract.Listener) []string {
 }
 
 // evidence is what the node has proven about one role.
-func (v view) evidence(role contract.Listener) trust.Evidence {
+func (v view) evidence(role publication.Role) trust.Evidence {
 	e := trust.Evidence{Since: v.Since}
 	switch {
 	case v.Witness == NoProcess:
@@ -164,7 +165,7 @@ func (v view) evidence(role contract.Listener) trust.Evidence {
 	return e
 }
 
-func (v view) testify(e *trust.Evidence, role contract.Listener) {
+func (v view) testify(e *trust.Evidence, role publication.Role) {
 	if v.Report.Mounted.Revision != v.Published.Revision {
 		e.Mounted = []trust.Stores{v.named(*v.Report.Mounted, role)}
 	}
@@ -197,19 +198,19 @@ func (v view) testify(e *trust.Evidence, role contract.Listener) {
 
 // shows reports whether the report brings what a role presents. A certificate that a
 // listener has of its own need not be there: no authority of the cluster has signed it.
-func (n *Node) shows(role contract.Listener, loaded contract.RoleReport) bool {
-	own := func(s contract.Store) bool { return s.Listener == role && s.Identity != contract.NodeIdentity }
+func (n *Node) shows(role publication.Role, loaded publication.RoleReport) bool {
+	own := func(s publication.Store) bool { return s.Role == role && s.Identity != publication.NodeIdentity }
 	return slices.ContainsFunc(n.Stores, own) || n.carriesAll(loaded.Presents, loaded.Chain)
 }
 
-func (v view) stores(r contract.RoleReport) trust.Stores {
+func (v view) stores(r publication.RoleReport) trust.Stores {
 	return trust.Stores{Trust: anchorIDs(r.Trusts), Identity: v.known.identity(v.chain(r.Presents, r.Chain))}
 }
 
 // loading is what the role may come to hold because its server was told to load it,
 // besides what is published. What a process has from its start no reload changes.
-func (v view) loading(role contract.Listener) []trust.Stores {
-	if role == contract.RaftRole || role == contract.AgentRole {
+func (v view) loading(role publication.Role) []trust.Stores {
+	if role == contract.RaftRole || role == publication.AgentRole {
 		return nil
 	}
 	var told []trust.Stores
@@ -222,14 +223,14 @@ func (v view) loading(role contract.Listener) []trust.Stores {
 }
 
 // named is what a publication that a report names gives to the role.
-func (v view) named(p contract.Publication, role contract.Listener) trust.Stores {
+func (v view) named(p publication.Publication, role publication.Role) trust.Stores {
 	trusts := p.Trust[role]
 	if role == contract.RaftRole {
 		trusts = TrustAtStart(p, contract.ControlPlaneListener)
 	}
 	return trust.Stores{
 		Trust:    anchorIDs(trusts),
-		Identity: v.known.identity(v.chain(p.Identities[contract.NodeIdentity], p.Chain)),
+		Identity: v.known.identity(v.chain(p.Identities[publication.NodeIdentity], p.Chain)),
 	}
 }
 
@@ -258,7 +259,7 @@ func (v view) lastsUntil() time.Time {
 // LeafEnd is the end of the leaf that a role of the report presents. Cross certificates
 // that are sent along may end before: who needed them trusts an authority that ends as
 // early.
-func LeafEnd(report contract.TLSReport, r contract.RoleReport) time.Time {
+func LeafEnd(report publication.Report, r publication.RoleReport) time.Time {
 	leaf, err := pki.CertificateOf(report.Certificates[r.Presents])
 	if err != nil {
 		return r.NotAfter

@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
@@ -192,7 +193,7 @@ func TestEvidence(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(w *world)
-		role   contract.Listener
+		role   publication.Role
 		want   trust.Process
 	}{
 		"a server that runs":                      {role: contract.ReplicationListener, want: trust.ProcessRunning},
@@ -200,7 +201,7 @@ func TestEvidence(t *testing.T) {
 		"no pod is no process":                    {func(w *world) { w.node.Witness = evidence.NoProcess }, contract.ReplicationListener, trust.ProcessNone},
 		"a server that has not started":           {func(w *world) { delete(w.node.Report.Roles, contract.ReplicationListener) }, contract.ReplicationListener, trust.ProcessNone},
 		"mounts between two states":               {func(w *world) { w.node.Report.Mounted = nil }, contract.ReplicationListener, trust.ProcessUnknown},
-		"the agent's own server is one":           {role: contract.AgentRole, want: trust.ProcessRunning},
+		"the agent's own server is one":           {role: publication.AgentRole, want: trust.ProcessRunning},
 		"and so is the Raft client":               {role: contract.RaftRole, want: trust.ProcessRunning},
 		"a report without a Raft client":          {func(w *world) { delete(w.node.Report.Roles, contract.RaftRole) }, contract.RaftRole, trust.ProcessUnknown},
 		"nor one without its controller listener": {func(w *world) { delete(w.node.Report.Roles, contract.ControlPlaneListener) }, contract.ControlPlaneListener, trust.ProcessUnknown},
@@ -226,7 +227,7 @@ func TestWhatIsMountedCountsUntilItIsWhatIsPublished(t *testing.T) {
 		t.Errorf("mounted %+v, want nothing besides what is published", got)
 	}
 	w.publish(4, id(w.outgoing.Certificate()), id(w.incoming.Certificate()))
-	for _, role := range []contract.Listener{contract.ReplicationListener, contract.RaftRole} {
+	for _, role := range []publication.Role{contract.ReplicationListener, contract.RaftRole} {
 		want := []trust.Stores{{
 			Trust:    []trust.AnchorID{evidence.AnchorID(w.outgoing.Certificate())},
 			Identity: trust.Identity{Signer: key(w.outgoing.Certificate())},
@@ -242,16 +243,16 @@ func TestWhatAServerWasToldToLoadCountsUntilItIsProven(t *testing.T) {
 	w := newWorld(t)
 	told := w.node.Published
 	told.Revision--
-	told.Trust = map[contract.Listener][]string{contract.ReplicationListener: {id(w.incoming.Certificate())}, contract.ControlPlaneListener: {id(w.incoming.Certificate())}}
-	w.node.Report.Loading = []contract.Publication{told, w.node.Published}
+	told.Trust = map[publication.Role][]string{contract.ReplicationListener: {id(w.incoming.Certificate())}, contract.ControlPlaneListener: {id(w.incoming.Certificate())}}
+	w.node.Report.Loading = []publication.Publication{told, w.node.Published}
 
-	for _, role := range []contract.Listener{contract.ReplicationListener, contract.ControlPlaneListener} {
+	for _, role := range []publication.Role{contract.ReplicationListener, contract.ControlPlaneListener} {
 		loading := w.evidence(t, role).Loading
 		if len(loading) != 1 || !slices.Equal(loading[0].Trust, []trust.AnchorID{evidence.AnchorID(w.incoming.Certificate())}) {
 			t.Errorf("%s may come to hold %+v, want what it was told before alone", role, loading)
 		}
 	}
-	for _, role := range []contract.Listener{contract.RaftRole, contract.AgentRole} {
+	for _, role := range []publication.Role{contract.RaftRole, publication.AgentRole} {
 		if loading := w.evidence(t, role).Loading; len(loading) > 0 {
 			t.Errorf("%s may come to hold %+v, and no reload changes it", role, loading)
 		}
@@ -265,7 +266,7 @@ func TestAListenerThatNobodyCouldLookAtIsUnknown(t *testing.T) {
 	if got := w.evidence(t, contract.ReplicationListener).Process; got != trust.ProcessNone {
 		t.Errorf("a listener that the server was not started with: %d, want no process", got)
 	}
-	w.node.Report.Unknown = []contract.Listener{contract.ReplicationListener}
+	w.node.Report.Unknown = []publication.Role{contract.ReplicationListener}
 	if got := w.evidence(t, contract.ReplicationListener).Process; got != trust.ProcessUnknown {
 		t.Errorf("a listener that nobody could look at: %d, want unknown", got)
 	}

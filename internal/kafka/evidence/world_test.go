@@ -10,12 +10,13 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
 func now() time.Time { return time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC) }
 
-const client contract.Listener = "tls-9093"
+const client publication.Role = "tls-9093"
 
 // world is a dual-role node in the middle of a replacement: the old authority
 // signs, the new one has been signed by it.
@@ -47,10 +48,10 @@ func newWorld(tb testing.TB) *world {
 	}
 	w.node = evidence.Node{
 		Name: "my-dual-0", Controller: true, Witness: evidence.Reported, Since: now().Add(-time.Hour),
-		Stores: []contract.Store{
-			{Listener: contract.ControlPlaneListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain},
-			{Listener: contract.ReplicationListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain},
-			{Listener: client, Identity: contract.NodeIdentity, Trust: contract.ClientsDomain},
+		Stores: []publication.Store{
+			{Role: contract.ControlPlaneListener, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain},
+			{Role: contract.ReplicationListener, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain},
+			{Role: client, Identity: publication.NodeIdentity, Trust: contract.ClientsDomain},
 		},
 	}
 	w.present(leaf(tb, w.outgoing))
@@ -101,14 +102,14 @@ func (w *world) present(chain ...*x509.Certificate) {
 // publish writes a publication that trusts the anchors everywhere.
 func (w *world) publish(revision int64, anchors ...string) {
 	slices.Sort(anchors)
-	p := contract.Publication{
-		Revision: revision, Identities: map[string]string{contract.NodeIdentity: id(w.node.Presents[0])},
-		Trust: map[contract.Listener][]string{contract.AgentRole: anchors, client: {"clients"}},
+	p := publication.Publication{
+		Revision: revision, Identities: map[string]string{publication.NodeIdentity: id(w.node.Presents[0])},
+		Trust: map[publication.Role][]string{publication.AgentRole: anchors, client: {"clients"}},
 	}
 	for _, cert := range w.node.Presents[1:] {
 		p.Chain = append(p.Chain, id(cert))
 	}
-	for _, listener := range []contract.Listener{contract.ControlPlaneListener, contract.ReplicationListener} {
+	for _, listener := range []publication.Role{contract.ControlPlaneListener, contract.ReplicationListener} {
 		p.Trust[listener] = anchors
 	}
 	w.node.Published = p
@@ -118,10 +119,10 @@ func (w *world) publish(revision int64, anchors ...string) {
 func (w *world) load() {
 	p := w.node.Published
 	w.node.Report.Revision, w.node.Report.Mounted = p.Revision, &p
-	w.node.Report.Roles = map[contract.Listener]contract.RoleReport{}
+	w.node.Report.Roles = map[publication.Role]publication.RoleReport{}
 	for role, anchors := range p.Trust {
-		w.node.Report.Roles[role] = contract.RoleReport{
-			Trusts: anchors, Presents: p.Identities[contract.NodeIdentity], Chain: p.Chain, NotAfter: now().Add(time.Hour),
+		w.node.Report.Roles[role] = publication.RoleReport{
+			Trusts: anchors, Presents: p.Identities[publication.NodeIdentity], Chain: p.Chain, NotAfter: now().Add(time.Hour),
 		}
 	}
 	w.node.Report.Roles[contract.RaftRole] = w.node.Report.Roles[contract.ControlPlaneListener]
@@ -145,7 +146,7 @@ func (w *world) member(t *testing.T) trust.Member {
 	return s.Members[i]
 }
 
-func (w *world) evidence(t *testing.T, role contract.Listener) trust.Evidence {
+func (w *world) evidence(t *testing.T, role publication.Role) trust.Evidence {
 	t.Helper()
 	m := w.member(t)
 	i := slices.IndexFunc(m.Roles, func(r trust.Role) bool { return r.Name == string(role) })

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
@@ -134,7 +134,7 @@ func render(t *testing.T, cluster Cluster, findings Findings) map[string][]any {
 		files["pods"] = append(files["pods"], podSet)
 		files["status"] = append(files["status"], cluster.PoolStatus(pool))
 	}
-	files["status"] = append(files["status"], cluster.ListenerStatuses(map[contract.Listener][]string{
+	files["status"] = append(files["status"], cluster.ListenerStatuses(map[publication.Role][]string{
 		"tls-9093": {"certificate"}, "mtls-9094": {"certificate"}, "scram-9095": {"another certificate"},
 	}), cluster.UsedPools())
 	return files

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Organization is the O of every certificate that belongs to the cluster's own
@@ -35,10 +36,10 @@ func (c Cluster) AdvertisedHost(node Node) string { return c.Names.PodHost(node.
 // controller does not listen there, but its Raft client speaks with that
 // identity. A listener that asks for no client certificate has a trust store
 // too, so that one can be asked for by a reload.
-func (c Cluster) Stores(node Node) []contract.Store {
-	stores := []contract.Store{{Listener: ControlPlaneListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain}}
+func (c Cluster) Stores(node Node) []publication.Store {
+	stores := []publication.Store{{Role: ControlPlaneListener, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain}}
 	if node.Roles.Broker {
-		stores = append(stores, contract.Store{Listener: ReplicationListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain})
+		stores = append(stores, publication.Store{Role: ReplicationListener, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain})
 		for _, listener := range c.Listeners {
 			if listener.TLS {
 				stores = append(stores, listener.store())
@@ -48,15 +49,15 @@ func (c Cluster) Stores(node Node) []contract.Store {
 	return sortStores(stores)
 }
 
-func (l Listener) store() contract.Store {
-	identity := contract.NodeIdentity
+func (l Listener) store() publication.Store {
+	identity := publication.NodeIdentity
 	if l.Certificate != nil {
 		identity = string(l.Key())
 	}
-	return contract.Store{Listener: l.Key(), Identity: identity, Trust: contract.ClientsDomain}
+	return publication.Store{Role: l.Key(), Identity: identity, Trust: contract.ClientsDomain}
 }
 
-func sortStores(stores []contract.Store) []contract.Store {
-	slices.SortFunc(stores, func(a, b contract.Store) int { return strings.Compare(string(a.Listener), string(b.Listener)) })
+func sortStores(stores []publication.Store) []publication.Store {
+	slices.SortFunc(stores, func(a, b publication.Store) int { return strings.Compare(string(a.Role), string(b.Role)) })
 	return stores
 }

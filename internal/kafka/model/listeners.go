@@ -10,6 +10,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Ports that every cluster has.
@@ -26,8 +27,8 @@ const (
 
 // Identifiers of the two listeners that every cluster has.
 const (
-	ControlPlaneListener contract.Listener = "controlplane-9090"
-	ReplicationListener  contract.Listener = "replication-9091"
+	ControlPlaneListener publication.Role = "controlplane-9090"
+	ReplicationListener  publication.Role = "replication-9091"
 )
 
 const (
@@ -74,8 +75,8 @@ func (l Listener) ID() string { return strings.ToUpper(string(l.Key())) }
 
 // Key is the listener's name in listener.name.<key>. properties, in publications
 // and in the names of custom certificates.
-func (l Listener) Key() contract.Listener {
-	return contract.Listener(l.Name + "-" + strconv.FormatInt(int64(l.Port), 10))
+func (l Listener) Key() publication.Role {
+	return publication.Role(l.Name + "-" + strconv.FormatInt(int64(l.Port), 10))
 }
 
 // protocol is Kafka's security protocol of the listener.
@@ -246,7 +247,7 @@ func (r *resolver) checkDistinct(listeners []Listener) {
 
 // ListenerStatuses are the addresses of the user's listeners, by port.
 // certificates are what clients of a TLS listener have to trust, in PEM.
-func (c Cluster) ListenerStatuses(certificates map[contract.Listener][]string) []kafkav1.ListenerStatus {
+func (c Cluster) ListenerStatuses(certificates map[publication.Role][]string) []kafkav1.ListenerStatus {
 	statuses := make([]kafkav1.ListenerStatus, 0, len(c.Listeners))
 	for _, listener := range c.Listeners {
 		host := c.Names.BootstrapHost()

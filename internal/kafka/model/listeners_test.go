@@ -9,6 +9,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 func TestProtocolsAndPortNames(t *testing.T) {
@@ -56,14 +57,14 @@ func TestStoresOfANode(t *testing.T) {
 		}},
 	}
 	cluster, _ := resolved(t, in)
-	controlPlane := contract.Store{Listener: "controlplane-9090", Identity: contract.NodeIdentity, Trust: contract.ClusterDomain}
-	want := map[string][]contract.Store{
+	controlPlane := publication.Store{Role: "controlplane-9090", Identity: publication.NodeIdentity, Trust: contract.ClusterDomain}
+	want := map[string][]publication.Store{
 		"my-controllers-0": {controlPlane},
 		"my-brokers-3": {
 			controlPlane,
-			{Listener: "own-9094", Identity: "own-9094", Trust: contract.ClientsDomain},
-			{Listener: "replication-9091", Identity: contract.NodeIdentity, Trust: contract.ClusterDomain},
-			{Listener: "tls-9093", Identity: contract.NodeIdentity, Trust: contract.ClientsDomain},
+			{Role: "own-9094", Identity: "own-9094", Trust: contract.ClientsDomain},
+			{Role: "replication-9091", Identity: publication.NodeIdentity, Trust: contract.ClusterDomain},
+			{Role: "tls-9093", Identity: publication.NodeIdentity, Trust: contract.ClientsDomain},
 		},
 	}
 	for _, node := range []Node{cluster.Controllers()[0], cluster.Brokers()[0]} {

@@ -47,7 +47,7 @@ type PodAnnotations struct {
 	// ListenerCertThumbprints names the user's certificates by listener; nodes
 	// without the role broker have none.
 	ListenerCertThumbprints map[string]string
-	// Pin is the encoded contract.Publication that the pod is made under.
+	// Pin is the encoded publication.Publication that the pod is made under.
 	Pin string
 }
 

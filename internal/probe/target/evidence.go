@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe"
 	"github.com/keyturn/keyturn/internal/probe/reach"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // maxReport bounds the answer of an agent.
@@ -29,7 +30,7 @@ func (t *Target) Evidence(operator probe.Identity, listener probe.Listener) prob
 		},
 		MaxIdleConnsPerHost: 1,
 	}}
-	roles := map[string]contract.Listener{
+	roles := map[string]publication.Role{
 		"clients": roleOf(listener), "peers": contract.ReplicationListener, "control": contract.ControlPlaneListener,
 	}
 	return func(ctx context.Context, node reach.Node) (probe.Evidence, error) {
@@ -89,12 +90,12 @@ func (t *Target) anchorNames(ctx context.Context) map[string]string {
 }
 
 // roleOf is the identifier of a listener in Kafka's settings, as Strimzi makes it.
-func roleOf(listener probe.Listener) contract.Listener {
-	return contract.Listener(fmt.Sprintf("%s-%d", listener.Name, listener.Port))
+func roleOf(listener probe.Listener) publication.Role {
+	return publication.Role(fmt.Sprintf("%s-%d", listener.Name, listener.Port))
 }
 
-func ask(ctx context.Context, client *http.Client, node reach.Node) (contract.TLSReport, error) {
-	var report contract.TLSReport
+func ask(ctx context.Context, client *http.Client, node reach.Node) (publication.Report, error) {
+	var report publication.Report
 	url := "https://" + hostPort(node.Host, contract.SecurePort) + contract.TLSPath
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Times after which a real Kafka is given up.
@@ -37,10 +38,10 @@ const (
 )
 
 // TLSListener is the client listener of every broker made here.
-const TLSListener contract.Listener = "tls-9093"
+const TLSListener publication.Role = "tls-9093"
 
 // OpenListener asks for no client certificate. Brokers have it where a ClusterSpec says so.
-const OpenListener contract.Listener = "open-9096"
+const OpenListener publication.Role = "open-9096"
 
 // ClusterSpec describes a cluster of real Kafka nodes.
 type ClusterSpec struct {
@@ -60,7 +61,7 @@ type ClusterSpec struct {
 	// Turn is how long a node's agent waits until it reloads; nil means what agents do.
 	Turn func(nodeID int32) time.Duration
 	// Extra are more listeners of each broker: OpenListener, or none.
-	Extra []contract.Listener
+	Extra []publication.Role
 }
 
 // Cluster is a running cluster. Its nodes are stopped when the test ends.
@@ -84,7 +85,7 @@ type Node struct {
 	Log string
 
 	// Publication and Mounted are what is mounted into its pod now.
-	Publication contract.Publication
+	Publication publication.Publication
 	Mounted     stores.Mounted
 
 	// leaves are those it was ever published to present.
@@ -137,19 +138,19 @@ func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, directory st
 	if spec.JavaOptions != nil {
 		config.JavaOptions = spec.JavaOptions
 	}
-	publication := c.publication(n, config)
+	published := c.publication(n, config)
 	mounted := stores.Mounted{
 		Node:         stores.Directory{},
 		ClusterTrust: TrustDirectory(c.Cluster.Certificate()),
 		ClientsTrust: TrustDirectory(c.Clients.Certificate()),
 		Config:       Configuration(tb, config, c.ID, c.serverConfig(n, config, spec.Extra)),
-		Pod:          Pod(tb, publication),
+		Pod:          Pod(tb, published),
 	}
 	mounted.Config[contract.LoggingKey] = []byte(logging)
 	mounted.Config[contract.MetadataVersionKey] = []byte(spec.MetadataVersion)
 	PutIdentity(mounted.Node, name, n.Identity)
-	PutPublication(tb, mounted.Node, publication)
-	n.Publication, n.Mounted = publication, mounted
+	PutPublication(tb, mounted.Node, published)
+	n.Publication, n.Mounted = published, mounted
 	n.leaves = []string{n.Identity.Fingerprint()}
 	n.Log = filepath.Join(directory, "log")
 	n.options = agent.Options{
@@ -183,42 +184,42 @@ rootLogger.level=info
 rootLogger.appenderRef.console.ref=console
 `
 
-func nodeStores(roles []string, extra []contract.Listener) []contract.Store {
-	list := []contract.Store{{
-		Listener: contract.ControlPlaneListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain,
+func nodeStores(roles []string, extra []publication.Role) []publication.Store {
+	list := []publication.Store{{
+		Role: contract.ControlPlaneListener, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain,
 	}}
 	if slices.Contains(roles, contract.RoleBroker) {
 		list = append(
 			list,
-			contract.Store{Listener: contract.ReplicationListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain},
-			contract.Store{Listener: TLSListener, Identity: contract.NodeIdentity, Trust: contract.ClientsDomain},
+			publication.Store{Role: contract.ReplicationListener, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain},
+			publication.Store{Role: TLSListener, Identity: publication.NodeIdentity, Trust: contract.ClientsDomain},
 		)
 		for _, listener := range extra {
-			list = append(list, contract.Store{Listener: listener, Identity: contract.NodeIdentity, Trust: contract.ClientsDomain})
+			list = append(list, publication.Store{Role: listener, Identity: publication.NodeIdentity, Trust: contract.ClientsDomain})
 		}
 	}
 	return list
 }
 
-func (c *Cluster) publication(n *Node, config contract.Config) contract.Publication {
-	domains := map[contract.Domain][]string{
+func (c *Cluster) publication(n *Node, config contract.Config) publication.Publication {
+	domains := map[publication.Domain][]string{
 		contract.ClusterDomain: {pki.FingerprintOf(c.Cluster.Certificate()).String()},
 		contract.ClientsDomain: {pki.FingerprintOf(c.Clients.Certificate()).String()},
 	}
-	publication := contract.Publication{
+	published := publication.Publication{
 		Revision:   1,
-		Identities: map[string]string{contract.NodeIdentity: n.Identity.Fingerprint()},
-		Trust:      map[contract.Listener][]string{contract.AgentRole: domains[contract.ClusterDomain]},
+		Identities: map[string]string{publication.NodeIdentity: n.Identity.Fingerprint()},
+		Trust:      map[publication.Role][]string{publication.AgentRole: domains[contract.ClusterDomain]},
 		Operators:  []string{c.operator.Fingerprint()},
 	}
 	for _, store := range config.Stores {
-		publication.Trust[store.Listener] = domains[store.Trust]
+		published.Trust[store.Role] = domains[store.Trust]
 	}
-	return publication
+	return published
 }
 
-func (c *Cluster) serverConfig(n *Node, config contract.Config, extra []contract.Listener) string {
-	listener := func(name contract.Listener) string {
+func (c *Cluster) serverConfig(n *Node, config contract.Config, extra []publication.Role) string {
+	listener := func(name publication.Role) string {
 		port, _ := name.Port()
 		return fmt.Sprintf("%s://%s", strings.ToUpper(string(name)), net.JoinHostPort(n.Address, strconv.Itoa(port)))
 	}

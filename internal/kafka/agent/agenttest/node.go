@@ -8,6 +8,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/mount"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // StoresDir is where the node's server finds its stores.
@@ -16,7 +17,7 @@ func (n *Node) StoresDir() string {
 }
 
 // Pod returns the mounted downward API volume of a pod with the pin.
-func Pod(tb testing.TB, pin contract.Publication) stores.Directory {
+func Pod(tb testing.TB, pin publication.Publication) stores.Directory {
 	tb.Helper()
 	data, err := pin.Encode()
 	if err != nil {
@@ -41,9 +42,9 @@ func Configuration(tb testing.TB, config contract.Config, clusterID, serverConfi
 }
 
 // PutPublication adds the publication to a node's directory.
-func PutPublication(tb testing.TB, directory stores.Directory, publication contract.Publication) {
+func PutPublication(tb testing.TB, directory stores.Directory, published publication.Publication) {
 	tb.Helper()
-	data, err := publication.Encode()
+	data, err := published.Encode()
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -15,10 +15,10 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/admin/wire"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/local"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // KafkaHomes names the installations of Kafka that tests may use: directories
@@ -39,7 +39,7 @@ func KafkaHome(tb testing.TB, version string) string {
 }
 
 // Await returns the report of the node's agent once it fulfils the condition.
-func (c *Cluster) Await(tb testing.TB, n *Node, what string, condition func(contract.TLSReport) bool) contract.TLSReport {
+func (c *Cluster) Await(tb testing.TB, n *Node, what string, condition func(publication.Report) bool) publication.Report {
 	tb.Helper()
 	agents := c.Agents()
 	deadline := time.After(startLimit)
@@ -62,9 +62,9 @@ func (c *Cluster) Await(tb testing.TB, n *Node, what string, condition func(cont
 
 // AwaitLoaded returns the report of the node's agent once the server has loaded
 // what is published.
-func (c *Cluster) AwaitLoaded(tb testing.TB, n *Node) contract.TLSReport {
+func (c *Cluster) AwaitLoaded(tb testing.TB, n *Node) publication.Report {
 	tb.Helper()
-	return c.Await(tb, n, fmt.Sprintf("loaded revision %d", n.Publication.Revision), func(r contract.TLSReport) bool {
+	return c.Await(tb, n, fmt.Sprintf("loaded revision %d", n.Publication.Revision), func(r publication.Report) bool {
 		return r.Revision == n.Publication.Revision
 	})
 }
@@ -82,7 +82,7 @@ func (n *Node) Client(tb testing.TB) *local.Client {
 }
 
 // Look shakes hands with a listener of the node.
-func (n *Node) Look(ctx context.Context, listener contract.Listener, identity stores.Identity) (local.Seen, error) {
+func (n *Node) Look(ctx context.Context, listener publication.Role, identity stores.Identity) (local.Seen, error) {
 	client := local.NewClient(local.Server{
 		Host: n.Address, NodeID: n.ID, Dial: (&net.Dialer{}).DialContext, Now: time.Now, Limit: requestLimit,
 	})
@@ -91,7 +91,7 @@ func (n *Node) Look(ctx context.Context, listener contract.Listener, identity st
 
 // Serves connects to a listener as a client that trusts the anchors and nothing
 // else, and completes a request.
-func (n *Node) Serves(ctx context.Context, listener contract.Listener, identity stores.Identity, anchors ...*x509.Certificate) error {
+func (n *Node) Serves(ctx context.Context, listener publication.Role, identity stores.Identity, anchors ...*x509.Certificate) error {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	dialer := mtls.Dialer{

@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Wish is what a node is to present and to trust from now on.
@@ -22,7 +23,7 @@ type Wish struct {
 	// Raft is trusted by the Raft client at start; nil means Cluster.
 	Raft []*x509.Certificate
 	// Loading is how.
-	Loading contract.Loading
+	Loading publication.Loading
 	// Proofs are the authorities that the node is given leaves of, to prove what it
 	// trusts.
 	Proofs []pki.Authority
@@ -36,7 +37,7 @@ func (n *Node) Publish(tb testing.TB, wish Wish) {
 	p := n.Publication
 	p.Revision++
 	p.Loading = wish.Loading
-	p.Identities = map[string]string{contract.NodeIdentity: wish.Identity.Fingerprint()}
+	p.Identities = map[string]string{publication.NodeIdentity: wish.Identity.Fingerprint()}
 	p.Chain = Fingerprints(wish.Identity.Chain[1:]...)
 	p.Trust = maps.Clone(p.Trust)
 	delete(p.Trust, contract.RaftRole)
@@ -55,7 +56,7 @@ func (n *Node) Publish(tb testing.TB, wish Wish) {
 	for _, authority := range wish.Proofs {
 		leaf, key := Proof(tb, authority, time.Now()), pki.KeyIDOf(authority.Certificate()).String()
 		p.Proofs[key] = leaf.Fingerprint()
-		PutIdentity(node, contract.ProofEntry(key), leaf)
+		PutIdentity(node, publication.ProofEntry(key), leaf)
 	}
 	PutPublication(tb, node, p)
 	n.Publication = p

@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // maxHeader bounds the header of an answer, in bytes.
@@ -28,7 +29,7 @@ type Node struct {
 	// it may still present: the published one, and its predecessor. Such a leaf
 	// is accepted expired or not.
 	Leaves []string
-	// Roles is how many roles the node has at most, see contract.MaxReport.
+	// Roles is how many roles the node has at most, see publication.MaxReport.
 	Roles int
 }
 
@@ -88,14 +89,14 @@ func (e *TooLongError) Error() string {
 func New(options Options) *Client { return &Client{options: options} }
 
 // TLS asks what the node's running server has loaded.
-func (c *Client) TLS(ctx context.Context, node Node) (contract.TLSReport, error) {
-	var report contract.TLSReport
-	err := c.read(ctx, node, question{contract.TLSPath, contract.MaxReport(node.Roles)}, &report)
+func (c *Client) TLS(ctx context.Context, node Node) (publication.Report, error) {
+	var report publication.Report
+	err := c.read(ctx, node, question{contract.TLSPath, publication.MaxReport(node.Roles)}, &report)
 	if err != nil {
-		return contract.TLSReport{}, err
+		return publication.Report{}, err
 	}
 	if what, limit, many := report.TooMany(); many {
-		return contract.TLSReport{}, &TooLongError{Path: contract.TLSPath, Limit: limit, Of: what}
+		return publication.Report{}, &TooLongError{Path: contract.TLSPath, Limit: limit, Of: what}
 	}
 	return report.Excerpt(), nil
 }
@@ -103,13 +104,13 @@ func (c *Client) TLS(ctx context.Context, node Node) (contract.TLSReport, error)
 // BrokerState asks for the state of the node's server.
 func (c *Client) BrokerState(ctx context.Context, node Node) (contract.BrokerState, error) {
 	var state contract.BrokerState
-	err := c.read(ctx, node, question{contract.BrokerStatePath, contract.MaxAnswer}, &state)
+	err := c.read(ctx, node, question{contract.BrokerStatePath, publication.MaxAnswer}, &state)
 	return state, err
 }
 
 // Ready asks whether the node serves, and if not what it is waiting for.
 func (c *Client) Ready(ctx context.Context, node Node) (contract.Readiness, error) {
-	status, body, err := c.get(ctx, node, question{contract.ReadyPath, contract.MaxAnswer})
+	status, body, err := c.get(ctx, node, question{contract.ReadyPath, publication.MaxAnswer})
 	if err != nil {
 		return contract.Readiness{}, err
 	}

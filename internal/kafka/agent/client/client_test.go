@@ -22,6 +22,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/status"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // agent serves a node with the identity, to operators of the authority.
@@ -56,7 +57,7 @@ func TestAnswersAreRead(t *testing.T) {
 	now := time.Now()
 	ca := agenttest.Authority(t, "ca", now)
 	var node status.Node
-	node.Started(9, now, map[contract.Listener]contract.RoleReport{"tls-9093": {Presents: "aa"}})
+	node.Started(9, now, map[publication.Role]publication.RoleReport{"tls-9093": {Presents: "aa"}})
 	address := agent(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, server.OperatorHandler(&node, http.NotFoundHandler()))
 	c, at := operator(agenttest.Operator(t, ca, now), ca), client.Node{Address: address, Name: "node.example"}
 	report, err := c.TLS(t.Context(), at)
@@ -192,10 +193,10 @@ func TestAnswersThatAreTooLongAreNotRead(t *testing.T) {
 		roles   int
 		read    bool
 	}{
-		"as long as it may be":                      {padded(contract.MaxAnswer), 4, true},
-		"one byte longer":                           {padded(contract.MaxAnswer + 1), 4, false},
-		"as long as that of many listeners may be":  {padded(contract.MaxReport(68)), 68, true},
-		"longer than that of many listeners may be": {padded(contract.MaxReport(68) + 1), 68, false},
+		"as long as it may be":                      {padded(publication.MaxAnswer), 4, true},
+		"one byte longer":                           {padded(publication.MaxAnswer + 1), 4, false},
+		"as long as that of many listeners may be":  {padded(publication.MaxReport(68)), 68, true},
+		"longer than that of many listeners may be": {padded(publication.MaxReport(68) + 1), 68, false},
 		"of a header that does not end": {func(w http.ResponseWriter, _ *http.Request) {
 			for i := range 20 {
 				w.Header().Set("X-"+strconv.Itoa(i), strings.Repeat("x", 1<<10))
@@ -206,7 +207,7 @@ func TestAnswersThatAreTooLongAreNotRead(t *testing.T) {
 			if r.Header.Get("Accept-Encoding") != "" {
 				t.Error("the agent is asked to compress")
 			}
-			padded(contract.MaxAnswer)(w, r)
+			padded(publication.MaxAnswer)(w, r)
 		}, 4, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -229,7 +230,7 @@ func TestAnAnswerThatIsTooLongIsSaidToBe(t *testing.T) {
 		_, _ = w.Write(make([]byte, 1<<20))
 	}))
 	_, err := operator(agenttest.Operator(t, ca, now), ca).BrokerState(t.Context(), client.Node{Address: address, Name: "node.example"})
-	if long, ok := errors.AsType[*client.TooLongError](err); !ok || long.Path != contract.BrokerStatePath || long.Limit != contract.MaxAnswer {
+	if long, ok := errors.AsType[*client.TooLongError](err); !ok || long.Path != contract.BrokerStatePath || long.Limit != publication.MaxAnswer {
 		t.Errorf("error %v, want a TooLongError", err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Values of Config.Roles.
@@ -22,7 +24,7 @@ type Config struct {
 	NodeID    int32    `json:"nodeId"`
 	Roles     []string `json:"roles"`
 	// Stores lists every TLS listener of the node, sorted by listener.
-	Stores []Store `json:"stores"`
+	Stores []publication.Store `json:"stores"`
 	// JavaOptions are passed to the server's JVM in this order.
 	JavaOptions []string `json:"javaOptions"`
 	// DataDirs are the log directories, the metadata directory first.
@@ -37,7 +39,7 @@ func (c Config) HasRole(role string) bool { return slices.Contains(c.Roles, role
 // ListensOn reports whether the node's server listens on the listener of a
 // store: a node without the controller role has the control plane's store for
 // its Raft client alone.
-func (c Config) ListensOn(listener Listener) bool {
+func (c Config) ListensOn(listener publication.Role) bool {
 	return listener != ControlPlaneListener || c.HasRole(RoleController)
 }
 
@@ -75,33 +77,21 @@ func (c Config) problem() string {
 		return "its grace period is negative"
 	}
 	for _, s := range c.Stores {
-		if s.Listener == "" || s.Identity == "" {
+		if s.Role == "" || s.Identity == "" {
 			return "a store lacks its listener or its identity"
 		}
 		if s.Trust != ClusterDomain && s.Trust != ClientsDomain {
-			return fmt.Sprintf("listener %s trusts the unknown domain %q", s.Listener, s.Trust)
+			return fmt.Sprintf("listener %s trusts the unknown domain %q", s.Role, s.Trust)
 		}
 	}
 	return ""
 }
 
-// Domain names the authority whose anchors a listener trusts.
-type Domain string
-
 // The two authorities of a Kafka cluster.
 const (
-	ClusterDomain Domain = "cluster"
-	ClientsDomain Domain = "clients"
+	ClusterDomain publication.Domain = "cluster"
+	ClientsDomain publication.Domain = "clients"
 )
-
-// Store says where the key store and the trust store of one listener come from.
-type Store struct {
-	Listener Listener `json:"listener"`
-	// Identity is NodeIdentity, or the listener itself when it has a custom
-	// certificate.
-	Identity string `json:"identity"`
-	Trust    Domain `json:"trust"`
-}
 
 // Grace is how long the server may take to shut down cleanly.
 func (c Config) Grace() time.Duration { return time.Duration(c.GraceSeconds) * time.Second }

@@ -8,75 +8,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
-
-func publication() contract.Publication {
-	return contract.Publication{
-		Revision:    7,
-		Identities:  map[string]string{contract.NodeIdentity: "aa", "tls-9093": "bb"},
-		Trust:       map[contract.Listener][]string{contract.AgentRole: {"cc"}, contract.ReplicationListener: {"cc", "dd"}},
-		Operators:   []string{"ee"},
-		Proofs:      map[string]string{"0a": "0b"},
-		PublishedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-	}
-}
-
-func TestPublicationIsReadAsItWasWritten(t *testing.T) {
-	t.Parallel()
-	data, err := publication().Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := contract.ParsePublication(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(publication(), got); diff != "" {
-		t.Errorf("publication (-written +read):\n%s", diff)
-	}
-}
-
-func TestPublicationIsRefused(t *testing.T) {
-	t.Parallel()
-	for name, data := range map[string]string{
-		"nothing": "", "no object": "[]", "no revision": "{}", "a revision nobody writes": `{"revision":-1}`, "one beyond all counting": `{"revision":9223372036854775807}`,
-	} {
-		if got, err := contract.ParsePublication([]byte(data)); err == nil {
-			t.Errorf("%s: read as %+v, want an error", name, got)
-		}
-	}
-}
-
-func TestSameContent(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		change func(*contract.Publication)
-		want   bool
-	}{
-		"another revision and time": {func(p *contract.Publication) { p.Revision, p.PublishedAt = 8, time.Time{} }, true},
-		"another leaf":              {func(p *contract.Publication) { p.Identities[contract.NodeIdentity] = "ff" }, false},
-		"another anchor":            {func(p *contract.Publication) { p.Trust[contract.AgentRole] = []string{"ff"} }, false},
-		"one anchor more":           {func(p *contract.Publication) { p.Trust[contract.AgentRole] = []string{"cc", "ff"} }, false},
-		"another proof":             {func(p *contract.Publication) { p.Proofs = map[string]string{"aa": "ff"} }, true},
-		"another operator":          {func(p *contract.Publication) { p.Operators = nil }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			other := publication()
-			c.change(&other)
-			if got := publication().SameContent(other); got != c.want {
-				t.Errorf("same content = %t, want %t", got, c.want)
-			}
-		})
-	}
-}
 
 func config() contract.Config {
 	return contract.Config{
 		Cluster: "my-cluster", Namespace: "kafka", PodName: "my-cluster-pool-0", NodeID: 0,
 		Roles:    []string{contract.RoleBroker},
-		Stores:   []contract.Store{{Listener: "tls-9093", Identity: "tls-9093", Trust: contract.ClientsDomain}},
+		Stores:   []publication.Store{{Role: "tls-9093", Identity: "tls-9093", Trust: contract.ClientsDomain}},
 		DataDirs: []string{"/var/lib/kafka/data/kafka-log0"}, JavaOptions: []string{"-Xmx1g"}, GraceSeconds: 30,
 	}
 }
@@ -106,7 +47,7 @@ func TestConfigIsRefused(t *testing.T) {
 		"without a role":           func(c *contract.Config) { c.Roles = []string{"observer"} },
 		"without a data directory": func(c *contract.Config) { c.DataDirs = nil },
 		"with a negative grace":    func(c *contract.Config) { c.GraceSeconds = -1 },
-		"with a nameless store":    func(c *contract.Config) { c.Stores[0].Listener = "" },
+		"with a nameless store":    func(c *contract.Config) { c.Stores[0].Role = "" },
 		"with an unknown domain":   func(c *contract.Config) { c.Stores[0].Trust = "everybody" },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,17 +62,6 @@ func TestConfigIsRefused(t *testing.T) {
 				t.Errorf("read as %+v, want an error", got)
 			}
 		})
-	}
-}
-
-func TestListenersEndWithTheirPort(t *testing.T) {
-	t.Parallel()
-	for listener, want := range map[contract.Listener]int{
-		contract.ControlPlaneListener: 9090, "two-words-9094": 9094, "internal": 0, "9092": 0, "too-large-65536": 0, "": 0, "a-": 0,
-	} {
-		if port, ok := listener.Port(); port != want && ok || ok != (want > 0) {
-			t.Errorf("%q: port %d, %t; want %d", listener, port, ok, want)
-		}
 	}
 }
 
@@ -185,23 +115,6 @@ func FuzzParseAnnotations(f *testing.F) {
 	})
 }
 
-func FuzzParsePublication(f *testing.F) {
-	f.Add([]byte(`{"revision":1,"identities":{"node":"aa"},"trust":{"agent":["bb"]}}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := contract.ParsePublication(data)
-		if err != nil {
-			return
-		}
-		again, err := p.Encode()
-		if err != nil {
-			return // a time that no calendar has
-		}
-		if q, err := contract.ParsePublication(again); err != nil || !p.SameContent(q) || p.Revision != q.Revision {
-			t.Errorf("publication %+v is read again as %+v, %v", p, q, err)
-		}
-	})
-}
-
 func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(`{"podName":"p","roles":["broker"],"dataDirs":["/d"]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -210,4 +123,13 @@ func FuzzParseConfig(f *testing.F) {
 			t.Errorf("accepted %+v", c)
 		}
 	})
+}
+
+func TestTextsOfAReadinessAreCut(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 4<<10)
+	kept := contract.Readiness{Reason: long, WaitingFor: []string{long}}.Excerpt()
+	if len(kept.Reason) > excerpt.Foreign || len(kept.WaitingFor[0]) > excerpt.Foreign {
+		t.Errorf("a reason of %d bytes, and %d that are waited for, want at most %d", len(kept.Reason), len(kept.WaitingFor[0]), excerpt.Foreign)
+	}
 }

@@ -1,5 +1,7 @@
 package contract
 
+import "github.com/keyturn/keyturn/internal/publication"
+
 // Places inside the Kafka container. The operator mounts them, the agent reads
 // them; both sides use these constants and nothing else.
 const (
@@ -54,7 +56,7 @@ const (
 
 // Paths of the agent's HTTP interface.
 const (
-	// TLSPath answers with TLSReport.
+	// TLSPath answers with a publication.Report.
 	TLSPath = "/v1/tls"
 	// ReadyPath answers with Readiness.
 	ReadyPath = "/v1/ready"
@@ -76,11 +78,16 @@ const (
 const (
 	// ControlPlaneListener carries the Raft quorum; nodes with the controller
 	// role listen on it.
-	ControlPlaneListener Listener = "controlplane-9090"
+	ControlPlaneListener publication.Role = "controlplane-9090"
 	// ReplicationListener carries replication and the operators' requests; nodes
 	// with the broker role listen on it.
-	ReplicationListener Listener = "replication-9091"
+	ReplicationListener publication.Role = "replication-9091"
 )
+
+// RaftRole names, among the roles of a publication's trust and of a report, the
+// Raft client of a node. It keeps what its process was started with. Where the
+// publication names no trust for it, that is the trust of ControlPlaneListener.
+const RaftRole publication.Role = "raft"
 
 // Ports of the internal listeners.
 const (
@@ -102,3 +109,8 @@ const (
 	// anchors the pod was ever given, when all Secrets that told it are lost.
 	GivenAnnotation = "keyturn.dev/given"
 )
+
+// OwnRoles are the roles of every node, whatever its listeners for clients.
+func OwnRoles() []publication.Role {
+	return []publication.Role{publication.AgentRole, RaftRole, ControlPlaneListener, ReplicationListener}
+}

@@ -7,19 +7,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin/wire"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Client asks the server over connections that it keeps, one to each listener
 // that is asked. It is not for concurrent use.
 type Client struct {
 	server Server
-	conns  map[contract.Listener]*wire.Conn
+	conns  map[publication.Role]*wire.Conn
 }
 
 // NewClient makes a client; it connects to nobody yet.
 func NewClient(server Server) *Client {
-	return &Client{server: server, conns: map[contract.Listener]*wire.Conn{}}
+	return &Client{server: server, conns: map[publication.Role]*wire.Conn{}}
 }
 
 // Close ends the connections. The next question opens another.
@@ -31,7 +31,7 @@ func (c *Client) Close() error {
 	return failures
 }
 
-func (c *Client) drop(listener contract.Listener) error {
+func (c *Client) drop(listener publication.Role) error {
 	conn := c.conns[listener]
 	delete(c.conns, listener)
 	return conn.Close()
@@ -39,7 +39,7 @@ func (c *Client) drop(listener contract.Listener) error {
 
 // ask asks one question. A connection that was kept may have been closed for
 // being idle: then another is opened.
-func (c *Client) ask(ctx context.Context, listener contract.Listener, question Question) error {
+func (c *Client) ask(ctx context.Context, listener publication.Role, question Question) error {
 	ctx, cancel := context.WithTimeout(ctx, c.server.Limit)
 	defer cancel()
 	if conn, kept := c.conns[listener]; kept {

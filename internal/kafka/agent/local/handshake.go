@@ -12,7 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/admin/wire"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Seen is what a handshake shows of a listener.
@@ -31,7 +31,7 @@ type Seen struct {
 // server refuses a client only after the handshake. Whatever the listener
 // presents is looked at and nothing is told to it; the error, if any, means that
 // it has presented nothing.
-func (c *Client) Look(ctx context.Context, listener contract.Listener, identity tls.Certificate) (Seen, error) {
+func (c *Client) Look(ctx context.Context, listener publication.Role, identity tls.Certificate) (Seen, error) {
 	s := c.server
 	ctx, cancel := context.WithTimeout(ctx, s.Limit)
 	defer cancel()

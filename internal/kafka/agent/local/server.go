@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/admin/wire"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // clientID is how the agent appears in Kafka's request log.
@@ -59,7 +60,7 @@ var (
 )
 
 // Address is where a listener is reached.
-func (s Server) Address(listener contract.Listener) (string, error) {
+func (s Server) Address(listener publication.Role) (string, error) {
 	port, ok := listener.Port()
 	if !ok {
 		return "", fmt.Errorf("reaching the listener %s: %w", listener, errNoPort)
@@ -72,7 +73,7 @@ type Question func(ctx context.Context, conn *wire.Conn) error
 
 // Main is the listener where the node is asked about itself: that of replication,
 // or the control plane where there is no broker.
-func (s Server) Main() contract.Listener {
+func (s Server) Main() publication.Role {
 	if slices.Contains(s.Roles, contract.RoleBroker) {
 		return contract.ReplicationListener
 	}
@@ -82,7 +83,7 @@ func (s Server) Main() contract.Listener {
 // Open connects to the listener with the first identity that the question is not
 // refused with. The connection is the caller's, unless there is an error: then
 // it is closed.
-func (s Server) Open(ctx context.Context, listener contract.Listener, ask Question) (*wire.Conn, error) {
+func (s Server) Open(ctx context.Context, listener publication.Role, ask Question) (*wire.Conn, error) {
 	address, err := s.Address(listener)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/admin/wire"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Versions of the two requests, which Kafka answers since 2.8.
@@ -75,8 +76,8 @@ func (c *Client) Settings(ctx context.Context, names []string) (map[string]Setti
 }
 
 // answering returns which listener is asked for which of the names.
-func (s Server) answering(names []string) map[contract.Listener][]string {
-	asked := map[contract.Listener][]string{}
+func (s Server) answering(names []string) map[publication.Role][]string {
+	asked := map[publication.Role][]string{}
 	for _, name := range names {
 		listener := s.Main()
 		if strings.HasPrefix(name, fmt.Sprintf("listener.name.%s.", contract.ControlPlaneListener)) &&

@@ -10,15 +10,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Source is what there is to show.
 type Source interface {
-	TLS() contract.TLSReport
+	TLS() publication.Report
 	BrokerState() contract.BrokerState
 	// Mounted returns the publication that is mounted; its zero value when there
 	// is none.
-	Mounted() contract.Publication
+	Mounted() publication.Publication
 	// MountLag is how long the newest publication took from the operator's clock
 	// to the mount; zero when unknown.
 	MountLag() time.Duration
@@ -103,11 +104,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 // Stale returns the listeners that have other certificates loaded than the
 // mounted publication names for them, sorted. The Raft client is among them: it
 // keeps what it was started with.
-func Stale(report contract.TLSReport, mounted contract.Publication, configured []contract.Store) []contract.Listener {
-	var stale []contract.Listener
+func Stale(report publication.Report, mounted publication.Publication, configured []publication.Store) []publication.Role {
+	var stale []publication.Role
 	for _, store := range configured {
-		check := []contract.Listener{store.Listener}
-		if store.Listener == contract.ControlPlaneListener {
+		check := []publication.Role{store.Role}
+		if store.Role == contract.ControlPlaneListener {
 			check = append(check, contract.RaftRole)
 		}
 		for _, name := range check {
@@ -121,13 +122,13 @@ func Stale(report contract.TLSReport, mounted contract.Publication, configured [
 }
 
 // isFresh reports whether the role has loaded what the publication names.
-func isFresh(role contract.RoleReport, name contract.Listener, store contract.Store, mounted contract.Publication) bool {
+func isFresh(role publication.RoleReport, name publication.Role, store publication.Store, mounted publication.Publication) bool {
 	named, ok := mounted.Trust[name]
 	if !ok {
-		named = mounted.Trust[store.Listener]
+		named = mounted.Trust[store.Role]
 	}
 	trusts := slices.Compact(slices.Sorted(slices.Values(named)))
 	// A publication that names no chain says nothing about it.
-	chain := store.Identity != contract.NodeIdentity || len(mounted.Chain) == 0 || slices.Equal(role.Chain, mounted.Chain)
+	chain := store.Identity != publication.NodeIdentity || len(mounted.Chain) == 0 || slices.Equal(role.Chain, mounted.Chain)
 	return chain && role.Presents == mounted.Identities[store.Identity] && slices.Equal(role.Trusts, trusts)
 }

@@ -11,16 +11,17 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/metrics"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 type source struct {
-	report  contract.TLSReport
-	mounted contract.Publication
+	report  publication.Report
+	mounted publication.Publication
 }
 
-func (s source) TLS() contract.TLSReport           { return s.report }
+func (s source) TLS() publication.Report           { return s.report }
 func (s source) BrokerState() contract.BrokerState { return contract.BrokerState{State: 3} }
-func (s source) Mounted() contract.Publication     { return s.mounted }
+func (s source) Mounted() publication.Publication  { return s.mounted }
 func (s source) MountLag() time.Duration           { return 1500 * time.Millisecond }
 
 func (s source) Reloads() metrics.Reloads {
@@ -30,20 +31,20 @@ func (s source) Reloads() metrics.Reloads {
 func node() (source, contract.Config) {
 	end := time.Unix(1800000000, 0)
 	loaded := source{
-		report: contract.TLSReport{Revision: 3, Roles: map[contract.Listener]contract.RoleReport{
-			contract.AgentRole:           {Trusts: []string{"aa"}, Presents: "11", NotAfter: end},
+		report: publication.Report{Revision: 3, Roles: map[publication.Role]publication.RoleReport{
+			publication.AgentRole:        {Trusts: []string{"aa"}, Presents: "11", NotAfter: end},
 			contract.ReplicationListener: {Trusts: []string{"aa"}, Presents: "11", NotAfter: end},
 			"tls-9093":                   {Trusts: []string{"bb"}, Presents: "22", NotAfter: end},
 		}},
-		mounted: contract.Publication{
+		mounted: publication.Publication{
 			Revision:   4,
-			Identities: map[string]string{contract.NodeIdentity: "11", "tls-9093": "22"},
-			Trust:      map[contract.Listener][]string{contract.ReplicationListener: {"aa"}, "tls-9093": {"bb"}},
+			Identities: map[string]string{publication.NodeIdentity: "11", "tls-9093": "22"},
+			Trust:      map[publication.Role][]string{contract.ReplicationListener: {"aa"}, "tls-9093": {"bb"}},
 		},
 	}
-	return loaded, contract.Config{Stores: []contract.Store{
-		{Listener: "tls-9093", Identity: "tls-9093", Trust: contract.ClientsDomain},
-		{Listener: contract.ReplicationListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain},
+	return loaded, contract.Config{Stores: []publication.Store{
+		{Role: "tls-9093", Identity: "tls-9093", Trust: contract.ClientsDomain},
+		{Role: contract.ReplicationListener, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain},
 	}}
 }
 
@@ -51,22 +52,22 @@ func TestStaleListeners(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*source)
-		want   []contract.Listener
+		want   []publication.Role
 	}{
 		"nothing has changed": {func(*source) {}, nil},
 		"the node's leaf": {
-			func(s *source) { s.mounted.Identities[contract.NodeIdentity] = "33" },
-			[]contract.Listener{contract.ReplicationListener},
+			func(s *source) { s.mounted.Identities[publication.NodeIdentity] = "33" },
+			[]publication.Role{contract.ReplicationListener},
 		},
 		"an anchor more for one listener": {
 			func(s *source) { s.mounted.Trust["tls-9093"] = []string{"cc", "bb"} },
-			[]contract.Listener{"tls-9093"},
+			[]publication.Role{"tls-9093"},
 		},
 		"another order of the same anchors": {func(s *source) {
 			s.mounted.Trust["tls-9093"] = []string{"cc", "bb"}
-			s.report.Roles["tls-9093"] = contract.RoleReport{Trusts: []string{"bb", "cc"}, Presents: "22"}
+			s.report.Roles["tls-9093"] = publication.RoleReport{Trusts: []string{"bb", "cc"}, Presents: "22"}
 		}, nil},
-		"the server is not started": {func(s *source) { s.report = contract.TLSReport{} }, nil},
+		"the server is not started": {func(s *source) { s.report = publication.Report{} }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/local"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // errOvertaken is why a reload is not begun.
@@ -56,14 +56,14 @@ func (r *Reloader) carryOut(ctx context.Context, p plan, mounted stores.Matched,
 }
 
 // tell says, before the server can know of it, what it may come to run on.
-func (r *Reloader) tell(loading []contract.Publication) {
+func (r *Reloader) tell(loading []publication.Publication) {
 	r.loading = loading
 	r.Tell(loading)
 }
 
 // with adds a publication that is not in the list yet.
-func with(list []contract.Publication, p contract.Publication) []contract.Publication {
-	others := slices.DeleteFunc(slices.Clone(list), func(known contract.Publication) bool { return known.Revision == p.Revision })
+func with(list []publication.Publication, p publication.Publication) []publication.Publication {
+	others := slices.DeleteFunc(slices.Clone(list), func(known publication.Publication) bool { return known.Revision == p.Revision })
 	return append(others, p)
 }
 

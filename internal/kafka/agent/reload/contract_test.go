@@ -10,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/reload/reloadtest"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 func TestFakeFulfilsTheContract(t *testing.T) {
@@ -24,7 +25,7 @@ func TestFakeFulfilsTheContract(t *testing.T) {
 		k.start(started.Render(directory))
 		s := reloadtest.Subject{
 			Server: k, Clients: tlsLow, Open: open, Internal: contract.ReplicationListener, Control: contract.ControlPlaneListener,
-			Started: map[contract.Listener]reloadtest.Stores{}, Signers: map[contract.Listener]pki.Authority{},
+			Started: map[publication.Role]reloadtest.Stores{}, Signers: map[publication.Role]pki.Authority{},
 			Put: func(name string, data []byte) (string, error) {
 				k.files[path.Join(files, name)] = slices.Clone(data)
 				return path.Join(files, name), nil

@@ -23,13 +23,14 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/reload"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 const (
 	directory = "/run/keyturn/stores"
-	tlsLow    = contract.Listener("tls-9093")
+	tlsLow    = publication.Role("tls-9093")
 	// open is a listener that asks for no client certificate.
-	open = contract.Listener("scram-9095")
+	open = publication.Role("scram-9095")
 )
 
 var (
@@ -274,7 +275,7 @@ func (k *kafka) load(h half) {
 	}
 }
 
-func (k *kafka) Look(_ context.Context, listener contract.Listener, identity tls.Certificate) (local.Seen, error) {
+func (k *kafka) Look(_ context.Context, listener publication.Role, identity tls.Certificate) (local.Seen, error) {
 	if k.lookErr != nil {
 		return local.Seen{}, k.lookErr
 	}
@@ -297,7 +298,7 @@ func (k *kafka) Look(_ context.Context, listener contract.Listener, identity tls
 }
 
 // verify refuses a client as the listener does.
-func (k *kafka) verify(listener contract.Listener, identity tls.Certificate) error {
+func (k *kafka) verify(listener publication.Role, identity tls.Certificate) error {
 	var chain []*x509.Certificate
 	for _, der := range identity.Certificate {
 		cert, err := x509.ParseCertificate(der)
@@ -369,7 +370,7 @@ func (w *world) restart(started stores.Matched) {
 	w.clock = hurried{clocktesting.NewFakeClock(time.Now())}
 	w.Reloader = reload.New(reload.Options{
 		Server: w.kafka, Directory: directory, Write: w.Write,
-		Tell: func(loading []contract.Publication) {
+		Tell: func(loading []publication.Publication) {
 			w.told, w.toldNothing = nil, len(w.log)
 			for _, p := range loading {
 				w.told = append(w.told, p.Revision)
@@ -387,7 +388,7 @@ func (w *world) publish(identity stores.Identity, trusts ...*x509.Certificate) s
 	m := stores.Matched{Node: identity, Config: contract.Config{Roles: w.roles}, ServerConfig: []byte("node.id=0\n")}
 	w.revision++
 	m.Publication.Revision = w.revision
-	names := []contract.Listener{contract.ControlPlaneListener}
+	names := []publication.Role{contract.ControlPlaneListener}
 	if slices.Contains(w.roles, contract.RoleBroker) {
 		names = append(names, contract.ReplicationListener, open, tlsLow)
 	}

@@ -4,9 +4,9 @@ import (
 	"path"
 	"slices"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/local"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // plan is one attempt to change what the server runs on.
@@ -55,7 +55,7 @@ func loading(directory string, wanted []stores.Listener, changed []Store, settin
 }
 
 // freeSlot is the name of the slot that is not set.
-func freeSlot(directory string, listener contract.Listener, kind stores.Kind, set *string) string {
+func freeSlot(directory string, listener publication.Role, kind stores.Kind, set *string) string {
 	free := ""
 	for _, s := range slices.Backward(stores.Slots()) {
 		if name := kind.Slot(listener, s); set == nil || *set != path.Join(directory, name) {
@@ -85,7 +85,7 @@ func forgetting(directory string, started []stores.Listener, settings map[string
 }
 
 // isOurs reports whether every store that the settings name is a slot.
-func isOurs(directory string, listener contract.Listener, settings map[string]local.Setting) bool {
+func isOurs(directory string, listener publication.Role, settings map[string]local.Setting) bool {
 	for _, kind := range stores.Kinds() {
 		set := settings[kind.LocationSetting(listener)].Dynamic
 		if set != nil && !slices.ContainsFunc(stores.Slots(), func(s stores.Slot) bool {
@@ -106,8 +106,8 @@ func (p plan) stores() []Store {
 	return list
 }
 
-func namesOf(expectations []expectation) []contract.Listener {
-	list := make([]contract.Listener, 0, len(expectations))
+func namesOf(expectations []expectation) []publication.Role {
+	list := make([]publication.Role, 0, len(expectations))
 	for _, e := range expectations {
 		list = append(list, e.listener.Name)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/reload"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 func TestOnlyChangedStoresAreLoadedByOneRequest(t *testing.T) {
@@ -361,7 +362,7 @@ func TestStaticStoreOfTheControlPlaneIsReplaced(t *testing.T) {
 		return m
 	}
 	w := newWorld(t, both)
-	if outcome := w.step(t, both(w)); !outcome.Complete || !slices.Equal(outcome.Tried, []contract.Listener{contract.ControlPlaneListener}) {
+	if outcome := w.step(t, both(w)); !outcome.Complete || !slices.Equal(outcome.Tried, []publication.Role{contract.ControlPlaneListener}) {
 		t.Errorf("outcome %+v, want the control plane loaded: it was started with the Raft client's anchors", outcome)
 	}
 	w.runsOn(t, w.publish(w.leaf, w.before()))
@@ -369,7 +370,7 @@ func TestStaticStoreOfTheControlPlaneIsReplaced(t *testing.T) {
 
 func TestNodeLoadsOnlyWhereItListens(t *testing.T) {
 	t.Parallel()
-	for role, want := range map[string][]contract.Listener{
+	for role, want := range map[string][]publication.Role{
 		contract.RoleBroker:     {contract.ReplicationListener, open, tlsLow},
 		contract.RoleController: {contract.ControlPlaneListener},
 	} {
@@ -430,7 +431,7 @@ func TestSettingsAreDeletedWhenReloadsAreSwitchedOff(t *testing.T) {
 			w.step(t, w.publish(w.next, w.before(), w.after()))
 			w.dynamic["log.cleaner.threads"] = "2"
 			mounted := c.prepare(w)
-			mounted.Publication.Loading = contract.LoadByRestart
+			mounted.Publication.Loading = publication.LoadByRestart
 			if outcome := w.step(t, mounted); outcome.Failure != "" {
 				t.Errorf("outcome %+v", outcome)
 			}
@@ -453,7 +454,7 @@ func TestControlPlaneFallsBackToWhatTheRaftClientReads(t *testing.T) {
 	mounted := w.publish(w.next, w.after())
 	mounted.Listeners[0].Starts = w.publish(w.next, w.before(), w.after()).Listeners[0].Trusts
 	w.restart(mounted)
-	mounted.Publication.Loading = contract.LoadByRestart
+	mounted.Publication.Loading = publication.LoadByRestart
 	if outcome := w.step(t, mounted); !outcome.Complete || len(w.dynamic) > 0 {
 		t.Errorf("outcome %+v with %v, want no setting left, and that complete", outcome, w.dynamic)
 	}
@@ -474,7 +475,7 @@ func TestSettingsThatSomebodyElseChangedAreNoticed(t *testing.T) {
 	if same, err := w.Check(t.Context()); same || err != nil {
 		t.Errorf("same = %t, %v; want the change", same, err)
 	}
-	if outcome := w.step(t, mounted); !outcome.Complete || !slices.Equal(outcome.Tried, []contract.Listener{tlsLow}) {
+	if outcome := w.step(t, mounted); !outcome.Complete || !slices.Equal(outcome.Tried, []publication.Role{tlsLow}) {
 		t.Errorf("outcome %+v, want the one listener loaded again", outcome)
 	}
 	w.runsOn(t, mounted)
@@ -485,7 +486,7 @@ func TestReportIsInTheWordsOfTheContract(t *testing.T) {
 	w := newWorld(t, first)
 	w.step(t, w.publish(w.next, w.before(), w.after()))
 	report := w.States()[tlsLow].Report()
-	want := contract.RoleReport{
+	want := publication.RoleReport{
 		Trusts:   slices.Sorted(slices.Values(agenttest.Fingerprints(w.before(), w.after()))),
 		Presents: w.next.Fingerprint(), Chain: agenttest.Fingerprints(w.cross), NotAfter: report.NotAfter, Dynamic: true,
 	}

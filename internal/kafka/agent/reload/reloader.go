@@ -14,16 +14,16 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/local"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Server is what a reload asks of the running server; local.Client is one.
 type Server interface {
 	Settings(ctx context.Context, names []string) (map[string]local.Setting, error)
 	Alter(ctx context.Context, changes []local.Change) error
-	Look(ctx context.Context, listener contract.Listener, identity tls.Certificate) (local.Seen, error)
+	Look(ctx context.Context, listener publication.Role, identity tls.Certificate) (local.Seen, error)
 }
 
 // Options are what a Reloader works with.
@@ -35,7 +35,7 @@ type Options struct {
 	Write     func(name string, data []byte) error
 	// Tell is called with the publications that the server may come to run on, because
 	// it was told to: before it is told, and when it is proven that it has.
-	Tell func(loading []contract.Publication)
+	Tell func(loading []publication.Publication)
 	// Clock measures the pauses and judges certificates.
 	Clock clock.Clock
 	// Patience is how long a server may take until it shows what it was told to
@@ -50,12 +50,12 @@ type Reloader struct {
 
 	// started are the listeners of the server as it was started.
 	started []stores.Listener
-	states  map[contract.Listener]State
+	states  map[publication.Role]State
 	files   places
 	// held are the sets of anchors that each listener may have loaded: one when that is
 	// proven, several while it may be on its way from one to another, none before its
 	// settings were read.
-	held map[contract.Listener][][]*x509.Certificate
+	held map[publication.Role][][]*x509.Certificate
 	// leaves are those that listeners can be offered, to see whom they trust.
 	leaves []stores.Identity
 	// locations are the effective values of settings when they were last read.
@@ -63,15 +63,15 @@ type Reloader struct {
 	// unproven are the stores that the server was told to load, without proof, and
 	// loading the publications that they belong to.
 	unproven []Store
-	loading  []contract.Publication
+	loading  []publication.Publication
 }
 
 // New makes a reloader for a server that was started with the stores. It knows
 // the listeners that the server listens on, and no others.
 func New(options Options, started stores.Matched) *Reloader {
 	r := &Reloader{
-		Options: options, states: map[contract.Listener]State{}, files: places{}, locations: map[string]string{},
-		held: map[contract.Listener][][]*x509.Certificate{},
+		Options: options, states: map[publication.Role]State{}, files: places{}, locations: map[string]string{},
+		held: map[publication.Role][][]*x509.Certificate{},
 	}
 	for _, l := range started.Listeners {
 		if !started.Config.ListensOn(l.Name) {
@@ -91,14 +91,14 @@ func New(options Options, started stores.Matched) *Reloader {
 }
 
 // States returns what each listener has loaded, as far as that is known.
-func (r *Reloader) States() map[contract.Listener]State { return maps.Clone(r.states) }
+func (r *Reloader) States() map[publication.Role]State { return maps.Clone(r.states) }
 
 // Outcome is what became of a step.
 type Outcome struct {
 	// Complete is true when every listener has loaded what is mounted.
 	Complete bool
 	// Tried lists the listeners whose stores were to be changed.
-	Tried []contract.Listener
+	Tried []publication.Role
 	// Failure is one sentence for people; empty when nothing failed.
 	Failure string
 	// Refused is true when the server itself was the reason of the failure: it does
@@ -125,7 +125,7 @@ func (r *Reloader) Step(ctx context.Context, mounted stores.Matched, overtaken f
 		return Outcome{Failure: sentence(err)}
 	}
 	planned := r.load
-	if mounted.Publication.Loading == contract.LoadByRestart {
+	if mounted.Publication.Loading == publication.LoadByRestart {
 		planned, wanted = r.forget, atStart(wanted)
 	}
 	p, err := planned(ctx, wanted)
@@ -222,7 +222,7 @@ func (r *Reloader) load(ctx context.Context, wanted []stores.Listener) (plan, er
 // EarlyError says that a listener would come to present what is not valid yet, by the
 // clock of this machine.
 type EarlyError struct {
-	Listener contract.Listener
+	Listener publication.Role
 	// Certificate is the first of its chain that is not valid yet.
 	Certificate *x509.Certificate
 	Now         time.Time
@@ -329,7 +329,7 @@ func (r *Reloader) examine(ctx context.Context, mounted stores.Matched, wanted [
 
 // asStarted is the state of a listener that runs on the files its server was
 // started with, if it does.
-func (r *Reloader) asStarted(listener contract.Listener, settings map[string]local.Setting) (State, bool) {
+func (r *Reloader) asStarted(listener publication.Role, settings map[string]local.Setting) (State, bool) {
 	i := slices.IndexFunc(r.started, func(l stores.Listener) bool { return l.Name == listener })
 	start := r.started[i]
 	for _, kind := range stores.Kinds() {

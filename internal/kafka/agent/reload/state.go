@@ -5,9 +5,9 @@ import (
 	"crypto/x509"
 	"slices"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/local"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // State is what a listener of the running server has loaded, as far as that is
@@ -25,7 +25,7 @@ type State struct {
 func (s State) Known() bool { return len(s.Chain) > 0 && len(s.Trusts) > 0 }
 
 // Report is the state in the words of the contract.
-func (s State) Report() contract.RoleReport {
+func (s State) Report() publication.RoleReport {
 	report := stores.Report(s.Chain, s.Trusts)
 	report.Dynamic = s.Dynamic
 	return report
@@ -42,13 +42,13 @@ func (s State) has(kind stores.Kind, wanted stores.Listener) bool {
 
 // Store is one store of one listener.
 type Store struct {
-	Listener contract.Listener
+	Listener publication.Role
 	Kind     stores.Kind
 }
 
 // Changed lists the stores of the listeners that the server has not loaded as
 // they are wanted, in their order.
-func Changed(loaded map[contract.Listener]State, wanted []stores.Listener) []Store {
+func Changed(loaded map[publication.Role]State, wanted []stores.Listener) []Store {
 	var changed []Store
 	for _, l := range wanted {
 		for _, kind := range stores.Kinds() {
@@ -61,8 +61,8 @@ func Changed(loaded map[contract.Listener]State, wanted []stores.Listener) []Sto
 }
 
 // listenersIn are the listeners of the stores, which are in their order.
-func listenersIn(changed []Store) []contract.Listener {
-	list := make([]contract.Listener, 0, len(changed))
+func listenersIn(changed []Store) []publication.Role {
+	list := make([]publication.Role, 0, len(changed))
 	for _, s := range changed {
 		list = append(list, s.Listener)
 	}
@@ -81,7 +81,7 @@ func names(listeners []stores.Listener) []string {
 }
 
 // isDynamic reports whether any of the listener's settings stands in the metadata.
-func isDynamic(listener contract.Listener, settings map[string]local.Setting) bool {
+func isDynamic(listener publication.Role, settings map[string]local.Setting) bool {
 	for _, kind := range stores.Kinds() {
 		if settings[kind.TypeSetting(listener)].Dynamic != nil || settings[kind.LocationSetting(listener)].Dynamic != nil {
 			return true

@@ -10,17 +10,17 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/local"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // trial finds out by handshakes what a listener trusts, where the subjects that it
 // names leave that open.
 type trial struct {
-	listener contract.Listener
+	listener publication.Role
 	// named are the subjects.
 	named [][]byte
 	// held are the sets of anchors that the listener may have loaded. An empty one
@@ -101,7 +101,7 @@ func has(anchors []*x509.Certificate, anchor *x509.Certificate) bool {
 // try begins a trial of a listener that was seen. Where the server runs on a file
 // that nobody here has written, or on another than the names say, it may have
 // loaded anything.
-func (r *Reloader) try(ctx context.Context, listener contract.Listener, seen local.Seen, settings map[string]local.Setting) *trial {
+func (r *Reloader) try(ctx context.Context, listener publication.Role, seen local.Seen, settings map[string]local.Setting) *trial {
 	held := slices.Clone(r.held[listener])
 	if current, ours := r.current(listener, settings); !ours || !accepts(seen.Authorities, current) {
 		held = append(held, nil, r.files.named(seen.Authorities))
@@ -115,7 +115,7 @@ func (r *Reloader) try(ctx context.Context, listener contract.Listener, seen loc
 
 // offer completes a request with a leaf that only the anchor's key verifies: alone,
 // since with a cross certificate another anchor might do so.
-func (r *Reloader) offer(ctx context.Context, listener contract.Listener, anchor *x509.Certificate) verdict {
+func (r *Reloader) offer(ctx context.Context, listener publication.Role, anchor *x509.Certificate) verdict {
 	i := slices.IndexFunc(r.leaves, func(identity stores.Identity) bool { return r.verifies(anchor, identity) })
 	if i < 0 {
 		return verdict{unknown: unproven("no leaf of the anchor %s is at hand, and %s may trust another one of its name: only a start shows what it has loaded",
@@ -160,7 +160,7 @@ func (r *Reloader) collect(mounted stores.Matched) {
 }
 
 // mayHold notes that a listener may have loaded one of the sets, too.
-func (r *Reloader) mayHold(listener contract.Listener, sets ...[]*x509.Certificate) {
+func (r *Reloader) mayHold(listener publication.Role, sets ...[]*x509.Certificate) {
 	for _, set := range sets {
 		if !slices.ContainsFunc(r.held[listener], func(known []*x509.Certificate) bool { return sameCertificates(known, set) }) {
 			r.held[listener] = append(r.held[listener], set)
@@ -169,7 +169,7 @@ func (r *Reloader) mayHold(listener contract.Listener, sets ...[]*x509.Certifica
 }
 
 // holds notes that it is proven what a listener has loaded, if it is.
-func (r *Reloader) holds(listener contract.Listener) {
+func (r *Reloader) holds(listener publication.Role) {
 	if trusts := r.states[listener].Trusts; len(trusts) > 0 {
 		r.held[listener] = [][]*x509.Certificate{trusts}
 	}
@@ -177,7 +177,7 @@ func (r *Reloader) holds(listener contract.Listener) {
 
 // current is what stands in the file that a listener's trust store is loaded from;
 // false when nobody here has written it.
-func (r *Reloader) current(listener contract.Listener, settings map[string]local.Setting) ([]*x509.Certificate, bool) {
+func (r *Reloader) current(listener publication.Role, settings map[string]local.Setting) ([]*x509.Certificate, bool) {
 	current, ours := r.files[settings[stores.TrustStore().LocationSetting(listener)].Effective]
 	return current, ours
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/local"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // twins is a world with a second authority of the old one's name and another key.
@@ -58,7 +59,7 @@ func apart(m stores.Matched, anchor *x509.Certificate) stores.Matched {
 func firstOf(w *twins) stores.Matched { return first(w.world) }
 
 // setting is the location of a listener's trust store.
-func setting(l contract.Listener) string { return stores.TrustStore().LocationSetting(l) }
+func setting(l publication.Role) string { return stores.TrustStore().LocationSetting(l) }
 
 func TestAnchorsOfOneNameAreToldApartByLeaves(t *testing.T) {
 	t.Parallel()
@@ -332,7 +333,7 @@ func TestForeignFileWithAKnownNameIsNotBelieved(t *testing.T) {
 	mounted := w.publishTo(w.leaf, w.leaves, w.before(), w.other())
 	mounted.Listeners[len(mounted.Listeners)-1].Trusts = []*x509.Certificate{w.before()}
 	outcome := w.step(t, mounted)
-	if !outcome.Complete || !slices.Equal(outcome.Tried, []contract.Listener{tlsLow}) {
+	if !outcome.Complete || !slices.Equal(outcome.Tried, []publication.Role{tlsLow}) {
 		t.Errorf("outcome %+v, want the one listener loaded: it accepts another anchor of that name", outcome)
 	}
 	w.runsOn(t, mounted)

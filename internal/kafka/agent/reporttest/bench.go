@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // bench is a subject with what is published to it.
@@ -23,10 +24,10 @@ type bench struct {
 	coming pki.Authority
 	cross  *x509.Certificate
 	// published and mounted are what the node is given now, identity what it is to present.
-	published contract.Publication
+	published publication.Publication
 	mounted   stores.Mounted
 	identity  stores.Identity
-	loading   contract.Loading
+	loading   publication.Loading
 }
 
 func newBench(t *testing.T, s Subject) *bench {
@@ -36,13 +37,13 @@ func newBench(t *testing.T, s Subject) *bench {
 	if b.cross, err = pki.CrossSign(s.Signer, b.coming.Certificate(), s.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if b.published, err = contract.ParsePublication(s.Mounted.Node[contract.PublicationKey]); err != nil {
+	if b.published, err = publication.ParsePublication(s.Mounted.Node[contract.PublicationKey]); err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-func (b *bench) all() []contract.Listener { return append(slices.Clone(b.Cluster), b.Clients) }
+func (b *bench) all() []publication.Role { return append(slices.Clone(b.Cluster), b.Clients) }
 
 func (b *bench) after() []*x509.Certificate { return []*x509.Certificate{b.coming.Certificate()} }
 
@@ -90,10 +91,10 @@ func (b *bench) next(t *testing.T, identity stores.Identity, cluster, raft []*x5
 	p.Revision++
 	p.Loading = b.loading
 	p.Identities, p.Trust = maps.Clone(p.Identities), maps.Clone(p.Trust)
-	p.Identities[contract.NodeIdentity] = identity.Fingerprint()
+	p.Identities[publication.NodeIdentity] = identity.Fingerprint()
 	p.Chain = agenttest.Fingerprints(identity.Chain[1:]...)
 	delete(p.Trust, contract.RaftRole)
-	for _, listener := range append(slices.Clone(b.Cluster), contract.AgentRole) {
+	for _, listener := range append(slices.Clone(b.Cluster), publication.AgentRole) {
 		p.Trust[listener] = sorted(cluster)
 	}
 	if raft != nil {
@@ -115,26 +116,26 @@ func sorted(certs []*x509.Certificate) []string {
 	return slices.Sorted(slices.Values(agenttest.Fingerprints(certs...)))
 }
 
-func (b *bench) report(t *testing.T) contract.TLSReport {
+func (b *bench) report(t *testing.T) publication.Report {
 	t.Helper()
-	return b.until(t, "it answers", func(contract.TLSReport) bool { return true })
+	return b.until(t, "it answers", func(publication.Report) bool { return true })
 }
 
 // settled reports whether nothing is left to be done for what is published.
-func (b *bench) settled(r contract.TLSReport) bool {
-	return r.Revision == b.published.Revision && r.Reload == contract.ReloadReport{Revision: r.Revision}
+func (b *bench) settled(r publication.Report) bool {
+	return r.Revision == b.published.Revision && r.Reload == publication.ReloadReport{Revision: r.Revision}
 }
 
 // compare holds a report against what is published, and says which listeners are to have
 // settings of reloads.
-func (b *bench) compare(t *testing.T, r contract.TLSReport, published contract.Publication, dynamic []contract.Listener) {
+func (b *bench) compare(t *testing.T, r publication.Report, published publication.Publication, dynamic []publication.Role) {
 	t.Helper()
 	if r.Mounted == nil || r.Mounted.Revision != published.Revision || !r.Mounted.SameContent(published) {
 		t.Errorf("it says that %+v is mounted, want %+v", r.Mounted, published)
 	}
 	for _, listener := range b.all() {
-		want := contract.RoleReport{
-			Trusts: published.Trust[listener], Presents: published.Identities[contract.NodeIdentity], Chain: published.Chain,
+		want := publication.RoleReport{
+			Trusts: published.Trust[listener], Presents: published.Identities[publication.NodeIdentity], Chain: published.Chain,
 			NotAfter: r.Roles[listener].NotAfter, Dynamic: slices.Contains(dynamic, listener),
 		}
 		if len(want.Chain) == 0 {
@@ -144,8 +145,8 @@ func (b *bench) compare(t *testing.T, r contract.TLSReport, published contract.P
 			t.Errorf("%s (-published +reported):\n%s", listener, diff)
 		}
 	}
-	agent := r.Roles[contract.AgentRole]
-	if agent.Presents != published.Identities[contract.NodeIdentity] || !slices.Equal(agent.Trusts, published.Trust[contract.AgentRole]) || agent.Dynamic {
+	agent := r.Roles[publication.AgentRole]
+	if agent.Presents != published.Identities[publication.NodeIdentity] || !slices.Equal(agent.Trusts, published.Trust[publication.AgentRole]) || agent.Dynamic {
 		t.Errorf("the agent is said to have %+v, want what is mounted", agent)
 	}
 	if len(r.Unknown) > 0 || len(r.Loading) > 0 {
@@ -155,7 +156,7 @@ func (b *bench) compare(t *testing.T, r contract.TLSReport, published contract.P
 
 // named fails unless the report holds each certificate that it names, and says when the
 // first of those that a role presents ends.
-func (b *bench) named(t *testing.T, r contract.TLSReport) {
+func (b *bench) named(t *testing.T, r publication.Report) {
 	t.Helper()
 	for role, said := range r.Roles {
 		var end time.Time
@@ -176,7 +177,7 @@ func (b *bench) named(t *testing.T, r contract.TLSReport) {
 }
 
 // sameProcess fails if the server was started since, or its Raft client has anything else.
-func (b *bench) sameProcess(t *testing.T, before, after contract.TLSReport) {
+func (b *bench) sameProcess(t *testing.T, before, after publication.Report) {
 	t.Helper()
 	if !after.StartedAt.Equal(before.StartedAt) {
 		t.Errorf("started at %s, want %s as before", after.StartedAt, before.StartedAt)
@@ -187,7 +188,7 @@ func (b *bench) sameProcess(t *testing.T, before, after contract.TLSReport) {
 }
 
 // unchanged fails if the server has loaded anything since.
-func (b *bench) unchanged(t *testing.T, before, after contract.TLSReport) {
+func (b *bench) unchanged(t *testing.T, before, after publication.Report) {
 	t.Helper()
 	b.sameProcess(t, before, after)
 	if after.Revision != before.Revision {
@@ -201,7 +202,7 @@ func (b *bench) unchanged(t *testing.T, before, after contract.TLSReport) {
 }
 
 // until asks again and again, and returns the first report that is as wanted.
-func (b *bench) until(t *testing.T, what string, holds func(contract.TLSReport) bool) contract.TLSReport {
+func (b *bench) until(t *testing.T, what string, holds func(publication.Report) bool) publication.Report {
 	t.Helper()
 	over := time.NewTimer(settleLimit)
 	defer over.Stop()

@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Limits of waiting for what an agent does in its own time. A kubelet may take more
@@ -24,7 +25,7 @@ const (
 // publishes to it.
 type Subject struct {
 	// Report asks the agent.
-	Report func(ctx context.Context) (contract.TLSReport, error)
+	Report func(ctx context.Context) (publication.Report, error)
 	// Name is that of the node, and of the files with its leaf.
 	Name string
 	// Names are those that its leaf has to bear, and Signer has signed it: all listeners
@@ -33,8 +34,8 @@ type Subject struct {
 	Signer pki.Authority
 	// Cluster are the listeners of that domain, and Clients one that belongs to another.
 	// All of them present the node's own leaf.
-	Cluster []contract.Listener
-	Clients contract.Listener
+	Cluster []publication.Role
+	Clients publication.Role
 	// Mounted is what the node was started on.
 	Mounted stores.Mounted
 	// Mount brings those volumes to a content whose directories are not nil, sooner or
@@ -86,19 +87,19 @@ func halfIsNone(t *testing.T, b *bench) {
 	before := b.report(t)
 	b.next(t, b.leaf(t), b.both(), nil)
 	b.mount(t, stores.Mounted{Node: b.mounted.Node})
-	half := b.until(t, "it says that the mounts are between two states", func(r contract.TLSReport) bool { return r.Mounted == nil })
+	half := b.until(t, "it says that the mounts are between two states", func(r publication.Report) bool { return r.Mounted == nil })
 	if half.Revision != before.Revision {
 		t.Errorf("revision %d, want %d as before", half.Revision, before.Revision)
 	}
 	for role, said := range before.Roles {
-		if role == contract.AgentRole {
+		if role == publication.AgentRole {
 			continue
 		}
 		if diff := cmp.Diff(said, half.Roles[role]); diff != "" {
 			t.Errorf("%s (-before +half mounted):\n%s", role, diff)
 		}
 	}
-	if got, want := half.Roles[contract.AgentRole].Presents, b.published.Identities[contract.NodeIdentity]; got != want {
+	if got, want := half.Roles[publication.AgentRole].Presents, b.published.Identities[publication.NodeIdentity]; got != want {
 		t.Errorf("the agent itself presents %s, want %s: that is mounted", got, want)
 	}
 }
@@ -127,7 +128,7 @@ func chainIsPresented(t *testing.T, b *bench) {
 func earlyIsNotLoaded(t *testing.T, b *bench) {
 	before := b.report(t)
 	b.publish(t, b.early(t), b.both(), nil)
-	report := b.until(t, "it fails", func(r contract.TLSReport) bool {
+	report := b.until(t, "it fails", func(r publication.Report) bool {
 		return r.Reload.Revision == b.published.Revision && r.Reload.Failure != ""
 	})
 	if !report.Reload.Early || report.Reload.Refused {
@@ -158,7 +159,7 @@ func raftStays(t *testing.T, b *bench) {
 func restartFindsMounted(t *testing.T, b *bench) {
 	before := b.report(t)
 	b.Restart(t)
-	report := b.until(t, "nothing is left to be reloaded, and its settings are known", func(r contract.TLSReport) bool {
+	report := b.until(t, "nothing is left to be reloaded, and its settings are known", func(r publication.Report) bool {
 		return b.settled(r) && r.Roles[b.Clients].Dynamic
 	})
 	if !report.StartedAt.After(before.StartedAt) {
@@ -166,16 +167,16 @@ func restartFindsMounted(t *testing.T, b *bench) {
 	}
 	b.compare(t, report, b.published, b.all())
 	raft := report.Roles[contract.RaftRole]
-	if raft.Presents != b.published.Identities[contract.NodeIdentity] || !slices.Equal(raft.Trusts, b.published.Trust[contract.RaftRole]) || raft.Dynamic {
+	if raft.Presents != b.published.Identities[publication.NodeIdentity] || !slices.Equal(raft.Trusts, b.published.Trust[contract.RaftRole]) || raft.Dynamic {
 		t.Errorf("the Raft client is said to have %+v, want what is mounted for it", raft)
 	}
 }
 
 func nothingBeforeRestart(t *testing.T, b *bench) {
 	before := b.report(t)
-	b.loading = contract.LoadByRestart
+	b.loading = publication.LoadByRestart
 	b.publish(t, b.renewed(t), b.both(), nil)
-	report := b.until(t, "it is mounted", func(r contract.TLSReport) bool {
+	report := b.until(t, "it is mounted", func(r publication.Report) bool {
 		return r.Mounted != nil && r.Mounted.Revision == b.published.Revision
 	})
 	b.unchanged(t, before, report)
@@ -183,8 +184,8 @@ func nothingBeforeRestart(t *testing.T, b *bench) {
 
 func settingsAreGone(t *testing.T, b *bench) {
 	b.Restart(t)
-	report := b.until(t, "its settings are deleted", func(r contract.TLSReport) bool {
-		return b.settled(r) && !slices.ContainsFunc(b.all(), func(l contract.Listener) bool { return r.Roles[l].Dynamic })
+	report := b.until(t, "its settings are deleted", func(r publication.Report) bool {
+		return b.settled(r) && !slices.ContainsFunc(b.all(), func(l publication.Role) bool { return r.Roles[l].Dynamic })
 	})
 	b.compare(t, report, b.published, nil)
 }

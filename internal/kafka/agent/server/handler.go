@@ -5,11 +5,12 @@ import (
 	"net/http"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Source is what there is to answer.
 type Source interface {
-	TLS() contract.TLSReport
+	TLS() publication.Report
 	Readiness() contract.Readiness
 	BrokerState() contract.BrokerState
 }

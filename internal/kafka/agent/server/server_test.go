@@ -22,6 +22,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/status"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // agent is a server whose mounts can be exchanged.
@@ -201,7 +202,7 @@ func TestAnswersToTheOperator(t *testing.T) {
 	ours := agenttest.Authority(t, "ca", now)
 	started := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var node status.Node
-	node.Started(5, started, map[contract.Listener]contract.RoleReport{"tls-9093": {Trusts: []string{"aa"}, Presents: "bb", NotAfter: started}})
+	node.Started(5, started, map[publication.Role]publication.RoleReport{"tls-9093": {Trusts: []string{"aa"}, Presents: "bb", NotAfter: started}})
 	a := serve(t, stores.Facing{Identity: agenttest.Leaf(t, ours, "node", now), Trusts: anchors(ours)}, &node)
 	for path, c := range map[string]struct {
 		status int

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Node is the state of one node. The zero value is a node whose server is not
 // started. It is safe for concurrent use.
 type Node struct {
 	mu        sync.Mutex
-	report    contract.TLSReport
+	report    publication.Report
 	readiness contract.Readiness
 	state     int
 	stopping  bool
@@ -30,10 +31,10 @@ func (n *Node) Waiting(reason string, missing []string) bool {
 }
 
 // Started records what the server was started with.
-func (n *Node) Started(revision int64, at time.Time, roles map[contract.Listener]contract.RoleReport) {
+func (n *Node) Started(revision int64, at time.Time, roles map[publication.Role]publication.RoleReport) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.report = contract.TLSReport{Revision: revision, StartedAt: at, Roles: map[contract.Listener]contract.RoleReport{}}
+	n.report = publication.Report{Revision: revision, StartedAt: at, Roles: map[publication.Role]publication.RoleReport{}}
 	maps.Copy(n.report.Roles, roles)
 	n.readiness = contract.Readiness{Reason: contract.ReasonStarting}
 	n.state = contract.StateStarting
@@ -41,11 +42,11 @@ func (n *Node) Started(revision int64, at time.Time, roles map[contract.Listener
 
 // Loaded records what the running server has loaded now. Roles that are not known
 // any more are taken out: nil stands for them.
-func (n *Node) Loaded(roles map[contract.Listener]*contract.RoleReport) {
+func (n *Node) Loaded(roles map[publication.Role]*publication.RoleReport) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for listener, role := range roles {
-		n.report.Unknown = slices.DeleteFunc(n.report.Unknown, func(l contract.Listener) bool { return l == listener })
+		n.report.Unknown = slices.DeleteFunc(n.report.Unknown, func(l publication.Role) bool { return l == listener })
 		if role == nil {
 			delete(n.report.Roles, listener)
 			n.report.Unknown = append(n.report.Unknown, listener)
@@ -57,7 +58,7 @@ func (n *Node) Loaded(roles map[contract.Listener]*contract.RoleReport) {
 }
 
 // Loading records what the server may come to run on, because it was told to.
-func (n *Node) Loading(publications []contract.Publication) {
+func (n *Node) Loading(publications []publication.Publication) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.report.Loading = slices.Clone(publications)
@@ -71,7 +72,7 @@ func (n *Node) Complete(revision int64) {
 }
 
 // Reloaded records what became of a reload.
-func (n *Node) Reloaded(report contract.ReloadReport) {
+func (n *Node) Reloaded(report publication.ReloadReport) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.report.Reload = report
@@ -130,17 +131,17 @@ func (n *Node) Ended() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.stopping = true
-	n.report = contract.TLSReport{Roles: map[contract.Listener]contract.RoleReport{}}
+	n.report = publication.Report{Roles: map[publication.Role]publication.RoleReport{}}
 	n.readiness = contract.Readiness{Reason: contract.ReasonStopping}
 	n.state = contract.StateNotRunning
 }
 
 // TLS returns what the running server has loaded.
-func (n *Node) TLS() contract.TLSReport {
+func (n *Node) TLS() publication.Report {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	report := n.report
-	report.Roles = map[contract.Listener]contract.RoleReport{}
+	report.Roles = map[publication.Role]publication.RoleReport{}
 	maps.Copy(report.Roles, n.report.Roles)
 	report.Unknown = slices.Clone(n.report.Unknown)
 	return report

@@ -8,6 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/status"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 func TestStatesOfANode(t *testing.T) {
@@ -98,8 +99,8 @@ func TestOnlyNewsIsNews(t *testing.T) {
 func TestReportIsACopy(t *testing.T) {
 	t.Parallel()
 	var n status.Node
-	n.Started(4, time.Time{}, map[contract.Listener]contract.RoleReport{"tls-9093": {Presents: "aa"}})
-	n.TLS().Roles[contract.AgentRole] = contract.RoleReport{}
+	n.Started(4, time.Time{}, map[publication.Role]publication.RoleReport{"tls-9093": {Presents: "aa"}})
+	n.TLS().Roles[publication.AgentRole] = publication.RoleReport{}
 	if got := n.TLS(); len(got.Roles) != 1 || got.Revision != 4 {
 		t.Errorf("report %+v, want revision 4 with one role", got)
 	}
@@ -108,15 +109,15 @@ func TestReportIsACopy(t *testing.T) {
 func TestReportFollowsReloads(t *testing.T) {
 	t.Parallel()
 	var n status.Node
-	n.Started(4, time.Time{}, map[contract.Listener]contract.RoleReport{"tls-9093": {Presents: "aa"}, "mtls-9094": {Presents: "aa"}})
-	n.Loaded(map[contract.Listener]*contract.RoleReport{"tls-9093": {Presents: "bb"}, "mtls-9094": nil})
+	n.Started(4, time.Time{}, map[publication.Role]publication.RoleReport{"tls-9093": {Presents: "aa"}, "mtls-9094": {Presents: "aa"}})
+	n.Loaded(map[publication.Role]*publication.RoleReport{"tls-9093": {Presents: "bb"}, "mtls-9094": nil})
 	n.Complete(6)
 	n.Complete(5)
-	n.Reloaded(contract.ReloadReport{Revision: 7, Failure: "refused"})
-	want := contract.TLSReport{
-		Revision: 6, Reload: contract.ReloadReport{Revision: 7, Failure: "refused"},
-		Roles:   map[contract.Listener]contract.RoleReport{"tls-9093": {Presents: "bb"}},
-		Unknown: []contract.Listener{"mtls-9094"},
+	n.Reloaded(publication.ReloadReport{Revision: 7, Failure: "refused"})
+	want := publication.Report{
+		Revision: 6, Reload: publication.ReloadReport{Revision: 7, Failure: "refused"},
+		Roles:   map[publication.Role]publication.RoleReport{"tls-9093": {Presents: "bb"}},
+		Unknown: []publication.Role{"mtls-9094"},
 	}
 	if diff := cmp.Diff(want, n.TLS()); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Facing is what the agent's own server presents, and whom it answers.
@@ -18,7 +19,7 @@ type Facing struct {
 }
 
 // Report says what the agent's own server trusts and presents.
-func (f Facing) Report() contract.RoleReport { return Report(f.Identity.Chain, f.Trusts) }
+func (f Facing) Report() publication.RoleReport { return Report(f.Identity.Chain, f.Trusts) }
 
 // Face reads what the agent's own server needs. Unlike a Kafka listener it does
 // not wait for every anchor: an anchor that is not mounted verifies nobody yet,
@@ -26,22 +27,22 @@ func (f Facing) Report() contract.RoleReport { return Report(f.Identity.Chain, f
 func Face(m Mounted) (Facing, error) {
 	w := &waiting{}
 	config := w.config(m)
-	publication, err := contract.ParsePublication(m.Node[contract.PublicationKey])
+	published, err := publication.ParsePublication(m.Node[contract.PublicationKey])
 	if err != nil {
 		w.add("a readable %s in the node's Secret (%v)", contract.PublicationKey, err)
 	}
 	if !w.empty() {
 		return Facing{}, w.err()
 	}
-	identity := w.identity(m.Node, config.PodName, contract.NodeIdentity, publication)
+	identity := w.identity(m.Node, config.PodName, publication.NodeIdentity, published)
 	if !w.empty() {
 		return Facing{}, w.err()
 	}
-	trusts, _ := sortedAnchors(Anchors(m.ClusterTrust), publication.Trust[contract.AgentRole])
+	trusts, _ := sortedAnchors(Anchors(m.ClusterTrust), published.Trust[publication.AgentRole])
 	return Facing{
-		Revision:  publication.Revision,
+		Revision:  published.Revision,
 		Identity:  identity,
 		Trusts:    trusts,
-		Operators: slices.Clone(publication.Operators),
+		Operators: slices.Clone(published.Operators),
 	}, nil
 }

@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Matched is a set of mounts that belong together: everything the publication
 // names is there, and the publication is not older than the pod's pin.
 type Matched struct {
 	Config          contract.Config
-	Publication     contract.Publication
+	Publication     publication.Publication
 	ClusterID       string
 	MetadataVersion string
 	// ServerConfig is the server's configuration without any store.
@@ -22,14 +23,14 @@ type Matched struct {
 	Node Identity
 	// Listeners holds one entry per TLS listener, sorted by name.
 	Listeners []Listener
-	// Proofs are leaves that no server presents, see contract.Publication; sorted by
+	// Proofs are leaves that no server presents, see publication.Publication; sorted by
 	// the key that signed them. One that is named and not mounted is left out.
 	Proofs []Identity
 }
 
 // Listener is what one TLS listener is to present and whom it is to trust.
 type Listener struct {
-	Name     contract.Listener
+	Name     publication.Role
 	Identity Identity
 	// Trusts is sorted by fingerprint and not empty.
 	Trusts []*x509.Certificate
@@ -74,20 +75,20 @@ func Match(m Mounted) (Matched, error) {
 	if !w.empty() {
 		return Matched{}, w.err()
 	}
-	matched.Node = w.identity(m.Node, matched.Config.PodName, contract.NodeIdentity, matched.Publication)
-	anchors := map[contract.Domain]map[string]*x509.Certificate{
+	matched.Node = w.identity(m.Node, matched.Config.PodName, publication.NodeIdentity, matched.Publication)
+	anchors := map[publication.Domain]map[string]*x509.Certificate{
 		contract.ClusterDomain: Anchors(m.trust(contract.ClusterDomain)),
 		contract.ClientsDomain: Anchors(m.trust(contract.ClientsDomain)),
 	}
 	for _, store := range sortedStores(matched.Config.Stores) {
-		listener := Listener{Name: store.Listener, Identity: matched.Node}
-		if store.Identity != contract.NodeIdentity {
+		listener := Listener{Name: store.Role, Identity: matched.Node}
+		if store.Identity != publication.NodeIdentity {
 			listener.Identity = w.identity(m.Node, store.Identity, store.Identity, matched.Publication)
 		}
 		listener.Trusts = w.trust(anchors[store.Trust], store, matched.Publication)
 		listener.Starts = listener.Trusts
-		if _, raft := matched.Publication.Trust[contract.RaftRole]; raft && store.Listener == contract.ControlPlaneListener {
-			store.Listener = contract.RaftRole
+		if _, raft := matched.Publication.Trust[contract.RaftRole]; raft && store.Role == contract.ControlPlaneListener {
+			store.Role = contract.RaftRole
 			listener.Starts = w.trust(anchors[store.Trust], store, matched.Publication)
 		}
 		matched.Listeners = append(matched.Listeners, listener)
@@ -99,9 +100,9 @@ func Match(m Mounted) (Matched, error) {
 	return matched, nil
 }
 
-func sortedStores(list []contract.Store) []contract.Store {
-	return slices.SortedFunc(slices.Values(list), func(a, b contract.Store) int {
-		return strings.Compare(string(a.Listener), string(b.Listener))
+func sortedStores(list []publication.Store) []publication.Store {
+	return slices.SortedFunc(slices.Values(list), func(a, b publication.Store) int {
+		return strings.Compare(string(a.Role), string(b.Role))
 	})
 }
 
@@ -134,50 +135,50 @@ func (w *waiting) config(m Mounted) contract.Config {
 }
 
 // publication returns the mounted publication, if it is not older than the pin.
-func (w *waiting) publication(m Mounted) contract.Publication {
+func (w *waiting) publication(m Mounted) publication.Publication {
 	pin, err := ParsePin(m.Pod)
 	if err != nil {
 		w.add("a readable annotation %s of the pod (%v)", contract.PinAnnotation, err)
-		return contract.Publication{}
+		return publication.Publication{}
 	}
 	data, found := m.Node[contract.PublicationKey]
 	if !found {
 		w.add("%s in the node's Secret", contract.PublicationKey)
-		return contract.Publication{}
+		return publication.Publication{}
 	}
-	publication, err := contract.ParsePublication(data)
+	published, err := publication.ParsePublication(data)
 	switch {
 	case err != nil:
 		w.add("a readable %s in the node's Secret (%v)", contract.PublicationKey, err)
-	case publication.Revision < pin.Revision:
-		w.add("publication revision %d or newer (revision %d is mounted)", pin.Revision, publication.Revision)
-	case publication.Revision == pin.Revision && !publication.SameContent(pin):
+	case published.Revision < pin.Revision:
+		w.add("publication revision %d or newer (revision %d is mounted)", pin.Revision, published.Revision)
+	case published.Revision == pin.Revision && !published.SameContent(pin):
 		w.add("publication revision %d as the pod pins it (another content is mounted)", pin.Revision)
 	}
-	return publication
+	return published
 }
 
 // configuration waits for the ConfigMap that belongs to the publication.
-func (w *waiting) configuration(m Mounted, publication contract.Publication) {
+func (w *waiting) configuration(m Mounted, published publication.Publication) {
 	mounted := contract.ConfigurationHash(func(key string) []byte { return m.Config[key] })
-	if wanted := publication.Configuration; wanted != "" && mounted != wanted {
+	if wanted := published.Configuration; wanted != "" && mounted != wanted {
 		w.add("configuration %s in the node's ConfigMap (%s is mounted)", wanted, mounted)
 	}
 }
 
 // ParsePin reads the publication the pod was created under from the mounted
 // annotations.
-func ParsePin(pod Directory) (contract.Publication, error) {
+func ParsePin(pod Directory) (publication.Publication, error) {
 	annotations, err := contract.ParseAnnotations(pod[contract.AnnotationsFile])
 	if err != nil {
-		return contract.Publication{}, err
+		return publication.Publication{}, err
 	}
-	return contract.ParsePublication([]byte(annotations[contract.PinAnnotation]))
+	return publication.ParsePublication([]byte(annotations[contract.PinAnnotation]))
 }
 
 // identity reads <file>.crt and <file>.key, which must be the leaf that the
 // publication names.
-func (w *waiting) identity(node Directory, file, name string, p contract.Publication) Identity {
+func (w *waiting) identity(node Directory, file, name string, p publication.Publication) Identity {
 	wanted, named := p.Identities[name]
 	if !named {
 		w.add("publication revision %d to name the leaf of %s", p.Revision, name)
@@ -191,7 +192,7 @@ func (w *waiting) identity(node Directory, file, name string, p contract.Publica
 	if found := identity.Fingerprint(); found != wanted {
 		w.add("leaf %s of %s (%s is mounted)", wanted, name, found)
 	}
-	if name == contract.NodeIdentity {
+	if name == publication.NodeIdentity {
 		w.chain(identity.Chain[1:], p.Chain)
 	}
 	return identity
@@ -217,15 +218,15 @@ func listed(fingerprints []string) string {
 }
 
 // trust returns exactly the anchors that the publication names for the store.
-func (w *waiting) trust(anchors map[string]*x509.Certificate, store contract.Store, p contract.Publication) []*x509.Certificate {
-	named := p.Trust[store.Listener]
+func (w *waiting) trust(anchors map[string]*x509.Certificate, store publication.Store, p publication.Publication) []*x509.Certificate {
+	named := p.Trust[store.Role]
 	if len(named) == 0 {
-		w.add("publication revision %d to name an anchor for %s", p.Revision, store.Listener)
+		w.add("publication revision %d to name an anchor for %s", p.Revision, store.Role)
 		return nil
 	}
 	found, missing := sortedAnchors(anchors, named)
 	for _, fingerprint := range missing {
-		w.add("anchor %s of the %s authority for %s", fingerprint, store.Trust, store.Listener)
+		w.add("anchor %s of the %s authority for %s", fingerprint, store.Trust, store.Role)
 	}
 	return found
 }

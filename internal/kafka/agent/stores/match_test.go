@@ -12,19 +12,20 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 const (
 	podName   = "my-cluster-pool-0"
 	clusterID = "MkU3OEVBNTcwNTJENDM2Qg"
-	custom    = contract.Listener("custom-9094")
+	custom    = publication.Role("custom-9094")
 )
 
 // world is a pod whose mounts are complete, and what they were made of.
 type world struct {
 	stores.Mounted
 
-	publication            contract.Publication
+	publication            publication.Publication
 	clusterCA, clientsCA   pki.Authority
 	node, listenerIdentity stores.Identity
 }
@@ -39,13 +40,13 @@ func newWorld(t *testing.T) *world {
 	w.node = agenttest.Leaf(t, w.clusterCA, "my-cluster-kafka", now, podName)
 	w.listenerIdentity = agenttest.Leaf(t, agenttest.Authority(t, "corporate", now), "kafka.example.com", now, "kafka.example.com")
 	cluster, clients := fingerprint(w.clusterCA), fingerprint(w.clientsCA)
-	w.publication = contract.Publication{
+	w.publication = publication.Publication{
 		Revision: 3,
 		Identities: map[string]string{
-			contract.NodeIdentity: w.node.Fingerprint(), string(custom): w.listenerIdentity.Fingerprint(),
+			publication.NodeIdentity: w.node.Fingerprint(), string(custom): w.listenerIdentity.Fingerprint(),
 		},
-		Trust: map[contract.Listener][]string{
-			contract.AgentRole: {cluster}, contract.ControlPlaneListener: {cluster},
+		Trust: map[publication.Role][]string{
+			publication.AgentRole: {cluster}, contract.ControlPlaneListener: {cluster},
 			contract.ReplicationListener: {cluster}, custom: {clients},
 		},
 	}
@@ -56,10 +57,10 @@ func newWorld(t *testing.T) *world {
 		Config: agenttest.Configuration(t, contract.Config{
 			PodName: podName, Roles: []string{contract.RoleBroker, contract.RoleController},
 			DataDirs: []string{"/var/lib/kafka/data/kafka-log0"},
-			Stores: []contract.Store{
-				{Listener: contract.ReplicationListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain},
-				{Listener: custom, Identity: string(custom), Trust: contract.ClientsDomain},
-				{Listener: contract.ControlPlaneListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain},
+			Stores: []publication.Store{
+				{Role: contract.ReplicationListener, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain},
+				{Role: custom, Identity: string(custom), Trust: contract.ClientsDomain},
+				{Role: contract.ControlPlaneListener, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain},
 			},
 		}, clusterID, "node.id=0\nprocess.roles=broker,controller"),
 	}
@@ -86,9 +87,9 @@ func TestLeavesForProofsAreReadAndNotWaitedFor(t *testing.T) {
 	}{
 		"mounted as named": {func(*world, stores.Identity) {}, true},
 		"not named":        {func(w *world, _ stores.Identity) { w.publication.Proofs = nil }, false},
-		"not mounted":      {func(w *world, _ stores.Identity) { delete(w.Node, contract.ProofEntry("0a")+".key") }, false},
+		"not mounted":      {func(w *world, _ stores.Identity) { delete(w.Node, publication.ProofEntry("0a")+".key") }, false},
 		"another one is mounted": {func(w *world, _ stores.Identity) {
-			agenttest.PutIdentity(w.Node, contract.ProofEntry("0a"), agenttest.Proof(t, w.clusterCA, now))
+			agenttest.PutIdentity(w.Node, publication.ProofEntry("0a"), agenttest.Proof(t, w.clusterCA, now))
 		}, false},
 		"named after the pod was made": {func(w *world, leaf stores.Identity) {
 			w.publication.Proofs = nil
@@ -100,7 +101,7 @@ func TestLeavesForProofsAreReadAndNotWaitedFor(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			leaf := agenttest.Proof(t, w.clusterCA, now)
-			agenttest.PutIdentity(w.Node, contract.ProofEntry("0a"), leaf)
+			agenttest.PutIdentity(w.Node, publication.ProofEntry("0a"), leaf)
 			w.publication.Proofs = map[string]string{"0a": leaf.Fingerprint()}
 			c.change(w, leaf)
 			w.publish(t)
@@ -132,11 +133,11 @@ func TestCompleteMountsMatch(t *testing.T) {
 	if matched.ClusterID != clusterID || matched.Publication.Revision != 3 || matched.Node.Fingerprint() != w.node.Fingerprint() {
 		t.Errorf("matched %s, revision %d, leaf %s", matched.ClusterID, matched.Publication.Revision, matched.Node.Fingerprint())
 	}
-	names := []contract.Listener{}
+	names := []publication.Role{}
 	for _, l := range matched.Listeners {
 		names = append(names, l.Name)
 	}
-	if diff := cmp.Diff([]contract.Listener{contract.ControlPlaneListener, custom, contract.ReplicationListener}, names); diff != "" {
+	if diff := cmp.Diff([]publication.Role{contract.ControlPlaneListener, custom, contract.ReplicationListener}, names); diff != "" {
 		t.Errorf("listeners (-want +got):\n%s", diff)
 	}
 }
@@ -168,7 +169,7 @@ func TestMountedAnchorThatIsNotNamedIsNotTrusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{fingerprint(w.clusterCA)}
-	for _, role := range []contract.Listener{contract.ReplicationListener, contract.ControlPlaneListener} {
+	for _, role := range []publication.Role{contract.ReplicationListener, contract.ControlPlaneListener} {
 		if diff := cmp.Diff(want, matched.Render("/stores").Roles[role].Trusts); diff != "" {
 			t.Errorf("%s trusts (-want +got):\n%s", role, diff)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Directory holds the content of one mounted directory by file name.
@@ -20,7 +21,7 @@ type Mounted struct {
 	Node, ClusterTrust, ClientsTrust, Config, Pod Directory
 }
 
-func (m Mounted) trust(d contract.Domain) Directory {
+func (m Mounted) trust(d publication.Domain) Directory {
 	if d == contract.ClientsDomain {
 		return m.ClientsTrust
 	}
@@ -87,10 +88,10 @@ func readIdentity(node Directory, name string) (identity Identity, problem strin
 
 // proofs reads the leaves that the publication names as proofs. Nothing waits for
 // one: without it less can be proven, and all else goes on.
-func proofs(node Directory, p contract.Publication) []Identity {
+func proofs(node Directory, p publication.Publication) []Identity {
 	var found []Identity
 	for _, key := range slices.Sorted(maps.Keys(p.Proofs)) {
-		identity, problem := readIdentity(node, contract.ProofEntry(key))
+		identity, problem := readIdentity(node, publication.ProofEntry(key))
 		if problem == "" && identity.Fingerprint() == p.Proofs[key] {
 			found = append(found, identity)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Rendered is what the server is started with.
@@ -19,7 +20,7 @@ type Rendered struct {
 	// Properties is the whole configuration of the server.
 	Properties []byte
 	// Roles is what the server will trust and present, as far as that is known.
-	Roles map[contract.Listener]contract.RoleReport
+	Roles map[publication.Role]publication.RoleReport
 }
 
 // Render makes the stores and the configuration that refers to them. A store's
@@ -55,8 +56,8 @@ func (m Matched) Render(storesDir string) Rendered {
 // atStart says what is known of the roles before the server can be asked. The
 // control plane of a controller is left out where it depends on whether settings
 // of an earlier reload stand in the metadata: that is not known yet.
-func (m Matched) atStart() map[contract.Listener]contract.RoleReport {
-	roles := map[contract.Listener]contract.RoleReport{}
+func (m Matched) atStart() map[publication.Role]publication.RoleReport {
+	roles := map[publication.Role]publication.RoleReport{}
 	for _, l := range m.Listeners {
 		report := Report(l.Loadable().Identity.Chain, l.Starts)
 		if l.Name == contract.ControlPlaneListener {
@@ -70,8 +71,8 @@ func (m Matched) atStart() map[contract.Listener]contract.RoleReport {
 }
 
 // Report says what a role with the chain and the anchors presents and trusts.
-func Report(chain, trusts []*x509.Certificate) contract.RoleReport {
-	report := contract.RoleReport{
+func Report(chain, trusts []*x509.Certificate) publication.RoleReport {
+	report := publication.RoleReport{
 		Trusts:   fingerprints(trusts),
 		Presents: pki.FingerprintOf(chain[0]).String(),
 		NotAfter: earliestEnd(chain),

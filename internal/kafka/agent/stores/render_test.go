@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -64,7 +65,7 @@ func TestStoresHoldWhatTheyWereMadeFrom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	r := render(t, w)
-	for listener, want := range map[contract.Listener]struct {
+	for listener, want := range map[publication.Role]struct {
 		identity stores.Identity
 		trust    *x509.Certificate
 	}{
@@ -131,7 +132,7 @@ func TestAgentFacesItsOperatorWithWhatIsMounted(t *testing.T) {
 	coming := agenttest.Authority(t, "not mounted yet", time.Now())
 	w.publication.Revision++
 	w.publication.Operators = []string{"aa"}
-	w.publication.Trust[contract.AgentRole] = []string{fingerprint(w.clusterCA), fingerprint(coming)}
+	w.publication.Trust[publication.AgentRole] = []string{fingerprint(w.clusterCA), fingerprint(coming)}
 	w.publish(t)
 	facing, err := stores.Face(w.Mounted)
 	if err != nil {

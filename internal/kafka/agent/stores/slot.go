@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // StoreType is the type of all stores, in Kafka's words.
@@ -34,12 +34,12 @@ func TrustStore() Kind { return Kind{file: "trust", setting: "truststore"} }
 func Kinds() []Kind { return []Kind{KeyStore(), TrustStore()} }
 
 // LocationSetting is the name of the setting that says where the store is.
-func (k Kind) LocationSetting(l contract.Listener) string {
+func (k Kind) LocationSetting(l publication.Role) string {
 	return fmt.Sprintf("listener.name.%s.ssl.%s.location", l, k.setting)
 }
 
 // TypeSetting is the name of the setting that says in which form the store is.
-func (k Kind) TypeSetting(l contract.Listener) string {
+func (k Kind) TypeSetting(l publication.Role) string {
 	return fmt.Sprintf("listener.name.%s.ssl.%s.type", l, k.setting)
 }
 
@@ -52,7 +52,7 @@ type Slot string
 func Slots() []Slot { return []Slot{"a", "b"} }
 
 // Slot is the name of the file of a listener's store in a slot.
-func (k Kind) Slot(l contract.Listener, slot Slot) string {
+func (k Kind) Slot(l publication.Role, slot Slot) string {
 	return fmt.Sprintf("%s-%s-%s.pem", l, k.file, slot)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // remainder is a world in the middle of a replacement: the Raft client still
@@ -41,9 +42,9 @@ func remainder(t *testing.T, roles ...string) (w *world, coming pki.Authority) {
 	w.Config = agenttest.Configuration(t, config, clusterID, "controller.quorum.voters=1@b:9090, 0@a:9090\nnode.id=0")
 	w.publication.Revision++
 	w.publication.Configuration = ""
-	w.publication.Identities[contract.NodeIdentity] = w.node.Fingerprint()
+	w.publication.Identities[publication.NodeIdentity] = w.node.Fingerprint()
 	w.publication.Chain = agenttest.Fingerprints(cross)
-	for _, role := range []contract.Listener{contract.AgentRole, contract.ControlPlaneListener, contract.ReplicationListener} {
+	for _, role := range []publication.Role{publication.AgentRole, contract.ControlPlaneListener, contract.ReplicationListener} {
 		w.publication.Trust[role] = []string{fingerprint(coming)}
 	}
 	w.publication.Trust[contract.RaftRole] = slices.Sorted(slices.Values([]string{fingerprint(coming), fingerprint(w.clusterCA)}))
@@ -55,7 +56,7 @@ func TestBothSlotsOfEveryStoreHoldWhatIsMounted(t *testing.T) {
 	t.Parallel()
 	w, coming := remainder(t)
 	r := render(t, w)
-	for listener, trusts := range map[contract.Listener]*x509.Certificate{
+	for listener, trusts := range map[publication.Role]*x509.Certificate{
 		contract.ControlPlaneListener: coming.Certificate(), contract.ReplicationListener: coming.Certificate(), custom: w.clientsCA.Certificate(),
 	} {
 		identity := w.node

@@ -13,11 +13,11 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/local"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // bench is a subject on which one check works.
@@ -28,12 +28,12 @@ type bench struct {
 	other pki.Authority
 	// dynamic are the settings that the check has made.
 	dynamic map[string]string
-	files   map[contract.Listener]int
+	files   map[publication.Role]int
 }
 
 // location is a store that a listener can be told to load.
 type location struct {
-	listener             contract.Listener
+	listener             publication.Role
 	kind                 stores.Kind
 	setting, value, file string
 }
@@ -43,8 +43,8 @@ func authority(t *testing.T, name string) pki.Authority {
 	return agenttest.Authority(t, name, time.Now())
 }
 
-func (b *bench) listeners() []contract.Listener {
-	return []contract.Listener{b.Clients, b.Open, b.Internal, b.Control}
+func (b *bench) listeners() []publication.Role {
+	return []publication.Role{b.Clients, b.Open, b.Internal, b.Control}
 }
 
 // leaf issues what the server can present.
@@ -54,7 +54,7 @@ func (b *bench) leaf(t *testing.T, by pki.Authority) stores.Identity {
 }
 
 // client is somebody whom the listener accepted when it was started.
-func (b *bench) client(t *testing.T, listener contract.Listener) stores.Identity {
+func (b *bench) client(t *testing.T, listener publication.Role) stores.Identity {
 	t.Helper()
 	return agenttest.Leaf(t, b.Signers[listener], "client", time.Now())
 }
@@ -63,7 +63,7 @@ func certificates(list []*x509.Certificate, more ...*x509.Certificate) []*x509.C
 	return append(slices.Clone(list), more...)
 }
 
-func (b *bench) keyStore(t *testing.T, listener contract.Listener, identity stores.Identity) location {
+func (b *bench) keyStore(t *testing.T, listener publication.Role, identity stores.Identity) location {
 	t.Helper()
 	return b.write(t, listener, stores.KeyStore(), keys(identity))
 }
@@ -72,13 +72,13 @@ func keys(identity stores.Identity) []byte {
 	return stores.Listener{Identity: identity}.PEM(stores.KeyStore())
 }
 
-func (b *bench) trustStore(t *testing.T, listener contract.Listener, anchors ...*x509.Certificate) location {
+func (b *bench) trustStore(t *testing.T, listener publication.Role, anchors ...*x509.Certificate) location {
 	t.Helper()
 	return b.write(t, listener, stores.TrustStore(), pki.EncodeBundle(anchors...))
 }
 
 // write puts a store into a file of its own.
-func (b *bench) write(t *testing.T, listener contract.Listener, kind stores.Kind, data []byte) location {
+func (b *bench) write(t *testing.T, listener publication.Role, kind stores.Kind, data []byte) location {
 	t.Helper()
 	b.files[listener]++
 	l := location{
@@ -200,7 +200,7 @@ func (b *bench) settings(t *testing.T) map[string]local.Setting {
 	return settings
 }
 
-func (b *bench) look(t *testing.T, listener contract.Listener, identity stores.Identity) local.Seen {
+func (b *bench) look(t *testing.T, listener publication.Role, identity stores.Identity) local.Seen {
 	t.Helper()
 	seen, err := b.Look(t.Context(), listener, server.Certificate(identity))
 	if err != nil {
@@ -210,7 +210,7 @@ func (b *bench) look(t *testing.T, listener contract.Listener, identity stores.I
 }
 
 // shows fails unless the listener presents and accepts what it should.
-func (b *bench) shows(t *testing.T, listener contract.Listener, wanted Stores) {
+func (b *bench) shows(t *testing.T, listener publication.Role, wanted Stores) {
 	t.Helper()
 	if err := b.compare(t, listener, wanted); err != nil {
 		t.Error(err)
@@ -218,12 +218,12 @@ func (b *bench) shows(t *testing.T, listener contract.Listener, wanted Stores) {
 }
 
 // comesToShow waits for that.
-func (b *bench) comesToShow(t *testing.T, listener contract.Listener, wanted Stores) {
+func (b *bench) comesToShow(t *testing.T, listener publication.Role, wanted Stores) {
 	t.Helper()
 	b.until(t, "the listener shows what was loaded", func() error { return b.compare(t, listener, wanted) })
 }
 
-func (b *bench) compare(t *testing.T, listener contract.Listener, wanted Stores) error {
+func (b *bench) compare(t *testing.T, listener publication.Role, wanted Stores) error {
 	t.Helper()
 	seen := b.look(t, listener, b.client(t, listener))
 	if !slices.EqualFunc(seen.Chain, wanted.Identity.Chain, (*x509.Certificate).Equal) {

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/reload"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Limits of waiting for what a server does in its own time.
@@ -24,11 +24,11 @@ type Subject struct {
 
 	// Clients asks for certificates of clients, Open for none; Internal is the one that
 	// brokers talk over, and Control that of controllers.
-	Clients, Open, Internal, Control contract.Listener
+	Clients, Open, Internal, Control publication.Role
 	// Started is what each of the four was started with.
-	Started map[contract.Listener]Stores
+	Started map[publication.Role]Stores
 	// Signers are the authorities whose certificates Started trusts.
-	Signers map[contract.Listener]pki.Authority
+	Signers map[publication.Role]pki.Authority
 	// Names are those that what the server presents has to bear.
 	Names []string
 	// Put writes a file, whole and at once, and returns the path that the server knows
@@ -70,7 +70,7 @@ func Run(t *testing.T, factory func(t *testing.T) Subject) {
 		"a file that is gone at a start takes all settings with it":                   goneFileDropsAll,
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := &bench{Subject: s, other: authority(t, "another ca"), dynamic: map[string]string{}, files: map[contract.Listener]int{}}
+			b := &bench{Subject: s, other: authority(t, "another ca"), dynamic: map[string]string{}, files: map[publication.Role]int{}}
 			t.Cleanup(func() { b.clear(t) })
 			check(t, b)
 		})
@@ -181,7 +181,7 @@ func deletedFallsBack(t *testing.T, b *bench) {
 
 func othersAreRefused(t *testing.T, b *bench) {
 	stranger := b.leaf(t, b.other)
-	for _, listener := range []contract.Listener{b.Clients, b.Internal, b.Control} {
+	for _, listener := range []publication.Role{b.Clients, b.Internal, b.Control} {
 		seen := b.look(t, listener, stranger)
 		if !isRefusal(seen.Refused) || len(seen.Chain) == 0 {
 			t.Errorf("%s: answered %v and presented %d certificates, want a refusal after its own chain", listener, seen.Refused, len(seen.Chain))
@@ -228,7 +228,7 @@ func goneFileDropsAll(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	b.Restart(t)
-	for _, listener := range []contract.Listener{b.Clients, b.Open} {
+	for _, listener := range []publication.Role{b.Clients, b.Open} {
 		setting := stores.KeyStore().LocationSetting(listener)
 		if got := b.settings(t)[setting]; got.Dynamic == nil || got.Effective != static[setting].Effective {
 			t.Errorf("%s is %+v, want it in the metadata, and the static value %s in effect", setting, got, static[setting].Effective)

@@ -1,4 +1,4 @@
-package contract
+package publication
 
 import (
 	"maps"
@@ -15,22 +15,22 @@ const MaxAnswer = 64 << 10
 // and four publications that it may be loading.
 const reportPerRole = 4 << 10
 
-// MaxReport is the longest TLSReport, in bytes of JSON, of a node with so many roles:
-// its TLS listeners, RaftRole and AgentRole. How many there are is known from what the
+// MaxReport is the longest Report, in bytes of JSON, of a node with so many roles:
+// its TLS listeners, its clients and its agent. How many there are is known from what the
 // node was given, and never from the report; of more roles than any node has, no more is read.
 func MaxReport(roles int) int { return max(MaxAnswer, min(roles, maxRoles)*reportPerRole) }
 
 // The most of each part that an honest report has or has room for. A part that is empty
 // takes a few bytes to write and a hundred to keep.
 const (
-	// maxRoles is twice what the 64 listeners of a Kafka come to.
+	// maxRoles is twice what the 64 listeners come to that a server may have.
 	maxRoles        = 128
 	maxLoading      = 64
 	maxCertificates = 1 << 10
 )
 
 // TooMany names a part of which the report has more than any node, if there is one.
-func (r TLSReport) TooMany() (what string, limit int, many bool) {
+func (r Report) TooMany() (what string, limit int, many bool) {
 	publications := r.Loading
 	if r.Mounted != nil {
 		publications = append(slices.Clone(r.Loading), *r.Mounted)
@@ -52,7 +52,7 @@ func (r TLSReport) TooMany() (what string, limit int, many bool) {
 
 // Excerpt is the report with at most excerpt.Foreign bytes of each text in it: what
 // agents say is kept for as long as their pods live.
-func (r TLSReport) Excerpt() TLSReport {
+func (r Report) Excerpt() Report {
 	r.Reload.Failure = excerpt.Of(r.Reload.Failure, excerpt.Foreign)
 	r.Unknown = texts(r.Unknown)
 	r.Roles = named(r.Roles, func(role RoleReport) RoleReport {
@@ -81,19 +81,7 @@ func (p Publication) excerpt() Publication {
 	return p
 }
 
-// Excerpt is the readiness with at most excerpt.Foreign bytes of each text in it.
-func (r Readiness) Excerpt() Readiness {
-	r.Reason, r.WaitingFor = excerpt.Of(r.Reason, excerpt.Foreign), texts(r.WaitingFor)
-	return r
-}
-
-func texts[T ~string](list []T) []T {
-	list = slices.Clone(list)
-	for i := range list {
-		list[i] = T(excerpt.Of(string(list[i]), excerpt.Foreign))
-	}
-	return list
-}
+func texts[T ~string](list []T) []T { return excerpt.Each(list, excerpt.Foreign) }
 
 // named cuts the names and, by cut, what they name.
 func named[K ~string, V any](list map[K]V, cut func(V) V) map[K]V {

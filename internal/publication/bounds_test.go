@@ -1,4 +1,4 @@
-package contract_test
+package publication_test
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keyturn/keyturn/internal/excerpt"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // shape is what makes a report long.
@@ -31,33 +31,33 @@ const (
 	leafDER      = 3000
 )
 
-func fingerprint(kind string, i int) string {
+func numbered(kind string, i int) string {
 	return fmt.Sprintf("%-64x", fmt.Sprintf("%s %d", kind, i))[:64]
 }
 
 func fingerprintsOf(kind string, count int) []string {
 	list := make([]string, 0, count)
 	for i := range count {
-		list = append(list, strings.ReplaceAll(fingerprint(kind, i), " ", "0"))
+		list = append(list, strings.ReplaceAll(numbered(kind, i), " ", "0"))
 	}
 	return list
 }
 
 // report is one that an honest agent may give.
-func (s shape) report() contract.TLSReport {
+func (s shape) report() publication.Report {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	clusters, clients, chain := fingerprintsOf("cluster", s.anchors), fingerprintsOf("clients", s.anchors), fingerprintsOf("chain", s.chain)
 	leaf := fingerprintsOf("leaf", 1)[0]
-	publication := contract.Publication{
-		Revision: 1 << 20, Identities: map[string]string{contract.NodeIdentity: leaf}, Trust: map[contract.Listener][]string{},
+	published := publication.Publication{
+		Revision: 1 << 20, Identities: map[string]string{publication.NodeIdentity: leaf}, Trust: map[publication.Role][]string{},
 		Operators: fingerprintsOf("operator", s.anchors), Chain: chain, Configuration: "01234567", Proofs: map[string]string{}, PublishedAt: now,
 	}
-	report := contract.TLSReport{
-		Revision: publication.Revision, StartedAt: now, Roles: map[contract.Listener]contract.RoleReport{}, Certificates: map[string][]byte{},
-		Reload: contract.ReloadReport{Revision: publication.Revision, Failure: strings.Repeat("x", 500), Refused: true},
+	report := publication.Report{
+		Revision: published.Revision, StartedAt: now, Roles: map[publication.Role]publication.RoleReport{}, Certificates: map[string][]byte{},
+		Reload: publication.ReloadReport{Revision: published.Revision, Failure: strings.Repeat("x", 500), Refused: true},
 	}
 	for i, key := range clients {
-		publication.Proofs[key] = clusters[i]
+		published.Proofs[key] = clusters[i]
 	}
 	for _, named := range [][]string{clusters, clients, chain} {
 		for _, name := range named {
@@ -65,26 +65,26 @@ func (s shape) report() contract.TLSReport {
 		}
 	}
 	report.Certificates[leaf] = make([]byte, leafDER)
-	add := func(role contract.Listener, trusts []string, presents string) {
-		publication.Trust[role] = trusts
-		report.Roles[role] = contract.RoleReport{Trusts: trusts, Presents: presents, Chain: chain, NotAfter: now, Dynamic: true}
+	add := func(role publication.Role, trusts []string, presents string) {
+		published.Trust[role] = trusts
+		report.Roles[role] = publication.RoleReport{Trusts: trusts, Presents: presents, Chain: chain, NotAfter: now, Dynamic: true}
 	}
-	for _, role := range []contract.Listener{contract.AgentRole, contract.RaftRole, contract.ControlPlaneListener, contract.ReplicationListener} {
+	for _, role := range own() {
 		add(role, clusters, leaf)
 	}
 	for i, own := range fingerprintsOf("own", s.clients) {
-		listener := contract.Listener(fmt.Sprintf("listener%03d-%d", i, 10000+i))
+		listener := publication.Role(fmt.Sprintf("listener%03d-%d", i, 10000+i))
 		if s.own > 0 {
 			report.Certificates[own] = make([]byte, s.own)
-			publication.Identities[string(listener)] = own
+			published.Identities[string(listener)] = own
 			add(listener, clients, own)
 		} else {
 			add(listener, clients, leaf)
 		}
 	}
-	report.Mounted = &publication
+	report.Mounted = &published
 	for range s.loading {
-		report.Loading = append(report.Loading, publication)
+		report.Loading = append(report.Loading, published)
 	}
 	return report
 }
@@ -93,7 +93,12 @@ func (s shape) report() contract.TLSReport {
 // client.
 func (s shape) roles() int { return s.clients + 4 }
 
-func length(t *testing.T, report contract.TLSReport) int {
+// own are the roles of every member.
+func own() []publication.Role {
+	return []publication.Role{publication.AgentRole, "client", "peers-2380", replication}
+}
+
+func length(t *testing.T, report publication.Report) int {
 	t.Helper()
 	data, err := json.Marshal(report)
 	if err != nil {
@@ -113,7 +118,7 @@ func TestHonestReportsAreShortEnough(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, limit := length(t, s.report()), contract.MaxReport(s.roles())
+			got, limit := length(t, s.report()), publication.MaxReport(s.roles())
 			t.Logf("%d bytes, %d are read", got, limit)
 			if got > limit {
 				t.Errorf("the report takes %d bytes, and %d are read", got, limit)
@@ -121,7 +126,7 @@ func TestHonestReportsAreShortEnough(t *testing.T) {
 			if what, limit, many := s.report().TooMany(); many {
 				t.Errorf("the report has more than %d %s", limit, what)
 			}
-			if diff := cmp.Diff(s.report(), s.report().Fit()); diff != "" {
+			if diff := cmp.Diff(s.report(), s.report().Fit(own())); diff != "" {
 				t.Errorf("something is left out (-want +got):\n%s", diff)
 			}
 		})
@@ -131,7 +136,7 @@ func TestHonestReportsAreShortEnough(t *testing.T) {
 func TestTheLimitOfAFewListenersIs64KiB(t *testing.T) {
 	t.Parallel()
 	for roles, want := range map[int]int{0: 64 << 10, 6: 64 << 10, 16: 64 << 10, 17: 68 << 10, 68: 272 << 10} {
-		if got := contract.MaxReport(roles); got != want {
+		if got := publication.MaxReport(roles); got != want {
 			t.Errorf("%d bytes of a report with %d roles are read, want %d", got, roles, want)
 		}
 	}
@@ -141,8 +146,8 @@ func TestCertificatesThatOnlyListenersOfClientsPresentAreLeftOutFirst(t *testing
 	t.Parallel()
 	s := shape{clients: 20, anchors: 2, chain: 1, own: 16 << 10}
 	whole := s.report()
-	fits := whole.Fit()
-	if got, limit := length(t, fits), contract.MaxReport(s.roles()); got > limit || len(fits.Certificates) == 0 {
+	fits := whole.Fit(own())
+	if got, limit := length(t, fits), publication.MaxReport(s.roles()); got > limit || len(fits.Certificates) == 0 {
 		t.Errorf("%d bytes with %d certificates, want at most %d and some", got, len(fits.Certificates), limit)
 	}
 	if len(fits.Certificates) == len(whole.Certificates) {
@@ -168,11 +173,11 @@ func TestCertificatesThatOnlyListenersOfClientsPresentAreLeftOutFirst(t *testing
 func TestWhatIsTooLongToBeReportedIsNotKnown(t *testing.T) {
 	t.Parallel()
 	report := shape{clients: 2, anchors: 300, loading: 2}.report()
-	fits := report.Fit()
+	fits := report.Fit(own())
 	if len(fits.Roles) > 0 || fits.Mounted != nil || len(fits.Loading) > 0 || len(fits.Unknown) != len(report.Roles) {
 		t.Errorf("%d roles, %d unknown, mounted %t: want that nothing is known", len(fits.Roles), len(fits.Unknown), fits.Mounted != nil)
 	}
-	if fits.Reload.Failure == "" || fits.Revision != report.Revision || length(t, fits) > contract.MaxAnswer {
+	if fits.Reload.Failure == "" || fits.Revision != report.Revision || length(t, fits) > publication.MaxAnswer {
 		t.Errorf("revision %d, failure %q, %d bytes", fits.Revision, fits.Reload.Failure, length(t, fits))
 	}
 }
@@ -181,24 +186,21 @@ func TestTextsOfReportsAreCut(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 4<<10)
 	list, names := []string{long}, map[string]string{long: long}
-	publication := contract.Publication{
-		Identities: names, Proofs: names, Trust: map[contract.Listener][]string{contract.Listener(long): list},
-		Operators: list, Chain: list, Loading: contract.Loading(long), Configuration: long,
+	published := publication.Publication{
+		Identities: names, Proofs: names, Trust: map[publication.Role][]string{publication.Role(long): list},
+		Operators: list, Chain: list, Loading: publication.Loading(long), Configuration: long,
 	}
-	report := contract.TLSReport{
-		Roles:   map[contract.Listener]contract.RoleReport{contract.Listener(long): {Trusts: list, Presents: long, Chain: list}},
-		Unknown: []contract.Listener{contract.Listener(long)}, Certificates: map[string][]byte{long: {1}},
-		Loading: []contract.Publication{publication}, Mounted: &publication, Reload: contract.ReloadReport{Failure: long},
+	report := publication.Report{
+		Roles:   map[publication.Role]publication.RoleReport{publication.Role(long): {Trusts: list, Presents: long, Chain: list}},
+		Unknown: []publication.Role{publication.Role(long)}, Certificates: map[string][]byte{long: {1}},
+		Loading: []publication.Publication{published}, Mounted: &published, Reload: publication.ReloadReport{Failure: long},
 	}
-	readiness := contract.Readiness{Reason: long, WaitingFor: list}
-	for name, kept := range map[string]any{"a report": report.Excerpt(), "a readiness": readiness.Excerpt()} {
-		data, err := json.Marshal(kept)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(data), strings.Repeat("x", excerpt.Foreign)) {
-			t.Errorf("a text of %s is not cut: %s", name, data)
-		}
+	data, err := json.Marshal(report.Excerpt())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(data), strings.Repeat("x", excerpt.Foreign)) {
+		t.Errorf("a text is not cut: %s", data)
 	}
 	if len(report.Reload.Failure) != len(long) || len(report.Loading[0].Chain[0]) != len(long) {
 		t.Error("the report that was given has changed")

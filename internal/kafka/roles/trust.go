@@ -1,14 +1,15 @@
-package publication
+package roles
 
 import (
 	"slices"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
 
-// Given is what trust gives one member, of each domain.
-type Given struct {
+// Decided is what trust has decided for one node, of each domain.
+type Decided struct {
 	Cluster, Clients trust.Publication
 	// Kept are anchors that the controller listener goes on accepting although the
 	// node is started without them.
@@ -17,20 +18,20 @@ type Given struct {
 
 // Trust spreads what a node is given over its roles. previous is what its
 // controller listener accepts so far: only that can be kept.
-func Trust(stores []contract.Store, given Given, previous []string) map[contract.Listener][]string {
-	roles := map[contract.Listener][]string{contract.AgentRole: texts(given.Cluster.Data)}
+func Trust(stores []publication.Store, given Decided, previous []string) map[publication.Role][]string {
+	roles := map[publication.Role][]string{publication.AgentRole: texts(given.Cluster.Data)}
 	for _, store := range stores {
 		switch {
 		case store.Trust == contract.ClientsDomain:
-			roles[store.Listener] = texts(given.Clients.Data)
-		case store.Listener == contract.ControlPlaneListener:
-			roles[store.Listener] = texts(given.Cluster.Control)
+			roles[store.Role] = texts(given.Clients.Data)
+		case store.Role == contract.ControlPlaneListener:
+			roles[store.Role] = texts(given.Cluster.Control)
 			if kept := keep(given.Kept, previous); len(kept) > 0 {
-				roles[contract.RaftRole] = roles[store.Listener]
-				roles[store.Listener] = merge(roles[store.Listener], kept)
+				roles[contract.RaftRole] = roles[store.Role]
+				roles[store.Role] = merge(roles[store.Role], kept)
 			}
 		default:
-			roles[store.Listener] = texts(given.Cluster.Data)
+			roles[store.Role] = texts(given.Cluster.Data)
 		}
 	}
 	return roles

@@ -1,4 +1,4 @@
-package contract
+package publication
 
 import (
 	"encoding/base64"
@@ -9,9 +9,10 @@ import (
 )
 
 // Fit is the report within MaxReport of its roles. Certificates that there is no room
-// for are left out, first those that only listeners of clients present: their users know
-// them. A report that is too long even without any says that nothing is known.
-func (r TLSReport) Fit() TLSReport {
+// for are left out, first those that only roles besides own present: who connects to these
+// from outside knows them. A report that is too long even without any says that nothing is
+// known.
+func (r Report) Fit(own []Role) Report {
 	limit := MaxReport(len(r.Roles) + len(r.Unknown))
 	certificates := r.Certificates
 	r.Certificates = nil
@@ -20,7 +21,7 @@ func (r TLSReport) Fit() TLSReport {
 		return r.nothingKnown(len(data), limit)
 	}
 	room := limit - len(data) - len(`,"certificates":{}`)
-	for _, name := range r.byNeed() {
+	for _, name := range r.byNeed(own) {
 		der, carried := certificates[name]
 		if _, taken := r.Certificates[name]; !carried || taken {
 			continue
@@ -37,14 +38,14 @@ func (r TLSReport) Fit() TLSReport {
 }
 
 // byNeed names the certificates of the report, those that a decision needs most first.
-func (r TLSReport) byNeed() []string {
-	var anchors, own, publications, clients []string
+func (r Report) byNeed(own []Role) []string {
+	var anchors, members, publications, clients []string
 	for _, role := range slices.Sorted(maps.Keys(r.Roles)) {
 		said := r.Roles[role]
 		anchors = append(anchors, said.Trusts...)
 		presents := slices.Concat([]string{said.Presents}, said.Chain)
-		if ofCluster(role) {
-			own = append(own, presents...)
+		if slices.Contains(own, role) {
+			members = append(members, presents...)
 		} else {
 			clients = append(clients, presents...)
 		}
@@ -57,19 +58,14 @@ func (r TLSReport) byNeed() []string {
 		publications = append(append(publications, p.Identities[NodeIdentity]), p.Chain...)
 		clients = append(clients, slices.Sorted(maps.Values(p.Identities))...)
 	}
-	return slices.Concat(anchors, own, publications, clients)
+	return slices.Concat(anchors, members, publications, clients)
 }
 
-// ofCluster reports whether every node of a cluster has the role, whatever its listeners.
-func ofCluster(role Listener) bool {
-	return slices.Contains([]Listener{AgentRole, RaftRole, ControlPlaneListener, ReplicationListener}, role)
-}
-
-func (r TLSReport) nothingKnown(length, limit int) TLSReport {
+func (r Report) nothingKnown(length, limit int) Report {
 	unknown := slices.Concat(r.Unknown, slices.Collect(maps.Keys(r.Roles)))
 	slices.Sort(unknown)
-	return TLSReport{
-		Revision: r.Revision, StartedAt: r.StartedAt, Roles: map[Listener]RoleReport{}, Unknown: unknown,
+	return Report{
+		Revision: r.Revision, StartedAt: r.StartedAt, Roles: map[Role]RoleReport{}, Unknown: unknown,
 		Reload: ReloadReport{Revision: r.Reload.Revision, Failure: fmt.Sprintf(
 			"what the server has loaded takes %d bytes to tell, and %d are read: restart the pod, or have fewer listeners or anchors", length, limit)},
 	}

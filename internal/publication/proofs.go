@@ -5,19 +5,18 @@ import (
 	"crypto/x509"
 	"slices"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // Listening is what the listeners of a node may have loaded.
 type Listening struct {
 	// Stores are the listeners.
-	Stores []contract.Store
+	Stores []Store
 	// Trust is what they are given now, Previous what was published before.
-	Trust    map[contract.Listener][]string
-	Previous contract.Publication
+	Trust    map[Role][]string
+	Previous Publication
 	// Report is what the node says; zero when it says nothing.
-	Report contract.TLSReport
+	Report Report
 	// Settled is true when no process of the node may have loaded anything else.
 	Settled bool
 }
@@ -26,7 +25,7 @@ type Listening struct {
 // what its listeners trust: what they may have loaded holds anchors of one subject
 // and different keys. Until it has settled, those stay of which it has leaves. Of
 // several with one key the first stands for all; they are sorted by key.
-func InDoubt(domain contract.Domain, anchors []*x509.Certificate, l Listening) []*x509.Certificate {
+func InDoubt(domain Domain, anchors []*x509.Certificate, l Listening) []*x509.Certificate {
 	loadable := l.loadable(domain)
 	named := slices.DeleteFunc(slices.Clone(anchors), func(a *x509.Certificate) bool {
 		return !slices.Contains(loadable, pki.FingerprintOf(a).String())
@@ -49,15 +48,15 @@ func InDoubt(domain contract.Domain, anchors []*x509.Certificate, l Listening) [
 
 // loadable are the fingerprints of the anchors that listeners of the domain may have
 // loaded.
-func (l Listening) loadable(domain contract.Domain) []string {
+func (l Listening) loadable(domain Domain) []string {
 	var list []string
 	for _, store := range l.Stores {
 		if store.Trust != domain {
 			continue
 		}
-		list = slices.Concat(list, l.Trust[store.Listener], l.Previous.Trust[store.Listener], l.Report.Roles[store.Listener].Trusts)
+		list = slices.Concat(list, l.Trust[store.Role], l.Previous.Trust[store.Role], l.Report.Roles[store.Role].Trusts)
 		for _, told := range l.Report.Loading {
-			list = append(list, told.Trust[store.Listener]...)
+			list = append(list, told.Trust[store.Role]...)
 		}
 	}
 	return list

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/kafka/publication"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // anchor is a CA certificate as far as names and keys go.
@@ -19,14 +18,14 @@ func TestLeavesAreNeededWhereNamesDoNotTellAnchorsApart(t *testing.T) {
 	t.Parallel()
 	one, two, renewed, other := anchor("ca", "1"), anchor("ca", "2"), anchor("ca", "1"), anchor("ca v1", "3")
 	renewed.Raw = []byte("renewed")
-	trusts := func(listener contract.Listener, anchors ...*x509.Certificate) map[contract.Listener][]string {
+	trusts := func(listener publication.Role, anchors ...*x509.Certificate) map[publication.Role][]string {
 		var named []string
 		for _, a := range anchors {
 			named = append(named, pki.FingerprintOf(a).String())
 		}
-		return map[contract.Listener][]string{listener: named}
+		return map[publication.Role][]string{listener: named}
 	}
-	internal := contract.ReplicationListener
+	internal := replication
 	had := map[string]string{pki.KeyIDOf(one).String(): "leaf"}
 	for name, c := range map[string]struct {
 		listening publication.Listening
@@ -46,39 +45,39 @@ func TestLeavesAreNeededWhereNamesDoNotTellAnchorsApart(t *testing.T) {
 			publication.Listening{Trust: trusts(internal, one, renewed, two)}, []*x509.Certificate{one, two},
 		},
 		"a listener of the other authority trusts the second": {
-			publication.Listening{Trust: map[contract.Listener][]string{
+			publication.Listening{Trust: map[publication.Role][]string{
 				internal: trusts(internal, one)[internal], tls: trusts(tls, two)[tls],
 			}}, nil,
 		},
 		"the first is withdrawn": {
-			publication.Listening{Trust: trusts(internal, two), Previous: contract.Publication{Trust: trusts(internal, one, two)}},
+			publication.Listening{Trust: trusts(internal, two), Previous: publication.Publication{Trust: trusts(internal, one, two)}},
 			[]*x509.Certificate{one, two},
 		},
 		"the node says that it still trusts the first": {
-			publication.Listening{Trust: trusts(internal, two), Report: contract.TLSReport{
-				Roles: map[contract.Listener]contract.RoleReport{internal: {Trusts: trusts(internal, one)[internal]}},
+			publication.Listening{Trust: trusts(internal, two), Report: publication.Report{
+				Roles: map[publication.Role]publication.RoleReport{internal: {Trusts: trusts(internal, one)[internal]}},
 			}},
 			[]*x509.Certificate{one, two},
 		},
 		"the node was told to trust the first, and may do so": {
-			publication.Listening{Trust: trusts(internal, two), Report: contract.TLSReport{
-				Loading: []contract.Publication{{Trust: trusts(internal, one)}},
+			publication.Listening{Trust: trusts(internal, two), Report: publication.Report{
+				Loading: []publication.Publication{{Trust: trusts(internal, one)}},
 			}},
 			[]*x509.Certificate{one, two},
 		},
 		"a leaf of the first was given, and the node has not said what it trusts": {
-			publication.Listening{Trust: trusts(internal, two), Previous: contract.Publication{Trust: trusts(internal, two), Proofs: had}},
+			publication.Listening{Trust: trusts(internal, two), Previous: publication.Publication{Trust: trusts(internal, two), Proofs: had}},
 			[]*x509.Certificate{one},
 		},
 		"a leaf of the first was given, and the node has said that it trusts the second": {
-			publication.Listening{Trust: trusts(internal, two), Previous: contract.Publication{Trust: trusts(internal, two), Proofs: had}, Settled: true},
+			publication.Listening{Trust: trusts(internal, two), Previous: publication.Publication{Trust: trusts(internal, two), Proofs: had}, Settled: true},
 			nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c.listening.Stores = stores()
-			got := publication.InDoubt(contract.ClusterDomain, []*x509.Certificate{one, two, renewed, other}, c.listening)
+			got := publication.InDoubt(clusterDomain, []*x509.Certificate{one, two, renewed, other}, c.listening)
 			if len(got) != len(c.want) || slices.ContainsFunc(c.want, func(a *x509.Certificate) bool { return !slices.Contains(got, a) }) {
 				t.Errorf("%d anchors, want the %d of the sentence", len(got), len(c.want))
 			}

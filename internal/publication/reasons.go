@@ -4,20 +4,19 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
 
 // Reasons says what a node that reported must be restarted for, to have loaded
 // what is published. No reasons means that it has.
-func Reasons(published contract.Publication, stores []contract.Store, report contract.TLSReport) []rollout.Reason {
+func Reasons(published Publication, stores []Store, report Report) []rollout.Reason {
 	var reasons []rollout.Reason
 	for _, store := range stores {
-		loaded, found := report.Roles[store.Listener]
+		loaded, found := report.Roles[store.Role]
 		if !found {
 			reasons = append(reasons, rollout.Reason{
 				Code: rollout.PodSpecChanged,
-				Note: fmt.Sprintf("listener %s has loaded no stores", store.Listener),
+				Note: fmt.Sprintf("listener %s has loaded no stores", store.Role),
 			})
 			continue
 		}
@@ -27,10 +26,10 @@ func Reasons(published contract.Publication, stores []contract.Store, report con
 }
 
 // Behind counts the listeners that run on something else than what is published.
-func Behind(published contract.Publication, stores []contract.Store, report contract.TLSReport) int {
+func Behind(published Publication, stores []Store, report Report) int {
 	behind := 0
 	for _, store := range stores {
-		loaded, found := report.Roles[store.Listener]
+		loaded, found := report.Roles[store.Role]
 		if !found || len(ofListener(published, store, loaded)) > 0 {
 			behind++
 		}
@@ -38,32 +37,32 @@ func Behind(published contract.Publication, stores []contract.Store, report cont
 	return behind
 }
 
-func ofListener(published contract.Publication, store contract.Store, loaded contract.RoleReport) []rollout.Reason {
+func ofListener(published Publication, store Store, loaded RoleReport) []rollout.Reason {
 	var reasons []rollout.Reason
 	if loaded.Presents != published.Identities[store.Identity] {
 		reasons = append(reasons, rollout.Reason{
 			Code: rollout.CertificatesChanged,
-			Note: fmt.Sprintf("listener %s presents an older certificate", store.Listener),
+			Note: fmt.Sprintf("listener %s presents an older certificate", store.Role),
 		})
 	}
-	if store.Identity == contract.NodeIdentity && loaded.Presents == published.Identities[store.Identity] &&
+	if store.Identity == NodeIdentity && loaded.Presents == published.Identities[store.Identity] &&
 		!slices.Equal(loaded.Chain, published.Chain) {
 		reasons = append(reasons, rollout.Reason{
 			Code: rollout.CertificatesChanged,
-			Note: fmt.Sprintf("listener %s presents another chain with its certificate", store.Listener),
+			Note: fmt.Sprintf("listener %s presents another chain with its certificate", store.Role),
 		})
 	}
-	wanted := published.Trust[store.Listener]
+	wanted := published.Trust[store.Role]
 	if lacks(loaded.Trusts, wanted) {
 		reasons = append(reasons, rollout.Reason{
 			Code: rollout.AuthorityRenewed,
-			Note: fmt.Sprintf("listener %s does not trust a new CA yet", store.Listener),
+			Note: fmt.Sprintf("listener %s does not trust a new CA yet", store.Role),
 		})
 	}
 	if lacks(wanted, loaded.Trusts) {
 		reasons = append(reasons, rollout.Reason{
 			Code: rollout.TrustRemoved,
-			Note: fmt.Sprintf("listener %s still trusts a withdrawn CA", store.Listener),
+			Note: fmt.Sprintf("listener %s still trusts a withdrawn CA", store.Role),
 		})
 	}
 	return reasons

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -17,34 +16,34 @@ type Content struct {
 	// Chain is what the node presents after its own leaf.
 	Chain []*x509.Certificate
 	// Trust is what each role trusts, see Trust.
-	Trust map[contract.Listener][]string
+	Trust map[Role][]string
 	// Loading is how the node gets it.
-	Loading contract.Loading
+	Loading Loading
 	// Configuration is the hash of the node's ConfigMap.
 	Configuration string
-	// Operators are the operator's own leaves, see contract.Publication.
+	// Operators are the operator's own leaves, see Publication.
 	Operators []*x509.Certificate
-	// Proofs maps keys of anchors to leaves of theirs, see contract.Publication.
+	// Proofs maps keys of anchors to leaves of theirs, see Publication.
 	Proofs map[pki.KeyID]*x509.Certificate
 }
 
 // maxTold is the highest revision that is believed of those whom it was told to. There are
 // as many more to count on with from there.
-const maxTold = contract.MaxRevision / 2
+const maxTold = MaxRevision / 2
 
 // Next returns the publication of the content. It is the previous one when that
 // says the same; otherwise its revision is one more than the previous revision
 // and than told, the newest that anybody is known to have been pinned to or told
 // of, so that a Secret that is lost, or put back from a copy, never makes
 // revisions go backwards. A number that nobody has come to by counting is nobody's.
-func Next(previous contract.Publication, told int64, content Content, now time.Time) contract.Publication {
+func Next(previous Publication, told int64, content Content, now time.Time) Publication {
 	if told > maxTold {
 		told = 0
 	}
-	if previous.Revision > contract.MaxRevision {
-		previous = contract.Publication{}
+	if previous.Revision > MaxRevision {
+		previous = Publication{}
 	}
-	next := contract.Publication{
+	next := Publication{
 		Revision:      max(previous.Revision, told) + 1,
 		Identities:    identities(content),
 		Chain:         inOrder(content.Chain),

@@ -1,4 +1,4 @@
-package contract
+package publication
 
 import (
 	"encoding/json"
@@ -14,12 +14,12 @@ const maxGiven = 32
 type Given map[Domain][]string
 
 // GivenBy is what a publication gives to a process with these stores. What no store
-// names is of the cluster CA: the agent and the Raft client.
-func GivenBy(p Publication, stores []Store) Given {
+// names, as the agent, trusts the authority of others.
+func GivenBy(p Publication, stores []Store, others Domain) Given {
 	given := Given{}
 	for role, anchors := range p.Trust {
-		domain := ClusterDomain
-		if i := slices.IndexFunc(stores, func(s Store) bool { return s.Listener == role }); i >= 0 {
+		domain := others
+		if i := slices.IndexFunc(stores, func(s Store) bool { return s.Role == role }); i >= 0 {
 			domain = stores[i].Trust
 		}
 		given[domain] = append(given[domain], anchors...)

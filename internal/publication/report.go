@@ -1,21 +1,22 @@
-package contract
+package publication
 
 import "time"
 
-// TLSReport is the answer of GET /v1/tls: what the running server has loaded,
+// Report is what an agent answers about TLS: what the running server has loaded,
 // as opposed to what is mounted or wished for.
-type TLSReport struct {
+type Report struct {
 	// Revision is the publication whose stores the server runs on: the one it was
 	// started on, or the last one it has reloaded completely; 0 before the start
 	// and after the end.
 	Revision int64 `json:"revision"`
 	// StartedAt is when the server process was started.
 	StartedAt time.Time `json:"startedAt"`
-	// Roles holds one entry per TLS listener, RaftRole and AgentRole.
-	Roles map[Listener]RoleReport `json:"roles"`
+	// Roles holds one entry per TLS listener, one per client that keeps what it was
+	// started with, and AgentRole.
+	Roles map[Role]RoleReport `json:"roles"`
 	// Unknown are the listeners of the running server of which it is not known what
 	// they have loaded, sorted.
-	Unknown []Listener `json:"unknown,omitempty"`
+	Unknown []Role `json:"unknown,omitempty"`
 	// Loading are publications that the server was told to load, and of which it is
 	// not proven that it has, or has not. It may come to run on any of them, also when
 	// something newer is mounted.
@@ -62,46 +63,3 @@ type ReloadReport struct {
 	// is not valid yet by the clock of the node: that passes. A start would load it.
 	Early bool `json:"early,omitempty"`
 }
-
-// Readiness is the answer of GET /v1/ready: 204 without a body when the node is
-// ready, otherwise 503 with this as JSON.
-type Readiness struct {
-	Ready bool `json:"ready"`
-	// Reason is one of the Reason constants.
-	Reason string `json:"reason,omitempty"`
-	// WaitingFor says in words, sorted, what is still missing. It holds names and
-	// fingerprints only.
-	WaitingFor []string `json:"waitingFor,omitempty"`
-}
-
-// Values of Readiness.Reason.
-const (
-	// ReasonWaitingForMounts: the server is not started, because what is mounted
-	// is not yet what the pod pins.
-	ReasonWaitingForMounts = "WaitingForMounts"
-	// ReasonFormatting: the data directories are being formatted.
-	ReasonFormatting = "FormattingStorage"
-	// ReasonStarting: the server runs and is not yet serving.
-	ReasonStarting = "ServerStarting"
-	// ReasonUnresponsive: a server that was ready does not answer any more.
-	ReasonUnresponsive = "ServerUnresponsive"
-	// ReasonStopping: the server was asked to stop.
-	ReasonStopping = "ServerStopping"
-)
-
-// BrokerState is the answer of GET /v1/broker-state. The numbers are those of
-// Kafka's BrokerState metric.
-type BrokerState struct {
-	State int `json:"brokerState"`
-}
-
-// Values of BrokerState.State (Kafka's org.apache.kafka.metadata.BrokerState).
-const (
-	StateNotRunning     = 0
-	StateStarting       = 1
-	StateRecovery       = 2
-	StateRunning        = 3
-	StateControlledStop = 6
-	StateShuttingDown   = 7
-	StateUnknown        = 127
-)

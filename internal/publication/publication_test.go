@@ -10,16 +10,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/kafka/publication"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/rollout"
-	"github.com/keyturn/keyturn/internal/trust"
 )
 
 const (
-	tls  contract.Listener = "tls-9093"
-	mtls contract.Listener = "mtls-9094"
+	tls  publication.Role = "tls-9093"
+	mtls publication.Role = "mtls-9094"
+
+	replication publication.Role = "replication-9091"
+
+	clusterDomain publication.Domain = "cluster"
+	clientsDomain publication.Domain = "clients"
 )
 
 func now() time.Time { return time.Date(2027, 3, 1, 12, 0, 0, 500, time.UTC) }
@@ -33,47 +36,42 @@ func fingerprint(name string) string { return pki.FingerprintOf(certificate(name
 func content() publication.Content {
 	return publication.Content{
 		Leaves: map[string]*x509.Certificate{
-			contract.NodeIdentity: certificate("leaf"), string(tls): certificate("custom"),
+			publication.NodeIdentity: certificate("leaf"), string(tls): certificate("custom"),
 		},
-		Chain:     []*x509.Certificate{certificate("cross")},
-		Trust:     publication.Trust(stores(), given(), nil),
+		Chain: []*x509.Certificate{certificate("cross")},
+		Trust: map[publication.Role][]string{
+			publication.AgentRole: cluster(), replication: cluster(), tls: {"clients"}, mtls: {"clients"},
+		},
 		Operators: []*x509.Certificate{certificate("operator")},
 	}
 }
 
-// given is trust in two cluster CAs and one clients CA.
-func given() publication.Given {
-	cluster := []trust.AnchorID{"cluster", "cluster before"}
-	return publication.Given{
-		Cluster: trust.Publication{Data: cluster, Control: cluster},
-		Clients: trust.Publication{Data: []trust.AnchorID{"clients"}},
-	}
-}
+func cluster() []string { return []string{"cluster", "cluster before"} }
 
-func stores() []contract.Store {
-	return []contract.Store{
-		{Listener: contract.ReplicationListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain},
-		{Listener: tls, Identity: string(tls), Trust: contract.ClientsDomain},
-		{Listener: mtls, Identity: contract.NodeIdentity, Trust: contract.ClientsDomain},
+func stores() []publication.Store {
+	return []publication.Store{
+		{Role: replication, Identity: publication.NodeIdentity, Trust: clusterDomain},
+		{Role: tls, Identity: string(tls), Trust: clientsDomain},
+		{Role: mtls, Identity: publication.NodeIdentity, Trust: clientsDomain},
 	}
 }
 
 func TestAPublicationNamesWhatEachListenerPresentsAndTrusts(t *testing.T) {
 	t.Parallel()
 	cluster := []string{"cluster", "cluster before"}
-	want := contract.Publication{
+	want := publication.Publication{
 		Revision:   1,
-		Identities: map[string]string{contract.NodeIdentity: fingerprint("leaf"), string(tls): fingerprint("custom")},
+		Identities: map[string]string{publication.NodeIdentity: fingerprint("leaf"), string(tls): fingerprint("custom")},
 		Chain:      []string{fingerprint("cross")},
-		Trust: map[contract.Listener][]string{
-			contract.AgentRole: cluster, contract.ReplicationListener: cluster,
+		Trust: map[publication.Role][]string{
+			publication.AgentRole: cluster, replication: cluster,
 			tls: {"clients"}, mtls: {"clients"},
 		},
 		Operators:   []string{fingerprint("operator")},
 		PublishedAt: time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC),
 	}
 
-	got := publication.Next(contract.Publication{}, 0, content(), now())
+	got := publication.Next(publication.Publication{}, 0, content(), now())
 
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("publication (-want +got):\n%s", diff)
@@ -82,11 +80,11 @@ func TestAPublicationNamesWhatEachListenerPresentsAndTrusts(t *testing.T) {
 
 func TestRevisionsOnlyGrow(t *testing.T) {
 	t.Parallel()
-	same := publication.Next(contract.Publication{Revision: 6}, 0, content(), now())
+	same := publication.Next(publication.Publication{Revision: 6}, 0, content(), now())
 	other := same
 	other.Operators = []string{fingerprint("another operator")}
 	for name, c := range map[string]struct {
-		previous contract.Publication
+		previous publication.Publication
 		pinned   int64
 		want     int64
 	}{
@@ -99,8 +97,8 @@ func TestRevisionsOnlyGrow(t *testing.T) {
 		"the first one is 1":                                          {want: 1},
 		"a stored one that has no revision is not a publication":      {previous: withRevision(same, 0), want: 1},
 		"a number beyond all counting that somebody wrote on a pod":   {previous: same, pinned: math.MaxInt64, want: 7},
-		"one that would leave none to count on with":                  {previous: other, pinned: contract.MaxRevision, want: 8},
-		"one that a pod may have been told of":                        {previous: same, pinned: contract.MaxRevision / 2, want: contract.MaxRevision/2 + 1},
+		"one that would leave none to count on with":                  {previous: other, pinned: publication.MaxRevision, want: 8},
+		"one that a pod may have been told of":                        {previous: same, pinned: publication.MaxRevision / 2, want: publication.MaxRevision/2 + 1},
 		"a stored one beyond all counting goes on after what is told": {previous: withRevision(same, math.MaxInt64), pinned: 7, want: 8},
 		"a lost Secret without pods starts over and that is right":    {pinned: 0, want: 1},
 	} {
@@ -113,14 +111,14 @@ func TestRevisionsOnlyGrow(t *testing.T) {
 	}
 }
 
-func withRevision(p contract.Publication, revision int64) contract.Publication {
+func withRevision(p publication.Publication, revision int64) publication.Publication {
 	p.Revision = revision
 	return p
 }
 
 func TestAPublicationThatSaysTheSameIsTheVeryOneThereWas(t *testing.T) {
 	t.Parallel()
-	first := publication.Next(contract.Publication{}, 0, content(), now())
+	first := publication.Next(publication.Publication{}, 0, content(), now())
 
 	again := publication.Next(first, 1, content(), now().Add(time.Hour))
 
@@ -129,52 +127,12 @@ func TestAPublicationThatSaysTheSameIsTheVeryOneThereWas(t *testing.T) {
 	}
 }
 
-func TestTrustIsGivenByPlane(t *testing.T) {
-	t.Parallel()
-	node := append(stores(), contract.Store{
-		Listener: contract.ControlPlaneListener, Identity: contract.NodeIdentity, Trust: contract.ClusterDomain,
-	})
-	narrowed := given()
-	narrowed.Cluster.Control = []trust.AnchorID{"cluster"}
-	for name, c := range map[string]struct {
-		kept     []trust.AnchorID
-		previous []string
-		control  []string
-		raft     []string
-	}{
-		"the Raft client starts with what its listener accepts": {control: []string{"cluster"}},
-		"a listener keeps what the node starts without": {
-			kept: []trust.AnchorID{"old"}, previous: []string{"cluster", "old"},
-			control: []string{"cluster", "old"}, raft: []string{"cluster"},
-		},
-		"what it never accepted cannot be kept": {
-			kept: []trust.AnchorID{"old"}, previous: []string{"cluster"}, control: []string{"cluster"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			narrowed := narrowed
-			narrowed.Kept = c.kept
-			got := publication.Trust(node, narrowed, c.previous)
-			if diff := cmp.Diff(c.control, got[contract.ControlPlaneListener]); diff != "" {
-				t.Errorf("controller listener (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(c.raft, got[contract.RaftRole]); diff != "" {
-				t.Errorf("Raft client (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff([]string{"cluster", "cluster before"}, got[contract.ReplicationListener]); diff != "" {
-				t.Errorf("data plane (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 // loaded is the report of a server that has loaded what is published.
-func loaded(published contract.Publication) contract.TLSReport {
-	report := contract.TLSReport{Revision: published.Revision, Roles: map[contract.Listener]contract.RoleReport{}}
+func loaded(published publication.Publication) publication.Report {
+	report := publication.Report{Revision: published.Revision, Roles: map[publication.Role]publication.RoleReport{}}
 	for _, store := range stores() {
-		report.Roles[store.Listener] = contract.RoleReport{
-			Presents: published.Identities[store.Identity], Chain: published.Chain, Trusts: published.Trust[store.Listener],
+		report.Roles[store.Role] = publication.RoleReport{
+			Presents: published.Identities[store.Identity], Chain: published.Chain, Trusts: published.Trust[store.Role],
 		}
 	}
 	return report
@@ -182,71 +140,71 @@ func loaded(published contract.Publication) contract.TLSReport {
 
 func TestReasons(t *testing.T) {
 	t.Parallel()
-	published := publication.Next(contract.Publication{}, 0, content(), now())
-	set := func(listener contract.Listener, change func(*contract.RoleReport)) func(contract.TLSReport) {
-		return func(report contract.TLSReport) {
+	published := publication.Next(publication.Publication{}, 0, content(), now())
+	set := func(listener publication.Role, change func(*publication.RoleReport)) func(publication.Report) {
+		return func(report publication.Report) {
 			role := report.Roles[listener]
 			role.Trusts = slices.Clone(role.Trusts)
 			change(&role)
 			report.Roles[listener] = role
 		}
 	}
-	presents := func(name string) func(*contract.RoleReport) {
-		return func(role *contract.RoleReport) { role.Presents = fingerprint(name) }
+	presents := func(name string) func(*publication.RoleReport) {
+		return func(role *publication.RoleReport) { role.Presents = fingerprint(name) }
 	}
-	trusts := func(names ...string) func(*contract.RoleReport) {
-		return func(role *contract.RoleReport) {
+	trusts := func(names ...string) func(*publication.RoleReport) {
+		return func(role *publication.RoleReport) {
 			role.Trusts = names
 		}
 	}
 	type reasons = []rollout.Reason
 	for name, c := range map[string]struct {
-		changes []func(contract.TLSReport)
+		changes []func(publication.Report)
 		want    reasons
 	}{
 		"everything is loaded": {},
 		"anchors in another order are the same": {
-			changes: []func(contract.TLSReport){set(contract.ReplicationListener, func(r *contract.RoleReport) { slices.Reverse(r.Trusts) })},
+			changes: []func(publication.Report){set(replication, func(r *publication.RoleReport) { slices.Reverse(r.Trusts) })},
 		},
 		"an older leaf": {
-			changes: []func(contract.TLSReport){set(contract.ReplicationListener, presents("leaf before"))},
+			changes: []func(publication.Report){set(replication, presents("leaf before"))},
 			want:    reasons{{Code: rollout.CertificatesChanged, Note: "listener replication-9091 presents an older certificate"}},
 		},
 		"an older leaf on two listeners is one reason": {
-			changes: []func(contract.TLSReport){
-				set(contract.ReplicationListener, presents("leaf before")), set(mtls, presents("leaf before")),
+			changes: []func(publication.Report){
+				set(replication, presents("leaf before")), set(mtls, presents("leaf before")),
 			},
 			want: reasons{{Code: rollout.CertificatesChanged, Note: "listener replication-9091 presents an older certificate"}},
 		},
 		"an older custom certificate": {
-			changes: []func(contract.TLSReport){set(tls, presents("custom before"))},
+			changes: []func(publication.Report){set(tls, presents("custom before"))},
 			want:    reasons{{Code: rollout.CertificatesChanged, Note: "listener tls-9093 presents an older certificate"}},
 		},
 		"the node's leaf where the custom certificate belongs": {
-			changes: []func(contract.TLSReport){set(tls, presents("leaf"))},
+			changes: []func(publication.Report){set(tls, presents("leaf"))},
 			want:    reasons{{Code: rollout.CertificatesChanged, Note: "listener tls-9093 presents an older certificate"}},
 		},
 		"a new anchor is not trusted yet": {
-			changes: []func(contract.TLSReport){set(contract.ReplicationListener, trusts("cluster before"))},
+			changes: []func(publication.Report){set(replication, trusts("cluster before"))},
 			want:    reasons{{Code: rollout.AuthorityRenewed, Note: "listener replication-9091 does not trust a new CA yet"}},
 		},
 		"a withdrawn anchor is still trusted": {
-			changes: []func(contract.TLSReport){set(mtls, trusts("clients", "clients before"))},
+			changes: []func(publication.Report){set(mtls, trusts("clients", "clients before"))},
 			want:    reasons{{Code: rollout.TrustRemoved, Note: "listener mtls-9094 still trusts a withdrawn CA"}},
 		},
 		"one anchor was replaced by another": {
-			changes: []func(contract.TLSReport){set(mtls, trusts("clients before"))},
+			changes: []func(publication.Report){set(mtls, trusts("clients before"))},
 			want: reasons{
 				{Code: rollout.AuthorityRenewed, Note: "listener mtls-9094 does not trust a new CA yet"},
 				{Code: rollout.TrustRemoved, Note: "listener mtls-9094 still trusts a withdrawn CA"},
 			},
 		},
 		"a listener that did not exist when the server started": {
-			changes: []func(contract.TLSReport){func(report contract.TLSReport) { delete(report.Roles, tls) }},
+			changes: []func(publication.Report){func(report publication.Report) { delete(report.Roles, tls) }},
 			want:    reasons{{Code: rollout.PodSpecChanged, Note: "listener tls-9093 has loaded no stores"}},
 		},
 		"a listener that is gone is no reason of its own": {
-			changes: []func(contract.TLSReport){func(report contract.TLSReport) { report.Roles["old-9095"] = contract.RoleReport{} }},
+			changes: []func(publication.Report){func(report publication.Report) { report.Roles["old-9095"] = publication.RoleReport{} }},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -264,7 +222,7 @@ func TestReasons(t *testing.T) {
 
 func TestAPublicationNamesLeavesForProofs(t *testing.T) {
 	t.Parallel()
-	before := publication.Next(contract.Publication{}, 0, content(), now())
+	before := publication.Next(publication.Publication{}, 0, content(), now())
 	with := content()
 	with.Proofs = map[pki.KeyID]*x509.Certificate{{1}: certificate("proof")}
 

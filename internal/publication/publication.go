@@ -1,4 +1,4 @@
-package contract
+package publication
 
 import (
 	"encoding/json"
@@ -11,30 +11,37 @@ import (
 	"time"
 )
 
-// Listener is the lower-case identifier of a Kafka listener as it stands in
-// listener.name.<listener>. settings, for example "replication-9091".
-type Listener string
+// Role names a part of a member that trusts or presents something by itself: a
+// listener of its server, a client that it is, or its agent. That of a listener ends with
+// its port, for example "replication-9091".
+type Role string
 
-// Port is the port that the listener's identifier ends with, and whether it ends
-// with one.
-func (l Listener) Port() (int, bool) {
-	i := strings.LastIndexByte(string(l), '-')
-	port, err := strconv.ParseUint(string(l[i+1:]), 10, 16)
+// Port is the port that the name of a listener ends with, and whether it ends with one.
+func (r Role) Port() (int, bool) {
+	i := strings.LastIndexByte(string(r), '-')
+	port, err := strconv.ParseUint(string(r[i+1:]), 10, 16)
 	return int(port), err == nil && i >= 0
 }
 
 // NodeIdentity names the node's own leaf among the identities of a publication;
-// custom listener certificates are named by their Listener.
+// custom listener certificates are named by their Role.
 const NodeIdentity = "node"
 
 // AgentRole names, among the roles of a publication's trust, the agent's own
 // server and the anchors it accepts operators by.
-const AgentRole Listener = "agent"
+const AgentRole Role = "agent"
 
-// RaftRole names, among the roles of a publication's trust and of a report, the
-// Raft client of a node. It keeps what its process was started with. Where the
-// publication names no trust for it, that is the trust of ControlPlaneListener.
-const RaftRole Listener = "raft"
+// Domain names the authority whose anchors a listener trusts.
+type Domain string
+
+// Store says where the key store and the trust store of one listener come from.
+type Store struct {
+	Role Role `json:"listener"`
+	// Identity is NodeIdentity, or the listener itself when it has a custom
+	// certificate.
+	Identity string `json:"identity"`
+	Trust    Domain `json:"trust"`
+}
 
 // Loading says how a node gets what is published to it.
 type Loading string
@@ -61,7 +68,7 @@ type Publication struct {
 	Identities map[string]string `json:"identities"`
 	// Trust maps each role to the sorted SHA-256 fingerprints (lower-case hex of
 	// the DER) of exactly the anchors it shall accept peers by.
-	Trust map[Listener][]string `json:"trust"`
+	Trust map[Role][]string `json:"trust"`
 	// Operators are the SHA-256 fingerprints (lower-case hex of the DER) of the
 	// operator's own leaves. The agent answers their holder even after they have
 	// expired, so that evidence does not end with the certificates it is about.

@@ -10,10 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
-	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/roles"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -105,11 +106,11 @@ func retirementOf(kind authorities.Kind) trust.Retirement {
 
 // evidence gathers what is known of the nodes and the operator.
 func (p *pass) evidence() evidence.Cluster {
-	c := evidence.Cluster{Now: p.now, Policy: p.policy()}
+	c := evidence.Cluster{Now: p.now, Policy: p.policy(), Own: contract.ClusterDomain}
 	for _, node := range p.allNodes() {
 		said := p.heard[node.Pod]
 		c.Nodes = append(c.Nodes, evidence.Node{
-			Name: node.Pod, Controller: node.Roles.Controller, Stores: p.cluster.Stores(node),
+			Name: node.Pod, Roles: roles.Of(p.cluster.Stores(node), p.listening(node)),
 			Published: p.published(node.Pod), Presents: p.presents(node.Pod, node.Pod+".crt"),
 			Given:   givenTo(p.pods[node.Pod], p.cluster.Stores(node)),
 			Witness: witnessOf(p.podNamed(node.Pod), said), Report: said.report, Since: said.sinceGiven(p.published(node.Pod), p.now),

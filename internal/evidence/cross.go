@@ -49,7 +49,7 @@ func (k keyring) of(key trust.KeyID) []*x509.Certificate {
 // its issuer's key, and of several the one through the newest authorities. Whoever
 // trusts any of the issuers verifies the key's leaves when the row is sent along.
 // It is a single row because Java loads a key store with one unbroken chain and no
-// other (measured on Kafka 4.3.1).
+// other.
 func (k keyring) way(from trust.KeyID, through []voucher) []voucher {
 	return k.wayOn([]voucher{}, from, through)
 }

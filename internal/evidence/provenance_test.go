@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -156,11 +156,7 @@ func TestALeafThatAReportDoesNotBringProvesNothing(t *testing.T) {
 func TestTheOwnCertificateOfAListenerNeedNotBeBrought(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for i := range w.node.Stores {
-		if w.node.Stores[i].Role == client {
-			w.node.Stores[i].Identity = string(client)
-		}
-	}
+	w.identify()
 	loaded := w.node.Report.Roles[client]
 	loaded.Presents = "of a stranger"
 	w.node.Report.Roles[client] = loaded

@@ -29,10 +29,8 @@ const (
 type Node struct {
 	// Name is that of its pod and of its Secret.
 	Name string
-	// Controller is true for nodes that listen for Raft clients.
-	Controller bool
-	// Stores are its TLS listeners.
-	Stores []publication.Store
+	// Roles are those of its server, and its agent's.
+	Roles []Role
 	// Published is what its Secret says it is to load; zero when there is none.
 	Published publication.Publication
 	// Presents is what its Secret gives it to present, the leaf first.
@@ -52,6 +50,10 @@ type Cluster struct {
 	Now        time.Time
 	Nodes      []Node
 	Companions []Companion
+	// Own is the domain that the nodes, their companions and the operator present leaves
+	// of. Leaves of another are their users'. A role that nobody knows any more counts to
+	// it.
+	Own publication.Domain
 	// Operator is what the operator presents, the leaf first; empty for nothing.
 	Operator []*x509.Certificate
 	// Policy is what people asked for. Retirement is each domain's own.

@@ -9,8 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/kafka/roles"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -47,13 +48,13 @@ func TestEachStoreHasItsRoles(t *testing.T) {
 	}{
 		"a node with both roles": {want: dual},
 		"a broker has a Raft client and no controller listener": {
-			change: func(w *world) { w.node.Controller = false },
+			change: func(w *world) { w.node.Roles = roles.Of(stores(), stores()[1:]) },
 			want: map[string]shape{
 				"agent": dual["agent"], "raft": dual["raft"], "replication-9091": dual["replication-9091"], "tls-9093": dual["tls-9093"],
 			},
 		},
 		"a listener with a certificate of its own is not of the cluster CA": {
-			change: func(w *world) { w.node.Stores[2].Identity = string(client) },
+			change: (*world).identify,
 			want: map[string]shape{
 				"agent": dual["agent"], "controlplane-9090": dual["controlplane-9090"], "raft": dual["raft"], "replication-9091": dual["replication-9091"],
 			},
@@ -79,7 +80,7 @@ func TestEachStoreHasItsRoles(t *testing.T) {
 func TestANodeWithoutListenersOfTheClientsCAIsNoMember(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.node.Stores = w.node.Stores[:2]
+	w.node.Roles = roles.Of(stores()[:2], stores()[:2])
 	w.domain.Name = contract.ClientsDomain
 	if s := w.snapshot(); len(s.Members) != 0 {
 		t.Errorf("members are %+v, want none", s.Members)

@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"slices"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
 )
@@ -19,7 +18,7 @@ func (c *Cluster) provenance(domain publication.Domain) map[string]bool {
 	for i := range nodes {
 		n := &nodes[i]
 		for role, fingerprints := range n.Published.Trust {
-			if n.domainOf(role) == domain {
+			if n.domainOf(role, c.Own) == domain {
 				note(given, fingerprints)
 			}
 		}
@@ -41,7 +40,7 @@ func (c *Cluster) held(domain publication.Domain, given map[string]bool) []*x509
 	nodes := c.processes()
 	for i := range nodes {
 		for role, loaded := range nodes[i].Report.Roles {
-			if nodes[i].domainOf(role) != domain {
+			if nodes[i].domainOf(role, c.Own) != domain {
 				continue
 			}
 			for _, fingerprint := range loaded.Trusts {
@@ -74,10 +73,10 @@ func (n *Node) carriesAll(leaf string, chain []string) bool {
 }
 
 // domainOf is the authority whose anchors a role trusts.
-func (n *Node) domainOf(role publication.Role) publication.Domain {
-	i := slices.IndexFunc(n.Stores, func(s publication.Store) bool { return s.Role == role })
+func (n *Node) domainOf(role publication.Role, own publication.Domain) publication.Domain {
+	i := slices.IndexFunc(n.Roles, func(r Role) bool { return r.Role == role })
 	if i < 0 {
-		return contract.ClusterDomain // the agent, the Raft client
+		return own
 	}
-	return n.Stores[i].Trust
+	return n.Roles[i].Trust
 }

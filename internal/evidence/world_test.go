@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/kafka/evidence"
+	"github.com/keyturn/keyturn/internal/kafka/roles"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -47,17 +48,28 @@ func newWorld(tb testing.TB) *world {
 		Stored: []authority.Anchor{{Certificate: w.outgoing.Certificate(), State: authority.TrustedInUseAll}},
 	}
 	w.node = evidence.Node{
-		Name: "my-dual-0", Controller: true, Witness: evidence.Reported, Since: now().Add(-time.Hour),
-		Stores: []publication.Store{
-			{Role: contract.ControlPlaneListener, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain},
-			{Role: contract.ReplicationListener, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain},
-			{Role: client, Identity: publication.NodeIdentity, Trust: contract.ClientsDomain},
-		},
+		Name: "my-dual-0", Roles: roles.Of(stores(), stores()), Witness: evidence.Reported, Since: now().Add(-time.Hour),
 	}
 	w.present(leaf(tb, w.outgoing))
 	w.publish(3, id(w.outgoing.Certificate()))
 	w.load()
 	return w
+}
+
+// stores are those of a node with a listener for clients.
+func stores() []publication.Store {
+	return []publication.Store{
+		{Role: contract.ControlPlaneListener, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain},
+		{Role: contract.ReplicationListener, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain},
+		{Role: client, Identity: publication.NodeIdentity, Trust: contract.ClientsDomain},
+	}
+}
+
+// identify gives the listener for clients a certificate of its own.
+func (w *world) identify() {
+	own := stores()
+	own[2].Identity = string(client)
+	w.node.Roles = roles.Of(own, own)
 }
 
 func ca(tb testing.TB, name string) pki.Authority {
@@ -133,6 +145,7 @@ func (w *world) snapshot() trust.Snapshot {
 }
 
 func (w *world) snapshotOf(c evidence.Cluster) trust.Snapshot {
+	c.Own = contract.ClusterDomain
 	return evidence.Snapshot(c, w.domain, evidence.Known(c, w.domain))
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -37,21 +36,20 @@ type Pod struct {
 }
 
 // member translates the companion: each of its pods is a role.
-func (c *Companion) member(known keyring, lost map[string]bool) trust.Member {
+func (c *Companion) member(own publication.Domain, known keyring, lost map[string]bool) trust.Member {
 	m := trust.Member{ID: trust.MemberID(c.Name), Kind: trust.Companion, Restarts: c.Restarts}
-	store := publication.Store{Role: publication.AgentRole, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain}
-	for _, process := range c.processes() {
-		v := view{&process, contract.ClusterDomain, known, lost}
-		role := v.role(store, trust.Data)
+	for _, process := range c.processes(own) {
+		v := view{Node: &process, domain: own, own: own, known: known, lost: lost}
+		role := v.role(agent(own))
 		role.Name = process.Name
 		m.Roles, m.Published = append(m.Roles, role), v.published()
 	}
 	return m
 }
 
-// processes are the pods, in the form of nodes without listeners. A companion without
+// processes are the pods, in the form of nodes of which nothing but the agent takes part. A companion without
 // pods is one that will load what it finds.
-func (c *Companion) processes() []Node {
+func (c *Companion) processes(own publication.Domain) []Node {
 	pods := c.Pods
 	if len(pods) == 0 {
 		pods = []Pod{{Name: "pods", Witness: NoProcess}}
@@ -59,7 +57,7 @@ func (c *Companion) processes() []Node {
 	nodes := make([]Node, 0, len(pods))
 	for i := range pods {
 		nodes = append(nodes, Node{
-			Name: pods[i].Name, Published: c.Published, Presents: c.Presents,
+			Name: pods[i].Name, Roles: []Role{agent(own)}, Published: c.Published, Presents: c.Presents,
 			Given: pods[i].Given, Witness: pods[i].Witness, Report: pods[i].Report, Since: pods[i].Since,
 		})
 	}
@@ -70,7 +68,7 @@ func (c *Companion) processes() []Node {
 func (c *Cluster) processes() []Node {
 	all := slices.Clone(c.Nodes)
 	for i := range c.Companions {
-		all = append(all, c.Companions[i].processes()...)
+		all = append(all, c.Companions[i].processes(c.Own)...)
 	}
 	return all
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"slices"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -55,8 +54,8 @@ func Known(c Cluster, d Domain) []*x509.Certificate {
 }
 
 // anchors describes the known certificates.
-func (d Domain) anchors(known keyring, nodes []Node) []trust.Anchor {
-	target, vouchers, stored := d.Authority.Target(), known.vouchers(d.Authority.Crosses), d.stored(nodes)
+func (d Domain) anchors(known keyring, c *Cluster) []trust.Anchor {
+	target, vouchers, stored := d.Authority.Target(), known.vouchers(d.Authority.Crosses), d.stored(c.processes())
 	anchors := make([]trust.Anchor, 0, len(known.certs))
 	for _, cert := range known.certs {
 		anchor := trust.Anchor{
@@ -68,7 +67,11 @@ func (d Domain) anchors(known keyring, nodes []Node) []trust.Anchor {
 		if target != nil && target.Equal(cert) {
 			anchor.NoCross = d.Authority.NoCross
 		}
-		d.vouch(&anchor, known, vouchers)
+		if d.Name == c.Own {
+			d.vouch(&anchor, known, vouchers)
+		} else {
+			anchor.NoCross = UsersSendNone
+		}
 		anchors = append(anchors, anchor)
 	}
 	return anchors
@@ -79,10 +82,6 @@ const UsersSendNone = "users send no cross certificate along with theirs"
 
 // vouch adds the cross certificates that nodes can send along for an anchor.
 func (d Domain) vouch(anchor *trust.Anchor, known keyring, vouchers []voucher) {
-	if d.Name == contract.ClientsDomain {
-		anchor.NoCross = UsersSendNone
-		return
-	}
 	last := trust.Cross{}
 	for _, v := range known.way(anchor.Key, vouchers) {
 		last.Issuer, last.Distrusted = v.issuer, last.Distrusted || d.compromised(v.issuer)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -17,11 +16,11 @@ import (
 func Snapshot(c Cluster, d Domain, certs []*x509.Certificate) trust.Snapshot {
 	known := newKeyring(certs, d.Authority.Crosses, c.Now)
 	s := trust.Snapshot{
-		Now: c.Now, Anchors: d.anchors(known, c.processes()), Policy: c.Policy,
+		Now: c.Now, Anchors: d.anchors(known, &c), Policy: c.Policy,
 		Application: trust.Application{Since: d.ApplicationSince},
 	}
 	s.Policy.Retirement = d.Retirement
-	if d.Name == contract.ClientsDomain {
+	if d.Name != c.Own {
 		s.Policy.Lead = 0 // nobody but the nodes verifies users
 	}
 	if target := d.Authority.Target(); target != nil {
@@ -32,14 +31,14 @@ func Snapshot(c Cluster, d Domain, certs []*x509.Certificate) trust.Snapshot {
 	}
 	lost := c.lost(d.Name, known)
 	for i := range c.Nodes {
-		if m, takesPart := (view{&c.Nodes[i], d.Name, known, lost}).member(); takesPart {
+		if m, takesPart := (view{&c.Nodes[i], d.Name, c.Own, known, lost}).member(); takesPart {
 			s.Members = append(s.Members, m)
 		}
 	}
-	if d.Name == contract.ClusterDomain {
+	if d.Name == c.Own {
 		s.Members = append(s.Members, operator(known.identity(c.Operator)))
 		for i := range c.Companions {
-			s.Members = append(s.Members, c.Companions[i].member(known, lost))
+			s.Members = append(s.Members, c.Companions[i].member(c.Own, known, lost))
 		}
 	}
 	slices.SortFunc(s.Members, func(a, b trust.Member) int { return cmp.Compare(a.ID, b.ID) })
@@ -62,8 +61,8 @@ func operator(identity trust.Identity) trust.Member {
 type view struct {
 	*Node
 
-	domain publication.Domain
-	known  keyring
+	domain, own publication.Domain
+	known       keyring
 	// lost are the anchors that nobody has any more.
 	lost map[string]bool
 }
@@ -72,13 +71,10 @@ type view struct {
 // the domain.
 func (v view) member() (trust.Member, bool) {
 	m := trust.Member{ID: trust.MemberID(v.Name)}
-	for _, store := range v.Stores {
-		m.Roles = append(m.Roles, v.rolesOf(store)...)
-	}
-	if v.domain == contract.ClusterDomain {
-		m.Roles = append(m.Roles, v.role(publication.Store{
-			Role: publication.AgentRole, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain,
-		}, trust.Data))
+	for _, role := range v.Roles {
+		if peer := v.role(role); peer.Verifies || peer.Presents {
+			m.Roles = append(m.Roles, peer)
+		}
 	}
 	if len(m.Roles) == 0 {
 		return trust.Member{}, false
@@ -87,52 +83,29 @@ func (v view) member() (trust.Member, bool) {
 	return m, true
 }
 
-// rolesOf are the peers that live on one store. The store of the control plane is
-// also that of the Raft client, on nodes that do not listen there as well.
-func (v view) rolesOf(store publication.Store) []trust.Role {
-	if store.Role != contract.ControlPlaneListener {
-		if store.Trust != v.domain && (v.domain != contract.ClusterDomain || store.Identity != publication.NodeIdentity) {
-			return nil
-		}
-		return []trust.Role{v.role(store, trust.Data)}
+func (v view) role(role Role) trust.Role {
+	return trust.Role{
+		Name: string(role.Role), Plane: role.Plane,
+		Verifies: role.Trust == v.domain,
+		Presents: v.domain == v.own && role.Identity == publication.NodeIdentity,
+		Evidence: v.evidence(role),
 	}
-	if v.domain != contract.ClusterDomain {
-		return nil
-	}
-	raft := v.role(publication.Store{
-		Role: contract.RaftRole, Identity: store.Identity, Trust: store.Trust,
-	}, trust.Raft)
-	if !v.Controller {
-		return []trust.Role{raft}
-	}
-	return []trust.Role{v.role(store, trust.Control), raft}
 }
 
-func (v view) role(store publication.Store, plane trust.Plane) trust.Role {
-	r := trust.Role{
-		Name: string(store.Role), Plane: plane,
-		Verifies: store.Trust == v.domain,
-		Presents: v.domain == contract.ClusterDomain && store.Identity == publication.NodeIdentity,
-	}
-	r.Evidence = v.evidence(store.Role)
-	return r
-}
-
-// published is what the node's Secret says, without what is lost. A Raft client takes
-// what the node is started with.
+// published is what the node's Secret says, without what is lost. Of several roles of a
+// plane the last one speaks for all. The control plane takes what the node is started with.
 func (v view) published() trust.Publication {
 	p := trust.Publication{}
-	for _, store := range v.Stores {
+	for _, role := range v.Roles {
 		switch {
-		case store.Trust != v.domain:
-		case store.Role == contract.ControlPlaneListener:
-			p.Control = v.mountable(TrustAtStart(v.Published, store.Role))
+		case role.Trust != v.domain:
+		case role.Plane == trust.Data:
+			p.Data = v.mountable(role.named(v.Published))
 		default:
-			p.Data = v.mountable(v.Published.Trust[store.Role])
+			p.Control = v.mountable(role.atStart(v.Published))
 		}
 	}
-	if v.domain == contract.ClusterDomain {
-		p.Data = v.mountable(v.Published.Trust[publication.AgentRole])
+	if v.domain == v.own {
 		p.Identity = v.known.identity(v.Presents)
 	}
 	return p
@@ -143,16 +116,8 @@ func (v view) mountable(fingerprints []string) []trust.AnchorID {
 	return anchorIDs(slices.DeleteFunc(slices.Clone(fingerprints), func(f string) bool { return v.lost[f] }))
 }
 
-// TrustAtStart is what a publication gives a listener's static store.
-func TrustAtStart(p publication.Publication, listener publication.Role) []string {
-	if raft, found := p.Trust[contract.RaftRole]; found && listener == contract.ControlPlaneListener {
-		return raft
-	}
-	return p.Trust[listener]
-}
-
 // evidence is what the node has proven about one role.
-func (v view) evidence(role publication.Role) trust.Evidence {
+func (v view) evidence(role Role) trust.Evidence {
 	e := trust.Evidence{Since: v.Since}
 	switch {
 	case v.Witness == NoProcess:
@@ -165,16 +130,16 @@ func (v view) evidence(role publication.Role) trust.Evidence {
 	return e
 }
 
-func (v view) testify(e *trust.Evidence, role publication.Role) {
+func (v view) testify(e *trust.Evidence, role Role) {
 	if v.Report.Mounted.Revision != v.Published.Revision {
 		e.Mounted = []trust.Stores{v.named(*v.Report.Mounted, role)}
 	}
 	e.Loading = v.loading(role)
-	loaded, runs := v.Report.Roles[role]
+	loaded, runs := v.Report.Roles[role.Role]
 	switch {
-	case !runs && v.Report.Revision > 0 && (role == contract.RaftRole || role == contract.ControlPlaneListener):
-		return // a server that runs has both; it is not known yet what they hold
-	case !runs && slices.Contains(v.Report.Unknown, role):
+	case !runs && v.Report.Revision > 0 && role.Always:
+		return // it is not known yet what it holds
+	case !runs && slices.Contains(v.Report.Unknown, role.Role):
 		return
 	case !v.shows(role, loaded):
 		return // what it presents is known by name only, and so is who signed it
@@ -186,21 +151,20 @@ func (v view) testify(e *trust.Evidence, role publication.Role) {
 	e.Process, e.Loaded = trust.ProcessRunning, v.stores(loaded)
 	if loaded.Dynamic {
 		// What a start would find under the names that the metadata holds is what
-		// is mounted then; the controller listener alone is given something else
-		// than what the server starts with.
+		// is mounted then; listeners of the control plane alone may be given something
+		// else than what the server starts with.
 		e.Persisted = []trust.Stores{e.Loaded}
 		e.Static = e.Loaded
 	}
-	if role == contract.RaftRole {
+	if role.Loads == AtStart {
 		e.HeldUntil = v.until(LeafEnd(v.Report, loaded), loaded.Trusts)
 	}
 }
 
 // shows reports whether the report brings what a role presents. A certificate that a
 // listener has of its own need not be there: no authority of the cluster has signed it.
-func (n *Node) shows(role publication.Role, loaded publication.RoleReport) bool {
-	own := func(s publication.Store) bool { return s.Role == role && s.Identity != publication.NodeIdentity }
-	return slices.ContainsFunc(n.Stores, own) || n.carriesAll(loaded.Presents, loaded.Chain)
+func (n *Node) shows(role Role, loaded publication.RoleReport) bool {
+	return role.Identity != publication.NodeIdentity || n.carriesAll(loaded.Presents, loaded.Chain)
 }
 
 func (v view) stores(r publication.RoleReport) trust.Stores {
@@ -209,8 +173,8 @@ func (v view) stores(r publication.RoleReport) trust.Stores {
 
 // loading is what the role may come to hold because its server was told to load it,
 // besides what is published. What a process has from its start no reload changes.
-func (v view) loading(role publication.Role) []trust.Stores {
-	if role == contract.RaftRole || role == publication.AgentRole {
+func (v view) loading(role Role) []trust.Stores {
+	if role.Loads != WithServer {
 		return nil
 	}
 	var told []trust.Stores
@@ -223,13 +187,9 @@ func (v view) loading(role publication.Role) []trust.Stores {
 }
 
 // named is what a publication that a report names gives to the role.
-func (v view) named(p publication.Publication, role publication.Role) trust.Stores {
-	trusts := p.Trust[role]
-	if role == contract.RaftRole {
-		trusts = TrustAtStart(p, contract.ControlPlaneListener)
-	}
+func (v view) named(p publication.Publication, role Role) trust.Stores {
 	return trust.Stores{
-		Trust:    anchorIDs(trusts),
+		Trust:    anchorIDs(role.named(p)),
 		Identity: v.known.identity(v.chain(p.Identities[publication.NodeIdentity], p.Chain)),
 	}
 }
@@ -248,12 +208,13 @@ func (v view) chain(leaf string, rest []string) []*x509.Certificate {
 	return chain
 }
 
-// lastsUntil is the end of what the Raft client would have if the node started now.
+// lastsUntil is the end of what the node would hold until its next start if it started now.
 func (v view) lastsUntil() time.Time {
-	if v.domain != contract.ClusterDomain || len(v.Presents) == 0 {
+	i := slices.IndexFunc(v.Roles, func(r Role) bool { return r.Loads == AtStart })
+	if v.domain != v.own || len(v.Presents) == 0 || i < 0 {
 		return time.Time{}
 	}
-	return v.until(v.Presents[0].NotAfter, TrustAtStart(v.Published, contract.ControlPlaneListener))
+	return v.until(v.Presents[0].NotAfter, v.Roles[i].atStart(v.Published))
 }
 
 // LeafEnd is the end of the leaf that a role of the report presents. Cross certificates

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/kafka/evidence"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -20,7 +20,7 @@ func companionOf(w *world) evidence.Companion {
 }
 
 func snapshotWith(w *world, c evidence.Companion) trust.Snapshot {
-	cluster := evidence.Cluster{Now: now(), Nodes: []evidence.Node{w.node}, Companions: []evidence.Companion{c}}
+	cluster := evidence.Cluster{Now: now(), Own: contract.ClusterDomain, Nodes: []evidence.Node{w.node}, Companions: []evidence.Companion{c}}
 	return w.snapshotOf(cluster)
 }
 

@@ -1,0 +1,59 @@
+package evidence
+
+import (
+	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// Loads says when a role comes to hold what is published.
+type Loads uint8
+
+// The ways of loading.
+const (
+	// WithServer: when its server is started, or told to load its stores.
+	WithServer Loads = iota
+	// AtStart: when its process is started, and at no other time.
+	AtStart
+	// WhenMounted: as soon as it is mounted.
+	WhenMounted
+)
+
+// Role is one of the peers that a process is: a listener, a client, its agent.
+type Role struct {
+	publication.Store
+
+	// Plane is where it takes part in the domain that it trusts.
+	Plane trust.Plane
+	Loads Loads
+	// Starts are the names under which a publication says what the role is started with.
+	// The first that it has counts, and if it has none, the name of the role itself.
+	Starts []publication.Role
+	// Always is true for a role that a server has whenever it runs.
+	Always bool
+}
+
+// atStart is what a publication gives to a role when its process starts.
+func (r Role) atStart(p publication.Publication) []string {
+	for _, name := range r.Starts {
+		if trusts, found := p.Trust[name]; found {
+			return trusts
+		}
+	}
+	return p.Trust[r.Role]
+}
+
+// named is what a publication gives to a role that loads it.
+func (r Role) named(p publication.Publication) []string {
+	if r.Loads == AtStart {
+		return r.atStart(p)
+	}
+	return p.Trust[r.Role]
+}
+
+// agent is the role of an agent, which is all that the pods of a companion have.
+func agent(own publication.Domain) Role {
+	return Role{
+		Store: publication.Store{Role: publication.AgentRole, Identity: publication.NodeIdentity, Trust: own},
+		Plane: trust.Data, Loads: WhenMounted,
+	}
+}

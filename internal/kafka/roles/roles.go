@@ -1,0 +1,41 @@
+package roles
+
+import (
+	"slices"
+
+	"github.com/keyturn/keyturn/internal/evidence"
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// Of are the roles of a node with these stores: its listeners, its Raft client and its
+// agent. Its server listens on some of the stores; that of the control plane every node has
+// for its Raft client, which keeps what its process was started with.
+func Of(stores, listening []publication.Store) []evidence.Role {
+	var all []evidence.Role
+	for _, store := range stores {
+		if store.Role != contract.ControlPlaneListener {
+			all = append(all, evidence.Role{Store: store, Plane: trust.Data})
+			continue
+		}
+		if slices.Contains(listening, store) {
+			all = append(all, evidence.Role{
+				Store: store, Plane: trust.Control, Starts: []publication.Role{contract.RaftRole}, Always: true,
+			})
+		}
+		all = append(all, raftClient(store))
+	}
+	agent := publication.Store{Role: publication.AgentRole, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain}
+	return append(all, evidence.Role{Store: agent, Plane: trust.Data, Loads: evidence.WhenMounted})
+}
+
+// raftClient is the client of the control plane. It is started with what the listener's
+// store holds, unless a publication names something else for it.
+func raftClient(store publication.Store) evidence.Role {
+	store.Role = contract.RaftRole
+	return evidence.Role{
+		Store: store, Plane: trust.Raft, Loads: evidence.AtStart, Always: true,
+		Starts: []publication.Role{contract.RaftRole, contract.ControlPlaneListener},
+	}
+}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent"
-	"github.com/keyturn/keyturn/internal/kafka/agent/install"
+	"github.com/keyturn/keyturn/internal/agent/install"
 )
 
 func newAgentCommand() *cobra.Command {

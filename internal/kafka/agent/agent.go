@@ -11,7 +11,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/health"
 	"github.com/keyturn/keyturn/internal/kafka/agent/java"
 	"github.com/keyturn/keyturn/internal/kafka/agent/mount"
-	"github.com/keyturn/keyturn/internal/kafka/agent/process"
+	"github.com/keyturn/keyturn/internal/agent/process"
 	"github.com/keyturn/keyturn/internal/kafka/agent/serverlog"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 )

@@ -26,7 +26,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/kafka/agent/process"
+	"github.com/keyturn/keyturn/internal/agent/process"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
 	"github.com/keyturn/keyturn/internal/kafka/agent/storage"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/java"
-	"github.com/keyturn/keyturn/internal/kafka/agent/process"
+	"github.com/keyturn/keyturn/internal/agent/process"
 	"github.com/keyturn/keyturn/internal/kafka/agent/serverlog"
 	"github.com/keyturn/keyturn/internal/kafka/agent/storage"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/install"
+	"github.com/keyturn/keyturn/internal/agent/install"
 )
 
 func write(t *testing.T, path, content string) string {

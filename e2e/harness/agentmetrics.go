@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/probe/target"
 )
 
@@ -35,7 +35,7 @@ func (k Kafka) AgentMetrics(ctx context.Context, opened *target.Target) (map[str
 	}}
 	all := map[string]Metrics{}
 	for _, node := range opened.Network().Nodes() {
-		url := "https://" + net.JoinHostPort(node.Host, strconv.Itoa(contract.SecurePort)) + contract.MetricsPath
+		url := "https://" + net.JoinHostPort(node.Host, strconv.Itoa(agent.SecurePort)) + agent.MetricsPath
 		if all[node.Name], err = metrics(ctx, asking, url); err != nil {
 			return nil, fmt.Errorf("asking the agent of %s for metrics: %w", node.Name, err)
 		}

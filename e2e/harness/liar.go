@@ -26,7 +26,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe"
 	"github.com/keyturn/keyturn/internal/probe/reach"
@@ -79,7 +79,7 @@ func (l *Liar) start(ctx context.Context, host string) error {
 	if err != nil {
 		return err
 	}
-	agent := &url.URL{Scheme: "https", Host: net.JoinHostPort(host, strconv.Itoa(contract.SecurePort))}
+	agent := &url.URL{Scheme: "https", Host: net.JoinHostPort(host, strconv.Itoa(agent.SecurePort))}
 	proxy := httputil.NewSingleHostReverseProxy(agent)
 	proxy.ModifyResponse = l.change
 	proxy.Transport = &http.Transport{
@@ -115,7 +115,7 @@ func (l *Liar) identity(ctx context.Context) (*tls.Certificate, error) {
 
 // change lies where the operator is told what a server has loaded.
 func (l *Liar) change(response *http.Response) error {
-	if response.Request.URL.Path != contract.TLSPath || response.StatusCode != http.StatusOK {
+	if response.Request.URL.Path != agent.TLSPath || response.StatusCode != http.StatusOK {
 		return nil
 	}
 	var report publication.Report
@@ -227,7 +227,7 @@ func (n podNetwork) lead(ctx context.Context, port string) error {
 		iifname != "lo" tcp dport %d redirect to :%s
 	}
 }
-`, liarTable, contract.SecurePort, port))
+`, liarTable, agent.SecurePort, port))
 }
 
 func (n podNetwork) leadNoMore(ctx context.Context) error {

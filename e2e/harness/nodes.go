@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/probe/target"
 	"github.com/keyturn/keyturn/internal/publication"
 )
@@ -25,7 +25,7 @@ func (k Kafka) Reports(ctx context.Context, opened *target.Target) (map[string]p
 	})
 	reports := map[string]publication.Report{}
 	for _, node := range opened.Network().Nodes() {
-		address := net.JoinHostPort(node.Host, strconv.Itoa(contract.SecurePort))
+		address := net.JoinHostPort(node.Host, strconv.Itoa(agent.SecurePort))
 		report, err := agents.TLS(ctx, agentclient.Node{Address: address, Name: node.Host})
 		if err != nil {
 			return nil, fmt.Errorf("asking the agent of %s: %w", node.Name, err)

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/e2e/harness"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/mount"
 	"github.com/keyturn/keyturn/internal/kafka/agent/mount/mounttest"
@@ -50,7 +51,7 @@ const (
 // places are where the volumes are mounted.
 func places() map[mounttest.Volume]string {
 	return map[mounttest.Volume]string{
-		mounttest.Node: contract.NodeDir, mounttest.ClusterTrust: contract.ClusterTrustDir, mounttest.Config: contract.ConfigDir,
+		mounttest.Node: agent.NodeDir, mounttest.ClusterTrust: contract.ClusterTrustDir, mounttest.Config: agent.ConfigDir,
 	}
 }
 
@@ -128,7 +129,7 @@ func (p *idlePod) inside(ctx context.Context) (harness.Inside, error) {
 	if err := p.s.kube.Get(ctx, p.s.kafka.Key(idleName), pod); err != nil {
 		return harness.Inside{}, err
 	}
-	return harness.InsideOf(pod.UID, contract.NodeDir)
+	return harness.InsideOf(pod.UID, agent.NodeDir)
 }
 
 // mounted reads the volumes as an agent does.
@@ -138,11 +139,11 @@ func (p *idlePod) mounted(ctx context.Context) (stores.Mounted, error) {
 		return stores.Mounted{}, err
 	}
 	mounted, _, err := mount.NewReader(mount.Paths{
-		Node:         filepath.Join(inside.Root, contract.NodeDir),
+		Node:         filepath.Join(inside.Root, agent.NodeDir),
 		ClusterTrust: filepath.Join(inside.Root, contract.ClusterTrustDir),
 		ClientsTrust: filepath.Join(inside.Root, contract.ClientsTrustDir),
-		Config:       filepath.Join(inside.Root, contract.ConfigDir),
-		Pod:          filepath.Join(inside.Root, contract.PodDir),
+		Config:       filepath.Join(inside.Root, agent.ConfigDir),
+		Pod:          filepath.Join(inside.Root, agent.PodDir),
 	}).Read()
 	return mounted, err
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent"
 	"github.com/keyturn/keyturn/internal/agent/install"
+	"github.com/keyturn/keyturn/internal/kafka/agent"
 )
 
 func newAgentCommand() *cobra.Command {

@@ -8,15 +8,15 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/keyturn/keyturn/internal/agent/process"
 	"github.com/keyturn/keyturn/internal/kafka/agent/health"
 	"github.com/keyturn/keyturn/internal/kafka/agent/java"
 	"github.com/keyturn/keyturn/internal/kafka/agent/mount"
-	"github.com/keyturn/keyturn/internal/agent/process"
 	"github.com/keyturn/keyturn/internal/kafka/agent/serverlog"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 )
 
-type agent struct {
+type firstProcess struct {
 	Options
 
 	kafka    java.Kafka
@@ -31,7 +31,7 @@ func Run(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	a := &agent{Options: options, kafka: kafka, observer: newObserver(mount.NewReader(options.Mounts))}
+	a := &firstProcess{Options: options, kafka: kafka, observer: newObserver(mount.NewReader(options.Mounts))}
 	// Answers and looks are given until the server has ended, longer than ctx:
 	// the operator wants to know how a stop goes on.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -50,7 +50,7 @@ func Run(ctx context.Context, options Options) error {
 }
 
 // run is the sequence from waiting to the server's end.
-func (a *agent) run(ctx context.Context) error {
+func (a *firstProcess) run(ctx context.Context) error {
 	matched, err := a.await(ctx)
 	if err != nil {
 		return err
@@ -75,12 +75,12 @@ func (a *agent) run(ctx context.Context) error {
 	return nil
 }
 
-func (a *agent) supervisor() process.Supervisor {
+func (a *firstProcess) supervisor() process.Supervisor {
 	return process.Supervisor{Clock: a.Clock, Signals: a.Signals, Wait: a.Wait, Log: a.Log}
 }
 
 // serve runs the server, and asks it meanwhile whether it serves.
-func (a *agent) serve(ctx context.Context, matched stores.Matched) (process.Exit, error) {
+func (a *firstProcess) serve(ctx context.Context, matched stores.Matched) (process.Exit, error) {
 	hints := make(chan struct{}, 1)
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	loader := a.newLoader(matched)
@@ -108,7 +108,7 @@ func (a *agent) serve(ctx context.Context, matched stores.Matched) (process.Exit
 	return exit, nil
 }
 
-func (a *agent) note(event serverlog.Event, hints chan<- struct{}) {
+func (a *firstProcess) note(event serverlog.Event, hints chan<- struct{}) {
 	if event == serverlog.Recovering {
 		a.observer.Recovering()
 	}
@@ -119,7 +119,7 @@ func (a *agent) note(event serverlog.Event, hints chan<- struct{}) {
 }
 
 // monitor asks the server whether it serves, until the context ends.
-func (a *agent) monitor(ctx context.Context, matched stores.Matched, hints <-chan struct{}) {
+func (a *firstProcess) monitor(ctx context.Context, matched stores.Matched, hints <-chan struct{}) {
 	own := a.server(matched)
 	own.Limit = questionLimit
 	probe := health.NewProbe(own)
@@ -142,7 +142,7 @@ func (a *agent) monitor(ctx context.Context, matched stores.Matched, hints <-cha
 
 // watch says in the log when a new publication is mounted, and measures how long
 // that took.
-func (a *agent) watch(ctx context.Context) {
+func (a *firstProcess) watch(ctx context.Context) {
 	for {
 		if published, isNew := a.observer.look(a.Clock.Now()); isNew {
 			a.Log.Info("A published is mounted", "revision", published.Revision,

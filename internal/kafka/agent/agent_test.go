@@ -21,12 +21,13 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/agent/process"
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
-	"github.com/keyturn/keyturn/internal/kafka/agent"
+	kafkaagent "github.com/keyturn/keyturn/internal/kafka/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/agent/process"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
 	"github.com/keyturn/keyturn/internal/kafka/agent/storage"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
@@ -86,7 +87,7 @@ func java(mode string, args []string) int {
 type pod struct {
 	stores.Mounted
 
-	options     agent.Options
+	options     kafkaagent.Options
 	ca          pki.Authority
 	node        stores.Identity
 	operator    stores.Identity
@@ -149,7 +150,7 @@ func newPod(t *testing.T, mode string) *pod {
 	return p
 }
 
-func (p *pod) optionsFor(t *testing.T, mode string) agent.Options {
+func (p *pod) optionsFor(t *testing.T, mode string) kafkaagent.Options {
 	t.Helper()
 	home := t.TempDir()
 	program, err := os.Executable()
@@ -163,7 +164,7 @@ func (p *pod) optionsFor(t *testing.T, mode string) agent.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return agent.Options{
+	return kafkaagent.Options{
 		Mounts: agenttest.WriteMounts(t, t.TempDir(), p.Mounted), RunDir: filepath.Join(t.TempDir(), "run"),
 		KafkaHome: home, JavaHome: filepath.Join(home, "java"), Host: "127.0.0.1",
 		SecureAddress: free(t), ProbeAddress: free(t),
@@ -197,7 +198,7 @@ func (p *pod) start(t *testing.T) *running {
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &running{pod: p, cancel: cancel, ended: make(chan error, 1)}
 	go func() {
-		r.ended <- agent.Run(ctx, p.options)
+		r.ended <- kafkaagent.Run(ctx, p.options)
 		close(r.ended)
 	}()
 	t.Cleanup(func() {
@@ -238,7 +239,7 @@ func (r *running) until(t *testing.T, status int, part string) {
 }
 
 func (r *running) probe(ctx context.Context) (int, string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.options.ProbeAddress+contract.ReadyPath, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.options.ProbeAddress+agent.ReadyPath, http.NoBody)
 	if err != nil {
 		return 0, "", err
 	}
@@ -340,10 +341,10 @@ func TestEndOfTheServerIsTheAgents(t *testing.T) {
 				r.until(t, http.StatusNoContent, "")
 				r.cancel()
 			case "wait":
-				r.until(t, http.StatusServiceUnavailable, contract.ReasonWaitingForMounts)
+				r.until(t, http.StatusServiceUnavailable, agent.ReasonWaitingForMounts)
 				r.cancel()
 			}
-			exit, ok := errors.AsType[*agent.ExitError](r.end(t))
+			exit, ok := errors.AsType[*kafkaagent.ExitError](r.end(t))
 			if !ok || exit.ExitCode() != c.code {
 				t.Errorf("exit %+v, want code %d; the log:\n%s", exit, c.code, p.log)
 			}
@@ -359,7 +360,7 @@ func TestSignalsReachTheServer(t *testing.T) {
 	r := p.start(t)
 	r.until(t, http.StatusNoContent, "")
 	signals <- os.Interrupt
-	if exit, ok := errors.AsType[*agent.ExitError](r.end(t)); !ok || exit.ExitCode() != 130 {
+	if exit, ok := errors.AsType[*kafkaagent.ExitError](r.end(t)); !ok || exit.ExitCode() != 130 {
 		t.Errorf("exit %+v, want the server's end by an interrupt", exit)
 	}
 }

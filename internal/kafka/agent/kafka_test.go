@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
@@ -175,7 +176,7 @@ func (r *rotation) watchReadiness(t *testing.T, n *agenttest.Node) func(*testing
 		for ctx.Err() == nil {
 			<-tick.C
 			readiness, err := r.Agents().Ready(ctx, r.AgentNode(n))
-			if err == nil && readiness.Reason == contract.ReasonUnresponsive {
+			if err == nil && readiness.Reason == agent.ReasonUnresponsive {
 				unready = append(unready, fmt.Sprint(readiness.WaitingFor))
 			}
 		}

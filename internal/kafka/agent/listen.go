@@ -26,7 +26,7 @@ const (
 
 // listen starts to answer the operator and the kubelet; the group ends with the
 // context.
-func (a *agent) listen(ctx context.Context, group *errgroup.Group) error {
+func (a *firstProcess) listen(ctx context.Context, group *errgroup.Group) error {
 	secure, err := a.bind(ctx, a.SecureAddress)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (a *agent) listen(ctx context.Context, group *errgroup.Group) error {
 	return nil
 }
 
-func (a *agent) bind(ctx context.Context, address string) (net.Listener, error) {
+func (a *firstProcess) bind(ctx context.Context, address string) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
@@ -50,7 +50,7 @@ func (a *agent) bind(ctx context.Context, address string) (net.Listener, error) 
 	return listener, nil
 }
 
-func (a *agent) serveHTTP(ctx context.Context, group *errgroup.Group, listener net.Listener, handler http.Handler) {
+func (a *firstProcess) serveHTTP(ctx context.Context, group *errgroup.Group, listener net.Listener, handler http.Handler) {
 	s := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: requestTimeout,
@@ -76,7 +76,7 @@ func (a *agent) serveHTTP(ctx context.Context, group *errgroup.Group, listener n
 
 // config returns the agent's configuration as it is mounted now, its zero value
 // if it cannot be read.
-func (a *agent) config() contract.Config {
+func (a *firstProcess) config() contract.Config {
 	mounted, _, err := a.observer.reader.Read()
 	if err != nil {
 		return contract.Config{}

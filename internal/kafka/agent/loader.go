@@ -19,7 +19,7 @@ import (
 // loader lets the running server load what is mounted. It belongs to one process
 // of the server.
 type loader struct {
-	*agent
+	*firstProcess
 
 	reloader *reload.Reloader
 	server   *local.Client
@@ -37,8 +37,8 @@ type loader struct {
 	next  time.Time
 }
 
-func (a *agent) newLoader(started stores.Matched) *loader {
-	l := &loader{agent: a, identity: started.Node, server: local.NewClient(a.server(started))}
+func (a *firstProcess) newLoader(started stores.Matched) *loader {
+	l := &loader{firstProcess: a, identity: started.Node, server: local.NewClient(a.server(started))}
 	l.reloader = reload.New(reload.Options{
 		Server:    l.server,
 		Directory: a.storesDir(),
@@ -53,7 +53,7 @@ func (a *agent) newLoader(started stores.Matched) *loader {
 }
 
 // server is how the started server is reached.
-func (a *agent) server(started stores.Matched) local.Server {
+func (a *firstProcess) server(started stores.Matched) local.Server {
 	return local.Server{
 		Host: a.Host, NodeID: started.Config.NodeID, Roles: started.Config.Roles, Voters: started.Voters(),
 		Known: func() local.Known { return *a.observer.known.Load() },
@@ -201,7 +201,7 @@ func (l *loader) tell(mounted stores.Matched) {
 }
 
 // writeStore puts a store where the server reads it: it never sees half of one.
-func (a *agent) writeStore(name string, data []byte) error {
+func (a *firstProcess) writeStore(name string, data []byte) error {
 	target := filepath.Join(a.storesDir(), name)
 	half := target + ".new"
 	if err := os.WriteFile(half, data, ownerOnly); err != nil {

@@ -19,8 +19,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/admin/wire/wiretest"
-	"github.com/keyturn/keyturn/internal/kafka/agent"
+	kafkaagent "github.com/keyturn/keyturn/internal/kafka/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
@@ -278,8 +279,8 @@ func TestReloadWaitsForTheTurnOfItsNode(t *testing.T) {
 func TestNeighboursTakeTurns(t *testing.T) {
 	t.Parallel()
 	for node := range int32(300) {
-		if turn := agent.TurnOf(node); turn == agent.TurnOf(node+1) || turn > 8*time.Second {
-			t.Errorf("node %d waits %s, its neighbour %s", node, turn, agent.TurnOf(node+1))
+		if turn := kafkaagent.TurnOf(node); turn == kafkaagent.TurnOf(node+1) || turn > 8*time.Second {
+			t.Errorf("node %d waits %s, its neighbour %s", node, turn, kafkaagent.TurnOf(node+1))
 		}
 	}
 }
@@ -344,7 +345,7 @@ func (r *running) metrics(t *testing.T) string {
 		RootCAs: roots, ServerName: podName, Certificates: []tls.Certificate{server.Certificate(r.operator)},
 	}}
 	defer transport.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+r.options.SecureAddress+contract.MetricsPath, http.NoBody)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+r.options.SecureAddress+agent.MetricsPath, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/local"
 	"github.com/keyturn/keyturn/internal/kafka/agent/metrics"
@@ -212,7 +213,7 @@ func (o *observer) look(now time.Time) (publication.Publication, bool) {
 	if err != nil {
 		return publication.Publication{}, false // between two states: the next look sees the new one
 	}
-	data, found := mounted.Node[contract.PublicationKey]
+	data, found := mounted.Node[agent.PublicationKey]
 	if !found {
 		return publication.Publication{}, false
 	}

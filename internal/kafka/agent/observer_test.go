@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/mount"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -21,7 +21,7 @@ func publish(t *testing.T, directory string, p publication.Publication) {
 	t.Helper()
 	data, err := p.Encode()
 	if err == nil {
-		err = os.WriteFile(filepath.Join(directory, contract.PublicationKey), data, ownerOnly)
+		err = os.WriteFile(filepath.Join(directory, agent.PublicationKey), data, ownerOnly)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -11,11 +11,12 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/agent/process"
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/java"
 	"github.com/keyturn/keyturn/internal/kafka/agent/mount"
-	"github.com/keyturn/keyturn/internal/agent/process"
 )
 
 // Pauses of the agent's few loops.
@@ -97,12 +98,12 @@ func Defaults() Options {
 	}
 	return Options{
 		Mounts:        mount.DefaultPaths(),
-		RunDir:        contract.RunDir,
+		RunDir:        agent.RunDir,
 		KafkaHome:     java.DefaultHome,
 		JavaHome:      os.Getenv("JAVA_HOME"),
 		Host:          "127.0.0.1",
-		SecureAddress: ":" + strconv.Itoa(contract.SecurePort),
-		ProbeAddress:  ":" + strconv.Itoa(contract.ProbePort),
+		SecureAddress: ":" + strconv.Itoa(agent.SecurePort),
+		ProbeAddress:  ":" + strconv.Itoa(agent.ProbePort),
 		Env:           os.Environ(),
 		Output:        os.Stdout,
 		Wait:          wait,
@@ -118,13 +119,13 @@ func TurnOf(nodeID int32) time.Duration {
 
 // relative returns a contract's path below RunDir in this agent's world.
 func (o Options) relative(path string) string {
-	rest, err := filepath.Rel(contract.RunDir, path)
+	rest, err := filepath.Rel(agent.RunDir, path)
 	if err != nil {
 		return path
 	}
 	return filepath.Join(o.RunDir, rest)
 }
 
-func (o Options) storesDir() string { return o.relative(contract.StoresDir) }
+func (o Options) storesDir() string { return o.relative(agent.StoresDir) }
 
 func (o Options) propertiesPath() string { return o.relative(contract.PropertiesPath) }

@@ -8,9 +8,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/agent/process"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/java"
-	"github.com/keyturn/keyturn/internal/agent/process"
 	"github.com/keyturn/keyturn/internal/kafka/agent/serverlog"
 	"github.com/keyturn/keyturn/internal/kafka/agent/storage"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
@@ -23,7 +24,7 @@ const (
 )
 
 // await returns when what is mounted is what the pod pins.
-func (a *agent) await(ctx context.Context) (stores.Matched, error) {
+func (a *firstProcess) await(ctx context.Context) (stores.Matched, error) {
 	for {
 		matched, err := a.observer.match()
 		waiting, isWaiting := errors.AsType[*stores.WaitingError](err)
@@ -31,12 +32,12 @@ func (a *agent) await(ctx context.Context) (stores.Matched, error) {
 		case err == nil:
 			return matched, nil
 		case isWaiting:
-			if a.observer.Waiting(contract.ReasonWaitingForMounts, waiting.For) {
+			if a.observer.Waiting(agent.ReasonWaitingForMounts, waiting.For) {
 				a.Log.Info("Waiting for mounts", "for", waiting.For)
 			}
 		default:
 			// Reading failed: the kubelet may be exchanging the directory just now.
-			if a.observer.Waiting(contract.ReasonWaitingForMounts, []string{err.Error()}) {
+			if a.observer.Waiting(agent.ReasonWaitingForMounts, []string{err.Error()}) {
 				a.Log.Warn("Reading mounts failed", "error", err)
 			}
 		}
@@ -50,7 +51,7 @@ func (a *agent) await(ctx context.Context) (stores.Matched, error) {
 
 // write puts the stores and the configuration where the server reads them, and
 // removes the stores of an earlier start.
-func (a *agent) write(rendered stores.Rendered) error {
+func (a *firstProcess) write(rendered stores.Rendered) error {
 	if err := os.MkdirAll(a.storesDir(), ownerOnlyDir); err != nil {
 		return fmt.Errorf("making the directory of the stores: %w", err)
 	}
@@ -78,7 +79,7 @@ func (a *agent) write(rendered stores.Rendered) error {
 }
 
 // format formats the data directories that are not formatted yet.
-func (a *agent) format(ctx context.Context, matched stores.Matched) error {
+func (a *firstProcess) format(ctx context.Context, matched stores.Matched) error {
 	owner := storage.Owner{ClusterID: matched.ClusterID, NodeID: matched.Config.NodeID}
 	needed, err := storage.NeedsFormat(matched.Config.DataDirs, owner)
 	if err != nil || !needed {
@@ -114,7 +115,7 @@ func (a *agent) format(ctx context.Context, matched stores.Matched) error {
 }
 
 // logging returns the path of the mounted log4j2 configuration, or nothing.
-func (a *agent) logging() string {
+func (a *firstProcess) logging() string {
 	path := filepath.Join(a.Mounts.Config, contract.LoggingKey)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return ""

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/reporttest"
@@ -34,7 +35,7 @@ func TestStandInForAgentsFulfilsTheContract(t *testing.T) {
 		w.mounted[name] = volumes{pod: name, certs: w.certs, files: map[volume]files{}}
 		w.mount(name, mounted)
 		w.mounted[name].files[configVolume] = files(mounted.Config)
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid", Annotations: map[string]string{contract.PinAnnotation: pin}}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid", Annotations: map[string]string{agent.PinAnnotation: pin}}}
 		server := w.began(pod, 0)
 		return reporttest.Subject{
 			Report: func(context.Context) (publication.Report, error) { return w.report(server), nil },

@@ -18,6 +18,7 @@ import (
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
@@ -138,13 +139,13 @@ func (w *world) endPartner(ctx context.Context, pod *corev1.Pod) {
 
 // roll makes a pod from the newest template, and ends the others when it runs.
 func (w *world) roll(ctx context.Context, deployment *appsv1.Deployment, pods []corev1.Pod) bool {
-	pin := deployment.Spec.Template.Annotations[contract.PinAnnotation]
+	pin := deployment.Spec.Template.Annotations[agent.PinAnnotation]
 	var newest *corev1.Pod
 	var others []*corev1.Pod
 	for i := range pods {
 		switch pod := &pods[i]; {
 		case pod.Labels[model.NameLabel] != deployment.Name:
-		case pod.Annotations[contract.PinAnnotation] == pin:
+		case pod.Annotations[agent.PinAnnotation] == pin:
 			newest = pod
 		default:
 			others = append(others, pod)
@@ -222,7 +223,7 @@ func (w *world) storedFor(c companion.Companion) (publication.Publication, store
 		nodeVolume:    w.stored.secrets[c.Secret()],
 		clusterVolume: w.stored.secrets[authorities.Cluster.TrustedCertsSecret(clusterName)],
 	}}
-	published, err := publication.ParsePublication(v.files[nodeVolume][contract.PublicationKey])
+	published, err := publication.ParsePublication(v.files[nodeVolume][agent.PublicationKey])
 	if err != nil {
 		return publication.Publication{}, stores{}, between("%v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -67,7 +68,7 @@ func (w *world) wantVoters(n int) {
 
 func (w *world) published(pod string) publication.Publication {
 	w.t.Helper()
-	published, err := publication.ParsePublication(w.secret(pod).Data[contract.PublicationKey])
+	published, err := publication.ParsePublication(w.secret(pod).Data[agent.PublicationKey])
 	if err != nil {
 		w.t.Fatalf("the publication of %s: %v", pod, err)
 	}
@@ -77,9 +78,9 @@ func (w *world) published(pod string) publication.Publication {
 func TestAPublicationThatCannotBeReadIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(w *world){
-		"it is no JSON":       func(w *world) { w.replaceData("my-dual-1", contract.PublicationKey, []byte("{")) },
-		"it is gone":          func(w *world) { w.dropData("my-dual-1", contract.PublicationKey) },
-		"it is of revision 0": func(w *world) { w.replaceData("my-dual-1", contract.PublicationKey, []byte(`{"revision":0}`)) },
+		"it is no JSON":       func(w *world) { w.replaceData("my-dual-1", agent.PublicationKey, []byte("{")) },
+		"it is gone":          func(w *world) { w.dropData("my-dual-1", agent.PublicationKey) },
+		"it is of revision 0": func(w *world) { w.replaceData("my-dual-1", agent.PublicationKey, []byte(`{"revision":0}`)) },
 	} {
 		for moment, when := range map[string]func(w *world) func() bool{
 			"at rest":           nil,
@@ -121,12 +122,12 @@ func TestAPublicationThatCannotBeReadIsWrittenAgain(t *testing.T) {
 func TestAPublicationFromAnOldCopyDoesNotTurnRevisionsBack(t *testing.T) {
 	t.Parallel()
 	w := turning(t, 3)
-	copied := w.secret("my-dual-1").Data[contract.PublicationKey]
+	copied := w.secret("my-dual-1").Data[agent.PublicationKey]
 	w.replace(authorities.Cluster)
 	w.settle()
 	before := w.published("my-dual-1").Revision
 
-	w.replaceData("my-dual-1", contract.PublicationKey, copied)
+	w.replaceData("my-dual-1", agent.PublicationKey, copied)
 	w.settle()
 
 	if after := w.published("my-dual-1").Revision; after <= before {

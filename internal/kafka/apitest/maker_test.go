@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 )
 
 // Another operator makes pod sets for other resources, and they carry the label of the
@@ -81,7 +81,7 @@ func TestWhatShowsWhoMadeAClusterMayBeLostInParts(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(w *world){
 		"the pod set, and the publication of a node": func(w *world) {
-			w.dropData("my-dual-1", contract.PublicationKey)
+			w.dropData("my-dual-1", agent.PublicationKey)
 			var set podsetv1.StrimziPodSet
 			w.get("my-dual", &set)
 			w.loseControl(&set)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
@@ -78,7 +79,7 @@ func (w *world) wantProofOf(pod string, ca pki.Authority) {
 		leaf.NotAfter.After(w.clock.Now().Add(7*authority.Day)) {
 		w.t.Errorf("the leaf is of %s, for %v, until %s", leaf.Subject, leaf.ExtKeyUsage, leaf.NotAfter)
 	}
-	published, err := publication.ParsePublication(w.secret(pod).Data[contract.PublicationKey])
+	published, err := publication.ParsePublication(w.secret(pod).Data[agent.PublicationKey])
 	if err != nil {
 		w.t.Fatal(err)
 	}

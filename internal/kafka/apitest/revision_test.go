@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
@@ -18,10 +18,10 @@ func TestARevisionBeyondAllCountingOnAPodIsNobodys(t *testing.T) {
 			w := newWorld(t)
 			w.dualRole(3)
 			w.settle()
-			w.annotate(&corev1.Pod{}, "my-dual-0", map[string]any{contract.PublishedAnnotation: number})
+			w.annotate(&corev1.Pod{}, "my-dual-0", map[string]any{agent.PublishedAnnotation: number})
 			w.configure("log.retention.hours", "12")
 			w.settle()
-			published, err := publication.ParsePublication(w.secret("my-dual-0").Data[contract.PublicationKey])
+			published, err := publication.ParsePublication(w.secret("my-dual-0").Data[agent.PublicationKey])
 			if err != nil || published.Revision > 100 {
 				t.Errorf("revision %d is published: %v", published.Revision, err)
 			}

@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 )
@@ -196,7 +196,7 @@ func (w *world) checkStranger() {
 		return
 	}
 	for name, data := range w.stored.secrets {
-		if strings.Contains(string(data[contract.PublicationKey]), fingerprint(w.stranger)) {
+		if strings.Contains(string(data[agent.PublicationKey]), fingerprint(w.stranger)) {
 			w.t.Errorf("Secret %s tells its node to trust a stranger, after\n%s", name, w.told())
 		}
 		if slices.ContainsFunc(w.certs.in(data[authority.CertKey]), w.stranger.Equal) {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -95,7 +95,7 @@ func TestWhatRaftClientsHoldIsReplacedWhileTheResourceIsInvalid(t *testing.T) {
 // configurationOf is the configuration that a node is told to start with.
 func (w *world) configurationOf(node string) string {
 	w.t.Helper()
-	published, err := publication.ParsePublication(w.secret(node).Data[contract.PublicationKey])
+	published, err := publication.ParsePublication(w.secret(node).Data[agent.PublicationKey])
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -114,7 +115,7 @@ func between(format string, args ...any) error {
 // content reads what belongs together: exactly the leaf, the chain and the anchors
 // that the publication names. It waits for a publication that is as new as the pin.
 func (v volumes) content(pinned int64) (content, error) {
-	published, err := publication.ParsePublication(v.files[nodeVolume][contract.PublicationKey])
+	published, err := publication.ParsePublication(v.files[nodeVolume][agent.PublicationKey])
 	if err != nil {
 		return content{}, between("%v", err)
 	}
@@ -199,7 +200,7 @@ func (v volumes) mountedAnchors(domain volume) map[string]*x509.Certificate {
 // agent is what the agent's own server presents and trusts: always what is mounted
 // now, as far as it is.
 func (v volumes) agent() holding {
-	published, err := publication.ParsePublication(v.files[nodeVolume][contract.PublicationKey])
+	published, err := publication.ParsePublication(v.files[nodeVolume][agent.PublicationKey])
 	if err != nil {
 		return holding{}
 	}
@@ -216,7 +217,7 @@ func (v volumes) agent() holding {
 // pinOf is the revision that a pod was created under.
 func pinOf(pod *corev1.Pod) int64 {
 	var pin publication.Publication
-	if err := json.Unmarshal([]byte(pod.Annotations[contract.PinAnnotation]), &pin); err != nil {
+	if err := json.Unmarshal([]byte(pod.Annotations[agent.PinAnnotation]), &pin); err != nil {
 		return 0
 	}
 	return pin.Revision

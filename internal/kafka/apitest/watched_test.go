@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -140,13 +141,13 @@ func (w *world) withLeaf(pod string, ca pki.Authority) files {
 	w.t.Helper()
 	leaf := leafBy(w.t, ca, "stranger", w.clock.Now())
 	content := maps.Clone(w.stored.secrets[pod])
-	published, err := publication.ParsePublication(content[contract.PublicationKey])
+	published, err := publication.ParsePublication(content[agent.PublicationKey])
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	published.Identities[publication.NodeIdentity], published.Chain = fingerprint(leaf), nil
 	content[pod+".crt"] = pki.EncodeBundle(leaf)
-	if content[contract.PublicationKey], err = published.Encode(); err != nil {
+	if content[agent.PublicationKey], err = published.Encode(); err != nil {
 		w.t.Fatal(err)
 	}
 	return content

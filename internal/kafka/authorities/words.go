@@ -1,7 +1,7 @@
 package authorities
 
 import (
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/rotation"
 )
 
@@ -24,7 +24,7 @@ const resource = "the Kafka"
 // Words are what is said of the rotations of a Kafka cluster.
 func Words() *rotation.Words {
 	return &rotation.Words{
-		Resource: resource, Pause: PauseAnnotation, Restart: RestartAnnotation + "=true", AgentPort: contract.SecurePort,
+		Resource: resource, Pause: PauseAnnotation, Restart: RestartAnnotation + "=true", AgentPort: agent.SecurePort,
 		KeySecret: keySecret, CertSecret: certSecret,
 		Users: string(Clients),
 		Planes: []rotation.PlaneWords{

@@ -14,6 +14,7 @@ import (
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 	metaac "k8s.io/client-go/applyconfigurations/meta/v1"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model/volume"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -21,11 +22,11 @@ import (
 
 // Companion is a Deployment whose pods talk to the nodes.
 //
-// A pod finds its certificate, its key and the publication below contract.NodeDir, and
+// A pod finds its certificate, its key and the publication below agent.NodeDir, and
 // the anchors below contract.ClusterTrustDir. It starts on nothing older than what its
-// annotation contract.PinAnnotation names, and loads nothing that the publication does
-// not. It proves what it has loaded on contract.SecurePort, where it answers the
-// operator at contract.TLSPath with the one role publication.AgentRole.
+// annotation agent.PinAnnotation names, and loads nothing that the publication does
+// not. It proves what it has loaded on agent.SecurePort, where it answers the
+// operator at agent.TLSPath with the one role publication.AgentRole.
 type Companion struct {
 	// Name is that of the Deployment, and the value of the label strimzi.io/name.
 	Name string
@@ -73,7 +74,7 @@ const (
 
 // Deployment renders the companion.
 func (c Companion) Deployment(at Place) *appsac.DeploymentApplyConfiguration {
-	pin := map[string]string{contract.PinAnnotation: at.Pin}
+	pin := map[string]string{agent.PinAnnotation: at.Pin}
 	return appsac.Deployment(c.Name, at.Namespace).
 		WithLabels(at.Labels).
 		WithAnnotations(pin).
@@ -97,7 +98,7 @@ func (c Companion) podSpec(trustSecret string) *coreac.PodSpecApplyConfiguration
 		container := &spec.Containers[i]
 		container.VolumeMounts = slices.Clone(container.VolumeMounts)
 		container.WithVolumeMounts(
-			mount(identityVolume, contract.NodeDir), mount(trustVolume, contract.ClusterTrustDir), mount(podVolume, contract.PodDir))
+			mount(identityVolume, agent.NodeDir), mount(trustVolume, contract.ClusterTrustDir), mount(podVolume, agent.PodDir))
 	}
 	return spec.WithVolumes(volume.Secret(identityVolume, c.Secret()), volume.Secret(trustVolume, trustSecret), volume.PodInfo(podVolume))
 }

@@ -8,6 +8,7 @@ import (
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 	metaac "k8s.io/client-go/applyconfigurations/meta/v1"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 )
@@ -44,10 +45,10 @@ func TestEveryContainerFindsCertificatesAndAnchors(t *testing.T) {
 		for _, mount := range container.VolumeMounts {
 			found[*mount.MountPath] = sources[*mount.Name]
 		}
-		if found[contract.NodeDir] != "my-exporter-certs" || found[contract.ClusterTrustDir] != "my-cluster-ca-trusted-certs" {
+		if found[agent.NodeDir] != "my-exporter-certs" || found[contract.ClusterTrustDir] != "my-cluster-ca-trusted-certs" {
 			t.Errorf("container %s finds %v", *container.Name, found)
 		}
-		if _, told := found[contract.PodDir]; !told {
+		if _, told := found[agent.PodDir]; !told {
 			t.Errorf("container %s does not find its pod's annotations", *container.Name)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/rollout"
@@ -283,7 +283,7 @@ func (p *pass) reasons() (map[string][]rollout.Reason, error) {
 		if _, readable := pinnedRevision(pod); !readable {
 			// Its agent could not start the server again.
 			list = append(list, rollout.Reason{
-				Code: rollout.PodSpecChanged, Note: "annotation " + contract.PinAnnotation + " cannot be read",
+				Code: rollout.PodSpecChanged, Note: "annotation " + agent.PinAnnotation + " cannot be read",
 			})
 		}
 		list = append(list, p.growthReasons(node, pod)...)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -94,7 +94,7 @@ func (o *observation) dependants(kind authorities.Kind) authority.Evidence {
 		note(name, o.pods[name].Annotations)
 	}
 	for name, secret := range o.secrets {
-		if _, leaf := secret.Data[contract.PublicationKey]; leaf && kind == authorities.Cluster {
+		if _, leaf := secret.Data[agent.PublicationKey]; leaf && kind == authorities.Cluster {
 			note(name, secret.Annotations)
 		}
 	}

@@ -29,6 +29,7 @@ import (
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/admin/adminfake"
@@ -405,7 +406,7 @@ func (l *land) published(ctx context.Context, namespace, pod string) (given, []*
 	if err := l.api.Get(ctx, types.NamespacedName{Namespace: namespace, Name: pod}, &secret); err != nil {
 		return given{}, nil, err
 	}
-	published, err := publication.ParsePublication(secret.Data[contract.PublicationKey])
+	published, err := publication.ParsePublication(secret.Data[agent.PublicationKey])
 	if err != nil {
 		return given{}, nil, err
 	}

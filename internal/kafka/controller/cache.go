@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -42,7 +42,7 @@ func CacheOptions(namespaces []string) cache.Options {
 			&policyv1.PodDisruptionBudget{}: metadata,
 			&networkingv1.NetworkPolicy{}:   metadata,
 			&corev1.PersistentVolumeClaim{}: ofCluster(keeping(reading(model.ClusterIDAnnotation, deleteClaimAnnotation))),
-			&appsv1.Deployment{}:            ofCluster(keeping(reading(contract.PinAnnotation))),
+			&appsv1.Deployment{}:            ofCluster(keeping(reading(agent.PinAnnotation))),
 			&corev1.Secret{}: {
 				Label:     selecting(model.ClusterLabel, selection.Exists).Add(ofNoUser()...),
 				Transform: keeping(none),

@@ -35,7 +35,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -217,7 +217,7 @@ func bearing(tb testing.TB, kind schema.GroupVersionKind, key string) *unstructu
 	object.SetLabels(map[string]string{model.ClusterLabel: "my", model.KindLabel: "Kafka"})
 	object.SetAnnotations(map[string]string{
 		corev1.LastAppliedConfigAnnotation: key, "example.com/copy": key,
-		contract.PinAnnotation: "read", deleteClaimAnnotation: isTrue,
+		agent.PinAnnotation: "read", deleteClaimAnnotation: isTrue,
 	})
 	fields := []any{map[string]any{
 		"manager": string(fieldOwner), "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:" + key: map[string]any{}},
@@ -293,9 +293,9 @@ func TestTheCacheHoldsWhatIsReadFromIt(t *testing.T) {
 	objects, stop := held(t, everywhere(t))
 	defer stop()
 	for kind, want := range map[string]map[string]string{
-		"Pod":                   {contract.PinAnnotation: "read", deleteClaimAnnotation: isTrue}, // the second has no effect there, which is told
+		"Pod":                   {agent.PinAnnotation: "read", deleteClaimAnnotation: isTrue}, // the second has no effect there, which is told
 		"PersistentVolumeClaim": {deleteClaimAnnotation: isTrue},
-		"Deployment":            {contract.PinAnnotation: "read"},
+		"Deployment":            {agent.PinAnnotation: "read"},
 		"ConfigMap":             nil,
 		"Secret":                nil,
 		podSetKind:              nil,
@@ -432,7 +432,7 @@ func TestOfPodSetsTheCacheHoldsThatTheyExistAndIfTheOperatorWroteThemAlone(t *te
 
 func TestAPodSetIsTheSameOperatorsAsTheCacheHoldsItAndAsItIs(t *testing.T) {
 	t.Parallel()
-	pinned := fmt.Appendf(nil, `{"metadata": {"name": "my-dual-0", "annotations": {%q: "{}"}}}`, contract.PinAnnotation)
+	pinned := fmt.Appendf(nil, `{"metadata": {"name": "my-dual-0", "annotations": {%q: "{}"}}}`, agent.PinAnnotation)
 	for name, c := range map[string]struct {
 		change func(*podsetv1.StrimziPodSet)
 		ours   bool

@@ -13,8 +13,8 @@ import (
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	podsetac "github.com/keyturn/keyturn/api/core/v1/applyconfiguration/core/v1"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/rollout"
@@ -49,7 +49,7 @@ func (p *pass) leftBehind() []client.Object {
 	kept := p.keptNames()
 	for name := range p.secrets {
 		secret := p.secrets[name]
-		if _, ofNode := secret.Data[contract.PublicationKey]; ofNode && !kept[name] && secret.DeletionTimestamp == nil {
+		if _, ofNode := secret.Data[agent.PublicationKey]; ofNode && !kept[name] && secret.DeletionTimestamp == nil {
 			left = append(left, &secret)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
@@ -43,7 +43,7 @@ func ownerOf(kind, name, uid string) metav1.OwnerReference {
 
 func TestSecretsOfNodesThatAreGoneGoWithThem(t *testing.T) {
 	t.Parallel()
-	ofNode, now := map[string][]byte{contract.PublicationKey: nil}, metav1.NewTime(noon())
+	ofNode, now := map[string][]byte{agent.PublicationKey: nil}, metav1.NewTime(noon())
 	p := afterScaleDown()
 	for name, secret := range map[string]corev1.Secret{
 		"my-dual-0":         {Data: ofNode},

@@ -14,9 +14,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/agent/client"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -115,7 +115,7 @@ func (p *pass) addressOf(pod *corev1.Pod, leaves map[string][]string) client.Nod
 		return node
 	}
 	return client.Node{
-		Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(contract.SecurePort)),
+		Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(agent.SecurePort)),
 		Name:    at.Host, Leaves: leaves[at.Host],
 	}
 }
@@ -193,7 +193,7 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 		Annotations: map[string]string{authorities.ClusterCertGenerationAnnotation: settled.generation.String()},
 		Owners:      ownerReferences(&p.kafka),
 		Data: map[string][]byte{
-			at.certKey(): settled.certificates, keyKey: settled.key, contract.PublicationKey: encoded,
+			at.certKey(): settled.certificates, keyKey: settled.key, agent.PublicationKey: encoded,
 		},
 	})
 	return published, err == nil, err
@@ -243,7 +243,7 @@ func (p *pass) pinOf(at accompanying) publication.Publication {
 		return publication.Publication{}
 	}
 	var pin publication.Publication
-	if err := json.Unmarshal([]byte(deployment.Annotations[contract.PinAnnotation]), &pin); err != nil {
+	if err := json.Unmarshal([]byte(deployment.Annotations[agent.PinAnnotation]), &pin); err != nil {
 		return publication.Publication{}
 	}
 	return pin
@@ -277,7 +277,7 @@ func (r *Reconciler) nudgeCompanion(ctx context.Context, p *pass, at accompanyin
 // more. Their Secrets go with those of nodes that are gone.
 func (r *Reconciler) cleanUpCompanions(ctx context.Context, p *pass) error {
 	for id, object := range p.objects {
-		_, pinned := object.Annotations[contract.PinAnnotation]
+		_, pinned := object.Annotations[agent.PinAnnotation]
 		wanted := slices.ContainsFunc(p.companions, func(at accompanying) bool { return at.Name == id.name })
 		if id.kind != deploymentKind().GroupKind() || !pinned || wanted || object.DeletionTimestamp != nil {
 			continue

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/agent/client"
@@ -118,7 +119,7 @@ func access(cluster model.Cluster, identity tls.Certificate, anchors []*x509.Cer
 func agentOf(names model.Names, pod *corev1.Pod, leaves map[string][]string) client.Node {
 	host := names.PodHost(pod.Name)
 	return client.Node{
-		Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(contract.SecurePort)),
+		Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(agent.SecurePort)),
 		Name:    host,
 		Leaves:  leaves[host],
 	}

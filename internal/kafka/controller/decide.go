@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -255,7 +255,7 @@ func (p *pass) leavesByHost() map[string][]string {
 	for name := range p.secrets {
 		secret := p.secrets[name]
 		chain, err := pki.ParseBundle(secret.Data[name+".crt"])
-		if _, ofNode := secret.Data[contract.PublicationKey]; err != nil || !ofNode {
+		if _, ofNode := secret.Data[agent.PublicationKey]; err != nil || !ofNode {
 			continue
 		}
 		host := p.cluster.Names.PodHost(name)

@@ -19,8 +19,8 @@ import (
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -318,7 +318,7 @@ func TestAQuorumIsLookedUpOnlyWhileAPoolOfControllersIsNotBuilt(t *testing.T) {
 func TestPinnedRevision(t *testing.T) {
 	t.Parallel()
 	pod := func(pin string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{contract.PinAnnotation: pin}}}
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{agent.PinAnnotation: pin}}}
 	}
 	for name, c := range map[string]struct {
 		pod      *corev1.Pod

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/publication"
 )
@@ -66,7 +66,7 @@ func TestSilenceThatBeganByAClockToComeBeginsNow(t *testing.T) {
 func TestThereAreAsManyRolesAsTheServerWasStartedWith(t *testing.T) {
 	t.Parallel()
 	pinned := func(pin string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{contract.PinAnnotation: pin}}}
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{agent.PinAnnotation: pin}}}
 	}
 	many := publication.Publication{Revision: 1, Trust: map[publication.Role][]string{}}
 	for i := range 30 {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/excerpt"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 )
@@ -65,10 +65,10 @@ func keepPod(pod *corev1.Pod) {
 
 // keepNode leaves of the pod of a node the same, and its pin whatever its length.
 func keepNode(pod *corev1.Pod) {
-	pin, pinned := pod.Annotations[contract.PinAnnotation]
+	pin, pinned := pod.Annotations[agent.PinAnnotation]
 	keepPod(pod)
 	if pinned {
-		pod.Annotations[contract.PinAnnotation] = pin
+		pod.Annotations[agent.PinAnnotation] = pin
 	}
 }
 
@@ -198,9 +198,9 @@ func reading(keys ...string) func(map[string]string) map[string]string {
 // longest is how much is kept of an annotation.
 func longest(key string) int {
 	switch key {
-	case contract.PinAnnotation:
+	case agent.PinAnnotation:
 		return maxPin
-	case contract.GivenAnnotation:
+	case agent.GivenAnnotation:
 		return maxGiven
 	default:
 		return maxAnnotation

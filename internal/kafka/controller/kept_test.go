@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -169,7 +170,7 @@ func honestPod() *corev1.Pod {
 				model.BrokerRoleLabel: isTrue, model.ControllerRoleLabel: isTrue, "app.kubernetes.io/part-of": "strimzi-my",
 			},
 			Annotations: map[string]string{
-				contract.PinAnnotation: string(pin), contract.PublishedAnnotation: "9", contract.GivenAnnotation: `{"cluster":["` + strings.Repeat("c", 64) + `"]}`,
+				agent.PinAnnotation: string(pin), agent.PublishedAnnotation: "9", agent.GivenAnnotation: `{"cluster":["` + strings.Repeat("c", 64) + `"]}`,
 				model.RevisionAnnotation: "1", model.KafkaVersionAnnotation: "4.3.1", model.ServerCertHashAnnotation: strings.Repeat("d", 40),
 				model.ManualRollingUpdateAnnotation: isTrue, "strimzi.io/misspelled": isTrue, "example.com/copy": "x",
 			},
@@ -206,7 +207,7 @@ func TestAPodIsTheSameToTheOperatorAsTheCacheKeepsItAndAsItIs(t *testing.T) {
 			p.Spec.NodeName = ""
 			p.Status.Conditions[2] = podCondition(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)
 		},
-		"with a broken pin": func(p *corev1.Pod) { p.Annotations[contract.PinAnnotation] = "{" },
+		"with a broken pin": func(p *corev1.Pod) { p.Annotations[agent.PinAnnotation] = "{" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -256,7 +257,7 @@ func pinnedTo(t *testing.T, bytes int, owner types.UID) (cached, live *corev1.Po
 	live = honestPod()
 	live.ResourceVersion = ""
 	live.OwnerReferences[0].UID = owner
-	live.Annotations[contract.PinAnnotation] = `{"revision": 7, "configuration": "` + strings.Repeat("x", bytes) + `"}`
+	live.Annotations[agent.PinAnnotation] = `{"revision": 7, "configuration": "` + strings.Repeat("x", bytes) + `"}`
 	return kept(t, live), live
 }
 

@@ -8,8 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/excerpt"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
@@ -93,12 +93,12 @@ func (o *observation) hasTraces() bool {
 	}
 	for name := range o.secrets {
 		secret := o.secrets[name]
-		if _, published := secret.Data[contract.PublicationKey]; published || kube.Wrote(&secret, fieldOwner) {
+		if _, published := secret.Data[agent.PublicationKey]; published || kube.Wrote(&secret, fieldOwner) {
 			return true
 		}
 	}
 	pinned := func(pod *corev1.Pod) bool {
-		_, pinned := pod.Annotations[contract.PinAnnotation]
+		_, pinned := pod.Annotations[agent.PinAnnotation]
 		return pinned
 	}
 	return slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(o.strangers)), o.others), pinned)

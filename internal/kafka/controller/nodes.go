@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
@@ -84,7 +85,7 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 	if err != nil {
 		return err
 	}
-	if data[contract.PublicationKey], err = published.Encode(); err != nil {
+	if data[agent.PublicationKey], err = published.Encode(); err != nil {
 		return fmt.Errorf("node %s: %w", node.Pod, err)
 	}
 	p.nodes[node.Pod] = nodeCertificates{leaf: settled.chain[0], publication: published}
@@ -134,7 +135,7 @@ func idsOf(anchors []trust.AnchorID) []string {
 // anchor that is stored: it is taken to be told so, and to have no revision. Nothing
 // is known of a Secret that is lost as a whole.
 func (p *pass) published(pod string) publication.Publication {
-	published, err := publication.ParsePublication(p.secrets[pod].Data[contract.PublicationKey])
+	published, err := publication.ParsePublication(p.secrets[pod].Data[agent.PublicationKey])
 	if err == nil && published.Revision >= toldRevision(p.pods[pod]) {
 		return published
 	}
@@ -219,7 +220,7 @@ func pinnedRevision(pod *corev1.Pod) (int64, bool) {
 	if pod == nil {
 		return 0, true
 	}
-	text, found := pod.Annotations[contract.PinAnnotation]
+	text, found := pod.Annotations[agent.PinAnnotation]
 	if !found {
 		return 0, true
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	podsetac "github.com/keyturn/keyturn/api/core/v1/applyconfiguration/core/v1"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -251,7 +252,7 @@ func (r *Reconciler) tell(ctx context.Context, p *pass, pod *corev1.Pod, publish
 	if published.Revision <= told && given.Covers(gives) || pod.DeletionTimestamp != nil {
 		return nil
 	}
-	remembered := publication.ParseGiven(pod.Annotations[contract.GivenAnnotation])
+	remembered := publication.ParseGiven(pod.Annotations[agent.GivenAnnotation])
 	note, err := remembered.With(gives).Newest().Encode()
 	if err != nil {
 		return fmt.Errorf("noting what pod %s/%s was given: %w", pod.Namespace, pod.Name, err)
@@ -259,8 +260,8 @@ func (r *Reconciler) tell(ctx context.Context, p *pass, pod *corev1.Pod, publish
 	intent := coreac.Pod(pod.Name, pod.Namespace).
 		WithUID(pod.UID).
 		WithAnnotations(map[string]string{
-			contract.PublishedAnnotation: formatRevision(max(told, published.Revision)),
-			contract.GivenAnnotation:     note,
+			agent.PublishedAnnotation: formatRevision(max(told, published.Revision)),
+			agent.GivenAnnotation:     note,
 		})
 	if _, err := r.appliers.Of(p.kafka.UID).Apply(ctx, intent, nil); err != nil {
 		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
@@ -273,13 +274,13 @@ func givenTo(pod *corev1.Pod, stores []publication.Store) publication.Given {
 	if pod == nil {
 		return publication.Given{}
 	}
-	return publication.GivenBy(pinOf(pod), stores, contract.ClusterDomain).With(publication.ParseGiven(pod.Annotations[contract.GivenAnnotation]))
+	return publication.GivenBy(pinOf(pod), stores, contract.ClusterDomain).With(publication.ParseGiven(pod.Annotations[agent.GivenAnnotation]))
 }
 
 // pinOf is the publication that a pod pins; the zero value if nobody can read it.
 func pinOf(pod *corev1.Pod) publication.Publication {
 	var pin publication.Publication
-	if err := json.Unmarshal([]byte(pod.Annotations[contract.PinAnnotation]), &pin); err != nil {
+	if err := json.Unmarshal([]byte(pod.Annotations[agent.PinAnnotation]), &pin); err != nil {
 		return publication.Publication{}
 	}
 	return pin
@@ -292,7 +293,7 @@ func toldRevision(pod *corev1.Pod) int64 {
 	if pod == nil {
 		return pinned
 	}
-	return max(pinned, revisionOf(pod.Annotations[contract.PublishedAnnotation]))
+	return max(pinned, revisionOf(pod.Annotations[agent.PublishedAnnotation]))
 }
 
 // revisionOf reads a revision, 0 if it is none: whoever may annotate pods may write any

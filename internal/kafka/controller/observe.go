@@ -18,7 +18,7 @@ import (
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -233,7 +233,7 @@ func (r *Reconciler) readPods(ctx context.Context, o *observation, list listPods
 
 // complete reads a pod of a node by its name whose pin is longer than the cache keeps.
 func (r *Reconciler) complete(ctx context.Context, o *observation, pod *corev1.Pod) error {
-	if !o.owns(pod) || !wasCut(pod.Annotations[contract.PinAnnotation]) {
+	if !o.owns(pod) || !wasCut(pod.Annotations[agent.PinAnnotation]) {
 		return nil
 	}
 	var whole corev1.Pod

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 )
@@ -120,7 +120,7 @@ func isTraced(set *podsetv1.StrimziPodSet) bool {
 		return true
 	}
 	return slices.ContainsFunc(readPods(set), func(d describedPod) bool {
-		_, pinned := d.pod.Annotations[contract.PinAnnotation]
+		_, pinned := d.pod.Annotations[agent.PinAnnotation]
 		return pinned
 	})
 }

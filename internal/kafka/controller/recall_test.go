@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
@@ -111,7 +112,7 @@ func TestTheCAsThatNodesWereToldToTrustAreKnownByName(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.secrets[pod] = corev1.Secret{Data: map[string][]byte{contract.PublicationKey: text}}
+		p.secrets[pod] = corev1.Secret{Data: map[string][]byte{agent.PublicationKey: text}}
 	}
 	publishes("a", map[publication.Role][]string{contract.ReplicationListener: {two.String(), "no fingerprint"}, "tls-9093": {three.String()}})
 	publishes("b", map[publication.Role][]string{contract.ReplicationListener: {two.String(), one.String()}})

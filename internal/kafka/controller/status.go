@@ -18,9 +18,9 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/api/fields"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/excerpt"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -143,7 +143,7 @@ func (p *pass) silence() []wanted {
 		silent = append(silent, pod)
 	}
 	if len(silent) > 0 {
-		sentence := fmt.Sprintf(", so it is unknown what is trusted and presented there: check what keeps the operator from reaching port %d", contract.SecurePort)
+		sentence := fmt.Sprintf(", so it is unknown what is trusted and presented there: check what keeps the operator from reaching port %d", agent.SecurePort)
 		who := fmt.Sprintf(excerpt.Numbered(len(silent),
 			"the agent of pod %s does not answer the operator", "the agents of pods %s do not answer the operator"), excerpt.List(silent, ", ", excerpt.Listed))
 		list = append(list, p.about(object{sentence: sentence}, reasonSilent, who+sentence))

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -244,7 +244,7 @@ func TestASecretOfANodeThatIsTooLargeToBeReadStillDependsOnTheAuthority(t *testi
 	t.Parallel()
 	live, _ := littered(1, labelledSecret, func(o client.Object) {
 		if s, is := o.(*corev1.Secret); is && s.Name == "my-x-0" {
-			s.Data = map[string][]byte{contract.PublicationKey: []byte("{}"), "my-x-0.crt": {1}, "external-9094.crt": make([]byte, maxTrace)}
+			s.Data = map[string][]byte{agent.PublicationKey: []byte("{}"), "my-x-0.crt": {1}, "external-9094.crt": make([]byte, maxTrace)}
 		}
 	})
 	r := New(Options{Client: live, Live: live, Metrics: NewMetrics()})

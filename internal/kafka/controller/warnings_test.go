@@ -21,9 +21,9 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
 	agentclient "github.com/keyturn/keyturn/internal/kafka/agent/client"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -207,7 +207,7 @@ func TestAMemberThatBothAuthoritiesSetApartIsToldOnce(t *testing.T) {
 
 func TestAnAgentThatAnswersTooMuchIsNotSaidToBeSilent(t *testing.T) {
 	t.Parallel()
-	long := (&agentclient.TooLongError{Path: contract.TLSPath, Limit: publication.MaxAnswer, Of: "bytes"}).Error()
+	long := (&agentclient.TooLongError{Path: agent.TLSPath, Limit: publication.MaxAnswer, Of: "bytes"}).Error()
 	p := &pass{observation: &observation{}, silent: []string{"a", "b"}, heard: map[string]testimony{"b": {unreadable: long}}}
 
 	list := p.warnings()
@@ -219,7 +219,7 @@ func TestAnAgentThatAnswersTooMuchIsNotSaidToBeSilent(t *testing.T) {
 
 func TestWhatNobodyReadsOfAnAgentIsKept(t *testing.T) {
 	t.Parallel()
-	long := &agentclient.TooLongError{Path: contract.TLSPath, Limit: publication.MaxAnswer, Of: "bytes"}
+	long := &agentclient.TooLongError{Path: agent.TLSPath, Limit: publication.MaxAnswer, Of: "bytes"}
 	r := New(Options{Connector: talkative{failure: long}, Metrics: NewMetrics(), Clock: clocktesting.NewFakePassiveClock(noon())})
 	p := passOf(&kafkav1.Kafka{}, nil)
 	p.clusterCA.snapshot.Anchors = []trust.Anchor{{ID: "a"}}

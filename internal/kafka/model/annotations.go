@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/excerpt"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
@@ -50,7 +50,7 @@ const MaxIdle = 8
 func ReadOfPods() []string {
 	entries := slices.Concat(shapeAnnotations(), certificateAnnotations())
 	read := make([]string, 0, len(entries)+5)
-	read = append(read, contract.PinAnnotation, contract.PublishedAnnotation, contract.GivenAnnotation,
+	read = append(read, agent.PinAnnotation, agent.PublishedAnnotation, agent.GivenAnnotation,
 		ManualRollingUpdateAnnotation, DeletePodAndClaimsAnnotation)
 	for _, entry := range entries {
 		read = append(read, entry.annotation)

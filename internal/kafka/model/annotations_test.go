@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 )
 
 func TestAnAnnotationThatNobodyActsOnIsNamed(t *testing.T) {
@@ -83,7 +83,7 @@ func TestNobodyIsToldOfAnnotationsThatTheOperatorWrites(t *testing.T) {
 	set, err := cluster.PodSet(cluster.Pools[0], nil)
 	must(t, err)
 	pod := annotations(t, exampleInput(), PodAnnotations{ServerCertHash: "a", ListenerCertThumbprints: map[string]string{"tls": "b"}, Pin: "c"})
-	pod[contract.PublishedAnnotation], pod[contract.GivenAnnotation] = "3", "{}"
+	pod[agent.PublishedAnnotation], pod[agent.GivenAnnotation] = "3", "{}"
 
 	if idle := slices.Concat(IdlePodAnnotations(pod), IdlePodSetAnnotations(set.Annotations)); len(idle) > 0 {
 		t.Errorf("it is said: %+v", idle)

@@ -13,7 +13,7 @@ import (
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 )
 
 // ErrDescription is wrapped by every error about the description of a pod that no pod
@@ -216,7 +216,7 @@ func (d Description) annotations() map[string]string {
 			kept[name] = value
 		}
 	}
-	keep(contract.PinAnnotation)
+	keep(agent.PinAnnotation)
 	for _, entry := range slices.Concat(shapeAnnotations(), certificateAnnotations()) {
 		keep(entry.annotation)
 	}

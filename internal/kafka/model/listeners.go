@@ -9,7 +9,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
@@ -112,7 +112,7 @@ func reservedPort(port int32) (string, bool) {
 		return "controllers", true
 	case ReplicationPort:
 		return "replication", true
-	case contract.SecurePort, contract.ProbePort:
+	case agent.SecurePort, agent.ProbePort:
 		return "the agent", true
 	case metricsPort:
 		return "metrics", true

@@ -10,7 +10,7 @@ import (
 	metaac "k8s.io/client-go/applyconfigurations/meta/v1"
 	networkingac "k8s.io/client-go/applyconfigurations/networking/v1"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 )
 
 // NetworkPolicies says how network policies let the operator in.
@@ -44,7 +44,7 @@ func (c Cluster) NetworkPolicy() (*networkingac.NetworkPolicyApplyConfiguration,
 	rules := []*policyRule{
 		ingress(ControlPlanePort, nodes, operator),
 		ingress(ReplicationPort, slices.Concat([]*policyPeer{nodes, operator}, c.accompanying())...),
-		ingress(contract.SecurePort, operator),
+		ingress(agent.SecurePort, operator),
 	}
 	for _, listener := range c.Listeners {
 		rules = append(rules, ingress(listener.Port, renderPeers(listener.peers)...))

@@ -13,7 +13,7 @@ import (
 	policyac "k8s.io/client-go/applyconfigurations/policy/v1"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 )
 
 const (
@@ -69,7 +69,7 @@ func (c Cluster) BrokersService() *coreac.ServiceApplyConfiguration {
 	ports := slices.Concat([]*coreac.ServicePortApplyConfiguration{
 		servicePort(controlPlanePortName, ControlPlanePort),
 		servicePort(replicationPortName, ReplicationPort),
-		servicePort(agentPortName, contract.SecurePort),
+		servicePort(agentPortName, agent.SecurePort),
 	}, c.listenerPorts())
 	return coreac.Service(c.Names.BrokersService(), c.Names.Namespace).
 		WithLabels(c.commonLabels()).

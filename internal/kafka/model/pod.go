@@ -12,6 +12,7 @@ import (
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model/volume"
 )
@@ -112,7 +113,7 @@ func (c Cluster) initContainer() *coreac.ContainerApplyConfiguration {
 	container := coreac.Container().
 		WithName(initContainer).
 		WithImage(c.settings.AgentImage).
-		WithCommand("/keyturn", "agent", "install", contract.BinaryPath).
+		WithCommand("/keyturn", "agent", "install", agent.BinaryPath).
 		WithSecurityContext(containerSecurity()).
 		WithVolumeMounts(mount(agentVolume, agentDir))
 	if c.settings.PullPolicy != "" {
@@ -125,7 +126,7 @@ func (c Cluster) kafkaContainer(pool Pool, node Node) *coreac.ContainerApplyConf
 	container := coreac.Container().
 		WithName(kafkaContainer).
 		WithImage(c.Version.Image).
-		WithCommand(contract.BinaryPath, "agent", "kafka").
+		WithCommand(agent.BinaryPath, "agent", "kafka").
 		WithSecurityContext(containerSecurity()).
 		WithPorts(c.containerPorts(node)...).
 		WithVolumeMounts(containerMounts(pool)...).
@@ -174,8 +175,8 @@ func (c Cluster) containerPorts(node Node) []*coreac.ContainerPortApplyConfigura
 		}
 	}
 	return append(ports,
-		containerPort(agentPortName, contract.SecurePort),
-		containerPort(probePortName, contract.ProbePort))
+		containerPort(agentPortName, agent.SecurePort),
+		containerPort(probePortName, agent.ProbePort))
 }
 
 func containerPort(name string, port int32) *coreac.ContainerPortApplyConfiguration {
@@ -190,12 +191,12 @@ func containerMounts(pool Pool) []*coreac.VolumeMountApplyConfiguration {
 	return slices.Concat([]*coreac.VolumeMountApplyConfiguration{
 		mount(agentVolume, agentDir).WithReadOnly(true),
 		mount(temporaryVolume, temporaryDir),
-		mount(runVolume, contract.RunDir),
-		mount(nodeVolume, contract.NodeDir).WithReadOnly(true),
+		mount(runVolume, agent.RunDir),
+		mount(nodeVolume, agent.NodeDir).WithReadOnly(true),
 		mount(clusterTrustVolume, contract.ClusterTrustDir).WithReadOnly(true),
 		mount(clientsTrustVolume, contract.ClientsTrustDir).WithReadOnly(true),
-		mount(configVolume, contract.ConfigDir).WithReadOnly(true),
-		mount(podInfoVolume, contract.PodDir).WithReadOnly(true),
+		mount(configVolume, agent.ConfigDir).WithReadOnly(true),
+		mount(podInfoVolume, agent.PodDir).WithReadOnly(true),
 	}, data)
 }
 

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
@@ -40,7 +40,7 @@ func (v PodAnnotations) annotations(node Node) map[string]string {
 		annotations[ListenerCertsAnnotation] = thumbprints(v.ListenerCertThumbprints)
 	}
 	if v.Pin != "" {
-		annotations[contract.PinAnnotation] = v.Pin
+		annotations[agent.PinAnnotation] = v.Pin
 	}
 	return annotations
 }

@@ -7,6 +7,7 @@ import (
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
@@ -168,7 +169,7 @@ func TestThePodMountsWhatTheAgentReads(t *testing.T) {
 		mounted[*m.MountPath] = *m.Name
 	}
 	for _, path := range []string{
-		contract.NodeDir, contract.ClusterTrustDir, contract.ClientsTrustDir, contract.ConfigDir, contract.PodDir, contract.RunDir,
+		agent.NodeDir, contract.ClusterTrustDir, contract.ClientsTrustDir, agent.ConfigDir, agent.PodDir, agent.RunDir,
 		"/tmp", "/opt/keyturn", "/var/lib/kafka/data-0", "/var/lib/kafka/data-1",
 	} {
 		if mounted[path] == "" {

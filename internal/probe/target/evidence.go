@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -96,7 +97,7 @@ func roleOf(listener probe.Listener) publication.Role {
 
 func ask(ctx context.Context, client *http.Client, node reach.Node) (publication.Report, error) {
 	var report publication.Report
-	url := "https://" + hostPort(node.Host, contract.SecurePort) + contract.TLSPath
+	url := "https://" + hostPort(node.Host, agent.SecurePort) + agent.TLSPath
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return report, fmt.Errorf("asking agent of %s: %w", node.Name, err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -72,7 +72,7 @@ func Proof(tb testing.TB, authority pki.Authority, now time.Time) stores.Identit
 // Operator issues the identity that agents answer.
 func Operator(tb testing.TB, authority pki.Authority, now time.Time) stores.Identity {
 	tb.Helper()
-	return Leaf(tb, authority, contract.OperatorCommonName, now)
+	return Leaf(tb, authority, agent.OperatorCommonName, now)
 }
 
 // TrustDirectory is a mounted trust Secret with the anchors.

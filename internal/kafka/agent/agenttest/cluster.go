@@ -17,12 +17,13 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/agent/process"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
-	"github.com/keyturn/keyturn/internal/kafka/agent"
+	kafkaagent "github.com/keyturn/keyturn/internal/kafka/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/client"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/agent/process"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -90,7 +91,7 @@ type Node struct {
 
 	// leaves are those it was ever published to present.
 	leaves  []string
-	options agent.Options
+	options kafkaagent.Options
 	cancel  context.CancelFunc
 	// ended is closed when the agent has ended, with err.
 	ended chan struct{}
@@ -153,18 +154,18 @@ func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, directory st
 	n.Publication, n.Mounted = published, mounted
 	n.leaves = []string{n.Identity.Fingerprint()}
 	n.Log = filepath.Join(directory, "log")
-	n.options = agent.Options{
+	n.options = kafkaagent.Options{
 		Mounts:        WriteMounts(tb, filepath.Join(directory, "mounts"), mounted),
 		RunDir:        filepath.Join(directory, "run"),
 		KafkaHome:     spec.KafkaHome,
 		Host:          n.Address,
-		SecureAddress: net.JoinHostPort(n.Address, strconv.Itoa(contract.SecurePort)),
-		ProbeAddress:  net.JoinHostPort(n.Address, strconv.Itoa(contract.ProbePort)),
+		SecureAddress: net.JoinHostPort(n.Address, strconv.Itoa(agent.SecurePort)),
+		ProbeAddress:  net.JoinHostPort(n.Address, strconv.Itoa(agent.ProbePort)),
 		Env:           os.Environ(),
 		Wait:          process.WaitForOne,
 		Dial:          (&net.Dialer{}).DialContext,
 		Clock:         clock.RealClock{},
-		Turn:          agent.TurnOf,
+		Turn:          kafkaagent.TurnOf,
 	}
 	if spec.Dial != nil {
 		n.options.Dial = spec.Dial
@@ -291,7 +292,7 @@ func (n *Node) Start(tb testing.TB) {
 	n.cancel, n.ended = cancel, make(chan struct{})
 	go func() {
 		defer close(n.ended)
-		n.err = errors.Join(agent.Run(ctx, options), log.Close())
+		n.err = errors.Join(kafkaagent.Run(ctx, options), log.Close())
 	}()
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/mount"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
@@ -13,7 +14,7 @@ import (
 
 // StoresDir is where the node's server finds its stores.
 func (n *Node) StoresDir() string {
-	return filepath.Join(n.options.RunDir, filepath.Base(contract.StoresDir))
+	return filepath.Join(n.options.RunDir, filepath.Base(agent.StoresDir))
 }
 
 // Pod returns the mounted downward API volume of a pod with the pin.
@@ -23,8 +24,8 @@ func Pod(tb testing.TB, pin publication.Publication) stores.Directory {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	line := contract.PinAnnotation + "=" + strconv.Quote(string(data)) + "\n" + `kubernetes.io/config.source="api"` + "\n"
-	return stores.Directory{contract.AnnotationsFile: []byte(line)}
+	line := agent.PinAnnotation + "=" + strconv.Quote(string(data)) + "\n" + `kubernetes.io/config.source="api"` + "\n"
+	return stores.Directory{agent.AnnotationsFile: []byte(line)}
 }
 
 // Configuration returns the mounted ConfigMap of a node.
@@ -48,7 +49,7 @@ func PutPublication(tb testing.TB, directory stores.Directory, published publica
 	if err != nil {
 		tb.Fatal(err)
 	}
-	directory[contract.PublicationKey] = data
+	directory[agent.PublicationKey] = data
 }
 
 // WriteMounts writes all volumes below the directory and returns their paths.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -91,12 +92,12 @@ func New(options Options) *Client { return &Client{options: options} }
 // TLS asks what the node's running server has loaded.
 func (c *Client) TLS(ctx context.Context, node Node) (publication.Report, error) {
 	var report publication.Report
-	err := c.read(ctx, node, question{contract.TLSPath, publication.MaxReport(node.Roles)}, &report)
+	err := c.read(ctx, node, question{agent.TLSPath, publication.MaxReport(node.Roles)}, &report)
 	if err != nil {
 		return publication.Report{}, err
 	}
 	if what, limit, many := report.TooMany(); many {
-		return publication.Report{}, &TooLongError{Path: contract.TLSPath, Limit: limit, Of: what}
+		return publication.Report{}, &TooLongError{Path: agent.TLSPath, Limit: limit, Of: what}
 	}
 	return report.Excerpt(), nil
 }
@@ -109,20 +110,20 @@ func (c *Client) BrokerState(ctx context.Context, node Node) (contract.BrokerSta
 }
 
 // Ready asks whether the node serves, and if not what it is waiting for.
-func (c *Client) Ready(ctx context.Context, node Node) (contract.Readiness, error) {
-	status, body, err := c.get(ctx, node, question{contract.ReadyPath, publication.MaxAnswer})
+func (c *Client) Ready(ctx context.Context, node Node) (agent.Readiness, error) {
+	status, body, err := c.get(ctx, node, question{agent.ReadyPath, publication.MaxAnswer})
 	if err != nil {
-		return contract.Readiness{}, err
+		return agent.Readiness{}, err
 	}
 	switch status {
 	case http.StatusNoContent:
-		return contract.Readiness{Ready: true}, nil
+		return agent.Readiness{Ready: true}, nil
 	case http.StatusServiceUnavailable:
-		var readiness contract.Readiness
-		err := decode(node, contract.ReadyPath, body, &readiness)
+		var readiness agent.Readiness
+		err := decode(node, agent.ReadyPath, body, &readiness)
 		return readiness.Excerpt(), err
 	default:
-		return contract.Readiness{}, &StatusError{Path: contract.ReadyPath, Status: status}
+		return agent.Readiness{}, &StatusError{Path: agent.ReadyPath, Status: status}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
@@ -25,8 +26,8 @@ import (
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
-// agent serves a node with the identity, to operators of the authority.
-func agent(t *testing.T, identity stores.Identity, operators pki.Authority, handler http.Handler) string {
+// serve is the agent of a node with the identity, to operators of the authority.
+func serve(t *testing.T, identity stores.Identity, operators pki.Authority, handler http.Handler) string {
 	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", server.TLSConfig(func() (stores.Facing, error) {
 		return stores.Facing{Identity: identity, Trusts: []*x509.Certificate{operators.Certificate()}}, nil
@@ -58,7 +59,7 @@ func TestAnswersAreRead(t *testing.T) {
 	ca := agenttest.Authority(t, "ca", now)
 	var node status.Node
 	node.Started(9, now, map[publication.Role]publication.RoleReport{"tls-9093": {Presents: "aa"}})
-	address := agent(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, server.OperatorHandler(&node, http.NotFoundHandler()))
+	address := serve(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, server.OperatorHandler(&node, http.NotFoundHandler()))
 	c, at := operator(agenttest.Operator(t, ca, now), ca), client.Node{Address: address, Name: "node.example"}
 	report, err := c.TLS(t.Context(), at)
 	if err != nil || report.Revision != 9 || report.Roles["tls-9093"].Presents != "aa" {
@@ -67,7 +68,7 @@ func TestAnswersAreRead(t *testing.T) {
 	if state, err := c.BrokerState(t.Context(), at); err != nil || state.State != contract.StateStarting {
 		t.Errorf("state %+v, %v; want starting", state, err)
 	}
-	if readiness, err := c.Ready(t.Context(), at); err != nil || readiness.Ready || readiness.Reason != contract.ReasonStarting {
+	if readiness, err := c.Ready(t.Context(), at); err != nil || readiness.Ready || readiness.Reason != agent.ReasonStarting {
 		t.Errorf("readiness %+v, %v; want that it starts", readiness, err)
 	}
 	node.Serving()
@@ -82,7 +83,7 @@ func TestAgentWithAnExpiredLeafIsKnownByIt(t *testing.T) {
 	past := now.Add(-48 * time.Hour)
 	expired, ca := agenttest.Authority(t, "ca", past), agenttest.Authority(t, "ca", now)
 	leaf := agenttest.Leaf(t, expired, "node", past, "node.example")
-	address := agent(t, leaf, ca, server.OperatorHandler(&status.Node{}, http.NotFoundHandler()))
+	address := serve(t, leaf, ca, server.OperatorHandler(&status.Node{}, http.NotFoundHandler()))
 	c := operator(agenttest.Operator(t, ca, now), ca)
 	if _, err := c.TLS(t.Context(), client.Node{Address: address, Name: "node.example", Leaves: []string{leaf.Fingerprint()}}); err != nil {
 		t.Errorf("error %v, want an answer", err)
@@ -97,7 +98,7 @@ func TestRefusalsAreTyped(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	ca, strangers := agenttest.Authority(t, "ca", now), agenttest.Authority(t, "other", now)
-	address := agent(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, server.OperatorHandler(&status.Node{}, http.NotFoundHandler()))
+	address := serve(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, server.OperatorHandler(&status.Node{}, http.NotFoundHandler()))
 	for name, identity := range map[string]stores.Identity{
 		"an unknown authority": agenttest.Operator(t, strangers, now),
 		"another name":         agenttest.Leaf(t, ca, "my-cluster-kafka", now),
@@ -134,12 +135,12 @@ func TestAnswersThatMeanNothingAreErrors(t *testing.T) {
 	now := time.Now()
 	ca := agenttest.Authority(t, "ca", now)
 	broken := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != contract.TLSPath {
+		if r.URL.Path != agent.TLSPath {
 			w.WriteHeader(http.StatusTeapot)
 		}
 		_, _ = w.Write([]byte("not JSON"))
 	})
-	address := agent(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, broken)
+	address := serve(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, broken)
 	c, at := operator(agenttest.Operator(t, ca, now), ca), client.Node{Address: address, Name: "node.example"}
 	if report, err := c.TLS(t.Context(), at); err == nil {
 		t.Errorf("report %+v, want an error", report)
@@ -154,7 +155,7 @@ func TestEveryQuestionIsAConnectionOfItsOwn(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	ca := agenttest.Authority(t, "ca", now)
-	address := agent(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, server.OperatorHandler(&status.Node{}, http.NotFoundHandler()))
+	address := serve(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, server.OperatorHandler(&status.Node{}, http.NotFoundHandler()))
 	var dials atomic.Int32
 	c := client.New(client.Options{
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -212,7 +213,7 @@ func TestAnswersThatAreTooLongAreNotRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			address := agent(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, c.handler)
+			address := serve(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, c.handler)
 			node := client.Node{Address: address, Name: "node.example", Roles: c.roles}
 			report, err := operator(agenttest.Operator(t, ca, now), ca).TLS(t.Context(), node)
 			if (err == nil) != c.read || c.read != (report.Revision == 3) {
@@ -226,7 +227,7 @@ func TestAnAnswerThatIsTooLongIsSaidToBe(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	ca := agenttest.Authority(t, "ca", now)
-	address := agent(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	address := serve(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(make([]byte, 1<<20))
 	}))
 	_, err := operator(agenttest.Operator(t, ca, now), ca).BrokerState(t.Context(), client.Node{Address: address, Name: "node.example"})
@@ -262,7 +263,7 @@ func TestReportsWithMorePartsThanANodeHasAreNotKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			address := agent(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			address := serve(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = w.Write([]byte(c.report))
 			}))
 			node := client.Node{Address: address, Name: "node.example"}
@@ -285,8 +286,8 @@ func TestTextsOfAnswersAreCut(t *testing.T) {
 	now := time.Now()
 	ca := agenttest.Authority(t, "ca", now)
 	long := strings.Repeat("x", 8<<10)
-	address := agent(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == contract.ReadyPath {
+	address := serve(t, agenttest.Leaf(t, ca, "node", now, "node.example"), ca, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == agent.ReadyPath {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 		_, _ = w.Write([]byte(`{"waitingFor":["` + long + `"],"reload":{"failure":"` + long + `"}}`))

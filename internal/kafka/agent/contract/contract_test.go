@@ -1,14 +1,11 @@
 package contract_test
 
 import (
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/publication"
 )
@@ -74,47 +71,6 @@ func TestNodeListensOnTheControlPlaneOnlyAsAController(t *testing.T) {
 	}
 }
 
-func TestAnnotationsOfTheDownwardAPI(t *testing.T) {
-	t.Parallel()
-	got, err := contract.ParseAnnotations([]byte("a=\"1\"\nkeyturn.dev/pin=\"{\\\"revision\\\":7}\"\nempty=\"\"\nlines=\"x\\ny=z\"\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{"a": "1", "keyturn.dev/pin": `{"revision":7}`, "empty": "", "lines": "x\ny=z"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("annotations (-want +got):\n%s", diff)
-	}
-}
-
-func TestAnnotationsAreRefused(t *testing.T) {
-	t.Parallel()
-	for name, data := range map[string]string{
-		"a line without a value": "a\n", "a value without quotes": "a=1\n", "a value that is cut off": "a=\"1\n",
-		"a line without end": "a=" + strings.Repeat("x", 2<<20),
-	} {
-		if got, err := contract.ParseAnnotations([]byte(data)); err == nil {
-			t.Errorf("%s: read as %v, want an error", name, got)
-		}
-	}
-}
-
-func FuzzParseAnnotations(f *testing.F) {
-	f.Add("a=\"1\"\nb=\"\\u00e9\"\n")
-	f.Add("=")
-	f.Fuzz(func(t *testing.T, data string) {
-		annotations, err := contract.ParseAnnotations([]byte(data))
-		if err != nil {
-			return
-		}
-		for key, value := range annotations {
-			again, err := contract.ParseAnnotations([]byte(key + "=" + strconv.Quote(value)))
-			if err != nil || again[key] != value {
-				t.Errorf("annotation %q=%q is read again as %v, %v", key, value, again, err)
-			}
-		}
-	})
-}
-
 func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(`{"podName":"p","roles":["broker"],"dataDirs":["/d"]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -123,13 +79,4 @@ func FuzzParseConfig(f *testing.F) {
 			t.Errorf("accepted %+v", c)
 		}
 	})
-}
-
-func TestTextsOfAReadinessAreCut(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("x", 4<<10)
-	kept := contract.Readiness{Reason: long, WaitingFor: []string{long}}.Excerpt()
-	if len(kept.Reason) > excerpt.Foreign || len(kept.WaitingFor[0]) > excerpt.Foreign {
-		t.Errorf("a reason of %d bytes, and %d that are waited for, want at most %d", len(kept.Reason), len(kept.WaitingFor[0]), excerpt.Foreign)
-	}
 }

@@ -1,6 +1,6 @@
 // Package contract is what the operator and the agent inside a Kafka pod have to agree on
-// besides what internal/publication says: the agent's configuration, the places and ports
-// that both use, the names of the roles of a node, and what the agent tells of its server.
+// besides what internal/agent and internal/publication say: the agent's configuration,
+// where Kafka's files are, the names of the roles of a node, and what its server does.
 //
 // It holds values and their encodings only. It knows neither Kubernetes nor the
 // network, and it never decides what should be trusted.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/metrics"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -86,7 +87,7 @@ func TestMetricsOfANode(t *testing.T) {
 	s.mounted.Identities["tls-9093"] = "33"
 	recorder := httptest.NewRecorder()
 	metrics.Handler(s, func() contract.Config { return config }).
-		ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, contract.MetricsPath, http.NoBody))
+		ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, agent.MetricsPath, http.NoBody))
 	const want = `# HELP keyturn_agent_broker_state State of the server in the numbers of Kafka's BrokerState.
 # TYPE keyturn_agent_broker_state gauge
 keyturn_agent_broker_state 3

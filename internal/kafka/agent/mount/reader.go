@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 )
@@ -31,11 +32,11 @@ type Paths struct {
 // DefaultPaths are those of package contract.
 func DefaultPaths() Paths {
 	return Paths{
-		Node:         contract.NodeDir,
+		Node:         agent.NodeDir,
 		ClusterTrust: contract.ClusterTrustDir,
 		ClientsTrust: contract.ClientsTrustDir,
-		Config:       contract.ConfigDir,
-		Pod:          contract.PodDir,
+		Config:       agent.ConfigDir,
+		Pod:          agent.PodDir,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
@@ -37,7 +38,7 @@ func newBench(t *testing.T, s Subject) *bench {
 	if b.cross, err = pki.CrossSign(s.Signer, b.coming.Certificate(), s.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if b.published, err = publication.ParsePublication(s.Mounted.Node[contract.PublicationKey]); err != nil {
+	if b.published, err = publication.ParsePublication(s.Mounted.Node[agent.PublicationKey]); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -145,9 +146,9 @@ func (b *bench) compare(t *testing.T, r publication.Report, published publicatio
 			t.Errorf("%s (-published +reported):\n%s", listener, diff)
 		}
 	}
-	agent := r.Roles[publication.AgentRole]
-	if agent.Presents != published.Identities[publication.NodeIdentity] || !slices.Equal(agent.Trusts, published.Trust[publication.AgentRole]) || agent.Dynamic {
-		t.Errorf("the agent is said to have %+v, want what is mounted", agent)
+	said := r.Roles[publication.AgentRole]
+	if said.Presents != published.Identities[publication.NodeIdentity] || !slices.Equal(said.Trusts, published.Trust[publication.AgentRole]) || said.Dynamic {
+		t.Errorf("the said is said to have %+v, want what is mounted", said)
 	}
 	if len(r.Unknown) > 0 || len(r.Loading) > 0 {
 		t.Errorf("unknown are %v, and %d publications may come to be loaded; want neither", r.Unknown, len(r.Loading))

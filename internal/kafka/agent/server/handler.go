@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/publication"
 )
@@ -11,7 +12,7 @@ import (
 // Source is what there is to answer.
 type Source interface {
 	TLS() publication.Report
-	Readiness() contract.Readiness
+	Readiness() agent.Readiness
 	BrokerState() contract.BrokerState
 }
 
@@ -19,14 +20,14 @@ type Source interface {
 // must be served with TLSConfig.
 func OperatorHandler(source Source, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+contract.TLSPath, func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+agent.TLSPath, func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, source.TLS())
 	})
 	mux.HandleFunc("GET "+contract.BrokerStatePath, func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, source.BrokerState())
 	})
-	mux.HandleFunc("GET "+contract.ReadyPath, ready(source))
-	mux.Handle("GET "+contract.MetricsPath, metrics)
+	mux.HandleFunc("GET "+agent.ReadyPath, ready(source))
+	mux.Handle("GET "+agent.MetricsPath, metrics)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isOperator(r.TLS) {
 			w.WriteHeader(http.StatusForbidden)
@@ -40,8 +41,8 @@ func OperatorHandler(source Source, metrics http.Handler) http.Handler {
 // and alive.
 func ProbeHandler(source Source) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+contract.ReadyPath, ready(source))
-	mux.HandleFunc("GET "+contract.LivePath, func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+agent.ReadyPath, ready(source))
+	mux.HandleFunc("GET "+agent.LivePath, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	return mux

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
@@ -25,8 +26,8 @@ import (
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
-// agent is a server whose mounts can be exchanged.
-type agent struct {
+// served is a server whose mounts can be exchanged.
+type served struct {
 	address string
 
 	mu     sync.Mutex
@@ -34,15 +35,15 @@ type agent struct {
 	err    error
 }
 
-func (a *agent) face(facing stores.Facing, err error) {
+func (a *served) face(facing stores.Facing, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.facing, a.err = facing, err
 }
 
-func serve(t *testing.T, facing stores.Facing, node *status.Node) *agent {
+func serve(t *testing.T, facing stores.Facing, node *status.Node) *served {
 	t.Helper()
-	a := &agent{facing: facing}
+	a := &served{facing: facing}
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", server.TLSConfig(func() (stores.Facing, error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -62,7 +63,7 @@ func serve(t *testing.T, facing stores.Facing, node *status.Node) *agent {
 // ask sends one request with the identity over a connection of its own. The leaf
 // that the agent presents is returned; whether it is the right one is for the
 // client's tests.
-func (a *agent) ask(t *testing.T, path string, identity stores.Identity) (status int, body, presented string, err error) {
+func (a *served) ask(t *testing.T, path string, identity stores.Identity) (status int, body, presented string, err error) {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -138,7 +139,7 @@ func TestOnlyTheOperatorIsAnswered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			status, body, _, err := a.ask(t, contract.TLSPath, c.identity)
+			status, body, _, err := a.ask(t, agent.TLSPath, c.identity)
 			if status != c.status || (err != nil) != (c.status == noAnswer) {
 				t.Errorf("status %d, body %q, error %v; want status %d", status, body, err, c.status)
 			}
@@ -156,13 +157,13 @@ func TestNameAloneIsNotEnough(t *testing.T) {
 	}
 	// A user may be called as the operator is; the organisation is the cluster's.
 	leaf, err := ours.Issue(key.Signer().Public(), pki.LeafSpec{
-		Subject: pki.Subject{CommonName: contract.OperatorCommonName}, Usages: pki.BothUsages(), Validity: time.Hour, Now: now,
+		Subject: pki.Subject{CommonName: agent.OperatorCommonName}, Usages: pki.BothUsages(), Validity: time.Hour, Now: now,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := serve(t, stores.Facing{Identity: agenttest.Leaf(t, ours, "node", now), Trusts: anchors(ours)}, &status.Node{})
-	status, _, _, err := a.ask(t, contract.TLSPath, stores.Identity{Chain: []*x509.Certificate{leaf}, Key: key})
+	status, _, _, err := a.ask(t, agent.TLSPath, stores.Identity{Chain: []*x509.Certificate{leaf}, Key: key})
 	if status != http.StatusForbidden {
 		t.Errorf("status %d, %v; want it forbidden", status, err)
 	}
@@ -175,11 +176,11 @@ func TestNewAnchorAndLeafCountFromTheNextHandshake(t *testing.T) {
 	first, second := agenttest.Leaf(t, before, "node", now), agenttest.Leaf(t, after, "node", now)
 	operator := agenttest.Operator(t, after, now)
 	a := serve(t, stores.Facing{Identity: first, Trusts: anchors(before)}, &status.Node{})
-	if status, _, presented, err := a.ask(t, contract.TLSPath, operator); err == nil || presented != first.Fingerprint() {
+	if status, _, presented, err := a.ask(t, agent.TLSPath, operator); err == nil || presented != first.Fingerprint() {
 		t.Fatalf("status %d, presented %s; want a refusal by leaf %s", status, presented, first.Fingerprint())
 	}
 	a.face(stores.Facing{Identity: second, Trusts: anchors(before, after)}, nil)
-	status, _, presented, err := a.ask(t, contract.TLSPath, operator)
+	status, _, presented, err := a.ask(t, agent.TLSPath, operator)
 	if err != nil || status != http.StatusOK || presented != second.Fingerprint() {
 		t.Errorf("status %d, %v, presented %s; want an answer by leaf %s", status, err, presented, second.Fingerprint())
 	}
@@ -191,7 +192,7 @@ func TestNothingToPresentIsNoHandshake(t *testing.T) {
 	ours := agenttest.Authority(t, "ca", now)
 	a := serve(t, stores.Facing{}, &status.Node{})
 	a.face(stores.Facing{}, errors.New("not mounted yet"))
-	if status, _, _, err := a.ask(t, contract.TLSPath, agenttest.Operator(t, ours, now)); err == nil {
+	if status, _, _, err := a.ask(t, agent.TLSPath, agenttest.Operator(t, ours, now)); err == nil {
 		t.Errorf("status %d, want no handshake", status)
 	}
 }
@@ -208,11 +209,11 @@ func TestAnswersToTheOperator(t *testing.T) {
 		status int
 		body   string
 	}{
-		contract.TLSPath: {http.StatusOK, `{"revision":5,"startedAt":"2026-01-02T03:04:05Z","roles":` +
+		agent.TLSPath: {http.StatusOK, `{"revision":5,"startedAt":"2026-01-02T03:04:05Z","roles":` +
 			`{"tls-9093":{"trusts":["aa"],"presents":"bb","notAfter":"2026-01-02T03:04:05Z"}}}`},
 		contract.BrokerStatePath: {http.StatusOK, `{"brokerState":1}`},
-		contract.ReadyPath:       {http.StatusServiceUnavailable, `{"ready":false,"reason":"ServerStarting"}`},
-		contract.MetricsPath:     {http.StatusOK, "metrics"},
+		agent.ReadyPath:          {http.StatusServiceUnavailable, `{"ready":false,"reason":"ServerStarting"}`},
+		agent.MetricsPath:        {http.StatusOK, "metrics"},
 		"/v1/other":              {http.StatusNotFound, "404 page not found\n"},
 	} {
 		t.Run(path, func(t *testing.T) {
@@ -231,7 +232,7 @@ func TestAnswersToTheOperator(t *testing.T) {
 func TestKubeletLearnsReadinessOnly(t *testing.T) {
 	t.Parallel()
 	var node status.Node
-	node.Waiting(contract.ReasonWaitingForMounts, []string{"anchor aa"})
+	node.Waiting(agent.ReasonWaitingForMounts, []string{"anchor aa"})
 	handler := server.ProbeHandler(&node)
 	get := func(path string) *httptest.ResponseRecorder {
 		recorder := httptest.NewRecorder()
@@ -239,20 +240,20 @@ func TestKubeletLearnsReadinessOnly(t *testing.T) {
 		return recorder
 	}
 	for path, want := range map[string]int{
-		contract.ReadyPath: http.StatusServiceUnavailable, contract.LivePath: http.StatusNoContent,
-		contract.TLSPath: http.StatusNotFound, contract.BrokerStatePath: http.StatusNotFound, contract.MetricsPath: http.StatusNotFound,
+		agent.ReadyPath: http.StatusServiceUnavailable, agent.LivePath: http.StatusNoContent,
+		agent.TLSPath: http.StatusNotFound, contract.BrokerStatePath: http.StatusNotFound, agent.MetricsPath: http.StatusNotFound,
 	} {
 		if got := get(path).Code; got != want {
 			t.Errorf("%s: status %d, want %d", path, got, want)
 		}
 	}
-	var readiness contract.Readiness
-	if err := json.Unmarshal(get(contract.ReadyPath).Body.Bytes(), &readiness); err != nil || readiness.WaitingFor[0] != "anchor aa" {
+	var readiness agent.Readiness
+	if err := json.Unmarshal(get(agent.ReadyPath).Body.Bytes(), &readiness); err != nil || readiness.WaitingFor[0] != "anchor aa" {
 		t.Errorf("readiness %+v, %v; want what it waits for", readiness, err)
 	}
 	node.Started(1, time.Time{}, nil)
 	node.Serving()
-	if got := get(contract.ReadyPath).Code; got != http.StatusNoContent {
+	if got := get(agent.ReadyPath).Code; got != http.StatusNoContent {
 		t.Errorf("status %d of a node that serves, want %d", got, http.StatusNoContent)
 	}
 }

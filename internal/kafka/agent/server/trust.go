@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -92,6 +93,6 @@ func isOperator(state *tls.ConnectionState) bool {
 		return false
 	}
 	subject := state.PeerCertificates[0].Subject
-	return subject.CommonName == contract.OperatorCommonName &&
+	return subject.CommonName == agent.OperatorCommonName &&
 		slices.Equal(subject.Organization, []string{contract.OperatorOrganization})
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/publication"
 )
@@ -15,7 +16,7 @@ import (
 type Node struct {
 	mu        sync.Mutex
 	report    publication.Report
-	readiness contract.Readiness
+	readiness agent.Readiness
 	state     int
 	stopping  bool
 }
@@ -26,7 +27,7 @@ func (n *Node) Waiting(reason string, missing []string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	news := n.readiness.Reason != reason || !slices.Equal(n.readiness.WaitingFor, missing)
-	n.readiness = contract.Readiness{Reason: reason, WaitingFor: slices.Clone(missing)}
+	n.readiness = agent.Readiness{Reason: reason, WaitingFor: slices.Clone(missing)}
 	return news
 }
 
@@ -36,7 +37,7 @@ func (n *Node) Started(revision int64, at time.Time, roles map[publication.Role]
 	defer n.mu.Unlock()
 	n.report = publication.Report{Revision: revision, StartedAt: at, Roles: map[publication.Role]publication.RoleReport{}}
 	maps.Copy(n.report.Roles, roles)
-	n.readiness = contract.Readiness{Reason: contract.ReasonStarting}
+	n.readiness = agent.Readiness{Reason: agent.ReasonStarting}
 	n.state = contract.StateStarting
 }
 
@@ -94,7 +95,7 @@ func (n *Node) Serving() bool {
 	if n.stopping || n.readiness.Ready {
 		return false
 	}
-	n.readiness = contract.Readiness{Ready: true}
+	n.readiness = agent.Readiness{Ready: true}
 	n.state = contract.StateRunning
 	return true
 }
@@ -108,11 +109,11 @@ func (n *Node) NotServing(because string) bool {
 		return false
 	}
 	was := n.readiness.Ready
-	reason := contract.ReasonStarting
-	if was || n.readiness.Reason == contract.ReasonUnresponsive {
-		reason = contract.ReasonUnresponsive
+	reason := agent.ReasonStarting
+	if was || n.readiness.Reason == agent.ReasonUnresponsive {
+		reason = agent.ReasonUnresponsive
 	}
-	n.readiness = contract.Readiness{Reason: reason, WaitingFor: []string{because}}
+	n.readiness = agent.Readiness{Reason: reason, WaitingFor: []string{because}}
 	return was
 }
 
@@ -122,7 +123,7 @@ func (n *Node) Stopping() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.stopping = true
-	n.readiness = contract.Readiness{Reason: contract.ReasonStopping}
+	n.readiness = agent.Readiness{Reason: agent.ReasonStopping}
 	n.state = contract.StateControlledStop
 }
 
@@ -132,7 +133,7 @@ func (n *Node) Ended() {
 	defer n.mu.Unlock()
 	n.stopping = true
 	n.report = publication.Report{Roles: map[publication.Role]publication.RoleReport{}}
-	n.readiness = contract.Readiness{Reason: contract.ReasonStopping}
+	n.readiness = agent.Readiness{Reason: agent.ReasonStopping}
 	n.state = contract.StateNotRunning
 }
 
@@ -148,7 +149,7 @@ func (n *Node) TLS() publication.Report {
 }
 
 // Readiness returns whether the server serves.
-func (n *Node) Readiness() contract.Readiness {
+func (n *Node) Readiness() agent.Readiness {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.readiness

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/status"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -17,44 +18,44 @@ func TestStatesOfANode(t *testing.T) {
 	for name, c := range map[string]struct {
 		steps     []func(*status.Node)
 		state     int
-		readiness contract.Readiness
+		readiness agent.Readiness
 	}{
 		"it waits for a mount": {
-			[]func(*status.Node){func(n *status.Node) { n.Waiting(contract.ReasonWaitingForMounts, []string{"anchor a"}) }},
+			[]func(*status.Node){func(n *status.Node) { n.Waiting(agent.ReasonWaitingForMounts, []string{"anchor a"}) }},
 			contract.StateNotRunning,
-			contract.Readiness{Reason: contract.ReasonWaitingForMounts, WaitingFor: []string{"anchor a"}},
+			agent.Readiness{Reason: agent.ReasonWaitingForMounts, WaitingFor: []string{"anchor a"}},
 		},
 		"it starts": {
-			[]func(*status.Node){start}, contract.StateStarting, contract.Readiness{Reason: contract.ReasonStarting},
+			[]func(*status.Node){start}, contract.StateStarting, agent.Readiness{Reason: agent.ReasonStarting},
 		},
 		"it recovers its logs": {
-			[]func(*status.Node){start, (*status.Node).Recovering}, contract.StateRecovery, contract.Readiness{Reason: contract.ReasonStarting},
+			[]func(*status.Node){start, (*status.Node).Recovering}, contract.StateRecovery, agent.Readiness{Reason: agent.ReasonStarting},
 		},
 		"it is asked in vain while it starts": {
 			[]func(*status.Node){start, func(n *status.Node) { n.NotServing("fenced") }},
 			contract.StateStarting,
-			contract.Readiness{Reason: contract.ReasonStarting, WaitingFor: []string{"fenced"}},
+			agent.Readiness{Reason: agent.ReasonStarting, WaitingFor: []string{"fenced"}},
 		},
 		"it serves": {
-			[]func(*status.Node){start, func(n *status.Node) { n.Serving() }}, contract.StateRunning, contract.Readiness{Ready: true},
+			[]func(*status.Node){start, func(n *status.Node) { n.Serving() }}, contract.StateRunning, agent.Readiness{Ready: true},
 		},
 		"it serves, and a late line speaks of recovery": {
 			[]func(*status.Node){start, func(n *status.Node) { n.Serving() }, (*status.Node).Recovering},
 			contract.StateRunning,
-			contract.Readiness{Ready: true},
+			agent.Readiness{Ready: true},
 		},
 		"it serves no more": {
 			[]func(*status.Node){start, func(n *status.Node) { n.Serving() }, func(n *status.Node) { n.NotServing("refused") }, func(n *status.Node) { n.NotServing("timeout") }},
 			contract.StateRunning,
-			contract.Readiness{Reason: contract.ReasonUnresponsive, WaitingFor: []string{"timeout"}},
+			agent.Readiness{Reason: agent.ReasonUnresponsive, WaitingFor: []string{"timeout"}},
 		},
 		"it is asked to stop, and still answers": {
 			[]func(*status.Node){start, func(n *status.Node) { n.Serving() }, (*status.Node).Stopping, func(n *status.Node) { n.Serving() }},
 			contract.StateControlledStop,
-			contract.Readiness{Reason: contract.ReasonStopping},
+			agent.Readiness{Reason: agent.ReasonStopping},
 		},
 		"it has ended": {
-			[]func(*status.Node){start, (*status.Node).Ended}, contract.StateNotRunning, contract.Readiness{Reason: contract.ReasonStopping},
+			[]func(*status.Node){start, (*status.Node).Ended}, contract.StateNotRunning, agent.Readiness{Reason: agent.ReasonStopping},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,9 +82,9 @@ func TestOnlyNewsIsNews(t *testing.T) {
 		got  bool
 		want bool
 	}{
-		{"a first thing to wait for", n.Waiting(contract.ReasonWaitingForMounts, []string{"a"}), true},
-		{"the same thing", n.Waiting(contract.ReasonWaitingForMounts, []string{"a"}), false},
-		{"another thing", n.Waiting(contract.ReasonWaitingForMounts, []string{"b"}), true},
+		{"a first thing to wait for", n.Waiting(agent.ReasonWaitingForMounts, []string{"a"}), true},
+		{"the same thing", n.Waiting(agent.ReasonWaitingForMounts, []string{"a"}), false},
+		{"another thing", n.Waiting(agent.ReasonWaitingForMounts, []string{"b"}), true},
 		{"serving", n.Serving(), true},
 		{"still serving", n.Serving(), false},
 		{"serving no more", n.NotServing("x"), true},

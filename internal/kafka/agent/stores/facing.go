@@ -4,7 +4,7 @@ import (
 	"crypto/x509"
 	"slices"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
@@ -27,9 +27,9 @@ func (f Facing) Report() publication.RoleReport { return Report(f.Identity.Chain
 func Face(m Mounted) (Facing, error) {
 	w := &waiting{}
 	config := w.config(m)
-	published, err := publication.ParsePublication(m.Node[contract.PublicationKey])
+	published, err := publication.ParsePublication(m.Node[agent.PublicationKey])
 	if err != nil {
-		w.add("a readable %s in the node's Secret (%v)", contract.PublicationKey, err)
+		w.add("a readable %s in the node's Secret (%v)", agent.PublicationKey, err)
 	}
 	if !w.empty() {
 		return Facing{}, w.err()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/publication"
 )
@@ -138,18 +139,18 @@ func (w *waiting) config(m Mounted) contract.Config {
 func (w *waiting) publication(m Mounted) publication.Publication {
 	pin, err := ParsePin(m.Pod)
 	if err != nil {
-		w.add("a readable annotation %s of the pod (%v)", contract.PinAnnotation, err)
+		w.add("a readable annotation %s of the pod (%v)", agent.PinAnnotation, err)
 		return publication.Publication{}
 	}
-	data, found := m.Node[contract.PublicationKey]
+	data, found := m.Node[agent.PublicationKey]
 	if !found {
-		w.add("%s in the node's Secret", contract.PublicationKey)
+		w.add("%s in the node's Secret", agent.PublicationKey)
 		return publication.Publication{}
 	}
 	published, err := publication.ParsePublication(data)
 	switch {
 	case err != nil:
-		w.add("a readable %s in the node's Secret (%v)", contract.PublicationKey, err)
+		w.add("a readable %s in the node's Secret (%v)", agent.PublicationKey, err)
 	case published.Revision < pin.Revision:
 		w.add("publication revision %d or newer (revision %d is mounted)", pin.Revision, published.Revision)
 	case published.Revision == pin.Revision && !published.SameContent(pin):
@@ -169,11 +170,11 @@ func (w *waiting) configuration(m Mounted, published publication.Publication) {
 // ParsePin reads the publication the pod was created under from the mounted
 // annotations.
 func ParsePin(pod Directory) (publication.Publication, error) {
-	annotations, err := contract.ParseAnnotations(pod[contract.AnnotationsFile])
+	annotations, err := agent.ParseAnnotations(pod[agent.AnnotationsFile])
 	if err != nil {
 		return publication.Publication{}, err
 	}
-	return publication.ParsePublication([]byte(annotations[contract.PinAnnotation]))
+	return publication.ParsePublication([]byte(annotations[agent.PinAnnotation]))
 }
 
 // identity reads <file>.crt and <file>.key, which must be the leaf that the

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
@@ -197,11 +198,11 @@ func TestIncompleteMountsAreWaitedFor(t *testing.T) {
 			w.Config[contract.AgentConfigKey] = []byte("{")
 		}, "a usable agent.json"},
 		"the pod has no pin": {func(_ *testing.T, w *world) {
-			w.Pod[contract.AnnotationsFile] = []byte("a=\"b\"\n")
-		}, contract.PinAnnotation},
+			w.Pod[agent.AnnotationsFile] = []byte("a=\"b\"\n")
+		}, agent.PinAnnotation},
 		"the Secret has no publication": {func(_ *testing.T, w *world) {
-			delete(w.Node, contract.PublicationKey)
-		}, contract.PublicationKey},
+			delete(w.Node, agent.PublicationKey)
+		}, agent.PublicationKey},
 		"the publication is older than the pin": {func(t *testing.T, w *world) {
 			t.Helper()
 			w.publication.Revision--

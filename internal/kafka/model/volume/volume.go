@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/agent"
 )
 
 // ReadOnlyMode lets the pod's group read mounted keys, and nobody else.
@@ -24,7 +24,7 @@ func PodInfo(name string) *coreac.VolumeApplyConfiguration {
 	return coreac.Volume().WithName(name).WithDownwardAPI(coreac.DownwardAPIVolumeSource().
 		WithDefaultMode(ReadOnlyMode).
 		WithItems(coreac.DownwardAPIVolumeFile().
-			WithPath(contract.AnnotationsFile).
+			WithPath(agent.AnnotationsFile).
 			WithFieldRef(coreac.ObjectFieldSelector().
 				WithAPIVersion(corev1.SchemeGroupVersion.Version).WithFieldPath("metadata.annotations"))))
 }

@@ -1,4 +1,4 @@
-package contract
+package agent
 
 import "github.com/keyturn/keyturn/internal/excerpt"
 
@@ -24,29 +24,10 @@ const (
 	// ReasonWaitingForMounts: the server is not started, because what is mounted
 	// is not yet what the pod pins.
 	ReasonWaitingForMounts = "WaitingForMounts"
-	// ReasonFormatting: the data directories are being formatted.
-	ReasonFormatting = "FormattingStorage"
 	// ReasonStarting: the server runs and is not yet serving.
 	ReasonStarting = "ServerStarting"
 	// ReasonUnresponsive: a server that was ready does not answer any more.
 	ReasonUnresponsive = "ServerUnresponsive"
 	// ReasonStopping: the server was asked to stop.
 	ReasonStopping = "ServerStopping"
-)
-
-// BrokerState is the answer of GET /v1/broker-state. The numbers are those of
-// Kafka's BrokerState metric.
-type BrokerState struct {
-	State int `json:"brokerState"`
-}
-
-// Values of BrokerState.State (Kafka's org.apache.kafka.metadata.BrokerState).
-const (
-	StateNotRunning     = 0
-	StateStarting       = 1
-	StateRecovery       = 2
-	StateRunning        = 3
-	StateControlledStop = 6
-	StateShuttingDown   = 7
-	StateUnknown        = 127
 )

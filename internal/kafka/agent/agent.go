@@ -145,7 +145,7 @@ func (a *firstProcess) monitor(ctx context.Context, matched stores.Matched, hint
 func (a *firstProcess) watch(ctx context.Context) {
 	for {
 		if published, isNew := a.observer.look(a.Clock.Now()); isNew {
-			a.Log.Info("A published is mounted", "revision", published.Revision,
+			a.Log.Info("A publication is mounted", "revision", published.Revision,
 				"mountLagSeconds", a.observer.MountLag().Seconds())
 		}
 		select {

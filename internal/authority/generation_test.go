@@ -1,6 +1,7 @@
 package authority_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -123,4 +124,31 @@ func TestAUsersGenerationThatWasLoweredCountsAsTheHighestSeen(t *testing.T) {
 
 	wantGenerations(t, d, 7, 5)
 	wantLowered(t, d, authorities.CertGenerationAnnotation, authorities.KeyGenerationAnnotation)
+}
+
+// People look where they are sent: each warning is about the Secret that has the annotation.
+func TestAWarningAboutAGenerationIsAboutTheSecretThatHasIt(t *testing.T) {
+	t.Parallel()
+	lowers := func(w *world) { w.in.Evidence.CertGeneration, w.in.Evidence.KeyGeneration = 7, 5 }
+	misses := func(w *world) { w.in.CertSecret.Annotations, w.in.KeySecret.Annotations = nil, nil }
+	for name, change := range map[string]func(*world){"lowered": lowers, "missing": misses} {
+		for source, of := range map[string]func() *world{
+			"of Keyturn": func() *world { return runningWorld(t) },
+			"of a user":  func() *world { w, _ := userWorld(t); w.runs(); return w },
+		} {
+			w := of()
+			change(w)
+			where := map[string]string{}
+			for _, warning := range w.decide().Warnings {
+				where[warning.Part] = warning.Secret
+			}
+			want := map[string]string{
+				"metadata.annotations{" + authorities.CertGenerationAnnotation + "}": w.in.Names.CertSecret,
+				"metadata.annotations{" + authorities.KeyGenerationAnnotation + "}":  w.in.Names.KeySecret,
+			}
+			if !maps.Equal(where, want) {
+				t.Errorf("%s, %s: the warnings are about %v, want %v", name, source, where, want)
+			}
+		}
+	}
 }

@@ -130,6 +130,7 @@ func TestOfALongSentenceBeginningAndEndAreKept(t *testing.T) {
 		"a sentence that fits":        {"wrong: mend it", 14, "wrong: mend it"},
 		"one byte too many":           {"wrong: mend it", 13, "wrong…nd it"},
 		"characters of several bytes": {"ééééé", 8, "é…é"},
+		"the end of a character":      {"ééééé", 6, "é…"},
 		"what a terminal obeys":       {"a\x1bb", 9, "a\uFFFDb"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -228,6 +228,22 @@ func TestASetThatIsRefusedSaysSoAndStillCountsItsPods(t *testing.T) {
 }
 
 // The cache shows no more of a set than that there is one.
+// Nothing is refused where nothing is missing.
+func TestASetThatWouldBeRefusedSaysNothingWhileItHasItsPods(t *testing.T) {
+	t.Parallel()
+	set, pod := setOf(t, "a"), podOf("a")
+	set.OwnerReferences = nil
+	s := newStore(t, set, &pod)
+	var status podsetv1.StrimziPodSetStatus
+	s.reported = func(to podsetv1.StrimziPodSetStatus) { status = to }
+
+	result, err := s.reconciler(s).keep(t.Context(), set)
+
+	if err != nil || status.Pods != 1 || len(status.Conditions) > 0 || result.RequeueAfter != 0 {
+		t.Errorf("its status is %+v, and it is looked at again after %s (%v)", status, result.RequeueAfter, err)
+	}
+}
+
 func TestASetIsReadAsItIsIfTheMakerWroteIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -49,6 +49,13 @@ func TestWhatAGuardSaysFitsOneAndSeveral(t *testing.T) {
 			[]trust.Blocker{{Guard: trust.GuardApplications, Who: "applications", What: "ca.crt does not contain the new CA yet"}},
 			"waiting for applications (ApplicationsHadTime: ca.crt does not contain the new CA yet)",
 		},
+		"what is the same of several": {
+			[]trust.Blocker{
+				{Guard: trust.GuardListeners, Who: "my-dual-0", What: "the file is missing"},
+				{Guard: trust.GuardListeners, Who: "my-dual-1", What: "the file is missing"},
+			},
+			"waiting for my-dual-0, my-dual-1 (EveryListenerTrustsNew: the file is missing)",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -144,3 +144,28 @@ func TestAnActIsPutOffWhileThereIsNoPlaceForWhatComesBeforeIt(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatKafkaWasNotToldToDoDoesNotCountAsDone(t *testing.T) {
+	t.Parallel()
+	acts := 0
+	r := New(Options{Connector: stuck{acts: &acts}, Clock: clock.RealClock{}, Metrics: NewMetrics()})
+	r.asking.places.taken = r.asking.places.room
+	p := passOf(smallKafka(), map[string]*corev1.Pod{})
+	p.cluster.Metadata.Desired = "4.3-IV0"
+	for _, node := range p.cluster.Nodes {
+		pod := readyPod(node.Pod)
+		pod.Annotations = map[string]string{model.KafkaVersionAnnotation: "4.3.0"}
+		p.pods[node.Pod] = pod
+	}
+
+	if err := r.followVersion(t.Context(), p, &outcome{}); err != nil || len(p.notes) != 1 {
+		t.Errorf("it is said: %v, %v", p.notes, err)
+	}
+	if version := p.kafka.Status.KafkaMetadataVersion; version != "" {
+		t.Errorf("the status says that the metadata version is %s", version)
+	}
+	err := r.forgetRemoved(t.Context(), p, disruptionRecord{Kind: rollout.Remove, Disruption: &disruption{Node: 9, UID: "9"}})
+	if !errors.Is(err, errNotAsked) || acts != 1 {
+		t.Errorf("it was told %d times, and the broker counts as forgotten: %v", acts, err)
+	}
+}

@@ -149,6 +149,16 @@ func TestARestartThatHasTimeUsesTheLastWindowBeforeItIsDue(t *testing.T) {
 	}
 }
 
+func TestARestartThatIsNeverDueIsDoneInNoWindow(t *testing.T) {
+	t.Parallel()
+	p := passOf(&kafkav1.Kafka{Spec: kafkav1.KafkaSpec{MaintenanceTimeWindows: []string{"* * 12 ? * *"}}}, nil)
+	p.now = noon()
+	p.window = p.openWindow()
+	if !p.window.Open || p.isDue(trust.Load{How: trust.ByRestart, Remainder: true}) {
+		t.Errorf("it is done while a window is open (%t)", p.window.Open)
+	}
+}
+
 func podSet(pods ...string) *podsetv1.StrimziPodSet {
 	set := &podsetv1.StrimziPodSet{ObjectMeta: metav1.ObjectMeta{
 		Name: "my-pool", UID: "set of my-pool",

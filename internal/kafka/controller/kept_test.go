@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/publication"
 )
@@ -197,6 +199,9 @@ func TestAPodIsTheSameToTheOperatorAsTheCacheKeepsItAndAsItIs(t *testing.T) {
 	deleted := metav1.NewTime(noon().Add(time.Minute))
 	for name, change := range map[string]func(*corev1.Pod){
 		"as it crashes": func(*corev1.Pod) {},
+		"as it cannot be prepared": func(p *corev1.Pod) {
+			p.Status.InitContainerStatuses[0].State, p.Status.ContainerStatuses[0].State = p.Status.ContainerStatuses[0].State, corev1.ContainerState{}
+		},
 		"as it is ready": func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State.Waiting = nil
 			p.Status.Conditions[1].Status = corev1.ConditionTrue
@@ -206,6 +211,9 @@ func TestAPodIsTheSameToTheOperatorAsTheCacheKeepsItAndAsItIs(t *testing.T) {
 		"as nobody places it": func(p *corev1.Pod) {
 			p.Spec.NodeName = ""
 			p.Status.Conditions[2] = podCondition(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)
+		},
+		"with many anchors given": func(p *corev1.Pod) {
+			p.Annotations[agent.GivenAnnotation] = `{"cluster":["` + strings.Repeat(strings.Repeat("c", 64)+`","`, 100) + `c"]}`
 		},
 		"with a broken pin": func(p *corev1.Pod) { p.Annotations[agent.PinAnnotation] = "{" },
 	} {
@@ -270,6 +278,7 @@ func TestThePodOfANodeWithALongPinIsReadByItsName(t *testing.T) {
 		revision int64
 	}{
 		"a usual pin":                        {100, "set", 0, 7},
+		"a long pin that the cache holds":    {maxPin - 100, "set", 0, 7},
 		"a pin that the cache does not hold": {maxPin, "set", 1, 7},
 		"of a pod that is no node's":         {maxPin, "another", 0, 0},
 	} {
@@ -329,5 +338,75 @@ func TestPodsThatAreReadPastTheCacheAreLeftTheSame(t *testing.T) {
 
 	if diff := cmp.Diff(kept(t, live).Status, p.pods["my-dual-0"].Status); diff != "" || p.pods["my-dual-0"].Spec.Containers != nil {
 		t.Errorf("(-as it is kept +as it is read):\n%s", diff)
+	}
+}
+
+func TestAClaimIsTheSameToTheOperatorAsTheCacheKeepsItAndAsItIs(t *testing.T) {
+	t.Parallel()
+	claim := growing(noon())
+	claim.Labels = map[string]string{model.ClusterLabel: "my", model.PoolLabel: "dual"}
+	claim.Annotations = map[string]string{model.ClusterIDAnnotation: "id", deleteClaimAnnotation: isTrue}
+	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	seen := func(claim *corev1.PersistentVolumeClaim) []any {
+		since, waits := waitsForMount(claim)
+		return []any{since, waits, claim.Spec.Resources.Requests.Storage().String(), claim.Labels, claim.Annotations}
+	}
+	if diff := cmp.Diff(seen(claim), seen(kept(t, claim))); diff != "" {
+		t.Errorf("(-as it is +as it is kept):\n%s", diff)
+	}
+}
+
+// The sets are read past the cache. A node that only the cache still shows would be put back
+// into its set, and removed once more.
+func TestAPodThatOnlyTheCacheStillShowsMakesNoNode(t *testing.T) {
+	t.Parallel()
+	for name, runs := range map[string]bool{"it is gone": false, "it still runs": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pods := make([]client.Object, 0, 2)
+			for _, of := range []string{"my-dual-0", "my-dual-7"} {
+				pod := honestPod()
+				pod.Name, pod.ResourceVersion = of, ""
+				pods = append(pods, pod)
+			}
+			cache, api := fake.NewClientBuilder().WithObjects(pods...).Build(), fake.NewClientBuilder().WithObjects(pods[0])
+			if runs {
+				api = api.WithObjects(pods[1])
+			}
+			p := passOverSets()
+			set := setOf("x")
+			set.Spec.Pods = nil
+			set.Annotations = map[string]string{model.NodesAnnotation: `{"ids":[0],"roles":["broker"]}`}
+			p.podSets["my-dual"] = *set
+
+			if err := New(Options{Client: cache, Live: api.Build(), Metrics: NewMetrics()}).observePods(t.Context(), p.observation); err != nil {
+				t.Fatal(err)
+			}
+
+			if nodes := p.nodesOf(set).NodeIDs; slices.Contains(nodes, 7) != runs || !slices.Contains(nodes, 0) {
+				t.Errorf("the nodes are %v", nodes)
+			}
+		})
+	}
+}
+
+func TestTheCacheKeepsTheLabelsThatAreRead(t *testing.T) {
+	t.Parallel()
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: named("data-my-dual-7", map[string]string{model.ClusterLabel: "my", model.PoolLabel: "dual"})}
+	beside := &corev1.Pod{ObjectMeta: named("my-beside-1", map[string]string{model.ClusterLabel: "my", model.NameLabel: "my-beside"})}
+	p := passOverSets()
+	p.claims = map[string]*corev1.PersistentVolumeClaim{claim.Name: kept(t, claim)}
+	p.others = []*corev1.Pod{kept(t, beside)}
+	r := New(Options{Metrics: NewMetrics(), Companions: func(model.Cluster) []companion.Companion {
+		return []companion.Companion{{Name: "my-beside"}}
+	}})
+
+	r.findCompanions(p)
+
+	if taken := p.taken()["dual"]; !slices.Equal(taken, []model.NodeID{7}) {
+		t.Errorf("ids of the pool are %v, and a claim has the data of 7", taken)
+	}
+	if len(p.companions[0].pods) != 1 {
+		t.Error("the pod of a companion is not found")
 	}
 }

@@ -138,3 +138,79 @@ func TestAConfigMapOfSomebodyElseTellsNothingOfTheQuorum(t *testing.T) {
 		})
 	}
 }
+
+func TestASecretThatNothingMarksIsBelievedIfTheOperatorWroteIt(t *testing.T) {
+	t.Parallel()
+	for writer, want := range map[string]int{string(fieldOwner): 1, "anybody": 0} {
+		for name, seek := range map[string]func(*Reconciler, context.Context, *observation) error{
+			"my-cluster-ca-cert": func(r *Reconciler, ctx context.Context, o *observation) error {
+				return r.seekSecret(ctx, o, "my-cluster-ca-cert")
+			},
+			"my-x-0": func(r *Reconciler, ctx context.Context, o *observation) error {
+				return r.seekTraces(ctx, o, []trace{{name: "my-x-0"}})
+			},
+		} {
+			secret := &corev1.Secret{ObjectMeta: named(name, nil)}
+			secret.ManagedFields = []metav1.ManagedFieldsEntry{writtenBy(writer)}
+			live := fake.NewClientBuilder().WithObjects(secret).WithReturnManagedFields().Build()
+			p := passOverSets()
+			p.secrets = map[string]corev1.Secret{}
+			if err := seek(New(Options{Live: live, Metrics: NewMetrics()}), t.Context(), p.observation); err != nil || len(p.secrets) != want {
+				t.Errorf("Secret %s, written by %s: %d are believed (%v), want %d", name, writer, len(p.secrets), err, want)
+			}
+		}
+	}
+}
+
+// Of other ConfigMaps under names of nodes nothing is concluded.
+func TestAConfigMapIsATraceOfANodeIfItIsLabelledWithItsPool(t *testing.T) {
+	t.Parallel()
+	ofKafka := []metav1.OwnerReference{{APIVersion: "kafka.strimzi.io/v1", Kind: "Kafka", Name: "my", UID: "1"}}
+	for pool, want := range map[string]int{"x": 1, "": 0} {
+		config := metadataObject(configMapKind())
+		config.ObjectMeta = named("my-x-7", map[string]string{model.ClusterLabel: "my"})
+		if pool != "" {
+			config.Labels[model.PoolLabel] = pool
+		}
+		config.OwnerReferences = ofKafka
+		p := passOverSets()
+		p.objects = map[objectID]*metav1.PartialObjectMetadata{{configMapKind().GroupKind(), "my-x-7"}: kept(t, config)}
+		if traces := p.nodeTraces(); len(traces) != want {
+			t.Errorf("of a ConfigMap with the pool %q there are the traces %v, want %d", pool, traces, want)
+		}
+	}
+}
+
+// What only has the name of a set that is gone owns nothing.
+func TestOfTheSetsThatPodsNameThoseAreLookedForThatMayOwnNodes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		pod   string
+		owner metav1.OwnerReference
+		taken bool
+	}{
+		"that owns the pod of a node":       {"my-dual-0", metav1.OwnerReference{Kind: podSetKind, Name: "my-dual", UID: "set"}, true},
+		"that has followed another":         {"my-dual-0", metav1.OwnerReference{Kind: podSetKind, Name: "my-dual", UID: "before"}, false},
+		"that has the name of another":      {"my-dual-0", metav1.OwnerReference{Kind: "ReplicaSet", Name: "my-dual", UID: "set"}, false},
+		"that owns a pod that is no node's": {"any-pod", metav1.OwnerReference{Kind: podSetKind, Name: "my-dual", UID: "set"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set := setOf("x")
+			set.Annotations[model.NodesAnnotation] = "{}"
+			live := storing(t, set)
+			c.owner.Controller = new(true)
+			pod := corev1.Pod{ObjectMeta: named(c.pod, nil)}
+			pod.OwnerReferences = []metav1.OwnerReference{c.owner}
+			p := passOverSets()
+
+			if err := New(Options{Live: live, Metrics: NewMetrics()}).seekOwners(t.Context(), p.observation, []corev1.Pod{pod}); err != nil {
+				t.Fatal(err)
+			}
+
+			if _, taken := p.podSets["my-dual"]; taken != c.taken {
+				t.Errorf("the set is taken: %t, want %t", taken, c.taken)
+			}
+		})
+	}
+}

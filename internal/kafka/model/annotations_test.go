@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -98,5 +99,30 @@ func TestTheCheckOfLeavingBrokersIsSkippedInAnyCaseOfLetters(t *testing.T) {
 		if cluster, _ := resolved(t, in); cluster.SkipScaleDownCheck != skips {
 			t.Errorf("%q skips it: %t", value, cluster.SkipScaleDownCheck)
 		}
+	}
+}
+
+func TestARestartThatIsAskedForIsNotSaidToHaveNoEffect(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"true", "True", "false"} {
+		asked := map[string]string{ManualRollingUpdateAnnotation: value, DeletePodAndClaimsAnnotation: value}
+		if idle := IdlePodAnnotations(asked); len(idle) > 0 {
+			t.Errorf("of a pod it is said: %v", idle)
+		}
+		delete(asked, DeletePodAndClaimsAnnotation)
+		if idle := IdlePodSetAnnotations(asked); len(idle) > 0 {
+			t.Errorf("of a pod set it is said: %v", idle)
+		}
+	}
+}
+
+func TestOfManyAnnotationsWithoutEffectTheFirstFewAreTold(t *testing.T) {
+	t.Parallel()
+	annotations := map[string]string{ManualRollingUpdateAnnotation: "soon"}
+	for i := range 100 {
+		annotations[fmt.Sprintf("strimzi.io/misspelled-%d", i)] = "true"
+	}
+	if idle := IdlePodAnnotations(annotations); len(idle) != MaxIdle+1 || idle[MaxIdle].Key != ManualRollingUpdateAnnotation {
+		t.Errorf("%d are told, want %d and the restart that is none", len(idle), MaxIdle)
 	}
 }

@@ -111,6 +111,9 @@ func (d *decider) wait(act Act, cause Cause, obstacle Obstacle) {
 	switch {
 	case obstacle == ReplacementRunning && d.d.Authority.IsZero():
 		w.Message = what + ", " + why + ", waits for the replacement of the lost key"
+	case obstacle == ReplacementRunning && d.hasUnserved():
+		w.Message = what + ", " + why + ", waits for the replacement in progress; let it finish: annotating Secret " +
+			d.in.Names.KeySecret + " with " + AbortReplaceAnnotation + "=true withdraws the waiting request, and doing so once more aborts the replacement in progress"
 	case obstacle == ReplacementRunning:
 		w.Message = what + ", " + why + ", waits for the replacement in progress; let it finish, or abort it by annotating Secret " +
 			d.in.Names.KeySecret + " with " + AbortReplaceAnnotation + "=true"

@@ -64,12 +64,18 @@ func (o *rotateOptions) follow(ctx context.Context, c cluster, w watching, out i
 			}
 			return false, nil
 		}
-		if !record.Words.Settled(phase) {
+		if !w.isOver(record.Words, phase) {
 			return false, nil
 		}
 		_, err = fmt.Fprintf(out, "Done after %s.\n", passed)
 		return true, err
 	})
+}
+
+// isOver reports whether nothing is left to follow once a request was taken. A withdrawal
+// leaves the replacement that goes on as it is.
+func (w watching) isOver(words *rotation.Words, phase rotation.Phase) bool {
+	return w.withdraws || words.Settled(phase)
 }
 
 // acted reports whether what the operator has written down is the consequence of a

@@ -119,6 +119,13 @@ func TestWatchOfAWithdrawalEndsWhenTheRequestIsTakenOff(t *testing.T) {
 	if w := (watching{request: request{withdraws: true}, before: replacing}); !o.acted(w, replacing) {
 		t.Error("it waits for another CA, of which there is none")
 	}
+	phase := replacing.Words.PhaseOf(replacing.Snapshot, replacing.Plan())
+	if w := (watching{request: request{withdraws: true}}); !w.isOver(replacing.Words, phase) {
+		t.Errorf("it waits in %s for a replacement that goes on", phase)
+	}
+	if (watching{}).isOver(replacing.Words, phase) {
+		t.Errorf("an abort is over in %s, when the replacement still goes on", phase)
+	}
 	if o.acted(watching{before: replacing}, replacing) {
 		t.Error("it does not wait for the CA that is gone back to")
 	}

@@ -206,8 +206,8 @@ func (r *Reconciler) apply(ctx context.Context, set *podsetv1.StrimziPodSet, dec
 }
 
 // newest is the set as it is now, and whether it is still the one that was decided on.
-// A pod is stopped to get its new description; a cache that lags would give it
-// the old one again. The newer set is on its way and causes a pass of its own.
+// A pod is stopped to get its new description; a set that was read a moment ago may hold
+// the old one. The newer set is on its way and causes a pass of its own.
 func (r *Reconciler) newest(ctx context.Context, set *podsetv1.StrimziPodSet) (podsetv1.StrimziPodSet, bool, error) {
 	var newest podsetv1.StrimziPodSet
 	err := r.live.Get(ctx, client.ObjectKeyFromObject(set), &newest)

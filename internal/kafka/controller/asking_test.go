@@ -376,6 +376,39 @@ func TestWhatSomebodyIsToldToDoIsGivenUpWithoutAPlaceUnlessItIsDonePromptly(t *t
 	})
 }
 
+func TestWhoCannotActWithoutAPlaceWaitsForOne(t *testing.T) {
+	t.Parallel()
+	a := withoutPlaces()
+	a.onePass(t.Context(), "k", acting, putTo("brokers", 1, prompt))
+	if _, waits := a.places.waiting["k"]; !waits {
+		t.Error("its turn never comes")
+	}
+}
+
+func TestAClusterWaitsForAPlaceForThoseWhoAreNotEvenAskedWithoutOne(t *testing.T) {
+	t.Parallel()
+	a, now := withoutPlaces(), time.Now()
+	silent := standing{failure: context.DeadlineExceeded, slowSince: now.Add(-time.Minute), silentSince: now.Add(-time.Minute), tried: now, asked: now, heardOut: true}
+	a.standings["k"] = map[string]standing{"a-0": silent}
+	if got := a.onePass(t.Context(), "k", everybody, putTo("a", 1, prompt))[0]; got != presumed {
+		t.Errorf("a silence of which nobody is asked yet became %d", got)
+	}
+	if _, waits := a.places.waiting["k"]; !waits {
+		t.Error("its turn never comes")
+	}
+}
+
+// What ends a hurry may come late.
+func TestAVisitThatHasEndedTakesNoPlace(t *testing.T) {
+	t.Parallel()
+	a := newAsker(clock.RealClock{}, 1)
+	v := a.visit("k")
+	v.leave()
+	if v.stay() || a.places.taken != 0 {
+		t.Errorf("%d places are taken, and nobody leaves them", a.places.taken)
+	}
+}
+
 func TestAProcessStandsAsItAnsweredLast(t *testing.T) {
 	t.Parallel()
 	const second = time.Second

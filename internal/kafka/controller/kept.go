@@ -104,7 +104,7 @@ func leaveMetadata(object metav1.Object) {
 	object.SetGenerateName("")
 	object.SetFinalizers(nil)
 	object.SetLabels(only(object.GetLabels(), []string{
-		model.ClusterLabel, model.KindLabel, model.NameLabel, model.PoolLabel, model.BrokerRoleLabel, model.ControllerRoleLabel,
+		model.ClusterLabel, model.NameLabel, model.PoolLabel, model.BrokerRoleLabel, model.ControllerRoleLabel,
 	}))
 	object.SetOwnerReferences(firstOwners(object.GetOwnerReferences()))
 }

@@ -22,6 +22,9 @@ import (
 // What they do not show is looked for by its name, past the cache, before anything
 // is decided from its absence. In the steady state they show everything.
 
+// reasonSecretsUnread: there are more Secrets, or larger ones, than nodes can have.
+const reasonSecretsUnread = "SecretsUnread"
+
 // reasonForeignPod: somebody else's pod stands where a node's should.
 const reasonForeignPod = "ForeignPod"
 
@@ -50,7 +53,7 @@ type tooManySetsError struct{ cluster string }
 
 func (e *tooManySetsError) Error() string {
 	return fmt.Sprintf("StrimziPodSets with the label %s=%s describe more than %d MiB of pods together, which is more than a cluster has: "+
-		"delete those of no pool", model.ClusterLabel, e.cluster, maxDescribed>>20)
+		"delete those that belong to no KafkaNodePool and to no running pod of the cluster; deleting a set deletes its pods", model.ClusterLabel, e.cluster, maxDescribed>>20)
 }
 
 // seekMentioned adds a pod set of which the cache tells that there is one.
@@ -258,7 +261,7 @@ func (p *pass) noteHidden() {
 		}
 	}
 	if why := p.whyUnread(); why != "" {
-		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonForeignObject, why)
+		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonSecretsUnread, why)
 	}
 	for name := range p.pods {
 		if p.pods[name].Labels[model.ClusterLabel] != p.kafka.Name {

@@ -183,8 +183,8 @@ func TestNobodyIsToldToDeleteASecretOfTheKafkas(t *testing.T) {
 	p.secrets = map[string]corev1.Secret{"my-x-2": {}}
 	p.unread = []trace{{name: "my-x-0", owned: true}, {name: "my-x-1"}, {name: "my-x-2"}}
 	p.noteHidden()
-	if len(p.notes) != 1 {
-		t.Fatalf("notes are %v", p.notes)
+	if len(p.notes) != 1 || p.notes[0].Reason != reasonSecretsUnread {
+		t.Fatalf("notes are %v, want one that calls nothing foreign", p.notes)
 	}
 	own, labelled, two := strings.Cut(p.notes[0].Message, ". ")
 	if !two || !strings.Contains(own, "belong to this Kafka") || !strings.Contains(own, "my-x-0;") || !strings.Contains(labelled, "my-x-1;") {

@@ -379,7 +379,7 @@ func TestWhatSomebodyIsToldToDoIsGivenUpWithoutAPlaceUnlessItIsDonePromptly(t *t
 func TestWhoCannotActWithoutAPlaceWaitsForOne(t *testing.T) {
 	t.Parallel()
 	a := withoutPlaces()
-	a.onePass(t.Context(), "k", acting, putTo("brokers", 1, prompt))
+	a.onePass(t.Context(), "k", acting, putTo("brokers", 1, blackHole))
 	if _, waits := a.places.waiting["k"]; !waits {
 		t.Error("its turn never comes")
 	}

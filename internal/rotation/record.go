@@ -1,6 +1,7 @@
 package rotation
 
 import (
+	"slices"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/trust"
@@ -58,6 +59,39 @@ func (r Record) Following(before Record, plan trust.Plan) Record {
 		r.StartedAt = r.Snapshot.Now
 	}
 	return r
+}
+
+// Lasting returns the snapshot with the times since when its members are as they are: a role
+// that is as it is in the record has been so since it came to be so there. Otherwise who is
+// waited for would seem to be waited for since the operator was started.
+func (r Record) Lasting(s trust.Snapshot) trust.Snapshot {
+	before := map[trust.MemberID]*trust.Member{}
+	for i := range r.Snapshot.Members {
+		before[r.Snapshot.Members[i].ID] = &r.Snapshot.Members[i]
+	}
+	s.Members = slices.Clone(s.Members)
+	for i := range s.Members {
+		m := &s.Members[i]
+		if was, known := before[m.ID]; known && was.Published.Same(m.Published) {
+			m.Roles = lasting(m.Roles, was.Roles)
+		}
+	}
+	return s
+}
+
+func lasting(roles, before []trust.Role) []trust.Role {
+	roles = slices.Clone(roles)
+	for i := range roles {
+		now := &roles[i].Evidence
+		at := slices.IndexFunc(before, func(was trust.Role) bool { return was.Name == roles[i].Name })
+		if at < 0 || !now.Same(&before[at].Evidence) {
+			continue
+		}
+		if since := before[at].Evidence.Since; !since.IsZero() && since.Before(now.Since) {
+			now.Since = since
+		}
+	}
+	return roles
 }
 
 // Plan is what the operator does next.

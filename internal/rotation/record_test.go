@@ -277,3 +277,63 @@ func TestRotationBeganWhenItLeftRest(t *testing.T) {
 		t.Errorf("it is over and began at %s", over.StartedAt)
 	}
 }
+
+func TestAMemberIsAsItIsSinceItWasFirstRecordedSo(t *testing.T) {
+	t.Parallel()
+	const member = "my-dual-0"
+	now, before := rotationtest.Now(), rotationtest.Now().Add(-time.Hour)
+	since := func(since time.Time) rotationtest.Change {
+		return everyRole(member, func(e *trust.Evidence) { e.Since = since })
+	}
+	tests := map[string]struct {
+		// recorded and observed change a cluster at rest.
+		recorded, observed []rotationtest.Change
+		want               time.Time
+	}{
+		"it is as it was":    {[]rotationtest.Change{since(before)}, nil, before},
+		"it is silent still": {[]rotationtest.Change{rotationtest.Silent(member, before)}, []rotationtest.Change{rotationtest.Silent(member, now)}, before},
+		"it was silent":      {[]rotationtest.Change{rotationtest.Silent(member, before)}, nil, now},
+		"it runs on something else": {[]rotationtest.Change{since(before)}, []rotationtest.Change{everyRole(member, func(e *trust.Evidence) {
+			e.Loaded.Trust = []trust.AnchorID{rotationtest.AnchorA, rotationtest.AnchorB}
+		})}, now},
+		"it has not mounted what it had mounted": {[]rotationtest.Change{since(before)}, []rotationtest.Change{everyRole(member, func(e *trust.Evidence) {
+			e.Mounted = []trust.Stores{{Trust: []trust.AnchorID{rotationtest.AnchorB}}}
+		})}, now},
+		"something else is published to it": {[]rotationtest.Change{since(before)}, []rotationtest.Change{func(r *rotation.Record) {
+			r.Snapshot.Members[0].Published.Identity.Signer = rotationtest.KeyB
+		}}, now},
+		"the record is from a time to come":      {[]rotationtest.Change{since(now.Add(time.Hour))}, nil, now},
+		"the record does not say since when":     {[]rotationtest.Change{since(time.Time{})}, nil, now},
+		"the record is that of another member":   {[]rotationtest.Change{since(before), func(r *rotation.Record) { r.Snapshot.Members[0].ID = "my-dual-7" }}, nil, now},
+		"the record is that of another listener": {[]rotationtest.Change{since(before), func(r *rotation.Record) { r.Snapshot.Members[0].Roles[0].Name = "gone" }}, nil, now},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			recorded := rotationtest.AtRest(1, test.recorded...)
+			observed := rotationtest.AtRest(1, append([]rotationtest.Change{since(now)}, test.observed...)...)
+
+			got := recorded.Lasting(observed.Snapshot)
+
+			if first := got.Members[0].Roles[0].Evidence.Since; !first.Equal(test.want) {
+				t.Errorf("since %s, want %s", first, test.want)
+			}
+			if given := observed.Snapshot.Members[0].Roles[0].Evidence.Since; !given.Equal(now) {
+				t.Errorf("what was observed has become since %s", given)
+			}
+		})
+	}
+}
+
+// everyRole changes what all roles of a member have proven.
+func everyRole(member trust.MemberID, change func(*trust.Evidence)) rotationtest.Change {
+	return func(r *rotation.Record) {
+		for i := range r.Snapshot.Members {
+			for j := range r.Snapshot.Members[i].Roles {
+				if r.Snapshot.Members[i].ID == member {
+					change(&r.Snapshot.Members[i].Roles[j].Evidence)
+				}
+			}
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package trust
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // AnchorID identifies a CA certificate: the SHA-256 of its DER in lower-case hex.
 type AnchorID string
@@ -78,4 +81,12 @@ type Stores struct {
 	// Trust is sorted.
 	Trust    []AnchorID
 	Identity Identity
+}
+
+func (s Stores) same(other Stores) bool {
+	return slices.Equal(s.Trust, other.Trust) && s.Identity.same(other.Identity)
+}
+
+func (i Identity) same(other Identity) bool {
+	return i.Signer == other.Signer && slices.Equal(i.Cross, other.Cross)
 }

@@ -108,6 +108,11 @@ type Publication struct {
 	Identity      Identity
 }
 
+// Same reports whether both say the same.
+func (p Publication) Same(other Publication) bool {
+	return slices.Equal(p.Data, other.Data) && slices.Equal(p.Control, other.Control) && p.Identity.same(other.Identity)
+}
+
 // published reports whether the member was ever given anything.
 func (m *Member) published() bool {
 	return len(m.Published.Data) > 0 || m.Published.Identity.Signer != ""
@@ -197,4 +202,12 @@ type Evidence struct {
 	HeldUntil time.Time
 	// Since is when the role began to be as it is.
 	Since time.Time
+}
+
+// Same reports whether both prove the same, since whenever that is.
+func (e *Evidence) Same(other *Evidence) bool {
+	return e.Process == other.Process && e.HeldUntil.Equal(other.HeldUntil) && e.Loaded.same(other.Loaded) && e.Static.same(other.Static) &&
+		slices.EqualFunc(e.Mounted, other.Mounted, Stores.same) &&
+		slices.EqualFunc(e.Loading, other.Loading, Stores.same) &&
+		slices.EqualFunc(e.Persisted, other.Persisted, Stores.same)
 }

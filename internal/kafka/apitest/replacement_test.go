@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/rotation"
 )
 
 // A cluster CA's key is replaced. That nobody is refused on the way, whatever they
@@ -287,6 +288,40 @@ func TestAStoppedKubeletKeepsTheOldAuthorityInUse(t *testing.T) {
 	w.settle()
 
 	w.wantRemainder(firstV, nextV)
+}
+
+func TestAnOperatorThatIsStartedTellsWhoIsWaitedForAsTheOneBeforeDid(t *testing.T) {
+	t.Parallel()
+	for name, holdUp := range map[string]func(w *world){
+		"an agent is silent":    func(w *world) { w.silent["my-dual-1"] = true },
+		"a kubelet has stopped": func(w *world) { w.lag["my-dual-1"] = stopped },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := turning(t, 3)
+			holdUp(w)
+			w.replace(authorities.Cluster)
+			w.run(12)
+			told, recorded := w.status(t.Context()), w.record()
+
+			w.startOperator()
+			w.run(4)
+
+			if again := w.status(t.Context()); again != told {
+				t.Errorf("the status was\n%s\nand is\n%s", told, again)
+			}
+			if again := w.record(); again != recorded {
+				t.Errorf("recorded was\n%s\nand is\n%s", recorded, again)
+			}
+		})
+	}
+}
+
+func (w *world) record() string {
+	w.t.Helper()
+	var recorded corev1.ConfigMap
+	w.get(rotation.ConfigMapName(clusterName), &recorded)
+	return recorded.ResourceVersion + "\n" + recorded.Data[rotation.Key(string(authorities.Cluster))]
 }
 
 func TestARotationGoesOnByItselfWithoutReload(t *testing.T) {

@@ -35,6 +35,7 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	if err := r.keepToOwn(ctx, p); err != nil {
 		return err
 	}
+	p.unrecalled = r.recallRecords(ctx, p)
 	p.window = p.openWindow()
 	problems, err := r.decideAuthorities(p)
 	if err != nil {

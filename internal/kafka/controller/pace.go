@@ -8,7 +8,7 @@ import (
 )
 
 // paces remembers how long restarts and reloads of each cluster have taken, so
-// that a plan can say how long it will take. It is lost with the process.
+// that a plan can say how long it will take.
 type paces struct {
 	mu sync.Mutex
 	of map[types.UID]*pace
@@ -25,6 +25,17 @@ type mean struct {
 }
 
 func (m *mean) add(d time.Duration) { m.sum, m.count = m.sum+d, m.count+1 }
+
+// longestPace is more than anything has ever taken that a mean could be made of.
+const longestPace = 24 * time.Hour
+
+// recall begins with a mean that was written down, as if it had been measured once. What is
+// no length of time was not.
+func (m *mean) recall(seconds float64) {
+	if seconds > 0 && seconds < longestPace.Seconds() {
+		m.add(time.Duration(seconds * float64(time.Second)))
+	}
+}
 
 func (m *mean) seconds() float64 {
 	if m.count == 0 {
@@ -45,6 +56,14 @@ func (p *paces) reloaded(kafka types.UID, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.get(kafka).reload.add(took)
+}
+
+// recall begins with what the operator before this one has measured.
+func (p *paces) recall(kafka types.UID, restartSeconds, reloadSeconds float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.get(kafka).restart.recall(restartSeconds)
+	p.get(kafka).reload.recall(reloadSeconds)
 }
 
 func (p *paces) seconds(kafka types.UID) (restart, reload float64) {

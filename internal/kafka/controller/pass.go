@@ -9,6 +9,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/window"
 )
 
@@ -53,6 +54,10 @@ type pass struct {
 	// moved is true once the pass has written a Secret: what was decided from
 	// Secrets is then decided again.
 	moved bool
+	// recorded is what was written down last of what trust was decided from, by domain, and
+	// unrecalled is why it is not known.
+	recorded   map[string]rotation.Record
+	unrecalled error
 	// unrecorded is why it could not be written down what trust was decided from.
 	unrecorded error
 	// notes are worth a Warning condition besides the findings.

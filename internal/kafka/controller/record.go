@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -56,6 +57,13 @@ func (r *records) knows(kafka types.UID) bool {
 	return r.written[kafka] != nil
 }
 
+// of are the records of a Kafka by their domains.
+func (r *records) of(kafka types.UID) map[string]rotation.Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.written[kafka])
+}
+
 // recall remembers the records of a Kafka, by their domains, that were found.
 func (r *records) recall(kafka types.UID, found map[string]rotation.Record) {
 	r.mu.Lock()
@@ -98,8 +106,8 @@ func recordAgain(failure error) time.Duration {
 // applyRecord writes the records that are short enough. A record that is not is left out:
 // an older one in its place would tell people something else than what is done.
 func (r *Reconciler) applyRecord(ctx context.Context, p *pass) error {
-	if err := r.recallRecords(ctx, p); err != nil {
-		return err
+	if p.unrecalled != nil {
+		return p.unrecalled
 	}
 	var long error
 	name := rotation.ConfigMapName(p.kafka.Name)
@@ -127,18 +135,31 @@ func (r *Reconciler) applyRecord(ctx context.Context, p *pass) error {
 	return long
 }
 
-// recallRecords reads what the operator before this one wrote down. Its records differ from
-// those of now in their times at least: if each operator wrote again what says the same, one
-// that ends at every write would come no further than that, and people would be told that
-// a rotation began when the operator did. A record that cannot be read is not gone on from.
+// recallRecords finds what was written down last of the cluster: by this operator, or by the
+// one before it. Without that, each operator would write again what says the same but for its
+// times, so that one that ends at every write would come no further, and people would be told
+// that a rotation began, and that somebody is waited for, since the operator was started.
 func (r *Reconciler) recallRecords(ctx context.Context, p *pass) error {
-	if r.records.knows(p.kafka.UID) {
-		return nil
+	if !r.records.knows(p.kafka.UID) {
+		found, err := r.readRecords(ctx, p)
+		if err != nil {
+			return err
+		}
+		r.records.recall(p.kafka.UID, found)
+		cluster := found[string(authorities.Cluster)] // the paces of a cluster stand in all its records
+		r.paces.recall(p.kafka.UID, cluster.RestartSeconds, cluster.ReloadSeconds)
 	}
+	p.recorded = r.records.of(p.kafka.UID)
+	return nil
+}
+
+// readRecords reads what the operator before this one wrote down. A record that cannot be read
+// is not gone on from.
+func (r *Reconciler) readRecords(ctx context.Context, p *pass) (map[string]rotation.Record, error) {
 	var stored corev1.ConfigMap
 	exists, err := r.find(ctx, p.observation, rotation.ConfigMapName(p.kafka.Name), &stored)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	found := map[string]rotation.Record{}
 	for _, kind := range kinds() {
@@ -147,8 +168,7 @@ func (r *Reconciler) recallRecords(ctx context.Context, p *pass) error {
 			found[string(kind)] = record
 		}
 	}
-	r.records.recall(p.kafka.UID, found)
-	return nil
+	return found, nil
 }
 
 func (p *pass) recordOf(kind authorities.Kind) rotation.Record {

@@ -44,13 +44,20 @@ func recorded(t *testing.T, api client.Client) (corev1.ConfigMap, rotation.Recor
 	return stored, record
 }
 
+// recordAnew has an operator that was just started write down what it has decided from.
+func recordAnew(t *testing.T, r *Reconciler, p *pass) {
+	t.Helper()
+	p.unrecalled = r.recallRecords(t.Context(), p)
+	r.record(t.Context(), p)
+}
+
 func TestAnOperatorThatStartsWritesNoRecordThatSaysTheSame(t *testing.T) {
 	t.Parallel()
 	api := fake.NewClientBuilder().Build()
-	recorder(api).record(t.Context(), inRotation(rotationtest.Now()))
+	recordAnew(t, recorder(api), inRotation(rotationtest.Now()))
 	before, _ := recorded(t, api)
 
-	recorder(api).record(t.Context(), inRotation(rotationtest.Now().Add(time.Hour)))
+	recordAnew(t, recorder(api), inRotation(rotationtest.Now().Add(time.Hour)))
 
 	if after, _ := recorded(t, api); !maps.Equal(after.Data, before.Data) {
 		t.Errorf("the next operator has written\n%v\nin the place of\n%v", after.Data, before.Data)
@@ -71,7 +78,7 @@ func TestARotationBeganWhenTheOperatorBeforeBeganIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := fake.NewClientBuilder().Build()
-			recorder(api).record(t.Context(), inRotation(rotationtest.Now()))
+			recordAnew(t, recorder(api), inRotation(rotationtest.Now()))
 			stored, _ := recorded(t, api)
 			c.disturb(&stored)
 			if err := api.Update(t.Context(), &stored); err != nil {
@@ -80,7 +87,7 @@ func TestARotationBeganWhenTheOperatorBeforeBeganIt(t *testing.T) {
 
 			next := recorder(api)
 			next.paces.reloaded("uid", time.Second) // something else to write down
-			next.record(t.Context(), inRotation(rotationtest.Now().Add(time.Hour)))
+			recordAnew(t, next, inRotation(rotationtest.Now().Add(time.Hour)))
 
 			_, got := recorded(t, api)
 			if want := rotationtest.Now().Add(c.began); !got.StartedAt.Equal(want) || got.ReloadSeconds != 1 {

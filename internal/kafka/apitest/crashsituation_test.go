@@ -99,6 +99,9 @@ func usersSituations() map[string]crashScenario {
 				w.renames(w.renamed(w.presentCA(), ownTwo), "1")
 				w.once(w.presents(1, ownTwo), func() { w.renames(w.renamed(w.presentCA(), ownThree), "2") })
 			},
+			// Which controllers have been given the second one before the third came is a
+			// matter of time; they trust it until then.
+			afterwards: (*world).restartEach,
 		},
 		"handing a cluster to the user's authority": {
 			world:  inNewWorlds(cluster(2)),

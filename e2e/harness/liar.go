@@ -79,8 +79,8 @@ func (l *Liar) start(ctx context.Context, host string) error {
 	if err != nil {
 		return err
 	}
-	agent := &url.URL{Scheme: "https", Host: net.JoinHostPort(host, strconv.Itoa(agent.SecurePort))}
-	proxy := httputil.NewSingleHostReverseProxy(agent)
+	target := &url.URL{Scheme: "https", Host: net.JoinHostPort(host, strconv.Itoa(agent.SecurePort))}
+	proxy := httputil.NewSingleHostReverseProxy(target)
 	proxy.ModifyResponse = l.change
 	proxy.Transport = &http.Transport{
 		DialTLSContext: func(ctx context.Context, _, address string) (net.Conn, error) {

@@ -40,15 +40,15 @@ func (c *Companion) member(own publication.Domain, known keyring, lost map[strin
 	m := trust.Member{ID: trust.MemberID(c.Name), Kind: trust.Companion, Restarts: c.Restarts}
 	for _, process := range c.processes(own) {
 		v := view{Node: &process, domain: own, own: own, known: known, lost: lost}
-		role := v.role(agent(own))
+		role := v.role(Agent(own))
 		role.Name = process.Name
 		m.Roles, m.Published = append(m.Roles, role), v.published()
 	}
 	return m
 }
 
-// processes are the pods, in the form of nodes of which nothing but the agent takes part. A companion without
-// pods is one that will load what it finds.
+// processes are the pods as nodes whose only role is the agent. A companion without pods is
+// one that will load what it finds.
 func (c *Companion) processes(own publication.Domain) []Node {
 	pods := c.Pods
 	if len(pods) == 0 {
@@ -57,7 +57,7 @@ func (c *Companion) processes(own publication.Domain) []Node {
 	nodes := make([]Node, 0, len(pods))
 	for i := range pods {
 		nodes = append(nodes, Node{
-			Name: pods[i].Name, Roles: []Role{agent(own)}, Published: c.Published, Presents: c.Presents,
+			Name: pods[i].Name, Roles: []Role{Agent(own)}, Published: c.Published, Presents: c.Presents,
 			Given: pods[i].Given, Witness: pods[i].Witness, Report: pods[i].Report, Since: pods[i].Since,
 		})
 	}

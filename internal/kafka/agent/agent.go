@@ -16,6 +16,8 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 )
 
+// firstProcess is the first process of a container that runs Kafka: it starts the server
+// and tells what that has loaded.
 type firstProcess struct {
 	Options
 

@@ -20,8 +20,9 @@ import (
 // in one of the places that there are for that (places.go). What follows, however many
 // clusters are not prompt:
 //
-//   - without a place, a pass takes promptly of a worker's time for asking, and as much for
-//     each thing that it has somebody do. At least half of the workers, unless there is only one, wait for nobody longer than that.
+//   - Without a place, a pass takes promptly of a worker's time for asking, and as much for
+//     each thing that it has somebody do. At least half of the workers, unless there is only
+//     one, wait for nobody longer than that.
 //   - A cluster that is prompt needs no place.
 //   - One that is slow now and then, on a busy machine for example, does not depend on
 //     places either: those who were slow are asked without one, too, and are heard as soon as

@@ -97,7 +97,7 @@ func toldPool(p *pool) model.KnownPool {
 // nodesOf counts the nodes of a pod set: those that it names, and those whose pods still
 // run although it no longer does.
 func (o *observation) nodesOf(set *podsetv1.StrimziPodSet) model.KnownPool {
-	pool := model.KnownPool{}
+	pool := model.KnownPool{Storage: recordedStorage(set)}
 	for name := range o.pods {
 		if pod := o.pods[name]; metav1.IsControlledBy(pod, set) {
 			addNode(&pool, pod, set.Name)
@@ -108,7 +108,6 @@ func (o *observation) nodesOf(set *podsetv1.StrimziPodSet) model.KnownPool {
 		pool.Roles = named.Roles
 	}
 	pool.NodeIDs = append(pool.NodeIDs, named.NodeIDs...)
-	pool.Storage = recordedStorage(set)
 	slices.Sort(pool.NodeIDs)
 	pool.NodeIDs = slices.Compact(pool.NodeIDs)
 	return pool

@@ -162,6 +162,7 @@ func (r *Reconciler) observePods(ctx context.Context, o *observation) error {
 	if err := r.readPods(ctx, o, r.cachedPods); err != nil {
 		return err
 	}
+	// Anybody may label pods as nodes; a cluster cannot have had more than so many.
 	unnamed := o.unnamed()
 	for _, name := range unnamed[:min(len(unnamed), model.MaxNodes)] {
 		shown := o.pods[name]

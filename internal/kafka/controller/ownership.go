@@ -82,8 +82,8 @@ func (o *observation) whose(object metav1.Object) string {
 }
 
 // takePodSet adds a pod set that is the cluster's and that this operator has applied: of
-// others no pods are made. One
-// that another has made for this Kafka is kept apart: it tells who runs the cluster.
+// others no pods are made. One that another operator has made for this Kafka is kept apart:
+// it tells who runs the cluster.
 func (o *observation) takePodSet(set *podsetv1.StrimziPodSet) {
 	applied, ours := kube.Applied(set, fieldOwner), o.isOurs(set)
 	switch {

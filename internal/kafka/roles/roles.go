@@ -26,8 +26,7 @@ func Of(stores, listening []publication.Store) []evidence.Role {
 		}
 		all = append(all, raftClient(store))
 	}
-	agent := publication.Store{Role: publication.AgentRole, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain}
-	return append(all, evidence.Role{Store: agent, Plane: trust.Data, Loads: evidence.WhenMounted})
+	return append(all, evidence.Agent(contract.ClusterDomain))
 }
 
 // raftClient is the client of the control plane. It is started with what the listener's

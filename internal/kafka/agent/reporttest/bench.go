@@ -148,7 +148,7 @@ func (b *bench) compare(t *testing.T, r publication.Report, published publicatio
 	}
 	said := r.Roles[publication.AgentRole]
 	if said.Presents != published.Identities[publication.NodeIdentity] || !slices.Equal(said.Trusts, published.Trust[publication.AgentRole]) || said.Dynamic {
-		t.Errorf("the said is said to have %+v, want what is mounted", said)
+		t.Errorf("the agent is said to have %+v, want what is mounted", said)
 	}
 	if len(r.Unknown) > 0 || len(r.Loading) > 0 {
 		t.Errorf("unknown are %v, and %d publications may come to be loaded; want neither", r.Unknown, len(r.Loading))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/roles"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -51,7 +52,7 @@ func TestWhoStandsInForALostState(t *testing.T) {
 			node := w.node
 			node.Witness = c.witness
 
-			cluster := evidence.Cluster{Now: now(), Own: contract.ClusterDomain, Nodes: []evidence.Node{node}}
+			cluster := evidence.Cluster{Now: now(), Own: contract.ClusterDomain, Agents: roles.Agent(), Nodes: []evidence.Node{node}}
 			s := evidence.Snapshot(cluster, d, evidence.Known(cluster, d))
 
 			for _, cert := range []*x509.Certificate{outgoing, incoming, retired} {

@@ -35,12 +35,12 @@ type Pod struct {
 	Since time.Time
 }
 
-// member translates the companion: each of its pods is a role.
-func (c *Companion) member(own publication.Domain, known keyring, lost map[string]bool) trust.Member {
-	m := trust.Member{ID: trust.MemberID(c.Name), Kind: trust.Companion, Restarts: c.Restarts}
-	for _, process := range c.processes(own) {
-		v := view{Node: &process, domain: own, own: own, known: known, lost: lost}
-		role := v.role(Agent(own))
+// member translates a companion: each of its pods is a role.
+func (c *Cluster) member(of *Companion, known keyring, lost map[string]bool) trust.Member {
+	m := trust.Member{ID: trust.MemberID(of.Name), Kind: trust.Companion, Restarts: of.Restarts}
+	for _, process := range of.processes(c.Agents) {
+		v := view{Node: &process, domain: c.Own, own: c.Own, known: known, lost: lost}
+		role := v.role(c.Agents)
 		role.Name = process.Name
 		m.Roles, m.Published = append(m.Roles, role), v.published()
 	}
@@ -49,7 +49,7 @@ func (c *Companion) member(own publication.Domain, known keyring, lost map[strin
 
 // processes are the pods as nodes whose only role is the agent. A companion without pods is
 // one that will load what it finds.
-func (c *Companion) processes(own publication.Domain) []Node {
+func (c *Companion) processes(agents Role) []Node {
 	pods := c.Pods
 	if len(pods) == 0 {
 		pods = []Pod{{Name: "pods", Witness: NoProcess}}
@@ -57,7 +57,7 @@ func (c *Companion) processes(own publication.Domain) []Node {
 	nodes := make([]Node, 0, len(pods))
 	for i := range pods {
 		nodes = append(nodes, Node{
-			Name: pods[i].Name, Roles: []Role{Agent(own)}, Published: c.Published, Presents: c.Presents,
+			Name: pods[i].Name, Roles: []Role{agents}, Published: c.Published, Presents: c.Presents,
 			Given: pods[i].Given, Witness: pods[i].Witness, Report: pods[i].Report, Since: pods[i].Since,
 		})
 	}
@@ -68,7 +68,7 @@ func (c *Companion) processes(own publication.Domain) []Node {
 func (c *Cluster) processes() []Node {
 	all := slices.Clone(c.Nodes)
 	for i := range c.Companions {
-		all = append(all, c.Companions[i].processes(c.Own)...)
+		all = append(all, c.Companions[i].processes(c.Agents)...)
 	}
 	return all
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/roles"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -20,7 +21,7 @@ func companionOf(w *world) evidence.Companion {
 }
 
 func snapshotWith(w *world, c evidence.Companion) trust.Snapshot {
-	cluster := evidence.Cluster{Now: now(), Own: contract.ClusterDomain, Nodes: []evidence.Node{w.node}, Companions: []evidence.Companion{c}}
+	cluster := evidence.Cluster{Now: now(), Own: contract.ClusterDomain, Agents: roles.Agent(), Nodes: []evidence.Node{w.node}, Companions: []evidence.Companion{c}}
 	return w.snapshotOf(cluster)
 }
 
@@ -41,14 +42,14 @@ func TestEachPodOfACompanionIsARole(t *testing.T) {
 
 	m, found := companionIn(snapshotWith(w, c))
 
-	if !found || m.ID != "my-exporter" || !m.Restarts || m.Published.Identity.Signer != key(w.outgoing.Certificate()) || len(m.Published.Data) != 1 {
+	if !found || m.ID != "my-exporter" || !m.Restarts || m.Published.Identity.Signer != key(w.outgoing.Certificate()) || len(m.Published.Main) != 1 {
 		t.Fatalf("member %+v, want the companion with what is published to it", m)
 	}
 	want := map[string]trust.Process{
 		"my-exporter-x": trust.ProcessRunning, "my-exporter-y": trust.ProcessUnknown, "my-exporter-z": trust.ProcessNone,
 	}
 	for _, r := range m.Roles {
-		if r.Evidence.Process != want[r.Name] || r.Plane != trust.Data || !r.Verifies || !r.Presents {
+		if r.Evidence.Process != want[r.Name] || r.Plane != roles.Data() || !r.Verifies || !r.Presents {
 			t.Errorf("role %+v, want process %d", r, want[r.Name])
 		}
 		delete(want, r.Name)

@@ -54,6 +54,8 @@ type Cluster struct {
 	// of. Leaves of another are their users'. A role that nobody knows any more counts to
 	// it.
 	Own publication.Domain
+	// Agents is the role of the agents of companions. The operator is a client of its plane.
+	Agents Role
 	// Operator is what the operator presents, the leaf first; empty for nothing.
 	Operator []*x509.Certificate
 	// Policy is what people asked for. Retirement is each domain's own.

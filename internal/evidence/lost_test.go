@@ -46,7 +46,7 @@ func TestAnAnchorThatNobodyHasAnyMoreIsNoLongerGivenToAnybody(t *testing.T) {
 
 			i := slices.IndexFunc(s.Members, func(m trust.Member) bool { return m.ID == "my-dual-0" })
 			given := s.Members[i].Published
-			for _, plane := range [][]trust.AnchorID{given.Data, given.Control} {
+			for _, plane := range [][]trust.AnchorID{given.Main, given.Late} {
 				if !slices.Contains(plane, trust.AnchorID(kept)) || slices.Contains(plane, vanished) != c.keeps {
 					t.Errorf("it is given %+v", given)
 				}

@@ -49,12 +49,3 @@ func (r Role) named(p publication.Publication) []string {
 	}
 	return p.Trust[r.Role]
 }
-
-// Agent is the role of an agent, which trusts in the domain of its own cluster. The pods of
-// a companion have no other.
-func Agent(own publication.Domain) Role {
-	return Role{
-		Store: publication.Store{Role: publication.AgentRole, Identity: publication.NodeIdentity, Trust: own},
-		Plane: trust.Data, Loads: WhenMounted,
-	}
-}

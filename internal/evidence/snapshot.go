@@ -36,9 +36,9 @@ func Snapshot(c Cluster, d Domain, certs []*x509.Certificate) trust.Snapshot {
 		}
 	}
 	if d.Name == c.Own {
-		s.Members = append(s.Members, operator(known.identity(c.Operator)))
+		s.Members = append(s.Members, operator(known.identity(c.Operator), c.Agents.Plane))
 		for i := range c.Companions {
-			s.Members = append(s.Members, c.Companions[i].member(c.Own, known, lost))
+			s.Members = append(s.Members, c.member(&c.Companions[i], known, lost))
 		}
 	}
 	slices.SortFunc(s.Members, func(a, b trust.Member) int { return cmp.Compare(a.ID, b.ID) })
@@ -47,11 +47,11 @@ func Snapshot(c Cluster, d Domain, certs []*x509.Certificate) trust.Snapshot {
 
 // operator presents what its Secret holds as soon as it is written, and accepts
 // every anchor there is.
-func operator(identity trust.Identity) trust.Member {
+func operator(identity trust.Identity, plane trust.Plane) trust.Member {
 	return trust.Member{
 		ID: OperatorMember, Kind: trust.Operator, Published: trust.Publication{Identity: identity},
 		Roles: []trust.Role{{
-			Name: "client", Plane: trust.Data, Presents: true,
+			Name: "client", Plane: plane, Presents: true,
 			Evidence: trust.Evidence{Process: trust.ProcessRunning, Loaded: trust.Stores{Identity: identity}},
 		}},
 	}
@@ -93,16 +93,16 @@ func (v view) role(role Role) trust.Role {
 }
 
 // published is what the node's Secret says, without what is lost. Of several roles of a
-// plane the last one speaks for all. The control plane takes what the node is started with.
+// plane the last one speaks for all. The late bundle is what the node is started with.
 func (v view) published() trust.Publication {
 	p := trust.Publication{}
 	for _, role := range v.Roles {
 		switch {
 		case role.Trust != v.domain:
-		case role.Plane == trust.Data:
-			p.Data = v.mountable(role.named(v.Published))
+		case role.Plane.Bundle == trust.Main:
+			p.Main = v.mountable(role.named(v.Published))
 		default:
-			p.Control = v.mountable(role.atStart(v.Published))
+			p.Late = v.mountable(role.atStart(v.Published))
 		}
 	}
 	if v.domain == v.own {

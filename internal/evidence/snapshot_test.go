@@ -36,11 +36,11 @@ func shapes(m trust.Member) map[string]shape {
 func TestEachStoreHasItsRoles(t *testing.T) {
 	t.Parallel()
 	dual := map[string]shape{
-		"agent":             {trust.Data, true, true},
-		"controlplane-9090": {trust.Control, true, true},
-		"raft":              {trust.Raft, true, true},
-		"replication-9091":  {trust.Data, true, true},
-		"tls-9093":          {trust.Data, false, true},
+		"agent":             {roles.Data(), true, true},
+		"controlplane-9090": {roles.Control(), true, true},
+		"raft":              {roles.Raft(), true, true},
+		"replication-9091":  {roles.Data(), true, true},
+		"tls-9093":          {roles.Data(), false, true},
 	}
 	for name, c := range map[string]struct {
 		change func(w *world)
@@ -61,7 +61,7 @@ func TestEachStoreHasItsRoles(t *testing.T) {
 		},
 		"the clients CA": {
 			change: func(w *world) { w.domain.Name = contract.ClientsDomain },
-			want:   map[string]shape{"tls-9093": {trust.Data, true, false}},
+			want:   map[string]shape{"tls-9093": {roles.Data(), true, false}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestARaftClientIsPublishedWhatTheNodeStartsWith(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.node.Published.Trust[contract.RaftRole] = []string{"narrow"}
-	if diff := cmp.Diff([]trust.AnchorID{"narrow"}, w.member(t).Published.Control); diff != "" {
+	if diff := cmp.Diff([]trust.AnchorID{"narrow"}, w.member(t).Published.Late); diff != "" {
 		t.Errorf("control (-want +got):\n%s", diff)
 	}
 }

@@ -145,7 +145,7 @@ func (w *world) snapshot() trust.Snapshot {
 }
 
 func (w *world) snapshotOf(c evidence.Cluster) trust.Snapshot {
-	c.Own = contract.ClusterDomain
+	c.Own, c.Agents = contract.ClusterDomain, roles.Agent()
 	return evidence.Snapshot(c, w.domain, evidence.Known(c, w.domain))
 }
 

@@ -94,10 +94,10 @@ func (d *decoder) policy(w wirePolicy) trust.Policy {
 }
 
 func (d *decoder) member(w *wireMember) trust.Member {
-	data, control := d.store(w.Data), d.store(w.Control)
+	first, late := d.store(w.Data), d.store(w.Control)
 	m := trust.Member{
 		ID: w.ID, Kind: trust.MemberKind(d.value(kindWords(), w.Kind)), Restarts: w.Restarts,
-		Published: trust.Publication{Data: data.Trust, Control: control.Trust, Identity: data.Identity}, LastsUntil: w.LastsUntil,
+		Published: trust.Publication{Main: first.Trust, Late: late.Trust, Identity: first.Identity}, LastsUntil: w.LastsUntil,
 	}
 	for i := range w.Roles {
 		m.Roles = append(m.Roles, d.role(&w.Roles[i]))
@@ -110,7 +110,7 @@ func (d *decoder) member(w *wireMember) trust.Member {
 
 func (d *decoder) role(w *wireRole) trust.Role {
 	return trust.Role{
-		Name: w.Name, Plane: trust.Plane(d.value(d.words.planes(), w.Plane)), Verifies: w.Verifies, Presents: w.Presents,
+		Name: w.Name, Plane: d.words.planeAt(d.value(d.words.planes(), w.Plane)), Verifies: w.Verifies, Presents: w.Presents,
 		Evidence: trust.Evidence{
 			Process: trust.Process(d.value(processWords(), w.Process)),
 			Loaded:  d.store(w.Loaded), Mounted: d.list(w.Mounted), Loading: d.list(w.Loading), Persisted: d.list(w.Persisted), Static: d.store(w.Static),

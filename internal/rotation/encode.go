@@ -119,8 +119,8 @@ func (e *encoder) index(s *trust.Snapshot) []string {
 	}
 	for i := range s.Members {
 		m := &s.Members[i]
-		each(m.Published.Data, note)
-		each(m.Published.Control, note)
+		each(m.Published.Main, note)
+		each(m.Published.Late, note)
 		identity(m.Published.Identity)
 		for j := range m.Roles {
 			held := &m.Roles[j].Evidence
@@ -172,8 +172,8 @@ func (e *encoder) policy(p trust.Policy) wirePolicy {
 func (e *encoder) member(m *trust.Member) wireMember {
 	w := wireMember{
 		ID: m.ID, Kind: e.word(kindWords(), uint8(m.Kind)), Restarts: m.Restarts,
-		Data:    e.store(trust.Stores{Trust: m.Published.Data, Identity: m.Published.Identity}),
-		Control: e.store(trust.Stores{Trust: m.Published.Control, Identity: m.Published.Identity}), LastsUntil: utc(m.LastsUntil),
+		Data:    e.store(trust.Stores{Trust: m.Published.Main, Identity: m.Published.Identity}),
+		Control: e.store(trust.Stores{Trust: m.Published.Late, Identity: m.Published.Identity}), LastsUntil: utc(m.LastsUntil),
 	}
 	for i := range m.Roles {
 		w.Roles = append(w.Roles, e.role(&m.Roles[i]))
@@ -184,7 +184,7 @@ func (e *encoder) member(m *trust.Member) wireMember {
 func (e *encoder) role(r *trust.Role) wireRole {
 	held := &r.Evidence
 	return wireRole{
-		Name: r.Name, Plane: e.word(e.words.planes(), uint8(r.Plane)), Verifies: r.Verifies, Presents: r.Presents,
+		Name: r.Name, Plane: e.word(e.words.planes(), e.words.numberOf(r.Plane)), Verifies: r.Verifies, Presents: r.Presents,
 		Process: e.word(processWords(), uint8(held.Process)),
 		Loaded:  e.store(held.Loaded), Mounted: e.list(held.Mounted), Loading: e.list(held.Loading), Persisted: e.list(held.Persisted), Static: e.store(held.Static),
 		HeldUntil: utc(held.HeldUntil), Since: utc(held.Since),

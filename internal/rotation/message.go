@@ -259,7 +259,7 @@ func (v *view) unasked(b trust.Blocker) bool {
 	switch {
 	case b.Guard == trust.GuardRetired, b.Guard == trust.GuardCrossUnneeded && len(v.others()) > 0:
 		return true
-	case b.Guard == trust.GuardControlUnused && len(v.remaining()) > 0:
+	case b.Guard == trust.GuardLateUnused && len(v.remaining()) > 0:
 		return true
 	}
 	return slices.ContainsFunc(v.Members, func(m trust.Member) bool {

@@ -285,15 +285,15 @@ func (v *view) shows(m *trust.Member) bool {
 
 // withdrawal is the phase while old anchors are being withdrawn.
 func (v *view) withdrawal() Phase {
-	data, control := v.published(dataOf), v.published(controlOf)
+	first, late := v.published(mainOf), v.published(lateOf)
 	switch {
-	case data:
+	case first:
 		return v.fromData()
 	case v.loading():
 		return WaitingForDistrust
-	case control && v.waits(trust.GuardControlUnused):
+	case late && v.waits(trust.GuardLateUnused):
 		return v.words.Remainder
-	case control:
+	case late:
 		return WithdrawingOld
 	case v.waits(trust.GuardDistrusted):
 		return WaitingForDistrust
@@ -315,8 +315,8 @@ func (v *view) fromData() Phase {
 	}
 }
 
-func dataOf(p trust.Publication) []trust.AnchorID    { return p.Data }
-func controlOf(p trust.Publication) []trust.AnchorID { return p.Control }
+func mainOf(p trust.Publication) []trust.AnchorID { return p.Main }
+func lateOf(p trust.Publication) []trust.AnchorID { return p.Late }
 
 // published reports whether a member is told to trust an anchor that is to go.
 func (v *view) published(plane func(trust.Publication) []trust.AnchorID) bool {

@@ -9,10 +9,10 @@ import (
 // planesOf gathers the roles of a member that hold the same, by plane.
 func (v *view) planesOf(m *trust.Member, short map[string]string) []PlaneStatus {
 	out := make([]PlaneStatus, 0, len(m.Roles))
-	for _, plane := range trust.Planes() {
+	for _, plane := range v.words.Planes {
 		for i := range m.Roles {
 			r := &m.Roles[i]
-			if r.Plane == plane {
+			if r.Plane == plane.Plane {
 				out = join(out, v.describe(m, r, short))
 			}
 		}
@@ -47,7 +47,7 @@ func join(list []PlaneStatus, p PlaneStatus) []PlaneStatus {
 func agrees(a, b []string) bool { return len(a) == 0 || len(b) == 0 || slices.Equal(a, b) }
 
 func (v *view) describe(m *trust.Member, r *trust.Role, short map[string]string) PlaneStatus {
-	p := PlaneStatus{Plane: v.words.plane(r.Plane).Name, Roles: []string{r.Name}, Standing: v.standing(m, r), Since: r.Evidence.Since}
+	p := PlaneStatus{Plane: r.Plane.Name, Roles: []string{r.Name}, Standing: v.standing(m, r), Since: r.Evidence.Since}
 	if r.Evidence.Process != trust.ProcessRunning {
 		return p
 	}
@@ -86,10 +86,7 @@ func (v *view) standing(m *trust.Member, r *trust.Role) Standing {
 // fits reports whether a role runs on what is published to it, and would after a
 // restart.
 func fits(m *trust.Member, r *trust.Role) bool {
-	want := trust.Stores{Trust: m.Published.Data, Identity: m.Published.Identity}
-	if r.Plane != trust.Data {
-		want.Trust = m.Published.Control
-	}
+	want := m.Published.To(r.Plane)
 	held := append(slices.Clone(r.Evidence.Persisted), r.Evidence.Loaded)
 	return !slices.ContainsFunc(held, func(s trust.Stores) bool {
 		sameTrust := slices.Equal(s.Trust, want.Trust)

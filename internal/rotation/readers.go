@@ -129,7 +129,7 @@ func presentsOf(m *trust.Member, key trust.KeyID) bool {
 		if r.Evidence.Process != trust.ProcessRunning {
 			signer = m.Published.Identity.Signer
 		}
-		return r.Presents && r.Plane == trust.Data && signer == key
+		return r.Presents && r.Plane.Bundle == trust.Main && signer == key
 	})
 }
 

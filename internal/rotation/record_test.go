@@ -38,7 +38,7 @@ func crowded(nodes int) rotation.Record {
 		if m.Kind != trust.Node {
 			continue
 		}
-		m.Published = trust.Publication{Data: both.Trust, Control: []trust.AnchorID{rotationtest.AnchorB}, Identity: both.Identity}
+		m.Published = trust.Publication{Main: both.Trust, Late: []trust.AnchorID{rotationtest.AnchorB}, Identity: both.Identity}
 		for j := range m.Roles {
 			held := &m.Roles[j].Evidence
 			held.Mounted = []trust.Stores{both, {Trust: both.Trust}}
@@ -185,7 +185,7 @@ func TestSame(t *testing.T) {
 		"an object was written":            {func(r *rotation.Record) { r.Versions["Secret my-cluster-ca"] = "42" }, false},
 		"restarts have become much slower": {func(r *rotation.Record) { r.RestartSeconds += 10 }, false},
 		"what is new cannot be encoded":    {func(r *rotation.Record) { r.RestartSeconds = math.NaN() }, false},
-		"a plane is one that nobody knows": {func(r *rotation.Record) { r.Snapshot.Members[0].Roles[0].Plane = 77 }, false},
+		"a plane is one that nobody knows": {func(r *rotation.Record) { r.Snapshot.Members[0].Roles[0].Plane.Name = "another" }, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

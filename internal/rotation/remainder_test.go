@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kafka/roles"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/rotation/rotationtest"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -16,10 +17,10 @@ func TestNobodyWaitsForRaftClientsWithAnEarlierCertificate(t *testing.T) {
 	t.Parallel()
 	r := rotationtest.AtRest(3)
 	for i := range r.Snapshot.Members {
-		roles := r.Snapshot.Members[i].Roles
-		for j := range roles {
-			if roles[j].Plane == trust.Raft {
-				roles[j].Evidence.Loaded.Trust = []trust.AnchorID{"gone"}
+		peers := r.Snapshot.Members[i].Roles
+		for j := range peers {
+			if peers[j].Plane == roles.Raft() {
+				peers[j].Evidence.Loaded.Trust = []trust.AnchorID{"gone"}
 			}
 		}
 	}

@@ -197,7 +197,7 @@ func (v *view) progress() Progress {
 		reloads := func(r *trust.Role) bool { return r.Plane.Reloads() }
 		p.Trust += every(m, reloads, v.trustsTarget)
 		p.Present += every(m, reloads, v.presentsTarget)
-		p.Distrust += every(m, func(r *trust.Role) bool { return r.Plane == trust.Data }, only)
+		p.Distrust += every(m, func(r *trust.Role) bool { return r.Plane.Bundle == trust.Main }, only)
 		p.Closed += every(m, reloads, only) * every(m, func(*trust.Role) bool { return true }, v.presentsTarget)
 	}
 	return p

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kafka/roles"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -162,13 +163,13 @@ func talk(presenter trust.Member, shows, trusts trust.Role) bool {
 	}
 	switch {
 	case presenter.Kind == trust.Operator:
-		return trusts.Plane != trust.Raft
-	case shows.Plane == trust.Raft:
-		return trusts.Plane == trust.Control
-	case shows.Plane == trust.Control:
-		return trusts.Plane == trust.Raft
+		return trusts.Plane != roles.Raft()
+	case shows.Plane == roles.Raft():
+		return trusts.Plane == roles.Control()
+	case shows.Plane == roles.Control():
+		return trusts.Plane == roles.Raft()
 	default:
-		return trusts.Plane == trust.Data
+		return trusts.Plane == roles.Data()
 	}
 }
 

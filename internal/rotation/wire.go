@@ -82,8 +82,8 @@ type wireMember struct {
 	Kind string         `json:"kind,omitempty"`
 	// Restarts is true for a member that loads only when it starts.
 	Restarts bool `json:"restarts,omitempty"`
-	// Data and Control are what is published to the two planes, with the identity
-	// of both.
+	// Data and Control are the main and the late bundle of what is published, with the
+	// identity.
 	Data       ref        `json:"data,omitempty"`
 	Control    ref        `json:"control,omitempty"`
 	LastsUntil time.Time  `json:"lastsUntil,omitzero"`

@@ -2,6 +2,7 @@ package rotation
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/keyturn/keyturn/internal/trust"
@@ -24,7 +25,7 @@ type Words struct {
 	AgentPort int
 	// Users is the domain whose certificates users present.
 	Users string
-	// Planes name the planes by their values.
+	// Planes are the planes of the servers. The first is left out where records name one.
 	Planes []PlaneWords
 	// Remainder is the phase in which nothing is left but restarts that nobody waits for:
 	// only Closing still accepts the old anchor, or Keeping presents an older certificate
@@ -35,10 +36,10 @@ type Words struct {
 	Keeping, Closing string
 }
 
-// PlaneWords are what a plane is called.
+// PlaneWords are what a plane is called. Its own name stands in records and tables.
 type PlaneWords struct {
-	// Name stands in records and tables.
-	Name string
+	trust.Plane
+
 	// Parts is what belongs to the plane.
 	Parts string
 }
@@ -50,12 +51,24 @@ func (w *Words) Subject(cluster, domain string, anchors map[trust.AnchorID]Ancho
 	}
 }
 
-// plane are the words for a plane; none for one that nobody knows.
-func (w *Words) plane(p trust.Plane) PlaneWords {
-	if int(p) < len(w.Planes) {
-		return w.Planes[p]
+// parts are what belongs to a plane; nothing for one that nobody knows.
+func (w *Words) parts(p trust.Plane) string {
+	for _, known := range w.Planes {
+		if known.Plane == p {
+			return known.Parts
+		}
 	}
-	return PlaneWords{}
+	return ""
+}
+
+// partsOf are what trusts a bundle: of several planes, what belongs to the first.
+func (w *Words) partsOf(b trust.Bundle) string {
+	for _, known := range w.Planes {
+		if known.Bundle == b {
+			return known.Parts
+		}
+	}
+	return ""
 }
 
 // planes are the words of the encoding. That of the first is left out.
@@ -68,6 +81,25 @@ func (w *Words) planes() []string {
 		names[0] = ""
 	}
 	return names
+}
+
+// numberOf is the place of a plane among those of the encoding; beyond all for one that
+// nobody knows.
+func (w *Words) numberOf(p trust.Plane) uint8 {
+	for i, known := range w.Planes {
+		if known.Plane == p {
+			return uint8(i)
+		}
+	}
+	return math.MaxUint8
+}
+
+// planeAt is the plane of that place; that of a domain without planes is empty.
+func (w *Words) planeAt(number uint8) trust.Plane {
+	if int(number) < len(w.Planes) {
+		return w.Planes[number].Plane
+	}
+	return trust.Plane{}
 }
 
 // Phases are all phases.

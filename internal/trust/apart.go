@@ -127,7 +127,7 @@ func (r *Role) claims() []Stores {
 	return claims
 }
 
-// unknown reports whether stores hold what nobody knows. A Raft client keeps in memory
+// unknown reports whether stores hold what nobody knows. Who loads at its start keeps in memory
 // what has been withdrawn from everything else, so that it may name an anchor that is
 // known no more; but not such anchors alone while another authority takes over, because
 // nothing is withdrawn from under it then.
@@ -138,7 +138,7 @@ func (v *view) unknown(r *Role, s Stores) bool {
 		return true
 	case !r.Verifies || len(s.Trust) == 0:
 		return false
-	case r.Plane == Raft:
+	case r.Plane.Trust == AtStart:
 		return v.replacing() && !slices.ContainsFunc(s.Trust, isKnown)
 	default:
 		return slices.ContainsFunc(s.Trust, func(id AnchorID) bool { return !isKnown(id) })

@@ -18,7 +18,7 @@ type Plan struct {
 	Application []AnchorID
 	// Publications is what each member should be given.
 	Publications map[MemberID]Publication
-	// Kept are the anchors that the controller listeners of a member go on
+	// Kept are the anchors that the late listeners of a member go on
 	// accepting although what it is started with does not hold them any more.
 	Kept map[MemberID][]AnchorID
 	// Vouching are the keys whose cross certificates are presented, may come to be,
@@ -157,7 +157,7 @@ func (v *view) mayLead() bool {
 	}
 	target := []AnchorID{v.target.ID}
 	return len(v.unless(
-		func(m *Member, r *Role) bool { return m.Kind == Node && r.Presents && r.Plane == Data },
+		func(m *Member, r *Role) bool { return m.Kind == Node && r.Presents && r.Plane.Bundle == Main },
 		func(_ *Member, _ *Role, s Stores) bool {
 			return s.Identity.Signer == "" || v.accepts(target, s.Identity)
 		}, saying{})) == 0
@@ -166,7 +166,7 @@ func (v *view) mayLead() bool {
 // nodesPresent reports whether nodes present leaves of this domain to applications.
 func (v *view) nodesPresent() bool {
 	present := false
-	v.roles(func(m *Member, r *Role) { present = present || m.Kind == Node && r.Presents && r.Plane == Data })
+	v.roles(func(m *Member, r *Role) { present = present || m.Kind == Node && r.Presents && r.Plane.Bundle == Main })
 	return present
 }
 
@@ -196,31 +196,31 @@ func (v *view) nextPublication(m *Member) Publication {
 	case m.Kind == Operator, m.Kind == Holder:
 		return Publication{Identity: identity}
 	}
-	data, control := v.nextTrust(m)
-	return Publication{Data: data, Control: control, Identity: identity}
+	first, late := v.nextTrust(m)
+	return Publication{Main: first, Late: late, Identity: identity}
 }
 
-// nextTrust are the anchors that a member should trust, by plane, sorted.
-func (v *view) nextTrust(m *Member) (data, control []AnchorID) {
+// nextTrust are the anchors of a member's bundles, sorted.
+func (v *view) nextTrust(m *Member) (first, late []AnchorID) {
 	for i := range v.Anchors {
 		a := &v.Anchors[i]
-		if v.stays(a, m, m.Published.Data, GuardDataUnused) {
-			data = append(data, a.ID)
+		if v.stays(a, m, m.Published.Main, GuardMainUnused) {
+			first = append(first, a.ID)
 		}
-		if m.controls() && !v.early(a, m) && v.stays(a, m, m.Published.Control, GuardControlUnused) {
-			control = append(control, a.ID)
+		if m.takesLate() && !v.early(a, m) && v.stays(a, m, m.Published.Late, GuardLateUnused) {
+			late = append(late, a.ID)
 		}
 	}
-	slices.Sort(data)
-	slices.Sort(control)
-	return data, control
+	slices.Sort(first)
+	slices.Sort(late)
+	return first, late
 }
 
 // rescue is what a member is given of which it is not known what it has mounted:
 // nothing else than it has, unless all of that has expired. Then it gets what it can go
 // on with, and keeps the rest, which a start with an older publication would wait for.
 func (v *view) rescue(m *Member, identity Identity) Publication {
-	expired := v.blind(m.Published.Data) || m.presents() && m.Published.Identity.Signer != v.target.Key
+	expired := v.blind(m.Published.Main) || m.presents() && m.Published.Identity.Signer != v.target.Key
 	if !v.onlyTargetLives() || !expired {
 		return m.Published
 	}
@@ -230,14 +230,14 @@ func (v *view) rescue(m *Member, identity Identity) Publication {
 		}
 		return slices.Sorted(slices.Values(append(slices.Clone(trust), v.target.ID)))
 	}
-	next := Publication{Data: with(m.Published.Data), Identity: identity}
-	if m.controls() {
-		next.Control = with(m.Published.Control)
+	next := Publication{Main: with(m.Published.Main), Identity: identity}
+	if m.takesLate() {
+		next.Late = with(m.Published.Late)
 	}
 	return next
 }
 
-// stays reports whether a plane of the member is to trust the anchor. What was
+// stays reports whether the anchor is to be in a bundle of the member. What was
 // withdrawn is not given back while it is in PHASE_OUT, and what somebody removed
 // from the Secret by hand is not withdrawn for that.
 func (v *view) stays(a *Anchor, m *Member, now []AnchorID, unused GuardName) bool {
@@ -255,19 +255,19 @@ func (v *view) stays(a *Anchor, m *Member, now []AnchorID, unused GuardName) boo
 }
 
 // early reports whether a compromised anchor is withdrawn from what a node starts
-// with, before its controller listener stops accepting it. The listener goes on
-// with its persisted settings, while the Raft client takes the new ones at its
-// start: so one restart each is enough for nobody to hold the anchor any more.
+// with, before those of the late bundle that reload stop accepting it. They go on with
+// their persisted settings, while those that load at their start take the new ones: so one
+// restart each is enough for nobody to hold the anchor any more.
 func (v *view) early(a *Anchor, m *Member) bool {
 	return a.Compromised && a != v.target && a.Stored == PhaseOut && m.keeps(a) &&
-		v.open(GuardListeners, v.target) && v.open(GuardControllersTurned, a)
+		v.open(GuardListeners, v.target) && v.open(GuardListenersTurned, a)
 }
 
-// keeps reports whether the controller listeners of a node would still accept the
-// anchor after a restart, because of settings that the server has persisted.
+// keeps reports whether the listeners of the late bundle would still accept the anchor
+// after a restart, because of settings that the server has persisted.
 func (m *Member) keeps(a *Anchor) bool {
 	return !slices.ContainsFunc(m.Roles, func(r Role) bool {
-		return r.Plane == Control && !slices.ContainsFunc(r.Evidence.Persisted, func(s Stores) bool {
+		return r.Plane.lateListener() && !slices.ContainsFunc(r.Evidence.Persisted, func(s Stores) bool {
 			return slices.Contains(s.Trust, a.ID)
 		})
 	})
@@ -399,8 +399,8 @@ func (v *view) offersTarget() bool {
 	return true
 }
 
-// vouching finds whose cross certificates are sent along. What a Raft client has
-// kept from its start does not count: nobody restarts it for that. Of whom
+// vouching finds whose cross certificates are sent along. What somebody presents since its
+// start does not count: nobody restarts it for that. Of whom
 // nothing is known, every one may be sent.
 func (v *view) vouching(given map[MemberID]Publication) []KeyID {
 	var keys []KeyID
@@ -420,7 +420,7 @@ func (v *view) vouching(given map[MemberID]Publication) []KeyID {
 		}
 		sent(m.Published.Identity)
 		sent(given[m.ID].Identity)
-		if r.Plane != Raft && !v.possible(m, r, func(s Stores) { sent(s.Identity) }) {
+		if r.Plane.Identity == Reloading && !v.possible(m, r, func(s Stores) { sent(s.Identity) }) {
 			for i := range v.Anchors {
 				for _, c := range v.Anchors[i].Cross {
 					note(c.Issuer)

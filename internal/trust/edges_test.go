@@ -57,7 +57,7 @@ func claiming(id MemberID, loaded Stores) change {
 	return func(s *Snapshot) {
 		for i := range s.Members {
 			for j := range s.Members[i].Roles {
-				if r := &s.Members[i].Roles[j]; s.Members[i].ID == id && r.Plane != Raft {
+				if r := &s.Members[i].Roles[j]; s.Members[i].ID == id && r.Plane != raftPlane {
 					r.Evidence.Loaded = loaded
 				}
 			}
@@ -99,8 +99,8 @@ func TestAClaimCountsWhereverItIsMade(t *testing.T) {
 		"loading":   func(e *Evidence) { e.Loading = []Stores{stranger} },
 		"persisted": func(e *Evidence) { e.Persisted = []Stores{stranger} },
 	} {
-		for plane := range Raft + 1 {
-			t.Run(fmt.Sprintf("%s, plane %d", where, plane), func(t *testing.T) {
+		for _, plane := range worldPlanes {
+			t.Run(fmt.Sprintf("%s, plane %s", where, plane.Name), func(t *testing.T) {
 				t.Parallel()
 				s := atRest(3, replaced, crossed)
 				s.write(Decide(s))

@@ -54,12 +54,12 @@ func (w *rules) nodeAccidents(s *state, i int) []move {
 		t.nodes[i].mounted, t.nodes[i].between = n.between, pub{}
 		out = append(out, move{who(i, "kubelet syncs an older publication to"), t})
 	}
-	for plane := range Raft {
-		if n.telling.has(int(plane)) {
+	for plane := range raftAt {
+		if n.telling.has(plane) {
 			t := *s
 			t.nodes[i].takeOver(n.told, plane)
 			t.nodes[i].heard(plane)
-			out = append(out, move{who(i, "what it was told is taken over by the "+planeNames[plane]+" plane of"), t})
+			out = append(out, move{who(i, "what it was told is taken over by the "+worldPlanes[plane].Name+" plane of"), t})
 		}
 	}
 	if n.running && s.left.crash > 0 {
@@ -282,7 +282,7 @@ func (w *rules) writeApplication(s *state, plan *Plan) write {
 
 func (w *rules) writePublication(s *state, plan *Plan, i int) write {
 	p, now := plan.Publications[members[i]], s.nodes[i].published
-	want := pub{data: maskOf(p.Data), control: maskOf(p.Control), ident: w.identOf(p.Identity)}
+	want := pub{data: maskOf(p.Main), control: maskOf(p.Late), ident: w.identOf(p.Identity)}
 	if w.clients {
 		want.control, want.ident = now.control, now.ident
 	}
@@ -360,9 +360,9 @@ func (w *rules) loads(s *state, l Load, silent mask) []move {
 	var out []move
 	for _, plane := range l.Planes {
 		t := *s
-		t.nodes[i].takeOver(n.mounted, plane)
+		t.nodes[i].takeOver(n.mounted, numberOf(plane))
 		if t != *s {
-			out = append(out, move{who(i, "reload "+planeNames[plane]+" plane of"), t})
+			out = append(out, move{who(i, "reload "+plane.Name+" plane of"), t})
 		}
 	}
 	return out
@@ -378,19 +378,17 @@ func (w *rules) tells(s *state, i int, planes []Plane) []move {
 	m := &t.nodes[i]
 	m.told = m.mounted
 	for _, plane := range planes {
-		m.telling |= 1 << plane
+		m.telling |= 1 << numberOf(plane)
 	}
 	return []move{{who(i, "the agent tells the server of"), t}}
 }
 
-var planeNames = [...]string{Data: "data", Control: "control"}
-
 // takeOver is a reload of one plane.
-func (n *node) takeOver(p pub, plane Plane) {
+func (n *node) takeOver(p pub, plane int) {
 	if !n.persisted {
 		n.persisted, n.persData, n.persCtl = true, n.data, n.control
 	}
-	if plane == Data {
+	if plane == dataAt {
 		n.data = p.dataStore()
 		n.persData = n.data
 	} else {
@@ -400,7 +398,7 @@ func (n *node) takeOver(p pub, plane Plane) {
 }
 
 // heard ends the telling in a plane.
-func (n *node) heard(plane Plane) {
+func (n *node) heard(plane int) {
 	if n.telling &^= 1 << plane; n.telling == 0 {
 		n.told = pub{}
 	}

@@ -21,19 +21,19 @@ const (
 	// GuardApplications: applications were given the new anchor, and without a
 	// cross certificate the time to read it. Before leaves are switched.
 	GuardApplications GuardName = "ApplicationsHadTime"
-	// GuardListeners: everybody but Raft clients trusts the new anchor itself.
+	// GuardListeners: whoever can reload its anchors trusts the new one itself.
 	// Before the operator's identity turns, which carries no cross certificate,
 	// and before any other anchor is withdrawn.
 	GuardListeners GuardName = "EveryListenerTrustsNew"
-	// GuardDataUnused: nobody shows the old authority to the data plane, or
-	// may come to. Before the data plane stops trusting it.
-	GuardDataUnused GuardName = "NobodyShowsOldToData"
-	// GuardControlUnused: nobody shows it to controllers or by them. Before the
-	// control plane stops trusting it; the Raft remainder waits here.
-	GuardControlUnused GuardName = "NobodyShowsOldToControl"
-	// GuardControllersTurned: every controller presents the new authority, so
-	// that Raft clients need no other. Before they are started without it.
-	GuardControllersTurned GuardName = "EveryControllerShowsNew"
+	// GuardMainUnused: nobody shows the old authority to those who trust the main bundle, or
+	// may come to. Before the anchor leaves that bundle.
+	GuardMainUnused GuardName = "NobodyShowsOldToData"
+	// GuardLateUnused is the same for the late bundle; restarts that have time wait here.
+	GuardLateUnused GuardName = "NobodyShowsOldToControl"
+	// GuardListenersTurned: everybody of the late bundle who reloads presents the new
+	// authority, so that those who load at their start need no other. Before they are
+	// started without it.
+	GuardListenersTurned GuardName = "EveryControllerShowsNew"
 	// GuardRetired: the policy lets an unused anchor go.
 	GuardRetired GuardName = "RetirementAllowed"
 	// GuardDistrusted: nobody trusts the old anchor any more, or may come to.
@@ -92,9 +92,9 @@ func guards() []guard {
 		{GuardVerified, unverified},
 		{GuardApplications, applicationsBehind},
 		{GuardListeners, listenersBehind},
-		{GuardDataUnused, shownToData},
-		{GuardControllersTurned, shownByControllers},
-		{GuardControlUnused, shownToControl},
+		{GuardMainUnused, shownToMain},
+		{GuardListenersTurned, shownByListeners},
+		{GuardLateUnused, shownToLate},
 		{GuardRetired, notRetired},
 		{GuardDistrusted, stillTrusted},
 		{GuardCrossUnneeded, crossNeeded},
@@ -139,7 +139,7 @@ func (v *view) unless(
 			out = append(out, waitFor(m, r, unproven()))
 		case !good:
 			waits := waitFor(m, r, what)
-			waits.UntilStart = r.Plane == Raft
+			waits.UntilStart = what.of != nil && what.of(r.Plane) == AtStart
 			out = append(out, waits)
 		}
 	})
@@ -147,10 +147,17 @@ func (v *view) unless(
 }
 
 // saying is what is said of somebody: of one, and of several.
-type saying struct{ one, several string }
+type saying struct {
+	one, several string
+	// of is how a plane loads what is spoken of; nil where nothing is to be loaded for it.
+	of func(Plane) Loads
+}
+
+func ofTrust(p Plane) Loads    { return p.Trust }
+func ofIdentity(p Plane) Loads { return p.Identity }
 
 func unproven() saying {
-	return saying{"has not proven what it trusts and presents", "have not proven what they trust and present"}
+	return saying{one: "has not proven what it trusts and presents", several: "have not proven what they trust and present"}
 }
 
 func waitFor(m *Member, r *Role, what saying) Blocker {
@@ -158,10 +165,10 @@ func waitFor(m *Member, r *Role, what saying) Blocker {
 	if r.Name != "" {
 		who += " " + r.Name
 	}
-	return what.of(who, r.Evidence.Since)
+	return what.about(who, r.Evidence.Since)
 }
 
-func (s saying) of(who string, since time.Time) Blocker {
+func (s saying) about(who string, since time.Time) Blocker {
 	return Blocker{Who: who, What: who + " " + s.one, Several: s.several, Since: since}
 }
 
@@ -175,7 +182,7 @@ func unverified(v *view, _ *Anchor) []Blocker {
 	future := v.future()
 	return v.unless(verifies, func(_ *Member, _ *Role, s Stores) bool {
 		return v.accepts(s.Trust, future) || v.blind(s.Trust)
-	}, saying{"does not accept certificates of the new CA yet", "do not accept certificates of the new CA yet"})
+	}, saying{"does not accept certificates of the new CA yet", "do not accept certificates of the new CA yet", ofTrust})
 }
 
 // applicationsBehind: applications cannot be asked; they are published to first.
@@ -205,32 +212,39 @@ func (v *view) applicationsReading() []Blocker {
 // listenersBehind: whoever can load without a restart holds the new anchor itself.
 func listenersBehind(v *view, a *Anchor) []Blocker {
 	return v.unless(
-		func(_ *Member, r *Role) bool { return r.Verifies && r.Plane != Raft },
+		func(_ *Member, r *Role) bool { return r.Verifies && r.Plane.Trust == Reloading },
 		func(_ *Member, _ *Role, s Stores) bool { return slices.Contains(s.Trust, a.ID) },
-		saying{"does not trust the new CA yet", "do not trust the new CA yet"})
+		saying{"does not trust the new CA yet", "do not trust the new CA yet", ofTrust})
 }
 
-// showsOld finds who may present, to the planes, what the target's anchor alone
-// does not verify.
-func (v *view) showsOld(planes ...Plane) []Blocker {
+// showsOld finds who of them may present what the target's anchor alone does not verify.
+func (v *view) showsOld(presents func(*Member, *Role) bool) []Blocker {
 	return v.unless(
-		func(m *Member, r *Role) bool {
-			return slices.ContainsFunc(planes, func(to Plane) bool { return talksTo(m, r, to) })
-		},
+		func(m *Member, r *Role) bool { return r.Presents && presents(m, r) },
 		func(_ *Member, _ *Role, s Stores) bool {
 			return s.Identity.Signer == "" || s.Identity.Signer == v.target.Key
 		},
 		saying{
 			"still presents a certificate of the old CA, or might present one again",
 			"still present certificates of the old CA, or might present them again",
+			ofIdentity,
 		})
 }
 
-func shownToData(v *view, _ *Anchor) []Blocker { return v.showsOld(Data) }
+// presentsTo are those who present to whoever trusts the bundle. The operator does to all.
+func presentsTo(b Bundle) func(*Member, *Role) bool {
+	return func(m *Member, r *Role) bool { return m.Kind == Operator || r.Plane.Bundle == b }
+}
 
-func shownToControl(v *view, _ *Anchor) []Blocker { return v.showsOld(Control, Raft) }
+func shownToMain(v *view, _ *Anchor) []Blocker { return v.showsOld(presentsTo(Main)) }
 
-func shownByControllers(v *view, _ *Anchor) []Blocker { return v.showsOld(Raft) }
+func shownToLate(v *view, _ *Anchor) []Blocker { return v.showsOld(presentsTo(Late)) }
+
+func shownByListeners(v *view, _ *Anchor) []Blocker {
+	return v.showsOld(func(m *Member, r *Role) bool {
+		return m.Kind != Operator && r.Plane.Bundle == Late && r.Plane.Identity == Reloading
+	})
+}
 
 // notRetired: where others hold leaves that nobody can count, only the end of the
 // anchor itself is proof, or the word of the owner who took it away.
@@ -253,10 +267,10 @@ func stillTrusted(v *view, a *Anchor) []Blocker {
 			if r.Presents && v.issued(s.Identity, a) {
 				return false
 			}
-			inMemory := r.Plane == Raft && !a.Compromised
+			inMemory := r.Plane.Trust == AtStart && !a.Compromised
 			return !r.Verifies || inMemory || !slices.Contains(s.Trust, a.ID)
 		},
-		saying{"still trusts the old CA, or might trust it again", "still trust the old CA, or might trust it again"})
+		saying{"still trusts the old CA, or might trust it again", "still trust the old CA, or might trust it again", ofTrust})
 	v.roles(func(m *Member, r *Role) {
 		if r.Evidence.Process == ProcessUnknown {
 			waits = append(waits, waitFor(m, r, unproven()))
@@ -270,7 +284,7 @@ func crossNeeded(v *view, a *Anchor) []Blocker {
 	bare := Identity{Signer: a.Key}
 	waits := v.unless(verifies, func(_ *Member, _ *Role, s Stores) bool {
 		return v.accepts(s.Trust, bare)
-	}, saying{"accepts new certificates only through the cross certificate", "accept new certificates only through the cross certificate"})
+	}, saying{"accepts new certificates only through the cross certificate", "accept new certificates only through the cross certificate", ofTrust})
 	if len(v.Application.Anchors) == 0 || v.key[v.Application.Anchors[0]] != a.Key {
 		return append(waits, Blocker{Who: applications, What: "ca.crt does not begin with the new CA yet"})
 	}
@@ -287,16 +301,16 @@ func mountsBehind(v *view, _ *Anchor) []Blocker {
 		}
 		for j := range m.Roles {
 			r := &m.Roles[j]
-			what := saying{"has not mounted its latest Secret yet", "have not mounted their latest Secrets yet"}
+			what := saying{one: "has not mounted its latest Secret yet", several: "have not mounted their latest Secrets yet"}
 			if len(r.Evidence.Mounted) == 0 && len(r.Evidence.Loading) > 0 {
 				what = saying{
-					"might still load the certificates that it was given before the latest ones",
-					"might still load the certificates that they were given before the latest ones",
+					one:     "might still load the certificates that it was given before the latest ones",
+					several: "might still load the certificates that they were given before the latest ones",
 				}
 			}
 			if r.Evidence.Process == ProcessUnknown || len(r.Evidence.Mounted) > 0 || len(r.Evidence.Loading) > 0 {
 				v.lagging[m.ID] = true
-				out = append(out, what.of(string(m.ID), r.Evidence.Since))
+				out = append(out, what.about(string(m.ID), r.Evidence.Since))
 				break
 			}
 		}

@@ -23,7 +23,7 @@ func keeper(stored State, change func(*Anchor)) Snapshot {
 		},
 		Application: Application{Anchors: offered},
 		Policy:      Policy{Retirement: RetireExpired},
-		Members: []Member{{ID: "node", Published: Publication{Data: held}, Roles: []Role{{
+		Members: []Member{{ID: "node", Published: Publication{Main: held}, Roles: []Role{{
 			Name: "users", Verifies: true, Evidence: Evidence{Process: ProcessRunning, Loaded: Stores{Trust: held}},
 		}}}},
 	}
@@ -69,8 +69,8 @@ func TestWhatItsOwnerHasTakenAwayGoesBeforeItsEnd(t *testing.T) {
 	t.Parallel()
 	for _, removed := range []bool{false, true} {
 		plan := Decide(keeper(PhaseOut, func(a *Anchor) { a.Removed = removed }))
-		if withdrawn := len(plan.Publications["node"].Data) == 1; withdrawn != removed {
-			t.Errorf("removed %t: nodes are told to trust %v", removed, plan.Publications["node"].Data)
+		if withdrawn := len(plan.Publications["node"].Main) == 1; withdrawn != removed {
+			t.Errorf("removed %t: nodes are told to trust %v", removed, plan.Publications["node"].Main)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 // How says how a member loads what is published to it.
 type How string
 
-// The ways of loading. A reload reaches every role but Raft clients; a restart
-// reaches all. Where reloads are not wanted any more, what they persisted is
+// The ways of loading. A reload reaches what a plane can reload; a restart reaches
+// everything. Where reloads are not wanted any more, what they persisted is
 // deleted once the process has been started with what is published.
 const (
 	ByReload  How = "Reload"
@@ -22,10 +22,10 @@ const (
 type Load struct {
 	Member MemberID
 	How    How
-	// Planes are those that are behind, ascending.
+	// Planes are those that are behind, those of the main bundle first.
 	Planes []Plane
-	// Remainder is true when only its Raft client is behind and nobody waits for
-	// it: the restart comes with the next one, or is done before it is due.
+	// Remainder is true when only what it loads at its start is behind and nobody waits
+	// for that: the restart comes with the next one, or is done before it is due.
 	Remainder bool
 	// Due is when a restart must be done at the latest; zero when nothing ends.
 	Due    time.Time
@@ -47,14 +47,13 @@ func (v *view) loads(strategy Strategy) []Load {
 
 // addLoads appends what one member has to load.
 func (v *view) addLoads(out []Load, m *Member, strategy Strategy) []Load {
-	planes := slices.DeleteFunc(v.behind(m, strategy), func(p Plane) bool { return p == Control && v.held(m) })
-	reloadable := slices.DeleteFunc(slices.Clone(planes), func(p Plane) bool { return p == Raft })
-	raft, urgent := len(planes) > len(reloadable), v.raftIsUrgent(strategy)
-	if raft && urgent && !v.restartWaits(m, reloadable, strategy) {
-		return append(out, Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: raftKeeps})
+	reload, start := v.behind(m, strategy)
+	planes, urgent, keeping := union(reload, start), v.startsAreUrgent(strategy), m.keeping()
+	if len(start) > 0 && urgent && !v.restartWaits(m, reload, strategy) {
+		return append(out, Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: start[0].keeps()})
 	}
-	if len(reloadable) > 0 {
-		load := v.follow(m, planes, reloadable)
+	if len(reload) > 0 {
+		load := v.follow(m, planes, reload)
 		out = append(out, load)
 		if load.How == ByRestart {
 			return out
@@ -62,28 +61,46 @@ func (v *view) addLoads(out []Load, m *Member, strategy Strategy) []Load {
 	}
 	due := m.RestartDue(v.Policy.RestartMargin)
 	over := !due.IsZero() && !v.Now.Before(due)
-	if over || raft && !urgent {
-		out = append(out, Load{Member: m.ID, How: ByRestart, Planes: []Plane{Raft}, Remainder: !over, Due: due, Reason: raftKeeps})
+	if over || len(start) > 0 && !urgent {
+		out = append(out, Load{Member: m.ID, How: ByRestart, Planes: keeping, Remainder: !over, Due: due, Reason: keeping[0].keeps()})
 	}
 	return out
 }
 
-// restartWaits reports whether a restart for the Raft client's sake would have to
+// keeping are the planes of a member that load something at its start only, in their order.
+func (m *Member) keeping() []Plane {
+	var planes []Plane
+	for i := range m.Roles {
+		if !m.Roles[i].Plane.Reloads() {
+			planes = append(planes, m.Roles[i].Plane)
+		}
+	}
+	return union(planes)
+}
+
+// union are the planes in their order, each once.
+func union(lists ...[]Plane) []Plane {
+	all := slices.Concat(lists...)
+	slices.SortFunc(all, Plane.compare)
+	return slices.Compact(all)
+}
+
+// restartWaits reports whether a restart for what is loaded at the start would have to
 // be done once more: a reload is on its way, or a withdrawal. While somebody does not
 // verify the new authority yet no withdrawal comes, and it may be this very restart
 // that is waited for.
-func (v *view) restartWaits(m *Member, reloadable []Plane, strategy Strategy) bool {
-	reloads := strategy.Kind != Classic && len(reloadable) > 0 && v.Policy.Reload != RestartOnly
+func (v *view) restartWaits(m *Member, reload []Plane, strategy Strategy) bool {
+	reloads := strategy.Kind != Classic && len(reload) > 0 && v.Policy.Reload != RestartOnly
 	return reloads || v.restartComes(m) && v.open(GuardVerified, v.target)
 }
 
 // follow lets a member that is behind on planes that could be reloaded catch up.
-func (v *view) follow(m *Member, planes, reloadable []Plane) Load {
+func (v *view) follow(m *Member, planes, reload []Plane) Load {
 	switch {
 	case v.Policy.Reload != RestartOnly && !m.Restarts:
-		return Load{Member: m.ID, How: ByReload, Planes: reloadable}
+		return Load{Member: m.ID, How: ByReload, Planes: reload}
 	case m.startedAsPublished():
-		return Load{Member: m.ID, How: ByForget, Planes: reloadable, Reason: "settings persisted by earlier reloads override the ones it was started with"}
+		return Load{Member: m.ID, How: ByForget, Planes: reload, Reason: "settings persisted by earlier reloads override the ones it was started with"}
 	case m.Restarts:
 		return Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: "it loads certificates only when it starts"}
 	default:
@@ -93,7 +110,7 @@ func (v *view) follow(m *Member, planes, reloadable []Plane) Load {
 }
 
 // RestartDue is when the member's process must be restarted at the latest: the
-// margin before the first end of what its Raft client holds, and less if a start would
+// margin before the first end of what it holds from its start, and less if a start would
 // gain little, or it would be started again and again. It is zero when nothing ends,
 // or a start would not find anything that lasts longer.
 func (m *Member) RestartDue(margin time.Duration) time.Time {
@@ -101,7 +118,7 @@ func (m *Member) RestartDue(margin time.Duration) time.Time {
 	for i := range m.Roles {
 		end := m.Roles[i].Evidence.HeldUntil
 		gained := m.LastsUntil.Sub(end)
-		if m.Roles[i].Plane != Raft || end.IsZero() || gained <= 0 {
+		if m.Roles[i].Plane.Reloads() || end.IsZero() || gained <= 0 {
 			continue
 		}
 		if at := end.Add(-min(margin, gained/2)); due.IsZero() || at.Before(due) {
@@ -111,37 +128,34 @@ func (m *Member) RestartDue(margin time.Duration) time.Time {
 	return due
 }
 
-// raftKeeps is why a restart is needed where everything else reloads.
-const raftKeeps = "the Raft client keeps the certificates that it was started with"
-
 // startedAsPublished reports whether only persisted settings keep the member from
 // running on what is published.
 func (m *Member) startedAsPublished() bool {
 	for i := range m.Roles {
 		r := &m.Roles[i]
-		if r.Plane == Raft || len(r.Evidence.Persisted) == 0 {
+		if !r.Plane.reloadsAny() || len(r.Evidence.Persisted) == 0 {
 			continue
 		}
-		if r.same(r.Evidence.Static, publishedTo(m, r)) {
+		if r.same(r.Evidence.Static, m.Published.To(r.Plane)) {
 			return true
 		}
 	}
 	return false
 }
 
-// held reports whether the control plane of a member keeps what it has although
-// something else is published: its controller listener accepts a compromised
-// anchor until the last Raft client has been started without it.
+// held reports whether the late listeners of a member keep what they have although
+// something else is published: they accept a compromised anchor until the last of those
+// who load at their start has been started without it.
 func (v *view) held(m *Member) bool { return len(v.kept(m, m.Published)) > 0 }
 
-// kept are the anchors that a member's controller listener keeps in that way, once
-// the publication is what it is given.
+// kept are the anchors that a member's late listeners keep in that way, once the
+// publication is what it is given.
 func (v *view) kept(m *Member, given Publication) []AnchorID {
 	var ids []AnchorID
 	for i := range v.Anchors {
 		a := &v.Anchors[i]
-		withdrawn := m.controls() && a.Compromised && a != v.target && !slices.Contains(given.Control, a.ID)
-		if withdrawn && !v.open(GuardControlUnused, a) {
+		withdrawn := m.takesLate() && a.Compromised && a != v.target && !slices.Contains(given.Late, a.ID)
+		if withdrawn && !v.open(GuardLateUnused, a) {
 			ids = append(ids, a.ID)
 		}
 	}
@@ -152,43 +166,51 @@ func (v *view) kept(m *Member, given Publication) []AnchorID {
 // compromised anchor is about to be withdrawn from what the node starts with.
 func (v *view) restartComes(m *Member) bool {
 	return slices.ContainsFunc(v.Anchors, func(a Anchor) bool {
-		return a.Compromised && a.ID != v.Issuing && slices.Contains(m.Published.Control, a.ID) && m.keeps(&a)
+		return a.Compromised && a.ID != v.Issuing && slices.Contains(m.Published.Late, a.ID) && m.keeps(&a)
 	})
 }
 
-// raftIsUrgent reports whether the rotation waits for Raft clients: without a
-// cross certificate they must trust the new anchor before anybody presents it,
-// and a compromised anchor must leave their memory now.
-func (v *view) raftIsUrgent(strategy Strategy) bool {
+// startsAreUrgent reports whether the rotation waits for those who load at their start:
+// without a cross certificate they must trust the new anchor before anybody presents it, and
+// a compromised anchor must leave their memory now.
+func (v *view) startsAreUrgent(strategy Strategy) bool {
 	return strategy.Kind == Classic || slices.ContainsFunc(v.Anchors, func(a Anchor) bool {
 		return a.Compromised && a.ID != v.Issuing
 	})
 }
 
-// behind lists the planes of a member that run on something else than what is
-// published to it. A process that does not exist is not behind.
-func (v *view) behind(m *Member, strategy Strategy) []Plane {
-	var out []Plane
+// behind lists the planes of a member that run on something else than what is published to
+// it: those that can reload that, without what is held, and those that have to be started for
+// it. A process that does not exist is not behind.
+func (v *view) behind(m *Member, strategy Strategy) (reload, start []Plane) {
+	if m.Kind == Operator || m.Kind == Holder {
+		return nil, nil
+	}
 	for i := range m.Roles {
 		r := &m.Roles[i]
-		if m.Kind == Operator || m.Kind == Holder || r.Evidence.Process != ProcessRunning || slices.Contains(out, r.Plane) {
+		if r.Evidence.Process != ProcessRunning {
 			continue
 		}
-		if r.Plane == Raft && v.raftBehind(m, r, strategy) || r.Plane != Raft && !r.loaded(publishedTo(m, r)) {
-			out = append(out, r.Plane)
+		if !r.loaded(m.Published.To(r.Plane)) && (!r.Plane.lateListener() || !v.held(m)) {
+			reload = append(reload, r.Plane)
+		}
+		if v.outlived(m, r, strategy) {
+			start = append(start, r.Plane)
 		}
 	}
-	slices.Sort(out)
-	return out
+	return union(reload), union(start)
 }
 
-// raftBehind reports whether a Raft client has to be restarted: it presents another
-// authority's leaf, does not trust what it has to trust, or holds in memory what
-// is distrusted. That it trusts more than it should is harmless otherwise.
-func (v *view) raftBehind(m *Member, r *Role, strategy Strategy) bool {
-	loaded, wanted := r.Evidence.Loaded, publishedTo(m, r)
-	if loaded.Identity.Signer != wanted.Identity.Signer {
+// outlived reports whether a role has to be started again for what it loads at its start: it
+// presents another authority's leaf, does not trust what it has to trust, or holds in memory
+// what is distrusted. That it trusts more than it should is harmless otherwise.
+func (v *view) outlived(m *Member, r *Role, strategy Strategy) bool {
+	loaded, wanted := r.Evidence.Loaded, m.Published.To(r.Plane)
+	if r.Plane.Identity == AtStart && loaded.Identity.Signer != wanted.Identity.Signer {
 		return true
+	}
+	if r.Plane.Trust != AtStart {
+		return false
 	}
 	trusts := v.accepts(loaded.Trust, Identity{Signer: v.target.Key})
 	if !trusts && (strategy.Kind == Classic || wanted.Identity.Signer == v.target.Key) {
@@ -200,7 +222,7 @@ func (v *view) raftBehind(m *Member, r *Role, strategy Strategy) bool {
 }
 
 // loaded reports whether the role runs on exactly these stores, and would after a
-// restart, as far as it takes part.
+// restart, as far as it takes part and can reload them.
 func (r *Role) loaded(want Stores) bool {
 	if !r.same(r.Evidence.Loaded, want) {
 		return false
@@ -209,10 +231,10 @@ func (r *Role) loaded(want Stores) bool {
 }
 
 func (r *Role) same(s, want Stores) bool {
-	if r.Verifies && !slices.Equal(s.Trust, want.Trust) {
+	if r.Verifies && r.Plane.Trust == Reloading && !slices.Equal(s.Trust, want.Trust) {
 		return false
 	}
-	return !r.Presents || s.Identity.Signer == want.Identity.Signer && slices.Equal(s.Identity.Cross, want.Identity.Cross)
+	return !r.Presents || r.Plane.Identity != Reloading || s.Identity.same(want.Identity)
 }
 
 // sortedBlockers is whom each anchor waits for: what the first shut guard on its

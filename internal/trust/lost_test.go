@@ -18,7 +18,7 @@ func lostStates(process Process) Snapshot {
 		},
 		Application: Application{Anchors: []AnchorID{"old", "new"}},
 		Members: []Member{{
-			ID: "node", Published: Publication{Data: old.Trust, Identity: old.Identity},
+			ID: "node", Published: Publication{Main: old.Trust, Identity: old.Identity},
 			Roles: []Role{{Name: "listener", Verifies: true, Presents: true, Evidence: Evidence{Process: process, Loaded: old}}},
 		}},
 	}

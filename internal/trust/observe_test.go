@@ -151,27 +151,27 @@ func (w *rules) lie(loaded Stores) Stores {
 
 func (w *rules) member(n *node, i int, silent bool) Member {
 	m := Member{ID: members[i], Kind: Node, Published: Publication{
-		Data: lists[n.published.data], Control: lists[n.published.control], Identity: w.identity(n.published.ident),
+		Main: lists[n.published.data], Late: lists[n.published.control], Identity: w.identity(n.published.ident),
 	}}
 	if w.companion(i) {
 		m.Kind = Companion
 	}
 	if w.clients {
-		m.Published.Control, m.Published.Identity = nil, Identity{}
+		m.Published.Late, m.Published.Identity = nil, Identity{}
 	}
 	planes := [...]struct {
 		loaded, mounted, persisted, static store
 	}{
-		Data:    {n.data, n.mounted.dataStore(), n.persData, store{n.staticData, n.raft.ident}},
-		Control: {n.control, n.mounted.controlStore(), n.persCtl, n.raft},
-		Raft:    {n.raft, n.mounted.controlStore(), store{}, n.raft},
+		dataAt:    {n.data, n.mounted.dataStore(), n.persData, store{n.staticData, n.raft.ident}},
+		controlAt: {n.control, n.mounted.controlStore(), n.persCtl, n.raft},
+		raftAt:    {n.raft, n.mounted.controlStore(), store{}, n.raft},
 	}
 	m.Roles = make([]Role, 0, len(planes))
 	for plane, held := range planes {
-		if (w.clients || w.companion(i)) && Plane(plane) != Data {
+		if (w.clients || w.companion(i)) && plane != dataAt {
 			break
 		}
-		r := Role{Name: [...]string{"data", "control", "raft"}[plane], Plane: Plane(plane), Verifies: true, Presents: !w.clients}
+		r := Role{Name: worldPlanes[plane].Name, Plane: worldPlanes[plane], Verifies: true, Presents: !w.clients}
 		if !silent || !n.exists() { // where there was never a Secret there was never a pod
 			r.Evidence.Process = ProcessNone
 			if unfound := n.unseen && w.byLabel; n.running && !unfound {
@@ -180,10 +180,10 @@ func (w *rules) member(n *node, i int, silent bool) Member {
 			if n.mounted.data != 0 && n.mounted != n.published {
 				r.Evidence.Mounted = []Stores{w.stores(held.mounted)}
 			}
-			if n.telling != 0 && n.told != n.published && Plane(plane) != Raft && !w.hidden {
+			if n.telling != 0 && n.told != n.published && plane != raftAt && !w.hidden {
 				r.Evidence.Loading = []Stores{w.stores([...]store{n.told.dataStore(), n.told.controlStore()}[plane])}
 			}
-			if n.persisted && Plane(plane) != Raft {
+			if n.persisted && plane != raftAt {
 				r.Evidence.Persisted = []Stores{w.stores(held.persisted)}
 			}
 		}

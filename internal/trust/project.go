@@ -118,21 +118,34 @@ func (m *Member) obey(l Load) {
 		r := &m.Roles[i]
 		kept := r.Evidence.Persisted
 		switch {
-		case l.How == ByRestart && r.Plane != Raft && len(kept) > 0:
-			r.Evidence.Loaded, r.Evidence.Static = kept[0], publishedTo(m, r)
+		case l.How == ByRestart && r.Plane.reloadsAny() && len(kept) > 0:
+			r.Evidence.Loaded, r.Evidence.Static = kept[0], m.Published.To(r.Plane)
 		case l.How == ByReload && slices.Contains(l.Planes, r.Plane):
-			static := r.Evidence.Static
-			m.prove(r)
-			r.Evidence.Persisted, r.Evidence.Static = []Stores{r.Evidence.Loaded}, static
-		case l.How == ByRestart || l.How == ByForget && r.Plane != Raft:
+			m.reload(r)
+		case l.How == ByRestart || l.How == ByForget && r.Plane.reloadsAny():
 			m.prove(r)
 		}
 	}
 }
 
+// reload makes a role run on as much of what is published to it as it can reload.
+func (m *Member) reload(r *Role) {
+	before, now := r.Evidence, m.Published.To(r.Plane)
+	if r.Plane.Trust == AtStart {
+		now.Trust = before.Loaded.Trust
+	}
+	if r.Plane.Identity == AtStart {
+		now.Identity = before.Loaded.Identity
+	}
+	r.Evidence = Evidence{Process: ProcessRunning, Loaded: now, Static: before.Static, Since: before.Since}
+	if r.Plane.Persists {
+		r.Evidence.Persisted = []Stores{now}
+	}
+}
+
 // prove makes a role run on what is published to it.
 func (m *Member) prove(r *Role) {
-	now := publishedTo(m, r)
+	now := m.Published.To(r.Plane)
 	r.Evidence = Evidence{Process: ProcessRunning, Loaded: now, Static: now, Since: r.Evidence.Since}
 }
 

@@ -27,16 +27,16 @@ func atRest(nodes int, changes ...change) Snapshot {
 		Application: Application{Anchors: []AnchorID{"A"}},
 		Policy:      Policy{Lead: 2 * time.Minute},
 	}
-	old := Publication{Data: []AnchorID{"A"}, Control: []AnchorID{"A"}, Identity: Identity{Signer: "keyA"}}
+	old := Publication{Main: []AnchorID{"A"}, Late: []AnchorID{"A"}, Identity: Identity{Signer: "keyA"}}
 	for i := range nodes {
 		s.Members = append(s.Members, kafkaNode(MemberID(fmt.Sprintf("my-%d", i)), old))
 	}
 	s.Members = append(s.Members, Member{
-		ID: "companion", Kind: Companion, Published: Publication{Data: old.Data, Identity: old.Identity},
-		Roles: []Role{running("client", Data, true, true, old)},
+		ID: "companion", Kind: Companion, Published: Publication{Main: old.Main, Identity: old.Identity},
+		Roles: []Role{running("client", dataPlane, true, true, old)},
 	}, Member{
 		ID: "operator", Kind: Operator, Published: Publication{Identity: old.Identity},
-		Roles: []Role{running("client", Data, false, true, Publication{Identity: old.Identity})},
+		Roles: []Role{running("client", dataPlane, false, true, Publication{Identity: old.Identity})},
 	})
 	for _, c := range changes {
 		c(&s)
@@ -47,19 +47,19 @@ func atRest(nodes int, changes ...change) Snapshot {
 // kafkaNode has the roles of a dual-role node with one client listener.
 func kafkaNode(id MemberID, p Publication) Member {
 	return Member{ID: id, Published: p, Roles: []Role{
-		running("replication-9091", Data, true, true, p),
-		running("tls-9093", Data, false, true, p),
-		running("agent", Data, true, true, p),
-		running("controlplane-9090", Control, true, true, p),
-		running("raft", Raft, true, true, p),
+		running("replication-9091", dataPlane, true, true, p),
+		running("tls-9093", dataPlane, false, true, p),
+		running("agent", dataPlane, true, true, p),
+		running("controlplane-9090", controlPlane, true, true, p),
+		running("raft", raftPlane, true, true, p),
 	}}
 }
 
 func running(name string, plane Plane, verifies, presents bool, p Publication) Role {
-	r := Role{Name: name, Plane: plane, Verifies: verifies, Presents: presents}
-	m := Member{Published: p}
-	r.Evidence = Evidence{Process: ProcessRunning, Loaded: publishedTo(&m, &r)}
-	return r
+	return Role{
+		Name: name, Plane: plane, Verifies: verifies, Presents: presents,
+		Evidence: Evidence{Process: ProcessRunning, Loaded: p.To(plane)},
+	}
 }
 
 func replaced(s *Snapshot) {
@@ -76,7 +76,7 @@ func TestACompanionThatLoadsAtItsStartIsRestartedWhileNodesReload(t *testing.T) 
 	s := atRest(2, replaced, crossed, func(s *Snapshot) {
 		s.Anchors[1].Stored = Untrusted
 		for i := range s.Members[:3] {
-			s.Members[i].Published.Data = []AnchorID{"A", "B"}
+			s.Members[i].Published.Main = []AnchorID{"A", "B"}
 		}
 		s.Members[2].Restarts = true
 	})
@@ -194,7 +194,7 @@ func tell(p Projection) string {
 		}
 		for _, s := range stage.Steps {
 			b.WriteString("   " + strings.Join(strings.Fields(fmt.Sprint(
-				s.Kind, " ", s.Anchor, " ", s.State, " ", s.How, " ", list(s.Planes), " ", list(s.Members), " ", s.Reason)), " ") + "\n")
+				s.Kind, " ", s.Anchor, " ", s.State, " ", s.How, " ", list(touched(s)), " ", list(s.Members), " ", s.Reason)), " ") + "\n")
 		}
 	}
 	for _, w := range p.Blocked {
@@ -206,14 +206,24 @@ func tell(p Projection) string {
 	return b.String()
 }
 
+// touched are the names of the planes that a step is about.
+func touched(s Step) []string {
+	var planes []string
+	if s.Kind == Withdraw {
+		planes = append(planes, [...]string{Main: dataPlane.Name, Late: controlPlane.Name}[s.Bundle])
+	}
+	for _, plane := range s.Planes {
+		planes = append(planes, plane.Name)
+	}
+	return planes
+}
+
 func list[T any](items []T) string {
 	if len(items) == 0 {
 		return ""
 	}
 	return fmt.Sprint(items)
 }
-
-func (p Plane) String() string { return [...]string{"data", "control", "raft"}[p] }
 
 func golden(t *testing.T, path, got string) {
 	t.Helper()

@@ -48,7 +48,7 @@ func TestWhoLostItsSecretAndRunsKeepsWhatItTrustsFromBeingForgotten(t *testing.T
 	t.Parallel()
 	s := cluster(stored(Absent, InUseAll), shows("keyB", "keyB"), func(s *Snapshot) {
 		s.Members[0].Published = Publication{}
-		next := Publication{Data: []AnchorID{"B"}, Control: []AnchorID{"B"}, Identity: Identity{Signer: "keyB"}}
+		next := Publication{Main: []AnchorID{"B"}, Late: []AnchorID{"B"}, Identity: Identity{Signer: "keyB"}}
 		s.Members[1] = kafkaNode(s.Members[1].ID, next)
 		s.Members = s.Members[:2]
 	})
@@ -77,12 +77,12 @@ func TestWhoseMountsNobodyKnowsKeepsWhatHasExpiredBesideWhatServes(t *testing.T)
 	t.Parallel()
 	s := cluster(stored(InUseAll, Untrusted), shows("keyA", "?"), expiredA, func(s *Snapshot) {
 		for i := range s.Members[:2] {
-			s.Members[i].Published.Data, s.Members[i].Published.Control = []AnchorID{"A"}, []AnchorID{"A"}
+			s.Members[i].Published.Main, s.Members[i].Published.Late = []AnchorID{"A"}, []AnchorID{"A"}
 		}
 	})
 	given := Decide(s).Publications["my-1"]
 	both := []AnchorID{"A", "B"}
-	if !slices.Equal(given.Data, both) || !slices.Equal(given.Control, both) {
+	if !slices.Equal(given.Main, both) || !slices.Equal(given.Late, both) {
 		t.Errorf("it is given %+v, want both anchors", given)
 	}
 }

@@ -39,7 +39,7 @@ type Policy struct {
 	Lead time.Duration
 	// Retirement says when an unused anchor may go.
 	Retirement Retirement
-	// RestartMargin is how long before the end of what a Raft client holds its
+	// RestartMargin is how long before the end of what a role holds from its start its
 	// process is restarted.
 	RestartMargin time.Duration
 }
@@ -95,27 +95,36 @@ type Member struct {
 	Restarts bool
 	// Published is what its Secret says it is to load.
 	Published Publication
-	// LastsUntil is when the first thing ends that a start would give its Raft client;
-	// zero when that is not known.
+	// LastsUntil is when the first thing ends that a start would give to those of its roles
+	// that load at their start; zero when that is not known.
 	LastsUntil time.Time
 	Roles      []Role
 }
 
-// Publication is what one member is to load, by plane.
+// Publication is what one member is to load.
 type Publication struct {
-	// Data and Control are sorted.
-	Data, Control []AnchorID
-	Identity      Identity
+	// Main and Late are the anchors of the bundles, sorted.
+	Main, Late []AnchorID
+	Identity   Identity
 }
 
 // Same reports whether both say the same.
 func (p Publication) Same(other Publication) bool {
-	return slices.Equal(p.Data, other.Data) && slices.Equal(p.Control, other.Control) && p.Identity.same(other.Identity)
+	return slices.Equal(p.Main, other.Main) && slices.Equal(p.Late, other.Late) && p.Identity.same(other.Identity)
+}
+
+// To is what roles of the plane are to load.
+func (p Publication) To(plane Plane) Stores {
+	trust := p.Main
+	if plane.Bundle == Late {
+		trust = p.Late
+	}
+	return Stores{Trust: trust, Identity: p.Identity}
 }
 
 // published reports whether the member was ever given anything.
 func (m *Member) published() bool {
-	return len(m.Published.Data) > 0 || m.Published.Identity.Signer != ""
+	return len(m.Published.Main) > 0 || m.Published.Identity.Signer != ""
 }
 
 // presents reports whether the member presents leaves of this domain.
@@ -131,31 +140,10 @@ func (m *Member) mayRun() bool {
 	})
 }
 
-// controls reports whether the member takes part in the control plane.
-func (m *Member) controls() bool {
-	return slices.ContainsFunc(m.Roles, func(r Role) bool { return r.Plane != Data })
+// takesLate reports whether the member has roles that trust the late bundle.
+func (m *Member) takesLate() bool {
+	return slices.ContainsFunc(m.Roles, func(r Role) bool { return r.Plane.Bundle == Late })
 }
-
-// Plane groups roles by whom they talk to and by how they load.
-type Plane uint8
-
-// The planes.
-const (
-	// Data: inter-broker listener and client, client listeners, agents,
-	// companions. They load without a restart where reload is proven.
-	Data Plane = iota
-	// Control: controller listeners. They load like Data.
-	Control
-	// Raft: the clients of controller listeners. They load only when their
-	// process starts, and take what Control is given.
-	Raft
-)
-
-// Planes are all planes.
-func Planes() []Plane { return []Plane{Data, Control, Raft} }
-
-// Reloads reports whether the roles of a plane load without a restart where reload is proven.
-func (p Plane) Reloads() bool { return p != Raft }
 
 // Role is one peer: a role of a member.
 type Role struct {
@@ -196,9 +184,9 @@ type Evidence struct {
 	// Static is what the running process was started with, and would fall back
 	// to if its persisted settings were deleted. It matters only beside them.
 	Static Stores
-	// HeldUntil is the earliest end of anything that a Raft client holds since
-	// its start, also of leaves that were renewed by reload since; zero when it
-	// is not known.
+	// HeldUntil is the earliest end of anything that a role which loads at its start holds
+	// since then, also of leaves that others have renewed by reload; zero when it is not
+	// known.
 	HeldUntil time.Time
 	// Since is when the role began to be as it is.
 	Since time.Time

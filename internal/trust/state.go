@@ -3,8 +3,8 @@ package trust
 import "slices"
 
 // usageOf counts how the roles that decide the states use an anchor: listeners of
-// nodes, companions, and the holders of client certificates. The operator follows
-// the states, and Raft clients are the remainder, so neither counts.
+// nodes, companions, and the holders of client certificates. The operator follows the
+// states, and who presents what it was started with is the remainder, so neither counts.
 type usageOf struct {
 	presenters, running, using, mayUse, unknown int
 	allUse                                      bool
@@ -41,7 +41,7 @@ func (v *view) usage(a *Anchor) usageOf {
 }
 
 func decidesState(m *Member, r *Role) bool {
-	return r.Presents && m.Kind != Operator && r.Plane != Raft
+	return r.Presents && m.Kind != Operator && r.Plane.Identity == Reloading
 }
 
 // nextState is the transition of the trust proposal for one anchor and one pass.
@@ -148,10 +148,10 @@ func (v *view) reliedOn(a *Anchor) bool {
 	relied, renewedOut := false, v.renewedOut(a)
 	v.roles(func(m *Member, r *Role) {
 		relies := func(s Stores) {
-			trusted := r.Verifies && r.Plane != Raft && slices.Contains(s.Trust, a.ID)
+			trusted := r.Verifies && r.Plane.Trust == Reloading && slices.Contains(s.Trust, a.ID)
 			relied = relied || trusted || r.Presents && !renewedOut && v.issued(s.Identity, a)
 		}
-		relies(publishedTo(m, r))
+		relies(m.Published.To(r.Plane))
 		if !v.possible(m, r, relies) && r.Evidence.Process == ProcessRunning {
 			relies(r.Evidence.Loaded) // what it was given is lost, and not what it holds
 		}

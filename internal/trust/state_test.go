@@ -38,9 +38,9 @@ func stored(a, b State) change {
 			if m.Kind == Operator {
 				continue
 			}
-			m.Published.Data = both
-			if m.controls() {
-				m.Published.Control = both
+			m.Published.Main = both
+			if m.takesLate() {
+				m.Published.Late = both
 			}
 			for j := range m.Roles {
 				m.Roles[j].Evidence.Loaded.Trust = both
@@ -143,7 +143,7 @@ func TestNobodyIsRestartedForWhatWouldEndAsEarly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := Member{LastsUntil: c.lasts, Roles: []Role{{Plane: Raft, Evidence: Evidence{HeldUntil: c.held}}}}
+			m := Member{LastsUntil: c.lasts, Roles: []Role{{Plane: raftPlane, Evidence: Evidence{HeldUntil: c.held}}}}
 			if got := m.RestartDue(margin); !got.Equal(c.due) {
 				t.Errorf("due %v, want %v", got, c.due)
 			}
@@ -201,12 +201,12 @@ func turnedAway(changes ...change) Snapshot {
 		s.Policy.Lead = 2 * time.Minute
 		for i := range s.Members {
 			m := &s.Members[i]
-			m.Published = Publication{Data: []AnchorID{"B"}, Control: []AnchorID{"B"}, Identity: Identity{Signer: "keyB", Cross: []KeyID{"keyA"}}}
+			m.Published = Publication{Main: []AnchorID{"B"}, Late: []AnchorID{"B"}, Identity: Identity{Signer: "keyB", Cross: []KeyID{"keyA"}}}
 			if m.Kind == Operator {
 				m.Published = Publication{Identity: Identity{Signer: "keyB"}}
 			}
 			for j := range m.Roles {
-				m.Roles[j].Evidence.Loaded = publishedTo(m, &m.Roles[j])
+				m.Roles[j].Evidence.Loaded = m.Published.To(m.Roles[j].Plane)
 			}
 		}
 	}}, changes...)...)

@@ -25,7 +25,7 @@ const (
 	TurnOperator StepKind = "TurnOperator"
 	// TakeOffCross stops presenting a cross certificate.
 	TakeOffCross StepKind = "TakeOffCross"
-	// Withdraw tells members to stop trusting an anchor on the planes named.
+	// Withdraw takes an anchor out of the bundle named of members.
 	Withdraw StepKind = "Withdraw"
 	// Retire removes an anchor from the application bundle.
 	Retire StepKind = "Retire"
@@ -39,7 +39,8 @@ type Step struct {
 	Anchor  AnchorID
 	State   State      // of Store
 	Members []MemberID // sorted
-	Planes  []Plane    // of Withdraw and Loading
+	Bundle  Bundle     // of Withdraw
+	Planes  []Plane    // of Loading
 	How     How        // of Loading
 	// Remainder marks restarts that nobody waits for.
 	Remainder bool
@@ -97,7 +98,7 @@ func publicationSteps(s Snapshot, p Plan, a Anchor) []Step {
 		hit  func(m *Member, next Publication) bool
 	}{
 		{Step{Kind: Distribute}, func(m *Member, next Publication) bool {
-			return added(m.Published.Data, next.Data, a.ID) || added(m.Published.Control, next.Control, a.ID)
+			return added(m.Published.Main, next.Main, a.ID) || added(m.Published.Late, next.Late, a.ID)
 		}},
 		{Step{Kind: SwitchLeaves}, func(m *Member, next Publication) bool {
 			return m.Kind != Operator && next.Identity.Signer == a.Key && m.Published.Identity.Signer != a.Key
@@ -108,11 +109,11 @@ func publicationSteps(s Snapshot, p Plan, a Anchor) []Step {
 		{Step{Kind: TakeOffCross}, func(m *Member, next Publication) bool {
 			return next.Identity.drops(a.Key, m.Published.Identity)
 		}},
-		{Step{Kind: Withdraw, Planes: []Plane{Data}}, func(m *Member, next Publication) bool {
-			return added(next.Data, m.Published.Data, a.ID)
+		{Step{Kind: Withdraw, Bundle: Main}, func(m *Member, next Publication) bool {
+			return added(next.Main, m.Published.Main, a.ID)
 		}},
-		{Step{Kind: Withdraw, Planes: []Plane{Control}}, func(m *Member, next Publication) bool {
-			return added(next.Control, m.Published.Control, a.ID)
+		{Step{Kind: Withdraw, Bundle: Late}, func(m *Member, next Publication) bool {
+			return added(next.Late, m.Published.Late, a.ID)
 		}},
 	}
 	var out []Step

@@ -103,15 +103,6 @@ func (v *view) issued(i Identity, a *Anchor) bool {
 // trusted reports whether a state says that everybody trusts the anchor.
 func trusted(s State) bool { return s != Absent && s != Untrusted }
 
-// publishedTo is what a role is to load according to its member's publication.
-func publishedTo(m *Member, r *Role) Stores {
-	trust := m.Published.Data
-	if r.Plane != Data {
-		trust = m.Published.Control
-	}
-	return Stores{Trust: trust, Identity: m.Published.Identity}
-}
-
 // silent reports whether nobody knows what the role holds. Silence does not count
 // once everything but the target has expired: what a peer holds of the rest
 // serves nobody any more, and may be why it is silent.
@@ -158,25 +149,8 @@ func (v *view) possible(m *Member, r *Role, yield func(Stores)) bool {
 	for _, s := range r.Evidence.Persisted {
 		yield(s)
 	}
-	yield(publishedTo(m, r))
+	yield(m.Published.To(r.Plane))
 	return true
-}
-
-// talksTo reports whether the role presents itself to verifiers of a plane.
-func talksTo(m *Member, r *Role, to Plane) bool {
-	if !r.Presents {
-		return false
-	}
-	switch {
-	case m.Kind == Operator:
-		return to != Raft
-	case r.Plane == Raft:
-		return to == Control
-	case r.Plane == Control:
-		return to == Raft
-	default:
-		return to == Data
-	}
 }
 
 // roles calls yield for every role of every member that counts.

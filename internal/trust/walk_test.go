@@ -136,8 +136,8 @@ func (k *walk) obey(s state, plan *Plan) (state, bool) {
 			k.rules.recreateOrSync(&s, i)
 			return s, true
 		}
-		for plane := range Raft {
-			if n.telling.has(int(plane)) {
+		for plane := range raftAt {
+			if n.telling.has(plane) {
 				n.takeOver(n.told, plane)
 				n.heard(plane)
 				return s, true

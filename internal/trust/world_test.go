@@ -2,6 +2,7 @@ package trust
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -13,6 +14,24 @@ const (
 	maxNodes   = 3
 	maxAnchors = 3
 )
+
+// The planes of the world: Kafka's. They are numbered where states are kept by plane.
+const (
+	dataAt = iota
+	controlAt
+	raftAt
+)
+
+var (
+	dataPlane    = Plane{Name: "data", Persists: true}
+	controlPlane = Plane{Name: "control", Bundle: Late, Persists: true}
+	raftPlane    = Plane{Name: "raft", Bundle: Late, Trust: AtStart, Identity: AtStart, Keeper: "the Raft client"}
+
+	worldPlanes = [...]Plane{dataAt: dataPlane, controlAt: controlPlane, raftAt: raftPlane}
+)
+
+// numberOf is the number of a plane.
+func numberOf(p Plane) int { return slices.Index(worldPlanes[:], p) }
 
 // mask is a set of anchors, bit by bit; anchor 0 is "A", the first authority.
 type mask uint8

@@ -2,6 +2,7 @@ package authorities
 
 import (
 	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/kafka/roles"
 	"github.com/keyturn/keyturn/internal/rotation"
 )
 
@@ -28,9 +29,9 @@ func Words() *rotation.Words {
 		KeySecret: keySecret, CertSecret: certSecret,
 		Users: string(Clients),
 		Planes: []rotation.PlaneWords{
-			{Name: "data", Parts: "client and inter-broker listeners"},
-			{Name: "control", Parts: "controller listeners"},
-			{Name: "raft", Parts: "Raft clients"},
+			{Plane: roles.Data(), Parts: "client and inter-broker listeners"},
+			{Plane: roles.Control(), Parts: "controller listeners"},
+			{Plane: roles.Raft(), Parts: "Raft clients"},
 		},
 		Remainder: RaftRemainder, Keeping: "Raft clients", Closing: "controllers",
 	}

@@ -160,7 +160,7 @@ func (r *Reconciler) applyCompanions(ctx context.Context, p *pass) error {
 
 func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accompanying) (publication.Publication, bool, error) {
 	given := p.clusterCA.plan.Publications[trust.MemberID(at.Name)]
-	if len(given.Data) == 0 {
+	if len(given.Main) == 0 {
 		return publication.Publication{}, false, nil // its authority is not written yet
 	}
 	sans, err := pki.NewSANs(at.Host)

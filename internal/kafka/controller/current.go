@@ -87,16 +87,11 @@ func (p *pass) decideTrustAgain() error {
 	}
 	p.decideTrust()
 	for _, kind := range kinds() {
-		if !maps.EqualFunc(before[kind], p.domain(kind).plan.Publications, samePublication) {
+		if !maps.EqualFunc(before[kind], p.domain(kind).plan.Publications, trust.Publication.Same) {
 			return overtakenBy("the trust of the", string(kind))
 		}
 	}
 	return nil
-}
-
-func samePublication(a, b trust.Publication) bool {
-	return slices.Equal(a.Data, b.Data) && slices.Equal(a.Control, b.Control) &&
-		a.Identity.Signer == b.Identity.Signer && slices.Equal(a.Identity.Cross, b.Identity.Cross)
 }
 
 // leadsThere fails with errOvertaken unless the pod that is made after a restart is

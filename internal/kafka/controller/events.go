@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -117,14 +118,14 @@ func (a announcer) trustMoved(kafka *kafkav1.Kafka, kind authorities.Kind, step 
 }
 
 // stepPart tells apart the steps of one kind: each anchor goes through several states,
-// and is withdrawn from one plane after the other.
+// and leaves one bundle after the other.
 func stepPart(step trust.Step) string {
 	parts := []string{string(step.Anchor)}
 	if step.State != "" {
 		parts = append(parts, string(step.State))
 	}
-	for _, plane := range step.Planes {
-		parts = append(parts, string(plane))
+	if step.Kind == trust.Withdraw {
+		parts = append(parts, strconv.Itoa(int(step.Bundle)))
 	}
 	return strings.Join(parts, ",")
 }
@@ -148,7 +149,7 @@ func (s *steps) begun(kafka types.UID, kind authorities.Kind, taken []trust.Step
 	s.taken[kafka][kind] = taken
 	return slices.DeleteFunc(slices.Clone(taken), func(step trust.Step) bool {
 		return slices.ContainsFunc(before, func(old trust.Step) bool {
-			return old.Kind == step.Kind && old.Anchor == step.Anchor && old.State == step.State && slices.Equal(old.Planes, step.Planes)
+			return old.Kind == step.Kind && old.Anchor == step.Anchor && old.State == step.State && old.Bundle == step.Bundle
 		})
 	})
 }
@@ -163,10 +164,8 @@ func (s *steps) forget(kafka types.UID) {
 // sentence says a step in words.
 func (d *domain) sentence(step trust.Step) string {
 	name := rotation.Label(step.Anchor, d.names())
-	at := ""
-	if slices.Contains(step.Planes, trust.Data) {
-		at = " on client and inter-broker listeners"
-	} else if slices.Contains(step.Planes, trust.Control) {
+	at := " on client and inter-broker listeners"
+	if step.Bundle == trust.Late {
 		at = " on controller listeners"
 	}
 	words := map[trust.StepKind]string{

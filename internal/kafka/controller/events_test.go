@@ -123,8 +123,8 @@ func TestEventsAboutDifferentThingsAreDifferentEvents(t *testing.T) {
 	removed := func(cert pki.Fingerprint) authority.Transition {
 		return authority.Transition{Kind: authority.OldRemoved, Certificate: cert}
 	}
-	withdrawn := func(plane trust.Plane) trust.Step {
-		return trust.Step{Kind: trust.Withdraw, Anchor: "a", Planes: []trust.Plane{plane}}
+	withdrawn := func(bundle trust.Bundle) trust.Step {
+		return trust.Step{Kind: trust.Withdraw, Anchor: "a", Bundle: bundle}
 	}
 	stored := func(anchor trust.AnchorID, state trust.State) trust.Step {
 		return trust.Step{Kind: trust.Store, Anchor: anchor, State: state}
@@ -150,9 +150,9 @@ func TestEventsAboutDifferentThingsAreDifferentEvents(t *testing.T) {
 			a.trustMoved(kafka, authorities.Cluster, stored("a", trust.Untrusted), "a is stored")
 			a.trustMoved(kafka, authorities.Cluster, stored("a", trust.TrustedUnused), "a is trusted")
 		},
-		"an anchor is withdrawn from one plane after the other": func(a announcer, kafka *kafkav1.Kafka) {
-			a.trustMoved(kafka, authorities.Cluster, withdrawn(trust.Data), "from brokers")
-			a.trustMoved(kafka, authorities.Cluster, withdrawn(trust.Control), "from controllers")
+		"an anchor leaves one bundle after the other": func(a announcer, kafka *kafkav1.Kafka) {
+			a.trustMoved(kafka, authorities.Cluster, withdrawn(trust.Main), "from brokers")
+			a.trustMoved(kafka, authorities.Cluster, withdrawn(trust.Late), "from controllers")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -375,8 +375,8 @@ func TestANewCertificateOfAListenerIsTold(t *testing.T) {
 
 func TestBothAuthoritiesTellTheirSteps(t *testing.T) {
 	t.Parallel()
-	s, step := newSteps(), []trust.Step{{Kind: trust.Withdraw, Anchor: "a", Planes: []trust.Plane{trust.Data}}}
-	control := []trust.Step{{Kind: trust.Withdraw, Anchor: "a", Planes: []trust.Plane{trust.Control}}}
+	s, step := newSteps(), []trust.Step{{Kind: trust.Withdraw, Anchor: "a", Bundle: trust.Main}}
+	control := []trust.Step{{Kind: trust.Withdraw, Anchor: "a", Bundle: trust.Late}}
 	for _, c := range []struct {
 		what  string
 		kind  authorities.Kind
@@ -386,7 +386,7 @@ func TestBothAuthoritiesTellTheirSteps(t *testing.T) {
 		{"the cluster CA", authorities.Cluster, step, 1},
 		{"the clients CA", authorities.Clients, step, 1},
 		{"the cluster CA again", authorities.Cluster, step, 0},
-		{"the same on another plane", authorities.Cluster, slices.Concat(step, control), 1},
+		{"the same of another bundle", authorities.Cluster, slices.Concat(step, control), 1},
 	} {
 		if got := len(s.begun("uid", c.kind, c.taken)); got != c.told {
 			t.Errorf("%s: %d steps are told, want %d", c.what, got, c.told)

@@ -24,8 +24,8 @@ func TestAMemberThatAGuardWaitsForIsCountedOnceForAllItsRoles(t *testing.T) {
 			map[trust.GuardName]int{trust.GuardVerified: 2},
 		},
 		"one node by two guards": {
-			[]trust.Blocker{waits(trust.GuardVerified, "my-0 REPLICATION-9091"), waits(trust.GuardControlUnused, "my-0 REPLICATION-9091")},
-			map[trust.GuardName]int{trust.GuardVerified: 1, trust.GuardControlUnused: 1},
+			[]trust.Blocker{waits(trust.GuardVerified, "my-0 REPLICATION-9091"), waits(trust.GuardLateUnused, "my-0 REPLICATION-9091")},
+			map[trust.GuardName]int{trust.GuardVerified: 1, trust.GuardLateUnused: 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,7 +48,7 @@ func (p *pass) exists(node model.Node) bool {
 
 func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.Node) error {
 	given := p.given(node)
-	if len(given.Cluster.Data) == 0 {
+	if len(given.Cluster.Main) == 0 {
 		return nil // its authority is not written yet
 	}
 	sans, err := pki.NewSANs(p.cluster.SANs(node)...)

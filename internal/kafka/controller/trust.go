@@ -106,7 +106,7 @@ func retirementOf(kind authorities.Kind) trust.Retirement {
 
 // evidence gathers what is known of the nodes and the operator.
 func (p *pass) evidence() evidence.Cluster {
-	c := evidence.Cluster{Now: p.now, Policy: p.policy(), Own: contract.ClusterDomain}
+	c := evidence.Cluster{Now: p.now, Policy: p.policy(), Own: contract.ClusterDomain, Agents: roles.Agent()}
 	for _, node := range p.allNodes() {
 		said := p.heard[node.Pod]
 		c.Nodes = append(c.Nodes, evidence.Node{
@@ -302,7 +302,7 @@ func (d *domain) accepted(anchor trust.Anchor) bool {
 	}
 	for _, member := range d.snapshot.Members {
 		for _, role := range member.Roles {
-			if member.Kind != trust.Node || !role.Presents || role.Plane == trust.Raft {
+			if member.Kind != trust.Node || !role.Presents || role.Plane.Identity == trust.AtStart {
 				continue
 			}
 			if role.Evidence.Process != trust.ProcessRunning || role.Evidence.Loaded.Identity.Signer == anchor.Key {

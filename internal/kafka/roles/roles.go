@@ -6,7 +6,6 @@ import (
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/publication"
-	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // Of are the roles of a node with these stores: its listeners, its Raft client and its
@@ -16,17 +15,25 @@ func Of(stores, listening []publication.Store) []evidence.Role {
 	var all []evidence.Role
 	for _, store := range stores {
 		if store.Role != contract.ControlPlaneListener {
-			all = append(all, evidence.Role{Store: store, Plane: trust.Data})
+			all = append(all, evidence.Role{Store: store, Plane: Data()})
 			continue
 		}
 		if slices.Contains(listening, store) {
 			all = append(all, evidence.Role{
-				Store: store, Plane: trust.Control, Starts: []publication.Role{contract.RaftRole}, Always: true,
+				Store: store, Plane: Control(), Starts: []publication.Role{contract.RaftRole}, Always: true,
 			})
 		}
 		all = append(all, raftClient(store))
 	}
-	return append(all, evidence.Agent(contract.ClusterDomain))
+	return append(all, Agent())
+}
+
+// Agent is the role of an agent: of a node's, and of those of companions, which have no other.
+func Agent() evidence.Role {
+	return evidence.Role{
+		Store: publication.Store{Role: publication.AgentRole, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain},
+		Plane: Data(), Loads: evidence.WhenMounted,
+	}
 }
 
 // raftClient is the client of the control plane. It is started with what the listener's
@@ -34,7 +41,7 @@ func Of(stores, listening []publication.Store) []evidence.Role {
 func raftClient(store publication.Store) evidence.Role {
 	store.Role = contract.RaftRole
 	return evidence.Role{
-		Store: store, Plane: trust.Raft, Loads: evidence.AtStart, Always: true,
+		Store: store, Plane: Raft(), Loads: evidence.AtStart, Always: true,
 		Starts: []publication.Role{contract.RaftRole, contract.ControlPlaneListener},
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/roles"
 	"github.com/keyturn/keyturn/internal/publication"
-	"github.com/keyturn/keyturn/internal/trust"
 )
 
 func TestEveryNodeHasAnAgentAndARaftClientAndListensWhereItsRolesSay(t *testing.T) {
@@ -19,14 +18,14 @@ func TestEveryNodeHasAnAgentAndARaftClientAndListensWhereItsRolesSay(t *testing.
 	started := control
 	started.Role = contract.RaftRole
 	raft := evidence.Role{
-		Store: started, Plane: trust.Raft, Loads: evidence.AtStart, Always: true,
+		Store: started, Plane: roles.Raft(), Loads: evidence.AtStart, Always: true,
 		Starts: []publication.Role{contract.RaftRole, contract.ControlPlaneListener},
 	}
 	agent := evidence.Role{
 		Store: publication.Store{Role: publication.AgentRole, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain},
-		Plane: trust.Data, Loads: evidence.WhenMounted,
+		Plane: roles.Data(), Loads: evidence.WhenMounted,
 	}
-	listens := evidence.Role{Store: control, Plane: trust.Control, Starts: []publication.Role{contract.RaftRole}, Always: true}
+	listens := evidence.Role{Store: control, Plane: roles.Control(), Starts: []publication.Role{contract.RaftRole}, Always: true}
 	for name, c := range map[string]struct {
 		stores, listening []publication.Store
 		want              []evidence.Role
@@ -37,7 +36,7 @@ func TestEveryNodeHasAnAgentAndARaftClientAndListensWhereItsRolesSay(t *testing.
 		},
 		"a broker": {
 			stores: []publication.Store{control, clients}, listening: []publication.Store{clients},
-			want: []evidence.Role{raft, {Store: clients, Plane: trust.Data}, agent},
+			want: []evidence.Role{raft, {Store: clients, Plane: roles.Data()}, agent},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,19 +19,19 @@ type Decided struct {
 // Trust spreads what a node is given over its roles. previous is what its
 // controller listener accepts so far: only that can be kept.
 func Trust(stores []publication.Store, given Decided, previous []string) map[publication.Role][]string {
-	roles := map[publication.Role][]string{publication.AgentRole: texts(given.Cluster.Data)}
+	roles := map[publication.Role][]string{publication.AgentRole: texts(given.Cluster.Main)}
 	for _, store := range stores {
 		switch {
 		case store.Trust == contract.ClientsDomain:
-			roles[store.Role] = texts(given.Clients.Data)
+			roles[store.Role] = texts(given.Clients.Main)
 		case store.Role == contract.ControlPlaneListener:
-			roles[store.Role] = texts(given.Cluster.Control)
+			roles[store.Role] = texts(given.Cluster.Late)
 			if kept := keep(given.Kept, previous); len(kept) > 0 {
 				roles[contract.RaftRole] = roles[store.Role]
 				roles[store.Role] = merge(roles[store.Role], kept)
 			}
 		default:
-			roles[store.Role] = texts(given.Cluster.Data)
+			roles[store.Role] = texts(given.Cluster.Main)
 		}
 	}
 	return roles

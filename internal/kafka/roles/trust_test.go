@@ -15,8 +15,8 @@ import (
 func given() roles.Decided {
 	cluster := []trust.AnchorID{"cluster", "cluster before"}
 	return roles.Decided{
-		Cluster: trust.Publication{Data: cluster, Control: cluster},
-		Clients: trust.Publication{Data: []trust.AnchorID{"clients"}},
+		Cluster: trust.Publication{Main: cluster, Late: cluster},
+		Clients: trust.Publication{Main: []trust.AnchorID{"clients"}},
 	}
 }
 
@@ -27,7 +27,7 @@ func TestTrustIsGivenByPlane(t *testing.T) {
 		{Role: contract.ControlPlaneListener, Identity: publication.NodeIdentity, Trust: contract.ClusterDomain},
 	}
 	narrowed := given()
-	narrowed.Cluster.Control = []trust.AnchorID{"cluster"}
+	narrowed.Cluster.Late = []trust.AnchorID{"cluster"}
 	for name, c := range map[string]struct {
 		kept     []trust.AnchorID
 		previous []string

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kafka/roles"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -32,7 +33,7 @@ type Change func(*rotation.Record)
 
 // AtRest is the record of a cluster of nodes under anchor A.
 func AtRest(nodes int, changes ...Change) rotation.Record {
-	old := trust.Publication{Data: []trust.AnchorID{AnchorA}, Control: []trust.AnchorID{AnchorA}, Identity: trust.Identity{Signer: KeyA}}
+	old := trust.Publication{Main: []trust.AnchorID{AnchorA}, Late: []trust.AnchorID{AnchorA}, Identity: trust.Identity{Signer: KeyA}}
 	r := rotation.Record{
 		Words: authorities.Words(), Cluster: "my", Domain: string(authorities.Cluster),
 		Snapshot: trust.Snapshot{
@@ -59,7 +60,7 @@ func AtRest(nodes int, changes ...Change) rotation.Record {
 	}
 	r.Snapshot.Members = append(r.Snapshot.Members, trust.Member{
 		ID: "operator", Kind: trust.Operator, Published: trust.Publication{Identity: old.Identity},
-		Roles: []trust.Role{role("client", trust.Data, false, true, trust.Publication{Identity: old.Identity})},
+		Roles: []trust.Role{role("client", roles.Data(), false, true, trust.Publication{Identity: old.Identity})},
 	})
 	for _, c := range changes {
 		c(&r)
@@ -70,11 +71,11 @@ func AtRest(nodes int, changes ...Change) rotation.Record {
 // node has the roles of a dual-role node with one client listener.
 func node(id trust.MemberID, p trust.Publication) trust.Member {
 	m := trust.Member{ID: id, Published: p, LastsUntil: Now().Add(360 * Day), Roles: []trust.Role{
-		role("replication-9091", trust.Data, true, true, p),
-		role("tls-9093", trust.Data, false, true, p),
-		role("agent", trust.Data, true, true, p),
-		role("controlplane-9090", trust.Control, true, true, p),
-		role("raft", trust.Raft, true, true, p),
+		role("replication-9091", roles.Data(), true, true, p),
+		role("tls-9093", roles.Data(), false, true, p),
+		role("agent", roles.Data(), true, true, p),
+		role("controlplane-9090", roles.Control(), true, true, p),
+		role("raft", roles.Raft(), true, true, p),
 	}}
 	m.Roles[4].Evidence.HeldUntil = Now().Add(300 * Day)
 	return m
@@ -82,15 +83,8 @@ func node(id trust.MemberID, p trust.Publication) trust.Member {
 
 func role(name string, plane trust.Plane, verifies, presents bool, p trust.Publication) trust.Role {
 	r := trust.Role{Name: name, Plane: plane, Verifies: verifies, Presents: presents}
-	r.Evidence = trust.Evidence{Process: trust.ProcessRunning, Loaded: published(p, plane), Since: Now().Add(-10 * Day)}
+	r.Evidence = trust.Evidence{Process: trust.ProcessRunning, Loaded: p.To(plane), Since: Now().Add(-10 * Day)}
 	return r
-}
-
-func published(p trust.Publication, plane trust.Plane) trust.Stores {
-	if plane == trust.Data {
-		return trust.Stores{Trust: p.Data, Identity: p.Identity}
-	}
-	return trust.Stores{Trust: p.Control, Identity: p.Identity}
 }
 
 // Replaced puts authority B in the place of A.
@@ -146,13 +140,13 @@ func Clients(r *rotation.Record) {
 	r.Snapshot.Policy.Retirement = trust.RetireExpired
 	for i := range r.Snapshot.Members {
 		m := &r.Snapshot.Members[i]
-		m.Published = trust.Publication{Data: []trust.AnchorID{AnchorA}}
-		m.Roles = []trust.Role{role("tls-9093", trust.Data, true, false, m.Published)}
+		m.Published = trust.Publication{Main: []trust.AnchorID{AnchorA}}
+		m.Roles = []trust.Role{role("tls-9093", roles.Data(), true, false, m.Published)}
 	}
 	r.Snapshot.Members = r.Snapshot.Members[:len(r.Snapshot.Members)-1]
 	p := trust.Publication{Identity: trust.Identity{Signer: KeyA}}
 	r.Snapshot.Members = append(r.Snapshot.Members, trust.Member{
-		ID: "user alice", Kind: trust.Holder, Published: p, Roles: []trust.Role{role("", trust.Data, false, true, p)},
+		ID: "user alice", Kind: trust.Holder, Published: p, Roles: []trust.Role{role("", roles.Data(), false, true, p)},
 	})
 }
 
@@ -201,7 +195,7 @@ func load(s *trust.Snapshot, loads []trust.Load) {
 			if l.How == trust.ByReload && !slices.Contains(l.Planes, r.Plane) {
 				continue
 			}
-			obey(r, l.How, published(m.Published, r.Plane))
+			obey(r, l.How, m.Published.To(r.Plane))
 			r.Evidence.Since = s.Now
 		}
 	}
@@ -212,7 +206,7 @@ func load(s *trust.Snapshot, loads []trust.Load) {
 func obey(r *trust.Role, how trust.How, now trust.Stores) {
 	kept := r.Evidence.Persisted
 	switch {
-	case how == trust.ByRestart && r.Plane != trust.Raft && len(kept) > 0:
+	case how == trust.ByRestart && r.Plane.Reloads() && len(kept) > 0:
 		r.Evidence.Loaded, r.Evidence.Static = kept[0], now
 	case how == trust.ByReload:
 		r.Evidence.Loaded, r.Evidence.Persisted = now, []trust.Stores{now}
@@ -228,8 +222,8 @@ func start(s *trust.Snapshot) bool {
 		m := &s.Members[i]
 		for j := range m.Roles {
 			r := &m.Roles[j]
-			if m.Kind == trust.Node && r.Evidence.Process == trust.ProcessNone && len(m.Published.Data) > 0 {
-				r.Evidence = trust.Evidence{Process: trust.ProcessRunning, Loaded: published(m.Published, r.Plane), Since: s.Now}
+			if m.Kind == trust.Node && r.Evidence.Process == trust.ProcessNone && len(m.Published.Main) > 0 {
+				r.Evidence = trust.Evidence{Process: trust.ProcessRunning, Loaded: m.Published.To(r.Plane), Since: s.Now}
 				started = true
 			}
 		}

@@ -1,0 +1,71 @@
+package trust
+
+import "cmp"
+
+// Bundle is one of the sets of anchors in a publication. Peers that talk to each other take
+// the same one.
+type Bundle uint8
+
+// The bundles.
+const (
+	// Main is what most roles trust.
+	Main Bundle = iota
+	// Late is what roles trust to whom somebody presents what its process was started with.
+	// An anchor leaves it last, and that can take until everybody has been restarted.
+	Late
+)
+
+// Loads says when a role takes over what is published to it.
+type Loads uint8
+
+// The ways of loading.
+const (
+	// Reloading: when it is told to, where reload is proven.
+	Reloading Loads = iota
+	// AtStart: when its process starts, and never again.
+	AtStart
+)
+
+// Plane groups the roles of a kind of server by whom they talk to and by how they load. It is
+// data of that kind.
+type Plane struct {
+	// Name tells the planes of one kind of server apart.
+	Name string
+	// Bundle is what the roles of the plane trust. They present to those who take the same.
+	Bundle Bundle
+	// Trust and Identity say how its roles load what they trust, and what they present.
+	Trust, Identity Loads
+	// Persists is true when what its roles have reloaded wins over what is published at
+	// every later start.
+	Persists bool
+	// Keeper is what people call a role that loads something at its start only, with the
+	// article; empty for a plane that reloads everything.
+	Keeper string
+}
+
+// Reloads reports whether the roles of a plane load everything without a restart where
+// reload is proven.
+func (p Plane) Reloads() bool { return p.Trust == Reloading && p.Identity == Reloading }
+
+// reloadsAny reports whether its roles reload anything.
+func (p Plane) reloadsAny() bool { return p.Trust == Reloading || p.Identity == Reloading }
+
+// lateListener reports whether roles of the plane trust the late bundle, and reload it.
+func (p Plane) lateListener() bool { return p.Bundle == Late && p.Trust == Reloading }
+
+// compare orders planes by what has to be done to have them load: first those of the main
+// bundle, and of the same those that reload.
+func (p Plane) compare(other Plane) int {
+	return cmp.Or(
+		cmp.Compare(p.Bundle, other.Bundle), cmp.Compare(p.Trust, other.Trust), cmp.Compare(p.Identity, other.Identity),
+		cmp.Compare(p.Name, other.Name))
+}
+
+// keeps is why a process has to be restarted for a plane.
+func (p Plane) keeps() string {
+	what := "certificates"
+	if p.Identity == Reloading {
+		what = "CA certificates"
+	}
+	return p.Keeper + " keeps the " + what + " that it was started with"
+}

@@ -227,7 +227,6 @@ func TestASetThatIsRefusedSaysSoAndStillCountsItsPods(t *testing.T) {
 	}
 }
 
-// The cache shows no more of a set than that there is one.
 // Nothing is refused where nothing is missing.
 func TestASetThatWouldBeRefusedSaysNothingWhileItHasItsPods(t *testing.T) {
 	t.Parallel()
@@ -244,6 +243,7 @@ func TestASetThatWouldBeRefusedSaysNothingWhileItHasItsPods(t *testing.T) {
 	}
 }
 
+// The cache shows no more of a set than that there is one.
 func TestASetIsReadAsItIsIfTheMakerWroteIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

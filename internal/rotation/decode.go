@@ -94,10 +94,10 @@ func (d *decoder) policy(w wirePolicy) trust.Policy {
 }
 
 func (d *decoder) member(w *wireMember) trust.Member {
-	first, late := d.store(w.Data), d.store(w.Control)
+	main, late := d.store(w.Data), d.store(w.Control)
 	m := trust.Member{
 		ID: w.ID, Kind: trust.MemberKind(d.value(kindWords(), w.Kind)), Restarts: w.Restarts,
-		Published: trust.Publication{Main: first.Trust, Late: late.Trust, Identity: first.Identity}, LastsUntil: w.LastsUntil,
+		Published: trust.Publication{Main: main.Trust, Late: late.Trust, Identity: main.Identity}, LastsUntil: w.LastsUntil,
 	}
 	for i := range w.Roles {
 		m.Roles = append(m.Roles, d.role(&w.Roles[i]))
@@ -110,13 +110,26 @@ func (d *decoder) member(w *wireMember) trust.Member {
 
 func (d *decoder) role(w *wireRole) trust.Role {
 	return trust.Role{
-		Name: w.Name, Plane: d.words.planeAt(d.value(d.words.planes(), w.Plane)), Verifies: w.Verifies, Presents: w.Presents,
+		Name: w.Name, Plane: d.plane(w.Plane), Verifies: w.Verifies, Presents: w.Presents,
 		Evidence: trust.Evidence{
 			Process: trust.Process(d.value(processWords(), w.Process)),
 			Loaded:  d.store(w.Loaded), Mounted: d.list(w.Mounted), Loading: d.list(w.Loading), Persisted: d.list(w.Persisted), Static: d.store(w.Static),
 			HeldUntil: w.HeldUntil, Since: w.Since,
 		},
 	}
+}
+
+// plane is the plane of that name; the first where none is named.
+func (d *decoder) plane(name string) trust.Plane {
+	for i, known := range d.words.Planes {
+		if known.Name == name || name == "" && i == 0 {
+			return known.Plane
+		}
+	}
+	if name != "" {
+		d.fail("nobody knows the plane %q", name)
+	}
+	return trust.Plane{}
 }
 
 func (d *decoder) list(places []ref) []trust.Stores {

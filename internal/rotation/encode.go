@@ -184,11 +184,24 @@ func (e *encoder) member(m *trust.Member) wireMember {
 func (e *encoder) role(r *trust.Role) wireRole {
 	held := &r.Evidence
 	return wireRole{
-		Name: r.Name, Plane: e.word(e.words.planes(), e.words.numberOf(r.Plane)), Verifies: r.Verifies, Presents: r.Presents,
+		Name: r.Name, Plane: e.plane(r.Plane), Verifies: r.Verifies, Presents: r.Presents,
 		Process: e.word(processWords(), uint8(held.Process)),
 		Loaded:  e.store(held.Loaded), Mounted: e.list(held.Mounted), Loading: e.list(held.Loading), Persisted: e.list(held.Persisted), Static: e.store(held.Static),
 		HeldUntil: utc(held.HeldUntil), Since: utc(held.Since),
 	}
+}
+
+// plane is the name of a plane. That of the first is left out, and of a domain without planes
+// there is none.
+func (e *encoder) plane(p trust.Plane) string {
+	at := slices.IndexFunc(e.words.Planes, func(known PlaneWords) bool { return known.Plane == p })
+	switch {
+	case at > 0:
+		return p.Name
+	case at < 0 && p != trust.Plane{}:
+		e.failure = fmt.Errorf("nobody knows the plane %q", p.Name)
+	}
+	return ""
 }
 
 func (e *encoder) list(stores []trust.Stores) []ref {

@@ -285,10 +285,10 @@ func (v *view) shows(m *trust.Member) bool {
 
 // withdrawal is the phase while old anchors are being withdrawn.
 func (v *view) withdrawal() Phase {
-	first, late := v.published(mainOf), v.published(lateOf)
+	main, late := v.published(mainOf), v.published(lateOf)
 	switch {
-	case first:
-		return v.fromData()
+	case main:
+		return v.fromMain()
 	case v.loading():
 		return WaitingForDistrust
 	case late && v.waits(trust.GuardLateUnused):
@@ -302,9 +302,9 @@ func (v *view) withdrawal() Phase {
 	}
 }
 
-// fromData is the phase while the data plane is still told to trust an old anchor. That
+// fromMain is the phase while an old anchor is still in the main bundle of a member. That
 // it stays until its end does not mean that nothing is left to be done.
-func (v *view) fromData() Phase {
+func (v *view) fromMain() Phase {
 	switch {
 	case !v.waits(trust.GuardRetired, trust.GuardListeners):
 		return WithdrawingOld
@@ -319,11 +319,11 @@ func mainOf(p trust.Publication) []trust.AnchorID { return p.Main }
 func lateOf(p trust.Publication) []trust.AnchorID { return p.Late }
 
 // published reports whether a member is told to trust an anchor that is to go.
-func (v *view) published(plane func(trust.Publication) []trust.AnchorID) bool {
+func (v *view) published(bundle func(trust.Publication) []trust.AnchorID) bool {
 	others := v.others()
 	return slices.ContainsFunc(v.Members, func(m trust.Member) bool {
 		return slices.ContainsFunc(others, func(a *trust.Anchor) bool {
-			return a.Stored != trust.Absent && slices.Contains(plane(m.Published), a.ID)
+			return a.Stored != trust.Absent && slices.Contains(bundle(m.Published), a.ID)
 		})
 	})
 }

@@ -72,7 +72,7 @@ func (v *view) standing(m *trust.Member, r *trust.Role) Standing {
 		return NoProcess
 	case m.Kind == trust.Holder || m.Kind == trust.Operator:
 		return AsPublished
-	case fits(m, r):
+	case r.Holds(m.Published.To(r.Plane)):
 		return AsPublished
 	case !r.Plane.Reloads() && v.serves(m, r):
 		return Enough
@@ -81,18 +81,6 @@ func (v *view) standing(m *trust.Member, r *trust.Role) Standing {
 	default:
 		return Behind
 	}
-}
-
-// fits reports whether a role runs on what is published to it, and would after a
-// restart.
-func fits(m *trust.Member, r *trust.Role) bool {
-	want := m.Published.To(r.Plane)
-	held := append(slices.Clone(r.Evidence.Persisted), r.Evidence.Loaded)
-	return !slices.ContainsFunc(held, func(s trust.Stores) bool {
-		sameTrust := slices.Equal(s.Trust, want.Trust)
-		sameIdentity := s.Identity.Signer == want.Identity.Signer && slices.Equal(s.Identity.Cross, want.Identity.Cross)
-		return r.Verifies && !sameTrust || r.Presents && !sameIdentity
-	})
 }
 
 // serves reports whether a role presents what it should, and verifies what the authority

@@ -35,7 +35,7 @@ type Progress struct {
 	// present its leaf.
 	Trust   int `json:"trust"`
 	Present int `json:"present"`
-	// Distrust counts those whose data plane has stopped trusting every other anchor,
+	// Distrust counts those whose roles of the main bundle trust no other anchor any more,
 	// Closed those of which no listener trusts one, and no role presents what another
 	// authority signed.
 	Distrust int `json:"distrust"`

@@ -2,7 +2,6 @@ package rotation
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/keyturn/keyturn/internal/trust"
@@ -51,55 +50,19 @@ func (w *Words) Subject(cluster, domain string, anchors map[trust.AnchorID]Ancho
 	}
 }
 
-// parts are what belongs to a plane; nothing for one that nobody knows.
-func (w *Words) parts(p trust.Plane) string {
+// Listeners are what trusts a bundle: of several planes, what belongs to the first.
+func (w *Words) Listeners(b trust.Bundle) string {
+	return w.parts(func(p trust.Plane) bool { return p.Bundle == b })
+}
+
+// parts are what belongs to the first plane that is sought; nothing where there is none.
+func (w *Words) parts(sought func(trust.Plane) bool) string {
 	for _, known := range w.Planes {
-		if known.Plane == p {
+		if sought(known.Plane) {
 			return known.Parts
 		}
 	}
 	return ""
-}
-
-// partsOf are what trusts a bundle: of several planes, what belongs to the first.
-func (w *Words) partsOf(b trust.Bundle) string {
-	for _, known := range w.Planes {
-		if known.Bundle == b {
-			return known.Parts
-		}
-	}
-	return ""
-}
-
-// planes are the words of the encoding. That of the first is left out.
-func (w *Words) planes() []string {
-	names := make([]string, 0, len(w.Planes))
-	for _, plane := range w.Planes {
-		names = append(names, plane.Name)
-	}
-	if len(names) > 0 {
-		names[0] = ""
-	}
-	return names
-}
-
-// numberOf is the place of a plane among those of the encoding; beyond all for one that
-// nobody knows.
-func (w *Words) numberOf(p trust.Plane) uint8 {
-	for i, known := range w.Planes {
-		if known.Plane == p {
-			return uint8(i)
-		}
-	}
-	return math.MaxUint8
-}
-
-// planeAt is the plane of that place; that of a domain without planes is empty.
-func (w *Words) planeAt(number uint8) trust.Plane {
-	if int(number) < len(w.Planes) {
-		return w.Planes[number].Plane
-	}
-	return trust.Plane{}
 }
 
 // Phases are all phases.

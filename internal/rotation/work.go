@@ -151,7 +151,7 @@ func (w *work) words(step trust.Step) string {
 	case trust.TakeOffCross:
 		return fmt.Sprintf("%s %s presenting the cross certificate by %s", who, excerpt.Numbered(len(step.Members), "stops", "stop"), anchor)
 	case trust.Withdraw:
-		return fmt.Sprintf("withdraw %s from the %s of %s", anchor, w.record.Words.partsOf(step.Bundle), who)
+		return fmt.Sprintf("withdraw %s from the %s of %s", anchor, w.record.Words.Listeners(step.Bundle), who)
 	case trust.Loading:
 		return w.loading(step, who)
 	default:
@@ -193,7 +193,7 @@ func (w *work) loading(step trust.Step, who string) string {
 func (w *work) planes(list []trust.Plane) string {
 	parts := make([]string, 0, len(list))
 	for _, plane := range list {
-		parts = append(parts, w.record.Words.parts(plane))
+		parts = append(parts, w.record.Words.parts(func(p trust.Plane) bool { return p == plane }))
 	}
 	return strings.Join(parts, " and ")
 }

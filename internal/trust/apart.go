@@ -127,8 +127,8 @@ func (r *Role) claims() []Stores {
 	return claims
 }
 
-// unknown reports whether stores hold what nobody knows. Who loads at its start keeps in memory
-// what has been withdrawn from everything else, so that it may name an anchor that is
+// unknown reports whether stores hold what nobody knows. Who loads at its start keeps in
+// memory what has been withdrawn from everything else, so that it may name an anchor that is
 // known no more; but not such anchors alone while another authority takes over, because
 // nothing is withdrawn from under it then.
 func (v *view) unknown(r *Role, s Stores) bool {

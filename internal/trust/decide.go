@@ -196,24 +196,24 @@ func (v *view) nextPublication(m *Member) Publication {
 	case m.Kind == Operator, m.Kind == Holder:
 		return Publication{Identity: identity}
 	}
-	first, late := v.nextTrust(m)
-	return Publication{Main: first, Late: late, Identity: identity}
+	main, late := v.nextTrust(m)
+	return Publication{Main: main, Late: late, Identity: identity}
 }
 
 // nextTrust are the anchors of a member's bundles, sorted.
-func (v *view) nextTrust(m *Member) (first, late []AnchorID) {
+func (v *view) nextTrust(m *Member) (main, late []AnchorID) {
 	for i := range v.Anchors {
 		a := &v.Anchors[i]
 		if v.stays(a, m, m.Published.Main, GuardMainUnused) {
-			first = append(first, a.ID)
+			main = append(main, a.ID)
 		}
 		if m.takesLate() && !v.early(a, m) && v.stays(a, m, m.Published.Late, GuardLateUnused) {
 			late = append(late, a.ID)
 		}
 	}
-	slices.Sort(first)
+	slices.Sort(main)
 	slices.Sort(late)
-	return first, late
+	return main, late
 }
 
 // rescue is what a member is given of which it is not known what it has mounted:
@@ -259,13 +259,13 @@ func (v *view) stays(a *Anchor, m *Member, now []AnchorID, unused GuardName) boo
 // their persisted settings, while those that load at their start take the new ones: so one
 // restart each is enough for nobody to hold the anchor any more.
 func (v *view) early(a *Anchor, m *Member) bool {
-	return a.Compromised && a != v.target && a.Stored == PhaseOut && m.keeps(a) &&
+	return a.Compromised && a != v.target && a.Stored == PhaseOut && m.persists(a) &&
 		v.open(GuardListeners, v.target) && v.open(GuardListenersTurned, a)
 }
 
-// keeps reports whether the listeners of the late bundle would still accept the anchor
+// persists reports whether the listeners of the late bundle would still accept the anchor
 // after a restart, because of settings that the server has persisted.
-func (m *Member) keeps(a *Anchor) bool {
+func (m *Member) persists(a *Anchor) bool {
 	return !slices.ContainsFunc(m.Roles, func(r Role) bool {
 		return r.Plane.lateListener() && !slices.ContainsFunc(r.Evidence.Persisted, func(s Stores) bool {
 			return slices.Contains(s.Trust, a.ID)
@@ -400,8 +400,8 @@ func (v *view) offersTarget() bool {
 }
 
 // vouching finds whose cross certificates are sent along. What somebody presents since its
-// start does not count: nobody restarts it for that. Of whom
-// nothing is known, every one may be sent.
+// start does not count: nobody restarts it for that. Of whom nothing is known, every one may
+// be sent.
 func (v *view) vouching(given map[MemberID]Publication) []KeyID {
 	var keys []KeyID
 	note := func(key KeyID) {

@@ -20,8 +20,8 @@
 //	admit new        ─ mounted and application bundle hold old and new
 //	switch leaves    ─ EveryPeerVerifiesNew, ApplicationsHadTime
 //	turn operator    ─ EveryListenerTrustsNew (and the new anchor is TRUSTED_IN_USE_ALL)
-//	narrow data      ─ NobodyShowsOldToData
-//	narrow control   ─ NobodyShowsOldToControl (the Raft remainder waits here)
+//	narrow main      ─ NobodyShowsOldToData
+//	narrow late      ─ NobodyShowsOldToControl (restarts that have time wait here)
 //	leave bundle     ─ NobodyTrustsOld
 //	leave application bundle, last
 //

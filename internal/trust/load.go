@@ -48,9 +48,9 @@ func (v *view) loads(strategy Strategy) []Load {
 // addLoads appends what one member has to load.
 func (v *view) addLoads(out []Load, m *Member, strategy Strategy) []Load {
 	reload, start := v.behind(m, strategy)
-	planes, urgent, keeping := union(reload, start), v.startsAreUrgent(strategy), m.keeping()
+	planes, urgent, atStart := inOrder(slices.Concat(reload, start)), v.startsAreUrgent(strategy), m.atStart()
 	if len(start) > 0 && urgent && !v.restartWaits(m, reload, strategy) {
-		return append(out, Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: start[0].keeps()})
+		return append(out, Load{Member: m.ID, How: ByRestart, Planes: planes, Reason: start[0].whyRestarted()})
 	}
 	if len(reload) > 0 {
 		load := v.follow(m, planes, reload)
@@ -62,27 +62,26 @@ func (v *view) addLoads(out []Load, m *Member, strategy Strategy) []Load {
 	due := m.RestartDue(v.Policy.RestartMargin)
 	over := !due.IsZero() && !v.Now.Before(due)
 	if over || len(start) > 0 && !urgent {
-		out = append(out, Load{Member: m.ID, How: ByRestart, Planes: keeping, Remainder: !over, Due: due, Reason: keeping[0].keeps()})
+		out = append(out, Load{Member: m.ID, How: ByRestart, Planes: atStart, Remainder: !over, Due: due, Reason: atStart[0].whyRestarted()})
 	}
 	return out
 }
 
-// keeping are the planes of a member that load something at its start only, in their order.
-func (m *Member) keeping() []Plane {
+// atStart are the planes of a member that load something at its start only, in their order.
+func (m *Member) atStart() []Plane {
 	var planes []Plane
 	for i := range m.Roles {
 		if !m.Roles[i].Plane.Reloads() {
 			planes = append(planes, m.Roles[i].Plane)
 		}
 	}
-	return union(planes)
+	return inOrder(planes)
 }
 
-// union are the planes in their order, each once.
-func union(lists ...[]Plane) []Plane {
-	all := slices.Concat(lists...)
-	slices.SortFunc(all, Plane.compare)
-	return slices.Compact(all)
+// inOrder are the planes in their order, each once.
+func inOrder(planes []Plane) []Plane {
+	slices.SortFunc(planes, Plane.compare)
+	return slices.Compact(planes)
 }
 
 // restartWaits reports whether a restart for what is loaded at the start would have to
@@ -166,7 +165,7 @@ func (v *view) kept(m *Member, given Publication) []AnchorID {
 // compromised anchor is about to be withdrawn from what the node starts with.
 func (v *view) restartComes(m *Member) bool {
 	return slices.ContainsFunc(v.Anchors, func(a Anchor) bool {
-		return a.Compromised && a.ID != v.Issuing && slices.Contains(m.Published.Late, a.ID) && m.keeps(&a)
+		return a.Compromised && a.ID != v.Issuing && slices.Contains(m.Published.Late, a.ID) && m.persists(&a)
 	})
 }
 
@@ -198,7 +197,7 @@ func (v *view) behind(m *Member, strategy Strategy) (reload, start []Plane) {
 			start = append(start, r.Plane)
 		}
 	}
-	return union(reload), union(start)
+	return inOrder(reload), inOrder(start)
 }
 
 // outlived reports whether a role has to be started again for what it loads at its start: it
@@ -218,6 +217,15 @@ func (v *view) outlived(m *Member, r *Role, strategy Strategy) bool {
 	}
 	return slices.ContainsFunc(v.Anchors, func(a Anchor) bool {
 		return a.Compromised && slices.Contains(loaded.Trust, a.ID) && !slices.Contains(wanted.Trust, a.ID)
+	})
+}
+
+// Holds reports whether a role runs on what it is to load, and would after a restart, as far
+// as it takes part.
+func (r *Role) Holds(want Stores) bool {
+	held := append(slices.Clone(r.Evidence.Persisted), r.Evidence.Loaded)
+	return !slices.ContainsFunc(held, func(s Stores) bool {
+		return r.Verifies && !slices.Equal(s.Trust, want.Trust) || r.Presents && !s.Identity.same(want.Identity)
 	})
 }
 

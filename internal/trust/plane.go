@@ -61,8 +61,8 @@ func (p Plane) compare(other Plane) int {
 		cmp.Compare(p.Name, other.Name))
 }
 
-// keeps is why a process has to be restarted for a plane.
-func (p Plane) keeps() string {
+// whyRestarted is why a process has to be restarted for a plane.
+func (p Plane) whyRestarted() string {
 	what := "certificates"
 	if p.Identity == Reloading {
 		what = "CA certificates"

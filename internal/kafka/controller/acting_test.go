@@ -58,13 +58,7 @@ func TestWhatKafkaIsToldToDoIsBoundedLikeAQuestion(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				acts := 0
 				r := New(Options{Connector: stuck{acts: &acts}, Clock: clock.RealClock{}, Metrics: NewMetrics()})
-				p := passOf(smallKafka(), map[string]*corev1.Pod{})
-				p.cluster.Metadata.Desired = "4.3-IV0"
-				for _, node := range p.cluster.Nodes {
-					pod := readyPod(node.Pod)
-					pod.Annotations = map[string]string{model.KafkaVersionAnnotation: "4.3.0"}
-					p.pods[node.Pod] = pod
-				}
+				p := passBehindItsVersion()
 				p.visit = r.asking.visit(p.kafka.UID)
 				p.visit.waited = askingTime - time.Second
 				began := time.Now()
@@ -145,11 +139,9 @@ func TestAnActIsPutOffWhileThereIsNoPlaceForWhatComesBeforeIt(t *testing.T) {
 	})
 }
 
-func TestWhatKafkaWasNotToldToDoDoesNotCountAsDone(t *testing.T) {
-	t.Parallel()
-	acts := 0
-	r := New(Options{Connector: stuck{acts: &acts}, Clock: clock.RealClock{}, Metrics: NewMetrics()})
-	r.asking.places.taken = r.asking.places.room
+// passBehindItsVersion is a pass over a Kafka whose pods run, and whose metadata version is to
+// be raised to theirs.
+func passBehindItsVersion() *pass {
 	p := passOf(smallKafka(), map[string]*corev1.Pod{})
 	p.cluster.Metadata.Desired = "4.3-IV0"
 	for _, node := range p.cluster.Nodes {
@@ -157,6 +149,15 @@ func TestWhatKafkaWasNotToldToDoDoesNotCountAsDone(t *testing.T) {
 		pod.Annotations = map[string]string{model.KafkaVersionAnnotation: "4.3.0"}
 		p.pods[node.Pod] = pod
 	}
+	return p
+}
+
+func TestWhatKafkaWasNotToldToDoDoesNotCountAsDone(t *testing.T) {
+	t.Parallel()
+	acts := 0
+	r := New(Options{Connector: stuck{acts: &acts}, Clock: clock.RealClock{}, Metrics: NewMetrics()})
+	r.asking.places.taken = r.asking.places.room
+	p := passBehindItsVersion()
 
 	if err := r.followVersion(t.Context(), p, &outcome{}); err != nil || len(p.notes) != 1 {
 		t.Errorf("it is said: %v, %v", p.notes, err)

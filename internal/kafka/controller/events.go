@@ -164,10 +164,6 @@ func (s *steps) forget(kafka types.UID) {
 // sentence says a step in words.
 func (d *domain) sentence(step trust.Step) string {
 	name := rotation.Label(step.Anchor, d.names())
-	at := " on client and inter-broker listeners"
-	if step.Bundle == trust.Late {
-		at = " on controller listeners"
-	}
 	words := map[trust.StepKind]string{
 		trust.Store:        "CA %s is now " + string(step.State) + " in the trusted-certs Secret",
 		trust.Announce:     "CA %s was added to ca.crt for applications",
@@ -176,7 +172,7 @@ func (d *domain) sentence(step trust.Step) string {
 		trust.SwitchLeaves: "node certificates are now issued by CA %s; strategy " + string(d.plan.Strategy.Kind) + ": " + d.plan.Strategy.Reason,
 		trust.TurnOperator: "the operator now presents a certificate of CA %s",
 		trust.TakeOffCross: "nodes stop presenting the cross certificate issued by CA %s",
-		trust.Withdraw:     "nodes are told to stop trusting CA %s" + at,
+		trust.Withdraw:     "nodes are told to stop trusting CA %s on " + authorities.Words().Listeners(step.Bundle),
 		trust.Retire:       "CA %s was removed from ca.crt for applications",
 	}
 	if step.Kind == trust.Store && step.State == trust.Absent {

@@ -157,7 +157,8 @@ func (r *Reconciler) observePodSets(ctx context.Context, o *observation) error {
 
 // observePods reads the pods of the cluster, and past the cache those of nodes that no set
 // names any more. The sets are read past it, too, and a pod that only the cache still shows
-// would put the node back that was removed with it.
+// would put the node back that was removed with it. One that has come in its place runs, and
+// is a node for as long.
 func (r *Reconciler) observePods(ctx context.Context, o *observation) error {
 	if err := r.readPods(ctx, o, r.cachedPods); err != nil {
 		return err
@@ -165,13 +166,9 @@ func (r *Reconciler) observePods(ctx context.Context, o *observation) error {
 	// Anybody may label pods as nodes; a cluster cannot have had more than so many.
 	unnamed := o.unnamed()
 	for _, name := range unnamed[:min(len(unnamed), model.MaxNodes)] {
-		shown := o.pods[name]
 		delete(o.pods, name)
 		if err := r.seekPod(ctx, o, name, map[string]bool{name: true}); err != nil {
 			return err
-		}
-		if now, exists := o.pods[name]; exists && now.UID != shown.UID {
-			delete(o.pods, name)
 		}
 	}
 	return nil

@@ -13,6 +13,9 @@ import (
 // Parse reads a record as Encode wrote it. It refuses one that another version of
 // the operator wrote in another format.
 func (w *Words) Parse(text string) (Record, error) {
+	if err := readable(text); err != nil {
+		return Record{}, err
+	}
 	var stored wireRecord
 	if err := json.Unmarshal([]byte(text), &stored); err != nil {
 		return Record{}, fmt.Errorf("parsing a record of trust: %w", err)
@@ -34,6 +37,8 @@ type decoder struct {
 	prints  []string
 	stores  []trust.Stores
 	failure error
+	// unfolded counts what stores were looked up, and what is in them.
+	unfolded int
 }
 
 func (d *decoder) fail(format string, args ...any) {
@@ -147,9 +152,14 @@ func (d *decoder) store(at ref) trust.Stores {
 	case at < 0 || int(at) > len(d.stores):
 		d.fail("there are no stores %d", at)
 		return trust.Stores{}
-	default:
-		return clone(d.stores[at-1])
 	}
+	found := d.stores[at-1]
+	d.unfolded += 1 + len(found.Trust) + len(found.Identity.Cross)
+	if d.unfolded > maxUnfolded {
+		d.fail("it names more than %d anchors", maxUnfolded)
+		return trust.Stores{}
+	}
+	return clone(found)
 }
 
 // clone lets nobody who changes one role change another.

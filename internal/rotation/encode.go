@@ -256,8 +256,15 @@ func duration(d time.Duration) string {
 	return d.String()
 }
 
-// utc makes equal times look the same.
-func utc(t time.Time) time.Time { return t.UTC().Round(0) }
+// utc makes equal times look the same. One that JSON has no words for is none: members and
+// whoever may write ConfigMaps name times, and must not keep others from being recorded.
+func utc(t time.Time) time.Time {
+	t = t.UTC().Round(0)
+	if t.Year() < 1 || t.Year() > 9999 {
+		return time.Time{}
+	}
+	return t
+}
 
 func names(in map[trust.AnchorID]AnchorName) map[trust.AnchorID]AnchorName {
 	out := make(map[trust.AnchorID]AnchorName, len(in))

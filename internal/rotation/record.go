@@ -63,8 +63,9 @@ func (r Record) Following(before Record, plan trust.Plan) Record {
 
 // Lasting returns the snapshot with the times since when its members are as they are: a role
 // that is as it is in the record has been so since it came to be so there. Otherwise who is
-// waited for would seem to be waited for since the operator was started.
-func (r Record) Lasting(s trust.Snapshot) trust.Snapshot {
+// waited for would seem to be waited for since the operator was started. What was before a
+// member's pod was made is not told of that pod; made has when that was.
+func (r Record) Lasting(s trust.Snapshot, made map[trust.MemberID]time.Time) trust.Snapshot {
 	before := map[trust.MemberID]*trust.Member{}
 	for i := range r.Snapshot.Members {
 		before[r.Snapshot.Members[i].ID] = &r.Snapshot.Members[i]
@@ -73,13 +74,13 @@ func (r Record) Lasting(s trust.Snapshot) trust.Snapshot {
 	for i := range s.Members {
 		m := &s.Members[i]
 		if was, known := before[m.ID]; known && was.Published.Same(m.Published) {
-			m.Roles = lasting(m.Roles, was.Roles)
+			m.Roles = lasting(m.Roles, was.Roles, made[m.ID])
 		}
 	}
 	return s
 }
 
-func lasting(roles, before []trust.Role) []trust.Role {
+func lasting(roles, before []trust.Role, made time.Time) []trust.Role {
 	roles = slices.Clone(roles)
 	for i := range roles {
 		now := &roles[i].Evidence
@@ -87,7 +88,7 @@ func lasting(roles, before []trust.Role) []trust.Role {
 		if at < 0 || !now.Same(&before[at].Evidence) {
 			continue
 		}
-		if since := before[at].Evidence.Since; !since.IsZero() && since.Before(now.Since) {
+		if since := before[at].Evidence.Since; !since.IsZero() && since.Before(now.Since) && !since.Before(made) {
 			now.Since = since
 		}
 	}

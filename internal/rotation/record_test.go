@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -282,6 +283,7 @@ func TestAMemberIsAsItIsSinceItWasFirstRecordedSo(t *testing.T) {
 	t.Parallel()
 	const member = "my-dual-0"
 	now, before := rotationtest.Now(), rotationtest.Now().Add(-time.Hour)
+	made := map[trust.MemberID]time.Time{member: before.Add(-time.Minute)}
 	since := func(since time.Time) rotationtest.Change {
 		return everyRole(member, func(e *trust.Evidence) { e.Since = since })
 	}
@@ -302,6 +304,7 @@ func TestAMemberIsAsItIsSinceItWasFirstRecordedSo(t *testing.T) {
 		"something else is published to it": {[]rotationtest.Change{since(before)}, []rotationtest.Change{func(r *rotation.Record) {
 			r.Snapshot.Members[0].Published.Identity.Signer = rotationtest.KeyB
 		}}, now},
+		"its pod was made since":                 {[]rotationtest.Change{since(before.Add(-time.Hour))}, nil, now},
 		"the record is from a time to come":      {[]rotationtest.Change{since(now.Add(time.Hour))}, nil, now},
 		"the record does not say since when":     {[]rotationtest.Change{since(time.Time{})}, nil, now},
 		"the record is that of another member":   {[]rotationtest.Change{since(before), func(r *rotation.Record) { r.Snapshot.Members[0].ID = "my-dual-7" }}, nil, now},
@@ -313,13 +316,60 @@ func TestAMemberIsAsItIsSinceItWasFirstRecordedSo(t *testing.T) {
 			recorded := rotationtest.AtRest(1, test.recorded...)
 			observed := rotationtest.AtRest(1, append([]rotationtest.Change{since(now)}, test.observed...)...)
 
-			got := recorded.Lasting(observed.Snapshot)
+			got := recorded.Lasting(observed.Snapshot, made)
 
 			if first := got.Members[0].Roles[0].Evidence.Since; !first.Equal(test.want) {
 				t.Errorf("since %s, want %s", first, test.want)
 			}
 			if given := observed.Snapshot.Members[0].Roles[0].Evidence.Since; !given.Equal(now) {
 				t.Errorf("what was observed has become since %s", given)
+			}
+		})
+	}
+}
+
+// Nothing runs beside it: what is counted is what the whole process allocates.
+func TestARecordThatNobodyCanHaveWrittenTakesNoRoom(t *testing.T) {
+	ones := func(n int) string { return strings.TrimSuffix(strings.Repeat("1,", n), ",") }
+	many := func(what string) string {
+		return strings.TrimSuffix(strings.Repeat(what+",", rotation.MaxEncoded/(len(what)+1)-100), ",")
+	}
+	const begin = `{"format":1,"cluster":"my","domain":"cluster-ca","prints":["a"],`
+	for name, text := range map[string]string{
+		"one store that is named again and again": begin + `"stores":[{"trust":[` + ones(10_000) + `]}],"members":[{"id":"x","roles":[{"mounted":[` + ones(10_000) + `]}]}]}`,
+		"empty members":           begin + `"members":[` + many(`{}`) + `]}`,
+		"a text that is too long": begin + `"refused":"` + strings.Repeat("x", 8*rotation.MaxEncoded) + `"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+
+			_, err := authorities.Words().Parse(text)
+
+			runtime.ReadMemStats(&after)
+			if used := after.TotalAlloc - before.TotalAlloc; err == nil || used > 32<<20 {
+				t.Errorf("reading %d bytes took %d MiB, %v", len(text), used>>20, err)
+			}
+		})
+	}
+}
+
+func TestATimeThatCannotBeWrittenIsNone(t *testing.T) {
+	t.Parallel()
+	for name, when := range map[string]string{"after all years": "9999-12-31T23:59:59-23:59", "before all years": "0000-01-01T00:00:00+23:59"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at, err := time.Parse(time.RFC3339, when)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := crowded(3)
+			r.StartedAt, r.Snapshot.Now = at, at
+			r.Members["my-dual-0"] = rotation.MemberFacts{StartedAt: at, LeafNotAfter: at}
+			everyRole("my-dual-0", func(e *trust.Evidence) { e.Since, e.HeldUntil = at, at })(&r)
+
+			if text, err := r.Encode(); err != nil || strings.Contains(text, "9999") {
+				t.Errorf("%v: %s", err, text)
 			}
 		})
 	}

@@ -35,7 +35,6 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	if err := r.keepToOwn(ctx, p); err != nil {
 		return err
 	}
-	p.unrecalled = r.recallRecords(ctx, p)
 	p.window = p.openWindow()
 	problems, err := r.decideAuthorities(p)
 	if err != nil {
@@ -44,6 +43,7 @@ func (r *Reconciler) decide(ctx context.Context, p *pass) error {
 	if err := r.hearAll(ctx, p); err != nil {
 		return err
 	}
+	p.unrecalled = r.recallRecords(ctx, p)
 	if p.lostTrust() {
 		// What nodes say to hold may be all that is left of an authority.
 		if problems, err = r.decideAuthorities(p); err != nil {

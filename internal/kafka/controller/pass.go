@@ -10,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/rotation"
+	"github.com/keyturn/keyturn/internal/trust"
 	"github.com/keyturn/keyturn/internal/window"
 )
 
@@ -58,6 +59,8 @@ type pass struct {
 	// unrecalled is why it is not known.
 	recorded   map[string]rotation.Record
 	unrecalled error
+	// made is when the pods of members were made, as far as that bounds what records tell of them.
+	made map[trust.MemberID]time.Time
 	// unrecorded is why it could not be written down what trust was decided from.
 	unrecorded error
 	// notes are worth a Warning condition besides the findings.

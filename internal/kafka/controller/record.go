@@ -29,9 +29,13 @@ import (
 type records struct {
 	mu      sync.Mutex
 	written map[types.UID]map[string]rotation.Record
+	// found are the pods of each cluster, by name, when its records were found.
+	found map[types.UID]map[string]types.UID
 }
 
-func newRecords() *records { return &records{written: map[types.UID]map[string]rotation.Record{}} }
+func newRecords() *records {
+	return &records{written: map[types.UID]map[string]rotation.Record{}, found: map[types.UID]map[string]types.UID{}}
+}
 
 // latest is the record as it shall stand: the one before it while nothing but the
 // time has changed.
@@ -64,11 +68,19 @@ func (r *records) of(kafka types.UID) map[string]rotation.Record {
 	return maps.Clone(r.written[kafka])
 }
 
-// recall remembers the records of a Kafka, by their domains, that were found.
-func (r *records) recall(kafka types.UID, found map[string]rotation.Record) {
+// recall remembers the records of a Kafka, by their domains, that were found, and the pods that
+// there were then.
+func (r *records) recall(kafka types.UID, found map[string]rotation.Record, pods map[string]types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.written[kafka] = found
+	r.written[kafka], r.found[kafka] = found, pods
+}
+
+// madeSince reports whether a pod has been made since the records of its Kafka were found.
+func (r *records) madeSince(kafka types.UID, pod *corev1.Pod) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.found[kafka][pod.Name] != pod.UID
 }
 
 // forget drops a Kafka that is gone.
@@ -76,11 +88,13 @@ func (r *records) forget(kafka types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.written, kafka)
+	delete(r.found, kafka)
 }
 
 // record writes down what trust was decided from, for people and the plans they ask for.
-// Nothing is decided from it, and so nothing waits for it: what keeps it from being
-// written is told, and the pass is repeated.
+// Whom to trust is not decided from it, and so nothing waits for it: what keeps it from being
+// written is told, and the pass is repeated. The next operator takes from it only since when
+// somebody is waited for, and how long restarts and reloads take.
 func (r *Reconciler) record(ctx context.Context, p *pass) {
 	p.unrecorded = r.applyRecord(ctx, p)
 	if p.unrecorded != nil && !lostRace(p.unrecorded) {
@@ -145,12 +159,48 @@ func (r *Reconciler) recallRecords(ctx context.Context, p *pass) error {
 		if err != nil {
 			return err
 		}
-		r.records.recall(p.kafka.UID, found)
+		r.records.recall(p.kafka.UID, found, p.podUIDs())
 		cluster := found[string(authorities.Cluster)] // the paces of a cluster stand in all its records
 		r.paces.recall(p.kafka.UID, cluster.RestartSeconds, cluster.ReloadSeconds)
 	}
-	p.recorded = r.records.of(p.kafka.UID)
+	p.recorded, p.made = r.records.of(p.kafka.UID), r.madeAt(p)
 	return nil
+}
+
+// podUIDs are the pods of all members, by name.
+func (p *pass) podUIDs() map[string]types.UID {
+	uids := make(map[string]types.UID, len(p.pods))
+	p.ofMembers(func(_ trust.MemberID, pod *corev1.Pod) { uids[pod.Name] = pod.UID })
+	return uids
+}
+
+// madeAt is when the pods of members were made, of several the last one. Those made since the
+// records were found are known better than records tell of the pods before them: nothing from
+// before now is told of them.
+func (r *Reconciler) madeAt(p *pass) map[trust.MemberID]time.Time {
+	made := make(map[trust.MemberID]time.Time, len(p.pods))
+	p.ofMembers(func(member trust.MemberID, pod *corev1.Pod) {
+		at := pod.CreationTimestamp.Time
+		if r.records.madeSince(p.kafka.UID, pod) {
+			at = p.now
+		}
+		if at.After(made[member]) {
+			made[member] = at
+		}
+	})
+	return made
+}
+
+// ofMembers calls yield for each pod of each member.
+func (p *pass) ofMembers(yield func(trust.MemberID, *corev1.Pod)) {
+	for name, pod := range p.pods {
+		yield(trust.MemberID(name), pod)
+	}
+	for _, at := range p.companions {
+		for _, pod := range at.pods {
+			yield(trust.MemberID(at.Name), pod)
+		}
+	}
 }
 
 // readRecords reads what the operator before this one wrote down. A record that cannot be read
@@ -162,13 +212,22 @@ func (r *Reconciler) readRecords(ctx context.Context, p *pass) (map[string]rotat
 		return nil, err
 	}
 	found := map[string]rotation.Record{}
+	if !exists || !p.isOurs(&stored) {
+		return found, nil
+	}
 	for _, kind := range kinds() {
 		record, err := authorities.Words().Parse(stored.Data[rotation.Key(string(kind))])
-		if exists && p.isOurs(&stored) && err == nil {
+		if err == nil && p.isRecord(kind, record) {
 			found[string(kind)] = record
 		}
 	}
 	return found, nil
+}
+
+// isRecord reports whether a record is one of this authority, and from no time to come.
+func (p *pass) isRecord(kind authorities.Kind, record rotation.Record) bool {
+	return record.Cluster == p.kafka.Name && record.Domain == string(kind) &&
+		!record.Snapshot.Now.After(p.now) && !record.StartedAt.After(p.now)
 }
 
 func (p *pass) recordOf(kind authorities.Kind) rotation.Record {

@@ -67,7 +67,7 @@ func (p *pass) decideTrust() {
 			Retirement:       retirementOf(kind),
 		}
 		d.kind, d.known = kind, evidence.Known(cluster, of)
-		d.snapshot = p.recorded[string(kind)].Lasting(evidence.Snapshot(cluster, of, d.known))
+		d.snapshot = p.recorded[string(kind)].Lasting(evidence.Snapshot(cluster, of, d.known), p.made)
 		d.plan = trust.Decide(d.snapshot)
 		if specOf(p.caSpec(kind)).Source == authority.UserProvided {
 			d.plan.Application = d.snapshot.Application.Anchors // it is the user who writes it

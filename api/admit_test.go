@@ -26,11 +26,26 @@ import (
 const (
 	kafkas         = "kafkas.kafka.strimzi.io"
 	kafkaNodePools = "kafkanodepools.kafka.strimzi.io"
+	kafkaUsers     = "kafkausers.kafka.strimzi.io"
 	podSets        = "strimzipodsets.core.strimzi.io"
+	kafkaAccesses  = "kafkaaccesses.access.strimzi.io"
 )
 
-// versions are those that every definition serves.
+// definitions are those that Keyturn installs.
+func definitions() []string {
+	return []string{kafkas, kafkaNodePools, kafkaUsers, podSets, kafkaAccesses}
+}
+
+// versions are those of every definition but the one of KafkaAccess.
 func versions() []string { return []string{"v1", "v1beta2"} }
+
+// versionsOf are those that a definition serves, the stored one first.
+func versionsOf(name string) []string {
+	if name == kafkaAccesses {
+		return []string{"v1alpha1"}
+	}
+	return versions()
+}
 
 // definition reads the definition with the given name.
 func definition(t *testing.T, name string) *apiextensionsv1.CustomResourceDefinition {

@@ -15,8 +15,8 @@ import (
 // What is checked here needs no API server; TestAPIServerTakesTheDefinitions adds the rest.
 func TestDefinitionsAreStructuralAndTheirRulesCompile(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{kafkas, kafkaNodePools, podSets} {
-		for _, version := range versions() {
+	for _, name := range definitions() {
+		for _, version := range versionsOf(name) {
 			t.Run(name+" "+version, func(t *testing.T) {
 				t.Parallel()
 				admission := newAdmission(t, name, version)
@@ -64,7 +64,7 @@ func compileRules(t *testing.T, path string, s *schema.Structural, root bool) {
 
 func TestDefinitionsServeTwoVersionsWithOneSchema(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{kafkas, kafkaNodePools, podSets} {
+	for _, name := range []string{kafkas, kafkaNodePools, kafkaUsers, podSets} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			crd := definition(t, name)
@@ -89,6 +89,8 @@ func TestDefinitionsHaveStrimzisNames(t *testing.T) {
 	want := map[string]apiextensionsv1.CustomResourceDefinitionNames{
 		kafkas:         {Plural: "kafkas", Singular: "kafka", ShortNames: []string{"k"}, Kind: "Kafka", ListKind: "KafkaList", Categories: []string{"strimzi"}},
 		kafkaNodePools: {Plural: "kafkanodepools", Singular: "kafkanodepool", ShortNames: []string{"knp"}, Kind: "KafkaNodePool", ListKind: "KafkaNodePoolList", Categories: []string{"strimzi"}},
+		kafkaUsers:     {Plural: "kafkausers", Singular: "kafkauser", ShortNames: []string{"ku"}, Kind: "KafkaUser", ListKind: "KafkaUserList", Categories: []string{"strimzi"}},
+		kafkaAccesses:  {Plural: "kafkaaccesses", Singular: "kafkaaccess", ShortNames: []string{"ka"}, Kind: "KafkaAccess", ListKind: "KafkaAccessList", Categories: []string{"strimzi"}},
 		podSets:        {Plural: "strimzipodsets", Singular: "strimzipodset", ShortNames: []string{"sps"}, Kind: "StrimziPodSet", ListKind: "StrimziPodSetList", Categories: []string{"strimzi"}},
 	}
 	for name, names := range want {
@@ -107,7 +109,9 @@ func TestOnlyNodePoolsScale(t *testing.T) {
 	want := map[string]*apiextensionsv1.CustomResourceSubresourceScale{
 		kafkas:         nil,
 		kafkaNodePools: {SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas", LabelSelectorPath: &selector},
+		kafkaUsers:     nil,
 		podSets:        nil,
+		kafkaAccesses:  nil,
 	}
 	for name, scale := range want {
 		t.Run(name, func(t *testing.T) {
@@ -120,5 +124,13 @@ func TestOnlyNodePoolsScale(t *testing.T) {
 				t.Errorf("scale differs (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Service Binding implementations and tools find by this label which kinds are provisioned services.
+func TestKafkaAccessIsMarkedAsAProvisionedService(t *testing.T) {
+	t.Parallel()
+	if got := definition(t, kafkaAccesses).Labels["servicebinding.io/provisioned-service"]; got != "true" {
+		t.Errorf("the label servicebinding.io/provisioned-service is %q, want true", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 
+	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	corev1 "github.com/keyturn/keyturn/api/core/v1"
 	"github.com/keyturn/keyturn/api/fields"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -32,15 +33,17 @@ func TestEveryFieldOfARichManifestIsKept(t *testing.T) {
 		"kafka-rich.yaml":         kafkas,
 		"kafka-tokens.yaml":       kafkas,
 		"kafkanodepool-rich.yaml": kafkaNodePools,
+		"kafkauser-rich.yaml":     kafkaUsers,
+		"kafkaaccess-rich.yaml":   kafkaAccesses,
 		"strimzipodset-rich.yaml": podSets,
 	}
 	for file, crd := range manifests {
-		for _, version := range versions() {
+		for _, version := range versionsOf(crd) {
 			t.Run(file+" in "+version, func(t *testing.T) {
 				t.Parallel()
 				sent := manifest(t, "testdata", file)
 				group, _, _ := strings.Cut(sent["apiVersion"].(string), "/")
-				sent["apiVersion"] = group + "/v1" // by which clients know it
+				sent["apiVersion"] = group + "/" + versionsOf(crd)[0] // by which clients know it
 				stored, errs := newAdmission(t, crd, version).admit(t, sent)
 				if len(errs) != 0 {
 					t.Errorf("refused: %v", errs)
@@ -59,7 +62,7 @@ func TestEveryFieldOfARichManifestIsKept(t *testing.T) {
 func decodeTyped(t *testing.T, object map[string]any) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{kafkav1.AddToScheme, corev1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{kafkav1.AddToScheme, corev1.AddToScheme, accessv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -132,6 +135,15 @@ func TestFieldsWithoutEffectAreNamed(t *testing.T) {
 				"spec.kafka.storage",
 				"spec.zookeeper",
 			},
+		},
+		"KafkaUser": {
+			find: fields.InSpec[kafkav1.KafkaUser],
+			file: "kafkauser-rich.yaml",
+			want: []string{"spec.authorization", "spec.quotas"},
+		},
+		"KafkaAccess": {
+			find: fields.InSpec[accessv1alpha1.KafkaAccess],
+			file: "kafkaaccess-rich.yaml",
 		},
 		"KafkaNodePool": {
 			find: fields.InSpec[kafkav1.KafkaNodePool],

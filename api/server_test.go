@@ -107,7 +107,7 @@ func TestAPIServerTakesTheDefinitions(t *testing.T) {
 	})
 	t.Run("the definitions carry what kubectl apply adds", func(t *testing.T) {
 		t.Parallel()
-		for _, name := range []string{kafkas, kafkaNodePools, podSets} {
+		for _, name := range definitions() {
 			applied, err := json.Marshal(definition(t, name))
 			if err != nil {
 				t.Fatal(err)

@@ -142,7 +142,7 @@ func TestEveryDeclaredFieldIsKnown(t *testing.T) {
 func TestDefinitionsCanBeApplied(t *testing.T) {
 	t.Parallel()
 	const limit, spare = 256 << 10, 16 << 10
-	for _, name := range []string{kafkas, kafkaNodePools, podSets} {
+	for _, name := range definitions() {
 		data, err := json.Marshal(definition(t, name))
 		if err != nil {
 			t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package v1 holds the resources of the group kafka.strimzi.io that Keyturn acts on: Kafka and
-// KafkaNodePool. Names, enumerations and rules are Strimzi's.
+// Package v1 holds the resources of the group kafka.strimzi.io that Keyturn acts on: Kafka,
+// KafkaNodePool and KafkaUser. Names, enumerations and rules are Strimzi's.
 //
 // The types carry only the fields that Keyturn acts on. The API server keeps every other field of a
 // Strimzi manifest (package api/fields lists them, and the schema takes them from there), and the same

@@ -15,6 +15,8 @@ const (
 	KindKafka = "Kafka"
 	// KindKafkaNodePool is the kind of KafkaNodePool.
 	KindKafkaNodePool = "KafkaNodePool"
+	// KindKafkaUser is the kind of KafkaUser.
+	KindKafkaUser = "KafkaUser"
 )
 
 var (
@@ -27,7 +29,8 @@ var (
 // AddToScheme registers the types of the package. Its error is always nil; the form is that of
 // every other AddToScheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &Kafka{}, &KafkaList{}, &KafkaNodePool{}, &KafkaNodePoolList{})
+	scheme.AddKnownTypes(GroupVersion,
+		&Kafka{}, &KafkaList{}, &KafkaNodePool{}, &KafkaNodePoolList{}, &KafkaUser{}, &KafkaUserList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

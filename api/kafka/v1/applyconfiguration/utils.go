@@ -42,6 +42,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &kafkav1.KafkaStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("KafkaTemplate"):
 		return &kafkav1.KafkaTemplateApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("KafkaUser"):
+		return &kafkav1.KafkaUserApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("KafkaUserSpec"):
+		return &kafkav1.KafkaUserSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("KafkaUserStatus"):
+		return &kafkav1.KafkaUserStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Listener"):
 		return &kafkav1.ListenerApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ListenerAddress"):
@@ -64,6 +70,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &kafkav1.SystemPropertyApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("UsedNodePool"):
 		return &kafkav1.UsedNodePoolApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("UserAuthentication"):
+		return &kafkav1.UserAuthenticationApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("UserTemplate"):
+		return &kafkav1.UserTemplateApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Volume"):
 		return &kafkav1.VolumeApplyConfiguration{}
 

@@ -340,6 +340,51 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: clusterCaCert
       type:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.ResourceTemplate
+- name: com.github.keyturn.keyturn.api.kafka.v1.KafkaUser
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.KafkaUserSpec
+    - name: status
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.KafkaUserStatus
+- name: com.github.keyturn.keyturn.api.kafka.v1.KafkaUserSpec
+  map:
+    fields:
+    - name: authentication
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.UserAuthentication
+    - name: template
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.UserTemplate
+- name: com.github.keyturn.keyturn.api.kafka.v1.KafkaUserStatus
+  map:
+    fields:
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: com.github.keyturn.keyturn.api.condition.Condition
+          elementRelationship: atomic
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: secret
+      type:
+        scalar: string
+    - name: username
+      type:
+        scalar: string
 - name: com.github.keyturn.keyturn.api.kafka.v1.KeyAlgorithm
   scalar: string
 - name: com.github.keyturn.keyturn.api.kafka.v1.KraftMetadata
@@ -498,6 +543,26 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.keyturn.keyturn.api.kafka.v1.UserAuthentication
+  map:
+    fields:
+    - name: renewalDays
+      type:
+        scalar: numeric
+    - name: type
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.UserAuthenticationType
+    - name: validityDays
+      type:
+        scalar: numeric
+- name: com.github.keyturn.keyturn.api.kafka.v1.UserAuthenticationType
+  scalar: string
+- name: com.github.keyturn.keyturn.api.kafka.v1.UserTemplate
+  map:
+    fields:
+    - name: secret
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.ResourceTemplate
 - name: io.k8s.api.core.v1.ResourceList
   map:
     elementType:

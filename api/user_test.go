@@ -1,0 +1,79 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const minimalUser = `
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaUser
+metadata: {name: my-user, namespace: kafka, labels: {strimzi.io/cluster: my-cluster}}
+spec:
+  authentication: {type: tls}
+`
+
+func TestKafkaUserRules(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", 65)
+	tooLong := []string{"metadata: Invalid value: metadata.name must have at most 64 characters because it is the common name of the user's certificate"}
+	runRules(t, kafkaUsers, minimalUser, map[string]ruleCase{
+		"a minimal manifest is accepted":                {patch: `{}`},
+		"a user without authentication is accepted":     {patch: `spec: {authentication: null}`},
+		"a tls user of 64 characters is accepted":       {patch: `metadata: {name: ` + long[:64] + `}`},
+		"a tls user of 65 characters is refused":        {patch: `metadata: {name: ` + long + `}`, want: tooLong},
+		"a tls-external user of 65 is refused":          {patch: `{metadata: {name: ` + long + `}, spec: {authentication: {type: tls-external}}}`, want: tooLong},
+		"a SCRAM user of 253 characters is accepted":    {patch: `{metadata: {name: ` + strings.Repeat("a", 253) + `}, spec: {authentication: {type: scram-sha-512}}}`},
+		"both days are accepted":                        {patch: `spec: {authentication: {validityDays: 90, renewalDays: 30}}`},
+		"an authentication that Kafka lacks":            {patch: `spec: {authentication: {type: oauth}}`, want: []string{`spec.authentication.type: Unsupported value: supported values: "tls", "tls-external", "scram-sha-512"`}},
+		"a certificate's days without a certificate":    {patch: `spec: {authentication: {type: scram-sha-512, validityDays: 90, renewalDays: 30}}`, want: []string{"spec.authentication: Invalid value: validityDays and renewalDays must only be set with type tls because other users have no certificate that Keyturn issues"}},
+		"one of the days without the other":             {patch: `spec: {authentication: {validityDays: 90}}`, want: []string{"spec.authentication: Invalid value: validityDays and renewalDays must be set together"}},
+		"a certificate that is due when it is issued":   {patch: `spec: {authentication: {validityDays: 30, renewalDays: 30}}`, want: []string{"spec.authentication: Invalid value: renewalDays must be less than validityDays because a certificate would otherwise be due for renewal when it is issued"}},
+		"a certificate that is valid for zero days":     {patch: `spec: {authentication: {validityDays: 0, renewalDays: 0}}`, want: zeroDays()},
+		"a field of Strimzi that has no effect is kept": {patch: `spec: {quotas: {producerByteRate: 1}}`},
+	})
+}
+
+func zeroDays() []string {
+	return []string{
+		"spec.authentication.renewalDays: Invalid value: spec.authentication.renewalDays in body should be greater than or equal to 1",
+		"spec.authentication.validityDays: Invalid value: spec.authentication.validityDays in body should be greater than or equal to 1",
+	}
+}
+
+const minimalAccess = `
+apiVersion: access.strimzi.io/v1alpha1
+kind: KafkaAccess
+metadata: {name: my-application, namespace: kafka}
+spec:
+  kafka: {name: my-cluster}
+`
+
+func TestKafkaAccessRules(t *testing.T) {
+	t.Parallel()
+	admission := newAdmission(t, kafkaAccesses, "v1alpha1")
+	for name, test := range map[string]ruleCase{
+		"a minimal manifest is accepted": {patch: `{}`},
+		"a user is accepted":             {patch: `spec: {user: {kind: KafkaUser, apiGroup: kafka.strimzi.io, name: my-user}}`},
+		"a cluster is needed":            {patch: `spec: {kafka: {name: null}}`, want: []string{"spec.kafka.name: Required value: "}},
+		"a user needs its kind, group and name": {
+			patch: `spec: {user: {namespace: kafka}}`,
+			want:  []string{"spec.user.apiGroup: Required value: ", "spec.user.kind: Required value: ", "spec.user.name: Required value: "},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stored, got := admission.admit(t, merged(t, minimalAccess, test.patch))
+			want := test.want
+			if want == nil {
+				want = []string{}
+				decodeTyped(t, stored)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("refused for other reasons than expected (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

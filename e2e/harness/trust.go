@@ -13,9 +13,9 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
-	"github.com/keyturn/keyturn/internal/probe/target"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -101,7 +101,7 @@ func (k Kafka) Signer(ctx context.Context, a Authority) (pki.Authority, error) {
 			return pki.Authority{}, fmt.Errorf("reading Secret %s: %w", name, err)
 		}
 	}
-	signer, err := target.Signer(certificate.Data["ca.crt"], key.Data)
+	signer, err := authority.Signer(certificate.Data["ca.crt"], key.Data)
 	if err != nil {
 		return pki.Authority{}, fmt.Errorf("reading %s of Kafka %s: %w", a, k.Name, err)
 	}

@@ -111,7 +111,7 @@ func (p *pass) noteAuthority(kind authorities.Kind) {
 		p.note("Secret "+p.requestedOn(kind, waiting), string(waiting.Obstacle), waiting.Message)
 		p.wake(waiting.Until)
 	}
-	if specOf(p.caSpec(kind)).Source == authority.Generated {
+	if model.CASpec(p.caSpec(kind)).Source == authority.Generated {
 		p.wake(state.RenewalAt)
 	}
 }

@@ -19,32 +19,6 @@ import (
 	"github.com/keyturn/keyturn/internal/window"
 )
 
-// specOf reads what the Kafka says about an authority.
-func specOf(ca *kafkav1.CertificateAuthority) authority.Spec {
-	if ca == nil {
-		return authority.Spec{Source: authority.Generated}
-	}
-	spec := authority.Spec{
-		Source:       authority.Generated,
-		ValidityDays: days(ca.ValidityDays),
-		RenewalDays:  days(ca.RenewalDays),
-		Policy:       authority.ExpirationPolicy(ca.CertificateExpirationPolicy),
-		KeyAlgorithm: pki.Algorithm(ca.KeyAlgorithm),
-		KeySize:      days(ca.KeySize),
-	}
-	if ca.GenerateCertificateAuthority != nil && !*ca.GenerateCertificateAuthority {
-		spec.Source = authority.UserProvided
-	}
-	return spec
-}
-
-func days(n *int32) int {
-	if n == nil {
-		return 0
-	}
-	return int(*n)
-}
-
 func (o *observation) caSpec(kind authorities.Kind) *kafkav1.CertificateAuthority {
 	if kind == authorities.Clients {
 		return o.kafka.Spec.ClientsCa
@@ -123,7 +97,7 @@ func (r *Reconciler) authorityInput(p *pass, kind authorities.Kind) authority.In
 	names := kind.Names(p.kafka.Name)
 	return authority.Input{
 		Names:        names,
-		Spec:         specOf(p.caSpec(kind)),
+		Spec:         model.CASpec(p.caSpec(kind)),
 		KeySecret:    p.stored(names.KeySecret),
 		CertSecret:   p.stored(names.CertSecret),
 		TrustedCerts: p.stored(names.TrustedCertsSecret),

@@ -86,7 +86,7 @@ func TestSpecOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(c.want, specOf(c.ca)); diff != "" {
+			if diff := cmp.Diff(c.want, model.CASpec(c.ca)); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
 		})

@@ -198,7 +198,7 @@ func (p *pass) intendedObjects() []objectID {
 // writtenCASecrets are the Secrets of an authority that the operator writes: of a
 // user's only the one with what nodes trust.
 func (o *observation) writtenCASecrets(kind authorities.Kind) []string {
-	if specOf(o.caSpec(kind)).Source == authority.UserProvided {
+	if model.CASpec(o.caSpec(kind)).Source == authority.UserProvided {
 		return []string{kind.TrustedCertsSecret(o.kafka.Name)}
 	}
 	return o.caSecrets(kind)

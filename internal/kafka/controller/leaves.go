@@ -92,7 +92,7 @@ func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafReques
 
 // wantedLeaf is the leaf as it shall be, with what is presented along with it.
 func (p *pass) wantedLeaf(request leafRequest, present authority.StoredLeaf) authority.WantedLeaf {
-	spec := specOf(p.caSpec(authorities.Cluster)).Usable()
+	spec := model.CASpec(p.caSpec(authorities.Cluster)).Usable()
 	want := authority.WantedLeaf{
 		Subject: request.subject, SANs: request.sans, Key: spec.LeafKey(),
 		Validity: spec.Validity(), Renewal: spec.Renewal(),

@@ -238,7 +238,7 @@ func (p *pass) recordOf(kind authorities.Kind) rotation.Record {
 		Members:  map[trust.MemberID]rotation.MemberFacts{},
 		Versions: p.versions(kind),
 
-		UserProvided: specOf(p.caSpec(kind)).Source == authority.UserProvided,
+		UserProvided: model.CASpec(p.caSpec(kind)).Source == authority.UserProvided,
 		Refused:      d.refusal(),
 	}
 	for _, member := range d.snapshot.Members {

@@ -9,6 +9,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
 // What a user brings for a cluster need not carry any label of ours. The Kafka names it,
@@ -30,7 +31,7 @@ func referencedSecrets(kafka *kafkav1.Kafka) []string {
 		}
 	}
 	for _, kind := range kinds() {
-		if specOf(o.caSpec(kind)).Source == authority.UserProvided {
+		if model.CASpec(o.caSpec(kind)).Source == authority.UserProvided {
 			names = append(names, kind.KeySecret(kafka.Name), kind.CertSecret(kafka.Name))
 		}
 	}

@@ -69,7 +69,7 @@ func (p *pass) decideTrust() {
 		d.kind, d.known = kind, evidence.Known(cluster, of)
 		d.snapshot = p.recorded[string(kind)].Lasting(evidence.Snapshot(cluster, of, d.known), p.made)
 		d.plan = trust.Decide(d.snapshot)
-		if specOf(p.caSpec(kind)).Source == authority.UserProvided {
+		if model.CASpec(p.caSpec(kind)).Source == authority.UserProvided {
 			d.plan.Application = d.snapshot.Application.Anchors // it is the user who writes it
 		}
 	}
@@ -136,7 +136,7 @@ func (p *pass) presents(secret, key string) []*x509.Certificate {
 // policy is what people asked for.
 func (p *pass) policy() trust.Policy {
 	policy := trust.Policy{Lead: applicationLead, Paused: p.handsOff()}
-	policy.RestartMargin = min(restartMargin, specOf(p.caSpec(authorities.Cluster)).Usable().Renewal()/2)
+	policy.RestartMargin = min(restartMargin, model.CASpec(p.caSpec(authorities.Cluster)).Usable().Renewal()/2)
 	if model.Says(p.kafka.Annotations, model.ReloadAnnotation, "false") {
 		policy.Reload = trust.RestartOnly
 		policy.ReloadRefused = "the annotation " + model.ReloadAnnotation + " is false"

@@ -3,8 +3,6 @@ package target
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -12,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/issuer/ownca"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
@@ -139,9 +138,6 @@ func certificateOf(issued issuer.Issued) *tls.Certificate {
 func (t *Target) keySecret() string  { return authorities.Clients.KeySecret(t.names.Cluster) }
 func (t *Target) certSecret() string { return authorities.Clients.CertSecret(t.names.Cluster) }
 
-// errForeignKey is a key without its certificate.
-var errForeignKey = errors.New("ca.key belongs to no entry of ca.crt")
-
 // clientsCA is what signs now: ca.key, and the entry of ca.crt that it belongs to.
 func (t *Target) clientsCA(ctx context.Context) (pki.Authority, error) {
 	bundle, err := t.read(ctx, t.certSecret(), "ca.crt")
@@ -152,37 +148,11 @@ func (t *Target) clientsCA(ctx context.Context) (pki.Authority, error) {
 	if err != nil {
 		return pki.Authority{}, err
 	}
-	authority, err := Signer(bundle, data)
+	signer, err := authority.Signer(bundle, data)
 	if err != nil {
 		return pki.Authority{}, fmt.Errorf("reading clients CA: %w", err)
 	}
-	return authority, nil
-}
-
-// Signer is the authority of which the Secrets of a CA say that it signs now, given
-// their ca.crt and all of the key's Secret: ca.key and the entry of the bundle that
-// it belongs to. What was cross-signed for it is presented with each leaf.
-func Signer(bundle []byte, data map[string][]byte) (pki.Authority, error) {
-	certificates, err := pki.ParseBundle(bundle)
-	if err != nil {
-		return pki.Authority{}, err
-	}
-	key, err := pki.ParsePrivateKey(data["ca.key"])
-	if err != nil {
-		return pki.Authority{}, err
-	}
-	var cross []*x509.Certificate
-	if text := data["ca-cross.crt"]; len(text) > 0 {
-		if cross, err = pki.ParseBundle(text); err != nil {
-			return pki.Authority{}, err
-		}
-	}
-	for _, certificate := range certificates {
-		if key.Matches(certificate) {
-			return pki.NewAuthority(certificate, key, cross...)
-		}
-	}
-	return pki.Authority{}, errForeignKey
+	return signer, nil
 }
 
 // read reads one key of a Secret, once.

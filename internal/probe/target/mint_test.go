@@ -15,13 +15,14 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
 func TestAMintedCertificateIsOneOfTheClientsCA(t *testing.T) {
 	t.Parallel()
-	clients := authority(t, "clients-ca v0")
-	target, _ := cluster(t, caSecrets(authority(t, "cluster-ca v0"), clients)...)
+	clients := newAuthority(t, "clients-ca v0")
+	target, _ := cluster(t, caSecrets(newAuthority(t, "cluster-ca v0"), clients)...)
 	credential, err := target.Mint(t.Context(), "keyturn-probe-r", time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -42,48 +43,10 @@ func TestAMintedCertificateIsOneOfTheClientsCA(t *testing.T) {
 
 func TestMintingWithoutTheKeyNamesTheSecret(t *testing.T) {
 	t.Parallel()
-	secrets := caSecrets(authority(t, "cluster-ca v0"), authority(t, "clients-ca v0"))
+	secrets := caSecrets(newAuthority(t, "cluster-ca v0"), newAuthority(t, "clients-ca v0"))
 	target, _ := cluster(t, secrets[:2]...)
 	if _, err := target.Mint(t.Context(), "x", time.Now()); !apierrors.IsNotFound(err) {
 		t.Errorf("error %v, want that the Secret is not found", err)
-	}
-}
-
-func TestTheSignerIsTheEntryThatTheKeyBelongsTo(t *testing.T) {
-	t.Parallel()
-	old, next := authority(t, "clients-ca v0"), authority(t, "clients-ca v1")
-	cross, err := pki.CrossSign(old, next.Certificate(), time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	both := pki.EncodeBundle(old.Certificate(), next.Certificate())
-	cases := map[string]struct {
-		bundle   []byte
-		data     map[string][]byte
-		want     *x509.Certificate
-		presents int
-	}{
-		"the old one leads, and signs": {bundle: both, data: map[string][]byte{"ca.key": old.Key().PEM()}, want: old.Certificate()},
-		"the old one leads, and the new one signs": {
-			bundle: both, data: map[string][]byte{"ca.key": next.Key().PEM(), "ca-cross.crt": pki.EncodeBundle(cross)}, want: next.Certificate(), presents: 1,
-		},
-		"a pending key signs nothing": {
-			bundle: both, data: map[string][]byte{"ca.key": old.Key().PEM(), "next-ca.key": next.Key().PEM()}, want: old.Certificate(),
-		},
-		"a key of nobody":    {bundle: pki.EncodeBundle(old.Certificate()), data: map[string][]byte{"ca.key": next.Key().PEM()}},
-		"a key that is lost": {bundle: both, data: map[string][]byte{}},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := Signer(c.bundle, c.data)
-			if (err == nil) != (c.want != nil) {
-				t.Fatalf("error %v", err)
-			}
-			if c.want != nil && (!got.Certificate().Equal(c.want) || len(got.Presents()) != c.presents) {
-				t.Errorf("%s signs and presents %d more, want %s and %d", got.Certificate().Subject, len(got.Presents()), c.want.Subject, c.presents)
-			}
-		})
 	}
 }
 
@@ -131,7 +94,7 @@ func TestACertificateIsKeptWhileNothingCanBeMinted(t *testing.T) {
 	by, ca := clocktesting.NewFakeClock(time.Now()), &secretsOf{version: "1"}
 	m := ca.minter(by)
 	got := []string{presented(t, m)}
-	ca.version, ca.err = "2", errForeignKey
+	ca.version, ca.err = "2", authority.ErrForeignKey
 	by.Step(mintPause)
 	got = append(got, presented(t, m), presented(t, m))
 	if ca.minted != 2 {
@@ -147,9 +110,9 @@ func TestACertificateIsKeptWhileNothingCanBeMinted(t *testing.T) {
 
 func TestNothingIsPresentedBeforeTheFirstCertificate(t *testing.T) {
 	t.Parallel()
-	ca := &secretsOf{version: "1", err: errForeignKey}
-	if _, err := ca.minter(clocktesting.NewFakeClock(time.Now())).present(t.Context()); !errors.Is(err, errForeignKey) {
-		t.Errorf("error %v, want %v", err, errForeignKey)
+	ca := &secretsOf{version: "1", err: authority.ErrForeignKey}
+	if _, err := ca.minter(clocktesting.NewFakeClock(time.Now())).present(t.Context()); !errors.Is(err, authority.ErrForeignKey) {
+		t.Errorf("error %v, want %v", err, authority.ErrForeignKey)
 	}
 }
 

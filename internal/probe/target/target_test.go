@@ -89,7 +89,7 @@ func TestReadKafkaAcceptsBothVersions(t *testing.T) {
 	}
 }
 
-func authority(t *testing.T, commonName string) pki.Authority {
+func newAuthority(t *testing.T, commonName string) pki.Authority {
 	t.Helper()
 	ca, err := pki.NewCA(pki.CASpec{
 		Subject: pki.Subject{Organization: "io.strimzi", CommonName: commonName},
@@ -175,7 +175,7 @@ func TestKindsFindTheirListeners(t *testing.T) {
 
 func TestClientsGetTheIdentityTheirListenerWants(t *testing.T) {
 	t.Parallel()
-	target, _ := cluster(t, caSecrets(authority(t, "cluster-ca v0"), authority(t, "clients-ca v0"))...)
+	target, _ := cluster(t, caSecrets(newAuthority(t, "cluster-ca v0"), newAuthority(t, "clients-ca v0"))...)
 	options, err := target.Options(t.Context(), Request{
 		Run: "r", Kinds: []string{"pinned", "ca.crt", "ca.crt-first", "all-crt", "mtls", "mtls-reissued", "scram", "plain"}, Clock: clock.RealClock{},
 	})
@@ -217,7 +217,7 @@ func TestClientsGetTheIdentityTheirListenerWants(t *testing.T) {
 
 func TestTheOperatorPreparesWhereItsSecretCanBeRead(t *testing.T) {
 	t.Parallel()
-	secrets := append(caSecrets(authority(t, "cluster-ca v0"), authority(t, "clients-ca v0")), secret("c-cluster-operator-certs", nil))
+	secrets := append(caSecrets(newAuthority(t, "cluster-ca v0"), newAuthority(t, "clients-ca v0")), secret("c-cluster-operator-certs", nil))
 	target, _ := cluster(t, secrets...)
 	options, err := target.Options(t.Context(), Request{Run: "r", Kinds: []string{"pinned"}, Clock: clock.RealClock{}})
 	if err != nil {
@@ -230,8 +230,8 @@ func TestTheOperatorPreparesWhereItsSecretCanBeRead(t *testing.T) {
 
 func TestTrustFollowsTheSecretAndAPinDoesNot(t *testing.T) {
 	t.Parallel()
-	old, next := authority(t, "cluster-ca v0"), authority(t, "cluster-ca v1")
-	target, client := cluster(t, caSecrets(old, authority(t, "clients-ca v0"))...)
+	old, next := newAuthority(t, "cluster-ca v0"), newAuthority(t, "cluster-ca v1")
+	target, client := cluster(t, caSecrets(old, newAuthority(t, "clients-ca v0"))...)
 	pinned, follows := trustOf(t, target, probe.KindPinned), trustOf(t, target, probe.KindBundle)
 	changed := secret("c-cluster-ca-cert", map[string][]byte{"ca.crt": pki.EncodeBundle(next.Certificate())})
 	changed.ResourceVersion = "2"

@@ -3,10 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,17 +12,11 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
-	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -34,10 +26,6 @@ import (
 
 // defaultLease is the name of the Lease where the chart gives none.
 const defaultLease = "keyturn-operator"
-
-// reconcileTimeout bounds one pass over one object: a cluster that hangs must
-// not keep the others waiting.
-const reconcileTimeout = 2 * time.Minute
 
 // operatorOptions are the flags of the operator.
 type operatorOptions struct {
@@ -50,13 +38,8 @@ type operatorOptions struct {
 	networkPolicies   bool
 	operatorNamespace string
 	operatorLabels    map[string]string
-	leaderElect       bool
-	leaderElectionNS  string
-	leaderElectionID  string
-	metricsAddress    string
-	probeAddress      string
-	logLevel          string
 	concurrentObjects int
+	process           processOptions
 }
 
 func newOperatorCommand() *cobra.Command {
@@ -83,20 +66,15 @@ func (o *operatorOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.networkPolicies, "network-policies", true, "write a NetworkPolicy for each Kafka cluster; switched off, those written before are deleted")
 	flags.StringVar(&o.operatorNamespace, "operator-namespace", "", "namespace of the operator's pods, which network policies let in")
 	flags.StringToStringVar(&o.operatorLabels, "operator-labels", nil, "labels of the operator's pods, which network policies let in, as key=value; repeat for each")
-	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only as the leader of all replicas")
-	flags.StringVar(&o.leaderElectionNS, "leader-election-namespace", "", "namespace of the Lease; empty means the pod's own")
-	flags.StringVar(&o.leaderElectionID, "leader-election-id", defaultLease, "name of the Lease; of all operators that share it, one acts")
-	flags.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address of the metrics endpoint; 0 switches it off")
-	flags.StringVar(&o.probeAddress, "probe-address", ":8081", "address of the health endpoint")
-	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.IntVar(&o.concurrentObjects, "concurrent-reconciles", 4, "Kafka clusters reconciled at the same time")
+	o.process.addFlags(flags, defaultLease)
 }
 
 func (o *operatorOptions) run(ctx context.Context, cmd *cobra.Command) error {
 	if err := o.complete(); err != nil {
 		return err
 	}
-	logger, err := newLogger(cmd.ErrOrStderr(), o.logLevel)
+	logger, err := newLogger(cmd.ErrOrStderr(), o.process.logLevel)
 	if err != nil {
 		return err
 	}
@@ -143,45 +121,16 @@ func (o *operatorOptions) complete() error {
 	return nil
 }
 
-func newScheme() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, kafkav1.AddToScheme, podsetv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			panic(fmt.Sprintf("registering API types: %v", err))
-		}
-	}
-	return scheme
-}
-
 func (o *operatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Logger) manager.Options {
-	return manager.Options{
-		Scheme: scheme,
-		Logger: logger,
-		Cache:  controller.CacheOptions(o.watchNamespaces),
-		Client: controller.ClientOptions(),
-		Metrics: metricsserver.Options{
-			BindAddress: o.metricsAddress,
-		},
-		HealthProbeBindAddress:  o.probeAddress,
-		LeaderElection:          o.leaderElect,
-		LeaderElectionID:        o.leaderElectionID,
-		LeaderElectionNamespace: o.leaderElectionNS,
-		// The next leader need not wait for the Lease of one that stopped.
-		LeaderElectionReleaseOnCancel: true,
-		Controller: config.Controller{
-			MaxConcurrentReconciles: o.concurrentObjects,
-			ReconciliationTimeout:   reconcileTimeout,
-		},
-	}
+	options := o.process.managerOptions(scheme, logger, controller.CacheOptions(o.watchNamespaces))
+	options.Client = controller.ClientOptions()
+	options.Controller.MaxConcurrentReconciles = o.concurrentObjects
+	return options
 }
 
 func (o *operatorOptions) addControllers(mgr ctrl.Manager, serverClock *kube.ServerClock) error {
-	for _, probe := range []func(string, healthz.Checker) error{mgr.AddHealthzCheck, mgr.AddReadyzCheck} {
-		if err := probe("ping", healthz.Ping); err != nil {
-			return fmt.Errorf("adding health checks: %w", err)
-		}
+	if err := addHealthChecks(mgr); err != nil {
+		return err
 	}
 	now := clock.RealClock{}
 	pods := podset.NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), now, controller.PodMaker(o.settings()))
@@ -249,13 +198,4 @@ func (o *operatorOptions) stores() authority.StoreGeneration {
 		return authority.WithStores
 	}
 	return authority.WithoutStores
-}
-
-// newLogger writes JSON lines of the level and above.
-func newLogger(out interface{ Write([]byte) (int, error) }, level string) (logr.Logger, error) {
-	var threshold slog.Level
-	if err := threshold.UnmarshalText([]byte(level)); err != nil {
-		return logr.Logger{}, fmt.Errorf("reading --log-level: %w", err)
-	}
-	return logr.FromSlogHandler(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: threshold})), nil
 }

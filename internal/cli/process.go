@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
+	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+)
+
+// reconcileTimeout bounds one reconcile of one object: a cluster that hangs must
+// not keep the others waiting.
+const reconcileTimeout = 2 * time.Minute
+
+// processOptions are the flags that all processes with controllers have.
+type processOptions struct {
+	leaderElect      bool
+	leaderElectionNS string
+	leaderElectionID string
+	metricsAddress   string
+	probeAddress     string
+	logLevel         string
+}
+
+// addFlags adds the flags; lease is the Lease that the process uses unless a flag names another.
+func (o *processOptions) addFlags(flags *pflag.FlagSet, lease string) {
+	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only as the leader of all replicas")
+	flags.StringVar(&o.leaderElectionNS, "leader-election-namespace", "", "namespace of the Lease; empty means the pod's own")
+	flags.StringVar(&o.leaderElectionID, "leader-election-id", lease, "name of the Lease; of all operators that share it, one acts")
+	flags.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address of the metrics endpoint; 0 switches it off")
+	flags.StringVar(&o.probeAddress, "probe-address", ":8081", "address of the health endpoint")
+	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+}
+
+// managerOptions are those of a manager that caches what the cache options say.
+func (o *processOptions) managerOptions(scheme *runtime.Scheme, logger logr.Logger, caching cache.Options) manager.Options {
+	return manager.Options{
+		Scheme: scheme,
+		Logger: logger,
+		Cache:  caching,
+		Metrics: metricsserver.Options{
+			BindAddress: o.metricsAddress,
+		},
+		HealthProbeBindAddress:  o.probeAddress,
+		LeaderElection:          o.leaderElect,
+		LeaderElectionID:        o.leaderElectionID,
+		LeaderElectionNamespace: o.leaderElectionNS,
+		// The next leader need not wait for the Lease of one that stopped.
+		LeaderElectionReleaseOnCancel: true,
+		Controller:                    config.Controller{ReconciliationTimeout: reconcileTimeout},
+	}
+}
+
+// addHealthChecks lets Kubernetes ask whether the process is alive.
+func addHealthChecks(mgr ctrl.Manager) error {
+	for _, probe := range []func(string, healthz.Checker) error{mgr.AddHealthzCheck, mgr.AddReadyzCheck} {
+		if err := probe("ping", healthz.Ping); err != nil {
+			return fmt.Errorf("adding health checks: %w", err)
+		}
+	}
+	return nil
+}
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, kafkav1.AddToScheme, podsetv1.AddToScheme, accessv1alpha1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			panic(fmt.Sprintf("registering API types: %v", err))
+		}
+	}
+	return scheme
+}
+
+// newLogger writes JSON lines of the level and above.
+func newLogger(out interface{ Write([]byte) (int, error) }, level string) (logr.Logger, error) {
+	var threshold slog.Level
+	if err := threshold.UnmarshalText([]byte(level)); err != nil {
+		return logr.Logger{}, fmt.Errorf("reading --log-level: %w", err)
+	}
+	return logr.FromSlogHandler(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: threshold})), nil
+}

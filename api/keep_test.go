@@ -139,7 +139,6 @@ func TestFieldsWithoutEffectAreNamed(t *testing.T) {
 		"KafkaUser": {
 			find: fields.InSpec[kafkav1.KafkaUser],
 			file: "kafkauser-rich.yaml",
-			want: []string{"spec.authorization", "spec.quotas"},
 		},
 		"KafkaAccess": {
 			find: fields.InSpec[accessv1alpha1.KafkaAccess],

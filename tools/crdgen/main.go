@@ -50,7 +50,7 @@ func generate(ctx context.Context, root string) (err error) {
 	if err := controllerGen(ctx, root, "applyconfiguration:omitToolVersion=true", groups()); err != nil {
 		return err
 	}
-	if err := controllerGen(ctx, root, "crd:omitToolVersion=true", groups(), "output:crd:dir="+raw); err != nil {
+	if err := controllerGen(ctx, root, "crd:omitToolVersion=true,allowDangerousTypes=true", groups(), "output:crd:dir="+raw); err != nil {
 		return err
 	}
 	listed, err := readList(filepath.Join(root, "api", "fields", "strimzi.yaml"))

@@ -46,6 +46,12 @@ type KafkaUserSpec struct {
 	// authentication of the user. Unset means that the user has no credentials.
 	// +optional
 	Authentication *UserAuthentication `json:"authentication,omitempty"`
+	// authorization says what the user may do. Unset means that Kafka has no ACLs of the user.
+	// +optional
+	Authorization *UserAuthorization `json:"authorization,omitempty"`
+	// quotas of the user. Unset means none.
+	// +optional
+	Quotas *UserQuotas `json:"quotas,omitempty"`
 	// template adds labels and annotations to the user's Secret.
 	// +optional
 	Template *UserTemplate `json:"template,omitempty"`
@@ -66,6 +72,7 @@ const (
 
 // UserAuthentication says how a user proves who it is.
 //
+// +kubebuilder:validation:XValidation:rule="self.type == 'scram-sha-512' || !has(self.password)",message="password must only be set with type scram-sha-512 because other users have none",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.type == 'tls' || (!has(self.validityDays) && !has(self.renewalDays))",message="validityDays and renewalDays must only be set with type tls because other users have no certificate that Keyturn issues",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="has(self.validityDays) == has(self.renewalDays)",message="validityDays and renewalDays must be set together",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.validityDays) || !has(self.renewalDays) || self.renewalDays < self.validityDays",message="renewalDays must be less than validityDays because a certificate would otherwise be due for renewal when it is issued",reason=FieldValueInvalid
@@ -73,6 +80,9 @@ type UserAuthentication struct {
 	// type of the authentication.
 	// +required
 	Type UserAuthenticationType `json:"type,omitempty"`
+	// password of a SCRAM user. Unset means one that the user operator generates.
+	// +optional
+	Password *UserPassword `json:"password,omitempty"`
 	// validityDays is how long a certificate is valid. Unset means that of the clients CA.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -83,6 +93,148 @@ type UserAuthentication struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=36500
 	RenewalDays *int32 `json:"renewalDays,omitempty"`
+}
+
+// UserPassword says where the password of a SCRAM user comes from.
+type UserPassword struct {
+	// valueFrom is the place of the password.
+	// +required
+	ValueFrom UserPasswordSource `json:"valueFrom,omitzero"`
+}
+
+// UserPasswordSource is the place of a password.
+type UserPasswordSource struct {
+	// secretKeyRef is an entry of a Secret in the namespace of the KafkaUser.
+	// +required
+	SecretKeyRef SecretKeyReference `json:"secretKeyRef,omitzero"`
+}
+
+// SecretKeyReference names an entry of a Secret.
+type SecretKeyReference struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+	// key of the entry.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Key string `json:"key,omitempty"`
+}
+
+// UserAuthorization says what a user may do.
+type UserAuthorization struct {
+	// type of the authorization, which is that of the Kafka.
+	// +required
+	// +kubebuilder:validation:Enum=simple
+	Type AuthorizationType `json:"type,omitempty"`
+	// acls of the user. Whatever Kafka has beside them for this user is removed.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1024
+	ACLs []ACLRule `json:"acls,omitempty"`
+}
+
+// ACLOperation is what an ACL allows or denies.
+// +kubebuilder:validation:Enum=Read;Write;Create;Delete;Alter;Describe;ClusterAction;AlterConfigs;DescribeConfigs;IdempotentWrite;All
+type ACLOperation string
+
+// ACLRuleType says whether an ACL allows or denies.
+// +kubebuilder:validation:Enum=allow;deny
+type ACLRuleType string
+
+const (
+	// ACLAllow is what an ACL does when it does not say.
+	ACLAllow ACLRuleType = "allow"
+	// ACLDeny wins over every ACL that allows.
+	ACLDeny ACLRuleType = "deny"
+)
+
+// ACLRule is one ACL for each of its operations.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.operation) != has(self.operations)",message="exactly one of operation and operations must be set: operations takes any number",reason=FieldValueInvalid
+type ACLRule struct {
+	// type of the rule. Unset means allow.
+	// +optional
+	Type ACLRuleType `json:"type,omitempty"`
+	// resource that the rule is about.
+	// +required
+	Resource ACLResource `json:"resource,omitzero"`
+	// host that the user connects from. Unset means any.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	Host string `json:"host,omitempty"`
+	// operations that the rule is about.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Operations []ACLOperation `json:"operations,omitempty"`
+	// operation is operations with one entry, in manifests of v1beta2.
+	// +optional
+	Operation ACLOperation `json:"operation,omitempty"`
+}
+
+// ACLResourceType is the kind of a resource of Kafka.
+// +kubebuilder:validation:Enum=topic;group;cluster;transactionalId
+type ACLResourceType string
+
+// The kinds of resources that ACLs are about.
+const (
+	ACLTopic           ACLResourceType = "topic"
+	ACLGroup           ACLResourceType = "group"
+	ACLCluster         ACLResourceType = "cluster"
+	ACLTransactionalID ACLResourceType = "transactionalId"
+)
+
+// ACLPatternType says which resources a name stands for.
+// +kubebuilder:validation:Enum=literal;prefix
+type ACLPatternType string
+
+const (
+	// ACLLiteral stands for the resource of that name, and * for all.
+	ACLLiteral ACLPatternType = "literal"
+	// ACLPrefix stands for all resources whose names begin with it.
+	ACLPrefix ACLPatternType = "prefix"
+)
+
+// ACLResource is a resource of Kafka, or several with one prefix.
+//
+// +kubebuilder:validation:XValidation:rule="self.type == 'cluster' ? !has(self.name) && !has(self.patternType) : has(self.name)",message="name must be set unless type is cluster, which has neither name nor patternType",reason=FieldValueInvalid
+type ACLResource struct {
+	// type of the resource.
+	// +required
+	Type ACLResourceType `json:"type,omitempty"`
+	// name of the resource.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32767
+	Name string `json:"name,omitempty"`
+	// patternType says which resources the name stands for. Unset means literal.
+	// +optional
+	PatternType ACLPatternType `json:"patternType,omitempty"`
+}
+
+// UserQuotas limit what a user takes of each broker.
+type UserQuotas struct {
+	// producerByteRate is how many bytes a second the user may produce.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ProducerByteRate *int32 `json:"producerByteRate,omitempty"`
+	// consumerByteRate is how many bytes a second the user may consume.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ConsumerByteRate *int32 `json:"consumerByteRate,omitempty"`
+	// requestPercentage is how much of a thread's time requests of the user may take.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	RequestPercentage *int32 `json:"requestPercentage,omitempty"`
+	// controllerMutationRate is how many partitions a second the user may create or delete.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ControllerMutationRate *float64 `json:"controllerMutationRate,omitempty"`
 }
 
 // UserTemplate adds labels and annotations to objects that the user operator creates.

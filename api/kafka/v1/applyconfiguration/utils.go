@@ -16,6 +16,10 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=kafka.strimzi.io, Version=v1
+	case v1.SchemeGroupVersion.WithKind("ACLResource"):
+		return &kafkav1.ACLResourceApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ACLRule"):
+		return &kafkav1.ACLRuleApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Authorization"):
 		return &kafkav1.AuthorizationApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("CertAndKeySecretSource"):
@@ -64,6 +68,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &kafkav1.ResourcesApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ResourceTemplate"):
 		return &kafkav1.ResourceTemplateApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("SecretKeyReference"):
+		return &kafkav1.SecretKeyReferenceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Storage"):
 		return &kafkav1.StorageApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SystemProperty"):
@@ -72,6 +78,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &kafkav1.UsedNodePoolApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("UserAuthentication"):
 		return &kafkav1.UserAuthenticationApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("UserAuthorization"):
+		return &kafkav1.UserAuthorizationApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("UserPassword"):
+		return &kafkav1.UserPasswordApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("UserPasswordSource"):
+		return &kafkav1.UserPasswordSourceApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("UserQuotas"):
+		return &kafkav1.UserQuotasApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("UserTemplate"):
 		return &kafkav1.UserTemplateApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Volume"):

@@ -45,6 +45,47 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.keyturn.keyturn.api.condition.Type
   scalar: string
+- name: com.github.keyturn.keyturn.api.kafka.v1.ACLOperation
+  scalar: string
+- name: com.github.keyturn.keyturn.api.kafka.v1.ACLPatternType
+  scalar: string
+- name: com.github.keyturn.keyturn.api.kafka.v1.ACLResource
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: patternType
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.ACLPatternType
+    - name: type
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.ACLResourceType
+- name: com.github.keyturn.keyturn.api.kafka.v1.ACLResourceType
+  scalar: string
+- name: com.github.keyturn.keyturn.api.kafka.v1.ACLRule
+  map:
+    fields:
+    - name: host
+      type:
+        scalar: string
+    - name: operation
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.ACLOperation
+    - name: operations
+      type:
+        list:
+          elementType:
+            namedType: com.github.keyturn.keyturn.api.kafka.v1.ACLOperation
+          elementRelationship: atomic
+    - name: resource
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.ACLResource
+    - name: type
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.ACLRuleType
+- name: com.github.keyturn.keyturn.api.kafka.v1.ACLRuleType
+  scalar: string
 - name: com.github.keyturn.keyturn.api.kafka.v1.Authorization
   map:
     fields:
@@ -364,6 +405,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: authentication
       type:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.UserAuthentication
+    - name: authorization
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.UserAuthorization
+    - name: quotas
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.UserQuotas
     - name: template
       type:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.UserTemplate
@@ -492,6 +539,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: requests
       type:
         namedType: io.k8s.api.core.v1.ResourceList
+- name: com.github.keyturn.keyturn.api.kafka.v1.SecretKeyReference
+  map:
+    fields:
+    - name: key
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
 - name: com.github.keyturn.keyturn.api.kafka.v1.Storage
   map:
     fields:
@@ -546,6 +602,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.keyturn.keyturn.api.kafka.v1.UserAuthentication
   map:
     fields:
+    - name: password
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.UserPassword
     - name: renewalDays
       type:
         scalar: numeric
@@ -557,6 +616,45 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
 - name: com.github.keyturn.keyturn.api.kafka.v1.UserAuthenticationType
   scalar: string
+- name: com.github.keyturn.keyturn.api.kafka.v1.UserAuthorization
+  map:
+    fields:
+    - name: acls
+      type:
+        list:
+          elementType:
+            namedType: com.github.keyturn.keyturn.api.kafka.v1.ACLRule
+          elementRelationship: atomic
+    - name: type
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.AuthorizationType
+- name: com.github.keyturn.keyturn.api.kafka.v1.UserPassword
+  map:
+    fields:
+    - name: valueFrom
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.UserPasswordSource
+- name: com.github.keyturn.keyturn.api.kafka.v1.UserPasswordSource
+  map:
+    fields:
+    - name: secretKeyRef
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.SecretKeyReference
+- name: com.github.keyturn.keyturn.api.kafka.v1.UserQuotas
+  map:
+    fields:
+    - name: consumerByteRate
+      type:
+        scalar: numeric
+    - name: controllerMutationRate
+      type:
+        scalar: numeric
+    - name: producerByteRate
+      type:
+        scalar: numeric
+    - name: requestPercentage
+      type:
+        scalar: numeric
 - name: com.github.keyturn.keyturn.api.kafka.v1.UserTemplate
   map:
     fields:

@@ -9,6 +9,10 @@ package v1
 type KafkaUserSpecApplyConfiguration struct {
 	// authentication of the user. Unset means that the user has no credentials.
 	Authentication *UserAuthenticationApplyConfiguration `json:"authentication,omitempty"`
+	// authorization says what the user may do. Unset means that Kafka has no ACLs of the user.
+	Authorization *UserAuthorizationApplyConfiguration `json:"authorization,omitempty"`
+	// quotas of the user. Unset means none.
+	Quotas *UserQuotasApplyConfiguration `json:"quotas,omitempty"`
 	// template adds labels and annotations to the user's Secret.
 	Template *UserTemplateApplyConfiguration `json:"template,omitempty"`
 }
@@ -24,6 +28,22 @@ func KafkaUserSpec() *KafkaUserSpecApplyConfiguration {
 // If called multiple times, the Authentication field is set to the value of the last call.
 func (b *KafkaUserSpecApplyConfiguration) WithAuthentication(value *UserAuthenticationApplyConfiguration) *KafkaUserSpecApplyConfiguration {
 	b.Authentication = value
+	return b
+}
+
+// WithAuthorization sets the Authorization field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Authorization field is set to the value of the last call.
+func (b *KafkaUserSpecApplyConfiguration) WithAuthorization(value *UserAuthorizationApplyConfiguration) *KafkaUserSpecApplyConfiguration {
+	b.Authorization = value
+	return b
+}
+
+// WithQuotas sets the Quotas field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Quotas field is set to the value of the last call.
+func (b *KafkaUserSpecApplyConfiguration) WithQuotas(value *UserQuotasApplyConfiguration) *KafkaUserSpecApplyConfiguration {
+	b.Quotas = value
 	return b
 }
 

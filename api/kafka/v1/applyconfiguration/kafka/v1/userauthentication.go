@@ -13,6 +13,8 @@ import (
 type UserAuthenticationApplyConfiguration struct {
 	// type of the authentication.
 	Type *kafkav1.UserAuthenticationType `json:"type,omitempty"`
+	// password of a SCRAM user. Unset means one that the user operator generates.
+	Password *UserPasswordApplyConfiguration `json:"password,omitempty"`
 	// validityDays is how long a certificate is valid. Unset means that of the clients CA.
 	ValidityDays *int32 `json:"validityDays,omitempty"`
 	// renewalDays is how many days before its end a certificate is renewed. Unset means that of the clients CA.
@@ -30,6 +32,14 @@ func UserAuthentication() *UserAuthenticationApplyConfiguration {
 // If called multiple times, the Type field is set to the value of the last call.
 func (b *UserAuthenticationApplyConfiguration) WithType(value kafkav1.UserAuthenticationType) *UserAuthenticationApplyConfiguration {
 	b.Type = &value
+	return b
+}
+
+// WithPassword sets the Password field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Password field is set to the value of the last call.
+func (b *UserAuthenticationApplyConfiguration) WithPassword(value *UserPasswordApplyConfiguration) *UserAuthenticationApplyConfiguration {
+	b.Password = value
 	return b
 }
 

@@ -38,6 +38,11 @@ func manifests() []manifest {
 			arguments: []string{withoutDefinitions, "--set=watchNamespaces={kafka}"},
 		},
 		{
+			file:      "keyturn-user-operator.yaml",
+			about:     "The user operator of the Kafka cluster my-cluster in the namespace kafka, which must exist; beside keyturn.yaml.",
+			arguments: []string{"--set=userOperators[0].cluster=my-cluster", "--set=userOperators[0].namespace=kafka", "--show-only", "templates/useroperators.yaml"},
+		},
+		{
 			file:      "crds.yaml",
 			about:     "The definitions. Deleting them deletes every Kafka and its pods: docs/install.md.",
 			arguments: []string{"--show-only", "templates/crds.yaml"},

@@ -28,3 +28,21 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "keyturn.image" -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
+
+{{- /* Labels of a process beside the operator: .root is the context, .component its name. */}}
+{{- define "keyturn.component.selector" -}}
+app.kubernetes.io/name: keyturn-{{ .component }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- with .cluster }}
+strimzi.io/cluster: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{- define "keyturn.component.labels" -}}
+{{ include "keyturn.component.selector" . }}
+app.kubernetes.io/component: {{ .component }}
+app.kubernetes.io/part-of: keyturn
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- end -}}

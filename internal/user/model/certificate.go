@@ -1,4 +1,4 @@
-package credentials
+package model
 
 import (
 	"time"
@@ -34,8 +34,8 @@ type Certificate struct {
 	Renewal time.Duration
 }
 
-// Input is everything that the decision about a user's certificate depends on.
-type Input struct {
+// CertificateInput is everything that the decision about a user's certificate depends on.
+type CertificateInput struct {
 	Want Certificate
 	CA   CA
 	// Stored is the data of the user's Secret, nil when there is none.
@@ -44,9 +44,9 @@ type Input struct {
 	Now    time.Time
 }
 
-// Decide says whether the stored certificate stays. One that Signer cannot replace stays whatever is wrong
+// DecideCertificate says whether the stored certificate stays. One that Signer cannot replace stays whatever is wrong
 // with it.
-func Decide(in Input) authority.LeafDecision {
+func DecideCertificate(in CertificateInput) authority.LeafDecision {
 	return authority.DecideLeaf(authority.LeafInput{
 		Stored: authority.StoredLeaf{Certificates: in.Stored[CertificateEntry], Key: in.Stored[KeyEntry]},
 		Want: authority.WantedLeaf{

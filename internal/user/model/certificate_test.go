@@ -1,4 +1,4 @@
-package credentials_test
+package model_test
 
 import (
 	"bytes"
@@ -10,12 +10,12 @@ import (
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/issuer/ownca"
 	"github.com/keyturn/keyturn/internal/pki"
-	"github.com/keyturn/keyturn/internal/user/credentials"
+	"github.com/keyturn/keyturn/internal/user/model"
 )
 
 func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 
-func clientsCA(t *testing.T, name string) credentials.CA {
+func clientsCA(t *testing.T, name string) model.CA {
 	t.Helper()
 	signer, err := pki.NewCA(pki.CASpec{
 		Subject: pki.Subject{Organization: "io.strimzi", CommonName: name}, Key: pki.DefaultCAKey(pki.ECDSA),
@@ -24,16 +24,16 @@ func clientsCA(t *testing.T, name string) credentials.CA {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return credentials.CA{Bundle: pki.EncodeBundle(signer.Certificate()), Signer: signer}
+	return model.CA{Bundle: pki.EncodeBundle(signer.Certificate()), Signer: signer}
 }
 
-func alice() credentials.Certificate {
-	return credentials.Certificate{
+func alice() model.Certificate {
+	return model.Certificate{
 		User: "alice", Key: pki.DefaultLeafKey(pki.ECDSA), Validity: 90 * authority.Day, Renewal: 30 * authority.Day,
 	}
 }
 
-func issued(t *testing.T, ca credentials.CA, want credentials.Certificate) map[string][]byte {
+func issued(t *testing.T, ca model.CA, want model.Certificate) map[string][]byte {
 	t.Helper()
 	outcome, err := ownca.New(ca.Signer).Issue(t.Context(), want.Request(noon()))
 	if err != nil {
@@ -50,9 +50,9 @@ func TestAUsersCertificateIsForClientsOnlyAndHasNoOrganization(t *testing.T) {
 	t.Parallel()
 	ca := clientsCA(t, "clients-ca v0")
 	data := issued(t, ca, alice())
-	chain, err := pki.ParseBundle(data[credentials.CertificateEntry])
+	chain, err := pki.ParseBundle(data[model.CertificateEntry])
 	if err != nil || len(chain) != 1 {
-		t.Fatalf("%s holds %d certificates (%v), want the leaf alone", credentials.CertificateEntry, len(chain), err)
+		t.Fatalf("%s holds %d certificates (%v), want the leaf alone", model.CertificateEntry, len(chain), err)
 	}
 	leaf := chain[0]
 	if leaf.Subject.String() != "CN=alice" {
@@ -61,14 +61,14 @@ func TestAUsersCertificateIsForClientsOnlyAndHasNoOrganization(t *testing.T) {
 	if len(leaf.ExtKeyUsage) != 1 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth || leaf.IsCA {
 		t.Errorf("the usages are %v (CA: %t), want those of a client", leaf.ExtKeyUsage, leaf.IsCA)
 	}
-	key, err := pki.ParsePrivateKey(data[credentials.KeyEntry])
+	key, err := pki.ParsePrivateKey(data[model.KeyEntry])
 	if err != nil || !key.Matches(leaf) {
 		t.Errorf("the key does not belong to the certificate: %v", err)
 	}
-	if !bytes.Equal(data[credentials.CAEntry], ca.Bundle) {
+	if !bytes.Equal(data[model.CAEntry], ca.Bundle) {
 		t.Error("ca.crt is not the bundle of the clients CA")
 	}
-	if got, want := credentials.NotAfter(data), noon().Add(90*authority.Day); !got.Equal(want) {
+	if got, want := model.NotAfter(data), noon().Add(90*authority.Day); !got.Equal(want) {
 		t.Errorf("it expires at %s, want %s", got, want)
 	}
 }
@@ -83,31 +83,31 @@ func TestACertificateStaysWhileItServes(t *testing.T) {
 	stored := issued(t, ca, alice())
 	open, closed := authority.Window{Open: true}, authority.Window{Next: noon().Add(70 * authority.Day)}
 	for name, c := range map[string]struct {
-		change func(in *credentials.Input)
+		change func(in *model.CertificateInput)
 		want   authority.LeafAct
 		reason authority.LeafReason
 	}{
-		"nothing has changed": {func(*credentials.Input) {}, authority.KeepLeaf, ""},
-		"there is none":       {func(in *credentials.Input) { in.Stored = nil }, authority.ReissueLeaf, authority.LeafMissing},
-		"its key is missing":  {func(in *credentials.Input) { in.Stored = without(stored, credentials.KeyEntry) }, authority.ReissueLeaf, authority.LeafMissing},
-		"its key is another": {func(in *credentials.Input) {
-			in.Stored = with(stored, credentials.KeyEntry, issued(t, ca, alice())[credentials.KeyEntry])
+		"nothing has changed": {func(*model.CertificateInput) {}, authority.KeepLeaf, ""},
+		"there is none":       {func(in *model.CertificateInput) { in.Stored = nil }, authority.ReissueLeaf, authority.LeafMissing},
+		"its key is missing":  {func(in *model.CertificateInput) { in.Stored = without(stored, model.KeyEntry) }, authority.ReissueLeaf, authority.LeafMissing},
+		"its key is another": {func(in *model.CertificateInput) {
+			in.Stored = with(stored, model.KeyEntry, issued(t, ca, alice())[model.KeyEntry])
 		}, authority.ReissueLeaf, authority.LeafKeyMismatch},
-		"it is no certificate":            {func(in *credentials.Input) { in.Stored = with(stored, credentials.CertificateEntry, []byte("x")) }, authority.ReissueLeaf, authority.LeafUnreadable},
-		"the CA was renewed":              {func(in *credentials.Input) { in.CA.Signer = renewed }, authority.KeepLeaf, ""},
-		"the CA was replaced":             {func(in *credentials.Input) { in.CA = next }, authority.ReissueLeaf, authority.LeafSigner},
-		"it is another user's":            {func(in *credentials.Input) { in.Want.User = "bob" }, authority.ReissueLeaf, authority.LeafSubject},
-		"the algorithm has changed":       {func(in *credentials.Input) { in.Want.Key = pki.DefaultLeafKey(pki.RSA) }, authority.ReissueLeaf, authority.LeafKeyParameters},
-		"it is due":                       {func(in *credentials.Input) { in.Now = noon().Add(61 * authority.Day) }, authority.ReissueLeaf, authority.LeafExpiring},
-		"it is due outside of a window":   {func(in *credentials.Input) { in.Now, in.Window = noon().Add(61*authority.Day), closed }, authority.PostponeLeaf, authority.LeafExpiring},
-		"the CA's key is missing":         {func(in *credentials.Input) { in.CA.Signer = pki.Authority{} }, authority.KeepLeaf, ""},
-		"nothing stored and nobody signs": {func(in *credentials.Input) { in.Stored, in.CA.Signer = nil, pki.Authority{} }, authority.HoldLeaf, authority.LeafSigner},
+		"it is no certificate":            {func(in *model.CertificateInput) { in.Stored = with(stored, model.CertificateEntry, []byte("x")) }, authority.ReissueLeaf, authority.LeafUnreadable},
+		"the CA was renewed":              {func(in *model.CertificateInput) { in.CA.Signer = renewed }, authority.KeepLeaf, ""},
+		"the CA was replaced":             {func(in *model.CertificateInput) { in.CA = next }, authority.ReissueLeaf, authority.LeafSigner},
+		"it is another user's":            {func(in *model.CertificateInput) { in.Want.User = "bob" }, authority.ReissueLeaf, authority.LeafSubject},
+		"the algorithm has changed":       {func(in *model.CertificateInput) { in.Want.Key = pki.DefaultLeafKey(pki.RSA) }, authority.ReissueLeaf, authority.LeafKeyParameters},
+		"it is due":                       {func(in *model.CertificateInput) { in.Now = noon().Add(61 * authority.Day) }, authority.ReissueLeaf, authority.LeafExpiring},
+		"it is due outside of a window":   {func(in *model.CertificateInput) { in.Now, in.Window = noon().Add(61*authority.Day), closed }, authority.PostponeLeaf, authority.LeafExpiring},
+		"the CA's key is missing":         {func(in *model.CertificateInput) { in.CA.Signer = pki.Authority{} }, authority.KeepLeaf, ""},
+		"nothing stored and nobody signs": {func(in *model.CertificateInput) { in.Stored, in.CA.Signer = nil, pki.Authority{} }, authority.HoldLeaf, authority.LeafSigner},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in := credentials.Input{Want: alice(), CA: ca, Stored: stored, Window: open, Now: noon().Add(time.Hour)}
+			in := model.CertificateInput{Want: alice(), CA: ca, Stored: stored, Window: open, Now: noon().Add(time.Hour)}
 			c.change(&in)
-			got := credentials.Decide(in)
+			got := model.DecideCertificate(in)
 			if got.Act != c.want || got.Reason != c.reason {
 				t.Errorf("decided %s because of %q (%s), want %s because of %q", got.Act, got.Reason, got.Detail, c.want, c.reason)
 			}
@@ -121,8 +121,8 @@ func TestAKeptCertificateGetsTheBundleOfToday(t *testing.T) {
 	stored := issued(t, ca, alice())
 	ca.Bundle = append(bytes.Clone(ca.Bundle), clientsCA(t, "clients-ca v1").Bundle...)
 	kept := ca.Kept(stored)
-	if !bytes.Equal(kept[credentials.CAEntry], ca.Bundle) || !bytes.Equal(kept[credentials.KeyEntry], stored[credentials.KeyEntry]) ||
-		!bytes.Equal(kept[credentials.CertificateEntry], stored[credentials.CertificateEntry]) {
+	if !bytes.Equal(kept[model.CAEntry], ca.Bundle) || !bytes.Equal(kept[model.KeyEntry], stored[model.KeyEntry]) ||
+		!bytes.Equal(kept[model.CertificateEntry], stored[model.CertificateEntry]) {
 		t.Error("the certificate or its key changed, or ca.crt is not the bundle of today")
 	}
 }

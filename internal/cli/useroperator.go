@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/keyturn/keyturn/internal/user/controller"
+)
+
+// userLease is the Lease of the user operator of a cluster: of all that look after one cluster, one acts.
+const userLease = "%s-user-operator"
+
+// userOperatorOptions are the flags of the user operator.
+type userOperatorOptions struct {
+	process     processOptions
+	cluster     types.NamespacedName
+	concurrency int
+}
+
+func newUserOperatorCommand() *cobra.Command {
+	o := userOperatorOptions{}
+	cmd := &cobra.Command{
+		Use:   "user-operator",
+		Short: "Run the user operator of one Kafka cluster",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), cmd)
+		},
+	}
+	flags := cmd.Flags()
+	o.process.addFlags(flags, "")
+	flags.Lookup("leader-election-id").Usage += "; empty means <cluster>-user-operator"
+	flags.StringVar(&o.cluster.Name, "cluster", "", "Kafka cluster whose users are looked after")
+	flags.StringVar(&o.cluster.Namespace, "namespace", "", "namespace of the Kafka cluster and of its users")
+	flags.IntVar(&o.concurrency, "concurrent-reconciles", 8, "users reconciled at the same time")
+	return cmd
+}
+
+func (o *userOperatorOptions) complete() error {
+	if o.cluster.Name == "" {
+		return missingFlagError("cluster")
+	}
+	if o.cluster.Namespace == "" {
+		return missingFlagError("namespace")
+	}
+	if o.process.leaderElectionID == "" {
+		o.process.leaderElectionID = fmt.Sprintf(userLease, o.cluster.Name)
+	}
+	if o.process.leaderElectionNS == "" {
+		o.process.leaderElectionNS = o.cluster.Namespace
+	}
+	return nil
+}
+
+func (o *userOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error {
+	if err := o.complete(); err != nil {
+		return err
+	}
+	logger, err := newLogger(cmd.ErrOrStderr(), o.process.logLevel)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(logger)
+	restConfig, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the API server: %w", err)
+	}
+	// What runs at the same time bounds the load, and the API server's own fairness does.
+	restConfig.QPS = -1
+	options := o.process.managerOptions(newScheme(), logger, controller.CacheOptions(o.cluster))
+	options.Client = controller.ClientOptions()
+	options.Controller.MaxConcurrentReconciles = o.concurrency
+	mgr, err := ctrl.NewManager(restConfig, options)
+	if err != nil {
+		return fmt.Errorf("preparing the user operator: %w", err)
+	}
+	if err := o.addController(mgr); err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("running the user operator: %w", err)
+	}
+	return nil
+}
+
+func (o *userOperatorOptions) addController(mgr ctrl.Manager) error {
+	if err := addHealthChecks(mgr); err != nil {
+		return err
+	}
+	figures := controller.NewMetrics()
+	if err := metrics.Registry.Register(figures); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	return controller.New(controller.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
+		Events: mgr.GetEventRecorder("keyturn-user-operator"), Log: mgr.GetLogger(), Clock: clock.RealClock{},
+		Cluster: o.cluster, Metrics: figures,
+	}).SetupWithManager(mgr)
+}

@@ -1,0 +1,303 @@
+package apitest
+
+import (
+	"bytes"
+	"crypto/x509"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/keyturn/keyturn/api/condition"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+func TestAUserGetsASecretAsStrimziWritesIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	spec := tls()
+	spec.Template = &kafkav1.UserTemplate{Secret: &kafkav1.ResourceTemplate{Metadata: &kafkav1.MetadataTemplate{
+		Labels:      map[string]string{"mine": "yes", "strimzi.io/cluster": "other"},
+		Annotations: map[string]string{"example.com/owner": "checkout", "strimzi.io/force-renew": "true"},
+	}}}
+	w.user("alice", spec)
+	w.reconcile("alice")
+	secret := w.stored("alice")
+	leaf := w.leaf("alice")
+	if leaf.Subject.String() != "CN=alice" || !leaf.NotAfter.Equal(noon().Add(365*authority.Day)) {
+		t.Errorf("the certificate is of %q until %s", leaf.Subject, leaf.NotAfter)
+	}
+	for label, want := range map[string]string{
+		"strimzi.io/cluster": cluster, "strimzi.io/kind": "KafkaUser", "team": "checkout", "mine": "yes",
+		"app.kubernetes.io/name": "strimzi-user-operator", "app.kubernetes.io/managed-by": "strimzi-user-operator",
+		"app.kubernetes.io/instance": "alice", "app.kubernetes.io/part-of": "strimzi-alice",
+	} {
+		if got := secret.Labels[label]; got != want {
+			t.Errorf("label %s is %q, want %q", label, got, want)
+		}
+	}
+	if len(secret.Annotations) != 1 || secret.Annotations["example.com/owner"] != "checkout" {
+		t.Errorf("annotations are %v, want the user's own without a request", secret.Annotations)
+	}
+	if len(secret.OwnerReferences) != 1 || secret.OwnerReferences[0].Kind != "KafkaUser" || secret.OwnerReferences[0].Name != "alice" {
+		t.Errorf("owners are %v, want the KafkaUser", secret.OwnerReferences)
+	}
+	status := w.status("alice")
+	if _, _, isReady := reasonOf(status, condition.Ready); !isReady || status.Secret != "alice" || status.Username != "CN=alice" || status.ObservedGeneration != 1 {
+		t.Errorf("the status is %+v, want Ready with Secret and username", status)
+	}
+}
+
+func (w *world) leaf(name string) *x509.Certificate {
+	w.t.Helper()
+	leaf, err := pki.FirstCertificate(w.stored(name).Data["user.crt"])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return leaf
+}
+
+func TestWhereTheOperatorCrashesTheNextOneFinishes(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(w *world){
+		"at the creation": func(*world) {},
+		"at a new certificate": func(w *world) {
+			w.reconcile("alice")
+			w.newCA("clients-ca v1")
+		},
+		"at the end of credentials": func(w *world) {
+			w.reconcile("alice")
+			user := &kafkav1.KafkaUser{ObjectMeta: w.meta("alice")}
+			patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec": {"authentication": null}}`))
+			if err := w.person.Patch(w.t.Context(), user, patch); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for crashAt := 1; crashAt <= 3; crashAt++ {
+				w := newWorld(t)
+				w.user("alice", tls())
+				change(w)
+				w.restart()
+				w.writer.crashAt = crashAt
+				if _, err := w.try("alice"); err == nil && crashAt == 1 {
+					t.Fatal("the operator did not crash at its first write")
+				}
+				w.restart()
+				w.reconcile("alice")
+				if _, _, isReady := reasonOf(w.status("alice"), condition.Ready); !isReady {
+					t.Errorf("after a crash at write %d the user is not ready: %+v", crashAt, w.status("alice"))
+				}
+				w.atRest("alice")
+			}
+		})
+	}
+}
+
+// atRest fails the test if another reconcile writes, of this operator or of one that remembers nothing.
+func (w *world) atRest(name string) {
+	w.t.Helper()
+	for _, begin := range []func(){func() {}, w.restart} {
+		begin()
+		w.writer.writes = 0
+		w.reconcile(name)
+		if w.writer.writes > 0 {
+			w.t.Errorf("%d writes although nothing has changed", w.writer.writes)
+		}
+	}
+}
+
+func TestACertificateFollowsItsCA(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.user("alice", tls())
+	w.reconcile("alice")
+	first := w.leaf("alice")
+	ca := w.newCA("clients-ca v1")
+	w.reconcile("alice")
+	second := w.leaf("alice")
+	if second.Equal(first) || !pki.IssuedBy(second, ca.Certificate()) {
+		t.Error("the certificate is not one of the new CA")
+	}
+	if !bytes.Equal(w.stored("alice").Data["ca.crt"], pki.EncodeBundle(ca.Certificate())) {
+		t.Error("ca.crt is not that of the new CA")
+	}
+	w.atRest("alice")
+}
+
+func TestACertificateIsRenewedWhenItIsDue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	days := func(n int32) *int32 { return &n }
+	spec := tls()
+	spec.Authentication.ValidityDays, spec.Authentication.RenewalDays = days(20), days(5)
+	w.user("alice", spec)
+	if wait := w.reconcile("alice").RequeueAfter; wait != 15*authority.Day {
+		t.Errorf("the next look is in %s, want 15 days", wait)
+	}
+	first := w.leaf("alice")
+	w.clock.SetTime(noon().Add(15*authority.Day + time.Second))
+	w.reconcile("alice")
+	if second := w.leaf("alice"); second.Equal(first) || !second.NotAfter.After(first.NotAfter) {
+		t.Errorf("the certificate until %s was not renewed", first.NotAfter)
+	}
+}
+
+func TestALostSecretIsIssuedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.user("alice", tls())
+	w.reconcile("alice")
+	w.remove("alice")
+	w.reconcile("alice")
+	w.leaf("alice")
+	w.atRest("alice")
+}
+
+func TestACertificateStaysWithoutTheKeyOfTheCA(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(w *world){
+		"the key is lost":         func(w *world) { w.remove("my-cluster-clients-ca") },
+		"the certificate is lost": func(w *world) { w.remove("my-cluster-clients-ca-cert") },
+		"the key is another's": func(w *world) {
+			other, err := pki.GenerateKey(pki.DefaultCAKey(pki.ECDSA))
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			w.put("my-cluster-clients-ca", map[string][]byte{"ca.key": other.PEM()})
+		},
+		"the key is no key": func(w *world) { w.put("my-cluster-clients-ca", map[string][]byte{"ca.key": []byte("x")}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.user("alice", tls())
+			w.reconcile("alice")
+			before := w.stored("alice")
+			lose(w)
+			w.reconcile("alice")
+			if after := w.stored("alice"); after.ResourceVersion != before.ResourceVersion {
+				t.Error("the Secret was written")
+			}
+			reason, message, warned := reasonOf(w.status("alice"), condition.Warning)
+			if !warned || reason != "ClientsCANotReady" || !strings.Contains(message, "my-cluster-clients-ca") {
+				t.Errorf("the warning is %q: %q, want ClientsCANotReady with the Secret's name", reason, message)
+			}
+			if _, _, isReady := reasonOf(w.status("alice"), condition.Ready); !isReady {
+				t.Error("a user whose certificate serves is not ready")
+			}
+			w.atRest("alice")
+		})
+	}
+}
+
+func TestBadInputIsAConditionThatSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prepare func(w *world)
+		spec    kafkav1.KafkaUserSpec
+		reason  string
+		says    []string
+	}{
+		"the cluster is missing": {
+			prepare: func(w *world) {
+				if err := w.person.Delete(w.t.Context(), &kafkav1.Kafka{ObjectMeta: w.meta(cluster)}); err != nil {
+					w.t.Fatal(err)
+				}
+			},
+			spec: tls(), reason: "MissingKafka", says: []string{"Kafka my-cluster", "strimzi.io/cluster"},
+		},
+		"the clients CA is missing": {
+			prepare: func(w *world) { w.remove("my-cluster-clients-ca-cert") },
+			spec:    tls(), reason: "CertificateHeld", says: []string{"Secret my-cluster-clients-ca-cert"},
+		},
+		"the key of the clients CA is missing": {
+			prepare: func(w *world) { w.remove("my-cluster-clients-ca") },
+			spec:    tls(), reason: "CertificateHeld", says: []string{"Secret my-cluster-clients-ca "},
+		},
+		"the Secret is another's": {
+			prepare: func(w *world) { w.put("alice", map[string][]byte{"password": []byte("x")}) },
+			spec:    tls(), reason: "ForeignObject", says: []string{"Secret alice", "rename"},
+		},
+		"a password": {
+			prepare: func(*world) {},
+			spec:    kafkav1.KafkaUserSpec{Authentication: &kafkav1.UserAuthentication{Type: kafkav1.UserSCRAM}},
+			reason:  "NotSupported", says: []string{"scram-sha-512"},
+		},
+		"ACLs": {
+			prepare: func(*world) {},
+			spec:    kafkav1.KafkaUserSpec{Authorization: &kafkav1.UserAuthorization{Type: kafkav1.AuthorizationSimple}},
+			reason:  "NotSupported", says: []string{"spec.authorization"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c.prepare(w)
+			w.user("alice", c.spec)
+			w.reconcile("alice")
+			reason, message, is := reasonOf(w.status("alice"), condition.NotReady)
+			if !is || reason != c.reason {
+				t.Errorf("not ready: %t, because of %q (%s), want %s", is, reason, message, c.reason)
+			}
+			for _, text := range c.says {
+				if !strings.Contains(message, text) {
+					t.Errorf("the message %q does not name %s", message, text)
+				}
+			}
+			if _, _, isReady := reasonOf(w.status("alice"), condition.Ready); isReady {
+				t.Error("the user is ready as well")
+			}
+			w.atRest("alice")
+		})
+	}
+}
+
+func TestAForeignSecretIsNeitherWrittenNorDeleted(t *testing.T) {
+	t.Parallel()
+	for name, spec := range map[string]kafkav1.KafkaUserSpec{"a user with a certificate": tls(), "a user without credentials": {Template: &kafkav1.UserTemplate{}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.put("my-cluster-cluster-ca", map[string][]byte{"ca.key": []byte("key of the cluster")})
+			before := w.stored("my-cluster-cluster-ca")
+			w.user("my-cluster-cluster-ca", spec)
+			w.reconcile("my-cluster-cluster-ca")
+			if after := w.stored("my-cluster-cluster-ca"); after.ResourceVersion != before.ResourceVersion {
+				t.Error("the Secret of the cluster was written")
+			}
+		})
+	}
+}
+
+// restored is the metadata of a Secret that comes back from a backup: the owner's UID is left out.
+func (w *world) restored(saved *corev1.Secret) metav1.ObjectMeta {
+	meta := w.meta(saved.Name)
+	meta.Labels = saved.Labels
+	return meta
+}
+
+func TestASecretOfABackupIsTheUsersAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.user("alice", tls())
+	w.reconcile("alice")
+	saved := w.stored("alice")
+	w.remove("alice")
+	w.create(&corev1.Secret{ObjectMeta: w.restored(saved), Data: saved.Data})
+	w.reconcile("alice")
+	restored := w.stored("alice")
+	if !bytes.Equal(restored.Data["user.key"], saved.Data["user.key"]) {
+		t.Error("the key in use was replaced")
+	}
+	if len(restored.OwnerReferences) != 1 {
+		t.Errorf("owners are %v, want the user", restored.OwnerReferences)
+	}
+}

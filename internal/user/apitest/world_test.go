@@ -1,0 +1,251 @@
+package apitest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/keyturn/keyturn/api/condition"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/user/controller"
+)
+
+// apiServer is the connection that all tests share. Each test has a namespace of its own.
+var apiServer *rest.Config
+
+func TestMain(m *testing.M) {
+	os.Exit(kubetest.Main(func() int { return run(m) }))
+}
+
+func run(m *testing.M) int {
+	ctrl.SetLogger(logr.Discard())
+	environment := &envtest.Environment{
+		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "config", "crd")},
+		ErrorIfCRDPathMissing: true,
+	}
+	stop, err := kubetest.Start(environment)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}()
+	apiServer = environment.Config
+	apiServer.QPS = -1
+	return m.Run()
+}
+
+const cluster = "my-cluster"
+
+// world is a namespace with a Kafka and its clients CA, and a user operator.
+type world struct {
+	t         *testing.T
+	person    client.Client
+	namespace string
+	clock     *clocktesting.FakePassiveClock
+	writer    *countingClient
+	operator  *controller.Reconciler
+	events    *events.FakeRecorder
+}
+
+func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
+
+// newWorld has a Kafka with ECDSA keys, which are made quickly.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kafkav1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	person, err := client.New(apiServer, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "users-"}}
+	if err := person.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, person: person, namespace: namespace.Name, clock: clocktesting.NewFakePassiveClock(noon())}
+	w.create(&kafkav1.Kafka{
+		ObjectMeta: w.meta(cluster),
+		Spec: kafkav1.KafkaSpec{
+			Kafka:     kafkav1.KafkaClusterSpec{Listeners: []kafkav1.Listener{{Name: "tls", Port: 9093, Type: kafkav1.ListenerInternal, TLS: true}}},
+			ClientsCa: &kafkav1.CertificateAuthority{KeyAlgorithm: kafkav1.ECDSA},
+		},
+	})
+	w.newCA("clients-ca v0")
+	w.restart()
+	return w
+}
+
+func (w *world) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: w.namespace, Name: name}
+}
+
+func (w *world) create(object client.Object) {
+	w.t.Helper()
+	if err := w.person.Create(w.t.Context(), object); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// newCA puts a new clients CA into its two Secrets, as at the end of a replacement.
+func (w *world) newCA(name string) pki.Authority {
+	w.t.Helper()
+	ca, err := pki.NewCA(pki.CASpec{
+		Subject: pki.Subject{Organization: "io.strimzi", CommonName: name}, Key: pki.DefaultCAKey(pki.ECDSA),
+		Validity: 365 * authority.Day, Now: w.clock.Now(),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.put("my-cluster-clients-ca-cert", map[string][]byte{"ca.crt": pki.EncodeBundle(ca.Certificate())})
+	w.put("my-cluster-clients-ca", map[string][]byte{"ca.key": ca.Key().PEM()})
+	return ca
+}
+
+// put creates a Secret of the cluster or replaces what it holds.
+func (w *world) put(name string, data map[string][]byte) {
+	w.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: w.meta(name)}
+	secret.Labels = map[string]string{"strimzi.io/cluster": cluster, "strimzi.io/kind": "Kafka"}
+	w.remove(name)
+	secret.Data = data
+	w.create(secret)
+}
+
+func (w *world) remove(name string) {
+	w.t.Helper()
+	if err := client.IgnoreNotFound(w.person.Delete(w.t.Context(), &corev1.Secret{ObjectMeta: w.meta(name)})); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// restart replaces the operator by one that remembers nothing.
+func (w *world) restart() {
+	w.writer = &countingClient{Client: w.person}
+	w.events = events.NewFakeRecorder(100)
+	w.operator = controller.New(controller.Options{
+		Client: w.writer, Live: w.person, Events: w.events, Log: logr.Discard(), Clock: w.clock,
+		Cluster: types.NamespacedName{Namespace: w.namespace, Name: cluster}, Metrics: controller.NewMetrics(),
+	})
+}
+
+// user creates a KafkaUser of the cluster.
+func (w *world) user(name string, spec kafkav1.KafkaUserSpec) {
+	w.t.Helper()
+	user := &kafkav1.KafkaUser{ObjectMeta: w.meta(name), Spec: spec}
+	user.Labels = map[string]string{"strimzi.io/cluster": cluster, "team": "checkout"}
+	w.create(user)
+}
+
+func tls() kafkav1.KafkaUserSpec {
+	return kafkav1.KafkaUserSpec{Authentication: &kafkav1.UserAuthentication{Type: kafkav1.UserTLS}}
+}
+
+// try reconciles a user once.
+func (w *world) try(name string) (ctrl.Result, error) {
+	return w.operator.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: w.namespace, Name: name}})
+}
+
+func (w *world) reconcile(name string) ctrl.Result {
+	w.t.Helper()
+	result, err := w.try(name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return result
+}
+
+func (w *world) stored(name string) *corev1.Secret {
+	w.t.Helper()
+	secret := &corev1.Secret{}
+	if err := w.person.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, secret); err != nil {
+		w.t.Fatal(err)
+	}
+	return secret
+}
+
+func (w *world) status(name string) kafkav1.KafkaUserStatus {
+	w.t.Helper()
+	user := &kafkav1.KafkaUser{}
+	if err := w.person.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, user); err != nil {
+		w.t.Fatal(err)
+	}
+	return user.Status
+}
+
+// reasonOf is the reason of a condition that is True, and whether there is one.
+func reasonOf(status kafkav1.KafkaUserStatus, kind condition.Type) (reason, message string, holds bool) {
+	for _, c := range status.Conditions {
+		if c.Type == kind && c.Status == condition.True {
+			return c.Reason, c.Message, true
+		}
+	}
+	return "", "", false
+}
+
+var errCrash = errors.New("the operator has crashed")
+
+// countingClient counts writes, and lets the operator crash before one of them.
+type countingClient struct {
+	client.Client
+
+	writes  int
+	crashAt int
+}
+
+func (c *countingClient) count(write func() error) error {
+	if c.crashAt > 0 && c.writes+1 >= c.crashAt {
+		return errCrash
+	}
+	c.writes++
+	return write()
+}
+
+func (c *countingClient) Apply(ctx context.Context, object runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	return c.count(func() error { return c.Client.Apply(ctx, object, opts...) })
+}
+
+func (c *countingClient) Delete(ctx context.Context, object client.Object, opts ...client.DeleteOption) error {
+	return c.count(func() error { return c.Client.Delete(ctx, object, opts...) })
+}
+
+func (c *countingClient) Status() client.SubResourceWriter {
+	return countingStatus{SubResourceWriter: c.Client.Status(), client: c}
+}
+
+type countingStatus struct {
+	client.SubResourceWriter
+
+	client *countingClient
+}
+
+func (s countingStatus) Apply(ctx context.Context, object runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+	return s.client.count(func() error { return s.SubResourceWriter.Apply(ctx, object, opts...) })
+}

@@ -1,0 +1,126 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	kafkav1ac "github.com/keyturn/keyturn/api/kafka/v1/applyconfiguration/kafka/v1"
+	"github.com/keyturn/keyturn/internal/issuer"
+	"github.com/keyturn/keyturn/internal/issuer/ownca"
+	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/user/model"
+)
+
+// outcome is how a user is after a reconcile.
+type outcome struct {
+	isReady bool
+	// secret is the name of the Secret with the user's credentials, empty when there is none.
+	secret        string
+	secretVersion string
+	notAfter      time.Time
+	wake          time.Time
+}
+
+// carryOut writes the Secret before the status that names it.
+func (r *Reconciler) carryOut(ctx context.Context, o model.Observed, d model.Decision) (outcome, error) {
+	done := outcome{isReady: d.Problem == nil, wake: d.Wake}
+	if d.Remove {
+		if err := kube.DeleteUnchanged(ctx, r.options.Client, o.Secret); err != nil {
+			return outcome{}, err
+		}
+		o.Secret = nil
+	}
+	data, err := r.credentials(ctx, o, &d)
+	if err != nil {
+		return outcome{}, err
+	}
+	if data != nil {
+		if done.secretVersion, err = r.applySecret(ctx, o, data); err != nil {
+			return outcome{}, err
+		}
+		done.notAfter = model.NotAfter(data)
+		if d.Request != nil {
+			done.wake = done.notAfter.Add(-d.Request.Renewal)
+			r.issued(o, d)
+		}
+	} else if o.Secret != nil {
+		done.secretVersion = o.Secret.ResourceVersion
+	}
+	if data != nil || o.Secret != nil && model.IsOwned(o.Secret, o.User) {
+		done.secret = o.User.Name
+	}
+	return done, r.report(ctx, o, d, done.secret)
+}
+
+// credentials are what the Secret shall hold; nil leaves it alone.
+func (r *Reconciler) credentials(ctx context.Context, o model.Observed, d *model.Decision) (map[string][]byte, error) {
+	if d.Request == nil {
+		return d.Data, nil
+	}
+	answer, err := ownca.New(o.CA.Signer).Issue(ctx, *d.Request)
+	if err != nil {
+		return nil, fmt.Errorf("issuing the certificate of KafkaUser %s: %w", o.User.Name, err)
+	}
+	switch answer := answer.(type) {
+	case issuer.Issued:
+		return o.CA.Issued(answer), nil
+	case issuer.Denied:
+		d.Deny(answer.Why)
+	case issuer.Pending:
+		d.Deny(answer.Why)
+	}
+	return d.Data, nil
+}
+
+// applySecret writes the Secret unless it is as it shall be, and returns its version.
+func (r *Reconciler) applySecret(ctx context.Context, o model.Observed, data map[string][]byte) (string, error) {
+	intent := model.Secret(o, data)
+	if model.IsStored(o.Secret, intent) {
+		return o.Secret.ResourceVersion, nil
+	}
+	result, err := r.applier.Apply(ctx, intent, nil)
+	if err != nil {
+		return "", err
+	}
+	return result.ResourceVersion, nil
+}
+
+// report applies the status when it differs, and tells of a problem that has begun.
+func (r *Reconciler) report(ctx context.Context, o model.Observed, d model.Decision, secret string) error {
+	wanted := model.Status(o, d, secret)
+	if model.SameStatus(o.User.Status, wanted) {
+		return nil
+	}
+	status := kafkav1ac.KafkaUserStatus().
+		WithConditions(wanted.Conditions...).
+		WithObservedGeneration(wanted.ObservedGeneration).
+		WithUsername(wanted.Username)
+	if wanted.Secret != "" {
+		status.WithSecret(wanted.Secret)
+	}
+	intent := kafkav1ac.KafkaUser(o.User.Name, o.User.Namespace).WithUID(o.User.UID).WithStatus(status)
+	if err := r.applier.ApplyStatus(ctx, intent); err != nil {
+		return err
+	}
+	if d.Problem != nil && model.HasBegun(o.User.Status, *d.Problem) {
+		r.options.Events.Eventf(o.User, nil, corev1.EventTypeWarning, string(d.Problem.Reason), actionReconcile, "%s", d.Problem.Message)
+	}
+	return nil
+}
+
+// Actions of events.
+const (
+	actionIssue     = "IssueCertificate"
+	actionReconcile = "ReconcileUser"
+)
+
+// issued tells of a certificate once it is stored.
+func (r *Reconciler) issued(o model.Observed, d model.Decision) {
+	r.options.Metrics.issued(string(d.Why.Reason))
+	r.options.Events.Eventf(o.User, nil, corev1.EventTypeNormal, "CertificateIssued", actionIssue,
+		"Issued a certificate for CN=%s: %s (%s)", o.User.Name, d.Why.Reason, d.Why.Detail)
+	r.options.Log.Info("issued a certificate", "user", o.User.Name, "reason", string(d.Why.Reason))
+}

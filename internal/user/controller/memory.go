@@ -1,0 +1,43 @@
+package controller
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// memory knows of each user in which state of the world it was last brought up to date: an event that changes
+// nothing of that costs no request.
+type memory struct {
+	mu    sync.Mutex
+	users map[types.NamespacedName]remembered
+}
+
+type remembered struct {
+	version version
+	outcome outcome
+}
+
+func newMemory() *memory { return &memory{users: map[types.NamespacedName]remembered{}} }
+
+// of returns the last outcome, and whether it still stands at a time.
+func (m *memory) of(user types.NamespacedName, now version, at time.Time) (outcome, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last, known := m.users[user]
+	isDue := !last.outcome.wake.IsZero() && !at.Before(last.outcome.wake)
+	return last.outcome, known && last.version == now && !isDue
+}
+
+func (m *memory) remember(user types.NamespacedName, v version, done outcome) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.users[user] = remembered{v, done}
+}
+
+func (m *memory) forget(user types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.users, user)
+}

@@ -1,0 +1,81 @@
+package controller
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Metrics counts users and their certificates. It names no user: there may be many thousands.
+type Metrics struct {
+	certificates *prometheus.CounterVec
+	ready        *prometheus.Desc
+	earliest     *prometheus.Desc
+
+	mu    sync.Mutex
+	users map[types.NamespacedName]outcome
+}
+
+var _ prometheus.Collector = (*Metrics)(nil)
+
+// NewMetrics returns metrics for one process, to be registered once.
+func NewMetrics() *Metrics {
+	return &Metrics{
+		certificates: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "keyturn_user_certificates_issued_total", Help: "Certificates issued to users, by the reason.",
+		}, []string{"reason"}),
+		ready:    prometheus.NewDesc("keyturn_user_resources", "KafkaUsers by whether they are ready.", []string{"ready"}, nil),
+		earliest: prometheus.NewDesc("keyturn_user_certificate_expiration_timestamp_seconds", "When the first certificate of a user expires; absent without any.", nil, nil),
+		users:    map[types.NamespacedName]outcome{},
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
+	m.certificates.Describe(out)
+	out <- m.ready
+	out <- m.earliest
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(out chan<- prometheus.Metric) {
+	m.certificates.Collect(out)
+	ready, notReady, earliest := m.summary()
+	out <- prometheus.MustNewConstMetric(m.ready, prometheus.GaugeValue, float64(ready), "true")
+	out <- prometheus.MustNewConstMetric(m.ready, prometheus.GaugeValue, float64(notReady), "false")
+	if !earliest.IsZero() {
+		out <- prometheus.MustNewConstMetric(m.earliest, prometheus.GaugeValue, float64(earliest.Unix()))
+	}
+}
+
+func (m *Metrics) summary() (ready, notReady int, earliest time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, user := range m.users {
+		if user.isReady {
+			ready++
+		} else {
+			notReady++
+		}
+		if !user.notAfter.IsZero() && (earliest.IsZero() || user.notAfter.Before(earliest)) {
+			earliest = user.notAfter
+		}
+	}
+	return ready, notReady, earliest
+}
+
+func (m *Metrics) issued(reason string) { m.certificates.WithLabelValues(reason).Inc() }
+
+func (m *Metrics) saw(user types.NamespacedName, done outcome) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.users[user] = done
+}
+
+func (m *Metrics) forget(user types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.users, user)
+}

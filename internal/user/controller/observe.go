@@ -1,0 +1,130 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/user/model"
+)
+
+// observe reads what a decision about a user depends on. Secrets are read past the cache, which holds no keys.
+func (r *Reconciler) observe(ctx context.Context, user *kafkav1.KafkaUser, now time.Time) (model.Observed, error) {
+	o := model.Observed{User: user, Now: now}
+	var err error
+	if o.Secret, _, err = r.secret(ctx, user.Name); err != nil {
+		return model.Observed{}, err
+	}
+	var exists bool
+	if o.Kafka, exists, err = r.kafka(ctx); err != nil || !exists {
+		return o, err
+	}
+	o.CA, o.CAProblem, err = r.clientsCA(ctx)
+	return o, err
+}
+
+// kafka is the cluster of the users, and whether it exists.
+func (r *Reconciler) kafka(ctx context.Context) (*kafkav1.Kafka, bool, error) {
+	return read[kafkav1.Kafka](ctx, r.options.Client, r.options.Cluster)
+}
+
+// clientsCA reads the CA that signs now, and says what is wrong when none does.
+func (r *Reconciler) clientsCA(ctx context.Context) (ca model.CA, problem string, err error) {
+	certName, keyName := authorities.Clients.CertSecret(r.options.Cluster.Name), authorities.Clients.KeySecret(r.options.Cluster.Name)
+	certificate, isPublished, err := r.secret(ctx, certName)
+	if err != nil {
+		return model.CA{}, "", err
+	}
+	key, isHeld, err := r.secret(ctx, keyName)
+	if err != nil {
+		return model.CA{}, "", err
+	}
+	if !isPublished {
+		return model.CA{}, fmt.Sprintf("Secret %s does not exist. No certificate is issued until the clients CA is created. "+
+			"The cluster operator creates it with the Kafka, or restore it.", certName), nil
+	}
+	ca.Bundle = certificate.Data[authority.CertKey]
+	if !isHeld {
+		return ca, fmt.Sprintf("Secret %s does not exist. Certificates in use stay valid, and none is issued. Restore the Secret.", keyName), nil
+	}
+	ca.Signer, err = authority.Signer(ca.Bundle, key.Data)
+	if err != nil {
+		return ca, fmt.Sprintf("The clients CA cannot sign: %s. Certificates in use stay valid, and none is issued. "+
+			"Correct the Secrets %s and %s.", err, certName, keyName), nil
+	}
+	return ca, "", nil
+}
+
+// secret reads a Secret of the cluster's namespace, and whether it exists.
+func (r *Reconciler) secret(ctx context.Context, name string) (*corev1.Secret, bool, error) {
+	return read[corev1.Secret](ctx, r.options.Live, types.NamespacedName{Namespace: r.options.Cluster.Namespace, Name: name})
+}
+
+// read reads an object; nil and false when there is none.
+func read[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, reader client.Reader, key types.NamespacedName) (P, bool, error) {
+	object := P(new(T))
+	err := reader.Get(ctx, key, object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, fmt.Errorf("reading %T %s: %w", object, key, err)
+	default:
+		return object, true, nil
+	}
+}
+
+// version is what the cache shows of everything that a decision about a user depends on.
+type version struct {
+	uid        types.UID
+	generation int64
+	metadata   string
+	kafka      int64
+	secret     string
+	caCert     string
+	caKey      string
+}
+
+func (r *Reconciler) version(ctx context.Context, user *kafkav1.KafkaUser) (version, error) {
+	v := version{uid: user.UID, generation: user.Generation, metadata: fmt.Sprint(user.Labels)}
+	kafka, exists, err := r.kafka(ctx)
+	if err != nil {
+		return version{}, err
+	}
+	if exists {
+		v.kafka = kafka.Generation
+	}
+	for name, at := range map[string]*string{
+		user.Name: &v.secret,
+		authorities.Clients.CertSecret(r.options.Cluster.Name): &v.caCert,
+		authorities.Clients.KeySecret(r.options.Cluster.Name):  &v.caKey,
+	} {
+		if *at, err = r.cachedVersion(ctx, name); err != nil {
+			return version{}, err
+		}
+	}
+	return v, nil
+}
+
+// cachedVersion is the resource version of a Secret as the cache shows it, empty when it shows none.
+func (r *Reconciler) cachedVersion(ctx context.Context, name string) (string, error) {
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err := r.options.Client.Get(ctx, client.ObjectKey{Namespace: r.options.Cluster.Namespace, Name: name}, secret)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return "", fmt.Errorf("reading metadata of Secret %s: %w", name, err)
+	}
+	return secret.ResourceVersion, nil
+}

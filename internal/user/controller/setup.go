@@ -1,0 +1,88 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+)
+
+// CacheOptions limits the cache to one cluster: its Kafka, its KafkaUsers, and the metadata of its Secrets.
+func CacheOptions(cluster types.NamespacedName) cache.Options {
+	ofCluster := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{model.ClusterLabel: cluster.Name})}
+	return cache.Options{
+		ReaderFailOnMissingInformer: true,
+		DefaultTransform:            cache.TransformStripManagedFields(),
+		DefaultNamespaces:           map[string]cache.Config{cluster.Namespace: {}},
+		ByObject: map[client.Object]cache.ByObject{
+			&kafkav1.Kafka{}:     {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, cluster.Name)},
+			&kafkav1.KafkaUser{}: ofCluster,
+			&corev1.Secret{}:     ofCluster,
+		},
+	}
+}
+
+// ClientOptions keep Secrets from being read through the cache.
+func ClientOptions() client.Options {
+	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}}
+}
+
+// SetupWithManager starts the controller: a user is looked at when it changes, when its Secret does, and when
+// the Kafka or the clients CA does.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("kafkauser").
+		For(&kafkav1.KafkaUser{}, builder.WithPredicates(specChanged())).
+		Watches(&kafkav1.Kafka{}, handler.EnqueueRequestsFromMapFunc(r.allUsers), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOf)).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("starting the KafkaUser controller: %w", err)
+	}
+	return nil
+}
+
+// specChanged leaves out changes of the status, which this operator alone writes.
+func specChanged() predicate.Predicate {
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+}
+
+// usersOf are the users that a Secret is about: all of them for one of the clients CA.
+func (r *Reconciler) usersOf(ctx context.Context, secret client.Object) []reconcile.Request {
+	switch secret.GetName() {
+	case authorities.Clients.CertSecret(r.options.Cluster.Name), authorities.Clients.KeySecret(r.options.Cluster.Name):
+		return r.allUsers(ctx, secret)
+	}
+	if secret.GetLabels()[model.KindLabel] != kafkav1.KindKafkaUser {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(secret)}}
+}
+
+func (r *Reconciler) allUsers(ctx context.Context, _ client.Object) []reconcile.Request {
+	var users kafkav1.KafkaUserList
+	if err := r.options.Client.List(ctx, &users, client.InNamespace(r.options.Cluster.Namespace)); err != nil {
+		r.options.Log.Error(err, "listing the users of a changed clients CA")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(users.Items))
+	for i := range users.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&users.Items[i])})
+	}
+	return requests
+}

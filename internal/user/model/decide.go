@@ -1,0 +1,191 @@
+package model
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/issuer"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/window"
+)
+
+// Reason is why a user is not ready, or what a warning is about.
+type Reason string
+
+// The reasons.
+const (
+	MissingKafka         Reason = "MissingKafka"
+	ClientsCANotReady    Reason = "ClientsCANotReady"
+	ForeignObject        Reason = "ForeignObject"
+	NotSupported         Reason = "NotSupported"
+	CertificateHeld      Reason = "CertificateHeld"
+	CertificatePostponed Reason = "CertificatePostponed"
+	InvalidWindows       Reason = "MaintenanceTimeWindows"
+)
+
+// Remark tells a person what is wrong and what to do.
+type Remark struct {
+	Reason  Reason
+	Message string
+}
+
+// Observed is everything that a decision about a user depends on.
+type Observed struct {
+	User *kafkav1.KafkaUser
+	// Kafka is the cluster of the user, nil when it does not exist.
+	Kafka *kafkav1.Kafka
+	// CA is the clients CA; CAProblem says why there is none that signs, and is empty when there is one.
+	CA        CA
+	CAProblem string
+	// Secret is what is stored under the name of the user's Secret, nil when there is nothing.
+	Secret *corev1.Secret
+	Now    time.Time
+}
+
+// Decision is what becomes of a user.
+type Decision struct {
+	// Problem is why the user is not ready, nil when it is.
+	Problem  *Remark
+	Warnings []Remark
+	// Username is what Kafka knows the user by.
+	Username string
+	// Request asks for a new certificate because of Why; nil when none is issued now.
+	Request *issuer.Request
+	Why     authority.LeafDecision
+	// Data is what the Secret shall hold when nothing is issued; nil leaves the Secret alone.
+	Data map[string][]byte
+	// Remove takes away the Secret of a user that has no credentials any more.
+	Remove bool
+	// Wake is when the next decision is due although nothing changes; zero when never.
+	Wake time.Time
+}
+
+// Decide says what becomes of a user.
+func Decide(o Observed) Decision {
+	d := Decision{Username: o.User.Name}
+	if problem := o.unsupported(); problem != nil {
+		d.Problem = problem
+		return d
+	}
+	switch authentication := o.User.Spec.Authentication; {
+	case authentication == nil:
+		d.Remove = o.Secret != nil && IsOwned(o.Secret, o.User)
+	case authentication.Type == kafkav1.UserTLS:
+		d.Username = "CN=" + o.User.Name
+		o.decideCertificate(&d)
+	}
+	return d
+}
+
+// unsupported refuses what would leave a user with other rights than its manifest says.
+func (o Observed) unsupported() *Remark {
+	spec := o.User.Spec
+	what := ""
+	switch {
+	case spec.Authentication != nil && spec.Authentication.Type != kafkav1.UserTLS:
+		what = "spec.authentication.type " + string(spec.Authentication.Type)
+	case spec.Authorization != nil:
+		what = "spec.authorization"
+	case spec.Quotas != nil:
+		what = "spec.quotas"
+	default:
+		return nil
+	}
+	return &Remark{NotSupported, what + " is not supported yet. Nothing of this user is changed. Remove the field, or configure the user in Kafka."}
+}
+
+func (o Observed) decideCertificate(d *Decision) {
+	switch {
+	case o.Secret != nil && !IsOwned(o.Secret, o.User):
+		d.Problem = &Remark{ForeignObject, fmt.Sprintf("Secret %s is not owned by this user. It is not changed, and the user has no credentials. "+
+			"Delete the Secret, or rename the KafkaUser.", o.Secret.Name)}
+		return
+	case o.Kafka == nil:
+		d.Problem = &Remark{MissingKafka, fmt.Sprintf("Kafka %s does not exist in namespace %s. No certificate is issued. "+
+			"Create it, or correct the label %s.", o.User.Labels[kafkamodel.ClusterLabel], o.User.Namespace, kafkamodel.ClusterLabel)}
+		return
+	}
+	stored := o.stored()
+	opening := o.window(d)
+	leaf := DecideCertificate(CertificateInput{Want: o.certificate(), CA: o.CA, Stored: stored, Window: opening, Now: o.Now})
+	d.Why = leaf
+	d.wake(o.Now, leaf.RenewalAt)
+	d.wake(o.Now, leaf.Until)
+	switch leaf.Act {
+	case authority.ReissueLeaf:
+		request := o.certificate().Request(o.Now)
+		d.Request = &request
+		return
+	case authority.HoldLeaf:
+		d.Problem = &Remark{CertificateHeld, o.held(leaf)}
+		return
+	case authority.PostponeLeaf:
+		d.warn(CertificatePostponed, "The certificate is due for renewal ("+leaf.Detail+"). It stays in use and is issued again in the next maintenance window.")
+	case authority.KeepLeaf, authority.RechainLeaf:
+	}
+	if o.CAProblem != "" {
+		d.warn(ClientsCANotReady, o.CAProblem)
+		return
+	}
+	d.Data = o.CA.Kept(stored)
+}
+
+// held says why a certificate cannot be issued.
+func (o Observed) held(leaf authority.LeafDecision) string {
+	if o.CAProblem != "" {
+		return o.CAProblem
+	}
+	return fmt.Sprintf("The certificate cannot be issued: %s. Restore %s in Secret %s.",
+		leaf.Detail, authority.KeyKey, authorities.Clients.KeySecret(o.Kafka.Name))
+}
+
+func (o Observed) stored() map[string][]byte {
+	if o.Secret == nil {
+		return nil
+	}
+	return o.Secret.Data
+}
+
+// certificate is what the user's certificate shall be: as the user says, or else as the clients CA's are.
+func (o Observed) certificate() Certificate {
+	spec := kafkamodel.CASpec(o.Kafka.Spec.ClientsCa).Usable()
+	want := Certificate{User: o.User.Name, Key: spec.LeafKey(), Validity: spec.Validity(), Renewal: spec.Renewal()}
+	own := o.User.Spec.Authentication
+	if own.ValidityDays != nil && own.RenewalDays != nil {
+		want.Validity = time.Duration(*own.ValidityDays) * authority.Day
+		want.Renewal = time.Duration(*own.RenewalDays) * authority.Day
+	}
+	return want
+}
+
+func (o Observed) window(d *Decision) authority.Window {
+	windows, err := window.Parse(o.Kafka.Spec.MaintenanceTimeWindows)
+	if err != nil {
+		d.warn(InvalidWindows, "spec.maintenanceTimeWindows of the Kafka cannot be read: "+err.Error()+". It counts as closed. Correct it.")
+	}
+	moment := windows.At(o.Now)
+	next, _ := moment.Opens()
+	return authority.Window{Open: moment.Open(), Next: next}
+}
+
+// Deny takes back the request that an issuer refused, for a reason that a person has to remove.
+func (d *Decision) Deny(why string) {
+	d.Request = nil
+	d.Problem = &Remark{CertificateHeld, "The certificate cannot be issued: " + why}
+}
+
+func (d *Decision) warn(reason Reason, message string) {
+	d.Warnings = append(d.Warnings, Remark{reason, message})
+}
+
+// wake keeps the earliest time that is still to come.
+func (d *Decision) wake(now, at time.Time) {
+	if at.After(now) && (d.Wake.IsZero() || at.Before(d.Wake)) {
+		d.Wake = at
+	}
+}

@@ -1,0 +1,128 @@
+package model
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coreac "k8s.io/client-go/applyconfigurations/core/v1"
+	metaac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
+)
+
+// operatorName is the value of the labels that tell who looks after a user's Secret, as in Strimzi.
+const operatorName = "strimzi-user-operator"
+
+// maxLabel is the longest value of a label.
+const maxLabel = 63
+
+// IsOwned reports whether a Secret is the user's: it names the user as its owner, or it has no owner and the
+// labels of the user's Secret, as one has that was restored from a backup.
+func IsOwned(secret *corev1.Secret, user *kafkav1.KafkaUser) bool {
+	if len(secret.OwnerReferences) > 0 {
+		return slices.ContainsFunc(secret.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == user.UID })
+	}
+	labels := secret.Labels
+	return labels[kafkamodel.KindLabel] == kafkav1.KindKafkaUser && labels[kafkamodel.ClusterLabel] == user.Labels[kafkamodel.ClusterLabel]
+}
+
+// Secret renders the Secret of a user. One that replaces a stored Secret applies to exactly that one, as it
+// was read.
+func Secret(o Observed, data map[string][]byte) *coreac.SecretApplyConfiguration {
+	user := o.User
+	secret := coreac.Secret(user.Name, user.Namespace).
+		WithType(corev1.SecretTypeOpaque).
+		WithLabels(secretLabels(user)).
+		WithOwnerReferences(metaac.OwnerReference().
+			WithAPIVersion(kafkav1.GroupVersion.String()).WithKind(kafkav1.KindKafkaUser).
+			WithName(user.Name).WithUID(user.UID).WithController(false).WithBlockOwnerDeletion(false)).
+		WithData(data)
+	if annotations := withoutOwnKeys(template(user).Annotations); len(annotations) > 0 {
+		secret.WithAnnotations(annotations)
+	}
+	if o.Secret != nil {
+		secret.WithUID(o.Secret.UID).WithResourceVersion(o.Secret.ResourceVersion)
+	}
+	return secret
+}
+
+// IsStored reports whether a stored Secret has everything that the rendered one says.
+func IsStored(stored *corev1.Secret, secret *coreac.SecretApplyConfiguration) bool {
+	if stored == nil || !contains(stored.Labels, secret.Labels) || !contains(stored.Annotations, secret.Annotations) {
+		return false
+	}
+	for _, owner := range secret.OwnerReferences {
+		isThere := func(ref metav1.OwnerReference) bool { return ref.UID == *owner.UID }
+		if !slices.ContainsFunc(stored.OwnerReferences, isThere) {
+			return false
+		}
+	}
+	return maps.EqualFunc(onlyOf(stored.Data, secret.Data), secret.Data, func(a, b []byte) bool { return string(a) == string(b) })
+}
+
+func contains(all, wanted map[string]string) bool {
+	for key, value := range wanted {
+		if found, there := all[key]; !there || found != value {
+			return false
+		}
+	}
+	return true
+}
+
+// onlyOf leaves out the entries that are not wanted: others may have added them.
+func onlyOf(stored, wanted map[string][]byte) map[string][]byte {
+	kept := make(map[string][]byte, len(wanted))
+	for key, value := range stored {
+		if _, is := wanted[key]; is {
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
+// secretLabels are those of the user, what its template adds, and those that tell whose Secret it is, which win.
+func secretLabels(user *kafkav1.KafkaUser) map[string]string {
+	labels := withoutOwnKeys(template(user).Labels)
+	for key, value := range user.Labels {
+		labels[key] = value
+	}
+	maps.Copy(labels, map[string]string{
+		kafkamodel.KindLabel:           kafkav1.KindKafkaUser,
+		kafkamodel.ClusterLabel:        user.Labels[kafkamodel.ClusterLabel],
+		"app.kubernetes.io/name":       operatorName,
+		"app.kubernetes.io/managed-by": operatorName,
+		"app.kubernetes.io/instance":   labelValue(user.Name),
+		"app.kubernetes.io/part-of":    labelValue("strimzi-" + user.Name),
+	})
+	return labels
+}
+
+func template(user *kafkav1.KafkaUser) kafkav1.MetadataTemplate {
+	if t := user.Spec.Template; t != nil && t.Secret != nil && t.Secret.Metadata != nil {
+		return *t.Secret.Metadata
+	}
+	return kafkav1.MetadataTemplate{}
+}
+
+// withoutOwnKeys leaves out the keys by which people and operators speak to each other: a request such as
+// force-renew in a template would be made again with every write.
+func withoutOwnKeys(values map[string]string) map[string]string {
+	kept := make(map[string]string, len(values))
+	for key, value := range values {
+		if !kafkamodel.OwnKey(key) {
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
+func labelValue(text string) string {
+	if len(text) > maxLabel {
+		text = text[:maxLabel]
+	}
+	return strings.TrimRight(text, ".-_")
+}

@@ -1,0 +1,58 @@
+package model
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/api/condition"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+)
+
+// Status is what the status of a user shall be. secret is the name of the Secret that holds its credentials,
+// empty when there is none.
+func Status(o Observed, d Decision, secret string) kafkav1.KafkaUserStatus {
+	wanted := make([]condition.Condition, 0, len(d.Warnings)+1)
+	for _, warning := range d.Warnings {
+		wanted = append(wanted, newCondition(condition.Warning, warning))
+	}
+	if d.Problem != nil {
+		wanted = append(wanted, newCondition(condition.NotReady, *d.Problem))
+	} else {
+		wanted = append(wanted, newCondition(condition.Ready, Remark{}))
+	}
+	return kafkav1.KafkaUserStatus{
+		Conditions:         since(wanted, o.User.Status.Conditions, o.Now),
+		ObservedGeneration: o.User.Generation,
+		Username:           d.Username,
+		Secret:             secret,
+	}
+}
+
+func newCondition(kind condition.Type, r Remark) condition.Condition {
+	return condition.Condition{Type: kind, Status: condition.True, Reason: string(r.Reason), Message: r.Message}
+}
+
+// since gives each condition the time at which it began: that of the same one before, or now.
+func since(wanted, before []condition.Condition, now time.Time) []condition.Condition {
+	for i := range wanted {
+		wanted[i].LastTransitionTime = now.UTC().Format(time.RFC3339)
+		isSame := func(old condition.Condition) bool {
+			return old.Type == wanted[i].Type && old.Reason == wanted[i].Reason && old.Status == wanted[i].Status
+		}
+		if at := slices.IndexFunc(before, isSame); at >= 0 {
+			wanted[i].LastTransitionTime = before[at].LastTransitionTime
+		}
+	}
+	return wanted
+}
+
+// SameStatus reports whether two statuses say the same.
+func SameStatus(a, b kafkav1.KafkaUserStatus) bool { return reflect.DeepEqual(a, b) }
+
+// HasBegun reports whether a status does not tell of a problem yet.
+func HasBegun(status kafkav1.KafkaUserStatus, problem Remark) bool {
+	return !slices.ContainsFunc(status.Conditions, func(c condition.Condition) bool {
+		return c.Type == condition.NotReady && c.Reason == string(problem.Reason)
+	})
+}

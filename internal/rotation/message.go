@@ -42,6 +42,9 @@ func (r Record) Subject() Subject { return r.Words.Subject(r.Cluster, r.Domain, 
 func (w *Words) Message(s trust.Snapshot, plan trust.Plan, about Subject) string {
 	v, phase, names := newView(w, s, plan), w.PhaseOf(s, plan), about.Anchors
 	v.subject = about
+	if v.complete(phase, names) {
+		return v.completion(names) + ". " + v.retirement(names)
+	}
 	parts := []string{v.course(phase, names)}
 	for _, part := range []string{v.activity(phase), v.waiting(phase), v.advice(phase, names), v.refusals(names), v.urgency(phase, names)} {
 		if part != "" {
@@ -71,20 +74,36 @@ func (v *view) course(phase Phase, names map[trust.AnchorID]AnchorName) string {
 		return "the CA cannot be used: nothing changes, and nodes and clients keep the certificates they have"
 	}
 	target := Label(v.Issuing, names)
-	others := v.others()
-	if len(others) == 0 {
+	old := v.labels(v.others(), names)
+	if len(old) == 0 {
 		return alone(phase, target) + v.beside(names)
 	}
-	old := make([]string, 0, len(others))
-	for _, a := range others {
-		old = append(old, Label(a.ID, names))
-	}
-	slices.Sort(old)
 	sentence := fmt.Sprintf("%s is replacing %s", target, strings.Join(old, ", "))
 	if kind := v.plan.Strategy.Kind; kind != "" {
 		sentence += fmt.Sprintf(" (%s: %s)", kind, v.plan.Strategy.Reason)
 	}
 	return sentence
+}
+
+// complete reports whether nothing is left of a rotation but the time until the old CA
+// expires.
+func (v *view) complete(phase Phase, names map[trust.AnchorID]AnchorName) bool {
+	return phase == WaitingForExpiry && v.activity(phase) == "" && v.waiting(phase) == "" && v.refusals(names) == ""
+}
+
+// completion says what moved to what. How no longer matters.
+func (v *view) completion(names map[trust.AnchorID]AnchorName) string {
+	return fmt.Sprintf("The rotation from %s to %s is complete", strings.Join(v.labels(v.others(), names), ", "), Label(v.Issuing, names))
+}
+
+// labels are the sorted labels of anchors.
+func (v *view) labels(anchors []*trust.Anchor, names map[trust.AnchorID]AnchorName) []string {
+	labels := make([]string, 0, len(anchors))
+	for _, a := range anchors {
+		labels = append(labels, Label(a.ID, names))
+	}
+	slices.Sort(labels)
+	return labels
 }
 
 // beside names what stays trusted beside the target on purpose.
@@ -442,9 +461,9 @@ func (v *view) holders() string {
 	return "certificates of the old CA are still held by " + some(users) + "; both CAs are accepted until these certificates have been replaced or have expired"
 }
 
-// retirement says until when the policy keeps what nobody is known to use, and what
-// would withdraw it earlier. It is keys that are distrusted: a certificate with the key
-// of its successor stays until it expires.
+// retirement says until when and why the policy keeps the old CAs, and how to stop
+// trusting them earlier. Distrust applies to keys: a certificate with the key of its
+// successor stays until it expires.
 func (v *view) retirement(names map[trust.AnchorID]AnchorName) string {
 	others := v.others()
 	kept := make([]string, 0, len(others))
@@ -452,20 +471,19 @@ func (v *view) retirement(names map[trust.AnchorID]AnchorName) string {
 		kept = append(kept, fmt.Sprintf("%s stays trusted until it expires at %s", Label(a.ID, names), moment(a.NotAfter)))
 	}
 	slices.Sort(kept)
-	sentence := strings.Join(kept, "; ") + "; nothing needs to be done"
-	distrustable := make([]string, 0, len(others))
-	for _, a := range others {
-		if a.Key != v.target.Key {
-			distrustable = append(distrustable, Label(a.ID, names))
-		}
-	}
+	sentence := strings.Join(kept, ", and ")
+	sameKey := func(a *trust.Anchor) bool { return a.Key == v.target.Key }
+	distrustable := v.labels(slices.DeleteFunc(slices.Clone(others), sameKey), names)
+	its, it := excerpt.Numbered(len(others), "its", "their"), excerpt.Numbered(len(others), "it", "them")
+	because := ", because clients may still present " + its + " certificates. To stop trusting "
 	switch {
 	case len(v.entries(names)) > 0:
-		return sentence + "; to withdraw it earlier, " + v.takeOut(names)
+		return sentence + because + it + " earlier, " + v.takeOut(names)
 	case len(distrustable) > 0:
-		return sentence + "; to withdraw " + some(distrustable) + " earlier, annotate Secret " + v.subject.KeySecret + " with keyturn.dev/distrust=now; clients that still hold its certificates are refused from then on"
+		return sentence + because + some(distrustable) + " earlier, annotate Secret " + v.subject.KeySecret +
+			" with keyturn.dev/distrust=now. Nodes then reject clients that still present such certificates"
 	default:
-		return sentence
+		return sentence + ". The new CA has the same key, so nothing needs to be done"
 	}
 }
 

@@ -107,3 +107,39 @@ func TestDistrustIsOfferedOnlyAgainstAnotherKey(t *testing.T) {
 		}
 	}
 }
+
+func TestACompletedReplacementIsNotSaidToBeInProgress(t *testing.T) {
+	t.Parallel()
+	const stays = "clients-ca v0 (aaaaaaaa) stays trusted until it expires at 2027-09-17T08:00:00Z"
+	entered := func(r *rotation.Record) {
+		name := r.Anchors[rotationtest.AnchorA]
+		name.Entry = "old.crt of Secret my-clients-ca-cert"
+		r.Anchors[rotationtest.AnchorA] = name
+	}
+	for name, c := range map[string]struct {
+		changes []rotationtest.Change
+		want    string
+	}{
+		"another key": {
+			[]rotationtest.Change{rotationtest.Replaced},
+			stays + ", because clients may still present its certificates. To stop trusting clients-ca v0 (aaaaaaaa) earlier, " +
+				"annotate Secret my-clients-ca with keyturn.dev/distrust=now. Nodes then reject clients that still present such certificates",
+		},
+		"the same key": {[]rotationtest.Change{rotationtest.Renewed}, stays + ". The new CA has the same key, so nothing needs to be done"},
+		"an entry of the owner": {
+			[]rotationtest.Change{rotationtest.Replaced, entered},
+			stays + ", because clients may still present its certificates. To stop trusting it earlier, remove old.crt of Secret my-clients-ca-cert",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			changes := append([]rotationtest.Change{rotationtest.Clients, rotationtest.OfOthers}, c.changes...)
+			r := until(t, rotationtest.AtRest(3, changes...), rotation.WaitingForExpiry)
+			r.Snapshot.Now = r.Snapshot.Now.Add(rotationtest.Day) // applications have had their time
+			want := "The rotation from clients-ca v0 (aaaaaaaa) to clients-ca v1 (bbbbbbbb) is complete. " + c.want
+			if got := authorities.Words().Message(r.Snapshot, r.Plan(), r.Subject()); got != want {
+				t.Errorf("it says %q, want %q", got, want)
+			}
+		})
+	}
+}

@@ -52,7 +52,7 @@ happen.`,
 		Example: `  kubectl keyturn rotate kafka/my-cluster -n kafka --cluster-ca --watch
   kubectl keyturn rotate kafka/my-cluster -n kafka --cluster-ca --replace --distrust
   kubectl keyturn rotate kafka/my-cluster -n kafka --clients-ca --abort`,
-		Args:              oneKafka,
+		Args:              o.arguments,
 		PreRunE:           o.check,
 		ValidArgsFunction: completeKafka(connect),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -76,11 +76,21 @@ happen.`,
 
 // Requests that contradict themselves, or leave open what is meant.
 var (
-	errWhichCA  = errors.New("the CA is missing: add --cluster-ca or --clients-ca")
+	errWhichCA  = errors.New("specify --cluster-ca or --clients-ca")
+	errNothing  = fmt.Errorf("%w; also %w", errNoKafka, errWhichCA)
 	errOneCA    = errors.New("--cluster-ca and --clients-ca exclude each other: rotate one after the other")
 	errOneWay   = errors.New("--renew, --replace and --abort exclude each other: ask for one of them")
 	errDistrust = errors.New("--distrust goes with --replace or alone, not with --renew or --abort")
 )
+
+// arguments wants the name of one Kafka. Without arguments and flags, it names everything
+// that is missing.
+func (o *rotateOptions) arguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 && !o.clusterCA && !o.clientsCA {
+		return misused(cmd, errNothing)
+	}
+	return oneKafka(cmd, args)
+}
 
 // check wants one request for one CA. The groups of flags say the same for shells.
 func (o *rotateOptions) check(cmd *cobra.Command, _ []string) error {

@@ -294,6 +294,29 @@ func TestRotateRefuses(t *testing.T) {
 	}
 }
 
+func TestRotateNamesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no argument":               {nil, errNoKafka.Error() + "; also specify --cluster-ca or --clients-ca"},
+		"no CA":                     {[]string{"kafka/my"}, "specify --cluster-ca or --clients-ca"},
+		"another flag and no CA":    {[]string{"kafka/my", "--renew"}, "specify --cluster-ca or --clients-ca"},
+		"no cluster":                {[]string{"--cluster-ca"}, errNoKafka.Error()},
+		"another flag without both": {[]string{"--abort"}, errNothing.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := call(t, calm(), rotateCommand, c.args...)
+			misuse, misused := errors.AsType[misuseError](err)
+			if !misused || misuse.err.Error() != c.want {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
 func TestRotateActsOnlyOnWhatItHasSeen(t *testing.T) {
 	t.Parallel()
 	w := calm()

@@ -317,7 +317,7 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 		"two plans at once":                      {calm(), planCommand, []string{"kafka/my", "--replace", "cluster-ca", "--renew", "cluster-ca"}, "--replace and --renew exclude each other"},
 		"an output that there is not":            {calm(), statusCommand, []string{"kafka/my", "-o", "wide"}, `"wide" is not an output format: use table, json or yaml`},
 		"a status of one and of all":             {calm(), statusCommand, []string{"kafka/my", "-A"}, "kafka/NAME and --all-namespaces exclude each other"},
-		"a rotation of nothing":                  {calm(), rotateCommand, []string{"kafka/my"}, "add --cluster-ca or --clients-ca"},
+		"a rotation of nothing":                  {calm(), rotateCommand, []string{"kafka/my"}, "specify --cluster-ca or --clients-ca"},
 		"a rotation of both":                     {calm(), rotateCommand, []string{"kafka/my", "--cluster-ca", "--clients-ca"}, "rotate one after the other"},
 		"a renewal and a replacement":            {calm(), rotateCommand, []string{"kafka/my", "--cluster-ca", "--renew", "--replace"}, "ask for one of them"},
 		"a renewal and distrust":                 {calm(), rotateCommand, []string{"kafka/my", "--cluster-ca", "--renew", "--distrust"}, "--distrust goes with --replace or alone"},

@@ -27,14 +27,14 @@ func TestABackupIsThereWhenItHoldsTheFourSecretsAndOnlyThen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			folder := t.TempDir()
-			const last = "my-cas-2020-01-01T00-00-00Z.json.gpg"
+			const last = "my-cluster-cas-2020-01-01T00-00-00Z.json.gpg"
 			write(t, filepath.Join(folder, last), "the last good one")
-			write(t, filepath.Join(folder, "my-cas.json.gpg"), "one of an earlier form")
+			write(t, filepath.Join(folder, "my-cluster-cas.json.gpg"), "one of an earlier form")
 			err := backUp(t, folder, test.kubectl, test.gpg)
 			if (err == nil) != test.want {
 				t.Errorf("the command ends with %v, want success: %t", err, test.want)
 			}
-			kept := names(t, folder, "my-cas*.json.gpg")
+			kept := names(t, folder, "my-cluster-cas*.json.gpg")
 			if made := len(kept) - 2; (made == 1) != test.want || made > 1 {
 				t.Errorf("files after the command: %v, want a new one: %t", kept, test.want)
 			}
@@ -53,7 +53,7 @@ func TestABackupHoldsNothingOfTheObjectsThatWere(t *testing.T) {
 	if err := backUp(t, folder, secrets("a", "b", "c", "d"), "cat"); err != nil {
 		t.Fatal(err)
 	}
-	content, err := os.ReadFile(filepath.Join(folder, names(t, folder, "my-cas*.json.gpg")[0]))
+	content, err := os.ReadFile(filepath.Join(folder, names(t, folder, "my-cluster-cas*.json.gpg")[0]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +73,8 @@ func TestABackupHoldsNothingOfTheObjectsThatWere(t *testing.T) {
 func secrets(names ...string) string {
 	items := make([]string, 0, len(names))
 	for _, name := range names {
-		items = append(items, `{"kind":"Secret","metadata":{"name":"`+name+`","uid":"1","resourceVersion":"2","ownerReferences":[{"name":"my"}],`+
-			`"labels":{"strimzi.io/cluster":"my"},"annotations":{"strimzi.io/ca-cert-generation":"0","strimzi.io/force-renew":"true"}},"data":{"ca.crt":"Y2VydGlmaWNhdGU="}}`)
+		items = append(items, `{"kind":"Secret","metadata":{"name":"`+name+`","uid":"1","resourceVersion":"2","ownerReferences":[{"name":"my-cluster"}],`+
+			`"labels":{"strimzi.io/cluster":"my-cluster"},"annotations":{"strimzi.io/ca-cert-generation":"0","strimzi.io/force-renew":"true"}},"data":{"ca.crt":"Y2VydGlmaWNhdGU="}}`)
 	}
 	return `echo '{"kind":"List","metadata":{"resourceVersion":""},"items":[` + strings.Join(items, ",") + `]}'`
 }

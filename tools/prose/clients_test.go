@@ -24,8 +24,8 @@ func TestTheDocumentedClientCertificateIsOneOfTheClientsCA(t *testing.T) {
 	authority := clientsCA(t, programs)
 	write(t, filepath.Join(programs, "kubectl"), `#!/bin/sh
 case "$*" in
-*my-clients-ca-cert*ca*crt*) base64 < "$(dirname "$0")/ca.crt" ;;
-*my-clients-ca*ca*key*) base64 < "$(dirname "$0")/ca.key" ;;
+*my-cluster-clients-ca-cert*ca*crt*) base64 < "$(dirname "$0")/ca.crt" ;;
+*my-cluster-clients-ca*ca*key*) base64 < "$(dirname "$0")/ca.key" ;;
 *) exit 1 ;;
 esac
 `)

@@ -97,7 +97,7 @@ func TestNamesAreCompletedWithTheRightToList(t *testing.T) {
 		rules []rbacv1.PolicyRule
 		want  string
 	}{
-		"lister":   {overview(), "kafka/my\n:4\n"},
+		"lister":   {overview(), "kafka/my-cluster\n:4\n"},
 		"stranger": {nil, ":4\n"},
 	}
 	for name, test := range tests {

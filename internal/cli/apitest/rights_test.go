@@ -54,7 +54,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// namespace holds a Kafka "my" with what an operator would have made of it.
+// namespace holds a Kafka "my-cluster" with what an operator would have made of it.
 type namespace struct {
 	t     *testing.T
 	name  string
@@ -78,13 +78,13 @@ func newNamespace(t *testing.T) namespace {
 		t.Fatal(err)
 	}
 	n := namespace{t: t, name: made.Name, admin: admin}
-	n.create(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Name: "my"}, Spec: kafkav1.KafkaSpec{Kafka: kafkav1.KafkaClusterSpec{
+	n.create(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Name: "my-cluster"}, Spec: kafkav1.KafkaSpec{Kafka: kafkav1.KafkaClusterSpec{
 		Listeners: []kafkav1.Listener{{Name: "tls", Port: 9093, Type: "internal", TLS: true}},
 	}}})
-	record := rotationtest.AtRest(3)
-	for _, name := range []string{"my-cluster-ca", "my-cluster-ca-cert"} {
+	record := rotationtest.AtRest(3, func(r *rotation.Record) { r.Cluster, r.Versions = "my-cluster", map[string]string{} })
+	for _, name := range []string{"my-cluster-cluster-ca", "my-cluster-cluster-ca-cert"} {
 		secret := &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"strimzi.io/cluster": "my"}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"strimzi.io/cluster": "my-cluster"}},
 			Data:       map[string][]byte{"ca.key": []byte("not to be seen")},
 		}
 		n.create(secret)
@@ -95,7 +95,7 @@ func newNamespace(t *testing.T) namespace {
 		t.Fatal(err)
 	}
 	n.create(&corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: rotation.ConfigMapName("my")}, Data: map[string]string{rotation.Key(string(authorities.Cluster)): text},
+		ObjectMeta: metav1.ObjectMeta{Name: rotation.ConfigMapName("my-cluster")}, Data: map[string]string{rotation.Key(string(authorities.Cluster)): text},
 	})
 	return n
 }
@@ -178,18 +178,18 @@ func TestViewerSeesEverythingAndChangesNothing(t *testing.T) {
 	n := newNamespace(t)
 	look, _ := documented(t)
 	viewer := n.person("viewer", look...)
-	if text, code := viewer.call("status", "kafka/my"); code != 0 || !strings.Contains(text, "cluster-ca v0") {
+	if text, code := viewer.call("status", "kafka/my-cluster"); code != 0 || !strings.Contains(text, "cluster-ca v0") {
 		t.Errorf("status ends with %d:\n%s", code, text)
 	}
-	if text, code := viewer.call("plan", "kafka/my", "--replace", "cluster-ca"); code != 0 ||
-		!strings.Contains(text, "Clients that would notice: none") || !strings.Contains(text, "You may not read Secret my-cluster-ca") {
+	if text, code := viewer.call("plan", "kafka/my-cluster", "--replace", "cluster-ca"); code != 0 ||
+		!strings.Contains(text, "Clients that would notice: none") || !strings.Contains(text, "You may not read Secret my-cluster-cluster-ca") {
 		t.Errorf("plan ends with %d:\n%s", code, text)
 	}
-	if text, code := viewer.call("rotate", "kafka/my", "--cluster-ca"); code != 1 ||
-		!strings.Contains(text, "you need the right to get and patch Secret my-cluster-ca in namespace "+n.name) {
+	if text, code := viewer.call("rotate", "kafka/my-cluster", "--cluster-ca"); code != 1 ||
+		!strings.Contains(text, "you need the right to get and patch Secret my-cluster-cluster-ca in namespace "+n.name) {
 		t.Errorf("rotate ends with %d:\n%s", code, text)
 	}
-	if asked := n.annotations("my-cluster-ca"); len(asked) > 0 {
+	if asked := n.annotations("my-cluster-cluster-ca"); len(asked) > 0 {
 		t.Errorf("annotations %v, want none", asked)
 	}
 }
@@ -199,23 +199,23 @@ func TestWhoMayRotateAsksOnce(t *testing.T) {
 	n := newNamespace(t)
 	look, rotate := documented(t)
 	rotator := n.person("rotator", slices.Concat(look, rotate)...)
-	if text, code := rotator.call("plan", "kafka/my", "--replace", "cluster-ca"); code != 0 || strings.Contains(text, "may not") || strings.Contains(text, "CHANGED") {
+	if text, code := rotator.call("plan", "kafka/my-cluster", "--replace", "cluster-ca"); code != 0 || strings.Contains(text, "may not") || strings.Contains(text, "CHANGED") {
 		t.Errorf("plan ends with %d:\n%s", code, text)
 	}
-	if text, code := rotator.call("rotate", "kafka/my", "--cluster-ca", "--replace", "--distrust"); code != 0 {
+	if text, code := rotator.call("rotate", "kafka/my-cluster", "--cluster-ca", "--replace", "--distrust"); code != 0 {
 		t.Errorf("rotate ends with %d:\n%s", code, text)
 	}
-	asked := n.annotations("my-cluster-ca")
+	asked := n.annotations("my-cluster-cluster-ca")
 	if asked["strimzi.io/force-replace"] != "true" || asked["keyturn.dev/distrust"] != "now" || len(asked) != 2 {
 		t.Errorf("annotations %v", asked)
 	}
-	if text, code := rotator.call("rotate", "kafka/my", "--cluster-ca", "--replace", "--distrust"); code != 2 || !strings.Contains(text, "nothing was changed") {
+	if text, code := rotator.call("rotate", "kafka/my-cluster", "--cluster-ca", "--replace", "--distrust"); code != 2 || !strings.Contains(text, "nothing was changed") {
 		t.Errorf("rotate once more ends with %d:\n%s", code, text)
 	}
-	if text, code := rotator.call("plan", "kafka/my", "--replace", "cluster-ca"); code != 0 || !strings.Contains(text, "CHANGED SINCE: Secret my-cluster-ca (") {
+	if text, code := rotator.call("plan", "kafka/my-cluster", "--replace", "cluster-ca"); code != 0 || !strings.Contains(text, "CHANGED SINCE: Secret my-cluster-cluster-ca (") {
 		t.Errorf("plan after it ends with %d:\n%s", code, text)
 	}
-	if text, code := rotator.call("rotate", "kafka/my", "--cluster-ca", "--renew"); code != 0 || n.annotations("my-cluster-ca-cert")["strimzi.io/force-renew"] != "true" {
+	if text, code := rotator.call("rotate", "kafka/my-cluster", "--cluster-ca", "--renew"); code != 0 || n.annotations("my-cluster-cluster-ca-cert")["strimzi.io/force-renew"] != "true" {
 		t.Errorf("rotate --renew ends with %d:\n%s", code, text)
 	}
 }

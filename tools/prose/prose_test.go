@@ -1,7 +1,8 @@
-// Package prose holds the documentation to what exists: every file a page links to, every test the scenarios name.
+// Package prose holds the documentation to what exists: every file and heading a page links to, every test the scenarios name.
 package prose
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +15,12 @@ const root = "../.."
 
 var (
 	link = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+	// anchored is a link to a heading, of its own page where it names none.
+	anchored = regexp.MustCompile(`\]\(([^)#\s]*)#([^)\s]+)\)`)
+	heading  = regexp.MustCompile(`(?m)^#{1,6} +(.+)$`)
+	block    = regexp.MustCompile("(?s)```.*?```")
+	// unslugged is what an anchor leaves out of its heading.
+	unslugged = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 	// testName finds tests and end-to-end scenarios in prose, declaration both in the source.
 	testName    = regexp.MustCompile("`((?:Test|Benchmark)[A-Za-z0-9_]+|[a-z]+/[a-z0-9-]+)`")
 	declaration = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)[A-Za-z0-9_]+)\(|^\s*\{name: "([a-z]+/[a-z0-9-]+)",`)
@@ -56,6 +63,45 @@ func TestLinksLeadSomewhere(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestAnchorsLeadToHeadings(t *testing.T) {
+	t.Parallel()
+	pages := files(t, root, ".md")
+	checked := 0
+	for page, text := range pages {
+		for _, match := range anchored.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
+			target, anchor := page, match[2]
+			if strings.Contains(match[1], "://") {
+				continue
+			}
+			if match[1] != "" {
+				target = filepath.Join(filepath.Dir(page), match[1])
+			}
+			checked++
+			if !anchors(pages[target])[anchor] {
+				t.Errorf("%s links to %s#%s, and there is no such heading", strings.TrimPrefix(page, root+"/"), match[1], anchor)
+			}
+		}
+	}
+	if checked == 0 {
+		t.Error("no page links to a heading")
+	}
+}
+
+// anchors are those of the headings of a page, as GitHub makes them. A heading that repeats
+// an earlier one gets a number.
+func anchors(page string) map[string]bool {
+	found := map[string]bool{}
+	for _, match := range heading.FindAllStringSubmatch(block.ReplaceAllString(page, ""), -1) {
+		slug := strings.ReplaceAll(unslugged.ReplaceAllString(strings.ToLower(match[1]), ""), " ", "-")
+		anchor := slug
+		for i := 1; found[anchor]; i++ {
+			anchor = fmt.Sprintf("%s-%d", slug, i)
+		}
+		found[anchor] = true
+	}
+	return found
 }
 
 func TestTheListOfScenariosNamesTestsThatExist(t *testing.T) {

@@ -1,0 +1,130 @@
+package binding
+
+import (
+	"fmt"
+
+	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/excerpt"
+)
+
+// clusterLabel names the Kafka cluster that a KafkaUser belongs to.
+const clusterLabel = "strimzi.io/cluster"
+
+// CheckReferences returns a *NotReadyError if the KafkaAccess refers to what is not supported.
+func CheckReferences(access *accessv1alpha1.KafkaAccess) error {
+	if err := sameNamespace(access, "spec.kafka.namespace", access.Spec.Kafka.Namespace); err != nil {
+		return err
+	}
+	user := access.Spec.User
+	if user == nil {
+		return nil
+	}
+	if user.Kind != kafkav1.KindKafkaUser || user.APIGroup != kafkav1.Group {
+		return &NotReadyError{
+			Reason: InvalidUserKind,
+			What: fmt.Sprintf("spec.user is of kind %s in group %s, which is not supported.",
+				excerpt.Of(user.Kind, excerpt.Value), excerpt.Of(user.APIGroup, excerpt.Value)),
+			Remedy: fmt.Sprintf("Set spec.user.kind to %s and spec.user.apiGroup to %s.", kafkav1.KindKafkaUser, kafkav1.Group),
+		}
+	}
+	return sameNamespace(access, "spec.user.namespace", user.Namespace)
+}
+
+func sameNamespace(access *accessv1alpha1.KafkaAccess, field, namespace string) error {
+	if namespace == "" || namespace == access.Namespace {
+		return nil
+	}
+	return &NotReadyError{
+		Reason: NamespaceNotAllowed,
+		What:   fmt.Sprintf("%s is %s, and references to another namespace are not supported.", field, excerpt.Of(namespace, excerpt.Value)),
+		Remedy: "Create the KafkaAccess in that namespace.",
+	}
+}
+
+// CheckUser returns a *NotReadyError if the KafkaUser does not belong to the Kafka cluster.
+func CheckUser(user *kafkav1.KafkaUser, kafka string) error {
+	cluster := user.Labels[clusterLabel]
+	if cluster == kafka {
+		return nil
+	}
+	what := fmt.Sprintf("KafkaUser %s belongs to Kafka %s and not to %s.", user.Name, cluster, kafka)
+	if cluster == "" {
+		what = fmt.Sprintf("KafkaUser %s has no label %s.", user.Name, clusterLabel)
+	}
+	return &NotReadyError{
+		Reason: UserOfAnotherCluster, What: what,
+		Remedy: fmt.Sprintf("Set spec.user to a KafkaUser with the label %s=%s.", clusterLabel, kafka),
+	}
+}
+
+// CredentialsSecret names the Secret with the credentials of a KafkaUser, and is empty where it has none.
+// The error is a *NotReadyError.
+func CredentialsSecret(user *kafkav1.KafkaUser) (string, error) {
+	switch UserOf(user) {
+	case Anonymous, Unauthenticated, TLSExternal:
+		return "", nil
+	case TLS:
+		if user.Status.Secret != "" {
+			return user.Status.Secret, nil
+		}
+		return "", waitingForUser(user, "status.secret")
+	default:
+		if user.Status.Secret == "" {
+			return "", waitingForUser(user, "status.secret")
+		}
+		if user.Status.Username == "" {
+			return "", waitingForUser(user, "status.username")
+		}
+		return user.Status.Secret, nil
+	}
+}
+
+func waitingForUser(user *kafkav1.KafkaUser, field string) error {
+	return &NotReadyError{
+		Reason: WaitingForUser,
+		What:   fmt.Sprintf("KafkaUser %s does not have %s yet.", user.Name, field),
+		Remedy: "Wait until the KafkaUser is Ready. If this lasts, see its conditions and whether a user operator is running.",
+	}
+}
+
+// Bootstrap returns where a client finds the listener. The error is a *NotReadyError.
+func Bootstrap(kafka *kafkav1.Kafka, listener string) (string, error) {
+	for i := range kafka.Status.Listeners {
+		status := &kafka.Status.Listeners[i]
+		if status.Name == listener && status.BootstrapServers != "" {
+			return status.BootstrapServers, nil
+		}
+	}
+	return "", &NotReadyError{
+		Reason: WaitingForKafka,
+		What:   fmt.Sprintf("Kafka %s does not report the bootstrap servers of listener %s in status.listeners yet.", kafka.Name, listener),
+		Remedy: "Wait until the Kafka is Ready. If this lasts, see its conditions.",
+	}
+}
+
+// NeedsClusterCA reports whether a client of the listener has to trust the cluster CA. The error is a *NotReadyError.
+func NeedsClusterCA(listener *kafkav1.Listener) (bool, error) {
+	if !listener.TLS {
+		return false, nil
+	}
+	if listener.Configuration != nil && listener.Configuration.BrokerCertChainAndKey != nil {
+		// The cluster CA would be the wrong one to trust: every handshake would fail.
+		return false, &NotReadyError{
+			Reason: TrustUnknown,
+			What: fmt.Sprintf("Listener %s presents a custom certificate (configuration.brokerCertChainAndKey), "+
+				"which a KafkaAccess does not support yet.", listener.Name),
+			Remedy: "Set spec.kafka.listener to a listener without a custom certificate.",
+		}
+	}
+	return true, nil
+}
+
+// Missing is the problem of an object that does not exist.
+func Missing(kind, namespace, name, field string) error {
+	return &NotReadyError{
+		Reason: MissingKubernetesResource,
+		What:   fmt.Sprintf("%s %s does not exist in namespace %s.", kind, excerpt.Of(name, excerpt.Foreign), namespace),
+		Remedy: fmt.Sprintf("Create it, or correct %s.", field),
+	}
+}

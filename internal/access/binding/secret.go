@@ -1,0 +1,114 @@
+package binding
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
+)
+
+// Owner is the field owner of everything that the access operator writes.
+const Owner = "keyturn-access-operator"
+
+// The label of Secrets that an access operator has written, this one or the public one.
+const (
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+	ManagedBy      = "kafka-access-operator"
+)
+
+// secretType is the one that the Service Binding specification asks for.
+const secretType = corev1.SecretType("servicebinding.io/kafka")
+
+// SecretName names the Secret that a KafkaAccess asks for.
+func SecretName(access *accessv1alpha1.KafkaAccess) string {
+	return cmp.Or(access.Spec.SecretName, access.Name)
+}
+
+// Secret returns what the Secret of a KafkaAccess has to be.
+func Secret(access *accessv1alpha1.KafkaAccess, data map[string][]byte) *corev1ac.SecretApplyConfiguration {
+	template := templateOf(access)
+	labels := without(template.Labels)
+	labels[ManagedByLabel] = ManagedBy
+	secret := corev1ac.Secret(SecretName(access), access.Namespace).
+		WithLabels(labels).
+		WithOwnerReferences(metav1ac.OwnerReference().
+			WithAPIVersion(accessv1alpha1.GroupVersion.String()).
+			WithKind(accessv1alpha1.KindKafkaAccess).
+			WithName(access.Name).
+			WithUID(access.UID).
+			WithController(false).
+			WithBlockOwnerDeletion(false)).
+		WithType(secretType).
+		WithData(data)
+	if annotations := without(template.Annotations); len(annotations) > 0 {
+		secret.WithAnnotations(annotations)
+	}
+	return secret
+}
+
+func templateOf(access *accessv1alpha1.KafkaAccess) accessv1alpha1.MetadataTemplate {
+	template := access.Spec.Template
+	if template == nil || template.Secret == nil || template.Secret.Metadata == nil {
+		return accessv1alpha1.MetadataTemplate{}
+	}
+	return *template.Secret.Metadata
+}
+
+// without leaves out the keys by which operators find their objects.
+func without(values map[string]string) map[string]string {
+	kept := map[string]string{}
+	for key, value := range values {
+		if !strings.HasPrefix(key, "strimzi.io/") && !strings.HasPrefix(key, "keyturn.dev/") {
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
+// CheckOwner returns a *NotReadyError if the Secret that exists is not the one that this operator has written for
+// the KafkaAccess.
+func CheckOwner(secret *corev1.Secret, access *accessv1alpha1.KafkaAccess) error {
+	written := slices.ContainsFunc(secret.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Manager == Owner && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
+	})
+	owned := slices.ContainsFunc(secret.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == access.UID })
+	switch {
+	case written && owned:
+		return nil
+	case !written && secret.Labels[ManagedByLabel] == ManagedBy:
+		return &NotReadyError{
+			Reason: MadeByAnother,
+			What:   fmt.Sprintf("Secret %s is written by another access operator.", secret.Name),
+			Remedy: "Stop the other operator for this KafkaAccess and delete the Secret, or set spec.secretName to another name.",
+		}
+	default:
+		return &NotReadyError{
+			Reason: ForeignObject,
+			What:   fmt.Sprintf("Secret %s is not owned by this KafkaAccess.", secret.Name),
+			Remedy: "Set spec.secretName to another name, or delete the Secret.",
+		}
+	}
+}
+
+// IsWritten reports whether a Secret is already what the intent says: no field of it is missing, differs or
+// was taken over by another field owner, and no field is left from an earlier intent.
+func IsWritten(secret *corev1.Secret, intent *corev1ac.SecretApplyConfiguration) (bool, error) {
+	applied, err := corev1ac.ExtractSecret(secret, Owner)
+	if err != nil {
+		return false, fmt.Errorf("reading the managed fields of Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	return equality.Semantic.DeepEqual(applied, intent), nil
+}
+
+// Precisely returns the intent for exactly the Secret that was observed.
+func Precisely(secret *corev1.Secret, intent *corev1ac.SecretApplyConfiguration) *corev1ac.SecretApplyConfiguration {
+	return intent.WithUID(secret.UID).WithResourceVersion(secret.ResourceVersion)
+}

@@ -1,0 +1,86 @@
+package binding
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
+	accessac "github.com/keyturn/keyturn/api/access/v1alpha1/applyconfiguration/access/v1alpha1"
+)
+
+// ready is the type of the one condition.
+const ready = "Ready"
+
+// Outcome is what a reconcile has come to.
+type Outcome struct {
+	// Problem is nil when the Secret has been written.
+	Problem *NotReadyError
+	// Listener is the one that the Secret is about.
+	Listener string
+}
+
+// Ready returns the condition Ready of a KafkaAccess, nil before it has one.
+func Ready(access *accessv1alpha1.KafkaAccess) *metav1.Condition {
+	return meta.FindStatusCondition(access.Status.Conditions, ready)
+}
+
+// First is the status of a KafkaAccess that has not been looked at before.
+func First(access *accessv1alpha1.KafkaAccess, now time.Time) accessv1alpha1.KafkaAccessStatus {
+	return status(access, metav1.Condition{
+		Status: metav1.ConditionFalse, Reason: string(Reconciling),
+		Message: "The KafkaAccess is being reconciled. The Secret is not written yet. Wait.",
+	}, now)
+}
+
+// Status is the status after a reconcile. While there is a problem the binding stays: applications that use the
+// Secret keep it.
+func Status(access *accessv1alpha1.KafkaAccess, outcome Outcome, now time.Time) accessv1alpha1.KafkaAccessStatus {
+	if outcome.Problem != nil {
+		return status(access, metav1.Condition{
+			Status: metav1.ConditionFalse, Reason: string(outcome.Problem.Reason), Message: outcome.Problem.Error(),
+		}, now)
+	}
+	next := status(access, metav1.Condition{
+		Status: metav1.ConditionTrue, Reason: string(Bound),
+		Message: fmt.Sprintf("Secret %s has what a client of listener %s needs.", SecretName(access), outcome.Listener),
+	}, now)
+	next.Binding = &accessv1alpha1.Binding{Name: SecretName(access)}
+	return next
+}
+
+func status(access *accessv1alpha1.KafkaAccess, condition metav1.Condition, now time.Time) accessv1alpha1.KafkaAccessStatus {
+	next := *access.Status.DeepCopy()
+	next.ObservedGeneration = access.Generation
+	condition.Type, condition.ObservedGeneration = ready, access.Generation
+	condition.LastTransitionTime = metav1.NewTime(now)
+	meta.SetStatusCondition(&next.Conditions, condition)
+	return next
+}
+
+// IsReported reports whether the KafkaAccess has this status already.
+func IsReported(access *accessv1alpha1.KafkaAccess, next accessv1alpha1.KafkaAccessStatus) bool {
+	return equality.Semantic.DeepEqual(access.Status, next)
+}
+
+// StatusIntent returns how to write the status: the operator's own condition and no other.
+func StatusIntent(access *accessv1alpha1.KafkaAccess, next accessv1alpha1.KafkaAccessStatus) *accessac.KafkaAccessApplyConfiguration {
+	intent := accessac.KafkaAccessStatus().WithObservedGeneration(next.ObservedGeneration)
+	if condition := meta.FindStatusCondition(next.Conditions, ready); condition != nil {
+		intent.WithConditions(metav1ac.Condition().
+			WithType(condition.Type).
+			WithStatus(condition.Status).
+			WithObservedGeneration(condition.ObservedGeneration).
+			WithLastTransitionTime(condition.LastTransitionTime).
+			WithReason(condition.Reason).
+			WithMessage(condition.Message))
+	}
+	if next.Binding != nil {
+		intent.WithBinding(accessac.Binding().WithName(next.Binding.Name))
+	}
+	return accessac.KafkaAccess(access.Name, access.Namespace).WithUID(access.UID).WithStatus(intent)
+}

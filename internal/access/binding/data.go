@@ -26,9 +26,9 @@ func (s Source) value(key string) ([]byte, error) {
 		return value, nil
 	}
 	return nil, &NotReadyError{
-		Reason: IncompleteSecret,
-		What:   fmt.Sprintf("Secret %s has no value under the key %s.", s.Name, key),
-		Remedy: "Wait until its operator has written the key, or add the key if the Secret is yours.",
+		Reason:  IncompleteSecret,
+		Problem: fmt.Sprintf("Secret %s has no value under the key %s.", s.Name, key),
+		Remedy:  "Wait until its operator has written the key, or add the key if the Secret is yours.",
 	}
 }
 

@@ -71,17 +71,17 @@ func ChooseListener(kafka *kafkav1.Kafka, named string, user User) (kafkav1.List
 	switch {
 	case len(listeners) == 0:
 		return kafkav1.Listener{}, &NotReadyError{
-			Reason: NoListener,
-			What:   fmt.Sprintf("Kafka %s has no listeners.", kafka.Name),
-			Remedy: fmt.Sprintf("Add a listener with %s to spec.kafka.listeners of the Kafka.", user.needs()),
+			Reason:  NoListener,
+			Problem: fmt.Sprintf("Kafka %s has no listeners.", kafka.Name),
+			Remedy:  fmt.Sprintf("Add a listener with %s to spec.kafka.listeners of the Kafka.", user.needs()),
 		}
 	case named != "":
 		return namedListener(kafka, named, user)
 	case user == Unauthenticated:
 		return kafkav1.Listener{}, &NotReadyError{
-			Reason: ListenerRequired,
-			What:   "The KafkaUser has no authentication, which no listener can be matched to.",
-			Remedy: "Set spec.kafka.listener, or set spec.authentication of the KafkaUser.",
+			Reason:  ListenerRequired,
+			Problem: "The KafkaUser has no authentication, which no listener can be matched to.",
+			Remedy:  "Set spec.kafka.listener, or set spec.authentication of the KafkaUser.",
 		}
 	}
 	suitable := suitable(listeners, user)
@@ -97,9 +97,9 @@ func namedListener(kafka *kafkav1.Kafka, named string, user User) (kafkav1.Liste
 	switch {
 	case at < 0:
 		return kafkav1.Listener{}, &NotReadyError{
-			Reason: ListenerNotFound,
-			What:   fmt.Sprintf("Kafka %s has no listener %s.", kafka.Name, excerpt.Of(named, excerpt.Value)),
-			Remedy: fmt.Sprintf("Set spec.kafka.listener to one of: %s.", names(listeners)),
+			Reason:  ListenerNotFound,
+			Problem: fmt.Sprintf("Kafka %s has no listener %s.", kafka.Name, excerpt.Of(named, excerpt.Value)),
+			Remedy:  fmt.Sprintf("Set spec.kafka.listener to one of: %s.", names(listeners)),
 		}
 	case !accepts(&listeners[at], user):
 		return kafkav1.Listener{}, incompatible(kafka, user, fmt.Sprintf("Listener %s of Kafka %s does not accept %s.", named, kafka.Name, user))
@@ -114,7 +114,7 @@ func incompatible(kafka *kafkav1.Kafka, user User, what string) *NotReadyError {
 	if others := suitable(kafka.Spec.Kafka.Listeners, user); len(others) > 0 {
 		remedy = fmt.Sprintf("Set spec.kafka.listener to one of: %s.", names(others))
 	}
-	return &NotReadyError{Reason: IncompatibleListener, What: what, Remedy: remedy}
+	return &NotReadyError{Reason: IncompatibleListener, Problem: what, Remedy: remedy}
 }
 
 func suitable(listeners []kafkav1.Listener, user User) []kafkav1.Listener {

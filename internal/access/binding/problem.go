@@ -60,13 +60,13 @@ const consequence = "The Secret is not written."
 // NotReadyError is why a KafkaAccess is not ready.
 type NotReadyError struct {
 	Reason Reason
-	// What is the problem and Remedy what to do about it, each in full sentences.
-	What, Remedy string
+	// Problem says what is wrong and Remedy what to do about it, each in full sentences.
+	Problem, Remedy string
 }
 
 // Error is the message of the condition.
-func (p *NotReadyError) Error() string {
-	return excerpt.Ends(p.What+" "+consequence+" "+p.Remedy, maxMessage)
+func (e *NotReadyError) Error() string {
+	return excerpt.Ends(e.Problem+" "+consequence+" "+e.Remedy, maxMessage)
 }
 
 // maxMessage keeps a message well below what the API server accepts.

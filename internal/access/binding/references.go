@@ -1,7 +1,10 @@
 package binding
 
 import (
+	"errors"
 	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -11,8 +14,11 @@ import (
 // clusterLabel names the Kafka cluster that a KafkaUser belongs to.
 const clusterLabel = "strimzi.io/cluster"
 
-// CheckReferences returns a *NotReadyError if the KafkaAccess refers to what is not supported.
-func CheckReferences(access *accessv1alpha1.KafkaAccess) error {
+// CheckSpec returns a *NotReadyError if the KafkaAccess asks for what is not supported.
+func CheckSpec(access *accessv1alpha1.KafkaAccess) error {
+	if wrong := validation.IsDNS1123Subdomain(SecretName(access)); len(wrong) > 0 {
+		return Rejected(SecretName(access), errors.New(wrong[0]))
+	}
 	if err := sameNamespace(access, "spec.kafka.namespace", access.Spec.Kafka.Namespace); err != nil {
 		return err
 	}
@@ -23,7 +29,7 @@ func CheckReferences(access *accessv1alpha1.KafkaAccess) error {
 	if user.Kind != kafkav1.KindKafkaUser || user.APIGroup != kafkav1.Group {
 		return &NotReadyError{
 			Reason: InvalidUserKind,
-			What: fmt.Sprintf("spec.user is of kind %s in group %s, which is not supported.",
+			Problem: fmt.Sprintf("spec.user is of kind %s in group %s, which is not supported.",
 				excerpt.Of(user.Kind, excerpt.Value), excerpt.Of(user.APIGroup, excerpt.Value)),
 			Remedy: fmt.Sprintf("Set spec.user.kind to %s and spec.user.apiGroup to %s.", kafkav1.KindKafkaUser, kafkav1.Group),
 		}
@@ -36,9 +42,9 @@ func sameNamespace(access *accessv1alpha1.KafkaAccess, field, namespace string) 
 		return nil
 	}
 	return &NotReadyError{
-		Reason: NamespaceNotAllowed,
-		What:   fmt.Sprintf("%s is %s, and references to another namespace are not supported.", field, excerpt.Of(namespace, excerpt.Value)),
-		Remedy: "Create the KafkaAccess in that namespace.",
+		Reason:  NamespaceNotAllowed,
+		Problem: fmt.Sprintf("%s is %s, and references to another namespace are not supported.", field, excerpt.Of(namespace, excerpt.Value)),
+		Remedy:  "Create the KafkaAccess in that namespace.",
 	}
 }
 
@@ -53,7 +59,7 @@ func CheckUser(user *kafkav1.KafkaUser, kafka string) error {
 		what = fmt.Sprintf("KafkaUser %s has no label %s.", user.Name, clusterLabel)
 	}
 	return &NotReadyError{
-		Reason: UserOfAnotherCluster, What: what,
+		Reason: UserOfAnotherCluster, Problem: what,
 		Remedy: fmt.Sprintf("Set spec.user to a KafkaUser with the label %s=%s.", clusterLabel, kafka),
 	}
 }
@@ -82,9 +88,9 @@ func CredentialsSecret(user *kafkav1.KafkaUser) (string, error) {
 
 func waitingForUser(user *kafkav1.KafkaUser, field string) error {
 	return &NotReadyError{
-		Reason: WaitingForUser,
-		What:   fmt.Sprintf("KafkaUser %s does not have %s yet.", user.Name, field),
-		Remedy: "Wait until the KafkaUser is Ready. If this lasts, see its conditions and whether a user operator is running.",
+		Reason:  WaitingForUser,
+		Problem: fmt.Sprintf("KafkaUser %s does not have %s yet.", user.Name, field),
+		Remedy:  "Wait until the KafkaUser is Ready. If this lasts, see its conditions and whether a user operator is running.",
 	}
 }
 
@@ -97,9 +103,9 @@ func Bootstrap(kafka *kafkav1.Kafka, listener string) (string, error) {
 		}
 	}
 	return "", &NotReadyError{
-		Reason: WaitingForKafka,
-		What:   fmt.Sprintf("Kafka %s does not report the bootstrap servers of listener %s in status.listeners yet.", kafka.Name, listener),
-		Remedy: "Wait until the Kafka is Ready. If this lasts, see its conditions.",
+		Reason:  WaitingForKafka,
+		Problem: fmt.Sprintf("Kafka %s does not report the bootstrap servers of listener %s in status.listeners yet.", kafka.Name, listener),
+		Remedy:  "Wait until the Kafka is Ready. If this lasts, see its conditions.",
 	}
 }
 
@@ -112,7 +118,7 @@ func NeedsClusterCA(listener *kafkav1.Listener) (bool, error) {
 		// The cluster CA would be the wrong one to trust: every handshake would fail.
 		return false, &NotReadyError{
 			Reason: TrustUnknown,
-			What: fmt.Sprintf("Listener %s presents a custom certificate (configuration.brokerCertChainAndKey), "+
+			Problem: fmt.Sprintf("Listener %s presents a custom certificate (configuration.brokerCertChainAndKey), "+
 				"which a KafkaAccess does not support yet.", listener.Name),
 			Remedy: "Set spec.kafka.listener to a listener without a custom certificate.",
 		}
@@ -123,8 +129,17 @@ func NeedsClusterCA(listener *kafkav1.Listener) (bool, error) {
 // Missing is the problem of an object that does not exist.
 func Missing(kind, namespace, name, field string) error {
 	return &NotReadyError{
-		Reason: MissingKubernetesResource,
-		What:   fmt.Sprintf("%s %s does not exist in namespace %s.", kind, excerpt.Of(name, excerpt.Foreign), namespace),
-		Remedy: fmt.Sprintf("Create it, or correct %s.", field),
+		Reason:  MissingKubernetesResource,
+		Problem: fmt.Sprintf("%s %s does not exist in namespace %s.", kind, excerpt.Of(name, excerpt.Foreign), namespace),
+		Remedy:  fmt.Sprintf("Create it, or correct %s.", field),
+	}
+}
+
+// Rejected is the problem of a Secret that the API server does not accept.
+func Rejected(secret string, why error) error {
+	return &NotReadyError{
+		Reason:  InvalidSecret,
+		Problem: fmt.Sprintf("Secret %s is invalid: %s.", excerpt.Of(secret, excerpt.Value), excerpt.Of(why.Error(), excerpt.Foreign)),
+		Remedy:  "Correct spec.secretName and spec.template. If the Secret exists and is immutable, delete it.",
 	}
 }

@@ -35,14 +35,15 @@ func TestReferencesThatAreNotSupportedHaveAReason(t *testing.T) {
 		"its own namespace is named": {change: func(a *accessv1alpha1.KafkaAccess) {
 			a.Spec.Kafka.Namespace, a.Spec.User.Namespace = "kafka", "kafka"
 		}},
-		"a Kafka elsewhere":    {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Namespace = "other" }, want: binding.NamespaceNotAllowed},
-		"a user elsewhere":     {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Namespace = "other" }, want: binding.NamespaceNotAllowed},
-		"another kind of user": {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Kind = "Secret" }, want: binding.InvalidUserKind},
-		"another group":        {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.APIGroup = "v1" }, want: binding.InvalidUserKind},
+		"a Kafka elsewhere":              {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Namespace = "other" }, want: binding.NamespaceNotAllowed},
+		"a user elsewhere":               {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Namespace = "other" }, want: binding.NamespaceNotAllowed},
+		"another kind of user":           {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Kind = "Secret" }, want: binding.InvalidUserKind},
+		"a name that no Secret can have": {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.SecretName = "My/App" }, want: binding.InvalidSecret},
+		"another group":                  {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.APIGroup = "v1" }, want: binding.InvalidUserKind},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := problemOf(t, binding.CheckReferences(accessTo(test.change))); got != test.want {
+			if got := problemOf(t, binding.CheckSpec(accessTo(test.change))); got != test.want {
 				t.Errorf("the reason is %q, want %q", got, test.want)
 			}
 		})

@@ -85,15 +85,15 @@ func CheckOwner(secret *corev1.Secret, access *accessv1alpha1.KafkaAccess) error
 		return nil
 	case !written && secret.Labels[ManagedByLabel] == ManagedBy:
 		return &NotReadyError{
-			Reason: MadeByAnother,
-			What:   fmt.Sprintf("Secret %s is written by another access operator.", secret.Name),
-			Remedy: "Stop the other operator for this KafkaAccess and delete the Secret, or set spec.secretName to another name.",
+			Reason:  MadeByAnother,
+			Problem: fmt.Sprintf("Secret %s is written by another access operator.", secret.Name),
+			Remedy:  "Stop the other operator for this KafkaAccess and delete the Secret, or set spec.secretName to another name.",
 		}
 	default:
 		return &NotReadyError{
-			Reason: ForeignObject,
-			What:   fmt.Sprintf("Secret %s is not owned by this KafkaAccess.", secret.Name),
-			Remedy: "Set spec.secretName to another name, or delete the Secret.",
+			Reason:  ForeignObject,
+			Problem: fmt.Sprintf("Secret %s is not owned by this KafkaAccess.", secret.Name),
+			Remedy:  "Set spec.secretName to another name, or delete the Secret.",
 		}
 	}
 }

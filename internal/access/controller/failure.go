@@ -1,0 +1,68 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keyturn/keyturn/internal/access/binding"
+	"github.com/keyturn/keyturn/internal/excerpt"
+)
+
+// requestError is a request that the API server did not carry out.
+type requestError struct {
+	verb string
+	kind kind
+	name types.NamespacedName
+	err  error
+}
+
+func (e *requestError) Error() string {
+	return fmt.Sprintf("%s %s %s: %v", e.verb, e.kind, e.name, e.err)
+}
+
+func (e *requestError) Unwrap() error { return e.err }
+
+// problem is how a failure is reported, nil when there is none.
+func problem(failed error) *binding.NotReadyError {
+	if failed == nil {
+		return nil
+	}
+	if problem, is := errors.AsType[*binding.NotReadyError](failed); is {
+		return problem
+	}
+	answer := excerpt.Of(failed.Error(), excerpt.Foreign)
+	request, is := errors.AsType[*requestError](failed)
+	switch {
+	case is && apierrors.IsForbidden(failed):
+		return &binding.NotReadyError{
+			Reason:  binding.Forbidden,
+			Problem: fmt.Sprintf("The API server did not allow the access operator to %s %s %s: %s.", request.verb, request.kind, request.name.Name, answer),
+			Remedy: fmt.Sprintf("Grant its ServiceAccount the verb %s on %s in namespace %s, or change the quota or admission policy that the answer names.",
+				request.verb, request.kind.resource(), request.name.Namespace),
+		}
+	case apierrors.IsUnauthorized(failed):
+		return &binding.NotReadyError{
+			Reason:  binding.Unauthorized,
+			Problem: fmt.Sprintf("The API server did not accept the credentials of the access operator: %s.", answer),
+			Remedy:  "Check the ServiceAccount of the access operator and its token.",
+		}
+	default:
+		return &binding.NotReadyError{
+			Reason:  binding.ReconciliationFailed,
+			Problem: fmt.Sprintf("A request to the API server failed: %s.", answer),
+			Remedy:  "It is retried. If this lasts, see the log of the access operator.",
+		}
+	}
+}
+
+// isRetried reports whether no event tells when a failure is over.
+func isRetried(failed error) bool {
+	if failed == nil {
+		return false
+	}
+	_, is := errors.AsType[*binding.NotReadyError](failed)
+	return !is
+}

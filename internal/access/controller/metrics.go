@@ -1,0 +1,67 @@
+package controller
+
+import (
+	"strconv"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Metrics count KafkaAccesses and the writes of their Secrets.
+type Metrics struct {
+	mu     sync.Mutex
+	ready  map[types.NamespacedName]bool
+	writes int
+
+	accesses, secretWrites *prometheus.Desc
+}
+
+// NewMetrics returns an empty collector.
+func NewMetrics() *Metrics {
+	return &Metrics{
+		ready: map[types.NamespacedName]bool{},
+		accesses: prometheus.NewDesc("keyturn_access_total",
+			"How many KafkaAccesses are ready, and how many are not.", []string{"ready"}, nil),
+		secretWrites: prometheus.NewDesc("keyturn_access_secret_writes_total",
+			"How many times the Secret of a KafkaAccess was created or changed.", nil, nil),
+	}
+}
+
+// Describe describes all metrics.
+func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
+	descs <- m.accesses
+	descs <- m.secretWrites
+}
+
+// Collect reports what the last reconcile of each KafkaAccess came to.
+func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	counts := map[bool]int{}
+	for _, ready := range m.ready {
+		counts[ready]++
+	}
+	for _, ready := range []bool{true, false} {
+		metrics <- prometheus.MustNewConstMetric(m.accesses, prometheus.GaugeValue, float64(counts[ready]), strconv.FormatBool(ready))
+	}
+	metrics <- prometheus.MustNewConstMetric(m.secretWrites, prometheus.CounterValue, float64(m.writes))
+}
+
+func (m *Metrics) told(access types.NamespacedName, ready bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ready[access] = ready
+}
+
+func (m *Metrics) forget(access types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.ready, access)
+}
+
+func (m *Metrics) wrote() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.writes++
+}

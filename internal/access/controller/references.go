@@ -1,0 +1,89 @@
+package controller
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// kind is a kind of object that a KafkaAccess refers to.
+type kind string
+
+const (
+	ofKafka  kind = "Kafka"
+	ofUser   kind = "KafkaUser"
+	ofSecret kind = "Secret"
+)
+
+// resource is how roles name objects of the kind.
+func (k kind) resource() string { return strings.ToLower(string(k)) + "s" }
+
+// reference names an object that a KafkaAccess is reconciled for.
+type reference struct {
+	kind kind
+	name types.NamespacedName
+}
+
+// references remember which objects the last reconcile of each KafkaAccess has read. A KafkaAccess that has not
+// been reconciled yet has none and needs none: it is about to read them.
+type references struct {
+	mu       sync.Mutex
+	accesses map[reference]map[types.NamespacedName]bool
+	of       map[types.NamespacedName]map[reference]bool
+}
+
+func newReferences() *references {
+	return &references{
+		accesses: map[reference]map[types.NamespacedName]bool{},
+		of:       map[types.NamespacedName]map[reference]bool{},
+	}
+}
+
+// add is called before the object is read.
+func (r *references) add(access types.NamespacedName, object reference) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.accesses[object] == nil {
+		r.accesses[object] = map[types.NamespacedName]bool{}
+	}
+	if r.of[access] == nil {
+		r.of[access] = map[reference]bool{}
+	}
+	r.accesses[object][access], r.of[access][object] = true, true
+}
+
+// trim drops all references of a KafkaAccess but those that are kept.
+func (r *references) trim(access types.NamespacedName, kept map[reference]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for object := range r.of[access] {
+		if kept[object] {
+			continue
+		}
+		delete(r.of[access], object)
+		delete(r.accesses[object], access)
+		if len(r.accesses[object]) == 0 {
+			delete(r.accesses, object)
+		}
+	}
+	if len(r.of[access]) == 0 {
+		delete(r.of, access)
+	}
+}
+
+// to are the KafkaAccesses that refer to an object.
+func (r *references) to(object reference) []types.NamespacedName {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.accesses[object]))
+}
+
+// size is how much is remembered.
+func (r *references) size() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.accesses) + len(r.of)
+}

@@ -1,0 +1,56 @@
+package controller
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
+	"github.com/keyturn/keyturn/internal/access/binding"
+	"github.com/keyturn/keyturn/internal/excerpt"
+)
+
+// action is what events say was done, as events.k8s.io wants it.
+const action = "Reconcile"
+
+// maxNote is the longest note of an event.
+const maxNote = 1000
+
+// report writes the status if it differs, and announces it if the KafkaAccess is in another state than before.
+func (r *Reconciler) report(ctx context.Context, access *accessv1alpha1.KafkaAccess, next accessv1alpha1.KafkaAccessStatus) error {
+	before := access.DeepCopy()
+	after := access.DeepCopy()
+	after.Status = next
+	r.options.Metrics.told(client.ObjectKeyFromObject(access), isReady(after))
+	if binding.IsReported(access, next) {
+		return nil
+	}
+	if err := r.applier.ApplyStatus(ctx, binding.StatusIntent(access, next)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	access.Status = next
+	r.announce(ctx, before, access)
+	return nil
+}
+
+func isReady(access *accessv1alpha1.KafkaAccess) bool {
+	condition := binding.Ready(access)
+	return condition != nil && condition.Status == metav1.ConditionTrue
+}
+
+// announce writes an event and a line of the log. That a KafkaAccess is looked at for the first time is no news.
+func (r *Reconciler) announce(ctx context.Context, before, after *accessv1alpha1.KafkaAccess) {
+	old, condition := binding.Ready(before), binding.Ready(after)
+	if old == nil || condition == nil || old.Status == condition.Status && old.Reason == condition.Reason {
+		return
+	}
+	kind := corev1.EventTypeWarning
+	if condition.Status == metav1.ConditionTrue {
+		kind = corev1.EventTypeNormal
+	}
+	r.options.Events.Eventf(after, nil, kind, condition.Reason, action, "%s", excerpt.Ends(condition.Message, maxNote))
+	log.FromContext(ctx).Info("the KafkaAccess changed its state", "ready", condition.Status, "reason", condition.Reason, "message", condition.Message)
+}

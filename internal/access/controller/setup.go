@@ -1,0 +1,71 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+)
+
+// concurrent is how many KafkaAccesses are reconciled at the same time.
+const concurrent = 4
+
+// No event tells when a permission is granted, so the last wait must not be long.
+const (
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = time.Minute
+)
+
+// SetupWithManager starts the controller: a KafkaAccess is reconciled when it changes, and when an object changes
+// that its last reconcile has read.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	server, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("preparing to watch Secrets by their names: %w", err)
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named("kafkaaccess").
+		For(&accessv1alpha1.KafkaAccess{}, builder.OnlyMetadata).
+		Watches(&kafkav1.Kafka{}, r.referrers(ofKafka), builder.WithPredicates(isNews())).
+		Watches(&kafkav1.KafkaUser{}, r.referrers(ofUser), builder.WithPredicates(isNews())).
+		Watches(&corev1.Secret{}, r.referrers(ofSecret), builder.OnlyMetadata).
+		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			go r.named.Run(ctx, server, func(access types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: access}) })
+			return nil
+		})).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: concurrent,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("starting the KafkaAccess controller: %w", err)
+	}
+	return nil
+}
+
+// referrers are the KafkaAccesses to reconcile when an object of the kind changes.
+func (r *Reconciler) referrers(kind kind) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
+		accesses := r.references.to(reference{kind, client.ObjectKeyFromObject(object)})
+		requests := make([]reconcile.Request, 0, len(accesses))
+		for _, access := range accesses {
+			requests = append(requests, reconcile.Request{NamespacedName: access})
+		}
+		return requests
+	})
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/keyturn/keyturn/internal/access/binding"
+	"github.com/keyturn/keyturn/internal/access/controller"
+)
+
+// accessOperatorOptions are the flags of the access operator.
+type accessOperatorOptions struct {
+	watchNamespaces []string
+	process         processOptions
+}
+
+func newAccessOperatorCommand() *cobra.Command {
+	o := accessOperatorOptions{}
+	cmd := &cobra.Command{
+		Use:   "access-operator",
+		Short: "Run the operator that writes the Secrets of KafkaAccess resources",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), cmd)
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *accessOperatorOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to watch; none means all")
+	o.process.addFlags(flags, binding.Owner)
+}
+
+func (o *accessOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error {
+	logger, err := newLogger(cmd.ErrOrStderr(), o.process.logLevel)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(logger)
+	restConfig, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the API server: %w", err)
+	}
+	mgr, err := ctrl.NewManager(restConfig, o.managerOptions(newScheme(), logger))
+	if err != nil {
+		return fmt.Errorf("preparing the access operator: %w", err)
+	}
+	if err := addHealthChecks(mgr); err != nil {
+		return err
+	}
+	if err := addAccessController(mgr); err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("running the access operator: %w", err)
+	}
+	return nil
+}
+
+func (o *accessOperatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Logger) manager.Options {
+	return o.process.managerOptions(scheme, logger, controller.CacheOptions(o.watchNamespaces))
+}
+
+func addAccessController(mgr ctrl.Manager) error {
+	figures := controller.NewMetrics()
+	if err := metrics.Registry.Register(figures); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	access := controller.New(controller.Options{
+		Client:  mgr.GetClient(),
+		Live:    mgr.GetAPIReader(),
+		Events:  mgr.GetEventRecorder(binding.Owner),
+		Clock:   clock.RealClock{},
+		Metrics: figures,
+	})
+	if err := access.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("adding controllers: %w", err)
+	}
+	return nil
+}

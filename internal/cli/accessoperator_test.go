@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+)
+
+func TestTheAccessOperatorHasALeaseOfItsOwn(t *testing.T) {
+	t.Parallel()
+	o := accessOperatorOptions{}
+	flags := pflag.NewFlagSet("access-operator", pflag.ContinueOnError)
+	o.addFlags(flags)
+	if err := flags.Parse([]string{"--watch-namespaces=kafka,apps", "--leader-election-namespace=keyturn"}); err != nil {
+		t.Fatal(err)
+	}
+	options := o.managerOptions(newScheme(), logr.Discard())
+	if options.LeaderElectionID != "keyturn-access-operator" || options.LeaderElectionNamespace != "keyturn" || !options.LeaderElection {
+		t.Errorf("the Lease is %s/%s, leader election %t", options.LeaderElectionNamespace, options.LeaderElectionID, options.LeaderElection)
+	}
+	namespaces := make([]string, 0, len(options.Cache.DefaultNamespaces))
+	for namespace := range options.Cache.DefaultNamespaces {
+		namespaces = append(namespaces, namespace)
+	}
+	slices.Sort(namespaces)
+	if !slices.Equal(namespaces, []string{"apps", "kafka"}) {
+		t.Errorf("the namespaces are %v", namespaces)
+	}
+}
+
+func TestThePluginHidesTheOperators(t *testing.T) {
+	t.Parallel()
+	for _, p := range []program{asItself(), asPlugin()} {
+		for _, cmd := range newRootCommand(p, nil, nil).Commands() {
+			if name := cmd.Name(); (name == "operator" || name == "access-operator") && cmd.Hidden != (p == asPlugin()) {
+				t.Errorf("%s: %s is hidden: %t", p.name, name, cmd.Hidden)
+			}
+		}
+	}
+}

@@ -31,7 +31,7 @@ E2E_TIMEOUT ?= 90m
 # Packages with goroutines of their own, which the race detector watches. It needs a C compiler.
 RACE_PACKAGES := ./internal/kafka/agent/... ./internal/kafka/admin/... ./internal/probe/...
 # Packages whose tests start a real API server.
-API_PACKAGES  := ./api ./charts/apitest ./internal/cli/apitest ./internal/kafka/apitest ./internal/user/apitest
+API_PACKAGES  := ./api ./charts/apitest ./internal/access/apitest ./internal/cli/apitest ./internal/kafka/apitest ./internal/user/apitest
 
 ##@ For people
 

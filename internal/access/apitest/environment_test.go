@@ -1,0 +1,121 @@
+package apitest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
+)
+
+// apiServer is the connection that all tests of the package share. Each test has a namespace of its own.
+var (
+	apiServer *rest.Config
+	shared    clients
+	connected sync.Once
+)
+
+// clients are those of a person, who may do everything, and of the access operator.
+type clients struct {
+	person, operator client.Client
+	// asOperator is the configuration of the operator's client.
+	asOperator *rest.Config
+}
+
+func TestMain(m *testing.M) {
+	os.Exit(kubetest.Main(func() int { return run(m) }))
+}
+
+func run(m *testing.M) int {
+	ctrl.SetLogger(logr.Discard())
+	environment := &envtest.Environment{
+		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "config", "crd")},
+		ErrorIfCRDPathMissing: true,
+	}
+	stop, err := kubetest.Start(environment)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}()
+	apiServer = environment.Config
+	apiServer.QPS, apiServer.Burst = -1, -1
+	return m.Run()
+}
+
+// rights are all that the access operator needs in the namespaces that it watches. With leader election it needs
+// its Lease in addition.
+func rights() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{"access.strimzi.io"}, Resources: []string{"kafkaaccesses"}, Verbs: []string{"get", "list", "watch"}},
+		{APIGroups: []string{"access.strimzi.io"}, Resources: []string{"kafkaaccesses/status"}, Verbs: []string{"patch"}},
+		{APIGroups: []string{"kafka.strimzi.io"}, Resources: []string{"kafkas", "kafkausers"}, Verbs: []string{"get", "list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
+		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+	}
+}
+
+// connect makes the clients with the first test.
+func connect(t *testing.T) clients {
+	t.Helper()
+	connected.Do(func() {
+		options := client.Options{Scheme: newScheme(t)}
+		var err error
+		if shared.person, err = client.New(apiServer, options); err != nil {
+			t.Fatal(err)
+		}
+		shared.asOperator = grant(t, shared.person, "access-operator", rights())
+		if shared.operator, err = client.New(shared.asOperator, options); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return shared
+}
+
+// grant returns the configuration of a user with these rights everywhere.
+func grant(t *testing.T, person client.Client, user string, rules []rbacv1.PolicyRule) *rest.Config {
+	t.Helper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}
+	for _, object := range []client.Object{role, binding} {
+		if err := person.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := rest.CopyConfig(apiServer)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	return config
+}
+
+func newScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kafkav1.AddToScheme, accessv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return scheme
+}

@@ -1,0 +1,135 @@
+package apitest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/access/controller"
+)
+
+// patience is many times what an event takes to become a write.
+const patience = time.Minute
+
+// runOperator runs the operator with its watches in the namespace, as the command line does.
+func (w *world) runOperator() {
+	w.t.Helper()
+	skip := true
+	mgr, err := ctrl.NewManager(shared.asOperator, ctrl.Options{
+		Scheme: newScheme(w.t), Cache: controller.CacheOptions([]string{w.namespace}),
+		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
+		Controller: config.Controller{SkipNameValidation: &skip},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	operator := controller.New(controller.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("keyturn-access-operator"),
+		Clock: clock.RealClock{}, Metrics: controller.NewMetrics(),
+	})
+	if err := operator.SetupWithManager(mgr); err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	w.t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			w.t.Error(err)
+		}
+	})
+}
+
+// await waits until a condition holds.
+func (w *world) await(what string, holds func() bool) {
+	w.t.Helper()
+	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) { return holds(), nil })
+	if err != nil {
+		w.t.Fatalf("waiting until %s: %v; the reason is %s", what, err, w.reason("my-app"))
+	}
+}
+
+func (w *world) awaitReason(reason string) {
+	w.t.Helper()
+	w.await("the reason is "+reason, func() bool { return w.reason("my-app") == reason })
+}
+
+func (w *world) awaitData(key, value string) {
+	w.t.Helper()
+	w.await(fmt.Sprintf("%s is %q", key, value), func() bool { return w.data("my-app")[key] == value })
+}
+
+func TestEveryChangeIsNoticed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.runOperator()
+
+	w.access("my-user", nil)
+	w.awaitReason("MissingKubernetesResource")
+	w.kafka("my-cluster")
+	w.user("my-user", kafkav1.UserTLS)
+	w.await("the cluster CA is missed", func() bool {
+		return w.reason("my-app") == "MissingKubernetesResource" && w.readyMessage("Secret my-cluster-cluster-ca-cert")
+	})
+	w.caSecret("first\n")
+	w.await("the user's Secret is missed", func() bool { return w.readyMessage("Secret my-user ") })
+	w.secret("my-user", "strimzi-user-operator", map[string]string{"user.crt": "certificate", "user.key": "key"})
+	w.awaitReason("Bound")
+	if diff := cmp.Diff(bound(), w.data("my-app")); diff != "" {
+		t.Fatalf("the Secret differs (-want +got):\n%s", diff)
+	}
+
+	w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", "second\n")
+	w.awaitData("ssl.truststore.crt", "second\n")
+	w.updateSecret("my-user", "user.crt", "renewed")
+	w.awaitData("ssl.keystore.crt", "renewed")
+	kafka := &kafkav1.Kafka{}
+	w.get("my-cluster", kafka)
+	kafka.Status.Listeners[1].BootstrapServers = "elsewhere:9093"
+	w.report(kafka)
+	w.awaitData("bootstrap.servers", "elsewhere:9093")
+	w.updateSecret("my-app", "type", "overwritten")
+	w.awaitData("type", "kafka")
+	w.delete("my-app", &corev1.Secret{})
+	w.awaitData("type", "kafka")
+	w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.SecretName = "renamed" })
+	w.await("the Secret is renamed", func() bool { return w.data("my-app") == nil && w.data("renamed") != nil })
+}
+
+// Secrets of people need no label of an operator.
+func TestChangesOfSecretsWithoutALabelAreNoticed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.runOperator()
+	w.kafka("my-cluster")
+	w.user("my-user", kafkav1.UserTLS)
+	w.secret("my-app", "", map[string]string{"mine": "precious"})
+	w.secret("my-cluster-cluster-ca-cert", "", map[string]string{"ca.crt": "first\n"})
+	w.secret("my-user", "", map[string]string{"user.crt": "certificate"})
+	w.access("my-user", nil)
+	w.awaitReason("IncompleteSecret")
+	w.updateSecret("my-user", "user.key", "key")
+	w.awaitReason("ForeignObject")
+	w.delete("my-app", &corev1.Secret{})
+	w.awaitReason("Bound")
+	w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", "second\n")
+	want := bound()
+	maps.Copy(want, map[string]string{"ssl.truststore.crt": "second\n"})
+	w.awaitData("ssl.truststore.crt", "second\n")
+	if diff := cmp.Diff(want, w.data("my-app")); diff != "" {
+		t.Errorf("the Secret differs (-want +got):\n%s", diff)
+	}
+}

@@ -93,7 +93,7 @@ func CheckOwner(secret *corev1.Secret, access *accessv1alpha1.KafkaAccess) error
 		return &NotReadyError{
 			Reason:  ForeignObject,
 			Problem: fmt.Sprintf("Secret %s is not owned by this KafkaAccess.", secret.Name),
-			Remedy:  "Set spec.secretName to another name, or delete the Secret.",
+			Remedy:  "Set spec.secretName to another name. Delete the Secret only if nothing else uses it.",
 		}
 	}
 }

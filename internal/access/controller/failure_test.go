@@ -1,0 +1,43 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keyturn/keyturn/internal/access/binding"
+)
+
+func TestAFailureIsReportedAndRetriedByItsKind(t *testing.T) {
+	t.Parallel()
+	secrets := schema.GroupResource{Resource: "secrets"}
+	failing := func(err error) error {
+		return &requestError{verb: "patch", kind: ofSecret, name: named("my-app"), err: fmt.Errorf("applying: %w", err)}
+	}
+	for name, test := range map[string]struct {
+		failed  error
+		reason  binding.Reason
+		message string
+		retried bool
+	}{
+		"a permission":  {failed: failing(apierrors.NewForbidden(secrets, "my-app", errors.New("no"))), reason: binding.Forbidden, message: "the verb patch on secrets in namespace kafka", retried: true},
+		"credentials":   {failed: failing(apierrors.NewUnauthorized("no")), reason: binding.Unauthorized, retried: true},
+		"anything else": {failed: failing(errors.New("connection refused")), reason: binding.ReconciliationFailed, message: "connection refused", retried: true},
+		"bad input":     {failed: fmt.Errorf("reading: %w", binding.Missing("Kafka", "kafka", "my-cluster", "spec.kafka.name")), reason: binding.MissingKubernetesResource},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := problem(test.failed)
+			if got.Reason != test.reason || !strings.Contains(got.Error(), test.message) || isRetried(test.failed) != test.retried {
+				t.Errorf("%s, retried: %t: %v", got.Reason, isRetried(test.failed), got)
+			}
+		})
+	}
+	if problem(nil) != nil || isRetried(nil) {
+		t.Error("nothing has failed, and is reported")
+	}
+}

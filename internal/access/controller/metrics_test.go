@@ -1,0 +1,32 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+func TestMetricsCountAccessesAndWrites(t *testing.T) {
+	t.Parallel()
+	m := NewMetrics()
+	m.told(named("first"), true)
+	m.told(named("second"), false)
+	m.told(named("third"), false)
+	m.told(named("third"), true)
+	m.told(named("gone"), true)
+	m.forget(named("gone"))
+	m.wrote()
+	const want = `
+# HELP keyturn_access_secret_writes_total How many times the Secret of a KafkaAccess was created or changed.
+# TYPE keyturn_access_secret_writes_total counter
+keyturn_access_secret_writes_total 1
+# HELP keyturn_access_total How many KafkaAccesses are ready, and how many are not.
+# TYPE keyturn_access_total gauge
+keyturn_access_total{ready="false"} 1
+keyturn_access_total{ready="true"} 2
+`
+	if err := testutil.CollectAndCompare(m, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}

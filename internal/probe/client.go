@@ -20,7 +20,6 @@ import (
 )
 
 const (
-	partitions = 3
 	// metadataMinAge lets a client follow a leader that moved as soon as it hears
 	// of it: what is measured is the cluster, not the patience of a client.
 	metadataMinAge = 100 * time.Millisecond
@@ -39,7 +38,7 @@ const (
 // runner is one client under test: a producer, a consumer and their account.
 type runner struct {
 	spec       Client
-	topic      string
+	course     course
 	clock      clock.WithTicker
 	ledger     *ledger.Ledger
 	handshakes *handshakes
@@ -51,11 +50,11 @@ type runner struct {
 	last error           // of the consumer, for the notes
 }
 
-func newRunner(spec Client, options Options, topic string) (*runner, error) {
+func newRunner(spec Client, options Options, course course) (*runner, error) {
 	r := &runner{
-		spec: spec, topic: topic, clock: options.Clock,
+		spec: spec, course: course, clock: options.Clock,
 		handshakes: newHandshakes(),
-		read:       map[int32]int64{},
+		read:       course.start(),
 	}
 	common := spec.options(options.Network, r.dialed)
 	producer, err := kgo.NewClient(append(common,
@@ -75,7 +74,7 @@ func newRunner(spec Client, options Options, topic string) (*runner, error) {
 		return nil, fmt.Errorf("making producer of %s: %w", spec.Kind, err)
 	}
 	consumer, err := kgo.NewClient(append(common,
-		kgo.ConsumeTopics(topic),
+		course.consume(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(fetchWait),
 		kgo.FetchMinBytes(fetchBytes),
@@ -93,7 +92,7 @@ func newRunner(spec Client, options Options, topic string) (*runner, error) {
 // connection went.
 func (c Client) options(network Network, dialed func(address string, err error)) []kgo.Opt {
 	options := []kgo.Opt{
-		kgo.SeedBrokers(c.Listener.Bootstrap),
+		kgo.SeedBrokers(strings.Split(c.Listener.Bootstrap, ",")...),
 		kgo.ClientID("keyturn-probe-" + c.name()),
 		kgo.DisableClientMetrics(),
 		kgo.MetadataMinAge(metadataMinAge),
@@ -107,9 +106,11 @@ func (c Client) options(network Network, dialed func(address string, err error))
 			return &dataConn{Conn: conn, refused: func(err error) { dialed(address, err) }}, nil
 		}),
 	}
-	if c.Login != nil && c.Listener.Auth == AuthSCRAM {
-		auth := scram.Auth{User: c.Login.User, Pass: c.Login.Password}
-		options = append(options, kgo.SASL(auth.AsSha512Mechanism()))
+	if from, has := c.logsIn(); has && c.Listener.Auth == AuthSCRAM {
+		options = append(options, kgo.SASL(scram.Sha512(func(ctx context.Context) (scram.Auth, error) {
+			login, err := from(ctx)
+			return scram.Auth{User: login.User, Pass: login.Password}, err
+		})))
 	}
 	return options
 }
@@ -133,9 +134,10 @@ func nodeOf(address string) string {
 func (r *runner) produceOnceKnown(ctx context.Context, record *kgo.Record) error {
 	ticker := r.clock.NewTicker(retryPause)
 	defer ticker.Stop()
+	_, logsIn := r.spec.logsIn()
 	for {
 		err := r.producer.ProduceSync(ctx, record).FirstErr()
-		if r.spec.Login == nil || !errors.Is(err, kerr.SaslAuthenticationFailed) {
+		if !logsIn || !errors.Is(err, kerr.SaslAuthenticationFailed) {
 			return err
 		}
 		select {
@@ -149,8 +151,8 @@ func (r *runner) produceOnceKnown(ctx context.Context, record *kgo.Record) error
 // warmUp waits until every partition took one record, so that the first
 // connection of a client is not counted as a gap.
 func (r *runner) warmUp(ctx context.Context) error {
-	for partition := range int32(partitions) {
-		record := &kgo.Record{Topic: r.topic, Partition: partition, Key: []byte(warmUpKey)}
+	for _, partition := range r.course.partitions {
+		record := &kgo.Record{Topic: r.course.topic, Partition: partition, Key: []byte(warmUpKey)}
 		if err := r.produceOnceKnown(ctx, record); err != nil {
 			return fmt.Errorf("client %s cannot produce on listener %s: %w", r.spec.Kind, r.spec.Listener.Name, err)
 		}
@@ -180,8 +182,8 @@ func (r *runner) send(ctx context.Context, offset, interval time.Duration) {
 func (r *runner) produce(ctx context.Context) {
 	seq := r.ledger.Sent(r.clock.Now())
 	record := &kgo.Record{
-		Topic:     r.topic,
-		Partition: partitionOf(seq),
+		Topic:     r.course.topic,
+		Partition: r.course.partitionOf(seq),
 		Value:     encodeRecord(r.spec.Kind, seq),
 	}
 	r.producer.Produce(ctx, record, func(record *kgo.Record, err error) {
@@ -212,6 +214,9 @@ func (r *runner) received(record *kgo.Record) {
 	if string(record.Key) == warmUpKey {
 		return
 	}
+	if r.course.shared && !strings.HasPrefix(string(record.Value), r.spec.Kind+" ") {
+		return
+	}
 	seq, err := decodeRecord(r.spec.Kind, record.Value)
 	if err != nil {
 		r.trouble(err)
@@ -235,12 +240,12 @@ func (r *runner) troubles() error {
 
 // atEnd says whether the consumer has read all partitions to their end.
 func (r *runner) atEnd(ctx context.Context) (bool, error) {
-	ends, err := kadm.NewClient(r.consumer).ListEndOffsets(ctx, r.topic)
+	ends, err := kadm.NewClient(r.consumer).ListEndOffsets(ctx, r.course.topic)
 	if err != nil {
-		return false, fmt.Errorf("asking for the end of topic %s: %w", r.topic, err)
+		return false, fmt.Errorf("asking for the end of topic %s: %w", r.course.topic, err)
 	}
 	if err := ends.Error(); err != nil {
-		return false, fmt.Errorf("asking for the end of topic %s: %w", r.topic, err)
+		return false, fmt.Errorf("asking for the end of topic %s: %w", r.course.topic, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -264,9 +269,4 @@ func decodeRecord(kind string, value []byte) (uint64, error) {
 		return 0, fmt.Errorf("reading the number of a record of %s: %w", kind, err)
 	}
 	return seq, nil
-}
-
-// partitionOf spreads records evenly, so that each partition has its own clock.
-func partitionOf(seq uint64) int32 {
-	return [partitions]int32{0, 1, 2}[seq%partitions]
 }

@@ -83,9 +83,9 @@ func (i Identity) Connect(ctx context.Context, network Network, address string) 
 	return secured, nil
 }
 
-// check opens a fresh connection and completes a request on it. It returns what
+// Check opens a fresh connection and completes a request on it. It returns what
 // the server presented, if it came that far.
-func (i Identity) check(ctx context.Context, network Network, address string) (Presented, error) {
+func (i Identity) Check(ctx context.Context, network Network, address string) (Presented, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := i.Connect(ctx, network, address)

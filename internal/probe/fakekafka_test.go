@@ -210,6 +210,101 @@ func TestTopicsStayWhereTheyAreToBeLookedAt(t *testing.T) {
 	}
 }
 
+// shared are the options of a client with a topic of its own choice.
+func (k *fakeKafka) shared(kind string) probe.Options {
+	options := k.options()
+	options.Topic = probe.Topic{Name: "orders", Partitions: 2, Retention: time.Hour}
+	options.Clients = options.Clients[:1]
+	options.Clients[0].Kind = kind
+	return options
+}
+
+func TestClientsOfOneTopicCountTheirOwnRecords(t *testing.T) {
+	t.Parallel()
+	kafka := startFakeKafka(t)
+	first := startProbe(t, kafka.shared("first"))
+	awaitSnapshot(t, first, busy(20))
+	second := startProbe(t, kafka.shared("second"))
+	awaitSnapshot(t, second, busy(20))
+	for _, running := range []*probe.Probe{first, second} {
+		result := running.Stop(t.Context())
+		records := result.Clients[0].Records
+		if !result.Ok() || records.Sent != records.Consumed || len(result.Notes) > 0 {
+			t.Errorf("not ok, notes %q:\n%s", result.Notes, probe.Table(result.Snapshot))
+		}
+	}
+	again := startProbe(t, kafka.shared("first"))
+	awaitSnapshot(t, again, busy(20))
+	if result := again.Stop(t.Context()); !result.Ok() {
+		t.Errorf("another run reads what was there before it:\n%s", probe.Table(result.Snapshot))
+	}
+	if left := topics(t, kafka); len(left) != 1 || left[0] != "orders" {
+		t.Errorf("topics %q are left, want the one that was given", left)
+	}
+}
+
+func TestATopicThatExistsIsTakenAsItIs(t *testing.T) {
+	t.Parallel()
+	kafka := startFakeKafka(t)
+	client, err := kgo.NewClient(kgo.SeedBrokers(kafka.addresses...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := kadm.NewClient(client).CreateTopic(t.Context(), 1, 1, nil, "orders"); err != nil {
+		t.Fatal(err)
+	}
+	running := startProbe(t, kafka.shared("one"))
+	awaitSnapshot(t, running, busy(20))
+	if result := running.Stop(t.Context()); !result.Ok() {
+		t.Errorf("not ok, notes %q:\n%s", result.Notes, probe.Table(result.Snapshot))
+	}
+}
+
+func TestOneTopicIsForOneClient(t *testing.T) {
+	t.Parallel()
+	options := startFakeKafka(t).options()
+	options.Topic.Name = "orders"
+	if _, err := probe.Start(t.Context(), options); err == nil || !strings.Contains(err.Error(), "topic orders is given for one client") {
+		t.Errorf("a probe of two clients with one topic starts: %v", err)
+	}
+}
+
+func TestAClientMakesFreshConnectionsByAnotherWay(t *testing.T) {
+	t.Parallel()
+	kafka := startFakeKafka(t)
+	options := kafka.shared("one")
+	options.Clients[0].By = func(context.Context, reach.Node) (probe.Presented, error) {
+		return probe.Presented{}, &verdict.Error{Verdict: verdict.Refused, Reason: verdict.AlertUnknownCA}
+	}
+	running := startProbe(t, options)
+	awaitSnapshot(t, running, func(s probe.Snapshot) bool { return s.Clients[0].TLSFailures[verdict.AlertUnknownCA] > 0 })
+	if err := running.Bootstrap("fake-1:9092"); err != nil {
+		t.Error(err)
+	}
+	if err := running.Bootstrap("fake-1:port"); err == nil {
+		t.Error("an address without a port is taken")
+	}
+	running.Stop(t.Context())
+}
+
+func TestALostRecordIsFoundWhileTheProbeRuns(t *testing.T) {
+	t.Parallel()
+	kafka := startFakeKafka(t)
+	running := startProbe(t, kafka.shared("one"))
+	awaitSnapshot(t, running, busy(20))
+	var swallowed atomic.Bool
+	kafka.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		var promise kmsg.Response
+		if produce, ok := request.(*kmsg.ProduceRequest); ok && swallowed.CompareAndSwap(false, true) {
+			promise = acknowledge(produce)
+		}
+		return promise, nil, promise != nil
+	})
+	awaitSnapshot(t, running, func(s probe.Snapshot) bool { return s.Clients[0].Overtaken > 0 })
+	running.Stop(t.Context())
+}
+
 func TestAnAcknowledgedRecordThatWasNotKeptIsFound(t *testing.T) {
 	t.Parallel()
 	kafka := startFakeKafka(t)

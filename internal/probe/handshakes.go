@@ -28,8 +28,8 @@ type Tally struct {
 	Unreachable uint64 `json:"unreachable"`
 }
 
-// with is the tally after one more connection.
-func (t Tally) with(v verdict.Verdict) Tally {
+// With is the tally after one more connection.
+func (t Tally) With(v verdict.Verdict) Tally {
 	switch v {
 	case verdict.Accepted:
 		t.Accepted++
@@ -110,7 +110,7 @@ func (h *handshakes) fresh(node string, now time.Time, shown Presented, err erro
 		watch = &NodeWatch{Node: node, Phases: map[string]Tally{}}
 		h.nodes[node] = watch
 	}
-	watch.Phases[h.phase] = watch.Phases[h.phase].with(kind)
+	watch.Phases[h.phase] = watch.Phases[h.phase].With(kind)
 	watch.extend(Span{From: now, To: now, Verdict: kind, Reason: reason, Presented: shown, Count: 1})
 	if kind == verdict.Refused {
 		h.fail(node, now, reason)

@@ -77,6 +77,20 @@ type Identity struct {
 	Credential Credential
 	// Login is used on listeners with AuthSCRAM.
 	Login *Login
+	// LoginFrom is asked at each login instead, where it is set.
+	LoginFrom func(ctx context.Context) (Login, error)
+}
+
+// logsIn says whether the client has a password, and where from.
+func (i Identity) logsIn() (from func(ctx context.Context) (Login, error), has bool) {
+	switch {
+	case i.LoginFrom != nil:
+		return i.LoginFrom, true
+	case i.Login != nil:
+		return func(context.Context) (Login, error) { return *i.Login, nil }, true
+	default:
+		return nil, false
+	}
 }
 
 // Client is one kind of client under test.
@@ -85,6 +99,9 @@ type Client struct {
 
 	// Kind names it, uniquely on its listener.
 	Kind string
+	// By makes its fresh connections, as that of a Watch does; nil leaves them to the
+	// probe.
+	By Attempt
 }
 
 // name tells the clients of a probe apart, in the characters of topic names.
@@ -96,6 +113,9 @@ type Options struct {
 	Run     string
 	Network Network
 	Clients []Client
+	// Topic is used by the only client, where it has a name, instead of a topic that
+	// the probe creates and deletes.
+	Topic Topic
 	// Admin creates and deletes the topics; nil leaves that to the first client.
 	Admin *Identity
 	// KeepTopics leaves the topics behind for a person to look at.
@@ -128,6 +148,9 @@ const (
 func (o Options) resolve() (Options, error) {
 	if o.Network == nil || len(o.Clients) == 0 {
 		return o, errors.New("a probe needs a network and at least one client")
+	}
+	if o.Topic.Name != "" && len(o.Clients) > 1 {
+		return o, fmt.Errorf("topic %s is given for one client, and there are %d", o.Topic.Name, len(o.Clients))
 	}
 	seen := map[string]bool{}
 	for _, client := range o.Clients {

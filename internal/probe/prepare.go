@@ -25,7 +25,9 @@ type preparation struct {
 	prefix string
 	topics []string
 	grants *kadm.ACLBuilder
-	logins []string
+	// courses are those of the clients, in their order.
+	courses []course
+	logins  []string
 }
 
 func topicPrefix(run string) string { return "keyturn-probe-" + run + "-" }
@@ -49,8 +51,13 @@ func prepare(ctx context.Context, options Options) (*preparation, error) {
 }
 
 func (p *preparation) make(ctx context.Context, options Options) error {
+	if options.Topic.Name != "" {
+		return p.share(ctx, options.Topic, options.Clock)
+	}
 	for _, client := range options.Clients {
-		p.topics = append(p.topics, p.prefix+client.name())
+		topic := p.prefix + client.name()
+		p.topics = append(p.topics, topic)
+		p.courses = append(p.courses, course{topic: topic, partitions: ownPartitions()})
 	}
 	if err := p.createTopics(ctx); err != nil {
 		return err

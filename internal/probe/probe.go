@@ -62,7 +62,7 @@ func Start(ctx context.Context, options Options) (*Probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	runners, err := warmedUp(warm, options)
+	runners, err := warmedUp(warm, options, prepared.courses)
 	if err != nil {
 		return nil, errors.Join(err, prepared.close(context.WithoutCancel(ctx), options))
 	}
@@ -78,15 +78,15 @@ func Start(ctx context.Context, options Options) (*Probe, error) {
 }
 
 // warmedUp makes the clients, all of them able to produce; or none.
-func warmedUp(ctx context.Context, options Options) ([]*runner, error) {
+func warmedUp(ctx context.Context, options Options, courses []course) ([]*runner, error) {
 	runners := make([]*runner, 0, len(options.Clients))
 	closeAll := func() {
 		for _, r := range runners {
 			r.close()
 		}
 	}
-	for _, client := range options.Clients {
-		r, err := newRunner(client, options, topicPrefix(options.Run)+client.name())
+	for i, client := range options.Clients {
+		r, err := newRunner(client, options, courses[i])
 		if err != nil {
 			closeAll()
 			return nil, err
@@ -118,7 +118,7 @@ func (p *Probe) run(ctx context.Context) {
 		r.ledger = ledger.New(p.started)
 		p.sending.Go(func() { r.send(send, offset(i, p.options.Interval), p.options.Interval) })
 		p.watching.Go(func() { r.receive(watch) })
-		p.startWatch(i, Watch{Identity: r.spec.Identity}, r.handshakes)
+		p.startWatch(i, Watch{Identity: r.spec.Identity, By: r.spec.By}, r.handshakes)
 	}
 	p.watching.Go(func() { p.observer.run(watch) })
 }
@@ -175,6 +175,17 @@ func (p *Probe) phase() string {
 	return p.marks[len(p.marks)-1].Phase
 }
 
+// Bootstrap gives the clients other addresses to start from. Connections that are open
+// live on.
+func (p *Probe) Bootstrap(addresses ...string) error {
+	for _, r := range p.runners {
+		if err := errors.Join(r.producer.UpdateSeedBrokers(addresses...), r.consumer.UpdateSeedBrokers(addresses...)); err != nil {
+			return fmt.Errorf("changing the bootstrap addresses: %w", err)
+		}
+	}
+	return nil
+}
+
 // Snapshot is the account so far; the time lines of acknowledgements come with
 // the Result only.
 func (p *Probe) Snapshot() Snapshot {
@@ -190,6 +201,7 @@ func (p *Probe) Snapshot() Snapshot {
 	for _, r := range p.runners {
 		state := ClientState{Kind: r.spec.Kind, Listener: r.spec.Listener.Name, Records: r.ledger.Account()}
 		state.Handshakes, state.TLSFailures, state.Failures = r.handshakes.record()
+		state.Overtaken = r.ledger.Overtaken(r.course.partitionOf)
 		snapshot.Clients = append(snapshot.Clients, state)
 	}
 	for _, entry := range p.watches {

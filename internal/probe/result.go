@@ -12,6 +12,9 @@ type ClientState struct {
 	Kind     string         `json:"kind"`
 	Listener string         `json:"listener"`
 	Records  ledger.Account `json:"records"`
+	// Overtaken were acknowledged and not read back although a later record of their
+	// partition was.
+	Overtaken uint64 `json:"overtaken,omitempty"`
 	// TLSFailures counts by reason, over the connections it works with and the
 	// fresh ones. A node that is down is none.
 	TLSFailures map[verdict.Reason]uint64 `json:"tlsFailures"`

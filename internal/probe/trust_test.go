@@ -201,7 +201,7 @@ func TestKindsOfTrustThroughAReplacement(t *testing.T) {
 			identity := Identity{Listener: Listener{TLS: true}, Trust: trustIn(secret.source)}
 			for _, row := range rows {
 				secret.set(row.data)
-				_, err := identity.check(t.Context(), servers[row.server], brokerHost+":9093")
+				_, err := identity.Check(t.Context(), servers[row.server], brokerHost+":9093")
 				got, reason := verdict.Of(err)
 				want := verdict.Refused
 				if row.accept[kind] {
@@ -256,7 +256,7 @@ func TestClientCertificateIsRefusedByTheServerOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			identity := Identity{Listener: Listener{TLS: true, Auth: AuthTLS}, Trust: trust, Credential: c.credential}
-			shown, err := identity.check(t.Context(), network, brokerHost+":9093")
+			shown, err := identity.Check(t.Context(), network, brokerHost+":9093")
 			if got, reason := verdict.Of(err); got != c.verdict || reason != c.reason {
 				t.Errorf("%s (%s: %v), want %s (%s)", got, reason, err, c.verdict, c.reason)
 			}
@@ -271,7 +271,7 @@ func missing(context.Context) (*tls.Certificate, error) { return nil, errors.New
 
 func TestCheckWithoutTLS(t *testing.T) {
 	t.Parallel()
-	shown, err := Identity{}.check(t.Context(), broker(t, nil), brokerHost+":9092")
+	shown, err := Identity{}.Check(t.Context(), broker(t, nil), brokerHost+":9092")
 	if err != nil || shown != (Presented{}) {
 		t.Errorf("shown %+v, error %v; want nothing and none", shown, err)
 	}
@@ -285,7 +285,7 @@ func TestARefusedClientStillSeesWhatTheServerPresents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown, err := Identity{Listener: Listener{TLS: true}, Trust: trust}.check(t.Context(), network, brokerHost+":9093")
+	shown, err := Identity{Listener: Listener{TLS: true}, Trust: trust}.Check(t.Context(), network, brokerHost+":9093")
 	if err == nil {
 		t.Fatal("a client that trusts a stranger was accepted")
 	}

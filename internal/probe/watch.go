@@ -103,7 +103,7 @@ func (w *watcher) begin(node string) bool {
 // attempts are the probe's own, as an identity.
 func (i Identity) attempts(network Network) Attempt {
 	return func(ctx context.Context, node reach.Node) (Presented, error) {
-		return i.check(ctx, network, net.JoinHostPort(node.Host, strconv.Itoa(int(i.Listener.Port))))
+		return i.Check(ctx, network, net.JoinHostPort(node.Host, strconv.Itoa(int(i.Listener.Port))))
 	}
 }
 

@@ -23,19 +23,25 @@ func (b *bits) add(n uint64) bool {
 
 // without lists the first limit members of b that other lacks, and counts all.
 func (b *bits) without(other *bits, limit int) (missing []uint64, count uint64) {
+	b.visitWithout(other, func(n uint64) {
+		count++
+		if len(missing) < limit {
+			missing = append(missing, n)
+		}
+	})
+	return missing, count
+}
+
+// visitWithout visits the members of b that other lacks, in order.
+func (b *bits) visitWithout(other *bits, visit func(n uint64)) {
 	for i, word := range b.words {
 		if i < len(other.words) {
 			word &^= other.words[i]
 		}
 		for bit := uint64(0); word != 0; bit, word = bit+1, word>>1 {
-			if word&1 == 0 {
-				continue
-			}
-			count++
-			if len(missing) < limit {
-				missing = append(missing, uint64(i)*64+bit)
+			if word&1 == 1 {
+				visit(uint64(i)*64 + bit)
 			}
 		}
 	}
-	return missing, count
 }

@@ -132,6 +132,21 @@ func (l *Ledger) Pending() uint64 {
 	return count
 }
 
+// Overtaken counts the acknowledged records that were not read back although a later
+// one of their partition was: they are lost, however far the reader is. partitionOf is
+// the partition that a sequence number was sent to.
+func (l *Ledger) Overtaken(partitionOf func(seq uint64) int32) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var count uint64
+	l.acked.visitWithout(&l.consumed, func(seq uint64) {
+		if newest, ok := l.newest[partitionOf(seq)]; ok && seq < newest {
+			count++
+		}
+	})
+	return count
+}
+
 func (l *Ledger) partition(id int32) *gauge {
 	g, ok := l.partitions[id]
 	if !ok {

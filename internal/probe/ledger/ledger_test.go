@@ -280,3 +280,38 @@ func TestReasonsOfFailedRecordsAreCountedAndBounded(t *testing.T) {
 		t.Errorf("%d failed, because %v", account.Failed, account.Because)
 	}
 }
+
+func TestARecordThatALaterOneOfItsPartitionOvertookIsLost(t *testing.T) {
+	t.Parallel()
+	partitionOf := func(seq uint64) int32 { return [2]int32{0, 1}[seq%2] }
+	tests := map[string]struct {
+		acknowledged, consumed []uint64
+		want                   uint64
+	}{
+		"nothing was read yet":               {acknowledged: []uint64{0, 1, 2}},
+		"all was read":                       {acknowledged: []uint64{0, 1, 2, 3}, consumed: []uint64{0, 2, 1, 3}},
+		"the last of a partition is unread":  {acknowledged: []uint64{0, 2, 4}, consumed: []uint64{0, 2}},
+		"one in the middle is missing":       {acknowledged: []uint64{0, 2, 4}, consumed: []uint64{0, 4}, want: 1},
+		"another partition is further":       {acknowledged: []uint64{0, 1, 3}, consumed: []uint64{1, 3}},
+		"the missing one was never promised": {acknowledged: []uint64{0, 4}, consumed: []uint64{0, 4}},
+		"it comes late":                      {acknowledged: []uint64{0, 2, 4}, consumed: []uint64{0, 4, 2}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := ledger.New(start())
+			for range 6 {
+				l.Sent(at(0))
+			}
+			for _, seq := range test.acknowledged {
+				l.Acknowledged(seq, partitionOf(seq), at(1))
+			}
+			for _, seq := range test.consumed {
+				l.Consumed(seq, partitionOf(seq))
+			}
+			if got := l.Overtaken(partitionOf); got != test.want {
+				t.Errorf("%d are lost, want %d", got, test.want)
+			}
+		})
+	}
+}

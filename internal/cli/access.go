@@ -40,6 +40,8 @@ func (a access) commands() []*cobra.Command {
 		cmd.Flags().AddFlagSet(a.flags)
 	}
 	a.completeFlags(list[0]) // the flags are the same for all
+	// It reaches no cluster by these flags, and people who look at one have no use for it.
+	list[0].AddCommand(newProbeClientCommand(a.program == asPlugin()))
 	return list
 }
 

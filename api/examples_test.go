@@ -7,8 +7,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 
+	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	"github.com/keyturn/keyturn/api/fields"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -40,6 +42,48 @@ func TestExamplesAreWithoutFault(t *testing.T) {
 	}
 }
 
+// What an application team starts from fits together: the access names the user, the Deployment mounts the Secret of
+// the access, and the names are those of the example of a cluster.
+func TestExampleOfAnApplicationIsWithoutFault(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join("..", "examples", "application", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples found: %v", err)
+	}
+	var user *kafkav1.KafkaUser
+	var access *accessv1alpha1.KafkaAccess
+	var deployment *appsv1.Deployment
+	for _, document := range documents(t, files) {
+		manifest := merged(t, "metadata: {namespace: kafka}", document)
+		switch manifest["kind"] {
+		case "KafkaUser":
+			user = admitted[kafkav1.KafkaUser](t, newAdmission(t, kafkaUsers, "v1"), manifest)
+		case "KafkaAccess":
+			access = admitted[accessv1alpha1.KafkaAccess](t, newAdmission(t, kafkaAccesses, "v1alpha1"), manifest)
+		case "Deployment":
+			deployment = strict[appsv1.Deployment](t, manifest)
+		default:
+			t.Errorf("no test looks at the kind %s", manifest["kind"])
+		}
+	}
+	if user == nil || access == nil || deployment == nil {
+		t.Fatal("a KafkaUser, a KafkaAccess or a Deployment is missing")
+	}
+	if cluster := user.Labels["strimzi.io/cluster"]; cluster != access.Spec.Kafka.Name || cluster != "my-cluster" {
+		t.Errorf("the user is one of cluster %q, the access one to %q", cluster, access.Spec.Kafka.Name)
+	}
+	if access.Spec.User.Name != user.Name {
+		t.Errorf("the access is for user %q, not %q", access.Spec.User.Name, user.Name)
+	}
+	pod := deployment.Spec.Template.Spec
+	if mounted := pod.Volumes[0].Secret.SecretName; mounted != access.Name {
+		t.Errorf("the Deployment mounts Secret %q, not %q", mounted, access.Name)
+	}
+	if directory := pod.Containers[0].VolumeMounts[0].MountPath; pod.Containers[0].Command[3] != "--secret-dir="+directory {
+		t.Errorf("the client reads %q, the Secret is in %q", pod.Containers[0].Command[3], directory)
+	}
+}
+
 // documents returns the YAML documents of all files.
 func documents(t *testing.T, files []string) []string {
 	t.Helper()
@@ -59,20 +103,26 @@ func readExample(t *testing.T, document string, in *model.Input) {
 	manifest := merged(t, "metadata: {namespace: kafka}", document)
 	switch manifest["kind"] {
 	case kafkav1.KindKafka:
-		in.Kafka = example[kafkav1.Kafka](t, kafkas, manifest)
+		in.Kafka = admitted[kafkav1.Kafka](t, newAdmission(t, kafkas, "v1"), manifest)
 	case kafkav1.KindKafkaNodePool:
-		in.Pools = append(in.Pools, *example[kafkav1.KafkaNodePool](t, kafkaNodePools, manifest))
+		in.Pools = append(in.Pools, *admitted[kafkav1.KafkaNodePool](t, newAdmission(t, kafkaNodePools, "v1"), manifest))
 	}
 }
 
-func example[T any](t *testing.T, crd string, manifest map[string]any) *T {
+func admitted[T any](t *testing.T, by *admission, manifest map[string]any) *T {
 	t.Helper()
-	if _, errs := newAdmission(t, crd, "v1").admit(t, manifest); len(errs) != 0 {
+	if _, errs := by.admit(t, manifest); len(errs) != 0 {
 		t.Errorf("the API server would refuse it: %v", errs)
 	}
 	if diff := cmp.Diff(fields.Found{}, fields.InSpec[T](manifest)); diff != "" {
 		t.Errorf("fields have no effect (-want +got):\n%s", diff)
 	}
+	return strict[T](t, manifest)
+}
+
+// strict decodes a manifest of which every field is known.
+func strict[T any](t *testing.T, manifest map[string]any) *T {
+	t.Helper()
 	text, err := yaml.Marshal(manifest)
 	if err != nil {
 		t.Fatal(err)

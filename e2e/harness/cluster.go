@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
@@ -71,7 +72,7 @@ func Connect() (*Kubernetes, error) {
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, corev1.AddToScheme, kafkav1.AddToScheme, podsetv1.AddToScheme,
+		clientgoscheme.AddToScheme, corev1.AddToScheme, kafkav1.AddToScheme, podsetv1.AddToScheme, accessv1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("registering API types: %w", err)

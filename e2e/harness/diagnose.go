@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
@@ -32,14 +34,15 @@ func (k Kafka) Diagnose(ctx context.Context, folder string) error {
 		"kafkas": &kafkav1.KafkaList{}, "kafkanodepools": &kafkav1.KafkaNodePoolList{}, "strimzipodsets": &podsetv1.StrimziPodSetList{},
 		"pods": &corev1.PodList{}, "events": &eventsv1.EventList{}, "configmaps": &corev1.ConfigMapList{},
 		"services": &corev1.ServiceList{}, "claims": &corev1.PersistentVolumeClaimList{},
+		"kafkausers": &kafkav1.KafkaUserList{}, "kafkaaccesses": &accessv1alpha1.KafkaAccessList{}, "deployments": &appsv1.DeploymentList{},
 	} {
 		problems = append(problems, k.dump(ctx, filepath.Join(folder, name+".yaml"), list))
 	}
 	pods := &corev1.PodList{}
 	problems = append(problems, k.Kube.List(ctx, pods, client.InNamespace(k.Namespace)))
-	operator, err := k.Kube.OperatorPods(ctx)
-	problems = append(problems, err)
-	all := slices.Concat(pods.Items, operator)
+	operators := &corev1.PodList{}
+	problems = append(problems, k.Kube.List(ctx, operators, client.InNamespace(OperatorNamespace)))
+	all := slices.Concat(pods.Items, operators.Items)
 	for i := range all {
 		problems = append(problems, k.logs(ctx, folder, &all[i]))
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,6 +55,12 @@ type images struct {
 // Install installs Keyturn with its chart, or upgrades it. Pods of an operator
 // with other content are replaced, even if the image's name is the same.
 func (k *Kubernetes) Install(ctx context.Context, journal *Journal) error {
+	return k.InstallWith(ctx, journal, nil)
+}
+
+// InstallWith is Install with further values of the chart. Those of an earlier
+// installation are not kept.
+func (k *Kubernetes) InstallWith(ctx context.Context, journal *Journal, further map[string]any) error {
 	if os.Getenv(InstallVariable) == "skip" {
 		journal.Say("taking the operator that is installed")
 		return nil
@@ -67,7 +74,7 @@ func (k *Kubernetes) Install(ctx context.Context, journal *Journal) error {
 	if err != nil {
 		return err
 	}
-	return journal.Step("Keyturn installed with its Helm chart", func() error { return k.helm(ctx, chosen) })
+	return journal.Step("Keyturn installed with its Helm chart", func() error { return k.helm(ctx, chosen, further) })
 }
 
 // images takes those that the user names; on the bed it packs what was built.
@@ -120,8 +127,8 @@ func (k *Kubernetes) packForBed(ctx context.Context) (string, error) {
 
 // helm installs or upgrades the release. It takes over what somebody applied
 // without Helm.
-func (k *Kubernetes) helm(ctx context.Context, chosen images) error {
-	values, err := chosen.values()
+func (k *Kubernetes) helm(ctx context.Context, chosen images, further map[string]any) error {
+	values, err := chosen.values(further)
 	if err != nil {
 		return err
 	}
@@ -147,7 +154,7 @@ func (k *Kubernetes) giveUpPending(ctx context.Context) error {
 }
 
 // values are those of the chart, as JSON.
-func (i images) values() ([]byte, error) {
+func (i images) values(further map[string]any) ([]byte, error) {
 	colon := strings.LastIndex(i.operator, ":")
 	if colon < strings.LastIndex(i.operator, "/") || colon < 0 {
 		return nil, fmt.Errorf("image %q of the operator is not repository:tag", i.operator)
@@ -167,6 +174,7 @@ func (i images) values() ([]byte, error) {
 	if i.content != "" {
 		values["podAnnotations"] = map[string]string{"keyturn.dev/content": i.content}
 	}
+	maps.Copy(values, further)
 	data, err := json.Marshal(values)
 	if err != nil {
 		return nil, fmt.Errorf("encoding values of the chart: %w", err)
@@ -184,6 +192,16 @@ func (k *Kubernetes) run(ctx context.Context, input []byte, name string, args ..
 		return fmt.Errorf("running %s: %w\n%s", strings.Join(append([]string{name}, args...), " "), err, said)
 	}
 	return nil
+}
+
+// OperatorImage is the image that the operator runs, which has every program of
+// Keyturn.
+func (k *Kubernetes) OperatorImage(ctx context.Context) (string, error) {
+	deployment := &appsv1.Deployment{}
+	if err := k.Get(ctx, types.NamespacedName{Namespace: OperatorNamespace, Name: operatorName}, deployment); err != nil {
+		return "", fmt.Errorf("finding the image of the operator: %w", err)
+	}
+	return deployment.Spec.Template.Spec.Containers[0].Image, nil
 }
 
 // errNoOperator is a cluster without Keyturn.

@@ -9,9 +9,10 @@ import (
 func TestImagesBecomeValues(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		images images
-		want   string
-		fails  bool
+		images  images
+		further map[string]any
+		want    string
+		fails   bool
 	}{
 		"a registry with a port": {
 			images: images{operator: "registry:5000/keyturn:1.0", kafka: "4.3.1=apache/kafka:4.3.1"},
@@ -21,12 +22,17 @@ func TestImagesBecomeValues(t *testing.T) {
 			images: images{operator: "k:dev", kafka: "4.3.1=i", content: "abc"},
 			want:   `{"image":{"pullPolicy":"IfNotPresent","repository":"k","tag":"dev"},"kafkaImages":[{"image":"i","version":"4.3.1"}],"podAnnotations":{"keyturn.dev/content":"abc"}}`,
 		},
+		"what a scenario adds": {
+			images:  images{operator: "k:dev", kafka: "4.3.1=i"},
+			further: map[string]any{"accessOperator": map[string]any{"enabled": true}},
+			want:    `{"accessOperator":{"enabled":true},"image":{"pullPolicy":"IfNotPresent","repository":"k","tag":"dev"},"kafkaImages":[{"image":"i","version":"4.3.1"}]}`,
+		},
 		"an image without a tag":            {images: images{operator: "registry:5000/keyturn", kafka: "4.3.1=i"}, fails: true},
 		"a Kafka image without its version": {images: images{operator: "k:dev", kafka: "apache/kafka:4.3.1"}, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := test.images.values()
+			got, err := test.images.values(test.further)
 			if test.fails != (err != nil) {
 				t.Fatalf("error is %v", err)
 			}

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +44,9 @@ type scenario struct {
 	within time.Duration
 }
 
-func all() []scenario { return append(clusterScenarios(), trustScenarios()...) }
+func all() []scenario {
+	return slices.Concat(clusterScenarios(), trustScenarios(), applicationScenarios())
+}
 
 func clusterScenarios() []scenario {
 	// A kubelet may need more than a minute for each of a dozen contents.
@@ -94,6 +97,13 @@ func trustScenarios() []scenario {
 		{name: "trust/ended-without-a-cross-certificate", run: endedWithoutACrossCertificate, within: longer},
 		{name: "trust/brokers-added-while-nobody-vouches", run: brokersAddedWhileNobodyVouches, within: long},
 		{name: "trust/secrets-lost-in-the-middle", run: secretsLostInTheMiddle},
+	}
+}
+
+// applicationScenarios play with users and with applications that connect as them.
+func applicationScenarios() []scenario {
+	return []scenario{
+		{name: "applications/user-connects", run: userConnects},
 	}
 }
 

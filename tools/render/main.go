@@ -43,6 +43,11 @@ func manifests() []manifest {
 			arguments: []string{"--set=userOperators[0].cluster=my-cluster", "--set=userOperators[0].namespace=kafka", "--show-only", "templates/useroperators.yaml"},
 		},
 		{
+			file:      "keyturn-access-operator.yaml",
+			about:     "The access operator for all namespaces; beside keyturn.yaml.",
+			arguments: []string{"--set=accessOperator.enabled=true", "--show-only", "templates/accessoperator.yaml"},
+		},
+		{
 			file:      "crds.yaml",
 			about:     "The definitions. Deleting them deletes every Kafka and its pods: docs/install.md.",
 			arguments: []string{"--show-only", "templates/crds.yaml"},

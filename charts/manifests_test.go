@@ -13,6 +13,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 
@@ -74,7 +75,10 @@ func TestTheDefinitionsAreAFileOfTheirOwn(t *testing.T) {
 		names = append(names, definition.Name)
 	}
 	slices.Sort(names)
-	want := []string{"kafkanodepools.kafka.strimzi.io", "kafkas.kafka.strimzi.io", "strimzipodsets.core.strimzi.io"}
+	want := []string{
+		"kafkaaccesses.access.strimzi.io", "kafkanodepools.kafka.strimzi.io", "kafkas.kafka.strimzi.io",
+		"kafkausers.kafka.strimzi.io", "strimzipodsets.core.strimzi.io",
+	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("definitions differ (-want +got):\n%s", diff)
 	}
@@ -86,10 +90,34 @@ func TestTheDefinitionsAreAFileOfTheirOwn(t *testing.T) {
 // Somebody will run kubectl delete -f with a manifest, and with the definitions every Kafka would go.
 func TestDeletingAManifestDeletesNoKafka(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced} {
+	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced, chartstest.UserOperator, chartstest.AccessOperator} {
 		for _, definition := range all[*apiextensionsv1.CustomResourceDefinition](rendered(t, file)) {
 			t.Errorf("%s holds the definition %s", file, definition.Name)
 		}
+	}
+}
+
+// Pods of other processes behind the operator's Service or disruption budget would stand in for it.
+func TestTheOperatorsSelectorLeavesOutOtherProcesses(t *testing.T) {
+	t.Parallel()
+	service := only[*corev1.Service](t, rendered(t, chartstest.ClusterWide))
+	selector := labels.SelectorFromSet(service.Spec.Selector)
+	for _, file := range []string{chartstest.UserOperator, chartstest.AccessOperator} {
+		process := only[*appsv1.Deployment](t, rendered(t, file))
+		if selector.Matches(labels.Set(process.Spec.Template.Labels)) {
+			t.Errorf("%s: the operator's Service selects %v", file, process.Spec.Template.Labels)
+		}
+	}
+}
+
+func TestAUserOperatorHasNoRightsOutsideOfItsNamespace(t *testing.T) {
+	t.Parallel()
+	objects := rendered(t, chartstest.UserOperator)
+	if role := only[*rbacv1.Role](t, objects); role.Namespace != "kafka" {
+		t.Errorf("its rights are in namespace %s, want kafka", role.Namespace)
+	}
+	if roles, bindings := all[*rbacv1.ClusterRole](objects), all[*rbacv1.ClusterRoleBinding](objects); len(roles)+len(bindings) != 0 {
+		t.Errorf("it has %d ClusterRoles and %d bindings, want none", len(roles), len(bindings))
 	}
 }
 

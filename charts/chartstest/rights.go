@@ -14,23 +14,28 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Files of config/install; the first two are for Rights.
+// Files of config/install; all but the last are for Rights.
 const (
 	// ClusterWide watches all namespaces.
 	ClusterWide = "keyturn.yaml"
 	// Namespaced watches the namespace kafka alone.
 	Namespaced = "keyturn-namespaced.yaml"
+	// UserOperator looks after the users of the Kafka my-cluster in the namespace kafka.
+	UserOperator = "keyturn-user-operator.yaml"
+	// AccessOperator watches all namespaces.
+	AccessOperator = "keyturn-access-operator.yaml"
 	// Definitions holds the CustomResourceDefinitions alone.
 	Definitions = "crds.yaml"
 )
 
 // Rights installs the ServiceAccount and the roles of a file of config/install in the API server of admin, and
-// returns a configuration that acts as the operator with them. Namespaces are made as needed. The root is the
+// returns a configuration that acts as that ServiceAccount. Namespaces are made as needed. The root is the
 // folder of the repository, as seen from the test.
 func Rights(t *testing.T, admin *rest.Config, root, file string) *rest.Config {
 	t.Helper()
@@ -38,10 +43,14 @@ func Rights(t *testing.T, admin *rest.Config, root, file string) *rest.Config {
 	if err != nil {
 		t.Fatalf("reaching the API server: %v", err)
 	}
+	var account types.NamespacedName
 	for _, object := range Objects(t, root, file) {
 		group := object.GroupVersionKind().Group
 		if group != rbacv1.GroupName && object.GetKind() != rbacv1.ServiceAccountKind {
 			continue
+		}
+		if object.GetKind() == rbacv1.ServiceAccountKind {
+			account = client.ObjectKeyFromObject(&object)
 		}
 		ensureNamespace(t, writer, object.GetNamespace())
 		if err := writer.Create(t.Context(), &object); err != nil {
@@ -50,8 +59,8 @@ func Rights(t *testing.T, admin *rest.Config, root, file string) *rest.Config {
 	}
 	operator := rest.CopyConfig(admin)
 	operator.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:keyturn:keyturn",
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:keyturn", "system:authenticated"},
+		UserName: "system:serviceaccount:" + account.Namespace + ":" + account.Name,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace, "system:authenticated"},
 	}
 	return operator
 }

@@ -19,6 +19,7 @@ import (
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/charts/chartstest"
 	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
 
@@ -61,18 +62,6 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// rights are all that the access operator needs in the namespaces that it watches. With leader election it needs
-// its Lease in addition.
-func rights() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
-		{APIGroups: []string{"access.strimzi.io"}, Resources: []string{"kafkaaccesses"}, Verbs: []string{"get", "list", "watch"}},
-		{APIGroups: []string{"access.strimzi.io"}, Resources: []string{"kafkaaccesses/status"}, Verbs: []string{"patch"}},
-		{APIGroups: []string{"kafka.strimzi.io"}, Resources: []string{"kafkas", "kafkausers"}, Verbs: []string{"get", "list", "watch"}},
-		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
-		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
-	}
-}
-
 // connect makes the clients with the first test.
 func connect(t *testing.T) clients {
 	t.Helper()
@@ -82,7 +71,7 @@ func connect(t *testing.T) clients {
 		if shared.person, err = client.New(apiServer, options); err != nil {
 			t.Fatal(err)
 		}
-		shared.asOperator = grant(t, shared.person, "access-operator", rights())
+		shared.asOperator = chartstest.Rights(t, apiServer, filepath.Join("..", "..", ".."), chartstest.AccessOperator)
 		if shared.operator, err = client.New(shared.asOperator, options); err != nil {
 			t.Fatal(err)
 		}

@@ -3,16 +3,19 @@ package apitest
 import (
 	"bytes"
 	"crypto/x509"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/charts/chartstest"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/pki"
 )
@@ -72,11 +75,7 @@ func TestWhereTheOperatorCrashesTheNextOneFinishes(t *testing.T) {
 		},
 		"at the end of credentials": func(w *world) {
 			w.reconcile("alice")
-			user := &kafkav1.KafkaUser{ObjectMeta: w.meta("alice")}
-			patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec": {"authentication": null}}`))
-			if err := w.person.Patch(w.t.Context(), user, patch); err != nil {
-				w.t.Fatal(err)
-			}
+			w.endCredentials("alice")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,6 +97,31 @@ func TestWhereTheOperatorCrashesTheNextOneFinishes(t *testing.T) {
 				w.atRest("alice")
 			}
 		})
+	}
+}
+
+// endCredentials takes the authentication of a user away.
+func (w *world) endCredentials(name string) {
+	w.t.Helper()
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec": {"authentication": null}}`))
+	if err := w.person.Patch(w.t.Context(), &kafkav1.KafkaUser{ObjectMeta: w.meta(name)}, patch); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestTheRightsOfTheChartSuffice(t *testing.T) {
+	t.Parallel()
+	rights := chartstest.Rights(t, apiServer, filepath.Join("..", "..", ".."), chartstest.UserOperator)
+	w := newWorldIn(t, "kafka", connect(t, rights))
+	w.user("alice", tls())
+	w.reconcile("alice")
+	w.leaf("alice")
+	w.newCA("clients-ca v1")
+	w.reconcile("alice")
+	w.endCredentials("alice")
+	w.reconcile("alice")
+	if status := w.status("alice"); status.Secret != "" || status.Username != "alice" {
+		t.Errorf("the status is %+v, want a user without a Secret", status)
 	}
 }
 

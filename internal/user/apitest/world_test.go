@@ -62,19 +62,29 @@ const cluster = "my-cluster"
 
 // world is a namespace with a Kafka and its clients CA, and a user operator.
 type world struct {
-	t         *testing.T
-	person    client.Client
-	namespace string
-	clock     *clocktesting.FakePassiveClock
-	writer    *countingClient
-	operator  *controller.Reconciler
-	events    *events.FakeRecorder
+	t          *testing.T
+	person     client.Client
+	asOperator client.Client
+	namespace  string
+	clock      *clocktesting.FakePassiveClock
+	writer     *countingClient
+	operator   *controller.Reconciler
 }
 
 func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 
-// newWorld has a Kafka with ECDSA keys, which are made quickly.
+// newWorld is a world in a namespace of its own, whose operator may do everything.
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	person := connect(t, apiServer)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "users-"}}
+	if err := person.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	return newWorldIn(t, namespace.Name, person)
+}
+
+func connect(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kafkav1.AddToScheme} {
@@ -82,15 +92,20 @@ func newWorld(t *testing.T) *world {
 			t.Fatal(err)
 		}
 	}
-	person, err := client.New(apiServer, client.Options{Scheme: scheme})
+	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "users-"}}
-	if err := person.Create(t.Context(), namespace); err != nil {
-		t.Fatal(err)
+	return c
+}
+
+// newWorldIn has a Kafka with ECDSA keys, which are made quickly.
+func newWorldIn(t *testing.T, namespace string, operator client.Client) *world {
+	t.Helper()
+	w := &world{
+		t: t, person: connect(t, apiServer), asOperator: operator, namespace: namespace,
+		clock: clocktesting.NewFakePassiveClock(noon()),
 	}
-	w := &world{t: t, person: person, namespace: namespace.Name, clock: clocktesting.NewFakePassiveClock(noon())}
 	w.create(&kafkav1.Kafka{
 		ObjectMeta: w.meta(cluster),
 		Spec: kafkav1.KafkaSpec{
@@ -148,10 +163,9 @@ func (w *world) remove(name string) {
 
 // restart replaces the operator by one that remembers nothing.
 func (w *world) restart() {
-	w.writer = &countingClient{Client: w.person}
-	w.events = events.NewFakeRecorder(100)
+	w.writer = &countingClient{Client: w.asOperator}
 	w.operator = controller.New(controller.Options{
-		Client: w.writer, Live: w.person, Events: w.events, Log: logr.Discard(), Clock: w.clock,
+		Client: w.writer, Live: w.asOperator, Events: events.NewFakeRecorder(100), Log: logr.Discard(), Clock: w.clock,
 		Cluster: types.NamespacedName{Namespace: w.namespace, Name: cluster}, Metrics: controller.NewMetrics(),
 	})
 }

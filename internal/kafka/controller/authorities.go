@@ -216,7 +216,7 @@ func (r *Reconciler) caIntent(p *pass, kind authorities.Kind, name string, desir
 		intent.Owners, intent.Unowned = nil, owners(&p.kafka)
 	}
 	if name == authorities.Cluster.CertSecret(p.kafka.Name) {
-		p.addTemplate(&intent)
+		addTemplate(&intent, p.cluster.ClusterCACert, p.secrets[name].Annotations)
 	}
 	return intent
 }

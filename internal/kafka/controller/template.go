@@ -21,13 +21,13 @@ type templated struct {
 }
 
 // addTemplate adds what the user wants on the Secret with the cluster CA's certificate,
-// and takes away what he wanted before; the operator's own labels and annotations win.
-func (p *pass) addTemplate(intent *kube.SecretIntent) {
-	wanted := clusterCATemplate(p.kafka.Spec.Kafka.Template)
+// and removes what a template has added before, as its annotations remember it. The
+// operator's own labels and annotations win.
+func addTemplate(intent *kube.SecretIntent, wanted kafkav1.MetadataTemplate, stored map[string]string) {
 	added := templated{without(wanted.Labels, intent.Labels), without(wanted.Annotations, intent.Annotations)}
 	intent.Labels, intent.Annotations = merged(wanted.Labels, intent.Labels), merged(wanted.Annotations, intent.Annotations)
 
-	before, remembers := p.secrets[intent.Name].Annotations[templateAnnotation]
+	before, remembers := stored[templateAnnotation]
 	var had templated
 	if json.Unmarshal([]byte(before), &had) == nil {
 		intent.RemoveLabels = append(intent.RemoveLabels, missingFrom(intent.Labels, had.Labels)...)
@@ -40,13 +40,6 @@ func (p *pass) addTemplate(intent *kube.SecretIntent) {
 	case remembers:
 		intent.RemoveAnnotations = append(intent.RemoveAnnotations, templateAnnotation)
 	}
-}
-
-func clusterCATemplate(template *kafkav1.KafkaTemplate) kafkav1.MetadataTemplate {
-	if template == nil || template.ClusterCaCert == nil || template.ClusterCaCert.Metadata == nil {
-		return kafkav1.MetadataTemplate{}
-	}
-	return *template.ClusterCaCert.Metadata
 }
 
 // without are the keys of one map that the other does not have, sorted.

@@ -121,6 +121,9 @@ type Cluster struct {
 	Nodes []Node
 	// Listeners are the user's, sorted by port.
 	Listeners []Listener
+	// ClusterCACert is what people add to the Secret with the certificate of the cluster
+	// CA. It has no keys of the operator.
+	ClusterCACert kafkav1.MetadataTemplate
 	// Leaving are nodes, or broker roles, that the resources no longer ask
 	// for, sorted by id. Those that are named in Known.Occupied are not gone
 	// yet: they are among Nodes. All others are left out of Nodes, so the

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -355,6 +356,25 @@ func TestResolveLeavesItsInputAlone(t *testing.T) {
 	cluster.config["x"] = "y"
 	if !equalJSON(t, before, in.Kafka) || !equalJSON(t, poolBefore, in.Pools[0]) {
 		t.Error("the resources were changed")
+	}
+}
+
+func TestKeysOfTheOperatorInATemplateNeverReachTheSecret(t *testing.T) {
+	t.Parallel()
+	in := exampleInput()
+	in.Kafka.Spec.Kafka.Template = templateOf(
+		map[string]string{"team": "orders", "strimzi.io/kind": "x"},
+		map[string]string{"note": "kept", "strimzi.io/force-renew": "true", "keyturn.dev/x": "1"},
+	)
+	asked, findings := Resolve(in)
+	if findings.Err() == nil {
+		t.Error("the template is not reported")
+	}
+	want := kafkav1.MetadataTemplate{Labels: map[string]string{"team": "orders"}, Annotations: map[string]string{"note": "kept"}}
+	for name, cluster := range map[string]Cluster{"that is asked for": asked, "that stands": Standing(in, nil)} {
+		if diff := cmp.Diff(want, cluster.ClusterCACert); diff != "" {
+			t.Errorf("the cluster %s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ func (r *resolver) resolve() Cluster {
 	}
 	r.checkClusterName(cluster.Names)
 	r.checkClaims()
-	r.checkTemplate()
+	cluster.ClusterCACert = r.resolveClusterCACert()
 	r.warnAnnotations()
 	cluster.labels = r.resolveLabels()
 	cluster.Version = r.resolveVersion()
@@ -135,26 +135,31 @@ func (r *resolver) checkClaims() {
 	}
 }
 
-// checkTemplate refuses what would speak to the operator itself: an annotation in a
-// template that asks for something asks for it again in each pass.
-func (r *resolver) checkTemplate() {
+// resolveClusterCACert takes over what the template adds to the Secret with the certificate
+// of the cluster CA. Keys of the operator are left out: a request in a template would be
+// made again in each reconcile.
+func (r *resolver) resolveClusterCACert() kafkav1.MetadataTemplate {
 	template := r.in.Kafka.Spec.Kafka.Template
 	if template == nil || template.ClusterCaCert == nil || template.ClusterCaCert.Metadata == nil {
-		return
+		return kafkav1.MetadataTemplate{}
 	}
 	metadata := template.ClusterCaCert.Metadata
-	for _, key := range slices.Sorted(maps.Keys(metadata.Labels)) {
-		r.checkTemplateKey("label", key)
-	}
-	for _, key := range slices.Sorted(maps.Keys(metadata.Annotations)) {
-		r.checkTemplateKey("annotation", key)
+	return kafkav1.MetadataTemplate{
+		Labels:      r.withoutOwnKeys("label", metadata.Labels),
+		Annotations: r.withoutOwnKeys("annotation", metadata.Annotations),
 	}
 }
 
-func (r *resolver) checkTemplateKey(what, key string) {
-	if OwnKey(key) {
-		r.errorf(r.kafkaObject(), "spec.kafka.template.clusterCaCert: the %s %s is reserved for the operator: remove it", what, key)
+func (r *resolver) withoutOwnKeys(what string, given map[string]string) map[string]string {
+	taken := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if OwnKey(key) {
+			r.errorf(r.kafkaObject(), "spec.kafka.template.clusterCaCert: the %s %s is reserved for the operator: remove it", what, key)
+			continue
+		}
+		taken[key] = given[key]
 	}
+	return taken
 }
 
 // resolveLabels takes over the labels of the Kafka that are passed on.

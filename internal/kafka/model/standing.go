@@ -7,8 +7,8 @@ import (
 )
 
 // Standing is the cluster as it stands, as far as its certificates are concerned:
-// names, nodes and listeners, and nothing that the resources wish. It is what is
-// left to go by while the resources cannot be used, since certificates end all the
+// names, nodes, listeners, and the labels and annotations that the resources may add, and
+// nothing else that the resources wish. It is what is left to go by while the resources cannot be used, since certificates end all the
 // same. listeners are those that nodes run with. All pools count as retired: their
 // nodes keep the configuration that they have.
 func Standing(in Input, listeners []Listener) Cluster {
@@ -18,11 +18,12 @@ func Standing(in Input, listeners []Listener) Cluster {
 			Cluster: in.Kafka.Name, Namespace: in.Kafka.Namespace,
 			Domain: cmp.Or(in.Settings.ClusterDomain, defaultClusterDomain),
 		},
-		ClusterID: in.Known.ClusterID,
-		Listeners: listeners,
-		labels:    r.resolveLabels(),
-		settings:  in.Settings,
-		owner:     Owner{Name: in.Kafka.Name, UID: in.Kafka.UID},
+		ClusterID:     in.Known.ClusterID,
+		Listeners:     listeners,
+		ClusterCACert: r.resolveClusterCACert(),
+		labels:        r.resolveLabels(),
+		settings:      in.Settings,
+		owner:         Owner{Name: in.Kafka.Name, UID: in.Kafka.UID},
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.Known.Pools)) {
 		known := in.Known.Pools[name]

@@ -468,7 +468,7 @@ func (v *view) retirement(names map[trust.AnchorID]AnchorName) string {
 	others := v.others()
 	kept := make([]string, 0, len(others))
 	for _, a := range others {
-		kept = append(kept, fmt.Sprintf("%s stays trusted until it expires at %s", Label(a.ID, names), moment(a.NotAfter)))
+		kept = append(kept, fmt.Sprintf("%s %s until it expires at %s", Label(a.ID, names), v.stays(a), moment(a.NotAfter)))
 	}
 	slices.Sort(kept)
 	sentence := strings.Join(kept, ", and ")
@@ -485,6 +485,15 @@ func (v *view) retirement(names map[trust.AnchorID]AnchorName) string {
 	default:
 		return sentence + ". The new CA has the same key, so nothing needs to be done"
 	}
+}
+
+// stays says what is true of an anchor until it expires. Nodes are not given every
+// certificate of an old key, and no node has one where no listener uses TLS.
+func (v *view) stays(a *trust.Anchor) string {
+	if v.publishes(a, mainOf) || v.publishes(a, lateOf) {
+		return "stays trusted"
+	}
+	return "is not trusted by any node, and is kept"
 }
 
 // takeOut says what the owner of the authority can do about what is to go.

@@ -297,6 +297,8 @@ func (v *view) withdrawal() Phase {
 		return WithdrawingOld
 	case v.waits(trust.GuardDistrusted):
 		return WaitingForDistrust
+	case v.waits(trust.GuardRetired) && len(v.steps) == 0:
+		return WaitingForExpiry // no node trusts it, and the policy keeps it all the same
 	default:
 		return Retiring
 	}
@@ -320,12 +322,12 @@ func lateOf(p trust.Publication) []trust.AnchorID { return p.Late }
 
 // published reports whether a member is told to trust an anchor that is to go.
 func (v *view) published(bundle func(trust.Publication) []trust.AnchorID) bool {
-	others := v.others()
-	return slices.ContainsFunc(v.Members, func(m trust.Member) bool {
-		return slices.ContainsFunc(others, func(a *trust.Anchor) bool {
-			return a.Stored != trust.Absent && slices.Contains(bundle(m.Published), a.ID)
-		})
-	})
+	return slices.ContainsFunc(v.others(), func(a *trust.Anchor) bool { return a.Stored != trust.Absent && v.publishes(a, bundle) })
+}
+
+// publishes reports whether a bundle that is published to a member holds an anchor.
+func (v *view) publishes(a *trust.Anchor, bundle func(trust.Publication) []trust.AnchorID) bool {
+	return slices.ContainsFunc(v.Members, func(m trust.Member) bool { return slices.Contains(bundle(m.Published), a.ID) })
 }
 
 // loading reports whether somebody has to load what is published, now.

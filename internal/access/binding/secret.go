@@ -73,17 +73,24 @@ func without(values map[string]string) map[string]string {
 	return kept
 }
 
-// CheckOwner returns a *NotReadyError if the Secret that exists is not the one that this operator has written for
-// the KafkaAccess.
-func CheckOwner(secret *corev1.Secret, access *accessv1alpha1.KafkaAccess) error {
-	written := slices.ContainsFunc(secret.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
+// IsOwn reports whether this operator has written the Secret for the KafkaAccess.
+func IsOwn(secret *corev1.Secret, access *accessv1alpha1.KafkaAccess) bool {
+	return isWrittenHere(secret) &&
+		slices.ContainsFunc(secret.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == access.UID })
+}
+
+func isWrittenHere(secret *corev1.Secret) bool {
+	return slices.ContainsFunc(secret.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Manager == Owner && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
 	})
-	owned := slices.ContainsFunc(secret.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == access.UID })
+}
+
+// CheckOwner returns a *NotReadyError if the Secret that exists belongs to others.
+func CheckOwner(secret *corev1.Secret, access *accessv1alpha1.KafkaAccess) error {
 	switch {
-	case written && owned:
+	case IsOwn(secret, access):
 		return nil
-	case !written && secret.Labels[ManagedByLabel] == ManagedBy:
+	case !isWrittenHere(secret) && secret.Labels[ManagedByLabel] == ManagedBy:
 		return &NotReadyError{
 			Reason:  MadeByAnother,
 			Problem: fmt.Sprintf("Secret %s is written by another access operator.", secret.Name),

@@ -82,7 +82,8 @@ func (p *pass) connection(ctx context.Context) (connection binding.Connection, e
 			return connection, err
 		}
 	}
-	return connection, p.addCredentials(ctx, user, &connection)
+	err = p.addCredentials(ctx, user, &connection)
+	return connection, err
 }
 
 func (p *pass) getUser(ctx context.Context, into *kafkav1.KafkaUser) error {

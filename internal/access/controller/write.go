@@ -53,13 +53,13 @@ func (p *pass) deletePrevious(ctx context.Context) error {
 	}
 	name := types.NamespacedName{Namespace: p.access.Namespace, Name: bound.Name}
 	secret := &corev1.Secret{}
-	err := p.options.Live.Get(ctx, name, secret)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
+	if err := p.options.Live.Get(ctx, name, secret); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
 		return &requestError{verb: "get", kind: ofSecret, name: name, err: err}
-	case binding.CheckOwner(secret, p.access) != nil:
+	}
+	if !binding.IsOwn(secret, p.access) {
 		return nil
 	}
 	if err := kube.DeleteUnchanged(ctx, p.options.Client, secret); err != nil {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
@@ -103,16 +102,6 @@ func CheckOwner(secret *corev1.Secret, access *accessv1alpha1.KafkaAccess) error
 			Remedy:  "Set spec.secretName to another name. Delete the Secret only if nothing else uses it.",
 		}
 	}
-}
-
-// IsWritten reports whether a Secret is already what the intent says: no field of it is missing, differs or
-// was taken over by another field owner, and no field is left from an earlier intent.
-func IsWritten(secret *corev1.Secret, intent *corev1ac.SecretApplyConfiguration) (bool, error) {
-	applied, err := corev1ac.ExtractSecret(secret, Owner)
-	if err != nil {
-		return false, fmt.Errorf("reading the managed fields of Secret %s/%s: %w", secret.Namespace, secret.Name, err)
-	}
-	return equality.Semantic.DeepEqual(applied, intent), nil
 }
 
 // Precisely returns the intent for exactly the Secret that was observed.

@@ -25,7 +25,7 @@ func (p *pass) write(ctx context.Context, intent *corev1ac.SecretApplyConfigurat
 		if err := binding.CheckOwner(secret, p.access); err != nil {
 			return err
 		}
-		if written, err := binding.IsWritten(secret, intent); err != nil || written {
+		if written, err := kube.IsApplied(secret, intent, binding.Owner); err != nil || written {
 			return err
 		}
 		intent = binding.Precisely(secret, intent)

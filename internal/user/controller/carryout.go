@@ -75,11 +75,15 @@ func (r *Reconciler) credentials(ctx context.Context, o model.Observed, d *model
 	return d.Data, nil
 }
 
-// applySecret writes the Secret unless it is as it shall be, and returns its version.
+// applySecret writes the Secret unless it is as it shall be, and returns its version. A stored one is replaced
+// exactly as it was read.
 func (r *Reconciler) applySecret(ctx context.Context, o model.Observed, data map[string][]byte) (string, error) {
-	intent := model.Secret(o, data)
-	if model.IsStored(o.Secret, intent) {
-		return o.Secret.ResourceVersion, nil
+	intent := model.Secret(o.User, data)
+	if o.Secret != nil {
+		if applied, err := kube.IsApplied(o.Secret, intent, fieldOwner); err != nil || applied {
+			return o.Secret.ResourceVersion, err
+		}
+		intent.WithUID(o.Secret.UID).WithResourceVersion(o.Secret.ResourceVersion)
 	}
 	result, err := r.applier.Apply(ctx, intent, nil)
 	if err != nil {

@@ -30,10 +30,8 @@ func IsOwned(secret *corev1.Secret, user *kafkav1.KafkaUser) bool {
 	return labels[kafkamodel.KindLabel] == kafkav1.KindKafkaUser && labels[kafkamodel.ClusterLabel] == user.Labels[kafkamodel.ClusterLabel]
 }
 
-// Secret renders the Secret of a user. One that replaces a stored Secret applies to exactly that one, as it
-// was read.
-func Secret(o Observed, data map[string][]byte) *coreac.SecretApplyConfiguration {
-	user := o.User
+// Secret renders the Secret of a user.
+func Secret(user *kafkav1.KafkaUser, data map[string][]byte) *coreac.SecretApplyConfiguration {
 	secret := coreac.Secret(user.Name, user.Namespace).
 		WithType(corev1.SecretTypeOpaque).
 		WithLabels(secretLabels(user)).
@@ -44,44 +42,7 @@ func Secret(o Observed, data map[string][]byte) *coreac.SecretApplyConfiguration
 	if annotations := withoutOwnKeys(template(user).Annotations); len(annotations) > 0 {
 		secret.WithAnnotations(annotations)
 	}
-	if o.Secret != nil {
-		secret.WithUID(o.Secret.UID).WithResourceVersion(o.Secret.ResourceVersion)
-	}
 	return secret
-}
-
-// IsStored reports whether a stored Secret has everything that the rendered one says.
-func IsStored(stored *corev1.Secret, secret *coreac.SecretApplyConfiguration) bool {
-	if stored == nil || !contains(stored.Labels, secret.Labels) || !contains(stored.Annotations, secret.Annotations) {
-		return false
-	}
-	for _, owner := range secret.OwnerReferences {
-		isThere := func(ref metav1.OwnerReference) bool { return ref.UID == *owner.UID }
-		if !slices.ContainsFunc(stored.OwnerReferences, isThere) {
-			return false
-		}
-	}
-	return maps.EqualFunc(onlyOf(stored.Data, secret.Data), secret.Data, func(a, b []byte) bool { return string(a) == string(b) })
-}
-
-func contains(all, wanted map[string]string) bool {
-	for key, value := range wanted {
-		if found, there := all[key]; !there || found != value {
-			return false
-		}
-	}
-	return true
-}
-
-// onlyOf leaves out the entries that are not wanted: others may have added them.
-func onlyOf(stored, wanted map[string][]byte) map[string][]byte {
-	kept := make(map[string][]byte, len(wanted))
-	for key, value := range stored {
-		if _, is := wanted[key]; is {
-			kept[key] = value
-		}
-	}
-	return kept
 }
 
 // secretLabels are those of the user, what its template adds, and those that tell whose Secret it is, which win.

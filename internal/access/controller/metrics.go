@@ -21,7 +21,7 @@ type Metrics struct {
 func NewMetrics() *Metrics {
 	return &Metrics{
 		ready: map[types.NamespacedName]bool{},
-		accesses: prometheus.NewDesc("keyturn_access_total",
+		accesses: prometheus.NewDesc("keyturn_access_resources",
 			"How many KafkaAccesses are ready, and how many are not.", []string{"ready"}, nil),
 		secretWrites: prometheus.NewDesc("keyturn_access_secret_writes_total",
 			"How many times the Secret of a KafkaAccess was created or changed.", nil, nil),

@@ -21,10 +21,10 @@ func TestMetricsCountAccessesAndWrites(t *testing.T) {
 # HELP keyturn_access_secret_writes_total How many times the Secret of a KafkaAccess was created or changed.
 # TYPE keyturn_access_secret_writes_total counter
 keyturn_access_secret_writes_total 1
-# HELP keyturn_access_total How many KafkaAccesses are ready, and how many are not.
-# TYPE keyturn_access_total gauge
-keyturn_access_total{ready="false"} 1
-keyturn_access_total{ready="true"} 2
+# HELP keyturn_access_resources How many KafkaAccesses are ready, and how many are not.
+# TYPE keyturn_access_resources gauge
+keyturn_access_resources{ready="false"} 1
+keyturn_access_resources{ready="true"} 2
 `
 	if err := testutil.CollectAndCompare(m, strings.NewReader(want)); err != nil {
 		t.Error(err)

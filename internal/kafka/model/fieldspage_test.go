@@ -68,8 +68,27 @@ Each type of volume has fields of its own. The others are kept and reported wher
 		acted, idle := storageFields(kind)
 		fmt.Fprintf(&page, "| `%s` | %s | %s |\n", kind, code(acted), code(idle))
 	}
-	page.WriteString("\nThe volumes of a `jbod` have an `id` and the fields of their own type.\n")
+	page.WriteString("\nThe volumes of a `jbod` have an `id` and the fields of their own type.\n\n")
+	writeUser(&page)
 	return page.String()
+}
+
+// writeUser: what the user operator does not act on makes a user NotReady, and is stored.
+func writeUser(page *strings.Builder) {
+	paths := fields.PathsOf[kafkav1.KafkaUser]()
+	acted, refused := []string{}, []string{}
+	for _, path := range paths.Acted {
+		isActedOn := strings.HasPrefix(path, "spec.template.") || strings.HasPrefix(path, "spec.authentication.") && !strings.Contains(path, ".password.")
+		if isActedOn {
+			acted = append(acted, path)
+		} else {
+			refused = append(refused, path)
+		}
+	}
+	page.WriteString("## `KafkaUser`\n\n### Acted on\n\n")
+	writeByParent(page, acted)
+	page.WriteString("Of `spec.authentication.type`, `tls` alone.\n\n### Refused with a condition\n\n")
+	writeByParent(page, refused)
 }
 
 func writeKind(page *strings.Builder, kind string, paths fields.Paths) {

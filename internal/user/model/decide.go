@@ -85,7 +85,7 @@ func Decide(o Observed) Decision {
 // unsupported refuses what would leave a user with other rights than its manifest says.
 func (o Observed) unsupported() *Remark {
 	spec := o.User.Spec
-	what := ""
+	var what string
 	switch {
 	case spec.Authentication != nil && spec.Authentication.Type != kafkav1.UserTLS:
 		what = "spec.authentication.type " + string(spec.Authentication.Type)

@@ -48,9 +48,7 @@ func Secret(user *kafkav1.KafkaUser, data map[string][]byte) *coreac.SecretApply
 // secretLabels are those of the user, what its template adds, and those that tell whose Secret it is, which win.
 func secretLabels(user *kafkav1.KafkaUser) map[string]string {
 	labels := withoutOwnKeys(template(user).Labels)
-	for key, value := range user.Labels {
-		labels[key] = value
-	}
+	maps.Copy(labels, user.Labels)
 	maps.Copy(labels, map[string]string{
 		kafkamodel.KindLabel:           kafkav1.KindKafkaUser,
 		kafkamodel.ClusterLabel:        user.Labels[kafkamodel.ClusterLabel],

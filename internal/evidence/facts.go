@@ -39,6 +39,8 @@ type Node struct {
 	// time, by domain: fingerprints, the SHA-256 of the DER in lower-case hex.
 	Given   map[publication.Domain][]string
 	Witness Witness
+	// Leaving is true while the node is being removed: its Secret stays as it is.
+	Leaving bool
 	// Report counts when Witness is Reported.
 	Report publication.Report
 	// Since is when the node began to be as it is.

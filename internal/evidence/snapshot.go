@@ -70,7 +70,7 @@ type view struct {
 // member translates the node. The second result is false when it has no role in
 // the domain.
 func (v view) member() (trust.Member, bool) {
-	m := trust.Member{ID: trust.MemberID(v.Name)}
+	m := trust.Member{ID: trust.MemberID(v.Name), Leaving: v.Leaving}
 	for _, role := range v.Roles {
 		if peer := v.role(role); peer.Verifies || peer.Presents {
 			m.Roles = append(m.Roles, peer)

@@ -1,6 +1,7 @@
 package rotation_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +72,85 @@ func TestABlockedRotationSaysWhoIsWaitedForAndWhatCanBeDone(t *testing.T) {
 	} {
 		if !strings.Contains(message, want) {
 			t.Errorf("it is said: %s\nwant: %s", message, want)
+		}
+	}
+}
+
+// stranding is a rotation in which all has been done that can be, while one node has been
+// for an hour as the change makes it.
+func stranding(t *testing.T, change func(*trust.Member)) rotation.Record {
+	t.Helper()
+	r := rotationtest.AtRest(3, rotationtest.Replaced)
+	node := &r.Snapshot.Members[0]
+	change(node)
+	for range 40 {
+		plan := trust.Decide(r.Snapshot)
+		plan.Publications[node.ID] = node.Published // nothing can be written for it
+		rotationtest.Advance(&r.Snapshot, plan)
+	}
+	eachRole(node, func(_ *trust.Member, e *trust.Evidence) { e.Since = r.Snapshot.Now.Add(-time.Hour) })
+	return r
+}
+
+func TestARotationThatWaitsForANodeThatOnlyAPersonCanHelpIsBlocked(t *testing.T) {
+	t.Parallel()
+	before := rotationtest.AtRest(3).Snapshot.Members[0].Published
+	for name, test := range map[string]struct {
+		change func(*trust.Member)
+		remedy string
+	}{
+		"it is being removed and does not terminate": {
+			func(m *trust.Member) { m.Leaving, m.Published = true, before },
+			"check why pod my-dual-0 does not terminate",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := stranding(t, test.change)
+			plan := trust.Decide(r.Snapshot)
+			if phase := authorities.Words().PhaseOf(r.Snapshot, plan); phase != rotation.Blocked {
+				t.Errorf("phase %s, want %s; steps %+v", phase, rotation.Blocked, trust.Steps(r.Snapshot, plan))
+			}
+			message := authorities.Words().Message(r.Snapshot, plan, r.Subject())
+			for _, want := range []string{"waiting for my-dual-0", "since 2026-11-21T", test.remedy} {
+				if !strings.Contains(message, want) {
+					t.Errorf("it is said: %s\nwant: %s", message, want)
+				}
+			}
+		})
+	}
+}
+
+func TestANodeThatIsBeingRemovedIsGivenNothingAndLoadsNothing(t *testing.T) {
+	t.Parallel()
+	r := rotationtest.AtRest(3, rotationtest.Replaced)
+	r.Snapshot.Members[0].Leaving = true
+	for range 20 {
+		plan := trust.Decide(r.Snapshot)
+		for _, step := range trust.Steps(r.Snapshot, plan) {
+			if slices.Contains(step.Members, "my-dual-0") {
+				t.Fatalf("step %+v concerns a node that is being removed", step)
+			}
+		}
+		rotationtest.Advance(&r.Snapshot, plan)
+	}
+}
+
+func TestTheRecordTellsWhichNodesArePassedOver(t *testing.T) {
+	t.Parallel()
+	r := rotationtest.AtRest(3)
+	r.Snapshot.Members[0].Leaving = true
+	text, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := authorities.Words().Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if m := read.Snapshot.Members[i]; m.Leaving != (i == 0) {
+			t.Errorf("%s is leaving: %t", m.ID, m.Leaving)
 		}
 	}
 }

@@ -374,6 +374,12 @@ func (v *view) helpFor(m *trust.Member) remedy {
 	holds := func(of func(*trust.Evidence) bool) bool {
 		return slices.ContainsFunc(m.Roles, func(r trust.Role) bool { return of(&r.Evidence) })
 	}
+	if m.Leaving {
+		return remedy{
+			"check why pod %s does not terminate; once its process no longer runs anywhere, delete the pod by force",
+			"check why pods %s do not terminate; once their processes no longer run anywhere, delete the pods by force",
+		}
+	}
 	for _, a := range v.plan.Stranded {
 		switch {
 		case a.Member != m.ID:

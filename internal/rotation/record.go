@@ -73,7 +73,7 @@ func (r Record) Lasting(s trust.Snapshot, made map[trust.MemberID]time.Time) tru
 	s.Members = slices.Clone(s.Members)
 	for i := range s.Members {
 		m := &s.Members[i]
-		if was, known := before[m.ID]; known && was.Published.Same(m.Published) {
+		if was, known := before[m.ID]; known && was.Leaving == m.Leaving && was.Published.Same(m.Published) {
 			m.Roles = lasting(m.Roles, was.Roles, made[m.ID])
 		}
 	}

@@ -82,6 +82,8 @@ type wireMember struct {
 	Kind string         `json:"kind,omitempty"`
 	// Restarts is true for a member that loads only when it starts.
 	Restarts bool `json:"restarts,omitempty"`
+	// Leaving is true for a member that is being removed.
+	Leaving bool `json:"leaving,omitempty"`
 	// Data and Control are the main and the late bundle of what is published, with the
 	// identity.
 	Data       ref        `json:"data,omitempty"`

@@ -185,11 +185,11 @@ func (v *view) shownByNodes(a *Anchor) bool {
 }
 
 // nextPublication is what one member should be given: nothing that the Secret does not
-// hold yet, and nothing while nobody can sign its certificate.
+// hold yet, and nothing else while it is being removed or its certificate cannot be signed.
 func (v *view) nextPublication(m *Member) Publication {
 	identity := v.nextIdentity(m)
 	switch {
-	case v.target.Stored == Absent, m.presents() && identity.Signer == "":
+	case v.target.Stored == Absent, m.Leaving, m.presents() && identity.Signer == "":
 		return m.Published
 	case !v.open(GuardMounted, v.target) && v.lagging[m.ID]:
 		return v.rescue(m, identity)

@@ -32,12 +32,12 @@ type Load struct {
 	Reason string
 }
 
-// loads compares what is published with what is proven. Who is given nothing, because
-// its Secret is lost, has nothing to load, and could not start again.
+// loads compares what is published with what is proven. A member whose Secret is lost has
+// nothing to load and could not start again, and one that is being removed loads no more.
 func (v *view) loads(strategy Strategy) []Load {
 	out := make([]Load, 0, len(v.Members))
 	for _, m := range v.peers {
-		if m.published() {
+		if m.published() && !m.Leaving {
 			out = v.addLoads(out, m, strategy)
 		}
 	}

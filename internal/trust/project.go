@@ -149,10 +149,12 @@ func (m *Member) prove(r *Role) {
 	r.Evidence = Evidence{Process: ProcessRunning, Loaded: now, Static: now, Since: r.Evidence.Since}
 }
 
-// pass lets the time pass that others need: silent members answer, kubelets sync,
-// applications read. It reports whether that changed anything.
+// pass lets the time pass that others need: members that are being removed end, silent
+// members answer, kubelets sync, applications read. It reports whether that changed anything.
 func (s *Snapshot) pass() bool {
-	changed := false
+	before := len(s.Members)
+	s.Members = slices.DeleteFunc(s.Members, func(m Member) bool { return m.Leaving })
+	changed := len(s.Members) < before
 	for i := range s.Members {
 		m := &s.Members[i]
 		for j := range m.Roles {

@@ -93,6 +93,9 @@ type Member struct {
 	Kind MemberKind
 	// Restarts is true for a member that loads only when its process starts.
 	Restarts bool
+	// Leaving is true for a member that is being removed: nothing else is published to it,
+	// and it counts until its process ends.
+	Leaving bool
 	// Published is what its Secret says it is to load.
 	Published Publication
 	// LastsUntil is when the first thing ends that a start would give to those of its roles

@@ -77,8 +77,17 @@ func (v *view) moved(a *Anchor) State {
 		if u.presenters == 0 && a != v.target {
 			return PhaseOut // where no leaf is known, retirement decides
 		}
+		v.nameLeaving(a)
 	}
 	return used(a.Stored, u)
+}
+
+// nameLeaving asks who still presents an anchor's leaves while a member is being removed: it is
+// given no other, so that no guard on the way of that leaf names it.
+func (v *view) nameLeaving(a *Anchor) {
+	if a != v.target && slices.ContainsFunc(v.peers, func(m *Member) bool { return m.Leaving }) {
+		v.open(GuardMainUnused, a)
+	}
 }
 
 // keep brings an anchor that its owner wants beside the target to where everybody

@@ -51,6 +51,22 @@ func (t *testimony) sinceGiven(published publication.Publication, now time.Time)
 	return t.since
 }
 
+// sinceLeaving is since when the end of a pod that is being removed is overdue, if it has been
+// as it is since then. While a pod may take its time to end an answer is no delay.
+func (t *testimony) sinceLeaving(pod *corev1.Pod, since, now time.Time) time.Time {
+	if !t.known {
+		return since
+	}
+	end := now
+	if pod != nil && pod.DeletionTimestamp != nil && pod.DeletionTimestamp.Time.Before(now) {
+		end = pod.DeletionTimestamp.Time
+	}
+	if end.After(since) {
+		return end
+	}
+	return since
+}
+
 // witnesses remembers what agents have said. What a server has loaded holds until
 // its container is another one or something else is published to it; asking again
 // before that would ask the same thing twice.

@@ -95,3 +95,34 @@ func TestThereAreAsManyRolesAsTheServerWasStartedWith(t *testing.T) {
 		})
 	}
 }
+
+func TestAPodThatIsBeingRemovedIsWaitedForSinceItShouldHaveTerminated(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	ending := func(at time.Time) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: at}}}
+	}
+	tests := map[string]struct {
+		known bool
+		pod   *corev1.Pod
+		since time.Time
+		want  time.Time
+	}{
+		"it has not been deleted yet":                     {true, &corev1.Pod{}, ago(time.Hour), now},
+		"it may still take its time":                      {true, ending(ago(-time.Minute)), ago(time.Hour), now},
+		"it should have terminated":                       {true, ending(ago(time.Minute)), ago(time.Hour), ago(time.Minute)},
+		"it has answered something else since it should":  {true, ending(ago(time.Hour)), ago(time.Minute), ago(time.Minute)},
+		"it has been silent since before":                 {false, ending(ago(time.Minute)), ago(time.Hour), ago(time.Hour)},
+		"it is gone while its answer is still remembered": {true, nil, ago(time.Hour), now},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			said := testimony{known: test.known}
+			if got := said.sinceLeaving(test.pod, test.since, now); !got.Equal(test.want) {
+				t.Errorf("since %s, want %s", got, test.want)
+			}
+		})
+	}
+}

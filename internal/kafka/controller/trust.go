@@ -109,12 +109,17 @@ func (p *pass) evidence() evidence.Cluster {
 	c := evidence.Cluster{Now: p.now, Policy: p.policy(), Own: contract.ClusterDomain, Agents: roles.Agent()}
 	for _, node := range p.allNodes() {
 		said := p.heard[node.Pod]
-		c.Nodes = append(c.Nodes, evidence.Node{
+		entry := evidence.Node{
 			Name: node.Pod, Roles: roles.Of(p.cluster.Stores(node), p.listening(node)),
 			Published: p.published(node.Pod), Presents: p.presents(node.Pod, node.Pod+".crt"),
 			Given:   givenTo(p.pods[node.Pod], p.cluster.Stores(node)),
 			Witness: witnessOf(p.podNamed(node.Pod), said), Report: said.report, Since: said.sinceGiven(p.published(node.Pod), p.now),
-		})
+			Leaving: !p.describes(node.Pod),
+		}
+		if entry.Leaving {
+			entry.Since = said.sinceLeaving(p.pods[node.Pod], entry.Since, p.now)
+		}
+		c.Nodes = append(c.Nodes, entry)
 	}
 	for _, at := range p.companions {
 		c.Companions = append(c.Companions, at.evidence(p))

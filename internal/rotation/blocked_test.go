@@ -99,6 +99,10 @@ func TestARotationThatWaitsForANodeThatOnlyAPersonCanHelpIsBlocked(t *testing.T)
 		change func(*trust.Member)
 		remedy string
 	}{
+		"its Secret is lost with the key that signed for it": {
+			func(m *trust.Member) { m.Published = trust.Publication{} },
+			"restore the Secret of my-dual-0, or the key of the CA that issued its certificate",
+		},
 		"it is being removed and does not terminate": {
 			func(m *trust.Member) { m.Leaving, m.Published = true, before },
 			"check why pod my-dual-0 does not terminate",
@@ -136,10 +140,30 @@ func TestANodeThatIsBeingRemovedIsGivenNothingAndLoadsNothing(t *testing.T) {
 	}
 }
 
+// It has answered the same for days; what it is waited for began with the loss.
+func TestANodeWhoseSecretIsLostIsWaitedForSinceTheLoss(t *testing.T) {
+	t.Parallel()
+	r := rotationtest.AtRest(3)
+	found := r.Snapshot
+	found.Now = r.Snapshot.Now.Add(time.Hour)
+	found.Members = slices.Clone(found.Members)
+	found.Members[0].Published = trust.Publication{}
+
+	lost := r.Lasting(found, nil)
+	if since := lost.Members[0].Roles[0].Evidence.Since; !since.Equal(found.Now) {
+		t.Errorf("waited for since %s, want %s", since, found.Now)
+	}
+	r.Snapshot = lost
+	found.Now = found.Now.Add(time.Hour)
+	if since := r.Lasting(found, nil).Members[0].Roles[0].Evidence.Since; !since.Equal(lost.Now) {
+		t.Errorf("an hour later it is waited for since %s, want still %s", since, lost.Now)
+	}
+}
+
 func TestTheRecordTellsWhichNodesArePassedOver(t *testing.T) {
 	t.Parallel()
 	r := rotationtest.AtRest(3)
-	r.Snapshot.Members[0].Leaving = true
+	r.Snapshot.Members[0].Leaving, r.Snapshot.Members[1].SecretLost = true, true
 	text, err := r.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -149,8 +173,8 @@ func TestTheRecordTellsWhichNodesArePassedOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		if m := read.Snapshot.Members[i]; m.Leaving != (i == 0) {
-			t.Errorf("%s is leaving: %t", m.ID, m.Leaving)
+		if m := read.Snapshot.Members[i]; m.Leaving != (i == 0) || m.SecretLost != (i == 1) {
+			t.Errorf("%s is leaving: %t, its Secret is lost: %t", m.ID, m.Leaving, m.SecretLost)
 		}
 	}
 }

@@ -171,7 +171,7 @@ func (e *encoder) policy(p trust.Policy) wirePolicy {
 
 func (e *encoder) member(m *trust.Member) wireMember {
 	w := wireMember{
-		ID: m.ID, Kind: e.word(kindWords(), uint8(m.Kind)), Restarts: m.Restarts, Leaving: m.Leaving,
+		ID: m.ID, Kind: e.word(kindWords(), uint8(m.Kind)), Restarts: m.Restarts, Leaving: m.Leaving, SecretLost: m.SecretLost,
 		Data:    e.store(trust.Stores{Trust: m.Published.Main, Identity: m.Published.Identity}),
 		Control: e.store(trust.Stores{Trust: m.Published.Late, Identity: m.Published.Identity}), LastsUntil: utc(m.LastsUntil),
 	}

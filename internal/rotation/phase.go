@@ -151,7 +151,7 @@ func (v *view) ownersTurn() bool {
 // stuck reports whether nothing moves, and has not for long because of somebody whom only
 // a person can help.
 func (v *view) stuck() bool {
-	moves := slices.ContainsFunc(v.steps, func(step trust.Step) bool { return !v.hangs(step) })
+	moves := slices.ContainsFunc(v.steps, func(step trust.Step) bool { return !v.hangs(step) && !v.unwritable(step) })
 	return !moves && len(v.overdue()) > 0
 }
 
@@ -165,6 +165,15 @@ func (v *view) hangs(step trust.Step) bool {
 		return slices.Contains(step.Members, m.ID) && !slices.ContainsFunc(m.Roles, func(r trust.Role) bool {
 			return len(r.Evidence.Mounted) > 0 && v.long(r.Evidence.Since)
 		})
+	})
+}
+
+// unwritable reports whether a step only concerns members whose Secret is lost and cannot
+// be written again.
+func (v *view) unwritable(step trust.Step) bool {
+	return len(step.Members) > 0 && !slices.ContainsFunc(step.Members, func(id trust.MemberID) bool {
+		lost := func(a trust.Apart) bool { return a.Member == id && a.Reason == trust.SecretLost }
+		return !slices.ContainsFunc(v.plan.Stranded, lost)
 	})
 }
 

@@ -64,7 +64,8 @@ func (r Record) Following(before Record, plan trust.Plan) Record {
 // Lasting returns the snapshot with the times since when its members are as they are: a role
 // that is as it is in the record has been so since it came to be so there. Otherwise who is
 // waited for would seem to be waited for since the operator was started. What was before a
-// member's pod was made is not told of that pod; made has when that was.
+// member's pod was made is not told of that pod; made has when that was. A process whose
+// Secret is lost is waited for since the loss, however long it has run as it does.
 func (r Record) Lasting(s trust.Snapshot, made map[trust.MemberID]time.Time) trust.Snapshot {
 	before := map[trust.MemberID]*trust.Member{}
 	for i := range r.Snapshot.Members {
@@ -73,8 +74,13 @@ func (r Record) Lasting(s trust.Snapshot, made map[trust.MemberID]time.Time) tru
 	s.Members = slices.Clone(s.Members)
 	for i := range s.Members {
 		m := &s.Members[i]
-		if was, known := before[m.ID]; known && was.Leaving == m.Leaving && was.Published.Same(m.Published) {
-			m.Roles = lasting(m.Roles, was.Roles, made[m.ID])
+		was, known := before[m.ID]
+		if !known || was.Leaving != m.Leaving || !was.Published.Same(m.Published) {
+			was = &trust.Member{}
+		}
+		m.Roles = lasting(m.Roles, was.Roles, made[m.ID])
+		if m.Published.Same(trust.Publication{}) {
+			m.Roles = sinceLoss(m.Roles, was.Roles, s.Now)
 		}
 	}
 	return s
@@ -84,15 +90,37 @@ func lasting(roles, before []trust.Role, made time.Time) []trust.Role {
 	roles = slices.Clone(roles)
 	for i := range roles {
 		now := &roles[i].Evidence
-		at := slices.IndexFunc(before, func(was trust.Role) bool { return was.Name == roles[i].Name })
-		if at < 0 || !now.Same(&before[at].Evidence) {
-			continue
-		}
-		if since := before[at].Evidence.Since; !since.IsZero() && since.Before(now.Since) && !since.Before(made) {
-			now.Since = since
+		if was := same(&roles[i], before); !was.IsZero() && was.Before(now.Since) && !was.Before(made) {
+			now.Since = was
 		}
 	}
 	return roles
+}
+
+// sinceLoss are the roles of a member whose Secret is lost: since now, or since it was found
+// lost before, where they run.
+func sinceLoss(roles, before []trust.Role, now time.Time) []trust.Role {
+	roles = slices.Clone(roles)
+	for i := range roles {
+		e := &roles[i].Evidence
+		if e.Process != trust.ProcessRunning {
+			continue
+		}
+		e.Since = now
+		if was := same(&roles[i], before); !was.IsZero() && was.Before(now) {
+			e.Since = was
+		}
+	}
+	return roles
+}
+
+// same is since when a role was as it is, zero if it was not.
+func same(role *trust.Role, before []trust.Role) time.Time {
+	at := slices.IndexFunc(before, func(was trust.Role) bool { return was.Name == role.Name })
+	if at < 0 || !role.Evidence.Same(&before[at].Evidence) {
+		return time.Time{}
+	}
+	return before[at].Evidence.Since
 }
 
 // Plan is what the operator does next.

@@ -84,6 +84,8 @@ type wireMember struct {
 	Restarts bool `json:"restarts,omitempty"`
 	// Leaving is true for a member that is being removed.
 	Leaving bool `json:"leaving,omitempty"`
+	// SecretLost is true for a member whose Secret cannot be written again.
+	SecretLost bool `json:"secretLost,omitempty"`
 	// Data and Control are the main and the late bundle of what is published, with the
 	// identity.
 	Data       ref        `json:"data,omitempty"`

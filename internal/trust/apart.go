@@ -79,7 +79,7 @@ func (v *view) setApart() {
 func (v *view) stranded() []Apart {
 	out := slices.Clone(v.doubted)
 	for _, m := range v.peers {
-		if v.unsigned(m) {
+		if v.unsigned(m) && !m.Leaving {
 			out = append(out, Apart{Member: m.ID, Reason: SecretLost, What: string(m.ID) +
 				" has lost its Secret, and no new certificate can be issued for it: the key of the CA that issued the one it presents is missing"})
 		}
@@ -170,6 +170,9 @@ func lacksSigner(v *view, m *Member) string {
 // unsigned reports whether a member has no certificate to start with, and cannot be
 // given one that the others verify already.
 func (v *view) unsigned(m *Member) bool {
+	if m.SecretLost {
+		return true
+	}
 	return (m.Kind == Node || m.Kind == Companion) && m.presents() && !m.published() && v.target != nil && v.target.Stored != Absent && !v.oldSigns()
 }
 

@@ -38,3 +38,17 @@ func TestAProjectionGoesOnWithoutANodeThatIsBeingRemoved(t *testing.T) {
 		t.Errorf("it comes to no end: %+v", p.Blocked)
 	}
 }
+
+func TestAMemberWhoseSecretIsLostIsStrandedInEveryDomain(t *testing.T) {
+	t.Parallel()
+	s := atRest(3, replaced)
+	s.Members[0].SecretLost, s.Members[0].Published = true, Publication{}
+	for i := range s.Members {
+		for j := range s.Members[i].Roles {
+			s.Members[i].Roles[j].Presents = false
+		}
+	}
+	if lost := Decide(s).Stranded; len(lost) != 1 || lost[0].Member != "my-0" || lost[0].Reason != SecretLost {
+		t.Errorf("stranded are %+v, want my-0", lost)
+	}
+}

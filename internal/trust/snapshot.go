@@ -96,6 +96,9 @@ type Member struct {
 	// Leaving is true for a member that is being removed: nothing else is published to it,
 	// and it counts until its process ends.
 	Leaving bool
+	// SecretLost is true for a member whose Secret is lost and cannot be written again, as the
+	// domain of its certificate has found.
+	SecretLost bool
 	// Published is what its Secret says it is to load.
 	Published Publication
 	// LastsUntil is when the first thing ends that a start would give to those of its roles

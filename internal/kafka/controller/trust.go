@@ -67,11 +67,25 @@ func (p *pass) decideTrust() {
 			Retirement:       retirementOf(kind),
 		}
 		d.kind, d.known = kind, evidence.Known(cluster, of)
-		d.snapshot = p.recorded[string(kind)].Lasting(evidence.Snapshot(cluster, of, d.known), p.made)
+		snapshot := evidence.Snapshot(cluster, of, d.known)
+		if of.Name != cluster.Own {
+			markLost(snapshot.Members, p.clusterCA.plan)
+		}
+		d.snapshot = p.recorded[string(kind)].Lasting(snapshot, p.made)
 		d.plan = trust.Decide(d.snapshot)
 		if model.CASpec(p.caSpec(kind)).Source == authority.UserProvided {
 			d.plan.Application = d.snapshot.Application.Anchors // it is the user who writes it
 		}
+	}
+}
+
+// markLost marks the members whose Secret cannot be written in any domain, because that of
+// their certificates cannot sign for it.
+func markLost(members []trust.Member, own trust.Plan) {
+	for i := range members {
+		members[i].SecretLost = slices.ContainsFunc(own.Stranded, func(a trust.Apart) bool {
+			return a.Member == members[i].ID && a.Reason == trust.SecretLost
+		})
 	}
 }
 

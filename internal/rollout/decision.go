@@ -1,6 +1,10 @@
 package rollout
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // Decision is what may be done now.
 type Decision struct {
@@ -49,6 +53,19 @@ type Blocker struct {
 	Message string
 	// Since is when that state began; zero when nobody knows.
 	Since time.Time
+}
+
+// AwaitsPods reports whether everything that is still to be done waits at least for a pod to
+// terminate or to be created.
+func (d Decision) AwaitsPods() bool {
+	if d.Act != nil || d.Settled || len(d.Blockers) == 0 {
+		return false
+	}
+	awaits := map[NodeID]bool{}
+	for _, b := range d.Blockers {
+		awaits[b.Node] = awaits[b.Node] || b.Gate == GatePodPresent || b.Gate == GateOthersPresent
+	}
+	return !slices.Contains(slices.Collect(maps.Values(awaits)), false)
 }
 
 // GateName names a gate in conditions and metrics.

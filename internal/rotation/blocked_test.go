@@ -115,6 +115,9 @@ func TestARotationThatWaitsForANodeThatOnlyAPersonCanHelpIsBlocked(t *testing.T)
 			if phase := authorities.Words().PhaseOf(r.Snapshot, plan); phase != rotation.Blocked {
 				t.Errorf("phase %s, want %s; steps %+v", phase, rotation.Blocked, trust.Steps(r.Snapshot, plan))
 			}
+			if by := authorities.Words().BlockedBy(r.Snapshot, plan); !slices.Contains(by, "my-dual-0") || slices.ContainsFunc(by, func(id trust.MemberID) bool { return id != "my-dual-0" }) {
+				t.Errorf("it is blocked by %v, want my-dual-0 alone", by)
+			}
 			message := authorities.Words().Message(r.Snapshot, plan, r.Subject())
 			for _, want := range []string{"waiting for my-dual-0", "since 2026-11-21T", test.remedy} {
 				if !strings.Contains(message, want) {

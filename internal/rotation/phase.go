@@ -206,6 +206,19 @@ func (v *view) opens(b trust.Blocker) bool {
 	}
 }
 
+// BlockedBy are the members that a Blocked domain waits for; none in another phase.
+func (w *Words) BlockedBy(s trust.Snapshot, plan trust.Plan) []trust.MemberID {
+	if w.PhaseOf(s, plan) != Blocked {
+		return nil
+	}
+	v := newView(w, s, plan)
+	var ids []trust.MemberID
+	for _, b := range v.overdue() {
+		ids = append(ids, v.waitedFor(b).ID)
+	}
+	return ids
+}
+
 // waitedFor is the node or companion that a guard waits for; nil when it waits for
 // something else.
 func (v *view) waitedFor(b trust.Blocker) *trust.Member {

@@ -51,12 +51,21 @@ func (r *Reconciler) act(ctx context.Context, p *pass) (outcome, error) {
 		disrupted: disrupted(c.snapshot, c.decided),
 	}
 	if c.decided.Act == nil {
-		result.again = r.unlessSilent(p, lookAgain)
+		result.again = r.unlessSilent(p, untilNextAct(p, c.decided))
 	}
 	if c.unproven {
 		return result, nil
 	}
 	return r.unlessPutOff(p, c, result, r.carryOut(ctx, p, c.record, c.decided))
+}
+
+// untilNextAct is how soon a rollout that does nothing now is looked at again: pods that
+// terminate or are created are watched.
+func untilNextAct(p *pass, decided rollout.Decision) time.Duration {
+	if decided.AwaitsPods() && !p.loadsAwaited() {
+		return kube.Unwatched
+	}
+	return lookAgain
 }
 
 // unlessPutOff is what comes of an act. One that something has to come before for which
@@ -110,8 +119,8 @@ func consider(look func(reach) (sight, error)) (consideration, error) {
 }
 
 // watching is the outcome of a pass with nothing to disrupt: nodes that are to load
-// something are looked at again soon, and so are agents that did not answer. Who waits
-// for an object of somebody else's to go waits for long.
+// something are looked at again soon, and so are agents that did not answer. What
+// waits for a person, or for an object of somebody else's to go, is looked at after long.
 func (r *Reconciler) watching(p *pass) outcome {
 	switch {
 	case p.moved:
@@ -122,6 +131,8 @@ func (r *Reconciler) watching(p *pass) outcome {
 		return outcome{again: r.unlessSilent(p, lookAgain)}
 	case len(p.silent) > 0 || p.became.timedOut():
 		return outcome{again: r.unlessSilent(p, askAgain)}
+	case len(blockedBy(p)) > 0:
+		return outcome{again: kube.Unwatched}
 	default:
 		return outcome{}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/rollout"
@@ -74,13 +75,38 @@ func (p *pass) isDue(load trust.Load) bool {
 // loadsAwaited reports whether a node is on its way to load something without a
 // restart, or to show that it has: its agent has to be asked again.
 func (p *pass) loadsAwaited() bool {
+	inVain := blockedBy(p)
 	for pod := range p.peers() {
-		if said := p.heard[pod]; said.known && !p.settled(pod, said.report) {
+		if said := p.heard[pod]; said.known && !p.settled(pod, said.report) && !slices.Contains(inVain, memberIn(p, pod)) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(p.loads(), func(l trust.Load) bool { return !l.Remainder }) ||
-		slices.ContainsFunc(p.trustBlockers(), passesSoon)
+	return slices.ContainsFunc(kinds(), func(kind authorities.Kind) bool {
+		plan := p.domain(kind).plan
+		return len(blockedIn(p.domain(kind))) == 0 &&
+			(slices.ContainsFunc(plan.Loads, func(l trust.Load) bool { return !l.Remainder }) || slices.ContainsFunc(plan.Blockers, passesSoon))
+	})
+}
+
+// memberIn is the member whose process a pod runs.
+func memberIn(p *pass, pod string) trust.MemberID {
+	if at, accompanies := p.companionOf(pod); accompanies {
+		return trust.MemberID(at.Name)
+	}
+	return trust.MemberID(pod)
+}
+
+// blockedBy are the members for which a rotation waits in vain.
+func blockedBy(p *pass) []trust.MemberID {
+	return slices.Concat(blockedIn(&p.clusterCA), blockedIn(&p.clientsCA))
+}
+
+// blockedIn are those of one domain; none before trust was decided.
+func blockedIn(d *domain) []trust.MemberID {
+	if d.plan.States == nil {
+		return nil
+	}
+	return authorities.Words().BlockedBy(d.snapshot, d.plan)
 }
 
 // passesSoon reports whether what is waited for comes without anybody's doing and

@@ -215,6 +215,7 @@ func (d *decider) isRetired(cert *x509.Certificate) bool {
 
 func (d *decider) create() error {
 	d.beginning = true
+	d.d.KeyGeneration, d.d.CertGeneration = d.firstUnused(), d.o.seenCertGen+1
 	return d.makeAuthority(d.d.KeyGeneration, Created, "the first one was made, because the cluster had none")
 }
 
@@ -223,9 +224,7 @@ func (d *decider) create() error {
 func (d *decider) beginAgain() error {
 	why := "key and certificate were lost while the cluster depends on them, and no copy is left"
 	if d.o.pending == nil {
-		// Each key had a certificate of its own: what pods bear of those bounds the
-		// number of a key that nothing bears any more.
-		d.d.KeyGeneration = max(d.highestSeen(), d.d.CertGeneration) + 1
+		d.d.KeyGeneration = d.firstUnused()
 		d.d.CertGeneration++
 		return d.makeAuthority(d.d.KeyGeneration, d.in.Names.KeyReplaced, why)
 	}
@@ -290,31 +289,6 @@ func (d *decider) everything() []*x509.Certificate {
 		all = append(all, d.d.Certificate)
 	}
 	return all
-}
-
-// highestSeen is the highest key generation that anything bears, so that a name
-// is not given twice.
-func (d *decider) highestSeen() Generation {
-	highest := d.d.KeyGeneration
-	for _, cert := range d.everything() {
-		highest = max(highest, d.in.Names.generation(cert))
-	}
-	return highest + d.unfound()
-}
-
-// unfound counts the certificates that nodes were told to trust and that nobody
-// shows: each may bear one of the next numbers. While nothing is lost they are those
-// that were withdrawn long ago.
-func (d *decider) unfound() Generation {
-	if len(d.o.bundle) > 0 && len(StoredAnchors(d.in.TrustedCerts)) > 0 {
-		return 0
-	}
-	found := map[pki.Fingerprint]bool{}
-	for _, cert := range d.everything() {
-		found[pki.FingerprintOf(cert)] = true
-	}
-	unfound := slices.DeleteFunc(slices.Clone(d.in.Evidence.Named), func(f pki.Fingerprint) bool { return found[f] })
-	return Generation(len(unfound))
 }
 
 func (d *decider) note(kind TransitionKind, cert *x509.Certificate, why string) {

@@ -104,7 +104,7 @@ func TestWhatHappensToAGeneratedAuthority(t *testing.T) {
 				w.in.KeySecret = authority.Stored{}
 				w.in.Evidence, w.in.TrustedCerts = authority.Evidence{}, authority.Stored{}
 			},
-			transitions: []authority.TransitionKind{authority.Created},
+			transitions: []authority.TransitionKind{authority.Created}, cert: 1, key: 1,
 		},
 		"the certificate is missing: it is made again from the same key": {
 			change: func(w *world) {

@@ -1,6 +1,7 @@
 package authority_test
 
 import (
+	"crypto/x509"
 	"maps"
 	"strings"
 	"testing"
@@ -150,5 +151,108 @@ func TestAWarningAboutAGenerationIsAboutTheSecretThatHasIt(t *testing.T) {
 				t.Errorf("%s, %s: the warnings are about %v, want %v", name, source, where, want)
 			}
 		}
+	}
+}
+
+// restored puts a backup of the first CA back after another key was present.
+func restored(t *testing.T) *world {
+	t.Helper()
+	w := runningWorld(t)
+	key, cert := w.in.KeySecret, w.in.CertSecret
+	w.starts()
+	w.step(turn)
+	w.in.KeySecret, w.in.CertSecret = key, cert
+	return w
+}
+
+func TestAKeyThatIsRestoredHasNoGenerationThatAnotherHad(t *testing.T) {
+	t.Parallel()
+	for name, tells := range map[string]func(w *world, successor pki.Authority){
+		"dependants tell of its successor, and pods mount that": func(w *world, _ pki.Authority) {
+			w.in.Evidence.CertGeneration, w.in.Evidence.KeyGeneration = 1, 1
+		},
+		"the leaves of its successor are all that tells of it": func(w *world, successor pki.Authority) {
+			w.in.TrustedCerts = authority.Stored{}
+			w.in.Evidence.Issued = []*x509.Certificate{leafOf(t, successor)}
+		},
+		"a leaf of each of them is left": func(w *world, successor pki.Authority) {
+			w.in.Evidence.CertGeneration = 1
+			w.in.Evidence.Issued = []*x509.Certificate{leafOf(t, successor)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := restored(t)
+			tells(w, pkitest.CA(t, "cluster-ca v1", noon()))
+
+			d := w.step()
+
+			wantGenerations(t, d, 2, 2)
+			wantLowered(t, d, authorities.CertGenerationAnnotation, authorities.KeyGenerationAnnotation)
+			wantLowered(t, w.step())
+			if next := w.starts().Target().Subject.CommonName; next != "cluster-ca v3" {
+				t.Errorf("the next one is called %s", next)
+			}
+		})
+	}
+}
+
+// A replacement may be given up before its key was ever present.
+func TestACertificateAloneIsNoSignOfARestore(t *testing.T) {
+	t.Parallel()
+	w := runningWorld(t)
+	w.trustsAs(pkitest.CA(t, "cluster-ca v1", noon()).Certificate(), authority.PhaseOut)
+
+	d := w.step()
+
+	wantGenerations(t, d, 0, 0)
+	wantLowered(t, d)
+}
+
+func TestANewKeyIsCountedOnFromWhateverSurvives(t *testing.T) {
+	t.Parallel()
+	one, two := pkitest.CA(t, "cluster-ca v0", noon()).Certificate(), pkitest.CA(t, "cluster-ca v1", noon()).Certificate()
+	nothing := func(w *world) {
+		losesBoth(w)
+		losesTrust(w)
+	}
+	for name, test := range map[string]struct {
+		change func(*world)
+		want   string
+	}{
+		"nothing does":                  {func(w *world) { nothing(w); w.in.Evidence = authority.Evidence{} }, "cluster-ca v0"},
+		"a description with its number": {func(w *world) { nothing(w); w.in.Evidence.KeyGeneration = 4 }, "cluster-ca v5"},
+		"one that names one certificate": {func(w *world) {
+			nothing(w)
+			w.in.Evidence.Described = []pki.Fingerprint{pki.FingerprintOf(one), pki.FingerprintOf(one)}
+		}, "cluster-ca v1"},
+		"one that names two certificates": {func(w *world) {
+			nothing(w)
+			w.in.Evidence.Described = []pki.Fingerprint{pki.FingerprintOf(one), pki.FingerprintOf(two)}
+		}, "cluster-ca v2"},
+		"a leaf": {func(w *world) {
+			nothing(w)
+			w.in.Evidence.Issued = []*x509.Certificate{leafOf(t, pkitest.CA(t, "cluster-ca v6", noon()))}
+		}, "cluster-ca v7"},
+		"ca.crt, and nobody depends on it": {func(w *world) {
+			losesKeys(w)
+			losesTrust(w)
+			w.in.Evidence = authority.Evidence{}
+		}, "cluster-ca v1"},
+		"the generation of ca.crt, and nobody depends on it": {func(w *world) {
+			losesKeys(w)
+			losesTrust(w)
+			w.in.Evidence, w.in.CertSecret.Data = authority.Evidence{}, nil
+			w.in.CertSecret.Annotations = map[string]string{authorities.CertGenerationAnnotation: "3"}
+		}, "cluster-ca v4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := runningWorld(t)
+			test.change(w)
+			if got := w.decide().Certificate.Subject.CommonName; got != test.want {
+				t.Errorf("it is called %s, want %s", got, test.want)
+			}
+		})
 	}
 }

@@ -173,6 +173,11 @@ type Evidence struct {
 	// Named are the CA certificates that nodes were told to trust, by what was
 	// written for them.
 	Named []pki.Fingerprint
+	// Described are those that nodes without a pod are going to be told to trust again,
+	// by the descriptions of their pods.
+	Described []pki.Fingerprint
+	// Issued are the leaves that Secrets hold, whoever signed them.
+	Issued []*x509.Certificate
 	// Reported are CA certificates that processes say to hold. They introduce
 	// nobody: one counts if it is named, or if its key is held.
 	Reported []*x509.Certificate

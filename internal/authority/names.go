@@ -73,7 +73,12 @@ func (n *Names) subject(key Generation) pki.Subject {
 // generation is that of the key in the name of a CA that was made for these names, none
 // for any other. It identifies nothing; it tells which of two was made later.
 func (n *Names) generation(cert *x509.Certificate) Generation {
-	text, found := strings.CutPrefix(cert.Subject.CommonName, n.Authority+" v")
+	return n.generationIn(cert.Subject.CommonName)
+}
+
+// generationIn is that in the common name of such a CA.
+func (n *Names) generationIn(commonName string) Generation {
+	text, found := strings.CutPrefix(commonName, n.Authority+" v")
 	if n, err := strconv.Atoi(text); found && err == nil && n >= 0 {
 		return Generation(n)
 	}

@@ -29,6 +29,8 @@ type observed struct {
 	// certGen and keyGen are those of what is present.
 	certGen Generation
 	keyGen  Generation
+	// keyGenFound is true when the key Secret says keyGen.
+	keyGenFound bool
 	// seenCertGen is the highest certificate generation that anything bears; none
 	// when nothing does.
 	seenCertGen Generation
@@ -174,7 +176,7 @@ func (o *observed) readGenerations(in Input) *Problem {
 	if !keyFound {
 		keyGen = max(seen.key, o.keyGenOfNames(in.Names), 0)
 	}
-	o.keyGen, o.certGen, o.seenCertGen = keyGen, certGen, certGen
+	o.keyGen, o.keyGenFound, o.certGen, o.seenCertGen = keyGen, keyFound, certGen, certGen
 	if !certFound {
 		// Each new key had a new certificate.
 		o.certGen, o.seenCertGen = max(seen.cert, keyGen), seen.cert

@@ -2,7 +2,9 @@ package controller
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -51,8 +53,8 @@ func (p *pass) openWindow() authority.Window {
 	return authority.Window{Open: p.windows.Open(), Next: next}
 }
 
-// dependants are pods and leaf Secrets: what would be cut off if an authority
-// were made again because its Secrets are gone.
+// dependants are pods, those that pod sets describe, and leaf Secrets: what would be cut off
+// if an authority were made again because its Secrets are gone, and what tells its generations.
 func (o *observation) dependants(kind authorities.Kind) authority.Evidence {
 	evidence := authority.Evidence{}
 	certAnnotation, keyAnnotation := authorities.ClusterCertGenerationAnnotation, authorities.ClusterKeyGenerationAnnotation
@@ -67,6 +69,15 @@ func (o *observation) dependants(kind authorities.Kind) authority.Evidence {
 	for name := range o.pods {
 		note(name, o.pods[name].Annotations)
 	}
+	for name := range o.podSets {
+		set := o.podSets[name]
+		described := o.describedPods(&set)
+		for i := range described {
+			pod := &described[i].pod
+			note(pod.Name, pod.Annotations)
+			evidence.Described = append(evidence.Described, pinned(pod, kind)...)
+		}
+	}
 	for name, secret := range o.secrets {
 		if _, leaf := secret.Data[agent.PublicationKey]; leaf && kind == authorities.Cluster {
 			note(name, secret.Annotations)
@@ -80,6 +91,32 @@ func (o *observation) dependants(kind authorities.Kind) authority.Evidence {
 	}
 	slices.Sort(evidence.Dependants)
 	return evidence
+}
+
+// pinned are the anchors of an authority that the pin of a pod names.
+func pinned(pod *corev1.Pod, kind authorities.Kind) []pki.Fingerprint {
+	var anchors []pki.Fingerprint
+	for role, named := range pinOf(pod).Trust {
+		if domainOfRole(role) == domainOf(kind) {
+			anchors = append(anchors, fingerprints(named)...)
+		}
+	}
+	return anchors
+}
+
+// storedLeaves are the leaves of the nodes and of the operator that Secrets hold.
+func storedLeaves(p *pass) []*x509.Certificate {
+	keys := map[string]string{p.kafka.Name + operatorSecretSuffix: operatorCertKey}
+	for _, node := range p.allNodes() {
+		keys[node.Pod] = node.Pod + ".crt"
+	}
+	var leaves []*x509.Certificate
+	for _, secret := range slices.Sorted(maps.Keys(keys)) {
+		if chain := p.presents(secret, keys[secret]); len(chain) > 0 {
+			leaves = append(leaves, chain[0])
+		}
+	}
+	return leaves
 }
 
 // generation reads what a dependant carries; a number that nobody has come to by
@@ -199,7 +236,7 @@ func writeOrder(cluster string, kind authorities.Kind, settled authority.Settled
 		return []caSecret{key, cert}
 	}
 	emptied := cert
-	emptied.desired.Data = nil
+	emptied.desired.Data, emptied.desired.Annotations = nil, nil // the next one is counted from its generation
 	return []caSecret{emptied, key, cert}
 }
 

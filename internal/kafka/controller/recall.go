@@ -34,7 +34,7 @@ func (p *pass) dependence(kind authorities.Kind) authority.Evidence {
 		evidence.Reported, evidence.Leaves = p.reported(kind), p.presentedLeaves()
 	}
 	if kind == authorities.Cluster {
-		evidence.Vouching = p.sentAlong()
+		evidence.Vouching, evidence.Issued = p.sentAlong(), storedLeaves(p)
 	}
 	return evidence
 }
@@ -56,16 +56,25 @@ func (p *pass) sentAlong() []*x509.Certificate {
 // named are the anchors of the authority that publications name, and that pods were
 // given by their pins and notes, sorted.
 func (p *pass) named(kind authorities.Kind) []pki.Fingerprint {
-	var named []pki.Fingerprint
-	for _, given := range p.everGiven() {
-		for _, text := range given[domainOf(kind)] {
-			if fingerprint, err := pki.ParseFingerprint(text); err == nil {
-				named = append(named, fingerprint)
-			}
-		}
+	all := p.everGiven()
+	texts := make([]string, 0, len(all))
+	for _, given := range all {
+		texts = append(texts, given[domainOf(kind)]...)
 	}
+	named := fingerprints(texts)
 	slices.SortFunc(named, pki.Fingerprint.Compare)
 	return slices.Compact(named)
+}
+
+// fingerprints reads those that can be read.
+func fingerprints(texts []string) []pki.Fingerprint {
+	read := make([]pki.Fingerprint, 0, len(texts))
+	for _, text := range texts {
+		if fingerprint, err := pki.ParseFingerprint(text); err == nil {
+			read = append(read, fingerprint)
+		}
+	}
+	return read
 }
 
 // everGiven is what nodes were given: what is published, and what their pods tell.

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -154,7 +153,7 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager, serverClock *kube.Ser
 		Passes:    o.concurrentObjects,
 		Connector: controller.NetConnector{Clock: now},
 		Settings:  o.settings(),
-		Stores:    o.stores(),
+		Stores:    stores(o.pkcs12),
 		Version:   version(),
 	})
 	if err := kafka.SetupWithManager(mgr); err != nil {
@@ -191,11 +190,4 @@ func (o *operatorOptions) policies() *model.NetworkPolicies {
 		return nil
 	}
 	return &model.NetworkPolicies{OperatorNamespace: o.operatorNamespace, OperatorLabels: o.operatorLabels}
-}
-
-func (o *operatorOptions) stores() authority.StoreGeneration {
-	if o.pkcs12 {
-		return authority.WithStores
-	}
-	return authority.WithoutStores
 }

@@ -19,6 +19,7 @@ import (
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/authority"
 )
 
 // reconcileTimeout bounds one reconcile of one object: a cluster that hangs must
@@ -93,4 +94,12 @@ func newLogger(out interface{ Write([]byte) (int, error) }, level string) (logr.
 		return logr.Logger{}, fmt.Errorf("reading --log-level: %w", err)
 	}
 	return logr.FromSlogHandler(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: threshold})), nil
+}
+
+// stores is what the flag --pkcs12 asks for.
+func stores(pkcs12 bool) authority.StoreGeneration {
+	if pkcs12 {
+		return authority.WithStores
+	}
+	return authority.WithoutStores
 }

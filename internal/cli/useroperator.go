@@ -21,6 +21,7 @@ type userOperatorOptions struct {
 	process     processOptions
 	cluster     types.NamespacedName
 	concurrency int
+	pkcs12      bool
 }
 
 func newUserOperatorCommand() *cobra.Command {
@@ -38,6 +39,7 @@ func newUserOperatorCommand() *cobra.Command {
 	flags.Lookup("leader-election-id").Usage += "; empty means <cluster>-user-operator"
 	flags.StringVar(&o.cluster.Name, "cluster", "", "Kafka cluster whose users are looked after")
 	flags.StringVar(&o.cluster.Namespace, "namespace", "", "namespace of the Kafka cluster and of its users")
+	flags.BoolVar(&o.pkcs12, "pkcs12", true, "write PKCS#12 stores beside the PEM keys and certificates of users")
 	flags.IntVar(&o.concurrency, "concurrent-reconciles", 8, "users reconciled at the same time")
 	return cmd
 }
@@ -100,6 +102,6 @@ func (o *userOperatorOptions) addController(mgr ctrl.Manager) error {
 	return controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("keyturn-user-operator"), Log: mgr.GetLogger(), Clock: clock.RealClock{},
-		Cluster: o.cluster, Metrics: figures,
+		Cluster: o.cluster, Stores: stores(o.pkcs12), Metrics: figures,
 	}).SetupWithManager(mgr)
 }

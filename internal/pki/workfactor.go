@@ -21,6 +21,12 @@ func checkWorkFactor(store []byte) error {
 	return checkNumbers(store, maxDepth, 1)
 }
 
+// checkKeyWorkFactor is checkWorkFactor for a store with a private key, whose iteration count lies one OCTET STRING
+// deeper.
+func checkKeyWorkFactor(store []byte) error {
+	return checkNumbers(store, maxDepth, 2)
+}
+
 func checkNumbers(der []byte, depth, octetStrings int) error {
 	if depth == 0 {
 		return fmt.Errorf("the structure is nested more than %d times", maxDepth)

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	kafkav1ac "github.com/keyturn/keyturn/api/kafka/v1/applyconfiguration/kafka/v1"
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/issuer/ownca"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -36,6 +37,9 @@ func (r *Reconciler) carryOut(ctx context.Context, o model.Observed, d model.Dec
 	data, err := r.credentials(ctx, o, &d)
 	if err != nil {
 		return outcome{}, err
+	}
+	if data != nil && r.options.Stores == authority.WithStores {
+		data = d.AddStore(data, o)
 	}
 	if data != nil {
 		if done.secretVersion, err = r.applySecret(ctx, o, data); err != nil {

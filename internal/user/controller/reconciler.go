@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/user/model"
 )
@@ -31,6 +32,8 @@ type Options struct {
 	Clock  clock.PassiveClock
 	// Cluster is the Kafka whose users are looked after.
 	Cluster types.NamespacedName
+	// Stores says whether Secrets get PKCS#12 stores.
+	Stores  authority.StoreGeneration
 	Metrics *Metrics
 }
 

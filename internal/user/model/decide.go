@@ -26,6 +26,7 @@ const (
 	CertificateHeld      Reason = "CertificateHeld"
 	CertificatePostponed Reason = "CertificatePostponed"
 	InvalidWindows       Reason = "MaintenanceTimeWindows"
+	InvalidPassword      Reason = "InvalidPassword"
 )
 
 // Remark tells a person what is wrong and what to do.
@@ -177,6 +178,17 @@ func (o Observed) window(d *Decision) authority.Window {
 func (d *Decision) Deny(why string) {
 	d.Request = nil
 	d.Problem = &Remark{CertificateHeld, "The certificate cannot be issued: " + why}
+}
+
+// AddStore adds a PKCS#12 store to what the Secret shall hold. With a password that no store can have there is none.
+func (d *Decision) AddStore(data map[string][]byte, o Observed) map[string][]byte {
+	complete, err := WithStore(data, o.stored())
+	if err != nil {
+		d.warn(InvalidPassword, fmt.Sprintf("There is no PKCS#12 store: %s. The other entries are current. "+
+			"Remove %s from Secret %s: a new one is generated.", err, PasswordEntry, o.User.Name))
+		return data
+	}
+	return complete
 }
 
 func (d *Decision) warn(reason Reason, message string) {

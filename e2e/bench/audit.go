@@ -24,14 +24,15 @@ const auditVariable = "KEYTURN_AUDIT_LOG"
 // operatorUser is who the operator is to the API server.
 const operatorUser = "system:serviceaccount:" + harness.OperatorNamespace + ":keyturn"
 
-// auditLog is the API server's account of requests from some moment on.
+// auditLog is the API server's account of requests of one user from some moment on.
 type auditLog struct {
 	path string
 	from int64
+	user string
 }
 
 // openAudit notes where the log ends now. Without a log nothing is counted.
-func openAudit(ctx context.Context, kube *harness.Kubernetes) (auditLog, error) {
+func openAudit(ctx context.Context, kube *harness.Kubernetes, user string) (auditLog, error) {
 	path := os.Getenv(auditVariable)
 	if path == "" {
 		bed, err := kube.OnBed(ctx)
@@ -44,7 +45,7 @@ func openAudit(ctx context.Context, kube *harness.Kubernetes) (auditLog, error) 
 	if err != nil {
 		return auditLog{}, fmt.Errorf("finding the audit log: %w", err)
 	}
-	return auditLog{path: path, from: info.Size()}, nil
+	return auditLog{path: path, from: info.Size(), user: user}, nil
 }
 
 // request is a line of the log, as far as it matters.
@@ -61,9 +62,10 @@ type request struct {
 	} `json:"objectRef"`
 }
 
-// requests of the operator.
+// requests of one user.
 type requests struct {
 	known  bool
+	user   string
 	leases int
 	reads  int
 	writes []request
@@ -72,7 +74,7 @@ type requests struct {
 // errRotated is a log that was replaced meanwhile.
 var errRotated = errors.New("the audit log was rotated meanwhile; measure again")
 
-// since counts the operator's requests since the log was opened.
+// since counts the user's requests since the log was opened.
 func (l auditLog) since() (requests, error) {
 	if l.path == "" {
 		return requests{}, nil
@@ -88,7 +90,7 @@ func (l auditLog) since() (requests, error) {
 	if _, err := file.Seek(l.from, io.SeekStart); err != nil {
 		return requests{}, fmt.Errorf("reading the audit log: %w", err)
 	}
-	counted := requests{known: true}
+	counted := requests{known: true, user: l.user}
 	seen := map[string]bool{}
 	lines := bufio.NewReader(file)
 	for {
@@ -107,19 +109,19 @@ func (l auditLog) since() (requests, error) {
 
 // note counts a request once: watches stand in the log at their start and end.
 func (r *requests) note(line []byte, seen map[string]bool) error {
-	if !bytes.Contains(line, []byte(operatorUser)) {
+	if !bytes.Contains(line, []byte(r.user)) {
 		return nil
 	}
 	var entry request
 	if err := json.Unmarshal(line, &entry); err != nil {
 		return fmt.Errorf("reading a line of the audit log: %w", err)
 	}
-	if entry.User.Username != operatorUser || seen[entry.AuditID] {
+	if entry.User.Username != r.user || seen[entry.AuditID] {
 		return nil
 	}
 	seen[entry.AuditID] = true
 	switch {
-	case entry.ObjectRef.Resource == "leases" && entry.ObjectRef.Namespace == harness.OperatorNamespace:
+	case entry.ObjectRef.Resource == "leases":
 		r.leases++
 	case slices.Contains([]string{"get", "list", "watch"}, entry.Verb):
 		r.reads++

@@ -35,7 +35,7 @@ func idle(ctx context.Context, b *bench) (*finding, error) {
 	if err := harness.Let(ctx, settling); err != nil {
 		return nil, err
 	}
-	log, err := openAudit(ctx, b.kube)
+	log, err := openAudit(ctx, b.kube, operatorUser)
 	if err != nil {
 		return nil, err
 	}
@@ -90,11 +90,17 @@ func (b *bench) usages(ctx context.Context) (map[string]usage, error) {
 	if err != nil {
 		return nil, err
 	}
+	return b.usagesOf(ctx, pods)
+}
+
+func (b *bench) usagesOf(ctx context.Context, pods []corev1.Pod) (map[string]usage, error) {
 	usages := map[string]usage{}
 	for i := range pods {
-		if usages[pods[i].Name], err = b.usage(ctx, &pods[i]); err != nil {
+		used, err := b.usage(ctx, &pods[i])
+		if err != nil {
 			return nil, err
 		}
+		usages[pods[i].Name] = used
 	}
 	return usages, nil
 }

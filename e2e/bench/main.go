@@ -102,6 +102,7 @@ func (b *bench) measure(ctx context.Context, selected *regexp.Regexp) error {
 		{"idle", idle},
 		{"replacement", replacement},
 		{"reaction", reaction},
+		{"users", users},
 	} {
 		// The cluster of the others is made by measuring how long it takes.
 		if m.name != "ready" && !selected.MatchString(m.name) {

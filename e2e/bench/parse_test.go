@@ -108,7 +108,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := auditLog{path: path, from: int64(len(before))}.since()
+	got, err := auditLog{path: path, from: int64(len(before)), user: operatorUser}.since()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -209,14 +209,19 @@ var errNoOperator = errors.New("no pod of Keyturn is there")
 
 // OperatorPods are the operator's pods.
 func (k *Kubernetes) OperatorPods(ctx context.Context) ([]corev1.Pod, error) {
+	return k.ProcessPods(ctx, operatorName)
+}
+
+// ProcessPods are the pods of a process of Keyturn, by the name of its Deployment.
+func (k *Kubernetes) ProcessPods(ctx context.Context, name string) ([]corev1.Pod, error) {
 	deployment := &appsv1.Deployment{}
-	key := types.NamespacedName{Namespace: OperatorNamespace, Name: operatorName}
+	key := types.NamespacedName{Namespace: OperatorNamespace, Name: name}
 	if err := k.Get(ctx, key, deployment); err != nil {
-		return nil, fmt.Errorf("finding the operator: %w", err)
+		return nil, fmt.Errorf("finding Deployment %s of Keyturn: %w", name, err)
 	}
 	pods := &corev1.PodList{}
 	if err := k.List(ctx, pods, selected(OperatorNamespace, deployment.Spec.Selector.MatchLabels)...); err != nil {
-		return nil, fmt.Errorf("listing the operator's pods: %w", err)
+		return nil, fmt.Errorf("listing pods of Deployment %s: %w", name, err)
 	}
 	if len(pods.Items) == 0 {
 		return nil, errNoOperator

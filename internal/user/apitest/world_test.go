@@ -67,6 +67,7 @@ type world struct {
 	asOperator client.Client
 	namespace  string
 	clock      *clocktesting.FakePassiveClock
+	live       *liveReader
 	stores     authority.StoreGeneration
 	writer     *countingClient
 	operator   *controller.Reconciler
@@ -105,7 +106,7 @@ func newWorldIn(t *testing.T, namespace string, operator client.Client) *world {
 	t.Helper()
 	w := &world{
 		t: t, person: connect(t, apiServer), asOperator: operator, namespace: namespace,
-		stores: authority.WithStores, clock: clocktesting.NewFakePassiveClock(noon()),
+		live: &liveReader{Reader: operator}, stores: authority.WithStores, clock: clocktesting.NewFakePassiveClock(noon()),
 	}
 	w.create(&kafkav1.Kafka{
 		ObjectMeta: w.meta(cluster),
@@ -166,7 +167,7 @@ func (w *world) remove(name string) {
 func (w *world) restart() {
 	w.writer = &countingClient{Client: w.asOperator}
 	w.operator = controller.New(controller.Options{
-		Client: w.writer, Live: w.asOperator, Events: events.NewFakeRecorder(100), Log: logr.Discard(), Clock: w.clock,
+		Client: w.writer, Live: w.live, Events: events.NewFakeRecorder(100), Log: logr.Discard(), Clock: w.clock,
 		Cluster: types.NamespacedName{Namespace: w.namespace, Name: cluster}, Stores: w.stores, Metrics: controller.NewMetrics(),
 	})
 }

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/keyturn/keyturn/api/condition"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/e2e/harness"
+	"github.com/keyturn/keyturn/internal/report"
+)
+
+// How many users are applied at once, and what is promised of them.
+const (
+	someUsers          = 500
+	manyUsers          = 10_000
+	readyWithRSA       = 45 * time.Second
+	readyWithECDSA     = 6 * time.Second
+	maxUsersMiB        = 96
+	quietWithManyUsers = time.Minute
+	appliers           = 16
+)
+
+// userProcess is the Deployment of the user operator of the bench's cluster, and userAccount who it is.
+const (
+	userProcess = "keyturn-users-" + namespace + "-" + cluster
+	userAccount = "system:serviceaccount:" + harness.OperatorNamespace + ":" + userProcess
+)
+
+// users measures how long users wait for their certificates, and what many of them cost.
+func users(ctx context.Context, b *bench) (*finding, error) {
+	err := b.kube.InstallWith(ctx, b.journal, map[string]any{"userOperators": []map[string]any{{
+		"namespace": namespace, "cluster": cluster,
+		"resources": map[string]any{"requests": map[string]string{"memory": "64Mi"}, "limits": map[string]string{"memory": "256Mi"}},
+	}}})
+	if err != nil {
+		return nil, err
+	}
+	found := &finding{}
+	for _, wave := range []struct {
+		algorithm kafkav1.KeyAlgorithm
+		count     int
+		within    time.Duration
+	}{
+		{kafkav1.RSA, someUsers, readyWithRSA},
+		{kafkav1.ECDSA, someUsers, readyWithECDSA},
+		{kafkav1.ECDSA, manyUsers, 0},
+	} {
+		figures, err := b.wave(ctx, wave.algorithm, wave.count, wave.within)
+		if err != nil {
+			return nil, err
+		}
+		found.figures = append(found.figures, figures...)
+	}
+	figures, notes, err := b.quietUsers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found.figures, found.notes = append(found.figures, figures...), append(b.company(ctx), notes...)
+	return found, b.kube.Install(ctx, b.journal)
+}
+
+// wave applies users in place of those that are there, and measures until all are ready. Without a limit the time is
+// only observed.
+func (b *bench) wave(ctx context.Context, algorithm kafkav1.KeyAlgorithm, count int, within time.Duration) ([]report.Figure, error) {
+	if err := b.noUsers(ctx); err != nil {
+		return nil, err
+	}
+	patch := map[string]any{"spec": map[string]any{"clientsCa": map[string]any{"keyAlgorithm": string(algorithm)}}}
+	if err := b.kube.MergePatch(ctx, &kafkav1.Kafka{ObjectMeta: b.kafka.Meta(cluster)}, patch); err != nil {
+		return nil, err
+	}
+	if err := b.kafka.UntilSettled(ctx); err != nil {
+		return nil, err
+	}
+	before, err := b.userOperator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	if err := b.createUsers(ctx, count); err != nil {
+		return nil, err
+	}
+	if err := b.untilReady(ctx, count); err != nil {
+		return nil, err
+	}
+	took := time.Since(begun)
+	after, err := b.userOperator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	what := fmt.Sprintf("%d users with %s keys", count, algorithm)
+	const how = "from the first create, 16 at a time, until a list shows every KafkaUser Ready"
+	const process = "the user operator's own account of /proc/self when all users were ready"
+	elapsed, memory := report.Observed(what+" ready", took.Seconds(), "s", how), report.Observed(what+", user operator, resident", after.resident/mebibyte, "MiB", process)
+	if within > 0 {
+		elapsed = report.AtMost(elapsed.Name, elapsed.Value, within.Seconds(), "s", how)
+		memory = report.AtMost(memory.Name, memory.Value, maxUsersMiB, "MiB", process)
+	}
+	return []report.Figure{elapsed, memory, report.Observed(what+", user operator, CPU", after.cpuSeconds-before.cpuSeconds, "CPU-s", process)}, nil
+}
+
+// quietUsers counts what the user operator writes while nothing changes.
+func (b *bench) quietUsers(ctx context.Context) ([]report.Figure, []string, error) {
+	log, err := openAudit(ctx, b.kube, userAccount)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := harness.Let(ctx, quietWithManyUsers); err != nil {
+		return nil, nil, err
+	}
+	counted, err := log.since()
+	if err != nil {
+		return nil, nil, err
+	}
+	if !counted.known {
+		return nil, []string{"requests of the user operator were not counted: $" + auditVariable + " names no audit log"}, nil
+	}
+	const how = "the API server's audit log, requests of the user operator's ServiceAccount in the minute after all users were ready"
+	return []report.Figure{
+		report.AtMost(fmt.Sprintf("%d users, writes beside its Lease in a minute", manyUsers), float64(len(counted.writes)), 0, "requests", how),
+		report.Observed(fmt.Sprintf("%d users, reads in a minute", manyUsers), float64(counted.reads), "requests", how),
+	}, nil, nil
+}
+
+// errNoUserOperator is an installation whose user operator has no leader.
+var errNoUserOperator = errors.New("no pod of the user operator leads")
+
+// userOperator is what the leading user operator has taken so far.
+func (b *bench) userOperator(ctx context.Context) (usage, error) {
+	pods, err := b.kube.ProcessPods(ctx, userProcess)
+	if err != nil {
+		return usage{}, err
+	}
+	usages, err := b.usagesOf(ctx, pods)
+	if err != nil {
+		return usage{}, err
+	}
+	for _, used := range usages {
+		if used.leader {
+			return used, nil
+		}
+	}
+	return usage{}, errNoUserOperator
+}
+
+func (b *bench) createUsers(ctx context.Context, count int) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(appliers)
+	for i := range count {
+		group.Go(func() error {
+			user := &kafkav1.KafkaUser{ObjectMeta: b.kafka.Meta(fmt.Sprintf("user-%05d", i))}
+			user.Labels = map[string]string{"strimzi.io/cluster": cluster}
+			user.Spec.Authentication = &kafkav1.UserAuthentication{Type: kafkav1.UserTLS}
+			return b.kube.Create(ctx, user)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("creating users: %w", err)
+	}
+	return nil
+}
+
+// untilReady waits until so many users are ready.
+func (b *bench) untilReady(ctx context.Context, count int) error {
+	return harness.Poll(ctx, func() (bool, error) {
+		list := &kafkav1.KafkaUserList{}
+		if err := b.kube.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return false, fmt.Errorf("listing users: %w", err)
+		}
+		ready := 0
+		for i := range list.Items {
+			if isReady(&list.Items[i]) {
+				ready++
+			}
+		}
+		return ready == count, nil
+	})
+}
+
+func isReady(user *kafkav1.KafkaUser) bool {
+	return slices.ContainsFunc(user.Status.Conditions, func(c condition.Condition) bool {
+		return c.Type == condition.Ready && c.Status == condition.True
+	})
+}
+
+// noUsers deletes all users and waits until their Secrets are collected.
+func (b *bench) noUsers(ctx context.Context) error {
+	if err := b.kube.DeleteAllOf(ctx, &kafkav1.KafkaUser{}, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("deleting users: %w", err)
+	}
+	return harness.Poll(ctx, func() (bool, error) {
+		secrets := &corev1.SecretList{}
+		ofUsers := client.MatchingLabels{"strimzi.io/kind": kafkav1.KindKafkaUser}
+		if err := b.kube.List(ctx, secrets, client.InNamespace(namespace), ofUsers, client.Limit(1)); err != nil {
+			return false, fmt.Errorf("listing Secrets of users: %w", err)
+		}
+		return len(secrets.Items) == 0, nil
+	})
+}

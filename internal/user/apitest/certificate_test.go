@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -120,6 +121,9 @@ func TestTheRightsOfTheChartSuffice(t *testing.T) {
 	w.reconcile("alice")
 	w.endCredentials("alice")
 	w.reconcile("alice")
+	if err := w.person.Get(t.Context(), client.ObjectKey{Namespace: "kafka", Name: "alice"}, &corev1.Secret{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the Secret of a user without credentials: %v, want that it is gone", err)
+	}
 	if status := w.status("alice"); status.Secret != "" || status.Username != "alice" {
 		t.Errorf("the status is %+v, want a user without a Secret", status)
 	}

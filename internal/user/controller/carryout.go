@@ -27,7 +27,6 @@ type outcome struct {
 
 // carryOut writes the Secret before the status that names it.
 func (r *Reconciler) carryOut(ctx context.Context, o model.Observed, d model.Decision) (outcome, error) {
-	done := outcome{isReady: d.Problem == nil, wake: d.Wake}
 	if d.Remove {
 		if err := kube.DeleteUnchanged(ctx, r.options.Client, o.Secret); err != nil {
 			return outcome{}, err
@@ -38,45 +37,59 @@ func (r *Reconciler) carryOut(ctx context.Context, o model.Observed, d model.Dec
 	if err != nil {
 		return outcome{}, err
 	}
-	if data != nil && r.options.Stores == authority.WithStores {
-		data = d.AddStore(data, o)
+	done, err := r.store(ctx, o, d, data)
+	if err != nil {
+		return outcome{}, err
 	}
-	if data != nil {
-		if done.secretVersion, err = r.applySecret(ctx, o, data); err != nil {
-			return outcome{}, err
-		}
-		done.notAfter = model.NotAfter(data)
-		if d.Request != nil {
-			done.wake = done.notAfter.Add(-d.Request.Renewal)
-			r.issued(o, d)
-		}
-	} else if o.Secret != nil {
-		done.secretVersion = o.Secret.ResourceVersion
-	}
-	if data != nil || o.Secret != nil && model.IsOwned(o.Secret, o.User) {
-		done.secret = o.User.Name
-	}
+	done.isReady = d.Problem == nil
 	return done, r.report(ctx, o, d, done.secret)
 }
 
 // credentials are what the Secret shall hold; nil leaves it alone.
 func (r *Reconciler) credentials(ctx context.Context, o model.Observed, d *model.Decision) (map[string][]byte, error) {
-	if d.Request == nil {
-		return d.Data, nil
+	data := d.Data
+	if d.Request != nil {
+		answer, err := ownca.New(o.CA.Signer).Issue(ctx, *d.Request)
+		if err != nil {
+			return nil, fmt.Errorf("issuing the certificate of KafkaUser %s: %w", o.User.Name, err)
+		}
+		switch answer := answer.(type) {
+		case issuer.Issued:
+			data = o.CA.Issued(answer)
+		case issuer.Denied:
+			d.Deny(answer.Why)
+		case issuer.Pending:
+			d.Deny(answer.Why)
+		}
 	}
-	answer, err := ownca.New(o.CA.Signer).Issue(ctx, *d.Request)
+	if data != nil && r.options.Stores == authority.WithStores {
+		data = d.AddStore(data, o)
+	}
+	return data, nil
+}
+
+// store writes what the Secret shall hold; without data it stays as it is.
+func (r *Reconciler) store(ctx context.Context, o model.Observed, d model.Decision, data map[string][]byte) (outcome, error) {
+	done := outcome{wake: d.Wake}
+	if data == nil {
+		if o.Secret != nil {
+			done.secretVersion = o.Secret.ResourceVersion
+		}
+		if o.Secret != nil && model.IsOwned(o.Secret, o.User) {
+			done.secret, done.notAfter = o.Secret.Name, model.NotAfter(o.Secret.Data)
+		}
+		return done, nil
+	}
+	version, err := r.applySecret(ctx, o, data)
 	if err != nil {
-		return nil, fmt.Errorf("issuing the certificate of KafkaUser %s: %w", o.User.Name, err)
+		return outcome{}, err
 	}
-	switch answer := answer.(type) {
-	case issuer.Issued:
-		return o.CA.Issued(answer), nil
-	case issuer.Denied:
-		d.Deny(answer.Why)
-	case issuer.Pending:
-		d.Deny(answer.Why)
+	done.secret, done.secretVersion, done.notAfter = o.User.Name, version, model.NotAfter(data)
+	if d.Request != nil {
+		done.wake = done.notAfter.Add(-d.Request.Renewal)
+		r.issued(o, d)
 	}
-	return d.Data, nil
+	return done, nil
 }
 
 // applySecret writes the Secret unless it is as it shall be, and returns its version. A stored one is replaced

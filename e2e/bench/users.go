@@ -29,7 +29,7 @@ const (
 	appliers           = 16
 )
 
-// userProcess is the Deployment of the user operator of the bench's cluster, and userAccount who it is.
+// userProcess is the Deployment of the user operator of the bench's cluster, and userAccount its ServiceAccount.
 const (
 	userProcess = "keyturn-users-" + namespace + "-" + cluster
 	userAccount = "system:serviceaccount:" + harness.OperatorNamespace + ":" + userProcess

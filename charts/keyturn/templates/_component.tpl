@@ -116,7 +116,7 @@ spec:
   resources: [leases]
   resourceNames: [{{ . }}]
   verbs: [get, update]
-# Leader election tells in an event of the older form who became the leader.
+# Leader election writes an event of the older form when a replica becomes the leader.
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]

@@ -132,16 +132,16 @@ func TestWhatChangesIsInTheSecret(t *testing.T) {
 			},
 			want: map[string]string{"bootstrap.servers": "elsewhere:9093", "bootstrapServers": "elsewhere:9093", "bootstrap-servers": "elsewhere:9093"},
 		},
-		"a value that somebody else has overwritten": {
+		"a value that another owner has overwritten": {
 			change: func(w *world) { w.updateSecret("my-app", "ssl.keystore.key", "overwritten") },
 		},
-		"a value that somebody else has removed": {
+		"a value that another owner has removed": {
 			change: func(w *world) {
 				secret := &corev1.Secret{}
 				w.update("my-app", secret, func() { delete(secret.Data, "type") })
 			},
 		},
-		"the Secret that somebody has deleted": {
+		"the deleted Secret": {
 			change: func(w *world) { w.delete("my-app", &corev1.Secret{}) },
 		},
 	} {
@@ -161,7 +161,7 @@ func TestWhatChangesIsInTheSecret(t *testing.T) {
 			w.faulty.writes = 0
 			w.mustReconcile()
 			if w.faulty.writes != 0 {
-				t.Errorf("the operator goes on writing: %d times", w.faulty.writes)
+				t.Errorf("the operator still writes: %d times", w.faulty.writes)
 			}
 		})
 	}
@@ -286,7 +286,7 @@ func crashAt(t *testing.T, n int, creating bool, change func(w *world), secret s
 	w.faulty.writes = 0
 	w.mustReconcile()
 	if w.faulty.writes != 0 {
-		t.Errorf("after a crash at write %d the operator goes on writing", n)
+		t.Errorf("after a crash at write %d the operator still writes", n)
 	}
 	if secret == "" {
 		if reason := w.reason("my-app"); reason != "IncompatibleListener" {

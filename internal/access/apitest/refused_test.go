@@ -100,7 +100,7 @@ func TestBadInputHasAReasonAndChangesNothing(t *testing.T) {
 			w.faulty.writes = 0
 			w.mustReconcile()
 			if w.faulty.writes != 0 {
-				t.Errorf("the operator goes on writing: %d times", w.faulty.writes)
+				t.Errorf("the operator still writes: %d times", w.faulty.writes)
 			}
 		})
 	}

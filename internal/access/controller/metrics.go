@@ -48,7 +48,7 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	metrics <- prometheus.MustNewConstMetric(m.secretWrites, prometheus.CounterValue, float64(m.writes))
 }
 
-func (m *Metrics) told(access types.NamespacedName, ready bool) {
+func (m *Metrics) reconciled(access types.NamespacedName, ready bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ready[access] = ready

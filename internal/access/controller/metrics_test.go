@@ -10,11 +10,11 @@ import (
 func TestMetricsCountAccessesAndWrites(t *testing.T) {
 	t.Parallel()
 	m := NewMetrics()
-	m.told(named("first"), true)
-	m.told(named("second"), false)
-	m.told(named("third"), false)
-	m.told(named("third"), true)
-	m.told(named("gone"), true)
+	m.reconciled(named("first"), true)
+	m.reconciled(named("second"), false)
+	m.reconciled(named("third"), false)
+	m.reconciled(named("third"), true)
+	m.reconciled(named("gone"), true)
 	m.forget(named("gone"))
 	m.wrote()
 	const want = `

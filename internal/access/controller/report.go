@@ -24,7 +24,7 @@ func (r *Reconciler) report(ctx context.Context, access *accessv1alpha1.KafkaAcc
 	before := access.DeepCopy()
 	after := access.DeepCopy()
 	after.Status = next
-	r.options.Metrics.told(client.ObjectKeyFromObject(access), isReady(after))
+	r.options.Metrics.reconciled(client.ObjectKeyFromObject(access), isReady(after))
 	if binding.IsReported(access, next) {
 		return nil
 	}

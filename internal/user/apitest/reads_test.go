@@ -65,7 +65,7 @@ func TestASecretThatChangedSinceItWasReadIsNotWrittenOver(t *testing.T) {
 	w.atRest("alice")
 }
 
-// label changes the Secret of a user as somebody else does.
+// label changes the Secret of a user as another writer does.
 func (w *world) label(name string) {
 	w.t.Helper()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"labels": {"changed": "meanwhile"}}}`))

@@ -109,7 +109,7 @@ func (r *Reconciler) applySecret(ctx context.Context, o model.Observed, data map
 	return result.ResourceVersion, nil
 }
 
-// report applies the status when it differs, and tells of a problem that has begun.
+// report applies the status when it differs, and writes an event about a problem that has begun.
 func (r *Reconciler) report(ctx context.Context, o model.Observed, d model.Decision, secret string) error {
 	wanted := model.Status(o, d, secret)
 	if model.SameStatus(o.User.Status, wanted) {
@@ -138,7 +138,7 @@ const (
 	actionReconcile = "ReconcileUser"
 )
 
-// issued tells of a certificate once it is stored.
+// issued counts a certificate and writes an event, once it is stored.
 func (r *Reconciler) issued(o model.Observed, d model.Decision) {
 	r.options.Metrics.issued(string(d.Why.Reason))
 	r.options.Events.Eventf(o.User, nil, corev1.EventTypeNormal, "CertificateIssued", actionIssue,

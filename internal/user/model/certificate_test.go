@@ -101,7 +101,7 @@ func TestACertificateStaysWhileItServes(t *testing.T) {
 		"it is due":                       {func(in *model.CertificateInput) { in.Now = noon().Add(61 * authority.Day) }, authority.ReissueLeaf, authority.LeafExpiring},
 		"it is due outside of a window":   {func(in *model.CertificateInput) { in.Now, in.Window = noon().Add(61*authority.Day), closed }, authority.PostponeLeaf, authority.LeafExpiring},
 		"the CA's key is missing":         {func(in *model.CertificateInput) { in.CA.Signer = pki.Authority{} }, authority.KeepLeaf, ""},
-		"nothing stored and nobody signs": {func(in *model.CertificateInput) { in.Stored, in.CA.Signer = nil, pki.Authority{} }, authority.HoldLeaf, authority.LeafSigner},
+		"nothing stored and no signer": {func(in *model.CertificateInput) { in.Stored, in.CA.Signer = nil, pki.Authority{} }, authority.HoldLeaf, authority.LeafSigner},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

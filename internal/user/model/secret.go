@@ -14,7 +14,7 @@ import (
 	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
 )
 
-// operatorName is the value of the labels that tell who looks after a user's Secret, as in Strimzi.
+// operatorName is the value of the labels that name the operator of a user's Secret, as in Strimzi.
 const operatorName = "strimzi-user-operator"
 
 // maxLabel is the longest value of a label.
@@ -68,7 +68,7 @@ func template(user *kafkav1.KafkaUser) kafkav1.MetadataTemplate {
 }
 
 // withoutOwnKeys leaves out the keys by which people and operators speak to each other: a request such as
-// force-renew in a template would be made again with every write.
+// force-renew in a template would be repeated with every write.
 func withoutOwnKeys(values map[string]string) map[string]string {
 	kept := make(map[string]string, len(values))
 	for key, value := range values {

@@ -33,6 +33,26 @@ type WantedLeaf struct {
 	Renewal time.Duration
 }
 
+// InForce is the leaf with what is presented after it, if its key belongs to it; empty otherwise. It stays in force until
+// another one replaces it, even when it has expired: without a leaf its holder receives no trust either.
+func (s StoredLeaf) InForce() []*x509.Certificate {
+	chain, err := pki.ParseBundle(s.Certificates)
+	if err != nil {
+		return nil
+	}
+	if key, err := pki.ParsePrivateKey(s.Key); err != nil || !key.Matches(chain[0]) {
+		return nil
+	}
+	return chain
+}
+
+// Rechains reports whether the chain is to be presented with other certificates after its leaf. Those of another signer
+// do not belong there.
+func (w WantedLeaf) Rechains(chain []*x509.Certificate) bool {
+	return !w.Authority.IsZero() && !slices.EqualFunc(chain[1:], w.Chain, sameCertificate) &&
+		pki.IssuedBy(chain[0], w.Authority.Certificate())
+}
+
 // LeafInput is everything that the decision about a leaf depends on.
 type LeafInput struct {
 	Stored StoredLeaf
@@ -112,7 +132,7 @@ func DecideLeaf(in LeafInput) LeafDecision {
 	switch {
 	case expiring && l.mayRenewNow():
 		d.Act = ReissueLeaf
-	case !slices.EqualFunc(l.chain, in.Want.Chain, sameCertificate):
+	case in.Want.Rechains(l.chain):
 		d.Act, d.Reason, d.Detail = RechainLeaf, LeafChain, "the chain presented with it has changed"
 		return d
 	case expiring:
@@ -174,7 +194,7 @@ func readLeaf(in LeafInput) (leafCheck, *LeafDecision) {
 	if in.Now.After(chain[0].NotAfter) {
 		return leafCheck{}, broken(LeafOutdated, "it expired at "+chain[0].NotAfter.UTC().Format(time.RFC3339))
 	}
-	return leafCheck{in: in, leaf: chain[0], chain: chain[1:], key: key}, nil
+	return leafCheck{in: in, leaf: chain[0], chain: chain, key: key}, nil
 }
 
 func (l leafCheck) renewalAt() time.Time { return l.leaf.NotAfter.Add(-l.in.Want.Renewal) }

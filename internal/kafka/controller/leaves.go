@@ -11,7 +11,6 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/issuer"
-	"github.com/keyturn/keyturn/internal/issuer/ownca"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -39,6 +38,9 @@ const (
 	reasonNodeHeld = "NodeWithoutCertificate"
 )
 
+// issuerPause is how soon an issuer that has not answered is asked again.
+const issuerPause = 30 * time.Second
+
 // leafRequest is a leaf as it shall be, and where it is kept.
 type leafRequest struct {
 	// secret and the keys in it.
@@ -58,9 +60,8 @@ type leaf struct {
 	generation        authority.Generation
 }
 
-// settleLeaf keeps the stored leaf or has a new one issued. The result is false
-// when there is none yet: an issuer is being waited for, or refuses, or somebody else's
-// Secret stands where it should be written.
+// settleLeaf keeps the stored leaf or has a new one issued. A stored leaf stays while its issuer has not issued another
+// one. The result is false without one, or where an object of another owner has the name of the Secret.
 func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafRequest) (leaf, bool, error) {
 	if p.isForeign(secretObject(request.secret)) {
 		return leaf{}, false, nil
@@ -71,20 +72,21 @@ func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafReques
 	decision := authority.DecideLeaf(authority.LeafInput{Stored: present, Want: want, Window: p.window, Waits: request.waits, Now: p.now})
 	p.wake(decision.RenewalAt)
 	p.wake(decision.Until)
-	p.noteLeaf(request, decision)
+	inForce := present.InForce()
+	p.noteLeaf(request, decision, inForce)
 	if decision.Act == authority.ReissueLeaf {
-		return r.issue(ctx, p, request, want, decision)
-	}
-	chain, err := pki.ParseBundle(present.Certificates)
-	if err != nil {
-		if decision.Act == authority.HoldLeaf {
-			return leaf{}, false, nil
+		issued, why, err := r.issue(ctx, p, request, want, decision)
+		if err != nil || len(issued.chain) > 0 {
+			return issued, err == nil, err
 		}
-		return leaf{}, false, fmt.Errorf("reading %s of Secret %s: %w", request.certKey, request.secret, err)
+		p.note("Secret "+request.secret, reasonCertificatePending, notIssued(why, inForce))
 	}
-	kept := leaf{certificates: present.Certificates, key: present.Key, chain: chain, generation: p.generationOf(chain, stored)}
-	if decision.Act == authority.RechainLeaf {
-		kept.chain = slices.Concat(chain[:1], want.Chain)
+	if len(inForce) == 0 {
+		return leaf{}, false, nil
+	}
+	kept := leaf{certificates: present.Certificates, key: present.Key, chain: inForce, generation: p.generationOf(inForce, stored)}
+	if want.Rechains(inForce) {
+		kept.chain = slices.Concat(inForce[:1], want.Chain)
 		kept.certificates = pki.EncodeBundle(kept.chain...)
 	}
 	return kept, true, nil
@@ -137,7 +139,7 @@ func (p *pass) generationOf(chain []*x509.Certificate, stored authority.Stored) 
 }
 
 // noteLeaf tells people about a leaf that is due and is not issued yet.
-func (p *pass) noteLeaf(request leafRequest, decision authority.LeafDecision) {
+func (p *pass) noteLeaf(request leafRequest, decision authority.LeafDecision, inForce []*x509.Certificate) {
 	object := "Secret " + request.secret
 	switch decision.Act {
 	case authority.PostponeLeaf:
@@ -148,7 +150,7 @@ func (p *pass) noteLeaf(request leafRequest, decision authority.LeafDecision) {
 		p.note(object, reasonCertificatePostponed, message)
 	case authority.HoldLeaf:
 		message := "the certificate cannot be reissued (" + decision.Detail + "); the existing one stays in use"
-		if len(p.presents(request.secret, request.certKey)) == 0 {
+		if len(inForce) == 0 {
 			message = "the certificate is missing, and none can be issued that other nodes trust (" + decision.Detail + "): restore this Secret, or the key in Secret " +
 				authorities.Cluster.KeySecret(p.kafka.Name) + "; the node keeps what it has loaded"
 		}
@@ -157,34 +159,47 @@ func (p *pass) noteLeaf(request leafRequest, decision authority.LeafDecision) {
 	}
 }
 
-// issue turns a request into a leaf through the issuer of the cluster CA.
+// issue asks the issuer of the cluster CA for a leaf. The second result says why there is none yet.
 func (r *Reconciler) issue(ctx context.Context, p *pass, request leafRequest,
 	want authority.WantedLeaf, decision authority.LeafDecision,
-) (leaf, bool, error) {
-	signer := want.Authority.Certificate()
-	outcome, err := ownca.New(want.Authority).Issue(ctx, issuer.Request{
+) (leaf, string, error) {
+	outcome, err := r.options.Issuer(want.Authority).Issue(ctx, issuer.Request{
 		Name: request.secret, Subject: want.Subject, SANs: want.SANs, Usages: pki.BothUsages(),
 		Validity: want.Validity, Renewal: want.Renewal,
 		Key: issuer.NewKey{Params: want.Key}, Now: p.now,
 	})
-	if err != nil {
-		return leaf{}, false, fmt.Errorf("issuing the certificate of Secret %s: %w", request.secret, err)
+	if ctx.Err() != nil {
+		return leaf{}, "", fmt.Errorf("issuing the certificate of Secret %s: %w", request.secret, ctx.Err())
 	}
-	object := "Secret " + request.secret
+	if err != nil {
+		// It may pass by itself, and until then the other certificates are written.
+		outcome = issuer.Pending{Since: p.now, Why: err.Error()}
+	}
 	switch result := outcome.(type) {
 	case issuer.Issued:
 		p.issued[request.secret] = decision // it is told of once it is written
 		chain := slices.Concat(result.Chain[:1], want.Chain)
 		return leaf{
 			certificates: pki.EncodeBundle(chain...), key: result.Key.PEM(),
-			chain: chain, generation: p.clusterCA.GenerationOf(signer),
-		}, true, nil
+			chain: chain, generation: p.clusterCA.GenerationOf(want.Authority.Certificate()),
+		}, "", nil
 	case issuer.Pending:
-		p.note(object, reasonCertificatePending, result.Why)
+		p.wake(p.now.Add(issuerPause))
+		return leaf{}, result.Why, nil
 	case issuer.Denied:
-		p.note(object, reasonCertificatePending, result.Why)
+		return leaf{}, result.Why, nil
+	default:
+		return leaf{}, "", fmt.Errorf("issuing the certificate of Secret %s: the issuer answered with %T", request.secret, outcome)
 	}
-	return leaf{}, false, nil
+}
+
+// notIssued is the warning about a leaf that its issuer has not issued.
+func notIssued(why string, inForce []*x509.Certificate) string {
+	if len(inForce) == 0 {
+		return "no certificate is issued (" + why + "), and there is no existing one"
+	}
+	return "no new certificate is issued (" + why + "); the existing one, valid until " +
+		inForce[0].NotAfter.UTC().Format(time.RFC3339) + ", stays in use"
 }
 
 // applyOperatorIdentity writes the operator's own certificate.

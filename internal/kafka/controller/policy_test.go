@@ -19,6 +19,12 @@ func policyID() objectID {
 // withPolicies is a cluster for which policies are made, or not.
 func withPolicies(t *testing.T, policies *model.NetworkPolicies) model.Cluster {
 	t.Helper()
+	return ofNodes(t, 1, policies)
+}
+
+// ofNodes is a cluster of one pool.
+func ofNodes(t *testing.T, replicas int32, policies *model.NetworkPolicies) model.Cluster {
+	t.Helper()
 	cluster, findings := model.Resolve(model.Input{
 		Kafka: &kafkav1.Kafka{
 			ObjectMeta: metav1.ObjectMeta{Name: "my", Namespace: "kafka", UID: "kafka-uid"},
@@ -29,7 +35,7 @@ func withPolicies(t *testing.T, policies *model.NetworkPolicies) model.Cluster {
 		Pools: []kafkav1.KafkaNodePool{{
 			ObjectMeta: metav1.ObjectMeta{Name: "dual", Namespace: "kafka", Labels: map[string]string{model.ClusterLabel: "my"}},
 			Spec: kafkav1.KafkaNodePoolSpec{
-				Replicas: 1, Roles: []kafkav1.ProcessRole{kafkav1.RoleController, kafkav1.RoleBroker},
+				Replicas: replicas, Roles: []kafkav1.ProcessRole{kafkav1.RoleController, kafkav1.RoleBroker},
 				Storage: kafkav1.Storage{Type: kafkav1.StorageEphemeral},
 			},
 		}},

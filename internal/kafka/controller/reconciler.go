@@ -14,9 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/issuer"
+	"github.com/keyturn/keyturn/internal/issuer/ownca"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // fieldOwner owns what this controller applies.
@@ -43,6 +46,8 @@ type Options struct {
 	// Companions names who runs beside the nodes of a cluster; nil when nobody does.
 	Companions func(model.Cluster) []companion.Companion
 	Stores     authority.StoreGeneration
+	// Issuer returns the issuer of node, operator and companion certificates of a CA; the CA itself when nil.
+	Issuer func(pki.Authority) issuer.Issuer
 	// Passes is how many passes run at the same time. Half of them, and one at least,
 	// may be waiting for somebody who is slow.
 	Passes int
@@ -73,6 +78,9 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(options Options) *Reconciler {
+	if options.Issuer == nil {
+		options.Issuer = func(ca pki.Authority) issuer.Issuer { return ownca.New(ca) }
+	}
 	return &Reconciler{
 		options:   options,
 		appliers:  kube.NewAppliers(options.Client, string(fieldOwner)),

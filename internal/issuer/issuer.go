@@ -18,6 +18,9 @@ type Issuer interface {
 	// The error is for what may pass by itself, such as a network that is down;
 	// what only a person can change is Denied.
 	Issue(ctx context.Context, request Request) (Outcome, error)
+	// Withdraw cancels every request that was made through this issuer, except those named in keep. What was issued
+	// stays valid, and a cancelled name may be requested again.
+	Withdraw(ctx context.Context, keep []string) error
 }
 
 // Request asks for one leaf.

@@ -3,6 +3,7 @@ package issuertest
 import (
 	"context"
 	"crypto/x509"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,5 +183,64 @@ func cancelled(t *testing.T, r *run) {
 	outcome, err := r.Issuer.Issue(ctx, r.peerRequest(t, "cancelled"))
 	if err == nil {
 		t.Errorf("got %T, want an error", outcome)
+	}
+	if _, keepsRequests := r.outcome(t, r.peerRequest(t, "cancelled")).(issuer.Pending); keepsRequests && r.Issuer.Withdraw(ctx, nil) == nil {
+		t.Error("requests are withdrawn, want an error")
+	}
+}
+
+// outcome is the answer to one request, whatever it is.
+func (r *run) outcome(t *testing.T, request issuer.Request) issuer.Outcome {
+	t.Helper()
+	outcome, err := r.Issuer.Issue(t.Context(), request)
+	if err != nil {
+		t.Fatalf("Issue(%q): %v", request.Name, err)
+	}
+	return outcome
+}
+
+func pendingSince(t *testing.T, r *run) {
+	request := r.peerRequest(t, "slow")
+	first, waits := r.outcome(t, request).(issuer.Pending)
+	if !waits {
+		t.Skip("the issuer answers at once")
+	}
+	request.Now = request.Now.Add(time.Minute)
+	again, waits := r.outcome(t, request).(issuer.Pending)
+	if !waits || !again.Since.Equal(first.Since) {
+		t.Errorf("pending: %t, since %s, and before since %s", waits, again.Since, first.Since)
+	}
+	r.mustIssue(t, request)
+}
+
+func refused(t *testing.T, r *run) {
+	if r.Refuse == nil {
+		t.Skip("nobody denies what can be issued")
+	}
+	r.Refuse(t)
+	request := r.peerRequest(t, "refused")
+	first := r.mustDeny(t, request)
+	if again := r.mustDeny(t, request); again != first {
+		t.Errorf("it is denied because %q, and before because %q", again, first)
+	}
+}
+
+func withdrawn(t *testing.T, r *run) {
+	kept, names := []string{"kept"}, []string{"gone", "kept"}
+	for _, name := range names {
+		r.outcome(t, r.peerRequest(t, name))
+	}
+	for range 2 { // a reconcile that failed after it does so again
+		if err := r.Issuer.Withdraw(t.Context(), append(kept, "never-requested")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.Open != nil {
+		if open := r.Open(t); !slices.Equal(open, kept) {
+			t.Errorf("the signer has the requests %q, want the kept one", open)
+		}
+	}
+	for _, name := range names {
+		r.checkLeaf(t, r.peerRequest(t, name), r.mustIssue(t, r.peerRequest(t, name)))
 	}
 }

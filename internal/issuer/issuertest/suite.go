@@ -39,6 +39,10 @@ type Fixture struct {
 	// signer or by waiting for a change. It may be nil for issuers that answer at
 	// once.
 	Advance func(t *testing.T)
+	// Refuse makes the signer deny what is requested from then on. It may be nil for issuers without a signer that may.
+	Refuse func(t *testing.T)
+	// Open names the requests that the signer still has; nil for issuers that keep none.
+	Open func(t *testing.T) []string
 }
 
 // Factory makes a fresh fixture for one test.
@@ -67,6 +71,9 @@ func Run(t *testing.T, factory Factory, lacking ...Feature) {
 		{"asking again is answered again", []Feature{NewKeys, ECDSAKeys}, askedAgain},
 		{"requests of two names do not mix", []Feature{NewKeys, ECDSAKeys}, twoRequests},
 		{"impossible requests are denied with all their faults", nil, impossible},
+		{"a request has one beginning until it is answered", []Feature{NewKeys, ECDSAKeys}, pendingSince},
+		{"what the signer denies stays denied", []Feature{NewKeys, ECDSAKeys}, refused},
+		{"requests that are not kept are withdrawn", []Feature{NewKeys, ECDSAKeys}, withdrawn},
 		{"a cancelled context is an error and no answer", []Feature{NewKeys, ECDSAKeys}, cancelled},
 	} {
 		t.Run(check.name, func(t *testing.T) {

@@ -1,37 +1,14 @@
 package issuertest_test
 
 import (
-	"context"
 	"crypto/x509"
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/issuer/issuertest"
 	"github.com/keyturn/keyturn/internal/issuer/ownca"
 	"github.com/keyturn/keyturn/internal/pki"
 )
-
-// slow answers like a signer elsewhere: pending until somebody acts.
-type slow struct {
-	issuer.Issuer
-
-	ready *bool
-}
-
-func (s slow) Issue(ctx context.Context, request issuer.Request) (issuer.Outcome, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if err := request.Validate(); err != nil {
-		return issuer.Deny(err), nil
-	}
-	if !*s.ready {
-		return issuer.Pending{Since: request.Now, Why: "the signer has not answered: approve the request"}, nil
-	}
-	*s.ready = false
-	return s.Issuer.Issue(ctx, request)
-}
 
 func TestTheSuiteLetsAnIssuerTakeItsTime(t *testing.T) {
 	t.Parallel()
@@ -44,12 +21,14 @@ func TestTheSuiteLetsAnIssuerTakeItsTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ready := false
+		remote := issuertest.NewRemote(ownca.New(ca))
 		return issuertest.Fixture{
-			Issuer:  slow{Issuer: ownca.New(ca), ready: &ready},
+			Issuer:  remote,
 			Anchors: []*x509.Certificate{ca.Certificate()},
 			Now:     now,
-			Advance: func(*testing.T) { ready = true },
+			Advance: func(*testing.T) { remote.Answer() },
+			Refuse:  func(*testing.T) { remote.Refuse("the policy does not allow it: ask the owner of the issuer") },
+			Open:    func(*testing.T) []string { return remote.Open() },
 		}
 	})
 }

@@ -44,6 +44,9 @@ func (i Issuer) Issue(ctx context.Context, request issuer.Request) (issuer.Outco
 	return i.sign(request)
 }
 
+// Withdraw has nothing to do: no request stays open.
+func (i Issuer) Withdraw(context.Context, []string) error { return nil }
+
 func (i Issuer) sign(request issuer.Request) (issuer.Outcome, error) {
 	key, public, err := keyOf(request)
 	if err != nil {

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"crypto/x509"
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -33,26 +33,6 @@ type WantedLeaf struct {
 	Renewal time.Duration
 }
 
-// InForce is the leaf with what is presented after it, if its key belongs to it; empty otherwise. It stays in force until
-// another one replaces it, even when it has expired: without a leaf its holder receives no trust either.
-func (s StoredLeaf) InForce() []*x509.Certificate {
-	chain, err := pki.ParseBundle(s.Certificates)
-	if err != nil {
-		return nil
-	}
-	if key, err := pki.ParsePrivateKey(s.Key); err != nil || !key.Matches(chain[0]) {
-		return nil
-	}
-	return chain
-}
-
-// Rechains reports whether the chain is to be presented with other certificates after its leaf. Those of another signer
-// do not belong there.
-func (w WantedLeaf) Rechains(chain []*x509.Certificate) bool {
-	return !w.Authority.IsZero() && !slices.EqualFunc(chain[1:], w.Chain, sameCertificate) &&
-		pki.IssuedBy(chain[0], w.Authority.Certificate())
-}
-
 // LeafInput is everything that the decision about a leaf depends on.
 type LeafInput struct {
 	Stored StoredLeaf
@@ -61,7 +41,9 @@ type LeafInput struct {
 	// Waits says, for people, why a leaf that serves is not reissued now, by whoever
 	// signs it; empty when it may be.
 	Waits string
-	Now   time.Time
+	// Answer is what the issuer answered to the request for a leaf that is to be reissued; nil before it was asked.
+	Answer issuer.Outcome
+	Now    time.Time
 }
 
 // LeafAct is what shall become of a leaf.
@@ -71,13 +53,15 @@ type LeafAct string
 const (
 	// KeepLeaf: it is as it shall be.
 	KeepLeaf LeafAct = "Keep"
-	// ReissueLeaf: a new key and certificate are to be made.
+	// ReissueLeaf: a new key and certificate are to be asked for.
 	ReissueLeaf LeafAct = "Reissue"
+	// AdoptLeaf: what the issuer has issued replaces the stored leaf.
+	AdoptLeaf LeafAct = "Adopt"
 	// RechainLeaf: the leaf and its key stay, what is presented with it changes.
 	RechainLeaf LeafAct = "Rechain"
 	// PostponeLeaf: it is due and waits for a maintenance window.
 	PostponeLeaf LeafAct = "Postpone"
-	// HoldLeaf: it is due, and nobody can sign it, or it waits.
+	// HoldLeaf: it is due, and nobody can sign it, its issuer has not issued it, or it waits.
 	HoldLeaf LeafAct = "Hold"
 )
 
@@ -109,6 +93,9 @@ type LeafDecision struct {
 	RenewalAt time.Time
 	// Until is when a postponed leaf is going to be issued; zero when not known.
 	Until time.Time
+	State LeafState
+	// Leaf is what is to be published: the leaf in force with its chain, or the one that replaces it. It is nil without any.
+	Leaf *Leaf
 }
 
 // DecideLeaf says whether a stored leaf may stay. Everything but expiry acts at
@@ -116,11 +103,15 @@ type LeafDecision struct {
 // that long. Who may sign is not decided here: whoever asks names an authority
 // that every peer verifies, and says when a leaf that serves shall rather stay.
 func DecideLeaf(in LeafInput) LeafDecision {
-	if in.Want.Authority.IsZero() {
-		return unsigned(in)
-	}
 	l, broken := readLeaf(in)
-	if broken != nil {
+	return l.decide(broken).settle(in, l.inForce())
+}
+
+func (l leafCheck) decide(broken *LeafDecision) LeafDecision {
+	switch {
+	case l.in.Want.Authority.IsZero():
+		return l.unsigned(broken)
+	case broken != nil:
 		return *broken
 	}
 	d := LeafDecision{Act: KeepLeaf, RenewalAt: l.renewalAt()}
@@ -132,11 +123,11 @@ func DecideLeaf(in LeafInput) LeafDecision {
 	switch {
 	case expiring && l.mayRenewNow():
 		d.Act = ReissueLeaf
-	case in.Want.Rechains(l.chain):
+	case l.in.Want.rechains(l.chain):
 		d.Act, d.Reason, d.Detail = RechainLeaf, LeafChain, "the chain presented with it has changed"
 		return d
 	case expiring:
-		d.Act, d.Until = PostponeLeaf, in.Window.Next
+		d.Act, d.Until = PostponeLeaf, l.in.Window.Next
 	default:
 		return d
 	}
@@ -146,29 +137,35 @@ func DecideLeaf(in LeafInput) LeafDecision {
 
 // unsigned is what becomes of a leaf that nobody can sign: one that is as it shall be
 // stays, and nothing is due.
-func unsigned(in LeafInput) LeafDecision {
+func (l leafCheck) unsigned(broken *LeafDecision) LeafDecision {
 	hold := func(why string) LeafDecision {
 		return LeafDecision{Act: HoldLeaf, Reason: LeafSigner, Detail: why + "; the key of the CA that should sign it is missing, or that CA has expired"}
 	}
-	l, broken := readLeaf(in)
 	if broken != nil {
 		return hold(broken.Detail)
 	}
 	if _, why := l.misfit(); why != "" {
 		return hold(why)
 	}
-	if in.Now.After(l.renewalAt()) {
+	if l.in.Now.After(l.renewalAt()) {
 		return hold("it expires at " + l.leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return LeafDecision{Act: KeepLeaf, RenewalAt: l.renewalAt()}
 }
 
-// leafCheck is a stored leaf that can be used as it is.
+// leafCheck is a stored leaf; without a chain it cannot be read, or its key is another one.
 type leafCheck struct {
 	in    LeafInput
 	leaf  *x509.Certificate
 	chain []*x509.Certificate
 	key   pki.PrivateKey
+}
+
+func (l leafCheck) inForce() *Leaf {
+	if len(l.chain) == 0 {
+		return nil
+	}
+	return &Leaf{l.in.Stored, l.chain}
 }
 
 // readLeaf reads what is stored. What cannot be used is reissued whoever
@@ -178,23 +175,24 @@ func readLeaf(in LeafInput) (leafCheck, *LeafDecision) {
 		return &LeafDecision{Act: ReissueLeaf, Reason: reason, Detail: detail}
 	}
 	if len(in.Stored.Certificates) == 0 || len(in.Stored.Key) == 0 {
-		return leafCheck{}, broken(LeafMissing, "there is no certificate yet")
+		return leafCheck{in: in}, broken(LeafMissing, "there is no certificate yet")
 	}
 	chain, err := pki.ParseBundle(in.Stored.Certificates)
 	if err != nil {
-		return leafCheck{}, broken(LeafUnreadable, err.Error())
+		return leafCheck{in: in}, broken(LeafUnreadable, err.Error())
 	}
 	key, err := pki.ParsePrivateKey(in.Stored.Key)
 	if err != nil {
-		return leafCheck{}, broken(LeafUnreadable, err.Error())
+		return leafCheck{in: in}, broken(LeafUnreadable, err.Error())
 	}
 	if !key.Matches(chain[0]) {
-		return leafCheck{}, broken(LeafKeyMismatch, "the key does not belong to the certificate")
+		return leafCheck{in: in}, broken(LeafKeyMismatch, "the key does not belong to the certificate")
 	}
-	if in.Now.After(chain[0].NotAfter) {
-		return leafCheck{}, broken(LeafOutdated, "it expired at "+chain[0].NotAfter.UTC().Format(time.RFC3339))
+	l := leafCheck{in: in, leaf: chain[0], chain: chain, key: key}
+	if in.Now.After(l.leaf.NotAfter) {
+		return l, broken(LeafOutdated, "it expired at "+l.leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
-	return leafCheck{in: in, leaf: chain[0], chain: chain, key: key}, nil
+	return l, nil
 }
 
 func (l leafCheck) renewalAt() time.Time { return l.leaf.NotAfter.Add(-l.in.Want.Renewal) }

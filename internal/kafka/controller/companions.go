@@ -177,8 +177,8 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 		return publication.Publication{}, false, err
 	}
 	published := publication.Next(p.published(at.Secret()), p.pinOf(at).Revision, publication.Content{
-		Leaves:    map[string]*x509.Certificate{publication.NodeIdentity: settled.chain[0]},
-		Chain:     settled.chain[1:],
+		Leaves:    map[string]*x509.Certificate{publication.NodeIdentity: settled.Chain[0]},
+		Chain:     settled.Chain[1:],
 		Trust:     roles.Trust(nil, roles.Decided{Cluster: given}, nil),
 		Loading:   p.loadingOf(at),
 		Operators: p.operator.leaves(),
@@ -193,7 +193,7 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 		Annotations: map[string]string{authorities.ClusterCertGenerationAnnotation: settled.generation.String()},
 		Owners:      ownerReferences(&p.kafka),
 		Data: map[string][]byte{
-			at.certKey(): settled.certificates, keyKey: settled.key, agent.PublicationKey: encoded,
+			at.certKey(): settled.Certificates, keyKey: settled.Key, agent.PublicationKey: encoded,
 		},
 	})
 	return published, err == nil, err

@@ -55,9 +55,9 @@ type leafRequest struct {
 
 // leaf is a certificate with its key as the Secret shall hold them.
 type leaf struct {
-	certificates, key []byte
-	chain             []*x509.Certificate
-	generation        authority.Generation
+	authority.Leaf
+
+	generation authority.Generation
 }
 
 // settleLeaf keeps the stored leaf or has a new one issued. A stored leaf stays while its issuer has not issued another
@@ -68,28 +68,26 @@ func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafReques
 	}
 	stored := p.stored(request.secret)
 	present := authority.StoredLeaf{Certificates: stored.Data[request.certKey], Key: stored.Data[request.keyKey]}
-	want := p.wantedLeaf(request, present)
-	decision := authority.DecideLeaf(authority.LeafInput{Stored: present, Want: want, Window: p.window, Waits: request.waits, Now: p.now})
+	in := authority.LeafInput{Stored: present, Want: p.wantedLeaf(request, present), Window: p.window, Waits: request.waits, Now: p.now}
+	decision := authority.DecideLeaf(in)
+	if decision.Act == authority.ReissueLeaf {
+		in.Answer = r.ask(ctx, p, request, in.Want)
+		if err := ctx.Err(); err != nil {
+			return leaf{}, false, fmt.Errorf("issuing the certificate of Secret %s: %w", request.secret, err)
+		}
+		decision = authority.DecideLeaf(in)
+	}
 	p.wake(decision.RenewalAt)
 	p.wake(decision.Until)
-	inForce := present.InForce()
-	p.noteLeaf(request, decision, inForce)
-	if decision.Act == authority.ReissueLeaf {
-		issued, why, err := r.issue(ctx, p, request, want, decision)
-		if err != nil || len(issued.chain) > 0 {
-			return issued, err == nil, err
-		}
-		p.note("Secret "+request.secret, reasonCertificatePending, notIssued(why, inForce))
-	}
-	if len(inForce) == 0 {
+	p.noteLeaf(request, decision)
+	if decision.Leaf == nil {
 		return leaf{}, false, nil
 	}
-	kept := leaf{certificates: present.Certificates, key: present.Key, chain: inForce, generation: p.generationOf(inForce, stored)}
-	if want.Rechains(inForce) {
-		kept.chain = slices.Concat(inForce[:1], want.Chain)
-		kept.certificates = pki.EncodeBundle(kept.chain...)
+	if decision.Act == authority.AdoptLeaf {
+		p.issued[request.secret] = decision // it is told of once it is written
+		return leaf{*decision.Leaf, p.clusterCA.GenerationOf(in.Want.Authority.Certificate())}, true, nil
 	}
-	return kept, true, nil
+	return leaf{*decision.Leaf, p.generationOf(decision.Leaf.Chain, stored)}, true, nil
 }
 
 // wantedLeaf is the leaf as it shall be, with what is presented along with it.
@@ -139,7 +137,7 @@ func (p *pass) generationOf(chain []*x509.Certificate, stored authority.Stored) 
 }
 
 // noteLeaf tells people about a leaf that is due and is not issued yet.
-func (p *pass) noteLeaf(request leafRequest, decision authority.LeafDecision, inForce []*x509.Certificate) {
+func (p *pass) noteLeaf(request leafRequest, decision authority.LeafDecision) {
 	object := "Secret " + request.secret
 	switch decision.Act {
 	case authority.PostponeLeaf:
@@ -149,57 +147,45 @@ func (p *pass) noteLeaf(request leafRequest, decision authority.LeafDecision, in
 		}
 		p.note(object, reasonCertificatePostponed, message)
 	case authority.HoldLeaf:
-		message := "the certificate cannot be reissued (" + decision.Detail + "); the existing one stays in use"
-		if len(inForce) == 0 {
-			message = "the certificate is missing, and none can be issued that other nodes trust (" + decision.Detail + "): restore this Secret, or the key in Secret " +
-				authorities.Cluster.KeySecret(p.kafka.Name) + "; the node keeps what it has loaded"
+		if decision.State.Request.Status == authority.RequestPending {
+			p.wake(p.now.Add(issuerPause))
 		}
-		p.note(object, reasonCertificateHeld, message)
-	case authority.KeepLeaf, authority.ReissueLeaf, authority.RechainLeaf:
+		reason, message := whyHeld(p.kafka.Name, decision)
+		p.note(object, reason, message)
+	case authority.KeepLeaf, authority.ReissueLeaf, authority.RechainLeaf, authority.AdoptLeaf:
 	}
 }
 
-// issue asks the issuer of the cluster CA for a leaf. The second result says why there is none yet.
-func (r *Reconciler) issue(ctx context.Context, p *pass, request leafRequest,
-	want authority.WantedLeaf, decision authority.LeafDecision,
-) (leaf, string, error) {
-	outcome, err := r.options.Issuer(want.Authority).Issue(ctx, issuer.Request{
+// whyHeld is the warning about a leaf that is due and cannot be issued now.
+func whyHeld(kafka string, decision authority.LeafDecision) (reason, message string) {
+	inForce, why := decision.State.InForce, decision.State.Request.Why
+	switch {
+	case decision.State.Request.Status != authority.NoRequest && inForce == nil:
+		return reasonCertificatePending, "no certificate is issued (" + why + "), and there is no existing one"
+	case decision.State.Request.Status != authority.NoRequest:
+		return reasonCertificatePending, "no new certificate is issued (" + why + "); the existing one, valid until " +
+			inForce.Chain[0].NotAfter.UTC().Format(time.RFC3339) + ", stays in use"
+	case inForce == nil:
+		return reasonCertificateHeld, "the certificate is missing, and none can be issued that other nodes trust (" + decision.Detail +
+			"): restore this Secret, or the key in Secret " + authorities.Cluster.KeySecret(kafka) + "; the node keeps what it has loaded"
+	default:
+		return reasonCertificateHeld, "the certificate cannot be reissued (" + decision.Detail + "); the existing one stays in use"
+	}
+}
+
+// ask asks the issuer of the cluster CA for a leaf. What fails at the issuer may pass by itself: the request is pending
+// then, and the certificates of others are written.
+func (r *Reconciler) ask(ctx context.Context, p *pass, request leafRequest, want authority.WantedLeaf) issuer.Outcome {
+	signs := r.options.Issuer(want.Authority)
+	outcome, err := signs.Issue(ctx, issuer.Request{
 		Name: request.secret, Subject: want.Subject, SANs: want.SANs, Usages: pki.BothUsages(),
 		Validity: want.Validity, Renewal: want.Renewal,
 		Key: issuer.NewKey{Params: want.Key}, Now: p.now,
 	})
-	if ctx.Err() != nil {
-		return leaf{}, "", fmt.Errorf("issuing the certificate of Secret %s: %w", request.secret, ctx.Err())
-	}
 	if err != nil {
-		// It may pass by itself, and until then the other certificates are written.
-		outcome = issuer.Pending{Since: p.now, Why: err.Error()}
+		return issuer.Pending{Since: p.now, Why: err.Error()}
 	}
-	switch result := outcome.(type) {
-	case issuer.Issued:
-		p.issued[request.secret] = decision // it is told of once it is written
-		chain := slices.Concat(result.Chain[:1], want.Chain)
-		return leaf{
-			certificates: pki.EncodeBundle(chain...), key: result.Key.PEM(),
-			chain: chain, generation: p.clusterCA.GenerationOf(want.Authority.Certificate()),
-		}, "", nil
-	case issuer.Pending:
-		p.wake(p.now.Add(issuerPause))
-		return leaf{}, result.Why, nil
-	case issuer.Denied:
-		return leaf{}, result.Why, nil
-	default:
-		return leaf{}, "", fmt.Errorf("issuing the certificate of Secret %s: the issuer answered with %T", request.secret, outcome)
-	}
-}
-
-// notIssued is the warning about a leaf that its issuer has not issued.
-func notIssued(why string, inForce []*x509.Certificate) string {
-	if len(inForce) == 0 {
-		return "no certificate is issued (" + why + "), and there is no existing one"
-	}
-	return "no new certificate is issued (" + why + "); the existing one, valid until " +
-		inForce[0].NotAfter.UTC().Format(time.RFC3339) + ", stays in use"
+	return outcome
 }
 
 // applyOperatorIdentity writes the operator's own certificate.
@@ -220,12 +206,12 @@ func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
 		Labels:      p.cluster.ComponentLabels(model.OperatorComponent()),
 		Annotations: map[string]string{authorities.ClusterCertGenerationAnnotation: settled.generation.String()},
 		Owners:      ownerReferences(&p.kafka),
-		Data:        map[string][]byte{operatorCertKey: settled.certificates, operatorKeyKey: settled.key},
+		Data:        map[string][]byte{operatorCertKey: settled.Certificates, operatorKeyKey: settled.Key},
 	})
 	if err != nil {
 		return err
 	}
-	p.operator, err = identityOf(settled.certificates, settled.key)
+	p.operator, err = identityOf(settled.Certificates, settled.Key)
 	return err
 }
 

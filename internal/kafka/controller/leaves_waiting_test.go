@@ -27,10 +27,11 @@ import (
 
 // answer is an issuer that gives one answer, to the request of one Secret or to all; it signs what it is not about.
 type answer struct {
+	issuer.Issuer
+
 	outcome issuer.Outcome
 	failure error
 	only    string
-	issuer.Issuer
 }
 
 func (a answer) Issue(ctx context.Context, request issuer.Request) (issuer.Outcome, error) {
@@ -97,7 +98,7 @@ func TestALeafThatIsNotIssuedLeavesTheStoredOneAsItIs(t *testing.T) {
 			request.sans, request.identity.Cross = pki.SANs{DNS: []string{"another.kafka.svc"}}, ofOld
 		}, []*x509.Certificate{own}, true},
 		"it has expired": {func(p *pass, request *leafRequest) {
-			p.now, request.identity.Cross = first.chain[0].NotAfter.Add(1), ofOld
+			p.now, request.identity.Cross = first.Chain[0].NotAfter.Add(1), ofOld
 		}, []*x509.Certificate{own}, true},
 		"it is missing": {func(p *pass, _ *leafRequest) { delete(p.secrets, leafSecret) }, nil, false},
 		"its key is another one": {func(p *pass, _ *leafRequest) {
@@ -115,12 +116,12 @@ func TestALeafThatIsNotIssuedLeavesTheStoredOneAsItIs(t *testing.T) {
 
 				got, found, err := answering(a, p).settleLeaf(t.Context(), p, request)
 
-				want := pki.EncodeBundle(append([]*x509.Certificate{first.chain[0]}, c.after...)...)
+				want := pki.EncodeBundle(append([]*x509.Certificate{first.Chain[0]}, c.after...)...)
 				if !c.found {
 					want = nil
 				}
-				if err != nil || found != c.found || !bytes.Equal(got.certificates, want) || found && !bytes.Equal(got.key, first.key) {
-					t.Errorf("found %t (%v), %d certificates are presented, want %d", found, err, len(got.chain), 1+len(c.after))
+				if err != nil || found != c.found || !bytes.Equal(got.Certificates, want) || found && !bytes.Equal(got.Key, first.Key) {
+					t.Errorf("found %t (%v), %d certificates are presented, want %d", found, err, len(got.Chain), 1+len(c.after))
 				}
 				if len(p.issued) > 0 {
 					t.Errorf("issued are %v", p.issued)
@@ -185,7 +186,7 @@ func waiting(t *testing.T, secrets ...leafRequest) (*pass, []string, map[string]
 		leaves[request.secret] = stored
 		p.secrets[request.secret] = corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kafka", Name: request.secret, ResourceVersion: "1"},
-			Data:       map[string][]byte{request.certKey: stored.certificates, request.keyKey: stored.key},
+			Data:       map[string][]byte{request.certKey: stored.Certificates, request.keyKey: stored.Key},
 		}
 	}
 	return p, idsOf(given.Main), leaves
@@ -223,8 +224,8 @@ func TestANodeWhoseLeafIsNotIssuedGetsItsTrust(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			publishes(t, p, "my-dual-0", trusts, leaves["my-dual-0"].chain[0])
-			if node, given := p.nodes["my-dual-0"]; !given || !node.leaf.Equal(leaves["my-dual-0"].chain[0]) {
+			publishes(t, p, "my-dual-0", trusts, leaves["my-dual-0"].Chain[0])
+			if node, given := p.nodes["my-dual-0"]; !given || !node.leaf.Equal(leaves["my-dual-0"].Chain[0]) {
 				t.Errorf("it has no certificate, or another one (%t)", given)
 			}
 			other, given := p.nodes["my-dual-1"]
@@ -251,7 +252,7 @@ func TestACompanionWhoseLeafIsNotIssuedGetsItsTrust(t *testing.T) {
 			if err != nil || !given {
 				t.Fatalf("nothing is published: %t, %v", given, err)
 			}
-			publishes(t, p, at.Secret(), trusts, leaves[at.Secret()].chain[0])
+			publishes(t, p, at.Secret(), trusts, leaves[at.Secret()].Chain[0])
 		})
 	}
 }
@@ -279,7 +280,7 @@ func TestTheOperatorWhoseLeafIsNotIssuedKeepsItWithTheChainOfItsCA(t *testing.T)
 				t.Fatal(err)
 			}
 
-			leaf := leaves[secret].chain[0]
+			leaf := leaves[secret].Chain[0]
 			if known := p.operator.leaves(); len(known) != 1 || !known[0].Equal(leaf) {
 				t.Errorf("it is known by %d certificates", len(known))
 			}

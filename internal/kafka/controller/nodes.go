@@ -63,8 +63,8 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 	if err != nil || !found {
 		return err
 	}
-	data := map[string][]byte{node.Pod + ".crt": settled.certificates, node.Pod + ".key": settled.key}
-	leaves := map[string]*x509.Certificate{publication.NodeIdentity: settled.chain[0]}
+	data := map[string][]byte{node.Pod + ".crt": settled.Certificates, node.Pod + ".key": settled.Key}
+	leaves := map[string]*x509.Certificate{publication.NodeIdentity: settled.Chain[0]}
 	custom := map[publication.Role]listenercert.Checked{}
 	for _, store := range p.cluster.Stores(node) {
 		// A key is given to the nodes that have the listener, and to no others.
@@ -76,7 +76,7 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 		}
 	}
 	content := publication.Content{
-		Leaves: leaves, Chain: settled.chain[1:], Trust: p.trustOf(node, given), Loading: p.loading(),
+		Leaves: leaves, Chain: settled.Chain[1:], Trust: p.trustOf(node, given), Loading: p.loading(),
 	}
 	if content.Proofs, err = p.proofs(ctx, node, content.Trust, data); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 	if data[agent.PublicationKey], err = published.Encode(); err != nil {
 		return fmt.Errorf("node %s: %w", node.Pod, err)
 	}
-	p.nodes[node.Pod] = nodeCertificates{leaf: settled.chain[0], publication: published}
+	p.nodes[node.Pod] = nodeCertificates{leaf: settled.Chain[0], publication: published}
 	before := p.secrets[node.Pod].Data
 	err = r.writeSecret(ctx, p, kube.SecretIntent{
 		Namespace: p.kafka.Namespace, Name: node.Pod,

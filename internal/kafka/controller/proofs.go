@@ -44,14 +44,14 @@ func (p *pass) proofs(ctx context.Context, node model.Node, trusts map[publicati
 				continue // its key is not at hand
 			}
 			entry := publication.ProofEntry(key.String())
-			proof, found, err := p.proof(ctx, node.Pod, ca, authority.StoredLeaf{
+			proof, err := p.proof(ctx, node.Pod, ca, authority.StoredLeaf{
 				Certificates: stored[entry+".crt"], Key: stored[entry+".key"],
 			})
 			if err != nil {
 				return nil, err
 			}
-			if found {
-				data[entry+".crt"], data[entry+".key"], leaves[key] = proof.certificates, proof.key, proof.chain[0]
+			if proof != nil {
+				data[entry+".crt"], data[entry+".key"], leaves[key] = proof.Certificates, proof.Key, proof.Chain[0]
 			}
 		}
 	}
@@ -68,34 +68,31 @@ func (p *pass) listeningTo(node model.Node, trusts map[publication.Role][]string
 	}
 }
 
-// proof keeps a leaf that lasts, or has the authority sign another. The result is
-// false when it may not: one that has ended proves nothing.
-func (p *pass) proof(ctx context.Context, secret string, ca pki.Authority, present authority.StoredLeaf) (leaf, bool, error) {
-	want := authority.WantedLeaf{
-		Subject: pki.Subject{CommonName: proofCommonName}, Key: proofKey(), Authority: ca,
-		Validity: proofValidity, Renewal: proofRenewal,
+// proof keeps a leaf that lasts, or has the authority sign another. The result is nil
+// when it may not: one that has ended proves nothing.
+func (p *pass) proof(ctx context.Context, secret string, ca pki.Authority, present authority.StoredLeaf) (*authority.Leaf, error) {
+	in := authority.LeafInput{
+		Stored: present, Window: authority.Window{Open: true}, Now: p.now,
+		Want: authority.WantedLeaf{
+			Subject: pki.Subject{CommonName: proofCommonName}, Key: proofKey(), Authority: ca,
+			Validity: proofValidity, Renewal: proofRenewal,
+		},
 	}
-	decision := authority.DecideLeaf(authority.LeafInput{
-		Stored: present, Want: want, Window: authority.Window{Open: true}, Now: p.now,
-	})
-	p.wake(decision.RenewalAt)
-	if decision.Act == authority.KeepLeaf {
-		chain, err := pki.ParseBundle(present.Certificates)
+	decision := authority.DecideLeaf(in)
+	if decision.Act == authority.ReissueLeaf {
+		var err error
+		in.Answer, err = ownca.New(ca).Issue(ctx, issuer.Request{
+			Name: secret, Subject: in.Want.Subject, Usages: []pki.Usage{pki.ClientAuth}, Validity: in.Want.Validity,
+			Renewal: in.Want.Renewal, Key: issuer.NewKey{Params: in.Want.Key}, Now: p.now,
+		})
 		if err != nil {
-			return leaf{}, false, fmt.Errorf("reading a leaf for proofs of Secret %s: %w", secret, err)
+			return nil, fmt.Errorf("issuing a leaf for proofs of Secret %s: %w", secret, err)
 		}
-		return leaf{certificates: present.Certificates, key: present.Key, chain: chain}, true, nil
+		decision = authority.DecideLeaf(in)
 	}
-	outcome, err := ownca.New(ca).Issue(ctx, issuer.Request{
-		Name: secret, Subject: want.Subject, Usages: []pki.Usage{pki.ClientAuth}, Validity: want.Validity,
-		Renewal: want.Renewal, Key: issuer.NewKey{Params: want.Key}, Now: p.now,
-	})
-	if err != nil {
-		return leaf{}, false, fmt.Errorf("issuing a leaf for proofs of Secret %s: %w", secret, err)
+	p.wake(decision.RenewalAt)
+	if decision.Act == authority.HoldLeaf {
+		decision.Leaf = nil
 	}
-	issued, granted := outcome.(issuer.Issued)
-	if !granted {
-		return leaf{}, false, nil
-	}
-	return leaf{certificates: pki.EncodeBundle(issued.Chain[0]), key: issued.Key.PEM(), chain: issued.Chain[:1]}, true, nil
+	return decision.Leaf, nil
 }

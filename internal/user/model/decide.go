@@ -127,7 +127,7 @@ func (o Observed) decideCertificate(d *Decision) {
 		return
 	case authority.PostponeLeaf:
 		d.warn(CertificatePostponed, "The certificate is due for renewal ("+leaf.Detail+"). It stays in use and is issued again in the next maintenance window.")
-	case authority.KeepLeaf, authority.RechainLeaf:
+	case authority.KeepLeaf, authority.RechainLeaf, authority.AdoptLeaf:
 	}
 	if o.CAProblem != "" {
 		d.warn(ClientsCANotReady, o.CAProblem)

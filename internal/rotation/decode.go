@@ -95,6 +95,7 @@ func (d *decoder) policy(w wirePolicy) trust.Policy {
 	return trust.Policy{
 		Paused: w.Paused, Reload: trust.Reload(d.value(reloadWords(), w.Reload)), ReloadRefused: w.ReloadRefused,
 		Lead: d.duration(w.Lead), Retirement: trust.Retirement(d.value(retirementWords(), w.Retirement)), RestartMargin: d.duration(w.RestartMargin),
+		Issuance: trust.Issuance(d.value(issuanceWords(), w.Issuance)),
 	}
 }
 

@@ -166,6 +166,7 @@ func (e *encoder) policy(p trust.Policy) wirePolicy {
 	return wirePolicy{
 		Paused: p.Paused, Reload: e.word(reloadWords(), uint8(p.Reload)), ReloadRefused: p.ReloadRefused,
 		Lead: duration(p.Lead), Retirement: e.word(retirementWords(), uint8(p.Retirement)), RestartMargin: duration(p.RestartMargin),
+		Issuance: e.word(issuanceWords(), uint8(p.Issuance)),
 	}
 }
 

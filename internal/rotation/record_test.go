@@ -26,7 +26,7 @@ func crowded(nodes int) rotation.Record {
 	r.UserProvided, r.StartedAt = true, rotationtest.Now().Add(-time.Minute)
 	r.Snapshot.Policy = trust.Policy{
 		Reload: trust.RestartOnly, ReloadRefused: "Kafka 4.2.1 does not prove it", Lead: time.Minute,
-		Retirement: trust.RetireExpired, RestartMargin: 36 * time.Hour,
+		Retirement: trust.RetireExpired, RestartMargin: 36 * time.Hour, Issuance: trust.Offered,
 	}
 	r.Snapshot.Anchors[1].Compromised, r.Snapshot.Anchors[1].NoCross = true, "because"
 	r.Snapshot.Anchors[1].Cross[0].Distrusted = true

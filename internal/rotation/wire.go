@@ -75,6 +75,7 @@ type wirePolicy struct {
 	Lead          string `json:"lead,omitempty"`
 	Retirement    string `json:"retirement,omitempty"`
 	RestartMargin string `json:"restartMargin,omitempty"`
+	Issuance      string `json:"issuance,omitempty"`
 }
 
 type wireMember struct {
@@ -115,3 +116,4 @@ func kindWords() []string       { return []string{"", "companion", "operator", "
 func processWords() []string    { return []string{"", "running", "none"} }
 func reloadWords() []string     { return []string{"", "restartOnly"} }
 func retirementWords() []string { return []string{"", "expired"} }
+func issuanceWords() []string   { return []string{"", "offered"} }

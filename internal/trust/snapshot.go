@@ -42,7 +42,20 @@ type Policy struct {
 	// RestartMargin is how long before the end of what a role holds from its start its
 	// process is restarted.
 	RestartMargin time.Duration
+	// Issuance says who signs the leaves of members.
+	Issuance Issuance
 }
+
+// Issuance says where the key is that signs leaves.
+type Issuance uint8
+
+// The ways of getting a leaf.
+const (
+	// Held: the operator holds the key, and names which one signs.
+	Held Issuance = iota
+	// Offered: an issuer that holds the key offers leaves.
+	Offered
+)
 
 // Reload says which way of loading is taken where both exist.
 type Reload uint8

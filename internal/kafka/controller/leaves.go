@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/issuer"
+	"github.com/keyturn/keyturn/internal/issuer/ownca"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -176,7 +177,7 @@ func whyHeld(kafka string, decision authority.LeafDecision) (reason, message str
 // ask asks the issuer of the cluster CA for a leaf. What fails at the issuer may pass by itself: the request is pending
 // then, and the certificates of others are written.
 func (r *Reconciler) ask(ctx context.Context, p *pass, request leafRequest, want authority.WantedLeaf) issuer.Outcome {
-	signs := r.options.Issuer(want.Authority)
+	signs := r.options.Issuer(p.clusterCA.snapshot.Policy.Issuance, want.Authority)
 	outcome, err := signs.Issue(ctx, issuer.Request{
 		Name: request.secret, Subject: want.Subject, SANs: want.SANs, Usages: pki.BothUsages(),
 		Validity: want.Validity, Renewal: want.Renewal,
@@ -186,6 +187,14 @@ func (r *Reconciler) ask(ctx context.Context, p *pass, request leafRequest, want
 		return issuer.Pending{Since: p.now, Why: err.Error()}
 	}
 	return outcome
+}
+
+// heldIssuer signs with a CA whose key is held. No issuer offers leaves yet: the zero CA denies.
+func heldIssuer(of trust.Issuance, ca pki.Authority) issuer.Issuer {
+	if of != trust.Held {
+		return ownca.New(pki.Authority{})
+	}
+	return ownca.New(ca)
 }
 
 // applyOperatorIdentity writes the operator's own certificate.

@@ -15,11 +15,11 @@ import (
 
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/issuer"
-	"github.com/keyturn/keyturn/internal/issuer/ownca"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // fieldOwner owns what this controller applies.
@@ -46,8 +46,8 @@ type Options struct {
 	// Companions names who runs beside the nodes of a cluster; nil when nobody does.
 	Companions func(model.Cluster) []companion.Companion
 	Stores     authority.StoreGeneration
-	// Issuer returns the issuer of node, operator and companion certificates of a CA; the CA itself when nil.
-	Issuer func(pki.Authority) issuer.Issuer
+	// Issuer returns the issuer of node, operator and companion certificates of a CA. When nil, CAs sign whose keys are held.
+	Issuer func(trust.Issuance, pki.Authority) issuer.Issuer
 	// Passes is how many passes run at the same time. Half of them, and one at least,
 	// may be waiting for somebody who is slow.
 	Passes int
@@ -79,7 +79,7 @@ type Reconciler struct {
 // New returns a Reconciler.
 func New(options Options) *Reconciler {
 	if options.Issuer == nil {
-		options.Issuer = func(ca pki.Authority) issuer.Issuer { return ownca.New(ca) }
+		options.Issuer = heldIssuer
 	}
 	return &Reconciler{
 		options:   options,

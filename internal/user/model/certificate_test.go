@@ -93,15 +93,15 @@ func TestACertificateStaysWhileItServes(t *testing.T) {
 		"its key is another": {func(in *model.CertificateInput) {
 			in.Stored = with(stored, model.KeyEntry, issued(t, ca, alice())[model.KeyEntry])
 		}, authority.ReissueLeaf, authority.LeafKeyMismatch},
-		"it is no certificate":            {func(in *model.CertificateInput) { in.Stored = with(stored, model.CertificateEntry, []byte("x")) }, authority.ReissueLeaf, authority.LeafUnreadable},
-		"the CA was renewed":              {func(in *model.CertificateInput) { in.CA.Signer = renewed }, authority.KeepLeaf, ""},
-		"the CA was replaced":             {func(in *model.CertificateInput) { in.CA = next }, authority.ReissueLeaf, authority.LeafSigner},
-		"it is another user's":            {func(in *model.CertificateInput) { in.Want.User = "bob" }, authority.ReissueLeaf, authority.LeafSubject},
-		"the algorithm has changed":       {func(in *model.CertificateInput) { in.Want.Key = pki.DefaultLeafKey(pki.RSA) }, authority.ReissueLeaf, authority.LeafKeyParameters},
-		"it is due":                       {func(in *model.CertificateInput) { in.Now = noon().Add(61 * authority.Day) }, authority.ReissueLeaf, authority.LeafExpiring},
-		"it is due outside of a window":   {func(in *model.CertificateInput) { in.Now, in.Window = noon().Add(61*authority.Day), closed }, authority.PostponeLeaf, authority.LeafExpiring},
-		"the CA's key is missing":         {func(in *model.CertificateInput) { in.CA.Signer = pki.Authority{} }, authority.KeepLeaf, ""},
-		"nothing stored and no signer": {func(in *model.CertificateInput) { in.Stored, in.CA.Signer = nil, pki.Authority{} }, authority.HoldLeaf, authority.LeafSigner},
+		"it is no certificate":          {func(in *model.CertificateInput) { in.Stored = with(stored, model.CertificateEntry, []byte("x")) }, authority.ReissueLeaf, authority.LeafUnreadable},
+		"the CA was renewed":            {func(in *model.CertificateInput) { in.CA.Signer = renewed }, authority.KeepLeaf, ""},
+		"the CA was replaced":           {func(in *model.CertificateInput) { in.CA = next }, authority.ReissueLeaf, authority.LeafSigner},
+		"it is another user's":          {func(in *model.CertificateInput) { in.Want.User = "bob" }, authority.ReissueLeaf, authority.LeafSubject},
+		"the algorithm has changed":     {func(in *model.CertificateInput) { in.Want.Key = pki.DefaultLeafKey(pki.RSA) }, authority.ReissueLeaf, authority.LeafKeyParameters},
+		"it is due":                     {func(in *model.CertificateInput) { in.Now = noon().Add(61 * authority.Day) }, authority.ReissueLeaf, authority.LeafExpiring},
+		"it is due outside of a window": {func(in *model.CertificateInput) { in.Now, in.Window = noon().Add(61*authority.Day), closed }, authority.PostponeLeaf, authority.LeafExpiring},
+		"the CA's key is missing":       {func(in *model.CertificateInput) { in.CA.Signer = pki.Authority{} }, authority.KeepLeaf, ""},
+		"nothing stored and no signer":  {func(in *model.CertificateInput) { in.Stored, in.CA.Signer = nil, pki.Authority{} }, authority.HoldLeaf, authority.LeafSigner},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -238,20 +238,30 @@ func (r *runner) troubles() error {
 	return r.last
 }
 
-// atEnd says whether the consumer has read all partitions to their end.
-func (r *runner) atEnd(ctx context.Context) (bool, error) {
-	ends, err := kadm.NewClient(r.consumer).ListEndOffsets(ctx, r.course.topic)
+// ends are the present ends of all partitions of the topic, nil when they are unknown.
+func (r *runner) ends(ctx context.Context) (map[int32]int64, error) {
+	listed, err := kadm.NewClient(r.consumer).ListEndOffsets(ctx, r.course.topic)
+	if err == nil {
+		err = listed.Error()
+	}
 	if err != nil {
-		return false, fmt.Errorf("asking for the end of topic %s: %w", r.course.topic, err)
+		return nil, fmt.Errorf("asking for the end of topic %s: %w", r.course.topic, err)
 	}
-	if err := ends.Error(); err != nil {
-		return false, fmt.Errorf("asking for the end of topic %s: %w", r.course.topic, err)
-	}
+	ends := map[int32]int64{}
+	listed.Each(func(end kadm.ListedOffset) { ends[end.Partition] = end.Offset })
+	return ends, nil
+}
+
+// hasRead says whether the consumer has read all partitions to these ends, which have to be known.
+func (r *runner) hasRead(ends map[int32]int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	reached := true
-	ends.Each(func(end kadm.ListedOffset) { reached = reached && r.read[end.Partition] >= end.Offset })
-	return reached, nil
+	for partition, end := range ends {
+		if r.read[partition] < end {
+			return false
+		}
+	}
+	return ends != nil
 }
 
 // encodeRecord and decodeRecord number a record by its client and sequence.

@@ -273,18 +273,25 @@ func (p *Probe) drain(ctx context.Context) []string {
 	return nonEmpty(notes)
 }
 
-// drain returns when the consumer is at the end. Where acknowledged records are
-// missing there, the end is asked for again and again before it is believed: a
-// new leader learns late how far its log counts.
+// drain returns when the consumer has read to an end of the topic that was asked for after the last record was sent:
+// other clients may still write to a shared one. Where acknowledged records are missing there, the end is asked for again
+// and again: a new leader learns late how far its log counts.
 func (r *runner) drain(ctx context.Context) error {
 	ticker := r.clock.NewTicker(drainPause)
 	defer ticker.Stop()
-	for confirmed := 0; ; confirmed++ {
-		reached, err := r.atEnd(ctx)
-		if !reached {
-			confirmed = 0
-		} else if r.ledger.Pending() == 0 || confirmed >= endConfirmations {
-			return nil
+	var ends map[int32]int64
+	for confirmed := 0; ; {
+		var err error
+		if ends == nil {
+			if ends, err = r.ends(ctx); !r.hasRead(ends) && !r.course.shared {
+				confirmed = 0
+			}
+		}
+		if r.hasRead(ends) {
+			if r.ledger.Pending() == 0 || confirmed >= endConfirmations {
+				return nil
+			}
+			confirmed, ends = confirmed+1, nil
 		}
 		select {
 		case <-ctx.Done():

@@ -76,7 +76,6 @@ func (o *userOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error
 	// What runs at the same time bounds the load, and the API server's own fairness does.
 	restConfig.QPS = -1
 	options := o.process.managerOptions(newScheme(), logger, controller.CacheOptions(o.cluster))
-	options.Client = controller.ClientOptions()
 	options.Controller.MaxConcurrentReconciles = o.concurrency
 	mgr, err := ctrl.NewManager(restConfig, options)
 	if err != nil {

@@ -22,7 +22,8 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
-// CacheOptions limits the cache to one cluster: its Kafka, its KafkaUsers, and the metadata of its Secrets.
+// CacheOptions limits the cache to one cluster: its Kafka, its KafkaUsers, and the metadata of its Secrets. What a
+// Secret holds cannot be read through it: no informer of whole Secrets exists.
 func CacheOptions(cluster types.NamespacedName) cache.Options {
 	ofCluster := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{model.ClusterLabel: cluster.Name})}
 	return cache.Options{
@@ -35,11 +36,6 @@ func CacheOptions(cluster types.NamespacedName) cache.Options {
 			&corev1.Secret{}:     ofCluster,
 		},
 	}
-}
-
-// ClientOptions keep Secrets from being read through the cache.
-func ClientOptions() client.Options {
-	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}}
 }
 
 // SetupWithManager starts the controller: a user is looked at when it changes, when its Secret does, and when

@@ -46,7 +46,7 @@ func (d *decider) highestSeen() Generation {
 // bears any more.
 func (d *decider) firstUnused() Generation { return max(d.highestSeen(), d.o.seenCertGen) + 1 }
 
-// unfound counts the certificates that nodes were told to trust and that nobody shows: each
+// unfound counts the certificates that nodes were configured to trust and that no source holds: each
 // may bear one of the next numbers. Where nothing is found, one of them bears the number that
 // dependants do. While nothing is lost they are those that were withdrawn long ago.
 func (d *decider) unfound() Generation {

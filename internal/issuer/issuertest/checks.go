@@ -215,7 +215,7 @@ func pendingSince(t *testing.T, r *run) {
 
 func refused(t *testing.T, r *run) {
 	if r.Refuse == nil {
-		t.Skip("nobody denies what can be issued")
+		t.Skip("the issuer denies nothing that can be issued")
 	}
 	r.Refuse(t)
 	request := r.peerRequest(t, "refused")

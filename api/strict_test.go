@@ -28,16 +28,20 @@ func TestStrictDecodingNamesAMisspelledField(t *testing.T) {
 	tests := map[string]struct {
 		crd, base, patch, want string
 	}{
-		"of the Kafka":                  {kafkas, minimalKafka, `spec: {entityOperater: {}}`, "spec.entityOperater"},
-		"of a listener":                 {kafkas, minimalKafka, `spec: {kafka: {listeners: [{name: a, port: 9092, type: internal, tls: true, authentification: {type: tls}}]}}`, "spec.kafka.listeners[0].authentification"},
-		"of an authority":               {kafkas, minimalKafka, `spec: {clusterCa: {renewalDay: 3}}`, "spec.clusterCa.renewalDay"},
-		"of the authorization":          {kafkas, minimalKafka, `spec: {kafka: {authorization: {type: simple, superusers: [a]}}}`, "spec.kafka.authorization.superusers"},
-		"of the options of the JVM":     {kafkas, minimalKafka, `spec: {kafka: {jvmOptions: {Xmx: 1g}}}`, "spec.kafka.jvmOptions.Xmx"},
-		"of a part without effect":      {kafkas, minimalKafka, `spec: {entityOperator: {topicOperator: {watchNamespace: a}}}`, "spec.entityOperator.topicOperator.watchNamespace"},
-		"deep in a list without effect": {kafkas, minimalKafka, `spec: {kafka: {template: {pod: {tolerations: [{keys: a}]}}}}`, "spec.kafka.template.pod.tolerations[0].keys"},
-		"of a pool":                     {kafkaNodePools, minimalNodePool, `spec: {replica: 3}`, "spec.replica"},
-		"of storage":                    {kafkaNodePools, minimalNodePool, `spec: {storage: {deleteclaim: true}}`, "spec.storage.deleteclaim"},
-		"of a volume":                   {kafkaNodePools, minimalNodePool, `spec: {storage: {type: jbod, volumes: [{id: 0, type: ephemeral, sizelimit: 1Gi}]}}`, "spec.storage.volumes[0].sizelimit"},
+		"of the Kafka":                               {kafkas, minimalKafka, `spec: {entityOperater: {}}`, "spec.entityOperater"},
+		"of a listener":                              {kafkas, minimalKafka, `spec: {kafka: {listeners: [{name: a, port: 9092, type: internal, tls: true, authentification: {type: tls}}]}}`, "spec.kafka.listeners[0].authentification"},
+		"of an authority":                            {kafkas, minimalKafka, `spec: {clusterCa: {renewalDay: 3}}`, "spec.clusterCa.renewalDay"},
+		"of an earlier proposal, the issuer":         {kafkas, minimalKafka, `spec: {clusterCa: {certManagerIssuerRef: {name: my-issuer}}}`, "spec.clusterCa.certManagerIssuerRef"},
+		"of an earlier proposal, the certificate":    {kafkas, minimalKafka, `spec: {clientsCa: {publicCert: {secretName: my-ca, certificate: ca.crt}}}`, "spec.clientsCa.publicCert"},
+		"of an earlier proposal, the type of issuer": {kafkas, minimalKafka, `spec: {clusterCa: {certificateIssuer: {type: strimzi.io}}}`, "spec.clusterCa.certificateIssuer"},
+		"of an issuer":                               {kafkas, minimalKafka, `spec: {clusterCa: {certManager: {issuerRef: {name: my-issuer, namespace: a}}}}`, "spec.clusterCa.certManager.issuerRef.namespace"},
+		"of the authorization":                       {kafkas, minimalKafka, `spec: {kafka: {authorization: {type: simple, superusers: [a]}}}`, "spec.kafka.authorization.superusers"},
+		"of the options of the JVM":                  {kafkas, minimalKafka, `spec: {kafka: {jvmOptions: {Xmx: 1g}}}`, "spec.kafka.jvmOptions.Xmx"},
+		"of a part without effect":                   {kafkas, minimalKafka, `spec: {entityOperator: {topicOperator: {watchNamespace: a}}}`, "spec.entityOperator.topicOperator.watchNamespace"},
+		"deep in a list without effect":              {kafkas, minimalKafka, `spec: {kafka: {template: {pod: {tolerations: [{keys: a}]}}}}`, "spec.kafka.template.pod.tolerations[0].keys"},
+		"of a pool":                                  {kafkaNodePools, minimalNodePool, `spec: {replica: 3}`, "spec.replica"},
+		"of storage":                                 {kafkaNodePools, minimalNodePool, `spec: {storage: {deleteclaim: true}}`, "spec.storage.deleteclaim"},
+		"of a volume":                                {kafkaNodePools, minimalNodePool, `spec: {storage: {type: jbod, volumes: [{id: 0, type: ephemeral, sizelimit: 1Gi}]}}`, "spec.storage.volumes[0].sizelimit"},
 	}
 	for _, version := range versions() {
 		for name, test := range tests {

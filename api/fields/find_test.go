@@ -82,6 +82,8 @@ func TestFieldsWithoutEffectAreToldFromUnknownOnes(t *testing.T) {
 	}{
 		"a field that is acted on":                           {manifest: `{"kafka": {"listeners": [{"name": "a"}]}}`},
 		"a field of Keyturn's own":                           {manifest: `{"clusterCa": {"keyAlgorithm": "RSA"}}`},
+		"an issuer of cert-manager":                          {manifest: `{"clientsCa": {"type": "cert-manager.io", "certManager": {"issuerRef": {"name": "a", "kind": "b", "group": "c"}, "caCert": {"secretName": "a", "certificate": "b"}}}}`},
+		"a field that an earlier proposal had":               {manifest: `{"clusterCa": {"publicCert": {}, "certManagerIssuerRef": {}}}`, want: fields.Found{Unknown: []string{"spec.clusterCa.certManagerIssuerRef", "spec.clusterCa.publicCert"}}},
 		"a property of Kafka":                                {manifest: `{"kafka": {"config": {"any.name": {"a": 1}}}}`},
 		"of a subtree without effect only the root":          {manifest: `{"entityOperator": {"topicOperator": {"watchedNamespace": "a"}}}`, want: fields.Found{WithoutEffect: []string{"spec.entityOperator"}}},
 		"a field without effect in a list":                   {manifest: `{"kafka": {"listeners": [{}, {"configuration": {"bootstrap": {"annotations": {"any": "a"}}}}]}}`, want: fields.Found{WithoutEffect: []string{"spec.kafka.listeners[1].configuration.bootstrap"}}},

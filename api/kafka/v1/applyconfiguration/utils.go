@@ -26,6 +26,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &kafkav1.CertAndKeySecretSourceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("CertificateAuthority"):
 		return &kafkav1.CertificateAuthorityApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("CertManager"):
+		return &kafkav1.CertManagerApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("CertSecretSource"):
+		return &kafkav1.CertSecretSourceApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("IssuerReference"):
+		return &kafkav1.IssuerReferenceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("JBODVolume"):
 		return &kafkav1.JBODVolumeApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("JvmOptions"):

@@ -86,6 +86,8 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.ACLRuleType
 - name: com.github.keyturn.keyturn.api.kafka.v1.ACLRuleType
   scalar: string
+- name: com.github.keyturn.keyturn.api.kafka.v1.AuthorityType
+  scalar: string
 - name: com.github.keyturn.keyturn.api.kafka.v1.Authorization
   map:
     fields:
@@ -112,9 +114,30 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: secretName
       type:
         scalar: string
+- name: com.github.keyturn.keyturn.api.kafka.v1.CertManager
+  map:
+    fields:
+    - name: caCert
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.CertSecretSource
+    - name: issuerRef
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.IssuerReference
+- name: com.github.keyturn.keyturn.api.kafka.v1.CertSecretSource
+  map:
+    fields:
+    - name: certificate
+      type:
+        scalar: string
+    - name: secretName
+      type:
+        scalar: string
 - name: com.github.keyturn.keyturn.api.kafka.v1.CertificateAuthority
   map:
     fields:
+    - name: certManager
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.CertManager
     - name: certificateExpirationPolicy
       type:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.CertificateExpirationPolicy
@@ -133,6 +156,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: renewalDays
       type:
         scalar: numeric
+    - name: type
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.AuthorityType
     - name: validityDays
       type:
         scalar: numeric
@@ -144,6 +170,18 @@ var schemaYAML = typed.YAMLObject(`types:
       namedType: com.github.keyturn.keyturn.api.kafka.v1.ConfigValue
 - name: com.github.keyturn.keyturn.api.kafka.v1.ConfigValue
   scalar: string
+- name: com.github.keyturn.keyturn.api.kafka.v1.IssuerReference
+  map:
+    fields:
+    - name: group
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
 - name: com.github.keyturn.keyturn.api.kafka.v1.JBODVolume
   map:
     fields:

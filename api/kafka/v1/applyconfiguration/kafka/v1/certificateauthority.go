@@ -28,6 +28,10 @@ type CertificateAuthorityApplyConfiguration struct {
 	// keySize of generated keys in bits: of the authority's next key, and of the keys of leaves as they
 	// are issued. Unset means 4096 and 2048 for RSA, 384 and 256 for ECDSA.
 	KeySize *int32 `json:"keySize,omitempty"`
+	// type says what issues certificates. Unset means strimzi.io.
+	Type *kafkav1.AuthorityType `json:"type,omitempty"`
+	// certManager says which issuer of cert-manager issues certificates. It has an effect with type cert-manager.io only.
+	CertManager *CertManagerApplyConfiguration `json:"certManager,omitempty"`
 }
 
 // CertificateAuthorityApplyConfiguration constructs a declarative configuration of the CertificateAuthority type for use with
@@ -89,5 +93,21 @@ func (b *CertificateAuthorityApplyConfiguration) WithKeyAlgorithm(value kafkav1.
 // If called multiple times, the KeySize field is set to the value of the last call.
 func (b *CertificateAuthorityApplyConfiguration) WithKeySize(value int32) *CertificateAuthorityApplyConfiguration {
 	b.KeySize = &value
+	return b
+}
+
+// WithType sets the Type field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Type field is set to the value of the last call.
+func (b *CertificateAuthorityApplyConfiguration) WithType(value kafkav1.AuthorityType) *CertificateAuthorityApplyConfiguration {
+	b.Type = &value
+	return b
+}
+
+// WithCertManager sets the CertManager field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CertManager field is set to the value of the last call.
+func (b *CertificateAuthorityApplyConfiguration) WithCertManager(value *CertManagerApplyConfiguration) *CertificateAuthorityApplyConfiguration {
+	b.CertManager = value
 	return b
 }

@@ -82,6 +82,7 @@ func (r *resolver) resolve() Cluster {
 	}
 	r.checkClusterName(cluster.Names)
 	r.checkClaims()
+	r.checkCertManager()
 	cluster.ClusterCACert = r.resolveClusterCACert()
 	r.warnAnnotations()
 	cluster.labels = r.resolveLabels()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/go-logr/logr"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -25,6 +27,9 @@ import (
 
 // defaultLease is the name of the Lease where the chart gives none.
 const defaultLease = "keyturn-operator"
+
+// featureGatesVariable is the environment variable that Strimzi reads feature gates from.
+const featureGatesVariable = "STRIMZI_FEATURE_GATES"
 
 // operatorOptions are the flags of the operator.
 type operatorOptions struct {
@@ -38,6 +43,8 @@ type operatorOptions struct {
 	operatorNamespace string
 	operatorLabels    map[string]string
 	concurrentObjects int
+	featureGates      string
+	gates             featuregate.Gates
 	process           processOptions
 }
 
@@ -66,6 +73,7 @@ func (o *operatorOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.operatorNamespace, "operator-namespace", "", "namespace of the operator's pods, which network policies let in")
 	flags.StringToStringVar(&o.operatorLabels, "operator-labels", nil, "labels of the operator's pods, which network policies let in, as key=value; repeat for each")
 	flags.IntVar(&o.concurrentObjects, "concurrent-reconciles", 4, "Kafka clusters reconciled at the same time")
+	flags.StringVar(&o.featureGates, "feature-gates", "", "features to turn on or off, as +Name,-Name; empty means what "+featureGatesVariable+" says")
 	o.process.addFlags(flags, defaultLease)
 }
 
@@ -117,6 +125,20 @@ func (o *operatorOptions) complete() error {
 	if o.networkPolicies && len(o.operatorLabels) == 0 {
 		return missingFlagError("operator-labels")
 	}
+	return o.readGates()
+}
+
+// readGates takes feature gates from the flag, or from the environment where the flag names none.
+func (o *operatorOptions) readGates() error {
+	source := "--feature-gates"
+	if o.featureGates == "" {
+		source, o.featureGates = featureGatesVariable, os.Getenv(featureGatesVariable)
+	}
+	gates, err := featuregate.Parse(o.featureGates)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", source, err)
+	}
+	o.gates = gates
 	return nil
 }
 
@@ -143,18 +165,19 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager, serverClock *kube.Ser
 		}
 	}
 	kafka := controller.New(controller.Options{
-		Metrics:   figures,
-		Client:    mgr.GetClient(),
-		Live:      mgr.GetAPIReader(),
-		Events:    mgr.GetEventRecorder("keyturn"),
-		Log:       mgr.GetLogger(),
-		Clock:     now,
-		Ahead:     serverClock.Ahead,
-		Passes:    o.concurrentObjects,
-		Connector: controller.NetConnector{Clock: now},
-		Settings:  o.settings(),
-		Stores:    stores(o.pkcs12),
-		Version:   version(),
+		Metrics:     figures,
+		Client:      mgr.GetClient(),
+		Live:        mgr.GetAPIReader(),
+		Events:      mgr.GetEventRecorder("keyturn"),
+		Log:         mgr.GetLogger(),
+		Clock:       now,
+		Ahead:       serverClock.Ahead,
+		Passes:      o.concurrentObjects,
+		Connector:   controller.NetConnector{Clock: now},
+		Settings:    o.settings(),
+		Stores:      stores(o.pkcs12),
+		CertManager: o.gates.CertManagerCaType,
+		Version:     version(),
 	})
 	if err := kafka.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("adding controllers: %w", err)

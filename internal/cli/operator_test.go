@@ -2,12 +2,14 @@ package cli
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
+	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -72,6 +74,51 @@ func TestTheLeaseIsTheOneThatTheFlagNames(t *testing.T) {
 			}
 			if got := o.managerOptions(newScheme(), logr.Discard()).LeaderElectionID; got != test.want {
 				t.Errorf("the Lease is %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// The variable is Strimzi's, and what the chart sets; it is that of the process, so these tests take turns.
+func TestFeatureGatesAreThoseOfTheFlagOrOfTheEnvironment(t *testing.T) {
+	for name, test := range map[string]struct {
+		flag, variable string
+		want           featuregate.State
+	}{
+		"neither":                    {want: featuregate.Off},
+		"the variable":               {variable: "+CertManagerCaType", want: featuregate.On},
+		"the flag":                   {flag: "+CertManagerCaType", want: featuregate.On},
+		"the flag over the variable": {flag: "-CertManagerCaType", variable: "+CertManagerCaType", want: featuregate.Off},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("STRIMZI_FEATURE_GATES", test.variable)
+			o := completeOptions()
+			o.featureGates = test.flag
+			if err := o.complete(); err != nil {
+				t.Fatal(err)
+			}
+			if got := o.gates.CertManagerCaType; got != test.want {
+				t.Errorf("the gate is %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestABadFeatureGateStopsTheStart(t *testing.T) {
+	for name, test := range map[string]struct {
+		flag, variable, source string
+		want                   error
+	}{
+		"unknown, in the variable": {variable: "+UnknownGate", source: "STRIMZI_FEATURE_GATES", want: featuregate.ErrUnknown},
+		"malformed, in the flag":   {flag: "CertManagerCaType", source: "--feature-gates", want: featuregate.ErrMalformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("STRIMZI_FEATURE_GATES", test.variable)
+			o := completeOptions()
+			o.featureGates = test.flag
+			err := o.complete()
+			if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.source) {
+				t.Errorf("got %v, want one that names %s and is: %v", err, test.source, test.want)
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -48,6 +49,8 @@ type Options struct {
 	Stores     authority.StoreGeneration
 	// Issuer returns the issuer of node, operator and companion certificates of a CA. When nil, CAs sign whose keys are held.
 	Issuer func(trust.Issuance, pki.Authority) issuer.Issuer
+	// CertManager is the gate of CAs of the type cert-manager.io.
+	CertManager featuregate.State
 	// Passes is how many passes run at the same time. Half of them, and one at least,
 	// may be waiting for somebody who is slow.
 	Passes int

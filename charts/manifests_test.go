@@ -1,8 +1,6 @@
 package charts_test
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -90,7 +88,7 @@ func TestTheDefinitionsAreAFileOfTheirOwn(t *testing.T) {
 // Somebody will run kubectl delete -f with a manifest, and with the definitions every Kafka would go.
 func TestDeletingAManifestDeletesNoKafka(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced, chartstest.UserOperator, chartstest.AccessOperator} {
+	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced, chartstest.UserOperator, chartstest.AccessOperator, chartstest.CertManager} {
 		for _, definition := range all[*apiextensionsv1.CustomResourceDefinition](rendered(t, file)) {
 			t.Errorf("%s holds the definition %s", file, definition.Name)
 		}
@@ -165,7 +163,7 @@ func TestBothModesGrantTheSame(t *testing.T) {
 
 func TestRulesNameWhatTheyGrant(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced} {
+	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced, chartstest.CertManager, chartstest.CertManagerNamespaced} {
 		objects := rendered(t, file)
 		var rules []rbacv1.PolicyRule
 		for _, role := range all[*rbacv1.ClusterRole](objects) {
@@ -189,25 +187,49 @@ func TestRulesNameWhatTheyGrant(t *testing.T) {
 
 func TestEveryRuleHasItsReason(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile(filepath.Join("..", "config", "install", chartstest.ClusterWide))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(string(data), "\n")
-	rules := 0
-	for i, line := range lines {
-		if !strings.HasPrefix(line, "- apiGroups:") {
-			continue
+	for _, file := range []string{chartstest.ClusterWide, chartstest.CertManager} {
+		rules := 0
+		lines := strings.Split(read(t, "..", "config", "install", file), "\n")
+		for i, line := range lines {
+			if !strings.HasPrefix(line, "- apiGroups:") {
+				continue
+			}
+			rules++
+			// The two rules for leases share one reason.
+			if strings.HasPrefix(lines[i-1], "#") || strings.Contains(line, "coordination.k8s.io") {
+				continue
+			}
+			t.Errorf("%s, line %d: no comment says why the rule is there: %s %s", file, i+1, line, lines[i+1])
 		}
-		rules++
-		// The two rules for leases share one reason.
-		if strings.HasPrefix(lines[i-1], "#") || strings.Contains(line, "coordination.k8s.io") {
-			continue
+		if rules == 0 {
+			t.Errorf("%s: no rules found: the form of the manifest has changed", file)
 		}
-		t.Errorf("line %d: no comment says why the rule is there: %s %s", i+1, line, lines[i+1])
 	}
-	if rules == 0 {
-		t.Error("no rules found: the form of the manifest has changed")
+}
+
+// What a Role cannot grant is in a ClusterRole: reading whether cert-manager is there, and why a ClusterIssuer issues nothing.
+func TestRightsForCertManagerStayInTheNamespacesThatAreWatched(t *testing.T) {
+	t.Parallel()
+	wide := only[*rbacv1.ClusterRole](t, rendered(t, chartstest.CertManager))
+	objects := rendered(t, chartstest.CertManagerNamespaced)
+	role, rest := only[*rbacv1.Role](t, objects), only[*rbacv1.ClusterRole](t, objects)
+	if role.Namespace != "kafka" {
+		t.Errorf("the Role is in namespace %s, want kafka", role.Namespace)
+	}
+	if diff := cmp.Diff(wide.Rules, slices.Concat(rest.Rules, role.Rules)); diff != "" {
+		t.Errorf("both modes grant different rights (-all namespaces +one namespace):\n%s", diff)
+	}
+	var resources []string
+	for _, rule := range rest.Rules {
+		resources = append(resources, rule.Resources...)
+		for _, verb := range rule.Verbs {
+			if !slices.Contains([]string{"get", "list", "watch"}, verb) {
+				t.Errorf("the ClusterRole grants %s on %v", verb, rule.Resources)
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"customresourcedefinitions", "clusterissuers"}, resources); diff != "" {
+		t.Errorf("the ClusterRole grants other resources (-want +got):\n%s", diff)
 	}
 }
 

@@ -54,18 +54,35 @@ func TestOperatorMayDoWhatItNeedsAndNoMore(t *testing.T) {
 		{verb: "get", group: "apiextensions.k8s.io", resource: "customresourcedefinitions"}:                       false,
 		{verb: "create", resource: "serviceaccounts", subresource: "token", namespace: "kafka", name: "anything"}: false,
 	}
+	without := rights(false, certManagerNeeds("kafka"))
+	with := rights(true, certManagerNeeds("kafka"))
+	neither := rights(false, certManagerExcess("kafka"))
 	tests := map[string]struct {
-		file string
-		more map[access]bool
+		files []string
+		may   []map[access]bool
 	}{
-		"all namespaces": {file: chartstest.ClusterWide, more: map[access]bool{secrets("list", ""): true, secrets("get", "shop"): true}},
-		"one namespace":  {file: chartstest.Namespaced, more: map[access]bool{secrets("list", ""): false, secrets("get", "shop"): false, secrets("get", "keyturn"): false}},
+		"all namespaces": {
+			files: []string{chartstest.ClusterWide},
+			may:   []map[access]bool{{secrets("list", ""): true, secrets("get", "shop"): true}, without, neither},
+		},
+		"one namespace": {
+			files: []string{chartstest.Namespaced},
+			may:   []map[access]bool{{secrets("list", ""): false, secrets("get", "shop"): false, secrets("get", "keyturn"): false}, without, neither},
+		},
+		"all namespaces, with cert-manager": {
+			files: []string{chartstest.ClusterWide, chartstest.CertManager},
+			may:   []map[access]bool{rights(true, certManagerNeeds("shop")), with, neither},
+		},
+		"one namespace, with cert-manager": {
+			files: []string{chartstest.Namespaced, chartstest.CertManagerNamespaced},
+			may:   []map[access]bool{rights(false, []access{issuing("list", "certificates", "shop"), issuing("get", "issuers", "shop")}), with, neither},
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			operator := install(t, test.file)
-			for _, rights := range []map[access]bool{always, test.more} {
+			operator := install(t, test.files...)
+			for _, rights := range append(test.may, always) {
 				for access, want := range rights {
 					if got := may(t, operator, access); got != want {
 						t.Errorf("%+v: allowed is %t, want %t", access, got, want)
@@ -76,8 +93,46 @@ func TestOperatorMayDoWhatItNeedsAndNoMore(t *testing.T) {
 	}
 }
 
-// install starts an API server, applies the manifest, and returns a client that acts as the operator.
-func install(t *testing.T, file string) client.Client {
+func issuing(verb, resource, namespace string) access {
+	return access{verb: verb, group: "cert-manager.io", resource: resource, namespace: namespace}
+}
+
+func definition(verb, name string) access {
+	return access{verb: verb, group: "apiextensions.k8s.io", resource: "customresourcedefinitions", name: name}
+}
+
+// certManagerNeeds is what the operator does so that cert-manager issues certificates in a namespace.
+func certManagerNeeds(namespace string) []access {
+	needs := []access{issuing("get", "clusterissuers", "")}
+	for _, verb := range []string{"get", "list", "watch", "create", "patch", "delete"} {
+		needs = append(needs, issuing(verb, "certificates", namespace))
+	}
+	for _, verb := range []string{"get", "list", "watch"} {
+		needs = append(needs, definition(verb, "certificates.cert-manager.io"))
+	}
+	return append(needs, issuing("get", "certificaterequests", namespace), issuing("list", "certificaterequests", namespace), issuing("get", "issuers", namespace))
+}
+
+// certManagerExcess is near to that, and not the operator's to do.
+func certManagerExcess(namespace string) []access {
+	return []access{
+		issuing("create", "certificaterequests", namespace), issuing("approve", "signers", ""), issuing("patch", "issuers", namespace),
+		issuing("list", "issuers", namespace), issuing("list", "clusterissuers", ""), issuing("update", "certificates", namespace),
+		definition("get", "kafkas.kafka.strimzi.io"), definition("list", ""), definition("patch", "certificates.cert-manager.io"),
+	}
+}
+
+// rights say of each access whether it is allowed.
+func rights(allowed bool, accesses []access) map[access]bool {
+	all := map[access]bool{}
+	for _, access := range accesses {
+		all[access] = allowed
+	}
+	return all
+}
+
+// install starts an API server, applies the manifests, and returns a client that acts as the operator.
+func install(t *testing.T, files ...string) client.Client {
 	t.Helper()
 	server := &envtest.Environment{}
 	stop, err := kubetest.Start(server)
@@ -93,13 +148,15 @@ func install(t *testing.T, file string) client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	operator, err := client.New(chartstest.Rights(t, server.Config, filepath.Join("..", ".."), file), client.Options{})
+	operator, err := client.New(chartstest.Rights(t, server.Config, filepath.Join("..", ".."), files...), client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, object := range chartstest.Objects(t, filepath.Join("..", ".."), file) {
-		if err := admin.Create(t.Context(), &object); err != nil && !apierrors.IsAlreadyExists(err) {
-			t.Fatalf("installing the rest of %s: %v", file, err)
+	for _, file := range files {
+		for _, object := range chartstest.Objects(t, filepath.Join("..", ".."), file) {
+			if err := admin.Create(t.Context(), &object); err != nil && !apierrors.IsAlreadyExists(err) {
+				t.Fatalf("installing the rest of %s: %v", file, err)
+			}
 		}
 	}
 	return operator

@@ -30,21 +30,25 @@ const (
 	UserOperator = "keyturn-user-operator.yaml"
 	// AccessOperator watches all namespaces.
 	AccessOperator = "keyturn-access-operator.yaml"
+	// CertManager has the rights for CAs of the type cert-manager.io in all namespaces, beside ClusterWide.
+	CertManager = "keyturn-cert-manager.yaml"
+	// CertManagerNamespaced has them in the namespace kafka, beside Namespaced.
+	CertManagerNamespaced = "keyturn-cert-manager-namespaced.yaml"
 	// Definitions holds the CustomResourceDefinitions alone.
 	Definitions = "crds.yaml"
 )
 
-// Rights installs the ServiceAccount and the roles of a file of config/install in the API server of admin, and
+// Rights installs the ServiceAccount and the roles of files of config/install in the API server of admin, and
 // returns a configuration that acts as that ServiceAccount. Namespaces are made as needed. The root is the
 // folder of the repository, as seen from the test.
-func Rights(t *testing.T, admin *rest.Config, root, file string) *rest.Config {
+func Rights(t *testing.T, admin *rest.Config, root string, files ...string) *rest.Config {
 	t.Helper()
 	writer, err := client.New(admin, client.Options{})
 	if err != nil {
 		t.Fatalf("reaching the API server: %v", err)
 	}
 	var account types.NamespacedName
-	for _, object := range Objects(t, root, file) {
+	for _, object := range objectsOf(t, root, files) {
 		group := object.GroupVersionKind().Group
 		if group != rbacv1.GroupName && object.GetKind() != rbacv1.ServiceAccountKind {
 			continue
@@ -89,6 +93,15 @@ func Objects(t *testing.T, root, file string) []unstructured.Unstructured {
 			objects = append(objects, object)
 		}
 	}
+}
+
+func objectsOf(t *testing.T, root string, files []string) []unstructured.Unstructured {
+	t.Helper()
+	var objects []unstructured.Unstructured
+	for _, file := range files {
+		objects = append(objects, Objects(t, root, file)...)
+	}
+	return objects
 }
 
 func ensureNamespace(t *testing.T, writer client.Client, name string) {

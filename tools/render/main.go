@@ -25,6 +25,9 @@ type manifest struct {
 // withoutDefinitions leaves out the definitions, which have a file of their own.
 const withoutDefinitions = "--set=crds.install=false"
 
+// certManager turns on the feature gate of CAs of the type cert-manager.io.
+const certManager = "--set=featureGates={+CertManagerCaType}"
+
 func manifests() []manifest {
 	return []manifest{
 		{
@@ -46,6 +49,16 @@ func manifests() []manifest {
 			file:      "keyturn-access-operator.yaml",
 			about:     "The access operator for all namespaces; beside keyturn.yaml.",
 			arguments: []string{"--set=accessOperator.enabled=true", "--show-only", "templates/accessoperator.yaml"},
+		},
+		{
+			file:      "keyturn-cert-manager.yaml",
+			about:     "Rights for the feature gate CertManagerCaType in all namespaces; beside keyturn.yaml. How to turn the gate on: docs/cert-manager.md.",
+			arguments: []string{certManager, "--show-only", "templates/certmanager.yaml"},
+		},
+		{
+			file:      "keyturn-cert-manager-namespaced.yaml",
+			about:     "Rights for the feature gate CertManagerCaType in the namespace kafka; beside keyturn-namespaced.yaml. How to turn the gate on: docs/cert-manager.md.",
+			arguments: []string{certManager, "--set=watchNamespaces={kafka}", "--show-only", "templates/certmanager.yaml"},
 		},
 		{
 			file:      "crds.yaml",

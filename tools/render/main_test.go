@@ -22,6 +22,9 @@ func TestValuesReachTheOperator(t *testing.T) {
 	}{
 		"more clusters at the same time": {set: "concurrentReconciles=9", want: "- --concurrent-reconciles=9"},
 		"a priority class":               {set: "priorityClassName=system-cluster-critical", want: "priorityClassName: system-cluster-critical"},
+		"the name of a feature gate":     {set: "featureGates={+CertManagerCaType}", want: "- name: STRIMZI_FEATURE_GATES"},
+		"a feature gate":                 {set: "featureGates={+CertManagerCaType}", want: `value: "+CertManagerCaType"`},
+		"several feature gates":          {set: `featureGates={+CertManagerCaType,-Other}`, want: `value: "+CertManagerCaType,-Other"`},
 		"an empty tag is the chart's":    {set: "image.tag=", want: "image: keyturn:0.1.0"},
 	}
 	for name, test := range tests {
@@ -40,12 +43,39 @@ func TestValuesReachTheOperator(t *testing.T) {
 
 func TestNonsenseIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, set := range []string{"concurrentReconciles=0", "concurrentReconciles=many", "priorityClassName=Very Important"} {
+	for _, set := range []string{"concurrentReconciles=0", "concurrentReconciles=many", "priorityClassName=Very Important", "featureGates={CertManagerCaType}", "featureGates=+CertManagerCaType"} {
 		t.Run(set, func(t *testing.T) {
 			t.Parallel()
 			_, err := template(t, "--set="+set)
 			if name, _, _ := strings.Cut(set, "="); err == nil || !strings.Contains(err.Error(), name) {
 				t.Errorf("error %v, want one that names %s", err, name)
+			}
+		})
+	}
+}
+
+// An operator that may not use cert-manager has no rights for it.
+func TestRightsForCertManagerComeWithTheFeatureGate(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		arguments []string
+		granted   bool
+	}{
+		"by default":          {},
+		"gate on":             {arguments: []string{certManager}, granted: true},
+		"gate off":            {arguments: []string{"--set=featureGates={-CertManagerCaType}"}},
+		"another gate":        {arguments: []string{"--set=featureGates={+Other}"}},
+		"of a namespace, on":  {arguments: []string{certManager, "--set=watchNamespaces={kafka}"}, granted: true},
+		"of a namespace, off": {arguments: []string{"--set=watchNamespaces={kafka}"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := template(t, test.arguments...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if granted := strings.Contains(text, "cert-manager.io]"); granted != test.granted {
+				t.Errorf("granted is %t, want %t", granted, test.granted)
 			}
 		})
 	}

@@ -165,19 +165,19 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager, serverClock *kube.Ser
 		}
 	}
 	kafka := controller.New(controller.Options{
-		Metrics:     figures,
-		Client:      mgr.GetClient(),
-		Live:        mgr.GetAPIReader(),
-		Events:      mgr.GetEventRecorder("keyturn"),
-		Log:         mgr.GetLogger(),
-		Clock:       now,
-		Ahead:       serverClock.Ahead,
-		Passes:      o.concurrentObjects,
-		Connector:   controller.NetConnector{Clock: now},
-		Settings:    o.settings(),
-		Stores:      stores(o.pkcs12),
-		CertManager: o.gates.CertManagerCaType,
-		Version:     version(),
+		Metrics:   figures,
+		Client:    mgr.GetClient(),
+		Live:      mgr.GetAPIReader(),
+		Events:    mgr.GetEventRecorder("keyturn"),
+		Log:       mgr.GetLogger(),
+		Clock:     now,
+		Ahead:     serverClock.Ahead,
+		Passes:    o.concurrentObjects,
+		Connector: controller.NetConnector{Clock: now},
+		Settings:  o.settings(),
+		Stores:    stores(o.pkcs12),
+		Gates:     o.gates,
+		Version:   version(),
 	})
 	if err := kafka.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("adding controllers: %w", err)

@@ -49,8 +49,8 @@ type Options struct {
 	Stores     authority.StoreGeneration
 	// Issuer returns the issuer of node, operator and companion certificates of a CA. When nil, CAs sign whose keys are held.
 	Issuer func(trust.Issuance, pki.Authority) issuer.Issuer
-	// CertManager is the gate of CAs of the type cert-manager.io.
-	CertManager featuregate.State
+	// Gates says which features are enabled.
+	Gates featuregate.Gates
 	// Passes is how many passes run at the same time. Half of them, and one at least,
 	// may be waiting for somebody who is slow.
 	Passes int

@@ -1,13 +1,16 @@
 package api_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
@@ -24,7 +27,7 @@ func TestExamplesAreWithoutFault(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no examples found: %v", err)
 	}
-	for _, file := range files {
+	for _, file := range append(files, filepath.Join("..", "examples", "certmanager", "kafka.yaml")) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			in := model.Input{Settings: model.Settings{
@@ -81,6 +84,53 @@ func TestExampleOfAnApplicationIsWithoutFault(t *testing.T) {
 	}
 	if directory := pod.Containers[0].VolumeMounts[0].MountPath; pod.Containers[0].Command[3] != "--secret-dir="+directory {
 		t.Errorf("the client reads %q, the Secret is in %q", pod.Containers[0].Command[3], directory)
+	}
+}
+
+// The issuer of the example is the one that the Kafka names, it signs with the example's CA, and nodes are not pointed to
+// the Secret with the key of that CA.
+func TestExampleOfCertManagerIsWithoutFault(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join("..", "examples", "certmanager")
+	var in model.Input
+	for _, document := range documents(t, []string{filepath.Join(folder, "kafka.yaml")}) {
+		readExample(t, document, &in)
+	}
+	issuer, caCert, uses := model.CertManagerIssuer(in.Kafka.Spec.ClusterCa)
+	if !uses {
+		t.Fatal("the cluster CA is not of cert-manager")
+	}
+	manifests := map[string]map[string]any{}
+	for _, document := range documents(t, []string{filepath.Join(folder, "issuer.yaml")}) {
+		manifest := object(t, document)
+		name, _, _ := unstructured.NestedString(manifest, "metadata", "name")
+		manifests[manifest["kind"].(string)+" "+name] = manifest
+	}
+	text := func(of string, path ...string) string {
+		found, _, err := unstructured.NestedString(manifests[of], path...)
+		if err != nil || found == "" {
+			t.Errorf("%s has no %s: %v", of, strings.Join(path, "."), err)
+		}
+		return found
+	}
+	secret := text(issuer.Kind+" "+issuer.Name, "spec", "ca", "secretName")
+	if made := text("Certificate "+secret, "spec", "secretName"); made != secret {
+		t.Errorf("the issuer signs with Secret %s, the example's CA is in %s", secret, made)
+	}
+	if _, exists := manifests["Issuer "+text("Certificate "+secret, "spec", "issuerRef", "name")]; !exists {
+		t.Errorf("nothing issues the CA: there are %v", slices.Collect(maps.Keys(manifests)))
+	}
+	if caCert.Secret == secret {
+		t.Errorf("caCert names Secret %s, which holds the key of the CA", secret)
+	}
+	for _, file := range []string{"issuer.yaml", filepath.Join("..", "..", "docs", "cert-manager.md")} {
+		data, err := os.ReadFile(filepath.Join(folder, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if create := "kubectl create secret generic " + caCert.Secret + " --namespace kafka --from-file=" + caCert.Key; !strings.Contains(string(data), create) {
+			t.Errorf("%s does not say how to make the Secret of caCert: %s", file, create)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package scenarios
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -88,15 +87,10 @@ func oneNode(manifest harness.Manifest) error {
 // operator to the installation, until the scenario has ended.
 func (s *stage) operatorsForApplications() {
 	s.Helper()
-	s.Cleanup(func() {
-		if err := s.kube.Install(context.WithoutCancel(s.ctx), s.journal); err != nil {
-			s.Error(err)
-		}
-	})
-	s.must(s.kube.InstallWith(s.ctx, s.journal, map[string]any{
+	s.installWith(map[string]any{
 		"userOperators":  []map[string]string{{"namespace": s.kafka.Namespace, "cluster": clusterName}},
 		"accessOperator": map[string]any{"enabled": true},
-	}))
+	})
 }
 
 // applyApplication applies the files of the example, the image alone replaced, in the

@@ -45,7 +45,7 @@ type scenario struct {
 }
 
 func all() []scenario {
-	return slices.Concat(clusterScenarios(), trustScenarios(), applicationScenarios())
+	return slices.Concat(clusterScenarios(), trustScenarios(), applicationScenarios(), certManagerScenarios())
 }
 
 func clusterScenarios() []scenario {
@@ -104,6 +104,13 @@ func trustScenarios() []scenario {
 func applicationScenarios() []scenario {
 	return []scenario{
 		{name: "applications/user-connects", run: userConnects},
+	}
+}
+
+// certManagerScenarios play with the cert-manager of the Kubernetes cluster, and with the feature gate on.
+func certManagerScenarios() []scenario {
+	return []scenario{
+		{name: "certmanager/created", run: createdByCertManager},
 	}
 }
 

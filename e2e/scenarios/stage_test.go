@@ -77,6 +77,17 @@ func (s *stage) create(manifest harness.Manifest) {
 	s.apply(manifest)
 }
 
+// installWith adds values to those of the installation, until the scenario has ended.
+func (s *stage) installWith(values map[string]any) {
+	s.Helper()
+	s.Cleanup(func() {
+		if err := s.kube.Install(context.WithoutCancel(s.ctx), s.journal); err != nil {
+			s.Error(err)
+		}
+	})
+	s.must(s.kube.InstallWith(s.ctx, s.journal, values))
+}
+
 // fromScratch gives the scenario an empty namespace, and the machine: two clusters with a JVM
 // client ask for more than two processors have, and the client would never be scheduled.
 func (s *stage) fromScratch() {

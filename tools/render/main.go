@@ -25,6 +25,9 @@ type manifest struct {
 // withoutDefinitions leaves out the definitions, which have a file of their own.
 const withoutDefinitions = "--set=crds.install=false"
 
+// showOnly precedes the one template to render.
+const showOnly = "--show-only"
+
 // certManager turns on the feature gate of CAs of the type cert-manager.io.
 const certManager = "--set=featureGates={+CertManagerCaType}"
 
@@ -43,27 +46,27 @@ func manifests() []manifest {
 		{
 			file:      "keyturn-user-operator.yaml",
 			about:     "The user operator of the Kafka cluster my-cluster in the namespace kafka, which must exist; beside keyturn.yaml.",
-			arguments: []string{"--set=userOperators[0].cluster=my-cluster", "--set=userOperators[0].namespace=kafka", "--show-only", "templates/useroperators.yaml"},
+			arguments: []string{"--set=userOperators[0].cluster=my-cluster", "--set=userOperators[0].namespace=kafka", showOnly, "templates/useroperators.yaml"},
 		},
 		{
 			file:      "keyturn-access-operator.yaml",
 			about:     "The access operator for all namespaces; beside keyturn.yaml.",
-			arguments: []string{"--set=accessOperator.enabled=true", "--show-only", "templates/accessoperator.yaml"},
+			arguments: []string{"--set=accessOperator.enabled=true", showOnly, "templates/accessoperator.yaml"},
 		},
 		{
 			file:      "keyturn-cert-manager.yaml",
 			about:     "Rights for the feature gate CertManagerCaType in all namespaces; beside keyturn.yaml. How to turn the gate on: docs/cert-manager.md.",
-			arguments: []string{certManager, "--show-only", "templates/certmanager.yaml"},
+			arguments: []string{certManager, showOnly, "templates/certmanager.yaml"},
 		},
 		{
 			file:      "keyturn-cert-manager-namespaced.yaml",
 			about:     "Rights for the feature gate CertManagerCaType in the namespace kafka; beside keyturn-namespaced.yaml. How to turn the gate on: docs/cert-manager.md.",
-			arguments: []string{certManager, "--set=watchNamespaces={kafka}", "--show-only", "templates/certmanager.yaml"},
+			arguments: []string{certManager, "--set=watchNamespaces={kafka}", showOnly, "templates/certmanager.yaml"},
 		},
 		{
 			file:      "crds.yaml",
 			about:     "The definitions. Deleting them deletes every Kafka and its pods: docs/install.md.",
-			arguments: []string{"--show-only", "templates/crds.yaml"},
+			arguments: []string{showOnly, "templates/crds.yaml"},
 		},
 	}
 }

@@ -19,6 +19,9 @@ const (
 // assetsVariable names the folder of the programs.
 const assetsVariable = "KUBEBUILDER_ASSETS"
 
+// programVariable names a program that is no server and runs beside one.
+const programVariable = "KEYTURN_TEST_PROGRAM"
+
 // starterVariable holds the id of the process that starts servers.
 const starterVariable = "KEYTURN_TEST_STARTER"
 
@@ -29,7 +32,8 @@ const moreMemory = 400
 
 // Main is the TestMain of a package whose tests call Start: it runs them and returns the
 // exit code. A server is started as the test program under another name, which asks to
-// end with its parent, and then becomes the server: this is where it does.
+// end with its parent, and then becomes the server: this is where it does. So is what
+// calls of Run start.
 func Main(run func() int) int {
 	if err := becomeServer(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s of a test: %v\n", filepath.Base(os.Args[0]), err)
@@ -43,8 +47,11 @@ func Main(run func() int) int {
 // process that started it. It returns when it was not started as one.
 func becomeServer() error {
 	name := filepath.Base(os.Args[0])
-	starter := os.Getenv(starterVariable)
-	if starter == "" || name != etcd && name != kubeAPIServer {
+	starter, program := os.Getenv(starterVariable), os.Getenv(programVariable)
+	if program == "" && (name == etcd || name == kubeAPIServer) {
+		program = filepath.Join(os.Getenv(assetsVariable), name)
+	}
+	if starter == "" || program == "" {
 		return nil
 	}
 	runtime.LockOSThread() // what is asked for is kept by the thread that becomes the program
@@ -54,7 +61,6 @@ func becomeServer() error {
 	if starter != strconv.Itoa(os.Getppid()) {
 		return fmt.Errorf("process %s, which started it, has ended", starter)
 	}
-	program := filepath.Join(os.Getenv(assetsVariable), name)
 	if err := syscall.Exec(program, append([]string{program}, os.Args[1:]...), append(os.Environ(), fmt.Sprintf("GOGC=%d", moreMemory))); err != nil {
 		return fmt.Errorf("running %s: %w", program, err)
 	}

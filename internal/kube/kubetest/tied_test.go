@@ -2,6 +2,7 @@ package kubetest
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -77,5 +78,34 @@ func TestAServerEndsWithTheProcessThatStartedIt(t *testing.T) {
 	// The server holds the pipe open as long as it lives.
 	if left, err := io.ReadAll(from); err != nil {
 		t.Errorf("the server still runs: %v; it said %q", err, left)
+	}
+}
+
+func TestAProgramRunsBesideAServerUntilItIsStopped(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho runs $1\nexec sleep 300\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	output, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, err := Run(theirs, program, "here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(theirs.Close(), output.SetReadDeadline(time.Now().Add(2*time.Minute))); err != nil {
+		t.Fatal(err)
+	}
+	from := bufio.NewReader(output)
+	if line, err := from.ReadString('\n'); err != nil || line != "runs here\n" {
+		t.Fatalf("the program says %q, %v", line, err)
+	}
+
+	stop()
+
+	if left, err := io.ReadAll(from); err != nil {
+		t.Errorf("the program still runs: %v; it said %q", err, left)
 	}
 }

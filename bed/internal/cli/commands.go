@@ -179,6 +179,23 @@ func assetsCommand() *cobra.Command {
 	}
 }
 
+func certManagerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "cert-manager", Short: "Print a directory with cert-manager's controller and its definitions in crds, for API-level tests", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return inSession(command, func(s session) error {
+				s.builder.Progress = command.ErrOrStderr()
+				dir, err := s.builder.CertManager(command.Context())
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintln(command.OutOrStdout(), dir)
+				return err
+			})
+		},
+	}
+}
+
 func kafkaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "kafka", Short: "Print directories with Kafka's jars in libs, separated by colons, for tests of single servers", Args: cobra.NoArgs,

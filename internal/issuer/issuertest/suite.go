@@ -25,6 +25,8 @@ const (
 	ClientOnly Feature = "ClientOnly"
 	// NamesAuthority: Issued.Authority says which anchor verifies the chain.
 	NamesAuthority Feature = "NamesAuthority"
+	// EndsInTime: leaves end before the certificate of their authority does.
+	EndsInTime Feature = "EndsInTime"
 )
 
 // Fixture is one issuer under test.
@@ -65,7 +67,7 @@ func Run(t *testing.T, factory Factory, lacking ...Feature) {
 		{"a client's certificate serves clients only", []Feature{NewKeys, ECDSAKeys, ClientOnly}, clientCertificate},
 		{"a held key stays where it is", []Feature{HeldKeys, ECDSAKeys}, heldKey},
 		{"whoever holds a key does not choose its names", []Feature{HeldKeys, ECDSAKeys}, heldKeyWithOtherNames},
-		{"a leaf does not outlive its authority", []Feature{NewKeys, ECDSAKeys}, longValidity},
+		{"a leaf does not outlive its authority", []Feature{NewKeys, ECDSAKeys, EndsInTime}, longValidity},
 		{"the anchor is not presented", []Feature{NewKeys, ECDSAKeys}, anchorNotPresented},
 		{"the authority is named", []Feature{NewKeys, ECDSAKeys, NamesAuthority}, authorityNamed},
 		{"asking again is answered again", []Feature{NewKeys, ECDSAKeys}, askedAgain},

@@ -1,0 +1,64 @@
+package certmanager
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/keyturn/keyturn/internal/issuer"
+	"github.com/keyturn/keyturn/internal/kube"
+)
+
+// stranger says why a Certificate does not belong to the owner, and nothing when it does. Labels and a field manager
+// count only for one without owner: anybody may use them.
+func (o *Options) stranger(certificate metav1.Object) string {
+	references := certificate.GetOwnerReferences()
+	for i := range references {
+		if references[i].UID == o.Owner.UID {
+			return ""
+		}
+	}
+	switch {
+	case len(references) > 0:
+		return fmt.Sprintf("is owned by %s %s (uid %s)", references[0].Kind, references[0].Name, references[0].UID)
+	case !o.selector().Matches(labels.Set(certificate.GetLabels())) || !kube.Applied(certificate, FieldOwner):
+		return fmt.Sprintf("was not created for %s %s", o.Owner.Kind, o.Owner.Name)
+	default:
+		return ""
+	}
+}
+
+// strangeSecret says why cert-manager has not written a Secret for the Certificate of a name.
+func strangeSecret(secret metav1.Object, certificate string) string {
+	switch of := secret.GetAnnotations()[CertificateNameAnnotation]; of {
+	case certificate:
+		return ""
+	case "":
+		return "was not created by cert-manager"
+	default:
+		return "belongs to Certificate " + of
+	}
+}
+
+func inTheWay(kind string, object metav1.Object, why string) issuer.Denied {
+	return issuer.Denied{Why: fmt.Sprintf("%s %s/%s %s. It is not touched and no certificate is requested. "+
+		"Delete it, or have its owner recreate it under another name.", kind, object.GetNamespace(), object.GetName(), why)}
+}
+
+// leftOver reports whether a Secret was written by cert-manager for a Certificate of the owner, to judge by its
+// metadata, and returns the name of that Certificate.
+func (o *Options) leftOver(secret metav1.Object) (certificate string, is bool) {
+	certificate = secret.GetAnnotations()[CertificateNameAnnotation]
+	if certificate == "" || secret.GetName() != certificate+SecretSuffix || !o.selector().Matches(labels.Set(secret.GetLabels())) {
+		return "", false
+	}
+	references := secret.GetOwnerReferences()
+	for i := range references {
+		// cert-manager itself may be set to refer to the Certificate.
+		if references[i].UID != o.Owner.UID && references[i].Kind != kindCertificate {
+			return "", false
+		}
+	}
+	return certificate, true
+}

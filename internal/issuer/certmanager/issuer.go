@@ -1,0 +1,232 @@
+package certmanager
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keyturn/keyturn/internal/issuer"
+	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// Issuer asks cert-manager for the leaves of one owner.
+type Issuer struct {
+	options Options
+}
+
+var _ issuer.Issuer = &Issuer{}
+
+// New returns an Issuer. It keeps nothing between calls.
+func New(options Options) *Issuer { return &Issuer{options: options} }
+
+// Issue makes the Certificate of a request what it shall be, and reads the answer. At rest it writes nothing.
+//
+// Without cert-manager the request is Pending since the time of the request itself: nothing remembers it.
+func (i *Issuer) Issue(ctx context.Context, request issuer.Request) (issuer.Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("requesting %q: %w", request.Name, err)
+	}
+	key, err := i.options.check(request)
+	if err != nil {
+		return issuer.Deny(err), nil
+	}
+	outcome, err := i.issue(ctx, request, key)
+	switch {
+	case isNotInstalled(err):
+		return issuer.Pending{Since: request.Now, Why: fmt.Sprintf("cert-manager is not installed: the API server has no resource %s. "+
+			"No certificate is requested. Install cert-manager; the operator notices it without a restart.", Definition)}, nil
+	case err != nil:
+		return nil, fmt.Errorf("requesting %q: %w", request.Name, err)
+	default:
+		return outcome, nil
+	}
+}
+
+func (i *Issuer) issue(ctx context.Context, request issuer.Request, key pki.KeyParams) (issuer.Outcome, error) {
+	certificate, secret, err := i.observe(ctx, request.Name)
+	if err != nil {
+		return nil, err
+	}
+	if certificate != nil {
+		if why := i.options.stranger(certificate); why != "" {
+			return inTheWay(kindCertificate, certificate, why), nil
+		}
+	}
+	if secret != nil {
+		// Before the Certificate is written: cert-manager would overwrite the Secret.
+		if why := strangeSecret(secret, request.Name); why != "" {
+			return inTheWay("Secret", secret, why), nil
+		}
+	}
+	certificate, refusal, err := i.apply(ctx, certificate, i.options.intent(request, key))
+	if err != nil || refusal != nil {
+		return refusal, err
+	}
+	if err := i.adopt(ctx, secret); err != nil {
+		return nil, err
+	}
+	return i.answer(ctx, request, certificate, secret)
+}
+
+func (i *Issuer) answer(ctx context.Context, request issuer.Request, certificate *unstructured.Unstructured, secret *corev1.Secret) (issuer.Outcome, error) {
+	current, err := stateOf(certificate)
+	if err != nil {
+		return nil, err
+	}
+	outcome := answer(request, current, secret)
+	if pending, waits := outcome.(issuer.Pending); waits && isLate(current, request.Now) {
+		return i.reason(ctx, current, pending)
+	}
+	return outcome, nil
+}
+
+// observe reads what exists for a request; what does not exist is nil. The Secret is read after the Certificate: it is
+// at least as new as what the Certificate says of it.
+func (i *Issuer) observe(ctx context.Context, name string) (*unstructured.Unstructured, *corev1.Secret, error) {
+	certificate, err := i.options.Certificates.Certificate(ctx, i.key(name))
+	if apierrors.IsNotFound(err) && !isNotInstalled(err) {
+		certificate, err = nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	secret, err := i.options.Secrets.Secret(ctx, i.key(name+SecretSuffix))
+	if apierrors.IsNotFound(err) {
+		secret, err = nil, nil
+	}
+	return certificate, secret, err
+}
+
+func (i *Issuer) key(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: i.options.Namespace, Name: name}
+}
+
+// apply writes the Certificate unless it is as intended, and returns it as it is then. A Certificate that was read is
+// only changed, never created again.
+func (i *Issuer) apply(ctx context.Context, observed, intent *unstructured.Unstructured) (*unstructured.Unstructured, issuer.Outcome, error) {
+	if observed != nil {
+		if applied, err := isApplied(observed, intent); err != nil || applied {
+			return observed, nil, err
+		}
+		intent.SetUID(observed.GetUID())
+	}
+	written, err := i.write(ctx, certificates(), intent)
+	if isRefusal(err) {
+		return nil, issuer.Denied{Why: fmt.Sprintf("Certificate %s/%s is not accepted: %s. Correct the settings that it follows from, or the policy that denies it.",
+			intent.GetNamespace(), intent.GetName(), firstOf(err.Error()))}, nil
+	}
+	return written, nil, err
+}
+
+func (i *Issuer) write(ctx context.Context, resource schema.GroupVersionResource, intent *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	written, err := i.options.Server.Resource(resource).Namespace(intent.GetNamespace()).
+		Apply(ctx, intent.GetName(), intent, metav1.ApplyOptions{FieldManager: FieldOwner, Force: true})
+	if err != nil {
+		return nil, fmt.Errorf("applying %s %s/%s: %w", intent.GetKind(), intent.GetNamespace(), intent.GetName(), err)
+	}
+	return written, nil
+}
+
+// adopt makes the Secret refer to the owner, or no longer, exactly as it was read. It holds a key that must not outlive
+// the owner, and cert-manager sets no owner by default.
+func (i *Issuer) adopt(ctx context.Context, secret *corev1.Secret) error {
+	if secret == nil {
+		return nil
+	}
+	refers := slices.ContainsFunc(secret.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == i.options.Owner.UID })
+	wanted := i.options.References == WithReferences
+	if refers == wanted || !wanted && !kube.Applied(secret, FieldOwner) {
+		return nil
+	}
+	intent := &unstructured.Unstructured{}
+	intent.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	intent.SetNamespace(secret.Namespace)
+	intent.SetName(secret.Name)
+	intent.SetUID(secret.UID)
+	intent.SetResourceVersion(secret.ResourceVersion)
+	i.options.refer(intent)
+	_, err := i.write(ctx, corev1.SchemeGroupVersion.WithResource("secrets"), intent)
+	return err
+}
+
+// Withdraw deletes the Certificates of the owner that are not kept, and then their Secrets: also those that
+// cert-manager has written after their Certificate was deleted.
+func (i *Issuer) Withdraw(ctx context.Context, keep []string) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("withdrawing requests: %w", err)
+	}
+	if err := i.withdrawCertificates(ctx, keep); err != nil && !isNotInstalled(err) {
+		return fmt.Errorf("withdrawing requests: %w", err)
+	}
+	if err := i.withdrawSecrets(ctx, keep); err != nil {
+		return fmt.Errorf("withdrawing requests: %w", err)
+	}
+	return nil
+}
+
+func (i *Issuer) withdrawCertificates(ctx context.Context, keep []string) error {
+	found, err := i.options.Certificates.Certificates(ctx, i.options.Namespace, i.options.selector())
+	if err != nil {
+		return err
+	}
+	for _, certificate := range found {
+		if slices.Contains(keep, certificate.GetName()) || i.options.stranger(certificate) != "" {
+			continue
+		}
+		if err := i.remove(ctx, certificates(), certificate); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (i *Issuer) withdrawSecrets(ctx context.Context, keep []string) error {
+	found, err := i.options.Secrets.Secrets(ctx, i.options.Namespace, i.options.selector())
+	if err != nil {
+		return err
+	}
+	for s := range found {
+		certificate, is := i.options.leftOver(&found[s])
+		if !is || slices.Contains(keep, certificate) {
+			continue
+		}
+		if err := i.remove(ctx, corev1.SchemeGroupVersion.WithResource("secrets"), &found[s]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove deletes exactly the object that was read; one that is gone is no error.
+func (i *Issuer) remove(ctx context.Context, resource schema.GroupVersionResource, object metav1.Object) error {
+	uid, policy := object.GetUID(), metav1.DeletePropagationBackground
+	err := i.options.Server.Resource(resource).Namespace(object.GetNamespace()).Delete(ctx, object.GetName(),
+		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &policy})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting %s %s/%s (uid %s): %w", resource.Resource, object.GetNamespace(), object.GetName(), uid, err)
+	}
+	return nil
+}
+
+// isNotInstalled tells a missing resource from a missing object: both are answered with 404.
+func isNotInstalled(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// isRefusal tells what the API server or a policy will refuse again from what may pass by itself.
+func isRefusal(err error) bool {
+	if apierrors.HasStatusCause(err, metav1.CauseTypeFieldValueInvalid) && strings.Contains(err.Error(), "metadata.uid") {
+		return false // the Certificate was replaced a moment ago
+	}
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotAcceptable(err) ||
+		err != nil && strings.Contains(err.Error(), "denied the request")
+}

@@ -1,0 +1,99 @@
+package certmanager
+
+import (
+	"maps"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+)
+
+// FieldOwner is the field manager under which Certificates and the owner references of their Secrets are applied.
+const FieldOwner = "keyturn-certificates"
+
+// SecretSuffix is what the name of a Certificate's Secret has behind the name of the Certificate.
+const SecretSuffix = "-cm"
+
+// Patience is how long a request may stay unanswered before CertificateRequest and issuer are read for the reason.
+const Patience = 30 * time.Second
+
+// Group is the API group of cert-manager, and that of its own kinds of issuers.
+const Group = "cert-manager.io"
+
+// Definition is the name of the CustomResourceDefinition without which nothing can be requested.
+const Definition = "certificates." + Group
+
+const kindCertificate = "Certificate"
+
+// The kinds of cert-manager's own issuers.
+const (
+	KindIssuer        = "Issuer"
+	KindClusterIssuer = "ClusterIssuer"
+)
+
+// CertificateNameAnnotation is set by cert-manager on the Secret of a Certificate.
+const CertificateNameAnnotation = Group + "/certificate-name"
+
+// resource is one of the resources of cert-manager.
+func resource(plural string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: Group, Version: "v1", Resource: plural}
+}
+
+// certificates is the resource that requests are made with.
+func certificates() schema.GroupVersionResource { return resource("certificates") }
+
+// Reference names the issuer in the cluster that signs.
+type Reference struct {
+	// Name, Kind and Group are copied into the Certificates. Kind must be KindIssuer or KindClusterIssuer when Group is
+	// that of cert-manager; other groups have kinds of their own.
+	Name, Kind, Group string
+}
+
+// References says whether objects refer to the owner, so that they are deleted with it.
+type References string
+
+// The choices there are.
+const (
+	// WithReferences is for objects that must not outlive their owner.
+	WithReferences References = "WithReferences"
+	// WithoutReferences is for owners whose objects are kept when they are deleted.
+	WithoutReferences References = "WithoutReferences"
+)
+
+// Options are what an Issuer needs.
+type Options struct {
+	// Server is asked by resource. Nothing that it answers is kept.
+	Server dynamic.Interface
+	// Certificates and Secrets read what exists already; see Live and Watch.
+	Certificates CertificateReader
+	Secrets      SecretReader
+
+	// Namespace is where the Certificates and their Secrets are.
+	Namespace string
+	// Issuer signs.
+	Issuer Reference
+	// Owner is the object that the requests are made for, whether References are set or not: its UID tells its objects
+	// from those of others.
+	Owner      metav1.OwnerReference
+	References References
+	// Labels are put on Certificates and, by cert-manager, on their Secrets.
+	Labels map[string]string
+	// Selector are the labels that all objects of this owner and purpose carry and no others; they never change, and
+	// are set beside Labels.
+	Selector map[string]string
+}
+
+// labels are all that the objects carry.
+func (o *Options) labels() map[string]string {
+	all := maps.Clone(o.Selector)
+	for key, value := range o.Labels {
+		if _, fixed := all[key]; !fixed {
+			all[key] = value
+		}
+	}
+	return all
+}
+
+func (o *Options) selector() labels.Selector { return labels.SelectorFromSet(o.Selector) }

@@ -31,7 +31,9 @@ E2E_TIMEOUT ?= 90m
 # Packages with goroutines of their own, which the race detector watches. It needs a C compiler.
 RACE_PACKAGES := ./internal/kafka/agent/... ./internal/kafka/admin/... ./internal/probe/...
 # Packages whose tests start a real API server.
-API_PACKAGES  := ./api ./charts/apitest ./internal/access/apitest ./internal/cli/apitest ./internal/kafka/apitest ./internal/user/apitest
+API_PACKAGES  := ./api ./charts/apitest ./internal/access/apitest ./internal/cli/apitest ./internal/issuer/certmanager/apitest ./internal/kafka/apitest ./internal/user/apitest
+# Where they find it, and cert-manager.
+api_assets     = KUBEBUILDER_ASSETS="$$($(BED) assets)"; KEYTURN_CERT_MANAGER="$$($(BED) cert-manager)"; export KUBEBUILDER_ASSETS KEYTURN_CERT_MANAGER
 
 ##@ For people
 
@@ -66,13 +68,13 @@ linter: ## build golangci-lint
 	@$(tool) golangci-lint version
 
 bed-build: ## build what the bed consists of; with KUBECONFIG only what tests against an API server need
-	@$(BED) $(if $(KUBECONFIG),assets,build)
+	@$(if $(KUBECONFIG),$(BED) assets && $(BED) cert-manager,$(BED) build)
 
 lint: ## golangci-lint over all modules
 	@for module in $(MODULES); do echo "lint $$module"; (cd $$module && $(tool) golangci-lint run -c $(CURDIR)/.golangci.yml ./...); done
 
 unit: ## tests that need nothing but Go
-	@env -u KUBEBUILDER_ASSETS -u KUBECONFIG go test -timeout 20m $$(go list ./... | grep -v -e /apitest$$ -e /api$$ -e /e2e/scenarios$$)
+	@env -u KUBEBUILDER_ASSETS -u KEYTURN_CERT_MANAGER -u KUBECONFIG go test -timeout 20m $$(go list ./... | grep -v -e /apitest$$ -e /api$$ -e /e2e/scenarios$$)
 	@go test -C bed ./...
 	@go test -C tools -count=1 ./... # Go takes results of before although files outside of a module have changed
 
@@ -80,8 +82,8 @@ race: needs ## tests of concurrent packages under the race detector
 	@nice -n 5 env CGO_ENABLED=1 go test -race -timeout 20m $(RACE_PACKAGES)
 
 # The limits of the tests are four times and more what they take on two quiet processors: nothing fails because a machine is busy.
-api-test: ## tests against a real API server and etcd; of crashes and losses a third
-	@KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KUBEBUILDER_ASSETS; go test -timeout 40m $(API_PACKAGES)
+api-test: ## tests against a real API server, etcd and cert-manager; of crashes and losses a third
+	@$(api_assets); go test -timeout 40m $(API_PACKAGES)
 
 e2e-short: ## the end-to-end scenarios that make test runs
 	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/scenarios -scenario '$(SHORT_RUN)' -timings note
@@ -96,7 +98,7 @@ server-test: needs ## the agent beside single servers of Kafka
 
 walks: ## every state of larger worlds, a crash after every write of all changes, and every loss of Secrets
 	@go test -timeout 60m ./internal/trust -wide
-	@KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KUBEBUILDER_ASSETS; go test -timeout 180m ./internal/kafka/apitest -run 'Crash|Stale|SecretsAreLost' -wide
+	@$(api_assets); go test -timeout 180m ./internal/kafka/apitest -run 'Crash|Stale|SecretsAreLost' -wide
 
 bench: build $(CLUSTER) ## measure what the project promises; reports in out/bench
 	@$(kubeconfig); go run ./e2e/bench

@@ -1,0 +1,165 @@
+package apitest
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/keyturn/keyturn/internal/issuer/certmanager"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
+)
+
+// queue is what a controller would reconcile.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// watch lets the world read Certificates through a Watch.
+func (w *world) watch(config *rest.Config, namespaces ...string) (*certmanager.Watch, queue) {
+	w.t.Helper()
+	definitions, err := metadata.NewForConfig(config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	live, _ := w.options.Secrets.(certmanager.Live)
+	watch := certmanager.NewWatch(certmanager.WatchOptions{
+		Live: live, Metadata: definitions, Namespaces: namespaces, Selector: labels.SelectorFromSet(w.options.Selector),
+		OwnersOf: func(_ context.Context, certificate client.Object) []reconcile.Request {
+			name := certificate.GetLabels()["strimzi.io/cluster"]
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: certificate.GetNamespace(), Name: name}}}
+		},
+	})
+	events := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	w.t.Cleanup(events.ShutDown)
+	if err := watch.Start(w.t.Context(), events); err != nil {
+		w.t.Fatal(err)
+	}
+	w.options.Certificates = watch
+	return watch, events
+}
+
+func (w *world) cluster() types.NamespacedName {
+	return types.NamespacedName{Namespace: w.namespace, Name: "my-cluster"}
+}
+
+// hears waits until the cluster is to be reconciled.
+func (w *world) hears(what string, events queue) {
+	w.t.Helper()
+	w.until("the cluster is reconciled: "+what, func() bool { return events.Len() > 0 })
+	event, _ := events.Get()
+	events.Done(event)
+	if event.NamespacedName != w.cluster() {
+		w.t.Errorf("reconciled is %s", event)
+	}
+}
+
+// drain waits until nothing happens any more.
+func (w *world) drain(events queue) {
+	w.t.Helper()
+	for w.within(500*time.Millisecond, func() bool { return events.Len() > 0 }) {
+		event, _ := events.Get()
+		events.Done(event)
+	}
+}
+
+func TestAWatchedCertificateCostsNoRequestAtRest(t *testing.T) {
+	t.Parallel()
+	for name, all := range map[string]bool{"one namespace is watched": false, "all namespaces are watched": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			var namespaces []string
+			if !all {
+				namespaces = []string{w.namespace}
+			}
+			_, events := w.watch(apiServer, namespaces...)
+			w.issued(w.request(node))
+			w.drain(events)
+			w.traffic.since()
+
+			w.issued(w.request(node))
+			if err := w.issuer().Withdraw(t.Context(), []string{node}); err != nil {
+				t.Fatal(err)
+			}
+
+			reads, writes := w.traffic.since()
+			if len(reads) != 2 || len(writes) > 0 {
+				t.Errorf("reads %q and writes %q, want one read of the Secret and a list of Secrets", reads, writes)
+			}
+			w.patch(w.certificate(node), `{"metadata": {"labels": {"strimzi.io/cluster": null}}}`)
+			w.hears("its label was removed", events)
+			w.issued(w.request(node))
+			if w.certificate(node).GetLabels()["strimzi.io/cluster"] != "my-cluster" {
+				t.Error("the label was not put back")
+			}
+		})
+	}
+}
+
+func TestCertManagerMayBeInstalledAndRemovedWhileTheOperatorRuns(t *testing.T) {
+	t.Parallel()
+	environment := &envtest.Environment{}
+	stop, err := kubetest.Start(environment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := newWorldOn(t, environment.Config)
+	watch, events := w.watch(environment.Config)
+	watch.Refer(w.cluster())
+	w.mentions(w.pending(w.request(node)).Why, "cert-manager is not installed", "certificates.cert-manager.io")
+	if err := w.issuer().Withdraw(t.Context(), nil); err != nil {
+		t.Errorf("withdrawing without cert-manager: %v", err)
+	}
+	paths := []string{filepath.Join(definitions(), certmanager.Group+"_certificates.yaml")}
+	for range 2 {
+		if _, err := envtest.InstallCRDs(environment.Config, envtest.CRDInstallOptions{Paths: paths}); err != nil {
+			t.Fatal(err)
+		}
+		w.hears("cert-manager was installed", events)
+		w.mentions(w.pending(w.request(node)).Why, "check that cert-manager runs")
+		w.certificate(node)
+		w.drain(events)
+
+		definition := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: certmanager.Definition}}
+		definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+		if err := w.person.Delete(t.Context(), definition); err != nil {
+			t.Fatal(err)
+		}
+		w.until("the definition is gone", func() bool {
+			return client.IgnoreNotFound(w.person.Get(t.Context(), types.NamespacedName{Name: certmanager.Definition}, definition)) == nil &&
+				w.person.Get(t.Context(), types.NamespacedName{Name: certmanager.Definition}, definition) != nil
+		})
+		w.hears("cert-manager was removed", events)
+		w.until("it is said that cert-manager is not installed", func() bool {
+			return contains(w.pending(w.request(node)).Why, []string{"not installed"})
+		})
+		w.drain(events)
+	}
+}
+
+func TestWhoIsForgottenIsNotReconciled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	watch, events := w.watch(apiServer, w.namespace)
+	watch.Refer(w.cluster())
+	watch.Forget(w.cluster())
+	w.drain(events) // what was heard before
+	if w.within(time.Second, func() bool { return events.Len() > 0 }) {
+		t.Error("it is reconciled")
+	}
+}

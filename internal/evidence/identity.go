@@ -26,6 +26,8 @@ type keyring struct {
 	// forgotten are those who have issued cross certificates and are not known any
 	// more; empty stands for nobody.
 	forgotten map[pki.Fingerprint]trust.KeyID
+	// issuance says whether leaves may be issued by CAs below the known ones: then they are presented with them.
+	issuance trust.Issuance
 }
 
 func newKeyring(certs, crosses []*x509.Certificate, now time.Time) keyring {
@@ -95,7 +97,7 @@ func (k keyring) identity(chain []*x509.Certificate) trust.Identity {
 	if len(chain) == 0 {
 		return trust.Identity{}
 	}
-	signer, found := k.signer(chain[0])
+	signer, found := k.above(chain)
 	if !found {
 		return trust.Identity{Signer: stranger(pki.FingerprintOf(chain[0]).String())}
 	}
@@ -105,6 +107,16 @@ func (k keyring) identity(chain []*x509.Certificate) trust.Identity {
 	}
 	slices.Sort(identity.Cross)
 	return identity
+}
+
+// above is the known CA by which verifiers accept the first certificate of a chain: its issuer, or where an issuer offers
+// leaves that of the CAs that are presented with them.
+func (k keyring) above(chain []*x509.Certificate) (*x509.Certificate, bool) {
+	signer, found := k.signer(chain[0])
+	for i := 1; !found && k.issuance == trust.Offered && i < len(chain) && pki.IssuedBy(chain[i-1], chain[i]); i++ {
+		signer, found = k.signer(chain[i])
+	}
+	return signer, found
 }
 
 // stranger is the signer of a leaf of which nobody knows who signed it.

@@ -15,6 +15,7 @@ import (
 // known.
 func Snapshot(c Cluster, d Domain, certs []*x509.Certificate) trust.Snapshot {
 	known := newKeyring(certs, d.Authority.Crosses, c.Now)
+	known.issuance = c.Policy.Issuance
 	s := trust.Snapshot{
 		Now: c.Now, Anchors: d.anchors(known, &c), Policy: c.Policy,
 		Application: trust.Application{Since: d.ApplicationSince},

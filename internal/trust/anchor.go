@@ -53,8 +53,12 @@ type Anchor struct {
 	Removed bool
 }
 
-// Beside reports whether the anchor is trusted beside the target on purpose.
-func (a *Anchor) Beside(target AnchorID) bool { return a.Kept && !a.Compromised && a.ID != target }
+// Beside reports whether the anchor is trusted beside the target on purpose. While members present its leaves they
+// have to be led to the target, as from any other.
+func (a *Anchor) Beside(target AnchorID) bool {
+	inUse := a.Stored == InUseAny || a.Stored == InUseAll
+	return a.Kept && !a.Compromised && a.ID != target && !inUse
+}
 
 // Cross is a way from an anchor's key to an older authority, by a cross certificate
 // or a row of them: whoever trusts only that authority verifies the new leaves

@@ -173,6 +173,9 @@ func (v *view) unsigned(m *Member) bool {
 	if m.SecretLost {
 		return true
 	}
+	if v.Policy.Issuance == Offered {
+		return false // its issuer signs by the CA that is in use
+	}
 	return (m.Kind == Node || m.Kind == Companion) && m.presents() && !m.published() && v.target != nil && v.target.Stored != Absent && !v.oldSigns()
 }
 

@@ -79,6 +79,15 @@ func (w *rules) nodeAccidents(s *state, i int) []move {
 		t.nodes[i].loseSecret()
 		out = append(out, move{who(i, "somebody deletes the Secret of"), t})
 	}
+	if s.left.offer > 0 {
+		for a := range w.issuers(s) {
+			t := *s
+			t.left.offer--
+			if t.nodes[i].offered = a; a != n.offered {
+				out = append(out, move{who(i, "the issuer issues by "+string(names[a])+" for"), t})
+			}
+		}
+	}
 	if s.left.lie > 0 {
 		t := *s
 		t.left.lie--
@@ -114,6 +123,16 @@ func (w *rules) people(s *state) []move {
 		t.left.abort--
 		t.issuing--
 		out = append(out, move{"the replacement is aborted: " + string(names[t.issuing]) + " is to issue", t})
+	}
+	if s.left.offer > 0 {
+		for a := range w.issuers(s) {
+			t := *s
+			t.left.offer--
+			t.offers(w, a)
+			if t.offered != s.offered {
+				out = append(out, move{"the issuer issues by " + string(names[a]) + " for the operator", t})
+			}
+		}
 	}
 	if s.left.lose > 0 {
 		t := *s
@@ -154,6 +173,17 @@ func (w *rules) people(s *state) []move {
 }
 
 func who(i int, what string) string { return what + " node " + string(rune('0'+i)) }
+
+// issuers counts the authorities by which an issuer may sign.
+func (w *rules) issuers(*state) int8 { return max(w.begin.replace, 1) + 1 }
+
+// offers has the issuer issue the operator's certificate by an authority.
+func (s *state) offers(w *rules, by int8) {
+	s.offered = by
+	if w.listed {
+		s.issuing = by
+	}
+}
 
 // stop ends the process; what it had loaded is gone.
 func (n *node) stop() {
@@ -286,7 +316,16 @@ func (w *rules) writePublication(s *state, plan *Plan, i int) write {
 	if w.clients {
 		want.control, want.ident = now.control, now.ident
 	}
-	if want.ident.signer >= 0 && w.lost.has(int(want.ident.signer)) && want.ident.signer != now.ident.signer {
+	if w.outside && !w.hasty && want.ident.signer != s.nodes[i].offered && want.ident.signer != now.ident.signer {
+		want.ident = now.ident // it is not adopted
+		if now.ident.signer < 0 {
+			want = now
+		}
+	}
+	if w.hasty {
+		want.ident.signer = s.nodes[i].offered
+	}
+	if !w.outside && want.ident.signer >= 0 && w.lost.has(int(want.ident.signer)) && want.ident.signer != now.ident.signer {
 		want = now // nobody can sign it
 	}
 	return write{
@@ -315,12 +354,15 @@ func (n *node) publish(p pub) {
 }
 
 // writeLeaf is the operator's own identity, or the leaf of a user.
-func (w *rules) writeLeaf(_ *state, plan *Plan) write {
+func (w *rules) writeLeaf(s *state, plan *Plan) write {
 	if w.clients {
 		user := ident{signer: index(plan.Signer)}
 		return write{"reissue the user's certificate", func(t *state) { t.user = user }, func(a, b *state) bool { return a.user == b.user }}
 	}
 	leaf := w.identOf(plan.Publications["operator"].Identity)
+	if w.outside && leaf.signer != s.offered && leaf.signer != s.operator.signer {
+		leaf = s.operator
+	}
 	return write{"write operator identity", func(t *state) { t.operator = leaf }, func(a, b *state) bool { return a.operator == b.operator }}
 }
 

@@ -135,7 +135,9 @@ func (w *rules) anchor(s *state, a int) Anchor {
 }
 
 // kept reports whether the owner wants an anchor trusted beside the one that issues.
-func (w *rules) kept(s *state, a int) bool { return a == theFurther && s.further == ownerAdds }
+func (w *rules) kept(s *state, a int) bool {
+	return a == theFurther && s.further == ownerAdds || w.listed && a < int(w.issuers(s)) && a != int(s.issuing)
+}
 
 func (w *rules) anyLie(s *state) bool {
 	return slices.ContainsFunc(s.nodes[:], func(n node) bool { return n.lies })

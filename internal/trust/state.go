@@ -51,9 +51,12 @@ func (v *view) nextState(a *Anchor) State {
 		return v.keep(a)
 	case a.Stored == Absent:
 		return v.admit(a)
-	default:
-		return v.moved(a)
 	}
+	next := v.moved(a)
+	if next == PhaseOut && a.Kept && !a.Compromised && a != v.target {
+		return TrustedUnused // it stays
+	}
+	return next
 }
 
 // moved is the same for an anchor that the Secret holds, and that is not there to stay

@@ -144,6 +144,9 @@ func (k *walk) obey(s state, plan *Plan) (state, bool) {
 			}
 		}
 	}
+	if k.rules.outside && k.rules.reissue(&s, plan) {
+		return s, true
+	}
 	if writes := k.rules.writes(&s, plan); len(writes) > 0 {
 		writes[0].do(&s)
 		return s, true
@@ -174,6 +177,23 @@ func (k *walk) obey(s state, plan *Plan) (state, bool) {
 		return s, true
 	}
 	return s, false
+}
+
+// reissue has the issuer issue by the authority that a plan wants; the operator asks for that once all verify it.
+func (w *rules) reissue(s *state, plan *Plan) bool {
+	for i := range w.nodes {
+		n := &s.nodes[i]
+		if wanted := w.identOf(plan.Publications[members[i]].Identity).signer; n.joined && wanted >= 0 && wanted != n.published.ident.signer && wanted != n.offered {
+			n.offered = wanted
+			return true
+		}
+	}
+	wanted := w.identOf(plan.Publications["operator"].Identity).signer
+	if wanted == s.operator.signer || wanted == s.offered {
+		return false
+	}
+	s.offers(w, wanted)
+	return true
 }
 
 func (w *rules) recreateOrSync(s *state, i int) {
@@ -324,5 +344,12 @@ func TestItIsAMistakeNotToKnowWhatServersWereToldToLoad(t *testing.T) {
 	t.Parallel()
 	w := world("classic by slow servers, aborted", budget{abort: 1}, slowly)
 	w.hidden = true
+	mistaken(t, w)
+}
+
+func TestItIsAMistakeToGiveOutWhateverAnIssuerHasIssued(t *testing.T) {
+	t.Parallel()
+	w := world("issued outside", budget{offer: 1}, issuedOutside)
+	w.hasty = true
 	mistaken(t, w)
 }

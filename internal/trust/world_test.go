@@ -92,6 +92,8 @@ type node struct {
 	// late is true of a process that was started after A had expired: it has no
 	// connections from before.
 	late bool
+	// offered is who signed what an issuer has issued for the node last.
+	offered int8
 }
 
 // state is one state of the world.
@@ -107,6 +109,8 @@ type state struct {
 	readerFirst int8
 	operator    ident
 	issuing     int8
+	// offered is who signed what an issuer has issued for the operator last.
+	offered int8
 	// user is the certificate of a user of the clients CA.
 	user ident
 	// expired is true once anchor A has reached its end.
@@ -134,7 +138,9 @@ const (
 const theFurther = maxAnchors - 1
 
 // budget bounds what people and accidents do, so that the world is finite.
-type budget struct{ replace, abort, lose, loseNode, edit, crash, recreate, expire, off, join, lie, hide, owner int8 }
+type budget struct {
+	replace, abort, lose, loseNode, edit, crash, recreate, expire, off, join, lie, hide, owner, offer int8
+}
 
 var stateNames = [...]State{Absent, Untrusted, TrustedUnused, InUseAny, InUseAll, PhaseOut}
 
@@ -185,6 +191,12 @@ type rules struct {
 	// the walk goes, in the Raft remainder.
 	patient bool
 	begin   budget
+	// outside issuers hold the keys: they sign by any authority, whichever is asked for. A hasty operator gives out
+	// whatever they have issued.
+	outside, hasty bool
+	// listed says that the owner wants all authorities trusted, and that the one issues by which the operator's
+	// certificate was issued last.
+	listed bool
 }
 
 var (
@@ -411,7 +423,7 @@ func (n *node) code() [48]uint8 {
 	putPub(n.between)
 	putPub(n.told)
 	putPub(n.backup)
-	put(truth(n.running), truth(n.persisted), truth(n.joined), truth(n.lies), truth(n.unseen), truth(n.late), uint8(n.staticData), uint8(n.telling))
+	put(uint8(n.offered), truth(n.running), truth(n.persisted), truth(n.joined), truth(n.lies), truth(n.unseen), truth(n.late), uint8(n.staticData), uint8(n.telling))
 	for _, s := range [...]store{n.data, n.control, n.raft, n.persData, n.persCtl} {
 		putStore(s)
 	}
@@ -492,6 +504,9 @@ func (w *rules) print(s *state) string {
 			fmt.Fprintf(&b, "         data %v; control %v; raft %v\n", n.data, n.control, n.raft)
 		} else {
 			b.WriteString("         no process\n")
+		}
+		if w.outside {
+			fmt.Fprintf(&b, "         issued by %s\n", names[n.offered])
 		}
 		if n.lies {
 			b.WriteString("         its agent lies\n")

@@ -75,10 +75,40 @@ func patient(w *rules) { w.patient = true }
 
 func slowly(w *rules) { w.slow = true }
 
+// issuedOutside leaves the keys to an issuer.
+func issuedOutside(w *rules) {
+	w.outside, w.lost = true, 7
+	w.policy.Issuance = Offered
+}
+
+// allListed has the owner name both authorities from the beginning.
+func allListed(w *rules) {
+	issuedOutside(w)
+	w.begin.replace, w.listed = 0, true
+}
+
 func withCompanion(w *rules) { w.companions = 1 }
 
-// worlds lists them by size, so that a missing guard is found in the smallest.
-func worlds() []rules {
+// worlds are all that are walked.
+func worlds() []rules { return append(ownWorlds(), outsideWorlds()...) }
+
+// outsideWorlds have an issuer that signs by any CA at any time.
+func outsideWorlds() []rules {
+	return []rules{
+		world("issued outside", budget{offer: 2, crash: 1}, issuedOutside),
+		world("issued outside, and the bundle is put back", budget{offer: 2, abort: 1}, issuedOutside),
+		world("issued outside while scaling up", budget{offer: 2}, issuedOutside, scaledUp),
+		world("issued outside, a node's Secret lost", budget{offer: 1, loseNode: 1}, issuedOutside),
+		world("issued outside with a companion", budget{offer: 2}, issuedOutside, withCompanion),
+		world("issued outside by either of two listed CAs", budget{offer: 3, crash: 1}, allListed),
+		world("issued outside by either of two listed CAs while scaling up", budget{offer: 2}, allListed, scaledUp),
+		world("issued outside by either of two listed CAs, a node's Secret lost", budget{offer: 2, loseNode: 1}, allListed),
+		world("issued outside, ended in the middle", budget{offer: 1, expire: 1}, issuedOutside),
+	}
+}
+
+// ownWorlds have the keys at hand. They are listed by size, so that a missing guard is found in the smallest.
+func ownWorlds() []rules {
 	accidents := budget{crash: 1, recreate: 1}
 	out := []rules{
 		world("clients CA with unknown users", budget{crash: 1, expire: 1}, unknownUsers),
@@ -130,7 +160,7 @@ func editedWhileCompromised() rules {
 }
 
 // trials are the worlds in which a missing guard is looked for.
-func trials() []rules { return append(worlds(), editedWhileCompromised()) }
+func trials() []rules { return append(ownWorlds(), editedWhileCompromised()) }
 
 // wideWorlds have three nodes, or more that happens to them.
 func wideWorlds() []rules {

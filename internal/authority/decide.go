@@ -16,9 +16,18 @@ func Decide(in Input) (Decision, error) {
 	if problems := in.Spec.problems(in.Names.Field); len(problems) > 0 {
 		return Decision{}, invalid(problems...)
 	}
-	if in.Spec.Source == UserProvided {
+	switch in.Spec.Source {
+	case UserProvided:
 		return decideUserProvided(in)
+	case Outside:
+		return decideOutside(in)
+	default:
+		return decideGenerated(in)
 	}
+}
+
+// decideGenerated decides about a CA that Keyturn makes.
+func decideGenerated(in Input) (Decision, error) {
 	o, problems := observe(in)
 	if len(problems) > 0 {
 		return Decision{}, invalid(problems...)

@@ -22,6 +22,8 @@ const (
 	Generated Source = "Generated"
 	// UserProvided authorities are never written.
 	UserProvided Source = "UserProvided"
+	// Outside authorities sign elsewhere: an issuer offers leaves, and a user says by which CAs they are verified.
+	Outside Source = "Outside"
 )
 
 // ExpirationPolicy says what happens when a generated CA is about to expire.
@@ -219,6 +221,8 @@ type Input struct {
 	KeySecret    Stored
 	CertSecret   Stored
 	TrustedCerts Stored
+	// Bundle is what is known of the issuer of an Outside authority; nil of any other.
+	Bundle *Bundle
 	// SANs are those that the leaves of the cluster bear, all together.
 	SANs     pki.SANs
 	Stores   StoreGeneration

@@ -23,8 +23,11 @@ type WantedLeaf struct {
 	Subject pki.Subject
 	SANs    pki.SANs
 	Key     pki.KeyParams
-	// Authority signs the leaf.
+	// Authority signs the leaf; zero where an issuer offers leaves.
 	Authority pki.Authority
+	// Anchors are the CAs by which every peer verifies a leaf that an issuer offers, and Named all that the user names
+	// for it.
+	Anchors, Named []*x509.Certificate
 	// Chain is what is presented with the leaf, in this order: cross certificates
 	// or intermediates.
 	Chain    []*x509.Certificate

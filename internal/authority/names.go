@@ -28,9 +28,9 @@ type Names struct {
 	// Field is the part of a resource that configures it, and Resource that resource as
 	// people call it, for example "the Cluster".
 	Field, Resource string
-	// Source is the field that is false where the CA is the user's own, and Windows the
-	// one with the maintenance windows.
-	Source, Windows string
+	// Source is the field that is false where the CA is the user's own, Bundle the one that refers to the CAs of an
+	// Outside authority, and Windows the one with the maintenance windows.
+	Source, Bundle, Windows string
 	// Labels are those of its Secrets, as people write them.
 	Labels string
 	// KeyReplaced is the reason of the event that the pending authority took the place
@@ -39,6 +39,9 @@ type Names struct {
 	// CertGeneration and KeyGeneration are annotations of the certificate Secret and of
 	// the key Secret, with their numbers.
 	CertGeneration, KeyGeneration string
+	// CertHash is an annotation of the certificate Secret of an Outside authority: the SHA-256, in lower-case hex, over
+	// the sorted DER of the certificates that were copied into it.
+	CertHash string
 	// ForceRenew is an annotation of the certificate Secret that asks for a new
 	// certificate of the same key, ForceReplace one of the key Secret that asks for a
 	// new key. The prefix of the second is that of all annotations that may be requests.

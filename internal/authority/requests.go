@@ -132,6 +132,8 @@ func (in Input) misasked(name, annotation, value string) string {
 		return "is not known and nothing was done about it: correct it if it is misspelled, or remove it; what can be asked for is " + in.listed()
 	case !known || r.isIdle(value):
 		return ""
+	case in.Spec.Source == Outside:
+		return "has no effect, because the CA is that of an issuer: renew or replace it there, and update " + in.Names.Bundle
 	case in.Spec.Source == UserProvided && annotation != DistrustAnnotation:
 		return "has no effect, because the CA is your own: change its Secrets instead, and raise the generations"
 	case place != name:
@@ -160,7 +162,7 @@ func (n *Names) looksLikeRequest(annotation string) bool {
 func (in Input) listed() string {
 	var all []string
 	for _, r := range in.Names.requests() {
-		if in.Spec.Source != UserProvided || r.annotation == DistrustAnnotation {
+		if in.Spec.Source == Generated || in.Spec.Source == "" || in.Spec.Source == UserProvided && r.annotation == DistrustAnnotation {
 			all = append(all, r.text()+" on Secret "+r.secret)
 		}
 	}

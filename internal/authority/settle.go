@@ -16,6 +16,8 @@ type settling struct {
 	retired []retiredKey
 	// beginning is true when nothing of the past is kept.
 	beginning bool
+	// bundle are the CAs that a user names for an Outside authority.
+	bundle []*x509.Certificate
 }
 
 // Settle says what the two CA Secrets shall hold. The pending authority becomes
@@ -32,10 +34,22 @@ func (d Decision) Settle(plan Plan) (Settled, error) {
 		KeyGeneration:  d.KeyGeneration,
 		Transitions:    slices.Clone(d.Transitions),
 	}}
-	if w.in.Spec.Source == UserProvided {
+	switch w.in.Spec.Source {
+	case UserProvided:
 		return w.out, nil
+	case Outside:
+		if err := w.settleOutside(); err != nil {
+			return Settled{}, err
+		}
+		return w.out, nil
+	default:
+		return w.settleGenerated()
 	}
-	w.pending = d.Pending
+}
+
+// settleGenerated is what both Secrets of a CA that Keyturn makes shall hold.
+func (w *writer) settleGenerated() (Settled, error) {
+	w.pending = w.d.Pending
 	w.promote()
 	w.dropRetired()
 	w.dropCrosses()

@@ -18,6 +18,8 @@ const (
 	Recreated TransitionKind = "CaCertRecreated"
 	// Restored: a lost certificate was taken back from what pods mount.
 	Restored TransitionKind = "CaCertRestored"
+	// Copied: CAs were copied from the Secret of a user.
+	Copied TransitionKind = "CaCertCopied"
 	// ReplacementStarted: a new authority was made and is pending.
 	ReplacementStarted TransitionKind = "CaKeyReplacementStarted"
 	// ReplacementAborted: the authority that was, or was to be, replaced stays or is back.

@@ -28,7 +28,9 @@ const Organization = "io.strimzi"
 // Annotations of the CA Secrets and of what is signed by them.
 const (
 	CertGenerationAnnotation = "strimzi.io/ca-cert-generation"
-	KeyGenerationAnnotation  = "strimzi.io/ca-key-generation"
+	// CertHashAnnotation on the certificate Secret is the hash of the CAs that were copied from a user's Secret.
+	CertHashAnnotation      = "strimzi.io/ca-cert-hash"
+	KeyGenerationAnnotation = "strimzi.io/ca-key-generation"
 	// ForceRenewAnnotation on the certificate Secret asks for a new certificate
 	// of the same key.
 	ForceRenewAnnotation = "strimzi.io/force-renew"
@@ -82,6 +84,7 @@ func (k Kind) Names(cluster string) *authority.Names {
 		KeySecret: k.KeySecret(cluster), CertSecret: k.CertSecret(cluster), TrustedCertsSecret: k.TrustedCertsSecret(cluster),
 		Labels:         "strimzi.io/kind=Kafka and strimzi.io/cluster=" + cluster,
 		CertGeneration: CertGenerationAnnotation, KeyGeneration: KeyGenerationAnnotation,
+		CertHash:   CertHashAnnotation,
 		ForceRenew: ForceRenewAnnotation, ForceReplace: ForceReplaceAnnotation,
 	}
 	if k == Clients {
@@ -92,5 +95,6 @@ func (k Kind) Names(cluster string) *authority.Names {
 		names.Leaf = pki.Subject{Organization: Organization, CommonName: cluster + "-kafka"}
 	}
 	names.Source = names.Field + ".generateCertificateAuthority"
+	names.Bundle = names.Field + ".certManager.caCert"
 	return names
 }

@@ -19,6 +19,10 @@ func CASpec(ca *kafkav1.CertificateAuthority) authority.Spec {
 		KeyAlgorithm: pki.Algorithm(ca.KeyAlgorithm),
 		KeySize:      number(ca.KeySize),
 	}
+	if _, _, uses := CertManagerIssuer(ca); uses {
+		spec.Source = authority.Outside
+		return spec
+	}
 	if ca.GenerateCertificateAuthority != nil && !*ca.GenerateCertificateAuthority {
 		spec.Source = authority.UserProvided
 	}

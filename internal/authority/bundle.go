@@ -1,0 +1,109 @@
+package authority
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// Bundle is where a user says by which CAs the leaves of an outside issuer are verified.
+type Bundle struct {
+	// Secret and Entry name the PEM text.
+	Secret, Entry string
+	// Stored is the Secret with that entry alone; Unread says why the entry was not read.
+	Stored Stored
+	Unread error
+	// Offered is the leaf that the issuer has issued last, followed by what is presented with it; nil without one.
+	Offered []*x509.Certificate
+}
+
+// Text is the PEM text of the bundle; nil without one that was read.
+func (b *Bundle) Text() []byte { return b.Stored.Data[b.Entry] }
+
+func (b *Bundle) object() string { return "Secret " + b.Secret }
+
+// read returns the CAs of the bundle that have not expired, each once, in the order of the text, and what of it is ignored.
+func (b *Bundle) read(in Input) ([]*x509.Certificate, []Remark, *Problem) {
+	problem := func(wrong string) *Problem {
+		return &Problem{
+			Object: b.object(), Wrong: wrong,
+			Remedy: "put the CA certificates of the issuer into entry " + b.Entry + " as PEM, or change " + in.Names.Bundle,
+		}
+	}
+	switch {
+	case !b.Stored.Exists:
+		return nil, nil, problem(in.Names.Bundle + " refers to it, but the Secret was not found")
+	case b.Unread != nil:
+		return nil, nil, problem(b.Entry + ": " + b.Unread.Error())
+	case len(b.Text()) == 0:
+		return nil, nil, problem("entry " + b.Entry + " is missing or empty")
+	}
+	certs, err := pki.ParseBundle(b.Text())
+	if err != nil {
+		return nil, nil, problem(b.Entry + ": " + err.Error())
+	}
+	if len(certs) > maxBundled {
+		return nil, nil, problem(fmt.Sprintf("%s has %d certificates: at most %d are possible", b.Entry, len(certs), maxBundled))
+	}
+	var cas []*x509.Certificate
+	var remarks []Remark
+	for i, cert := range certs {
+		if err := pki.CheckCA(cert); err != nil {
+			return nil, nil, problem(fmt.Sprintf("%s: certificate %d is not a CA: %s", b.Entry, i+1, err))
+		}
+		switch wrong := pki.CheckValidAt(cert, in.Now); {
+		case contains(cas, cert):
+		case wrong != nil:
+			remarks = append(remarks, Remark{Secret: b.Secret, Part: entryPart(b.Entry), Text: "nodes do not trust a CA of entry " + b.Entry + ": " + wrong.Error()})
+		default:
+			cas = append(cas, cert)
+		}
+	}
+	if len(cas) == 0 {
+		return nil, nil, problem(remarks[0].Text)
+	}
+	return cas, remarks, nil
+}
+
+// maxBundled is how many CAs nodes are given at most: each is tried with every certificate that is presented to them.
+const maxBundled = 32
+
+// mounted are the CAs of a bundle that nodes trust. One that has signed another CA of the bundle is not among them: it
+// may have signed those of strangers, too.
+func mounted(bundle []*x509.Certificate) []*x509.Certificate {
+	return slices.DeleteFunc(slices.Clone(bundle), func(ca *x509.Certificate) bool {
+		return slices.ContainsFunc(bundle, func(other *x509.Certificate) bool {
+			return pki.KeyIDOf(other) != pki.KeyIDOf(ca) && pki.IssuedBy(other, ca)
+		})
+	})
+}
+
+// hashOf is the SHA-256, in lower-case hex, over the sorted DER of certificates.
+func hashOf(certs []*x509.Certificate) string {
+	ders := make([]string, 0, len(certs))
+	for _, cert := range certs {
+		ders = append(ders, string(cert.Raw))
+	}
+	slices.Sort(ders)
+	digest := sha256.New()
+	for _, der := range ders {
+		digest.Write([]byte(der))
+	}
+	return hex.EncodeToString(digest.Sum(nil))
+}
+
+// unexpired are those of certificates that last at a time, each once.
+func unexpired(certs []*x509.Certificate, now time.Time) []*x509.Certificate {
+	var last []*x509.Certificate
+	for _, cert := range certs {
+		if now.Before(cert.NotAfter) && !contains(last, cert) {
+			last = append(last, cert)
+		}
+	}
+	return last
+}

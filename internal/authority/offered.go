@@ -1,0 +1,118 @@
+package authority
+
+import (
+	"bytes"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/issuer"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// DecideOffered says what becomes of a leaf whose issuer holds the key of the CA and renews by itself: it is asked in
+// every decision, and Answer is never nil. What it has issued replaces the stored leaf once every peer verifies it by an
+// anchor of Want, and not before it is exactly what was asked for. Until then the stored leaf stays.
+func DecideOffered(in LeafInput) LeafDecision {
+	l, broken := readLeaf(in)
+	d := LeafDecision{Act: KeepLeaf, Leaf: l.inForce(), State: LeafState{InForce: l.inForce()}}
+	if l.leaf != nil {
+		d.RenewalAt = l.renewalAt()
+	}
+	switch answer := in.Answer.(type) {
+	case issuer.Issued:
+		return l.offered(d, broken, answer)
+	case issuer.Pending:
+		d.State.Request = RequestState{RequestPending, answer.Since, answer.Why}
+	case issuer.Denied:
+		d.State.Request = RequestState{Status: RequestDenied, Why: answer.Why}
+	}
+	if d.Reason, d.Detail = l.due(broken); d.Reason != "" || d.State.Request.Status == RequestDenied {
+		d.Act = HoldLeaf
+	}
+	return d
+}
+
+// due says why a stored leaf has to be replaced.
+func (l leafCheck) due(broken *LeafDecision) (LeafReason, string) {
+	if broken != nil {
+		return broken.Reason, broken.Detail
+	}
+	if reason, detail := l.misfit(); reason != "" {
+		return reason, detail
+	}
+	if l.in.Now.After(l.renewalAt()) {
+		return LeafExpiring, "it expires at " + l.leaf.NotAfter.UTC().Format(time.RFC3339)
+	}
+	return "", ""
+}
+
+// offered is what becomes of a leaf that was issued.
+func (l leafCheck) offered(d LeafDecision, broken *LeafDecision, answer issuer.Issued) LeafDecision {
+	certificates := pki.EncodeBundle(answer.Chain...)
+	if len(l.chain) > 0 && sameCertificate(l.chain[0], answer.Chain[0]) {
+		return l.alreadyAdopted(d, broken, answer, certificates)
+	}
+	next := leafCheck{in: l.in, leaf: answer.Chain[0], chain: answer.Chain, key: answer.Key}
+	d.State.Offered = &Leaf{StoredLeaf{Certificates: certificates, Key: answer.Key.PEM()}, answer.Chain}
+	d.Reason, d.Detail = l.due(broken)
+	if reason, detail := next.misfit(); reason != "" {
+		d.Act, d.Reason, d.Detail = HoldLeaf, reason, "the issued certificate is not adopted, because "+detail
+		return d
+	}
+	if err := pki.Verify(answer.Chain, l.in.Want.Anchors, l.in.Now, pki.BothUsages()...); err != nil {
+		d.Act, d.Reason, d.Detail = HoldLeaf, LeafSigner, "the issued certificate is not adopted, because "+next.untrusted(err)
+		return d
+	}
+	if d.Reason == "" {
+		d.Reason, d.Detail = LeafExpiring, "its issuer has issued another one"
+	}
+	if broken == nil && !l.mayRenewNow() {
+		d.Act, d.Until = PostponeLeaf, l.in.Window.Next
+		return d
+	}
+	d.Act = AdoptLeaf
+	if broken == nil {
+		d = l.held(d)
+	}
+	if d.Act == AdoptLeaf {
+		d.Leaf = d.State.Offered
+	}
+	return d
+}
+
+// untrusted says which CA is missing that verifies an issued leaf.
+func (l leafCheck) untrusted(wrong error) string {
+	signer := l.leaf.Issuer.String()
+	for _, ca := range l.in.Want.Named {
+		if pki.Verify(l.chain, []*x509.Certificate{ca}, l.in.Now, pki.BothUsages()...) != nil {
+			continue
+		}
+		if contains(mounted(l.in.Want.Named), ca) {
+			return fmt.Sprintf("not all nodes trust the CA %q yet", ca.Subject)
+		}
+		return fmt.Sprintf("only the CA %q verifies it, which nodes do not trust because it has signed another CA of the bundle: put the CA %q into the bundle", ca.Subject, signer)
+	}
+	if pki.Verify(l.chain, l.in.Want.Named, l.in.Now) == nil {
+		return "it is not for servers and clients: " + wrong.Error()
+	}
+	return fmt.Sprintf("no CA of the bundle verifies it: put the CA %q into the bundle", signer)
+}
+
+// alreadyAdopted is what becomes of the leaf that is stored and was issued last: at most other certificates are presented
+// with it.
+func (l leafCheck) alreadyAdopted(d LeafDecision, broken *LeafDecision, answer issuer.Issued, certificates []byte) LeafDecision {
+	switch {
+	case broken != nil:
+		d.Act, d.Reason, d.Detail = HoldLeaf, broken.Reason, broken.Detail
+	case !slices.EqualFunc(l.chain, answer.Chain, sameCertificate):
+		d.Act, d.Reason, d.Detail = RechainLeaf, LeafChain, "the chain presented with it has changed"
+		d.Leaf = &Leaf{StoredLeaf{Certificates: certificates, Key: bytes.Clone(l.in.Stored.Key)}, answer.Chain}
+	default:
+		if reason, detail := l.misfit(); reason != "" {
+			d.Act, d.Reason, d.Detail = HoldLeaf, reason, detail
+		}
+	}
+	return d
+}

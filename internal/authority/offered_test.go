@@ -1,0 +1,173 @@
+package authority_test
+
+import (
+	"bytes"
+	"crypto/x509"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/issuer"
+	"github.com/keyturn/keyturn/internal/issuer/ownca"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
+)
+
+// offered is a leaf in force of an issuer whose CA all peers verify, with the answer that it is what was issued last.
+func offered(tb testing.TB) (authority.LeafInput, pki.Authority) {
+	tb.Helper()
+	in := settled(tb)
+	ca := in.Want.Authority
+	in.Want.Authority, in.Want.Anchors, in.Want.Named = pki.Authority{}, certificatesOf(ca), certificatesOf(ca)
+	chain, err := pki.ParseBundle(in.Stored.Certificates)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	key, err := pki.ParsePrivateKey(in.Stored.Key)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	in.Answer = issuer.Issued{Chain: chain, Key: key}
+	return in, ca
+}
+
+// issues has a CA issue what is asked for, but for a change.
+func issues(tb testing.TB, in *authority.LeafInput, ca pki.Authority, change func(*issuer.Request)) {
+	tb.Helper()
+	request := issuer.Request{
+		Name: "my-dual-0", Subject: in.Want.Subject, SANs: in.Want.SANs, Usages: pki.BothUsages(),
+		Validity: in.Want.Validity, Renewal: in.Want.Renewal, Key: issuer.NewKey{Params: in.Want.Key}, Now: in.Now,
+	}
+	change(&request)
+	answer, err := ownca.New(ca).Issue(tb.Context(), request)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if _, issued := answer.(issuer.Issued); !issued {
+		tb.Fatalf("not issued: %+v", answer)
+	}
+	in.Answer = answer
+}
+
+func asAsked(*issuer.Request) {}
+
+func TestAnOfferedLeafIsAdoptedOnlyWhenAllPeersVerifyWhatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(t *testing.T, in *authority.LeafInput, ca pki.Authority)
+		act    authority.LeafAct
+		detail string
+	}{
+		"it is stored already": {func(*testing.T, *authority.LeafInput, pki.Authority) {}, authority.KeepLeaf, ""},
+		"there is none yet": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
+			t.Helper()
+			in.Stored = authority.StoredLeaf{}
+			issues(t, in, ca, asAsked)
+		}, authority.AdoptLeaf, "no certificate yet"},
+		"it was renewed": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
+			t.Helper()
+			in.Window.Open = true
+			issues(t, in, ca, asAsked)
+		}, authority.AdoptLeaf, "issued another one"},
+		"it was renewed outside of a window": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
+			t.Helper()
+			issues(t, in, ca, asAsked)
+		}, authority.PostponeLeaf, "issued another one"},
+		"it was renewed outside of a window, and the old one ends before the next": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
+			t.Helper()
+			in.Now, in.Window.Next = noon().Add(99*day), noon().Add(200*day)
+			issues(t, in, ca, asAsked)
+		}, authority.AdoptLeaf, "expires at"},
+		"another CA issued it": {func(t *testing.T, in *authority.LeafInput, _ pki.Authority) {
+			t.Helper()
+			issues(t, in, pkitest.CA(t, "stranger", noon()), asAsked)
+		}, authority.HoldLeaf, `put the CA "CN=stranger,O=example" into the bundle`},
+		"a CA of the bundle issued it that not all trust yet": {func(t *testing.T, in *authority.LeafInput, _ pki.Authority) {
+			t.Helper()
+			next := pkitest.CA(t, "next", noon())
+			in.Want.Named = certificatesOf(next)
+			issues(t, in, next, asAsked)
+		}, authority.HoldLeaf, `not all nodes trust the CA "CN=next,O=example" yet`},
+		"a CA issued it that nodes trust only through its root": {func(t *testing.T, in *authority.LeafInput, _ pki.Authority) {
+			t.Helper()
+			root := pkitest.CA(t, "root", noon())
+			issuing := pkitest.Changed(t, root, pkitest.CA(t, "issuing", noon()), func(*x509.Certificate) {})
+			in.Want.Named = certificatesOf(root, issuing)
+			issues(t, in, root, asAsked)
+		}, authority.HoldLeaf, "has signed another CA of the bundle"},
+		"its organization was dropped": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
+			t.Helper()
+			issues(t, in, ca, func(r *issuer.Request) { r.Subject.Organization = "" })
+		}, authority.HoldLeaf, "its subject is"},
+		"it has another name": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
+			t.Helper()
+			issues(t, in, ca, func(r *issuer.Request) { r.SANs = sans(t, "example.com") })
+		}, authority.HoldLeaf, "names to add"},
+		"its key is of another kind": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
+			t.Helper()
+			issues(t, in, ca, func(r *issuer.Request) { r.Key = issuer.NewKey{Params: pki.KeyParams{Algorithm: pki.RSA, Size: 2048}} })
+		}, authority.HoldLeaf, "its key is"},
+		"it may not serve": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
+			t.Helper()
+			issues(t, in, ca, func(r *issuer.Request) { r.Usages = []pki.Usage{pki.ClientAuth} })
+		}, authority.HoldLeaf, "not for servers and clients"},
+		"the stored one has expired, and no other was issued": {func(_ *testing.T, in *authority.LeafInput, _ pki.Authority) {
+			in.Now = noon().Add(101 * day)
+		}, authority.HoldLeaf, "expired"},
+		"the issuer has not answered": {func(_ *testing.T, in *authority.LeafInput, _ pki.Authority) {
+			in.Answer = issuer.Pending{Since: noon(), Why: "it waits"}
+		}, authority.KeepLeaf, ""},
+		"the issuer has not answered, and renewal is due": {func(_ *testing.T, in *authority.LeafInput, _ pki.Authority) {
+			in.Now, in.Answer = noon().Add(80*day), issuer.Pending{Since: noon(), Why: "it waits"}
+		}, authority.HoldLeaf, "expires at"},
+		"the issuer denies it": {func(_ *testing.T, in *authority.LeafInput, _ pki.Authority) {
+			in.Answer = issuer.Denied{Why: "correct it"}
+		}, authority.HoldLeaf, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in, ca := offered(t)
+			c.change(t, &in, ca)
+			stored := in.Stored
+
+			got := authority.DecideOffered(in)
+
+			if got.Act != c.act || !strings.Contains(got.Detail, c.detail) {
+				t.Errorf("%s because of %q (%s), want %s with %q", got.Act, got.Reason, got.Detail, c.act, c.detail)
+			}
+			if got.Act == authority.AdoptLeaf {
+				if got.Leaf != got.State.Offered || got.Leaf == nil {
+					t.Error("what is published is not what was offered")
+				}
+				return
+			}
+			if got.Leaf == nil || !bytes.Equal(got.Leaf.Certificates, stored.Certificates) || !bytes.Equal(got.Leaf.Key, stored.Key) {
+				t.Error("what is published is not what is stored")
+			}
+		})
+	}
+}
+
+func TestAnOfferedLeafBelowAnIntermediateIsPresentedWithIt(t *testing.T) {
+	t.Parallel()
+	in, _ := offered(t)
+	root := pkitest.CA(t, "root", noon())
+	intermediate := pkitest.Changed(t, root, pkitest.CA(t, "issuing", noon()), func(*x509.Certificate) {})
+	presenting, err := pki.NewAuthority(intermediate.Certificate(), intermediate.Key(), intermediate.Certificate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Stored, in.Want.Anchors, in.Window.Open = authority.StoredLeaf{}, []*x509.Certificate{root.Certificate()}, true
+	issues(t, &in, presenting, asAsked)
+
+	got := authority.DecideOffered(in)
+
+	if got.Act != authority.AdoptLeaf || len(got.Leaf.Chain) != 2 {
+		t.Fatalf("%s (%s), want it adopted with its intermediate", got.Act, got.Detail)
+	}
+	in.Stored, in.Now = got.Leaf.StoredLeaf, noon().Add(time.Hour)
+	if again := authority.DecideOffered(in); again.Act != authority.KeepLeaf {
+		t.Errorf("once it is stored: %s (%s)", again.Act, again.Detail)
+	}
+}

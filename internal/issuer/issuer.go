@@ -23,6 +23,17 @@ type Issuer interface {
 	Withdraw(ctx context.Context, keep []string) error
 }
 
+// Renewer is an issuer that keeps what it has issued, also when another CA signs behind it.
+type Renewer interface {
+	Issuer
+	// Renew has a request issued again if present is what was issued last. What is issued next is the answer to a later
+	// Issue. A name is renewed at most once in RenewalPause; the result is when it may be renewed next.
+	Renew(ctx context.Context, name string, present *x509.Certificate, now time.Time) (time.Time, error)
+}
+
+// RenewalPause is how long an issuer has to sign by another CA before it is asked to issue again.
+const RenewalPause = time.Hour
+
 // Request asks for one leaf.
 type Request struct {
 	// Name identifies the request for its issuer; it is unique among the leaves

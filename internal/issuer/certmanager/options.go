@@ -70,6 +70,9 @@ type Options struct {
 	Certificates CertificateReader
 	Secrets      SecretReader
 
+	// Renewals are shared by all issuers of a process.
+	Renewals *Renewals
+
 	// Namespace is where the Certificates and their Secrets are.
 	Namespace string
 	// Issuer signs.

@@ -1,0 +1,106 @@
+package certmanager
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keyturn/keyturn/internal/issuer"
+)
+
+var _ issuer.Renewer = &Issuer{}
+
+// renewing is the reason of the condition by which cert-manager is asked to issue again.
+const renewing = "ReissuedForCA"
+
+// Renewals remembers when requests were renewed. One that is forgotten, because the operator was restarted, is renewed
+// once more.
+type Renewals struct {
+	mu   sync.Mutex
+	last map[types.NamespacedName]time.Time
+}
+
+// NewRenewals remembers nothing yet.
+func NewRenewals() *Renewals { return &Renewals{last: map[types.NamespacedName]time.Time{}} }
+
+// next is when a request may be renewed again.
+func (r *Renewals) next(key types.NamespacedName) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last, renewed := r.last[key]; renewed {
+		return last.Add(issuer.RenewalPause)
+	}
+	return time.Time{}
+}
+
+func (r *Renewals) note(key types.NamespacedName, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for other, last := range r.last {
+		if now.Sub(last) > issuer.RenewalPause {
+			delete(r.last, other)
+		}
+	}
+	r.last[key] = now
+}
+
+// Renew sets the condition Issuing of the Certificate, as people do with cmctl: cert-manager does not notice that another
+// CA signs. It does nothing while an issuance is under way or has failed, and when another leaf was issued already.
+func (i *Issuer) Renew(ctx context.Context, name string, present *x509.Certificate, now time.Time) (time.Time, error) {
+	key := i.key(name)
+	if next := i.options.Renewals.next(key); now.Before(next) {
+		return next, nil
+	}
+	certificate, secret, err := i.observe(ctx, name)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("having Certificate %s reissued: %w", key, err)
+	}
+	if certificate == nil || secret == nil || i.options.stranger(certificate) != "" {
+		return time.Time{}, nil
+	}
+	current, err := stateOf(certificate)
+	if err != nil {
+		return time.Time{}, err
+	}
+	chain, _, err := identity(secret)
+	if err != nil || !chain[0].Equal(present) || current.is("Issuing") || !current.isIssued() || current.hasFailed() {
+		return time.Time{}, nil // cert-manager is at it, or another one was issued since
+	}
+	if err := i.setIssuing(ctx, certificate); err != nil {
+		return time.Time{}, err
+	}
+	i.options.Renewals.note(key, now)
+	return i.options.Renewals.next(key), nil
+}
+
+func (i *Issuer) setIssuing(ctx context.Context, certificate *unstructured.Unstructured) error {
+	now := metav1.Now().UTC().Format(time.RFC3339)
+	intent := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": certificates().GroupVersion().String(), "kind": "Certificate",
+		"metadata": map[string]any{
+			"name": certificate.GetName(), "namespace": certificate.GetNamespace(), "uid": string(certificate.GetUID()),
+			"resourceVersion": certificate.GetResourceVersion(),
+		},
+		"status": map[string]any{"conditions": []any{map[string]any{
+			"type": "Issuing", "status": string(metav1.ConditionTrue), "reason": renewing,
+			"message":            "The issued certificate is not verified by the CA that is to be used from now on.",
+			"lastTransitionTime": now, "observedGeneration": certificate.GetGeneration(),
+		}}},
+	}}
+	_, err := i.options.Server.Resource(certificates()).Namespace(certificate.GetNamespace()).
+		ApplyStatus(ctx, certificate.GetName(), intent, metav1.ApplyOptions{FieldManager: FieldOwner, Force: true})
+	if apierrors.IsConflict(err) {
+		return nil // it has changed since it was read, and is read again
+	}
+	if err != nil {
+		return fmt.Errorf("having Certificate %s/%s reissued: %w", certificate.GetNamespace(), certificate.GetName(), err)
+	}
+	return nil
+}

@@ -164,6 +164,10 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager, serverClock *kube.Ser
 			return fmt.Errorf("registering metrics: %w", err)
 		}
 	}
+	outside, err := newCertManager(mgr, o.watchNamespaces, o.gates.CertManagerCaType)
+	if err != nil {
+		return err
+	}
 	kafka := controller.New(controller.Options{
 		Metrics:   figures,
 		Client:    mgr.GetClient(),
@@ -176,6 +180,7 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager, serverClock *kube.Ser
 		Connector: controller.NetConnector{Clock: now},
 		Settings:  o.settings(),
 		Stores:    stores(o.pkcs12),
+		Outside:   outside,
 		Gates:     o.gates,
 		Version:   version(),
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 )
@@ -171,8 +172,8 @@ func (o *planOptions) domain(ctx context.Context, c cluster, kafka *kafkav1.Kafk
 		plan.Forecast = record.Ahead(now)
 		return plan, nil
 	}
-	if ownCA(kafka, record.Domain) {
-		return plan, c.ownRefusal(record.Domain)
+	if caSource(kafka, record.Domain) != authority.Generated {
+		return plan, c.ownRefusal(kafka, record.Domain)
 	}
 	after, err := record.WithChange(change, now)
 	if err != nil {

@@ -237,8 +237,8 @@ func (o *rotateOptions) permitted(c cluster, r request, kafka *kafkav1.Kafka, re
 	plan := record.Plan()
 	phase := record.Words.PhaseOf(record.Snapshot, plan)
 	switch {
-	case ownCA(kafka, record.Domain):
-		return c.ownRefusal(record.Domain)
+	case caSource(kafka, record.Domain) != authority.Generated:
+		return c.ownRefusal(kafka, record.Domain)
 	case model.Says(kafka.Annotations, model.PauseAnnotation, "true"):
 		return refuse("%s is paused, so nothing would happen: remove its annotation %s first", c, model.PauseAnnotation)
 	case r.withdraws:

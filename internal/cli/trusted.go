@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/rotation"
@@ -27,8 +28,11 @@ type refusedError struct{ reason string }
 
 func (e refusedError) Error() string { return e.reason + "; nothing was changed" }
 
-// ownRefusal refuses what only the user can do, whose CA it is.
-func (c cluster) ownRefusal(domain string) error {
+// ownRefusal refuses what only the owner of a CA can do.
+func (c cluster) ownRefusal(kafka *kafkav1.Kafka, domain string) error {
+	if caSource(kafka, domain) == authority.Outside {
+		return refuse("the %s of %s belongs to an issuer of cert-manager: renew or replace it there, and update the Secret of its caCert, see docs/cert-manager.md", called(domain), c)
+	}
 	return refuse("the %s of %s is your own (generateCertificateAuthority is false): replace its key or certificate yourself, see docs/certificates.md", called(domain), c)
 }
 
@@ -117,7 +121,7 @@ func (c cluster) records(ctx context.Context, kafka *kafkav1.Kafka) (map[string]
 		if err != nil {
 			return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", c.namespace, name, err)
 		}
-		record.UserProvided = ownCA(kafka, domain)
+		record.UserProvided = caSource(kafka, domain) == authority.UserProvided
 		records[domain] = record
 	}
 	if len(records) == 0 {
@@ -200,13 +204,13 @@ func (c cluster) secret(ctx context.Context, name string) (*metav1.PartialObject
 	return secret, nil
 }
 
-// ownCA reports whether the user provides the authority of a domain.
-func ownCA(kafka *kafkav1.Kafka, domain string) bool {
+// caSource says where the CA of a domain comes from.
+func caSource(kafka *kafkav1.Kafka, domain string) authority.Source {
 	ca := kafka.Spec.ClusterCa
 	if domain == string(authorities.Clients) {
 		ca = kafka.Spec.ClientsCa
 	}
-	return ca != nil && ca.GenerateCertificateAuthority != nil && !*ca.GenerateCertificateAuthority
+	return model.CASpec(ca).Source
 }
 
 // called is what people call the authority of a domain.

@@ -274,6 +274,15 @@ func (w *world) wantAlone(ca string) {
 // wantRestarts checks how often the operator restarted each node.
 func (w *world) wantRestarts(each int) {
 	w.t.Helper()
+	for name, n := range w.restarts() {
+		if n != each {
+			w.t.Errorf("%s was restarted %d times, want %d", name, n, each)
+		}
+	}
+}
+
+// restarts counts how often each pod was made again.
+func (w *world) restarts() map[string]int {
 	restarts := map[string]int{}
 	for name := range w.podUIDs() {
 		restarts[name] = 0
@@ -281,11 +290,7 @@ func (w *world) wantRestarts(each int) {
 	for _, name := range w.faulty.podsDeleted {
 		restarts[name]++
 	}
-	for name, n := range restarts {
-		if n != each {
-			w.t.Errorf("%s was restarted %d times, want %d", name, n, each)
-		}
-	}
+	return restarts
 }
 
 // restartEach is a person who deletes one pod after the other.

@@ -12,7 +12,6 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/pki"
-	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // withholding signs for all but one node, whose request is pending while it is withheld.
@@ -34,7 +33,7 @@ func TestARotationWaitsForACertificateThatIsNotIssuedAndTrustDoesNot(t *testing.
 	t.Parallel()
 	w := turning(t, 3)
 	withheld := true
-	w.issuer = func(_ trust.Issuance, ca pki.Authority) issuer.Issuer {
+	w.issuer = func(ca pki.Authority) issuer.Issuer {
 		return withholding{Issuer: ownca.New(ca), node: "my-dual-0", withheld: &withheld}
 	}
 	w.startOperator()

@@ -27,6 +27,7 @@ import (
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/admin/adminfake"
@@ -39,7 +40,6 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/podset"
 	"github.com/keyturn/keyturn/internal/publication"
-	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // clusterName is the Kafka of every test.
@@ -132,8 +132,10 @@ type world struct {
 	companions []companion.Companion
 	partners   map[types.UID]*partner
 	pairs      int
-	// issuer is who signs leaves, or nil.
-	issuer func(trust.Issuance, pki.Authority) issuer.Issuer
+	// issuer is who signs leaves, or nil; elsewhere is who does so with a key of its own, and gates say whether it may.
+	issuer    func(pki.Authority) issuer.Issuer
+	elsewhere *outsideIssuer
+	gates     featuregate.Gates
 	// users hold certificates of the clients CA, one of each issued key.
 	users  []talker
 	issued map[string]bool
@@ -191,6 +193,7 @@ func (w *world) newReconcilerBeside(cached client.Client, live client.Reader) *c
 		Client: cachedClient{cached}, Live: live, Events: w.events, Clock: shiftedClock{w}, Ahead: w.noticed,
 		Metrics: w.metrics, Connector: connector{w}, Settings: w.settings, Stores: w.stores, Version: "test",
 		Log: logr.FromSlogHandler(slog.NewJSONHandler(&w.log, nil)), Issuer: w.issuer,
+		Outside: w.elsewhere, Gates: w.gates,
 	}
 	w.runBeside(&options)
 	return controller.New(options)

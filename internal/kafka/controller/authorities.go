@@ -138,6 +138,7 @@ func (r *Reconciler) authorityInput(p *pass, kind authorities.Kind) authority.In
 		KeySecret:    p.stored(names.KeySecret),
 		CertSecret:   p.stored(names.CertSecret),
 		TrustedCerts: p.stored(names.TrustedCertsSecret),
+		Bundle:       p.bundleOf(kind),
 		SANs:         p.leafNames(),
 		Stores:       r.options.Stores,
 		Window:       p.window,
@@ -147,11 +148,15 @@ func (r *Reconciler) authorityInput(p *pass, kind authorities.Kind) authority.In
 	}
 }
 
-// decideAuthority decides one authority. Where a person has to act it returns the
+// decideAuthority decides one authority, of which problems may be known. Where a person has to act it returns the
 // problems, and the decision by which the authority stands.
-func decideAuthority(input authority.Input) (authority.Decision, []authority.Problem, error) {
-	decision, err := authority.Decide(input)
-	problems, err := problemsOf(err)
+func decideAuthority(input authority.Input, problems []authority.Problem) (authority.Decision, []authority.Problem, error) {
+	var decision authority.Decision
+	var err error
+	if len(problems) == 0 {
+		decision, err = authority.Decide(input)
+		problems, err = problemsOf(err)
+	}
 	if err == nil && len(problems) > 0 {
 		decision, err = authority.Stand(input)
 	}

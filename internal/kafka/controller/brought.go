@@ -7,8 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -29,22 +29,35 @@ type reference struct {
 	entries []string
 }
 
-// references are what listeners refer to, in their order, and each Secret and entry once.
-func references(listeners []kafkav1.Listener) []reference {
+// references are what the CAs of issuers and then listeners refer to, in their order, and each Secret and entry once.
+func (o *observation) references() []reference {
 	var all []reference
+	for _, kind := range kinds() {
+		if _, caCert, uses := model.CertManagerIssuer(o.caSpec(kind)); uses {
+			all = refer(all, caCert.Secret, caCert.Key)
+		}
+	}
+	listeners := o.kafka.Spec.Kafka.Listeners
 	for i := range listeners {
-		custom, refers := customCertificate(&listeners[i])
-		if !refers || !canExist(custom.SecretName) {
-			continue
+		if custom, refers := customCertificate(&listeners[i]); refers {
+			all = refer(all, custom.SecretName, custom.Certificate, custom.Key)
 		}
-		at := slices.IndexFunc(all, func(r reference) bool { return r.secret == custom.SecretName })
-		if at < 0 {
-			all, at = append(all, reference{secret: custom.SecretName}), len(all)
-		}
-		for _, entry := range []string{custom.Certificate, custom.Key} {
-			if !slices.Contains(all[at].entries, entry) {
-				all[at].entries = append(all[at].entries, entry)
-			}
+	}
+	return all
+}
+
+// refer adds entries of a Secret to references.
+func refer(all []reference, secret string, entries ...string) []reference {
+	if !canExist(secret) {
+		return all
+	}
+	at := slices.IndexFunc(all, func(r reference) bool { return r.secret == secret })
+	if at < 0 {
+		all, at = append(all, reference{secret: secret}), len(all)
+	}
+	for _, entry := range entries {
+		if !slices.Contains(all[at].entries, entry) {
+			all[at].entries = append(all[at].entries, entry)
 		}
 	}
 	return all
@@ -58,7 +71,7 @@ func references(listeners []kafkav1.Listener) []reference {
 func (r *Reconciler) observeBrought(ctx context.Context, o *observation) error {
 	o.brought = map[string]brought{}
 	room := maxBrought
-	for _, of := range references(o.kafka.Spec.Kafka.Listeners) {
+	for _, of := range o.references() {
 		var secret corev1.Secret
 		exists, err := r.find(ctx, o, of.secret, &secret)
 		if err != nil {

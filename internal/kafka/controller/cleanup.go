@@ -31,6 +31,9 @@ func (r *Reconciler) cleanUp(ctx context.Context, p *pass) error {
 			return err
 		}
 	}
+	if err := r.withdrawRequests(ctx, p); err != nil {
+		return err
+	}
 	return r.cleanUpPodSets(ctx, p)
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/agent/client"
-	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/roles"
@@ -190,7 +189,7 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 	err = r.writeSecret(ctx, p, kube.SecretIntent{
 		Namespace: p.kafka.Namespace, Name: at.Secret(),
 		Labels:      p.labelsOf(at),
-		Annotations: map[string]string{authorities.ClusterCertGenerationAnnotation: settled.generation.String()},
+		Annotations: p.leafAnnotations(settled),
 		Owners:      ownerReferences(&p.kafka),
 		Data: map[string][]byte{
 			at.certKey(): settled.Certificates, keyKey: settled.Key, agent.PublicationKey: encoded,

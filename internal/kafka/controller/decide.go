@@ -101,7 +101,7 @@ func (r *Reconciler) decideAuthorities(p *pass) ([]authority.Problem, error) {
 			}
 			continue
 		}
-		decision, found, err := decideAuthority(inputs[kind])
+		decision, found, err := decideAuthority(inputs[kind], r.refusesOutside(p, kind))
 		if err != nil {
 			return nil, err
 		}

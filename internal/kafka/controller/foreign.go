@@ -196,12 +196,16 @@ func (p *pass) intendedObjects() []objectID {
 }
 
 // writtenCASecrets are the Secrets of an authority that the operator writes: of a
-// user's only the one with what nodes trust.
+// user's only the one with what nodes trust, of an issuer's all but the one with the key.
 func (o *observation) writtenCASecrets(kind authorities.Kind) []string {
-	if model.CASpec(o.caSpec(kind)).Source == authority.UserProvided {
+	switch model.CASpec(o.caSpec(kind)).Source {
+	case authority.UserProvided:
 		return []string{kind.TrustedCertsSecret(o.kafka.Name)}
+	case authority.Outside:
+		return []string{kind.CertSecret(o.kafka.Name), kind.TrustedCertsSecret(o.kafka.Name)}
+	default:
+		return o.caSecrets(kind)
 	}
-	return o.caSecrets(kind)
 }
 
 // ofOthers reports whether the error is about objects of others.

@@ -11,7 +11,6 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/issuer"
-	"github.com/keyturn/keyturn/internal/issuer/ownca"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -35,6 +34,8 @@ const (
 	reasonCertificatePostponed = "CertificatePostponed"
 	// reasonCertificateHeld: it is due and nobody can sign it.
 	reasonCertificateHeld = "CertificateHeld"
+	// reasonCertificateNotAdopted: its issuer has issued one that not all peers verify, or not what was asked for.
+	reasonCertificateNotAdopted = "CertificateNotAdopted"
 	// reasonNodeHeld: a node exists and cannot be given any.
 	reasonNodeHeld = "NodeWithoutCertificate"
 )
@@ -70,13 +71,13 @@ func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafReques
 	stored := p.stored(request.secret)
 	present := authority.StoredLeaf{Certificates: stored.Data[request.certKey], Key: stored.Data[request.keyKey]}
 	in := authority.LeafInput{Stored: present, Want: p.wantedLeaf(request, present), Window: p.window, Waits: request.waits, Now: p.now}
-	decision := authority.DecideLeaf(in)
-	if decision.Act == authority.ReissueLeaf {
-		in.Answer = r.ask(ctx, p, request, in.Want)
-		if err := ctx.Err(); err != nil {
-			return leaf{}, false, fmt.Errorf("issuing the certificate of Secret %s: %w", request.secret, err)
-		}
-		decision = authority.DecideLeaf(in)
+	decide := r.heldLeaf
+	if p.issuance() == trust.Offered {
+		decide = r.offeredLeaf
+	}
+	decision := decide(ctx, p, request, in)
+	if err := ctx.Err(); err != nil {
+		return leaf{}, false, fmt.Errorf("issuing the certificate of Secret %s: %w", request.secret, err)
 	}
 	p.wake(decision.RenewalAt)
 	p.wake(decision.Until)
@@ -86,9 +87,19 @@ func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafReques
 	}
 	if decision.Act == authority.AdoptLeaf {
 		p.issued[request.secret] = decision // it is told of once it is written
-		return leaf{*decision.Leaf, p.clusterCA.GenerationOf(in.Want.Authority.Certificate())}, true, nil
+		return leaf{*decision.Leaf, p.generationOf(decision.Leaf.Chain, stored)}, true, nil
 	}
 	return leaf{*decision.Leaf, p.generationOf(decision.Leaf.Chain, stored)}, true, nil
+}
+
+// heldLeaf keeps the stored leaf, or has another one signed by a key that is held.
+func (r *Reconciler) heldLeaf(ctx context.Context, p *pass, request leafRequest, in authority.LeafInput) authority.LeafDecision {
+	decision := authority.DecideLeaf(in)
+	if decision.Act == authority.ReissueLeaf {
+		in.Answer = askOf(ctx, r.options.Issuer(in.Want.Authority), p, request, in.Want)
+		decision = authority.DecideLeaf(in)
+	}
+	return decision
 }
 
 // wantedLeaf is the leaf as it shall be, with what is presented along with it.
@@ -129,12 +140,24 @@ func afterLeaf(chain []*x509.Certificate) []*x509.Certificate {
 // generationOf is what annotations say of a leaf that stays: the generation of
 // the CA that signed it, or what they said so far.
 func (p *pass) generationOf(chain []*x509.Certificate, stored authority.Stored) authority.Generation {
+	if target := p.clusterCA.Target(); target != nil && p.issuance() == trust.Offered && pki.Verify(chain, []*x509.Certificate{target}, p.now) == nil {
+		return p.clusterCA.GenerationOf(target)
+	}
 	for _, ca := range p.clusterCA.Keys {
 		if pki.IssuedBy(chain[0], ca.Certificate()) {
 			return p.clusterCA.GenerationOf(ca.Certificate())
 		}
 	}
 	return generation(stored.Annotations[authorities.ClusterCertGenerationAnnotation])
+}
+
+// leafAnnotations are those of a Secret with a leaf. One that an issuer has offered is named by its hash, too.
+func (p *pass) leafAnnotations(l leaf) map[string]string {
+	annotations := map[string]string{authorities.ClusterCertGenerationAnnotation: l.generation.String()}
+	if p.issuance() == trust.Offered {
+		annotations[model.ServerCertHashAnnotation] = pki.SHA1Name(l.Chain[0])
+	}
+	return annotations
 }
 
 // noteLeaf tells people about a leaf that is due and is not issued yet.
@@ -166,18 +189,21 @@ func whyHeld(kafka string, decision authority.LeafDecision) (reason, message str
 	case decision.State.Request.Status != authority.NoRequest:
 		return reasonCertificatePending, "no new certificate is issued (" + why + "); the existing one, valid until " +
 			inForce.Chain[0].NotAfter.UTC().Format(time.RFC3339) + ", stays in use"
+	case inForce == nil && decision.State.Offered != nil:
+		return reasonCertificateNotAdopted, decision.Detail + ", and there is no existing one"
 	case inForce == nil:
 		return reasonCertificateHeld, "the certificate is missing, and none can be issued that other nodes trust (" + decision.Detail +
 			"): restore this Secret, or the key in Secret " + authorities.Cluster.KeySecret(kafka) + "; the node keeps what it has loaded"
+	case decision.State.Offered != nil:
+		return reasonCertificateNotAdopted, decision.Detail + "; the existing one stays in use"
 	default:
 		return reasonCertificateHeld, "the certificate cannot be reissued (" + decision.Detail + "); the existing one stays in use"
 	}
 }
 
-// ask asks the issuer of the cluster CA for a leaf. What fails at the issuer may pass by itself: the request is pending
-// then, and the certificates of others are written.
-func (r *Reconciler) ask(ctx context.Context, p *pass, request leafRequest, want authority.WantedLeaf) issuer.Outcome {
-	signs := r.options.Issuer(p.clusterCA.snapshot.Policy.Issuance, want.Authority)
+// askOf asks an issuer for a leaf. What fails at the issuer may pass by itself: the request is pending then, and the
+// certificates of others are written.
+func askOf(ctx context.Context, signs issuer.Issuer, p *pass, request leafRequest, want authority.WantedLeaf) issuer.Outcome {
 	outcome, err := signs.Issue(ctx, issuer.Request{
 		Name: request.secret, Subject: want.Subject, SANs: want.SANs, Usages: pki.BothUsages(),
 		Validity: want.Validity, Renewal: want.Renewal,
@@ -187,14 +213,6 @@ func (r *Reconciler) ask(ctx context.Context, p *pass, request leafRequest, want
 		return issuer.Pending{Since: p.now, Why: err.Error()}
 	}
 	return outcome
-}
-
-// heldIssuer signs with a CA whose key is held. No issuer offers leaves yet: the zero CA denies.
-func heldIssuer(of trust.Issuance, ca pki.Authority) issuer.Issuer {
-	if of != trust.Held {
-		return ownca.New(pki.Authority{})
-	}
-	return ownca.New(ca)
 }
 
 // applyOperatorIdentity writes the operator's own certificate.
@@ -213,7 +231,7 @@ func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
 	err = r.writeSecret(ctx, p, kube.SecretIntent{
 		Namespace: p.kafka.Namespace, Name: name,
 		Labels:      p.cluster.ComponentLabels(model.OperatorComponent()),
-		Annotations: map[string]string{authorities.ClusterCertGenerationAnnotation: settled.generation.String()},
+		Annotations: p.leafAnnotations(settled),
 		Owners:      ownerReferences(&p.kafka),
 		Data:        map[string][]byte{operatorCertKey: settled.Certificates, operatorKeyKey: settled.Key},
 	})

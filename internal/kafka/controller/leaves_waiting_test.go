@@ -52,7 +52,7 @@ func answering(a answer, p *pass) *Reconciler {
 	return New(Options{
 		Client: stored.Build(), Metrics: NewMetrics(),
 		Clock: clocktesting.NewFakePassiveClock(noon()),
-		Issuer: func(_ trust.Issuance, ca pki.Authority) issuer.Issuer {
+		Issuer: func(ca pki.Authority) issuer.Issuer {
 			a.Issuer = ownca.New(ca)
 			return a
 		},
@@ -288,18 +288,5 @@ func TestTheOperatorWhoseLeafIsNotIssuedKeepsItWithTheChainOfItsCA(t *testing.T)
 				t.Errorf("it presents %d bytes, want its certificate and the cross certificate", len(got))
 			}
 		})
-	}
-}
-
-func TestOnlyAHeldCASignsUnlessAnIssuerIsNamed(t *testing.T) {
-	t.Parallel()
-	ca := pkitest.CA(t, "cluster", noon())
-	for issuance, want := range map[trust.Issuance]bool{trust.Held: true, trust.Offered: false} {
-		p := signing(ca)
-		p.clusterCA.snapshot.Policy.Issuance = issuance
-		_, found := settled(t, p, leafBy(ca))
-		if found != want || len(p.notes) > 0 == want {
-			t.Errorf("issuance %d: found %t, said is %v", issuance, found, p.notes)
-		}
 	}
 }

@@ -46,6 +46,9 @@ func (r *Reconciler) meet(name types.NamespacedName, kafka types.UID) {
 func (r *Reconciler) leave(name types.NamespacedName) {
 	r.metrics.forget(name)
 	r.named.Refer(name, nil)
+	if r.options.Outside != nil {
+		r.options.Outside.Forget(name)
+	}
 	if before := r.clusters.now(name, ""); before != "" {
 		r.forget(before)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/roles"
@@ -93,7 +92,7 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 	err = r.writeSecret(ctx, p, kube.SecretIntent{
 		Namespace: p.kafka.Namespace, Name: node.Pod,
 		Labels:      p.cluster.NodeSecretLabels(),
-		Annotations: map[string]string{authorities.ClusterCertGenerationAnnotation: settled.generation.String()},
+		Annotations: p.leafAnnotations(settled),
 		Owners:      ownerReferences(&p.kafka),
 		Data:        data,
 	})

@@ -3,6 +3,7 @@ package controller
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"fmt"
 	"slices"
 	"time"
@@ -49,7 +50,9 @@ type observation struct {
 	unread []trace
 	// others are the pods with the cluster's label that are no nodes.
 	others []*corev1.Pod
-	// secrets are those of the cluster, and brought what its listeners refer to of others.
+	// offered is the operator's certificate as an issuer has issued it last, with what is presented with it.
+	offered []*x509.Certificate
+	// secrets are those of the cluster, and brought what its listeners and CAs refer to of others.
 	secrets map[string]corev1.Secret
 	brought map[string]brought
 	claims  map[string]*corev1.PersistentVolumeClaim
@@ -317,6 +320,9 @@ func (r *Reconciler) observeSecrets(ctx context.Context, o *observation) error {
 		return err
 	}
 	if err := r.seekTraces(ctx, o, traces); err != nil {
+		return err
+	}
+	if err := r.observeOffered(ctx, o); err != nil {
 		return err
 	}
 	return r.observeBrought(ctx, o)

@@ -16,11 +16,11 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/issuer"
+	"github.com/keyturn/keyturn/internal/issuer/ownca"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
-	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // fieldOwner owns what this controller applies.
@@ -48,7 +48,9 @@ type Options struct {
 	Companions func(model.Cluster) []companion.Companion
 	Stores     authority.StoreGeneration
 	// Issuer returns the issuer of node, operator and companion certificates of a CA. When nil, CAs sign whose keys are held.
-	Issuer func(trust.Issuance, pki.Authority) issuer.Issuer
+	Issuer func(pki.Authority) issuer.Issuer
+	// Outside makes the issuers of these certificates where the key of the CA is elsewhere.
+	Outside OutsideIssuers
 	// Gates says which features are enabled.
 	Gates featuregate.Gates
 	// Passes is how many passes run at the same time. Half of them, and one at least,
@@ -82,7 +84,7 @@ type Reconciler struct {
 // New returns a Reconciler.
 func New(options Options) *Reconciler {
 	if options.Issuer == nil {
-		options.Issuer = heldIssuer
+		options.Issuer = func(ca pki.Authority) issuer.Issuer { return ownca.New(ca) }
 	}
 	return &Reconciler{
 		options:   options,

@@ -20,7 +20,7 @@ func secretResource() schema.GroupVersionResource {
 }
 
 // referencedSecrets are the names of the Secrets that a user brings for the cluster:
-// certificates of listeners, and the authorities that the operator does not make. Each is
+// certificates of listeners, and the CAs that the operator does not make. Each is
 // there once, in order.
 func referencedSecrets(kafka *kafkav1.Kafka) []string {
 	o := &observation{kafka: *kafka}
@@ -33,6 +33,9 @@ func referencedSecrets(kafka *kafkav1.Kafka) []string {
 	for _, kind := range kinds() {
 		if model.CASpec(o.caSpec(kind)).Source == authority.UserProvided {
 			names = append(names, kind.KeySecret(kafka.Name), kind.CertSecret(kafka.Name))
+		}
+		if _, caCert, uses := model.CertManagerIssuer(o.caSpec(kind)); uses && canExist(caCert.Secret) {
+			names = append(names, caCert.Secret)
 		}
 	}
 	slices.Sort(names)

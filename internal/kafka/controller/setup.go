@@ -32,8 +32,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			go r.named.Run(ctx, server, func(kafka types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: kafka}) })
 			return nil
 		}))
+	if r.options.Outside != nil {
+		b = b.WatchesRawSource(r.options.Outside)
+	}
 	for _, object := range r.labelled() {
-		b = b.Watches(object, handler.EnqueueRequestsFromMapFunc(clusterOf))
+		b = b.Watches(object, handler.EnqueueRequestsFromMapFunc(ClusterOf))
 	}
 	if err := b.Complete(reconcile.Func(r.Reconcile)); err != nil {
 		return fmt.Errorf("starting the Kafka controller: %w", err)
@@ -58,8 +61,8 @@ func (r *Reconciler) labelled() []client.Object {
 	)
 }
 
-// clusterOf maps an object to the Kafka its label names.
-func clusterOf(_ context.Context, object client.Object) []reconcile.Request {
+// ClusterOf maps an object to the Kafka its label names.
+func ClusterOf(_ context.Context, object client.Object) []reconcile.Request {
 	name := object.GetLabels()[model.ClusterLabel]
 	if name == "" {
 		return nil

@@ -107,7 +107,10 @@ func (p *pass) warnings() []wanted {
 	list = append(list, p.silence()...)
 	list = append(list, p.apartWarnings()...)
 	list = append(list, p.annotationWarnings()...)
-	return append(list, fieldWarnings("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, fields.InSpec[kafkav1.Kafka](p.written))...)
+	found := fields.InSpec[kafkav1.Kafka](p.written)
+	found.WithoutEffect = append(found.WithoutEffect, model.IdleAuthorityFields(p.kafka.Spec)...)
+	slices.Sort(found.WithoutEffect)
+	return append(list, fieldWarnings("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, found)...)
 }
 
 // object is what a warning is about.

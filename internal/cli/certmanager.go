@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/keyturn/keyturn/internal/featuregate"
+	"github.com/keyturn/keyturn/internal/issuer"
+	"github.com/keyturn/keyturn/internal/issuer/certmanager"
+	"github.com/keyturn/keyturn/internal/kafka/controller"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+)
+
+// certManager makes the issuers of Kafka clusters whose certificates cert-manager issues.
+type certManager struct {
+	*certmanager.Watch
+
+	live     certmanager.Live
+	renewals *certmanager.Renewals
+	gate     featuregate.State
+}
+
+func newCertManager(mgr ctrl.Manager, namespaces []string, gate featuregate.State) (certManager, error) {
+	server, err := dynamic.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return certManager{}, fmt.Errorf("preparing to ask cert-manager: %w", err)
+	}
+	definitions, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return certManager{}, fmt.Errorf("preparing to watch the definition of Certificates: %w", err)
+	}
+	ofCluster, err := labels.NewRequirement(model.ClusterLabel, selection.Exists, nil)
+	if err != nil {
+		return certManager{}, fmt.Errorf("selecting Certificates: %w", err)
+	}
+	live := certmanager.Live{Server: server, Client: mgr.GetAPIReader()}
+	watch := certmanager.NewWatch(certmanager.WatchOptions{
+		Live: live, Metadata: definitions, Namespaces: namespaces,
+		Selector: labels.NewSelector().Add(*ofCluster), OwnersOf: controller.ClusterOf,
+	})
+	return certManager{Watch: watch, live: live, renewals: certmanager.NewRenewals(), gate: gate}, nil
+}
+
+// Start implements source.Source. With the gate off the operator has no right to watch Certificates.
+func (c certManager) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	if c.gate == featuregate.Off {
+		return nil
+	}
+	return c.Watch.Start(ctx, queue)
+}
+
+// IssuerOf implements controller.OutsideIssuers.
+func (c certManager) IssuerOf(k controller.OutsideIssuer) issuer.Renewer {
+	references := certmanager.WithReferences
+	if !k.OwnsSecrets {
+		references = certmanager.WithoutReferences
+	}
+	return certmanager.New(certmanager.Options{
+		Server: c.live.Server, Certificates: c.Watch, Secrets: c.live, Renewals: c.renewals,
+		Namespace: k.Namespace, Issuer: certmanager.Reference(k.Issuer), Owner: k.Owner, References: references,
+		Labels:   k.Labels,
+		Selector: map[string]string{model.ClusterLabel: k.Owner.Name, model.KindLabel: k.Owner.Kind},
+	})
+}

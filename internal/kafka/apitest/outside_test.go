@@ -1,0 +1,531 @@
+package apitest
+
+import (
+	"context"
+	"crypto/x509"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/featuregate"
+	"github.com/keyturn/keyturn/internal/issuer"
+	"github.com/keyturn/keyturn/internal/issuer/ownca"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kafka/controller"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// An issuer outside of the operator signs what the cluster presents. The operator holds no key of it.
+
+const bundleSecret = "company-ca"
+
+// outsideIssuer stands in for an issuer that keeps what it has issued until the test has it issue again.
+type outsideIssuer struct {
+	w      *world
+	ca     pki.Authority
+	issued map[string]issuer.Issued
+	// withheld is why requests stay without an answer, and refusal why they are denied, if they do.
+	withheld, refusal string
+	// change makes other requests of them.
+	change func(*issuer.Request)
+	// kept are the requests that were not withdrawn, and renewed those that were issued again because the operator asked.
+	kept, renewed []string
+	renewedAt     map[string]time.Time
+}
+
+// Start implements controller.OutsideIssuers.
+func (o *outsideIssuer) Start(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	return nil
+}
+
+// Refer implements controller.OutsideIssuers.
+func (o *outsideIssuer) Refer(types.NamespacedName) {}
+
+// Forget implements controller.OutsideIssuers.
+func (o *outsideIssuer) Forget(types.NamespacedName) {}
+
+// IssuerOf implements controller.OutsideIssuers.
+func (o *outsideIssuer) IssuerOf(controller.OutsideIssuer) issuer.Renewer { return o }
+
+// Renew implements issuer.Renewer.
+func (o *outsideIssuer) Renew(_ context.Context, name string, present *x509.Certificate, now time.Time) (time.Time, error) {
+	next := o.renewedAt[name].Add(issuer.RenewalPause)
+	if issued, is := o.issued[name]; is && issued.Chain[0].Equal(present) && !now.Before(next) {
+		o.renewed = append(o.renewed, name)
+		o.renewedAt[name], next = now, now.Add(time.Second) // it is going to have an answer
+		delete(o.issued, name)
+	}
+	return next, nil
+}
+
+// Issue implements issuer.Issuer.
+func (o *outsideIssuer) Issue(ctx context.Context, request issuer.Request) (issuer.Outcome, error) {
+	switch answer, issued := o.issued[request.Name]; {
+	case o.refusal != "":
+		return issuer.Denied{Why: o.refusal}, nil
+	case issued:
+		return answer, nil
+	case o.withheld != "":
+		return issuer.Pending{Since: request.Now, Why: o.withheld}, nil
+	}
+	if o.change != nil {
+		o.change(&request)
+	}
+	outcome, err := ownca.New(o.ca).Issue(ctx, request)
+	if issued, is := outcome.(issuer.Issued); is {
+		o.issued[request.Name] = issued
+		o.store(request.Name, issued)
+	}
+	return outcome, err
+}
+
+// store leaves a certificate where issuers do, without the key, which nothing reads there.
+func (o *outsideIssuer) store(name string, issued issuer.Issued) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: o.w.namespace, Name: name + "-cm"}}
+	_, err := controllerutil.CreateOrUpdate(o.w.t.Context(), o.w.api, secret, func() error {
+		secret.Data = map[string][]byte{corev1.TLSCertKey: pki.EncodeBundle(issued.Chain...)}
+		return nil
+	})
+	if err != nil {
+		o.w.t.Error(err)
+	}
+}
+
+// Withdraw implements issuer.Issuer.
+func (o *outsideIssuer) Withdraw(_ context.Context, keep []string) error {
+	o.kept = keep
+	for name := range o.issued {
+		if !slices.Contains(keep, name) {
+			delete(o.issued, name)
+		}
+	}
+	return nil
+}
+
+// renew has the issuer issue again what it has issued for some names, all without any.
+func (o *outsideIssuer) renew(names ...string) {
+	for name := range o.issued {
+		if len(names) == 0 || slices.Contains(names, name) {
+			delete(o.issued, name)
+		}
+	}
+}
+
+// outsideWorld is a world whose cluster asks for an issuer, with the gate on.
+func outsideWorld(t *testing.T, ca pki.Authority) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.elsewhere = &outsideIssuer{w: w, ca: ca, issued: map[string]issuer.Issued{}, renewedAt: map[string]time.Time{}}
+	w.gates = featuregate.Gates{CertManagerCaType: featuregate.On}
+	w.startOperator()
+	return w
+}
+
+// asksOutside creates a cluster whose leaves the issuer signs.
+func (w *world) asksOutside(replicas int32) {
+	w.t.Helper()
+	kafka := kafkaResource(w.namespace)
+	kafka.Spec.ClusterCa.GenerateCertificateAuthority = new(false)
+	kafka.Spec.ClusterCa.Type = kafkav1.CertManagerAuthority
+	kafka.Spec.ClusterCa.CertManager = &kafkav1.CertManager{
+		IssuerRef: &kafkav1.IssuerReference{Name: "company"},
+		CACert:    &kafkav1.CertSecretSource{SecretName: bundleSecret, Certificate: authority.CertKey},
+	}
+	w.create(kafka, poolResource(w.namespace, "dual", replicas, kafkav1.RoleController, kafkav1.RoleBroker))
+}
+
+func (w *world) bringsBundle(certs ...*x509.Certificate) {
+	w.t.Helper()
+	w.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: bundleSecret},
+		Data:       map[string][]byte{authority.CertKey: pki.EncodeBundle(certs...)},
+	})
+}
+
+// outsideCluster is a running cluster of three nodes.
+func outsideCluster(t *testing.T) (*world, pki.Authority) {
+	t.Helper()
+	ca := caNamed(t, "company one", 1000*authority.Day)
+	w := outsideWorld(t, ca)
+	w.bringsBundle(ca.Certificate())
+	w.asksOutside(3)
+	w.settle()
+	return w, ca
+}
+
+// wantLeavesOf checks that everything that the cluster presents was issued by a CA.
+func (w *world) wantLeavesOf(ca pki.Authority) {
+	w.t.Helper()
+	for pod := range w.podUIDs() {
+		if leaf := w.leafOf(pod); !pki.IssuedBy(leaf, ca.Certificate()) {
+			w.t.Errorf("%s presents a certificate of %q", pod, leaf.Issuer)
+		}
+	}
+	operator := w.first(w.secret("my-cluster-operator-certs").Data["cluster-operator.crt"])
+	if !pki.IssuedBy(operator, ca.Certificate()) {
+		w.t.Errorf("the operator presents a certificate of %q", operator.Issuer)
+	}
+}
+
+func (w *world) wantGenerations(cert, key string) {
+	w.t.Helper()
+	annotations := w.secret("my-cluster-ca-cert").Annotations
+	if annotations[authorities.CertGenerationAnnotation] != cert || annotations[authorities.KeyGenerationAnnotation] != key {
+		w.t.Errorf("annotations are %v, want generations %s and %s", annotations, cert, key)
+	}
+}
+
+func TestAClusterRunsOnCertificatesOfAnIssuer(t *testing.T) {
+	t.Parallel()
+	w, ca := outsideCluster(t)
+
+	w.wantReady()
+	w.wantLeavesOf(ca)
+	w.wantGenerations("0", "0")
+	if hash := w.secret("my-cluster-ca-cert").Annotations[authorities.CertHashAnnotation]; len(hash) != 64 {
+		t.Errorf("annotation %s is %q", authorities.CertHashAnnotation, hash)
+	}
+	var key corev1.Secret
+	if err := w.api.Get(t.Context(), w.key("my-cluster-ca"), &key); !apierrors.IsNotFound(err) {
+		t.Errorf("Secret my-cluster-ca: %v, want none", err)
+	}
+	for pod := range w.podUIDs() {
+		want := pki.SHA1Name(w.leafOf(pod))
+		if got := w.secret(pod).Annotations[model.ServerCertHashAnnotation]; got != want {
+			t.Errorf("Secret %s has annotation %s %q, want %q", pod, model.ServerCertHashAnnotation, got, want)
+		}
+	}
+	w.wantRestarts(0)
+	writes := w.faulty.writes
+	w.run(5)
+	if w.faulty.writes != writes {
+		t.Errorf("%d writes at rest", w.faulty.writes-writes)
+	}
+}
+
+func TestARenewedCertificateOfAnIssuerIsLoadedWithoutARestart(t *testing.T) {
+	t.Parallel()
+	w, ca := outsideCluster(t)
+	before := w.leafOf("my-dual-0")
+
+	w.clock.SetTime(w.clock.Now().Add(30 * authority.Day))
+	w.elsewhere.renew()
+	w.settle()
+
+	w.wantReady()
+	w.wantLeavesOf(ca)
+	if w.leafOf("my-dual-0").Equal(before) {
+		t.Error("the certificate that was issued is not adopted")
+	}
+	w.wantGenerations("0", "0")
+	w.wantRestarts(0)
+}
+
+func TestAnIssuersNewKeyReplacesTheOldOneInEveryOrder(t *testing.T) {
+	t.Parallel()
+	for name, order := range map[string]func(w *world, next pki.Authority){
+		"its CA is announced before it issues": func(w *world, next pki.Authority) {
+			w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(next.Certificate()))
+			w.settle()
+			w.elsewhere.ca = next
+			w.elsewhere.renew()
+			w.settle()
+		},
+		"both CAs are announced, and the old one is removed last": func(w *world, next pki.Authority) {
+			old := w.elsewhere.ca
+			w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(old.Certificate(), next.Certificate()))
+			w.settle()
+			w.elsewhere.ca = next
+			for _, certificate := range []string{"my-dual-1", "my-cluster-operator-certs", "my-dual-0", "my-dual-2"} {
+				w.elsewhere.renew(certificate)
+				w.settle()
+			}
+			w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(next.Certificate()))
+			w.settle()
+		},
+		"it issues before its CA is announced": func(w *world, next pki.Authority) {
+			w.elsewhere.ca = next
+			w.elsewhere.renew()
+			w.settle()
+			w.wantLeavesSigned("company one")
+			w.wantHeld("into the bundle")
+			w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(next.Certificate()))
+			w.settle()
+		},
+		"its CA is announced, and it issues by that when it is asked": func(w *world, next pki.Authority) {
+			w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(next.Certificate()))
+			w.elsewhere.ca = next
+			w.settle()
+		},
+		"it issues by another CA of its bundle than before at once": func(w *world, next pki.Authority) {
+			old := w.elsewhere.ca
+			w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(old.Certificate(), next.Certificate()))
+			w.elsewhere.ca = next
+			w.elsewhere.renew()
+			w.settle()
+		},
+		"both at once": func(w *world, next pki.Authority) {
+			w.elsewhere.ca = next
+			w.elsewhere.renew()
+			w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(next.Certificate()))
+			w.settle()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := outsideCluster(t)
+			w.classic() // nobody can cross-sign
+			next := caNamed(t, "company two", 1000*authority.Day)
+
+			order(w, next)
+			w.clock.SetTime(w.clock.Now().Add(time.Hour))
+			w.settle()
+
+			w.wantLeavesOf(next)
+			w.wantReady()
+			for pod, times := range w.restarts() {
+				if times > 2 {
+					t.Errorf("%s was restarted %d times", pod, times)
+				}
+			}
+		})
+	}
+}
+
+// isListed reports whether the bundle holds a CA.
+func (w *world) isListed(anchor string) bool {
+	if w.elsewhere == nil {
+		return false
+	}
+	var bundle corev1.Secret
+	if err := w.api.Get(w.t.Context(), w.key(bundleSecret), &bundle); err != nil {
+		return false
+	}
+	return slices.ContainsFunc(w.certs.in(bundle.Data[authority.CertKey]), func(c *x509.Certificate) bool { return fingerprint(c) == anchor })
+}
+
+func (w *world) wantLeavesSigned(issuer string) {
+	w.t.Helper()
+	for pod := range w.podUIDs() {
+		if leaf := w.leafOf(pod); leaf.Issuer.CommonName != issuer {
+			w.t.Errorf("%s presents a certificate of %q, want %q", pod, leaf.Issuer, issuer)
+		}
+	}
+}
+
+// wantHeld wants a warning about certificates that are not adopted.
+func (w *world) wantHeld(words string) {
+	w.t.Helper()
+	if status := w.status(w.t.Context()); !strings.Contains(status, words) {
+		w.t.Errorf("conditions are %s, want %q", status, words)
+	}
+}
+
+func TestNothingIsMadeUntilTheIssuerCanBeUsed(t *testing.T) {
+	t.Parallel()
+	ca := caNamed(t, "company one", 1000*authority.Day)
+	for name, c := range map[string]struct {
+		hinder func(w *world)
+		says   string
+		help   func(w *world)
+	}{
+		"the gate is off": {
+			func(w *world) { w.gates = featuregate.Gates{}; w.startOperator() }, "STRIMZI_FEATURE_GATES=+CertManagerCaType",
+			func(w *world) { w.gates.CertManagerCaType = featuregate.On; w.startOperator() },
+		},
+		"the Secret of its CAs is missing": {
+			func(w *world) { w.delete(&corev1.Secret{}, bundleSecret) }, "Secret company-ca",
+			func(w *world) { w.bringsBundle(ca.Certificate()) },
+		},
+		"it does not answer": {
+			func(w *world) { w.elsewhere.withheld = "approve CertificateRequest x" }, "approve CertificateRequest x",
+			func(w *world) { w.elsewhere.withheld = "" },
+		},
+		"it denies": {
+			func(w *world) { w.elsewhere.refusal = "correct the Issuer" }, "correct the Issuer",
+			func(w *world) { w.elsewhere.refusal = "" },
+		},
+		"it drops the organization": {
+			func(w *world) { w.elsewhere.change = func(r *issuer.Request) { r.Subject.Organization = "" } }, "its subject is",
+			func(w *world) { w.elsewhere.change = nil; w.elsewhere.renew() },
+		},
+		"it is not the one whose CA is announced": {
+			func(w *world) { w.elsewhere.ca = caNamed(t, "stranger", 1000*authority.Day) }, "into the bundle",
+			func(w *world) { w.elsewhere.ca = ca; w.elsewhere.renew() },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := outsideWorld(t, ca)
+			w.bringsBundle(ca.Certificate())
+			c.hinder(w)
+			w.asksOutside(3)
+			w.run(8)
+
+			if pods := w.podUIDs(); len(pods) > 0 {
+				t.Errorf("pods were made: %v", pods)
+			}
+			w.wantHeld(c.says)
+
+			c.help(w)
+			w.clock.SetTime(w.clock.Now().Add(time.Minute))
+			w.settle()
+			w.wantReady()
+			w.wantLeavesOf(ca)
+		})
+	}
+}
+
+func TestABrokenBundleOfARunningClusterKeepsWhatIsTrustedAndAdoptsRenewals(t *testing.T) {
+	t.Parallel()
+	w, ca := outsideCluster(t)
+	before := w.leafOf("my-dual-0")
+
+	w.replaceData(bundleSecret, authority.CertKey, []byte("oops"))
+	w.run(3)
+	w.wantHeld("Secret company-ca")
+	w.elsewhere.renew()
+	w.run(6)
+
+	if w.leafOf("my-dual-0").Equal(before) {
+		t.Error("the certificate that was issued is not adopted")
+	}
+	w.wantLeavesOf(ca)
+	w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(ca.Certificate()))
+	w.settle()
+	w.wantReady()
+	w.wantRestarts(0)
+}
+
+func TestAClusterOfAnIssuerGoesOnWithTheGateOff(t *testing.T) {
+	t.Parallel()
+	w, ca := outsideCluster(t)
+	before := w.leafOf("my-dual-0")
+
+	w.gates = featuregate.Gates{}
+	w.startOperator()
+	w.elsewhere.renew()
+	w.settle()
+
+	if w.leafOf("my-dual-0").Equal(before) {
+		t.Error("the certificate that was issued is not adopted")
+	}
+	w.wantLeavesOf(ca)
+	w.wantHeld("feature gate CertManagerCaType is off")
+}
+
+func TestAClusterWithItsOwnCAMovesToAnIssuer(t *testing.T) {
+	t.Parallel()
+	w, ca := ownCluster(t)
+
+	w.moveOutside()
+	w.settle()
+	w.clock.SetTime(w.clock.Now().Add(time.Hour))
+	w.settle()
+
+	w.wantLeavesOf(ca)
+	w.wantReady()
+	w.wantGenerations("1", "1")
+	w.wantRestarts(2)
+}
+
+func TestAClusterWithItsOwnCAStaysWithItWhileTheGateIsOff(t *testing.T) {
+	t.Parallel()
+	w, ca := ownCluster(t)
+	before := w.leafOf("my-dual-0")
+	w.gates = featuregate.Gates{}
+	w.startOperator()
+
+	w.moveOutside()
+	w.run(5)
+
+	w.wantHeld("feature gate CertManagerCaType, which is off")
+	if !w.leafOf("my-dual-0").Equal(before) {
+		t.Error("its certificate was replaced")
+	}
+	w.wantRestarts(0)
+
+	w.gates.CertManagerCaType = featuregate.On
+	w.startOperator()
+	w.settle()
+	w.wantLeavesOf(ca)
+}
+
+// ownCluster is a running cluster with a CA of its own, and the issuer that it may move to.
+func ownCluster(t *testing.T) (*world, pki.Authority) {
+	t.Helper()
+	ca := caNamed(t, "company one", 1000*authority.Day)
+	w := outsideWorld(t, ca)
+	w.classic() // nobody can cross-sign
+	w.bringsBundle(ca.Certificate())
+	w.dualRole(3)
+	w.settle()
+	return w, ca
+}
+
+func TestWhatWasAskedForANodeThatIsGoneIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	w, _ := outsideCluster(t)
+	w.create(poolResource(w.namespace, "more", 1, kafkav1.RoleBroker))
+	w.settle()
+	if !slices.Contains(w.elsewhere.kept, "my-more-3") {
+		t.Fatalf("kept are %v", w.elsewhere.kept)
+	}
+
+	w.scale("more", 0)
+	w.settle()
+
+	if want := []string{"my-cluster-operator-certs", "my-dual-0", "my-dual-1", "my-dual-2"}; !slices.Equal(w.elsewhere.kept, want) {
+		t.Errorf("kept are %v, want %v", w.elsewhere.kept, want)
+	}
+}
+
+// moveOutside makes the CA of a running cluster that of the issuer.
+func (w *world) moveOutside() {
+	w.t.Helper()
+	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"clusterCa": map[string]any{
+		"type": "cert-manager.io", "generateCertificateAuthority": false,
+		"certManager": map[string]any{
+			"issuerRef": map[string]any{"name": "company"},
+			"caCert":    map[string]any{"secretName": bundleSecret, "certificate": authority.CertKey},
+		},
+	}}})
+}
+
+func TestAnIssuerThatGoesOnSigningByTheOldCAIsAskedForOneCertificateAnHour(t *testing.T) {
+	t.Parallel()
+	w, _ := outsideCluster(t)
+	w.classic() // nobody can cross-sign
+	next := caNamed(t, "company two", 1000*authority.Day)
+	w.clock.SetTime(w.clock.Now().Add(2 * time.Hour))
+	w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(next.Certificate()))
+	w.run(200)
+
+	if want := []string{"my-dual-0"}; !slices.Equal(w.elsewhere.renewed, want) {
+		t.Errorf("issued again were %v, want %v", w.elsewhere.renewed, want)
+	}
+	w.wantLeavesSigned("company one")
+	w.clock.SetTime(w.clock.Now().Add(time.Hour))
+	w.run(3)
+	if want := []string{"my-dual-0", "my-dual-0"}; !slices.Equal(w.elsewhere.renewed, want) {
+		t.Errorf("an hour later issued again were %v, want %v", w.elsewhere.renewed, want)
+	}
+
+	w.elsewhere.ca = next
+	w.clock.SetTime(w.clock.Now().Add(2 * time.Hour))
+	w.settle()
+	w.wantLeavesOf(next)
+	w.wantReady()
+}

@@ -1,0 +1,189 @@
+package controller
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/evidence"
+	"github.com/keyturn/keyturn/internal/featuregate"
+	"github.com/keyturn/keyturn/internal/issuer"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/trust"
+)
+
+// Warnings about a CA that is an issuer's.
+const (
+	// reasonCertificateIssuer: what its issuer has left behind cannot be taken away.
+	reasonCertificateIssuer = "CertificateIssuer"
+	// reasonFeatureGate: the cluster uses a feature whose gate is off.
+	reasonFeatureGate = "FeatureGateDisabled"
+)
+
+// turnOnGate says how people turn the gate on.
+const turnOnGate = "start the operator with STRIMZI_FEATURE_GATES=+CertManagerCaType, or with featureGates=[+CertManagerCaType] in its chart"
+
+// issuedSuffix is the end of the name of the Secret in which an issuer leaves a certificate, after the name of the
+// Secret that it is copied to.
+const issuedSuffix = "-cm"
+
+// OutsideIssuer is an issuer that holds the key of a CA, and what it issues certificates for.
+type OutsideIssuer struct {
+	Namespace string
+	Issuer    model.IssuerRef
+	// Owner is the Kafka, for everything that is made for it. Secrets are left alone where OwnsSecrets is false.
+	Owner       metav1.OwnerReference
+	OwnsSecrets bool
+	// Labels are those of everything that is made for the Kafka.
+	Labels map[string]string
+}
+
+// OutsideIssuers makes issuers. As a source it has a Kafka looked at when what its issuer was asked for changes, or can
+// be asked for.
+type OutsideIssuers interface {
+	source.Source
+
+	IssuerOf(OutsideIssuer) issuer.Renewer
+	// Refer notes that a Kafka asks an issuer, and Forget that it does no more.
+	Refer(kafka types.NamespacedName)
+	Forget(kafka types.NamespacedName)
+}
+
+// observeOffered reads the operator's certificate as its issuer has issued it last: all of a cluster come from one issuer.
+func (r *Reconciler) observeOffered(ctx context.Context, o *observation) error {
+	if _, _, uses := model.CertManagerIssuer(o.kafka.Spec.ClusterCa); !uses {
+		return nil
+	}
+	var secret corev1.Secret
+	exists, err := r.find(ctx, o, o.kafka.Name+operatorSecretSuffix+issuedSuffix, &secret)
+	if err != nil || !exists {
+		return err
+	}
+	if chain, err := pki.ParseChain(secret.Data[corev1.TLSCertKey]); err == nil {
+		o.offered = chain
+	}
+	return nil
+}
+
+// bundleOf is where the CAs of an issuer come from.
+func (o *observation) bundleOf(kind authorities.Kind) *authority.Bundle {
+	_, caCert, uses := model.CertManagerIssuer(o.caSpec(kind))
+	if !uses {
+		return nil
+	}
+	read := o.brought[caCert.Secret]
+	return &authority.Bundle{
+		Secret: caCert.Secret, Entry: caCert.Key, Stored: read.stored, Unread: read.unread[caCert.Key], Offered: o.offered,
+	}
+}
+
+// refusesOutside says why the CA of an issuer is not used; nil when it is.
+func (r *Reconciler) refusesOutside(p *pass, kind authorities.Kind) []authority.Problem {
+	if _, _, uses := model.CertManagerIssuer(p.caSpec(kind)); !uses {
+		return nil
+	}
+	field := kind.Names(p.kafka.Name).Field + ".type"
+	switch copied := p.secrets[kind.CertSecret(p.kafka.Name)].Annotations[authorities.CertHashAnnotation] != ""; {
+	case kind == authorities.Clients:
+		return []authority.Problem{{Object: field, Wrong: "cert-manager.io is not supported for the clients CA yet", Remedy: "remove it"}}
+	case copied && r.options.Gates.CertManagerCaType == featuregate.Off:
+		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonFeatureGate,
+			"feature gate CertManagerCaType is off, but the certificates of this cluster come from cert-manager and are still adopted: "+turnOnGate)
+	case r.options.Gates.CertManagerCaType == featuregate.Off:
+		return []authority.Problem{{
+			Object: field, Wrong: "cert-manager.io needs feature gate CertManagerCaType, which is off", Remedy: turnOnGate,
+		}}
+	}
+	return nil
+}
+
+// issuance says who signs the leaves of the cluster. A CA with keys at hand that stands in for one that is refused signs.
+func (p *pass) issuance() trust.Issuance {
+	outside := model.CASpec(p.caSpec(authorities.Cluster)).Source == authority.Outside
+	if !outside || p.clusterCA.Held && len(p.clusterCA.Keys) > 0 {
+		return trust.Held
+	}
+	return trust.Offered
+}
+
+// outsideIssuer is the issuer of the leaves of the cluster.
+func (r *Reconciler) outsideIssuer(p *pass) issuer.Renewer {
+	ref, _, _ := model.CertManagerIssuer(p.caSpec(authorities.Cluster))
+	r.options.Outside.Refer(client.ObjectKeyFromObject(&p.kafka))
+	return r.options.Outside.IssuerOf(OutsideIssuer{
+		Namespace: p.kafka.Namespace, Issuer: ref, Owner: ownerReferences(&p.kafka)[0], OwnsSecrets: p.ownsCASecrets(authorities.Cluster),
+		Labels: p.cluster.ComponentLabels(model.AuthorityComponent()),
+	})
+}
+
+// offeredLeaf adopts what the issuer offers, or keeps the stored leaf.
+func (r *Reconciler) offeredLeaf(ctx context.Context, p *pass, request leafRequest, in authority.LeafInput) authority.LeafDecision {
+	for _, cert := range p.clusterCA.known {
+		if evidence.KeyID(cert) == request.identity.Signer {
+			in.Want.Anchors = append(in.Want.Anchors, cert)
+		}
+	}
+	if named, err := pki.ParseBundle(p.bundleOf(authorities.Cluster).Text()); err == nil {
+		in.Want.Named = named
+	}
+	asked := r.outsideIssuer(p)
+	in.Answer = askOf(ctx, asked, p, request, in.Want)
+	if issued, is := in.Answer.(issuer.Issued); is && p.renewalIsDue(request, issued.Chain) {
+		next, err := asked.Renew(ctx, request.secret, issued.Chain[0], p.now)
+		p.wake(next)
+		if err != nil {
+			p.note("Secret "+request.secret, reasonCertificateIssuer, "a certificate of another CA could not be requested, and this is tried again: "+err.Error())
+		}
+	}
+	return authority.DecideOffered(in)
+}
+
+// renewalIsDue reports whether a leaf is to be issued again, because all trust another CA that is to sign from now on.
+// Until the issuer is known to sign by that CA it is asked for one node alone.
+func (p *pass) renewalIsDue(request leafRequest, issued []*x509.Certificate) bool {
+	target := p.clusterCA.Target()
+	if target == nil || request.identity.Signer != evidence.KeyID(target) || p.verifies(target, issued) {
+		return false
+	}
+	if p.verifies(target, p.offered) || slices.ContainsFunc(storedLeaves(p), func(leaf *x509.Certificate) bool { return pki.IssuedBy(leaf, target) }) {
+		return true
+	}
+	nodes := p.allNodes()
+	return len(nodes) > 0 && request.secret == nodes[0].Pod
+}
+
+func (p *pass) verifies(ca *x509.Certificate, chain []*x509.Certificate) bool {
+	return len(chain) > 0 && pki.Verify(chain, []*x509.Certificate{ca}, p.now) == nil
+}
+
+// withdrawRequests takes away what was asked of the issuer for nodes and companions that are gone.
+func (r *Reconciler) withdrawRequests(ctx context.Context, p *pass) error {
+	if p.issuance() != trust.Offered || p.stands() {
+		return nil
+	}
+	keep := []string{p.kafka.Name + operatorSecretSuffix}
+	for _, node := range p.allNodes() {
+		keep = append(keep, node.Pod)
+	}
+	for _, at := range p.companions {
+		keep = append(keep, at.Secret())
+	}
+	slices.Sort(keep)
+	if err := r.outsideIssuer(p).Withdraw(ctx, keep); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("withdrawing requests for certificates: %w", err)
+		}
+		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonCertificateIssuer, "requests for certificates of nodes that are gone could not be withdrawn, and this is tried again: "+err.Error())
+	}
+	return nil
+}

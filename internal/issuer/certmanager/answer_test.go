@@ -78,6 +78,18 @@ func TestOnlyAnAnswerToTheCurrentRequestIsIssued(t *testing.T) {
 				s.Status.Conditions = []condition{{Type: "Ready", Status: "False", ObservedGeneration: 3, Message: "names differ."}}
 			}, want: "not issued yet: names differ.",
 		},
+		"the first issuance is not over": {
+			certificate: func(s *state) {
+				s.Status.Revision = 0
+				s.Status.Conditions = append(s.Status.Conditions, condition{Type: "Issuing", Status: "True", Message: "no Secret"})
+			}, want: "not issued yet: no Secret.",
+		},
+		"it is being renewed": {
+			certificate: func(s *state) {
+				s.Status.Conditions = append(s.Status.Conditions, condition{Type: "Issuing", Status: "True"})
+			},
+		},
+		"it was restored with its Secret": {certificate: func(s *state) { s.Status.Revision = 0 }},
 		"it is being deleted": {
 			certificate: func(s *state) { s.DeletionTimestamp = &metav1.Time{Time: noon()} }, want: "being deleted",
 		},
@@ -249,7 +261,7 @@ func TestALateRequestSaysWhereItIsStuck(t *testing.T) {
 	}{
 		"nothing is known":     {sought{}, sought{}, "why"},
 		"it is not approved":   {request(), signer(healthy), "why No approver has approved CertificateRequest kafka/node-0-3: install an approver for this issuer, or run cmctl approve."},
-		"nobody has signed":    {request(approved), sought{}, "why CertificateRequest kafka/node-0-3 is approved and not signed: the controller of its issuer has not looked at it; check that it runs."},
+		"it is not signed":     {request(approved), sought{}, "why CertificateRequest kafka/node-0-3 is approved and not signed: the controller of its issuer has not looked at it; check that it runs."},
 		"the issuer says why":  {request(approved, condition{Type: "Ready", Status: "False", Message: "vault is sealed."}), signer(healthy), "why CertificateRequest kafka/node-0-3 is approved and not signed: vault is sealed."},
 		"there is no issuer":   {request(approved), sought{kind: KindIssuer, name: "kafka/company"}, "why Issuer kafka/company does not exist: create it, or correct issuerRef."},
 		"the issuer has fault": {request(approved), signer(condition{Type: "Ready", Status: "False", Message: "no key"}), "why Issuer kafka/company is not ready: no key."},

@@ -10,9 +10,9 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
-// stranger says why a Certificate does not belong to the owner, and nothing when it does. Labels and a field manager
+// unrelated says why a Certificate does not belong to the owner, and nothing when it does. Labels and a field manager
 // count only for one without owner: anybody may use them.
-func (o *Options) stranger(certificate metav1.Object) string {
+func (o *Options) unrelated(certificate metav1.Object) string {
 	references := certificate.GetOwnerReferences()
 	for i := range references {
 		if references[i].UID == o.Owner.UID {
@@ -29,8 +29,8 @@ func (o *Options) stranger(certificate metav1.Object) string {
 	}
 }
 
-// strangeSecret says why cert-manager has not written a Secret for the Certificate of a name.
-func strangeSecret(secret metav1.Object, certificate string) string {
+// unrelatedSecret says why cert-manager has not written a Secret for the Certificate of a name.
+func unrelatedSecret(secret metav1.Object, certificate string) string {
 	switch of := secret.GetAnnotations()[CertificateNameAnnotation]; of {
 	case certificate:
 		return ""
@@ -41,7 +41,7 @@ func strangeSecret(secret metav1.Object, certificate string) string {
 	}
 }
 
-func inTheWay(kind string, object metav1.Object, why string) issuer.Denied {
+func notOwned(kind string, object metav1.Object, why string) issuer.Denied {
 	return issuer.Denied{Why: fmt.Sprintf("%s %s/%s %s. It is not touched and no certificate is requested. "+
 		"Delete it, or have its owner recreate it under another name.", kind, object.GetNamespace(), object.GetName(), why)}
 }

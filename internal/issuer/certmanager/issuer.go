@@ -57,14 +57,14 @@ func (i *Issuer) issue(ctx context.Context, request issuer.Request, key pki.KeyP
 		return nil, err
 	}
 	if certificate != nil {
-		if why := i.options.stranger(certificate); why != "" {
-			return inTheWay(kindCertificate, certificate, why), nil
+		if why := i.options.unrelated(certificate); why != "" {
+			return notOwned(kindCertificate, certificate, why), nil
 		}
 	}
 	if secret != nil {
 		// Before the Certificate is written: cert-manager would overwrite the Secret.
-		if why := strangeSecret(secret, request.Name); why != "" {
-			return inTheWay("Secret", secret, why), nil
+		if why := unrelatedSecret(secret, request.Name); why != "" {
+			return notOwned("Secret", secret, why), nil
 		}
 	}
 	certificate, refusal, err := i.apply(ctx, certificate, i.options.intent(request, key))
@@ -158,8 +158,8 @@ func (i *Issuer) adopt(ctx context.Context, secret *corev1.Secret) error {
 	return err
 }
 
-// Withdraw deletes the Certificates of the owner that are not kept, and then their Secrets: also those that
-// cert-manager has written after their Certificate was deleted.
+// Withdraw deletes the Certificates of the owner that are not kept, and then their Secrets. cert-manager may write such
+// a Secret once more, from its cache, just after both were deleted: the next call deletes it.
 func (i *Issuer) Withdraw(ctx context.Context, keep []string) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("withdrawing requests: %w", err)
@@ -179,7 +179,7 @@ func (i *Issuer) withdrawCertificates(ctx context.Context, keep []string) error 
 		return err
 	}
 	for _, certificate := range found {
-		if slices.Contains(keep, certificate.GetName()) || i.options.stranger(certificate) != "" {
+		if slices.Contains(keep, certificate.GetName()) || i.options.unrelated(certificate) != "" {
 			continue
 		}
 		if err := i.remove(ctx, certificates(), certificate); err != nil {

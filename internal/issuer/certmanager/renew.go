@@ -62,7 +62,7 @@ func (i *Issuer) Renew(ctx context.Context, name string, present *x509.Certifica
 	if err != nil {
 		return time.Time{}, fmt.Errorf("having Certificate %s reissued: %w", key, err)
 	}
-	if certificate == nil || secret == nil || i.options.stranger(certificate) != "" {
+	if certificate == nil || secret == nil || i.options.unrelated(certificate) != "" {
 		return time.Time{}, nil
 	}
 	current, err := stateOf(certificate)

@@ -61,9 +61,11 @@ func (s *state) condition(kind string) condition {
 
 func (s *state) is(kind string) bool { return s.condition(kind).Status == string(metav1.ConditionTrue) }
 
-// isIssued reports whether the Certificate as it is now was issued.
+// isIssued reports whether the Certificate as it is now was issued. Until its first issuance is over, cert-manager has no
+// request to compare with and may call it Ready although it was changed.
 func (s *state) isIssued() bool {
-	return s.is("Ready") && s.condition("Ready").ObservedGeneration == s.Generation && s.DeletionTimestamp.IsZero()
+	isFirst := s.Status.Revision == 0 && s.is("Issuing")
+	return s.is("Ready") && s.condition("Ready").ObservedGeneration == s.Generation && !isFirst && s.DeletionTimestamp.IsZero()
 }
 
 // hasFailed reports whether cert-manager waits after a failure.

@@ -53,16 +53,17 @@ func TestALateRequestIsExplained(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			c.prepare(w)
-			w.ask(w.request(node))
+			early := w.request(node)
+			early.Now = w.pending(early).Since
 			w.until("cert-manager has made a CertificateRequest", func() bool { return len(w.list("CertificateRequest")) == 1 })
 			w.traffic.since()
-			w.pending(w.request(node))
+			w.pending(early)
 			if reads, _ := w.traffic.since(); len(reads) != 2 {
 				t.Errorf("early reads are %q, want the Certificate and its Secret", reads)
 			}
 
-			late := w.request(node)
-			late.Now = late.Now.Add(certmanager.Patience + 5*time.Second)
+			late := early
+			late.Now = early.Now.Add(certmanager.Patience)
 			w.until("the reason is known", func() bool { // an issuer has no conditions for a moment
 				pending, is := w.ask(late).(issuer.Pending)
 				return is && contains(pending.Why, c.mentions)

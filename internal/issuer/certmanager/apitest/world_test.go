@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -110,24 +111,50 @@ type traffic struct {
 	reads, writes []string
 	// forbidden are the resources that must not be read.
 	forbidden []string
+	// loses is after how many writes more the answer to one gets lost, as when the operator crashes; 0 is never.
+	loses int
 }
 
+var errLost = errors.New("the answer got lost")
+
 func (c *traffic) RoundTrip(request *http.Request) (*http.Response, error) {
+	if c.forbids(request) {
+		return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Header: http.Header{}, Request: request}, nil
+	}
+	response, err := c.next.RoundTrip(request)
+	if err == nil && c.note(request) {
+		return nil, errors.Join(errLost, response.Body.Close())
+	}
+	return response, err
+}
+
+func (c *traffic) forbids(request *http.Request) bool {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.forbidden, func(resource string) bool {
+		return strings.Contains(request.URL.Path, "/"+resource+"/")
+	})
+}
+
+// note counts a request, and reports whether its answer gets lost.
+func (c *traffic) note(request *http.Request) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	seen := request.Method + " " + request.URL.Path
 	if request.Method == http.MethodGet {
 		c.reads = append(c.reads, seen)
-	} else {
-		c.writes = append(c.writes, seen)
+		return false
 	}
-	forbidden := c.forbidden
-	c.mu.Unlock()
-	for _, resource := range forbidden {
-		if strings.Contains(request.URL.Path, "/"+resource+"/") {
-			return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Header: http.Header{}, Request: request}, nil
-		}
-	}
-	return c.next.RoundTrip(request)
+	c.writes = append(c.writes, seen)
+	c.loses--
+	return c.loses == 0
+}
+
+// lose has the answer to a write get lost.
+func (c *traffic) lose(write int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.loses = write
 }
 
 // since are the requests since it was asked last.
@@ -376,7 +403,7 @@ func (w *world) patch(object client.Object, patch string) {
 func (w *world) advance(t *testing.T) {
 	t.Helper()
 	w.collect()
-	w.within(2*time.Second, func() bool {
+	w.within(10*time.Second, func() bool {
 		if w.denies {
 			return w.deny()
 		}
@@ -389,15 +416,17 @@ func (w *world) advance(t *testing.T) {
 	})
 }
 
+// isReady reports whether cert-manager has nothing more to do for a Certificate.
 func isReady(certificate *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(certificate.Object, "status", "conditions")
+	isReady, isIssuing := false, false
 	for _, element := range conditions {
 		condition, _ := element.(map[string]any)
-		if condition["type"] == "Ready" && condition["status"] == "True" && condition["observedGeneration"] == certificate.GetGeneration() {
-			return true
-		}
+		isTrue := condition["status"] == "True"
+		isReady = isReady || isTrue && condition["type"] == "Ready" && condition["observedGeneration"] == certificate.GetGeneration()
+		isIssuing = isIssuing || isTrue && condition["type"] == "Issuing"
 	}
-	return false
+	return isReady && !isIssuing
 }
 
 // collect deletes CertificateRequests whose Certificates are gone, as the garbage collector does in a cluster.

@@ -1,0 +1,70 @@
+package apitest
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keyturn/keyturn/internal/issuer"
+	"github.com/keyturn/keyturn/internal/issuer/certmanager"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// renew has a certificate issued again now, and returns when that is possible next.
+func (w *world) renew(name string, present issuer.Issued, now time.Time) time.Time {
+	w.t.Helper()
+	next, err := w.issuer().Renew(w.t.Context(), name, present.Chain[0], now)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return next
+}
+
+func TestACertificateOfAnotherCAIsIssuedOnceThatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.options.Renewals = certmanager.NewRenewals()
+	before := w.issued(w.request(node))
+	next, err := pki.NewCA(pki.CASpec{
+		Subject: pki.Subject{CommonName: "the company"}, Key: pki.DefaultCAKey(pki.ECDSA), Validity: 365 * 24 * time.Hour, Now: time.Now(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := w.secret("company")
+	secret.Data = map[string][]byte{corev1.TLSCertKey: pki.EncodeBundle(next.Certificate()), corev1.TLSPrivateKeyKey: next.Key().PEM()}
+	if err := w.person.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	if again := w.issued(w.request(node)); !again.Chain[0].Equal(before.Chain[0]) {
+		t.Fatal("cert-manager has noticed the other CA by itself")
+	}
+
+	now := time.Now()
+	if at := w.renew(node, before, now); !at.Equal(now.Add(issuer.RenewalPause)) {
+		t.Errorf("it may be renewed next at %s", at)
+	}
+
+	var after issuer.Issued
+	if !w.within(patience, func() bool {
+		after = w.issued(w.request(node))
+		return !after.Chain[0].Equal(before.Chain[0])
+	}) {
+		t.Fatal("it was not issued again")
+	}
+	if !pki.IssuedBy(after.Chain[0], next.Certificate()) {
+		t.Error("it is not of the other CA")
+	}
+	w.traffic.since()
+	if at := w.renew(node, after, now.Add(time.Minute)); !at.Equal(now.Add(issuer.RenewalPause)) {
+		t.Errorf("a minute later it may be renewed next at %s", at)
+	}
+	if reads, writes := w.traffic.since(); len(reads)+len(writes) > 0 {
+		t.Errorf("a minute later there were reads %q and writes %q", reads, writes)
+	}
+	w.renew(node, before, now.Add(2*issuer.RenewalPause))
+	if _, writes := w.traffic.since(); len(writes) > 0 {
+		t.Errorf("for a certificate that is not issued any more there were writes %q", writes)
+	}
+}

@@ -29,22 +29,27 @@ const (
 	kafkaUsers     = "kafkausers.kafka.strimzi.io"
 	podSets        = "strimzipodsets.core.strimzi.io"
 	kafkaAccesses  = "kafkaaccesses.access.strimzi.io"
+	etcdClusters   = "etcdclusters.etcd.database.coreos.com"
 )
 
 // definitions are those that Keyturn installs.
 func definitions() []string {
-	return []string{kafkas, kafkaNodePools, kafkaUsers, podSets, kafkaAccesses}
+	return []string{kafkas, kafkaNodePools, kafkaUsers, podSets, kafkaAccesses, etcdClusters}
 }
 
-// versions are those of every definition but the one of KafkaAccess.
+// versions are those of every definition of Kafka and its users.
 func versions() []string { return []string{"v1", "v1beta2"} }
 
 // versionsOf are those that a definition serves, the stored one first.
 func versionsOf(name string) []string {
-	if name == kafkaAccesses {
+	switch name {
+	case kafkaAccesses:
 		return []string{"v1alpha1"}
+	case etcdClusters:
+		return []string{"v1beta2"}
+	default:
+		return versions()
 	}
-	return versions()
 }
 
 // definition reads the definition with the given name.

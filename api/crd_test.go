@@ -84,13 +84,14 @@ func TestDefinitionsServeTwoVersionsWithOneSchema(t *testing.T) {
 }
 
 // What tools and people address the resources by.
-func TestDefinitionsHaveStrimzisNames(t *testing.T) {
+func TestDefinitionsHaveTheNamesOfTheirOrigin(t *testing.T) {
 	t.Parallel()
 	want := map[string]apiextensionsv1.CustomResourceDefinitionNames{
 		kafkas:         {Plural: "kafkas", Singular: "kafka", ShortNames: []string{"k"}, Kind: "Kafka", ListKind: "KafkaList", Categories: []string{"strimzi"}},
 		kafkaNodePools: {Plural: "kafkanodepools", Singular: "kafkanodepool", ShortNames: []string{"knp"}, Kind: "KafkaNodePool", ListKind: "KafkaNodePoolList", Categories: []string{"strimzi"}},
 		kafkaUsers:     {Plural: "kafkausers", Singular: "kafkauser", ShortNames: []string{"ku"}, Kind: "KafkaUser", ListKind: "KafkaUserList", Categories: []string{"strimzi"}},
 		kafkaAccesses:  {Plural: "kafkaaccesses", Singular: "kafkaaccess", ShortNames: []string{"ka"}, Kind: "KafkaAccess", ListKind: "KafkaAccessList", Categories: []string{"strimzi"}},
+		etcdClusters:   {Plural: "etcdclusters", Singular: "etcdcluster", ShortNames: []string{"etcd"}, Kind: "EtcdCluster", ListKind: "EtcdClusterList"},
 		podSets:        {Plural: "strimzipodsets", Singular: "strimzipodset", ShortNames: []string{"sps"}, Kind: "StrimziPodSet", ListKind: "StrimziPodSetList", Categories: []string{"strimzi"}},
 	}
 	for name, names := range want {
@@ -112,6 +113,7 @@ func TestOnlyNodePoolsScale(t *testing.T) {
 		kafkaUsers:     nil,
 		podSets:        nil,
 		kafkaAccesses:  nil,
+		etcdClusters:   nil,
 	}
 	for name, scale := range want {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	corev1 "github.com/keyturn/keyturn/api/core/v1"
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/api/fields"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
@@ -36,6 +37,7 @@ func TestEveryFieldOfARichManifestIsKept(t *testing.T) {
 		"kafkauser-rich.yaml":     kafkaUsers,
 		"kafkaaccess-rich.yaml":   kafkaAccesses,
 		"strimzipodset-rich.yaml": podSets,
+		"etcdcluster-rich.yaml":   etcdClusters,
 	}
 	for file, crd := range manifests {
 		for _, version := range versionsOf(crd) {
@@ -62,7 +64,7 @@ func TestEveryFieldOfARichManifestIsKept(t *testing.T) {
 func decodeTyped(t *testing.T, object map[string]any) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{kafkav1.AddToScheme, corev1.AddToScheme, accessv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{kafkav1.AddToScheme, corev1.AddToScheme, accessv1alpha1.AddToScheme, etcdv1beta2.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -143,6 +145,10 @@ func TestFieldsWithoutEffectAreNamed(t *testing.T) {
 		"KafkaAccess": {
 			find: fields.InSpec[accessv1alpha1.KafkaAccess],
 			file: "kafkaaccess-rich.yaml",
+		},
+		"EtcdCluster": {
+			find: fields.InSpec[etcdv1beta2.EtcdCluster],
+			file: "etcdcluster-rich.yaml",
 		},
 		"KafkaNodePool": {
 			find: fields.InSpec[kafkav1.KafkaNodePool],

@@ -1,0 +1,219 @@
+package v1beta2
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// EtcdCluster is an etcd cluster. Its members make their keys themselves, in their pods, and the operator signs
+// their certificates.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=etcdclusters,singular=etcdcluster,shortName=etcd,scope=Namespaced
+// +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.spec.size`,description="The desired number of members"
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.currentVersion`,description="The version that the members run"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="The phase of the cluster"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the cluster is as its spec says"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 45",message="metadata.name must have at most 45 characters because names of Services, pods and certificates are made of it",fieldPath=.metadata,reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must hold only lower-case letters, digits and '-', and must start with a letter, because names of Services are made of it",fieldPath=.metadata,reason=FieldValueInvalid
+type EtcdCluster struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is the cluster as it should be.
+	// +required
+	Spec EtcdClusterSpec `json:"spec,omitzero"`
+	// status is the cluster as the operator last saw it.
+	// +optional
+	Status EtcdClusterStatus `json:"status,omitzero"`
+}
+
+// EtcdClusterList is a list of EtcdCluster.
+//
+// +kubebuilder:object:root=true
+type EtcdClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+	Items           []EtcdCluster `json:"items"`
+}
+
+// EtcdClusterSpec is the cluster as it should be.
+type EtcdClusterSpec struct {
+	// size is the number of members. An even one tolerates no more losses than the odd one below it.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=7
+	Size int32 `json:"size,omitempty"`
+	// repository of the image of etcd. Its tag is v and the version.
+	// +optional
+	// +kubebuilder:default="quay.io/coreos/etcd"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Repository string `json:"repository,omitempty"`
+	// version of etcd, for example 3.6.16.
+	// +optional
+	// +kubebuilder:default="3.6.16"
+	// +kubebuilder:validation:Pattern=`^[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}$`
+	Version string `json:"version,omitempty"`
+	// paused makes the operator change no member. Certificates are still issued.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+	// pod says what the pods of the members have besides what the operator gives them.
+	// +optional
+	Pod *PodPolicy `json:"pod,omitempty"`
+	// TLS says where certificates come from. Unset means dynamic.
+	// +optional
+	TLS *TLSPolicy `json:"TLS,omitempty"`
+}
+
+// PodPolicy says what the pods of the members have besides what the operator gives them. It counts when a pod is
+// created.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.ephemeral) && self.ephemeral && has(self.persistentVolumeClaimSpec))",message="ephemeral must not be combined with persistentVolumeClaimSpec because an ephemeral member has no claim"
+type PodPolicy struct {
+	// labels of the pods. Those of the operator win.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	Labels map[string]string `json:"labels,omitempty"`
+	// annotations of the pods. Those of the operator win.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// nodeSelector restricts the nodes that pods run on.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// affinity of the pods.
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	// antiAffinity is the older form of affinity. It has no effect.
+	// +optional
+	AntiAffinity bool `json:"antiAffinity,omitempty"`
+	// tolerations of the pods.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// resources of the container of etcd.
+	// +optional
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+	// securityContext of the pods. What it leaves out is as the restricted Pod Security Standard asks for.
+	// +optional
+	SecurityContext *corev1.PodSecurityContext `json:"securityContext,omitempty"`
+	// etcdEnv holds variables of the container of etcd. Those that tune etcd or name no setting of it have an effect.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	EtcdEnv []corev1.EnvVar `json:"etcdEnv,omitempty"`
+	// persistentVolumeClaimSpec of the volume of each member. Unset means 8Gi of the default storage class.
+	// +optional
+	PersistentVolumeClaimSpec *corev1.PersistentVolumeClaimSpec `json:"persistentVolumeClaimSpec,omitempty"`
+	// ephemeral keeps the data of a member in its pod. It is lost with the pod.
+	// +optional
+	Ephemeral bool `json:"ephemeral,omitempty"`
+	// busyboxImage has no effect: no container of the pods needs it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	BusyboxImage string `json:"busyboxImage,omitempty"`
+	// DNSTimeoutInSecond has no effect: members do not wait for DNS names.
+	// +optional
+	DNSTimeoutInSecond int64 `json:"DNSTimeoutInSecond,omitempty"`
+	// ClusterDomain has no effect: it is an option of the operator.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ClusterDomain string `json:"ClusterDomain,omitempty"`
+}
+
+// TLSPolicy says where certificates come from.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.static) && has(self.dynamic))",message="static must not be combined with dynamic because a cluster has certificates of one source"
+type TLSPolicy struct {
+	// static takes certificates and keys from Secrets. It is not supported yet.
+	// +optional
+	Static *StaticTLS `json:"static,omitempty"`
+	// dynamic has the operator sign the certificates of keys that never leave their pods.
+	// +optional
+	Dynamic *DynamicTLS `json:"dynamic,omitempty"`
+}
+
+// StaticTLS names Secrets with certificates and keys.
+type StaticTLS struct {
+	// member holds the Secrets of the members.
+	// +optional
+	Member *MemberSecrets `json:"member,omitempty"`
+	// operatorSecret has the certificate by which the operator is a client of the cluster.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	OperatorSecret string `json:"operatorSecret,omitempty"`
+}
+
+// MemberSecrets names the Secrets of the members.
+type MemberSecrets struct {
+	// peerSecret has the certificate that members present to each other.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	PeerSecret string `json:"peerSecret,omitempty"`
+	// serverSecret has the certificate that members present to clients.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ServerSecret string `json:"serverSecret,omitempty"`
+}
+
+// KeyAlgorithm is an algorithm of keys.
+//
+// +kubebuilder:validation:Enum=ECDSA;RSA
+type KeyAlgorithm string
+
+// The algorithms of keys.
+const (
+	// ECDSA keys are those of the curve P-256, of a CA P-384.
+	ECDSA KeyAlgorithm = "ECDSA"
+	// RSA keys have 2048 bits, of a CA 4096.
+	RSA KeyAlgorithm = "RSA"
+)
+
+// DynamicTLS says how the operator makes CAs and signs certificates.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.clientCA) ? self.clientCA.validity : '43800h', has(self.peerCA) ? self.peerCA.validity : '43800h'].all(ca, duration(has(self.leaf) ? self.leaf.validity : '720h') + duration(has(self.leaf) ? self.leaf.validity : '720h') + duration(has(self.leaf) ? self.leaf.validity : '720h') < duration(ca))",message="leaf.validity must be less than a third of clientCA.validity and of peerCA.validity because certificates must be renewable long before their CA expires"
+type DynamicTLS struct {
+	// clientCA signs the certificates that members present to clients, and those of clients.
+	// +optional
+	ClientCA *CertificateLife `json:"clientCA,omitempty"`
+	// peerCA signs the certificates that members present to each other.
+	// +optional
+	PeerCA *CertificateLife `json:"peerCA,omitempty"`
+	// leaf is a certificate of a member or of a client.
+	// +optional
+	Leaf *LeafLife `json:"leaf,omitempty"`
+	// keyAlgorithm of CAs. Unset means ECDSA.
+	// +optional
+	KeyAlgorithm KeyAlgorithm `json:"keyAlgorithm,omitempty"`
+}
+
+// CertificateLife says how long a CA is valid.
+type CertificateLife struct {
+	// validity in hours, minutes and seconds, for example 43800h, which is the default.
+	// +required
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$`
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=21
+	Validity metav1.Duration `json:"validity,omitzero"`
+}
+
+// LeafLife says how long a certificate of a member or of a client is valid. It is renewed after two thirds of that.
+//
+// +kubebuilder:validation:XValidation:rule="duration(self.validity) >= duration('10m')",message="validity must be at least 10m because renewal needs time",fieldPath=.validity
+type LeafLife struct {
+	// validity in hours, minutes and seconds, for example 720h, which is the default.
+	// +required
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$`
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=21
+	Validity metav1.Duration `json:"validity,omitzero"`
+}

@@ -1,0 +1,132 @@
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ClusterPhase is how far a cluster has come.
+//
+// +kubebuilder:validation:Enum=Creating;Running;Failed
+type ClusterPhase string
+
+// The phases.
+const (
+	// PhaseCreating lasts until the cluster is available for the first time.
+	PhaseCreating ClusterPhase = "Creating"
+	// PhaseRunning lasts from then on.
+	PhaseRunning ClusterPhase = "Running"
+	// PhaseFailed is a spec that cannot be acted on; reason says why.
+	PhaseFailed ClusterPhase = "Failed"
+)
+
+// Types of conditions.
+const (
+	// ConditionReady is True when all members are as the spec says.
+	ConditionReady = "Ready"
+	// ConditionAvailable is True when a quorum of members is ready.
+	ConditionAvailable = "Available"
+	// ConditionFieldsIgnored is True while the spec has fields without effect.
+	ConditionFieldsIgnored = "FieldsIgnored"
+)
+
+// MemberRole is what a member may do.
+//
+// +kubebuilder:validation:Enum=voter;learner
+type MemberRole string
+
+// The roles of members.
+const (
+	// RoleVoter takes part in decisions.
+	RoleVoter MemberRole = "voter"
+	// RoleLearner receives data and does not count for the quorum.
+	RoleLearner MemberRole = "learner"
+)
+
+// EtcdClusterStatus is the cluster as the operator last saw it.
+type EtcdClusterStatus struct {
+	// phase is how far the cluster has come.
+	// +optional
+	Phase ClusterPhase `json:"phase,omitempty"`
+	// reason says why the phase is Failed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason,omitempty"`
+	// controlPaused is true while the operator changes no member.
+	// +optional
+	ControlPaused bool `json:"controlPaused,omitempty"`
+	// conditions: Ready and Available, and FieldsIgnored when there is something to say.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// observedGeneration is the generation of the spec that the status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// size is the number of members that the cluster has.
+	// +optional
+	Size int32 `json:"size,omitempty"`
+	// serviceName is the Service that clients connect to.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	ServiceName string `json:"serviceName,omitempty"`
+	// clientPort is the port of that Service.
+	// +optional
+	ClientPort int32 `json:"clientPort,omitempty"`
+	// members names the pods of members that are ready and of those that are not.
+	// +optional
+	Members MembersStatus `json:"members,omitzero"`
+	// memberStatuses are the members, by name.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	MemberStatuses []MemberStatus `json:"memberStatuses,omitempty"`
+	// currentVersion is the version that the members run.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	CurrentVersion string `json:"currentVersion,omitempty"`
+	// targetVersion is the version of the spec while members run another.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	TargetVersion string `json:"targetVersion,omitempty"`
+}
+
+// MembersStatus names the pods of members that are ready and of those that are not.
+type MembersStatus struct {
+	// ready members serve clients.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=63
+	Ready []string `json:"ready,omitempty"`
+	// unready members do not serve clients.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=63
+	Unready []string `json:"unready,omitempty"`
+}
+
+// MemberStatus is a member of the cluster.
+type MemberStatus struct {
+	// name of the member and of its pod.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name,omitempty"`
+	// podUID is the UID of the pod that the operator created for the member. Requests of other pods are not signed.
+	// +optional
+	PodUID types.UID `json:"podUID,omitempty"`
+	// memberID is the id that etcd gave the member, in hex. It is set once the member has started.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	MemberID string `json:"memberID,omitempty"`
+	// role is voter or learner. It is set once etcd knows the member.
+	// +optional
+	Role MemberRole `json:"role,omitempty"`
+	// ready is true of a voter whose pod is ready.
+	// +optional
+	Ready bool `json:"ready,omitempty"`
+}

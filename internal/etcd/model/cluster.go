@@ -1,0 +1,198 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// Settings are those of the operator.
+type Settings struct {
+	// AgentImage has the keyturn binary.
+	AgentImage string
+	// PullPolicy of all containers; empty means Kubernetes' default.
+	PullPolicy corev1.PullPolicy
+	// ClusterDomain is the DNS domain of the Kubernetes cluster.
+	ClusterDomain string
+}
+
+// Cluster is an EtcdCluster with its defaults.
+type Cluster struct {
+	Names      Names
+	UID        types.UID
+	Generation int64
+	Size       int
+	Version    string
+	Paused     bool
+	TLS        TLS
+
+	image    string
+	pod      etcdv1beta2.PodPolicy
+	settings Settings
+}
+
+// TLS says how keys and certificates are.
+type TLS struct {
+	// CAValidity by plane.
+	CAValidity map[contract.Plane]time.Duration
+	// LeafValidity is how long certificates of members and clients are valid. They are renewed after two thirds.
+	LeafValidity time.Duration
+	// Algorithm of CA keys.
+	Algorithm pki.Algorithm
+}
+
+// Defaults of the API.
+const (
+	defaultCAValidity   = 43800 * time.Hour
+	defaultLeafValidity = 720 * time.Hour
+)
+
+// Reason is why a cluster is not ready, as a condition has it.
+type Reason string
+
+// NotSupported is the reason for a field that cannot be acted on.
+const NotSupported Reason = "NotSupported"
+
+// Problem keeps the operator from acting on a cluster.
+type Problem struct {
+	Reason  Reason
+	Message string
+}
+
+// Findings are what is wrong with a spec.
+type Findings struct {
+	// Problem is nil when the spec can be acted on.
+	Problem *Problem
+	// Ignored are the fields without effect, as paths, sorted.
+	Ignored []string
+}
+
+// Resolve fills in the defaults of a cluster.
+func Resolve(etcd *etcdv1beta2.EtcdCluster, settings Settings) (Cluster, Findings) {
+	spec := etcd.Spec
+	c := Cluster{
+		Names:      Names{Namespace: etcd.Namespace, Cluster: etcd.Name},
+		UID:        etcd.UID,
+		Generation: etcd.Generation,
+		Size:       int(spec.Size),
+		Version:    spec.Version,
+		Paused:     spec.Paused,
+		TLS:        resolveTLS(spec.TLS),
+		image:      spec.Repository + ":v" + spec.Version,
+		settings:   settings,
+	}
+	if spec.Pod != nil {
+		c.pod = *spec.Pod
+	}
+	return c, Findings{Problem: unsupported(spec), Ignored: ignored(c.pod)}
+}
+
+func resolveTLS(policy *etcdv1beta2.TLSPolicy) TLS {
+	tls := TLS{
+		CAValidity:   map[contract.Plane]time.Duration{contract.ClientPlane: defaultCAValidity, contract.PeerPlane: defaultCAValidity},
+		LeafValidity: defaultLeafValidity,
+		Algorithm:    pki.ECDSA,
+	}
+	if policy == nil || policy.Dynamic == nil {
+		return tls
+	}
+	dynamic := policy.Dynamic
+	if dynamic.ClientCA != nil {
+		tls.CAValidity[contract.ClientPlane] = dynamic.ClientCA.Validity.Duration
+	}
+	if dynamic.PeerCA != nil {
+		tls.CAValidity[contract.PeerPlane] = dynamic.PeerCA.Validity.Duration
+	}
+	if dynamic.Leaf != nil {
+		tls.LeafValidity = dynamic.Leaf.Validity.Duration
+	}
+	if dynamic.KeyAlgorithm == etcdv1beta2.RSA {
+		tls.Algorithm = pki.RSA
+	}
+	return tls
+}
+
+// oldest are the oldest supported versions, by minor: those before can be kept from accepting connections by anybody
+// who sends no handshake.
+func oldest() map[string]int { return map[string]int{"3.5": 33, "3.6": 14} }
+
+func unsupported(spec etcdv1beta2.EtcdClusterSpec) *Problem {
+	if spec.TLS != nil && spec.TLS.Static != nil {
+		return &Problem{NotSupported, "spec.TLS.static is not supported yet. Nothing of this cluster is changed. " +
+			"Remove the field: the operator then issues all certificates."}
+	}
+	minor, patch, _ := cutLast(spec.Version)
+	first, known := oldest()[minor]
+	if number, err := strconv.Atoi(patch); !known || err != nil || number < first {
+		var from []string
+		for minor, patch := range oldest() {
+			from = append(from, fmt.Sprintf("%s.%d", minor, patch))
+		}
+		slices.Sort(from)
+		return &Problem{NotSupported, fmt.Sprintf("etcd %s is not supported. Nothing of this cluster is changed. "+
+			"Set spec.version to %s or a later patch of it.", spec.Version, strings.Join(from, ", "))}
+	}
+	return nil
+}
+
+func cutLast(version string) (minor, patch string, found bool) {
+	at := strings.LastIndexByte(version, '.')
+	if at < 0 {
+		return version, "", false
+	}
+	return version[:at], version[at+1:], true
+}
+
+func ignored(pod etcdv1beta2.PodPolicy) []string {
+	var paths []string
+	for path, isSet := range map[string]bool{
+		"spec.pod.antiAffinity":       pod.AntiAffinity,
+		"spec.pod.busyboxImage":       pod.BusyboxImage != "",
+		"spec.pod.DNSTimeoutInSecond": pod.DNSTimeoutInSecond != 0,
+		"spec.pod.ClusterDomain":      pod.ClusterDomain != "",
+	} {
+		if isSet {
+			paths = append(paths, path)
+		}
+	}
+	for _, variable := range pod.EtcdEnv {
+		if !isTuning(variable.Name) {
+			paths = append(paths, "spec.pod.etcdEnv["+variable.Name+"]")
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// Ephemeral is true when members lose their data with their pods.
+func (c Cluster) Ephemeral() bool { return c.pod.Ephemeral }
+
+// SANs are the names of the certificate of a member in a plane: its exact DNS names, those of the Service for clients
+// in their plane, and its addresses. Clients in the pod and behind a port-forward connect to localhost.
+func (c Cluster) SANs(plane contract.Plane, member string, addresses []string) (pki.SANs, error) {
+	host := c.Names.Host(member)
+	names := append([]string{host, host + "." + c.settings.ClusterDomain}, addresses...)
+	if plane == contract.ClientPlane {
+		service := c.Names.ClientService()
+		inNamespace := service + "." + c.Names.Namespace
+		names = append(names, service, inNamespace, inNamespace+".svc", inNamespace+".svc."+c.settings.ClusterDomain, "localhost", "127.0.0.1")
+	}
+	return pki.NewSANs(names...)
+}
+
+// Usages are what the certificate of a member may be used for in a plane: members dial each other, and no clients.
+func Usages(plane contract.Plane) []pki.Usage {
+	if plane == contract.PeerPlane {
+		return pki.BothUsages()
+	}
+	return []pki.Usage{pki.ServerAuth}
+}

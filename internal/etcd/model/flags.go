@@ -1,0 +1,79 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+)
+
+const (
+	dataDir = "/var/etcd"
+	// program is etcd in the official images.
+	program = "/usr/local/bin/etcd"
+	// httpPort serves what etcd offers over HTTP, on loopback: beside gRPC on one port it would starve watches, and a
+	// stopping member could not finish calls.
+	httpPort = 2382
+)
+
+// Start says how a member starts with an empty volume. etcd looks at none of it when there are data.
+type Start struct {
+	// Existing is true of a member that joins others.
+	Existing bool
+	// Members are the names of all members, this one included.
+	Members []string
+}
+
+// etcdCommand is etcd with all its flags.
+func (c Cluster) etcdCommand(member string, start Start) []string {
+	state := "new"
+	if start.Existing {
+		state = "existing"
+	}
+	initial := make([]string, 0, len(start.Members))
+	for _, each := range slices.Sorted(slices.Values(start.Members)) {
+		initial = append(initial, each+"="+c.Names.PeerURL(each))
+	}
+	peer, client := contract.PeerPlane, contract.ClientPlane
+	return []string{
+		program,
+		"--name=" + member,
+		"--data-dir=" + dataDir + "/data",
+		fmt.Sprintf("--listen-peer-urls=https://0.0.0.0:%d", contract.PeerPort),
+		"--initial-advertise-peer-urls=" + c.Names.PeerURL(member),
+		fmt.Sprintf("--listen-client-urls=https://0.0.0.0:%d", contract.ClientPort),
+		fmt.Sprintf("--listen-client-http-urls=https://127.0.0.1:%d", httpPort),
+		"--advertise-client-urls=" + c.Names.ClientURL(member),
+		fmt.Sprintf("--listen-metrics-urls=http://127.0.0.1:%d", contract.MetricsPort),
+		"--initial-cluster=" + strings.Join(initial, ","),
+		"--initial-cluster-state=" + state,
+		"--initial-cluster-token=" + string(c.UID),
+		"--peer-cert-file=" + peer.CertificatePath(),
+		"--peer-key-file=" + peer.KeyPath(),
+		"--peer-trusted-ca-file=" + peer.AnchorsPath(),
+		"--peer-client-cert-auth=true",
+		"--cert-file=" + client.CertificatePath(),
+		"--key-file=" + client.KeyPath(),
+		"--trusted-ca-file=" + client.AnchorsPath(),
+		"--client-cert-auth=true",
+		// The gateway would dial etcd with a certificate that only serves.
+		"--enable-grpc-gateway=false",
+	}
+}
+
+// isTuning reports whether an environment variable tunes etcd or the Go runtime. All others could change TLS,
+// listeners, authentication or membership, or what the agent is told.
+func isTuning(name string) bool {
+	switch name {
+	case "ETCD_AUTO_COMPACTION_MODE", "ETCD_AUTO_COMPACTION_RETENTION",
+		"ETCD_BACKEND_BATCH_INTERVAL", "ETCD_BACKEND_BATCH_LIMIT", "ETCD_QUOTA_BACKEND_BYTES",
+		"ETCD_ELECTION_TIMEOUT", "ETCD_HEARTBEAT_INTERVAL",
+		"ETCD_GRPC_KEEPALIVE_INTERVAL", "ETCD_GRPC_KEEPALIVE_MIN_TIME", "ETCD_GRPC_KEEPALIVE_TIMEOUT",
+		"ETCD_LOG_LEVEL", "ETCD_MAX_CONCURRENT_STREAMS", "ETCD_MAX_REQUEST_BYTES", "ETCD_MAX_TXN_OPS",
+		"ETCD_MAX_WALS", "ETCD_METRICS", "ETCD_SNAPSHOT_COUNT",
+		"GOGC", "GOMAXPROCS", "GOMEMLIMIT", "TZ":
+		return true
+	}
+	return false
+}

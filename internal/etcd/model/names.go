@@ -1,0 +1,69 @@
+package model
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+)
+
+// Names are what the objects of a cluster are called.
+type Names struct {
+	Namespace, Cluster string
+}
+
+// PeerService is the headless Service with the DNS names of all members.
+func (n Names) PeerService() string { return n.Cluster + "-peer" }
+
+// ClientService is the Service that clients connect to.
+func (n Names) ClientService() string { return n.Cluster + "-client" }
+
+// Member is the name of a member, of its pod, its Secret, and its account with role and binding.
+func (n Names) Member(ordinal int) string { return n.Cluster + "-" + strconv.Itoa(ordinal) }
+
+// Ordinal is the number of a member by its name, and whether it is the name of one.
+func (n Names) Ordinal(member string) (int, bool) {
+	text, isOurs := strings.CutPrefix(member, n.Cluster+"-")
+	ordinal, err := strconv.Atoi(text)
+	return ordinal, isOurs && err == nil && ordinal >= 0 && n.Member(ordinal) == member
+}
+
+// Claim is the name of the claim with the data of a member.
+func (n Names) Claim(member string) string { return "data-" + member }
+
+// Host is the DNS name of a member, which resolves in all namespaces of the Kubernetes cluster.
+func (n Names) Host(member string) string {
+	return fmt.Sprintf("%s.%s.%s.svc", member, n.PeerService(), n.Namespace)
+}
+
+// PeerURL is where other members reach a member.
+func (n Names) PeerURL(member string) string {
+	return fmt.Sprintf("https://%s:%d", n.Host(member), contract.PeerPort)
+}
+
+// ClientURL is where clients reach a member.
+func (n Names) ClientURL(member string) string {
+	return fmt.Sprintf("https://%s:%d", n.Host(member), contract.ClientPort)
+}
+
+// CAKeySecret and CACertSecret are the Secrets of the CA of a plane, in the operator's namespace. No namespace has a
+// dot in its name, so that those of two clusters never meet.
+func (n Names) CAKeySecret(plane contract.Plane) string {
+	return fmt.Sprintf("%s.%s-%s-ca", n.Namespace, n.Cluster, plane)
+}
+
+// CACertSecret see CAKeySecret.
+func (n Names) CACertSecret(plane contract.Plane) string { return n.CAKeySecret(plane) + "-cert" }
+
+// OperatorSecret is the Secret of the operator's certificate as a client of the cluster, in the operator's namespace.
+func (n Names) OperatorSecret() string {
+	return fmt.Sprintf("%s.%s-operator", n.Namespace, n.Cluster)
+}
+
+// NamespacedName identifies the EtcdCluster.
+func (n Names) NamespacedName() types.NamespacedName {
+	return types.NamespacedName{Namespace: n.Namespace, Name: n.Cluster}
+}

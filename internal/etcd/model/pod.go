@@ -1,0 +1,212 @@
+package model
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+)
+
+const (
+	etcdContainer = "etcd"
+	initContainer = "keyturn-init"
+	// etcdUser is not root; the images of etcd have no user of their own.
+	etcdUser = 1000
+	// readOnlyMode lets the pod's group read mounted files.
+	readOnlyMode = 0o440
+	graceSeconds = 60
+
+	agentVolume = "agent"
+	runVolume   = "run"
+	nodeVolume  = "node"
+	podVolume   = "pod-info"
+	dataVolume  = "data"
+	agentDir    = "/opt/keyturn"
+	probePort   = "probe"
+)
+
+// Pod is the pod of a member. It is created and never applied again.
+//
+// Pin is the encoded publication.Publication that it is created under.
+func (c Cluster) Pod(member string, start Start, pin string) *corev1.Pod {
+	labels := maps.Clone(c.pod.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, c.memberLabels(member))
+	delete(labels, RoleLabel)
+	if !start.Existing {
+		labels[RoleLabel] = string(etcdv1beta2.RoleVoter)
+	}
+	pod := &corev1.Pod{ObjectMeta: c.meta(member, labels)}
+	pod.Annotations = c.podAnnotations(pin)
+	pod.Spec = corev1.PodSpec{
+		Hostname:                      member,
+		Subdomain:                     c.Names.PeerService(),
+		ServiceAccountName:            member,
+		AutomountServiceAccountToken:  new(true),
+		EnableServiceLinks:            new(false),
+		RestartPolicy:                 corev1.RestartPolicyAlways,
+		TerminationGracePeriodSeconds: new(int64(graceSeconds)),
+		SecurityContext:               c.podSecurity(),
+		NodeSelector:                  c.pod.NodeSelector,
+		Affinity:                      c.pod.Affinity,
+		Tolerations:                   c.pod.Tolerations,
+		InitContainers:                []corev1.Container{c.initContainer()},
+		Containers:                    []corev1.Container{c.etcdContainer(member, start)},
+		Volumes:                       c.volumes(member),
+	}
+	return pod
+}
+
+// podAnnotations are the user's without those by which operator and agent speak to each other.
+func (c Cluster) podAnnotations(pin string) map[string]string {
+	annotations := maps.Clone(c.pod.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	for _, own := range []string{contract.RequestAnnotation, contract.CertificateAnnotation, agent.PublishedAnnotation, agent.GivenAnnotation} {
+		delete(annotations, own)
+	}
+	for _, plane := range contract.Planes() {
+		delete(annotations, plane.RequestAnnotation())
+		delete(annotations, plane.CertificateAnnotation())
+	}
+	annotations[VersionAnnotation] = c.Version
+	annotations[agent.PinAnnotation] = pin
+	return annotations
+}
+
+// podSecurity is the user's, completed to what the restricted Pod Security Standard asks for.
+func (c Cluster) podSecurity() *corev1.PodSecurityContext {
+	security := &corev1.PodSecurityContext{}
+	if c.pod.SecurityContext != nil {
+		security = c.pod.SecurityContext.DeepCopy()
+	}
+	if security.RunAsNonRoot == nil {
+		security.RunAsNonRoot = new(true)
+	}
+	if security.RunAsUser == nil {
+		security.RunAsUser = new(int64(etcdUser))
+	}
+	if security.FSGroup == nil {
+		security.FSGroup = new(int64(etcdUser))
+	}
+	if security.FSGroupChangePolicy == nil {
+		security.FSGroupChangePolicy = new(corev1.FSGroupChangeOnRootMismatch)
+	}
+	if security.SeccompProfile == nil {
+		security.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+	}
+	return security
+}
+
+func containerSecurity() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false),
+		ReadOnlyRootFilesystem:   new(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}
+
+// initContainer copies the agent out of the operator's image.
+func (c Cluster) initContainer() corev1.Container {
+	return corev1.Container{
+		Name:            initContainer,
+		Image:           c.settings.AgentImage,
+		ImagePullPolicy: c.settings.PullPolicy,
+		Command:         []string{"/keyturn", "agent", "install", agent.BinaryPath},
+		SecurityContext: containerSecurity(),
+		VolumeMounts:    []corev1.VolumeMount{{Name: agentVolume, MountPath: agentDir}},
+	}
+}
+
+func (c Cluster) etcdContainer(member string, start Start) corev1.Container {
+	container := corev1.Container{
+		Name:            etcdContainer,
+		Image:           c.image,
+		ImagePullPolicy: c.settings.PullPolicy,
+		Command:         append([]string{agent.BinaryPath, "agent", "etcd", "--"}, c.etcdCommand(member, start)...),
+		Env:             c.environment(),
+		SecurityContext: containerSecurity(),
+		Ports: []corev1.ContainerPort{
+			containerPort("client", contract.ClientPort), containerPort("peer", contract.PeerPort),
+			containerPort("agent", agent.SecurePort), containerPort(probePort, agent.ProbePort),
+		},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: agentVolume, MountPath: agentDir, ReadOnly: true},
+			{Name: runVolume, MountPath: agent.RunDir},
+			{Name: nodeVolume, MountPath: agent.NodeDir, ReadOnly: true},
+			{Name: podVolume, MountPath: agent.PodDir, ReadOnly: true},
+			{Name: dataVolume, MountPath: dataDir},
+		},
+		StartupProbe:   probe(agent.LivePath, 1, 120),
+		LivenessProbe:  probe(agent.LivePath, 10, 3),
+		ReadinessProbe: probe(agent.ReadyPath, 2, 3),
+	}
+	if c.pod.Resources != nil {
+		container.Resources = *c.pod.Resources
+	}
+	return container
+}
+
+// environment tells the agent which pod it is in; names are of Kubernetes' downward API.
+func (c Cluster) environment() []corev1.EnvVar {
+	variables := make([]corev1.EnvVar, 0, len(c.pod.EtcdEnv)+3)
+	for _, field := range []struct{ name, path string }{
+		{"POD_NAME", "metadata.name"}, {"POD_NAMESPACE", "metadata.namespace"}, {"POD_UID", "metadata.uid"},
+	} {
+		variables = append(variables, corev1.EnvVar{Name: field.name, ValueFrom: &corev1.EnvVarSource{FieldRef: fieldRef(field.path)}})
+	}
+	for _, variable := range c.pod.EtcdEnv {
+		if isTuning(variable.Name) {
+			variables = append(variables, variable)
+		}
+	}
+	return variables
+}
+
+func fieldRef(path string) *corev1.ObjectFieldSelector {
+	return &corev1.ObjectFieldSelector{APIVersion: corev1.SchemeGroupVersion.Version, FieldPath: path}
+}
+
+// probe asks the agent over plain HTTP, which tells nothing but yes or no.
+func probe(path string, period, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+			Path: path, Port: intstr.FromString(probePort), Scheme: corev1.URISchemeHTTP,
+		}},
+		TimeoutSeconds: 5, PeriodSeconds: period, FailureThreshold: failures,
+	}
+}
+
+func containerPort(name string, port int32) corev1.ContainerPort {
+	return corev1.ContainerPort{Name: name, ContainerPort: port, Protocol: corev1.ProtocolTCP}
+}
+
+func (c Cluster) volumes(member string) []corev1.Volume {
+	data := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+	if !c.Ephemeral() {
+		data = corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Names.Claim(member)}}
+	}
+	return []corev1.Volume{
+		{Name: agentVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		// Private keys are here and never reach a disk.
+		{Name: runVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
+			Medium: corev1.StorageMediumMemory, SizeLimit: new(resource.MustParse("16Mi")),
+		}}},
+		{Name: nodeVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName: member, DefaultMode: new(int32(readOnlyMode)),
+		}}},
+		{Name: podVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+			DefaultMode: new(int32(readOnlyMode)),
+			Items:       []corev1.DownwardAPIVolumeFile{{Path: agent.AnnotationsFile, FieldRef: fieldRef("metadata.annotations")}},
+		}}},
+		{Name: dataVolume, VolumeSource: data},
+	}
+}

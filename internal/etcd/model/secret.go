@@ -1,0 +1,61 @@
+package model
+
+import (
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
+)
+
+// Trust is what all members of a cluster trust.
+type Trust struct {
+	// Anchors are the CA certificates of the cluster that a plane accepts.
+	Anchors map[contract.Plane][]*x509.Certificate
+	// Operators are the operator's own certificates as a client.
+	Operators []*x509.Certificate
+}
+
+// MemberSecret is the Secret of a member: the publication and the CA certificates, and no key. Stored is what the
+// Secret holds, told the newest revision that the pod of the member is known to have.
+func (c Cluster) MemberSecret(member string, trust Trust, stored map[string][]byte, told int64, now time.Time) (kube.SecretIntent, publication.Publication, error) {
+	previous, err := publication.ParsePublication(stored[agent.PublicationKey])
+	if err != nil { // it is lost, or somebody has changed it
+		previous = publication.Publication{}
+	}
+	next := publication.Next(previous, told, publication.Content{
+		Trust: trust.roles(), Loading: publication.LoadByRestart, Operators: trust.Operators,
+	}, now)
+	encoded, err := next.Encode()
+	if err != nil {
+		return kube.SecretIntent{}, publication.Publication{}, fmt.Errorf("publishing to member %s: %w", member, err)
+	}
+	data := map[string][]byte{agent.PublicationKey: encoded}
+	for _, plane := range contract.Planes() {
+		data[plane.AnchorsKey()] = pki.EncodeBundle(trust.Anchors[plane]...)
+	}
+	return kube.SecretIntent{
+		Namespace: c.Names.Namespace, Name: member, Labels: c.memberLabels(member),
+		Owners: []metav1.OwnerReference{c.Owner()}, Data: data,
+	}, next, nil
+}
+
+func (t Trust) roles() map[publication.Role][]string {
+	roles := map[publication.Role][]string{}
+	for plane, anchors := range t.Anchors {
+		named := make([]string, 0, len(anchors))
+		for _, anchor := range anchors {
+			named = append(named, pki.FingerprintOf(anchor).String())
+		}
+		slices.Sort(named)
+		roles[plane.Role()] = named
+	}
+	return roles
+}

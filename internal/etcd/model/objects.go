@@ -69,7 +69,7 @@ func (c Cluster) Shared() []Object {
 
 // Account is the identity of a member: it may read and change its own pod and nothing else.
 func (c Cluster) Account(member string) []Object {
-	namespace, labels := c.Names.Namespace, c.memberLabels(member)
+	namespace, labels := c.Names.Namespace, c.MemberLabels(member)
 	account := coreac.ServiceAccount(member, namespace).WithLabels(labels).WithOwnerReferences(c.owner()).
 		WithAutomountServiceAccountToken(false)
 	role := rbacac.Role(member, namespace).WithLabels(labels).WithOwnerReferences(c.owner()).
@@ -102,7 +102,7 @@ func (c Cluster) Claim(member string) *corev1.PersistentVolumeClaim {
 		}
 		spec = *given
 	}
-	return &corev1.PersistentVolumeClaim{ObjectMeta: c.meta(c.Names.Claim(member), c.memberLabels(member)), Spec: spec}
+	return &corev1.PersistentVolumeClaim{ObjectMeta: c.meta(c.Names.Claim(member), c.MemberLabels(member)), Spec: spec}
 }
 
 // Labels are those of all objects of the cluster.
@@ -122,7 +122,8 @@ func (c Cluster) PrivateLabels() map[string]string {
 	return labels
 }
 
-func (c Cluster) memberLabels(member string) map[string]string {
+// MemberLabels are those of the objects of one member.
+func (c Cluster) MemberLabels(member string) map[string]string {
 	labels := c.Labels()
 	labels[MemberLabel] = member
 	return labels

@@ -38,7 +38,7 @@ func (c Cluster) Pod(member string, start Start, pin string) *corev1.Pod {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	maps.Copy(labels, c.memberLabels(member))
+	maps.Copy(labels, c.MemberLabels(member))
 	delete(labels, RoleLabel)
 	if !start.Existing {
 		labels[RoleLabel] = string(etcdv1beta2.RoleVoter)

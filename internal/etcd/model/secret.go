@@ -6,11 +6,8 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
-	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
 )
@@ -23,9 +20,9 @@ type Trust struct {
 	Operators []*x509.Certificate
 }
 
-// MemberSecret is the Secret of a member: the publication and the CA certificates, and no key. Stored is what the
-// Secret holds, told the newest revision that the pod of the member is known to have.
-func (c Cluster) MemberSecret(member string, trust Trust, stored map[string][]byte, told int64, now time.Time) (kube.SecretIntent, publication.Publication, error) {
+// MemberSecret is what the Secret of a member shall hold: the publication and the CA certificates, and no key. Stored
+// is what it holds, told the newest revision that the pod of the member is known to have.
+func MemberSecret(trust Trust, stored map[string][]byte, told int64, now time.Time) (publication.Publication, map[string][]byte, error) {
 	previous, err := publication.ParsePublication(stored[agent.PublicationKey])
 	if err != nil { // it is lost, or somebody has changed it
 		previous = publication.Publication{}
@@ -35,16 +32,13 @@ func (c Cluster) MemberSecret(member string, trust Trust, stored map[string][]by
 	}, now)
 	encoded, err := next.Encode()
 	if err != nil {
-		return kube.SecretIntent{}, publication.Publication{}, fmt.Errorf("publishing to member %s: %w", member, err)
+		return publication.Publication{}, nil, fmt.Errorf("rendering the Secret of a member: %w", err)
 	}
 	data := map[string][]byte{agent.PublicationKey: encoded}
 	for _, plane := range contract.Planes() {
 		data[plane.AnchorsKey()] = pki.EncodeBundle(trust.Anchors[plane]...)
 	}
-	return kube.SecretIntent{
-		Namespace: c.Names.Namespace, Name: member, Labels: c.memberLabels(member),
-		Owners: []metav1.OwnerReference{c.Owner()}, Data: data,
-	}, next, nil
+	return next, data, nil
 }
 
 func (t Trust) roles() map[publication.Role][]string {

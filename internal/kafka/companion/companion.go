@@ -16,8 +16,8 @@ import (
 
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/kafka/model/volume"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // Companion is a Deployment whose pods talk to the nodes.

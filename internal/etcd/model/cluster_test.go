@@ -1,0 +1,131 @@
+package model_test
+
+import (
+	"crypto/x509"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
+	"github.com/keyturn/keyturn/internal/publication"
+)
+
+func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
+
+func three(t *testing.T) *etcdv1beta2.EtcdCluster {
+	t.Helper()
+	return read(t, filepath.Join("testdata", "three", "input.yaml"))
+}
+
+func TestWhatCannotBeActedOnIsAProblem(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(spec *etcdv1beta2.EtcdClusterSpec)
+		want   string
+	}{
+		"certificates from Secrets":      {func(s *etcdv1beta2.EtcdClusterSpec) { s.TLS = &etcdv1beta2.TLSPolicy{Static: &etcdv1beta2.StaticTLS{}} }, "spec.TLS.static is not supported yet"},
+		"an unknown minor":               {func(s *etcdv1beta2.EtcdClusterSpec) { s.Version = "3.4.30" }, "Set spec.version to 3.5.33, 3.6.14"},
+		"a patch that can be held up":    {func(s *etcdv1beta2.EtcdClusterSpec) { s.Version = "3.6.13" }, "etcd 3.6.13 is not supported"},
+		"the oldest patch that is taken": {func(s *etcdv1beta2.EtcdClusterSpec) { s.Version = "3.6.14" }, ""},
+		"an older minor that is taken":   {func(s *etcdv1beta2.EtcdClusterSpec) { s.Version = "3.5.35" }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			etcd := three(t)
+			test.change(&etcd.Spec)
+			_, findings := model.Resolve(etcd, settings())
+			var got string
+			if findings.Problem != nil {
+				got = findings.Problem.Message
+			}
+			if (test.want == "") != (got == "") || !strings.Contains(got, test.want) {
+				t.Errorf("the problem is %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestFieldsWithoutEffectAreNamed(t *testing.T) {
+	t.Parallel()
+	etcd := three(t)
+	etcd.Spec.Pod.BusyboxImage = "busybox"
+	etcd.Spec.Pod.EtcdEnv = append(etcd.Spec.Pod.EtcdEnv, corev1.EnvVar{Name: "POD_UID", Value: "forged"}, corev1.EnvVar{Name: "GODEBUG"})
+	_, findings := model.Resolve(etcd, settings())
+	want := []string{
+		"spec.pod.busyboxImage", "spec.pod.etcdEnv[ETCD_LISTEN_CLIENT_HTTP_URLS]",
+		"spec.pod.etcdEnv[GODEBUG]", "spec.pod.etcdEnv[POD_UID]",
+	}
+	if diff := cmp.Diff(want, findings.Ignored); diff != "" {
+		t.Errorf("fields differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestACertificateHasTheExactNamesOfItsMember(t *testing.T) {
+	t.Parallel()
+	cluster, _ := model.Resolve(three(t), settings())
+	peer := []string{"my-cluster-1.my-cluster-peer.etcd.svc", "my-cluster-1.my-cluster-peer.etcd.svc.cluster.local", "10.0.0.7", "fd00::7"}
+	client := append(slices.Clone(peer), "my-cluster-client", "my-cluster-client.etcd", "my-cluster-client.etcd.svc",
+		"my-cluster-client.etcd.svc.cluster.local", "localhost", "127.0.0.1")
+	for plane, names := range map[contract.Plane][]string{contract.PeerPlane: peer, contract.ClientPlane: client} {
+		got, err := cluster.SANs(plane, "my-cluster-1", []string{"10.0.0.7", "fd00::7"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := pki.NewSANs(names...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !got.Equal(want) {
+			t.Errorf("plane %s: names are %v, want %v", plane, got, want)
+		}
+	}
+}
+
+func TestNamesOfMembersAreTold(t *testing.T) {
+	t.Parallel()
+	names := model.Names{Namespace: "etcd", Cluster: "my-cluster"}
+	for name, want := range map[string]int{"my-cluster-0": 0, "my-cluster-12": 12, "my-cluster-01": -1, "my-cluster--1": -1, "my-cluster-a": -1, "other-0": -1} {
+		ordinal, isMember := names.Ordinal(name)
+		if isMember != (want >= 0) || isMember && ordinal != want {
+			t.Errorf("%s: got %d, %t, want %d", name, ordinal, isMember, want)
+		}
+	}
+}
+
+func TestAMemberIsToldItsAnchorsAndNoKey(t *testing.T) {
+	t.Parallel()
+	peer, client := pkitest.CA(t, "peer-ca", noon()), pkitest.CA(t, "client-ca", noon())
+	trust := model.Trust{Anchors: map[contract.Plane][]*x509.Certificate{
+		contract.PeerPlane: {peer.Certificate()}, contract.ClientPlane: {client.Certificate()},
+	}}
+	first, data, err := model.MemberSecret(trust, nil, 7, noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[publication.Role][]string{
+		"peer": {pki.FingerprintOf(peer.Certificate()).String()}, "client": {pki.FingerprintOf(client.Certificate()).String()},
+	}
+	if diff := cmp.Diff(want, first.Trust); diff != "" || first.Revision != 8 {
+		t.Errorf("revision %d after 7, trust differs (-want +got):\n%s", first.Revision, diff)
+	}
+	if len(data) != 3 || !slices.Equal(data["peer-ca.crt"], pki.EncodeBundle(peer.Certificate())) {
+		t.Errorf("the Secret holds %d entries, want publication and two anchors", len(data))
+	}
+	again, _, err := model.MemberSecret(trust, data, 8, noon().Add(1))
+	if err != nil || again.Revision != 8 {
+		t.Errorf("the same trust has revision %d, %v, want 8", again.Revision, err)
+	}
+	if string(data[agent.PublicationKey]) == "" {
+		t.Error("there is no publication")
+	}
+}

@@ -161,16 +161,16 @@ func (k PrivateKey) Params() KeyParams {
 	if k.IsZero() {
 		return KeyParams{}
 	}
-	params, err := publicParams(k.material().signer.Public())
+	params, err := ParamsOf(k.material().signer.Public())
 	if err != nil {
 		return KeyParams{}
 	}
 	return params
 }
 
-// publicParams returns algorithm and size of a key, or an error for one that is neither
+// ParamsOf returns algorithm and size of a key, or an error for one that is neither
 // RSA nor ECDSA.
-func publicParams(public crypto.PublicKey) (KeyParams, error) {
+func ParamsOf(public crypto.PublicKey) (KeyParams, error) {
 	switch key := public.(type) {
 	case *rsa.PublicKey:
 		return KeyParams{Algorithm: RSA, Size: key.N.BitLen()}, nil

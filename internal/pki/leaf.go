@@ -3,6 +3,7 @@ package pki
 import (
 	"crypto"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/sha1"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -54,7 +55,7 @@ func (a Authority) leafTemplate(public crypto.PublicKey, spec LeafSpec) (*x509.C
 	if !spec.Now.Before(a.cert.NotAfter) {
 		return nil, fmt.Errorf("the CA %q expired at %s", a.cert.Subject, a.cert.NotAfter.UTC().Format(time.RFC3339))
 	}
-	params, err := publicParams(public)
+	params, err := ParamsOf(public)
 	if err != nil {
 		return nil, err
 	}
@@ -183,10 +184,15 @@ func ParseRequest(data []byte) (*x509.CertificateRequest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parsing certificate request: %w", err)
 	}
+	if key, is := request.PublicKey.(*rsa.PublicKey); is {
+		if err := checkModulus(key.N); err != nil {
+			return nil, fmt.Errorf("parsing certificate request: %w", err)
+		}
+	}
 	if err := request.CheckSignature(); err != nil {
 		return nil, fmt.Errorf("parsing certificate request: its signature does not fit its key: %w", err)
 	}
-	if _, err := publicParams(request.PublicKey); err != nil {
+	if _, err := ParamsOf(request.PublicKey); err != nil {
 		return nil, fmt.Errorf("parsing certificate request: %w", err)
 	}
 	return request, nil

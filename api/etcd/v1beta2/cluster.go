@@ -103,7 +103,8 @@ type PodPolicy struct {
 	// securityContext of the pods. What it leaves out is as the restricted Pod Security Standard asks for.
 	// +optional
 	SecurityContext *corev1.PodSecurityContext `json:"securityContext,omitempty"`
-	// etcdEnv holds variables of the container of etcd. Those that tune etcd or name no setting of it have an effect.
+	// etcdEnv holds variables of the container of etcd. Those that tune etcd or the Go
+	// runtime have an effect, the others are named in a condition.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -189,7 +190,7 @@ type DynamicTLS struct {
 	// leaf is a certificate of a member or of a client.
 	// +optional
 	Leaf *LeafLife `json:"leaf,omitempty"`
-	// keyAlgorithm of CAs. Unset means ECDSA.
+	// keyAlgorithm of CAs and members. Unset means ECDSA.
 	// +optional
 	KeyAlgorithm KeyAlgorithm `json:"keyAlgorithm,omitempty"`
 }

@@ -32,8 +32,8 @@ func recipes() []recipe {
 		{node.PauseImage, pause},
 		{CoreDNS, coreDNS},
 		{CertManager, certManager},
-		{images.Prefix + "etcd:" + strings.TrimPrefix(versions.EtcdNew, "v"), etcd("etcd36")},
-		{images.Prefix + "etcd:" + strings.TrimPrefix(versions.EtcdOld, "v"), etcd("etcd35")},
+		{images.Prefix + "etcd:" + versions.EtcdNew, etcd("etcd36")},
+		{images.Prefix + "etcd:" + versions.EtcdOld, etcd("etcd35")},
 		{images.Prefix + "kafka:" + versions.KafkaNew, kafka(versions.KafkaNew)},
 		{images.Prefix + "kafka:" + versions.KafkaOld, kafka(versions.KafkaOld)},
 	}

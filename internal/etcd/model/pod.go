@@ -19,7 +19,8 @@ const (
 	etcdUser = 1000
 	// readOnlyMode lets the pod's group read mounted files.
 	readOnlyMode = 0o440
-	graceSeconds = 60
+	// graceSeconds is what the agent counts on.
+	graceSeconds = 30
 
 	agentVolume = "agent"
 	runVolume   = "run"
@@ -131,7 +132,7 @@ func (c Cluster) etcdContainer(member string, start Start) corev1.Container {
 		Name:            etcdContainer,
 		Image:           c.image,
 		ImagePullPolicy: c.settings.PullPolicy,
-		Command:         append([]string{agent.BinaryPath, "agent", "etcd", "--"}, c.etcdCommand(member, start)...),
+		Command:         append([]string{agent.BinaryPath, "agent", "etcd", "--key-algorithm=" + string(c.TLS.Algorithm), "--"}, c.etcdCommand(member, start)...),
 		Env:             c.environment(),
 		SecurityContext: containerSecurity(),
 		Ports: []corev1.ContainerPort{

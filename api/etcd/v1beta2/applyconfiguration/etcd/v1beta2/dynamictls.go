@@ -17,7 +17,7 @@ type DynamicTLSApplyConfiguration struct {
 	PeerCA *CertificateLifeApplyConfiguration `json:"peerCA,omitempty"`
 	// leaf is a certificate of a member or of a client.
 	Leaf *LeafLifeApplyConfiguration `json:"leaf,omitempty"`
-	// keyAlgorithm of CAs. Unset means ECDSA.
+	// keyAlgorithm of CAs and members. Unset means ECDSA.
 	KeyAlgorithm *etcdv1beta2.KeyAlgorithm `json:"keyAlgorithm,omitempty"`
 }
 

@@ -28,7 +28,8 @@ type PodPolicyApplyConfiguration struct {
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
 	// securityContext of the pods. What it leaves out is as the restricted Pod Security Standard asks for.
 	SecurityContext *v1.PodSecurityContext `json:"securityContext,omitempty"`
-	// etcdEnv holds variables of the container of etcd. Those that tune etcd or name no setting of it have an effect.
+	// etcdEnv holds variables of the container of etcd. Those that tune etcd or the Go
+	// runtime have an effect, the others are named in a condition.
 	EtcdEnv []v1.EnvVar `json:"etcdEnv,omitempty"`
 	// persistentVolumeClaimSpec of the volume of each member. Unset means 8Gi of the default storage class.
 	PersistentVolumeClaimSpec *v1.PersistentVolumeClaimSpec `json:"persistentVolumeClaimSpec,omitempty"`

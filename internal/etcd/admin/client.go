@@ -1,0 +1,111 @@
+package admin
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// Member is a member as etcd has it.
+type Member struct {
+	ID uint64
+	// Name is empty until the member has started.
+	Name      string
+	PeerURLs  []string
+	IsLearner bool
+}
+
+// Client is a connection to a cluster. Every call is bounded in time.
+type Client interface {
+	// Members are those that the leader knows.
+	Members(ctx context.Context) ([]Member, error)
+	// AddLearner adds a member that will be at a peer URL. It is no error if there is one.
+	AddLearner(ctx context.Context, peerURL string) error
+	// Promote makes a learner a voter. The error is ErrNotReady while it has not caught up. Of a voter it is none, or
+	// ErrNotReady for a moment.
+	Promote(ctx context.Context, id uint64) error
+	Close() error
+}
+
+// Dial returns a client of the cluster with these client URLs. It does not wait for a connection.
+type Dial func(ctx context.Context, urls []string, identity *tls.Config) (Client, error)
+
+// ErrNotReady means that etcd does not change its members yet: a learner has not caught up, or not enough members are
+// connected. The same call succeeds later.
+var ErrNotReady = errors.New("etcd is not ready for the change")
+
+// callTimeout bounds one call, connecting included.
+const callTimeout = 5 * time.Second
+
+// New is a Dial of a real cluster. A nil identity connects without TLS, which only tests do.
+func New(ctx context.Context, urls []string, identity *tls.Config) (Client, error) {
+	client, err := clientv3.New(clientv3.Config{Context: ctx, Endpoints: urls, TLS: identity, Logger: zap.NewNop()})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to etcd at %v: %w", urls, err)
+	}
+	return &etcd{client}, nil
+}
+
+type etcd struct{ client *clientv3.Client }
+
+var _ Client = (*etcd)(nil)
+
+func (e *etcd) Members(ctx context.Context) ([]Member, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	response, err := e.client.MemberList(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing the members of etcd: %w", err)
+	}
+	members := make([]Member, 0, len(response.Members))
+	for _, m := range response.Members {
+		members = append(members, Member{ID: m.ID, Name: m.Name, PeerURLs: m.PeerURLs, IsLearner: m.IsLearner})
+	}
+	return members, nil
+}
+
+func (e *etcd) AddLearner(ctx context.Context, peerURL string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := e.client.MemberAddAsLearner(ctx, []string{peerURL})
+	// The id of a member is made of its URL and the second, so that etcd refuses the same URL in two ways.
+	if err == nil || errors.Is(err, rpctypes.ErrPeerURLExist) || errors.Is(err, rpctypes.ErrMemberExist) {
+		return nil
+	}
+	return fmt.Errorf("adding a member at %s: %w", peerURL, asNotReady(err))
+}
+
+func (e *etcd) Promote(ctx context.Context, id uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := e.client.MemberPromote(ctx, id)
+	if err == nil || errors.Is(err, rpctypes.ErrMemberNotLearner) {
+		return nil
+	}
+	return fmt.Errorf("promoting member %x: %w", id, asNotReady(err))
+}
+
+func (e *etcd) Close() error {
+	if err := e.client.Close(); err != nil {
+		return fmt.Errorf("closing the connection to etcd: %w", err)
+	}
+	return nil
+}
+
+// asNotReady recognises what passes by itself.
+func asNotReady(err error) error {
+	for _, passing := range []error{
+		rpctypes.ErrMemberLearnerNotReady, rpctypes.ErrMemberNotEnoughStarted, rpctypes.ErrTooManyLearners, rpctypes.ErrUnhealthy,
+	} {
+		if errors.Is(err, passing) {
+			return fmt.Errorf("%w: %w", ErrNotReady, err)
+		}
+	}
+	return err
+}

@@ -31,10 +31,13 @@ type Cluster struct {
 	UID        types.UID
 	Generation int64
 	Size       int
-	Version    string
+	// Version is what members run. It is that of the spec until the first of them does.
+	Version string
 	Paused     bool
 	TLS        TLS
 
+	// target is the version of the spec.
+	target   string
 	image    string
 	pod      etcdv1beta2.PodPolicy
 	settings Settings
@@ -79,15 +82,20 @@ type Findings struct {
 // Resolve fills in the defaults of a cluster.
 func Resolve(etcd *etcdv1beta2.EtcdCluster, settings Settings) (Cluster, Findings) {
 	spec := etcd.Spec
+	running := etcd.Status.CurrentVersion
+	if running == "" {
+		running = spec.Version
+	}
 	c := Cluster{
 		Names:      Names{Namespace: etcd.Namespace, Cluster: etcd.Name},
 		UID:        etcd.UID,
 		Generation: etcd.Generation,
 		Size:       int(spec.Size),
-		Version:    spec.Version,
+		Version:    running,
 		Paused:     spec.Paused,
 		TLS:        resolveTLS(spec.TLS),
-		image:      spec.Repository + ":v" + spec.Version,
+		target:     spec.Version,
+		image:      spec.Repository + ":v" + running,
 		settings:   settings,
 	}
 	if spec.Pod != nil {

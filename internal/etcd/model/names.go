@@ -15,6 +15,9 @@ type Names struct {
 	Namespace, Cluster string
 }
 
+// MaxMembers is how many members a cluster has at most. Their ordinals count on from 0.
+const MaxMembers = 7
+
 // PeerService is the headless Service with the DNS names of all members.
 func (n Names) PeerService() string { return n.Cluster + "-peer" }
 

@@ -1,0 +1,61 @@
+package controller
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Metrics counts members and their certificates.
+type Metrics struct {
+	members      *prometheus.GaugeVec
+	certificates prometheus.Counter
+	denials      *prometheus.CounterVec
+}
+
+var _ prometheus.Collector = (*Metrics)(nil)
+
+// NewMetrics returns metrics for one process, to be registered once.
+func NewMetrics() *Metrics {
+	return &Metrics{
+		members: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "keyturn_etcd_members", Help: "Members of an EtcdCluster by whether they are ready.",
+		}, []string{"namespace", "etcdcluster", "ready"}),
+		certificates: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "keyturn_etcd_certificates_issued_total", Help: "Certificates issued to members.",
+		}),
+		denials: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "keyturn_etcd_requests_denied_total", Help: "Requests of members that were denied, by the cause.",
+		}, []string{"cause"}),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
+	for _, collector := range m.all() {
+		collector.Describe(out)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(out chan<- prometheus.Metric) {
+	for _, collector := range m.all() {
+		collector.Collect(out)
+	}
+}
+
+func (m *Metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.members, m.certificates, m.denials}
+}
+
+func (m *Metrics) issued() { m.certificates.Inc() }
+
+func (m *Metrics) denied(cause string) { m.denials.WithLabelValues(cause).Inc() }
+
+func (m *Metrics) saw(cluster types.NamespacedName, ready, unready int) {
+	m.members.WithLabelValues(cluster.Namespace, cluster.Name, "true").Set(float64(ready))
+	m.members.WithLabelValues(cluster.Namespace, cluster.Name, "false").Set(float64(unready))
+}
+
+func (m *Metrics) forget(cluster types.NamespacedName) {
+	m.members.DeletePartialMatch(prometheus.Labels{"namespace": cluster.Namespace, "etcdcluster": cluster.Name})
+}

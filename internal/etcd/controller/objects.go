@@ -1,0 +1,180 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/publication"
+)
+
+// foreignObjectError is an object in the way that is not the cluster's.
+type foreignObjectError struct{ Kind, Name string }
+
+func (e *foreignObjectError) Error() string {
+	return fmt.Sprintf("%s %s is not owned by this cluster", e.Kind, e.Name)
+}
+
+func (e *foreignObjectError) problem() *model.Problem {
+	return &model.Problem{Reason: model.ForeignObject, Message: fmt.Sprintf(
+		"%s %s is not owned by this cluster. It is not changed, and members are neither added nor replaced. Delete it, or rename the EtcdCluster.", e.Kind, e.Name)}
+}
+
+// readPods reads the pods that say they are the cluster's.
+func (p *pass) readPods(ctx context.Context) error {
+	var pods corev1.PodList
+	err := p.options.Client.List(ctx, &pods, client.InNamespace(p.etcd.Namespace), client.MatchingLabels(map[string]string{
+		model.ManagedByLabel: model.Manager, model.ClusterLabel: p.etcd.Name,
+	}))
+	if err != nil {
+		return fmt.Errorf("listing the pods of EtcdCluster %s: %w", p.etcd.Name, err)
+	}
+	p.pods = map[string]*corev1.Pod{}
+	for i := range pods.Items {
+		p.pods[pods.Items[i].Name] = &pods.Items[i]
+	}
+	return nil
+}
+
+// metadataOf reads the metadata of an object, past the cache when the cache does not have it; nil when there is none.
+func (r *Reconciler) metadataOf(ctx context.Context, kind schema.GroupVersionKind, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	err := r.options.Client.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		err = r.options.Live.Get(ctx, key, object)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, client.IgnoreNotFound(err)
+	case err != nil:
+		return nil, fmt.Errorf("reading metadata of %s %s: %w", kind.Kind, key, err)
+	default:
+		return object, nil
+	}
+}
+
+// applyObjects applies what members share, and the account of each member that is known.
+func (p *pass) applyObjects(ctx context.Context) error {
+	if err := p.applyAll(ctx, p.cluster.Shared()); err != nil {
+		return err
+	}
+	for _, member := range p.members {
+		if err := p.applyAll(ctx, p.cluster.Account(member.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare applies what a member has besides its pod and its data, and returns what is published to it.
+func (p *pass) prepare(ctx context.Context, member string) (publication.Publication, error) {
+	if err := p.applyAll(ctx, p.cluster.Account(member)); err != nil {
+		return publication.Publication{}, err
+	}
+	return p.writeSecret(ctx, member)
+}
+
+func (p *pass) applyAll(ctx context.Context, objects []model.Object) error {
+	for _, object := range objects {
+		observed, err := p.metadataOf(ctx, object.Kind, types.NamespacedName{Namespace: p.etcd.Namespace, Name: object.Name})
+		if err != nil {
+			return err
+		}
+		if observed == nil {
+			_, err = p.appliers.Of(p.etcd.UID).Apply(ctx, object.Intent, nil)
+		} else if !p.cluster.IsOwned(observed) {
+			err = &foreignObjectError{object.Kind.Kind, object.Name}
+		} else {
+			_, err = p.appliers.Of(p.etcd.UID).Apply(ctx, object.Intent, observed)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeSecret writes what a member is to trust.
+func (p *pass) writeSecret(ctx context.Context, member string) (publication.Publication, error) {
+	stored, err := p.secret(ctx, types.NamespacedName{Namespace: p.etcd.Namespace, Name: member})
+	if err != nil {
+		return publication.Publication{}, err
+	}
+	var before map[string][]byte
+	if stored != nil {
+		if !p.cluster.IsOwned(stored) {
+			return publication.Publication{}, &foreignObjectError{"Secret", member}
+		}
+		before = stored.Data
+	}
+	published, data, err := model.MemberSecret(p.authorities.trust(), before, told(p.pods[member]), p.now)
+	if err != nil {
+		return publication.Publication{}, err
+	}
+	_, err = kube.WriteSecret(ctx, p.options.Client, fieldOwner, stored, kube.SecretIntent{
+		Namespace: p.etcd.Namespace, Name: member, Labels: p.cluster.MemberLabels(member),
+		Owners: []metav1.OwnerReference{p.cluster.Owner()}, Data: data,
+	})
+	return published, err
+}
+
+// told is the newest revision that a pod is known to have.
+func told(pod *corev1.Pod) int64 {
+	if pod == nil {
+		return 0
+	}
+	pin, err := publication.ParsePublication([]byte(pod.Annotations[agent.PinAnnotation]))
+	if err != nil {
+		pin = publication.Publication{}
+	}
+	newest, err := strconv.ParseInt(pod.Annotations[agent.PublishedAnnotation], 10, 64)
+	if err != nil {
+		newest = 0
+	}
+	return max(pin.Revision, newest)
+}
+
+// secret reads a Secret past the cache, which holds none; nil when there is none.
+func (r *Reconciler) secret(ctx context.Context, key types.NamespacedName) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := r.options.Live.Get(ctx, key, secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, client.IgnoreNotFound(err)
+	case err != nil:
+		return nil, fmt.Errorf("reading Secret %s: %w", key, err)
+	default:
+		return secret, nil
+	}
+}
+
+// hasAnswer reports whether a pod has a certificate: etcd may run in it.
+func hasAnswer(pod *corev1.Pod) bool {
+	for _, plane := range contract.Planes() {
+		if pod.Annotations[plane.CertificateAnnotation()] != "" {
+			return true
+		}
+	}
+	return pod.Annotations[contract.CertificateAnnotation] != ""
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

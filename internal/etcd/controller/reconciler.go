@@ -1,0 +1,167 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/etcd/admin"
+	"github.com/keyturn/keyturn/internal/etcd/membership"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/kube"
+)
+
+const (
+	// fieldOwner owns what this controller applies, podOwner what it changes of pods that it has created.
+	fieldOwner = model.Manager
+	podOwner   = model.Manager + "-pods"
+	// finalizer keeps an EtcdCluster until its CAs are deleted, after its last pod.
+	finalizer = "keyturn.dev/etcd-cas"
+	// again is how soon etcd is asked again what nobody tells of: a learner that catches up, a server that starts.
+	again = time.Second
+)
+
+// Options are what a Reconciler works with.
+type Options struct {
+	// Client reads from the cache and writes; Live reads past the cache.
+	Client client.Client
+	Live   client.Reader
+	Events events.EventRecorder
+	Log    logr.Logger
+	Clock  clock.PassiveClock
+	// Dial connects to clusters.
+	Dial admin.Dial
+	// Namespace is the operator's own, where CAs are.
+	Namespace string
+	Settings  model.Settings
+	Metrics   *Metrics
+}
+
+// Reconciler reconciles EtcdClusters.
+type Reconciler struct {
+	options     Options
+	appliers    *kube.Appliers
+	podAppliers *kube.Appliers
+	denials     *denials
+}
+
+// New returns a Reconciler. SetupWithManager starts it.
+func New(options Options) *Reconciler {
+	return &Reconciler{
+		options:     options,
+		appliers:    kube.NewAppliers(options.Client, fieldOwner),
+		podAppliers: kube.NewAppliers(options.Client, podOwner),
+		denials:     newDenials(),
+	}
+}
+
+// pass is one reconcile of one cluster.
+type pass struct {
+	*Reconciler
+
+	etcd     *etcdv1beta2.EtcdCluster
+	cluster  model.Cluster
+	findings model.Findings
+	now      time.Time
+	// authorities are the CAs and the operator's own certificate.
+	authorities authorities
+	pods        map[string]*corev1.Pod
+	members     []membership.Member
+	problem     *model.Problem
+	// wake is when the next reconcile is due although nothing changes; zero when never.
+	wake time.Time
+}
+
+// Reconcile observes a cluster, does what is due next, and reports.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	// An older one would not have the pods that were created last, which would then be taken for others'.
+	etcd := &etcdv1beta2.EtcdCluster{}
+	if err := r.options.Live.Get(ctx, request.NamespacedName, etcd); err != nil {
+		if !apierrors.IsNotFound(err) {
+			return ctrl.Result{}, fmt.Errorf("reading EtcdCluster %s: %w", request, err)
+		}
+		r.options.Metrics.forget(request.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	p := &pass{Reconciler: r, etcd: etcd, now: r.options.Clock.Now(), members: recorded(etcd.Status)}
+	p.cluster, p.findings = model.Resolve(etcd, r.options.Settings)
+	if !etcd.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, p.remove(ctx)
+	}
+	if err := p.run(ctx); err != nil {
+		return ctrl.Result{}, kube.IgnoreEnding(err)
+	}
+	if p.wake.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{RequeueAfter: max(p.wake.Sub(p.now), again)}, nil
+}
+
+// run brings the cluster one step further. What is in the way of that is reported. A spec that cannot be acted on
+// stops nothing that runs: members get their certificates as before.
+func (p *pass) run(ctx context.Context) error {
+	if err := p.readPods(ctx); err != nil {
+		return err
+	}
+	p.problem = p.findings.Problem
+	if p.problem == nil || len(p.members) > 0 {
+		err := p.carryOut(ctx)
+		if foreign, is := errors.AsType[*foreignObjectError](err); is {
+			p.problem = foreign.problem()
+			p.wakeAt(p.now.Add(kube.Unwatched))
+		} else if err != nil {
+			return err
+		}
+	}
+	return p.report(ctx)
+}
+
+// carryOut does what is due. Certificates come first: what members wait for must not wait for anything else.
+func (p *pass) carryOut(ctx context.Context) error {
+	if err := p.keepFinalizer(ctx); err != nil {
+		return err
+	}
+	problem, err := p.readAuthorities(ctx)
+	if err != nil || problem != nil {
+		p.problem = problem
+		return err
+	}
+	if err := p.enroll(ctx); err != nil {
+		return err
+	}
+	if err := p.applyObjects(ctx); err != nil {
+		return err
+	}
+	if p.findings.Problem != nil {
+		return nil
+	}
+	return p.changeMembers(ctx)
+}
+
+// wakeAt keeps the earliest time that is still to come.
+func (p *pass) wakeAt(at time.Time) {
+	if at.After(p.now) && (p.wake.IsZero() || at.Before(p.wake)) {
+		p.wake = at
+	}
+}
+
+// recorded are the members as the status has them.
+func recorded(status etcdv1beta2.EtcdClusterStatus) []membership.Member {
+	members := make([]membership.Member, 0, len(status.MemberStatuses))
+	for _, m := range status.MemberStatuses {
+		members = append(members, membership.Member{
+			Name: m.Name, PodUID: string(m.PodUID), ID: m.MemberID, IsVoter: m.Role == etcdv1beta2.RoleVoter,
+		})
+	}
+	return members
+}

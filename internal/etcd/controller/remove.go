@@ -1,0 +1,85 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdac "github.com/keyturn/keyturn/api/etcd/v1beta2/applyconfiguration/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/kube"
+)
+
+// keepFinalizer puts the finalizer on the cluster before the first CA is made.
+func (p *pass) keepFinalizer(ctx context.Context) error {
+	if slices.Contains(p.etcd.Finalizers, finalizer) {
+		return nil
+	}
+	_, err := p.appliers.Of(p.etcd.UID).Apply(ctx, etcdac.EtcdCluster(p.etcd.Name, p.etcd.Namespace).WithUID(p.etcd.UID).WithFinalizers(finalizer), nil)
+	return err
+}
+
+// remove deletes the pods of a cluster that is being deleted and, after the last one, what others could be members
+// with: its CAs and the operator's certificate. Everything else goes with its owner.
+func (p *pass) remove(ctx context.Context) error {
+	if !slices.Contains(p.etcd.Finalizers, finalizer) {
+		return nil
+	}
+	left, err := p.removePods(ctx)
+	if err != nil || left > 0 {
+		return err
+	}
+	names := p.cluster.Names
+	private := []string{names.OperatorSecret()}
+	for _, plane := range contract.Planes() {
+		private = append(private, names.CACertSecret(plane), names.CAKeySecret(plane))
+	}
+	for _, name := range private {
+		secret, err := p.secret(ctx, p.privateKey(name))
+		if err != nil {
+			return err
+		}
+		if secret == nil || secret.Labels[model.ClusterUIDLabel] != string(p.etcd.UID) {
+			continue
+		}
+		if err := kube.Delete(ctx, p.options.Client, secret); err != nil {
+			return err
+		}
+	}
+	_, err = p.appliers.Of(p.etcd.UID).Apply(ctx, etcdac.EtcdCluster(p.etcd.Name, p.etcd.Namespace).WithUID(p.etcd.UID), nil)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	p.appliers.Forget(p.etcd.UID)
+	p.podAppliers.Forget(p.etcd.UID)
+	return nil
+}
+
+// removePods deletes the pods of the cluster, read past the cache, and returns how many there are still.
+func (p *pass) removePods(ctx context.Context) (int, error) {
+	var pods corev1.PodList
+	err := p.options.Live.List(ctx, &pods, client.InNamespace(p.etcd.Namespace), client.MatchingLabels(map[string]string{
+		model.ManagedByLabel: model.Manager, model.ClusterLabel: p.etcd.Name,
+	}))
+	if err != nil {
+		return 0, fmt.Errorf("listing the pods of EtcdCluster %s: %w", p.etcd.Name, err)
+	}
+	left := 0
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if !p.cluster.IsOwned(pod) {
+			continue
+		}
+		left++
+		if pod.DeletionTimestamp.IsZero() {
+			if err := kube.Delete(ctx, p.options.Client, pod); err != nil {
+				return left, err
+			}
+		}
+	}
+	return left, nil
+}

@@ -1,0 +1,103 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/etcd/membership"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+)
+
+// Actions of events.
+const (
+	actionSign      = "SignRequest"
+	actionReconcile = "ReconcileCluster"
+)
+
+// report applies the status when it differs, and writes an event about a condition that has changed.
+func (p *pass) report(ctx context.Context) error {
+	wanted := p.cluster.Status(p.seen())
+	p.options.Metrics.saw(p.cluster.Names.NamespacedName(), len(wanted.Members.Ready), len(wanted.Members.Unready))
+	if reflect.DeepEqual(p.etcd.Status, wanted) {
+		return nil
+	}
+	intent, err := statusIntent(p.etcd, wanted)
+	if err != nil {
+		return err
+	}
+	if err := p.appliers.Of(p.etcd.UID).ApplyStatus(ctx, intent); err != nil {
+		return err
+	}
+	p.tell(wanted)
+	return nil
+}
+
+func (p *pass) seen() model.Seen {
+	seen := model.Seen{Before: p.etcd.Status, Problem: p.problem, Ignored: p.findings.Ignored, Now: p.now}
+	for _, member := range p.members {
+		status := etcdv1beta2.MemberStatus{Name: member.Name, PodUID: types.UID(member.PodUID), MemberID: member.ID}
+		if member.ID != "" {
+			status.Role = etcdv1beta2.RoleLearner
+		}
+		if member.IsVoter {
+			status.Role = etcdv1beta2.RoleVoter
+		}
+		if pod := p.pods[member.Name]; pod != nil && string(pod.UID) == member.PodUID {
+			status.Ready = member.IsVoter && isReady(pod) && pod.DeletionTimestamp.IsZero()
+		}
+		seen.Members = append(seen.Members, status)
+	}
+	return seen
+}
+
+// tell writes an event when the cluster has become ready, or is not ready for another reason than before.
+func (p *pass) tell(wanted etcdv1beta2.EtcdClusterStatus) {
+	ready := apimeta.FindStatusCondition(wanted.Conditions, etcdv1beta2.ConditionReady)
+	before := apimeta.FindStatusCondition(p.etcd.Status.Conditions, etcdv1beta2.ConditionReady)
+	if ready == nil || before != nil && before.Status == ready.Status && before.Reason == ready.Reason {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if ready.Status != metav1.ConditionTrue && p.problem != nil && !isProgress(p.problem.Reason) {
+		kind = corev1.EventTypeWarning
+	}
+	p.event(kind, ready.Reason, "%s", ready.Message)
+}
+
+func (p *pass) event(kind, reason, format string, args ...any) {
+	p.options.Events.Eventf(p.etcd, nil, kind, reason, actionReconcile, format, args...)
+}
+
+// statusIntent is the status as it is applied.
+func statusIntent(etcd *etcdv1beta2.EtcdCluster, wanted etcdv1beta2.EtcdClusterStatus) (runtime.ApplyConfiguration, error) {
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&wanted)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the status of EtcdCluster %s: %w", etcd.Name, err)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"status": status}}
+	object.SetGroupVersionKind(etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdCluster))
+	object.SetNamespace(etcd.Namespace)
+	object.SetName(etcd.Name)
+	object.SetUID(etcd.UID)
+	return client.ApplyConfigurationFromUnstructured(object), nil
+}
+
+// isProgress reports whether a reason passes by itself on the way to the size of the cluster.
+func isProgress(reason model.Reason) bool {
+	switch membership.Reason(reason) {
+	case membership.WaitingForMembers, membership.WaitingForPods, membership.WaitingForLearners:
+		return true
+	default:
+		return false
+	}
+}

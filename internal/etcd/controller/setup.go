@@ -1,0 +1,56 @@
+package controller
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+)
+
+// CacheOptions limits the cache to EtcdClusters and their objects, in these namespaces or in all when there are none.
+// No Secret is in it.
+func CacheOptions(namespaces []string) cache.Options {
+	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{model.ManagedByLabel: model.Manager})}
+	options := cache.Options{
+		ReaderFailOnMissingInformer: true,
+		DefaultTransform:            cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}: ours, &corev1.PersistentVolumeClaim{}: ours, &corev1.Service{}: ours,
+			&corev1.ServiceAccount{}: ours, &rbacv1.Role{}: ours, &rbacv1.RoleBinding{}: ours,
+		},
+	}
+	if len(namespaces) > 0 {
+		options.DefaultNamespaces = map[string]cache.Config{}
+		for _, namespace := range namespaces {
+			options.DefaultNamespaces[namespace] = cache.Config{}
+		}
+	}
+	return options
+}
+
+// SetupWithManager starts the controller: a cluster is looked at when its spec changes, and when an object of it does.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("etcdcluster").
+		For(&etcdv1beta2.EtcdCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&corev1.Pod{}).
+		Owns(&corev1.PersistentVolumeClaim{}, builder.OnlyMetadata).
+		Owns(&corev1.Service{}, builder.OnlyMetadata).
+		Owns(&corev1.ServiceAccount{}, builder.OnlyMetadata).
+		Owns(&rbacv1.Role{}, builder.OnlyMetadata).
+		Owns(&rbacv1.RoleBinding{}, builder.OnlyMetadata).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("starting the EtcdCluster controller: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package model
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// Reasons for a CA that cannot be used.
+const (
+	CALost        Reason = "CALost"
+	CAUnusable    Reason = "CAUnusable"
+	ForeignObject Reason = "ForeignObject"
+)
+
+// StoredCA is what the two Secrets of a CA hold, nil where there is none.
+type StoredCA struct {
+	Key, Cert map[string][]byte
+}
+
+// CAAct is what happens to a CA: UseCA, MakeCA, CertifyCA or HoldCA.
+type CAAct interface{ isCAAct() }
+
+// UseCA is a CA that signs.
+type UseCA struct{ CA pki.Authority }
+
+// MakeCA is a CA that does not exist: its key is made and stored first.
+type MakeCA struct{ Spec pki.CASpec }
+
+// CertifyCA is a key without a certificate: the operator was cut off between its two writes.
+type CertifyCA struct {
+	Key  pki.PrivateKey
+	Spec pki.CASpec
+}
+
+// HoldCA is a CA that a person has to restore.
+type HoldCA struct{ Problem Problem }
+
+func (UseCA) isCAAct()     {}
+func (MakeCA) isCAAct()    {}
+func (CertifyCA) isCAAct() {}
+func (HoldCA) isCAAct()    {}
+
+// DecideCA says what happens to the CA of a plane. A lost one is not made again while members trust it.
+func (c Cluster) DecideCA(plane contract.Plane, stored StoredCA, hasMembers bool, now time.Time) CAAct {
+	key, cert := c.Names.CAKeySecret(plane), c.Names.CACertSecret(plane)
+	switch {
+	case stored.Key != nil && stored.Cert != nil:
+		ca, err := authority.Signer(stored.Cert[authority.CertKey], stored.Key)
+		if err != nil {
+			return HoldCA{Problem{CAUnusable, fmt.Sprintf("The %s CA cannot sign: %s. Members keep their certificates, and nothing of this cluster is changed. Correct the Secrets %s and %s in the operator's namespace.", plane, err, key, cert)}}
+		}
+		return UseCA{ca}
+	case hasMembers || stored.Cert != nil:
+		missing := cert
+		if stored.Key == nil {
+			missing = key
+		}
+		return HoldCA{Problem{CALost, fmt.Sprintf("Secret %s does not exist in the operator's namespace, and members trust its CA. They keep their certificates, and nothing of this cluster is changed. Restore the Secret.", missing)}}
+	case stored.Key != nil:
+		private, err := pki.ParsePrivateKey(stored.Key[authority.KeyKey])
+		if err != nil {
+			return HoldCA{Problem{CAUnusable, fmt.Sprintf("%s in Secret %s cannot be read: %s. Nothing of this cluster is changed. Delete the Secret: a new CA is created.", authority.KeyKey, key, err)}}
+		}
+		return CertifyCA{private, c.caSpec(plane, now)}
+	default:
+		return MakeCA{c.caSpec(plane, now)}
+	}
+}
+
+// caSpec is a self-signed CA. Its name is that of package authority, whose successors count on from v0.
+func (c Cluster) caSpec(plane contract.Plane, now time.Time) pki.CASpec {
+	return pki.CASpec{
+		Subject:  pki.Subject{Organization: c.Names.Namespace, CommonName: fmt.Sprintf("%s %s-ca v0", c.Names.Cluster, plane)},
+		Key:      pki.DefaultCAKey(c.TLS.Algorithm),
+		Validity: c.TLS.CAValidity[plane],
+		Now:      now,
+	}
+}
+
+// Entries of the Secret with the operator's certificate as a client of the cluster.
+const (
+	OperatorCertEntry    = "tls.crt"
+	OperatorKeyEntry     = "tls.key"
+	OperatorAnchorsEntry = "ca.crt"
+)
+
+// DecideOperator says whether the operator's certificate stays. Every certificate of a cluster is renewed after two
+// thirds of its life.
+func (c Cluster) DecideOperator(ca pki.Authority, stored map[string][]byte, now time.Time) authority.LeafDecision {
+	want := c.OperatorLeaf(now)
+	return authority.DecideLeaf(authority.LeafInput{
+		Stored: authority.StoredLeaf{Certificates: stored[OperatorCertEntry], Key: stored[OperatorKeyEntry]},
+		Want: authority.WantedLeaf{
+			Subject: want.Subject, Key: c.OperatorKey(), Authority: ca, Validity: want.Validity, Renewal: want.Validity / 3,
+		},
+		Window: authority.Window{Open: true}, Now: now,
+	})
+}
+
+// OperatorKey is what key the operator has.
+func (c Cluster) OperatorKey() pki.KeyParams { return pki.DefaultLeafKey(c.TLS.Algorithm) }
+
+// OperatorLeaf is the operator's certificate as a client of the cluster.
+func (c Cluster) OperatorLeaf(now time.Time) pki.LeafSpec {
+	return pki.LeafSpec{
+		Subject:  pki.Subject{Organization: contract.OperatorOrganization, CommonName: agent.OperatorCommonName},
+		Usages:   []pki.Usage{pki.ClientAuth},
+		Validity: c.TLS.LeafValidity,
+		Now:      now,
+	}
+}

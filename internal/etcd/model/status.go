@@ -1,0 +1,164 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+)
+
+// Reasons of conditions that are not problems of others.
+const (
+	MembersReady   Reason = "MembersReady"
+	QuorumReady    Reason = "QuorumReady"
+	NoQuorum       Reason = "NoQuorum"
+	Paused         Reason = "Paused"
+	RequestDenied  Reason = "RequestDenied"
+	fieldsReason   Reason = NotSupported
+	maxNamedFields        = 20
+)
+
+// Seen is what the status of a cluster is made of.
+type Seen struct {
+	// Before is the status as it is stored.
+	Before etcdv1beta2.EtcdClusterStatus
+	// Members are those that the cluster has, in any order.
+	Members []etcdv1beta2.MemberStatus
+	// Problem is why the cluster is not as its spec says; nil when only readiness counts.
+	Problem *Problem
+	Ignored []string
+	Now     time.Time
+}
+
+// Status is what the status of a cluster shall be.
+func (c Cluster) Status(seen Seen) etcdv1beta2.EtcdClusterStatus {
+	status := etcdv1beta2.EtcdClusterStatus{
+		Phase:              etcdv1beta2.PhaseCreating,
+		ControlPaused:      c.Paused,
+		ObservedGeneration: c.Generation,
+		Size:               count(seen.Members),
+		ServiceName:        c.Names.ClientService(),
+		ClientPort:         contract.ClientPort,
+		MemberStatuses:     c.sorted(seen.Members),
+	}
+	for _, member := range status.MemberStatuses {
+		if member.Ready {
+			status.Members.Ready = append(status.Members.Ready, member.Name)
+		} else {
+			status.Members.Unready = append(status.Members.Unready, member.Name)
+		}
+	}
+	if len(seen.Members) > 0 {
+		status.CurrentVersion = c.Version
+	}
+	if c.Version != c.target {
+		status.TargetVersion = c.target
+	}
+	conditions := c.conditions(status, seen)
+	status.Conditions = since(conditions, seen.Before.Conditions, seen.Now)
+	c.setPhase(&status, seen)
+	return status
+}
+
+func (c Cluster) setPhase(status *etcdv1beta2.EtcdClusterStatus, seen Seen) {
+	switch {
+	case seen.Problem != nil && seen.Problem.Reason == NotSupported && len(seen.Members) == 0:
+		status.Phase, status.Reason = etcdv1beta2.PhaseFailed, seen.Problem.Message
+	case seen.Before.Phase == etcdv1beta2.PhaseRunning, hasQuorum(status.MemberStatuses):
+		status.Phase = etcdv1beta2.PhaseRunning
+	}
+}
+
+func (c Cluster) sorted(members []etcdv1beta2.MemberStatus) []etcdv1beta2.MemberStatus {
+	return slices.SortedFunc(slices.Values(members), func(a, b etcdv1beta2.MemberStatus) int {
+		first, _ := c.Names.Ordinal(a.Name)
+		second, _ := c.Names.Ordinal(b.Name)
+		return first - second
+	})
+}
+
+func (c Cluster) conditions(status etcdv1beta2.EtcdClusterStatus, seen Seen) []metav1.Condition {
+	conditions := []metav1.Condition{c.ready(status, seen.Problem), available(status)}
+	if len(seen.Ignored) > 0 {
+		named := seen.Ignored[:min(len(seen.Ignored), maxNamedFields)]
+		conditions = append(conditions, newCondition(etcdv1beta2.ConditionFieldsIgnored, metav1.ConditionTrue, fieldsReason,
+			fmt.Sprintf("These fields have no effect: %s. Remove them.", strings.Join(named, ", "))))
+	}
+	for i := range conditions {
+		conditions[i].ObservedGeneration = c.Generation
+	}
+	return conditions
+}
+
+func (c Cluster) ready(status etcdv1beta2.EtcdClusterStatus, problem *Problem) metav1.Condition {
+	ready, unready := len(status.Members.Ready), status.Members.Unready
+	switch {
+	case problem != nil:
+		return newCondition(etcdv1beta2.ConditionReady, metav1.ConditionFalse, problem.Reason, problem.Message)
+	case status.TargetVersion != "":
+		return newCondition(etcdv1beta2.ConditionReady, metav1.ConditionFalse, NotSupported, fmt.Sprintf(
+			"Members run etcd %s and spec.version is %s. Changing the version is not supported yet, and nothing is done. Set spec.version to %s.",
+			status.CurrentVersion, status.TargetVersion, status.CurrentVersion))
+	case c.Paused && ready < c.Size:
+		return newCondition(etcdv1beta2.ConditionReady, metav1.ConditionFalse, Paused, fmt.Sprintf(
+			"%d of %d members are ready, and members are not changed while the cluster is paused. Set spec.paused to false.", ready, c.Size))
+	case len(unready) > 0 || ready < c.Size:
+		return newCondition(etcdv1beta2.ConditionReady, metav1.ConditionFalse, "WaitingForPods", fmt.Sprintf("%d of %d members are ready.", ready, c.Size))
+	default:
+		return newCondition(etcdv1beta2.ConditionReady, metav1.ConditionTrue, MembersReady, fmt.Sprintf("All %d members are ready.", ready))
+	}
+}
+
+func available(status etcdv1beta2.EtcdClusterStatus) metav1.Condition {
+	message := fmt.Sprintf("%d of %d members are ready.", len(status.Members.Ready), len(status.MemberStatuses))
+	if hasQuorum(status.MemberStatuses) {
+		return newCondition(etcdv1beta2.ConditionAvailable, metav1.ConditionTrue, QuorumReady, message)
+	}
+	return newCondition(etcdv1beta2.ConditionAvailable, metav1.ConditionFalse, NoQuorum, message)
+}
+
+// hasQuorum reports whether more than half of the voters are ready.
+func hasQuorum(members []etcdv1beta2.MemberStatus) bool {
+	voters, ready := 0, 0
+	for _, member := range members {
+		if member.Role == etcdv1beta2.RoleVoter {
+			voters++
+		}
+		if member.Ready {
+			ready++
+		}
+	}
+	return ready > voters/2
+}
+
+func newCondition(kind string, status metav1.ConditionStatus, reason Reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: string(reason), Message: message}
+}
+
+// since gives each condition the time at which its status began: that of the one before, or now.
+func since(wanted, before []metav1.Condition, now time.Time) []metav1.Condition {
+	for i := range wanted {
+		wanted[i].LastTransitionTime = metav1.NewTime(now.UTC().Truncate(time.Second))
+		at := slices.IndexFunc(before, func(old metav1.Condition) bool {
+			return old.Type == wanted[i].Type && old.Status == wanted[i].Status
+		})
+		if at >= 0 {
+			wanted[i].LastTransitionTime = before[at].LastTransitionTime
+		}
+	}
+	return wanted
+}
+
+// count is how many members there are: never more than the schema has room for.
+func count(members []etcdv1beta2.MemberStatus) int32 {
+	number := int32(0)
+	for range members {
+		number++
+	}
+	return number
+}

@@ -114,7 +114,7 @@ func newRootCommand(p program, stdout, stderr io.Writer) *cobra.Command {
 	access := newAccess(p)
 	root.AddCommand(access.commands()...)
 	root.AddCommand(newVersionCommand(), newOptionsCommand(access.flags))
-	for _, inside := range []*cobra.Command{newOperatorCommand(), newUserOperatorCommand(), newAccessOperatorCommand(), newAgentCommand()} {
+	for _, inside := range []*cobra.Command{newOperatorCommand(), newUserOperatorCommand(), newAccessOperatorCommand(), newEtcdOperatorCommand(), newAgentCommand()} {
 		// Pods run these; who looks at a cluster with kubectl has no use for them.
 		inside.Hidden = p == asPlugin()
 		root.AddCommand(inside)

@@ -33,8 +33,8 @@ type Cluster struct {
 	Size       int
 	// Version is what members run. It is that of the spec until the first of them does.
 	Version string
-	Paused     bool
-	TLS        TLS
+	Paused  bool
+	TLS     TLS
 
 	// target is the version of the spec.
 	target   string

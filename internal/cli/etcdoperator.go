@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/keyturn/keyturn/internal/etcd/admin"
+	"github.com/keyturn/keyturn/internal/etcd/controller"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+)
+
+// operatorNamespaceVariable may name the operator's namespace instead of the flag.
+const operatorNamespaceVariable = "POD_NAMESPACE"
+
+// etcdOperatorOptions are the flags of the etcd operator.
+type etcdOperatorOptions struct {
+	agentImage      string
+	pullPolicy      string
+	clusterDomain   string
+	namespace       string
+	watchNamespaces []string
+	concurrency     int
+	process         processOptions
+}
+
+func newEtcdOperatorCommand() *cobra.Command {
+	o := etcdOperatorOptions{}
+	cmd := &cobra.Command{
+		Use:   "etcd-operator",
+		Short: "Run the operator of EtcdCluster resources",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), cmd)
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *etcdOperatorOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.agentImage, "agent-image", "", "image with the keyturn binary that pods take their agent from: the operator's own")
+	flags.StringVar(&o.pullPolicy, "image-pull-policy", "", "pull policy of the pods' images; empty leaves it to Kubernetes")
+	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "DNS domain of the Kubernetes cluster")
+	flags.StringVar(&o.namespace, "operator-namespace", os.Getenv(operatorNamespaceVariable), "namespace of the operator, which holds the Secrets of CAs")
+	flags.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to watch; none means all")
+	flags.IntVar(&o.concurrency, "concurrent-reconciles", 4, "etcd clusters reconciled at the same time")
+	o.process.addFlags(flags, model.Manager)
+}
+
+func (o *etcdOperatorOptions) complete() error {
+	if o.agentImage == "" {
+		return missingFlagError("agent-image")
+	}
+	if o.namespace == "" {
+		return missingFlagError("operator-namespace")
+	}
+	return nil
+}
+
+func (o *etcdOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error {
+	if err := o.complete(); err != nil {
+		return err
+	}
+	logger, err := newLogger(cmd.ErrOrStderr(), o.process.logLevel)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(logger)
+	restConfig, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the API server: %w", err)
+	}
+	// What runs at the same time bounds the load, and the API server's own fairness does.
+	restConfig.QPS = -1
+	mgr, err := ctrl.NewManager(restConfig, o.managerOptions(newScheme(), logger))
+	if err != nil {
+		return fmt.Errorf("preparing the etcd operator: %w", err)
+	}
+	if err := o.addController(mgr); err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("running the etcd operator: %w", err)
+	}
+	return nil
+}
+
+func (o *etcdOperatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Logger) manager.Options {
+	options := o.process.managerOptions(scheme, logger, controller.CacheOptions(o.watchNamespaces))
+	options.Controller.MaxConcurrentReconciles = o.concurrency
+	return options
+}
+
+func (o *etcdOperatorOptions) addController(mgr ctrl.Manager) error {
+	if err := addHealthChecks(mgr); err != nil {
+		return err
+	}
+	figures := controller.NewMetrics()
+	if err := metrics.Registry.Register(figures); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	return controller.New(controller.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
+		Events: mgr.GetEventRecorder(model.Manager), Log: mgr.GetLogger(), Clock: clock.RealClock{},
+		Dial: admin.New, Namespace: o.namespace, Metrics: figures,
+		Settings: model.Settings{
+			AgentImage: o.agentImage, PullPolicy: corev1.PullPolicy(o.pullPolicy), ClusterDomain: o.clusterDomain,
+		},
+	}).SetupWithManager(mgr)
+}

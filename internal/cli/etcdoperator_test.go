@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+)
+
+func TestTheEtcdOperatorKnowsWhereItsCAsAre(t *testing.T) {
+	o := etcdOperatorOptions{}
+	t.Setenv(operatorNamespaceVariable, "keyturn")
+	flags := pflag.NewFlagSet("etcd-operator", pflag.ContinueOnError)
+	o.addFlags(flags)
+	if err := flags.Parse([]string{"--agent-image=keyturn:test", "--watch-namespaces=etcd"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.complete(); err != nil || o.namespace != "keyturn" {
+		t.Errorf("the namespace is %q, %v, want that of the variable", o.namespace, err)
+	}
+	options := o.managerOptions(newScheme(), logr.Discard())
+	if _, watched := options.Cache.DefaultNamespaces["etcd"]; options.LeaderElectionID != "keyturn-etcd-operator" || !watched {
+		t.Errorf("the Lease is %s, the namespaces are %v", options.LeaderElectionID, options.Cache.DefaultNamespaces)
+	}
+	o.namespace = ""
+	if err := o.complete(); err == nil {
+		t.Error("no error without a namespace")
+	}
+}

@@ -1,0 +1,172 @@
+package apitest
+
+import (
+	"crypto/x509"
+	"maps"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+func of(size int32) etcdv1beta2.EtcdClusterSpec { return etcdv1beta2.EtcdClusterSpec{Size: size} }
+
+func TestOneMemberComesUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	w.bring()
+	status := w.status()
+	pod := w.pod("my-cluster-0")
+	want := etcdv1beta2.MemberStatus{Name: "my-cluster-0", PodUID: pod.UID, MemberID: "1", Role: etcdv1beta2.RoleVoter, Ready: true}
+	switch {
+	case status.Phase != etcdv1beta2.PhaseRunning || status.Size != 1 || status.CurrentVersion != "3.6.16" || status.TargetVersion != "":
+		t.Errorf("the status is %+v", status)
+	case status.ServiceName != "my-cluster-client" || status.ClientPort != 2379:
+		t.Errorf("clients are sent to %s:%d", status.ServiceName, status.ClientPort)
+	case len(status.MemberStatuses) != 1 || status.MemberStatuses[0] != want:
+		t.Errorf("the members are %+v, want %+v", status.MemberStatuses, want)
+	case w.condition(etcdv1beta2.ConditionAvailable).Status != metav1.ConditionTrue:
+		t.Errorf("the conditions are %+v", status.Conditions)
+	}
+	if !w.told("MembersReady") {
+		t.Error("no event says that the cluster is ready")
+	}
+	w.atRest()
+}
+
+func TestThreeMembersJoinOneAfterAnother(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(3))
+	w.bring()
+	pods := w.pods()
+	if len(pods) != 3 {
+		t.Fatalf("there are %d pods, want 3", len(pods))
+	}
+	for i, pod := range pods {
+		state, role := flag(&pod, "--initial-cluster-state"), pod.Labels[model.RoleLabel]
+		if wanted := map[bool]string{true: "new", false: "existing"}[i == 0]; state != wanted || role != "voter" {
+			t.Errorf("pod %s starts as %s and is %q for clients, want %s and voter", pod.Name, state, role, wanted)
+		}
+	}
+	members, err := w.etcd.Members(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, member := range members {
+		if member.IsLearner || member.Name == "" {
+			t.Errorf("member %+v is no voter", member)
+		}
+	}
+	w.atRest()
+}
+
+func TestCertificatesAreOfTheMemberAndItsPlane(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	w.bring()
+	pod := w.pod("my-cluster-0")
+	for _, plane := range contract.Planes() {
+		chain := w.chain(pod, plane)
+		ca, err := pki.FirstCertificate(w.secret(w.private, w.namespace+".my-cluster-"+string(plane)+"-ca-cert").Data["ca.crt"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !pki.IssuedBy(chain[0], ca) || chain[0].Subject.String() != "CN=my-cluster-0" || ca.MaxPathLen != pki.MaxCrosses {
+			t.Errorf("plane %s: the certificate is of %s by %s with path length %d", plane, chain[0].Subject, chain[0].Issuer, ca.MaxPathLen)
+		}
+		if host := "my-cluster-0.my-cluster-peer." + w.namespace + ".svc"; chain[0].VerifyHostname(host) != nil || chain[0].VerifyHostname("10.0.0.1") != nil {
+			t.Errorf("plane %s: the names are %v %v", plane, chain[0].DNSNames, chain[0].IPAddresses)
+		}
+		if err := pki.Verify(chain, []*x509.Certificate{ca}, noon(), pki.ClientAuth); (err == nil) != (plane == contract.PeerPlane) {
+			t.Errorf("plane %s: as a client: %v", plane, err)
+		}
+	}
+	secret := w.secret(w.namespace, "my-cluster-0")
+	keys := slices.Sorted(maps.Keys(secret.Data))
+	if !slices.Equal(keys, []string{"client-ca.crt", "peer-ca.crt", "publication.json"}) {
+		t.Errorf("the Secret of the member holds %v", keys)
+	}
+}
+
+func TestTheOperatorIsAClientByTheCAOfTheCluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	w.bring()
+	data := w.secret(w.private, w.namespace+".my-cluster-operator").Data
+	leaf, err := pki.FirstCertificate(data["tls.crt"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, err := pki.FirstCertificate(data["ca.crt"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if leaf.Subject.String() != "CN=cluster-operator,O=keyturn.dev" || !pki.IssuedBy(leaf, ca) {
+		t.Errorf("the operator is %s by %s", leaf.Subject, leaf.Issuer)
+	}
+}
+
+func TestADeletedClusterTakesItsCAsWithIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	w.bring()
+	if err := w.person.Delete(t.Context(), &etcdv1beta2.EtcdCluster{ObjectMeta: w.meta(cluster)}); err != nil {
+		t.Fatal(err)
+	}
+	w.reconcile()
+	for _, pod := range w.pods() { // as the kubelet does
+		if err := client.IgnoreNotFound(w.person.Delete(t.Context(), &pod, client.GracePeriodSeconds(0))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.reconcile()
+	var secrets corev1.SecretList
+	if err := w.person.List(t.Context(), &secrets, client.InNamespace(w.private)); err != nil {
+		t.Fatal(err)
+	}
+	if len(secrets.Items) > 0 {
+		t.Errorf("%d Secrets are left in the operator's namespace", len(secrets.Items))
+	}
+	err := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: cluster}, &etcdv1beta2.EtcdCluster{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("the cluster: %v, want that it is gone", err)
+	}
+	w.reconcile()
+}
+
+func TestWhereTheOperatorCrashesTheNextOneFinishes(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("as many clusters as there are writes")
+	}
+	slots := make(chan struct{}, 4)
+	for crashAt := 1; crashAt <= 60; crashAt++ {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			w := newWorld(t, of(3))
+			w.writer.crashAt = crashAt
+			for range 30 {
+				if _, err := w.try(); err != nil {
+					break
+				}
+				w.play()
+			}
+			w.restart()
+			w.bring()
+			if pods, status := w.pods(), w.status(); len(pods) != 3 || len(status.Members.Ready) != 3 {
+				t.Errorf("after a crash before write %d there are %d pods, and %v are ready", crashAt, len(pods), status.Members.Ready)
+			}
+			w.atRest()
+		})
+	}
+}

@@ -1,0 +1,153 @@
+package apitest
+
+import (
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	keyturnagent "github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/enroll"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/publication"
+)
+
+// agent is the one in a pod: its keys stay with it.
+type agent struct {
+	address string
+	keys    map[contract.Plane]pki.PrivateKey
+}
+
+// play plays kubelet and agent of every pod once: it gets an address, asks for certificates, and starts etcd on them.
+func (w *world) play() {
+	w.t.Helper()
+	for _, pod := range w.pods() {
+		if _, isOurs := pod.Annotations[keyturnagent.PinAnnotation]; !isOurs || !pod.DeletionTimestamp.IsZero() {
+			continue
+		}
+		a := w.agents[pod.UID]
+		if a == nil {
+			a = w.start(&pod)
+		}
+		for _, plane := range contract.Planes() {
+			if pod.Annotations[plane.RequestAnnotation()] == "" {
+				w.annotate(pod.Name, plane.RequestAnnotation(), a.request(w.t, plane))
+			}
+		}
+		if a.mayStart(w, &pod) {
+			w.etcd.Start(w.t, pod.Name, flag(&pod, "--initial-advertise-peer-urls"))
+			w.setReady(&pod)
+		}
+	}
+}
+
+// start gives a pod an address, as the kubelet does.
+func (w *world) start(pod *corev1.Pod) *agent {
+	w.t.Helper()
+	a := &agent{address: fmt.Sprintf("10.0.%d.%d", len(w.agents)/200, len(w.agents)%200+1), keys: map[contract.Plane]pki.PrivateKey{}}
+	for _, plane := range contract.Planes() {
+		key, err := pki.GenerateKey(pki.KeyParams{Algorithm: pki.ECDSA, Size: 256})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		a.keys[plane] = key
+	}
+	w.agents[pod.UID] = a
+	w.setAddress(pod, a.address)
+	return a
+}
+
+func (w *world) setAddress(pod *corev1.Pod, address string) {
+	w.t.Helper()
+	before := pod.DeepCopy()
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.PodIP, pod.Status.PodIPs = address, []corev1.PodIP{{IP: address}}
+	if err := w.person.Status().Patch(w.t.Context(), pod, client.MergeFrom(before)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// setReady makes a pod ready, as its agent says: a learner is not.
+func (w *world) setReady(pod *corev1.Pod) {
+	w.t.Helper()
+	members, err := w.etcd.Members(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	before := pod.DeepCopy()
+	ready := corev1.ConditionFalse
+	for _, member := range members {
+		if member.Name == pod.Name && !member.IsLearner {
+			ready = corev1.ConditionTrue
+		}
+	}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+	if err := w.person.Status().Patch(w.t.Context(), pod, client.MergeFrom(before)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (a *agent) request(t *testing.T, plane contract.Plane) string {
+	t.Helper()
+	request, err := pki.NewRequest(a.keys[plane], pki.Subject{CommonName: "anything"}, pki.SANs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(request)
+}
+
+// mayStart reports whether a pod has usable certificates for both planes, by the anchors that its pin names.
+func (a *agent) mayStart(w *world, pod *corev1.Pod) bool {
+	w.t.Helper()
+	pin, err := publication.ParsePublication([]byte(pod.Annotations[keyturnagent.PinAnnotation]))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	secret := w.secret(w.namespace, pod.Name)
+	for _, plane := range contract.Planes() {
+		anchors, err := pki.ParseBundle(secret.Data[plane.AnchorsKey()])
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, anchor := range anchors {
+			if !slices.Contains(pin.Trust[plane.Role()], pki.FingerprintOf(anchor).String()) {
+				w.t.Fatalf("pod %s does not pin the CA of the %s plane", pod.Name, plane)
+			}
+		}
+		chain := w.chain(pod, plane)
+		if chain == nil || !a.keys[plane].Matches(chain[0]) || pki.Verify(chain, anchors, w.clock.Now(), pki.ServerAuth) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// chain is the answer that a pod has for a plane; nil when it has none.
+func (w *world) chain(pod *corev1.Pod, plane contract.Plane) []*x509.Certificate {
+	w.t.Helper()
+	answer := pod.Annotations[plane.CertificateAnnotation()]
+	if answer == "" {
+		return nil
+	}
+	chain, err := enroll.Chain(answer)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return chain
+}
+
+// flag is the value of a flag of etcd in a pod.
+func flag(pod *corev1.Pod, name string) string {
+	for _, argument := range pod.Spec.Containers[0].Command {
+		if key, value, _ := strings.Cut(argument, "="); key == name {
+			return value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,330 @@
+package apitest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/etcd/admin/admintest"
+	"github.com/keyturn/keyturn/internal/etcd/controller"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
+)
+
+// apiServer is the connection that all tests share. Each test has namespaces of its own.
+var apiServer *rest.Config
+
+func TestMain(m *testing.M) {
+	os.Exit(kubetest.Main(func() int { return run(m) }))
+}
+
+func run(m *testing.M) int {
+	ctrl.SetLogger(logr.Discard())
+	environment := &envtest.Environment{
+		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "config", "crd")},
+		ErrorIfCRDPathMissing: true,
+	}
+	stop, err := kubetest.Start(environment)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}()
+	apiServer = environment.Config
+	apiServer.QPS = -1
+	return m.Run()
+}
+
+const cluster = "my-cluster"
+
+// world is a namespace with an EtcdCluster, the namespace of its operator, and an etcd in memory.
+type world struct {
+	t          *testing.T
+	person     client.Client
+	asOperator client.Client
+	namespace  string
+	private    string
+	clock      *clocktesting.FakePassiveClock
+	etcd       *admintest.Fake
+	agents     map[types.UID]*agent
+	events     *events.FakeRecorder
+	writer     *countingClient
+	operator   *controller.Reconciler
+}
+
+func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
+
+func newWorld(t *testing.T, spec etcdv1beta2.EtcdClusterSpec) *world {
+	t.Helper()
+	person := connect(t, apiServer)
+	namespaces := make([]string, 2)
+	for i, prefix := range []string{"etcd-", "operator-"} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}
+		if err := person.Create(t.Context(), namespace); err != nil {
+			t.Fatal(err)
+		}
+		namespaces[i] = namespace.Name
+	}
+	return newWorldIn(t, namespaces[0], namespaces[1], person, spec)
+}
+
+func newWorldIn(t *testing.T, namespace, private string, operator client.Client, spec etcdv1beta2.EtcdClusterSpec) *world {
+	t.Helper()
+	w := &world{
+		t: t, person: connect(t, apiServer), asOperator: operator, namespace: namespace, private: private,
+		clock: clocktesting.NewFakePassiveClock(noon()), etcd: &admintest.Fake{}, agents: map[types.UID]*agent{},
+	}
+	w.create(&etcdv1beta2.EtcdCluster{ObjectMeta: w.meta(cluster), Spec: spec})
+	w.restart()
+	return w
+}
+
+func connect(t *testing.T, config *rest.Config) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, etcdv1beta2.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: w.namespace, Name: name}
+}
+
+func (w *world) create(object client.Object) {
+	w.t.Helper()
+	if err := w.person.Create(w.t.Context(), object); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// restart replaces the operator by one that remembers nothing.
+func (w *world) restart() {
+	w.writer = &countingClient{Client: w.asOperator}
+	w.events = events.NewFakeRecorder(1000)
+	w.etcd.Before = func() error { return w.writer.count(func() error { return nil }) }
+	w.operator = controller.New(controller.Options{
+		Client: w.writer, Live: w.asOperator, Events: w.events, Log: logr.Discard(), Clock: w.clock,
+		Dial: w.etcd.Dial, Namespace: w.private, Metrics: controller.NewMetrics(),
+		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local"},
+	})
+}
+
+// try reconciles the cluster once.
+func (w *world) try() (ctrl.Result, error) {
+	return w.operator.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: w.namespace, Name: cluster}})
+}
+
+func (w *world) reconcile() ctrl.Result {
+	w.t.Helper()
+	result, err := w.try()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return result
+}
+
+// bring reconciles and plays the pods until the cluster is ready.
+func (w *world) bring() {
+	w.t.Helper()
+	for range 40 {
+		w.reconcile()
+		w.play()
+		if w.condition(etcdv1beta2.ConditionReady).Status == metav1.ConditionTrue {
+			w.reconcile()
+			return
+		}
+	}
+	w.t.Fatalf("the cluster does not become ready: %+v", w.status())
+}
+
+// until reconciles and plays the pods until the cluster is not ready for a reason.
+func (w *world) until(reason string) string {
+	w.t.Helper()
+	for range 40 {
+		w.reconcile()
+		w.play()
+		if ready := w.condition(etcdv1beta2.ConditionReady); ready.Reason == reason {
+			return ready.Message
+		}
+	}
+	w.t.Fatalf("the reason does not become %s: %+v", reason, w.status())
+	return ""
+}
+
+func (w *world) cluster() *etcdv1beta2.EtcdCluster {
+	w.t.Helper()
+	stored := &etcdv1beta2.EtcdCluster{}
+	if err := w.person.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: cluster}, stored); err != nil {
+		w.t.Fatal(err)
+	}
+	return stored
+}
+
+func (w *world) status() etcdv1beta2.EtcdClusterStatus {
+	w.t.Helper()
+	return w.cluster().Status
+}
+
+func (w *world) condition(kind string) metav1.Condition {
+	w.t.Helper()
+	condition := apimeta.FindStatusCondition(w.status().Conditions, kind)
+	if condition == nil {
+		return metav1.Condition{}
+	}
+	return *condition
+}
+
+// change changes the spec of the cluster.
+func (w *world) change(patch string) {
+	w.t.Helper()
+	object := &etcdv1beta2.EtcdCluster{ObjectMeta: w.meta(cluster)}
+	if err := w.person.Patch(w.t.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) pods() []corev1.Pod {
+	w.t.Helper()
+	var pods corev1.PodList
+	if err := w.person.List(w.t.Context(), &pods, client.InNamespace(w.namespace)); err != nil {
+		w.t.Fatal(err)
+	}
+	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return pods.Items
+}
+
+func (w *world) pod(name string) *corev1.Pod {
+	w.t.Helper()
+	pod := &corev1.Pod{}
+	if err := w.person.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, pod); err != nil {
+		w.t.Fatal(err)
+	}
+	return pod
+}
+
+func (w *world) annotate(pod, key, value string) {
+	w.t.Helper()
+	patch := fmt.Sprintf(`{"metadata": {"annotations": {%q: %q}}}`, key, value)
+	if err := w.person.Patch(w.t.Context(), &corev1.Pod{ObjectMeta: w.meta(pod)}, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) secret(namespace, name string) *corev1.Secret {
+	w.t.Helper()
+	secret := &corev1.Secret{}
+	if err := w.person.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, secret); err != nil {
+		w.t.Fatal(err)
+	}
+	return secret
+}
+
+// told reports whether an event has a reason.
+func (w *world) told(reason string) bool {
+	found := false
+	for len(w.events.Events) > 0 {
+		found = strings.Contains(<-w.events.Events, reason) || found
+	}
+	return found
+}
+
+// atRest fails the test if another reconcile writes or asks etcd.
+func (w *world) atRest() {
+	w.t.Helper()
+	w.reconcile()
+	w.writer.writes = 0
+	calls := w.etcd.Calls()
+	for range 3 {
+		w.reconcile()
+	}
+	if w.writer.writes > 0 || w.etcd.Calls() > calls {
+		w.t.Errorf("%d writes and %d questions to etcd although nothing has changed: %v", w.writer.writes, w.etcd.Calls()-calls, w.writer.last)
+	}
+}
+
+var errCrash = errors.New("the operator has crashed")
+
+// countingClient counts writes, and lets the operator crash before one of them.
+type countingClient struct {
+	client.Client
+
+	writes  int
+	crashAt int
+	last    string
+}
+
+func (c *countingClient) count(write func() error) error {
+	if c.crashAt > 0 && c.writes+1 >= c.crashAt {
+		return errCrash
+	}
+	c.writes++
+	return write()
+}
+
+func (c *countingClient) Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error {
+	c.last = fmt.Sprintf("create %T %s", object, object.GetName())
+	return c.count(func() error { return c.Client.Create(ctx, object, opts...) })
+}
+
+func (c *countingClient) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	c.last = fmt.Sprintf("patch %T %s", object, object.GetName())
+	return c.count(func() error { return c.Client.Patch(ctx, object, patch, opts...) })
+}
+
+func (c *countingClient) Apply(ctx context.Context, object runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	c.last = fmt.Sprintf("apply %v", object)
+	return c.count(func() error { return c.Client.Apply(ctx, object, opts...) })
+}
+
+func (c *countingClient) Delete(ctx context.Context, object client.Object, opts ...client.DeleteOption) error {
+	c.last = fmt.Sprintf("delete %T %s", object, object.GetName())
+	return c.count(func() error { return c.Client.Delete(ctx, object, opts...) })
+}
+
+func (c *countingClient) Status() client.SubResourceWriter {
+	return countingStatus{SubResourceWriter: c.Client.Status(), client: c}
+}
+
+type countingStatus struct {
+	client.SubResourceWriter
+
+	client *countingClient
+}
+
+func (s countingStatus) Apply(ctx context.Context, object runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+	s.client.last = fmt.Sprintf("apply status %v", object)
+	return s.client.count(func() error { return s.SubResourceWriter.Apply(ctx, object, opts...) })
+}

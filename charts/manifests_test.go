@@ -88,7 +88,7 @@ func TestTheDefinitionsAreAFileOfTheirOwn(t *testing.T) {
 // Somebody will run kubectl delete -f with a manifest, and with the definitions every Kafka would go.
 func TestDeletingAManifestDeletesNoKafka(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced, chartstest.UserOperator, chartstest.AccessOperator, chartstest.CertManager} {
+	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced, chartstest.UserOperator, chartstest.AccessOperator, chartstest.CertManager, chartstest.EtcdOperator} {
 		for _, definition := range all[*apiextensionsv1.CustomResourceDefinition](rendered(t, file)) {
 			t.Errorf("%s holds the definition %s", file, definition.Name)
 		}
@@ -100,7 +100,7 @@ func TestTheOperatorsSelectorLeavesOutOtherProcesses(t *testing.T) {
 	t.Parallel()
 	service := only[*corev1.Service](t, rendered(t, chartstest.ClusterWide))
 	selector := labels.SelectorFromSet(service.Spec.Selector)
-	for _, file := range []string{chartstest.UserOperator, chartstest.AccessOperator} {
+	for _, file := range []string{chartstest.UserOperator, chartstest.AccessOperator, chartstest.EtcdOperator} {
 		process := only[*appsv1.Deployment](t, rendered(t, file))
 		if selector.Matches(labels.Set(process.Spec.Template.Labels)) {
 			t.Errorf("%s: the operator's Service selects %v", file, process.Spec.Template.Labels)

@@ -64,6 +64,11 @@ func manifests() []manifest {
 			arguments: []string{certManager, "--set=watchNamespaces={kafka}", showOnly, "templates/certmanager.yaml"},
 		},
 		{
+			file:      "keyturn-etcd-operator.yaml",
+			about:     "The etcd operator for all namespaces; beside keyturn.yaml.",
+			arguments: []string{"--set=etcd.enabled=true", "--show-only", "templates/etcdoperator.yaml"},
+		},
+		{
 			file:      "crds.yaml",
 			about:     "The definitions. Deleting them deletes every Kafka and its pods: docs/install.md.",
 			arguments: []string{showOnly, "templates/crds.yaml"},

@@ -2,8 +2,10 @@ package apitest
 
 import (
 	"crypto/x509"
+	"flag"
 	"maps"
 	"slices"
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,7 +53,7 @@ func TestThreeMembersJoinOneAfterAnother(t *testing.T) {
 		t.Fatalf("there are %d pods, want 3", len(pods))
 	}
 	for i, pod := range pods {
-		state, role := flag(&pod, "--initial-cluster-state"), pod.Labels[model.RoleLabel]
+		state, role := flagOf(&pod, "--initial-cluster-state"), pod.Labels[model.RoleLabel]
 		if wanted := map[bool]string{true: "new", false: "existing"}[i == 0]; state != wanted || role != "voter" {
 			t.Errorf("pod %s starts as %s and is %q for clients, want %s and voter", pod.Name, state, role, wanted)
 		}
@@ -142,24 +144,35 @@ func TestADeletedClusterTakesItsCAsWithIt(t *testing.T) {
 	w.reconcile()
 }
 
+// allWrites is more than a cluster of three members takes from its creation on.
+const allWrites = 48
+
+var wide = flag.Bool("wide", false, "crash before every write instead of every sixth")
+
 func TestWhereTheOperatorCrashesTheNextOneFinishes(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("as many clusters as there are writes")
+	step := 6
+	if *wide {
+		step = 1
 	}
 	slots := make(chan struct{}, 4)
-	for crashAt := 1; crashAt <= 60; crashAt++ {
-		t.Run("", func(t *testing.T) {
+	for crashAt := step; crashAt <= allWrites; crashAt += step {
+		t.Run(strconv.Itoa(crashAt), func(t *testing.T) {
 			t.Parallel()
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			w := newWorld(t, of(3))
 			w.writer.crashAt = crashAt
-			for range 30 {
-				if _, err := w.try(); err != nil {
+			crashed := false
+			for range 40 {
+				_, err := w.try()
+				if crashed = err != nil; crashed {
 					break
 				}
 				w.play()
+			}
+			if crashed == (crashAt == allWrites) {
+				t.Errorf("crashed: %t; a cluster takes fewer than %d writes", crashed, allWrites)
 			}
 			w.restart()
 			w.bring()

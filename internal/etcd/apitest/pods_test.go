@@ -41,7 +41,7 @@ func (w *world) play() {
 			}
 		}
 		if a.mayStart(w, &pod) {
-			w.etcd.Start(w.t, pod.Name, flag(&pod, "--initial-advertise-peer-urls"))
+			w.etcd.Start(w.t, pod.Name, flagOf(&pod, "--initial-advertise-peer-urls"))
 			w.setReady(&pod)
 		}
 	}
@@ -142,8 +142,8 @@ func (w *world) chain(pod *corev1.Pod, plane contract.Plane) []*x509.Certificate
 	return chain
 }
 
-// flag is the value of a flag of etcd in a pod.
-func flag(pod *corev1.Pod, name string) string {
+// flagOf is the value of a flag of etcd in a pod.
+func flagOf(pod *corev1.Pod, name string) string {
 	for _, argument := range pod.Spec.Containers[0].Command {
 		if key, value, _ := strings.Cut(argument, "="); key == name {
 			return value

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -136,22 +135,19 @@ var errOwned = errors.New("it exists already")
 // create creates an object of the cluster and never changes one that exists.
 func (p *pass) create(ctx context.Context, kind string, object client.Object) error {
 	name := object.GetName()
-	err := p.options.Client.Create(ctx, object, client.FieldOwner(fieldOwner))
-	if err == nil {
-		return nil
-	}
-	if !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("creating %s %s: %w", kind, name, err)
-	}
-	stored, err := p.metadataOf(ctx, corev1.SchemeGroupVersion.WithKind(kind), p.inNamespace(name))
+	stored, err := readMetadata(ctx, p.options.Live, corev1.SchemeGroupVersion.WithKind(kind), p.inNamespace(name))
 	switch {
 	case err != nil:
 		return err
 	case stored != nil && !p.cluster.IsOwned(stored):
 		return &foreignObjectError{kind, name}
-	default:
+	case stored != nil:
 		return fmt.Errorf("creating %s %s: %w", kind, name, errOwned)
 	}
+	if err := p.options.Client.Create(ctx, object, client.FieldOwner(fieldOwner)); err != nil {
+		return fmt.Errorf("creating %s %s: %w", kind, name, err)
+	}
+	return nil
 }
 
 // connection is one to the members that are ready, made when it is needed first.

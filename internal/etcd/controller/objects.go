@@ -49,12 +49,18 @@ func (p *pass) readPods(ctx context.Context) error {
 
 // metadataOf reads the metadata of an object, past the cache when the cache does not have it; nil when there is none.
 func (r *Reconciler) metadataOf(ctx context.Context, kind schema.GroupVersionKind, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
+	object, err := readMetadata(ctx, r.options.Client, kind, key)
+	if err != nil || object != nil {
+		return object, err
+	}
+	return readMetadata(ctx, r.options.Live, kind, key)
+}
+
+// readMetadata reads the metadata of an object; nil when the reader has none.
+func readMetadata(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
-	err := r.options.Client.Get(ctx, key, object)
-	if apierrors.IsNotFound(err) {
-		err = r.options.Live.Get(ctx, key, object)
-	}
+	err := reader.Get(ctx, key, object)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, client.IgnoreNotFound(err)

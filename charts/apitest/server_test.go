@@ -93,6 +93,35 @@ func TestOperatorMayDoWhatItNeedsAndNoMore(t *testing.T) {
 	}
 }
 
+func TestTheEtcdOperatorMayDoWhatItNeedsAndNoMore(t *testing.T) {
+	t.Parallel()
+	operator := install(t, chartstest.EtcdOperator)
+	const etcd, rbac = "etcd.database.coreos.com", "rbac.authorization.k8s.io"
+	for access, want := range map[access]bool{
+		{verb: "patch", group: etcd, resource: "etcdclusters", namespace: "etcd"}:                           true,
+		{verb: "delete", group: etcd, resource: "etcdclusters", namespace: "etcd"}:                          false,
+		{verb: "create", resource: "pods", namespace: "etcd"}:                                               true,
+		{verb: "create", resource: "pods", subresource: "exec", namespace: "etcd"}:                          false,
+		{verb: "create", group: rbac, resource: "roles", namespace: "etcd"}:                                 true,
+		{verb: "escalate", group: rbac, resource: "roles", namespace: "etcd"}:                               false,
+		{verb: "bind", group: rbac, resource: "roles", namespace: "etcd"}:                                   false,
+		{verb: "create", group: rbac, resource: "clusterroles"}:                                             false,
+		{verb: "delete", resource: "persistentvolumeclaims", namespace: "etcd"}:                             false,
+		{verb: "create", resource: "serviceaccounts", subresource: "token", namespace: "etcd", name: "any"}: false,
+		{verb: "get", group: "kafka.strimzi.io", resource: "kafkas", namespace: "kafka"}:                    false,
+		secrets("list", "etcd"):                              false,
+		secrets("watch", "keyturn"):                          false,
+		secrets("delete", "etcd"):                            false,
+		secrets("delete", "keyturn"):                         true,
+		leases("update", "keyturn", "keyturn-etcd-operator"): true,
+		leases("update", "keyturn", "another"):               false,
+	} {
+		if got := may(t, operator, access); got != want {
+			t.Errorf("%+v: allowed is %t, want %t", access, got, want)
+		}
+	}
+}
+
 func issuing(verb, resource, namespace string) access {
 	return access{verb: verb, group: "cert-manager.io", resource: resource, namespace: namespace}
 }

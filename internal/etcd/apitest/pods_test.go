@@ -68,7 +68,7 @@ func (w *world) setAddress(pod *corev1.Pod, address string) {
 	before := pod.DeepCopy()
 	pod.Status.Phase = corev1.PodRunning
 	pod.Status.PodIP, pod.Status.PodIPs = address, []corev1.PodIP{{IP: address}}
-	if err := w.person.Status().Patch(w.t.Context(), pod, client.MergeFrom(before)); err != nil {
+	if err := client.IgnoreNotFound(w.person.Status().Patch(w.t.Context(), pod, client.MergeFrom(before))); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -88,7 +88,7 @@ func (w *world) setReady(pod *corev1.Pod) {
 		}
 	}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
-	if err := w.person.Status().Patch(w.t.Context(), pod, client.MergeFrom(before)); err != nil {
+	if err := client.IgnoreNotFound(w.person.Status().Patch(w.t.Context(), pod, client.MergeFrom(before))); err != nil {
 		w.t.Fatal(err)
 	}
 }

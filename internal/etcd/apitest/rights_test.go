@@ -1,42 +1,14 @@
 package apitest
 
 import (
-	"path/filepath"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
-	"github.com/keyturn/keyturn/charts/chartstest"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 )
-
-func TestTheRightsOfTheChartSuffice(t *testing.T) {
-	t.Parallel()
-	rights := chartstest.Rights(t, apiServer, filepath.Join("..", "..", ".."), chartstest.EtcdOperator)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "etcd-"}}
-	if err := connect(t, apiServer).Create(t.Context(), namespace); err != nil {
-		t.Fatal(err)
-	}
-	w := newWorldIn(t, namespace.Name, "keyturn", connect(t, rights), of(2))
-	w.bring()
-	w.setAddress(w.pod(first), "10.0.7.7")
-	w.reconcile()
-	w.delete(w.cluster())
-	w.reconcile()
-	for _, pod := range w.pods() {
-		if err := client.IgnoreNotFound(w.person.Delete(t.Context(), &pod, client.GracePeriodSeconds(0))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.reconcile()
-	if found := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: cluster}, &etcdv1beta2.EtcdCluster{}); client.IgnoreNotFound(found) != nil || found == nil {
-		t.Errorf("the cluster: %v, want that it is gone", found)
-	}
-}
 
 func TestAMemberMayChangeItsOwnPodAndNoOther(t *testing.T) {
 	t.Parallel()

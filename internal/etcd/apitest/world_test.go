@@ -238,7 +238,8 @@ func (w *world) pod(name string) *corev1.Pod {
 func (w *world) annotate(pod, key, value string) {
 	w.t.Helper()
 	patch := fmt.Sprintf(`{"metadata": {"annotations": {%q: %q}}}`, key, value)
-	if err := w.person.Patch(w.t.Context(), &corev1.Pod{ObjectMeta: w.meta(pod)}, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+	err := w.person.Patch(w.t.Context(), &corev1.Pod{ObjectMeta: w.meta(pod)}, client.RawPatch(types.MergePatchType, []byte(patch)))
+	if client.IgnoreNotFound(err) != nil { // it may be deleted at any time
 		w.t.Fatal(err)
 	}
 }

@@ -53,11 +53,19 @@ func (p *pass) seen() model.Seen {
 			status.Role = etcdv1beta2.RoleVoter
 		}
 		if pod := p.pods[member.Name]; pod != nil && string(pod.UID) == member.PodUID {
-			status.Ready = member.IsVoter && isReady(pod) && pod.DeletionTimestamp.IsZero()
+			status.Ready = member.IsVoter && serves(pod)
+			if member.IsVoter && !status.Ready && isReady(pod) {
+				p.wakeAt(p.now.Add(again)) // its label is due, which no event tells of
+			}
 		}
 		seen.Members = append(seen.Members, status)
 	}
 	return seen
+}
+
+// serves reports whether clients are sent to a pod.
+func serves(pod *corev1.Pod) bool {
+	return isReady(pod) && pod.DeletionTimestamp.IsZero() && pod.Labels[model.RoleLabel] == string(etcdv1beta2.RoleVoter)
 }
 
 // tell writes an event when the cluster has become ready, or is not ready for another reason than before.

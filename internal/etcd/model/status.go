@@ -129,7 +129,7 @@ func hasQuorum(members []etcdv1beta2.MemberStatus) bool {
 		if member.Role == etcdv1beta2.RoleVoter {
 			voters++
 		}
-		if member.Ready {
+		if member.Ready && member.Role == etcdv1beta2.RoleVoter {
 			ready++
 		}
 	}

@@ -1,0 +1,136 @@
+package apitest
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/charts/chartstest"
+	"github.com/keyturn/keyturn/internal/etcd/controller"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+)
+
+// writes counts requests that change something.
+type writes struct {
+	next   http.RoundTripper
+	number atomic.Int64
+}
+
+func (w *writes) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method != http.MethodGet {
+		w.number.Add(1)
+	}
+	return w.next.RoundTrip(request)
+}
+
+// runIn starts the etcd operator as its process does, with its cache, its watches and the rights of the chart, until
+// the test ends.
+func (w *world) runIn(server *rest.Config, counted *writes) {
+	w.t.Helper()
+	server = rest.CopyConfig(server)
+	server.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		counted.next = next
+		return counted
+	})
+	mgr, err := ctrl.NewManager(server, ctrl.Options{
+		Scheme: w.person.Scheme(), Cache: controller.CacheOptions([]string{w.namespace}), Logger: logr.Discard(),
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true)},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	operator := controller.New(controller.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(1000), Log: logr.Discard(),
+		Clock: clock.RealClock{}, Dial: w.etcd.Dial, Namespace: w.private, Metrics: controller.NewMetrics(),
+		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local"},
+	})
+	if err := operator.SetupWithManager(mgr); err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	w.t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			w.t.Error(err)
+		}
+	})
+}
+
+// eventually plays the pods until something holds.
+func (w *world) eventually(what string, holds func() bool) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for !holds() {
+		w.play()
+		select {
+		case <-ctx.Done():
+			w.t.Fatalf("%s: not within a minute: %+v", what, w.status())
+		case <-ticker.C:
+		}
+	}
+}
+
+func TestTheRunningOperatorBringsUpThreeMembersAndRests(t *testing.T) {
+	t.Parallel()
+	rights := chartstest.Rights(t, apiServer, filepath.Join("..", "..", ".."), chartstest.EtcdOperator)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "etcd-"}}
+	if err := connect(t, apiServer).Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorldIn(t, namespace.Name, "keyturn", connect(t, rights), of(3))
+	w.clock.SetTime(time.Now())
+	counted := &writes{}
+	w.etcd.Before = nil
+	w.runIn(rights, counted)
+	isReady := func() bool { return w.condition(etcdv1beta2.ConditionReady).Status == metav1.ConditionTrue }
+	w.eventually("the cluster is ready", func() bool { return isReady() && len(w.pods()) == 3 })
+	before := counted.number.Load()
+	w.annotate(first, "example.com/changed", "yes") // is an event
+	w.eventually("a lost Service is created again", w.losesService())
+	if after := counted.number.Load() - before; after != 1 {
+		t.Errorf("%d writes, want one Service", after)
+	}
+	lost := w.pod("my-cluster-2")
+	w.delete(lost.DeepCopy())
+	w.eventually("a lost pod is created again", func() bool {
+		pods := w.pods()
+		return len(pods) == 3 && pods[2].UID != lost.UID && isReady()
+	})
+	w.delete(w.cluster())
+	w.eventually("the cluster is gone", func() bool {
+		err := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: cluster}, &etcdv1beta2.EtcdCluster{})
+		return apierrors.IsNotFound(err)
+	})
+}
+
+// losesService deletes the Service for clients and reports whether it is there again.
+func (w *world) losesService() func() bool {
+	w.t.Helper()
+	w.delete(&corev1.Service{ObjectMeta: w.meta("my-cluster-client")})
+	return func() bool {
+		err := w.person.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "my-cluster-client"}, &corev1.Service{})
+		return err == nil
+	}
+}

@@ -56,6 +56,7 @@ type etcd struct{ client *clientv3.Client }
 
 var _ Client = (*etcd)(nil)
 
+// Members implements Client.
 func (e *etcd) Members(ctx context.Context) ([]Member, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -70,6 +71,7 @@ func (e *etcd) Members(ctx context.Context) ([]Member, error) {
 	return members, nil
 }
 
+// AddLearner implements Client.
 func (e *etcd) AddLearner(ctx context.Context, peerURL string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -81,6 +83,7 @@ func (e *etcd) AddLearner(ctx context.Context, peerURL string) error {
 	return fmt.Errorf("adding a member at %s: %w", peerURL, asNotReady(err))
 }
 
+// Promote implements Client.
 func (e *etcd) Promote(ctx context.Context, id uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -91,6 +94,7 @@ func (e *etcd) Promote(ctx context.Context, id uint64) error {
 	return fmt.Errorf("promoting member %x: %w", id, asNotReady(err))
 }
 
+// Close implements Client.
 func (e *etcd) Close() error {
 	if err := e.client.Close(); err != nil {
 		return fmt.Errorf("closing the connection to etcd: %w", err)

@@ -27,22 +27,24 @@ type agent struct {
 // play plays kubelet and agent of every pod once: it gets an address, asks for certificates, and starts etcd on them.
 func (w *world) play() {
 	w.t.Helper()
-	for _, pod := range w.pods() {
+	pods := w.pods()
+	for i := range pods {
+		pod := &pods[i]
 		if _, isOurs := pod.Annotations[keyturnagent.PinAnnotation]; !isOurs || !pod.DeletionTimestamp.IsZero() {
 			continue
 		}
 		a := w.agents[pod.UID]
 		if a == nil {
-			a = w.start(&pod)
+			a = w.start(pod)
 		}
 		for _, plane := range contract.Planes() {
 			if pod.Annotations[plane.RequestAnnotation()] == "" {
 				w.annotate(pod.Name, plane.RequestAnnotation(), a.request(w.t, plane))
 			}
 		}
-		if a.mayStart(w, &pod) {
-			w.etcd.Start(w.t, pod.Name, flagOf(&pod, "--initial-advertise-peer-urls"))
-			w.setReady(&pod)
+		if a.mayStart(w, pod) {
+			w.etcd.Start(w.t, pod.Name, flagOf(pod, "--initial-advertise-peer-urls"))
+			w.setReady(pod)
 		}
 	}
 }
@@ -121,7 +123,7 @@ func (a *agent) mayStart(w *world, pod *corev1.Pod) bool {
 			}
 		}
 		chain := w.chain(pod, plane)
-		if chain == nil || !a.keys[plane].Matches(chain[0]) || pki.Verify(chain, anchors, w.clock.Now(), pki.ServerAuth) != nil {
+		if len(chain) == 0 || !a.keys[plane].Matches(chain[0]) || pki.Verify(chain, anchors, w.clock.Now(), pki.ServerAuth) != nil {
 			return false
 		}
 	}

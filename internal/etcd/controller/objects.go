@@ -98,12 +98,13 @@ func (p *pass) applyAll(ctx context.Context, objects []model.Object) error {
 		if err != nil {
 			return err
 		}
-		if observed == nil {
-			_, err = p.appliers.Of(p.etcd.UID).Apply(ctx, object.Intent, nil)
-		} else if !p.cluster.IsOwned(observed) {
+		switch applier := p.appliers.Of(p.etcd.UID); {
+		case observed == nil:
+			_, err = applier.Apply(ctx, object.Intent, nil)
+		case !p.cluster.IsOwned(observed):
 			err = &foreignObjectError{object.Kind.Kind, object.Name}
-		} else {
-			_, err = p.appliers.Of(p.etcd.UID).Apply(ctx, object.Intent, observed)
+		default:
+			_, err = applier.Apply(ctx, object.Intent, observed)
 		}
 		if err != nil {
 			return err

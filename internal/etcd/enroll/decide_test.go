@@ -1,13 +1,13 @@
 package enroll_test
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/pem"
 	"net"
@@ -38,16 +38,9 @@ func requestOf(t *testing.T, key pki.PrivateKey) string {
 	return encode(request(t, key.Signer()))
 }
 
-func request(t *testing.T, key any) []byte {
+func request(t *testing.T, key crypto.Signer) []byte {
 	t.Helper()
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
-		Subject:  pkix.Name{CommonName: "root", Organization: []string{contract.OperatorOrganization}},
-		DNSNames: []string{"other.example.com"}, IPAddresses: []net.IP{net.IPv4(10, 0, 0, 9)},
-	}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return der
+	return pkitest.Request(t, key, contract.OperatorOrganization, "other.example.com", net.IPv4(10, 0, 0, 9))
 }
 
 func encode(der []byte) string {

@@ -58,19 +58,22 @@ func TestTheNextAct(t *testing.T) {
 		"nothing at rest": {three(), membership.Rest{}, ""},
 		"a new cluster is one member": {
 			membership.Observed{Size: 3, Names: []string{first, second, third}},
-			membership.CreatePod{Name: first, Members: []string{first}}, membership.WaitingForPods,
+			membership.CreatePod{Name: first, Members: []string{first}},
+			membership.WaitingForPods,
 		},
 		"a paused cluster is not begun": {
 			membership.Observed{Size: 3, Paused: true, Names: []string{first}}, membership.Rest{}, "",
 		},
 		"the first member is waited for": {
 			changed(one(), func(o *membership.Observed) { o.Pods[first] = membership.Pod{UID: "uid0", IsOwned: true} }),
-			membership.Rest{}, membership.WaitingForPods,
+			membership.Rest{},
+			membership.WaitingForPods,
 		},
 		"etcd is asked before a member is added": {one(), membership.Ask{}, membership.EtcdNotAnswering},
 		"the next member is added as a learner": {
 			changed(one(), func(o *membership.Observed) { o.List = []membership.Listed{voter(first)} }),
-			membership.AddLearner{Name: second}, membership.WaitingForMembers,
+			membership.AddLearner{Name: second},
+			membership.WaitingForMembers,
 		},
 		"no member is added beside one that is not ready": {
 			changed(three(), func(o *membership.Observed) {
@@ -78,71 +81,85 @@ func TestTheNextAct(t *testing.T) {
 				o.Pods[second] = membership.Pod{UID: "uid1", IsOwned: true, MayRun: true}
 				o.List = []membership.Listed{voter(first), voter(second), voter(third)}
 			}),
-			membership.Rest{}, membership.WaitingForPods,
+			membership.Rest{},
+			membership.WaitingForPods,
 		},
 		"an added member without a pod gets one": {
 			changed(one(), func(o *membership.Observed) {
 				o.List = []membership.Listed{voter(first), {ID: "b", Name: second, IsLearner: true}}
 			}),
-			membership.CreatePod{Name: second, Existing: true, Members: []string{first, second}}, membership.WaitingForPods,
+			membership.CreatePod{Name: second, Existing: true, Members: []string{first, second}},
+			membership.WaitingForPods,
 		},
 		"a learner that has not started is waited for": {
 			changed(joined(), func(o *membership.Observed) { o.List[1].HasStarted = false }),
-			membership.Ask{}, membership.WaitingForLearners,
+			membership.Ask{},
+			membership.WaitingForLearners,
 		},
 		"a learner that has started is promoted": {
 			joined(), membership.Promote{Name: second, ID: "id of " + second}, membership.WaitingForLearners,
 		},
 		"a pod that was created and not recorded is made again": {
 			changed(one(), func(o *membership.Observed) { o.Pods[second] = membership.Pod{UID: "lost", IsOwned: true} }),
-			membership.DeletePod{Name: second, UID: "lost"}, "",
+			membership.DeletePod{Name: second, UID: "lost"},
+			"",
 		},
 		"a pod that replaces a recorded one is made again": {
 			changed(three(), func(o *membership.Observed) { o.Pods[second] = membership.Pod{UID: "lost", IsOwned: true} }),
-			membership.DeletePod{Name: second, UID: "lost"}, "",
+			membership.DeletePod{Name: second, UID: "lost"},
+			"",
 		},
 		"a foreign pod stays": {
 			changed(one(), func(o *membership.Observed) { o.Pods[second] = membership.Pod{UID: "foreign"} }),
-			membership.Rest{}, membership.UnknownMemberPod,
+			membership.Rest{},
+			membership.UnknownMemberPod,
 		},
 		"a pod that claims to be ours and runs stays": {
 			changed(one(), func(o *membership.Observed) { o.Pods[second] = ready("foreign") }),
-			membership.Rest{}, membership.UnknownMemberPod,
+			membership.Rest{},
+			membership.UnknownMemberPod,
 		},
 		"a paused cluster keeps a pod that was not recorded": {
 			changed(three(), func(o *membership.Observed) {
 				o.Paused, o.Pods[second] = true, membership.Pod{UID: "lost", IsOwned: true}
 			}),
-			membership.Rest{}, membership.UnknownMemberPod,
+			membership.Rest{},
+			membership.UnknownMemberPod,
 		},
 		"a lost pod with its data is created again": {
 			changed(three(), func(o *membership.Observed) { delete(o.Pods, second) }),
-			membership.CreatePod{Name: second, Existing: true, Members: []string{second}}, membership.WaitingForPods,
+			membership.CreatePod{Name: second, Existing: true, Members: []string{second}},
+			membership.WaitingForPods,
 		},
 		"a lost pod and its claim are not": {
 			changed(three(), func(o *membership.Observed) { delete(o.Pods, second); delete(o.HasClaim, second) }),
-			membership.Rest{}, membership.MemberDataLost,
+			membership.Rest{},
+			membership.MemberDataLost,
 		},
 		"a lost ephemeral pod is not": {
 			changed(three(), func(o *membership.Observed) { delete(o.Pods, second); o.Ephemeral = true }),
-			membership.Rest{}, membership.MemberDataLost,
+			membership.Rest{},
+			membership.MemberDataLost,
 		},
 		"a pod that was lost before it started is created again": {
 			changed(joined(), func(o *membership.Observed) { delete(o.Pods, second); o.List[1].HasStarted = false }),
-			membership.CreatePod{Name: second, Existing: true, Members: []string{first, second}}, membership.WaitingForPods,
+			membership.CreatePod{Name: second, Existing: true, Members: []string{first, second}},
+			membership.WaitingForPods,
 		},
 		"a smaller size is not supported": {
 			changed(three(), func(o *membership.Observed) { o.Size = 1 }), membership.Rest{}, membership.ScalingDown,
 		},
 		"a member that is not ours stays": {
 			changed(one(), func(o *membership.Observed) { o.List = []membership.Listed{voter(first), voter("")} }),
-			membership.Rest{}, membership.UnknownMember,
+			membership.Rest{},
+			membership.UnknownMember,
 		},
 		"a pod that is not ready is reported": {
 			changed(three(), func(o *membership.Observed) {
 				o.Pods[third] = membership.Pod{UID: "uid2", IsOwned: true, MayRun: true}
 			}),
-			membership.Rest{}, membership.WaitingForPods,
+			membership.Rest{},
+			membership.WaitingForPods,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

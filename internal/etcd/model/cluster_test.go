@@ -125,7 +125,7 @@ func TestAMemberIsToldItsAnchorsAndNoKey(t *testing.T) {
 	if err != nil || again.Revision != 8 {
 		t.Errorf("the same trust has revision %d, %v, want 8", again.Revision, err)
 	}
-	if string(data[agent.PublicationKey]) == "" {
+	if len(data[agent.PublicationKey]) == 0 {
 		t.Error("there is no publication")
 	}
 }

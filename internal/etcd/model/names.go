@@ -44,12 +44,12 @@ func (n Names) Host(member string) string {
 
 // PeerURL is where other members reach a member.
 func (n Names) PeerURL(member string) string {
-	return fmt.Sprintf("https://%s:%d", n.Host(member), contract.PeerPort)
+	return "https://" + n.Host(member) + ":" + strconv.Itoa(contract.PeerPort)
 }
 
 // ClientURL is where clients reach a member.
 func (n Names) ClientURL(member string) string {
-	return fmt.Sprintf("https://%s:%d", n.Host(member), contract.ClientPort)
+	return "https://" + n.Host(member) + ":" + strconv.Itoa(contract.ClientPort)
 }
 
 // CAKeySecret and CACertSecret are the Secrets of the CA of a plane, in the operator's namespace. No namespace has a

@@ -31,7 +31,7 @@ E2E_TIMEOUT ?= 90m
 # Packages with goroutines of their own, which the race detector watches. It needs a C compiler.
 RACE_PACKAGES := ./internal/kafka/agent/... ./internal/kafka/admin/... ./internal/probe/...
 # Packages whose tests start a real API server.
-API_PACKAGES  := ./api ./charts/apitest ./internal/access/apitest ./internal/cli/apitest ./internal/issuer/certmanager/apitest ./internal/kafka/apitest ./internal/user/apitest
+API_PACKAGES  := ./api ./charts/apitest ./internal/access/apitest ./internal/cli/apitest ./internal/etcd/apitest ./internal/issuer/certmanager/apitest ./internal/kafka/apitest ./internal/user/apitest
 # Where they find it, and cert-manager.
 api_assets     = KUBEBUILDER_ASSETS="$$($(BED) assets)"; KEYTURN_CERT_MANAGER="$$($(BED) cert-manager)"; export KUBEBUILDER_ASSETS KEYTURN_CERT_MANAGER
 
@@ -98,7 +98,7 @@ server-test: needs ## the agent beside single servers of Kafka
 
 walks: ## every state of larger worlds, a crash after every write of all changes, and every loss of Secrets
 	@go test -timeout 60m ./internal/trust -wide
-	@$(api_assets); go test -timeout 180m ./internal/kafka/apitest -run 'Crash|Stale|SecretsAreLost' -wide
+	@$(api_assets); go test -timeout 180m ./internal/kafka/apitest ./internal/etcd/apitest -run 'Crash|Stale|SecretsAreLost' -wide
 
 bench: build $(CLUSTER) ## measure what the project promises; reports in out/bench
 	@$(kubeconfig); go run ./e2e/bench

@@ -14,8 +14,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/api/fields"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	etcdmodel "github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -130,6 +132,21 @@ func TestExampleOfCertManagerIsWithoutFault(t *testing.T) {
 		}
 		if create := "kubectl create secret generic " + caCert.Secret + " --namespace kafka --from-file=" + caCert.Key; !strings.Contains(string(data), create) {
 			t.Errorf("%s does not say how to make the Secret of caCert: %s", file, create)
+		}
+	}
+}
+
+func TestExamplesOfEtcdAreWithoutFault(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join("..", "examples", "etcd", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples found: %v", err)
+	}
+	for _, document := range documents(t, files) {
+		manifest := merged(t, "metadata: {namespace: etcd}", document)
+		cluster := admitted[etcdv1beta2.EtcdCluster](t, newAdmission(t, etcdClusters, "v1beta2"), manifest)
+		if _, findings := etcdmodel.Resolve(cluster, etcdmodel.Settings{}); findings.Problem != nil || len(findings.Ignored) > 0 {
+			t.Errorf("the operator remarks %+v, %v", findings.Problem, findings.Ignored)
 		}
 	}
 }

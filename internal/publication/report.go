@@ -1,6 +1,11 @@
 package publication
 
-import "time"
+import (
+	"crypto/x509"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/pki"
+)
 
 // Report is what an agent answers about TLS: what the running server has loaded,
 // as opposed to what is mounted or wished for.
@@ -62,4 +67,24 @@ type ReloadReport struct {
 	// Early is true when the reason of the failure is that a certificate to be presented
 	// is not valid yet by the clock of the node: that passes. A start would load it.
 	Early bool `json:"early,omitempty"`
+}
+
+// RoleReportOf says what a role with the chain, leaf first, and the anchors presents and trusts.
+func RoleReportOf(chain, trusts []*x509.Certificate) RoleReport {
+	return RoleReport{
+		Trusts:   fingerprints(trusts),
+		Presents: pki.FingerprintOf(chain[0]).String(),
+		Chain:    inOrder(chain[1:]),
+		NotAfter: earliestEnd(chain),
+	}
+}
+
+func earliestEnd(chain []*x509.Certificate) time.Time {
+	end := chain[0].NotAfter
+	for _, cert := range chain[1:] {
+		if cert.NotAfter.Before(end) {
+			end = cert.NotAfter
+		}
+	}
+	return end.UTC()
 }

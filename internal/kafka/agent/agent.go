@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	agenthealth "github.com/keyturn/keyturn/internal/agent/health"
 	"github.com/keyturn/keyturn/internal/agent/process"
 	"github.com/keyturn/keyturn/internal/kafka/agent/health"
 	"github.com/keyturn/keyturn/internal/kafka/agent/java"
@@ -26,7 +27,7 @@ type firstProcess struct {
 }
 
 // Run is the whole life of the agent. It returns when the server has ended: nil
-// if it ended well, an ExitError if not. The end of the context asks the server
+// if it ended well, a process.ExitError if not. The end of the context asks the server
 // to end, as SIGTERM does.
 func Run(ctx context.Context, options Options) error {
 	kafka, err := java.Find(options.KafkaHome, options.JavaHome)
@@ -72,7 +73,7 @@ func (a *firstProcess) run(ctx context.Context) error {
 		return err
 	}
 	if exit.Code() != 0 {
-		return &ExitError{Code: exit.Code()}
+		return &process.ExitError{Code: exit.Code()}
 	}
 	return nil
 }
@@ -125,7 +126,7 @@ func (a *firstProcess) monitor(ctx context.Context, matched stores.Matched, hint
 	own := a.server(matched)
 	own.Limit = questionLimit
 	probe := health.NewProbe(own)
-	health.Monitor{
+	agenthealth.Monitor{
 		Clock: a.Clock, Check: probe.Check, Hints: hints, Eager: eagerPause, Calm: calmPause,
 	}.Run(ctx, func(err error) {
 		switch {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/agent/mount/mounttest"
 	"github.com/keyturn/keyturn/internal/agent/process"
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	kafkaagent "github.com/keyturn/keyturn/internal/kafka/agent"
@@ -270,14 +271,14 @@ func (r *running) report(t *testing.T) publication.Report {
 func TestServerIsStartedWhenItsAnchorsAreMounted(t *testing.T) {
 	t.Parallel()
 	p := newPod(t, "serve")
-	agenttest.WriteVolume(t, p.options.Mounts.ClusterTrust, stores.Directory{})
+	mounttest.WriteVolume(t, p.options.Mounts.ClusterTrust, stores.Directory{})
 	r := p.start(t)
 	anchor := pki.FingerprintOf(p.ca.Certificate()).String()
 	r.until(t, http.StatusServiceUnavailable, "anchor "+anchor)
 	if _, err := os.Stat(filepath.Join(p.options.RunDir, "server.properties")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the server's configuration is written before it may start: %v", err)
 	}
-	agenttest.WriteVolume(t, p.options.Mounts.ClusterTrust, p.ClusterTrust)
+	mounttest.WriteVolume(t, p.options.Mounts.ClusterTrust, p.ClusterTrust)
 	r.until(t, http.StatusNoContent, "")
 	report := r.report(t)
 	for _, role := range []publication.Role{publication.AgentRole, contract.ReplicationListener} {
@@ -333,7 +334,7 @@ func TestEndOfTheServerIsTheAgents(t *testing.T) {
 			t.Parallel()
 			p := newPod(t, c.mode)
 			if c.mode == "wait" {
-				agenttest.WriteVolume(t, p.options.Mounts.ClusterTrust, stores.Directory{})
+				mounttest.WriteVolume(t, p.options.Mounts.ClusterTrust, stores.Directory{})
 			}
 			r := p.start(t)
 			switch c.mode {
@@ -344,7 +345,7 @@ func TestEndOfTheServerIsTheAgents(t *testing.T) {
 				r.until(t, http.StatusServiceUnavailable, agent.ReasonWaitingForMounts)
 				r.cancel()
 			}
-			exit, ok := errors.AsType[*kafkaagent.ExitError](r.end(t))
+			exit, ok := errors.AsType[*process.ExitError](r.end(t))
 			if !ok || exit.ExitCode() != c.code {
 				t.Errorf("exit %+v, want code %d; the log:\n%s", exit, c.code, p.log)
 			}
@@ -360,7 +361,7 @@ func TestSignalsReachTheServer(t *testing.T) {
 	r := p.start(t)
 	r.until(t, http.StatusNoContent, "")
 	signals <- os.Interrupt
-	if exit, ok := errors.AsType[*kafkaagent.ExitError](r.end(t)); !ok || exit.ExitCode() != 130 {
+	if exit, ok := errors.AsType[*process.ExitError](r.end(t)); !ok || exit.ExitCode() != 130 {
 		t.Errorf("exit %+v, want the server's end by an interrupt", exit)
 	}
 }

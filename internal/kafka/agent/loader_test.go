@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/agent/mount/mounttest"
 	"github.com/keyturn/keyturn/internal/kafka/admin/wire/wiretest"
 	kafkaagent "github.com/keyturn/keyturn/internal/kafka/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
@@ -153,8 +154,8 @@ func (r *running) publish(t *testing.T, identity stores.Identity, anchors ...*x5
 	r.node = identity
 	agenttest.PutIdentity(r.Node, podName, identity)
 	agenttest.PutPublication(t, r.Node, r.publication)
-	agenttest.WriteVolume(t, r.options.Mounts.Node, r.Node)
-	agenttest.WriteVolume(t, r.options.Mounts.ClusterTrust, agenttest.TrustDirectory(anchors...))
+	mounttest.WriteVolume(t, r.options.Mounts.Node, r.Node)
+	mounttest.WriteVolume(t, r.options.Mounts.ClusterTrust, agenttest.TrustDirectory(anchors...))
 }
 
 // untilReport asks for reports until one fulfils the condition.
@@ -329,7 +330,7 @@ func TestWhatIsHalfMountedIsNotReported(t *testing.T) {
 	coming := agenttest.Authority(t, "cluster-ca v1", time.Now()).Certificate()
 	r.publish(t, r.node, r.ca.Certificate(), coming)
 	r.untilReport(t, loaded(2))
-	agenttest.WriteVolume(t, r.options.Mounts.ClusterTrust, agenttest.TrustDirectory(r.ca.Certificate()))
+	mounttest.WriteVolume(t, r.options.Mounts.ClusterTrust, agenttest.TrustDirectory(r.ca.Certificate()))
 	report := r.untilReport(t, func(report publication.Report) bool { return report.Mounted == nil })
 	if report.Revision != 2 || len(report.Roles[contract.ReplicationListener].Trusts) != 2 {
 		t.Errorf("report %+v, want what is loaded", report)

@@ -43,7 +43,7 @@ func (a *firstProcess) await(ctx context.Context) (stores.Matched, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return stores.Matched{}, &ExitError{Code: terminated}
+			return stores.Matched{}, &process.ExitError{Code: process.Terminated}
 		case <-a.Clock.After(waitPause):
 		}
 	}
@@ -105,10 +105,10 @@ func (a *firstProcess) format(ctx context.Context, matched stores.Matched) error
 	case err != nil:
 		return fmt.Errorf("formatting storage: %w", err)
 	case asked:
-		return &ExitError{Code: terminated}
+		return &process.ExitError{Code: process.Terminated}
 	case exit.Code() != 0:
 		a.Log.Error("Formatting storage failed; the tool's reason stands above", "exitCode", exit.Code())
-		return &ExitError{Code: exit.Code()}
+		return &process.ExitError{Code: exit.Code()}
 	default:
 		return nil
 	}

@@ -279,10 +279,10 @@ func (c *Cluster) voters() []string {
 // Start starts the node's agent; the cluster's Start has done so once.
 func (n *Node) Start(tb testing.TB) {
 	tb.Helper()
-	if err := os.MkdirAll(filepath.Dir(n.Log), ownerDir); err != nil {
+	if err := os.MkdirAll(filepath.Dir(n.Log), 0o700); err != nil {
 		tb.Fatal(err)
 	}
-	log, err := os.OpenFile(n.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, ownerFile)
+	log, err := os.OpenFile(n.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		tb.Fatal(err)
 	}

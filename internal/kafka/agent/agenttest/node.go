@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/agent/mount/mounttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/mount"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
@@ -62,10 +63,10 @@ func WriteMounts(tb testing.TB, below string, mounted stores.Mounted) mount.Path
 		Config:       filepath.Join(below, "config"),
 		Pod:          filepath.Join(below, "pod"),
 	}
-	WriteVolume(tb, paths.Node, mounted.Node)
-	WriteVolume(tb, paths.ClusterTrust, mounted.ClusterTrust)
-	WriteVolume(tb, paths.ClientsTrust, mounted.ClientsTrust)
-	WriteVolume(tb, paths.Config, mounted.Config)
-	WriteVolume(tb, paths.Pod, mounted.Pod)
+	mounttest.WriteVolume(tb, paths.Node, mounted.Node)
+	mounttest.WriteVolume(tb, paths.ClusterTrust, mounted.ClusterTrust)
+	mounttest.WriteVolume(tb, paths.ClientsTrust, mounted.ClientsTrust)
+	mounttest.WriteVolume(tb, paths.Config, mounted.Config)
+	mounttest.WriteVolume(tb, paths.Pod, mounted.Pod)
 	return paths
 }

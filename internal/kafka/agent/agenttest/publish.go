@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/agent/mount/mounttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -86,7 +87,7 @@ func (n *Node) Mount(tb testing.TB, content stores.Mounted) {
 	} {
 		if volume.directory != nil {
 			*volume.holds = volume.directory
-			WriteVolume(tb, volume.path, volume.directory)
+			mounttest.WriteVolume(tb, volume.path, volume.directory)
 		}
 	}
 }

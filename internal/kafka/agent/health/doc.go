@@ -2,6 +2,5 @@
 // would: over its listener, with the node's certificate, expecting the leaf the
 // server was started with.
 //
-// It asks often until the server serves and rarely afterwards, over one
-// connection. It does not know what is done with the answer.
+// It keeps one connection, and does not know what is done with the answer.
 package health

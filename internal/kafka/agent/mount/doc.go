@@ -1,5 +1,3 @@
-// Package mount reads the directories that the kubelet mounts into the pod, each
-// as it was at one moment, and only when it has changed.
-//
-// It does not know what the files mean.
+// Package mount names the directories that are mounted into the pod of a Kafka node, and
+// reads them as what package stores takes them for.
 package mount

@@ -26,7 +26,7 @@ func (s State) Known() bool { return len(s.Chain) > 0 && len(s.Trusts) > 0 }
 
 // Report is the state in the words of the contract.
 func (s State) Report() publication.RoleReport {
-	report := stores.Report(s.Chain, s.Trusts)
+	report := publication.RoleReportOf(s.Chain, s.Trusts)
 	report.Dynamic = s.Dynamic
 	return report
 }

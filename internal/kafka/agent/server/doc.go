@@ -1,6 +1,3 @@
-// Package server answers the operator and the kubelet: what the running server
-// has loaded, whether it serves, in which state it is.
-//
-// It decides who may ask, handshake by handshake, from what is mounted at that
-// moment. What it answers is decided elsewhere.
+// Package server answers the operator besides what any agent answers: in which state the
+// Kafka server is. It knows the operator of a Kafka cluster by its subject.
 package server

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keyturn/keyturn/internal/agent"
+	agentserver "github.com/keyturn/keyturn/internal/agent/server"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/agent/server"
@@ -233,7 +234,7 @@ func TestKubeletLearnsReadinessOnly(t *testing.T) {
 	t.Parallel()
 	var node status.Node
 	node.Waiting(agent.ReasonWaitingForMounts, []string{"anchor aa"})
-	handler := server.ProbeHandler(&node)
+	handler := agentserver.ProbeHandler(&node)
 	get := func(path string) *httptest.ResponseRecorder {
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))

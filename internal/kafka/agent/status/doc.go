@@ -1,5 +1,5 @@
-// Package status holds what the agent knows about its server at this moment:
-// what it was started with, whether it serves, and what a start is waiting for.
+// Package status adds to what any agent knows about its server the state in Kafka's
+// numbers.
 //
 // It is memory with a lock, and decides nothing.
 package status

@@ -19,7 +19,9 @@ type Facing struct {
 }
 
 // Report says what the agent's own server trusts and presents.
-func (f Facing) Report() publication.RoleReport { return Report(f.Identity.Chain, f.Trusts) }
+func (f Facing) Report() publication.RoleReport {
+	return publication.RoleReportOf(f.Identity.Chain, f.Trusts)
+}
 
 // Face reads what the agent's own server needs. Unlike a Kafka listener it does
 // not wait for every anchor: an anchor that is not mounted verifies nobody yet,

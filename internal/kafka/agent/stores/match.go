@@ -8,6 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
@@ -209,6 +210,14 @@ func (w *waiting) chain(mounted []*x509.Certificate, wanted []string) {
 	if !slices.Equal(found, wanted) {
 		w.add("the chain %s of the node's leaf (%s is mounted)", listed(wanted), listed(found))
 	}
+}
+
+func fingerprints(certs []*x509.Certificate) []string {
+	list := make([]string, 0, len(certs))
+	for _, cert := range certs {
+		list = append(list, pki.FingerprintOf(cert).String())
+	}
+	return list
 }
 
 func listed(fingerprints []string) string {

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"time"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
-	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
@@ -59,7 +57,7 @@ func (m Matched) Render(storesDir string) Rendered {
 func (m Matched) atStart() map[publication.Role]publication.RoleReport {
 	roles := map[publication.Role]publication.RoleReport{}
 	for _, l := range m.Listeners {
-		report := Report(l.Loadable().Identity.Chain, l.Starts)
+		report := publication.RoleReportOf(l.Loadable().Identity.Chain, l.Starts)
 		if l.Name == contract.ControlPlaneListener {
 			roles[contract.RaftRole] = report
 		}
@@ -68,36 +66,4 @@ func (m Matched) atStart() map[publication.Role]publication.RoleReport {
 		}
 	}
 	return roles
-}
-
-// Report says what a role with the chain and the anchors presents and trusts.
-func Report(chain, trusts []*x509.Certificate) publication.RoleReport {
-	report := publication.RoleReport{
-		Trusts:   fingerprints(trusts),
-		Presents: pki.FingerprintOf(chain[0]).String(),
-		NotAfter: earliestEnd(chain),
-	}
-	if len(chain) > 1 {
-		report.Chain = fingerprints(chain[1:])
-	}
-	slices.Sort(report.Trusts)
-	return report
-}
-
-func fingerprints(certs []*x509.Certificate) []string {
-	list := make([]string, 0, len(certs))
-	for _, cert := range certs {
-		list = append(list, pki.FingerprintOf(cert).String())
-	}
-	return list
-}
-
-func earliestEnd(chain []*x509.Certificate) time.Time {
-	end := chain[0].NotAfter
-	for _, cert := range chain[1:] {
-		if cert.NotAfter.Before(end) {
-			end = cert.NotAfter
-		}
-	}
-	return end.UTC()
 }

@@ -117,7 +117,7 @@ func TestReportTellsTheEarliestEndOfTheChain(t *testing.T) {
 	w := newWorld(t)
 	short := agenttest.Authority(t, "ends first", now.Add(-12*time.Hour))
 	w.node.Chain = append(w.node.Chain, short.Certificate())
-	report := stores.Report(w.node.Chain, []*x509.Certificate{w.clusterCA.Certificate()})
+	report := publication.RoleReportOf(w.node.Chain, []*x509.Certificate{w.clusterCA.Certificate()})
 	if !report.NotAfter.Equal(short.Certificate().NotAfter) {
 		t.Errorf("not after %s, want %s", report.NotAfter, short.Certificate().NotAfter)
 	}

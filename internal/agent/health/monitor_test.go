@@ -10,7 +10,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/keyturn/keyturn/internal/kafka/agent/health"
+	"github.com/keyturn/keyturn/internal/agent/health"
 )
 
 var errDown = errors.New("down")

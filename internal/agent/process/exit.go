@@ -1,9 +1,12 @@
-package agent
+package process
 
-import "fmt"
+import (
+	"fmt"
+	"syscall"
+)
 
-// terminated is the exit code of a process that ended because it was asked to.
-const terminated = 128 + 15
+// Terminated is the exit code of a process that ended because it was asked to.
+const Terminated = signalBase + int(syscall.SIGTERM)
 
 // ExitError carries the exit code the agent's process is to end with, which is
 // that of its child. The log has said already how that came.

@@ -1,4 +1,4 @@
-package agenttest
+package mounttest
 
 import (
 	"errors"
@@ -6,8 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/keyturn/keyturn/internal/kafka/agent/stores"
 )
 
 // readable is the mode of files in the volumes made here; only the test's user
@@ -19,7 +17,7 @@ const (
 
 // WriteVolume gives a volume the files, the way a kubelet does it: a new
 // directory beside the old one, then one turn of the link ..data.
-func WriteVolume(tb testing.TB, volume string, files stores.Directory) {
+func WriteVolume(tb testing.TB, volume string, files map[string][]byte) {
 	tb.Helper()
 	if err := os.MkdirAll(volume, ownerDir); err != nil {
 		tb.Fatal(err)

@@ -1,0 +1,3 @@
+// Package mounttest plays the kubelet for tests: it gives a volume other content the way a
+// kubelet does.
+package mounttest

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // maxAnnotationLine bounds one line of the downward API file: Kubernetes keeps
@@ -37,4 +39,14 @@ func ParseAnnotations(data []byte) (map[string]string, error) {
 		return nil, fmt.Errorf("parsing pod annotations: %w", err)
 	}
 	return annotations, nil
+}
+
+// ParsePin reads the publication the pod was created under from the mounted
+// annotations.
+func ParsePin(data []byte) (publication.Publication, error) {
+	annotations, err := ParseAnnotations(data)
+	if err != nil {
+		return publication.Publication{}, err
+	}
+	return publication.ParsePublication([]byte(annotations[PinAnnotation]))
 }

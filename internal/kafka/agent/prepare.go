@@ -27,7 +27,7 @@ const (
 func (a *firstProcess) await(ctx context.Context) (stores.Matched, error) {
 	for {
 		matched, err := a.observer.match()
-		waiting, isWaiting := errors.AsType[*stores.WaitingError](err)
+		waiting, isWaiting := errors.AsType[*agent.WaitingError](err)
 		switch {
 		case err == nil:
 			return matched, nil

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"strings"
+
+	"github.com/keyturn/keyturn/internal/agent/process"
 )
 
 // Event is what a line tells about the server's start.
@@ -51,7 +53,7 @@ func Recognize(line string) (Event, bool) {
 // server is not stopped by its own log.
 func Pump(output io.Reader, to io.Writer, seen func(Event)) {
 	reader := bufio.NewReaderSize(output, bufferSize)
-	sink := &lossy{to: to}
+	sink := process.Lossy(to)
 	for {
 		line, err := reader.ReadSlice('\n')
 		_, _ = sink.Write(line) // never fails
@@ -68,14 +70,4 @@ func Pump(output io.Reader, to io.Writer, seen func(Event)) {
 		}
 	}
 	_, _ = io.Copy(sink, reader) // ends with the output
-}
-
-// lossy drops what cannot be written.
-type lossy struct {
-	to io.Writer
-}
-
-func (l *lossy) Write(p []byte) (int, error) {
-	_, _ = l.to.Write(p)
-	return len(p), nil
 }

@@ -31,14 +31,14 @@ func Face(m Mounted) (Facing, error) {
 	config := w.config(m)
 	published, err := publication.ParsePublication(m.Node[agent.PublicationKey])
 	if err != nil {
-		w.add("a readable %s in the node's Secret (%v)", agent.PublicationKey, err)
+		w.Add("a readable %s in the node's Secret (%v)", agent.PublicationKey, err)
 	}
-	if !w.empty() {
-		return Facing{}, w.err()
+	if !w.Empty() {
+		return Facing{}, w.Err()
 	}
 	identity := w.identity(m.Node, config.PodName, publication.NodeIdentity, published)
-	if !w.empty() {
-		return Facing{}, w.err()
+	if !w.Empty() {
+		return Facing{}, w.Err()
 	}
 	trusts, _ := sortedAnchors(Anchors(m.ClusterTrust), published.Trust[publication.AgentRole])
 	return Facing{

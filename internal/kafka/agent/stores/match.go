@@ -2,7 +2,6 @@ package stores
 
 import (
 	"crypto/x509"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -47,17 +46,8 @@ func (l Listener) AtStart() Listener {
 	return l
 }
 
-// WaitingError says what is still missing for a start. It is no failure: the
-// kubelet will mount it, or the operator will publish it.
-type WaitingError struct {
-	// For names each missing thing, sorted; names and fingerprints only.
-	For []string
-}
-
-func (e *WaitingError) Error() string { return "waiting for " + strings.Join(e.For, "; ") }
-
 // Match decides whether the mounts are what the pod pins. The error, if any, is
-// a WaitingError that names everything missing at once.
+// an agent.WaitingError that names everything missing at once.
 func Match(m Mounted) (Matched, error) {
 	w := &waiting{}
 	matched := Matched{
@@ -68,14 +58,14 @@ func Match(m Mounted) (Matched, error) {
 		Publication:     w.publication(m),
 	}
 	if len(matched.ServerConfig) == 0 {
-		w.add("%s in the node's ConfigMap", contract.ServerConfigKey)
+		w.Add("%s in the node's ConfigMap", contract.ServerConfigKey)
 	}
 	if matched.ClusterID == "" {
-		w.add("%s in the node's ConfigMap", contract.ClusterIDKey)
+		w.Add("%s in the node's ConfigMap", contract.ClusterIDKey)
 	}
 	w.configuration(m, matched.Publication)
-	if !w.empty() {
-		return Matched{}, w.err()
+	if !w.Empty() {
+		return Matched{}, w.Err()
 	}
 	matched.Node = w.identity(m.Node, matched.Config.PodName, publication.NodeIdentity, matched.Publication)
 	anchors := map[publication.Domain]map[string]*x509.Certificate{
@@ -95,8 +85,8 @@ func Match(m Mounted) (Matched, error) {
 		}
 		matched.Listeners = append(matched.Listeners, listener)
 	}
-	if !w.empty() {
-		return Matched{}, w.err()
+	if !w.Empty() {
+		return Matched{}, w.Err()
 	}
 	matched.Proofs = proofs(m.Node, matched.Publication)
 	return matched, nil
@@ -110,52 +100,27 @@ func sortedStores(list []publication.Store) []publication.Store {
 
 // waiting collects what is missing.
 type waiting struct {
-	list []string
-}
-
-func (w *waiting) add(format string, args ...any) {
-	w.list = append(w.list, fmt.Sprintf(format, args...))
-}
-
-func (w *waiting) empty() bool { return len(w.list) == 0 }
-
-func (w *waiting) err() error {
-	return &WaitingError{For: slices.Compact(slices.Sorted(slices.Values(w.list)))}
+	agent.Missing
 }
 
 func (w *waiting) config(m Mounted) contract.Config {
 	data, found := m.Config[contract.AgentConfigKey]
 	if !found {
-		w.add("%s in the node's ConfigMap", contract.AgentConfigKey)
+		w.Add("%s in the node's ConfigMap", contract.AgentConfigKey)
 		return contract.Config{}
 	}
 	config, err := contract.ParseConfig(data)
 	if err != nil {
-		w.add("a usable %s in the node's ConfigMap (%v)", contract.AgentConfigKey, err)
+		w.Add("a usable %s in the node's ConfigMap (%v)", contract.AgentConfigKey, err)
 	}
 	return config
 }
 
 // publication returns the mounted publication, if it is not older than the pin.
 func (w *waiting) publication(m Mounted) publication.Publication {
-	pin, err := ParsePin(m.Pod)
-	if err != nil {
-		w.add("a readable annotation %s of the pod (%v)", agent.PinAnnotation, err)
-		return publication.Publication{}
-	}
-	data, found := m.Node[agent.PublicationKey]
-	if !found {
-		w.add("%s in the node's Secret", agent.PublicationKey)
-		return publication.Publication{}
-	}
-	published, err := publication.ParsePublication(data)
-	switch {
-	case err != nil:
-		w.add("a readable %s in the node's Secret (%v)", agent.PublicationKey, err)
-	case published.Revision < pin.Revision:
-		w.add("publication revision %d or newer (revision %d is mounted)", pin.Revision, published.Revision)
-	case published.Revision == pin.Revision && !published.SameContent(pin):
-		w.add("publication revision %d as the pod pins it (another content is mounted)", pin.Revision)
+	published, pin := w.Publication(m.Node, m.Pod)
+	if published.Revision == pin.Revision && !published.SameContent(pin) {
+		w.Add("publication revision %d as the pod pins it (another content is mounted)", pin.Revision)
 	}
 	return published
 }
@@ -164,18 +129,8 @@ func (w *waiting) publication(m Mounted) publication.Publication {
 func (w *waiting) configuration(m Mounted, published publication.Publication) {
 	mounted := contract.ConfigurationHash(func(key string) []byte { return m.Config[key] })
 	if wanted := published.Configuration; wanted != "" && mounted != wanted {
-		w.add("configuration %s in the node's ConfigMap (%s is mounted)", wanted, mounted)
+		w.Add("configuration %s in the node's ConfigMap (%s is mounted)", wanted, mounted)
 	}
-}
-
-// ParsePin reads the publication the pod was created under from the mounted
-// annotations.
-func ParsePin(pod Directory) (publication.Publication, error) {
-	annotations, err := agent.ParseAnnotations(pod[agent.AnnotationsFile])
-	if err != nil {
-		return publication.Publication{}, err
-	}
-	return publication.ParsePublication([]byte(annotations[agent.PinAnnotation]))
 }
 
 // identity reads <file>.crt and <file>.key, which must be the leaf that the
@@ -183,16 +138,16 @@ func ParsePin(pod Directory) (publication.Publication, error) {
 func (w *waiting) identity(node Directory, file, name string, p publication.Publication) Identity {
 	wanted, named := p.Identities[name]
 	if !named {
-		w.add("publication revision %d to name the leaf of %s", p.Revision, name)
+		w.Add("publication revision %d to name the leaf of %s", p.Revision, name)
 		return Identity{}
 	}
 	identity, problem := readIdentity(node, file)
 	if problem != "" {
-		w.add("leaf %s of %s (%s)", wanted, name, problem)
+		w.Add("leaf %s of %s (%s)", wanted, name, problem)
 		return Identity{}
 	}
 	if found := identity.Fingerprint(); found != wanted {
-		w.add("leaf %s of %s (%s is mounted)", wanted, name, found)
+		w.Add("leaf %s of %s (%s is mounted)", wanted, name, found)
 	}
 	if name == publication.NodeIdentity {
 		w.chain(identity.Chain[1:], p.Chain)
@@ -208,7 +163,7 @@ func (w *waiting) chain(mounted []*x509.Certificate, wanted []string) {
 	}
 	found := fingerprints(mounted)
 	if !slices.Equal(found, wanted) {
-		w.add("the chain %s of the node's leaf (%s is mounted)", listed(wanted), listed(found))
+		w.Add("the chain %s of the node's leaf (%s is mounted)", listed(wanted), listed(found))
 	}
 }
 
@@ -231,12 +186,12 @@ func listed(fingerprints []string) string {
 func (w *waiting) trust(anchors map[string]*x509.Certificate, store publication.Store, p publication.Publication) []*x509.Certificate {
 	named := p.Trust[store.Role]
 	if len(named) == 0 {
-		w.add("publication revision %d to name an anchor for %s", p.Revision, store.Role)
+		w.Add("publication revision %d to name an anchor for %s", p.Revision, store.Role)
 		return nil
 	}
 	found, missing := sortedAnchors(anchors, named)
 	for _, fingerprint := range missing {
-		w.add("anchor %s of the %s authority for %s", fingerprint, store.Trust, store.Role)
+		w.Add("anchor %s of the %s authority for %s", fingerprint, store.Trust, store.Role)
 	}
 	return found
 }

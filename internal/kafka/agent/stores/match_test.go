@@ -273,7 +273,7 @@ func TestIncompleteMountsAreWaitedFor(t *testing.T) {
 			w := newWorld(t)
 			c.spoil(t, w)
 			_, err := stores.Match(w.Mounted)
-			waiting, ok := errors.AsType[*stores.WaitingError](err)
+			waiting, ok := errors.AsType[*agent.WaitingError](err)
 			if !ok {
 				t.Fatalf("error %v, want a WaitingError", err)
 			}
@@ -292,7 +292,7 @@ func TestEverythingMissingIsNamedAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.ClusterTrust, w.ClientsTrust = nil, nil
 	_, err := stores.Match(w.Mounted)
-	waiting, ok := errors.AsType[*stores.WaitingError](err)
+	waiting, ok := errors.AsType[*agent.WaitingError](err)
 	if !ok || len(waiting.For) != 3 {
 		t.Errorf("error %v, want a WaitingError that names one anchor for each of three listeners", err)
 	}

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	etcdagent "github.com/keyturn/keyturn/internal/etcd/agent"
+	"github.com/keyturn/keyturn/internal/etcd/agent/ownpod"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// Environment variables with the defaults of the pod's flags. The operator fills them
+// through the downward API.
+const (
+	podNameVariable      = "POD_NAME"
+	podNamespaceVariable = "POD_NAMESPACE"
+	podUIDVariable       = "POD_UID"
+)
+
+// etcdAgentFlags are what the operator tells the agent on its command line.
+type etcdAgentFlags struct {
+	name, namespace, uid string
+	algorithm            string
+}
+
+func newAgentEtcdCommand() *cobra.Command {
+	var flags etcdAgentFlags
+	command := &cobra.Command{
+		Use:   "etcd [flags] -- COMMAND [ARGUMENT...]",
+		Short: "Run an etcd member on certificates that the operator signs for keys made here",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			signals := make(chan os.Signal, len(passedOn()))
+			signal.Notify(signals, passedOn()...)
+			defer signal.Stop(signals)
+			options, err := flags.options(args)
+			if err != nil {
+				return err
+			}
+			options.Output = command.OutOrStdout()
+			options.Signals = signals
+			options.Clock = clock.RealClock{}
+			options.Log = slog.New(slog.NewJSONHandler(command.ErrOrStderr(), nil))
+			return etcdagent.Run(command.Context(), options)
+		},
+	}
+	set := command.Flags()
+	set.StringVar(&flags.name, "pod-name", os.Getenv(podNameVariable), "name of the agent's own pod")
+	set.StringVar(&flags.namespace, "pod-namespace", os.Getenv(podNamespaceVariable), "namespace of the agent's own pod")
+	set.StringVar(&flags.uid, "pod-uid", os.Getenv(podUIDVariable), "UID of the agent's own pod")
+	set.StringVar(&flags.algorithm, "key-algorithm", string(pki.ECDSA), "algorithm of the keys that are made (ECDSA or RSA)")
+	return command
+}
+
+var errAlgorithm = errors.New("--key-algorithm must be ECDSA or RSA")
+
+func (f etcdAgentFlags) options(command []string) (etcdagent.Options, error) {
+	algorithm := pki.Algorithm(f.algorithm)
+	if algorithm != pki.ECDSA && algorithm != pki.RSA {
+		return etcdagent.Options{}, errAlgorithm
+	}
+	config, err := rest.InClusterConfig()
+	if err != nil {
+		return etcdagent.Options{}, fmt.Errorf("reading the pod's account: %w", err)
+	}
+	own, err := ownpod.New(config, ownpod.Pod{Namespace: f.namespace, Name: f.name, UID: types.UID(f.uid)})
+	if err != nil {
+		return etcdagent.Options{}, err
+	}
+	options := etcdagent.Defaults()
+	options.Command = command
+	options.PodName = f.name
+	options.Key = pki.DefaultLeafKey(algorithm)
+	options.Annotate = own.Annotate
+	return options, nil
+}

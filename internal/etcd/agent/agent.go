@@ -1,0 +1,171 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/agent/health"
+	"github.com/keyturn/keyturn/internal/agent/process"
+	"github.com/keyturn/keyturn/internal/agent/server"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/agent/enrollment"
+)
+
+// firstProcess is the first process of a container that runs etcd.
+type firstProcess struct {
+	Options
+
+	program  string
+	observer *observer
+	enroller *enroller
+}
+
+// Run is the whole life of the agent. It returns when etcd has ended: nil if it ended
+// well, a process.ExitError if not. The end of the context asks etcd to end, as SIGTERM
+// does.
+func Run(ctx context.Context, options Options) error {
+	program, err := exec.LookPath(options.Command[0])
+	if err != nil {
+		return fmt.Errorf("finding the program to start: %w", err)
+	}
+	o := &observer{}
+	e, err := newEnroller(options, o)
+	if err != nil {
+		return err
+	}
+	a := &firstProcess{Options: options, program: program, observer: o, enroller: e}
+	// Questions are answered until etcd has ended, longer than ctx: the operator wants to
+	// know how a stop goes on.
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, background := errgroup.WithContext(background)
+	if err := a.listen(background, group); err != nil {
+		return err
+	}
+	err = a.run(ctx)
+	stop()
+	if failure := group.Wait(); err == nil {
+		err = failure
+	}
+	return err
+}
+
+// listen starts to answer the operator and the kubelet; the group ends with the context.
+func (a *firstProcess) listen(ctx context.Context, group *errgroup.Group) error {
+	secure, err := server.Listen(ctx, a.SecureAddress)
+	if err != nil {
+		return err
+	}
+	plain, err := server.Listen(ctx, a.ProbeAddress)
+	if err != nil {
+		_ = secure.Close() // nothing was answered on it
+		return err
+	}
+	metrics := map[string]http.Handler{"GET " + agent.MetricsPath: metricsHandler(a.observer)}
+	server.Serve(ctx, group, tls.NewListener(secure, server.TLSConfig(a.observer.Facing, a.Clock.Now)),
+		server.OperatorHandler(a.observer, isOperator, metrics), a.Log)
+	server.Serve(ctx, group, plain, server.ProbeHandler(a.observer), a.Log)
+	return nil
+}
+
+// run is the sequence from the first request to the end of etcd.
+func (a *firstProcess) run(ctx context.Context) error {
+	grant, err := a.await(ctx)
+	if err != nil {
+		return err
+	}
+	if err := a.enroller.begin(grant); err != nil {
+		return err
+	}
+	a.Log.Info("Starting etcd", "revision", grant.Publication.Revision)
+	exit, err := a.serve(ctx)
+	a.observer.Ended()
+	if err != nil {
+		return fmt.Errorf("running etcd: %w", err)
+	}
+	if exit.Code() != 0 {
+		return &process.ExitError{Code: exit.Code()}
+	}
+	return nil
+}
+
+// await returns when every plane has a certificate that the mounted anchors verify.
+func (a *firstProcess) await(ctx context.Context) (enrollment.Grant, error) {
+	for {
+		grant, err := a.enroller.step(ctx)
+		if err == nil {
+			return grant, nil
+		}
+		select {
+		case <-ctx.Done():
+			return enrollment.Grant{}, &process.ExitError{Code: process.Terminated}
+		case <-a.Clock.After(lookPause):
+		}
+	}
+}
+
+// serve runs etcd, asks it meanwhile whether it serves, and replaces its certificates.
+func (a *firstProcess) serve(ctx context.Context) (process.Exit, error) {
+	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var group sync.WaitGroup
+	group.Go(func() { a.monitor(beside) })
+	group.Go(func() { a.renew(beside) })
+	supervisor := process.Supervisor{Clock: a.Clock, Signals: a.Signals, Wait: a.Wait, Grace: stopGrace, Log: a.Log}
+	exit, err := supervisor.Run(ctx, process.Command{
+		Path: a.program, Args: a.Command[1:], Env: a.Env,
+		Consume: func(output *os.File) { _, _ = io.Copy(process.Lossy(a.Output), output) }, // ends with the output
+	}, func() {
+		stop() // what etcd answers from now on makes it no more ready
+		a.observer.Stopping()
+	})
+	stop()
+	group.Wait()
+	return exit, err
+}
+
+// renew replaces certificates as the operator answers, until the context ends.
+func (a *firstProcess) renew(ctx context.Context) {
+	for {
+		_, _ = a.enroller.step(ctx) // what it could not do is in the report and the log
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.Clock.After(lookPause):
+		}
+	}
+}
+
+// monitor asks etcd whether it serves, until the context ends.
+func (a *firstProcess) monitor(ctx context.Context) {
+	probe := newProbe(a.HealthURL)
+	defer probe.close()
+	health.Monitor{Clock: a.Clock, Check: probe.check, Eager: eagerPause, Calm: calmPause}.Run(ctx, func(err error) {
+		switch {
+		case err == nil:
+			if a.observer.Serving() {
+				a.Log.Info("The member serves", "after", a.Clock.Since(a.observer.TLS().StartedAt).String())
+			}
+		case a.observer.NotServing(err.Error()):
+			a.Log.Warn("The member does not serve any more", "error", err)
+		}
+	})
+}
+
+// each calls do for each identity in the order of the planes, until one fails.
+func each(identities map[contract.Plane]*identity, do func(*identity) error) error {
+	for _, plane := range contract.Planes() {
+		if err := do(identities[plane]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -93,8 +93,9 @@ e2e-short: ## the end-to-end scenarios that make test runs
 e2e: needs build $(CLUSTER) $(if $(RUN),,server-test walks) ## end-to-end scenarios [RUN=regexp]; without RUN all that follows, too
 	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/scenarios -scenario '$(RUN)'
 
-server-test: needs ## the agent beside single servers of Kafka
+server-test: needs ## the agents beside single servers of Kafka and etcd
 	@KEYTURN_KAFKA_HOMES="$$($(BED) kafka)"; export KEYTURN_KAFKA_HOMES; go test -count=1 -timeout 20m ./internal/kafka/agent/...
+	@KEYTURN_ETCD_HOMES="$$($(BED) etcd)"; export KEYTURN_ETCD_HOMES; go test -count=1 -timeout 10m ./internal/etcd/agent/...
 
 walks: ## every state of larger worlds, a crash after every write of all changes, and every loss of Secrets
 	@go test -timeout 60m ./internal/trust -wide

@@ -216,3 +216,24 @@ func kafkaCommand() *cobra.Command {
 		},
 	}
 }
+
+func etcdCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "etcd", Short: "Print directories with etcd, etcdctl and etcdutl of both versions, separated by colons, for tests of single servers", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return inSession(command, func(s session) error {
+				s.builder.Progress = command.ErrOrStderr()
+				var homes []string
+				for _, part := range []string{"etcd36", "etcd35"} {
+					home, err := s.builder.Etcd(command.Context(), part)
+					if err != nil {
+						return err
+					}
+					homes = append(homes, home)
+				}
+				_, err := fmt.Fprintln(command.OutOrStdout(), strings.Join(homes, string(filepath.ListSeparator)))
+				return err
+			})
+		},
+	}
+}

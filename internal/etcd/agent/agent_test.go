@@ -315,7 +315,7 @@ func TestOnlyTheOperatorIsAnswered(t *testing.T) {
 		certificates []tls.Certificate
 		status       int
 	}{
-		"the operator": {[]tls.Certificate{client(t, r.CAs[contract.ClientPlane], contract.OperatorOrganization)}, http.StatusOK},
+		"the operator":                     {[]tls.Certificate{client(t, r.CAs[contract.ClientPlane], contract.OperatorOrganization)}, http.StatusOK},
 		"another client of the cluster":    {[]tls.Certificate{client(t, r.CAs[contract.ClientPlane], "")}, http.StatusForbidden},
 		"a client of another organization": {[]tls.Certificate{client(t, r.CAs[contract.ClientPlane], "example")}, http.StatusForbidden},
 		"the operator by the peer CA":      {[]tls.Certificate{client(t, r.CAs[contract.PeerPlane], contract.OperatorOrganization)}, noAnswer},

@@ -85,7 +85,8 @@ func (e *enroller) step(ctx context.Context) (enrollment.Grant, error) {
 }
 
 // ask sends the requests that the mounted annotations do not show. What was sent shows
-// only when the kubelet has mounted it: it is not sent again before something changes.
+// only when the kubelet has mounted it: it is not sent again before something changes, or
+// a kubelet should have.
 func (e *enroller) ask(ctx context.Context, annotations map[string]string, generation uint64) {
 	requests := map[string]string{}
 	for plane, id := range e.identities {
@@ -98,7 +99,7 @@ func (e *enroller) ask(ctx context.Context, annotations map[string]string, gener
 	case len(requests) == 0:
 		e.sent, e.why, e.pause = false, nil, 0
 		return
-	case e.sent && e.asked == generation, now.Before(e.next):
+	case now.Before(e.next), e.sent && e.asked == generation && now.Before(e.next.Add(mountPatience)):
 		return
 	}
 	e.why = e.Annotate(ctx, requests)

@@ -115,16 +115,34 @@ func TestMemberAsksOnceForEachPlaneWithAKeyOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestARequestThatTheKubeletHasNotMountedIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	m := newMember(t)
+	m.Lag()
+	for range 60 {
+		_ = m.step(t)
+		m.clock.Step(time.Second)
+	}
+	if m.Patches() != 1 {
+		t.Errorf("%d patches, want one", m.Patches())
+	}
+	m.clock.Step(mountPatience)
+	_ = m.step(t)
+	if m.Patches() != 2 {
+		t.Errorf("%d patches, want a second when no kubelet takes that long", m.Patches())
+	}
+}
+
 func TestAnotherContainerOfThePodKeepsKeyAndRequest(t *testing.T) {
 	t.Parallel()
 	m := newMember(t)
 	m.enrol(t)
-	key, request, patches := m.file(t, contract.PeerPlane, contract.KeyFile), m.Request(t, contract.PeerPlane).Raw, m.Patches()
+	key, request, patches := m.file(t, contract.PeerPlane, contract.KeyFile), m.Annotation(contract.PeerPlane.RequestAnnotation()), m.Patches()
 	m.start(t)
 	if err := m.step(t); err != nil {
 		t.Errorf("waiting for %v, want that etcd can start", err)
 	}
-	if m.file(t, contract.PeerPlane, contract.KeyFile) != key || string(m.Request(t, contract.PeerPlane).Raw) != string(request) || m.Patches() != patches {
+	if m.file(t, contract.PeerPlane, contract.KeyFile) != key || m.Annotation(contract.PeerPlane.RequestAnnotation()) != request || m.Patches() != patches {
 		t.Error("another key, request or write")
 	}
 }
@@ -285,29 +303,22 @@ func TestOnlyPinnedAnchorsAreTrusted(t *testing.T) {
 	t.Parallel()
 	other := pkitest.CA(t, "my-cluster-client-ca", noon()).Certificate()
 	client := contract.ClientPlane
+	type anchors = map[contract.Plane][]*x509.Certificate
 	for name, c := range map[string]struct {
-		mount func(*testing.T, *member, map[contract.Plane][]*x509.Certificate)
-		why   string
+		publish func(anchors)
+		pinned  int64
+		why     string
 	}{
-		"another one is published": {func(t *testing.T, m *member, anchors map[contract.Plane][]*x509.Certificate) {
-			anchors[client] = []*x509.Certificate{other}
-			m.Publish(t, 2, anchors)
-		}, "to accept CA " + pki.FingerprintOf(other).String() + " for the client plane"},
-		"another one is published beside it": {func(t *testing.T, m *member, anchors map[contract.Plane][]*x509.Certificate) {
-			anchors[client] = append(anchors[client], other)
-			m.Publish(t, 2, anchors)
-		}, "to accept CA " + pki.FingerprintOf(other).String()},
-		"that of the other plane is published": {func(t *testing.T, m *member, anchors map[contract.Plane][]*x509.Certificate) {
-			anchors[client] = anchors[contract.PeerPlane]
-			m.Publish(t, 2, anchors)
-		}, "for the client plane"},
-		"none is published": {func(t *testing.T, m *member, anchors map[contract.Plane][]*x509.Certificate) {
-			anchors[client] = nil
-			m.Publish(t, 2, anchors)
-		}, "client-ca.crt"},
-		"the publication is older than the pin": {func(t *testing.T, m *member, anchors map[contract.Plane][]*x509.Certificate) {
-			m.Pin(t, 3, anchors)
-		}, "revision 3 or newer"},
+		"another one is published": {
+			func(a anchors) { a[client] = []*x509.Certificate{other} }, 1,
+			"to accept CA " + pki.FingerprintOf(other).String() + " for the client plane",
+		},
+		"another one is published beside it": {
+			func(a anchors) { a[client] = append(a[client], other) }, 1, "to accept CA " + pki.FingerprintOf(other).String(),
+		},
+		"that of the other plane is published":  {func(a anchors) { a[client] = a[contract.PeerPlane] }, 1, "for the client plane"},
+		"none is published":                     {func(a anchors) { a[client] = nil }, 1, "client-ca.crt"},
+		"the publication is older than the pin": {func(anchors) {}, 3, "revision 3 or newer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -315,7 +326,10 @@ func TestOnlyPinnedAnchorsAreTrusted(t *testing.T) {
 			running.enrol(t)
 			before := running.file(t, client, contract.AnchorsFile)
 			for _, m := range []*member{waiting, running} {
-				c.mount(t, m, m.Anchors())
+				published := m.Anchors()
+				c.publish(published)
+				m.Publish(t, 2, published)
+				m.Pin(t, c.pinned, m.Anchors())
 				if err := m.step(t); err == nil || !strings.Contains(err.Error(), c.why) {
 					t.Errorf("waiting for %v, want something about %q", err, c.why)
 				}

@@ -27,6 +27,8 @@ const (
 	// firstRetry and lastRetry bound the pause after a request was sent.
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
+	// mountPatience is how long a kubelet may take to mount what was sent.
+	mountPatience = 3 * time.Minute
 	// stopGrace is how long etcd may take to stop: it moves its leadership away first.
 	// The kubelet gives a pod 30 seconds.
 	stopGrace = 25 * time.Second

@@ -34,6 +34,7 @@ type Pod struct {
 	mu          sync.Mutex
 	annotations map[string]string
 	patches     int
+	lagging     bool
 	failing     error
 }
 
@@ -117,7 +118,7 @@ func (p *Pod) mount(tb testing.TB) {
 }
 
 // API returns the API server as the agent knows it. What the agent writes is mounted
-// immediately.
+// immediately, unless the kubelet lags.
 func (p *Pod) API(tb testing.TB) func(ctx context.Context, annotations map[string]string) error {
 	tb.Helper()
 	return func(_ context.Context, annotations map[string]string) error {
@@ -128,7 +129,9 @@ func (p *Pod) API(tb testing.TB) func(ctx context.Context, annotations map[strin
 			return p.failing
 		}
 		maps.Copy(p.annotations, annotations)
-		p.mount(tb)
+		if !p.lagging {
+			p.mount(tb)
+		}
 		return nil
 	}
 }
@@ -138,6 +141,13 @@ func (p *Pod) Fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failing = err
+}
+
+// Lag lets the kubelet mount nothing of what the agent writes from now on.
+func (p *Pod) Lag() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lagging = true
 }
 
 // Patches counts the writes of the agent, refused ones included.

@@ -237,12 +237,16 @@ func (r *running) report(t *testing.T) publication.Report {
 // health is what etcd answers on loopback.
 type health struct {
 	broken, learner atomic.Bool
+	// old is an etcd that answers /health and not /readyz.
+	old bool
 }
 
 func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case h.broken.Load():
 		w.WriteHeader(http.StatusServiceUnavailable)
+	case h.old && r.URL.Path == "/readyz":
+		w.WriteHeader(http.StatusNotFound)
 	case r.URL.Path == "/metrics":
 		learner := 0
 		if h.learner.Load() {
@@ -352,6 +356,13 @@ func TestMemberThatDoesNotServeIsNotReady(t *testing.T) {
 		return !ready && strings.Contains(body, agent.ReasonStarting) && strings.Contains(body, "Service Unavailable")
 	})
 	h.broken.Store(false)
+	r.untilReady(t)
+}
+
+func TestOldEtcdIsAskedForItsHealth(t *testing.T) {
+	t.Parallel()
+	r := played(t, &health{old: true})
+	r.enrol(t)
 	r.untilReady(t)
 }
 

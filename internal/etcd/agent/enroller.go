@@ -62,8 +62,11 @@ func newEnroller(o Options, told *observer) (*enroller, error) {
 // it, too.
 func (e *enroller) step(ctx context.Context) (enrollment.Grant, error) {
 	directories, generation, err := e.mounts.Read()
-	if err != nil {
-		return enrollment.Grant{}, e.waiting(err) // the kubelet may be exchanging it just now
+	switch {
+	case err != nil && e.loaded != nil:
+		return enrollment.Grant{}, err // the kubelet is exchanging it: the next look sees the new one
+	case err != nil:
+		return enrollment.Grant{}, e.waiting(err)
 	}
 	secret, pod := directories[0], directories[1]
 	annotations, err := agent.ParseAnnotations(pod[agent.AnnotationsFile])

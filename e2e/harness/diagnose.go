@@ -16,6 +16,7 @@ import (
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
 
@@ -35,6 +36,7 @@ func (k Kafka) Diagnose(ctx context.Context, folder string) error {
 		"pods": &corev1.PodList{}, "events": &eventsv1.EventList{}, "configmaps": &corev1.ConfigMapList{},
 		"services": &corev1.ServiceList{}, "claims": &corev1.PersistentVolumeClaimList{},
 		"kafkausers": &kafkav1.KafkaUserList{}, "kafkaaccesses": &accessv1alpha1.KafkaAccessList{}, "deployments": &appsv1.DeploymentList{},
+		"etcdclusters": &etcdv1beta2.EtcdClusterList{},
 	} {
 		problems = append(problems, k.dump(ctx, filepath.Join(folder, name+".yaml"), list))
 	}

@@ -45,7 +45,7 @@ type scenario struct {
 }
 
 func all() []scenario {
-	return slices.Concat(clusterScenarios(), trustScenarios(), applicationScenarios(), certManagerScenarios())
+	return slices.Concat(clusterScenarios(), trustScenarios(), applicationScenarios(), certManagerScenarios(), etcdScenarios())
 }
 
 func clusterScenarios() []scenario {
@@ -114,6 +114,13 @@ func certManagerScenarios() []scenario {
 	}
 }
 
+// etcdScenarios play with etcd clusters.
+func etcdScenarios() []scenario {
+	return []scenario{
+		{name: "etcd/created", run: etcdCreated},
+	}
+}
+
 func TestScenarios(t *testing.T) {
 	if os.Getenv(harness.KubeconfigVariable) == "" {
 		t.Fatal("KUBECONFIG names no cluster: make e2e sets it")
@@ -159,7 +166,7 @@ func clearAway(ctx context.Context, kube *harness.Kubernetes) error {
 		errs = append(errs, kube.DeleteNamespace(ctx, harness.DemoNamespace))
 	}
 	for _, s := range all() {
-		errs = append(errs, kube.DeleteNamespace(ctx, s.namespace()))
+		errs = append(errs, kube.ForgetEtcdClusters(ctx, s.namespace()), kube.DeleteNamespace(ctx, s.namespace()))
 	}
 	return errors.Join(errs...)
 }

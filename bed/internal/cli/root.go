@@ -24,8 +24,7 @@ func New() *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
 		buildCommand(), upCommand(), downCommand(), statusCommand(), imageCommand(), logsCommand(),
-		kubeconfigCommand(), assetsCommand(), certManagerCommand(), kafkaCommand(), kubectlCommand(), nodeCommand(), provisionerCommand(), networkPoliciesCommand(), confinedCommand(),
-		kubeconfigCommand(), assetsCommand(), kafkaCommand(), etcdCommand(), kubectlCommand(), nodeCommand(), provisionerCommand(), networkPoliciesCommand(), confinedCommand(),
+		kubeconfigCommand(), assetsCommand(), certManagerCommand(), kafkaCommand(), etcdCommand(), kubectlCommand(), nodeCommand(), provisionerCommand(), networkPoliciesCommand(), confinedCommand(),
 	)
 	return root
 }

@@ -40,6 +40,12 @@ func newForwarder(client kubernetes.Interface, config *rest.Config, namespace st
 	}
 }
 
+// Forward returns a dialer of ports of pods in a namespace, through the API server. Of a
+// pod, it needs name and UID.
+func Forward(client kubernetes.Interface, config *rest.Config, namespace string) func(ctx context.Context, pod Node, port string) (net.Conn, error) {
+	return newForwarder(client, config, namespace).dial
+}
+
 func (f *forwarder) dial(ctx context.Context, node Node, port string) (net.Conn, error) {
 	type answer struct {
 		conn net.Conn

@@ -1,0 +1,228 @@
+package scenarios
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/e2e/harness"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/report"
+)
+
+// etcdCreated is the first day of a cluster with one member, and of a cluster of the same
+// name with three: keys are made in the pods and nowhere else, and members serve clients of
+// the cluster's client CA alone.
+func etcdCreated(s *stage) {
+	s.fromScratch()
+	s.operatorForEtcd()
+	etcd := harness.Etcd{Kube: s.kube, Namespace: s.kafka.Namespace, Name: clusterName}
+	var before pki.Fingerprint
+	for _, size := range []int32{1, 3} {
+		what := fmt.Sprintf("%d members", size)
+		begun := time.Now()
+		s.step(what+" created", func() error {
+			if err := etcd.Create(s.ctx, size); err != nil {
+				return err
+			}
+			return etcd.UntilReady(s.ctx)
+		})
+		s.took(begun, what+" ready", "from the creation of the EtcdCluster until it is Ready; the first time includes loading images")
+		members := s.allVote(etcd, int(size))
+		s.step(what+" serve", func() error { return serve(s.ctx, etcd, members) })
+		s.step(what+" refuse", func() error { return s.refuse(etcd, members) })
+		s.keysStayPut(etcd)
+
+		ca, err := etcd.CA(s.ctx, contract.ClientPlane)
+		s.must(err)
+		if now := pki.FingerprintOf(ca.Certificate()); now == before {
+			s.Errorf("the client CA %s of a deleted cluster signs for another one", now.Short())
+		} else {
+			before = now
+		}
+		s.step(what+" deleted", func() error { return etcd.Delete(s.ctx) })
+		if left, err := etcd.Private(s.ctx); err != nil || len(left) > 0 {
+			s.Errorf("Secrets %v of the deleted cluster are left in the operator's namespace: %v", left, err)
+		}
+	}
+}
+
+// operatorForEtcd switches the controllers of etcd on, until the scenario has ended.
+func (s *stage) operatorForEtcd() {
+	s.Helper()
+	s.Cleanup(func() {
+		if err := s.kube.Install(context.WithoutCancel(s.ctx), s.journal); err != nil {
+			s.Error(err)
+		}
+	})
+	s.must(s.kube.InstallWith(s.ctx, s.journal, map[string]any{"etcd": map[string]any{"enabled": true}}))
+}
+
+// allVote holds that the status and etcd itself have so many members that vote, and returns
+// their names.
+func (s *stage) allVote(etcd harness.Etcd, size int) []string {
+	s.Helper()
+	resource, err := etcd.Resource(s.ctx)
+	s.must(err)
+	names := []string{}
+	for _, member := range resource.Status.MemberStatuses {
+		if member.Role != etcdv1beta2.RoleVoter || !member.Ready || member.PodUID == "" || member.MemberID == "" {
+			s.Errorf("the status has member %+v, to be is a voter that is ready", member)
+		}
+		names = append(names, member.Name)
+	}
+	slices.Sort(names)
+	if len(names) != size || len(resource.Status.Members.Ready) != size || len(resource.Status.Members.Unready) > 0 {
+		s.Fatalf("the status has members %v, of them ready %v, not ready %v; to be are %d that are ready",
+			names, resource.Status.Members.Ready, resource.Status.Members.Unready, size)
+	}
+	var known []string
+	s.must(as(s.ctx, etcd, names[0], func(ctx context.Context, client *clientv3.Client) error {
+		response, err := client.MemberList(ctx)
+		if err != nil {
+			return err
+		}
+		for _, member := range response.Members {
+			if member.IsLearner {
+				s.Errorf("etcd has %s as a learner", member.Name)
+			}
+			known = append(known, member.Name)
+		}
+		return nil
+	}))
+	slices.Sort(known)
+	if !slices.Equal(known, names) {
+		s.Errorf("etcd has members %v, and the status %v", known, names)
+	}
+	return names
+}
+
+// questionLimit bounds one question to etcd.
+const questionLimit = 15 * time.Second
+
+// as does something with a member as the operator's client.
+func as(ctx context.Context, etcd harness.Etcd, member string, do func(context.Context, *clientv3.Client) error) error {
+	ctx, cancel := context.WithTimeout(ctx, questionLimit)
+	defer cancel()
+	identity, err := etcd.Operator(ctx)
+	if err != nil {
+		return err
+	}
+	client, err := etcd.Client(ctx, member, identity)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	if err := do(ctx, client); err != nil {
+		return fmt.Errorf("asking member %s: %w", member, err)
+	}
+	return nil
+}
+
+// serve writes a key by each member, and reads all of them by each member.
+func serve(ctx context.Context, etcd harness.Etcd, members []string) error {
+	const prefix = "scenario/"
+	for _, member := range members {
+		if err := as(ctx, etcd, member, func(ctx context.Context, client *clientv3.Client) error {
+			_, err := client.Put(ctx, prefix+member, member)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	for _, member := range members {
+		if err := as(ctx, etcd, member, func(ctx context.Context, client *clientv3.Client) error {
+			response, err := client.Get(ctx, prefix, clientv3.WithPrefix())
+			if err != nil {
+				return err
+			}
+			var values []string
+			for _, pair := range response.Kvs {
+				values = append(values, string(pair.Value))
+			}
+			if slices.Sort(values); !slices.Equal(values, members) {
+				return fmt.Errorf("it has %v, written were %v", values, members)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuse holds that each member accepts a client of the client CA, and neither one of the
+// peer CA nor one without a certificate.
+func (s *stage) refuse(etcd harness.Etcd, members []string) error {
+	operator, err := etcd.Operator(s.ctx)
+	if err != nil {
+		return err
+	}
+	byPlane := map[contract.Plane]*tls.Config{}
+	for _, plane := range contract.Planes() {
+		ca, err := etcd.CA(s.ctx, plane)
+		if err != nil {
+			return err
+		}
+		certificate, err := clientOf(ca)
+		if err != nil {
+			return err
+		}
+		byPlane[plane] = operator.Clone()
+		byPlane[plane].Certificates = []tls.Certificate{certificate}
+	}
+	none := operator.Clone()
+	none.Certificates = nil
+	for _, member := range members {
+		for _, c := range []struct {
+			client  string
+			config  *tls.Config
+			accepts bool
+		}{
+			{"a client of the client CA", byPlane[contract.ClientPlane], true},
+			{"a client of the peer CA", byPlane[contract.PeerPlane], false},
+			{"a client without a certificate", none, false},
+		} {
+			accepts, err := etcd.Accepts(s.ctx, member, c.config)
+			if err != nil {
+				return fmt.Errorf("connecting to member %s as %s: %w", member, c.client, err)
+			}
+			if accepts != c.accepts {
+				s.Errorf("member %s accepts %s: %t", member, c.client, accepts)
+			}
+		}
+	}
+	return nil
+}
+
+// clientOf is a certificate for a client by the CA.
+func clientOf(ca pki.Authority) (tls.Certificate, error) {
+	key, err := pki.GenerateKey(pki.DefaultLeafKey(pki.ECDSA))
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	leaf, err := ca.Issue(key.Signer().Public(), pki.LeafSpec{
+		Subject: pki.Subject{CommonName: "scenario"}, Usages: []pki.Usage{pki.ClientAuth}, Validity: time.Hour, Now: time.Now(),
+	})
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key.Signer()}, nil
+}
+
+// keysStayPut holds that no object of the cluster's namespace has a private key.
+func (s *stage) keysStayPut(etcd harness.Etcd) {
+	s.Helper()
+	found, objects, err := s.kube.PrivateKeys(s.ctx, etcd.Namespace)
+	s.must(err)
+	for _, field := range found {
+		s.Errorf("%s holds a private key", field)
+	}
+	s.figure(report.AtLeast("objects searched for private keys", float64(objects), 1, "objects", "every kind that can be listed in the namespace"))
+}

@@ -1,0 +1,94 @@
+package servertest
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+)
+
+func pool(bundle []byte) *x509.CertPool {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	return roots
+}
+
+func TestClusterIsCreatedAndServes(t *testing.T) {
+	t.Parallel()
+	if apiServer == nil {
+		t.Skipf("$%s and $%s are needed", assets, etcdHomes)
+	}
+	for _, home := range filepath.SplitList(os.Getenv(etcdHomes)) {
+		for _, size := range []int32{1, 3} {
+			t.Run(fmt.Sprintf("%s with %d members", filepath.Base(home), size), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, home, etcdv1beta2.EtcdClusterSpec{Size: size, Pod: &etcdv1beta2.PodPolicy{Ephemeral: true}})
+				w.until("ready", func(ctx context.Context) bool {
+					return apimeta.IsStatusConditionTrue(w.status(ctx).Conditions, etcdv1beta2.ConditionReady)
+				})
+				w.allVote(int(size))
+				w.serves(int(size))
+			})
+		}
+	}
+}
+
+func (w *world) allVote(size int) {
+	w.t.Helper()
+	status := w.status(w.t.Context())
+	for _, member := range status.MemberStatuses {
+		if member.Role != etcdv1beta2.RoleVoter || !member.Ready {
+			w.t.Errorf("member %+v, want a voter that is ready", member)
+		}
+	}
+	if len(status.MemberStatuses) != size {
+		w.t.Errorf("%d members, want %d", len(status.MemberStatuses), size)
+	}
+}
+
+// serves writes by each member and reads by each.
+func (w *world) serves(size int) {
+	w.t.Helper()
+	var names []string
+	for ordinal := range size {
+		names = append(names, w.names.Member(ordinal))
+	}
+	for _, name := range names {
+		client, err := w.client(w.t.Context(), name)
+		if err == nil {
+			_, err = client.Put(w.t.Context(), name, name)
+			_ = client.Close()
+		}
+		if err != nil {
+			w.t.Fatalf("member %s: %v", name, err)
+		}
+	}
+	for _, name := range names {
+		client, err := w.client(w.t.Context(), name)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		response, err := client.MemberList(w.t.Context())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		var known []string
+		for _, member := range response.Members {
+			if got, err := client.Get(w.t.Context(), member.Name); err != nil || got.Count != 1 || member.IsLearner {
+				w.t.Errorf("member %s: %+v, %v of %+v", name, got, err, member)
+			}
+			known = append(known, member.Name)
+		}
+		if slices.Sort(known); !slices.Equal(known, names) {
+			w.t.Errorf("etcd has members %v, want %v", known, names)
+		}
+		_ = client.Close()
+	}
+}

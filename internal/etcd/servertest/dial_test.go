@@ -1,0 +1,65 @@
+package servertest
+
+import (
+	"context"
+	"crypto/tls"
+
+	"github.com/keyturn/keyturn/internal/etcd/admin"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+)
+
+// dial connects the operator to the members by the ports that they have here.
+func (w *world) dial(ctx context.Context, urls []string, identity *tls.Config) (admin.Client, error) {
+	var local []string
+	for _, url := range urls {
+		local = append(local, w.translate(url))
+	}
+	connected, err := admin.New(ctx, local, identity)
+	return translated{connected, w}, err
+}
+
+// translate returns a URL as it is on this machine, or the other way round.
+func (w *world) translate(url string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, m := range w.members {
+		for public, local := range map[string]string{
+			w.names.PeerURL(name): "https://" + m.ports[contract.PeerPlane], w.names.ClientURL(name): "https://" + m.ports[contract.ClientPlane],
+		} {
+			switch url {
+			case public:
+				return local
+			case local:
+				return public
+			}
+		}
+	}
+	return url
+}
+
+// translated is a client that speaks of members by the URLs that the operator knows.
+type translated struct {
+	admin.Client
+
+	world *world
+}
+
+func (c translated) Members(ctx context.Context) ([]admin.Member, error) {
+	members, err := c.Client.Members(ctx)
+	for i := range members {
+		for j, url := range members[i].PeerURLs {
+			members[i].PeerURLs[j] = c.world.translate(url)
+		}
+	}
+	return members, err
+}
+
+func (c translated) AddLearner(ctx context.Context, peerURL string) error {
+	for ordinal := range model.MaxMembers {
+		if name := c.world.names.Member(ordinal); c.world.names.PeerURL(name) == peerURL {
+			c.world.member(name)
+		}
+	}
+	return c.Client.AddLearner(ctx, c.world.translate(peerURL))
+}

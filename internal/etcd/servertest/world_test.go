@@ -1,0 +1,228 @@
+package servertest
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/controller"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/kube/kubetest"
+)
+
+// Variables that the tests need.
+const (
+	assets    = "KUBEBUILDER_ASSETS"
+	etcdHomes = "KEYTURN_ETCD_HOMES"
+)
+
+const (
+	cluster = "my-cluster"
+	// loopback is the address of every pod: ports tell them apart.
+	loopback = "127.0.0.1"
+	// limit is how long the tests wait for what happens in other processes.
+	limit = 90 * time.Second
+	// turn is how often operator and kubelet look.
+	turn = 100 * time.Millisecond
+)
+
+// apiServer is the connection that all tests share; nil without the variables.
+var apiServer *rest.Config
+
+func TestMain(m *testing.M) {
+	if os.Getenv(assets) == "" || os.Getenv(etcdHomes) == "" {
+		os.Exit(m.Run())
+	}
+	os.Exit(kubetest.Main(func() int { return run(m) }))
+}
+
+func run(m *testing.M) int {
+	ctrl.SetLogger(logr.Discard())
+	environment := &envtest.Environment{
+		CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "config", "crd")}, ErrorIfCRDPathMissing: true,
+	}
+	stop, err := kubetest.Start(environment)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}()
+	apiServer = environment.Config
+	apiServer.QPS = -1
+	return m.Run()
+}
+
+// world is an EtcdCluster with its operator, and a kubelet that starts an agent for each pod.
+type world struct {
+	t         *testing.T
+	home      string
+	api       client.Client
+	namespace string
+	private   string
+	names     model.Names
+	operator  *controller.Reconciler
+	log       *buffer
+
+	mu      sync.Mutex
+	members map[string]*member
+}
+
+// buffer is a log that is read while it is written.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func newWorld(t *testing.T, home string, spec etcdv1beta2.EtcdClusterSpec) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), etcdv1beta2.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	api, err := client.New(apiServer, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, home: home, api: api, log: &buffer{}, members: map[string]*member{}}
+	for prefix, into := range map[string]*string{"etcd-": &w.namespace, "operator-": &w.private} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}
+		if err := api.Create(t.Context(), namespace); err != nil {
+			t.Fatal(err)
+		}
+		*into = namespace.Name
+	}
+	w.names = model.Names{Namespace: w.namespace, Cluster: cluster}
+	w.operator = controller.New(controller.Options{
+		Client: api, Live: api, Events: events.NewFakeRecorder(10000), Log: logr.Discard(), Clock: clock.RealClock{},
+		Dial: w.dial, Namespace: w.private, Metrics: controller.NewMetrics(),
+		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local"},
+	})
+	resource := &etcdv1beta2.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: cluster}, Spec: spec}
+	if err := api.Create(t.Context(), resource); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var loops sync.WaitGroup
+	loops.Go(func() { w.loop(ctx, w.reconcile) })
+	loops.Go(func() { w.loop(ctx, w.sync) })
+	t.Cleanup(func() {
+		cancel()
+		loops.Wait()
+		w.end()
+	})
+	return w
+}
+
+// loop does something again and again until the context ends. What fails is in the log.
+func (w *world) loop(ctx context.Context, do func(context.Context) error) {
+	ticker := time.NewTicker(turn)
+	defer ticker.Stop()
+	for {
+		if err := do(ctx); err != nil && ctx.Err() == nil {
+			_, _ = fmt.Fprintln(w.log, err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (w *world) reconcile(ctx context.Context) error {
+	_, err := w.operator.Reconcile(ctx, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: w.namespace, Name: cluster}})
+	return err
+}
+
+// end stops all agents.
+func (w *world) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range w.members {
+		if m.cancel != nil {
+			m.cancel()
+			<-m.stopped
+		}
+	}
+}
+
+// until waits until a condition holds.
+func (w *world) until(what string, holds func(context.Context) bool) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), limit)
+	defer cancel()
+	ticker := time.NewTicker(turn)
+	defer ticker.Stop()
+	for !holds(ctx) {
+		select {
+		case <-ctx.Done():
+			w.t.Fatalf("not within %s: %s; status %+v; the log:\n%s", limit, what, w.status(w.t.Context()), w.log)
+		case <-ticker.C:
+		}
+	}
+}
+
+func (w *world) status(ctx context.Context) etcdv1beta2.EtcdClusterStatus {
+	w.t.Helper()
+	resource := &etcdv1beta2.EtcdCluster{}
+	if err := w.api.Get(ctx, types.NamespacedName{Namespace: w.namespace, Name: cluster}, resource); err != nil {
+		w.t.Fatal(err)
+	}
+	return resource.Status
+}
+
+// client is etcd's own, as the operator.
+func (w *world) client(ctx context.Context, member string) (*clientv3.Client, error) {
+	secret := &corev1.Secret{}
+	if err := w.api.Get(ctx, types.NamespacedName{Namespace: w.private, Name: w.names.OperatorSecret()}, secret); err != nil {
+		return nil, err
+	}
+	identity, err := tls.X509KeyPair(secret.Data[model.OperatorCertEntry], secret.Data[model.OperatorKeyEntry])
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{RootCAs: pool(secret.Data[model.OperatorAnchorsEntry]), Certificates: []tls.Certificate{identity}, ServerName: w.names.Host(member)}
+	return clientv3.New(clientv3.Config{
+		Context: ctx, Endpoints: []string{"https://" + w.member(member).ports[contract.ClientPlane]}, TLS: config, Logger: zap.NewNop(), DialTimeout: limit,
+	})
+}

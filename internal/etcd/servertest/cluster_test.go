@@ -9,7 +9,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 )
@@ -20,7 +23,7 @@ func pool(bundle []byte) *x509.CertPool {
 	return roots
 }
 
-func TestClusterIsCreatedAndServes(t *testing.T) {
+func TestClusterIsCreatedServesAndKeepsItsKeys(t *testing.T) {
 	t.Parallel()
 	if apiServer == nil {
 		t.Skipf("$%s and $%s are needed", assets, etcdHomes)
@@ -30,14 +33,40 @@ func TestClusterIsCreatedAndServes(t *testing.T) {
 			t.Run(fmt.Sprintf("%s with %d members", filepath.Base(home), size), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, home, etcdv1beta2.EtcdClusterSpec{Size: size, Pod: &etcdv1beta2.PodPolicy{Ephemeral: true}})
-				w.until("ready", func(ctx context.Context) bool {
-					return apimeta.IsStatusConditionTrue(w.status(ctx).Conditions, etcdv1beta2.ConditionReady)
-				})
+				w.until("ready", w.isReady)
 				w.allVote(int(size))
+				w.serves(int(size))
+				w.keepsKeys(w.names.Member(int(size) - 1))
 				w.serves(int(size))
 			})
 		}
 	}
+}
+
+func (w *world) isReady(ctx context.Context) bool {
+	return apimeta.IsStatusConditionTrue(w.status(ctx).Conditions, etcdv1beta2.ConditionReady)
+}
+
+// keepsKeys ends the container of a member: another one in the same pod serves with the
+// same keys and certificates, and asks for nothing.
+func (w *world) keepsKeys(member string) {
+	w.t.Helper()
+	before := w.annotations(member)
+	w.restart(member)
+	w.until("not ready without the member", func(ctx context.Context) bool { return !w.isReady(ctx) })
+	w.until("ready again", w.isReady)
+	if diff := cmp.Diff(before, w.annotations(member)); diff != "" {
+		w.t.Errorf("annotations of the pod (-before +after):\n%s", diff)
+	}
+}
+
+func (w *world) annotations(member string) map[string]string {
+	w.t.Helper()
+	pod := &corev1.Pod{}
+	if err := w.api.Get(w.t.Context(), types.NamespacedName{Namespace: w.namespace, Name: member}, pod); err != nil {
+		w.t.Fatal(err)
+	}
+	return pod.Annotations
 }
 
 func (w *world) allVote(size int) {

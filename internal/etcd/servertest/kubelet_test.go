@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,13 +32,16 @@ import (
 
 // member is what the kubelet knows of a pod.
 type member struct {
-	uid     types.UID
 	dir     string
 	ports   map[contract.Plane]string
 	metrics string
 	http    string
 	secure  string
 	probe   string
+
+	// running is held while the container is started or ended.
+	running sync.Mutex
+	uid     types.UID
 	mounted string
 	cancel  context.CancelFunc
 	stopped chan struct{}
@@ -84,6 +88,8 @@ func (w *world) sync(ctx context.Context) error {
 
 func (w *world) syncPod(ctx context.Context, pod *corev1.Pod) error {
 	m := w.member(pod.Name)
+	m.running.Lock()
+	defer m.running.Unlock()
 	if m.uid != pod.UID {
 		if m.cancel != nil {
 			return nil // a test that deletes pods plays more than this kubelet does
@@ -142,6 +148,16 @@ func (w *world) start(ctx context.Context, m *member, pod *corev1.Pod) error {
 		}
 	}()
 	return nil
+}
+
+// restart ends the container of a pod; the kubelet starts another one in it.
+func (w *world) restart(pod string) {
+	m := w.member(pod)
+	m.running.Lock()
+	defer m.running.Unlock()
+	m.cancel()
+	<-m.stopped
+	m.cancel = nil
 }
 
 // local puts the paths and addresses of this machine into the command.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
@@ -120,15 +121,14 @@ func TestADeletedClusterTakesItsCAsWithIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, of(1))
 	w.bring()
+	w.finalize(`["example.com/runs"]`)
 	if err := w.person.Delete(t.Context(), &etcdv1beta2.EtcdCluster{ObjectMeta: w.meta(cluster)}); err != nil {
 		t.Fatal(err)
 	}
 	w.reconcile()
-	for _, pod := range w.pods() { // as the kubelet does
-		if err := client.IgnoreNotFound(w.person.Delete(t.Context(), &pod, client.GracePeriodSeconds(0))); err != nil {
-			t.Fatal(err)
-		}
-	}
+	w.reconcile()
+	w.secret(w.private, w.namespace+".my-cluster-peer-ca") // while the pod terminates
+	w.finalize("null")
 	w.reconcile()
 	var secrets corev1.SecretList
 	if err := w.person.List(t.Context(), &secrets, client.InNamespace(w.private)); err != nil {
@@ -148,6 +148,15 @@ func TestADeletedClusterTakesItsCAsWithIt(t *testing.T) {
 const allWrites = 48
 
 var wide = flag.Bool("wide", false, "crash before every write instead of every sixth")
+
+// finalize sets the finalizers of the pod of the first member, which stand for a kubelet that stops it.
+func (w *world) finalize(finalizers string) {
+	w.t.Helper()
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": `+finalizers+`}}`))
+	if err := w.person.Patch(w.t.Context(), &corev1.Pod{ObjectMeta: w.meta("my-cluster-0")}, patch); err != nil {
+		w.t.Fatal(err)
+	}
+}
 
 func TestWhereTheOperatorCrashesTheNextOneFinishes(t *testing.T) {
 	t.Parallel()

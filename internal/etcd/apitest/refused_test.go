@@ -3,6 +3,7 @@ package apitest
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -310,6 +311,22 @@ func TestWhatIsNotSupportedYetStopsNothingThatRuns(t *testing.T) {
 			w.atRest()
 		})
 	}
+}
+
+func TestAChangeThatEtcdRefusesIsReportedAndTriedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	w.bring()
+	w.etcd.Before = func() error { return errors.New("etcdserver: request timed out") }
+	w.change(`{"spec": {"size": 2}}`)
+	if message := w.until("EtcdNotAnswering"); !strings.Contains(message, "timed out") {
+		t.Errorf("the message is %q", message)
+	}
+	if wait := w.reconcile().RequeueAfter; wait != time.Second {
+		t.Errorf("the next try is in %s, want soon", wait)
+	}
+	w.etcd.Before = nil
+	w.bring()
 }
 
 func TestAPausedClusterKeepsItsMembers(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/admin"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
@@ -49,10 +50,12 @@ func (p *pass) do(ctx context.Context, act membership.Act, connection *connectio
 		return kube.Delete(ctx, p.options.Client, p.pods[act.Name])
 	case membership.AddLearner:
 		p.wakeAt(p.now.Add(again))
-		return p.unlessNotReady(connection.add(ctx, act.Name))
+		p.refused(connection.add(ctx, act.Name))
+		return nil
 	case membership.Promote:
 		p.wakeAt(p.now.Add(again))
-		return p.unlessNotReady(connection.promote(ctx, act.ID))
+		p.refused(connection.promote(ctx, act.ID))
+		return nil
 	case membership.Ask:
 		p.wakeAt(p.now.Add(again))
 		return nil
@@ -61,12 +64,14 @@ func (p *pass) do(ctx context.Context, act membership.Act, connection *connectio
 	}
 }
 
-// unlessNotReady leaves out what passes by itself: it is tried again soon.
-func (p *pass) unlessNotReady(err error) error {
-	if errors.Is(err, admin.ErrNotReady) {
-		return nil
+// refused reports that etcd did not take a change, which is tried again soon, unless that passes by itself.
+func (p *pass) refused(err error) {
+	if err == nil || errors.Is(err, admin.ErrNotReady) {
+		return
 	}
-	return err
+	p.options.Log.Info("etcd refuses a change", "namespace", p.etcd.Namespace, "etcdcluster", p.etcd.Name, "error", err.Error())
+	p.problem = &model.Problem{Reason: model.Reason(membership.EtcdNotAnswering), Message: fmt.Sprintf(
+		"etcd does not change its members, and the operator asks again: %s. See the logs of the members if that lasts.", excerpt.Of(err.Error(), excerpt.Foreign))}
 }
 
 func (p *pass) observe(ctx context.Context) (membership.Observed, error) {

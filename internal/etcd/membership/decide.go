@@ -174,7 +174,7 @@ func (o Observed) missing() (Decision, bool) {
 			continue
 		}
 		if member.ID != "" && (o.Ephemeral || !o.HasClaim[member.Name]) {
-			return rest(MemberDataLost, "Member %s has lost its pod and its data. Replacing a member is not supported yet, and nothing is done. Delete the EtcdCluster and create it again.", member.Name), true
+			return rest(MemberDataLost, "Member %s has lost its pod and its data. Replacing a member is not supported yet, and nothing is done. The other members serve as long as they are a quorum. Restore the data, or create the cluster again.", member.Name), true
 		}
 		if member.ID == "" && len(o.Members) > 1 && o.List == nil {
 			return Decision{Act: Ask{}, Obstacle: unanswered()}, true
@@ -245,10 +245,14 @@ func (o Observed) join(listed Listed) Decision {
 		return o.create(CreatePod{Name: listed.Name, Existing: true, Members: o.listedWith(listed.Name)})
 	}
 	waiting := &Obstacle{WaitingForLearners, fmt.Sprintf("Member %s has joined and is catching up.", listed.Name)}
-	if listed.HasStarted && listed.IsLearner {
+	switch {
+	case listed.HasStarted:
 		return Decision{Act: Promote{Name: listed.Name, ID: listed.ID}, Obstacle: waiting}
+	case o.Pods[listed.Name].MayRun:
+		return Decision{Act: Ask{}, Obstacle: waiting}
+	default: // its pod tells when that changes
+		return rest(WaitingForPods, "Pod %s has not started. See its events if that lasts.", listed.Name)
 	}
-	return Decision{Act: Ask{}, Obstacle: waiting}
 }
 
 // add adds one more member once all others serve: a learner that cannot be reached takes nothing from the quorum, and

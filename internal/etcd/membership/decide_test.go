@@ -96,6 +96,12 @@ func TestTheNextAct(t *testing.T) {
 			membership.Ask{},
 			membership.WaitingForLearners,
 		},
+		"a learner whose pod has no certificate is not asked for": {
+			changed(joined(), func(o *membership.Observed) {
+				o.List[1].HasStarted, o.Pods[second] = false, membership.Pod{UID: "uid1", IsOwned: true}
+			}),
+			membership.Rest{}, membership.WaitingForPods,
+		},
 		"a learner that has started is promoted": {
 			joined(), membership.Promote{Name: second, ID: "id of " + second}, membership.WaitingForLearners,
 		},

@@ -10,7 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
-	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +40,7 @@ func requestOf(t *testing.T, key pki.PrivateKey) string {
 
 func request(t *testing.T, key crypto.Signer) []byte {
 	t.Helper()
-	return pkitest.Request(t, key, contract.OperatorOrganization, "other.example.com", net.IPv4(10, 0, 0, 9))
+	return pkitest.Request(t, key, contract.OperatorOrganization, "other.example.com", netip.AddrFrom4([4]byte{10, 0, 0, 9}))
 }
 
 func encode(der []byte) string {

@@ -100,7 +100,8 @@ func TestTheNextAct(t *testing.T) {
 			changed(joined(), func(o *membership.Observed) {
 				o.List[1].HasStarted, o.Pods[second] = false, membership.Pod{UID: "uid1", IsOwned: true}
 			}),
-			membership.Rest{}, membership.WaitingForPods,
+			membership.Rest{},
+			membership.WaitingForPods,
 		},
 		"a learner that has started is promoted": {
 			joined(), membership.Promote{Name: second, ID: "id of " + second}, membership.WaitingForLearners,

@@ -118,6 +118,7 @@ func (p *pass) readOperator(ctx context.Context) error {
 	decision := p.cluster.DecideOperator(ca, data, p.now)
 	p.wakeAt(decision.RenewalAt)
 	if decision.Act == authority.ReissueLeaf {
+		p.wakeAt(p.now.Add(p.cluster.TLS.LeafValidity - p.cluster.OperatorRenewal()))
 		if data, err = p.issueOperator(ca); err != nil {
 			return err
 		}

@@ -96,11 +96,14 @@ func (c Cluster) DecideOperator(ca pki.Authority, stored map[string][]byte, now 
 	return authority.DecideLeaf(authority.LeafInput{
 		Stored: authority.StoredLeaf{Certificates: stored[OperatorCertEntry], Key: stored[OperatorKeyEntry]},
 		Want: authority.WantedLeaf{
-			Subject: want.Subject, Key: c.OperatorKey(), Authority: ca, Validity: want.Validity, Renewal: want.Validity / 3,
+			Subject: want.Subject, Key: c.OperatorKey(), Authority: ca, Validity: want.Validity, Renewal: c.OperatorRenewal(),
 		},
 		Window: authority.Window{Open: true}, Now: now,
 	})
 }
+
+// OperatorRenewal is how long before its end the operator's certificate is renewed.
+func (c Cluster) OperatorRenewal() time.Duration { return c.TLS.LeafValidity / 3 }
 
 // OperatorKey is what key the operator has.
 func (c Cluster) OperatorKey() pki.KeyParams { return pki.DefaultLeafKey(c.TLS.Algorithm) }

@@ -110,8 +110,16 @@ func (c Cluster) ready(status etcdv1beta2.EtcdClusterStatus, problem *Problem) m
 	case len(unready) > 0 || ready < c.Size:
 		return newCondition(etcdv1beta2.ConditionReady, metav1.ConditionFalse, "WaitingForPods", fmt.Sprintf("%d of %d members are ready.", ready, c.Size))
 	default:
-		return newCondition(etcdv1beta2.ConditionReady, metav1.ConditionTrue, MembersReady, fmt.Sprintf("All %d members are ready.", ready))
+		return newCondition(etcdv1beta2.ConditionReady, metav1.ConditionTrue, MembersReady, fmt.Sprintf("All %d members are ready.", ready)+evenSize(c.Size))
 	}
+}
+
+// evenSize warns of a size that costs a member and tolerates no more losses.
+func evenSize(size int) string {
+	if size%2 == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" An even number of members tolerates no more losses than %d. Set spec.size to an odd number.", size-1)
 }
 
 func available(status etcdv1beta2.EtcdClusterStatus) metav1.Condition {

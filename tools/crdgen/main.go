@@ -30,7 +30,9 @@ func main() {
 
 // groups are the packages with API types, relative to the root. Packages that hold parts of several groups
 // have only deep copies.
-func groups() []string { return []string{"./api/kafka/v1", "./api/core/v1", "./api/access/v1alpha1", "./api/etcd/v1beta2"} }
+func groups() []string {
+	return []string{"./api/kafka/v1", "./api/core/v1", "./api/access/v1alpha1", "./api/etcd/v1beta2"}
+}
 
 func generate(ctx context.Context, root string) (err error) {
 	raw, err := os.MkdirTemp("", "crdgen")

@@ -66,7 +66,7 @@ func manifests() []manifest {
 		{
 			file:      "keyturn-etcd-operator.yaml",
 			about:     "The etcd operator for all namespaces; beside keyturn.yaml.",
-			arguments: []string{"--set=etcd.enabled=true", "--show-only", "templates/etcdoperator.yaml"},
+			arguments: []string{"--set=etcd.enabled=true", showOnly, "templates/etcdoperator.yaml"},
 		},
 		{
 			file:      "crds.yaml",

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,9 +15,9 @@ import (
 
 func voters(ready ...bool) []etcdv1beta2.MemberStatus {
 	members := make([]etcdv1beta2.MemberStatus, 0, len(ready))
-	for i := len(ready) - 1; i >= 0; i-- {
+	for i, isReady := range slices.Backward(ready) {
 		members = append(members, etcdv1beta2.MemberStatus{
-			Name: model.Names{Cluster: "my-cluster"}.Member(i), MemberID: "1", Role: etcdv1beta2.RoleVoter, Ready: ready[i],
+			Name: model.Names{Cluster: "my-cluster"}.Member(i), MemberID: "1", Role: etcdv1beta2.RoleVoter, Ready: isReady,
 		})
 	}
 	return members

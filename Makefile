@@ -95,7 +95,7 @@ e2e: needs build $(CLUSTER) $(if $(RUN),,server-test walks) ## end-to-end scenar
 
 server-test: needs ## the agents beside single servers of Kafka and etcd
 	@KEYTURN_KAFKA_HOMES="$$($(BED) kafka)"; export KEYTURN_KAFKA_HOMES; go test -count=1 -timeout 20m ./internal/kafka/agent/...
-	@KEYTURN_ETCD_HOMES="$$($(BED) etcd)"; KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KEYTURN_ETCD_HOMES KUBEBUILDER_ASSETS; go test -count=1 -timeout 10m ./internal/etcd/agent/... ./internal/etcd/servertest
+	@KEYTURN_ETCD_HOMES="$$($(BED) etcd)"; KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KEYTURN_ETCD_HOMES KUBEBUILDER_ASSETS; go test -count=1 -timeout 20m ./internal/etcd/admin/... ./internal/etcd/agent/... ./internal/etcd/model ./internal/etcd/servertest
 
 walks: ## every state of larger worlds, a crash after every write of all changes, and every loss of Secrets
 	@go test -timeout 60m ./internal/trust -wide

@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,21 +42,30 @@ type Etcd struct {
 
 func (e Etcd) names() model.Names { return model.Names{Namespace: e.Namespace, Cluster: e.Name} }
 
-// Create makes the cluster with the size; on the bed of its image.
+// etcdExample is the EtcdCluster that people start with.
+const etcdExample = "etcd/cluster.yaml"
+
+// Create applies the example with the name and the size, on the bed with its image.
 func (e Etcd) Create(ctx context.Context, size int32) error {
-	cluster := &etcdv1beta2.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name}}
-	cluster.Spec.Size = size
+	manifest, err := e.Kube.Example(etcdExample)
+	if err != nil {
+		return err
+	}
 	bed, err := e.Kube.OnBed(ctx)
 	if err != nil {
 		return err
 	}
-	if bed {
-		cluster.Spec.Repository = bedEtcd
+	for _, object := range manifest {
+		object.SetName(e.Name)
+		err := unstructured.SetNestedField(object.Object, int64(size), "spec", "size")
+		if err == nil && bed {
+			err = unstructured.SetNestedField(object.Object, bedEtcd, "spec", "repository")
+		}
+		if err != nil {
+			return fmt.Errorf("changing the example of an EtcdCluster: %w", err)
+		}
 	}
-	if err := e.Kube.Create(ctx, cluster); err != nil {
-		return fmt.Errorf("creating EtcdCluster %s: %w", e.Name, err)
-	}
-	return nil
+	return e.Kube.Apply(ctx, e.Namespace, manifest)
 }
 
 // Resource reads the EtcdCluster.

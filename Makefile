@@ -25,7 +25,7 @@ ARCHITECTURES ?= amd64 arm64
 
 # RUN selects end-to-end scenarios, for example RUN='^cluster/'.
 RUN        ?=
-SHORT_RUN  ?= ^(cluster/created-|trust/cluster-ca-key-replaced-without-restart|applications/user-connects|certmanager/created)
+SHORT_RUN  ?= ^(cluster/created-|trust/cluster-ca-key-replaced-without-restart|applications/user-connects|certmanager/created|etcd/created)
 E2E_TIMEOUT ?= 90m
 
 # Packages with goroutines of their own, which the race detector watches. It needs a C compiler.

@@ -24,10 +24,19 @@ const (
 	replicaBytes = 64
 )
 
+// UsersAnswer is a limit for clients that describe users: all ACLs come in one answer, and one takes
+// some 60 bytes, so these are more than 200,000.
+const UsersAnswer = 16 << 20
+
 // brokerLimit is the length of the longest answer of a broker that is read, in bytes: that of a
 // page, or in a cluster of more than 256 brokers that of the list of them. All else that they are
 // asked takes less than two kilobytes, or less than a page where they answer for the quorum.
-func (o Options) brokerLimit() int { return min(max(pageBytes, len(o.Brokers)*brokerBytes), maxAnswer) }
+func (o Options) brokerLimit() int {
+	if o.AnswerLimit > 0 {
+		return int(o.AnswerLimit)
+	}
+	return min(max(pageBytes, len(o.Brokers)*brokerBytes), maxAnswer)
+}
 
 // controllerLimit is the length of the longest answer of a controller that is read, in bytes:
 // controllers describe the quorum and nothing else.

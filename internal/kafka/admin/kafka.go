@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -46,6 +47,12 @@ type Options struct {
 	// Leaving are addresses of brokers that are to go. Nobody is asked there first, but as
 	// long as they run the others may name them.
 	Leaving []string
+	// Domain is that of all brokers, such as that of their headless Service: who does not know the
+	// brokers one by one takes every host in it for one of them. It may be empty.
+	Domain string
+	// AnswerLimit is the length of the longest answer that is read, in bytes; zero means what a
+	// client needs that lists partitions.
+	AnswerLimit int32
 	// Dial opens the transport.
 	Dial mtls.DialFunc
 	// Credentials are read before every dial.
@@ -62,6 +69,10 @@ type Options struct {
 // has reports whether a node of the cluster has the address. Brokers advertise the very texts
 // that the options hold.
 func (o Options) has(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err == nil && o.Domain != "" && strings.HasSuffix(host, "."+o.Domain) {
+		return true
+	}
 	return slices.ContainsFunc([][]string{o.Brokers, o.Controllers, o.Leaving}, func(of []string) bool { return slices.Contains(of, address) })
 }
 
@@ -94,7 +105,7 @@ func Open(options Options) (*Kafka, error) {
 		kgo.ConnIdleTimeout(idleConnections),
 		kgo.MetadataMaxAge(metadataAge),
 		kgo.FetchMaxBytes(maxAnswer), // nothing is ever fetched, but the client wants it no higher than the next
-		kgo.BrokerMaxReadBytes(maxAnswer),
+		kgo.BrokerMaxReadBytes(max(maxAnswer, options.AnswerLimit)),
 		kgo.DisableClientMetrics(),
 	)
 	if err != nil {

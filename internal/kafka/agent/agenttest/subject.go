@@ -52,6 +52,14 @@ func (c *Cluster) Subject(tb testing.TB) admintest.Subject {
 	return subject
 }
 
+// UsersSubject is the cluster as the suite of clients of users wants it.
+func (c *Cluster) UsersSubject(tb testing.TB) admintest.UsersSubject {
+	tb.Helper()
+	nowhere := c.AdminOptions()
+	nowhere.Brokers = []string{net.JoinHostPort(c.Nodes[0].Address, closedPort)}
+	return admintest.UsersSubject{Client: c.Admin(tb), Unreachable: open(tb, nowhere)}
+}
+
 // Outage is the cluster as the suite for stopped nodes wants it.
 func (c *Cluster) Outage(tb testing.TB) admintest.Outage {
 	tb.Helper()

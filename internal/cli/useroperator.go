@@ -98,8 +98,12 @@ func (o *userOperatorOptions) addController(mgr ctrl.Manager) error {
 	if err := metrics.Registry.Register(figures); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
+	kafka, err := controller.Connect(mgr.GetAPIReader(), o.cluster, clock.RealClock{})
+	if err != nil {
+		return err
+	}
 	return controller.New(controller.Options{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
+		Kafka: kafka, Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("keyturn-user-operator"), Log: mgr.GetLogger(), Clock: clock.RealClock{},
 		Cluster: o.cluster, Stores: stores(o.pkcs12), Metrics: figures,
 	}).SetupWithManager(mgr)

@@ -84,15 +84,23 @@ func fingerprints(certs []*x509.Certificate) []Fingerprint {
 }
 
 const (
-	passwordLength = 12
-	letters        = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	lettersDigits  = letters + "0123456789"
+	passwordLength     = 12
+	longPasswordLength = 32
+	letters            = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	lettersDigits      = letters + "0123456789"
 )
 
 // NewPassword returns the password of a store: 12 characters, the first one a
 // letter, the others letters or digits (about 71 bits).
 func NewPassword() (string, error) {
-	out := make([]byte, passwordLength)
+	return newPassword(passwordLength)
+}
+
+// NewLongPassword returns a password that takes the place of a key: of 32 letters and digits, the first of them a letter.
+func NewLongPassword() (string, error) { return newPassword(longPasswordLength) }
+
+func newPassword(length int) (string, error) {
+	out := make([]byte, length)
 	for i := range out {
 		alphabet := lettersDigits
 		if i == 0 {

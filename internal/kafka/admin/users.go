@@ -21,7 +21,7 @@ type UsersClient interface {
 	DescribeUsers(ctx context.Context) (Users, error)
 }
 
-// UsersActor changes what Kafka holds for one user, and for no other.
+// UsersActor changes what Kafka holds for one user, and for no other. Where nothing is to be changed, nothing is sent.
 type UsersActor interface {
 	CreateACLs(ctx context.Context, user string, acls []principal.ACL) error
 	DeleteACLs(ctx context.Context, user string, acls []principal.ACL) error

@@ -81,9 +81,10 @@ func (n Names) ClientsTrustSecret() string { return authorities.Clients.TrustedC
 
 // PodHost is the DNS name of a pod without the cluster domain. Brokers
 // advertise it unless told otherwise.
-func (n Names) PodHost(pod string) string {
-	return pod + "." + n.BrokersService() + "." + n.Namespace + ".svc"
-}
+func (n Names) PodHost(pod string) string { return pod + "." + n.BrokersDomain() }
+
+// BrokersDomain is the DNS domain of all pods without the cluster domain.
+func (n Names) BrokersDomain() string { return n.BrokersService() + "." + n.Namespace + ".svc" }
 
 // BootstrapHost is the DNS name of the bootstrap Service without the cluster
 // domain.

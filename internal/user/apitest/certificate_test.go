@@ -254,16 +254,6 @@ func TestBadInputIsAConditionThatSaysWhatToDo(t *testing.T) {
 			prepare: func(w *world) { w.put("alice", map[string][]byte{"password": []byte("x")}) },
 			spec:    tls(), reason: "ForeignObject", says: []string{"Secret alice", "rename"},
 		},
-		"a password": {
-			prepare: func(*world) {},
-			spec:    kafkav1.KafkaUserSpec{Authentication: &kafkav1.UserAuthentication{Type: kafkav1.UserSCRAM}},
-			reason:  "NotSupported", says: []string{"scram-sha-512"},
-		},
-		"ACLs": {
-			prepare: func(*world) {},
-			spec:    kafkav1.KafkaUserSpec{Authorization: &kafkav1.UserAuthorization{Type: kafkav1.AuthorizationSimple}},
-			reason:  "NotSupported", says: []string{"spec.authorization"},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -25,6 +25,9 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/admin/adminfake"
+	"github.com/keyturn/keyturn/internal/kafka/principal"
 	"github.com/keyturn/keyturn/internal/kube/kubetest"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/user/controller"
@@ -69,8 +72,10 @@ type world struct {
 	clock      *clocktesting.FakePassiveClock
 	live       *liveReader
 	stores     authority.StoreGeneration
+	kafka      *adminfake.Users
 	writer     *countingClient
 	operator   *controller.Reconciler
+	figures    *controller.Metrics
 }
 
 func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
@@ -107,11 +112,18 @@ func newWorldIn(t *testing.T, namespace string, operator client.Client) *world {
 	w := &world{
 		t: t, person: connect(t, apiServer), asOperator: operator, namespace: namespace,
 		live: &liveReader{Reader: operator}, stores: authority.WithStores, clock: clocktesting.NewFakePassiveClock(noon()),
+		kafka: adminfake.NewUsers(),
 	}
 	w.create(&kafkav1.Kafka{
 		ObjectMeta: w.meta(cluster),
 		Spec: kafkav1.KafkaSpec{
-			Kafka:     kafkav1.KafkaClusterSpec{Listeners: []kafkav1.Listener{{Name: "tls", Port: 9093, Type: kafkav1.ListenerInternal, TLS: true}}},
+			Kafka: kafkav1.KafkaClusterSpec{
+				Listeners: []kafkav1.Listener{{
+					Name: "scram", Port: 9093, Type: kafkav1.ListenerInternal, TLS: true,
+					Authentication: &kafkav1.ListenerAuthentication{Type: kafkav1.AuthenticationSCRAM},
+				}},
+				Authorization: &kafkav1.Authorization{Type: kafkav1.AuthorizationSimple},
+			},
 			ClientsCa: &kafkav1.CertificateAuthority{KeyAlgorithm: kafkav1.ECDSA},
 		},
 	})
@@ -168,8 +180,15 @@ func (w *world) restart() {
 	w.writer = &countingClient{Client: w.asOperator}
 	w.operator = controller.New(controller.Options{
 		Client: w.writer, Live: w.live, Events: events.NewFakeRecorder(100), Log: logr.Discard(), Clock: w.clock,
-		Cluster: types.NamespacedName{Namespace: w.namespace, Name: cluster}, Stores: w.stores, Metrics: controller.NewMetrics(),
+		Cluster: types.NamespacedName{Namespace: w.namespace, Name: cluster}, Stores: w.stores, Metrics: w.metrics(),
+		Kafka: countingKafka{w.kafka, w.writer},
 	})
+}
+
+// metrics are those of a new process.
+func (w *world) metrics() *controller.Metrics {
+	w.figures = controller.NewMetrics()
+	return w.figures
 }
 
 // user creates a KafkaUser of the cluster.
@@ -228,6 +247,33 @@ func reasonOf(status kafkav1.KafkaUserStatus, kind condition.Type) (reason, mess
 
 var errCrash = errors.New("the operator has crashed")
 
+// countingKafka counts what is changed in Kafka among the writes of the operator.
+type countingKafka struct {
+	admin.UsersClient
+
+	writer *countingClient
+}
+
+func (k countingKafka) CreateACLs(ctx context.Context, user string, acls []principal.ACL) error {
+	return k.writer.countIf(len(acls), func() error { return k.UsersClient.CreateACLs(ctx, user, acls) })
+}
+
+func (k countingKafka) DeleteACLs(ctx context.Context, user string, acls []principal.ACL) error {
+	return k.writer.countIf(len(acls), func() error { return k.UsersClient.DeleteACLs(ctx, user, acls) })
+}
+
+func (k countingKafka) AlterQuotas(ctx context.Context, user string, set map[principal.Quota]float64, unset []principal.Quota) error {
+	return k.writer.countIf(len(set)+len(unset), func() error { return k.UsersClient.AlterQuotas(ctx, user, set, unset) })
+}
+
+func (k countingKafka) UpsertPassword(ctx context.Context, user, password string) error {
+	return k.writer.count(func() error { return k.UsersClient.UpsertPassword(ctx, user, password) })
+}
+
+func (k countingKafka) DeletePassword(ctx context.Context, user string) error {
+	return k.writer.count(func() error { return k.UsersClient.DeletePassword(ctx, user) })
+}
+
 // countingClient counts writes, and lets the operator crash before one of them.
 type countingClient struct {
 	client.Client
@@ -244,8 +290,20 @@ func (c *countingClient) count(write func() error) error {
 	return write()
 }
 
+// countIf counts a write unless it changes nothing.
+func (c *countingClient) countIf(changes int, write func() error) error {
+	if changes == 0 {
+		return write()
+	}
+	return c.count(write)
+}
+
 func (c *countingClient) Apply(ctx context.Context, object runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 	return c.count(func() error { return c.Client.Apply(ctx, object, opts...) })
+}
+
+func (c *countingClient) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	return c.count(func() error { return c.Client.Patch(ctx, object, patch, opts...) })
 }
 
 func (c *countingClient) Delete(ctx context.Context, object client.Object, opts ...client.DeleteOption) error {

@@ -23,26 +23,48 @@ type outcome struct {
 	secretVersion string
 	notAfter      time.Time
 	wake          time.Time
+	// waitsForKafka: Kafka did not answer, and the user is looked at again when it does.
+	waitsForKafka bool
+	// inKafka is what Kafka has been left with.
+	inKafka sight
 }
 
-// carryOut writes the Secret before the status that names it.
+// carryOut writes the finalizer before anything is written to Kafka, the Secret before Kafka, and Kafka before the
+// status that reports all of it.
 func (r *Reconciler) carryOut(ctx context.Context, o model.Observed, d model.Decision) (outcome, error) {
+	isInKafka := model.IsInKafka(o.User) && isAlive(o.Kafka)
+	if isInKafka {
+		if err := r.setFinalizer(ctx, o.User); err != nil {
+			return outcome{}, err
+		}
+	}
+	done, err := r.storeCredentials(ctx, o, &d)
+	if err != nil {
+		return outcome{}, err
+	}
+	isKept := r.keepInKafka(ctx, o, &d, &done)
+	if isKept && !isInKafka {
+		if err := r.release(ctx, o); err != nil {
+			return outcome{}, err
+		}
+	}
+	done.isReady = d.Problem == nil
+	return done, r.report(ctx, o, d, done.secret)
+}
+
+// storeCredentials makes the Secret of a user what it shall be.
+func (r *Reconciler) storeCredentials(ctx context.Context, o model.Observed, d *model.Decision) (outcome, error) {
 	if d.Remove {
 		if err := kube.DeleteUnchanged(ctx, r.options.Client, o.Secret); err != nil {
 			return outcome{}, err
 		}
 		o.Secret = nil
 	}
-	data, err := r.credentials(ctx, o, &d)
+	data, err := r.credentials(ctx, o, d)
 	if err != nil {
 		return outcome{}, err
 	}
-	done, err := r.store(ctx, o, d, data)
-	if err != nil {
-		return outcome{}, err
-	}
-	done.isReady = d.Problem == nil
-	return done, r.report(ctx, o, d, done.secret)
+	return r.store(ctx, o, *d, data)
 }
 
 // credentials are what the Secret shall hold; nil leaves it alone.
@@ -62,7 +84,7 @@ func (r *Reconciler) credentials(ctx context.Context, o model.Observed, d *model
 			d.Deny(answer.Why)
 		}
 	}
-	if data != nil && r.options.Stores == authority.WithStores {
+	if data[model.KeyEntry] != nil && r.options.Stores == authority.WithStores {
 		data = d.AddStore(data, o)
 	}
 	return data, nil

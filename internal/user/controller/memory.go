@@ -12,6 +12,8 @@ import (
 type memory struct {
 	mu    sync.Mutex
 	users map[types.NamespacedName]remembered
+	// news counts what has happened to objects that the cache does not hold.
+	news map[types.NamespacedName]uint64
 }
 
 type remembered struct {
@@ -19,7 +21,9 @@ type remembered struct {
 	outcome outcome
 }
 
-func newMemory() *memory { return &memory{users: map[types.NamespacedName]remembered{}} }
+func newMemory() *memory {
+	return &memory{users: map[types.NamespacedName]remembered{}, news: map[types.NamespacedName]uint64{}}
+}
 
 // of returns the last outcome, and whether it still stands at a time.
 func (m *memory) of(user types.NamespacedName, now version, at time.Time) (outcome, bool) {
@@ -40,4 +44,19 @@ func (m *memory) forget(user types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.users, user)
+	delete(m.news, user)
+}
+
+// tell notes that something has happened to an object that a user refers to.
+func (m *memory) tell(user types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.news[user]++
+}
+
+// told is how often that was noted.
+func (m *memory) told(user types.NamespacedName) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.news[user]
 }

@@ -13,9 +13,12 @@ type Metrics struct {
 	certificates *prometheus.CounterVec
 	ready        *prometheus.Desc
 	earliest     *prometheus.Desc
+	unmanaged    *prometheus.Desc
 
 	mu    sync.Mutex
 	users map[types.NamespacedName]outcome
+	// others is nil until what Kafka holds for users is known.
+	others *int
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -26,9 +29,10 @@ func NewMetrics() *Metrics {
 		certificates: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "keyturn_user_certificates_issued_total", Help: "Certificates issued to users, by the reason.",
 		}, []string{"reason"}),
-		ready:    prometheus.NewDesc("keyturn_user_resources", "KafkaUsers by whether they are ready.", []string{"ready"}, nil),
-		earliest: prometheus.NewDesc("keyturn_user_certificate_expiration_timestamp_seconds", "When the first certificate of a user expires; absent without any.", nil, nil),
-		users:    map[types.NamespacedName]outcome{},
+		ready:     prometheus.NewDesc("keyturn_user_resources", "KafkaUsers by whether they are ready.", []string{"ready"}, nil),
+		earliest:  prometheus.NewDesc("keyturn_user_certificate_expiration_timestamp_seconds", "When the first certificate of a user expires; absent without any.", nil, nil),
+		unmanaged: prometheus.NewDesc("keyturn_user_unmanaged", "Users that Kafka holds ACLs, quotas or a password for and that are no KafkaUsers; absent while that is unknown.", nil, nil),
+		users:     map[types.NamespacedName]outcome{},
 	}
 }
 
@@ -37,6 +41,7 @@ func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
 	m.certificates.Describe(out)
 	out <- m.ready
 	out <- m.earliest
+	out <- m.unmanaged
 }
 
 // Collect implements prometheus.Collector.
@@ -47,6 +52,9 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(m.ready, prometheus.GaugeValue, float64(notReady), "false")
 	if !earliest.IsZero() {
 		out <- prometheus.MustNewConstMetric(m.earliest, prometheus.GaugeValue, float64(earliest.Unix()))
+	}
+	if others := m.unmanagedUsers(); others != nil {
+		out <- prometheus.MustNewConstMetric(m.unmanaged, prometheus.GaugeValue, float64(*others))
 	}
 }
 
@@ -64,6 +72,18 @@ func (m *Metrics) summary() (ready, notReady int, earliest time.Time) {
 		}
 	}
 	return ready, notReady, earliest
+}
+
+func (m *Metrics) unmanagedUsers() *int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.others
+}
+
+func (m *Metrics) sawUnmanaged(count int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.others = &count
 }
 
 func (m *Metrics) issued(reason string) { m.certificates.WithLabelValues(reason).Inc() }

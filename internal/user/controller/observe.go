@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
@@ -23,6 +24,11 @@ func (r *Reconciler) observe(ctx context.Context, user *kafkav1.KafkaUser, now t
 	var err error
 	if o.Secret, _, err = r.secret(ctx, user.Name); err != nil {
 		return model.Observed{}, err
+	}
+	if reference := model.PasswordReference(user); reference != nil {
+		if o.PasswordSecret, _, err = r.secret(ctx, reference.Name); err != nil {
+			return model.Observed{}, err
+		}
 	}
 	var exists bool
 	if o.Kafka, exists, err = r.kafka(ctx); err != nil || !exists {
@@ -91,26 +97,38 @@ type version struct {
 	uid        types.UID
 	generation int64
 	metadata   string
-	kafka      int64
+	kafka      string
 	secret     string
 	caCert     string
 	caKey      string
+	// password is the Secret that the password comes from, told how often something happened to it.
+	password string
+	told     uint64
+	// isKept: the finalizer is set.
+	isKept bool
 }
 
 func (r *Reconciler) version(ctx context.Context, user *kafkav1.KafkaUser) (version, error) {
-	v := version{uid: user.UID, generation: user.Generation, metadata: fmt.Sprint(user.Labels)}
+	v := version{
+		uid: user.UID, generation: user.Generation, metadata: fmt.Sprint(user.Labels),
+		told: r.memory.told(client.ObjectKeyFromObject(user)), isKept: controllerutil.ContainsFinalizer(user, model.Finalizer),
+	}
 	kafka, exists, err := r.kafka(ctx)
 	if err != nil {
 		return version{}, err
 	}
 	if exists {
-		v.kafka = kafka.Generation
+		v.kafka = fmt.Sprint(kafka.UID, kafka.Generation)
 	}
-	for name, at := range map[string]*string{
-		user.Name: &v.secret,
-		authorities.Clients.CertSecret(r.options.Cluster.Name): &v.caCert,
-		authorities.Clients.KeySecret(r.options.Cluster.Name):  &v.caKey,
-	} {
+	secrets := map[*string]string{
+		&v.secret: user.Name,
+		&v.caCert: authorities.Clients.CertSecret(r.options.Cluster.Name),
+		&v.caKey:  authorities.Clients.KeySecret(r.options.Cluster.Name),
+	}
+	if reference := model.PasswordReference(user); reference != nil {
+		secrets[&v.password] = reference.Name
+	}
+	for at, name := range secrets {
 		if *at, err = r.cachedVersion(ctx, name); err != nil {
 			return version{}, err
 		}

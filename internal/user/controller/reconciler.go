@@ -7,14 +7,17 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/user/model"
 )
@@ -35,6 +38,8 @@ type Options struct {
 	// Stores says whether Secrets get PKCS#12 stores.
 	Stores  authority.StoreGeneration
 	Metrics *Metrics
+	// Kafka reads and changes what the cluster holds for users; see Connect.
+	Kafka admin.UsersClient
 }
 
 // Reconciler reconciles the KafkaUsers of one cluster.
@@ -42,14 +47,20 @@ type Reconciler struct {
 	options Options
 	applier *kube.Applier
 	memory  *memory
+	ledger  *ledger
+	// named watches the Secrets that passwords come from: they have no label.
+	named *kube.Named
 }
 
 // New returns a Reconciler. SetupWithManager starts it.
 func New(options Options) *Reconciler {
-	return &Reconciler{options: options, applier: kube.NewApplier(options.Client, fieldOwner), memory: newMemory()}
+	return &Reconciler{
+		options: options, applier: kube.NewApplier(options.Client, fieldOwner), memory: newMemory(), ledger: newLedger(options.Kafka),
+		named: kube.NewNamed(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}),
+	}
 }
 
-// Reconcile observes a user, decides, writes its Secret and reports. The Secret of a deleted user goes with
+// Reconcile observes a user, decides, writes its Secret and Kafka, and reports. The Secret of a deleted user goes with
 // its owner.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var user kafkav1.KafkaUser
@@ -60,16 +71,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	if !user.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil
-	}
 	now := r.options.Clock.Now()
+	if !user.DeletionTimestamp.IsZero() {
+		return r.finish(ctx, &user, now)
+	}
+	r.refer(&user)
 	seen, err := r.version(ctx, &user)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if last, same := r.memory.of(request.NamespacedName, seen, now); same {
-		return waitUntil(last.wake, now), nil
+	if last, same := r.memory.of(request.NamespacedName, seen, now); same && !r.isNews(ctx, &user, last, now) {
+		return r.wait(&user, last, now), nil
 	}
 	observed, err := r.observe(ctx, &user, now)
 	if err != nil {
@@ -80,15 +92,50 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, kube.IgnoreEnding(err)
 	}
 	seen.secret = done.secretVersion
+	seen.isKept = controllerutil.ContainsFinalizer(&user, model.Finalizer)
 	r.memory.remember(request.NamespacedName, seen, done)
 	r.options.Metrics.saw(request.NamespacedName, done)
-	return waitUntil(done.wake, now), nil
+	return r.wait(&user, done, now), nil
+}
+
+// isNews reports whether Kafka answers again or holds something else for a user than its last reconcile left there.
+func (r *Reconciler) isNews(ctx context.Context, user *kafkav1.KafkaUser, last outcome, now time.Time) bool {
+	kafka, exists, err := r.kafka(ctx)
+	if err != nil || !exists || !isAlive(kafka) || !needsKafka(user) {
+		return false
+	}
+	if err := r.look(ctx, kafka.UID, now); err != nil {
+		return false
+	}
+	return last.waitsForKafka || r.ledger.sight(model.Usernames(user.Name)) != last.inKafka
+}
+
+// wait asks to be called again when something is due: for a user in Kafka, the next round at the latest.
+func (r *Reconciler) wait(user *kafkav1.KafkaUser, done outcome, now time.Time) ctrl.Result {
+	at := done.wake
+	if needsKafka(user) {
+		at = earliest(at, r.ledger.nextLook())
+	}
+	return waitUntil(at, now)
 }
 
 func (r *Reconciler) forget(user types.NamespacedName) {
 	r.memory.forget(user)
 	r.options.Metrics.forget(user)
 	r.applier.Forget("v1", "Secret", user.Namespace, user.Name)
+	r.named.Refer(user, nil)
+	for _, username := range model.Usernames(user.Name) {
+		r.ledger.forget(username)
+	}
+}
+
+// refer watches the Secret that the password of a user comes from.
+func (r *Reconciler) refer(user *kafkav1.KafkaUser) {
+	var names []string
+	if reference := model.PasswordReference(user); reference != nil {
+		names = []string{reference.Name}
+	}
+	r.named.Refer(client.ObjectKeyFromObject(user), names)
 }
 
 // waitUntil asks to be called again at a time; never when it is zero.
@@ -96,5 +143,16 @@ func waitUntil(at, now time.Time) ctrl.Result {
 	if at.IsZero() {
 		return ctrl.Result{}
 	}
-	return ctrl.Result{RequeueAfter: max(at.Sub(now), time.Second)}
+	return ctrl.Result{RequeueAfter: max(at.Sub(now), shortestWait)}
+}
+
+// shortestWait is less than passes between the passwords that are set again after a start.
+const shortestWait = 20 * time.Millisecond
+
+// earliest is the earlier of two times, of which zero means never.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }

@@ -3,19 +3,24 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
@@ -38,14 +43,25 @@ func CacheOptions(cluster types.NamespacedName) cache.Options {
 	}
 }
 
-// SetupWithManager starts the controller: a user is looked at when it changes, when its Secret does, and when
-// the Kafka or the clients CA does.
+// SetupWithManager starts the controller: a user is looked at when it changes, when its Secret does or the one that
+// its password comes from, and when the Kafka or the clients CA does.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).
+	server, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("preparing to watch Secrets by their names: %w", err)
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
 		Named("kafkauser").
 		For(&kafkav1.KafkaUser{}, builder.WithPredicates(specChanged())).
 		Watches(&kafkav1.Kafka{}, handler.EnqueueRequestsFromMapFunc(r.allUsers), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOf)).
+		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			go r.named.Run(ctx, server, func(user types.NamespacedName) {
+				r.memory.tell(user)
+				queue.Add(reconcile.Request{NamespacedName: user})
+			})
+			return nil
+		})).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("starting the KafkaUser controller: %w", err)
@@ -55,7 +71,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // specChanged leaves out changes of the status, which this operator alone writes.
 func specChanged() predicate.Predicate {
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	finalizersChanged := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers())
+	}}
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{},
+		predicate.AnnotationChangedPredicate{}, finalizersChanged)
 }
 
 // usersOf are the users that a Secret is about: all of them for one of the clients CA.

@@ -22,11 +22,21 @@ const (
 	MissingKafka         Reason = "MissingKafka"
 	ClientsCANotReady    Reason = "ClientsCANotReady"
 	ForeignObject        Reason = "ForeignObject"
-	NotSupported         Reason = "NotSupported"
 	CertificateHeld      Reason = "CertificateHeld"
 	CertificatePostponed Reason = "CertificatePostponed"
 	InvalidWindows       Reason = "MaintenanceTimeWindows"
 	InvalidPassword      Reason = "InvalidPassword"
+	MissingPassword      Reason = "MissingPassword"
+	MissingListener      Reason = "MissingListener"
+	NameTooLong          Reason = "NameTooLong"
+)
+
+// Reasons that stand in the way in Kafka.
+const (
+	AuthorizationDisabled Reason = "AuthorizationDisabled"
+	KafkaUnreachable      Reason = "KafkaUnreachable"
+	NotAuthorized         Reason = "NotAuthorized"
+	RejectedByKafka       Reason = "RejectedByKafka"
 )
 
 // Remark tells a person what is wrong and what to do.
@@ -45,7 +55,9 @@ type Observed struct {
 	CAProblem string
 	// Secret is what is stored under the name of the user's Secret, nil when there is nothing.
 	Secret *corev1.Secret
-	Now    time.Time
+	// PasswordSecret is the Secret that the password comes from, nil when there is none.
+	PasswordSecret *corev1.Secret
+	Now            time.Time
 }
 
 // Decision is what becomes of a user.
@@ -60,55 +72,60 @@ type Decision struct {
 	Why     authority.LeafDecision
 	// Data is what the Secret shall hold when nothing is issued; nil leaves the Secret alone.
 	Data map[string][]byte
+	// Password is the one that Kafka shall accept, empty when it is not known or the user has none.
+	Password string
 	// Remove takes away the Secret of a user that has no credentials any more.
 	Remove bool
 	// Wake is when the next decision is due although nothing changes; zero when never.
 	Wake time.Time
 }
 
+// maxCommonName is how long the common name of a certificate can be.
+const maxCommonName = 64
+
 // Decide says what becomes of a user.
 func Decide(o Observed) Decision {
-	d := Decision{Username: o.User.Name}
-	if problem := o.unsupported(); problem != nil {
-		d.Problem = problem
+	d := Decision{Username: Username(o.User)}
+	if hasCertificate(o.User) && len(o.User.Name) > maxCommonName {
+		d.Problem = &Remark{NameTooLong, fmt.Sprintf("The name has %d characters, and the common name of a certificate has at most %d. "+
+			"Nothing of this user is changed. Create a KafkaUser with a shorter name.", len(o.User.Name), maxCommonName)}
 		return d
 	}
 	switch authentication := o.User.Spec.Authentication; {
-	case authentication == nil:
+	case authentication == nil || authentication.Type == kafkav1.UserTLSExternal:
 		d.Remove = o.Secret != nil && IsOwned(o.Secret, o.User)
+		d.Problem = o.missingKafka("What Kafka holds for the user is not changed. ")
 	case authentication.Type == kafkav1.UserTLS:
-		d.Username = "CN=" + o.User.Name
 		o.decideCertificate(&d)
+	case authentication.Type == kafkav1.UserSCRAM:
+		o.decidePassword(&d)
 	}
+	o.checkListeners(&d)
 	return d
 }
 
-// unsupported refuses what would leave a user with other rights than its manifest says.
-func (o Observed) unsupported() *Remark {
-	spec := o.User.Spec
-	var what string
-	switch {
-	case spec.Authentication != nil && spec.Authentication.Type != kafkav1.UserTLS:
-		what = "spec.authentication.type " + string(spec.Authentication.Type)
-	case spec.Authorization != nil:
-		what = "spec.authorization"
-	case spec.Quotas != nil:
-		what = "spec.quotas"
-	default:
+// missingKafka is the problem of a user that needs a Kafka and has none.
+func (o Observed) missingKafka(consequence string) *Remark {
+	if o.Kafka != nil || o.User.Spec.Authentication == nil && !IsInKafka(o.User) {
 		return nil
 	}
-	return &Remark{NotSupported, what + " is not supported yet. Nothing of this user is changed. Remove the field, or configure the user in Kafka."}
+	return &Remark{MissingKafka, fmt.Sprintf("Kafka %s does not exist in namespace %s. %s"+
+		"Create it, or correct the label %s.", o.User.Labels[kafkamodel.ClusterLabel], o.User.Namespace, consequence, kafkamodel.ClusterLabel)}
+}
+
+// isReady reports whether the Secret can be written: it is the user's, and the user has a Kafka.
+func (o Observed) isReady(d *Decision) bool {
+	if o.Secret != nil && !IsOwned(o.Secret, o.User) {
+		d.Problem = &Remark{ForeignObject, fmt.Sprintf("Secret %s is not owned by this user. It is not changed, and the user has no credentials. "+
+			"Delete the Secret, or rename the KafkaUser.", o.Secret.Name)}
+	} else {
+		d.Problem = o.missingKafka("The user gets no credentials. ")
+	}
+	return d.Problem == nil
 }
 
 func (o Observed) decideCertificate(d *Decision) {
-	switch {
-	case o.Secret != nil && !IsOwned(o.Secret, o.User):
-		d.Problem = &Remark{ForeignObject, fmt.Sprintf("Secret %s is not owned by this user. It is not changed, and the user has no credentials. "+
-			"Delete the Secret, or rename the KafkaUser.", o.Secret.Name)}
-		return
-	case o.Kafka == nil:
-		d.Problem = &Remark{MissingKafka, fmt.Sprintf("Kafka %s does not exist in namespace %s. No certificate is issued. "+
-			"Create it, or correct the label %s.", o.User.Labels[kafkamodel.ClusterLabel], o.User.Namespace, kafkamodel.ClusterLabel)}
+	if !o.isReady(d) {
 		return
 	}
 	stored := o.stored()

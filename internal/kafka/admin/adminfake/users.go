@@ -135,6 +135,9 @@ func (u *Users) change(act, user string, refused *kerr.Error, to func(*principal
 
 // CreateACLs implements admin.UsersClient.
 func (u *Users) CreateACLs(_ context.Context, user string, acls []principal.ACL) error {
+	if len(acls) == 0 {
+		return nil
+	}
 	return u.change("create ACLs", user, u.refuses(acls), func(h *principal.Held) { h.ACLs = append(slices.Clone(h.ACLs), acls...) })
 }
 
@@ -153,6 +156,9 @@ func (u *Users) refuses(acls []principal.ACL) *kerr.Error {
 
 // DeleteACLs implements admin.UsersClient.
 func (u *Users) DeleteACLs(_ context.Context, user string, acls []principal.ACL) error {
+	if len(acls) == 0 {
+		return nil
+	}
 	return u.change("delete ACLs", user, nil, func(h *principal.Held) {
 		h.ACLs = slices.DeleteFunc(slices.Clone(h.ACLs), func(acl principal.ACL) bool { return slices.Contains(acls, acl) })
 	})
@@ -160,6 +166,9 @@ func (u *Users) DeleteACLs(_ context.Context, user string, acls []principal.ACL)
 
 // AlterQuotas implements admin.UsersClient.
 func (u *Users) AlterQuotas(_ context.Context, user string, set map[principal.Quota]float64, unset []principal.Quota) error {
+	if len(set)+len(unset) == 0 {
+		return nil
+	}
 	var refused *kerr.Error
 	for _, value := range set {
 		if value <= 0 {

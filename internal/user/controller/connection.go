@@ -1,0 +1,89 @@
+package controller
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// Deadlines of requests to Kafka.
+const (
+	adminTimeout = 10 * time.Second
+	dialTimeout  = 3 * time.Second
+)
+
+// The identity of the cluster operator, which is a super user of every cluster.
+const (
+	identitySuffix = "-cluster-operator-certs"
+	identityCert   = "cluster-operator.crt"
+	identityKey    = "cluster-operator.key"
+)
+
+// Connect returns a client of a cluster, over the listener that its brokers have for each other. It reads its
+// certificate and the CAs that it trusts for each connection.
+func Connect(live client.Reader, cluster types.NamespacedName, now clock.PassiveClock) (*admin.Kafka, error) {
+	names := model.Names{Cluster: cluster.Name, Namespace: cluster.Namespace}
+	opened, err := admin.Open(admin.Options{
+		Brokers:     []string{net.JoinHostPort(names.BootstrapHost(), strconv.Itoa(model.ReplicationPort))},
+		Domain:      names.BrokersDomain(),
+		AnswerLimit: admin.UsersAnswer,
+		Dial:        (&net.Dialer{}).DialContext,
+		Credentials: func(ctx context.Context) (mtls.Credentials, error) { return credentials(ctx, live, cluster) },
+		Now:         now.Now,
+		Timeout:     adminTimeout,
+		DialTimeout: dialTimeout,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("opening a client of Kafka %s: %w", cluster, err)
+	}
+	return opened, nil
+}
+
+// credentialsError says that a Secret does not hold what the user operator needs to connect.
+type credentialsError struct {
+	secret string
+	why    string
+}
+
+func (e *credentialsError) Error() string { return fmt.Sprintf("Secret %s %s", e.secret, e.why) }
+
+// credentials reads what the user operator presents to Kafka, and whom it trusts.
+func credentials(ctx context.Context, live client.Reader, cluster types.NamespacedName) (mtls.Credentials, error) {
+	identityName := cluster.Name + identitySuffix
+	caName := authorities.Cluster.CertSecret(cluster.Name)
+	var secrets [2]*corev1.Secret
+	for i, name := range []string{identityName, caName} {
+		secret, exists, err := read[corev1.Secret](ctx, live, types.NamespacedName{Namespace: cluster.Namespace, Name: name})
+		if err != nil {
+			return mtls.Credentials{}, err
+		}
+		if !exists {
+			return mtls.Credentials{}, &credentialsError{name, "does not exist"}
+		}
+		secrets[i] = secret
+	}
+	identity, err := tls.X509KeyPair(secrets[0].Data[identityCert], secrets[0].Data[identityKey])
+	if err != nil {
+		return mtls.Credentials{}, &credentialsError{identityName, "has no certificate with its key: " + err.Error()}
+	}
+	anchors, err := pki.ParseBundle(secrets[1].Data[authority.CertKey])
+	if err != nil {
+		return mtls.Credentials{}, &credentialsError{caName, "has no CA certificates: " + err.Error()}
+	}
+	return mtls.Credentials{Identity: identity, Anchors: anchors}, nil
+}

@@ -73,22 +73,11 @@ Each type of volume has fields of its own. The others are kept and reported wher
 	return page.String()
 }
 
-// writeUser: what the user operator does not act on makes a user NotReady, and is stored.
+// writeUser: the user operator acts on every field.
 func writeUser(page *strings.Builder) {
-	paths := fields.PathsOf[kafkav1.KafkaUser]()
-	acted, refused := []string{}, []string{}
-	for _, path := range paths.Acted {
-		isActedOn := strings.HasPrefix(path, "spec.template.") || strings.HasPrefix(path, "spec.authentication.") && !strings.Contains(path, ".password.")
-		if isActedOn {
-			acted = append(acted, path)
-		} else {
-			refused = append(refused, path)
-		}
-	}
 	page.WriteString("## `KafkaUser`\n\n### Acted on\n\n")
-	writeByParent(page, acted)
-	page.WriteString("Of `spec.authentication.type`, `tls` alone.\n\n### Refused with a condition\n\n")
-	writeByParent(page, refused)
+	writeByParent(page, fields.PathsOf[kafkav1.KafkaUser]().Acted)
+	page.WriteString("`operation` of a rule, which `v1` of Strimzi no longer has, is read as `operations` with one entry.\n")
 }
 
 func writeKind(page *strings.Builder, kind string, paths fields.Paths) {

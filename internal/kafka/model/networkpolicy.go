@@ -43,7 +43,7 @@ func (c Cluster) NetworkPolicy() (*networkingac.NetworkPolicyApplyConfiguration,
 	nodes, operator := podsWith(c.SelectorLabels()), policies.operator(c.Names.Namespace)
 	rules := []*policyRule{
 		ingress(ControlPlanePort, nodes, operator),
-		ingress(ReplicationPort, slices.Concat([]*policyPeer{nodes, operator}, c.accompanying())...),
+		ingress(ReplicationPort, slices.Concat([]*policyPeer{nodes, operator, policies.userOperator(c.Names)}, c.accompanying())...),
 		ingress(agent.SecurePort, operator),
 	}
 	for _, listener := range c.Listeners {
@@ -60,7 +60,16 @@ func (c Cluster) NetworkPolicy() (*networkingac.NetworkPolicyApplyConfiguration,
 
 // operator are the operator's pods, as seen from a namespace.
 func (p *NetworkPolicies) operator(namespace string) *policyPeer {
-	peer := podsWith(p.OperatorLabels)
+	return p.inOperatorNamespace(podsWith(p.OperatorLabels), namespace)
+}
+
+// userOperator are the pods of the user operator of one cluster, which the chart puts beside the operator.
+func (p *NetworkPolicies) userOperator(names Names) *policyPeer {
+	labels := map[string]string{"app.kubernetes.io/name": "keyturn-user-operator", ClusterLabel: names.Cluster}
+	return p.inOperatorNamespace(podsWith(labels), names.Namespace)
+}
+
+func (p *NetworkPolicies) inOperatorNamespace(peer *policyPeer, namespace string) *policyPeer {
 	if p.OperatorNamespace != namespace {
 		peer.WithNamespaceSelector(metaac.LabelSelector().
 			WithMatchLabels(map[string]string{namespaceNameLabel: p.OperatorNamespace}))

@@ -127,6 +127,15 @@ func TestTheRightsOfTheChartSuffice(t *testing.T) {
 	if status := w.status("alice"); status.Secret != "" || status.Username != "alice" {
 		t.Errorf("the status is %+v, want a user without a Secret", status)
 	}
+	w.bring("secret")
+	w.user("bob", reads(brings()))
+	w.reconcile("bob")
+	w.ready("bob")
+	w.deleteUser("bob")
+	w.reconcile("bob")
+	if !w.isGone("bob") {
+		t.Error("the finalizer of a deleted user could not be removed")
+	}
 }
 
 // atRest fails the test if another reconcile writes, of this operator or of one that remembers nothing.

@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/user/controller"
 )
 
@@ -133,4 +135,43 @@ func TestTheRunningOperatorReadsASecretOnlyWhenSomethingHasChanged(t *testing.T)
 	first := w.leaf("alice")
 	w.newCA("clients-ca v1")
 	w.until("a changed clients CA reissues the certificate", func() bool { return !w.leaf("alice").Equal(first) })
+}
+
+func TestTheRunningOperatorFollowsAPasswordInASecretWithoutALabel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.clock.SetTime(time.Now())
+	w.newCA("clients-ca v0")
+	w.run(&traffic{})
+	w.user("alice", reads(brings()))
+	w.until("the missing Secret is reported", func() bool {
+		reason, _, _ := reasonOf(w.status("alice"), condition.NotReady)
+		return reason == "MissingPassword"
+	})
+	w.bring("first")
+	w.until("Kafka accepts the password", func() bool { return w.kafka.Password("alice") == "first" })
+	w.bring("second")
+	w.until("Kafka accepts the next password", func() bool { return w.kafka.Password("alice") == "second" })
+	w.until("the user is ready", func() bool {
+		_, _, isReady := reasonOf(w.status("alice"), condition.Ready)
+		return isReady
+	})
+}
+
+func TestTheRunningOperatorLetsUsersOfADeletedKafkaGo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.clock.SetTime(time.Now())
+	w.newCA("clients-ca v0")
+	w.run(&traffic{})
+	w.user("alice", reads(scram()))
+	w.user("bob", reads(tls()))
+	for _, name := range []string{"alice", "bob"} {
+		w.until("the user is kept", func() bool { return w.isKept(name) && len(w.kafka.Names()) == 2 })
+	}
+	w.kafka.Fail(&admin.UnreachableError{Address: "a", Err: errors.New("no such host")})
+	w.deleteUser("alice")
+	w.deleteKafka()
+	w.until("the deleted user is gone", func() bool { return w.isGone("alice") })
+	w.until("the other user has no finalizer", func() bool { return !w.isKept("bob") })
 }

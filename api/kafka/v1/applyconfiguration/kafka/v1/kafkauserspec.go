@@ -9,9 +9,10 @@ package v1
 type KafkaUserSpecApplyConfiguration struct {
 	// authentication of the user. Unset means that the user has no credentials.
 	Authentication *UserAuthenticationApplyConfiguration `json:"authentication,omitempty"`
-	// authorization says what the user may do. Unset means that Kafka has no ACLs of the user.
+	// authorization says what the user may do. Unset means that Kafka has no ACLs of the user. Those of a user that has
+	// neither authorization nor quotas nor a password are not looked at.
 	Authorization *UserAuthorizationApplyConfiguration `json:"authorization,omitempty"`
-	// quotas of the user. Unset means none.
+	// quotas of the user, each of which must be greater than 0. Unset means none.
 	Quotas *UserQuotasApplyConfiguration `json:"quotas,omitempty"`
 	// template adds labels and annotations to the user's Secret.
 	Template *UserTemplateApplyConfiguration `json:"template,omitempty"`

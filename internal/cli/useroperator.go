@@ -10,6 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/user/controller"
 )
 
@@ -98,9 +99,9 @@ func (o *userOperatorOptions) addController(mgr ctrl.Manager) error {
 	if err := metrics.Registry.Register(figures); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	kafka, err := controller.Connect(mgr.GetAPIReader(), o.cluster, clock.RealClock{})
+	kafka, err := admin.Open(controller.Connection(mgr.GetAPIReader(), o.cluster, clock.RealClock{}))
 	if err != nil {
-		return err
+		return fmt.Errorf("preparing a client of Kafka: %w", err)
 	}
 	return controller.New(controller.Options{
 		Kafka: kafka, Client: mgr.GetClient(), Live: mgr.GetAPIReader(),

@@ -444,6 +444,23 @@ func TestABrokerThatIsLeavingIsConnectedToWhenOthersNameIt(t *testing.T) {
 	}
 }
 
+func TestABrokerInTheDomainOfTheClusterIsConnectedTo(t *testing.T) {
+	t.Parallel()
+	dialled := &recorded{}
+	k := script{"b0:9091": naming("b0", "b1.brokers.svc"), "b1.brokers.svc:9091": naming("b0", "b1.brokers.svc")}.
+		openTo(t, dialled, admin.Options{Brokers: []string{"b0:9091"}, Domain: "brokers.svc"})
+	if err := k.UpdateMetadataVersion(t.Context(), 25); err != nil {
+		t.Fatal(err)
+	}
+	if got := dialled.all(); !slices.Contains(got, "b1.brokers.svc:9091") {
+		t.Errorf("dialled were %v, want the controller in the domain", got)
+	}
+	other := script{"b0:9091": naming("b0", "otherbrokers.svc")}.openTo(t, dialled, admin.Options{Brokers: []string{"b0:9091"}, Domain: "brokers.svc"})
+	if _, ok := errors.AsType[*admin.StrangerError](other.UpdateMetadataVersion(t.Context(), 25)); !ok {
+		t.Error("a broker outside of the domain was connected to")
+	}
+}
+
 func TestAnAddressThatNoNodeHasIsCutWhereItIsTold(t *testing.T) {
 	t.Parallel()
 	if said := (&admin.StrangerError{Address: strings.Repeat("x", 32<<10)}).Error(); len(said) > 2*excerpt.Foreign {

@@ -34,11 +34,11 @@ const (
 	identityKey    = "cluster-operator.key"
 )
 
-// Connect returns a client of a cluster, over the listener that its brokers have for each other. It reads its
-// certificate and the CAs that it trusts for each connection.
-func Connect(live client.Reader, cluster types.NamespacedName, now clock.PassiveClock) (*admin.Kafka, error) {
+// Connection is how a cluster is reached: over the listener that its brokers have for each other. The certificate and
+// the CAs that are trusted are read for each connection.
+func Connection(live client.Reader, cluster types.NamespacedName, now clock.PassiveClock) admin.Options {
 	names := model.Names{Cluster: cluster.Name, Namespace: cluster.Namespace}
-	opened, err := admin.Open(admin.Options{
+	return admin.Options{
 		Brokers:     []string{net.JoinHostPort(names.BootstrapHost(), strconv.Itoa(model.ReplicationPort))},
 		Domain:      names.BrokersDomain(),
 		AnswerLimit: admin.UsersAnswer,
@@ -47,11 +47,7 @@ func Connect(live client.Reader, cluster types.NamespacedName, now clock.Passive
 		Now:         now.Now,
 		Timeout:     adminTimeout,
 		DialTimeout: dialTimeout,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("opening a client of Kafka %s: %w", cluster, err)
 	}
-	return opened, nil
 }
 
 // credentialsError says that a Secret does not hold what the user operator needs to connect.

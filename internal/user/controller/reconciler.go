@@ -38,7 +38,7 @@ type Options struct {
 	// Stores says whether Secrets get PKCS#12 stores.
 	Stores  authority.StoreGeneration
 	Metrics *Metrics
-	// Kafka reads and changes what the cluster holds for users; see Connect.
+	// Kafka reads and changes what the cluster holds for users; see Connection.
 	Kafka admin.UsersClient
 }
 

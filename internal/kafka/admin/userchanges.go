@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/keyturn/keyturn/internal/kafka/principal"
@@ -21,6 +20,8 @@ const (
 	scramSHA512     = int8(2)
 	scramIterations = 4096
 	scramSaltBytes  = 24
+	// revokedIterations mark a credential that was revoked: Kafka tells the number, and people use round ones.
+	revokedIterations = scramIterations + 1
 )
 
 // CreateACLs creates the ACLs of a user in one request.
@@ -119,33 +120,35 @@ func (k *Kafka) AlterQuotas(ctx context.Context, user string, set map[principal.
 
 // UpsertPassword sends a salted hash: the password itself never leaves the operator.
 func (k *Kafka) UpsertPassword(ctx context.Context, user, password string) error {
-	salt := make([]byte, scramSaltBytes)
-	_, _ = rand.Read(salt) // it never fails
+	salt := random(scramSaltBytes)
 	hash, err := pbkdf2.Key(sha512.New, password, salt, scramIterations, sha512.Size)
 	if err != nil {
 		return fmt.Errorf("hashing the password of %s: %w", user, err)
 	}
-	req := kmsg.NewPtrAlterUserSCRAMCredentialsRequest()
-	req.Upsertions = append(req.Upsertions, kmsg.AlterUserSCRAMCredentialsRequestUpsertion{
+	return k.alterPassword(ctx, "setting the password of "+user, kmsg.AlterUserSCRAMCredentialsRequestUpsertion{
 		Name: user, Mechanism: scramSHA512, Iterations: scramIterations, Salt: salt, SaltedPassword: hash,
 	})
-	return k.alterPassword(ctx, "setting the password of "+user, req)
 }
 
-// DeletePassword deletes the SCRAM-SHA-512 credential of a user.
-func (k *Kafka) DeletePassword(ctx context.Context, user string) error {
-	req := kmsg.NewPtrAlterUserSCRAMCredentialsRequest()
-	req.Deletions = append(req.Deletions, kmsg.AlterUserSCRAMCredentialsRequestDeletion{Name: user, Mechanism: scramSHA512})
-	err := k.alterPassword(ctx, "deleting the password of "+user, req)
-	if errors.Is(err, kerr.ResourceNotFound) {
-		return nil
-	}
-	return err
+// RevokePassword sets what is the hash of no password that is known.
+func (k *Kafka) RevokePassword(ctx context.Context, user string) error {
+	return k.alterPassword(ctx, "revoking the password of "+user, kmsg.AlterUserSCRAMCredentialsRequestUpsertion{
+		Name: user, Mechanism: scramSHA512, Iterations: revokedIterations,
+		Salt: random(scramSaltBytes), SaltedPassword: random(sha512.Size),
+	})
 }
 
-func (k *Kafka) alterPassword(ctx context.Context, doing string, req *kmsg.AlterUserSCRAMCredentialsRequest) error {
+func random(length int) []byte {
+	bytes := make([]byte, length)
+	_, _ = rand.Read(bytes) // it never fails
+	return bytes
+}
+
+func (k *Kafka) alterPassword(ctx context.Context, doing string, to kmsg.AlterUserSCRAMCredentialsRequestUpsertion) error {
 	ctx, cancel := k.within(ctx)
 	defer cancel()
+	req := kmsg.NewPtrAlterUserSCRAMCredentialsRequest()
+	req.Upsertions = append(req.Upsertions, to)
 	resp, err := req.RequestWith(ctx, k.brokers)
 	if err != nil {
 		return k.failed(doing, err)

@@ -29,8 +29,9 @@ type UsersActor interface {
 	AlterQuotas(ctx context.Context, user string, set map[principal.Quota]float64, unset []principal.Quota) error
 	// UpsertPassword makes a password the one that Kafka accepts from a user, by SCRAM-SHA-512.
 	UpsertPassword(ctx context.Context, user, password string) error
-	// DeletePassword takes away the SCRAM-SHA-512 credential of a user.
-	DeletePassword(ctx context.Context, user string) error
+	// RevokePassword makes Kafka accept no password from a user. The credential is not deleted: Kafka up to 4.3.1 that
+	// starts after a deletion forgets those of all users.
+	RevokePassword(ctx context.Context, user string) error
 }
 
 var _ UsersClient = (*Kafka)(nil)
@@ -170,6 +171,9 @@ func (k *Kafka) describePasswords(ctx context.Context, into collection) error {
 			return k.failed("describing the SCRAM credentials of "+excerpt.Of(result.User, excerpt.Foreign), err)
 		}
 		for _, info := range result.CredentialInfos {
+			if info.Mechanism == scramSHA512 && info.Iterations == revokedIterations {
+				continue
+			}
 			into.change(result.User, func(h *principal.Held) {
 				h.HasPassword = h.HasPassword || info.Mechanism == scramSHA512
 				h.HasOther = h.HasOther || info.Mechanism != scramSHA512

@@ -22,7 +22,7 @@ type Held struct {
 	ACLs []ACL
 	// Quotas are those of the user alone, not those of the user together with a client ID.
 	Quotas map[Quota]float64
-	// HasPassword: there is a SCRAM-SHA-512 credential. Kafka does not give it away.
+	// HasPassword: there is a SCRAM-SHA-512 credential that was not revoked. Kafka does not give it away.
 	HasPassword bool
 	// HasOther: there is a credential of another mechanism, which is never changed.
 	HasOther bool
@@ -40,14 +40,14 @@ type Change struct {
 	Create []ACL
 	Set    map[Quota]float64
 
-	Forget bool
+	Revoke bool
 	Delete []ACL
 	Unset  []Quota
 }
 
 // IsNone reports whether there is nothing to change.
 func (c Change) IsNone() bool {
-	return len(c.Create)+len(c.Set)+len(c.Delete)+len(c.Unset) == 0 && !c.Forget
+	return len(c.Create)+len(c.Set)+len(c.Delete)+len(c.Unset) == 0 && !c.Revoke
 }
 
 // Diff is what makes Kafka hold what is wanted. ACLs that deny are created first and deleted last.
@@ -55,7 +55,7 @@ func Diff(held, wanted Held) Change {
 	change := Change{
 		Create: without(wanted.ACLs, held.ACLs),
 		Delete: without(held.ACLs, wanted.ACLs),
-		Forget: held.HasPassword && !wanted.HasPassword,
+		Revoke: held.HasPassword && !wanted.HasPassword,
 	}
 	slices.Reverse(change.Delete)
 	for key, value := range wanted.Quotas {

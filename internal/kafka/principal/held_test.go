@@ -38,7 +38,7 @@ func TestOnlyWhatDiffersIsChanged(t *testing.T) {
 		},
 		"a user that is deleted": {
 			held: principal.Held{ACLs: principal.Sorted([]principal.ACL{read("a"), denied(read("b"))}), Quotas: quotas{principal.RequestPercentage: 50}, HasPassword: true},
-			want: principal.Change{Delete: []principal.ACL{read("a"), denied(read("b"))}, Unset: []principal.Quota{principal.RequestPercentage}, Forget: true},
+			want: principal.Change{Delete: []principal.ACL{read("a"), denied(read("b"))}, Unset: []principal.Quota{principal.RequestPercentage}, Revoke: true},
 		},
 		"one of two rules and a value change": {
 			held:   principal.Held{ACLs: []principal.ACL{read("a"), read("b")}, Quotas: quotas{principal.ProducerByteRate: 5, principal.ConsumerByteRate: 6}},

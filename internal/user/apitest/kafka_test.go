@@ -262,7 +262,7 @@ func TestWhatIsNewComesBeforeWhatGoes(t *testing.T) {
 	w.reconcile("alice")
 	want := []string{
 		"create ACLs CN=alice", "alter quotas (1 set, 0 unset) CN=alice",
-		"delete password alice", "delete ACLs alice", "alter quotas (0 set, 1 unset) alice",
+		"revoke password alice", "delete ACLs alice", "alter quotas (0 set, 1 unset) alice",
 	}
 	if diff := cmp.Diff(want, w.kafka.Acts()[before:]); diff != "" {
 		t.Errorf("changes in Kafka (-want +got):\n%s", diff)

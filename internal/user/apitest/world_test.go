@@ -270,8 +270,8 @@ func (k countingKafka) UpsertPassword(ctx context.Context, user, password string
 	return k.writer.count(func() error { return k.UsersClient.UpsertPassword(ctx, user, password) })
 }
 
-func (k countingKafka) DeletePassword(ctx context.Context, user string) error {
-	return k.writer.count(func() error { return k.UsersClient.DeletePassword(ctx, user) })
+func (k countingKafka) RevokePassword(ctx context.Context, user string) error {
+	return k.writer.count(func() error { return k.UsersClient.RevokePassword(ctx, user) })
 }
 
 // countingClient counts writes, and lets the operator crash before one of them.

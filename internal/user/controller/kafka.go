@@ -156,8 +156,8 @@ func (r *Reconciler) setPassword(ctx context.Context, d *model.Decision, now tim
 // remove takes passwords away first and quotas last: a user that can still connect is still limited.
 func (r *Reconciler) remove(ctx context.Context, plan model.Plan, now time.Time) error {
 	for _, of := range plan {
-		if of.Forget {
-			if err := r.ledger.client.DeletePassword(ctx, of.Username); err != nil {
+		if of.Revoke {
+			if err := r.ledger.client.RevokePassword(ctx, of.Username); err != nil {
 				return err
 			}
 			r.ledger.forget(of.Username)
@@ -168,11 +168,11 @@ func (r *Reconciler) remove(ctx context.Context, plan model.Plan, now time.Time)
 		if err := r.ledger.client.AlterQuotas(ctx, of.Username, nil, of.Unset); err != nil {
 			return err
 		}
-		if !of.Forget && len(of.Delete)+len(of.Unset) == 0 {
+		if !of.Revoke && len(of.Delete)+len(of.Unset) == 0 {
 			continue
 		}
 		r.ledger.note(of.Username, now, func(h *principal.Held) {
-			h.HasPassword = h.HasPassword && !of.Forget
+			h.HasPassword = h.HasPassword && !of.Revoke
 			h.ACLs = slices.DeleteFunc(slices.Clone(h.ACLs), func(acl principal.ACL) bool { return slices.Contains(of.Delete, acl) })
 			for _, key := range of.Unset {
 				delete(h.Quotas, key)

@@ -170,8 +170,8 @@ func WithoutAuthorization(kafka *kafkav1.Kafka) Remark {
 // authentication are not users.
 func Unmanaged(held map[string]principal.Held, isKafkaUser func(name string) bool) int {
 	count := 0
-	for username := range held {
-		if username != "*" && username != "ANONYMOUS" && !belongs(username, isKafkaUser) {
+	for username, of := range held {
+		if !of.Equal(principal.Held{}) && username != "*" && username != "ANONYMOUS" && !belongs(username, isKafkaUser) {
 			count++
 		}
 	}

@@ -162,7 +162,7 @@ func TestOnlyBothNamesOfTheUserAreChanged(t *testing.T) {
 		})
 	}
 	removal := model.PlanRemoval(u, held(map[string]principal.Held{"alice": all, "CN=alice": all, "bob": all}))
-	if len(removal) != 2 || !removal[0].Forget || len(removal[1].Delete) != 1 {
+	if len(removal) != 2 || !removal[0].Revoke || len(removal[1].Delete) != 1 {
 		t.Errorf("the removal is %+v, want that of both names", removal)
 	}
 	if plan := model.PlanChange(u, held(map[string]principal.Held{"alice": {HasPassword: true}}), false); len(plan) > 0 {
@@ -172,8 +172,10 @@ func TestOnlyBothNamesOfTheUserAreChanged(t *testing.T) {
 
 func TestUsersThatAreNoKafkaUsersAreCounted(t *testing.T) {
 	t.Parallel()
+	some := principal.Held{HasPassword: true}
 	held := map[string]principal.Held{
-		"alice": {}, "CN=alice": {}, "CN=bob": {}, "carol": {}, "CN=alice,O=x": {}, `q"=ü`: {}, "*": {}, "ANONYMOUS": {},
+		"alice": some, "CN=alice": some, "CN=bob": some, "carol": some, "CN=alice,O=x": some, `q"=ü`: some, "*": some, "ANONYMOUS": some,
+		"revoked": {},
 	}
 	isKafkaUser := func(name string) bool { return name == "alice" || name == "bob" }
 	if got := model.Unmanaged(held, isKafkaUser); got != 3 {

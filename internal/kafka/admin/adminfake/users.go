@@ -196,9 +196,9 @@ func (u *Users) UpsertPassword(_ context.Context, user, password string) error {
 	})
 }
 
-// DeletePassword implements admin.UsersClient.
-func (u *Users) DeletePassword(_ context.Context, user string) error {
-	return u.change("delete password", user, nil, func(h *principal.Held) {
+// RevokePassword implements admin.UsersClient.
+func (u *Users) RevokePassword(_ context.Context, user string) error {
+	return u.change("revoke password", user, nil, func(h *principal.Held) {
 		h.HasPassword = false
 		delete(u.passwords, user)
 	})

@@ -29,7 +29,7 @@ func RunUsers(t *testing.T, factory func(t *testing.T) UsersSubject) {
 		"ACLs of one user are deleted and no others":            aclsOfOneUser,
 		"quotas are set, changed and taken away one by one":     quotasOneByOne,
 		"a quota of zero is rejected":                           quotaOfZero,
-		"a password is shown to be there, and is taken away":    passwords,
+		"a password is shown to be there, and is revoked":       passwords,
 		"names need no care":                                    strangeNames,
 		"a name of 253 characters can have a password":          longName,
 		"a change may be repeated":                              repeated,
@@ -122,7 +122,7 @@ func passwords(t *testing.T, s UsersSubject) {
 	s.holds(t, "password", principal.Held{HasPassword: true})
 	s.must(t, s.Client.UpsertPassword(t.Context(), "password", "second"))
 	s.holds(t, "password", principal.Held{HasPassword: true})
-	s.must(t, s.Client.DeletePassword(t.Context(), "password"))
+	s.must(t, s.Client.RevokePassword(t.Context(), "password"))
 	s.holds(t, "password", principal.Held{})
 }
 
@@ -152,7 +152,7 @@ func repeated(t *testing.T, s UsersSubject) {
 	s.holds(t, "again", principal.Held{ACLs: acls, HasPassword: true})
 	for range 2 {
 		s.must(t, s.Client.DeleteACLs(t.Context(), "again", acls))
-		s.must(t, s.Client.DeletePassword(t.Context(), "again"))
+		s.must(t, s.Client.RevokePassword(t.Context(), "again"))
 		s.must(t, s.Client.AlterQuotas(t.Context(), "again", nil, []principal.Quota{principal.ProducerByteRate}))
 	}
 	s.holds(t, "again", principal.Held{})

@@ -104,6 +104,7 @@ func trustScenarios() []scenario {
 func applicationScenarios() []scenario {
 	return []scenario{
 		{name: "applications/user-connects", run: userConnects},
+		{name: "applications/users-authorized", run: usersAuthorized},
 	}
 }
 

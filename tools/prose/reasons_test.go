@@ -26,7 +26,7 @@ func untold() []string { return []string{"SecretLost"} }
 func reasons(t *testing.T) []string {
 	t.Helper()
 	var found []string
-	for _, folder := range []string{"access/binding", "kafka/authorities", "kafka/controller", "kafka/model", "authority", "rotation", "podset", "trust"} {
+	for _, folder := range []string{"access/binding", "kafka/authorities", "kafka/controller", "kafka/model", "authority", "rotation", "podset", "trust", "user/model"} {
 		for path, text := range files(t, filepath.Join(root, "internal", folder), ".go") {
 			if strings.HasSuffix(path, "_test.go") {
 				continue

@@ -25,8 +25,8 @@ const (
 )
 
 // UsersAnswer is a limit for clients that describe users: all ACLs come in one answer, and one takes
-// some 60 bytes, so these are more than 200,000.
-const UsersAnswer = 16 << 20
+// some 60 bytes, so these are more than 100,000.
+const UsersAnswer = 8 << 20
 
 // brokerLimit is the length of the longest answer of a broker that is read, in bytes: that of a
 // page, or in a cluster of more than 256 brokers that of the list of them. All else that they are

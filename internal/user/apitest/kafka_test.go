@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/twmb/franz-go/pkg/kerr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/api/condition"
@@ -522,5 +523,57 @@ func TestUsersThatAreInKafkaAloneAreCountedAndLeftAlone(t *testing.T) {
 	}
 	if got := w.gauge("keyturn_user_unmanaged"); got != 3 {
 		t.Errorf("%v users are counted, want 3", got)
+	}
+}
+
+func TestAPasswordIsSetOnceAKafkaWithoutAuthorizationAnswers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.kafka.Authorize(false)
+	w.kafka.Fail(&admin.UnreachableError{Address: "a", Err: errors.New("connection refused")})
+	w.user("alice", scram())
+	w.reconcile("alice")
+	w.kafka.Fail(nil)
+	w.clock.SetTime(w.clock.Now().Add(time.Second))
+	w.reconcile("alice")
+	w.acceptsTheSecret("alice")
+	w.ready("alice")
+}
+
+func TestChangesThatFailAreTriedLessAndLessOften(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.kafka.FailChanges(&admin.UnreachableError{Address: "a", Err: errors.New("no controller")})
+	w.user("alice", reads(tls()))
+	begun := w.clock.Now()
+	for range 10 {
+		w.clock.SetTime(w.clock.Now().Add(w.reconcile("alice").RequeueAfter))
+	}
+	if took := w.clock.Now().Sub(begun); took < time.Minute {
+		t.Errorf("ten attempts take %s, want more than a minute", took)
+	}
+	w.kafka.FailChanges(nil)
+	w.reconcile("alice")
+	w.holds("alice", principal.Held{}, readsInKafka())
+	w.ready("alice")
+}
+
+func TestAUserThatMovesToAnotherClusterLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	for name, label := range map[string]string{"to another cluster": `"other"`, "to none": "null"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.clock.SetTime(time.Now())
+			w.newCA("clients-ca v0")
+			w.run(&traffic{})
+			w.user("alice", reads(scram()))
+			w.until("Kafka holds the user", func() bool { return slices.Equal(w.kafka.Names(), []string{"alice"}) })
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"labels": {"strimzi.io/cluster": `+label+`}}}`))
+			if err := w.person.Patch(t.Context(), &kafkav1.KafkaUser{ObjectMeta: w.meta("alice")}, patch); err != nil {
+				t.Fatal(err)
+			}
+			w.until("Kafka holds nothing and the finalizer is gone", func() bool { return len(w.kafka.Names()) == 0 && !w.isKept("alice") })
+		})
 	}
 }

@@ -32,6 +32,9 @@ type outcome struct {
 // carryOut writes the finalizer before anything is written to Kafka, the Secret before Kafka, and Kafka before the
 // status that reports all of it.
 func (r *Reconciler) carryOut(ctx context.Context, o model.Observed, d model.Decision) (outcome, error) {
+	if d.IsRefused {
+		return outcome{secret: o.User.Status.Secret}, r.report(ctx, o, d, o.User.Status.Secret)
+	}
 	isInKafka := model.IsInKafka(o.User) && isAlive(o.Kafka)
 	if isInKafka {
 		if err := r.setFinalizer(ctx, o.User); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
+	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/principal"
 	"github.com/keyturn/keyturn/internal/user/model"
 )
@@ -35,7 +36,7 @@ func (r *Reconciler) look(ctx context.Context, kafka types.UID, now time.Time) e
 		return err
 	}
 	var users kafkav1.KafkaUserList
-	if err := r.options.Client.List(ctx, &users, client.InNamespace(r.options.Cluster.Namespace)); err != nil {
+	if err := r.options.Client.List(ctx, &users, client.InNamespace(r.options.Cluster.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing KafkaUsers: %w", err)
 	}
 	names := make(map[string]bool, len(users.Items))
@@ -258,32 +259,55 @@ func (r *Reconciler) abandon(ctx context.Context, user *kafkav1.KafkaUser) error
 
 // finish removes what Kafka holds for a deleted user, and lets it go.
 func (r *Reconciler) finish(ctx context.Context, user *kafkav1.KafkaUser, now time.Time) (ctrl.Result, error) {
-	if !controllerutil.ContainsFinalizer(user, model.Finalizer) {
-		return ctrl.Result{}, nil
-	}
 	kafka, err := r.liveKafka(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if !isAlive(kafka) {
-		return ctrl.Result{}, r.abandon(ctx, user)
-	}
-	err = r.look(ctx, kafka.UID, now)
-	if err == nil {
-		err = r.removeAll(ctx, user, now)
-	}
-	if err == nil {
-		return ctrl.Result{}, r.dropFinalizer(ctx, user)
+	inKafka, err := r.clear(ctx, user, kafka, now)
+	if inKafka == nil || err != nil {
+		return ctrl.Result{}, err
 	}
 	done := outcome{}
-	r.postpone(err, now, &done)
-	problem := r.explain(err)
+	r.postpone(inKafka, now, &done)
+	problem := r.explain(inKafka)
 	problem.Message += fmt.Sprintf(" The KafkaUser is deleted once Kafka holds nothing for it. To delete it now, remove the finalizer %s from it.", model.Finalizer)
 	d := model.Decision{Username: model.Username(user), Problem: &problem}
 	if err := r.report(ctx, model.Observed{User: user, Kafka: kafka, Now: now}, d, user.Status.Secret); err != nil {
 		return ctrl.Result{}, err
 	}
 	return waitUntil(earliest(done.wake, r.ledger.nextLook()), now), nil
+}
+
+// clear makes Kafka hold nothing for a user and drops its finalizer. The first error is that of Kafka.
+func (r *Reconciler) clear(ctx context.Context, user *kafkav1.KafkaUser, kafka *kafkav1.Kafka, now time.Time) (inKafka, err error) {
+	if !controllerutil.ContainsFinalizer(user, model.Finalizer) {
+		return nil, nil
+	}
+	if !isAlive(kafka) {
+		return nil, r.abandon(ctx, user)
+	}
+	if err := r.look(ctx, kafka.UID, now); err != nil {
+		return err, nil
+	}
+	if err := r.removeAll(ctx, user, now); err != nil {
+		return err, nil
+	}
+	return nil, r.dropFinalizer(ctx, user)
+}
+
+// leave clears a user that is not in the cache: it is gone, or its label names another cluster now or none.
+func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, now time.Time) error {
+	r.forget(key)
+	user, exists, err := read[kafkav1.KafkaUser](ctx, r.options.Live, key)
+	if err != nil || !exists || user.Labels[kafkamodel.ClusterLabel] == r.options.Cluster.Name {
+		return err
+	}
+	kafka, err := r.liveKafka(ctx)
+	if err != nil {
+		return err
+	}
+	inKafka, err := r.clear(ctx, user, kafka, now)
+	return errors.Join(inKafka, err)
 }
 
 // removeAll makes Kafka hold nothing for a user, under both of its names.

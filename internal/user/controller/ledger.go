@@ -41,10 +41,12 @@ type ledger struct {
 	next       time.Time
 	failures   int
 	failure    error
-	revision   uint64
-	proven     map[string][sha256.Size]byte
-	turns      map[string]time.Time
-	lastTurn   time.Time
+	// isStuck: the last change failed. That users can be described ends a failure, and not the pauses between them.
+	isStuck  bool
+	revision uint64
+	proven   map[string][sha256.Size]byte
+	turns    map[string]time.Time
+	lastTurn time.Time
 }
 
 // entry is what Kafka holds for one user name, with a number that changes whenever that does.
@@ -122,7 +124,10 @@ func (l *ledger) take(users admin.Users, now time.Time) {
 		}
 	}
 	l.authorizes = users.Authorizes
-	l.failure, l.failures, l.next = nil, 0, now.Add(roundPause)
+	l.failure, l.next = nil, now.Add(roundPause)
+	if !l.isStuck {
+		l.failures = 0
+	}
 }
 
 // failed notes that a change did not reach Kafka: nothing else is tried until the next attempt to describe users.
@@ -130,6 +135,7 @@ func (l *ledger) failed(err error, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failure == nil {
+		l.isStuck = true
 		l.fail(err, now)
 	}
 }
@@ -190,6 +196,7 @@ func (l *ledger) note(username string, now time.Time, to func(*principal.Held)) 
 	held.ACLs = principal.Sorted(held.ACLs)
 	l.revision++
 	l.entries[username] = entry{held: held, revision: l.revision, written: now}
+	l.isStuck, l.failures = false, 0
 }
 
 // passwordDue is when a password is to be set, zero when Kafka is known to have it. Kafka does not tell which password

@@ -63,15 +63,14 @@ func New(options Options) *Reconciler {
 // Reconcile observes a user, decides, writes its Secret and Kafka, and reports. The Secret of a deleted user goes with
 // its owner.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	now := r.options.Clock.Now()
 	var user kafkav1.KafkaUser
 	if err := r.options.Client.Get(ctx, request.NamespacedName, &user); err != nil {
 		if !apierrors.IsNotFound(err) {
 			return ctrl.Result{}, fmt.Errorf("reading KafkaUser %s: %w", request, err)
 		}
-		r.forget(request.NamespacedName)
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, r.leave(ctx, request.NamespacedName, now)
 	}
-	now := r.options.Clock.Now()
 	if !user.DeletionTimestamp.IsZero() {
 		return r.finish(ctx, &user, now)
 	}

@@ -74,6 +74,8 @@ type Decision struct {
 	Data map[string][]byte
 	// Password is the one that Kafka shall accept, empty when it is not known or the user has none.
 	Password string
+	// IsRefused: nothing of the user is changed, in Kafka neither.
+	IsRefused bool
 	// Remove takes away the Secret of a user that has no credentials any more.
 	Remove bool
 	// Wake is when the next decision is due although nothing changes; zero when never.
@@ -87,6 +89,7 @@ const maxCommonName = 64
 func Decide(o Observed) Decision {
 	d := Decision{Username: Username(o.User)}
 	if hasCertificate(o.User) && len(o.User.Name) > maxCommonName {
+		d.IsRefused = true
 		d.Problem = &Remark{NameTooLong, fmt.Sprintf("The name has %d characters, and the common name of a certificate has at most %d. "+
 			"Nothing of this user is changed. Create a KafkaUser with a shorter name.", len(o.User.Name), maxCommonName)}
 		return d

@@ -1,6 +1,7 @@
 package adminfake
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -21,6 +22,7 @@ type Users struct {
 	passwords  map[string]string
 	authorizes bool
 	failure    error
+	refusal    error
 	rounds     int
 	acts       []string
 }
@@ -74,6 +76,13 @@ func (u *Users) Fail(err error) {
 	u.failure = err
 }
 
+// FailChanges makes every change fail with the error; nil ends that.
+func (u *Users) FailChanges(err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.refusal = err
+}
+
 // Rounds is how often everything was described.
 func (u *Users) Rounds() int {
 	u.mu.Lock()
@@ -120,8 +129,8 @@ func (u *Users) DescribeUsers(context.Context) (admin.Users, error) {
 func (u *Users) change(act, user string, refused *kerr.Error, to func(*principal.Held)) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.failure != nil {
-		return u.failure
+	if err := cmp.Or(u.failure, u.refusal); err != nil {
+		return err
 	}
 	if refused != nil {
 		return &admin.RejectedError{Doing: act, Err: refused}

@@ -77,6 +77,18 @@ func (k Kafka) userOptions(ctx context.Context, user, listener string) ([]kgo.Op
 	})), nil
 }
 
+// Connect opens a new connection and completes a request on it.
+func (u *UserClient) Connect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	fresh, err := kgo.NewClient(u.options...)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	defer fresh.Close()
+	return fresh.Ping(ctx)
+}
+
 // Send produces a record to a topic and waits until Kafka has it.
 func (u *UserClient) Send(ctx context.Context, topic string, value []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)

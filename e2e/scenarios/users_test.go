@@ -65,7 +65,7 @@ func usersAuthorized(s *stage) {
 		begun := time.Now()
 		s.step(user.name+" is deleted", func() error { return s.deleteKafkaUser(user.name) })
 		s.took(begun, user.name+" deleted", "from the deletion until the KafkaUser is gone, and with it what Kafka holds for it")
-		s.step(user.name+" is refused", func() error { return s.untilRefused(clients[user.name]) })
+		s.step(user.name+" is refused", func() error { return s.untilRefused(user, clients[user.name]) })
 	}
 	s.step("the user that stays is served after the restart of its broker", func() error { return s.servedAfterRestart(clients[limitedUser]) })
 }
@@ -169,11 +169,17 @@ func (s *stage) deleteKafkaUser(name string) error {
 	})
 }
 
-// untilRefused waits until a connection that is open may send nothing any more.
-func (s *stage) untilRefused(client *harness.UserClient) error {
+// untilRefused waits until a user of before may send nothing any more, and checks that a password lets nobody in.
+func (s *stage) untilRefused(user authorizedUser, client *harness.UserClient) error {
+	if user.kind == kafkav1.UserSCRAM {
+		if err := client.Connect(s.ctx); !errors.Is(err, kerr.SaslAuthenticationFailed) {
+			return fmt.Errorf("connecting with the password of a deleted user: %w, want SASL_AUTHENTICATION_FAILED", notDenied(err))
+		}
+		return nil
+	}
 	return harness.Poll(s.ctx, func() (bool, error) {
 		err := client.Send(s.ctx, allowedTopic, []byte("after the deletion"))
-		return errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.SaslAuthenticationFailed), nil
+		return errors.Is(err, kerr.TopicAuthorizationFailed), nil
 	})
 }
 
@@ -198,9 +204,9 @@ func (s *stage) servedAfterRestart(client *harness.UserClient) error {
 		return err
 	}
 	return harness.Poll(s.ctx, func() (bool, error) {
-		err := client.Send(s.ctx, allowedTopic, []byte("after the restart"))
+		err := client.Connect(s.ctx)
 		if errors.Is(err, kerr.SaslAuthenticationFailed) {
-			return false, err
+			return false, fmt.Errorf("connecting with the password of a user that stays: %w", err)
 		}
 		return err == nil, nil
 	})

@@ -10,7 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/twmb/franz-go/pkg/kerr"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -101,6 +103,14 @@ func (w *world) deleteUser(name string) {
 func (w *world) deleteKafka() {
 	w.t.Helper()
 	if err := w.person.Delete(w.t.Context(), &kafkav1.Kafka{ObjectMeta: w.meta(cluster)}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// deleteNamespace begins to delete the namespace: nothing can be created in it any more.
+func (w *world) deleteNamespace() {
+	w.t.Helper()
+	if err := w.person.Delete(w.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -453,6 +463,10 @@ func TestADeletedKafkaKeepsNoUserInWhateverOrder(t *testing.T) {
 		"the Kafka, a look at the user, then the user": {(*world).deleteKafka, down, func(w *world) { w.reconcile("alice") }, func(w *world) { w.deleteUser("alice") }},
 		"the user, then the Kafka":                     {down, func(w *world) { w.deleteUser("alice") }, (*world).deleteKafka},
 		"the user, a look at it, then the Kafka":       {down, func(w *world) { w.deleteUser("alice") }, func(w *world) { w.reconcile("alice") }, (*world).deleteKafka},
+		"the namespace, a look at the user, then all in it": {
+			(*world).deleteNamespace, down, func(w *world) { w.reconcile("alice") }, func(w *world) { w.remove("alice") },
+			func(w *world) { w.deleteUser("alice") }, (*world).deleteKafka,
+		},
 		"the user and its Secrets, then the Kafka": {
 			down, func(w *world) { w.deleteUser("alice") }, func(w *world) { w.remove("alice") },
 			func(w *world) { w.remove("my-cluster-clients-ca") }, func(w *world) { w.remove("my-cluster-clients-ca-cert") }, (*world).deleteKafka,
@@ -496,6 +510,10 @@ func TestAUserOfADeletedKafkaIsLetGoAndOfTheNextOneKeptAgain(t *testing.T) {
 	}
 	if reason, _, _ := reasonOf(w.status("alice"), condition.NotReady); reason != "MissingKafka" {
 		t.Errorf("the reason is %s, want MissingKafka", reason)
+	}
+	w.clock.SetTime(w.clock.Now().Add(5 * time.Minute))
+	if wait := w.reconcile("alice").RequeueAfter; wait > 0 {
+		t.Errorf("without a Kafka the user is looked at again in %s", wait)
 	}
 	w.kafka.Hold("alice", principal.Held{})
 	w.create(&kafkav1.Kafka{ObjectMeta: w.meta(cluster), Spec: kafka.Spec})
@@ -576,4 +594,21 @@ func TestAUserThatMovesToAnotherClusterLeavesNothingBehind(t *testing.T) {
 			w.until("Kafka holds nothing and the finalizer is gone", func() bool { return len(w.kafka.Names()) == 0 && !w.isKept("alice") })
 		})
 	}
+}
+
+func TestABrokerThatLagsBehindAChangeDoesNotUndoIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.user("bob", reads(tls()))
+	w.reconcile("bob")
+	w.clock.SetTime(w.clock.Now().Add(58 * time.Second))
+	w.user("alice", reads(scram()))
+	w.reconcile("alice")
+	w.kafka.Hold("alice", principal.Held{})
+	w.clock.SetTime(w.clock.Now().Add(2 * time.Second))
+	w.reconcile("bob")
+	w.quiet("alice")
+	w.clock.SetTime(w.clock.Now().Add(time.Minute))
+	w.reconcile("alice")
+	w.holds("alice", withPassword(readsInKafka()), principal.Held{})
 }

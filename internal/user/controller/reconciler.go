@@ -112,8 +112,9 @@ func (r *Reconciler) isNews(ctx context.Context, user *kafkav1.KafkaUser, last o
 // wait asks to be called again when something is due: for a user in Kafka, the next round at the latest.
 func (r *Reconciler) wait(user *kafkav1.KafkaUser, done outcome, now time.Time) ctrl.Result {
 	at := done.wake
-	if needsKafka(user) {
-		at = earliest(at, r.ledger.nextLook())
+	// One that is over is that of a Kafka which is gone.
+	if next := r.ledger.nextLook(); needsKafka(user) && next.After(now) {
+		at = earliest(at, next)
 	}
 	return waitUntil(at, now)
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -158,29 +160,79 @@ func (k *Kafka) describeQuotas(ctx context.Context, into collection) error {
 	return nil
 }
 
+// describePasswords asks every broker: Kafka up to 4.3.1 that starts after a credential was deleted has none, and the
+// others still have all. A password is there if all that answer have it.
 func (k *Kafka) describePasswords(ctx context.Context, into collection) error {
-	resp, err := kmsg.NewPtrDescribeUserSCRAMCredentialsRequest().RequestWith(ctx, k.brokers)
-	if err == nil {
-		err = kerr.ErrorForCode(resp.ErrorCode)
-	}
+	brokers, err := k.brokerIDs(ctx)
 	if err != nil {
-		return k.failed("describing SCRAM credentials", err)
+		return k.failed("listing brokers", err)
 	}
-	for _, result := range resp.Results {
-		if err := kerr.ErrorForCode(result.ErrorCode); err != nil {
-			return k.failed("describing the SCRAM credentials of "+excerpt.Of(result.User, excerpt.Foreign), err)
-		}
-		for _, info := range result.CredentialInfos {
-			if info.Mechanism == scramSHA512 && info.Iterations == revokedIterations {
-				continue
-			}
-			into.change(result.User, func(h *principal.Held) {
-				h.HasPassword = h.HasPassword || info.Mechanism == scramSHA512
-				h.HasOther = h.HasOther || info.Mechanism != scramSHA512
+	answers := make([]map[string]credentials, len(brokers))
+	failures := make([]error, len(brokers))
+	var asking sync.WaitGroup
+	for i, id := range brokers {
+		asking.Go(func() { answers[i], failures[i] = passwordsOf(ctx, pinned{k.brokers.Broker(int(id))}) })
+	}
+	asking.Wait()
+	answered := slices.DeleteFunc(answers, func(answer map[string]credentials) bool { return answer == nil })
+	if len(answered) == 0 {
+		return k.failed("describing SCRAM credentials", errors.Join(failures...))
+	}
+	for _, answer := range answered {
+		for user, has := range answer {
+			into.change(user, func(h *principal.Held) {
+				h.HasOther = h.HasOther || has.other
+				h.HasPassword = !slices.ContainsFunc(answered, func(a map[string]credentials) bool { return !a[user].password })
 			})
 		}
 	}
 	return nil
+}
+
+// brokerIDs are the brokers that take part.
+func (k *Kafka) brokerIDs(ctx context.Context) ([]int32, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{} // none; nil would be all
+	resp, err := req.RequestWith(ctx, k.brokers)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]int32, 0, len(resp.Brokers))
+	for _, broker := range resp.Brokers {
+		ids = append(ids, broker.NodeID)
+	}
+	if len(ids) == 0 {
+		return nil, errNoBroker
+	}
+	return ids, nil
+}
+
+// credentials tell what a broker has of a user.
+type credentials struct{ password, other bool }
+
+// passwordsOf asks one broker.
+func passwordsOf(ctx context.Context, broker kmsg.Requestor) (map[string]credentials, error) {
+	resp, err := kmsg.NewPtrDescribeUserSCRAMCredentialsRequest().RequestWith(ctx, broker)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err != nil {
+		return nil, err
+	}
+	users := make(map[string]credentials, len(resp.Results))
+	for _, result := range resp.Results {
+		if err := kerr.ErrorForCode(result.ErrorCode); err != nil {
+			return nil, fmt.Errorf("user %s: %w", excerpt.Of(result.User, excerpt.Foreign), err)
+		}
+		var has credentials
+		for _, info := range result.CredentialInfos {
+			isRevoked := info.Mechanism == scramSHA512 && info.Iterations == revokedIterations
+			has.password = has.password || info.Mechanism == scramSHA512 && !isRevoked
+			has.other = has.other || info.Mechanism != scramSHA512
+		}
+		users[result.User] = has
+	}
+	return users, nil
 }
 
 // changed is what came of one part of a change.

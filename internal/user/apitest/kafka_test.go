@@ -544,6 +544,24 @@ func TestUsersThatAreInKafkaAloneAreCountedAndLeftAlone(t *testing.T) {
 	}
 }
 
+func TestAConnectionThatFailsFromAnotherPortIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.user("alice", reads(tls()))
+	for i, port := range []string{"41000", "41001", "41002"} {
+		w.kafka.Fail(&admin.UnreachableError{Address: "a:9091", Err: errors.New("read tcp 10.0.0.1:" + port + "->10.0.0.2:9091: connection reset by peer")})
+		w.clock.SetTime(w.clock.Now().Add(15 * time.Second))
+		w.restart()
+		w.reconcile("alice")
+		if i > 0 && w.writer.writes > 0 {
+			t.Errorf("%d writes for the same failure", w.writer.writes)
+		}
+	}
+	if _, message, _ := reasonOf(w.status("alice"), condition.NotReady); !strings.Contains(message, "10.0.0.2:9091: connection reset") {
+		t.Errorf("the message is %q", message)
+	}
+}
+
 func TestAPasswordIsSetOnceAKafkaWithoutAuthorizationAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

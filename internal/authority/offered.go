@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/issuer"
@@ -84,7 +85,7 @@ func (l leafCheck) offered(d LeafDecision, broken *LeafDecision, answer issuer.I
 
 // untrusted says which CA is missing that verifies an issued leaf.
 func (l leafCheck) untrusted(wrong error) string {
-	signer := l.leaf.Issuer.String()
+	signer := l.signer()
 	for _, ca := range l.in.Want.Named {
 		if pki.Verify(l.chain, []*x509.Certificate{ca}, l.in.Now, pki.BothUsages()...) != nil {
 			continue
@@ -92,12 +93,22 @@ func (l leafCheck) untrusted(wrong error) string {
 		if contains(mounted(l.in.Want.Named), ca) {
 			return fmt.Sprintf("not all nodes trust the CA %q yet", ca.Subject)
 		}
-		return fmt.Sprintf("only the CA %q verifies it, which nodes do not trust because it has signed another CA of the bundle: put the CA %q into the bundle", ca.Subject, signer)
+		return fmt.Sprintf("only the CA %q verifies it, which nodes do not trust because it has signed another CA of the bundle: put the CA %s into the bundle", ca.Subject, signer)
 	}
 	if pki.Verify(l.chain, l.in.Want.Named, l.in.Now) == nil {
 		return "it is not for servers and clients: " + wrong.Error()
 	}
-	return fmt.Sprintf("no CA of the bundle verifies it: put the CA %q into the bundle", signer)
+	return fmt.Sprintf("no CA of the bundle verifies it: put the CA %s into the bundle", signer)
+}
+
+// signer names the CA that signed a leaf. After a change of its key the CA has the name of the one before, so that the
+// name alone would be that of a CA of the bundle.
+func (l leafCheck) signer() string {
+	name := fmt.Sprintf("%q", l.leaf.Issuer)
+	if len(l.leaf.AuthorityKeyId) > 0 {
+		name += " with the key identifier " + strings.ReplaceAll(fmt.Sprintf("% X", l.leaf.AuthorityKeyId), " ", ":")
+	}
+	return name
 }
 
 // alreadyAdopted is what becomes of the leaf that is stored and was issued last: at most other certificates are presented

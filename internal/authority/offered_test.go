@@ -3,6 +3,8 @@ package authority_test
 import (
 	"bytes"
 	"crypto/x509"
+	"encoding/hex"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +84,7 @@ func TestAnOfferedLeafIsAdoptedOnlyWhenAllPeersVerifyWhatWasAskedFor(t *testing.
 		"another CA issued it": {func(t *testing.T, in *authority.LeafInput, _ pki.Authority) {
 			t.Helper()
 			issues(t, in, pkitest.CA(t, "stranger", noon()), asAsked)
-		}, authority.HoldLeaf, `put the CA "CN=stranger,O=example" into the bundle`},
+		}, authority.HoldLeaf, `put the CA "CN=stranger,O=example" with the key identifier `},
 		"a CA of the bundle issued it that not all trust yet": {func(t *testing.T, in *authority.LeafInput, _ pki.Authority) {
 			t.Helper()
 			next := pkitest.CA(t, "next", noon())
@@ -146,6 +148,20 @@ func TestAnOfferedLeafIsAdoptedOnlyWhenAllPeersVerifyWhatWasAskedFor(t *testing.
 				t.Error("what is published is not what is stored")
 			}
 		})
+	}
+}
+
+func TestAMissingCAWithTheNameOfAnotherIsNamedByItsKeyIdentifier(t *testing.T) {
+	t.Parallel()
+	in, ca := offered(t)
+	next := pkitest.CA(t, ca.Certificate().Subject.CommonName, noon())
+	issues(t, &in, next, asAsked)
+
+	got := authority.DecideOffered(in)
+
+	identifier := regexp.MustCompile(`with the key identifier ([0-9A-F:]+) into the bundle`).FindStringSubmatch(got.Detail)
+	if len(identifier) != 2 || !strings.EqualFold(strings.ReplaceAll(identifier[1], ":", ""), hex.EncodeToString(next.Certificate().SubjectKeyId)) {
+		t.Errorf("%s (%s), want the key identifier %X in pairs", got.Act, got.Detail, next.Certificate().SubjectKeyId)
 	}
 }
 

@@ -103,7 +103,7 @@ var errNoProcess = errors.New("no such process on this machine")
 
 // StopKubelet stops the bed's kubelet in its tracks, until it is resumed.
 func StopKubelet() (resume func() error, err error) {
-	found, err := signalled(syscall.SIGSTOP, func(command []string) bool { return filepath.Base(command[0]) == "kubelet" })
+	found, err := signalled(syscall.SIGSTOP, func(process process) bool { return filepath.Base(process.command[0]) == "kubelet" })
 	if err != nil {
 		return nil, fmt.Errorf("stopping the kubelet: %w", err)
 	}
@@ -120,15 +120,15 @@ func StopKubelet() (resume func() error, err error) {
 // CrashOperator ends all replicas of the bed's operator between two instructions, and
 // makes new ones: nobody shuts down, and nobody gives the Lease back.
 func (k *Kubernetes) CrashOperator(ctx context.Context) error {
-	_, err := signalled(syscall.SIGKILL, func(command []string) bool {
-		return len(command) > 1 && filepath.Base(command[0]) == "keyturn" && command[1] == "operator"
-	})
-	if err != nil {
-		return fmt.Errorf("killing the operator: %w", err)
-	}
 	pods, err := k.OperatorPods(ctx)
 	if err != nil {
 		return err
+	}
+	_, err = signalled(syscall.SIGKILL, func(process process) bool {
+		return filepath.Base(process.command[0]) == "keyturn" && process.isOf(pods)
+	})
+	if err != nil {
+		return fmt.Errorf("killing the operator: %w", err)
 	}
 	for i := range pods {
 		// Containers that crash again and again are started again later and later.
@@ -139,9 +139,23 @@ func (k *Kubernetes) CrashOperator(ctx context.Context) error {
 	return nil
 }
 
-// signalled sends a signal to all processes of this machine whose command line is the
-// one, and says which they were.
-func signalled(signal syscall.Signal, is func(command []string) bool) ([]int, error) {
+// process is one of this machine: its command line, and the control groups that it belongs to.
+type process struct {
+	command []string
+	groups  string
+}
+
+func (p process) isOf(pods []corev1.Pod) bool {
+	for i := range pods {
+		if strings.Contains(p.groups, "/pod"+string(pods[i].UID)+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// signalled sends a signal to all processes of this machine that are meant, and says which they were.
+func signalled(signal syscall.Signal, is func(process) bool) ([]int, error) {
 	folders, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return nil, fmt.Errorf("listing processes: %w", err)
@@ -149,20 +163,21 @@ func signalled(signal syscall.Signal, is func(command []string) bool) ([]int, er
 	var found []int
 	for _, folder := range folders {
 		line, err := os.ReadFile(filepath.Join(folder, "cmdline"))
-		if err != nil || len(line) == 0 || !is(strings.Split(string(line), "\x00")) {
+		groups, unread := os.ReadFile(filepath.Join(folder, "cgroup"))
+		if err != nil || unread != nil || len(line) == 0 || !is(process{strings.Split(string(line), "\x00"), string(groups)}) {
 			continue // a process that has ended meanwhile, or another one
 		}
-		process, err := strconv.Atoi(filepath.Base(folder))
+		number, err := strconv.Atoi(filepath.Base(folder))
 		if err != nil {
 			return nil, fmt.Errorf("reading the number of a process: %w", err)
 		}
-		switch err := syscall.Kill(process, signal); {
+		switch err := syscall.Kill(number, signal); {
 		case errors.Is(err, syscall.ESRCH):
 			continue
 		case err != nil:
-			return nil, fmt.Errorf("sending %v to process %d: %w", signal, process, err)
+			return nil, fmt.Errorf("sending %v to process %d: %w", signal, number, err)
 		}
-		found = append(found, process)
+		found = append(found, number)
 	}
 	if len(found) == 0 {
 		return nil, errNoProcess

@@ -23,13 +23,7 @@ const (
 // createdByCertManager: a cluster comes up whose certificates an issuer of kind CA issues, and
 // the only key of its CA in the namespace is that of the issuer.
 func createdByCertManager(s *stage) {
-	s.fromScratch()
-	s.installWith(map[string]any{"featureGates": []string{"+CertManagerCaType"}})
-	s.step("the issuer's CA is there", s.applyIssuer)
-	manifest := s.example("certmanager/kafka.yaml")
-	s.must(small(manifest))
-	s.apply(manifest)
-
+	s.onIssuer()
 	s.underLoad(harness.EveryKind()...)
 	s.quietly()
 	s.restarted(nodes("dual-role", 0, 1, 2), 0)
@@ -38,8 +32,25 @@ func createdByCertManager(s *stage) {
 	s.presentedBy(trusted)
 	s.same("applications trust the issuer's CA", trusted, s.secret(clusterCACert), "ca.crt")
 	s.noKeyOf(trusted)
-	s.certificatesOfTheKafka(append(nodes("dual-role", 0, 1, 2), clusterName+"-cluster-operator-certs"))
+	s.certificatesOfTheKafka(leaves())
 }
+
+// onIssuer makes a cluster whose certificates the issuer of the example issues.
+func (s *stage) onIssuer() {
+	s.Helper()
+	s.fromScratch()
+	s.installWith(map[string]any{"featureGates": []string{"+CertManagerCaType"}})
+	s.step("the issuer's CA is there", s.applyIssuer)
+	manifest := s.example("certmanager/kafka.yaml")
+	s.must(small(manifest))
+	s.apply(manifest)
+}
+
+// operatorLeaf is the Secret with the certificate of the operator.
+const operatorLeaf = clusterName + "-cluster-operator-certs"
+
+// leaves are the Secrets of all certificates that are issued for the cluster.
+func leaves() []string { return append(nodes("dual-role", 0, 1, 2), operatorLeaf) }
 
 // applyIssuer does what the head of the example's file says.
 func (s *stage) applyIssuer() error {

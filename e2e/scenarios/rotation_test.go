@@ -10,6 +10,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/e2e/harness"
 	"github.com/keyturn/keyturn/e2e/harness/openssl"
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/probe"
 	"github.com/keyturn/keyturn/internal/probe/target"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
@@ -68,14 +69,20 @@ type turning struct {
 // turning starts the witnesses of a rotation that is about to begin.
 func (s *stage) turning(a harness.Authority, w witnesses) *turning {
 	s.Helper()
+	signer, err := s.kafka.Signer(s.ctx, a)
+	s.must(err)
+	return s.turningFrom(signer, a, w)
+}
+
+// turningFrom is turning with an authority whose key is somewhere else than in the Secret of the cluster.
+func (s *stage) turningFrom(signer pki.Authority, a harness.Authority, w witnesses) *turning {
+	s.Helper()
 	opened, err := s.kafka.Target(s.ctx)
 	s.must(err)
 	r := &turning{
 		stage: s, authority: a, target: opened, watchers: harness.Watchers{Folder: s.TempDir(), Target: opened},
 		changes: make(chan string, 100),
 	}
-	signer, err := s.kafka.Signer(s.ctx, a)
-	s.must(err)
 	r.outgoing = []*x509.Certificate{signer.Certificate()}
 	r.leaf, err = harness.Leaf(signer, "somebody")
 	s.must(err)

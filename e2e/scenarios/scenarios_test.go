@@ -110,8 +110,15 @@ func applicationScenarios() []scenario {
 
 // certManagerScenarios play with the cert-manager of the Kubernetes cluster, and with the feature gate on.
 func certManagerScenarios() []scenario {
+	const long = 20 * time.Minute
 	return []scenario{
 		{name: "certmanager/created", run: createdByCertManager},
+		{name: "certmanager/leaf-renewed", run: leafRenewed},
+		{name: "certmanager/ca-renewed-same-key", run: issuersCARenewed},
+		{name: "certmanager/ca-rekeyed-bundle-first", run: rekeyedBundleFirst, within: long},
+		{name: "certmanager/ca-rekeyed-leaves-first", run: rekeyedLeavesFirst, within: long},
+		{name: "certmanager/operator-killed-in-a-rekey", run: killedInARekey, within: long},
+		{name: "certmanager/down-for-the-whole-time", run: downInARekey, within: long},
 	}
 }
 

@@ -1,0 +1,89 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Of returns an object of cert-manager in the cluster's namespace, which has only its name.
+func (k Kafka) Of(kind, name string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: kind})
+	object.SetNamespace(k.Namespace)
+	object.SetName(name)
+	return object
+}
+
+// Reissue has cert-manager issue Certificates again, by the condition that cmctl sets for that.
+func (k Kafka) Reissue(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		certificate := k.Of("Certificate", name)
+		if err := k.Kube.Get(ctx, k.Key(name), certificate); err != nil {
+			return fmt.Errorf("reading Certificate %s: %w", name, err)
+		}
+		conditions, _, err := unstructured.NestedSlice(certificate.Object, "status", "conditions")
+		if err != nil {
+			return fmt.Errorf("reading conditions of Certificate %s: %w", name, err)
+		}
+		conditions = slices.DeleteFunc(conditions, func(c any) bool {
+			fields, ok := c.(map[string]any)
+			return ok && fields["type"] == "Issuing"
+		})
+		conditions = append(conditions, map[string]any{
+			"type": "Issuing", "status": string(metav1.ConditionTrue), "reason": "ManuallyTriggered",
+			"message": "A scenario asked for another certificate", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
+			"observedGeneration": certificate.GetGeneration(),
+		})
+		err = k.Kube.patchStatus(ctx, certificate, map[string]any{
+			"metadata": map[string]any{"resourceVersion": certificate.GetResourceVersion()},
+			"status":   map[string]any{"conditions": conditions},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FollowSecrets looks at the Secrets of the cluster's namespace whenever one of them changes, until see has seen enough.
+func (k Kafka) FollowSecrets(ctx context.Context, see func(map[string]*corev1.Secret) bool) error {
+	return k.Kube.Follow(ctx, &corev1.SecretList{}, func(objects Objects) (bool, error) {
+		secrets := map[string]*corev1.Secret{}
+		for name, object := range objects {
+			if secret, ok := object.(*corev1.Secret); ok {
+				secrets[name] = secret
+			}
+		}
+		return see(secrets), nil
+	}, client.InNamespace(k.Namespace))
+}
+
+// StopOperator has no pod of the operator run until it is started again.
+func (k *Kubernetes) StopOperator(ctx context.Context) (start func() error, err error) {
+	deployment := &appsv1.Deployment{}
+	key := types.NamespacedName{Namespace: OperatorNamespace, Name: operatorName}
+	if err := k.Get(ctx, key, deployment); err != nil {
+		return nil, fmt.Errorf("finding Deployment %s of Keyturn: %w", operatorName, err)
+	}
+	before := *deployment.Spec.Replicas
+	scale := func(replicas int32) error {
+		named := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+		return k.MergePatch(ctx, named, map[string]any{"spec": map[string]any{"replicas": replicas}})
+	}
+	if err := scale(0); err != nil {
+		return nil, err
+	}
+	gone := func(pods Objects) (bool, error) { return len(pods) == 0, nil }
+	err = k.Follow(ctx, &corev1.PodList{}, gone, selected(OperatorNamespace, deployment.Spec.Selector.MatchLabels)...)
+	return func() error { return scale(before) }, err
+}

@@ -22,6 +22,17 @@ type Bundle struct {
 	Offered []*x509.Certificate
 }
 
+// Upper are the CAs of the bundle that have signed another CA of it. Nodes do not trust them, but what they have signed may
+// sign for others, too.
+func (b *Bundle) Upper() []*x509.Certificate {
+	certs, err := pki.ParseBundle(b.Text())
+	if err != nil {
+		return nil // a problem of its own
+	}
+	trusted := mounted(certs)
+	return slices.DeleteFunc(certs, func(ca *x509.Certificate) bool { return contains(trusted, ca) })
+}
+
 // Text is the PEM text of the bundle; nil without one that was read.
 func (b *Bundle) Text() []byte { return b.Stored.Data[b.Entry] }
 

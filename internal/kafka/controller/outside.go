@@ -28,7 +28,10 @@ const (
 	reasonCertificateIssuer = "CertificateIssuer"
 	// reasonFeatureGate: the cluster uses a feature whose gate is off.
 	reasonFeatureGate = "FeatureGateDisabled"
+	// reasonSharedIssuer: others may obtain certificates of the CA that nodes trust.
+	reasonSharedIssuer = "SharedIssuer"
 )
+
 
 // turnOnGate says how people turn the gate on.
 const turnOnGate = "start the operator with STRIMZI_FEATURE_GATES=+CertManagerCaType, or with featureGates=[+CertManagerCaType] in its chart"
@@ -105,6 +108,26 @@ func (r *Reconciler) refusesOutside(p *pass, kind authorities.Kind) []authority.
 		}}
 	}
 	return nil
+}
+
+// noteSharedIssuer warns of an issuer from which others may obtain certificates that nodes accept as those of a node.
+func (p *pass) noteSharedIssuer(kind authorities.Kind) {
+	ref, caCert, uses := model.CertManagerIssuer(p.caSpec(kind))
+	if !uses {
+		return
+	}
+	var shared string
+	if upper := p.bundleOf(kind).Upper(); len(upper) > 0 {
+		shared = fmt.Sprintf("Secret %s holds the CA %q, which has signed another CA of the bundle, so that the issuer may be used by others.", caCert.Secret, upper[0].Subject)
+	}
+	if ref.OfEveryNamespace() {
+		shared = "ClusterIssuer " + ref.Name + " can be used from every namespace."
+	}
+	if shared != "" {
+		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonSharedIssuer, shared+
+			" Nodes accept every certificate of its CA with the organization "+model.Organization+" as that of a node. "+
+			"Use an Issuer for this cluster alone, or reserve the organization with a CertificateRequestPolicy.")
+	}
 }
 
 // issuance says who signs the leaves of the cluster. A CA with keys at hand that stands in for one that is refused signs.

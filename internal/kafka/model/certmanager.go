@@ -16,6 +16,9 @@ const (
 // IssuerRef names an issuer of cert-manager, or of a controller that issues for it. Nothing is left out.
 type IssuerRef struct{ Name, Kind, Group string }
 
+// OfEveryNamespace reports whether every namespace can use the issuer.
+func (r IssuerRef) OfEveryNamespace() bool { return r.Group == certManagerGroup && r.Kind == clusterIssuerKind }
+
 // SecretKey names a key in a Secret of the namespace of the Kafka.
 type SecretKey struct{ Secret, Key string }
 

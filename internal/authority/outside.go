@@ -133,8 +133,8 @@ func (o *outside) decision() Decision {
 	return d
 }
 
-// count raises the generations when the bundle has changed: that of the key when none of its CAs has a key that nodes
-// trusted before.
+// count raises the generations when the bundle has changed: that of the key when a key has left it that nodes trusted. One
+// that is on its way out under a dated name was counted before.
 func (o *outside) count(d *Decision) {
 	if o.in.CertSecret.Annotations[o.in.Names.CertHash] == hashOf(o.bundle) {
 		return
@@ -144,16 +144,19 @@ func (o *outside) count(d *Decision) {
 	}
 	from := "copied from entry " + o.in.Bundle.Entry + " of Secret " + o.in.Bundle.Secret
 	before := o.trustedBefore()
+	left := func(c *x509.Certificate) bool {
+		return len(o.in.CertSecret.Data[DatedCertKey(c)]) == 0 && len(ofKey(o.mounted, pki.KeyIDOf(c))) == 0
+	}
 	switch {
 	case len(before) == 0:
 		note(Copied, from)
-	case slices.ContainsFunc(before, func(c *x509.Certificate) bool { return len(ofKey(o.mounted, pki.KeyIDOf(c))) > 0 }):
-		d.CertGeneration++
-		note(Renewed, from+"; the key has not changed")
-	default:
+	case slices.ContainsFunc(before, left):
 		d.CertGeneration++
 		d.KeyGeneration++
 		note(o.in.Names.KeyReplaced, from+"; nodes trust the previous CA until nothing presents its certificates")
+	default:
+		d.CertGeneration++
+		note(Renewed, from+"; no key has left it")
 	}
 }
 

@@ -162,6 +162,29 @@ func TestANewKeyIsTrustedBesideTheOldOneUntilThatIsNotNeeded(t *testing.T) {
 	}
 }
 
+func TestANewKeyThatIsAnnouncedBesideTheOldOneCountsWhenTheOldOneLeaves(t *testing.T) {
+	t.Parallel()
+	old, next, later := pkitest.CA(t, "company", noon()), pkitest.CA(t, "company", noon()), pkitest.CA(t, "later", noon())
+	w := outsideWorld(t, old)
+	w.step()
+	w.runsOutside()
+
+	for _, c := range []struct {
+		bundle []*x509.Certificate
+		want   []string
+	}{
+		{certificatesOf(old, next), []string{"1", "0"}},
+		{certificatesOf(next), []string{"2", "1"}},
+		{certificatesOf(next, later), []string{"3", "1"}}, // the old one is on its way out
+	} {
+		w.brings(c.bundle...)
+		w.step(hold)
+		if diff := cmp.Diff(c.want, generations(w)); diff != "" {
+			t.Errorf("generations (-want +got):\n%s", diff)
+		}
+	}
+}
+
 func TestARenewedCAOfTheSameKeyCountsOnce(t *testing.T) {
 	t.Parallel()
 	ca := pkitest.CA(t, "company", noon())

@@ -25,6 +25,8 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
+	"github.com/keyturn/keyturn/internal/publication"
 )
 
 // An issuer outside of the operator signs what the cluster presents. The operator holds no key of it.
@@ -304,6 +306,51 @@ func TestAnIssuersNewKeyReplacesTheOldOneInEveryOrder(t *testing.T) {
 	}
 }
 
+// A listener tells which names it trusts, and the next CA of an issuer usually has the name of the one before: nodes prove
+// which of them they have loaded by leaves that they had or are offered, because nobody can sign others.
+func TestAnIssuersNewKeyUnderTheSameNameIsProvenByTheLeavesThatNodesHave(t *testing.T) {
+	t.Parallel()
+	w, old := outsideCluster(t)
+	w.classic() // nobody can cross-sign
+	next := caNamed(t, "company one", 1000*authority.Day)
+	w.elsewhere.ca = next
+	w.elsewhere.renew()
+	w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(next.Certificate()))
+	proven := map[string]bool{}
+	for range 40 {
+		w.run(1)
+		for entry, data := range w.secret("my-dual-0").Data {
+			if name, is := strings.CutPrefix(entry, publication.ProofEntry("")); is && strings.HasSuffix(name, ".crt") {
+				leaf := w.first(data)
+				for _, ca := range []pki.Authority{old, next} {
+					if pki.IssuedBy(leaf, ca.Certificate()) {
+						proven[pki.KeyIDOf(ca.Certificate()).String()] = true
+					}
+				}
+			}
+		}
+	}
+	for _, ca := range []pki.Authority{old, next} {
+		if key := pki.KeyIDOf(ca.Certificate()).String(); !proven[key] {
+			t.Errorf("no leaf proves whether CA %s is trusted", key)
+		}
+	}
+	w.clock.SetTime(w.clock.Now().Add(time.Hour))
+	w.settle()
+	w.wantLeavesOf(next)
+	w.wantReady()
+	for pod, times := range w.restarts() {
+		if times > 2 {
+			t.Errorf("%s was restarted %d times", pod, times)
+		}
+	}
+	for entry := range w.secret("my-dual-0").Data {
+		if strings.HasPrefix(entry, publication.ProofEntry("")) {
+			t.Errorf("entry %s is left in the end", entry)
+		}
+	}
+}
+
 // isListed reports whether the bundle holds a CA.
 func (w *world) isListed(anchor string) bool {
 	if w.elsewhere == nil {
@@ -407,6 +454,29 @@ func TestABrokenBundleOfARunningClusterKeepsWhatIsTrustedAndAdoptsRenewals(t *te
 	w.settle()
 	w.wantReady()
 	w.wantRestarts(0)
+}
+
+func TestAnIssuerThatOthersCanUseIsNamed(t *testing.T) {
+	t.Parallel()
+	w, ca := outsideCluster(t)
+	if status := w.status(t.Context()); strings.Contains(status, "SharedIssuer") {
+		t.Errorf("conditions are %s before", status)
+	}
+	root := caNamed(t, "company root", 1000*authority.Day)
+	signed := pkitest.Changed(t, root, ca, func(*x509.Certificate) {})
+
+	w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(root.Certificate(), signed.Certificate()))
+	w.settle()
+	w.wantHeld(`SharedIssuer`)
+	w.wantHeld("company root")
+
+	w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(ca.Certificate()))
+	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"clusterCa": map[string]any{
+		"certManager": map[string]any{"issuerRef": map[string]any{"kind": "ClusterIssuer"}},
+	}}})
+	w.settle()
+	w.wantHeld("ClusterIssuer company can be used from every namespace")
+	w.wantReady()
 }
 
 func TestAClusterOfAnIssuerGoesOnWithTheGateOff(t *testing.T) {

@@ -60,6 +60,8 @@ type leaf struct {
 	authority.Leaf
 
 	generation authority.Generation
+	// offered is what its issuer has issued and nothing presents yet; empty without.
+	offered authority.StoredLeaf
 }
 
 // settleLeaf keeps the stored leaf or has a new one issued. A stored leaf stays while its issuer has not issued another
@@ -87,9 +89,12 @@ func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafReques
 	}
 	if decision.Act == authority.AdoptLeaf {
 		p.issued[request.secret] = decision // it is told of once it is written
-		return leaf{*decision.Leaf, p.generationOf(decision.Leaf.Chain, stored)}, true, nil
 	}
-	return leaf{*decision.Leaf, p.generationOf(decision.Leaf.Chain, stored)}, true, nil
+	settled := leaf{Leaf: *decision.Leaf, generation: p.generationOf(decision.Leaf.Chain, stored)}
+	if offered := decision.State.Offered; offered != nil {
+		settled.offered = offered.StoredLeaf
+	}
+	return settled, true, nil
 }
 
 // heldLeaf keeps the stored leaf, or has another one signed by a key that is held.

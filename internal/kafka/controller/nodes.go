@@ -77,7 +77,7 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 	content := publication.Content{
 		Leaves: leaves, Chain: settled.Chain[1:], Trust: p.trustOf(node, given), Loading: p.loading(),
 	}
-	if content.Proofs, err = p.proofs(ctx, node, content.Trust, data); err != nil {
+	if content.Proofs, err = p.proofs(ctx, node, settled, content.Trust, data); err != nil {
 		return err
 	}
 	published, err := p.publish(node, r.options.Clock.Now(), content)

@@ -8,9 +8,11 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/issuer/ownca"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // A leaf for proofs lies beside the node's own, which may do more: its name belongs
@@ -27,9 +29,10 @@ func proofKey() pki.KeyParams { return pki.KeyParams{Algorithm: pki.ECDSA, Size:
 
 // proofs puts a leaf of each anchor into the data of a node's Secret that the node
 // needs to prove what it trusts, and returns the leaves by the keys that signed them.
-// Where names tell anchors apart it needs none; of an anchor whose key is kept
-// elsewhere there is none.
-func (p *pass) proofs(ctx context.Context, node model.Node, trusts map[publication.Role][]string,
+// Where names tell anchors apart it needs none. Of an anchor whose key is kept
+// elsewhere there is none; where an issuer keeps it, one that the node has had or is
+// offered has to do.
+func (p *pass) proofs(ctx context.Context, node model.Node, own leaf, trusts map[publication.Role][]string,
 	data map[string][]byte,
 ) (map[pki.KeyID]*x509.Certificate, error) {
 	listening, stored := p.listeningTo(node, trusts), p.stored(node.Pod).Data
@@ -38,17 +41,19 @@ func (p *pass) proofs(ctx context.Context, node model.Node, trusts map[publicati
 		d := p.domain(kind)
 		for _, anchor := range publication.InDoubt(domainOf(kind), d.known, listening) {
 			key := pki.KeyIDOf(anchor)
+			entry := publication.ProofEntry(key.String())
+			present := authority.StoredLeaf{Certificates: stored[entry+".crt"], Key: stored[entry+".key"]}
 			signer, _ := d.SignerOf(key)
 			ca, err := pki.NewAuthority(anchor, signer.Key())
-			if err != nil {
-				continue // its key is not at hand
-			}
-			entry := publication.ProofEntry(key.String())
-			proof, err := p.proof(ctx, node.Pod, ca, authority.StoredLeaf{
-				Certificates: stored[entry+".crt"], Key: stored[entry+".key"],
-			})
-			if err != nil {
-				return nil, err
+			var proof *authority.Leaf
+			switch {
+			case err == nil:
+				if proof, err = p.proof(ctx, node.Pod, ca, present); err != nil {
+					return nil, err
+				}
+			case kind == authorities.Cluster && p.issuance() == trust.Offered: // nothing else can be issued
+				before := authority.StoredLeaf{Certificates: stored[node.Pod+".crt"], Key: stored[node.Pod+".key"]}
+				proof = p.proofAmong(anchor, present, own.StoredLeaf, before, own.offered)
 			}
 			if proof != nil {
 				data[entry+".crt"], data[entry+".key"], leaves[key] = proof.Certificates, proof.Key, proof.Chain[0]
@@ -56,6 +61,23 @@ func (p *pass) proofs(ctx context.Context, node model.Node, trusts map[publicati
 		}
 	}
 	return leaves, nil
+}
+
+// proofAmong is the first of some leaves that the anchor verifies, by itself; nil without one.
+func (p *pass) proofAmong(anchor *x509.Certificate, leaves ...authority.StoredLeaf) *authority.Leaf {
+	for _, stored := range leaves {
+		chain, err := pki.ParseChain(stored.Certificates)
+		if err != nil || pki.Verify(chain[:1], []*x509.Certificate{anchor}, p.now, pki.ClientAuth) != nil {
+			continue
+		}
+		if key, err := pki.ParsePrivateKey(stored.Key); err != nil || !key.Matches(chain[0]) {
+			continue
+		}
+		return &authority.Leaf{
+			StoredLeaf: authority.StoredLeaf{Certificates: pki.EncodeBundle(chain[0]), Key: stored.Key}, Chain: chain[:1],
+		}
+	}
+	return nil
 }
 
 // listeningTo is what the listeners of a node may have loaded, and are given now.

@@ -32,7 +32,6 @@ const (
 	reasonSharedIssuer = "SharedIssuer"
 )
 
-
 // turnOnGate says how people turn the gate on.
 const turnOnGate = "start the operator with STRIMZI_FEATURE_GATES=+CertManagerCaType, or with featureGates=[+CertManagerCaType] in its chart"
 

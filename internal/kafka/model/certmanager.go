@@ -17,7 +17,9 @@ const (
 type IssuerRef struct{ Name, Kind, Group string }
 
 // OfEveryNamespace reports whether every namespace can use the issuer.
-func (r IssuerRef) OfEveryNamespace() bool { return r.Group == certManagerGroup && r.Kind == clusterIssuerKind }
+func (r IssuerRef) OfEveryNamespace() bool {
+	return r.Group == certManagerGroup && r.Kind == clusterIssuerKind
+}
 
 // SecretKey names a key in a Secret of the namespace of the Kafka.
 type SecretKey struct{ Secret, Key string }

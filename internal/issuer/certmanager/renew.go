@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -66,18 +67,23 @@ func (i *Issuer) Renew(ctx context.Context, name string, present *x509.Certifica
 		return time.Time{}, nil
 	}
 	current, err := stateOf(certificate)
-	if err != nil {
+	if err != nil || !current.rests() || !holds(secret, present) {
 		return time.Time{}, err
-	}
-	chain, _, err := identity(secret)
-	if err != nil || !chain[0].Equal(present) || current.is("Issuing") || !current.isIssued() || current.hasFailed() {
-		return time.Time{}, nil // cert-manager is at it, or another one was issued since
 	}
 	if err := i.setIssuing(ctx, certificate); err != nil {
 		return time.Time{}, err
 	}
 	i.options.Renewals.note(key, now)
 	return i.options.Renewals.next(key), nil
+}
+
+// rests reports whether cert-manager has issued what was asked for and is not at it again.
+func (s *state) rests() bool { return s.isIssued() && !s.is("Issuing") && !s.hasFailed() }
+
+// holds reports whether a Secret has the leaf and its key.
+func holds(secret *corev1.Secret, leaf *x509.Certificate) bool {
+	chain, _, err := identity(secret)
+	return err == nil && chain[0].Equal(leaf)
 }
 
 func (i *Issuer) setIssuing(ctx context.Context, certificate *unstructured.Unstructured) error {

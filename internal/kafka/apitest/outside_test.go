@@ -319,6 +319,9 @@ func TestAnIssuersNewKeyUnderTheSameNameIsProvenByTheLeavesThatNodesHave(t *test
 	proven := map[string]bool{}
 	for range 40 {
 		w.run(1)
+		if status := w.status(t.Context()); strings.Contains(status, "rejects nodes") {
+			t.Errorf("conditions are %s, although ca.crt has both CAs", status)
+		}
 		for entry, data := range w.secret("my-dual-0").Data {
 			if name, is := strings.CutPrefix(entry, publication.ProofEntry("")); is && strings.HasSuffix(name, ".crt") {
 				leaf := w.first(data)

@@ -141,7 +141,7 @@ func (d *domain) lostTo(cert *x509.Certificate) rotation.Readers {
 		return pki.AuthorityIDOf(anchor) == pki.AuthorityIDOf(cert) || pki.IssuedBy(cert, anchor)
 	}
 	switch {
-	case len(d.Chain) == 0 || verifies(d.Chain[0]):
+	case !d.usersText || len(d.Chain) == 0 || verifies(d.Chain[0]):
 		return rotation.NoReader
 	case slices.ContainsFunc(d.Chain, verifies):
 		return rotation.FirstReaders

@@ -44,6 +44,8 @@ type domain struct {
 	authority.Decision
 
 	kind authorities.Kind
+	// usersText is true of a CA whose ca.crt the user writes.
+	usersText bool
 	// refused is what a person has to put right in its Secrets.
 	refused []authority.Problem
 	// remarks name what somebody put into its Secrets and is ignored.
@@ -73,7 +75,8 @@ func (p *pass) decideTrust() {
 		}
 		d.snapshot = p.recorded[string(kind)].Lasting(snapshot, p.made)
 		d.plan = trust.Decide(d.snapshot)
-		if model.CASpec(p.caSpec(kind)).Source == authority.UserProvided {
+		d.usersText = model.CASpec(p.caSpec(kind)).Source == authority.UserProvided
+		if d.usersText {
 			d.plan.Application = d.snapshot.Application.Anchors // it is the user who writes it
 		}
 	}

@@ -48,7 +48,7 @@ type Connection struct {
 // Data returns what the Secret holds. Some values are there under several keys because frameworks look for
 // them under different names. The error is a *NotReadyError.
 func (c *Connection) Data() (map[string][]byte, error) {
-	protocol := []byte(c.protocol())
+	protocol := []byte(Protocol(&c.Listener))
 	data := map[string][]byte{
 		"type":     []byte("kafka"),
 		"provider": []byte("strimzi"),
@@ -73,16 +73,16 @@ func (c *Connection) Data() (map[string][]byte, error) {
 	}
 }
 
-// protocol follows from the listener alone. One with an authentication other than tls and scram-sha-512
-// gets the protocol without SASL: only its owner knows what else a client has to set.
-func (c *Connection) protocol() string {
-	sasl := c.Listener.Authentication != nil && c.Listener.Authentication.Type == kafkav1.AuthenticationSCRAM
+// Protocol is the security.protocol of a client, which follows from the listener alone. One with an authentication
+// other than tls and scram-sha-512 gets the protocol without SASL: only its owner knows what else a client has to set.
+func Protocol(listener *kafkav1.Listener) string {
+	sasl := listener.Authentication != nil && listener.Authentication.Type == kafkav1.AuthenticationSCRAM
 	switch {
-	case sasl && c.Listener.TLS:
+	case sasl && listener.TLS:
 		return "SASL_SSL"
 	case sasl:
 		return "SASL_PLAINTEXT"
-	case c.Listener.TLS:
+	case listener.TLS:
 		return "SSL"
 	default:
 		return "PLAINTEXT"

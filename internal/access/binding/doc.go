@@ -3,3 +3,5 @@
 //
 // It must not know how objects are read or written, and gets the time as an argument.
 package binding
+
+//go:generate go test . -run ^TestTheListenersPageIsCurrent$ -update

@@ -77,10 +77,12 @@ func ChooseListener(kafka *kafkav1.Kafka, named string, user User) (kafkav1.List
 		}
 	case named != "":
 		return namedListener(kafka, named, user)
+	case len(listeners) == 1:
+		return chosen(kafka, &listeners[0], user)
 	case user == Unauthenticated:
 		return kafkav1.Listener{}, &NotReadyError{
 			Reason:  ListenerRequired,
-			Problem: "The KafkaUser has no authentication, which no listener can be matched to.",
+			Problem: "The KafkaUser has no authentication, by which one of several listeners could be chosen.",
 			Remedy:  "Set spec.kafka.listener, or set spec.authentication of the KafkaUser.",
 		}
 	}
@@ -94,18 +96,22 @@ func ChooseListener(kafka *kafkav1.Kafka, named string, user User) (kafkav1.List
 func namedListener(kafka *kafkav1.Kafka, named string, user User) (kafkav1.Listener, error) {
 	listeners := kafka.Spec.Kafka.Listeners
 	at := slices.IndexFunc(listeners, func(l kafkav1.Listener) bool { return l.Name == named })
-	switch {
-	case at < 0:
+	if at < 0 {
 		return kafkav1.Listener{}, &NotReadyError{
 			Reason:  ListenerNotFound,
 			Problem: fmt.Sprintf("Kafka %s has no listener %s.", kafka.Name, excerpt.Of(named, excerpt.Value)),
 			Remedy:  fmt.Sprintf("Set spec.kafka.listener to one of: %s.", names(listeners)),
 		}
-	case !accepts(&listeners[at], user):
-		return kafkav1.Listener{}, incompatible(kafka, user, fmt.Sprintf("Listener %s of Kafka %s does not accept %s.", named, kafka.Name, user))
-	default:
-		return listeners[at], nil
 	}
+	return chosen(kafka, &listeners[at], user)
+}
+
+// chosen returns a listener that nothing else can be chosen for, if the user can authenticate to it.
+func chosen(kafka *kafkav1.Kafka, listener *kafkav1.Listener, user User) (kafkav1.Listener, error) {
+	if !accepts(listener, user) {
+		return kafkav1.Listener{}, incompatible(kafka, user, fmt.Sprintf("Listener %s of Kafka %s does not accept %s.", listener.Name, kafka.Name, user))
+	}
+	return *listener, nil
 }
 
 // incompatible names the listeners that would do.

@@ -3,6 +3,7 @@ package binding_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,52 +73,66 @@ func accepted() map[string][]binding.User {
 	return accepted
 }
 
-func TestOneListenerIsChosenForTheUsersThatItAccepts(t *testing.T) {
-	t.Parallel()
-	table := accepted()
-	types := []kafkav1.ListenerType{
+func listenerTypes() []kafkav1.ListenerType {
+	return []kafkav1.ListenerType{
 		kafkav1.ListenerInternal, kafkav1.ListenerRoute, kafkav1.ListenerTLSRoute, kafkav1.ListenerLoadBalancer,
 		kafkav1.ListenerNodePort, kafkav1.ListenerIngress, kafkav1.ListenerClusterIP,
 	}
-	authentications := []kafkav1.ListenerAuthenticationType{
+}
+
+func listenerAuthentications() []kafkav1.ListenerAuthenticationType {
+	return []kafkav1.ListenerAuthenticationType{
 		"", kafkav1.AuthenticationTLS, kafkav1.AuthenticationSCRAM, kafkav1.AuthenticationCustom, kafkav1.AuthenticationOAuth,
 	}
-	for _, kind := range types {
+}
+
+// Every type, tls, authentication and user, with the listener named, alone, and beside one that no KafkaUser can authenticate to.
+func TestAListenerIsChosenForTheUsersThatItAccepts(t *testing.T) {
+	t.Parallel()
+	table := accepted()
+	for _, kind := range listenerTypes() {
 		for _, tls := range []bool{false, true} {
-			for _, authentication := range authentications {
+			for _, authentication := range listenerAuthentications() {
 				config := fmt.Sprintf("tls: %t, authentication %s", tls, authentication)
-				users := map[binding.User]bool{}
-				for _, user := range table[config] {
-					users[user] = true
-				}
-				if len(users) == 0 {
+				if _, listed := table[config]; !listed {
 					t.Fatalf("the table lacks %s", config)
 				}
-				oneListener(t, listener("only", kind, tls, authentication), config, users)
+				for _, user := range users() {
+					chooses(t, listener("only", kind, tls, authentication), user, slices.Contains(table[config], user))
+				}
 			}
 		}
 	}
 }
 
-// oneListener tries a Kafka with one listener for every user, by its name and without.
-func oneListener(t *testing.T, only kafkav1.Listener, config string, accepted map[binding.User]bool) {
+// chooses tries one listener for one user in each of the ways in which it can come to be chosen.
+func chooses(t *testing.T, only kafkav1.Listener, user binding.User, accepted bool) {
 	t.Helper()
-	for _, user := range users() {
-		for _, named := range []string{"only", ""} {
-			want := binding.Reason("")
-			switch {
-			case named == "" && user == binding.Unauthenticated:
-				want = binding.ListenerRequired
-			case !accepted[user]:
-				want = binding.IncompatibleListener
-			}
-			got, err := binding.ChooseListener(kafkaWith(only), named, user)
-			if reason := problemOf(t, err); reason != want {
-				t.Errorf("%s %s, user %s, named %q: reason %q, want %q", only.Type, config, user, named, reason, want)
-			}
-			if (got.Name == "only") != (want == "") {
-				t.Errorf("%s %s, user %s, named %q: listener %q is returned with reason %q", only.Type, config, user, named, got.Name, want)
-			}
+	deaf := listener("deaf", kafkav1.ListenerInternal, true, "none-that-a-user-has")
+	for _, test := range []struct {
+		how       string
+		listeners []kafkav1.Listener
+		named     string
+	}{
+		{"named", []kafkav1.Listener{only, deaf}, "only"},
+		{"alone", []kafkav1.Listener{only}, ""},
+		{"among two", []kafkav1.Listener{deaf, only}, ""},
+	} {
+		isAmong := test.how == "among two"
+		if isAmong && user == binding.Anonymous {
+			continue // either will do
+		}
+		want := binding.Reason("")
+		switch {
+		case isAmong && user == binding.Unauthenticated:
+			want = binding.ListenerRequired
+		case !accepted:
+			want = binding.IncompatibleListener
+		}
+		got, err := binding.ChooseListener(kafkaWith(test.listeners...), test.named, user)
+		if reason := problemOf(t, err); reason != want || (got.Name == "only") != (want == "") {
+			t.Errorf("%s, %s, tls: %t, authentication %+v, %s: listener %q with reason %q, want reason %q",
+				test.how, only.Type, only.TLS, only.Authentication, user, got.Name, reason, want)
 		}
 	}
 }
@@ -170,7 +185,11 @@ func TestOfSeveralListenersTheBestIsChosen(t *testing.T) {
 			listeners: []kafkav1.Listener{listener("b", internal, false, none), listener("a", internal, true, scram)},
 			user:      binding.Anonymous, want: "a",
 		},
-		"a user without authentication has to name one": {
+		"a user without authentication gets the only one": {
+			listeners: []kafkav1.Listener{listener("a", internal, true, tls)},
+			user:      binding.Unauthenticated, want: "a",
+		},
+		"a user without authentication has to name one of several": {
 			listeners: []kafkav1.Listener{listener("a", internal, true, tls), listener("b", internal, true, scram)},
 			user:      binding.Unauthenticated, reason: binding.ListenerRequired,
 		},

@@ -30,11 +30,13 @@ const (
 	podSets        = "strimzipodsets.core.strimzi.io"
 	kafkaAccesses  = "kafkaaccesses.access.strimzi.io"
 	etcdClusters   = "etcdclusters.etcd.database.coreos.com"
+	// proposedAccesses are the KafkaAccesses of Strimzi's proposal 033.
+	proposedAccesses = "kafkaaccesses.kafka.strimzi.io"
 )
 
 // definitions are those that Keyturn installs.
 func definitions() []string {
-	return []string{kafkas, kafkaNodePools, kafkaUsers, podSets, kafkaAccesses, etcdClusters}
+	return []string{kafkas, kafkaNodePools, kafkaUsers, podSets, kafkaAccesses, proposedAccesses, etcdClusters}
 }
 
 // versions are those of every definition of Kafka and its users.
@@ -45,7 +47,7 @@ func versionsOf(name string) []string {
 	switch name {
 	case kafkaAccesses:
 		return []string{"v1alpha1"}
-	case etcdClusters:
+	case proposedAccesses, etcdClusters:
 		return []string{"v1beta2"}
 	default:
 		return versions()

@@ -87,12 +87,13 @@ func TestDefinitionsServeTwoVersionsWithOneSchema(t *testing.T) {
 func TestDefinitionsHaveTheNamesOfTheirOrigin(t *testing.T) {
 	t.Parallel()
 	want := map[string]apiextensionsv1.CustomResourceDefinitionNames{
-		kafkas:         {Plural: "kafkas", Singular: "kafka", ShortNames: []string{"k"}, Kind: "Kafka", ListKind: "KafkaList", Categories: []string{"strimzi"}},
-		kafkaNodePools: {Plural: "kafkanodepools", Singular: "kafkanodepool", ShortNames: []string{"knp"}, Kind: "KafkaNodePool", ListKind: "KafkaNodePoolList", Categories: []string{"strimzi"}},
-		kafkaUsers:     {Plural: "kafkausers", Singular: "kafkauser", ShortNames: []string{"ku"}, Kind: "KafkaUser", ListKind: "KafkaUserList", Categories: []string{"strimzi"}},
-		kafkaAccesses:  {Plural: "kafkaaccesses", Singular: "kafkaaccess", ShortNames: []string{"ka"}, Kind: "KafkaAccess", ListKind: "KafkaAccessList", Categories: []string{"strimzi"}},
-		etcdClusters:   {Plural: "etcdclusters", Singular: "etcdcluster", ShortNames: []string{"etcd"}, Kind: "EtcdCluster", ListKind: "EtcdClusterList"},
-		podSets:        {Plural: "strimzipodsets", Singular: "strimzipodset", ShortNames: []string{"sps"}, Kind: "StrimziPodSet", ListKind: "StrimziPodSetList", Categories: []string{"strimzi"}},
+		kafkas:           {Plural: "kafkas", Singular: "kafka", ShortNames: []string{"k"}, Kind: "Kafka", ListKind: "KafkaList", Categories: []string{"strimzi"}},
+		kafkaNodePools:   {Plural: "kafkanodepools", Singular: "kafkanodepool", ShortNames: []string{"knp"}, Kind: "KafkaNodePool", ListKind: "KafkaNodePoolList", Categories: []string{"strimzi"}},
+		kafkaUsers:       {Plural: "kafkausers", Singular: "kafkauser", ShortNames: []string{"ku"}, Kind: "KafkaUser", ListKind: "KafkaUserList", Categories: []string{"strimzi"}},
+		kafkaAccesses:    {Plural: "kafkaaccesses", Singular: "kafkaaccess", ShortNames: []string{"ka"}, Kind: "KafkaAccess", ListKind: "KafkaAccessList", Categories: []string{"strimzi"}},
+		proposedAccesses: {Plural: "kafkaaccesses", Singular: "kafkaaccess", Kind: "KafkaAccess", ListKind: "KafkaAccessList", Categories: []string{"strimzi"}},
+		etcdClusters:     {Plural: "etcdclusters", Singular: "etcdcluster", ShortNames: []string{"etcd"}, Kind: "EtcdCluster", ListKind: "EtcdClusterList"},
+		podSets:          {Plural: "strimzipodsets", Singular: "strimzipodset", ShortNames: []string{"sps"}, Kind: "StrimziPodSet", ListKind: "StrimziPodSetList", Categories: []string{"strimzi"}},
 	}
 	for name, names := range want {
 		t.Run(name, func(t *testing.T) {
@@ -108,12 +109,13 @@ func TestOnlyNodePoolsScale(t *testing.T) {
 	t.Parallel()
 	selector := ".status.labelSelector"
 	want := map[string]*apiextensionsv1.CustomResourceSubresourceScale{
-		kafkas:         nil,
-		kafkaNodePools: {SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas", LabelSelectorPath: &selector},
-		kafkaUsers:     nil,
-		podSets:        nil,
-		kafkaAccesses:  nil,
-		etcdClusters:   nil,
+		kafkas:           nil,
+		kafkaNodePools:   {SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas", LabelSelectorPath: &selector},
+		kafkaUsers:       nil,
+		podSets:          nil,
+		kafkaAccesses:    nil,
+		proposedAccesses: nil,
+		etcdClusters:     nil,
 	}
 	for name, scale := range want {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +134,9 @@ func TestOnlyNodePoolsScale(t *testing.T) {
 // Service Binding implementations and tools find by this label which kinds are provisioned services.
 func TestKafkaAccessIsMarkedAsAProvisionedService(t *testing.T) {
 	t.Parallel()
-	if got := definition(t, kafkaAccesses).Labels["servicebinding.io/provisioned-service"]; got != "true" {
-		t.Errorf("the label servicebinding.io/provisioned-service is %q, want true", got)
+	for _, name := range []string{kafkaAccesses, proposedAccesses} {
+		if got := definition(t, name).Labels["servicebinding.io/provisioned-service"]; got != "true" {
+			t.Errorf("%s: the label servicebinding.io/provisioned-service is %q, want true", name, got)
+		}
 	}
 }

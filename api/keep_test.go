@@ -17,6 +17,7 @@ import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/api/fields"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	kafkav1beta2 "github.com/keyturn/keyturn/api/kafka/v1beta2"
 )
 
 func manifest(t *testing.T, path ...string) map[string]any {
@@ -31,13 +32,14 @@ func manifest(t *testing.T, path ...string) map[string]any {
 func TestEveryFieldOfARichManifestIsKept(t *testing.T) {
 	t.Parallel()
 	manifests := map[string]string{
-		"kafka-rich.yaml":         kafkas,
-		"kafka-tokens.yaml":       kafkas,
-		"kafkanodepool-rich.yaml": kafkaNodePools,
-		"kafkauser-rich.yaml":     kafkaUsers,
-		"kafkaaccess-rich.yaml":   kafkaAccesses,
-		"strimzipodset-rich.yaml": podSets,
-		"etcdcluster-rich.yaml":   etcdClusters,
+		"kafka-rich.yaml":           kafkas,
+		"kafka-tokens.yaml":         kafkas,
+		"kafkanodepool-rich.yaml":   kafkaNodePools,
+		"kafkauser-rich.yaml":       kafkaUsers,
+		"kafkaaccess-rich.yaml":     kafkaAccesses,
+		"kafkaaccess-proposed.yaml": proposedAccesses,
+		"etcdcluster-rich.yaml":     etcdClusters,
+		"strimzipodset-rich.yaml":   podSets,
 	}
 	for file, crd := range manifests {
 		for _, version := range versionsOf(crd) {
@@ -64,7 +66,7 @@ func TestEveryFieldOfARichManifestIsKept(t *testing.T) {
 func decodeTyped(t *testing.T, object map[string]any) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{kafkav1.AddToScheme, corev1.AddToScheme, accessv1alpha1.AddToScheme, etcdv1beta2.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{kafkav1.AddToScheme, kafkav1beta2.AddToScheme, corev1.AddToScheme, accessv1alpha1.AddToScheme, etcdv1beta2.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}

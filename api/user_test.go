@@ -73,13 +73,25 @@ spec:
   kafka: {name: my-cluster}
 `
 
+const truststoreMessage = "spec.kafka.truststoreRef: Invalid value: truststoreRef must have either system or both secretName and key because a client trusts one set of CAs"
+
 func TestKafkaAccessRules(t *testing.T) {
 	t.Parallel()
 	admission := newAdmission(t, kafkaAccesses, "v1alpha1")
 	for name, test := range map[string]ruleCase{
-		"a minimal manifest is accepted": {patch: `{}`},
-		"a user is accepted":             {patch: `spec: {user: {kind: KafkaUser, apiGroup: kafka.strimzi.io, name: my-user}}`},
-		"a cluster is needed":            {patch: `spec: {kafka: {name: null}}`, want: []string{"spec.kafka.name: Required value: "}},
+		"a minimal manifest is accepted":     {patch: `{}`},
+		"a user is accepted":                 {patch: `spec: {user: {kind: KafkaUser, apiGroup: kafka.strimzi.io, name: my-user}}`},
+		"the CAs of the system are accepted": {patch: `spec: {kafka: {truststoreRef: {system: true}}}`},
+		"the CAs of a Secret are accepted":   {patch: `spec: {kafka: {truststoreRef: {secretName: my-root, key: ca.crt}}}`},
+		"CAs come from one place": {
+			patch: `spec: {kafka: {truststoreRef: {system: true, secretName: my-root, key: ca.crt}}}`,
+			want:  []string{truststoreMessage},
+		},
+		"a Secret with CAs needs its key": {
+			patch: `spec: {kafka: {truststoreRef: {secretName: my-root}}}`,
+			want:  []string{truststoreMessage},
+		},
+		"a cluster is needed": {patch: `spec: {kafka: {name: null}}`, want: []string{"spec.kafka.name: Required value: "}},
 		"a user needs its kind, group and name": {
 			patch: `spec: {user: {namespace: kafka}}`,
 			want:  []string{"spec.user.apiGroup: Required value: ", "spec.user.kind: Required value: ", "spec.user.name: Required value: "},
@@ -88,6 +100,40 @@ func TestKafkaAccessRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			stored, got := admission.admit(t, merged(t, minimalAccess, test.patch))
+			want := test.want
+			if want == nil {
+				want = []string{}
+				decodeTyped(t, stored)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("refused for other reasons than expected (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+const minimalProposedAccess = `
+apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaAccess
+metadata: {name: my-application, namespace: kafka}
+spec:
+  kafka: {name: my-cluster}
+`
+
+func TestProposedKafkaAccessRules(t *testing.T) {
+	t.Parallel()
+	admission := newAdmission(t, proposedAccesses, "v1beta2")
+	for name, test := range map[string]ruleCase{
+		"a minimal manifest is accepted":  {patch: `{}`},
+		"a user needs its kind and name":  {patch: `spec: {user: {namespace: kafka}}`, want: []string{"spec.user.kind: Required value: ", "spec.user.name: Required value: "}},
+		"a listener needs its name":       {patch: `spec: {kafka: {listener: {}}}`, want: []string{"spec.kafka.listener.name: Required value: "}},
+		"a listener is no text":           {patch: `spec: {kafka: {listener: tls}}`, want: []string{`spec.kafka.listener: Invalid value: spec.kafka.listener in body must be of type object: "string"`}},
+		"a Kafka is of Strimzi's group":   {patch: `spec: {kafka: {apiVersion: apps/v1}}`, want: []string{`spec.kafka.apiVersion: Invalid value: spec.kafka.apiVersion in body should match '^kafka[.]strimzi[.]io/v[0-9][0-9a-z]*$'`}},
+		"the kind of a user may be wrong": {patch: `spec: {user: {kind: Secret, name: my-user}}`}, // a condition says so
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stored, got := admission.admit(t, merged(t, minimalProposedAccess, test.patch))
 			want := test.want
 			if want == nil {
 				want = []string{}

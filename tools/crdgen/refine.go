@@ -23,7 +23,7 @@ const (
 // refine turns a definition of controller-gen with one version into the one for the API server. Below spec, the
 // fields that are listed for the kind are added to those that are acted on, and no others are taken: strict
 // decoding then names a misspelled one. A spec of which nothing is listed is open, and so is status: every field
-// is kept. Kafka properties may be of any scalar type, and beside v1 the version that older manifests name is served
+// is kept. What is listed for a kind of one group comes before what is listed for the kind. Kafka properties may be of any scalar type, and beside v1 the version that older manifests name is served
 // with the same schema.
 func refine(data []byte, listed map[string]any) ([]byte, error) {
 	var crd apiextensionsv1.CustomResourceDefinition
@@ -35,7 +35,10 @@ func refine(data []byte, listed map[string]any) ([]byte, error) {
 	}
 	stored := &crd.Spec.Versions[0]
 	root := stored.Schema.OpenAPIV3Schema
-	fields, isListed := listed[crd.Spec.Names.Kind].(map[string]any)
+	fields, isListed := listed[crd.Spec.Names.Kind+"."+crd.Spec.Group].(map[string]any)
+	if !isListed {
+		fields, isListed = listed[crd.Spec.Names.Kind].(map[string]any)
+	}
 	spec, status := root.Properties["spec"], root.Properties["status"]
 	each(&spec, narrow)
 	each(&status, narrow, open)

@@ -53,6 +53,10 @@ type KafkaAccessSpec struct {
 	// template adds labels and annotations to the Secret.
 	// +optional
 	Template *KafkaAccessTemplate `json:"template,omitempty"`
+	// pkcs12 says whether the Secret has PKCS#12 stores with their passwords beside PEM, and then no aliases. Unset
+	// means false.
+	// +optional
+	PKCS12 *bool `json:"pkcs12,omitempty"`
 }
 
 // KafkaReference names a Kafka and, optionally, one of its listeners.
@@ -72,6 +76,31 @@ type KafkaReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Listener string `json:"listener,omitempty"`
+	// truststoreRef says which CAs a client of the listener has to trust. Unset means the cluster CA or, where the
+	// listener has a certificate of its own, the self-signed CA of its chain.
+	// +optional
+	TruststoreRef *TruststoreReference `json:"truststoreRef,omitempty"`
+}
+
+// TruststoreReference says which CAs a client has to trust: those of a Secret, or those that its system trusts.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.system) ? !has(self.secretName) && !has(self.key) : has(self.secretName) && has(self.key)",message="truststoreRef must have either system or both secretName and key because a client trusts one set of CAs",reason=FieldValueInvalid
+type TruststoreReference struct {
+	// system is true where the operating system or the JVM of the client trusts the CA already. The Secret then
+	// has no truststore.
+	// +optional
+	// +kubebuilder:validation:Enum=true
+	System bool `json:"system,omitempty"`
+	// secretName is a Secret in the namespace of the KafkaAccess.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	SecretName string `json:"secretName,omitempty"`
+	// key of the entry with CA certificates in PEM.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Key string `json:"key,omitempty"`
 }
 
 // KafkaUserReference names a KafkaUser.

@@ -81,7 +81,7 @@ func listenersPage(t *testing.T) string {
 			if authentication == "" {
 				row += "no authentication"
 			} else {
-				row += fmt.Sprintf("authentication `%s`", authentication)
+				row += "authentication `" + string(authentication) + "`"
 			}
 			for _, user := range users() {
 				row += " | " + cell(t, tls, authentication, user)

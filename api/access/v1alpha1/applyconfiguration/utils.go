@@ -34,6 +34,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &accessv1alpha1.MetadataTemplateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretTemplate"):
 		return &accessv1alpha1.SecretTemplateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TruststoreReference"):
+		return &accessv1alpha1.TruststoreReferenceApplyConfiguration{}
 
 	}
 	return nil

@@ -53,6 +53,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: kafka
       type:
         namedType: com.github.keyturn.keyturn.api.access.v1alpha1.KafkaReference
+    - name: pkcs12
+      type:
+        scalar: boolean
     - name: secretName
       type:
         scalar: string
@@ -97,6 +100,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: namespace
       type:
         scalar: string
+    - name: truststoreRef
+      type:
+        namedType: com.github.keyturn.keyturn.api.access.v1alpha1.TruststoreReference
 - name: com.github.keyturn.keyturn.api.access.v1alpha1.KafkaUserReference
   map:
     fields:
@@ -131,6 +137,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: metadata
       type:
         namedType: com.github.keyturn.keyturn.api.access.v1alpha1.MetadataTemplate
+- name: com.github.keyturn.keyturn.api.access.v1alpha1.TruststoreReference
+  map:
+    fields:
+    - name: key
+      type:
+        scalar: string
+    - name: secretName
+      type:
+        scalar: string
+    - name: system
+      type:
+        scalar: boolean
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
   map:
     fields:

@@ -15,6 +15,9 @@ type KafkaAccessSpecApplyConfiguration struct {
 	SecretName *string `json:"secretName,omitempty"`
 	// template adds labels and annotations to the Secret.
 	Template *KafkaAccessTemplateApplyConfiguration `json:"template,omitempty"`
+	// pkcs12 says whether the Secret has PKCS#12 stores with their passwords beside PEM, and then no aliases. Unset
+	// means false.
+	PKCS12 *bool `json:"pkcs12,omitempty"`
 }
 
 // KafkaAccessSpecApplyConfiguration constructs a declarative configuration of the KafkaAccessSpec type for use with
@@ -52,5 +55,13 @@ func (b *KafkaAccessSpecApplyConfiguration) WithSecretName(value string) *KafkaA
 // If called multiple times, the Template field is set to the value of the last call.
 func (b *KafkaAccessSpecApplyConfiguration) WithTemplate(value *KafkaAccessTemplateApplyConfiguration) *KafkaAccessSpecApplyConfiguration {
 	b.Template = value
+	return b
+}
+
+// WithPKCS12 sets the PKCS12 field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PKCS12 field is set to the value of the last call.
+func (b *KafkaAccessSpecApplyConfiguration) WithPKCS12(value bool) *KafkaAccessSpecApplyConfiguration {
+	b.PKCS12 = &value
 	return b
 }

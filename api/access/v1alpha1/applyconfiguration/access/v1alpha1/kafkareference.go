@@ -13,6 +13,9 @@ type KafkaReferenceApplyConfiguration struct {
 	Namespace *string `json:"namespace,omitempty"`
 	// listener to connect to. Unset means one that the user can authenticate to, internal ones first, by name.
 	Listener *string `json:"listener,omitempty"`
+	// truststoreRef says which CAs a client of the listener has to trust. Unset means the cluster CA or, where the
+	// listener has a certificate of its own, the self-signed CA of its chain.
+	TruststoreRef *TruststoreReferenceApplyConfiguration `json:"truststoreRef,omitempty"`
 }
 
 // KafkaReferenceApplyConfiguration constructs a declarative configuration of the KafkaReference type for use with
@@ -42,5 +45,13 @@ func (b *KafkaReferenceApplyConfiguration) WithNamespace(value string) *KafkaRef
 // If called multiple times, the Listener field is set to the value of the last call.
 func (b *KafkaReferenceApplyConfiguration) WithListener(value string) *KafkaReferenceApplyConfiguration {
 	b.Listener = &value
+	return b
+}
+
+// WithTruststoreRef sets the TruststoreRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TruststoreRef field is set to the value of the last call.
+func (b *KafkaReferenceApplyConfiguration) WithTruststoreRef(value *TruststoreReferenceApplyConfiguration) *KafkaReferenceApplyConfiguration {
+	b.TruststoreRef = value
 	return b
 }

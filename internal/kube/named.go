@@ -1,9 +1,11 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,7 +28,7 @@ type Named struct {
 
 	mu sync.Mutex
 	// names are what each referrer refers to, and referrers who refers to each object.
-	names     map[types.NamespacedName][]string
+	names     map[types.NamespacedName][]types.NamespacedName
 	referrers map[types.NamespacedName]map[types.NamespacedName]bool
 	// changed holds something while Run has not seen the last change of referrers.
 	changed chan struct{}
@@ -36,7 +38,7 @@ type Named struct {
 func NewNamed(resource schema.GroupVersionResource) *Named {
 	return &Named{
 		resource:  resource,
-		names:     map[types.NamespacedName][]string{},
+		names:     map[types.NamespacedName][]types.NamespacedName{},
 		referrers: map[types.NamespacedName]map[types.NamespacedName]bool{},
 		changed:   make(chan struct{}, 1),
 	}
@@ -46,29 +48,38 @@ func NewNamed(resource schema.GroupVersionResource) *Named {
 // is gone. A referrer that reads an object after this is told of every later change: the
 // first look at an object counts as one.
 func (n *Named) Refer(referrer types.NamespacedName, names []string) {
-	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	objects := make([]types.NamespacedName, 0, len(names))
+	for _, name := range names {
+		objects = append(objects, types.NamespacedName{Namespace: referrer.Namespace, Name: name})
+	}
+	n.ReferTo(referrer, objects)
+}
+
+// ReferTo is Refer for objects of any namespace.
+func (n *Named) ReferTo(referrer types.NamespacedName, objects []types.NamespacedName) {
+	objects = slices.Compact(slices.SortedFunc(slices.Values(objects), func(a, b types.NamespacedName) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	}))
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if slices.Equal(n.names[referrer], names) {
+	if slices.Equal(n.names[referrer], objects) {
 		return
 	}
-	for _, name := range n.names[referrer] {
-		object := types.NamespacedName{Namespace: referrer.Namespace, Name: name}
+	for _, object := range n.names[referrer] {
 		delete(n.referrers[object], referrer)
 		if len(n.referrers[object]) == 0 {
 			delete(n.referrers, object)
 		}
 	}
 	delete(n.names, referrer)
-	for _, name := range names {
-		object := types.NamespacedName{Namespace: referrer.Namespace, Name: name}
+	for _, object := range objects {
 		if n.referrers[object] == nil {
 			n.referrers[object] = map[types.NamespacedName]bool{}
 		}
 		n.referrers[object][referrer] = true
 	}
-	if len(names) > 0 {
-		n.names[referrer] = names
+	if len(objects) > 0 {
+		n.names[referrer] = objects
 	}
 	select {
 	case n.changed <- struct{}{}:

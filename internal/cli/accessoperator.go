@@ -20,6 +20,7 @@ import (
 // accessOperatorOptions are the flags of the access operator.
 type accessOperatorOptions struct {
 	watchNamespaces []string
+	references      string
 	process         processOptions
 }
 
@@ -39,10 +40,16 @@ func newAccessOperatorCommand() *cobra.Command {
 
 func (o *accessOperatorOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to watch; none means all")
+	flags.StringVar(&o.references, "cross-namespace-references", string(controller.WithConsent),
+		"consent, or unrestricted: whoever may create a KafkaAccess can then read the credentials of every KafkaUser")
 	o.process.addFlags(flags, binding.Owner)
 }
 
 func (o *accessOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error {
+	references, err := o.parseReferences()
+	if err != nil {
+		return err
+	}
 	logger, err := newLogger(cmd.ErrOrStderr(), o.process.logLevel)
 	if err != nil {
 		return err
@@ -59,7 +66,7 @@ func (o *accessOperatorOptions) run(ctx context.Context, cmd *cobra.Command) err
 	if err := addHealthChecks(mgr); err != nil {
 		return err
 	}
-	if err := addAccessController(mgr); err != nil {
+	if err := o.addAccessControllers(mgr, references); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
@@ -72,20 +79,34 @@ func (o *accessOperatorOptions) managerOptions(scheme *runtime.Scheme, logger lo
 	return o.process.managerOptions(scheme, logger, controller.CacheOptions(o.watchNamespaces))
 }
 
-func addAccessController(mgr ctrl.Manager) error {
+func (o *accessOperatorOptions) parseReferences() (controller.References, error) {
+	switch references := controller.References(o.references); references {
+	case controller.WithConsent, controller.Unrestricted:
+		return references, nil
+	default:
+		return "", fmt.Errorf("reading --cross-namespace-references: %q is neither %s nor %s", o.references, controller.WithConsent, controller.Unrestricted)
+	}
+}
+
+// addAccessControllers adds one controller for each form of KafkaAccess.
+func (o *accessOperatorOptions) addAccessControllers(mgr ctrl.Manager, references controller.References) error {
 	figures := controller.NewMetrics()
 	if err := metrics.Registry.Register(figures); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	access := controller.New(controller.Options{
-		Client:  mgr.GetClient(),
-		Live:    mgr.GetAPIReader(),
-		Events:  mgr.GetEventRecorder(binding.Owner),
-		Clock:   clock.RealClock{},
-		Metrics: figures,
-	})
-	if err := access.SetupWithManager(mgr); err != nil {
-		return fmt.Errorf("adding controllers: %w", err)
+	options := controller.Options{
+		Client:     mgr.GetClient(),
+		Live:       mgr.GetAPIReader(),
+		Events:     mgr.GetEventRecorder(binding.Owner),
+		Clock:      clock.RealClock{},
+		Metrics:    figures,
+		References: references,
+		Namespaces: o.watchNamespaces,
+	}
+	for _, form := range []binding.Form{binding.Public(), binding.Proposed()} {
+		if err := controller.New(form, options).SetupWithManager(mgr); err != nil {
+			return fmt.Errorf("adding controllers: %w", err)
+		}
 	}
 	return nil
 }

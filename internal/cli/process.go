@@ -20,6 +20,7 @@ import (
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	kafkav1beta2 "github.com/keyturn/keyturn/api/kafka/v1beta2"
 	"github.com/keyturn/keyturn/internal/authority"
 )
 
@@ -79,7 +80,7 @@ func addHealthChecks(mgr ctrl.Manager) error {
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, kafkav1.AddToScheme, podsetv1.AddToScheme, accessv1alpha1.AddToScheme,
+		clientgoscheme.AddToScheme, kafkav1.AddToScheme, kafkav1beta2.AddToScheme, podsetv1.AddToScheme, accessv1alpha1.AddToScheme,
 		etcdv1beta2.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {

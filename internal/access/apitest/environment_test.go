@@ -19,6 +19,7 @@ import (
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	kafkav1beta2 "github.com/keyturn/keyturn/api/kafka/v1beta2"
 	"github.com/keyturn/keyturn/charts/chartstest"
 	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
@@ -101,7 +102,7 @@ func grant(t *testing.T, person client.Client, user string, rules []rbacv1.Polic
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kafkav1.AddToScheme, accessv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kafkav1.AddToScheme, kafkav1beta2.AddToScheme, accessv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}

@@ -2,9 +2,11 @@ package apitest
 
 import (
 	"context"
+	"crypto/x509"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +18,8 @@ import (
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 func listener(name string) func(access *accessv1alpha1.KafkaAccess) {
@@ -41,6 +45,34 @@ func anotherCluster(w *world) {
 	w.update("my-user", user, func() { user.Labels["strimzi.io/cluster"] = "other" })
 }
 
+// custom asks for the listener with a certificate of its own, to which no user authenticates.
+func custom(reference *accessv1alpha1.TruststoreReference) func(access *accessv1alpha1.KafkaAccess) {
+	return func(access *accessv1alpha1.KafkaAccess) {
+		access.Spec.User = nil
+		access.Spec.Kafka.Listener, access.Spec.Kafka.TruststoreRef = "custom", reference
+	}
+}
+
+func chainWithoutRoot(w *world) {
+	_, chain := chainOf(w.t, "root")
+	w.secret("chain", "", map[string]string{"crt": string(pki.EncodeBundle(chain[:len(chain)-1]...)), "key": "private"})
+}
+
+func damagedChain(w *world) {
+	w.secret("chain", "", map[string]string{"crt": "no certificate", "key": "private"})
+}
+
+// chainOf is a root and a chain of a leaf, an intermediate CA and that root.
+func chainOf(t *testing.T, name string) (root *x509.Certificate, chain []*x509.Certificate) {
+	t.Helper()
+	now := time.Now()
+	upper, lower := pkitest.CA(t, name, now), pkitest.CA(t, name+" intermediate", now)
+	intermediate := pkitest.Changed(t, upper, lower, func(*x509.Certificate) {})
+	leaf := pkitest.CA(t, name+" leaf", now)
+	leafOfIt := pkitest.Changed(t, intermediate, leaf, func(*x509.Certificate) {})
+	return upper.Certificate(), []*x509.Certificate{leafOfIt.Certificate(), intermediate.Certificate(), upper.Certificate()}
+}
+
 func emptyCA(w *world) {
 	w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", "")
 }
@@ -54,25 +86,30 @@ func TestBadInputHasAReasonAndChangesNothing(t *testing.T) {
 		reason string
 		names  string
 	}{
-		"no such Kafka":             {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Name = "none" }, reason: "MissingKubernetesResource", names: "Kafka none"},
-		"a name that none can have": {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Name = "../none" }, reason: "MissingKubernetesResource", names: "Kafka ../none"},
-		"no such user":              {user: "nobody", reason: "MissingKubernetesResource", names: "KafkaUser nobody"},
-		"no Secret of the user":     {before: func(w *world) { w.delete("my-user", &corev1.Secret{}) }, reason: "MissingKubernetesResource", names: "Secret my-user"},
-		"no cluster CA":             {before: func(w *world) { w.delete("my-cluster-cluster-ca-cert", &corev1.Secret{}) }, reason: "MissingKubernetesResource", names: "Secret my-cluster-cluster-ca-cert"},
-		"an empty cluster CA":       {before: emptyCA, reason: "IncompleteSecret", names: "ca.crt"},
-		"another kind of user":      {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Kind = "Secret" }, reason: "InvalidUserKind", names: "spec.user.kind"},
-		"another group":             {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.APIGroup = "core" }, reason: "InvalidUserKind", names: "kafka.strimzi.io"},
-		"a Kafka elsewhere":         {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Namespace = "other" }, reason: "NamespaceNotAllowed", names: "spec.kafka.namespace"},
-		"a user elsewhere":          {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Namespace = "other" }, reason: "NamespaceNotAllowed", names: "spec.user.namespace"},
-		"a user of another cluster": {before: anotherCluster, reason: "UserOfAnotherCluster", names: "KafkaUser my-user"},
-		"a Kafka that is not ready": {before: noKafkaStatus, reason: "WaitingForKafka", names: "Kafka my-cluster"},
-		"a user that is not ready":  {before: noUserStatus, reason: "WaitingForUser", names: "KafkaUser my-user"},
-		"no such listener":          {change: listener("none"), reason: "ListenerNotFound", names: "custom, plain, scram, tls"},
-		"another authentication":    {change: listener("scram"), reason: "IncompatibleListener", names: "one of: tls"},
-		"a listener must be named":  {user: "my-nobody", reason: "ListenerRequired", names: "spec.kafka.listener"},
-		"a custom certificate":      {user: "none", change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.User, a.Spec.Kafka.Listener = nil, "custom" }, reason: "TrustUnknown", names: "Listener custom"},
-		"a name no Secret can have": {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.SecretName = "My_App" }, reason: "InvalidSecret", names: "spec.secretName"},
-		"a label that is none":      {change: func(a *accessv1alpha1.KafkaAccess) { withTemplate(a, map[string]string{"team": "a b"}) }, reason: "InvalidSecret", names: "spec.template"},
+		"no such Kafka":                            {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Name = "none" }, reason: "MissingKubernetesResource", names: "Kafka none"},
+		"a name that none can have":                {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Name = "../none" }, reason: "MissingKubernetesResource", names: "Kafka ../none"},
+		"no such user":                             {user: "nobody", reason: "MissingKubernetesResource", names: "KafkaUser nobody"},
+		"no Secret of the user":                    {before: func(w *world) { w.delete("my-user", &corev1.Secret{}) }, reason: "MissingKubernetesResource", names: "Secret my-user"},
+		"no cluster CA":                            {before: func(w *world) { w.delete("my-cluster-cluster-ca-cert", &corev1.Secret{}) }, reason: "MissingKubernetesResource", names: "Secret my-cluster-cluster-ca-cert"},
+		"an empty cluster CA":                      {before: emptyCA, reason: "IncompleteSecret", names: "ca.crt"},
+		"another kind of user":                     {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Kind = "Secret" }, reason: "InvalidUserKind", names: "spec.user.kind"},
+		"another group":                            {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.APIGroup = "core" }, reason: "InvalidUserKind", names: "kafka.strimzi.io"},
+		"a Kafka elsewhere":                        {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Namespace = "other" }, reason: "NamespaceNotAllowed", names: "keyturn.dev/access-from of that Kafka."},
+		"a user elsewhere":                         {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Namespace = "other" }, reason: "NamespaceNotAllowed", names: "keyturn.dev/access-from of that KafkaUser."},
+		"a user of another cluster":                {before: anotherCluster, reason: "UserOfAnotherCluster", names: "KafkaUser my-user"},
+		"a Kafka that is not ready":                {before: noKafkaStatus, reason: "WaitingForKafka", names: "Kafka my-cluster"},
+		"a user that is not ready":                 {before: noUserStatus, reason: "WaitingForUser", names: "KafkaUser my-user"},
+		"no such listener":                         {change: listener("none"), reason: "ListenerNotFound", names: "custom, plain, scram, tls"},
+		"another authentication":                   {change: listener("scram"), reason: "IncompatibleListener", names: "spec.kafka.listener: tls"},
+		"a listener must be named":                 {user: "my-nobody", reason: "ListenerRequired", names: "spec.kafka.listener"},
+		"no Secret of a certificate of its own":    {change: custom(nil), reason: "MissingKubernetesResource", names: "brokerCertChainAndKey"},
+		"a certificate of its own without its CA":  {before: chainWithoutRoot, change: custom(nil), reason: "TrustUnknown", names: "Append the CA certificate that clients trust to the key crt of Secret chain"},
+		"a certificate of its own that is damaged": {before: damagedChain, change: custom(nil), reason: "IncompleteSecret", names: "crt of Secret chain"},
+		"no Secret with CAs":                       {change: custom(&accessv1alpha1.TruststoreReference{SecretName: "none", Key: "ca.crt"}), reason: "MissingKubernetesResource", names: "spec.kafka.truststoreRef"},
+		"a key instead of CAs":                     {change: custom(&accessv1alpha1.TruststoreReference{SecretName: "my-user", Key: "user.key"}), reason: "IncompleteSecret", names: "user.key of Secret my-user"},
+		"stores of what is no certificate":         {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.PKCS12 = new(true) }, reason: "IncompleteSecret", names: "spec.pkcs12"},
+		"a name no Secret can have":                {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.SecretName = "My_App" }, reason: "InvalidSecret", names: "spec.secretName"},
+		"a label that is none":                     {change: func(a *accessv1alpha1.KafkaAccess) { withTemplate(a, map[string]string{"team": "a b"}) }, reason: "InvalidSecret", names: "spec.template"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,12 +4,17 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -17,30 +22,68 @@ import (
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/access/binding"
 	"github.com/keyturn/keyturn/internal/access/controller"
 )
 
 // patience is many times what an event takes to become a write.
 const patience = time.Minute
 
-// runOperator runs the operator with its watches in the namespace, as the command line does.
-func (w *world) runOperator() {
+// traffic counts reads of single objects and writes; watches and lists of caches are left out.
+type traffic struct {
+	next http.RoundTripper
+
+	mu            sync.Mutex
+	reads, writes int
+}
+
+func (c *traffic) RoundTrip(request *http.Request) (*http.Response, error) {
+	resources := []string{"/secrets/", "/kafkas/", "/kafkausers/", "/kafkaaccesses/"}
+	if slices.ContainsFunc(resources, func(r string) bool { return strings.Contains(request.URL.Path, r) }) {
+		c.mu.Lock()
+		if request.Method == http.MethodGet {
+			c.reads++
+		} else {
+			c.writes++
+		}
+		c.mu.Unlock()
+	}
+	return c.next.RoundTrip(request)
+}
+
+// since is what has been read and written since then.
+func (c *traffic) since(reads, writes int) (int, int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reads - reads, c.writes - writes
+}
+
+// runOperator runs the operator with its watches in the namespace and others, as the command line does.
+func (w *world) runOperator(others ...string) {
 	w.t.Helper()
 	skip := true
-	mgr, err := ctrl.NewManager(shared.asOperator, ctrl.Options{
-		Scheme: newScheme(w.t), Cache: controller.CacheOptions([]string{w.namespace}),
+	namespaces := append([]string{w.namespace}, others...)
+	server := rest.CopyConfig(shared.asOperator)
+	server.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		w.traffic.next = next
+		return &w.traffic
+	})
+	mgr, err := ctrl.NewManager(server, ctrl.Options{
+		Scheme: newScheme(w.t), Cache: controller.CacheOptions(namespaces),
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		Controller: config.Controller{SkipNameValidation: &skip},
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	operator := controller.New(controller.Options{
+	options := controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("keyturn-access-operator"),
-		Clock: clock.RealClock{}, Metrics: controller.NewMetrics(),
-	})
-	if err := operator.SetupWithManager(mgr); err != nil {
-		w.t.Fatal(err)
+		Clock: clock.RealClock{}, Metrics: controller.NewMetrics(), Namespaces: namespaces,
+	}
+	for _, form := range []binding.Form{binding.Public(), binding.Proposed()} {
+		if err := controller.New(form, options).SetupWithManager(mgr); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -20,6 +20,7 @@ import (
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/access/binding"
 	"github.com/keyturn/keyturn/internal/access/controller"
 )
 
@@ -29,7 +30,11 @@ type world struct {
 	namespace string
 	person    client.Client
 	faulty    *faultyClient
-	operator  *controller.Reconciler
+	// operator is for KafkaAccesses of the public form, proposed for those of the other.
+	operator, proposed *controller.Reconciler
+	// references say when another namespace may be referred to.
+	references controller.References
+	traffic    traffic
 	// events are the reasons of those that were announced.
 	events []string
 }
@@ -108,10 +113,11 @@ func (w *world) startOperator() {
 }
 
 func (w *world) startWith(live client.Reader) {
-	w.operator = controller.New(controller.Options{
-		Client: w.faulty, Live: live, Events: w, Metrics: controller.NewMetrics(),
+	options := controller.Options{
+		Client: w.faulty, Live: live, Events: w, Metrics: controller.NewMetrics(), References: w.references,
 		Clock: clocktesting.NewFakePassiveClock(time.Unix(1_700_000_000, 0)),
-	})
+	}
+	w.operator, w.proposed = controller.New(binding.Public(), options), controller.New(binding.Proposed(), options)
 }
 
 // cluster creates everything that accesses refer to, and reports it as ready.

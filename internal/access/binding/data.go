@@ -2,6 +2,7 @@ package binding
 
 import (
 	"fmt"
+	"maps"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
@@ -15,13 +16,38 @@ const (
 	userJAAS        = "sasl.jaas.config"
 )
 
-// Source is a Secret that is copied from.
-type Source struct {
+// Keys of the Secret that more than one function knows.
+const (
+	truststore         = "ssl.truststore.crt"
+	truststoreStore    = "ssl.truststore.p12"
+	truststorePassword = "ssl.truststore.password"
+	keystore           = "ssl.keystore.crt"
+	keystoreKey        = "ssl.keystore.key"
+	keystoreStore      = "ssl.keystore.p12"
+	keystorePassword   = "ssl.keystore.password"
+	username           = "username"
+	usernameAlias      = "user"
+	mechanism          = "sasl.mechanism"
+	mechanismAlias     = "saslMechanism"
+)
+
+// Layout is which keys the Secret has.
+type Layout string
+
+const (
+	// PEM has PEM only, and some values under several keys because frameworks look for them under different names.
+	PEM Layout = "PEM"
+	// Stores has the keys of Strimzi's proposal 033: PEM beside PKCS#12 stores and their passwords.
+	Stores Layout = "Stores"
+)
+
+// Stored is what a Secret holds that is copied from.
+type Stored struct {
 	Name string
 	Data map[string][]byte
 }
 
-func (s Source) value(key string) ([]byte, error) {
+func (s Stored) value(key string) ([]byte, error) {
 	if value := s.Data[key]; len(value) > 0 {
 		return value, nil
 	}
@@ -36,40 +62,44 @@ func (s Source) value(key string) ([]byte, error) {
 type Connection struct {
 	Listener  kafkav1.Listener
 	Bootstrap string
-	// ClusterCA is looked at where NeedsClusterCA says so.
-	ClusterCA Source
-	User      User
+	// Truststore are CAs in PEM, empty where the client needs none or trusts them already.
+	Truststore []byte
+	User       User
 	// Username is the name of a SCRAM user.
 	Username string
 	// Credentials are looked at where the user has a CredentialsSecret.
-	Credentials Source
+	Credentials Stored
 }
 
-// Data returns what the Secret holds. Some values are there under several keys because frameworks look for
-// them under different names. The error is a *NotReadyError.
-func (c *Connection) Data() (map[string][]byte, error) {
-	protocol := []byte(Protocol(&c.Listener))
-	data := map[string][]byte{
-		"type":     []byte("kafka"),
-		"provider": []byte("strimzi"),
-
-		"bootstrap.servers": []byte(c.Bootstrap),
-		"bootstrapServers":  []byte(c.Bootstrap),
-		"bootstrap-servers": []byte(c.Bootstrap),
-
-		"security.protocol": protocol,
-		"securityProtocol":  protocol,
-	}
-	if err := c.addTrust(data); err != nil {
-		return nil, err
+// Data returns what the Secret holds. Of what it has held until now, passwords stay and so do stores that are current.
+// The error is a *NotReadyError.
+func (c *Connection) Data(layout Layout, held map[string][]byte) (map[string][]byte, error) {
+	data := c.address()
+	var err error
+	if len(c.Truststore) > 0 {
+		data[truststore] = c.Truststore
 	}
 	switch c.User {
 	case SCRAM:
-		return data, c.addPassword(data)
+		err = c.addPassword(data)
 	case TLS:
-		return data, c.addCertificate(data)
+		err = c.addCertificate(data)
 	default:
+	}
+	if err != nil {
+		return nil, err
+	}
+	if layout == PEM {
+		addAliases(data)
 		return data, nil
+	}
+	return data, addStores(data, held)
+}
+
+func (c *Connection) address() map[string][]byte {
+	return map[string][]byte{
+		"type": []byte("kafka"), "provider": []byte("strimzi"),
+		"bootstrap.servers": []byte(c.Bootstrap), "security.protocol": []byte(Protocol(&c.Listener)),
 	}
 }
 
@@ -89,16 +119,6 @@ func Protocol(listener *kafkav1.Listener) string {
 	}
 }
 
-// addTrust copies all of ca.crt: it holds several certificates while a CA is replaced.
-func (c *Connection) addTrust(data map[string][]byte) error {
-	needed, err := NeedsClusterCA(&c.Listener)
-	if err != nil || !needed {
-		return err
-	}
-	data["ssl.truststore.crt"], err = c.ClusterCA.value(caCertificate)
-	return err
-}
-
 func (c *Connection) addPassword(data map[string][]byte) error {
 	password, err := c.Credentials.value(userPassword)
 	if err != nil {
@@ -108,11 +128,8 @@ func (c *Connection) addPassword(data map[string][]byte) error {
 	if err != nil {
 		return err
 	}
-	mechanism := []byte("SCRAM-SHA-512")
-	data["username"], data["user"] = []byte(c.Username), []byte(c.Username)
-	data["password"] = password
-	data["sasl.jaas.config"] = jaas
-	data["sasl.mechanism"], data["saslMechanism"] = mechanism, mechanism
+	data[username], data[userPassword], data[userJAAS] = []byte(c.Username), password, jaas
+	data[mechanism] = []byte("SCRAM-SHA-512")
 	return nil
 }
 
@@ -125,6 +142,30 @@ func (c *Connection) addCertificate(data map[string][]byte) error {
 	if err != nil {
 		return err
 	}
-	data["ssl.keystore.crt"], data["ssl.keystore.key"] = certificate, key
+	data[keystore], data[keystoreKey] = certificate, key
 	return nil
+}
+
+func addAliases(data map[string][]byte) {
+	for alias, key := range map[string]string{
+		"bootstrapServers": "bootstrap.servers", "bootstrap-servers": "bootstrap.servers", "securityProtocol": "security.protocol",
+		usernameAlias: username, mechanismAlias: mechanism,
+	} {
+		if value, there := data[key]; there {
+			data[alias] = value
+		}
+	}
+}
+
+// WithCredentialsOf returns data with the credentials that a Secret has held until now.
+func WithCredentialsOf(held, data map[string][]byte) map[string][]byte {
+	complete := maps.Clone(data)
+	for _, key := range []string{
+		username, usernameAlias, userPassword, userJAAS, mechanism, mechanismAlias, keystore, keystoreKey, keystoreStore, keystorePassword,
+	} {
+		if value, there := held[key]; there {
+			complete[key] = value
+		}
+	}
+	return complete
 }

@@ -69,7 +69,10 @@ func TestTheSecretHoldsWhatTheListenerAndTheUserNeed(t *testing.T) {
 			t.Parallel()
 			connection := connectionAs(test.user)
 			connection.Listener = listener("tls", kafkav1.ListenerInternal, test.tls, test.authentication)
-			data, err := connection.Data()
+			if test.tls {
+				connection.Truststore = []byte(trusted)
+			}
+			data, err := connection.Data(binding.PEM, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,8 +90,7 @@ func TestTheSecretHoldsWhatTheListenerAndTheUserNeed(t *testing.T) {
 func connectionAs(user binding.User) binding.Connection {
 	return binding.Connection{
 		Bootstrap: "host:9092", User: user, Username: "my-user",
-		ClusterCA: binding.Source{Name: "my-cluster-cluster-ca-cert", Data: map[string][]byte{"ca.crt": []byte("first\nsecond\n")}},
-		Credentials: binding.Source{Name: "my-user", Data: map[string][]byte{
+		Credentials: binding.Stored{Name: "my-user", Data: map[string][]byte{
 			"user.crt": []byte("certificate"), "user.key": []byte("key"), "user.p12": {1}, "ca.crt": []byte("clients"),
 			"password": []byte("letmein"), "sasl.jaas.config": []byte("module required;"),
 		}},
@@ -102,7 +104,6 @@ func TestAnIncompleteSourceIsNamedWithItsKey(t *testing.T) {
 		authentication kafkav1.ListenerAuthenticationType
 		secret         string
 	}{
-		"ca.crt":           {user: binding.Anonymous, secret: "my-cluster-cluster-ca-cert"},
 		"user.crt":         {user: binding.TLS, authentication: kafkav1.AuthenticationTLS, secret: "my-user"},
 		"user.key":         {user: binding.TLS, authentication: kafkav1.AuthenticationTLS, secret: "my-user"},
 		"password":         {user: binding.SCRAM, authentication: kafkav1.AuthenticationSCRAM, secret: "my-user"},
@@ -116,12 +117,8 @@ func TestAnIncompleteSourceIsNamedWithItsKey(t *testing.T) {
 				t.Parallel()
 				connection := connectionAs(test.user)
 				connection.Listener = listener("tls", kafkav1.ListenerInternal, true, test.authentication)
-				spoil(connection.ClusterCA.Data)
-				if key != "ca.crt" {
-					connection.ClusterCA = connectionAs(test.user).ClusterCA
-					spoil(connection.Credentials.Data)
-				}
-				_, err := connection.Data()
+				spoil(connection.Credentials.Data)
+				_, err := connection.Data(binding.PEM, nil)
 				if reason := problemOf(t, err); reason != binding.IncompleteSecret {
 					t.Fatalf("the reason is %q", reason)
 				}
@@ -130,16 +127,5 @@ func TestAnIncompleteSourceIsNamedWithItsKey(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-func TestACustomCertificateIsNotPassedOffAsTheClusterCAs(t *testing.T) {
-	t.Parallel()
-	connection := connectionAs(binding.Anonymous)
-	connection.Listener = listener("custom", kafkav1.ListenerInternal, true, "")
-	connection.Listener.Configuration = &kafkav1.ListenerConfiguration{BrokerCertChainAndKey: &kafkav1.CertAndKeySecretSource{SecretName: "chain"}}
-	_, err := connection.Data()
-	if reason := problemOf(t, err); reason != binding.TrustUnknown {
-		t.Errorf("the reason is %q", reason)
 	}
 }

@@ -83,7 +83,7 @@ func ChooseListener(kafka *kafkav1.Kafka, named string, user User) (kafkav1.List
 		return kafkav1.Listener{}, &NotReadyError{
 			Reason:  ListenerRequired,
 			Problem: "The KafkaUser has no authentication, by which one of several listeners could be chosen.",
-			Remedy:  "Set spec.kafka.listener, or set spec.authentication of the KafkaUser.",
+			Remedy:  "Name a listener in spec.kafka.listener, or set spec.authentication of the KafkaUser.",
 		}
 	}
 	suitable := suitable(listeners, user)
@@ -100,7 +100,7 @@ func namedListener(kafka *kafkav1.Kafka, named string, user User) (kafkav1.Liste
 		return kafkav1.Listener{}, &NotReadyError{
 			Reason:  ListenerNotFound,
 			Problem: fmt.Sprintf("Kafka %s has no listener %s.", kafka.Name, excerpt.Of(named, excerpt.Value)),
-			Remedy:  fmt.Sprintf("Set spec.kafka.listener to one of: %s.", names(listeners)),
+			Remedy:  fmt.Sprintf("Name one of these listeners in spec.kafka.listener: %s.", names(listeners)),
 		}
 	}
 	return chosen(kafka, &listeners[at], user)
@@ -118,7 +118,7 @@ func chosen(kafka *kafkav1.Kafka, listener *kafkav1.Listener, user User) (kafkav
 func incompatible(kafka *kafkav1.Kafka, user User, what string) *NotReadyError {
 	remedy := fmt.Sprintf("Add a listener with %s to the Kafka, or set spec.user to another KafkaUser.", user.needs())
 	if others := suitable(kafka.Spec.Kafka.Listeners, user); len(others) > 0 {
-		remedy = fmt.Sprintf("Set spec.kafka.listener to one of: %s.", names(others))
+		remedy = fmt.Sprintf("Name one of these listeners in spec.kafka.listener: %s.", names(others))
 	}
 	return &NotReadyError{Reason: IncompatibleListener, Problem: what, Remedy: remedy}
 }

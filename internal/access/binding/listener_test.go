@@ -228,7 +228,7 @@ func TestAnIncompatibleListenerIsReportedWithThoseThatWouldDo(t *testing.T) {
 		listener("c", kafkav1.ListenerInternal, true, kafkav1.AuthenticationTLS))
 	_, err := binding.ChooseListener(kafka, "c", binding.SCRAM)
 	const want = "Listener c of Kafka my-cluster does not accept a KafkaUser with scram-sha-512 authentication. " +
-		"The Secret is not written. Set spec.kafka.listener to one of: a, b."
+		"The Secret is not written. Name one of these listeners in spec.kafka.listener: a, b."
 	if err == nil || err.Error() != want {
 		t.Errorf("the message is %v, want %s", err, want)
 	}

@@ -1,6 +1,8 @@
 package binding
 
 import (
+	"cmp"
+
 	"github.com/keyturn/keyturn/internal/excerpt"
 )
 
@@ -24,7 +26,7 @@ const (
 	MissingKubernetesResource Reason = "MissingKubernetesResource"
 	// InvalidUserKind says that spec.user is not a KafkaUser.
 	InvalidUserKind Reason = "InvalidUserKind"
-	// NamespaceNotAllowed says that an object in another namespace is referenced.
+	// NamespaceNotAllowed says that an object in another namespace does not allow to be referenced.
 	NamespaceNotAllowed Reason = "NamespaceNotAllowed"
 	// UserOfAnotherCluster says that the KafkaUser does not belong to the Kafka cluster.
 	UserOfAnotherCluster Reason = "UserOfAnotherCluster"
@@ -54,7 +56,7 @@ const (
 	InvalidSecret Reason = "InvalidSecret"
 )
 
-// consequence is that of every problem: what was written before stays.
+// consequence is that of a problem without one of its own: what was written before stays.
 const consequence = "The Secret is not written."
 
 // NotReadyError is why a KafkaAccess is not ready.
@@ -62,11 +64,13 @@ type NotReadyError struct {
 	Reason Reason
 	// Problem says what is wrong and Remedy what to do about it, each in full sentences.
 	Problem, Remedy string
+	// Consequence is empty where the Secret is not written and one that exists stays.
+	Consequence string
 }
 
 // Error is the message of the condition.
 func (e *NotReadyError) Error() string {
-	return excerpt.Ends(e.Problem+" "+consequence+" "+e.Remedy, maxMessage)
+	return excerpt.Ends(e.Problem+" "+cmp.Or(e.Consequence, consequence)+" "+e.Remedy, maxMessage)
 }
 
 // maxMessage keeps a message well below what the API server accepts.

@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/excerpt"
 )
@@ -15,36 +14,19 @@ import (
 const clusterLabel = "strimzi.io/cluster"
 
 // CheckSpec returns a *NotReadyError if the KafkaAccess asks for what is not supported.
-func CheckSpec(access *accessv1alpha1.KafkaAccess) error {
-	if wrong := validation.IsDNS1123Subdomain(SecretName(access)); len(wrong) > 0 {
-		return Rejected(SecretName(access), errors.New(wrong[0]))
-	}
-	if err := sameNamespace(access, "spec.kafka.namespace", access.Spec.Kafka.Namespace); err != nil {
-		return err
+func CheckSpec(access *Access) error {
+	if wrong := validation.IsDNS1123Subdomain(access.SecretName()); len(wrong) > 0 {
+		return Rejected(access.SecretName(), errors.New(wrong[0]))
 	}
 	user := access.Spec.User
-	if user == nil {
-		return nil
-	}
-	if user.Kind != kafkav1.KindKafkaUser || user.APIGroup != kafkav1.Group {
-		return &NotReadyError{
-			Reason: InvalidUserKind,
-			Problem: fmt.Sprintf("spec.user is of kind %s in group %s, which is not supported.",
-				excerpt.Of(user.Kind, excerpt.Value), excerpt.Of(user.APIGroup, excerpt.Value)),
-			Remedy: fmt.Sprintf("Set spec.user.kind to %s and spec.user.apiGroup to %s.", kafkav1.KindKafkaUser, kafkav1.Group),
-		}
-	}
-	return sameNamespace(access, "spec.user.namespace", user.Namespace)
-}
-
-func sameNamespace(access *accessv1alpha1.KafkaAccess, field, namespace string) error {
-	if namespace == "" || namespace == access.Namespace {
+	if user == nil || user.Kind == kafkav1.KindKafkaUser && user.APIGroup == kafkav1.Group {
 		return nil
 	}
 	return &NotReadyError{
-		Reason:  NamespaceNotAllowed,
-		Problem: fmt.Sprintf("%s is %s, and references to another namespace are not supported.", field, excerpt.Of(namespace, excerpt.Value)),
-		Remedy:  "Create the KafkaAccess in that namespace.",
+		Reason: InvalidUserKind,
+		Problem: fmt.Sprintf("spec.user is of kind %s in group %s, which is not supported.",
+			excerpt.Of(user.Kind, excerpt.Value), excerpt.Of(user.APIGroup, excerpt.Value)),
+		Remedy: fmt.Sprintf("Set spec.user.kind to %s and %s to %s.", kafkav1.KindKafkaUser, access.Form.groupField, access.Form.group),
 	}
 }
 
@@ -107,23 +89,6 @@ func Bootstrap(kafka *kafkav1.Kafka, listener string) (string, error) {
 		Problem: fmt.Sprintf("Kafka %s does not report the bootstrap servers of listener %s in status.listeners yet.", kafka.Name, listener),
 		Remedy:  "Wait until the Kafka is Ready. If this lasts, see its conditions.",
 	}
-}
-
-// NeedsClusterCA reports whether a client of the listener has to trust the cluster CA. The error is a *NotReadyError.
-func NeedsClusterCA(listener *kafkav1.Listener) (bool, error) {
-	if !listener.TLS {
-		return false, nil
-	}
-	if listener.Configuration != nil && listener.Configuration.BrokerCertChainAndKey != nil {
-		// The cluster CA would be the wrong one to trust: every handshake would fail.
-		return false, &NotReadyError{
-			Reason: TrustUnknown,
-			Problem: fmt.Sprintf("Listener %s presents a custom certificate (configuration.brokerCertChainAndKey), "+
-				"which a KafkaAccess does not support yet.", listener.Name),
-			Remedy: "Set spec.kafka.listener to a listener without a custom certificate.",
-		}
-	}
-	return true, nil
 }
 
 // Missing is the problem of an object that does not exist.

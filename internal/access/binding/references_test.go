@@ -10,7 +10,7 @@ import (
 	"github.com/keyturn/keyturn/internal/access/binding"
 )
 
-func accessTo(change func(access *accessv1alpha1.KafkaAccess)) *accessv1alpha1.KafkaAccess {
+func accessTo(change func(access *accessv1alpha1.KafkaAccess)) *binding.Access {
 	access := &accessv1alpha1.KafkaAccess{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kafka", Name: "my-app", UID: "1", Generation: 3},
 		Spec: accessv1alpha1.KafkaAccessSpec{
@@ -21,7 +21,7 @@ func accessTo(change func(access *accessv1alpha1.KafkaAccess)) *accessv1alpha1.K
 	if change != nil {
 		change(access)
 	}
-	return access
+	return binding.OfPublic(access)
 }
 
 func TestReferencesThatAreNotSupportedHaveAReason(t *testing.T) {
@@ -32,11 +32,9 @@ func TestReferencesThatAreNotSupportedHaveAReason(t *testing.T) {
 	}{
 		"nothing special": {},
 		"no user":         {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.User = nil }},
-		"its own namespace is named": {change: func(a *accessv1alpha1.KafkaAccess) {
-			a.Spec.Kafka.Namespace, a.Spec.User.Namespace = "kafka", "kafka"
+		"other namespaces are named, which others decide about": {change: func(a *accessv1alpha1.KafkaAccess) {
+			a.Spec.Kafka.Namespace, a.Spec.User.Namespace = "kafka", "other"
 		}},
-		"a Kafka elsewhere":              {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Namespace = "other" }, want: binding.NamespaceNotAllowed},
-		"a user elsewhere":               {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Namespace = "other" }, want: binding.NamespaceNotAllowed},
 		"another kind of user":           {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Kind = "Secret" }, want: binding.InvalidUserKind},
 		"a name that no Secret can have": {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.SecretName = "My/App" }, want: binding.InvalidSecret},
 		"another group":                  {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.APIGroup = "v1" }, want: binding.InvalidUserKind},

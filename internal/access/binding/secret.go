@@ -1,7 +1,6 @@
 package binding
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,20 +25,18 @@ const (
 // secretType is the one that the Service Binding specification asks for.
 const secretType = corev1.SecretType("servicebinding.io/kafka")
 
-// SecretName names the Secret that a KafkaAccess asks for.
-func SecretName(access *accessv1alpha1.KafkaAccess) string {
-	return cmp.Or(access.Spec.SecretName, access.Name)
-}
-
-// Secret returns what the Secret of a KafkaAccess has to be.
-func Secret(access *accessv1alpha1.KafkaAccess, data map[string][]byte) *corev1ac.SecretApplyConfiguration {
+// Secret returns what the Secret of a KafkaAccess has to be. source is the value of its annotation.
+func Secret(access *Access, source string, data map[string][]byte) *corev1ac.SecretApplyConfiguration {
 	template := templateOf(access)
 	labels := without(template.Labels)
 	labels[ManagedByLabel] = ManagedBy
-	secret := corev1ac.Secret(SecretName(access), access.Namespace).
+	annotations := without(template.Annotations)
+	annotations[SourceAnnotation] = source
+	return corev1ac.Secret(access.SecretName(), access.Namespace).
 		WithLabels(labels).
+		WithAnnotations(annotations).
 		WithOwnerReferences(metav1ac.OwnerReference().
-			WithAPIVersion(accessv1alpha1.GroupVersion.String()).
+			WithAPIVersion(access.Form.GroupVersion.String()).
 			WithKind(accessv1alpha1.KindKafkaAccess).
 			WithName(access.Name).
 			WithUID(access.UID).
@@ -47,13 +44,9 @@ func Secret(access *accessv1alpha1.KafkaAccess, data map[string][]byte) *corev1a
 			WithBlockOwnerDeletion(false)).
 		WithType(secretType).
 		WithData(data)
-	if annotations := without(template.Annotations); len(annotations) > 0 {
-		secret.WithAnnotations(annotations)
-	}
-	return secret
 }
 
-func templateOf(access *accessv1alpha1.KafkaAccess) accessv1alpha1.MetadataTemplate {
+func templateOf(access *Access) accessv1alpha1.MetadataTemplate {
 	template := access.Spec.Template
 	if template == nil || template.Secret == nil || template.Secret.Metadata == nil {
 		return accessv1alpha1.MetadataTemplate{}
@@ -73,7 +66,7 @@ func without(values map[string]string) map[string]string {
 }
 
 // IsOwn reports whether this operator has written the Secret for the KafkaAccess.
-func IsOwn(secret *corev1.Secret, access *accessv1alpha1.KafkaAccess) bool {
+func IsOwn(secret *corev1.Secret, access *Access) bool {
 	return isWrittenHere(secret) &&
 		slices.ContainsFunc(secret.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == access.UID })
 }
@@ -85,10 +78,13 @@ func isWrittenHere(secret *corev1.Secret) bool {
 }
 
 // CheckOwner returns a *NotReadyError if the Secret that exists belongs to others.
-func CheckOwner(secret *corev1.Secret, access *accessv1alpha1.KafkaAccess) error {
+func CheckOwner(secret *corev1.Secret, access *Access) error {
 	switch {
 	case IsOwn(secret, access):
 		return nil
+	case isWrittenHere(secret) && len(secret.OwnerReferences) > 0:
+		owner := secret.OwnerReferences[0]
+		return taken(secret.Name, fmt.Sprintf("Secret %s was written before for KafkaAccess %s of %s.", secret.Name, owner.Name, owner.APIVersion))
 	case !isWrittenHere(secret) && secret.Labels[ManagedByLabel] == ManagedBy:
 		return &NotReadyError{
 			Reason:  MadeByAnother,
@@ -101,6 +97,23 @@ func CheckOwner(secret *corev1.Secret, access *accessv1alpha1.KafkaAccess) error
 			Problem: fmt.Sprintf("Secret %s is not owned by this KafkaAccess.", secret.Name),
 			Remedy:  "Set spec.secretName to another name. Delete the Secret only if nothing else uses it.",
 		}
+	}
+}
+
+// CheckOlder returns a *NotReadyError if one of the others is older and asks for the same Secret.
+func CheckOlder(access *Access, others []*Access) error {
+	older := access.Older(others)
+	if older == nil {
+		return nil
+	}
+	return taken(access.SecretName(), fmt.Sprintf("KafkaAccess %s of %s, which is older, asks for Secret %s, too.",
+		older.Name, older.Form.GroupVersion, access.SecretName()))
+}
+
+func taken(secret, what string) error {
+	return &NotReadyError{
+		Reason: ForeignObject, Problem: what,
+		Remedy: fmt.Sprintf("Set spec.secretName of one of them to another name than %s.", secret),
 	}
 }
 

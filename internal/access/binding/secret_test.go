@@ -22,12 +22,12 @@ func TestTheTemplateAddsWhatIsNotTheOperators(t *testing.T) {
 			Annotations: map[string]string{"note": "yes", "keyturn.dev/trust": "no"},
 		}}}
 	})
-	secret := binding.Secret(access, map[string][]byte{"type": []byte("kafka")})
+	secret := binding.Secret(access, "source", map[string][]byte{"type": []byte("kafka")})
 	labels := map[string]string{"team": "checkout", "app.kubernetes.io/managed-by": "kafka-access-operator"}
 	if diff := cmp.Diff(labels, secret.Labels); diff != "" {
 		t.Errorf("labels differ (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"note": "yes"}, secret.Annotations); diff != "" {
+	if diff := cmp.Diff(map[string]string{"note": "yes", "keyturn.dev/source": "source"}, secret.Annotations); diff != "" {
 		t.Errorf("annotations differ (-want +got):\n%s", diff)
 	}
 	if owner := secret.OwnerReferences[0]; *owner.UID != "1" || *owner.Controller || *owner.BlockOwnerDeletion || *owner.Kind != "KafkaAccess" ||
@@ -100,7 +100,7 @@ func TestAProblemLeavesTheBindingAsItWas(t *testing.T) {
 		t.Error("a problem is no news")
 	}
 	intent := binding.StatusIntent(access, failed)
-	if *intent.UID != "1" || *intent.Status.Binding.Name != "my-app" || *intent.Status.Conditions[0].Reason != "ForeignObject" {
+	if *intent.UID != "1" || *intent.APIVersion != "access.strimzi.io/v1alpha1" || *intent.Status.Binding.Name != "my-app" || *intent.Status.Conditions[0].Reason != "ForeignObject" {
 		t.Errorf("the intent is %+v", intent.Status)
 	}
 }

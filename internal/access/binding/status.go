@@ -22,38 +22,44 @@ type Outcome struct {
 	Problem *NotReadyError
 	// Listener is the one that the Secret is about.
 	Listener string
+	// Withdrawn says that there is no Secret any more, because what it was written from is no longer allowed.
+	Withdrawn bool
 }
 
 // Ready returns the condition Ready of a KafkaAccess, nil before it has one.
-func Ready(access *accessv1alpha1.KafkaAccess) *metav1.Condition {
+func Ready(access *Access) *metav1.Condition {
 	return meta.FindStatusCondition(access.Status.Conditions, ready)
 }
 
 // First is the status of a KafkaAccess that has not been looked at before.
-func First(access *accessv1alpha1.KafkaAccess, now time.Time) accessv1alpha1.KafkaAccessStatus {
+func First(access *Access, now time.Time) accessv1alpha1.KafkaAccessStatus {
 	return status(access, metav1.Condition{
 		Status: metav1.ConditionFalse, Reason: string(Reconciling),
 		Message: "The KafkaAccess is being reconciled. The Secret is not written yet. Wait.",
 	}, now)
 }
 
-// Status is the status after a reconcile. While there is a problem the binding stays: applications that use the
-// Secret keep it.
-func Status(access *accessv1alpha1.KafkaAccess, outcome Outcome, now time.Time) accessv1alpha1.KafkaAccessStatus {
+// Status is the status after a reconcile. While there is a problem the binding stays, unless consent was withdrawn:
+// applications that use the Secret keep it.
+func Status(access *Access, outcome Outcome, now time.Time) accessv1alpha1.KafkaAccessStatus {
 	if outcome.Problem != nil {
-		return status(access, metav1.Condition{
+		next := status(access, metav1.Condition{
 			Status: metav1.ConditionFalse, Reason: string(outcome.Problem.Reason), Message: outcome.Problem.Error(),
 		}, now)
+		if outcome.Withdrawn {
+			next.Binding = nil
+		}
+		return next
 	}
 	next := status(access, metav1.Condition{
 		Status: metav1.ConditionTrue, Reason: string(Bound),
-		Message: fmt.Sprintf("Secret %s has what a client of listener %s needs.", SecretName(access), outcome.Listener),
+		Message: fmt.Sprintf("Secret %s has what a client of listener %s needs.", access.SecretName(), outcome.Listener),
 	}, now)
-	next.Binding = &accessv1alpha1.Binding{Name: SecretName(access)}
+	next.Binding = &accessv1alpha1.Binding{Name: access.SecretName()}
 	return next
 }
 
-func status(access *accessv1alpha1.KafkaAccess, condition metav1.Condition, now time.Time) accessv1alpha1.KafkaAccessStatus {
+func status(access *Access, condition metav1.Condition, now time.Time) accessv1alpha1.KafkaAccessStatus {
 	next := *access.Status.DeepCopy()
 	next.ObservedGeneration = access.Generation
 	condition.Type, condition.ObservedGeneration = ready, access.Generation
@@ -63,12 +69,12 @@ func status(access *accessv1alpha1.KafkaAccess, condition metav1.Condition, now 
 }
 
 // IsReported reports whether the KafkaAccess has this status already.
-func IsReported(access *accessv1alpha1.KafkaAccess, next accessv1alpha1.KafkaAccessStatus) bool {
+func IsReported(access *Access, next accessv1alpha1.KafkaAccessStatus) bool {
 	return equality.Semantic.DeepEqual(access.Status, next)
 }
 
 // StatusIntent returns how to write the status: the operator's own condition and no other.
-func StatusIntent(access *accessv1alpha1.KafkaAccess, next accessv1alpha1.KafkaAccessStatus) *accessac.KafkaAccessApplyConfiguration {
+func StatusIntent(access *Access, next accessv1alpha1.KafkaAccessStatus) *accessac.KafkaAccessApplyConfiguration {
 	intent := accessac.KafkaAccessStatus().WithObservedGeneration(next.ObservedGeneration)
 	if condition := meta.FindStatusCondition(next.Conditions, ready); condition != nil {
 		intent.WithConditions(metav1ac.Condition().
@@ -82,5 +88,6 @@ func StatusIntent(access *accessv1alpha1.KafkaAccess, next accessv1alpha1.KafkaA
 	if next.Binding != nil {
 		intent.WithBinding(accessac.Binding().WithName(next.Binding.Name))
 	}
-	return accessac.KafkaAccess(access.Name, access.Namespace).WithUID(access.UID).WithStatus(intent)
+	return accessac.KafkaAccess(access.Name, access.Namespace).
+		WithAPIVersion(access.Form.GroupVersion.String()).WithUID(access.UID).WithStatus(intent)
 }

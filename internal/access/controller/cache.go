@@ -14,7 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	kafkav1beta2 "github.com/keyturn/keyturn/api/kafka/v1beta2"
 	"github.com/keyturn/keyturn/internal/access/binding"
 )
 
@@ -57,19 +59,24 @@ func mentioned(object any) (any, error) {
 	switch object := object.(type) {
 	case *kafkav1.Kafka:
 		kept := &kafkav1.Kafka{TypeMeta: object.TypeMeta, ObjectMeta: mention(&object.ObjectMeta)}
+		kept.Annotations = consent(&object.ObjectMeta)
 		kept.Spec.Kafka.Listeners = object.Spec.Kafka.Listeners
-		for i := range object.Status.Listeners {
-			kept.Status.Listeners = append(kept.Status.Listeners, kafkav1.ListenerStatus{
-				Name: object.Status.Listeners[i].Name, BootstrapServers: object.Status.Listeners[i].BootstrapServers,
-			})
-		}
+		kept.Status.Listeners = mentionedListeners(object)
 		return kept, nil
 	case *kafkav1.KafkaUser:
 		kept := &kafkav1.KafkaUser{TypeMeta: object.TypeMeta, ObjectMeta: mention(&object.ObjectMeta)}
-		kept.Labels = object.Labels
+		kept.Labels, kept.Annotations = object.Labels, consent(&object.ObjectMeta)
 		kept.Spec.Authentication = object.Spec.Authentication
 		kept.Status.Secret, kept.Status.Username = object.Status.Secret, object.Status.Username
 		return kept, nil
+	case *accessv1alpha1.KafkaAccess:
+		return &accessv1alpha1.KafkaAccess{
+			TypeMeta: object.TypeMeta, ObjectMeta: mentionOfAccess(&object.ObjectMeta), Spec: object.Spec, Status: object.Status,
+		}, nil
+	case *kafkav1beta2.KafkaAccess:
+		return &kafkav1beta2.KafkaAccess{
+			TypeMeta: object.TypeMeta, ObjectMeta: mentionOfAccess(&object.ObjectMeta), Spec: object.Spec, Status: object.Status,
+		}, nil
 	case *metav1.PartialObjectMetadata:
 		return &metav1.PartialObjectMetadata{TypeMeta: object.TypeMeta, ObjectMeta: mention(&object.ObjectMeta)}, nil
 	default:
@@ -82,6 +89,34 @@ func mention(of *metav1.ObjectMeta) metav1.ObjectMeta {
 		Namespace: of.Namespace, Name: of.Name, UID: of.UID, ResourceVersion: of.ResourceVersion,
 		Generation: of.Generation, DeletionTimestamp: of.DeletionTimestamp,
 	}
+}
+
+// mentionOfAccess is mention with what tells which of two is older.
+func mentionOfAccess(of *metav1.ObjectMeta) metav1.ObjectMeta {
+	kept := mention(of)
+	kept.CreationTimestamp = of.CreationTimestamp
+	return kept
+}
+
+// consent is the annotation by which an object lets others refer to it.
+func consent(of *metav1.ObjectMeta) map[string]string {
+	if value, is := of.Annotations[binding.ConsentAnnotation]; is {
+		return map[string]string{binding.ConsentAnnotation: value}
+	}
+	return nil
+}
+
+// mentionedListeners are the addresses, and the certificates of listeners with a certificate of their own.
+func mentionedListeners(kafka *kafkav1.Kafka) []kafkav1.ListenerStatus {
+	var mentioned []kafkav1.ListenerStatus
+	for _, status := range kafka.Status.Listeners {
+		kept := kafkav1.ListenerStatus{Name: status.Name, BootstrapServers: status.BootstrapServers}
+		if slices.ContainsFunc(kafka.Spec.Kafka.Listeners, func(l kafkav1.Listener) bool { return l.Name == status.Name && binding.IsCustom(&l) }) {
+			kept.Certificates = status.Certificates
+		}
+		mentioned = append(mentioned, kept)
+	}
+	return mentioned
 }
 
 // isNews drops changes of a Kafka or a KafkaUser that no Secret depends on: a rotation reports its progress in the

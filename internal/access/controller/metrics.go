@@ -5,22 +5,29 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // Metrics count KafkaAccesses and the writes of their Secrets.
 type Metrics struct {
 	mu     sync.Mutex
-	ready  map[types.NamespacedName]bool
+	ready  map[metered]bool
 	writes int
 
 	accesses, secretWrites *prometheus.Desc
 }
 
+// metered is a KafkaAccess of one form.
+type metered struct {
+	form schema.GroupVersion
+	name types.NamespacedName
+}
+
 // NewMetrics returns an empty collector.
 func NewMetrics() *Metrics {
 	return &Metrics{
-		ready: map[types.NamespacedName]bool{},
+		ready: map[metered]bool{},
 		accesses: prometheus.NewDesc("keyturn_access_resources",
 			"How many KafkaAccesses are ready, and how many are not.", []string{"ready"}, nil),
 		secretWrites: prometheus.NewDesc("keyturn_access_secret_writes_total",
@@ -48,16 +55,16 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	metrics <- prometheus.MustNewConstMetric(m.secretWrites, prometheus.CounterValue, float64(m.writes))
 }
 
-func (m *Metrics) reconciled(access types.NamespacedName, ready bool) {
+func (m *Metrics) reconciled(form schema.GroupVersion, access types.NamespacedName, ready bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ready[access] = ready
+	m.ready[metered{form, access}] = ready
 }
 
-func (m *Metrics) forget(access types.NamespacedName) {
+func (m *Metrics) forget(form schema.GroupVersion, access types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.ready, access)
+	delete(m.ready, metered{form, access})
 }
 
 func (m *Metrics) wrote() {

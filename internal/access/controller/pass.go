@@ -11,25 +11,39 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/access/binding"
-	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // pass is one reconcile of a KafkaAccess.
 type pass struct {
 	*Reconciler
 
-	access *accessv1alpha1.KafkaAccess
-	// read are the objects that the pass has looked for.
-	read map[reference]bool
+	access *binding.Access
+	// read are the objects that the pass has looked for, with the version of each, empty when there is none.
+	read map[reference]string
 	// unlabelled are the Secrets among them that do not exist or lack the label by which Secrets are watched.
-	unlabelled map[string]bool
+	unlabelled map[types.NamespacedName]bool
 }
 
-func newPass(r *Reconciler, access *accessv1alpha1.KafkaAccess) *pass {
-	return &pass{Reconciler: r, access: access, read: map[reference]bool{}, unlabelled: map[string]bool{}}
+func newPass(r *Reconciler, access *binding.Access) *pass {
+	return &pass{Reconciler: r, access: access, read: map[reference]string{}, unlabelled: map[types.NamespacedName]bool{}}
+}
+
+// settle writes the Secret as the spec asks for. Where that cannot be done, what the Secret was written from before is
+// still followed.
+func (p *pass) settle(ctx context.Context) (binding.Outcome, error) {
+	listener, failed := p.bind(ctx)
+	outcome := binding.Outcome{Listener: listener, Problem: problem(failed)}
+	if failed == nil || isRetried(failed) {
+		return outcome, failed
+	}
+	holds, err := p.keep(ctx)
+	if err != nil {
+		return outcome, err
+	}
+	outcome.Withdrawn = !holds && outcome.Problem.Reason == binding.NamespaceNotAllowed
+	return outcome, failed
 }
 
 // bind writes the Secret and returns the listener that it is about. A *binding.NotReadyError says what has to
@@ -38,59 +52,58 @@ func (p *pass) bind(ctx context.Context) (listener string, err error) {
 	if err := binding.CheckSpec(p.access); err != nil {
 		return "", err
 	}
-	connection, err := p.connection(ctx)
+	source := p.access.Asked()
+	connection, err := p.connection(ctx, source)
 	if err != nil {
 		return "", err
 	}
-	data, err := connection.Data()
-	if err != nil {
+	source.Listener = connection.Listener.Name
+	if err := p.write(ctx, source, &connection); err != nil {
 		return "", err
 	}
-	if err := p.write(ctx, binding.Secret(p.access, data)); err != nil {
-		return "", err
-	}
-	return connection.Listener.Name, p.deletePrevious(ctx)
+	return source.Listener, p.deletePrevious(ctx)
 }
 
-// connection reads what the KafkaAccess refers to.
-func (p *pass) connection(ctx context.Context) (connection binding.Connection, err error) {
+// connection reads what a source refers to.
+func (p *pass) connection(ctx context.Context, source binding.Source) (connection binding.Connection, err error) {
 	kafka := &kafkav1.Kafka{}
-	if err := p.get(ctx, kafka, ofKafka, p.access.Spec.Kafka.Name, "spec.kafka.name"); err != nil {
+	if err := p.refer(ctx, kafka, ofKafka, types.NamespacedName(source.Kafka), "spec.kafka.name"); err != nil {
 		return connection, err
 	}
 	var user *kafkav1.KafkaUser // stays nil when the KafkaAccess has none
-	if p.access.Spec.User != nil {
+	if source.User != nil {
 		user = &kafkav1.KafkaUser{}
-		if err := p.getUser(ctx, user); err != nil {
+		if err := p.refer(ctx, user, ofUser, types.NamespacedName(*source.User), "spec.user.name"); err != nil {
+			return connection, err
+		}
+		if err := binding.CheckUser(user, kafka.Name); err != nil {
 			return connection, err
 		}
 	}
 	connection.User = binding.UserOf(user)
-	if connection.Listener, err = binding.ChooseListener(kafka, p.access.Spec.Kafka.Listener, connection.User); err != nil {
-		return connection, err
-	}
-	needed, err := binding.NeedsClusterCA(&connection.Listener)
-	if err != nil {
+	if connection.Listener, err = binding.ChooseListener(kafka, source.Listener, connection.User); err != nil {
 		return connection, err
 	}
 	if connection.Bootstrap, err = binding.Bootstrap(kafka, connection.Listener.Name); err != nil {
 		return connection, err
 	}
-	if needed {
-		name := authorities.Cluster.CertSecret(kafka.Name)
-		if connection.ClusterCA, err = p.source(ctx, name, "spec.kafka.name"); err != nil {
-			return connection, err
-		}
+	trust := binding.TrustOf(kafka, &connection.Listener, source, p.access.Namespace)
+	if connection.Truststore, err = p.truststore(ctx, trust); err != nil {
+		return connection, err
 	}
 	err = p.addCredentials(ctx, user, &connection)
 	return connection, err
 }
 
-func (p *pass) getUser(ctx context.Context, into *kafkav1.KafkaUser) error {
-	if err := p.get(ctx, into, ofUser, p.access.Spec.User.Name, "spec.user.name"); err != nil {
-		return err
+func (p *pass) truststore(ctx context.Context, trust binding.Trust) ([]byte, error) {
+	if trust.Secret.Name == "" {
+		return nil, nil
 	}
-	return binding.CheckUser(into, p.access.Spec.Kafka.Name)
+	secret, err := p.stored(ctx, trust.Secret, trust.Field)
+	if err != nil {
+		return nil, err
+	}
+	return trust.Certificates(secret)
 }
 
 func (p *pass) addCredentials(ctx context.Context, user *kafkav1.KafkaUser, connection *binding.Connection) error {
@@ -99,39 +112,55 @@ func (p *pass) addCredentials(ctx context.Context, user *kafkav1.KafkaUser, conn
 		return err
 	}
 	connection.Username = user.Status.Username
-	connection.Credentials, err = p.source(ctx, name, "spec.user.name")
+	connection.Credentials, err = p.stored(ctx, types.NamespacedName{Namespace: user.Namespace, Name: name}, "spec.user.name")
 	return err
 }
 
-// source reads a Secret that is copied from.
-func (p *pass) source(ctx context.Context, name, field string) (binding.Source, error) {
+// stored reads a Secret that is copied from. The field is the one to correct when there is no such Secret.
+func (p *pass) stored(ctx context.Context, name types.NamespacedName, field string) (binding.Stored, error) {
 	secret := &corev1.Secret{}
-	if err := p.get(ctx, secret, ofSecret, name, field); err != nil {
-		return binding.Source{}, err
-	}
-	return binding.Source{Name: name, Data: secret.Data}, nil
-}
-
-// get reads an object of the KafkaAccess' namespace. What is referred to before it is read causes a reconcile
-// when it changes after that. The field is the one to correct when there is no such object.
-func (p *pass) get(ctx context.Context, into client.Object, kind kind, name, field string) error {
-	found, err := p.find(ctx, into, kind, name)
+	found, err := p.find(ctx, secret, ofSecret, name)
 	if err == nil && !found {
-		return binding.Missing(string(kind), p.access.Namespace, name, field)
+		err = binding.Missing(string(ofSecret), name.Namespace, name.Name, field)
 	}
-	return err
+	return binding.Stored{Name: name.Name, Data: secret.Data}, err
 }
 
-func (p *pass) find(ctx context.Context, into client.Object, kind kind, name string) (found bool, err error) {
-	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+// refer reads an object that people refer to, if that is allowed. The field is the one to correct when there is no
+// such object.
+func (p *pass) refer(ctx context.Context, into client.Object, kind kind, name types.NamespacedName, field string) error {
+	if len(p.options.Namespaces) > 0 && !slices.Contains(p.options.Namespaces, name.Namespace) {
+		return binding.NotWatched(name.Namespace)
+	}
+	found, err := p.find(ctx, into, kind, name)
+	if err != nil {
+		return err
+	}
+	needsConsent := name.Namespace != p.access.Namespace && p.options.References != Unrestricted
+	switch {
+	case needsConsent && (!found || !binding.Consents(into, p.access.Namespace)):
+		return binding.NotAllowed(string(kind), name, p.access.Namespace)
+	case !found:
+		return binding.Missing(string(kind), name.Namespace, name.Name, field)
+	default:
+		return nil
+	}
+}
+
+// find reads an object. What is referred to before it is read causes a reconcile when it changes after that.
+func (p *pass) find(ctx context.Context, into client.Object, kind kind, name types.NamespacedName) (found bool, err error) {
+	if len(validation.IsDNS1123Subdomain(name.Name)) > 0 || len(validation.IsDNS1123Label(name.Namespace)) > 0 {
 		return false, nil // no object can have this name, and the client refuses to ask for some
 	}
-	referred := reference{kind, types.NamespacedName{Namespace: p.access.Namespace, Name: name}}
-	p.read[referred] = true
-	p.references.add(client.ObjectKeyFromObject(p.access), referred)
-	err = p.options.Live.Get(ctx, referred.name, into)
+	referred := reference{kind, name}
+	p.read[referred] = ""
+	p.references.add(p.access.Key(), referred)
+	err = p.options.Live.Get(ctx, name, into)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return false, &requestError{verb: "get", kind: kind, name: referred.name, err: err}
+		return false, &requestError{verb: "get", kind: kind, name: name, err: err}
+	}
+	if err == nil {
+		p.read[referred] = into.GetResourceVersion()
 	}
 	if kind == ofSecret && !isLabelled(into.GetLabels()) {
 		p.unlabelled[name] = true
@@ -141,7 +170,7 @@ func (p *pass) find(ctx context.Context, into client.Object, kind kind, name str
 
 // watch replaces what the KafkaAccess is reconciled for, now that the pass has looked for all of it.
 func (p *pass) watch() {
-	access := client.ObjectKeyFromObject(p.access)
+	access := p.access.Key()
 	p.references.trim(access, p.read)
-	p.named.Refer(access, slices.Collect(maps.Keys(p.unlabelled)))
+	p.named.ReferTo(access, slices.Collect(maps.Keys(p.unlabelled)))
 }

@@ -6,61 +6,84 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	"github.com/keyturn/keyturn/internal/access/binding"
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
+// References says when a KafkaAccess may refer to objects of another namespace.
+type References string
+
+const (
+	// WithConsent asks for the annotation binding.ConsentAnnotation on the object.
+	WithConsent References = "consent"
+	// Unrestricted lets everybody who may create a KafkaAccess read the credentials of every KafkaUser.
+	Unrestricted References = "unrestricted"
+)
+
 // Options are what a Reconciler works with.
 type Options struct {
-	// Client writes.
+	// Client writes, and reads from the cache what tells whether there is anything to do.
 	Client client.Client
 	// Live reads past the cache: an object that the cache does not have may exist, and Secrets must not be cached.
 	Live    client.Reader
 	Events  events.EventRecorder
 	Clock   clock.PassiveClock
 	Metrics *Metrics
+	// References says when objects of another namespace may be referred to.
+	References References
+	// Namespaces are those that are watched; none means all.
+	Namespaces []string
 }
 
-// Reconciler writes the Secret and the status of each KafkaAccess.
+// Reconciler writes the Secret and the status of each KafkaAccess of one form.
 type Reconciler struct {
 	options    Options
+	form       binding.Form
 	applier    *kube.Applier
 	references *references
+	memory     *memory
 	// named watches Secrets that do not carry the label by which all others are watched.
 	named *kube.Named
 }
 
-// New returns a Reconciler.
-func New(options Options) *Reconciler {
+// New returns a Reconciler for the KafkaAccesses of a form.
+func New(form binding.Form, options Options) *Reconciler {
 	return &Reconciler{
 		options:    options,
+		form:       form,
 		applier:    kube.NewApplier(options.Client, binding.Owner),
 		references: newReferences(),
+		memory:     newMemory(),
 		named:      kube.NewNamed(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}),
 	}
 }
 
 // Reconcile reports a new KafkaAccess as not ready, writes its Secret and reports again.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	access := &accessv1alpha1.KafkaAccess{}
-	err := r.options.Live.Get(ctx, request.NamespacedName, access)
+	if r.isSettled(ctx, request.NamespacedName) {
+		return ctrl.Result{}, nil
+	}
+	r.memory.forget(request.NamespacedName)
+	object := newObject(r.form)
+	err := r.options.Live.Get(ctx, request.NamespacedName, object)
 	switch {
 	case apierrors.IsNotFound(err):
-		r.forget(request)
+		r.forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading KafkaAccess %s: %w", request, err)
-	case !access.DeletionTimestamp.IsZero():
+	case !object.GetDeletionTimestamp().IsZero():
 		// The garbage collector deletes the Secret.
-		r.forget(request)
+		r.forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
+	access := accessOf(object)
 	if binding.Ready(access) == nil {
 		if err := r.report(ctx, access, binding.First(access, r.options.Clock.Now())); err != nil {
 			return ctrl.Result{}, err
@@ -69,9 +92,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, r.pass(ctx, access)
 }
 
-func (r *Reconciler) pass(ctx context.Context, access *accessv1alpha1.KafkaAccess) error {
+func (r *Reconciler) pass(ctx context.Context, access *binding.Access) error {
 	p := newPass(r, access)
-	listener, failed := p.bind(ctx)
+	outcome, failed := p.settle(ctx)
 	p.watch()
 	if apierrors.IsConflict(failed) || apierrors.IsAlreadyExists(failed) {
 		return failed // another process wrote in between: what it wrote is read next
@@ -79,19 +102,21 @@ func (r *Reconciler) pass(ctx context.Context, access *accessv1alpha1.KafkaAcces
 	if failed != nil && kube.IgnoreEnding(failed) == nil {
 		return nil
 	}
-	outcome := binding.Outcome{Listener: listener, Problem: problem(failed)}
 	if err := r.report(ctx, access, binding.Status(access, outcome, r.options.Clock.Now())); err != nil {
 		return err
 	}
 	if isRetried(failed) {
 		return failed
 	}
+	if len(p.unlabelled) == 0 { // the cache shows no others
+		r.memory.remember(access.Key(), settled{access, p.read})
+	}
 	return nil
 }
 
 // forget drops everything that is remembered of a KafkaAccess that is gone.
-func (r *Reconciler) forget(request ctrl.Request) {
-	r.references.trim(request.NamespacedName, nil)
-	r.named.Refer(request.NamespacedName, nil)
-	r.options.Metrics.forget(request.NamespacedName)
+func (r *Reconciler) forget(access types.NamespacedName) {
+	r.references.trim(access, nil)
+	r.named.ReferTo(access, nil)
+	r.options.Metrics.forget(r.form.GroupVersion, access)
 }

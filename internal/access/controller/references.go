@@ -16,10 +16,17 @@ const (
 	ofKafka  kind = "Kafka"
 	ofUser   kind = "KafkaUser"
 	ofSecret kind = "Secret"
+	// ofAccess are KafkaAccesses of both forms that want the same Secret.
+	ofAccess kind = "KafkaAccess"
 )
 
 // resource is how roles name objects of the kind.
-func (k kind) resource() string { return strings.ToLower(string(k)) + "s" }
+func (k kind) resource() string {
+	if k == ofAccess {
+		return "kafkaaccesses"
+	}
+	return strings.ToLower(string(k)) + "s"
+}
 
 // reference names an object that a KafkaAccess is reconciled for.
 type reference struct {
@@ -56,11 +63,11 @@ func (r *references) add(access types.NamespacedName, object reference) {
 }
 
 // trim drops all references of a KafkaAccess but those that are kept.
-func (r *references) trim(access types.NamespacedName, kept map[reference]bool) {
+func (r *references) trim(access types.NamespacedName, kept map[reference]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for object := range r.of[access] {
-		if kept[object] {
+		if _, isKept := kept[object]; isKept {
 			continue
 		}
 		delete(r.of[access], object)

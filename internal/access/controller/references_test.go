@@ -40,7 +40,7 @@ func TestReferencesAreThoseOfTheLastReconcile(t *testing.T) {
 		t.Errorf("a KafkaUser of the same name is referred to by %q", got)
 	}
 
-	r.trim(named("first"), map[reference]bool{secret: true})
+	r.trim(named("first"), map[reference]string{secret: "1"})
 	if got := referrers(r, ofKafka, "my-cluster") + " " + referrers(r, ofSecret, "my-cluster"); got != "second first" {
 		t.Errorf("after the first one was trimmed, the referrers are %q", got)
 	}

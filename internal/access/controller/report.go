@@ -20,11 +20,11 @@ const action = "Reconcile"
 const maxNote = 1000
 
 // report writes the status if it differs, and announces it if the KafkaAccess is in another state than before.
-func (r *Reconciler) report(ctx context.Context, access *accessv1alpha1.KafkaAccess, next accessv1alpha1.KafkaAccessStatus) error {
-	before := access.DeepCopy()
-	after := access.DeepCopy()
+func (r *Reconciler) report(ctx context.Context, access *binding.Access, next accessv1alpha1.KafkaAccessStatus) error {
+	before := *access
+	after := *access
 	after.Status = next
-	r.options.Metrics.reconciled(client.ObjectKeyFromObject(access), isReady(after))
+	r.options.Metrics.reconciled(r.form.GroupVersion, access.Key(), isReady(&after))
 	if binding.IsReported(access, next) {
 		return nil
 	}
@@ -32,17 +32,17 @@ func (r *Reconciler) report(ctx context.Context, access *accessv1alpha1.KafkaAcc
 		return client.IgnoreNotFound(err)
 	}
 	access.Status = next
-	r.announce(ctx, before, access)
+	r.announce(ctx, &before, access)
 	return nil
 }
 
-func isReady(access *accessv1alpha1.KafkaAccess) bool {
+func isReady(access *binding.Access) bool {
 	condition := binding.Ready(access)
 	return condition != nil && condition.Status == metav1.ConditionTrue
 }
 
 // announce writes an event and a line of the log. That a KafkaAccess is looked at for the first time is no news.
-func (r *Reconciler) announce(ctx context.Context, before, after *accessv1alpha1.KafkaAccess) {
+func (r *Reconciler) announce(ctx context.Context, before, after *binding.Access) {
 	old, condition := binding.Ready(before), binding.Ready(after)
 	if old == nil || condition == nil || old.Status == condition.Status && old.Reason == condition.Reason {
 		return
@@ -51,6 +51,6 @@ func (r *Reconciler) announce(ctx context.Context, before, after *accessv1alpha1
 	if condition.Status == metav1.ConditionTrue {
 		kind = corev1.EventTypeNormal
 	}
-	r.options.Events.Eventf(after, nil, kind, condition.Reason, action, "%s", excerpt.Ends(condition.Message, maxNote))
+	r.options.Events.Eventf(regarding(after), nil, kind, condition.Reason, action, "%s", excerpt.Ends(condition.Message, maxNote))
 	log.FromContext(ctx).Info("the KafkaAccess changed its state", "ready", condition.Status, "reason", condition.Reason, "message", condition.Message)
 }

@@ -19,10 +19,11 @@ import (
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	kafkav1beta2 "github.com/keyturn/keyturn/api/kafka/v1beta2"
 )
 
 // concurrent is how many KafkaAccesses are reconciled at the same time.
-const concurrent = 4
+const concurrent = 8
 
 // No event tells when a permission is granted, so the last wait must not be long.
 const (
@@ -38,8 +39,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return fmt.Errorf("preparing to watch Secrets by their names: %w", err)
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
-		Named("kafkaaccess").
-		For(&accessv1alpha1.KafkaAccess{}, builder.OnlyMetadata).
+		Named("kafkaaccess-"+r.form.GroupVersion.Version).
+		For(newObject(r.form)).
+		Watches(&accessv1alpha1.KafkaAccess{}, r.referrers(ofAccess)).
+		Watches(&kafkav1beta2.KafkaAccess{}, r.referrers(ofAccess)).
 		Watches(&kafkav1.Kafka{}, r.referrers(ofKafka), builder.WithPredicates(isNews())).
 		Watches(&kafkav1.KafkaUser{}, r.referrers(ofUser), builder.WithPredicates(isNews())).
 		Watches(&corev1.Secret{}, r.referrers(ofSecret), builder.OnlyMetadata).

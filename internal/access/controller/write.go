@@ -7,30 +7,65 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/internal/access/binding"
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
-// write makes the Secret what the intent says, unless it belongs to others.
-func (p *pass) write(ctx context.Context, intent *corev1ac.SecretApplyConfiguration) error {
-	name := types.NamespacedName{Namespace: p.access.Namespace, Name: *intent.Name}
-	secret, verb := &corev1.Secret{}, "create"
-	found, err := p.find(ctx, secret, ofSecret, name.Name)
+// write makes the Secret what the connection says, unless it belongs to others.
+func (p *pass) write(ctx context.Context, source binding.Source, connection *binding.Connection) error {
+	secret := &corev1.Secret{}
+	found, err := p.find(ctx, secret, ofSecret, p.own(p.access.SecretName()))
 	if err != nil {
 		return err
 	}
-	if found {
-		verb = "patch"
-		if err := binding.CheckOwner(secret, p.access); err != nil {
-			return err
-		}
-		if written, err := kube.IsApplied(secret, intent, binding.Owner); err != nil || written {
-			return err
-		}
-		intent = binding.Precisely(secret, intent)
+	data, err := connection.Data(p.access.Layout(), secret.Data)
+	if err != nil {
+		return err
 	}
-	_, err = p.applier.Apply(ctx, intent, nil)
+	text, err := source.Text()
+	if err != nil {
+		return err
+	}
+	intent := binding.Secret(p.access, text, data)
+	if !found {
+		if err := p.checkOlder(ctx); err != nil {
+			return err
+		}
+		return p.apply(ctx, "create", intent)
+	}
+	if err := binding.CheckOwner(secret, p.access); err != nil {
+		return err
+	}
+	if written, err := kube.IsApplied(secret, intent, binding.Owner); err != nil || written {
+		return err
+	}
+	return p.apply(ctx, "patch", binding.Precisely(secret, intent))
+}
+
+// own is the name of a Secret of the KafkaAccess.
+func (p *pass) own(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: p.access.Namespace, Name: name}
+}
+
+// checkOlder leaves a Secret that does not exist yet to the older of two KafkaAccesses that ask for it.
+func (p *pass) checkOlder(ctx context.Context) error {
+	others, err := p.listAccesses(ctx, p.access.Namespace)
+	if err != nil {
+		return err
+	}
+	if older := p.access.Older(others); older != nil {
+		referred := reference{ofAccess, older.Key()}
+		p.read[referred] = older.ResourceVersion
+		p.references.add(p.access.Key(), referred)
+	}
+	return binding.CheckOlder(p.access, others)
+}
+
+func (p *pass) apply(ctx context.Context, verb string, intent *corev1ac.SecretApplyConfiguration) error {
+	name := p.own(*intent.Name)
+	result, err := p.applier.Apply(ctx, intent, nil)
 	// The intent names the version it replaces: what the Applier remembers of it is of no use.
 	p.applier.Forget("v1", "Secret", name.Namespace, name.Name)
 	switch {
@@ -40,7 +75,8 @@ func (p *pass) write(ctx context.Context, intent *corev1ac.SecretApplyConfigurat
 		return &requestError{verb: verb, kind: ofSecret, name: name, err: err}
 	}
 	p.options.Metrics.wrote()
-	delete(p.unlabelled, name.Name)
+	p.read[reference{ofSecret, name}] = result.ResourceVersion
+	delete(p.unlabelled, name)
 	return nil
 }
 
@@ -48,10 +84,10 @@ func (p *pass) write(ctx context.Context, intent *corev1ac.SecretApplyConfigurat
 // in between leaves nothing behind.
 func (p *pass) deletePrevious(ctx context.Context) error {
 	bound := p.access.Status.Binding
-	if bound == nil || bound.Name == "" || bound.Name == binding.SecretName(p.access) {
+	if bound == nil || bound.Name == "" || bound.Name == p.access.SecretName() {
 		return nil
 	}
-	name := types.NamespacedName{Namespace: p.access.Namespace, Name: bound.Name}
+	name := p.own(bound.Name)
 	secret := &corev1.Secret{}
 	if err := p.options.Live.Get(ctx, name, secret); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -62,8 +98,12 @@ func (p *pass) deletePrevious(ctx context.Context) error {
 	if !binding.IsOwn(secret, p.access) {
 		return nil
 	}
+	return p.delete(ctx, secret)
+}
+
+func (p *pass) delete(ctx context.Context, secret *corev1.Secret) error {
 	if err := kube.DeleteUnchanged(ctx, p.options.Client, secret); err != nil {
-		return &requestError{verb: "delete", kind: ofSecret, name: name, err: err}
+		return &requestError{verb: "delete", kind: ofSecret, name: client.ObjectKeyFromObject(secret), err: err}
 	}
 	return nil
 }

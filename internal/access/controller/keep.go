@@ -1,0 +1,113 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/access/binding"
+)
+
+// keep follows what the Secrets of the KafkaAccess were written from, while its spec cannot be followed: applications
+// use them through a rotation. A Secret that was written from what is no longer allowed is deleted. holds tells
+// whether there is a Secret.
+func (p *pass) keep(ctx context.Context) (holds bool, err error) {
+	names := []string{p.access.SecretName()}
+	if bound := p.access.Status.Binding; bound != nil {
+		names = append(names, bound.Name)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		held, err := p.keepSecret(ctx, p.own(name))
+		if err != nil {
+			return false, err
+		}
+		holds = holds || held
+	}
+	return holds, nil
+}
+
+func (p *pass) keepSecret(ctx context.Context, name types.NamespacedName) (held bool, err error) {
+	secret := &corev1.Secret{}
+	found, err := p.find(ctx, secret, ofSecret, name)
+	if err != nil || !found || !binding.IsOwn(secret, p.access) {
+		return false, err
+	}
+	source, known := binding.SourceOf(secret)
+	if !known {
+		return true, nil // an earlier version of the operator has written it
+	}
+	isAllowed, err := p.isAllowed(ctx, source)
+	if err != nil {
+		return true, err
+	}
+	if !isAllowed {
+		return false, p.delete(ctx, secret)
+	}
+	return true, p.refresh(ctx, secret, source)
+}
+
+// isAllowed reports whether nothing that a source refers to has stopped to allow it. What does not exist has not.
+func (p *pass) isAllowed(ctx context.Context, source binding.Source) (bool, error) {
+	kafka, err := p.stillConsents(ctx, &kafkav1.Kafka{}, ofKafka, types.NamespacedName(source.Kafka))
+	if err != nil || !kafka || source.User == nil {
+		return kafka, err
+	}
+	return p.stillConsents(ctx, &kafkav1.KafkaUser{}, ofUser, types.NamespacedName(*source.User))
+}
+
+func (p *pass) stillConsents(ctx context.Context, into client.Object, kind kind, name types.NamespacedName) (bool, error) {
+	if name.Namespace == p.access.Namespace || p.options.References == Unrestricted {
+		return true, nil
+	}
+	if len(p.options.Namespaces) > 0 && !slices.Contains(p.options.Namespaces, name.Namespace) {
+		return true, nil // there is no right to ask
+	}
+	found, err := p.find(ctx, into, kind, name)
+	return err == nil && (!found || binding.Consents(into, p.access.Namespace)), err
+}
+
+// refresh writes what has changed in the source. Where the user cannot be read, its credentials stay as they are.
+func (p *pass) refresh(ctx context.Context, secret *corev1.Secret, source binding.Source) error {
+	data, err := p.sourceData(ctx, secret, source)
+	if isNotReady(err) && source.User != nil {
+		source.User = nil
+		data, err = p.sourceData(ctx, secret, source)
+		data = binding.WithCredentialsOf(secret.Data, data)
+	}
+	if isNotReady(err) {
+		return nil // there is nothing to follow
+	}
+	if err != nil {
+		return err
+	}
+	intent, err := corev1ac.ExtractSecret(secret, binding.Owner)
+	if err != nil {
+		return &requestError{verb: "get", kind: ofSecret, name: client.ObjectKeyFromObject(secret), err: err}
+	}
+	if equality.Semantic.DeepEqual(intent.Data, data) {
+		return nil
+	}
+	intent.Data = data
+	return p.apply(ctx, "patch", binding.Precisely(secret, intent))
+}
+
+func (p *pass) sourceData(ctx context.Context, secret *corev1.Secret, source binding.Source) (map[string][]byte, error) {
+	connection, err := p.connection(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	return connection.Data(p.access.Layout(), secret.Data)
+}
+
+func isNotReady(err error) bool {
+	_, is := errors.AsType[*binding.NotReadyError](err)
+	return is
+}

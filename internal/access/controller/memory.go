@@ -1,0 +1,97 @@
+package controller
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/access/binding"
+)
+
+// memory knows of each KafkaAccess in which versions of all objects it was last brought up to date: an event that
+// tells of the operator's own writes costs no request.
+type memory struct {
+	mu       sync.Mutex
+	accesses map[types.NamespacedName]settled
+}
+
+// settled is a KafkaAccess with its status, and the versions of what it was brought up to date with; the version of an
+// object that does not exist is empty.
+type settled struct {
+	access   *binding.Access
+	versions map[reference]string
+}
+
+func newMemory() *memory { return &memory{accesses: map[types.NamespacedName]settled{}} }
+
+func (m *memory) of(name types.NamespacedName) (settled, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last, known := m.accesses[name]
+	return last, known
+}
+
+func (m *memory) remember(name types.NamespacedName, now settled) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.accesses[name] = now
+}
+
+func (m *memory) forget(name types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.accesses, name)
+}
+
+// isSettled reports whether the cache shows everything as it was when the KafkaAccess was last brought up to date.
+func (r *Reconciler) isSettled(ctx context.Context, name types.NamespacedName) bool {
+	last, known := r.memory.of(name)
+	if !known {
+		return false
+	}
+	object := newObject(r.form)
+	if err := r.options.Client.Get(ctx, name, object); err != nil {
+		return false
+	}
+	now := accessOf(object)
+	if now.UID != last.access.UID || now.Generation != last.access.Generation || !now.DeletionTimestamp.IsZero() ||
+		!equality.Semantic.DeepEqual(now.Status, last.access.Status) {
+		return false
+	}
+	for object, version := range last.versions {
+		if cached, known := r.cachedVersion(ctx, object); !known || cached != version {
+			return false
+		}
+	}
+	return true
+}
+
+// cachedVersion is the version of an object in the cache, empty when it does not exist there, and whether the cache
+// could be asked.
+func (r *Reconciler) cachedVersion(ctx context.Context, object reference) (version string, known bool) {
+	var into client.Object
+	switch object.kind {
+	case ofKafka:
+		into = &kafkav1.Kafka{}
+	case ofUser:
+		into = &kafkav1.KafkaUser{}
+	case ofSecret:
+		metadata := &metav1.PartialObjectMetadata{}
+		metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		into = metadata
+	default:
+		return "", false
+	}
+	err := r.options.Client.Get(ctx, object.name, into)
+	if err != nil {
+		return "", apierrors.IsNotFound(err)
+	}
+	return into.GetResourceVersion(), true
+}

@@ -1,0 +1,114 @@
+package binding_test
+
+import (
+	"crypto/x509"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/access/binding"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
+)
+
+func now() time.Time { return time.Unix(1_800_000_000, 0) }
+
+func customListener() kafkav1.Listener {
+	l := listener("custom", kafkav1.ListenerInternal, true, "")
+	l.Configuration = &kafkav1.ListenerConfiguration{
+		BrokerCertChainAndKey: &kafkav1.CertAndKeySecretSource{SecretName: "chain", Certificate: "crt", Key: "key"},
+	}
+	return l
+}
+
+func TestWhereTheCAsAreFollowsFromListenerAndReference(t *testing.T) {
+	t.Parallel()
+	ofSecret := &accessv1alpha1.TruststoreReference{SecretName: "my-root", Key: "root.crt"}
+	ofSystem := &accessv1alpha1.TruststoreReference{System: true}
+	plain, encrypted := listener("plain", kafkav1.ListenerInternal, false, ""), listener("tls", kafkav1.ListenerInternal, true, "")
+	for name, test := range map[string]struct {
+		listener  kafkav1.Listener
+		reference *accessv1alpha1.TruststoreReference
+		want      types.NamespacedName
+	}{
+		"no encryption":                          {listener: plain},
+		"no encryption, whatever is referred to": {listener: plain, reference: ofSecret},
+		"the cluster CA":                         {listener: encrypted, want: types.NamespacedName{Namespace: "kafka", Name: "my-cluster-cluster-ca-cert"}},
+		"a certificate of its own":               {listener: customListener(), want: types.NamespacedName{Namespace: "kafka", Name: "chain"}},
+		"a Secret of the KafkaAccess":            {listener: customListener(), reference: ofSecret, want: types.NamespacedName{Namespace: "apps", Name: "my-root"}},
+		"a Secret instead of the cluster CA":     {listener: encrypted, reference: ofSecret, want: types.NamespacedName{Namespace: "apps", Name: "my-root"}},
+		"the system":                             {listener: customListener(), reference: ofSystem},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			trust := binding.TrustOf(kafkaWith(test.listener), &test.listener, binding.Source{Truststore: test.reference}, "apps")
+			if diff := cmp.Diff(test.want, trust.Secret); diff != "" {
+				t.Errorf("the CAs are elsewhere (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAListenerWithACertificateOfItsOwnGetsTheRootOfItsChain(t *testing.T) {
+	t.Parallel()
+	root, middle, old := pkitest.CA(t, "root", now()), pkitest.CA(t, "middle", now()), pkitest.CA(t, "old", now())
+	intermediate := pkitest.Changed(t, root, middle, func(*x509.Certificate) {}).Certificate()
+	leaf := pkitest.Changed(t, root, pkitest.CA(t, "leaf", now()), func(*x509.Certificate) {}).Certificate()
+	for name, test := range map[string]struct {
+		chain  []*x509.Certificate
+		shown  []string
+		want   []*x509.Certificate
+		reason binding.Reason
+	}{
+		"a whole chain":              {chain: []*x509.Certificate{leaf, intermediate, root.Certificate()}, want: []*x509.Certificate{root.Certificate()}},
+		"a chain without its root":   {chain: []*x509.Certificate{leaf, intermediate}, reason: binding.TrustUnknown},
+		"a bare leaf":                {chain: []*x509.Certificate{leaf}, reason: binding.TrustUnknown},
+		"nodes present another root": {chain: []*x509.Certificate{leaf, root.Certificate()}, shown: []string{string(pki.EncodeBundle(leaf, old.Certificate()))}, want: []*x509.Certificate{root.Certificate(), old.Certificate()}},
+		"nodes present the same":     {chain: []*x509.Certificate{leaf, root.Certificate()}, shown: []string{string(pki.EncodeBundle(leaf, root.Certificate()))}, want: []*x509.Certificate{root.Certificate()}},
+		"the status is damaged":      {chain: []*x509.Certificate{leaf, root.Certificate()}, shown: []string{"damaged"}, want: []*x509.Certificate{root.Certificate()}},
+		"nodes alone have a root":    {chain: []*x509.Certificate{leaf}, shown: []string{string(pki.EncodeBundle(leaf, old.Certificate()))}, reason: binding.TrustUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			custom := customListener()
+			kafka := kafkaWith(custom)
+			kafka.Status.Listeners = []kafkav1.ListenerStatus{{Name: "custom", Certificates: test.shown}}
+			trust := binding.TrustOf(kafka, &custom, binding.Source{}, "apps")
+			got, err := trust.Certificates(binding.Stored{Name: "chain", Data: map[string][]byte{"crt": pki.EncodeBundle(test.chain...)}})
+			if reason := problemOf(t, err); reason != test.reason {
+				t.Fatalf("the reason is %q, want %q", reason, test.reason)
+			}
+			if diff := cmp.Diff(string(pki.EncodeBundle(test.want...)), string(got)); diff != "" {
+				t.Errorf("the CAs differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAReferenceIsNoWayToReadKeys(t *testing.T) {
+	t.Parallel()
+	encrypted := listener("tls", kafkav1.ListenerInternal, true, "")
+	source := binding.Source{Truststore: &accessv1alpha1.TruststoreReference{SecretName: "my-root", Key: "entry"}}
+	trust := binding.TrustOf(kafkaWith(encrypted), &encrypted, source, "apps")
+	root := pkitest.CA(t, "root", now())
+	key := root.Key().PEM()
+	for name, test := range map[string]struct {
+		entry  []byte
+		reason binding.Reason
+	}{
+		"a certificate": {entry: pki.EncodeBundle(root.Certificate())},
+		"a key":         {entry: key, reason: binding.IncompleteSecret},
+		"both":          {entry: append(pki.EncodeBundle(root.Certificate()), key...), reason: binding.IncompleteSecret},
+		"nothing":       {reason: binding.IncompleteSecret},
+		"a text":        {entry: []byte("password"), reason: binding.IncompleteSecret},
+	} {
+		got, err := trust.Certificates(binding.Stored{Name: "my-root", Data: map[string][]byte{"entry": test.entry}})
+		if reason := problemOf(t, err); reason != test.reason || (len(got) > 0) != (test.reason == "") {
+			t.Errorf("%s: %q with reason %q, want %q", name, got, reason, test.reason)
+		}
+	}
+}

@@ -74,14 +74,9 @@ func (p *pass) stillConsents(ctx context.Context, into client.Object, kind kind,
 	return err == nil && (!found || binding.Consents(into, p.access.Namespace)), err
 }
 
-// refresh writes what has changed in the source. Where the user cannot be read, its credentials stay as they are.
+// refresh writes what has changed in the source.
 func (p *pass) refresh(ctx context.Context, secret *corev1.Secret, source binding.Source) error {
-	data, err := p.sourceData(ctx, secret, source)
-	if isNotReady(err) && source.User != nil {
-		source.User = nil
-		data, err = p.sourceData(ctx, secret, source)
-		data = binding.WithCredentialsOf(secret.Data, data)
-	}
+	data, err := p.followed(ctx, secret, source)
 	if isNotReady(err) {
 		return nil // there is nothing to follow
 	}
@@ -97,6 +92,19 @@ func (p *pass) refresh(ctx context.Context, secret *corev1.Secret, source bindin
 	}
 	intent.Data = data
 	return p.apply(ctx, "patch", binding.Precisely(secret, intent))
+}
+
+// followed is what the Secret has to hold by its source. Where the user cannot be read, its credentials stay as they are.
+func (p *pass) followed(ctx context.Context, secret *corev1.Secret, source binding.Source) (map[string][]byte, error) {
+	data, err := p.sourceData(ctx, secret, source)
+	if source.User == nil || !isNotReady(err) {
+		return data, err
+	}
+	source.User = nil
+	if data, err = p.sourceData(ctx, secret, source); err != nil {
+		return nil, err
+	}
+	return binding.WithCredentialsOf(secret.Data, data), nil
 }
 
 func (p *pass) sourceData(ctx context.Context, secret *corev1.Secret, source binding.Source) (map[string][]byte, error) {

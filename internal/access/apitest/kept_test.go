@@ -1,0 +1,89 @@
+package apitest
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+)
+
+// A rotation must not find applications with what was true when their KafkaAccess was last in order.
+func TestASecretFollowsARotationWhileTheSpecIsBad(t *testing.T) {
+	t.Parallel()
+	rotated := map[string]string{"ssl.truststore.crt": "first\nsecond\n", "ssl.keystore.crt": "renewed"}
+	trusted := map[string]string{"ssl.truststore.crt": "first\nsecond\n"}
+	for name, test := range map[string]struct {
+		spoil  func(w *world)
+		want   map[string]string
+		reason string
+	}{
+		"no such listener": {spoil: func(w *world) { w.updateAccess(listener("none")) }, want: rotated, reason: "ListenerNotFound"},
+		"another listener": {spoil: func(w *world) { w.updateAccess(listener("scram")) }, want: rotated, reason: "IncompatibleListener"},
+		"no such Kafka":    {spoil: func(w *world) { w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Name = "none" }) }, want: rotated, reason: "MissingKubernetesResource"},
+		"no such user":     {spoil: func(w *world) { w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Name = "none" }) }, want: rotated, reason: "MissingKubernetesResource"},
+		"another kind":     {spoil: func(w *world) { w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Kind = "Secret" }) }, want: rotated, reason: "InvalidUserKind"},
+		"another namespace": {spoil: func(w *world) {
+			w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Namespace = "other" })
+		}, want: rotated, reason: "NamespaceNotAllowed"},
+		"a name that none has": {spoil: func(w *world) { w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.SecretName = "My_App" }) }, want: rotated, reason: "InvalidSecret"},
+		"a name of others":     {spoil: func(w *world) { w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.SecretName = "my-login" }) }, want: rotated, reason: "ForeignObject"},
+		"a label that is none": {spoil: func(w *world) {
+			w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { withTemplate(a, map[string]string{"team": "a b"}) })
+		}, want: rotated, reason: "InvalidSecret"},
+		"a user of another one":  {spoil: anotherCluster, want: trusted, reason: "UserOfAnotherCluster"},
+		"a user without status":  {spoil: noUserStatus, want: trusted, reason: "WaitingForUser"},
+		"a user that is deleted": {spoil: func(w *world) { w.delete("my-user", &kafkav1.KafkaUser{}) }, want: trusted, reason: "MissingKubernetesResource"},
+		"a Secret without a key": {spoil: func(w *world) { w.updateSecret("my-user", "user.key", "") }, want: trusted, reason: "IncompleteSecret"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.cluster()
+			w.access("my-user", nil)
+			w.mustReconcile()
+			test.spoil(w)
+			w.mustReconcile()
+			if reason := w.reason("my-app"); reason != test.reason {
+				t.Errorf("the reason is %s, want %s", reason, test.reason)
+			}
+			w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", "first\nsecond\n")
+			w.updateSecret("my-user", "user.crt", "renewed")
+			w.startOperator()
+			w.mustReconcile()
+			want := bound()
+			maps.Copy(want, test.want)
+			if diff := cmp.Diff(want, w.data("my-app")); diff != "" {
+				t.Errorf("the Secret differs (-want +got):\n%s", diff)
+			}
+			if status := w.status(); w.reason("my-app") != test.reason || status.Binding == nil || status.Binding.Name != "my-app" {
+				t.Errorf("the reason is %s, the binding %v", w.reason("my-app"), status.Binding)
+			}
+			w.faulty.writes = 0
+			w.mustReconcile()
+			if w.faulty.writes != 0 {
+				t.Errorf("the operator still writes: %d times", w.faulty.writes)
+			}
+		})
+	}
+}
+
+// A Secret that an earlier version of the operator has written says nothing of where it came from.
+func TestASecretOfUnknownSourceStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.cluster()
+	w.access("my-user", nil)
+	w.mustReconcile()
+	secret := &corev1.Secret{}
+	w.update("my-app", secret, func() { secret.Annotations = nil })
+	w.updateAccess(listener("none"))
+	w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", "second\n")
+	w.mustReconcile()
+	if diff := cmp.Diff(bound(), w.data("my-app")); diff != "" {
+		t.Errorf("the Secret differs (-want +got):\n%s", diff)
+	}
+}

@@ -119,6 +119,31 @@ func TestAUserOperatorHasNoRightsOutsideOfItsNamespace(t *testing.T) {
 	}
 }
 
+// Service Binding implementations gather the ClusterRoles with this label: what is in it goes to all of them.
+func TestServiceBindingImplementationsSeeKafkaAccessesAndNothingElse(t *testing.T) {
+	t.Parallel()
+	var got []rbacv1.PolicyRule
+	for _, role := range all[*rbacv1.ClusterRole](rendered(t, chartstest.AccessOperator)) {
+		if role.Labels["servicebinding.io/controller"] == "true" {
+			got = append(got, role.Rules...)
+		}
+	}
+	want := []rbacv1.PolicyRule{{
+		APIGroups: []string{"access.strimzi.io", "kafka.strimzi.io"}, Resources: []string{"kafkaaccesses"}, Verbs: []string{"get", "list", "watch"},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the rules differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheAccessOperatorAsksForConsentByDefault(t *testing.T) {
+	t.Parallel()
+	container := only[*appsv1.Deployment](t, rendered(t, chartstest.AccessOperator)).Spec.Template.Spec.Containers[0]
+	if !slices.Contains(container.Args, "--cross-namespace-references=consent") {
+		t.Errorf("its arguments are %v", container.Args)
+	}
+}
+
 func TestAgentsComeOutOfTheOperatorsImage(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced} {

@@ -2,10 +2,13 @@ package cli
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
+
+	"github.com/keyturn/keyturn/internal/access/controller"
 )
 
 func TestTheAccessOperatorHasALeaseOfItsOwn(t *testing.T) {
@@ -27,6 +30,27 @@ func TestTheAccessOperatorHasALeaseOfItsOwn(t *testing.T) {
 	slices.Sort(namespaces)
 	if !slices.Equal(namespaces, []string{"apps", "kafka"}) {
 		t.Errorf("the namespaces are %v", namespaces)
+	}
+}
+
+func TestReferencesNeedConsentUnlessTheFlagSaysOtherwise(t *testing.T) {
+	t.Parallel()
+	for arguments, want := range map[string]controller.References{
+		"":                                     controller.WithConsent,
+		"--cross-namespace-references=consent": controller.WithConsent,
+		"--cross-namespace-references=unrestricted": controller.Unrestricted,
+		"--cross-namespace-references=":             "",
+		"--cross-namespace-references=all":          "",
+	} {
+		o := accessOperatorOptions{}
+		flags := pflag.NewFlagSet("access-operator", pflag.ContinueOnError)
+		o.addFlags(flags)
+		if err := flags.Parse(strings.Fields(arguments)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := o.parseReferences(); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q (%v), want %q", arguments, got, err, want)
+		}
 	}
 }
 

@@ -176,3 +176,16 @@ func TestOnlyWhatSomebodyRefersToIsWatched(t *testing.T) {
 		}
 	})
 }
+
+func TestObjectsOfOtherNamespacesAreWatched(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatched(t)
+		referrer := types.NamespacedName{Namespace: "ns", Name: "a"}
+		w.ReferTo(referrer, []types.NamespacedName{{Namespace: "other", Name: "key"}, {Namespace: "ns", Name: "key"}})
+		w.want("in both namespaces", w.open(), "ns/key", "other/key")
+		w.want("at the first look at both", slices.Compact(w.heard()), "a")
+		w.ReferTo(referrer, nil)
+		w.want("after the referrer is gone", w.open())
+	})
+}

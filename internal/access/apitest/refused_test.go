@@ -203,17 +203,18 @@ func TestASecretOfOthersIsNeverTouched(t *testing.T) {
 	}
 }
 
-func TestOfTwoWithOneSecretTheFirstHasIt(t *testing.T) {
+func TestOfTwoWithOneSecretTheOlderHasIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.cluster()
 	w.access("my-user", nil)
+	w.untilTheNextSecond()
 	w.create(accessOf("my-other", "my-login", func(a *accessv1alpha1.KafkaAccess) { a.Spec.SecretName = "my-app" }))
 	for range 2 {
-		w.mustReconcile()
 		if err := w.reconcileNamed("my-other"); err != nil {
 			t.Fatal(err)
 		}
+		w.mustReconcile()
 	}
 	if first, second := w.reason("my-app"), w.reason("my-other"); first != "Bound" || second != "ForeignObject" {
 		t.Errorf("the reasons are %s and %s", first, second)

@@ -18,17 +18,21 @@ const (
 
 // Keys of the Secret that more than one function knows.
 const (
-	truststore         = "ssl.truststore.crt"
-	truststoreStore    = "ssl.truststore.p12"
-	truststorePassword = "ssl.truststore.password"
-	keystore           = "ssl.keystore.crt"
-	keystoreKey        = "ssl.keystore.key"
-	keystoreStore      = "ssl.keystore.p12"
-	keystorePassword   = "ssl.keystore.password"
-	username           = "username"
-	usernameAlias      = "user"
-	mechanism          = "sasl.mechanism"
-	mechanismAlias     = "saslMechanism"
+	trustKeys    = "ssl.truststore."
+	identityKeys = "ssl.keystore."
+
+	truststore         = trustKeys + "crt"
+	truststoreStore    = trustKeys + "p12"
+	truststorePassword = trustKeys + "password"
+	keystore           = identityKeys + "crt"
+	keystoreKey        = identityKeys + "key"
+	keystoreStore      = identityKeys + "p12"
+	keystorePassword   = identityKeys + "password"
+
+	username       = "username"
+	usernameAlias  = "user"
+	mechanism      = "sasl.mechanism"
+	mechanismAlias = "saslMechanism"
 )
 
 // Layout is which keys the Secret has.

@@ -1,6 +1,7 @@
 package binding_test
 
 import (
+	"bytes"
 	"crypto/x509"
 	"maps"
 	"slices"
@@ -73,7 +74,7 @@ func TestStoresHoldWhatThePEMHoldsUnderPasswordsThatStay(t *testing.T) {
 	renewed, other := withStores(t, binding.TLS, first, second, first)
 	after := dataOf(t, &renewed, data)
 	for _, key := range []string{"ssl.truststore.password", "ssl.keystore.password"} {
-		if string(after[key]) != string(data[key]) || len(data[key]) == 0 {
+		if !bytes.Equal(after[key], data[key]) || len(data[key]) == 0 {
 			t.Errorf("%s is %q, and was %q", key, after[key], data[key])
 		}
 	}
@@ -95,7 +96,7 @@ func TestAPasswordThatNoStoreCanHaveIsReplaced(t *testing.T) {
 	connection, _ := withStores(t, binding.TLS, pkitest.CA(t, "root", now()).Certificate())
 	held := map[string][]byte{"ssl.truststore.password": []byte("\xff\U0001F511"), "ssl.keystore.password": []byte("of a person")}
 	data := dataOf(t, &connection, held)
-	if string(data["ssl.truststore.password"]) == string(held["ssl.truststore.password"]) {
+	if bytes.Equal(data["ssl.truststore.password"], held["ssl.truststore.password"]) {
 		t.Error("the truststore cannot be opened")
 	}
 	if string(data["ssl.keystore.password"]) != "of a person" {

@@ -108,7 +108,7 @@ func consent(of *metav1.ObjectMeta) map[string]string {
 
 // mentionedListeners are the addresses, and the certificates of listeners with a certificate of their own.
 func mentionedListeners(kafka *kafkav1.Kafka) []kafkav1.ListenerStatus {
-	var mentioned []kafkav1.ListenerStatus
+	mentioned := make([]kafkav1.ListenerStatus, 0, len(kafka.Status.Listeners))
 	for _, status := range kafka.Status.Listeners {
 		kept := kafkav1.ListenerStatus{Name: status.Name, BootstrapServers: status.BootstrapServers}
 		if slices.ContainsFunc(kafka.Spec.Kafka.Listeners, func(l kafkav1.Listener) bool { return l.Name == status.Name && binding.IsCustom(&l) }) {

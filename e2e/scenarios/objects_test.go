@@ -88,10 +88,15 @@ func (s *stage) deleted(name string, list client.ObjectList) error {
 
 // untilObject waits for an object that exists and is as asked for.
 func (s *stage) untilObject(list client.ObjectList, name string, holds func(client.Object) bool) error {
+	return s.untilObjectIn(s.kafka.Namespace, list, name, holds)
+}
+
+// untilObjectIn is untilObject for an object of another namespace.
+func (s *stage) untilObjectIn(namespace string, list client.ObjectList, name string, holds func(client.Object) bool) error {
 	err := s.kube.Follow(s.ctx, list, func(objects harness.Objects) (bool, error) {
 		object, found := objects[name]
 		return found && holds(object), nil
-	}, client.InNamespace(s.kafka.Namespace), client.MatchingFields{"metadata.name": name})
+	}, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name})
 	if err != nil {
 		return fmt.Errorf("waiting for %s: %w", name, err)
 	}

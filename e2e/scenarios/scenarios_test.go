@@ -105,6 +105,7 @@ func applicationScenarios() []scenario {
 	return []scenario{
 		{name: "applications/user-connects", run: userConnects},
 		{name: "applications/users-authorized", run: usersAuthorized},
+		{name: "applications/access-across-namespaces", run: accessAcrossNamespaces},
 	}
 }
 

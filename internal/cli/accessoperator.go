@@ -41,7 +41,7 @@ func newAccessOperatorCommand() *cobra.Command {
 func (o *accessOperatorOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to watch; none means all")
 	flags.StringVar(&o.references, "cross-namespace-references", string(controller.WithConsent),
-		"consent, or unrestricted: whoever may create a KafkaAccess can then read the credentials of every KafkaUser")
+		"consent (an annotation on the Kafka or KafkaUser), or unrestricted (unsafe: a KafkaAccess can then read every credential)")
 	o.process.addFlags(flags, binding.Owner)
 }
 

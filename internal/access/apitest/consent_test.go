@@ -137,7 +137,7 @@ func TestWithdrawnConsentLeavesSecretsOfOthers(t *testing.T) {
 	}
 }
 
-// Whoever asks learns nothing of what he may not refer to.
+// A message tells nothing of what must not be referred to.
 func TestWhatDoesNotExistIsRefusedInTheSameWords(t *testing.T) {
 	t.Parallel()
 	kafkas, apps := newWorld(t), newWorld(t)

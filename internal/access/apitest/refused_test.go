@@ -73,6 +73,11 @@ func chainOf(t *testing.T, name string) (root *x509.Certificate, chain []*x509.C
 	return upper.Certificate(), []*x509.Certificate{leafOfIt.Certificate(), intermediate.Certificate(), upper.Certificate()}
 }
 
+func noScramListener(w *world) {
+	kafka := &kafkav1.Kafka{}
+	w.update("my-cluster", kafka, func() { kafka.Spec.Kafka.Listeners = kafka.Spec.Kafka.Listeners[:2] })
+}
+
 func emptyCA(w *world) {
 	w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", "")
 }
@@ -101,6 +106,7 @@ func TestBadInputHasAReasonAndChangesNothing(t *testing.T) {
 		"a user that is not ready":                 {before: noUserStatus, reason: "WaitingForUser", names: "KafkaUser my-user"},
 		"no such listener":                         {change: listener("none"), reason: "ListenerNotFound", names: "custom, plain, scram, tls"},
 		"another authentication":                   {change: listener("scram"), reason: "IncompatibleListener", names: "spec.kafka.listener: tls"},
+		"no listener for the user":                 {user: "my-login", before: noScramListener, reason: "IncompatibleListener", names: "Add a listener with authentication scram-sha-512"},
 		"a listener must be named":                 {user: "my-nobody", reason: "ListenerRequired", names: "spec.kafka.listener"},
 		"no Secret of a certificate of its own":    {change: custom(nil), reason: "MissingKubernetesResource", names: "brokerCertChainAndKey"},
 		"a certificate of its own without its CA":  {before: chainWithoutRoot, change: custom(nil), reason: "TrustUnknown", names: "Append the CA certificate that clients trust to the key crt of Secret chain"},

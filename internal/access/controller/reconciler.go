@@ -22,7 +22,8 @@ type References string
 const (
 	// WithConsent asks for the annotation binding.ConsentAnnotation on the object.
 	WithConsent References = "consent"
-	// Unrestricted lets everybody who may create a KafkaAccess read the credentials of every KafkaUser.
+	// Unrestricted is unsafe: the right to create a KafkaAccess becomes the right to read the credentials of every
+	// KafkaUser.
 	Unrestricted References = "unrestricted"
 )
 

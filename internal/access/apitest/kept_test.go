@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -82,6 +83,24 @@ func TestASecretOfUnknownSourceStaysAsItIs(t *testing.T) {
 	w.update("my-app", secret, func() { secret.Annotations = nil })
 	w.updateAccess(listener("none"))
 	w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", "second\n")
+	w.mustReconcile()
+	if diff := cmp.Diff(bound(), w.data("my-app")); diff != "" {
+		t.Errorf("the Secret differs (-want +got):\n%s", diff)
+	}
+}
+
+// Otherwise the right to change this one Secret would be the right to read the credentials of every user.
+func TestASourceThatOthersHaveWrittenIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.cluster()
+	w.access("my-user", nil)
+	w.mustReconcile()
+	secret := &corev1.Secret{}
+	w.update("my-app", secret, func() {
+		secret.Annotations["keyturn.dev/source"] = strings.ReplaceAll(strings.ReplaceAll(secret.Annotations["keyturn.dev/source"], "my-user", "my-login"), "tls", "scram")
+	})
+	w.updateAccess(listener("none"))
 	w.mustReconcile()
 	if diff := cmp.Diff(bound(), w.data("my-app")); diff != "" {
 		t.Errorf("the Secret differs (-want +got):\n%s", diff)

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 )
 
@@ -52,9 +50,10 @@ func (s Source) Text() (string, error) {
 	return string(text), nil
 }
 
-// SourceOf returns what a Secret was written from, and whether that is known.
-func SourceOf(secret *corev1.Secret) (Source, bool) {
+// SourceOf returns what a Secret was written from, and whether that is known. The annotations are those that the
+// operator has applied: what others write there is not believed.
+func SourceOf(applied map[string]string) (Source, bool) {
 	var source Source
-	err := json.Unmarshal([]byte(secret.Annotations[SourceAnnotation]), &source)
+	err := json.Unmarshal([]byte(applied[SourceAnnotation]), &source)
 	return source, err == nil && source.Kafka.Name != "" && source.Kafka.Namespace != ""
 }

@@ -40,7 +40,11 @@ func (p *pass) keepSecret(ctx context.Context, name types.NamespacedName) (held 
 	if err != nil || !found || !binding.IsOwn(secret, p.access) {
 		return false, err
 	}
-	source, known := binding.SourceOf(secret)
+	applied, err := corev1ac.ExtractSecret(secret, binding.Owner)
+	if err != nil {
+		return true, &requestError{verb: "get", kind: ofSecret, name: name, err: err}
+	}
+	source, known := binding.SourceOf(applied.Annotations)
 	if !known {
 		return true, nil // an earlier version of the operator has written it
 	}
@@ -51,7 +55,7 @@ func (p *pass) keepSecret(ctx context.Context, name types.NamespacedName) (held 
 	if !isAllowed {
 		return false, p.delete(ctx, secret)
 	}
-	return true, p.refresh(ctx, secret, source)
+	return true, p.refresh(ctx, secret, applied, source)
 }
 
 // isAllowed reports whether nothing that a source refers to has stopped to allow it. What does not exist has not.
@@ -74,8 +78,8 @@ func (p *pass) stillConsents(ctx context.Context, into client.Object, kind kind,
 	return err == nil && (!found || binding.Consents(into, p.access.Namespace)), err
 }
 
-// refresh writes what has changed in the source.
-func (p *pass) refresh(ctx context.Context, secret *corev1.Secret, source binding.Source) error {
+// refresh writes what has changed in the source. applied is what the operator has written of the Secret.
+func (p *pass) refresh(ctx context.Context, secret *corev1.Secret, applied *corev1ac.SecretApplyConfiguration, source binding.Source) error {
 	data, err := p.followed(ctx, secret, source)
 	if isNotReady(err) {
 		return nil // there is nothing to follow
@@ -83,15 +87,11 @@ func (p *pass) refresh(ctx context.Context, secret *corev1.Secret, source bindin
 	if err != nil {
 		return err
 	}
-	intent, err := corev1ac.ExtractSecret(secret, binding.Owner)
-	if err != nil {
-		return &requestError{verb: "get", kind: ofSecret, name: client.ObjectKeyFromObject(secret), err: err}
-	}
-	if equality.Semantic.DeepEqual(intent.Data, data) {
+	if equality.Semantic.DeepEqual(applied.Data, data) {
 		return nil
 	}
-	intent.Data = data
-	return p.apply(ctx, "patch", binding.Precisely(secret, intent))
+	applied.Data = data
+	return p.apply(ctx, "patch", binding.Precisely(secret, applied))
 }
 
 // followed is what the Secret has to hold by its source. Where the user cannot be read, its credentials stay as they are.

@@ -132,7 +132,10 @@ func definition(verb, name string) access {
 
 // certManagerNeeds is what the operator does so that cert-manager issues certificates in a namespace.
 func certManagerNeeds(namespace string) []access {
-	needs := []access{issuing("get", "clusterissuers", "")}
+	needs := []access{
+		issuing("get", "clusterissuers", ""),
+		{verb: "patch", group: "cert-manager.io", resource: "certificates", subresource: "status", namespace: namespace},
+	}
 	for _, verb := range []string{"get", "list", "watch", "create", "patch", "delete"} {
 		needs = append(needs, issuing(verb, "certificates", namespace))
 	}

@@ -497,6 +497,20 @@ func TestAClusterOfAnIssuerGoesOnWithTheGateOff(t *testing.T) {
 	}
 	w.wantLeavesOf(ca)
 	w.wantHeld("feature gate CertManagerCaType is off")
+
+	// A pass that writes decides twice, and warns once.
+	next := caNamed(t, "company two", 1000*authority.Day)
+	w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(ca.Certificate(), next.Certificate()))
+	w.run(1)
+	warned := 0
+	for _, c := range w.getKafka().Status.Conditions {
+		if c.Reason == "FeatureGateDisabled" {
+			warned++
+		}
+	}
+	if warned != 1 {
+		t.Errorf("%d conditions warn of the gate", warned)
+	}
 }
 
 func TestAClusterWithItsOwnCAMovesToAnIssuer(t *testing.T) {

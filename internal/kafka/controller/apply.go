@@ -73,6 +73,7 @@ func (r *Reconciler) applyAuthorities(ctx context.Context, p *pass) error {
 	for _, kind := range kinds() {
 		p.noteAuthority(kind)
 	}
+	r.noteGate(p)
 	p.wakeForTrust()
 	return nil
 }

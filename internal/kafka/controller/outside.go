@@ -95,18 +95,29 @@ func (r *Reconciler) refusesOutside(p *pass, kind authorities.Kind) []authority.
 		return nil
 	}
 	field := kind.Names(p.kafka.Name).Field + ".type"
-	switch copied := p.secrets[kind.CertSecret(p.kafka.Name)].Annotations[authorities.CertHashAnnotation] != ""; {
+	switch {
 	case kind == authorities.Clients:
 		return []authority.Problem{{Object: field, Wrong: "cert-manager.io is not supported for the clients CA yet", Remedy: "remove it"}}
-	case copied && r.options.Gates.CertManagerCaType == featuregate.Off:
-		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonFeatureGate,
-			"feature gate CertManagerCaType is off, but the certificates of this cluster come from cert-manager and are still adopted: "+turnOnGate)
-	case r.options.Gates.CertManagerCaType == featuregate.Off:
+	case r.options.Gates.CertManagerCaType == featuregate.Off && !p.hasCopied(kind):
 		return []authority.Problem{{
 			Object: field, Wrong: "cert-manager.io needs feature gate CertManagerCaType, which is off", Remedy: turnOnGate,
 		}}
 	}
 	return nil
+}
+
+// hasCopied reports whether the CAs of an issuer were copied for the cluster: it runs on them.
+func (p *pass) hasCopied(kind authorities.Kind) bool {
+	return p.secrets[kind.CertSecret(p.kafka.Name)].Annotations[authorities.CertHashAnnotation] != ""
+}
+
+// noteGate warns of a cluster that runs on an issuer although the gate is off.
+func (r *Reconciler) noteGate(p *pass) {
+	_, _, uses := model.CertManagerIssuer(p.caSpec(authorities.Cluster))
+	if uses && r.options.Gates.CertManagerCaType == featuregate.Off && p.hasCopied(authorities.Cluster) {
+		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonFeatureGate,
+			"feature gate CertManagerCaType is off, but the certificates of this cluster come from cert-manager and are still adopted: "+turnOnGate)
+	}
 }
 
 // noteSharedIssuer warns of an issuer from which others may obtain certificates that nodes accept as those of a node.

@@ -115,5 +115,5 @@ func (p *pass) noteAuthority(kind authorities.Kind) {
 	if model.CASpec(p.caSpec(kind)).Source == authority.Generated {
 		p.wake(state.RenewalAt)
 	}
-	p.noteSharedIssuer(kind)
+	noteSharedIssuer(p, kind)
 }

@@ -189,7 +189,7 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 	err = r.writeSecret(ctx, p, kube.SecretIntent{
 		Namespace: p.kafka.Namespace, Name: at.Secret(),
 		Labels:      p.labelsOf(at),
-		Annotations: p.leafAnnotations(settled),
+		Annotations: leafAnnotations(p, settled),
 		Owners:      ownerReferences(&p.kafka),
 		Data: map[string][]byte{
 			at.certKey(): settled.Certificates, keyKey: settled.Key, agent.PublicationKey: encoded,

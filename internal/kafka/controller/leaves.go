@@ -74,7 +74,7 @@ func (r *Reconciler) settleLeaf(ctx context.Context, p *pass, request leafReques
 	present := authority.StoredLeaf{Certificates: stored.Data[request.certKey], Key: stored.Data[request.keyKey]}
 	in := authority.LeafInput{Stored: present, Want: p.wantedLeaf(request, present), Window: p.window, Waits: request.waits, Now: p.now}
 	decide := r.heldLeaf
-	if p.issuance() == trust.Offered {
+	if issuanceOf(p) == trust.Offered {
 		decide = r.offeredLeaf
 	}
 	decision := decide(ctx, p, request, in)
@@ -145,7 +145,7 @@ func afterLeaf(chain []*x509.Certificate) []*x509.Certificate {
 // generationOf is what annotations say of a leaf that stays: the generation of
 // the CA that signed it, or what they said so far.
 func (p *pass) generationOf(chain []*x509.Certificate, stored authority.Stored) authority.Generation {
-	if target := p.clusterCA.Target(); target != nil && p.issuance() == trust.Offered && pki.Verify(chain, []*x509.Certificate{target}, p.now) == nil {
+	if target := p.clusterCA.Target(); target != nil && issuanceOf(p) == trust.Offered && pki.Verify(chain, []*x509.Certificate{target}, p.now) == nil {
 		return p.clusterCA.GenerationOf(target)
 	}
 	for _, ca := range p.clusterCA.Keys {
@@ -157,9 +157,9 @@ func (p *pass) generationOf(chain []*x509.Certificate, stored authority.Stored) 
 }
 
 // leafAnnotations are those of a Secret with a leaf. One that an issuer has offered is named by its hash, too.
-func (p *pass) leafAnnotations(l leaf) map[string]string {
+func leafAnnotations(p *pass, l leaf) map[string]string {
 	annotations := map[string]string{authorities.ClusterCertGenerationAnnotation: l.generation.String()}
-	if p.issuance() == trust.Offered {
+	if issuanceOf(p) == trust.Offered {
 		annotations[model.ServerCertHashAnnotation] = pki.SHA1Name(l.Chain[0])
 	}
 	return annotations
@@ -236,7 +236,7 @@ func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
 	err = r.writeSecret(ctx, p, kube.SecretIntent{
 		Namespace: p.kafka.Namespace, Name: name,
 		Labels:      p.cluster.ComponentLabels(model.OperatorComponent()),
-		Annotations: p.leafAnnotations(settled),
+		Annotations: leafAnnotations(p, settled),
 		Owners:      ownerReferences(&p.kafka),
 		Data:        map[string][]byte{operatorCertKey: settled.Certificates, operatorKeyKey: settled.Key},
 	})

@@ -92,7 +92,7 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 	err = r.writeSecret(ctx, p, kube.SecretIntent{
 		Namespace: p.kafka.Namespace, Name: node.Pod,
 		Labels:      p.cluster.NodeSecretLabels(),
-		Annotations: p.leafAnnotations(settled),
+		Annotations: leafAnnotations(p, settled),
 		Owners:      ownerReferences(&p.kafka),
 		Data:        data,
 	})

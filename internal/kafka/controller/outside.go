@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,8 +108,8 @@ func (r *Reconciler) refusesOutside(p *pass, kind authorities.Kind) []authority.
 }
 
 // hasCopied reports whether the CAs of an issuer were copied for the cluster: it runs on them.
-func (p *pass) hasCopied(kind authorities.Kind) bool {
-	return p.secrets[kind.CertSecret(p.kafka.Name)].Annotations[authorities.CertHashAnnotation] != ""
+func (o *observation) hasCopied(kind authorities.Kind) bool {
+	return o.secrets[kind.CertSecret(o.kafka.Name)].Annotations[authorities.CertHashAnnotation] != ""
 }
 
 // noteGate warns of a cluster that runs on an issuer although the gate is off.
@@ -121,7 +122,7 @@ func (r *Reconciler) noteGate(p *pass) {
 }
 
 // noteSharedIssuer warns of an issuer from which others may obtain certificates that nodes accept as those of a node.
-func (p *pass) noteSharedIssuer(kind authorities.Kind) {
+func noteSharedIssuer(p *pass, kind authorities.Kind) {
 	ref, caCert, uses := model.CertManagerIssuer(p.caSpec(kind))
 	if !uses {
 		return
@@ -140,8 +141,8 @@ func (p *pass) noteSharedIssuer(kind authorities.Kind) {
 	}
 }
 
-// issuance says who signs the leaves of the cluster. A CA with keys at hand that stands in for one that is refused signs.
-func (p *pass) issuance() trust.Issuance {
+// issuanceOf says who signs the leaves of the cluster. A CA with keys at hand that stands in for one that is refused signs.
+func issuanceOf(p *pass) trust.Issuance {
 	outside := model.CASpec(p.caSpec(authorities.Cluster)).Source == authority.Outside
 	if !outside || p.clusterCA.Held && len(p.clusterCA.Keys) > 0 {
 		return trust.Held
@@ -171,7 +172,7 @@ func (r *Reconciler) offeredLeaf(ctx context.Context, p *pass, request leafReque
 	}
 	asked := r.outsideIssuer(p)
 	in.Answer = askOf(ctx, asked, p, request, in.Want)
-	if issued, is := in.Answer.(issuer.Issued); is && p.renewalIsDue(request, issued.Chain) {
+	if issued, is := in.Answer.(issuer.Issued); is && renewalIsDue(p, request, issued.Chain) {
 		next, err := asked.Renew(ctx, request.secret, issued.Chain[0], p.now)
 		p.wake(next)
 		if err != nil {
@@ -183,25 +184,25 @@ func (r *Reconciler) offeredLeaf(ctx context.Context, p *pass, request leafReque
 
 // renewalIsDue reports whether a leaf is to be issued again, because all trust another CA that is to sign from now on.
 // Until the issuer is known to sign by that CA it is asked for one node alone.
-func (p *pass) renewalIsDue(request leafRequest, issued []*x509.Certificate) bool {
+func renewalIsDue(p *pass, request leafRequest, issued []*x509.Certificate) bool {
 	target := p.clusterCA.Target()
-	if target == nil || request.identity.Signer != evidence.KeyID(target) || p.verifies(target, issued) {
+	if target == nil || request.identity.Signer != evidence.KeyID(target) || verifiesChain(target, issued, p.now) {
 		return false
 	}
-	if p.verifies(target, p.offered) || slices.ContainsFunc(storedLeaves(p), func(leaf *x509.Certificate) bool { return pki.IssuedBy(leaf, target) }) {
+	if verifiesChain(target, p.offered, p.now) || slices.ContainsFunc(storedLeaves(p), func(leaf *x509.Certificate) bool { return pki.IssuedBy(leaf, target) }) {
 		return true
 	}
 	nodes := p.allNodes()
 	return len(nodes) > 0 && request.secret == nodes[0].Pod
 }
 
-func (p *pass) verifies(ca *x509.Certificate, chain []*x509.Certificate) bool {
-	return len(chain) > 0 && pki.Verify(chain, []*x509.Certificate{ca}, p.now) == nil
+func verifiesChain(ca *x509.Certificate, chain []*x509.Certificate, now time.Time) bool {
+	return len(chain) > 0 && pki.Verify(chain, []*x509.Certificate{ca}, now) == nil
 }
 
 // withdrawRequests takes away what was asked of the issuer for nodes and companions that are gone.
 func (r *Reconciler) withdrawRequests(ctx context.Context, p *pass) error {
-	if p.issuance() != trust.Offered || p.stands() {
+	if issuanceOf(p) != trust.Offered || p.stands() {
 		return nil
 	}
 	keep := []string{p.kafka.Name + operatorSecretSuffix}

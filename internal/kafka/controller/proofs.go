@@ -51,7 +51,7 @@ func (p *pass) proofs(ctx context.Context, node model.Node, own leaf, trusts map
 				if proof, err = p.proof(ctx, node.Pod, ca, present); err != nil {
 					return nil, err
 				}
-			case kind == authorities.Cluster && p.issuance() == trust.Offered: // nothing else can be issued
+			case kind == authorities.Cluster && issuanceOf(p) == trust.Offered: // nothing else can be issued
 				before := authority.StoredLeaf{Certificates: stored[node.Pod+".crt"], Key: stored[node.Pod+".key"]}
 				proof = p.proofAmong(anchor, present, own.StoredLeaf, before, own.offered)
 			}

@@ -157,7 +157,7 @@ func (p *pass) presents(secret, key string) []*x509.Certificate {
 
 // policy is what people asked for.
 func (p *pass) policy() trust.Policy {
-	policy := trust.Policy{Lead: applicationLead, Paused: p.handsOff(), Issuance: p.issuance()}
+	policy := trust.Policy{Lead: applicationLead, Paused: p.handsOff(), Issuance: issuanceOf(p)}
 	policy.RestartMargin = min(restartMargin, model.CASpec(p.caSpec(authorities.Cluster)).Usable().Renewal()/2)
 	if model.Says(p.kafka.Annotations, model.ReloadAnnotation, "false") {
 		policy.Reload = trust.RestartOnly

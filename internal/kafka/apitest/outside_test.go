@@ -271,6 +271,19 @@ func TestAnIssuersNewKeyReplacesTheOldOneInEveryOrder(t *testing.T) {
 			w.elsewhere.ca = next
 			w.settle()
 		},
+		"its CA issues through another, and is announced before it issues": func(w *world, next pki.Authority) {
+			w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(next.Certificate()))
+			w.elsewhere.ca = w.below(next)
+			w.settle()
+			for pod := range w.podUIDs() {
+				if leaf := w.leafOf(pod); leaf.Issuer.CommonName != "issuing" {
+					w.t.Errorf("%s presents a certificate of %q", pod, leaf.Issuer)
+				}
+			}
+			w.elsewhere.ca = next
+			w.elsewhere.renew()
+			w.settle()
+		},
 		"it issues by another CA of its bundle than before at once": func(w *world, next pki.Authority) {
 			old := w.elsewhere.ca
 			w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(old.Certificate(), next.Certificate()))
@@ -352,6 +365,17 @@ func TestAnIssuersNewKeyUnderTheSameNameIsProvenByTheLeavesThatNodesHave(t *test
 			t.Errorf("entry %s is left in the end", entry)
 		}
 	}
+}
+
+// below is a CA that another one has signed, and that is presented with the leaves that it signs.
+func (w *world) below(upper pki.Authority) pki.Authority {
+	w.t.Helper()
+	issuing := pkitest.Changed(w.t, upper, caNamed(w.t, "issuing", 900*authority.Day), func(*x509.Certificate) {})
+	presenting, err := pki.NewAuthority(issuing.Certificate(), issuing.Key(), issuing.Certificate())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return presenting
 }
 
 // isListed reports whether the bundle holds a CA.

@@ -189,11 +189,11 @@ func renewalIsDue(p *pass, request leafRequest, issued []*x509.Certificate) bool
 	if target == nil || request.identity.Signer != evidence.KeyID(target) || verifiesChain(target, issued, p.now) {
 		return false
 	}
-	if verifiesChain(target, p.offered, p.now) || slices.ContainsFunc(storedLeaves(p), func(leaf *x509.Certificate) bool { return pki.IssuedBy(leaf, target) }) {
-		return true
-	}
 	nodes := p.allNodes()
-	return len(nodes) > 0 && request.secret == nodes[0].Pod
+	signs := verifiesChain(target, p.offered, p.now) || slices.ContainsFunc(nodes, func(n model.Node) bool {
+		return verifiesChain(target, p.presents(n.Pod, n.Pod+".crt"), p.now)
+	})
+	return signs || len(nodes) > 0 && request.secret == nodes[0].Pod
 }
 
 func verifiesChain(ca *x509.Certificate, chain []*x509.Certificate, now time.Time) bool {

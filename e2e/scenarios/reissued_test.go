@@ -30,7 +30,7 @@ const (
 	presentedWithin = 10 * time.Second
 )
 
-// leafRenewed: cert-manager renews every certificate on one day. Nodes load them, and nobody notices.
+// leafRenewed: cert-manager renews every certificate on one day. Nodes load them, and no client is affected.
 func leafRenewed(s *stage) {
 	s.onIssuer()
 	s.step("servers warmed up", func() error { return s.kafka.WarmUp(s.ctx, harness.EveryKind()) })
@@ -87,7 +87,7 @@ func rekeyedBundleFirst(s *stage) {
 }
 
 // rekeyedLeavesFirst: the issuer has a new key before anybody was told. What it issues is not presented, and the Kafka says
-// which CA is missing; everything goes on with the certificates of before until caCert has it.
+// which CA is missing; nodes keep their certificates until caCert has it.
 func rekeyedLeavesFirst(s *stage) {
 	s.onIssuer()
 	s.restarts = true
@@ -272,7 +272,7 @@ func (s *stage) untilAnchor(ca *x509.Certificate, state trust.State) error {
 	return s.kafka.FollowTrust(s.ctx, harness.ClusterCA, func(now harness.Trust) (bool, error) { return now.Anchor(ca).State == state, nil })
 }
 
-// reissueBy has Certificates issued again until they are of a CA: an issuer may sign with the one before for a moment.
+// reissueBy has Certificates issued again until they are of a CA: an issuer may sign with the previous one for a moment.
 func (s *stage) reissueBy(ca *x509.Certificate, names ...string) error {
 	for _, name := range names {
 		err := harness.Poll(s.ctx, func() (bool, error) {

@@ -74,6 +74,10 @@ func TestWhereTheOperatorCrashesTheNextOneFinishes(t *testing.T) {
 			w.reconcile("alice")
 			w.newCA("clients-ca v1")
 		},
+		"at a certificate that a person asks for": func(w *world) {
+			w.reconcile("alice")
+			w.askForRenewal("alice", "true")
+		},
 		"at the end of credentials": func(w *world) {
 			w.reconcile("alice")
 			w.endCredentials("alice")
@@ -99,6 +103,61 @@ func TestWhereTheOperatorCrashesTheNextOneFinishes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// askForRenewal annotates the Secret of a user as "kubectl annotate" does.
+func (w *world) askForRenewal(name, value string) {
+	w.t.Helper()
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"annotations": {"strimzi.io/force-renew": "`+value+`"}}}`))
+	if err := w.person.Patch(w.t.Context(), &corev1.Secret{ObjectMeta: w.meta(name)}, patch, client.FieldOwner("kubectl-annotate")); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestAPersonAsksForAnotherCertificate(t *testing.T) {
+	t.Parallel()
+	for value, isAsked := range map[string]bool{"true": true, "True": true, "false": false, "yes": false} {
+		t.Run(value, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.user("alice", tls())
+			w.reconcile("alice")
+			before := w.stored("alice")
+			w.askForRenewal("alice", value)
+			w.reconcile("alice")
+			after := w.stored("alice")
+			if issued := !bytes.Equal(before.Data["user.crt"], after.Data["user.crt"]); issued != isAsked {
+				t.Errorf("another certificate was issued: %t, want %t", issued, isAsked)
+			}
+			if !bytes.Equal(before.Data["user.password"], after.Data["user.password"]) {
+				t.Error("the password of the store has changed")
+			}
+			if _, isLeft := after.Annotations["strimzi.io/force-renew"]; isLeft == isAsked {
+				t.Errorf("annotations are %v after a request of value %q", after.Annotations, value)
+			}
+			w.atRest("alice")
+		})
+	}
+}
+
+func TestAForcedRenewalWaitsForTheKeyOfTheCA(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.user("alice", tls())
+	w.reconcile("alice")
+	before := w.leaf("alice")
+	w.remove("my-cluster-clients-ca")
+	w.askForRenewal("alice", "true")
+	w.reconcile("alice")
+	if !w.leaf("alice").Equal(before) || w.stored("alice").Annotations["strimzi.io/force-renew"] != "true" {
+		t.Error("the certificate or the request for another one is gone although no CA can sign")
+	}
+	w.newCA("clients-ca v1")
+	w.reconcile("alice")
+	if w.leaf("alice").Equal(before) {
+		t.Error("no certificate was issued once the CA could sign")
+	}
+	w.atRest("alice")
 }
 
 // endCredentials takes the authentication of a user away.

@@ -105,6 +105,11 @@ func (r *Reconciler) store(ctx context.Context, o model.Observed, d model.Decisi
 		}
 		return done, nil
 	}
+	if d.Request != nil && model.IsForced(o.Secret) {
+		if err := r.serve(ctx, &o, data); err != nil {
+			return outcome{}, err
+		}
+	}
 	version, err := r.applySecret(ctx, o, data)
 	if err != nil {
 		return outcome{}, err
@@ -132,6 +137,18 @@ func (r *Reconciler) applySecret(ctx context.Context, o model.Observed, data map
 		return "", err
 	}
 	return result.ResourceVersion, nil
+}
+
+// serve stores the certificate that a person asked for, and with it that the request was served.
+func (r *Reconciler) serve(ctx context.Context, o *model.Observed, data map[string][]byte) error {
+	intent := model.Served(model.Secret(o.User, data)).WithUID(o.Secret.UID).WithResourceVersion(o.Secret.ResourceVersion)
+	result, err := r.applier.Apply(ctx, intent, nil)
+	if err != nil {
+		return err
+	}
+	o.Secret = o.Secret.DeepCopy()
+	o.Secret.ResourceVersion = result.ResourceVersion
+	return nil
 }
 
 // report applies the status when it differs, and writes an event about a problem that has begun.

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,9 @@ const (
 	NotAuthorized         Reason = "NotAuthorized"
 	RejectedByKafka       Reason = "RejectedByKafka"
 )
+
+// Forced is why a certificate is issued that a person asks for.
+const Forced authority.LeafReason = "ForceRenew"
 
 // Remark tells a person what is wrong and what to do.
 type Remark struct {
@@ -134,6 +138,11 @@ func (o Observed) decideCertificate(d *Decision) {
 	stored := o.stored()
 	opening := o.window(d)
 	leaf := DecideCertificate(CertificateInput{Want: o.certificate(), CA: o.CA, Stored: stored, Window: opening, Now: o.Now})
+	if IsForced(o.Secret) && leaf.Act != authority.ReissueLeaf && !o.CA.Signer.IsZero() {
+		leaf = authority.LeafDecision{
+			Act: authority.ReissueLeaf, Reason: Forced, Detail: "annotation " + authorities.ForceRenewAnnotation + " of its Secret asks for it",
+		}
+	}
 	d.Why = leaf
 	d.wake(o.Now, leaf.RenewalAt)
 	d.wake(o.Now, leaf.Until)
@@ -154,6 +163,11 @@ func (o Observed) decideCertificate(d *Decision) {
 		return
 	}
 	d.Data = o.CA.Kept(stored)
+}
+
+// IsForced reports whether a person asks for another certificate, now and not in a maintenance window.
+func IsForced(secret *corev1.Secret) bool {
+	return secret != nil && strings.EqualFold(secret.Annotations[authorities.ForceRenewAnnotation], "true")
 }
 
 // held says why a certificate cannot be issued.

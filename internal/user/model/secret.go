@@ -11,6 +11,7 @@ import (
 	metaac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -43,6 +44,12 @@ func Secret(user *kafkav1.KafkaUser, data map[string][]byte) *coreac.SecretApply
 		secret.WithAnnotations(annotations)
 	}
 	return secret
+}
+
+// Served answers the request for another certificate in the write that stores it, so that the next look does not find it
+// again. The annotation belongs to the operator then, and goes with the next write.
+func Served(secret *coreac.SecretApplyConfiguration) *coreac.SecretApplyConfiguration {
+	return secret.WithAnnotations(map[string]string{authorities.ForceRenewAnnotation: "false"})
 }
 
 // secretLabels are those of the user, what its template adds, and those that tell whose Secret it is, which win.

@@ -52,3 +52,33 @@ func (k Kafka) Account(ctx context.Context, name string) (application.Account, e
 	}
 	return account, nil
 }
+
+// ApplicationOperators are the values of the chart that add a user operator for the cluster and the access operator.
+func (k Kafka) ApplicationOperators() map[string]any {
+	return map[string]any{
+		"userOperators":  []map[string]string{{"namespace": k.Namespace, "cluster": k.Name}},
+		"accessOperator": map[string]any{"enabled": true},
+	}
+}
+
+// ApplyApplication applies the files of the example, the image alone replaced, in the order of their names: the pod
+// waits for its Secret, and the access for its user.
+func (k Kafka) ApplyApplication(ctx context.Context) error {
+	image, err := k.Kube.OperatorImage(ctx)
+	if err != nil {
+		return err
+	}
+	for _, file := range []string{"access.yaml", "client.yaml", "user.yaml"} {
+		manifest, err := k.Kube.Example("application/" + file)
+		if err != nil {
+			return err
+		}
+		if err := manifest.SetImage(image); err != nil {
+			return err
+		}
+		if err := k.Kube.Apply(ctx, k.Namespace, manifest); err != nil {
+			return err
+		}
+	}
+	return nil
+}

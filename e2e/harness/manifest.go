@@ -74,6 +74,29 @@ func (m Manifest) Set(kind, name string, value any, path ...string) error {
 	return nil
 }
 
+// SetImage puts an image into the containers of all Deployments.
+func (m Manifest) SetImage(image string) error {
+	path := []string{"spec", "template", "spec", "containers"}
+	for _, object := range m {
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		containers, _, err := unstructured.NestedSlice(object.Object, path...)
+		if err != nil {
+			return fmt.Errorf("reading containers of %s: %w", object.GetName(), err)
+		}
+		for _, container := range containers {
+			if fields, ok := container.(map[string]any); ok {
+				fields["image"] = image
+			}
+		}
+		if err := unstructured.SetNestedSlice(object.Object, containers, path...); err != nil {
+			return fmt.Errorf("changing containers of %s: %w", object.GetName(), err)
+		}
+	}
+	return nil
+}
+
 // Apply applies a manifest in a namespace, as "kubectl apply --server-side" does.
 func (k *Kubernetes) Apply(ctx context.Context, namespace string, manifest Manifest) error {
 	for _, object := range manifest {

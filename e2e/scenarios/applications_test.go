@@ -9,7 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
@@ -87,53 +86,11 @@ func oneNode(manifest harness.Manifest) error {
 // operator to the installation, until the scenario has ended.
 func (s *stage) operatorsForApplications() {
 	s.Helper()
-	s.installWith(map[string]any{
-		"userOperators":  []map[string]string{{"namespace": s.kafka.Namespace, "cluster": clusterName}},
-		"accessOperator": map[string]any{"enabled": true},
-	})
+	s.installWith(s.kafka.ApplicationOperators())
 }
 
-// applyApplication applies the files of the example, the image alone replaced, in the
-// order of their names: the pod waits for its Secret, and the access for its user.
-func (s *stage) applyApplication() error {
-	image, err := s.kube.OperatorImage(s.ctx)
-	if err != nil {
-		return err
-	}
-	for _, file := range []string{"access.yaml", "client.yaml", "user.yaml"} {
-		manifest := s.example("application/" + file)
-		if err := runs(manifest, image); err != nil {
-			return err
-		}
-		if err := s.kube.Apply(s.ctx, s.kafka.Namespace, manifest); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// runs puts an image into the Deployments of a manifest.
-func runs(manifest harness.Manifest, image string) error {
-	path := []string{"spec", "template", "spec", "containers"}
-	for _, object := range manifest {
-		if object.GetKind() != "Deployment" {
-			continue
-		}
-		containers, _, err := unstructured.NestedSlice(object.Object, path...)
-		if err != nil {
-			return fmt.Errorf("reading containers of %s: %w", object.GetName(), err)
-		}
-		for _, container := range containers {
-			if fields, ok := container.(map[string]any); ok {
-				fields["image"] = image
-			}
-		}
-		if err := unstructured.SetNestedSlice(object.Object, containers, path...); err != nil {
-			return fmt.Errorf("changing containers of %s: %w", object.GetName(), err)
-		}
-	}
-	return nil
-}
+// applyApplication applies the files of the example, the image alone replaced.
+func (s *stage) applyApplication() error { return s.kafka.ApplyApplication(s.ctx) }
 
 func userReady(object client.Object) bool {
 	user, ok := object.(*kafkav1.KafkaUser)

@@ -99,7 +99,7 @@ func (s *stage) applyAcross(apps harness.Kafka) error {
 		}
 	}
 	client := s.example("application/client.yaml")
-	if err := runs(client, image); err != nil {
+	if err := client.SetImage(image); err != nil {
 		return err
 	}
 	for _, manifest := range []harness.Manifest{access, client} {

@@ -102,10 +102,12 @@ func trustScenarios() []scenario {
 
 // applicationScenarios play with users and with applications that connect as them.
 func applicationScenarios() []scenario {
+	const long = 20 * time.Minute
 	return []scenario{
 		{name: "applications/user-connects", run: userConnects},
 		{name: "applications/users-authorized", run: usersAuthorized},
 		{name: "applications/access-across-namespaces", run: accessAcrossNamespaces},
+		{name: "applications/access-follows", run: accessFollows, within: long},
 	}
 }
 

@@ -1,6 +1,6 @@
-// Demo creates a Kafka cluster on the Kubernetes of $KUBECONFIG, restarts all of
-// its nodes while real clients work, replaces the keys of both of its authorities,
-// and says what clients lost.
+// Demo creates a Kafka cluster and the application of the examples on the Kubernetes of
+// $KUBECONFIG, restarts all nodes while real clients work, replaces the keys of both CAs,
+// and reports what clients and the application lost.
 package main
 
 import (
@@ -73,10 +73,13 @@ type demo struct {
 }
 
 func (d demo) show(ctx context.Context) error {
-	if err := d.kube.Install(ctx, d.journal); err != nil {
+	if err := d.kube.InstallWith(ctx, d.journal, d.kafka.ApplicationOperators()); err != nil {
 		return err
 	}
 	if err := d.create(ctx); err != nil {
+		return err
+	}
+	if err := d.startApplication(ctx); err != nil {
 		return err
 	}
 	ok := true
@@ -227,10 +230,11 @@ func (d demo) tell(result probe.Result, summary report.Report) {
 func (d demo) farewell() {
 	fmt.Fprintf(d.out, `The cluster keeps running. Look at it:
   export KUBECONFIG=%[1]s
-  kubectl get kafka,kafkanodepool,strimzipodset,pods --namespace %[2]s    (on the bed: go run -C bed . kubectl …)
+  kubectl get kafka,kafkanodepool,kafkauser,kafkaaccess,pods --namespace %[2]s    (on the bed: go run -C bed . kubectl …)
   bin/kubectl-keyturn status kafka/%[3]s --namespace %[2]s
+  kubectl logs deployment/%[4]s --namespace %[2]s
   bin/kubectl-keyturn probe kafka/%[3]s --namespace %[2]s --kinds pinned,all-crt,plain
 Take it away:
   kubectl delete namespace %[2]s    and, if it is the bed: make bed-down
-`, os.Getenv(harness.KubeconfigVariable), namespace, cluster)
+`, os.Getenv(harness.KubeconfigVariable), namespace, cluster, applicationName)
 }

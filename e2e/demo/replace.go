@@ -28,7 +28,8 @@ func (d demo) replace(ctx context.Context) (act, error) {
 		return act{}, err
 	}
 	played := act{name: replacements}
-	err = d.witness(ctx, load, folder)
+	application, err := d.kafka.Account(ctx, applicationName)
+	err = errors.Join(err, d.witness(ctx, load, folder))
 	for _, authority := range []harness.Authority{harness.ClusterCA, harness.ClientsCA} {
 		if err != nil {
 			break
@@ -40,9 +41,11 @@ func (d demo) replace(ctx context.Context) (act, error) {
 	}
 	load.SetPhase("after")
 	if err == nil {
-		err = harness.Let(ctx, harness.Quiet)
+		err = d.untilRead(ctx, application)
 	}
 	played.result = load.Finish(ctx)
+	after, problem := d.kafka.Account(ctx, applicationName)
+	err = errors.Join(err, problem)
 	restarted := 0
 	for _, node := range played.result.Nodes {
 		restarted += node.Restarts
@@ -51,6 +54,7 @@ func (d demo) replace(ctx context.Context) (act, error) {
 	for _, watch := range played.result.Watches {
 		refused += watch.Fresh().Refused
 	}
+	played.figures = append(played.figures, tally(application, after)...)
 	played.figures = append(played.figures, harness.GapFigure(played.result, maxGap),
 		report.AtMost("restarts", float64(restarted), 0, "restarts", "new pods and new containers"),
 		report.AtMost("refusals of OpenSSL with the old cluster CA only", float64(refused), 0, "connections", "one openssl s_client to each node each second"))

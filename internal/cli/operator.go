@@ -18,11 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/podset"
+	"github.com/keyturn/keyturn/internal/user/finalizer"
 )
 
 // defaultLease is the name of the Lease where the chart gives none.
@@ -143,7 +145,9 @@ func (o *operatorOptions) readGates() error {
 }
 
 func (o *operatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Logger) manager.Options {
-	options := o.process.managerOptions(scheme, logger, controller.CacheOptions(o.watchNamespaces))
+	cached := controller.CacheOptions(o.watchNamespaces)
+	cached.ByObject[&kafkav1.KafkaUser{}] = finalizer.Cached()
+	options := o.process.managerOptions(scheme, logger, cached)
 	options.Client = controller.ClientOptions()
 	options.Controller.MaxConcurrentReconciles = o.concurrentObjects
 	return options
@@ -156,6 +160,10 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager, serverClock *kube.Ser
 	now := clock.RealClock{}
 	pods := podset.NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), now, controller.PodMaker(o.settings()))
 	if err := pods.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("adding controllers: %w", err)
+	}
+	users := finalizer.New(finalizer.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("keyturn")})
+	if err := users.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("adding controllers: %w", err)
 	}
 	figures := controller.NewMetrics()

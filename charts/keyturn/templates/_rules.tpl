@@ -16,6 +16,10 @@ says which. Nothing is listed with "*", and nothing outside of namespaces is tou
 - apiGroups: [kafka.strimzi.io]
   resources: [kafkas/finalizers, kafkanodepools/finalizers]
   verbs: [update]
+# The finalizer of users whose Kafka is gone, which would keep a namespace from being deleted. Watched as metadata.
+- apiGroups: [kafka.strimzi.io]
+  resources: [kafkausers]
+  verbs: [get, list, watch, patch]
 # The pods of a node pool, described one by one. Patch also takes away an annotation that asked for a restart;
 # delete takes away the set of a node pool that is gone.
 - apiGroups: [core.strimzi.io]

@@ -66,8 +66,7 @@ func (r *Reconciler) abandon(ctx context.Context, user *kafkav1.KafkaUser) error
 	if err := r.dropFinalizer(ctx, user); err != nil {
 		return err
 	}
-	r.options.Events.Eventf(user, nil, corev1.EventTypeNormal, "KafkaDeleted", actionReconcile,
-		"Removed finalizer %s: Kafka %s is deleted. Nothing of the user is removed from Kafka.", model.Finalizer, r.options.Cluster.Name)
+	r.options.Events.Eventf(user, nil, corev1.EventTypeNormal, model.KafkaDeleted, actionReconcile, "%s", model.Abandoned(r.options.Cluster.Name))
 	return nil
 }
 

@@ -62,6 +62,9 @@ type KafkaSpec struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
 	MaintenanceTimeWindows []string `json:"maintenanceTimeWindows,omitempty"`
+	// entityOperator runs operators of the cluster's own beside its nodes.
+	// +optional
+	EntityOperator *EntityOperator `json:"entityOperator,omitempty"`
 }
 
 // KafkaClusterSpec configures the nodes of the cluster.

@@ -30,6 +30,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &kafkav1.CertManagerApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("CertSecretSource"):
 		return &kafkav1.CertSecretSourceApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("EntityOperator"):
+		return &kafkav1.EntityOperatorApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("IssuerReference"):
 		return &kafkav1.IssuerReferenceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("JBODVolume"):
@@ -86,6 +88,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &kafkav1.UserAuthenticationApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("UserAuthorization"):
 		return &kafkav1.UserAuthorizationApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("UserOperator"):
+		return &kafkav1.UserOperatorApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("UserPassword"):
 		return &kafkav1.UserPasswordApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("UserPasswordSource"):

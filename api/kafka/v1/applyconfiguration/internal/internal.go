@@ -170,6 +170,12 @@ var schemaYAML = typed.YAMLObject(`types:
       namedType: com.github.keyturn.keyturn.api.kafka.v1.ConfigValue
 - name: com.github.keyturn.keyturn.api.kafka.v1.ConfigValue
   scalar: string
+- name: com.github.keyturn.keyturn.api.kafka.v1.EntityOperator
+  map:
+    fields:
+    - name: userOperator
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.UserOperator
 - name: com.github.keyturn.keyturn.api.kafka.v1.IssuerReference
   map:
     fields:
@@ -368,6 +374,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: clusterCa
       type:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.CertificateAuthority
+    - name: entityOperator
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.EntityOperator
     - name: kafka
       type:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.KafkaClusterSpec
@@ -666,6 +675,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: type
       type:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.AuthorizationType
+- name: com.github.keyturn.keyturn.api.kafka.v1.UserOperator
+  map:
+    fields:
+    - name: resources
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.Resources
 - name: com.github.keyturn.keyturn.api.kafka.v1.UserPassword
   map:
     fields:

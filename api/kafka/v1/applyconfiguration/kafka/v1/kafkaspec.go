@@ -16,6 +16,8 @@ type KafkaSpecApplyConfiguration struct {
 	// maintenanceTimeWindows are cron expressions (Quartz form, UTC): renewals of authorities and of
 	// leaf certificates that are due start only inside of them. Without any, they start at once.
 	MaintenanceTimeWindows []string `json:"maintenanceTimeWindows,omitempty"`
+	// entityOperator runs operators of the cluster's own beside its nodes.
+	EntityOperator *EntityOperatorApplyConfiguration `json:"entityOperator,omitempty"`
 }
 
 // KafkaSpecApplyConfiguration constructs a declarative configuration of the KafkaSpec type for use with
@@ -55,5 +57,13 @@ func (b *KafkaSpecApplyConfiguration) WithMaintenanceTimeWindows(values ...strin
 	for i := range values {
 		b.MaintenanceTimeWindows = append(b.MaintenanceTimeWindows, values[i])
 	}
+	return b
+}
+
+// WithEntityOperator sets the EntityOperator field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the EntityOperator field is set to the value of the last call.
+func (b *KafkaSpecApplyConfiguration) WithEntityOperator(value *EntityOperatorApplyConfiguration) *KafkaSpecApplyConfiguration {
+	b.EntityOperator = value
 	return b
 }

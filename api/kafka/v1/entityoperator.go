@@ -1,0 +1,15 @@
+package v1
+
+// EntityOperator says which operators run beside the nodes, in a Deployment of the cluster.
+type EntityOperator struct {
+	// userOperator looks after the KafkaUsers of the cluster. Unset means that none runs beside the nodes.
+	// +optional
+	UserOperator *UserOperator `json:"userOperator,omitempty"`
+}
+
+// UserOperator configures the user operator that runs beside the nodes.
+type UserOperator struct {
+	// resources of its container.
+	// +optional
+	Resources *Resources `json:"resources,omitempty"`
+}

@@ -63,8 +63,14 @@ func (w *world) kept(name, kafka string, finalizers ...string) {
 func TestTheClusterOperatorLetsUsersOfADeletedKafkaGo(t *testing.T) {
 	t.Parallel()
 	rights := chartstest.Rights(t, apiServer, filepath.Join("..", "..", ".."), chartstest.ClusterWide)
-	t.Run("when the Kafka is deleted", func(t *testing.T) { letsGo(newWorld(t), rights) })
-	t.Run("when it starts afterwards", func(t *testing.T) { letsGoLate(newWorld(t), rights) })
+	t.Run("when the Kafka is deleted", func(t *testing.T) {
+		t.Parallel()
+		letsGo(newWorld(t), rights)
+	})
+	t.Run("when it starts afterwards", func(t *testing.T) {
+		t.Parallel()
+		letsGoLate(newWorld(t), rights)
+	})
 }
 
 func letsGo(w *world, rights *rest.Config) {

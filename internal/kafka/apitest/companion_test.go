@@ -11,7 +11,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,7 +34,7 @@ const exporterName = clusterName + "-exporter"
 
 func exporter(namespace string, loading publication.Loading) companion.Companion {
 	return companion.Companion{
-		Name: exporterName, Type: "exporter", Certificate: "exporter",
+		Name: exporterName, Type: "exporter", Secret: exporterName + "-certs", CommonName: exporterName, Certificate: "exporter",
 		Host: exporterName + "." + namespace + ".svc", Loading: loading, Replicas: 1,
 		Pod: coreac.PodSpec().WithContainers(coreac.Container().WithName("exporter").WithImage("exporter:test")),
 	}
@@ -57,37 +56,17 @@ type partner struct {
 // accompany lets companions run beside the nodes.
 func (w *world) accompany(companions ...companion.Companion) {
 	w.t.Helper()
-	w.allowDeployments()
 	w.companions = companions
 	w.startOperator()
 }
 
 // runBeside is what an operator is told of who runs beside the nodes.
 func (w *world) runBeside(options *controller.Options) {
-	if len(w.companions) > 0 {
+	switch {
+	case w.besides != nil:
+		options.Companions = w.besides
+	case len(w.companions) > 0:
 		options.Companions = func(model.Cluster) []companion.Companion { return w.companions }
-	}
-}
-
-// allowDeployments gives the operator the rights of a chart with companions: so far
-// none ships any.
-func (w *world) allowDeployments() {
-	w.t.Helper()
-	meta := metav1.ObjectMeta{Name: "companions"}
-	for _, object := range []client.Object{
-		&rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{appsv1.GroupName}, Resources: []string{"deployments"},
-			Verbs: []string{"get", "list", "watch", "create", "patch", "delete"},
-		}}},
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: meta,
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "keyturn", Name: "keyturn"}},
-		},
-	} {
-		if err := w.api.Create(w.t.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
-			w.t.Fatal(err)
-		}
 	}
 }
 
@@ -220,7 +199,7 @@ func (w *world) loadPartner(p *partner, oldest int64) bool {
 // storedFor is what a pod of the companion would load now.
 func (w *world) storedFor(c companion.Companion) (publication.Publication, stores, error) {
 	v := volumes{pod: c.Certificate, certs: w.certs, files: map[volume]files{
-		nodeVolume:    w.stored.secrets[c.Secret()],
+		nodeVolume:    w.stored.secrets[c.Secret],
 		clusterVolume: w.stored.secrets[authorities.Cluster.TrustedCertsSecret(clusterName)],
 	}}
 	published, err := publication.ParsePublication(v.files[nodeVolume][agent.PublicationKey])
@@ -320,7 +299,9 @@ func (w *world) partnerPods() []string {
 func (w *world) nodeUIDs() map[string]string {
 	w.t.Helper()
 	uids := w.podUIDs()
-	maps.DeleteFunc(uids, func(name, _ string) bool { return strings.HasPrefix(name, exporterName) })
+	maps.DeleteFunc(uids, func(name, _ string) bool {
+		return strings.HasPrefix(name, exporterName) || strings.HasPrefix(name, entityOperatorName)
+	})
 	return uids
 }
 
@@ -430,7 +411,7 @@ func TestACompanionThatIsNotWantedAnyMoreGoes(t *testing.T) {
 	w := besideTurning(t, publication.LoadByReload)
 	w.silent[exporterName] = true
 	w.accompany(companion.Companion{
-		Name: clusterName + "-other", Type: "other", Certificate: "other", Host: "other." + w.namespace + ".svc",
+		Name: clusterName + "-other", Type: "other", Secret: clusterName + "-other-certs", CommonName: clusterName + "-other", Certificate: "other", Host: "other." + w.namespace + ".svc",
 		Replicas: 1, Pod: coreac.PodSpec().WithContainers(coreac.Container().WithName("other").WithImage("other:test")),
 	})
 	w.settle()

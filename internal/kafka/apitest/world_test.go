@@ -130,8 +130,10 @@ type world struct {
 	// companions run beside the nodes, partners are their processes, and pairs counts
 	// the pods they have had.
 	companions []companion.Companion
-	partners   map[types.UID]*partner
-	pairs      int
+	// besides decides which run, where the Kafka says so.
+	besides  func(model.Cluster) []companion.Companion
+	partners map[types.UID]*partner
+	pairs    int
 	// issuer is who signs leaves, or nil; elsewhere is who does so with a key of its own, and gates say whether it may.
 	issuer    func(pki.Authority) issuer.Issuer
 	elsewhere *outsideIssuer

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	appsac "k8s.io/client-go/applyconfigurations/apps/v1"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 	metaac "k8s.io/client-go/applyconfigurations/meta/v1"
@@ -32,6 +33,10 @@ type Companion struct {
 	Name string
 	// Type is the value of the label strimzi.io/component-type.
 	Type string
+	// Secret is the name of the Secret with what a pod presents, and the publication.
+	Secret string
+	// CommonName is that of the certificate, by which nodes know the companion.
+	CommonName string
 	// Certificate is the key of the certificate in the Secret, without its ending.
 	Certificate string
 	// Host is the name in the certificate, by which the operator recognises the pods.
@@ -40,12 +45,11 @@ type Companion struct {
 	Loading publication.Loading
 	// Replicas is how many pods there are.
 	Replicas int32
+	// Rules are what the pods may do in their namespace. Without any, they have no account of their own.
+	Rules []rbacv1.PolicyRule
 	// Pod is what runs in each; the certificates are mounted into every container.
 	Pod *coreac.PodSpecApplyConfiguration
 }
-
-// Secret is the name of the Secret with what a pod presents, and the publication.
-func (c Companion) Secret() string { return c.Name + "-certs" }
 
 // Stores is the one store that a pod has.
 func Stores() []publication.Store {
@@ -92,6 +96,9 @@ func (c Companion) Deployment(at Place) *appsac.DeploymentApplyConfiguration {
 
 func (c Companion) podSpec(trustSecret string) *coreac.PodSpecApplyConfiguration {
 	spec := *c.Pod
+	if len(c.Rules) > 0 {
+		spec.WithServiceAccountName(c.Name)
+	}
 	spec.Volumes = slices.Clone(spec.Volumes)
 	spec.Containers = slices.Clone(spec.Containers)
 	for i := range spec.Containers {
@@ -100,7 +107,7 @@ func (c Companion) podSpec(trustSecret string) *coreac.PodSpecApplyConfiguration
 		container.WithVolumeMounts(
 			mount(identityVolume, agent.NodeDir), mount(trustVolume, contract.ClusterTrustDir), mount(podVolume, agent.PodDir))
 	}
-	return spec.WithVolumes(volume.Secret(identityVolume, c.Secret()), volume.Secret(trustVolume, trustSecret), volume.PodInfo(podVolume))
+	return spec.WithVolumes(volume.Secret(identityVolume, c.Secret), volume.Secret(trustVolume, trustSecret), volume.PodInfo(podVolume))
 }
 
 func mount(name, path string) *coreac.VolumeMountApplyConfiguration {

@@ -15,7 +15,7 @@ import (
 
 func exporter() companion.Companion {
 	return companion.Companion{
-		Name: "my-exporter", Type: "exporter", Certificate: "exporter", Host: "my-exporter.kafka.svc", Replicas: 2,
+		Name: "my-exporter", Type: "exporter", Secret: "my-exporter-certs", Certificate: "exporter", Host: "my-exporter.kafka.svc", Replicas: 2,
 		Pod: coreac.PodSpec().
 			WithVolumes(coreac.Volume().WithName("own")).
 			WithContainers(

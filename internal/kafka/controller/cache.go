@@ -5,6 +5,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -43,6 +44,8 @@ func CacheOptions(namespaces []string) cache.Options {
 			&networkingv1.NetworkPolicy{}:   metadata,
 			&corev1.PersistentVolumeClaim{}: ofCluster(keeping(reading(model.ClusterIDAnnotation, deleteClaimAnnotation))),
 			&appsv1.Deployment{}:            ofCluster(keeping(reading(agent.PinAnnotation))),
+			&rbacv1.Role{}:                  metadata,
+			&rbacv1.RoleBinding{}:           metadata,
 			&corev1.Secret{}: {
 				Label:     selecting(model.ClusterLabel, selection.Exists).Add(ofNoUser()...),
 				Transform: keeping(none),

@@ -86,7 +86,7 @@ func (p *pass) keptNames() map[string]bool {
 		kept[name] = true
 	}
 	for _, at := range p.companions {
-		kept[at.Secret()] = true
+		kept[at.Secret] = true
 	}
 	for _, node := range p.allNodes() {
 		kept[node.Pod] = true

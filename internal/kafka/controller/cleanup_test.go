@@ -27,7 +27,7 @@ func afterScaleDown() *pass {
 		Nodes: []model.Node{{ID: 0, Pool: "dual", Pod: "my-dual-0"}},
 		Pools: []model.Pool{{Name: "dual", Volumes: []model.Volume{{Name: "data", Type: kafkav1.StoragePersistentClaim}}}},
 	}
-	p.companions = []accompanying{{Companion: companion.Companion{Name: "my-exporter"}}}
+	p.companions = []accompanying{{Companion: companion.Companion{Name: "my-exporter", Secret: "my-exporter-certs"}}}
 	p.secrets, p.objects = map[string]corev1.Secret{}, map[objectID]*metav1.PartialObjectMetadata{}
 	return p
 }

@@ -12,6 +12,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keyturn/keyturn/internal/agent"
@@ -38,12 +40,18 @@ func deploymentKind() schema.GroupVersionKind {
 	return appsv1.SchemeGroupVersion.WithKind("Deployment")
 }
 
+func roleKind() schema.GroupVersionKind { return rbacv1.SchemeGroupVersion.WithKind("Role") }
+
+func roleBindingKind() schema.GroupVersionKind {
+	return rbacv1.SchemeGroupVersion.WithKind("RoleBinding")
+}
+
 // owned are the kinds whose objects are observed as metadata.
 func (r *Reconciler) owned() []schema.GroupVersionKind {
 	if r.options.Companions == nil {
 		return ownedKinds()
 	}
-	return append(ownedKinds(), deploymentKind())
+	return append(ownedKinds(), deploymentKind(), roleKind(), roleBindingKind())
 }
 
 // companionObjects are what the companions of a cluster consist of.
@@ -53,9 +61,20 @@ func (r *Reconciler) companionObjects(cluster model.Cluster) []objectID {
 	}
 	var ids []objectID
 	for _, c := range r.options.Companions(cluster) {
-		ids = append(ids, objectID{secretKind().GroupKind(), c.Secret()}, objectID{deploymentKind().GroupKind(), c.Name})
+		ids = append(ids, objectID{secretKind().GroupKind(), c.Secret}, objectID{deploymentKind().GroupKind(), c.Name})
+		for _, kind := range accessKinds(c) {
+			ids = append(ids, objectID{kind.GroupKind(), c.Name})
+		}
 	}
 	return ids
+}
+
+// accessKinds are the kinds of the objects by which a companion may do something.
+func accessKinds(c companion.Companion) []schema.GroupVersionKind {
+	if len(c.Rules) == 0 {
+		return nil
+	}
+	return []schema.GroupVersionKind{serviceAccountKind(), roleKind(), roleBindingKind()}
 }
 
 // findCompanions settles who runs beside the nodes, and finds their pods.
@@ -99,7 +118,7 @@ func (p *pass) peers() map[string]*corev1.Pod {
 // publishedTo is what the Secret of a pod's node or companion says it is to load.
 func (p *pass) publishedTo(pod string) publication.Publication {
 	if at, is := p.companionOf(pod); is {
-		return p.published(at.Secret())
+		return p.published(at.Secret)
 	}
 	return p.published(pod)
 }
@@ -123,7 +142,7 @@ func (p *pass) addressOf(pod *corev1.Pod, leaves map[string][]string) client.Nod
 func (at accompanying) evidence(p *pass) evidence.Companion {
 	c := evidence.Companion{
 		Name: at.Name, Restarts: at.Loading == publication.LoadByRestart,
-		Published: p.published(at.Secret()), Presents: p.presents(at.Secret(), at.certKey()),
+		Published: p.published(at.Secret), Presents: p.presents(at.Secret, at.certKey()),
 	}
 	for _, pod := range at.pods {
 		said := p.heard[pod.Name]
@@ -147,6 +166,9 @@ func (r *Reconciler) applyCompanions(ctx context.Context, p *pass) error {
 		if !issued {
 			continue // a pod would have nothing to be pinned to
 		}
+		if err := r.applyAccess(ctx, p, at); err != nil {
+			return err
+		}
 		if err := r.applyDeployment(ctx, p, at, published); err != nil {
 			return err
 		}
@@ -168,14 +190,14 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 	}
 	keyKey := at.Certificate + ".key"
 	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
-		secret: at.Secret(), certKey: at.certKey(), keyKey: keyKey,
-		subject: pki.Subject{Organization: model.Organization, CommonName: at.Name},
+		secret: at.Secret, certKey: at.certKey(), keyKey: keyKey,
+		subject: pki.Subject{Organization: model.Organization, CommonName: at.CommonName},
 		sans:    sans, identity: given.Identity,
 	})
 	if err != nil || !found {
 		return publication.Publication{}, false, err
 	}
-	published := publication.Next(p.published(at.Secret()), p.pinOf(at).Revision, publication.Content{
+	published := publication.Next(p.published(at.Secret), p.pinOf(at).Revision, publication.Content{
 		Leaves:    map[string]*x509.Certificate{publication.NodeIdentity: settled.Chain[0]},
 		Chain:     settled.Chain[1:],
 		Trust:     roles.Trust(nil, roles.Decided{Cluster: given}, nil),
@@ -187,7 +209,7 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 		return publication.Publication{}, false, fmt.Errorf("companion %s: %w", at.Name, err)
 	}
 	err = r.writeSecret(ctx, p, kube.SecretIntent{
-		Namespace: p.kafka.Namespace, Name: at.Secret(),
+		Namespace: p.kafka.Namespace, Name: at.Secret,
 		Labels:      p.labelsOf(at),
 		Annotations: leafAnnotations(p, settled),
 		Owners:      ownerReferences(&p.kafka),
@@ -210,6 +232,32 @@ func (p *pass) labelsOf(at accompanying) map[string]string {
 	return p.cluster.ComponentLabels(model.Component{Name: at.Name, Type: at.Type})
 }
 
+// place is where the companion runs, without a pin.
+func (at accompanying) place(p *pass) companion.Place {
+	return companion.Place{
+		Namespace: p.kafka.Namespace, Labels: p.labelsOf(at), Owner: ownerReference(&p.kafka),
+		TrustSecret: p.cluster.Names.ClusterTrustSecret(),
+	}
+}
+
+// applyAccess writes the account of the companion and what it may do, before the pods that need it.
+func (r *Reconciler) applyAccess(ctx context.Context, p *pass, at accompanying) error {
+	if len(at.Rules) == 0 {
+		return nil
+	}
+	place := at.place(p)
+	for _, object := range []intended{
+		{objectID{serviceAccountKind().GroupKind(), at.Name}, rendered(at.ServiceAccount(place))},
+		{objectID{roleKind().GroupKind(), at.Name}, rendered(at.Role(place))},
+		{objectID{roleBindingKind().GroupKind(), at.Name}, rendered(at.RoleBinding(place))},
+	} {
+		if err := r.applyObject(ctx, p, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // applyDeployment writes the companion's Deployment. Its pods are made again when they
 // are pinned to another publication, and they are only when they have to be. The pin
 // that stays was read before: if it is not the one that stands any more, nothing is
@@ -223,10 +271,9 @@ func (r *Reconciler) applyDeployment(ctx context.Context, p *pass, at accompanyi
 	if err != nil {
 		return fmt.Errorf("pinning companion %s: %w", at.Name, err)
 	}
-	deployment := at.Deployment(companion.Place{
-		Namespace: p.kafka.Namespace, Labels: p.labelsOf(at), Owner: ownerReference(&p.kafka),
-		TrustSecret: p.cluster.Names.ClusterTrustSecret(), Pin: string(pin),
-	})
+	place := at.place(p)
+	place.Pin = string(pin)
+	deployment := at.Deployment(place)
 	id := objectID{deploymentKind().GroupKind(), at.Name}
 	if observed, exists := p.objects[id]; exists {
 		deployment.WithResourceVersion(observed.ResourceVersion)
@@ -272,13 +319,15 @@ func (r *Reconciler) nudgeCompanion(ctx context.Context, p *pass, at accompanyin
 	return nil
 }
 
-// cleanUpCompanions takes away the Deployments of companions that are not wanted any
+// cleanUpCompanions takes away the Deployments, accounts and roles of companions that are not wanted any
 // more. Their Secrets go with those of nodes that are gone.
 func (r *Reconciler) cleanUpCompanions(ctx context.Context, p *pass) error {
+	if r.options.Companions == nil {
+		return nil
+	}
 	for id, object := range p.objects {
-		_, pinned := object.Annotations[agent.PinAnnotation]
 		wanted := slices.ContainsFunc(p.companions, func(at accompanying) bool { return at.Name == id.name })
-		if id.kind != deploymentKind().GroupKind() || !pinned || wanted || object.DeletionTimestamp != nil {
+		if wanted || object.DeletionTimestamp != nil || !ofCompanion(p, id, object) {
 			continue
 		}
 		if err := r.takeAway(ctx, p, object); err != nil {
@@ -288,10 +337,22 @@ func (r *Reconciler) cleanUpCompanions(ctx context.Context, p *pass) error {
 	return nil
 }
 
+// ofCompanion reports whether an object is one that a companion of the cluster consists of: the Kafka owns it, and it is
+// not that of the nodes.
+func ofCompanion(p *pass, id objectID, object *metav1.PartialObjectMetadata) bool {
+	if id.kind == deploymentKind().GroupKind() {
+		_, pinned := object.Annotations[agent.PinAnnotation]
+		return pinned
+	}
+	kinds := []schema.GroupKind{serviceAccountKind().GroupKind(), roleKind().GroupKind(), roleBindingKind().GroupKind()}
+	isOwned := slices.ContainsFunc(object.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == p.kafka.UID })
+	return slices.Contains(kinds, id.kind) && isOwned && object.Labels[model.NameLabel] == id.name && id.name != p.cluster.Names.Kafka()
+}
+
 // factsOfCompanion tells people how far the pod is that is the farthest behind.
 func (p *pass) factsOfCompanion(at accompanying) rotation.MemberFacts {
-	facts := rotation.MemberFacts{Published: p.published(at.Secret()).Revision}
-	if chain := p.presents(at.Secret(), at.certKey()); len(chain) > 0 {
+	facts := rotation.MemberFacts{Published: p.published(at.Secret).Revision}
+	if chain := p.presents(at.Secret, at.certKey()); len(chain) > 0 {
 		facts.Leaf, facts.LeafNotAfter = pki.FingerprintOf(chain[0]).String(), chain[0].NotAfter
 	}
 	for i, pod := range at.pods {

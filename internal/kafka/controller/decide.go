@@ -263,7 +263,7 @@ func (p *pass) leavesByHost() map[string][]string {
 		leaves[host] = append(leaves[host], pki.FingerprintOf(chain[0]).String())
 	}
 	for _, at := range p.companions {
-		if chain := p.presents(at.Secret(), at.certKey()); len(chain) > 0 {
+		if chain := p.presents(at.Secret, at.certKey()); len(chain) > 0 {
 			leaves[at.Host] = append(leaves[at.Host], pki.FingerprintOf(chain[0]).String())
 		}
 	}

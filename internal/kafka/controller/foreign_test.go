@@ -19,7 +19,7 @@ import (
 func beside(objects ...client.Object) (*Reconciler, *pass) {
 	live := fake.NewClientBuilder().WithReturnManagedFields().WithObjects(objects...).Build()
 	r := New(Options{Client: live, Live: live, Metrics: NewMetrics(), Companions: func(model.Cluster) []companion.Companion {
-		return []companion.Companion{{Name: "my-companion"}}
+		return []companion.Companion{{Name: "my-companion", Secret: "my-companion-certs"}}
 	}})
 	p := passOf(&kafkav1.Kafka{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "my", UID: "1"}}, nil)
 	p.cluster = model.Cluster{Names: p.names()}

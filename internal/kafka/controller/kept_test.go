@@ -398,7 +398,7 @@ func TestTheCacheKeepsTheLabelsThatAreRead(t *testing.T) {
 	p.claims = map[string]*corev1.PersistentVolumeClaim{claim.Name: kept(t, claim)}
 	p.others = []*corev1.Pod{kept(t, beside)}
 	r := New(Options{Metrics: NewMetrics(), Companions: func(model.Cluster) []companion.Companion {
-		return []companion.Companion{{Name: "my-beside"}}
+		return []companion.Companion{{Name: "my-beside", Secret: "my-beside-certs"}}
 	}})
 
 	r.findCompanions(p)

@@ -239,8 +239,8 @@ func TestANodeWhoseLeafIsNotIssuedGetsItsTrust(t *testing.T) {
 
 func TestACompanionWhoseLeafIsNotIssuedGetsItsTrust(t *testing.T) {
 	t.Parallel()
-	at := accompanying{Companion: companion.Companion{Name: "my-companion", Certificate: "proxy", Host: "my-companion.kafka.svc"}}
-	stored := ofPod(at.Secret())
+	at := accompanying{Companion: companion.Companion{Name: "my-companion", Secret: "my-companion-certs", CommonName: "my-companion", Certificate: "proxy", Host: "my-companion.kafka.svc"}}
+	stored := ofPod(at.Secret)
 	stored.certKey, stored.keyKey = "proxy.crt", "proxy.key"
 	for name, a := range unissued() {
 		t.Run(name, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestACompanionWhoseLeafIsNotIssuedGetsItsTrust(t *testing.T) {
 			if err != nil || !given {
 				t.Fatalf("nothing is published: %t, %v", given, err)
 			}
-			publishes(t, p, at.Secret(), trusts, leaves[at.Secret()].Chain[0])
+			publishes(t, p, at.Secret, trusts, leaves[at.Secret].Chain[0])
 		})
 	}
 }

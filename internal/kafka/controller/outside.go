@@ -210,7 +210,7 @@ func (r *Reconciler) withdrawRequests(ctx context.Context, p *pass) error {
 		keep = append(keep, node.Pod)
 	}
 	for _, at := range p.companions {
-		keep = append(keep, at.Secret())
+		keep = append(keep, at.Secret)
 	}
 	slices.Sort(keep)
 	if err := r.outsideIssuer(p).Withdraw(ctx, keep); err != nil {

@@ -262,7 +262,7 @@ func (p *pass) versions(kind authorities.Kind) map[string]string {
 		note(node.Pod)
 	}
 	for _, at := range p.companions {
-		note(at.Secret())
+		note(at.Secret)
 	}
 	return versions
 }

@@ -17,7 +17,7 @@ type Source interface {
 // OperatorHandler answers the operator, and forbids every other client to ask. It
 // must be served with TLSConfig.
 func OperatorHandler(source Source, metrics http.Handler) http.Handler {
-	return server.OperatorHandler(source, isOperator, map[string]http.Handler{
+	return server.OperatorHandler(source, IsOperator, map[string]http.Handler{
 		"GET " + contract.BrokerStatePath: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			server.Answer(w, http.StatusOK, source.BrokerState())
 		}),

@@ -36,9 +36,9 @@ func Certificate(identity stores.Identity) tls.Certificate {
 	return certificate
 }
 
-// isOperator reports whether the subject is that of the cluster operator. Every node of
+// IsOperator reports whether the subject is that of the cluster operator. Every node of
 // the cluster has a certificate of the same authority.
-func isOperator(subject pkix.Name) bool {
+func IsOperator(subject pkix.Name) bool {
 	return subject.CommonName == agent.OperatorCommonName &&
 		slices.Equal(subject.Organization, []string{contract.OperatorOrganization})
 }

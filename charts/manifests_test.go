@@ -203,7 +203,8 @@ func TestRulesNameWhatTheyGrant(t *testing.T) {
 					t.Errorf("%s: the rule for %v grants with a wildcard", file, rule.Resources)
 				}
 			}
-			if slices.Contains(rule.Resources, "roles") || slices.Contains(rule.Verbs, "escalate") || slices.Contains(rule.Verbs, "impersonate") {
+			// A role that the operator creates grants nothing that the operator does not have: that takes these verbs.
+			if slices.ContainsFunc([]string{"escalate", "bind", "impersonate"}, func(verb string) bool { return slices.Contains(rule.Verbs, verb) }) {
 				t.Errorf("%s: the rule for %v could raise the operator's own rights", file, rule.Resources)
 			}
 		}

@@ -21,6 +21,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
+	"github.com/keyturn/keyturn/internal/kafka/entityoperator"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/podset"
@@ -189,8 +190,10 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager, serverClock *kube.Ser
 		Settings:  o.settings(),
 		Stores:    stores(o.pkcs12),
 		Outside:   outside,
-		Gates:     o.gates,
-		Version:   version(),
+
+		Companions: entityoperator.Companions(stores(o.pkcs12)),
+		Gates:      o.gates,
+		Version:    version(),
 	})
 	if err := kafka.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("adding controllers: %w", err)

@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -11,11 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
+	"github.com/keyturn/keyturn/internal/kafka/agent/peer"
+	"github.com/keyturn/keyturn/internal/kafka/entityoperator"
 	"github.com/keyturn/keyturn/internal/user/controller"
 )
-
-// userLease is the Lease of the user operator of a cluster: of all that look after one cluster, one acts.
-const userLease = "%s-user-operator"
 
 // userOperatorOptions are the flags of the user operator.
 type userOperatorOptions struct {
@@ -23,6 +25,7 @@ type userOperatorOptions struct {
 	cluster     types.NamespacedName
 	concurrency int
 	pkcs12      bool
+	certificate string
 }
 
 func newUserOperatorCommand() *cobra.Command {
@@ -41,6 +44,7 @@ func newUserOperatorCommand() *cobra.Command {
 	flags.StringVar(&o.cluster.Name, "cluster", "", "Kafka cluster whose users are looked after")
 	flags.StringVar(&o.cluster.Namespace, "namespace", "", "namespace of the Kafka cluster and of its users")
 	flags.BoolVar(&o.pkcs12, "pkcs12", true, "write PKCS#12 stores beside the PEM keys and certificates of users")
+	flags.StringVar(&o.certificate, "mounted-certificate", "", "name of the mounted certificate to connect to Kafka with, in a pod beside the nodes; empty means that of the cluster operator, read from its Secret")
 	flags.IntVar(&o.concurrency, "concurrent-reconciles", 8, "users reconciled at the same time")
 	return cmd
 }
@@ -53,7 +57,7 @@ func (o *userOperatorOptions) complete() error {
 		return missingFlagError("namespace")
 	}
 	if o.process.leaderElectionID == "" {
-		o.process.leaderElectionID = fmt.Sprintf(userLease, o.cluster.Name)
+		o.process.leaderElectionID = entityoperator.Lease(o.cluster.Name)
 	}
 	if o.process.leaderElectionNS == "" {
 		o.process.leaderElectionNS = o.cluster.Namespace
@@ -99,7 +103,11 @@ func (o *userOperatorOptions) addController(mgr ctrl.Manager) error {
 	if err := metrics.Registry.Register(figures); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	kafka, err := admin.Open(controller.Connection(mgr.GetAPIReader(), o.cluster, clock.RealClock{}))
+	source, err := o.credentials(mgr)
+	if err != nil {
+		return err
+	}
+	kafka, err := admin.Open(controller.Connection(o.cluster, source, clock.RealClock{}))
 	if err != nil {
 		return fmt.Errorf("preparing a client of Kafka: %w", err)
 	}
@@ -108,4 +116,21 @@ func (o *userOperatorOptions) addController(mgr ctrl.Manager) error {
 		Events: mgr.GetEventRecorder("keyturn-user-operator"), Log: mgr.GetLogger(), Clock: clock.RealClock{},
 		Cluster: o.cluster, Stores: stores(o.pkcs12), Metrics: figures,
 	}).SetupWithManager(mgr)
+}
+
+// credentials are what the process presents to Kafka. Beside the nodes it is a peer of theirs, whether it acts or not.
+func (o *userOperatorOptions) credentials(mgr ctrl.Manager) (mtls.Source, error) {
+	if o.certificate == "" {
+		return controller.StoredCredentials(mgr.GetAPIReader(), o.cluster), nil
+	}
+	options := peer.Defaults(o.certificate)
+	options.Clock, options.Log = clock.RealClock{}, slog.New(logr.ToSlogHandler(mgr.GetLogger()))
+	beside := peer.New(options)
+	if err := mgr.Add(beside); err != nil {
+		return nil, fmt.Errorf("adding the peer of the nodes: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("certificate", beside.Ready); err != nil {
+		return nil, fmt.Errorf("adding health checks: %w", err)
+	}
+	return beside.Credentials, nil
 }

@@ -52,10 +52,30 @@ says which. Nothing is listed with "*", and nothing outside of namespaces is tou
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create, patch]
-# The identity of the nodes. It is bound to no role, and goes with its owner.
+# The identity of the nodes, which is bound to no role, and that of the user operator beside them. Delete takes away the
+# latter when it is not asked for any more.
 - apiGroups: [""]
   resources: [serviceaccounts]
-  verbs: [get, list, watch, create, patch]
+  verbs: [get, list, watch, create, patch, delete]
+# The user operator beside the nodes, and what it may do.
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get, list, watch, create, patch, delete]
+# Its role and the binding of it: the API server lets the operator grant nothing that it does not have itself.
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [roles, rolebindings]
+  verbs: [get, list, watch, create, patch, delete]
+# What that role hands out and is not listed elsewhere: nobody can grant more than it has.
+- apiGroups: [kafka.strimzi.io]
+  resources: [kafkausers/status]
+  verbs: [patch]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create, get, update]
+# The user operator's leader election writes events of the older form.
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
 # The data of the nodes. Patch grows a volume; delete takes away the claims of a removed node with
 # deleteClaim: true.
 - apiGroups: [""]

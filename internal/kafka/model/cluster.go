@@ -133,6 +133,8 @@ type Cluster struct {
 	// SkipScaleDownCheck is the annotation strimzi.io/skip-broker-scaledown-check:
 	// a person takes the loss of partitions on leaving nodes upon them.
 	SkipScaleDownCheck bool
+	// UserOperator runs beside the nodes, nil when none does.
+	UserOperator *kafkav1.UserOperator
 
 	config        Properties
 	authorization authorization

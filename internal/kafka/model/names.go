@@ -27,6 +27,12 @@ type Names struct {
 // common name of node certificates, value of the label strimzi.io/name.
 func (n Names) Kafka() string { return n.Cluster + "-kafka" }
 
+// EntityOperator is the name of what runs beside the nodes for users.
+func (n Names) EntityOperator() string { return n.Cluster + "-entity-operator" }
+
+// UserOperator is the common name by which nodes know the user operator.
+func (n Names) UserOperator() string { return n.Cluster + "-entity-user-operator" }
+
 // BootstrapService is the Service that clients start from.
 func (n Names) BootstrapService() string { return n.Cluster + "-kafka-bootstrap" }
 

@@ -122,6 +122,22 @@ func (c Cluster) initContainer() *coreac.ContainerApplyConfiguration {
 	return container
 }
 
+// OperatorContainer runs the operator's own image.
+func (c Cluster) OperatorContainer(name string, resources *kafkav1.Resources) *coreac.ContainerApplyConfiguration {
+	container := coreac.Container().
+		WithName(name).
+		WithImage(c.settings.AgentImage).
+		WithCommand("/keyturn").
+		WithSecurityContext(containerSecurity())
+	if c.settings.PullPolicy != "" {
+		container.WithImagePullPolicy(c.settings.PullPolicy)
+	}
+	if resources != nil {
+		container.WithResources(resourcesOf(corev1.ResourceRequirements{Limits: resources.Limits, Requests: resources.Requests}))
+	}
+	return container
+}
+
 func (c Cluster) kafkaContainer(pool Pool, node Node) *coreac.ContainerApplyConfiguration {
 	container := coreac.Container().
 		WithName(kafkaContainer).

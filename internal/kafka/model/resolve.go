@@ -80,6 +80,9 @@ func (r *resolver) resolve() Cluster {
 		settings:           r.in.Settings,
 		owner:              Owner{Name: kafka.Name, UID: kafka.UID},
 	}
+	if beside := kafka.Spec.EntityOperator; beside != nil {
+		cluster.UserOperator = beside.UserOperator
+	}
 	r.checkClusterName(cluster.Names)
 	r.checkClaims()
 	r.checkCertManager()

@@ -172,7 +172,7 @@ func (c Cluster) authorizationProperties() Properties {
 	machinery := []string{
 		c.CommonName(),
 		c.Names.Cluster + "-entity-topic-operator",
-		c.Names.Cluster + "-entity-user-operator",
+		c.Names.UserOperator(),
 		c.Names.Cluster + "-kafka-exporter",
 		c.Names.Cluster + "-cruise-control",
 		"cluster-operator",

@@ -16,7 +16,8 @@ import (
 func TestEveryConnectionReadsItsCertificateAndItsTrust(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	options := controller.Connection(w.asOperator, types.NamespacedName{Namespace: w.namespace, Name: cluster}, w.clock)
+	name := types.NamespacedName{Namespace: w.namespace, Name: cluster}
+	options := controller.Connection(name, controller.StoredCredentials(w.asOperator, name), w.clock)
 	for _, missing := range []string{"my-cluster-cluster-operator-certs", "my-cluster-cluster-ca-cert"} {
 		if _, err := options.Credentials(t.Context()); err == nil || !strings.Contains(err.Error(), "Secret "+missing+" does not exist") {
 			t.Errorf("the error is %v, want one that names Secret %s", err, missing)

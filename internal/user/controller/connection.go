@@ -34,20 +34,25 @@ const (
 	identityKey    = "cluster-operator.key"
 )
 
-// Connection is how a cluster is reached: over the listener that its brokers have for each other. The certificate and
-// the CAs that are trusted are read for each connection.
-func Connection(live client.Reader, cluster types.NamespacedName, now clock.PassiveClock) admin.Options {
+// Connection is how a cluster is reached: over the listener that its brokers have for each other. The source is asked for
+// the certificate and the CAs that are trusted before each connection.
+func Connection(cluster types.NamespacedName, source mtls.Source, now clock.PassiveClock) admin.Options {
 	names := model.Names{Cluster: cluster.Name, Namespace: cluster.Namespace}
 	return admin.Options{
 		Brokers:     []string{net.JoinHostPort(names.BootstrapHost(), strconv.Itoa(model.ReplicationPort))},
 		Domain:      names.BrokersDomain(),
 		AnswerLimit: admin.UsersAnswer,
 		Dial:        (&net.Dialer{}).DialContext,
-		Credentials: func(ctx context.Context) (mtls.Credentials, error) { return credentials(ctx, live, cluster) },
+		Credentials: source,
 		Now:         now.Now,
 		Timeout:     adminTimeout,
 		DialTimeout: dialTimeout,
 	}
+}
+
+// StoredCredentials are those of the cluster operator, and the cluster CA, as their Secrets hold them.
+func StoredCredentials(live client.Reader, cluster types.NamespacedName) mtls.Source {
+	return func(ctx context.Context) (mtls.Credentials, error) { return credentials(ctx, live, cluster) }
 }
 
 // credentialsError says that a Secret does not hold what the user operator needs to connect.

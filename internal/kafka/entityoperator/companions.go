@@ -1,0 +1,93 @@
+package entityoperator
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	coreac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/companion"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/publication"
+)
+
+const (
+	// Certificate is the name of the certificate and its key in the Secret of the user operator, without their endings.
+	Certificate = "entity-operator"
+
+	componentType = "entity-operator"
+	container     = "user-operator"
+	healthPort    = 8081
+	metricsPort   = 8080
+	// operatorUser is who the operator's image runs as.
+	operatorUser = 65532
+)
+
+// Companions returns what runs beside the nodes of a cluster: the user operator, if the Kafka asks for it. The stores
+// say whether Secrets of users get PKCS#12 stores.
+func Companions(stores authority.StoreGeneration) func(model.Cluster) []companion.Companion {
+	return func(c model.Cluster) []companion.Companion {
+		if c.UserOperator == nil {
+			return nil
+		}
+		return []companion.Companion{userOperator(c, stores)}
+	}
+}
+
+func userOperator(c model.Cluster, stores authority.StoreGeneration) companion.Companion {
+	name := c.Names.EntityOperator()
+	return companion.Companion{
+		Name: name, Type: componentType,
+		Secret: c.Names.UserOperator() + "-certs", CommonName: c.Names.UserOperator(), Certificate: Certificate,
+		Host:    fmt.Sprintf("%s.%s.svc", name, c.Names.Namespace),
+		Loading: publication.LoadByReload, Replicas: 1,
+		Rules: Rules(c.Names),
+		Pod: coreac.PodSpec().
+			WithSecurityContext(coreac.PodSecurityContext().
+				WithRunAsNonRoot(true).WithRunAsUser(operatorUser).WithRunAsGroup(operatorUser).WithFSGroup(operatorUser).
+				WithSeccompProfile(coreac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
+			WithContainers(c.OperatorContainer(container, c.UserOperator.Resources).
+				WithArgs("user-operator", "--cluster="+c.Names.Cluster, "--namespace="+c.Names.Namespace,
+					"--mounted-certificate="+Certificate, fmt.Sprintf("--pkcs12=%t", stores == authority.WithStores)).
+				WithPorts(port("metrics", metricsPort), port("health", healthPort), port("agent", agent.SecurePort)).
+				WithLivenessProbe(probe("/healthz").WithPeriodSeconds(20)).
+				WithReadinessProbe(probe("/readyz").WithPeriodSeconds(5))),
+	}
+}
+
+func port(name string, number int32) *coreac.ContainerPortApplyConfiguration {
+	return coreac.ContainerPort().WithName(name).WithContainerPort(number)
+}
+
+func probe(path string) *coreac.ProbeApplyConfiguration {
+	return coreac.Probe().WithTimeoutSeconds(5).
+		WithHTTPGet(coreac.HTTPGetAction().WithPath(path).WithPort(intstr.FromInt32(healthPort)))
+}
+
+// Lease is the Lease of the user operator of a cluster: of all that look after one cluster, one acts.
+func Lease(cluster string) string { return cluster + "-user-operator" }
+
+// Rules are what a user operator may do in the namespace of its cluster. The chart grants the same to one that runs
+// elsewhere, and all of it to the cluster operator, because nobody can grant more than it has.
+func Rules(names model.Names) []rbacv1.PolicyRule {
+	rule := func(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
+	}
+	const kafka, leases = "kafka.strimzi.io", "coordination.k8s.io"
+	ownLease := rule(leases, []string{"leases"}, "get", "update")
+	ownLease.ResourceNames = []string{Lease(names.Cluster)}
+	return []rbacv1.PolicyRule{
+		rule(kafka, []string{"kafkausers", "kafkas"}, "get", "list", "watch"),
+		rule(kafka, []string{"kafkausers"}, "patch"),
+		rule(kafka, []string{"kafkausers/status"}, "patch"),
+		rule("", []string{"secrets"}, "get", "list", "watch", "create", "patch", "delete"),
+		rule("events.k8s.io", []string{"events"}, "create", "patch"),
+		rule(leases, []string{"leases"}, "create"),
+		ownLease,
+		rule("", []string{"events"}, "create", "patch"),
+	}
+}

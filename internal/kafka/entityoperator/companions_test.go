@@ -1,0 +1,65 @@
+package entityoperator_test
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/charts/chartstest"
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/kafka/entityoperator"
+	"github.com/keyturn/keyturn/internal/kafka/model"
+)
+
+func TestNothingRunsBesideNodesUnlessTheKafkaAsksForIt(t *testing.T) {
+	t.Parallel()
+	companions := entityoperator.Companions(authority.WithStores)
+	if got := companions(model.Cluster{}); len(got) > 0 {
+		t.Errorf("%+v run, want none", got)
+	}
+	cluster := model.Cluster{Names: model.Names{Cluster: "my-cluster", Namespace: "kafka"}, UserOperator: &kafkav1.UserOperator{}}
+	got := companions(cluster)
+	if len(got) != 1 || got[0].Name != "my-cluster-entity-operator" || got[0].Secret != "my-cluster-entity-user-operator-certs" ||
+		got[0].CommonName != "my-cluster-entity-user-operator" {
+		t.Errorf("%+v run, want the user operator under the names of Strimzi", got)
+	}
+}
+
+// rights are what rules allow, one by one.
+func rights(rules []rbacv1.PolicyRule) []string {
+	all := map[string]bool{}
+	for _, rule := range rules {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				all[strings.Join([]string{strings.Join(rule.APIGroups, ","), resource, strings.Join(rule.ResourceNames, ","), verb}, " ")] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+func TestAUserOperatorHasTheSameRightsWhereverItRuns(t *testing.T) {
+	t.Parallel()
+	var granted []rbacv1.PolicyRule
+	for _, object := range chartstest.Objects(t, filepath.Join("..", "..", ".."), chartstest.UserOperator) {
+		if object.GetKind() != "Role" {
+			continue
+		}
+		var role rbacv1.Role
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
+			t.Fatal(err)
+		}
+		granted = append(granted, role.Rules...)
+	}
+	own := entityoperator.Rules(model.Names{Cluster: "my-cluster"})
+	if diff := cmp.Diff(rights(granted), rights(own)); diff != "" {
+		t.Errorf("rights differ (-chart +beside the nodes):\n%s", diff)
+	}
+}

@@ -108,6 +108,7 @@ func applicationScenarios() []scenario {
 		{name: "applications/users-authorized", run: usersAuthorized},
 		{name: "applications/access-across-namespaces", run: accessAcrossNamespaces},
 		{name: "applications/access-follows", run: accessFollows, within: long},
+		{name: "applications/beside-the-nodes", run: besideTheNodes, within: long},
 	}
 }
 

@@ -85,9 +85,11 @@ func (o *observation) bundleOf(kind authorities.Kind) *authority.Bundle {
 		return nil
 	}
 	read := o.brought[caCert.Secret]
-	return &authority.Bundle{
-		Secret: caCert.Secret, Entry: caCert.Key, Stored: read.stored, Unread: read.unread[caCert.Key], Offered: o.offered,
+	bundle := &authority.Bundle{Secret: caCert.Secret, Entry: caCert.Key, Stored: read.stored, Unread: read.unread[caCert.Key]}
+	if kind == authorities.Cluster {
+		bundle.Offered = o.offered // what is issued to users is not read here
 	}
+	return bundle
 }
 
 // refusesOutside says why the CA of an issuer is not used; nil when it is.
@@ -96,15 +98,12 @@ func (r *Reconciler) refusesOutside(p *pass, kind authorities.Kind) []authority.
 		return nil
 	}
 	field := kind.Names(p.kafka.Name).Field + ".type"
-	switch {
-	case kind == authorities.Clients:
-		return []authority.Problem{{Object: field, Wrong: "cert-manager.io is not supported for the clients CA yet", Remedy: "remove it"}}
-	case r.options.Gates.CertManagerCaType == featuregate.Off && !p.hasCopied(kind):
-		return []authority.Problem{{
-			Object: field, Wrong: "cert-manager.io needs feature gate CertManagerCaType, which is off", Remedy: turnOnGate,
-		}}
+	if r.options.Gates.CertManagerCaType == featuregate.On || p.hasCopied(kind) {
+		return nil
 	}
-	return nil
+	return []authority.Problem{{
+		Object: field, Wrong: "cert-manager.io needs feature gate CertManagerCaType, which is off", Remedy: turnOnGate,
+	}}
 }
 
 // hasCopied reports whether the CAs of an issuer were copied for the cluster: it runs on them.
@@ -114,8 +113,11 @@ func (o *observation) hasCopied(kind authorities.Kind) bool {
 
 // noteGate warns of a cluster that runs on an issuer although the gate is off.
 func (r *Reconciler) noteGate(p *pass) {
-	_, _, uses := model.CertManagerIssuer(p.caSpec(authorities.Cluster))
-	if uses && r.options.Gates.CertManagerCaType == featuregate.Off && p.hasCopied(authorities.Cluster) {
+	runs := slices.ContainsFunc(kinds(), func(kind authorities.Kind) bool {
+		_, _, uses := model.CertManagerIssuer(p.caSpec(kind))
+		return uses && p.hasCopied(kind)
+	})
+	if runs && r.options.Gates.CertManagerCaType == featuregate.Off {
 		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonFeatureGate,
 			"feature gate CertManagerCaType is off, but the certificates of this cluster come from cert-manager and are still adopted: "+turnOnGate)
 	}
@@ -135,10 +137,19 @@ func noteSharedIssuer(p *pass, kind authorities.Kind) {
 		shared = "ClusterIssuer " + ref.Name + " can be used from every namespace."
 	}
 	if shared != "" {
-		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonSharedIssuer, shared+
-			" Nodes accept every certificate of its CA with the organization "+model.Organization+" as that of a node. "+
-			"Use an Issuer for this cluster alone, or reserve the organization with a CertificateRequestPolicy.")
+		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonSharedIssuer, shared+" "+sharedIssuerRisk(kind))
 	}
+}
+
+// sharedIssuerRisk says what others can do with a certificate of the issuer, and how to prevent it.
+func sharedIssuerRisk(kind authorities.Kind) string {
+	if kind == authorities.Clients {
+		return "Nodes accept every certificate of its CA as that of the user that it names, and one of CN=" + operatorCommonName +
+			",O=" + model.Organization + " as that of a super user. " +
+			"Use an Issuer for this cluster alone, or reserve these subjects with a CertificateRequestPolicy."
+	}
+	return "Nodes accept every certificate of its CA with the organization " + model.Organization + " as that of a node. " +
+		"Use an Issuer for this cluster alone, or reserve the organization with a CertificateRequestPolicy."
 }
 
 // issuanceOf says who signs the leaves of the cluster. A CA with keys at hand that stands in for one that is refused signs.

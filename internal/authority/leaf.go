@@ -23,6 +23,8 @@ type WantedLeaf struct {
 	Subject pki.Subject
 	SANs    pki.SANs
 	Key     pki.KeyParams
+	// Usages are what an issuer's leaf is verified for.
+	Usages []pki.Usage
 	// Authority signs the leaf; zero where an issuer offers leaves.
 	Authority pki.Authority
 	// Anchors are the CAs by which every peer verifies a leaf that an issuer offers, and Named all that the user names

@@ -62,7 +62,7 @@ func (l leafCheck) offered(d LeafDecision, broken *LeafDecision, answer issuer.I
 		d.Act, d.Reason, d.Detail = HoldLeaf, reason, "the issued certificate is not adopted, because "+detail
 		return d
 	}
-	if err := pki.Verify(answer.Chain, l.in.Want.Anchors, l.in.Now, pki.BothUsages()...); err != nil {
+	if err := pki.Verify(answer.Chain, l.in.Want.Anchors, l.in.Now, l.in.Want.Usages...); err != nil {
 		d.Act, d.Reason, d.Detail = HoldLeaf, LeafSigner, "the issued certificate is not adopted, because "+next.untrusted(err)
 		return d
 	}
@@ -87,7 +87,7 @@ func (l leafCheck) offered(d LeafDecision, broken *LeafDecision, answer issuer.I
 func (l leafCheck) untrusted(wrong error) string {
 	signer := l.signer()
 	for _, ca := range l.in.Want.Named {
-		if pki.Verify(l.chain, []*x509.Certificate{ca}, l.in.Now, pki.BothUsages()...) != nil {
+		if pki.Verify(l.chain, []*x509.Certificate{ca}, l.in.Now, l.in.Want.Usages...) != nil {
 			continue
 		}
 		if contains(mounted(l.in.Want.Named), ca) {
@@ -96,7 +96,7 @@ func (l leafCheck) untrusted(wrong error) string {
 		return fmt.Sprintf("only the CA %q verifies it, which nodes do not trust because it has signed another CA of the bundle: put the CA %s into the bundle", ca.Subject, signer)
 	}
 	if pki.Verify(l.chain, l.in.Want.Named, l.in.Now) == nil {
-		return "it is not for servers and clients: " + wrong.Error()
+		return fmt.Sprintf("it is not for all of %q: ", l.in.Want.Usages) + wrong.Error()
 	}
 	return fmt.Sprintf("no CA of the bundle verifies it: put the CA %s into the bundle", signer)
 }

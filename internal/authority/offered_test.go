@@ -22,6 +22,7 @@ func offered(tb testing.TB) (authority.LeafInput, pki.Authority) {
 	in := settled(tb)
 	ca := in.Want.Authority
 	in.Want.Authority, in.Want.Anchors, in.Want.Named = pki.Authority{}, certificatesOf(ca), certificatesOf(ca)
+	in.Want.Usages = pki.BothUsages()
 	chain, err := pki.ParseBundle(in.Stored.Certificates)
 	if err != nil {
 		tb.Fatal(err)
@@ -113,7 +114,7 @@ func TestAnOfferedLeafIsAdoptedOnlyWhenAllPeersVerifyWhatWasAskedFor(t *testing.
 		"it may not serve": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
 			t.Helper()
 			issues(t, in, ca, func(r *issuer.Request) { r.Usages = []pki.Usage{pki.ClientAuth} })
-		}, authority.HoldLeaf, "not for servers and clients"},
+		}, authority.HoldLeaf, "it is not for all of"},
 		"the stored one has expired, and no other was issued": {func(_ *testing.T, in *authority.LeafInput, _ pki.Authority) {
 			in.Now = noon().Add(101 * day)
 		}, authority.HoldLeaf, "expired"},

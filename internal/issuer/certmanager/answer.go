@@ -12,20 +12,30 @@ import (
 )
 
 // answer is the outcome of a request whose Certificate says what was asked for. secret is nil when there is none.
-func answer(request issuer.Request, certificate *state, secret *corev1.Secret) issuer.Outcome {
+func (o *Options) answer(request issuer.Request, certificate *state, secret *corev1.Secret) issuer.Outcome {
 	pending := issuer.Pending{Since: certificate.since()}
 	if !certificate.isIssued() {
 		pending.Why = certificate.waiting()
 		return pending
 	}
-	name := certificate.Namespace + "/" + certificate.Name + SecretSuffix
 	if secret == nil {
-		pending.Why = fmt.Sprintf("Secret %s does not exist. cert-manager reissues the certificate; if it does not, check that it runs.", name)
+		pending.Why = fmt.Sprintf("Secret %s/%s does not exist. cert-manager reissues the certificate; if it does not, check that it runs.",
+			certificate.Namespace, o.secretName(certificate.Name))
 		return pending
 	}
+	again := "delete the Secret to have the certificate reissued"
+	if o.Placement == InGivenSecret {
+		again = fmt.Sprintf("run cmctl renew %s --namespace %s", certificate.Name, certificate.Namespace)
+	}
+	return found(request, secret, pending, again)
+}
+
+// found is the outcome that a Secret holds. again is how a person has another certificate issued.
+func found(request issuer.Request, secret *corev1.Secret, pending issuer.Pending, again string) issuer.Outcome {
+	name := secret.Namespace + "/" + secret.Name
 	chain, key, err := identity(secret)
 	if err != nil {
-		pending.Why = fmt.Sprintf("Secret %s holds no certificate: %v. cert-manager reissues it; if it does not, delete the Secret.", name, err)
+		pending.Why = fmt.Sprintf("Secret %s holds no certificate: %v. cert-manager reissues it; if it does not, %s.", name, err, again)
 		return pending
 	}
 	leaf := chain[0]
@@ -35,7 +45,7 @@ func answer(request issuer.Request, certificate *state, secret *corev1.Secret) i
 	}
 	if different := Differs(request, leaf); different != "" {
 		return issuer.Denied{Why: fmt.Sprintf("The certificate in Secret %s is not the requested one: %s. It is not used. "+
-			"Correct the issuer, then delete the Secret to have the certificate reissued.", name, different)}
+			"Correct the issuer, then %s.", name, different, again)}
 	}
 	switch {
 	case request.Now.Before(leaf.NotBefore):

@@ -13,6 +13,8 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
+func inOwnSecret() *Options { return &Options{} }
+
 func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
 func newCA(t *testing.T, name string) pki.Authority {
@@ -123,7 +125,7 @@ func TestOnlyAnAnswerToTheCurrentRequestIsIssued(t *testing.T) {
 			}
 			request.Now = noon().Add(c.now)
 
-			outcome := answer(request, certificate, secret)
+			outcome := inOwnSecret().answer(request, certificate, secret)
 
 			switch outcome := outcome.(type) {
 			case issuer.Issued:
@@ -149,7 +151,7 @@ func TestIntermediatesArePresentedAndRootsAreNot(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	outcome := answer(aRequest(), ready(), signed(t, below, intermediate, root.Certificate()))
+	outcome := inOwnSecret().answer(aRequest(), ready(), signed(t, below, intermediate, root.Certificate()))
 
 	issued, is := outcome.(issuer.Issued)
 	if !is || len(issued.Chain) != 2 || !issued.Chain[1].Equal(intermediate) || !issued.Key.Matches(issued.Chain[0]) || !issued.Authority.IsZero() {

@@ -29,12 +29,13 @@ func (o *Options) unrelated(certificate metav1.Object) string {
 	}
 }
 
-// unrelatedSecret says why cert-manager has not written a Secret for the Certificate of a name.
-func unrelatedSecret(secret metav1.Object, certificate string) string {
-	switch of := secret.GetAnnotations()[CertificateNameAnnotation]; of {
-	case certificate:
+// unrelatedSecret says why a Secret is not that of the Certificate of a name.
+func (o *Options) unrelatedSecret(secret metav1.Object, certificate string) string {
+	of := secret.GetAnnotations()[CertificateNameAnnotation]
+	switch {
+	case of == certificate, of == "" && o.Placement == InGivenSecret:
 		return ""
-	case "":
+	case of == "":
 		return "was not created by cert-manager"
 	default:
 		return "belongs to Certificate " + of

@@ -19,8 +19,8 @@ import (
 // intent is the Certificate for a request, in the form in which it is applied.
 func (o *Options) intent(request issuer.Request, key pki.KeyParams) *unstructured.Unstructured {
 	spec := map[string]any{
-		"secretName":     request.Name + SecretSuffix,
-		"secretTemplate": map[string]any{"labels": values(o.labels())},
+		"secretName":     o.secretName(request.Name),
+		"secretTemplate": map[string]any{"labels": values(o.secretLabels())},
 		"commonName":     request.Subject.CommonName,
 		"usages":         usages(request.Usages, key.Algorithm),
 		"privateKey": map[string]any{
@@ -37,6 +37,12 @@ func (o *Options) intent(request issuer.Request, key pki.KeyParams) *unstructure
 	if organization := request.Subject.Organization; organization != "" {
 		spec["subject"] = map[string]any{"organizations": []any{organization}}
 	}
+	if o.PasswordEntry != "" {
+		spec["keystores"] = map[string]any{"pkcs12": map[string]any{
+			"create": true, "profile": "Modern2023",
+			"passwordSecretRef": values(map[string]string{"name": o.secretName(request.Name), "key": o.PasswordEntry}),
+		}}
+	}
 	if len(request.SANs.DNS) > 0 {
 		spec["dnsNames"] = texts(request.SANs.DNS)
 	}
@@ -50,6 +56,15 @@ func (o *Options) intent(request issuer.Request, key pki.KeyParams) *unstructure
 	certificate.SetLabels(o.labels())
 	o.refer(certificate)
 	return certificate
+}
+
+// secretLabels are those that cert-manager puts on the Secret. A given one has its own, and gets those by which its owner is
+// told again when it is deleted by mistake and cert-manager creates it.
+func (o *Options) secretLabels() map[string]string {
+	if o.Placement == InGivenSecret {
+		return o.Selector
+	}
+	return o.labels()
 }
 
 // refer makes an intent refer to the owner, if anything does.

@@ -2,6 +2,7 @@ package certmanager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,9 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
 )
+
+// errNotGiven is a request whose given Secret is gone again; the caller creates it.
+var errNotGiven = errors.New("the Secret for the certificate does not exist")
 
 // Issuer asks cert-manager for the leaves of one owner.
 type Issuer struct {
@@ -61,9 +65,12 @@ func (i *Issuer) issue(ctx context.Context, request issuer.Request, key pki.KeyP
 			return notOwned(kindCertificate, certificate, why), nil
 		}
 	}
-	if secret != nil {
-		// Before the Certificate is written: cert-manager would overwrite the Secret.
-		if why := unrelatedSecret(secret, request.Name); why != "" {
+	// Before the Certificate is written: cert-manager would overwrite the Secret, or create one of another type.
+	switch {
+	case secret == nil && i.options.Placement == InGivenSecret:
+		return nil, fmt.Errorf("%w: %s", errNotGiven, i.options.secretName(request.Name))
+	case secret != nil:
+		if why := i.options.unrelatedSecret(secret, request.Name); why != "" {
 			return notOwned("Secret", secret, why), nil
 		}
 	}
@@ -82,7 +89,7 @@ func (i *Issuer) answer(ctx context.Context, request issuer.Request, certificate
 	if err != nil {
 		return nil, err
 	}
-	outcome := answer(request, current, secret)
+	outcome := i.options.answer(request, current, secret)
 	if pending, waits := outcome.(issuer.Pending); waits && isLate(current, request.Now) {
 		return i.reason(ctx, current, pending)
 	}
@@ -99,7 +106,7 @@ func (i *Issuer) observe(ctx context.Context, name string) (*unstructured.Unstru
 	if err != nil {
 		return nil, nil, err
 	}
-	secret, err := i.options.Secrets.Secret(ctx, i.key(name+SecretSuffix))
+	secret, err := i.options.Secrets.Secret(ctx, i.key(i.options.secretName(name)))
 	if apierrors.IsNotFound(err) {
 		secret, err = nil, nil
 	}
@@ -139,7 +146,7 @@ func (i *Issuer) write(ctx context.Context, resource schema.GroupVersionResource
 // adopt makes the Secret refer to the owner, or no longer, exactly as it was read. It holds a key that must not outlive
 // the owner, and cert-manager sets no owner by default.
 func (i *Issuer) adopt(ctx context.Context, secret *corev1.Secret) error {
-	if secret == nil {
+	if secret == nil || i.options.Placement == InGivenSecret {
 		return nil
 	}
 	refers := slices.ContainsFunc(secret.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == i.options.Owner.UID })
@@ -158,7 +165,7 @@ func (i *Issuer) adopt(ctx context.Context, secret *corev1.Secret) error {
 	return err
 }
 
-// Withdraw deletes the Certificates of the owner that are not kept, and then their Secrets. cert-manager may write such
+// Withdraw deletes the Certificates of the owner that are not kept, and then their Secrets but for given ones. cert-manager may write such
 // a Secret once more, from its cache, just after both were deleted: the next call deletes it.
 func (i *Issuer) Withdraw(ctx context.Context, keep []string) error {
 	if err := ctx.Err(); err != nil {
@@ -166,6 +173,9 @@ func (i *Issuer) Withdraw(ctx context.Context, keep []string) error {
 	}
 	if err := i.withdrawCertificates(ctx, keep); err != nil && !isNotInstalled(err) {
 		return fmt.Errorf("withdrawing requests: %w", err)
+	}
+	if i.options.Placement == InGivenSecret {
+		return nil
 	}
 	if err := i.withdrawSecrets(ctx, keep); err != nil {
 		return fmt.Errorf("withdrawing requests: %w", err)

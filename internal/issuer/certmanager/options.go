@@ -13,7 +13,7 @@ import (
 // FieldOwner is the field manager under which Certificates and the owner references of their Secrets are applied.
 const FieldOwner = "keyturn-certificates"
 
-// SecretSuffix is what the name of a Certificate's Secret has behind the name of the Certificate.
+// SecretSuffix is what the name of a Certificate's Secret has behind the name of the Certificate, unless it is given.
 const SecretSuffix = "-cm"
 
 // Patience is how long a request may stay unanswered before CertificateRequest and issuer are read for the reason.
@@ -62,6 +62,18 @@ const (
 	WithoutReferences References = "WithoutReferences"
 )
 
+// Placement says into which Secret cert-manager writes what it issues.
+type Placement string
+
+// The choices there are.
+const (
+	// InOwnSecret is a Secret that cert-manager creates, named after the Certificate with SecretSuffix.
+	InOwnSecret Placement = ""
+	// InGivenSecret is the Secret with the name of the Certificate. The caller has created it before the request: it must be
+	// the owner's, and stays when the request is withdrawn.
+	InGivenSecret Placement = "InGivenSecret"
+)
+
 // Options are what an Issuer needs.
 type Options struct {
 	// Server is asked by resource. Nothing that it answers is kept.
@@ -81,6 +93,9 @@ type Options struct {
 	// from those of others.
 	Owner      metav1.OwnerReference
 	References References
+	Placement  Placement
+	// PasswordEntry is the entry of a given Secret with the password of PKCS#12 stores; without it there are no stores.
+	PasswordEntry string
 	// Labels are put on Certificates and, by cert-manager, on their Secrets.
 	Labels map[string]string
 	// Selector are the labels that all objects of this owner and purpose carry and no others; they never change, and
@@ -97,6 +112,14 @@ func (o *Options) labels() map[string]string {
 		}
 	}
 	return all
+}
+
+// secretName is the name of the Secret of a Certificate.
+func (o *Options) secretName(certificate string) string {
+	if o.Placement == InGivenSecret {
+		return certificate
+	}
+	return certificate + SecretSuffix
 }
 
 func (o *Options) selector() labels.Selector { return labels.SelectorFromSet(o.Selector) }

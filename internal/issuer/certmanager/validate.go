@@ -23,7 +23,7 @@ const (
 // of the key.
 func (o *Options) check(request issuer.Request) (pki.KeyParams, error) {
 	key, isNew := request.Key.(issuer.NewKey)
-	errs := []error{request.Validate(), checkName(request.Name), o.Issuer.check()}
+	errs := []error{request.Validate(), checkName(o.secretName(request.Name)), o.Issuer.check()}
 	if _, isHeld := request.Key.(issuer.HeldKey); isHeld {
 		errs = append(errs, errors.New("cert-manager does not issue for a key that it does not create: request a new key"))
 	}
@@ -42,10 +42,10 @@ func (o *Options) check(request issuer.Request) (pki.KeyParams, error) {
 	return key.Params, nil
 }
 
-// checkName refuses names that a Certificate or its Secret must not have.
-func checkName(name string) error {
-	if wrong := validation.NameIsDNSSubdomain(name+SecretSuffix, false); len(wrong) > 0 {
-		return fmt.Errorf("a Secret must not be named %q: %s; choose a shorter or valid name", name+SecretSuffix, strings.Join(wrong, "; "))
+// checkName refuses names that a Secret must not have; that of its Certificate is not longer.
+func checkName(secret string) error {
+	if wrong := validation.NameIsDNSSubdomain(secret, false); len(wrong) > 0 {
+		return fmt.Errorf("a Secret must not be named %q: %s; choose a shorter or valid name", secret, strings.Join(wrong, "; "))
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func (p *pass) wantedLeaf(request leafRequest, present authority.StoredLeaf) aut
 	spec := model.CASpec(p.caSpec(authorities.Cluster)).Usable()
 	want := authority.WantedLeaf{
 		Subject: request.subject, SANs: request.sans, Key: spec.LeafKey(),
-		Validity: spec.Validity(), Renewal: spec.Renewal(),
+		Usages: pki.BothUsages(), Validity: spec.Validity(), Renewal: spec.Renewal(),
 	}
 	signer, found := p.clusterCA.signer(request.identity.Signer)
 	if !found {
@@ -210,7 +210,7 @@ func whyHeld(kafka string, decision authority.LeafDecision) (reason, message str
 // certificates of others are written.
 func askOf(ctx context.Context, signs issuer.Issuer, p *pass, request leafRequest, want authority.WantedLeaf) issuer.Outcome {
 	outcome, err := signs.Issue(ctx, issuer.Request{
-		Name: request.secret, Subject: want.Subject, SANs: want.SANs, Usages: pki.BothUsages(),
+		Name: request.secret, Subject: want.Subject, SANs: want.SANs, Usages: want.Usages,
 		Validity: want.Validity, Renewal: want.Renewal,
 		Key: issuer.NewKey{Params: want.Key}, Now: p.now,
 	})

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -31,6 +32,17 @@ func (b *Bundle) Upper() []*x509.Certificate {
 	}
 	trusted := mounted(certs)
 	return slices.DeleteFunc(certs, func(ca *x509.Certificate) bool { return contains(trusted, ca) })
+}
+
+// BundleIn are the CAs that a user names for an Outside authority, as the data of its certificate Secret has them: those of ca.crt
+// but for what is kept under dated names.
+func BundleIn(data map[string][]byte) []*x509.Certificate {
+	certs, err := pki.ParseBundle(data[CertKey])
+	if err != nil {
+		return nil
+	}
+	outgoing := slices.Collect(maps.Values(datedIn(data)))
+	return slices.DeleteFunc(certs, func(c *x509.Certificate) bool { return contains(outgoing, c) })
 }
 
 // Text is the PEM text of the bundle; nil without one that was read.

@@ -34,6 +34,8 @@ const defaultLease = "keyturn-operator"
 // featureGatesVariable is the environment variable that Strimzi reads feature gates from.
 const featureGatesVariable = "STRIMZI_FEATURE_GATES"
 
+const featureGatesUsage = "features to turn on or off, as +Name,-Name; empty means what " + featureGatesVariable + " says"
+
 // operatorOptions are the flags of the operator.
 type operatorOptions struct {
 	kafkaImages       map[string]string
@@ -76,7 +78,7 @@ func (o *operatorOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.operatorNamespace, "operator-namespace", "", "namespace of the operator's pods, which network policies let in")
 	flags.StringToStringVar(&o.operatorLabels, "operator-labels", nil, "labels of the operator's pods, which network policies let in, as key=value; repeat for each")
 	flags.IntVar(&o.concurrentObjects, "concurrent-reconciles", 4, "Kafka clusters reconciled at the same time")
-	flags.StringVar(&o.featureGates, "feature-gates", "", "features to turn on or off, as +Name,-Name; empty means what "+featureGatesVariable+" says")
+	flags.StringVar(&o.featureGates, "feature-gates", "", featureGatesUsage)
 	o.process.addFlags(flags, defaultLease)
 }
 
@@ -132,17 +134,22 @@ func (o *operatorOptions) complete() error {
 }
 
 // readGates takes feature gates from the flag, or from the environment where the flag names none.
-func (o *operatorOptions) readGates() error {
-	source := "--feature-gates"
-	if o.featureGates == "" {
-		source, o.featureGates = featureGatesVariable, os.Getenv(featureGatesVariable)
+func (o *operatorOptions) readGates() (err error) {
+	o.gates, err = gatesOf(o.featureGates)
+	return err
+}
+
+// gatesOf are the feature gates of the flag, or of the environment where the flag names none.
+func gatesOf(flag string) (featuregate.Gates, error) {
+	source, text := "--feature-gates", flag
+	if text == "" {
+		source, text = featureGatesVariable, os.Getenv(featureGatesVariable)
 	}
-	gates, err := featuregate.Parse(o.featureGates)
+	gates, err := featuregate.Parse(text)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", source, err)
+		return featuregate.Gates{}, fmt.Errorf("reading %s: %w", source, err)
 	}
-	o.gates = gates
-	return nil
+	return gates, nil
 }
 
 func (o *operatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Logger) manager.Options {

@@ -26,6 +26,8 @@ type userOperatorOptions struct {
 	concurrency int
 	pkcs12      bool
 	certificate string
+	// featureGates are as the flag says.
+	featureGates string
 }
 
 func newUserOperatorCommand() *cobra.Command {
@@ -45,6 +47,7 @@ func newUserOperatorCommand() *cobra.Command {
 	flags.StringVar(&o.cluster.Namespace, "namespace", "", "namespace of the Kafka cluster and of its users")
 	flags.BoolVar(&o.pkcs12, "pkcs12", true, "write PKCS#12 stores beside the PEM keys and certificates of users")
 	flags.StringVar(&o.certificate, "mounted-certificate", "", "name of the mounted certificate to connect to Kafka with, in a pod beside the nodes; empty means that of the cluster operator, read from its Secret")
+	flags.StringVar(&o.featureGates, "feature-gates", "", featureGatesUsage)
 	flags.IntVar(&o.concurrency, "concurrent-reconciles", 8, "users reconciled at the same time")
 	return cmd
 }
@@ -111,11 +114,21 @@ func (o *userOperatorOptions) addController(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("preparing a client of Kafka: %w", err)
 	}
-	return controller.New(controller.Options{
+	gates, err := gatesOf(o.featureGates)
+	if err != nil {
+		return err
+	}
+	issuers, err := newUserCertManager(mgr, o.cluster, gates.CertManagerCaType)
+	if err != nil {
+		return err
+	}
+	operator := controller.New(controller.Options{
 		Kafka: kafka, Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("keyturn-user-operator"), Log: mgr.GetLogger(), Clock: clock.RealClock{},
-		Cluster: o.cluster, Stores: stores(o.pkcs12), Metrics: figures,
-	}).SetupWithManager(mgr)
+		Cluster: o.cluster, Stores: stores(o.pkcs12), Metrics: figures, Issuers: issuers, Gates: gates,
+	})
+	issuers.changed = operator.CertificateChanged
+	return operator.SetupWithManager(mgr)
 }
 
 // credentials are what the process presents to Kafka. Beside the nodes it is a peer of theirs, whether it acts or not.

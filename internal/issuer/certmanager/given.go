@@ -29,17 +29,19 @@ func Fills(secret metav1.Object) bool {
 // Release takes what cert-manager has written out of a given Secret, which the owner goes on using, and deletes the
 // Certificate. cert-manager may write once more between the two: the Secret is filled again then, and the next call clears it.
 func (i *Issuer) Release(ctx context.Context, name string) error {
-	if err := i.clear(ctx, name); err != nil {
+	certificate, err := i.options.Certificates.Certificate(ctx, i.key(name))
+	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	certificate, err := i.options.Certificates.Certificate(ctx, i.key(name))
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
+	if err != nil || i.options.unrelated(certificate) != "" {
+		return i.clear(ctx, name)
+	}
+	// While the Certificate cannot be deleted, cert-manager would fill a cleared Secret again and again.
+	if err := i.remove(ctx, certificates(), certificate, metav1.DryRunAll); err != nil {
 		return err
-	case i.options.unrelated(certificate) != "":
-		return nil
+	}
+	if err := i.clear(ctx, name); err != nil {
+		return err
 	}
 	return i.remove(ctx, certificates(), certificate)
 }
@@ -61,7 +63,9 @@ func (i *Issuer) clear(ctx context.Context, name string) error {
 	owners := slices.DeleteFunc(slices.Clone(secret.OwnerReferences), func(r metav1.OwnerReference) bool {
 		return r.Kind == kindCertificate && strings.HasPrefix(r.APIVersion, Group+"/")
 	})
-	own := func(key string) bool { return strings.HasPrefix(key, Group+"/") || strings.HasSuffix(key, "."+Group+"/fao") }
+	own := func(key string) bool {
+		return strings.HasPrefix(key, Group+"/") || strings.HasSuffix(key, "."+Group+"/fao")
+	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{
 			"uid": secret.UID, "resourceVersion": secret.ResourceVersion, "ownerReferences": owners,

@@ -217,10 +217,10 @@ func (i *Issuer) withdrawSecrets(ctx context.Context, keep []string) error {
 }
 
 // remove deletes exactly the object that was read; one that is gone is no error.
-func (i *Issuer) remove(ctx context.Context, resource schema.GroupVersionResource, object metav1.Object) error {
+func (i *Issuer) remove(ctx context.Context, resource schema.GroupVersionResource, object metav1.Object, dryRun ...string) error {
 	uid, policy := object.GetUID(), metav1.DeletePropagationBackground
 	err := i.options.Server.Resource(resource).Namespace(object.GetNamespace()).Delete(ctx, object.GetName(),
-		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &policy})
+		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &policy, DryRun: dryRun})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting %s %s/%s (uid %s): %w", resource.Resource, object.GetNamespace(), object.GetName(), uid, err)
 	}

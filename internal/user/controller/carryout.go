@@ -25,6 +25,8 @@ type outcome struct {
 	wake          time.Time
 	// waitsForKafka: Kafka did not answer, and the user is looked at again when it does.
 	waitsForKafka bool
+	// waitsForIssuer: the issuer has not answered, and is asked again with every event.
+	waitsForIssuer bool
 	// inKafka is what Kafka has been left with.
 	inKafka sight
 }
@@ -52,13 +54,21 @@ func (r *Reconciler) carryOut(ctx context.Context, o model.Observed, d model.Dec
 		}
 	}
 	done.isReady = d.Problem == nil
+	_, done.waitsForIssuer = o.Outside.Answer.(issuer.Pending)
 	return done, r.report(ctx, o, d, done.secret)
 }
 
 // storeCredentials makes the Secret of a user what it shall be.
 func (r *Reconciler) storeCredentials(ctx context.Context, o model.Observed, d *model.Decision) (outcome, error) {
 	if d.Remove {
-		if err := kube.DeleteUnchanged(ctx, r.options.Client, o.Secret); err != nil {
+		left, err := r.leaveIssuer(ctx, o, d)
+		if err != nil {
+			return outcome{}, err
+		}
+		if left == nil {
+			return outcome{wake: d.Wake}, nil
+		}
+		if err := kube.DeleteUnchanged(ctx, r.options.Client, left); err != nil {
 			return outcome{}, err
 		}
 		o.Secret = nil
@@ -67,7 +77,11 @@ func (r *Reconciler) storeCredentials(ctx context.Context, o model.Observed, d *
 	if err != nil {
 		return outcome{}, err
 	}
-	return r.store(ctx, o, *d, data)
+	done, err := r.store(ctx, o, *d, data)
+	if err != nil || data == nil || d.Problem != nil {
+		return done, err
+	}
+	return done, r.settleIssuer(ctx, o, d, &done)
 }
 
 // credentials are what the Secret shall hold; nil leaves it alone.
@@ -117,6 +131,9 @@ func (r *Reconciler) store(ctx context.Context, o model.Observed, d model.Decisi
 	done.secret, done.secretVersion, done.notAfter = o.User.Name, version, model.NotAfter(data)
 	if d.Request != nil {
 		done.wake = done.notAfter.Add(-d.Request.Renewal)
+		r.issued(o, d)
+	}
+	if d.Why.Act == authority.AdoptLeaf {
 		r.issued(o, d)
 	}
 	return done, nil

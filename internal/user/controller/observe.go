@@ -34,8 +34,7 @@ func (r *Reconciler) observe(ctx context.Context, user *kafkav1.KafkaUser, now t
 	if o.Kafka, exists, err = r.kafka(ctx); err != nil || !exists {
 		return o, err
 	}
-	o.CA, o.CAProblem, err = r.clientsCA(ctx)
-	return o, err
+	return o, r.observeSigner(ctx, &o)
 }
 
 // kafka is the cluster of the users, and whether it exists.
@@ -101,6 +100,8 @@ type version struct {
 	secret     string
 	caCert     string
 	caKey      string
+	// trusted is what nodes trust of an issuer.
+	trusted string
 	// password is the Secret that the password comes from, told how often something happened to it.
 	password string
 	told     uint64
@@ -124,6 +125,9 @@ func (r *Reconciler) version(ctx context.Context, user *kafkav1.KafkaUser) (vers
 		&v.secret: user.Name,
 		&v.caCert: authorities.Clients.CertSecret(r.options.Cluster.Name),
 		&v.caKey:  authorities.Clients.KeySecret(r.options.Cluster.Name),
+	}
+	if model.OfIssuer(kafka) {
+		secrets[&v.trusted] = authorities.Clients.TrustedCertsSecret(r.options.Cluster.Name)
 	}
 	if reference := model.PasswordReference(user); reference != nil {
 		secrets[&v.password] = reference.Name

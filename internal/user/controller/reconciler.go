@@ -17,6 +17,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/user/model"
@@ -40,6 +41,9 @@ type Options struct {
 	Metrics *Metrics
 	// Kafka reads and changes what the cluster holds for users; see Connection.
 	Kafka admin.UsersClient
+	// Issuers are asked while the clients CA of the cluster is that of one of them.
+	Issuers Issuers
+	Gates   featuregate.Gates
 }
 
 // Reconciler reconciles the KafkaUsers of one cluster.
@@ -48,6 +52,8 @@ type Reconciler struct {
 	applier *kube.Applier
 	memory  *memory
 	ledger  *ledger
+	// renewals are those that follow from another CA of an issuer.
+	renewals renewals
 	// named watches the Secrets that passwords come from: they have no label.
 	named *kube.Named
 }
@@ -79,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if last, same := r.memory.of(request.NamespacedName, seen, now); same && !r.isNews(ctx, &user, last, now) {
+	if last, same := r.memory.of(request.NamespacedName, seen, now); same && !last.waitsForIssuer && !r.isNews(ctx, &user, last, now) {
 		return r.wait(&user, last, now), nil
 	}
 	observed, err := r.observe(ctx, &user, now)
@@ -124,6 +130,7 @@ func (r *Reconciler) forget(user types.NamespacedName) {
 	r.options.Metrics.forget(user)
 	r.applier.Forget("v1", "Secret", user.Namespace, user.Name)
 	r.named.Refer(user, nil)
+	r.options.Issuers.Forget(user)
 	for _, username := range model.Usernames(user.Name) {
 		r.ledger.forget(username)
 	}

@@ -24,13 +24,14 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
-	"github.com/keyturn/keyturn/internal/kafka/model"
+	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/user/model"
 )
 
 // CacheOptions limits the cache to one cluster: its Kafka, its KafkaUsers, and the metadata of its Secrets. What a
 // Secret holds cannot be read through it: no informer of whole Secrets exists.
 func CacheOptions(cluster types.NamespacedName) cache.Options {
-	ofCluster := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{model.ClusterLabel: cluster.Name})}
+	ofCluster := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{kafkamodel.ClusterLabel: cluster.Name})}
 	return cache.Options{
 		ReaderFailOnMissingInformer: true,
 		DefaultTransform:            cache.TransformStripManagedFields(),
@@ -62,6 +63,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			})
 			return nil
 		})).
+		WatchesRawSource(r.options.Issuers).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("starting the KafkaUser controller: %w", err)
@@ -83,8 +85,13 @@ func (r *Reconciler) usersOf(ctx context.Context, secret client.Object) []reconc
 	switch secret.GetName() {
 	case authorities.Clients.CertSecret(r.options.Cluster.Name), authorities.Clients.KeySecret(r.options.Cluster.Name):
 		return r.allUsers(ctx, secret)
+	case authorities.Clients.TrustedCertsSecret(r.options.Cluster.Name):
+		if kafka, _, err := r.kafka(ctx); err == nil && model.OfIssuer(kafka) {
+			return r.allUsers(ctx, secret)
+		}
+		return nil
 	}
-	if secret.GetLabels()[model.KindLabel] != kafkav1.KindKafkaUser {
+	if secret.GetLabels()[kafkamodel.KindLabel] != kafkav1.KindKafkaUser {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(secret)}}

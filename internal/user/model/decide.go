@@ -57,6 +57,8 @@ type Observed struct {
 	// CA is the clients CA; CAProblem says why there is none that signs, and is empty when there is one.
 	CA        CA
 	CAProblem string
+	// Outside is the issuer that signs with the clients CA, where its key is not in a Secret of the cluster.
+	Outside Outside
 	// Secret is what is stored under the name of the user's Secret, nil when there is nothing.
 	Secret *corev1.Secret
 	// PasswordSecret is the Secret that the password comes from, nil when there is none.
@@ -102,7 +104,10 @@ func Decide(o Observed) Decision {
 	case authentication == nil || authentication.Type == kafkav1.UserTLSExternal:
 		d.Remove = o.Secret != nil && IsOwned(o.Secret, o.User)
 		d.Problem = o.missingKafka("What Kafka holds for the user is not changed. ")
+	case o.usesIssuer():
+		o.decideOffered(&d)
 	case authentication.Type == kafkav1.UserTLS:
+		o.warnOfGate(&d)
 		o.decideCertificate(&d)
 	case authentication.Type == kafkav1.UserSCRAM:
 		o.decidePassword(&d)
@@ -155,7 +160,7 @@ func (o Observed) decideCertificate(d *Decision) {
 		d.Problem = &Remark{CertificateHeld, o.held(leaf)}
 		return
 	case authority.PostponeLeaf:
-		d.warn(CertificatePostponed, "The certificate is due for renewal ("+leaf.Detail+"). It stays in use and is issued again in the next maintenance window.")
+		d.postponed(leaf)
 	case authority.KeepLeaf, authority.RechainLeaf, authority.AdoptLeaf:
 	}
 	if o.CAProblem != "" {
@@ -168,6 +173,10 @@ func (o Observed) decideCertificate(d *Decision) {
 // IsForced reports whether a person asks for another certificate, now and not in a maintenance window.
 func IsForced(secret *corev1.Secret) bool {
 	return secret != nil && strings.EqualFold(secret.Annotations[authorities.ForceRenewAnnotation], "true")
+}
+
+func (d *Decision) postponed(leaf authority.LeafDecision) {
+	d.warn(CertificatePostponed, "The certificate is due for renewal ("+leaf.Detail+"). It stays in use and is issued again in the next maintenance window.")
 }
 
 // held says why a certificate cannot be issued.

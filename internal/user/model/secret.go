@@ -35,7 +35,7 @@ func IsOwned(secret *corev1.Secret, user *kafkav1.KafkaUser) bool {
 func Secret(user *kafkav1.KafkaUser, data map[string][]byte) *coreac.SecretApplyConfiguration {
 	secret := coreac.Secret(user.Name, user.Namespace).
 		WithType(corev1.SecretTypeOpaque).
-		WithLabels(secretLabels(user)).
+		WithLabels(SecretLabels(user)).
 		WithOwnerReferences(metaac.OwnerReference().
 			WithAPIVersion(kafkav1.GroupVersion.String()).WithKind(kafkav1.KindKafkaUser).
 			WithName(user.Name).WithUID(user.UID).WithController(false).WithBlockOwnerDeletion(false)).
@@ -52,8 +52,8 @@ func Served(secret *coreac.SecretApplyConfiguration) *coreac.SecretApplyConfigur
 	return secret.WithAnnotations(map[string]string{authorities.ForceRenewAnnotation: "false"})
 }
 
-// secretLabels are those of the user, what its template adds, and those that tell whose Secret it is, which win.
-func secretLabels(user *kafkav1.KafkaUser) map[string]string {
+// SecretLabels are those of the user, what its template adds, and those that tell whose Secret it is, which win.
+func SecretLabels(user *kafkav1.KafkaUser) map[string]string {
 	labels := withoutOwnKeys(template(user).Labels)
 	maps.Copy(labels, user.Labels)
 	maps.Copy(labels, map[string]string{

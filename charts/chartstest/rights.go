@@ -34,6 +34,8 @@ const (
 	CertManager = "keyturn-cert-manager.yaml"
 	// CertManagerNamespaced has them in the namespace kafka, beside Namespaced.
 	CertManagerNamespaced = "keyturn-cert-manager-namespaced.yaml"
+	// UserOperatorCertManager has the rights for a clients CA of that type, beside UserOperator.
+	UserOperatorCertManager = "keyturn-user-operator-cert-manager.yaml"
 	// EtcdOperator watches all namespaces.
 	EtcdOperator = "keyturn-etcd-operator.yaml"
 	// Definitions holds the CustomResourceDefinitions alone.

@@ -59,10 +59,7 @@ func (k Kafka) userOptions(ctx context.Context, user, listener string) ([]kgo.Op
 		return nil, fmt.Errorf("reading Secret %s: %w", user, err)
 	}
 	identity := probe.Identity{Listener: at, Trust: probe.Reread(authorities, probe.All)}
-	options := []kgo.Opt{
-		kgo.SeedBrokers(at.Bootstrap), kgo.DisableClientMetrics(), kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.RequestRetries(0),
-	}
+	options := clientOptions(at)
 	if at.Auth == probe.AuthTLS {
 		certificate, err := tls.X509KeyPair(own.Data["user.crt"], own.Data["user.key"])
 		if err != nil {
@@ -72,9 +69,65 @@ func (k Kafka) userOptions(ctx context.Context, user, listener string) ([]kgo.Op
 	} else {
 		options = append(options, kgo.SASL(scram.Auth{User: user, Pass: string(own.Data["password"])}.AsSha512Mechanism()))
 	}
-	return append(options, kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) {
-		return identity.Connect(ctx, opened.Network(), address)
-	})), nil
+	return append(options, dialing(identity, opened.Network())), nil
+}
+
+func clientOptions(at probe.Listener) []kgo.Opt {
+	return []kgo.Opt{
+		kgo.SeedBrokers(at.Bootstrap), kgo.DisableClientMetrics(), kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.RequestRetries(0),
+	}
+}
+
+func dialing(identity probe.Identity, network probe.Network) kgo.Opt {
+	return kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) {
+		return identity.Connect(ctx, network, address)
+	})
+}
+
+// AttentiveClient returns a client that reads its certificate from two entries of a Secret for each connection.
+func (k Kafka) AttentiveClient(ctx context.Context, secret, listener, certEntry, keyEntry string) (*UserClient, error) {
+	live, cancel := context.WithCancel(ctx)
+	client, err := k.attentiveClient(live, secret, listener, certEntry, keyEntry)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("connecting to Kafka %s with %s of Secret %s: %w", k.Name, certEntry, secret, err)
+	}
+	client.cancel = cancel
+	return client, nil
+}
+
+func (k Kafka) attentiveClient(ctx context.Context, secret, listener, certEntry, keyEntry string) (*UserClient, error) {
+	opened, err := k.Target(ctx)
+	if err != nil {
+		return nil, err
+	}
+	at, err := opened.Listener(listener)
+	if err != nil {
+		return nil, err
+	}
+	authorities, err := opened.ClusterCA()
+	if err != nil {
+		return nil, err
+	}
+	identity := probe.Identity{Listener: at, Trust: probe.Reread(authorities, probe.All)}
+	identity.Credential = func(ctx context.Context) (*tls.Certificate, error) {
+		own := &corev1.Secret{}
+		if err := k.Kube.Get(ctx, k.Key(secret), own); err != nil {
+			return nil, fmt.Errorf("reading Secret %s: %w", secret, err)
+		}
+		certificate, err := tls.X509KeyPair(own.Data[certEntry], own.Data[keyEntry])
+		if err != nil {
+			return nil, fmt.Errorf("reading %s and %s of Secret %s: %w", certEntry, keyEntry, secret, err)
+		}
+		return &certificate, nil
+	}
+	options := append(clientOptions(at), dialing(identity, opened.Network()))
+	connected, err := kgo.NewClient(options...)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return &UserClient{client: connected, options: options, slowed: &slowed{}}, nil
 }
 
 // Connect opens a new connection and completes a request on it.

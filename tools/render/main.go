@@ -64,6 +64,11 @@ func manifests() []manifest {
 			arguments: []string{certManager, "--set=watchNamespaces={kafka}", showOnly, "templates/certmanager.yaml"},
 		},
 		{
+			file:      "keyturn-user-operator-cert-manager.yaml",
+			about:     "Rights for the feature gate CertManagerCaType of the user operator of my-cluster in the namespace kafka; beside keyturn-user-operator.yaml.",
+			arguments: []string{certManager, "--set=userOperators[0].cluster=my-cluster", "--set=userOperators[0].namespace=kafka", showOnly, "templates/usercertmanager.yaml"},
+		},
+		{
 			file:      "keyturn-etcd-operator.yaml",
 			about:     "The etcd operator for all namespaces; beside keyturn.yaml.",
 			arguments: []string{"--set=etcd.enabled=true", showOnly, "templates/etcdoperator.yaml"},

@@ -88,7 +88,7 @@ func TestTheDefinitionsAreAFileOfTheirOwn(t *testing.T) {
 // Somebody will run kubectl delete -f with a manifest, and with the definitions every Kafka would go.
 func TestDeletingAManifestDeletesNoKafka(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced, chartstest.UserOperator, chartstest.AccessOperator, chartstest.CertManager, chartstest.EtcdOperator} {
+	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced, chartstest.UserOperator, chartstest.AccessOperator, chartstest.CertManager, chartstest.UserOperatorCertManager, chartstest.EtcdOperator} {
 		for _, definition := range all[*apiextensionsv1.CustomResourceDefinition](rendered(t, file)) {
 			t.Errorf("%s holds the definition %s", file, definition.Name)
 		}
@@ -188,7 +188,7 @@ func TestBothModesGrantTheSame(t *testing.T) {
 
 func TestRulesNameWhatTheyGrant(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced, chartstest.CertManager, chartstest.CertManagerNamespaced} {
+	for _, file := range []string{chartstest.ClusterWide, chartstest.Namespaced, chartstest.CertManager, chartstest.CertManagerNamespaced, chartstest.UserOperatorCertManager} {
 		objects := rendered(t, file)
 		var rules []rbacv1.PolicyRule
 		for _, role := range all[*rbacv1.ClusterRole](objects) {
@@ -213,7 +213,7 @@ func TestRulesNameWhatTheyGrant(t *testing.T) {
 
 func TestEveryRuleHasItsReason(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{chartstest.ClusterWide, chartstest.CertManager} {
+	for _, file := range []string{chartstest.ClusterWide, chartstest.CertManager, chartstest.UserOperatorCertManager} {
 		rules := 0
 		lines := strings.Split(read(t, "..", "config", "install", file), "\n")
 		for i, line := range lines {

@@ -3,6 +3,7 @@ package apitest
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -121,6 +122,33 @@ func TestTheEtcdOperatorMayDoWhatItNeedsAndNoMore(t *testing.T) {
 		if got := may(t, operator, access); got != want {
 			t.Errorf("%+v: allowed is %t, want %t", access, got, want)
 		}
+	}
+}
+
+func TestTheUserOperatorMayUseCertManagerInItsNamespaceWithTheGateAlone(t *testing.T) {
+	t.Parallel()
+	needs := slices.DeleteFunc(certManagerNeeds("kafka"), func(a access) bool { return a == issuing("list", "certificaterequests", "kafka") })
+	for name, test := range map[string]struct {
+		files []string
+		may   []map[access]bool
+	}{
+		"with the gate off": {[]string{chartstest.UserOperator}, []map[access]bool{rights(false, needs)}},
+		"with the gate on": {[]string{chartstest.UserOperator, chartstest.UserOperatorCertManager}, []map[access]bool{
+			rights(true, needs), rights(false, certManagerExcess("kafka")),
+			rights(false, []access{issuing("get", "certificates", "shop"), issuing("patch", "certificates", "shop")}),
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			operator := install(t, test.files...)
+			for _, rights := range test.may {
+				for access, want := range rights {
+					if got := may(t, operator, access); got != want {
+						t.Errorf("%+v: allowed is %t, want %t", access, got, want)
+					}
+				}
+			}
+		})
 	}
 }
 

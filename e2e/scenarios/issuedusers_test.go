@@ -51,9 +51,12 @@ func clientsCARekeyed(s *stage) {
 	s.filledByCertManager()
 
 	read := map[string]*connections{"user": s.connecting("user.crt", "user.key"), "tls": s.connecting("tls.crt", "tls.key")}
+	before, err := s.kafka.Pods(s.ctx)
+	s.must(err)
 	s.must(harness.Let(s.ctx, harness.Quiet))
 	old := s.issuersSigner(issuersCA).Certificate()
-	next := s.rekeyIssuersCA()
+	next := s.nextCA()
+	s.step("the issuer signs with the next CA", s.signWithNextCA)
 	s.step("the user's certificate is issued by the next CA", func() error { return s.userReissuedBy(next) })
 	s.step("the missing CA is named", func() error {
 		return s.untilObject(&kafkav1.KafkaUserList{}, userName, func(object client.Object) bool {
@@ -90,6 +93,11 @@ func clientsCARekeyed(s *stage) {
 		for _, why := range refused {
 			s.Errorf("a client that reads user.* was refused: %v", why)
 		}
+	}
+	after, err := s.kafka.Pods(s.ctx)
+	s.must(err)
+	if restarted := differing(before, after); len(restarted) > 0 {
+		s.Errorf("restarted were %v", restarted)
 	}
 	account, err := s.kafka.Account(s.ctx, applicationName)
 	s.must(err)

@@ -3,6 +3,7 @@ package authority
 import (
 	"crypto/x509"
 	"slices"
+	"strings"
 
 	"github.com/keyturn/keyturn/internal/pki"
 )
@@ -95,14 +96,31 @@ func (o *outside) target() *x509.Certificate {
 	return o.mounted[0]
 }
 
+// distrusts reports whether a person distrusts every CA of users but the one of the bundle. The certificate Secret says so,
+// because there is no other. Nodes stop to trust an old CA of their own when nothing presents it.
+func (o *outside) distrusts() bool {
+	if o.in.Names.Holders != Users || !strings.EqualFold(o.in.CertSecret.Annotations[DistrustAnnotation], DistrustNow) {
+		return false
+	}
+	if len(o.mounted) == 1 {
+		return true
+	}
+	o.warnings = append(o.warnings, Remark{
+		Secret: o.in.Names.CertSecret, Part: anyPart(DistrustAnnotation),
+		Text: "annotation " + DistrustAnnotation + " has no effect yet, because every CA of caCert stays trusted: remove all but one from entry " +
+			o.in.Bundle.Entry + " of Secret " + o.in.Bundle.Secret,
+	})
+	return false
+}
+
 func (o *outside) decision() Decision {
-	target := o.target()
+	target, distrusts := o.target(), o.distrusts()
 	d := Decision{
 		Certificate: target, Chain: []*x509.Certificate{target},
 		NoCross:        "the key of the CA is held by its issuer, so the outgoing CA cannot cross-sign it",
 		CertGeneration: o.certGen, KeyGeneration: o.keyGen,
 		Warnings: o.warnings, RenewalAt: target.NotAfter.Add(-o.in.Spec.Renewal()),
-		Retired:  o.outgoing,
+		Retired: o.outgoing, Distrust: distrusts,
 		settling: &settling{in: o.in},
 	}
 	o.count(&d)
@@ -196,5 +214,9 @@ func (w *writer) settleOutside() error {
 		w.in.Names.KeyGeneration:  w.out.KeyGeneration.String(),
 		w.in.Names.CertHash:       hashOf(w.bundle),
 	}}
+	if w.in.Names.Holders == Users {
+		isOpen := !w.d.Distrust || !w.plan.Done
+		w.out.Cert.settleRequests(w.in.Names, w.in.CertSecret, requestState{annotation: DistrustAnnotation, open: isOpen})
+	}
 	return nil
 }

@@ -132,6 +132,8 @@ func (in Input) misasked(name, annotation, value string) string {
 		return "is not known and nothing was done about it: correct it if it is misspelled, or remove it; what can be asked for is " + in.listed()
 	case !known || r.isIdle(value):
 		return ""
+	case in.Spec.Source == Outside && annotation == DistrustAnnotation && name == in.Names.CertSecret && in.Names.Holders == Users && r.asks(value):
+		return ""
 	case in.Spec.Source == Outside:
 		return "has no effect, because the CA is that of an issuer: renew or replace it there, and update " + in.Names.Bundle
 	case in.Spec.Source == UserProvided && annotation != DistrustAnnotation:

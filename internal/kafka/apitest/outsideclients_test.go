@@ -129,6 +129,45 @@ func TestAnOldClientsCAOfAnIssuerIsKeptWhileCertificatesOfItMayLive(t *testing.T
 	w.wantClientsCAs("company clients two")
 }
 
+func TestANewKeyOfAClientsCAUnderTheSameNameIsTrustedBesideTheOldOne(t *testing.T) {
+	t.Parallel()
+	w, _ := clientsOutside(t)
+	next := caNamed(t, "company clients one", 1000*authority.Day)
+
+	w.replaceData(clientsBundle, authority.CertKey, pki.EncodeBundle(next.Certificate()))
+	w.settle()
+	w.certifies("the next CA", next)
+	w.run(5)
+
+	w.wantClientsCAs("company clients one", "company clients one")
+	w.wantReason(clientsTrust, "WaitingForExpiry")
+}
+
+func TestAnOldClientsCAOfAnIssuerIsRemovedWhenItIsDistrusted(t *testing.T) {
+	t.Parallel()
+	w, old := clientsOutside(t)
+	next := caNamed(t, "company clients two", 1000*authority.Day)
+	distrust := func() {
+		w.annotate(&corev1.Secret{}, "my-clients-ca-cert", map[string]any{authority.DistrustAnnotation: authority.DistrustNow})
+	}
+
+	w.replaceData(clientsBundle, authority.CertKey, pki.EncodeBundle(old.Certificate(), next.Certificate()))
+	distrust()
+	w.settle()
+	w.wantClientsCAs("company clients one", "company clients two")
+	w.wantHeld("every CA of caCert stays trusted")
+
+	w.replaceData(clientsBundle, authority.CertKey, pki.EncodeBundle(next.Certificate()))
+	w.users = nil
+	w.settle()
+
+	w.wantClientsCAs("company clients two")
+	w.wantReason(clientsTrust, "Trusted")
+	if annotations := w.secret("my-clients-ca-cert").Annotations; annotations[authority.DistrustAnnotation] != "" {
+		t.Errorf("annotations are %v", annotations)
+	}
+}
+
 func TestARenewedClientsCAOfAnIssuerWithTheSameKeyIsTrustedAtOnce(t *testing.T) {
 	t.Parallel()
 	w, old := clientsOutside(t)

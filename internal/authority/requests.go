@@ -132,10 +132,8 @@ func (in Input) misasked(name, annotation, value string) string {
 		return "is not known and nothing was done about it: correct it if it is misspelled, or remove it; what can be asked for is " + in.listed()
 	case !known || r.isIdle(value):
 		return ""
-	case in.Spec.Source == Outside && annotation == DistrustAnnotation && name == in.Names.CertSecret && in.Names.Holders == Users && r.asks(value):
-		return ""
 	case in.Spec.Source == Outside:
-		return "has no effect, because the CA is that of an issuer: renew or replace it there, and update " + in.Names.Bundle
+		return in.misaskedOutside(name, r, value)
 	case in.Spec.Source == UserProvided && annotation != DistrustAnnotation:
 		return "has no effect, because the CA is your own: change its Secrets instead, and raise the generations"
 	case place != name:
@@ -145,6 +143,14 @@ func (in Input) misasked(name, annotation, value string) string {
 	default:
 		return ""
 	}
+}
+
+// misaskedOutside says the same of a CA whose issuer has its key: one of users can be distrusted, by its certificate Secret.
+func (in Input) misaskedOutside(name string, r request, value string) string {
+	if in.Names.Holders == Users && name == in.Names.CertSecret && r.annotation == DistrustAnnotation && r.asks(value) {
+		return ""
+	}
+	return "has no effect, because the CA is that of an issuer: renew or replace it there, and update " + in.Names.Bundle
 }
 
 // looksLikeRequest tells what only a person can have meant as a request from what the

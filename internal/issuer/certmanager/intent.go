@@ -16,6 +16,9 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
+// nameField is where objects and references have a name.
+const nameField = "name"
+
 // intent is the Certificate for a request, in the form in which it is applied.
 func (o *Options) intent(request issuer.Request, key pki.KeyParams) *unstructured.Unstructured {
 	spec := map[string]any{
@@ -32,7 +35,7 @@ func (o *Options) intent(request issuer.Request, key pki.KeyParams) *unstructure
 		"duration":    request.Validity.String(),
 		"renewBefore": request.Renewal.String(),
 		"isCA":        false,
-		"issuerRef":   values(map[string]string{"name": o.Issuer.Name, "kind": o.Issuer.Kind, "group": o.Issuer.group()}),
+		"issuerRef":   values(map[string]string{nameField: o.Issuer.Name, "kind": o.Issuer.Kind, "group": o.Issuer.group()}),
 	}
 	if organization := request.Subject.Organization; organization != "" {
 		spec["subject"] = map[string]any{"organizations": []any{organization}}
@@ -40,7 +43,7 @@ func (o *Options) intent(request issuer.Request, key pki.KeyParams) *unstructure
 	if o.PasswordEntry != "" {
 		spec["keystores"] = map[string]any{"pkcs12": map[string]any{
 			"create": true, "profile": "Modern2023",
-			"passwordSecretRef": values(map[string]string{"name": o.secretName(request.Name), "key": o.PasswordEntry}),
+			"passwordSecretRef": values(map[string]string{nameField: o.secretName(request.Name), "key": o.PasswordEntry}),
 		}}
 	}
 	if len(request.SANs.DNS) > 0 {
@@ -130,7 +133,7 @@ func fieldsOf(intent *unstructured.Unstructured) *fieldpath.Set {
 		}
 	}
 	identity := fieldpath.NewSet()
-	for _, name := range []string{"name", "namespace"} {
+	for _, name := range []string{nameField, "namespace"} {
 		identity.Insert(fieldpath.MakePathOrDie("metadata", name))
 	}
 	return fields.Difference(identity)

@@ -91,7 +91,7 @@ func (i *Issuer) setIssuing(ctx context.Context, certificate *unstructured.Unstr
 	intent := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": certificates().GroupVersion().String(), "kind": "Certificate",
 		"metadata": map[string]any{
-			"name": certificate.GetName(), "namespace": certificate.GetNamespace(), "uid": string(certificate.GetUID()),
+			nameField: certificate.GetName(), "namespace": certificate.GetNamespace(), "uid": string(certificate.GetUID()),
 			"resourceVersion": certificate.GetResourceVersion(),
 		},
 		"status": map[string]any{"conditions": []any{map[string]any{

@@ -213,7 +213,7 @@ func (w *world) trust(state authority.State, cas ...pki.Authority) {
 func (w *world) succeeds(old, next pki.Authority) {
 	w.t.Helper()
 	w.put("my-cluster-clients-ca-cert", map[string][]byte{
-		"ca.crt":                                  pki.EncodeBundle(next.Certificate(), old.Certificate()),
+		"ca.crt": pki.EncodeBundle(next.Certificate(), old.Certificate()),
 		authority.DatedCertKey(old.Certificate()): pki.EncodeBundle(old.Certificate()),
 	})
 	w.put("my-cluster-clients-ca-trusted-certs", authority.TrustedCerts(authority.Stored{}, []authority.Anchor{
@@ -375,7 +375,10 @@ func TestNothingIsAdoptedButWhatWasAskedForAndAllNodesTrust(t *testing.T) {
 			func(w *world) { w.trust(authority.TrustedUnused, w.elsewhere.ca) },
 		},
 		"its CAs were not copied yet": {
-			func(w *world) { w.remove("my-cluster-clients-ca-cert"); w.remove("my-cluster-clients-ca-trusted-certs") },
+			func(w *world) {
+				w.remove("my-cluster-clients-ca-cert")
+				w.remove("my-cluster-clients-ca-trusted-certs")
+			},
 			"ClientsCANotReady", "has copied", func(w *world) { w.trust(authority.TrustedUnused, w.elsewhere.ca) },
 		},
 	} {
@@ -388,6 +391,9 @@ func TestNothingIsAdoptedButWhatWasAskedForAndAllNodesTrust(t *testing.T) {
 			w.wantSaid("alice", condition.NotReady, c.reason, c.says)
 			if data := w.stored("alice").Data; len(data["user.crt"])+len(data["user.key"])+len(data["user.p12"]) > 0 {
 				t.Error("user.* are there")
+			}
+			if secret := w.status("alice").Secret; secret != "" {
+				t.Errorf("the status names Secret %s, which has no credentials", secret)
 			}
 
 			c.help(w)

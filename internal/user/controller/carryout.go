@@ -81,7 +81,8 @@ func (r *Reconciler) storeCredentials(ctx context.Context, o model.Observed, d *
 	if err != nil || data == nil || d.Problem != nil {
 		return done, err
 	}
-	return done, r.settleIssuer(ctx, o, d, &done)
+	err = r.settleIssuer(ctx, o, d, &done)
+	return done, err
 }
 
 // credentials are what the Secret shall hold; nil leaves it alone.
@@ -128,7 +129,10 @@ func (r *Reconciler) store(ctx context.Context, o model.Observed, d model.Decisi
 	if err != nil {
 		return outcome{}, err
 	}
-	done.secret, done.secretVersion, done.notAfter = o.User.Name, version, model.NotAfter(data)
+	done.secretVersion, done.notAfter = version, model.NotAfter(data)
+	if model.HasCredentials(data) {
+		done.secret = o.User.Name
+	}
 	if d.Request != nil {
 		done.wake = done.notAfter.Add(-d.Request.Renewal)
 		r.issued(o, d)

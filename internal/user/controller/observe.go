@@ -34,7 +34,8 @@ func (r *Reconciler) observe(ctx context.Context, user *kafkav1.KafkaUser, now t
 	if o.Kafka, exists, err = r.kafka(ctx); err != nil || !exists {
 		return o, err
 	}
-	return o, r.observeSigner(ctx, &o)
+	err = r.observeSigner(ctx, &o)
+	return o, err
 }
 
 // kafka is the cluster of the users, and whether it exists.

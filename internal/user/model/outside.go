@@ -71,7 +71,8 @@ func (o Observed) Given(stores authority.StoreGeneration) (data map[string][]byt
 	}
 	data = map[string][]byte{}
 	for _, entry := range []string{CAEntry, CertificateEntry, KeyEntry, StoreEntry} {
-		if value := stored[entry]; len(value) > 0 && !(entry == CAEntry && o.Outside.Fills) {
+		isIssuers := entry == CAEntry && o.Outside.Fills
+		if value := stored[entry]; len(value) > 0 && !isIssuers {
 			data[entry] = value
 		}
 	}
@@ -218,6 +219,11 @@ func (o Observed) offeredData(leaf authority.LeafDecision) map[string][]byte {
 	}
 	maps.Copy(data, map[string][]byte{CertificateEntry: leaf.Leaf.Certificates, KeyEntry: leaf.Leaf.Key})
 	return data
+}
+
+// HasCredentials tells a Secret that applications can use from one that its issuer has still to fill.
+func HasCredentials(data map[string][]byte) bool {
+	return len(data[CertificateEntry])+len(data[LoginPasswordEntry]) > 0
 }
 
 // Signer says which CA of an issuer has signed a certificate.

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -84,7 +85,7 @@ func TestThreeRenewalsLoseNoEntryOfAGivenSecret(t *testing.T) {
 		own["user.crt"], own["user.key"] = pki.EncodeBundle(issued.Chain[0]), issued.Key.PEM()
 		w.give(own)
 		for entry, data := range own {
-			if got := w.secret(user).Data[entry]; string(got) != string(data) {
+			if got := w.secret(user).Data[entry]; !bytes.Equal(got, data) {
 				t.Errorf("after renewal %d entry %s differs", renewal+1, entry)
 			}
 		}

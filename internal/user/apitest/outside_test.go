@@ -294,6 +294,27 @@ func TestAUserGetsACertificateOfAnIssuer(t *testing.T) {
 	w.atRest("alice")
 }
 
+func TestAChangedCertificateHasItsUserLookedAt(t *testing.T) {
+	t.Parallel()
+	w := outsideWorld(t)
+	w.user("alice", tls())
+	w.reconcile("alice")
+	asked := len(w.elsewhere.requests)
+	w.reconcile("alice")
+	if len(w.elsewhere.requests) != asked {
+		t.Fatal("the issuer is asked although nothing has changed")
+	}
+
+	certificate := &metav1.PartialObjectMetadata{ObjectMeta: w.meta("alice")}
+	certificate.OwnerReferences = []metav1.OwnerReference{w.elsewhere.asked.Owner}
+	requests := w.operator.CertificateChanged(t.Context(), certificate)
+	w.reconcile("alice")
+
+	if len(requests) != 1 || requests[0].Name != "alice" || len(w.elsewhere.requests) != asked+1 {
+		t.Errorf("looked at are %v, and the issuer was asked %d times", requests, len(w.elsewhere.requests)-asked)
+	}
+}
+
 func TestTheClientsCAIsOursWhereTheIssuerWritesNone(t *testing.T) {
 	t.Parallel()
 	w := outsideWorld(t)

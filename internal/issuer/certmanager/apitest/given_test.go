@@ -185,6 +185,15 @@ func TestAReleasedSecretHasTheEntriesOfItsOwnerAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	w.traffic.since()
+	if err := w.issuer().Release(t.Context(), user); err != nil {
+		t.Fatal(err)
+	}
+	_, writes := w.traffic.since()
+	certificates, secrets := "DELETE /apis/cert-manager.io/v1/namespaces/"+w.namespace+"/certificates/"+user, "PATCH /api/v1/namespaces/"+w.namespace+"/secrets/"+user
+	if want := []string{certificates, secrets, certificates}; !slices.Equal(writes, want) {
+		t.Errorf("writes are %q, want a dry run, the Secret, and then the Certificate: %q", writes, want)
+	}
 	w.until("nothing is left of cert-manager", func() bool {
 		if err := w.issuer().Release(t.Context(), user); err != nil {
 			t.Fatal(err)
@@ -201,6 +210,21 @@ func TestAReleasedSecretHasTheEntriesOfItsOwnerAlone(t *testing.T) {
 	}
 	for key := range secret.Annotations {
 		t.Errorf("annotation %s is left", key)
+	}
+}
+
+func TestASecretWhoseCertificateCannotBeDeletedIsNotReleased(t *testing.T) {
+	t.Parallel()
+	w := givenWorld(t)
+	w.issued(w.userRequest())
+	w.traffic.forbidden = []string{"certificates"}
+
+	if err := w.issuer().Release(t.Context(), user); err == nil {
+		t.Error("it was released")
+	}
+
+	if len(w.secret(user).Data["tls.crt"]) == 0 {
+		t.Error("the Secret was cleared, and cert-manager fills it again")
 	}
 }
 

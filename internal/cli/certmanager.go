@@ -28,25 +28,32 @@ type certManager struct {
 	gate     featuregate.State
 }
 
-func newCertManager(mgr ctrl.Manager, namespaces []string, gate featuregate.State) (certManager, error) {
+// watchOptions are what a watch of the Certificates of a process needs, but for whose they are.
+func watchOptions(mgr ctrl.Manager, namespaces []string) (certmanager.WatchOptions, error) {
 	server, err := dynamic.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return certManager{}, fmt.Errorf("preparing to ask cert-manager: %w", err)
+		return certmanager.WatchOptions{}, fmt.Errorf("preparing to ask cert-manager: %w", err)
 	}
 	definitions, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return certManager{}, fmt.Errorf("preparing to watch the definition of Certificates: %w", err)
+		return certmanager.WatchOptions{}, fmt.Errorf("preparing to watch the definition of Certificates: %w", err)
+	}
+	return certmanager.WatchOptions{
+		Live: certmanager.Live{Server: server, Client: mgr.GetAPIReader()}, Metadata: definitions, Namespaces: namespaces,
+	}, nil
+}
+
+func newCertManager(mgr ctrl.Manager, namespaces []string, gate featuregate.State) (certManager, error) {
+	options, err := watchOptions(mgr, namespaces)
+	if err != nil {
+		return certManager{}, err
 	}
 	ofCluster, err := labels.NewRequirement(model.ClusterLabel, selection.Exists, nil)
 	if err != nil {
 		return certManager{}, fmt.Errorf("selecting Certificates: %w", err)
 	}
-	live := certmanager.Live{Server: server, Client: mgr.GetAPIReader()}
-	watch := certmanager.NewWatch(certmanager.WatchOptions{
-		Live: live, Metadata: definitions, Namespaces: namespaces,
-		Selector: labels.NewSelector().Add(*ofCluster), OwnersOf: controller.ClusterOf,
-	})
-	return certManager{Watch: watch, live: live, renewals: certmanager.NewRenewals(), gate: gate}, nil
+	options.Selector, options.OwnersOf = labels.NewSelector().Add(*ofCluster), controller.ClusterOf
+	return certManager{Watch: certmanager.NewWatch(options), live: options.Live, renewals: certmanager.NewRenewals(), gate: gate}, nil
 }
 
 // Start implements source.Source. With the gate off the operator has no right to watch Certificates.

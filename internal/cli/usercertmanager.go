@@ -2,12 +2,9 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,24 +32,19 @@ type userCertManager struct {
 }
 
 func newUserCertManager(mgr ctrl.Manager, cluster types.NamespacedName, gate featuregate.State) (*userCertManager, error) {
-	server, err := dynamic.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	options, err := watchOptions(mgr, []string{cluster.Namespace})
 	if err != nil {
-		return nil, fmt.Errorf("preparing to ask cert-manager: %w", err)
-	}
-	definitions, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return nil, fmt.Errorf("preparing to watch the definition of Certificates: %w", err)
+		return nil, err
 	}
 	c := &userCertManager{
-		live: certmanager.Live{Server: server, Client: mgr.GetAPIReader()}, renewals: certmanager.NewRenewals(), gate: gate,
+		live: options.Live, renewals: certmanager.NewRenewals(), gate: gate,
 		selector: map[string]string{model.ClusterLabel: cluster.Name, model.KindLabel: kafkav1.KindKafkaUser},
 	}
-	c.Watch = certmanager.NewWatch(certmanager.WatchOptions{
-		Live: c.live, Metadata: definitions, Namespaces: []string{cluster.Namespace}, Selector: labels.SelectorFromSet(c.selector),
-		OwnersOf: func(ctx context.Context, certificate client.Object) []reconcile.Request {
-			return c.changed(ctx, certificate)
-		},
-	})
+	options.Selector = labels.SelectorFromSet(c.selector)
+	options.OwnersOf = func(ctx context.Context, certificate client.Object) []reconcile.Request {
+		return c.changed(ctx, certificate)
+	}
+	c.Watch = certmanager.NewWatch(options)
 	return c, nil
 }
 

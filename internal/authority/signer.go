@@ -3,6 +3,7 @@ package authority
 import (
 	"crypto/x509"
 	"errors"
+	"strings"
 
 	"github.com/keyturn/keyturn/internal/pki"
 )
@@ -34,4 +35,16 @@ func Signer(bundle []byte, keySecret map[string][]byte) (pki.Authority, error) {
 		}
 	}
 	return pki.Authority{}, ErrForeignKey
+}
+
+// PublishedCAs are the certificates in the entries of a CA's certificate Secret: the CA in use and those before it that
+// nodes still trust. What cannot be read is left out.
+func PublishedCAs(certSecret map[string][]byte) []*x509.Certificate {
+	var all []*x509.Certificate
+	for _, entry := range sortedKeys(certSecret) {
+		if certificates, err := pki.ParseBundle(certSecret[entry]); err == nil && strings.HasSuffix(entry, certSuffix) {
+			all = append(all, certificates...)
+		}
+	}
+	return all
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -19,6 +20,8 @@ import (
 	"github.com/keyturn/keyturn/internal/user/controller"
 )
 
+var errReissueRate = errors.New("--reissue-rate must be at least 1")
+
 // userOperatorOptions are the flags of the user operator.
 type userOperatorOptions struct {
 	process     processOptions
@@ -28,6 +31,7 @@ type userOperatorOptions struct {
 	certificate string
 	// featureGates are as the flag says.
 	featureGates string
+	reissueRate int
 }
 
 func newUserOperatorCommand() *cobra.Command {
@@ -49,6 +53,7 @@ func newUserOperatorCommand() *cobra.Command {
 	flags.StringVar(&o.certificate, "mounted-certificate", "", "name of the mounted certificate to connect to Kafka with, in a pod beside the nodes; empty means that of the cluster operator, read from its Secret")
 	flags.StringVar(&o.featureGates, "feature-gates", "", featureGatesUsage)
 	flags.IntVar(&o.concurrency, "concurrent-reconciles", 8, "users reconciled at the same time")
+	flags.IntVar(&o.reissueRate, "reissue-rate", 10, "certificates in use that are reissued in a second, after a change of the clients CA")
 	return cmd
 }
 
@@ -58,6 +63,9 @@ func (o *userOperatorOptions) complete() error {
 	}
 	if o.cluster.Namespace == "" {
 		return missingFlagError("namespace")
+	}
+	if o.reissueRate < 1 {
+		return errReissueRate
 	}
 	if o.process.leaderElectionID == "" {
 		o.process.leaderElectionID = entityoperator.Lease(o.cluster.Name)
@@ -125,7 +133,7 @@ func (o *userOperatorOptions) addController(mgr ctrl.Manager) error {
 	operator := controller.New(controller.Options{
 		Kafka: kafka, Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("keyturn-user-operator"), Log: mgr.GetLogger(), Clock: clock.RealClock{},
-		Cluster: o.cluster, Stores: stores(o.pkcs12), Metrics: figures, Issuers: issuers, Gates: gates,
+		Cluster: o.cluster, Stores: stores(o.pkcs12), Metrics: figures, Issuers: issuers, Gates: gates, ReissueRate: o.reissueRate,
 	})
 	issuers.changed = operator.CertificateChanged
 	return operator.SetupWithManager(mgr)

@@ -202,6 +202,29 @@ type KafkaStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	OperatorLastSuccessfulVersion string `json:"operatorLastSuccessfulVersion,omitempty"`
+	// users of the cluster. The user operator writes it, and no other field.
+	// +optional
+	Users *UsersStatus `json:"users,omitempty"`
+}
+
+// UsersStatus counts the KafkaUsers of a cluster.
+type UsersStatus struct {
+	// total of the KafkaUsers.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Total int32 `json:"total"`
+	// ready KafkaUsers.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Ready int32 `json:"ready"`
+	// reissued counts the KafkaUsers whose certificate is current. Those that are missing from total wait for a certificate
+	// of the clients CA in use. KafkaUsers without a certificate count as current.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Reissued int32 `json:"reissued"`
+	// oldest is the time from which the oldest certificate of a KafkaUser is valid. Unset means that there is none.
+	// +optional
+	Oldest *metav1.Time `json:"oldest,omitempty"`
 }
 
 // UsedNodePool names a KafkaNodePool that belongs to the cluster.

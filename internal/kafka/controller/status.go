@@ -226,14 +226,17 @@ func fieldWarnings(object string, found fields.Found) []wanted {
 	return list
 }
 
-// writeStatus writes the status of the Kafka when it differs from the present one.
+// writeStatus writes the status of the Kafka when it differs from the present one. The users in it are the user
+// operator's.
 func (r *Reconciler) writeStatus(ctx context.Context, p *pass, status kafkav1.KafkaStatus) error {
 	r.metrics.told(types.NamespacedName{Namespace: p.kafka.Namespace, Name: p.kafka.Name}, status.Conditions)
+	status.Users = p.kafka.Status.Users
 	if reflect.DeepEqual(status, p.kafka.Status) {
 		return nil
 	}
-	err := r.applyStatus(ctx, p, kafkav1.KindKafka, &p.kafka, &status)
-	if err != nil {
+	own := status
+	own.Users = nil
+	if err := r.applyStatus(ctx, p, kafkav1.KindKafka, &p.kafka, &own); err != nil {
 		return err
 	}
 	r.announce(p, status.Conditions)

@@ -176,6 +176,9 @@ func TestTheRightsOfTheChartSuffice(t *testing.T) {
 	w.user("alice", tls())
 	w.reconcile("alice")
 	w.leaf("alice")
+	if w.oversee(); w.progress() == nil {
+		t.Error("the status of the Kafka has no users")
+	}
 	w.newCA("clients-ca v1")
 	w.reconcile("alice")
 	w.endCredentials("alice")

@@ -69,7 +69,7 @@ func (w *world) run(counted *traffic) *controller.Reconciler {
 	operator := controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(100), Log: logr.Discard(),
 		Clock: clock.RealClock{}, Cluster: cluster, Stores: authority.WithStores, Metrics: controller.NewMetrics(),
-		Kafka: w.kafka, Issuers: w.elsewhere,
+		Kafka: w.kafka, Issuers: w.elsewhere, ReissueRate: reissueRate,
 	})
 	if err := operator.SetupWithManager(mgr); err != nil {
 		w.t.Fatal(err)

@@ -63,7 +63,10 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-const cluster = "my-cluster"
+const (
+	cluster     = "my-cluster"
+	reissueRate = 10
+)
 
 // world is a namespace with a Kafka and its clients CA, and a user operator.
 type world struct {
@@ -187,7 +190,7 @@ func (w *world) restart() {
 	w.operator = controller.New(controller.Options{
 		Client: w.writer, Live: w.live, Events: events.NewFakeRecorder(100), Log: logr.Discard(), Clock: w.clock,
 		Cluster: types.NamespacedName{Namespace: w.namespace, Name: cluster}, Stores: w.stores, Metrics: w.metrics(),
-		Kafka: countingKafka{w.kafka, w.writer}, Issuers: w.elsewhere, Gates: w.gates,
+		Kafka: countingKafka{w.kafka, w.writer}, Issuers: w.elsewhere, Gates: w.gates, ReissueRate: reissueRate,
 	})
 }
 

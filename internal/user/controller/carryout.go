@@ -21,8 +21,11 @@ type outcome struct {
 	// secret is the name of the Secret with the user's credentials, empty when there is none.
 	secret        string
 	secretVersion string
-	notAfter      time.Time
-	wake          time.Time
+	// notBefore and notAfter are those of the certificate, zero where there is none.
+	notBefore, notAfter time.Time
+	// waits: the certificate is to be reissued when it is the user's turn.
+	waits bool
+	wake  time.Time
 	// waitsForKafka: Kafka did not answer, and the user is looked at again when it does.
 	waitsForKafka bool
 	// waitsForIssuer: the issuer has not answered, and is asked again with every event.
@@ -110,13 +113,14 @@ func (r *Reconciler) credentials(ctx context.Context, o model.Observed, d *model
 
 // store writes what the Secret shall hold; without data it stays as it is.
 func (r *Reconciler) store(ctx context.Context, o model.Observed, d model.Decision, data map[string][]byte) (outcome, error) {
-	done := outcome{wake: d.Wake}
+	done := outcome{wake: d.Wake, waits: d.Waits}
 	if data == nil {
 		if o.Secret != nil {
 			done.secretVersion = o.Secret.ResourceVersion
 		}
 		if o.Secret != nil && model.IsOwned(o.Secret, o.User) {
-			done.secret, done.notAfter = o.Secret.Name, model.NotAfter(o.Secret.Data)
+			done.secret = o.Secret.Name
+			done.notBefore, done.notAfter = model.Lifetime(o.Secret.Data)
 		}
 		return done, nil
 	}
@@ -129,10 +133,11 @@ func (r *Reconciler) store(ctx context.Context, o model.Observed, d model.Decisi
 	if err != nil {
 		return outcome{}, err
 	}
-	done.secretVersion, done.notAfter = version, model.NotAfter(data)
+	done.secretVersion = version
 	if model.HasCredentials(data) {
 		done.secret = o.User.Name
 	}
+	done.notBefore, done.notAfter = model.Lifetime(data)
 	if d.Request != nil {
 		done.wake = done.notAfter.Add(-d.Request.Renewal)
 		r.issued(o, d)

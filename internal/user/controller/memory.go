@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keyturn/keyturn/internal/user/model"
 )
 
 // memory knows of each user in which state of the world it was last brought up to date: an event that changes
@@ -34,10 +36,28 @@ func (m *memory) of(user types.NamespacedName, now version, at time.Time) (outco
 	return last.outcome, known && last.version == now && !isDue
 }
 
-func (m *memory) remember(user types.NamespacedName, v version, done outcome) {
+// remember reports whether the user is seen otherwise than before.
+func (m *memory) remember(user types.NamespacedName, v version, done outcome) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	last, known := m.users[user]
 	m.users[user] = remembered{v, done}
+	return !known || last.outcome.seen(user) != done.seen(user) || last.version.clientsCA() != v.clientsCA()
+}
+
+// seen is a user as its last reconcile left it, and whether that saw these Secrets of the clients CA.
+func (m *memory) seen(user types.NamespacedName, ca clientsCAVersion) (model.Seen, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last, known := m.users[user]
+	if !known {
+		return model.Seen{User: user}, false
+	}
+	return last.outcome.seen(user), last.version.clientsCA() == ca
+}
+
+func (o outcome) seen(user types.NamespacedName) model.Seen {
+	return model.Seen{User: user, IsKnown: true, IsReady: o.isReady, Waits: o.waits, NotBefore: o.notBefore, NotAfter: o.notAfter}
 }
 
 func (m *memory) forget(user types.NamespacedName) {

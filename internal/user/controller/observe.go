@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +21,7 @@ import (
 
 // observe reads what a decision about a user depends on. Secrets are read past the cache, which holds no keys.
 func (r *Reconciler) observe(ctx context.Context, user *kafkav1.KafkaUser, now time.Time) (model.Observed, error) {
-	o := model.Observed{User: user, Now: now}
+	o := model.Observed{User: user, IsTurn: r.turns.has(client.ObjectKeyFromObject(user)), Now: now}
 	var err error
 	if o.Secret, _, err = r.secret(ctx, user.Name); err != nil {
 		return model.Observed{}, err
@@ -58,10 +59,11 @@ func (r *Reconciler) clientsCA(ctx context.Context) (ca model.CA, problem string
 		return model.CA{}, fmt.Sprintf("Secret %s does not exist. No certificate is issued until the clients CA is created. "+
 			"The cluster operator creates it with the Kafka, or restore it.", certName), nil
 	}
-	ca.Bundle = certificate.Data[authority.CertKey]
+	ca.Bundle, ca.Trusted = certificate.Data[authority.CertKey], authority.PublishedCAs(certificate.Data)
 	if !isHeld {
 		return ca, fmt.Sprintf("Secret %s does not exist. Certificates in use stay valid, and none is issued. Restore the Secret.", keyName), nil
 	}
+	ca.IsDistrusted = strings.EqualFold(key.Annotations[authority.DistrustAnnotation], authority.DistrustNow)
 	ca.Signer, err = authority.Signer(ca.Bundle, key.Data)
 	if err != nil {
 		return ca, fmt.Sprintf("The clients CA cannot sign: %s. Certificates in use stay valid, and none is issued. "+

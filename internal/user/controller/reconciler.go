@@ -39,6 +39,8 @@ type Options struct {
 	// Stores says whether Secrets get PKCS#12 stores.
 	Stores  authority.StoreGeneration
 	Metrics *Metrics
+	// ReissueRate is how many certificates that serve are reissued in a second.
+	ReissueRate int
 	// Kafka reads and changes what the cluster holds for users; see Connection.
 	Kafka admin.UsersClient
 	// Issuers are asked while the clients CA of the cluster is that of one of them.
@@ -56,13 +58,18 @@ type Reconciler struct {
 	renewals renewals
 	// named watches the Secrets that passwords come from: they have no label.
 	named *kube.Named
+	turns *turns
+	// users and overseer wake the two controllers.
+	users, overseer bell
+	// reported is when the progress was last written. One reconcile of it runs at a time.
+	reported time.Time
 }
 
 // New returns a Reconciler. SetupWithManager starts it.
 func New(options Options) *Reconciler {
 	return &Reconciler{
 		options: options, applier: kube.NewApplier(options.Client, fieldOwner), memory: newMemory(), ledger: newLedger(options.Kafka),
-		named: kube.NewNamed(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}),
+		named: kube.NewNamed(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}), turns: newTurns(),
 	}
 }
 
@@ -85,7 +92,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if last, same := r.memory.of(request.NamespacedName, seen, now); same && !last.waitsForIssuer && !r.isNews(ctx, &user, last, now) {
+	if last, same := r.memory.of(request.NamespacedName, seen, now); same && !last.waitsForIssuer && !r.isTurn(&user, last) && !r.isNews(ctx, &user, last, now) {
 		return r.wait(&user, last, now), nil
 	}
 	observed, err := r.observe(ctx, &user, now)
@@ -98,9 +105,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	seen.secret = done.secretVersion
 	seen.isKept = controllerutil.ContainsFinalizer(&user, model.Finalizer)
-	r.memory.remember(request.NamespacedName, seen, done)
+	if !done.waits {
+		r.turns.end(request.NamespacedName)
+	}
+	if r.memory.remember(request.NamespacedName, seen, done) {
+		r.noticed()
+	}
 	r.options.Metrics.saw(request.NamespacedName, done)
 	return r.wait(&user, done, now), nil
+}
+
+// isTurn reports whether a user need not wait any longer.
+func (r *Reconciler) isTurn(user *kafkav1.KafkaUser, last outcome) bool {
+	return last.waits && r.turns.has(client.ObjectKeyFromObject(user))
 }
 
 // isNews reports whether Kafka answers again or holds something else for a user than its last reconcile left there.
@@ -127,6 +144,8 @@ func (r *Reconciler) wait(user *kafkav1.KafkaUser, done outcome, now time.Time) 
 
 func (r *Reconciler) forget(user types.NamespacedName) {
 	r.memory.forget(user)
+	r.turns.end(user)
+	r.noticed()
 	r.options.Metrics.forget(user)
 	r.applier.Forget("v1", "Secret", user.Namespace, user.Name)
 	r.named.Refer(user, nil)

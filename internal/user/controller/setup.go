@@ -64,9 +64,18 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			return nil
 		})).
 		WatchesRawSource(r.options.Issuers).
+		WatchesRawSource(r.users.source()).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("starting the KafkaUser controller: %w", err)
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named("kafkausers").
+		For(&kafkav1.Kafka{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(r.overseer.source()).
+		Complete(reconcile.Func(r.Oversee))
+	if err != nil {
+		return fmt.Errorf("starting the controller of all KafkaUsers together: %w", err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"crypto/x509"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/authority"
@@ -22,6 +23,10 @@ type CA struct {
 	Bundle []byte
 	// Signer signs certificates of users; zero where the key is missing or belongs to no certificate.
 	Signer pki.Authority
+	// Trusted are all CA certificates that nodes trust for clients, those of earlier keys included.
+	Trusted []*x509.Certificate
+	// IsDistrusted: a person has said that the earlier keys are compromised.
+	IsDistrusted bool
 }
 
 // Certificate is what the certificate of a user shall be.
@@ -80,11 +85,11 @@ func (ca CA) Issued(certificate issuer.Issued) map[string][]byte {
 	}
 }
 
-// NotAfter is when the certificate that the Secret holds expires; zero when it holds none.
-func NotAfter(data map[string][]byte) time.Time {
+// Lifetime is from when until when the certificate that the Secret holds is valid; zero when it holds none.
+func Lifetime(data map[string][]byte) (notBefore, notAfter time.Time) {
 	leaf, err := pki.FirstCertificate(data[CertificateEntry])
 	if err != nil {
-		return time.Time{}
+		return time.Time{}, time.Time{}
 	}
-	return leaf.NotAfter
+	return leaf.NotBefore, leaf.NotAfter
 }

@@ -63,7 +63,9 @@ type Observed struct {
 	Secret *corev1.Secret
 	// PasswordSecret is the Secret that the password comes from, nil when there is none.
 	PasswordSecret *corev1.Secret
-	Now            time.Time
+	// IsTurn: a certificate that serves and is to be reissued need not wait any longer.
+	IsTurn bool
+	Now    time.Time
 }
 
 // Decision is what becomes of a user.
@@ -82,6 +84,8 @@ type Decision struct {
 	Password string
 	// IsRefused: nothing of the user is changed, in Kafka neither.
 	IsRefused bool
+	// Waits: the certificate is to be reissued when it is the user's turn.
+	Waits bool
 	// Remove takes away the Secret of a user that has no credentials any more.
 	Remove bool
 	// Wake is when the next decision is due although nothing changes; zero when never.
@@ -143,6 +147,11 @@ func (o Observed) decideCertificate(d *Decision) {
 	stored := o.stored()
 	opening := o.window(d)
 	leaf := DecideCertificate(CertificateInput{Want: o.certificate(), CA: o.CA, Stored: stored, Window: opening, Now: o.Now})
+	if o.outlives(leaf) {
+		leaf = authority.LeafDecision{
+			Act: authority.ReissueLeaf, Reason: Shortened, Detail: "it is valid for longer than validityDays, which was changed",
+		}
+	}
 	if IsForced(o.Secret) && leaf.Act != authority.ReissueLeaf && !o.CA.Signer.IsZero() {
 		leaf = authority.LeafDecision{
 			Act: authority.ReissueLeaf, Reason: Forced, Detail: "annotation " + authorities.ForceRenewAnnotation + " of its Secret asks for it",
@@ -153,6 +162,11 @@ func (o Observed) decideCertificate(d *Decision) {
 	d.wake(o.Now, leaf.Until)
 	switch leaf.Act {
 	case authority.ReissueLeaf:
+		if d.Waits = o.takesTurn(leaf) && !o.IsTurn; d.Waits {
+			_, end := Lifetime(stored)
+			d.wake(o.Now, end)
+			return
+		}
 		request := o.certificate().Request(o.Now)
 		d.Request = &request
 		return

@@ -129,7 +129,8 @@ func (o Observed) decideOffered(d *Decision) {
 	}
 	d.Data = o.offeredData(leaf)
 	if o.Outside.Answer != nil && leaf.Act == authority.AdoptLeaf {
-		d.wake(o.Now, NotAfter(d.Data).Add(-o.certificate().Renewal))
+		_, notAfter := Lifetime(d.Data)
+		d.wake(o.Now, notAfter.Add(-o.certificate().Renewal))
 	}
 }
 
@@ -188,7 +189,7 @@ func (o Observed) holdOffered(d *Decision, leaf authority.LeafDecision) {
 	case o.CAProblem != "":
 		remark = Remark{ClientsCANotReady, o.CAProblem}
 	}
-	notAfter := NotAfter(o.stored())
+	_, notAfter := Lifetime(o.stored())
 	if !o.Now.Before(notAfter) {
 		remark.Message += " The user has no certificate."
 		d.Problem = &remark

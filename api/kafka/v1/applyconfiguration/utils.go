@@ -96,6 +96,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &kafkav1.UserPasswordSourceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("UserQuotas"):
 		return &kafkav1.UserQuotasApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("UsersStatus"):
+		return &kafkav1.UsersStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("UserTemplate"):
 		return &kafkav1.UserTemplateApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Volume"):

@@ -422,6 +422,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: operatorLastSuccessfulVersion
       type:
         scalar: string
+    - name: users
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.UsersStatus
 - name: com.github.keyturn.keyturn.api.kafka.v1.KafkaTemplate
   map:
     fields:
@@ -714,6 +717,21 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: secret
       type:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.ResourceTemplate
+- name: com.github.keyturn.keyturn.api.kafka.v1.UsersStatus
+  map:
+    fields:
+    - name: oldest
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: ready
+      type:
+        scalar: numeric
+    - name: reissued
+      type:
+        scalar: numeric
+    - name: total
+      type:
+        scalar: numeric
 - name: io.k8s.api.core.v1.ResourceList
   map:
     elementType:

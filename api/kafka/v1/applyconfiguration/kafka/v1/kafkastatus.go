@@ -27,6 +27,8 @@ type KafkaStatusApplyConfiguration struct {
 	KafkaMetadataVersion *string `json:"kafkaMetadataVersion,omitempty"`
 	// operatorLastSuccessfulVersion is the version of the operator whose reconciliation last succeeded.
 	OperatorLastSuccessfulVersion *string `json:"operatorLastSuccessfulVersion,omitempty"`
+	// users of the cluster. The user operator writes it, and no other field.
+	Users *UsersStatusApplyConfiguration `json:"users,omitempty"`
 }
 
 // KafkaStatusApplyConfiguration constructs a declarative configuration of the KafkaStatus type for use with
@@ -108,5 +110,13 @@ func (b *KafkaStatusApplyConfiguration) WithKafkaMetadataVersion(value string) *
 // If called multiple times, the OperatorLastSuccessfulVersion field is set to the value of the last call.
 func (b *KafkaStatusApplyConfiguration) WithOperatorLastSuccessfulVersion(value string) *KafkaStatusApplyConfiguration {
 	b.OperatorLastSuccessfulVersion = &value
+	return b
+}
+
+// WithUsers sets the Users field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Users field is set to the value of the last call.
+func (b *KafkaStatusApplyConfiguration) WithUsers(value *UsersStatusApplyConfiguration) *KafkaStatusApplyConfiguration {
+	b.Users = value
 	return b
 }

@@ -1,0 +1,115 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// Shortened is why a certificate is issued that is valid for longer than it shall be.
+const Shortened authority.LeafReason = "ValidityShortened"
+
+// lifetimeSlack is more than a certificate is valid before it is issued.
+const lifetimeSlack = 2 * pki.Backdate
+
+// outlives reports whether a certificate that would stay is valid for longer than one that is issued now. It must also
+// have been issued for longer: a clock that is wrong reissues nothing.
+func (o Observed) outlives(leaf authority.LeafDecision) bool {
+	if leaf.Act != authority.KeepLeaf || o.CA.Signer.IsZero() {
+		return false
+	}
+	stored, err := pki.FirstCertificate(o.stored()[CertificateEntry])
+	validity := o.certificate().Validity
+	return err == nil && stored.NotAfter.After(o.Now.Add(validity)) && stored.NotAfter.Sub(stored.NotBefore) > validity+lifetimeSlack
+}
+
+// takesTurn reports whether a certificate that is to be reissued still serves and is one of many: a change of the clients
+// CA or of its configuration reissues those of all users.
+func (o Observed) takesTurn(leaf authority.LeafDecision) bool {
+	if IsForced(o.Secret) {
+		return false
+	}
+	switch leaf.Reason {
+	case authority.LeafSigner:
+		return !o.CA.IsDistrusted && o.CA.trusts(o.stored(), o.Now)
+	case authority.LeafKeyParameters, Shortened:
+		return true
+	default:
+		return false
+	}
+}
+
+// trusts reports whether nodes accept the stored certificate by one of the CAs that they trust for clients.
+func (ca CA) trusts(stored map[string][]byte, now time.Time) bool {
+	leaf, err := pki.FirstCertificate(stored[CertificateEntry])
+	if err != nil {
+		return false
+	}
+	for _, trusted := range ca.Trusted {
+		if now.Before(trusted.NotAfter) && pki.IssuedBy(leaf, trusted) {
+			return true
+		}
+	}
+	return false
+}
+
+// Seen is a user as its last reconcile left it.
+type Seen struct {
+	User types.NamespacedName
+	// IsKnown is false before the first reconcile.
+	IsKnown bool
+	IsReady bool
+	// Waits: the certificate serves, and is to be reissued when it is the user's turn.
+	Waits bool
+	// NotBefore and NotAfter are those of the certificate, zero where there is none.
+	NotBefore, NotAfter time.Time
+}
+
+// BatchPause is between two batches of reissued certificates.
+const BatchPause = time.Second
+
+// NextBatch says whose certificates are reissued now, and when the next ones are: zero when no others wait. Those that
+// expire first come first, at most rate of them; last is when the previous batch was.
+func NextBatch(users []Seen, rate int, last, now time.Time) (batch []Seen, next time.Time) {
+	for _, user := range users {
+		if user.Waits {
+			batch = append(batch, user)
+		}
+	}
+	// A previous batch that is still to come is that of a clock which was set back.
+	if next = last.Add(BatchPause); len(batch) > 0 && next.After(now) && !last.After(now) {
+		return nil, next
+	}
+	slices.SortFunc(batch, func(a, b Seen) int {
+		return cmp.Or(a.NotAfter.Compare(b.NotAfter), cmp.Compare(a.User.String(), b.User.String()))
+	})
+	if len(batch) <= rate {
+		return batch, time.Time{}
+	}
+	return batch[:rate], now.Add(BatchPause)
+}
+
+// Progress counts the users of a cluster for its status.
+func Progress(users []Seen) kafkav1.UsersStatus {
+	status := kafkav1.UsersStatus{}
+	for _, user := range users {
+		status.Total++
+		if user.IsReady {
+			status.Ready++
+		}
+		if user.IsKnown && !user.Waits {
+			status.Reissued++
+		}
+		if !user.NotBefore.IsZero() && (status.Oldest == nil || user.NotBefore.Before(status.Oldest.Time)) {
+			status.Oldest = &metav1.Time{Time: user.NotBefore}
+		}
+	}
+	return status
+}

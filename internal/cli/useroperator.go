@@ -31,7 +31,8 @@ type userOperatorOptions struct {
 	certificate string
 	// featureGates are as the flag says.
 	featureGates string
-	reissueRate int
+	reissueRate  int
+	secretPrefix string
 }
 
 func newUserOperatorCommand() *cobra.Command {
@@ -53,6 +54,7 @@ func newUserOperatorCommand() *cobra.Command {
 	flags.StringVar(&o.certificate, "mounted-certificate", "", "name of the mounted certificate to connect to Kafka with, in a pod beside the nodes; empty means that of the cluster operator, read from its Secret")
 	flags.StringVar(&o.featureGates, "feature-gates", "", featureGatesUsage)
 	flags.IntVar(&o.concurrency, "concurrent-reconciles", 8, "users reconciled at the same time")
+	flags.StringVar(&o.secretPrefix, "secret-prefix", "", "prefix of the names of users' Secrets")
 	flags.IntVar(&o.reissueRate, "reissue-rate", 10, "certificates in use that are reissued in a second, after a change of the clients CA")
 	return cmd
 }
@@ -133,7 +135,7 @@ func (o *userOperatorOptions) addController(mgr ctrl.Manager) error {
 	operator := controller.New(controller.Options{
 		Kafka: kafka, Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("keyturn-user-operator"), Log: mgr.GetLogger(), Clock: clock.RealClock{},
-		Cluster: o.cluster, Stores: stores(o.pkcs12), Metrics: figures, Issuers: issuers, Gates: gates, ReissueRate: o.reissueRate,
+		Cluster: o.cluster, Stores: stores(o.pkcs12), Metrics: figures, Issuers: issuers, Gates: gates, ReissueRate: o.reissueRate, SecretPrefix: o.secretPrefix,
 	})
 	issuers.changed = operator.CertificateChanged
 	return operator.SetupWithManager(mgr)

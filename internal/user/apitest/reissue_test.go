@@ -113,6 +113,11 @@ func TestAReplacedClientsCAReissuesUsersAtARateAndThoseThatExpireFirstBefore(t *
 	if w.writer.writes > 0 {
 		t.Errorf("%d writes although nothing has changed", w.writer.writes)
 	}
+	next := w.rekey("clients-ca v2")
+	w.reconcileAll(names)
+	if issued := w.issuedBy(next, names); len(issued) > 0 {
+		t.Errorf("%v did not wait for their turn after a second replacement", issued)
+	}
 }
 
 func TestProgressIsInTheStatusOfTheKafkaWhileUsersWait(t *testing.T) {
@@ -276,8 +281,15 @@ func TestAShorterValidityReissuesWhenItIsTheUsersTurn(t *testing.T) {
 	if second := w.leaf("alice"); second.Equal(first) || !second.NotAfter.Equal(noon().Add(30*authority.Day)) {
 		t.Errorf("the certificate is valid until %s, want 30 days", second.NotAfter)
 	}
+	second := w.leaf("alice")
 	w.clock.SetTime(noon().Add(-authority.Day))
-	w.atRest("alice")
+	w.restart()
+	w.reconcile("alice")
+	w.oversee()
+	w.reconcile("alice")
+	if !w.leaf("alice").Equal(second) {
+		t.Error("a clock that was set back has reissued the certificate")
+	}
 }
 
 // The clock of this test is the real one.

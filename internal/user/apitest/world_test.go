@@ -77,10 +77,12 @@ type world struct {
 	clock      *clocktesting.FakePassiveClock
 	live       *liveReader
 	stores     authority.StoreGeneration
-	kafka      *adminfake.Users
-	writer     *countingClient
-	operator   *controller.Reconciler
-	figures    *controller.Metrics
+	// prefix begins the names of users' Secrets.
+	prefix   string
+	kafka    *adminfake.Users
+	writer   *countingClient
+	operator *controller.Reconciler
+	figures  *controller.Metrics
 	// elsewhere is an issuer that holds the key of the clients CA, and gates say whether users may be moved to it.
 	elsewhere *outsideIssuer
 	gates     featuregate.Gates
@@ -190,7 +192,7 @@ func (w *world) restart() {
 	w.operator = controller.New(controller.Options{
 		Client: w.writer, Live: w.live, Events: events.NewFakeRecorder(100), Log: logr.Discard(), Clock: w.clock,
 		Cluster: types.NamespacedName{Namespace: w.namespace, Name: cluster}, Stores: w.stores, Metrics: w.metrics(),
-		Kafka: countingKafka{w.kafka, w.writer}, Issuers: w.elsewhere, Gates: w.gates, ReissueRate: reissueRate,
+		Kafka: countingKafka{w.kafka, w.writer}, Issuers: w.elsewhere, Gates: w.gates, ReissueRate: reissueRate, SecretPrefix: w.prefix,
 	})
 }
 

@@ -135,7 +135,7 @@ func (r *Reconciler) store(ctx context.Context, o model.Observed, d model.Decisi
 	}
 	done.secretVersion = version
 	if model.HasCredentials(data) {
-		done.secret = o.User.Name
+		done.secret = o.SecretName
 	}
 	done.notBefore, done.notAfter = model.Lifetime(data)
 	if d.Request != nil {
@@ -151,7 +151,7 @@ func (r *Reconciler) store(ctx context.Context, o model.Observed, d model.Decisi
 // applySecret writes the Secret unless it is as it shall be, and returns its version. A stored one is replaced
 // exactly as it was read.
 func (r *Reconciler) applySecret(ctx context.Context, o model.Observed, data map[string][]byte) (string, error) {
-	intent := model.Secret(o.User, data)
+	intent := model.Secret(o.User, o.SecretName, data)
 	if o.Secret != nil {
 		if applied, err := kube.IsApplied(o.Secret, intent, fieldOwner); err != nil || applied {
 			return o.Secret.ResourceVersion, err
@@ -167,7 +167,7 @@ func (r *Reconciler) applySecret(ctx context.Context, o model.Observed, data map
 
 // serve stores the certificate that a person asked for, and with it that the request was served.
 func (r *Reconciler) serve(ctx context.Context, o *model.Observed, data map[string][]byte) error {
-	intent := model.Served(model.Secret(o.User, data)).WithUID(o.Secret.UID).WithResourceVersion(o.Secret.ResourceVersion)
+	intent := model.Served(model.Secret(o.User, o.SecretName, data)).WithUID(o.Secret.UID).WithResourceVersion(o.Secret.ResourceVersion)
 	result, err := r.applier.Apply(ctx, intent, nil)
 	if err != nil {
 		return err

@@ -142,7 +142,7 @@ func (r *Reconciler) give(ctx context.Context, o *model.Observed) error {
 	if _, err := r.applySecret(ctx, *o, data); err != nil {
 		return err
 	}
-	o.Secret, _, err = r.secret(ctx, o.User.Name)
+	o.Secret, _, err = r.secret(ctx, o.SecretName)
 	return err
 }
 
@@ -167,11 +167,11 @@ func (r *Reconciler) leaveIssuer(ctx context.Context, o model.Observed, d *model
 		return o.Secret, nil
 	}
 	r.options.Issuers.Forget(client.ObjectKeyFromObject(o.User))
-	if err := r.issuerOf(o).Release(ctx, o.User.Name); err != nil {
+	if err := r.issuerOf(o).Release(ctx, o.SecretName); err != nil {
 		d.NotReleased(err, o.Now)
 		return nil, nil //nolint:nilnil // a person is told
 	}
-	secret, _, err := r.secret(ctx, o.User.Name)
+	secret, _, err := r.secret(ctx, o.SecretName)
 	return secret, err
 }
 
@@ -223,7 +223,7 @@ func (r *Reconciler) renewOutgoing(ctx context.Context, o model.Observed, d *mod
 		}
 		return nil
 	}
-	next, err := r.issuerOf(o).Renew(ctx, o.User.Name, issued.Chain[0], o.Now)
+	next, err := r.issuerOf(o).Renew(ctx, o.SecretName, issued.Chain[0], o.Now)
 	if err != nil {
 		return fmt.Errorf("having the certificate of KafkaUser %s issued again: %w", o.User.Name, err)
 	}

@@ -21,9 +21,11 @@ import (
 
 // observe reads what a decision about a user depends on. Secrets are read past the cache, which holds no keys.
 func (r *Reconciler) observe(ctx context.Context, user *kafkav1.KafkaUser, now time.Time) (model.Observed, error) {
-	o := model.Observed{User: user, IsTurn: r.turns.has(client.ObjectKeyFromObject(user)), Now: now}
+	o := model.Observed{
+		User: user, SecretName: r.secretName(user.Name), IsTurn: r.turns.has(client.ObjectKeyFromObject(user)), Now: now,
+	}
 	var err error
-	if o.Secret, _, err = r.secret(ctx, user.Name); err != nil {
+	if o.Secret, o.Former, err = r.secretsOf(ctx, user); err != nil {
 		return model.Observed{}, err
 	}
 	if reference := model.PasswordReference(user); reference != nil {
@@ -37,6 +39,22 @@ func (r *Reconciler) observe(ctx context.Context, user *kafkav1.KafkaUser, now t
 	}
 	err = r.observeSigner(ctx, &o)
 	return o, err
+}
+
+func (r *Reconciler) secretName(user string) string { return r.options.SecretPrefix + user }
+
+// secretsOf reads the Secret of a user, and where there is none the one that it had under another prefix.
+func (r *Reconciler) secretsOf(ctx context.Context, user *kafkav1.KafkaUser) (current, former *corev1.Secret, err error) {
+	name, before := r.secretName(user.Name), user.Status.Secret
+	current, exists, err := r.secret(ctx, name)
+	if err != nil || exists || before == "" || before == name {
+		return current, nil, err
+	}
+	former, exists, err = r.secret(ctx, before)
+	if err != nil || !exists || !model.IsOwned(former, user) {
+		return nil, nil, err
+	}
+	return nil, former, nil
 }
 
 // kafka is the cluster of the users, and whether it exists.
@@ -125,7 +143,7 @@ func (r *Reconciler) version(ctx context.Context, user *kafkav1.KafkaUser) (vers
 		v.kafka = fmt.Sprint(kafka.UID, kafka.Generation)
 	}
 	secrets := map[*string]string{
-		&v.secret: user.Name,
+		&v.secret: r.secretName(user.Name),
 		&v.caCert: authorities.Clients.CertSecret(r.options.Cluster.Name),
 		&v.caKey:  authorities.Clients.KeySecret(r.options.Cluster.Name),
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -107,4 +106,4 @@ func (r *Reconciler) reportProgress(ctx context.Context, kafka *kafkav1.Kafka, u
 }
 
 // noticed has all users looked at together soon, after something has happened to one of them.
-func (r *Reconciler) noticed() { r.overseer.ring(types.NamespacedName(r.options.Cluster), surveyPause) }
+func (r *Reconciler) noticed() { r.overseer.ring(r.options.Cluster, surveyPause) }

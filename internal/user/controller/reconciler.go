@@ -39,6 +39,8 @@ type Options struct {
 	// Stores says whether Secrets get PKCS#12 stores.
 	Stores  authority.StoreGeneration
 	Metrics *Metrics
+	// SecretPrefix begins the names of users' Secrets.
+	SecretPrefix string
 	// ReissueRate is how many certificates that serve are reissued in a second.
 	ReissueRate int
 	// Kafka reads and changes what the cluster holds for users; see Connection.
@@ -147,7 +149,7 @@ func (r *Reconciler) forget(user types.NamespacedName) {
 	r.turns.end(user)
 	r.noticed()
 	r.options.Metrics.forget(user)
-	r.applier.Forget("v1", "Secret", user.Namespace, user.Name)
+	r.applier.Forget("v1", "Secret", user.Namespace, r.secretName(user.Name))
 	r.named.Refer(user, nil)
 	r.options.Issuers.Forget(user)
 	for _, username := range model.Usernames(user.Name) {

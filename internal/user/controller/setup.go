@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -100,10 +101,11 @@ func (r *Reconciler) usersOf(ctx context.Context, secret client.Object) []reconc
 		}
 		return nil
 	}
-	if secret.GetLabels()[kafkamodel.KindLabel] != kafkav1.KindKafkaUser {
+	user, isUsers := strings.CutPrefix(secret.GetName(), r.options.SecretPrefix)
+	if !isUsers || secret.GetLabels()[kafkamodel.KindLabel] != kafkav1.KindKafkaUser {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(secret)}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: secret.GetNamespace(), Name: user}}}
 }
 
 func (r *Reconciler) allUsers(ctx context.Context, _ client.Object) []reconcile.Request {

@@ -68,7 +68,7 @@ func TestAUsersCertificateIsForClientsOnlyAndHasNoOrganization(t *testing.T) {
 	if !bytes.Equal(data[model.CAEntry], ca.Bundle) {
 		t.Error("ca.crt is not the bundle of the clients CA")
 	}
-	if _, got := model.Lifetime(data); !got.Equal(noon().Add(90*authority.Day)) {
+	if _, got := model.Lifetime(data); !got.Equal(noon().Add(90 * authority.Day)) {
 		t.Errorf("it expires at %s, want 90 days later", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
@@ -59,8 +60,11 @@ type Observed struct {
 	CAProblem string
 	// Outside is the issuer that signs with the clients CA, where its key is not in a Secret of the cluster.
 	Outside Outside
-	// Secret is what is stored under the name of the user's Secret, nil when there is nothing.
-	Secret *corev1.Secret
+	// SecretName is the name of the user's Secret, and Secret what is stored under it, nil when there is nothing.
+	SecretName string
+	Secret     *corev1.Secret
+	// Former is the user's Secret under an earlier name, while there is none under SecretName.
+	Former *corev1.Secret
 	// PasswordSecret is the Secret that the password comes from, nil when there is none.
 	PasswordSecret *corev1.Secret
 	// IsTurn: a certificate that serves and is to be reissued need not wait any longer.
@@ -102,6 +106,12 @@ func Decide(o Observed) Decision {
 		d.IsRefused = true
 		d.Problem = &Remark{NameTooLong, fmt.Sprintf("The name has %d characters, and the common name of a certificate has at most %d. "+
 			"Nothing of this user is changed. Create a KafkaUser with a shorter name.", len(o.User.Name), maxCommonName)}
+		return d
+	}
+	if len(o.SecretName) > validation.DNS1123SubdomainMaxLength {
+		d.IsRefused = true
+		d.Problem = &Remark{NameTooLong, fmt.Sprintf("The name of the user's Secret has %d characters with its prefix, and at most %d are possible. "+
+			"Nothing of this user is changed. Create a KafkaUser with a shorter name.", len(o.SecretName), validation.DNS1123SubdomainMaxLength)}
 		return d
 	}
 	switch authentication := o.User.Spec.Authentication; {
@@ -146,17 +156,7 @@ func (o Observed) decideCertificate(d *Decision) {
 	}
 	stored := o.stored()
 	opening := o.window(d)
-	leaf := DecideCertificate(CertificateInput{Want: o.certificate(), CA: o.CA, Stored: stored, Window: opening, Now: o.Now})
-	if o.outlives(leaf) {
-		leaf = authority.LeafDecision{
-			Act: authority.ReissueLeaf, Reason: Shortened, Detail: "it is valid for longer than validityDays, which was changed",
-		}
-	}
-	if IsForced(o.Secret) && leaf.Act != authority.ReissueLeaf && !o.CA.Signer.IsZero() {
-		leaf = authority.LeafDecision{
-			Act: authority.ReissueLeaf, Reason: Forced, Detail: "annotation " + authorities.ForceRenewAnnotation + " of its Secret asks for it",
-		}
-	}
+	leaf := o.decideLeaf(opening)
 	d.Why = leaf
 	d.wake(o.Now, leaf.RenewalAt)
 	d.wake(o.Now, leaf.Until)
@@ -184,6 +184,22 @@ func (o Observed) decideCertificate(d *Decision) {
 	d.Data = o.CA.Kept(stored)
 }
 
+// decideLeaf says what becomes of the certificate, also for what it does not show itself.
+func (o Observed) decideLeaf(opening authority.Window) authority.LeafDecision {
+	leaf := DecideCertificate(CertificateInput{Want: o.certificate(), CA: o.CA, Stored: o.stored(), Window: opening, Now: o.Now})
+	if o.outlives(leaf) {
+		leaf = authority.LeafDecision{
+			Act: authority.ReissueLeaf, Reason: Shortened, Detail: "it is valid for longer than validityDays, which was changed",
+		}
+	}
+	if IsForced(o.Secret) && leaf.Act != authority.ReissueLeaf && !o.CA.Signer.IsZero() {
+		leaf = authority.LeafDecision{
+			Act: authority.ReissueLeaf, Reason: Forced, Detail: "annotation " + authorities.ForceRenewAnnotation + " of its Secret asks for it",
+		}
+	}
+	return leaf
+}
+
 // IsForced reports whether a person asks for another certificate, now and not in a maintenance window.
 func IsForced(secret *corev1.Secret) bool {
 	return secret != nil && strings.EqualFold(secret.Annotations[authorities.ForceRenewAnnotation], "true")
@@ -202,11 +218,16 @@ func (o Observed) held(leaf authority.LeafDecision) string {
 		leaf.Detail, authority.KeyKey, authorities.Clients.KeySecret(o.Kafka.Name))
 }
 
+// stored are the credentials in use. They move with the Secret when it gets another name.
 func (o Observed) stored() map[string][]byte {
-	if o.Secret == nil {
+	switch {
+	case o.Secret != nil:
+		return o.Secret.Data
+	case o.Former != nil:
+		return o.Former.Data
+	default:
 		return nil
 	}
-	return o.Secret.Data
 }
 
 // certificate is what the user's certificate shall be: as the user says, or else as the clients CA's are.
@@ -242,7 +263,7 @@ func (d *Decision) AddStore(data map[string][]byte, o Observed) map[string][]byt
 	complete, err := WithStore(data, o.stored())
 	if err != nil {
 		d.warn(InvalidPassword, fmt.Sprintf("There is no PKCS#12 store: %s. The other entries are current. "+
-			"Remove %s from Secret %s: a new one is generated.", err, PasswordEntry, o.User.Name))
+			"Remove %s from Secret %s: a new one is generated.", err, PasswordEntry, o.SecretName))
 		return data
 	}
 	return complete

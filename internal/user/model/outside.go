@@ -58,7 +58,9 @@ func (o Observed) IssuerRequest() (issuer.Request, bool) {
 	if !o.usesIssuer() || !isOwn || len(o.User.Name) > maxCommonName {
 		return issuer.Request{}, false
 	}
-	return o.certificate().Request(o.Now), true
+	request := o.certificate().Request(o.Now)
+	request.Name = o.SecretName
+	return request, true
 }
 
 // Given is what the Secret shall hold before an issuer is asked, and whether it lacks that: cert-manager encrypts stores with the

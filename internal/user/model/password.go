@@ -73,7 +73,7 @@ func (o Observed) unusable(password string) *Remark {
 	if utf8.ValidString(password) && !strings.ContainsFunc(password, unicode.IsControl) {
 		return nil
 	}
-	secret, key := o.User.Name, LoginPasswordEntry
+	secret, key := o.SecretName, LoginPasswordEntry
 	if reference := PasswordReference(o.User); reference != nil {
 		secret, key = reference.Name, reference.Key
 	}

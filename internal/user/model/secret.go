@@ -31,9 +31,9 @@ func IsOwned(secret *corev1.Secret, user *kafkav1.KafkaUser) bool {
 	return labels[kafkamodel.KindLabel] == kafkav1.KindKafkaUser && labels[kafkamodel.ClusterLabel] == user.Labels[kafkamodel.ClusterLabel]
 }
 
-// Secret renders the Secret of a user.
-func Secret(user *kafkav1.KafkaUser, data map[string][]byte) *coreac.SecretApplyConfiguration {
-	secret := coreac.Secret(user.Name, user.Namespace).
+// Secret renders the Secret of a user, which has a name of its own.
+func Secret(user *kafkav1.KafkaUser, name string, data map[string][]byte) *coreac.SecretApplyConfiguration {
+	secret := coreac.Secret(name, user.Namespace).
 		WithType(corev1.SecretTypeOpaque).
 		WithLabels(SecretLabels(user)).
 		WithOwnerReferences(metaac.OwnerReference().

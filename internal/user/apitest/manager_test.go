@@ -52,23 +52,32 @@ func (c *traffic) count() int {
 // run starts the user operator as its process does, with its cache and its watches, until the test ends.
 func (w *world) run(counted *traffic) *controller.Reconciler {
 	w.t.Helper()
+	operator, _ := w.start(counted, func(*ctrl.Options) {})
+	return operator
+}
+
+// start also returns a function that ends the process.
+func (w *world) start(counted *traffic, configure func(*ctrl.Options)) (operator *controller.Reconciler, end func()) {
+	w.t.Helper()
 	server := rest.CopyConfig(apiServer)
 	server.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		counted.next = next
 		return counted
 	})
 	cluster := types.NamespacedName{Namespace: w.namespace, Name: cluster}
-	mgr, err := ctrl.NewManager(server, ctrl.Options{
+	options := ctrl.Options{
 		Scheme: w.person.Scheme(), Cache: controller.CacheOptions(cluster), Logger: logr.Discard(),
 		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: new(true)},
-	})
+		Controller: config.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 8},
+	}
+	configure(&options)
+	mgr, err := ctrl.NewManager(server, options)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	operator := controller.New(controller.Options{
+	operator = controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(100), Log: logr.Discard(),
-		Clock: clock.RealClock{}, Cluster: cluster, Stores: authority.WithStores, Metrics: controller.NewMetrics(),
+		Clock: clock.RealClock{}, Cluster: cluster, Stores: authority.WithStores, Metrics: w.metrics(),
 		Kafka: w.kafka, Issuers: w.elsewhere, ReissueRate: reissueRate,
 	})
 	if err := operator.SetupWithManager(mgr); err != nil {
@@ -77,13 +86,14 @@ func (w *world) run(counted *traffic) *controller.Reconciler {
 	ctx, stop := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
-	w.t.Cleanup(func() {
+	end = sync.OnceFunc(func() {
 		stop()
 		if err := <-ended; err != nil {
 			w.t.Error(err)
 		}
 	})
-	return operator
+	w.t.Cleanup(end)
+	return operator, end
 }
 
 // until waits until something holds.

@@ -76,7 +76,7 @@ func (w *world) start(counted *traffic, configure func(*ctrl.Options)) (operator
 		w.t.Fatal(err)
 	}
 	operator = controller.New(controller.Options{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(100), Log: logr.Discard(),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(1000), Log: logr.Discard(),
 		Clock: clock.RealClock{}, Cluster: cluster, Stores: authority.WithStores, Metrics: w.metrics(),
 		Kafka: w.kafka, Issuers: w.elsewhere, ReissueRate: reissueRate,
 	})

@@ -83,7 +83,7 @@ func Rules(names model.Names) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule(kafka, []string{"kafkausers", "kafkas"}, "get", "list", "watch"),
 		rule(kafka, []string{"kafkausers"}, "patch"),
-		rule(kafka, []string{"kafkausers/status"}, "patch"),
+		rule(kafka, []string{"kafkausers/status", "kafkas/status"}, "patch"),
 		rule("", []string{"secrets"}, "get", "list", "watch", "create", "patch", "delete"),
 		rule("events.k8s.io", []string{"events"}, "create", "patch"),
 		rule(leases, []string{"leases"}, "create"),

@@ -85,17 +85,17 @@ func TestFieldsWithoutEffectAreToldFromUnknownOnes(t *testing.T) {
 		"an issuer of cert-manager":                          {manifest: `{"clientsCa": {"type": "cert-manager.io", "certManager": {"issuerRef": {"name": "a", "kind": "b", "group": "c"}, "caCert": {"secretName": "a", "certificate": "b"}}}}`},
 		"a field that an earlier proposal had":               {manifest: `{"clusterCa": {"publicCert": {}, "certManagerIssuerRef": {}}}`, want: fields.Found{Unknown: []string{"spec.clusterCa.certManagerIssuerRef", "spec.clusterCa.publicCert"}}},
 		"a property of Kafka":                                {manifest: `{"kafka": {"config": {"any.name": {"a": 1}}}}`},
-		"of a subtree without effect only the root":          {manifest: `{"entityOperator": {"topicOperator": {"watchedNamespace": "a"}}}`, want: fields.Found{WithoutEffect: []string{"spec.entityOperator"}}},
+		"of a subtree without effect only the root":          {manifest: `{"entityOperator": {"topicOperator": {"watchedNamespace": "a"}}}`, want: fields.Found{WithoutEffect: []string{"spec.entityOperator.topicOperator"}}},
 		"a field without effect in a list":                   {manifest: `{"kafka": {"listeners": [{}, {"configuration": {"bootstrap": {"annotations": {"any": "a"}}}}]}}`, want: fields.Found{WithoutEffect: []string{"spec.kafka.listeners[1].configuration.bootstrap"}}},
 		"a field that is acted on in a list of a list":       {manifest: `{"kafka": {"listeners": [{"networkPolicyPeers": [{"podSelector": {"matchLabels": {"any": "a"}}}]}]}}`},
 		"a misspelled field of a peer":                       {manifest: `{"kafka": {"listeners": [{"networkPolicyPeers": [{"podSelektor": {}}]}]}}`, want: fields.Found{Unknown: []string{"spec.kafka.listeners[0].networkPolicyPeers[0].podSelektor"}}},
 		"a misspelled field of a listener":                   {manifest: `{"kafka": {"listeners": [{"authentification": {"type": "tls"}}]}}`, want: fields.Found{Unknown: []string{"spec.kafka.listeners[0].authentification"}}},
-		"a misspelled field below one without effect":        {manifest: `{"entityOperator": {"topicOperater": {}}}`, want: fields.Found{WithoutEffect: []string{"spec.entityOperator"}, Unknown: []string{"spec.entityOperator.topicOperater"}}},
+		"a misspelled field below one without effect":        {manifest: `{"cruiseControl": {"brokerCapasity": {}}}`, want: fields.Found{WithoutEffect: []string{"spec.cruiseControl"}, Unknown: []string{"spec.cruiseControl.brokerCapasity"}}},
 		"a misspelled field in a list without effect":        {manifest: `{"kafka": {"template": {"pod": {"tolerations": [{"keys": "a"}]}}}}`, want: fields.Found{WithoutEffect: []string{"spec.kafka.template.pod"}, Unknown: []string{"spec.kafka.template.pod.tolerations[0].keys"}}},
 		"a field at the wrong place":                         {manifest: `{"listeners": []}`, want: fields.Found{Unknown: []string{"spec.listeners"}}},
 		"a field that an older version had, kept as a whole": {manifest: `{"zookeeper": {"replicas": 3, "any": {"thing": [1]}}}`, want: fields.Found{WithoutEffect: []string{"spec.zookeeper"}}},
-		"a field without effect that is null is absent":      {manifest: `{"entityOperator": null}`},
-		"a value of another form than its field":             {manifest: `{"entityOperator": [{"a": 1}], "kafka": {"rack": {"topologyKey": {"a": 1}}}}`, want: fields.Found{WithoutEffect: []string{"spec.entityOperator", "spec.kafka.rack"}}},
+		"a field without effect that is null is absent":      {manifest: `{"cruiseControl": null}`},
+		"a value of another form than its field":             {manifest: `{"cruiseControl": [{"a": 1}], "kafka": {"rack": {"topologyKey": {"a": 1}}}}`, want: fields.Found{WithoutEffect: []string{"spec.cruiseControl", "spec.kafka.rack"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,11 @@ type EntityOperator struct {
 
 // UserOperator configures the user operator that runs beside the nodes.
 type UserOperator struct {
+	// secretPrefix begins the names of users' Secrets.
+	// +optional
+	// +kubebuilder:validation:MaxLength=200
+	// +kubebuilder:validation:Pattern=`^([a-z0-9][a-z0-9.-]*)?$`
+	SecretPrefix string `json:"secretPrefix,omitempty"`
 	// resources of its container.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`

@@ -40,6 +40,13 @@ func Companions(stores authority.StoreGeneration) func(model.Cluster) []companio
 
 func userOperator(c model.Cluster, stores authority.StoreGeneration) companion.Companion {
 	name := c.Names.EntityOperator()
+	args := []string{
+		"user-operator", "--cluster=" + c.Names.Cluster, "--namespace=" + c.Names.Namespace,
+		"--mounted-certificate=" + Certificate, fmt.Sprintf("--pkcs12=%t", stores == authority.WithStores),
+	}
+	if prefix := c.UserOperator.SecretPrefix; prefix != "" {
+		args = append(args, "--secret-prefix="+prefix)
+	}
 	return companion.Companion{
 		Name: name, Type: componentType,
 		Secret: c.Names.UserOperator() + "-certs", CommonName: c.Names.UserOperator(), Certificate: Certificate,
@@ -51,8 +58,7 @@ func userOperator(c model.Cluster, stores authority.StoreGeneration) companion.C
 				WithRunAsNonRoot(true).WithRunAsUser(operatorUser).WithRunAsGroup(operatorUser).WithFSGroup(operatorUser).
 				WithSeccompProfile(coreac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
 			WithContainers(c.OperatorContainer(container, c.UserOperator.Resources).
-				WithArgs("user-operator", "--cluster="+c.Names.Cluster, "--namespace="+c.Names.Namespace,
-					"--mounted-certificate="+Certificate, fmt.Sprintf("--pkcs12=%t", stores == authority.WithStores)).
+				WithArgs(args...).
 				WithPorts(port("metrics", metricsPort), port("health", healthPort), port("agent", agent.SecurePort)).
 				WithLivenessProbe(probe("/healthz").WithPeriodSeconds(20)).
 				WithReadinessProbe(probe("/readyz").WithPeriodSeconds(5))),

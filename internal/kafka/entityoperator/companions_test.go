@@ -32,6 +32,19 @@ func TestNothingRunsBesideNodesUnlessTheKafkaAsksForIt(t *testing.T) {
 	}
 }
 
+func TestThePrefixOfSecretsIsPassedOn(t *testing.T) {
+	t.Parallel()
+	for prefix, want := range map[string]bool{"": false, "users-": true} {
+		cluster := model.Cluster{
+			Names: model.Names{Cluster: "my-cluster", Namespace: "kafka"}, UserOperator: &kafkav1.UserOperator{SecretPrefix: prefix},
+		}
+		args := entityoperator.Companions(authority.WithoutStores)(cluster)[0].Pod.Containers[0].Args
+		if slices.Contains(args, "--secret-prefix=users-") != want || !slices.Contains(args, "--pkcs12=false") {
+			t.Errorf("with the prefix %q the arguments are %q", prefix, args)
+		}
+	}
+}
+
 // rights are what rules allow, one by one.
 func rights(rules []rbacv1.PolicyRule) []string {
 	all := map[string]bool{}

@@ -684,6 +684,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: resources
       type:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.Resources
+    - name: secretPrefix
+      type:
+        scalar: string
 - name: com.github.keyturn.keyturn.api.kafka.v1.UserPassword
   map:
     fields:

@@ -7,6 +7,8 @@ package v1
 //
 // UserOperator configures the user operator that runs beside the nodes.
 type UserOperatorApplyConfiguration struct {
+	// secretPrefix begins the names of users' Secrets.
+	SecretPrefix *string `json:"secretPrefix,omitempty"`
 	// resources of its container.
 	Resources *ResourcesApplyConfiguration `json:"resources,omitempty"`
 }
@@ -15,6 +17,14 @@ type UserOperatorApplyConfiguration struct {
 // apply.
 func UserOperator() *UserOperatorApplyConfiguration {
 	return &UserOperatorApplyConfiguration{}
+}
+
+// WithSecretPrefix sets the SecretPrefix field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecretPrefix field is set to the value of the last call.
+func (b *UserOperatorApplyConfiguration) WithSecretPrefix(value string) *UserOperatorApplyConfiguration {
+	b.SecretPrefix = &value
+	return b
 }
 
 // WithResources sets the Resources field in the declarative configuration to the given value

@@ -64,12 +64,15 @@ func (a Authority) Key() PrivateKey { return a.key }
 // Presents returns what follows a leaf when it is presented.
 func (a Authority) Presents() []*x509.Certificate { return slices.Clone(a.presents) }
 
-// CASpec describes a self-signed CA.
+// CASpec describes a CA.
 type CASpec struct {
 	Subject  Subject
 	Key      KeyParams
 	Validity time.Duration
 	Now      time.Time
+	// PermittedDNS are the domains in which leaves may have DNS names; empty means all.
+	// Addresses are not limited.
+	PermittedDNS []string
 }
 
 // MaxCrosses is how many cross certificates may stand between a leaf and an
@@ -90,13 +93,49 @@ func NewCA(spec CASpec) (Authority, error) {
 
 // SelfSign is NewCA for a key that exists; spec.Key is not looked at.
 func SelfSign(key PrivateKey, spec CASpec) (Authority, error) {
-	tmpl, err := caTemplate(spec.Now, spec.Validity, MaxCrosses)
+	tmpl, err := spec.template(key)
 	if err != nil {
 		return Authority{}, err
 	}
-	tmpl.Subject = spec.Subject.name()
-	tmpl.SubjectKeyId = subjectKeyID(key)
 	return selfSigned(key, tmpl)
+}
+
+// SignCA is SelfSign below a parent. The certificate is not valid before the parent's, nor
+// after it. Nothing is presented beside its leaves: it is meant to be an anchor.
+func SignCA(parent Authority, key PrivateKey, spec CASpec) (Authority, error) {
+	if parent.IsZero() {
+		return Authority{}, fmt.Errorf("signing CA %q: no authority", spec.Subject)
+	}
+	if !CanCrossSign(parent.cert) {
+		return Authority{}, fmt.Errorf("signing CA %q: CA %q has path length 0 and cannot sign another CA", spec.Subject, parent.cert.Subject)
+	}
+	if err := CheckValidAt(parent.cert, spec.Now); err != nil {
+		return Authority{}, fmt.Errorf("signing CA %q: %w", spec.Subject, err)
+	}
+	tmpl, err := spec.template(key)
+	if err != nil {
+		return Authority{}, err
+	}
+	tmpl.NotBefore = latest(tmpl.NotBefore, parent.cert.NotBefore)
+	tmpl.NotAfter = earliest(tmpl.NotAfter, parent.cert.NotAfter)
+	tmpl.AuthorityKeyId = parent.cert.SubjectKeyId
+	cert, err := create(tmpl, parent.cert, key.Signer().Public(), parent.key)
+	if err != nil {
+		return Authority{}, err
+	}
+	return NewAuthority(cert, key)
+}
+
+func (s CASpec) template(key PrivateKey) (*x509.Certificate, error) {
+	tmpl, err := caTemplate(s.Now, s.Validity, MaxCrosses)
+	if err != nil {
+		return nil, err
+	}
+	tmpl.Subject = s.Subject.name()
+	tmpl.SubjectKeyId = subjectKeyID(key)
+	tmpl.PermittedDNSDomains = s.PermittedDNS
+	tmpl.PermittedDNSDomainsCritical = len(s.PermittedDNS) > 0
+	return tmpl, nil
 }
 
 // RenewCA signs the same key and the same subject, byte by byte, for a new

@@ -7,12 +7,10 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/model"
-	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -76,21 +74,17 @@ func (p *pass) readCA(ctx context.Context, plane contract.Plane) (pki.Authority,
 	case model.UseCA:
 		return act.CA, nil, nil
 	case model.MakeCA:
-		ca, err := pki.NewCA(act.Spec)
+		key, err := pki.GenerateKey(act.Spec.Key)
 		if err != nil {
-			return pki.Authority{}, nil, fmt.Errorf("making the %s CA: %w", plane, err)
+			return pki.Authority{}, nil, fmt.Errorf("making the key of the %s CA: %w", plane, err)
 		}
-		err = p.writePrivate(ctx, nil, names.CAKeySecret(plane), map[string][]byte{authority.KeyKey: ca.Key().PEM()})
+		err = p.writePrivate(ctx, nil, names.CAKeySecret(plane), map[string][]byte{authority.KeyKey: key.PEM()})
 		if err != nil {
 			return pki.Authority{}, nil, err
 		}
-		return p.certified(ctx, plane, ca)
+		return p.certify(ctx, plane, key, act.Spec)
 	case model.CertifyCA:
-		ca, err := pki.SelfSign(act.Key, act.Spec)
-		if err != nil {
-			return pki.Authority{}, nil, fmt.Errorf("signing the %s CA: %w", plane, err)
-		}
-		return p.certified(ctx, plane, ca)
+		return p.certify(ctx, plane, act.Key, act.Spec)
 	case model.HoldCA:
 		return pki.Authority{}, &act.Problem, nil
 	default:
@@ -98,8 +92,17 @@ func (p *pass) readCA(ctx context.Context, plane contract.Plane) (pki.Authority,
 	}
 }
 
-func (p *pass) certified(ctx context.Context, plane contract.Plane, ca pki.Authority) (pki.Authority, *model.Problem, error) {
-	err := p.writePrivate(ctx, nil, p.cluster.Names.CACertSecret(plane), map[string][]byte{authority.CertKey: pki.EncodeBundle(ca.Certificate())})
+// certify has the operator's CA sign a key of the cluster. Before the key is stored, that CA is not needed.
+func (p *pass) certify(ctx context.Context, plane contract.Plane, key pki.PrivateKey, spec pki.CASpec) (pki.Authority, *model.Problem, error) {
+	parent, problem, err := p.operatorCA(ctx, plane, spec.Validity, p.now)
+	if problem != nil || err != nil {
+		return pki.Authority{}, problem, err
+	}
+	ca, err := pki.SignCA(parent, key, spec)
+	if err != nil {
+		return pki.Authority{}, nil, fmt.Errorf("signing the %s CA: %w", plane, err)
+	}
+	err = p.writePrivate(ctx, nil, p.cluster.Names.CACertSecret(plane), map[string][]byte{authority.CertKey: pki.EncodeBundle(ca.Certificate())})
 	if err == nil {
 		p.options.Log.Info("made a CA", "namespace", p.etcd.Namespace, "etcdcluster", p.etcd.Name, "plane", plane)
 		p.event(corev1.EventTypeNormal, "CaCertCreated", "Created the %s CA %s", plane, ca.Certificate().Subject)
@@ -160,7 +163,7 @@ func readIdentity(data map[string][]byte) (operatorIdentity, error) {
 
 // private reads a Secret of the cluster in the operator's namespace; nil when there is none.
 func (p *pass) private(ctx context.Context, name string) (*corev1.Secret, error) {
-	secret, err := p.secret(ctx, p.privateKey(name))
+	secret, err := p.ownSecret(ctx, name)
 	if err != nil || secret == nil {
 		return nil, err
 	}
@@ -170,15 +173,8 @@ func (p *pass) private(ctx context.Context, name string) (*corev1.Secret, error)
 	return secret, nil
 }
 
-func (p *pass) privateKey(name string) types.NamespacedName {
-	return types.NamespacedName{Namespace: p.options.Namespace, Name: name}
-}
-
 func (p *pass) writePrivate(ctx context.Context, stored *corev1.Secret, name string, data map[string][]byte) error {
-	_, err := kube.WriteSecret(ctx, p.options.Client, fieldOwner, stored, kube.SecretIntent{
-		Namespace: p.options.Namespace, Name: name, Labels: p.cluster.PrivateLabels(), Data: data,
-	})
-	return err
+	return p.writeOwn(ctx, stored, name, p.cluster.PrivateLabels(), data)
 }
 
 func dataOf(secret *corev1.Secret) map[string][]byte {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -53,6 +54,8 @@ type Reconciler struct {
 	appliers    *kube.Appliers
 	podAppliers *kube.Appliers
 	denials     *denials
+	// makingCA is held while a CA of the operator is read or made.
+	makingCA sync.Mutex
 }
 
 // New returns a Reconciler. SetupWithManager starts it.

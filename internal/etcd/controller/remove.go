@@ -39,7 +39,7 @@ func (p *pass) remove(ctx context.Context) error {
 		private = append(private, names.CACertSecret(plane), names.CAKeySecret(plane))
 	}
 	for _, name := range private {
-		secret, err := p.secret(ctx, p.privateKey(name))
+		secret, err := p.ownSecret(ctx, name)
 		if err != nil {
 			return err
 		}

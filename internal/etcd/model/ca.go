@@ -72,13 +72,15 @@ func (c Cluster) DecideCA(plane contract.Plane, stored StoredCA, hasMembers bool
 	}
 }
 
-// caSpec is a self-signed CA. Its name is that of package authority, whose successors count on from v0.
+// caSpec is a CA for the names of this cluster. Its own name is that of package authority, whose successors count on from v0.
 func (c Cluster) caSpec(plane contract.Plane, now time.Time) pki.CASpec {
 	return pki.CASpec{
 		Subject:  pki.Subject{Organization: c.Names.Namespace, CommonName: fmt.Sprintf("%s %s-ca v0", c.Names.Cluster, plane)},
 		Key:      pki.DefaultCAKey(c.TLS.Algorithm),
 		Validity: c.TLS.CAValidity[plane],
 		Now:      now,
+
+		PermittedDNS: c.domains(plane),
 	}
 }
 

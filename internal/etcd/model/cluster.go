@@ -190,11 +190,27 @@ func (c Cluster) SANs(plane contract.Plane, member string, addresses []string) (
 	host := c.Names.Host(member)
 	names := append([]string{host, host + "." + c.settings.ClusterDomain}, addresses...)
 	if plane == contract.ClientPlane {
-		service := c.Names.ClientService()
-		inNamespace := service + "." + c.Names.Namespace
-		names = append(names, service, inNamespace, inNamespace+".svc", inNamespace+".svc."+c.settings.ClusterDomain, "localhost", "127.0.0.1")
+		names = append(names, c.clientNames()...)
+		names = append(names, "127.0.0.1")
 	}
 	return pki.NewSANs(names...)
+}
+
+// domains are those that the names of all members are in.
+func (c Cluster) domains(plane contract.Plane) []string {
+	members := fmt.Sprintf("%s.%s.svc", c.Names.PeerService(), c.Names.Namespace)
+	domains := []string{members, members + "." + c.settings.ClusterDomain}
+	if plane == contract.ClientPlane {
+		domains = append(domains, c.clientNames()...)
+	}
+	return domains
+}
+
+// clientNames are by which names clients find any member.
+func (c Cluster) clientNames() []string {
+	service := c.Names.ClientService()
+	inNamespace := service + "." + c.Names.Namespace
+	return []string{service, inNamespace, inNamespace + ".svc", inNamespace + ".svc." + c.settings.ClusterDomain, "localhost"}
 }
 
 // Usages are what the certificate of a member may be used for in a plane: members dial each other, and no clients.

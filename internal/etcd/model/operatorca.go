@@ -1,0 +1,65 @@
+package model
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// operatorCAValidity is ten years. A cluster CA that is to last longer has the operator's CA certified again.
+const operatorCAValidity = 87600 * time.Hour
+
+// OperatorCA is a CA of the operator, which signs the CAs of all clusters in one plane. No member trusts it.
+type OperatorCA struct {
+	// Namespace is the operator's own.
+	Namespace string
+	Plane     contract.Plane
+}
+
+// KeySecret and CertSecret are its Secrets. Those of clusters have a dot in their names.
+func (o OperatorCA) KeySecret() string { return fmt.Sprintf("keyturn-etcd-operator-%s-ca", o.Plane) }
+
+// CertSecret see KeySecret.
+func (o OperatorCA) CertSecret() string { return o.KeySecret() + "-cert" }
+
+// Labels are those of its Secrets.
+func (o OperatorCA) Labels() map[string]string {
+	return map[string]string{AppLabel: app, ManagedByLabel: Manager}
+}
+
+// Decide says what happens to the CA before it signs one that is valid for so long. Its certificate is made again for
+// its key when it is lost or would expire earlier: chains up to it verify as before.
+func (o OperatorCA) Decide(stored StoredCA, longest time.Duration, now time.Time) CAAct {
+	spec := pki.CASpec{
+		Subject: pki.Subject{Organization: o.Namespace, CommonName: fmt.Sprintf("keyturn-etcd-operator %s-ca", o.Plane)},
+		Key:     pki.DefaultCAKey(pki.ECDSA), Validity: max(operatorCAValidity, longest), Now: now,
+	}
+	if stored.Key == nil && stored.Cert == nil {
+		return MakeCA{spec}
+	}
+	if stored.Key == nil {
+		return HoldCA{Problem{CALost, fmt.Sprintf("Secret %s/%s does not exist, and its CA has signed CAs of clusters. New clusters get no CA; all others are served as before. Restore the Secret, or delete Secret %s as well to have another CA created.", o.Namespace, o.KeySecret(), o.CertSecret())}}
+	}
+	key, err := pki.ParsePrivateKey(stored.Key[authority.KeyKey])
+	if err != nil {
+		return o.unusable(err)
+	}
+	if stored.Cert == nil {
+		return CertifyCA{key, spec}
+	}
+	ca, err := authority.Signer(stored.Cert[authority.CertKey], stored.Key)
+	if err != nil {
+		return o.unusable(err)
+	}
+	if ca.Certificate().NotAfter.Before(now.Add(longest).Truncate(time.Second)) {
+		return CertifyCA{key, spec}
+	}
+	return UseCA{ca}
+}
+
+func (o OperatorCA) unusable(err error) CAAct {
+	return HoldCA{Problem{CAUnusable, fmt.Sprintf("The operator's %s CA cannot sign: %s. New clusters get no CA; all others are served as before. Correct the Secrets %s and %s in namespace %s.", o.Plane, err, o.KeySecret(), o.CertSecret(), o.Namespace)}}
+}

@@ -14,7 +14,8 @@ import (
 type Grant struct {
 	Publication publication.Publication
 	// Anchors are the trusted CA certificates of each plane, sorted by fingerprint and
-	// never empty. The publication and the pin name each of them.
+	// never empty. The publication names each of them, and the pin either names it or
+	// another mounted one that has cross-signed it.
 	Anchors map[contract.Plane][]*x509.Certificate
 }
 
@@ -56,13 +57,33 @@ func anchors(missing *agent.Missing, plane contract.Plane, bundle []byte, publis
 	for _, fingerprint := range named {
 		certificate, isMounted := mounted[fingerprint]
 		switch {
-		case !slices.Contains(pin.Trust[plane.Role()], fingerprint):
-			missing.Add("annotation %s of the pod to accept CA %s for the %s plane", agent.PinAnnotation, fingerprint, plane)
 		case !isMounted:
 			missing.Add("CA %s of the %s plane in %s of the member's Secret", fingerprint, plane, plane.AnchorsKey())
+		case !accepts(certificate, certificates, pin.Trust[plane.Role()]):
+			missing.Add("annotation %s of the pod to accept CA %s for the %s plane, or a CA that it accepts to cross-sign it", agent.PinAnnotation, fingerprint, plane)
 		default:
 			found = append(found, certificate)
 		}
 	}
 	return found
+}
+
+// accepts reports whether the pin names a CA, or one of the mounted certificates shows that a CA which the pin accepts
+// has cross-signed it.
+func accepts(ca *x509.Certificate, mounted []*x509.Certificate, pinned []string) bool {
+	var reached []*x509.Certificate
+	for _, certificate := range mounted {
+		if slices.Contains(pinned, pki.FingerprintOf(certificate).String()) {
+			reached = append(reached, certificate)
+		}
+	}
+	// Each signed CA may itself have signed the next one.
+	for i := 0; i < len(reached); i++ {
+		for _, certificate := range mounted {
+			if !slices.Contains(reached, certificate) && pki.CheckCA(certificate) == nil && pki.IssuedBy(certificate, reached[i]) {
+				reached = append(reached, certificate)
+			}
+		}
+	}
+	return slices.ContainsFunc(reached, func(c *x509.Certificate) bool { return pki.AuthorityIDOf(c) == pki.AuthorityIDOf(ca) })
 }

@@ -177,6 +177,14 @@ const (
 	RSA KeyAlgorithm = "RSA"
 )
 
+// Attestation says what the operator asks of a pod besides being the one that it created.
+//
+// +kubebuilder:validation:Enum=Annotation
+type Attestation string
+
+// AttestationAnnotation asks for nothing but the annotation.
+const AttestationAnnotation Attestation = "Annotation"
+
 // DynamicTLS says how the operator makes CAs and signs certificates.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.clientCA) ? self.clientCA.validity : '43800h', has(self.peerCA) ? self.peerCA.validity : '43800h'].all(ca, duration(has(self.leaf) ? self.leaf.validity : '720h') + duration(has(self.leaf) ? self.leaf.validity : '720h') + duration(has(self.leaf) ? self.leaf.validity : '720h') < duration(ca))",message="leaf.validity must be less than a third of clientCA.validity and of peerCA.validity because certificates must be renewable long before their CA expires"
@@ -193,6 +201,10 @@ type DynamicTLS struct {
 	// keyAlgorithm of CAs and members. Unset means ECDSA.
 	// +optional
 	KeyAlgorithm KeyAlgorithm `json:"keyAlgorithm,omitempty"`
+	// attestation is Annotation where a pod may ask by one request for the certificates of both ports, as a pod does
+	// that knows only the annotations kubeEtcdCSR and kubeEtcdCert. Unset means that each port needs a key of its own.
+	// +optional
+	Attestation Attestation `json:"attestation,omitempty"`
 }
 
 // CertificateLife says how long a CA is valid.

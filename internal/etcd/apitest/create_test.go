@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -134,8 +135,13 @@ func TestADeletedClusterTakesItsCAsWithIt(t *testing.T) {
 	if err := w.person.List(t.Context(), &secrets, client.InNamespace(w.private)); err != nil {
 		t.Fatal(err)
 	}
-	if len(secrets.Items) > 0 {
-		t.Errorf("%d Secrets are left in the operator's namespace", len(secrets.Items))
+	for _, left := range secrets.Items {
+		if !strings.HasPrefix(left.Name, "keyturn-etcd-operator-") {
+			t.Errorf("Secret %s is left in the operator's namespace", left.Name)
+		}
+	}
+	if len(w.ledger()) > 0 {
+		t.Error("the ledger is left in the operator's namespace")
 	}
 	err := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: cluster}, &etcdv1beta2.EtcdCluster{})
 	if !apierrors.IsNotFound(err) {
@@ -145,7 +151,7 @@ func TestADeletedClusterTakesItsCAsWithIt(t *testing.T) {
 }
 
 // allWrites is more than a cluster of three members takes from its creation on.
-const allWrites = 48
+const allWrites = 60
 
 var wide = flag.Bool("wide", false, "crash before every write instead of every sixth")
 
@@ -183,8 +189,10 @@ func TestWhereTheOperatorCrashesTheNextOneFinishes(t *testing.T) {
 			if crashed == (crashAt == allWrites) {
 				t.Errorf("crashed: %t; a cluster takes fewer than %d writes", crashed, allWrites)
 			}
+			w.allRecorded()
 			w.restart()
 			w.bring()
+			w.allRecorded()
 			if pods, status := w.pods(), w.status(); len(pods) != 3 || len(status.Members.Ready) != 3 {
 				t.Errorf("after a crash before write %d there are %d pods, and %v are ready", crashAt, len(pods), status.Members.Ready)
 			}

@@ -18,66 +18,64 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/excerpt"
-	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // enroll answers the requests of all pods that were created for members, and publishes to them.
 func (p *pass) enroll(ctx context.Context) error {
-	ledger := p.ledger()
 	for _, member := range p.members {
 		pod := p.pods[member.Name]
 		if pod == nil || !p.cluster.IsOwned(pod) || string(pod.UID) != member.PodUID {
 			continue
 		}
-		annotations := map[string]string{}
-		var signed []enroll.Signed
-		for _, plane := range contract.Planes() {
-			outcome, err := p.decide(pod, member, plane, ledger)
-			if err != nil {
-				return err
-			}
-			annotations[plane.CertificateAnnotation()] = pod.Annotations[plane.CertificateAnnotation()]
-			if issued, is := outcome.(enroll.Signed); is {
-				annotations[plane.CertificateAnnotation()] = issued.Answer
-				ledger[pki.KeyIDOf(issued.Leaf)] = enroll.Holder{PodUID: string(pod.UID), Plane: plane}
-				signed = append(signed, issued)
-			}
-			p.note(pod, plane, outcome)
-		}
-		published, err := p.writeSecret(ctx, member.Name)
-		if err != nil {
+		if err := p.enrollPod(ctx, pod, member); err != nil {
 			return err
-		}
-		annotations[agent.PublishedAnnotation] = strconv.FormatInt(published.Revision, 10)
-		if err := p.changePod(ctx, pod, member, annotations); err != nil {
-			return err
-		}
-		for _, issued := range signed {
-			p.issued(pod, issued)
 		}
 	}
 	return nil
 }
 
-// ledger knows the keys of all certificates that pods of the cluster have.
-func (p *pass) ledger() enroll.Ledger {
-	ledger := enroll.Ledger{}
-	for _, member := range p.members {
-		pod := p.pods[member.Name]
-		if pod == nil || string(pod.UID) != member.PodUID {
-			continue
+// enrollPod answers one pod. What is signed is in the ledger before it is in the pod.
+func (p *pass) enrollPod(ctx context.Context, pod *corev1.Pod, member membership.Member) error {
+	exchange := enroll.ExchangeOf(pod.Annotations)
+	outcomes := map[contract.Plane]enroll.Outcome{}
+	for _, plane := range contract.Planes() {
+		outcome, err := p.decide(pod, member, plane, exchange)
+		if err != nil {
+			return err
 		}
-		for _, plane := range contract.Planes() {
-			chain, err := enroll.Chain(pod.Annotations[plane.CertificateAnnotation()])
-			if err == nil && pki.IssuedBy(chain[0], p.authorities.cas[plane].Certificate()) {
-				ledger[pki.KeyIDOf(chain[0])] = enroll.Holder{PodUID: string(pod.UID), Plane: plane}
-			}
+		outcomes[plane] = outcome
+	}
+	outcomes = exchange.Together(outcomes)
+	signed, answers := []enroll.Signed{}, map[contract.Plane]string{}
+	for _, plane := range contract.Planes() {
+		p.note(pod, plane, outcomes[plane], exchange.Requests[plane])
+		if issued, is := outcomes[plane].(enroll.Signed); is {
+			signed, answers[plane] = append(signed, issued), issued.Answer
+			holder := enroll.Holder{PodUID: string(pod.UID), Plane: plane}
+			p.ledger.issued.Record(issued.Leaf, p.authorities.cas[plane].Certificate(), holder, p.now)
 		}
 	}
-	return ledger
+	if len(signed) > 0 {
+		if err := p.writeLedger(ctx); err != nil {
+			return err
+		}
+	}
+	annotations := exchange.Annotations(answers)
+	published, err := p.writeSecret(ctx, member.Name)
+	if err != nil {
+		return err
+	}
+	annotations[agent.PublishedAnnotation] = strconv.FormatInt(published.Revision, 10)
+	if err := p.changePod(ctx, pod, member, annotations); err != nil {
+		return err
+	}
+	for _, issued := range signed {
+		p.issued(pod, issued)
+	}
+	return nil
 }
 
-func (p *pass) decide(pod *corev1.Pod, member membership.Member, plane contract.Plane, ledger enroll.Ledger) (enroll.Outcome, error) {
+func (p *pass) decide(pod *corev1.Pod, member membership.Member, plane contract.Plane, exchange enroll.Exchange) (enroll.Outcome, error) {
 	addresses := make([]string, 0, len(pod.Status.PodIPs))
 	for _, address := range pod.Status.PodIPs {
 		addresses = append(addresses, address.IP)
@@ -96,15 +94,15 @@ func (p *pass) decide(pod *corev1.Pod, member membership.Member, plane contract.
 			IsEnding: !pod.DeletionTimestamp.IsZero(), HasAddress: len(addresses) > 0,
 		},
 		Plane:   plane,
-		Request: pod.Annotations[plane.RequestAnnotation()], Answer: pod.Annotations[plane.CertificateAnnotation()],
-		Other: pod.Annotations[other.RequestAnnotation()],
-		SANs:  sans, Usages: model.Usages(plane), Validity: p.cluster.TLS.LeafValidity,
-		CA: p.authorities.cas[plane], Ledger: ledger, Now: p.now,
+		Request: exchange.Requests[plane], Answer: exchange.Answers[plane], Other: exchange.Requests[other],
+		IsShared: exchange.IsShared, MayShare: p.cluster.TLS.MaySharePodKey,
+		SANs: sans, Usages: model.Usages(plane), Validity: p.cluster.TLS.LeafValidity,
+		CA: p.authorities.cas[plane], Ledger: p.ledger.issued, Now: p.now,
 	}), nil
 }
 
 // note keeps what follows from an outcome: when it is due again, and an event about a request that is newly denied.
-func (p *pass) note(pod *corev1.Pod, plane contract.Plane, outcome enroll.Outcome) {
+func (p *pass) note(pod *corev1.Pod, plane contract.Plane, outcome enroll.Outcome, request string) {
 	place := denialKey{pod.UID, plane}
 	switch outcome := outcome.(type) {
 	case enroll.Signed:
@@ -115,15 +113,27 @@ func (p *pass) note(pod *corev1.Pod, plane contract.Plane, outcome enroll.Outcom
 		detail := excerpt.Of(outcome.Detail, excerpt.Foreign)
 		p.deny(&model.Problem{Reason: model.RequestDenied, Message: fmt.Sprintf(
 			"The %s request of pod %s is denied (%s): %s. The pod gets no new certificate. Its agent must send another request.", plane, pod.Name, outcome.Cause, detail)})
-		if p.denials.isNew(place, pod.Annotations[plane.RequestAnnotation()]) {
-			p.options.Metrics.denied(string(outcome.Cause))
-			p.options.Events.Eventf(p.etcd, pod, corev1.EventTypeWarning, string(outcome.Cause), actionSign,
-				"Denied the %s request of pod %s: %s", plane, pod.Name, detail)
-		}
+		p.tellOnce(pod, place, outcome.Cause, request, fmt.Sprintf("Denied the %s request of pod %s: %s", plane, pod.Name, detail))
 		return
 	case enroll.Held:
+		if outcome.Until.IsZero() {
+			break
+		}
+		p.wakeAt(outcome.Until)
+		p.deny(&model.Problem{Reason: model.Reason(outcome.Cause), Message: fmt.Sprintf(
+			"The %s request of pod %s is not signed: %s. Its certificate in use stays. Find what changes the annotations or the addresses of the pod.", plane, pod.Name, outcome.Detail)})
+		p.tellOnce(pod, place, outcome.Cause, string(outcome.Cause), fmt.Sprintf("The %s request of pod %s is not signed: %s", plane, pod.Name, outcome.Detail))
+		return
 	}
 	p.denials.forget(place)
+}
+
+// tellOnce writes an event about a request that is denied, or held for what others did, once for each content.
+func (p *pass) tellOnce(pod *corev1.Pod, place denialKey, cause enroll.Cause, content, text string) {
+	if p.denials.isNew(place, content) {
+		p.options.Metrics.denied(string(cause))
+		p.options.Events.Eventf(p.etcd, pod, corev1.EventTypeWarning, string(cause), actionSign, "%s", text)
+	}
 }
 
 // deny reports a denied request unless something else is in the way.

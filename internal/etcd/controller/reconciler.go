@@ -78,6 +78,7 @@ type pass struct {
 	now      time.Time
 	// authorities are the CAs and the operator's own certificate.
 	authorities authorities
+	ledger      ledger
 	pods        map[string]*corev1.Pod
 	members     []membership.Member
 	problem     *model.Problem
@@ -134,10 +135,11 @@ func (p *pass) carryOut(ctx context.Context) error {
 	if err := p.keepFinalizer(ctx); err != nil {
 		return err
 	}
-	problem, err := p.readAuthorities(ctx)
-	if err != nil || problem != nil {
-		p.problem = problem
-		return err
+	for _, read := range []func(context.Context) (*model.Problem, error){p.readAuthorities, p.readLedger} {
+		if problem, err := read(ctx); err != nil || problem != nil {
+			p.problem = problem
+			return err
+		}
 	}
 	if err := p.enroll(ctx); err != nil {
 		return err

@@ -24,7 +24,7 @@ func (p *pass) keepFinalizer(ctx context.Context) error {
 }
 
 // remove deletes the pods of a cluster that is being deleted and, after the last one, what others could be members
-// with: its CAs and the operator's certificate. Everything else goes with its owner.
+// with: its CAs and the operator's certificate; then its ledger. Everything else goes with its owner.
 func (p *pass) remove(ctx context.Context) error {
 	if !slices.Contains(p.etcd.Finalizers, finalizer) {
 		return nil
@@ -50,6 +50,9 @@ func (p *pass) remove(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := p.removeLedger(ctx); err != nil {
+		return err
+	}
 	_, err = p.appliers.Of(p.etcd.UID).Apply(ctx, etcdac.EtcdCluster(p.etcd.Name, p.etcd.Namespace).WithUID(p.etcd.UID), nil)
 	if err != nil {
 		return client.IgnoreNotFound(err)
@@ -57,6 +60,14 @@ func (p *pass) remove(ctx context.Context) error {
 	p.appliers.Forget(p.etcd.UID)
 	p.podAppliers.Forget(p.etcd.UID)
 	return nil
+}
+
+func (p *pass) removeLedger(ctx context.Context) error {
+	stored, err := p.configMap(ctx, p.cluster.Names.Ledger())
+	if err != nil || stored == nil || stored.Labels[model.ClusterUIDLabel] != string(p.etcd.UID) {
+		return err
+	}
+	return kube.Delete(ctx, p.options.Client, stored)
 }
 
 // removePods deletes the pods of the cluster, read past the cache, and returns how many there are still.

@@ -27,9 +27,6 @@ type Holder struct {
 	Plane  contract.Plane
 }
 
-// Ledger knows for which pod and plane a key was signed first.
-type Ledger map[pki.KeyID]Holder
-
 // Input is everything that the decision about one request depends on.
 type Input struct {
 	Pod   Pod
@@ -37,6 +34,8 @@ type Input struct {
 	// Request and Answer are the annotations of the pod for the plane, and Other the request for the other plane; each
 	// empty when there is none.
 	Request, Answer, Other string
+	// IsShared is true of one request for both planes, and MayShare where a cluster accepts it.
+	IsShared, MayShare bool
 	// SANs, Usages and Validity are those of the certificate.
 	SANs     pki.SANs
 	Usages   []pki.Usage
@@ -58,6 +57,9 @@ const (
 	CANotReady   Cause = "CANotReady"
 	CannotIssue  Cause = "CannotIssue"
 	NothingAsked Cause = "NoRequest"
+	OtherPlane   Cause = "OtherPlaneNotSigned"
+	RateLimited  Cause = "TooManyCertificates"
+	LedgerFull   Cause = "LedgerFull"
 )
 
 // Causes for which a request is denied: each needs another request.
@@ -93,6 +95,8 @@ type Answered struct{ RenewalAt time.Time }
 type Held struct {
 	Cause  Cause
 	Detail string
+	// Until is when it is looked at again although nothing has changed; zero when never.
+	Until time.Time
 }
 
 // Denied is a request that is never signed.
@@ -119,11 +123,14 @@ func Decide(in Input) Outcome {
 		return *denied
 	}
 	if in.CA.IsZero() {
-		return Held{CANotReady, "the CA of the plane cannot sign"}
+		return Held{Cause: CANotReady, Detail: "the CA of the plane cannot sign"}
 	}
 	why, renewal := in.due(request)
 	if why == "" {
 		return Answered{renewal}
+	}
+	if held := in.limited(keyOf(request)); held != nil {
+		return *held
 	}
 	return in.sign(request, why)
 }
@@ -132,13 +139,13 @@ func Decide(in Input) Outcome {
 func (in Input) held() *Held {
 	switch {
 	case in.Request == "":
-		return &Held{NothingAsked, "the pod has not asked for a certificate"}
+		return &Held{Cause: NothingAsked, Detail: "the pod has not asked for a certificate"}
 	case in.Pod.UID == "" || in.Pod.UID != in.Pod.Recorded:
-		return &Held{UnknownPod, "the pod is not the one that was created for the member"}
+		return &Held{Cause: UnknownPod, Detail: "the pod is not the one that was created for the member"}
 	case in.Pod.IsEnding:
-		return &Held{PodEnding, "the pod is being deleted"}
+		return &Held{Cause: PodEnding, Detail: "the pod is being deleted"}
 	case !in.Pod.HasAddress:
-		return &Held{NoAddress, "the pod has no IP address yet"}
+		return &Held{Cause: NoAddress, Detail: "the pod has no IP address yet"}
 	default:
 		return nil
 	}
@@ -154,15 +161,31 @@ func (in Input) denied(request *x509.CertificateRequest) *Denied {
 		return &Denied{WeakKey, err.Error()}
 	}
 	key := keyOf(request)
-	if other, problem := read(in.Other); problem == nil && keyOf(other) == key {
+	if in.IsShared && !in.MayShare {
+		return &Denied{KeyOfOtherPlane, "one request asks for both planes: send two, each for a key of its own, or set spec.TLS.dynamic.attestation to Annotation"}
+	}
+	if other, problem := read(in.Other); !in.IsShared && problem == nil && keyOf(other) == key {
 		return &Denied{KeyOfOtherPlane, "the requests for both planes have one key: each needs a key of its own"}
 	}
-	here := Holder{in.Pod.UID, in.Plane}
-	if holder, known := in.Ledger[key]; known && holder != here {
-		if holder.PodUID == in.Pod.UID {
-			return &Denied{KeyOfOtherPlane, fmt.Sprintf("the key was signed for the plane %s before", holder.Plane)}
+	for _, issued := range in.Ledger {
+		switch {
+		case issued.SPKI != key.String():
+		case issued.PodUID != in.Pod.UID:
+			return &Denied{KeyOfOtherPod, "the key was signed for another pod before"}
+		case issued.Plane != in.Plane && !in.IsShared:
+			return &Denied{KeyOfOtherPlane, fmt.Sprintf("the key was signed for the plane %s before", issued.Plane)}
 		}
-		return &Denied{KeyOfOtherPod, "the key was signed for another pod before"}
+	}
+	return nil
+}
+
+// limited says why no more certificates are signed for now. A renewal for the same key is never kept from the ledger.
+func (in Input) limited(key pki.KeyID) *Held {
+	if until := in.Ledger.limitedUntil(Holder{in.Pod.UID, in.Plane}, in.Now); !until.IsZero() {
+		return &Held{RateLimited, fmt.Sprintf("the pod has got %d certificates for it within an hour, and gets the next one at %s", MaxPerHour, until.UTC().Format(time.RFC3339)), until}
+	}
+	if in.Ledger.isFull(key, in.Now) {
+		return &Held{Cause: LedgerFull, Detail: fmt.Sprintf("the ledger has %d certificates that have not expired, and no room for another key", MaxIssued), Until: in.Now.Add(rateWindow)}
 	}
 	return nil
 }
@@ -173,9 +196,12 @@ func (in Input) sign(request *x509.CertificateRequest, why string) Outcome {
 		Subject: in.subject(), SANs: in.SANs, Usages: in.Usages, Validity: in.Validity, Now: in.Now,
 	})
 	if err != nil {
-		return Held{CannotIssue, err.Error()}
+		return Held{Cause: CannotIssue, Detail: err.Error()}
 	}
 	return Signed{Leaf: leaf, Answer: encode(leaf, in.CA.Presents()), Why: why, RenewalAt: renewalAt(leaf)}
 }
 
-func (in Input) subject() pki.Subject { return pki.Subject{CommonName: in.Pod.Name} }
+func (in Input) subject() pki.Subject { return Subject(in.Pod.Name) }
+
+// Subject is that of the certificates of a pod.
+func Subject(pod string) pki.Subject { return pki.Subject{CommonName: pod} }

@@ -146,10 +146,15 @@ func TestBadRequestsAreDenied(t *testing.T) {
 		"an algorithm etcd lacks":        {func(in *enroll.Input) { in.Request = encode(request(t, edwards)) }, enroll.NotARequest},
 		"the key of the other plane":     {func(in *enroll.Input) { in.Other = requestOf(t, key) }, enroll.KeyOfOtherPlane},
 		"the key of the other plane before": {func(in *enroll.Input) {
-			in.Ledger = enroll.Ledger{id: {PodUID: "a", Plane: contract.ClientPlane}}
+			in.Ledger = enroll.Ledger{"1": {SPKI: id.String(), PodUID: "a", Plane: contract.ClientPlane}}
 		}, enroll.KeyOfOtherPlane},
 		"the key of another pod": {func(in *enroll.Input) {
-			in.Ledger = enroll.Ledger{id: {PodUID: "b", Plane: contract.PeerPlane}}
+			in.Ledger = enroll.Ledger{"1": {SPKI: id.String(), PodUID: "b", Plane: contract.PeerPlane}}
+		}, enroll.KeyOfOtherPod},
+		"one request for both planes": {func(in *enroll.Input) { in.Other, in.IsShared = in.Request, true }, enroll.KeyOfOtherPlane},
+		"a shared key of another pod": {func(in *enroll.Input) {
+			in.IsShared, in.MayShare = true, true
+			in.Ledger = enroll.Ledger{"1": {SPKI: id.String(), PodUID: "b", Plane: contract.ClientPlane}}
 		}, enroll.KeyOfOtherPod},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -239,7 +244,8 @@ func TestAnAnswerStaysUntilSomethingHasChanged(t *testing.T) {
 				t.Errorf("it is due at %s, want after two thirds of its life", first.RenewalAt)
 			}
 			in.Answer = first.Answer
-			in.Ledger = enroll.Ledger{pki.KeyIDOf(first.Leaf): {PodUID: "a", Plane: contract.PeerPlane}}
+			in.Ledger = enroll.Ledger{}
+			in.Ledger.Record(first.Leaf, in.CA.Certificate(), enroll.Holder{PodUID: "a", Plane: contract.PeerPlane}, noon())
 			test.change(&in)
 			answered, stays := enroll.Decide(in).(enroll.Answered)
 			if stays != (test.why == "") {

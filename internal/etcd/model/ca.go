@@ -15,7 +15,13 @@ const (
 	CALost        Reason = "CALost"
 	CAUnusable    Reason = "CAUnusable"
 	ForeignObject Reason = "ForeignObject"
+	BadLedger     Reason = "LedgerUnreadable"
 )
+
+// UnreadableLedger is a ledger that somebody has changed. Without it, a key could be signed for a second pod.
+func UnreadableLedger(namespace, name string, err error) *Problem {
+	return &Problem{BadLedger, fmt.Sprintf("ConfigMap %s/%s cannot be read: %s. Members keep their certificates, and nothing of this cluster is changed. Correct the ConfigMap, or delete it to have it written again from the certificates in use.", namespace, name, err)}
+}
 
 // StoredCA is what the two Secrets of a CA hold, nil where there is none.
 type StoredCA struct {

@@ -51,6 +51,8 @@ type TLS struct {
 	LeafValidity time.Duration
 	// Algorithm of CA keys.
 	Algorithm pki.Algorithm
+	// MaySharePodKey is true where a pod may ask for both planes by one request.
+	MaySharePodKey bool
 }
 
 // Defaults of the API.
@@ -123,6 +125,7 @@ func resolveTLS(policy *etcdv1beta2.TLSPolicy) TLS {
 	if dynamic.Leaf != nil {
 		tls.LeafValidity = dynamic.Leaf.Validity.Duration
 	}
+	tls.MaySharePodKey = dynamic.Attestation == etcdv1beta2.AttestationAnnotation
 	if dynamic.KeyAlgorithm == etcdv1beta2.RSA {
 		tls.Algorithm = pki.RSA
 	}

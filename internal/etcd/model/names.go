@@ -66,6 +66,9 @@ func (n Names) OperatorSecret() string {
 	return fmt.Sprintf("%s.%s-operator", n.Namespace, n.Cluster)
 }
 
+// Ledger is the ConfigMap with the certificates that were issued to members, in the operator's namespace.
+func (n Names) Ledger() string { return fmt.Sprintf("%s.%s-issued", n.Namespace, n.Cluster) }
+
 // NamespacedName identifies the EtcdCluster.
 func (n Names) NamespacedName() types.NamespacedName {
 	return types.NamespacedName{Namespace: n.Namespace, Name: n.Cluster}

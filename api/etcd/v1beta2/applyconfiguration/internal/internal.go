@@ -23,6 +23,8 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: com.github.keyturn.keyturn.api.etcd.v1beta2.Attestation
+  scalar: string
 - name: com.github.keyturn.keyturn.api.etcd.v1beta2.CertificateLife
   map:
     fields:
@@ -34,6 +36,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.keyturn.keyturn.api.etcd.v1beta2.DynamicTLS
   map:
     fields:
+    - name: attestation
+      type:
+        namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.Attestation
     - name: clientCA
       type:
         namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.CertificateLife

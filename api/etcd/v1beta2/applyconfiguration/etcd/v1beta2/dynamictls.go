@@ -19,6 +19,9 @@ type DynamicTLSApplyConfiguration struct {
 	Leaf *LeafLifeApplyConfiguration `json:"leaf,omitempty"`
 	// keyAlgorithm of CAs and members. Unset means ECDSA.
 	KeyAlgorithm *etcdv1beta2.KeyAlgorithm `json:"keyAlgorithm,omitempty"`
+	// attestation is Annotation where a pod may ask by one request for the certificates of both ports, as a pod does
+	// that knows only the annotations kubeEtcdCSR and kubeEtcdCert. Unset means that each port needs a key of its own.
+	Attestation *etcdv1beta2.Attestation `json:"attestation,omitempty"`
 }
 
 // DynamicTLSApplyConfiguration constructs a declarative configuration of the DynamicTLS type for use with
@@ -56,5 +59,13 @@ func (b *DynamicTLSApplyConfiguration) WithLeaf(value *LeafLifeApplyConfiguratio
 // If called multiple times, the KeyAlgorithm field is set to the value of the last call.
 func (b *DynamicTLSApplyConfiguration) WithKeyAlgorithm(value etcdv1beta2.KeyAlgorithm) *DynamicTLSApplyConfiguration {
 	b.KeyAlgorithm = &value
+	return b
+}
+
+// WithAttestation sets the Attestation field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Attestation field is set to the value of the last call.
+func (b *DynamicTLSApplyConfiguration) WithAttestation(value etcdv1beta2.Attestation) *DynamicTLSApplyConfiguration {
+	b.Attestation = &value
 	return b
 }

@@ -1,0 +1,102 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/enroll"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// ledger is what was issued, and the ConfigMap that has it; nil before the first certificate.
+type ledger struct {
+	stored *corev1.ConfigMap
+	issued enroll.Ledger
+}
+
+// readLedger reads the ledger past the cache. Certificates of pods that it does not have, because it was lost or the
+// pods are older than it, are added with the next one.
+func (p *pass) readLedger(ctx context.Context) (*model.Problem, error) {
+	name := p.cluster.Names.Ledger()
+	stored, err := p.configMap(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	p.ledger = ledger{issued: enroll.Ledger{}}
+	if stored != nil {
+		if stored.Labels[model.ClusterUIDLabel] != string(p.etcd.UID) {
+			return nil, &foreignObjectError{"ConfigMap", p.options.Namespace + "/" + name}
+		}
+		p.ledger.stored = stored
+		if p.ledger.issued, err = enroll.ParseLedger(stored.Data); err != nil {
+			return model.UnreadableLedger(p.options.Namespace, name, err), nil
+		}
+	}
+	p.addPresented()
+	return nil, err
+}
+
+// addPresented adds the certificates that pods of the cluster have.
+func (p *pass) addPresented() {
+	for _, member := range p.members {
+		pod := p.pods[member.Name]
+		if pod == nil || string(pod.UID) != member.PodUID {
+			continue
+		}
+		exchange := enroll.ExchangeOf(pod.Annotations)
+		for _, plane := range contract.Planes() {
+			chain, err := enroll.Chain(exchange.Answers[plane])
+			ca := p.authorities.cas[plane].Certificate()
+			// Somebody may have put the certificate of another member there.
+			if err == nil && pki.IssuedBy(chain[0], ca) && pki.HasSubject(chain[0], enroll.Subject(pod.Name)) {
+				p.ledger.issued.Record(chain[0], ca, enroll.Holder{PodUID: string(pod.UID), Plane: plane}, p.now)
+			}
+		}
+	}
+}
+
+// writeLedger writes the ledger, only from the state in which it was read.
+func (p *pass) writeLedger(ctx context.Context) error {
+	data, err := p.ledger.issued.Encode()
+	if err != nil {
+		return err
+	}
+	name := p.cluster.Names.Ledger()
+	wanted := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.options.Namespace, Name: name, Labels: p.cluster.PrivateLabels()}, Data: data,
+	}
+	if stored := p.ledger.stored; stored != nil {
+		wanted = stored.DeepCopy()
+		wanted.Data = data
+		err = p.options.Client.Patch(ctx, wanted, client.MergeFromWithOptions(stored, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
+	} else {
+		err = p.options.Client.Create(ctx, wanted, client.FieldOwner(fieldOwner))
+	}
+	if err != nil {
+		return fmt.Errorf("writing ConfigMap %s: %w", name, err)
+	}
+	p.ledger.stored = wanted
+	return nil
+}
+
+// configMap reads a ConfigMap in the operator's namespace past the cache; nil when there is none.
+func (r *Reconciler) configMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+	stored := &corev1.ConfigMap{}
+	err := r.options.Live.Get(ctx, types.NamespacedName{Namespace: r.options.Namespace, Name: name}, stored)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, client.IgnoreNotFound(err)
+	case err != nil:
+		return nil, fmt.Errorf("reading ConfigMap %s: %w", name, err)
+	default:
+		return stored, nil
+	}
+}

@@ -1,0 +1,129 @@
+package enroll
+
+import (
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// Limits of what is issued.
+const (
+	// MaxIssued is how many certificates a ledger has at most.
+	MaxIssued = 2000
+	// MaxPerHour is how many certificates a pod gets for one plane within an hour. The shortest that a spec allows are
+	// renewed nine times.
+	MaxPerHour = 20
+
+	rateWindow = time.Hour
+	serialBase = 16
+)
+
+// Issued is a certificate that was signed for a pod.
+type Issued struct {
+	// SPKI is the pki.KeyID of its key, CA the pki.Fingerprint of its issuer.
+	SPKI     string         `json:"spki"`
+	Plane    contract.Plane `json:"plane"`
+	CA       string         `json:"ca"`
+	PodUID   string         `json:"podUID"`
+	IssuedAt time.Time      `json:"issuedAt"`
+	NotAfter time.Time      `json:"notAfter"`
+}
+
+// Ledger has the certificates of a cluster that have not expired, by serial number in hex. A key in it belongs to the
+// pod and the plane that it was signed for first.
+type Ledger map[string]Issued
+
+// ParseLedger reads what Encode has written.
+func ParseLedger(data map[string]string) (Ledger, error) {
+	ledger := Ledger{}
+	for serial, text := range data {
+		var issued Issued
+		if err := json.Unmarshal([]byte(text), &issued); err != nil {
+			return nil, fmt.Errorf("reading the entry of serial number %q: %w", serial, err)
+		}
+		ledger[serial] = issued
+	}
+	return ledger, nil
+}
+
+// Encode renders one entry for each certificate.
+func (l Ledger) Encode() (map[string]string, error) {
+	data := map[string]string{}
+	for serial, issued := range l {
+		text, err := json.Marshal(issued)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the entry of serial number %s: %w", serial, err)
+		}
+		data[serial] = string(text)
+	}
+	return data, nil
+}
+
+// Record adds a certificate, unless it is there, and drops those that have expired. Where the ledger is full, it
+// replaces an earlier certificate of the same key.
+func (l Ledger) Record(leaf, ca *x509.Certificate, holder Holder, now time.Time) {
+	serial := leaf.SerialNumber.Text(serialBase)
+	if _, known := l[serial]; known {
+		return
+	}
+	for other, issued := range l {
+		if now.After(issued.NotAfter) {
+			delete(l, other)
+		}
+	}
+	key := pki.KeyIDOf(leaf)
+	if len(l) >= MaxIssued {
+		delete(l, l.earliest(key))
+	}
+	l[serial] = Issued{
+		SPKI: key.String(), Plane: holder.Plane, CA: pki.FingerprintOf(ca).String(), PodUID: holder.PodUID,
+		IssuedAt: leaf.NotBefore.Add(pki.Backdate), NotAfter: leaf.NotAfter,
+	}
+}
+
+// earliest is the serial number of the certificate of a key that expires first; empty when there is none.
+func (l Ledger) earliest(key pki.KeyID) string {
+	first := ""
+	for serial, issued := range l {
+		if issued.SPKI == key.String() && (first == "" || issued.NotAfter.Before(l[first].NotAfter)) {
+			first = serial
+		}
+	}
+	return first
+}
+
+// isFull reports whether there is no room for a certificate of a key.
+func (l Ledger) isFull(key pki.KeyID, now time.Time) bool {
+	valid := 0
+	for _, issued := range l {
+		if !now.After(issued.NotAfter) {
+			valid++
+		}
+	}
+	return valid >= MaxIssued && l.earliest(key) == ""
+}
+
+// limitedUntil is when a holder may get its next certificate; zero when it may now. What a clock that has been set
+// back issued in the future does not count.
+func (l Ledger) limitedUntil(holder Holder, now time.Time) time.Time {
+	var first time.Time
+	recent := 0
+	for _, issued := range l {
+		at := issued.IssuedAt
+		if (Holder{issued.PodUID, issued.Plane}) != holder || at.After(now) || now.Sub(at) >= rateWindow {
+			continue
+		}
+		recent++
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	if recent < MaxPerHour {
+		return time.Time{}
+	}
+	return first.Add(rateWindow)
+}

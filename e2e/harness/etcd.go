@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -131,12 +132,22 @@ func (e Etcd) Private(ctx context.Context) ([]string, error) {
 
 // CA reads the CA of a plane with its key.
 func (e Etcd) CA(ctx context.Context, plane contract.Plane) (pki.Authority, error) {
+	return e.authority(ctx, e.names().CAKeySecret(plane), e.names().CACertSecret(plane))
+}
+
+// OperatorCA reads the operator's CA of a plane, which has signed those of all clusters.
+func (e Etcd) OperatorCA(ctx context.Context, plane contract.Plane) (pki.Authority, error) {
+	own := model.OperatorCA{Namespace: OperatorNamespace, Plane: plane}
+	return e.authority(ctx, own.KeySecret(), own.CertSecret())
+}
+
+func (e Etcd) authority(ctx context.Context, keySecret, certSecret string) (pki.Authority, error) {
 	key, cert := &corev1.Secret{}, &corev1.Secret{}
 	if err := errors.Join(
-		e.Kube.Get(ctx, types.NamespacedName{Namespace: OperatorNamespace, Name: e.names().CAKeySecret(plane)}, key),
-		e.Kube.Get(ctx, types.NamespacedName{Namespace: OperatorNamespace, Name: e.names().CACertSecret(plane)}, cert),
+		e.Kube.Get(ctx, types.NamespacedName{Namespace: OperatorNamespace, Name: keySecret}, key),
+		e.Kube.Get(ctx, types.NamespacedName{Namespace: OperatorNamespace, Name: certSecret}, cert),
 	); err != nil {
-		return pki.Authority{}, fmt.Errorf("reading the %s CA of EtcdCluster %s: %w", plane, e.Name, err)
+		return pki.Authority{}, fmt.Errorf("reading the CA of Secret %s: %w", certSecret, err)
 	}
 	return authority.Signer(cert.Data[authority.CertKey], key.Data)
 }
@@ -199,13 +210,24 @@ func (e Etcd) dialer(ctx context.Context, member string, port int) (func(context
 }
 
 // preface is how a client opens an HTTP/2 connection: the server answers it only when it
-// has accepted the client's certificate.
-const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+// has accepted the client's certificate. Members ask each other over HTTP/1.1.
+const (
+	preface     = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+	peerRequest = "GET /version HTTP/1.1\r\nHost: member\r\n\r\n"
+)
 
-// Accepts reports whether a member serves a client with this configuration on its client
-// port. A connection that does not come about is an error.
-func (e Etcd) Accepts(ctx context.Context, member string, config *tls.Config) (bool, error) {
-	dial, err := e.dialer(ctx, member, contract.ClientPort)
+func greeting(plane contract.Plane) (port int, text string, protocols []string) {
+	if plane == contract.PeerPlane {
+		return contract.PeerPort, peerRequest, nil
+	}
+	return contract.ClientPort, preface, []string{"h2"}
+}
+
+// Accepts reports whether a member serves a client with this configuration on the port of
+// a plane. A connection that does not come about is an error.
+func (e Etcd) Accepts(ctx context.Context, member string, plane contract.Plane, config *tls.Config) (bool, error) {
+	port, hello, protocols := greeting(plane)
+	dial, err := e.dialer(ctx, member, port)
 	if err != nil {
 		return false, err
 	}
@@ -214,13 +236,13 @@ func (e Etcd) Accepts(ctx context.Context, member string, config *tls.Config) (b
 		return false, err
 	}
 	config = config.Clone()
-	config.ServerName, config.NextProtos = e.names().Host(member), []string{"h2"}
+	config.ServerName, config.NextProtos = e.names().Host(member), protocols
 	secure := tls.Client(conn, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		return false, errors.Join(refusal(err), conn.Close())
 	}
 	// In TLS 1.3 a client learns with the first answer that it is refused.
-	_, err = io.WriteString(secure, preface)
+	_, err = io.WriteString(secure, hello)
 	if err == nil {
 		_, err = io.ReadFull(secure, make([]byte, 1))
 	}
@@ -228,6 +250,29 @@ func (e Etcd) Accepts(ctx context.Context, member string, config *tls.Config) (b
 		return false, errors.Join(refusal(err), conn.Close())
 	}
 	return true, conn.Close()
+}
+
+// AcceptsPlaintext reports whether a member serves a client without TLS on the port of a
+// plane. An alert and a refusal in HTTP count as none, as the end of the connection does.
+func (e Etcd) AcceptsPlaintext(ctx context.Context, member string, plane contract.Plane) (bool, error) {
+	const alert, refused = "\x15", "HTTP/1.0 400"
+	port, hello, _ := greeting(plane)
+	dial, err := e.dialer(ctx, member, port)
+	if err != nil {
+		return false, err
+	}
+	conn, err := dial(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, hello); err != nil {
+		return false, fmt.Errorf("writing to member %s: %w", member, err)
+	}
+	answer := make([]byte, len(refused))
+	read, _ := io.ReadFull(conn, answer) // the end of the connection is an answer
+	text := string(answer[:read])
+	return read > 0 && !strings.HasPrefix(text, alert) && text != refused, nil
 }
 
 // refusal is nil when the error says that the server does not accept the client, otherwise
@@ -242,7 +287,7 @@ func refusal(err error) error {
 	return err
 }
 
-// ForgetEtcdClusters takes the EtcdClusters of a namespace away, and their Secrets in the
+// ForgetEtcdClusters takes the EtcdClusters of a namespace away, and what they have in the
 // operator's namespace, as a run that was killed may have left them: there may be no
 // operator any more that does it.
 func (k *Kubernetes) ForgetEtcdClusters(ctx context.Context, namespace string) error {
@@ -260,7 +305,8 @@ func (k *Kubernetes) ForgetEtcdClusters(ctx context.Context, namespace string) e
 			client.IgnoreNotFound(k.Delete(ctx, &clusters.Items[i])),
 			client.IgnoreNotFound(k.MergePatch(ctx, &clusters.Items[i], map[string]any{"metadata": map[string]any{"finalizers": nil}})))
 	}
-	problems = append(problems, k.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(OperatorNamespace),
-		client.MatchingLabels{model.NamespaceLabel: namespace}))
+	for _, kind := range []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}} {
+		problems = append(problems, k.DeleteAllOf(ctx, kind, client.InNamespace(OperatorNamespace), client.MatchingLabels{model.NamespaceLabel: namespace}))
+	}
 	return errors.Join(problems...)
 }

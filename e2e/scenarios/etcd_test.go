@@ -189,7 +189,7 @@ func (s *stage) refuse(etcd harness.Etcd, members []string) error {
 			{"a client of the peer CA", byPlane[contract.PeerPlane], false},
 			{"a client without a certificate", none, false},
 		} {
-			accepts, err := etcd.Accepts(s.ctx, member, c.config)
+			accepts, err := etcd.Accepts(s.ctx, member, contract.ClientPlane, c.config)
 			if err != nil {
 				return fmt.Errorf("connecting to member %s as %s: %w", member, c.client, err)
 			}
@@ -202,18 +202,25 @@ func (s *stage) refuse(etcd harness.Etcd, members []string) error {
 }
 
 // clientOf is a certificate for a client by the CA.
-func clientOf(ca pki.Authority) (tls.Certificate, error) {
+func clientOf(ca pki.Authority) (tls.Certificate, error) { return leafOf(ca, pki.ClientAuth) }
+
+// leafOf is a certificate by the CA without names, presented with others.
+func leafOf(ca pki.Authority, usage pki.Usage, presented ...pki.Authority) (tls.Certificate, error) {
 	key, err := pki.GenerateKey(pki.DefaultLeafKey(pki.ECDSA))
 	if err != nil {
 		return tls.Certificate{}, err
 	}
 	leaf, err := ca.Issue(key.Signer().Public(), pki.LeafSpec{
-		Subject: pki.Subject{CommonName: "scenario"}, Usages: []pki.Usage{pki.ClientAuth}, Validity: time.Hour, Now: time.Now(),
+		Subject: pki.Subject{CommonName: "scenario"}, Usages: []pki.Usage{usage}, Validity: time.Hour, Now: time.Now(),
 	})
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	return tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key.Signer()}, nil
+	certificate := tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key.Signer()}
+	for _, above := range presented {
+		certificate.Certificate = append(certificate.Certificate, above.Certificate().Raw)
+	}
+	return certificate, nil
 }
 
 // keysStayPut holds that no object of the cluster's namespace has a private key.

@@ -131,6 +131,7 @@ func certManagerScenarios() []scenario {
 func etcdScenarios() []scenario {
 	return []scenario{
 		{name: "etcd/created", run: etcdCreated},
+		{name: "etcd/isolated", run: etcdIsolated},
 	}
 }
 

@@ -100,6 +100,9 @@ func TestOpenSSLVerifiesALeafUpToTheParent(t *testing.T) {
 	operator, cluster := write("operator", parent.Certificate()), write("cluster", ca.Certificate())
 	member := write("member", issue(t, ca, memberSpec(t, "my-cluster-0.my-cluster-peer.etcd.svc", "10.0.0.7")))
 	client := write("client", issue(t, ca, memberSpec(t)))
+	spec := memberSpec(t)
+	spec.Subject.CommonName = "etcd.reader"
+	dotted := write("dotted", issue(t, ca, spec))
 	foreign := write("foreign", issue(t, ca, memberSpec(t, "b-0.b-peer.etcd.svc")))
 	for name, test := range map[string]struct {
 		arguments []string
@@ -108,6 +111,7 @@ func TestOpenSSLVerifiesALeafUpToTheParent(t *testing.T) {
 	}{
 		"a member":                          {[]string{"-CAfile", operator, "-untrusted", cluster}, member, ": OK"},
 		"a client without names":            {[]string{"-CAfile", operator, "-untrusted", cluster}, client, ": OK"},
+		"a common name that reads as one":   {[]string{"-CAfile", operator, "-untrusted", cluster}, dotted, "permitted subtree violation"},
 		"a member of another cluster":       {[]string{"-CAfile", operator, "-untrusted", cluster}, foreign, "permitted subtree violation"},
 		"the cluster CA as the only anchor": {[]string{"-CAfile", cluster, "-partial_chain"}, member, ": OK"},
 		"the same without a partial chain":  {[]string{"-CAfile", cluster}, member, "unable to get issuer certificate"},

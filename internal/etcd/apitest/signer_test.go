@@ -156,9 +156,11 @@ func (w *world) ledger() map[string]enroll.Issued {
 func (w *world) allRecorded() {
 	w.t.Helper()
 	ledger := w.ledger()
-	for _, pod := range w.pods() {
+	pods := w.pods()
+	for i := range pods {
+		pod := &pods[i]
 		for _, plane := range contract.Planes() {
-			chain := w.chain(&pod, plane)
+			chain := w.chain(pod, plane)
 			if len(chain) == 0 {
 				continue
 			}

@@ -160,10 +160,14 @@ func (in Input) denied(request *x509.CertificateRequest) *Denied {
 	if err != nil {
 		return &Denied{WeakKey, err.Error()}
 	}
-	key := keyOf(request)
 	if in.IsShared && !in.MayShare {
 		return &Denied{KeyOfOtherPlane, "one request asks for both planes: send two, each for a key of its own, or set spec.TLS.dynamic.attestation to Annotation"}
 	}
+	return in.bound(keyOf(request))
+}
+
+// bound says where else a key belongs: each is of one pod and, unless a request is for both, of one plane.
+func (in Input) bound(key pki.KeyID) *Denied {
 	if other, problem := read(in.Other); !in.IsShared && problem == nil && keyOf(other) == key {
 		return &Denied{KeyOfOtherPlane, "the requests for both planes have one key: each needs a key of its own"}
 	}

@@ -55,7 +55,7 @@ func (p *pass) addPresented() {
 		for _, plane := range contract.Planes() {
 			chain, err := enroll.Chain(exchange.Answers[plane])
 			ca := p.authorities.cas[plane].Certificate()
-			// Somebody may have put the certificate of another member there.
+			// Another process may have put the certificate of another member there.
 			if err == nil && pki.IssuedBy(chain[0], ca) && pki.HasSubject(chain[0], enroll.Subject(pod.Name)) {
 				p.ledger.issued.Record(chain[0], ca, enroll.Holder{PodUID: string(pod.UID), Plane: plane}, p.now)
 			}

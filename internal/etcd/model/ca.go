@@ -18,7 +18,7 @@ const (
 	BadLedger     Reason = "LedgerUnreadable"
 )
 
-// UnreadableLedger is a ledger that somebody has changed. Without it, a key could be signed for a second pod.
+// UnreadableLedger is a ledger that another process has changed. Without it, a key could be signed for a second pod.
 func UnreadableLedger(namespace, name string, err error) *Problem {
 	return &Problem{BadLedger, fmt.Sprintf("ConfigMap %s/%s cannot be read: %s. Members keep their certificates, and nothing of this cluster is changed. Correct the ConfigMap, or delete it to have it written again from the certificates in use.", namespace, name, err)}
 }

@@ -2,8 +2,12 @@ package apitest
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/base64"
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +21,7 @@ import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 const first = "my-cluster-0"
@@ -30,6 +35,8 @@ func TestAMalformedRequestIsSignedByNobody(t *testing.T) {
 		"no base64":           {func(*world) string { return "?" }, "RequestNotBase64"},
 		"no request":          {func(*world) string { return "aGVsbG8=" }, "RequestUnreadable"},
 		"a text of 200 KiB":   {func(*world) string { return strings.Repeat("A", 200<<10) }, "RequestTooLong"},
+		"a weak key":          {func(w *world) string { return w.der(elliptic.P224(), 0) }, "RequestKeyTooWeak"},
+		"a broken signature":  {func(w *world) string { return w.der(elliptic.P256(), 1) }, "RequestUnreadable"},
 		"a private key":       {func(w *world) string { return w.exposed() }, "RequestHasPrivateKey"},
 		"one key for both":    {func(w *world) string { return w.agentOf(first).request(t, contract.ClientPlane) }, "KeyUsedForBothPlanes"},
 		"a key of another":    {func(w *world) string { return w.agentOf("my-cluster-1").request(t, contract.PeerPlane) }, "KeyOfAnotherPod"},
@@ -71,6 +78,18 @@ func TestAMalformedRequestIsSignedByNobody(t *testing.T) {
 			}
 		})
 	}
+}
+
+// der is a request in DER for a key of a curve, with so much added to the last byte of its signature.
+func (w *world) der(curve elliptic.Curve, change byte) string {
+	w.t.Helper()
+	key, err := ecdsa.GenerateKey(curve, rand.Reader)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	request := pkitest.Request(w.t, key, "", "other.example.com", netip.AddrFrom4([4]byte{10, 0, 0, 9}))
+	request[len(request)-1] += change
+	return base64.StdEncoding.EncodeToString(request)
 }
 
 func (w *world) exposed() string {

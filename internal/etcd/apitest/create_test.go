@@ -151,9 +151,9 @@ func TestADeletedClusterTakesItsCAsWithIt(t *testing.T) {
 }
 
 // allWrites is more than a cluster of three members takes from its creation on.
-const allWrites = 60
+const allWrites = 55
 
-var wide = flag.Bool("wide", false, "crash before every write instead of every sixth")
+var wide = flag.Bool("wide", false, "crash before every write instead of every fifth")
 
 // finalize sets the finalizers of the pod of the first member, which stand for a kubelet that stops it.
 func (w *world) finalize(finalizers string) {
@@ -166,7 +166,7 @@ func (w *world) finalize(finalizers string) {
 
 func TestWhereTheOperatorCrashesTheNextOneFinishes(t *testing.T) {
 	t.Parallel()
-	step := 6
+	step := 5
 	if *wide {
 		step = 1
 	}

@@ -46,7 +46,7 @@ func TestTheUsersInTheStatusAreTheUserOperators(t *testing.T) {
 		t.Errorf("the status has users %+v and cluster id %q, want both", users, kafka.Status.ClusterId)
 	}
 	for _, entry := range kafka.ManagedFields {
-		if entry.Manager != userOperator && strings.Contains(string(entry.FieldsV1.Raw), "f:users") {
+		if entry.Manager != userOperator && strings.Contains(entry.FieldsV1.GetRawString(), "f:users") {
 			t.Errorf("%s owns users as well", entry.Manager)
 		}
 	}

@@ -105,16 +105,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, kube.IgnoreEnding(err)
 	}
+	r.keep(&user, seen, done)
+	return r.wait(&user, done, now), nil
+}
+
+// keep remembers what a reconcile has left, for the next one and for whom it concerns.
+func (r *Reconciler) keep(user *kafkav1.KafkaUser, seen version, done outcome) {
+	name := client.ObjectKeyFromObject(user)
 	seen.secret = done.secretVersion
-	seen.isKept = controllerutil.ContainsFinalizer(&user, model.Finalizer)
+	seen.isKept = controllerutil.ContainsFinalizer(user, model.Finalizer)
 	if !done.waits {
-		r.turns.end(request.NamespacedName)
+		r.turns.end(name)
 	}
-	if r.memory.remember(request.NamespacedName, seen, done) {
+	if r.memory.remember(name, seen, done) {
 		r.noticed()
 	}
-	r.options.Metrics.saw(request.NamespacedName, done)
-	return r.wait(&user, done, now), nil
+	r.options.Metrics.saw(name, done)
 }
 
 // isTurn reports whether a user need not wait any longer.

@@ -49,6 +49,9 @@ func (w *writer) settleCertSecret() error {
 		Annotations: map[string]string{w.in.Names.CertGeneration: w.out.CertGeneration.String()},
 	}
 	w.out.Cert.settleRequests(w.in.Names, w.in.CertSecret, requestState{annotation: w.in.Names.ForceRenew, open: w.waits(RenewAct)})
+	if _, copied := w.in.CertSecret.Annotations[w.in.Names.CertHash]; copied { // from the issuer before
+		w.out.Cert.RemoveAnnotations = append(w.out.Cert.RemoveAnnotations, w.in.Names.CertHash)
+	}
 	return nil
 }
 

@@ -54,10 +54,8 @@ func (o *outside) readStored() *Problem {
 		}
 		return generation
 	}
-	o.certGen, o.keyGen = read(o.in.Names.CertGeneration), read(o.in.Names.KeyGeneration)
-	if !stored.Exists && len(o.in.Evidence.Dependants) > 0 {
-		o.certGen, o.keyGen = o.in.Evidence.CertGeneration, o.in.Evidence.KeyGeneration
-	}
+	seen := o.in.Evidence.generations()
+	o.certGen, o.keyGen = max(read(o.in.Names.CertGeneration), seen.cert), max(read(o.in.Names.KeyGeneration), seen.key)
 	o.outgoing = slices.DeleteFunc(o.trustedBefore(), func(cert *x509.Certificate) bool { return contains(o.bundle, cert) })
 	return problem
 }
@@ -154,7 +152,8 @@ func (o *outside) decision() Decision {
 // count raises the generations when the bundle has changed: that of the key when a key has left it that nodes trusted. One
 // that is on its way out under a dated name was counted before.
 func (o *outside) count(d *Decision) {
-	if o.in.CertSecret.Annotations[o.in.Names.CertHash] == hashOf(o.bundle) {
+	copied := !slices.ContainsFunc(o.bundle, func(c *x509.Certificate) bool { return !contains(o.stored, c) })
+	if copied && o.in.CertSecret.Annotations[o.in.Names.CertHash] == hashOf(o.bundle) {
 		return
 	}
 	note := func(kind TransitionKind, why string) {
@@ -219,4 +218,18 @@ func (w *writer) settleOutside() error {
 		w.out.Cert.settleRequests(w.in.Names, w.in.CertSecret, requestState{annotation: DistrustAnnotation, open: isOpen})
 	}
 	return nil
+}
+
+// AllForeign reports whether no certificate, of a CA or of a leaf, depends on one of the keys of a key Secret.
+func AllForeign(keySecret Stored, certs []*x509.Certificate) bool {
+	for _, entry := range sortedKeys(keySecret.Data) {
+		if !strings.HasSuffix(entry, keySuffix) {
+			continue
+		}
+		key, err := pki.ParsePrivateKey(keySecret.Data[entry])
+		if err != nil || slices.ContainsFunc(certs, func(c *x509.Certificate) bool { return key.Matches(c) || key.Signed(c) }) {
+			return false
+		}
+	}
+	return true
 }

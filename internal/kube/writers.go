@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"encoding/json"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,4 +32,18 @@ func Applies(entry metav1.ManagedFieldsEntry, owner client.FieldOwner) bool {
 // Writes reports whether fields are as the owner has written them in any way.
 func Writes(entry metav1.ManagedFieldsEntry, owner client.FieldOwner) bool {
 	return entry.Manager == string(owner) && entry.Subresource == ""
+}
+
+// WroteData reports whether an entry of a Secret is as the owner has written it.
+func WroteData(secret metav1.Object, owner client.FieldOwner, key string) bool {
+	return slices.ContainsFunc(secret.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		var fields struct {
+			Data map[string]json.RawMessage `json:"f:data"`
+		}
+		if !Writes(entry, owner) || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+			return false
+		}
+		_, wrote := fields.Data["f:"+key]
+		return wrote
+	})
 }

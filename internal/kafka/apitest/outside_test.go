@@ -37,6 +37,7 @@ const bundleSecret = "company-ca"
 type outsideIssuer struct {
 	w      *world
 	ca     pki.Authority
+	before pki.Authority
 	issued map[string]issuer.Issued
 	// withheld is why requests stay without an answer, and refusal why they are denied, if they do.
 	withheld, refusal string

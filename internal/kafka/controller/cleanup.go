@@ -34,6 +34,9 @@ func (r *Reconciler) cleanUp(ctx context.Context, p *pass) error {
 	if err := r.withdrawRequests(ctx, p); err != nil {
 		return err
 	}
+	if err := r.deleteFormerKeys(ctx, p); err != nil {
+		return err
+	}
 	return r.cleanUpPodSets(ctx, p)
 }
 

@@ -67,6 +67,13 @@ func (a announcer) authorityChanged(kafka *kafkav1.Kafka, kind authorities.Kind,
 	a.tell(kafka, secret, string(t.Kind), actionAuthority, "%s: certificate %s: %s", kind, t.Certificate.Short(), t.Why)
 }
 
+// keysDeleted announces that the keys of a CA are gone in whose place an issuer has come.
+func (a announcer) keysDeleted(kafka *kafkav1.Kafka, kind authorities.Kind) {
+	name := kind.KeySecret(kafka.Name)
+	a.tell(kafka, secretPart(kafka, name, ""), "CaKeyDeleted", actionAuthority,
+		"%s: Secret %s was deleted, because certificates come from an issuer now and nothing depends on its keys", kind, name)
+}
+
 // secretPart refers to a part of a Secret of the Kafka; to all of it when part is empty.
 func secretPart(kafka *kafkav1.Kafka, name, part string) *corev1.ObjectReference {
 	ref := &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: kafka.Namespace, Name: name}

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"slices"
@@ -106,9 +107,15 @@ func (r *Reconciler) refusesOutside(p *pass, kind authorities.Kind) []authority.
 	}}
 }
 
-// hasCopied reports whether the CAs of an issuer were copied for the cluster: it runs on them.
+// hasCopied reports whether the cluster runs on the CAs of an issuer, which were copied for it: ca.crt does not begin with
+// that of a key at hand. A user's is put there by hand, and nothing takes the note of the copy away.
 func (o *observation) hasCopied(kind authorities.Kind) bool {
-	return o.secrets[kind.CertSecret(o.kafka.Name)].Annotations[authorities.CertHashAnnotation] != ""
+	secret := o.secrets[kind.CertSecret(o.kafka.Name)]
+	if secret.Annotations[authorities.CertHashAnnotation] == "" {
+		return false
+	}
+	_, err := tls.X509KeyPair(secret.Data[authority.CertKey], o.secrets[kind.KeySecret(o.kafka.Name)].Data[authority.KeyKey])
+	return err != nil
 }
 
 // noteGate warns of a cluster that runs on an issuer although the gate is off.

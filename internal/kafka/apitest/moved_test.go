@@ -1,0 +1,244 @@
+package apitest
+
+import (
+	"crypto/x509"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/featuregate"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// A running cluster moves between a CA of Keyturn's, one of the user's and those of issuers, and back half-way.
+
+// The names of CAs that a cluster moves between.
+const (
+	issuersOne = "company one"
+	issuersTwo = "company two"
+	usersOwn   = "corporate"
+	keyturns   = "cluster-ca v0"
+)
+
+// move is a way of a cluster from one CA to another.
+type move struct {
+	// world is the cluster before.
+	world func(t *testing.T) *world
+	// there begins the move, and back takes it back.
+	there, back func(w *world)
+	from, to    string
+}
+
+func moves() map[string]move {
+	return map[string]move{
+		"from the CA of Keyturn's to an issuer": {
+			world: func(t *testing.T) *world { w, _ := ownCluster(t); return w },
+			there: (*world).moveOutside, back: (*world).moveInside, from: keyturns, to: issuersOne,
+		},
+		"from the user's CA to an issuer": {
+			world: usersCluster,
+			there: (*world).moveOutside, back: func(w *world) {
+				w.restoreOwn()
+			}, from: usersOwn, to: issuersOne,
+		},
+		"from an issuer to the user's CA": {
+			world: issuersCluster,
+			there: func(w *world) { w.moveToOwnKeys(caNamed(w.t, usersOwn, longLasting)) },
+			back:  (*world).moveOutside, from: issuersOne, to: usersOwn,
+		},
+		"from an issuer to another": {
+			world: issuersCluster,
+			there: func(w *world) { w.changeIssuer("company-two", caNamed(w.t, issuersTwo, longLasting)) },
+			back: func() func(w *world) {
+				return func(w *world) { w.changeIssuer("company", w.elsewhere.before) }
+			}(), from: issuersOne, to: issuersTwo,
+		},
+	}
+}
+
+func TestAClusterMovesToAnotherCA(t *testing.T) {
+	t.Parallel()
+	for name, m := range moves() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := m.world(t)
+			m.there(w)
+			w.settle()
+			w.clock.SetTime(w.clock.Now().Add(time.Hour))
+			w.settle()
+
+			w.wantMoved(m.to, 2)
+		})
+	}
+}
+
+// Half-way nodes trust both CAs, or some present certificates of the next one already.
+func TestAMoveThatIsTakenBackEndsAtTheCABefore(t *testing.T) {
+	t.Parallel()
+	for name, m := range moves() {
+		for far, when := range map[string]func(w *world) func() bool{
+			"one node trusts both":       func(w *world) func() bool { return w.trusts(1, m.to) },
+			"all nodes trust both":       func(w *world) func() bool { return w.trusts(3, m.to) },
+			"one node presents the next": func(w *world) func() bool { return w.presents(1, m.to) },
+			"all nodes present the next": func(w *world) func() bool { return w.presents(3, m.to) },
+		} {
+			t.Run(name+"/"+far, func(t *testing.T) {
+				t.Parallel()
+				w := m.world(t)
+				m.there(w)
+				w.once(when(w), func() { m.back(w) })
+				w.settle()
+				w.clock.SetTime(w.clock.Now().Add(time.Hour))
+				w.settle()
+
+				w.wantMoved(m.from, 4)
+			})
+		}
+	}
+}
+
+// wantMoved checks that everything presents certificates of a CA, and how often nodes were restarted at most.
+func (w *world) wantMoved(to string, restarts int) {
+	w.t.Helper()
+	w.wantReady()
+	w.wantLeavesSigned(to)
+	if operator := w.first(w.secret("my-cluster-operator-certs").Data["cluster-operator.crt"]); operator.Issuer.CommonName != to {
+		w.t.Errorf("the operator presents a certificate of %q, want %q", operator.Issuer, to)
+	}
+	for pod, times := range w.restarts() {
+		if times > restarts {
+			w.t.Errorf("%s was restarted %d times", pod, times)
+		}
+	}
+	writes := w.faulty.writes
+	w.run(4)
+	if w.faulty.writes != writes {
+		w.t.Errorf("%d writes at rest", w.faulty.writes-writes)
+	}
+}
+
+// issuersCluster is a running cluster with certificates of an issuer, whose clients read again what they trust.
+func issuersCluster(t *testing.T) *world {
+	t.Helper()
+	w, _ := outsideCluster(t)
+	w.classic() // nobody can cross-sign
+	return w
+}
+
+// usersCluster is a running cluster with a CA of the user's, and the issuer that it may move to.
+func usersCluster(t *testing.T) *world {
+	t.Helper()
+	ca := caNamed(t, issuersOne, longLasting)
+	w := outsideWorld(t, ca)
+	w.classic()
+	w.bringsBundle(ca.Certificate())
+	w.corporate(caNamed(t, usersOwn, longLasting), 3)
+	w.settle()
+	return w
+}
+
+// moveInside makes the CA of a cluster Keyturn's again.
+func (w *world) moveInside() { w.setType(true) }
+
+// setType has no issuer issue the certificates of a cluster any more.
+func (w *world) setType(generate bool) {
+	w.t.Helper()
+	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"clusterCa": map[string]any{
+		"type": "strimzi.io", "generateCertificateAuthority": generate, "certManager": nil,
+	}}})
+}
+
+// pause has the operator keep its hands off the cluster.
+func (w *world) pause(value any) {
+	w.t.Helper()
+	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": value})
+}
+
+// moveToOwnKeys takes the steps after which the user's CA follows that of an issuer.
+func (w *world) moveToOwnKeys(ca pki.Authority) {
+	w.t.Helper()
+	w.without[readsBundle] = true // the user writes ca.crt
+	w.pause(asked)
+	old := w.caCertificate(authorities.Cluster)
+	w.patch(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{authorities.CertGenerationAnnotation: "1"}},
+		"data": map[string]any{
+			authority.CertKey: pki.EncodeBundle(ca.Certificate()), authority.DatedCertKey(old): pki.EncodeBundle(old),
+		},
+	})
+	w.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "my-cluster-ca", Namespace: w.namespace,
+			Labels: map[string]string{"strimzi.io/cluster": clusterName, "strimzi.io/kind": "Kafka"},
+		},
+		Data: map[string][]byte{authority.KeyKey: ca.Key().PEM()},
+	})
+	w.setType(false)
+	w.pause(nil)
+}
+
+// restoreOwn puts the user's CA back whose key Secret is still there.
+func (w *world) restoreOwn() {
+	w.t.Helper()
+	w.without[readsBundle] = true
+	w.pause(asked)
+	var own, others *x509.Certificate
+	for _, cert := range w.certs.in(w.secret("my-cluster-ca-cert").Data[authority.CertKey]) {
+		if cert.Subject.CommonName == usersOwn {
+			own = cert
+		} else {
+			others = cert
+		}
+	}
+	w.patch(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{authorities.CertGenerationAnnotation: "2"}},
+		"data": map[string]any{
+			authority.CertKey: pki.EncodeBundle(own), authority.DatedCertKey(own): nil, authority.DatedCertKey(others): pki.EncodeBundle(others),
+		},
+	})
+	w.setType(false)
+	w.pause(nil)
+}
+
+// changeIssuer has another issuer issue what nodes and the operator present, and announces its CA.
+func (w *world) changeIssuer(name string, ca pki.Authority) {
+	w.t.Helper()
+	w.elsewhere.before, w.elsewhere.ca = w.elsewhere.ca, ca
+	w.elsewhere.renew() // cert-manager does so when the name of the issuer changes
+	w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(ca.Certificate()))
+	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"clusterCa": map[string]any{
+		"certManager": map[string]any{"issuerRef": map[string]any{"name": name}},
+	}}})
+}
+
+// A cluster that has left its issuer does not run on it, whatever it has written down while it did.
+func TestAClusterThatHasLeftItsIssuerDoesNotReturnWhileTheGateIsOff(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(w *world){
+		"for the user's CA":     func(w *world) { w.moveToOwnKeys(caNamed(w.t, usersOwn, longLasting)) },
+		"for a CA of Keyturn's": (*world).moveInside,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := issuersCluster(t)
+			leave(w)
+			w.settle()
+			before := w.leafOf("my-dual-0")
+			w.gates = featuregate.Gates{}
+			w.startOperator()
+
+			w.moveOutside()
+			w.run(20)
+
+			w.wantHeld("feature gate CertManagerCaType, which is off")
+			if !w.leafOf("my-dual-0").Equal(before) {
+				t.Error("its certificate was replaced")
+			}
+		})
+	}
+}

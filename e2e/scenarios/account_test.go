@@ -157,9 +157,16 @@ func (r *turning) notRestarted() {
 	}
 }
 
-// restartedAtMost holds how often clients saw each node restart against a number.
+// restartedAtMost holds how often clients saw each node restart against a number, and that they restarted one at a time.
 func (s *stage) restartedAtMost(times int) {
 	s.Helper()
+	for i, node := range s.result.Nodes {
+		for _, other := range s.result.Nodes[:i] {
+			if at := awayTogether(node, other); !at.IsZero() {
+				s.Errorf("%s and %s were away at the same time, at %s", other.Node, node.Node, at)
+			}
+		}
+	}
 	for _, node := range s.result.Nodes {
 		s.figure(report.AtMost("restarts of "+node.Node, float64(node.Restarts), float64(times), "restarts",
 			"new pods and new containers, as a watch of the pods shows them"))
@@ -171,4 +178,29 @@ func (r *turning) within(bound time.Duration) {
 	r.Helper()
 	r.figure(report.AtMost("rotation within bounds", r.ended.Sub(r.began).Seconds(), bound.Seconds(), "s",
 		fmt.Sprintf("from the annotation until the condition of the %s says that nothing is left to be done now", r.authority)))
+}
+
+// awayTogether is when two nodes were away at the same time, and zero if they never were.
+func awayTogether(one, two probe.NodeLog) time.Time {
+	for _, a := range timesAway(one) {
+		for _, b := range timesAway(two) {
+			if a.From.Before(b.To) && b.From.Before(a.To) {
+				return a.From
+			}
+		}
+	}
+	return time.Time{}
+}
+
+// timesAway are the times from when a node had no pod with an address until it was ready again.
+func timesAway(node probe.NodeLog) []probe.NodeState {
+	var all []probe.NodeState
+	isAway := false
+	for _, state := range node.States {
+		isAway = !state.Ready && (isAway || !state.Up)
+		if isAway {
+			all = append(all, state)
+		}
+	}
+	return all
 }

@@ -124,6 +124,9 @@ func certManagerScenarios() []scenario {
 		{name: "certmanager/operator-killed-in-a-rekey", run: killedInARekey, within: long},
 		{name: "certmanager/clients-ca-rekeyed", run: clientsCARekeyed},
 		{name: "certmanager/down-for-the-whole-time", run: downInARekey, within: long},
+		{name: "certmanager/moved-in", run: movedIn, within: long},
+		{name: "certmanager/moved-to-own-keys", run: movedToOwnKeys, within: long},
+		{name: "certmanager/issuer-changed", run: issuerChanged, within: long},
 	}
 }
 

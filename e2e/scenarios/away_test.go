@@ -1,0 +1,33 @@
+package scenarios
+
+import (
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/probe"
+)
+
+func TestNodesThatWereAwayTogetherAreFound(t *testing.T) {
+	begun := time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
+	log := func(states ...probe.NodeState) probe.NodeLog {
+		for i := range states {
+			states[i].From, states[i].To = begun.Add(time.Duration(i)*time.Second), begun.Add(time.Duration(i+1)*time.Second)
+		}
+		return probe.NodeLog{States: states}
+	}
+	ready, gone, starting, slow := probe.NodeState{Up: true, Ready: true}, probe.NodeState{}, probe.NodeState{Up: true}, probe.NodeState{Up: true}
+	for name, c := range map[string]struct {
+		one, two probe.NodeLog
+		together bool
+	}{
+		"one after the other":               {log(ready, gone, starting, ready, ready), log(ready, ready, ready, gone, starting), false},
+		"one while the other starts":        {log(ready, gone, starting, ready), log(ready, ready, gone, ready), true},
+		"one that is not ready for a while": {log(ready, gone, starting, ready), log(ready, slow, slow, ready), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if at := awayTogether(c.one, c.two); at.IsZero() == c.together {
+				t.Errorf("away together at %s, want %t", at, c.together)
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package authority
 
 import (
 	"crypto/x509"
+	"maps"
 	"slices"
 	"strings"
 
@@ -161,8 +162,9 @@ func (o *outside) count(d *Decision) {
 	}
 	from := "copied from entry " + o.in.Bundle.Entry + " of Secret " + o.in.Bundle.Secret
 	before := o.trustedBefore()
+	dated := slices.Collect(maps.Values(datedIn(o.in.CertSecret.Data)))
 	left := func(c *x509.Certificate) bool {
-		return len(o.in.CertSecret.Data[DatedCertKey(c)]) == 0 && len(ofKey(o.mounted, pki.KeyIDOf(c))) == 0
+		return !contains(dated, c) && len(ofKey(o.mounted, pki.KeyIDOf(c))) == 0
 	}
 	switch {
 	case len(before) == 0:

@@ -317,3 +317,70 @@ func TestAnExpiredCAOfABundleIsIgnoredWithAWarning(t *testing.T) {
 		t.Errorf("warnings: %v", d.Warnings)
 	}
 }
+
+func TestAMoveToAnIssuerCountsOnFromWhatNodesBear(t *testing.T) {
+	t.Parallel()
+	ca := pkitest.CA(t, "company", noon())
+	own := pkitest.CA(t, "own", noon())
+	w := outsideWorld(t, ca)
+	w.in.CertSecret = authority.Stored{
+		Exists: true, Data: map[string][]byte{authority.CertKey: pki.EncodeBundle(own.Certificate())},
+		Annotations: map[string]string{
+			w.in.Names.CertGeneration: "4",
+			// The cluster was the issuer's before.
+			w.in.Names.CertHash: hashedOnce(t, ca),
+		},
+	}
+	w.in.Evidence.Dependants, w.in.Evidence.CertGeneration, w.in.Evidence.KeyGeneration = []string{"pod"}, 4, 3
+
+	w.step(hold)
+
+	if diff := cmp.Diff([]string{"5", "4"}, generations(w)); diff != "" {
+		t.Errorf("generations (-want +got):\n%s", diff)
+	}
+}
+
+// hashedOnce is how a bundle of one CA is named where it was copied.
+func hashedOnce(t *testing.T, ca pki.Authority) string {
+	t.Helper()
+	w := outsideWorld(t, ca)
+	w.step()
+	return w.in.CertSecret.Annotations[w.in.Names.CertHash]
+}
+
+func TestKeysAreForeignToWhatTheyHaveNeitherSignedNorBelongTo(t *testing.T) {
+	t.Parallel()
+	own, other := pkitest.CA(t, "own", noon()), pkitest.CA(t, "other", noon())
+	leafOf := func(ca pki.Authority) *x509.Certificate {
+		key, err := pki.GenerateKey(pki.KeyParams{Algorithm: pki.ECDSA, Size: 256})
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf, err := ca.Issue(key.Signer().Public(), pki.LeafSpec{
+			Subject: pki.Subject{CommonName: "leaf"}, Usages: pki.BothUsages(), SANs: sans(t, "leaf"), Validity: day, Now: noon(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return leaf
+	}
+	for name, c := range map[string]struct {
+		entries map[string][]byte
+		certs   []*x509.Certificate
+		want    bool
+	}{
+		"others":                    {map[string][]byte{authority.KeyKey: own.Key().PEM()}, []*x509.Certificate{other.Certificate(), leafOf(other)}, true},
+		"its certificate":           {map[string][]byte{authority.KeyKey: own.Key().PEM()}, certificatesOf(other, own), false},
+		"a leaf that it has signed": {map[string][]byte{authority.KeyKey: own.Key().PEM()}, []*x509.Certificate{leafOf(other), leafOf(own)}, false},
+		"a retired key's":           {map[string][]byte{authority.KeyKey: other.Key().PEM(), authority.DatedKeyKey(own.Certificate()): own.Key().PEM()}, certificatesOf(own), false},
+		"a key to come":             {map[string][]byte{authority.PendingKeyKey: own.Key().PEM()}, certificatesOf(own), false},
+		"a key that is damaged":     {map[string][]byte{authority.KeyKey: []byte("oops")}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := authority.AllForeign(authority.Stored{Exists: true, Data: c.entries}, c.certs); got != c.want {
+				t.Errorf("foreign: %t, want %t", got, c.want)
+			}
+		})
+	}
+}

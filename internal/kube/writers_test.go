@@ -38,3 +38,27 @@ func TestWhoHasWrittenAnObjectIsToldByHowItIsWritten(t *testing.T) {
 		})
 	}
 }
+
+func TestWhoHasWrittenAnEntryOfASecretIsTold(t *testing.T) {
+	t.Parallel()
+	entry := func(manager, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: metav1.NewFieldsV1(fields)}
+	}
+	const key, annotation = `{"f:data":{".":{},"f:ca.key":{}}}`, `{"f:metadata":{"f:annotations":{"f:ca.key":{}}}}`
+	for name, c := range map[string]struct {
+		fields []metav1.ManagedFieldsEntry
+		want   bool
+	}{
+		"the owner":                      {[]metav1.ManagedFieldsEntry{entry("kubectl", annotation), entry("test", key)}, true},
+		"the owner, an annotation alone": {[]metav1.ManagedFieldsEntry{entry("kubectl", key), entry("test", annotation)}, false},
+		"another":                        {[]metav1.ManagedFieldsEntry{entry("kubectl", key)}, false},
+		"nobody can tell":                {[]metav1.ManagedFieldsEntry{entry("test", "oops"), {Manager: "test"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := kube.WroteData(&metav1.ObjectMeta{ManagedFields: c.fields}, client.FieldOwner("test"), "ca.key"); got != c.want {
+				t.Errorf("written: %t, want %t", got, c.want)
+			}
+		})
+	}
+}

@@ -76,6 +76,14 @@ func TestWhateverWriteTheOperatorCrashesAfterTheNextOneFinishes(t *testing.T) {
 					poolResource(w.namespace, "more", 2, kafkav1.RoleController), poolResource(w.namespace, "brk", 3, kafkav1.RoleBroker))
 			},
 		},
+		"creating a cluster with certificates of an issuer": {
+			world: inNewWorlds(func(w *world) {
+				ca := caNamed(w.t, issuersOne, longLasting)
+				w.hasIssuer(ca)
+				w.bringsBundle(ca.Certificate())
+			}),
+			change: func(w *world, _ int) { w.asksOutside(2) },
+		},
 		"creating a cluster where a certificate was left": {
 			world: inNewWorlds(func(w *world) {
 				w.createCA(authorities.Cluster, newCA(w.t), "1")

@@ -13,6 +13,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
@@ -56,6 +57,42 @@ func rotations() map[string]crashScenario {
 			world:  inNewWorlds(cluster(1)),
 			change: func(w *world, _ int) { w.replaceAndAbort() },
 		},
+		"adopting certificates of an issuer's new key": {
+			world: inNewWorlds(issued(2)),
+			change: func(w *world, _ int) {
+				next := caNamed(w.t, issuersTwo, longLasting)
+				w.elsewhere.ca = next
+				w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(next.Certificate()))
+			},
+		},
+		"moving to an issuer": {
+			world:  inNewWorlds(generated(2)),
+			change: func(w *world, _ int) { w.moveOutside() },
+		},
+	}
+}
+
+// issued is a running cluster with certificates of an issuer.
+func issued(replicas int32) func(w *world) {
+	return func(w *world) {
+		w.classic()
+		ca := caNamed(w.t, issuersOne, longLasting)
+		w.hasIssuer(ca)
+		w.bringsBundle(ca.Certificate())
+		w.asksOutside(replicas)
+		w.settle()
+	}
+}
+
+// generated is a running cluster with a CA of Keyturn's, and the issuer that it may move to.
+func generated(replicas int32) func(w *world) {
+	return func(w *world) {
+		w.classic()
+		ca := caNamed(w.t, issuersOne, longLasting)
+		w.hasIssuer(ca)
+		w.bringsBundle(ca.Certificate())
+		w.dualRole(replicas)
+		w.settle()
 	}
 }
 
@@ -126,6 +163,14 @@ func wideRotations() map[string]crashScenario {
 				cluster(1)(w)
 			}),
 			change: func(w *world, _ int) { w.replace(authorities.Cluster) },
+		},
+		"moving to the user's CA": {
+			world:  inNewWorlds(issued(2)),
+			change: func(w *world, _ int) { w.moveToOwnKeys(caNamed(w.t, usersOwn, longLasting)) },
+		},
+		"moving to another issuer": {
+			world:  inNewWorlds(issued(2)),
+			change: func(w *world, _ int) { w.changeIssuer("company-two", caNamed(w.t, issuersTwo, longLasting)) },
 		},
 		"restarting each node afterwards": {
 			world: inNewWorlds(cluster(3)),

@@ -15,15 +15,21 @@ import (
 // keep the tests fast.
 func (w *world) dualRole(replicas int32) {
 	w.t.Helper()
-	kafka := kafkaResource(w.namespace)
-	if replicas < 3 {
-		copies := kafkav1.ConfigValue(fmt.Sprint(replicas))
-		for _, key := range []string{"default.replication.factor", "offsets.topic.replication.factor", "transaction.state.log.replication.factor"} {
-			kafka.Spec.Kafka.Config[key] = copies
-		}
-		kafka.Spec.Kafka.Config["min.insync.replicas"] = "1"
+	w.create(kafkaOf(w.namespace, replicas), poolResource(w.namespace, "dual", replicas, kafkav1.RoleController, kafkav1.RoleBroker))
+}
+
+// kafkaOf is a Kafka that as many brokers can serve.
+func kafkaOf(namespace string, brokers int32) *kafkav1.Kafka {
+	kafka := kafkaResource(namespace)
+	if brokers >= 3 {
+		return kafka
 	}
-	w.create(kafka, poolResource(w.namespace, "dual", replicas, kafkav1.RoleController, kafkav1.RoleBroker))
+	copies := kafkav1.ConfigValue(fmt.Sprint(brokers))
+	for _, key := range []string{"default.replication.factor", "offsets.topic.replication.factor", "transaction.state.log.replication.factor"} {
+		kafka.Spec.Kafka.Config[key] = copies
+	}
+	kafka.Spec.Kafka.Config["min.insync.replicas"] = "1"
+	return kafka
 }
 
 func kafkaResource(namespace string) *kafkav1.Kafka {

@@ -2,10 +2,13 @@ package apitest
 
 import (
 	"crypto/x509"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -42,9 +45,7 @@ func moves() map[string]move {
 		},
 		"from the user's CA to an issuer": {
 			world: usersCluster,
-			there: (*world).moveOutside, back: func(w *world) {
-				w.restoreOwn()
-			}, from: usersOwn, to: issuersOne,
+			there: (*world).moveOutside, back: (*world).restoreOwn, from: usersOwn, to: issuersOne,
 		},
 		"from an issuer to the user's CA": {
 			world: issuersCluster,
@@ -54,9 +55,7 @@ func moves() map[string]move {
 		"from an issuer to another": {
 			world: issuersCluster,
 			there: func(w *world) { w.changeIssuer("company-two", caNamed(w.t, issuersTwo, longLasting)) },
-			back: func() func(w *world) {
-				return func(w *world) { w.changeIssuer("company", w.elsewhere.before) }
-			}(), from: issuersOne, to: issuersTwo,
+			back:  func(w *world) { w.changeIssuer("company", w.elsewhere.before) }, from: issuersOne, to: issuersTwo,
 		},
 	}
 }
@@ -166,7 +165,7 @@ func (w *world) moveToOwnKeys(ca pki.Authority) {
 	w.pause(asked)
 	old := w.caCertificate(authorities.Cluster)
 	w.patch(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{authorities.CertGenerationAnnotation: "1"}},
+		"metadata": map[string]any{"annotations": map[string]any{authorities.CertGenerationAnnotation: w.nextGeneration()}},
 		"data": map[string]any{
 			authority.CertKey: pki.EncodeBundle(ca.Certificate()), authority.DatedCertKey(old): pki.EncodeBundle(old),
 		},
@@ -180,6 +179,16 @@ func (w *world) moveToOwnKeys(ca pki.Authority) {
 	})
 	w.setType(false)
 	w.pause(nil)
+}
+
+// nextGeneration is one more than that of ca.crt.
+func (w *world) nextGeneration() string {
+	w.t.Helper()
+	n, err := strconv.Atoi(w.secret("my-cluster-ca-cert").Annotations[authorities.CertGenerationAnnotation])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return strconv.Itoa(n + 1)
 }
 
 // restoreOwn puts the user's CA back whose key Secret is still there.
@@ -196,7 +205,7 @@ func (w *world) restoreOwn() {
 		}
 	}
 	w.patch(&corev1.Secret{}, "my-cluster-ca-cert", map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{authorities.CertGenerationAnnotation: "2"}},
+		"metadata": map[string]any{"annotations": map[string]any{authorities.CertGenerationAnnotation: w.nextGeneration()}},
 		"data": map[string]any{
 			authority.CertKey: pki.EncodeBundle(own), authority.DatedCertKey(own): nil, authority.DatedCertKey(others): pki.EncodeBundle(others),
 		},
@@ -241,4 +250,131 @@ func TestAClusterThatHasLeftItsIssuerDoesNotReturnWhileTheGateIsOff(t *testing.T
 			}
 		})
 	}
+}
+
+func TestTheKeyOfACAIsDeletedWhenAnIssuerHasReplacedItAndNothingNeedsIt(t *testing.T) {
+	t.Parallel()
+	w, _ := ownCluster(t)
+	old := w.caCertificate(authorities.Cluster)
+	needs := func() string {
+		for _, name := range []string{"my-cluster-ca-cert", "my-cluster-ca-trusted-certs"} {
+			for _, data := range w.secret(name).Data {
+				if slices.ContainsFunc(w.certs.in(data), old.Equal) {
+					return name + " has its certificate"
+				}
+			}
+		}
+		if w.presents(1, keyturns)() || w.trusts(1, keyturns)() {
+			return "nodes present or trust it"
+		}
+		return ""
+	}
+	w.moveOutside()
+	for w.hasKeySecret() {
+		w.run(1)
+		if why := needs(); why != "" && !w.hasKeySecret() {
+			t.Fatalf("it is deleted while %s", why)
+		}
+		if len(w.happened) > 5000 {
+			t.Fatalf("it is never deleted: %s", w.status(t.Context()))
+		}
+	}
+	w.settle()
+
+	w.wantMoved(issuersOne, 2)
+	told := 0
+	for _, reason := range w.events.reasons {
+		if reason == "CaKeyDeleted" {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("told %d times that it was deleted", told)
+	}
+}
+
+func (w *world) hasKeySecret() bool {
+	w.t.Helper()
+	var key corev1.Secret
+	err := w.api.Get(w.t.Context(), w.key("my-cluster-ca"), &key)
+	if err != nil && !apierrors.IsNotFound(err) {
+		w.t.Fatal(err)
+	}
+	return err == nil
+}
+
+func TestAKeyThatTheUserHasWrittenIsNotDeletedAfterAMove(t *testing.T) {
+	t.Parallel()
+	for name, bring := range map[string]func(t *testing.T) *world{
+		"from the user's CA": usersCluster,
+		"in the place of one of Keyturn's": func(t *testing.T) *world {
+			t.Helper()
+			w, _ := ownCluster(t)
+			w.handToUser(caNamed(t, usersOwn, longLasting))
+			w.settle()
+			return w
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := bring(t)
+			w.moveOutside()
+			w.settle()
+
+			w.wantMoved(issuersOne, 4)
+			if !w.hasKeySecret() {
+				t.Error("it is deleted")
+			}
+		})
+	}
+}
+
+// Just before its deletion something else happens to the key.
+func TestAKeyThatMayBeNeededAgainIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	w, _ := ownCluster(t)
+	own := caNamed(t, usersOwn, longLasting)
+	replaced := false
+	w.faulty.refuses = func(object any) error {
+		if secret, is := object.(*corev1.Secret); is && secret.Name == "my-cluster-ca" && !replaced {
+			replaced = true
+			w.replaceData("my-cluster-ca", authority.KeyKey, own.Key().PEM())
+		}
+		return nil
+	}
+	w.moveOutside()
+	for range 80 {
+		if _, err := w.round(t.Context()); err != nil && !apierrors.IsConflict(err) {
+			t.Fatal(err)
+		}
+		w.goOn(t.Context())
+	}
+	w.settle()
+
+	if !replaced || !w.hasKeySecret() {
+		t.Errorf("the key is replaced: %t, and still there: %t", replaced, w.hasKeySecret())
+	}
+	w.wantReady()
+}
+
+// A CA of Keyturn's may have had several keys before.
+func TestGenerationsRiseInAMove(t *testing.T) {
+	t.Parallel()
+	w, _ := ownCluster(t)
+	w.replace(authorities.Cluster)
+	w.settle()
+	w.replace(authorities.Cluster)
+	w.settle()
+
+	w.moveOutside()
+	w.settle()
+	w.wantGenerations("3", "3")
+	w.wantReady()
+
+	w.moveToOwnKeys(caNamed(t, usersOwn, longLasting))
+	w.settle()
+	w.moveOutside()
+	w.settle()
+	w.wantGenerations("5", "4")
+	w.wantLeavesSigned(issuersOne)
 }

@@ -38,7 +38,9 @@ type outsideIssuer struct {
 	w      *world
 	ca     pki.Authority
 	before pki.Authority
+	// issued are the certificates by their names, and owners are the clusters that have asked for them.
 	issued map[string]issuer.Issued
+	owners map[string]types.UID
 	// withheld is why requests stay without an answer, and refusal why they are denied, if they do.
 	withheld, refusal string
 	// change makes other requests of them.
@@ -60,21 +62,34 @@ func (o *outsideIssuer) Refer(types.NamespacedName) {}
 func (o *outsideIssuer) Forget(types.NamespacedName) {}
 
 // IssuerOf implements controller.OutsideIssuers.
-func (o *outsideIssuer) IssuerOf(controller.OutsideIssuer) issuer.Renewer { return o }
+func (o *outsideIssuer) IssuerOf(k controller.OutsideIssuer) issuer.Renewer {
+	return issuerOf{outsideIssuer: o, owner: k.Owner.UID}
+}
+
+// issuerOf is the issuer as one cluster sees it.
+type issuerOf struct {
+	*outsideIssuer
+
+	owner types.UID
+}
 
 // Renew implements issuer.Renewer.
 func (o *outsideIssuer) Renew(_ context.Context, name string, present *x509.Certificate, now time.Time) (time.Time, error) {
 	next := o.renewedAt[name].Add(issuer.RenewalPause)
-	if issued, is := o.issued[name]; is && issued.Chain[0].Equal(present) && !now.Before(next) {
+	if issued, is := o.issued[name]; !is || !issued.Chain[0].Equal(present) || now.Before(next) {
+		return next, nil
+	}
+	err := o.w.faulty.count("renew", "Certificate "+name, func() error {
 		o.renewed = append(o.renewed, name)
 		o.renewedAt[name], next = now, now.Add(time.Second) // it is going to have an answer
 		delete(o.issued, name)
-	}
-	return next, nil
+		return nil
+	})
+	return next, err
 }
 
 // Issue implements issuer.Issuer.
-func (o *outsideIssuer) Issue(ctx context.Context, request issuer.Request) (issuer.Outcome, error) {
+func (o issuerOf) Issue(ctx context.Context, request issuer.Request) (issuer.Outcome, error) {
 	switch answer, issued := o.issued[request.Name]; {
 	case o.refusal != "":
 		return issuer.Denied{Why: o.refusal}, nil
@@ -86,12 +101,15 @@ func (o *outsideIssuer) Issue(ctx context.Context, request issuer.Request) (issu
 	if o.change != nil {
 		o.change(&request)
 	}
-	outcome, err := ownca.New(o.ca).Issue(ctx, request)
-	if issued, is := outcome.(issuer.Issued); is {
-		o.issued[request.Name] = issued
-		o.store(request.Name, issued)
-	}
-	return outcome, err
+	var outcome issuer.Outcome
+	return outcome, o.w.faulty.count("apply", "Certificate "+request.Name, func() (err error) {
+		outcome, err = ownca.New(o.ca).Issue(ctx, request)
+		if issued, is := outcome.(issuer.Issued); is {
+			o.issued[request.Name], o.owners[request.Name] = issued, o.owner
+			o.store(request.Name, issued)
+		}
+		return err
+	})
 }
 
 // store leaves a certificate where issuers do, without the key, which nothing reads there.
@@ -107,10 +125,10 @@ func (o *outsideIssuer) store(name string, issued issuer.Issued) {
 }
 
 // Withdraw implements issuer.Issuer.
-func (o *outsideIssuer) Withdraw(_ context.Context, keep []string) error {
+func (o issuerOf) Withdraw(_ context.Context, keep []string) error {
 	o.kept = keep
 	for name := range o.issued {
-		if !slices.Contains(keep, name) {
+		if !slices.Contains(keep, name) && o.owners[name] == o.owner {
 			delete(o.issued, name)
 		}
 	}
@@ -130,16 +148,21 @@ func (o *outsideIssuer) renew(names ...string) {
 func outsideWorld(t *testing.T, ca pki.Authority) *world {
 	t.Helper()
 	w := newWorld(t)
-	w.elsewhere = &outsideIssuer{w: w, ca: ca, issued: map[string]issuer.Issued{}, renewedAt: map[string]time.Time{}}
+	w.hasIssuer(ca)
+	return w
+}
+
+// hasIssuer lets clusters ask for an issuer.
+func (w *world) hasIssuer(ca pki.Authority) {
+	w.elsewhere = &outsideIssuer{w: w, ca: ca, issued: map[string]issuer.Issued{}, owners: map[string]types.UID{}, renewedAt: map[string]time.Time{}}
 	w.gates = featuregate.Gates{CertManagerCaType: featuregate.On}
 	w.startOperator()
-	return w
 }
 
 // asksOutside creates a cluster whose leaves the issuer signs.
 func (w *world) asksOutside(replicas int32) {
 	w.t.Helper()
-	kafka := kafkaResource(w.namespace)
+	kafka := kafkaOf(w.namespace, replicas)
 	kafka.Spec.ClusterCa.GenerateCertificateAuthority = new(false)
 	kafka.Spec.ClusterCa.Type = kafkav1.CertManagerAuthority
 	kafka.Spec.ClusterCa.CertManager = &kafkav1.CertManager{

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -310,4 +311,44 @@ func TestWhatTheAPIServerRefusesIsDenied(t *testing.T) {
 	w.options.Labels = map[string]string{"team": "not a label"}
 
 	w.denied(w.request(node), "Certificate "+w.namespace+"/"+node+" is not accepted", "not a label")
+}
+
+// Two clusters in a namespace, and a user with the name of the operator, ask one issuer.
+func TestOwnersInANamespaceDisturbNeitherTheOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	of := func(owner, cluster, kind string) certmanager.Options {
+		options := w.options
+		options.Owner = w.owner(owner)
+		options.Selector = map[string]string{"strimzi.io/cluster": cluster, "strimzi.io/kind": kind}
+		return options
+	}
+	mine, others, users := w.options, of("our-cluster", "our-cluster", "Kafka"), of("cluster-operator", "my-cluster", "KafkaUser")
+	asked := map[string]certmanager.Options{
+		"my-cluster-cluster-operator-certs": mine, "our-cluster-cluster-operator-certs": others, "cluster-operator": users,
+	}
+	issued := map[string][]byte{}
+	for name, options := range asked {
+		w.options = options
+		w.issued(w.request(name))
+		issued[name] = w.secret(name + "-cm").Data[corev1.TLSCertKey]
+	}
+
+	if err := certmanager.New(others).Withdraw(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := certmanager.New(mine).Withdraw(t.Context(), []string{"my-cluster-cluster-operator-certs"}); err != nil {
+		t.Fatal(err)
+	}
+
+	for name := range asked {
+		left, gone := w.find(&corev1.Secret{}, name+"-cm"), name == "our-cluster-cluster-operator-certs"
+		asked := slices.ContainsFunc(w.list("Certificate"), func(c unstructured.Unstructured) bool { return c.GetName() == name })
+		switch {
+		case left == gone || asked == gone:
+			t.Errorf("after the withdrawal Certificate %s is there: %t, and its Secret: %t", name, asked, left)
+		case left && !bytes.Equal(issued[name], w.secret(name + "-cm").Data[corev1.TLSCertKey]):
+			t.Errorf("the certificate of %s was issued again", name)
+		}
+	}
 }

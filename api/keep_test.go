@@ -100,7 +100,7 @@ func TestFieldsWithoutEffectAreNamed(t *testing.T) {
 			file: "kafka-rich.yaml",
 			want: []string{
 				"spec.cruiseControl",
-				"spec.entityOperator",
+				"spec.entityOperator.topicOperator",
 				"spec.kafka.authorization.supportsAdminApi",
 				"spec.kafka.listeners[1].configuration.maxConnections",
 				"spec.kafka.listeners[1].configuration.useServiceDnsDomain",

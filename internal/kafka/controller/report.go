@@ -30,7 +30,7 @@ func (o *observation) paused() bool {
 func (r *Reconciler) reportPaused(ctx context.Context, p *pass) (ctrl.Result, error) {
 	watched, failure := r.watch(ctx, p)
 	status := *p.kafka.Status.DeepCopy()
-	status.Conditions = p.conditions(slices.Concat(p.warnings(), watched, []wanted{holds(
+	status.Conditions = p.conditions(slices.Concat(p.warnings(), watched, userProgress(p.kafka.Status.Users), []wanted{holds(
 		condition.ReconciliationPaused, reasonPaused,
 		"the Kafka is not changed while the annotation "+model.PauseAnnotation+" is true; pods that stop are recreated",
 	)}))
@@ -102,7 +102,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure
 	status := *p.kafka.Status.DeepCopy()
 	status.ObservedGeneration = p.kafka.Generation
 	if failure != nil {
-		status.Conditions = p.conditions(slices.Concat(p.warnings(), p.writtenConditions(), []wanted{p.failed(failure)}))
+		status.Conditions = p.conditions(slices.Concat(p.warnings(), p.writtenConditions(), userProgress(p.kafka.Status.Users), []wanted{p.failed(failure)}))
 		result := ctrl.Result{}
 		if p.stands() || invalidResource(failure) {
 			result.RequeueAfter = p.nextLook(acted) // certificates end all the same
@@ -114,7 +114,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure
 		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonHiddenCertificates, fmt.Sprintf("the status is too small to show the certificates of listeners %s: "+
 			"clients can take them from the Secrets named by brokerCertChainAndKey", excerpt.List(hidden, ", ", excerpt.Listed)))
 	}
-	status.Conditions = p.conditions(slices.Concat(p.warnings(), p.trustConditions(), p.progress(acted)))
+	status.Conditions = p.conditions(slices.Concat(p.warnings(), p.trustConditions(), userProgress(p.kafka.Status.Users), p.progress(acted)))
 	status.KafkaNodePools = p.cluster.UsedPools()
 	status.Listeners = p.cluster.ListenerStatuses(certificates)
 	status.OperatorLastSuccessfulVersion = r.options.Version

@@ -83,6 +83,8 @@ type statusReport struct {
 	Message    string                `json:"message,omitempty"`
 	Domains    []rotation.Status     `json:"domains"`
 	Conditions []condition.Condition `json:"conditions"`
+	// Users are counted by the user operator; nil without one.
+	Users *kafkav1.UsersStatus `json:"users,omitempty"`
 }
 
 // sight is what one look at a cluster gives.
@@ -186,7 +188,7 @@ func (c cluster) status(ctx context.Context, kafka *kafkav1.Kafka) (statusReport
 	now := c.clock.Now()
 	report := statusReport{
 		Namespace: c.namespace, Cluster: c.name, At: stamp(now), Domains: []rotation.Status{},
-		Conditions: append([]condition.Condition{}, kafka.Status.Conditions...),
+		Conditions: append([]condition.Condition{}, kafka.Status.Conditions...), Users: kafka.Status.Users,
 	}
 	records, err := c.records(ctx, kafka)
 	if _, missing := errors.AsType[noRecordError](err); missing {

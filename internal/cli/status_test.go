@@ -48,6 +48,20 @@ func TestStatusOfARefusedKafkaShowsItsConditions(t *testing.T) {
 	golden(t, filepath.Join("status", "refused.txt"), out)
 }
 
+func TestStatusNamesUsersThatAreNoKafkaUsers(t *testing.T) {
+	t.Parallel()
+	w := calm()
+	unmanaged := int32(23)
+	w.kafka.Status.Users = &kafkav1.UsersStatus{
+		Total: 7, Ready: 6, Reissued: 5, Unmanaged: &unmanaged, UnmanagedNames: []string{"CN=alice,O=x", "carol\x1b[2J"},
+	}
+	out, err := call(t, w, statusCommand, "kafka/my")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, filepath.Join("status", "users.txt"), out)
+}
+
 func TestStatusHidesNoConditionThatNothingElseTells(t *testing.T) {
 	t.Parallel()
 	w := calm()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/api/condition"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
@@ -29,8 +30,30 @@ func statusText(report statusReport) string {
 	if report.Message != "" {
 		b.WriteString("\n" + said(report.Message) + "\n")
 	}
+	b.WriteString(usersText(report.Users))
 	b.WriteString(conditionsText(report))
 	return trimmed(b.String())
+}
+
+// usersText counts the users, and names those in Kafka that nobody manages.
+func usersText(users *kafkav1.UsersStatus) string {
+	if users == nil {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nUSERS  %d of %d ready, %d with a current certificate\n", users.Ready, users.Total, users.Reissued)
+	if unmanaged := users.Unmanaged; unmanaged != nil && *unmanaged > 0 {
+		fmt.Fprintf(&b, "  in Kafka and no KafkaUsers: %s%s\n", strings.Join(excerpt.Each(users.UnmanagedNames, excerpt.Foreign), "  "),
+			andMore(int(*unmanaged)-len(users.UnmanagedNames)))
+	}
+	return b.String()
+}
+
+func andMore(count int) string {
+	if count <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("  and %d more", count)
 }
 
 // maxSaid is as long as the message of a condition may be.

@@ -225,6 +225,17 @@ type UsersStatus struct {
 	// oldest is the time from which the oldest certificate of a KafkaUser is valid. Unset means that there is none.
 	// +optional
 	Oldest *metav1.Time `json:"oldest,omitempty"`
+	// unmanaged counts the users that Kafka holds ACLs, quotas or a password for and that are no KafkaUsers.
+	// Unset means that this is unknown.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Unmanaged *int32 `json:"unmanaged,omitempty"`
+	// unmanagedNames are the first 20 of them in alphabetical order, each cut to 1 KiB.
+	// +optional
+	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:MaxLength=1024
+	// +listType=atomic
+	UnmanagedNames []string `json:"unmanagedNames,omitempty"`
 }
 
 // UsedNodePool names a KafkaNodePool that belongs to the cluster.

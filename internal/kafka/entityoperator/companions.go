@@ -49,7 +49,7 @@ func userOperator(c model.Cluster, stores authority.StoreGeneration) companion.C
 	}
 	return companion.Companion{
 		Name: name, Type: componentType,
-		Secret: c.Names.UserOperator() + "-certs", CommonName: c.Names.UserOperator(), Certificate: Certificate,
+		Secret: c.Names.UserOperatorSecret(), CommonName: c.Names.UserOperator(), Certificate: Certificate,
 		Host:    fmt.Sprintf("%s.%s.svc", name, c.Names.Namespace),
 		Loading: publication.LoadByReload, Replicas: 1,
 		Rules: Rules(c.Names),

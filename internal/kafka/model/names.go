@@ -33,6 +33,12 @@ func (n Names) EntityOperator() string { return n.Cluster + "-entity-operator" }
 // UserOperator is the common name by which nodes know the user operator.
 func (n Names) UserOperator() string { return n.Cluster + "-entity-user-operator" }
 
+// OperatorSecret is the Secret with the certificate of the cluster operator.
+func (n Names) OperatorSecret() string { return n.Cluster + "-cluster-operator-certs" }
+
+// UserOperatorSecret is the Secret with the certificate of a user operator beside the nodes.
+func (n Names) UserOperatorSecret() string { return n.UserOperator() + "-certs" }
+
 // BootstrapService is the Service that clients start from.
 func (n Names) BootstrapService() string { return n.Cluster + "-kafka-bootstrap" }
 

@@ -542,6 +542,10 @@ func TestUsersThatAreInKafkaAloneAreCountedAndLeftAlone(t *testing.T) {
 	if got := w.gauge("keyturn_user_unmanaged"); got != 3 {
 		t.Errorf("%v users are counted, want 3", got)
 	}
+	w.oversee()
+	if users := w.progress(); users == nil || users.Unmanaged == nil || *users.Unmanaged != 3 || !cmp.Equal(others, users.UnmanagedNames) {
+		t.Errorf("the status of the Kafka has %+v, want the names of all three", users)
+	}
 }
 
 func TestAConnectionThatFailsFromAnotherPortIsReportedOnce(t *testing.T) {

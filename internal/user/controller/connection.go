@@ -29,9 +29,8 @@ const (
 
 // The identity of the cluster operator, which is a super user of every cluster.
 const (
-	identitySuffix = "-cluster-operator-certs"
-	identityCert   = "cluster-operator.crt"
-	identityKey    = "cluster-operator.key"
+	identityCert = "cluster-operator.crt"
+	identityKey  = "cluster-operator.key"
 )
 
 // Connection is how a cluster is reached: over the listener that its brokers have for each other. The source is asked for
@@ -65,7 +64,7 @@ func (e *credentialsError) Error() string { return fmt.Sprintf("Secret %s %s", e
 
 // credentials reads what the user operator presents to Kafka, and whom it trusts.
 func credentials(ctx context.Context, live client.Reader, cluster types.NamespacedName) (mtls.Credentials, error) {
-	identityName := cluster.Name + identitySuffix
+	identityName := model.Names{Cluster: cluster.Name}.OperatorSecret()
 	caName := authorities.Cluster.CertSecret(cluster.Name)
 	var secrets [2]*corev1.Secret
 	for i, name := range []string{identityName, caName} {

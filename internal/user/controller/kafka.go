@@ -41,7 +41,10 @@ func (r *Reconciler) look(ctx context.Context, kafka types.UID, now time.Time) e
 	for i := range users.Items {
 		names[users.Items[i].Name] = true
 	}
-	r.options.Metrics.sawUnmanaged(model.Unmanaged(r.ledger.all(), func(name string) bool { return names[name] }))
+	unmanaged := model.Unmanaged(r.ledger.all(), func(name string) bool { return names[name] })
+	r.options.Metrics.sawUnmanaged(len(unmanaged))
+	r.unmanaged.Store(&unmanaged)
+	r.noticed()
 	return nil
 }
 

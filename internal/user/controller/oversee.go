@@ -45,7 +45,11 @@ func (r *Reconciler) Oversee(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	for _, user := range batch {
 		r.users.ring(user.User, 0)
 	}
-	report, err := r.reportProgress(ctx, kafka, model.Progress(users), now)
+	progress := model.Progress(users)
+	if unmanaged := r.unmanaged.Load(); unmanaged != nil {
+		model.CountUnmanaged(&progress, *unmanaged)
+	}
+	report, err := r.reportProgress(ctx, kafka, progress, now)
 	return waitUntil(earliest(next, report), now), err
 }
 
@@ -96,6 +100,9 @@ func (r *Reconciler) reportProgress(ctx context.Context, kafka *kafkav1.Kafka, u
 	status := kafkav1ac.UsersStatus().WithTotal(users.Total).WithReady(users.Ready).WithReissued(users.Reissued)
 	if users.Oldest != nil {
 		status.WithOldest(*users.Oldest)
+	}
+	if users.Unmanaged != nil {
+		status.WithUnmanaged(*users.Unmanaged).WithUnmanagedNames(users.UnmanagedNames...)
 	}
 	intent := kafkav1ac.Kafka(kafka.Name, kafka.Namespace).WithUID(kafka.UID).WithStatus(kafkav1ac.KafkaStatus().WithUsers(status))
 	if err := r.applier.ApplyStatus(ctx, intent); err != nil {

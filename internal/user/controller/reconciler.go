@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -65,6 +66,8 @@ type Reconciler struct {
 	users, overseer bell
 	// reported is when the progress was last written. One reconcile of it runs at a time.
 	reported time.Time
+	// unmanaged are the users in Kafka that are no KafkaUsers, nil while that is unknown.
+	unmanaged atomic.Pointer[[]string]
 }
 
 // New returns a Reconciler. SetupWithManager starts it.

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,6 +115,12 @@ func Decide(o Observed) Decision {
 			"Nothing of this user is changed. Create a KafkaUser with a shorter name.", len(o.SecretName), validation.DNS1123SubdomainMaxLength)}
 		return d
 	}
+	if isOfCluster(o.User.Labels[kafkamodel.ClusterLabel], o.SecretName) {
+		d.IsRefused = true
+		d.Problem = &Remark{ForeignObject, fmt.Sprintf("Secret %s is the cluster's own, not a user's. Nothing of this user is changed. "+
+			"Create a KafkaUser with another name.", o.SecretName)}
+		return d
+	}
 	switch authentication := o.User.Spec.Authentication; {
 	case authentication == nil || authentication.Type == kafkav1.UserTLSExternal:
 		d.Remove = o.Secret != nil && IsOwned(o.Secret, o.User)
@@ -128,6 +135,15 @@ func Decide(o Observed) Decision {
 	}
 	o.checkListeners(&d)
 	return d
+}
+
+// isOfCluster reports whether a Secret of this name is one that the cluster makes for itself, whether it exists or not.
+func isOfCluster(cluster, secret string) bool {
+	names := kafkamodel.Names{Cluster: cluster}
+	return secret == names.OperatorSecret() || secret == names.UserOperatorSecret() ||
+		slices.ContainsFunc([]authorities.Kind{authorities.Cluster, authorities.Clients}, func(ca authorities.Kind) bool {
+			return slices.Contains([]string{ca.KeySecret(cluster), ca.CertSecret(cluster), ca.TrustedCertsSecret(cluster)}, secret)
+		})
 }
 
 // missingKafka is the problem of a user that needs a Kafka and has none.

@@ -174,16 +174,17 @@ func WithoutAuthorization(kafka *kafkav1.Kafka) Remark {
 	return Remark{AuthorizationDisabled, fmt.Sprintf("Kafka %s %s. The ACLs of the user are not created, and every client may do everything. %s", kafka.Name, why, remedy)}
 }
 
-// Unmanaged counts the users that Kafka holds something for and that are no KafkaUsers. Everybody and clients without
-// authentication are not users.
-func Unmanaged(held map[string]principal.Held, isKafkaUser func(name string) bool) int {
-	count := 0
+// Unmanaged names the users that Kafka holds something for and that are no KafkaUsers, in alphabetical order. Everybody
+// and clients without authentication are not users.
+func Unmanaged(held map[string]principal.Held, isKafkaUser func(name string) bool) []string {
+	names := []string{}
 	for username, of := range held {
 		if !of.Equal(principal.Held{}) && username != "*" && username != "ANONYMOUS" && !belongs(username, isKafkaUser) {
-			count++
+			names = append(names, username)
 		}
 	}
-	return count
+	slices.Sort(names)
+	return names
 }
 
 func belongs(username string, isKafkaUser func(name string) bool) bool {

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -178,8 +179,38 @@ func TestUsersThatAreNoKafkaUsersAreCounted(t *testing.T) {
 		"revoked": {},
 	}
 	isKafkaUser := func(name string) bool { return name == "alice" || name == "bob" }
-	if got := model.Unmanaged(held, isKafkaUser); got != 3 {
-		t.Errorf("%d users are unmanaged, want carol, the one with an organization and the one with a quote", got)
+	got := model.Unmanaged(held, isKafkaUser)
+	if diff := cmp.Diff([]string{"CN=alice,O=x", "carol", `q"=ü`}, got); diff != "" {
+		t.Errorf("unmanaged users (-want +got):\n%s", diff)
+	}
+}
+
+func TestAUserNeverTakesTheNameOfASecretOfTheCluster(t *testing.T) {
+	t.Parallel()
+	for name, isRefused := range map[string]bool{
+		"my-cluster-cluster-ca": true, "my-cluster-clients-ca-cert": true, "my-cluster-cluster-ca-trusted-certs": true,
+		"my-cluster-cluster-operator-certs": true, "my-cluster-entity-user-operator-certs": true,
+		"cluster-operator": false, "other-cluster-ca": false,
+	} {
+		u := &kafkav1.KafkaUser{Spec: kafkav1.KafkaUserSpec{Authentication: &kafkav1.UserAuthentication{Type: kafkav1.UserSCRAM}}}
+		u.Name, u.Labels = name, map[string]string{"strimzi.io/cluster": "my-cluster"}
+		d := model.Decide(model.Observed{User: u, SecretName: name, Kafka: &kafkav1.Kafka{}})
+		if d.IsRefused != isRefused || isRefused && (d.Problem.Reason != model.ForeignObject || !strings.Contains(d.Problem.Message, name)) {
+			t.Errorf("user %s: refused %t because of %+v, want %t", name, d.IsRefused, d.Problem, isRefused)
+		}
+	}
+}
+
+func TestTheStatusNamesTwentyUsersThatAreNoKafkaUsers(t *testing.T) {
+	t.Parallel()
+	names := make([]string, 0, 23)
+	for i := range 23 {
+		names = append(names, fmt.Sprintf("user-%02d", i))
+	}
+	var status kafkav1.UsersStatus
+	model.CountUnmanaged(&status, names)
+	if diff := cmp.Diff(names[:20], status.UnmanagedNames); diff != "" || *status.Unmanaged != 23 {
+		t.Errorf("%d users are counted; names (-want +got):\n%s", *status.Unmanaged, diff)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -94,6 +95,19 @@ func NextBatch(users []Seen, rate int, last, now time.Time) (batch []Seen, next 
 		return batch, time.Time{}
 	}
 	return batch[:rate], now.Add(BatchPause)
+}
+
+// namedUnmanaged is how many users that are no KafkaUsers the status names.
+const namedUnmanaged = 20
+
+// CountUnmanaged adds the users that Kafka holds something for and that are no KafkaUsers.
+func CountUnmanaged(status *kafkav1.UsersStatus, names []string) {
+	count := int32(0)
+	for range names {
+		count++
+	}
+	status.Unmanaged = &count
+	status.UnmanagedNames = excerpt.Each(names[:min(len(names), namedUnmanaged)], excerpt.Foreign)
 }
 
 // Progress counts the users of a cluster for its status.

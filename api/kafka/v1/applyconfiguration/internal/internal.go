@@ -735,6 +735,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: total
       type:
         scalar: numeric
+    - name: unmanaged
+      type:
+        scalar: numeric
+    - name: unmanagedNames
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
 - name: io.k8s.api.core.v1.ResourceList
   map:
     elementType:

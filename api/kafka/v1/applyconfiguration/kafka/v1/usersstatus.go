@@ -20,6 +20,11 @@ type UsersStatusApplyConfiguration struct {
 	Reissued *int32 `json:"reissued,omitempty"`
 	// oldest is the time from which the oldest certificate of a KafkaUser is valid. Unset means that there is none.
 	Oldest *metav1.Time `json:"oldest,omitempty"`
+	// unmanaged counts the users that Kafka holds ACLs, quotas or a password for and that are no KafkaUsers.
+	// Unset means that this is unknown.
+	Unmanaged *int32 `json:"unmanaged,omitempty"`
+	// unmanagedNames are the first 20 of them in alphabetical order, each cut to 1 KiB.
+	UnmanagedNames []string `json:"unmanagedNames,omitempty"`
 }
 
 // UsersStatusApplyConfiguration constructs a declarative configuration of the UsersStatus type for use with
@@ -57,5 +62,23 @@ func (b *UsersStatusApplyConfiguration) WithReissued(value int32) *UsersStatusAp
 // If called multiple times, the Oldest field is set to the value of the last call.
 func (b *UsersStatusApplyConfiguration) WithOldest(value metav1.Time) *UsersStatusApplyConfiguration {
 	b.Oldest = &value
+	return b
+}
+
+// WithUnmanaged sets the Unmanaged field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Unmanaged field is set to the value of the last call.
+func (b *UsersStatusApplyConfiguration) WithUnmanaged(value int32) *UsersStatusApplyConfiguration {
+	b.Unmanaged = &value
+	return b
+}
+
+// WithUnmanagedNames adds the given value to the UnmanagedNames field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the UnmanagedNames field.
+func (b *UsersStatusApplyConfiguration) WithUnmanagedNames(values ...string) *UsersStatusApplyConfiguration {
+	for i := range values {
+		b.UnmanagedNames = append(b.UnmanagedNames, values[i])
+	}
 	return b
 }

@@ -74,6 +74,23 @@ type requests struct {
 // errRotated is a log that was replaced meanwhile.
 var errRotated = errors.New("the audit log was rotated meanwhile; measure again")
 
+// during counts a user's requests for some time from now on.
+func (b *bench) during(ctx context.Context, user string, period time.Duration) (requests, error) {
+	log, err := openAudit(ctx, b.kube, user)
+	if err != nil {
+		return requests{}, err
+	}
+	if err := harness.Let(ctx, period); err != nil {
+		return requests{}, err
+	}
+	return log.since()
+}
+
+// uncounted says why requests were not counted.
+func uncounted(who string) string {
+	return "requests of the " + who + " were not counted: $" + auditVariable + " names no audit log"
+}
+
 // since counts the user's requests since the log was opened.
 func (l auditLog) since() (requests, error) {
 	if l.path == "" {

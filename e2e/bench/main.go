@@ -103,6 +103,7 @@ func (b *bench) measure(ctx context.Context, selected *regexp.Regexp) error {
 		{"replacement", replacement},
 		{"reaction", reaction},
 		{"users", users},
+		{"issued", issued},
 	} {
 		// The cluster of the others is made by measuring how long it takes.
 		if m.name != "ready" && !selected.MatchString(m.name) {

@@ -125,19 +125,12 @@ func (b *bench) signUsersWith(ctx context.Context, algorithm kafkav1.KeyAlgorith
 
 // quietUsers counts what the user operator writes while nothing changes.
 func (b *bench) quietUsers(ctx context.Context) ([]report.Figure, []string, error) {
-	log, err := openAudit(ctx, b.kube, userAccount)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := harness.Let(ctx, quietWithManyUsers); err != nil {
-		return nil, nil, err
-	}
-	counted, err := log.since()
+	counted, err := b.during(ctx, userAccount, quietWithManyUsers)
 	if err != nil {
 		return nil, nil, err
 	}
 	if !counted.known {
-		return nil, []string{"requests of the user operator were not counted: $" + auditVariable + " names no audit log"}, nil
+		return nil, []string{uncounted("user operator")}, nil
 	}
 	const how = "the API server's audit log, requests of the user operator's ServiceAccount in the minute after all users were ready"
 	return []report.Figure{

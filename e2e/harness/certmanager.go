@@ -24,6 +24,29 @@ func (k Kafka) Of(kind, name string) *unstructured.Unstructured {
 	return object
 }
 
+// ApplyIssuer applies the issuer of the example, whose CA is in the Secret ca, and puts the certificate of the CA into the
+// Secret published.
+func (k Kafka) ApplyIssuer(ctx context.Context, ca, published string) error {
+	manifest, err := k.Kube.Example("certmanager/issuer.yaml")
+	if err != nil {
+		return err
+	}
+	if err := k.Kube.Apply(ctx, k.Namespace, manifest); err != nil {
+		return err
+	}
+	var certificate []byte
+	err = k.FollowSecrets(ctx, func(secrets map[string]*corev1.Secret) bool {
+		if secret := secrets[ca]; secret != nil {
+			certificate = secret.Data[corev1.TLSCertKey]
+		}
+		return len(certificate) > 0
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the CA of the issuer: %w", err)
+	}
+	return k.Kube.Create(ctx, &corev1.Secret{ObjectMeta: k.Meta(published), Data: map[string][]byte{"ca.crt": certificate}})
+}
+
 // Reissue has cert-manager issue Certificates again, by the condition that cmctl sets for that.
 func (k Kafka) Reissue(ctx context.Context, names ...string) error {
 	for _, name := range names {

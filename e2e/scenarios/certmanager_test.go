@@ -53,23 +53,7 @@ const operatorLeaf = clusterName + "-cluster-operator-certs"
 func leaves() []string { return append(nodes("dual-role", 0, 1, 2), operatorLeaf) }
 
 // applyIssuer does what the head of the example's file says.
-func (s *stage) applyIssuer() error {
-	if err := s.kube.Apply(s.ctx, s.kafka.Namespace, s.example("certmanager/issuer.yaml")); err != nil {
-		return err
-	}
-	var certificate []byte
-	err := s.untilObject(&corev1.SecretList{}, issuersCA, func(object client.Object) bool {
-		secret, ok := object.(*corev1.Secret)
-		if ok {
-			certificate = secret.Data[corev1.TLSCertKey]
-		}
-		return len(certificate) > 0
-	})
-	if err != nil {
-		return err
-	}
-	return s.kube.Create(s.ctx, &corev1.Secret{ObjectMeta: s.meta(issuersCACert), Data: map[string][]byte{"ca.crt": certificate}})
-}
+func (s *stage) applyIssuer() error { return s.kafka.ApplyIssuer(s.ctx, issuersCA, issuersCACert) }
 
 // noKeyOf holds that the key of a CA is in the Secret of the issuer and in no other, under whatever name.
 func (s *stage) noKeyOf(trusted *corev1.Secret) {

@@ -70,6 +70,44 @@ func TestTheStatusShowsAListenersOwnCertificate(t *testing.T) {
 	}
 }
 
+func TestTheStatusNamesAListenerOnceNodesAreRestartedForIt(t *testing.T) {
+	t.Parallel()
+	for name, isSilent := range map[string]bool{"nodes are restarted": false, "no node may be restarted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.dualRole(3)
+			w.settle()
+			before := w.podUIDs()
+			for pod := range before {
+				w.silent[pod] = isSilent
+			}
+			w.patchKafka(map[string]any{"listeners": []any{listenerOf("tls", 9093), listenerOf("mtls", 9094), listenerOf("aaa", 9095)}})
+			isNamed := false
+			for range 40 {
+				w.run(1)
+				isNamed = slices.ContainsFunc(w.getKafka().Status.Listeners, func(l kafkav1.ListenerStatus) bool { return l.Name == "aaa" })
+				if isNamed {
+					break
+				}
+			}
+			left := 0
+			for pod, uid := range w.podUIDs() {
+				if before[pod] == uid {
+					left++
+				}
+			}
+			if isNamed != (left == 0) || isNamed == isSilent {
+				t.Errorf("the status names the listener: %t, with %d of 3 nodes to be restarted", isNamed, left)
+			}
+		})
+	}
+}
+
+func listenerOf(name string, port int) map[string]any {
+	return map[string]any{"name": name, "port": port, "type": "internal", "tls": true, "authentication": map[string]any{"type": "tls"}}
+}
+
 func TestAReplacedCertificateIsLoadedOutsideOfTheWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

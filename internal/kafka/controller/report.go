@@ -117,6 +117,9 @@ func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure
 	status.Conditions = p.conditions(slices.Concat(p.warnings(), p.trustConditions(), userProgress(p.kafka.Status.Users), p.progress(acted)))
 	status.KafkaNodePools = p.cluster.UsedPools()
 	status.Listeners = p.cluster.ListenerStatuses(certificates)
+	if len(acted.pending) > 0 {
+		status.Listeners = model.ServedListeners(p.kafka.Status.Listeners, status.Listeners)
+	}
 	status.OperatorLastSuccessfulVersion = r.options.Version
 	if err := r.writeStatus(ctx, p, status); err != nil {
 		return ctrl.Result{}, err

@@ -245,6 +245,17 @@ func (r *resolver) checkDistinct(listeners []Listener) {
 	}
 }
 
+// ServedListeners leaves out the listeners that no node may serve yet, because nodes are still to be restarted for them.
+// In a cluster that has served none, all are there.
+func ServedListeners(before, wanted []kafkav1.ListenerStatus) []kafkav1.ListenerStatus {
+	if len(before) == 0 {
+		return wanted
+	}
+	return slices.DeleteFunc(wanted, func(listener kafkav1.ListenerStatus) bool {
+		return !slices.ContainsFunc(before, func(b kafkav1.ListenerStatus) bool { return b.Name == listener.Name })
+	})
+}
+
 // ListenerStatuses are the addresses of the user's listeners, by port.
 // certificates are what clients of a TLS listener have to trust, in PEM.
 func (c Cluster) ListenerStatuses(certificates map[publication.Role][]string) []kafkav1.ListenerStatus {

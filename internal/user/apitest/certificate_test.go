@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -388,5 +390,55 @@ func TestASecretOfABackupIsTheUsersAgain(t *testing.T) {
 	}
 	if len(restored.OwnerReferences) != 1 {
 		t.Errorf("owners are %v, want the user", restored.OwnerReferences)
+	}
+}
+
+// rejecting is an API server that takes no Secret.
+type rejecting struct {
+	client.Client
+
+	why error
+}
+
+func (r rejecting) Apply(_ context.Context, _ runtime.ApplyConfiguration, _ ...client.ApplyOption) error { return r.why }
+
+func TestASecretThatTheAPIServerRejectsIsACondition(t *testing.T) {
+	t.Parallel()
+	zone := tls()
+	zone.Template = &kafkav1.UserTemplate{Secret: &kafkav1.ResourceTemplate{Metadata: &kafkav1.MetadataTemplate{Labels: map[string]string{"zone": "a b"}}}}
+	for name, c := range map[string]struct {
+		harm   func(w *world)
+		reason string
+		says   string
+	}{
+		"a label that no object can have": {func(w *world) { w.change("alice", zone) }, "InvalidSecret", "spec.template.secret"},
+		"an immutable Secret": {func(w *world) {
+			w.patch(&corev1.Secret{ObjectMeta: w.meta("alice")}, `{"immutable": true}`)
+			w.askForRenewal("alice", "true")
+		}, "InvalidSecret", "immutable"},
+		"a right that is missing": {func(w *world) {
+			w.asOperator = rejecting{w.asOperator, apierrors.NewForbidden(corev1.Resource("secrets"), "alice", nil)}
+			w.restart()
+			w.askForRenewal("alice", "true")
+		}, "Forbidden", "rights"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.user("alice", tls())
+			w.reconcile("alice")
+			before := w.leaf("alice")
+			c.harm(w)
+			if wait := w.reconcile("alice").RequeueAfter; wait != time.Minute {
+				t.Errorf("it is tried again in %s, want a minute", wait)
+			}
+			reason, message, is := reasonOf(w.status("alice"), condition.NotReady)
+			if !is || reason != c.reason || !strings.Contains(message, c.says) {
+				t.Errorf("not ready: %t, because of %q: %s, want %s with %q", is, reason, message, c.reason, c.says)
+			}
+			if status := w.status("alice"); status.Secret != "alice" || !w.leaf("alice").Equal(before) {
+				t.Errorf("the status has %+v, want the Secret that is in use", status)
+			}
+		})
 	}
 }

@@ -620,7 +620,8 @@ func TestAUserThatLeavesTheIssuerKeepsNothingOfIt(t *testing.T) {
 		want  []string
 	}{
 		"to the cluster's own CA": {func(w *world) {
-			w.newCA("clients-ca v1")
+			own := w.newCA("clients-ca v1")
+			w.nodesTrust(authority.Anchor{Certificate: own.Certificate(), State: authority.TrustedUnused})
 			w.patch(&kafkav1.Kafka{ObjectMeta: w.meta(cluster)}, `{"spec": {"clientsCa": {"type": "strimzi.io", "generateCertificateAuthority": true}}}`)
 		}, []string{"ca.crt", "user.crt", "user.key", "user.p12", "user.password"}},
 		"to a password": {func(w *world) {
@@ -682,5 +683,19 @@ func TestWhereTheOperatorOfUsersOfAnIssuerCrashesTheNextOneFinishes(t *testing.T
 		if err == nil {
 			return
 		}
+	}
+}
+
+func TestAnotherPrefixKeepsThePasswordOfTheStoresOfAnIssuer(t *testing.T) {
+	t.Parallel()
+	w := outsideWorld(t)
+	w.user("alice", tls())
+	w.reconcile("alice")
+	before := w.stored("alice")
+	w.usePrefix("kafka-")
+	w.reconcile("alice")
+	after := w.stored("kafka-alice")
+	if !bytes.Equal(before.Data["user.password"], after.Data["user.password"]) {
+		t.Error("the password of the stores is another one under the new name")
 	}
 }

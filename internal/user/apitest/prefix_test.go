@@ -78,6 +78,38 @@ func TestAnotherPrefixTakesTheCredentialsAlong(t *testing.T) {
 	}
 }
 
+func TestAPrefixThatIsSwitchedBackKeepsTheCredentialsInUse(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		spec    kafkav1.KafkaUserSpec
+		replace func(w *world)
+		entry   string
+	}{
+		"password":    {scram(), func(w *world) { w.remove("kafka-alice") }, "password"},
+		"certificate": {tls(), func(w *world) { w.askForRenewal("kafka-alice", "true") }, "user.crt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.user("alice", c.spec)
+			w.reconcile("alice")
+			w.usePrefix("kafka-")
+			w.reconcile("alice")
+			c.replace(w)
+			w.reconcile("alice")
+			inUse := w.stored("kafka-alice").Data[c.entry]
+			if bytes.Equal(inUse, w.stored("alice").Data[c.entry]) {
+				t.Fatal("the credentials were not replaced")
+			}
+			w.usePrefix("")
+			w.reconcile("alice")
+			if !bytes.Equal(inUse, w.stored("alice").Data[c.entry]) {
+				t.Error("replaced credentials are in use again")
+			}
+		})
+	}
+}
+
 func TestTwoUsersWithOneSecretNameDoNotShareIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

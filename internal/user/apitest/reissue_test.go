@@ -310,3 +310,62 @@ func TestTheRunningOperatorReissuesAllUsersAndReportsIt(t *testing.T) {
 	w.until("all users have a certificate of the new CA", func() bool { return len(w.issuedBy(ca, names)) == 15 })
 	w.until("the progress counts 15 users again", all)
 }
+
+// nodesTrust has the cluster operator publish what nodes trust for clients.
+func (w *world) nodesTrust(anchors ...authority.Anchor) {
+	w.t.Helper()
+	w.put("my-cluster-clients-ca-trusted-certs", authority.TrustedCerts(authority.Stored{}, anchors))
+}
+
+func TestAUserKeepsItsCertificateUntilAllNodesTrustTheNextCA(t *testing.T) {
+	t.Parallel()
+	for name, isKept := range map[string]bool{"the CA before is kept": true, "the CA before is taken out": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			old := w.newCA("own v0")
+			w.nodesTrust(authority.Anchor{Certificate: old.Certificate(), State: authority.TrustedInUseAll})
+			w.user("alice", tls())
+			w.reconcile("alice")
+			w.oversee()
+			before := w.leaf("alice")
+			next := w.rekey("own v1")
+			if !isKept {
+				w.put("my-cluster-clients-ca-cert", map[string][]byte{"ca.crt": pki.EncodeBundle(next.Certificate())})
+			}
+			for _, state := range []authority.State{authority.Untrusted, authority.PhaseOut} {
+				w.nodesTrust(
+					authority.Anchor{Certificate: old.Certificate(), State: authority.TrustedInUseAll},
+					authority.Anchor{Certificate: next.Certificate(), State: state},
+				)
+				w.takeTurns("alice")
+				if !w.leaf("alice").Equal(before) {
+					t.Fatalf("with the next CA %s the user has a certificate of it", state)
+				}
+				if users := w.progress(); users.Reissued != 0 || users.Ready != 1 {
+					t.Errorf("the Kafka counts %+v, want one user that is ready and waits", users)
+				}
+				w.atRest("alice")
+			}
+			w.nodesTrust(
+				authority.Anchor{Certificate: old.Certificate(), State: authority.TrustedInUseAll},
+				authority.Anchor{Certificate: next.Certificate(), State: authority.TrustedUnused},
+			)
+			w.takeTurns("alice")
+			if !pki.IssuedBy(w.leaf("alice"), next.Certificate()) {
+				t.Error("all nodes trust the next CA, and the user has no certificate of it")
+			}
+		})
+	}
+}
+
+// takeTurns looks at a user, and lets it have its turn if it waits for one.
+func (w *world) takeTurns(name string) {
+	w.t.Helper()
+	for range 3 {
+		w.reconcile(name)
+		w.clock.SetTime(w.clock.Now().Add(10 * time.Second))
+		w.oversee()
+	}
+	w.reconcile(name)
+}

@@ -25,7 +25,9 @@ type outcome struct {
 	notBefore, notAfter time.Time
 	// waits: the certificate is to be reissued when it is the user's turn.
 	waits bool
-	wake  time.Time
+	// awaitsTrust: the certificate is to be reissued when all nodes trust the CA that signs.
+	awaitsTrust bool
+	wake        time.Time
 	// waitsForKafka: Kafka did not answer, and the user is looked at again when it does.
 	waitsForKafka bool
 	// waitsForIssuer: the issuer has not answered, and is asked again with every event.
@@ -47,6 +49,10 @@ func (r *Reconciler) carryOut(ctx context.Context, o model.Observed, d model.Dec
 		}
 	}
 	done, err := r.storeCredentials(ctx, o, &d)
+	if problem := model.NotWritten(o.SecretName, err); problem != nil {
+		d.Problem = problem
+		return outcome{secret: o.User.Status.Secret, wake: o.Now.Add(rejectedPause)}, r.report(ctx, o, d, o.User.Status.Secret)
+	}
 	if err != nil {
 		return outcome{}, err
 	}
@@ -113,7 +119,7 @@ func (r *Reconciler) credentials(ctx context.Context, o model.Observed, d *model
 
 // store writes what the Secret shall hold; without data it stays as it is.
 func (r *Reconciler) store(ctx context.Context, o model.Observed, d model.Decision, data map[string][]byte) (outcome, error) {
-	done := outcome{wake: d.Wake, waits: d.Waits}
+	done := outcome{wake: d.Wake, waits: d.Waits, awaitsTrust: d.AwaitsTrust}
 	if data == nil {
 		if o.Secret != nil {
 			done.secretVersion = o.Secret.ResourceVersion

@@ -57,7 +57,7 @@ func (m *memory) seen(user types.NamespacedName, ca clientsCAVersion) (model.See
 }
 
 func (o outcome) seen(user types.NamespacedName) model.Seen {
-	return model.Seen{User: user, IsKnown: true, IsReady: o.isReady, Waits: o.waits, NotBefore: o.notBefore, NotAfter: o.notAfter}
+	return model.Seen{User: user, IsKnown: true, IsReady: o.isReady, Waits: o.waits, AwaitsTrust: o.awaitsTrust, NotBefore: o.notBefore, NotAfter: o.notAfter}
 }
 
 func (m *memory) forget(user types.NamespacedName) {
@@ -65,6 +65,19 @@ func (m *memory) forget(user types.NamespacedName) {
 	defer m.mu.Unlock()
 	delete(m.users, user)
 	delete(m.news, user)
+}
+
+// awaitTrust are the users whose certificate is to be reissued when all nodes trust the CA that signs.
+func (m *memory) awaitTrust() []types.NamespacedName {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var users []types.NamespacedName
+	for user, last := range m.users {
+		if last.outcome.awaitsTrust {
+			users = append(users, user)
+		}
+	}
+	return users
 }
 
 // tell notes that something has happened to an object that a user refers to.

@@ -37,24 +37,30 @@ func (r *Reconciler) observe(ctx context.Context, user *kafkav1.KafkaUser, now t
 	if o.Kafka, exists, err = r.kafka(ctx); err != nil || !exists {
 		return o, err
 	}
-	err = r.observeSigner(ctx, &o)
+	if err = r.observeSigner(ctx, &o); err != nil || !o.IsOfAnotherCA() {
+		return o, err
+	}
+	trusted, isPublished, err := r.secret(ctx, authorities.Clients.TrustedCertsSecret(r.options.Cluster.Name))
+	if err == nil && isPublished {
+		o.CA.Anchors = authority.StoredAnchors(authority.Stored{Exists: true, Data: trusted.Data})
+	}
 	return o, err
 }
 
 func (r *Reconciler) secretName(user string) string { return r.options.SecretPrefix + user }
 
-// secretsOf reads the Secret of a user, and where there is none the one that it had under another prefix.
+// secretsOf reads the Secret of a user, and the one that it has under another prefix until the status names the new one.
 func (r *Reconciler) secretsOf(ctx context.Context, user *kafkav1.KafkaUser) (current, former *corev1.Secret, err error) {
 	name, before := r.secretName(user.Name), user.Status.Secret
-	current, exists, err := r.secret(ctx, name)
-	if err != nil || exists || before == "" || before == name {
+	current, _, err = r.secret(ctx, name)
+	if err != nil || before == "" || before == name {
 		return current, nil, err
 	}
-	former, exists, err = r.secret(ctx, before)
+	former, exists, err := r.secret(ctx, before)
 	if err != nil || !exists || !model.IsOwned(former, user) {
-		return nil, nil, err
+		return current, nil, err
 	}
-	return nil, former, nil
+	return current, former, nil
 }
 
 // kafka is the cluster of the users, and whether it exists.
@@ -121,7 +127,7 @@ type version struct {
 	secret     string
 	caCert     string
 	caKey      string
-	// trusted is what nodes trust of an issuer.
+	// trusted is what nodes trust for clients.
 	trusted string
 	// password is the Secret that the password comes from, told how often something happened to it.
 	password string
@@ -143,12 +149,10 @@ func (r *Reconciler) version(ctx context.Context, user *kafkav1.KafkaUser) (vers
 		v.kafka = fmt.Sprint(kafka.UID, kafka.Generation)
 	}
 	secrets := map[*string]string{
-		&v.secret: r.secretName(user.Name),
-		&v.caCert: authorities.Clients.CertSecret(r.options.Cluster.Name),
-		&v.caKey:  authorities.Clients.KeySecret(r.options.Cluster.Name),
-	}
-	if model.OfIssuer(kafka) {
-		secrets[&v.trusted] = authorities.Clients.TrustedCertsSecret(r.options.Cluster.Name)
+		&v.secret:  r.secretName(user.Name),
+		&v.caCert:  authorities.Clients.CertSecret(r.options.Cluster.Name),
+		&v.caKey:   authorities.Clients.KeySecret(r.options.Cluster.Name),
+		&v.trusted: authorities.Clients.TrustedCertsSecret(r.options.Cluster.Name),
 	}
 	if reference := model.PasswordReference(user); reference != nil {
 		secrets[&v.password] = reference.Name

@@ -20,6 +20,7 @@ import (
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/user/model"
 )
@@ -108,12 +109,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, kube.IgnoreEnding(err)
 	}
-	r.keep(&user, seen, done)
+	r.keep(ctx, &user, seen, done)
 	return r.wait(&user, done, now), nil
 }
 
 // keep remembers what a reconcile has left, for the next one and for whom it concerns.
-func (r *Reconciler) keep(user *kafkav1.KafkaUser, seen version, done outcome) {
+func (r *Reconciler) keep(ctx context.Context, user *kafkav1.KafkaUser, seen version, done outcome) {
 	name := client.ObjectKeyFromObject(user)
 	seen.secret = done.secretVersion
 	seen.isKept = controllerutil.ContainsFinalizer(user, model.Finalizer)
@@ -124,7 +125,15 @@ func (r *Reconciler) keep(user *kafkav1.KafkaUser, seen version, done outcome) {
 		r.noticed()
 	}
 	r.options.Metrics.saw(name, done)
+	// What nodes trust may have changed before it was noted who waits for that.
+	trusted, err := r.cachedVersion(ctx, authorities.Clients.TrustedCertsSecret(r.options.Cluster.Name))
+	if done.awaitsTrust && (err != nil || trusted != seen.trusted) {
+		r.users.ring(name, shortPause)
+	}
 }
+
+// shortPause is before a user is looked at again that changed while it was looked at.
+const shortPause = time.Second
 
 // isTurn reports whether a user need not wait any longer.
 func (r *Reconciler) isTurn(user *kafkav1.KafkaUser, last outcome) bool {

@@ -99,7 +99,11 @@ func (r *Reconciler) usersOf(ctx context.Context, secret client.Object) []reconc
 		if kafka, _, err := r.kafka(ctx); err == nil && model.OfIssuer(kafka) {
 			return r.allUsers(ctx, secret)
 		}
-		return nil
+		var requests []reconcile.Request
+		for _, user := range r.memory.awaitTrust() {
+			requests = append(requests, reconcile.Request{NamespacedName: user})
+		}
+		return requests
 	}
 	user, isUsers := strings.CutPrefix(secret.GetName(), r.options.SecretPrefix)
 	if !isUsers || secret.GetLabels()[kafkamodel.KindLabel] != kafkav1.KindKafkaUser {

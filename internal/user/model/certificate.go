@@ -27,6 +27,8 @@ type CA struct {
 	Trusted []*x509.Certificate
 	// IsDistrusted: a person has said that the earlier keys are compromised.
 	IsDistrusted bool
+	// Anchors are what nodes trust, where the stored certificate is of another CA than Signer; nil where nothing says so.
+	Anchors []authority.Anchor
 }
 
 // Certificate is what the certificate of a user shall be.

@@ -32,6 +32,8 @@ const (
 	MissingPassword      Reason = "MissingPassword"
 	MissingListener      Reason = "MissingListener"
 	NameTooLong          Reason = "NameTooLong"
+	InvalidSecret        Reason = "InvalidSecret"
+	Forbidden            Reason = "Forbidden"
 )
 
 // Reasons that stand in the way in Kafka.
@@ -64,7 +66,7 @@ type Observed struct {
 	// SecretName is the name of the user's Secret, and Secret what is stored under it, nil when there is nothing.
 	SecretName string
 	Secret     *corev1.Secret
-	// Former is the user's Secret under an earlier name, while there is none under SecretName.
+	// Former is the user's Secret under an earlier name, which has the credentials in use until they are under SecretName.
 	Former *corev1.Secret
 	// PasswordSecret is the Secret that the password comes from, nil when there is none.
 	PasswordSecret *corev1.Secret
@@ -91,6 +93,8 @@ type Decision struct {
 	IsRefused bool
 	// Waits: the certificate is to be reissued when it is the user's turn.
 	Waits bool
+	// AwaitsTrust: the certificate is to be reissued when all nodes trust the CA that signs.
+	AwaitsTrust bool
 	// Remove takes away the Secret of a user that has no credentials any more.
 	Remove bool
 	// Wake is when the next decision is due although nothing changes; zero when never.
@@ -178,6 +182,11 @@ func (o Observed) decideCertificate(d *Decision) {
 	d.wake(o.Now, leaf.Until)
 	switch leaf.Act {
 	case authority.ReissueLeaf:
+		if d.AwaitsTrust = o.awaitsTrust(); d.AwaitsTrust {
+			_, end := Lifetime(stored)
+			d.wake(o.Now, end)
+			return
+		}
 		if d.Waits = o.takesTurn(leaf) && !o.IsTurn; d.Waits {
 			_, end := Lifetime(stored)
 			d.wake(o.Now, end)
@@ -237,10 +246,10 @@ func (o Observed) held(leaf authority.LeafDecision) string {
 // stored are the credentials in use. They move with the Secret when it gets another name.
 func (o Observed) stored() map[string][]byte {
 	switch {
-	case o.Secret != nil:
-		return o.Secret.Data
 	case o.Former != nil:
 		return o.Former.Data
+	case o.Secret != nil:
+		return o.Secret.Data
 	default:
 		return nil
 	}

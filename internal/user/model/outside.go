@@ -72,7 +72,7 @@ func (o Observed) Given(stores authority.StoreGeneration) (data map[string][]byt
 		return nil, false, nil
 	}
 	data = map[string][]byte{}
-	for _, entry := range []string{CAEntry, CertificateEntry, KeyEntry, StoreEntry} {
+	for _, entry := range []string{CAEntry, CertificateEntry, KeyEntry, StoreEntry, PasswordEntry} {
 		isIssuers := entry == CAEntry && o.Outside.Fills
 		if value := stored[entry]; len(value) > 0 && !isIssuers {
 			data[entry] = value

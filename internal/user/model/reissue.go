@@ -47,6 +47,30 @@ func (o Observed) takesTurn(leaf authority.LeafDecision) bool {
 	}
 }
 
+// IsOfAnotherCA reports whether a CA signs users, and the stored certificate is of another one.
+func (o Observed) IsOfAnotherCA() bool {
+	leaf, err := pki.FirstCertificate(o.stored()[CertificateEntry])
+	return err == nil && !o.CA.Signer.IsZero() && !pki.IssuedBy(leaf, o.CA.Signer.Certificate())
+}
+
+// awaitsTrust reports whether a certificate that nodes accept is to be replaced by one that not all of them do. The owner of a
+// clients CA replaces it in one step, and nodes learn of it later.
+func (o Observed) awaitsTrust() bool {
+	if len(o.CA.Anchors) == 0 {
+		return false
+	}
+	chain, err := pki.ParseBundle(o.stored()[CertificateEntry])
+	serves, signs := false, false
+	for _, anchor := range o.CA.Anchors {
+		if anchor.State == authority.Untrusted {
+			continue
+		}
+		serves = serves || err == nil && verifies(anchor.Certificate, chain, o.Now)
+		signs = signs || anchor.State != authority.PhaseOut && pki.KeyIDOf(anchor.Certificate) == pki.KeyIDOf(o.CA.Signer.Certificate())
+	}
+	return serves && !signs
+}
+
 // trusts reports whether nodes accept the stored certificate by one of the CAs that they trust for clients.
 func (ca CA) trusts(stored map[string][]byte, now time.Time) bool {
 	leaf, err := pki.FirstCertificate(stored[CertificateEntry])
@@ -69,6 +93,8 @@ type Seen struct {
 	IsReady bool
 	// Waits: the certificate serves, and is to be reissued when it is the user's turn.
 	Waits bool
+	// AwaitsTrust: the certificate serves, and is to be reissued when all nodes trust the CA that signs.
+	AwaitsTrust bool
 	// NotBefore and NotAfter are those of the certificate, zero where there is none.
 	NotBefore, NotAfter time.Time
 }
@@ -118,7 +144,7 @@ func Progress(users []Seen) kafkav1.UsersStatus {
 		if user.IsReady {
 			status.Ready++
 		}
-		if user.IsKnown && !user.Waits {
+		if user.IsKnown && !user.Waits && !user.AwaitsTrust {
 			status.Reissued++
 		}
 		if !user.NotBefore.IsZero() && (status.Oldest == nil || user.NotBefore.Before(status.Oldest.Time)) {

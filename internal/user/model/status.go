@@ -1,12 +1,16 @@
 package model
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/excerpt"
 )
 
 // Status is what the status of a user shall be. secret is the name of the Secret that holds its credentials,
@@ -26,6 +30,22 @@ func Status(o Observed, d Decision, secret string) kafkav1.KafkaUserStatus {
 		ObservedGeneration: o.User.Generation,
 		Username:           d.Username,
 		Secret:             secret,
+	}
+}
+
+// NotWritten is why a user's Secret cannot be written until a person changes something; nil when it was, or when it may be the
+// next time.
+func NotWritten(secret string, err error) *Remark {
+	detail := func() string { return excerpt.Of(err.Error(), excerpt.Foreign) }
+	switch {
+	case apierrors.IsInvalid(err):
+		return &Remark{InvalidSecret, fmt.Sprintf("The API server rejects Secret %s: %s. Credentials that were stored stay in use, and are not renewed. "+
+			"Correct spec.template.secret, or delete the Secret if it is immutable.", secret, detail())}
+	case apierrors.IsForbidden(err):
+		return &Remark{Forbidden, fmt.Sprintf("The user operator may not write Secret %s: %s. Credentials that were stored stay in use, and are not renewed. "+
+			"Give its account the rights of the chart, or correct what forbids it.", secret, detail())}
+	default:
+		return nil
 	}
 }
 

@@ -400,7 +400,9 @@ type rejecting struct {
 	why error
 }
 
-func (r rejecting) Apply(_ context.Context, _ runtime.ApplyConfiguration, _ ...client.ApplyOption) error { return r.why }
+func (r rejecting) Apply(_ context.Context, _ runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
+	return r.why
+}
 
 func TestASecretThatTheAPIServerRejectsIsACondition(t *testing.T) {
 	t.Parallel()

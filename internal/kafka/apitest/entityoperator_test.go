@@ -6,10 +6,15 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
@@ -116,4 +121,68 @@ func TestAUserOperatorThatIsNotWantedAnyMoreIsRemoved(t *testing.T) {
 	}
 	w.replace(authorities.Cluster)
 	w.settle()
+}
+
+// asMallory is a tenant who may create Roles and RoleBindings and read Services, and has no right to Secrets.
+func (w *world) asMallory() client.Client {
+	w.t.Helper()
+	own := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: w.namespace, Name: name} }
+	w.create(&rbacv1.Role{ObjectMeta: own("tenant"), Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles", "rolebindings"}, Verbs: []string{"create"}},
+		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get"}},
+	}})
+	w.create(bindingOf(own("tenant"), "tenant"))
+	config := rest.CopyConfig(apiServer)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "mallory", Groups: []string{"system:authenticated"}}
+	hers, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return hers
+}
+
+// bindingOf gives mallory a Role.
+func bindingOf(meta metav1.ObjectMeta, role string) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "mallory"}},
+	}
+}
+
+func TestARoleThatOthersAreBoundToGetsNoRights(t *testing.T) {
+	t.Parallel()
+	for name, binding := range map[string]string{"by a binding of her own": "hers", "by a binding of the operator's name": entityOperatorName} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.besides = entityoperator.Companions(authority.WithStores)
+			w.startOperator()
+			w.dualRole(2)
+			w.settle()
+			hers := w.asMallory()
+			labels := map[string]string{"strimzi.io/cluster": clusterName}
+			prepared := &rbacv1.Role{
+				ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: entityOperatorName, Labels: labels},
+				Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get"}}},
+			}
+			bound := bindingOf(metav1.ObjectMeta{Namespace: w.namespace, Name: binding, Labels: labels}, entityOperatorName)
+			for _, object := range []client.Object{prepared, bound} {
+				if err := hers.Create(t.Context(), object); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.entityOperator(&kafkav1.EntityOperator{UserOperator: &kafkav1.UserOperator{}})
+			w.run(5)
+			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: w.namespace, Verb: "get", Resource: "secrets"},
+			}}
+			if err := hers.Create(t.Context(), review); err != nil {
+				t.Fatal(err)
+			}
+			if review.Status.Allowed {
+				t.Error("she may read all Secrets of the namespace")
+			}
+			w.wantCondition(condition.Warning, "RoleBinding "+binding, "delete it")
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -15,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/evidence"
@@ -166,7 +168,13 @@ func (r *Reconciler) applyCompanions(ctx context.Context, p *pass) error {
 		if !issued {
 			continue // a pod would have nothing to be pinned to
 		}
-		if err := r.applyAccess(ctx, p, at); err != nil {
+		err = r.applyAccess(ctx, p, at)
+		if bound, is := errors.AsType[*boundElsewhereError](err); is {
+			p.note("RoleBinding "+bound.binding, reasonForeignObject, bound.Error())
+			p.wake(p.now.Add(kube.Unwatched))
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		if err := r.applyDeployment(ctx, p, at, published); err != nil {
@@ -240,12 +248,28 @@ func (at accompanying) place(p *pass) companion.Place {
 	}
 }
 
+// boundElsewhereError is a Role that would give others the rights of a companion.
+type boundElsewhereError struct{ role, binding string }
+
+func (e *boundElsewhereError) Error() string {
+	return fmt.Sprintf("RoleBinding %s gives Role %s to others than its ServiceAccount. The Role is not written, and %s is not started or updated. "+
+		"Find out who created the RoleBinding, and delete it.", e.binding, e.role, e.role)
+}
+
 // applyAccess writes the account of the companion and what it may do, before the pods that need it.
 func (r *Reconciler) applyAccess(ctx context.Context, p *pass, at accompanying) error {
 	if len(at.Rules) == 0 {
 		return nil
 	}
 	place := at.place(p)
+	role := types.NamespacedName{Namespace: p.kafka.Namespace, Name: at.Name}
+	binding, err := kube.BoundElsewhere(ctx, r.options.Live, role, at.Rules, at.Name)
+	if err != nil {
+		return err
+	}
+	if binding != "" {
+		return &boundElsewhereError{at.Name, binding}
+	}
 	for _, object := range []intended{
 		{objectID{serviceAccountKind().GroupKind(), at.Name}, rendered(at.ServiceAccount(place))},
 		{objectID{roleKind().GroupKind(), at.Name}, rendered(at.Role(place))},

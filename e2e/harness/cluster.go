@@ -18,6 +18,7 @@ import (
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 )
 
 // KubeconfigVariable names the Kubernetes cluster to work on.
@@ -74,7 +75,7 @@ func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, corev1.AddToScheme, kafkav1.AddToScheme, podsetv1.AddToScheme, accessv1alpha1.AddToScheme,
-		etcdv1beta2.AddToScheme,
+		etcdv1beta2.AddToScheme, keyturnv1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("registering API types: %w", err)

@@ -31,6 +31,7 @@ type etcdOperatorOptions struct {
 	namespace       string
 	watchNamespaces []string
 	concurrency     int
+	pki             bool
 	process         processOptions
 }
 
@@ -55,6 +56,7 @@ func (o *etcdOperatorOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.namespace, "operator-namespace", os.Getenv(operatorNamespaceVariable), "namespace of the operator, which holds the Secrets of CAs")
 	flags.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to watch; none means all")
 	flags.IntVar(&o.concurrency, "concurrent-reconciles", 4, "etcd clusters reconciled at the same time")
+	flags.BoolVar(&o.pki, "pki", false, "let the EtcdPKI decide who signs the operator's CAs; without it they are self-signed")
 	o.process.addFlags(flags, model.Manager)
 }
 
@@ -113,7 +115,7 @@ func (o *etcdOperatorOptions) addController(mgr ctrl.Manager) error {
 	return controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder(model.Manager), Log: mgr.GetLogger(), Clock: clock.RealClock{},
-		Dial: admin.New, Namespace: o.namespace, Metrics: figures,
+		Dial: admin.New, Namespace: o.namespace, ReadsPKI: o.pki, Metrics: figures,
 		Settings: model.Settings{
 			AgentImage: o.agentImage, PullPolicy: corev1.PullPolicy(o.pullPolicy), ClusterDomain: o.clusterDomain,
 		},

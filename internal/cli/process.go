@@ -19,6 +19,7 @@ import (
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	kafkav1beta2 "github.com/keyturn/keyturn/api/kafka/v1beta2"
 	"github.com/keyturn/keyturn/internal/authority"
@@ -81,7 +82,7 @@ func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, kafkav1.AddToScheme, kafkav1beta2.AddToScheme, podsetv1.AddToScheme, accessv1alpha1.AddToScheme,
-		etcdv1beta2.AddToScheme,
+		etcdv1beta2.AddToScheme, keyturnv1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(fmt.Sprintf("registering API types: %v", err))

@@ -31,7 +31,7 @@ func main() {
 // groups are the packages with API types, relative to the root. Packages that hold parts of several groups
 // have only deep copies.
 func groups() []string {
-	return []string{"./api/kafka/v1", "./api/kafka/v1beta2", "./api/core/v1", "./api/access/v1alpha1", "./api/etcd/v1beta2"}
+	return []string{"./api/kafka/v1", "./api/kafka/v1beta2", "./api/core/v1", "./api/access/v1alpha1", "./api/etcd/v1beta2", "./api/keyturn/v1alpha1"}
 }
 
 func generate(ctx context.Context, root string) (err error) {

@@ -26,6 +26,8 @@ const (
 	ConditionReady = "Ready"
 	// ConditionAvailable is True when a quorum of members is ready.
 	ConditionAvailable = "Available"
+	// ConditionPKIReady is True when the cluster has its CAs.
+	ConditionPKIReady = "PKIReady"
 	// ConditionFieldsIgnored is True while the spec has fields without effect.
 	ConditionFieldsIgnored = "FieldsIgnored"
 )
@@ -55,7 +57,7 @@ type EtcdClusterStatus struct {
 	// controlPaused is true while the operator changes no member.
 	// +optional
 	ControlPaused bool `json:"controlPaused,omitempty"`
-	// conditions: Ready and Available, and FieldsIgnored when there is something to say.
+	// conditions: Ready and Available, PKIReady once it is known, and FieldsIgnored when there is something to say.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -27,6 +27,8 @@ type operatorIdentity struct {
 	key   pki.PrivateKey
 }
 
+func (a authorities) areComplete() bool { return len(a.cas) == len(contract.Planes()) }
+
 func (a authorities) trust() model.Trust {
 	trust := model.Trust{Anchors: map[contract.Plane][]*x509.Certificate{}, Operators: a.operator.chain[:1]}
 	for plane, ca := range a.cas {
@@ -74,6 +76,10 @@ func (p *pass) readCA(ctx context.Context, plane contract.Plane) (pki.Authority,
 	case model.UseCA:
 		return act.CA, nil, nil
 	case model.MakeCA:
+		parent, problem, err := p.operatorCA(ctx, plane, act.Spec.Validity)
+		if problem != nil || err != nil {
+			return pki.Authority{}, problem, err
+		}
 		key, err := pki.GenerateKey(act.Spec.Key)
 		if err != nil {
 			return pki.Authority{}, nil, fmt.Errorf("making the key of the %s CA: %w", plane, err)
@@ -82,9 +88,15 @@ func (p *pass) readCA(ctx context.Context, plane contract.Plane) (pki.Authority,
 		if err != nil {
 			return pki.Authority{}, nil, err
 		}
-		return p.certify(ctx, plane, key, act.Spec)
+		ca, err := p.certify(ctx, plane, parent, key, act.Spec)
+		return ca, nil, err
 	case model.CertifyCA:
-		return p.certify(ctx, plane, act.Key, act.Spec)
+		parent, problem, err := p.operatorCA(ctx, plane, act.Spec.Validity)
+		if problem != nil || err != nil {
+			return pki.Authority{}, problem, err
+		}
+		ca, err := p.certify(ctx, plane, parent, act.Key, act.Spec)
+		return ca, nil, err
 	case model.HoldCA:
 		return pki.Authority{}, &act.Problem, nil
 	default:
@@ -92,22 +104,18 @@ func (p *pass) readCA(ctx context.Context, plane contract.Plane) (pki.Authority,
 	}
 }
 
-// certify has the operator's CA sign a key of the cluster. Before the key is stored, that CA is not needed.
-func (p *pass) certify(ctx context.Context, plane contract.Plane, key pki.PrivateKey, spec pki.CASpec) (pki.Authority, *model.Problem, error) {
-	parent, problem, err := p.operatorCA(ctx, plane, spec.Validity, p.now)
-	if problem != nil || err != nil {
-		return pki.Authority{}, problem, err
-	}
+// certify has the operator's CA sign a key of the cluster.
+func (p *pass) certify(ctx context.Context, plane contract.Plane, parent pki.Authority, key pki.PrivateKey, spec pki.CASpec) (pki.Authority, error) {
 	ca, err := pki.SignCA(parent, key, spec)
 	if err != nil {
-		return pki.Authority{}, nil, fmt.Errorf("signing the %s CA: %w", plane, err)
+		return pki.Authority{}, fmt.Errorf("signing the %s CA: %w", plane, err)
 	}
 	err = p.writePrivate(ctx, nil, p.cluster.Names.CACertSecret(plane), map[string][]byte{authority.CertKey: pki.EncodeBundle(ca.Certificate())})
 	if err == nil {
 		p.options.Log.Info("made a CA", "namespace", p.etcd.Namespace, "etcdcluster", p.etcd.Name, "plane", plane)
 		p.event(corev1.EventTypeNormal, "CaCertCreated", "Created the %s CA %s", plane, ca.Certificate().Subject)
 	}
-	return ca, nil, err
+	return ca, err
 }
 
 // readOperator reads the operator's certificate, and issues it when it is due.

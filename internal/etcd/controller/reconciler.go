@@ -44,8 +44,10 @@ type Options struct {
 	Dial admin.Dial
 	// Namespace is the operator's own, where CAs are.
 	Namespace string
-	Settings  model.Settings
-	Metrics   *Metrics
+	// ReadsPKI is true where the operator has the rights to the EtcdPKI. Otherwise it signs its CAs itself.
+	ReadsPKI bool
+	Settings model.Settings
+	Metrics  *Metrics
 }
 
 // Reconciler reconciles EtcdClusters.

@@ -10,9 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 )
 
@@ -39,7 +41,7 @@ func CacheOptions(namespaces []string) cache.Options {
 
 // SetupWithManager starts the controller: a cluster is looked at when its spec changes, and when an object of it does.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("etcdcluster").
 		For(&etcdv1beta2.EtcdCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&corev1.Pod{}).
@@ -47,9 +49,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.Service{}, builder.OnlyMetadata).
 		Owns(&corev1.ServiceAccount{}, builder.OnlyMetadata).
 		Owns(&rbacv1.Role{}, builder.OnlyMetadata).
-		Owns(&rbacv1.RoleBinding{}, builder.OnlyMetadata).
-		Complete(r)
-	if err != nil {
+		Owns(&rbacv1.RoleBinding{}, builder.OnlyMetadata)
+	if r.options.ReadsPKI {
+		if err := r.setUpPKI(mgr); err != nil {
+			return err
+		}
+		b = b.Watches(&keyturnv1alpha1.EtcdPKI{}, handler.EnqueueRequestsFromMapFunc(r.withoutCAs))
+	}
+	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("starting the EtcdCluster controller: %w", err)
 	}
 	return nil

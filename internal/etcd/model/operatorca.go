@@ -25,6 +25,9 @@ func (o OperatorCA) KeySecret() string { return fmt.Sprintf("keyturn-etcd-operat
 // CertSecret see KeySecret.
 func (o OperatorCA) CertSecret() string { return o.KeySecret() + "-cert" }
 
+// SigningRequest is the name of its CertificateSigningRequest.
+func (o OperatorCA) SigningRequest() string { return o.KeySecret() }
+
 // Labels are those of its Secrets.
 func (o OperatorCA) Labels() map[string]string {
 	return map[string]string{AppLabel: app, ManagedByLabel: Manager}
@@ -33,26 +36,20 @@ func (o OperatorCA) Labels() map[string]string {
 // Decide says what happens to the CA before it signs one that is valid for so long. Its certificate is made again for
 // its key when it is lost or would expire earlier: chains up to it verify as before.
 func (o OperatorCA) Decide(stored StoredCA, longest time.Duration, now time.Time) CAAct {
-	spec := pki.CASpec{
-		Subject: pki.Subject{Organization: o.Namespace, CommonName: fmt.Sprintf("keyturn-etcd-operator %s-ca", o.Plane)},
-		Key:     pki.DefaultCAKey(pki.ECDSA), Validity: max(operatorCAValidity, longest), Now: now,
-	}
+	spec := pki.CASpec{Subject: o.subject(), Key: o.KeyParams(), Validity: max(operatorCAValidity, longest), Now: now}
 	if stored.Key == nil && stored.Cert == nil {
 		return MakeCA{spec}
 	}
-	if stored.Key == nil {
-		return HoldCA{Problem{CALost, fmt.Sprintf("Secret %s/%s does not exist, and its CA has signed CAs of clusters. New clusters get no CA; all others are served as before. Restore the Secret, or delete Secret %s as well to have another CA created.", o.Namespace, o.KeySecret(), o.CertSecret())}}
-	}
-	key, err := pki.ParsePrivateKey(stored.Key[authority.KeyKey])
-	if err != nil {
-		return o.unusable(err)
+	key, problem := o.ReadKey(stored)
+	if problem != nil {
+		return HoldCA{*problem}
 	}
 	if stored.Cert == nil {
 		return CertifyCA{key, spec}
 	}
 	ca, err := authority.Signer(stored.Cert[authority.CertKey], stored.Key)
 	if err != nil {
-		return o.unusable(err)
+		return HoldCA{*o.unusable(err)}
 	}
 	if ca.Certificate().NotAfter.Before(now.Add(longest).Truncate(time.Second)) {
 		return CertifyCA{key, spec}
@@ -60,6 +57,25 @@ func (o OperatorCA) Decide(stored StoredCA, longest time.Duration, now time.Time
 	return UseCA{ca}
 }
 
-func (o OperatorCA) unusable(err error) CAAct {
-	return HoldCA{Problem{CAUnusable, fmt.Sprintf("The operator's %s CA cannot sign: %s. New clusters get no CA; all others are served as before. Correct the Secrets %s and %s in namespace %s.", o.Plane, err, o.KeySecret(), o.CertSecret(), o.Namespace)}}
+// KeyParams are those of its key.
+func (o OperatorCA) KeyParams() pki.KeyParams { return pki.DefaultCAKey(pki.ECDSA) }
+
+func (o OperatorCA) subject() pki.Subject {
+	return pki.Subject{Organization: o.Namespace, CommonName: fmt.Sprintf("keyturn-etcd-operator %s-ca", o.Plane)}
+}
+
+// ReadKey returns the key of the CA, or the problem of one that is lost or cannot be read.
+func (o OperatorCA) ReadKey(stored StoredCA) (pki.PrivateKey, *Problem) {
+	if stored.Key == nil {
+		return pki.PrivateKey{}, &Problem{CALost, fmt.Sprintf("Secret %s/%s does not exist, and its CA has signed CAs of clusters. New clusters get no CA; all others are served as before. Restore the Secret, or delete Secret %s as well to have another CA created.", o.Namespace, o.KeySecret(), o.CertSecret())}
+	}
+	key, err := pki.ParsePrivateKey(stored.Key[authority.KeyKey])
+	if err != nil {
+		return pki.PrivateKey{}, o.unusable(err)
+	}
+	return key, nil
+}
+
+func (o OperatorCA) unusable(err error) *Problem {
+	return &Problem{CAUnusable, fmt.Sprintf("The operator's %s CA cannot sign: %s. New clusters get no CA; all others are served as before. Correct the Secrets %s and %s in namespace %s.", o.Plane, err, o.KeySecret(), o.CertSecret(), o.Namespace)}
 }

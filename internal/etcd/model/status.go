@@ -19,6 +19,7 @@ const (
 	NoQuorum       Reason = "NoQuorum"
 	Paused         Reason = "Paused"
 	RequestDenied  Reason = "RequestDenied"
+	CAsCreated     Reason = "CAsCreated"
 	fieldsReason   Reason = NotSupported
 	maxNamedFields        = 20
 )
@@ -32,7 +33,9 @@ type Seen struct {
 	// Problem is why the cluster is not as its spec says; nil when only readiness counts.
 	Problem *Problem
 	Ignored []string
-	Now     time.Time
+	// HasCAs is true when the CAs of the cluster have been read.
+	HasCAs bool
+	Now    time.Time
 }
 
 // Status is what the status of a cluster shall be.
@@ -83,7 +86,7 @@ func (c Cluster) sorted(members []etcdv1beta2.MemberStatus) []etcdv1beta2.Member
 }
 
 func (c Cluster) conditions(status etcdv1beta2.EtcdClusterStatus, seen Seen) []metav1.Condition {
-	conditions := []metav1.Condition{c.ready(status, seen.Problem), available(status)}
+	conditions := append([]metav1.Condition{c.ready(status, seen.Problem), available(status)}, pkiReady(seen)...)
 	if len(seen.Ignored) > 0 {
 		named := seen.Ignored[:min(len(seen.Ignored), maxNamedFields)]
 		conditions = append(conditions, newCondition(etcdv1beta2.ConditionFieldsIgnored, metav1.ConditionTrue, fieldsReason,
@@ -128,6 +131,18 @@ func available(status etcdv1beta2.EtcdClusterStatus) metav1.Condition {
 		return newCondition(etcdv1beta2.ConditionAvailable, metav1.ConditionTrue, QuorumReady, message)
 	}
 	return newCondition(etcdv1beta2.ConditionAvailable, metav1.ConditionFalse, NoQuorum, message)
+}
+
+// pkiReady says whether the cluster has its CAs. A problem that is not about that leaves it open.
+func pkiReady(seen Seen) []metav1.Condition {
+	switch {
+	case seen.HasCAs:
+		return []metav1.Condition{newCondition(etcdv1beta2.ConditionPKIReady, metav1.ConditionTrue, CAsCreated, "The cluster has its CAs.")}
+	case seen.Problem != nil && slices.Contains([]Reason{WaitingForSigner, AnotherOperatorPKI, CALost, CAUnusable}, seen.Problem.Reason):
+		return []metav1.Condition{newCondition(etcdv1beta2.ConditionPKIReady, metav1.ConditionFalse, seen.Problem.Reason, seen.Problem.Message)}
+	default:
+		return nil
+	}
 }
 
 // hasQuorum reports whether more than half of the voters are ready.

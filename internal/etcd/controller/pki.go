@@ -1,0 +1,230 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
+	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+const actionAsk = "RequestCertificates"
+
+// pkiPass is one reconcile of the EtcdPKI.
+type pkiPass struct {
+	*Reconciler
+
+	pki  *keyturnv1alpha1.EtcdPKI
+	seen model.PKISeen
+	// longest is the longest validity of the CA of any cluster by plane, and waiting that of those that have no CA yet.
+	longest, waiting map[contract.Plane]time.Duration
+	now              time.Time
+}
+
+// ReconcilePKI publishes the requests for the operator's CAs, and stores what an outside PKI has answered.
+func (r *Reconciler) ReconcilePKI(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	etcdPKI, err := r.readPKI(ctx)
+	if err != nil || etcdPKI == nil || !etcdPKI.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, kube.IgnoreEnding(err)
+	}
+	p := &pkiPass{Reconciler: r, pki: etcdPKI, now: r.options.Clock.Now()}
+	p.seen = model.PKISeen{PKI: etcdPKI, Now: p.now}
+	if err := p.run(ctx); err != nil {
+		return ctrl.Result{}, kube.IgnoreEnding(err)
+	}
+	return ctrl.Result{RequeueAfter: p.wait()}, nil
+}
+
+// readPKI reads the EtcdPKI past the cache; nil when there is none, or when the operator may not read it.
+func (r *Reconciler) readPKI(ctx context.Context) (*keyturnv1alpha1.EtcdPKI, error) {
+	if !r.options.ReadsPKI {
+		return nil, nil
+	}
+	found := &keyturnv1alpha1.EtcdPKI{}
+	err := r.options.Live.Get(ctx, types.NamespacedName{Name: keyturnv1alpha1.EtcdPKIName}, found)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading EtcdPKI %s: %w", keyturnv1alpha1.EtcdPKIName, err)
+	default:
+		return found, nil
+	}
+}
+
+func (p *pkiPass) run(ctx context.Context) error {
+	if p.pki.Spec.Mode != keyturnv1alpha1.Outside {
+		return p.report(ctx)
+	}
+	if err := p.readValidities(ctx); err != nil {
+		return err
+	}
+	p.seen.Requests, p.seen.CAs = map[contract.Plane][]byte{}, map[contract.Plane]model.Signed{}
+	for _, plane := range contract.Planes() {
+		own := model.OperatorCA{Namespace: p.options.Namespace, Plane: plane}
+		if problem := own.BelongsToAnother(p.pki.Status); problem != nil {
+			p.options.Log.Info("asking for no certificates", "problem", problem.Message)
+			return nil
+		}
+		problem, err := p.ask(ctx, own)
+		if err != nil {
+			return err
+		}
+		if problem != nil {
+			p.seen.Problem = problem
+			break
+		}
+	}
+	return p.report(ctx)
+}
+
+// ask publishes the request of a CA and stores its answer.
+func (p *pkiPass) ask(ctx context.Context, own model.OperatorCA) (*model.Problem, error) {
+	key, problem, err := p.ownKey(ctx, own)
+	if err != nil || problem != nil {
+		return problem, err
+	}
+	stored, err := p.ownSecret(ctx, own.CertSecret())
+	if err != nil {
+		return nil, err
+	}
+	object, err := p.signingRequest(ctx, own)
+	if err != nil {
+		return nil, err
+	}
+	request, err := own.Request(key, published(own, p.pki, object)...)
+	if err != nil {
+		return nil, fmt.Errorf("requesting a certificate of the operator's %s CA: %w", own.Plane, err)
+	}
+	signed := own.DecideSigned(model.Signing{
+		Key: key, Stored: dataOf(stored)[authority.CertKey], Given: own.GivenIn(p.pki.Spec), Object: object,
+		Longest: p.longest[own.Plane], Waiting: p.waiting[own.Plane], Now: p.now,
+	})
+	if signed.IsNew {
+		p.options.Log.Info("storing a certificate of the operator's CA", "plane", own.Plane, "notAfter", signed.Chain[0].NotAfter)
+		err = p.writeOwn(ctx, stored, own.CertSecret(), own.Labels(), map[string][]byte{authority.CertKey: pki.EncodeBundle(signed.Chain...)})
+	}
+	if err == nil && signed.Publish {
+		err = p.publish(ctx, own, request)
+	}
+	p.seen.Requests[own.Plane], p.seen.CAs[own.Plane] = request, signed
+	return nil, err
+}
+
+func published(own model.OperatorCA, etcdPKI *keyturnv1alpha1.EtcdPKI, object *certificatesv1.CertificateSigningRequest) [][]byte {
+	requests := [][]byte{[]byte(own.RequestIn(etcdPKI.Status))}
+	if object != nil {
+		requests = append(requests, object.Spec.Request)
+	}
+	return requests
+}
+
+// signingRequest reads the CertificateSigningRequest of a CA; nil when there is none.
+func (p *pkiPass) signingRequest(ctx context.Context, own model.OperatorCA) (*certificatesv1.CertificateSigningRequest, error) {
+	found := &certificatesv1.CertificateSigningRequest{}
+	err := p.options.Live.Get(ctx, types.NamespacedName{Name: own.SigningRequest()}, found)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading CertificateSigningRequest %s: %w", own.SigningRequest(), err)
+	default:
+		return found, nil
+	}
+}
+
+func (p *pkiPass) publish(ctx context.Context, own model.OperatorCA, request []byte) error {
+	object := own.SigningRequestOf(p.pki, request)
+	if err := p.options.Client.Create(ctx, object, client.FieldOwner(fieldOwner)); err != nil {
+		return fmt.Errorf("creating CertificateSigningRequest %s: %w", object.Name, err)
+	}
+	p.options.Log.Info("created a CertificateSigningRequest", "name", object.Name)
+	return nil
+}
+
+// readValidities reads how long the CAs of clusters are valid.
+func (p *pkiPass) readValidities(ctx context.Context) error {
+	var clusters etcdv1beta2.EtcdClusterList
+	if err := p.options.Client.List(ctx, &clusters); err != nil {
+		return fmt.Errorf("listing EtcdClusters: %w", err)
+	}
+	p.longest, p.waiting = map[contract.Plane]time.Duration{}, map[contract.Plane]time.Duration{}
+	for i := range clusters.Items {
+		etcd := &clusters.Items[i]
+		if !etcd.DeletionTimestamp.IsZero() {
+			continue
+		}
+		cluster, _ := model.Resolve(etcd, p.options.Settings)
+		for plane, validity := range cluster.TLS.CAValidity {
+			p.longest[plane] = max(p.longest[plane], validity)
+			if !hasCAs(etcd) {
+				p.waiting[plane] = max(p.waiting[plane], validity)
+			}
+		}
+	}
+	return nil
+}
+
+// hasCAs reports whether a cluster has all its CAs. Members have been given theirs.
+func hasCAs(etcd *etcdv1beta2.EtcdCluster) bool {
+	return len(etcd.Status.MemberStatuses) > 0 || apimeta.IsStatusConditionTrue(etcd.Status.Conditions, etcdv1beta2.ConditionPKIReady)
+}
+
+// wait is how long nothing changes by time alone; zero when it never does.
+func (p *pkiPass) wait() time.Duration {
+	var wait time.Duration
+	for _, ca := range p.seen.CAs {
+		if in := ca.Wake.Sub(p.now); in > 0 && (wait == 0 || in < wait) {
+			wait = in
+		}
+	}
+	return wait
+}
+
+// report applies the status when it differs, and writes an event about another state of Ready.
+func (p *pkiPass) report(ctx context.Context) error {
+	wanted := model.PKIStatus(p.seen)
+	if reflect.DeepEqual(p.pki.Status, wanted) {
+		return nil
+	}
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&wanted)
+	if err != nil {
+		return fmt.Errorf("encoding the status of EtcdPKI %s: %w", p.pki.Name, err)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"status": status}}
+	object.SetGroupVersionKind(keyturnv1alpha1.GroupVersion.WithKind(keyturnv1alpha1.KindEtcdPKI))
+	object.SetName(p.pki.Name)
+	object.SetUID(p.pki.UID)
+	if err := p.appliers.Of(p.pki.UID).ApplyStatus(ctx, client.ApplyConfigurationFromUnstructured(object)); err != nil {
+		return err
+	}
+	ready := wanted.Conditions[0]
+	before := apimeta.FindStatusCondition(p.pki.Status.Conditions, ready.Type)
+	if before != nil && before.Status == ready.Status && before.Reason == ready.Reason && before.Message == ready.Message {
+		return nil
+	}
+	kind := corev1.EventTypeWarning
+	if ready.Status == metav1.ConditionTrue || ready.Reason == string(model.WaitingForSigner) {
+		kind = corev1.EventTypeNormal
+	}
+	p.options.Events.Eventf(p.pki, nil, kind, ready.Reason, actionAsk, "%s", ready.Message)
+	return nil
+}

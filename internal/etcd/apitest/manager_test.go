@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func (w *world) runIn(server *rest.Config, counted *writes) {
 	}
 	operator := controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(1000), Log: logr.Discard(),
-		Clock: clock.RealClock{}, Dial: w.etcd.Dial, Namespace: w.private, Metrics: controller.NewMetrics(),
+		Clock: clock.RealClock{}, Dial: w.etcd.Dial, Namespace: w.private, ReadsPKI: w.readsPKI, Metrics: controller.NewMetrics(),
 		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local"},
 	})
 	if err := operator.SetupWithManager(mgr); err != nil {
@@ -92,9 +93,22 @@ func (w *world) eventually(what string, holds func() bool) {
 	}
 }
 
+var installOnce sync.Once
+
+var installedRights *rest.Config
+
+// installed returns a configuration that acts as the operator that the chart installs.
+func installed(t *testing.T) *rest.Config {
+	t.Helper()
+	installOnce.Do(func() {
+		installedRights = chartstest.Rights(t, apiServer, filepath.Join("..", "..", ".."), chartstest.EtcdOperator)
+	})
+	return installedRights
+}
+
 func TestTheRunningOperatorBringsUpThreeMembersAndRests(t *testing.T) {
 	t.Parallel()
-	rights := chartstest.Rights(t, apiServer, filepath.Join("..", "..", ".."), chartstest.EtcdOperator)
+	rights := installed(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "etcd-"}}
 	if err := connect(t, apiServer).Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/etcd/admin/admintest"
 	"github.com/keyturn/keyturn/internal/etcd/controller"
 	"github.com/keyturn/keyturn/internal/etcd/model"
@@ -75,6 +76,7 @@ type world struct {
 	events     *events.FakeRecorder
 	writer     *countingClient
 	operator   *controller.Reconciler
+	readsPKI   bool
 }
 
 func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
@@ -107,7 +109,7 @@ func newWorldIn(t *testing.T, namespace, private string, operator client.Client,
 func connect(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, etcdv1beta2.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, etcdv1beta2.AddToScheme, keyturnv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -132,12 +134,12 @@ func (w *world) create(object client.Object) {
 
 // restart replaces the operator by one that remembers nothing.
 func (w *world) restart() {
-	w.writer = &countingClient{Client: w.asOperator}
+	w.writer = &countingClient{Client: w.asOperator, namespace: w.namespace}
 	w.events = events.NewFakeRecorder(1000)
 	w.etcd.Before = func() error { return w.writer.count(func() error { return nil }) }
 	w.operator = controller.New(controller.Options{
 		Client: w.writer, Live: w.asOperator, Events: w.events, Log: logr.Discard(), Clock: w.clock,
-		Dial: w.etcd.Dial, Namespace: w.private, Metrics: controller.NewMetrics(),
+		Dial: w.etcd.Dial, Namespace: w.private, ReadsPKI: w.readsPKI, Metrics: controller.NewMetrics(),
 		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local"},
 	})
 }
@@ -282,9 +284,18 @@ var errCrash = errors.New("the operator has crashed")
 type countingClient struct {
 	client.Client
 
-	writes  int
-	crashAt int
-	last    string
+	namespace string
+	writes    int
+	crashAt   int
+	last      string
+}
+
+// List shows the EtcdClusters of this world alone.
+func (c *countingClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if _, is := list.(*etcdv1beta2.EtcdClusterList); is {
+		opts = append(opts, client.InNamespace(c.namespace))
+	}
+	return c.Client.List(ctx, list, opts...)
 }
 
 func (c *countingClient) count(write func() error) error {

@@ -30,13 +30,14 @@ const (
 	podSets        = "strimzipodsets.core.strimzi.io"
 	kafkaAccesses  = "kafkaaccesses.access.strimzi.io"
 	etcdClusters   = "etcdclusters.etcd.database.coreos.com"
+	etcdPKIs       = "etcdpkis.keyturn.dev"
 	// proposedAccesses are the KafkaAccesses of Strimzi's proposal 033.
 	proposedAccesses = "kafkaaccesses.kafka.strimzi.io"
 )
 
 // definitions are those that Keyturn installs.
 func definitions() []string {
-	return []string{kafkas, kafkaNodePools, kafkaUsers, podSets, kafkaAccesses, proposedAccesses, etcdClusters}
+	return []string{kafkas, kafkaNodePools, kafkaUsers, podSets, kafkaAccesses, proposedAccesses, etcdClusters, etcdPKIs}
 }
 
 // versions are those of every definition of Kafka and its users.
@@ -45,7 +46,7 @@ func versions() []string { return []string{"v1", "v1beta2"} }
 // versionsOf are those that a definition serves, the stored one first.
 func versionsOf(name string) []string {
 	switch name {
-	case kafkaAccesses:
+	case kafkaAccesses, etcdPKIs:
 		return []string{"v1alpha1"}
 	case proposedAccesses, etcdClusters:
 		return []string{"v1beta2"}

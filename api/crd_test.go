@@ -93,6 +93,7 @@ func TestDefinitionsHaveTheNamesOfTheirOrigin(t *testing.T) {
 		kafkaAccesses:    {Plural: "kafkaaccesses", Singular: "kafkaaccess", ShortNames: []string{"ka"}, Kind: "KafkaAccess", ListKind: "KafkaAccessList", Categories: []string{"strimzi"}},
 		proposedAccesses: {Plural: "kafkaaccesses", Singular: "kafkaaccess", Kind: "KafkaAccess", ListKind: "KafkaAccessList", Categories: []string{"strimzi"}},
 		etcdClusters:     {Plural: "etcdclusters", Singular: "etcdcluster", ShortNames: []string{"etcd"}, Kind: "EtcdCluster", ListKind: "EtcdClusterList"},
+		etcdPKIs:         {Plural: "etcdpkis", Singular: "etcdpki", Kind: "EtcdPKI", ListKind: "EtcdPKIList"},
 		podSets:          {Plural: "strimzipodsets", Singular: "strimzipodset", ShortNames: []string{"sps"}, Kind: "StrimziPodSet", ListKind: "StrimziPodSetList", Categories: []string{"strimzi"}},
 	}
 	for name, names := range want {
@@ -116,6 +117,7 @@ func TestOnlyNodePoolsScale(t *testing.T) {
 		kafkaAccesses:    nil,
 		proposedAccesses: nil,
 		etcdClusters:     nil,
+		etcdPKIs:         nil,
 	}
 	for name, scale := range want {
 		t.Run(name, func(t *testing.T) {

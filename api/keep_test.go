@@ -18,6 +18,7 @@ import (
 	"github.com/keyturn/keyturn/api/fields"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	kafkav1beta2 "github.com/keyturn/keyturn/api/kafka/v1beta2"
+	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 )
 
 func manifest(t *testing.T, path ...string) map[string]any {
@@ -39,6 +40,7 @@ func TestEveryFieldOfARichManifestIsKept(t *testing.T) {
 		"kafkaaccess-rich.yaml":     kafkaAccesses,
 		"kafkaaccess-proposed.yaml": proposedAccesses,
 		"etcdcluster-rich.yaml":     etcdClusters,
+		"etcdpki-rich.yaml":         etcdPKIs,
 		"strimzipodset-rich.yaml":   podSets,
 	}
 	for file, crd := range manifests {
@@ -66,7 +68,7 @@ func TestEveryFieldOfARichManifestIsKept(t *testing.T) {
 func decodeTyped(t *testing.T, object map[string]any) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{kafkav1.AddToScheme, kafkav1beta2.AddToScheme, corev1.AddToScheme, accessv1alpha1.AddToScheme, etcdv1beta2.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{kafkav1.AddToScheme, kafkav1beta2.AddToScheme, corev1.AddToScheme, accessv1alpha1.AddToScheme, etcdv1beta2.AddToScheme, keyturnv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}

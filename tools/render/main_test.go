@@ -108,3 +108,37 @@ func trimmedLines(text string) []string {
 	}
 	return lines
 }
+
+// EtcdPKIs and CertificateSigningRequests are in no namespace. A namespaced operator that uses them needs a ClusterRole for them, and
+// nothing else.
+func TestRightsToTheEtcdPKIAreTheOnlyOnesOutsideOfWatchedNamespaces(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		arguments []string
+		roles     int
+		flag      string
+	}{
+		"one namespace":                      {[]string{"--set=watchNamespaces={etcd}"}, 1, "- --pki=true"},
+		"one namespace, self-signed":         {[]string{"--set=watchNamespaces={etcd}", "--set=etcd.pki.enabled=false"}, 0, "- --pki=false"},
+		"all namespaces":                     {nil, 2, "- --pki=true"},
+		"all namespaces, always self-signed": {[]string{"--set=etcd.pki.enabled=false"}, 1, "- --pki=false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := template(t, append(test.arguments, "--set=etcd.enabled=true", showOnly, "templates/etcdoperator.yaml")...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := trimmedLines(text)
+			roles := 0
+			for _, line := range lines {
+				if line == "kind: ClusterRole" {
+					roles++
+				}
+			}
+			if bound := roles / 2; bound != test.roles || !slices.Contains(lines, test.flag) {
+				t.Errorf("%d ClusterRoles, want %d and %s", bound, test.roles, test.flag)
+			}
+		})
+	}
+}

@@ -98,6 +98,22 @@ func (e Etcd) UntilReady(ctx context.Context) error {
 	return nil
 }
 
+// UntilWaitingForSigner waits until the cluster says that it waits for an outside PKI.
+func (e Etcd) UntilWaitingForSigner(ctx context.Context) error {
+	err := e.Kube.Follow(ctx, &etcdv1beta2.EtcdClusterList{}, func(objects Objects) (bool, error) {
+		resource, found := objects[e.Name].(*etcdv1beta2.EtcdCluster)
+		if !found {
+			return false, nil
+		}
+		waits := meta.FindStatusCondition(resource.Status.Conditions, etcdv1beta2.ConditionPKIReady)
+		return waits != nil && waits.Status == metav1.ConditionFalse && waits.Reason == string(model.WaitingForSigner), nil
+	}, client.InNamespace(e.Namespace))
+	if err != nil {
+		return fmt.Errorf("waiting until EtcdCluster %s waits for a signer: %w", e.Name, err)
+	}
+	return nil
+}
+
 // Delete deletes the cluster, and waits until it is gone.
 func (e Etcd) Delete(ctx context.Context) error {
 	cluster := &etcdv1beta2.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name}}

@@ -135,6 +135,7 @@ func etcdScenarios() []scenario {
 	return []scenario{
 		{name: "etcd/created", run: etcdCreated},
 		{name: "etcd/isolated", run: etcdIsolated},
+		{name: "etcd/signed-by-an-outside-pki", run: etcdSignedOutside},
 	}
 }
 

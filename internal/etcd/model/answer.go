@@ -56,10 +56,10 @@ type answer struct {
 }
 
 // CheckAnswer reads the chain of a CA of the operator, and refuses one by which it could not sign the CA of a cluster
-// that is valid for so long, or by which nobody could verify that.
+// that is valid for so long, or by which no verifier would accept that.
 func (o OperatorCA) CheckAnswer(text []byte, key pki.PrivateKey, longest time.Duration, now time.Time) ([]*x509.Certificate, *Refusal) {
 	if bytes.Contains(text, []byte("PRIVATE KEY")) {
-		return nil, &Refusal{Reason: PrivateKeyInAnswer, Cause: "it holds a private key, which everybody who can read it has seen. Remove the key, and replace what it was used for"}
+		return nil, &Refusal{Reason: PrivateKeyInAnswer, Cause: "it holds a private key, which every reader of it has seen. Remove the key, and replace what it was used for"}
 	}
 	chain, err := pki.ParseChain(text)
 	if err != nil {
@@ -193,7 +193,7 @@ func (a answer) endsWithRoot() error {
 	}
 }
 
-// carriesClusters signs the CA of a cluster and a certificate of a member that nobody keeps, and verifies them up to the root.
+// carriesClusters signs the CA of a cluster and a certificate of a member for a moment, and verifies them up to the root.
 func (a answer) carriesClusters() error {
 	probe := Cluster{
 		Names:    Names{Namespace: a.Namespace, Cluster: "my-cluster"},

@@ -129,8 +129,20 @@ func (k *Kubernetes) UntilEtcdPKI(ctx context.Context, reason model.Reason) (*ke
 
 // AnswerEtcdPKI puts the answer for a plane into the EtcdPKI.
 func (k *Kubernetes) AnswerEtcdPKI(ctx context.Context, plane contract.Plane, answer []byte) error {
-	outside := &keyturnv1alpha1.EtcdPKI{ObjectMeta: metav1.ObjectMeta{Name: keyturnv1alpha1.EtcdPKIName}}
-	return k.MergePatch(ctx, outside, map[string]any{"spec": map[string]any{"certificates": map[string]any{string(plane): string(answer)}}})
+	found, err := k.EtcdPKI(ctx)
+	if err != nil {
+		return err
+	}
+	before := found.DeepCopy()
+	if plane == contract.PeerPlane {
+		found.Spec.Certificates.Peer = string(answer)
+	} else {
+		found.Spec.Certificates.Client = string(answer)
+	}
+	if err := k.Patch(ctx, found, client.MergeFrom(before), owner); err != nil {
+		return fmt.Errorf("answering in the EtcdPKI: %w", err)
+	}
+	return nil
 }
 
 // SigningRequest reads the CertificateSigningRequest of the operator's CA of a plane.
@@ -145,14 +157,16 @@ func (k *Kubernetes) SigningRequest(ctx context.Context, plane contract.Plane) (
 
 // AnswerSigningRequest approves a CertificateSigningRequest and gives it a certificate.
 func (k *Kubernetes) AnswerSigningRequest(ctx context.Context, request *certificatesv1.CertificateSigningRequest, answer []byte) error {
+	before := request.DeepCopy()
 	request.Status.Conditions = append(request.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Company", Message: "A person has looked at it.",
 	})
-	if err := k.SubResource("approval").Update(ctx, request); err != nil {
+	if err := k.SubResource("approval").Patch(ctx, request, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("approving %s: %w", request.Name, err)
 	}
+	before = request.DeepCopy()
 	request.Status.Certificate = answer
-	if err := k.Status().Update(ctx, request); err != nil {
+	if err := k.Status().Patch(ctx, request, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("answering %s: %w", request.Name, err)
 	}
 	return nil

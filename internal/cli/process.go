@@ -19,9 +19,9 @@ import (
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
-	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	kafkav1beta2 "github.com/keyturn/keyturn/api/kafka/v1beta2"
+	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/authority"
 )
 

@@ -258,6 +258,7 @@ func TestWhereTheOperatorCrashesWithAnOutsidePKINoKeyIsLost(t *testing.T) {
 	}
 	for crashAt := 1; crashAt <= pkiWrites; crashAt += step {
 		t.Run(strconv.Itoa(crashAt), func(t *testing.T) {
+			t.Parallel()
 			w := newPKIWorld(t, of(1))
 			w.goOutside()
 			w.writer.crashAt = crashAt

@@ -1,16 +1,10 @@
 package apitest
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"fmt"
-	"math/big"
 	"sync"
 	"testing"
-	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +18,7 @@ import (
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 // onePKI is held by the test whose EtcdPKI there is.
@@ -33,8 +28,7 @@ var onePKI sync.Mutex
 type pkiWorld struct {
 	*world
 
-	root    *x509.Certificate
-	rootKey *ecdsa.PrivateKey
+	company pkitest.Outside
 }
 
 func newPKIWorld(t *testing.T, spec etcdv1beta2.EtcdClusterSpec) *pkiWorld {
@@ -44,32 +38,10 @@ func newPKIWorld(t *testing.T, spec etcdv1beta2.EtcdClusterSpec) *pkiWorld {
 	w := &pkiWorld{world: newWorld(t, spec)}
 	w.readsPKI = true
 	w.restart()
-	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.rootKey = key
-	root := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "company root"}, NotBefore: noon().Add(-time.Hour), NotAfter: noon().Add(200000 * time.Hour),
-		BasicConstraintsValid: true, IsCA: true, MaxPathLen: -1, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-	}
-	w.root = w.certify(root, root, key.Public())
+	w.company = pkitest.NewOutside(t, noon())
 	t.Cleanup(w.forgetPKI)
 	w.forgetPKI()
 	return w
-}
-
-func (w *pkiWorld) certify(template, parent *x509.Certificate, public any) *x509.Certificate {
-	w.t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, w.rootKey)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return cert
 }
 
 // sign answers a request as the company would, but for the changes.
@@ -79,14 +51,7 @@ func (w *pkiWorld) sign(request []byte, changes ...func(*x509.Certificate)) []by
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: parsed.Subject, NotBefore: noon().Add(-time.Hour), NotAfter: noon().Add(87600 * time.Hour),
-		BasicConstraintsValid: true, IsCA: true, MaxPathLen: 1, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-	}
-	for _, change := range changes {
-		change(template)
-	}
-	return pki.EncodeBundle(w.certify(template, w.root, parsed.PublicKey), w.root)
+	return pki.EncodeBundle(w.company.Sign(w.t, parsed.Subject, parsed.PublicKey, changes...), w.company.Root)
 }
 
 func withoutPath(c *x509.Certificate) { c.MaxPathLen, c.MaxPathLenZero = 0, true }
@@ -235,7 +200,7 @@ func (w *pkiWorld) verified(of *world) {
 	for _, plane := range contract.Planes() {
 		chain := of.chain(of.pod(first), plane)[:1]
 		chain = append(chain, of.certificate(of.namespace+".my-cluster-"+string(plane)+"-ca-cert"), of.certificate(nameOf(plane)+"-cert"))
-		if err := pki.Verify(chain, []*x509.Certificate{w.root}, noon(), pki.ServerAuth); err != nil {
+		if err := pki.Verify(chain, []*x509.Certificate{w.company.Root}, noon(), pki.ServerAuth); err != nil {
 			w.t.Errorf("the %s certificate: %v", plane, err)
 		}
 	}

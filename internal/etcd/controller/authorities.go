@@ -76,27 +76,9 @@ func (p *pass) readCA(ctx context.Context, plane contract.Plane) (pki.Authority,
 	case model.UseCA:
 		return act.CA, nil, nil
 	case model.MakeCA:
-		parent, problem, err := p.operatorCA(ctx, plane, act.Spec.Validity)
-		if problem != nil || err != nil {
-			return pki.Authority{}, problem, err
-		}
-		key, err := pki.GenerateKey(act.Spec.Key)
-		if err != nil {
-			return pki.Authority{}, nil, fmt.Errorf("making the key of the %s CA: %w", plane, err)
-		}
-		err = p.writePrivate(ctx, nil, names.CAKeySecret(plane), map[string][]byte{authority.KeyKey: key.PEM()})
-		if err != nil {
-			return pki.Authority{}, nil, err
-		}
-		ca, err := p.certify(ctx, plane, parent, key, act.Spec)
-		return ca, nil, err
+		return p.certify(ctx, plane, pki.PrivateKey{}, act.Spec)
 	case model.CertifyCA:
-		parent, problem, err := p.operatorCA(ctx, plane, act.Spec.Validity)
-		if problem != nil || err != nil {
-			return pki.Authority{}, problem, err
-		}
-		ca, err := p.certify(ctx, plane, parent, act.Key, act.Spec)
-		return ca, nil, err
+		return p.certify(ctx, plane, act.Key, act.Spec)
 	case model.HoldCA:
 		return pki.Authority{}, &act.Problem, nil
 	default:
@@ -104,18 +86,35 @@ func (p *pass) readCA(ctx context.Context, plane contract.Plane) (pki.Authority,
 	}
 }
 
-// certify has the operator's CA sign a key of the cluster.
-func (p *pass) certify(ctx context.Context, plane contract.Plane, parent pki.Authority, key pki.PrivateKey, spec pki.CASpec) (pki.Authority, error) {
+// certify has the operator's CA sign a key of the cluster. Where there is none it is made, but not before that CA can sign.
+func (p *pass) certify(ctx context.Context, plane contract.Plane, key pki.PrivateKey, spec pki.CASpec) (pki.Authority, *model.Problem, error) {
+	parent, problem, err := p.operatorCA(ctx, plane, spec.Validity)
+	if problem != nil || err != nil {
+		return pki.Authority{}, problem, err
+	}
+	if key.IsZero() {
+		if key, err = p.makeKey(ctx, plane, spec); err != nil {
+			return pki.Authority{}, nil, err
+		}
+	}
 	ca, err := pki.SignCA(parent, key, spec)
 	if err != nil {
-		return pki.Authority{}, fmt.Errorf("signing the %s CA: %w", plane, err)
+		return pki.Authority{}, nil, fmt.Errorf("signing the %s CA: %w", plane, err)
 	}
 	err = p.writePrivate(ctx, nil, p.cluster.Names.CACertSecret(plane), map[string][]byte{authority.CertKey: pki.EncodeBundle(ca.Certificate())})
 	if err == nil {
 		p.options.Log.Info("made a CA", "namespace", p.etcd.Namespace, "etcdcluster", p.etcd.Name, "plane", plane)
 		p.event(corev1.EventTypeNormal, "CaCertCreated", "Created the %s CA %s", plane, ca.Certificate().Subject)
 	}
-	return ca, err
+	return ca, nil, err
+}
+
+func (p *pass) makeKey(ctx context.Context, plane contract.Plane, spec pki.CASpec) (pki.PrivateKey, error) {
+	key, err := pki.GenerateKey(spec.Key)
+	if err != nil {
+		return pki.PrivateKey{}, fmt.Errorf("making the key of the %s CA: %w", plane, err)
+	}
+	return key, p.writePrivate(ctx, nil, p.cluster.Names.CAKeySecret(plane), map[string][]byte{authority.KeyKey: key.PEM()})
 }
 
 // readOperator reads the operator's certificate, and issues it when it is due.

@@ -57,6 +57,9 @@ func (p *pass) operatorCA(ctx context.Context, plane contract.Plane, longest tim
 
 // decideOwn lets an EtcdPKI decide who signs the CA.
 func (p *pass) decideOwn(ctx context.Context, own model.OperatorCA, stored model.StoredCA, longest time.Duration) (model.CAAct, error) {
+	if !p.options.ReadsPKI {
+		return own.Decide(stored, longest, p.now), nil
+	}
 	etcdPKI, err := p.readPKI(ctx)
 	switch {
 	case err != nil:

@@ -53,16 +53,13 @@ func (r *Reconciler) ReconcilePKI(ctx context.Context, _ ctrl.Request) (ctrl.Res
 	return ctrl.Result{RequeueAfter: p.wait()}, nil
 }
 
-// readPKI reads the EtcdPKI past the cache; nil when there is none, or when the operator may not read it.
+// readPKI reads the EtcdPKI past the cache; nil when there is none.
 func (r *Reconciler) readPKI(ctx context.Context) (*keyturnv1alpha1.EtcdPKI, error) {
-	if !r.options.ReadsPKI {
-		return nil, nil
-	}
 	found := &keyturnv1alpha1.EtcdPKI{}
 	err := r.options.Live.Get(ctx, types.NamespacedName{Name: keyturnv1alpha1.EtcdPKIName}, found)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil
+		return nil, client.IgnoreNotFound(err)
 	case err != nil:
 		return nil, fmt.Errorf("reading EtcdPKI %s: %w", keyturnv1alpha1.EtcdPKIName, err)
 	default:
@@ -143,7 +140,7 @@ func (p *pkiPass) signingRequest(ctx context.Context, own model.OperatorCA) (*ce
 	err := p.options.Live.Get(ctx, types.NamespacedName{Name: own.SigningRequest()}, found)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil
+		return nil, client.IgnoreNotFound(err)
 	case err != nil:
 		return nil, fmt.Errorf("reading CertificateSigningRequest %s: %w", own.SigningRequest(), err)
 	default:

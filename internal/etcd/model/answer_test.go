@@ -3,12 +3,9 @@ package model_test
 import (
 	"bytes"
 	"crypto"
-	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -17,62 +14,25 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
-// outside is a PKI that signs what it is told to.
+// outside is a PKI that is asked to sign the peer CA.
 type outside struct {
-	t    *testing.T
-	root *x509.Certificate
-	key  crypto.Signer
+	pkitest.Outside
+
+	t *testing.T
 }
 
 func newOutside(t *testing.T, changes ...func(*x509.Certificate)) outside {
 	t.Helper()
-	key := newSigner(t, elliptic.P256())
-	root := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "root"}, NotBefore: noon().Add(-time.Hour), NotAfter: noon().Add(200000 * time.Hour),
-		BasicConstraintsValid: true, IsCA: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, MaxPathLen: -1,
-	}
-	for _, change := range changes {
-		change(root)
-	}
-	return outside{t, signed(t, root, root, key.Public(), key), key}
+	return outside{pkitest.NewOutside(t, noon(), changes...), t}
 }
 
-func newSigner(t *testing.T, curve elliptic.Curve) crypto.Signer {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(curve, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func signed(t *testing.T, template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) *x509.Certificate {
-	t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cert
-}
-
-// sign answers a request as it should be, but for the changes.
+// sign answers the request as it should be, but for the changes.
 func (o outside) sign(public crypto.PublicKey, changes ...func(*x509.Certificate)) *x509.Certificate {
 	o.t.Helper()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{Organization: []string{"keyturn"}, CommonName: "keyturn-etcd-operator peer-ca"},
-		NotBefore: noon().Add(-time.Hour), NotAfter: noon().Add(87600 * time.Hour),
-		BasicConstraintsValid: true, IsCA: true, MaxPathLen: 1, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-	}
-	for _, change := range changes {
-		change(template)
-	}
-	return signed(o.t, template, o.root, public, o.key)
+	return o.Sign(o.t, pkix.Name{Organization: []string{"keyturn"}, CommonName: "keyturn-etcd-operator peer-ca"}, public, changes...)
 }
 
 func peerCA() model.OperatorCA {
@@ -95,11 +55,11 @@ func TestAnAnswerOfAnOutsidePKIIsUsedOrRefused(t *testing.T) {
 	key, root := ownKey(t), newOutside(t)
 	public := key.Signer().Public()
 	with := func(change func(*x509.Certificate)) []byte {
-		return pki.EncodeBundle(root.sign(public, change), root.root)
+		return pki.EncodeBundle(root.sign(public, change), root.Root)
 	}
 	below := func(changed func(*x509.Certificate), answer ...func(*x509.Certificate)) []byte {
 		upper := newOutside(t, changed)
-		return pki.EncodeBundle(upper.sign(public, answer...), upper.root)
+		return pki.EncodeBundle(upper.sign(public, answer...), upper.Root)
 	}
 	good := root.sign(public)
 	for name, test := range map[string]struct {
@@ -107,15 +67,15 @@ func TestAnAnswerOfAnOutsidePKIIsUsedOrRefused(t *testing.T) {
 		want   model.Reason
 		cause  string
 	}{
-		"the certificate and its root":     {answer: pki.EncodeBundle(good, root.root)},
+		"the certificate and its root":     {answer: pki.EncodeBundle(good, root.Root)},
 		"no limit of the path length":      {answer: with(func(c *x509.Certificate) { c.MaxPathLen = -1 })},
 		"as long as the longest CA":        {answer: with(func(c *x509.Certificate) { c.NotAfter = noon().Add(fiveYears) })},
 		"a root that is signed with SHA-1": {answer: below(func(c *x509.Certificate) { c.SignatureAlgorithm = x509.ECDSAWithSHA1 })},
 		"nothing":                          {answer: nil, want: model.CertificateUnreadable, cause: "empty"},
 		"no PEM":                           {answer: []byte("no"), want: model.CertificateUnreadable},
-		"a private key beside it":          {answer: slices.Concat(pki.EncodeBundle(good, root.root), key.PEM()), want: model.PrivateKeyInAnswer, cause: "Remove the key"},
-		"another key":                      {answer: pki.EncodeBundle(root.sign(newSigner(t, elliptic.P384()).Public()), root.root), want: model.KeyMismatch, cause: "another key"},
-		"the root first":                   {answer: pki.EncodeBundle(root.root, good), want: model.KeyMismatch, cause: "not the first"},
+		"a private key beside it":          {answer: slices.Concat(pki.EncodeBundle(good, root.Root), key.PEM()), want: model.PrivateKeyInAnswer, cause: "Remove the key"},
+		"another key":                      {answer: pki.EncodeBundle(root.sign(pkitest.Signer(t, elliptic.P384()).Public()), root.Root), want: model.KeyMismatch, cause: "another key"},
+		"the root first":                   {answer: pki.EncodeBundle(root.Root, good), want: model.KeyMismatch, cause: "not the first"},
 		"no CA": {answer: with(func(c *x509.Certificate) {
 			c.IsCA, c.MaxPathLen, c.KeyUsage = false, 0, x509.KeyUsageDigitalSignature
 		}), want: model.NotACA},
@@ -130,7 +90,7 @@ func TestAnAnswerOfAnOutsidePKIIsUsedOrRefused(t *testing.T) {
 		"signed with SHA-1":             {answer: with(func(c *x509.Certificate) { c.SignatureAlgorithm = x509.ECDSAWithSHA1 }), want: model.WeakCertificate, cause: "SHA1"},
 		"no root":                       {answer: pki.EncodeBundle(good), want: model.ChainIncomplete, cause: "no root"},
 		"signed by its own key":         {answer: selfSigned(t, key), want: model.ChainIncomplete, cause: "own key"},
-		"another root":                  {answer: pki.EncodeBundle(good, newOutside(t).root), want: model.ChainNotVerified},
+		"another root":                  {answer: pki.EncodeBundle(good, newOutside(t).Root), want: model.ChainNotVerified},
 		"a root with path length 1":     {answer: below(func(c *x509.Certificate) { c.MaxPathLen = 1 }), want: model.ChainNotVerified, cause: "path length 1, and 2 CAs"},
 		"a root for other names":        {answer: below(func(c *x509.Certificate) { c.PermittedDNSDomains = []string{"example.com"} }), want: model.ChainNotVerified},
 		"servers only":                  {answer: with(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }), want: model.ChainNotVerified, cause: "client auth"},
@@ -160,9 +120,8 @@ func TestAnAnswerOfAnOutsidePKIIsUsedOrRefused(t *testing.T) {
 func weak(t *testing.T, public crypto.PublicKey) []byte {
 	t.Helper()
 	root := newOutside(t)
-	key := newSigner(t, elliptic.P224())
-	middle := root.sign(key.Public(), func(c *x509.Certificate) { c.Subject, c.MaxPathLen = pkix.Name{CommonName: "middle"}, -1 })
-	return pki.EncodeBundle(outside{t, middle, key}.sign(public), middle, root.root)
+	middle := outside{root.Below(t, pkitest.Signer(t, elliptic.P224())), t}
+	return pki.EncodeBundle(middle.sign(public), middle.Root, root.Root)
 }
 
 func selfSigned(t *testing.T, key pki.PrivateKey) []byte {

@@ -37,7 +37,7 @@ func TestWhatBecomesOfACAThatAnOutsidePKISigns(t *testing.T) {
 	t.Parallel()
 	key, root := ownKey(t), newOutside(t)
 	chainOf := func(changes ...func(*x509.Certificate)) []byte {
-		return pki.EncodeBundle(root.sign(key.Signer().Public(), changes...), root.root)
+		return pki.EncodeBundle(root.sign(key.Signer().Public(), changes...), root.Root)
 	}
 	good, other, refused := chainOf(), chainOf(), chainOf(func(c *x509.Certificate) { c.MaxPathLen, c.MaxPathLenZero = 0, true })
 	short := chainOf(func(c *x509.Certificate) { c.NotAfter = noon().Add(time.Hour) })
@@ -109,7 +109,7 @@ func TestTimeAloneChangesWhatAnAnswerIsWorth(t *testing.T) {
 	t.Parallel()
 	key, root := ownKey(t), newOutside(t)
 	begin, end := noon().Add(time.Minute), noon().Add(time.Hour)
-	answer := pki.EncodeBundle(root.sign(key.Signer().Public(), func(c *x509.Certificate) { c.NotBefore, c.NotAfter = begin, end }), root.root)
+	answer := pki.EncodeBundle(root.sign(key.Signer().Public(), func(c *x509.Certificate) { c.NotBefore, c.NotAfter = begin, end }), root.Root)
 	s := model.Signing{Key: key, Given: string(answer), Now: noon()}
 	if wake := peerCA().DecideSigned(s).Wake; !wake.Equal(begin) {
 		t.Errorf("the next look is at %s, want when the answer becomes valid", wake)
@@ -128,7 +128,7 @@ func TestAClusterGetsACAOnlyFromOneThatIsSignedOutside(t *testing.T) {
 	t.Parallel()
 	key, root := ownKey(t), newOutside(t)
 	keySecret := map[string][]byte{authority.KeyKey: key.PEM()}
-	good := pki.EncodeBundle(root.sign(key.Signer().Public()), root.root)
+	good := pki.EncodeBundle(root.sign(key.Signer().Public()), root.Root)
 	for name, test := range map[string]struct {
 		stored  model.StoredCA
 		longest time.Duration
@@ -138,7 +138,7 @@ func TestAClusterGetsACAOnlyFromOneThatIsSignedOutside(t *testing.T) {
 		"there is none":            {want: model.WaitingForSigner},
 		"it has no certificate":    {stored: model.StoredCA{Key: keySecret}, want: model.WaitingForSigner},
 		"it is self-signed":        {stored: model.StoredCA{Key: keySecret, Cert: map[string][]byte{authority.CertKey: selfSigned(t, key)}}, want: model.WaitingForSigner},
-		"it would expire earlier":  {stored: model.StoredCA{Key: keySecret, Cert: map[string][]byte{authority.CertKey: good}}, longest: 87601 * time.Hour, want: model.WaitingForSigner},
+		"it would expire earlier":  {stored: model.StoredCA{Key: keySecret, Cert: map[string][]byte{authority.CertKey: good}}, longest: 87800 * time.Hour, want: model.WaitingForSigner},
 		"its key is lost":          {stored: model.StoredCA{Cert: map[string][]byte{authority.CertKey: good}}, want: model.CALost},
 		"its key cannot be read":   {stored: model.StoredCA{Key: map[string][]byte{}, Cert: map[string][]byte{authority.CertKey: good}}, want: model.CAUnusable},
 		"its key is another's now": {stored: model.StoredCA{Key: map[string][]byte{authority.KeyKey: ownKey(t).PEM()}, Cert: map[string][]byte{authority.CertKey: good}}, want: model.WaitingForSigner},
@@ -149,7 +149,7 @@ func TestAClusterGetsACAOnlyFromOneThatIsSignedOutside(t *testing.T) {
 			used, isUsed := act.(model.UseCA)
 			held, isHeld := act.(model.HoldCA)
 			switch {
-			case test.want == "" && (!isUsed || used.CA.Certificate().Issuer.CommonName != "root"):
+			case test.want == "" && (!isUsed || used.CA.Certificate().Issuer.CommonName != "company root"):
 				t.Errorf("it is not used: %+v", act)
 			case test.want != "" && (!isHeld || held.Problem.Reason != test.want || held.Problem.Message == ""):
 				t.Errorf("got %+v, want %s", act, test.want)
@@ -191,7 +191,7 @@ func TestARequestIsKeptWhileItIsForTheKeyAndTheName(t *testing.T) {
 func TestTheStatusOfAnEtcdPKISaysWhatIsLacking(t *testing.T) {
 	t.Parallel()
 	key, root := ownKey(t), newOutside(t)
-	ready := model.Signed{Chain: []*x509.Certificate{root.sign(key.Signer().Public()), root.root}}
+	ready := model.Signed{Chain: []*x509.Certificate{root.sign(key.Signer().Public()), root.Root}}
 	lacking := model.Signed{Problem: &model.Problem{Reason: model.KeyMismatch, Message: "It is for another key."}}
 	etcdPKI := func(mode keyturnv1alpha1.PKIMode) *keyturnv1alpha1.EtcdPKI {
 		return &keyturnv1alpha1.EtcdPKI{ObjectMeta: metav1.ObjectMeta{Generation: 7}, Spec: keyturnv1alpha1.EtcdPKISpec{Mode: mode}}
@@ -206,7 +206,7 @@ func TestTheStatusOfAnEtcdPKISaysWhatIsLacking(t *testing.T) {
 		says    []string
 	}{
 		"self-signed":         {model.PKISeen{PKI: etcdPKI(keyturnv1alpha1.SelfSigned)}, model.SelfSigned, metav1.ConditionTrue, nil},
-		"both are signed":     {model.PKISeen{PKI: etcdPKI(keyturnv1alpha1.Outside), CAs: planes(ready, ready)}, model.SignedOutside, metav1.ConditionTrue, []string{"The peer CA", "The client CA", "CN=root", "2036-04-28"}},
+		"both are signed":     {model.PKISeen{PKI: etcdPKI(keyturnv1alpha1.Outside), CAs: planes(ready, ready)}, model.SignedOutside, metav1.ConditionTrue, []string{"The peer CA", "The client CA", "CN=company root", "2036-05-01"}},
 		"one is not":          {model.PKISeen{PKI: etcdPKI(keyturnv1alpha1.Outside), CAs: planes(ready, lacking)}, model.KeyMismatch, metav1.ConditionFalse, []string{"another key"}},
 		"its key is lost":     {model.PKISeen{PKI: etcdPKI(keyturnv1alpha1.Outside), Problem: &model.Problem{Reason: model.CALost, Message: "It is lost."}}, model.CALost, metav1.ConditionFalse, []string{"lost"}},
 		"both are not signed": {model.PKISeen{PKI: etcdPKI(keyturnv1alpha1.Outside), CAs: planes(model.Signed{Problem: &model.Problem{Reason: model.WaitingForSigner, Message: "First."}}, lacking)}, model.WaitingForSigner, metav1.ConditionFalse, []string{"First. It is for another key."}},

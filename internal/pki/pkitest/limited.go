@@ -2,7 +2,6 @@
 package pkitest
 
 import (
-	"crypto/rand"
 	"crypto/x509"
 	"testing"
 
@@ -27,15 +26,7 @@ func Changed(tb testing.TB, upper, lower pki.Authority, change func(*x509.Certif
 	if parent.Equal(lower.Certificate()) {
 		parent = &tmpl
 	}
-	der, err := x509.CreateCertificate(rand.Reader, &tmpl, parent, tmpl.PublicKey, upper.Key().Signer())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	changed, err := pki.NewAuthority(cert, lower.Key())
+	changed, err := pki.NewAuthority(signed(tb, &tmpl, parent, tmpl.PublicKey, upper.Key().Signer()), lower.Key())
 	if err != nil {
 		tb.Fatal(err)
 	}

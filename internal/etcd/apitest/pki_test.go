@@ -244,6 +244,18 @@ func TestAnEtcdPKIServesOneOperator(t *testing.T) {
 	w.atRest()
 }
 
+// lasting is true of something that has held for a while: what it was woken by before is over.
+func lasting(holds func() bool) func() bool {
+	const enough = 20
+	held := 0
+	return func() bool {
+		if held++; !holds() {
+			held = 0
+		}
+		return held >= enough
+	}
+}
+
 func TestTheRunningOperatorIsWokenBySigners(t *testing.T) {
 	t.Parallel()
 	rights := installed(t)
@@ -255,11 +267,12 @@ func TestTheRunningOperatorIsWokenBySigners(t *testing.T) {
 	counted := &writes{}
 	w.runIn(rights, counted)
 	w.eventually("both requests are published", func() bool { return len(w.objects()) == 2 })
-	w.eventually("the cluster waits", func() bool { return w.condition("PKIReady").Reason == "WaitingForSigner" })
+	w.eventually("the cluster waits", lasting(func() bool { return w.condition("PKIReady").Reason == "WaitingForSigner" }))
 	w.delete(w.objects()[nameOf(contract.PeerPlane)])
 	w.eventually("a request that is gone is published again", func() bool { return len(w.objects()) == 2 })
 	atLength := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(87600 * time.Hour) }
 	w.give(contract.PeerPlane, w.sign(w.requestOf(contract.PeerPlane), atLength))
+	w.eventually("one answer is taken", lasting(func() bool { return w.pki().Status.ObservedGeneration == w.pki().Generation }))
 	w.answer(contract.ClientPlane, atLength)
 	w.eventually("the cluster is ready", func() bool { return w.condition("Ready").Status == metav1.ConditionTrue })
 	w.eventually("the EtcdPKI is ready", func() bool { return w.pkiReady().Status == metav1.ConditionTrue })

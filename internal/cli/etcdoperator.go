@@ -29,6 +29,8 @@ type etcdOperatorOptions struct {
 	pullPolicy      string
 	clusterDomain   string
 	namespace       string
+	serviceAccount  string
+	policy          string
 	watchNamespaces []string
 	concurrency     int
 	pki             bool
@@ -54,6 +56,8 @@ func (o *etcdOperatorOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.pullPolicy, "image-pull-policy", "", "pull policy of the pods' images; empty leaves it to Kubernetes")
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "DNS domain of the Kubernetes cluster")
 	flags.StringVar(&o.namespace, "operator-namespace", os.Getenv(operatorNamespaceVariable), "namespace of the operator, which holds the Secrets of CAs")
+	flags.StringVar(&o.serviceAccount, "service-account", model.Manager, "ServiceAccount of the operator, in its namespace")
+	flags.StringVar(&o.policy, "attestation-policy", "keyturn-etcd-members", "ValidatingAdmissionPolicy for pods of members, and its binding")
 	flags.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to watch; none means all")
 	flags.IntVar(&o.concurrency, "concurrent-reconciles", 4, "etcd clusters reconciled at the same time")
 	flags.BoolVar(&o.pki, "pki", false, "let the EtcdPKI decide who signs the operator's CAs; without it they are self-signed")

@@ -71,7 +71,7 @@ func manifests() []manifest {
 		{
 			file:      "keyturn-etcd-operator.yaml",
 			about:     "The etcd operator for all namespaces; beside keyturn.yaml.",
-			arguments: []string{"--set=etcd.enabled=true", showOnly, "templates/etcdoperator.yaml"},
+			arguments: []string{"--set=etcd.enabled=true", showOnly, "templates/etcdoperator.yaml", showOnly, "templates/etcdattestation.yaml"},
 		},
 		{
 			file:      "crds.yaml",

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/keyturn/keyturn/internal/etcd/admin"
+	"github.com/keyturn/keyturn/internal/etcd/attestation"
 	"github.com/keyturn/keyturn/internal/etcd/controller"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 )
@@ -116,10 +117,19 @@ func (o *etcdOperatorOptions) addController(mgr ctrl.Manager) error {
 	if err := metrics.Registry.Register(figures); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
+	policy, err := attestation.Expect(attestation.Settings{
+		Name: o.policy, OperatorUser: "system:serviceaccount:" + o.namespace + ":" + o.serviceAccount, Namespaces: o.watchNamespaces,
+	})
+	if err != nil {
+		return err
+	}
 	return controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder(model.Manager), Log: mgr.GetLogger(), Clock: clock.RealClock{},
 		Dial: admin.New, Namespace: o.namespace, ReadsPKI: o.pki, Metrics: figures,
+		Attestor: &controller.PolicyTester{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Expected: policy, Clock: clock.RealClock{}, Metrics: figures,
+		},
 		Settings: model.Settings{
 			AgentImage: o.agentImage, PullPolicy: corev1.PullPolicy(o.pullPolicy), ClusterDomain: o.clusterDomain,
 		},

@@ -177,13 +177,18 @@ const (
 	RSA KeyAlgorithm = "RSA"
 )
 
-// Attestation says what the operator asks of a pod besides being the one that it created.
+// Attestation says how the operator knows that a request in the annotations of a pod is of that pod.
 //
-// +kubebuilder:validation:Enum=Annotation
+// +kubebuilder:validation:Enum=Policy;Annotation
 type Attestation string
 
-// AttestationAnnotation asks for nothing but the annotation.
-const AttestationAnnotation Attestation = "Annotation"
+// The kinds of attestation.
+const (
+	// AttestationPolicy signs requests only while an admission policy lets none but the pod itself write them.
+	AttestationPolicy Attestation = "Policy"
+	// AttestationAnnotation signs the request of every process that may change annotations of the pod.
+	AttestationAnnotation Attestation = "Annotation"
+)
 
 // DynamicTLS says how the operator makes CAs and signs certificates.
 //
@@ -201,8 +206,9 @@ type DynamicTLS struct {
 	// keyAlgorithm of CAs and members. Unset means ECDSA.
 	// +optional
 	KeyAlgorithm KeyAlgorithm `json:"keyAlgorithm,omitempty"`
-	// attestation is Annotation where a pod may ask by one request for the certificates of both ports, as a pod does
-	// that knows only the annotations kubeEtcdCSR and kubeEtcdCert. Unset means that each port needs a key of its own.
+	// attestation says how the operator knows that a request is of the pod that it is in. Policy, which unset means, signs
+	// requests only while the admission policy of the chart is in force, by which only the pod itself writes them.
+	// Annotation signs every request, and one request may ask for the certificates of both ports.
 	// +optional
 	Attestation Attestation `json:"attestation,omitempty"`
 }

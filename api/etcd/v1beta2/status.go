@@ -30,6 +30,9 @@ const (
 	ConditionPKIReady = "PKIReady"
 	// ConditionFieldsIgnored is True while the spec has fields without effect.
 	ConditionFieldsIgnored = "FieldsIgnored"
+	// ConditionAttestationEnforced is True while only the pod of a member can change its requests for certificates. A
+	// cluster that asks for no attestation does not have it.
+	ConditionAttestationEnforced = "AttestationEnforced"
 )
 
 // MemberRole is what a member may do.
@@ -57,7 +60,8 @@ type EtcdClusterStatus struct {
 	// controlPaused is true while the operator changes no member.
 	// +optional
 	ControlPaused bool `json:"controlPaused,omitempty"`
-	// conditions: Ready and Available, PKIReady once it is known, and FieldsIgnored when there is something to say.
+	// conditions: Ready and Available, PKIReady once it is known, AttestationEnforced unless TLS.dynamic.attestation is
+	// Annotation, and FieldsIgnored when there is something to say.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -39,7 +39,7 @@ func (w *world) play() {
 		}
 		for _, plane := range contract.Planes() {
 			if pod.Annotations[plane.RequestAnnotation()] == "" {
-				w.annotate(pod.Name, plane.RequestAnnotation(), a.request(w.t, plane))
+				w.annotateAs(w.ofPod(pod), pod.Name, plane.RequestAnnotation(), a.request(w.t, plane))
 			}
 		}
 		if a.mayStart(w, pod) {
@@ -70,7 +70,7 @@ func (w *world) setAddress(pod *corev1.Pod, address string) {
 	before := pod.DeepCopy()
 	pod.Status.Phase = corev1.PodRunning
 	pod.Status.PodIP, pod.Status.PodIPs = address, []corev1.PodIP{{IP: address}}
-	if err := client.IgnoreNotFound(w.person.Status().Patch(w.t.Context(), pod, client.MergeFrom(before))); err != nil {
+	if err := client.IgnoreNotFound(w.kubelet.Status().Patch(w.t.Context(), pod, client.MergeFrom(before))); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -90,7 +90,7 @@ func (w *world) setReady(pod *corev1.Pod) {
 		}
 	}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
-	if err := client.IgnoreNotFound(w.person.Status().Patch(w.t.Context(), pod, client.MergeFrom(before))); err != nil {
+	if err := client.IgnoreNotFound(w.kubelet.Status().Patch(w.t.Context(), pod, client.MergeFrom(before))); err != nil {
 		w.t.Fatal(err)
 	}
 }

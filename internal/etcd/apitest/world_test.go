@@ -68,15 +68,20 @@ type world struct {
 	t          *testing.T
 	person     client.Client
 	asOperator client.Client
-	namespace  string
-	private    string
-	clock      *clocktesting.FakePassiveClock
-	etcd       *admintest.Fake
-	agents     map[types.UID]*agent
-	events     *events.FakeRecorder
-	writer     *countingClient
-	operator   *controller.Reconciler
-	readsPKI   bool
+	// kubelet writes the status of pods, and ofPod what a pod writes itself.
+	kubelet client.Client
+	ofPod   func(pod *corev1.Pod) client.Client
+	// attestor outlives the operator.
+	attestor  controller.Attestor
+	namespace string
+	private   string
+	clock     *clocktesting.FakePassiveClock
+	etcd      *admintest.Fake
+	agents    map[types.UID]*agent
+	events    *events.FakeRecorder
+	writer    *countingClient
+	operator  *controller.Reconciler
+	readsPKI  bool
 }
 
 func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
@@ -100,7 +105,10 @@ func newWorldIn(t *testing.T, namespace, private string, operator client.Client,
 	w := &world{
 		t: t, person: connect(t, apiServer), asOperator: operator, namespace: namespace, private: private,
 		clock: clocktesting.NewFakePassiveClock(noon()), etcd: &admintest.Fake{}, agents: map[types.UID]*agent{},
+		attestor: attested{},
 	}
+	w.kubelet = w.person
+	w.ofPod = func(*corev1.Pod) client.Client { return w.person }
 	w.create(&etcdv1beta2.EtcdCluster{ObjectMeta: w.meta(cluster), Spec: spec})
 	w.restart()
 	return w
@@ -139,7 +147,7 @@ func (w *world) restart() {
 	w.etcd.Before = func() error { return w.writer.count(func() error { return nil }) }
 	w.operator = controller.New(controller.Options{
 		Client: w.writer, Live: w.asOperator, Events: w.events, Log: logr.Discard(), Clock: w.clock,
-		Dial: w.etcd.Dial, Namespace: w.private, ReadsPKI: w.readsPKI, Metrics: controller.NewMetrics(),
+		Dial: w.etcd.Dial, Namespace: w.private, ReadsPKI: w.readsPKI, Metrics: controller.NewMetrics(), Attestor: w.attestor,
 		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local"},
 	})
 }
@@ -239,8 +247,13 @@ func (w *world) pod(name string) *corev1.Pod {
 
 func (w *world) annotate(pod, key, value string) {
 	w.t.Helper()
+	w.annotateAs(w.person, pod, key, value)
+}
+
+func (w *world) annotateAs(who client.Client, pod, key, value string) {
+	w.t.Helper()
 	patch := fmt.Sprintf(`{"metadata": {"annotations": {%q: %q}}}`, key, value)
-	err := w.person.Patch(w.t.Context(), &corev1.Pod{ObjectMeta: w.meta(pod)}, client.RawPatch(types.MergePatchType, []byte(patch)))
+	err := who.Patch(w.t.Context(), &corev1.Pod{ObjectMeta: w.meta(pod)}, client.RawPatch(types.MergePatchType, []byte(patch)))
 	if client.IgnoreNotFound(err) != nil { // it may be deleted at any time
 		w.t.Fatal(err)
 	}

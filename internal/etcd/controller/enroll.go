@@ -27,6 +27,9 @@ func (p *pass) enroll(ctx context.Context) error {
 		if pod == nil || !p.cluster.IsOwned(pod) || string(pod.UID) != member.PodUID {
 			continue
 		}
+		if err := p.attestPod(ctx, pod); err != nil {
+			return err
+		}
 		if err := p.enrollPod(ctx, pod, member); err != nil {
 			return err
 		}
@@ -95,7 +98,7 @@ func (p *pass) decide(pod *corev1.Pod, member membership.Member, plane contract.
 		},
 		Plane:   plane,
 		Request: exchange.Requests[plane], Answer: exchange.Answers[plane], Other: exchange.Requests[other],
-		IsShared: exchange.IsShared, MayShare: p.cluster.TLS.MaySharePodKey,
+		IsShared: exchange.IsShared, MayShare: p.cluster.TLS.Attestation == etcdv1beta2.AttestationAnnotation, IsAttested: p.isAttested(pod),
 		SANs: sans, Usages: model.Usages(plane), Validity: p.cluster.TLS.LeafValidity,
 		CA: p.authorities.cas[plane], Ledger: p.ledger.issued, Now: p.now,
 	}), nil

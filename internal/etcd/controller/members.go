@@ -126,6 +126,7 @@ func (p *pass) createPod(ctx context.Context, act membership.CreatePod) error {
 		}
 	}
 	pod := p.cluster.Pod(act.Name, model.Start{Existing: act.Existing, Members: act.Members}, string(pin))
+	p.stamp(pod)
 	if err := p.create(ctx, "Pod", pod); err != nil {
 		return err
 	}

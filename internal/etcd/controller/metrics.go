@@ -3,6 +3,8 @@ package controller
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keyturn/keyturn/internal/etcd/attestation"
 )
 
 // Metrics counts members and their certificates.
@@ -10,6 +12,7 @@ type Metrics struct {
 	members      *prometheus.GaugeVec
 	certificates prometheus.Counter
 	denials      *prometheus.CounterVec
+	attestation  *prometheus.GaugeVec
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -26,6 +29,9 @@ func NewMetrics() *Metrics {
 		denials: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "keyturn_etcd_requests_denied_total", Help: "Requests of members that were denied, by the cause.",
 		}, []string{"cause"}),
+		attestation: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "keyturn_etcd_attestation_enforced", Help: "Whether the last test found the admission policy for pods of members in force, by what it found.",
+		}, []string{"reason"}),
 	}
 }
 
@@ -44,12 +50,25 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 }
 
 func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.members, m.certificates, m.denials}
+	return []prometheus.Collector{m.members, m.certificates, m.denials, m.attestation}
 }
 
 func (m *Metrics) issued() { m.certificates.Inc() }
 
 func (m *Metrics) denied(cause string) { m.denials.WithLabelValues(cause).Inc() }
+
+// tested sets the result of the last test of the admission policy.
+func (m *Metrics) tested(verdict attestation.Verdict) {
+	enforced := 0.0
+	if verdict.IsEnforced() {
+		enforced = 1
+	}
+	m.attestation.Reset()
+	m.attestation.WithLabelValues(string(verdict.Reason)).Set(enforced)
+}
+
+// notTested removes that result: no cluster needs the policy.
+func (m *Metrics) notTested() { m.attestation.Reset() }
 
 func (m *Metrics) saw(cluster types.NamespacedName, ready, unready int) {
 	m.members.WithLabelValues(cluster.Namespace, cluster.Name, "true").Set(float64(ready))

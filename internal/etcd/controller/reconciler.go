@@ -14,9 +14,11 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/admin"
+	"github.com/keyturn/keyturn/internal/etcd/attestation"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -48,6 +50,8 @@ type Options struct {
 	ReadsPKI bool
 	Settings model.Settings
 	Metrics  *Metrics
+	// Attestor tests the admission policy for pods of members.
+	Attestor Attestor
 }
 
 // Reconciler reconciles EtcdClusters.
@@ -58,6 +62,8 @@ type Reconciler struct {
 	denials     *denials
 	// makingCA is held while a CA of the operator is read or made.
 	makingCA sync.Mutex
+	// attested has clusters whose condition about attestation is not what the last test found.
+	attested chan event.GenericEvent
 }
 
 // New returns a Reconciler. SetupWithManager starts it.
@@ -67,6 +73,7 @@ func New(options Options) *Reconciler {
 		appliers:    kube.NewAppliers(options.Client, fieldOwner),
 		podAppliers: kube.NewAppliers(options.Client, podOwner),
 		denials:     newDenials(),
+		attested:    make(chan event.GenericEvent),
 	}
 }
 
@@ -81,6 +88,7 @@ type pass struct {
 	// authorities are the CAs and the operator's own certificate.
 	authorities authorities
 	ledger      ledger
+	attestation attestation.Verdict
 	pods        map[string]*corev1.Pod
 	members     []membership.Member
 	problem     *model.Problem
@@ -143,6 +151,7 @@ func (p *pass) carryOut(ctx context.Context) error {
 			return err
 		}
 	}
+	p.attest(ctx)
 	if err := p.enroll(ctx); err != nil {
 		return err
 	}

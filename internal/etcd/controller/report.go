@@ -39,11 +39,12 @@ func (p *pass) report(ctx context.Context) error {
 		return err
 	}
 	p.tell(wanted)
+	p.tellAttestation(wanted)
 	return nil
 }
 
 func (p *pass) seen() model.Seen {
-	seen := model.Seen{Before: p.etcd.Status, Problem: p.problem, Ignored: p.findings.Ignored, HasCAs: p.authorities.areComplete(), Now: p.now}
+	seen := model.Seen{Before: p.etcd.Status, Problem: p.problem, Ignored: p.findings.Ignored, HasCAs: p.authorities.areComplete(), Attestation: p.attestation, Now: p.now}
 	for _, member := range p.members {
 		status := etcdv1beta2.MemberStatus{Name: member.Name, PodUID: types.UID(member.PodUID), MemberID: member.ID}
 		if member.ID != "" {

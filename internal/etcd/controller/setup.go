@@ -11,7 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
@@ -49,7 +51,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.Service{}, builder.OnlyMetadata).
 		Owns(&corev1.ServiceAccount{}, builder.OnlyMetadata).
 		Owns(&rbacv1.Role{}, builder.OnlyMetadata).
-		Owns(&rbacv1.RoleBinding{}, builder.OnlyMetadata)
+		Owns(&rbacv1.RoleBinding{}, builder.OnlyMetadata).
+		WatchesRawSource(source.Channel(r.attested, &handler.EnqueueRequestForObject{}))
 	if r.options.ReadsPKI {
 		if err := r.setUpPKI(mgr); err != nil {
 			return err
@@ -58,6 +61,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("starting the EtcdCluster controller: %w", err)
+	}
+	if err := mgr.Add(manager.RunnableFunc(r.testAttestation)); err != nil {
+		return fmt.Errorf("starting the test of the admission policy: %w", err)
 	}
 	return nil
 }

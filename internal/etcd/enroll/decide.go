@@ -36,6 +36,8 @@ type Input struct {
 	Request, Answer, Other string
 	// IsShared is true of one request for both planes, and MayShare where a cluster accepts it.
 	IsShared, MayShare bool
+	// IsAttested is true while none but the pod itself can have written the request.
+	IsAttested bool
 	// SANs, Usages and Validity are those of the certificate.
 	SANs     pki.SANs
 	Usages   []pki.Usage
@@ -60,6 +62,7 @@ const (
 	OtherPlane   Cause = "OtherPlaneNotSigned"
 	RateLimited  Cause = "TooManyCertificates"
 	LedgerFull   Cause = "LedgerFull"
+	NotAttested  Cause = "AttestationNotEnforced"
 )
 
 // Causes for which a request is denied: each needs another request.
@@ -128,6 +131,9 @@ func Decide(in Input) Outcome {
 	why, renewal := in.due(request)
 	if why == "" {
 		return Answered{renewal}
+	}
+	if !in.IsAttested {
+		return Held{Cause: NotAttested, Detail: "another process may have written it"}
 	}
 	if held := in.limited(keyOf(request)); held != nil {
 		return *held

@@ -56,7 +56,7 @@ func asked(t *testing.T, key pki.PrivateKey) enroll.Input {
 	}
 	return enroll.Input{
 		Pod:   enroll.Pod{Name: "my-cluster-0", UID: "a", Recorded: "a", HasAddress: true},
-		Plane: contract.PeerPlane, Request: requestOf(t, key),
+		Plane: contract.PeerPlane, Request: requestOf(t, key), IsAttested: true,
 		SANs: sans, Usages: pki.BothUsages(), Validity: 72 * time.Hour,
 		CA: pkitest.CA(t, "peer-ca", noon()), Now: noon(),
 	}
@@ -203,6 +203,7 @@ func TestRequestsAreHeldUntilThePodIsKnown(t *testing.T) {
 		"a pod that is being deleted":  {func(in *enroll.Input) { in.Pod.IsEnding = true }, enroll.PodEnding},
 		"a pod without an address":     {func(in *enroll.Input) { in.Pod.HasAddress = false }, enroll.NoAddress},
 		"a CA without a key":           {func(in *enroll.Input) { in.CA = pki.Authority{} }, enroll.CANotReady},
+		"a request of anybody":         {func(in *enroll.Input) { in.IsAttested = false }, enroll.NotAttested},
 		"a CA that has expired":        {func(in *enroll.Input) { in.Now = noon().AddDate(2, 0, 0) }, enroll.CannotIssue},
 		"a foreign pod with a bad key": {func(in *enroll.Input) { in.Pod.Recorded, in.Request = "b", "§" }, enroll.UnknownPod},
 	} {

@@ -51,8 +51,8 @@ type TLS struct {
 	LeafValidity time.Duration
 	// Algorithm of CA keys.
 	Algorithm pki.Algorithm
-	// MaySharePodKey is true where a pod may ask for both planes by one request.
-	MaySharePodKey bool
+	// Attestation says when requests may be signed.
+	Attestation etcdv1beta2.Attestation
 }
 
 // Defaults of the API.
@@ -111,6 +111,7 @@ func resolveTLS(policy *etcdv1beta2.TLSPolicy) TLS {
 		CAValidity:   map[contract.Plane]time.Duration{contract.ClientPlane: defaultCAValidity, contract.PeerPlane: defaultCAValidity},
 		LeafValidity: defaultLeafValidity,
 		Algorithm:    pki.ECDSA,
+		Attestation:  etcdv1beta2.AttestationPolicy,
 	}
 	if policy == nil || policy.Dynamic == nil {
 		return tls
@@ -125,7 +126,9 @@ func resolveTLS(policy *etcdv1beta2.TLSPolicy) TLS {
 	if dynamic.Leaf != nil {
 		tls.LeafValidity = dynamic.Leaf.Validity.Duration
 	}
-	tls.MaySharePodKey = dynamic.Attestation == etcdv1beta2.AttestationAnnotation
+	if dynamic.Attestation != "" {
+		tls.Attestation = dynamic.Attestation
+	}
 	if dynamic.KeyAlgorithm == etcdv1beta2.RSA {
 		tls.Algorithm = pki.RSA
 	}

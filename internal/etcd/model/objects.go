@@ -37,8 +37,14 @@ const (
 	app     = "etcd"
 )
 
-// VersionAnnotation of a pod is the version of etcd that it was created with.
-const VersionAnnotation = "etcd.version"
+// Annotations of a pod.
+const (
+	// VersionAnnotation is the version of etcd that the pod was created with.
+	VersionAnnotation = "etcd.version"
+	// AttestationAnnotation is the attestation.Verdict's revision under which nobody but the pod itself can have
+	// written its requests since they were last removed.
+	AttestationAnnotation = "keyturn.dev/attestation"
+)
 
 // Object is an object to be applied, with what identifies it.
 type Object struct {

@@ -71,7 +71,7 @@ func (c Cluster) podAnnotations(pin string) map[string]string {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	for _, own := range []string{contract.RequestAnnotation, contract.CertificateAnnotation, agent.PublishedAnnotation, agent.GivenAnnotation} {
+	for _, own := range []string{contract.RequestAnnotation, contract.CertificateAnnotation, agent.PublishedAnnotation, agent.GivenAnnotation, AttestationAnnotation} {
 		delete(annotations, own)
 	}
 	for _, plane := range contract.Planes() {

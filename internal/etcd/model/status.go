@@ -10,6 +10,7 @@ import (
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/attestation"
 )
 
 // Reasons of conditions that are not problems of others.
@@ -35,7 +36,9 @@ type Seen struct {
 	Ignored []string
 	// HasCAs is true when the CAs of the cluster have been read.
 	HasCAs bool
-	Now    time.Time
+	// Attestation is zero when it was not tested.
+	Attestation attestation.Verdict
+	Now         time.Time
 }
 
 // Status is what the status of a cluster shall be.
@@ -86,7 +89,7 @@ func (c Cluster) sorted(members []etcdv1beta2.MemberStatus) []etcdv1beta2.Member
 }
 
 func (c Cluster) conditions(status etcdv1beta2.EtcdClusterStatus, seen Seen) []metav1.Condition {
-	conditions := append([]metav1.Condition{c.ready(status, seen.Problem), available(status)}, pkiReady(seen)...)
+	conditions := append([]metav1.Condition{c.ready(status, seen.Problem), available(status)}, slices.Concat(pkiReady(seen), c.attested(seen))...)
 	if len(seen.Ignored) > 0 {
 		named := seen.Ignored[:min(len(seen.Ignored), maxNamedFields)]
 		conditions = append(conditions, newCondition(etcdv1beta2.ConditionFieldsIgnored, metav1.ConditionTrue, fieldsReason,

@@ -29,6 +29,7 @@ import (
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/attestation"
 	"github.com/keyturn/keyturn/internal/etcd/controller"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/kube/kubetest"
@@ -95,6 +96,17 @@ type world struct {
 	members map[string]*member
 }
 
+// attested is an API server that enforces the admission policy.
+type attested struct{}
+
+func (attested) Test(context.Context, *corev1.Pod) attestation.Verdict {
+	return attestation.Verdict{Reason: attestation.PolicyEnforced, Revision: "1"}
+}
+
+func (a attested) Verdict(ctx context.Context, pod *corev1.Pod) attestation.Verdict {
+	return a.Test(ctx, pod)
+}
+
 // buffer is a log that is read while it is written.
 type buffer struct {
 	mu   sync.Mutex
@@ -134,7 +146,7 @@ func newWorld(t *testing.T, home string, spec etcdv1beta2.EtcdClusterSpec) *worl
 	w.names = model.Names{Namespace: w.namespace, Cluster: cluster}
 	w.operator = controller.New(controller.Options{
 		Client: api, Live: api, Events: events.NewFakeRecorder(10000), Log: logr.Discard(), Clock: clock.RealClock{},
-		Dial: w.dial, Namespace: w.private, Metrics: controller.NewMetrics(),
+		Dial: w.dial, Namespace: w.private, Metrics: controller.NewMetrics(), Attestor: attested{},
 		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local"},
 	})
 	resource := &etcdv1beta2.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: cluster}, Spec: spec}

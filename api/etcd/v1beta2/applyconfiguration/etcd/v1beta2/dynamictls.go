@@ -19,8 +19,9 @@ type DynamicTLSApplyConfiguration struct {
 	Leaf *LeafLifeApplyConfiguration `json:"leaf,omitempty"`
 	// keyAlgorithm of CAs and members. Unset means ECDSA.
 	KeyAlgorithm *etcdv1beta2.KeyAlgorithm `json:"keyAlgorithm,omitempty"`
-	// attestation is Annotation where a pod may ask by one request for the certificates of both ports, as a pod does
-	// that knows only the annotations kubeEtcdCSR and kubeEtcdCert. Unset means that each port needs a key of its own.
+	// attestation says how the operator knows that a request is of the pod that it is in. Policy, which unset means, signs
+	// requests only while the admission policy of the chart is in force, by which only the pod itself writes them.
+	// Annotation signs every request, and one request may ask for the certificates of both ports.
 	Attestation *etcdv1beta2.Attestation `json:"attestation,omitempty"`
 }
 

@@ -30,6 +30,10 @@ func leases(verb, namespace, name string) access {
 	return access{verb: verb, group: "coordination.k8s.io", resource: "leases", namespace: namespace, name: name}
 }
 
+func policies(verb, name string) access {
+	return access{verb: verb, group: "admissionregistration.k8s.io", resource: "validatingadmissionpolicies", name: name}
+}
+
 // What the operator may do once the manifest is installed, as a real API server says.
 func TestOperatorMayDoWhatItNeedsAndNoMore(t *testing.T) {
 	t.Parallel()
@@ -125,6 +129,10 @@ func TestTheEtcdOperatorMayDoWhatItNeedsAndNoMore(t *testing.T) {
 		{verb: "delete", resource: "persistentvolumeclaims", namespace: "etcd"}:                                            false,
 		{verb: "create", resource: "serviceaccounts", subresource: "token", namespace: "etcd", name: "any"}:                false,
 		{verb: "get", group: "kafka.strimzi.io", resource: "kafkas", namespace: "kafka"}:                                   false,
+		{verb: "patch", resource: "pods", subresource: "status", namespace: "etcd"}:                                        false,
+		policies("get", "keyturn-etcd-members"):                                                                            true,
+		policies("get", "another"):                                                                                         false,
+		policies("patch", "keyturn-etcd-members"):                                                                          false,
 		secrets("list", "etcd"):                              false,
 		secrets("watch", "keyturn"):                          false,
 		secrets("delete", "etcd"):                            false,

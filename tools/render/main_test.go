@@ -54,6 +54,36 @@ func TestNonsenseIsRefused(t *testing.T) {
 	}
 }
 
+func TestThePolicyForEtcdMembers(t *testing.T) {
+	t.Parallel()
+	const etcd = "--set=etcd.enabled=true"
+	for name, test := range map[string]struct {
+		arguments []string
+		installed bool
+		line      string
+	}{
+		"etcd is off":             {arguments: nil},
+		"etcd is on":              {arguments: []string{etcd}, installed: true, line: "namespaceSelector: {}"},
+		"others install it":       {arguments: []string{etcd, "--set=etcd.attestationPolicy.create=false"}, line: "- --attestation-policy=keyturn-etcd-members"},
+		"for namespaces":          {arguments: []string{etcd, "--set=watchNamespaces={shop,etcd}"}, installed: true, line: "- key: kubernetes.io/metadata.name"},
+		"of a release of its own": {arguments: []string{etcd, "--set=watchNamespaces={shop}", "--namespace=other"}, installed: true, line: "- --attestation-policy=keyturn-etcd-members-other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := template(t, test.arguments...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if installed := strings.Contains(text, "kind: ValidatingAdmissionPolicy\n"); installed != test.installed {
+				t.Errorf("the policy is installed: %t, want %t", installed, test.installed)
+			}
+			if test.line != "" && !slices.Contains(trimmedLines(text), test.line) {
+				t.Errorf("no line is %q", test.line)
+			}
+		})
+	}
+}
+
 // An operator that may not use cert-manager has no rights for it.
 func TestRightsForCertManagerComeWithTheFeatureGate(t *testing.T) {
 	t.Parallel()

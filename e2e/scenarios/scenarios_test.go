@@ -136,6 +136,7 @@ func etcdScenarios() []scenario {
 		{name: "etcd/created", run: etcdCreated},
 		{name: "etcd/isolated", run: etcdIsolated},
 		{name: "etcd/signed-by-an-outside-pki", run: etcdSignedOutside},
+		{name: "etcd/attested", run: etcdAttested},
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
@@ -40,16 +39,7 @@ func newAttested(t *testing.T, spec etcdv1beta2.EtcdClusterSpec) (*world, *guard
 	}
 	w := newWorldIn(t, g.namespace, private.Name, g.operator(), spec)
 	w.kubelet = g.kubelet()
-	w.ofPod = func(pod *corev1.Pod) client.Client {
-		config := rest.CopyConfig(apiServer)
-		config.Impersonate = rest.ImpersonationConfig{
-			UserName: "system:serviceaccount:" + pod.Namespace + ":" + pod.Spec.ServiceAccountName, Groups: []string{"system:masters"},
-			Extra: map[string][]string{
-				"authentication.kubernetes.io/pod-name": {pod.Name}, "authentication.kubernetes.io/pod-uid": {string(pod.UID)},
-			},
-		}
-		return connect(t, config)
-	}
+	w.ofPod = func(pod *corev1.Pod) client.Client { return connect(t, asPod(pod)) }
 	w.attestor = &controller.PolicyTester{
 		Client: w.asOperator, Live: w.asOperator, Expected: g.expected(), Clock: w.clock, Metrics: controller.NewMetrics(),
 	}

@@ -120,6 +120,18 @@ func (g *guarded) as(user string, groups ...string) client.Client {
 	return connect(g.t, config)
 }
 
+// asPod connects as the API server knows the token that is bound to a pod, with all rights.
+func asPod(pod *corev1.Pod) *rest.Config {
+	config := rest.CopyConfig(apiServer)
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + pod.Namespace + ":" + pod.Spec.ServiceAccountName, Groups: []string{"system:masters"},
+		Extra: map[string][]string{
+			"authentication.kubernetes.io/pod-name": {pod.Name}, "authentication.kubernetes.io/pod-uid": {string(pod.UID)},
+		},
+	}
+	return config
+}
+
 func (g *guarded) operator() client.Client { return g.as(g.settings.OperatorUser) }
 
 func (g *guarded) kubelet() client.Client { return g.as("system:node:worker", "system:nodes") }

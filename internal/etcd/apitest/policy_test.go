@@ -25,14 +25,22 @@ func TestOnlyThePodItselfChangesItsRequests(t *testing.T) {
 	pod, neighbour := g.running("my-cluster-0"), g.running("my-cluster-1")
 	g.mayPatchPods("my-cluster-0", "my-cluster-1")
 	unbound, ofNeighbour, own := g.token(pod.Name, nil), g.token(neighbour.Name, neighbour), g.token(pod.Name, pod)
+	sharing := other(g.namespace, "other") // is a pod of others with the account of the member
+	sharing.Spec.ServiceAccountName = pod.Name
+	if err := g.person.Create(t.Context(), sharing); err != nil {
+		t.Fatal(err)
+	}
+	ofSharing, predecessor := g.token(pod.Name, sharing), pod.DeepCopy()
+	predecessor.UID = "of-the-pod-before"
 	for _, key := range []string{contract.RequestAnnotation, contract.PeerPlane.RequestAnnotation(), contract.ClientPlane.RequestAnnotation()} {
 		for who, someone := range map[string]client.Client{
 			"an administrator of the namespace": g.person, "the operator": g.operator(), "the kubelet": g.kubelet(),
 			"the token of another member": ofNeighbour, "a token that is bound to no pod": unbound,
+			"a token of another pod with its account": ofSharing, "the pod of the same name before it": connect(t, asPod(predecessor)),
 			"its account, impersonated": g.as("system:serviceaccount:" + g.namespace + ":" + pod.Name),
 		} {
 			g.refusedByPolicy(who, "kubeEtcdCSR", someone.Patch(t.Context(), pod.DeepCopy(), annotating(key, "forged")))
-			if who == "the token of another member" || strings.HasPrefix(who, "a token") {
+			if strings.Contains(who, "token") {
 				continue // it has no right to the status anyway
 			}
 			g.refusedByPolicy(who+" by the status", "kubeEtcdCSR", someone.Status().Patch(t.Context(), pod.DeepCopy(), annotating(key, "forged")))

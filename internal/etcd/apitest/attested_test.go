@@ -20,12 +20,8 @@ import (
 // attested is an API server that enforces the admission policy.
 type attested struct{}
 
-func (attested) Test(context.Context, *corev1.Pod) attestation.Verdict {
+func (attested) Verdict(context.Context, *corev1.Pod) attestation.Verdict {
 	return attestation.Verdict{Reason: attestation.PolicyEnforced, Message: "The API server enforces the policy.", Revision: "1"}
-}
-
-func (a attested) Verdict(ctx context.Context, pod *corev1.Pod) attestation.Verdict {
-	return a.Test(ctx, pod)
 }
 
 // newAttested is a world in which the policy of the chart is in force, with an operator that tests it. Kubelet, agents

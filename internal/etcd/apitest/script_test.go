@@ -31,6 +31,7 @@ func sharing(size int32) etcdv1beta2.EtcdClusterSpec {
 func (w *world) created() *corev1.Pod {
 	w.t.Helper()
 	w.reconcile()
+	w.reconcile() // is due to the event of the pod
 	pod := w.pod(first)
 	w.setAddress(pod, "10.0.0.1")
 	return pod

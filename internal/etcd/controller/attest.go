@@ -23,9 +23,7 @@ import (
 
 // Attestor tells whether the admission policy for pods of members is in force.
 type Attestor interface {
-	// Test tests it, with the pod of a member.
-	Test(ctx context.Context, pod *corev1.Pod) attestation.Verdict
-	// Verdict is the last test's, unless that is too old.
+	// Verdict is that of a test with the pod of a member, which is repeated when it is too old.
 	Verdict(ctx context.Context, pod *corev1.Pod) attestation.Verdict
 }
 
@@ -39,9 +37,7 @@ func (p *pass) attest(ctx context.Context) {
 		if pod == nil || string(pod.UID) != member.PodUID || !pod.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if p.attestation = p.options.Attestor.Verdict(ctx, pod); p.attestation.Reason == attestation.PolicyNotTested {
-			p.wakeAt(p.now.Add(testAgain))
-		}
+		p.attestation = p.options.Attestor.Verdict(ctx, pod)
 		return
 	}
 }
@@ -104,24 +100,24 @@ func (p *pass) tellAttestation(wanted etcdv1beta2.EtcdClusterStatus) {
 	p.event(kind, now.Reason, "%s", now.Message)
 }
 
-// testEvery is how often the admission policy is tested while a cluster needs it, and testAgain how soon after a test
-// that failed.
+// testEvery is how old a test may be, and testAgain one that has failed. Looked for older ones every testAgain, each
+// change of the policy is found within a minute.
 const (
-	testEvery = time.Minute
+	testEvery = 50 * time.Second
 	testAgain = 10 * time.Second
 )
 
-// testAttestation tests the admission policy again and again, once for all clusters.
+// testAttestation has the admission policy tested while a cluster needs it, once for all of them.
 func (r *Reconciler) testAttestation(ctx context.Context) error {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := r.testOnce(ctx); err != nil && ctx.Err() == nil {
 			r.options.Log.Error(err, "testing the admission policy")
 		}
-	}, testEvery)
+	}, testAgain)
 	return nil
 }
 
-// testOnce tests the admission policy if a cluster needs it, and has those looked at whose status says something else.
+// testOnce learns whether the admission policy is in force if a cluster needs it, and has those looked at whose status says something else.
 func (r *Reconciler) testOnce(ctx context.Context) error {
 	var clusters etcdv1beta2.EtcdClusterList
 	if err := r.options.Client.List(ctx, &clusters); err != nil {
@@ -142,7 +138,7 @@ func (r *Reconciler) testOnce(ctx context.Context) error {
 	if err != nil || pod == nil {
 		return err
 	}
-	verdict := r.options.Attestor.Test(ctx, pod)
+	verdict := r.options.Attestor.Verdict(ctx, pod)
 	for _, cluster := range needing {
 		condition := apimeta.FindStatusCondition(cluster.Status.Conditions, etcdv1beta2.ConditionAttestationEnforced)
 		if condition != nil && condition.Reason == string(verdict.Reason) {

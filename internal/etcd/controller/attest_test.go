@@ -24,12 +24,10 @@ type found struct {
 	tests   int
 }
 
-func (f *found) Test(context.Context, *corev1.Pod) attestation.Verdict {
+func (f *found) Verdict(context.Context, *corev1.Pod) attestation.Verdict {
 	f.tests++
 	return f.verdict
 }
-
-func (f *found) Verdict(context.Context, *corev1.Pod) attestation.Verdict { return f.verdict }
 
 // clusterWith is a cluster with a kind of attestation, whose condition has a reason.
 func clusterWith(name string, kind etcdv1beta2.Attestation, reason attestation.Reason) *etcdv1beta2.EtcdCluster {

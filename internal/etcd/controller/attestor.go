@@ -41,20 +41,12 @@ func (t *PolicyTester) Verdict(ctx context.Context, pod *corev1.Pod) attestation
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	limit := testEvery
-	if t.last.Reason == attestation.PolicyNotTested {
+	if !t.last.IsEnforced() {
 		limit = testAgain
 	}
 	if age := t.Clock.Since(t.at); t.last.Reason == "" || age < 0 || age >= limit {
 		t.test(ctx, pod)
 	}
-	return t.last
-}
-
-// Test tests the policy now.
-func (t *PolicyTester) Test(ctx context.Context, pod *corev1.Pod) attestation.Verdict {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.test(ctx, pod)
 	return t.last
 }
 

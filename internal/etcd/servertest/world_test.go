@@ -99,12 +99,8 @@ type world struct {
 // attested is an API server that enforces the admission policy.
 type attested struct{}
 
-func (attested) Test(context.Context, *corev1.Pod) attestation.Verdict {
+func (attested) Verdict(context.Context, *corev1.Pod) attestation.Verdict {
 	return attestation.Verdict{Reason: attestation.PolicyEnforced, Revision: "1"}
-}
-
-func (a attested) Verdict(ctx context.Context, pod *corev1.Pod) attestation.Verdict {
-	return a.Test(ctx, pod)
 }
 
 // buffer is a log that is read while it is written.

@@ -242,7 +242,7 @@ func (s *stage) untilAsked(etcd harness.Etcd, member, forged string) error {
 }
 
 // serving has each member write and read until the result is called, which returns how many times all of them did. A
-// round that fails fails the scenario.
+// failed round fails the scenario.
 func (s *stage) serving(etcd harness.Etcd, members []string) func() int {
 	s.Helper()
 	ctx, stop := context.WithCancel(s.ctx)

@@ -20,7 +20,7 @@ func bound() map[string]string {
 		"type": "kafka", "provider": "strimzi",
 		"bootstrap.servers": address, "bootstrapServers": address, "bootstrap-servers": address,
 		"security.protocol": "SSL", "securityProtocol": "SSL",
-		"ssl.truststore.crt": "first\n", "ssl.keystore.crt": "certificate", "ssl.keystore.key": "key",
+		"ssl.truststore.crt": caOf("first"), "ssl.keystore.crt": "certificate", "ssl.keystore.key": "key",
 	}
 }
 
@@ -64,8 +64,8 @@ func TestEveryUserGetsTheListenerItCanAuthenticateTo(t *testing.T) {
 		user, listener string
 		want           map[string]string
 	}{
-		"a password":                        {user: "my-login", want: map[string]string{"security.protocol": "SASL_SSL", "password": "letmein", "user": "my-login", "ssl.truststore.crt": "first\n"}},
-		"a certificate of the application":  {user: "my-own", want: map[string]string{"security.protocol": "SSL", "ssl.truststore.crt": "first\n", "ssl.keystore.crt": ""}},
+		"a password":                        {user: "my-login", want: map[string]string{"security.protocol": "SASL_SSL", "password": "letmein", "user": "my-login", "ssl.truststore.crt": caOf("first")}},
+		"a certificate of the application":  {user: "my-own", want: map[string]string{"security.protocol": "SSL", "ssl.truststore.crt": caOf("first"), "ssl.keystore.crt": ""}},
 		"nothing":                           {listener: "plain", want: map[string]string{"security.protocol": "PLAINTEXT", "ssl.truststore.crt": ""}},
 		"a user that has no authentication": {user: "my-nobody", listener: "tls", want: map[string]string{"security.protocol": "SSL", "ssl.keystore.key": ""}},
 	} {
@@ -116,8 +116,8 @@ func TestWhatChangesIsInTheSecret(t *testing.T) {
 		want   map[string]string
 	}{
 		"the cluster CA": {
-			change: func(w *world) { w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", "first\nsecond\n") },
-			want:   map[string]string{"ssl.truststore.crt": "first\nsecond\n"},
+			change: func(w *world) { w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", caOf("first", "second")) },
+			want:   map[string]string{"ssl.truststore.crt": caOf("first", "second")},
 		},
 		"the certificate of the user": {
 			change: func(w *world) { w.updateSecret("my-user", "user.crt", "renewed") },
@@ -244,7 +244,7 @@ func TestWhateverWriteTheOperatorCrashesAtTheNextOneFinishes(t *testing.T) {
 	}{
 		"creating":  {change: func(*world) {}, secret: "my-app", writes: 3},
 		"renaming":  {change: func(w *world) { w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.SecretName = "renamed" }) }, secret: "renamed", writes: 3},
-		"a renewal": {change: func(w *world) { w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", "first\n") }, secret: "my-app", writes: 1},
+		"a renewal": {change: func(w *world) { w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", caOf("first")) }, secret: "my-app", writes: 1},
 		"a bad time": {change: func(w *world) {
 			w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Listener = "scram" })
 		}, writes: 1},
@@ -272,7 +272,7 @@ func crashAt(t *testing.T, n int, creating bool, change func(w *world), secret s
 	w.cluster()
 	w.access("my-user", nil)
 	if !creating {
-		w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", "before\n")
+		w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", caOf("before"))
 		w.mustReconcile()
 		w.startOperator()
 	}
@@ -281,7 +281,7 @@ func crashAt(t *testing.T, n int, creating bool, change func(w *world), secret s
 	crashed = w.reconcile() != nil
 	w.startOperator()
 	if creating || secret == "renamed" {
-		w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", "first\n")
+		w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", caOf("first"))
 	}
 	w.mustReconcile()
 	w.faulty.writes = 0

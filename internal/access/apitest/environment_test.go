@@ -1,11 +1,13 @@
 package apitest
 
 import (
+	"crypto/x509"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -22,6 +24,7 @@ import (
 	kafkav1beta2 "github.com/keyturn/keyturn/api/kafka/v1beta2"
 	"github.com/keyturn/keyturn/charts/chartstest"
 	"github.com/keyturn/keyturn/internal/kube/kubetest"
+	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // apiServer is the connection that all tests of the package share. Each test has a namespace of its own.
@@ -29,6 +32,8 @@ var (
 	apiServer *rest.Config
 	shared    clients
 	connected sync.Once
+	// authorities are the CAs of clusters, by name.
+	authorities = map[string]pki.Authority{}
 )
 
 // clients are those of a person, who may do everything, and of the access operator.
@@ -44,6 +49,10 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) int {
 	ctrl.SetLogger(logr.Discard())
+	if err := makeAuthorities(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	environment := &envtest.Environment{
 		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "config", "crd")},
 		ErrorIfCRDPathMissing: true,
@@ -61,6 +70,30 @@ func run(m *testing.M) int {
 	apiServer = environment.Config
 	apiServer.QPS, apiServer.Burst = -1, -1
 	return m.Run()
+}
+
+// makeAuthorities makes them once: tests compare what they copy.
+func makeAuthorities() error {
+	for name, from := range map[string]time.Time{"before": now(), "first": now(), "second": now(), "expired": now().AddDate(-2, 0, 0)} {
+		ca, err := pki.NewCA(pki.CASpec{
+			Subject: pki.Subject{Organization: "example", CommonName: name},
+			Key:     pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}, Validity: 365 * 24 * time.Hour, Now: from,
+		})
+		if err != nil {
+			return fmt.Errorf("making CA %s: %w", name, err)
+		}
+		authorities[name] = ca
+	}
+	return nil
+}
+
+// caOf are the certificates of CAs in PEM.
+func caOf(names ...string) string {
+	certificates := make([]*x509.Certificate, 0, len(names))
+	for _, name := range names {
+		certificates = append(certificates, authorities[name].Certificate())
+	}
+	return string(pki.EncodeBundle(certificates...))
 }
 
 // connect makes the clients with the first test.

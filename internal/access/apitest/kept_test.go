@@ -15,8 +15,8 @@ import (
 // A rotation must not find applications with what was true when their KafkaAccess was last in order.
 func TestASecretFollowsARotationWhileTheSpecIsBad(t *testing.T) {
 	t.Parallel()
-	rotated := map[string]string{"ssl.truststore.crt": "first\nsecond\n", "ssl.keystore.crt": "renewed"}
-	trusted := map[string]string{"ssl.truststore.crt": "first\nsecond\n"}
+	rotated := map[string]string{"ssl.truststore.crt": caOf("first", "second"), "ssl.keystore.crt": "renewed"}
+	trusted := map[string]string{"ssl.truststore.crt": caOf("first", "second")}
 	for name, test := range map[string]struct {
 		spoil  func(w *world)
 		want   map[string]string
@@ -51,7 +51,7 @@ func TestASecretFollowsARotationWhileTheSpecIsBad(t *testing.T) {
 			if reason := w.reason("my-app"); reason != test.reason {
 				t.Errorf("the reason is %s, want %s", reason, test.reason)
 			}
-			w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", "first\nsecond\n")
+			w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", caOf("first", "second"))
 			w.updateSecret("my-user", "user.crt", "renewed")
 			w.startOperator()
 			w.mustReconcile()
@@ -82,7 +82,7 @@ func TestASecretOfUnknownSourceStaysAsItIs(t *testing.T) {
 	secret := &corev1.Secret{}
 	w.update("my-app", secret, func() { secret.Annotations = nil })
 	w.updateAccess(listener("none"))
-	w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", "second\n")
+	w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", caOf("second"))
 	w.mustReconcile()
 	if diff := cmp.Diff(bound(), w.data("my-app")); diff != "" {
 		t.Errorf("the Secret differs (-want +got):\n%s", diff)

@@ -46,7 +46,7 @@ func TestAChangeIsInTheSecretSoonAndAtRestNothingIsRead(t *testing.T) {
 		change     func()
 		key, value string
 	}{
-		"the cluster CA": {func() { w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", "second\n") }, "ssl.truststore.crt", "second\n"},
+		"the cluster CA": {func() { w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", caOf("second")) }, "ssl.truststore.crt", caOf("second")},
 		"the user":       {func() { w.updateSecret("my-user", "user.crt", "renewed") }, "ssl.keystore.crt", "renewed"},
 		"the address": {func() {
 			kafka := &kafkav1.Kafka{}
@@ -105,8 +105,8 @@ func TestConsentIsFollowedSoonInBothDirections(t *testing.T) {
 	kafkas.allow(&kafkav1.Kafka{}, "my-cluster", apps.namespace)
 	apps.await("the user is asked", func() bool { return apps.readyMessage("KafkaUser my-user") })
 	apps.within("the Secret is there", func() { kafkas.allow(&kafkav1.KafkaUser{}, "my-user", "*") }, func() bool { return apps.reason("my-app") == "Bound" })
-	apps.within("the CA of another namespace is followed", func() { kafkas.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", "second\n") },
-		apps.holds("ssl.truststore.crt", "second\n"))
+	apps.within("the CA of another namespace is followed", func() { kafkas.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", caOf("second")) },
+		apps.holds("ssl.truststore.crt", caOf("second")))
 	apps.within("the Secret is gone", func() { kafkas.allow(&kafkav1.Kafka{}, "my-cluster", "") }, func() bool { return apps.data("my-app") == nil })
 	apps.await("the binding is gone", func() bool { return apps.status().Binding == nil })
 }

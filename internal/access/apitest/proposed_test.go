@@ -49,8 +49,7 @@ func (w *world) mustReconcileProposed(name string) kafkav1beta2.KafkaAccess {
 func (w *world) realCluster() (ca *x509.Certificate, user pki.Authority) {
 	w.t.Helper()
 	w.cluster()
-	now := metav1.Now().Time
-	ca, user = pkitest.CA(w.t, "cluster-ca", now).Certificate(), pkitest.CA(w.t, "my-user", now)
+	ca, user = pkitest.CA(w.t, "cluster-ca", now()).Certificate(), pkitest.CA(w.t, "my-user", now())
 	w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", string(pki.EncodeBundle(ca)))
 	secret := &corev1.Secret{}
 	w.update("my-user", secret, func() {
@@ -106,7 +105,7 @@ func TestThePasswordsOfStoresStayThroughARotation(t *testing.T) {
 	w.access("my-user", func(a *accessv1alpha1.KafkaAccess) { a.Spec.PKCS12 = new(true) })
 	w.mustReconcile()
 	before := w.data("my-app")
-	next := pkitest.CA(t, "next-ca", metav1.Now().Time).Certificate()
+	next := pkitest.CA(t, "next-ca", now()).Certificate()
 	w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", string(pki.EncodeBundle(ca, next)))
 	w.mustReconcile()
 	after := w.data("my-app")

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -65,10 +64,9 @@ func damagedChain(w *world) {
 // chainOf is a root and a chain of a leaf, an intermediate CA and that root.
 func chainOf(t *testing.T, name string) (root *x509.Certificate, chain []*x509.Certificate) {
 	t.Helper()
-	now := time.Now()
-	upper, lower := pkitest.CA(t, name, now), pkitest.CA(t, name+" intermediate", now)
+	upper, lower := pkitest.CA(t, name, now()), pkitest.CA(t, name+" intermediate", now())
 	intermediate := pkitest.Changed(t, upper, lower, func(*x509.Certificate) {})
-	leaf := pkitest.CA(t, name+" leaf", now)
+	leaf := pkitest.CA(t, name+" leaf", now())
 	leafOfIt := pkitest.Changed(t, intermediate, leaf, func(*x509.Certificate) {})
 	return upper.Certificate(), []*x509.Certificate{leafOfIt.Certificate(), intermediate.Certificate(), upper.Certificate()}
 }
@@ -269,7 +267,7 @@ func TestAConflictIsRetriedAndNotReported(t *testing.T) {
 	w.cluster()
 	w.access("my-user", nil)
 	w.mustReconcile()
-	w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", "second\n")
+	w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", caOf("second"))
 	w.startWith(staleReader{Client: shared.operator, stale: func() { w.updateSecret("my-app", "mine", "in between") }})
 	if err := w.reconcile(); !apierrors.IsConflict(err) {
 		t.Errorf("the error is %v", err)
@@ -279,7 +277,7 @@ func TestAConflictIsRetriedAndNotReported(t *testing.T) {
 	}
 	w.startOperator()
 	w.mustReconcile()
-	if data := w.data("my-app"); data["ssl.truststore.crt"] != "second\n" || data["mine"] != "in between" {
+	if data := w.data("my-app"); data["ssl.truststore.crt"] != caOf("second") || data["mine"] != "in between" {
 		t.Errorf("the Secret holds %v", data)
 	}
 }

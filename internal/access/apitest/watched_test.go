@@ -127,7 +127,7 @@ func TestEveryChangeIsNoticed(t *testing.T) {
 	w.await("the cluster CA is missed", func() bool {
 		return w.reason("my-app") == "MissingKubernetesResource" && w.readyMessage("Secret my-cluster-cluster-ca-cert")
 	})
-	w.caSecret("first\n")
+	w.caSecret(caOf("first"))
 	w.await("the user's Secret is missed", func() bool { return w.readyMessage("Secret my-user ") })
 	w.secret("my-user", "strimzi-user-operator", map[string]string{"user.crt": "certificate", "user.key": "key"})
 	w.awaitReason("Bound")
@@ -135,8 +135,8 @@ func TestEveryChangeIsNoticed(t *testing.T) {
 		t.Fatalf("the Secret differs (-want +got):\n%s", diff)
 	}
 
-	w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", "second\n")
-	w.awaitData("ssl.truststore.crt", "second\n")
+	w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", caOf("second"))
+	w.awaitData("ssl.truststore.crt", caOf("second"))
 	w.updateSecret("my-user", "user.crt", "renewed")
 	w.awaitData("ssl.keystore.crt", "renewed")
 	kafka := &kafkav1.Kafka{}
@@ -160,7 +160,7 @@ func TestChangesOfSecretsWithoutALabelAreNoticed(t *testing.T) {
 	w.kafka("my-cluster")
 	w.user("my-user", kafkav1.UserTLS)
 	w.secret("my-app", "", map[string]string{"mine": "precious"})
-	w.secret("my-cluster-cluster-ca-cert", "", map[string]string{"ca.crt": "first\n"})
+	w.secret("my-cluster-cluster-ca-cert", "", map[string]string{"ca.crt": caOf("first")})
 	w.secret("my-user", "", map[string]string{"user.crt": "certificate"})
 	w.access("my-user", nil)
 	w.awaitReason("IncompleteSecret")
@@ -168,10 +168,10 @@ func TestChangesOfSecretsWithoutALabelAreNoticed(t *testing.T) {
 	w.awaitReason("ForeignObject")
 	w.delete("my-app", &corev1.Secret{})
 	w.awaitReason("Bound")
-	w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", "second\n")
+	w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", caOf("second"))
 	want := bound()
-	maps.Copy(want, map[string]string{"ssl.truststore.crt": "second\n"})
-	w.awaitData("ssl.truststore.crt", "second\n")
+	maps.Copy(want, map[string]string{"ssl.truststore.crt": caOf("second")})
+	w.awaitData("ssl.truststore.crt", caOf("second"))
 	if diff := cmp.Diff(want, w.data("my-app")); diff != "" {
 		t.Errorf("the Secret differs (-want +got):\n%s", diff)
 	}

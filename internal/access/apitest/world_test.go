@@ -39,6 +39,9 @@ type world struct {
 	events []string
 }
 
+// now is the time of operators that reconcile when they are asked to.
+func now() time.Time { return time.Unix(1_700_000_000, 0) }
+
 // errCrash is what the operator gets once it has crashed.
 var errCrash = errors.New("the operator has crashed")
 
@@ -115,7 +118,7 @@ func (w *world) startOperator() {
 func (w *world) startWith(live client.Reader) {
 	options := controller.Options{
 		Client: w.faulty, Live: live, Events: w, Metrics: controller.NewMetrics(), References: w.references,
-		Clock: clocktesting.NewFakePassiveClock(time.Unix(1_700_000_000, 0)),
+		Clock: clocktesting.NewFakePassiveClock(now()),
 	}
 	w.operator, w.proposed = controller.New(binding.Public(), options), controller.New(binding.Proposed(), options)
 }
@@ -124,7 +127,7 @@ func (w *world) startWith(live client.Reader) {
 func (w *world) cluster() {
 	w.t.Helper()
 	w.kafka("my-cluster")
-	w.caSecret("first\n")
+	w.caSecret(caOf("first"))
 	w.user("my-user", kafkav1.UserTLS)
 	w.secret("my-user", "strimzi-user-operator", map[string]string{"user.crt": "certificate", "user.key": "key", "ca.crt": "clients"})
 	w.user("my-login", kafkav1.UserSCRAM)

@@ -106,3 +106,32 @@ func TestASourceThatOthersHaveWrittenIsNotBelieved(t *testing.T) {
 		t.Errorf("the Secret differs (-want +got):\n%s", diff)
 	}
 }
+
+// A cluster CA that is damaged by hand leaves nodes as they are, and must leave applications as they are.
+func TestADamagedClusterCAIsNotHandedToApplications(t *testing.T) {
+	t.Parallel()
+	for name, damaged := range map[string]string{
+		"a key behind it":       caOf("second") + string(authorities["second"].Key().PEM()),
+		"half of a certificate": caOf("second")[:len(caOf("second"))/2],
+		"no certificate":        "second",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.cluster()
+			w.access("my-user", nil)
+			w.mustReconcile()
+			w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", damaged)
+			w.mustReconcile()
+			if diff := cmp.Diff(bound(), w.data("my-app")); diff != "" {
+				t.Errorf("the Secret differs (-want +got):\n%s", diff)
+			}
+			if w.reason("my-app") != "IncompleteSecret" || !w.readyMessage("The key ca.crt of Secret my-cluster-cluster-ca-cert cannot be used") {
+				t.Errorf("the status is %+v", w.status())
+			}
+			if w.readyMessage("PRIVATE KEY") {
+				t.Error("the message has a key")
+			}
+		})
+	}
+}

@@ -20,7 +20,7 @@ type Trust struct {
 	// Field is the one to correct when there is no such Secret.
 	Field string
 	key   string
-	read  func(trust Trust, data []byte) ([]byte, error)
+	read  func(trust Trust, data []byte) ([]*x509.Certificate, error)
 	// shown are the certificates that the Kafka shows for a listener with a certificate of its own.
 	shown []string
 	// listener is for messages.
@@ -35,7 +35,7 @@ func TrustOf(kafka *kafkav1.Kafka, listener *kafkav1.Listener, source Source, na
 	case !listener.TLS || reference != nil && reference.System:
 	case reference != nil:
 		trust.Secret = types.NamespacedName{Namespace: namespace, Name: reference.SecretName}
-		trust.Field, trust.key, trust.read = "spec.kafka.truststoreRef", reference.Key, readReference
+		trust.Field, trust.key, trust.read = "spec.kafka.truststoreRef", reference.Key, readCertificates
 	case IsCustom(listener):
 		own := listener.Configuration.BrokerCertChainAndKey
 		trust.Secret = types.NamespacedName{Namespace: kafka.Namespace, Name: own.SecretName}
@@ -43,7 +43,7 @@ func TrustOf(kafka *kafkav1.Kafka, listener *kafkav1.Listener, source Source, na
 		trust.shown = shownCertificates(kafka, listener.Name)
 	default:
 		trust.Secret = types.NamespacedName{Namespace: kafka.Namespace, Name: authorities.Cluster.CertSecret(kafka.Name)}
-		trust.Field, trust.key, trust.read = "spec.kafka.name", caCertificate, readAll
+		trust.Field, trust.key, trust.read = "spec.kafka.name", caCertificate, readCertificates
 	}
 	return trust
 }
@@ -67,23 +67,25 @@ func (t Trust) Certificates(secret Stored) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.read(t, data)
+	certificates, err := t.read(t, data)
+	if err != nil {
+		return nil, err
+	}
+	return pki.EncodeBundle(distinct(certificates)...), nil
 }
 
-// readAll takes all of ca.crt: it holds several certificates while a CA is replaced.
-func readAll(_ Trust, data []byte) ([]byte, error) { return data, nil }
-
-// readReference takes certificates only: a reference must not be a way to read keys.
-func readReference(trust Trust, data []byte) ([]byte, error) {
+// readCertificates takes certificates only, of which there are several while a CA is replaced: a KafkaAccess must not
+// be a way to read keys.
+func readCertificates(trust Trust, data []byte) ([]*x509.Certificate, error) {
 	certificates, err := pki.ParseBundle(data)
 	if err != nil {
 		return nil, unreadable(trust.Secret.Name, trust.key, err)
 	}
-	return pki.EncodeBundle(certificates...), nil
+	return certificates, nil
 }
 
 // readChain takes the self-signed CA of a chain, beside that of the one that nodes still present.
-func readChain(trust Trust, data []byte) ([]byte, error) {
+func readChain(trust Trust, data []byte) ([]*x509.Certificate, error) {
 	roots, err := rootsOf(data)
 	if err != nil {
 		return nil, unreadable(trust.Secret.Name, trust.key, err)
@@ -103,7 +105,7 @@ func readChain(trust Trust, data []byte) ([]byte, error) {
 			roots = append(roots, presented...)
 		}
 	}
-	return pki.EncodeBundle(distinct(roots)...), nil
+	return roots, nil
 }
 
 func rootsOf(chain []byte) ([]*x509.Certificate, error) {

@@ -2,6 +2,7 @@ package binding_test
 
 import (
 	"crypto/x509"
+	"slices"
 	"testing"
 	"time"
 
@@ -89,26 +90,35 @@ func TestAListenerWithACertificateOfItsOwnGetsTheRootOfItsChain(t *testing.T) {
 	}
 }
 
-func TestAReferenceIsNoWayToReadKeys(t *testing.T) {
+func TestCertificatesAloneAreCopied(t *testing.T) {
 	t.Parallel()
 	encrypted := listener("tls", kafkav1.ListenerInternal, true, "")
-	source := binding.Source{Truststore: &accessv1alpha1.TruststoreReference{SecretName: "my-root", Key: "entry"}}
-	trust := binding.TrustOf(kafkaWith(encrypted), &encrypted, source, "apps")
-	root := pkitest.CA(t, "root", now())
-	key := root.Key().PEM()
-	for name, test := range map[string]struct {
-		entry  []byte
-		reason binding.Reason
-	}{
-		"a certificate": {entry: pki.EncodeBundle(root.Certificate())},
-		"a key":         {entry: key, reason: binding.IncompleteSecret},
-		"both":          {entry: append(pki.EncodeBundle(root.Certificate()), key...), reason: binding.IncompleteSecret},
-		"nothing":       {reason: binding.IncompleteSecret},
-		"a text":        {entry: []byte("password"), reason: binding.IncompleteSecret},
+	root, next := pkitest.CA(t, "root", now()), pkitest.CA(t, "next", now())
+	certificate, key := pki.EncodeBundle(root.Certificate()), root.Key().PEM()
+	for from, reference := range map[string]*accessv1alpha1.TruststoreReference{
+		"the cluster CA": nil, "a reference": {SecretName: "my-root", Key: "ca.crt"},
 	} {
-		got, err := trust.Certificates(binding.Stored{Name: "my-root", Data: map[string][]byte{"entry": test.entry}})
-		if reason := problemOf(t, err); reason != test.reason || (len(got) > 0) != (test.reason == "") {
-			t.Errorf("%s: %q with reason %q, want %q", name, got, reason, test.reason)
+		trust := binding.TrustOf(kafkaWith(encrypted), &encrypted, binding.Source{Truststore: reference}, "apps")
+		for name, test := range map[string]struct {
+			entry  []byte
+			want   []*x509.Certificate
+			reason binding.Reason
+		}{
+			"a certificate": {entry: certificate, want: []*x509.Certificate{root.Certificate()}},
+			"two, of which one twice": {
+				entry: pki.EncodeBundle(root.Certificate(), next.Certificate(), root.Certificate()),
+				want:  []*x509.Certificate{root.Certificate(), next.Certificate()},
+			},
+			"a key":                 {entry: key, reason: binding.IncompleteSecret},
+			"both":                  {entry: slices.Concat(certificate, key), reason: binding.IncompleteSecret},
+			"half of a certificate": {entry: certificate[:len(certificate)/2], reason: binding.IncompleteSecret},
+			"nothing":               {reason: binding.IncompleteSecret},
+			"a text":                {entry: []byte("password"), reason: binding.IncompleteSecret},
+		} {
+			got, err := trust.Certificates(binding.Stored{Name: trust.Secret.Name, Data: map[string][]byte{"ca.crt": test.entry}})
+			if reason := problemOf(t, err); reason != test.reason || string(got) != string(pki.EncodeBundle(test.want...)) {
+				t.Errorf("%s of %s: %d bytes with reason %q, want %d certificates with %q", name, from, len(got), reason, len(test.want), test.reason)
+			}
 		}
 	}
 }

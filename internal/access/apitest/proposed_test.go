@@ -119,6 +119,43 @@ func TestThePasswordsOfStoresStayThroughARotation(t *testing.T) {
 	}
 }
 
+// Nodes present certificates of the previous CA until all of them trust the new one.
+func TestAnOwnClusterCAThatIsReplacedStaysTrustedUnderItsDate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	old, _ := w.realCluster()
+	w.access("my-user", func(a *accessv1alpha1.KafkaAccess) { a.Spec.PKCS12 = new(true) })
+	w.mustReconcile()
+	next := authorities["second"].Certificate()
+	secret := &corev1.Secret{}
+	w.update("my-cluster-cluster-ca-cert", secret, func() {
+		secret.Data["ca.crt"] = pki.EncodeBundle(next)
+		secret.Data["ca-2024-11-13T22-13-20Z.crt"] = pki.EncodeBundle(old)
+		secret.Data["ca-2022-11-14T22-13-20Z.crt"] = []byte(caOf("expired"))
+	})
+	w.mustReconcile()
+	w.trusts(next, old)
+	w.update("my-cluster-cluster-ca-cert", secret, func() { delete(secret.Data, "ca-2024-11-13T22-13-20Z.crt") })
+	w.mustReconcile()
+	w.trusts(next)
+}
+
+// trusts fails unless both forms of the truststore hold these CAs.
+func (w *world) trusts(cas ...*x509.Certificate) {
+	w.t.Helper()
+	data := w.data("my-app")
+	if data["ssl.truststore.crt"] != string(pki.EncodeBundle(cas...)) {
+		w.t.Errorf("the CAs are %q (%s)", data["ssl.truststore.crt"], w.reason("my-app"))
+	}
+	entries := make([]pki.TrustEntry, 0, len(cas))
+	for _, ca := range cas {
+		entries = append(entries, pki.TrustEntry{Certificate: ca})
+	}
+	if !pki.TrustStoreHolds([]byte(data["ssl.truststore.p12"]), data["ssl.truststore.password"], entries) {
+		w.t.Error("the truststore holds others")
+	}
+}
+
 func TestPKCS12DecidesWhichKeysAreThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -1,19 +1,23 @@
 package binding
 
 import (
+	"crypto/x509"
 	"fmt"
 	"maps"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // Keys of the Secrets that are copied from.
 const (
-	caCertificate   = "ca.crt"
-	userCertificate = "user.crt"
-	userKey         = "user.key"
-	userPassword    = "password"
-	userJAAS        = "sasl.jaas.config"
+	caCertificate = "ca.crt"
+	// certificateEntry ends the keys of certificates in a Secret of a CA.
+	certificateEntry = ".crt"
+	userCertificate  = "user.crt"
+	userKey          = "user.key"
+	userPassword     = "password"
+	userJAAS         = "sasl.jaas.config"
 )
 
 // Keys of the Secret that more than one function knows.
@@ -60,6 +64,19 @@ func (s Stored) value(key string) ([]byte, error) {
 		Problem: fmt.Sprintf("Secret %s has no value under the key %s.", s.Name, key),
 		Remedy:  "Wait until its operator has written the key, or add the key if the Secret is yours.",
 	}
+}
+
+// certificates reads an entry that must hold certificates alone: a KafkaAccess must not be a way to read keys.
+func (s Stored) certificates(key string) ([]*x509.Certificate, error) {
+	value, err := s.value(key)
+	if err != nil {
+		return nil, err
+	}
+	certificates, err := pki.ParseBundle(value)
+	if err != nil {
+		return nil, unreadable(s.Name, key, err)
+	}
+	return certificates, nil
 }
 
 // Connection is what an application needs to connect to a Kafka cluster.

@@ -3,7 +3,10 @@ package binding
 import (
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -20,7 +23,7 @@ type Trust struct {
 	// Field is the one to correct when there is no such Secret.
 	Field string
 	key   string
-	read  func(trust Trust, data []byte) ([]*x509.Certificate, error)
+	read  func(trust Trust, secret Stored, now time.Time) ([]*x509.Certificate, error)
 	// shown are the certificates that the Kafka shows for a listener with a certificate of its own.
 	shown []string
 	// listener is for messages.
@@ -35,7 +38,7 @@ func TrustOf(kafka *kafkav1.Kafka, listener *kafkav1.Listener, source Source, na
 	case !listener.TLS || reference != nil && reference.System:
 	case reference != nil:
 		trust.Secret = types.NamespacedName{Namespace: namespace, Name: reference.SecretName}
-		trust.Field, trust.key, trust.read = "spec.kafka.truststoreRef", reference.Key, readCertificates
+		trust.Field, trust.key, trust.read = "spec.kafka.truststoreRef", reference.Key, readReference
 	case IsCustom(listener):
 		own := listener.Configuration.BrokerCertChainAndKey
 		trust.Secret = types.NamespacedName{Namespace: kafka.Namespace, Name: own.SecretName}
@@ -43,7 +46,7 @@ func TrustOf(kafka *kafkav1.Kafka, listener *kafkav1.Listener, source Source, na
 		trust.shown = shownCertificates(kafka, listener.Name)
 	default:
 		trust.Secret = types.NamespacedName{Namespace: kafka.Namespace, Name: authorities.Cluster.CertSecret(kafka.Name)}
-		trust.Field, trust.key, trust.read = "spec.kafka.name", caCertificate, readCertificates
+		trust.Field, trust.key, trust.read = "spec.kafka.name", caCertificate, readPublished
 	}
 	return trust
 }
@@ -62,30 +65,50 @@ func shownCertificates(kafka *kafkav1.Kafka, listener string) []string {
 }
 
 // Certificates returns the CAs in PEM out of the Secret. The error is a *NotReadyError.
-func (t Trust) Certificates(secret Stored) ([]byte, error) {
-	data, err := secret.value(t.key)
-	if err != nil {
-		return nil, err
-	}
-	certificates, err := t.read(t, data)
+func (t Trust) Certificates(secret Stored, now time.Time) ([]byte, error) {
+	certificates, err := t.read(t, secret, now)
 	if err != nil {
 		return nil, err
 	}
 	return pki.EncodeBundle(distinct(certificates)...), nil
 }
 
-// readCertificates takes certificates only, of which there are several while a CA is replaced: a KafkaAccess must not
-// be a way to read keys.
-func readCertificates(trust Trust, data []byte) ([]*x509.Certificate, error) {
-	certificates, err := pki.ParseBundle(data)
+// readPublished takes the CAs of all certificate entries, ca.crt first: while a CA is replaced, nodes still present
+// certificates of one that is kept under its date. One that has expired is left out, except in ca.crt.
+func readPublished(trust Trust, secret Stored, now time.Time) ([]*x509.Certificate, error) {
+	published, err := secret.certificates(trust.key)
 	if err != nil {
-		return nil, unreadable(trust.Secret.Name, trust.key, err)
+		return nil, err
 	}
-	return certificates, nil
+	if err := pki.CheckCA(published[0]); err != nil {
+		return nil, unreadable(secret.Name, trust.key, err)
+	}
+	for _, key := range slices.Sorted(maps.Keys(secret.Data)) {
+		if key == trust.key || !strings.HasSuffix(key, certificateEntry) {
+			continue
+		}
+		chain, err := secret.certificates(key)
+		if err != nil {
+			return nil, err
+		}
+		if now.Before(chain[0].NotAfter) {
+			published = append(published, chain...)
+		}
+	}
+	return slices.DeleteFunc(published, func(cert *x509.Certificate) bool { return pki.CheckCA(cert) != nil }), nil
+}
+
+// readReference takes all certificates of the entry.
+func readReference(trust Trust, secret Stored, _ time.Time) ([]*x509.Certificate, error) {
+	return secret.certificates(trust.key)
 }
 
 // readChain takes the self-signed CA of a chain, beside that of the one that nodes still present.
-func readChain(trust Trust, data []byte) ([]*x509.Certificate, error) {
+func readChain(trust Trust, secret Stored, _ time.Time) ([]*x509.Certificate, error) {
+	data, err := secret.value(trust.key)
+	if err != nil {
+		return nil, err
+	}
 	roots, err := rootsOf(data)
 	if err != nil {
 		return nil, unreadable(trust.Secret.Name, trust.key, err)

@@ -1,6 +1,7 @@
 package binding_test
 
 import (
+	"bytes"
 	"crypto/x509"
 	"slices"
 	"testing"
@@ -79,7 +80,7 @@ func TestAListenerWithACertificateOfItsOwnGetsTheRootOfItsChain(t *testing.T) {
 			kafka := kafkaWith(custom)
 			kafka.Status.Listeners = []kafkav1.ListenerStatus{{Name: "custom", Certificates: test.shown}}
 			trust := binding.TrustOf(kafka, &custom, binding.Source{}, "apps")
-			got, err := trust.Certificates(binding.Stored{Name: "chain", Data: map[string][]byte{"crt": pki.EncodeBundle(test.chain...)}})
+			got, err := trust.Certificates(binding.Stored{Name: "chain", Data: map[string][]byte{"crt": pki.EncodeBundle(test.chain...)}}, now())
 			if reason := problemOf(t, err); reason != test.reason {
 				t.Fatalf("the reason is %q, want %q", reason, test.reason)
 			}
@@ -115,10 +116,60 @@ func TestCertificatesAloneAreCopied(t *testing.T) {
 			"nothing":               {reason: binding.IncompleteSecret},
 			"a text":                {entry: []byte("password"), reason: binding.IncompleteSecret},
 		} {
-			got, err := trust.Certificates(binding.Stored{Name: trust.Secret.Name, Data: map[string][]byte{"ca.crt": test.entry}})
-			if reason := problemOf(t, err); reason != test.reason || string(got) != string(pki.EncodeBundle(test.want...)) {
+			got, err := trust.Certificates(binding.Stored{Name: trust.Secret.Name, Data: map[string][]byte{"ca.crt": test.entry}}, now())
+			if reason := problemOf(t, err); reason != test.reason || !bytes.Equal(got, pki.EncodeBundle(test.want...)) {
 				t.Errorf("%s of %s: %d bytes with reason %q, want %d certificates with %q", name, from, len(got), reason, len(test.want), test.reason)
 			}
+		}
+	}
+}
+
+func TestEveryCAOfTheClusterIsTrustedWhileItIsPublished(t *testing.T) {
+	t.Parallel()
+	encrypted := listener("tls", kafkav1.ListenerInternal, true, "")
+	trust := binding.TrustOf(kafkaWith(encrypted), &encrypted, binding.Source{}, "apps")
+	issuer := pkitest.CA(t, "root", now())
+	next, old, added := pkitest.CA(t, "next", now()).Certificate(), pkitest.CA(t, "old", now()).Certificate(), pkitest.CA(t, "added", now()).Certificate()
+	expired, root := pkitest.CA(t, "expired", now().AddDate(-2, 0, 0)).Certificate(), issuer.Certificate()
+	below := pkitest.Changed(t, issuer, pkitest.CA(t, "below", now()), func(*x509.Certificate) {}).Certificate()
+	leaf, err := issuer.Issue(issuer.Key().Signer().Public(), pki.LeafSpec{
+		Subject: pki.Subject{CommonName: "leaf"}, Usages: []pki.Usage{pki.ServerAuth}, Validity: time.Hour, Now: now(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const dated, earlier = "ca-2028-01-15T08-00-00Z.crt", "ca-2027-01-14T08-00-00Z.crt"
+	for name, test := range map[string]struct {
+		others map[string][]*x509.Certificate
+		want   []*x509.Certificate
+	}{
+		"alone":                             {want: []*x509.Certificate{next}},
+		"beside the previous one":           {others: map[string][]*x509.Certificate{dated: {old}}, want: []*x509.Certificate{next, old}},
+		"beside one that has expired":       {others: map[string][]*x509.Certificate{dated: {old}, earlier: {expired}}, want: []*x509.Certificate{next, old}},
+		"beside one that a person added":    {others: map[string][]*x509.Certificate{"added.crt": {added}, dated: {old}}, want: []*x509.Certificate{next, added, old}},
+		"beside itself":                     {others: map[string][]*x509.Certificate{dated: {next}}, want: []*x509.Certificate{next}},
+		"beside an intermediate":            {others: map[string][]*x509.Certificate{dated: {below, root}}, want: []*x509.Certificate{next, below, root}},
+		"beside what is no CA":              {others: map[string][]*x509.Certificate{dated: {leaf}}, want: []*x509.Certificate{next}},
+		"beside an entry of another name":   {others: map[string][]*x509.Certificate{"ca.pem": {added}}, want: []*x509.Certificate{next}},
+		"expired, as nobody has renewed it": {others: map[string][]*x509.Certificate{"ca.crt": {expired}}, want: []*x509.Certificate{expired}},
+	} {
+		data := map[string][]byte{"ca.crt": pki.EncodeBundle(next), "ca.p12": {1}, "ca.password": []byte("letmein")}
+		for key, entry := range test.others {
+			data[key] = pki.EncodeBundle(entry...)
+		}
+		got, err := trust.Certificates(binding.Stored{Name: trust.Secret.Name, Data: data}, now())
+		if err != nil || !bytes.Equal(got, pki.EncodeBundle(test.want...)) {
+			t.Errorf("%s: the CAs are\n%s, want\n%s (%v)", name, got, pki.EncodeBundle(test.want...), err)
+		}
+	}
+	for name, data := range map[string]map[string][]byte{
+		"a leaf as ca.crt":         {"ca.crt": pki.EncodeBundle(leaf)},
+		"a key under a dated name": {"ca.crt": pki.EncodeBundle(next), dated: issuer.Key().PEM()},
+		"an empty dated name":      {"ca.crt": pki.EncodeBundle(next), dated: nil},
+	} {
+		got, err := trust.Certificates(binding.Stored{Name: trust.Secret.Name, Data: data}, now())
+		if reason := problemOf(t, err); reason != binding.IncompleteSecret || got != nil {
+			t.Errorf("%s: the reason is %q with %d bytes", name, reason, len(got))
 		}
 	}
 }

@@ -103,7 +103,7 @@ func (p *pass) truststore(ctx context.Context, trust binding.Trust) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	return trust.Certificates(secret)
+	return trust.Certificates(secret, p.options.Clock.Now())
 }
 
 func (p *pass) addCredentials(ctx context.Context, user *kafkav1.KafkaUser, connection *binding.Connection) error {

@@ -7,9 +7,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // A rotation must not find applications with what was true when their KafkaAccess was last in order.
@@ -24,9 +27,12 @@ func TestASecretFollowsARotationWhileTheSpecIsBad(t *testing.T) {
 	}{
 		"no such listener": {spoil: func(w *world) { w.updateAccess(listener("none")) }, want: rotated, reason: "ListenerNotFound"},
 		"another listener": {spoil: func(w *world) { w.updateAccess(listener("scram")) }, want: rotated, reason: "IncompatibleListener"},
-		"no such Kafka":    {spoil: func(w *world) { w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Name = "none" }) }, want: rotated, reason: "MissingKubernetesResource"},
-		"no such user":     {spoil: func(w *world) { w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Name = "none" }) }, want: rotated, reason: "MissingKubernetesResource"},
-		"another kind":     {spoil: func(w *world) { w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Kind = "Secret" }) }, want: rotated, reason: "InvalidUserKind"},
+		"no such listener, and other keys": {spoil: func(w *world) {
+			w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Listener, a.Spec.PKCS12 = "none", new(true) })
+		}, want: rotated, reason: "ListenerNotFound"},
+		"no such Kafka": {spoil: func(w *world) { w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Name = "none" }) }, want: rotated, reason: "MissingKubernetesResource"},
+		"no such user":  {spoil: func(w *world) { w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Name = "none" }) }, want: rotated, reason: "MissingKubernetesResource"},
+		"another kind":  {spoil: func(w *world) { w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Kind = "Secret" }) }, want: rotated, reason: "InvalidUserKind"},
 		"another namespace": {spoil: func(w *world) {
 			w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Namespace = "other" })
 		}, want: rotated, reason: "NamespaceNotAllowed"},
@@ -38,6 +44,11 @@ func TestASecretFollowsARotationWhileTheSpecIsBad(t *testing.T) {
 		"a user of another one":  {spoil: anotherCluster, want: trusted, reason: "UserOfAnotherCluster"},
 		"a user without status":  {spoil: noUserStatus, want: trusted, reason: "WaitingForUser"},
 		"a user that is deleted": {spoil: func(w *world) { w.delete("my-user", &kafkav1.KafkaUser{}) }, want: trusted, reason: "MissingKubernetesResource"},
+		"a user of another type": {spoil: func(w *world) {
+			user := &kafkav1.KafkaUser{}
+			w.update("my-user", user, func() { user.Spec.Authentication.Type = kafkav1.UserSCRAM })
+			w.updateAccess(listener("tls"))
+		}, want: trusted, reason: "IncompatibleListener"},
 		"a Secret without a key": {spoil: func(w *world) { w.updateSecret("my-user", "user.key", "") }, want: trusted, reason: "IncompleteSecret"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,6 +81,114 @@ func TestASecretFollowsARotationWhileTheSpecIsBad(t *testing.T) {
 			}
 		})
 	}
+}
+
+// onCustom lets users with a certificate connect to the listener with a certificate of its own, as my-app does.
+func (w *world) onCustom() {
+	w.t.Helper()
+	kafka := &kafkav1.Kafka{}
+	w.update("my-cluster", kafka, func() {
+		kafka.Spec.Kafka.Listeners[3].Authentication = &kafkav1.ListenerAuthentication{Type: kafkav1.AuthenticationTLS}
+	})
+	_, chain := chainOf(w.t, "root")
+	w.secret("chain", "", map[string]string{"crt": string(pki.EncodeBundle(chain...)), "key": "private"})
+	w.access("my-user", listener("custom"))
+}
+
+// What is known of address, CA and credentials is followed, and what is not stays.
+func TestAPartThatIsUnknownDoesNotKeepBackTheOthers(t *testing.T) {
+	t.Parallel()
+	const address, keystore, trust = "bootstrap.servers", "ssl.keystore.crt", "ssl.truststore.crt"
+	for name, test := range map[string]struct {
+		spoil    func(w *world)
+		reason   string
+		followed []string
+	}{
+		"a chain without its root": {
+			spoil:    func(w *world) { w.delete("chain", &corev1.Secret{}); chainWithoutRoot(w) },
+			reason:   "TrustUnknown",
+			followed: []string{address, keystore},
+		},
+		"a chain that is lost": {
+			spoil:    func(w *world) { w.delete("chain", &corev1.Secret{}) },
+			reason:   "MissingKubernetesResource",
+			followed: []string{address, keystore},
+		},
+		"a Kafka without status": {spoil: noKafkaStatus, reason: "WaitingForKafka", followed: []string{trust, keystore}},
+		"a Kafka that is lost": {
+			spoil:    func(w *world) { w.delete("my-cluster", &kafkav1.Kafka{}) },
+			reason:   "MissingKubernetesResource",
+			followed: []string{keystore},
+		},
+		"a listener that is removed": {
+			spoil: func(w *world) {
+				kafka := &kafkav1.Kafka{}
+				w.update("my-cluster", kafka, func() { kafka.Spec.Kafka.Listeners = kafka.Spec.Kafka.Listeners[:3] })
+			},
+			reason:   "ListenerNotFound",
+			followed: []string{keystore},
+		},
+		"a user that is lost": {
+			spoil:    func(w *world) { w.delete("my-user", &kafkav1.KafkaUser{}) },
+			reason:   "MissingKubernetesResource",
+			followed: []string{address, trust},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.cluster()
+			w.onCustom()
+			w.mustReconcile()
+			want := w.data("my-app")
+			if w.reason("my-app") != "Bound" {
+				t.Fatalf("the reason is %s", w.reason("my-app"))
+			}
+			test.spoil(w)
+			next := w.renewAll()
+			for _, key := range test.followed {
+				want[key] = next[key]
+			}
+			want["bootstrapServers"], want["bootstrap-servers"] = want[address], want[address]
+			w.startOperator()
+			w.mustReconcile()
+			if diff := cmp.Diff(want, w.data("my-app")); diff != "" || w.reason("my-app") != test.reason {
+				t.Errorf("the reason is %s; the Secret differs (-want +got):\n%s", w.reason("my-app"), diff)
+			}
+			w.faulty.writes = 0
+			w.mustReconcile()
+			if w.faulty.writes != 0 {
+				t.Errorf("the operator still writes: %d times", w.faulty.writes)
+			}
+		})
+	}
+}
+
+// renewAll changes what is there of address, CA and credentials, and returns what a Secret gets of it.
+func (w *world) renewAll() map[string]string {
+	w.t.Helper()
+	root, chain := chainOf(w.t, "next")
+	kafka, secret := &kafkav1.Kafka{}, &corev1.Secret{}
+	if w.exists("my-cluster", kafka) && len(kafka.Status.Listeners) > 0 {
+		kafka.Status.Listeners[3].BootstrapServers = "elsewhere:9095"
+		w.report(kafka)
+	}
+	if w.exists("chain", secret) && strings.Count(string(secret.Data["crt"]), "BEGIN") == len(chain) {
+		w.updateSecret("chain", "crt", string(pki.EncodeBundle(chain...)))
+	}
+	w.updateSecret("my-user", "user.crt", "renewed")
+	return map[string]string{
+		"bootstrap.servers": "elsewhere:9095", "ssl.keystore.crt": "renewed", "ssl.truststore.crt": string(pki.EncodeBundle(root)),
+	}
+}
+
+func (w *world) exists(name string, into client.Object) bool {
+	w.t.Helper()
+	err := w.person.Get(w.t.Context(), types.NamespacedName{Namespace: w.namespace, Name: name}, into)
+	if client.IgnoreNotFound(err) != nil {
+		w.t.Fatal(err)
+	}
+	return err == nil
 }
 
 // A Secret that an earlier version of the operator has written says nothing of where it came from.

@@ -95,17 +95,25 @@ type Connection struct {
 // Data returns what the Secret holds. Of what it has held until now, passwords stay and so do stores that are current.
 // The error is a *NotReadyError.
 func (c *Connection) Data(layout Layout, held map[string][]byte) (map[string][]byte, error) {
-	data := c.address()
-	var err error
-	if len(c.Truststore) > 0 {
-		data[truststore] = c.Truststore
+	data := map[string][]byte{}
+	for _, part := range parts() {
+		more, err := c.data(part, layout, held)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(data, more)
 	}
-	switch c.User {
-	case SCRAM:
-		err = c.addPassword(data)
-	case TLS:
-		err = c.addCertificate(data)
+	return data, nil
+}
+
+func (c *Connection) data(part Part, layout Layout, held map[string][]byte) (data map[string][]byte, err error) {
+	switch part {
+	case Address:
+		data = c.address()
+	case Truststore:
+		data = c.trust()
 	default:
+		data, err = c.identity()
 	}
 	if err != nil {
 		return nil, err
@@ -140,53 +148,62 @@ func Protocol(listener *kafkav1.Listener) string {
 	}
 }
 
-func (c *Connection) addPassword(data map[string][]byte) error {
+func (c *Connection) trust() map[string][]byte {
+	if len(c.Truststore) == 0 {
+		return map[string][]byte{}
+	}
+	return map[string][]byte{truststore: c.Truststore}
+}
+
+func (c *Connection) identity() (map[string][]byte, error) {
+	switch c.User {
+	case SCRAM:
+		return c.password()
+	case TLS:
+		return c.certificate()
+	default:
+		return map[string][]byte{}, nil
+	}
+}
+
+func (c *Connection) password() (map[string][]byte, error) {
 	password, err := c.Credentials.value(userPassword)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	jaas, err := c.Credentials.value(userJAAS)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	data[username], data[userPassword], data[userJAAS] = []byte(c.Username), password, jaas
-	data[mechanism] = []byte("SCRAM-SHA-512")
-	return nil
+	return map[string][]byte{
+		username: []byte(c.Username), userPassword: password, userJAAS: jaas, mechanism: []byte("SCRAM-SHA-512"),
+	}, nil
 }
 
-func (c *Connection) addCertificate(data map[string][]byte) error {
+func (c *Connection) certificate() (map[string][]byte, error) {
 	certificate, err := c.Credentials.value(userCertificate)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	key, err := c.Credentials.value(userKey)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	data[keystore], data[keystoreKey] = certificate, key
-	return nil
+	return map[string][]byte{keystore: certificate, keystoreKey: key}, nil
+}
+
+// aliases are the keys under which frameworks look for a value, with the key that has it.
+func aliases() map[string]string {
+	return map[string]string{
+		"bootstrapServers": "bootstrap.servers", "bootstrap-servers": "bootstrap.servers", "securityProtocol": "security.protocol",
+		usernameAlias: username, mechanismAlias: mechanism,
+	}
 }
 
 func addAliases(data map[string][]byte) {
-	for alias, key := range map[string]string{
-		"bootstrapServers": "bootstrap.servers", "bootstrap-servers": "bootstrap.servers", "securityProtocol": "security.protocol",
-		usernameAlias: username, mechanismAlias: mechanism,
-	} {
+	for alias, key := range aliases() {
 		if value, there := data[key]; there {
 			data[alias] = value
 		}
 	}
-}
-
-// WithCredentialsOf returns data with the credentials that a Secret has held until now.
-func WithCredentialsOf(held, data map[string][]byte) map[string][]byte {
-	complete := maps.Clone(data)
-	for _, key := range []string{
-		username, usernameAlias, userPassword, userJAAS, mechanism, mechanismAlias, keystore, keystoreKey, keystoreStore, keystorePassword,
-	} {
-		if value, there := held[key]; there {
-			complete[key] = value
-		}
-	}
-	return complete
 }

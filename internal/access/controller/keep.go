@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,13 +79,11 @@ func (p *pass) stillConsents(ctx context.Context, into client.Object, kind kind,
 
 // refresh writes what has changed in the source. applied is what the operator has written of the Secret.
 func (p *pass) refresh(ctx context.Context, secret *corev1.Secret, applied *corev1ac.SecretApplyConfiguration, source binding.Source) error {
-	data, err := p.followed(ctx, secret, source)
-	if isNotReady(err) {
-		return nil // there is nothing to follow
-	}
+	connection, unknown, err := p.partialConnection(ctx, source)
 	if err != nil {
 		return err
 	}
+	data := connection.Follow(applied.Data, secret.Data, unknown)
 	if equality.Semantic.DeepEqual(applied.Data, data) {
 		return nil
 	}
@@ -94,28 +91,35 @@ func (p *pass) refresh(ctx context.Context, secret *corev1.Secret, applied *core
 	return p.apply(ctx, "patch", binding.Precisely(secret, applied))
 }
 
-// followed is what the Secret has to hold by its source. Where the user cannot be read, its credentials stay as they are.
-func (p *pass) followed(ctx context.Context, secret *corev1.Secret, source binding.Source) (map[string][]byte, error) {
-	data, err := p.sourceData(ctx, secret, source)
-	if source.User == nil || !isNotReady(err) {
-		return data, err
+// partialConnection reads what can be read of a source, and tells which parts are unknown.
+func (p *pass) partialConnection(ctx context.Context, source binding.Source) (connection binding.Connection, unknown []binding.Part, err error) {
+	kafka, noListener := p.kafka(ctx, source)
+	if noListener == nil {
+		connection.Listener, noListener = binding.ChooseListener(kafka, source.Listener, binding.Anonymous)
 	}
-	source.User = nil
-	if data, err = p.sourceData(ctx, secret, source); err != nil {
-		return nil, err
+	noAddress, noTrust := noListener, noListener
+	if noListener == nil {
+		connection.Bootstrap, noAddress = binding.Bootstrap(kafka, connection.Listener.Name)
+		trust := binding.TrustOf(kafka, &connection.Listener, source, p.access.Namespace)
+		connection.Truststore, noTrust = p.truststore(ctx, trust)
 	}
-	return binding.WithCredentialsOf(secret.Data, data), nil
-}
-
-func (p *pass) sourceData(ctx context.Context, secret *corev1.Secret, source binding.Source) (map[string][]byte, error) {
-	connection, err := p.connection(ctx, source)
-	if err != nil {
-		return nil, err
+	user, noUser := p.user(ctx, source)
+	connection.User = binding.UserOf(user)
+	if noListener == nil && noUser == nil {
+		_, noUser = binding.ChooseListener(kafka, connection.Listener.Name, connection.User)
 	}
-	return connection.Data(p.access.Layout(), secret.Data)
-}
-
-func isNotReady(err error) bool {
-	_, is := errors.AsType[*binding.NotReadyError](err)
-	return is
+	if noUser == nil {
+		noUser = p.addCredentials(ctx, user, &connection)
+	}
+	for part, failed := range map[binding.Part]error{
+		binding.Address: noAddress, binding.Truststore: noTrust, binding.Credentials: noUser,
+	} {
+		if isRetried(failed) {
+			return connection, nil, failed
+		}
+		if failed != nil {
+			unknown = append(unknown, part)
+		}
+	}
+	return connection, unknown, nil
 }

@@ -66,19 +66,13 @@ func (p *pass) bind(ctx context.Context) (listener string, err error) {
 
 // connection reads what a source refers to.
 func (p *pass) connection(ctx context.Context, source binding.Source) (connection binding.Connection, err error) {
-	kafka := &kafkav1.Kafka{}
-	if err := p.refer(ctx, kafka, ofKafka, types.NamespacedName(source.Kafka), "spec.kafka.name"); err != nil {
+	kafka, err := p.kafka(ctx, source)
+	if err != nil {
 		return connection, err
 	}
-	var user *kafkav1.KafkaUser // stays nil when the KafkaAccess has none
-	if source.User != nil {
-		user = &kafkav1.KafkaUser{}
-		if err := p.refer(ctx, user, ofUser, types.NamespacedName(*source.User), "spec.user.name"); err != nil {
-			return connection, err
-		}
-		if err := binding.CheckUser(user, kafka.Name); err != nil {
-			return connection, err
-		}
+	user, err := p.user(ctx, source)
+	if err != nil {
+		return connection, err
 	}
 	connection.User = binding.UserOf(user)
 	if connection.Listener, err = binding.ChooseListener(kafka, source.Listener, connection.User); err != nil {
@@ -93,6 +87,24 @@ func (p *pass) connection(ctx context.Context, source binding.Source) (connectio
 	}
 	err = p.addCredentials(ctx, user, &connection)
 	return connection, err
+}
+
+func (p *pass) kafka(ctx context.Context, source binding.Source) (*kafkav1.Kafka, error) {
+	kafka := &kafkav1.Kafka{}
+	err := p.refer(ctx, kafka, ofKafka, types.NamespacedName(source.Kafka), "spec.kafka.name")
+	return kafka, err
+}
+
+// user is nil when the source has none.
+func (p *pass) user(ctx context.Context, source binding.Source) (user *kafkav1.KafkaUser, err error) {
+	if source.User == nil {
+		return user, nil
+	}
+	user = &kafkav1.KafkaUser{}
+	if err := p.refer(ctx, user, ofUser, types.NamespacedName(*source.User), "spec.user.name"); err != nil {
+		return nil, err
+	}
+	return user, binding.CheckUser(user, source.Kafka.Name)
 }
 
 func (p *pass) truststore(ctx context.Context, trust binding.Trust) ([]byte, error) {

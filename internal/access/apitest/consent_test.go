@@ -66,6 +66,25 @@ func TestAReferenceToAnotherNamespaceNeedsConsentOfBoth(t *testing.T) {
 	refused("Kafka")
 }
 
+// A certificate of a cluster of the same name in another namespace is rejected by this one.
+func TestAUserOfANamesakeClusterIsNotBound(t *testing.T) {
+	t.Parallel()
+	kafkas, apps := newWorld(t), newWorld(t)
+	kafkas.cluster()
+	apps.cluster()
+	kafkas.allowAll(apps.namespace)
+	apps.access("my-user", func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Namespace = kafkas.namespace })
+	apps.mustReconcile()
+	if apps.reason("my-app") != "UserOfAnotherCluster" || apps.data("my-app") != nil {
+		t.Errorf("the reason is %s", apps.reason("my-app"))
+	}
+	apps.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Namespace = kafkas.namespace })
+	apps.mustReconcile()
+	if apps.reason("my-app") != "Bound" {
+		t.Errorf("the reason is %s", apps.reason("my-app"))
+	}
+}
+
 func TestWithdrawnConsentRemovesTheSecretWhereverTheOperatorCrashes(t *testing.T) {
 	t.Parallel()
 	for name, withdraw := range map[string]func(kafkas, apps *world){

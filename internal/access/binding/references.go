@@ -30,19 +30,21 @@ func CheckSpec(access *Access) error {
 	}
 }
 
-// CheckUser returns a *NotReadyError if the KafkaUser does not belong to the Kafka cluster.
-func CheckUser(user *kafkav1.KafkaUser, kafka string) error {
+// CheckUser returns a *NotReadyError if the KafkaUser does not belong to the Kafka cluster: its label names a cluster of
+// its own namespace.
+func CheckUser(user *kafkav1.KafkaUser, kafka ObjectName) error {
 	cluster := user.Labels[clusterLabel]
-	if cluster == kafka {
+	if cluster == kafka.Name && user.Namespace == kafka.Namespace {
 		return nil
 	}
-	what := fmt.Sprintf("KafkaUser %s belongs to Kafka %s and not to %s.", user.Name, cluster, kafka)
+	what := fmt.Sprintf("KafkaUser %s belongs to Kafka %s of namespace %s, and not to Kafka %s of namespace %s.",
+		user.Name, excerpt.Of(cluster, excerpt.Foreign), user.Namespace, kafka.Name, kafka.Namespace)
 	if cluster == "" {
 		what = fmt.Sprintf("KafkaUser %s has no label %s.", user.Name, clusterLabel)
 	}
 	return &NotReadyError{
 		Reason: UserOfAnotherCluster, Problem: what,
-		Remedy: fmt.Sprintf("Set spec.user to a KafkaUser with the label %s=%s.", clusterLabel, kafka),
+		Remedy: fmt.Sprintf("Set spec.user to a KafkaUser of namespace %s with the label %s=%s.", kafka.Namespace, clusterLabel, kafka.Name),
 	}
 }
 

@@ -48,17 +48,30 @@ func TestReferencesThatAreNotSupportedHaveAReason(t *testing.T) {
 	}
 }
 
-func TestAUserBelongsToTheClusterOfItsLabel(t *testing.T) {
+func TestAUserBelongsToTheClusterOfItsLabelInItsNamespace(t *testing.T) {
 	t.Parallel()
-	for cluster, want := range map[string]binding.Reason{
-		"my-cluster": "", "other": binding.UserOfAnotherCluster, "": binding.UserOfAnotherCluster,
+	const remedy = " The Secret is not written. Set spec.user to a KafkaUser of namespace kafka with the label strimzi.io/cluster=my-cluster."
+	for name, test := range map[string]struct {
+		namespace, cluster, problem string
+	}{
+		"its own":         {namespace: "kafka", cluster: "my-cluster"},
+		"another one":     {namespace: "kafka", cluster: "other", problem: "KafkaUser my-user belongs to Kafka other of namespace kafka, and not to Kafka my-cluster of namespace kafka."},
+		"one of the name": {namespace: "apps", cluster: "my-cluster", problem: "KafkaUser my-user belongs to Kafka my-cluster of namespace apps, and not to Kafka my-cluster of namespace kafka."},
+		"none":            {namespace: "kafka", problem: "KafkaUser my-user has no label strimzi.io/cluster."},
 	} {
-		user := &kafkav1.KafkaUser{ObjectMeta: metav1.ObjectMeta{Name: "my-user"}}
-		if cluster != "" {
-			user.Labels = map[string]string{"strimzi.io/cluster": cluster}
+		user := &kafkav1.KafkaUser{ObjectMeta: metav1.ObjectMeta{Namespace: test.namespace, Name: "my-user"}}
+		if test.cluster != "" {
+			user.Labels = map[string]string{"strimzi.io/cluster": test.cluster}
 		}
-		if got := problemOf(t, binding.CheckUser(user, "my-cluster")); got != want {
-			t.Errorf("label %q: the reason is %q, want %q", cluster, got, want)
+		err := binding.CheckUser(user, binding.ObjectName{Namespace: "kafka", Name: "my-cluster"})
+		if test.problem == "" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if reason := problemOf(t, err); reason != binding.UserOfAnotherCluster || err.Error() != test.problem+remedy {
+			t.Errorf("%s: %s: %v", name, reason, err)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (p *pass) user(ctx context.Context, source binding.Source) (user *kafkav1.K
 	if err := p.refer(ctx, user, ofUser, types.NamespacedName(*source.User), "spec.user.name"); err != nil {
 		return nil, err
 	}
-	return user, binding.CheckUser(user, source.Kafka.Name)
+	return user, binding.CheckUser(user, source.Kafka)
 }
 
 func (p *pass) truststore(ctx context.Context, trust binding.Trust) ([]byte, error) {

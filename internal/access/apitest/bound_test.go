@@ -198,43 +198,6 @@ func TestWhatIsTakenOutOfTheTemplateLeavesTheSecret(t *testing.T) {
 	}
 }
 
-func TestARenamedSecretReplacesThePreviousOne(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.cluster()
-	w.access("my-user", nil)
-	w.mustReconcile()
-	w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.SecretName = "renamed" })
-	w.mustReconcile()
-	if w.data("my-app") != nil {
-		t.Error("the previous Secret is left")
-	}
-	if diff := cmp.Diff(bound(), w.data("renamed")); diff != "" {
-		t.Errorf("the Secret differs (-want +got):\n%s", diff)
-	}
-	if status := w.status(); status.Binding.Name != "renamed" {
-		t.Errorf("the binding is %s", status.Binding.Name)
-	}
-}
-
-func TestAPreviousSecretOfOthersIsLeft(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.cluster()
-	w.access("my-user", nil)
-	w.mustReconcile()
-	w.delete("my-app", &corev1.Secret{})
-	w.secret("my-app", "", map[string]string{"mine": "precious"})
-	w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.SecretName = "renamed" })
-	w.mustReconcile()
-	if diff := cmp.Diff(map[string]string{"mine": "precious"}, w.data("my-app")); diff != "" {
-		t.Errorf("a Secret of others differs (-want +got):\n%s", diff)
-	}
-	if reason := w.reason("my-app"); reason != "Bound" {
-		t.Errorf("the reason is %s", reason)
-	}
-}
-
 func TestWhateverWriteTheOperatorCrashesAtTheNextOneFinishes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -29,7 +29,7 @@ import (
 // patience is many times what an event takes to become a write.
 const patience = time.Minute
 
-// traffic counts reads of single objects and writes; watches and lists of caches are left out.
+// traffic counts reads of single objects, lists of Secrets and writes; watches are left out.
 type traffic struct {
 	next http.RoundTripper
 
@@ -39,7 +39,8 @@ type traffic struct {
 
 func (c *traffic) RoundTrip(request *http.Request) (*http.Response, error) {
 	resources := []string{"/secrets/", "/kafkas/", "/kafkausers/", "/kafkaaccesses/"}
-	if slices.ContainsFunc(resources, func(r string) bool { return strings.Contains(request.URL.Path, r) }) {
+	isList := strings.HasSuffix(request.URL.Path, "/secrets") && !request.URL.Query().Has("watch")
+	if isList || slices.ContainsFunc(resources, func(r string) bool { return strings.Contains(request.URL.Path, r) }) {
 		c.mu.Lock()
 		if request.Method == http.MethodGet {
 			c.reads++

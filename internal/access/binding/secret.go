@@ -67,8 +67,12 @@ func without(values map[string]string) map[string]string {
 
 // IsOwn reports whether this operator has written the Secret for the KafkaAccess.
 func IsOwn(secret *corev1.Secret, access *Access) bool {
-	return isWrittenHere(secret) &&
-		slices.ContainsFunc(secret.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == access.UID })
+	return isWrittenHere(secret) && IsOwner(access, secret)
+}
+
+// IsOwner reports whether an object names the KafkaAccess as an owner.
+func IsOwner(access *Access, object metav1.Object) bool {
+	return slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.UID == access.UID })
 }
 
 func isWrittenHere(secret *corev1.Secret) bool {

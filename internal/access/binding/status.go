@@ -31,6 +31,13 @@ func Ready(access *Access) *metav1.Condition {
 	return meta.FindStatusCondition(access.Status.Conditions, ready)
 }
 
+// IsBound reports whether the KafkaAccess has the Secret that this generation asks for, and none of an earlier name.
+func IsBound(access *Access) bool {
+	condition, bound := Ready(access), access.Status.Binding
+	return condition != nil && condition.Status == metav1.ConditionTrue && condition.ObservedGeneration == access.Generation &&
+		bound != nil && bound.Name == access.SecretName()
+}
+
 // First is the status of a KafkaAccess that has not been looked at before.
 func First(access *Access, now time.Time) accessv1alpha1.KafkaAccessStatus {
 	return status(access, metav1.Condition{

@@ -18,12 +18,11 @@ import (
 // use them through a rotation. A Secret that was written from what is no longer allowed is deleted. holds tells
 // whether there is a Secret.
 func (p *pass) keep(ctx context.Context) (holds bool, err error) {
-	names := []string{p.access.SecretName()}
-	if bound := p.access.Status.Binding; bound != nil {
-		names = append(names, bound.Name)
+	names, err := p.owned(ctx)
+	if err != nil {
+		return false, err
 	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
+	for _, name := range names {
 		held, err := p.keepSecret(ctx, p.own(name))
 		if err != nil {
 			return false, err

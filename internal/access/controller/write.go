@@ -7,7 +7,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/internal/access/binding"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -77,33 +76,5 @@ func (p *pass) apply(ctx context.Context, verb string, intent *corev1ac.SecretAp
 	p.options.Metrics.wrote()
 	p.read[reference{ofSecret, name}] = result.ResourceVersion
 	delete(p.unlabelled, name)
-	return nil
-}
-
-// deletePrevious deletes the Secret of an earlier name. The status names it until it is gone, so that a crash
-// in between leaves nothing behind.
-func (p *pass) deletePrevious(ctx context.Context) error {
-	bound := p.access.Status.Binding
-	if bound == nil || bound.Name == "" || bound.Name == p.access.SecretName() {
-		return nil
-	}
-	name := p.own(bound.Name)
-	secret := &corev1.Secret{}
-	if err := p.options.Live.Get(ctx, name, secret); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return &requestError{verb: "get", kind: ofSecret, name: name, err: err}
-	}
-	if !binding.IsOwn(secret, p.access) {
-		return nil
-	}
-	return p.delete(ctx, secret)
-}
-
-func (p *pass) delete(ctx context.Context, secret *corev1.Secret) error {
-	if err := kube.DeleteUnchanged(ctx, p.options.Client, secret); err != nil {
-		return &requestError{verb: "delete", kind: ofSecret, name: client.ObjectKeyFromObject(secret), err: err}
-	}
 	return nil
 }

@@ -99,6 +99,13 @@ func TestWithdrawnConsentRemovesTheSecretWhereverTheOperatorCrashes(t *testing.T
 			apps.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Name = "none" })
 			kafkas.allow(&kafkav1.Kafka{}, "my-cluster", "")
 		},
+		"after the source was edited while the spec is bad": func(kafkas, apps *world) {
+			apps.updateAccess(listener("none"))
+			apps.mustReconcile()
+			secret := &corev1.Secret{}
+			apps.update("my-app", secret, func() { secret.Annotations["keyturn.dev/source"] = "{}" })
+			kafkas.allow(&kafkav1.Kafka{}, "my-cluster", "")
+		},
 		"while the Secret is to be renamed": func(kafkas, apps *world) {
 			apps.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.SecretName = "renamed" })
 			kafkas.allowAll("")

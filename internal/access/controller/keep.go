@@ -43,8 +43,8 @@ func (p *pass) keepSecret(ctx context.Context, name types.NamespacedName) (held 
 		return true, &requestError{verb: "get", kind: ofSecret, name: name, err: err}
 	}
 	source, known := binding.SourceOf(applied.Annotations)
-	if !known {
-		return true, nil // an earlier version of the operator has written it
+	if !known { // the annotation was edited, or an earlier version of the operator has written the Secret
+		source = p.access.Asked()
 	}
 	isAllowed, err := p.isAllowed(ctx, source)
 	if err != nil {
@@ -52,6 +52,9 @@ func (p *pass) keepSecret(ctx context.Context, name types.NamespacedName) (held 
 	}
 	if !isAllowed {
 		return false, p.delete(ctx, secret)
+	}
+	if !known {
+		return true, nil
 	}
 	return true, p.refresh(ctx, secret, applied, source)
 }

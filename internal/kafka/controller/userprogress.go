@@ -10,8 +10,8 @@ import (
 // The condition about the certificates of KafkaUsers. It is there while a user operator counts any.
 const (
 	conditionUserCertificatesCurrent condition.Type = "UserCertificatesCurrent"
-	reasonCurrent                                   = "Current"
-	reasonReissuing                                 = "Reissuing"
+	reasonCurrent                    string         = "Current"
+	reasonReissuing                  string         = "Reissuing"
 )
 
 // userProgress is what the user operator has counted, as a condition.

@@ -51,11 +51,14 @@ func (w *world) runClusterOperator(rights *rest.Config) {
 	})
 }
 
-// kept creates a user of a Kafka with finalizers.
+// kept creates a user of a Kafka, or of none, with finalizers.
 func (w *world) kept(name, kafka string, finalizers ...string) {
 	w.t.Helper()
 	user := &kafkav1.KafkaUser{ObjectMeta: w.meta(name), Spec: reads(tls())}
-	user.Labels, user.Finalizers = map[string]string{"strimzi.io/cluster": kafka}, finalizers
+	user.Finalizers = finalizers
+	if kafka != "" {
+		user.Labels = map[string]string{"strimzi.io/cluster": kafka}
+	}
 	w.create(user)
 }
 
@@ -75,22 +78,28 @@ func TestTheClusterOperatorLetsUsersOfADeletedKafkaGo(t *testing.T) {
 
 func letsGo(w *world, rights *rest.Config) {
 	w.t.Helper()
-	const ours, other = "keyturn.dev/kafka-user", "example.com/other"
+	const ours, other = "my-cluster.keyturn.dev/kafka-user", "example.com/other"
 	w.kept("deleted-before", cluster, ours)
 	w.kept("deleted-after", cluster, ours)
 	w.kept("kept-by-another", cluster, other, ours)
+	w.kept("relabelled", "absent", ours)
+	w.kept("of-an-earlier-version", "absent", "keyturn.dev/kafka-user")
+	w.kept("without-a-label", "", "keyturn.dev/kafka-user")
 	w.runClusterOperator(rights)
 	w.deleteUser("deleted-before")
-	w.kept("of-no-kafka", "absent", ours)
+	w.kept("of-no-kafka", "absent", "absent.keyturn.dev/kafka-user")
 	w.until("a user without a Kafka is let go", func() bool { return !w.isKept("of-no-kafka") })
-	if !w.isKept("deleted-before") || !w.isKept("deleted-after") {
+	for _, name := range []string{"of-an-earlier-version", "without-a-label"} {
+		w.until(name+" is let go", func() bool { return !w.isKept(name) })
+	}
+	if !w.isKept("deleted-before") || !w.isKept("deleted-after") || !w.isKept("relabelled") {
 		w.t.Fatal("a user of a Kafka that exists has lost its finalizer")
 	}
 
 	w.deleteKafka()
 	w.until("a user that was deleted before is gone", func() bool { return w.isGone("deleted-before") })
 	w.until("no user has the finalizer", func() bool {
-		return !w.isKept("deleted-after") && !w.isKept("kept-by-another")
+		return !w.isKept("deleted-after") && !w.isKept("kept-by-another") && !w.isKept("relabelled")
 	})
 	if left := w.read("kept-by-another").Finalizers; len(left) != 1 || left[0] != other {
 		w.t.Errorf("finalizers are %v, want %s alone", left, other)
@@ -103,7 +112,7 @@ func letsGo(w *world, rights *rest.Config) {
 
 func letsGoLate(w *world, rights *rest.Config) {
 	w.t.Helper()
-	w.kept("alice", cluster, "keyturn.dev/kafka-user")
+	w.kept("alice", cluster, "my-cluster.keyturn.dev/kafka-user")
 	w.deleteKafka()
 	w.deleteUser("alice")
 	if w.isGone("alice") {

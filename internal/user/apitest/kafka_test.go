@@ -124,7 +124,7 @@ func (w *world) isGone(name string) bool {
 
 func (w *world) isKept(name string) bool {
 	w.t.Helper()
-	return slices.Contains(w.read(name).Finalizers, "keyturn.dev/kafka-user")
+	return slices.ContainsFunc(w.read(name).Finalizers, func(finalizer string) bool { return strings.HasSuffix(finalizer, "keyturn.dev/kafka-user") })
 }
 
 func (w *world) ready(name string) {
@@ -443,7 +443,7 @@ func TestADeletionWaitsForKafkaAndSaysSo(t *testing.T) {
 	if wait := w.reconcile("alice").RequeueAfter; wait <= 0 || wait > 15*time.Second {
 		t.Errorf("it is tried again in %s", wait)
 	}
-	if reason, message, _ := reasonOf(w.status("alice"), condition.NotReady); reason != "KafkaUnreachable" || !strings.Contains(message, "finalizer keyturn.dev/kafka-user") {
+	if reason, message, _ := reasonOf(w.status("alice"), condition.NotReady); reason != "KafkaUnreachable" || !strings.Contains(message, "finalizer my-cluster.keyturn.dev/kafka-user") {
 		t.Errorf("the condition is %s: %s", reason, message)
 	}
 	w.kafka.Fail(nil)

@@ -2,35 +2,39 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/user/model"
 )
 
-// setFinalizer puts the finalizer on a user before anything is written to Kafka for it.
-func (r *Reconciler) setFinalizer(ctx context.Context, user *kafkav1.KafkaUser) error {
-	return r.patchFinalizers(ctx, user, controllerutil.AddFinalizer)
+// isKept reports whether the Kafka may hold something for a user.
+func (r *Reconciler) isKept(user *kafkav1.KafkaUser) bool {
+	return model.IsKeptFor(user, r.options.Cluster.Name)
 }
 
-// dropFinalizer lets a user go.
+// setFinalizer puts the finalizer on a user before anything is written to Kafka for it.
+func (r *Reconciler) setFinalizer(ctx context.Context, user *kafkav1.KafkaUser) error {
+	return r.patchFinalizers(ctx, user, model.KeepFor)
+}
+
+// dropFinalizer lets a user go. The finalizers of other Kafkas stay.
 func (r *Reconciler) dropFinalizer(ctx context.Context, user *kafkav1.KafkaUser) error {
-	return r.patchFinalizers(ctx, user, controllerutil.RemoveFinalizer)
+	return r.patchFinalizers(ctx, user, model.LetGo)
 }
 
 // patchFinalizers changes the finalizers of a user exactly as it was read.
-func (r *Reconciler) patchFinalizers(ctx context.Context, user *kafkav1.KafkaUser, to func(client.Object, string) bool) error {
+func (r *Reconciler) patchFinalizers(ctx context.Context, user *kafkav1.KafkaUser, to func(metav1.Object, string) bool) error {
 	before := user.DeepCopy()
-	if !to(user, model.Finalizer) {
+	if !to(user, r.options.Cluster.Name) {
 		return nil
 	}
 	err := r.options.Client.Patch(ctx, user, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
@@ -42,7 +46,7 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, user *kafkav1.KafkaUse
 
 // release drops the finalizer of a user that wants nothing of Kafka, once Kafka holds nothing for it or is gone.
 func (r *Reconciler) release(ctx context.Context, o model.Observed) error {
-	if !controllerutil.ContainsFinalizer(o.User, model.Finalizer) {
+	if !r.isKept(o.User) {
 		return nil
 	}
 	if isAlive(o.Kafka) {
@@ -72,7 +76,7 @@ func (r *Reconciler) abandon(ctx context.Context, user *kafkav1.KafkaUser) error
 
 // finish removes what Kafka holds for a deleted user, and lets it go.
 func (r *Reconciler) finish(ctx context.Context, user *kafkav1.KafkaUser, now time.Time) (ctrl.Result, error) {
-	if !controllerutil.ContainsFinalizer(user, model.Finalizer) {
+	if !r.isKept(user) {
 		return ctrl.Result{}, nil
 	}
 	kafka, err := r.liveKafka(ctx)
@@ -86,7 +90,8 @@ func (r *Reconciler) finish(ctx context.Context, user *kafkav1.KafkaUser, now ti
 	done := outcome{}
 	r.postpone(inKafka, now, &done)
 	problem := r.explain(inKafka)
-	problem.Message += fmt.Sprintf(" The KafkaUser is deleted once Kafka holds nothing for it. To delete it now, remove the finalizer %s from it.", model.Finalizer)
+	problem.Message += fmt.Sprintf(" The KafkaUser is deleted once Kafka holds nothing for it. To delete it now, remove the finalizer %s from it.",
+		model.Finalizer(r.options.Cluster.Name))
 	d := model.Decision{Username: model.Username(user), Problem: &problem}
 	if err := r.report(ctx, model.Observed{User: user, Kafka: kafka, Now: now}, d, user.Status.Secret); err != nil {
 		return ctrl.Result{}, err
@@ -96,7 +101,7 @@ func (r *Reconciler) finish(ctx context.Context, user *kafkav1.KafkaUser, now ti
 
 // clear makes Kafka hold nothing for a user and drops its finalizer. The first error is that of Kafka.
 func (r *Reconciler) clear(ctx context.Context, user *kafkav1.KafkaUser, kafka *kafkav1.Kafka, now time.Time) (inKafka, err error) {
-	if !controllerutil.ContainsFinalizer(user, model.Finalizer) {
+	if !r.isKept(user) {
 		return nil, nil
 	}
 	if !isAlive(kafka) {
@@ -112,18 +117,24 @@ func (r *Reconciler) clear(ctx context.Context, user *kafkav1.KafkaUser, kafka *
 }
 
 // leave clears a user that is not in the cache: it is gone, or its label names another cluster now or none.
-func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, now time.Time) error {
+func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, now time.Time) (ctrl.Result, error) {
 	r.forget(key)
 	user, exists, err := read[kafkav1.KafkaUser](ctx, r.options.Live, key)
-	if err != nil || !exists || user.Labels[kafkamodel.ClusterLabel] == r.options.Cluster.Name {
-		return err
+	if err != nil || !exists || user.Labels[kafkamodel.ClusterLabel] == r.options.Cluster.Name || !r.isKept(user) {
+		return ctrl.Result{}, err
 	}
 	kafka, err := r.liveKafka(ctx)
 	if err != nil {
-		return err
+		return ctrl.Result{}, err
 	}
 	inKafka, err := r.clear(ctx, user, kafka, now)
-	return errors.Join(inKafka, err)
+	if inKafka == nil || err != nil {
+		return ctrl.Result{}, err
+	}
+	r.options.Log.Error(inKafka, "a user of another cluster keeps its rights until Kafka answers", "user", user.Name)
+	done := outcome{}
+	r.postpone(inKafka, now, &done)
+	return waitUntil(earliest(done.wake, r.ledger.nextLook()), now), nil
 }
 
 // removeAll makes Kafka hold nothing for a user, under both of its names.

@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
@@ -23,8 +22,8 @@ import (
 const rejectedPause = time.Minute
 
 // needsKafka reports whether Kafka holds something for a user, or shall.
-func needsKafka(user *kafkav1.KafkaUser) bool {
-	return model.IsInKafka(user) || controllerutil.ContainsFinalizer(user, model.Finalizer)
+func (r *Reconciler) needsKafka(user *kafkav1.KafkaUser) bool {
+	return model.IsInKafka(user) || r.isKept(user)
 }
 
 // look learns what Kafka holds for users when that is due, and counts those that are no KafkaUsers.
@@ -51,7 +50,7 @@ func (r *Reconciler) look(ctx context.Context, kafka types.UID, now time.Time) e
 // keepInKafka makes Kafka hold what a user wants, once its Secret is written, and reports whether it does. What stands
 // in the way is the problem of the decision.
 func (r *Reconciler) keepInKafka(ctx context.Context, o model.Observed, d *model.Decision, done *outcome) bool {
-	if !isAlive(o.Kafka) || !needsKafka(o.User) {
+	if !isAlive(o.Kafka) || !r.needsKafka(o.User) {
 		return true
 	}
 	err := r.look(ctx, o.Kafka.UID, o.Now)

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
@@ -139,7 +138,7 @@ type version struct {
 func (r *Reconciler) version(ctx context.Context, user *kafkav1.KafkaUser) (version, error) {
 	v := version{
 		uid: user.UID, generation: user.Generation, metadata: fmt.Sprint(user.Labels),
-		told: r.memory.told(client.ObjectKeyFromObject(user)), isKept: controllerutil.ContainsFinalizer(user, model.Finalizer),
+		told: r.memory.told(client.ObjectKeyFromObject(user)), isKept: r.isKept(user),
 	}
 	kafka, exists, err := r.kafka(ctx)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
@@ -88,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		if !apierrors.IsNotFound(err) {
 			return ctrl.Result{}, fmt.Errorf("reading KafkaUser %s: %w", request, err)
 		}
-		return ctrl.Result{}, r.leave(ctx, request.NamespacedName, now)
+		return r.leave(ctx, request.NamespacedName, now)
 	}
 	if !user.DeletionTimestamp.IsZero() {
 		return r.finish(ctx, &user, now)
@@ -117,7 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 func (r *Reconciler) keep(ctx context.Context, user *kafkav1.KafkaUser, seen version, done outcome) {
 	name := client.ObjectKeyFromObject(user)
 	seen.secret = done.secretVersion
-	seen.isKept = controllerutil.ContainsFinalizer(user, model.Finalizer)
+	seen.isKept = r.isKept(user)
 	if !done.waits {
 		r.turns.end(name)
 	}
@@ -143,7 +142,7 @@ func (r *Reconciler) isTurn(user *kafkav1.KafkaUser, last outcome) bool {
 // isNews reports whether Kafka answers again or holds something else for a user than its last reconcile left there.
 func (r *Reconciler) isNews(ctx context.Context, user *kafkav1.KafkaUser, last outcome, now time.Time) bool {
 	kafka, exists, err := r.kafka(ctx)
-	if err != nil || !exists || !isAlive(kafka) || !needsKafka(user) {
+	if err != nil || !exists || !isAlive(kafka) || !r.needsKafka(user) {
 		return false
 	}
 	if err := r.look(ctx, kafka.UID, now); err != nil {
@@ -156,7 +155,7 @@ func (r *Reconciler) isNews(ctx context.Context, user *kafkav1.KafkaUser, last o
 func (r *Reconciler) wait(user *kafkav1.KafkaUser, done outcome, now time.Time) ctrl.Result {
 	at := done.wake
 	// One that is over is that of a Kafka which is gone.
-	if next := r.ledger.nextLook(); needsKafka(user) && next.After(now) {
+	if next := r.ledger.nextLook(); r.needsKafka(user) && next.After(now) {
 		at = earliest(at, next)
 	}
 	return waitUntil(at, now)

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
@@ -46,11 +47,15 @@ func CacheOptions(cluster types.NamespacedName) cache.Options {
 }
 
 // SetupWithManager starts the controller: a user is looked at when it changes, when its Secret does or the one that
-// its password comes from, and when the Kafka or the clients CA does.
+// its password comes from, when the Kafka or the clients CA does, and when its label no longer names the cluster.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	server, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("preparing to watch Secrets by their names: %w", err)
+	}
+	departed, err := r.departed(mgr)
+	if err != nil {
+		return err
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("kafkauser").
@@ -64,6 +69,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			})
 			return nil
 		})).
+		WatchesRawSource(departed).
 		WatchesRawSource(r.options.Issuers).
 		WatchesRawSource(r.users.source()).
 		Complete(r)
@@ -79,6 +85,43 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return fmt.Errorf("starting the controller of all KafkaUsers together: %w", err)
 	}
 	return nil
+}
+
+// departed watches the users of other clusters, and of none, for those that this Kafka may hold something for: their label
+// may have changed while no user operator ran.
+func (r *Reconciler) departed(mgr ctrl.Manager) (source.Source, error) {
+	ofOthers, err := labels.NewRequirement(kafkamodel.ClusterLabel, selection.NotEquals, []string{r.options.Cluster.Name})
+	if err != nil {
+		return nil, fmt.Errorf("selecting the users of other clusters than %s: %w", r.options.Cluster, err)
+	}
+	others, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		DefaultNamespaces:    map[string]cache.Config{r.options.Cluster.Namespace: {}},
+		DefaultLabelSelector: labels.NewSelector().Add(*ofOthers),
+		DefaultTransform:     finalizersAlone,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("preparing to watch the users of other clusters: %w", err)
+	}
+	if err := mgr.Add(others); err != nil {
+		return nil, fmt.Errorf("preparing to watch the users of other clusters: %w", err)
+	}
+	user := &metav1.PartialObjectMetadata{}
+	user.SetGroupVersionKind(kafkav1.GroupVersion.WithKind(kafkav1.KindKafkaUser))
+	return source.Kind(others, user, &handler.TypedEnqueueRequestForObject[*metav1.PartialObjectMetadata]{},
+		predicate.NewTypedPredicateFuncs(func(user *metav1.PartialObjectMetadata) bool {
+			return model.IsKeptFor(user, r.options.Cluster.Name)
+		})), nil
+}
+
+// finalizersAlone leaves out what is not needed to tell whom a user is kept for.
+func finalizersAlone(object any) (any, error) {
+	if user, is := object.(client.Object); is {
+		user.SetManagedFields(nil)
+		user.SetAnnotations(nil)
+		user.SetOwnerReferences(nil)
+	}
+	return object, nil
 }
 
 // specChanged leaves out changes of the status, which this operator alone writes.

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -47,18 +46,18 @@ func Cached() cache.ByObject {
 	}}
 }
 
-// Reconciler removes the finalizer model.Finalizer of KafkaUsers whose Kafka does not exist or is being deleted.
+// Reconciler removes the finalizers of KafkaUsers whose Kafka does not exist or is being deleted.
 type Reconciler struct{ options Options }
 
 // New returns a Reconciler. SetupWithManager starts it.
 func New(options Options) *Reconciler { return &Reconciler{options} }
 
-// SetupWithManager starts the controller: a user with the finalizer is looked at when it changes, and when its Kafka is
+// SetupWithManager starts the controller: a user with a finalizer is looked at when it changes, and when its Kafka is
 // deleted.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("kafkauser-finalizer").
-		For(metadata(kafkav1.KindKafkaUser), builder.WithPredicates(predicate.NewPredicateFuncs(hasFinalizer))).
+		For(metadata(kafkav1.KindKafkaUser), builder.WithPredicates(predicate.NewPredicateFuncs(isKept))).
 		Watches(metadata(kafkav1.KindKafka), handler.EnqueueRequestsFromMapFunc(r.usersOf), builder.WithPredicates(isGone())).
 		Complete(r)
 	if err != nil {
@@ -67,36 +66,43 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Reconcile removes the finalizer of a user whose Kafka is gone.
+// Reconcile removes the finalizers of a user that name a Kafka which is gone. One that exists may hold something for it.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	user := metadata(kafkav1.KindKafkaUser)
 	if err := r.options.Client.Get(ctx, request.NamespacedName, user); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !hasFinalizer(user) {
-		return ctrl.Result{}, nil
-	}
-	kafka := types.NamespacedName{Namespace: user.Namespace, Name: user.Labels[kafkamodel.ClusterLabel]}
-	for _, reader := range []client.Reader{r.options.Client, r.options.Live} {
-		if isAlive, err := exists(ctx, reader, kafka); err != nil || isAlive {
+	for _, kafka := range model.KeptFor(user) {
+		if err := r.releaseFrom(ctx, request.NamespacedName, kafka); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
-	if err := r.options.Live.Get(ctx, request.NamespacedName, user); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	return ctrl.Result{}, nil
+}
+
+// releaseFrom removes the finalizer of one Kafka if that is gone.
+func (r *Reconciler) releaseFrom(ctx context.Context, key types.NamespacedName, kafka string) error {
+	for _, reader := range []client.Reader{r.options.Client, r.options.Live} {
+		if isAlive, err := exists(ctx, reader, types.NamespacedName{Namespace: key.Namespace, Name: kafka}); err != nil || isAlive {
+			return err
+		}
 	}
-	return ctrl.Result{}, r.remove(ctx, user, kafka.Name)
+	user := metadata(kafkav1.KindKafkaUser)
+	if err := r.options.Live.Get(ctx, key, user); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return r.remove(ctx, user, kafka)
 }
 
 // remove removes the finalizer from a user exactly as it was read: the cache may not have all of its finalizers.
 func (r *Reconciler) remove(ctx context.Context, user *metav1.PartialObjectMetadata, kafka string) error {
 	before := user.DeepCopy()
-	if !controllerutil.RemoveFinalizer(user, model.Finalizer) {
+	if !model.LetGo(user, kafka) {
 		return nil
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.options.Client.Patch(ctx, user, patch, fieldOwner); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing finalizer %s of KafkaUser %s/%s: %w", model.Finalizer, user.Namespace, user.Name, err)
+		return fmt.Errorf("removing finalizer %s of KafkaUser %s/%s: %w", model.Finalizer(kafka), user.Namespace, user.Name, err)
 	}
 	r.options.Events.Eventf(user, nil, corev1.EventTypeNormal, model.KafkaDeleted, "RemoveFinalizer", "%s", model.Abandoned(kafka))
 	return nil
@@ -104,6 +110,9 @@ func (r *Reconciler) remove(ctx context.Context, user *metav1.PartialObjectMetad
 
 // exists reports whether a Kafka exists and is not being deleted.
 func exists(ctx context.Context, reader client.Reader, name types.NamespacedName) (bool, error) {
+	if name.Name == "" {
+		return false, nil
+	}
 	kafka := metadata(kafkav1.KindKafka)
 	if err := reader.Get(ctx, name, kafka); err != nil {
 		if err = client.IgnoreNotFound(err); err != nil {
@@ -114,27 +123,24 @@ func exists(ctx context.Context, reader client.Reader, name types.NamespacedName
 	return kafka.DeletionTimestamp.IsZero(), nil
 }
 
-// usersOf are the users of a Kafka that have the finalizer.
+// usersOf are the users that have the finalizer of a Kafka, whatever their label.
 func (r *Reconciler) usersOf(ctx context.Context, kafka client.Object) []reconcile.Request {
 	users := &metav1.PartialObjectMetadataList{}
 	users.SetGroupVersionKind(kafkav1.GroupVersion.WithKind(kafkav1.KindKafkaUser + "List"))
-	ofKafka := client.MatchingLabels{kafkamodel.ClusterLabel: kafka.GetName()}
-	if err := r.options.Client.List(ctx, users, client.InNamespace(kafka.GetNamespace()), ofKafka); err != nil {
+	if err := r.options.Client.List(ctx, users, client.InNamespace(kafka.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "listing the users of a deleted Kafka", "kafka", kafka.GetName())
 		return nil
 	}
 	var requests []reconcile.Request
 	for i := range users.Items {
-		if hasFinalizer(&users.Items[i]) {
+		if model.IsKeptFor(&users.Items[i], kafka.GetName()) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&users.Items[i])})
 		}
 	}
 	return requests
 }
 
-func hasFinalizer(user client.Object) bool {
-	return controllerutil.ContainsFinalizer(user, model.Finalizer)
-}
+func isKept(user client.Object) bool { return len(model.KeptFor(user)) > 0 }
 
 // isGone lets through what is deleted, or begins to be.
 func isGone() predicate.Predicate {

@@ -9,17 +9,6 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/principal"
 )
 
-// Finalizer keeps a deleted KafkaUser until Kafka holds nothing for it any more.
-const Finalizer = "keyturn.dev/kafka-user"
-
-// KafkaDeleted is the reason of the event about a user that is let go because its Kafka is gone.
-const KafkaDeleted = "KafkaDeleted"
-
-// Abandoned is the text of that event.
-func Abandoned(kafka string) string {
-	return fmt.Sprintf("Removed finalizer %s: Kafka %s is deleted. Nothing of the user is removed from Kafka.", Finalizer, kafka)
-}
-
 // Username is what Kafka knows a user by: its common name where it has a certificate, else its name.
 func Username(user *kafkav1.KafkaUser) string {
 	if hasCertificate(user) {

@@ -2,6 +2,9 @@ package apitest
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
 
@@ -63,6 +67,30 @@ func TestASecretThatChangedSinceItWasReadIsNotWrittenOver(t *testing.T) {
 	w.restart()
 	w.reconcile("alice")
 	w.atRest("alice")
+}
+
+func TestASecretThatIsCreatedSinceItWasLookedForIsNotWrittenOver(t *testing.T) {
+	t.Parallel()
+	for name, spec := range map[string]kafkav1.KafkaUserSpec{"of a user with a certificate": tls(), "of a user with a password": scram()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.user("alice", spec)
+			theirs := &corev1.Secret{ObjectMeta: w.meta("alice"), Data: map[string][]byte{"password": []byte("theirs"), "ca.crt": []byte("theirs")}}
+			w.live = &liveReader{Reader: w.asOperator, then: sync.OnceFunc(func() { w.create(theirs) })}
+			w.restart()
+			if _, err := w.try("alice"); !apierrors.IsAlreadyExists(err) {
+				t.Errorf("the error is %v, want that the Secret exists", err)
+			}
+			w.reconcile("alice")
+			if got := w.stored("alice"); got.ResourceVersion != theirs.ResourceVersion {
+				t.Errorf("the Secret was changed: it has owners %v and entries %v", got.OwnerReferences, slices.Sorted(maps.Keys(got.Data)))
+			}
+			if reason, _, _ := reasonOf(w.status("alice"), condition.NotReady); reason != "ForeignObject" {
+				t.Errorf("the user is not ready because of %q, want ForeignObject", reason)
+			}
+		})
+	}
 }
 
 // label changes the Secret of a user as another writer does.

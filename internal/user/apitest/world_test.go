@@ -313,6 +313,10 @@ func (c *countingClient) countIf(changes int, write func() error) error {
 	return c.count(write)
 }
 
+func (c *countingClient) Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error {
+	return c.count(func() error { return c.Client.Create(ctx, object, opts...) })
+}
+
 func (c *countingClient) Apply(ctx context.Context, object runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 	return c.count(func() error { return c.Client.Apply(ctx, object, opts...) })
 }

@@ -155,15 +155,18 @@ func (r *Reconciler) store(ctx context.Context, o model.Observed, d model.Decisi
 }
 
 // applySecret writes the Secret unless it is as it shall be, and returns its version. A stored one is replaced
-// exactly as it was read.
+// exactly as it was read; where there was none, one that was created since is left alone.
 func (r *Reconciler) applySecret(ctx context.Context, o model.Observed, data map[string][]byte) (string, error) {
-	intent := model.Secret(o.User, o.SecretName, data)
-	if o.Secret != nil {
-		if applied, err := kube.IsApplied(o.Secret, intent, fieldOwner); err != nil || applied {
-			return o.Secret.ResourceVersion, err
+	intent, secret := model.Secret(o.User, o.SecretName, data), o.Secret
+	if secret == nil {
+		var err error
+		if secret, err = kube.Reserve(ctx, r.options.Client, fieldOwner, intent); err != nil {
+			return "", err
 		}
-		intent.WithUID(o.Secret.UID).WithResourceVersion(o.Secret.ResourceVersion)
+	} else if applied, err := kube.IsApplied(secret, intent, fieldOwner); err != nil || applied {
+		return secret.ResourceVersion, err
 	}
+	intent.WithUID(secret.UID).WithResourceVersion(secret.ResourceVersion)
 	result, err := r.applier.Apply(ctx, intent, nil)
 	if err != nil {
 		return "", err

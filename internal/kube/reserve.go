@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,14 +13,22 @@ import (
 
 // Reserve creates the Secret that an intent is about, to be applied to exactly as it is returned, and fails with AlreadyExists if there
 // is one: a server-side apply has no such precondition, and would take it over. It writes the type and the owners alone, because what is
-// created and not applied cannot be removed by a later apply.
+// created and not applied cannot be removed by a later apply. It writes nothing if the API server would reject the intent.
 func Reserve(ctx context.Context, writer client.Client, owner client.FieldOwner, intent *coreac.SecretApplyConfiguration) (*corev1.Secret, error) {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: *intent.Namespace, Name: *intent.Name}, Type: *intent.Type}
-	for _, of := range intent.OwnerReferences {
-		secret.OwnerReferences = append(secret.OwnerReferences, metav1.OwnerReference{
-			APIVersion: *of.APIVersion, Kind: *of.Kind, Name: *of.Name, UID: *of.UID,
-			Controller: of.Controller, BlockOwnerDeletion: of.BlockOwnerDeletion,
-		})
+	data, err := json.Marshal(intent)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a Secret to create: %w", err)
+	}
+	whole := &corev1.Secret{}
+	if err := json.Unmarshal(data, whole); err != nil {
+		return nil, fmt.Errorf("decoding a Secret to create: %w", err)
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: whole.Namespace, Name: whole.Name, OwnerReferences: whole.OwnerReferences},
+		Type:       whole.Type,
+	}
+	if err := writer.Create(ctx, whole, owner, client.DryRunAll); err != nil {
+		return nil, fmt.Errorf("trying to create Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
 	if err := writer.Create(ctx, secret, owner); err != nil {
 		return nil, fmt.Errorf("creating Secret %s/%s: %w", secret.Namespace, secret.Name, err)

@@ -444,3 +444,18 @@ func TestASecretThatTheAPIServerRejectsIsACondition(t *testing.T) {
 		})
 	}
 }
+
+func TestASecretThatTheAPIServerRejectsIsNotCreated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	spec := scram()
+	spec.Template = &kafkav1.UserTemplate{Secret: &kafkav1.ResourceTemplate{Metadata: &kafkav1.MetadataTemplate{Labels: map[string]string{"zone": "a b"}}}}
+	w.user("alice", spec)
+	w.reconcile("alice")
+	if reason, _, _ := reasonOf(w.status("alice"), condition.NotReady); reason != "InvalidSecret" {
+		t.Errorf("the user is not ready because of %q, want InvalidSecret", reason)
+	}
+	if err := w.person.Get(t.Context(), client.ObjectKeyFromObject(&corev1.Secret{ObjectMeta: w.meta("alice")}), &corev1.Secret{}); !apierrors.IsNotFound(err) {
+		t.Errorf("there is a Secret: %v", err)
+	}
+}

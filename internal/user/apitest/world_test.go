@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -314,6 +315,9 @@ func (c *countingClient) countIf(changes int, write func() error) error {
 }
 
 func (c *countingClient) Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error {
+	if slices.Contains(opts, client.CreateOption(client.DryRunAll)) {
+		return c.Client.Create(ctx, object, opts...)
+	}
 	return c.count(func() error { return c.Client.Create(ctx, object, opts...) })
 }
 

@@ -34,7 +34,7 @@ func TestAKafkaAccessIsNotReadyFirstAndThenBound(t *testing.T) {
 
 	w.mustReconcile()
 
-	if want := []string{"Reconciling", "Reconciling", "Bound"}; !slices.Equal(reasons, want) {
+	if want := []string{"Reconciling", "Reconciling", "Reconciling", "Bound"}; !slices.Equal(reasons, want) {
 		t.Errorf("after each write the reason is %v, want %v", reasons, want)
 	}
 	if diff := cmp.Diff(bound(), w.data("my-app")); diff != "" {
@@ -205,8 +205,8 @@ func TestWhateverWriteTheOperatorCrashesAtTheNextOneFinishes(t *testing.T) {
 		secret string
 		writes int
 	}{
-		"creating":  {change: func(*world) {}, secret: "my-app", writes: 3},
-		"renaming":  {change: func(w *world) { w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.SecretName = "renamed" }) }, secret: "renamed", writes: 3},
+		"creating":  {change: func(*world) {}, secret: "my-app", writes: 4},
+		"renaming":  {change: func(w *world) { w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.SecretName = "renamed" }) }, secret: "renamed", writes: 4},
 		"a renewal": {change: func(w *world) { w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", caOf("first")) }, secret: "my-app", writes: 1},
 		"a bad time": {change: func(w *world) {
 			w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Listener = "scram" })

@@ -228,14 +228,20 @@ func TestOfTwoWithOneSecretTheOlderHasIt(t *testing.T) {
 	}
 }
 
-// A Secret that was created after it was looked for is not overwritten, whatever its type.
+// A Secret that was created after it was looked for is not overwritten, although it has the type of an application's.
 func TestASecretThatIsCreatedInBetweenIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.cluster()
 	w.access("my-user", nil)
-	w.startWith(lateReader{Client: shared.operator, late: func() { w.secret("my-app", "", map[string]string{"mine": "precious"}) }})
-	w.mustReconcile()
+	w.startWith(lateReader{Client: shared.operator, late: func() {
+		w.create(&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "my-app"}, Type: "servicebinding.io/kafka", StringData: map[string]string{"mine": "precious"},
+		})
+	}})
+	if err := w.reconcile(); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("the error is %v, want that the Secret exists", err)
+	}
 	if diff := cmp.Diff(map[string]string{"mine": "precious"}, w.data("my-app")); diff != "" {
 		t.Errorf("a Secret of others differs (-want +got):\n%s", diff)
 	}

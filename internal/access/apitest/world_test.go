@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,13 @@ func (c *faultyClient) count(write func() error) error {
 		c.arrived()
 	}
 	return nil
+}
+
+func (c *faultyClient) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
+	if slices.Contains(options, client.CreateOption(client.DryRunAll)) {
+		return c.Client.Create(ctx, object, options...)
+	}
+	return c.count(func() error { return c.Client.Create(ctx, object, options...) })
 }
 
 func (c *faultyClient) Apply(ctx context.Context, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {

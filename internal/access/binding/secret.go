@@ -77,7 +77,7 @@ func IsOwner(access *Access, object metav1.Object) bool {
 
 func isWrittenHere(secret *corev1.Secret) bool {
 	return slices.ContainsFunc(secret.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
-		return entry.Manager == Owner && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
+		return entry.Manager == Owner && entry.Subresource == ""
 	})
 }
 

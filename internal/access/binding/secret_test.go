@@ -42,6 +42,7 @@ func TestTheTemplateAddsWhatIsNotTheOperators(t *testing.T) {
 func TestASecretIsWrittenOnlyIfItIsTheOperatorsAndTheAccesses(t *testing.T) {
 	t.Parallel()
 	own := metav1.ManagedFieldsEntry{Manager: "keyturn-access-operator", Operation: metav1.ManagedFieldsOperationApply}
+	created := metav1.ManagedFieldsEntry{Manager: "keyturn-access-operator", Operation: metav1.ManagedFieldsOperationUpdate}
 	public := metav1.ManagedFieldsEntry{Manager: "fabric8", Operation: metav1.ManagedFieldsOperationUpdate}
 	label := map[string]string{"app.kubernetes.io/managed-by": "kafka-access-operator"}
 	for name, test := range map[string]struct {
@@ -52,6 +53,7 @@ func TestASecretIsWrittenOnlyIfItIsTheOperatorsAndTheAccesses(t *testing.T) {
 	}{
 		"its own":                                  {labels: label, owner: "1", fields: own},
 		"its own, without its label":               {owner: "1", fields: own},
+		"its own, created and not applied yet":     {owner: "1", fields: created},
 		"of another KafkaAccess":                   {labels: label, owner: "2", fields: own, want: binding.ForeignObject},
 		"its own, without its owner":               {labels: label, fields: own, want: binding.ForeignObject},
 		"a person's":                               {fields: public, want: binding.ForeignObject},

@@ -32,7 +32,7 @@ func (p *pass) write(ctx context.Context, source binding.Source, connection *bin
 		if err := p.checkOlder(ctx); err != nil {
 			return err
 		}
-		return p.apply(ctx, "create", intent)
+		return p.create(ctx, intent)
 	}
 	if err := binding.CheckOwner(secret, p.access); err != nil {
 		return err
@@ -41,6 +41,23 @@ func (p *pass) write(ctx context.Context, source binding.Source, connection *bin
 		return err
 	}
 	return p.apply(ctx, "patch", binding.Precisely(secret, intent))
+}
+
+// create writes a Secret that did not exist, and fails if there is one since.
+func (p *pass) create(ctx context.Context, intent *corev1ac.SecretApplyConfiguration) error {
+	secret, err := kube.Reserve(ctx, p.options.Client, binding.Owner, intent)
+	if err != nil {
+		return p.notWritten("create", *intent.Name, err)
+	}
+	return p.apply(ctx, "patch", binding.Precisely(secret, intent))
+}
+
+// notWritten says what an error of the API server means for the Secret.
+func (p *pass) notWritten(verb, secret string, err error) error {
+	if apierrors.IsInvalid(err) {
+		return binding.Rejected(secret, err)
+	}
+	return &requestError{verb: verb, kind: ofSecret, name: p.own(secret), err: err}
 }
 
 // own is the name of a Secret of the KafkaAccess.
@@ -67,11 +84,8 @@ func (p *pass) apply(ctx context.Context, verb string, intent *corev1ac.SecretAp
 	result, err := p.applier.Apply(ctx, intent, nil)
 	// The intent names the version it replaces: what the Applier remembers of it is of no use.
 	p.applier.Forget("v1", "Secret", name.Namespace, name.Name)
-	switch {
-	case apierrors.IsInvalid(err):
-		return binding.Rejected(name.Name, err)
-	case err != nil:
-		return &requestError{verb: verb, kind: ofSecret, name: name, err: err}
+	if err != nil {
+		return p.notWritten(verb, name.Name, err)
 	}
 	p.options.Metrics.wrote()
 	p.read[reference{ofSecret, name}] = result.ResourceVersion

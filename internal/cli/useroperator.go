@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -17,6 +18,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/agent/peer"
 	"github.com/keyturn/keyturn/internal/kafka/entityoperator"
+	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/user/controller"
 )
 
@@ -93,13 +95,15 @@ func (o *userOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error
 	}
 	// What runs at the same time bounds the load, and the API server's own fairness does.
 	restConfig.QPS = -1
+	serverClock := kube.NewServerClock(clock.RealClock{})
+	restConfig.Wrap(serverClock.Transport)
 	options := o.process.managerOptions(newScheme(), logger, controller.CacheOptions(o.cluster))
 	options.Controller.MaxConcurrentReconciles = o.concurrency
 	mgr, err := ctrl.NewManager(restConfig, options)
 	if err != nil {
 		return fmt.Errorf("preparing the user operator: %w", err)
 	}
-	if err := o.addController(mgr); err != nil {
+	if err := o.addController(mgr, serverClock); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
@@ -108,13 +112,15 @@ func (o *userOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error
 	return nil
 }
 
-func (o *userOperatorOptions) addController(mgr ctrl.Manager) error {
+func (o *userOperatorOptions) addController(mgr ctrl.Manager, serverClock *kube.ServerClock) error {
 	if err := addHealthChecks(mgr); err != nil {
 		return err
 	}
 	figures := controller.NewMetrics()
-	if err := metrics.Registry.Register(figures); err != nil {
-		return fmt.Errorf("registering metrics: %w", err)
+	for _, collector := range []prometheus.Collector{figures, clockFigure(serverClock)} {
+		if err := metrics.Registry.Register(collector); err != nil {
+			return fmt.Errorf("registering metrics: %w", err)
+		}
 	}
 	source, err := o.credentials(mgr)
 	if err != nil {
@@ -134,7 +140,7 @@ func (o *userOperatorOptions) addController(mgr ctrl.Manager) error {
 	}
 	operator := controller.New(controller.Options{
 		Kafka: kafka, Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
-		Events: mgr.GetEventRecorder("keyturn-user-operator"), Log: mgr.GetLogger(), Clock: clock.RealClock{},
+		Events: mgr.GetEventRecorder("keyturn-user-operator"), Log: mgr.GetLogger(), Clock: clock.RealClock{}, Ahead: serverClock.Ahead,
 		Cluster: o.cluster, Stores: stores(o.pkcs12), Metrics: figures, Issuers: issuers, Gates: gates, ReissueRate: o.reissueRate, SecretPrefix: o.secretPrefix,
 	})
 	issuers.changed = operator.CertificateChanged

@@ -459,3 +459,38 @@ func TestASecretThatTheAPIServerRejectsIsNotCreated(t *testing.T) {
 		t.Errorf("there is a Secret: %v", err)
 	}
 }
+
+func TestAnOperatorWhoseClockIsWrongIssuesNothingUntilItIsRight(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]time.Duration{"ahead of": 340 * 24 * time.Hour, "behind": -24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.user("alice", tls())
+			w.reconcile("alice")
+			before := w.leaf("alice")
+			w.clock.SetTime(noon().Add(ahead))
+			w.ahead = ahead
+			w.newCA("clients-ca v1")
+			w.writer.writes = 0
+			for range 3 {
+				if result := w.reconcile("alice"); result.RequeueAfter == 0 {
+					t.Error("the user is not looked at again")
+				}
+			}
+			if w.writer.writes != 1 || !w.leaf("alice").Equal(before) {
+				t.Errorf("%d writes, want that of the status", w.writer.writes)
+			}
+			if reason, message, _ := reasonOf(w.status("alice"), condition.Warning); reason != "ClockDiffers" || !strings.Contains(message, name) {
+				t.Errorf("the warning is %s: %s", reason, message)
+			}
+			w.ahead = 0
+			w.clock.SetTime(noon())
+			w.newCA("clients-ca v2")
+			w.reconcile("alice")
+			if _, _, isWarned := reasonOf(w.status("alice"), condition.Warning); isWarned || w.leaf("alice").Equal(before) {
+				t.Errorf("with the right clock the status is %+v", w.status("alice"))
+			}
+		})
+	}
+}

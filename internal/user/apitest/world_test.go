@@ -76,8 +76,10 @@ type world struct {
 	asOperator client.Client
 	namespace  string
 	clock      *clocktesting.FakePassiveClock
-	live       *liveReader
-	stores     authority.StoreGeneration
+	// ahead is how much the clock is ahead of the API server's.
+	ahead  time.Duration
+	live   *liveReader
+	stores authority.StoreGeneration
 	// prefix begins the names of users' Secrets.
 	prefix   string
 	kafka    *adminfake.Users
@@ -191,7 +193,7 @@ func (w *world) remove(name string) {
 func (w *world) restart() {
 	w.writer = &countingClient{Client: w.asOperator}
 	w.operator = controller.New(controller.Options{
-		Client: w.writer, Live: w.live, Events: events.NewFakeRecorder(100), Log: logr.Discard(), Clock: w.clock,
+		Client: w.writer, Live: w.live, Events: events.NewFakeRecorder(100), Log: logr.Discard(), Clock: w.clock, Ahead: func() time.Duration { return w.ahead },
 		Cluster: types.NamespacedName{Namespace: w.namespace, Name: cluster}, Stores: w.stores, Metrics: w.metrics(),
 		Kafka: countingKafka{w.kafka, w.writer}, Issuers: w.elsewhere, Gates: w.gates, ReissueRate: reissueRate, SecretPrefix: w.prefix,
 	})

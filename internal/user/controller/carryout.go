@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	kafkav1ac "github.com/keyturn/keyturn/api/kafka/v1/applyconfiguration/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/issuer"
@@ -192,6 +193,16 @@ func (r *Reconciler) report(ctx context.Context, o model.Observed, d model.Decis
 	if model.SameStatus(o.User.Status, wanted) {
 		return nil
 	}
+	if err := r.applyStatus(ctx, o.User, wanted); err != nil {
+		return err
+	}
+	if d.Problem != nil && model.HasBegun(o.User.Status, *d.Problem) {
+		r.options.Events.Eventf(o.User, nil, corev1.EventTypeWarning, string(d.Problem.Reason), actionReconcile, "%s", d.Problem.Message)
+	}
+	return nil
+}
+
+func (r *Reconciler) applyStatus(ctx context.Context, user *kafkav1.KafkaUser, wanted kafkav1.KafkaUserStatus) error {
 	status := kafkav1ac.KafkaUserStatus().
 		WithConditions(wanted.Conditions...).
 		WithObservedGeneration(wanted.ObservedGeneration).
@@ -199,14 +210,7 @@ func (r *Reconciler) report(ctx context.Context, o model.Observed, d model.Decis
 	if wanted.Secret != "" {
 		status.WithSecret(wanted.Secret)
 	}
-	intent := kafkav1ac.KafkaUser(o.User.Name, o.User.Namespace).WithUID(o.User.UID).WithStatus(status)
-	if err := r.applier.ApplyStatus(ctx, intent); err != nil {
-		return err
-	}
-	if d.Problem != nil && model.HasBegun(o.User.Status, *d.Problem) {
-		r.options.Events.Eventf(o.User, nil, corev1.EventTypeWarning, string(d.Problem.Reason), actionReconcile, "%s", d.Problem.Message)
-	}
-	return nil
+	return r.applier.ApplyStatus(ctx, kafkav1ac.KafkaUser(user.Name, user.Namespace).WithUID(user.UID).WithStatus(status))
 }
 
 // Actions of events.

@@ -32,6 +32,9 @@ func (v version) clientsCA() clientsCAVersion { return clientsCAVersion{v.caCert
 // Oversee looks at all users of the Kafka together: it gives those that wait for another certificate their turn, and
 // writes the progress into the status of the Kafka.
 func (r *Reconciler) Oversee(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	if _, isWrong := r.ahead(); isWrong {
+		return ctrl.Result{RequeueAfter: clockPause}, nil
+	}
 	now := r.options.Clock.Now()
 	kafka, _, err := r.kafka(ctx)
 	if err != nil || !isAlive(kafka) {

@@ -35,6 +35,8 @@ type Options struct {
 	Events events.EventRecorder
 	Log    logr.Logger
 	Clock  clock.PassiveClock
+	// Ahead tells how much Clock is ahead of the API server's; nil when that is unknown.
+	Ahead func() time.Duration
 	// Cluster is the Kafka whose users are looked after.
 	Cluster types.NamespacedName
 	// Stores says whether Secrets get PKCS#12 stores.
@@ -91,6 +93,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if !user.DeletionTimestamp.IsZero() {
 		return r.finish(ctx, &user, now)
+	}
+	if ahead, isWrong := r.ahead(); isWrong {
+		return r.reportClock(ctx, &user, ahead, now)
 	}
 	r.refer(&user)
 	seen, err := r.version(ctx, &user)

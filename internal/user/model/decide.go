@@ -34,6 +34,7 @@ const (
 	NameTooLong          Reason = "NameTooLong"
 	InvalidSecret        Reason = "InvalidSecret"
 	Forbidden            Reason = "Forbidden"
+	ClockDiffers         Reason = "ClockDiffers"
 )
 
 // Reasons that stand in the way in Kafka.

@@ -1,0 +1,30 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/api/condition"
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+)
+
+// ClockWarning is the warning about a clock that is ahead of the API server's, or behind.
+func ClockWarning(ahead time.Duration) Remark {
+	direction := "ahead of"
+	if ahead < 0 {
+		direction = "behind"
+	}
+	return Remark{ClockDiffers, fmt.Sprintf("The user operator's clock is %s %s the API server's. No certificate of the user is issued, and nothing else of it is changed. "+
+		"Set the clock of the machine that the user operator runs on, or that of the API server.", ahead.Abs().Round(time.Minute), direction)}
+}
+
+// WithClock adds that warning to a status, and reports whether it was not there. now is by the clock that is wrong.
+func WithClock(status kafkav1.KafkaUserStatus, ahead time.Duration, now time.Time) (kafkav1.KafkaUserStatus, bool) {
+	if slices.ContainsFunc(status.Conditions, func(c condition.Condition) bool { return c.Reason == string(ClockDiffers) }) {
+		return status, false
+	}
+	warning := since([]condition.Condition{newCondition(condition.Warning, ClockWarning(ahead))}, nil, now.Add(-ahead))
+	status.Conditions = slices.Concat(status.Conditions, warning)
+	return status, true
+}

@@ -30,6 +30,9 @@ type WantedLeaf struct {
 	// Anchors are the CAs by which every peer verifies a leaf that an issuer offers, and Named all that the user names
 	// for it.
 	Anchors, Named []*x509.Certificate
+	// Interim are the CAs that are verified, too, but shall not sign in the end. An offered leaf of theirs replaces only
+	// one that has to be replaced.
+	Interim []*x509.Certificate
 	// Chain is what is presented with the leaf, in this order: cross certificates
 	// or intermediates.
 	Chain    []*x509.Certificate

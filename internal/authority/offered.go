@@ -62,7 +62,7 @@ func (l leafCheck) offered(d LeafDecision, broken *LeafDecision, answer issuer.I
 		d.Act, d.Reason, d.Detail = HoldLeaf, reason, "the issued certificate is not adopted, because "+detail
 		return d
 	}
-	if err := pki.Verify(answer.Chain, l.in.Want.Anchors, l.in.Now, l.in.Want.Usages...); err != nil {
+	if err := pki.Verify(answer.Chain, l.in.Want.verifying(d.Reason), l.in.Now, l.in.Want.Usages...); err != nil {
 		d.Act, d.Reason, d.Detail = HoldLeaf, LeafSigner, "the issued certificate is not adopted, because "+next.untrusted(err)
 		return d
 	}
@@ -83,6 +83,14 @@ func (l leafCheck) offered(d LeafDecision, broken *LeafDecision, answer issuer.I
 	return d
 }
 
+// verifying are the CAs by which an issued leaf may be verified that replaces one for a reason, if there is any.
+func (w WantedLeaf) verifying(due LeafReason) []*x509.Certificate {
+	if due == "" {
+		return w.Anchors
+	}
+	return slices.Concat(w.Anchors, w.Interim)
+}
+
 // untrusted says which CA is missing that verifies an issued leaf.
 func (l leafCheck) untrusted(wrong error) string {
 	signer := l.signer()
@@ -94,6 +102,9 @@ func (l leafCheck) untrusted(wrong error) string {
 			return fmt.Sprintf("not all nodes trust the CA %q yet", ca.Subject)
 		}
 		return fmt.Sprintf("only the CA %q verifies it, which nodes do not trust because it has signed another CA of the bundle: put the CA %s into the bundle", ca.Subject, signer)
+	}
+	if pki.Verify(l.chain, l.in.Want.Interim, l.in.Now) == nil {
+		return fmt.Sprintf("the CA %s is being replaced, and the existing one is not due: have the issuer sign with a CA of the bundle", signer)
 	}
 	if pki.Verify(l.chain, l.in.Want.Named, l.in.Now) == nil {
 		return fmt.Sprintf("it is not for all of %q: ", l.in.Want.Usages) + wrong.Error()

@@ -53,6 +53,13 @@ func issues(tb testing.TB, in *authority.LeafInput, ca pki.Authority, change fun
 	in.Answer = answer
 }
 
+// replaces has another CA sign from now on, by which peers verify leaves beside the present one.
+func replaces(tb testing.TB, in *authority.LeafInput) {
+	tb.Helper()
+	next := certificatesOf(pkitest.CA(tb, "next", noon()))
+	in.Want.Anchors, in.Want.Interim, in.Want.Named = next, in.Want.Anchors, next
+}
+
 func asAsked(*issuer.Request) {}
 
 func TestAnOfferedLeafIsAdoptedOnlyWhenAllPeersVerifyWhatWasAskedFor(t *testing.T) {
@@ -92,6 +99,29 @@ func TestAnOfferedLeafIsAdoptedOnlyWhenAllPeersVerifyWhatWasAskedFor(t *testing.
 			in.Want.Named = certificatesOf(next)
 			issues(t, in, next, asAsked)
 		}, authority.HoldLeaf, `not all nodes trust the CA "CN=next,O=example" yet`},
+		"a CA issued it that is being replaced": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
+			t.Helper()
+			replaces(t, in)
+			issues(t, in, ca, asAsked)
+		}, authority.HoldLeaf, "have the issuer sign with a CA of the bundle"},
+		"a CA issued it that is being replaced, and the stored one is due": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
+			t.Helper()
+			replaces(t, in)
+			in.Now, in.Window.Open = noon().Add(80*day), true
+			issues(t, in, ca, asAsked)
+		}, authority.AdoptLeaf, "expires at"},
+		"a CA issued it that is being replaced, and the stored one is due, outside of a window": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
+			t.Helper()
+			replaces(t, in)
+			in.Now = noon().Add(80 * day)
+			issues(t, in, ca, asAsked)
+		}, authority.PostponeLeaf, "expires at"},
+		"a CA issued it that is being replaced, and the stored one has expired": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
+			t.Helper()
+			replaces(t, in)
+			in.Now = noon().Add(101 * day)
+			issues(t, in, ca, asAsked)
+		}, authority.AdoptLeaf, "expired"},
 		"a CA issued it that nodes trust only through its root": {func(t *testing.T, in *authority.LeafInput, _ pki.Authority) {
 			t.Helper()
 			root := pkitest.CA(t, "root", noon())

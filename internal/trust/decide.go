@@ -18,6 +18,9 @@ type Plan struct {
 	Application []AnchorID
 	// Publications is what each member should be given.
 	Publications map[MemberID]Publication
+	// Interim are the keys of which a member may be given a leaf that it needs, while its issuer offers none of what is
+	// planned. Nothing goes back from the key that it is to have in the end.
+	Interim map[MemberID][]KeyID
 	// Kept are the anchors that the late listeners of a member go on
 	// accepting although what it is started with does not hold them any more.
 	Kept map[MemberID][]AnchorID
@@ -56,7 +59,7 @@ func decide(s Snapshot, l law) Plan {
 	}
 	p := Plan{
 		Strategy: v.strategy(), States: map[AnchorID]State{},
-		Publications: make(map[MemberID]Publication, len(s.Members)), Kept: map[MemberID][]AnchorID{},
+		Publications: make(map[MemberID]Publication, len(s.Members)), Kept: map[MemberID][]AnchorID{}, Interim: map[MemberID][]KeyID{},
 	}
 	for i := range s.Anchors {
 		p.States[s.Anchors[i].ID] = v.nextState(&s.Anchors[i])
@@ -66,6 +69,9 @@ func decide(s Snapshot, l law) Plan {
 	for i := range s.Members {
 		m := &s.Members[i]
 		p.Publications[m.ID] = v.nextPublication(m)
+		if interim := v.interim(m, p.Publications[m.ID].Identity); len(interim) > 0 {
+			p.Interim[m.ID] = interim
+		}
 		if kept := v.kept(m, p.Publications[m.ID]); len(kept) > 0 {
 			p.Kept[m.ID] = kept
 		}

@@ -530,6 +530,32 @@ func TestAnIssuerThatOthersCanUseIsNamed(t *testing.T) {
 	w.wantReady()
 }
 
+func TestALeafOfTheOutgoingCAIsAdoptedWhenTheOneInForceIsDue(t *testing.T) {
+	t.Parallel()
+	w, ca := outsideCluster(t)
+	w.classic() // nobody can cross-sign
+	next := caNamed(t, "company two", 1000*authority.Day)
+	w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(next.Certificate()))
+	w.settle()
+	w.elsewhere.renew()
+	w.settle()
+	before := w.leafOf("my-dual-1")
+	w.wantHeld("have the issuer sign with a CA of the bundle")
+
+	w.clock.SetTime(before.NotAfter.Add(-29 * authority.Day))
+	w.settle()
+
+	w.wantLeavesOf(ca)
+	if w.leafOf("my-dual-1").Equal(before) {
+		t.Error("the certificate that was issued is not adopted, although it is due and all nodes trust its CA")
+	}
+	w.elsewhere.ca = next
+	w.clock.SetTime(w.clock.Now().Add(time.Hour))
+	w.settle()
+	w.wantLeavesOf(next)
+	w.wantReady()
+}
+
 func TestAClusterOfAnIssuerGoesOnWithTheGateOff(t *testing.T) {
 	t.Parallel()
 	w, ca := outsideCluster(t)

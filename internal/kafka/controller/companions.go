@@ -200,7 +200,7 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
 		secret: at.Secret, certKey: at.certKey(), keyKey: keyKey,
 		subject: pki.Subject{Organization: model.Organization, CommonName: at.CommonName},
-		sans:    sans, identity: given.Identity,
+		sans:    sans, identity: given.Identity, interim: p.clusterCA.plan.Interim[trust.MemberID(at.Name)],
 	})
 	if err != nil || !found {
 		return publication.Publication{}, false, err

@@ -51,6 +51,8 @@ type leafRequest struct {
 	sans                    pki.SANs
 	// identity is who signs, and which cross certificates are sent along.
 	identity trust.Identity
+	// interim are the keys of which an issuer may offer a leaf until then, see trust.Plan.
+	interim []trust.KeyID
 	// waits says why a leaf that serves stays for now, see authority.LeafInput.
 	waits string
 }
@@ -227,7 +229,7 @@ func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
 	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
 		secret: name, certKey: operatorCertKey, keyKey: operatorKeyKey,
 		subject:  pki.Subject{Organization: model.Organization, CommonName: operatorCommonName},
-		identity: identity, waits: p.clusterCA.whyUnsettled(identity.Signer),
+		identity: identity, interim: p.clusterCA.plan.Interim[evidence.OperatorMember], waits: p.clusterCA.whyUnsettled(identity.Signer),
 	})
 	if err != nil || !found {
 		p.keepIdentity(name)

@@ -57,7 +57,7 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
 		secret: node.Pod, certKey: node.Pod + ".crt", keyKey: node.Pod + ".key",
 		subject: pki.Subject{Organization: model.Organization, CommonName: p.cluster.CommonName()},
-		sans:    sans, identity: given.Cluster.Identity,
+		sans:    sans, identity: given.Cluster.Identity, interim: p.clusterCA.plan.Interim[trust.MemberID(node.Pod)],
 	})
 	if err != nil || !found {
 		return err

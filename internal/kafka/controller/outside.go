@@ -180,11 +180,8 @@ func (r *Reconciler) outsideIssuer(p *pass) issuer.Renewer {
 
 // offeredLeaf adopts what the issuer offers, or keeps the stored leaf.
 func (r *Reconciler) offeredLeaf(ctx context.Context, p *pass, request leafRequest, in authority.LeafInput) authority.LeafDecision {
-	for _, cert := range p.clusterCA.known {
-		if evidence.KeyID(cert) == request.identity.Signer {
-			in.Want.Anchors = append(in.Want.Anchors, cert)
-		}
-	}
+	in.Want.Anchors = p.clusterCA.ofKeys(request.identity.Signer)
+	in.Want.Interim = p.clusterCA.ofKeys(request.interim...)
 	if named, err := pki.ParseBundle(p.bundleOf(authorities.Cluster).Text()); err == nil {
 		in.Want.Named = named
 	}
@@ -198,6 +195,11 @@ func (r *Reconciler) offeredLeaf(ctx context.Context, p *pass, request leafReque
 		}
 	}
 	return authority.DecideOffered(in)
+}
+
+// ofKeys are the known CA certificates of some keys.
+func (d *domain) ofKeys(keys ...trust.KeyID) []*x509.Certificate {
+	return slices.DeleteFunc(slices.Clone(d.known), func(cert *x509.Certificate) bool { return !slices.Contains(keys, evidence.KeyID(cert)) })
 }
 
 // renewalIsDue reports whether a leaf is to be issued again, because all trust another CA that is to sign from now on.

@@ -233,7 +233,7 @@ func (l leafCheck) misfit() (LeafReason, string) {
 // held lets a leaf that serves stay for now, if that is asked for. Its end is not
 // waited for, and who signs is not put off.
 func (l leafCheck) held(d LeafDecision) LeafDecision {
-	ends := mustNotWait(Window{}, l.leaf.NotAfter, l.in.Want.Renewal, l.in.Now)
+	ends := mustNotWait(Window{}, l.serves(), l.in.Want.Renewal, l.in.Now)
 	if l.in.Waits != "" && d.Reason != LeafSigner && !ends {
 		d.Act, d.Detail, d.Until = HoldLeaf, d.Detail+"; "+l.in.Waits, time.Time{}
 	}
@@ -241,7 +241,7 @@ func (l leafCheck) held(d LeafDecision) LeafDecision {
 }
 
 func (l leafCheck) mayRenewNow() bool {
-	return l.in.Window.Open || mustNotWait(l.in.Window, l.leaf.NotAfter, l.in.Want.Renewal, l.in.Now)
+	return l.in.Window.Open || mustNotWait(l.in.Window, l.serves(), l.in.Want.Renewal, l.in.Now)
 }
 
 // expiring tells whether renewal is due and would win anything: a leaf that ends

@@ -19,7 +19,7 @@ func DecideOffered(in LeafInput) LeafDecision {
 	l, broken := readLeaf(in)
 	d := LeafDecision{Act: KeepLeaf, Leaf: l.inForce(), State: LeafState{InForce: l.inForce()}}
 	if l.leaf != nil {
-		d.RenewalAt = l.renewalAt()
+		d.RenewalAt = l.serves().Add(-in.Want.Renewal)
 	}
 	switch answer := in.Answer.(type) {
 	case issuer.Issued:
@@ -89,6 +89,36 @@ func (w WantedLeaf) verifying(due LeafReason) []*x509.Certificate {
 		return w.Anchors
 	}
 	return slices.Concat(w.Anchors, w.Interim)
+}
+
+// serves is until when peers verify a leaf: its end, or that of the CAs by which they do, whichever comes first. Issuers may
+// issue leaves that outlive their CA. It is zero where no peer verifies it any more.
+func (l leafCheck) serves() time.Time {
+	anchors := slices.Concat(l.in.Want.Anchors, l.in.Want.Interim)
+	if len(anchors) == 0 {
+		return l.leaf.NotAfter
+	}
+	var last time.Time
+	for _, ca := range anchors {
+		if pki.Verify(l.chain, []*x509.Certificate{ca}, l.in.Now, l.in.Want.Usages...) != nil {
+			continue
+		}
+		end := ca.NotAfter
+		for _, cert := range l.chain {
+			end = earlier(end, cert.NotAfter)
+		}
+		if end.After(last) {
+			last = end
+		}
+	}
+	return last
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // untrusted says which CA is missing that verifies an issued leaf.

@@ -60,6 +60,25 @@ func replaces(tb testing.TB, in *authority.LeafInput) {
 	in.Want.Anchors, in.Want.Interim, in.Want.Named = next, in.Want.Anchors, next
 }
 
+// outlives has another CA sign from now on, and the one that signed the stored leaf, which outlives it, ends in ten days.
+func outlives(tb testing.TB, in *authority.LeafInput) {
+	tb.Helper()
+	in.Now = noon().Add(30 * day)
+	long, next := pkitest.CA(tb, "present", noon()), pkitest.CA(tb, "next", noon())
+	short, err := pki.RenewCA(long.Certificate(), long.Key(), 40*day, noon())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	issues(tb, in, long, asAsked)
+	stored, is := in.Answer.(issuer.Issued)
+	if !is {
+		tb.Fatal("nothing is issued")
+	}
+	in.Stored = authority.StoredLeaf{Certificates: pki.EncodeBundle(stored.Chain...), Key: stored.Key.PEM()}
+	in.Want.Anchors, in.Want.Interim = certificatesOf(next), certificatesOf(short)
+	issues(tb, in, next, asAsked)
+}
+
 func asAsked(*issuer.Request) {}
 
 func TestAnOfferedLeafIsAdoptedOnlyWhenAllPeersVerifyWhatWasAskedFor(t *testing.T) {
@@ -89,6 +108,21 @@ func TestAnOfferedLeafIsAdoptedOnlyWhenAllPeersVerifyWhatWasAskedFor(t *testing.
 			in.Now, in.Window.Next = noon().Add(99*day), noon().Add(200*day)
 			issues(t, in, ca, asAsked)
 		}, authority.AdoptLeaf, "expires at"},
+		"another CA is to sign, and the CA of the old one ends before the next window": {func(t *testing.T, in *authority.LeafInput, _ pki.Authority) {
+			t.Helper()
+			outlives(t, in)
+			in.Window.Next = noon().Add(60 * day)
+		}, authority.AdoptLeaf, "issued another one"},
+		"another CA is to sign, and the CA of the old one has ended": {func(t *testing.T, in *authority.LeafInput, _ pki.Authority) {
+			t.Helper()
+			outlives(t, in)
+			in.Now, in.Window.Next = noon().Add(41*day), noon().Add(60*day)
+		}, authority.AdoptLeaf, "issued another one"},
+		"another CA is to sign, and the CA of the old one ends after the next window": {func(t *testing.T, in *authority.LeafInput, _ pki.Authority) {
+			t.Helper()
+			outlives(t, in)
+			in.Window.Next = noon().Add(35 * day)
+		}, authority.PostponeLeaf, "issued another one"},
 		"another CA issued it": {func(t *testing.T, in *authority.LeafInput, _ pki.Authority) {
 			t.Helper()
 			issues(t, in, pkitest.CA(t, "stranger", noon()), asAsked)

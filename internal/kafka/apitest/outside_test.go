@@ -530,6 +530,36 @@ func TestAnIssuerThatOthersCanUseIsNamed(t *testing.T) {
 	w.wantReady()
 }
 
+// The CA issuer of cert-manager does not cut certificates to the end of its CA.
+func TestAMaintenanceWindowDoesNotHoldACertificateBeyondTheEndOfItsCA(t *testing.T) {
+	t.Parallel()
+	ca := caNamed(t, "company one", 100*authority.Day)
+	w := outsideWorld(t, ca)
+	long, err := pki.RenewCA(ca.Certificate(), ca.Key(), 1000*authority.Day, w.clock.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.bringsBundle(ca.Certificate())
+	w.elsewhere.ca = long
+	w.asksOutside(3)
+	w.settle()
+	w.classic() // nobody can cross-sign
+	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"maintenanceTimeWindows": []any{"* * * 1 1 ?"}}})
+	next := caNamed(t, "company two", 1000*authority.Day)
+	w.clock.SetTime(w.clock.Now().Add(60 * authority.Day))
+	w.elsewhere.ca = next
+	w.elsewhere.renew()
+	w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(next.Certificate()))
+	w.settle()
+	w.wantLeavesOf(ca) // the CA lasts for 40 days
+
+	w.clock.SetTime(w.clock.Now().Add(15 * authority.Day))
+	w.settle()
+
+	w.wantLeavesOf(next)
+	w.wantReady()
+}
+
 func TestALeafOfTheOutgoingCAIsAdoptedWhenTheOneInForceIsDue(t *testing.T) {
 	t.Parallel()
 	w, ca := outsideCluster(t)

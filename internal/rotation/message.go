@@ -486,11 +486,19 @@ func (v *view) retirement(names map[trust.AnchorID]AnchorName) string {
 	case len(v.entries(names)) > 0:
 		return sentence + because + it + " earlier, " + v.takeOut(names)
 	case len(distrustable) > 0:
-		return sentence + because + some(distrustable) + " earlier, annotate Secret " + v.subject.KeySecret +
+		return sentence + because + some(distrustable) + " earlier, annotate Secret " + v.distrusting() +
 			" with keyturn.dev/distrust=now. Nodes then reject clients that still present such certificates"
 	default:
 		return sentence + ". The new CA has the same key, so nothing needs to be done"
 	}
+}
+
+// distrusting is the Secret whose annotation distrusts the old CAs: where an issuer has the keys, there is none with a key.
+func (v *view) distrusting() string {
+	if v.Policy.Issuance == trust.Offered {
+		return v.subject.CertSecret
+	}
+	return v.subject.KeySecret
 }
 
 // stays says what is true of an anchor until it expires. Nodes are not given every

@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/rotation/rotationtest"
+	"github.com/keyturn/keyturn/internal/trust"
 )
 
 // until plays a rotation until it has reached a phase.
@@ -116,6 +117,7 @@ func TestACompletedReplacementIsNotSaidToBeInProgress(t *testing.T) {
 		name.Entry = "old.crt of Secret my-clients-ca-cert"
 		r.Anchors[rotationtest.AnchorA] = name
 	}
+	keyless := func(r *rotation.Record) { r.Snapshot.Policy.Issuance = trust.Offered }
 	for name, c := range map[string]struct {
 		changes []rotationtest.Change
 		want    string
@@ -124,6 +126,11 @@ func TestACompletedReplacementIsNotSaidToBeInProgress(t *testing.T) {
 			[]rotationtest.Change{rotationtest.Replaced},
 			stays + ", because clients may still present its certificates. To stop trusting clients-ca v0 (aaaaaaaa) earlier, " +
 				"annotate Secret my-clients-ca with keyturn.dev/distrust=now. Nodes then reject clients that still present such certificates",
+		},
+		"another key, which an issuer has": {
+			[]rotationtest.Change{rotationtest.Replaced, keyless},
+			stays + ", because clients may still present its certificates. To stop trusting clients-ca v0 (aaaaaaaa) earlier, " +
+				"annotate Secret my-clients-ca-cert with keyturn.dev/distrust=now. Nodes then reject clients that still present such certificates",
 		},
 		"the same key": {[]rotationtest.Change{rotationtest.Renewed}, stays + ". The new CA has the same key, so nothing needs to be done"},
 		"an entry of the owner": {

@@ -159,10 +159,13 @@ func sharedIssuerRisk(kind authorities.Kind) string {
 		"Use an Issuer for this cluster alone, or reserve the organization with a CertificateRequestPolicy."
 }
 
-// issuanceOf says who signs the leaves of the cluster. A CA with keys at hand that stands in for one that is refused signs.
-func issuanceOf(p *pass) trust.Issuance {
-	outside := model.CASpec(p.caSpec(authorities.Cluster)).Source == authority.Outside
-	if !outside || p.clusterCA.Held && len(p.clusterCA.Keys) > 0 {
+// issuanceOf says who signs the leaves of the cluster.
+func issuanceOf(p *pass) trust.Issuance { return issuanceBy(p, authorities.Cluster) }
+
+// issuanceBy says who signs by a CA. One with keys at hand that stands in for one that is refused signs.
+func issuanceBy(p *pass, kind authorities.Kind) trust.Issuance {
+	outside, d := model.CASpec(p.caSpec(kind)).Source == authority.Outside, p.domain(kind)
+	if !outside || d.Held && len(d.Keys) > 0 {
 		return trust.Held
 	}
 	return trust.Offered

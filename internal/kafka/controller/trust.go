@@ -69,6 +69,7 @@ func (p *pass) decideTrust() {
 			Retirement:       retirementOf(kind),
 		}
 		d.kind, d.known = kind, evidence.Known(cluster, of)
+		cluster.Policy.Issuance = issuanceBy(p, kind)
 		snapshot := evidence.Snapshot(cluster, of, d.known)
 		if of.Name != cluster.Own {
 			markLost(snapshot.Members, p.clusterCA.plan)
@@ -157,7 +158,7 @@ func (p *pass) presents(secret, key string) []*x509.Certificate {
 
 // policy is what people asked for.
 func (p *pass) policy() trust.Policy {
-	policy := trust.Policy{Lead: applicationLead, Paused: p.handsOff(), Issuance: issuanceOf(p)}
+	policy := trust.Policy{Lead: applicationLead, Paused: p.handsOff()}
 	policy.RestartMargin = min(restartMargin, model.CASpec(p.caSpec(authorities.Cluster)).Usable().Renewal()/2)
 	if model.Says(p.kafka.Annotations, model.ReloadAnnotation, "false") {
 		policy.Reload = trust.RestartOnly

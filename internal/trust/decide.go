@@ -69,7 +69,7 @@ func decide(s Snapshot, l law) Plan {
 	for i := range s.Members {
 		m := &s.Members[i]
 		p.Publications[m.ID] = v.nextPublication(m)
-		if interim := v.interim(m, p.Publications[m.ID].Identity); len(interim) > 0 {
+		if interim := v.interim(m, p.Publications[m.ID]); len(interim) > 0 {
 			p.Interim[m.ID] = interim
 		}
 		if kept := v.kept(m, p.Publications[m.ID]); len(kept) > 0 {
@@ -337,12 +337,25 @@ func (v *view) begun() bool {
 	})
 }
 
+// targetSigns reports whether the target signs for who has no leaf. One that an issuer
+// offers may have been given to a node before everybody had proven to verify it.
+func (v *view) targetSigns() bool {
+	switch {
+	case !v.begun():
+		return v.mayIssue()
+	case v.Policy.Issuance == Offered:
+		return len(unverified(v, v.target)) == 0
+	default:
+		return true
+	}
+}
+
 // signer is the target once it may issue, and until then the anchor that is used
 // most. When the Secret that says so is lost, it is the one that applications read
 // first.
 func (v *view) signer() *Anchor {
 	best := v.target
-	if v.begun() || v.mayIssue() {
+	if v.targetSigns() {
 		return best
 	}
 	for i := range v.Anchors {

@@ -270,6 +270,9 @@ func (w *rules) writes(s *state, plan *Plan) []write {
 		}
 	}
 	out = append(out, w.writeLeaf(s, plan))
+	if w.outside && !w.hasty {
+		out = append(out, w.writeInterims(s, plan)...)
+	}
 	return slices.DeleteFunc(out, func(c write) bool {
 		t := *s
 		c.do(&t)
@@ -336,6 +339,31 @@ func (w *rules) writePublication(s *state, plan *Plan, i int) write {
 		},
 		same: func(a, b *state) bool { return a.nodes[i].published == b.nodes[i].published },
 	}
+}
+
+// writeInterims give members what their issuer has issued and they may be given if they need it.
+func (w *rules) writeInterims(s *state, plan *Plan) []write {
+	var out []write
+	for i := range w.nodes {
+		offered := s.nodes[i].offered
+		if s.nodes[i].joined && slices.Contains(plan.Interim[members[i]], keys[w.keyOf[offered]]) {
+			p := plan.Publications[members[i]]
+			want := pub{data: maskOf(p.Main), control: maskOf(p.Late), ident: ident{signer: offered}}
+			out = append(out, write{
+				what: who(i, "write publication with the leaf that is offered of"),
+				do: func(t *state) {
+					t.nodes[i].publish(want)
+					t.nodes[i].forgetBackup()
+				},
+				same: func(a, b *state) bool { return a.nodes[i].published == b.nodes[i].published },
+			})
+		}
+	}
+	if slices.Contains(plan.Interim["operator"], keys[w.keyOf[s.offered]]) {
+		leaf := ident{signer: s.offered}
+		out = append(out, write{"write the operator identity that is offered", func(t *state) { t.operator = leaf }, func(a, b *state) bool { return a.operator == b.operator }})
+	}
+	return out
 }
 
 // forgetBackup: nobody puts back what is there.

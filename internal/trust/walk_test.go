@@ -166,8 +166,11 @@ func (k *walk) obey(s state, plan *Plan) (state, bool) {
 			return s, true
 		}
 	}
+	if k.rules.rekeyed && k.rules.remedied(&s, plan) {
+		return s, true
+	}
 	for i := range k.rules.nodes {
-		if s.nodes[i].restorable() {
+		if !k.rules.rekeyed && s.nodes[i].restorable() {
 			s.nodes[i].putBack()
 			return s, true
 		}
@@ -183,17 +186,39 @@ func (k *walk) obey(s state, plan *Plan) (state, bool) {
 func (w *rules) reissue(s *state, plan *Plan) bool {
 	for i := range w.nodes {
 		n := &s.nodes[i]
-		if wanted := w.identOf(plan.Publications[members[i]].Identity).signer; n.joined && wanted >= 0 && wanted != n.published.ident.signer && wanted != n.offered {
-			n.offered = wanted
+		wanted := w.identOf(plan.Publications[members[i]].Identity).signer
+		if n.joined && wanted >= 0 && wanted != n.published.ident.signer && wanted != n.offered && n.offered != w.signs(s, wanted) {
+			n.offered = w.signs(s, wanted)
 			return true
 		}
 	}
 	wanted := w.identOf(plan.Publications["operator"].Identity).signer
-	if wanted == s.operator.signer || wanted == s.offered {
+	if wanted == s.operator.signer || wanted == s.offered || s.offered == w.signs(s, wanted) {
 		return false
 	}
-	s.offers(w, wanted)
+	s.offers(w, w.signs(s, wanted))
 	return true
+}
+
+// remedied has a person do what the condition of a node without a Secret and a process says: have the issuer sign with the
+// outgoing CA again.
+func (w *rules) remedied(s *state, plan *Plan) bool {
+	for i := range w.nodes {
+		n := &s.nodes[i]
+		if wanted := w.identOf(plan.Publications[members[i]].Identity).signer; n.secretLost() && !n.running && n.offered != wanted {
+			n.offered = wanted
+			return true
+		}
+	}
+	return false
+}
+
+// signs is by which authority an issuer signs that is asked to sign by one.
+func (w *rules) signs(s *state, wanted int8) int8 {
+	if w.rekeyed {
+		return s.issuing
+	}
+	return wanted
 }
 
 func (w *rules) recreateOrSync(s *state, i int) {

@@ -194,6 +194,8 @@ type rules struct {
 	// outside issuers hold the keys: they sign by any authority, whichever is asked for. A hasty operator gives out
 	// whatever they have issued.
 	outside, hasty bool
+	// A rekeyed issuer signs by nothing but the authority that shall issue, and no lost Secret comes back.
+	rekeyed bool
 	// listed says that the owner wants all authorities trusted, and that the one issues by which the operator's
 	// certificate was issued last.
 	listed bool
@@ -325,6 +327,9 @@ func (w *rules) unsafe(s *state) string {
 		}
 		if w.companion(i) {
 			continue
+		}
+		if w.outside && !w.serves(s, p.raft.trust, p.control.ident) {
+			return fmt.Sprintf("the Raft client of node %d does not accept its own controller", i)
 		}
 		if wrong := w.unsafeOutside(s, i); wrong != "" {
 			return wrong

@@ -81,6 +81,9 @@ func issuedOutside(w *rules) {
 	w.policy.Issuance = Offered
 }
 
+// rekeyed issuers have nothing but the next key.
+func rekeyed(w *rules) { w.rekeyed = true }
+
 // allListed has the owner name both authorities from the beginning.
 func allListed(w *rules) {
 	issuedOutside(w)
@@ -99,6 +102,9 @@ func outsideWorlds() []rules {
 		world("issued outside, and the bundle is put back", budget{offer: 2, abort: 1}, issuedOutside),
 		world("issued outside while scaling up", budget{offer: 2}, issuedOutside, scaledUp),
 		world("issued outside, a node's Secret lost", budget{offer: 1, loseNode: 1}, issuedOutside),
+		world("issued outside by the next CA alone, a node's Secret lost", budget{offer: 2, loseNode: 1}, issuedOutside, rekeyed),
+		world("issued outside by the next CA alone, a node's Secret lost after a crash", budget{offer: 1, loseNode: 1, crash: 1}, issuedOutside, rekeyed),
+		world("issued outside by the next CA alone while scaling up", budget{offer: 2}, issuedOutside, rekeyed, scaledUp),
 		world("issued outside with a companion", budget{offer: 2}, issuedOutside, withCompanion),
 		world("issued outside by either of two listed CAs", budget{offer: 3, crash: 1}, allListed),
 		world("issued outside by either of two listed CAs while scaling up", budget{offer: 2}, allListed, scaledUp),

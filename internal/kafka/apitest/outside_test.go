@@ -586,6 +586,54 @@ func TestALeafOfTheOutgoingCAIsAdoptedWhenTheOneInForceIsDue(t *testing.T) {
 	w.wantReady()
 }
 
+// The issuer has nothing but its next key, so that what is lost cannot be issued again as it was.
+func TestALeafThatIsLostWhileAnIssuerChangesItsKeyIsReplaced(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(w *world){
+		"the Secret of a node":       func(w *world) { w.delete(&corev1.Secret{}, "my-dual-0") },
+		"the key of a node":          func(w *world) { w.replaceData("my-dual-0", "my-dual-0.key", []byte("oops")) },
+		"the Secret of the operator": func(w *world) { w.delete(&corev1.Secret{}, "my-cluster-operator-certs") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := outsideCluster(t)
+			w.classic() // nobody can cross-sign
+			w.lag["my-dual-1"] = 1
+			next := caNamed(t, "company two", 1000*authority.Day)
+			w.elsewhere.ca = next
+			w.elsewhere.renew()
+			w.run(4)
+			w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(next.Certificate()))
+			w.once(w.trusts(3, "company two"), func() { lose(w) })
+			w.settle()
+			w.clock.SetTime(w.clock.Now().Add(time.Hour))
+			w.settle()
+
+			w.wantLeavesOf(next)
+			w.wantReady()
+		})
+	}
+}
+
+func TestALostLeafThatNoPeerWouldVerifyNamesWhatTheIssuerHasToSignWith(t *testing.T) {
+	t.Parallel()
+	w, ca := outsideCluster(t)
+	w.elsewhere.ca = caNamed(t, "company two", 1000*authority.Day)
+	w.elsewhere.renew()
+	w.delete(&corev1.Secret{}, "my-dual-0")
+	w.run(6)
+	w.wantHeld(`have the issuer sign with the CA \"CN=company one\" until all nodes trust the next one`)
+	if status := w.status(t.Context()); strings.Contains(status, "key of the CA") {
+		t.Errorf("conditions are %s, and an issuer has the key", status)
+	}
+
+	w.elsewhere.ca = ca
+	w.elsewhere.renew()
+	w.settle()
+	w.wantLeavesOf(ca)
+	w.wantReady()
+}
+
 func TestAClusterOfAnIssuerGoesOnWithTheGateOff(t *testing.T) {
 	t.Parallel()
 	w, ca := outsideCluster(t)

@@ -181,14 +181,14 @@ func (p *pass) noteLeaf(request leafRequest, decision authority.LeafDecision) {
 		if decision.State.Request.Status == authority.RequestPending {
 			p.wake(p.now.Add(issuerPause))
 		}
-		reason, message := whyHeld(p.kafka.Name, decision)
+		reason, message := whyHeld(p.kafka.Name, decision, p.clusterCA.ofKeys(request.identity.Signer))
 		p.note(object, reason, message)
 	case authority.KeepLeaf, authority.ReissueLeaf, authority.RechainLeaf, authority.AdoptLeaf:
 	}
 }
 
 // whyHeld is the warning about a leaf that is due and cannot be issued now.
-func whyHeld(kafka string, decision authority.LeafDecision) (reason, message string) {
+func whyHeld(kafka string, decision authority.LeafDecision, signers []*x509.Certificate) (reason, message string) {
 	inForce, why := decision.State.InForce, decision.State.Request.Why
 	switch {
 	case decision.State.Request.Status != authority.NoRequest && inForce == nil:
@@ -197,7 +197,7 @@ func whyHeld(kafka string, decision authority.LeafDecision) (reason, message str
 		return reasonCertificatePending, "no new certificate is issued (" + why + "); the existing one, valid until " +
 			inForce.Chain[0].NotAfter.UTC().Format(time.RFC3339) + ", stays in use"
 	case inForce == nil && decision.State.Offered != nil:
-		return reasonCertificateNotAdopted, decision.Detail + ", and there is no existing one"
+		return reasonCertificateNotAdopted, decision.Detail + ", and there is no existing one" + signAgain(signers)
 	case inForce == nil:
 		return reasonCertificateHeld, "the certificate is missing, and none can be issued that other nodes trust (" + decision.Detail +
 			"): restore this Secret, or the key in Secret " + authorities.Cluster.KeySecret(kafka) + "; the node keeps what it has loaded"
@@ -206,6 +206,14 @@ func whyHeld(kafka string, decision authority.LeafDecision) (reason, message str
 	default:
 		return reasonCertificateHeld, "the certificate cannot be reissued (" + decision.Detail + "); the existing one stays in use"
 	}
+}
+
+// signAgain is what gets a leaf that is lost while its issuer signs by a CA that not all trust.
+func signAgain(signers []*x509.Certificate) string {
+	if len(signers) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": have the issuer sign with the CA %q until all nodes trust the next one", signers[0].Subject)
 }
 
 // askOf asks an issuer for a leaf. What fails at the issuer may pass by itself: the request is pending then, and the
@@ -229,7 +237,7 @@ func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
 	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
 		secret: name, certKey: operatorCertKey, keyKey: operatorKeyKey,
 		subject:  pki.Subject{Organization: model.Organization, CommonName: operatorCommonName},
-		identity: identity, interim: p.clusterCA.plan.Interim[evidence.OperatorMember], waits: p.clusterCA.whyUnsettled(identity.Signer),
+		identity: identity, interim: operatorInterim(p), waits: p.clusterCA.whyUnsettled(identity.Signer),
 	})
 	if err != nil || !found {
 		p.keepIdentity(name)
@@ -291,6 +299,20 @@ func (p *pass) operatorIdentity() trust.Identity {
 		return planned
 	}
 	return trust.Identity{Signer: d.atHand(planned.Signer)}
+}
+
+// operatorInterim are the keys of which the operator may be given a leaf until the planned one. One that is lost cuts it
+// off already: it takes what there is, and agents know the leaf by what is published to them.
+func operatorInterim(p *pass) []trust.KeyID {
+	data := p.secrets[p.kafka.Name+operatorSecretSuffix].Data
+	if _, err := identityOf(data[operatorCertKey], data[operatorKeyKey]); err == nil {
+		return p.clusterCA.plan.Interim[evidence.OperatorMember]
+	}
+	keys := make([]trust.KeyID, 0, len(p.clusterCA.known))
+	for _, cert := range p.clusterCA.known {
+		keys = append(keys, evidence.KeyID(cert))
+	}
+	return keys
 }
 
 // atHand is the key of who signs in place of one that cannot: that of the authority to

@@ -1,10 +1,12 @@
 package controller
 
 import (
+	"crypto/x509"
 	"slices"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -150,4 +152,39 @@ func (p *pass) wakeForTrust() {
 
 func (p *pass) loads() []trust.Load {
 	return slices.Concat(p.clusterCA.plan.Loads, p.clientsCA.plan.Loads)
+}
+
+// loadingOf tells a node how to load what is published. A process that keeps the trust that it was started with, and does not
+// verify the leaf that its node is given, is started with both at once: it connects to its own node, too.
+func loadingOf(p *pass, node model.Node, given leaf) publication.Loading {
+	d := &p.clusterCA
+	i := slices.IndexFunc(d.snapshot.Members, func(m trust.Member) bool { return m.ID == trust.MemberID(node.Pod) })
+	verifying := slices.DeleteFunc(slices.Clone(d.known), func(ca *x509.Certificate) bool { return !verifiesChain(ca, given.Chain, p.now) })
+	if issuanceOf(p) != trust.Offered || i < 0 || len(verifying) == 0 {
+		return p.loading()
+	}
+	trusted := make([]trust.AnchorID, 0, len(verifying))
+	for _, ca := range verifying {
+		for _, same := range d.ofKeys(evidence.KeyID(ca)) {
+			trusted = append(trusted, evidence.AnchorID(same))
+		}
+	}
+	member := d.snapshot.Members[i]
+	byRestart := p.published(node.Pod).Loading == publication.LoadByRestart || member.Published.Identity.Signer == ""
+	if slices.ContainsFunc(member.Roles, func(role trust.Role) bool { return mustStart(role, trusted, byRestart) }) {
+		return publication.LoadByRestart
+	}
+	return p.loading()
+}
+
+// mustStart reports whether a role trusts none of some anchors before it is started. One that says nothing does as before.
+func mustStart(role trust.Role, anchors []trust.AnchorID, before bool) bool {
+	switch {
+	case role.Plane.Trust != trust.AtStart:
+		return false
+	case role.Evidence.Process == trust.ProcessRunning:
+		return !slices.ContainsFunc(role.Evidence.Loaded.Trust, func(id trust.AnchorID) bool { return slices.Contains(anchors, id) })
+	default:
+		return before && role.Evidence.Process == trust.ProcessUnknown
+	}
 }

@@ -33,10 +33,18 @@ func (r *Reconciler) applyNodeSecrets(ctx context.Context, p *pass) error {
 		}
 		if _, given := p.nodes[node.Pod]; !given && p.exists(node) && !p.isForeign(secretObject(node.Pod)) {
 			p.note("Secret "+node.Pod, reasonNodeHeld, "node "+node.Pod+" cannot be given a certificate now, and keeps running with the one it has loaded; "+
-				"if its pod stops, it cannot start again without one: restore the Secret, or the key of the CA that issued its certificate")
+				"if its pod stops, it cannot start again without one: "+givesCertificate(issuanceOf(p)))
 		}
 	}
 	return nil
+}
+
+// givesCertificate is how a person gets a node a certificate that cannot be issued.
+func givesCertificate(issuance trust.Issuance) string {
+	if issuance == trust.Offered {
+		return "restore the Secret, or have the issuer sign with the CA that all nodes trust"
+	}
+	return "restore the Secret, or the key of the CA that issued its certificate"
 }
 
 // exists reports whether there has been a pod of the node, or may have been.
@@ -75,7 +83,7 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 		}
 	}
 	content := publication.Content{
-		Leaves: leaves, Chain: settled.Chain[1:], Trust: p.trustOf(node, given), Loading: p.loading(),
+		Leaves: leaves, Chain: settled.Chain[1:], Trust: p.trustOf(node, given), Loading: loadingOf(p, node, settled),
 	}
 	if content.Proofs, err = p.proofs(ctx, node, settled, content.Trust, data); err != nil {
 		return err

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"slices"
 	"strings"
@@ -134,6 +135,9 @@ func (p *pass) evidence() evidence.Cluster {
 			Witness: witnessOf(p.podNamed(node.Pod), said), Report: said.report, Since: said.sinceGiven(p.published(node.Pod), p.now),
 			Leaving: !p.describes(node.Pod),
 		}
+		if issuanceOf(p) == trust.Offered && !isUsable(p.secrets[node.Pod], node.Pod) {
+			entry.Published, entry.Presents = publication.Publication{}, nil
+		}
 		if entry.Leaving {
 			entry.Since = said.sinceLeaving(p.pods[node.Pod], entry.Since, p.now)
 		}
@@ -144,6 +148,12 @@ func (p *pass) evidence() evidence.Cluster {
 	}
 	c.Operator = p.presents(p.kafka.Name+operatorSecretSuffix, operatorCertKey)
 	return c
+}
+
+// isUsable reports whether a Secret holds a certificate with its key. Without, its holder is given nothing.
+func isUsable(secret corev1.Secret, name string) bool {
+	_, err := tls.X509KeyPair(secret.Data[name+".crt"], secret.Data[name+".key"])
+	return err == nil
 }
 
 // presents is what a Secret gives its holder to present; nothing if it cannot be

@@ -230,9 +230,11 @@ type stage struct {
 	load    *harness.Load
 	result  *probe.Result
 	figures []report.Figure
-	// accounts are of clients that are none of the probe.
-	accounts []report.Client
-	notes    []string
+	// accounts and handshakes are of clients that are none of the probe, as etcdLoad is.
+	accounts   []report.Client
+	handshakes []report.Handshakes
+	etcdLoad   *harness.EtcdLoad
+	notes      []string
 	// restarts of nodes belong to the scenario: clients may wait for them.
 	restarts bool
 }
@@ -250,6 +252,9 @@ func (s *stage) step(what string, do func() error) {
 	s.Helper()
 	if s.load != nil {
 		s.load.SetPhase(what)
+	}
+	if s.etcdLoad != nil {
+		s.etcdLoad.SetPhase(what)
 	}
 	s.must(s.journal.Step("  "+what, do))
 }
@@ -276,6 +281,9 @@ func (s *stage) end() {
 	if s.load != nil {
 		s.witness()
 	}
+	if s.etcdLoad != nil {
+		s.finishEtcdLoad()
+	}
 	summary := report.Report{Name: s.name, StartedAt: s.started, Machine: report.Machine()}
 	if s.result != nil {
 		summary = s.result.Report(s.name, report.Machine())
@@ -283,6 +291,7 @@ func (s *stage) end() {
 	summary.StartedAt, summary.DurationSeconds = s.started, time.Since(s.started).Seconds()
 	summary.Figures, summary.Notes = append(summary.Figures, s.figures...), append(summary.Notes, s.notes...)
 	summary.Clients = append(summary.Clients, s.accounts...)
+	summary.Handshakes = append(summary.Handshakes, s.handshakes...)
 	summary.Ok = !s.Failed()
 	if s.Failed() {
 		if err := s.kafka.Diagnose(ctx, s.kube.Folder("e2e", s.name)); err != nil {

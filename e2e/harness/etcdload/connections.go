@@ -1,0 +1,169 @@
+package etcdload
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/keyturn/keyturn/internal/probe/verdict"
+	"github.com/keyturn/keyturn/internal/report"
+)
+
+// Refusal is a connection that one side refused.
+type Refusal struct {
+	At       time.Time
+	Who      string
+	Endpoint string
+	Phase    string
+	Reason   verdict.Reason
+}
+
+// connections counts connections by who opened them, to which endpoint, and in which phase.
+type connections struct {
+	mu       sync.Mutex
+	phase    string
+	counts   map[report.Handshakes]report.Handshakes
+	refusals []Refusal
+	resets   map[string]int
+}
+
+func newConnections() *connections {
+	return &connections{counts: map[report.Handshakes]report.Handshakes{}, resets: map[string]int{}}
+}
+
+func (c *connections) setPhase(phase string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.phase = phase
+}
+
+// resetsThatRefuse is how often in a row a member must break off a handshake until that
+// is a refusal: a member that stops breaks off one.
+const resetsThatRefuse = 3
+
+// note counts a connection, nil being one over which the member answered.
+func (c *connections) note(who, endpoint string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := report.Handshakes{Who: who, Node: endpoint, Phase: c.phase}
+	count := cmp.Or(c.counts[key], key)
+	kind, reason := verdict.Of(err)
+	if c.resets[who+endpoint]++; kind != verdict.Interrupted {
+		c.resets[who+endpoint] = 0
+	}
+	if c.resets[who+endpoint] >= resetsThatRefuse {
+		kind = verdict.Refused
+	}
+	switch kind {
+	case verdict.Accepted:
+		count.Accepted++
+	case verdict.Refused:
+		count.Refused++
+		c.refusals = append(c.refusals, Refusal{At: time.Now(), Who: who, Endpoint: endpoint, Phase: c.phase, Reason: reason})
+	case verdict.Interrupted:
+		count.Interrupted++
+	case verdict.Unreachable:
+		count.Unreachable++
+	}
+	c.counts[key] = count
+}
+
+// record is what was counted, in a stable order.
+func (c *connections) record() ([]report.Handshakes, []Refusal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	counts := make([]report.Handshakes, 0, len(c.counts))
+	for _, count := range c.counts {
+		counts = append(counts, count)
+	}
+	slices.SortFunc(counts, func(a, b report.Handshakes) int {
+		return cmp.Or(cmp.Compare(a.Who, b.Who), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Phase, b.Phase))
+	})
+	return counts, slices.Clone(c.refusals)
+}
+
+// counted are the credentials of a client whose connections are counted: in TLS 1.3 it
+// learns only with the first answer whether the member accepts it.
+type counted struct {
+	credentials.TransportCredentials
+
+	note func(endpoint string, err error)
+}
+
+// Clone implements credentials.TransportCredentials.
+func (c counted) Clone() credentials.TransportCredentials {
+	return counted{c.TransportCredentials.Clone(), c.note}
+}
+
+// ClientHandshake implements credentials.TransportCredentials.
+func (c counted) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	secure, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, raw)
+	if err != nil {
+		c.note(authority, err)
+		return nil, nil, err
+	}
+	return &answered{Conn: secure, note: func(err error) { c.note(authority, err) }}, info, nil
+}
+
+// answered is a connection that notes its first answer.
+type answered struct {
+	net.Conn
+
+	once sync.Once
+	note func(error)
+}
+
+// Read implements net.Conn.
+func (a *answered) Read(p []byte) (int, error) {
+	n, err := a.Conn.Read(p)
+	a.once.Do(func() {
+		if n > 0 {
+			a.note(nil)
+		} else {
+			a.note(err)
+		}
+	})
+	return n, err
+}
+
+// preface is how a client opens an HTTP/2 connection: the server answers it only when it
+// has accepted the client's certificate.
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+
+// connect opens a fresh connection and waits for the first answer.
+func connect(ctx context.Context, options Options, endpoint string) error {
+	raw, err := options.Dial(ctx, endpoint)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = raw.Close() }()
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := raw.SetDeadline(deadline); err != nil {
+			return fmt.Errorf("limiting a connection to %s: %w", endpoint, err)
+		}
+	}
+	config := options.TLS.Clone()
+	config.NextProtos = []string{"h2"}
+	if config.ServerName, _, err = net.SplitHostPort(endpoint); err != nil {
+		return fmt.Errorf("reading endpoint %s: %w", endpoint, err)
+	}
+	secure := tls.Client(raw, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return fmt.Errorf("connecting to %s: %w", endpoint, err)
+	}
+	if _, err := io.WriteString(secure, preface); err != nil {
+		return fmt.Errorf("asking %s: %w", endpoint, err)
+	}
+	if _, err := io.ReadFull(secure, make([]byte, 1)); err != nil {
+		return fmt.Errorf("waiting for an answer of %s: %w", endpoint, err)
+	}
+	return nil
+}

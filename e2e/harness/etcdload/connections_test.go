@@ -1,0 +1,72 @@
+package etcdload
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/keyturn/keyturn/internal/probe/verdict"
+	"github.com/keyturn/keyturn/internal/report"
+)
+
+const endpoint = "example.com:2379"
+
+func TestConnectionsAreCountedByWhatBecameOfThem(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(nil)
+	server.EnableHTTP2 = true
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	own := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: server.TLS.Certificates}
+	nameless := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
+	distrustful := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool(), Certificates: server.TLS.Certificates}
+
+	var dialer net.Dialer
+	reached := func(ctx context.Context, _ string) (net.Conn, error) {
+		return dialer.DialContext(ctx, "tcp", server.Listener.Addr().String())
+	}
+	nowhere := func(ctx context.Context, _ string) (net.Conn, error) {
+		return dialer.DialContext(ctx, "tcp", "127.0.0.1:1")
+	}
+	for name, c := range map[string]struct {
+		options Options
+		want    report.Handshakes
+		reason  verdict.Reason
+	}{
+		"accepted":                   {Options{Dial: reached, TLS: own}, report.Handshakes{Accepted: 1}, ""},
+		"refused by the member":      {Options{Dial: reached, TLS: nameless}, report.Handshakes{Refused: 1}, verdict.AlertRequired},
+		"refused by the client":      {Options{Dial: reached, TLS: distrustful}, report.Handshakes{Refused: 1}, verdict.UnknownAuthority},
+		"a member that is not there": {Options{Dial: nowhere, TLS: own}, report.Handshakes{Unreachable: 1}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			counts := newConnections()
+			counts.setPhase("phase")
+			counts.note(whoIsFresh, endpoint, connect(ctx, c.options, endpoint))
+			seen, refusals := counts.record()
+			c.want.Who, c.want.Node, c.want.Phase = whoIsFresh, endpoint, "phase"
+			if diff := cmp.Diff([]report.Handshakes{c.want}, seen); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			var want []Refusal
+			if c.reason != "" {
+				want = []Refusal{{Who: whoIsFresh, Endpoint: endpoint, Phase: "phase", Reason: c.reason}}
+			}
+			if diff := cmp.Diff(want, refusals, cmpopts.IgnoreFields(Refusal{}, "At"), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("refusals (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

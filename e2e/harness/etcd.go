@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -46,8 +47,9 @@ func (e Etcd) names() model.Names { return model.Names{Namespace: e.Namespace, C
 // etcdExample is the EtcdCluster that people start with.
 const etcdExample = "etcd/cluster.yaml"
 
-// Create applies the example with the name and the size, on the bed with its image.
-func (e Etcd) Create(ctx context.Context, size int32) error {
+// Create applies the example with the name and the size, on the bed with its image, and
+// with what else is changed.
+func (e Etcd) Create(ctx context.Context, size int32, changes ...func(*unstructured.Unstructured) error) error {
 	manifest, err := e.Kube.Example(etcdExample)
 	if err != nil {
 		return err
@@ -61,6 +63,9 @@ func (e Etcd) Create(ctx context.Context, size int32) error {
 		err := unstructured.SetNestedField(object.Object, int64(size), "spec", "size")
 		if err == nil && bed {
 			err = unstructured.SetNestedField(object.Object, bedEtcd, "spec", "repository")
+		}
+		for _, change := range changes {
+			err = errors.Join(err, change(object))
 		}
 		if err != nil {
 			return fmt.Errorf("changing the example of an EtcdCluster: %w", err)
@@ -76,6 +81,13 @@ func (e Etcd) Resource(ctx context.Context) (*etcdv1beta2.EtcdCluster, error) {
 		return nil, fmt.Errorf("reading EtcdCluster %s: %w", e.Name, err)
 	}
 	return resource, nil
+}
+
+// LeafValidity is a change that limits the life of members' certificates.
+func LeafValidity(validity time.Duration) func(*unstructured.Unstructured) error {
+	return func(object *unstructured.Unstructured) error {
+		return unstructured.SetNestedField(object.Object, validity.String(), "spec", "TLS", "dynamic", "leaf", "validity")
+	}
 }
 
 // UntilReady waits until the cluster is available and as its present specification wants

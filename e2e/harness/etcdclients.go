@@ -37,7 +37,7 @@ type EtcdLoad struct {
 // Load starts writers, readers and fresh connections, which present a certificate of the
 // cluster's client CA that outlives any scenario.
 func (e Etcd) Load(ctx context.Context) (*EtcdLoad, error) {
-	config, err := e.client(ctx)
+	config, err := e.client(ctx, contract.ClientPlane)
 	if err != nil {
 		return nil, err
 	}
@@ -90,9 +90,9 @@ func (l *EtcdLoad) Finish(ctx context.Context) etcdload.Result {
 	return result
 }
 
-// client is a client with a certificate of the client CA, which trusts that CA alone.
-func (e Etcd) client(ctx context.Context) (*tls.Config, error) {
-	ca, err := e.CA(ctx, contract.ClientPlane)
+// client is a client with a certificate of the CA of a plane, which trusts that CA alone.
+func (e Etcd) client(ctx context.Context, plane contract.Plane) (*tls.Config, error) {
+	ca, err := e.CA(ctx, plane)
 	if err != nil {
 		return nil, err
 	}

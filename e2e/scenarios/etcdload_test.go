@@ -19,11 +19,13 @@ func (s *stage) underEtcdLoad(etcd harness.Etcd) {
 	s.must(harness.Let(s.ctx, harness.Quiet))
 }
 
-// witnessEtcd ends the clients after a moment in which nothing happens any more, and holds
-// that no write failed and that a register has the history of each key.
+// etcdAfter is the phase at the end, in which nothing happens any more.
+const etcdAfter = "after"
+
+// witnessEtcd ends the clients after a moment, and holds that no write failed and that a register has the history of each key.
 func (s *stage) witnessEtcd() etcdload.Result {
 	s.Helper()
-	s.etcdLoad.SetPhase("after")
+	s.etcdLoad.SetPhase(etcdAfter)
 	s.must(harness.Let(s.ctx, harness.Quiet))
 	return s.finishEtcdLoad()
 }

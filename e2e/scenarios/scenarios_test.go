@@ -132,11 +132,15 @@ func certManagerScenarios() []scenario {
 
 // etcdScenarios play with etcd clusters.
 func etcdScenarios() []scenario {
+	// Certificates live for ten minutes at least.
+	const lives = 25 * time.Minute
 	return []scenario{
 		{name: "etcd/created", run: etcdCreated},
 		{name: "etcd/isolated", run: etcdIsolated},
 		{name: "etcd/signed-by-an-outside-pki", run: etcdSignedOutside},
 		{name: "etcd/attested", run: etcdAttested},
+		{name: "etcd/renewed-under-load", run: etcdRenewed, within: lives},
+		{name: "etcd/operator-away-until-certificates-expire", run: etcdOperatorAway, within: lives},
 	}
 }
 

@@ -54,15 +54,15 @@ func TestConnectionsAreCountedByWhatBecameOfThem(t *testing.T) {
 			defer cancel()
 			counts := newConnections()
 			counts.setPhase("phase")
-			counts.note(whoIsFresh, endpoint, connect(ctx, c.options, endpoint))
+			counts.note(Fresh, endpoint, connect(ctx, c.options, endpoint))
 			seen, refusals := counts.record()
-			c.want.Who, c.want.Node, c.want.Phase = whoIsFresh, endpoint, "phase"
+			c.want.Who, c.want.Node, c.want.Phase = Fresh, endpoint, "phase"
 			if diff := cmp.Diff([]report.Handshakes{c.want}, seen); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			var want []Refusal
 			if c.reason != "" {
-				want = []Refusal{{Who: whoIsFresh, Endpoint: endpoint, Phase: "phase", Reason: c.reason}}
+				want = []Refusal{{Who: Fresh, Endpoint: endpoint, Phase: "phase", Reason: c.reason}}
 			}
 			if diff := cmp.Diff(want, refusals, cmpopts.IgnoreFields(Refusal{}, "At"), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("refusals (-want +got):\n%s", diff)

@@ -66,10 +66,10 @@ type Load struct {
 	keys      [Writers]string
 }
 
-// who opens connections.
+// Who opens connections: writers and readers, or the load for one answer each second.
 const (
-	whoWorks   = "clients"
-	whoIsFresh = "fresh"
+	Working = "clients"
+	Fresh   = "fresh"
 )
 
 // Start starts the clients. They work until Finish, and no longer than ctx.
@@ -116,7 +116,7 @@ const (
 
 // connect returns a client of all members.
 func (l *Load) connect(ctx context.Context) (*clientv3.Client, error) {
-	note := func(endpoint string, err error) { l.connections.note(whoWorks, endpoint, err) }
+	note := func(endpoint string, err error) { l.connections.note(Working, endpoint, err) }
 	dial := func(ctx context.Context, endpoint string) (net.Conn, error) {
 		conn, err := l.options.Dial(ctx, endpoint)
 		if err != nil {
@@ -189,7 +189,7 @@ func (l *Load) refresh(ctx context.Context) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, l.options.Attempt)
 			defer cancel()
-			l.connections.note(whoIsFresh, endpoint, connect(ctx, l.options, endpoint))
+			l.connections.note(Fresh, endpoint, connect(ctx, l.options, endpoint))
 		})
 	}
 	all.Wait()

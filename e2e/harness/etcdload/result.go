@@ -60,14 +60,27 @@ func (l *Load) lookAgain(ctx context.Context, from Store, key string) error {
 	}
 }
 
-// Refused counts the refused connections in a phase, and in all phases where it is empty.
-func (r Result) Refused(phase string) (refused int) {
-	for _, refusal := range r.Refusals {
-		if phase == "" || refusal.Phase == phase {
-			refused++
+// In counts the connections to all members in a phase.
+func (r Result) In(phase, who string) report.Handshakes {
+	return r.sum(who, func(count report.Handshakes) bool { return count.Phase == phase })
+}
+
+// Sum counts the connections to all members.
+func (r Result) Sum(who string) report.Handshakes {
+	return r.sum(who, func(report.Handshakes) bool { return true })
+}
+
+func (r Result) sum(who string, counts func(report.Handshakes) bool) report.Handshakes {
+	sum := report.Handshakes{Who: who}
+	for _, count := range r.Connections {
+		if count.Who == who && counts(count) {
+			sum.Accepted += count.Accepted
+			sum.Refused += count.Refused
+			sum.Interrupted += count.Interrupted
+			sum.Unreachable += count.Unreachable
 		}
 	}
-	return refused
+	return sum
 }
 
 // Reasons counts the refused connections by the reason.

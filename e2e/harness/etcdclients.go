@@ -122,9 +122,12 @@ func (e Etcd) followVoters(ctx context.Context, enough func(map[string]reach.Nod
 			}
 		}
 		return enough(pods), nil
-	}, client.InNamespace(e.Namespace), client.MatchingLabels{
-		model.ClusterLabel: e.Name, model.RoleLabel: string(etcdv1beta2.RoleVoter),
-	})
+	}, e.voters()...)
+}
+
+// voters selects the pods of members that vote.
+func (e Etcd) voters() []client.ListOption {
+	return selected(e.Namespace, map[string]string{model.ClusterLabel: e.Name, model.RoleLabel: string(etcdv1beta2.RoleVoter)})
 }
 
 // etcdMembers are the pods of the members that vote, as last seen.

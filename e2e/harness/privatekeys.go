@@ -3,101 +3,167 @@ package harness
 import (
 	"context"
 	"crypto/x509"
-	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
+	"io"
+	"regexp"
 	"slices"
-	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/keyturn/keyturn/e2e/harness/keysearch"
 )
 
-// decodings is how often a text is taken for base64 again: a Secret encodes what an
-// annotation had encoded before.
-const decodings = 3
+// KeySearch looks for private keys in all that an EtcdCluster has, and remembers the
+// certificates that were issued for it.
+type KeySearch struct {
+	*keysearch.Search
 
-// PrivateKeys names the fields of all objects of a namespace that hold a private key, and
-// counts the objects.
-func (k *Kubernetes) PrivateKeys(ctx context.Context, namespace string) (found []string, objects int, err error) {
-	// What an aggregated API does not tell is in no object of the namespace's own.
-	lists, err := discovery.ServerPreferredNamespacedResources(k.Plain.Discovery())
+	etcd Etcd
+}
+
+// KeySearch begins one. Where the operator may have keys is in docs/compatibility.md, and
+// written here once more by hand: the names that the operator's code gives are not asked for.
+func (e Etcd) KeySearch() *KeySearch {
+	const cas, clients = `(.+\..+|keyturn-etcd-operator)-(peer|client)-ca`, `.+\..+-operator`
+	secret := func(name, entry string) *regexp.Regexp {
+		return regexp.MustCompile(`^Secret ` + OperatorNamespace + `/` + name + `\.data\.` + entry + `$`)
+	}
+	own := regexp.MustCompile(`^\S+ (` + regexp.QuoteMeta(e.Namespace) + `|` + OperatorNamespace + `)/`)
+	return &KeySearch{etcd: e, Search: keysearch.New(own,
+		keysearch.Rule{Place: secret(cas, `ca\.key`), Of: func(c *x509.Certificate) bool { return c.IsCA }},
+		keysearch.Rule{Place: secret(clients, `tls\.key`), Of: isClientOnly},
+	)}
+}
+
+func isClientOnly(c *x509.Certificate) bool {
+	return !c.IsCA && slices.Equal(c.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth})
+}
+
+// Everything looks at all objects of the Kubernetes cluster, at the logs of the EtcdCluster's
+// and the operator's pods, and at a snapshot of each member.
+func (s *KeySearch) Everything(ctx context.Context) error {
+	return errors.Join(s.objects(ctx), s.logs(ctx, s.etcd.Namespace), s.logs(ctx, OperatorNamespace), s.snapshots(ctx))
+}
+
+func (s *KeySearch) objects(ctx context.Context) error {
+	kube := s.etcd.Kube
+	// What an aggregated API does not tell is in no object that is stored.
+	lists, err := discovery.ServerPreferredResources(kube.Plain.Discovery())
 	if err != nil && len(lists) == 0 {
-		return nil, 0, fmt.Errorf("asking which kinds of objects there are: %w", err)
+		return fmt.Errorf("asking which kinds of objects there are: %w", err)
 	}
 	for _, list := range lists {
 		for _, resource := range list.APIResources {
-			items, err := k.every(ctx, list.GroupVersion, resource, namespace)
+			items, err := kube.every(ctx, list.GroupVersion, resource)
 			if err != nil {
-				return nil, 0, err
+				return err
 			}
 			for i := range items {
-				objects++
-				found = append(found, keysIn(resource.Kind+" "+items[i].GetName(), items[i].Object)...)
+				s.LookInto(fmt.Sprintf("%s %s/%s", resource.Kind, items[i].GetNamespace(), items[i].GetName()), items[i].Object)
 			}
 		}
 	}
-	return found, objects, nil
+	return s.ledger(ctx)
 }
 
-// every lists the objects of a kind, none when it cannot be listed.
-func (k *Kubernetes) every(ctx context.Context, group string, resource metav1.APIResource, namespace string) ([]unstructured.Unstructured, error) {
+// every lists the objects of a kind in all namespaces, none when it cannot be listed.
+func (k *Kubernetes) every(ctx context.Context, group string, resource metav1.APIResource) ([]unstructured.Unstructured, error) {
 	if !slices.Contains(resource.Verbs, "list") {
 		return nil, nil
 	}
 	items := &unstructured.UnstructuredList{}
 	items.SetGroupVersionKind(schema.FromAPIVersionAndKind(group, resource.Kind+"List"))
-	err := k.List(ctx, items, client.InNamespace(namespace))
+	err := k.List(ctx, items)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
 		return nil, fmt.Errorf("listing %s: %w", resource.Name, err)
 	}
 	return items.Items, nil
 }
 
-// keysIn names the fields below a value that hold a private key.
-func keysIn(path string, value any) []string {
-	var found []string
-	switch value := value.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(value)) {
-			found = append(found, keysIn(path+"."+key, value[key])...)
-		}
-	case []any:
-		for _, element := range value {
-			found = append(found, keysIn(path+"[]", element)...)
-		}
-	case string:
-		if holdsKey(value, decodings) {
-			found = append(found, path)
-		}
+// ledger reads for which keys certificates were issued.
+func (s *KeySearch) ledger(ctx context.Context) error {
+	ledger := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: OperatorNamespace, Name: s.etcd.Namespace + "." + s.etcd.Name + "-issued"}
+	if err := s.etcd.Kube.Get(ctx, key, ledger); err != nil {
+		return client.IgnoreNotFound(err)
 	}
-	return found
+	for serial, text := range ledger.Data {
+		var entry struct {
+			SPKI keysearch.KeyID `json:"spki"`
+		}
+		if err := json.Unmarshal([]byte(text), &entry); err != nil {
+			return fmt.Errorf("reading entry %s of ConfigMap %s: %w", serial, key.Name, err)
+		}
+		s.Issued(entry.SPKI)
+	}
+	return nil
 }
 
-// holdsKey reports whether a text is, has, or encodes a private key.
-func holdsKey(text string, depth int) bool {
-	if strings.Contains(text, "PRIVATE KEY") || isKey([]byte(text)) {
-		return true
+// logs looks at those of the present and the previous containers.
+func (s *KeySearch) logs(ctx context.Context, namespace string) error {
+	pods := &corev1.PodList{}
+	if err := s.etcd.Kube.List(ctx, pods, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("listing the pods of namespace %s: %w", namespace, err)
 	}
-	if depth == 0 {
-		return false
-	}
-	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
-		if decoded, err := encoding.DecodeString(text); err == nil && len(decoded) > 0 {
-			return holdsKey(string(decoded), depth-1)
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+			for _, previous := range []bool{false, true} {
+				options := &corev1.PodLogOptions{Container: container.Name, Previous: previous}
+				text, err := s.etcd.Kube.Plain.CoreV1().Pods(namespace).GetLogs(pod.Name, options).DoRaw(ctx)
+				if err != nil {
+					continue // a container that has not run has no log
+				}
+				s.Look(fmt.Sprintf("log %s/%s/%s", namespace, pod.Name, container.Name), text)
+			}
 		}
 	}
-	return false
+	return nil
 }
 
-// isKey reports whether the data are a private key in DER.
-func isKey(data []byte) bool {
-	_, pkcs8 := x509.ParsePKCS8PrivateKey(data)
-	_, ec := x509.ParseECPrivateKey(data)
-	_, rsa := x509.ParsePKCS1PrivateKey(data)
-	return pkcs8 == nil || ec == nil || rsa == nil
+// snapshots looks at the data of each member.
+func (s *KeySearch) snapshots(ctx context.Context) error {
+	pods := &corev1.PodList{}
+	if err := s.etcd.Kube.List(ctx, pods, s.etcd.voters()...); err != nil {
+		return fmt.Errorf("listing the members of EtcdCluster %s: %w", s.etcd.Name, err)
+	}
+	for i := range pods.Items {
+		member := pods.Items[i].Name
+		data, err := s.etcd.Snapshot(ctx, member)
+		if err != nil {
+			return err
+		}
+		s.Look(fmt.Sprintf("snapshot %s/%s", s.etcd.Namespace, member), data)
+	}
+	return nil
+}
+
+// Snapshot is the data of a member as etcd sends it to a client.
+func (e Etcd) Snapshot(ctx context.Context, member string) ([]byte, error) {
+	config, err := e.Operator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	connected, err := e.Client(ctx, member, config)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = connected.Close() }()
+	snapshot, err := connected.Snapshot(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("taking a snapshot of member %s: %w", member, err)
+	}
+	data, err := io.ReadAll(snapshot)
+	if err = errors.Join(err, snapshot.Close()); err != nil {
+		return nil, fmt.Errorf("reading a snapshot of member %s: %w", member, err)
+	}
+	return data, nil
 }

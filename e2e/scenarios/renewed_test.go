@@ -140,7 +140,9 @@ func (m *shortLived) finish() etcdload.Result {
 	if diff := cmp.Diff(m.containers, containers); diff != "" {
 		m.Errorf("containers were restarted (-before +after):\n%s", diff)
 	}
-	m.keysStayPut(m.etcd)
+	search := m.etcd.KeySearch()
+	m.keysStayPut(search)
 	m.step("deleted", func() error { return m.etcd.Delete(m.ctx) })
+	m.keysStayPut(search)
 	return result
 }

@@ -34,12 +34,12 @@ func (s *stage) plantedKeyIsFound(etcd harness.Etcd) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: etcd.Namespace, Name: "planted"},
 		Data:       map[string]string{"key": base64.StdEncoding.EncodeToString(ca.Key().PEM())},
 	}
-	s.must(s.kube.WithWatch.Create(s.ctx, planted))
+	s.must(s.kube.Create(s.ctx, planted))
 	search := etcd.KeySearch()
 	s.step("planted key searched", func() error { return search.Everything(s.ctx) })
 	want := "ConfigMap " + etcd.Namespace + "/planted.data.key has the private key of "
 	if problems := search.Problems(); len(problems) != 1 || !strings.HasPrefix(problems[0], want) {
 		s.Errorf("the search finds %v, to be found is one that begins with %q", problems, want)
 	}
-	s.must(s.kube.WithWatch.Delete(s.ctx, planted))
+	s.must(s.kube.Delete(s.ctx, planted))
 }

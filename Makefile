@@ -102,7 +102,7 @@ walks: ## every state of larger worlds, a crash after every write of all changes
 	@$(api_assets); go test -timeout 180m ./internal/kafka/apitest ./internal/etcd/apitest -run 'Crash|Stale|SecretsAreLost' -wide
 
 bench: build $(CLUSTER) ## measure what the project promises; reports in out/bench
-	@$(kubeconfig); go run ./e2e/bench
+	@$(kubeconfig); $(api_assets); go run ./e2e/bench
 
 bed-up: ## build what is missing and start the bed
 	@$(BED) up

@@ -104,6 +104,8 @@ func (b *bench) measure(ctx context.Context, selected *regexp.Regexp) error {
 		{"reaction", reaction},
 		{"users", users},
 		{"issued", issued},
+		{"etcd", etcdReady},
+		{"etcd-clusters", etcdClusters},
 	} {
 		// The cluster of the others is made by measuring how long it takes.
 		if m.name != "ready" && !selected.MatchString(m.name) {

@@ -123,3 +123,27 @@ func TestRequestsAreCounted(t *testing.T) {
 		t.Error("a log that became shorter is accepted")
 	}
 }
+
+func TestEnrolmentIsBounded(t *testing.T) {
+	t.Parallel()
+	figures, err := parseBenchmarks([]byte("goos: linux\nBenchmarkHundredClusters-2 \t 1\t 50440679961 ns/op\t 68.23 MiB-resident\t 34.4 ms-median\t"+
+		" 200.5 ms-p99\t 23.70 s-until-enrolled\t 0 writes-at-rest\nPASS\n"), "./x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, f := range boundedEnrolment(figures) {
+		if f.Target != "" {
+			got[f.Name] = f.Ok
+		}
+	}
+	want := map[string]bool{
+		"100 etcd clusters of 3 members, all Ready":                    true,
+		"100 etcd clusters, operator and all that is played, resident": true,
+		"100 etcd clusters, writes while nothing changes":              true,
+		"50 requests for certificates a second, 99th percentile":       false,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

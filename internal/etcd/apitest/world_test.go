@@ -114,7 +114,7 @@ func newWorldIn(t *testing.T, namespace, private string, operator client.Client,
 	return w
 }
 
-func connect(t *testing.T, config *rest.Config) client.Client {
+func connect(t testing.TB, config *rest.Config) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, etcdv1beta2.AddToScheme, keyturnv1alpha1.AddToScheme} {

@@ -9,7 +9,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"io"
-	"regexp"
 	"strings"
 )
 
@@ -26,42 +25,31 @@ type content struct {
 	certificates map[KeyID]*x509.Certificate
 }
 
-// scanner finds the private keys and the certificates in bytes, whatever lies around them.
-type scanner struct{ base64, hex, breaks *regexp.Regexp }
-
-func newScanner() scanner {
-	return scanner{
-		base64: regexp.MustCompile(`[A-Za-z0-9+/_-]{60,}`), // no private key is shorter
-		hex:    regexp.MustCompile(`[0-9A-Fa-f]{90,}`),
-		// Lines are broken in PEM, also within JSON.
-		breaks: regexp.MustCompile(`(\s|\\r|\\n|")+`),
-	}
-}
-
 // layers is how many encodings may lie around a key: an annotation in a Secret is base64 of
 // base64 of PEM, which is base64 itself.
 const layers = 4
 
-func (s scanner) scan(data []byte) content {
+// scan finds the private keys and the certificates in bytes, whatever lies around them.
+func scan(data []byte) content {
 	found := content{map[KeyID]bool{}, map[KeyID]*x509.Certificate{}}
-	s.into(found, data, layers)
+	found.in(data, layers)
 	return found
 }
 
-func (s scanner) into(found content, data []byte, layers int) {
-	known := len(found.private)
+func (c content) in(data []byte, layers int) {
+	known := len(c.private)
 	for at := range data {
 		if der := sequence(data[at:]); der != nil {
-			found.note(der)
+			c.note(der)
 		}
 	}
 	if layers > 0 {
-		for _, decoded := range s.decodings(data) {
-			s.into(found, decoded, layers-1)
+		for _, decoded := range decodings(data) {
+			c.in(decoded, layers-1)
 		}
 	}
-	if bytes.Contains(data, []byte("PRIVATE KEY-----")) && len(found.private) == known {
-		found.private[Unreadable] = true
+	if bytes.Contains(data, []byte("PRIVATE KEY-----")) && len(c.private) == known {
+		c.private[Unreadable] = true
 	}
 }
 
@@ -125,24 +113,68 @@ func sequence(data []byte) []byte {
 	return data[:end]
 }
 
+// No private key is shorter than these in an encoding.
+const (
+	shortestBase64 = 60
+	shortestHex    = 90
+)
+
 // decodings are what the bytes may encode.
-func (s scanner) decodings(data []byte) [][]byte {
+func decodings(data []byte) [][]byte {
 	texts := [][]byte{data}
-	if joined := s.breaks.ReplaceAll(data, nil); len(joined) < len(data) {
+	if joined := withoutBreaks(data); len(joined) < len(data) {
 		texts = append(texts, joined)
 	}
 	var decoded [][]byte
 	for _, text := range texts {
-		for _, run := range s.base64.FindAll(text, -1) {
+		for _, run := range runs(text, isBase64, shortestBase64) {
 			decoded = append(decoded, fromBase64(run)...)
 		}
-		for _, run := range s.hex.FindAll(text, -1) {
+		for _, run := range runs(text, isHex, shortestHex) {
 			if plain, err := hex.DecodeString(string(run[:len(run)-len(run)%2])); err == nil {
 				decoded = append(decoded, plain)
 			}
 		}
 	}
 	return append(decoded, unzipped(data)...)
+}
+
+// withoutBreaks joins the lines of PEM, also within JSON.
+func withoutBreaks(data []byte) []byte {
+	joined := make([]byte, 0, len(data))
+	for i := 0; i < len(data); i++ {
+		switch escapes := i+1 < len(data) && data[i] == '\\' && (data[i+1] == 'n' || data[i+1] == 'r'); {
+		case escapes:
+			i++
+		case data[i] != ' ' && data[i] != '\t' && data[i] != '\n' && data[i] != '\r' && data[i] != '"':
+			joined = append(joined, data[i])
+		}
+	}
+	return joined
+}
+
+// runs are the longest pieces of so many bytes of a kind.
+func runs(data []byte, is func(byte) bool, shortest int) [][]byte {
+	var found [][]byte
+	begin := 0
+	for i := 0; i <= len(data); i++ {
+		if i < len(data) && is(data[i]) {
+			continue
+		}
+		if i-begin >= shortest {
+			found = append(found, data[begin:i])
+		}
+		begin = i + 1
+	}
+	return found
+}
+
+func isBase64(c byte) bool {
+	return c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '+' || c == '/' || c == '_' || c == '-'
+}
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
 // fromBase64 decodes a run from each of the places where its first group may begin.

@@ -1,6 +1,7 @@
 package keysearch
 
 import (
+	"crypto/sha256"
 	"crypto/x509"
 	"fmt"
 	"maps"
@@ -11,11 +12,13 @@ import (
 // Search collects the private keys of all places that it has looked at, and the certificates
 // that were issued.
 type Search struct {
-	scanner scanner
-	rules   []Rule
+	rules []Rule
 	// own are the places where no private key may be, whether a certificate is known or not.
-	own          *regexp.Regexp
-	looked       int
+	own    *regexp.Regexp
+	looked int
+	// known are texts without a private key or a certificate, by their SHA-256: most of what a
+	// cluster stores never changes.
+	known        map[[sha256.Size]byte]bool
 	places       map[KeyID]map[string]bool
 	certificates map[KeyID]*x509.Certificate
 	issued       map[KeyID]bool
@@ -30,7 +33,7 @@ type Rule struct {
 // New returns a search. Places that match own may have no private key but by a rule.
 func New(own *regexp.Regexp, rules ...Rule) *Search {
 	return &Search{
-		scanner: newScanner(), rules: rules, own: own, places: map[KeyID]map[string]bool{},
+		rules: rules, own: own, known: map[[sha256.Size]byte]bool{}, places: map[KeyID]map[string]bool{},
 		certificates: map[KeyID]*x509.Certificate{}, issued: map[KeyID]bool{},
 	}
 }
@@ -38,7 +41,12 @@ func New(own *regexp.Regexp, rules ...Rule) *Search {
 // Look looks at what is in a place.
 func (s *Search) Look(place string, data []byte) {
 	s.looked++
-	found := s.scanner.scan(data)
+	sum := sha256.Sum256(data)
+	if s.known[sum] {
+		return
+	}
+	found := scan(data)
+	s.known[sum] = len(found.private) == 0 && len(found.certificates) == 0
 	for key := range found.private {
 		if s.places[key] == nil {
 			s.places[key] = map[string]bool{}

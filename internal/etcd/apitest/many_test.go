@@ -63,6 +63,7 @@ func BenchmarkHundredClusters(b *testing.B) {
 		c.untilReady()
 		b.ReportMetric(time.Since(begun).Seconds(), "s-until-enrolled")
 		b.ReportMetric(residentMiB(b), "MiB-resident")
+		b.Logf("all clusters are ready after %s", time.Since(begun))
 
 		c.wait(settling)
 		before := counted.number.Load()

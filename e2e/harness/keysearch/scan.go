@@ -25,9 +25,9 @@ type content struct {
 	certificates map[KeyID]*x509.Certificate
 }
 
-// layers is how many encodings may lie around a key: an annotation in a Secret is base64 of
-// base64 of PEM, which is base64 itself.
-const layers = 4
+// layers is how many encodings may lie around a key: one in a Secret of a Helm release is PEM in
+// base64 in gzip in base64 in base64.
+const layers = 6
 
 // scan finds the private keys and the certificates in bytes, whatever lies around them.
 func scan(data []byte) content {

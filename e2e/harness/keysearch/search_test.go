@@ -3,6 +3,7 @@ package keysearch_test
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -78,18 +79,20 @@ func TestAPrivateKeyIsFoundInWhateverFormItIsPlanted(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := map[string][]byte{"EC PRIVATE KEY": sec1, "RSA PRIVATE KEY": x509.MarshalPKCS1PrivateKey(large)}
-	for name, key := range map[string]any{"PRIVATE KEY, ECDSA": ec, "PRIVATE KEY, Ed25519": edwards, "PRIVATE KEY, RSA": large} {
+	ids := map[string]string{"EC PRIVATE KEY": idOf(t, ec), "RSA PRIVATE KEY": idOf(t, large)}
+	for name, key := range map[string]crypto.Signer{"PRIVATE KEY, ECDSA": ec, "PRIVATE KEY, Ed25519": edwards, "PRIVATE KEY, RSA": large} {
 		if keys[name], err = x509.MarshalPKCS8PrivateKey(key); err != nil {
 			t.Fatal(err)
 		}
+		ids[name] = idOf(t, key)
 	}
 	for label, der := range keys {
 		kind, _, _ := strings.Cut(label, ",")
 		for form, data := range forms(t, der, kind) {
 			search := keysearch.New(regexp.MustCompile(`^ours`))
 			search.Look("ours", data)
-			if len(search.Problems()) != 1 {
-				t.Errorf("%s in the form %s: %v", label, form, search.Problems())
+			if diff := cmp.Diff([]string{"ours has the private key of " + ids[label]}, search.Problems()); diff != "" {
+				t.Errorf("%s in the form %s (-want +got):\n%s", label, form, diff)
 			}
 		}
 	}
@@ -138,6 +141,10 @@ func TestAKeyIsAProblemWhereNoRuleAllowsIt(t *testing.T) {
 			map[string]any{"ours": map[string]any{"list": []any{"x", string(key.PEM())}}, "ours too": certificate},
 			[]string{"ours.list[] has the private key of " + member},
 		},
+		"a member's key in two places": {
+			map[string]any{"ours/1": string(key.PEM()), "ours/2": string(key.PEM()), "ours": certificate},
+			[]string{"ours/1 has the private key of " + member, "ours/2 has the private key of " + member},
+		},
 		"a member's key in a namespace of others": {
 			map[string]any{"theirs": string(key.PEM()), "ours": certificate},
 			[]string{"theirs has the private key of " + member},
@@ -151,7 +158,7 @@ func TestAKeyIsAProblemWhereNoRuleAllowsIt(t *testing.T) {
 			map[string]any{"ours/ca.key": string(ca.Key().PEM()), "ours": string(pki.EncodeBundle(ca.Certificate()))}, nil,
 		},
 		"a key without a certificate where the CA's may be": {
-			map[string]any{"ours/ca.key": string(stranger.PEM())}, []string{"ours/ca.key has the private key of " + idOf(t, stranger)},
+			map[string]any{"ours/ca.key": string(stranger.PEM())}, []string{"ours/ca.key has the private key of " + idOf(t, stranger.Signer())},
 		},
 		"the CA's key elsewhere": {
 			map[string]any{"ours/tls.key": string(ca.Key().PEM()), "ours": string(pki.EncodeBundle(ca.Certificate()))},
@@ -184,16 +191,16 @@ func TestAKeyOfAnIssuedCertificateThatIsGoneIsAProblemAnywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	search := keysearch.New(regexp.MustCompile(`^ours`))
-	search.Issued(keysearch.KeyID(idOf(t, key)))
+	search.Issued(keysearch.KeyID(idOf(t, key.Signer())))
 	search.Look("theirs", key.PEM())
 	if problems := search.Problems(); len(problems) != 1 || search.Certificates() != 1 {
 		t.Errorf("the problems are %v", problems)
 	}
 }
 
-func idOf(t *testing.T, key pki.PrivateKey) string {
+func idOf(t *testing.T, key crypto.Signer) string {
 	t.Helper()
-	public, err := x509.MarshalPKIXPublicKey(key.Signer().Public())
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,15 +27,18 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/model"
 )
 
-// writes counts requests that change something.
+// writes counts requests that change something, and the others.
 type writes struct {
 	next   http.RoundTripper
 	number atomic.Int64
+	reads  atomic.Int64
 }
 
 func (w *writes) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method != http.MethodGet {
 		w.number.Add(1)
+	} else {
+		w.reads.Add(1)
 	}
 	return w.next.RoundTrip(request)
 }

@@ -70,7 +70,10 @@ func BenchmarkHundredClusters(b *testing.B) {
 		c.wait(quiet)
 		b.ReportMetric(float64(counted.number.Load()-before), "writes-at-rest")
 
+		reads, changes := counted.reads.Load(), counted.number.Load()
 		latencies := c.ask()
+		b.ReportMetric(float64(counted.reads.Load()-reads)/requests, "reads/answer")
+		b.ReportMetric(float64(counted.number.Load()-changes)/requests, "writes/answer")
 		b.ReportMetric(milliseconds(latencies[len(latencies)/2]), "ms-median")
 		b.ReportMetric(milliseconds(latencies[len(latencies)*99/100]), "ms-p99")
 	}

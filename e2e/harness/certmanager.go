@@ -91,12 +91,21 @@ func (k Kafka) FollowSecrets(ctx context.Context, see func(map[string]*corev1.Se
 	}, client.InNamespace(k.Namespace))
 }
 
+// EtcdOperator is the Deployment of the process that runs EtcdClusters.
+const EtcdOperator = operatorName + "-etcd-operator"
+
 // StopOperator has no pod of the operator run until it is started again.
 func (k *Kubernetes) StopOperator(ctx context.Context) (start func() error, err error) {
+	return k.StopProcess(ctx, operatorName)
+}
+
+// StopProcess has no pod of a process of Keyturn run, by the name of its Deployment, until it is
+// started again.
+func (k *Kubernetes) StopProcess(ctx context.Context, name string) (start func() error, err error) {
 	deployment := &appsv1.Deployment{}
-	key := types.NamespacedName{Namespace: OperatorNamespace, Name: operatorName}
+	key := types.NamespacedName{Namespace: OperatorNamespace, Name: name}
 	if err := k.Get(ctx, key, deployment); err != nil {
-		return nil, fmt.Errorf("finding Deployment %s of Keyturn: %w", operatorName, err)
+		return nil, fmt.Errorf("finding Deployment %s of Keyturn: %w", name, err)
 	}
 	before := *deployment.Spec.Replicas
 	scale := func(replicas int32) error {

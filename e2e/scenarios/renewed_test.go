@@ -37,7 +37,7 @@ func etcdOperatorAway(s *stage) {
 	var start func() error
 	s.step("the operator is stopped", func() error {
 		var err error
-		start, err = s.kube.StopOperator(s.ctx)
+		start, err = s.kube.StopProcess(s.ctx, harness.EtcdOperator)
 		return err
 	})
 	s.Cleanup(func() { _ = start() }) // the installation sets it, too

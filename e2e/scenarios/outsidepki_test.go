@@ -67,7 +67,7 @@ func etcdSignedOutside(s *stage) {
 	members := s.allVote(etcd, 1)
 	s.step("it serves", func() error { return serve(s.ctx, etcd, members) })
 	s.step("openssl verifies up to the outside root", func() error { return s.verifiedByOpenSSL(etcd, company, members[0]) })
-	s.keysStayPut(etcd)
+	s.keysStayPut(etcd.KeySearch())
 	s.step("deleted", func() error { return etcd.Delete(s.ctx) })
 }
 

@@ -89,11 +89,11 @@ type EtcdClusterStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	MemberStatuses []MemberStatus `json:"memberStatuses,omitempty"`
-	// currentVersion is the version that the members run.
+	// currentVersion is the version that all members run. It changes when all are ready with another one.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	CurrentVersion string `json:"currentVersion,omitempty"`
-	// targetVersion is the version of the spec while members run another.
+	// targetVersion is the version of the spec while currentVersion is another.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	TargetVersion string `json:"targetVersion,omitempty"`
@@ -132,6 +132,10 @@ type MemberStatus struct {
 	// role is voter or learner. It is set once etcd knows the member.
 	// +optional
 	Role MemberRole `json:"role,omitempty"`
+	// version of etcd that the pod of the member is created with.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Version string `json:"version,omitempty"`
 	// ready is true of a voter whose pod is ready.
 	// +optional
 	Ready bool `json:"ready,omitempty"`

@@ -36,7 +36,7 @@ func TestEtcd(t *testing.T) {
 // servers are processes of etcd without TLS.
 type servers struct {
 	program string
-	client  string
+	all     []string
 	initial string
 }
 
@@ -54,12 +54,12 @@ func free(t *testing.T) string {
 	return "http://" + address
 }
 
-func (s *servers) Start(t *testing.T, name, peerURL string) {
+func (s *servers) Start(t *testing.T, name, peerURL string) string {
 	t.Helper()
 	state, clientURL := "existing", free(t)
 	s.initial += "," + name + "=" + peerURL
-	if s.client == "" {
-		s.client, state, s.initial = clientURL, "new", name+"="+peerURL
+	if len(s.all) == 0 {
+		state, s.initial = "new", name+"="+peerURL
 	}
 	server := exec.CommandContext(t.Context(), s.program, "--name="+name, "--data-dir="+t.TempDir(),
 		"--listen-peer-urls="+peerURL, "--initial-advertise-peer-urls="+peerURL,
@@ -70,11 +70,13 @@ func (s *servers) Start(t *testing.T, name, peerURL string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Wait() })
+	s.all = append(s.all, clientURL)
+	return clientURL
 }
 
 func (s *servers) Client(t *testing.T) admin.Client {
 	t.Helper()
-	client, err := admin.New(t.Context(), []string{s.client}, nil)
+	client, err := admin.New(t.Context(), s.all, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,17 @@ type Member struct {
 	IsLearner bool
 }
 
+// Status is how a member fares.
+type Status struct {
+	ID uint64
+	// Leader is the id of the leader; 0 when the member knows none.
+	Leader uint64
+	// Received and Applied are how many entries of the log of the cluster the member has received and applied.
+	Received, Applied uint64
+	// HasAlarm is true when a member has no space left, or data that differ from those of the others.
+	HasAlarm bool
+}
+
 // Client is a connection to a cluster. Every call is bounded in time.
 type Client interface {
 	// Members are those that the leader knows.
@@ -30,6 +41,13 @@ type Client interface {
 	// Promote makes a learner a voter. The error is ErrNotReady while it has not caught up. Of a voter it is none, or
 	// ErrNotReady for a moment.
 	Promote(ctx context.Context, id uint64) error
+	// Remove removes a member. It is no error if there is none of the id, which is never given again.
+	Remove(ctx context.Context, id uint64) error
+	// Status is that of the member at a client URL.
+	Status(ctx context.Context, url string) (Status, error)
+	// MoveLeader makes a member the leader. The client URL is that of the leader; it is ErrNotReady when it does not
+	// lead any more.
+	MoveLeader(ctx context.Context, url string, id uint64) error
 	Close() error
 }
 
@@ -40,19 +58,29 @@ type Dial func(ctx context.Context, urls []string, identity *tls.Config) (Client
 // connected. The same call succeeds later.
 var ErrNotReady = errors.New("etcd is not ready for the change")
 
-// callTimeout bounds one call, connecting included.
-const callTimeout = 5 * time.Second
+// Limits of one call, connecting included. A member whose status takes longer counts as one that does not answer.
+const (
+	callTimeout   = 5 * time.Second
+	statusTimeout = 2 * time.Second
+)
 
 // New is a Dial of a real cluster. A nil identity connects without TLS, which only tests do.
 func New(ctx context.Context, urls []string, identity *tls.Config) (Client, error) {
+	return connect(ctx, urls, identity)
+}
+
+func connect(ctx context.Context, urls []string, identity *tls.Config) (*etcd, error) {
 	client, err := clientv3.New(clientv3.Config{Context: ctx, Endpoints: urls, TLS: identity, Logger: zap.NewNop()})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to etcd at %v: %w", urls, err)
 	}
-	return &etcd{client}, nil
+	return &etcd{client, identity}, nil
 }
 
-type etcd struct{ client *clientv3.Client }
+type etcd struct {
+	client   *clientv3.Client
+	identity *tls.Config
+}
 
 var _ Client = (*etcd)(nil)
 
@@ -94,6 +122,46 @@ func (e *etcd) Promote(ctx context.Context, id uint64) error {
 	return fmt.Errorf("promoting member %x: %w", id, asNotReady(err))
 }
 
+// Remove implements Client.
+func (e *etcd) Remove(ctx context.Context, id uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := e.client.MemberRemove(ctx, id)
+	if err == nil || errors.Is(err, rpctypes.ErrMemberNotFound) {
+		return nil
+	}
+	return fmt.Errorf("removing member %x: %w", id, asNotReady(err))
+}
+
+// Status implements Client.
+func (e *etcd) Status(ctx context.Context, url string) (Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	response, err := e.client.Status(ctx, url)
+	if err != nil {
+		return Status{}, fmt.Errorf("asking the member at %s for its status: %w", url, err)
+	}
+	return Status{
+		ID: response.Header.GetMemberId(), Leader: response.Leader, Received: response.RaftIndex, Applied: response.RaftAppliedIndex,
+		HasAlarm: response.Leader != 0 && len(response.Errors) > 0,
+	}, nil
+}
+
+// MoveLeader implements Client.
+func (e *etcd) MoveLeader(ctx context.Context, url string, id uint64) error {
+	leader, err := connect(ctx, []string{url}, e.identity)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = leader.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if _, err = leader.client.MoveLeader(ctx, id); err != nil {
+		return fmt.Errorf("making member %x the leader: %w", id, asNotReady(err))
+	}
+	return nil
+}
+
 // Close implements Client.
 func (e *etcd) Close() error {
 	if err := e.client.Close(); err != nil {
@@ -106,6 +174,7 @@ func (e *etcd) Close() error {
 func asNotReady(err error) error {
 	for _, passing := range []error{
 		rpctypes.ErrMemberLearnerNotReady, rpctypes.ErrMemberNotEnoughStarted, rpctypes.ErrTooManyLearners, rpctypes.ErrUnhealthy,
+		rpctypes.ErrNotLeader, rpctypes.ErrStopped,
 	} {
 		if errors.Is(err, passing) {
 			return fmt.Errorf("%w: %w", ErrNotReady, err)

@@ -29,7 +29,7 @@ func TestOneMemberComesUp(t *testing.T) {
 	w.bring()
 	status := w.status()
 	pod := w.pod("my-cluster-0")
-	want := etcdv1beta2.MemberStatus{Name: "my-cluster-0", PodUID: pod.UID, MemberID: "1", Role: etcdv1beta2.RoleVoter, Ready: true}
+	want := etcdv1beta2.MemberStatus{Name: "my-cluster-0", PodUID: pod.UID, MemberID: "1", Role: etcdv1beta2.RoleVoter, Version: "3.6.16", Ready: true}
 	switch {
 	case status.Phase != etcdv1beta2.PhaseRunning || status.Size != 1 || status.CurrentVersion != "3.6.16" || status.TargetVersion != "":
 		t.Errorf("the status is %+v", status)

@@ -135,6 +135,8 @@ func TestTheRunningOperatorBringsUpThreeMembersAndRests(t *testing.T) {
 		pods := w.pods()
 		return len(pods) == 3 && pods[2].UID != lost.UID && isReady()
 	})
+	w.change(`{"spec": {"size": 1}}`)
+	w.eventually("members are removed with their data", func() bool { return len(w.pods()) == 1 && len(w.claims()) == 1 && isReady() })
 	w.delete(w.cluster())
 	w.eventually("the cluster is gone", func() bool {
 		err := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: cluster}, &etcdv1beta2.EtcdCluster{})

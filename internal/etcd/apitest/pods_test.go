@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	keyturnagent "github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/enroll"
+	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
 )
@@ -28,9 +30,10 @@ type agent struct {
 func (w *world) play() {
 	w.t.Helper()
 	pods := w.pods()
+	w.stopOthers(pods)
 	for i := range pods {
 		pod := &pods[i]
-		if _, isOurs := pod.Annotations[keyturnagent.PinAnnotation]; !isOurs || !pod.DeletionTimestamp.IsZero() {
+		if _, isOurs := pod.Annotations[keyturnagent.PinAnnotation]; !isOurs || !pod.DeletionTimestamp.IsZero() || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
 		a := w.agents[pod.UID]
@@ -43,10 +46,65 @@ func (w *world) play() {
 			}
 		}
 		if a.mayStart(w, pod) {
-			w.etcd.Start(w.t, pod.Name, flagOf(pod, "--initial-advertise-peer-urls"))
+			w.startEtcd(pod)
 			w.setReady(pod)
 		}
 	}
+}
+
+// stopOthers stops the members without a pod, and lets go of claims that no pod uses.
+func (w *world) stopOthers(pods []corev1.Pod) {
+	w.t.Helper()
+	used := map[string]bool{}
+	for _, pod := range pods {
+		used[pod.Name] = pod.Status.Phase != corev1.PodFailed
+	}
+	for _, claim := range w.claims() {
+		member := claim.Labels[model.MemberLabel]
+		if claim.DeletionTimestamp != nil && !used[member] {
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))
+			if err := client.IgnoreNotFound(w.person.Patch(w.t.Context(), &claim, patch)); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+	}
+	for ordinal := range model.MaxMembers {
+		if name := (model.Names{Cluster: cluster}).Member(ordinal); !used[name] {
+			w.etcd.Stop(w.t, name)
+		}
+	}
+}
+
+func (w *world) claims() []corev1.PersistentVolumeClaim {
+	w.t.Helper()
+	var claims corev1.PersistentVolumeClaimList
+	if err := w.person.List(w.t.Context(), &claims, client.InNamespace(w.namespace)); err != nil {
+		w.t.Fatal(err)
+	}
+	return claims.Items
+}
+
+// startEtcd starts etcd in a pod, on what is on its volume.
+func (w *world) startEtcd(pod *corev1.Pod) {
+	w.t.Helper()
+	peerURL, volume := flagOf(pod, "--initial-advertise-peer-urls"), pod.UID
+	for _, claim := range w.claims() {
+		if claim.Labels[model.MemberLabel] == pod.Name {
+			volume = claim.UID
+		}
+	}
+	member, isListed := w.etcd.Member(peerURL)
+	data, hasData := w.volumes[volume]
+	findsOthers := strings.Contains(flagOf(pod, "--initial-cluster"), ",") || flagOf(pod, "--initial-cluster-state") == "new"
+	switch {
+	case hasData && (!isListed || member.ID != data), !hasData && !findsOthers:
+		return // etcd refuses
+	case !hasData && isListed && member.Name != "":
+		w.t.Fatalf("%s starts with an empty volume under its old id", pod.Name)
+	}
+	w.etcd.Start(w.t, pod.Name, peerURL)
+	member, _ = w.etcd.Member(peerURL)
+	w.volumes[volume] = member.ID
 }
 
 // start gives a pod an address, as the kubelet does.
@@ -80,7 +138,7 @@ func (w *world) setReady(pod *corev1.Pod) {
 	w.t.Helper()
 	members, err := w.etcd.Members(w.t.Context())
 	if err != nil {
-		w.t.Fatal(err)
+		members = nil // without a quorum nobody is ready
 	}
 	before := pod.DeepCopy()
 	ready := corev1.ConditionFalse

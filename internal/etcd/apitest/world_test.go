@@ -78,10 +78,12 @@ type world struct {
 	clock     *clocktesting.FakePassiveClock
 	etcd      *admintest.Fake
 	agents    map[types.UID]*agent
-	events    *events.FakeRecorder
-	writer    *countingClient
-	operator  *controller.Reconciler
-	readsPKI  bool
+	// volumes are the ids of the members that have data on them, by the UID of the claim, or of the pod without one.
+	volumes  map[types.UID]uint64
+	events   *events.FakeRecorder
+	writer   *countingClient
+	operator *controller.Reconciler
+	readsPKI bool
 }
 
 func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
@@ -104,7 +106,7 @@ func newWorldIn(t *testing.T, namespace, private string, operator client.Client,
 	t.Helper()
 	w := &world{
 		t: t, person: connect(t, apiServer), asOperator: operator, namespace: namespace, private: private,
-		clock: clocktesting.NewFakePassiveClock(noon()), etcd: &admintest.Fake{}, agents: map[types.UID]*agent{},
+		clock: clocktesting.NewFakePassiveClock(noon()), etcd: &admintest.Fake{}, agents: map[types.UID]*agent{}, volumes: map[types.UID]uint64{},
 		attestor: attested{},
 	}
 	w.kubelet = w.person

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,26 +17,24 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
-const hexadecimal = 16
-
-// changeMembers does the next act that brings the cluster to its size.
+// changeMembers does the next act that brings the cluster to its spec. What takes a member away from the others is
+// decided on what is read past the cache.
 func (p *pass) changeMembers(ctx context.Context) error {
-	observed, err := p.observe(ctx)
-	if err != nil {
-		return err
-	}
-	decision := membership.Decide(observed)
 	connection := &connection{pass: p}
 	defer connection.close()
+	decision := membership.Decide(p.observe())
 	if _, asks := decision.Act.(membership.Ask); asks {
-		if observed.List = connection.list(ctx); observed.List != nil {
-			p.members = membership.Record(p.members, observed.List)
-			observed.Members = p.members
-			decision = membership.Decide(observed)
+		observed, err := p.ask(ctx, connection)
+		if err != nil {
+			return err
 		}
+		decision = membership.Decide(observed)
 	}
 	if obstacle := decision.Obstacle; obstacle != nil && p.problem == nil {
 		p.problem = &model.Problem{Reason: model.Reason(obstacle.Reason), Message: obstacle.Message}
+	}
+	if decision.Again {
+		p.wakeAt(p.now.Add(again))
 	}
 	return p.do(ctx, decision.Act, connection)
 }
@@ -48,20 +45,21 @@ func (p *pass) do(ctx context.Context, act membership.Act, connection *connectio
 		return p.createPod(ctx, act)
 	case membership.DeletePod:
 		return kube.Delete(ctx, p.options.Client, p.pods[act.Name])
-	case membership.AddLearner:
+	case membership.DeleteClaim:
+		claim := &corev1.PersistentVolumeClaim{}
+		claim.Namespace, claim.Name, claim.UID = p.etcd.Namespace, p.cluster.Names.Claim(act.Name), types.UID(act.UID)
+		return kube.Delete(ctx, p.options.Client, claim)
+	case membership.Forget:
+		p.members = membership.Forgotten(p.members, act.Name)
 		p.wakeAt(p.now.Add(again))
-		p.refused(connection.add(ctx, act.Name))
-		return nil
-	case membership.Promote:
+	case membership.SetVersion:
+		p.members = membership.WithVersion(p.members, act.Name, act.Version)
 		p.wakeAt(p.now.Add(again))
-		p.refused(connection.promote(ctx, act.ID))
-		return nil
-	case membership.Ask:
+	case membership.AddLearner, membership.Promote, membership.MoveLeader, membership.Remove:
 		p.wakeAt(p.now.Add(again))
-		return nil
-	default:
-		return nil
+		p.refused(connection.change(ctx, act))
 	}
+	return nil
 }
 
 // refused reports that etcd did not take a change, which is tried again soon, unless that passes by itself.
@@ -74,36 +72,77 @@ func (p *pass) refused(err error) {
 		"etcd does not change its members, and the operator asks again: %s. See the logs of the members if that lasts.", excerpt.Of(err.Error(), excerpt.Foreign))}
 }
 
-func (p *pass) observe(ctx context.Context) (membership.Observed, error) {
+func (p *pass) observe() membership.Observed {
 	o := membership.Observed{
-		Size: p.cluster.Size, Paused: p.cluster.Paused, Members: p.members, Ephemeral: p.cluster.Ephemeral(),
-		Pods: map[string]membership.Pod{}, HasClaim: map[string]bool{},
+		Size: p.cluster.Size, Version: p.cluster.Version, Paused: p.cluster.Paused, Members: p.members,
+		Ephemeral: p.cluster.Ephemeral(), Pods: map[string]membership.Pod{},
 	}
-	for ordinal := range p.cluster.Size {
+	for ordinal := range model.MaxMembers {
 		o.Names = append(o.Names, p.cluster.Names.Member(ordinal))
-	}
-	for _, member := range p.members {
-		if !slices.Contains(o.Names, member.Name) {
-			o.Names = append(o.Names, member.Name)
-		}
 	}
 	for name, pod := range p.pods {
 		o.Pods[name] = membership.Pod{
 			UID: string(pod.UID), IsOwned: p.cluster.IsOwned(pod), MayRun: hasAnswer(pod) || isReady(pod),
-			IsReady: isReady(pod), IsEnding: !pod.DeletionTimestamp.IsZero(),
+			IsReady: isReady(pod), IsEnding: !pod.DeletionTimestamp.IsZero(), HasEnded: hasEnded(pod),
+			Version: pod.Annotations[model.VersionAnnotation],
 		}
+	}
+	return o
+}
+
+// ask observes the cluster past the cache, and asks etcd.
+func (p *pass) ask(ctx context.Context, connection *connection) (membership.Observed, error) {
+	if err := p.readPods(ctx, p.options.Live); err != nil {
+		return membership.Observed{}, err
+	}
+	claims, err := p.readClaims(ctx)
+	if err != nil {
+		return membership.Observed{}, err
+	}
+	list := connection.list(ctx)
+	p.members = membership.Record(p.members, list)
+	o := p.observe()
+	o.Asked, o.Claims, o.List = true, claims, list
+	return o, nil
+}
+
+// readClaims reads the claims of members without a ready pod.
+func (p *pass) readClaims(ctx context.Context) (map[string]membership.Claim, error) {
+	claims := map[string]membership.Claim{}
+	if p.cluster.Ephemeral() {
+		return claims, nil
 	}
 	for _, member := range p.members {
-		if _, exists := o.Pods[member.Name]; exists || o.Ephemeral {
+		if pod := p.pods[member.Name]; pod != nil && isReady(pod) {
 			continue
 		}
-		claim, err := p.metadataOf(ctx, corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), p.inNamespace(p.cluster.Names.Claim(member.Name)))
+		claim, err := p.claim(ctx, member.Name)
 		if err != nil {
-			return membership.Observed{}, err
+			return nil, err
 		}
-		o.HasClaim[member.Name] = claim != nil && p.cluster.IsOwned(claim)
+		if claim != nil {
+			claims[member.Name] = membership.Claim{
+				UID: string(claim.UID), IsEnding: !claim.DeletionTimestamp.IsZero(), IsLost: claim.Status.Phase == corev1.ClaimLost,
+			}
+		}
 	}
-	return o, nil
+	return claims, nil
+}
+
+// claim reads the claim of a member past the cache; nil when the cluster has none.
+func (p *pass) claim(ctx context.Context, member string) (*corev1.PersistentVolumeClaim, error) {
+	claim, key := &corev1.PersistentVolumeClaim{}, p.inNamespace(p.cluster.Names.Claim(member))
+	err := p.options.Live.Get(ctx, key, claim)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, client.IgnoreNotFound(err)
+	case err != nil:
+		return nil, fmt.Errorf("reading PersistentVolumeClaim %s: %w", key, err)
+	case !p.cluster.IsOwned(claim):
+		return nil, &foreignObjectError{"PersistentVolumeClaim", key.Name}
+	default:
+		return claim, nil
+	}
 }
 
 func (p *pass) inNamespace(name string) types.NamespacedName {
@@ -112,6 +151,9 @@ func (p *pass) inNamespace(name string) types.NamespacedName {
 
 // createPod creates the pod of a member after everything that it mounts, and records it.
 func (p *pass) createPod(ctx context.Context, act membership.CreatePod) error {
+	if err := p.createClaim(ctx, act); err != nil {
+		return err
+	}
 	published, err := p.prepare(ctx, act.Name)
 	if err != nil {
 		return err
@@ -120,23 +162,44 @@ func (p *pass) createPod(ctx context.Context, act membership.CreatePod) error {
 	if err != nil {
 		return fmt.Errorf("pinning pod %s: %w", act.Name, err)
 	}
-	if !p.cluster.Ephemeral() {
-		if err := p.create(ctx, "PersistentVolumeClaim", p.cluster.Claim(act.Name)); err != nil && !errors.Is(err, errOwned) {
-			return err
-		}
-	}
-	pod := p.cluster.Pod(act.Name, model.Start{Existing: act.Existing, Members: act.Members}, string(pin))
+	pod := p.cluster.Pod(act.Name, model.Start{Version: act.Version, Existing: act.Existing, Members: act.Members}, string(pin))
 	p.stamp(pod)
 	if err := p.create(ctx, "Pod", pod); err != nil {
 		return err
 	}
-	p.members = membership.Created(p.members, act.Name, string(pod.UID))
+	p.members = membership.Created(p.members, act, string(pod.UID))
 	p.pods[pod.Name] = pod
 	return nil
 }
 
-// errOwned is an object of the cluster that exists although the cache has not shown it yet.
-var errOwned = errors.New("it exists already")
+// createClaim creates the claim of a member that has no data yet. One that has data gets no other claim: it must not
+// start with an empty volume.
+func (p *pass) createClaim(ctx context.Context, act membership.CreatePod) error {
+	if p.cluster.Ephemeral() {
+		return nil
+	}
+	claim, err := p.claim(ctx, act.Name)
+	switch {
+	case err != nil:
+		return err
+	case claim != nil && !claim.DeletionTimestamp.IsZero():
+		return fmt.Errorf("creating pod %s: %w", act.Name, errClaimEnding)
+	case claim != nil:
+		return nil
+	case act.HasData:
+		return fmt.Errorf("creating pod %s: %w", act.Name, errNoClaim)
+	default:
+		return p.create(ctx, "PersistentVolumeClaim", p.cluster.Claim(act.Name))
+	}
+}
+
+// What keeps a pod from being created. Another reconcile decides on what there is then.
+var (
+	errClaimEnding = errors.New("its claim is being deleted")
+	errNoClaim     = errors.New("its claim is gone")
+	// errOwned is an object of the cluster that exists although the cache has not shown it yet.
+	errOwned = errors.New("it exists already")
+)
 
 // create creates an object of the cluster and never changes one that exists.
 func (p *pass) create(ctx context.Context, kind string, object client.Object) error {
@@ -154,84 +217,4 @@ func (p *pass) create(ctx context.Context, kind string, object client.Object) er
 		return fmt.Errorf("creating %s %s: %w", kind, name, err)
 	}
 	return nil
-}
-
-// connection is one to the members that are ready, made when it is needed first.
-type connection struct {
-	*pass
-
-	client admin.Client
-}
-
-func (c *connection) open(ctx context.Context) error {
-	if c.client != nil {
-		return nil
-	}
-	var urls []string
-	for _, member := range c.members {
-		if pod := c.pods[member.Name]; pod != nil && isReady(pod) && string(pod.UID) == member.PodUID {
-			urls = append(urls, c.cluster.Names.ClientURL(member.Name))
-		}
-	}
-	if len(urls) == 0 {
-		return errNoMember
-	}
-	var err error
-	c.client, err = c.options.Dial(ctx, urls, c.authorities.client())
-	return err
-}
-
-var errNoMember = errors.New("no member is ready")
-
-// list asks etcd for its members; nil when it does not answer, which is logged.
-func (c *connection) list(ctx context.Context) []membership.Listed {
-	if err := c.open(ctx); err != nil {
-		c.options.Log.Info("cannot connect to etcd", "namespace", c.etcd.Namespace, "etcdcluster", c.etcd.Name, "error", err.Error())
-		return nil
-	}
-	members, err := c.client.Members(ctx)
-	if err != nil {
-		c.options.Log.Info("etcd does not answer", "namespace", c.etcd.Namespace, "etcdcluster", c.etcd.Name, "error", err.Error())
-		return nil
-	}
-	listed := make([]membership.Listed, 0, len(members))
-	for _, member := range members {
-		listed = append(listed, membership.Listed{
-			ID: strconv.FormatUint(member.ID, hexadecimal), Name: c.memberAt(member.PeerURLs),
-			IsLearner: member.IsLearner, HasStarted: member.Name != "",
-		})
-	}
-	return listed
-}
-
-// memberAt is the member of a peer URL, empty when it is none's.
-func (c *connection) memberAt(urls []string) string {
-	for ordinal := range model.MaxMembers {
-		name := c.cluster.Names.Member(ordinal)
-		if slices.Contains(urls, c.cluster.Names.PeerURL(name)) {
-			return name
-		}
-	}
-	return ""
-}
-
-func (c *connection) add(ctx context.Context, member string) error {
-	return c.client.AddLearner(ctx, c.cluster.Names.PeerURL(member))
-}
-
-func (c *connection) promote(ctx context.Context, id string) error {
-	number, err := strconv.ParseUint(id, hexadecimal, 64)
-	if err != nil {
-		return fmt.Errorf("reading the id of member %s: %w", id, err)
-	}
-	return c.client.Promote(ctx, number)
-}
-
-func (c *connection) close() {
-	if c.client == nil {
-		return
-	}
-	if err := c.client.Close(); err != nil {
-		c.options.Log.Info("closing a connection failed", "error", err.Error())
-	}
 }

@@ -32,9 +32,9 @@ func (e *foreignObjectError) problem() *model.Problem {
 }
 
 // readPods reads the pods that say they are the cluster's.
-func (p *pass) readPods(ctx context.Context) error {
+func (p *pass) readPods(ctx context.Context, reader client.Reader) error {
 	var pods corev1.PodList
-	err := p.options.Client.List(ctx, &pods, client.InNamespace(p.etcd.Namespace), client.MatchingLabels(map[string]string{
+	err := reader.List(ctx, &pods, client.InNamespace(p.etcd.Namespace), client.MatchingLabels(map[string]string{
 		model.ManagedByLabel: model.Manager, model.ClusterLabel: p.etcd.Name,
 	}))
 	if err != nil {
@@ -175,6 +175,11 @@ func hasAnswer(pod *corev1.Pod) bool {
 		}
 	}
 	return pod.Annotations[contract.CertificateAnnotation] != ""
+}
+
+// hasEnded reports whether the containers of a pod have ended and are not started again.
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
 func isReady(pod *corev1.Pod) bool {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,7 +125,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // run brings the cluster one step further. What is in the way of that is reported. A spec that cannot be acted on
 // stops nothing that runs: members get their certificates as before.
 func (p *pass) run(ctx context.Context) error {
-	if err := p.readPods(ctx); err != nil {
+	if err := p.readPods(ctx, p.options.Client); err != nil {
 		return err
 	}
 	p.problem = p.findings.Problem
@@ -161,7 +162,13 @@ func (p *pass) carryOut(ctx context.Context) error {
 	if p.findings.Problem != nil {
 		return nil
 	}
-	return p.changeMembers(ctx)
+	if err := p.changeMembers(ctx); err != nil {
+		return err
+	}
+	if p.problem == nil {
+		p.problem = p.findings.Refused
+	}
+	return nil
 }
 
 // wakeAt keeps the earliest time that is still to come.
@@ -177,6 +184,7 @@ func recorded(status etcdv1beta2.EtcdClusterStatus) []membership.Member {
 	for _, m := range status.MemberStatuses {
 		members = append(members, membership.Member{
 			Name: m.Name, PodUID: string(m.PodUID), ID: m.MemberID, IsVoter: m.Role == etcdv1beta2.RoleVoter,
+			Version: cmp.Or(m.Version, status.CurrentVersion),
 		})
 	}
 	return members

@@ -44,9 +44,9 @@ func (p *pass) report(ctx context.Context) error {
 }
 
 func (p *pass) seen() model.Seen {
-	seen := model.Seen{Before: p.etcd.Status, Problem: p.problem, Ignored: p.findings.Ignored, HasCAs: p.authorities.areComplete(), Attestation: p.attestation, Now: p.now}
+	seen := model.Seen{Before: p.etcd.Status, Problem: p.problem, Ignored: p.findings.Ignored, Running: map[string]string{}, HasCAs: p.authorities.areComplete(), Attestation: p.attestation, Now: p.now}
 	for _, member := range p.members {
-		status := etcdv1beta2.MemberStatus{Name: member.Name, PodUID: types.UID(member.PodUID), MemberID: member.ID}
+		status := etcdv1beta2.MemberStatus{Name: member.Name, PodUID: types.UID(member.PodUID), MemberID: member.ID, Version: member.Version}
 		if member.ID != "" {
 			status.Role = etcdv1beta2.RoleLearner
 		}
@@ -54,6 +54,7 @@ func (p *pass) seen() model.Seen {
 			status.Role = etcdv1beta2.RoleVoter
 		}
 		if pod := p.pods[member.Name]; pod != nil && string(pod.UID) == member.PodUID {
+			seen.Running[member.Name] = pod.Annotations[model.VersionAnnotation]
 			status.Ready = member.IsVoter && serves(pod)
 			if member.IsVoter && !status.Ready && isReady(pod) {
 				p.wakeAt(p.now.Add(again)) // its label is due, which no event tells of
@@ -104,7 +105,8 @@ func statusIntent(etcd *etcdv1beta2.EtcdCluster, wanted etcdv1beta2.EtcdClusterS
 // isProgress reports whether a reason passes by itself on the way to the size of the cluster.
 func isProgress(reason model.Reason) bool {
 	switch membership.Reason(reason) {
-	case membership.WaitingForMembers, membership.WaitingForPods, membership.WaitingForLearners:
+	case membership.WaitingForMembers, membership.WaitingForPods, membership.WaitingForLearners,
+		membership.RemovingMember, membership.Upgrading:
 		return true
 	default:
 		return false

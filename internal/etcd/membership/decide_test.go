@@ -2,8 +2,6 @@ package membership_test
 
 import (
 	"fmt"
-	"reflect"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,20 +12,25 @@ import (
 const first, second, third = "my-cluster-0", "my-cluster-1", "my-cluster-2"
 
 func ready(uid string) membership.Pod {
-	return membership.Pod{UID: uid, IsOwned: true, MayRun: true, IsReady: true}
+	return membership.Pod{UID: uid, IsOwned: true, MayRun: true, IsReady: true, Version: "3.5.35"}
 }
 
 // three is a cluster of three members at rest.
 func three() membership.Observed {
 	o := membership.Observed{
-		Size: 3, Names: []string{first, second, third},
-		Pods: map[string]membership.Pod{}, HasClaim: map[string]bool{},
+		Size: 3, Version: "3.5.35", Names: memberNames, Pods: map[string]membership.Pod{}, Claims: map[string]membership.Claim{},
 	}
-	for i, name := range o.Names {
+	for i, name := range memberNames[:3] {
 		uid := fmt.Sprint("uid", i)
-		o.Members = append(o.Members, membership.Member{Name: name, PodUID: uid, ID: fmt.Sprint("id", i), IsVoter: true})
-		o.Pods[name], o.HasClaim[name] = ready(uid), true
+		o.Members = append(o.Members, membership.Member{Name: name, PodUID: uid, ID: "id of " + name, IsVoter: true, Version: "3.5.35"})
+		o.Pods[name], o.Claims[name] = ready(uid), membership.Claim{UID: "claim of " + name}
 	}
+	return o
+}
+
+// asked is a cluster whose etcd has answered.
+func asked(o membership.Observed, list ...membership.Listed) membership.Observed {
+	o.Asked, o.List = true, list
 	return o
 }
 
@@ -41,11 +44,30 @@ func one() membership.Observed {
 }
 
 func voter(name string) membership.Listed {
+	return membership.Listed{ID: "id of " + name, Name: name, HasStarted: true, Answers: true, IsLeader: name == first}
+}
+
+// silent is a voter that does not answer.
+func silent(name string) membership.Listed {
 	return membership.Listed{ID: "id of " + name, Name: name, HasStarted: true}
 }
 
 func learner(name string) membership.Listed {
 	return membership.Listed{ID: "id of " + name, Name: name, HasStarted: true, IsLearner: true}
+}
+
+// newer is a cluster that shall run another version than it does.
+func newer(o membership.Observed) membership.Observed {
+	o.Version = "3.6.16"
+	return o
+}
+
+func without(o membership.Observed, names ...string) membership.Observed {
+	for _, name := range names {
+		delete(o.Pods, name)
+		delete(o.Claims, name)
+	}
+	return o
 }
 
 func TestTheNextAct(t *testing.T) {
@@ -57,116 +79,200 @@ func TestTheNextAct(t *testing.T) {
 	}{
 		"nothing at rest": {three(), membership.Rest{}, ""},
 		"a new cluster is one member": {
-			membership.Observed{Size: 3, Names: []string{first, second, third}},
-			membership.CreatePod{Name: first, Members: []string{first}},
+			membership.Observed{Size: 3, Version: "3.5.35", Names: memberNames},
+			membership.CreatePod{Name: first, Members: []string{first}, Version: "3.5.35"},
 			membership.WaitingForPods,
 		},
-		"a paused cluster is not begun": {
-			membership.Observed{Size: 3, Paused: true, Names: []string{first}}, membership.Rest{}, "",
-		},
+		"a paused cluster is not begun": {membership.Observed{Size: 3, Paused: true, Names: memberNames}, membership.Rest{}, ""},
 		"the first member is waited for": {
-			changed(one(), func(o *membership.Observed) { o.Pods[first] = membership.Pod{UID: "uid0", IsOwned: true} }),
-			membership.Rest{},
-			membership.WaitingForPods,
+			asked(changed(one(), func(o *membership.Observed) { o.Pods[first] = waiting("uid0") })),
+			membership.Rest{}, membership.WaitingForPods,
 		},
 		"etcd is asked before a member is added": {one(), membership.Ask{}, membership.EtcdNotAnswering},
 		"the next member is added as a learner": {
-			changed(one(), func(o *membership.Observed) { o.List = []membership.Listed{voter(first)} }),
-			membership.AddLearner{Name: second},
-			membership.WaitingForMembers,
+			asked(one(), voter(first)), membership.AddLearner{Name: second}, membership.WaitingForMembers,
 		},
 		"no member is added beside one that is not ready": {
-			changed(three(), func(o *membership.Observed) {
-				o.Size, o.Names = 4, append(o.Names, "my-cluster-3")
-				o.Pods[second] = membership.Pod{UID: "uid1", IsOwned: true, MayRun: true}
-				o.List = []membership.Listed{voter(first), voter(second), voter(third)}
-			}),
-			membership.Rest{},
-			membership.WaitingForPods,
+			asked(changed(three(), func(o *membership.Observed) { o.Size, o.Pods[second] = 4, crashed("uid1") }), voter(first), silent(second), voter(third)),
+			membership.Rest{}, membership.WaitingForPods,
 		},
 		"an added member without a pod gets one": {
-			changed(one(), func(o *membership.Observed) {
-				o.List = []membership.Listed{voter(first), {ID: "b", Name: second, IsLearner: true}}
-			}),
-			membership.CreatePod{Name: second, Existing: true, Members: []string{first, second}},
+			asked(one(), voter(first), membership.Listed{ID: "b", Name: second, IsLearner: true}),
+			membership.CreatePod{Name: second, Existing: true, Members: []string{first, second}, Version: "3.5.35"},
 			membership.WaitingForPods,
 		},
 		"a learner that has not started is waited for": {
-			changed(joined(), func(o *membership.Observed) { o.List[1].HasStarted = false }),
-			membership.Ask{},
-			membership.WaitingForLearners,
+			changed(joined(), func(o *membership.Observed) { o.List[1].HasStarted = false }), membership.Rest{}, membership.WaitingForLearners,
 		},
 		"a learner whose pod has no certificate is not asked for": {
-			changed(joined(), func(o *membership.Observed) {
-				o.List[1].HasStarted, o.Pods[second] = false, membership.Pod{UID: "uid1", IsOwned: true}
-			}),
-			membership.Rest{},
-			membership.WaitingForPods,
+			changed(joined(), func(o *membership.Observed) { o.List[1].HasStarted, o.Pods[second] = false, waiting("uid1") }),
+			membership.Rest{}, membership.WaitingForPods,
 		},
 		"a learner that has started is promoted": {
 			joined(), membership.Promote{Name: second, ID: "id of " + second}, membership.WaitingForLearners,
 		},
 		"a pod that was created and not recorded is made again": {
-			changed(one(), func(o *membership.Observed) { o.Pods[second] = membership.Pod{UID: "lost", IsOwned: true} }),
-			membership.DeletePod{Name: second, UID: "lost"},
-			"",
+			changed(one(), func(o *membership.Observed) { o.Pods[second] = waiting("lost") }),
+			membership.DeletePod{Name: second, UID: "lost"}, "",
 		},
 		"a pod that replaces a recorded one is made again": {
-			changed(three(), func(o *membership.Observed) { o.Pods[second] = membership.Pod{UID: "lost", IsOwned: true} }),
-			membership.DeletePod{Name: second, UID: "lost"},
-			"",
+			changed(three(), func(o *membership.Observed) { o.Pods[second] = waiting("lost") }),
+			membership.DeletePod{Name: second, UID: "lost"}, "",
 		},
 		"a foreign pod stays": {
 			changed(one(), func(o *membership.Observed) { o.Pods[second] = membership.Pod{UID: "foreign"} }),
-			membership.Rest{},
-			membership.UnknownMemberPod,
+			membership.Rest{}, membership.UnknownMemberPod,
 		},
 		"a pod that claims to be ours and runs stays": {
 			changed(one(), func(o *membership.Observed) { o.Pods[second] = ready("foreign") }),
-			membership.Rest{},
-			membership.UnknownMemberPod,
+			membership.Rest{}, membership.UnknownMemberPod,
 		},
 		"a paused cluster keeps a pod that was not recorded": {
-			changed(three(), func(o *membership.Observed) {
-				o.Paused, o.Pods[second] = true, membership.Pod{UID: "lost", IsOwned: true}
-			}),
-			membership.Rest{},
-			membership.UnknownMemberPod,
+			changed(three(), func(o *membership.Observed) { o.Paused, o.Pods[second] = true, waiting("lost") }),
+			membership.Rest{}, membership.UnknownMemberPod,
 		},
 		"a lost pod with its data is created again": {
-			changed(three(), func(o *membership.Observed) { delete(o.Pods, second) }),
-			membership.CreatePod{Name: second, Existing: true, Members: []string{second}},
+			asked(changed(three(), func(o *membership.Observed) { delete(o.Pods, second) }), voter(first), silent(second), voter(third)),
+			membership.CreatePod{Name: second, Existing: true, HasData: true, Members: []string{second}, Version: "3.5.35"},
 			membership.WaitingForPods,
 		},
-		"a lost pod and its claim are not": {
-			changed(three(), func(o *membership.Observed) { delete(o.Pods, second); delete(o.HasClaim, second) }),
-			membership.Rest{},
-			membership.MemberDataLost,
+		"a lost pod is created again also while etcd does not answer": {
+			asked(changed(three(), func(o *membership.Observed) { clear(o.Pods) })),
+			membership.CreatePod{Name: first, Existing: true, HasData: true, Members: []string{first}, Version: "3.5.35"},
+			membership.WaitingForPods,
 		},
-		"a lost ephemeral pod is not": {
-			changed(three(), func(o *membership.Observed) { delete(o.Pods, second); o.Ephemeral = true }),
-			membership.Rest{},
-			membership.MemberDataLost,
+		"the only member is never created with an empty volume": {
+			asked(changed(one(), func(o *membership.Observed) { o.Size = 1; delete(o.Pods, first) })),
+			membership.CreatePod{Name: first, Existing: true, HasData: true, Members: []string{first}, Version: "3.5.35"},
+			membership.WaitingForPods,
+		},
+		"a pod is created again as it was while the version changes": {
+			asked(newer(changed(three(), func(o *membership.Observed) { delete(o.Pods, second) })), voter(first), silent(second), voter(third)),
+			membership.CreatePod{Name: second, Existing: true, HasData: true, Members: []string{second}, Version: "3.5.35"},
+			membership.WaitingForPods,
+		},
+		"a pod that has ended is deleted": {
+			asked(changed(three(), func(o *membership.Observed) {
+				o.Pods[second] = membership.Pod{UID: "uid1", IsOwned: true, HasEnded: true}
+			}), voter(first), silent(second), voter(third)),
+			membership.DeletePod{Name: second, UID: "uid1"}, membership.WaitingForPods,
 		},
 		"a pod that was lost before it started is created again": {
 			changed(joined(), func(o *membership.Observed) { delete(o.Pods, second); o.List[1].HasStarted = false }),
-			membership.CreatePod{Name: second, Existing: true, Members: []string{first, second}},
+			membership.CreatePod{Name: second, Existing: true, Members: []string{first, second}, Version: "3.5.35"},
 			membership.WaitingForPods,
 		},
-		"a smaller size is not supported": {
-			changed(three(), func(o *membership.Observed) { o.Size = 1 }), membership.Rest{}, membership.ScalingDown,
+		"a member that has lost its data is removed": {
+			asked(without(three(), second), voter(first), silent(second), voter(third)),
+			membership.Remove{Name: second, ID: "id of " + second}, membership.ReplacingMember,
+		},
+		"a member whose claim is being deleted has lost its data": {
+			asked(changed(three(), func(o *membership.Observed) {
+				delete(o.Pods, second)
+				o.Claims[second] = membership.Claim{UID: "a", IsEnding: true}
+			}), voter(first), silent(second), voter(third)),
+			membership.Remove{Name: second, ID: "id of " + second}, membership.ReplacingMember,
+		},
+		"a member whose volume is gone has lost its data": {
+			asked(changed(three(), func(o *membership.Observed) {
+				o.Pods[second], o.Claims[second] = crashed("uid1"), membership.Claim{UID: "a", IsLost: true}
+			}), voter(first), silent(second), voter(third)),
+			membership.Remove{Name: second, ID: "id of " + second}, membership.ReplacingMember,
+		},
+		"a claim that is being deleted is used as long as its pod": {
+			asked(changed(three(), func(o *membership.Observed) {
+				o.Pods[second], o.Claims[second] = crashed("uid1"), membership.Claim{UID: "a", IsEnding: true}
+			}), voter(first), silent(second), voter(third)),
+			membership.Rest{}, membership.WaitingForPods,
+		},
+		"a member whose pod waits for a node is not dead": {
+			asked(changed(three(), func(o *membership.Observed) { o.Pods[second] = waiting("uid1") }), voter(first), silent(second), voter(third)),
+			membership.Rest{}, membership.WaitingForPods,
+		},
+		"a lost ephemeral pod is replaced": {
+			asked(changed(three(), func(o *membership.Observed) { delete(o.Pods, second); o.Ephemeral = true }), voter(first), silent(second), voter(third)),
+			membership.Remove{Name: second, ID: "id of " + second}, membership.ReplacingMember,
+		},
+		"nobody is removed when the others do not answer": {
+			asked(without(three(), second), voter(first), silent(second), silent(third)),
+			membership.Rest{}, membership.QuorumAtRisk,
+		},
+		"nobody is removed while etcd does not answer": {asked(without(three(), second)), membership.Rest{}, membership.MemberDataLost},
+		"a lost quorum deletes nothing":                {asked(without(three(), second, third)), membership.Rest{}, membership.QuorumLost},
+		"the only member is not replaced": {
+			asked(changed(without(one(), first), func(o *membership.Observed) { o.Size = 1 })), membership.Rest{}, membership.QuorumLost,
+		},
+		"what a removed member had goes, its pod first": {
+			asked(sized(three(), 2), voter(first), voter(second)), membership.DeletePod{Name: third, UID: "uid2"}, membership.RemovingMember,
+		},
+		"then its data": {
+			asked(changed(three(), func(o *membership.Observed) { delete(o.Pods, third) }), voter(first), voter(second)),
+			membership.DeleteClaim{Name: third, UID: "claim of " + third}, membership.RemovingMember,
+		},
+		"then its record": {
+			asked(without(three(), third), voter(first), voter(second)), membership.Forget{Name: third}, membership.RemovingMember,
+		},
+		"the last member goes first": {
+			asked(sized(three(), 1), voter(first), voter(second), voter(third)),
+			membership.Remove{Name: third, ID: "id of " + third}, membership.RemovingMember,
+		},
+		"a member that does not answer goes before it": {
+			asked(sized(changed(three(), func(o *membership.Observed) { o.Pods[second] = waiting("uid1") }), 1), voter(first), silent(second), voter(third)),
+			membership.Remove{Name: second, ID: "id of " + second}, membership.RemovingMember,
+		},
+		"the leader is moved before its member goes": {
+			asked(sized(three(), 2), changedListed(voter(first), func(l *membership.Listed) { l.IsLeader = false }),
+				changedListed(voter(second), func(l *membership.Listed) { l.Applied = 5 }),
+				changedListed(voter(third), func(l *membership.Listed) { l.IsLeader = true })),
+			membership.MoveLeader{From: third, To: second, ToID: "id of " + second}, membership.WaitingForMembers,
 		},
 		"a member that is not ours stays": {
-			changed(one(), func(o *membership.Observed) { o.List = []membership.Listed{voter(first), voter("")} }),
-			membership.Rest{},
-			membership.UnknownMember,
+			asked(one(), voter(first), voter("")), membership.Rest{}, membership.UnknownMember,
 		},
 		"a pod that is not ready is reported": {
-			changed(three(), func(o *membership.Observed) {
-				o.Pods[third] = membership.Pod{UID: "uid2", IsOwned: true, MayRun: true}
-			}),
-			membership.Rest{},
-			membership.WaitingForPods,
+			asked(changed(three(), func(o *membership.Observed) { o.Pods[third] = crashed("uid2") }), voter(first), voter(second), silent(third)),
+			membership.Rest{}, membership.WaitingForPods,
+		},
+		"a version is recorded before a pod goes": {
+			asked(newer(three()), voter(first), voter(second), voter(third)),
+			membership.SetVersion{Name: second, Version: "3.6.16"}, membership.Upgrading,
+		},
+		"the pod of another version goes": {
+			asked(newer(recordedAs(three(), second)), voter(first), voter(second), voter(third)),
+			membership.DeletePod{Name: second, UID: "uid1"}, membership.Upgrading,
+		},
+		"no pod goes beside one that is not ready": {
+			asked(newer(changed(recordedAs(three(), second), func(o *membership.Observed) { o.Pods[third] = waiting("uid2") })), voter(first), voter(second), silent(third)),
+			membership.SetVersion{Name: third, Version: "3.6.16"}, membership.Upgrading,
+		},
+		"no pod goes beside a member that does not answer": {
+			asked(newer(three()), voter(first), silent(second), voter(third)), membership.Rest{}, membership.Upgrading,
+		},
+		"no pod goes while there is an alarm": {
+			asked(newer(three()), voter(first), voter(second), changedListed(voter(third), func(l *membership.Listed) { l.HasAlarm = true })),
+			membership.Rest{}, membership.Upgrading,
+		},
+		"no pod goes while a member catches up": {
+			asked(newer(three()), changedListed(voter(first), func(l *membership.Listed) { l.Received, l.Applied = 9000, 9000 }), voter(second), voter(third)),
+			membership.Rest{}, membership.Upgrading,
+		},
+		"the leader is moved before its pod goes": {
+			asked(newer(recordedAs(upgraded(three(), second, third), first)), voter(first), voter(second), voter(third)),
+			membership.MoveLeader{From: first, To: second, ToID: "id of " + second}, membership.WaitingForMembers,
+		},
+		"a member that cannot start gets another version": {
+			asked(newer(changed(three(), func(o *membership.Observed) { o.Pods[second] = waiting("uid1") })), voter(first), silent(second), voter(third)),
+			membership.SetVersion{Name: second, Version: "3.6.16"}, membership.Upgrading,
+		},
+		"the only member gets another version": {
+			asked(newer(sized(one(), 1)), voter(first)), membership.SetVersion{Name: first, Version: "3.6.16"}, membership.Upgrading,
+		},
+		"the only member keeps its data when it is ephemeral": {
+			asked(newer(changed(sized(one(), 1), func(o *membership.Observed) { o.Ephemeral = true })), voter(first)), membership.Rest{}, membership.Upgrading,
+		},
+		"an ephemeral member is replaced by one of another version": {
+			asked(newer(changed(three(), func(o *membership.Observed) { o.Ephemeral = true })), voter(first), voter(second), voter(third)),
+			membership.Remove{Name: second, ID: "id of " + second}, membership.Upgrading,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -191,101 +297,46 @@ func changed(o membership.Observed, change func(o *membership.Observed)) members
 	return o
 }
 
-// joined is a cluster whose second member has joined as a learner.
-func joined() membership.Observed {
-	o := one()
-	o.Members = append(o.Members, membership.Member{Name: second, PodUID: "uid1"})
-	o.Pods[second] = membership.Pod{UID: "uid1", IsOwned: true, MayRun: true}
-	o.List = []membership.Listed{voter(first), learner(second)}
+// waiting is a pod in which etcd cannot run yet, crashed one in which it could.
+func waiting(uid string) membership.Pod {
+	return membership.Pod{UID: uid, IsOwned: true, Version: "3.5.35"}
+}
+
+func crashed(uid string) membership.Pod {
+	return membership.Pod{UID: uid, IsOwned: true, MayRun: true, Version: "3.5.35"}
+}
+
+func sized(o membership.Observed, size int) membership.Observed {
+	o.Size = size
 	return o
 }
 
-// world is a cluster that acts are carried out on.
-type world struct {
-	observed membership.Observed
-	list     []membership.Listed
-	pods     int
+func changedListed(l membership.Listed, change func(l *membership.Listed)) membership.Listed {
+	change(&l)
+	return l
 }
 
-// step carries one act out. A crash comes after the act and before it is recorded.
-func (w *world) step(t *testing.T, crashes bool) (act membership.Act) {
-	t.Helper()
-	w.kubelet()
-	w.observed.List = nil
-	d := membership.Decide(w.observed)
-	if _, asks := d.Act.(membership.Ask); asks {
-		w.observed.List = w.list
-		w.observed.Members = membership.Record(w.observed.Members, w.list)
-		d = membership.Decide(w.observed)
+// recordedAs has the newer version recorded of members, upgraded also in their pods.
+func recordedAs(o membership.Observed, names ...string) membership.Observed {
+	for _, name := range names {
+		o.Members = membership.WithVersion(o.Members, name, "3.6.16")
 	}
-	switch act := d.Act.(type) {
-	case membership.CreatePod:
-		if _, exists := w.observed.Pods[act.Name]; exists {
-			t.Fatalf("%s exists", act.Name)
-		}
-		w.pods++
-		uid := fmt.Sprint("pod", w.pods)
-		w.observed.Pods[act.Name] = membership.Pod{UID: uid, IsOwned: true}
-		if !crashes {
-			w.observed.Members = membership.Created(w.observed.Members, act.Name, uid)
-		}
-	case membership.DeletePod:
-		delete(w.observed.Pods, act.Name)
-	case membership.AddLearner:
-		w.list = append(w.list, membership.Listed{ID: fmt.Sprint(len(w.list)), Name: act.Name, IsLearner: true})
-	case membership.Promote:
-		at := slices.IndexFunc(w.list, func(l membership.Listed) bool { return l.ID == act.ID })
-		w.list[at].IsLearner = false
-	case membership.Ask, membership.Rest:
-	}
-	return d.Act
+	return o
 }
 
-// kubelet starts the pods that are recorded: they get certificates.
-func (w *world) kubelet() {
-	for _, member := range w.observed.Members {
-		pod := w.observed.Pods[member.Name]
-		if pod.UID != member.PodUID || pod.UID == "" {
-			continue
-		}
-		at := slices.IndexFunc(w.list, func(l membership.Listed) bool { return l.Name == member.Name })
-		if at < 0 && len(w.list) == 0 {
-			w.list, at = append(w.list, membership.Listed{ID: "0", Name: member.Name}), 0
-		}
-		w.list[at].HasStarted = true
-		pod.MayRun, pod.IsReady = true, !w.list[at].IsLearner
-		w.observed.Pods[member.Name] = pod
+func upgraded(o membership.Observed, names ...string) membership.Observed {
+	for _, name := range names {
+		pod := o.Pods[name]
+		pod.Version = "3.6.16"
+		o.Pods[name] = pod
 	}
+	return recordedAs(o, names...)
 }
 
-func TestWhereTheOperatorCrashesTheClusterStillGrows(t *testing.T) {
-	t.Parallel()
-	for crashAt := range 20 {
-		w := &world{observed: membership.Observed{Size: 3, Names: []string{first, second, third}, Pods: map[string]membership.Pod{}, HasClaim: map[string]bool{}}}
-		steps := 0
-		for ; steps < 40; steps++ {
-			if _, rests := w.step(t, steps == crashAt).(membership.Rest); rests && len(w.list) == 3 {
-				break
-			}
-			learners := 0
-			for _, listed := range w.list {
-				if listed.IsLearner {
-					learners++
-				}
-			}
-			if learners > 1 {
-				t.Fatalf("crash %d: %d learners at once", crashAt, learners)
-			}
-		}
-		w.kubelet()
-		names := []string{}
-		for _, member := range w.observed.Members {
-			if member.ID != "" && member.IsVoter {
-				names = append(names, member.Name)
-			}
-		}
-		if !reflect.DeepEqual(names, []string{first, second, third}) {
-			t.Errorf("after a crash at step %d and %d steps the voters are %v: %+v", crashAt, steps, names, w.observed)
-		}
-	}
+// joined is a cluster whose second member has joined as a learner.
+func joined() membership.Observed {
+	o := one()
+	o.Members = append(o.Members, membership.Member{Name: second, PodUID: "uid1", Version: "3.5.35"})
+	o.Pods[second] = crashed("uid1")
+	return asked(o, voter(first), learner(second))
 }

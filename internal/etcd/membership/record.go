@@ -7,8 +7,10 @@ import "slices"
 func Record(members []Member, list []Listed) []Member {
 	recorded := slices.Clone(members)
 	for i := range recorded {
-		at := slices.IndexFunc(list, func(l Listed) bool { return l.Name == recorded[i].Name })
-		if at >= 0 && list[at].HasStarted {
+		at := slices.IndexFunc(list, func(l Listed) bool {
+			return l.HasStarted && l.Name == recorded[i].Name && (recorded[i].ID == "" || recorded[i].ID == l.ID)
+		})
+		if at >= 0 {
 			recorded[i].ID, recorded[i].IsVoter = list[at].ID, !list[at].IsLearner
 		}
 	}
@@ -16,11 +18,27 @@ func Record(members []Member, list []Listed) []Member {
 }
 
 // Created is what the status shall have once the pod of a member was created.
-func Created(members []Member, name, podUID string) []Member {
+func Created(members []Member, pod CreatePod, uid string) []Member {
 	recorded := slices.Clone(members)
-	if i := slices.IndexFunc(recorded, func(m Member) bool { return m.Name == name }); i >= 0 {
-		recorded[i].PodUID = podUID
+	if i := slices.IndexFunc(recorded, func(m Member) bool { return m.Name == pod.Name }); i >= 0 {
+		recorded[i].PodUID = uid
 		return recorded
 	}
-	return append(recorded, Member{Name: name, PodUID: podUID})
+	return append(recorded, Member{Name: pod.Name, PodUID: uid, Version: pod.Version})
+}
+
+// WithVersion is what the status shall have once the version of a member was set.
+func WithVersion(members []Member, name, version string) []Member {
+	recorded := slices.Clone(members)
+	for i := range recorded {
+		if recorded[i].Name == name {
+			recorded[i].Version = version
+		}
+	}
+	return recorded
+}
+
+// Forgotten is what the status shall have once a member was removed.
+func Forgotten(members []Member, name string) []Member {
+	return slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Name == name })
 }

@@ -3,8 +3,6 @@ package model
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,16 +29,16 @@ type Cluster struct {
 	UID        types.UID
 	Generation int64
 	Size       int
-	// Version is what members run. It is that of the spec until the first of them does.
+	// Version is what members shall run: that of the spec, or what they run while they cannot get from there to it.
 	Version string
 	Paused  bool
 	TLS     TLS
 
-	// target is the version of the spec.
-	target   string
-	image    string
-	pod      etcdv1beta2.PodPolicy
-	settings Settings
+	// running is the version that all members had when they were last ready, target that of the spec.
+	running, target string
+	repository      string
+	pod             etcdv1beta2.PodPolicy
+	settings        Settings
 }
 
 // TLS says how keys and certificates are.
@@ -77,33 +75,37 @@ type Problem struct {
 type Findings struct {
 	// Problem is nil when the spec can be acted on.
 	Problem *Problem
+	// Refused is why members do not get the version of the spec; nil when they do.
+	Refused *Problem
 	// Ignored are the fields without effect, as paths, sorted.
 	Ignored []string
 }
 
 // Resolve fills in the defaults of a cluster.
 func Resolve(etcd *etcdv1beta2.EtcdCluster, settings Settings) (Cluster, Findings) {
-	spec := etcd.Spec
-	running := etcd.Status.CurrentVersion
-	if running == "" {
-		running = spec.Version
-	}
+	spec, running := etcd.Spec, etcd.Status.CurrentVersion
+	version, refused := nextVersion(running, spec.Version)
 	c := Cluster{
 		Names:      Names{Namespace: etcd.Namespace, Cluster: etcd.Name},
 		UID:        etcd.UID,
 		Generation: etcd.Generation,
 		Size:       int(spec.Size),
-		Version:    running,
+		Version:    version,
 		Paused:     spec.Paused,
 		TLS:        resolveTLS(spec.TLS),
+		running:    running,
 		target:     spec.Version,
-		image:      spec.Repository + ":v" + running,
+		repository: spec.Repository,
 		settings:   settings,
 	}
 	if spec.Pod != nil {
 		c.pod = *spec.Pod
 	}
-	return c, Findings{Problem: unsupported(spec), Ignored: ignored(c.pod)}
+	findings := Findings{Problem: unsupported(spec), Refused: refused, Ignored: ignored(c.pod)}
+	if running == "" && findings.Problem == nil {
+		findings.Problem, findings.Refused = refused, nil
+	}
+	return c, findings
 }
 
 func resolveTLS(policy *etcdv1beta2.TLSPolicy) TLS {
@@ -135,35 +137,12 @@ func resolveTLS(policy *etcdv1beta2.TLSPolicy) TLS {
 	return tls
 }
 
-// oldest are the oldest supported versions, by minor: those before can be kept from accepting connections by anybody
-// who sends no handshake.
-func oldest() map[string]int { return map[string]int{"3.5": 33, "3.6": 14} }
-
 func unsupported(spec etcdv1beta2.EtcdClusterSpec) *Problem {
-	if spec.TLS != nil && spec.TLS.Static != nil {
-		return &Problem{NotSupported, "spec.TLS.static is not supported yet. Nothing of this cluster is changed. " +
-			"Remove the field: the operator then issues all certificates."}
+	if spec.TLS == nil || spec.TLS.Static == nil {
+		return nil
 	}
-	minor, patch, _ := cutLast(spec.Version)
-	first, known := oldest()[minor]
-	if number, err := strconv.Atoi(patch); !known || err != nil || number < first {
-		var from []string
-		for minor, patch := range oldest() {
-			from = append(from, fmt.Sprintf("%s.%d", minor, patch))
-		}
-		slices.Sort(from)
-		return &Problem{NotSupported, fmt.Sprintf("etcd %s is not supported. Nothing of this cluster is changed. "+
-			"Set spec.version to %s or a later patch of it.", spec.Version, strings.Join(from, ", "))}
-	}
-	return nil
-}
-
-func cutLast(version string) (minor, patch string, found bool) {
-	at := strings.LastIndexByte(version, '.')
-	if at < 0 {
-		return version, "", false
-	}
-	return version[:at], version[at+1:], true
+	return &Problem{NotSupported, "spec.TLS.static is not supported yet. Nothing of this cluster is changed. " +
+		"Remove the field: the operator then issues all certificates."}
 }
 
 func ignored(pod etcdv1beta2.PodPolicy) []string {

@@ -17,9 +17,12 @@ const (
 	httpPort = 2382
 )
 
-// Start says how a member starts with an empty volume. etcd looks at none of it when there are data.
+// Start says how a member starts.
 type Start struct {
-	// Existing is true of a member that joins others.
+	// Version of etcd.
+	Version string
+	// Existing is true of a member that joins others, and of one that has data. etcd looks at it, and at Members, only
+	// when the volume is empty: one that has data then finds no others, and does not start.
 	Existing bool
 	// Members are the names of all members, this one included.
 	Members []string

@@ -68,7 +68,7 @@ func render(t *testing.T, cluster model.Cluster) []byte {
 		if !cluster.Ephemeral() {
 			objects = append(objects, cluster.Claim(member))
 		}
-		objects = append(objects, cluster.Pod(member, model.Start{Existing: ordinal > 0, Members: members}, `{"revision":1}`))
+		objects = append(objects, cluster.Pod(member, model.Start{Version: cluster.Version, Existing: ordinal > 0, Members: members}, `{"revision":1}`))
 	}
 	var out bytes.Buffer
 	for _, object := range objects {

@@ -45,7 +45,7 @@ func (c Cluster) Pod(member string, start Start, pin string) *corev1.Pod {
 		labels[RoleLabel] = string(etcdv1beta2.RoleVoter)
 	}
 	pod := &corev1.Pod{ObjectMeta: c.meta(member, labels)}
-	pod.Annotations = c.podAnnotations(pin)
+	pod.Annotations = c.podAnnotations(start.Version, pin)
 	pod.Spec = corev1.PodSpec{
 		Hostname:                      member,
 		Subdomain:                     c.Names.PeerService(),
@@ -66,7 +66,7 @@ func (c Cluster) Pod(member string, start Start, pin string) *corev1.Pod {
 }
 
 // podAnnotations are the user's without those by which operator and agent speak to each other.
-func (c Cluster) podAnnotations(pin string) map[string]string {
+func (c Cluster) podAnnotations(version, pin string) map[string]string {
 	annotations := maps.Clone(c.pod.Annotations)
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -78,7 +78,7 @@ func (c Cluster) podAnnotations(pin string) map[string]string {
 		delete(annotations, plane.RequestAnnotation())
 		delete(annotations, plane.CertificateAnnotation())
 	}
-	annotations[VersionAnnotation] = c.Version
+	annotations[VersionAnnotation] = version
 	annotations[agent.PinAnnotation] = pin
 	return annotations
 }
@@ -130,7 +130,7 @@ func (c Cluster) initContainer() corev1.Container {
 func (c Cluster) etcdContainer(member string, start Start) corev1.Container {
 	container := corev1.Container{
 		Name:            etcdContainer,
-		Image:           c.image,
+		Image:           c.repository + ":v" + start.Version,
 		ImagePullPolicy: c.settings.PullPolicy,
 		Command:         append([]string{agent.BinaryPath, "agent", "etcd", "--key-algorithm=" + string(c.TLS.Algorithm), "--"}, c.etcdCommand(member, start)...),
 		Env:             c.environment(),

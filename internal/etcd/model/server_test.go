@@ -72,7 +72,7 @@ func startMember(t *testing.T, program string) *member {
 		m.cas[plane] = pkitest.CA(t, string(plane), time.Now())
 		m.enroll(t, plane)
 	}
-	pod := cluster.Pod(m.name, model.Start{Members: []string{m.name}}, "{}")
+	pod := cluster.Pod(m.name, model.Start{Version: cluster.Version, Members: []string{m.name}}, "{}")
 	_, command, _ := strings.Cut(strings.Join(pod.Spec.Containers[0].Command, "\n"), "\n--\n")
 	changes := []string{agent.RunDir, m.dir, "/var/etcd", m.dir, cluster.Names.Host(m.name), "127.0.0.1", "0.0.0.0", "127.0.0.1"}
 	for _, port := range []int{contract.ClientPort, contract.PeerPort, contract.MetricsPort, 2382} {

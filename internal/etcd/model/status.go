@@ -31,6 +31,8 @@ type Seen struct {
 	Before etcdv1beta2.EtcdClusterStatus
 	// Members are those that the cluster has, in any order.
 	Members []etcdv1beta2.MemberStatus
+	// Running are the versions of their pods.
+	Running map[string]string
 	// Problem is why the cluster is not as its spec says; nil when only readiness counts.
 	Problem *Problem
 	Ignored []string
@@ -59,16 +61,27 @@ func (c Cluster) Status(seen Seen) etcdv1beta2.EtcdClusterStatus {
 			status.Members.Unready = append(status.Members.Unready, member.Name)
 		}
 	}
-	if len(seen.Members) > 0 {
-		status.CurrentVersion = c.Version
-	}
-	if c.Version != c.target {
+	status.CurrentVersion = c.currentVersion(seen)
+	if status.CurrentVersion != "" && status.CurrentVersion != c.target {
 		status.TargetVersion = c.target
 	}
 	conditions := c.conditions(status, seen)
 	status.Conditions = since(conditions, seen.Before.Conditions, seen.Now)
 	c.setPhase(&status, seen)
 	return status
+}
+
+// currentVersion is what all members run, once all are ready. Until then they can go back to what they ran before.
+func (c Cluster) currentVersion(seen Seen) string {
+	for _, member := range seen.Members {
+		if !member.Ready || member.Version != seen.Members[0].Version || seen.Running[member.Name] != member.Version {
+			return c.running
+		}
+	}
+	if len(seen.Members) == 0 {
+		return c.running
+	}
+	return seen.Members[0].Version
 }
 
 func (c Cluster) setPhase(status *etcdv1beta2.EtcdClusterStatus, seen Seen) {
@@ -106,13 +119,11 @@ func (c Cluster) ready(status etcdv1beta2.EtcdClusterStatus, problem *Problem) m
 	switch {
 	case problem != nil:
 		return newCondition(etcdv1beta2.ConditionReady, metav1.ConditionFalse, problem.Reason, problem.Message)
-	case status.TargetVersion != "":
-		return newCondition(etcdv1beta2.ConditionReady, metav1.ConditionFalse, NotSupported, fmt.Sprintf(
-			"Members run etcd %s and spec.version is %s. Changing the version is not supported yet, and nothing is done. Set spec.version to %s.",
-			status.CurrentVersion, status.TargetVersion, status.CurrentVersion))
-	case c.Paused && ready < c.Size:
+	case c.Paused && (ready < c.Size || len(status.MemberStatuses) > c.Size || status.TargetVersion != ""):
 		return newCondition(etcdv1beta2.ConditionReady, metav1.ConditionFalse, Paused, fmt.Sprintf(
-			"%d of %d members are ready, and members are not changed while the cluster is paused. Set spec.paused to false.", ready, c.Size))
+			"%d of %d members are ready with etcd %s, and members are not changed while the cluster is paused. Set spec.paused to false.", ready, c.Size, c.target))
+	case status.TargetVersion != "":
+		return newCondition(etcdv1beta2.ConditionReady, metav1.ConditionFalse, "Upgrading", fmt.Sprintf("Members get etcd %s one after the other.", c.target))
 	case len(unready) > 0 || ready < c.Size:
 		return newCondition(etcdv1beta2.ConditionReady, metav1.ConditionFalse, "WaitingForPods", fmt.Sprintf("%d of %d members are ready.", ready, c.Size))
 	default:

@@ -63,3 +63,11 @@ func (c translated) AddLearner(ctx context.Context, peerURL string) error {
 	}
 	return c.Client.AddLearner(ctx, c.world.translate(peerURL))
 }
+
+func (c translated) Status(ctx context.Context, url string) (admin.Status, error) {
+	return c.Client.Status(ctx, c.world.translate(url))
+}
+
+func (c translated) MoveLeader(ctx context.Context, url string, id uint64) error {
+	return c.Client.MoveLeader(ctx, c.world.translate(url), id)
+}

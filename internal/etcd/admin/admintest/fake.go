@@ -6,40 +6,81 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/etcd/admin"
 )
 
-// ErrMemberNotFound is the fake's answer about a member that it does not have.
-var ErrMemberNotFound = errors.New("member not found")
+// Errors of the fake.
+var (
+	// ErrMemberNotFound is its answer about a member that it does not have.
+	ErrMemberNotFound = errors.New("member not found")
+	// ErrUnreachable is that of a member that is stopped, and of a cluster without a quorum.
+	ErrUnreachable = errors.New("nothing answers")
+)
 
 // Fake is an etcd cluster in memory, by which all members are told.
 type Fake struct {
 	mu      sync.Mutex
-	members []admin.Member
+	members []server
+	leader  uint64
 	lastID  uint64
 	calls   int
+	moves   int
 	// Before is called before each call that changes members; an error of it is that of the call.
 	Before func() error
 }
+
+// server is a member and the process that serves it.
+type server struct {
+	admin.Member
+
+	runs bool
+}
+
+func (s server) isAt(url string) bool { return s.runs && clientURL(s.PeerURLs[0]) == url }
 
 var _ admin.Client = (*Fake)(nil)
 
 // Dial is an admin.Dial that always connects to this cluster.
 func (f *Fake) Dial(context.Context, []string, *tls.Config) (admin.Client, error) { return f, nil }
 
-// Start starts the server of a member. The first one makes the cluster.
-func (f *Fake) Start(_ *testing.T, name, peerURL string) {
+// Start starts the server of a member and returns its client URL. The first one makes the cluster.
+func (f *Fake) Start(_ *testing.T, name, peerURL string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.members) == 0 {
 		f.add(peerURL, false)
 	}
 	if i := f.at(peerURL); i >= 0 {
-		f.members[i].Name = name
+		f.members[i].Name, f.members[i].runs = name, true
 	}
+	return clientURL(peerURL)
+}
+
+// clientURL is where the fake serves the clients of a member.
+func clientURL(peerURL string) string { return strings.TrimSuffix(peerURL, "2380") + "2379" }
+
+// Stop stops the server of a member.
+func (f *Fake) Stop(_ *testing.T, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i := slices.IndexFunc(f.members, func(s server) bool { return s.Name == name }); i >= 0 {
+		f.members[i].runs = false
+	}
+}
+
+// Member is the member at a peer URL, whether or not anything answers.
+func (f *Fake) Member(peerURL string) (admin.Member, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := f.at(peerURL)
+	if i < 0 {
+		return admin.Member{}, false
+	}
+	return f.members[i].Member, true
 }
 
 // Client returns the cluster.
@@ -52,13 +93,44 @@ func (f *Fake) Calls() int {
 	return f.calls
 }
 
+// Moves is how often its leader was moved.
+func (f *Fake) Moves() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.moves
+}
+
+// HasQuorum reports whether more than half of the voters run.
+func (f *Fake) HasQuorum() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.elect() == nil
+}
+
 func (f *Fake) add(peerURL string, isLearner bool) {
 	f.lastID++
-	f.members = append(f.members, admin.Member{ID: f.lastID, PeerURLs: []string{peerURL}, IsLearner: isLearner})
+	f.members = append(f.members, server{Member: admin.Member{ID: f.lastID, PeerURLs: []string{peerURL}, IsLearner: isLearner}})
 }
 
 func (f *Fake) at(peerURL string) int {
-	return slices.IndexFunc(f.members, func(m admin.Member) bool { return slices.Contains(m.PeerURLs, peerURL) })
+	return slices.IndexFunc(f.members, func(s server) bool { return slices.Contains(s.PeerURLs, peerURL) })
+}
+
+func (f *Fake) of(id uint64) int {
+	return slices.IndexFunc(f.members, func(s server) bool { return s.ID == id })
+}
+
+// elect finds a leader, which the voters that run elect if they are a quorum.
+func (f *Fake) elect() error {
+	voters := slices.DeleteFunc(slices.Clone(f.members), func(s server) bool { return s.IsLearner })
+	running := slices.DeleteFunc(slices.Clone(voters), func(s server) bool { return !s.runs })
+	if len(running) <= len(voters)/2 {
+		return ErrUnreachable
+	}
+	if !slices.ContainsFunc(running, func(s server) bool { return s.ID == f.leader }) {
+		f.leader = running[0].ID
+	}
+	return nil
 }
 
 // Members implements admin.Client.
@@ -66,7 +138,56 @@ func (f *Fake) Members(context.Context) ([]admin.Member, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls++
-	return slices.Clone(f.members), nil
+	if err := f.elect(); err != nil {
+		return nil, err
+	}
+	members := make([]admin.Member, 0, len(f.members))
+	for _, s := range f.members {
+		members = append(members, s.Member)
+	}
+	return members, nil
+}
+
+// Status implements admin.Client.
+func (f *Fake) Status(_ context.Context, url string) (admin.Status, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls++
+	i := slices.IndexFunc(f.members, func(s server) bool { return s.isAt(url) })
+	if i < 0 || f.elect() != nil {
+		return admin.Status{}, ErrUnreachable
+	}
+	return admin.Status{ID: f.members[i].ID, Leader: f.leader, Received: 7, Applied: 7}, nil
+}
+
+// MoveLeader implements admin.Client.
+func (f *Fake) MoveLeader(_ context.Context, url string, id uint64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.change(); err != nil {
+		return err
+	}
+	leader := f.of(f.leader)
+	switch {
+	case leader < 0 || !f.members[leader].isAt(url):
+		return fmt.Errorf("%w: another member leads", admin.ErrNotReady)
+	case f.of(id) < 0:
+		return ErrMemberNotFound
+	}
+	f.leader = id
+	f.moves++
+	return nil
+}
+
+// Remove implements admin.Client.
+func (f *Fake) Remove(_ context.Context, id uint64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.change(); err != nil {
+		return err
+	}
+	f.members = slices.DeleteFunc(f.members, func(s server) bool { return s.ID == id })
+	return nil
 }
 
 // AddLearner implements admin.Client.
@@ -79,7 +200,7 @@ func (f *Fake) AddLearner(_ context.Context, peerURL string) error {
 	switch {
 	case f.at(peerURL) >= 0:
 		return nil
-	case slices.ContainsFunc(f.members, func(m admin.Member) bool { return m.IsLearner }):
+	case slices.ContainsFunc(f.members, func(s server) bool { return s.IsLearner }):
 		return fmt.Errorf("%w: there is a learner", admin.ErrNotReady)
 	}
 	f.add(peerURL, true)
@@ -93,7 +214,7 @@ func (f *Fake) Promote(_ context.Context, id uint64) error {
 	if err := f.change(); err != nil {
 		return err
 	}
-	i := slices.IndexFunc(f.members, func(m admin.Member) bool { return m.ID == id })
+	i := f.of(id)
 	switch {
 	case i < 0:
 		return ErrMemberNotFound
@@ -106,10 +227,12 @@ func (f *Fake) Promote(_ context.Context, id uint64) error {
 
 func (f *Fake) change() error {
 	f.calls++
-	if f.Before == nil {
-		return nil
+	if f.Before != nil {
+		if err := f.Before(); err != nil {
+			return err
+		}
 	}
-	return f.Before()
+	return f.elect()
 }
 
 // Close implements admin.Client.

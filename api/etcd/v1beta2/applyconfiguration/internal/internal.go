@@ -178,6 +178,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: role
       type:
         namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.MemberRole
+    - name: version
+      type:
+        scalar: string
 - name: com.github.keyturn.keyturn.api.etcd.v1beta2.MembersStatus
   map:
     fields:

@@ -33,9 +33,9 @@ type EtcdClusterStatusApplyConfiguration struct {
 	Members *MembersStatusApplyConfiguration `json:"members,omitempty"`
 	// memberStatuses are the members, by name.
 	MemberStatuses []MemberStatusApplyConfiguration `json:"memberStatuses,omitempty"`
-	// currentVersion is the version that the members run.
+	// currentVersion is the version that all members run. It changes when all are ready with another one.
 	CurrentVersion *string `json:"currentVersion,omitempty"`
-	// targetVersion is the version of the spec while members run another.
+	// targetVersion is the version of the spec while currentVersion is another.
 	TargetVersion *string `json:"targetVersion,omitempty"`
 }
 

@@ -20,6 +20,8 @@ type MemberStatusApplyConfiguration struct {
 	MemberID *string `json:"memberID,omitempty"`
 	// role is voter or learner. It is set once etcd knows the member.
 	Role *etcdv1beta2.MemberRole `json:"role,omitempty"`
+	// version of etcd that the pod of the member is created with.
+	Version *string `json:"version,omitempty"`
 	// ready is true of a voter whose pod is ready.
 	Ready *bool `json:"ready,omitempty"`
 }
@@ -59,6 +61,14 @@ func (b *MemberStatusApplyConfiguration) WithMemberID(value string) *MemberStatu
 // If called multiple times, the Role field is set to the value of the last call.
 func (b *MemberStatusApplyConfiguration) WithRole(value etcdv1beta2.MemberRole) *MemberStatusApplyConfiguration {
 	b.Role = &value
+	return b
+}
+
+// WithVersion sets the Version field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Version field is set to the value of the last call.
+func (b *MemberStatusApplyConfiguration) WithVersion(value string) *MemberStatusApplyConfiguration {
+	b.Version = &value
 	return b
 }
 

@@ -1,0 +1,131 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/keyturn/keyturn/internal/etcd/admin"
+	"github.com/keyturn/keyturn/internal/etcd/membership"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+)
+
+// hexadecimal is how ids of members are written.
+const hexadecimal = 16
+
+// connection is one to the members that are ready, made when it is needed first.
+type connection struct {
+	*pass
+
+	client admin.Client
+}
+
+var errNoMember = errors.New("no member is ready")
+
+func (c *connection) open(ctx context.Context) error {
+	if c.client != nil {
+		return nil
+	}
+	var urls []string
+	for _, member := range c.members {
+		if c.hasReadyPod(member) {
+			urls = append(urls, c.cluster.Names.ClientURL(member.Name))
+		}
+	}
+	if len(urls) == 0 {
+		return errNoMember
+	}
+	var err error
+	c.client, err = c.options.Dial(ctx, urls, c.authorities.client())
+	return err
+}
+
+func (c *connection) hasReadyPod(member membership.Member) bool {
+	pod := c.pods[member.Name]
+	return pod != nil && isReady(pod) && string(pod.UID) == member.PodUID
+}
+
+// list asks etcd for its members and how they fare; nil when it does not answer, which is logged.
+func (c *connection) list(ctx context.Context) []membership.Listed {
+	if err := c.open(ctx); err != nil {
+		c.options.Log.Info("cannot connect to etcd", "namespace", c.etcd.Namespace, "etcdcluster", c.etcd.Name, "error", err.Error())
+		return nil
+	}
+	members, err := c.client.Members(ctx)
+	if err != nil {
+		c.options.Log.Info("etcd does not answer", "namespace", c.etcd.Namespace, "etcdcluster", c.etcd.Name, "error", err.Error())
+		return nil
+	}
+	listed := make([]membership.Listed, 0, len(members))
+	for _, member := range members {
+		each := membership.Listed{
+			ID: strconv.FormatUint(member.ID, hexadecimal), Name: c.memberAt(member.PeerURLs),
+			IsLearner: member.IsLearner, HasStarted: member.Name != "",
+		}
+		listed = append(listed, c.withStatus(ctx, each, member.ID))
+	}
+	return listed
+}
+
+// withStatus adds what the member itself answers. Only a pod that is ready is asked.
+func (c *connection) withStatus(ctx context.Context, listed membership.Listed, id uint64) membership.Listed {
+	i := slices.IndexFunc(c.members, func(m membership.Member) bool { return m.Name == listed.Name })
+	if i < 0 || !c.hasReadyPod(c.members[i]) {
+		return listed
+	}
+	status, err := c.client.Status(ctx, c.cluster.Names.ClientURL(listed.Name))
+	if err != nil || status.ID != id || status.Leader == 0 {
+		c.options.Log.Info("a member does not answer", "namespace", c.etcd.Namespace, "member", listed.Name, "status", fmt.Sprintf("%+v %v", status, err))
+		return listed
+	}
+	listed.Answers, listed.IsLeader, listed.HasAlarm = true, status.Leader == id, status.HasAlarm
+	listed.Received, listed.Applied = status.Received, status.Applied
+	return listed
+}
+
+// memberAt is the member of a peer URL, empty when it is none's.
+func (c *connection) memberAt(urls []string) string {
+	for ordinal := range model.MaxMembers {
+		name := c.cluster.Names.Member(ordinal)
+		if slices.Contains(urls, c.cluster.Names.PeerURL(name)) {
+			return name
+		}
+	}
+	return ""
+}
+
+// change changes the members of etcd, or which of them leads.
+func (c *connection) change(ctx context.Context, act membership.Act) error {
+	switch act := act.(type) {
+	case membership.AddLearner:
+		return c.client.AddLearner(ctx, c.cluster.Names.PeerURL(act.Name))
+	case membership.Promote:
+		return c.with(act.ID, func(id uint64) error { return c.client.Promote(ctx, id) })
+	case membership.Remove:
+		return c.with(act.ID, func(id uint64) error { return c.client.Remove(ctx, id) })
+	case membership.MoveLeader:
+		leader := c.cluster.Names.ClientURL(act.From)
+		return c.with(act.ToID, func(id uint64) error { return c.client.MoveLeader(ctx, leader, id) })
+	default:
+		return fmt.Errorf("changing members: act %T is not known", act)
+	}
+}
+
+func (c *connection) with(id string, do func(uint64) error) error {
+	number, err := strconv.ParseUint(id, hexadecimal, 64)
+	if err != nil {
+		return fmt.Errorf("reading the id of member %s: %w", id, err)
+	}
+	return do(number)
+}
+
+func (c *connection) close() {
+	if c.client == nil {
+		return
+	}
+	if err := c.client.Close(); err != nil {
+		c.options.Log.Info("closing a connection failed", "error", err.Error())
+	}
+}

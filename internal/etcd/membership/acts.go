@@ -1,0 +1,107 @@
+package membership
+
+import "fmt"
+
+// Act is the next thing to do.
+type Act interface{ isAct() }
+
+// Rest is nothing to do until something changes.
+type Rest struct{}
+
+// Ask is a question to etcd: who are its members, and how do they fare.
+type Ask struct{}
+
+// CreatePod creates the pod of a member, with everything that it mounts.
+type CreatePod struct {
+	Name string
+	// Existing is false of the first member of a new cluster.
+	Existing bool
+	// HasData is true of a member that must start with the data it has, and with no empty volume.
+	HasData bool
+	// Members are all members as etcd has them, this one included. A member that has data needs none.
+	Members []string
+	Version string
+}
+
+// DeletePod deletes a pod, so that it is created again if its member stays.
+type DeletePod struct{ Name, UID string }
+
+// DeleteClaim deletes the data of a member that etcd has removed.
+type DeleteClaim struct{ Name, UID string }
+
+// Forget deletes the record of a removed member.
+type Forget struct{ Name string }
+
+// AddLearner tells etcd that a member will join.
+type AddLearner struct{ Name string }
+
+// Promote makes a learner a voter, if it has caught up.
+type Promote struct{ Name, ID string }
+
+// MoveLeader makes another member the leader, before its own pod goes.
+type MoveLeader struct{ From, To, ToID string }
+
+// Remove removes a member from etcd. It can never join again.
+type Remove struct{ Name, ID string }
+
+// SetVersion records the version that the pod of a member is created with from now on.
+type SetVersion struct{ Name, Version string }
+
+func (Rest) isAct()        {}
+func (Ask) isAct()         {}
+func (CreatePod) isAct()   {}
+func (DeletePod) isAct()   {}
+func (DeleteClaim) isAct() {}
+func (Forget) isAct()      {}
+func (AddLearner) isAct()  {}
+func (Promote) isAct()     {}
+func (MoveLeader) isAct()  {}
+func (Remove) isAct()      {}
+func (SetVersion) isAct()  {}
+
+// Reason is why the cluster is not as its spec says. It serves as the reason of a condition.
+type Reason string
+
+// The reasons.
+const (
+	UnknownMemberPod   Reason = "UnknownMemberPod"
+	UnknownMember      Reason = "UnknownMember"
+	MemberDataLost     Reason = "MemberDataLost"
+	QuorumLost         Reason = "QuorumLost"
+	WaitingForMembers  Reason = "WaitingForMembers"
+	EtcdNotAnswering   Reason = "EtcdNotAnswering"
+	WaitingForPods     Reason = "WaitingForPods"
+	WaitingForLearners Reason = "WaitingForLearner"
+	ReplacingMember    Reason = "ReplacingMember"
+	RemovingMember     Reason = "RemovingMember"
+	Upgrading          Reason = "Upgrading"
+	QuorumAtRisk       Reason = "QuorumAtRisk"
+)
+
+// Obstacle is what keeps a cluster from being as its spec says.
+type Obstacle struct {
+	Reason  Reason
+	Message string
+}
+
+// Decision is the next act, and what keeps the cluster from its spec after it. Obstacle is nil when all is done.
+type Decision struct {
+	Act      Act
+	Obstacle *Obstacle
+	// Again is true when what is waited for is announced by nothing: etcd must be asked again soon.
+	Again bool
+}
+
+func rest(reason Reason, format string, args ...any) Decision {
+	return act(Rest{}, reason, format, args...)
+}
+
+func poll(reason Reason, format string, args ...any) Decision {
+	d := rest(reason, format, args...)
+	d.Again = true
+	return d
+}
+
+func act(next Act, reason Reason, format string, args ...any) Decision {
+	return Decision{Act: next, Obstacle: &Obstacle{reason, fmt.Sprintf(format, args...)}}
+}

@@ -1,0 +1,123 @@
+package membership
+
+import "slices"
+
+// Member is a member as the status of the cluster has it.
+type Member struct {
+	Name   string
+	PodUID string
+	// ID is the id that etcd gave it, empty until it has started.
+	ID string
+	// IsVoter is false of a learner, and of a member that etcd was not heard of.
+	IsVoter bool
+	// Version of etcd that its pod is created with.
+	Version string
+}
+
+// Pod is what is stored under the name of a member's pod.
+type Pod struct {
+	UID string
+	// IsOwned is true when the cluster controls the pod.
+	IsOwned bool
+	// MayRun is true when the pod has been given certificates or is ready: etcd may run in it.
+	MayRun   bool
+	IsReady  bool
+	IsEnding bool
+	// HasEnded is true when its containers have ended for good, as after an eviction.
+	HasEnded bool
+	// Version of etcd that it was created with.
+	Version string
+}
+
+// Claim is the claim with the data of a member.
+type Claim struct {
+	UID      string
+	IsEnding bool
+	// IsLost is true when its volume is gone.
+	IsLost bool
+}
+
+// Listed is a member as etcd has it.
+type Listed struct {
+	ID string
+	// Name is that of the member whose peer URL it has; empty when it is no member's.
+	Name      string
+	IsLearner bool
+	// HasStarted is false until the member has told etcd its name.
+	HasStarted bool
+	// Answers is true when the member itself has answered and knows a leader. Only those whose pod is ready are asked.
+	Answers  bool
+	IsLeader bool
+	HasAlarm bool
+	// Received and Applied are how many entries of the log of the cluster it has received and applied.
+	Received, Applied uint64
+}
+
+// Observed is everything that the decision depends on.
+type Observed struct {
+	Size int
+	// Version that members shall run.
+	Version string
+	// Paused keeps members as they are.
+	Paused bool
+	// Names are those of all members there can be, in their order.
+	Names []string
+	// Members are those of the status.
+	Members []Member
+	// Pods by name.
+	Pods map[string]Pod
+	// Claims by the name of the member, of members without a ready pod. Ephemeral members have none.
+	Claims    map[string]Claim
+	Ephemeral bool
+	// Asked is true when etcd was asked, and the pods and claims were read past any cache.
+	Asked bool
+	// List is what etcd answered; nil when it was not asked or did not answer.
+	List []Listed
+}
+
+func (o Observed) index(name string) int {
+	return slices.IndexFunc(o.Members, func(m Member) bool { return m.Name == name })
+}
+
+func (o Observed) recorded(name string) string {
+	if i := o.index(name); i >= 0 {
+		return o.Members[i].PodUID
+	}
+	return ""
+}
+
+// listed finds a recorded member among those that etcd has.
+func (o Observed) listed(member Member) (Listed, bool) {
+	i := slices.IndexFunc(o.List, func(l Listed) bool {
+		return l.ID == member.ID || member.ID == "" && l.Name == member.Name
+	})
+	if i < 0 {
+		return Listed{}, false
+	}
+	return o.List[i], true
+}
+
+// voters are the members that count for the quorum, as etcd has them.
+func (o Observed) voters() []Listed {
+	return slices.DeleteFunc(slices.Clone(o.List), func(l Listed) bool { return l.IsLearner })
+}
+
+// hasLostData reports whether a member cannot come back: it has started, and its data is gone. A pod that is not
+// ready for any other reason is waited for.
+func (o Observed) hasLostData(member Member) bool {
+	pod, exists := o.Pods[member.Name]
+	claim, hasClaim := o.Claims[member.Name]
+	switch {
+	case member.ID == "" || exists && pod.IsReady:
+		return false
+	case o.Ephemeral:
+		return !exists
+	case exists:
+		return !hasClaim || claim.IsLost
+	default:
+		return !hasClaim || claim.IsLost || claim.IsEnding
+	}
+}
+
+// quorum is how many of so many voters must serve.
+func quorum(voters int) int { return voters/2 + 1 }

@@ -1,0 +1,133 @@
+package membership
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// removed takes away what is left of a member that etcd does not have any more: its pod, then its data, which no
+// member can ever use, then its record. Nothing of it is deleted before etcd has removed it.
+func (o Observed) removed() (Decision, bool) {
+	if o.List == nil {
+		return Decision{}, false
+	}
+	for _, member := range o.Members {
+		if _, isListed := o.listed(member); isListed {
+			continue
+		}
+		pod, hasPod := o.Pods[member.Name]
+		claim, hasClaim := o.Claims[member.Name]
+		var next Act
+		switch {
+		case hasPod && !pod.IsEnding:
+			next = DeletePod{member.Name, pod.UID}
+		case hasPod:
+			next = Rest{}
+		case hasClaim && !claim.IsEnding:
+			next = DeleteClaim{member.Name, claim.UID}
+		case hasClaim:
+			next = Rest{}
+		default:
+			next = Forget{member.Name}
+		}
+		return act(next, RemovingMember, "Member %s is removed from etcd. Its pod and its data are being deleted.", member.Name), true
+	}
+	return Decision{}, false
+}
+
+// lost removes a member that cannot come back, so that it is added again with an empty volume.
+func (o Observed) lost() (Decision, bool) {
+	var dead []string
+	voters, alive := 0, 0
+	first := -1
+	for i, member := range o.Members {
+		isDead := o.hasLostData(member)
+		if isDead {
+			dead = append(dead, member.Name)
+		}
+		if isDead && first < 0 {
+			first = i
+		}
+		if member.IsVoter {
+			voters++
+		}
+		if member.IsVoter && !isDead {
+			alive++
+		}
+	}
+	switch {
+	case first < 0:
+		return Decision{}, false
+	case alive < quorum(voters):
+		return rest(QuorumLost, "Members %s have lost their data, and the others are no quorum. etcd accepts no writes, and nothing is deleted. Save what a member that is left has, then create another EtcdCluster from it.",
+			strings.Join(dead, ", ")), true
+	case o.List == nil:
+		d := rest(MemberDataLost, "Member %s has lost its data, and etcd does not answer. The member is replaced when the others are a quorum. See their pods.", dead[0])
+		d.Again = slices.ContainsFunc(o.Members, o.isUp)
+		return d, true
+	}
+	listed, _ := o.listed(o.Members[first])
+	return o.remove(listed, ReplacingMember, "it has lost its data"), true
+}
+
+// shrink removes one member of too many: one that serves least, and of those that serve the last.
+func (o Observed) shrink() (Decision, bool) {
+	if len(o.List) <= o.Size {
+		return Decision{}, false
+	}
+	victim := slices.MaxFunc(o.List, func(a, b Listed) int {
+		return cmp.Or(cmp.Compare(uselessness(a), uselessness(b)), cmp.Compare(slices.Index(o.Names, a.Name), slices.Index(o.Names, b.Name)))
+	})
+	return o.remove(victim, RemovingMember, "the cluster has more members than spec.size"), true
+}
+
+func uselessness(l Listed) int {
+	switch {
+	case l.IsLearner:
+		return 2
+	case !l.Answers:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// remove removes a member from etcd when the others are a quorum without it. If it serves, all others must.
+func (o Observed) remove(member Listed, reason Reason, why string) Decision {
+	if member.IsLearner {
+		return act(Remove{member.Name, member.ID}, reason, "Member %s is being removed: %s.", member.Name, why)
+	}
+	others := slices.DeleteFunc(o.voters(), func(l Listed) bool { return l.ID == member.ID })
+	answering := count(others)
+	needed := quorum(len(others))
+	if member.Answers {
+		needed = len(others)
+	}
+	switch {
+	case len(others) == 0 || answering < needed:
+		d := rest(QuorumAtRisk, "Member %s is to be removed: %s. Only %d of %d other members answer, and nothing is removed. See the pods of the members.", member.Name, why, answering, len(others))
+		d.Again = len(o.unready()) == 0
+		return d
+	case member.IsLeader:
+		return move(member, others)
+	default:
+		return act(Remove{member.Name, member.ID}, reason, "Member %s is being removed: %s.", member.Name, why)
+	}
+}
+
+// move makes the most advanced of other voters the leader.
+func move(leader Listed, others []Listed) Decision {
+	next := slices.MaxFunc(others, func(a, b Listed) int { return cmp.Compare(a.Applied, b.Applied) })
+	return act(MoveLeader{leader.Name, next.Name, next.ID}, WaitingForMembers, "The leader is being moved from member %s to %s.", leader.Name, next.Name)
+}
+
+func count(members []Listed) int {
+	answering := 0
+	for _, member := range members {
+		if member.Answers {
+			answering++
+		}
+	}
+	return answering
+}

@@ -1,0 +1,263 @@
+package membership_test
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/keyturn/keyturn/internal/etcd/membership"
+)
+
+var wide = flag.Bool("wide", false, "walk through one more loss")
+
+// budget is what may go wrong on a way through a world.
+type budget struct {
+	// losses are pods and claims that others delete, containers that end, crashes of the operator, and stale caches.
+	pods, claims, restarts, crashes, lags int
+}
+
+// walker visits every state that a world can come to.
+type walker struct {
+	t *testing.T
+	// seen are visited states, settles those that are known to settle.
+	seen    map[string]bool
+	settles map[string]bool
+}
+
+func (wk *walker) walk(w *world, left budget) {
+	todo := []step{{w, left}}
+	for len(todo) > 0 && !wk.t.Failed() {
+		at := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		key := fmt.Sprintf("%s %+v", at.world.key(), at.left)
+		if wk.seen[key] {
+			continue
+		}
+		wk.seen[key] = true
+		wk.settle(at.world)
+		todo = append(todo, wk.next(at)...)
+	}
+}
+
+type step struct {
+	world *world
+	left  budget
+}
+
+// next are the states that come after one.
+func (wk *walker) next(at step) []step {
+	var steps []step
+	add := func(left budget, change func(w *world)) {
+		w := at.world.clone()
+		change(w)
+		if w.quorate(); w.key() != at.world.key() || left != at.left {
+			steps = append(steps, step{w, left})
+		}
+	}
+	add(at.left, func(w *world) { wk.reconcile(w, false) })
+	add(at.left, func(w *world) { w.cache = nil })
+	if left := at.left; left.crashes > 0 {
+		left.crashes--
+		add(left, func(w *world) { wk.reconcile(w, true) })
+	}
+	if left := at.left; left.lags > 0 {
+		left.lags--
+		add(left, func(w *world) { w.cache = w.clone().pods })
+	}
+	for _, name := range at.world.used() {
+		add(at.left, func(w *world) { wk.must(w, w.start(name)) })
+		if left := at.left; left.pods > 0 {
+			left.pods--
+			add(left, func(w *world) { w.kill(name) })
+		}
+		if left := at.left; left.claims > 0 {
+			left.claims--
+			add(left, func(w *world) { w.lose(name) })
+		}
+		if left := at.left; left.restarts > 0 {
+			left.restarts--
+			add(left, func(w *world) { w.stop(name) })
+		}
+	}
+	return steps
+}
+
+// reconcile does one act, and holds that it takes no quorum away and at most one member that serves.
+func (wk *walker) reconcile(w *world, crashes bool) {
+	wk.t.Helper()
+	next := w.decide().Act
+	before, had, all := w.serving(), w.quorate(), w.all()
+	wk.must(w, w.carryOut(next, crashes))
+	if had && !w.quorate() && len(w.list) > 1 { // the only member of a cluster cannot be restarted otherwise
+		wk.t.Fatalf("%T %+v takes the quorum away: %s", next, next, w.key())
+	}
+	if after := w.serving(); after < before && !all {
+		wk.t.Fatalf("%T %+v takes a member away while not all serve: %s", next, next, w.key())
+	}
+}
+
+func (wk *walker) must(w *world, err error) {
+	wk.t.Helper()
+	if err != nil {
+		wk.t.Fatalf("%v: %s", err, w.key())
+	}
+}
+
+// settle holds that a world becomes as it shall be when nothing else goes wrong, or says that its quorum is lost.
+func (wk *walker) settle(from *world) {
+	wk.t.Helper()
+	w, passed := from.clone(), []string{}
+	w.cache = nil
+	for range 100 {
+		key := w.key()
+		if wk.settles[key] {
+			break
+		}
+		passed = append(passed, key)
+		d := w.decide()
+		if _, rests := d.Act.(membership.Rest); rests && (d.Obstacle == nil || w.isLost() && saysLost(d.Obstacle.Reason)) {
+			if d.Obstacle == nil && (w.serving() != w.size || len(w.list) != w.size) {
+				wk.t.Fatalf("all is well, and %d of %d members serve: %s", w.serving(), w.size, w.key())
+			}
+			break
+		}
+		wk.reconcile(w, false)
+		for _, name := range memberNames {
+			wk.must(w, w.start(name))
+		}
+		if len(passed) == 100 {
+			wk.t.Fatalf("it does not settle: %+v %+v\nfrom %s\nto   %s", d.Act, d.Obstacle, from.key(), w.key())
+		}
+	}
+	for _, key := range passed {
+		wk.settles[key] = true
+	}
+}
+
+// saysLost reports whether a reason is one for a quorum that does not come back.
+func saysLost(reason membership.Reason) bool {
+	return reason == membership.QuorumLost || reason == membership.MemberDataLost
+}
+
+// used are the names of members that there is anything of.
+func (w *world) used() []string {
+	return slices.DeleteFunc(slices.Clone(memberNames), func(name string) bool {
+		_, hasPod := w.pods[name]
+		_, hasClaim := w.claims[name]
+		return !hasPod && !hasClaim
+	})
+}
+
+func (w *world) stop(name string) {
+	if p, exists := w.pods[name]; exists {
+		p.running = false
+		w.pods[name] = p
+	}
+}
+
+// serving are the voters that serve.
+func (w *world) serving() int {
+	serving := 0
+	for _, s := range w.list {
+		if !s.isLearner && w.serves(s) {
+			serving++
+		}
+	}
+	return serving
+}
+
+func (w *world) all() bool {
+	for _, s := range w.list {
+		if !s.isLearner && !w.serves(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// isLost reports whether too few voters have their data.
+func (w *world) isLost() bool {
+	voters, have := 0, 0
+	for _, s := range w.list {
+		if s.isLearner {
+			continue
+		}
+		voters++
+		c, hasClaim := w.claims[s.name]
+		p, hasPod := w.pods[s.name]
+		if w.ephemeral && hasPod && p.volume == s.id || !w.ephemeral && hasClaim && c.volume == s.id && (hasPod || !c.goes) {
+			have++
+		}
+	}
+	return have < voters/2+1
+}
+
+// settled is a world with so many members that serve.
+func settled(size int, ephemeral bool) *world {
+	w := &world{size: size, version: "3.5.35", ephemeral: ephemeral, pods: map[string]pod{}, claims: map[string]claim{}}
+	for range 60 {
+		if err := w.carryOut(w.decide().Act, false); err != nil {
+			panic(err)
+		}
+		for _, name := range memberNames {
+			if err := w.start(name); err != nil {
+				panic(err)
+			}
+		}
+	}
+	return w
+}
+
+func TestNoActTakesTheQuorumAway(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		from   int
+		change func(w *world)
+		left   budget
+	}{
+		"created":             {0, func(w *world) { w.size = 3 }, budget{pods: 1, crashes: 1, lags: 1}},
+		"three members":       {3, func(*world) {}, budget{pods: 2, claims: 1, crashes: 1, lags: 1}},
+		"all pods lost":       {3, func(*world) {}, budget{pods: 3, crashes: 1, restarts: 1}},
+		"two members":         {2, func(*world) {}, budget{pods: 1, claims: 1, crashes: 1, restarts: 1, lags: 1}},
+		"one member":          {1, func(*world) {}, budget{pods: 1, claims: 1, crashes: 1, restarts: 1, lags: 1}},
+		"three to one":        {3, func(w *world) { w.size = 1 }, budget{pods: 1, claims: 1, crashes: 1, lags: 1}},
+		"five to three":       {5, func(w *world) { w.size = 3 }, budget{pods: 1, claims: 1, crashes: 1}},
+		"one to three":        {1, func(w *world) { w.size = 3 }, budget{pods: 1, claims: 1, crashes: 1, lags: 1}},
+		"three upgraded":      {3, func(w *world) { w.version = "3.6.16" }, budget{pods: 1, claims: 1, restarts: 1}},
+		"one upgraded":        {1, func(w *world) { w.version = "3.6.16" }, budget{pods: 1, crashes: 1, restarts: 1, lags: 1}},
+		"upgraded and scaled": {3, func(w *world) { w.version, w.size = "3.6.16", 1 }, budget{pods: 1, claims: 1, crashes: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if *wide {
+				test.left.claims++
+				test.left.restarts++
+				test.left.crashes++
+			}
+			wk := &walker{t: t, seen: map[string]bool{}, settles: map[string]bool{}}
+			w := settled(test.from, false)
+			test.change(w)
+			wk.walk(w, test.left)
+			t.Logf("%d states", len(wk.seen))
+		})
+	}
+}
+
+func TestMembersWithoutVolumesAreReplaced(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(w *world){
+		"lost":     func(*world) {},
+		"upgraded": func(w *world) { w.version = "3.6.16" },
+		"fewer":    func(w *world) { w.size = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wk := &walker{t: t, seen: map[string]bool{}, settles: map[string]bool{}}
+			w := settled(3, true)
+			change(w)
+			wk.walk(w, budget{pods: 2, crashes: 1, restarts: 1})
+			t.Logf("%d states", len(wk.seen))
+		})
+	}
+}

@@ -1,0 +1,295 @@
+package membership_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/keyturn/keyturn/internal/etcd/membership"
+)
+
+// world is an etcd cluster with its pods and volumes, in which one thing happens after the other.
+type world struct {
+	size      int
+	version   string
+	ephemeral bool
+
+	list   []server
+	leader string
+	pods   map[string]pod
+	// claims by member, and what is on their volumes: the id of a member, empty before its first start.
+	claims  map[string]claim
+	members []membership.Member
+	// cache is what the operator sees of pods before it reads past it; nil when it is up to date.
+	cache map[string]pod
+	last  int
+}
+
+// server is a member as etcd has it.
+type server struct {
+	id, name           string
+	isLearner, started bool
+}
+
+type pod struct {
+	uid, version  string
+	first         bool
+	hasData       bool
+	running, goes bool
+	// volume is what an ephemeral member has.
+	volume string
+}
+
+type claim struct {
+	uid, volume string
+	goes        bool
+}
+
+func (w *world) clone() *world {
+	c := *w
+	c.list, c.members = slices.Clone(w.list), slices.Clone(w.members)
+	c.pods, c.claims, c.cache = maps.Clone(w.pods), maps.Clone(w.claims), maps.Clone(w.cache)
+	return &c
+}
+
+// key tells worlds apart, whatever the ids in them are called.
+func (w *world) key() string {
+	var text strings.Builder
+	called := map[string]int{"": 0}
+	say := func(id string, flags ...any) {
+		if _, known := called[id]; !known {
+			called[id] = len(called)
+		}
+		fmt.Fprint(&text, called[id], flags, " ")
+	}
+	for _, s := range w.list {
+		say(s.id, s.name[len(s.name)-1], s.isLearner, s.started)
+	}
+	say(w.leader)
+	for _, m := range w.members {
+		say(m.PodUID, m.Name[len(m.Name)-1], m.IsVoter, m.Version)
+		say(m.ID)
+	}
+	for i, name := range memberNames {
+		for _, pods := range []map[string]pod{w.pods, w.cache} {
+			if p, exists := pods[name]; exists {
+				say(p.uid, "pod", i, p.version, p.first, p.hasData, p.running, p.goes)
+				say(p.volume)
+			}
+		}
+		if c, exists := w.claims[name]; exists {
+			say(c.uid, "claim", i, c.goes)
+			say(c.volume)
+		}
+	}
+	return text.String() + fmt.Sprint(w.cache == nil)
+}
+
+// fresh is a new id of anything.
+func (w *world) fresh() string {
+	w.last++
+	return fmt.Sprint("n", w.last)
+}
+
+// memberNames are those of all members there can be.
+var memberNames = []string{"my-cluster-0", "my-cluster-1", "my-cluster-2", "my-cluster-3", "my-cluster-4", "my-cluster-5", "my-cluster-6"}
+
+func (w *world) serves(s server) bool {
+	p, exists := w.pods[s.name]
+	return exists && p.running && s.started && w.volume(s.name) == s.id
+}
+
+func (w *world) volume(name string) string {
+	if w.ephemeral {
+		return w.pods[name].volume
+	}
+	return w.claims[name].volume
+}
+
+// quorate reports whether etcd has a leader, and elects one.
+func (w *world) quorate() bool {
+	voters, serving, leads := 0, []string{}, false
+	for _, s := range w.list {
+		if s.isLearner {
+			continue
+		}
+		voters++
+		if w.serves(s) {
+			serving = append(serving, s.id)
+			leads = leads || s.id == w.leader
+		}
+	}
+	if len(serving) < voters/2+1 {
+		return false
+	}
+	if !leads {
+		w.leader = serving[0]
+	}
+	return true
+}
+
+// start is a kubelet that starts the pod of a member, and etcd in it. It returns what must never happen.
+func (w *world) start(name string) error {
+	p, exists := w.pods[name]
+	at := slices.IndexFunc(w.members, func(m membership.Member) bool { return m.Name == name })
+	if !exists || p.running || p.goes || at < 0 || w.members[at].PodUID != p.uid {
+		return nil
+	}
+	_, hasClaim := w.claims[name]
+	if !w.ephemeral && !hasClaim {
+		return nil
+	}
+	volume := w.volume(name)
+	listed := slices.IndexFunc(w.list, func(s server) bool { return s.name == name && (volume == "" || s.id == volume) })
+	switch {
+	case volume != "" && listed < 0, volume == "" && p.hasData:
+		return nil // etcd refuses
+	case volume != "":
+		w.run(name, volume)
+		return nil
+	case p.first && len(w.list) > 0:
+		return fmt.Errorf("%s makes another cluster", name)
+	case p.first:
+		w.list = append(w.list, server{id: w.fresh(), name: name})
+		listed = 0
+	case listed < 0 || !w.quorate():
+		return nil
+	case w.list[listed].started:
+		return fmt.Errorf("%s starts with an empty volume under its old id", name)
+	}
+	w.list[listed].started = true
+	w.run(name, w.list[listed].id)
+	return nil
+}
+
+func (w *world) run(name, volume string) {
+	p, c := w.pods[name], w.claims[name]
+	p.running, p.volume, c.volume = true, volume, volume
+	w.pods[name] = p
+	if !w.ephemeral {
+		w.claims[name] = c
+	}
+}
+
+// kill takes a pod away, and with it a claim that was deleted while it was in use.
+func (w *world) kill(name string) {
+	delete(w.pods, name)
+	if w.claims[name].goes {
+		delete(w.claims, name)
+	}
+}
+
+// lose deletes a claim: at once if no pod uses it.
+func (w *world) lose(name string) {
+	c, exists := w.claims[name]
+	if !exists {
+		return
+	}
+	if _, used := w.pods[name]; !used {
+		delete(w.claims, name)
+		return
+	}
+	c.goes = true
+	w.claims[name] = c
+}
+
+// observe is what the operator sees: of pods what the cache has, until it asks.
+func (w *world) observe(asked bool) membership.Observed {
+	quorate := w.quorate()
+	o := membership.Observed{
+		Size: w.size, Version: w.version, Names: memberNames, Members: w.members, Ephemeral: w.ephemeral, Asked: asked,
+		Pods: map[string]membership.Pod{}, Claims: map[string]membership.Claim{},
+	}
+	pods := w.pods
+	if !asked && w.cache != nil {
+		pods = w.cache
+	}
+	for name, p := range pods {
+		o.Pods[name] = membership.Pod{UID: p.uid, IsOwned: true, MayRun: p.running, IsReady: quorate && p.running && w.votes(name), IsEnding: p.goes, Version: p.version}
+	}
+	for name, c := range w.claims {
+		o.Claims[name] = membership.Claim{UID: c.uid, IsEnding: c.goes}
+	}
+	if !asked || !quorate {
+		return o
+	}
+	for _, s := range w.list {
+		o.List = append(o.List, membership.Listed{
+			ID: s.id, Name: s.name, IsLearner: s.isLearner, HasStarted: s.started,
+			Answers: w.serves(s) && !s.isLearner, IsLeader: s.id == w.leader,
+		})
+	}
+	return o
+}
+
+func (w *world) votes(name string) bool {
+	return slices.ContainsFunc(w.list, func(s server) bool { return s.name == name && !s.isLearner && w.serves(s) })
+}
+
+// decide is a reconcile up to its act.
+func (w *world) decide() membership.Decision {
+	d := membership.Decide(w.observe(false))
+	if _, asks := d.Act.(membership.Ask); !asks {
+		return d
+	}
+	o := w.observe(true)
+	w.members = membership.Record(w.members, o.List)
+	o.Members = w.members
+	return membership.Decide(o)
+}
+
+// carryOut does what was decided. An operator that crashes records nothing of it.
+func (w *world) carryOut(next membership.Act, crashes bool) error {
+	recorded := w.members
+	switch act := next.(type) {
+	case membership.CreatePod:
+		return w.createPod(act, crashes)
+	case membership.DeletePod:
+		if w.pods[act.Name].uid == act.UID {
+			w.kill(act.Name)
+		}
+	case membership.DeleteClaim:
+		if slices.ContainsFunc(w.list, func(s server) bool { return s.id == w.claims[act.Name].volume }) {
+			return fmt.Errorf("the data of %s, which is a member, is deleted", act.Name)
+		}
+		w.lose(act.Name)
+	case membership.Forget:
+		recorded = membership.Forgotten(recorded, act.Name)
+	case membership.AddLearner:
+		w.list = append(w.list, server{id: w.fresh(), name: act.Name, isLearner: true})
+	case membership.Promote:
+		for i := range w.list {
+			if w.list[i].id == act.ID && w.serves(w.list[i]) {
+				w.list[i].isLearner = false
+			}
+		}
+	case membership.Remove:
+		w.list = slices.DeleteFunc(w.list, func(s server) bool { return s.id == act.ID })
+	case membership.MoveLeader:
+		w.leader = act.ToID
+	case membership.SetVersion:
+		recorded = membership.WithVersion(recorded, act.Name, act.Version)
+	case membership.Ask, membership.Rest:
+	}
+	if !crashes {
+		w.members = recorded
+	}
+	return nil
+}
+
+func (w *world) createPod(act membership.CreatePod, crashes bool) error {
+	c, hasClaim := w.claims[act.Name]
+	if _, exists := w.pods[act.Name]; exists || act.HasData && !w.ephemeral && (!hasClaim || c.goes) || c.goes {
+		return nil // the API server says so
+	}
+	if !hasClaim && !w.ephemeral {
+		w.claims[act.Name] = claim{uid: w.fresh()}
+	}
+	p := pod{uid: w.fresh(), version: act.Version, first: !act.Existing, hasData: act.HasData}
+	w.pods[act.Name] = p
+	if !crashes {
+		w.members = membership.Created(w.members, act, p.uid)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// minors are the supported ones in their order. A cluster goes from one to the next.
+func minors() []string { return []string{"3.5", "3.6"} }
+
+// oldest are the oldest supported patches: those before can be kept from accepting connections by anybody who sends no
+// handshake.
+func oldest() []int { return []int{33, 14} }
+
+// nextVersion is what members shall run: the version of the spec if etcd can get there from what runs, which is empty
+// in a new cluster. Otherwise they keep what they have.
+func nextVersion(running, target string) (string, *Problem) {
+	at, isSupported := minorOf(target)
+	if !isSupported {
+		return keep(running, target), &Problem{NotSupported, fmt.Sprintf("etcd %s is not supported. The version of the members is not changed. "+
+			"Set spec.version to %s or a later patch of it.", target, strings.Join(firstPatches(), ", "))}
+	}
+	from, isKnown := minorOf(running)
+	switch {
+	case !isKnown || at == from || at == from+1:
+		return target, nil
+	case at < from:
+		return running, &Problem{NotSupported, fmt.Sprintf("Members run etcd %s, whose data etcd %s cannot read. The version of the members is not changed. "+
+			"Set spec.version to a version of %s.", running, target, minors()[from])}
+	default:
+		return running, &Problem{NotSupported, fmt.Sprintf("Members run etcd %s, and an upgrade to %s would skip a minor version. The version of the members is not changed. "+
+			"Set spec.version to %s or a later patch of it first.", running, target, firstPatches()[from+1])}
+	}
+}
+
+func keep(running, target string) string {
+	if running == "" {
+		return target
+	}
+	return running
+}
+
+// minorOf is which of the minors a version is of, and whether the version is supported.
+func minorOf(version string) (int, bool) {
+	last := max(strings.LastIndexByte(version, '.'), 0)
+	at := slices.Index(minors(), version[:last])
+	if at < 0 {
+		return 0, false
+	}
+	patch, err := strconv.Atoi(version[last+1:])
+	return at, err == nil && patch >= oldest()[at]
+}
+
+func firstPatches() []string {
+	patches := make([]string, 0, len(minors()))
+	for i, minor := range minors() {
+		patches = append(patches, fmt.Sprintf("%s.%d", minor, oldest()[i]))
+	}
+	return patches
+}

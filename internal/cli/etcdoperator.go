@@ -132,6 +132,7 @@ func (o *etcdOperatorOptions) addController(mgr ctrl.Manager) error {
 		},
 		Settings: model.Settings{
 			AgentImage: o.agentImage, PullPolicy: corev1.PullPolicy(o.pullPolicy), ClusterDomain: o.clusterDomain,
+			OperatorNamespace: o.namespace,
 		},
 	}).SetupWithManager(mgr)
 }

@@ -2,6 +2,7 @@ package v1beta2
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -64,6 +65,14 @@ type EtcdClusterSpec struct {
 	// pod says what the pods of the members have besides what the operator gives them.
 	// +optional
 	Pod *PodPolicy `json:"pod,omitempty"`
+	// clientPeers are those who may connect to the client port, where the network enforces policies. Unset or empty
+	// lets everybody in.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:XValidation:rule="has(self.podSelector) || has(self.namespaceSelector) || has(self.ipBlock)",message="a peer must have a podSelector, a namespaceSelector or an ipBlock because one without them names nothing",reason=FieldValueRequired
+	// +kubebuilder:validation:items:XValidation:rule="!has(self.ipBlock) || !(has(self.podSelector) || has(self.namespaceSelector))",message="ipBlock must not be combined with selectors because Kubernetes takes no such policy: use a separate peer",fieldPath=.ipBlock,reason=FieldValueForbidden
+	ClientPeers []networkingv1.NetworkPolicyPeer `json:"clientPeers,omitempty"`
 	// TLS says where certificates come from. Unset means dynamic.
 	// +optional
 	TLS *TLSPolicy `json:"TLS,omitempty"`

@@ -32,8 +32,8 @@ type Status struct {
 	HasAlarm bool
 }
 
-// Client is a connection to a cluster. Every call is bounded in time.
-type Client interface {
+// Membership is who the members of a cluster are.
+type Membership interface {
 	// Members are those that the leader knows.
 	Members(ctx context.Context) ([]Member, error)
 	// AddLearner adds a member that will be at a peer URL. It is no error if there is one.
@@ -43,6 +43,12 @@ type Client interface {
 	Promote(ctx context.Context, id uint64) error
 	// Remove removes a member. It is no error if there is none of the id, which is never given again.
 	Remove(ctx context.Context, id uint64) error
+}
+
+// Client is a connection to a cluster. Every call is bounded in time.
+type Client interface {
+	Membership
+
 	// Status is that of the member at a client URL.
 	Status(ctx context.Context, url string) (Status, error)
 	// MoveLeader makes a member the leader. The client URL is that of the leader; it is ErrNotReady when it does not

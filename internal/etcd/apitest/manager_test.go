@@ -63,7 +63,7 @@ func (w *world) runIn(server *rest.Config, counted *writes) {
 	operator := controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(1000), Log: logr.Discard(),
 		Clock: clock.RealClock{}, Dial: w.etcd.Dial, Namespace: w.private, ReadsPKI: w.readsPKI, Metrics: controller.NewMetrics(), Attestor: attested{},
-		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local"},
+		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local", OperatorNamespace: w.private},
 	})
 	if err := operator.SetupWithManager(mgr); err != nil {
 		w.t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -71,6 +72,13 @@ func (w *world) resize(size int) {
 	}
 	if got := w.claimNames(); !slices.Equal(got, want) || len(w.pods()) != size || len(w.ids()) != size {
 		w.t.Errorf("of size %d: claims %v, %d pods, members %v", size, got, len(w.pods()), w.ids())
+	}
+	budget := &policyv1.PodDisruptionBudget{}
+	if err := w.person.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: cluster}, budget); err != nil {
+		w.t.Fatal(err)
+	}
+	if size > 2 && budget.Spec.MinAvailable.IntValue() != size/2+1 {
+		w.t.Errorf("of size %d: the budget is %s", size, budget.Spec.MinAvailable)
 	}
 }
 
@@ -149,8 +157,9 @@ func TestAllPodsDeletedAtOnceComeBackWithTheirData(t *testing.T) {
 	w := newWorld(t, of(3))
 	w.bring()
 	before, claims := w.ids(), w.claims()
-	for _, pod := range w.pods() {
-		w.delete(&pod)
+	pods := w.pods()
+	for i := range pods {
+		w.delete(&pods[i])
 	}
 	w.play()
 	w.bring()

@@ -56,8 +56,8 @@ func (w *world) play() {
 func (w *world) stopOthers(pods []corev1.Pod) {
 	w.t.Helper()
 	used := map[string]bool{}
-	for _, pod := range pods {
-		used[pod.Name] = pod.Status.Phase != corev1.PodFailed
+	for i := range pods {
+		used[pods[i].Name] = pods[i].Status.Phase != corev1.PodFailed
 	}
 	for _, claim := range w.claims() {
 		member := claim.Labels[model.MemberLabel]

@@ -20,7 +20,9 @@ func ofVersion(size int32, version string) etcdv1beta2.EtcdClusterSpec {
 func (w *world) versions() map[string]string {
 	w.t.Helper()
 	versions := map[string]string{}
-	for _, pod := range w.pods() {
+	pods := w.pods()
+	for i := range pods {
+		pod := &pods[i]
 		_, tag, _ := strings.Cut(pod.Spec.Containers[0].Image, ":v")
 		if versions[pod.Name] = tag; tag != pod.Annotations[model.VersionAnnotation] {
 			w.t.Errorf("pod %s has the image of %s and the annotation of %s", pod.Name, tag, pod.Annotations[model.VersionAnnotation])

@@ -150,7 +150,7 @@ func (w *world) restart() {
 	w.operator = controller.New(controller.Options{
 		Client: w.writer, Live: w.asOperator, Events: w.events, Log: logr.Discard(), Clock: w.clock,
 		Dial: w.etcd.Dial, Namespace: w.private, ReadsPKI: w.readsPKI, Metrics: controller.NewMetrics(), Attestor: w.attestor,
-		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local"},
+		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local", OperatorNamespace: w.private},
 	})
 }
 

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,7 +74,13 @@ func readMetadata(ctx context.Context, reader client.Reader, kind schema.GroupVe
 
 // applyObjects applies what members share, and the account of each member that is known.
 func (p *pass) applyObjects(ctx context.Context) error {
-	if err := p.applyAll(ctx, p.cluster.Shared()); err != nil {
+	voters := 0
+	for _, member := range p.members {
+		if member.IsVoter {
+			voters++
+		}
+	}
+	if err := p.applyAll(ctx, slices.Concat(p.cluster.Shared(), p.cluster.Protection(voters))); err != nil {
 		return err
 	}
 	for _, member := range p.members {

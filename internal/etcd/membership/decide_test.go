@@ -86,7 +86,8 @@ func TestTheNextAct(t *testing.T) {
 		"a paused cluster is not begun": {membership.Observed{Size: 3, Paused: true, Names: memberNames}, membership.Rest{}, ""},
 		"the first member is waited for": {
 			asked(changed(one(), func(o *membership.Observed) { o.Pods[first] = waiting("uid0") })),
-			membership.Rest{}, membership.WaitingForPods,
+			membership.Rest{},
+			membership.WaitingForPods,
 		},
 		"etcd is asked before a member is added": {one(), membership.Ask{}, membership.EtcdNotAnswering},
 		"the next member is added as a learner": {
@@ -94,7 +95,8 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"no member is added beside one that is not ready": {
 			asked(changed(three(), func(o *membership.Observed) { o.Size, o.Pods[second] = 4, crashed("uid1") }), voter(first), silent(second), voter(third)),
-			membership.Rest{}, membership.WaitingForPods,
+			membership.Rest{},
+			membership.WaitingForPods,
 		},
 		"an added member without a pod gets one": {
 			asked(one(), voter(first), membership.Listed{ID: "b", Name: second, IsLearner: true}),
@@ -106,30 +108,36 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"a learner whose pod has no certificate is not asked for": {
 			changed(joined(), func(o *membership.Observed) { o.List[1].HasStarted, o.Pods[second] = false, waiting("uid1") }),
-			membership.Rest{}, membership.WaitingForPods,
+			membership.Rest{},
+			membership.WaitingForPods,
 		},
 		"a learner that has started is promoted": {
 			joined(), membership.Promote{Name: second, ID: "id of " + second}, membership.WaitingForLearners,
 		},
 		"a pod that was created and not recorded is made again": {
 			changed(one(), func(o *membership.Observed) { o.Pods[second] = waiting("lost") }),
-			membership.DeletePod{Name: second, UID: "lost"}, "",
+			membership.DeletePod{Name: second, UID: "lost"},
+			"",
 		},
 		"a pod that replaces a recorded one is made again": {
 			changed(three(), func(o *membership.Observed) { o.Pods[second] = waiting("lost") }),
-			membership.DeletePod{Name: second, UID: "lost"}, "",
+			membership.DeletePod{Name: second, UID: "lost"},
+			"",
 		},
 		"a foreign pod stays": {
 			changed(one(), func(o *membership.Observed) { o.Pods[second] = membership.Pod{UID: "foreign"} }),
-			membership.Rest{}, membership.UnknownMemberPod,
+			membership.Rest{},
+			membership.UnknownMemberPod,
 		},
 		"a pod that claims to be ours and runs stays": {
 			changed(one(), func(o *membership.Observed) { o.Pods[second] = ready("foreign") }),
-			membership.Rest{}, membership.UnknownMemberPod,
+			membership.Rest{},
+			membership.UnknownMemberPod,
 		},
 		"a paused cluster keeps a pod that was not recorded": {
 			changed(three(), func(o *membership.Observed) { o.Paused, o.Pods[second] = true, waiting("lost") }),
-			membership.Rest{}, membership.UnknownMemberPod,
+			membership.Rest{},
+			membership.UnknownMemberPod,
 		},
 		"a lost pod with its data is created again": {
 			asked(changed(three(), func(o *membership.Observed) { delete(o.Pods, second) }), voter(first), silent(second), voter(third)),
@@ -155,7 +163,8 @@ func TestTheNextAct(t *testing.T) {
 			asked(changed(three(), func(o *membership.Observed) {
 				o.Pods[second] = membership.Pod{UID: "uid1", IsOwned: true, HasEnded: true}
 			}), voter(first), silent(second), voter(third)),
-			membership.DeletePod{Name: second, UID: "uid1"}, membership.WaitingForPods,
+			membership.DeletePod{Name: second, UID: "uid1"},
+			membership.WaitingForPods,
 		},
 		"a pod that was lost before it started is created again": {
 			changed(joined(), func(o *membership.Observed) { delete(o.Pods, second); o.List[1].HasStarted = false }),
@@ -164,38 +173,45 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"a member that has lost its data is removed": {
 			asked(without(three(), second), voter(first), silent(second), voter(third)),
-			membership.Remove{Name: second, ID: "id of " + second}, membership.ReplacingMember,
+			membership.Remove{Name: second, ID: "id of " + second},
+			membership.ReplacingMember,
 		},
 		"a member whose claim is being deleted has lost its data": {
 			asked(changed(three(), func(o *membership.Observed) {
 				delete(o.Pods, second)
 				o.Claims[second] = membership.Claim{UID: "a", IsEnding: true}
 			}), voter(first), silent(second), voter(third)),
-			membership.Remove{Name: second, ID: "id of " + second}, membership.ReplacingMember,
+			membership.Remove{Name: second, ID: "id of " + second},
+			membership.ReplacingMember,
 		},
 		"a member whose volume is gone has lost its data": {
 			asked(changed(three(), func(o *membership.Observed) {
 				o.Pods[second], o.Claims[second] = crashed("uid1"), membership.Claim{UID: "a", IsLost: true}
 			}), voter(first), silent(second), voter(third)),
-			membership.Remove{Name: second, ID: "id of " + second}, membership.ReplacingMember,
+			membership.Remove{Name: second, ID: "id of " + second},
+			membership.ReplacingMember,
 		},
 		"a claim that is being deleted is used as long as its pod": {
 			asked(changed(three(), func(o *membership.Observed) {
 				o.Pods[second], o.Claims[second] = crashed("uid1"), membership.Claim{UID: "a", IsEnding: true}
 			}), voter(first), silent(second), voter(third)),
-			membership.Rest{}, membership.WaitingForPods,
+			membership.Rest{},
+			membership.WaitingForPods,
 		},
 		"a member whose pod waits for a node is not dead": {
 			asked(changed(three(), func(o *membership.Observed) { o.Pods[second] = waiting("uid1") }), voter(first), silent(second), voter(third)),
-			membership.Rest{}, membership.WaitingForPods,
+			membership.Rest{},
+			membership.WaitingForPods,
 		},
 		"a lost ephemeral pod is replaced": {
 			asked(changed(three(), func(o *membership.Observed) { delete(o.Pods, second); o.Ephemeral = true }), voter(first), silent(second), voter(third)),
-			membership.Remove{Name: second, ID: "id of " + second}, membership.ReplacingMember,
+			membership.Remove{Name: second, ID: "id of " + second},
+			membership.ReplacingMember,
 		},
 		"nobody is removed when the others do not answer": {
 			asked(without(three(), second), voter(first), silent(second), silent(third)),
-			membership.Rest{}, membership.QuorumAtRisk,
+			membership.Rest{},
+			membership.QuorumAtRisk,
 		},
 		"nobody is removed while etcd does not answer": {asked(without(three(), second)), membership.Rest{}, membership.MemberDataLost},
 		"a lost quorum deletes nothing":                {asked(without(three(), second, third)), membership.Rest{}, membership.QuorumLost},
@@ -207,62 +223,74 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"then its data": {
 			asked(changed(three(), func(o *membership.Observed) { delete(o.Pods, third) }), voter(first), voter(second)),
-			membership.DeleteClaim{Name: third, UID: "claim of " + third}, membership.RemovingMember,
+			membership.DeleteClaim{Name: third, UID: "claim of " + third},
+			membership.RemovingMember,
 		},
 		"then its record": {
 			asked(without(three(), third), voter(first), voter(second)), membership.Forget{Name: third}, membership.RemovingMember,
 		},
 		"the last member goes first": {
 			asked(sized(three(), 1), voter(first), voter(second), voter(third)),
-			membership.Remove{Name: third, ID: "id of " + third}, membership.RemovingMember,
+			membership.Remove{Name: third, ID: "id of " + third},
+			membership.RemovingMember,
 		},
 		"a member that does not answer goes before it": {
 			asked(sized(changed(three(), func(o *membership.Observed) { o.Pods[second] = waiting("uid1") }), 1), voter(first), silent(second), voter(third)),
-			membership.Remove{Name: second, ID: "id of " + second}, membership.RemovingMember,
+			membership.Remove{Name: second, ID: "id of " + second},
+			membership.RemovingMember,
 		},
 		"the leader is moved before its member goes": {
 			asked(sized(three(), 2), changedListed(voter(first), func(l *membership.Listed) { l.IsLeader = false }),
 				changedListed(voter(second), func(l *membership.Listed) { l.Applied = 5 }),
 				changedListed(voter(third), func(l *membership.Listed) { l.IsLeader = true })),
-			membership.MoveLeader{From: third, To: second, ToID: "id of " + second}, membership.WaitingForMembers,
+			membership.MoveLeader{From: third, To: second, ToID: "id of " + second},
+			membership.WaitingForMembers,
 		},
 		"a member that is not ours stays": {
 			asked(one(), voter(first), voter("")), membership.Rest{}, membership.UnknownMember,
 		},
 		"a pod that is not ready is reported": {
 			asked(changed(three(), func(o *membership.Observed) { o.Pods[third] = crashed("uid2") }), voter(first), voter(second), silent(third)),
-			membership.Rest{}, membership.WaitingForPods,
+			membership.Rest{},
+			membership.WaitingForPods,
 		},
 		"a version is recorded before a pod goes": {
 			asked(newer(three()), voter(first), voter(second), voter(third)),
-			membership.SetVersion{Name: second, Version: "3.6.16"}, membership.Upgrading,
+			membership.SetVersion{Name: second, Version: "3.6.16"},
+			membership.Upgrading,
 		},
 		"the pod of another version goes": {
 			asked(newer(recordedAs(three(), second)), voter(first), voter(second), voter(third)),
-			membership.DeletePod{Name: second, UID: "uid1"}, membership.Upgrading,
+			membership.DeletePod{Name: second, UID: "uid1"},
+			membership.Upgrading,
 		},
 		"no pod goes beside one that is not ready": {
 			asked(newer(changed(recordedAs(three(), second), func(o *membership.Observed) { o.Pods[third] = waiting("uid2") })), voter(first), voter(second), silent(third)),
-			membership.SetVersion{Name: third, Version: "3.6.16"}, membership.Upgrading,
+			membership.SetVersion{Name: third, Version: "3.6.16"},
+			membership.Upgrading,
 		},
 		"no pod goes beside a member that does not answer": {
 			asked(newer(three()), voter(first), silent(second), voter(third)), membership.Rest{}, membership.Upgrading,
 		},
 		"no pod goes while there is an alarm": {
 			asked(newer(three()), voter(first), voter(second), changedListed(voter(third), func(l *membership.Listed) { l.HasAlarm = true })),
-			membership.Rest{}, membership.Upgrading,
+			membership.Rest{},
+			membership.Upgrading,
 		},
 		"no pod goes while a member catches up": {
 			asked(newer(three()), changedListed(voter(first), func(l *membership.Listed) { l.Received, l.Applied = 9000, 9000 }), voter(second), voter(third)),
-			membership.Rest{}, membership.Upgrading,
+			membership.Rest{},
+			membership.Upgrading,
 		},
 		"the leader is moved before its pod goes": {
 			asked(newer(recordedAs(upgraded(three(), second, third), first)), voter(first), voter(second), voter(third)),
-			membership.MoveLeader{From: first, To: second, ToID: "id of " + second}, membership.WaitingForMembers,
+			membership.MoveLeader{From: first, To: second, ToID: "id of " + second},
+			membership.WaitingForMembers,
 		},
 		"a member that cannot start gets another version": {
 			asked(newer(changed(three(), func(o *membership.Observed) { o.Pods[second] = waiting("uid1") })), voter(first), silent(second), voter(third)),
-			membership.SetVersion{Name: second, Version: "3.6.16"}, membership.Upgrading,
+			membership.SetVersion{Name: second, Version: "3.6.16"},
+			membership.Upgrading,
 		},
 		"the only member gets another version": {
 			asked(newer(sized(one(), 1)), voter(first)), membership.SetVersion{Name: first, Version: "3.6.16"}, membership.Upgrading,
@@ -272,7 +300,8 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"an ephemeral member is replaced by one of another version": {
 			asked(newer(changed(three(), func(o *membership.Observed) { o.Ephemeral = true })), voter(first), voter(second), voter(third)),
-			membership.Remove{Name: second, ID: "id of " + second}, membership.Upgrading,
+			membership.Remove{Name: second, ID: "id of " + second},
+			membership.Upgrading,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -89,7 +89,7 @@ func (o Observed) unhealthy() *Obstacle {
 	}
 	for _, m := range o.Members {
 		listed, _ := o.listed(m)
-		problem := ""
+		var problem string
 		switch {
 		case !o.isUp(m) || !listed.Answers:
 			problem = "is not ready"

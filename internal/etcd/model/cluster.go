@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
@@ -21,6 +22,8 @@ type Settings struct {
 	PullPolicy corev1.PullPolicy
 	// ClusterDomain is the DNS domain of the Kubernetes cluster.
 	ClusterDomain string
+	// OperatorNamespace is the namespace of the operator's pods.
+	OperatorNamespace string
 }
 
 // Cluster is an EtcdCluster with its defaults.
@@ -38,6 +41,7 @@ type Cluster struct {
 	running, target string
 	repository      string
 	pod             etcdv1beta2.PodPolicy
+	clientPeers     []networkingv1.NetworkPolicyPeer
 	settings        Settings
 }
 
@@ -86,17 +90,18 @@ func Resolve(etcd *etcdv1beta2.EtcdCluster, settings Settings) (Cluster, Finding
 	spec, running := etcd.Spec, etcd.Status.CurrentVersion
 	version, refused := nextVersion(running, spec.Version)
 	c := Cluster{
-		Names:      Names{Namespace: etcd.Namespace, Cluster: etcd.Name},
-		UID:        etcd.UID,
-		Generation: etcd.Generation,
-		Size:       int(spec.Size),
-		Version:    version,
-		Paused:     spec.Paused,
-		TLS:        resolveTLS(spec.TLS),
-		running:    running,
-		target:     spec.Version,
-		repository: spec.Repository,
-		settings:   settings,
+		Names:       Names{Namespace: etcd.Namespace, Cluster: etcd.Name},
+		UID:         etcd.UID,
+		Generation:  etcd.Generation,
+		Size:        int(spec.Size),
+		Version:     version,
+		Paused:      spec.Paused,
+		TLS:         resolveTLS(spec.TLS),
+		running:     running,
+		target:      spec.Version,
+		repository:  spec.Repository,
+		clientPeers: spec.ClientPeers,
+		settings:    settings,
 	}
 	if spec.Pod != nil {
 		c.pod = *spec.Pod

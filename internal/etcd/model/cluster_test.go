@@ -129,3 +129,32 @@ func TestAMemberIsToldItsAnchorsAndNoKey(t *testing.T) {
 		t.Error("there is no publication")
 	}
 }
+
+func TestTheVersionGoesUpByOneMinor(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ running, spec, next, says string }{
+		"a new cluster":       {"", "3.6.16", "3.6.16", ""},
+		"the same version":    {"3.6.16", "3.6.16", "3.6.16", ""},
+		"the next minor":      {"3.5.35", "3.6.16", "3.6.16", ""},
+		"a later patch":       {"3.6.16", "3.6.17", "3.6.17", ""},
+		"an earlier patch":    {"3.6.16", "3.6.15", "3.6.15", ""},
+		"a downgrade":         {"3.6.16", "3.5.35", "3.6.16", "Set spec.version to a version of 3.6."},
+		"an unknown minor":    {"3.6.16", "3.9.0", "3.6.16", "Set spec.version to 3.5.33, 3.6.14 or a later patch of it."},
+		"a patch too old":     {"3.5.35", "3.6.13", "3.5.35", "Set spec.version to 3.5.33, 3.6.14 or a later patch of it."},
+		"what we do not know": {"3.4.1", "3.5.35", "3.5.35", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			etcd := three(t)
+			etcd.Status.CurrentVersion, etcd.Spec.Version = test.running, test.spec
+			cluster, findings := model.Resolve(etcd, settings())
+			said := ""
+			if findings.Refused != nil {
+				said = findings.Refused.Message
+			}
+			if cluster.Version != test.next || (said == "") != (test.says == "") || !strings.Contains(said, test.says) || findings.Problem != nil {
+				t.Errorf("the next version is %s (%q), want %s", cluster.Version, said, test.next)
+			}
+		})
+	}
+}

@@ -18,7 +18,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
 func settings() model.Settings {
-	return model.Settings{AgentImage: "keyturn:test", PullPolicy: corev1.PullIfNotPresent, ClusterDomain: "cluster.local"}
+	return model.Settings{AgentImage: "keyturn:test", PullPolicy: corev1.PullIfNotPresent, ClusterDomain: "cluster.local", OperatorNamespace: "keyturn"}
 }
 
 // read reads an EtcdCluster as the API server would give it.
@@ -60,6 +60,7 @@ func render(t *testing.T, cluster model.Cluster) []byte {
 		}
 	}
 	add(cluster.Shared())
+	add(cluster.Protection(cluster.Size))
 	var members []string
 	for ordinal := range cluster.Size {
 		member := cluster.Names.Member(ordinal)

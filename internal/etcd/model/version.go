@@ -23,16 +23,12 @@ func nextVersion(running, target string) (string, *Problem) {
 			"Set spec.version to %s or a later patch of it.", target, strings.Join(firstPatches(), ", "))}
 	}
 	from, isKnown := minorOf(running)
-	switch {
-	case !isKnown || at == from || at == from+1:
+	if !isKnown || at == from || at == from+1 {
 		return target, nil
-	case at < from:
-		return running, &Problem{NotSupported, fmt.Sprintf("Members run etcd %s, whose data etcd %s cannot read. The version of the members is not changed. "+
-			"Set spec.version to a version of %s.", running, target, minors()[from])}
-	default:
-		return running, &Problem{NotSupported, fmt.Sprintf("Members run etcd %s, and an upgrade to %s would skip a minor version. The version of the members is not changed. "+
-			"Set spec.version to %s or a later patch of it first.", running, target, firstPatches()[from+1])}
 	}
+	reachable := minors()[from:min(from+2, len(minors()))]
+	return running, &Problem{NotSupported, fmt.Sprintf("Members run etcd %s, and cannot go from there to %s: the version goes up by one minor at a time. It is not changed. "+
+		"Set spec.version to a version of %s.", running, target, strings.Join(reachable, " or "))}
 }
 
 func keep(running, target string) string {

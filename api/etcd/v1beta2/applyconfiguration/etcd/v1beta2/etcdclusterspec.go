@@ -2,6 +2,10 @@
 
 package v1beta2
 
+import (
+	v1 "k8s.io/api/networking/v1"
+)
+
 // EtcdClusterSpecApplyConfiguration represents a declarative configuration of the EtcdClusterSpec type for use
 // with apply.
 //
@@ -17,6 +21,9 @@ type EtcdClusterSpecApplyConfiguration struct {
 	Paused *bool `json:"paused,omitempty"`
 	// pod says what the pods of the members have besides what the operator gives them.
 	Pod *PodPolicyApplyConfiguration `json:"pod,omitempty"`
+	// clientPeers are those who may connect to the client port, where the network enforces policies. Unset or empty
+	// lets everybody in.
+	ClientPeers []v1.NetworkPolicyPeer `json:"clientPeers,omitempty"`
 	// TLS says where certificates come from. Unset means dynamic.
 	TLS *TLSPolicyApplyConfiguration `json:"TLS,omitempty"`
 }
@@ -64,6 +71,16 @@ func (b *EtcdClusterSpecApplyConfiguration) WithPaused(value bool) *EtcdClusterS
 // If called multiple times, the Pod field is set to the value of the last call.
 func (b *EtcdClusterSpecApplyConfiguration) WithPod(value *PodPolicyApplyConfiguration) *EtcdClusterSpecApplyConfiguration {
 	b.Pod = value
+	return b
+}
+
+// WithClientPeers adds the given value to the ClientPeers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ClientPeers field.
+func (b *EtcdClusterSpecApplyConfiguration) WithClientPeers(values ...v1.NetworkPolicyPeer) *EtcdClusterSpecApplyConfiguration {
+	for i := range values {
+		b.ClientPeers = append(b.ClientPeers, values[i])
+	}
 	return b
 }
 

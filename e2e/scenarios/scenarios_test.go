@@ -139,6 +139,8 @@ func etcdScenarios() []scenario {
 		{name: "etcd/isolated", run: etcdIsolated},
 		{name: "etcd/signed-by-an-outside-pki", run: etcdSignedOutside},
 		{name: "etcd/attested", run: etcdAttested},
+		{name: "etcd/members-lost-and-back", run: etcdMembersLost, within: lives},
+		{name: "etcd/scaled-and-upgraded-under-load", run: etcdScaledAndUpgraded, within: lives},
 		{name: "etcd/renewed-under-load", run: etcdRenewed, within: lives},
 		{name: "etcd/operator-away-until-certificates-expire", run: etcdOperatorAway, within: lives},
 	}

@@ -151,7 +151,7 @@ func TestADeletedClusterTakesItsCAsWithIt(t *testing.T) {
 }
 
 // allWrites is more than a cluster of three members takes from its creation on.
-const allWrites = 65
+const allWrites = 59
 
 var wide = flag.Bool("wide", false, "crash before every write instead of every fifth")
 

@@ -24,10 +24,9 @@ func Version(version string) func(*unstructured.Unstructured) error {
 	}
 }
 
-// Change changes fields of the spec.
-func (e Etcd) Change(ctx context.Context, spec map[string]any) error {
-	cluster := &etcdv1beta2.EtcdCluster{ObjectMeta: e.named(e.Name)}
-	return e.Kube.MergePatch(ctx, cluster, map[string]any{"spec": spec})
+// Change changes fields of the cluster.
+func (e Etcd) Change(ctx context.Context, patch map[string]any) error {
+	return e.Kube.MergePatch(ctx, &etcdv1beta2.EtcdCluster{ObjectMeta: e.named(e.Name)}, patch)
 }
 
 func (e Etcd) named(name string) metav1.ObjectMeta {
@@ -50,7 +49,7 @@ func (e Etcd) IDs(ctx context.Context) (map[string]string, error) {
 // DeletePods deletes the pods of members, and DeleteClaims their claims, which stay as long as
 // pods use them.
 func (e Etcd) DeletePods(ctx context.Context, members ...string) error {
-	var problems []error
+	problems := make([]error, 0, len(members))
 	for _, member := range members {
 		problems = append(problems, e.Kube.Delete(ctx, &corev1.Pod{ObjectMeta: e.named(member)}))
 	}
@@ -59,7 +58,7 @@ func (e Etcd) DeletePods(ctx context.Context, members ...string) error {
 
 // DeleteClaims see DeletePods.
 func (e Etcd) DeleteClaims(ctx context.Context, members ...string) error {
-	var problems []error
+	problems := make([]error, 0, len(members))
 	for _, member := range members {
 		problems = append(problems, e.Kube.Delete(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: e.named(e.names().Claim(member))}))
 	}

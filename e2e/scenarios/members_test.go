@@ -82,7 +82,7 @@ func etcdScaledAndUpgraded(s *stage) {
 	for _, size := range []int{3, 5, 3} {
 		m.resize(size)
 	}
-	m.after("upgraded to 3.6.16", func() error { return m.etcd.Change(s.ctx, map[string]any{"version": "3.6.16"}) })
+	m.after("upgraded to 3.6.16", func() error { return m.change(map[string]any{"version": "3.6.16"}) })
 	m.same(slices.Sorted(maps.Keys(m.ids))...)
 	resource, err := m.etcd.Resource(s.ctx)
 	s.must(err)
@@ -91,7 +91,7 @@ func etcdScaledAndUpgraded(s *stage) {
 	}
 	s.step("members run 3.6.16", func() error { return m.run("3.6.16") })
 	s.step("a downgrade is refused", func() error {
-		if err := m.etcd.Change(s.ctx, map[string]any{"version": "3.5.35"}); err != nil {
+		if err := m.change(map[string]any{"version": "3.5.35"}); err != nil {
 			return err
 		}
 		return m.etcd.UntilStatus(s.ctx, func(status etcdv1beta2.EtcdClusterStatus) bool { return harness.IsHeldBy(status, "NotSupported") })
@@ -124,6 +124,10 @@ func (s *stage) members(size int32, version string) *memberScenario {
 	return m
 }
 
+func (m *memberScenario) change(spec map[string]any) error {
+	return m.etcd.Change(m.ctx, map[string]any{"spec": spec})
+}
+
 func (m *memberScenario) observe() {
 	m.Helper()
 	ids, err := m.etcd.IDs(m.ctx)
@@ -151,7 +155,7 @@ func (m *memberScenario) after(what string, change func() error) {
 func (m *memberScenario) resize(size int) {
 	m.Helper()
 	what := map[int]string{3: "three members", 5: "five members"}[size]
-	m.after(what, func() error { return m.etcd.Change(m.ctx, map[string]any{"size": size}) })
+	m.after(what, func() error { return m.change(map[string]any{"size": size}) })
 	claims, err := m.etcd.Claims(m.ctx)
 	m.must(err)
 	if members := m.allVote(m.etcd, size); len(claims) != size {

@@ -35,7 +35,8 @@ func TestEtcdStartsWithTheFlagsOfAMember(t *testing.T) {
 	for _, folder := range folders {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			t.Parallel()
-			m := startMember(t, filepath.Join(folder, "etcd"))
+			m := startMember(t, filepath.Join(folder, "etcd"), model.Start{Version: "3.6.16", Members: []string{"my-cluster-0"}})
+			t.Cleanup(func() { _ = m.server.Wait() })
 			if members, err := m.members(t, m.operator(t)); err != nil || len(members) != 1 || members[0].Name != m.name {
 				t.Fatalf("the operator sees %+v, %v", members, err)
 			}
@@ -62,9 +63,29 @@ type member struct {
 	dir     string
 	url     string
 	cas     map[contract.Plane]pki.Authority
+	server  *exec.Cmd
 }
 
-func startMember(t *testing.T, program string) *member {
+// A member that has data is told of no other one: with an empty volume it would take its old place without its data.
+func TestEtcdWithAnEmptyVolumeDoesNotStartInAMemberThatHasData(t *testing.T) {
+	t.Parallel()
+	folders := filepath.SplitList(os.Getenv(programs))
+	if len(folders) == 0 {
+		t.Skip(programs + " names no folder with etcd")
+	}
+	for _, folder := range folders {
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			t.Parallel()
+			m := startMember(t, filepath.Join(folder, "etcd"), model.Start{Version: "3.6.16", Existing: true, Members: []string{"my-cluster-0"}})
+			patience := time.AfterFunc(time.Minute, func() { _ = m.server.Process.Kill() })
+			if err := m.server.Wait(); err == nil || !patience.Stop() {
+				t.Errorf("etcd has ended with %v or runs, want that it refuses", err)
+			}
+		})
+	}
+}
+
+func startMember(t *testing.T, program string, start model.Start) *member {
 	t.Helper()
 	cluster, _ := model.Resolve(three(t), settings())
 	m := &member{cluster: cluster, name: "my-cluster-0", dir: t.TempDir(), cas: map[contract.Plane]pki.Authority{}}
@@ -72,7 +93,7 @@ func startMember(t *testing.T, program string) *member {
 		m.cas[plane] = pkitest.CA(t, string(plane), time.Now())
 		m.enroll(t, plane)
 	}
-	pod := cluster.Pod(m.name, model.Start{Version: cluster.Version, Members: []string{m.name}}, "{}")
+	pod := cluster.Pod(m.name, start, "{}")
 	_, command, _ := strings.Cut(strings.Join(pod.Spec.Containers[0].Command, "\n"), "\n--\n")
 	changes := []string{agent.RunDir, m.dir, "/var/etcd", m.dir, cluster.Names.Host(m.name), "127.0.0.1", "0.0.0.0", "127.0.0.1"}
 	for _, port := range []int{contract.ClientPort, contract.PeerPort, contract.MetricsPort, 2382} {
@@ -82,12 +103,11 @@ func startMember(t *testing.T, program string) *member {
 		}
 	}
 	arguments := strings.Split(strings.NewReplacer(changes...).Replace(command), "\n")
-	server := exec.CommandContext(t.Context(), program, append(arguments[1:], "--log-level=fatal")...)
-	server.Stderr = os.Stderr
-	if err := server.Start(); err != nil {
+	m.server = exec.CommandContext(t.Context(), program, append(arguments[1:], "--log-level=fatal")...)
+	m.server.Stderr = os.Stderr
+	if err := m.server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = server.Wait() })
 	return m
 }
 

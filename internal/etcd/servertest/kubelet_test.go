@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -79,11 +80,37 @@ func (w *world) sync(ctx context.Context) error {
 	if err := w.api.List(ctx, pods, client.InNamespace(w.namespace)); err != nil {
 		return err
 	}
+	w.stopOthers(pods.Items)
 	var problems []error
 	for i := range pods.Items {
 		problems = append(problems, w.syncPod(ctx, &pods.Items[i]))
 	}
 	return errors.Join(problems...)
+}
+
+// stopOthers ends the containers of pods that are gone. What was in them is gone, too.
+func (w *world) stopOthers(pods []corev1.Pod) {
+	present := map[types.UID]bool{}
+	for i := range pods {
+		present[pods[i].UID] = true
+	}
+	w.mu.Lock()
+	members := slices.Collect(maps.Values(w.members))
+	w.mu.Unlock()
+	for _, m := range members {
+		m.running.Lock()
+		if m.cancel != nil && !present[m.uid] {
+			m.cancel()
+			<-m.stopped
+			m.cancel = nil
+			for _, dir := range []string{"run", "data"} {
+				if err := os.RemoveAll(filepath.Join(m.dir, dir)); err != nil {
+					w.t.Error(err)
+				}
+			}
+		}
+		m.running.Unlock()
+	}
 }
 
 func (w *world) syncPod(ctx context.Context, pod *corev1.Pod) error {
@@ -92,7 +119,7 @@ func (w *world) syncPod(ctx context.Context, pod *corev1.Pod) error {
 	defer m.running.Unlock()
 	if m.uid != pod.UID {
 		if m.cancel != nil {
-			return nil // a test that deletes pods plays more than this kubelet does
+			return nil // the next look ends it
 		}
 		m.uid = pod.UID
 	}
@@ -134,7 +161,7 @@ func (w *world) start(ctx context.Context, m *member, pod *corev1.Pod) error {
 	command := pod.Spec.Containers[0].Command
 	command = command[slices.Index(command, "--")+1:]
 	options := etcdagent.Options{
-		Command: w.local(m, command), PodName: pod.Name, Key: pki.DefaultLeafKey(pki.ECDSA), Annotate: own.Annotate,
+		Command: w.local(m, w.homeOf(pod), command), PodName: pod.Name, Key: pki.DefaultLeafKey(pki.ECDSA), Annotate: own.Annotate,
 		NodeDir: filepath.Join(m.dir, "node"), PodDir: filepath.Join(m.dir, "pod"), RunDir: filepath.Join(m.dir, "run"),
 		SecureAddress: m.secure, ProbeAddress: m.probe, HealthURL: "http://" + m.metrics, Output: w.log, Wait: process.WaitForOne,
 		Clock: clock.RealClock{}, Log: slog.New(slog.NewJSONHandler(w.log, nil)).With("pod", pod.Name),
@@ -160,8 +187,16 @@ func (w *world) restart(pod string) {
 	m.cancel = nil
 }
 
+// homeOf is the folder with the program that a pod runs.
+func (w *world) homeOf(pod *corev1.Pod) string {
+	if home, known := w.homes[pod.Annotations[model.VersionAnnotation]]; known {
+		return home
+	}
+	return w.home
+}
+
 // local puts the paths and addresses of this machine into the command.
-func (w *world) local(m *member, command []string) []string {
+func (w *world) local(m *member, home string, command []string) []string {
 	port := strconv.Itoa
 	pairs := []string{
 		agent.RunDir, filepath.Join(m.dir, "run"), "/var/etcd", filepath.Join(m.dir, "data"),
@@ -177,7 +212,7 @@ func (w *world) local(m *member, command []string) []string {
 		pairs = append(pairs, w.names.PeerURL(name), "https://"+ports[contract.PeerPlane], w.names.ClientURL(name), "https://"+ports[contract.ClientPlane])
 	}
 	replace := strings.NewReplacer(pairs...)
-	local := []string{filepath.Join(w.home, "etcd")}
+	local := []string{filepath.Join(home, "etcd")}
 	for _, argument := range command[1:] {
 		local = append(local, replace.Replace(argument))
 	}

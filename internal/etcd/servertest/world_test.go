@@ -83,8 +83,10 @@ func run(m *testing.M) int {
 
 // world is an EtcdCluster with its operator, and a kubelet that starts an agent for each pod.
 type world struct {
-	t         *testing.T
-	home      string
+	t    *testing.T
+	home string
+	// homes are for pods of a version; the others have home.
+	homes     map[string]string
 	api       client.Client
 	namespace string
 	private   string

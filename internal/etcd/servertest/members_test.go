@@ -1,0 +1,73 @@
+package servertest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+)
+
+// Members without volumes: each one that is lost or upgraded is removed from etcd and joins again.
+func TestMembersAreReplacedUpgradedAndRemoved(t *testing.T) {
+	t.Parallel()
+	if apiServer == nil {
+		t.Skipf("$%s and $%s are needed", assets, etcdHomes)
+	}
+	w := newWorld(t, homeOf(t, "etcd35"), etcdv1beta2.EtcdClusterSpec{
+		Size: 3, Version: "3.5.35", Pod: &etcdv1beta2.PodPolicy{Ephemeral: true},
+	})
+	w.homes = map[string]string{"3.6.16": homeOf(t, "etcd36")}
+	w.until("ready", w.isReady)
+	w.serves(3)
+	const lost = "my-cluster-1"
+	before := w.id(lost)
+	if err := w.api.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: lost}}, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	w.until("replaced", func(ctx context.Context) bool { return w.isReady(ctx) && w.id(lost) != before && w.id(lost) != "" })
+	w.serves(3)
+	w.change(`{"spec": {"version": "3.6.16"}}`)
+	w.until("upgraded", func(ctx context.Context) bool { return w.isReady(ctx) && w.status(ctx).CurrentVersion == "3.6.16" })
+	w.serves(3)
+	w.change(`{"spec": {"size": 1}}`)
+	w.until("one member", func(ctx context.Context) bool { return w.isReady(ctx) && len(w.status(ctx).MemberStatuses) == 1 })
+	w.serves(1)
+}
+
+// homeOf is the folder of one version.
+func homeOf(t *testing.T, version string) string {
+	t.Helper()
+	for _, home := range filepath.SplitList(os.Getenv(etcdHomes)) {
+		if strings.HasPrefix(filepath.Base(home), version) {
+			return home
+		}
+	}
+	t.Fatalf("$%s names no folder of %s", etcdHomes, version)
+	return ""
+}
+
+func (w *world) id(member string) string {
+	w.t.Helper()
+	for _, status := range w.status(w.t.Context()).MemberStatuses {
+		if status.Name == member {
+			return status.MemberID
+		}
+	}
+	return ""
+}
+
+func (w *world) change(patch string) {
+	w.t.Helper()
+	resource := &etcdv1beta2.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: cluster}}
+	if err := w.api.Patch(w.t.Context(), resource, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		w.t.Fatal(err)
+	}
+}

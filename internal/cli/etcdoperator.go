@@ -35,6 +35,7 @@ type etcdOperatorOptions struct {
 	watchNamespaces []string
 	concurrency     int
 	pki             bool
+	access          bool
 	process         processOptions
 }
 
@@ -62,6 +63,7 @@ func (o *etcdOperatorOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to watch; none means all")
 	flags.IntVar(&o.concurrency, "concurrent-reconciles", 4, "etcd clusters reconciled at the same time")
 	flags.BoolVar(&o.pki, "pki", false, "let the EtcdPKI decide who signs the operator's CAs; without it they are self-signed")
+	flags.BoolVar(&o.access, "access", false, "write the Secrets of EtcdAccesses")
 	o.process.addFlags(flags, model.Manager)
 }
 
@@ -126,7 +128,7 @@ func (o *etcdOperatorOptions) addController(mgr ctrl.Manager) error {
 	return controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder(model.Manager), Log: mgr.GetLogger(), Clock: clock.RealClock{},
-		Dial: admin.New, Namespace: o.namespace, ReadsPKI: o.pki, Metrics: figures,
+		Dial: admin.New, Namespace: o.namespace, ReadsPKI: o.pki, GrantsAccess: o.access, Metrics: figures,
 		Attestor: &controller.PolicyTester{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Expected: policy, Clock: clock.RealClock{}, Metrics: figures,
 		},

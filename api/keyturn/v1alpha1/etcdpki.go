@@ -78,7 +78,7 @@ type PKICertificates struct {
 	Peer string `json:"peer,omitempty"`
 }
 
-// ConditionReady is True when the operator's CAs can sign those of clusters.
+// ConditionReady is True when the operator's CAs can sign those of clusters, or the Secret of an EtcdAccess is current.
 const ConditionReady = "Ready"
 
 // EtcdPKIStatus has what is to be signed, and whether it is.

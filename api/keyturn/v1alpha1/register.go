@@ -13,6 +13,8 @@ const (
 	Version = "v1alpha1"
 	// KindEtcdPKI is the kind of EtcdPKI.
 	KindEtcdPKI = "EtcdPKI"
+	// KindEtcdAccess is the kind of EtcdAccess.
+	KindEtcdAccess = "EtcdAccess"
 )
 
 var (
@@ -25,7 +27,7 @@ var (
 // AddToScheme registers the types of the package. Its error is always nil; the form is that of
 // every other AddToScheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &EtcdPKI{}, &EtcdPKIList{})
+	scheme.AddKnownTypes(GroupVersion, &EtcdPKI{}, &EtcdPKIList{}, &EtcdAccess{}, &EtcdAccessList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

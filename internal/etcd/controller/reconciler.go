@@ -49,8 +49,10 @@ type Options struct {
 	Namespace string
 	// ReadsPKI is true where the operator has the rights to the EtcdPKI. Otherwise it signs its CAs itself.
 	ReadsPKI bool
-	Settings model.Settings
-	Metrics  *Metrics
+	// GrantsAccess is true where the operator has the rights to EtcdAccesses. Otherwise nothing is done for them.
+	GrantsAccess bool
+	Settings     model.Settings
+	Metrics      *Metrics
 	// Attestor tests the admission policy for pods of members.
 	Attestor Attestor
 }
@@ -61,6 +63,8 @@ type Reconciler struct {
 	appliers    *kube.Appliers
 	podAppliers *kube.Appliers
 	denials     *denials
+	// accessed watches the Secrets that EtcdAccesses depend on.
+	accessed *kube.Named
 	// makingCA is held while a CA of the operator is read or made.
 	makingCA sync.Mutex
 	// attested has clusters whose condition about attestation is not what the last test found.
@@ -75,6 +79,7 @@ func New(options Options) *Reconciler {
 		podAppliers: kube.NewAppliers(options.Client, podOwner),
 		denials:     newDenials(),
 		attested:    make(chan event.GenericEvent),
+		accessed:    kube.NewNamed(corev1.SchemeGroupVersion.WithResource("secrets")),
 	}
 }
 

@@ -64,6 +64,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		}
 		b = b.Watches(&keyturnv1alpha1.EtcdPKI{}, handler.EnqueueRequestsFromMapFunc(r.withoutCAs))
 	}
+	if r.options.GrantsAccess {
+		if err := r.setUpAccess(mgr); err != nil {
+			return err
+		}
+	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("starting the EtcdCluster controller: %w", err)
 	}

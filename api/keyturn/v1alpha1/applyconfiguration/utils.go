@@ -16,6 +16,14 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=keyturn.dev, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("EtcdAccess"):
+		return &keyturnv1alpha1.EtcdAccessApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("EtcdAccessSpec"):
+		return &keyturnv1alpha1.EtcdAccessSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("EtcdAccessStatus"):
+		return &keyturnv1alpha1.EtcdAccessStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("EtcdClusterReference"):
+		return &keyturnv1alpha1.EtcdClusterReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EtcdPKI"):
 		return &keyturnv1alpha1.EtcdPKIApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EtcdPKISpec"):
@@ -26,6 +34,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &keyturnv1alpha1.PKICertificatesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PKIRequests"):
 		return &keyturnv1alpha1.PKIRequestsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SecretBinding"):
+		return &keyturnv1alpha1.SecretBindingApplyConfiguration{}
 
 	}
 	return nil

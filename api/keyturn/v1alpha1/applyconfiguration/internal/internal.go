@@ -23,6 +23,68 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: com.github.keyturn.keyturn.api.keyturn.v1alpha1.EtcdAccess
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.keyturn.keyturn.api.keyturn.v1alpha1.EtcdAccessSpec
+    - name: status
+      type:
+        namedType: com.github.keyturn.keyturn.api.keyturn.v1alpha1.EtcdAccessStatus
+- name: com.github.keyturn.keyturn.api.keyturn.v1alpha1.EtcdAccessSpec
+  map:
+    fields:
+    - name: cluster
+      type:
+        namedType: com.github.keyturn.keyturn.api.keyturn.v1alpha1.EtcdClusterReference
+    - name: request
+      type:
+        scalar: string
+    - name: secretName
+      type:
+        scalar: string
+- name: com.github.keyturn.keyturn.api.keyturn.v1alpha1.EtcdAccessStatus
+  map:
+    fields:
+    - name: binding
+      type:
+        namedType: com.github.keyturn.keyturn.api.keyturn.v1alpha1.SecretBinding
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: notAfter
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: user
+      type:
+        scalar: string
+- name: com.github.keyturn.keyturn.api.keyturn.v1alpha1.EtcdClusterReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: namespace
+      type:
+        scalar: string
 - name: com.github.keyturn.keyturn.api.keyturn.v1alpha1.EtcdPKI
   map:
     fields:
@@ -86,6 +148,12 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: peer
+      type:
+        scalar: string
+- name: com.github.keyturn.keyturn.api.keyturn.v1alpha1.SecretBinding
+  map:
+    fields:
+    - name: name
       type:
         scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition

@@ -1,0 +1,280 @@
+package controller
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/enroll"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+const actionGrant = "GrantAccess"
+
+// accessPass is one reconcile of an EtcdAccess, with the pass of the cluster that it refers to.
+type accessPass struct {
+	*pass
+
+	access *keyturnv1alpha1.EtcdAccess
+	stored *corev1.Secret
+	// leaf is the certificate in the Secret, nil when there is none.
+	leaf *x509.Certificate
+}
+
+// ReconcileAccess keeps the Secret of an EtcdAccess.
+func (r *Reconciler) ReconcileAccess(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	access := &keyturnv1alpha1.EtcdAccess{}
+	if err := r.options.Client.Get(ctx, request.NamespacedName, access); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.accessed.ReferTo(request.NamespacedName, nil)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("reading EtcdAccess %s: %w", request, err)
+	}
+	if !access.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil // its Secret goes with it
+	}
+	cluster := model.AccessedCluster(access)
+	r.accessed.ReferTo(request.NamespacedName, []types.NamespacedName{
+		{Namespace: access.Namespace, Name: model.AccessSecret(access)},
+		{Namespace: r.options.Namespace, Name: cluster.CACertSecret(contract.ClientPlane)},
+	})
+	a := &accessPass{pass: &pass{Reconciler: r, now: r.options.Clock.Now()}, access: access}
+	if err := a.run(ctx, cluster); err != nil {
+		return ctrl.Result{}, kube.IgnoreEnding(err)
+	}
+	if a.wake.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{RequeueAfter: max(a.wake.Sub(a.now), again)}, nil
+}
+
+// run brings the Secret up to date, and reports.
+func (a *accessPass) run(ctx context.Context, cluster model.Names) (err error) {
+	a.stored, err = a.secret(ctx, types.NamespacedName{Namespace: a.access.Namespace, Name: model.AccessSecret(a.access)})
+	if err != nil {
+		return err
+	}
+	if a.stored != nil && !model.IsOfAccess(a.stored, a.access) {
+		a.stored, a.problem = nil, model.ForeignSecret(model.AccessSecret(a.access))
+		return a.reportAccess(ctx)
+	}
+	a.leaf = leafOf(a.stored)
+	a.problem = model.CheckAccess(a.access)
+	if a.problem == nil {
+		if err := a.readCluster(ctx, cluster); err != nil {
+			return err
+		}
+	}
+	if a.problem == nil {
+		if err := a.grant(ctx); err != nil {
+			return err
+		}
+	}
+	return a.reportAccess(ctx)
+}
+
+// readCluster reads the cluster, its client CA and its ledger. The cache may show a consent that was withdrawn.
+func (a *accessPass) readCluster(ctx context.Context, cluster model.Names) error {
+	etcd := &etcdv1beta2.EtcdCluster{}
+	err := a.options.Live.Get(ctx, cluster.NamespacedName(), etcd)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		a.problem = model.NotAllowed(cluster, a.access.Namespace)
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading EtcdCluster %s: %w", cluster.NamespacedName(), err)
+	case !model.Consents(etcd, a.access.Namespace):
+		a.problem = model.NotAllowed(cluster, a.access.Namespace)
+		return a.withdraw(ctx)
+	}
+	a.etcd = etcd
+	a.cluster, a.findings = model.Resolve(etcd, a.options.Settings)
+	return a.readClientCA(ctx)
+}
+
+// withdraw deletes the Secret of an application that may not connect any more.
+func (a *accessPass) withdraw(ctx context.Context) error {
+	if a.stored == nil {
+		return nil
+	}
+	if err := kube.Delete(ctx, a.options.Client, a.stored); err != nil {
+		return err
+	}
+	a.options.Events.Eventf(a.access, nil, corev1.EventTypeWarning, "AccessWithdrawn", actionGrant,
+		"Deleted Secret %s: the EtcdCluster does not allow namespace %s any more", a.stored.Name, a.access.Namespace)
+	a.stored, a.leaf = nil, nil
+	return nil
+}
+
+// readClientCA reads the CA that signs clients, which the EtcdCluster's own reconcile makes, and the ledger.
+func (a *accessPass) readClientCA(ctx context.Context) error {
+	names, stored := a.cluster.Names, model.StoredCA{}
+	for name, to := range map[string]*map[string][]byte{
+		names.CAKeySecret(contract.ClientPlane): &stored.Key, names.CACertSecret(contract.ClientPlane): &stored.Cert,
+	} {
+		secret, err := a.private(ctx, name)
+		if err != nil {
+			return err
+		}
+		*to = dataOf(secret)
+	}
+	use, is := a.cluster.DecideCA(contract.ClientPlane, stored, true, a.now).(model.UseCA)
+	if !is || !a.etcd.DeletionTimestamp.IsZero() {
+		a.problem = model.WithoutCA(names)
+		return nil
+	}
+	a.authorities.cas = map[contract.Plane]pki.Authority{contract.ClientPlane: use.CA}
+	problem, err := a.readLedger(ctx)
+	a.problem = problem
+	return err
+}
+
+// grant issues a certificate if one is due, and writes the Secret. It is in the ledger before it is in the Secret.
+func (a *accessPass) grant(ctx context.Context) error {
+	request, key, err := a.request()
+	if err != nil {
+		return err
+	}
+	user := model.AccessUser(a.access)
+	outcome := enroll.Decide(enroll.Input{
+		Pod:   enroll.Pod{Name: user, UID: string(a.access.UID), Recorded: string(a.access.UID), HasAddress: true},
+		Plane: contract.ClientPlane, Request: request, Answer: encoded(a.stored, model.OperatorCertEntry),
+		Usages: []pki.Usage{pki.ClientAuth}, Validity: a.cluster.TLS.LeafValidity,
+		CA: a.authorities.cas[contract.ClientPlane], Ledger: a.ledger.issued, Now: a.now,
+	})
+	switch outcome := outcome.(type) {
+	case enroll.Signed:
+		return a.issue(ctx, outcome, key)
+	case enroll.Answered:
+		a.wakeAt(outcome.RenewalAt)
+		return a.writeAccess(ctx, encoded(a.stored, model.OperatorCertEntry), key)
+	case enroll.Held:
+		a.wakeAt(outcome.Until)
+		a.problem = &model.Problem{Reason: model.Reason(outcome.Cause), Message: fmt.Sprintf(
+			"No certificate is issued for now: %s. One that was issued stays in the Secret.", outcome.Detail)}
+	case enroll.Denied:
+		a.problem = &model.Problem{Reason: model.RequestDenied, Message: fmt.Sprintf(
+			"spec.request is denied (%s): %s. No certificate is issued for it. Create an EtcdAccess with another request.", outcome.Cause, excerpt.Of(outcome.Detail, excerpt.Foreign))}
+	}
+	return nil
+}
+
+func (a *accessPass) issue(ctx context.Context, signed enroll.Signed, key []byte) error {
+	holder := enroll.Holder{PodUID: string(a.access.UID), Plane: contract.ClientPlane}
+	a.ledger.issued.Record(signed.Leaf, a.authorities.cas[contract.ClientPlane].Certificate(), holder, a.now)
+	if err := a.writeLedger(ctx); err != nil {
+		return err
+	}
+	if err := a.writeAccess(ctx, signed.Answer, key); err != nil {
+		return err
+	}
+	a.wakeAt(signed.RenewalAt)
+	a.options.Metrics.issued()
+	a.options.Log.Info("issued a certificate", "namespace", a.access.Namespace, "etcdaccess", a.access.Name,
+		"serial", signed.Leaf.SerialNumber.Text(16), "reason", signed.Why)
+	a.options.Events.Eventf(a.access, nil, corev1.EventTypeNormal, "CertificateIssued", actionGrant,
+		"Issued a certificate by %s: %s", signed.Leaf.Issuer.CommonName, signed.Why)
+	return nil
+}
+
+// request is what the application asks with: its own request, or one for the key that the operator makes for it.
+func (a *accessPass) request() (request string, key []byte, err error) {
+	if own := a.access.Spec.Request; own != "" {
+		return base64.StdEncoding.EncodeToString([]byte(own)), nil, nil
+	}
+	private, err := pki.ParsePrivateKey(dataOf(a.stored)[model.OperatorKeyEntry])
+	if err != nil || private.Params().Algorithm != a.cluster.OperatorKey().Algorithm {
+		if private, err = pki.GenerateKey(a.cluster.OperatorKey()); err != nil {
+			return "", nil, fmt.Errorf("making the key of EtcdAccess %s: %w", a.access.Name, err)
+		}
+	}
+	text, err := pki.NewRequest(private, pki.Subject{CommonName: model.AccessUser(a.access)}, pki.SANs{})
+	if err != nil {
+		return "", nil, fmt.Errorf("requesting the certificate of EtcdAccess %s: %w", a.access.Name, err)
+	}
+	return base64.StdEncoding.EncodeToString(text), private.PEM(), nil
+}
+
+// writeAccess writes the Secret of the application.
+func (a *accessPass) writeAccess(ctx context.Context, answer string, key []byte) error {
+	chain, err := enroll.Chain(answer)
+	if err != nil {
+		return err
+	}
+	names := a.cluster.Names
+	written, err := kube.WriteSecret(ctx, a.options.Client, fieldOwner, a.stored, kube.SecretIntent{
+		Namespace: a.access.Namespace, Name: model.AccessSecret(a.access),
+		Labels: map[string]string{model.ManagedByLabel: model.Manager, model.ClusterLabel: names.Cluster},
+		Owners: []metav1.OwnerReference{model.AccessOwner(a.access)},
+		Data:   model.AccessData(names, a.authorities.cas[contract.ClientPlane].Certificate(), chain, key),
+	})
+	if err != nil {
+		return err
+	}
+	a.stored, a.leaf = &written, chain[0]
+	return nil
+}
+
+// encoded is an entry of a Secret as annotations of pods carry it.
+func encoded(secret *corev1.Secret, entry string) string {
+	return base64.StdEncoding.EncodeToString(dataOf(secret)[entry])
+}
+
+// leafOf is the certificate in the Secret of an application; nil when there is none that can be read.
+func leafOf(secret *corev1.Secret) *x509.Certificate {
+	leaf, err := pki.FirstCertificate(dataOf(secret)[model.OperatorCertEntry])
+	if err != nil {
+		return nil
+	}
+	return leaf
+}
+
+// reportAccess applies the status when it differs, and writes an event when Ready has another status or reason.
+func (a *accessPass) reportAccess(ctx context.Context) error {
+	wanted := model.AccessStatus(a.access, a.leaf, a.problem, a.now)
+	if equality.Semantic.DeepEqual(a.access.Status, wanted) {
+		return nil
+	}
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&wanted)
+	if err != nil {
+		return fmt.Errorf("encoding the status of EtcdAccess %s: %w", a.access.Name, err)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"status": status}}
+	object.SetGroupVersionKind(keyturnv1alpha1.GroupVersion.WithKind(keyturnv1alpha1.KindEtcdAccess))
+	object.SetNamespace(a.access.Namespace)
+	object.SetName(a.access.Name)
+	object.SetUID(a.access.UID)
+	if err := a.appliers.Of(a.access.UID).ApplyStatus(ctx, client.ApplyConfigurationFromUnstructured(object)); err != nil {
+		return err
+	}
+	ready := wanted.Conditions[0]
+	before := apimeta.FindStatusCondition(a.access.Status.Conditions, ready.Type)
+	if before != nil && before.Status == ready.Status && before.Reason == ready.Reason {
+		return nil
+	}
+	kind := corev1.EventTypeWarning
+	if ready.Status == metav1.ConditionTrue || ready.Reason == string(model.CANotReady) {
+		kind = corev1.EventTypeNormal
+	}
+	a.options.Events.Eventf(a.access, nil, kind, ready.Reason, actionGrant, "%s", ready.Message)
+	return nil
+}

@@ -151,6 +151,7 @@ func TestRightsToTheEtcdPKIAreTheOnlyOnesOutsideOfWatchedNamespaces(t *testing.T
 		"one namespace":                      {[]string{"--set=watchNamespaces={etcd}"}, 1, "- --pki=true"},
 		"one namespace, self-signed":         {[]string{"--set=watchNamespaces={etcd}", "--set=etcd.pki.enabled=false"}, 0, "- --pki=false"},
 		"all namespaces":                     {nil, 2, "- --pki=true"},
+		"all namespaces, with applications":  {[]string{"--set=etcd.access.enabled=true"}, 2, "- --access=true"},
 		"all namespaces, always self-signed": {[]string{"--set=etcd.pki.enabled=false"}, 1, "- --pki=false"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -159,7 +159,7 @@ func (a *accessPass) grant(ctx context.Context) error {
 		Pod:   enroll.Pod{Name: user, UID: string(a.access.UID), Recorded: string(a.access.UID), HasAddress: true},
 		Plane: contract.ClientPlane, Request: request, Answer: encoded(a.stored, model.OperatorCertEntry),
 		Usages: []pki.Usage{pki.ClientAuth}, Validity: a.cluster.TLS.LeafValidity,
-		CA: a.authorities.cas[contract.ClientPlane], Ledger: a.ledger.issued, Now: a.now,
+		CA: a.authorities.cas[contract.ClientPlane], Ledger: a.ledger.issued, IsAttested: true, Now: a.now,
 	})
 	switch outcome := outcome.(type) {
 	case enroll.Signed:

@@ -50,6 +50,13 @@ func (c Change) IsNone() bool {
 	return len(c.Create)+len(c.Set)+len(c.Delete)+len(c.Unset) == 0 && !c.Revoke
 }
 
+// WithLimitsKept is the change without the removal of quotas and of ACLs that deny.
+func (c Change) WithLimitsKept() Change {
+	c.Unset = nil
+	c.Delete = slices.DeleteFunc(slices.Clone(c.Delete), func(acl ACL) bool { return acl.Permission == Deny })
+	return c
+}
+
 // Diff is what makes Kafka hold what is wanted. ACLs that deny are created first and deleted last.
 func Diff(held, wanted Held) Change {
 	change := Change{

@@ -65,3 +65,15 @@ func TestOnlyWhatDiffersIsChanged(t *testing.T) {
 		})
 	}
 }
+
+func TestLimitsAreKeptWhereOnlyRightsAreRemoved(t *testing.T) {
+	t.Parallel()
+	change := principal.Change{
+		Create: []principal.ACL{read("c")}, Revoke: true,
+		Delete: []principal.ACL{read("a"), denied(read("b"))}, Unset: []principal.Quota{principal.RequestPercentage},
+	}
+	want := principal.Change{Create: []principal.ACL{read("c")}, Revoke: true, Delete: []principal.ACL{read("a")}}
+	if diff := cmp.Diff(want, change.WithLimitsKept()); diff != "" {
+		t.Errorf("change (-want +got):\n%s", diff)
+	}
+}

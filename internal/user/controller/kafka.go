@@ -87,7 +87,8 @@ func isRejected(err error) bool {
 	return is
 }
 
-// change carries out what a user lacks in Kafka, and then what it has in excess.
+// change carries out what a user lacks in Kafka, and then what it has in excess. A rejected addition does not let a user
+// keep rights that were taken from it; what limits the user stays until what replaces it is accepted.
 func (r *Reconciler) change(ctx context.Context, o model.Observed, d *model.Decision, done *outcome) error {
 	r.ledger.gate.RLock()
 	defer r.ledger.gate.RUnlock()
@@ -97,12 +98,18 @@ func (r *Reconciler) change(ctx context.Context, o model.Observed, d *model.Deci
 		d.Problem = &problem
 	}
 	plan := model.PlanChange(o.User, r.ledger.held, authorizes)
-	err := r.addAll(ctx, plan, d, o.Now, done)
-	if err == nil {
-		err = r.remove(ctx, plan, o.Now)
+	defer func() { done.inKafka = r.ledger.sight(model.Usernames(o.User.Name)) }()
+	rejected := r.addAll(ctx, plan, d, o.Now, done)
+	if rejected != nil && !isRejected(rejected) {
+		return rejected
 	}
-	done.inKafka = r.ledger.sight(model.Usernames(o.User.Name))
-	return err
+	if rejected != nil {
+		plan = plan.WithLimitsKept()
+	}
+	if err := r.remove(ctx, plan, o.Now); err != nil {
+		return err
+	}
+	return rejected
 }
 
 // addAll adds all that Kafka accepts: what it rejects does not keep back the rest.
@@ -118,7 +125,10 @@ func (r *Reconciler) addAll(ctx context.Context, plan model.Plan, d *model.Decis
 	if d.Password == "" {
 		return rejected
 	}
-	return errors.Join(rejected, r.setPassword(ctx, d, now, done))
+	if err := r.setPassword(ctx, d, now, done); err != nil {
+		return err
+	}
+	return rejected
 }
 
 func (r *Reconciler) add(ctx context.Context, of model.UserChange, now time.Time) error {
@@ -132,6 +142,9 @@ func (r *Reconciler) add(ctx context.Context, of model.UserChange, now time.Time
 	limited := r.ledger.client.AlterQuotas(ctx, of.Username, of.Set, nil)
 	if limited == nil && len(of.Set) > 0 {
 		r.ledger.note(of.Username, now, func(h *principal.Held) { maps.Copy(h.Quotas, of.Set) })
+	}
+	if limited != nil && !isRejected(limited) {
+		return limited
 	}
 	return errors.Join(err, limited)
 }

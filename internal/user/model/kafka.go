@@ -81,6 +81,16 @@ func plan(user *kafkav1.KafkaUser, wanted principal.Held, held func(username str
 	return p
 }
 
+// WithLimitsKept removes rights, and nothing that limits the user.
+func (p Plan) WithLimitsKept() Plan {
+	kept := make(Plan, 0, len(p))
+	for _, of := range p {
+		of.Change = of.WithLimitsKept()
+		kept = append(kept, of)
+	}
+	return kept
+}
+
 // acls are the bindings of rules: one for each operation.
 func acls(authorization *kafkav1.UserAuthorization) []principal.ACL {
 	if authorization == nil {

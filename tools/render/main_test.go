@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -169,6 +170,67 @@ func TestRightsToTheEtcdPKIAreTheOnlyOnesOutsideOfWatchedNamespaces(t *testing.T
 			}
 			if bound := roles / 2; bound != test.roles || !slices.Contains(lines, test.flag) {
 				t.Errorf("%d ClusterRoles, want %d and %s", bound, test.roles, test.flag)
+			}
+		})
+	}
+}
+
+// objects are the kind, namespace and name of each object, as often as it is rendered.
+func objects(text string) map[string]int {
+	times := map[string]int{}
+	for document := range strings.SplitSeq(text, "\n---") {
+		first := map[string]string{}
+		for line := range strings.SplitSeq(document, "\n") {
+			if key, value, _ := strings.Cut(line, ": "); first[key] == "" {
+				first[key] = value
+			}
+		}
+		if first["kind"] != "" {
+			times[first["kind"]+" "+first["  namespace"]+"/"+first["  name"]]++
+		}
+	}
+	return times
+}
+
+// Helm applies the last of two objects with one name, so that a user operator would be missing without a word.
+func TestNoTwoUserOperatorsShareAnObject(t *testing.T) {
+	t.Parallel()
+	type entry struct{ namespace, cluster string }
+	for name, test := range map[string]struct {
+		entries [2]entry
+		says    []string
+	}{
+		"two clusters":                              {entries: [2]entry{{"kafka", "a"}, {"kafka", "b"}}},
+		"one name in two namespaces":                {entries: [2]entry{{"kafka", "a"}, {"shop", "a"}}},
+		"a name that ends like the Role of another": {entries: [2]entry{{"kafka", "a"}, {"kafka", "a-cert-manager"}}},
+		"the same parts, cut elsewhere": {
+			entries: [2]entry{{"kafka-a", "b"}, {"kafka", "a-b"}},
+			says:    []string{"cluster a-b in namespace kafka", "keyturn-users-kafka-a-b", "release of its own"},
+		},
+		"one cluster twice": {
+			entries: [2]entry{{"kafka", "a"}, {"kafka", "a"}},
+			says:    []string{"cluster a in namespace kafka", "remove one of the entries"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			arguments := []string{certManager}
+			for i, e := range test.entries {
+				arguments = append(arguments, fmt.Sprintf("--set=userOperators[%d].namespace=%s,userOperators[%d].cluster=%s", i, e.namespace, i, e.cluster))
+			}
+			text, err := template(t, arguments...)
+			if test.says == nil && err != nil {
+				t.Fatal(err)
+			}
+			for _, words := range test.says {
+				if err == nil || !strings.Contains(err.Error(), words) {
+					t.Errorf("error %v, want one with %q", err, words)
+				}
+			}
+			for object, times := range objects(text) {
+				if times > 1 {
+					t.Errorf("%s is rendered %d times", object, times)
+				}
 			}
 		})
 	}

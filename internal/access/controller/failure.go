@@ -66,3 +66,8 @@ func isRetried(failed error) bool {
 	_, is := errors.AsType[*binding.NotReadyError](failed)
 	return !is
 }
+
+// isOutdated reports whether another process wrote in between.
+func isOutdated(failed error) bool {
+	return apierrors.IsConflict(failed) || apierrors.IsAlreadyExists(failed)
+}

@@ -35,11 +35,11 @@ func newPass(r *Reconciler, access *binding.Access) *pass {
 func (p *pass) settle(ctx context.Context) (binding.Outcome, error) {
 	listener, failed := p.bind(ctx)
 	outcome := binding.Outcome{Listener: listener, Problem: problem(failed)}
-	if failed == nil || isRetried(failed) {
+	if failed == nil || isOutdated(failed) {
 		return outcome, failed
 	}
 	holds, err := p.keep(ctx)
-	if err != nil {
+	if err != nil && (isOutdated(err) || !isRetried(failed)) {
 		return outcome, err
 	}
 	outcome.Withdrawn = !holds && outcome.Problem.Reason == binding.NamespaceNotAllowed

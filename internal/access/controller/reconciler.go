@@ -97,8 +97,8 @@ func (r *Reconciler) pass(ctx context.Context, access *binding.Access) error {
 	p := newPass(r, access)
 	outcome, failed := p.settle(ctx)
 	p.watch()
-	if apierrors.IsConflict(failed) || apierrors.IsAlreadyExists(failed) {
-		return failed // another process wrote in between: what it wrote is read next
+	if isOutdated(failed) {
+		return failed // what the other process wrote is read next
 	}
 	if failed != nil && kube.IgnoreEnding(failed) == nil {
 		return nil

@@ -11,9 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+const managedByLabel = "app.kubernetes.io/managed-by"
+
 // Reserve creates the Secret that an intent is about, to be applied to exactly as it is returned, and fails with AlreadyExists if there
-// is one: a server-side apply has no such precondition, and would take it over. It writes the type and the owners alone, because what is
-// created and not applied cannot be removed by a later apply. It writes nothing if the API server would reject the intent.
+// is one: a server-side apply has no such precondition, and would take it over. It writes type, owners and who manages it alone, because
+// what is created and not applied cannot be removed by a later apply. It writes nothing if the API server would reject the intent.
 func Reserve(ctx context.Context, writer client.Client, owner client.FieldOwner, intent *coreac.SecretApplyConfiguration) (*corev1.Secret, error) {
 	data, err := json.Marshal(intent)
 	if err != nil {
@@ -26,6 +28,9 @@ func Reserve(ctx context.Context, writer client.Client, owner client.FieldOwner,
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: whole.Namespace, Name: whole.Name, OwnerReferences: whole.OwnerReferences},
 		Type:       whole.Type,
+	}
+	if manager, is := whole.Labels[managedByLabel]; is {
+		secret.Labels = map[string]string{managedByLabel: manager} // by which it is found after a crash
 	}
 	if err := writer.Create(ctx, whole, owner, client.DryRunAll); err != nil {
 		return nil, fmt.Errorf("trying to create Secret %s/%s: %w", secret.Namespace, secret.Name, err)

@@ -59,12 +59,18 @@ func (w *world) run(counted *traffic) *controller.Reconciler {
 // start also returns a function that ends the process.
 func (w *world) start(counted *traffic, configure func(*ctrl.Options)) (operator *controller.Reconciler, end func()) {
 	w.t.Helper()
+	return w.startFor(cluster, w.kafka, counted, configure)
+}
+
+// startFor starts the user operator of a cluster.
+func (w *world) startFor(name string, kafka admin.UsersClient, counted *traffic, configure func(*ctrl.Options)) (operator *controller.Reconciler, end func()) {
+	w.t.Helper()
 	server := rest.CopyConfig(apiServer)
 	server.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		counted.next = next
 		return counted
 	})
-	cluster := types.NamespacedName{Namespace: w.namespace, Name: cluster}
+	cluster := types.NamespacedName{Namespace: w.namespace, Name: name}
 	options := ctrl.Options{
 		Scheme: w.person.Scheme(), Cache: controller.CacheOptions(cluster), Logger: logr.Discard(),
 		Metrics:    metricsserver.Options{BindAddress: "0"},
@@ -78,7 +84,7 @@ func (w *world) start(counted *traffic, configure func(*ctrl.Options)) (operator
 	operator = controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(1000), Log: logr.Discard(),
 		Clock: clock.RealClock{}, Cluster: cluster, Stores: authority.WithStores, Metrics: w.metrics(),
-		Kafka: w.kafka, Issuers: w.elsewhere, ReissueRate: reissueRate,
+		Kafka: kafka, Issuers: w.elsewhere, ReissueRate: reissueRate,
 	})
 	if err := operator.SetupWithManager(mgr); err != nil {
 		w.t.Fatal(err)

@@ -7,12 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
-	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/user/model"
 )
 
@@ -114,27 +112,6 @@ func (r *Reconciler) clear(ctx context.Context, user *kafkav1.KafkaUser, kafka *
 		return err, nil
 	}
 	return nil, r.dropFinalizer(ctx, user)
-}
-
-// leave clears a user that is not in the cache: it is gone, or its label names another cluster now or none.
-func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, now time.Time) (ctrl.Result, error) {
-	r.forget(key)
-	user, exists, err := read[kafkav1.KafkaUser](ctx, r.options.Live, key)
-	if err != nil || !exists || user.Labels[kafkamodel.ClusterLabel] == r.options.Cluster.Name || !r.isKept(user) {
-		return ctrl.Result{}, err
-	}
-	kafka, err := r.liveKafka(ctx)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	inKafka, err := r.clear(ctx, user, kafka, now)
-	if inKafka == nil || err != nil {
-		return ctrl.Result{}, err
-	}
-	r.options.Log.Error(inKafka, "a user of another cluster keeps its rights until Kafka answers", "user", user.Name)
-	done := outcome{}
-	r.postpone(inKafka, now, &done)
-	return waitUntil(earliest(done.wake, r.ledger.nextLook()), now), nil
 }
 
 // removeAll makes Kafka hold nothing for a user, under both of its names.

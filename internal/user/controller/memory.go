@@ -36,6 +36,14 @@ func (m *memory) of(user types.NamespacedName, now version, at time.Time) (outco
 	return last.outcome, known && last.version == now && !isDue
 }
 
+// knows reports whether a user has been brought up to date.
+func (m *memory) knows(user types.NamespacedName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, known := m.users[user]
+	return known
+}
+
 // remember reports whether the user is seen otherwise than before.
 func (m *memory) remember(user types.NamespacedName, v version, done outcome) bool {
 	m.mu.Lock()

@@ -133,12 +133,14 @@ type version struct {
 	told     uint64
 	// isKept: the finalizer is set.
 	isKept bool
+	// hasDeparted: another user operator says that the user is not its any more.
+	hasDeparted bool
 }
 
 func (r *Reconciler) version(ctx context.Context, user *kafkav1.KafkaUser) (version, error) {
 	v := version{
 		uid: user.UID, generation: user.Generation, metadata: fmt.Sprint(user.Labels),
-		told: r.memory.told(client.ObjectKeyFromObject(user)), isKept: r.isKept(user),
+		told: r.memory.told(client.ObjectKeyFromObject(user)), isKept: r.isKept(user), hasDeparted: model.HasDeparted(user.Status),
 	}
 	kafka, exists, err := r.kafka(ctx)
 	if err != nil {

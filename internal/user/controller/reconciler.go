@@ -122,6 +122,7 @@ func (r *Reconciler) keep(ctx context.Context, user *kafkav1.KafkaUser, seen ver
 	name := client.ObjectKeyFromObject(user)
 	seen.secret = done.secretVersion
 	seen.isKept = r.isKept(user)
+	seen.hasDeparted = false // the status was written since
 	if !done.waits {
 		r.turns.end(name)
 	}

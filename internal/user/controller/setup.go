@@ -124,13 +124,17 @@ func finalizersAlone(object any) (any, error) {
 	return object, nil
 }
 
-// specChanged leaves out changes of the status, which this operator alone writes.
+// specChanged leaves out changes of the status, but for that of another user operator which lets a user go.
 func specChanged() predicate.Predicate {
 	finalizersChanged := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return !slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers())
 	}}
+	hasDeparted := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		user, is := e.ObjectNew.(*kafkav1.KafkaUser)
+		return is && model.HasDeparted(user.Status)
+	}}
 	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{},
-		predicate.AnnotationChangedPredicate{}, finalizersChanged)
+		predicate.AnnotationChangedPredicate{}, finalizersChanged, hasDeparted)
 }
 
 // usersOf are the users that a Secret is about: all of them for one of the clients CA.

@@ -35,6 +35,7 @@ const (
 	InvalidSecret        Reason = "InvalidSecret"
 	Forbidden            Reason = "Forbidden"
 	ClockDiffers         Reason = "ClockDiffers"
+	ClusterLabelChanged  Reason = "ClusterLabelChanged"
 )
 
 // Reasons that stand in the way in Kafka.

@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/excerpt"
+	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
 )
 
 // Status is what the status of a user shall be. secret is the name of the Secret that holds its credentials,
@@ -75,4 +76,19 @@ func HasBegun(status kafkav1.KafkaUserStatus, problem Remark) bool {
 	return !slices.ContainsFunc(status.Conditions, func(c condition.Condition) bool {
 		return c.Type == condition.NotReady && c.Reason == string(problem.Reason)
 	})
+}
+
+// Departed is the problem of a user whose label does not name this Kafka any more.
+func Departed(user *kafkav1.KafkaUser, kafka string) Remark {
+	now := "names no Kafka"
+	if label := user.Labels[kafkamodel.ClusterLabel]; label != "" {
+		now = "names Kafka " + label
+	}
+	return Remark{ClusterLabelChanged, fmt.Sprintf("The label %s %s and not %s any more. The credentials of the user are not renewed, and its rights in Kafka %s "+
+		"are removed. Correct the label, or start the user operator of the Kafka that it names.", kafkamodel.ClusterLabel, now, kafka, kafka)}
+}
+
+// HasDeparted reports whether a user operator has said so in a status.
+func HasDeparted(status kafkav1.KafkaUserStatus) bool {
+	return !HasBegun(status, Remark{Reason: ClusterLabelChanged})
 }

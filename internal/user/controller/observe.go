@@ -135,12 +135,13 @@ type version struct {
 	isKept bool
 	// hasDeparted: another user operator says that the user is not its any more.
 	hasDeparted bool
+	isPaused    bool
 }
 
 func (r *Reconciler) version(ctx context.Context, user *kafkav1.KafkaUser) (version, error) {
 	v := version{
 		uid: user.UID, generation: user.Generation, metadata: fmt.Sprint(user.Labels),
-		told: r.memory.told(client.ObjectKeyFromObject(user)), isKept: r.isKept(user), hasDeparted: model.HasDeparted(user.Status),
+		told: r.memory.told(client.ObjectKeyFromObject(user)), isKept: r.isKept(user), hasDeparted: model.HasDeparted(user.Status), isPaused: model.IsPaused(user),
 	}
 	kafka, exists, err := r.kafka(ctx)
 	if err != nil {

@@ -102,19 +102,39 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if last, same := r.memory.of(request.NamespacedName, seen, now); same && !last.waitsForIssuer && !r.isTurn(&user, last) && !r.isNews(ctx, &user, last, now) {
+	last, same := r.memory.of(request.NamespacedName, seen, now)
+	if same && !last.waitsForIssuer && !r.isTurn(&user, last) && !r.isNews(ctx, &user, last, now) {
 		return r.wait(&user, last, now), nil
 	}
-	observed, err := r.observe(ctx, &user, now)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	done, err := r.carryOut(ctx, observed, model.Decide(observed))
+	done, err := r.bring(ctx, &user, last, now)
 	if err != nil {
 		return ctrl.Result{}, kube.IgnoreEnding(err)
 	}
 	r.keep(ctx, &user, seen, done)
 	return r.wait(&user, done, now), nil
+}
+
+// bring makes a user current, and leaves one that is paused as it is.
+func (r *Reconciler) bring(ctx context.Context, user *kafkav1.KafkaUser, last outcome, now time.Time) (outcome, error) {
+	if model.IsPaused(user) {
+		return r.pause(ctx, user, last, now)
+	}
+	observed, err := r.observe(ctx, user, now)
+	if err != nil {
+		return outcome{}, err
+	}
+	return r.carryOut(ctx, observed, model.Decide(observed))
+}
+
+// pause says of a user that it is left as it is.
+func (r *Reconciler) pause(ctx context.Context, user *kafkav1.KafkaUser, last outcome, now time.Time) (outcome, error) {
+	if status := model.Paused(user, now); !model.SameStatus(user.Status, status) {
+		if err := r.applyStatus(ctx, user, status); err != nil {
+			return outcome{}, err
+		}
+	}
+	secret, err := r.cachedVersion(ctx, r.secretName(user.Name))
+	return outcome{secret: last.secret, secretVersion: secret, notBefore: last.notBefore, notAfter: last.notAfter, inKafka: last.inKafka}, err
 }
 
 // keep remembers what a reconcile has left, for the next one and for whom it concerns.

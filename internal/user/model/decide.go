@@ -36,6 +36,7 @@ const (
 	Forbidden            Reason = "Forbidden"
 	ClockDiffers         Reason = "ClockDiffers"
 	ClusterLabelChanged  Reason = "ClusterLabelChanged"
+	ReconciliationPaused Reason = "ReconciliationPaused"
 )
 
 // Reasons that stand in the way in Kafka.

@@ -34,6 +34,23 @@ func Status(o Observed, d Decision, secret string) kafkav1.KafkaUserStatus {
 	}
 }
 
+// IsPaused reports whether a person asks for a user to be left as it is.
+func IsPaused(user *kafkav1.KafkaUser) bool {
+	return kafkamodel.Says(user.Annotations, kafkamodel.PauseAnnotation, "true")
+}
+
+// Paused is the status of a user that is left as it is.
+func Paused(user *kafkav1.KafkaUser, now time.Time) kafkav1.KafkaUserStatus {
+	status := *user.Status.DeepCopy()
+	status.ObservedGeneration = user.Generation
+	status.Conditions = since([]condition.Condition{newCondition(condition.ReconciliationPaused, Remark{
+		ReconciliationPaused,
+		"The annotation " + kafkamodel.PauseAnnotation + " is true. The Secret of the user and what Kafka holds for it are not changed, and its certificate is not renewed. " +
+			"Remove the annotation to continue.",
+	})}, user.Status.Conditions, now)
+	return status
+}
+
 // NotWritten is why a user's Secret cannot be written until a person changes something; nil when it was, or when it may be the
 // next time.
 func NotWritten(secret string, err error) *Remark {

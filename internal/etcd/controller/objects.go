@@ -84,7 +84,7 @@ func (p *pass) applyObjects(ctx context.Context) error {
 		return err
 	}
 	for _, member := range p.members {
-		if err := p.applyAll(ctx, p.cluster.Account(member.Name)); err != nil {
+		if err := p.applyAccount(ctx, member.Name); err != nil {
 			return err
 		}
 	}
@@ -93,7 +93,7 @@ func (p *pass) applyObjects(ctx context.Context) error {
 
 // prepare applies what a member has besides its pod and its data, and returns what is published to it.
 func (p *pass) prepare(ctx context.Context, member string) (publication.Publication, error) {
-	if err := p.applyAll(ctx, p.cluster.Account(member)); err != nil {
+	if err := p.applyAccount(ctx, member); err != nil {
 		return publication.Publication{}, err
 	}
 	return p.writeSecret(ctx, member)

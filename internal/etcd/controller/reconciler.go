@@ -136,8 +136,8 @@ func (p *pass) run(ctx context.Context) error {
 	p.problem = p.findings.Problem
 	if p.problem == nil || len(p.members) > 0 {
 		err := p.carryOut(ctx)
-		if foreign, is := errors.AsType[*foreignObjectError](err); is {
-			p.problem = foreign.problem()
+		if found, is := errors.AsType[obstacle](err); is {
+			p.problem = found.problem()
 			p.wakeAt(p.now.Add(kube.Unwatched))
 		} else if err != nil {
 			return err

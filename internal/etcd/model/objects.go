@@ -79,7 +79,7 @@ func (c Cluster) Account(member string) []Object {
 	account := coreac.ServiceAccount(member, namespace).WithLabels(labels).WithOwnerReferences(c.owner()).
 		WithAutomountServiceAccountToken(false)
 	role := rbacac.Role(member, namespace).WithLabels(labels).WithOwnerReferences(c.owner()).
-		WithRules(rbacac.PolicyRule().WithAPIGroups(corev1.GroupName).WithResources("pods").WithResourceNames(member).WithVerbs("get", "patch"))
+		WithRules(ruleIntents(MemberRules(member))...)
 	binding := rbacac.RoleBinding(member, namespace).WithLabels(labels).WithOwnerReferences(c.owner()).
 		WithRoleRef(rbacac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("Role").WithName(member)).
 		WithSubjects(rbacac.Subject().WithKind(rbacv1.ServiceAccountKind).WithName(member).WithNamespace(namespace))
@@ -88,6 +88,20 @@ func (c Cluster) Account(member string) []Object {
 		{rbacv1.SchemeGroupVersion.WithKind("Role"), member, role},
 		{rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), member, binding},
 	}
+}
+
+// MemberRules are what a member may do.
+func MemberRules(member string) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{corev1.GroupName}, Resources: []string{"pods"}, ResourceNames: []string{member}, Verbs: []string{"get", "patch"}}}
+}
+
+func ruleIntents(rules []rbacv1.PolicyRule) []*rbacac.PolicyRuleApplyConfiguration {
+	intents := make([]*rbacac.PolicyRuleApplyConfiguration, 0, len(rules))
+	for _, rule := range rules {
+		intents = append(intents, rbacac.PolicyRule().
+			WithAPIGroups(rule.APIGroups...).WithResources(rule.Resources...).WithResourceNames(rule.ResourceNames...).WithVerbs(rule.Verbs...))
+	}
+	return intents
 }
 
 // Claim is the claim with the data of a member.

@@ -29,15 +29,25 @@ import (
 // patience is many times what an event takes to become a write.
 const patience = time.Minute
 
-// traffic counts reads of single objects, lists of Secrets and writes; watches are left out.
+// traffic counts reads of single objects, lists of Secrets and writes; watches are left out. It notes which Secrets are
+// watched by their names.
 type traffic struct {
 	next http.RoundTripper
 
 	mu            sync.Mutex
 	reads, writes int
+	watched       map[string]bool
 }
 
 func (c *traffic) RoundTrip(request *http.Request) (*http.Response, error) {
+	if by := request.URL.Query(); strings.HasSuffix(request.URL.Path, "/secrets") && by.Has("watch") && by.Has("fieldSelector") {
+		c.mu.Lock()
+		if c.watched == nil {
+			c.watched = map[string]bool{}
+		}
+		c.watched[by.Get("fieldSelector")] = true
+		c.mu.Unlock()
+	}
 	resources := []string{"/secrets/", "/kafkas/", "/kafkausers/", "/kafkaaccesses/"}
 	isList := strings.HasSuffix(request.URL.Path, "/secrets") && !request.URL.Query().Has("watch")
 	if isList || slices.ContainsFunc(resources, func(r string) bool { return strings.Contains(request.URL.Path, r) }) {

@@ -58,7 +58,8 @@ func templateOf(access *Access) accessv1alpha1.MetadataTemplate {
 func without(values map[string]string) map[string]string {
 	kept := map[string]string{}
 	for key, value := range values {
-		if !strings.HasPrefix(key, "strimzi.io/") && !strings.HasPrefix(key, "keyturn.dev/") {
+		isReserved := func(prefix string) bool { return strings.HasPrefix(key, prefix) }
+		if !slices.ContainsFunc([]string{"strimzi.io/", "keyturn.dev/", "cert-manager.io/"}, isReserved) {
 			kept[key] = value
 		}
 	}

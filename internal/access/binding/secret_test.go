@@ -19,7 +19,7 @@ func TestTheTemplateAddsWhatIsNotTheOperators(t *testing.T) {
 	access := accessTo(func(a *accessv1alpha1.KafkaAccess) {
 		a.Spec.Template = &accessv1alpha1.KafkaAccessTemplate{Secret: &accessv1alpha1.SecretTemplate{Metadata: &accessv1alpha1.MetadataTemplate{
 			Labels:      map[string]string{"team": "checkout", "strimzi.io/cluster": "other", "app.kubernetes.io/managed-by": "me"},
-			Annotations: map[string]string{"note": "yes", "keyturn.dev/trust": "no"},
+			Annotations: map[string]string{"note": "yes", "keyturn.dev/trust": "no", "cert-manager.io/certificate-name": "my-cluster-dual-role-0"},
 		}}}
 	})
 	secret := binding.Secret(access, "source", map[string][]byte{"type": []byte("kafka")})

@@ -2,6 +2,7 @@ package certmanager
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -29,10 +30,14 @@ func (o *Options) unrelated(certificate metav1.Object) string {
 	}
 }
 
-// unrelatedSecret says why a Secret is not that of the Certificate of a name.
+// unrelatedSecret says why a Secret is not that of the Certificate of a name. Controllers copy annotations that people write
+// to Secrets of their own, so that the annotation proves nothing for a Secret of another owner. A given one is its caller's.
 func (o *Options) unrelatedSecret(secret metav1.Object, certificate string) string {
 	of := secret.GetAnnotations()[CertificateNameAnnotation]
+	other := o.otherOwner(secret)
 	switch {
+	case o.Placement == InOwnSecret && other != nil:
+		return fmt.Sprintf("is owned by %s %s (uid %s)", other.Kind, other.Name, other.UID)
 	case of == certificate, of == "" && o.Placement == InGivenSecret:
 		return ""
 	case of == "":
@@ -54,12 +59,20 @@ func (o *Options) leftOver(secret metav1.Object) (certificate string, is bool) {
 	if certificate == "" || secret.GetName() != certificate+SecretSuffix || !o.selector().Matches(labels.Set(secret.GetLabels())) {
 		return "", false
 	}
+	return certificate, o.otherOwner(secret) == nil
+}
+
+// otherOwner is one that is neither the owner nor a Certificate, to which cert-manager itself may be set to refer; nil without any.
+func (o *Options) otherOwner(secret metav1.Object) *metav1.OwnerReference {
 	references := secret.GetOwnerReferences()
 	for i := range references {
-		// cert-manager itself may be set to refer to the Certificate.
-		if references[i].UID != o.Owner.UID && references[i].Kind != kindCertificate {
-			return "", false
+		if references[i].UID != o.Owner.UID && !isCertificate(references[i]) {
+			return &references[i]
 		}
 	}
-	return certificate, true
+	return nil
+}
+
+func isCertificate(r metav1.OwnerReference) bool {
+	return r.Kind == kindCertificate && strings.HasPrefix(r.APIVersion, Group+"/")
 }

@@ -60,9 +60,7 @@ func (i *Issuer) clear(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	owners := slices.DeleteFunc(slices.Clone(secret.OwnerReferences), func(r metav1.OwnerReference) bool {
-		return r.Kind == kindCertificate && strings.HasPrefix(r.APIVersion, Group+"/")
-	})
+	owners := slices.DeleteFunc(slices.Clone(secret.OwnerReferences), isCertificate)
 	own := func(key string) bool {
 		return strings.HasPrefix(key, Group+"/") || strings.HasSuffix(key, "."+Group+"/fao")
 	}

@@ -203,6 +203,16 @@ func TestWhatCannotBeBuiltIsAnError(t *testing.T) {
 				in.Kafka.Spec.Kafka.Template = templateOf(nil, map[string]string{"strimzi.io/force-renew": "true"})
 			}, kafka, "annotation strimzi.io/force-renew is reserved",
 		},
+		"a template claims that cert-manager fills the Secret": {
+			func(in *Input) {
+				in.Kafka.Spec.Kafka.Template = templateOf(nil, map[string]string{"cert-manager.io/certificate-name": "x"})
+			}, kafka, "annotation cert-manager.io/certificate-name is reserved",
+		},
+		"a template's label is cert-manager's": {
+			func(in *Input) {
+				in.Kafka.Spec.Kafka.Template = templateOf(map[string]string{"controller.cert-manager.io/fao": "true"}, nil)
+			}, kafka, "label controller.cert-manager.io/fao is reserved",
+		},
 		"a template's label is the operator's": {
 			func(in *Input) {
 				in.Kafka.Spec.Kafka.Template = templateOf(map[string]string{"keyturn.dev/x": "1"}, nil)

@@ -158,7 +158,7 @@ func (r *resolver) withoutOwnKeys(what string, given map[string]string) map[stri
 	taken := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		if OwnKey(key) {
-			r.errorf(r.kafkaObject(), "spec.kafka.template.clusterCaCert: the %s %s is reserved for the operator: remove it", what, key)
+			r.errorf(r.kafkaObject(), "spec.kafka.template.clusterCaCert: the %s %s is reserved for operators: remove it", what, key)
 			continue
 		}
 		taken[key] = given[key]

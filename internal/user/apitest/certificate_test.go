@@ -29,7 +29,7 @@ func TestAUserGetsASecretAsStrimziWritesIt(t *testing.T) {
 	spec := tls()
 	spec.Template = &kafkav1.UserTemplate{Secret: &kafkav1.ResourceTemplate{Metadata: &kafkav1.MetadataTemplate{
 		Labels:      map[string]string{"mine": "yes", "strimzi.io/cluster": "other"},
-		Annotations: map[string]string{"example.com/owner": "checkout", "strimzi.io/force-renew": "true"},
+		Annotations: map[string]string{"example.com/owner": "checkout", "strimzi.io/force-renew": "true", "cert-manager.io/certificate-name": "alice"},
 	}}}
 	w.user("alice", spec)
 	w.reconcile("alice")

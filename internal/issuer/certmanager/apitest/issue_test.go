@@ -203,15 +203,26 @@ func TestACertificateOfAnotherOwnerIsNotTouched(t *testing.T) {
 
 func TestASecretOfAnotherOwnerIsNotTouched(t *testing.T) {
 	t.Parallel()
-	for name, annotations := range map[string]map[string]string{
-		"it was created by a person":        nil,
-		"it belongs to another Certificate": {"cert-manager.io/certificate-name": "another"},
+	for name, claim := range map[string]func(w *world, secret *corev1.Secret){
+		"it was created by a person": func(*world, *corev1.Secret) {},
+		"it belongs to another Certificate": func(_ *world, secret *corev1.Secret) {
+			secret.Annotations = map[string]string{certmanager.CertificateNameAnnotation: "another"}
+		},
+		"it says that it belongs to the Certificate, and is another object's": func(w *world, secret *corev1.Secret) {
+			secret.Annotations = map[string]string{certmanager.CertificateNameAnnotation: node}
+			secret.OwnerReferences = []metav1.OwnerReference{w.owner("another")}
+		},
+		"it says that it belongs to the Certificate, and is another object's beside the owner's": func(w *world, secret *corev1.Secret) {
+			secret.Annotations = map[string]string{certmanager.CertificateNameAnnotation: node}
+			secret.OwnerReferences = []metav1.OwnerReference{w.options.Owner, w.owner("another")}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			theirs := &corev1.Secret{ObjectMeta: w.meta(node + "-cm"), Data: map[string][]byte{"password": []byte("x")}}
-			theirs.Annotations, theirs.Labels = annotations, w.options.Selector
+			theirs.Labels = w.options.Selector
+			claim(w, theirs)
 			w.create(theirs)
 			w.traffic.since()
 

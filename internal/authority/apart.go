@@ -80,7 +80,7 @@ func issuersIn(secret Stored) []*x509.Certificate {
 // present certificates of.
 func (d Decision) wanted() []*x509.Certificate {
 	wanted := slices.Clone(d.Published)
-	for _, cert := range []*x509.Certificate{d.Certificate, d.Target()} {
+	for _, cert := range append([]*x509.Certificate{d.Certificate, d.Target()}, d.Kept...) {
 		if cert != nil && !contains(wanted, cert) {
 			wanted = append(wanted, cert)
 		}

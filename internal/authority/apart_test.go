@@ -82,3 +82,30 @@ func TestAFurtherClientsCAThatIsTheClusterCAIsRefused(t *testing.T) {
 		t.Errorf("%q is refused, want the clients CA", refused)
 	}
 }
+
+func TestACAThatAnIssuerAnnouncesForNodesAndIsTheClientsCAIsRefusedBeforeItIsTrusted(t *testing.T) {
+	t.Parallel()
+	ca, users := pkitest.CA(t, "company", noon()), pkitest.CA(t, "users", noon())
+	for name, bundle := range map[string][]*x509.Certificate{
+		"first": certificatesOf(users, ca), "last": certificatesOf(ca, users),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nodes, clients := outsideWorld(t, ca), brings(t, authorities.Clients, users, users)
+			nodes.step()
+			nodes.runsOutside()
+			apart := func() authority.Holders {
+				refused, _ := authority.CheckApart(nodes.in, clients.in, nodes.decide(), clients.decide())
+				return refused
+			}
+			nodes.brings(bundle...)
+			if refused := apart(); refused != authority.Members {
+				t.Errorf("%q is refused, want the cluster CA", refused)
+			}
+			nodes.brings(ca.Certificate())
+			if refused := apart(); refused != "" {
+				t.Errorf("%q is refused after it was taken out again", refused)
+			}
+		})
+	}
+}

@@ -50,7 +50,7 @@ func (b *Bundle) Text() []byte { return b.Stored.Data[b.Entry] }
 
 func (b *Bundle) object() string { return "Secret " + b.Secret }
 
-// read returns the CAs of the bundle that have not expired, each once, in the order of the text, and what of it is ignored.
+// read returns the CAs of the bundle, each once, in the order of the text, and what of it nodes do not trust now.
 func (b *Bundle) read(in Input) ([]*x509.Certificate, []Remark, *Problem) {
 	problem := func(wrong string) *Problem {
 		return &Problem{
@@ -79,25 +79,34 @@ func (b *Bundle) read(in Input) ([]*x509.Certificate, []Remark, *Problem) {
 		if err := pki.CheckCA(cert); err != nil {
 			return nil, nil, problem(fmt.Sprintf("%s: certificate %d is not a CA: %s", b.Entry, i+1, err))
 		}
-		switch wrong := pki.CheckValidAt(cert, in.Now); {
-		case contains(cas, cert):
-		case wrong != nil:
+		if contains(cas, cert) {
+			continue
+		}
+		cas = append(cas, cert)
+		if wrong := pki.CheckValidAt(cert, in.Now); wrong != nil {
 			remarks = append(remarks, Remark{Secret: b.Secret, Part: entryPart(b.Entry), Text: "nodes do not trust a CA of entry " + b.Entry + ": " + wrong.Error()})
-		default:
-			cas = append(cas, cert)
 		}
 	}
-	if len(cas) == 0 {
+	switch {
+	case len(mountedAt(cas, in.Now)) > 0:
+		return cas, remarks, nil
+	case len(remarks) > 0:
 		return nil, nil, problem(remarks[0].Text)
+	default:
+		return nil, nil, problem("nodes trust no CA of entry " + b.Entry + ", because each has signed another CA of it")
 	}
-	return cas, remarks, nil
 }
 
 // maxBundled is how many CAs nodes are given at most: each is tried with every certificate that is presented to them.
 const maxBundled = 32
 
-// mounted are the CAs of a bundle that nodes trust. One that has signed another CA of the bundle is not among them: it
-// may have signed those of strangers, too.
+// mountedAt are the CAs of a bundle that nodes trust at a time. What a CA has signed that is not valid then is left out, too.
+func mountedAt(bundle []*x509.Certificate, now time.Time) []*x509.Certificate {
+	return slices.DeleteFunc(mounted(bundle), func(ca *x509.Certificate) bool { return pki.CheckValidAt(ca, now) != nil })
+}
+
+// mounted are the CAs of a bundle that nodes trust while they are valid. One that has signed another CA of the bundle is not
+// among them: it may have signed those of strangers, too.
 func mounted(bundle []*x509.Certificate) []*x509.Certificate {
 	return slices.DeleteFunc(slices.Clone(bundle), func(ca *x509.Certificate) bool {
 		return slices.ContainsFunc(bundle, func(other *x509.Certificate) bool {

@@ -16,7 +16,7 @@ func decideOutside(in Input) (Decision, error) {
 	if problem != nil {
 		return Decision{}, invalid(*problem)
 	}
-	o := outside{in: in, bundle: bundle, mounted: mounted(bundle), warnings: remarks}
+	o := outside{in: in, bundle: bundle, mounted: mountedAt(bundle, in.Now), warnings: remarks}
 	if problem := o.readStored(); problem != nil {
 		return Decision{}, invalid(*problem)
 	}
@@ -64,7 +64,7 @@ func (o *outside) readStored() *Problem {
 // trustedBefore are the CAs that ca.crt and dated entries hold for nodes. Those that ca.crt holds for applications alone
 // were never mounted.
 func (o *outside) trustedBefore() []*x509.Certificate {
-	before := mounted(o.stored)
+	before := mountedAt(o.stored, o.in.Now)
 	dated := datedIn(o.in.CertSecret.Data)
 	for _, name := range sortedKeys(dated) {
 		before = append(before, dated[name])

@@ -228,6 +228,43 @@ func TestOfABundleNodesTrustWhatHasSignedNoOtherCAOfIt(t *testing.T) {
 	}
 }
 
+func TestWhatHasSignedACAOfABundleIsNotTrustedWhileThatIsInvalid(t *testing.T) {
+	t.Parallel()
+	root, other := pkitest.CA(t, "root", noon()), pkitest.CA(t, "other", noon())
+	below := func(change func(*x509.Certificate)) *x509.Certificate {
+		return pkitest.Changed(t, root, pkitest.CA(t, "issuing", noon()), change).Certificate()
+	}
+	for name, issuing := range map[string]*x509.Certificate{
+		"it has expired": below(func(c *x509.Certificate) { c.NotAfter = noon().Add(10 * day) }),
+		"it is not valid yet": below(func(c *x509.Certificate) {
+			c.NotBefore, c.NotAfter = noon().Add(30*day), noon().Add(60*day)
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := outsideWorld(t, other)
+			w.brings(root.Certificate(), issuing, other.Certificate())
+			w.step()
+			w.runsOutside()
+			w.in.Now = noon().Add(20 * day)
+			w.step()
+
+			d := w.decide()
+			if !d.Target().Equal(other.Certificate()) || len(d.Kept) > 0 || !same(d.Published, certificatesOf(other)) {
+				t.Errorf("the target is %q beside %d others, and %d are published", d.Target().Subject, len(d.Kept), len(d.Published))
+			}
+			if !containsCert(bundleOf(t, w.in.CertSecret), root.Certificate()) || !containsCert(bundleOf(t, w.in.CertSecret), issuing) {
+				t.Error("ca.crt has not all of the bundle")
+			}
+
+			w.brings(other.Certificate())
+			if d := w.decide(); len(d.Retired) > 0 || !same(d.Published, certificatesOf(other)) {
+				t.Errorf("without the root %d CAs are retired and %d are published", len(d.Retired), len(d.Published))
+			}
+		})
+	}
+}
+
 func TestTheCAOfTheNewestLeafIsTheTarget(t *testing.T) {
 	t.Parallel()
 	one, two, three := pkitest.CA(t, "one", noon()), pkitest.CA(t, "two", noon()), pkitest.CA(t, "three", noon())
@@ -279,7 +316,14 @@ func TestABundleThatCannotBeTrustedIsRefused(t *testing.T) {
 		"the text is no PEM":      {func(w *world) { w.bringsText([]byte("secret")) }, "no PEM block"},
 		"a private key is inside": {func(w *world) { w.bringsText(append(slices.Clone(text), key.PEM()...)) }, "private key"},
 		"a leaf is inside":        {func(w *world) { w.brings(ca.Certificate(), leaf) }, "certificate 2 is not a CA"},
-		"everything has expired":  {func(w *world) { w.in.Now = ca.Certificate().NotAfter.Add(time.Hour) }, "expired"},
+		"each has signed another": {func(w *world) { w.brings(signedEachOther(t)...) }, "has signed another CA of it"},
+		"everything below the root has expired": {func(w *world) {
+			root := pkitest.CA(t, "root", noon())
+			short := pkitest.Changed(t, root, pkitest.CA(t, "short", noon()), func(c *x509.Certificate) { c.NotAfter = noon().Add(time.Hour) })
+			w.brings(root.Certificate(), short.Certificate())
+			w.in.Now = noon().Add(2 * time.Hour)
+		}, "expired"},
+		"everything has expired": {func(w *world) { w.in.Now = ca.Certificate().NotAfter.Add(time.Hour) }, "expired"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -300,6 +344,21 @@ func TestABundleThatCannotBeTrustedIsRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// signedEachOther are the certificates of two CAs that have signed each other.
+func signedEachOther(t *testing.T) []*x509.Certificate {
+	t.Helper()
+	one, two := pkitest.CA(t, "one", noon()), pkitest.CA(t, "two", noon())
+	byOne, err := pki.CrossSign(one, two.Certificate(), noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	byTwo, err := pki.CrossSign(two, one.Certificate(), noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []*x509.Certificate{one.Certificate(), two.Certificate(), byOne, byTwo}
 }
 
 func TestAnExpiredCAOfABundleIsIgnoredWithAWarning(t *testing.T) {

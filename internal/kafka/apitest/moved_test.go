@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"bytes"
 	"crypto/x509"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/featuregate"
@@ -326,6 +328,27 @@ func TestAKeyThatTheUserHasWrittenIsNotDeletedAfterAMove(t *testing.T) {
 				t.Error("it is deleted")
 			}
 		})
+	}
+}
+
+func TestAKeyIsNotDeletedWithWhatTheUserHasWrittenBesideItAfterAMove(t *testing.T) {
+	t.Parallel()
+	w, _ := ownCluster(t)
+	next := caNamed(t, usersOwn, longLasting).Key().PEM()
+	w.replaceData("my-cluster-ca", "next.key", next)
+	w.moveOutside()
+	w.settle()
+
+	w.wantMoved(issuersOne, 2)
+	if !w.hasKeySecret() || !bytes.Equal(w.secret("my-cluster-ca").Data["next.key"], next) {
+		t.Fatal("the user's key is deleted")
+	}
+	w.wantReason(condition.Warning, "CertificateAuthority", "my-cluster-ca", "next.key", "delete the Secret")
+
+	w.dropData("my-cluster-ca", "next.key")
+	w.settle()
+	if w.hasKeySecret() {
+		t.Error("it is not deleted without the user's key")
 	}
 }
 

@@ -2,21 +2,30 @@ package controller
 
 import (
 	"context"
+	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
 // deleteFormerKeys deletes the Secret with the keys of a CA in whose place an issuer has come, once nothing needs them. One
-// whose key the operator has not written is its user's.
+// whose key the operator has not written is its user's. One with an entry of others beside the key is kept as it is.
 func (r *Reconciler) deleteFormerKeys(ctx context.Context, p *pass) error {
 	for _, kind := range kinds() {
 		name := kind.KeySecret(p.kafka.Name)
 		secret, exists := p.secrets[name]
 		if !exists || secret.DeletionTimestamp != nil || !kube.WroteData(&secret, fieldOwner, authority.KeyKey) || !isFormer(p, kind) {
+			continue
+		}
+		if others := entriesOfOthers(&secret); len(others) > 0 {
+			p.note("Secret "+name, reasonAuthority, "an issuer has replaced the CA, and its key is not deleted, because Keyturn has not written "+
+				excerpt.First(others, excerpt.Named, ", ")+" in the same Secret: delete the Secret when you do not need that")
 			continue
 		}
 		if err := r.stillStored(ctx, p); err != nil {
@@ -44,4 +53,11 @@ func isFormer(p *pass, kind authorities.Kind) bool {
 		certs = append(certs, p.presents(at.Secret, at.certKey())...)
 	}
 	return authority.AllForeign(p.stored(kind.KeySecret(p.kafka.Name)), certs)
+}
+
+// entriesOfOthers are those that the operator has not written, sorted.
+func entriesOfOthers(secret *corev1.Secret) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(secret.Data)), func(entry string) bool {
+		return kube.WroteData(secret, fieldOwner, entry)
+	})
 }

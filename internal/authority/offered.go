@@ -52,6 +52,13 @@ func (l leafCheck) due(broken *LeafDecision) (LeafReason, string) {
 // offered is what becomes of a leaf that was issued.
 func (l leafCheck) offered(d LeafDecision, broken *LeafDecision, answer issuer.Issued) LeafDecision {
 	certificates := pki.EncodeBundle(answer.Chain...)
+	if err := pki.CheckChainOrder(answer.Chain); err != nil {
+		// A JVM loads no other order and nothing else, so that its server would not start again.
+		d.State.Offered = &Leaf{StoredLeaf{Certificates: certificates, Key: answer.Key.PEM()}, answer.Chain}
+		d.Act, d.Reason, d.Detail = HoldLeaf, LeafChain, "the issued certificate is not adopted, because "+err.Error()+
+			": have the issuer present each certificate before its issuer, and nothing else"
+		return d
+	}
 	if len(l.chain) > 0 && sameCertificate(l.chain[0], answer.Chain[0]) {
 		return l.alreadyAdopted(d, broken, answer, certificates)
 	}

@@ -81,6 +81,24 @@ func outlives(tb testing.TB, in *authority.LeafInput) {
 
 func asAsked(*issuer.Request) {}
 
+// intermediates are a CA below another one, and one below that.
+func intermediates(tb testing.TB, root pki.Authority) (upper, lower pki.Authority) {
+	tb.Helper()
+	upper = pkitest.Changed(tb, root, pkitest.CA(tb, "upper", noon()), func(*x509.Certificate) {})
+	return upper, pkitest.Changed(tb, upper, pkitest.CA(tb, "lower", noon()), func(*x509.Certificate) {})
+}
+
+// presents changes what follows the leaf that is issued.
+func presents(tb testing.TB, in *authority.LeafInput, after ...pki.Authority) {
+	tb.Helper()
+	issued, is := in.Answer.(issuer.Issued)
+	if !is {
+		tb.Fatal("nothing is issued")
+	}
+	issued.Chain = append(issued.Chain[:1:1], certificatesOf(after...)...)
+	in.Answer = issued
+}
+
 func TestAnOfferedLeafIsAdoptedOnlyWhenAllPeersVerifyWhatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -163,6 +181,27 @@ func TestAnOfferedLeafIsAdoptedOnlyWhenAllPeersVerifyWhatWasAskedFor(t *testing.
 			in.Want.Named = certificatesOf(root, issuing)
 			issues(t, in, root, asAsked)
 		}, authority.HoldLeaf, "has signed another CA of the bundle"},
+		"its chain is in another order": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
+			t.Helper()
+			upper, lower := intermediates(t, ca)
+			issues(t, in, lower, asAsked)
+			presents(t, in, upper, lower)
+		}, authority.HoldLeaf, "not adopted, because the chain is out of order"},
+		"its chain lacks an intermediate": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
+			t.Helper()
+			upper, lower := intermediates(t, ca)
+			issues(t, in, lower, asAsked)
+			presents(t, in, upper)
+		}, authority.HoldLeaf, "not adopted, because the chain is out of order"},
+		"an unrelated certificate follows it": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
+			t.Helper()
+			issues(t, in, ca, asAsked)
+			presents(t, in, pkitest.CA(t, "stray", noon()))
+		}, authority.HoldLeaf, `not adopted, because the chain is out of order: certificate 1 "CN=my-kafka,O=io.strimzi" was issued by`},
+		"it is stored already, and an unrelated certificate follows it now": {func(t *testing.T, in *authority.LeafInput, _ pki.Authority) {
+			t.Helper()
+			presents(t, in, pkitest.CA(t, "stray", noon()))
+		}, authority.HoldLeaf, "not adopted, because the chain is out of order"},
 		"its organization was dropped": {func(t *testing.T, in *authority.LeafInput, ca pki.Authority) {
 			t.Helper()
 			issues(t, in, ca, func(r *issuer.Request) { r.Subject.Organization = "" })

@@ -10,7 +10,7 @@ import (
 )
 
 // CheckChainOrder checks that each certificate was issued by the one after it:
-// the one that issues leaves first, the root last. A single certificate is in
+// a leaf or the CA that issues leaves first, the root last. A single certificate is in
 // order. Validity periods are not looked at.
 func CheckChainOrder(chain []*x509.Certificate) error {
 	if len(chain) == 0 {
@@ -19,7 +19,7 @@ func CheckChainOrder(chain []*x509.Certificate) error {
 	for i, cert := range chain[:len(chain)-1] {
 		issuer := chain[i+1]
 		if !bytes.Equal(cert.RawIssuer, issuer.RawSubject) {
-			return fmt.Errorf("the chain is out of order: certificate %d %q was issued by %q, but certificate %d is %q; put the CA that issues leaves first and the root last",
+			return fmt.Errorf("the chain is out of order: certificate %d %q was issued by %q, but certificate %d is %q",
 				i+1, cert.Subject, cert.Issuer, i+2, issuer.Subject)
 		}
 		if err := cert.CheckSignatureFrom(issuer); err != nil {

@@ -77,12 +77,12 @@ func (o *outside) trustedBefore() []*x509.Certificate {
 	return unexpired(before, o.in.Now)
 }
 
-// target is the CA by which leaves shall be verified in the end: that of the leaf that was issued last. Before there is
-// one it is the CA that leads ca.crt, and at the beginning the first of the bundle.
+// target is the CA by which leaves shall be verified in the end: that of the leaf that was issued last, and of several the
+// one next to it. Before there is one it is the CA that leads ca.crt, and at the beginning the first of the bundle.
 func (o *outside) target() *x509.Certificate {
-	if len(o.in.Bundle.Offered) > 0 {
+	for length := range o.in.Bundle.Offered {
 		for _, ca := range o.mounted {
-			if pki.Verify(o.in.Bundle.Offered, []*x509.Certificate{ca}, o.in.Now) == nil {
+			if pki.Verify(o.in.Bundle.Offered[:length+1], []*x509.Certificate{ca}, o.in.Now) == nil {
 				return ca
 			}
 		}

@@ -268,6 +268,14 @@ func TestWhatHasSignedACAOfABundleIsNotTrustedWhileThatIsInvalid(t *testing.T) {
 func TestTheCAOfTheNewestLeafIsTheTarget(t *testing.T) {
 	t.Parallel()
 	one, two, three := pkitest.CA(t, "one", noon()), pkitest.CA(t, "two", noon()), pkitest.CA(t, "three", noon())
+	cross, err := pki.CrossSign(one, two.Certificate(), noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	crossed, err := pki.NewAuthority(two.Certificate(), two.Key(), cross)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		offers *pki.Authority
 		want   pki.Authority
@@ -275,6 +283,7 @@ func TestTheCAOfTheNewestLeafIsTheTarget(t *testing.T) {
 		"nothing was issued":            {nil, one},
 		"the second CA issued":          {&two, two},
 		"one issued that is not listed": {&three, one},
+		"the second CA issued, and sends a cross certificate of the first along": {&crossed, two},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

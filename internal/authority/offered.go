@@ -20,6 +20,9 @@ func DecideOffered(in LeafInput) LeafDecision {
 	d := LeafDecision{Act: KeepLeaf, Leaf: l.inForce(), State: LeafState{InForce: l.inForce()}}
 	if l.leaf != nil {
 		d.RenewalAt = l.serves().Add(-in.Want.Renewal)
+		if again := ReissueAt(l.chain, in.Want.Renewal); !again.IsZero() {
+			d.RenewalAt = again
+		}
 	}
 	switch answer := in.Answer.(type) {
 	case issuer.Issued:
@@ -46,7 +49,29 @@ func (l leafCheck) due(broken *LeafDecision) (LeafReason, string) {
 	if l.in.Now.After(l.renewalAt()) {
 		return LeafExpiring, "it expires at " + l.leaf.NotAfter.UTC().Format(time.RFC3339)
 	}
+	if ca, again := endsFirst(l.chain, l.in.Want.Renewal); ca != nil && l.in.Now.After(again) {
+		return LeafExpiring, fmt.Sprintf("the CA %q, which is presented with it, expires at %s", ca.Subject, ca.NotAfter.UTC().Format(time.RFC3339))
+	}
 	return "", ""
+}
+
+// ReissueAt is when a leaf is to be issued again because a CA that is presented with it expires before it does: its issuer does
+// not notice that. It is zero without such a CA.
+func ReissueAt(chain []*x509.Certificate, renewal time.Duration) time.Time {
+	_, at := endsFirst(chain, renewal)
+	return at
+}
+
+// endsFirst is the CA because of which a leaf is to be issued again first, and when. One that does not last long is not
+// replaced before its last third.
+func endsFirst(chain []*x509.Certificate, renewal time.Duration) (first *x509.Certificate, at time.Time) {
+	for _, ca := range chain[1:] {
+		due := ca.NotAfter.Add(-min(renewal, ca.NotAfter.Sub(ca.NotBefore)/3))
+		if ca.NotAfter.Before(chain[0].NotAfter) && (first == nil || due.Before(at)) {
+			first, at = ca, due
+		}
+	}
+	return first, at
 }
 
 // offered is what becomes of a leaf that was issued.
@@ -110,11 +135,7 @@ func (l leafCheck) serves() time.Time {
 		if pki.Verify(l.chain, []*x509.Certificate{ca}, l.in.Now, l.in.Want.Usages...) != nil {
 			continue
 		}
-		end := ca.NotAfter
-		for _, cert := range l.chain {
-			end = earlier(end, cert.NotAfter)
-		}
-		if end.After(last) {
+		if end := earlier(ca.NotAfter, pki.EarliestEnd(l.chain)); end.After(last) {
 			last = end
 		}
 	}

@@ -255,6 +255,45 @@ func TestAnOfferedLeafIsAdoptedOnlyWhenAllPeersVerifyWhatWasAskedFor(t *testing.
 	}
 }
 
+func TestALeafIsDueBeforeTheEndOfACAThatIsPresentedWithIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		begins, ends, now time.Duration
+		act               authority.LeafAct
+		renewal           time.Duration
+	}{
+		"it lasts for longer than the leaf":     {0, 200 * day, 50 * day, authority.KeepLeaf, 70 * day},
+		"it ends in a while":                    {-100 * day, 60 * day, 29 * day, authority.KeepLeaf, 30 * day},
+		"it ends soon":                          {-100 * day, 60 * day, 31 * day, authority.HoldLeaf, 30 * day},
+		"it has ended":                          {-100 * day, 60 * day, 61 * day, authority.HoldLeaf, 30 * day},
+		"it was short from its beginning":       {0, 12 * day, 7 * day, authority.KeepLeaf, 8 * day},
+		"it was short and is in its last third": {0, 12 * day, 9 * day, authority.HoldLeaf, 8 * day},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in, root := offered(t)
+			long := pkitest.Changed(t, root, pkitest.CA(t, "issuing", noon()), func(*x509.Certificate) {}) // it cuts no leaf to its end
+			issuing := pkitest.Changed(t, root, long, func(ca *x509.Certificate) {
+				ca.NotBefore, ca.NotAfter = noon().Add(c.begins), noon().Add(c.ends)
+			})
+			issues(t, &in, long, asAsked)
+			presents(t, &in, issuing)
+			issued, _ := in.Answer.(issuer.Issued)
+			in.Stored = authority.StoredLeaf{Certificates: pki.EncodeBundle(issued.Chain...), Key: issued.Key.PEM()}
+			in.Answer, in.Now = issuer.Pending{Since: noon(), Why: "it waits"}, noon().Add(c.now)
+
+			got := authority.DecideOffered(in)
+
+			if got.Act != c.act || got.Act == authority.HoldLeaf && !strings.Contains(got.Detail, `"CN=issuing,O=example", which is presented with it, expires at`) {
+				t.Errorf("%s (%s), want %s", got.Act, got.Detail, c.act)
+			}
+			if got.Act == authority.KeepLeaf && !got.RenewalAt.Equal(noon().Add(c.renewal)) {
+				t.Errorf("it is due at %s, want %s", got.RenewalAt, noon().Add(c.renewal))
+			}
+		})
+	}
+}
+
 func TestAMissingCAWithTheNameOfAnotherIsNamedByItsKeyIdentifier(t *testing.T) {
 	t.Parallel()
 	in, ca := offered(t)

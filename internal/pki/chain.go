@@ -60,6 +60,15 @@ func CheckValidAt(cert *x509.Certificate, now time.Time) error {
 	return nil
 }
 
+// EarliestEnd is when the first certificate of a chain expires.
+func EarliestEnd(chain []*x509.Certificate) time.Time {
+	end := chain[0].NotAfter
+	for _, cert := range chain[1:] {
+		end = earliest(end, cert.NotAfter)
+	}
+	return end
+}
+
 // Verify builds a path from presented[0] over the rest of presented to one of
 // the anchors, as a peer does at the given time, whoever made it: OpenSSL and the JVM
 // refuse an issuer with another key identifier than the certificate names, and so does

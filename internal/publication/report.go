@@ -75,16 +75,6 @@ func RoleReportOf(chain, trusts []*x509.Certificate) RoleReport {
 		Trusts:   fingerprints(trusts),
 		Presents: pki.FingerprintOf(chain[0]).String(),
 		Chain:    inOrder(chain[1:]),
-		NotAfter: earliestEnd(chain),
+		NotAfter: pki.EarliestEnd(chain).UTC(),
 	}
-}
-
-func earliestEnd(chain []*x509.Certificate) time.Time {
-	end := chain[0].NotAfter
-	for _, cert := range chain[1:] {
-		if cert.NotAfter.Before(end) {
-			end = cert.NotAfter
-		}
-	}
-	return end.UTC()
 }

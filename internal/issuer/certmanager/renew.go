@@ -96,7 +96,7 @@ func (i *Issuer) setIssuing(ctx context.Context, certificate *unstructured.Unstr
 		},
 		"status": map[string]any{"conditions": []any{map[string]any{
 			"type": "Issuing", "status": string(metav1.ConditionTrue), "reason": renewing,
-			"message":            "The issued certificate is not verified by the CA that is to be used from now on.",
+			"message":            "The CA of the issued certificate is not to be used from now on, or expires before the certificate.",
 			"lastTransitionTime": now, "observedGeneration": certificate.GetGeneration(),
 		}}},
 	}}

@@ -560,6 +560,50 @@ func TestAMaintenanceWindowDoesNotHoldACertificateBeyondTheEndOfItsCA(t *testing
 	w.wantReady()
 }
 
+// An issuer does not notice that the intermediate ends that it has sent along with its certificates.
+func TestCertificatesAreIssuedAgainBeforeTheEndOfTheIntermediateThatIsPresentedWithThem(t *testing.T) {
+	t.Parallel()
+	root := caNamed(t, "company one", 1000*authority.Day)
+	w := outsideWorld(t, root)
+	w.bringsBundle(root.Certificate())
+	long := w.below(root)
+	short := pkitest.Changed(t, root, long, func(c *x509.Certificate) { c.NotAfter = w.clock.Now().Add(120 * authority.Day) }).Certificate()
+	with := func(intermediate *x509.Certificate) pki.Authority {
+		presenting, err := pki.NewAuthority(long.Certificate(), long.Key(), intermediate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return presenting
+	}
+	w.elsewhere.ca = with(short)
+	w.asksOutside(3)
+	w.settle()
+
+	w.clock.SetTime(short.NotAfter.Add(-29 * authority.Day))
+	w.run(20)
+	if want := []string{"my-dual-0"}; !slices.Equal(w.elsewhere.renewed, want) {
+		t.Errorf("issued again were %v, want %v while the issuer has no other intermediate", w.elsewhere.renewed, want)
+	}
+
+	w.elsewhere.ca = with(long.Certificate())
+	w.clock.SetTime(w.clock.Now().Add(2 * time.Hour))
+	w.settle()
+	for secret, entry := range map[string]string{
+		"my-dual-0": "my-dual-0.crt", "my-dual-1": "my-dual-1.crt", "my-dual-2": "my-dual-2.crt", "my-cluster-operator-certs": "cluster-operator.crt",
+	} {
+		if chain := w.certs.in(w.secret(secret).Data[entry]); !slices.ContainsFunc(chain, long.Certificate().Equal) {
+			t.Errorf("%s still presents the intermediate that ends", secret)
+		}
+	}
+	issued := len(w.elsewhere.renewed)
+	w.clock.SetTime(w.clock.Now().Add(2 * time.Hour))
+	w.settle()
+	if len(w.elsewhere.renewed) != issued {
+		t.Errorf("issued again were %v", w.elsewhere.renewed)
+	}
+	w.wantReady()
+}
+
 func TestALeafOfTheOutgoingCAIsAdoptedWhenTheOneInForceIsDue(t *testing.T) {
 	t.Parallel()
 	w, ca := outsideCluster(t)

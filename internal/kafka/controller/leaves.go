@@ -195,7 +195,7 @@ func whyHeld(kafka string, decision authority.LeafDecision, signers []*x509.Cert
 		return reasonCertificatePending, "no certificate is issued (" + why + "), and there is no existing one"
 	case decision.State.Request.Status != authority.NoRequest:
 		return reasonCertificatePending, "no new certificate is issued (" + why + "); the existing one, valid until " +
-			inForce.Chain[0].NotAfter.UTC().Format(time.RFC3339) + ", stays in use"
+			pki.EarliestEnd(inForce.Chain).UTC().Format(time.RFC3339) + ", stays in use"
 	case inForce == nil && decision.State.Offered != nil:
 		return reasonCertificateNotAdopted, decision.Detail + ", and there is no existing one" + signAgain(signers)
 	case inForce == nil:

@@ -205,18 +205,25 @@ func (d *domain) ofKeys(keys ...trust.KeyID) []*x509.Certificate {
 	return slices.DeleteFunc(slices.Clone(d.known), func(cert *x509.Certificate) bool { return !slices.Contains(keys, evidence.KeyID(cert)) })
 }
 
-// renewalIsDue reports whether a leaf is to be issued again, because all trust another CA that is to sign from now on.
-// Until the issuer is known to sign by that CA it is asked for one node alone.
+// renewalIsDue reports whether a leaf is to be issued again, because all trust another CA that is to sign from now on, or
+// because an intermediate that is presented with it ends first. Until the issuer is known to have another CA it is asked for one
+// node alone.
 func renewalIsDue(p *pass, request leafRequest, issued []*x509.Certificate) bool {
 	target := p.clusterCA.Target()
-	if target == nil || request.identity.Signer != evidence.KeyID(target) || verifiesChain(target, issued, p.now) {
+	if target == nil || request.identity.Signer != evidence.KeyID(target) {
 		return false
 	}
+	isOfTarget := verifiesChain(target, issued, p.now)
+	again := authority.ReissueAt(issued, model.CASpec(p.caSpec(authorities.Cluster)).Usable().Renewal())
+	if isOfTarget && (again.IsZero() || p.now.Before(again)) {
+		return false
+	}
+	isBetter := func(chain []*x509.Certificate) bool {
+		return verifiesChain(target, chain, p.now) && (!isOfTarget || pki.EarliestEnd(chain).After(pki.EarliestEnd(issued)))
+	}
 	nodes := p.allNodes()
-	signs := verifiesChain(target, p.offered, p.now) || slices.ContainsFunc(nodes, func(n model.Node) bool {
-		return verifiesChain(target, p.presents(n.Pod, n.Pod+".crt"), p.now)
-	})
-	return signs || len(nodes) > 0 && request.secret == nodes[0].Pod
+	isKnown := isBetter(p.offered) || slices.ContainsFunc(nodes, func(n model.Node) bool { return isBetter(p.presents(n.Pod, n.Pod+".crt")) })
+	return isKnown || len(nodes) > 0 && request.secret == nodes[0].Pod
 }
 
 func verifiesChain(ca *x509.Certificate, chain []*x509.Certificate, now time.Time) bool {

@@ -109,14 +109,24 @@ func (k keyring) identity(chain []*x509.Certificate) trust.Identity {
 	return identity
 }
 
-// above is the known CA by which verifiers accept the first certificate of a chain: its issuer, or where an issuer offers
-// leaves that of the CAs that are presented with them.
+// above is the known CA by which verifiers accept the first certificate of a chain.
 func (k keyring) above(chain []*x509.Certificate) (*x509.Certificate, bool) {
-	signer, found := k.signer(chain[0])
-	for i := 1; !found && k.issuance == trust.Offered && i < len(chain) && pki.IssuedBy(chain[i-1], chain[i]); i++ {
-		signer, found = k.signer(chain[i])
+	needed := k.needed(chain)
+	return k.signer(needed[len(needed)-1])
+}
+
+// needed is the beginning of a chain that verifiers need who trust the known CAs: the leaf, and where an issuer offers leaves the
+// CAs between it and a known one.
+func (k keyring) needed(chain []*x509.Certificate) []*x509.Certificate {
+	for i := range chain {
+		switch _, found := k.signer(chain[i]); {
+		case found:
+			return chain[:i+1]
+		case k.issuance != trust.Offered || i+1 == len(chain) || !pki.IssuedBy(chain[i], chain[i+1]):
+			return chain[:1]
+		}
 	}
-	return signer, found
+	return nil
 }
 
 // stranger is the signer of a leaf of which nobody knows who signed it.

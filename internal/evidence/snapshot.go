@@ -158,8 +158,19 @@ func (v view) testify(e *trust.Evidence, role Role) {
 		e.Static = e.Loaded
 	}
 	if role.Loads == AtStart {
-		e.HeldUntil = v.until(LeafEnd(v.Report, loaded), loaded.Trusts)
+		e.HeldUntil = v.heldUntil(loaded)
 	}
+}
+
+// heldUntil is the end of what a role has loaded.
+func (v view) heldUntil(loaded publication.RoleReport) time.Time {
+	end := LeafEnd(v.Report, loaded)
+	for _, ca := range v.known.needed(v.chain(loaded.Presents, loaded.Chain))[1:] {
+		if ca.NotAfter.Before(end) {
+			end = ca.NotAfter
+		}
+	}
+	return v.until(end, loaded.Trusts)
 }
 
 // shows reports whether the report brings what a role presents. A certificate that a
@@ -215,7 +226,7 @@ func (v view) lastsUntil() time.Time {
 	if v.domain != v.own || len(v.Presents) == 0 || i < 0 {
 		return time.Time{}
 	}
-	return v.until(v.Presents[0].NotAfter, v.Roles[i].atStart(v.Published))
+	return v.until(pki.EarliestEnd(v.known.needed(v.Presents)), v.Roles[i].atStart(v.Published))
 }
 
 // LeafEnd is the end of the leaf that a role of the report presents. Cross certificates

@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/roles"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 	"github.com/keyturn/keyturn/internal/publication"
 	"github.com/keyturn/keyturn/internal/trust"
 )
@@ -319,6 +320,38 @@ func TestAStartGivesUntilTheFirstEnd(t *testing.T) {
 			w.publishAnchorFor(t, c.anchor)
 			if got := w.member(t).LastsUntil; !got.Equal(now().Add(c.want)) {
 				t.Errorf("lasts until %v, want %v", got, now().Add(c.want))
+			}
+		})
+	}
+}
+
+func TestARaftClientHoldsNoLongerThanTheIntermediateBelowItsAnchor(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		intermediate time.Duration
+		isKnown      bool
+		want         time.Duration
+	}{
+		"it ends before the leaf":                        {30 * time.Minute, false, 30 * time.Minute},
+		"it ends after the leaf":                         {20 * time.Hour, false, time.Hour},
+		"it ends before the leaf, and is trusted itself": {30 * time.Minute, true, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			long := pkitest.Changed(t, w.outgoing, ca(t, "issuing"), func(*x509.Certificate) {})
+			intermediate := pkitest.Changed(t, w.outgoing, long, func(cert *x509.Certificate) { cert.NotAfter = now().Add(c.intermediate) })
+			if c.isKnown {
+				w.domain.Authority.Published = append(w.domain.Authority.Published, long.Certificate())
+			}
+			w.present(leaf(t, long), intermediate.Certificate())
+			w.publish(4, id(w.outgoing.Certificate()))
+			w.load()
+			s := w.snapshotOf(evidence.Cluster{Now: now(), Nodes: []evidence.Node{w.node}, Policy: trust.Policy{Issuance: trust.Offered}})
+			member := s.Members[slices.IndexFunc(s.Members, func(m trust.Member) bool { return m.ID == "my-dual-0" })]
+			raft := member.Roles[slices.IndexFunc(member.Roles, func(r trust.Role) bool { return r.Name == string(contract.RaftRole) })]
+			if got, want := raft.Evidence.HeldUntil, now().Add(c.want); !got.Equal(want) || !member.LastsUntil.Equal(want) {
+				t.Errorf("held until %v, and until %v from its next start, want %v", got, member.LastsUntil, want)
 			}
 		})
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/keyturn/keyturn/internal/issuer/certmanager"
 	"github.com/keyturn/keyturn/internal/issuer/ownca"
 	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 	"github.com/keyturn/keyturn/internal/user/controller"
 )
 
@@ -531,6 +532,61 @@ func TestCertificatesOfACAOnItsWayOutAreIssuedAgainAfterThatOfTheFirstUser(t *te
 	round(issuer.RenewalPause)
 	if len(w.elsewhere.renewed) != count {
 		t.Errorf("issued again were %v", w.elsewhere.renewed)
+	}
+}
+
+func TestCertificatesOfUsersAreIssuedAgainBeforeTheEndOfTheIntermediateThatIsPresentedWithThem(t *testing.T) {
+	t.Parallel()
+	for name, day := range map[string]time.Duration{"before its end": 41 * authority.Day, "after its end": 61 * authority.Day} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := outsideWorld(t)
+			root := w.elsewhere.ca
+			long := pkitest.Changed(t, root, outsideCA(t, "issuing"), func(*x509.Certificate) {})
+			short := pkitest.Changed(t, root, long, func(c *x509.Certificate) { c.NotAfter = noon().Add(60 * authority.Day) })
+			with := func(intermediate pki.Authority) pki.Authority {
+				presenting, err := pki.NewAuthority(long.Certificate(), long.Key(), intermediate.Certificate())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return presenting
+			}
+			w.elsewhere.ca = with(short)
+			users := []string{"alice", "bob", "carol"}
+			for _, name := range users {
+				w.user(name, tls())
+				w.reconcile(name)
+			}
+			round := func(after time.Duration) {
+				w.clock.SetTime(w.clock.Now().Add(after))
+				for _, name := range users {
+					w.reconcile(name)
+				}
+			}
+
+			round(day)
+			round(time.Minute)
+			if want := []string{"alice"}; !slices.Equal(slices.Compact(w.elsewhere.renewed), want) {
+				t.Errorf("issued again were %v, want alice alone while the issuer has no other intermediate", w.elsewhere.renewed)
+			}
+
+			w.elsewhere.ca = with(long)
+			for range 3 {
+				round(issuer.RenewalPause)
+			}
+			for _, name := range users {
+				chain, err := pki.ParseChain(w.stored(name).Data["user.crt"])
+				if err != nil || !slices.ContainsFunc(chain, long.Certificate().Equal) {
+					t.Errorf("%s presents %d certificates (%v), want the intermediate that lasts", name, len(chain), err)
+				}
+				w.wantUserReady(name)
+			}
+			count := len(w.elsewhere.renewed)
+			round(issuer.RenewalPause)
+			if len(w.elsewhere.renewed) != count {
+				t.Errorf("issued again were %v", w.elsewhere.renewed)
+			}
+		})
 	}
 }
 

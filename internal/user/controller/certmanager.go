@@ -185,20 +185,34 @@ type renewals struct {
 	// named are the CAs of the issuer, and signs whether it was seen to sign with one of them since they changed.
 	named string
 	signs bool
+	// lasts is the latest end of a certificate, and of what is presented with it, that was seen since.
+	lasts time.Time
 }
 
 // turn reports whether the certificate of a user, signed as it is, is to be issued again.
-func (r *renewals) turn(user types.NamespacedName, named []*x509.Certificate, signer model.Signer, now time.Time) bool {
+func (r *renewals) turn(user types.NamespacedName, named []*x509.Certificate, signer model.Signer, end, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if names := string(pki.EncodeBundle(named...)); names != r.named {
-		r.named, r.signs, r.until = names, false, time.Time{}
+		r.named, r.signs, r.until, r.lasts = names, false, time.Time{}, time.Time{}
 	}
-	if signer == model.NamedCA {
+	switch signer {
+	case model.NamedCA:
 		r.signs = true
-	}
-	if signer != model.OutgoingCA || r.signs {
-		return signer == model.OutgoingCA
+		if end.After(r.lasts) {
+			r.lasts = end
+		}
+		return false
+	case model.OutgoingCA:
+		if r.signs {
+			return true
+		}
+	case model.EndingCA:
+		if end.Before(r.lasts) {
+			return true
+		}
+	case model.OtherCA:
+		return false
 	}
 	if r.user != user && now.Before(r.until) {
 		return false
@@ -210,15 +224,15 @@ func (r *renewals) turn(user types.NamespacedName, named []*x509.Certificate, si
 // outgoingPause is how soon a user is looked at again whose certificate waits for that of the first one.
 const outgoingPause = time.Minute
 
-// renewOutgoing has a certificate issued again that is of a CA on its way out.
+// renewOutgoing has a certificate issued again that is of a CA on its way out, or ends with an intermediate.
 func (r *Reconciler) renewOutgoing(ctx context.Context, o model.Observed, d *model.Decision) error {
 	issued, is := o.Outside.Answer.(issuer.Issued)
 	if !is || o.Outside.Gate == featuregate.Off {
 		return nil
 	}
 	signer := o.SignerOf(issued)
-	if !r.renewals.turn(client.ObjectKeyFromObject(o.User), o.Outside.Named, signer, o.Now) {
-		if signer == model.OutgoingCA {
+	if !r.renewals.turn(client.ObjectKeyFromObject(o.User), o.Outside.Named, signer, pki.EarliestEnd(issued.Chain), o.Now) {
+		if signer == model.OutgoingCA || signer == model.EndingCA {
 			d.Due(o.Now, o.Now.Add(outgoingPause))
 		}
 		return nil

@@ -87,11 +87,12 @@ func (ca CA) Issued(certificate issuer.Issued) map[string][]byte {
 	}
 }
 
-// Lifetime is from when until when the certificate that the Secret holds is valid; zero when it holds none.
+// Lifetime is from when until when the certificate that the Secret holds is valid with what is presented with it; zero when it
+// holds none.
 func Lifetime(data map[string][]byte) (notBefore, notAfter time.Time) {
-	leaf, err := pki.FirstCertificate(data[CertificateEntry])
+	chain, err := pki.ParseBundle(data[CertificateEntry])
 	if err != nil {
 		return time.Time{}, time.Time{}
 	}
-	return leaf.NotBefore, leaf.NotAfter
+	return chain[0].NotBefore, pki.EarliestEnd(chain)
 }

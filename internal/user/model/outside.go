@@ -238,18 +238,28 @@ const (
 	NamedCA Signer = "NamedCA"
 	// OutgoingCA is one that it does not name any more, which all nodes trust beside one that it names.
 	OutgoingCA Signer = "OutgoingCA"
+	// EndingCA is one that the Kafka names, below which an intermediate is presented that expires before the certificate.
+	EndingCA Signer = "EndingCA"
 	// OtherCA is one that not all nodes trust, or the only one that they do.
 	OtherCA Signer = "OtherCA"
 )
 
 // SignerOf tells who has signed what was issued. cert-manager does not notice that its issuer has another CA, and the outgoing one
-// may expire before a certificate of it is renewed.
+// may expire before a certificate of it is renewed. The same is so of an intermediate.
 func (o Observed) SignerOf(issued issuer.Issued) Signer {
+	at := o.Now
+	if end := pki.EarliestEnd(issued.Chain); end.Before(at) {
+		at = end // what has expired tells by whom it was signed, too
+	}
+	again := authority.ReissueAt(issued.Chain, o.certificate().Renewal)
 	trusted := o.trustedByAll()
 	isTrusted := func(ca *x509.Certificate) bool { return slices.ContainsFunc(trusted, ca.Equal) }
-	signs := func(ca *x509.Certificate) bool { return verifies(ca, issued.Chain, o.Now) }
+	signs := func(ca *x509.Certificate) bool { return verifies(ca, issued.Chain, at) }
+	isNamed := slices.ContainsFunc(o.Outside.Named, signs)
 	switch {
-	case slices.ContainsFunc(o.Outside.Named, signs):
+	case isNamed && !again.IsZero() && o.Now.After(again):
+		return EndingCA
+	case isNamed:
 		return NamedCA
 	case slices.ContainsFunc(trusted, signs) && slices.ContainsFunc(o.Outside.Named, isTrusted):
 		return OutgoingCA

@@ -52,33 +52,13 @@ func (b *Bundle) object() string { return "Secret " + b.Secret }
 
 // read returns the CAs of the bundle, each once, in the order of the text, and what of it nodes do not trust now.
 func (b *Bundle) read(in Input) ([]*x509.Certificate, []Remark, *Problem) {
-	problem := func(wrong string) *Problem {
-		return &Problem{
-			Object: b.object(), Wrong: wrong,
-			Remedy: "put the CA certificates of the issuer into entry " + b.Entry + " as PEM, or change " + in.Names.Bundle,
-		}
-	}
-	switch {
-	case !b.Stored.Exists:
-		return nil, nil, problem(in.Names.Bundle + " refers to it, but the Secret was not found")
-	case b.Unread != nil:
-		return nil, nil, problem(b.Entry + ": " + b.Unread.Error())
-	case len(b.Text()) == 0:
-		return nil, nil, problem("entry " + b.Entry + " is missing or empty")
-	}
-	certs, err := pki.ParseBundle(b.Text())
-	if err != nil {
-		return nil, nil, problem(b.Entry + ": " + err.Error())
-	}
-	if len(certs) > maxBundled {
-		return nil, nil, problem(fmt.Sprintf("%s has %d certificates: at most %d are possible", b.Entry, len(certs), maxBundled))
+	certs, problem := b.parse(in)
+	if problem != nil {
+		return nil, nil, problem
 	}
 	var cas []*x509.Certificate
 	var remarks []Remark
-	for i, cert := range certs {
-		if err := pki.CheckCA(cert); err != nil {
-			return nil, nil, problem(fmt.Sprintf("%s: certificate %d is not a CA: %s", b.Entry, i+1, err))
-		}
+	for _, cert := range certs {
 		if contains(cas, cert) {
 			continue
 		}
@@ -91,9 +71,41 @@ func (b *Bundle) read(in Input) ([]*x509.Certificate, []Remark, *Problem) {
 	case len(mountedAt(cas, in.Now)) > 0:
 		return cas, remarks, nil
 	case len(remarks) > 0:
-		return nil, nil, problem(remarks[0].Text)
+		return nil, nil, b.problem(in, remarks[0].Text)
 	default:
-		return nil, nil, problem("nodes trust no CA of entry " + b.Entry + ", because each has signed another CA of it")
+		return nil, nil, b.problem(in, "nodes trust no CA of entry "+b.Entry+", because each has signed another CA of it")
+	}
+}
+
+// parse returns the certificates of the text, all of which are CAs.
+func (b *Bundle) parse(in Input) ([]*x509.Certificate, *Problem) {
+	switch {
+	case !b.Stored.Exists:
+		return nil, b.problem(in, in.Names.Bundle+" refers to it, but the Secret was not found")
+	case b.Unread != nil:
+		return nil, b.problem(in, b.Entry+": "+b.Unread.Error())
+	case len(b.Text()) == 0:
+		return nil, b.problem(in, "entry "+b.Entry+" is missing or empty")
+	}
+	certs, err := pki.ParseBundle(b.Text())
+	if err != nil {
+		return nil, b.problem(in, b.Entry+": "+err.Error())
+	}
+	if len(certs) > maxBundled {
+		return nil, b.problem(in, fmt.Sprintf("%s has %d certificates: at most %d are possible", b.Entry, len(certs), maxBundled))
+	}
+	for i, cert := range certs {
+		if err := pki.CheckCA(cert); err != nil {
+			return nil, b.problem(in, fmt.Sprintf("%s: certificate %d is not a CA: %s", b.Entry, i+1, err))
+		}
+	}
+	return certs, nil
+}
+
+func (b *Bundle) problem(in Input, wrong string) *Problem {
+	return &Problem{
+		Object: b.object(), Wrong: wrong,
+		Remedy: "put the CA certificates of the issuer into entry " + b.Entry + " as PEM, or change " + in.Names.Bundle,
 	}
 }
 

@@ -179,14 +179,14 @@ func (w *world) checkOperator(before stored) {
 	if len(was) == 0 || len(is) == 0 || was[0].Equal(is[0]) || w.clock.Now().After(was[0].NotAfter) {
 		return
 	}
-	issued := is[0]
-	if w.elsewhere != nil && len(is) > 1 && pki.SignedBy(issued, is[1]) {
-		issued = is[1] // an issuer's CA may be below the anchor; it has no cross certificates
+	signs := func(ca *x509.Certificate) bool {
+		isAbove := w.elsewhere != nil && len(is) > 1 && pki.SignedBy(is[0], is[1]) && pki.SignedBy(is[1], ca)
+		return pki.SignedBy(is[0], ca) || isAbove // an issuer's CA may be below the anchor
 	}
 	states := w.stored.anchorStates(authorities.Cluster, w.certs)
 	for _, certs := range w.certs {
 		for _, ca := range certs {
-			if states[fingerprint(ca)] == authority.TrustedInUseAll && pki.SignedBy(issued, ca) {
+			if states[fingerprint(ca)] == authority.TrustedInUseAll && signs(ca) {
 				return
 			}
 		}

@@ -57,6 +57,9 @@ func (i *Issuer) Issue(ctx context.Context, request issuer.Request) (issuer.Outc
 
 func (i *Issuer) issue(ctx context.Context, request issuer.Request, key pki.KeyParams) (issuer.Outcome, error) {
 	certificate, secret, err := i.observe(ctx, request.Name)
+	if apierrors.IsForbidden(err) {
+		return i.issuedBefore(ctx, request)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +95,32 @@ func (i *Issuer) answer(ctx context.Context, request issuer.Request, certificate
 	outcome := i.options.answer(request, current, secret)
 	if pending, waits := outcome.(issuer.Pending); waits && isLate(current, request.Now) {
 		return i.reason(ctx, current, pending)
+	}
+	return outcome, nil
+}
+
+// issuedBefore is the outcome where the operator must not read Certificates, as with its feature gate off: nothing is requested,
+// and what cert-manager has written for an earlier request counts. It renews that by itself.
+func (i *Issuer) issuedBefore(ctx context.Context, request issuer.Request) (issuer.Outcome, error) {
+	const lacking = "The operator has no rights on certificates." + Group + ". No certificate is requested. " +
+		"Grant it the rights, as the chart does with featureGates=[+CertManagerCaType]."
+	pending := issuer.Pending{Since: request.Now, Why: lacking}
+	secret, err := i.options.Secrets.Secret(ctx, i.key(i.options.secretName(request.Name)))
+	switch {
+	case apierrors.IsNotFound(err):
+		return pending, nil
+	case err != nil:
+		return nil, err
+	}
+	if _, is := i.options.leftOver(secret); !is {
+		return pending, nil
+	}
+	if err := i.adopt(ctx, secret); err != nil {
+		return nil, err
+	}
+	outcome := found(request, secret, pending, "have it reissued")
+	if denied, is := outcome.(issuer.Denied); is {
+		return issuer.Denied{Why: denied.Why + " " + lacking}, nil
 	}
 	return outcome, nil
 }

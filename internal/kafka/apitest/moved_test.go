@@ -227,6 +227,35 @@ func (w *world) changeIssuer(name string, ca pki.Authority) {
 	}}})
 }
 
+func TestAMoveGoesOnWithTheGateOffOnceANodePresentsACertificateOfTheIssuer(t *testing.T) {
+	t.Parallel()
+	for far, n := range map[string]int{"one node presents the next": 1, "all nodes present the next": 3} {
+		t.Run(far, func(t *testing.T) {
+			t.Parallel()
+			w, _ := ownCluster(t)
+			w.moveOutside()
+			w.once(w.presents(n, issuersOne), func() { w.gates = featuregate.Gates{}; w.startOperator() })
+			w.settle()
+			w.clock.SetTime(w.clock.Now().Add(time.Hour))
+			w.settle()
+
+			w.wantMoved(issuersOne, 2)
+			w.wantHeld("feature gate CertManagerCaType is off")
+		})
+	}
+}
+
+func TestAMoveStopsWithTheGateOffWhileNoNodePresentsACertificateOfTheIssuer(t *testing.T) {
+	t.Parallel()
+	w, _ := ownCluster(t)
+	w.moveOutside()
+	w.once(w.trusts(3, issuersOne), func() { w.gates = featuregate.Gates{}; w.startOperator() })
+	w.settle()
+
+	w.wantHeld("feature gate CertManagerCaType, which is off")
+	w.wantLeavesSigned(keyturns)
+}
+
 // A cluster that has left its issuer does not run on it, whatever it has written down while it did.
 func TestAClusterThatHasLeftItsIssuerDoesNotReturnWhileTheGateIsOff(t *testing.T) {
 	t.Parallel()

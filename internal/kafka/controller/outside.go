@@ -99,7 +99,7 @@ func (r *Reconciler) refusesOutside(p *pass, kind authorities.Kind) []authority.
 		return nil
 	}
 	field := kind.Names(p.kafka.Name).Field + ".type"
-	if r.options.Gates.CertManagerCaType == featuregate.On || p.hasCopied(kind) {
+	if r.options.Gates.CertManagerCaType == featuregate.On || runsOnIssuer(p, kind) {
 		return nil
 	}
 	return []authority.Problem{{
@@ -107,26 +107,34 @@ func (r *Reconciler) refusesOutside(p *pass, kind authorities.Kind) []authority.
 	}}
 }
 
-// hasCopied reports whether the cluster runs on the CAs of an issuer, which were copied for it: ca.crt does not begin with
-// that of a key at hand. A user's is put there by hand, and nothing takes the note of the copy away.
-func (o *observation) hasCopied(kind authorities.Kind) bool {
-	secret := o.secrets[kind.CertSecret(o.kafka.Name)]
+// runsOnIssuer reports whether the cluster runs on the CAs of an issuer, which were copied for it: ca.crt does not begin with
+// that of a key at hand, or a node presents a certificate of the issuer already. A user's is put there by hand, and nothing
+// takes the note of the copy away.
+func runsOnIssuer(p *pass, kind authorities.Kind) bool {
+	secret := p.secrets[kind.CertSecret(p.kafka.Name)]
 	if secret.Annotations[authorities.CertHashAnnotation] == "" {
 		return false
 	}
-	_, err := tls.X509KeyPair(secret.Data[authority.CertKey], o.secrets[kind.KeySecret(o.kafka.Name)].Data[authority.KeyKey])
-	return err != nil
+	_, err := tls.X509KeyPair(secret.Data[authority.CertKey], p.secrets[kind.KeySecret(p.kafka.Name)].Data[authority.KeyKey])
+	if err != nil || kind != authorities.Cluster {
+		return err != nil
+	}
+	bundle, err := pki.ParseBundle(p.bundleOf(kind).Text())
+	return err == nil && anyPresents(p, func(chain []*x509.Certificate) bool {
+		return slices.ContainsFunc(bundle, func(ca *x509.Certificate) bool { return verifiesChain(ca, chain, p.now) })
+	})
 }
 
 // noteGate warns of a cluster that runs on an issuer although the gate is off.
 func (r *Reconciler) noteGate(p *pass) {
 	runs := slices.ContainsFunc(kinds(), func(kind authorities.Kind) bool {
 		_, _, uses := model.CertManagerIssuer(p.caSpec(kind))
-		return uses && p.hasCopied(kind)
+		return uses && runsOnIssuer(p, kind)
 	})
 	if runs && r.options.Gates.CertManagerCaType == featuregate.Off {
 		p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonFeatureGate,
-			"feature gate CertManagerCaType is off, but the certificates of this cluster come from cert-manager and are still adopted: "+turnOnGate)
+			"feature gate CertManagerCaType is off, but the certificates of this cluster come from cert-manager and are still adopted. "+
+				"Without the rights that the chart grants with the gate, no Certificate is created, changed or deleted: "+turnOnGate)
 	}
 }
 
@@ -222,17 +230,21 @@ func renewalIsDue(p *pass, request leafRequest, issued []*x509.Certificate) bool
 		return verifiesChain(target, chain, p.now) && (!isOfTarget || pki.EarliestEnd(chain).After(pki.EarliestEnd(issued)))
 	}
 	nodes := p.allNodes()
-	isKnown := isBetter(p.offered) || slices.ContainsFunc(nodes, func(n model.Node) bool { return isBetter(p.presents(n.Pod, n.Pod+".crt")) })
-	return isKnown || len(nodes) > 0 && request.secret == nodes[0].Pod
+	return isBetter(p.offered) || anyPresents(p, isBetter) || len(nodes) > 0 && request.secret == nodes[0].Pod
 }
 
 func verifiesChain(ca *x509.Certificate, chain []*x509.Certificate, now time.Time) bool {
 	return len(chain) > 0 && pki.Verify(chain, []*x509.Certificate{ca}, now) == nil
 }
 
+// anyPresents reports whether the chain that any node is given to present is wanted.
+func anyPresents(p *pass, isWanted func(chain []*x509.Certificate) bool) bool {
+	return slices.ContainsFunc(p.allNodes(), func(n model.Node) bool { return isWanted(p.presents(n.Pod, n.Pod+".crt")) })
+}
+
 // withdrawRequests takes away what was asked of the issuer for nodes and companions that are gone.
 func (r *Reconciler) withdrawRequests(ctx context.Context, p *pass) error {
-	if issuanceOf(p) != trust.Offered || p.stands() {
+	if issuanceOf(p) != trust.Offered || p.stands() || r.options.Gates.CertManagerCaType == featuregate.Off {
 		return nil
 	}
 	keep := []string{p.kafka.Name + operatorSecretSuffix}

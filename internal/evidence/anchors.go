@@ -3,7 +3,9 @@ package evidence
 import (
 	"cmp"
 	"crypto/x509"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/trust"
@@ -56,6 +58,10 @@ func Known(c Cluster, d Domain) []*x509.Certificate {
 // anchors describes the known certificates.
 func (d Domain) anchors(known keyring, c *Cluster) []trust.Anchor {
 	target, vouchers, stored := d.Authority.Target(), known.vouchers(d.Authority.Crosses), d.stored(c.processes())
+	ends := map[trust.KeyID]time.Time{}
+	if d.Name == c.Own && c.Policy.Issuance == trust.Offered {
+		ends = c.ended(known)
+	}
 	anchors := make([]trust.Anchor, 0, len(known.certs))
 	for _, cert := range known.certs {
 		anchor := trust.Anchor{
@@ -66,6 +72,8 @@ func (d Domain) anchors(known keyring, c *Cluster) []trust.Anchor {
 		}
 		if target != nil && target.Equal(cert) {
 			anchor.NoCross = d.Authority.NoCross
+		} else if end, ended := ends[anchor.Key]; ended && end.Before(anchor.NotAfter) {
+			anchor.NotAfter = end
 		}
 		if d.Name == c.Own {
 			d.vouch(&anchor, known, vouchers)
@@ -75,6 +83,30 @@ func (d Domain) anchors(known keyring, c *Cluster) []trust.Anchor {
 		anchors = append(anchors, anchor)
 	}
 	return anchors
+}
+
+// ended says when the last certificate of a signer has ended that a Secret or a process holds, where all of them have: an issuer
+// signs by another one since, so that this one serves nothing any more.
+func (c *Cluster) ended(known keyring) map[trust.KeyID]time.Time {
+	ends := map[trust.KeyID]time.Time{}
+	note := func(chain []*x509.Certificate, end time.Time) {
+		if signer := known.identity(chain).Signer; end.After(ends[signer]) {
+			ends[signer] = end
+		}
+	}
+	for _, n := range c.processes() {
+		if len(n.Presents) > 0 {
+			note(n.Presents, n.Presents[0].NotAfter)
+		}
+		for _, loaded := range n.Report.Roles {
+			note((view{Node: &n}).chain(loaded.Presents, loaded.Chain), LeafEnd(n.Report, loaded))
+		}
+	}
+	if len(c.Operator) > 0 {
+		note(c.Operator, c.Operator[0].NotAfter)
+	}
+	maps.DeleteFunc(ends, func(_ trust.KeyID, end time.Time) bool { return c.Now.Before(end) })
+	return ends
 }
 
 // UsersSendNone is why an outgoing clients CA vouches for nobody.

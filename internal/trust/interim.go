@@ -3,7 +3,8 @@ package trust
 import "slices"
 
 // interim are the keys of which a member may be given a leaf that it needs before its issuer offers one of what is
-// planned. Who presents a leaf of a key may be given another one: that stays verified by all while anything presents it.
+// planned. Who presents a leaf of a key may be given another one: that stays verified by all while anything presents it, and
+// until its anchor counts as ended.
 // A member that has lost its leaf is given no trust without one, so that it may be given any that all others verify.
 func (v *view) interim(m *Member, planned Publication) []KeyID {
 	now := m.Published.Identity.Signer
@@ -13,7 +14,7 @@ func (v *view) interim(m *Member, planned Publication) []KeyID {
 	var keys []KeyID
 	for i := range v.Anchors {
 		a := &v.Anchors[i]
-		may := a.Key == now || !m.published() && m.takes(a, planned) && v.othersVerify(m, a)
+		may := a.Key == now && v.Now.Before(a.NotAfter) || !m.published() && m.takes(a, planned) && v.othersVerify(m, a)
 		if may && a.Key != planned.Identity.Signer && !slices.Contains(keys, a.Key) {
 			keys = append(keys, a.Key)
 		}

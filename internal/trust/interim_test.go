@@ -34,6 +34,22 @@ func TestAMemberMayBeGivenALeafOfTheKeyThatItPresents(t *testing.T) {
 	}
 }
 
+func TestAMemberIsGivenNoLeafOfAnAnchorThatHasEnded(t *testing.T) {
+	t.Parallel()
+	w := world("issued outside", budget{}, issuedOutside)
+	s := allTrustBoth(&w)
+	snapshot := w.observe(&s, 0)
+	for i := range snapshot.Anchors {
+		if snapshot.Anchors[i].Key == "keyA" {
+			snapshot.Anchors[i].NotAfter = snapshot.Now
+		}
+	}
+
+	if got := Decide(snapshot).Interim["node 0"]; len(got) > 0 {
+		t.Errorf("it may be given %q", got)
+	}
+}
+
 // allTrustBoth is a replacement of A by B in which every node presents A and trusts both.
 func allTrustBoth(w *rules) state {
 	s := w.first()

@@ -62,7 +62,7 @@ func (o *outside) readStored() *Problem {
 }
 
 // trustedBefore are the CAs that ca.crt and dated entries hold for nodes. Those that ca.crt holds for applications alone
-// were never mounted.
+// were never mounted. Where ca.crt is lost, they are those that pods mount or agents show.
 func (o *outside) trustedBefore() []*x509.Certificate {
 	before := mountedAt(o.stored, o.in.Now)
 	dated := datedIn(o.in.CertSecret.Data)
@@ -70,7 +70,7 @@ func (o *outside) trustedBefore() []*x509.Certificate {
 		before = append(before, dated[name])
 	}
 	if len(o.stored) == 0 {
-		for _, anchor := range StoredAnchors(o.in.TrustedCerts) {
+		for _, anchor := range heldAnchors(o.in) {
 			before = append(before, anchor.Certificate)
 		}
 	}
@@ -134,7 +134,7 @@ func (o *outside) decision() Decision {
 		}
 	}
 	for _, cert := range o.outgoing {
-		if len(d.Published) > 0 && !contains(d.Published, cert) {
+		if (len(d.Published) > 0 || len(o.stored) == 0) && !contains(d.Published, cert) {
 			d.Published = append(d.Published, cert)
 		}
 	}

@@ -162,6 +162,30 @@ func TestANewKeyIsTrustedBesideTheOldOneUntilThatIsNotNeeded(t *testing.T) {
 	}
 }
 
+// Nobody but nodes can say what they trust then; a CA that they were never given counts for nothing.
+func TestWhatNodesShowReplacesALostRecordOfTheOldCA(t *testing.T) {
+	t.Parallel()
+	old, next, foreign := pkitest.CA(t, "company", noon()), pkitest.CA(t, "company two", noon()), pkitest.CA(t, "foreign", noon())
+	w := outsideWorld(t, next)
+	w.in.Evidence = authority.Evidence{
+		Dependants: []string{"Pod my-brk-0"},
+		Named:      []pki.Fingerprint{pki.FingerprintOf(old.Certificate()), pki.FingerprintOf(next.Certificate())},
+		Reported:   certificatesOf(old, next, foreign),
+	}
+
+	d := w.decide()
+
+	if !same(d.Retired, certificatesOf(old)) {
+		t.Errorf("%d CAs are outgoing, want the one that nodes show", len(d.Retired))
+	}
+	if !same(d.Published, certificatesOf(old)) {
+		t.Errorf("applications are taken to read %d CAs, want the one that nodes show", len(d.Published))
+	}
+	if d.Target() == nil || !d.Target().Equal(next.Certificate()) {
+		t.Errorf("the target is %v, want the CA of the bundle", d.Target())
+	}
+}
+
 func TestANewKeyThatIsAnnouncedBesideTheOldOneCountsWhenTheOldOneLeaves(t *testing.T) {
 	t.Parallel()
 	old, next, later := pkitest.CA(t, "company", noon()), pkitest.CA(t, "company", noon()), pkitest.CA(t, "later", noon())

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/pki"
 )
@@ -37,4 +39,41 @@ func TestAClusterWhoseCertificatesHaveAllExpiredGoesOnWithTheNextKeyOfItsIssuer(
 			w.wantLeavesOf(next)
 		})
 	}
+}
+
+func TestNodesAndApplicationsKeepTheOldCAWhenTheSecretsThatRecordItAreLost(t *testing.T) {
+	t.Parallel()
+	for far, when := range map[string]func(w *world) func() bool{
+		"one node trusts both":       func(w *world) func() bool { return w.trusts(1, issuersTwo) },
+		"one node presents the next": func(w *world) func() bool { return w.presents(1, issuersTwo) },
+	} {
+		t.Run(far, func(t *testing.T) {
+			t.Parallel()
+			w, next := rekeyed(t)
+			w.once(when(w), func() {
+				w.delete(&corev1.Secret{}, "my-cluster-ca-cert")
+				w.delete(&corev1.Secret{}, "my-cluster-ca-trusted-certs")
+			})
+			w.settle()
+			w.clock.SetTime(w.clock.Now().Add(time.Hour))
+			w.settle()
+
+			w.wantReady()
+			w.wantLeavesOf(next)
+		})
+	}
+}
+
+// rekeyed is a running cluster whose issuer has just got another key, and some of whose kubelets lag.
+func rekeyed(t *testing.T) (*world, pki.Authority) {
+	t.Helper()
+	w, _ := outsideCluster(t)
+	w.classic() // nobody can cross-sign
+	w.lag["my-dual-1"], w.lag["my-dual-2"] = 1, 2
+	next := caNamed(t, issuersTwo, longLasting)
+	w.elsewhere.ca = next
+	w.elsewhere.renew()
+	w.run(4)
+	w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(next.Certificate()))
+	return w, next
 }

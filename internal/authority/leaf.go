@@ -99,7 +99,7 @@ type LeafDecision struct {
 	Detail string
 	// RenewalAt is when the stored leaf is due for renewal; zero when there is none.
 	RenewalAt time.Time
-	// Until is when a postponed leaf is going to be issued; zero when not known.
+	// Until is when a postponed leaf is going to be issued, or the renewal of a kept one counts as overdue; zero when not known.
 	Until time.Time
 	State LeafState
 	// Leaf is what is to be published: the leaf in force with its chain, or the one that replaces it. It is nil without any.

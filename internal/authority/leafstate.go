@@ -38,6 +38,8 @@ const (
 	RequestPending RequestStatus = "Pending"
 	// RequestDenied: the issuer denies it until a person changes something.
 	RequestDenied RequestStatus = "Denied"
+	// RequestOverdue: the issuer was to renew the leaf in force by itself, and has not.
+	RequestOverdue RequestStatus = "Overdue"
 )
 
 // RequestState is a request for a leaf that is not issued.

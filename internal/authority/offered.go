@@ -192,7 +192,28 @@ func (l leafCheck) alreadyAdopted(d LeafDecision, broken *LeafDecision, answer i
 	default:
 		if reason, detail := l.misfit(); reason != "" {
 			d.Act, d.Reason, d.Detail = HoldLeaf, reason, detail
+			return d
 		}
+		return l.overdue(d)
 	}
+	return d
+}
+
+// overduePatience bounds how late the renewal of a leaf may be before a person is told.
+const overduePatience = 12 * time.Hour
+
+// overdue tells of a leaf that its issuer has not renewed although it was to, and of nothing before then. Issuers renew what
+// lasts no longer than the renewal asked for when a third of its life is left.
+func (l leafCheck) overdue(d LeafDecision) LeafDecision {
+	left := min(l.in.Want.Renewal, l.leaf.NotAfter.Sub(l.leaf.NotBefore)/3)
+	due := l.leaf.NotAfter.Add(-left)
+	late := due.Add(min(overduePatience, left/4))
+	if !l.in.Now.After(late) {
+		d.Until = late
+		return d
+	}
+	d.Act, d.Reason = HoldLeaf, LeafExpiring
+	d.Detail = "it was due for renewal at " + due.UTC().Format(time.RFC3339) + ", and its issuer has issued no other one"
+	d.State.Request = RequestState{Status: RequestOverdue, Since: due, Why: d.Detail}
 	return d
 }

@@ -294,6 +294,42 @@ func TestALeafIsDueBeforeTheEndOfACAThatIsPresentedWithIt(t *testing.T) {
 	}
 }
 
+func TestALeafThatItsIssuerDoesNotRenewIsOverdue(t *testing.T) {
+	t.Parallel()
+	in, ca := offered(t)
+	end := noon().Add(in.Want.Validity)
+	for name, c := range map[string]struct {
+		renewal time.Duration
+		now     time.Time
+		status  authority.RequestStatus
+	}{
+		"it is not due":                           {in.Want.Renewal, end.Add(-in.Want.Renewal).Add(-time.Hour), authority.NoRequest},
+		"it has just become due":                  {in.Want.Renewal, end.Add(-in.Want.Renewal).Add(11 * time.Hour), authority.NoRequest},
+		"it was due half a day ago":               {in.Want.Renewal, end.Add(-in.Want.Renewal).Add(13 * time.Hour), authority.RequestOverdue},
+		"it lasts shorter, and its third has not": {in.Want.Validity - time.Hour, end.Add(-in.Want.Validity / 3), authority.NoRequest},
+		"it lasts shorter, and its third has":     {in.Want.Validity - time.Hour, end.Add(-in.Want.Validity / 3).Add(13 * time.Hour), authority.RequestOverdue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := in
+			in.Now, in.Want.Renewal, in.Window.Open = c.now, c.renewal, true
+
+			d := authority.DecideOffered(in)
+
+			if d.State.Request.Status != c.status || (d.Act == authority.HoldLeaf) != (c.status == authority.RequestOverdue) {
+				t.Errorf("the request is %q and the leaf is to %s, want %q", d.State.Request.Status, d.Act, c.status)
+			}
+			if c.status == authority.NoRequest && !d.Until.After(c.now) {
+				t.Errorf("it is looked at again at %s", d.Until)
+			}
+			issues(t, &in, ca, asAsked)
+			if d := authority.DecideOffered(in); d.Act != authority.AdoptLeaf || d.State.Request.Status != authority.NoRequest {
+				t.Errorf("with another one issued it is to %s, and the request is %q", d.Act, d.State.Request.Status)
+			}
+		})
+	}
+}
+
 func TestAMissingCAWithTheNameOfAnotherIsNamedByItsKeyIdentifier(t *testing.T) {
 	t.Parallel()
 	in, ca := offered(t)

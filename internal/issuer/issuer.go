@@ -123,6 +123,11 @@ func (r Request) Validate() error {
 	return nil
 }
 
+// Shortfall is how much shorter than requested a leaf lasts, from its own beginning; 0 when it is not shorter.
+func (r Request) Shortfall(leaf *x509.Certificate) time.Duration {
+	return max(0, r.Validity-leaf.NotAfter.Sub(leaf.NotBefore))
+}
+
 func (r Request) checkNames() error {
 	var errs []error
 	if r.Name == "" {

@@ -8,14 +8,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // Differs says in what a leaf is not what was requested, and why that may be; nothing when it is. A life shorter than
-// requested is no difference, see Shortfall.
+// requested is no difference, see [issuer.Request.Shortfall].
 func Differs(request issuer.Request, leaf *x509.Certificate) string {
 	var differences []string
 	for _, difference := range []string{
@@ -26,11 +25,6 @@ func Differs(request issuer.Request, leaf *x509.Certificate) string {
 		}
 	}
 	return strings.Join(differences, "; ")
-}
-
-// Shortfall is how much shorter than requested a leaf lasts, from its own beginning; 0 when it is not shorter.
-func Shortfall(request issuer.Request, leaf *x509.Certificate) time.Duration {
-	return max(0, request.Validity-leaf.NotAfter.Sub(leaf.NotBefore))
 }
 
 func subjectDiffers(wanted pki.Subject, leaf *x509.Certificate) string {

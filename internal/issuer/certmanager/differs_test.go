@@ -150,7 +150,7 @@ func TestShortfallCountsFromTheBeginningOfTheLeaf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			offered := leaf(t, func(cert *x509.Certificate) { cert.NotBefore, cert.NotAfter = noon().Add(c.begins), noon().Add(c.ends) })
-			if short := certmanager.Shortfall(request(), offered); short != c.short {
+			if short := request().Shortfall(offered); short != c.short {
 				t.Errorf("it is %s short, want %s", short, c.short)
 			}
 		})

@@ -219,15 +219,20 @@ func signAgain(signers []*x509.Certificate) string {
 // askOf asks an issuer for a leaf. What fails at the issuer may pass by itself: the request is pending then, and the
 // certificates of others are written.
 func askOf(ctx context.Context, signs issuer.Issuer, p *pass, request leafRequest, want authority.WantedLeaf) issuer.Outcome {
-	outcome, err := signs.Issue(ctx, issuer.Request{
-		Name: request.secret, Subject: want.Subject, SANs: want.SANs, Usages: want.Usages,
-		Validity: want.Validity, Renewal: want.Renewal,
-		Key: issuer.NewKey{Params: want.Key}, Now: p.now,
-	})
+	outcome, err := signs.Issue(ctx, request.of(want, p.now))
 	if err != nil {
 		return issuer.Pending{Since: p.now, Why: err.Error()}
 	}
 	return outcome
+}
+
+// of is the request as issuers are asked.
+func (r leafRequest) of(want authority.WantedLeaf, now time.Time) issuer.Request {
+	return issuer.Request{
+		Name: r.secret, Subject: want.Subject, SANs: want.SANs, Usages: want.Usages,
+		Validity: want.Validity, Renewal: want.Renewal,
+		Key: issuer.NewKey{Params: want.Key}, Now: now,
+	}
 }
 
 // applyOperatorIdentity writes the operator's own certificate.

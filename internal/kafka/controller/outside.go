@@ -32,6 +32,8 @@ const (
 	reasonFeatureGate = "FeatureGateDisabled"
 	// reasonSharedIssuer: others may obtain certificates of the CA that nodes trust.
 	reasonSharedIssuer = "SharedIssuer"
+	// reasonShortLived: an issuer gives certificates that last shorter than asked for.
+	reasonShortLived = "CertificateShortLived"
 )
 
 // turnOnGate says how people turn the gate on.
@@ -205,7 +207,30 @@ func (r *Reconciler) offeredLeaf(ctx context.Context, p *pass, request leafReque
 			p.note("Secret "+request.secret, reasonCertificateIssuer, "a certificate of another CA could not be requested, and this is tried again: "+err.Error())
 		}
 	}
-	return authority.DecideOffered(in)
+	if issued, is := in.Answer.(issuer.Issued); is && request.secret == p.kafka.Name+operatorSecretSuffix {
+		noteShortLife(p, request.of(in.Want, p.now), issued.Chain[0])
+	}
+	decision := authority.DecideOffered(in)
+	if overdue := &decision.State.Request; overdue.Status == authority.RequestOverdue {
+		overdue.Why += ": check that cert-manager runs, and what the status of Certificate " + request.secret + " says"
+	}
+	return decision
+}
+
+// shortfallPatience is how much shorter a certificate may last than asked for without mention: issuers backdate.
+const shortfallPatience = time.Hour
+
+// noteShortLife warns of an issuer that gives certificates for a shorter time than asked for, before that costs anything. All
+// certificates of a cluster are asked for the same time.
+func noteShortLife(p *pass, asked issuer.Request, issued *x509.Certificate) {
+	if asked.Shortfall(issued) <= shortfallPatience {
+		return
+	}
+	life := issued.NotAfter.Sub(issued.NotBefore)
+	p.note("Kafka "+p.kafka.Namespace+"/"+p.kafka.Name, reasonShortLived, fmt.Sprintf(
+		"the issuer gives certificates that last %s, and %s were requested. Each node is restarted once in that time, about %d times a year, "+
+			"because its Raft client keeps the certificate that it was started with: have the issuer give what validityDays asks for, or lower that",
+		life.Round(time.Minute), asked.Validity, max(1, int(365*authority.Day/life))))
 }
 
 // ofKeys are the known CA certificates of some keys.

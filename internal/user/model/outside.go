@@ -185,6 +185,9 @@ func verifies(ca *x509.Certificate, chain []*x509.Certificate, now time.Time) bo
 func (o Observed) holdOffered(d *Decision, leaf authority.LeafDecision) {
 	remark := Remark{CertificateNotAdopted, sentence(leaf.Detail)}
 	switch request := leaf.State.Request; {
+	case request.Status == authority.RequestOverdue:
+		remark = Remark{CertificatePending, "The certificate is not renewed: " + request.Why +
+			". Check that cert-manager runs, and what the status of Certificate " + o.SecretName + " says."}
 	case request.Status != authority.NoRequest:
 		remark = Remark{CertificatePending, "No certificate is issued: " + request.Why}
 		d.wake(o.Now, o.Now.Add(issuerPause))

@@ -143,7 +143,7 @@ func TestAnotherRequestIsAnsweredWithAnotherLeafAndKey(t *testing.T) {
 
 	w.mentions(pending.Why, "Certificate "+w.namespace+"/"+node)
 	second := w.issued(longer)
-	if second.Chain[0].Equal(first.Chain[0]) || second.Key.Equal(first.Key) || certmanager.Shortfall(longer, second.Chain[0]) > 0 {
+	if second.Chain[0].Equal(first.Chain[0]) || second.Key.Equal(first.Key) || longer.Shortfall(second.Chain[0]) > 0 {
 		t.Errorf("the leaf ends at %s, the first at %s", second.Chain[0].NotAfter, first.Chain[0].NotAfter)
 	}
 }

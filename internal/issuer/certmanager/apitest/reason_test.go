@@ -140,7 +140,7 @@ func TestAShorterLifeThanRequestedIsOffered(t *testing.T) {
 
 	leaf := w.issued(w.request(node)).Chain[0]
 
-	if short := certmanager.Shortfall(w.request(node), leaf); short < 11*time.Hour || short > 12*time.Hour {
+	if short := w.request(node).Shortfall(leaf); short < 11*time.Hour || short > 12*time.Hour {
 		t.Errorf("it is %s shorter than requested", short)
 	}
 }

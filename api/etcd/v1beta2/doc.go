@@ -1,6 +1,7 @@
-// Package v1beta2 holds the resource of the group etcd.database.coreos.com: EtcdCluster, an etcd cluster whose members
-// encrypt and authenticate everything. Names are those of the public etcd operator that had this group and version;
-// TLS.dynamic, pod.ephemeral and status.memberStatuses are Keyturn's.
+// Package v1beta2 holds the resources of the group etcd.database.coreos.com: EtcdCluster, an etcd cluster whose members
+// encrypt and authenticate everything, and EtcdBackup, which copies its data. Names are those of the public etcd operator
+// that had this group and version; TLS.dynamic, pod.ephemeral, status.memberStatuses and the storage type Volume are
+// Keyturn's.
 //
 // The package must not know how a field is acted on.
 //

@@ -13,6 +13,8 @@ const (
 	Version = "v1beta2"
 	// KindEtcdCluster is the kind of EtcdCluster.
 	KindEtcdCluster = "EtcdCluster"
+	// KindEtcdBackup is the kind of EtcdBackup.
+	KindEtcdBackup = "EtcdBackup"
 )
 
 var (
@@ -25,7 +27,7 @@ var (
 // AddToScheme registers the types of the package. Its error is always nil; the form is that of
 // every other AddToScheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &EtcdCluster{}, &EtcdClusterList{})
+	scheme.AddKnownTypes(GroupVersion, &EtcdCluster{}, &EtcdClusterList{}, &EtcdBackup{}, &EtcdBackupList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -16,10 +16,20 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=etcd.database.coreos.com, Version=v1beta2
+	case v1beta2.SchemeGroupVersion.WithKind("BackupPolicy"):
+		return &etcdv1beta2.BackupPolicyApplyConfiguration{}
 	case v1beta2.SchemeGroupVersion.WithKind("CertificateLife"):
 		return &etcdv1beta2.CertificateLifeApplyConfiguration{}
+	case v1beta2.SchemeGroupVersion.WithKind("ClusterReference"):
+		return &etcdv1beta2.ClusterReferenceApplyConfiguration{}
 	case v1beta2.SchemeGroupVersion.WithKind("DynamicTLS"):
 		return &etcdv1beta2.DynamicTLSApplyConfiguration{}
+	case v1beta2.SchemeGroupVersion.WithKind("EtcdBackup"):
+		return &etcdv1beta2.EtcdBackupApplyConfiguration{}
+	case v1beta2.SchemeGroupVersion.WithKind("EtcdBackupSpec"):
+		return &etcdv1beta2.EtcdBackupSpecApplyConfiguration{}
+	case v1beta2.SchemeGroupVersion.WithKind("EtcdBackupStatus"):
+		return &etcdv1beta2.EtcdBackupStatusApplyConfiguration{}
 	case v1beta2.SchemeGroupVersion.WithKind("EtcdCluster"):
 		return &etcdv1beta2.EtcdClusterApplyConfiguration{}
 	case v1beta2.SchemeGroupVersion.WithKind("EtcdClusterSpec"):
@@ -34,12 +44,16 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &etcdv1beta2.MembersStatusApplyConfiguration{}
 	case v1beta2.SchemeGroupVersion.WithKind("MemberStatus"):
 		return &etcdv1beta2.MemberStatusApplyConfiguration{}
+	case v1beta2.SchemeGroupVersion.WithKind("ObjectStorage"):
+		return &etcdv1beta2.ObjectStorageApplyConfiguration{}
 	case v1beta2.SchemeGroupVersion.WithKind("PodPolicy"):
 		return &etcdv1beta2.PodPolicyApplyConfiguration{}
 	case v1beta2.SchemeGroupVersion.WithKind("StaticTLS"):
 		return &etcdv1beta2.StaticTLSApplyConfiguration{}
 	case v1beta2.SchemeGroupVersion.WithKind("TLSPolicy"):
 		return &etcdv1beta2.TLSPolicyApplyConfiguration{}
+	case v1beta2.SchemeGroupVersion.WithKind("VolumeStorage"):
+		return &etcdv1beta2.VolumeStorageApplyConfiguration{}
 
 	}
 	return nil

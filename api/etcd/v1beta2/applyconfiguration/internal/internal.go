@@ -25,6 +25,18 @@ var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.keyturn.keyturn.api.etcd.v1beta2.Attestation
   scalar: string
+- name: com.github.keyturn.keyturn.api.etcd.v1beta2.BackupPolicy
+  map:
+    fields:
+    - name: backupIntervalInSecond
+      type:
+        scalar: numeric
+    - name: maxBackups
+      type:
+        scalar: numeric
+    - name: timeoutInSecond
+      type:
+        scalar: numeric
 - name: com.github.keyturn.keyturn.api.etcd.v1beta2.CertificateLife
   map:
     fields:
@@ -33,6 +45,12 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
 - name: com.github.keyturn.keyturn.api.etcd.v1beta2.ClusterPhase
   scalar: string
+- name: com.github.keyturn.keyturn.api.etcd.v1beta2.ClusterReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
 - name: com.github.keyturn.keyturn.api.etcd.v1beta2.DynamicTLS
   map:
     fields:
@@ -51,6 +69,104 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: peerCA
       type:
         namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.CertificateLife
+- name: com.github.keyturn.keyturn.api.etcd.v1beta2.EtcdBackup
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.EtcdBackupSpec
+    - name: status
+      type:
+        namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.EtcdBackupStatus
+- name: com.github.keyturn.keyturn.api.etcd.v1beta2.EtcdBackupSpec
+  map:
+    fields:
+    - name: abs
+      type:
+        namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.ObjectStorage
+    - name: backupPolicy
+      type:
+        namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.BackupPolicy
+    - name: clientTLSSecret
+      type:
+        scalar: string
+    - name: etcdCluster
+      type:
+        namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.ClusterReference
+    - name: etcdEndpoints
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: gcs
+      type:
+        namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.ObjectStorage
+    - name: oss
+      type:
+        namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.ObjectStorage
+    - name: s3
+      type:
+        namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.ObjectStorage
+    - name: storageType
+      type:
+        namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.StorageType
+    - name: volume
+      type:
+        namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.VolumeStorage
+- name: com.github.keyturn.keyturn.api.etcd.v1beta2.EtcdBackupStatus
+  map:
+    fields:
+    - name: Reason
+      type:
+        scalar: string
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: etcdRevision
+      type:
+        scalar: numeric
+    - name: etcdVersion
+      type:
+        scalar: string
+    - name: lastFailureDate
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: lastSuccessDate
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: path
+      type:
+        scalar: string
+    - name: podUID
+      type:
+        namedType: io.k8s.apimachinery.pkg.types.UID
+    - name: sha256
+      type:
+        scalar: string
+    - name: size
+      type:
+        scalar: numeric
+    - name: succeeded
+      type:
+        scalar: boolean
 - name: com.github.keyturn.keyturn.api.etcd.v1beta2.EtcdCluster
   map:
     fields:
@@ -202,6 +318,30 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
+- name: com.github.keyturn.keyturn.api.etcd.v1beta2.ObjectStorage
+  map:
+    fields:
+    - name: absSecret
+      type:
+        scalar: string
+    - name: awsSecret
+      type:
+        scalar: string
+    - name: endpoint
+      type:
+        scalar: string
+    - name: forcePathStyle
+      type:
+        scalar: boolean
+    - name: gcpSecret
+      type:
+        scalar: string
+    - name: ossSecret
+      type:
+        scalar: string
+    - name: path
+      type:
+        scalar: string
 - name: com.github.keyturn.keyturn.api.etcd.v1beta2.PodPolicy
   map:
     fields:
@@ -270,6 +410,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: operatorSecret
       type:
         scalar: string
+- name: com.github.keyturn.keyturn.api.etcd.v1beta2.StorageType
+  scalar: string
 - name: com.github.keyturn.keyturn.api.etcd.v1beta2.TLSPolicy
   map:
     fields:
@@ -279,6 +421,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: static
       type:
         namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.StaticTLS
+- name: com.github.keyturn.keyturn.api.etcd.v1beta2.VolumeStorage
+  map:
+    fields:
+    - name: claimName
+      type:
+        scalar: string
 - name: io.k8s.api.core.v1.Affinity
   map:
     fields:

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -52,12 +53,15 @@ func newAgentEtcdCommand() *cobra.Command {
 			return etcdagent.Run(command.Context(), options)
 		},
 	}
-	set := command.Flags()
-	set.StringVar(&flags.name, "pod-name", os.Getenv(podNameVariable), "name of the agent's own pod")
-	set.StringVar(&flags.namespace, "pod-namespace", os.Getenv(podNamespaceVariable), "namespace of the agent's own pod")
-	set.StringVar(&flags.uid, "pod-uid", os.Getenv(podUIDVariable), "UID of the agent's own pod")
-	set.StringVar(&flags.algorithm, "key-algorithm", string(pki.ECDSA), "algorithm of the keys that are made (ECDSA or RSA)")
+	flags.add(command.Flags())
 	return command
+}
+
+func (f *etcdAgentFlags) add(set *pflag.FlagSet) {
+	set.StringVar(&f.name, "pod-name", os.Getenv(podNameVariable), "name of the agent's own pod")
+	set.StringVar(&f.namespace, "pod-namespace", os.Getenv(podNamespaceVariable), "namespace of the agent's own pod")
+	set.StringVar(&f.uid, "pod-uid", os.Getenv(podUIDVariable), "UID of the agent's own pod")
+	set.StringVar(&f.algorithm, "key-algorithm", string(pki.ECDSA), "algorithm of the keys that are made (ECDSA or RSA)")
 }
 
 var errAlgorithm = errors.New("--key-algorithm must be ECDSA or RSA")

@@ -169,7 +169,7 @@ type EtcdBackupStatus struct {
 	Reason string `json:"Reason,omitempty"`
 	// etcdVersion is that of the member that the last verified backup is of.
 	// +optional
-	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:MaxLength=64
 	EtcdVersion string `json:"etcdVersion,omitempty"`
 	// etcdRevision is the revision of the last verified backup.
 	// +optional
@@ -188,6 +188,10 @@ type EtcdBackupStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	SHA256 string `json:"sha256,omitempty"`
+	// failure is the reason of Ready that the last backup failed for, since the last verified one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Failure string `json:"failure,omitempty"`
 	// lastFailureDate is when a backup has failed since the last verified one.
 	// +optional
 	LastFailureDate *metav1.Time `json:"lastFailureDate,omitempty"`

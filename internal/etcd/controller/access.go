@@ -125,27 +125,34 @@ func (a *accessPass) withdraw(ctx context.Context) error {
 	return nil
 }
 
-// readClientCA reads the CA that signs clients, which the EtcdCluster's own reconcile makes, and the ledger.
-func (a *accessPass) readClientCA(ctx context.Context) error {
-	names, stored := a.cluster.Names, model.StoredCA{}
-	for name, to := range map[string]*map[string][]byte{
-		names.CAKeySecret(contract.ClientPlane): &stored.Key, names.CACertSecret(contract.ClientPlane): &stored.Cert,
-	} {
-		secret, err := a.private(ctx, name)
-		if err != nil {
-			return err
-		}
-		*to = dataOf(secret)
-	}
-	use, is := a.cluster.DecideCA(contract.ClientPlane, stored, true, a.now).(model.UseCA)
-	if !is || !a.etcd.DeletionTimestamp.IsZero() {
-		a.problem = model.WithoutCA(names)
-		return nil
-	}
-	a.authorities.cas = map[contract.Plane]pki.Authority{contract.ClientPlane: use.CA}
-	problem, err := a.readLedger(ctx)
-	a.problem = problem
+// readClientCA reads the CA that signs clients and the ledger.
+func (a *accessPass) readClientCA(ctx context.Context) (err error) {
+	a.problem, err = a.readMadeCAs(ctx, contract.ClientPlane)
 	return err
+}
+
+// readMadeCAs reads CAs that the EtcdCluster's own reconcile makes, and the ledger.
+func (p *pass) readMadeCAs(ctx context.Context, planes ...contract.Plane) (*model.Problem, error) {
+	names := p.cluster.Names
+	p.authorities.cas = map[contract.Plane]pki.Authority{}
+	for _, plane := range planes {
+		stored := model.StoredCA{}
+		for name, to := range map[string]*map[string][]byte{
+			names.CAKeySecret(plane): &stored.Key, names.CACertSecret(plane): &stored.Cert,
+		} {
+			secret, err := p.private(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			*to = dataOf(secret)
+		}
+		use, is := p.cluster.DecideCA(plane, stored, true, p.now).(model.UseCA)
+		if !is || !p.etcd.DeletionTimestamp.IsZero() {
+			return model.WithoutCA(names), nil
+		}
+		p.authorities.cas[plane] = use.CA
+	}
+	return p.readLedger(ctx)
 }
 
 // grant issues a certificate if one is due, and writes the Secret. It is in the ledger before it is in the Secret.

@@ -13,6 +13,9 @@ type Metrics struct {
 	certificates prometheus.Counter
 	denials      *prometheus.CounterVec
 	attestation  *prometheus.GaugeVec
+	// backups and lastBackup are those of EtcdBackups.
+	backups    *prometheus.CounterVec
+	lastBackup *prometheus.GaugeVec
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -32,6 +35,12 @@ func NewMetrics() *Metrics {
 		attestation: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "keyturn_etcd_attestation_enforced", Help: "Whether the last test found the admission policy for pods of members in force, by what it found.",
 		}, []string{"reason"}),
+		backups: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "keyturn_etcd_backup_attempts_total", Help: "Backups of an EtcdBackup that have ended, by their result: BackupSucceeded, or why they failed.",
+		}, []string{"namespace", "etcdbackup", "result"}),
+		lastBackup: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "keyturn_etcd_backup_last_success_timestamp_seconds", Help: "When the last backup of an EtcdBackup was verified; 0 if none was.",
+		}, []string{"namespace", "etcdbackup"}),
 	}
 }
 
@@ -50,7 +59,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 }
 
 func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.members, m.certificates, m.denials, m.attestation}
+	return []prometheus.Collector{m.members, m.certificates, m.denials, m.attestation, m.backups, m.lastBackup}
 }
 
 func (m *Metrics) issued() { m.certificates.Inc() }

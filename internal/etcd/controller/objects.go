@@ -100,15 +100,20 @@ func (p *pass) prepare(ctx context.Context, member string) (publication.Publicat
 }
 
 func (p *pass) applyAll(ctx context.Context, objects []model.Object) error {
+	return p.applyOwned(ctx, p.etcd, objects)
+}
+
+// applyOwned applies objects that the owner controls, in its namespace.
+func (r *Reconciler) applyOwned(ctx context.Context, owner metav1.Object, objects []model.Object) error {
 	for _, object := range objects {
-		observed, err := p.metadataOf(ctx, object.Kind, types.NamespacedName{Namespace: p.etcd.Namespace, Name: object.Name})
+		observed, err := r.metadataOf(ctx, object.Kind, types.NamespacedName{Namespace: owner.GetNamespace(), Name: object.Name})
 		if err != nil {
 			return err
 		}
-		switch applier := p.appliers.Of(p.etcd.UID); {
+		switch applier := r.appliers.Of(owner.GetUID()); {
 		case observed == nil:
 			_, err = applier.Apply(ctx, object.Intent, nil)
-		case !p.cluster.IsOwned(observed):
+		case !metav1.IsControlledBy(observed, owner):
 			err = &foreignObjectError{object.Kind.Kind, object.Name}
 		default:
 			_, err = applier.Apply(ctx, object.Intent, observed)

@@ -69,6 +69,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			return err
 		}
 	}
+	if err := r.setUpBackup(mgr); err != nil {
+		return err
+	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("starting the EtcdCluster controller: %w", err)
 	}

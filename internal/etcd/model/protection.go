@@ -49,7 +49,7 @@ func (c Cluster) budget(voters int) *policyac.PodDisruptionBudgetApplyConfigurat
 			WithSelector(metaac.LabelSelector().WithMatchLabels(selector)))
 }
 
-// networkPolicy lets members reach each other, the operator reach all but the peer port, and clients their port. The
+// networkPolicy lets members reach each other, the operator reach all but the peer port, and clients and backups their port. The
 // kubelet's probes are not named: Kubernetes lets a pod's own machine in, whatever policies say.
 func (c Cluster) networkPolicy() *networkingac.NetworkPolicyApplyConfiguration {
 	operator := podsWith(map[string]string{nameLabel: Manager})
@@ -59,7 +59,7 @@ func (c Cluster) networkPolicy() *networkingac.NetworkPolicyApplyConfiguration {
 	}
 	clients := renderPeers(c.clientPeers)
 	if len(clients) > 0 {
-		clients = append(clients, operator)
+		clients = append(clients, operator, podsWith(backupSelector(c.Names.Cluster)))
 	}
 	return networkingac.NetworkPolicy(c.Names.Cluster, c.Names.Namespace).
 		WithLabels(c.Labels()).WithOwnerReferences(c.owner()).

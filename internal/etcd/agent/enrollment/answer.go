@@ -27,6 +27,23 @@ var (
 // the plane. It returns ErrNoAnswer when the value is empty, and otherwise says in one
 // sentence why the answer is not usable.
 func (g Grant) Answer(plane contract.Plane, value string, key Key, now time.Time) ([]*x509.Certificate, error) {
+	chain, err := parse(value)
+	if err != nil {
+		return nil, err
+	}
+	return chain, g.Check(plane, chain, key, now)
+}
+
+// AnswerToClient is Answer for a pod that is a client of the cluster, and no member.
+func (g Grant) AnswerToClient(value string, key Key, now time.Time) ([]*x509.Certificate, error) {
+	chain, err := parse(value)
+	if err != nil {
+		return nil, err
+	}
+	return chain, g.check(contract.ClientPlane, chain, key, now, pki.ClientAuth)
+}
+
+func parse(value string) ([]*x509.Certificate, error) {
 	if value == "" {
 		return nil, ErrNoAnswer
 	}
@@ -37,11 +54,7 @@ func (g Grant) Answer(plane contract.Plane, value string, key Key, now time.Time
 	if err != nil {
 		return nil, fmt.Errorf("it is not base64: %w", err)
 	}
-	chain, err := pki.ParseChain(text)
-	if err != nil {
-		return nil, err
-	}
-	return chain, g.Check(plane, chain, key, now)
+	return pki.ParseChain(text)
 }
 
 // Key is the member's private key of a plane, as far as a decision needs it.
@@ -53,13 +66,17 @@ type Key interface {
 // Check refuses a chain that etcd must not present in the plane now: it is for another
 // key, no accepted CA verifies it, it has expired or has not begun, or it lacks a usage.
 func (g Grant) Check(plane contract.Plane, chain []*x509.Certificate, key Key, now time.Time) error {
+	return g.check(plane, chain, key, now, usages(plane)...)
+}
+
+func (g Grant) check(plane contract.Plane, chain []*x509.Certificate, key Key, now time.Time, usages ...pki.Usage) error {
 	if !key.Matches(chain[0]) {
 		return ErrOtherKey
 	}
 	if err := pki.CheckValidAt(chain[0], now); err != nil {
 		return err
 	}
-	return pki.Verify(chain, g.Anchors[plane], now, usages(plane)...)
+	return pki.Verify(chain, g.Anchors[plane], now, usages...)
 }
 
 // usages are what the certificates of a plane are for: members of the peer plane also

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"log/slog"
+	"path"
+
+	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
+
+	etcdagent "github.com/keyturn/keyturn/internal/etcd/agent"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/snapshot"
+)
+
+func newAgentEtcdBackupCommand() *cobra.Command {
+	var flags etcdAgentFlags
+	var url, cluster, name string
+	var keep int
+	command := &cobra.Command{
+		Use:   "etcd-backup",
+		Short: "Copy the data of an etcd cluster to a volume, as a client with a certificate for a key made here",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			options, err := flags.options(nil)
+			if err != nil {
+				return err
+			}
+			options.Clock = clock.RealClock{}
+			options.Log = slog.New(slog.NewJSONHandler(command.ErrOrStderr(), nil))
+			return etcdagent.Backup{
+				Options: options, URL: url, Keep: keep, ResultPath: etcdagent.TerminationMessage,
+				Store: snapshot.Store{Volume: contract.BackupDir, Directory: path.Join(cluster, name)},
+			}.Run(command.Context())
+		},
+	}
+	flags.add(command.Flags())
+	set := command.Flags()
+	set.StringVar(&url, "url", "", "URL at which clients reach the cluster")
+	set.StringVar(&cluster, "cluster", "", "name of the EtcdCluster")
+	set.StringVar(&name, "backup", "", "name of the EtcdBackup")
+	set.IntVar(&keep, "keep", 0, "number of backups to keep; 0 keeps all")
+	return command
+}

@@ -1,0 +1,139 @@
+package model
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/excerpt"
+)
+
+// Reasons of the condition of an EtcdBackup, besides contract.BackupFailure.
+const (
+	BackupSucceeded Reason = "BackupSucceeded"
+	BackupRunning   Reason = "BackupRunning"
+	ClusterNotFound Reason = "ClusterNotFound"
+	ClaimNotFound   Reason = "ClaimNotFound"
+	PodNotScheduled Reason = "PodNotScheduled"
+	PodNotStarted   Reason = "PodNotStarted"
+	PodFailed       Reason = "PodFailed"
+	PodLost         Reason = "PodLost"
+)
+
+// backupRetry is how long after a failed backup the next one is made.
+const backupRetry = 5 * time.Minute
+
+// BackupAct is what is to be done for an EtcdBackup.
+type BackupAct interface{ isBackupAct() }
+
+type (
+	// StartBackup creates the pod.
+	StartBackup struct{}
+	// AwaitBackup answers the request of the pod. Problem is what keeps the pod from its work, nil when nothing is known.
+	AwaitBackup struct{ Problem *Problem }
+	// EndBackup records what came of the pod.
+	EndBackup struct{ Result contract.BackupResult }
+	// RemoveBackupPod deletes a pod whose result is recorded, or whose creation is not.
+	RemoveBackupPod struct{}
+	// HoldBackup is a pod of this name that is not the EtcdBackup's.
+	HoldBackup struct{ Problem *Problem }
+	// NextBackup has nothing to do until then; zero means never.
+	NextBackup struct{ At time.Time }
+)
+
+func (StartBackup) isBackupAct()     {}
+func (AwaitBackup) isBackupAct()     {}
+func (EndBackup) isBackupAct()       {}
+func (RemoveBackupPod) isBackupAct() {}
+func (HoldBackup) isBackupAct()      {}
+func (NextBackup) isBackupAct()      {}
+
+// Decide says what is to be done, with the pod of its name as it is; nil when there is none.
+func (b Backup) Decide(pod *corev1.Pod, now time.Time) BackupAct {
+	recorded := b.Status.PodUID
+	switch {
+	case pod != nil && (!b.IsOwned(pod) || pod.Labels[ManagedByLabel] != Manager):
+		return HoldBackup{&Problem{ForeignObject, fmt.Sprintf(
+			"Pod %s is not owned by this EtcdBackup. No backup is made. Delete the pod, or create an EtcdBackup of another name.", pod.Name)}}
+	case pod != nil && pod.UID != recorded && pod.DeletionTimestamp.IsZero():
+		return RemoveBackupPod{}
+	case recorded == "" && pod != nil:
+		return NextBackup{} // its end tells
+	case recorded != "" && (pod == nil || pod.UID != recorded):
+		return EndBackup{failed(PodLost, fmt.Sprintf("pod %s was deleted before it had a result", b.PodName()))}
+	case recorded != "":
+		return b.observe(pod)
+	}
+	if due := b.due(now); due.IsZero() || due.After(now) {
+		return NextBackup{due}
+	}
+	return StartBackup{}
+}
+
+// observe says what the recorded pod needs.
+func (b Backup) observe(pod *corev1.Pod) BackupAct {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return EndBackup{resultOf(pod)}
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			return AwaitBackup{&Problem{PodNotScheduled, fmt.Sprintf(
+				"Pod %s is on no node: %s. The backup waits. Add a node that fits, or use another claim.", pod.Name, excerpt.Of(condition.Message, excerpt.Foreign))}}
+		}
+	}
+	for i := range pod.Status.ContainerStatuses {
+		waiting := pod.Status.ContainerStatuses[i].State.Waiting
+		if waiting != nil && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing" {
+			return AwaitBackup{&Problem{PodNotStarted, fmt.Sprintf(
+				"Pod %s does not start (%s): %s. The backup waits until its timeout. See the events of the pod.",
+				pod.Name, excerpt.Of(waiting.Reason, excerpt.Value), excerpt.Of(waiting.Message, excerpt.Foreign))}}
+		}
+	}
+	return AwaitBackup{}
+}
+
+// resultOf reads what the pod reports.
+func resultOf(pod *corev1.Pod) contract.BackupResult {
+	for i := range pod.Status.ContainerStatuses {
+		ended := pod.Status.ContainerStatuses[i].State.Terminated
+		if ended == nil {
+			continue
+		}
+		result, err := contract.ParseBackupResult(ended.Message)
+		if err == nil && (result.Failure != "" || ended.ExitCode == 0 && result.SHA256 != "") {
+			return result
+		}
+		return failed(PodFailed, fmt.Sprintf("pod %s ended with exit code %d and no result (%s %s)", pod.Name, ended.ExitCode, pod.Status.Reason, ended.Reason))
+	}
+	return failed(PodFailed, fmt.Sprintf("pod %s ended without a result (%s): %s", pod.Name, pod.Status.Reason, pod.Status.Message))
+}
+
+func failed(reason Reason, message string) contract.BackupResult {
+	return contract.BackupResult{Failure: contract.BackupFailure(reason), Message: message}
+}
+
+// due is when the next backup is to be made; zero when none. What the status has in the future is of a clock that was
+// set back, and counts as now.
+func (b Backup) due(now time.Time) time.Time {
+	past := func(at time.Time) time.Time {
+		if at.After(now) {
+			return now
+		}
+		return at
+	}
+	due := now
+	if last := b.Status.LastSuccessDate; last != nil {
+		if b.interval() == 0 {
+			return time.Time{}
+		}
+		due = past(last.Time).Add(b.interval())
+	}
+	if failure := b.Status.LastFailureDate; failure != nil {
+		if retry := past(failure.Time).Add(backupRetry); retry.After(due) {
+			due = retry
+		}
+	}
+	return due
+}

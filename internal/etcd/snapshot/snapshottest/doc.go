@@ -1,0 +1,2 @@
+// Package snapshottest makes snapshots of etcd for tests.
+package snapshottest

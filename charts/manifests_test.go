@@ -75,7 +75,7 @@ func TestTheDefinitionsAreAFileOfTheirOwn(t *testing.T) {
 	}
 	slices.Sort(names)
 	want := []string{
-		"etcdaccesses.keyturn.dev", "etcdclusters.etcd.database.coreos.com", "etcdpkis.keyturn.dev", "kafkaaccesses.access.strimzi.io", "kafkaaccesses.kafka.strimzi.io", "kafkanodepools.kafka.strimzi.io",
+		"etcdaccesses.keyturn.dev", "etcdbackups.etcd.database.coreos.com", "etcdclusters.etcd.database.coreos.com", "etcdpkis.keyturn.dev", "kafkaaccesses.access.strimzi.io", "kafkaaccesses.kafka.strimzi.io", "kafkanodepools.kafka.strimzi.io",
 		"kafkas.kafka.strimzi.io", "kafkausers.kafka.strimzi.io", "strimzipodsets.core.strimzi.io",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {

@@ -15,8 +15,8 @@ import (
 // +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.status.etcdRevision`,description="Its revision"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the last backup is verified"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why"
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 55",message="the name must not be longer than 55 characters because its pod has the name with -backup",fieldPath=.metadata.name
-// +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",message="the name must not contain a dot because it is in labels and paths",fieldPath=.metadata.name
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 55",message="metadata.name must have at most 55 characters because the name of its pod is made of it",fieldPath=.metadata,reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",message="metadata.name must not have a dot because labels and paths are made of it",fieldPath=.metadata,reason=FieldValueInvalid
 type EtcdBackup struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

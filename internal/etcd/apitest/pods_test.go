@@ -33,7 +33,7 @@ func (w *world) play() {
 	w.stopOthers(pods)
 	for i := range pods {
 		pod := &pods[i]
-		if _, isOurs := pod.Annotations[keyturnagent.PinAnnotation]; !isOurs || !pod.DeletionTimestamp.IsZero() || pod.Status.Phase == corev1.PodFailed {
+		if _, isOurs := pod.Annotations[keyturnagent.PinAnnotation]; !isOurs || pod.Labels[model.BackupOfLabel] != "" || !pod.DeletionTimestamp.IsZero() || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
 		a := w.agents[pod.UID]

@@ -30,7 +30,7 @@ type operatorIdentity struct {
 func (a authorities) areComplete() bool { return len(a.cas) == len(contract.Planes()) }
 
 func (a authorities) trust() model.Trust {
-	trust := model.Trust{Anchors: map[contract.Plane][]*x509.Certificate{}, Operators: a.operator.chain[:1]}
+	trust := model.Trust{Anchors: map[contract.Plane][]*x509.Certificate{}, Operators: a.operator.chain[:min(len(a.operator.chain), 1)]}
 	for plane, ca := range a.cas {
 		trust.Anchors[plane] = []*x509.Certificate{ca.Certificate()}
 	}

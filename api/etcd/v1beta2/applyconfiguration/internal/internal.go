@@ -143,6 +143,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: etcdVersion
       type:
         scalar: string
+    - name: failure
+      type:
+        scalar: string
     - name: lastFailureDate
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time

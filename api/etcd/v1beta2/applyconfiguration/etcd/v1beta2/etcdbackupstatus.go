@@ -29,6 +29,8 @@ type EtcdBackupStatusApplyConfiguration struct {
 	Size *int64 `json:"size,omitempty"`
 	// sha256 of the file, in hex.
 	SHA256 *string `json:"sha256,omitempty"`
+	// failure is the reason of Ready that the last backup failed for, since the last verified one.
+	Failure *string `json:"failure,omitempty"`
 	// lastFailureDate is when a backup has failed since the last verified one.
 	LastFailureDate *v1.Time `json:"lastFailureDate,omitempty"`
 	// podUID is the UID of the pod that makes a backup now. Requests of other pods are not signed.
@@ -106,6 +108,14 @@ func (b *EtcdBackupStatusApplyConfiguration) WithSize(value int64) *EtcdBackupSt
 // If called multiple times, the SHA256 field is set to the value of the last call.
 func (b *EtcdBackupStatusApplyConfiguration) WithSHA256(value string) *EtcdBackupStatusApplyConfiguration {
 	b.SHA256 = &value
+	return b
+}
+
+// WithFailure sets the Failure field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Failure field is set to the value of the last call.
+func (b *EtcdBackupStatusApplyConfiguration) WithFailure(value string) *EtcdBackupStatusApplyConfiguration {
+	b.Failure = &value
 	return b
 }
 

@@ -50,7 +50,8 @@ func (s *Snapshot) take(ctx context.Context, url string) error {
 	}
 	copied, err := s.client.SnapshotWithVersion(ctx)
 	if err != nil {
-		return fmt.Errorf("asking the cluster at %s for a snapshot: %w", url, err)
+		// The client leaves this error as it came, unlike those of other calls.
+		return fmt.Errorf("asking the cluster at %s for a snapshot: %w", url, rpctypes.Error(err))
 	}
 	s.Reader, s.data, s.Least, s.Version = copied.Snapshot, copied.Snapshot, read.Header.GetRevision(), copied.Version
 	if s.Version == "" { // etcd before 3.6

@@ -139,6 +139,7 @@ func etcdScenarios() []scenario {
 		{name: "etcd/isolated", run: etcdIsolated},
 		{name: "etcd/signed-by-an-outside-pki", run: etcdSignedOutside},
 		{name: "etcd/attested", run: etcdAttested},
+		{name: "etcd/backed-up", run: etcdBackedUp},
 		{name: "etcd/members-lost-and-back", run: etcdMembersLost, within: lives},
 		{name: "etcd/scaled-and-upgraded-under-load", run: etcdScaledAndUpgraded, within: lives},
 		{name: "etcd/renewed-under-load", run: etcdRenewed, within: lives},

@@ -156,4 +156,3 @@ func clientConfig(id *identity, anchors []*x509.Certificate) *tls.Config {
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{id.certificate()}}
 }
-

@@ -53,11 +53,11 @@ func newAgentEtcdCommand() *cobra.Command {
 			return etcdagent.Run(command.Context(), options)
 		},
 	}
-	flags.add(command.Flags())
+	addOwnPodFlags(command.Flags(), &flags)
 	return command
 }
 
-func (f *etcdAgentFlags) add(set *pflag.FlagSet) {
+func addOwnPodFlags(set *pflag.FlagSet, f *etcdAgentFlags) {
 	set.StringVar(&f.name, "pod-name", os.Getenv(podNameVariable), "name of the agent's own pod")
 	set.StringVar(&f.namespace, "pod-namespace", os.Getenv(podNamespaceVariable), "namespace of the agent's own pod")
 	set.StringVar(&f.uid, "pod-uid", os.Getenv(podUIDVariable), "UID of the agent's own pod")

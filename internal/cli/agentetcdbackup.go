@@ -33,8 +33,8 @@ func newAgentEtcdBackupCommand() *cobra.Command {
 			}.Run(command.Context())
 		},
 	}
-	flags.add(command.Flags())
 	set := command.Flags()
+	addOwnPodFlags(set, &flags)
 	set.StringVar(&url, "url", "", "URL at which clients reach the cluster")
 	set.StringVar(&cluster, "cluster", "", "name of the EtcdCluster")
 	set.StringVar(&name, "backup", "", "name of the EtcdBackup")

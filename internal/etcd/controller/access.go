@@ -11,11 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
@@ -261,16 +258,11 @@ func (a *accessPass) reportAccess(ctx context.Context) error {
 	if equality.Semantic.DeepEqual(a.access.Status, wanted) {
 		return nil
 	}
-	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&wanted)
+	intent, err := statusIntent(keyturnv1alpha1.GroupVersion.WithKind(keyturnv1alpha1.KindEtcdAccess), a.access, &wanted)
 	if err != nil {
-		return fmt.Errorf("encoding the status of EtcdAccess %s: %w", a.access.Name, err)
+		return err
 	}
-	object := &unstructured.Unstructured{Object: map[string]any{"status": status}}
-	object.SetGroupVersionKind(keyturnv1alpha1.GroupVersion.WithKind(keyturnv1alpha1.KindEtcdAccess))
-	object.SetNamespace(a.access.Namespace)
-	object.SetName(a.access.Name)
-	object.SetUID(a.access.UID)
-	if err := a.appliers.Of(a.access.UID).ApplyStatus(ctx, client.ApplyConfigurationFromUnstructured(object)); err != nil {
+	if err := a.appliers.Of(a.access.UID).ApplyStatus(ctx, intent); err != nil {
 		return err
 	}
 	ready := wanted.Conditions[0]

@@ -2,14 +2,11 @@ package controller
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
@@ -25,16 +22,11 @@ func (b *backupPass) report(ctx context.Context) error {
 	if equality.Semantic.DeepEqual(stored.Status, wanted) {
 		return nil
 	}
-	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&wanted)
+	intent, err := statusIntent(etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdBackup), stored, &wanted)
 	if err != nil {
-		return fmt.Errorf("encoding the status of EtcdBackup %s: %w", stored.Name, err)
+		return err
 	}
-	object := &unstructured.Unstructured{Object: map[string]any{"status": status}}
-	object.SetGroupVersionKind(etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdBackup))
-	object.SetNamespace(stored.Namespace)
-	object.SetName(stored.Name)
-	object.SetUID(stored.UID)
-	if err := b.appliers.Of(stored.UID).ApplyStatus(ctx, client.ApplyConfigurationFromUnstructured(object)); err != nil {
+	if err := b.appliers.Of(stored.UID).ApplyStatus(ctx, intent); err != nil {
 		return err
 	}
 	b.tellBackup(wanted.Conditions[0])

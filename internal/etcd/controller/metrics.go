@@ -7,6 +7,9 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/attestation"
 )
 
+// namespaceMetricLabel is that of the resource that a metric is about.
+const namespaceMetricLabel = "namespace"
+
 // Metrics counts members and their certificates.
 type Metrics struct {
 	members      *prometheus.GaugeVec
@@ -25,7 +28,7 @@ func NewMetrics() *Metrics {
 	return &Metrics{
 		members: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "keyturn_etcd_members", Help: "Members of an EtcdCluster by whether they are ready.",
-		}, []string{"namespace", "etcdcluster", "ready"}),
+		}, []string{namespaceMetricLabel, "etcdcluster", "ready"}),
 		certificates: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "keyturn_etcd_certificates_issued_total", Help: "Certificates issued to members.",
 		}),
@@ -37,10 +40,10 @@ func NewMetrics() *Metrics {
 		}, []string{"reason"}),
 		backups: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "keyturn_etcd_backup_attempts_total", Help: "Backups of an EtcdBackup that have ended, by their result: BackupSucceeded, or why they failed.",
-		}, []string{"namespace", "etcdbackup", "result"}),
+		}, []string{namespaceMetricLabel, "etcdbackup", "result"}),
 		lastBackup: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "keyturn_etcd_backup_last_success_timestamp_seconds", Help: "When the last backup of an EtcdBackup was verified; 0 if none was.",
-		}, []string{"namespace", "etcdbackup"}),
+		}, []string{namespaceMetricLabel, "etcdbackup"}),
 	}
 }
 
@@ -85,5 +88,5 @@ func (m *Metrics) saw(cluster types.NamespacedName, ready, unready int) {
 }
 
 func (m *Metrics) forget(cluster types.NamespacedName) {
-	m.members.DeletePartialMatch(prometheus.Labels{"namespace": cluster.Namespace, "etcdcluster": cluster.Name})
+	m.members.DeletePartialMatch(prometheus.Labels{namespaceMetricLabel: cluster.Namespace, "etcdcluster": cluster.Name})
 }

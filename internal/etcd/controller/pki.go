@@ -11,8 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -202,15 +200,11 @@ func (p *pkiPass) report(ctx context.Context) error {
 	if reflect.DeepEqual(p.pki.Status, wanted) {
 		return nil
 	}
-	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&wanted)
+	intent, err := statusIntent(keyturnv1alpha1.GroupVersion.WithKind(keyturnv1alpha1.KindEtcdPKI), p.pki, &wanted)
 	if err != nil {
-		return fmt.Errorf("encoding the status of EtcdPKI %s: %w", p.pki.Name, err)
+		return err
 	}
-	object := &unstructured.Unstructured{Object: map[string]any{"status": status}}
-	object.SetGroupVersionKind(keyturnv1alpha1.GroupVersion.WithKind(keyturnv1alpha1.KindEtcdPKI))
-	object.SetName(p.pki.Name)
-	object.SetUID(p.pki.UID)
-	if err := p.appliers.Of(p.pki.UID).ApplyStatus(ctx, client.ApplyConfigurationFromUnstructured(object)); err != nil {
+	if err := p.appliers.Of(p.pki.UID).ApplyStatus(ctx, intent); err != nil {
 		return err
 	}
 	ready := wanted.Conditions[0]

@@ -2,16 +2,12 @@ package controller
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
@@ -31,7 +27,7 @@ func (p *pass) report(ctx context.Context) error {
 	if reflect.DeepEqual(p.etcd.Status, wanted) {
 		return nil
 	}
-	intent, err := statusIntent(p.etcd, wanted)
+	intent, err := statusIntent(etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdCluster), p.etcd, &wanted)
 	if err != nil {
 		return err
 	}
@@ -86,20 +82,6 @@ func (p *pass) tell(wanted etcdv1beta2.EtcdClusterStatus) {
 
 func (p *pass) event(kind, reason, format string, args ...any) {
 	p.options.Events.Eventf(p.etcd, nil, kind, reason, actionReconcile, format, args...)
-}
-
-// statusIntent is the status as it is applied.
-func statusIntent(etcd *etcdv1beta2.EtcdCluster, wanted etcdv1beta2.EtcdClusterStatus) (runtime.ApplyConfiguration, error) {
-	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&wanted)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the status of EtcdCluster %s: %w", etcd.Name, err)
-	}
-	object := &unstructured.Unstructured{Object: map[string]any{"status": status}}
-	object.SetGroupVersionKind(etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdCluster))
-	object.SetNamespace(etcd.Namespace)
-	object.SetName(etcd.Name)
-	object.SetUID(etcd.UID)
-	return client.ApplyConfigurationFromUnstructured(object), nil
 }
 
 // isProgress reports whether a reason passes by itself on the way to the size of the cluster.

@@ -54,22 +54,36 @@ func (NextBackup) isBackupAct()      {}
 func (b Backup) Decide(pod *corev1.Pod, now time.Time) BackupAct {
 	recorded := b.Status.PodUID
 	switch {
-	case pod != nil && (!b.IsOwned(pod) || pod.Labels[ManagedByLabel] != Manager):
-		return HoldBackup{&Problem{ForeignObject, fmt.Sprintf(
-			"Pod %s is not owned by this EtcdBackup. No backup is made. Delete the pod, or create an EtcdBackup of another name.", pod.Name)}}
-	case pod != nil && pod.UID != recorded && pod.DeletionTimestamp.IsZero():
-		return RemoveBackupPod{}
-	case recorded == "" && pod != nil:
-		return NextBackup{} // its end tells
-	case recorded != "" && (pod == nil || pod.UID != recorded):
+	case pod != nil && (pod.UID != recorded || !b.isOurs(pod)):
+		return b.setAside(pod)
+	case recorded != "" && pod == nil:
 		return EndBackup{failed(PodLost, fmt.Sprintf("pod %s was deleted before it had a result", b.PodName()))}
-	case recorded != "":
+	case pod != nil:
 		return b.observe(pod)
 	}
 	if due := b.due(now); due.IsZero() || due.After(now) {
 		return NextBackup{due}
 	}
 	return StartBackup{}
+}
+
+// isOurs reports whether the operator has created the pod. Where the admission policy is in force, others cannot create
+// one with the label.
+func (b Backup) isOurs(pod *corev1.Pod) bool {
+	return b.IsOwned(pod) && pod.Labels[ManagedByLabel] == Manager
+}
+
+// setAside says what becomes of a pod that is not recorded.
+func (b Backup) setAside(pod *corev1.Pod) BackupAct {
+	switch {
+	case !b.isOurs(pod):
+		return HoldBackup{&Problem{ForeignObject, fmt.Sprintf(
+			"Pod %s is not owned by this EtcdBackup. No backup is made. Delete the pod, or create an EtcdBackup of another name.", pod.Name)}}
+	case pod.DeletionTimestamp.IsZero():
+		return RemoveBackupPod{}
+	default:
+		return NextBackup{} // the pod's end tells
+	}
 }
 
 // observe says what the recorded pod needs.

@@ -36,9 +36,9 @@ func TestTheClientPortIsOpenUnlessPeersAreNamed(t *testing.T) {
 		peers []networkingv1.NetworkPolicyPeer
 		from  int
 	}{
-		"everybody":                    {nil, 0},
-		"a namespace and the operator": {[]networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{}}}, 2},
-		"a range and the operator":     {[]networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8"}}}, 2},
+		"everybody":                             {nil, 0},
+		"a namespace, the operator and backups": {[]networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{}}}, 3},
+		"a range, the operator and backups":     {[]networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8"}}}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

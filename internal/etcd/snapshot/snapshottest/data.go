@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"go.etcd.io/bbolt"
@@ -53,5 +54,5 @@ func Key(revision uint64) []byte {
 // Hashed appends the hash.
 func Hashed(data []byte) []byte {
 	hash := sha256.Sum256(data)
-	return append(data[:len(data):len(data)], hash[:]...)
+	return append(slices.Clip(data), hash[:]...)
 }

@@ -30,6 +30,7 @@ const (
 	podSets        = "strimzipodsets.core.strimzi.io"
 	kafkaAccesses  = "kafkaaccesses.access.strimzi.io"
 	etcdClusters   = "etcdclusters.etcd.database.coreos.com"
+	etcdBackups    = "etcdbackups.etcd.database.coreos.com"
 	etcdPKIs       = "etcdpkis.keyturn.dev"
 	// proposedAccesses are the KafkaAccesses of Strimzi's proposal 033.
 	proposedAccesses = "kafkaaccesses.kafka.strimzi.io"
@@ -37,7 +38,7 @@ const (
 
 // definitions are those that Keyturn installs.
 func definitions() []string {
-	return []string{kafkas, kafkaNodePools, kafkaUsers, podSets, kafkaAccesses, proposedAccesses, etcdClusters, etcdPKIs}
+	return []string{kafkas, kafkaNodePools, kafkaUsers, podSets, kafkaAccesses, proposedAccesses, etcdClusters, etcdBackups, etcdPKIs}
 }
 
 // versions are those of every definition of Kafka and its users.
@@ -48,7 +49,7 @@ func versionsOf(name string) []string {
 	switch name {
 	case kafkaAccesses, etcdPKIs:
 		return []string{"v1alpha1"}
-	case proposedAccesses, etcdClusters:
+	case proposedAccesses, etcdClusters, etcdBackups:
 		return []string{"v1beta2"}
 	default:
 		return versions()

@@ -93,6 +93,7 @@ func TestDefinitionsHaveTheNamesOfTheirOrigin(t *testing.T) {
 		kafkaAccesses:    {Plural: "kafkaaccesses", Singular: "kafkaaccess", ShortNames: []string{"ka"}, Kind: "KafkaAccess", ListKind: "KafkaAccessList", Categories: []string{"strimzi"}},
 		proposedAccesses: {Plural: "kafkaaccesses", Singular: "kafkaaccess", Kind: "KafkaAccess", ListKind: "KafkaAccessList", Categories: []string{"strimzi"}},
 		etcdClusters:     {Plural: "etcdclusters", Singular: "etcdcluster", ShortNames: []string{"etcd"}, Kind: "EtcdCluster", ListKind: "EtcdClusterList"},
+		etcdBackups:      {Plural: "etcdbackups", Singular: "etcdbackup", Kind: "EtcdBackup", ListKind: "EtcdBackupList"},
 		etcdPKIs:         {Plural: "etcdpkis", Singular: "etcdpki", Kind: "EtcdPKI", ListKind: "EtcdPKIList"},
 		podSets:          {Plural: "strimzipodsets", Singular: "strimzipodset", ShortNames: []string{"sps"}, Kind: "StrimziPodSet", ListKind: "StrimziPodSetList", Categories: []string{"strimzi"}},
 	}
@@ -117,6 +118,7 @@ func TestOnlyNodePoolsScale(t *testing.T) {
 		kafkaAccesses:    nil,
 		proposedAccesses: nil,
 		etcdClusters:     nil,
+		etcdBackups:      nil,
 		etcdPKIs:         nil,
 	}
 	for name, scale := range want {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -144,9 +145,28 @@ func TestExamplesOfEtcdAreWithoutFault(t *testing.T) {
 	}
 	for _, document := range documents(t, files) {
 		manifest := merged(t, "metadata: {namespace: etcd}", document)
+		if manifest["kind"] != etcdv1beta2.KindEtcdCluster {
+			continue
+		}
 		cluster := admitted[etcdv1beta2.EtcdCluster](t, newAdmission(t, etcdClusters, "v1beta2"), manifest)
 		if _, findings := etcdmodel.Resolve(cluster, etcdmodel.Settings{}); findings.Problem != nil || len(findings.Ignored) > 0 {
 			t.Errorf("the operator remarks %+v, %v", findings.Problem, findings.Ignored)
+		}
+	}
+}
+
+func TestTheExampleOfABackupIsWithoutFault(t *testing.T) {
+	t.Parallel()
+	claims := map[string]bool{}
+	for _, document := range documents(t, []string{filepath.Join("..", "examples", "etcd", "backup.yaml")}) {
+		manifest := merged(t, "metadata: {namespace: etcd}", document)
+		if manifest["kind"] == "PersistentVolumeClaim" {
+			claims[strict[corev1.PersistentVolumeClaim](t, manifest).Name] = true
+			continue
+		}
+		backup := admitted[etcdv1beta2.EtcdBackup](t, newAdmission(t, etcdBackups, "v1beta2"), manifest)
+		if problem := (etcdmodel.Backup{EtcdBackup: backup}).Check(); problem != nil || !claims[backup.Spec.Volume.ClaimName] {
+			t.Errorf("the operator remarks %v, and there are claims %v", problem, claims)
 		}
 	}
 }

@@ -40,6 +40,7 @@ func TestEveryFieldOfARichManifestIsKept(t *testing.T) {
 		"kafkaaccess-rich.yaml":     kafkaAccesses,
 		"kafkaaccess-proposed.yaml": proposedAccesses,
 		"etcdcluster-rich.yaml":     etcdClusters,
+		"etcdbackup-rich.yaml":      etcdBackups,
 		"etcdpki-rich.yaml":         etcdPKIs,
 		"strimzipodset-rich.yaml":   podSets,
 	}

@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -369,4 +370,30 @@ func (w *world) setUnready(member string) {
 	if err := w.kubelet.Status().Patch(w.t.Context(), pod, client.MergeFrom(before)); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+func TestTheRunningOperatorMakesABackupWithTheRightsOfTheChart(t *testing.T) {
+	t.Parallel()
+	rights := installed(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "etcd-"}}
+	if err := connect(t, apiServer).Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorldIn(t, namespace.Name, "keyturn", connect(t, rights), of(1))
+	w.clock.SetTime(time.Now())
+	w.etcd.Before = nil
+	w.createBackupClaim()
+	w.backUp(0)
+	counted := &writes{}
+	w.runIn(rights, counted)
+	// It is created when the cluster has become available, which the backup waits for.
+	w.eventually("the pod is recorded", func() bool { return w.hasBackupPod() && w.backup().Status.PodUID == w.pod(backupPod).UID })
+	w.askAsBackup(newKey(t, pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}))
+	w.eventually("the pod has a certificate", func() bool { return w.pod(backupPod).Annotations[contract.ClientPlane.CertificateAnnotation()] != "" })
+	w.endBackup(corev1.PodSucceeded, 0, verified())
+	w.eventually("the backup counts", func() bool { return w.backup().Status.Succeeded && !w.hasBackupPod() })
+	w.delete(w.cluster())
+	w.eventually("the cluster is gone", func() bool {
+		return apierrors.IsNotFound(w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: cluster}, &etcdv1beta2.EtcdCluster{}))
+	})
 }

@@ -1,10 +1,10 @@
 package agent_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -35,6 +35,8 @@ type playedEtcd struct {
 	data     []byte
 	revision int64
 	denies   bool
+	// isOld is etcd 3.5, whose snapshots do not say its version.
+	isOld bool
 }
 
 func (e *playedEtcd) Range(context.Context, *etcdserverpb.RangeRequest) (*etcdserverpb.RangeResponse, error) {
@@ -45,13 +47,20 @@ func (e *playedEtcd) Snapshot(_ *etcdserverpb.SnapshotRequest, stream etcdserver
 	if e.denies {
 		return rpctypes.ErrGRPCPermissionDenied
 	}
-	half := len(e.data) / 2
+	half, version := len(e.data)/2, "3.6.16"
+	if e.isOld {
+		version = ""
+	}
 	for _, part := range [][]byte{e.data[:half], e.data[half:]} {
-		if err := stream.Send(&etcdserverpb.SnapshotResponse{Blob: part, Version: "3.6.16"}); err != nil {
+		if err := stream.Send(&etcdserverpb.SnapshotResponse{Blob: part, Version: version}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (e *playedEtcd) Status(context.Context, *etcdserverpb.StatusRequest) (*etcdserverpb.StatusResponse, error) {
+	return &etcdserverpb.StatusResponse{Version: "3.5.35"}, nil
 }
 
 // serve starts the server with a certificate of one CA. It accepts clients of a CA.
@@ -100,7 +109,7 @@ func backUp(t *testing.T, pod *agenttest.Pod, url string) (contract.BackupResult
 	backup := etcdagent.Backup{
 		Options: etcdagent.Options{
 			PodName: pod.Name, Key: pki.DefaultLeafKey(pki.ECDSA), Annotate: pod.API(t), NodeDir: pod.NodeDir, PodDir: pod.PodDir,
-			RunDir: pod.RunDir, Clock: clock.RealClock{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			RunDir: pod.RunDir, Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler),
 		},
 		URL: url, Store: snapshot.Store{Volume: t.TempDir(), Directory: "my-cluster/nightly"}, Keep: 1,
 		ResultPath: filepath.Join(t.TempDir(), "result"),
@@ -152,7 +161,7 @@ func TestABackupEnrolsAsAClientAndStoresAVerifiedCopy(t *testing.T) {
 		t.Errorf("the result is %+v", result)
 	}
 	stored, err := os.ReadFile(filepath.Join(backup.Store.Volume, result.Path))
-	if err != nil || string(stored) != string(etcd.data) {
+	if err != nil || !bytes.Equal(stored, etcd.data) {
 		t.Errorf("the file is not the snapshot: %v", err)
 	}
 	key := filepath.Join(pod.RunDir, "client", contract.KeyFile)
@@ -164,6 +173,16 @@ func TestABackupEnrolsAsAClientAndStoresAVerifiedCopy(t *testing.T) {
 	}
 	if strings.Contains(pod.Annotation(contract.ClientPlane.RequestAnnotation()), "PRIVATE") {
 		t.Error("a key is in the annotations")
+	}
+}
+
+func TestABackupOfAnOldEtcdHasItsVersion(t *testing.T) {
+	t.Parallel()
+	pod := agenttest.NewPod(t, "nightly-backup", time.Now())
+	etcd := &playedEtcd{data: snapshottest.Data(t, 70), revision: 70, isOld: true}
+	ca := pod.CAs[contract.ClientPlane]
+	if result, _, err := backUp(t, pod, etcd.serve(t, ca, ca)); err != nil || result.Version != "3.5.35" {
+		t.Errorf("the result is %+v, %v", result, err)
 	}
 }
 

@@ -68,7 +68,7 @@ func TestACopyThatIsNotVerifiedLeavesNothing(t *testing.T) {
 	good := snapshottest.Data(t, 70)
 	pages := good[:len(good)-sha256.Size]
 	flipped, torn := bytes.Clone(good), bytes.Clone(pages)
-	flipped[len(flipped)/2] ^= 1
+	flipped[bytes.LastIndex(flipped, []byte("value"))] ^= 1 // the pages are as good as before
 	clear(torn[2*os.Getpagesize():])
 	connection := errors.New("connection reset")
 	for name, test := range map[string]struct {

@@ -6,12 +6,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/issuer/certmanager"
@@ -64,6 +66,16 @@ func (c certManager) Start(ctx context.Context, queue workqueue.TypedRateLimitin
 	return c.Watch.Start(ctx, queue)
 }
 
+// Sweep implements controller.OutsideIssuers.
+func (c certManager) Sweep(ctx context.Context, kafka types.NamespacedName) error {
+	return c.live.Sweep(ctx, kafka.Namespace, labels.SelectorFromSet(selectorOf(kafka.Name)))
+}
+
+// selectorOf are the labels of what an issuer makes for a Kafka.
+func selectorOf(kafka string) map[string]string {
+	return map[string]string{model.ClusterLabel: kafka, model.KindLabel: kafkav1.KindKafka}
+}
+
 // IssuerOf implements controller.OutsideIssuers.
 func (c certManager) IssuerOf(k controller.OutsideIssuer) issuer.Renewer {
 	references := certmanager.WithReferences
@@ -74,6 +86,6 @@ func (c certManager) IssuerOf(k controller.OutsideIssuer) issuer.Renewer {
 		Server: c.live.Server, Certificates: c.Watch, Secrets: c.live, Renewals: c.renewals,
 		Namespace: k.Namespace, Issuer: certmanager.Reference(k.Issuer), Owner: k.Owner, References: references,
 		Labels:   k.Labels,
-		Selector: map[string]string{model.ClusterLabel: k.Owner.Name, model.KindLabel: k.Owner.Kind},
+		Selector: selectorOf(k.Owner.Name),
 	})
 }

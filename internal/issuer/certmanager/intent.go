@@ -67,7 +67,11 @@ func (o *Options) secretLabels() map[string]string {
 	if o.Placement == InGivenSecret {
 		return o.Selector
 	}
-	return o.labels()
+	all := o.labels()
+	if o.References == WithReferences {
+		all[OwnerLabel] = string(o.Owner.UID)
+	}
+	return all
 }
 
 // refer makes an intent refer to the owner, if anything does.

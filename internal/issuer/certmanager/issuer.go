@@ -191,6 +191,9 @@ func (i *Issuer) adopt(ctx context.Context, secret *corev1.Secret) error {
 	intent.SetResourceVersion(secret.ResourceVersion)
 	i.options.refer(intent)
 	_, err := i.write(ctx, corev1.SchemeGroupVersion.WithResource("secrets"), intent)
+	if apierrors.IsConflict(err) {
+		return nil // it has changed since it was read, and is read again
+	}
 	return err
 }
 

@@ -36,6 +36,10 @@ const (
 // CertificateNameAnnotation is set by cert-manager on the Secret of a Certificate.
 const CertificateNameAnnotation = Group + "/certificate-name"
 
+// OwnerLabel is put by cert-manager on the Secret of a Certificate that must not outlive its owner, and holds the UID of that. An owner
+// reference is set only when the Secret is seen.
+const OwnerLabel = "keyturn.dev/owner-uid"
+
 // resource is one of the resources of cert-manager.
 func resource(plural string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: Group, Version: "v1", Resource: plural}

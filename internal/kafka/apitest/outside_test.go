@@ -48,6 +48,8 @@ type outsideIssuer struct {
 	// kept are the requests that were not withdrawn, and renewed those that were issued again because the operator asked.
 	kept, renewed []string
 	renewedAt     map[string]time.Time
+	// swept are the clusters that are gone.
+	swept []types.NamespacedName
 }
 
 // Start implements controller.OutsideIssuers.
@@ -60,6 +62,12 @@ func (o *outsideIssuer) Refer(types.NamespacedName) {}
 
 // Forget implements controller.OutsideIssuers.
 func (o *outsideIssuer) Forget(types.NamespacedName) {}
+
+// Sweep implements controller.OutsideIssuers.
+func (o *outsideIssuer) Sweep(_ context.Context, kafka types.NamespacedName) error {
+	o.swept = append(o.swept, kafka)
+	return nil
+}
 
 // IssuerOf implements controller.OutsideIssuers.
 func (o *outsideIssuer) IssuerOf(k controller.OutsideIssuer) issuer.Renewer {

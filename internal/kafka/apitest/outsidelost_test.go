@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -76,4 +77,20 @@ func rekeyed(t *testing.T) (*world, pki.Authority) {
 	w.run(4)
 	w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(next.Certificate()))
 	return w, next
+}
+
+func TestWhatAnIssuerHasLeftIsSweptWhenItsClusterIsGone(t *testing.T) {
+	t.Parallel()
+	w, _ := outsideCluster(t)
+	w.run(1)
+	if len(w.elsewhere.swept) > 0 {
+		t.Fatalf("swept are %v while the cluster exists", w.elsewhere.swept)
+	}
+
+	w.deleteCluster()
+	w.run(1)
+
+	if !slices.Contains(w.elsewhere.swept, w.key(clusterName)) {
+		t.Errorf("swept are %v, want the cluster that is gone", w.elsewhere.swept)
+	}
 }

@@ -63,6 +63,8 @@ type OutsideIssuers interface {
 	// Refer notes that a Kafka asks an issuer, and Forget that it does no more.
 	Refer(kafka types.NamespacedName)
 	Forget(kafka types.NamespacedName)
+	// Sweep deletes what issuers have left for a Kafka that is gone, and that refers to nothing.
+	Sweep(ctx context.Context, kafka types.NamespacedName) error
 }
 
 // observeOffered reads the operator's certificate as its issuer has issued it last: all of a cluster come from one issuer.

@@ -113,7 +113,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if !exists || !observed.kafka.DeletionTimestamp.IsZero() {
 		r.leave(request.NamespacedName)
-		return ctrl.Result{}, nil
+		if !exists && r.options.Outside != nil {
+			err = r.options.Outside.Sweep(ctx, request.NamespacedName)
+		}
+		return ctrl.Result{}, err
 	}
 	r.meet(request.NamespacedName, observed.kafka.UID)
 	r.metrics.recall(request.NamespacedName, observed.kafka.Status.Conditions)

@@ -77,6 +77,7 @@ func (b *backupPass) run(ctx context.Context) error {
 		return b.start(ctx)
 	case model.AwaitBackup:
 		b.seen.Problem = act.Problem
+		b.wakeAt(act.Until)
 		return b.await(ctx, pod)
 	case model.EndBackup:
 		b.seen.Result = &act.Result

@@ -84,6 +84,7 @@ func TestWhatIsDueForABackup(t *testing.T) {
 		"a pod that runs is waited for":           {running, backupPod(nil), model.AwaitBackup{}},
 		"the result of a pod is recorded":         {running, backupPod(ended(corev1.PodSucceeded, 0, string(text))), model.EndBackup{Result: verified}},
 		"another pod of the name is removed":      {running, backupPod(func(p *corev1.Pod) { p.UID = "other" }), model.RemoveBackupPod{}},
+		"a pod in time is waited for":             {running, backupPod(func(p *corev1.Pod) { p.Status.StartTime = at(-11 * time.Minute) }), model.AwaitBackup{Until: noon().Add(time.Minute)}},
 		"a pod that starts its container is fine": {running, backupPod(func(p *corev1.Pod) { p.Status.ContainerStatuses = waiting("ContainerCreating") }), model.AwaitBackup{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,6 +113,7 @@ func TestABackupThatCannotGoOnSaysWhy(t *testing.T) {
 		"a pod on no node": {backupPod(func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no space"}}
 		}), model.PodNotScheduled},
+		"a lost machine":             {backupPod(func(p *corev1.Pod) { p.Status.StartTime = at(-12 * time.Minute) }), model.PodOverdue},
 		"an image that is not there": {backupPod(func(p *corev1.Pod) { p.Status.ContainerStatuses = waiting("ImagePullBackOff") }), model.PodNotStarted},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,12 +18,16 @@ const (
 	ClaimNotFound   Reason = "ClaimNotFound"
 	PodNotScheduled Reason = "PodNotScheduled"
 	PodNotStarted   Reason = "PodNotStarted"
+	PodOverdue      Reason = "PodOverdue"
 	PodFailed       Reason = "PodFailed"
 	PodLost         Reason = "PodLost"
 )
 
 // backupRetry is how long after a failed backup the next one is made.
 const backupRetry = 5 * time.Minute
+
+// endingSlack is how long the kubelet may take to end a pod after its timeout.
+const endingSlack = 2 * time.Minute
 
 // BackupAct is what is to be done for an EtcdBackup.
 type BackupAct interface{ isBackupAct() }
@@ -32,7 +36,11 @@ type (
 	// StartBackup creates the pod.
 	StartBackup struct{}
 	// AwaitBackup answers the request of the pod. Problem is what keeps the pod from its work, nil when nothing is known.
-	AwaitBackup struct{ Problem *Problem }
+	// Until is when the pod must have ended; zero when it has not begun.
+	AwaitBackup struct {
+		Problem *Problem
+		Until   time.Time
+	}
 	// EndBackup records what came of the pod.
 	EndBackup struct{ Result contract.BackupResult }
 	// RemoveBackupPod deletes a pod whose result is recorded, or whose creation is not.
@@ -59,7 +67,7 @@ func (b Backup) Decide(pod *corev1.Pod, now time.Time) BackupAct {
 	case recorded != "" && pod == nil:
 		return EndBackup{failed(PodLost, fmt.Sprintf("pod %s was deleted before it had a result", b.PodName()))}
 	case pod != nil:
-		return b.observe(pod)
+		return b.observe(pod, now)
 	}
 	if due := b.due(now); due.IsZero() || due.After(now) {
 		return NextBackup{due}
@@ -87,25 +95,38 @@ func (b Backup) setAside(pod *corev1.Pod) BackupAct {
 }
 
 // observe says what the recorded pod needs.
-func (b Backup) observe(pod *corev1.Pod) BackupAct {
+func (b Backup) observe(pod *corev1.Pod, now time.Time) BackupAct {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return EndBackup{resultOf(pod)}
 	}
+	await := AwaitBackup{Problem: b.hindered(pod)}
+	if begun := pod.Status.StartTime; begun != nil {
+		await.Until = begun.Add(b.timeout() + endingSlack)
+		if await.Problem == nil && !now.Before(await.Until) {
+			await.Problem = &Problem{PodOverdue, fmt.Sprintf(
+				"Pod %s has not ended after its timeout. Its machine may be lost. No other backup is made meanwhile. Delete the pod; use --force if its machine does not come back.", pod.Name)}
+		}
+	}
+	return await
+}
+
+// hindered says what keeps the pod from starting; nil when nothing is known.
+func (b Backup) hindered(pod *corev1.Pod) *Problem {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-			return AwaitBackup{&Problem{PodNotScheduled, fmt.Sprintf(
-				"Pod %s is on no node: %s. The backup waits. Add a node that fits, or use another claim.", pod.Name, excerpt.Of(condition.Message, excerpt.Foreign))}}
+			return &Problem{PodNotScheduled, fmt.Sprintf(
+				"Pod %s is on no node: %s. The backup waits. Add a node that fits, or use another claim.", pod.Name, excerpt.Of(condition.Message, excerpt.Foreign))}
 		}
 	}
 	for i := range pod.Status.ContainerStatuses {
 		waiting := pod.Status.ContainerStatuses[i].State.Waiting
 		if waiting != nil && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing" {
-			return AwaitBackup{&Problem{PodNotStarted, fmt.Sprintf(
+			return &Problem{PodNotStarted, fmt.Sprintf(
 				"Pod %s does not start (%s): %s. The backup waits until its timeout. See the events of the pod.",
-				pod.Name, excerpt.Of(waiting.Reason, excerpt.Value), excerpt.Of(waiting.Message, excerpt.Foreign))}}
+				pod.Name, excerpt.Of(waiting.Reason, excerpt.Value), excerpt.Of(waiting.Message, excerpt.Foreign))}
 		}
 	}
-	return AwaitBackup{}
+	return nil
 }
 
 // resultOf reads what the pod reports.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,18 +40,11 @@ func newAgentEtcdCommand() *cobra.Command {
 		Short: "Run an etcd member on certificates that the operator signs for keys made here",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			signals := make(chan os.Signal, len(passedOn()))
-			signal.Notify(signals, passedOn()...)
-			defer signal.Stop(signals)
 			options, err := flags.options(args)
 			if err != nil {
 				return err
 			}
-			options.Output = command.OutOrStdout()
-			options.Signals = signals
-			options.Clock = clock.RealClock{}
-			options.Log = slog.New(slog.NewJSONHandler(command.ErrOrStderr(), nil))
-			return etcdagent.Run(command.Context(), options)
+			return runEtcdAgent(command, options, etcdagent.Run)
 		},
 	}
 	addOwnPodFlags(command.Flags(), &flags)
@@ -62,6 +56,31 @@ func addOwnPodFlags(set *pflag.FlagSet, f *etcdAgentFlags) {
 	set.StringVar(&f.namespace, "pod-namespace", os.Getenv(podNamespaceVariable), "namespace of the agent's own pod")
 	set.StringVar(&f.uid, "pod-uid", os.Getenv(podUIDVariable), "UID of the agent's own pod")
 	set.StringVar(&f.algorithm, "key-algorithm", string(pki.ECDSA), "algorithm of the keys that are made (ECDSA or RSA)")
+}
+
+func newAgentEtcdMountedCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "etcd-mounted [flags] -- COMMAND [ARGUMENT...]",
+		Short: "Run an etcd member on certificates that are mounted, or on none",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			options := etcdagent.Defaults()
+			options.Command = args
+			return runEtcdAgent(command, options, etcdagent.RunMounted)
+		},
+	}
+}
+
+// runEtcdAgent runs an agent on what the process has.
+func runEtcdAgent(command *cobra.Command, options etcdagent.Options, run func(context.Context, etcdagent.Options) error) error {
+	signals := make(chan os.Signal, len(passedOn()))
+	signal.Notify(signals, passedOn()...)
+	defer signal.Stop(signals)
+	options.Output = command.OutOrStdout()
+	options.Signals = signals
+	options.Clock = clock.RealClock{}
+	options.Log = slog.New(slog.NewJSONHandler(command.ErrOrStderr(), nil))
+	return run(command.Context(), options)
 }
 
 var errAlgorithm = errors.New("--key-algorithm must be ECDSA or RSA")

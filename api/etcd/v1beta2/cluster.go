@@ -42,6 +42,8 @@ type EtcdClusterList struct {
 }
 
 // EtcdClusterSpec is the cluster as it should be.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.TLS) && has(self.TLS.static)) == (has(oldSelf.TLS) && has(oldSelf.TLS.static)) && (has(self.TLS) && has(self.TLS.insecure) && self.TLS.insecure) == (has(oldSelf.TLS) && has(oldSelf.TLS.insecure) && oldSelf.TLS.insecure)",message="TLS must stay dynamic, static or insecure because members of two kinds cannot talk to each other: create another EtcdCluster",fieldPath=.TLS,reason=FieldValueForbidden
 type EtcdClusterSpec struct {
 	// size is the number of members. An even one tolerates no more losses than the odd one below it.
 	// +required
@@ -140,35 +142,44 @@ type PodPolicy struct {
 
 // TLSPolicy says where certificates come from.
 //
-// +kubebuilder:validation:XValidation:rule="!(has(self.static) && has(self.dynamic))",message="static must not be combined with dynamic because a cluster has certificates of one source"
+// +kubebuilder:validation:XValidation:rule="[has(self.static), has(self.dynamic), has(self.insecure) && self.insecure].filter(each, each).size() <= 1",message="static, dynamic and insecure must not be combined because a cluster has certificates of one source"
 type TLSPolicy struct {
-	// static takes certificates and keys from Secrets. It is not supported yet.
+	// static takes certificates and keys from Secrets.
 	// +optional
 	Static *StaticTLS `json:"static,omitempty"`
 	// dynamic has the operator sign the certificates of keys that never leave their pods.
 	// +optional
 	Dynamic *DynamicTLS `json:"dynamic,omitempty"`
+	// insecure has members and clients talk without TLS. Everyone who reaches a member may read and write all data.
+	// +optional
+	Insecure bool `json:"insecure,omitempty"`
 }
 
-// StaticTLS names Secrets with certificates and keys.
+// StaticTLS names Secrets with certificates and keys, in the namespace of the cluster.
 type StaticTLS struct {
 	// member holds the Secrets of the members.
-	// +optional
-	Member *MemberSecrets `json:"member,omitempty"`
-	// operatorSecret has the certificate by which the operator is a client of the cluster.
-	// +optional
+	// +required
+	Member MemberSecrets `json:"member,omitzero"`
+	// operatorSecret has the certificate by which the operator is a client of the cluster, in etcd-client.crt, its key
+	// in etcd-client.key, and the CAs of the members in etcd-client-ca.crt.
+	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	OperatorSecret string `json:"operatorSecret,omitempty"`
 }
 
 // MemberSecrets names the Secrets of the members.
 type MemberSecrets struct {
-	// peerSecret has the certificate that members present to each other.
-	// +optional
+	// peerSecret has the certificate that members present to each other, in peer.crt, its key in peer.key, and the CAs
+	// that they trust in peer-ca.crt.
+	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	PeerSecret string `json:"peerSecret,omitempty"`
-	// serverSecret has the certificate that members present to clients.
-	// +optional
+	// serverSecret has the certificate that members present to clients, in server.crt, its key in server.key, and the
+	// CAs of the clients in server-ca.crt.
+	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ServerSecret string `json:"serverSecret,omitempty"`
 }

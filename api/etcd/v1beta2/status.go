@@ -33,6 +33,8 @@ const (
 	// ConditionAttestationEnforced is True while only the pod of a member can change its requests for certificates. A
 	// cluster that asks for no attestation does not have it.
 	ConditionAttestationEnforced = "AttestationEnforced"
+	// ConditionWarning is True while the spec asks for something that is dangerous.
+	ConditionWarning = "Warning"
 )
 
 // MemberRole is what a member may do.
@@ -61,7 +63,7 @@ type EtcdClusterStatus struct {
 	// +optional
 	ControlPaused bool `json:"controlPaused,omitempty"`
 	// conditions: Ready and Available, PKIReady once it is known, AttestationEnforced unless TLS.dynamic.attestation is
-	// Annotation, and FieldsIgnored when there is something to say.
+	// Annotation, and FieldsIgnored and Warning when there is something to say.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -70,7 +70,7 @@ const (
 	statusTimeout = 2 * time.Second
 )
 
-// New is a Dial of a real cluster. A nil identity connects without TLS, which only tests do.
+// New is a Dial of a real cluster. A nil identity connects without TLS.
 func New(ctx context.Context, urls []string, identity *tls.Config) (Client, error) {
 	return connect(ctx, urls, identity)
 }

@@ -33,25 +33,48 @@ type firstProcess struct {
 // well, a process.ExitError if not. The end of the context asks etcd to end, as SIGTERM
 // does.
 func Run(ctx context.Context, options Options) error {
-	program, err := exec.LookPath(options.Command[0])
-	if err != nil {
-		return fmt.Errorf("finding the program to start: %w", err)
-	}
-	o := &observer{}
-	e, err := newEnroller(options, o)
+	a, err := newFirstProcess(options)
 	if err != nil {
 		return err
 	}
-	a := &firstProcess{Options: options, program: program, observer: o, enroller: e}
+	if a.enroller, err = newEnroller(options, a.observer); err != nil {
+		return err
+	}
+	return a.beside(ctx, a.listen, a.run)
+}
+
+// RunMounted is Run for an etcd whose certificates others keep, if it has any. The agent
+// asks for none and serves the kubelet alone.
+func RunMounted(ctx context.Context, options Options) error {
+	a, err := newFirstProcess(options)
+	if err != nil {
+		return err
+	}
+	return a.beside(ctx, a.listenPlain, func(ctx context.Context) error {
+		a.observer.Started(0, a.Clock.Now(), nil)
+		return a.runEtcd(ctx, a.monitor)
+	})
+}
+
+func newFirstProcess(options Options) (*firstProcess, error) {
+	program, err := exec.LookPath(options.Command[0])
+	if err != nil {
+		return nil, fmt.Errorf("finding the program to start: %w", err)
+	}
+	return &firstProcess{Options: options, program: program, observer: &observer{}}, nil
+}
+
+// beside answers questions while etcd is run.
+func (a *firstProcess) beside(ctx context.Context, listen func(context.Context, *errgroup.Group) error, run func(context.Context) error) error {
 	// Questions are answered until etcd has ended, longer than ctx: the operator wants to
 	// know how a stop goes on.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, background := errgroup.WithContext(background)
-	if err := a.listen(background, group); err != nil {
+	if err := listen(background, group); err != nil {
 		return err
 	}
-	err = a.run(ctx)
+	err := run(ctx)
 	stop()
 	if failure := group.Wait(); err == nil {
 		err = failure
@@ -65,14 +88,22 @@ func (a *firstProcess) listen(ctx context.Context, group *errgroup.Group) error 
 	if err != nil {
 		return err
 	}
-	plain, err := server.Listen(ctx, a.ProbeAddress)
-	if err != nil {
+	if err := a.listenPlain(ctx, group); err != nil {
 		_ = secure.Close() // nothing was answered on it
 		return err
 	}
 	metrics := map[string]http.Handler{"GET " + agent.MetricsPath: metricsHandler(a.observer)}
 	server.Serve(ctx, group, tls.NewListener(secure, server.TLSConfig(a.observer.Facing, a.Clock.Now)),
 		server.OperatorHandler(a.observer, isOperator, metrics), a.Log)
+	return nil
+}
+
+// listenPlain starts to answer the kubelet.
+func (a *firstProcess) listenPlain(ctx context.Context, group *errgroup.Group) error {
+	plain, err := server.Listen(ctx, a.ProbeAddress)
+	if err != nil {
+		return err
+	}
 	server.Serve(ctx, group, plain, server.ProbeHandler(a.observer), a.Log)
 	return nil
 }
@@ -87,7 +118,12 @@ func (a *firstProcess) run(ctx context.Context) error {
 		return err
 	}
 	a.Log.Info("Starting etcd", "revision", grant.Publication.Revision)
-	exit, err := a.serve(ctx)
+	return a.runEtcd(ctx, a.monitor, a.renew)
+}
+
+// runEtcd runs etcd until it has ended.
+func (a *firstProcess) runEtcd(ctx context.Context, besides ...func(context.Context)) error {
+	exit, err := a.serve(ctx, besides)
 	a.observer.Ended()
 	if err != nil {
 		return fmt.Errorf("running etcd: %w", err)
@@ -113,12 +149,13 @@ func (a *firstProcess) await(ctx context.Context) (enrollment.Grant, error) {
 	}
 }
 
-// serve runs etcd, asks it meanwhile whether it serves, and replaces its certificates.
-func (a *firstProcess) serve(ctx context.Context) (process.Exit, error) {
+// serve runs etcd and what is done meanwhile: it is asked whether it serves, and its certificates are replaced.
+func (a *firstProcess) serve(ctx context.Context, besides []func(context.Context)) (process.Exit, error) {
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var group sync.WaitGroup
-	group.Go(func() { a.monitor(beside) })
-	group.Go(func() { a.renew(beside) })
+	for _, do := range besides {
+		group.Go(func() { do(beside) })
+	}
 	supervisor := process.Supervisor{Clock: a.Clock, Signals: a.Signals, Wait: a.Wait, Grace: stopGrace, Log: a.Log}
 	exit, err := supervisor.Run(ctx, process.Command{
 		Path: a.program, Args: a.Command[1:], Env: a.Env,

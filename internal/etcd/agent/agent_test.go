@@ -103,6 +103,12 @@ type running struct {
 // start runs the agent of a new pod with the command. A health URL of etcd is given.
 func start(t *testing.T, health string, env []string, command func(*agenttest.Pod) []string) *running {
 	t.Helper()
+	return startAs(t, etcdagent.Run, health, env, command)
+}
+
+// startAs is start for one of the kinds of agents.
+func startAs(t *testing.T, run func(context.Context, etcdagent.Options) error, health string, env []string, command func(*agenttest.Pod) []string) *running {
+	t.Helper()
 	pod := agenttest.NewPod(t, podName, time.Now())
 	r := &running{Pod: pod, signals: make(chan os.Signal, 1), log: &buffer{}, ended: make(chan error, 1)}
 	r.options = etcdagent.Options{
@@ -114,7 +120,7 @@ func start(t *testing.T, health string, env []string, command func(*agenttest.Po
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(t.Context())
 	go func() {
-		r.ended <- etcdagent.Run(ctx, r.options)
+		r.ended <- run(ctx, r.options)
 		close(r.ended)
 	}()
 	t.Cleanup(func() {
@@ -329,6 +335,36 @@ func TestOnlyTheOperatorIsAnswered(t *testing.T) {
 			t.Errorf("%s: status %d, %v; want %d", name, status, err, c.status)
 		}
 	}
+}
+
+func TestAnAgentWithMountedCertificatesAsksForNothingAndServesTheKubeletAlone(t *testing.T) {
+	t.Parallel()
+	h := &health{}
+	h.learner.Store(true)
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startAs(t, etcdagent.RunMounted, server.URL, []string{etcdMode + "=played"}, func(*agenttest.Pod) []string { return []string{program} })
+	r.until(t, "not ready as a learner", func(ctx context.Context) bool {
+		ready, body := r.ready(ctx)
+		return !ready && strings.Contains(body, "learner")
+	})
+	h.learner.Store(false)
+	r.untilReady(t)
+	if connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.options.SecureAddress); err == nil {
+		_ = connection.Close()
+		t.Error("it listens for the operator")
+	}
+	for _, plane := range contract.Planes() {
+		if r.Request(t, plane) != nil {
+			t.Errorf("it asks for a certificate of the %s plane", plane)
+		}
+	}
+	r.cancel()
+	checkCode(t, <-r.ended, 0)
 }
 
 func TestLearnerIsNotReady(t *testing.T) {

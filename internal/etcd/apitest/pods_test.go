@@ -33,6 +33,10 @@ func (w *world) play() {
 	w.stopOthers(pods)
 	for i := range pods {
 		pod := &pods[i]
+		if slices.Contains(pod.Spec.Containers[0].Command, "etcd-mounted") {
+			w.playMounted(pod)
+			continue
+		}
 		if _, isOurs := pod.Annotations[keyturnagent.PinAnnotation]; !isOurs || pod.Labels[model.BackupOfLabel] != "" || !pod.DeletionTimestamp.IsZero() || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
@@ -50,6 +54,20 @@ func (w *world) play() {
 			w.setReady(pod)
 		}
 	}
+}
+
+// playMounted plays a pod that asks for nothing: etcd starts with its container.
+func (w *world) playMounted(pod *corev1.Pod) {
+	w.t.Helper()
+	if !pod.DeletionTimestamp.IsZero() {
+		return
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "etcd", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	if err := client.IgnoreNotFound(w.kubelet.Status().Update(w.t.Context(), pod)); err != nil {
+		w.t.Fatal(err)
+	}
+	w.startEtcd(pod)
+	w.setReady(pod)
 }
 
 // stopOthers stops the members without a pod, and lets go of claims that no pod uses.

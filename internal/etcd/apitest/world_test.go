@@ -222,10 +222,14 @@ func (w *world) condition(kind string) metav1.Condition {
 // change changes the spec of the cluster.
 func (w *world) change(patch string) {
 	w.t.Helper()
-	object := &etcdv1beta2.EtcdCluster{ObjectMeta: w.meta(cluster)}
-	if err := w.person.Patch(w.t.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+	if err := w.tryChange(patch); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+func (w *world) tryChange(patch string) error {
+	object := &etcdv1beta2.EtcdCluster{ObjectMeta: w.meta(cluster)}
+	return w.person.Patch(w.t.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch)))
 }
 
 func (w *world) pods() []corev1.Pod {

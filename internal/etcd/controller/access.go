@@ -105,6 +105,10 @@ func (a *accessPass) readCluster(ctx context.Context, cluster model.Names) error
 	}
 	a.etcd = etcd
 	a.cluster, a.findings = model.Resolve(etcd, a.options.Settings)
+	if a.cluster.Names.Mode != model.Dynamic {
+		a.problem = model.WithoutOwnCA(a.cluster.Names)
+		return nil
+	}
 	return a.readClientCA(ctx)
 }
 

@@ -38,7 +38,7 @@ func (c *connection) open(ctx context.Context) error {
 		return errNoMember
 	}
 	var err error
-	c.client, err = c.options.Dial(ctx, urls, c.authorities.client())
+	c.client, err = c.options.Dial(ctx, urls, c.identity())
 	return err
 }
 

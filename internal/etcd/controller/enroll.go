@@ -27,14 +27,22 @@ func (p *pass) enroll(ctx context.Context) error {
 		if pod == nil || !p.cluster.IsOwned(pod) || string(pod.UID) != member.PodUID {
 			continue
 		}
-		if err := p.attestPod(ctx, pod); err != nil {
-			return err
-		}
-		if err := p.enrollPod(ctx, pod, member); err != nil {
+		if err := p.answer(ctx, pod, member); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// answer brings a pod up to date. One that asks for no certificates only has a role.
+func (p *pass) answer(ctx context.Context, pod *corev1.Pod, member membership.Member) error {
+	if p.cluster.Names.Mode != model.Dynamic {
+		return p.changePod(ctx, pod, member, nil)
+	}
+	if err := p.attestPod(ctx, pod); err != nil {
+		return err
+	}
+	return p.enrollPod(ctx, pod, member)
 }
 
 // enrollPod answers one pod. What is signed is in the ledger before it is in the pod.

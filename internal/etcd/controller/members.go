@@ -75,14 +75,14 @@ func (p *pass) refused(err error) {
 func (p *pass) observe() membership.Observed {
 	o := membership.Observed{
 		Size: p.cluster.Size, Version: p.cluster.Version, Paused: p.cluster.Paused, Members: p.members,
-		Ephemeral: p.cluster.Ephemeral(), Pods: map[string]membership.Pod{},
+		Ephemeral: p.cluster.Ephemeral(), Pods: map[string]membership.Pod{}, WithoutIdentity: p.cluster.Names.Mode != model.Dynamic,
 	}
 	for ordinal := range model.MaxMembers {
 		o.Names = append(o.Names, p.cluster.Names.Member(ordinal))
 	}
 	for name, pod := range p.pods {
 		o.Pods[name] = membership.Pod{
-			UID: string(pod.UID), IsOwned: p.cluster.IsOwned(pod), MayRun: hasAnswer(pod) || isReady(pod),
+			UID: string(pod.UID), IsOwned: p.cluster.IsOwned(pod), MayRun: p.mayRun(pod), IsStale: p.isStale(pod),
 			IsReady: isReady(pod), IsEnding: !pod.DeletionTimestamp.IsZero(), HasEnded: hasEnded(pod),
 			Version: pod.Annotations[model.VersionAnnotation],
 		}
@@ -154,15 +154,11 @@ func (p *pass) createPod(ctx context.Context, act membership.CreatePod) error {
 	if err := p.createClaim(ctx, act); err != nil {
 		return err
 	}
-	published, err := p.prepare(ctx, act.Name)
+	trust, err := p.prepare(ctx, act.Name)
 	if err != nil {
 		return err
 	}
-	pin, err := published.Encode()
-	if err != nil {
-		return fmt.Errorf("pinning pod %s: %w", act.Name, err)
-	}
-	pod := p.cluster.Pod(act.Name, model.Start{Version: act.Version, Existing: act.Existing, Members: act.Members}, string(pin))
+	pod := p.cluster.Pod(act.Name, model.Start{Version: act.Version, Existing: act.Existing, Members: act.Members}, trust)
 	p.stamp(pod)
 	if err := p.create(ctx, "Pod", pod); err != nil {
 		return err

@@ -91,12 +91,23 @@ func (p *pass) applyObjects(ctx context.Context) error {
 	return nil
 }
 
-// prepare applies what a member has besides its pod and its data, and returns what is published to it.
-func (p *pass) prepare(ctx context.Context, member string) (publication.Publication, error) {
-	if err := p.applyAccount(ctx, member); err != nil {
-		return publication.Publication{}, err
+// prepare applies what a member has besides its pod and its data, and returns which CAs the pod is created to accept.
+func (p *pass) prepare(ctx context.Context, member string) (string, error) {
+	if p.cluster.Names.Mode != model.Dynamic {
+		return p.cluster.Static.Trust(), nil
 	}
-	return p.writeSecret(ctx, member)
+	if err := p.applyAccount(ctx, member); err != nil {
+		return "", err
+	}
+	published, err := p.writeSecret(ctx, member)
+	if err != nil {
+		return "", err
+	}
+	pin, err := published.Encode()
+	if err != nil {
+		return "", fmt.Errorf("pinning pod %s: %w", member, err)
+	}
+	return string(pin), nil
 }
 
 func (p *pass) applyAll(ctx context.Context, objects []model.Object) error {

@@ -151,7 +151,11 @@ func (p *pass) carryOut(ctx context.Context) error {
 	if err := p.keepFinalizer(ctx); err != nil {
 		return err
 	}
-	for _, read := range []func(context.Context) (*model.Problem, error){p.readAuthorities, p.readLedger} {
+	reads := []func(context.Context) (*model.Problem, error){p.readAuthorities, p.readLedger}
+	if p.cluster.Names.Mode != model.Dynamic {
+		reads = []func(context.Context) (*model.Problem, error){p.readStatic}
+	}
+	for _, read := range reads {
 		if problem, err := read(ctx); err != nil || problem != nil {
 			p.problem = problem
 			return err

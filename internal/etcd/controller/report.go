@@ -88,7 +88,7 @@ func (p *pass) event(kind, reason, format string, args ...any) {
 func isProgress(reason model.Reason) bool {
 	switch membership.Reason(reason) {
 	case membership.WaitingForMembers, membership.WaitingForPods, membership.WaitingForLearners,
-		membership.RemovingMember, membership.Upgrading:
+		membership.RemovingMember, membership.Upgrading, membership.Restarting:
 		return true
 	default:
 		return false

@@ -75,6 +75,7 @@ const (
 	ReplacingMember    Reason = "ReplacingMember"
 	RemovingMember     Reason = "RemovingMember"
 	Upgrading          Reason = "Upgrading"
+	Restarting         Reason = "Restarting"
 	QuorumAtRisk       Reason = "QuorumAtRisk"
 )
 

@@ -41,7 +41,7 @@ func (o Observed) unrecorded() (Decision, bool) {
 		if !exists || pod.UID == o.recorded(name) || pod.IsEnding {
 			continue
 		}
-		if pod.IsOwned && !pod.MayRun && !o.Paused {
+		if pod.IsOwned && (!pod.MayRun || o.WithoutIdentity) && !o.Paused {
 			return Decision{Act: DeletePod{Name: name, UID: pod.UID}}, true
 		}
 		return rest(UnknownMemberPod, "Pod %s was not created by the operator. It gets no certificate, and members are neither added nor replaced. Delete it.", name), true

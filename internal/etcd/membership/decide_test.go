@@ -303,6 +303,27 @@ func TestTheNextAct(t *testing.T) {
 			membership.Remove{Name: second, ID: "id of " + second},
 			membership.Upgrading,
 		},
+		"changed CAs restart a follower first": {
+			asked(stale(three(), first, second, third), voter(first), voter(second), voter(third)),
+			membership.DeletePod{Name: second, UID: "uid1"},
+			membership.Restarting,
+		},
+		"the leader is moved before it loads changed CAs": {
+			asked(stale(three(), first), voter(first), voter(second), voter(third)),
+			membership.MoveLeader{From: first, To: second, ToID: "id of " + second},
+			membership.WaitingForMembers,
+		},
+		"no member loads changed CAs beside one that does not answer": {
+			asked(stale(three(), second), voter(first), voter(second), silent(third)), membership.Rest{}, membership.Upgrading,
+		},
+		"a pod that was not recorded and may run stays": {
+			changed(three(), func(o *membership.Observed) { o.Pods[second] = ready("other") }), membership.Rest{}, membership.UnknownMemberPod,
+		},
+		"a pod that was not recorded goes when it has no certificates to pass for another": {
+			changed(three(), func(o *membership.Observed) { o.Pods[second], o.WithoutIdentity = ready("other"), true }),
+			membership.DeletePod{Name: second, UID: "other"},
+			"",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -360,6 +381,16 @@ func upgraded(o membership.Observed, names ...string) membership.Observed {
 		o.Pods[name] = pod
 	}
 	return recordedAs(o, names...)
+}
+
+// stale has members started with other CAs than those that they shall trust.
+func stale(o membership.Observed, names ...string) membership.Observed {
+	for _, name := range names {
+		pod := o.Pods[name]
+		pod.IsStale = true
+		o.Pods[name] = pod
+	}
+	return o
 }
 
 // joined is a cluster whose second member has joined as a learner.

@@ -27,6 +27,8 @@ type Pod struct {
 	HasEnded bool
 	// Version of etcd that it was created with.
 	Version string
+	// IsStale is true when it was started with other CAs than those that members shall trust.
+	IsStale bool
 }
 
 // Claim is the claim with the data of a member.
@@ -60,6 +62,8 @@ type Observed struct {
 	Version string
 	// Paused keeps members as they are.
 	Paused bool
+	// WithoutIdentity is true when the operator gives pods no certificates: one that was not recorded cannot pass for another.
+	WithoutIdentity bool
 	// Names are those of all members there can be, in their order.
 	Names []string
 	// Members are those of the status.

@@ -9,11 +9,11 @@ import (
 // one after the other, while clients write.
 const maxLag = 5000
 
-// isOutdated reports whether a member does not run the version that it shall run. The version is recorded before
+// isOutdated reports whether a member does not run the version that it shall run, or with other CAs. The version is recorded before
 // the pod goes: a pod that is lost for any other reason comes back as it was.
 func (o Observed) isOutdated(m Member) bool {
 	pod, exists := o.Pods[m.Name]
-	return m.Version != o.Version || exists && pod.Version != m.Version
+	return m.Version != o.Version || exists && (pod.Version != m.Version || pod.IsStale)
 }
 
 // stuck gives another version to a member that does not serve: there is nothing to wait for. Etcd may run in its pod
@@ -63,7 +63,7 @@ func (o Observed) roll() (Decision, bool) {
 func (o Observed) turn(m Member) int {
 	listed, _ := o.listed(m)
 	switch {
-	case m.Version == o.Version:
+	case m.Version == o.Version && o.Pods[m.Name].Version != m.Version:
 		return 0
 	case listed.IsLeader:
 		return 2
@@ -77,6 +77,9 @@ func (o Observed) restart(m Member) Decision {
 	var next Act = DeletePod{m.Name, o.Pods[m.Name].UID}
 	if m.Version != o.Version {
 		next = SetVersion{m.Name, o.Version}
+	}
+	if m.Version == o.Version && o.Pods[m.Name].IsStale {
+		return act(next, Restarting, "Member %s is being restarted to load changed CAs.", m.Name)
 	}
 	return act(next, Upgrading, "Member %s is being restarted with etcd %s.", m.Name, o.Version)
 }

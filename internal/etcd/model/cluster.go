@@ -36,6 +36,8 @@ type Cluster struct {
 	Version string
 	Paused  bool
 	TLS     TLS
+	// Static are the Secrets of a cluster with certificates of others. What is in them is read later.
+	Static StaticSecrets
 
 	// running is the version that all members had when they were last ready, target that of the spec.
 	running, target string
@@ -45,7 +47,7 @@ type Cluster struct {
 	settings        Settings
 }
 
-// TLS says how keys and certificates are.
+// TLS says how keys and certificates are that the operator signs. It is zero where it signs none.
 type TLS struct {
 	// CAValidity by plane.
 	CAValidity map[contract.Plane]time.Duration
@@ -90,7 +92,7 @@ func Resolve(etcd *etcdv1beta2.EtcdCluster, settings Settings) (Cluster, Finding
 	spec, running := etcd.Spec, etcd.Status.CurrentVersion
 	version, refused := nextVersion(running, spec.Version)
 	c := Cluster{
-		Names:       Names{Namespace: etcd.Namespace, Cluster: etcd.Name},
+		Names:       Names{Namespace: etcd.Namespace, Cluster: etcd.Name, Mode: ModeOf(spec.TLS)},
 		UID:         etcd.UID,
 		Generation:  etcd.Generation,
 		Size:        int(spec.Size),
@@ -103,17 +105,23 @@ func Resolve(etcd *etcdv1beta2.EtcdCluster, settings Settings) (Cluster, Finding
 		clientPeers: spec.ClientPeers,
 		settings:    settings,
 	}
+	if c.Names.Mode == Static {
+		c.Static = staticSecrets(spec.TLS.Static)
+	}
 	if spec.Pod != nil {
 		c.pod = *spec.Pod
 	}
-	findings := Findings{Problem: unsupported(spec), Refused: refused, Ignored: ignored(c.pod)}
-	if running == "" && findings.Problem == nil {
+	findings := Findings{Refused: refused, Ignored: ignored(c.pod)}
+	if running == "" {
 		findings.Problem, findings.Refused = refused, nil
 	}
 	return c, findings
 }
 
 func resolveTLS(policy *etcdv1beta2.TLSPolicy) TLS {
+	if ModeOf(policy) != Dynamic {
+		return TLS{}
+	}
 	tls := TLS{
 		CAValidity:   map[contract.Plane]time.Duration{contract.ClientPlane: defaultCAValidity, contract.PeerPlane: defaultCAValidity},
 		LeafValidity: defaultLeafValidity,
@@ -140,14 +148,6 @@ func resolveTLS(policy *etcdv1beta2.TLSPolicy) TLS {
 		tls.Algorithm = pki.RSA
 	}
 	return tls
-}
-
-func unsupported(spec etcdv1beta2.EtcdClusterSpec) *Problem {
-	if spec.TLS == nil || spec.TLS.Static == nil {
-		return nil
-	}
-	return &Problem{NotSupported, "spec.TLS.static is not supported yet. Nothing of this cluster is changed. " +
-		"Remove the field: the operator then issues all certificates."}
 }
 
 func ignored(pod etcdv1beta2.PodPolicy) []string {

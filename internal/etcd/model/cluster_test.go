@@ -33,7 +33,6 @@ func TestWhatCannotBeActedOnIsAProblem(t *testing.T) {
 		change func(spec *etcdv1beta2.EtcdClusterSpec)
 		want   string
 	}{
-		"certificates from Secrets":      {func(s *etcdv1beta2.EtcdClusterSpec) { s.TLS = &etcdv1beta2.TLSPolicy{Static: &etcdv1beta2.StaticTLS{}} }, "spec.TLS.static is not supported yet"},
 		"an unknown minor":               {func(s *etcdv1beta2.EtcdClusterSpec) { s.Version = "3.4.30" }, "Set spec.version to 3.5.33, 3.6.14"},
 		"a patch that can be held up":    {func(s *etcdv1beta2.EtcdClusterSpec) { s.Version = "3.6.13" }, "etcd 3.6.13 is not supported"},
 		"the oldest patch that is taken": {func(s *etcdv1beta2.EtcdClusterSpec) { s.Version = "3.6.14" }, ""},

@@ -38,31 +38,50 @@ func (c Cluster) etcdCommand(member string, start Start) []string {
 	for _, each := range slices.Sorted(slices.Values(start.Members)) {
 		initial = append(initial, each+"="+c.Names.PeerURL(each))
 	}
-	peer, client := contract.PeerPlane, contract.ClientPlane
-	return []string{
+	command := []string{
 		program,
 		"--name=" + member,
 		"--data-dir=" + dataDir + "/data",
-		fmt.Sprintf("--listen-peer-urls=https://0.0.0.0:%d", contract.PeerPort),
+		fmt.Sprintf("--listen-peer-urls=%s0.0.0.0:%d", c.Names.scheme(), contract.PeerPort),
 		"--initial-advertise-peer-urls=" + c.Names.PeerURL(member),
-		fmt.Sprintf("--listen-client-urls=https://0.0.0.0:%d", contract.ClientPort),
-		fmt.Sprintf("--listen-client-http-urls=https://127.0.0.1:%d", httpPort),
+		fmt.Sprintf("--listen-client-urls=%s0.0.0.0:%d", c.Names.scheme(), contract.ClientPort),
+		fmt.Sprintf("--listen-client-http-urls=%s127.0.0.1:%d", c.Names.scheme(), httpPort),
 		"--advertise-client-urls=" + c.Names.ClientURL(member),
 		fmt.Sprintf("--listen-metrics-urls=http://127.0.0.1:%d", contract.MetricsPort),
 		"--initial-cluster=" + strings.Join(initial, ","),
 		"--initial-cluster-state=" + state,
 		"--initial-cluster-token=" + string(c.UID),
-		"--peer-cert-file=" + peer.CertificatePath(),
-		"--peer-key-file=" + peer.KeyPath(),
-		"--peer-trusted-ca-file=" + peer.AnchorsPath(),
-		"--peer-client-cert-auth=true",
-		"--cert-file=" + client.CertificatePath(),
-		"--key-file=" + client.KeyPath(),
-		"--trusted-ca-file=" + client.AnchorsPath(),
-		"--client-cert-auth=true",
-		// The gateway would dial etcd with a certificate that only serves.
-		"--enable-grpc-gateway=false",
 	}
+	if c.Names.Mode != Insecure {
+		command = append(command, c.securityFlags()...)
+	}
+	// The gateway would dial etcd with a certificate that only serves.
+	return append(command, "--enable-grpc-gateway=false")
+}
+
+// securityFlags name what etcd presents and trusts.
+func (c Cluster) securityFlags() []string {
+	peer, client := filesOf(contract.PeerPlane), filesOf(contract.ClientPlane)
+	if c.Names.Mode == Static {
+		peer, client = peerEntries().files(peerSecretDir), serverEntries().files(serverSecretDir)
+	}
+	return []string{
+		"--peer-cert-file=" + peer.certificate,
+		"--peer-key-file=" + peer.key,
+		"--peer-trusted-ca-file=" + peer.anchors,
+		"--peer-client-cert-auth=true",
+		"--cert-file=" + client.certificate,
+		"--key-file=" + client.key,
+		"--trusted-ca-file=" + client.anchors,
+		"--client-cert-auth=true",
+	}
+}
+
+// identityFiles are what etcd reads for a plane.
+type identityFiles struct{ certificate, key, anchors string }
+
+func filesOf(plane contract.Plane) identityFiles {
+	return identityFiles{plane.CertificatePath(), plane.KeyPath(), plane.AnchorsPath()}
 }
 
 // isTuning reports whether an environment variable tunes etcd or the Go runtime. All others could change TLS,

@@ -35,10 +35,10 @@ func read(t *testing.T, path string) *etcdv1beta2.EtcdCluster {
 	return etcd
 }
 
-// Everything that is rendered for two clusters, reviewed by eye whenever it changes.
+// Everything that is rendered for some clusters, reviewed by eye whenever it changes.
 func TestRenderedObjectsMatchTheGoldenFiles(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"one-ephemeral", "three"} {
+	for _, name := range []string{"one-ephemeral", "one-insecure", "one-static", "three"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cluster, findings := model.Resolve(read(t, filepath.Join("testdata", name, "input.yaml")), settings())

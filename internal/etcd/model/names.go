@@ -10,16 +10,37 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 )
 
-// Names are what the objects of a cluster are called.
+// Mode is where the certificates of a cluster come from.
+type Mode string
+
+// The modes.
+const (
+	// Dynamic has the operator sign certificates for keys that members make.
+	Dynamic Mode = ""
+	// Static takes keys and certificates from Secrets that others keep.
+	Static Mode = "Static"
+	// Insecure uses no certificates at all.
+	Insecure Mode = "Insecure"
+)
+
+// Names are what the objects of a cluster are called, and where its members are reached.
 type Names struct {
 	Namespace, Cluster string
+	// Mode decides on the scheme of URLs, and on the names that certificates have to have.
+	Mode Mode
 }
 
 // MaxMembers is how many members a cluster has at most. Their ordinals count on from 0.
 const MaxMembers = 7
 
-// PeerService is the headless Service with the DNS names of all members.
-func (n Names) PeerService() string { return n.Cluster + "-peer" }
+// PeerService is the headless Service with the DNS names of all members. With Static it is that of the public operator,
+// which the certificates in the Secrets were made for.
+func (n Names) PeerService() string {
+	if n.Mode == Static {
+		return n.Cluster
+	}
+	return n.Cluster + "-peer"
+}
 
 // ClientService is the Service that clients connect to.
 func (n Names) ClientService() string { return n.Cluster + "-client" }
@@ -44,12 +65,19 @@ func (n Names) Host(member string) string {
 
 // PeerURL is where other members reach a member.
 func (n Names) PeerURL(member string) string {
-	return "https://" + n.Host(member) + ":" + strconv.Itoa(contract.PeerPort)
+	return n.scheme() + n.Host(member) + ":" + strconv.Itoa(contract.PeerPort)
 }
 
 // ClientURL is where clients reach a member.
 func (n Names) ClientURL(member string) string {
-	return "https://" + n.Host(member) + ":" + strconv.Itoa(contract.ClientPort)
+	return n.scheme() + n.Host(member) + ":" + strconv.Itoa(contract.ClientPort)
+}
+
+func (n Names) scheme() string {
+	if n.Mode == Insecure {
+		return "http://"
+	}
+	return "https://"
 }
 
 // CAKeySecret and CACertSecret are the Secrets of the CA of a plane, in the operator's namespace. No namespace has a

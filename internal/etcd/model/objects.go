@@ -44,6 +44,8 @@ const (
 	// AttestationAnnotation is the attestation.Verdict's revision under which nobody but the pod itself can have
 	// written its requests since they were last removed.
 	AttestationAnnotation = "keyturn.dev/attestation"
+	// TrustAnnotation names the CAs from Secrets that the pod was started with.
+	TrustAnnotation = "keyturn.dev/etcd-trust"
 )
 
 // Object is an object to be applied, with what identifies it.
@@ -73,8 +75,12 @@ func (c Cluster) Shared() []Object {
 	return []Object{{service, c.Names.PeerService(), peer}, {service, c.Names.ClientService(), client}}
 }
 
-// Account is the identity of a member: it may read and change its own pod and nothing else.
+// Account is the identity of a member: it may read and change its own pod and nothing else. One that asks for no
+// certificates needs none.
 func (c Cluster) Account(member string) []Object {
+	if c.Names.Mode != Dynamic {
+		return nil
+	}
 	namespace, labels := c.Names.Namespace, c.MemberLabels(member)
 	account := coreac.ServiceAccount(member, namespace).WithLabels(labels).WithOwnerReferences(c.owner()).
 		WithAutomountServiceAccountToken(false)

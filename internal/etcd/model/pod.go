@@ -4,7 +4,6 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
@@ -33,8 +32,8 @@ const (
 
 // Pod is the pod of a member. It is created and never applied again.
 //
-// Pin is the encoded publication.Publication that it is created under.
-func (c Cluster) Pod(member string, start Start, pin string) *corev1.Pod {
+// Trust says which CAs it is created to accept: an encoded publication.Publication, or StaticSecrets.Trust.
+func (c Cluster) Pod(member string, start Start, trust string) *corev1.Pod {
 	labels := maps.Clone(c.pod.Labels)
 	if labels == nil {
 		labels = map[string]string{}
@@ -45,12 +44,11 @@ func (c Cluster) Pod(member string, start Start, pin string) *corev1.Pod {
 		labels[RoleLabel] = string(etcdv1beta2.RoleVoter)
 	}
 	pod := &corev1.Pod{ObjectMeta: c.meta(member, labels)}
-	pod.Annotations = c.podAnnotations(start.Version, pin)
+	pod.Annotations = c.podAnnotations(start.Version, trust)
 	pod.Spec = corev1.PodSpec{
 		Hostname:                      member,
 		Subdomain:                     c.Names.PeerService(),
-		ServiceAccountName:            member,
-		AutomountServiceAccountToken:  new(true),
+		AutomountServiceAccountToken:  new(false),
 		EnableServiceLinks:            new(false),
 		RestartPolicy:                 corev1.RestartPolicyAlways,
 		TerminationGracePeriodSeconds: new(int64(graceSeconds)),
@@ -62,16 +60,19 @@ func (c Cluster) Pod(member string, start Start, pin string) *corev1.Pod {
 		Containers:                    []corev1.Container{c.etcdContainer(member, start)},
 		Volumes:                       c.volumes(member),
 	}
+	if c.Names.Mode == Dynamic {
+		pod.Spec.ServiceAccountName, pod.Spec.AutomountServiceAccountToken = member, new(true)
+	}
 	return pod
 }
 
 // podAnnotations are the user's without those by which operator and agent speak to each other.
-func (c Cluster) podAnnotations(version, pin string) map[string]string {
+func (c Cluster) podAnnotations(version, trust string) map[string]string {
 	annotations := maps.Clone(c.pod.Annotations)
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	for _, own := range []string{contract.RequestAnnotation, contract.CertificateAnnotation, agent.PublishedAnnotation, agent.GivenAnnotation, AttestationAnnotation} {
+	for _, own := range []string{contract.RequestAnnotation, contract.CertificateAnnotation, agent.PublishedAnnotation, agent.GivenAnnotation, agent.PinAnnotation, AttestationAnnotation, TrustAnnotation} {
 		delete(annotations, own)
 	}
 	for _, plane := range contract.Planes() {
@@ -79,7 +80,13 @@ func (c Cluster) podAnnotations(version, pin string) map[string]string {
 		delete(annotations, plane.CertificateAnnotation())
 	}
 	annotations[VersionAnnotation] = version
-	annotations[agent.PinAnnotation] = pin
+	switch c.Names.Mode {
+	case Dynamic:
+		annotations[agent.PinAnnotation] = trust
+	case Static:
+		annotations[TrustAnnotation] = trust
+	case Insecure:
+	}
 	return annotations
 }
 
@@ -132,23 +139,14 @@ func (c Cluster) etcdContainer(member string, start Start) corev1.Container {
 		Name:            etcdContainer,
 		Image:           c.repository + ":v" + start.Version,
 		ImagePullPolicy: c.settings.PullPolicy,
-		Command:         append([]string{agent.BinaryPath, "agent", "etcd", "--key-algorithm=" + string(c.TLS.Algorithm), "--"}, c.etcdCommand(member, start)...),
+		Command:         append(c.agentCommand(), c.etcdCommand(member, start)...),
 		Env:             c.environment(),
 		SecurityContext: containerSecurity(),
-		Ports: []corev1.ContainerPort{
-			containerPort("client", contract.ClientPort), containerPort("peer", contract.PeerPort),
-			containerPort("agent", agent.SecurePort), containerPort(probePort, agent.ProbePort),
-		},
-		VolumeMounts: []corev1.VolumeMount{
-			{Name: agentVolume, MountPath: agentDir, ReadOnly: true},
-			{Name: runVolume, MountPath: agent.RunDir},
-			{Name: nodeVolume, MountPath: agent.NodeDir, ReadOnly: true},
-			{Name: podVolume, MountPath: agent.PodDir, ReadOnly: true},
-			{Name: dataVolume, MountPath: dataDir},
-		},
-		StartupProbe:   probe(agent.LivePath, 1, 120),
-		LivenessProbe:  probe(agent.LivePath, 10, 3),
-		ReadinessProbe: probe(agent.ReadyPath, 2, 3),
+		Ports:           c.ports(),
+		VolumeMounts:    append(c.identityMounts(), corev1.VolumeMount{Name: dataVolume, MountPath: dataDir}),
+		StartupProbe:    probe(agent.LivePath, 1, 120),
+		LivenessProbe:   probe(agent.LivePath, 10, 3),
+		ReadinessProbe:  probe(agent.ReadyPath, 2, 3),
 	}
 	if c.pod.Resources != nil {
 		container.Resources = *c.pod.Resources
@@ -195,19 +193,5 @@ func (c Cluster) volumes(member string) []corev1.Volume {
 	if !c.Ephemeral() {
 		data = corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Names.Claim(member)}}
 	}
-	return []corev1.Volume{
-		{Name: agentVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-		// Private keys are here and never reach a disk.
-		{Name: runVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
-			Medium: corev1.StorageMediumMemory, SizeLimit: new(resource.MustParse("16Mi")),
-		}}},
-		{Name: nodeVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-			SecretName: member, DefaultMode: new(int32(readOnlyMode)),
-		}}},
-		{Name: podVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
-			DefaultMode: new(int32(readOnlyMode)),
-			Items:       []corev1.DownwardAPIVolumeFile{{Path: agent.AnnotationsFile, FieldRef: fieldRef("metadata.annotations")}},
-		}}},
-		{Name: dataVolume, VolumeSource: data},
-	}
+	return append(c.identityVolumes(member), corev1.Volume{Name: dataVolume, VolumeSource: data})
 }

@@ -22,6 +22,7 @@ const (
 	RequestDenied  Reason = "RequestDenied"
 	CAsCreated     Reason = "CAsCreated"
 	fieldsReason   Reason = NotSupported
+	insecureReason Reason = "Insecure"
 	maxNamedFields        = 20
 )
 
@@ -107,6 +108,10 @@ func (c Cluster) conditions(status etcdv1beta2.EtcdClusterStatus, seen Seen) []m
 		named := seen.Ignored[:min(len(seen.Ignored), maxNamedFields)]
 		conditions = append(conditions, newCondition(etcdv1beta2.ConditionFieldsIgnored, metav1.ConditionTrue, fieldsReason,
 			fmt.Sprintf("These fields have no effect: %s. Remove them.", strings.Join(named, ", "))))
+	}
+	if c.Names.Mode == Insecure {
+		conditions = append(conditions, newCondition(etcdv1beta2.ConditionWarning, metav1.ConditionTrue, insecureReason, "Members and clients talk without TLS. "+
+			"Everyone who reaches ports 2379 and 2380 of the members can read and write all data. Create an EtcdCluster without spec.TLS.insecure, and move the data there."))
 	}
 	for i := range conditions {
 		conditions[i].ObservedGeneration = c.Generation

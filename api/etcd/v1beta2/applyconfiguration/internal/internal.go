@@ -421,6 +421,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: dynamic
       type:
         namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.DynamicTLS
+    - name: insecure
+      type:
+        scalar: boolean
     - name: static
       type:
         namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.StaticTLS

@@ -7,9 +7,11 @@ package v1beta2
 //
 // MemberSecrets names the Secrets of the members.
 type MemberSecretsApplyConfiguration struct {
-	// peerSecret has the certificate that members present to each other.
+	// peerSecret has the certificate that members present to each other, in peer.crt, its key in peer.key, and the CAs
+	// that they trust in peer-ca.crt.
 	PeerSecret *string `json:"peerSecret,omitempty"`
-	// serverSecret has the certificate that members present to clients.
+	// serverSecret has the certificate that members present to clients, in server.crt, its key in server.key, and the
+	// CAs of the clients in server-ca.crt.
 	ServerSecret *string `json:"serverSecret,omitempty"`
 }
 

@@ -5,11 +5,12 @@ package v1beta2
 // StaticTLSApplyConfiguration represents a declarative configuration of the StaticTLS type for use
 // with apply.
 //
-// StaticTLS names Secrets with certificates and keys.
+// StaticTLS names Secrets with certificates and keys, in the namespace of the cluster.
 type StaticTLSApplyConfiguration struct {
 	// member holds the Secrets of the members.
 	Member *MemberSecretsApplyConfiguration `json:"member,omitempty"`
-	// operatorSecret has the certificate by which the operator is a client of the cluster.
+	// operatorSecret has the certificate by which the operator is a client of the cluster, in etcd-client.crt, its key
+	// in etcd-client.key, and the CAs of the members in etcd-client-ca.crt.
 	OperatorSecret *string `json:"operatorSecret,omitempty"`
 }
 

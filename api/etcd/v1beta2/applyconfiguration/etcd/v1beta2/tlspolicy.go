@@ -7,10 +7,12 @@ package v1beta2
 //
 // TLSPolicy says where certificates come from.
 type TLSPolicyApplyConfiguration struct {
-	// static takes certificates and keys from Secrets. It is not supported yet.
+	// static takes certificates and keys from Secrets.
 	Static *StaticTLSApplyConfiguration `json:"static,omitempty"`
 	// dynamic has the operator sign the certificates of keys that never leave their pods.
 	Dynamic *DynamicTLSApplyConfiguration `json:"dynamic,omitempty"`
+	// insecure has members and clients talk without TLS. Everyone who reaches a member may read and write all data.
+	Insecure *bool `json:"insecure,omitempty"`
 }
 
 // TLSPolicyApplyConfiguration constructs a declarative configuration of the TLSPolicy type for use with
@@ -32,5 +34,13 @@ func (b *TLSPolicyApplyConfiguration) WithStatic(value *StaticTLSApplyConfigurat
 // If called multiple times, the Dynamic field is set to the value of the last call.
 func (b *TLSPolicyApplyConfiguration) WithDynamic(value *DynamicTLSApplyConfiguration) *TLSPolicyApplyConfiguration {
 	b.Dynamic = value
+	return b
+}
+
+// WithInsecure sets the Insecure field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Insecure field is set to the value of the last call.
+func (b *TLSPolicyApplyConfiguration) WithInsecure(value bool) *TLSPolicyApplyConfiguration {
+	b.Insecure = &value
 	return b
 }

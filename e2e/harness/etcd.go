@@ -40,9 +40,13 @@ type Etcd struct {
 	Kube      *Kubernetes
 	Namespace string
 	Name      string
+	// Mode is where its certificates come from.
+	Mode model.Mode
 }
 
-func (e Etcd) names() model.Names { return model.Names{Namespace: e.Namespace, Cluster: e.Name} }
+func (e Etcd) names() model.Names {
+	return model.Names{Namespace: e.Namespace, Cluster: e.Name, Mode: e.Mode}
+}
 
 // etcdExample is the EtcdCluster that people start with.
 const etcdExample = "etcd/cluster.yaml"
@@ -180,8 +184,15 @@ func (e Etcd) authority(ctx context.Context, keySecret, certSecret string) (pki.
 	return authority.Signer(cert.Data[authority.CertKey], key.Data)
 }
 
-// Operator is how the operator proves itself to the cluster, and recognises it.
+// Operator is how the operator proves itself to the cluster, and recognises it; nil without TLS.
 func (e Etcd) Operator(ctx context.Context) (*tls.Config, error) {
+	switch e.Mode {
+	case model.Insecure:
+		return nil, nil //nolint:nilnil // there is nothing to prove
+	case model.Static:
+		return e.staticOperator(ctx)
+	case model.Dynamic:
+	}
 	secret := &corev1.Secret{}
 	if err := e.Kube.Get(ctx, types.NamespacedName{Namespace: OperatorNamespace, Name: e.names().OperatorSecret()}, secret); err != nil {
 		return nil, fmt.Errorf("reading the operator's certificate for EtcdCluster %s: %w", e.Name, err)
@@ -214,8 +225,10 @@ func (e Etcd) Client(ctx context.Context, member string, config *tls.Config) (*c
 	if err != nil {
 		return nil, err
 	}
-	config = config.Clone()
-	config.ServerName = e.names().Host(member)
+	if config != nil {
+		config = config.Clone()
+		config.ServerName = e.names().Host(member)
+	}
 	connected, err := clientv3.New(clientv3.Config{
 		Context: ctx, Endpoints: []string{e.names().ClientURL(member)}, TLS: config, Logger: zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) })},

@@ -21,7 +21,9 @@ func (e *boundElsewhereError) Error() string {
 	return fmt.Sprintf("RoleBinding %s gives Role %s to others than its ServiceAccount", e.binding, e.role)
 }
 
-func (e *boundElsewhereError) problem() *model.Problem { return model.BoundElsewhere(e.role, e.binding) }
+func (e *boundElsewhereError) problem() *model.Problem {
+	return model.BoundElsewhere(e.role, e.binding)
+}
 
 // applyAccount applies the identity of a member, unless others would get its right to request certificates.
 func (p *pass) applyAccount(ctx context.Context, member string) error {

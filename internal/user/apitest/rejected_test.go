@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -44,9 +45,7 @@ func TestAUserLosesTheRightsThatAreTakenFromItAlsoWhenKafkaRejectsTheRestOfTheCh
 			w.reconcile("alice")
 			held := w.kafka.Held("alice")
 			held.ACLs = principal.Sorted(append(held.ACLs, c.more.ACLs...))
-			for key, value := range c.more.Quotas {
-				held.Quotas[key] = value
-			}
+			maps.Copy(held.Quotas, c.more.Quotas)
 			w.kafka.Hold("alice", held)
 			w.clock.SetTime(w.clock.Now().Add(time.Minute))
 			w.restart()

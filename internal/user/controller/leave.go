@@ -15,21 +15,8 @@ import (
 
 // leave clears a user that is not in the cache: it is gone, or its label names another cluster now or none.
 func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, now time.Time) (ctrl.Result, error) {
-	user, exists, err := read[kafkav1.KafkaUser](ctx, r.options.Live, key)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	wasOurs := exists && (r.isKept(user) || r.memory.knows(key))
-	if !wasOurs || r.isNamedBy(user) {
-		r.forget(key)
-		return ctrl.Result{}, nil
-	}
-	if err := r.reportDeparture(ctx, user, now); err != nil {
-		return ctrl.Result{}, err
-	}
-	r.forget(key)
-	// The finalizer is removed from the version that has the report.
-	if user, exists, err = read[kafkav1.KafkaUser](ctx, r.options.Live, key); err != nil || !exists || r.isNamedBy(user) {
+	user, hasDeparted, err := r.departed(ctx, key, now)
+	if !hasDeparted || err != nil {
 		return ctrl.Result{}, err
 	}
 	kafka, err := r.liveKafka(ctx)
@@ -44,6 +31,26 @@ func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, now ti
 	done := outcome{}
 	r.postpone(inKafka, now, &done)
 	return waitUntil(earliest(done.wake, r.ledger.nextLook()), now), nil
+}
+
+// departed reads a user that left this Kafka for another one, after its status says so, and reports whether there is one.
+func (r *Reconciler) departed(ctx context.Context, key types.NamespacedName, now time.Time) (*kafkav1.KafkaUser, bool, error) {
+	user, exists, err := read[kafkav1.KafkaUser](ctx, r.options.Live, key)
+	if err != nil {
+		return nil, false, err
+	}
+	wasOurs := exists && (r.isKept(user) || r.memory.knows(key))
+	if !wasOurs || r.isNamedBy(user) {
+		r.forget(key)
+		return nil, false, nil
+	}
+	if err := r.reportDeparture(ctx, user, now); err != nil {
+		return nil, false, err
+	}
+	r.forget(key)
+	// The finalizer is removed from the version that has the report.
+	user, exists, err = read[kafkav1.KafkaUser](ctx, r.options.Live, key)
+	return user, exists && !r.isNamedBy(user), err
 }
 
 // isNamedBy reports whether the label of a user names the Kafka of this operator.

@@ -53,7 +53,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("preparing to watch Secrets by their names: %w", err)
 	}
-	departed, err := r.departed(mgr)
+	departed, err := r.ofOthers(mgr)
 	if err != nil {
 		return err
 	}
@@ -87,9 +87,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// departed watches the users of other clusters, and of none, for those that this Kafka may hold something for: their label
+// ofOthers watches the users of other clusters, and of none, for those that this Kafka may hold something for: their label
 // may have changed while no user operator ran.
-func (r *Reconciler) departed(mgr ctrl.Manager) (source.Source, error) {
+func (r *Reconciler) ofOthers(mgr ctrl.Manager) (source.Source, error) {
 	ofOthers, err := labels.NewRequirement(kafkamodel.ClusterLabel, selection.NotEquals, []string{r.options.Cluster.Name})
 	if err != nil {
 		return nil, fmt.Errorf("selecting the users of other clusters than %s: %w", r.options.Cluster, err)

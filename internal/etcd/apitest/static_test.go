@@ -138,12 +138,21 @@ func TestSecretsThatCannotBeUsedAreNamedBeforeAnyPodIsMade(t *testing.T) {
 		reason string
 		want   []string
 	}{
-		"no Secret": {func(s map[string]map[string][]byte, _ *ownPKI) { delete(s, "etcd-server-tls") },
-			"SecretMissing", []string{"Secret etcd-server-tls does not exist", "Create it with the entries server.crt, server.key and server-ca.crt"}},
-		"no entry": {func(s map[string]map[string][]byte, _ *ownPKI) { delete(s["etcd-peer-tls"], "peer-ca.crt") },
-			"SecretMissing", []string{"Secret etcd-peer-tls has no entry peer-ca.crt", "Add it"}},
-		"no certificate": {func(s map[string]map[string][]byte, _ *ownPKI) { s["etcd-peer-tls"]["peer.crt"] = []byte("?") },
-			"SecretNotUsable", []string{"peer.crt in Secret etcd-peer-tls"}},
+		"no Secret": {
+			func(s map[string]map[string][]byte, _ *ownPKI) { delete(s, "etcd-server-tls") },
+			"SecretMissing",
+			[]string{"Secret etcd-server-tls does not exist", "Create it with the entries server.crt, server.key and server-ca.crt"},
+		},
+		"no entry": {
+			func(s map[string]map[string][]byte, _ *ownPKI) { delete(s["etcd-peer-tls"], "peer-ca.crt") },
+			"SecretMissing",
+			[]string{"Secret etcd-peer-tls has no entry peer-ca.crt", "Add it"},
+		},
+		"no certificate": {
+			func(s map[string]map[string][]byte, _ *ownPKI) { s["etcd-peer-tls"]["peer.crt"] = []byte("?") },
+			"SecretNotUsable",
+			[]string{"peer.crt in Secret etcd-peer-tls"},
+		},
 		"the key of another": {func(s map[string]map[string][]byte, _ *ownPKI) {
 			s["etcd-client-tls"]["etcd-client.key"] = s["etcd-peer-tls"]["peer.key"]
 		}, "SecretNotUsable", []string{"etcd-client.key in Secret etcd-client-tls", "not the key of the certificate in etcd-client.crt"}},
@@ -168,8 +177,11 @@ func TestSecretsThatCannotBeUsedAreNamedBeforeAnyPodIsMade(t *testing.T) {
 			in := "." + own.w.namespace + ".svc"
 			s["etcd-server-tls"] = own.entries("server", own.servers, own.users, []pki.Usage{pki.ServerAuth}, "*."+cluster+in, "*."+cluster+in+".cluster.local")
 		}, "SecretNotUsable", []string{"server.crt in Secret etcd-server-tls lacks the DNS names my-cluster-client."}},
-		"an expired one": {func(_ map[string]map[string][]byte, own *ownPKI) { own.w.clock.SetTime(noon().Add(25 * time.Hour)) },
-			"SecretExpired", []string{"peer.crt in Secret etcd-peer-tls expired at 2026-05-02T12:00:00Z"}},
+		"an expired one": {
+			func(_ map[string]map[string][]byte, own *ownPKI) { own.w.clock.SetTime(noon().Add(25 * time.Hour)) },
+			"SecretExpired",
+			[]string{"peer.crt in Secret etcd-peer-tls expired at 2026-05-02T12:00:00Z"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -93,8 +93,12 @@ func (p *pass) applyObjects(ctx context.Context) error {
 
 // prepare applies what a member has besides its pod and its data, and returns which CAs the pod is created to accept.
 func (p *pass) prepare(ctx context.Context, member string) (string, error) {
-	if p.cluster.Names.Mode != model.Dynamic {
+	switch p.cluster.Names.Mode {
+	case model.Static:
 		return p.cluster.Static.Trust(), nil
+	case model.Insecure:
+		return "", nil
+	case model.Dynamic:
 	}
 	if err := p.applyAccount(ctx, member); err != nil {
 		return "", err

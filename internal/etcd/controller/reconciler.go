@@ -151,11 +151,7 @@ func (p *pass) carryOut(ctx context.Context) error {
 	if err := p.keepFinalizer(ctx); err != nil {
 		return err
 	}
-	reads := []func(context.Context) (*model.Problem, error){p.readAuthorities, p.readLedger}
-	if p.cluster.Names.Mode != model.Dynamic {
-		reads = []func(context.Context) (*model.Problem, error){p.readStatic}
-	}
-	for _, read := range reads {
+	for _, read := range p.identities() {
 		if problem, err := read(ctx); err != nil || problem != nil {
 			p.problem = problem
 			return err
@@ -178,6 +174,18 @@ func (p *pass) carryOut(ctx context.Context) error {
 		p.problem = p.findings.Refused
 	}
 	return nil
+}
+
+// identities read, each after the other, what is presented and trusted in the cluster.
+func (p *pass) identities() []func(context.Context) (*model.Problem, error) {
+	switch p.cluster.Names.Mode {
+	case model.Static:
+		return []func(context.Context) (*model.Problem, error){p.readStatic}
+	case model.Insecure:
+		return nil
+	default:
+		return []func(context.Context) (*model.Problem, error){p.readAuthorities, p.readLedger}
+	}
 }
 
 // wakeAt keeps the earliest time that is still to come.

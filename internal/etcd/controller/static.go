@@ -12,11 +12,8 @@ import (
 
 // readStatic reads the Secrets of a static cluster, and checks them for the members that run and for those to come.
 func (p *pass) readStatic(ctx context.Context) (*model.Problem, error) {
-	if p.cluster.Names.Mode != model.Static {
-		return nil, nil
-	}
+	secrets := p.cluster.Static
 	p.wakeAt(p.now.Add(kube.Unwatched)) // a watch would need the right to all Secrets of the namespace
-	secrets := &p.cluster.Static
 	for _, secret := range secrets.All() {
 		stored, err := p.secret(ctx, p.inNamespace(secret.Name))
 		if err != nil {
@@ -24,7 +21,7 @@ func (p *pass) readStatic(ctx context.Context) (*model.Problem, error) {
 		}
 		secret.Data = dataOf(stored)
 	}
-	if problem := p.cluster.CheckStatic(secrets, p.now); problem != nil {
+	if problem := p.cluster.CheckStatic(p.now); problem != nil {
 		return problem, nil
 	}
 	for _, member := range p.members {
@@ -36,7 +33,7 @@ func (p *pass) readStatic(ctx context.Context) (*model.Problem, error) {
 			return problem, nil
 		}
 	}
-	return nil, nil
+	return nil, nil //nolint:nilnil // having no problem is no error
 }
 
 // identity is how the operator connects to members, nil without TLS.

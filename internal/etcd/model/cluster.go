@@ -36,8 +36,8 @@ type Cluster struct {
 	Version string
 	Paused  bool
 	TLS     TLS
-	// Static are the Secrets of a cluster with certificates of others. What is in them is read later.
-	Static StaticSecrets
+	// Static are the Secrets of a cluster with certificates of others, nil of any other. What is in them is read later.
+	Static *StaticSecrets
 
 	// running is the version that all members had when they were last ready, target that of the spec.
 	running, target string

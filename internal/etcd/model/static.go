@@ -39,8 +39,9 @@ func (e Entries) files(dir string) identityFiles {
 
 // StaticSecret is one of the Secrets of a static cluster.
 type StaticSecret struct {
-	Name string
 	Entries
+
+	Name string
 	// Data is nil when there is no such Secret.
 	Data map[string][]byte
 
@@ -53,8 +54,8 @@ type StaticSecret struct {
 type StaticSecrets struct{ Peer, Server, Operator StaticSecret }
 
 // staticSecrets names the Secrets of a static cluster.
-func staticSecrets(static *etcdv1beta2.StaticTLS) StaticSecrets {
-	return StaticSecrets{
+func staticSecrets(static *etcdv1beta2.StaticTLS) *StaticSecrets {
+	return &StaticSecrets{
 		Peer:     StaticSecret{Name: static.Member.PeerSecret, Entries: peerEntries()},
 		Server:   StaticSecret{Name: static.Member.ServerSecret, Entries: serverEntries()},
 		Operator: StaticSecret{Name: static.OperatorSecret, Entries: operatorEntries()},
@@ -67,7 +68,8 @@ func (s *StaticSecrets) All() []*StaticSecret {
 }
 
 // CheckStatic parses the Secrets, and returns what is wrong with the first entry that cannot be used.
-func (c Cluster) CheckStatic(s *StaticSecrets, now time.Time) *Problem {
+func (c Cluster) CheckStatic(now time.Time) *Problem {
+	s := c.Static
 	for _, secret := range s.All() {
 		if problem := secret.parse(); problem != nil {
 			return problem
@@ -93,7 +95,7 @@ func (c Cluster) CheckStatic(s *StaticSecrets, now time.Time) *Problem {
 // staticNames are those that members call each other by. A certificate with a wildcard is compared with the name that
 // DNS has for the address of a member, which has the domain of the Kubernetes cluster.
 func (c Cluster) staticNames() []string {
-	names := []string{}
+	names := make([]string, 0, 2*c.Size)
 	for ordinal := range c.Size {
 		host := c.Names.Host(c.Names.Member(ordinal))
 		names = append(names, host, host+"."+c.settings.ClusterDomain)
@@ -160,13 +162,6 @@ func (s *StaticSecrets) Client() *tls.Config {
 		roots.AddCert(anchor)
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{s.Operator.identity}}
-}
-
-// Ends is when the first of the certificates expires.
-func (s *StaticSecrets) Ends() time.Time {
-	return slices.MinFunc(s.All(), func(a, b *StaticSecret) int {
-		return a.chain[0].NotAfter.Compare(b.chain[0].NotAfter)
-	}).chain[0].NotAfter
 }
 
 // Trust names what members trust that are started now: the fingerprints of the CAs of both planes.

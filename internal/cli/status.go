@@ -25,7 +25,7 @@ type statusOptions struct {
 func statusCommand(connect connector) *cobra.Command {
 	o := &statusOptions{connect: connect}
 	cmd := &cobra.Command{
-		Use:   "status (kafka/NAME | --all-namespaces)",
+		Use:   "status (kafka/NAME | etcd/NAME | --all-namespaces)",
 		Short: "Show which CA is trusted, and what each node trusts and presents",
 		Long: `Shows, for each CA of a Kafka cluster, its certificates with their state and expiry,
 how far a rotation has got and what it is waiting for, and what each node has proven
@@ -36,9 +36,14 @@ Kafka that the operator has refused there may be nothing else.
 
 With --all-namespaces it shows one line for each Kafka.
 
-It shows what the operator has recorded; no Secret is read.`,
+It shows what the operator has recorded; no Secret is read.
+
+Of an etcd cluster it shows its CAs, what each member presents on its ports, and whether
+its requests for certificates are answered. The CAs are read from the Secret of a member,
+which holds no key.`,
 		Example: `  kubectl keyturn status kafka/my-cluster -n kafka --watch
   kubectl keyturn status kafka/my-cluster -n kafka -o yaml
+  kubectl keyturn status etcd/my-cluster -n etcd
   kubectl keyturn status --all-namespaces`,
 		Args: o.arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -65,6 +70,8 @@ func (o *statusOptions) arguments(cmd *cobra.Command, args []string) error {
 		return misused(cmd, err)
 	}
 	switch {
+	case !o.all && len(args) == 1 && strings.HasPrefix(args[0], etcdPrefix) && len(args[0]) > len(etcdPrefix):
+		return nil
 	case !o.all:
 		return oneKafka(cmd, args)
 	case len(args) > 0:
@@ -103,13 +110,9 @@ func (o *statusOptions) run(ctx context.Context, args []string, out io.Writer) e
 	if err != nil {
 		return err
 	}
-	look := connection.overview
-	if !o.all {
-		c, err := connection.cluster(args[0])
-		if err != nil {
-			return err
-		}
-		look = c.closeUp
+	look, err := o.look(connection, args)
+	if err != nil {
+		return err
 	}
 	if o.watch {
 		return o.keep(ctx, connection, look, out)
@@ -119,6 +122,18 @@ func (o *statusOptions) run(ctx context.Context, args []string, out io.Writer) e
 		return err
 	}
 	return show(out, o.output, seen.text, seen.value)
+}
+
+// look is the way to look at what is named.
+func (o *statusOptions) look(connection connection, args []string) (looking, error) {
+	if o.all {
+		return connection.overview, nil
+	}
+	if name, is := strings.CutPrefix(args[0], etcdPrefix); is {
+		return etcdCluster{connection: connection, name: name}.closeUp, nil
+	}
+	c, err := connection.cluster(args[0])
+	return c.closeUp, err
 }
 
 // keep shows the status whenever it is another one. In a terminal it draws over

@@ -44,6 +44,9 @@ func oneKafka(cmd *cobra.Command, args []string) error {
 	}
 }
 
+// etcdPrefix is what people write before the name of an EtcdCluster.
+const etcdPrefix = "etcd/"
+
 // kafkaPrefix is what people write before the name of a Kafka.
 const kafkaPrefix = "kafka/"
 

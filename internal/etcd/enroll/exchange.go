@@ -37,6 +37,16 @@ func ExchangeOf(annotations map[string]string) Exchange {
 	return e
 }
 
+// IsAnswered reports whether the answer of a plane is a certificate for the key that is asked for.
+func (e Exchange) IsAnswered(plane contract.Plane) bool {
+	request, denied := read(e.Requests[plane])
+	if denied != nil {
+		return false
+	}
+	chain, err := Chain(e.Answers[plane])
+	return err == nil && pki.KeyIDOf(chain[0]) == keyOf(request)
+}
+
 // Annotations are what the pod shall have when some of its requests are answered anew.
 func (e Exchange) Annotations(signed map[contract.Plane]string) map[string]string {
 	answers, joined := map[string]string{}, []byte{}

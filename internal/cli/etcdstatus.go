@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/enroll"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// etcdCluster is one EtcdCluster as the status reads it.
+type etcdCluster struct {
+	connection
+
+	name string
+}
+
+// etcdReport is what "keyturn status" says of one EtcdCluster.
+type etcdReport struct {
+	Namespace string `json:"namespace"`
+	Cluster   string `json:"cluster"`
+	At        string `json:"at"`
+	Version   string `json:"version,omitempty"`
+	// Message says why there are no CAs; empty when there are.
+	Message    string             `json:"message,omitempty"`
+	CAs        []etcdCertificate  `json:"cas"`
+	Members    []etcdMember       `json:"members"`
+	Conditions []metav1.Condition `json:"conditions"`
+}
+
+// etcdMember is a member with what it presents on its ports.
+type etcdMember struct {
+	Name         string            `json:"name"`
+	Version      string            `json:"version,omitempty"`
+	Role         string            `json:"role,omitempty"`
+	Ready        bool              `json:"ready"`
+	Certificates []etcdCertificate `json:"certificates"`
+}
+
+// etcdCertificate is a certificate of a plane.
+type etcdCertificate struct {
+	Plane   string `json:"plane"`
+	Subject string `json:"subject,omitempty"`
+	Issuer  string `json:"issuer,omitempty"`
+	// NotAfter is empty while there is no certificate.
+	NotAfter string `json:"notAfter,omitempty"`
+	// Request is Answered or Waiting; empty of a CA.
+	Request string `json:"request,omitempty"`
+}
+
+// What becomes of a request for a certificate. The conditions say why one waits.
+const (
+	requestAnswered = "Answered"
+	requestWaiting  = "Waiting"
+)
+
+// closeUp looks at one EtcdCluster.
+func (c etcdCluster) closeUp(ctx context.Context) (sight, error) {
+	report, err := c.status(ctx)
+	if err != nil {
+		return sight{}, err
+	}
+	seen := sight{value: report, text: etcdText(report)}
+	report.At = ""
+	seen.timeless = etcdText(report)
+	return seen, nil
+}
+
+func (c etcdCluster) key(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: c.namespace, Name: name}
+}
+
+func (c etcdCluster) status(ctx context.Context) (etcdReport, error) {
+	const rights = "get etcdclusters.etcd.database.coreos.com and pods"
+	etcd := &etcdv1beta2.EtcdCluster{}
+	if err := c.client.Get(ctx, c.key(c.name), etcd); err != nil {
+		return etcdReport{}, withRights(uninstalled(fmt.Errorf("reading EtcdCluster %s/%s: %w", c.namespace, c.name, err)), rights)
+	}
+	report := etcdReport{
+		Namespace: c.namespace, Cluster: c.name, At: stamp(c.clock.Now()), Version: etcd.Status.CurrentVersion,
+		CAs: []etcdCertificate{}, Members: []etcdMember{}, Conditions: append([]metav1.Condition{}, etcd.Status.Conditions...),
+	}
+	for i := range etcd.Status.MemberStatuses {
+		member, err := c.member(ctx, &etcd.Status.MemberStatuses[i])
+		if err != nil {
+			return report, withRights(err, rights)
+		}
+		report.Members = append(report.Members, member)
+	}
+	if len(report.Members) == 0 || len(report.Members[0].Certificates) == 0 {
+		return report, nil
+	}
+	err := c.readCAs(ctx, &report)
+	return report, err
+}
+
+func (c etcdCluster) member(ctx context.Context, status *etcdv1beta2.MemberStatus) (etcdMember, error) {
+	member := etcdMember{Name: status.Name, Version: status.Version, Role: string(status.Role), Ready: status.Ready, Certificates: []etcdCertificate{}}
+	pod := &corev1.Pod{}
+	if err := c.client.Get(ctx, c.key(status.Name), pod); apierrors.IsNotFound(err) {
+		return member, nil
+	} else if err != nil {
+		return member, fmt.Errorf("reading pod %s: %w", status.Name, err)
+	}
+	exchange := enroll.ExchangeOf(pod.Annotations)
+	for _, plane := range contract.Planes() {
+		request, answer := exchange.Requests[plane], exchange.Answers[plane]
+		if request == "" && answer == "" {
+			continue
+		}
+		certificate := etcdCertificate{Plane: string(plane), Request: requestWaiting}
+		if chain, err := enroll.Chain(answer); err == nil {
+			certificate.Issuer, certificate.NotAfter = chain[0].Issuer.CommonName, stamp(chain[0].NotAfter)
+		}
+		if exchange.IsAnswered(plane) {
+			certificate.Request = requestAnswered
+		}
+		member.Certificates = append(member.Certificates, certificate)
+	}
+	return member, nil
+}
+
+// readCAs reads the CAs that the first member trusts.
+func (c etcdCluster) readCAs(ctx context.Context, report *etcdReport) error {
+	secret := &corev1.Secret{}
+	err := c.client.Get(ctx, c.key(report.Members[0].Name), secret)
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		report.Message = fmt.Sprintf("The CAs are not shown: Secret %s cannot be read. Ask for the right to get it, which holds no key.", report.Members[0].Name)
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading Secret %s: %w", report.Members[0].Name, err)
+	}
+	for _, plane := range contract.Planes() {
+		anchors, err := pki.ParseBundle(secret.Data[plane.AnchorsKey()])
+		if err != nil {
+			return fmt.Errorf("reading %s of Secret %s: %w", plane.AnchorsKey(), secret.Name, err)
+		}
+		for _, anchor := range anchors {
+			report.CAs = append(report.CAs, etcdCertificate{Plane: string(plane), Subject: anchor.Subject.CommonName, Issuer: anchor.Issuer.CommonName, NotAfter: stamp(anchor.NotAfter)})
+		}
+	}
+	return nil
+}
+
+// etcdText renders the status of an EtcdCluster for people.
+func etcdText(report etcdReport) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "etcd/%s (namespace %s)", report.Cluster, report.Namespace)
+	if report.At != "" {
+		fmt.Fprintf(&b, " at %s", report.At)
+	}
+	b.WriteString("\n")
+	table := tabwriter.NewWriter(&b, 2, 0, 2, ' ', 0)
+	line := func(columns ...string) { _, _ = fmt.Fprintf(table, "  %s\n", strings.Join(columns, "\t")) } // a strings.Builder takes everything
+	if len(report.CAs) > 0 {
+		_, _ = fmt.Fprintln(table, "\nCAS")
+		line("PLANE", "CA", "SIGNED BY", "EXPIRES")
+	}
+	for _, ca := range report.CAs {
+		line(ca.Plane, said(ca.Subject), said(ca.Issuer), ca.NotAfter)
+	}
+	_ = table.Flush()
+	if report.Message != "" {
+		b.WriteString("\n" + said(report.Message) + "\n")
+	}
+	if len(report.Members) > 0 {
+		_, _ = fmt.Fprintln(table, "\nMEMBERS")
+		line("MEMBER", "VERSION", "ROLE", "READY", "PLANE", "REQUEST", "SIGNED BY", "EXPIRES")
+	}
+	for _, member := range report.Members {
+		first := []string{member.Name, member.Version, cmp.Or(member.Role, "-"), yesOrNo(member.Ready)}
+		if len(member.Certificates) == 0 {
+			line(append(first, "-", "-", "-", "-")...)
+		}
+		for _, certificate := range member.Certificates {
+			line(append(first, certificate.Plane, certificate.Request, cmp.Or(said(certificate.Issuer), "-"), cmp.Or(certificate.NotAfter, "-"))...)
+			first = []string{"", "", "", ""}
+		}
+	}
+	_ = table.Flush()
+	if len(report.Conditions) > 0 {
+		_, _ = fmt.Fprintln(table, "\nCONDITIONS")
+	}
+	for i := range report.Conditions {
+		c := &report.Conditions[i]
+		line(c.Type, string(c.Status), c.Reason, said(c.Message))
+	}
+	_ = table.Flush()
+	return trimmed(b.String())
+}
+
+func yesOrNo(value bool) string {
+	if value {
+		return "yes"
+	}
+	return "no"
+}

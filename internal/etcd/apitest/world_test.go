@@ -83,6 +83,7 @@ type world struct {
 	events   *events.FakeRecorder
 	writer   *countingClient
 	operator *controller.Reconciler
+	metrics  *controller.Metrics
 	readsPKI bool
 }
 
@@ -145,11 +146,12 @@ func (w *world) create(object client.Object) {
 // restart replaces the operator by one that remembers nothing.
 func (w *world) restart() {
 	w.writer = &countingClient{Client: w.asOperator, namespace: w.namespace}
+	w.metrics = controller.NewMetrics()
 	w.events = events.NewFakeRecorder(1000)
 	w.etcd.Before = func() error { return w.writer.count(func() error { return nil }) }
 	w.operator = controller.New(controller.Options{
 		Client: w.writer, Live: w.asOperator, Events: w.events, Log: logr.Discard(), Clock: w.clock,
-		Dial: w.etcd.Dial, Namespace: w.private, ReadsPKI: w.readsPKI, Metrics: controller.NewMetrics(), Attestor: w.attestor,
+		Dial: w.etcd.Dial, Namespace: w.private, ReadsPKI: w.readsPKI, Metrics: w.metrics, Attestor: w.attestor,
 		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local", OperatorNamespace: w.private},
 	})
 }

@@ -1,9 +1,13 @@
 package controller
 
 import (
+	"crypto/x509"
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/attestation"
 )
 
@@ -13,6 +17,8 @@ const namespaceMetricLabel = "namespace"
 // Metrics counts members and their certificates.
 type Metrics struct {
 	members      *prometheus.GaugeVec
+	caEnds       *prometheus.GaugeVec
+	ends         *prometheus.GaugeVec
 	certificates prometheus.Counter
 	denials      *prometheus.CounterVec
 	attestation  *prometheus.GaugeVec
@@ -29,6 +35,12 @@ func NewMetrics() *Metrics {
 		members: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "keyturn_etcd_members", Help: "Members of an EtcdCluster by whether they are ready.",
 		}, []string{namespaceMetricLabel, "etcdcluster", "ready"}),
+		caEnds: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "keyturn_etcd_ca_expiry_timestamp_seconds", Help: "Unix time at which the first CA that members of an EtcdCluster trust on a port expires.",
+		}, []string{namespaceMetricLabel, "etcdcluster", "plane"}),
+		ends: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "keyturn_etcd_certificate_expiry_timestamp_seconds", Help: "Unix time at which the first certificate of members of an EtcdCluster for a port expires.",
+		}, []string{namespaceMetricLabel, "etcdcluster", "plane"}),
 		certificates: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "keyturn_etcd_certificates_issued_total", Help: "Certificates issued to members.",
 		}),
@@ -62,7 +74,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 }
 
 func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.members, m.certificates, m.denials, m.attestation, m.backups, m.lastBackup}
+	return []prometheus.Collector{m.members, m.caEnds, m.ends, m.certificates, m.denials, m.attestation, m.backups, m.lastBackup}
 }
 
 func (m *Metrics) issued() { m.certificates.Inc() }
@@ -87,6 +99,23 @@ func (m *Metrics) saw(cluster types.NamespacedName, ready, unready int) {
 	m.members.WithLabelValues(cluster.Namespace, cluster.Name, "false").Set(float64(unready))
 }
 
+// expire sets when the first CA and the first certificate of each plane expire. One that is not known is left out.
+func (m *Metrics) expire(cluster types.NamespacedName, cas, certificates map[contract.Plane][]*x509.Certificate) {
+	for gauge, byPlane := range map[*prometheus.GaugeVec]map[contract.Plane][]*x509.Certificate{m.caEnds: cas, m.ends: certificates} {
+		for _, plane := range contract.Planes() {
+			labels := []string{cluster.Namespace, cluster.Name, string(plane)}
+			if len(byPlane[plane]) == 0 {
+				gauge.DeleteLabelValues(labels...)
+				continue
+			}
+			first := slices.MinFunc(byPlane[plane], func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
+			gauge.WithLabelValues(labels...).Set(float64(first.NotAfter.Unix()))
+		}
+	}
+}
+
 func (m *Metrics) forget(cluster types.NamespacedName) {
-	m.members.DeletePartialMatch(prometheus.Labels{namespaceMetricLabel: cluster.Namespace, "etcdcluster": cluster.Name})
+	for _, gauge := range []*prometheus.GaugeVec{m.members, m.caEnds, m.ends} {
+		gauge.DeletePartialMatch(prometheus.Labels{namespaceMetricLabel: cluster.Namespace, "etcdcluster": cluster.Name})
+	}
 }

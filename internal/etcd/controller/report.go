@@ -24,6 +24,7 @@ const (
 func (p *pass) report(ctx context.Context) error {
 	wanted := p.cluster.Status(p.seen())
 	p.options.Metrics.saw(p.cluster.Names.NamespacedName(), len(wanted.Members.Ready), len(wanted.Members.Unready))
+	p.options.Metrics.expire(p.cluster.Names.NamespacedName(), p.trusted(), p.presented())
 	if reflect.DeepEqual(p.etcd.Status, wanted) {
 		return nil
 	}

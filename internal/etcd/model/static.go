@@ -10,6 +10,7 @@ import (
 	"time"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/pki"
 )
@@ -66,6 +67,17 @@ func staticSecrets(static *etcdv1beta2.StaticTLS) *StaticSecrets {
 func (s *StaticSecrets) All() []*StaticSecret {
 	return []*StaticSecret{&s.Peer, &s.Server, &s.Operator}
 }
+
+// ByPlane are those that members present and trust.
+func (s *StaticSecrets) ByPlane() map[contract.Plane]*StaticSecret {
+	return map[contract.Plane]*StaticSecret{contract.PeerPlane: &s.Peer, contract.ClientPlane: &s.Server}
+}
+
+// Chain is its certificate and those presented with it, empty as long as they have not been read.
+func (s *StaticSecret) Chain() []*x509.Certificate { return s.chain }
+
+// CAs are those that it has as trusted.
+func (s *StaticSecret) CAs() []*x509.Certificate { return s.anchors }
 
 // CheckStatic parses the Secrets, and returns what is wrong with the first entry that cannot be used.
 func (c Cluster) CheckStatic(now time.Time) *Problem {

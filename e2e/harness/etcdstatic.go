@@ -18,7 +18,7 @@ import (
 )
 
 // OperatorTLSSecret is the Secret with the operator's certificate of a cluster with static certificates.
-const OperatorTLSSecret = "etcd-client-tls"
+const OperatorTLSSecret = "etcd-client-tls" //nolint:gosec // it is the name of a Secret
 
 // TLS is a change that says where certificates come from.
 func TLS(policy map[string]any) func(*unstructured.Unstructured) error {

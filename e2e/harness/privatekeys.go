@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,16 +32,26 @@ type KeySearch struct {
 
 // KeySearch begins one. Where the operator may have keys is in docs/compatibility.md, and
 // written here once more by hand: the names that the operator's code gives are not asked for.
-func (e Etcd) KeySearch() *KeySearch {
+// Applications are the EtcdAccesses without a request, whose Secrets have keys.
+func (e Etcd) KeySearch(applications ...types.NamespacedName) *KeySearch {
 	const cas, clients = `(.+\..+|keyturn-etcd-operator)-(peer|client)-ca`, `.+\..+-operator`
 	secret := func(name, entry string) *regexp.Regexp {
 		return regexp.MustCompile(`^Secret ` + OperatorNamespace + `/` + name + `\.data\.` + entry + `$`)
 	}
 	own := regexp.MustCompile(`^\S+ (` + regexp.QuoteMeta(e.Namespace) + `|` + OperatorNamespace + `)/`)
-	return &KeySearch{etcd: e, Search: keysearch.New(own,
-		keysearch.Rule{Place: secret(cas, `ca\.key`), Of: func(c *x509.Certificate) bool { return c.IsCA }},
-		keysearch.Rule{Place: secret(clients, `tls\.key`), Of: isClientOnly},
-	)}
+	rules := []keysearch.Rule{
+		{Place: secret(cas, `ca\.key`), Of: func(c *x509.Certificate) bool { return c.IsCA }},
+		{Place: secret(clients, `tls\.key`), Of: isClientOnly},
+	}
+	for _, application := range applications {
+		rules = append(rules, keysearch.Rule{
+			Place: regexp.MustCompile(`^Secret ` + regexp.QuoteMeta(application.String()) + `\.data\.tls\.key$`),
+			Of: func(c *x509.Certificate) bool {
+				return isClientOnly(c) && c.Subject.CommonName == application.Namespace+":"+application.Name
+			},
+		})
+	}
+	return &KeySearch{etcd: e, Search: keysearch.New(own, rules...)}
 }
 
 func isClientOnly(c *x509.Certificate) bool {

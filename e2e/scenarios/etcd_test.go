@@ -60,12 +60,18 @@ func etcdCreated(s *stage) {
 // operatorForEtcd switches the controllers of etcd on, until the scenario has ended.
 func (s *stage) operatorForEtcd() {
 	s.Helper()
+	s.operatorForEtcdWith(map[string]any{"enabled": true})
+}
+
+// operatorForEtcdWith is operatorForEtcd with other values of the chart's etcd.
+func (s *stage) operatorForEtcdWith(values map[string]any) {
+	s.Helper()
 	s.Cleanup(func() {
 		if err := s.kube.Install(context.WithoutCancel(s.ctx), s.journal); err != nil {
 			s.Error(err)
 		}
 	})
-	s.must(s.kube.InstallWith(s.ctx, s.journal, map[string]any{"etcd": map[string]any{"enabled": true}}))
+	s.must(s.kube.InstallWith(s.ctx, s.journal, map[string]any{"etcd": values}))
 }
 
 // allVote holds that the status and etcd itself have so many members that vote, and returns

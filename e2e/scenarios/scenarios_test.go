@@ -137,6 +137,7 @@ func etcdScenarios() []scenario {
 	return []scenario{
 		{name: "etcd/created", run: etcdCreated},
 		{name: "etcd/isolated", run: etcdIsolated},
+		{name: "etcd/application-connects", run: etcdApplicationConnects, within: lives},
 		{name: "etcd/static-and-plaintext", run: etcdStaticAndPlaintext},
 		{name: "etcd/signed-by-an-outside-pki", run: etcdSignedOutside},
 		{name: "etcd/attested", run: etcdAttested},

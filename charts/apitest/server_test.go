@@ -155,6 +155,39 @@ func TestTheEtcdOperatorMayDoWhatItNeedsAndNoMore(t *testing.T) {
 	}
 }
 
+func TestTheEtcdOperatorMayWriteSecretsOfApplicationsWhereTheyAreTurnedOnAlone(t *testing.T) {
+	t.Parallel()
+	needs := []access{
+		{verb: "watch", group: "keyturn.dev", resource: "etcdaccesses", namespace: "shop"},
+		{verb: "patch", group: "keyturn.dev", resource: "etcdaccesses", subresource: "status", namespace: "shop"},
+		secrets("watch", "shop"), secrets("delete", "shop"), secrets("watch", "keyturn"),
+	}
+	excess := []access{
+		{verb: "patch", group: "keyturn.dev", resource: "etcdaccesses", namespace: "shop"},
+		{verb: "delete", group: "keyturn.dev", resource: "etcdaccesses", namespace: "shop"},
+		{verb: "deletecollection", resource: "secrets", namespace: "shop"},
+	}
+	for name, test := range map[string]struct {
+		file string
+		may  []map[access]bool
+	}{
+		"turned off": {chartstest.EtcdOperator, []map[access]bool{rights(false, needs), rights(false, excess)}},
+		"turned on":  {chartstest.EtcdOperatorAccess, []map[access]bool{rights(true, needs), rights(false, excess)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			operator := install(t, test.file)
+			for _, rights := range test.may {
+				for access, want := range rights {
+					if got := may(t, operator, access); got != want {
+						t.Errorf("%+v: allowed is %t, want %t", access, got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
 func TestTheUserOperatorMayUseCertManagerInItsNamespaceWithTheGateAlone(t *testing.T) {
 	t.Parallel()
 	needs := slices.DeleteFunc(certManagerNeeds("kafka"), func(a access) bool { return a == issuing("list", "certificaterequests", "kafka") })

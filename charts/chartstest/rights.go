@@ -38,6 +38,8 @@ const (
 	UserOperatorCertManager = "keyturn-user-operator-cert-manager.yaml"
 	// EtcdOperator watches all namespaces.
 	EtcdOperator = "keyturn-etcd-operator.yaml"
+	// EtcdOperatorAccess is EtcdOperator with EtcdAccesses.
+	EtcdOperatorAccess = "keyturn-etcd-operator-access.yaml"
 	// Definitions holds the CustomResourceDefinitions alone.
 	Definitions = "crds.yaml"
 )

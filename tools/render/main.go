@@ -74,6 +74,11 @@ func manifests() []manifest {
 			arguments: []string{"--set=etcd.enabled=true", showOnly, "templates/etcdoperator.yaml", showOnly, "templates/etcdattestation.yaml"},
 		},
 		{
+			file:      "keyturn-etcd-operator-access.yaml",
+			about:     "The etcd operator for all namespaces with EtcdAccesses; instead of keyturn-etcd-operator.yaml.",
+			arguments: []string{"--set=etcd.enabled=true", "--set=etcd.access.enabled=true", showOnly, "templates/etcdoperator.yaml", showOnly, "templates/etcdattestation.yaml"},
+		},
+		{
 			file:      "crds.yaml",
 			about:     "The definitions. Deleting them deletes every Kafka and its pods: docs/install.md.",
 			arguments: []string{showOnly, "templates/crds.yaml"},

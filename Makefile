@@ -40,7 +40,7 @@ api_assets     = KUBEBUILDER_ASSETS="$$($(BED) assets)"; KEYTURN_CERT_MANAGER="$
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: build $(CLUSTER) ## start a Kafka cluster, restart it and replace its CA keys under load; uses $KUBECONFIG if set, else the bed
+demo: build $(CLUSTER) ## start a Kafka cluster, restart it and replace its CA keys under load, start an etcd cluster; uses $KUBECONFIG if set, else the bed
 	@$(kubeconfig); go run ./e2e/demo
 
 build: ## build bin/keyturn (static) and the kubectl plugin that it also is

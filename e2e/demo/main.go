@@ -1,6 +1,6 @@
 // Demo creates a Kafka cluster and the application of the examples on the Kubernetes of
 // $KUBECONFIG, restarts all nodes while real clients work, replaces the keys of both CAs,
-// and reports what clients and the application lost.
+// and reports what clients and the application lost. It ends with an etcd cluster.
 package main
 
 import (
@@ -24,6 +24,7 @@ import (
 const (
 	namespace = harness.DemoNamespace
 	cluster   = "my-cluster"
+	etcd      = "my-etcd"
 	manifest  = "kafka-dual-role.yaml"
 	// Names of the reports.
 	restarts     = "restarts-under-load"
@@ -73,7 +74,9 @@ type demo struct {
 }
 
 func (d demo) show(ctx context.Context) error {
-	if err := d.kube.InstallWith(ctx, d.journal, d.kafka.ApplicationOperators()); err != nil {
+	values := d.kafka.ApplicationOperators()
+	values["etcd"] = map[string]any{"enabled": true}
+	if err := d.kube.InstallWith(ctx, d.journal, values); err != nil {
 		return err
 	}
 	if err := d.create(ctx); err != nil {
@@ -95,11 +98,25 @@ func (d demo) show(ctx context.Context) error {
 		d.tell(played.result, summary)
 		ok = ok && summary.Ok
 	}
+	if err := d.startEtcd(ctx); err != nil {
+		return err
+	}
 	d.farewell()
 	if !ok {
 		return errFailed
 	}
 	return nil
+}
+
+// startEtcd creates an etcd cluster beside the Kafka cluster.
+func (d demo) startEtcd(ctx context.Context) error {
+	created := harness.Etcd{Kube: d.kube, Namespace: namespace, Name: etcd}
+	return d.journal.Step(fmt.Sprintf("etcd cluster %s with three members, whose keys never leave their pods, is ready", etcd), func() error {
+		if err := created.Create(ctx, 3); err != nil {
+			return err
+		}
+		return created.UntilReady(ctx)
+	})
 }
 
 // act is a part of the demo that was played under clients.
@@ -230,11 +247,12 @@ func (d demo) tell(result probe.Result, summary report.Report) {
 func (d demo) farewell() {
 	fmt.Fprintf(d.out, `The cluster keeps running. Look at it:
   export KUBECONFIG=%[1]s
-  kubectl get kafka,kafkanodepool,kafkauser,kafkaaccess,pods --namespace %[2]s    (on the bed: go run -C bed . kubectl …)
+  kubectl get kafka,kafkanodepool,kafkauser,kafkaaccess,etcdcluster,pods --namespace %[2]s    (on the bed: go run -C bed . kubectl …)
   bin/kubectl-keyturn status kafka/%[3]s --namespace %[2]s
+  bin/kubectl-keyturn status etcd/%[5]s --namespace %[2]s
   kubectl logs deployment/%[4]s --namespace %[2]s
   bin/kubectl-keyturn probe kafka/%[3]s --namespace %[2]s --kinds pinned,all-crt,plain
 Take it away:
   kubectl delete namespace %[2]s    and, if it is the bed: make bed-down
-`, os.Getenv(harness.KubeconfigVariable), namespace, cluster, applicationName)
+`, os.Getenv(harness.KubeconfigVariable), namespace, cluster, applicationName, etcd)
 }

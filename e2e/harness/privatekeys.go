@@ -38,12 +38,13 @@ func (e Etcd) KeySearch(applications ...types.NamespacedName) *KeySearch {
 	secret := func(name, entry string) *regexp.Regexp {
 		return regexp.MustCompile(`^Secret ` + OperatorNamespace + `/` + name + `\.data\.` + entry + `$`)
 	}
-	own := regexp.MustCompile(`^\S+ (` + regexp.QuoteMeta(e.Namespace) + `|` + OperatorNamespace + `)/`)
+	own := regexp.QuoteMeta(e.Namespace) + `|` + OperatorNamespace
 	rules := []keysearch.Rule{
 		{Place: secret(cas, `ca\.key`), Of: func(c *x509.Certificate) bool { return c.IsCA }},
 		{Place: secret(clients, `tls\.key`), Of: isClientOnly},
 	}
 	for _, application := range applications {
+		own += `|` + regexp.QuoteMeta(application.Namespace)
 		rules = append(rules, keysearch.Rule{
 			Place: regexp.MustCompile(`^Secret ` + regexp.QuoteMeta(application.String()) + `\.data\.tls\.key$`),
 			Of: func(c *x509.Certificate) bool {
@@ -51,7 +52,7 @@ func (e Etcd) KeySearch(applications ...types.NamespacedName) *KeySearch {
 			},
 		})
 	}
-	return &KeySearch{etcd: e, Search: keysearch.New(own, rules...)}
+	return &KeySearch{etcd: e, Search: keysearch.New(regexp.MustCompile(`^\S+ (`+own+`)/`), rules...)}
 }
 
 func isClientOnly(c *x509.Certificate) bool {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,13 +39,14 @@ func (e Etcd) KeySearch(applications ...types.NamespacedName) *KeySearch {
 	secret := func(name, entry string) *regexp.Regexp {
 		return regexp.MustCompile(`^Secret ` + OperatorNamespace + `/` + name + `\.data\.` + entry + `$`)
 	}
-	own := regexp.QuoteMeta(e.Namespace) + `|` + OperatorNamespace
-	rules := []keysearch.Rule{
-		{Place: secret(cas, `ca\.key`), Of: func(c *x509.Certificate) bool { return c.IsCA }},
-		{Place: secret(clients, `tls\.key`), Of: isClientOnly},
-	}
+	own := []string{regexp.QuoteMeta(e.Namespace), OperatorNamespace}
+	rules := make([]keysearch.Rule, 0, len(applications)+2)
+	rules = append(rules,
+		keysearch.Rule{Place: secret(cas, `ca\.key`), Of: func(c *x509.Certificate) bool { return c.IsCA }},
+		keysearch.Rule{Place: secret(clients, `tls\.key`), Of: isClientOnly},
+	)
 	for _, application := range applications {
-		own += `|` + regexp.QuoteMeta(application.Namespace)
+		own = append(own, regexp.QuoteMeta(application.Namespace))
 		rules = append(rules, keysearch.Rule{
 			Place: regexp.MustCompile(`^Secret ` + regexp.QuoteMeta(application.String()) + `\.data\.tls\.key$`),
 			Of: func(c *x509.Certificate) bool {
@@ -52,7 +54,7 @@ func (e Etcd) KeySearch(applications ...types.NamespacedName) *KeySearch {
 			},
 		})
 	}
-	return &KeySearch{etcd: e, Search: keysearch.New(regexp.MustCompile(`^\S+ (`+own+`)/`), rules...)}
+	return &KeySearch{etcd: e, Search: keysearch.New(regexp.MustCompile(`^\S+ (`+strings.Join(own, "|")+`)/`), rules...)}
 }
 
 func isClientOnly(c *x509.Certificate) bool {

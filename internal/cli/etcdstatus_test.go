@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/base64"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,9 +54,7 @@ func etcdWorld(t *testing.T) []client.Object {
 			if pod.Annotations == nil {
 				pod.Annotations = map[string]string{}
 			}
-			for key, value := range annotations {
-				pod.Annotations[key] = value
-			}
+			maps.Copy(pod.Annotations, annotations)
 		}
 	}
 	return []client.Object{etcd, secret, pods[0], pods[1]}

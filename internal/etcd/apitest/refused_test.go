@@ -286,11 +286,7 @@ func TestCertificatesAreRenewedAfterTwoThirdsOfTheirLife(t *testing.T) {
 
 func TestASpecThatCannotBeActedOnIsNamed(t *testing.T) {
 	t.Parallel()
-	static := of(1)
-	static.TLS = &etcdv1beta2.TLSPolicy{Static: &etcdv1beta2.StaticTLS{OperatorSecret: "etcd-client-tls"}}
-	unknown := of(1)
-	unknown.Version = "3.4.1"
-	for name, spec := range map[string]etcdv1beta2.EtcdClusterSpec{"static certificates": static, "an unknown version": unknown} {
+	for name, spec := range map[string]etcdv1beta2.EtcdClusterSpec{"an unknown version": ofVersion(1, "3.4.1"), "an old patch": ofVersion(1, "3.6.13")} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, spec)
@@ -306,9 +302,8 @@ func TestASpecThatCannotBeActedOnIsNamed(t *testing.T) {
 func TestWhatIsNotSupportedYetStopsNothingThatRuns(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ patch, reason string }{
-		"a downgrade":         {`{"spec": {"version": "3.5.35"}}`, "NotSupported"},
-		"an unknown version":  {`{"spec": {"version": "3.9.0"}}`, "NotSupported"},
-		"static certificates": {`{"spec": {"TLS": {"static": {}}}}`, "NotSupported"},
+		"a downgrade":        {`{"spec": {"version": "3.5.35"}}`, "NotSupported"},
+		"an unknown version": {`{"spec": {"version": "3.9.0"}}`, "NotSupported"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

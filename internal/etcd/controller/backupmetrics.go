@@ -19,7 +19,7 @@ func (m *Metrics) sawBackup(backup types.NamespacedName, lastSuccess *metav1.Tim
 }
 
 func (m *Metrics) forgetBackup(backup types.NamespacedName) {
-	labels := prometheus.Labels{namespaceMetricLabel: backup.Namespace, "etcdbackup": backup.Name}
+	labels := prometheus.Labels{namespaceLabel: backup.Namespace, "etcdbackup": backup.Name}
 	m.backups.DeletePartialMatch(labels)
 	m.lastBackup.DeletePartialMatch(labels)
 }

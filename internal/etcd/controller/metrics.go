@@ -11,8 +11,11 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/attestation"
 )
 
-// namespaceMetricLabel is that of the resource that a metric is about.
-const namespaceMetricLabel = "namespace"
+// Labels that name a cluster.
+const (
+	namespaceLabel = "namespace"
+	clusterLabel   = "etcdcluster"
+)
 
 // Metrics counts members and their certificates.
 type Metrics struct {
@@ -34,13 +37,13 @@ func NewMetrics() *Metrics {
 	return &Metrics{
 		members: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "keyturn_etcd_members", Help: "Members of an EtcdCluster by whether they are ready.",
-		}, []string{namespaceMetricLabel, "etcdcluster", "ready"}),
+		}, []string{namespaceLabel, clusterLabel, "ready"}),
 		caEnds: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "keyturn_etcd_ca_expiry_timestamp_seconds", Help: "Unix time at which the first CA that members of an EtcdCluster trust on a port expires.",
-		}, []string{namespaceMetricLabel, "etcdcluster", "plane"}),
+		}, []string{namespaceLabel, clusterLabel, "plane"}),
 		ends: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "keyturn_etcd_certificate_expiry_timestamp_seconds", Help: "Unix time at which the first certificate of members of an EtcdCluster for a port expires.",
-		}, []string{namespaceMetricLabel, "etcdcluster", "plane"}),
+		}, []string{namespaceLabel, clusterLabel, "plane"}),
 		certificates: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "keyturn_etcd_certificates_issued_total", Help: "Certificates issued to members.",
 		}),
@@ -52,10 +55,10 @@ func NewMetrics() *Metrics {
 		}, []string{"reason"}),
 		backups: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "keyturn_etcd_backup_attempts_total", Help: "Backups of an EtcdBackup that have ended, by their result: BackupSucceeded, or why they failed.",
-		}, []string{namespaceMetricLabel, "etcdbackup", "result"}),
+		}, []string{namespaceLabel, "etcdbackup", "result"}),
 		lastBackup: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "keyturn_etcd_backup_last_success_timestamp_seconds", Help: "When the last backup of an EtcdBackup was verified; 0 if none was.",
-		}, []string{namespaceMetricLabel, "etcdbackup"}),
+		}, []string{namespaceLabel, "etcdbackup"}),
 	}
 }
 
@@ -116,6 +119,6 @@ func (m *Metrics) expire(cluster types.NamespacedName, cas, certificates map[con
 
 func (m *Metrics) forget(cluster types.NamespacedName) {
 	for _, gauge := range []*prometheus.GaugeVec{m.members, m.caEnds, m.ends} {
-		gauge.DeletePartialMatch(prometheus.Labels{namespaceMetricLabel: cluster.Namespace, "etcdcluster": cluster.Name})
+		gauge.DeletePartialMatch(prometheus.Labels{namespaceLabel: cluster.Namespace, clusterLabel: cluster.Name})
 	}
 }

@@ -270,6 +270,21 @@ func TestABackupWithoutItsClusterOrToAnotherStoreIsNotMade(t *testing.T) {
 	}
 }
 
+func TestABackupOfAClusterWithoutTLSIsNotMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, insecure(1))
+	w.bringSafely()
+	w.createBackupClaim()
+	w.backUp(0)
+
+	if status := w.backsUp("NotSupported"); !strings.Contains(status.Conditions[0].Message, "spec.TLS.insecure") {
+		t.Errorf("the message is %s", status.Conditions[0].Message)
+	}
+	if w.hasBackupPod() {
+		t.Error("it has a pod")
+	}
+}
+
 func TestOnlyTheRecordedPodOfABackupIsCertified(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, of(1))

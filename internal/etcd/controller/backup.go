@@ -168,6 +168,10 @@ func (b *backupPass) readCluster(ctx context.Context) error {
 	}
 	b.etcd = etcd
 	b.cluster, b.findings = model.Resolve(etcd, b.options.Settings)
+	if b.cluster.Names.Mode != model.Dynamic {
+		b.seen.Problem = b.backup.WithoutOwnClients(b.cluster.Names)
+		return nil
+	}
 	b.seen.Problem, err = b.readMadeCAs(ctx, contract.Planes()...)
 	return err
 }

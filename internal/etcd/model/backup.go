@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -198,4 +199,11 @@ func (b Backup) Check() *Problem {
 	}
 	return &Problem{NotSupported, fmt.Sprintf(
 		"spec.storageType %s is not supported. No backup is made. Set spec.storageType to Volume, spec.volume.claimName to a PersistentVolumeClaim, and spec.etcdCluster.name to the EtcdCluster.", b.Spec.StorageType)}
+}
+
+// WithoutOwnClients is a cluster whose clients the operator does not certify.
+func (b Backup) WithoutOwnClients(cluster Names) *Problem {
+	return &Problem{NotSupported, fmt.Sprintf(
+		"The operator has no CA of EtcdCluster %s, because of spec.TLS.%s. No backup is made. Save a snapshot with etcdctl and a certificate that the cluster accepts.",
+		cluster.NamespacedName(), strings.ToLower(string(cluster.Mode)))}
 }

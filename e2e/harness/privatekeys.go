@@ -39,7 +39,8 @@ func (e Etcd) KeySearch(applications ...types.NamespacedName) *KeySearch {
 	secret := func(name, entry string) *regexp.Regexp {
 		return regexp.MustCompile(`^Secret ` + OperatorNamespace + `/` + name + `\.data\.` + entry + `$`)
 	}
-	own := []string{regexp.QuoteMeta(e.Namespace), OperatorNamespace}
+	own := make([]string, 0, len(applications)+2)
+	own = append(own, regexp.QuoteMeta(e.Namespace), OperatorNamespace)
 	rules := make([]keysearch.Rule, 0, len(applications)+2)
 	rules = append(rules,
 		keysearch.Rule{Place: secret(cas, `ca\.key`), Of: func(c *x509.Certificate) bool { return c.IsCA }},

@@ -163,11 +163,9 @@ func (b Backup) container(cluster Cluster) corev1.Container {
 		Name:            backupContainer,
 		Image:           cluster.settings.AgentImage,
 		ImagePullPolicy: cluster.settings.PullPolicy,
-		Command: []string{
-			"/keyturn", "agent", "etcd-backup", "--key-algorithm=" + string(cluster.TLS.Algorithm),
-			"--url=" + cluster.Names.clientEndpoint(), "--cluster=" + cluster.Names.Cluster, "--backup=" + b.Name,
-			"--keep=" + strconv.FormatInt(b.policy().MaxBackups, 10),
-		},
+		Command: agentOf("/keyturn", "etcd-backup", "--key-algorithm="+string(cluster.TLS.Algorithm),
+			"--url="+cluster.Names.clientEndpoint(), "--cluster="+cluster.Names.Cluster, "--backup="+b.Name,
+			"--keep="+strconv.FormatInt(b.policy().MaxBackups, 10)),
 		Env:             cluster.environment(),
 		SecurityContext: containerSecurity(),
 		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{

@@ -128,7 +128,7 @@ func (c Cluster) initContainer() corev1.Container {
 		Name:            initContainer,
 		Image:           c.settings.AgentImage,
 		ImagePullPolicy: c.settings.PullPolicy,
-		Command:         []string{"/keyturn", "agent", "install", agent.BinaryPath},
+		Command:         agentOf("/keyturn", "install", agent.BinaryPath),
 		SecurityContext: containerSecurity(),
 		VolumeMounts:    []corev1.VolumeMount{{Name: agentVolume, MountPath: agentDir}},
 	}

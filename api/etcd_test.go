@@ -40,7 +40,8 @@ func TestEtcdClusterRules(t *testing.T) {
 		"a CA that is too short for the default leaf": {patch: `spec: {TLS: {dynamic: {clientCA: {validity: 720h}}}}`, want: []string{third}},
 		"a validity that overflows":                   {patch: `spec: {TLS: {dynamic: {clientCA: {validity: 9999999h}}}}`, want: []string{`spec.TLS.dynamic.clientCA.validity: Invalid value: spec.TLS.dynamic.clientCA.validity in body should match '^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$'`}},
 		"an algorithm that is not known":              {patch: `spec: {TLS: {dynamic: {keyAlgorithm: Ed25519}}}`, want: []string{`spec.TLS.dynamic.keyAlgorithm: Unsupported value: supported values: "ECDSA", "RSA"`}},
-		"certificates of two sources":                 {patch: `spec: {TLS: {static: {}, dynamic: {}}}`, want: []string{"spec.TLS: Invalid value: static must not be combined with dynamic because a cluster has certificates of one source"}},
+		"certificates of two sources":                 {patch: `spec: {TLS: {static: {member: {peerSecret: a, serverSecret: b}, operatorSecret: c}, dynamic: {}}}`, want: []string{"spec.TLS: Invalid value: static, dynamic and insecure must not be combined because a cluster has certificates of one source"}},
+		"static certificates without Secrets":         {patch: `spec: {TLS: {static: {}}}`, want: []string{"spec.TLS.static.member: Required value: ", "spec.TLS.static.operatorSecret: Required value: "}},
 		"static certificates are accepted":            {patch: `spec: {TLS: {static: {member: {peerSecret: a, serverSecret: b}, operatorSecret: c}}}`},
 		"an ephemeral claim":                          {patch: `spec: {pod: {ephemeral: true, persistentVolumeClaimSpec: {}}}`, want: []string{"spec.pod: Invalid value: ephemeral must not be combined with persistentVolumeClaimSpec because an ephemeral member has no claim"}},
 	} {

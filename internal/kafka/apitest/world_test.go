@@ -195,7 +195,10 @@ func (w *world) newReconcilerBeside(cached client.Client, live client.Reader) *c
 		Client: cachedClient{cached}, Live: live, Events: w.events, Clock: shiftedClock{w}, Ahead: w.noticed,
 		Metrics: w.metrics, Connector: connector{w}, Settings: w.settings, Stores: w.stores, Version: "test",
 		Log: logr.FromSlogHandler(slog.NewJSONHandler(&w.log, nil)), Issuer: w.issuer,
-		Outside: w.elsewhere, Gates: w.gates,
+		Gates: w.gates,
+	}
+	if w.elsewhere != nil {
+		options.Outside = w.elsewhere
 	}
 	w.runBeside(&options)
 	return controller.New(options)

@@ -75,8 +75,12 @@ func New(ctx context.Context, urls []string, identity *tls.Config) (Client, erro
 	return connect(ctx, urls, identity)
 }
 
+// maxAnswer bounds an answer of a member in bytes: any program may run in its pod. Lists of members and parts of snapshots are
+// far smaller.
+const maxAnswer = 4 << 20
+
 func connect(ctx context.Context, urls []string, identity *tls.Config) (*etcd, error) {
-	client, err := clientv3.New(clientv3.Config{Context: ctx, Endpoints: urls, TLS: identity, Logger: zap.NewNop()})
+	client, err := clientv3.New(clientv3.Config{Context: ctx, Endpoints: urls, TLS: identity, MaxCallRecvMsgSize: maxAnswer, Logger: zap.NewNop()})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to etcd at %v: %w", urls, err)
 	}

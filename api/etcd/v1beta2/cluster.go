@@ -68,7 +68,7 @@ type EtcdClusterSpec struct {
 	// +optional
 	Pod *PodPolicy `json:"pod,omitempty"`
 	// clientPeers are those who may connect to the client port, where the network enforces policies. Unset or empty
-	// lets everybody in.
+	// lets all clients connect.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256

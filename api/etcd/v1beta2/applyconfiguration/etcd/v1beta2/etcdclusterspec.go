@@ -22,7 +22,7 @@ type EtcdClusterSpecApplyConfiguration struct {
 	// pod says what the pods of the members have besides what the operator gives them.
 	Pod *PodPolicyApplyConfiguration `json:"pod,omitempty"`
 	// clientPeers are those who may connect to the client port, where the network enforces policies. Unset or empty
-	// lets everybody in.
+	// lets all clients connect.
 	ClientPeers []v1.NetworkPolicyPeer `json:"clientPeers,omitempty"`
 	// TLS says where certificates come from. Unset means dynamic.
 	TLS *TLSPolicyApplyConfiguration `json:"TLS,omitempty"`

@@ -285,6 +285,33 @@ func TestABackupOfAClusterWithoutTLSIsNotMade(t *testing.T) {
 	}
 }
 
+func TestTheRoleOfABackupIsNotWrittenWhileItIsBoundToOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	w.bring()
+	w.createBackupClaim()
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: w.meta("hers"), Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "mallory"}},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: backupPod},
+	}
+	w.create(binding)
+	w.backUp(0)
+
+	if status := w.backsUp("RoleBoundElsewhere"); !strings.Contains(status.Conditions[0].Message, "RoleBinding hers") {
+		t.Errorf("the message is %s", status.Conditions[0].Message)
+	}
+	if err := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: backupPod}, &rbacv1.Role{}); !apierrors.IsNotFound(err) {
+		t.Errorf("reading the Role: %v", err)
+	}
+	if w.hasBackupPod() {
+		t.Error("it has a pod")
+	}
+	if err := w.person.Delete(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	w.backsUp("BackupRunning")
+}
+
 func TestOnlyTheRecordedPodOfABackupIsCertified(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, of(1))

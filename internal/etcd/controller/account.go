@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/kube"
 )
@@ -14,7 +16,7 @@ type obstacle interface {
 	problem() *model.Problem
 }
 
-// boundElsewhereError is a Role that would give others the right to a member's pod.
+// boundElsewhereError is a Role that would give others the right to the pod of a member or a backup.
 type boundElsewhereError struct{ role, binding string }
 
 func (e *boundElsewhereError) Error() string {
@@ -27,12 +29,21 @@ func (e *boundElsewhereError) problem() *model.Problem {
 
 // applyAccount applies the identity of a member, unless others would get its right to request certificates.
 func (p *pass) applyAccount(ctx context.Context, member string) error {
-	binding, err := kube.BoundElsewhere(ctx, p.options.Live, p.inNamespace(member), model.MemberRules(member), member)
-	if err != nil {
-		return fmt.Errorf("checking the Role of member %s: %w", member, err)
-	}
-	if binding != "" {
-		return &boundElsewhereError{member, binding}
+	if err := p.checkGrant(ctx, p.inNamespace(member)); err != nil {
+		return err
 	}
 	return p.applyAll(ctx, p.cluster.Account(member))
+}
+
+// checkGrant returns a boundElsewhereError when others than its account would get the right to a pod. Role and account have the
+// name of the pod.
+func (r *Reconciler) checkGrant(ctx context.Context, pod types.NamespacedName) error {
+	binding, err := kube.BoundElsewhere(ctx, r.options.Live, pod, model.PodRules(pod.Name), pod.Name)
+	if err != nil {
+		return fmt.Errorf("checking the Role of pod %s: %w", pod.Name, err)
+	}
+	if binding != "" {
+		return &boundElsewhereError{pod.Name, binding}
+	}
+	return nil
 }

@@ -48,8 +48,8 @@ func (r *Reconciler) ReconcileBackup(ctx context.Context, request ctrl.Request) 
 	b := &backupPass{pass: &pass{Reconciler: r, now: r.options.Clock.Now()}, backup: model.Backup{EtcdBackup: stored}}
 	b.seen.Now = b.now
 	err := b.run(ctx)
-	if foreign, is := errors.AsType[*foreignObjectError](err); is {
-		b.seen.Problem = b.backup.Foreign(foreign.Kind, foreign.Name)
+	if found, is := errors.AsType[obstacle](err); is {
+		b.seen.Problem = b.problemOf(found)
 		b.wakeAt(b.now.Add(kube.Unwatched))
 	} else if err != nil {
 		return ctrl.Result{}, kube.IgnoreEnding(err)
@@ -61,6 +61,13 @@ func (r *Reconciler) ReconcileBackup(ctx context.Context, request ctrl.Request) 
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{RequeueAfter: max(b.wake.Sub(b.now), again)}, nil
+}
+
+func (b *backupPass) problemOf(found obstacle) *model.Problem {
+	if foreign, is := errors.AsType[*foreignObjectError](found); is {
+		return b.backup.Foreign(foreign.Kind, foreign.Name)
+	}
+	return found.problem()
 }
 
 // run does what is due. The result of a pod is in the status before the pod is deleted.
@@ -133,6 +140,9 @@ func (b *backupPass) start(ctx context.Context) error {
 		b.seen.Problem = b.backup.WithoutClaim()
 		b.wakeAt(b.now.Add(kube.Unwatched))
 		return nil
+	}
+	if err := b.checkGrant(ctx, b.named(b.backup.PodName())); err != nil {
+		return err
 	}
 	if err := b.applyOwned(ctx, b.backup, b.backup.Account()); err != nil {
 		return err

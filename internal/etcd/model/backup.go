@@ -123,7 +123,7 @@ func (b Backup) Account() []Object {
 	account := coreac.ServiceAccount(name, b.Namespace).WithLabels(labels).WithOwnerReferences(reference).
 		WithAutomountServiceAccountToken(false)
 	role := rbacac.Role(name, b.Namespace).WithLabels(labels).WithOwnerReferences(reference).
-		WithRules(rbacac.PolicyRule().WithAPIGroups(corev1.GroupName).WithResources("pods").WithResourceNames(name).WithVerbs("get", "patch"))
+		WithRules(ruleIntents(PodRules(name))...)
 	binding := rbacac.RoleBinding(name, b.Namespace).WithLabels(labels).WithOwnerReferences(reference).
 		WithRoleRef(rbacac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("Role").WithName(name)).
 		WithSubjects(rbacac.Subject().WithKind(rbacv1.ServiceAccountKind).WithName(name).WithNamespace(b.Namespace))

@@ -19,10 +19,10 @@ const (
 	RoleBound     Reason = "RoleBoundElsewhere"
 )
 
-// BoundElsewhere is a RoleBinding that would give others the right to a member's pod, and with it to its certificates.
+// BoundElsewhere is a RoleBinding that would give others the right to the pod of a member or a backup, and with it to its certificates.
 func BoundElsewhere(role, binding string) *Problem {
-	return &Problem{RoleBound, fmt.Sprintf("RoleBinding %s gives Role %s to others than its ServiceAccount. The Role is not written, and members are neither added nor replaced. "+
-		"Find out who created the RoleBinding, and delete it.", binding, role)}
+	return &Problem{RoleBound, fmt.Sprintf("RoleBinding %s gives Role %s to others than its ServiceAccount. The Role is not written, and pod %s is not created. "+
+		"Find out who created the RoleBinding, and delete it.", binding, role, role)}
 }
 
 // UnreadableLedger is a ledger that another process has changed. Without it, a key could be signed for a second pod.

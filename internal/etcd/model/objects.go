@@ -85,7 +85,7 @@ func (c Cluster) Account(member string) []Object {
 	account := coreac.ServiceAccount(member, namespace).WithLabels(labels).WithOwnerReferences(c.owner()).
 		WithAutomountServiceAccountToken(false)
 	role := rbacac.Role(member, namespace).WithLabels(labels).WithOwnerReferences(c.owner()).
-		WithRules(ruleIntents(MemberRules(member))...)
+		WithRules(ruleIntents(PodRules(member))...)
 	binding := rbacac.RoleBinding(member, namespace).WithLabels(labels).WithOwnerReferences(c.owner()).
 		WithRoleRef(rbacac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("Role").WithName(member)).
 		WithSubjects(rbacac.Subject().WithKind(rbacv1.ServiceAccountKind).WithName(member).WithNamespace(namespace))
@@ -96,9 +96,9 @@ func (c Cluster) Account(member string) []Object {
 	}
 }
 
-// MemberRules are what a member may do.
-func MemberRules(member string) []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{APIGroups: []string{corev1.GroupName}, Resources: []string{"pods"}, ResourceNames: []string{member}, Verbs: []string{"get", "patch"}}}
+// PodRules are what a pod that requests certificates may do: read and change itself.
+func PodRules(pod string) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{corev1.GroupName}, Resources: []string{"pods"}, ResourceNames: []string{pod}, Verbs: []string{"get", "patch"}}}
 }
 
 func ruleIntents(rules []rbacv1.PolicyRule) []*rbacac.PolicyRuleApplyConfiguration {

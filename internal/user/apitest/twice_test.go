@@ -38,8 +38,7 @@ func issuedIn(t *testing.T, figures *controller.Metrics) int {
 
 // elect has processes share the Lease of the user operator.
 func (w *world) elect(options *ctrl.Options) {
-	short := 2 * time.Second
-	lease, renew, retry := 3*short, 2*short, short/10
+	lease, renew, retry := 2*time.Minute, time.Minute, 200*time.Millisecond
 	options.LeaderElection, options.LeaderElectionNamespace, options.LeaderElectionID = true, w.namespace, cluster+"-user-operator"
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &lease, &renew, &retry
 	options.LeaderElectionReleaseOnCancel = true
@@ -93,9 +92,9 @@ func TestTwoOperatorsIssueNoUserTwice(t *testing.T) {
 			t.Errorf("%s had a certificate of the first process and was issued another", user)
 		}
 	}
-	// A certificate that was stored while the first process ended may not have been counted.
-	if issued := issuedIn(t, first) + issuedIn(t, second); issued > users || issuedIn(t, second) > users-len(left) {
-		t.Errorf("%d certificates were issued to %d users", issued, users)
+	// One that was stored while the first process ended may not have been counted.
+	if issued := issuedIn(t, first) + issuedIn(t, second); issued > users {
+		t.Errorf("%d users with %d certificates of before were issued %d", users, len(left), issued)
 	}
 }
 

@@ -76,6 +76,10 @@ type demo struct {
 func (d demo) show(ctx context.Context) error {
 	values := d.kafka.ApplicationOperators()
 	values["etcd"] = map[string]any{"enabled": true}
+	// The chart gives rights in it, and cannot do so before it exists.
+	if err := d.kube.CreateNamespace(ctx, namespace); err != nil {
+		return err
+	}
 	if err := d.kube.InstallWith(ctx, d.journal, values); err != nil {
 		return err
 	}

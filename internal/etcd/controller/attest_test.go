@@ -24,7 +24,7 @@ type found struct {
 	tests   int
 }
 
-func (f *found) Verdict(context.Context, *corev1.Pod) attestation.Verdict {
+func (f *found) Verdict(context.Context, ...*corev1.Pod) attestation.Verdict {
 	f.tests++
 	return f.verdict
 }

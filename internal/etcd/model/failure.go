@@ -1,0 +1,19 @@
+package model
+
+import "fmt"
+
+// Reasons for what the API server does not carry out.
+const (
+	Failed      Reason = "ReconciliationFailed"
+	PodsRefused Reason = "PodsRefused"
+)
+
+// Failure is a step that has failed with an answer, which names the object.
+func Failure(answer string) *Problem {
+	return &Problem{Failed, fmt.Sprintf("A step of the operator has failed: %s. The steps after it are not done, and running members stay. The operator tries again. If this lasts, correct the object that the message names.", answer)}
+}
+
+// RefusedPod is the pod of a member that the API server does not accept.
+func RefusedPod(pod, answer string) *Problem {
+	return &Problem{PodsRefused, fmt.Sprintf("The API server does not accept pod %s: %s. The member does not run until it does, which the operator tries again. Change spec.pod of the EtcdCluster, or the quota, policy or webhook that the answer names.", pod, answer)}
+}

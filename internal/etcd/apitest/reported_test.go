@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
@@ -173,4 +174,58 @@ func TestAnExpiredCAIsReported(t *testing.T) {
 		t.Errorf("the condition is %+v", available)
 	}
 	w.atRest()
+}
+
+// No Secret of the operator's namespace is watched.
+func TestARestoredCAIsNoticed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	w.bring()
+	w.createBackupClaim()
+	w.backUp(3600)
+	w.access(w.namespace, "")
+	saved := w.secret(w.private, w.namespace+".my-cluster-client-ca")
+	w.delete(saved.DeepCopy())
+	for what, try := range map[string]func() (ctrl.Result, error){
+		"the EtcdCluster": w.try, "the EtcdBackup": w.tryBackup, "the EtcdAccess": func() (ctrl.Result, error) { return w.tryAccess(w.namespace) },
+	} {
+		if result, err := try(); err != nil || result.RequeueAfter == 0 || result.RequeueAfter > time.Minute {
+			t.Errorf("the next look at %s is in %s: %v", what, result.RequeueAfter, err)
+		}
+	}
+	if ready := w.condition(etcdv1beta2.ConditionReady); ready.Reason != "CALost" {
+		t.Fatalf("Ready is %+v", ready)
+	}
+	saved.ResourceVersion, saved.UID = "", ""
+	w.create(saved)
+	w.bring()
+	w.atRest()
+}
+
+func TestARestoredKeyOfTheOperatorsCAIsNoticed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	w.bring()
+	saved := w.secret(w.private, "keyturn-etcd-operator-peer-ca")
+	w.delete(saved.DeepCopy())
+	another := &etcdv1beta2.EtcdCluster{ObjectMeta: w.meta("another"), Spec: of(1)}
+	w.create(another)
+	look := func() (string, time.Duration) {
+		result, err := w.operator.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(another)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.person.Get(t.Context(), client.ObjectKeyFromObject(another), another); err != nil {
+			t.Fatal(err)
+		}
+		return another.Status.Conditions[0].Reason, result.RequeueAfter
+	}
+	if reason, wait := look(); reason != "CALost" || wait == 0 || wait > time.Minute {
+		t.Errorf("Ready is %s, and the next look is in %s", reason, wait)
+	}
+	saved.ResourceVersion, saved.UID = "", ""
+	w.create(saved)
+	if reason, _ := look(); reason == "CALost" {
+		t.Error("the restored Secret is not noticed")
+	}
 }

@@ -28,7 +28,11 @@ func (p *pass) finish(ctx context.Context, failed error) error {
 	if apierrors.IsConflict(failed) || apierrors.IsAlreadyExists(failed) || failed != nil && kube.IgnoreEnding(failed) == nil {
 		return failed
 	}
-	return errors.Join(p.explain(failed), p.report(ctx))
+	retried := p.explain(failed)
+	if p.problem != nil && p.problem.IsUnwatched() {
+		p.wakeAt(p.now.Add(kube.Unwatched))
+	}
+	return errors.Join(retried, p.report(ctx))
 }
 
 // explain makes a problem of what has stopped the reconcile. What the API server refuses is not tried again immediately.

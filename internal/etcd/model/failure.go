@@ -1,6 +1,9 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Reasons for what the API server does not carry out.
 const (
@@ -16,4 +19,10 @@ func Failure(answer string) *Problem {
 // RefusedPod is the pod of a member that the API server does not accept.
 func RefusedPod(pod, answer string) *Problem {
 	return &Problem{PodsRefused, fmt.Sprintf("The API server does not accept pod %s: %s. The member does not run until it does, which the operator tries again. Change spec.pod of the EtcdCluster, or the quota, policy or webhook that the answer names.", pod, answer)}
+}
+
+// IsUnwatched reports whether no event tells that the problem is over: the operator watches no Secret or ConfigMap of its own
+// namespace.
+func (p Problem) IsUnwatched() bool {
+	return slices.Contains([]Reason{CALost, CAUnusable, BadLedger}, p.Reason)
 }

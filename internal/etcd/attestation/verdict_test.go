@@ -160,7 +160,8 @@ func TestThePolicyKnowsEveryAnnotationAndLabelOfAMember(t *testing.T) {
 	policy := expect(t).Policy
 	names := []string{
 		contract.RequestAnnotation, contract.CertificateAnnotation, keyturnagent.PinAnnotation, keyturnagent.PublishedAnnotation,
-		model.AttestationAnnotation, model.VersionAnnotation, model.RoleLabel, model.ClusterLabel, model.MemberLabel,
+		model.AttestationAnnotation, model.TrustAnnotation, model.VersionAnnotation,
+		model.RoleLabel, model.ClusterLabel, model.MemberLabel, model.BackupOfLabel, model.AppLabel,
 	}
 	for _, plane := range contract.Planes() {
 		names = append(names, plane.RequestAnnotation(), plane.CertificateAnnotation())
@@ -172,7 +173,7 @@ func TestThePolicyKnowsEveryAnnotationAndLabelOfAMember(t *testing.T) {
 	for _, variable := range policy.Variables {
 		validations.WriteString(variable.Expression)
 	}
-	for _, name := range append(names, model.ManagedByLabel, model.AppLabel) {
+	for _, name := range append(names, model.ManagedByLabel) {
 		if !strings.Contains(validations.String(), "'"+name+"'") {
 			t.Errorf("no rule protects %s", name)
 		}

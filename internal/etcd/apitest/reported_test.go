@@ -57,6 +57,13 @@ func TestAMemberThatCannotBeAnsweredKeepsNoOtherFromItsCertificate(t *testing.T)
 			if result.RequeueAfter == 0 || result.RequeueAfter > time.Minute || !w.told(test.reason) {
 				t.Errorf("the next reconcile is in %s, and an event may be missing", result.RequeueAfter)
 			}
+			issued := len(w.ledger())
+			for range 3 {
+				w.reconcile()
+			}
+			if more := len(w.ledger()) - issued; more > 0 {
+				t.Errorf("%d certificates are issued that cannot be delivered", more)
+			}
 		})
 	}
 }

@@ -50,6 +50,9 @@ func (p *pass) answer(ctx context.Context, pod *corev1.Pod, member membership.Me
 
 // enrollPod answers one pod. What is signed is in the ledger before it is in the pod.
 func (p *pass) enrollPod(ctx context.Context, pod *corev1.Pod, member membership.Member) error {
+	if err := checkRoom(pod); err != nil {
+		return err
+	}
 	published, err := p.writeSecret(ctx, member.Name)
 	if err != nil {
 		return err
@@ -85,6 +88,27 @@ func (p *pass) enrollPod(ctx context.Context, pod *corev1.Pod, member membership
 	}
 	for _, issued := range signed {
 		p.issued(pod, issued)
+	}
+	return nil
+}
+
+// errNoRoom is a pod into which no certificate can be written: what would be signed for it only fills the ledger.
+var errNoRoom = errors.New("its other annotations leave no room for certificates")
+
+// maxAnnotations is how long all annotations of a pod are together in bytes, besides those that the operator writes, and
+// well below what the API server accepts.
+const maxAnnotations = 224 << 10
+
+func checkRoom(pod *corev1.Pod) error {
+	size := 0
+	for key, value := range pod.Annotations {
+		size += len(key) + len(value)
+	}
+	for _, plane := range contract.Planes() {
+		size -= len(pod.Annotations[plane.CertificateAnnotation()])
+	}
+	if size-len(pod.Annotations[contract.CertificateAnnotation]) > maxAnnotations {
+		return fmt.Errorf("answering pod %s: %w", pod.Name, errNoRoom)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func failure(failed error) *model.Problem {
 	return model.Failure(answer)
 }
 
-// isRefused reports whether the API server gives the same answer until a person changes something.
+// isRefused reports whether the answer is the same until a person changes something.
 func isRefused(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+	return errors.Is(err, errNoRoom) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }

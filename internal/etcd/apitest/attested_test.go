@@ -20,7 +20,7 @@ import (
 // attested is an API server that enforces the admission policy.
 type attested struct{}
 
-func (attested) Verdict(context.Context, *corev1.Pod) attestation.Verdict {
+func (attested) Verdict(context.Context, ...*corev1.Pod) attestation.Verdict {
 	return attestation.Verdict{Reason: attestation.PolicyEnforced, Message: "The API server enforces the policy.", Revision: "1"}
 }
 
@@ -239,4 +239,54 @@ func TestTheFirstMemberWaitsForThePolicy(t *testing.T) {
 	g.install()
 	w.untilAttested(attestation.PolicyEnforced)
 	w.bring()
+}
+
+// The verdict is for all clusters, and each may have a pod with which the API server cannot try the policy.
+func TestAPodThatThePolicyCannotBeTriedWithStopsNoOtherCluster(t *testing.T) {
+	t.Parallel()
+	t.Run("its annotations leave no room", func(t *testing.T) {
+		t.Parallel()
+		w, _ := newAttested(t, of(1))
+		w.bring()
+		pod := w.pod(first)
+		const limit = 256 << 10 // of all annotations together
+		w.annotate(first, "example.com/full", strings.Repeat("x", limit-sizeOf(pod.Annotations)-len("example.com/full")))
+		w.later()
+		if verdict := w.attestor.Verdict(t.Context(), w.pod(first)); !verdict.IsEnforced() {
+			t.Errorf("the verdict is %+v", verdict)
+		}
+	})
+	t.Run("it is replaced", func(t *testing.T) {
+		t.Parallel()
+		w, g := newAttested(t, of(2))
+		w.bring()
+		replaced, other := w.pod(first), w.pod(second)
+		w.delete(replaced.DeepCopy())
+		w.later()
+		for what, pods := range map[string][]*corev1.Pod{"alone": {replaced}, "with another": {replaced, other}} {
+			if verdict := w.attestor.Verdict(t.Context(), pods...); !verdict.IsEnforced() {
+				t.Errorf("%s: the verdict is %+v", what, verdict)
+			}
+		}
+		w.clock.SetTime(w.clock.Now().Add(5 * time.Minute))
+		if verdict := w.attestor.Verdict(t.Context(), replaced); verdict.Reason != attestation.PolicyNotTested {
+			t.Errorf("five minutes after the last conclusive test, the verdict is %+v", verdict)
+		}
+		if verdict := w.attestor.Verdict(t.Context(), other); !verdict.IsEnforced() {
+			t.Errorf("a test that was not conclusive counts for another pod: %+v", verdict)
+		}
+		g.remove()
+		w.later()
+		if verdict := w.attestor.Verdict(t.Context(), replaced); verdict.Reason != attestation.PolicyMissing {
+			t.Errorf("without the policy, the verdict is %+v", verdict)
+		}
+	})
+}
+
+func sizeOf(annotations map[string]string) int {
+	size := 0
+	for key, value := range annotations {
+		size += len(key) + len(value)
+	}
+	return size
 }

@@ -280,3 +280,29 @@ func TestTheRunningOperatorIsWokenBySigners(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestARestoredKeyOfACAThatAnOutsidePKISignsIsNoticed(t *testing.T) {
+	t.Parallel()
+	w := newPKIWorld(t, of(1))
+	w.goOutside()
+	w.reconcilePKI()
+	w.giveBoth()
+	w.reconcilePKI()
+	saved := w.secret(w.private, nameOf(contract.PeerPlane))
+	w.delete(saved.DeepCopy())
+	looks := map[string]time.Duration{"the EtcdPKI": w.reconcilePKI().RequeueAfter, "the EtcdCluster": w.reconcile().RequeueAfter}
+	if ready := w.pkiReady(); ready.Reason != "CALost" {
+		t.Fatalf("Ready is %+v", ready)
+	}
+	for what, wait := range looks {
+		if wait == 0 || wait > time.Minute {
+			t.Errorf("the next look at %s is in %s", what, wait)
+		}
+	}
+	saved.ResourceVersion, saved.UID = "", ""
+	w.create(saved)
+	w.reconcilePKI()
+	if ready := w.pkiReady(); ready.Status != metav1.ConditionTrue {
+		t.Errorf("Ready is %+v", ready)
+	}
+}

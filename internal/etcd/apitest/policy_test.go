@@ -82,6 +82,8 @@ func TestOnlyTheOperatorChangesWhatAMemberRelysOn(t *testing.T) {
 		"a pin":       annotating(keyturnagent.PinAnnotation, "other"),
 		"a revision":  annotating(keyturnagent.PublishedAnnotation, "7"),
 		"a version":   annotating(model.VersionAnnotation, "3.5.33"),
+		"its CAs":     annotating(model.TrustAnnotation, "other"),
+		"a backup":    labelling(model.BackupOfLabel, cluster),
 		"a role":      labelling(model.RoleLabel, "voter"),
 		"its cluster": labelling(model.ClusterLabel, "other"),
 		"its manager": merge(`{"metadata": {"labels": {%q: null}}}`, model.ManagedByLabel),
@@ -101,6 +103,24 @@ func TestOnlyTheOperatorChangesWhatAMemberRelysOn(t *testing.T) {
 			t.Errorf("the operator changes %s: %v", what, err)
 		}
 	}
+}
+
+func TestTheOwnerOfAMemberStays(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	pod := g.running("my-cluster-0")
+	owned := merge(`{"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "b"}]}}`)
+	g.refusedByPolicy("an administrator", "may change the owner", g.person.Patch(t.Context(), pod.DeepCopy(), owned))
+	collector := g.as("system:serviceaccount:kube-system:generic-garbage-collector")
+	for who, someone := range map[string]client.Client{"the operator": g.operator(), "the garbage collector": collector} {
+		if err := someone.Patch(t.Context(), pod.DeepCopy(), owned); err != nil {
+			t.Errorf("%s: %v", who, err)
+		}
+		if err := someone.Patch(t.Context(), pod.DeepCopy(), merge(`{"metadata": {"ownerReferences": null}}`)); err != nil {
+			t.Errorf("%s removes it: %v", who, err)
+		}
+	}
+	g.refusedByPolicy("the garbage collector changes a label", "Only the etcd operator", collector.Patch(t.Context(), pod.DeepCopy(), labelling(model.RoleLabel, "voter")))
 }
 
 func TestAMemberChangesNothingElseOfItsPod(t *testing.T) {
@@ -150,7 +170,9 @@ func TestAForgedMemberIsNotCreated(t *testing.T) {
 	labelled, asking, certified := g.member("my-cluster-0"), other(g.namespace, "my-cluster-1"), other(g.namespace, "my-cluster-2")
 	asking.Annotations = map[string]string{contract.PeerPlane.RequestAnnotation(): "forged"}
 	certified.Annotations = map[string]string{contract.CertificateAnnotation: "forged"}
-	for what, pod := range map[string]*corev1.Pod{"labels": labelled, "a request": asking, "a certificate": certified} {
+	selected := other(g.namespace, "selected") // by the Services, the budget and the NetworkPolicy of the cluster
+	selected.Labels = map[string]string{model.AppLabel: "etcd", model.ClusterLabel: cluster, model.RoleLabel: "voter"}
+	for what, pod := range map[string]*corev1.Pod{"labels": labelled, "a request": asking, "a certificate": certified, "labels of a selector": selected} {
 		g.refusedByPolicy("a pod with "+what, "Only the etcd operator may create", g.person.Create(t.Context(), pod))
 	}
 	withRequest := g.member("my-cluster-3")
@@ -163,6 +185,8 @@ func TestAForgedMemberIsNotCreated(t *testing.T) {
 	}
 	g.refusedByPolicy("a request in a pod of others", "Only the pod itself", g.person.Patch(t.Context(), plain.DeepCopy(), annotating(contract.RequestAnnotation, "forged")))
 	g.refusedByPolicy("labels in a pod of others", "Only the etcd operator", g.person.Patch(t.Context(), plain.DeepCopy(), labelling(model.ManagedByLabel, model.Manager)))
+	g.refusedByPolicy("labels of a selector in a pod of others", "Only the etcd operator", g.person.Patch(t.Context(), plain.DeepCopy(),
+		merge(`{"metadata": {"labels": {%q: "etcd", %q: %q}}}`, model.AppLabel, model.ClusterLabel, cluster)))
 }
 
 func TestContainersAreNotBroughtIntoAMember(t *testing.T) {
@@ -189,7 +213,11 @@ func TestABindingBringsNothingIntoAMember(t *testing.T) {
 		"a request":     {Annotations: map[string]string{contract.PeerPlane.RequestAnnotation(): "forged"}},
 		"a certificate": {Annotations: map[string]string{contract.PeerPlane.CertificateAnnotation(): "forged"}},
 		"a pin":         {Annotations: map[string]string{keyturnagent.PinAnnotation: "forged"}},
+		"CAs":           {Annotations: map[string]string{model.TrustAnnotation: "forged"}},
 		"a role":        {Labels: map[string]string{model.RoleLabel: "voter"}},
+		"a manager":     {Labels: map[string]string{model.ManagedByLabel: "other"}},
+		"an app":        {Labels: map[string]string{model.AppLabel: "other"}},
+		"a backup":      {Labels: map[string]string{model.BackupOfLabel: cluster}},
 	} {
 		meta.Namespace, meta.Name = pod.Namespace, pod.Name
 		g.refusedByPolicy("a Binding with "+what, "A Binding must not", g.person.Create(t.Context(), &corev1.Binding{ObjectMeta: meta, Target: node}))

@@ -38,8 +38,10 @@ type Seen struct {
 	Policy  *admissionv1.ValidatingAdmissionPolicy
 	Binding *admissionv1.ValidatingAdmissionPolicyBinding
 	Trial   Trial
-	// Problem says why some of that is not known; empty when all is.
-	Problem string
+	// Problem says why policy or binding are not known, and Untried why the trial is not; empty when they are.
+	Problem, Untried string
+	// Former is a verdict that still holds while there is no trial.
+	Former Verdict
 }
 
 // Verdict says whether the policy is in force.
@@ -61,8 +63,7 @@ func (e Expected) Judge(seen Seen) Verdict {
 	install := fmt.Sprintf("Install the chart of this version with etcd.attestationPolicy.create=true, which creates the policy and its binding %s.", e.Name)
 	switch {
 	case seen.Problem != "":
-		return Verdict{Reason: PolicyNotTested, Message: fmt.Sprintf(
-			"The admission policy %s cannot be tested: %s. %sThe test is repeated. Correct the cause if that lasts.", e.Name, seen.Problem, consequence)}
+		return e.notTested(seen.Problem)
 	case seen.Policy == nil:
 		return Verdict{Reason: PolicyMissing, Message: fmt.Sprintf("ValidatingAdmissionPolicy %s does not exist. %s%s", e.Name, consequence, install)}
 	case seen.Binding == nil:
@@ -71,15 +72,24 @@ func (e Expected) Judge(seen Seen) Verdict {
 		return Verdict{Reason: PolicyChanged, Message: fmt.Sprintf("ValidatingAdmissionPolicy %s is not the one of this version of the operator. %s%s", e.Name, consequence, install)}
 	case !e.binds(seen.Binding):
 		return Verdict{Reason: PolicyChanged, Message: fmt.Sprintf("ValidatingAdmissionPolicyBinding %s limits the policy or does not deny. %s%s", e.Name, consequence, install)}
-	case seen.Trial != Refused:
+	case seen.Trial == NotTried && seen.Former.Revision == revisions(seen):
+		return seen.Former
+	case seen.Trial == NotTried:
+		return e.notTested(seen.Untried)
+	case seen.Trial == Accepted:
 		return Verdict{Reason: PolicyNotEnforced, Message: fmt.Sprintf(
 			"The API server has accepted a change of a pod that the policy %s forbids. %sEnable the admission plugin ValidatingAdmissionPolicy in all API servers.", e.Name, consequence)}
 	default:
 		return Verdict{
 			Reason: PolicyEnforced, Message: fmt.Sprintf("The API server enforces the policy %s: only a member's pod can change its requests for certificates.", e.Name),
-			Revision: revision(seen.Policy) + "," + revision(seen.Binding),
+			Revision: revisions(seen),
 		}
 	}
+}
+
+func (e Expected) notTested(problem string) Verdict {
+	return Verdict{Reason: PolicyNotTested, Message: fmt.Sprintf(
+		"The admission policy %s cannot be tested: %s. %sThe test is repeated. Correct the cause if that lasts.", e.Name, problem, consequence)}
 }
 
 func (e Expected) isIntact(policy *admissionv1.ValidatingAdmissionPolicy) bool {
@@ -92,6 +102,8 @@ func (e Expected) binds(binding *admissionv1.ValidatingAdmissionPolicyBinding) b
 	return binding.DeletionTimestamp.IsZero() && spec.PolicyName == e.Binding.PolicyName && spec.ParamRef == nil && spec.MatchResources == nil &&
 		slices.Contains(spec.ValidationActions, admissionv1.Deny)
 }
+
+func revisions(seen Seen) string { return revision(seen.Policy) + "," + revision(seen.Binding) }
 
 // revision is that of an object: deleting and creating it changes its UID, and changing its spec its generation.
 func revision(object metav1.Object) string {

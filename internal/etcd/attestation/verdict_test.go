@@ -82,7 +82,7 @@ func TestAPolicyIsInForceWhenItIsWholeAndRefuses(t *testing.T) {
 		"a binding for few objects":    {func(s *attestation.Seen) { s.Binding.Spec.MatchResources = &admissionv1.MatchResources{} }, attestation.PolicyChanged},
 		"a binding of another policy":  {func(s *attestation.Seen) { s.Binding.Spec.PolicyName = "other" }, attestation.PolicyChanged},
 		"the API server accepts":       {func(s *attestation.Seen) { s.Trial = attestation.Accepted }, attestation.PolicyNotEnforced},
-		"nothing was tried":            {func(s *attestation.Seen) { s.Trial = attestation.NotTried }, attestation.PolicyNotEnforced},
+		"nothing was tried":            {func(s *attestation.Seen) { s.Trial, s.Untried = attestation.NotTried, "not found" }, attestation.PolicyNotTested},
 		"the API server cannot answer": {func(s *attestation.Seen) { s.Problem = "timeout" }, attestation.PolicyNotTested},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,6 +96,34 @@ func TestAPolicyIsInForceWhenItIsWholeAndRefuses(t *testing.T) {
 			}
 			if !strings.Contains(verdict.Message, "keyturn-etcd-members") || !isEnforced && !strings.Contains(verdict.Message, "neither issued nor renewed") {
 				t.Errorf("the message is %q", verdict.Message)
+			}
+		})
+	}
+}
+
+// The API server may have no answer for a pod, which says nothing about the policy.
+func TestAVerdictHoldsWithoutAnotherTrialWhileThePolicyIsTheSame(t *testing.T) {
+	t.Parallel()
+	audit := []admissionv1.ValidationAction{admissionv1.Audit}
+	for name, test := range map[string]struct {
+		change func(seen *attestation.Seen)
+		want   attestation.Reason
+	}{
+		"the same policy":           {func(*attestation.Seen) {}, attestation.PolicyEnforced},
+		"changed and changed back":  {func(s *attestation.Seen) { s.Policy.Generation++ }, attestation.PolicyNotTested},
+		"deleted and created again": {func(s *attestation.Seen) { s.Binding.UID = "b" }, attestation.PolicyNotTested},
+		"too old":                   {func(s *attestation.Seen) { s.Former = attestation.Verdict{} }, attestation.PolicyNotTested},
+		"weakened":                  {func(s *attestation.Seen) { s.Binding.Spec.ValidationActions = audit }, attestation.PolicyChanged},
+		"accepted now":              {func(s *attestation.Seen) { s.Trial = attestation.Accepted }, attestation.PolicyNotEnforced},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seen := enforced(t)
+			seen.Former = expect(t).Judge(seen)
+			seen.Trial, seen.Untried = attestation.NotTried, "not found"
+			test.change(&seen)
+			if verdict := expect(t).Judge(seen); verdict.Reason != test.want {
+				t.Errorf("got %+v, want %s", verdict, test.want)
 			}
 		})
 	}
@@ -132,7 +160,8 @@ func TestThePolicyKnowsEveryAnnotationAndLabelOfAMember(t *testing.T) {
 	policy := expect(t).Policy
 	names := []string{
 		contract.RequestAnnotation, contract.CertificateAnnotation, keyturnagent.PinAnnotation, keyturnagent.PublishedAnnotation,
-		model.AttestationAnnotation, model.VersionAnnotation, model.RoleLabel, model.ClusterLabel, model.MemberLabel,
+		model.AttestationAnnotation, model.TrustAnnotation, model.VersionAnnotation,
+		model.RoleLabel, model.ClusterLabel, model.MemberLabel, model.BackupOfLabel, model.AppLabel,
 	}
 	for _, plane := range contract.Planes() {
 		names = append(names, plane.RequestAnnotation(), plane.CertificateAnnotation())
@@ -144,7 +173,7 @@ func TestThePolicyKnowsEveryAnnotationAndLabelOfAMember(t *testing.T) {
 	for _, variable := range policy.Variables {
 		validations.WriteString(variable.Expression)
 	}
-	for _, name := range append(names, model.ManagedByLabel, model.AppLabel) {
+	for _, name := range append(names, model.ManagedByLabel) {
 		if !strings.Contains(validations.String(), "'"+name+"'") {
 			t.Errorf("no rule protects %s", name)
 		}

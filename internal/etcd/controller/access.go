@@ -149,11 +149,18 @@ func (p *pass) readMadeCAs(ctx context.Context, planes ...contract.Plane) (*mode
 		}
 		use, is := p.cluster.DecideCA(plane, stored, true, p.now).(model.UseCA)
 		if !is || !p.etcd.DeletionTimestamp.IsZero() {
+			if hasCAs(p.etcd) {
+				p.wakeAt(p.now.Add(kube.Unwatched)) // a lost Secret is restored, which no event tells of
+			}
 			return model.WithoutCA(names), nil
 		}
 		p.authorities.cas[plane] = use.CA
 	}
-	return p.readLedger(ctx)
+	problem, err := p.readLedger(ctx)
+	if problem != nil {
+		p.wakeAt(p.now.Add(kube.Unwatched))
+	}
+	return problem, err
 }
 
 // grant issues a certificate if one is due, and writes the Secret. It is in the ledger before it is in the Secret.

@@ -27,6 +27,15 @@ func (e *boundElsewhereError) problem() *model.Problem {
 	return model.BoundElsewhere(e.role, e.binding)
 }
 
+// foreignKeyError is a Secret in the operator's namespace that is not known to be of this cluster.
+type foreignKeyError struct{ secret, uid string }
+
+func (e *foreignKeyError) Error() string {
+	return fmt.Sprintf("Secret %s is not labelled with UID %s", e.secret, e.uid)
+}
+
+func (e *foreignKeyError) problem() *model.Problem { return model.ForeignKey(e.secret, e.uid) }
+
 // applyAccount applies the identity of a member, unless others would get its right to request certificates.
 func (p *pass) applyAccount(ctx context.Context, member string) error {
 	if err := p.checkGrant(ctx, p.inNamespace(member)); err != nil {

@@ -23,8 +23,8 @@ import (
 
 // Attestor tells whether the admission policy for pods of members is in force.
 type Attestor interface {
-	// Verdict is that of a test with the pod of a member, which is repeated when it is too old.
-	Verdict(ctx context.Context, pod *corev1.Pod) attestation.Verdict
+	// Verdict is that of a test with the pod of a member, which is repeated with any of these when it is too old.
+	Verdict(ctx context.Context, pods ...*corev1.Pod) attestation.Verdict
 }
 
 // attest learns whether requests may be signed. Before the first pod there are none.
@@ -32,13 +32,15 @@ func (p *pass) attest(ctx context.Context) {
 	if p.cluster.TLS.Attestation != etcdv1beta2.AttestationPolicy {
 		return
 	}
+	var pods []*corev1.Pod
 	for _, member := range p.members {
 		pod := p.pods[member.Name]
-		if pod == nil || string(pod.UID) != member.PodUID || !pod.DeletionTimestamp.IsZero() {
-			continue
+		if pod != nil && string(pod.UID) == member.PodUID && pod.DeletionTimestamp.IsZero() {
+			pods = append(pods, pod)
 		}
-		p.attestation = p.options.Attestor.Verdict(ctx, pod)
-		return
+	}
+	if len(pods) > 0 {
+		p.attestation = p.options.Attestor.Verdict(ctx, pods...)
 	}
 }
 
@@ -134,11 +136,11 @@ func (r *Reconciler) testOnce(ctx context.Context) error {
 		r.options.Metrics.notTested()
 		return nil
 	}
-	pod, err := r.anyMember(ctx)
-	if err != nil || pod == nil {
+	pods, err := r.memberPods(ctx)
+	if err != nil || len(pods) == 0 {
 		return err
 	}
-	verdict := r.options.Attestor.Verdict(ctx, pod)
+	verdict := r.options.Attestor.Verdict(ctx, pods...)
 	for _, cluster := range needing {
 		condition := apimeta.FindStatusCondition(cluster.Status.Conditions, etcdv1beta2.ConditionAttestationEnforced)
 		if condition != nil && condition.Reason == string(verdict.Reason) {
@@ -153,16 +155,17 @@ func (r *Reconciler) testOnce(ctx context.Context) error {
 	return nil
 }
 
-// anyMember is the pod of a member; nil when there is none.
-func (r *Reconciler) anyMember(ctx context.Context) (*corev1.Pod, error) {
-	var pods corev1.PodList
-	if err := r.options.Client.List(ctx, &pods, client.MatchingLabels{model.ManagedByLabel: model.Manager}); err != nil {
+// memberPods are the pods of members of all clusters.
+func (r *Reconciler) memberPods(ctx context.Context) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	if err := r.options.Client.List(ctx, &list, client.MatchingLabels{model.ManagedByLabel: model.Manager}); err != nil {
 		return nil, fmt.Errorf("listing pods of members: %w", err)
 	}
-	for i := range pods.Items {
-		if pods.Items[i].DeletionTimestamp.IsZero() {
-			return &pods.Items[i], nil
+	var pods []*corev1.Pod
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp.IsZero() {
+			pods = append(pods, &list.Items[i])
 		}
 	}
-	return nil, nil //nolint:nilnil // having no pod is no error
+	return pods, nil
 }

@@ -2,16 +2,21 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
 	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/attestation"
@@ -24,7 +29,7 @@ type found struct {
 	tests   int
 }
 
-func (f *found) Verdict(context.Context, *corev1.Pod) attestation.Verdict {
+func (f *found) Verdict(context.Context, ...*corev1.Pod) attestation.Verdict {
 	f.tests++
 	return f.verdict
 }
@@ -89,5 +94,35 @@ func TestOneTestIsForAllClustersThatNeedIt(t *testing.T) {
 				t.Errorf("%d tests, and %v are looked at; want %d and %v", attestor.tests, looked, test.tests, test.looked)
 			}
 		})
+	}
+}
+
+// The authorizer or a webhook may deny the change with the same code.
+func TestOnlyADenialByThePolicyShowsThatItIsInForce(t *testing.T) {
+	t.Parallel()
+	expected, err := attestation.Expect(attestation.Settings{Name: "members", OperatorUser: "operator"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := metav1.ObjectMeta{Name: "members", UID: "a"}
+	for denial, want := range map[string]attestation.Reason{
+		"ValidatingAdmissionPolicy 'members' with binding 'members' denied request: no": attestation.PolicyEnforced,
+		"ValidatingAdmissionPolicy 'others' with binding 'members' denied request: no":  attestation.PolicyNotTested,
+		"admission webhook \"members\" denied the request":                              attestation.PolicyNotTested,
+		"": attestation.PolicyNotTested,
+	} {
+		refusing := interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "my-cluster-0", errors.New(denial))
+			forbidden.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: denial}}
+			return forbidden
+		}}
+		server := fake.NewClientBuilder().WithInterceptorFuncs(refusing).WithObjects(
+			&admissionv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: expected.Policy},
+			&admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: expected.Binding},
+		).Build()
+		tester := &PolicyTester{Client: server, Live: server, Expected: expected, Clock: clock.RealClock{}, Metrics: NewMetrics()}
+		if verdict := tester.Verdict(t.Context(), &corev1.Pod{}); verdict.Reason != want {
+			t.Errorf("after %q, the verdict is %+v, want %s", denial, verdict, want)
+		}
 	}
 }

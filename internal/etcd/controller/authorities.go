@@ -175,7 +175,7 @@ func (p *pass) private(ctx context.Context, name string) (*corev1.Secret, error)
 		return nil, err
 	}
 	if secret.Labels[model.ClusterUIDLabel] != string(p.etcd.UID) {
-		return nil, &foreignObjectError{"Secret", p.options.Namespace + "/" + name}
+		return nil, &foreignKeyError{p.options.Namespace + "/" + name, string(p.etcd.UID)}
 	}
 	return secret, nil
 }

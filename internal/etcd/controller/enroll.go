@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -20,18 +21,20 @@ import (
 	"github.com/keyturn/keyturn/internal/excerpt"
 )
 
-// enroll answers the requests of all pods that were created for members, and publishes to them.
+// enroll answers the requests of all pods that were created for members, and publishes to them. What fails for one
+// member keeps no other from its certificates.
 func (p *pass) enroll(ctx context.Context) error {
+	var failed error
 	for _, member := range p.members {
-		pod := p.pods[member.Name]
-		if pod == nil || !p.cluster.IsOwned(pod) || string(pod.UID) != member.PodUID {
-			continue
-		}
-		if err := p.answer(ctx, pod, member); err != nil {
-			return err
+		switch pod := p.pods[member.Name]; {
+		case pod == nil, string(pod.UID) != member.PodUID:
+		case !p.cluster.IsOwned(pod):
+			failed = errors.Join(failed, &foreignObjectError{"Pod", pod.Name})
+		default:
+			failed = errors.Join(failed, p.answer(ctx, pod, member))
 		}
 	}
-	return nil
+	return failed
 }
 
 // answer brings a pod up to date. One that asks for no certificates only has a role.
@@ -47,6 +50,13 @@ func (p *pass) answer(ctx context.Context, pod *corev1.Pod, member membership.Me
 
 // enrollPod answers one pod. What is signed is in the ledger before it is in the pod.
 func (p *pass) enrollPod(ctx context.Context, pod *corev1.Pod, member membership.Member) error {
+	if err := checkRoom(pod); err != nil {
+		return err
+	}
+	published, err := p.writeSecret(ctx, member.Name)
+	if err != nil {
+		return err
+	}
 	exchange := enroll.ExchangeOf(pod.Annotations)
 	outcomes := map[contract.Plane]enroll.Outcome{}
 	for _, plane := range contract.Planes() {
@@ -72,16 +82,33 @@ func (p *pass) enrollPod(ctx context.Context, pod *corev1.Pod, member membership
 		}
 	}
 	annotations := exchange.Annotations(answers)
-	published, err := p.writeSecret(ctx, member.Name)
-	if err != nil {
-		return err
-	}
 	annotations[agent.PublishedAnnotation] = strconv.FormatInt(published.Revision, 10)
 	if err := p.changePod(ctx, pod, member, annotations); err != nil {
 		return err
 	}
 	for _, issued := range signed {
 		p.issued(pod, issued)
+	}
+	return nil
+}
+
+// errNoRoom is a pod into which no certificate can be written: what would be signed for it only fills the ledger.
+var errNoRoom = errors.New("its other annotations leave no room for certificates")
+
+// maxAnnotations is how long all annotations of a pod are together in bytes, besides those that the operator writes, and
+// well below what the API server accepts.
+const maxAnnotations = 224 << 10
+
+func checkRoom(pod *corev1.Pod) error {
+	size := 0
+	for key, value := range pod.Annotations {
+		size += len(key) + len(value)
+	}
+	for _, plane := range contract.Planes() {
+		size -= len(pod.Annotations[plane.CertificateAnnotation()])
+	}
+	if size-len(pod.Annotations[contract.CertificateAnnotation]) > maxAnnotations {
+		return fmt.Errorf("answering pod %s: %w", pod.Name, errNoRoom)
 	}
 	return nil
 }

@@ -210,7 +210,7 @@ func (p *pass) create(ctx context.Context, kind string, object client.Object) er
 		return fmt.Errorf("creating %s %s: %w", kind, name, errOwned)
 	}
 	if err := p.options.Client.Create(ctx, object, client.FieldOwner(fieldOwner)); err != nil {
-		return fmt.Errorf("creating %s %s: %w", kind, name, err)
+		return &createError{kind, name, err}
 	}
 	return nil
 }

@@ -183,8 +183,11 @@ func hasCAs(etcd *etcdv1beta2.EtcdCluster) bool {
 	return len(etcd.Status.MemberStatuses) > 0 || apimeta.IsStatusConditionTrue(etcd.Status.Conditions, etcdv1beta2.ConditionPKIReady)
 }
 
-// wait is how long nothing changes by time alone; zero when it never does.
+// wait is how long nothing changes by time alone; zero when it never does. No event tells of a Secret that is restored.
 func (p *pkiPass) wait() time.Duration {
+	if p.seen.Problem != nil {
+		return kube.Unwatched
+	}
 	var wait time.Duration
 	for _, ca := range p.seen.CAs {
 		if in := ca.Wake.Sub(p.now); in > 0 && (wait == 0 || in < wait) {

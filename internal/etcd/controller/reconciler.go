@@ -3,7 +3,6 @@ package controller
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -134,16 +133,11 @@ func (p *pass) run(ctx context.Context) error {
 		return err
 	}
 	p.problem = p.findings.Problem
+	var failed error
 	if p.problem == nil || len(p.members) > 0 {
-		err := p.carryOut(ctx)
-		if found, is := errors.AsType[obstacle](err); is {
-			p.problem = found.problem()
-			p.wakeAt(p.now.Add(kube.Unwatched))
-		} else if err != nil {
-			return err
-		}
+		failed = p.carryOut(ctx)
 	}
-	return p.report(ctx)
+	return p.finish(ctx, failed)
 }
 
 // carryOut does what is due. Certificates come first: what members wait for must not wait for anything else.

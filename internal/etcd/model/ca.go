@@ -14,6 +14,7 @@ import (
 const (
 	CALost        Reason = "CALost"
 	CAUnusable    Reason = "CAUnusable"
+	CAExpired     Reason = "CAExpired"
 	ForeignObject Reason = "ForeignObject"
 	BadLedger     Reason = "LedgerUnreadable"
 	RoleBound     Reason = "RoleBoundElsewhere"
@@ -66,6 +67,9 @@ func (c Cluster) DecideCA(plane contract.Plane, stored StoredCA, hasMembers bool
 		ca, err := authority.Signer(stored.Cert[authority.CertKey], stored.Key)
 		if err != nil {
 			return HoldCA{Problem{CAUnusable, fmt.Sprintf("The %s CA cannot sign: %s. Members keep their certificates, and nothing of this cluster is changed. Correct the Secrets %s and %s in the operator's namespace.", plane, err, key, cert)}}
+		}
+		if end := ca.Certificate().NotAfter; now.After(end) {
+			return HoldCA{Problem{CAExpired, fmt.Sprintf("The %s CA expired at %s. No certificate of it is accepted any more, and nothing of this cluster is changed. Create another EtcdCluster, and restore a backup into it.", plane, end.UTC().Format(time.RFC3339))}}
 		}
 		return UseCA{ca}
 	case hasMembers || stored.Cert != nil:

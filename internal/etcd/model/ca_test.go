@@ -14,7 +14,7 @@ import (
 
 func TestWhatBecomesOfACA(t *testing.T) {
 	t.Parallel()
-	ca, other := pkitest.CA(t, "ca", noon()), pkitest.CA(t, "other", noon())
+	ca, other, old := pkitest.CA(t, "ca", noon()), pkitest.CA(t, "other", noon()), pkitest.CA(t, "old", noon().AddDate(-2, 0, 0))
 	key := map[string][]byte{authority.KeyKey: ca.Key().PEM()}
 	cert := map[string][]byte{authority.CertKey: pki.EncodeBundle(ca.Certificate())}
 	const create, certify, use, hold = "model.MakeCA", "model.CertifyCA", "model.UseCA", "model.HoldCA"
@@ -27,6 +27,7 @@ func TestWhatBecomesOfACA(t *testing.T) {
 		"there is none":                          {want: create},
 		"the operator was cut off":               {stored: model.StoredCA{Key: key}, want: certify},
 		"it is complete":                         {stored: model.StoredCA{Key: key, Cert: cert}, hasMembers: true, want: use},
+		"it has expired":                         {stored: model.StoredCA{Key: map[string][]byte{authority.KeyKey: old.Key().PEM()}, Cert: map[string][]byte{authority.CertKey: pki.EncodeBundle(old.Certificate())}}, hasMembers: true, want: hold, reason: model.CAExpired},
 		"it is lost while members trust it":      {hasMembers: true, want: hold, reason: model.CALost},
 		"its certificate is lost":                {stored: model.StoredCA{Key: key}, hasMembers: true, want: hold, reason: model.CALost},
 		"its key is lost":                        {stored: model.StoredCA{Cert: cert}, want: hold, reason: model.CALost},

@@ -101,7 +101,7 @@ type world struct {
 // attested is an API server that enforces the admission policy.
 type attested struct{}
 
-func (attested) Verdict(context.Context, *corev1.Pod) attestation.Verdict {
+func (attested) Verdict(context.Context, ...*corev1.Pod) attestation.Verdict {
 	return attestation.Verdict{Reason: attestation.PolicyEnforced, Revision: "1"}
 }
 

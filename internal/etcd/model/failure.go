@@ -1,0 +1,34 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Reasons for what the API server does not carry out.
+const (
+	Failed      Reason = "ReconciliationFailed"
+	PodsRefused Reason = "PodsRefused"
+)
+
+// Failure is a step that has failed with an answer, which names the object.
+func Failure(answer string) *Problem {
+	return &Problem{Failed, fmt.Sprintf("A step of the operator has failed: %s. The steps after it are not done, and running members stay. The operator tries again. If this lasts, correct the object that the message names.", answer)}
+}
+
+// RefusedPod is the pod of a member that the API server does not accept.
+func RefusedPod(pod, answer string) *Problem {
+	return &Problem{PodsRefused, fmt.Sprintf("The API server does not accept pod %s: %s. The member does not run until it does, which the operator tries again. Change spec.pod of the EtcdCluster, or the quota, policy or webhook that the answer names.", pod, answer)}
+}
+
+// ForeignKey is a Secret that may hold the only copy of a key, of this cluster or of one before it.
+func ForeignKey(secret, uid string) *Problem {
+	return &Problem{ForeignObject, fmt.Sprintf("Secret %s lacks the label %s=%s, and may hold the only copy of a key. It is neither used nor changed, and nothing of this cluster is changed. "+
+		"If the Secret is of this EtcdCluster or was restored for it, set the label to this value. Otherwise create the EtcdCluster under another name.", secret, ClusterUIDLabel, uid)}
+}
+
+// IsUnwatched reports whether no event tells that the problem is over: the operator watches no Secret or ConfigMap of its own
+// namespace.
+func (p Problem) IsUnwatched() bool {
+	return slices.Contains([]Reason{CALost, CAUnusable, BadLedger}, p.Reason)
+}

@@ -20,6 +20,8 @@ type connection struct {
 	*pass
 
 	client admin.Client
+	// urls are those of the members that are ready.
+	urls []string
 }
 
 var errNoMember = errors.New("no member is ready")
@@ -28,17 +30,16 @@ func (c *connection) open(ctx context.Context) error {
 	if c.client != nil {
 		return nil
 	}
-	var urls []string
 	for _, member := range c.members {
 		if c.hasReadyPod(member) {
-			urls = append(urls, c.cluster.Names.ClientURL(member.Name))
+			c.urls = append(c.urls, c.cluster.Names.ClientURL(member.Name))
 		}
 	}
-	if len(urls) == 0 {
+	if len(c.urls) == 0 {
 		return errNoMember
 	}
 	var err error
-	c.client, err = c.options.Dial(ctx, urls, c.identity())
+	c.client, err = c.options.Dial(ctx, c.urls, c.identity())
 	return err
 }
 
@@ -53,7 +54,11 @@ func (c *connection) list(ctx context.Context) []membership.Listed {
 		c.options.Log.Info("cannot connect to etcd", "namespace", c.etcd.Namespace, "etcdcluster", c.etcd.Name, "error", err.Error())
 		return nil
 	}
-	members, err := c.client.Members(ctx)
+	members, err := c.agreed(ctx)
+	if errors.Is(err, errDisagree) {
+		c.problem = &model.Problem{Reason: model.Reason(membership.MembersDisagree), Message: "Members answer differently who the members of etcd are. " +
+			"Members are neither added nor removed, and nothing is deleted. Compare what etcdctl member list prints for each member."}
+	}
 	if err != nil {
 		c.options.Log.Info("etcd does not answer", "namespace", c.etcd.Namespace, "etcdcluster", c.etcd.Name, "error", err.Error())
 		return nil

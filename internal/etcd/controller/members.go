@@ -55,6 +55,9 @@ func (p *pass) do(ctx context.Context, act membership.Act, connection *connectio
 	case membership.SetVersion:
 		p.members = membership.WithVersion(p.members, act.Name, act.Version)
 		p.wakeAt(p.now.Add(again))
+	case membership.SetLeaving:
+		p.members = membership.WithLeaving(p.members, act.Name, act.Leaving)
+		p.wakeAt(p.now.Add(again))
 	case membership.AddLearner, membership.Promote, membership.MoveLeader, membership.Remove:
 		p.wakeAt(p.now.Add(again))
 		p.refused(connection.change(ctx, act))

@@ -17,14 +17,14 @@ func Decide(o Observed) Decision {
 		return Decision{Act: Rest{}}
 	case len(o.Members) == 0:
 		return o.create(CreatePod{Name: o.Names[0], Members: o.Names[:1], Version: o.Version})
-	case o.isSettled():
+	case !o.Asked && o.isSettled():
 		return Decision{Act: Rest{}}
 	case !o.Asked:
 		return Decision{Act: Ask{}, Obstacle: unanswered()}
 	}
 	for _, step := range []func(Observed) (Decision, bool){
-		Observed.ended, Observed.removed, Observed.missing, Observed.unknown, Observed.lost, Observed.stuck,
-		Observed.silent, Observed.shrink, Observed.join, Observed.grow, Observed.roll,
+		Observed.ended, Observed.removed, Observed.missing, Observed.unknown, Observed.disputed, Observed.lost,
+		Observed.stuck, Observed.silent, Observed.shrink, Observed.join, Observed.grow, Observed.roll, Observed.spared,
 	} {
 		if d, found := step(o); found {
 			return d
@@ -52,7 +52,7 @@ func (o Observed) unrecorded() (Decision, bool) {
 // isSettled reports whether all members are as they shall be, as far as that shows without etcd.
 func (o Observed) isSettled() bool {
 	return len(o.Members) == o.Size && !slices.ContainsFunc(o.Members, func(m Member) bool {
-		return m.ID == "" || !m.IsVoter || o.isOutdated(m) || !o.isUp(m)
+		return m.ID == "" || !m.IsVoter || m.IsLeaving || o.isOutdated(m) || !o.isUp(m)
 	})
 }
 

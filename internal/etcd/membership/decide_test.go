@@ -173,7 +173,7 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"a member that has lost its data is removed": {
 			asked(without(three(), second), voter(first), silent(second), voter(third)),
-			membership.Remove{Name: second, ID: "id of " + second},
+			membership.SetLeaving{Name: second, Leaving: true},
 			membership.ReplacingMember,
 		},
 		"a member whose claim is being deleted has lost its data": {
@@ -181,14 +181,14 @@ func TestTheNextAct(t *testing.T) {
 				delete(o.Pods, second)
 				o.Claims[second] = membership.Claim{UID: "a", IsEnding: true}
 			}), voter(first), silent(second), voter(third)),
-			membership.Remove{Name: second, ID: "id of " + second},
+			membership.SetLeaving{Name: second, Leaving: true},
 			membership.ReplacingMember,
 		},
 		"a member whose volume is gone has lost its data": {
 			asked(changed(three(), func(o *membership.Observed) {
 				o.Pods[second], o.Claims[second] = crashed("uid1"), membership.Claim{UID: "a", IsLost: true}
 			}), voter(first), silent(second), voter(third)),
-			membership.Remove{Name: second, ID: "id of " + second},
+			membership.SetLeaving{Name: second, Leaving: true},
 			membership.ReplacingMember,
 		},
 		"a claim that is being deleted is used as long as its pod": {
@@ -205,7 +205,7 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"a lost ephemeral pod is replaced": {
 			asked(changed(three(), func(o *membership.Observed) { delete(o.Pods, second); o.Ephemeral = true }), voter(first), silent(second), voter(third)),
-			membership.Remove{Name: second, ID: "id of " + second},
+			membership.SetLeaving{Name: second, Leaving: true},
 			membership.ReplacingMember,
 		},
 		"nobody is removed when the others do not answer": {
@@ -218,11 +218,40 @@ func TestTheNextAct(t *testing.T) {
 		"the only member is not replaced": {
 			asked(changed(without(one(), first), func(o *membership.Observed) { o.Size = 1 })), membership.Rest{}, membership.QuorumLost,
 		},
+		"a member is removed once that is recorded": {
+			asked(sized(leaving(three(), third), 2), voter(first), voter(second), voter(third)),
+			membership.Remove{Name: third, ID: "id of " + third},
+			membership.RemovingMember,
+		},
+		"a member that stays after all is not removed later": {
+			asked(leaving(three(), third), voter(first), voter(second), voter(third)), membership.SetLeaving{Name: third}, "",
+		},
+		"a member that the operator has not removed keeps what it has": {
+			asked(three(), voter(third)), membership.Rest{}, membership.MemberRemoved,
+		},
+		"the pod of such a member is created again": {
+			asked(changed(three(), func(o *membership.Observed) { delete(o.Pods, first) }), voter(third)),
+			membership.CreatePod{Name: first, Existing: true, HasData: true, Members: []string{first}, Version: "3.5.35"},
+			membership.WaitingForPods,
+		},
+		"a member with another id keeps what it has": {
+			asked(three(), voter(first), changedListed(voter(second), func(l *membership.Listed) { l.ID = "restored" }), voter(third)),
+			membership.Rest{},
+			membership.MemberIDChanged,
+		},
+		"a member that leaves and has another id keeps what it has": {
+			asked(leaving(three(), second), voter(first), changedListed(voter(second), func(l *membership.Listed) { l.ID = "restored" }), voter(third)),
+			membership.Rest{},
+			membership.MemberIDChanged,
+		},
+		"a voter that is said to be a learner is not removed": {
+			asked(sized(three(), 1), learner(first), learner(second), voter(third)), membership.Rest{}, membership.MembersDisagree,
+		},
 		"what a removed member had goes, its pod first": {
-			asked(sized(three(), 2), voter(first), voter(second)), membership.DeletePod{Name: third, UID: "uid2"}, membership.RemovingMember,
+			asked(sized(leaving(three(), third), 2), voter(first), voter(second)), membership.DeletePod{Name: third, UID: "uid2"}, membership.RemovingMember,
 		},
 		"then its data": {
-			asked(changed(three(), func(o *membership.Observed) { delete(o.Pods, third) }), voter(first), voter(second)),
+			asked(changed(leaving(three(), third), func(o *membership.Observed) { delete(o.Pods, third) }), voter(first), voter(second)),
 			membership.DeleteClaim{Name: third, UID: "claim of " + third},
 			membership.RemovingMember,
 		},
@@ -231,12 +260,12 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"the last member goes first": {
 			asked(sized(three(), 1), voter(first), voter(second), voter(third)),
-			membership.Remove{Name: third, ID: "id of " + third},
+			membership.SetLeaving{Name: third, Leaving: true},
 			membership.RemovingMember,
 		},
 		"a member that does not answer goes before it": {
 			asked(sized(changed(three(), func(o *membership.Observed) { o.Pods[second] = waiting("uid1") }), 1), voter(first), silent(second), voter(third)),
-			membership.Remove{Name: second, ID: "id of " + second},
+			membership.SetLeaving{Name: second, Leaving: true},
 			membership.RemovingMember,
 		},
 		"the leader is moved before its member goes": {
@@ -300,7 +329,7 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"an ephemeral member is replaced by one of another version": {
 			asked(newer(changed(three(), func(o *membership.Observed) { o.Ephemeral = true })), voter(first), voter(second), voter(third)),
-			membership.Remove{Name: second, ID: "id of " + second},
+			membership.SetLeaving{Name: second, Leaving: true},
 			membership.Upgrading,
 		},
 		"changed CAs restart a follower first": {
@@ -371,6 +400,12 @@ func recordedAs(o membership.Observed, names ...string) membership.Observed {
 	for _, name := range names {
 		o.Members = membership.WithVersion(o.Members, name, "3.6.16")
 	}
+	return o
+}
+
+// leaving has a member that the operator is removing.
+func leaving(o membership.Observed, name string) membership.Observed {
+	o.Members = membership.WithLeaving(o.Members, name, true)
 	return o
 }
 

@@ -10,6 +10,8 @@ type Member struct {
 	ID string
 	// IsVoter is false of a learner, and of a member that etcd was not heard of.
 	IsVoter bool
+	// IsLeaving is true once the operator has decided to remove the member from etcd.
+	IsLeaving bool
 	// Version of etcd that its pod is created with.
 	Version string
 }
@@ -95,6 +97,15 @@ func (o Observed) listed(member Member) (Listed, bool) {
 	i := slices.IndexFunc(o.List, func(l Listed) bool {
 		return l.ID == member.ID || member.ID == "" && l.Name == member.Name
 	})
+	if i < 0 {
+		return Listed{}, false
+	}
+	return o.List[i], true
+}
+
+// named finds the member of a name among those that etcd has.
+func (o Observed) named(name string) (Listed, bool) {
+	i := slices.IndexFunc(o.List, func(l Listed) bool { return l.Name == name })
 	if i < 0 {
 		return Listed{}, false
 	}

@@ -13,8 +13,9 @@ var wide = flag.Bool("wide", false, "walk through one more loss")
 
 // budget is what may go wrong on a way through a world.
 type budget struct {
-	// losses are pods and claims that others delete, containers that end, crashes of the operator, and stale caches.
-	pods, claims, restarts, crashes, lags int
+	// losses are pods and claims that others delete, containers that end, crashes of the operator, stale caches, and
+	// answers of a member that it is alone.
+	pods, claims, restarts, crashes, lags, lies int
 }
 
 // walker visits every state that a world can come to.
@@ -66,6 +67,14 @@ func (wk *walker) next(at step) []step {
 		add(left, func(w *world) { w.cache = w.clone().pods })
 	}
 	for _, name := range at.world.used() {
+		if left := at.left; left.lies > 0 {
+			left.lies--
+			add(left, func(w *world) {
+				w.liar = name
+				wk.reconcile(w, false)
+				w.liar = ""
+			})
+		}
 		add(at.left, func(w *world) { wk.must(w, w.start(name)) })
 		if left := at.left; left.pods > 0 {
 			left.pods--
@@ -218,6 +227,7 @@ func TestNoActTakesTheQuorumAway(t *testing.T) {
 	}{
 		"created":             {0, func(w *world) { w.size = 3 }, budget{pods: 1, crashes: 1, lags: 1}},
 		"three members":       {3, func(*world) {}, budget{pods: 2, claims: 1, crashes: 1, lags: 1}},
+		"a member lies":       {3, func(*world) {}, budget{pods: 2, lies: 2}},
 		"all pods lost":       {3, func(*world) {}, budget{pods: 3, crashes: 1, restarts: 1}},
 		"two members":         {2, func(*world) {}, budget{pods: 1, claims: 1, crashes: 1, restarts: 1, lags: 1}},
 		"one member":          {1, func(*world) {}, budget{pods: 1, claims: 1, crashes: 1, restarts: 1, lags: 1}},

@@ -24,6 +24,8 @@ type world struct {
 	// cache is what the operator sees of pods before it reads past it; nil when it is up to date.
 	cache map[string]pod
 	last  int
+	// liar is a member that answers that etcd has no other.
+	liar string
 }
 
 // server is a member as etcd has it.
@@ -68,7 +70,7 @@ func (w *world) key() string {
 	}
 	say(w.leader)
 	for _, m := range w.members {
-		say(m.PodUID, m.Name[len(m.Name)-1], m.IsVoter, m.Version)
+		say(m.PodUID, m.Name[len(m.Name)-1], m.IsVoter, m.IsLeaving, m.Version)
 		say(m.ID)
 	}
 	for i, name := range memberNames {
@@ -211,10 +213,13 @@ func (w *world) observe(asked bool) membership.Observed {
 	for name, c := range w.claims {
 		o.Claims[name] = membership.Claim{UID: c.uid, IsEnding: c.goes}
 	}
-	if !asked || !quorate {
+	if !asked || !quorate && w.liar == "" {
 		return o
 	}
 	for _, s := range w.list {
+		if w.liar != "" && w.liar != s.name {
+			continue
+		}
 		o.List = append(o.List, membership.Listed{
 			ID: s.id, Name: s.name, IsLearner: s.isLearner, HasStarted: s.started,
 			Answers: w.serves(s) && !s.isLearner, IsLeader: s.id == w.leader,
@@ -270,6 +275,8 @@ func (w *world) carryOut(next membership.Act, crashes bool) error {
 		w.leader = act.ToID
 	case membership.SetVersion:
 		recorded = membership.WithVersion(recorded, act.Name, act.Version)
+	case membership.SetLeaving:
+		recorded = membership.WithLeaving(recorded, act.Name, act.Leaving)
 	case membership.Ask, membership.Rest:
 	}
 	if !crashes {

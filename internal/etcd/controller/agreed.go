@@ -48,8 +48,6 @@ func (c *connection) membersAt(ctx context.Context, url string) ([]admin.Member,
 		return nil, err
 	}
 	members, err := member.Members(ctx)
-	if closing := member.Close(); closing != nil {
-		c.options.Log.Info("closing a connection failed", "error", closing.Error())
-	}
+	c.hangUp(member)
 	return members, err
 }

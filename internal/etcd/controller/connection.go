@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
@@ -90,6 +91,34 @@ func (c *connection) withStatus(ctx context.Context, listed membership.Listed, i
 	return listed
 }
 
+// reaches reports whether etcd answers as a member, at its name or at the address of its pod: the name of a pod that is
+// said to have ended does not resolve.
+func (c *connection) reaches(ctx context.Context, member membership.Member) bool {
+	hosts := []string{c.cluster.Names.Host(member.Name)}
+	for _, ip := range c.pods[member.Name].Status.PodIPs {
+		hosts = append(hosts, ip.IP)
+	}
+	identity := c.identity()
+	if identity != nil {
+		identity = identity.Clone()
+		identity.ServerName = hosts[0]
+	}
+	return slices.ContainsFunc(hosts, func(host string) bool {
+		id, err := c.idAt(ctx, c.cluster.Names.ClientURLAt(host), identity)
+		return err == nil && (member.ID == "" || member.ID == id)
+	})
+}
+
+func (c *connection) idAt(ctx context.Context, url string, identity *tls.Config) (string, error) {
+	member, err := c.options.Dial(ctx, []string{url}, identity)
+	if err != nil {
+		return "", err
+	}
+	status, err := member.Status(ctx, url)
+	c.hangUp(member)
+	return strconv.FormatUint(status.ID, hexadecimal), err
+}
+
 // memberAt is the member of a peer URL, empty when it is none's.
 func (c *connection) memberAt(urls []string) string {
 	for ordinal := range model.MaxMembers {
@@ -127,10 +156,13 @@ func (c *connection) with(id string, do func(uint64) error) error {
 }
 
 func (c *connection) close() {
-	if c.client == nil {
-		return
+	if c.client != nil {
+		c.hangUp(c.client)
 	}
-	if err := c.client.Close(); err != nil {
+}
+
+func (c *connection) hangUp(client admin.Client) {
+	if err := client.Close(); err != nil {
 		c.options.Log.Info("closing a connection failed", "error", err.Error())
 	}
 }

@@ -106,7 +106,25 @@ func (p *pass) ask(ctx context.Context, connection *connection) (membership.Obse
 	p.members = membership.Record(p.members, list)
 	o := p.observe()
 	o.Asked, o.Claims, o.List = true, claims, list
+	p.keepRunning(ctx, o, connection)
 	return o, nil
+}
+
+// keepRunning takes pods for running in which etcd answers, whatever is written in their status. The first one that
+// has ended is replaced, and those after it are asked then.
+func (p *pass) keepRunning(ctx context.Context, o membership.Observed, connection *connection) {
+	for _, member := range o.Members {
+		pod, exists := o.Pods[member.Name]
+		switch {
+		case !exists || !pod.HasEnded || pod.IsEnding:
+			continue
+		case !connection.reaches(ctx, member):
+			return
+		}
+		pod.HasEnded = false
+		o.Pods[member.Name] = pod
+		p.wakeAt(p.now.Add(kube.Unwatched))
+	}
 }
 
 // readClaims reads the claims of members without a ready pod.

@@ -62,10 +62,11 @@ func (o Observed) isUp(m Member) bool {
 	return exists && pod.IsReady && !pod.IsEnding
 }
 
-// ended deletes a pod that will not run again, so that another one is created in its place.
+// ended deletes a pod that will not run again, so that another one is created in its place. One with the data of its
+// member goes only while the others are a quorum, which can replace it.
 func (o Observed) ended() (Decision, bool) {
 	for _, member := range o.Members {
-		if pod := o.Pods[member.Name]; pod.HasEnded && !pod.IsEnding {
+		if pod := o.Pods[member.Name]; pod.HasEnded && !pod.IsEnding && (!o.Ephemeral || o.List != nil) {
 			return act(DeletePod{member.Name, pod.UID}, WaitingForPods, "Pod %s has ended and is created again.", member.Name), true
 		}
 	}

@@ -166,6 +166,20 @@ func TestTheNextAct(t *testing.T) {
 			membership.DeletePod{Name: second, UID: "uid1"},
 			membership.WaitingForPods,
 		},
+		"an ephemeral pod that has ended is deleted while the others are a quorum": {
+			asked(ended(ephemeral(three()), second), voter(first), silent(second), voter(third)),
+			membership.DeletePod{Name: second, UID: "uid1"},
+			membership.WaitingForPods,
+		},
+		"ephemeral pods that have ended stay when the others are no quorum": {
+			asked(ended(ephemeral(three()), first, second, third)), membership.Rest{}, membership.QuorumLost,
+		},
+		"an ephemeral pod that has ended stays while etcd does not answer": {
+			asked(ended(ephemeral(three()), second)), membership.Rest{}, membership.MemberDataLost,
+		},
+		"of all pods that have ended one is deleted after the other": {
+			asked(ended(three(), first, second, third)), membership.DeletePod{Name: first, UID: "uid0"}, membership.WaitingForPods,
+		},
 		"a pod that was lost before it started is created again": {
 			changed(joined(), func(o *membership.Observed) { delete(o.Pods, second); o.List[1].HasStarted = false }),
 			membership.CreatePod{Name: second, Existing: true, Members: []string{first, second}, Version: "3.5.35"},
@@ -406,6 +420,19 @@ func recordedAs(o membership.Observed, names ...string) membership.Observed {
 // leaving has a member that the operator is removing.
 func leaving(o membership.Observed, name string) membership.Observed {
 	o.Members = membership.WithLeaving(o.Members, name, true)
+	return o
+}
+
+func ephemeral(o membership.Observed) membership.Observed {
+	o.Ephemeral = true
+	return o
+}
+
+// ended has pods whose containers have ended.
+func ended(o membership.Observed, names ...string) membership.Observed {
+	for _, name := range names {
+		o.Pods[name] = membership.Pod{UID: o.Pods[name].UID, IsOwned: true, HasEnded: true, Version: "3.5.35"}
+	}
 	return o
 }
 

@@ -25,7 +25,7 @@ type Pod struct {
 	MayRun   bool
 	IsReady  bool
 	IsEnding bool
-	// HasEnded is true when its containers have ended for good, as after an eviction.
+	// HasEnded is true when its containers have ended for good, as after an eviction, and etcd does not answer in it.
 	HasEnded bool
 	// Version of etcd that it was created with.
 	Version string
@@ -126,7 +126,7 @@ func (o Observed) hasLostData(member Member) bool {
 	case member.ID == "" || exists && pod.IsReady:
 		return false
 	case o.Ephemeral:
-		return !exists
+		return !exists || pod.HasEnded
 	case exists:
 		return !hasClaim || claim.IsLost
 	default:

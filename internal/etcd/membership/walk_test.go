@@ -13,9 +13,9 @@ var wide = flag.Bool("wide", false, "walk through one more loss")
 
 // budget is what may go wrong on a way through a world.
 type budget struct {
-	// losses are pods and claims that others delete, containers that end, crashes of the operator, stale caches, and
-	// answers of a member that it is alone.
-	pods, claims, restarts, crashes, lags, lies int
+	// losses are pods and claims that others delete, containers that end, crashes of the operator, stale caches,
+	// answers of a member that it is alone, and pods that end for good.
+	pods, claims, restarts, crashes, lags, lies, ends int
 }
 
 // walker visits every state that a world can come to.
@@ -83,6 +83,10 @@ func (wk *walker) next(at step) []step {
 		if left := at.left; left.claims > 0 {
 			left.claims--
 			add(left, func(w *world) { w.lose(name) })
+		}
+		if left := at.left; left.ends > 0 {
+			left.ends--
+			add(left, func(w *world) { w.end(name) })
 		}
 		if left := at.left; left.restarts > 0 {
 			left.restarts--
@@ -165,6 +169,14 @@ func (w *world) stop(name string) {
 	}
 }
 
+// end ends the containers in a pod for good.
+func (w *world) end(name string) {
+	if p, exists := w.pods[name]; exists {
+		p.running, p.ended = false, true
+		w.pods[name] = p
+	}
+}
+
 // serving are the voters that serve.
 func (w *world) serving() int {
 	serving := 0
@@ -195,7 +207,7 @@ func (w *world) isLost() bool {
 		voters++
 		c, hasClaim := w.claims[s.name]
 		p, hasPod := w.pods[s.name]
-		if w.ephemeral && hasPod && p.volume == s.id || !w.ephemeral && hasClaim && c.volume == s.id && (hasPod || !c.goes) {
+		if w.ephemeral && hasPod && !p.ended && p.volume == s.id || !w.ephemeral && hasClaim && c.volume == s.id && (hasPod || !c.goes) {
 			have++
 		}
 	}
@@ -228,6 +240,7 @@ func TestNoActTakesTheQuorumAway(t *testing.T) {
 		"created":             {0, func(w *world) { w.size = 3 }, budget{pods: 1, crashes: 1, lags: 1}},
 		"three members":       {3, func(*world) {}, budget{pods: 2, claims: 1, crashes: 1, lags: 1}},
 		"a member lies":       {3, func(*world) {}, budget{pods: 2, lies: 2}},
+		"all pods end":        {3, func(*world) {}, budget{ends: 3, crashes: 1}},
 		"all pods lost":       {3, func(*world) {}, budget{pods: 3, crashes: 1, restarts: 1}},
 		"two members":         {2, func(*world) {}, budget{pods: 1, claims: 1, crashes: 1, restarts: 1, lags: 1}},
 		"one member":          {1, func(*world) {}, budget{pods: 1, claims: 1, crashes: 1, restarts: 1, lags: 1}},
@@ -256,17 +269,21 @@ func TestNoActTakesTheQuorumAway(t *testing.T) {
 
 func TestMembersWithoutVolumesAreReplaced(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(w *world){
-		"lost":     func(*world) {},
-		"upgraded": func(w *world) { w.version = "3.6.16" },
-		"fewer":    func(w *world) { w.size = 1 },
+	for name, test := range map[string]struct {
+		change func(w *world)
+		left   budget
+	}{
+		"lost":     {func(*world) {}, budget{pods: 2, crashes: 1, restarts: 1}},
+		"ended":    {func(*world) {}, budget{pods: 1, crashes: 1, ends: 3}},
+		"upgraded": {func(w *world) { w.version = "3.6.16" }, budget{pods: 2, crashes: 1, restarts: 1}},
+		"fewer":    {func(w *world) { w.size = 1 }, budget{pods: 2, crashes: 1, restarts: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wk := &walker{t: t, seen: map[string]bool{}, settles: map[string]bool{}}
 			w := settled(3, true)
-			change(w)
-			wk.walk(w, budget{pods: 2, crashes: 1, restarts: 1})
+			test.change(w)
+			wk.walk(w, test.left)
 			t.Logf("%d states", len(wk.seen))
 		})
 	}

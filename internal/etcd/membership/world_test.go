@@ -39,6 +39,7 @@ type pod struct {
 	first         bool
 	hasData       bool
 	running, goes bool
+	ended         bool
 	// volume is what an ephemeral member has.
 	volume string
 }
@@ -76,7 +77,7 @@ func (w *world) key() string {
 	for i, name := range memberNames {
 		for _, pods := range []map[string]pod{w.pods, w.cache} {
 			if p, exists := pods[name]; exists {
-				say(p.uid, "pod", i, p.version, p.first, p.hasData, p.running, p.goes)
+				say(p.uid, "pod", i, p.version, p.first, p.hasData, p.running, p.goes, p.ended)
 				say(p.volume)
 			}
 		}
@@ -135,7 +136,7 @@ func (w *world) quorate() bool {
 func (w *world) start(name string) error {
 	p, exists := w.pods[name]
 	at := slices.IndexFunc(w.members, func(m membership.Member) bool { return m.Name == name })
-	if !exists || p.running || p.goes || at < 0 || w.members[at].PodUID != p.uid {
+	if !exists || p.running || p.goes || p.ended || at < 0 || w.members[at].PodUID != p.uid {
 		return nil
 	}
 	_, hasClaim := w.claims[name]
@@ -208,7 +209,7 @@ func (w *world) observe(asked bool) membership.Observed {
 		pods = w.cache
 	}
 	for name, p := range pods {
-		o.Pods[name] = membership.Pod{UID: p.uid, IsOwned: true, MayRun: p.running, IsReady: quorate && p.running && w.votes(name), IsEnding: p.goes, Version: p.version}
+		o.Pods[name] = membership.Pod{UID: p.uid, IsOwned: true, MayRun: p.running, IsReady: quorate && p.running && w.votes(name), IsEnding: p.goes, HasEnded: p.ended, Version: p.version}
 	}
 	for name, c := range w.claims {
 		o.Claims[name] = membership.Claim{UID: c.uid, IsEnding: c.goes}

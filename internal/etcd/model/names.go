@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 
@@ -69,8 +70,11 @@ func (n Names) PeerURL(member string) string {
 }
 
 // ClientURL is where clients reach a member.
-func (n Names) ClientURL(member string) string {
-	return n.scheme() + n.Host(member) + ":" + strconv.Itoa(contract.ClientPort)
+func (n Names) ClientURL(member string) string { return n.ClientURLAt(n.Host(member)) }
+
+// ClientURLAt is where clients reach a member at an address of its pod.
+func (n Names) ClientURLAt(address string) string {
+	return n.scheme() + net.JoinHostPort(address, strconv.Itoa(contract.ClientPort))
 }
 
 func (n Names) scheme() string {

@@ -7,9 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/admin"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
@@ -79,6 +82,7 @@ func (p *pass) observe() membership.Observed {
 	o := membership.Observed{
 		Size: p.cluster.Size, Version: p.cluster.Version, Paused: p.cluster.Paused, Members: p.members,
 		Ephemeral: p.cluster.Ephemeral(), Pods: map[string]membership.Pod{}, WithoutIdentity: p.cluster.Names.Mode != model.Dynamic,
+		WasReady: wasReady(p.etcd),
 	}
 	for ordinal := range model.MaxMembers {
 		o.Names = append(o.Names, p.cluster.Names.Member(ordinal))
@@ -91,6 +95,13 @@ func (p *pass) observe() membership.Observed {
 		}
 	}
 	return o
+}
+
+// wasReady reports whether the cluster was reported to be as its present spec says, except for what is refused of it.
+func wasReady(etcd *etcdv1beta2.EtcdCluster) bool {
+	ready := apimeta.FindStatusCondition(etcd.Status.Conditions, etcdv1beta2.ConditionReady)
+	return ready != nil && ready.ObservedGeneration == etcd.Generation &&
+		(ready.Status == metav1.ConditionTrue || ready.Reason == string(model.NotSupported))
 }
 
 // ask observes the cluster past the cache, and asks etcd.

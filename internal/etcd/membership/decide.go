@@ -51,7 +51,7 @@ func (o Observed) unrecorded() (Decision, bool) {
 
 // isSettled reports whether all members are as they shall be, as far as that shows without etcd.
 func (o Observed) isSettled() bool {
-	return len(o.Members) == o.Size && !slices.ContainsFunc(o.Members, func(m Member) bool {
+	return o.WasReady && len(o.Members) == o.Size && !slices.ContainsFunc(o.Members, func(m Member) bool {
 		return m.ID == "" || !m.IsVoter || m.IsLeaving || o.isOutdated(m) || !o.isUp(m)
 	})
 }

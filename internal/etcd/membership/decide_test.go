@@ -18,7 +18,7 @@ func ready(uid string) membership.Pod {
 // three is a cluster of three members at rest.
 func three() membership.Observed {
 	o := membership.Observed{
-		Size: 3, Version: "3.5.35", Names: memberNames, Pods: map[string]membership.Pod{}, Claims: map[string]membership.Claim{},
+		Size: 3, Version: "3.5.35", Names: memberNames, WasReady: true, Pods: map[string]membership.Pod{}, Claims: map[string]membership.Claim{},
 	}
 	for i, name := range memberNames[:3] {
 		uid := fmt.Sprint("uid", i)
@@ -78,6 +78,14 @@ func TestTheNextAct(t *testing.T) {
 		reason   membership.Reason
 	}{
 		"nothing at rest": {three(), membership.Rest{}, ""},
+		"etcd is asked until the cluster was ready": {
+			changed(three(), func(o *membership.Observed) { o.WasReady = false }), membership.Ask{}, membership.EtcdNotAnswering,
+		},
+		"a learner that was added for another size is removed": {
+			asked(sized(one(), 1), voter(first), membership.Listed{ID: "b", Name: second, IsLearner: true}),
+			membership.Remove{Name: second, ID: "b"},
+			membership.RemovingMember,
+		},
 		"a new cluster is one member": {
 			membership.Observed{Size: 3, Version: "3.5.35", Names: memberNames},
 			membership.CreatePod{Name: first, Members: []string{first}, Version: "3.5.35"},

@@ -75,6 +75,9 @@ type Observed struct {
 	// Claims by the name of the member, of members without a ready pod. Ephemeral members have none.
 	Claims    map[string]Claim
 	Ephemeral bool
+	// WasReady is true when the cluster was reported to be as this spec says. Until then etcd may have been changed
+	// without a record.
+	WasReady bool
 	// Asked is true when etcd was asked, and the pods and claims were read past any cache.
 	Asked bool
 	// List is what etcd answered; nil when it was not asked or did not answer.

@@ -99,9 +99,13 @@ func (wk *walker) next(at step) []step {
 // reconcile does one act, and holds that it takes no quorum away and at most one member that serves.
 func (wk *walker) reconcile(w *world, crashes bool) {
 	wk.t.Helper()
-	next := w.decide().Act
+	d := w.decide()
+	next := d.Act
 	before, had, all := w.serving(), w.quorate(), w.all()
 	wk.must(w, w.carryOut(next, crashes))
+	if !crashes {
+		w.report(d)
+	}
 	if had && !w.quorate() && len(w.list) > 1 { // the only member of a cluster cannot be restarted otherwise
 		wk.t.Fatalf("%T %+v takes the quorum away: %s", next, next, w.key())
 	}
@@ -218,9 +222,11 @@ func (w *world) isLost() bool {
 func settled(size int, ephemeral bool) *world {
 	w := &world{size: size, version: "3.5.35", ephemeral: ephemeral, pods: map[string]pod{}, claims: map[string]claim{}}
 	for range 60 {
-		if err := w.carryOut(w.decide().Act, false); err != nil {
+		d := w.decide()
+		if err := w.carryOut(d.Act, false); err != nil {
 			panic(err)
 		}
+		w.report(d)
 		for _, name := range memberNames {
 			if err := w.start(name); err != nil {
 				panic(err)

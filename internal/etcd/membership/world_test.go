@@ -24,6 +24,8 @@ type world struct {
 	// cache is what the operator sees of pods before it reads past it; nil when it is up to date.
 	cache map[string]pod
 	last  int
+	// reported is the spec that was last reported to be reached.
+	reported string
 	// liar is a member that answers that etcd has no other.
 	liar string
 }
@@ -86,7 +88,17 @@ func (w *world) key() string {
 			say(c.volume)
 		}
 	}
-	return text.String() + fmt.Sprint(w.cache == nil)
+	return text.String() + fmt.Sprint(w.cache == nil, w.reported == w.spec())
+}
+
+func (w *world) spec() string { return fmt.Sprint(w.size, w.version) }
+
+// report records whether the cluster is as its spec says.
+func (w *world) report(d membership.Decision) {
+	w.reported = ""
+	if _, rests := d.Act.(membership.Rest); rests && d.Obstacle == nil {
+		w.reported = w.spec()
+	}
 }
 
 // fresh is a new id of anything.
@@ -202,7 +214,8 @@ func (w *world) observe(asked bool) membership.Observed {
 	quorate := w.quorate()
 	o := membership.Observed{
 		Size: w.size, Version: w.version, Names: memberNames, Members: w.members, Ephemeral: w.ephemeral, Asked: asked,
-		Pods: map[string]membership.Pod{}, Claims: map[string]membership.Claim{},
+		WasReady: w.reported == w.spec(),
+		Pods:     map[string]membership.Pod{}, Claims: map[string]membership.Claim{},
 	}
 	pods := w.pods
 	if !asked && w.cache != nil {

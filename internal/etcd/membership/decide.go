@@ -15,16 +15,16 @@ func Decide(o Observed) Decision {
 	switch {
 	case o.Paused:
 		return Decision{Act: Rest{}}
-	case len(o.Members) == 0:
-		return o.create(CreatePod{Name: o.Names[0], Members: o.Names[:1], Version: o.Version})
+	case len(o.Members) == 0 && o.Asked:
+		return o.first()
 	case !o.Asked && o.isSettled():
 		return Decision{Act: Rest{}}
 	case !o.Asked:
 		return Decision{Act: Ask{}, Obstacle: unanswered()}
 	}
 	for _, step := range []func(Observed) (Decision, bool){
-		Observed.ended, Observed.removed, Observed.missing, Observed.unknown, Observed.disputed, Observed.lost,
-		Observed.stuck, Observed.silent, Observed.shrink, Observed.join, Observed.grow, Observed.roll, Observed.spared,
+		Observed.ended, Observed.removed, Observed.missing, Observed.returning, Observed.unknown, Observed.disputed,
+		Observed.lost, Observed.stuck, Observed.silent, Observed.shrink, Observed.join, Observed.grow, Observed.roll, Observed.spared,
 	} {
 		if d, found := step(o); found {
 			return d

@@ -86,8 +86,26 @@ func TestTheNextAct(t *testing.T) {
 			membership.Remove{Name: second, ID: "b"},
 			membership.RemovingMember,
 		},
+		"claims are read before a cluster is begun": {
+			membership.Observed{Size: 3, Version: "3.5.35", Names: memberNames}, membership.Ask{}, membership.EtcdNotAnswering,
+		},
+		"a cluster that has claims and no first one is not begun anew": {
+			asked(changed(without(three(), first), func(o *membership.Observed) { o.Members = nil; clear(o.Pods) })),
+			membership.CreatePod{Name: second, Existing: true, HasData: true, Members: []string{second}, Version: "3.5.35"},
+			membership.WaitingForPods,
+		},
+		"a voter that is not recorded is created again with its data": {
+			asked(changed(three(), func(o *membership.Observed) { o.Members = o.Members[:2]; delete(o.Pods, third) }), voter(first), voter(second), silent(third)),
+			membership.CreatePod{Name: third, Existing: true, HasData: true, Members: []string{third}, Version: "3.5.35"},
+			membership.WaitingForPods,
+		},
+		"a voter that is neither recorded nor has data is removed": {
+			asked(changed(without(three(), third), func(o *membership.Observed) { o.Members = o.Members[:2] }), voter(first), voter(second), silent(third)),
+			membership.Remove{Name: third, ID: "id of " + third},
+			membership.ReplacingMember,
+		},
 		"a new cluster is one member": {
-			membership.Observed{Size: 3, Version: "3.5.35", Names: memberNames},
+			membership.Observed{Size: 3, Version: "3.5.35", Names: memberNames, Asked: true},
 			membership.CreatePod{Name: first, Members: []string{first}, Version: "3.5.35"},
 			membership.WaitingForPods,
 		},

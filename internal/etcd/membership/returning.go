@@ -1,0 +1,33 @@
+package membership
+
+import "slices"
+
+// first creates the first pod of a cluster that has no members, as a new cluster or with the data that there is.
+func (o Observed) first() Decision {
+	_, hasClaim := o.Claims[o.Names[0]]
+	if d, found := o.returning(); found && !hasClaim {
+		return d
+	}
+	return o.create(CreatePod{Name: o.Names[0], Members: o.Names[:1], Version: o.Version})
+}
+
+// returning creates the pod of a member that is not recorded, as after the status was lost: one that etcd has, or that
+// has a claim while no member is known by its id.
+func (o Observed) returning() (Decision, bool) {
+	isKnown := slices.ContainsFunc(o.Members, func(m Member) bool { return m.ID != "" })
+	for _, name := range o.Names {
+		listed, isListed := o.named(name)
+		claim, hasClaim := o.Claims[name]
+		_, hasPod := o.Pods[name]
+		isVoter := isListed && listed.HasStarted && !listed.IsLearner
+		switch {
+		case o.index(name) >= 0 || hasPod || !isVoter && (o.List != nil || isKnown || !hasClaim):
+			continue
+		case hasClaim && !claim.IsLost && !claim.IsEnding:
+			return o.create(CreatePod{Name: name, Existing: true, HasData: true, Members: []string{name}, Version: o.Version}), true
+		case isVoter:
+			return o.remove(listed, ReplacingMember, "it has lost its data"), true
+		}
+	}
+	return Decision{}, false
+}

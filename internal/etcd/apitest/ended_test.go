@@ -30,9 +30,10 @@ func (w *world) fail(names ...string) {
 func (w *world) podUIDs() map[string]types.UID {
 	w.t.Helper()
 	uids := map[string]types.UID{}
-	for _, pod := range w.pods() {
-		if pod.DeletionTimestamp == nil {
-			uids[pod.Name] = pod.UID
+	pods := w.pods()
+	for i := range pods {
+		if pods[i].DeletionTimestamp == nil {
+			uids[pods[i].Name] = pods[i].UID
 		}
 	}
 	return uids
@@ -47,9 +48,10 @@ type addressed struct {
 }
 
 func (a *addressed) Status(ctx context.Context, url string) (admin.Status, error) {
-	for _, pod := range a.pods() {
-		if url == a.names.ClientURLAt(pod.Status.PodIP) {
-			return a.Fake.Status(ctx, a.names.ClientURL(pod.Name))
+	pods := a.pods()
+	for i := range pods {
+		if url == a.names.ClientURLAt(pods[i].Status.PodIP) {
+			return a.Fake.Status(ctx, a.names.ClientURL(pods[i].Name))
 		}
 	}
 	return admin.Status{}, admintest.ErrUnreachable

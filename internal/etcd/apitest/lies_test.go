@@ -177,7 +177,7 @@ func TestARestoredMemberWithAnotherIDKeepsItsData(t *testing.T) {
 	for _, members := range [][]string{{first}, {first, second, third}} {
 		t.Run(fmt.Sprint(len(members)), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, of(int32(len(members)))) //nolint:gosec // one or three
+			w := newWorld(t, of(int32(len(members))))
 			w.bring()
 			before := w.claimUIDs()
 			w.change(`{"spec": {"paused": true}}`)

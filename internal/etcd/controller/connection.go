@@ -94,8 +94,9 @@ func (c *connection) withStatus(ctx context.Context, listed membership.Listed, i
 // reaches reports whether etcd answers as a member, at its name or at the address of its pod: the name of a pod that is
 // said to have ended does not resolve.
 func (c *connection) reaches(ctx context.Context, member membership.Member) bool {
-	hosts := []string{c.cluster.Names.Host(member.Name)}
-	for _, ip := range c.pods[member.Name].Status.PodIPs {
+	ips := c.pods[member.Name].Status.PodIPs
+	hosts := append(make([]string, 0, len(ips)+1), c.cluster.Names.Host(member.Name))
+	for _, ip := range ips {
 		hosts = append(hosts, ip.IP)
 	}
 	identity := c.identity()

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -95,11 +94,10 @@ func (p *pass) observe() membership.Observed {
 	return o
 }
 
-// wasReady reports whether the cluster was reported to be as its present spec says, except for what is refused of it.
+// wasReady reports whether nothing about members was reported to be in the way of the present spec.
 func wasReady(etcd *etcdv1beta2.EtcdCluster) bool {
 	ready := apimeta.FindStatusCondition(etcd.Status.Conditions, etcdv1beta2.ConditionReady)
-	return ready != nil && ready.ObservedGeneration == etcd.Generation &&
-		(ready.Status == metav1.ConditionTrue || ready.Reason == string(model.NotSupported))
+	return ready != nil && ready.ObservedGeneration == etcd.Generation && !membership.Reason(ready.Reason).IsKnown()
 }
 
 // ask observes the cluster past the cache, and asks etcd.

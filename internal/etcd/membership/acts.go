@@ -89,6 +89,18 @@ const (
 	QuorumAtRisk       Reason = "QuorumAtRisk"
 )
 
+// IsKnown reports whether a reason of a condition is one of these.
+func (r Reason) IsKnown() bool {
+	switch r {
+	case UnknownMemberPod, UnknownMember, MembersDisagree, MemberRemoved, MemberIDChanged, MemberDataLost, QuorumLost,
+		WaitingForMembers, EtcdNotAnswering, WaitingForPods, WaitingForLearners, ReplacingMember, RemovingMember, Upgrading,
+		Restarting, QuorumAtRisk:
+		return true
+	default:
+		return false
+	}
+}
+
 // Obstacle is what keeps a cluster from being as its spec says.
 type Obstacle struct {
 	Reason  Reason

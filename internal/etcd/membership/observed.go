@@ -75,8 +75,8 @@ type Observed struct {
 	// Claims by the name of the member, of members without a ready pod. Ephemeral members have none.
 	Claims    map[string]Claim
 	Ephemeral bool
-	// WasReady is true when the cluster was reported to be as this spec says. Until then etcd may have been changed
-	// without a record.
+	// WasReady is true when nothing about members was reported to be in the way of this spec. Until then etcd may have
+	// been changed without a record.
 	WasReady bool
 	// Asked is true when etcd was asked, and the pods and claims were read past any cache.
 	Asked bool

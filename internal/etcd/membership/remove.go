@@ -16,27 +16,31 @@ func (o Observed) removed() (Decision, bool) {
 	for _, member := range o.Members {
 		_, isListed := o.listed(member)
 		_, isNamed := o.named(member.Name)
-		pod, hasPod := o.Pods[member.Name]
-		claim, hasClaim := o.Claims[member.Name]
-		if isListed || isNamed || !member.IsLeaving && (hasPod || hasClaim) {
-			continue
+		next := o.rid(member.Name)
+		_, isBare := next.(Forget)
+		if !isListed && !isNamed && (member.IsLeaving || isBare) {
+			return act(next, RemovingMember, "Member %s is removed from etcd. Its pod and its data are being deleted.", member.Name), true
 		}
-		var next Act
-		switch {
-		case hasPod && !pod.IsEnding:
-			next = DeletePod{member.Name, pod.UID}
-		case hasPod:
-			next = Rest{}
-		case hasClaim && !claim.IsEnding:
-			next = DeleteClaim{member.Name, claim.UID}
-		case hasClaim:
-			next = Rest{}
-		default:
-			next = Forget{member.Name}
-		}
-		return act(next, RemovingMember, "Member %s is removed from etcd. Its pod and its data are being deleted.", member.Name), true
 	}
 	return Decision{}, false
+}
+
+// rid is the next act that takes away what is left of a member.
+func (o Observed) rid(name string) Act {
+	pod, hasPod := o.Pods[name]
+	claim, hasClaim := o.Claims[name]
+	switch {
+	case hasPod && !pod.IsEnding:
+		return DeletePod{name, pod.UID}
+	case hasPod:
+		return Rest{}
+	case hasClaim && !claim.IsEnding:
+		return DeleteClaim{name, claim.UID}
+	case hasClaim:
+		return Rest{}
+	default:
+		return Forget{name}
+	}
 }
 
 // disputed looks for a member that etcd has otherwise than it is recorded, and that the operator has not removed.

@@ -14,16 +14,17 @@ func (o Observed) first() Decision {
 // returning creates the pod of a member that is not recorded, as after the status was lost: one that etcd has, or that
 // has a claim while no member is known by its id.
 func (o Observed) returning() (Decision, bool) {
-	isKnown := slices.ContainsFunc(o.Members, func(m Member) bool { return m.ID != "" })
+	isUnknown := o.List == nil && !slices.ContainsFunc(o.Members, func(m Member) bool { return m.ID != "" })
 	for _, name := range o.Names {
+		if _, hasPod := o.Pods[name]; hasPod || o.index(name) >= 0 {
+			continue
+		}
 		listed, isListed := o.named(name)
 		claim, hasClaim := o.Claims[name]
-		_, hasPod := o.Pods[name]
 		isVoter := isListed && listed.HasStarted && !listed.IsLearner
+		hasData := hasClaim && !claim.IsLost && !claim.IsEnding
 		switch {
-		case o.index(name) >= 0 || hasPod || !isVoter && (o.List != nil || isKnown || !hasClaim):
-			continue
-		case hasClaim && !claim.IsLost && !claim.IsEnding:
+		case hasData && (isVoter || isUnknown):
 			return o.create(CreatePod{Name: name, Existing: true, HasData: true, Members: []string{name}, Version: o.Version}), true
 		case isVoter:
 			return o.remove(listed, ReplacingMember, "it has lost its data"), true

@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 
@@ -74,7 +73,10 @@ func (n Names) ClientURL(member string) string { return n.ClientURLAt(n.Host(mem
 
 // ClientURLAt is where clients reach a member at an address of its pod.
 func (n Names) ClientURLAt(address string) string {
-	return n.scheme() + net.JoinHostPort(address, strconv.Itoa(contract.ClientPort))
+	if strings.Contains(address, ":") { // IPv6
+		address = "[" + address + "]"
+	}
+	return n.scheme() + address + ":" + strconv.Itoa(contract.ClientPort)
 }
 
 func (n Names) scheme() string {

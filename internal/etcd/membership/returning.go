@@ -20,15 +20,18 @@ func (o Observed) returning() (Decision, bool) {
 			continue
 		}
 		listed, isListed := o.named(name)
-		claim, hasClaim := o.Claims[name]
 		isVoter := isListed && listed.HasStarted && !listed.IsLearner
-		hasData := hasClaim && !claim.IsLost && !claim.IsEnding
 		switch {
-		case hasData && (isVoter || isUnknown):
+		case o.hasData(name) && (isVoter || isUnknown):
 			return o.create(CreatePod{Name: name, Existing: true, HasData: true, Members: []string{name}, Version: o.Version}), true
 		case isVoter:
 			return o.remove(listed, ReplacingMember, "it has lost its data"), true
 		}
 	}
 	return Decision{}, false
+}
+
+func (o Observed) hasData(name string) bool {
+	claim, hasClaim := o.Claims[name]
+	return hasClaim && !claim.IsLost && !claim.IsEnding
 }

@@ -43,6 +43,7 @@ type EtcdClusterList struct {
 
 // EtcdClusterSpec is the cluster as it should be.
 //
+// +kubebuilder:validation:XValidation:rule="(has(self.pod) && has(self.pod.ephemeral) && self.pod.ephemeral) == (has(oldSelf.pod) && has(oldSelf.pod.ephemeral) && oldSelf.pod.ephemeral)",message="pod.ephemeral must stay as it is because members keep their data where they were created with it: create another EtcdCluster",fieldPath=.pod,reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="(has(self.TLS) && has(self.TLS.static)) == (has(oldSelf.TLS) && has(oldSelf.TLS.static)) && (has(self.TLS) && has(self.TLS.insecure) && self.TLS.insecure) == (has(oldSelf.TLS) && has(oldSelf.TLS.insecure) && oldSelf.TLS.insecure)",message="TLS must stay dynamic, static or insecure because members of two kinds cannot talk to each other: create another EtcdCluster",fieldPath=.TLS,reason=FieldValueForbidden
 type EtcdClusterSpec struct {
 	// size is the number of members. An even one tolerates no more losses than the odd one below it.

@@ -134,6 +134,9 @@ type MemberStatus struct {
 	// role is voter or learner. It is set once etcd knows the member.
 	// +optional
 	Role MemberRole `json:"role,omitempty"`
+	// leaving is true once the operator has decided to remove the member from etcd. Only then its data is deleted.
+	// +optional
+	Leaving bool `json:"leaving,omitempty"`
 	// version of etcd that the pod of the member is created with.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32

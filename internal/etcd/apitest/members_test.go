@@ -219,6 +219,42 @@ func TestAPodThatIsEvictedIsCreatedAgain(t *testing.T) {
 	}
 }
 
+func TestALearnerThatNeverStartedIsRemovedWhenTheSizeIsSetBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	w.bring()
+	w.create(&corev1.Secret{ObjectMeta: w.meta(second)}) // another controller's
+	w.change(`{"spec": {"size": 3}}`)
+	w.until("ForeignObject")
+	w.change(`{"spec": {"size": 1}}`)
+	w.bringSafely()
+	members, err := w.etcd.Members(t.Context())
+	if err != nil || len(members) != 1 {
+		t.Errorf("etcd has the members %+v: %v", members, err)
+	}
+	w.atRest()
+}
+
+func TestTheBudgetCountsTheVotersThereAre(t *testing.T) {
+	t.Parallel()
+	for size := 1; size <= 2; size++ {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, of(3))
+			w.bring()
+			w.change(fmt.Sprintf(`{"spec": {"size": %d, "paused": true}}`, size))
+			w.reconcile()
+			budget := &policyv1.PodDisruptionBudget{}
+			if err := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: cluster}, budget); err != nil {
+				t.Fatal(err)
+			}
+			if got := budget.Spec.MinAvailable.IntValue(); got != 2 {
+				t.Errorf("three voters need two of them, and the budget keeps %d", got)
+			}
+		})
+	}
+}
+
 func TestTheAPIServerRefusesASizeOutOfRange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, of(1))

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -382,6 +383,39 @@ func TestAnEphemeralMemberWhosePodIsLostIsNotStartedEmpty(t *testing.T) {
 	w.until("QuorumLost")
 	if len(w.pods()) > 0 {
 		t.Error("the pod was created again")
+	}
+}
+
+func TestWhereMembersKeepTheirDataIsNotChanged(t *testing.T) {
+	t.Parallel()
+	ephemeral := of(1)
+	ephemeral.Pod = &etcdv1beta2.PodPolicy{Ephemeral: true}
+	labelled := of(1)
+	labelled.Pod = &etcdv1beta2.PodPolicy{Labels: map[string]string{"example.com/a": "b"}}
+	for name, test := range map[string]struct {
+		spec     etcdv1beta2.EtcdClusterSpec
+		patch    string
+		accepted bool
+	}{
+		"switched on where pod is unset":       {of(1), `{"spec": {"pod": {"ephemeral": true}}}`, false},
+		"switched on where ephemeral is unset": {labelled, `{"spec": {"pod": {"ephemeral": true}}}`, false},
+		"switched off":                         {ephemeral, `{"spec": {"pod": {"ephemeral": false}}}`, false},
+		"removed":                              {ephemeral, `{"spec": {"pod": {"ephemeral": null}}}`, false},
+		"removed with pod":                     {ephemeral, `{"spec": {"pod": null}}`, false},
+		"unset instead of false":               {of(1), `{"spec": {"pod": {"ephemeral": false}}}`, true},
+		"kept":                                 {ephemeral, `{"spec": {"size": 3, "pod": {"labels": {"example.com/a": "b"}}}}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, test.spec)
+			err := w.tryChange(test.patch)
+			if (err == nil) != test.accepted {
+				t.Errorf("%s: %v", test.patch, err)
+			}
+			if !test.accepted && !strings.Contains(fmt.Sprint(err), "pod.ephemeral must stay as it is because") {
+				t.Errorf("the message is %v", err)
+			}
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -27,6 +28,7 @@ import (
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
+	"github.com/keyturn/keyturn/internal/etcd/admin"
 	"github.com/keyturn/keyturn/internal/etcd/admin/admintest"
 	"github.com/keyturn/keyturn/internal/etcd/controller"
 	"github.com/keyturn/keyturn/internal/etcd/model"
@@ -77,7 +79,9 @@ type world struct {
 	private   string
 	clock     *clocktesting.FakePassiveClock
 	etcd      *admintest.Fake
-	agents    map[types.UID]*agent
+	// dial connects the operator to etcd; nil connects it to the one in memory.
+	dial   admin.Dial
+	agents map[types.UID]*agent
 	// volumes are the ids of the members that have data on them, by the UID of the claim, or of the pod without one.
 	volumes  map[types.UID]uint64
 	events   *events.FakeRecorder
@@ -151,9 +155,16 @@ func (w *world) restart() {
 	w.etcd.Before = func() error { return w.writer.count(func() error { return nil }) }
 	w.operator = controller.New(controller.Options{
 		Client: w.writer, Live: w.asOperator, Events: w.events, Log: logr.Discard(), Clock: w.clock,
-		Dial: w.etcd.Dial, Namespace: w.private, ReadsPKI: w.readsPKI, Metrics: w.metrics, Attestor: w.attestor,
+		Dial: w.connectTo, Namespace: w.private, ReadsPKI: w.readsPKI, Metrics: w.metrics, Attestor: w.attestor,
 		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local", OperatorNamespace: w.private},
 	})
+}
+
+func (w *world) connectTo(ctx context.Context, urls []string, identity *tls.Config) (admin.Client, error) {
+	if w.dial != nil {
+		return w.dial(ctx, urls, identity)
+	}
+	return w.etcd.Dial(ctx, urls, identity)
 }
 
 // try reconciles the cluster once.

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,6 +21,8 @@ type connection struct {
 	*pass
 
 	client admin.Client
+	// urls are those of the members that are ready.
+	urls []string
 }
 
 var errNoMember = errors.New("no member is ready")
@@ -28,17 +31,16 @@ func (c *connection) open(ctx context.Context) error {
 	if c.client != nil {
 		return nil
 	}
-	var urls []string
 	for _, member := range c.members {
 		if c.hasReadyPod(member) {
-			urls = append(urls, c.cluster.Names.ClientURL(member.Name))
+			c.urls = append(c.urls, c.cluster.Names.ClientURL(member.Name))
 		}
 	}
-	if len(urls) == 0 {
+	if len(c.urls) == 0 {
 		return errNoMember
 	}
 	var err error
-	c.client, err = c.options.Dial(ctx, urls, c.identity())
+	c.client, err = c.options.Dial(ctx, c.urls, c.identity())
 	return err
 }
 
@@ -53,7 +55,11 @@ func (c *connection) list(ctx context.Context) []membership.Listed {
 		c.options.Log.Info("cannot connect to etcd", "namespace", c.etcd.Namespace, "etcdcluster", c.etcd.Name, "error", err.Error())
 		return nil
 	}
-	members, err := c.client.Members(ctx)
+	members, err := c.agreed(ctx)
+	if errors.Is(err, errDisagree) {
+		c.problem = &model.Problem{Reason: model.Reason(membership.MembersDisagree), Message: "Members answer differently who the members of etcd are. " +
+			"Members are neither added nor removed, and nothing is deleted. Compare what etcdctl member list prints for each member."}
+	}
 	if err != nil {
 		c.options.Log.Info("etcd does not answer", "namespace", c.etcd.Namespace, "etcdcluster", c.etcd.Name, "error", err.Error())
 		return nil
@@ -83,6 +89,35 @@ func (c *connection) withStatus(ctx context.Context, listed membership.Listed, i
 	listed.Answers, listed.IsLeader, listed.HasAlarm = true, status.Leader == id, status.HasAlarm
 	listed.Received, listed.Applied = status.Received, status.Applied
 	return listed
+}
+
+// reaches reports whether etcd answers as a member, at its name or at the address of its pod: the name of a pod that is
+// said to have ended does not resolve.
+func (c *connection) reaches(ctx context.Context, member membership.Member) bool {
+	ips := c.pods[member.Name].Status.PodIPs
+	hosts := append(make([]string, 0, len(ips)+1), c.cluster.Names.Host(member.Name))
+	for _, ip := range ips {
+		hosts = append(hosts, ip.IP)
+	}
+	identity := c.identity()
+	if identity != nil {
+		identity = identity.Clone()
+		identity.ServerName = hosts[0]
+	}
+	return slices.ContainsFunc(hosts, func(host string) bool {
+		id, err := c.idAt(ctx, c.cluster.Names.ClientURLAt(host), identity)
+		return err == nil && (member.ID == "" || member.ID == id)
+	})
+}
+
+func (c *connection) idAt(ctx context.Context, url string, identity *tls.Config) (string, error) {
+	member, err := c.options.Dial(ctx, []string{url}, identity)
+	if err != nil {
+		return "", err
+	}
+	status, err := member.Status(ctx, url)
+	c.hangUp(member)
+	return strconv.FormatUint(status.ID, hexadecimal), err
 }
 
 // memberAt is the member of a peer URL, empty when it is none's.
@@ -122,10 +157,13 @@ func (c *connection) with(id string, do func(uint64) error) error {
 }
 
 func (c *connection) close() {
-	if c.client == nil {
-		return
+	if c.client != nil {
+		c.hangUp(c.client)
 	}
-	if err := c.client.Close(); err != nil {
+}
+
+func (c *connection) hangUp(client admin.Client) {
+	if err := client.Close(); err != nil {
 		c.options.Log.Info("closing a connection failed", "error", err.Error())
 	}
 }

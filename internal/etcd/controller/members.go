@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/admin"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
@@ -55,6 +58,9 @@ func (p *pass) do(ctx context.Context, act membership.Act, connection *connectio
 	case membership.SetVersion:
 		p.members = membership.WithVersion(p.members, act.Name, act.Version)
 		p.wakeAt(p.now.Add(again))
+	case membership.SetLeaving:
+		p.members = membership.WithLeaving(p.members, act.Name, act.Leaving)
+		p.wakeAt(p.now.Add(again))
 	case membership.AddLearner, membership.Promote, membership.MoveLeader, membership.Remove:
 		p.wakeAt(p.now.Add(again))
 		p.refused(connection.change(ctx, act))
@@ -75,10 +81,8 @@ func (p *pass) refused(err error) {
 func (p *pass) observe() membership.Observed {
 	o := membership.Observed{
 		Size: p.cluster.Size, Version: p.cluster.Version, Paused: p.cluster.Paused, Members: p.members,
-		Ephemeral: p.cluster.Ephemeral(), Pods: map[string]membership.Pod{}, WithoutIdentity: p.cluster.Names.Mode != model.Dynamic,
-	}
-	for ordinal := range model.MaxMembers {
-		o.Names = append(o.Names, p.cluster.Names.Member(ordinal))
+		Ephemeral: p.cluster.Ephemeral(), Pods: map[string]membership.Pod{}, Names: p.memberNames(), WithoutIdentity: p.cluster.Names.Mode != model.Dynamic,
+		WasReady: wasReady(p.etcd),
 	}
 	for name, pod := range p.pods {
 		o.Pods[name] = membership.Pod{
@@ -90,38 +94,88 @@ func (p *pass) observe() membership.Observed {
 	return o
 }
 
+// wasReady reports whether nothing about members was reported to be in the way of the present spec.
+func wasReady(etcd *etcdv1beta2.EtcdCluster) bool {
+	ready := apimeta.FindStatusCondition(etcd.Status.Conditions, etcdv1beta2.ConditionReady)
+	return ready != nil && ready.ObservedGeneration == etcd.Generation && !membership.Reason(ready.Reason).IsKnown()
+}
+
 // ask observes the cluster past the cache, and asks etcd.
 func (p *pass) ask(ctx context.Context, connection *connection) (membership.Observed, error) {
 	if err := p.readPods(ctx, p.options.Live); err != nil {
 		return membership.Observed{}, err
 	}
-	claims, err := p.readClaims(ctx)
+	list := connection.list(ctx)
+	claims, err := p.readClaims(ctx, p.claimants(list))
 	if err != nil {
 		return membership.Observed{}, err
 	}
-	list := connection.list(ctx)
 	p.members = membership.Record(p.members, list)
 	o := p.observe()
 	o.Asked, o.Claims, o.List = true, claims, list
+	p.keepRunning(ctx, o, connection)
 	return o, nil
 }
 
-// readClaims reads the claims of members without a ready pod.
-func (p *pass) readClaims(ctx context.Context) (map[string]membership.Claim, error) {
+// keepRunning takes pods for running in which etcd answers, whatever is written in their status. The first one that
+// has ended is replaced, and those after it are asked then.
+func (p *pass) keepRunning(ctx context.Context, o membership.Observed, connection *connection) {
+	for _, member := range o.Members {
+		pod, exists := o.Pods[member.Name]
+		switch {
+		case !exists || !pod.HasEnded || pod.IsEnding:
+			continue
+		case !connection.reaches(ctx, member):
+			return
+		}
+		pod.HasEnded = false
+		o.Pods[member.Name] = pod
+		p.wakeAt(p.now.Add(kube.Unwatched))
+	}
+}
+
+// claimants are the names of members that may have claims: those that are recorded or that etcd has, and all there can
+// be while no id is recorded.
+func (p *pass) claimants(list []membership.Listed) []string {
+	var names []string
+	for _, member := range p.members {
+		names = append(names, member.Name)
+	}
+	for _, listed := range list {
+		names = append(names, listed.Name)
+	}
+	if !slices.ContainsFunc(p.members, func(m membership.Member) bool { return m.ID != "" }) {
+		names = p.memberNames()
+	}
+	return names
+}
+
+func (p *pass) memberNames() []string {
+	names := make([]string, 0, model.MaxMembers)
+	for ordinal := range model.MaxMembers {
+		names = append(names, p.cluster.Names.Member(ordinal))
+	}
+	return names
+}
+
+// readClaims reads the claims of members without a ready pod. One that is not the cluster's is an error only where it
+// is in the way of a member.
+func (p *pass) readClaims(ctx context.Context, names []string) (map[string]membership.Claim, error) {
 	claims := map[string]membership.Claim{}
 	if p.cluster.Ephemeral() {
 		return claims, nil
 	}
-	for _, member := range p.members {
-		if pod := p.pods[member.Name]; pod != nil && isReady(pod) {
+	for _, name := range names {
+		if pod := p.pods[name]; pod != nil && isReady(pod) {
 			continue
 		}
-		claim, err := p.claim(ctx, member.Name)
-		if err != nil {
+		claim, err := p.claim(ctx, name)
+		isMember := slices.ContainsFunc(p.members, func(m membership.Member) bool { return m.Name == name })
+		if _, isForeign := errors.AsType[*foreignObjectError](err); err != nil && (isMember || !isForeign) {
 			return nil, err
 		}
 		if claim != nil {
-			claims[member.Name] = membership.Claim{
+			claims[name] = membership.Claim{
 				UID: string(claim.UID), IsEnding: !claim.DeletionTimestamp.IsZero(), IsLost: claim.Status.Phase == corev1.ClaimLost,
 			}
 		}

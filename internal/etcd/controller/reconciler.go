@@ -195,7 +195,7 @@ func recorded(status etcdv1beta2.EtcdClusterStatus) []membership.Member {
 	for _, m := range status.MemberStatuses {
 		members = append(members, membership.Member{
 			Name: m.Name, PodUID: string(m.PodUID), ID: m.MemberID, IsVoter: m.Role == etcdv1beta2.RoleVoter,
-			Version: cmp.Or(m.Version, status.CurrentVersion),
+			IsLeaving: m.Leaving, Version: cmp.Or(m.Version, status.CurrentVersion),
 		})
 	}
 	return members

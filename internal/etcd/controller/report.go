@@ -43,7 +43,7 @@ func (p *pass) report(ctx context.Context) error {
 func (p *pass) seen() model.Seen {
 	seen := model.Seen{Before: p.etcd.Status, Problem: p.problem, Ignored: p.findings.Ignored, Running: map[string]string{}, HasCAs: p.authorities.areComplete(), Attestation: p.attestation, Now: p.now}
 	for _, member := range p.members {
-		status := etcdv1beta2.MemberStatus{Name: member.Name, PodUID: types.UID(member.PodUID), MemberID: member.ID, Version: member.Version}
+		status := etcdv1beta2.MemberStatus{Name: member.Name, PodUID: types.UID(member.PodUID), MemberID: member.ID, Leaving: member.IsLeaving, Version: member.Version}
 		if member.ID != "" {
 			status.Role = etcdv1beta2.RoleLearner
 		}

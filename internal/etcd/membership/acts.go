@@ -41,6 +41,12 @@ type Promote struct{ Name, ID string }
 // MoveLeader makes another member the leader, before its own pod goes.
 type MoveLeader struct{ From, To, ToID string }
 
+// SetLeaving records whether the operator is removing a member. Only what it removes itself loses its data.
+type SetLeaving struct {
+	Name    string
+	Leaving bool
+}
+
 // Remove removes a member from etcd. It can never join again.
 type Remove struct{ Name, ID string }
 
@@ -58,6 +64,7 @@ func (Promote) isAct()     {}
 func (MoveLeader) isAct()  {}
 func (Remove) isAct()      {}
 func (SetVersion) isAct()  {}
+func (SetLeaving) isAct()  {}
 
 // Reason is why the cluster is not as its spec says. It serves as the reason of a condition.
 type Reason string
@@ -66,6 +73,9 @@ type Reason string
 const (
 	UnknownMemberPod   Reason = "UnknownMemberPod"
 	UnknownMember      Reason = "UnknownMember"
+	MembersDisagree    Reason = "MembersDisagree"
+	MemberRemoved      Reason = "MemberRemoved"
+	MemberIDChanged    Reason = "MemberIDChanged"
 	MemberDataLost     Reason = "MemberDataLost"
 	QuorumLost         Reason = "QuorumLost"
 	WaitingForMembers  Reason = "WaitingForMembers"
@@ -78,6 +88,18 @@ const (
 	Restarting         Reason = "Restarting"
 	QuorumAtRisk       Reason = "QuorumAtRisk"
 )
+
+// IsKnown reports whether a reason of a condition is one of these.
+func (r Reason) IsKnown() bool {
+	switch r {
+	case UnknownMemberPod, UnknownMember, MembersDisagree, MemberRemoved, MemberIDChanged, MemberDataLost, QuorumLost,
+		WaitingForMembers, EtcdNotAnswering, WaitingForPods, WaitingForLearners, ReplacingMember, RemovingMember, Upgrading,
+		Restarting, QuorumAtRisk:
+		return true
+	default:
+		return false
+	}
+}
 
 // Obstacle is what keeps a cluster from being as its spec says.
 type Obstacle struct {

@@ -15,16 +15,16 @@ func Decide(o Observed) Decision {
 	switch {
 	case o.Paused:
 		return Decision{Act: Rest{}}
-	case len(o.Members) == 0:
-		return o.create(CreatePod{Name: o.Names[0], Members: o.Names[:1], Version: o.Version})
-	case o.isSettled():
+	case len(o.Members) == 0 && o.Asked:
+		return o.first()
+	case !o.Asked && o.isSettled():
 		return Decision{Act: Rest{}}
 	case !o.Asked:
 		return Decision{Act: Ask{}, Obstacle: unanswered()}
 	}
 	for _, step := range []func(Observed) (Decision, bool){
-		Observed.ended, Observed.removed, Observed.missing, Observed.unknown, Observed.lost, Observed.stuck,
-		Observed.silent, Observed.shrink, Observed.join, Observed.grow, Observed.roll,
+		Observed.ended, Observed.removed, Observed.missing, Observed.returning, Observed.unknown, Observed.disputed,
+		Observed.lost, Observed.stuck, Observed.silent, Observed.shrink, Observed.join, Observed.grow, Observed.roll, Observed.spared,
 	} {
 		if d, found := step(o); found {
 			return d
@@ -51,8 +51,8 @@ func (o Observed) unrecorded() (Decision, bool) {
 
 // isSettled reports whether all members are as they shall be, as far as that shows without etcd.
 func (o Observed) isSettled() bool {
-	return len(o.Members) == o.Size && !slices.ContainsFunc(o.Members, func(m Member) bool {
-		return m.ID == "" || !m.IsVoter || o.isOutdated(m) || !o.isUp(m)
+	return o.WasReady && len(o.Members) == o.Size && !slices.ContainsFunc(o.Members, func(m Member) bool {
+		return m.ID == "" || !m.IsVoter || m.IsLeaving || o.isOutdated(m) || !o.isUp(m)
 	})
 }
 
@@ -62,10 +62,11 @@ func (o Observed) isUp(m Member) bool {
 	return exists && pod.IsReady && !pod.IsEnding
 }
 
-// ended deletes a pod that will not run again, so that another one is created in its place.
+// ended deletes a pod that will not run again, so that another one is created in its place. One with the data of its
+// member goes only while the others are a quorum, which can replace it.
 func (o Observed) ended() (Decision, bool) {
 	for _, member := range o.Members {
-		if pod := o.Pods[member.Name]; pod.HasEnded && !pod.IsEnding {
+		if pod := o.Pods[member.Name]; pod.HasEnded && !pod.IsEnding && (!o.Ephemeral || o.List != nil) {
 			return act(DeletePod{member.Name, pod.UID}, WaitingForPods, "Pod %s has ended and is created again.", member.Name), true
 		}
 	}

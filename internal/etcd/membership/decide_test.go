@@ -18,7 +18,7 @@ func ready(uid string) membership.Pod {
 // three is a cluster of three members at rest.
 func three() membership.Observed {
 	o := membership.Observed{
-		Size: 3, Version: "3.5.35", Names: memberNames, Pods: map[string]membership.Pod{}, Claims: map[string]membership.Claim{},
+		Size: 3, Version: "3.5.35", Names: memberNames, WasReady: true, Pods: map[string]membership.Pod{}, Claims: map[string]membership.Claim{},
 	}
 	for i, name := range memberNames[:3] {
 		uid := fmt.Sprint("uid", i)
@@ -78,8 +78,34 @@ func TestTheNextAct(t *testing.T) {
 		reason   membership.Reason
 	}{
 		"nothing at rest": {three(), membership.Rest{}, ""},
+		"etcd is asked until the cluster was ready": {
+			changed(three(), func(o *membership.Observed) { o.WasReady = false }), membership.Ask{}, membership.EtcdNotAnswering,
+		},
+		"a learner that was added for another size is removed": {
+			asked(sized(one(), 1), voter(first), membership.Listed{ID: "b", Name: second, IsLearner: true}),
+			membership.Remove{Name: second, ID: "b"},
+			membership.RemovingMember,
+		},
+		"claims are read before a cluster is begun": {
+			membership.Observed{Size: 3, Version: "3.5.35", Names: memberNames}, membership.Ask{}, membership.EtcdNotAnswering,
+		},
+		"a cluster that has claims and no first one is not begun anew": {
+			asked(changed(without(three(), first), func(o *membership.Observed) { o.Members = nil; clear(o.Pods) })),
+			membership.CreatePod{Name: second, Existing: true, HasData: true, Members: []string{second}, Version: "3.5.35"},
+			membership.WaitingForPods,
+		},
+		"a voter that is not recorded is created again with its data": {
+			asked(changed(three(), func(o *membership.Observed) { o.Members = o.Members[:2]; delete(o.Pods, third) }), voter(first), voter(second), silent(third)),
+			membership.CreatePod{Name: third, Existing: true, HasData: true, Members: []string{third}, Version: "3.5.35"},
+			membership.WaitingForPods,
+		},
+		"a voter that is neither recorded nor has data is removed": {
+			asked(changed(without(three(), third), func(o *membership.Observed) { o.Members = o.Members[:2] }), voter(first), voter(second), silent(third)),
+			membership.Remove{Name: third, ID: "id of " + third},
+			membership.ReplacingMember,
+		},
 		"a new cluster is one member": {
-			membership.Observed{Size: 3, Version: "3.5.35", Names: memberNames},
+			membership.Observed{Size: 3, Version: "3.5.35", Names: memberNames, Asked: true},
 			membership.CreatePod{Name: first, Members: []string{first}, Version: "3.5.35"},
 			membership.WaitingForPods,
 		},
@@ -166,6 +192,20 @@ func TestTheNextAct(t *testing.T) {
 			membership.DeletePod{Name: second, UID: "uid1"},
 			membership.WaitingForPods,
 		},
+		"an ephemeral pod that has ended is deleted while the others are a quorum": {
+			asked(ended(ephemeral(three()), second), voter(first), silent(second), voter(third)),
+			membership.DeletePod{Name: second, UID: "uid1"},
+			membership.WaitingForPods,
+		},
+		"ephemeral pods that have ended stay when the others are no quorum": {
+			asked(ended(ephemeral(three()), first, second, third)), membership.Rest{}, membership.QuorumLost,
+		},
+		"an ephemeral pod that has ended stays while etcd does not answer": {
+			asked(ended(ephemeral(three()), second)), membership.Rest{}, membership.MemberDataLost,
+		},
+		"of all pods that have ended one is deleted after the other": {
+			asked(ended(three(), first, second, third)), membership.DeletePod{Name: first, UID: "uid0"}, membership.WaitingForPods,
+		},
 		"a pod that was lost before it started is created again": {
 			changed(joined(), func(o *membership.Observed) { delete(o.Pods, second); o.List[1].HasStarted = false }),
 			membership.CreatePod{Name: second, Existing: true, Members: []string{first, second}, Version: "3.5.35"},
@@ -173,7 +213,7 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"a member that has lost its data is removed": {
 			asked(without(three(), second), voter(first), silent(second), voter(third)),
-			membership.Remove{Name: second, ID: "id of " + second},
+			membership.SetLeaving{Name: second, Leaving: true},
 			membership.ReplacingMember,
 		},
 		"a member whose claim is being deleted has lost its data": {
@@ -181,14 +221,14 @@ func TestTheNextAct(t *testing.T) {
 				delete(o.Pods, second)
 				o.Claims[second] = membership.Claim{UID: "a", IsEnding: true}
 			}), voter(first), silent(second), voter(third)),
-			membership.Remove{Name: second, ID: "id of " + second},
+			membership.SetLeaving{Name: second, Leaving: true},
 			membership.ReplacingMember,
 		},
 		"a member whose volume is gone has lost its data": {
 			asked(changed(three(), func(o *membership.Observed) {
 				o.Pods[second], o.Claims[second] = crashed("uid1"), membership.Claim{UID: "a", IsLost: true}
 			}), voter(first), silent(second), voter(third)),
-			membership.Remove{Name: second, ID: "id of " + second},
+			membership.SetLeaving{Name: second, Leaving: true},
 			membership.ReplacingMember,
 		},
 		"a claim that is being deleted is used as long as its pod": {
@@ -205,7 +245,7 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"a lost ephemeral pod is replaced": {
 			asked(changed(three(), func(o *membership.Observed) { delete(o.Pods, second); o.Ephemeral = true }), voter(first), silent(second), voter(third)),
-			membership.Remove{Name: second, ID: "id of " + second},
+			membership.SetLeaving{Name: second, Leaving: true},
 			membership.ReplacingMember,
 		},
 		"nobody is removed when the others do not answer": {
@@ -218,11 +258,40 @@ func TestTheNextAct(t *testing.T) {
 		"the only member is not replaced": {
 			asked(changed(without(one(), first), func(o *membership.Observed) { o.Size = 1 })), membership.Rest{}, membership.QuorumLost,
 		},
+		"a member is removed once that is recorded": {
+			asked(sized(leaving(three(), third), 2), voter(first), voter(second), voter(third)),
+			membership.Remove{Name: third, ID: "id of " + third},
+			membership.RemovingMember,
+		},
+		"a member that stays after all is not removed later": {
+			asked(leaving(three(), third), voter(first), voter(second), voter(third)), membership.SetLeaving{Name: third}, "",
+		},
+		"a member that the operator has not removed keeps what it has": {
+			asked(three(), voter(third)), membership.Rest{}, membership.MemberRemoved,
+		},
+		"the pod of such a member is created again": {
+			asked(changed(three(), func(o *membership.Observed) { delete(o.Pods, first) }), voter(third)),
+			membership.CreatePod{Name: first, Existing: true, HasData: true, Members: []string{first}, Version: "3.5.35"},
+			membership.WaitingForPods,
+		},
+		"a member with another id keeps what it has": {
+			asked(three(), voter(first), changedListed(voter(second), func(l *membership.Listed) { l.ID = "restored" }), voter(third)),
+			membership.Rest{},
+			membership.MemberIDChanged,
+		},
+		"a member that leaves and has another id keeps what it has": {
+			asked(leaving(three(), second), voter(first), changedListed(voter(second), func(l *membership.Listed) { l.ID = "restored" }), voter(third)),
+			membership.Rest{},
+			membership.MemberIDChanged,
+		},
+		"a voter that is said to be a learner is not removed": {
+			asked(sized(three(), 1), learner(first), learner(second), voter(third)), membership.Rest{}, membership.MembersDisagree,
+		},
 		"what a removed member had goes, its pod first": {
-			asked(sized(three(), 2), voter(first), voter(second)), membership.DeletePod{Name: third, UID: "uid2"}, membership.RemovingMember,
+			asked(sized(leaving(three(), third), 2), voter(first), voter(second)), membership.DeletePod{Name: third, UID: "uid2"}, membership.RemovingMember,
 		},
 		"then its data": {
-			asked(changed(three(), func(o *membership.Observed) { delete(o.Pods, third) }), voter(first), voter(second)),
+			asked(changed(leaving(three(), third), func(o *membership.Observed) { delete(o.Pods, third) }), voter(first), voter(second)),
 			membership.DeleteClaim{Name: third, UID: "claim of " + third},
 			membership.RemovingMember,
 		},
@@ -231,12 +300,12 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"the last member goes first": {
 			asked(sized(three(), 1), voter(first), voter(second), voter(third)),
-			membership.Remove{Name: third, ID: "id of " + third},
+			membership.SetLeaving{Name: third, Leaving: true},
 			membership.RemovingMember,
 		},
 		"a member that does not answer goes before it": {
 			asked(sized(changed(three(), func(o *membership.Observed) { o.Pods[second] = waiting("uid1") }), 1), voter(first), silent(second), voter(third)),
-			membership.Remove{Name: second, ID: "id of " + second},
+			membership.SetLeaving{Name: second, Leaving: true},
 			membership.RemovingMember,
 		},
 		"the leader is moved before its member goes": {
@@ -300,7 +369,7 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"an ephemeral member is replaced by one of another version": {
 			asked(newer(changed(three(), func(o *membership.Observed) { o.Ephemeral = true })), voter(first), voter(second), voter(third)),
-			membership.Remove{Name: second, ID: "id of " + second},
+			membership.SetLeaving{Name: second, Leaving: true},
 			membership.Upgrading,
 		},
 		"changed CAs restart a follower first": {
@@ -370,6 +439,25 @@ func changedListed(l membership.Listed, change func(l *membership.Listed)) membe
 func recordedAs(o membership.Observed, names ...string) membership.Observed {
 	for _, name := range names {
 		o.Members = membership.WithVersion(o.Members, name, "3.6.16")
+	}
+	return o
+}
+
+// leaving has a member that the operator is removing.
+func leaving(o membership.Observed, name string) membership.Observed {
+	o.Members = membership.WithLeaving(o.Members, name, true)
+	return o
+}
+
+func ephemeral(o membership.Observed) membership.Observed {
+	o.Ephemeral = true
+	return o
+}
+
+// ended has pods whose containers have ended.
+func ended(o membership.Observed, names ...string) membership.Observed {
+	for _, name := range names {
+		o.Pods[name] = membership.Pod{UID: o.Pods[name].UID, IsOwned: true, HasEnded: true, Version: "3.5.35"}
 	}
 	return o
 }

@@ -10,6 +10,8 @@ type Member struct {
 	ID string
 	// IsVoter is false of a learner, and of a member that etcd was not heard of.
 	IsVoter bool
+	// IsLeaving is true once the operator has decided to remove the member from etcd.
+	IsLeaving bool
 	// Version of etcd that its pod is created with.
 	Version string
 }
@@ -23,7 +25,7 @@ type Pod struct {
 	MayRun   bool
 	IsReady  bool
 	IsEnding bool
-	// HasEnded is true when its containers have ended for good, as after an eviction.
+	// HasEnded is true when its containers have ended for good, as after an eviction, and etcd does not answer in it.
 	HasEnded bool
 	// Version of etcd that it was created with.
 	Version string
@@ -73,6 +75,9 @@ type Observed struct {
 	// Claims by the name of the member, of members without a ready pod. Ephemeral members have none.
 	Claims    map[string]Claim
 	Ephemeral bool
+	// WasReady is true when nothing about members was reported to be in the way of this spec. Until then etcd may have
+	// been changed without a record.
+	WasReady bool
 	// Asked is true when etcd was asked, and the pods and claims were read past any cache.
 	Asked bool
 	// List is what etcd answered; nil when it was not asked or did not answer.
@@ -101,6 +106,15 @@ func (o Observed) listed(member Member) (Listed, bool) {
 	return o.List[i], true
 }
 
+// named finds the member of a name among those that etcd has.
+func (o Observed) named(name string) (Listed, bool) {
+	i := slices.IndexFunc(o.List, func(l Listed) bool { return l.Name == name })
+	if i < 0 {
+		return Listed{}, false
+	}
+	return o.List[i], true
+}
+
 // voters are the members that count for the quorum, as etcd has them.
 func (o Observed) voters() []Listed {
 	return slices.DeleteFunc(slices.Clone(o.List), func(l Listed) bool { return l.IsLearner })
@@ -115,7 +129,7 @@ func (o Observed) hasLostData(member Member) bool {
 	case member.ID == "" || exists && pod.IsReady:
 		return false
 	case o.Ephemeral:
-		return !exists
+		return !exists || pod.HasEnded
 	case exists:
 		return !hasClaim || claim.IsLost
 	default:

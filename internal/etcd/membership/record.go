@@ -11,7 +11,8 @@ func Record(members []Member, list []Listed) []Member {
 			return l.HasStarted && l.Name == recorded[i].Name && (recorded[i].ID == "" || recorded[i].ID == l.ID)
 		})
 		if at >= 0 {
-			recorded[i].ID, recorded[i].IsVoter = list[at].ID, !list[at].IsLearner
+			recorded[i].ID = list[at].ID
+			recorded[i].IsVoter = recorded[i].IsVoter || !list[at].IsLearner // never the other way
 		}
 	}
 	return recorded
@@ -25,6 +26,17 @@ func Created(members []Member, pod CreatePod, uid string) []Member {
 		return recorded
 	}
 	return append(recorded, Member{Name: pod.Name, PodUID: uid, Version: pod.Version})
+}
+
+// WithLeaving is what the status shall have once it was decided whether a member is removed.
+func WithLeaving(members []Member, name string, leaving bool) []Member {
+	recorded := slices.Clone(members)
+	for i := range recorded {
+		if recorded[i].Name == name {
+			recorded[i].IsLeaving = leaving
+		}
+	}
+	return recorded
 }
 
 // WithVersion is what the status shall have once the version of a member was set.

@@ -7,33 +7,72 @@ import (
 )
 
 // removed takes away what is left of a member that etcd does not have any more: its pod, then its data, which no
-// member can ever use, then its record. Nothing of it is deleted before etcd has removed it.
+// member can ever use, then its record. Nothing of it is deleted before the operator has decided to remove it and etcd
+// has done so: what one member answers about another is no reason to delete data.
 func (o Observed) removed() (Decision, bool) {
 	if o.List == nil {
 		return Decision{}, false
 	}
 	for _, member := range o.Members {
-		if _, isListed := o.listed(member); isListed {
-			continue
+		_, isListed := o.listed(member)
+		_, isNamed := o.named(member.Name)
+		next := o.rid(member.Name)
+		_, isBare := next.(Forget)
+		if !isListed && !isNamed && (member.IsLeaving || isBare) {
+			return act(next, RemovingMember, "Member %s is removed from etcd. Its pod and its data are being deleted.", member.Name), true
 		}
-		pod, hasPod := o.Pods[member.Name]
-		claim, hasClaim := o.Claims[member.Name]
-		var next Act
-		switch {
-		case hasPod && !pod.IsEnding:
-			next = DeletePod{member.Name, pod.UID}
-		case hasPod:
-			next = Rest{}
-		case hasClaim && !claim.IsEnding:
-			next = DeleteClaim{member.Name, claim.UID}
-		case hasClaim:
-			next = Rest{}
-		default:
-			next = Forget{member.Name}
-		}
-		return act(next, RemovingMember, "Member %s is removed from etcd. Its pod and its data are being deleted.", member.Name), true
 	}
 	return Decision{}, false
+}
+
+// rid is the next act that takes away what is left of a member.
+func (o Observed) rid(name string) Act {
+	pod, hasPod := o.Pods[name]
+	claim, hasClaim := o.Claims[name]
+	switch {
+	case hasPod && !pod.IsEnding:
+		return DeletePod{name, pod.UID}
+	case hasPod:
+		return Rest{}
+	case hasClaim && !claim.IsEnding:
+		return DeleteClaim{name, claim.UID}
+	case hasClaim:
+		return Rest{}
+	default:
+		return Forget{name}
+	}
+}
+
+// disputed looks for a member that etcd has otherwise than it is recorded, and that the operator has not removed.
+func (o Observed) disputed() (Decision, bool) {
+	if o.List == nil {
+		return Decision{}, false
+	}
+	for _, member := range o.Members {
+		listed, isListed := o.listed(member)
+		other, isNamed := o.named(member.Name)
+		switch {
+		case isListed && listed.IsLearner && member.IsVoter:
+			return rest(MembersDisagree, "Member %s is a voter, and etcd has it as a learner. Members are neither added nor removed, and nothing is deleted. Compare what etcdctl member list prints for each member.", member.Name), true
+		case isListed:
+		case isNamed:
+			return rest(MemberIDChanged, "Member %s was %s and is %s in etcd, as after its data was restored. Members are neither added nor removed, and nothing is deleted. "+
+				"Create another EtcdCluster from the snapshot. To have the member replaced instead, delete its PersistentVolumeClaim, then its pod.", member.Name, member.ID, other.ID), true
+		default:
+			return rest(MemberRemoved, "etcd does not have member %s, which the operator has not removed. Members are neither added nor removed, and nothing is deleted. "+
+				"To have it added again without its data, delete its PersistentVolumeClaim, then its pod.", member.Name), true
+		}
+	}
+	return Decision{}, false
+}
+
+// spared takes back what was decided of a member that is not removed after all.
+func (o Observed) spared() (Decision, bool) {
+	i := slices.IndexFunc(o.Members, func(m Member) bool { return m.IsLeaving })
+	if i < 0 {
+		return Decision{}, false
+	}
+	return Decision{Act: SetLeaving{o.Members[i].Name, false}}, true
 }
 
 // lost removes a member that cannot come back, so that it is added again with an empty volume.
@@ -96,7 +135,7 @@ func uselessness(l Listed) int {
 // remove removes a member from etcd when the others are a quorum without it. If it serves, all others must.
 func (o Observed) remove(member Listed, reason Reason, why string) Decision {
 	if member.IsLearner {
-		return act(Remove{member.Name, member.ID}, reason, "Member %s is being removed: %s.", member.Name, why)
+		return o.begin(member, reason, why)
 	}
 	others := slices.DeleteFunc(o.voters(), func(l Listed) bool { return l.ID == member.ID })
 	answering := count(others)
@@ -112,8 +151,17 @@ func (o Observed) remove(member Listed, reason Reason, why string) Decision {
 	case member.IsLeader:
 		return move(member, others)
 	default:
-		return act(Remove{member.Name, member.ID}, reason, "Member %s is being removed: %s.", member.Name, why)
+		return o.begin(member, reason, why)
 	}
+}
+
+// begin records that a member is removed, and in the next step removes it.
+func (o Observed) begin(member Listed, reason Reason, why string) Decision {
+	var next Act = Remove{member.Name, member.ID}
+	if i := o.index(member.Name); i >= 0 && !o.Members[i].IsLeaving {
+		next = SetLeaving{member.Name, true}
+	}
+	return act(next, reason, "Member %s is being removed: %s.", member.Name, why)
 }
 
 // move makes the most advanced of other voters the leader.

@@ -13,8 +13,9 @@ var wide = flag.Bool("wide", false, "walk through one more loss")
 
 // budget is what may go wrong on a way through a world.
 type budget struct {
-	// losses are pods and claims that others delete, containers that end, crashes of the operator, and stale caches.
-	pods, claims, restarts, crashes, lags int
+	// losses are pods and claims that others delete, containers that end, crashes of the operator, stale caches,
+	// answers of a member that it is alone, and pods that end for good.
+	pods, claims, restarts, crashes, lags, lies, ends int
 }
 
 // walker visits every state that a world can come to.
@@ -66,6 +67,14 @@ func (wk *walker) next(at step) []step {
 		add(left, func(w *world) { w.cache = w.clone().pods })
 	}
 	for _, name := range at.world.used() {
+		if left := at.left; left.lies > 0 {
+			left.lies--
+			add(left, func(w *world) {
+				w.liar = name
+				wk.reconcile(w, false)
+				w.liar = ""
+			})
+		}
 		add(at.left, func(w *world) { wk.must(w, w.start(name)) })
 		if left := at.left; left.pods > 0 {
 			left.pods--
@@ -74,6 +83,10 @@ func (wk *walker) next(at step) []step {
 		if left := at.left; left.claims > 0 {
 			left.claims--
 			add(left, func(w *world) { w.lose(name) })
+		}
+		if left := at.left; left.ends > 0 {
+			left.ends--
+			add(left, func(w *world) { w.end(name) })
 		}
 		if left := at.left; left.restarts > 0 {
 			left.restarts--
@@ -86,9 +99,13 @@ func (wk *walker) next(at step) []step {
 // reconcile does one act, and holds that it takes no quorum away and at most one member that serves.
 func (wk *walker) reconcile(w *world, crashes bool) {
 	wk.t.Helper()
-	next := w.decide().Act
+	d := w.decide()
+	next := d.Act
 	before, had, all := w.serving(), w.quorate(), w.all()
 	wk.must(w, w.carryOut(next, crashes))
+	if !crashes {
+		w.report(d)
+	}
 	if had && !w.quorate() && len(w.list) > 1 { // the only member of a cluster cannot be restarted otherwise
 		wk.t.Fatalf("%T %+v takes the quorum away: %s", next, next, w.key())
 	}
@@ -156,6 +173,14 @@ func (w *world) stop(name string) {
 	}
 }
 
+// end ends the containers in a pod for good.
+func (w *world) end(name string) {
+	if p, exists := w.pods[name]; exists {
+		p.running, p.ended = false, true
+		w.pods[name] = p
+	}
+}
+
 // serving are the voters that serve.
 func (w *world) serving() int {
 	serving := 0
@@ -186,7 +211,7 @@ func (w *world) isLost() bool {
 		voters++
 		c, hasClaim := w.claims[s.name]
 		p, hasPod := w.pods[s.name]
-		if w.ephemeral && hasPod && p.volume == s.id || !w.ephemeral && hasClaim && c.volume == s.id && (hasPod || !c.goes) {
+		if w.ephemeral && hasPod && !p.ended && p.volume == s.id || !w.ephemeral && hasClaim && c.volume == s.id && (hasPod || !c.goes) {
 			have++
 		}
 	}
@@ -197,9 +222,11 @@ func (w *world) isLost() bool {
 func settled(size int, ephemeral bool) *world {
 	w := &world{size: size, version: "3.5.35", ephemeral: ephemeral, pods: map[string]pod{}, claims: map[string]claim{}}
 	for range 60 {
-		if err := w.carryOut(w.decide().Act, false); err != nil {
+		d := w.decide()
+		if err := w.carryOut(d.Act, false); err != nil {
 			panic(err)
 		}
+		w.report(d)
 		for _, name := range memberNames {
 			if err := w.start(name); err != nil {
 				panic(err)
@@ -218,6 +245,8 @@ func TestNoActTakesTheQuorumAway(t *testing.T) {
 	}{
 		"created":             {0, func(w *world) { w.size = 3 }, budget{pods: 1, crashes: 1, lags: 1}},
 		"three members":       {3, func(*world) {}, budget{pods: 2, claims: 1, crashes: 1, lags: 1}},
+		"a member lies":       {3, func(*world) {}, budget{pods: 2, lies: 2}},
+		"all pods end":        {3, func(*world) {}, budget{ends: 3, crashes: 1}},
 		"all pods lost":       {3, func(*world) {}, budget{pods: 3, crashes: 1, restarts: 1}},
 		"two members":         {2, func(*world) {}, budget{pods: 1, claims: 1, crashes: 1, restarts: 1, lags: 1}},
 		"one member":          {1, func(*world) {}, budget{pods: 1, claims: 1, crashes: 1, restarts: 1, lags: 1}},
@@ -246,17 +275,21 @@ func TestNoActTakesTheQuorumAway(t *testing.T) {
 
 func TestMembersWithoutVolumesAreReplaced(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(w *world){
-		"lost":     func(*world) {},
-		"upgraded": func(w *world) { w.version = "3.6.16" },
-		"fewer":    func(w *world) { w.size = 1 },
+	for name, test := range map[string]struct {
+		change func(w *world)
+		left   budget
+	}{
+		"lost":     {func(*world) {}, budget{pods: 2, crashes: 1, restarts: 1}},
+		"ended":    {func(*world) {}, budget{pods: 1, crashes: 1, ends: 3}},
+		"upgraded": {func(w *world) { w.version = "3.6.16" }, budget{pods: 2, crashes: 1, restarts: 1}},
+		"fewer":    {func(w *world) { w.size = 1 }, budget{pods: 2, crashes: 1, restarts: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wk := &walker{t: t, seen: map[string]bool{}, settles: map[string]bool{}}
 			w := settled(3, true)
-			change(w)
-			wk.walk(w, budget{pods: 2, crashes: 1, restarts: 1})
+			test.change(w)
+			wk.walk(w, test.left)
 			t.Logf("%d states", len(wk.seen))
 		})
 	}

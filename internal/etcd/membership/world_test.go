@@ -24,6 +24,10 @@ type world struct {
 	// cache is what the operator sees of pods before it reads past it; nil when it is up to date.
 	cache map[string]pod
 	last  int
+	// reported is the spec that was last reported to be reached.
+	reported string
+	// liar is a member that answers that etcd has no other.
+	liar string
 }
 
 // server is a member as etcd has it.
@@ -37,6 +41,7 @@ type pod struct {
 	first         bool
 	hasData       bool
 	running, goes bool
+	ended         bool
 	// volume is what an ephemeral member has.
 	volume string
 }
@@ -68,13 +73,13 @@ func (w *world) key() string {
 	}
 	say(w.leader)
 	for _, m := range w.members {
-		say(m.PodUID, m.Name[len(m.Name)-1], m.IsVoter, m.Version)
+		say(m.PodUID, m.Name[len(m.Name)-1], m.IsVoter, m.IsLeaving, m.Version)
 		say(m.ID)
 	}
 	for i, name := range memberNames {
 		for _, pods := range []map[string]pod{w.pods, w.cache} {
 			if p, exists := pods[name]; exists {
-				say(p.uid, "pod", i, p.version, p.first, p.hasData, p.running, p.goes)
+				say(p.uid, "pod", i, p.version, p.first, p.hasData, p.running, p.goes, p.ended)
 				say(p.volume)
 			}
 		}
@@ -83,7 +88,17 @@ func (w *world) key() string {
 			say(c.volume)
 		}
 	}
-	return text.String() + fmt.Sprint(w.cache == nil)
+	return text.String() + fmt.Sprint(w.cache == nil, w.reported == w.spec())
+}
+
+func (w *world) spec() string { return fmt.Sprint(w.size, w.version) }
+
+// report records whether the cluster is as its spec says.
+func (w *world) report(d membership.Decision) {
+	w.reported = ""
+	if _, rests := d.Act.(membership.Rest); rests && d.Obstacle == nil {
+		w.reported = w.spec()
+	}
 }
 
 // fresh is a new id of anything.
@@ -133,7 +148,7 @@ func (w *world) quorate() bool {
 func (w *world) start(name string) error {
 	p, exists := w.pods[name]
 	at := slices.IndexFunc(w.members, func(m membership.Member) bool { return m.Name == name })
-	if !exists || p.running || p.goes || at < 0 || w.members[at].PodUID != p.uid {
+	if !exists || p.running || p.goes || p.ended || at < 0 || w.members[at].PodUID != p.uid {
 		return nil
 	}
 	_, hasClaim := w.claims[name]
@@ -199,22 +214,26 @@ func (w *world) observe(asked bool) membership.Observed {
 	quorate := w.quorate()
 	o := membership.Observed{
 		Size: w.size, Version: w.version, Names: memberNames, Members: w.members, Ephemeral: w.ephemeral, Asked: asked,
-		Pods: map[string]membership.Pod{}, Claims: map[string]membership.Claim{},
+		WasReady: w.reported == w.spec(),
+		Pods:     map[string]membership.Pod{}, Claims: map[string]membership.Claim{},
 	}
 	pods := w.pods
 	if !asked && w.cache != nil {
 		pods = w.cache
 	}
 	for name, p := range pods {
-		o.Pods[name] = membership.Pod{UID: p.uid, IsOwned: true, MayRun: p.running, IsReady: quorate && p.running && w.votes(name), IsEnding: p.goes, Version: p.version}
+		o.Pods[name] = membership.Pod{UID: p.uid, IsOwned: true, MayRun: p.running, IsReady: quorate && p.running && w.votes(name), IsEnding: p.goes, HasEnded: p.ended, Version: p.version}
 	}
 	for name, c := range w.claims {
 		o.Claims[name] = membership.Claim{UID: c.uid, IsEnding: c.goes}
 	}
-	if !asked || !quorate {
+	if !asked || !quorate && w.liar == "" {
 		return o
 	}
 	for _, s := range w.list {
+		if w.liar != "" && w.liar != s.name {
+			continue
+		}
 		o.List = append(o.List, membership.Listed{
 			ID: s.id, Name: s.name, IsLearner: s.isLearner, HasStarted: s.started,
 			Answers: w.serves(s) && !s.isLearner, IsLeader: s.id == w.leader,
@@ -270,6 +289,8 @@ func (w *world) carryOut(next membership.Act, crashes bool) error {
 		w.leader = act.ToID
 	case membership.SetVersion:
 		recorded = membership.WithVersion(recorded, act.Name, act.Version)
+	case membership.SetLeaving:
+		recorded = membership.WithLeaving(recorded, act.Name, act.Leaving)
 	case membership.Ask, membership.Rest:
 	}
 	if !crashes {

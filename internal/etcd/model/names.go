@@ -69,8 +69,14 @@ func (n Names) PeerURL(member string) string {
 }
 
 // ClientURL is where clients reach a member.
-func (n Names) ClientURL(member string) string {
-	return n.scheme() + n.Host(member) + ":" + strconv.Itoa(contract.ClientPort)
+func (n Names) ClientURL(member string) string { return n.ClientURLAt(n.Host(member)) }
+
+// ClientURLAt is where clients reach a member at an address of its pod.
+func (n Names) ClientURLAt(address string) string {
+	if strings.Contains(address, ":") { // IPv6
+		address = "[" + address + "]"
+	}
+	return n.scheme() + address + ":" + strconv.Itoa(contract.ClientPort)
 }
 
 func (n Names) scheme() string {

@@ -33,12 +33,12 @@ func (c Cluster) Protection(voters int) []Object {
 	}
 }
 
-// budget counts voters. A cluster that shall have one member or two tolerates no loss: there one eviction is allowed,
-// or no node could ever be drained.
+// budget counts the voters there are. A cluster of one or two that shall not have more tolerates no loss: there one
+// eviction is allowed, or no node could ever be drained.
 func (c Cluster) budget(voters int) *policyac.PodDisruptionBudgetApplyConfiguration {
 	needed := voters/2 + 1
-	if voters == 0 || c.Size <= 2 {
-		needed = max(min(voters, c.Size)-1, 0)
+	if voters == 0 || voters <= 2 && c.Size <= 2 {
+		needed = max(voters-1, 0)
 	}
 	selector := c.selector()
 	selector[RoleLabel] = string(etcdv1beta2.RoleVoter)

@@ -288,6 +288,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.keyturn.keyturn.api.etcd.v1beta2.MemberStatus
   map:
     fields:
+    - name: leaving
+      type:
+        scalar: boolean
     - name: memberID
       type:
         scalar: string

@@ -20,6 +20,8 @@ type MemberStatusApplyConfiguration struct {
 	MemberID *string `json:"memberID,omitempty"`
 	// role is voter or learner. It is set once etcd knows the member.
 	Role *etcdv1beta2.MemberRole `json:"role,omitempty"`
+	// leaving is true once the operator has decided to remove the member from etcd. Only then its data is deleted.
+	Leaving *bool `json:"leaving,omitempty"`
 	// version of etcd that the pod of the member is created with.
 	Version *string `json:"version,omitempty"`
 	// ready is true of a voter whose pod is ready.
@@ -61,6 +63,14 @@ func (b *MemberStatusApplyConfiguration) WithMemberID(value string) *MemberStatu
 // If called multiple times, the Role field is set to the value of the last call.
 func (b *MemberStatusApplyConfiguration) WithRole(value etcdv1beta2.MemberRole) *MemberStatusApplyConfiguration {
 	b.Role = &value
+	return b
+}
+
+// WithLeaving sets the Leaving field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Leaving field is set to the value of the last call.
+func (b *MemberStatusApplyConfiguration) WithLeaving(value bool) *MemberStatusApplyConfiguration {
+	b.Leaving = &value
 	return b
 }
 

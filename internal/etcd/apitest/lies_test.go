@@ -1,0 +1,200 @@
+package apitest
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/etcd/admin"
+	"github.com/keyturn/keyturn/internal/etcd/admin/admintest"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+)
+
+// liar is a member that answers that etcd has no other.
+type liar struct {
+	*admintest.Fake
+
+	self admin.Member
+}
+
+func (l *liar) Members(context.Context) ([]admin.Member, error) { return []admin.Member{l.self}, nil }
+
+// lie has a member answer that etcd has no other.
+func (w *world) lie(name string) {
+	w.t.Helper()
+	names := model.Names{Namespace: w.namespace, Cluster: cluster}
+	self, _ := w.etcd.Member(names.PeerURL(name))
+	w.dial = func(ctx context.Context, urls []string, identity *tls.Config) (admin.Client, error) {
+		if slices.Contains(urls, names.ClientURL(name)) {
+			return &liar{w.etcd, self}, nil
+		}
+		return w.etcd.Dial(ctx, urls, identity)
+	}
+}
+
+// setPodReady says of a pod that it is ready, whether or not it is.
+func (w *world) setPodReady(name string) {
+	w.t.Helper()
+	pod := w.pod(name)
+	before := pod.DeepCopy()
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	if err := w.kubelet.Status().Patch(w.t.Context(), pod, client.MergeFrom(before)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// claimUIDs are those of the claims that are not being deleted, by name.
+func (w *world) claimUIDs() map[string]types.UID {
+	w.t.Helper()
+	uids := map[string]types.UID{}
+	for _, claim := range w.claims() {
+		if claim.DeletionTimestamp == nil {
+			uids[claim.Name] = claim.UID
+		}
+	}
+	return uids
+}
+
+// keepsClaims fails the test unless every claim is still there.
+func (w *world) keepsClaims(before map[string]types.UID) {
+	w.t.Helper()
+	after := w.claimUIDs()
+	for name, uid := range before {
+		if after[name] != uid {
+			w.t.Fatalf("claim %s is deleted; Ready is %+v", name, w.condition(etcdv1beta2.ConditionReady))
+		}
+	}
+}
+
+func TestAMemberThatSaysItIsAloneHasNoDataOfOthersDeleted(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		lost    []string
+		changes string
+		reason  string
+	}{
+		"others answer":             {[]string{first}, `{}`, "MembersDisagree"},
+		"no other answers":          {[]string{first, second}, `{}`, "MemberRemoved"},
+		"fewer members are wanted":  {[]string{first, second}, `{"spec": {"size": 1}}`, "MemberRemoved"},
+		"another version is wanted": {nil, `{"spec": {"version": "3.6.16"}}`, "MembersDisagree"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, ofVersion(3, "3.5.35"))
+			w.bring()
+			before, ids := w.claimUIDs(), w.ids()
+			w.lie(third)
+			for _, member := range test.lost {
+				w.delete(w.pod(member))
+				w.etcd.Stop(t, member)
+			}
+			w.change(test.changes)
+			found := false
+			for range 20 {
+				w.reconcile()
+				w.setPodReady(third)
+				w.keepsClaims(before)
+				found = found || w.condition(etcdv1beta2.ConditionReady).Reason == test.reason
+			}
+			if !found {
+				t.Errorf("Ready was never %s: %+v", test.reason, w.condition(etcdv1beta2.ConditionReady))
+			}
+			w.dial = nil
+			w.bring()
+			for name, id := range w.ids() {
+				if ids[name] != id {
+					t.Errorf("member %s was %s and is %s", name, ids[name], id)
+				}
+			}
+		})
+	}
+}
+
+func TestAMemberThatAnotherClientRemovesIsReplacedOnceItsDataIsDeleted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(3))
+	w.bring()
+	before, claims := w.ids(), w.claimUIDs()
+	member, _ := w.etcd.Member(model.Names{Namespace: w.namespace, Cluster: cluster}.PeerURL(second))
+	if err := w.etcd.Remove(t.Context(), member.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.until("MemberRemoved")
+	w.keepsClaims(claims)
+	w.deleteClaim(second)
+	w.delete(w.pod(second))
+	w.play()
+	w.bringSafely()
+	if after := w.ids(); after[first] != before[first] || after[second] == before[second] || len(after) != 3 {
+		t.Errorf("members were %v and are %v", before, after)
+	}
+	w.atRest()
+}
+
+// restore replaces etcd by one that has a member of each name with another id, as after etcdutl snapshot restore.
+func (w *world) restore(members ...string) {
+	w.t.Helper()
+	names := model.Names{Namespace: w.namespace, Cluster: cluster}
+	claims, restored, id := w.claimUIDs(), &admintest.Fake{}, uint64(1)
+	restored.Start(w.t, "x", "https://x:2380")
+	add := func(url string) {
+		id++
+		if err := restored.AddLearner(w.t.Context(), url); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	for i := range model.MaxMembers { // no id is one of those before
+		add(fmt.Sprintf("https://y%d:2380", i))
+		if err := restored.Remove(w.t.Context(), id); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	for _, member := range members {
+		w.delete(w.pod(member))
+		add(names.PeerURL(member))
+		restored.Start(w.t, member, names.PeerURL(member))
+		if err := restored.Promote(w.t.Context(), id); err != nil {
+			w.t.Fatal(err)
+		}
+		w.volumes[claims["data-"+member]] = id
+	}
+	if err := restored.Remove(w.t.Context(), 1); err != nil {
+		w.t.Fatal(err)
+	}
+	w.etcd = restored
+	w.restart()
+}
+
+func TestARestoredMemberWithAnotherIDKeepsItsData(t *testing.T) {
+	t.Parallel()
+	for _, members := range [][]string{{first}, {first, second, third}} {
+		t.Run(fmt.Sprint(len(members)), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, of(int32(len(members))))
+			w.bring()
+			before := w.claimUIDs()
+			w.change(`{"spec": {"paused": true}}`)
+			w.reconcile()
+			w.restore(members...)
+			w.change(`{"spec": {"paused": false}}`)
+			for range 12 {
+				w.reconcile()
+				w.play()
+				w.keepsClaims(before)
+			}
+			w.change(`{"spec": {"size": 5}}`)
+			w.until("MemberIDChanged")
+			w.keepsClaims(before)
+			if len(w.pods()) != len(members) {
+				t.Errorf("there are %d pods", len(w.pods()))
+			}
+		})
+	}
+}

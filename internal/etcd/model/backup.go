@@ -164,7 +164,7 @@ func (b Backup) container(cluster Cluster) corev1.Container {
 		Image:           cluster.settings.AgentImage,
 		ImagePullPolicy: cluster.settings.PullPolicy,
 		Command: agentOf("/keyturn", "etcd-backup", "--key-algorithm="+string(cluster.TLS.Algorithm),
-			"--url="+cluster.Names.clientEndpoint(), "--cluster="+cluster.Names.Cluster, "--backup="+b.Name,
+			"--url="+cluster.Names.clientEndpoint(), "--cluster="+cluster.Names.Cluster, "--cluster-uid="+string(cluster.UID), "--backup="+b.Name,
 			"--keep="+strconv.FormatInt(b.policy().MaxBackups, 10)),
 		Env:             cluster.environment(),
 		SecurityContext: containerSecurity(),

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
@@ -173,5 +174,23 @@ func TestAFailedBackupIsExplained(t *testing.T) {
 				t.Errorf("the message does not say when the next one is tried: %s", ready.Message)
 			}
 		})
+	}
+}
+
+func TestAClusterThatIsCreatedAgainHasBackupsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	commands := map[string]bool{}
+	for _, uid := range []types.UID{"uid-1", "uid-2"} {
+		etcd := three(t)
+		etcd.UID = uid
+		cluster, _ := model.Resolve(etcd, settings())
+		command := strings.Join(backupOf(nil).Pod(cluster, "pin").Spec.Containers[0].Command, " ")
+		if !strings.Contains(command, "--cluster-uid="+string(uid)) {
+			t.Errorf("the command is %s", command)
+		}
+		commands[command] = true
+	}
+	if len(commands) != 2 {
+		t.Errorf("the commands are %v, want one for each cluster", commands)
 	}
 }

@@ -76,8 +76,10 @@ type world struct {
 	namespace string
 	private   string
 	clock     *clocktesting.FakePassiveClock
-	etcd      *admintest.Fake
-	agents    map[types.UID]*agent
+	// ahead is how much clock is ahead of the API server's, as far as the operator knows.
+	ahead  time.Duration
+	etcd   *admintest.Fake
+	agents map[types.UID]*agent
 	// volumes are the ids of the members that have data on them, by the UID of the claim, or of the pod without one.
 	volumes  map[types.UID]uint64
 	events   *events.FakeRecorder
@@ -150,7 +152,7 @@ func (w *world) restart() {
 	w.events = events.NewFakeRecorder(1000)
 	w.etcd.Before = func() error { return w.writer.count(func() error { return nil }) }
 	w.operator = controller.New(controller.Options{
-		Client: w.writer, Live: w.asOperator, Events: w.events, Log: logr.Discard(), Clock: w.clock,
+		Client: w.writer, Live: w.asOperator, Events: w.events, Log: logr.Discard(), Clock: w.clock, Ahead: func() time.Duration { return w.ahead },
 		Dial: w.etcd.Dial, Namespace: w.private, ReadsPKI: w.readsPKI, Metrics: w.metrics, Attestor: w.attestor,
 		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local", OperatorNamespace: w.private},
 	})

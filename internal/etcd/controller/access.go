@@ -54,6 +54,10 @@ func (r *Reconciler) ReconcileAccess(ctx context.Context, request ctrl.Request) 
 		{Namespace: access.Namespace, Name: model.AccessSecret(access)},
 		{Namespace: r.options.Namespace, Name: cluster.CACertSecret(contract.ClientPlane)},
 	})
+	if ahead, isWrong := r.ahead(); isWrong {
+		status := access.Status.DeepCopy()
+		return r.reportClock(ctx, stopped{access, keyturnv1alpha1.GroupVersion.WithKind(keyturnv1alpha1.KindEtcdAccess), status, &status.Conditions}, ahead)
+	}
 	a := &accessPass{pass: &pass{Reconciler: r, now: r.options.Clock.Now()}, access: access}
 	if err := a.run(ctx, cluster); err != nil {
 		return ctrl.Result{}, kube.IgnoreEnding(err)

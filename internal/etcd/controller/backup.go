@@ -45,6 +45,10 @@ func (r *Reconciler) ReconcileBackup(ctx context.Context, request ctrl.Request) 
 	if !stored.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // its pod goes with it
 	}
+	if ahead, isWrong := r.ahead(); isWrong {
+		status := stored.Status.DeepCopy()
+		return r.reportClock(ctx, stopped{stored, etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdBackup), status, &status.Conditions}, ahead)
+	}
 	b := &backupPass{pass: &pass{Reconciler: r, now: r.options.Clock.Now()}, backup: model.Backup{EtcdBackup: stored}}
 	b.seen.Now = b.now
 	err := b.run(ctx)

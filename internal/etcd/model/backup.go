@@ -192,7 +192,12 @@ func (b Backup) volumes(cluster Cluster) []corev1.Volume {
 
 // Check says what is wrong with the EtcdBackup whatever cluster there is; nil when nothing is.
 func (b Backup) Check() *Problem {
-	if b.Spec.StorageType == etcdv1beta2.StorageVolume {
+	switch {
+	case b.Spec.StorageType == etcdv1beta2.StorageVolume && !isName(b.ClusterNames().Cluster):
+		return WithoutCluster(b.ClusterNames())
+	case b.Spec.StorageType == etcdv1beta2.StorageVolume && !isName(b.ClaimName()):
+		return b.WithoutClaim()
+	case b.Spec.StorageType == etcdv1beta2.StorageVolume:
 		return nil
 	}
 	return &Problem{NotSupported, fmt.Sprintf(

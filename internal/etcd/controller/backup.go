@@ -91,7 +91,7 @@ func (b *backupPass) run(ctx context.Context) error {
 		b.wakeAt(act.Until)
 		return b.await(ctx, pod)
 	case model.EndBackup:
-		b.seen.Result = &act.Result
+		b.seen.Result, b.seen.Made = &act.Result, act.Made
 		b.wakeAt(b.now.Add(again))
 		return nil
 	case model.RemoveBackupPod:

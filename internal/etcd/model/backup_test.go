@@ -83,7 +83,7 @@ func TestWhatIsDueForABackup(t *testing.T) {
 		"a pod that is not recorded is removed":   {nil, backupPod(nil), model.RemoveBackupPod{}},
 		"one that is ending is waited for":        {nil, backupPod(func(p *corev1.Pod) { p.DeletionTimestamp = at(0) }), model.NextBackup{}},
 		"a pod that runs is waited for":           {running, backupPod(nil), model.AwaitBackup{}},
-		"the result of a pod is recorded":         {running, backupPod(ended(corev1.PodSucceeded, 0, string(text))), model.EndBackup{Result: verified}},
+		"the result of a pod is recorded":         {running, backupPod(ended(corev1.PodSucceeded, 0, string(text))), model.EndBackup{Result: verified, Made: model.MadeFor{Cluster: "my-cluster"}}},
 		"another pod of the name is removed":      {running, backupPod(func(p *corev1.Pod) { p.UID = "other" }), model.RemoveBackupPod{}},
 		"a pod in time is waited for":             {running, backupPod(func(p *corev1.Pod) { p.Status.StartTime = at(-11 * time.Minute) }), model.AwaitBackup{Until: noon().Add(time.Minute)}},
 		"a pod that starts its container is fine": {running, backupPod(func(p *corev1.Pod) { p.Status.ContainerStatuses = waiting("ContainerCreating") }), model.AwaitBackup{}},

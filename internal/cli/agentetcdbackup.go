@@ -14,7 +14,7 @@ import (
 
 func newAgentEtcdBackupCommand() *cobra.Command {
 	var flags etcdAgentFlags
-	var url, cluster, name string
+	var url, cluster, clusterUID, name string
 	var keep int
 	command := &cobra.Command{
 		Use:   "etcd-backup",
@@ -29,7 +29,7 @@ func newAgentEtcdBackupCommand() *cobra.Command {
 			options.Log = slog.New(slog.NewJSONHandler(command.ErrOrStderr(), nil))
 			return etcdagent.Backup{
 				Options: options, URL: url, Keep: keep, ResultPath: etcdagent.TerminationMessage,
-				Store: snapshot.Store{Volume: contract.BackupDir, Directory: path.Join(cluster, name)},
+				Store: snapshot.Store{Volume: contract.BackupDir, Directory: path.Join(cluster, name, clusterUID)},
 			}.Run(command.Context())
 		},
 	}
@@ -37,6 +37,7 @@ func newAgentEtcdBackupCommand() *cobra.Command {
 	addOwnPodFlags(set, &flags)
 	set.StringVar(&url, "url", "", "URL at which clients reach the cluster")
 	set.StringVar(&cluster, "cluster", "", "name of the EtcdCluster")
+	set.StringVar(&clusterUID, "cluster-uid", "", "UID of the EtcdCluster: another one of its name has backups of its own")
 	set.StringVar(&name, "backup", "", "name of the EtcdBackup")
 	set.IntVar(&keep, "keep", 0, "number of backups to keep; 0 keeps all")
 	return command

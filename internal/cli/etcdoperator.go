@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/attestation"
 	"github.com/keyturn/keyturn/internal/etcd/controller"
 	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/kube"
 )
 
 // operatorNamespaceVariable may name the operator's namespace instead of the flag.
@@ -92,11 +94,13 @@ func (o *etcdOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error
 	}
 	// What runs at the same time bounds the load, and the API server's own fairness does.
 	restConfig.QPS = -1
+	serverClock := kube.NewServerClock(clock.RealClock{})
+	restConfig.Wrap(serverClock.Transport)
 	mgr, err := ctrl.NewManager(restConfig, o.managerOptions(newScheme(), logger))
 	if err != nil {
 		return fmt.Errorf("preparing the etcd operator: %w", err)
 	}
-	if err := o.addController(mgr); err != nil {
+	if err := o.addController(mgr, serverClock); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
@@ -111,13 +115,15 @@ func (o *etcdOperatorOptions) managerOptions(scheme *runtime.Scheme, logger logr
 	return options
 }
 
-func (o *etcdOperatorOptions) addController(mgr ctrl.Manager) error {
+func (o *etcdOperatorOptions) addController(mgr ctrl.Manager, serverClock *kube.ServerClock) error {
 	if err := addHealthChecks(mgr); err != nil {
 		return err
 	}
 	figures := controller.NewMetrics()
-	if err := metrics.Registry.Register(figures); err != nil {
-		return fmt.Errorf("registering metrics: %w", err)
+	for _, collector := range []prometheus.Collector{figures, clockFigure(serverClock)} {
+		if err := metrics.Registry.Register(collector); err != nil {
+			return fmt.Errorf("registering metrics: %w", err)
+		}
 	}
 	policy, err := attestation.Expect(attestation.Settings{
 		Name: o.policy, OperatorUser: "system:serviceaccount:" + o.namespace + ":" + o.serviceAccount, Namespaces: o.watchNamespaces,
@@ -127,7 +133,7 @@ func (o *etcdOperatorOptions) addController(mgr ctrl.Manager) error {
 	}
 	return controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
-		Events: mgr.GetEventRecorder(model.Manager), Log: mgr.GetLogger(), Clock: clock.RealClock{},
+		Events: mgr.GetEventRecorder(model.Manager), Log: mgr.GetLogger(), Clock: clock.RealClock{}, Ahead: serverClock.Ahead,
 		Dial: admin.New, Namespace: o.namespace, ReadsPKI: o.pki, GrantsAccess: o.access, Metrics: figures,
 		Attestor: &controller.PolicyTester{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Expected: policy, Clock: clock.RealClock{}, Metrics: figures,

@@ -60,6 +60,11 @@ func CheckValidAt(cert *x509.Certificate, now time.Time) error {
 	return nil
 }
 
+// BeginsLate reports whether a certificate is not valid yet although its CA is: a clock that was ahead has issued it.
+func BeginsLate(cert, ca *x509.Certificate, now time.Time) bool {
+	return now.Before(cert.NotBefore) && !now.Before(ca.NotBefore)
+}
+
 // EarliestEnd is when the first certificate of a chain expires.
 func EarliestEnd(chain []*x509.Certificate) time.Time {
 	end := chain[0].NotAfter

@@ -177,6 +177,14 @@ type EtcdBackupStatus struct {
 	// lastSuccessDate is when the last backup was verified.
 	// +optional
 	LastSuccessDate *metav1.Time `json:"lastSuccessDate,omitempty"`
+	// etcdClusterName is the cluster that the last verified backup is of.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	EtcdClusterName string `json:"etcdClusterName,omitempty"`
+	// claimName is the claim that has the last verified backup.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ClaimName string `json:"claimName,omitempty"`
 	// path of the last verified backup on the volume.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024

@@ -305,8 +305,8 @@ func TestACrashAfterAnyWriteLeavesAnAccessThatIsCompletedAndInTheLedger(t *testi
 			break
 		}
 	}
-	if writes != 3 {
-		t.Errorf("there are %d writes, want ledger, Secret and status", writes)
+	if writes != 4 {
+		t.Errorf("there are %d writes, want a dry run, ledger, Secret and status", writes)
 	}
 }
 

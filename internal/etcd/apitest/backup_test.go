@@ -251,6 +251,34 @@ func TestWhatKeepsABackupFromBeingMadeIsReported(t *testing.T) {
 	w.backsUp("PodLost")
 }
 
+func TestABackupCountsForItsClaimAndItsClusterOnly(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ patch, reason string }{
+		"another claim":         {`{"spec": {"volume": {"claimName": "not-there"}}}`, "ClaimNotFound"},
+		"a claim without name":  {`{"spec": {"volume": {"claimName": "a/b"}}}`, "ClaimNotFound"},
+		"another cluster":       {`{"spec": {"etcdCluster": {"name": "not-there"}}}`, "ClusterNotFound"},
+		"another interval only": {`{"spec": {"backupPolicy": {"backupIntervalInSecond": 86400}}}`, "BackupSucceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, of(1))
+			w.bring()
+			w.createBackupClaim()
+			w.backUp(0)
+			w.backsUp("BackupRunning")
+			w.endBackup(corev1.PodSucceeded, 0, verified())
+			w.backsUp("BackupSucceeded")
+			w.backsUp("BackupSucceeded")
+			patch := client.RawPatch(types.MergePatchType, []byte(test.patch))
+			if err := w.person.Patch(t.Context(), &etcdv1beta2.EtcdBackup{ObjectMeta: w.meta(nightly)}, patch); err != nil {
+				t.Fatal(err)
+			}
+			w.backsUp(test.reason)
+			w.backsUp(test.reason)
+		})
+	}
+}
+
 func TestABackupWithoutItsClusterOrToAnotherStoreIsNotMade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, of(1))

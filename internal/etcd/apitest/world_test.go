@@ -78,7 +78,9 @@ type world struct {
 	namespace string
 	private   string
 	clock     *clocktesting.FakePassiveClock
-	etcd      *admintest.Fake
+	// ahead is how much clock is ahead of the API server's, as far as the operator knows.
+	ahead time.Duration
+	etcd  *admintest.Fake
 	// dial connects the operator to etcd; nil connects it to the one in memory.
 	dial   admin.Dial
 	agents map[types.UID]*agent
@@ -154,7 +156,7 @@ func (w *world) restart() {
 	w.events = events.NewFakeRecorder(1000)
 	w.etcd.Before = func() error { return w.writer.count(func() error { return nil }) }
 	w.operator = controller.New(controller.Options{
-		Client: w.writer, Live: w.asOperator, Events: w.events, Log: logr.Discard(), Clock: w.clock,
+		Client: w.writer, Live: w.asOperator, Events: w.events, Log: logr.Discard(), Clock: w.clock, Ahead: func() time.Duration { return w.ahead },
 		Dial: w.connectTo, Namespace: w.private, ReadsPKI: w.readsPKI, Metrics: w.metrics, Attestor: w.attestor,
 		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local", OperatorNamespace: w.private},
 	})

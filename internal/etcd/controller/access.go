@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"crypto/x509"
-	"encoding/base64"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,10 +49,15 @@ func (r *Reconciler) ReconcileAccess(ctx context.Context, request ctrl.Request) 
 		return ctrl.Result{}, nil // its Secret goes with it
 	}
 	cluster := model.AccessedCluster(access)
-	r.accessed.ReferTo(request.NamespacedName, []types.NamespacedName{
-		{Namespace: access.Namespace, Name: model.AccessSecret(access)},
-		{Namespace: r.options.Namespace, Name: cluster.CACertSecret(contract.ClientPlane)},
-	})
+	refers := []types.NamespacedName{{Namespace: access.Namespace, Name: model.AccessSecret(access)}}
+	if model.CheckAccess(access) == nil {
+		refers = append(refers, types.NamespacedName{Namespace: r.options.Namespace, Name: cluster.CACertSecret(contract.ClientPlane)})
+	}
+	r.accessed.ReferTo(request.NamespacedName, refers)
+	if ahead, isWrong := r.ahead(); isWrong {
+		status := access.Status.DeepCopy()
+		return r.reportClock(ctx, stopped{access, keyturnv1alpha1.GroupVersion.WithKind(keyturnv1alpha1.KindEtcdAccess), status, &status.Conditions}, ahead)
+	}
 	a := &accessPass{pass: &pass{Reconciler: r, now: r.options.Clock.Now()}, access: access}
 	if err := a.run(ctx, cluster); err != nil {
 		return ctrl.Result{}, kube.IgnoreEnding(err)
@@ -169,15 +173,23 @@ func (a *accessPass) grant(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	elsewhere, err := a.elsewhere(ctx)
+	if err != nil {
+		return err
+	}
 	user := model.AccessUser(a.access)
 	outcome := enroll.Decide(enroll.Input{
 		Pod:   enroll.Pod{Name: user, UID: string(a.access.UID), Recorded: string(a.access.UID), HasAddress: true},
 		Plane: contract.ClientPlane, Request: request, Answer: encoded(a.stored, model.OperatorCertEntry),
 		Usages: []pki.Usage{pki.ClientAuth}, Validity: a.cluster.TLS.LeafValidity,
 		CA: a.authorities.cas[contract.ClientPlane], Ledger: a.ledger.issued, IsAttested: true, Now: a.now,
+		Reserved: enroll.ForMembers, Elsewhere: elsewhere,
 	})
 	switch outcome := outcome.(type) {
 	case enroll.Signed:
+		if err := a.tryWrite(ctx, outcome.Answer, key); err != nil || a.problem != nil {
+			return err
+		}
 		return a.issue(ctx, outcome, key)
 	case enroll.Answered:
 		a.wakeAt(outcome.RenewalAt)
@@ -185,7 +197,7 @@ func (a *accessPass) grant(ctx context.Context) error {
 	case enroll.Held:
 		a.wakeAt(outcome.Until)
 		a.problem = &model.Problem{Reason: model.Reason(outcome.Cause), Message: fmt.Sprintf(
-			"No certificate is issued for now: %s. One that was issued stays in the Secret.", outcome.Detail)}
+			"No certificate is issued for now: %s. One that was issued stays in the Secret. %s", outcome.Detail, remedyOf(outcome.Cause))}
 	case enroll.Denied:
 		a.problem = &model.Problem{Reason: model.RequestDenied, Message: fmt.Sprintf(
 			"spec.request is denied (%s): %s. No certificate is issued for it. Create an EtcdAccess with another request.", outcome.Cause, excerpt.Of(outcome.Detail, excerpt.Foreign))}
@@ -193,9 +205,21 @@ func (a *accessPass) grant(ctx context.Context) error {
 	return nil
 }
 
+// remedyOf is what ends the wait of an application for its certificate.
+func remedyOf(cause enroll.Cause) string {
+	switch cause {
+	case enroll.LedgerFull:
+		return "Delete EtcdAccesses that are not needed, and wait until their certificates expire."
+	case enroll.RateLimited:
+		return "Find what deletes or changes the Secret."
+	default:
+		return "See the conditions of the EtcdCluster."
+	}
+}
+
 func (a *accessPass) issue(ctx context.Context, signed enroll.Signed, key []byte) error {
 	holder := enroll.Holder{PodUID: string(a.access.UID), Plane: contract.ClientPlane}
-	a.ledger.issued.Record(signed.Leaf, a.authorities.cas[contract.ClientPlane].Certificate(), holder, a.now)
+	a.ledger.issued.RecordClient(signed.Leaf, a.authorities.cas[contract.ClientPlane].Certificate(), holder, a.now)
 	if err := a.writeLedger(ctx); err != nil {
 		return err
 	}
@@ -209,58 +233,6 @@ func (a *accessPass) issue(ctx context.Context, signed enroll.Signed, key []byte
 	a.options.Events.Eventf(a.access, nil, corev1.EventTypeNormal, "CertificateIssued", actionGrant,
 		"Issued a certificate by %s: %s", signed.Leaf.Issuer.CommonName, signed.Why)
 	return nil
-}
-
-// request is what the application asks with: its own request, or one for the key that the operator makes for it.
-func (a *accessPass) request() (request string, key []byte, err error) {
-	if own := a.access.Spec.Request; own != "" {
-		return base64.StdEncoding.EncodeToString([]byte(own)), nil, nil
-	}
-	private, err := pki.ParsePrivateKey(dataOf(a.stored)[model.OperatorKeyEntry])
-	if err != nil || private.Params().Algorithm != a.cluster.OperatorKey().Algorithm {
-		if private, err = pki.GenerateKey(a.cluster.OperatorKey()); err != nil {
-			return "", nil, fmt.Errorf("making the key of EtcdAccess %s: %w", a.access.Name, err)
-		}
-	}
-	text, err := pki.NewRequest(private, pki.Subject{CommonName: model.AccessUser(a.access)}, pki.SANs{})
-	if err != nil {
-		return "", nil, fmt.Errorf("requesting the certificate of EtcdAccess %s: %w", a.access.Name, err)
-	}
-	return base64.StdEncoding.EncodeToString(text), private.PEM(), nil
-}
-
-// writeAccess writes the Secret of the application.
-func (a *accessPass) writeAccess(ctx context.Context, answer string, key []byte) error {
-	chain, err := enroll.Chain(answer)
-	if err != nil {
-		return err
-	}
-	names := a.cluster.Names
-	written, err := kube.WriteSecret(ctx, a.options.Client, fieldOwner, a.stored, kube.SecretIntent{
-		Namespace: a.access.Namespace, Name: model.AccessSecret(a.access),
-		Labels: map[string]string{model.ManagedByLabel: model.Manager, model.ClusterLabel: names.Cluster},
-		Owners: []metav1.OwnerReference{model.AccessOwner(a.access)},
-		Data:   model.AccessData(names, a.authorities.cas[contract.ClientPlane].Certificate(), chain, key),
-	})
-	if err != nil {
-		return err
-	}
-	a.stored, a.leaf = &written, chain[0]
-	return nil
-}
-
-// encoded is an entry of a Secret as annotations of pods carry it.
-func encoded(secret *corev1.Secret, entry string) string {
-	return base64.StdEncoding.EncodeToString(dataOf(secret)[entry])
-}
-
-// leafOf is the certificate in the Secret of an application; nil when there is none that can be read.
-func leafOf(secret *corev1.Secret) *x509.Certificate {
-	leaf, err := pki.FirstCertificate(dataOf(secret)[model.OperatorCertEntry])
-	if err != nil {
-		return nil
-	}
-	return leaf
 }
 
 // reportAccess applies the status when it differs, and writes an event when Ready has another status or reason.

@@ -45,6 +45,10 @@ func (r *Reconciler) ReconcileBackup(ctx context.Context, request ctrl.Request) 
 	if !stored.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // its pod goes with it
 	}
+	if ahead, isWrong := r.ahead(); isWrong {
+		status := stored.Status.DeepCopy()
+		return r.reportClock(ctx, stopped{stored, etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdBackup), status, &status.Conditions}, ahead)
+	}
 	b := &backupPass{pass: &pass{Reconciler: r, now: r.options.Clock.Now()}, backup: model.Backup{EtcdBackup: stored}}
 	b.seen.Now = b.now
 	err := b.run(ctx)
@@ -87,7 +91,7 @@ func (b *backupPass) run(ctx context.Context) error {
 		b.wakeAt(act.Until)
 		return b.await(ctx, pod)
 	case model.EndBackup:
-		b.seen.Result = &act.Result
+		b.seen.Result, b.seen.Made = &act.Result, act.Made
 		b.wakeAt(b.now.Add(again))
 		return nil
 	case model.RemoveBackupPod:
@@ -252,13 +256,13 @@ func (b *backupPass) decide(pod *corev1.Pod) enroll.Outcome {
 		},
 		Plane: plane, Request: pod.Annotations[plane.RequestAnnotation()], Answer: pod.Annotations[plane.CertificateAnnotation()],
 		IsAttested: b.isAttested(pod), Usages: []pki.Usage{pki.ClientAuth}, Validity: b.backup.Validity(b.cluster),
-		CA: b.authorities.cas[plane], Ledger: b.ledger.issued, Now: b.now,
+		CA: b.authorities.cas[plane], Ledger: b.ledger.issued, Reserved: enroll.ForMembers, Now: b.now,
 	})
 }
 
 func (b *backupPass) answer(ctx context.Context, pod *corev1.Pod, signed enroll.Signed) error {
 	holder := enroll.Holder{PodUID: string(pod.UID), Plane: contract.ClientPlane}
-	b.ledger.issued.Record(signed.Leaf, b.authorities.cas[contract.ClientPlane].Certificate(), holder, b.now)
+	b.ledger.issued.RecordClient(signed.Leaf, b.authorities.cas[contract.ClientPlane].Certificate(), holder, b.now)
 	if err := b.writeLedger(ctx); err != nil {
 		return err
 	}

@@ -43,6 +43,9 @@ func (r *Reconciler) ReconcilePKI(ctx context.Context, _ ctrl.Request) (ctrl.Res
 	if err != nil || etcdPKI == nil || !etcdPKI.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, kube.IgnoreEnding(err)
 	}
+	if _, isWrong := r.ahead(); isWrong {
+		return ctrl.Result{RequeueAfter: clockPause}, nil // clusters report it
+	}
 	p := &pkiPass{Reconciler: r, pki: etcdPKI, now: r.options.Clock.Now()}
 	p.seen = model.PKISeen{PKI: etcdPKI, Now: p.now}
 	if err := p.run(ctx); err != nil {

@@ -42,6 +42,8 @@ type Options struct {
 	Events events.EventRecorder
 	Log    logr.Logger
 	Clock  clock.PassiveClock
+	// Ahead tells how much Clock is ahead of the API server's; nil when that is unknown.
+	Ahead func() time.Duration
 	// Dial connects to clusters.
 	Dial admin.Dial
 	// Namespace is the operator's own, where CAs are.
@@ -116,6 +118,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	p.cluster, p.findings = model.Resolve(etcd, r.options.Settings)
 	if !etcd.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, p.remove(ctx)
+	}
+	if ahead, isWrong := r.ahead(); isWrong && p.cluster.Names.Mode != model.Insecure {
+		status := etcd.Status.DeepCopy()
+		return r.reportClock(ctx, stopped{etcd, etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdCluster), status, &status.Conditions}, ahead)
 	}
 	if err := p.run(ctx); err != nil {
 		return ctrl.Result{}, kube.IgnoreEnding(err)

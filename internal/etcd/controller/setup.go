@@ -25,6 +25,7 @@ import (
 // CacheOptions limits the cache to EtcdClusters and their objects, in these namespaces or in all when there are none.
 // No Secret is in it.
 func CacheOptions(namespaces []string) cache.Options {
+	written := cache.ByObject{Transform: withoutWhatOthersAdd}
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{model.ManagedByLabel: model.Manager})}
 	options := cache.Options{
 		ReaderFailOnMissingInformer: true,
@@ -33,6 +34,7 @@ func CacheOptions(namespaces []string) cache.Options {
 			&corev1.Pod{}: ours, &corev1.PersistentVolumeClaim{}: ours, &corev1.Service{}: ours,
 			&corev1.ServiceAccount{}: ours, &rbacv1.Role{}: ours, &rbacv1.RoleBinding{}: ours,
 			&policyv1.PodDisruptionBudget{}: ours, &networkingv1.NetworkPolicy{}: ours,
+			&etcdv1beta2.EtcdCluster{}: written, &etcdv1beta2.EtcdBackup{}: written, &keyturnv1alpha1.EtcdAccess{}: written,
 		},
 	}
 	if len(namespaces) > 0 {
@@ -42,6 +44,22 @@ func CacheOptions(namespaces []string) cache.Options {
 		}
 	}
 	return options
+}
+
+// withoutWhatOthersAdd drops labels and annotations that have no effect: any tenant can fill the memory with them.
+func withoutWhatOthersAdd(object any) (any, error) {
+	meta, is := object.(client.Object)
+	if !is {
+		return object, nil
+	}
+	consent, has := meta.GetAnnotations()[model.ConsentAnnotation]
+	meta.SetManagedFields(nil)
+	meta.SetLabels(nil)
+	meta.SetAnnotations(nil)
+	if has {
+		meta.SetAnnotations(map[string]string{model.ConsentAnnotation: consent})
+	}
+	return object, nil
 }
 
 // SetupWithManager starts the controller: a cluster is looked at when its spec changes, and when an object of it does.

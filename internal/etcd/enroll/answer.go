@@ -52,6 +52,8 @@ func (in Input) due(request *x509.CertificateRequest) (why string, renewal time.
 		return "the names have changed", time.Time{}
 	case !slices.EqualFunc(chain[1:], in.CA.Presents(), (*x509.Certificate).Equal):
 		return "other certificates are presented with it", time.Time{}
+	case pki.BeginsLate(leaf, in.CA.Certificate(), in.Now):
+		return "the previous one is not valid yet", time.Time{}
 	case in.isExpiring(leaf):
 		return "the previous one is due for renewal", time.Time{}
 	default:

@@ -3,6 +3,7 @@ package enroll
 import (
 	"crypto/x509"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
@@ -45,7 +46,10 @@ type Input struct {
 	// CA signs; zero when it cannot.
 	CA     pki.Authority
 	Ledger Ledger
-	Now    time.Time
+	// Reserved is how many places of the ledger are left to others, and Elsewhere are requests that others have sent.
+	Reserved  int
+	Elsewhere []string
+	Now       time.Time
 }
 
 // Cause is why a request is held or denied. It serves as the reason of an event.
@@ -177,6 +181,9 @@ func (in Input) bound(key pki.KeyID) *Denied {
 	if other, problem := read(in.Other); !in.IsShared && problem == nil && keyOf(other) == key {
 		return &Denied{KeyOfOtherPlane, "the requests for both planes have one key: each needs a key of its own"}
 	}
+	if in.isElsewhere(key) {
+		return &Denied{KeyOfOtherPod, "a member or another application asks with the key"}
+	}
 	for _, issued := range in.Ledger {
 		switch {
 		case issued.SPKI != key.String():
@@ -189,13 +196,21 @@ func (in Input) bound(key pki.KeyID) *Denied {
 	return nil
 }
 
+// isElsewhere reports whether others have asked with a key before it was signed here.
+func (in Input) isElsewhere(key pki.KeyID) bool {
+	return !in.Ledger.has(key, Holder{in.Pod.UID, in.Plane}) && slices.ContainsFunc(in.Elsewhere, func(request string) bool {
+		other, problem := read(request)
+		return problem == nil && keyOf(other) == key
+	})
+}
+
 // limited says why no more certificates are signed for now. A renewal for the same key is never kept from the ledger.
 func (in Input) limited(key pki.KeyID) *Held {
 	if until := in.Ledger.limitedUntil(Holder{in.Pod.UID, in.Plane}, in.Now); !until.IsZero() {
 		return &Held{RateLimited, fmt.Sprintf("the pod has got %d certificates for it within an hour, and gets the next one at %s", MaxPerHour, until.UTC().Format(time.RFC3339)), until}
 	}
-	if in.Ledger.isFull(key, in.Now) {
-		return &Held{Cause: LedgerFull, Detail: fmt.Sprintf("the ledger has %d certificates that have not expired, and no room for another key", MaxIssued), Until: in.Now.Add(rateWindow)}
+	if most := MaxIssued - in.Reserved; in.Ledger.isFull(key, most, in.Now) {
+		return &Held{Cause: LedgerFull, Detail: fmt.Sprintf("the ledger has %d certificates that have not expired, and no room for another key", most), Until: in.Now.Add(rateWindow)}
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 const (
 	// MaxIssued is how many certificates a ledger has at most.
 	MaxIssued = 2000
+	// ForMembers is how many of them applications and backups leave to members.
+	ForMembers = 500
 	// MaxPerHour is how many certificates a pod gets for one plane within an hour. The shortest that a spec allows are
 	// renewed nine times.
 	MaxPerHour = 20
@@ -85,6 +87,14 @@ func (l Ledger) Record(leaf, ca *x509.Certificate, holder Holder, now time.Time)
 	}
 }
 
+// RecordClient is Record for an application or a backup: it leaves room for members.
+func (l Ledger) RecordClient(leaf, ca *x509.Certificate, holder Holder, now time.Time) {
+	if l.valid(now) >= MaxIssued-ForMembers {
+		delete(l, l.earliest(pki.KeyIDOf(leaf)))
+	}
+	l.Record(leaf, ca, holder, now)
+}
+
 // earliest is the serial number of the certificate of a key that expires first; empty when there is none.
 func (l Ledger) earliest(key pki.KeyID) string {
 	first := ""
@@ -96,15 +106,20 @@ func (l Ledger) earliest(key pki.KeyID) string {
 	return first
 }
 
-// isFull reports whether there is no room for a certificate of a key.
-func (l Ledger) isFull(key pki.KeyID, now time.Time) bool {
+// isFull reports whether there is no room for a certificate of a key, where so many may be there.
+func (l Ledger) isFull(key pki.KeyID, most int, now time.Time) bool {
+	return l.valid(now) >= most && l.earliest(key) == ""
+}
+
+// valid is how many certificates have not expired.
+func (l Ledger) valid(now time.Time) int {
 	valid := 0
 	for _, issued := range l {
 		if !now.After(issued.NotAfter) {
 			valid++
 		}
 	}
-	return valid >= MaxIssued && l.earliest(key) == ""
+	return valid
 }
 
 // limitedUntil is when a holder may get its next certificate; zero when it may now. What a clock that has been set

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
@@ -21,6 +22,7 @@ const (
 	NamespaceNotAllowed Reason = "NamespaceNotAllowed"
 	NameTooLong         Reason = "NameTooLong"
 	CANotReady          Reason = "CANotReady"
+	SecretNotWritable   Reason = "SecretNotWritable"
 )
 
 // ConsentAnnotation of an EtcdCluster lists the namespaces whose EtcdAccesses may refer to it, with commas between; *
@@ -74,8 +76,14 @@ func CheckAccess(access *keyturnv1alpha1.EtcdAccess) *Problem {
 		return &Problem{NameTooLong, fmt.Sprintf("The common name %s would have %d characters, and at most %d are possible. No certificate is issued. Create an EtcdAccess with a shorter name.",
 			user, len(user), maxUser)}
 	}
+	if cluster := AccessedCluster(access); !isName(cluster.Namespace) || !isName(cluster.Cluster) {
+		return NotAllowed(cluster, access.Namespace)
+	}
 	return nil
 }
+
+// isName reports whether there can be an object of a name. Others change the path of a request to the API server.
+func isName(text string) bool { return len(validation.IsDNS1123Subdomain(text)) == 0 }
 
 // NotAllowed is a reference to a cluster that does not exist or does not allow it: which of the two is not told.
 func NotAllowed(cluster Names, from string) *Problem {
@@ -93,6 +101,12 @@ func WithoutCA(cluster Names) *Problem {
 // ForeignSecret is a Secret in the way.
 func ForeignSecret(name string) *Problem {
 	return &Problem{ForeignObject, fmt.Sprintf("Secret %s is not owned by this EtcdAccess. It is not changed, and the application has no credentials. Delete the Secret, or create an EtcdAccess with another spec.secretName.", name)}
+}
+
+// UnwritableSecret is a Secret that the API server does not let the operator write.
+func UnwritableSecret(name string, err error) *Problem {
+	return &Problem{SecretNotWritable, fmt.Sprintf("Secret %s cannot be written: %s. No certificate is issued, and one that was issued stays in it. Delete the Secret if it is immutable; otherwise correct the quota or the policy that the message names.",
+		name, excerpt.Of(err.Error(), excerpt.Foreign))}
 }
 
 // AccessData is what the Secret of an EtcdAccess holds. key is nil where the application has its own.

@@ -164,7 +164,7 @@ func (b Backup) container(cluster Cluster) corev1.Container {
 		Image:           cluster.settings.AgentImage,
 		ImagePullPolicy: cluster.settings.PullPolicy,
 		Command: agentOf("/keyturn", "etcd-backup", "--key-algorithm="+string(cluster.TLS.Algorithm),
-			"--url="+cluster.Names.clientEndpoint(), "--cluster="+cluster.Names.Cluster, "--backup="+b.Name,
+			"--url="+cluster.Names.clientEndpoint(), "--cluster="+cluster.Names.Cluster, "--cluster-uid="+string(cluster.UID), "--backup="+b.Name,
 			"--keep="+strconv.FormatInt(b.policy().MaxBackups, 10)),
 		Env:             cluster.environment(),
 		SecurityContext: containerSecurity(),
@@ -192,7 +192,12 @@ func (b Backup) volumes(cluster Cluster) []corev1.Volume {
 
 // Check says what is wrong with the EtcdBackup whatever cluster there is; nil when nothing is.
 func (b Backup) Check() *Problem {
-	if b.Spec.StorageType == etcdv1beta2.StorageVolume {
+	switch {
+	case b.Spec.StorageType == etcdv1beta2.StorageVolume && !isName(b.ClusterNames().Cluster):
+		return WithoutCluster(b.ClusterNames())
+	case b.Spec.StorageType == etcdv1beta2.StorageVolume && !isName(b.ClaimName()):
+		return b.WithoutClaim()
+	case b.Spec.StorageType == etcdv1beta2.StorageVolume:
 		return nil
 	}
 	return &Problem{NotSupported, fmt.Sprintf(

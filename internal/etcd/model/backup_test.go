@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
@@ -82,7 +83,7 @@ func TestWhatIsDueForABackup(t *testing.T) {
 		"a pod that is not recorded is removed":   {nil, backupPod(nil), model.RemoveBackupPod{}},
 		"one that is ending is waited for":        {nil, backupPod(func(p *corev1.Pod) { p.DeletionTimestamp = at(0) }), model.NextBackup{}},
 		"a pod that runs is waited for":           {running, backupPod(nil), model.AwaitBackup{}},
-		"the result of a pod is recorded":         {running, backupPod(ended(corev1.PodSucceeded, 0, string(text))), model.EndBackup{Result: verified}},
+		"the result of a pod is recorded":         {running, backupPod(ended(corev1.PodSucceeded, 0, string(text))), model.EndBackup{Result: verified, Made: model.MadeFor{Cluster: "my-cluster"}}},
 		"another pod of the name is removed":      {running, backupPod(func(p *corev1.Pod) { p.UID = "other" }), model.RemoveBackupPod{}},
 		"a pod in time is waited for":             {running, backupPod(func(p *corev1.Pod) { p.Status.StartTime = at(-11 * time.Minute) }), model.AwaitBackup{Until: noon().Add(time.Minute)}},
 		"a pod that starts its container is fine": {running, backupPod(func(p *corev1.Pod) { p.Status.ContainerStatuses = waiting("ContainerCreating") }), model.AwaitBackup{}},
@@ -173,5 +174,23 @@ func TestAFailedBackupIsExplained(t *testing.T) {
 				t.Errorf("the message does not say when the next one is tried: %s", ready.Message)
 			}
 		})
+	}
+}
+
+func TestAClusterThatIsCreatedAgainHasBackupsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	commands := map[string]bool{}
+	for _, uid := range []types.UID{"uid-1", "uid-2"} {
+		etcd := three(t)
+		etcd.UID = uid
+		cluster, _ := model.Resolve(etcd, settings())
+		command := strings.Join(backupOf(nil).Pod(cluster, "pin").Spec.Containers[0].Command, " ")
+		if !strings.Contains(command, "--cluster-uid="+string(uid)) {
+			t.Errorf("the command is %s", command)
+		}
+		commands[command] = true
+	}
+	if len(commands) != 2 {
+		t.Errorf("the commands are %v, want one for each cluster", commands)
 	}
 }

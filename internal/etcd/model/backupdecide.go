@@ -1,11 +1,13 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/excerpt"
 )
@@ -41,8 +43,11 @@ type (
 		Problem *Problem
 		Until   time.Time
 	}
-	// EndBackup records what came of the pod.
-	EndBackup struct{ Result contract.BackupResult }
+	// EndBackup records what came of the pod, and what it was made for.
+	EndBackup struct {
+		Result contract.BackupResult
+		Made   MadeFor
+	}
 	// RemoveBackupPod deletes a pod whose result is recorded, or whose creation is not.
 	RemoveBackupPod struct{}
 	// HoldBackup is a pod of this name that is not the EtcdBackup's.
@@ -50,6 +55,9 @@ type (
 	// NextBackup has nothing to do until then; zero means never.
 	NextBackup struct{ At time.Time }
 )
+
+// MadeFor is the cluster that a pod copies, and the claim that it copies to.
+type MadeFor struct{ Cluster, Claim string }
 
 func (StartBackup) isBackupAct()     {}
 func (AwaitBackup) isBackupAct()     {}
@@ -65,7 +73,7 @@ func (b Backup) Decide(pod *corev1.Pod, now time.Time) BackupAct {
 	case pod != nil && (pod.UID != recorded || !b.isOurs(pod)):
 		return b.setAside(pod)
 	case recorded != "" && pod == nil:
-		return EndBackup{failed(PodLost, fmt.Sprintf("pod %s was deleted before it had a result", b.PodName()))}
+		return EndBackup{Result: failed(PodLost, fmt.Sprintf("pod %s was deleted before it had a result", b.PodName()))}
 	case pod != nil:
 		return b.observe(pod, now)
 	}
@@ -97,7 +105,7 @@ func (b Backup) setAside(pod *corev1.Pod) BackupAct {
 // observe says what the recorded pod needs.
 func (b Backup) observe(pod *corev1.Pod, now time.Time) BackupAct {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		return EndBackup{resultOf(pod)}
+		return EndBackup{resultOf(pod), madeFor(pod)}
 	}
 	await := AwaitBackup{Problem: b.hindered(pod)}
 	if begun := pod.Status.StartTime; begun != nil {
@@ -145,6 +153,23 @@ func resultOf(pod *corev1.Pod) contract.BackupResult {
 	return failed(PodFailed, fmt.Sprintf("pod %s ended without a result (%s): %s", pod.Name, pod.Status.Reason, pod.Status.Message))
 }
 
+// madeFor reads what the spec said when the pod was created.
+func madeFor(pod *corev1.Pod) MadeFor {
+	made := MadeFor{Cluster: pod.Labels[BackupOfLabel]}
+	for _, volume := range pod.Spec.Volumes {
+		if claim := volume.PersistentVolumeClaim; claim != nil && volume.Name == backupVolume {
+			made.Claim = claim.ClaimName
+		}
+	}
+	return made
+}
+
+// counts reports whether the last verified backup is of the cluster and on the claim of the spec.
+func (b Backup) counts(status etcdv1beta2.EtcdBackupStatus) bool {
+	cluster, claim := b.ClusterNames().Cluster, b.ClaimName()
+	return cmp.Or(status.EtcdClusterName, cluster) == cluster && cmp.Or(status.ClaimName, claim) == claim
+}
+
 func failed(reason Reason, message string) contract.BackupResult {
 	return contract.BackupResult{Failure: contract.BackupFailure(reason), Message: message}
 }
@@ -159,7 +184,7 @@ func (b Backup) due(now time.Time) time.Time {
 		return at
 	}
 	due := now
-	if last := b.Status.LastSuccessDate; last != nil {
+	if last := b.Status.LastSuccessDate; last != nil && b.counts(b.Status) {
 		if b.interval() == 0 {
 			return time.Time{}
 		}

@@ -18,6 +18,8 @@ type BackupSeen struct {
 	// Started is the UID of a pod that was created, Result what came of the recorded one; nil when nothing did.
 	Started types.UID
 	Result  *contract.BackupResult
+	// Made is what the recorded pod was for.
+	Made MadeFor
 	// Problem keeps a backup from being made; nil when nothing does.
 	Problem *Problem
 	Now     time.Time
@@ -32,7 +34,7 @@ func (b Backup) Next(seen BackupSeen) etcdv1beta2.EtcdBackupStatus {
 	}
 	if seen.Result != nil {
 		status.PodUID = ""
-		b.record(&status, *seen.Result, metav1.NewTime(seen.Now.UTC().Truncate(time.Second)))
+		b.record(&status, seen, metav1.NewTime(seen.Now.UTC().Truncate(time.Second)))
 	}
 	ready := b.ready(status, seen)
 	ready.ObservedGeneration = b.Generation
@@ -40,7 +42,8 @@ func (b Backup) Next(seen BackupSeen) etcdv1beta2.EtcdBackupStatus {
 	return status
 }
 
-func (b Backup) record(status *etcdv1beta2.EtcdBackupStatus, result contract.BackupResult, now metav1.Time) {
+func (b Backup) record(status *etcdv1beta2.EtcdBackupStatus, seen BackupSeen, now metav1.Time) {
+	result := *seen.Result
 	if result.Failure != "" {
 		status.Succeeded, status.Failure, status.LastFailureDate = false, excerpt.Of(string(result.Failure), excerpt.Value), &now
 		status.Reason = b.explain(result, now.Add(backupRetry))
@@ -48,6 +51,7 @@ func (b Backup) record(status *etcdv1beta2.EtcdBackupStatus, result contract.Bac
 	}
 	status.Succeeded, status.Reason, status.Failure, status.LastFailureDate = true, "", "", nil
 	status.LastSuccessDate = &now
+	status.EtcdClusterName, status.ClaimName = seen.Made.Cluster, seen.Made.Claim
 	status.EtcdVersion, status.EtcdRevision = excerpt.Of(result.Version, excerpt.Value), result.Revision
 	status.Path, status.Size, status.SHA256 = excerpt.Of(result.Path, excerpt.Foreign), result.Size, excerpt.Of(result.SHA256, excerpt.Value)
 }
@@ -80,13 +84,15 @@ func (b Backup) ready(status etcdv1beta2.EtcdBackupStatus, seen BackupSeen) meta
 	switch {
 	case seen.Problem != nil:
 		return newCondition(kind, metav1.ConditionFalse, seen.Problem.Reason, seen.Problem.Message)
-	case status.Succeeded:
+	case status.Succeeded && b.counts(status):
 		return newCondition(kind, metav1.ConditionTrue, BackupSucceeded, fmt.Sprintf(
 			"%s on claim %s is verified. It has revision %d.", status.Path, b.ClaimName(), status.EtcdRevision))
 	case status.PodUID != "":
 		return newCondition(kind, metav1.ConditionFalse, BackupRunning, fmt.Sprintf("Pod %s makes a backup.", b.PodName()))
 	case status.Failure != "":
 		return newCondition(kind, metav1.ConditionFalse, Reason(status.Failure), status.Reason)
+	case status.Succeeded:
+		return newCondition(kind, metav1.ConditionFalse, BackupRunning, "A backup of this cluster to this claim is due.")
 	default:
 		if before := apimeta.FindStatusCondition(b.Status.Conditions, kind); before != nil {
 			return *before

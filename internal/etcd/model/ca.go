@@ -112,13 +112,17 @@ const (
 // thirds of its life.
 func (c Cluster) DecideOperator(ca pki.Authority, stored map[string][]byte, now time.Time) authority.LeafDecision {
 	want := c.OperatorLeaf(now)
-	return authority.DecideLeaf(authority.LeafInput{
+	decision := authority.DecideLeaf(authority.LeafInput{
 		Stored: authority.StoredLeaf{Certificates: stored[OperatorCertEntry], Key: stored[OperatorKeyEntry]},
 		Want: authority.WantedLeaf{
 			Subject: want.Subject, Key: c.OperatorKey(), Authority: ca, Validity: want.Validity, Renewal: c.OperatorRenewal(),
 		},
 		Window: authority.Window{Open: true}, Now: now,
 	})
+	if leaf, err := pki.FirstCertificate(stored[OperatorCertEntry]); err == nil && pki.BeginsLate(leaf, ca.Certificate(), now) {
+		decision.Act = authority.ReissueLeaf
+	}
+	return decision
 }
 
 // OperatorRenewal is how long before its end the operator's certificate is renewed.

@@ -34,7 +34,7 @@ func (o OperatorCA) Labels() map[string]string {
 }
 
 // Decide says what happens to the CA before it signs one that is valid for so long. Its certificate is made again for
-// its key when it is lost or would expire earlier: chains up to it verify as before.
+// its key when it is lost, is not valid yet or would expire earlier: chains up to it verify as before.
 func (o OperatorCA) Decide(stored StoredCA, longest time.Duration, now time.Time) CAAct {
 	spec := pki.CASpec{Subject: o.subject(), Key: o.KeyParams(), Validity: max(operatorCAValidity, longest), Now: now}
 	if stored.Key == nil && stored.Cert == nil {
@@ -51,7 +51,7 @@ func (o OperatorCA) Decide(stored StoredCA, longest time.Duration, now time.Time
 	if err != nil {
 		return HoldCA{*o.unusable(err)}
 	}
-	if ca.Certificate().NotAfter.Before(now.Add(longest).Truncate(time.Second)) {
+	if ca.Certificate().NotAfter.Before(now.Add(longest).Truncate(time.Second)) || now.Before(ca.Certificate().NotBefore) {
 		return CertifyCA{key, spec}
 	}
 	return UseCA{ca}

@@ -72,7 +72,8 @@ func (s Store) Add(source io.Reader, least int64, now time.Time) (Stored, error)
 	return Stored{facts, path.Join(s.Directory, name)}, syncDirectory(root)
 }
 
-// Prune removes the oldest copies until so many are left, never the one that was stored last.
+// Prune removes the oldest copies until so many are left, never the one that was stored last. Those that have a later
+// time were stored before it by a clock that was ahead, and are removed first.
 func (s Store) Prune(keep int, last Stored) error {
 	root, err := s.open()
 	if err != nil {
@@ -84,6 +85,8 @@ func (s Store) Prune(keep int, last Stored) error {
 		return err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == path.Base(last.Path) })
+	later, _ := slices.BinarySearch(names, path.Base(last.Path))
+	names = slices.Concat(names[later:], names[:later])
 	for _, name := range names[:max(len(names)-keep+1, 0)] {
 		if err := root.Remove(name); err != nil {
 			return fmt.Errorf("removing copy %s: %w", name, err)

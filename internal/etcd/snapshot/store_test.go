@@ -126,6 +126,48 @@ func TestTheOldestCopiesAreRemovedAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestCopiesOfAnotherClusterOfTheNameAreNotCounted(t *testing.T) {
+	t.Parallel()
+	volume := t.TempDir()
+	add := func(directory string, at time.Duration) snapshot.Store {
+		store := snapshot.Store{Volume: volume, Directory: directory}
+		stored, err := store.Add(bytes.NewReader(snapshottest.Data(t, 70)), 1, noon().Add(at))
+		if err == nil {
+			err = store.Prune(1, stored)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	before := []snapshot.Store{add("my-cluster/nightly", 0), add("my-cluster/nightly/uid-1", time.Hour)}
+	add("my-cluster/nightly/uid-2", 2*time.Hour)
+	add("my-cluster/nightly/uid-2", 3*time.Hour)
+	for i, want := range [][]string{{"20260501T120000Z-70.db", "uid-1", "uid-2"}, {"20260501T130000Z-70.db"}} {
+		if got := files(t, before[i]); !slices.Equal(got, want) {
+			t.Errorf("%v are left in %s, want %v", got, before[i].Directory, want)
+		}
+	}
+}
+
+func TestACopyWithATimeToComeDoesNotPushOutNewerOnes(t *testing.T) {
+	t.Parallel()
+	store, year := newStore(t), 8760*time.Hour
+	for _, at := range []time.Duration{year, year + time.Hour, year + 2*time.Hour, time.Hour, 2 * time.Hour, 3 * time.Hour} {
+		stored, err := store.Add(bytes.NewReader(snapshottest.Data(t, 70)), 1, noon().Add(at))
+		if err == nil {
+			err = store.Prune(3, stored)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"20260501T130000Z-70.db", "20260501T140000Z-70.db", "20260501T150000Z-70.db"}
+	if got := files(t, store); !slices.Equal(got, want) {
+		t.Errorf("%v are left, want %v", got, want)
+	}
+}
+
 func TestALinkOnTheVolumeLeadsNowhere(t *testing.T) {
 	t.Parallel()
 	store, outside := newStore(t), t.TempDir()

@@ -129,6 +129,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: Reason
       type:
         scalar: string
+    - name: claimName
+      type:
+        scalar: string
     - name: conditions
       type:
         list:
@@ -137,6 +140,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: etcdClusterName
+      type:
+        scalar: string
     - name: etcdRevision
       type:
         scalar: numeric

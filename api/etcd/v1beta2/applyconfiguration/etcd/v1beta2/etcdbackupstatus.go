@@ -23,6 +23,10 @@ type EtcdBackupStatusApplyConfiguration struct {
 	EtcdRevision *int64 `json:"etcdRevision,omitempty"`
 	// lastSuccessDate is when the last backup was verified.
 	LastSuccessDate *v1.Time `json:"lastSuccessDate,omitempty"`
+	// etcdClusterName is the cluster that the last verified backup is of.
+	EtcdClusterName *string `json:"etcdClusterName,omitempty"`
+	// claimName is the claim that has the last verified backup.
+	ClaimName *string `json:"claimName,omitempty"`
 	// path of the last verified backup on the volume.
 	Path *string `json:"path,omitempty"`
 	// size of it in bytes.
@@ -84,6 +88,22 @@ func (b *EtcdBackupStatusApplyConfiguration) WithEtcdRevision(value int64) *Etcd
 // If called multiple times, the LastSuccessDate field is set to the value of the last call.
 func (b *EtcdBackupStatusApplyConfiguration) WithLastSuccessDate(value v1.Time) *EtcdBackupStatusApplyConfiguration {
 	b.LastSuccessDate = &value
+	return b
+}
+
+// WithEtcdClusterName sets the EtcdClusterName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the EtcdClusterName field is set to the value of the last call.
+func (b *EtcdBackupStatusApplyConfiguration) WithEtcdClusterName(value string) *EtcdBackupStatusApplyConfiguration {
+	b.EtcdClusterName = &value
+	return b
+}
+
+// WithClaimName sets the ClaimName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ClaimName field is set to the value of the last call.
+func (b *EtcdBackupStatusApplyConfiguration) WithClaimName(value string) *EtcdBackupStatusApplyConfiguration {
+	b.ClaimName = &value
 	return b
 }
 

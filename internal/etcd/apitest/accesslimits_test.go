@@ -1,0 +1,149 @@
+package apitest
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/enroll"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+func TestASecretThatCannotBeWrittenGetsNoCertificates(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	w.bring()
+	w.access(w.namespace, "")
+	w.grants(w.namespace)
+	immutable := client.RawPatch(types.MergePatchType, []byte(`{"immutable": true}`))
+	if err := w.person.Patch(t.Context(), &corev1.Secret{ObjectMeta: w.meta(application)}, immutable); err != nil {
+		t.Fatal(err)
+	}
+	before := len(w.ledger())
+	w.clock.SetTime(noon().Add(481 * time.Hour))
+	for range 3 {
+		status := w.wantAccess(w.namespace, "SecretNotWritable")
+		if !strings.Contains(status.Conditions[0].Message, "immutable") {
+			t.Errorf("the message does not say why: %s", status.Conditions[0].Message)
+		}
+	}
+	if more := len(w.ledger()) - before; more > 0 {
+		t.Errorf("%d certificates were issued and none was delivered", more)
+	}
+	if err := w.person.Delete(t.Context(), &corev1.Secret{ObjectMeta: w.meta(application)}); err != nil {
+		t.Fatal(err)
+	}
+	w.wantAccess(w.namespace, "SecretReady")
+}
+
+// fillLedger adds certificates of other applications until there are so many.
+func (w *world) fillLedger(number int) {
+	w.t.Helper()
+	stored := &corev1.ConfigMap{}
+	if err := w.person.Get(w.t.Context(), client.ObjectKey{Namespace: w.private, Name: w.namespace + ".my-cluster-issued"}, stored); err != nil {
+		w.t.Fatal(err)
+	}
+	for i := len(stored.Data); i < number; i++ {
+		text, err := json.Marshal(enroll.Issued{
+			SPKI: fmt.Sprintf("%064x", i), Plane: contract.ClientPlane, CA: strings.Repeat("a", 64), PodUID: fmt.Sprintf("access-%d", i),
+			IssuedAt: noon().Add(-2 * time.Hour), NotAfter: noon().Add(718 * time.Hour),
+		})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		stored.Data[fmt.Sprintf("%032x", 0xabc0000+i)] = string(text)
+	}
+	if err := w.person.Update(w.t.Context(), stored); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestApplicationsAndBackupsLeaveRoomInTheLedgerForMembers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(3))
+	w.bring()
+	w.fillLedger(enroll.MaxIssued - enroll.ForMembers)
+	w.access(w.namespace, "")
+	status := w.wantAccess(w.namespace, "LedgerFull")
+	if !strings.Contains(status.Conditions[0].Message, "Delete EtcdAccesses") {
+		t.Errorf("the message has no remedy: %s", status.Conditions[0].Message)
+	}
+	w.createBackupClaim()
+	w.backUp(0)
+	w.backsUp("BackupRunning")
+	w.askAsBackup(newKey(t, pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}))
+	w.backsUp("LedgerFull")
+	w.delete(w.pod(second))
+	w.bring()
+}
+
+func TestAKeyThatAMemberOrAnotherApplicationHasIsNotSignedForAnApplication(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	w.reconcile()
+	w.reconcile()
+	a := &agent{address: "10.0.0.1", keys: map[contract.Plane]pki.PrivateKey{}}
+	for _, plane := range contract.Planes() { // the pod has no address yet: nothing is signed
+		a.keys[plane] = newKey(t, pki.KeyParams{Algorithm: pki.ECDSA, Size: 256})
+		w.annotate(first, plane.RequestAnnotation(), a.request(t, plane))
+	}
+	copied, err := base64.StdEncoding.DecodeString(w.pod(first).Annotations[contract.PeerPlane.RequestAnnotation()])
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.agents[w.pod(first).UID] = a
+	w.access(w.namespace, string(copied))
+	status := w.wantAccess(w.namespace, "RequestDenied")
+	if !strings.Contains(status.Conditions[0].Message, "KeyOfAnotherPod") {
+		t.Errorf("the message is %s", status.Conditions[0].Message)
+	}
+	w.setAddress(w.pod(first), a.address)
+	w.bring()
+
+	own := newRequest(t, newKey(t, pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}))
+	one, other := w.namespaceOf("app-"), w.namespaceOf("app-")
+	w.consent("*")
+	w.access(one, own)
+	w.wantAccess(one, "SecretReady")
+	w.delete(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.private, Name: w.namespace + ".my-cluster-issued"}})
+	w.access(other, own)
+	w.wantAccess(other, "RequestDenied")
+	w.wantAccess(one, "SecretReady")
+}
+
+func TestAReferenceThatIsNoNameIsReported(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	w.bring()
+	access := &keyturnv1alpha1.EtcdAccess{
+		ObjectMeta: w.meta(application), Spec: keyturnv1alpha1.EtcdAccessSpec{Cluster: keyturnv1alpha1.EtcdClusterReference{Name: "a/../b", Namespace: "../secrets"}},
+	}
+	w.create(access)
+	w.wantAccess(w.namespace, "NamespaceNotAllowed")
+}
+
+func TestAnAccessThatWaitsForALostCAIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	w.bring()
+	w.access(w.namespace, "")
+	w.grants(w.namespace)
+	w.delete(w.secret(w.private, w.namespace+".my-cluster-client-ca"))
+	w.clock.SetTime(noon().Add(481 * time.Hour))
+	result, err := w.operator.ReconcileAccess(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: w.namespace, Name: application}})
+	if err != nil || result.RequeueAfter == 0 {
+		t.Errorf("it is looked at again after %s, %v", result.RequeueAfter, err)
+	}
+	w.wantAccess(w.namespace, "CANotReady")
+}

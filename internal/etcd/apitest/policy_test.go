@@ -170,7 +170,7 @@ func TestAForgedMemberIsNotCreated(t *testing.T) {
 	labelled, asking, certified := g.member("my-cluster-0"), other(g.namespace, "my-cluster-1"), other(g.namespace, "my-cluster-2")
 	asking.Annotations = map[string]string{contract.PeerPlane.RequestAnnotation(): "forged"}
 	certified.Annotations = map[string]string{contract.CertificateAnnotation: "forged"}
-	selected := other(g.namespace, "selected") // by the Services, the budget and the NetworkPolicy of the cluster
+	selected := other(g.namespace, "selected") // by the Service for clients and the budget of the cluster
 	selected.Labels = map[string]string{model.AppLabel: "etcd", model.ClusterLabel: cluster, model.RoleLabel: "voter"}
 	for what, pod := range map[string]*corev1.Pod{"labels": labelled, "a request": asking, "a certificate": certified, "labels of a selector": selected} {
 		g.refusedByPolicy("a pod with "+what, "Only the etcd operator may create", g.person.Create(t.Context(), pod))
@@ -186,7 +186,13 @@ func TestAForgedMemberIsNotCreated(t *testing.T) {
 	g.refusedByPolicy("a request in a pod of others", "Only the pod itself", g.person.Patch(t.Context(), plain.DeepCopy(), annotating(contract.RequestAnnotation, "forged")))
 	g.refusedByPolicy("labels in a pod of others", "Only the etcd operator", g.person.Patch(t.Context(), plain.DeepCopy(), labelling(model.ManagedByLabel, model.Manager)))
 	g.refusedByPolicy("labels of a selector in a pod of others", "Only the etcd operator", g.person.Patch(t.Context(), plain.DeepCopy(),
-		merge(`{"metadata": {"labels": {%q: "etcd", %q: %q}}}`, model.AppLabel, model.ClusterLabel, cluster)))
+		merge(`{"metadata": {"labels": {%q: "etcd", %q: %q, %q: "voter"}}}`, model.AppLabel, model.ClusterLabel, cluster, model.RoleLabel)))
+
+	ofAnotherOperator := other(g.namespace, "of-another-operator")
+	ofAnotherOperator.Labels = map[string]string{model.AppLabel: "etcd", model.ClusterLabel: "theirs"}
+	if err := g.person.Create(t.Context(), ofAnotherOperator); err != nil {
+		t.Errorf("a pod of another etcd operator: %v", err)
+	}
 }
 
 func TestContainersAreNotBroughtIntoAMember(t *testing.T) {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -14,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 )
 
@@ -91,6 +95,26 @@ func (e Etcd) Pods(ctx context.Context) (map[string]types.UID, error) {
 		uids[pods.Items[i].Name] = pods.Items[i].UID
 	}
 	return uids, nil
+}
+
+// EmptyVolume takes the data of a member away under its pod, and kills the process that sees it. It needs to be on the
+// machine of the pod.
+func (e Etcd) EmptyVolume(ctx context.Context, member string) error {
+	pods, err := e.Pods(ctx)
+	if err != nil {
+		return err
+	}
+	inside, err := InsideOf(pods[member], contract.DataDir)
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(inside.Root, contract.DataDir)); err != nil {
+		return fmt.Errorf("emptying the volume of member %s: %w", member, err)
+	}
+	if err := syscall.Kill(inside.Process, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("killing a process of member %s: %w", member, err)
+	}
+	return nil
 }
 
 // UntilEvictable waits until so many pods of the cluster may be evicted.

@@ -28,7 +28,7 @@ func newAgentEtcdBackupCommand() *cobra.Command {
 			options.Clock = clock.RealClock{}
 			options.Log = slog.New(slog.NewJSONHandler(command.ErrOrStderr(), nil))
 			return etcdagent.Backup{
-				Options: options, URL: url, Keep: keep, ResultPath: etcdagent.TerminationMessage,
+				Options: options, URL: url, Keep: keep,
 				Store: snapshot.Store{Volume: contract.BackupDir, Directory: path.Join(cluster, name, clusterUID)},
 			}.Run(command.Context())
 		},

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,6 +25,7 @@ import (
 type firstProcess struct {
 	Options
 
+	starter  starter
 	program  string
 	observer *observer
 	enroller *enroller
@@ -51,6 +53,9 @@ func RunMounted(ctx context.Context, options Options) error {
 		return err
 	}
 	return a.beside(ctx, a.listenPlain, func(ctx context.Context) error {
+		if _, err := a.starter.arguments(); err != nil {
+			return a.starter.report(err)
+		}
 		a.observer.Started(0, a.Clock.Now(), nil)
 		return a.runEtcd(ctx, a.monitor)
 	})
@@ -61,7 +66,7 @@ func newFirstProcess(options Options) (*firstProcess, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the program to start: %w", err)
 	}
-	return &firstProcess{Options: options, program: program, observer: &observer{}}, nil
+	return &firstProcess{Options: options, starter: starter{options}, program: program, observer: &observer{}}, nil
 }
 
 // beside answers questions while etcd is run.
@@ -108,8 +113,12 @@ func (a *firstProcess) listenPlain(ctx context.Context, group *errgroup.Group) e
 	return nil
 }
 
-// run is the sequence from the first request to the end of etcd.
+// run is the sequence from the first request to the end of etcd. That etcd cannot start is reported before anything is
+// asked for.
 func (a *firstProcess) run(ctx context.Context) error {
+	if _, err := a.starter.arguments(); err != nil {
+		return a.starter.report(err)
+	}
 	grant, err := a.await(ctx)
 	if err != nil {
 		return err
@@ -123,7 +132,11 @@ func (a *firstProcess) run(ctx context.Context) error {
 
 // runEtcd runs etcd until it has ended.
 func (a *firstProcess) runEtcd(ctx context.Context, besides ...func(context.Context)) error {
-	exit, err := a.serve(ctx, besides)
+	arguments, err := a.starter.arguments() // members may have changed while certificates were waited for
+	if err != nil {
+		return a.starter.report(err)
+	}
+	exit, err := a.serve(ctx, arguments, besides)
 	a.observer.Ended()
 	if err != nil {
 		return fmt.Errorf("running etcd: %w", err)
@@ -150,7 +163,7 @@ func (a *firstProcess) await(ctx context.Context) (enrollment.Grant, error) {
 }
 
 // serve runs etcd and what is done meanwhile: it is asked whether it serves, and its certificates are replaced.
-func (a *firstProcess) serve(ctx context.Context, besides []func(context.Context)) (process.Exit, error) {
+func (a *firstProcess) serve(ctx context.Context, arguments []string, besides []func(context.Context)) (process.Exit, error) {
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var group sync.WaitGroup
 	for _, do := range besides {
@@ -158,7 +171,7 @@ func (a *firstProcess) serve(ctx context.Context, besides []func(context.Context
 	}
 	supervisor := process.Supervisor{Clock: a.Clock, Signals: a.Signals, Wait: a.Wait, Grace: stopGrace, Log: a.Log}
 	exit, err := supervisor.Run(ctx, process.Command{
-		Path: a.program, Args: a.Command[1:], Env: a.Env,
+		Path: a.program, Args: arguments, Env: a.Env,
 		Consume: func(output *os.File) { _, _ = io.Copy(process.Lossy(a.Output), output) }, // ends with the output
 	}, func() {
 		stop() // what etcd answers from now on makes it no more ready
@@ -185,7 +198,19 @@ func (a *firstProcess) renew(ctx context.Context) {
 func (a *firstProcess) monitor(ctx context.Context) {
 	probe := newProbe(a.HealthURL)
 	defer probe.close()
-	health.Monitor{Clock: a.Clock, Check: probe.check, Eager: eagerPause, Calm: calmPause}.Run(ctx, func(err error) {
+	recorded := false
+	check := func(ctx context.Context) error {
+		if recorded {
+			return probe.check(ctx)
+		}
+		if err := errors.Join(a.starter.recordData(), probe.check(ctx)); err != nil {
+			return err
+		}
+		err := a.starter.isRecorded()
+		recorded = err == nil
+		return err
+	}
+	health.Monitor{Clock: a.Clock, Check: check, Eager: eagerPause, Calm: calmPause}.Run(ctx, func(err error) {
 		switch {
 		case err == nil:
 			if a.observer.Serving() {

@@ -57,6 +57,10 @@ func TestMain(m *testing.M) {
 // it is told to end.
 func etcd(files []string) int {
 	for _, file := range files {
+		if strings.HasPrefix(file, "--") {
+			fmt.Println("etcd was told", file)
+			continue
+		}
 		if _, err := os.Stat(file); err != nil {
 			fmt.Println(err)
 			return 1
@@ -113,7 +117,8 @@ func startAs(t *testing.T, run func(context.Context, etcdagent.Options) error, h
 	r := &running{Pod: pod, signals: make(chan os.Signal, 1), log: &buffer{}, ended: make(chan error, 1)}
 	r.options = etcdagent.Options{
 		Command: command(pod), PodName: podName, Key: pki.DefaultLeafKey(pki.ECDSA), Annotate: pod.API(t),
-		NodeDir: pod.NodeDir, PodDir: pod.PodDir, RunDir: pod.RunDir, SecureAddress: free(t), ProbeAddress: free(t), HealthURL: health,
+		NodeDir: pod.NodeDir, PodDir: pod.PodDir, RunDir: pod.RunDir, DataDir: dataOf(pod),
+		ResultPath: filepath.Join(t.TempDir(), "result"), SecureAddress: free(t), ProbeAddress: free(t), HealthURL: health,
 		Env: env, Output: r.log, Signals: r.signals, Wait: process.WaitForOne, Clock: clock.RealClock{},
 		Log: slog.New(slog.NewJSONHandler(r.log, nil)),
 	}
@@ -130,6 +135,9 @@ func startAs(t *testing.T, run func(context.Context, etcdagent.Options) error, h
 	})
 	return r
 }
+
+// dataOf is the data directory of a pod.
+func dataOf(pod *agenttest.Pod) string { return filepath.Join(filepath.Dir(pod.RunDir), "data") }
 
 // free returns an address on which nothing listens at this moment.
 func free(t *testing.T) string {
@@ -185,8 +193,14 @@ func (r *running) ready(ctx context.Context) (bool, string) {
 	return response.StatusCode == http.StatusNoContent, string(body)
 }
 
+// untilReady waits until etcd serves, records that the member has joined, and waits until it is ready.
 func (r *running) untilReady(t *testing.T) {
 	t.Helper()
+	r.until(t, "etcd serves", func(ctx context.Context) bool {
+		ready, body := r.ready(ctx)
+		return ready || strings.Contains(body, "has not recorded")
+	})
+	r.Join(t)
 	r.until(t, "ready", func(ctx context.Context) bool {
 		ready, _ := r.ready(ctx)
 		return ready

@@ -17,9 +17,6 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/snapshot"
 )
 
-// TerminationMessage is where the kubelet reads the result of a container.
-const TerminationMessage = "/dev/termination-log"
-
 // Backup is a copy of the data of a cluster that is to be made.
 type Backup struct {
 	// Options are those of an agent; of them, Command and what concerns a server have no effect.
@@ -30,8 +27,6 @@ type Backup struct {
 	// Store receives the copy. It keeps so many, and all if Keep is 0.
 	Store snapshot.Store
 	Keep  int
-	// ResultPath is the file that receives the result.
-	ResultPath string
 }
 
 // Run asks for a certificate for a key that is made here, copies the data of the cluster to the volume, verifies the

@@ -110,9 +110,9 @@ func backUp(t *testing.T, pod *agenttest.Pod, url string) (contract.BackupResult
 		Options: etcdagent.Options{
 			PodName: pod.Name, Key: pki.DefaultLeafKey(pki.ECDSA), Annotate: pod.API(t), NodeDir: pod.NodeDir, PodDir: pod.PodDir,
 			RunDir: pod.RunDir, Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler),
+			ResultPath: filepath.Join(t.TempDir(), "result"),
 		},
 		URL: url, Store: snapshot.Store{Volume: t.TempDir(), Directory: "my-cluster/nightly"}, Keep: 1,
-		ResultPath: filepath.Join(t.TempDir(), "result"),
 	}
 	ended := make(chan error, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

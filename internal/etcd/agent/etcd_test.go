@@ -35,14 +35,15 @@ type member struct {
 func startMember(t *testing.T, home string) *member {
 	t.Helper()
 	m := &member{home: home, addresses: map[contract.Plane]string{contract.PeerPlane: free(t), contract.ClientPlane: free(t)}}
-	metrics, data := "http://"+free(t), t.TempDir()
+	metrics := "http://" + free(t)
 	client, peer := "https://"+m.addresses[contract.ClientPlane], "https://"+m.addresses[contract.PeerPlane]
 	m.running = start(t, metrics, nil, func(pod *agenttest.Pod) []string {
+		pod.Start(t, contract.Start{IsFirst: true, Members: map[string]string{podName: peer}})
 		file := func(plane contract.Plane, name string) string { return filepath.Join(pod.RunDir, string(plane), name) }
 		return []string{
-			filepath.Join(home, "etcd"), "--name=" + podName, "--data-dir=" + data,
+			filepath.Join(home, "etcd"), "--name=" + podName, "--data-dir=" + dataOf(pod),
 			"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
-			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=" + podName + "=" + peer,
+			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
 			"--listen-metrics-urls=" + metrics, "--enable-grpc-gateway=false",
 			"--client-cert-auth", "--cert-file=" + file(contract.ClientPlane, contract.CertificateFile),
 			"--key-file=" + file(contract.ClientPlane, contract.KeyFile), "--trusted-ca-file=" + file(contract.ClientPlane, contract.AnchorsFile),
@@ -132,6 +133,7 @@ func TestRealEtcd(t *testing.T) {
 			t.Run("clients of the client CA are served", func(t *testing.T) { m.serves(t) })
 			t.Run("clients of no or another CA are refused", func(t *testing.T) { m.refuses(t) })
 			t.Run("another certificate for the key is presented without a restart", func(t *testing.T) { m.renews(t) })
+			t.Run("etcd is not started again without its data", func(t *testing.T) { m.startsNoMore(t) })
 			t.Run("the agent ends with etcd", func(t *testing.T) {
 				m.cancel()
 				if err := <-m.ended; err != nil && !strings.Contains(err.Error(), "143") { // etcd repeats the signal to itself

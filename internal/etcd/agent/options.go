@@ -17,6 +17,9 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
+// TerminationMessage is where the kubelet reads the result of a container.
+const TerminationMessage = "/dev/termination-log"
+
 // Pauses of the agent's few loops.
 const (
 	// lookPause is how often mounts are looked at: a few readlinks.
@@ -45,8 +48,10 @@ type Options struct {
 	// Annotate changes annotations of the agent's own pod.
 	Annotate func(ctx context.Context, annotations map[string]string) error
 	// NodeDir and PodDir are the mounted directories; RunDir is memory-backed and receives
-	// keys and certificates.
-	NodeDir, PodDir, RunDir string
+	// keys and certificates. DataDir is that of etcd.
+	NodeDir, PodDir, RunDir, DataDir string
+	// ResultPath is the file that receives a result for the operator.
+	ResultPath string
 	// SecureAddress and ProbeAddress are listened on.
 	SecureAddress, ProbeAddress string
 	// HealthURL is where etcd answers /readyz and /metrics.
@@ -77,6 +82,8 @@ func Defaults() Options {
 		NodeDir:       agent.NodeDir,
 		PodDir:        agent.PodDir,
 		RunDir:        agent.RunDir,
+		DataDir:       contract.DataDir,
+		ResultPath:    TerminationMessage,
 		SecureAddress: ":" + strconv.Itoa(agent.SecurePort),
 		ProbeAddress:  ":" + strconv.Itoa(agent.ProbePort),
 		HealthURL:     "http://127.0.0.1:" + strconv.Itoa(contract.MetricsPort),

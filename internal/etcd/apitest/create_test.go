@@ -54,10 +54,10 @@ func TestThreeMembersJoinOneAfterAnother(t *testing.T) {
 	if len(pods) != 3 {
 		t.Fatalf("there are %d pods, want 3", len(pods))
 	}
-	for i, pod := range pods {
-		state, role := flagOf(&pod, "--initial-cluster-state"), pod.Labels[model.RoleLabel]
-		if wanted := map[bool]string{true: "new", false: "existing"}[i == 0]; state != wanted || role != "voter" {
-			t.Errorf("pod %s starts as %s and is %q for clients, want %s and voter", pod.Name, state, role, wanted)
+	for _, pod := range pods {
+		start, role := w.startOf(&pod), pod.Labels[model.RoleLabel]
+		if !start.HasJoined || !slices.Equal(start.Names(), []string{pod.Name}) || role != "voter" {
+			t.Errorf("pod %s starts as %+v and is %q for clients, want one that has joined and voter", pod.Name, start, role)
 		}
 	}
 	members, err := w.etcd.Members(t.Context())

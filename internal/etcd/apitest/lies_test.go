@@ -81,8 +81,8 @@ func TestAMemberThatSaysItIsAloneHasNoDataOfOthersDeleted(t *testing.T) {
 		reason  string
 	}{
 		"others answer":             {[]string{first}, `{}`, "MembersDisagree"},
-		"no other answers":          {[]string{first, second}, `{}`, "MemberRemoved"},
-		"fewer members are wanted":  {[]string{first, second}, `{"spec": {"size": 1}}`, "MemberRemoved"},
+		"no other answers":          {[]string{first, second}, `{}`, "MembersDisagree"},
+		"fewer members are wanted":  {[]string{first, second}, `{"spec": {"size": 1}}`, "MembersDisagree"},
 		"another version is wanted": {nil, `{"spec": {"version": "3.6.16"}}`, "MembersDisagree"},
 	} {
 		t.Run(name, func(t *testing.T) {

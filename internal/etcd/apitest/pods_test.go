@@ -113,9 +113,12 @@ func (w *world) startEtcd(pod *corev1.Pod) {
 	}
 	member, isListed := w.etcd.Member(peerURL)
 	data, hasData := w.volumes[volume]
-	findsOthers := strings.Contains(flagOf(pod, "--initial-cluster"), ",") || flagOf(pod, "--initial-cluster-state") == "new"
+	start := w.startOf(pod)
 	switch {
-	case hasData && (!isListed || member.ID != data), !hasData && !findsOthers:
+	case !hasData && start.HasJoined:
+		w.reportEmptied(pod)
+		return
+	case hasData && (!isListed || member.ID != data), !hasData && !start.IsFirst && !slices.Equal(start.Names(), w.etcd.Names()):
 		return // etcd refuses
 	case !hasData && isListed && member.Name != "":
 		w.t.Fatalf("%s starts with an empty volume under its old id", pod.Name)
@@ -123,6 +126,30 @@ func (w *world) startEtcd(pod *corev1.Pod) {
 	w.etcd.Start(w.t, pod.Name, peerURL)
 	member, _ = w.etcd.Member(peerURL)
 	w.volumes[volume] = member.ID
+}
+
+// startOf is how etcd starts in a pod.
+func (w *world) startOf(pod *corev1.Pod) contract.Start {
+	w.t.Helper()
+	start, err := contract.ParseStart(pod.Annotations[contract.StartAnnotation])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return start
+}
+
+// reportEmptied ends the container of a pod as its first process does on an empty volume.
+func (w *world) reportEmptied(pod *corev1.Pod) {
+	w.t.Helper()
+	w.etcd.Stop(w.t, pod.Name)
+	before := pod.DeepCopy()
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "etcd",
+		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: `{"failure":"VolumeEmpty"}`}},
+	}}
+	if err := client.IgnoreNotFound(w.kubelet.Status().Patch(w.t.Context(), pod, client.MergeFrom(before))); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // start gives a pod an address, as the kubelet does.
@@ -161,7 +188,7 @@ func (w *world) setReady(pod *corev1.Pod) {
 	before := pod.DeepCopy()
 	ready := corev1.ConditionFalse
 	for _, member := range members {
-		if member.Name == pod.Name && !member.IsLearner {
+		if member.Name == pod.Name && !member.IsLearner && w.startOf(pod).HasJoined && w.etcd.Runs(pod.Name) {
 			ready = corev1.ConditionTrue
 		}
 	}

@@ -367,8 +367,8 @@ func TestAPodThatIsDeletedByHandComesBackWithItsData(t *testing.T) {
 	w.delete(before.DeepCopy())
 	w.bring()
 	after := w.pod("my-cluster-1")
-	if after.UID == before.UID || flagOf(after, "--initial-cluster-state") != "existing" {
-		t.Errorf("the pod starts as %s", flagOf(after, "--initial-cluster-state"))
+	if start := w.startOf(after); after.UID == before.UID || !start.HasJoined {
+		t.Errorf("the pod starts as %+v", start)
 	}
 	w.atRest()
 }

@@ -93,6 +93,7 @@ func TestAScriptThatKnowsTwoAnnotationsEnrols(t *testing.T) {
 		}
 	}
 	w.etcd.Start(t, first, flagOf(pod, "--initial-advertise-peer-urls"))
+	w.reconcile()
 	w.setReady(w.pod(first))
 	w.reconcile()
 	w.reconcile()

@@ -30,6 +30,7 @@ func (c *connection) agreed(ctx context.Context) ([]admin.Member, error) {
 			return nil, errDisagree
 		}
 		agreed = answer
+		c.heard = append(c.heard, c.names[i])
 	}
 	if agreed == nil {
 		return nil, errors.Join(errs...)

@@ -21,8 +21,10 @@ type connection struct {
 	*pass
 
 	client admin.Client
-	// urls are those of the members that are ready.
-	urls []string
+	// urls are those of the members that are asked, by their names.
+	names, urls []string
+	// heard are the names of those that have answered.
+	heard []string
 }
 
 var errNoMember = errors.New("no member is ready")
@@ -32,7 +34,8 @@ func (c *connection) open(ctx context.Context) error {
 		return nil
 	}
 	for _, member := range c.members {
-		if c.hasReadyPod(member) {
+		if c.hasReadyPod(member) || c.isStarting(member) {
+			c.names = append(c.names, member.Name)
 			c.urls = append(c.urls, c.cluster.Names.ClientURL(member.Name))
 		}
 	}
@@ -47,6 +50,13 @@ func (c *connection) open(ctx context.Context) error {
 func (c *connection) hasReadyPod(member membership.Member) bool {
 	pod := c.pods[member.Name]
 	return pod != nil && isReady(pod) && string(pod.UID) == member.PodUID
+}
+
+// isStarting reports whether etcd may have begun to run in the first member of a cluster, whose pod is ready after etcd
+// has told so.
+func (c *connection) isStarting(member membership.Member) bool {
+	pod := c.pods[member.Name]
+	return len(c.members) == 1 && member.ID == "" && pod != nil && string(pod.UID) == member.PodUID && c.mayRun(pod)
 }
 
 // list asks etcd for its members and how they fare; nil when it does not answer, which is logged.

@@ -14,6 +14,7 @@ import (
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/admin"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/excerpt"
@@ -52,6 +53,9 @@ func (p *pass) do(ctx context.Context, act membership.Act, connection *connectio
 		claim := &corev1.PersistentVolumeClaim{}
 		claim.Namespace, claim.Name, claim.UID = p.etcd.Namespace, p.cluster.Names.Claim(act.Name), types.UID(act.UID)
 		return kube.Delete(ctx, p.options.Client, claim)
+	case membership.SetMembers:
+		p.wakeAt(p.now.Add(again))
+		return p.setStart(ctx, act.Name, model.Start{Members: act.Members})
 	case membership.Forget:
 		p.members = membership.Forgotten(p.members, act.Name)
 		p.wakeAt(p.now.Add(again))
@@ -85,10 +89,11 @@ func (p *pass) observe() membership.Observed {
 		WasReady: wasReady(p.etcd),
 	}
 	for name, pod := range p.pods {
+		start, _ := contract.ParseStart(pod.Annotations[contract.StartAnnotation]) // what cannot be read is written again
 		o.Pods[name] = membership.Pod{
 			UID: string(pod.UID), IsOwned: p.cluster.IsOwned(pod), MayRun: p.mayRun(pod), IsStale: p.isStale(pod),
-			IsReady: isReady(pod), IsEnding: !pod.DeletionTimestamp.IsZero(), HasEnded: hasEnded(pod),
-			Version: pod.Annotations[model.VersionAnnotation],
+			IsReady: isReady(pod), IsEnding: !pod.DeletionTimestamp.IsZero(), HasEnded: hasEnded(pod), IsEmptied: isEmptied(pod),
+			HasJoined: start.HasJoined, Members: start.Names(), Version: pod.Annotations[model.VersionAnnotation],
 		}
 	}
 	return o
@@ -112,7 +117,7 @@ func (p *pass) ask(ctx context.Context, connection *connection) (membership.Obse
 	}
 	p.members = membership.Record(p.members, list)
 	o := p.observe()
-	o.Asked, o.Claims, o.List = true, claims, list
+	o.Asked, o.Claims, o.List, o.Heard = true, claims, list, connection.heard
 	p.keepRunning(ctx, o, connection)
 	return o, nil
 }
@@ -123,12 +128,12 @@ func (p *pass) keepRunning(ctx context.Context, o membership.Observed, connectio
 	for _, member := range o.Members {
 		pod, exists := o.Pods[member.Name]
 		switch {
-		case !exists || !pod.HasEnded || pod.IsEnding:
+		case !exists || !pod.HasEnded && !pod.IsEmptied || pod.IsEnding:
 			continue
 		case !connection.reaches(ctx, member):
 			return
 		}
-		pod.HasEnded = false
+		pod.HasEnded, pod.IsEmptied = false, false
 		o.Pods[member.Name] = pod
 		p.wakeAt(p.now.Add(kube.Unwatched))
 	}
@@ -212,7 +217,10 @@ func (p *pass) createPod(ctx context.Context, act membership.CreatePod) error {
 	if err != nil {
 		return err
 	}
-	pod := p.cluster.Pod(act.Name, model.Start{Version: act.Version, Existing: act.Existing, Members: act.Members}, trust)
+	pod, err := p.cluster.Pod(act.Name, model.Start{Version: act.Version, HasJoined: act.HasJoined, IsFirst: act.IsFirst, Members: act.Members}, trust)
+	if err != nil {
+		return err
+	}
 	p.stamp(pod)
 	if err := p.create(ctx, "Pod", pod); err != nil {
 		return err
@@ -236,7 +244,7 @@ func (p *pass) createClaim(ctx context.Context, act membership.CreatePod) error 
 		return fmt.Errorf("creating pod %s: %w", act.Name, errClaimEnding)
 	case claim != nil:
 		return nil
-	case act.HasData:
+	case act.HasJoined:
 		return fmt.Errorf("creating pod %s: %w", act.Name, errNoClaim)
 	default:
 		return p.create(ctx, "PersistentVolumeClaim", p.cluster.Claim(act.Name))

@@ -204,6 +204,21 @@ func hasAnswer(pod *corev1.Pod) bool {
 	return pod.Annotations[contract.CertificateAnnotation] != ""
 }
 
+// isEmptied reports whether the container of etcd has ended because its member has lost its data, and is not started again yet.
+func isEmptied(pod *corev1.Pod) bool {
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		ended := status.State.Terminated
+		if ended == nil && status.State.Waiting != nil {
+			ended = status.LastTerminationState.Terminated
+		}
+		if ended != nil && contract.ParseStartFailure(ended.Message) == contract.VolumeEmpty {
+			return true
+		}
+	}
+	return false
+}
+
 // hasEnded reports whether the containers of a pod have ended and are not started again.
 func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded

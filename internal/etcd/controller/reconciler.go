@@ -3,6 +3,7 @@ package controller
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -25,9 +26,11 @@ import (
 )
 
 const (
-	// fieldOwner owns what this controller applies, podOwner what it changes of pods that it has created.
+	// fieldOwner owns what this controller applies, podOwner what it changes of pods that it has created, and startOwner
+	// how etcd starts in them.
 	fieldOwner = model.Manager
 	podOwner   = model.Manager + "-pods"
+	startOwner = model.Manager + "-starts"
 	// finalizer keeps an EtcdCluster until its CAs are deleted, after its last pod.
 	finalizer = "keyturn.dev/etcd-cas"
 	// again is how soon etcd is asked again what nobody tells of: a learner that catches up, a server that starts.
@@ -60,10 +63,11 @@ type Options struct {
 
 // Reconciler reconciles EtcdClusters.
 type Reconciler struct {
-	options     Options
-	appliers    *kube.Appliers
-	podAppliers *kube.Appliers
-	denials     *denials
+	options       Options
+	appliers      *kube.Appliers
+	podAppliers   *kube.Appliers
+	startAppliers *kube.Appliers
+	denials       *denials
 	// accessed watches the Secrets that EtcdAccesses depend on.
 	accessed *kube.Named
 	// makingCA is held while a CA of the operator is read or made.
@@ -75,12 +79,13 @@ type Reconciler struct {
 // New returns a Reconciler. SetupWithManager starts it.
 func New(options Options) *Reconciler {
 	return &Reconciler{
-		options:     options,
-		appliers:    kube.NewAppliers(options.Client, fieldOwner),
-		podAppliers: kube.NewAppliers(options.Client, podOwner),
-		denials:     newDenials(),
-		attested:    make(chan event.GenericEvent),
-		accessed:    kube.NewNamed(corev1.SchemeGroupVersion.WithResource("secrets")),
+		options:       options,
+		appliers:      kube.NewAppliers(options.Client, fieldOwner),
+		podAppliers:   kube.NewAppliers(options.Client, podOwner),
+		startAppliers: kube.NewAppliers(options.Client, startOwner),
+		denials:       newDenials(),
+		attested:      make(chan event.GenericEvent),
+		accessed:      kube.NewNamed(corev1.SchemeGroupVersion.WithResource("secrets")),
 	}
 }
 
@@ -173,7 +178,7 @@ func (p *pass) carryOut(ctx context.Context) error {
 	if p.problem == nil {
 		p.problem = p.findings.Refused
 	}
-	return nil
+	return errors.Join(p.recordStarts(ctx)...)
 }
 
 // identities read, each after the other, what is presented and trusted in the cluster.

@@ -59,6 +59,7 @@ func (p *pass) remove(ctx context.Context) error {
 	}
 	p.appliers.Forget(p.etcd.UID)
 	p.podAppliers.Forget(p.etcd.UID)
+	p.startAppliers.Forget(p.etcd.UID)
 	return nil
 }
 

@@ -14,13 +14,19 @@ type Ask struct{}
 // CreatePod creates the pod of a member, with everything that it mounts.
 type CreatePod struct {
 	Name string
-	// Existing is false of the first member of a new cluster.
-	Existing bool
-	// HasData is true of a member that must start with the data it has, and with no empty volume.
-	HasData bool
-	// Members are all members as etcd has them, this one included. A member that has data needs none.
+	// IsFirst is true of the member that a new cluster begins with.
+	IsFirst bool
+	// HasJoined is true of a member that must start with the data it has, and with no empty volume.
+	HasJoined bool
+	// Members are all members as etcd has them, this one included. A member that has joined needs no others.
 	Members []string
 	Version string
+}
+
+// SetMembers tells the pod of a member that joins who the members are now.
+type SetMembers struct {
+	Name    string
+	Members []string
 }
 
 // DeletePod deletes a pod, so that it is created again if its member stays.
@@ -56,6 +62,7 @@ type SetVersion struct{ Name, Version string }
 func (Rest) isAct()        {}
 func (Ask) isAct()         {}
 func (CreatePod) isAct()   {}
+func (SetMembers) isAct()  {}
 func (DeletePod) isAct()   {}
 func (DeleteClaim) isAct() {}
 func (Forget) isAct()      {}

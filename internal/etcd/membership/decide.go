@@ -79,12 +79,12 @@ func (o Observed) missing() (Decision, bool) {
 		if _, exists := o.Pods[member.Name]; exists || o.hasLostData(member) {
 			continue
 		}
-		hasData := member.ID != ""
-		if !hasData && len(o.Members) > 1 && o.List == nil {
+		hasJoined, isAlone := member.ID != "", len(o.Members) == 1
+		if !hasJoined && !isAlone && o.List == nil {
 			continue // it can only join
 		}
-		pod := CreatePod{Name: member.Name, Existing: hasData || len(o.Members) > 1, HasData: hasData, Members: []string{member.Name}, Version: member.Version}
-		if !hasData { // one with data must not find the others if its volume turns out to be empty
+		pod := CreatePod{Name: member.Name, IsFirst: !hasJoined && isAlone, HasJoined: hasJoined, Members: []string{member.Name}, Version: member.Version}
+		if !hasJoined {
 			pod.Members = o.listedWith(member.Name)
 		}
 		return o.create(pod), true
@@ -124,9 +124,17 @@ func (o Observed) silent() (Decision, bool) {
 		return Decision{}, false
 	case slices.ContainsFunc(o.Members, o.isUp):
 		return poll(EtcdNotAnswering, "%s", unanswered().Message), true
+	case o.isStarting():
+		return poll(WaitingForPods, "Pod %s is starting. See its events and logs if that lasts.", o.Members[0].Name), true
 	default: // a pod tells when that changes
 		return o.resting(), true
 	}
+}
+
+// isStarting reports whether etcd may have begun to run in the first member of a new cluster. Only etcd tells: the pod
+// is ready after it was recorded that the member has joined.
+func (o Observed) isStarting() bool {
+	return len(o.Members) == 1 && o.Members[0].ID == "" && o.Pods[o.Members[0].Name].MayRun
 }
 
 func unanswered() *Obstacle {
@@ -160,7 +168,9 @@ func (o Observed) join() (Decision, bool) {
 	waiting := fmt.Sprintf("Member %s has joined and is catching up.", listed.Name)
 	switch {
 	case o.index(listed.Name) < 0:
-		return o.create(CreatePod{Name: listed.Name, Existing: true, Members: o.listedWith(listed.Name), Version: o.Version}), true
+		return o.create(CreatePod{Name: listed.Name, Members: o.listedWith(listed.Name), Version: o.Version}), true
+	case !listed.HasStarted && o.isMisled(listed.Name):
+		return act(SetMembers{listed.Name, o.listedWith(listed.Name)}, WaitingForLearners, "%s", waiting), true
 	case listed.HasStarted:
 		return act(Promote{Name: listed.Name, ID: listed.ID}, WaitingForLearners, "%s", waiting), true
 	case o.Pods[listed.Name].MayRun:
@@ -168,6 +178,12 @@ func (o Observed) join() (Decision, bool) {
 	default: // its pod tells when that changes
 		return rest(WaitingForPods, "Pod %s has not started. See its events if that lasts.", listed.Name), true
 	}
+}
+
+// isMisled reports whether the pod of a member that joins would look for other members than there are, and not start.
+func (o Observed) isMisled(name string) bool {
+	pod, exists := o.Pods[name]
+	return exists && !pod.HasJoined && !slices.Equal(pod.Members, o.listedWith(name))
 }
 
 // grow adds one more member once all others serve: a learner that cannot be reached takes nothing from the quorum, and

@@ -30,7 +30,12 @@ func three() membership.Observed {
 
 // asked is a cluster whose etcd has answered.
 func asked(o membership.Observed, list ...membership.Listed) membership.Observed {
-	o.Asked, o.List = true, list
+	o.Asked, o.List, o.Heard = true, list, nil
+	for _, listed := range list {
+		if listed.Answers {
+			o.Heard = append(o.Heard, listed.Name)
+		}
+	}
 	return o
 }
 
@@ -91,12 +96,12 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"a cluster that has claims and no first one is not begun anew": {
 			asked(changed(without(three(), first), func(o *membership.Observed) { o.Members = nil; clear(o.Pods) })),
-			membership.CreatePod{Name: second, Existing: true, HasData: true, Members: []string{second}, Version: "3.5.35"},
+			membership.CreatePod{Name: second, HasJoined: true, Members: []string{second}, Version: "3.5.35"},
 			membership.WaitingForPods,
 		},
 		"a voter that is not recorded is created again with its data": {
 			asked(changed(three(), func(o *membership.Observed) { o.Members = o.Members[:2]; delete(o.Pods, third) }), voter(first), voter(second), silent(third)),
-			membership.CreatePod{Name: third, Existing: true, HasData: true, Members: []string{third}, Version: "3.5.35"},
+			membership.CreatePod{Name: third, HasJoined: true, Members: []string{third}, Version: "3.5.35"},
 			membership.WaitingForPods,
 		},
 		"a voter that is neither recorded nor has data is removed": {
@@ -106,7 +111,7 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"a new cluster is one member": {
 			membership.Observed{Size: 3, Version: "3.5.35", Names: memberNames, Asked: true},
-			membership.CreatePod{Name: first, Members: []string{first}, Version: "3.5.35"},
+			membership.CreatePod{Name: first, IsFirst: true, Members: []string{first}, Version: "3.5.35"},
 			membership.WaitingForPods,
 		},
 		"a paused cluster is not begun": {membership.Observed{Size: 3, Paused: true, Names: memberNames}, membership.Rest{}, ""},
@@ -126,14 +131,18 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"an added member without a pod gets one": {
 			asked(one(), voter(first), membership.Listed{ID: "b", Name: second, IsLearner: true}),
-			membership.CreatePod{Name: second, Existing: true, Members: []string{first, second}, Version: "3.5.35"},
+			membership.CreatePod{Name: second, Members: []string{first, second}, Version: "3.5.35"},
 			membership.WaitingForPods,
 		},
 		"a learner that has not started is waited for": {
 			changed(joined(), func(o *membership.Observed) { o.List[1].HasStarted = false }), membership.Rest{}, membership.WaitingForLearners,
 		},
 		"a learner whose pod has no certificate is not asked for": {
-			changed(joined(), func(o *membership.Observed) { o.List[1].HasStarted, o.Pods[second] = false, waiting("uid1") }),
+			changed(joined(), func(o *membership.Observed) {
+				pod := waiting("uid1")
+				pod.Members = []string{first, second}
+				o.List[1].HasStarted, o.Pods[second] = false, pod
+			}),
 			membership.Rest{},
 			membership.WaitingForPods,
 		},
@@ -167,22 +176,22 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"a lost pod with its data is created again": {
 			asked(changed(three(), func(o *membership.Observed) { delete(o.Pods, second) }), voter(first), silent(second), voter(third)),
-			membership.CreatePod{Name: second, Existing: true, HasData: true, Members: []string{second}, Version: "3.5.35"},
+			membership.CreatePod{Name: second, HasJoined: true, Members: []string{second}, Version: "3.5.35"},
 			membership.WaitingForPods,
 		},
 		"a lost pod is created again also while etcd does not answer": {
 			asked(changed(three(), func(o *membership.Observed) { clear(o.Pods) })),
-			membership.CreatePod{Name: first, Existing: true, HasData: true, Members: []string{first}, Version: "3.5.35"},
+			membership.CreatePod{Name: first, HasJoined: true, Members: []string{first}, Version: "3.5.35"},
 			membership.WaitingForPods,
 		},
 		"the only member is never created with an empty volume": {
 			asked(changed(one(), func(o *membership.Observed) { o.Size = 1; delete(o.Pods, first) })),
-			membership.CreatePod{Name: first, Existing: true, HasData: true, Members: []string{first}, Version: "3.5.35"},
+			membership.CreatePod{Name: first, HasJoined: true, Members: []string{first}, Version: "3.5.35"},
 			membership.WaitingForPods,
 		},
 		"a pod is created again as it was while the version changes": {
 			asked(newer(changed(three(), func(o *membership.Observed) { delete(o.Pods, second) })), voter(first), silent(second), voter(third)),
-			membership.CreatePod{Name: second, Existing: true, HasData: true, Members: []string{second}, Version: "3.5.35"},
+			membership.CreatePod{Name: second, HasJoined: true, Members: []string{second}, Version: "3.5.35"},
 			membership.WaitingForPods,
 		},
 		"a pod that has ended is deleted": {
@@ -208,7 +217,7 @@ func TestTheNextAct(t *testing.T) {
 		},
 		"a pod that was lost before it started is created again": {
 			changed(joined(), func(o *membership.Observed) { delete(o.Pods, second); o.List[1].HasStarted = false }),
-			membership.CreatePod{Name: second, Existing: true, Members: []string{first, second}, Version: "3.5.35"},
+			membership.CreatePod{Name: second, Members: []string{first, second}, Version: "3.5.35"},
 			membership.WaitingForPods,
 		},
 		"a member that has lost its data is removed": {
@@ -267,11 +276,53 @@ func TestTheNextAct(t *testing.T) {
 			asked(leaving(three(), third), voter(first), voter(second), voter(third)), membership.SetLeaving{Name: third}, "",
 		},
 		"a member that the operator has not removed keeps what it has": {
-			asked(three(), voter(third)), membership.Rest{}, membership.MemberRemoved,
+			asked(three(), voter(second), voter(third)), membership.Rest{}, membership.MemberRemoved,
+		},
+		"one member says nothing about the others": {
+			asked(three(), voter(third)), membership.Rest{}, membership.MembersDisagree,
+		},
+		"what a member that leaves has stays until a quorum says that it is removed": {
+			asked(sized(leaving(three(), third), 2), voter(first)), membership.Rest{}, membership.MembersDisagree,
+		},
+		"a member whose volume is empty is replaced": {
+			asked(emptied(three(), second), voter(first), silent(second), voter(third)),
+			membership.SetLeaving{Name: second, Leaving: true},
+			membership.ReplacingMember,
+		},
+		"a member whose volume is empty is not replaced while etcd does not answer": {
+			asked(emptied(three(), second)), membership.Rest{}, membership.MemberDataLost,
+		},
+		"nothing is done when the only member has an empty volume": {
+			asked(emptied(changed(one(), func(o *membership.Observed) { o.Size = 1 }), first)), membership.Rest{}, membership.QuorumLost,
+		},
+		"nothing is done when most members have empty volumes": {
+			asked(emptied(emptied(three(), first), second)), membership.Rest{}, membership.QuorumLost,
+		},
+		"an ephemeral member whose volume is empty is replaced": {
+			asked(changed(emptied(three(), second), func(o *membership.Observed) { o.Ephemeral = true; clear(o.Claims) }), voter(first), silent(second), voter(third)),
+			membership.SetLeaving{Name: second, Leaving: true},
+			membership.ReplacingMember,
+		},
+		"the first member is asked before its pod is ready": {
+			changed(one(), func(o *membership.Observed) {
+				o.Members[0].ID, o.Members[0].IsVoter = "", false
+				o.Pods[first] = membership.Pod{UID: "uid0", IsOwned: true, MayRun: true, Version: "3.5.35"}
+			}),
+			membership.Ask{},
+			membership.EtcdNotAnswering,
+		},
+		"a learner that joined other members than there are is told of them": {
+			changed(joined(), func(o *membership.Observed) {
+				pod := o.Pods[second]
+				pod.Members = []string{first, second, third}
+				o.Pods[second], o.List[1].HasStarted = pod, false
+			}),
+			membership.SetMembers{Name: second, Members: []string{first, second}},
+			membership.WaitingForLearners,
 		},
 		"the pod of such a member is created again": {
 			asked(changed(three(), func(o *membership.Observed) { delete(o.Pods, first) }), voter(third)),
-			membership.CreatePod{Name: first, Existing: true, HasData: true, Members: []string{first}, Version: "3.5.35"},
+			membership.CreatePod{Name: first, HasJoined: true, Members: []string{first}, Version: "3.5.35"},
 			membership.WaitingForPods,
 		},
 		"a member with another id keeps what it has": {
@@ -485,6 +536,16 @@ func stale(o membership.Observed, names ...string) membership.Observed {
 func joined() membership.Observed {
 	o := one()
 	o.Members = append(o.Members, membership.Member{Name: second, PodUID: "uid1", Version: "3.5.35"})
-	o.Pods[second] = crashed("uid1")
+	pod := crashed("uid1")
+	pod.Members = []string{first, second}
+	o.Pods[second] = pod
 	return asked(o, voter(first), learner(second))
+}
+
+// emptied is a cluster in which a member has joined, and has lost its data under its pod.
+func emptied(o membership.Observed, name string) membership.Observed {
+	pod := o.Pods[name]
+	pod.IsReady, pod.IsEmptied, pod.HasJoined = false, true, true
+	o.Pods[name] = pod
+	return o
 }

@@ -27,6 +27,12 @@ type Pod struct {
 	IsEnding bool
 	// HasEnded is true when its containers have ended for good, as after an eviction, and etcd does not answer in it.
 	HasEnded bool
+	// IsEmptied is true when its member has joined, and etcd is not started in it because its volume has no data.
+	IsEmptied bool
+	// HasJoined is true when the pod has been told that its member has joined, and Members are whom it has been told to
+	// find: how etcd starts in it.
+	HasJoined bool
+	Members   []string
 	// Version of etcd that it was created with.
 	Version string
 	// IsStale is true when it was started with other CAs than those that members shall trust.
@@ -82,6 +88,8 @@ type Observed struct {
 	Asked bool
 	// List is what etcd answered; nil when it was not asked or did not answer.
 	List []Listed
+	// Heard are the names of the members that have answered it, all the same.
+	Heard []string
 }
 
 func (o Observed) index(name string) int {
@@ -126,6 +134,8 @@ func (o Observed) hasLostData(member Member) bool {
 	pod, exists := o.Pods[member.Name]
 	claim, hasClaim := o.Claims[member.Name]
 	switch {
+	case pod.IsEmptied:
+		return true
 	case member.ID == "" || exists && pod.IsReady:
 		return false
 	case o.Ephemeral:

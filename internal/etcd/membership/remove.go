@@ -10,7 +10,7 @@ import (
 // member can ever use, then its record. Nothing of it is deleted before the operator has decided to remove it and etcd
 // has done so: what one member answers about another is no reason to delete data.
 func (o Observed) removed() (Decision, bool) {
-	if o.List == nil {
+	if o.List == nil || !o.isAgreed() {
 		return Decision{}, false
 	}
 	for _, member := range o.Members {
@@ -43,6 +43,22 @@ func (o Observed) rid(name string) Act {
 	}
 }
 
+// isAgreed reports whether a quorum of the voters on record has answered what etcd has. Fewer may be a cluster of their
+// own: one that was started again without its data.
+func (o Observed) isAgreed() bool {
+	voters, heard := 0, 0
+	for _, m := range o.Members {
+		if !m.IsVoter || m.IsLeaving {
+			continue
+		}
+		voters++
+		if slices.Contains(o.Heard, m.Name) {
+			heard++
+		}
+	}
+	return heard >= quorum(voters) || voters == 0
+}
+
 // disputed looks for a member that etcd has otherwise than it is recorded, and that the operator has not removed.
 func (o Observed) disputed() (Decision, bool) {
 	if o.List == nil {
@@ -55,12 +71,15 @@ func (o Observed) disputed() (Decision, bool) {
 		case isListed && listed.IsLearner && member.IsVoter:
 			return rest(MembersDisagree, "Member %s is a voter, and etcd has it as a learner. Members are neither added nor removed, and nothing is deleted. Compare what etcdctl member list prints for each member.", member.Name), true
 		case isListed:
+		case !o.isAgreed():
+			return rest(MembersDisagree, "Only members %s answer, which are no quorum, and they do not have member %s. Members are neither added nor removed, and nothing is deleted. "+
+				"See the pods of the members that do not answer. Compare what etcdctl member list prints for each member.", strings.Join(o.Heard, ", "), member.Name), true
 		case isNamed:
 			return rest(MemberIDChanged, "Member %s was %s and is %s in etcd, as after its data was restored. Members are neither added nor removed, and nothing is deleted. "+
-				"Create another EtcdCluster from the snapshot. To have the member replaced instead, delete its PersistentVolumeClaim, then its pod.", member.Name, member.ID, other.ID), true
+				"Create another EtcdCluster with spec.restore. To have the member replaced instead, keep its volume and follow docs/etcd.md, \"A member that etcd does not have\".", member.Name, member.ID, other.ID), true
 		default:
 			return rest(MemberRemoved, "etcd does not have member %s, which the operator has not removed. Members are neither added nor removed, and nothing is deleted. "+
-				"To have it added again without its data, delete its PersistentVolumeClaim, then its pod.", member.Name), true
+				"To have it added again without its data, keep its volume and follow docs/etcd.md, \"A member that etcd does not have\".", member.Name), true
 		}
 	}
 	return Decision{}, false
@@ -99,8 +118,8 @@ func (o Observed) lost() (Decision, bool) {
 	case first < 0:
 		return Decision{}, false
 	case alive < quorum(voters):
-		return rest(QuorumLost, "Members %s have lost their data, and the others are no quorum. etcd accepts no writes, and nothing is deleted. Save what a member that is left has, then create another EtcdCluster from it.",
-			strings.Join(dead, ", ")), true
+		return rest(QuorumLost, "These members have lost their data, and the others are no quorum: %s. etcd accepts no writes, is not started on an empty volume, and nothing is deleted. "+
+			"Create another EtcdCluster with spec.restore from a backup, or from the volume of a member that is left.", strings.Join(dead, ", ")), true
 	case o.List == nil:
 		d := rest(MemberDataLost, "Member %s has lost its data, and etcd does not answer. The member is replaced when the others are a quorum. See their pods.", dead[0])
 		d.Again = slices.ContainsFunc(o.Members, o.isUp)

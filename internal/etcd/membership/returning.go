@@ -8,7 +8,7 @@ func (o Observed) first() Decision {
 	if d, found := o.returning(); found && !hasClaim {
 		return d
 	}
-	return o.create(CreatePod{Name: o.Names[0], Members: o.Names[:1], Version: o.Version})
+	return o.create(CreatePod{Name: o.Names[0], IsFirst: true, Members: o.Names[:1], Version: o.Version})
 }
 
 // returning creates the pod of a member that is not recorded, as after the status was lost: one that etcd has, or that
@@ -23,7 +23,7 @@ func (o Observed) returning() (Decision, bool) {
 		isVoter := isListed && listed.HasStarted && !listed.IsLearner
 		switch {
 		case o.hasData(name) && (isVoter || isUnknown):
-			return o.create(CreatePod{Name: name, Existing: true, HasData: true, Members: []string{name}, Version: o.Version}), true
+			return o.create(CreatePod{Name: name, HasJoined: true, Members: []string{name}, Version: o.Version}), true
 		case isVoter:
 			return o.remove(listed, ReplacingMember, "it has lost its data"), true
 		}

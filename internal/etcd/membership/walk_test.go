@@ -14,8 +14,9 @@ var wide = flag.Bool("wide", false, "walk through one more loss")
 // budget is what may go wrong on a way through a world.
 type budget struct {
 	// losses are pods and claims that others delete, containers that end, crashes of the operator, stale caches,
-	// answers of a member that it is alone, and pods that end for good.
-	pods, claims, restarts, crashes, lags, lies, ends int
+	// answers of a member that it is alone, pods that end for good, volumes that are emptied under a pod, machines that
+	// are made anew, and changes of a pod that its kubelet mounts late.
+	pods, claims, restarts, crashes, lags, lies, ends, empties, machines, mounts int
 }
 
 // walker visits every state that a world can come to.
@@ -52,6 +53,7 @@ func (wk *walker) next(at step) []step {
 	add := func(left budget, change func(w *world)) {
 		w := at.world.clone()
 		change(w)
+		w.send()
 		if w.quorate(); w.key() != at.world.key() || left != at.left {
 			steps = append(steps, step{w, left})
 		}
@@ -75,7 +77,23 @@ func (wk *walker) next(at step) []step {
 				w.liar = ""
 			})
 		}
-		add(at.left, func(w *world) { wk.must(w, w.start(name)) })
+		add(at.left, func(w *world) {
+			if left := at.left; left.mounts == 0 {
+				w.mount(name)
+			}
+			wk.must(w, w.start(name))
+		})
+		if at.left.mounts > 0 {
+			add(at.left, func(w *world) { w.mount(name) })
+		}
+		if left := at.left; left.empties > 0 {
+			left.empties--
+			add(left, func(w *world) { w.empty(name) })
+		}
+		if left := at.left; left.machines > 0 {
+			left.machines--
+			add(left, func(w *world) { w.rebuild(name) })
+		}
 		if left := at.left; left.pods > 0 {
 			left.pods--
 			add(left, func(w *world) { w.kill(name) })
@@ -141,8 +159,10 @@ func (wk *walker) settle(from *world) {
 		}
 		wk.reconcile(w, false)
 		for _, name := range memberNames {
+			w.mount(name)
 			wk.must(w, w.start(name))
 		}
+		w.send()
 		if len(passed) == 100 {
 			wk.t.Fatalf("it does not settle: %+v %+v\nfrom %s\nto   %s", d.Act, d.Obstacle, from.key(), w.key())
 		}
@@ -218,9 +238,15 @@ func (w *world) isLost() bool {
 	return have < voters/2+1
 }
 
+// empty is a world in which nothing has been done yet.
+func empty(size int) *world {
+	return &world{size: size, version: "3.5.35", pods: map[string]pod{}, claims: map[string]claim{}}
+}
+
 // settled is a world with so many members that serve.
 func settled(size int, ephemeral bool) *world {
-	w := &world{size: size, version: "3.5.35", ephemeral: ephemeral, pods: map[string]pod{}, claims: map[string]claim{}}
+	w := empty(size)
+	w.ephemeral = ephemeral
 	for range 60 {
 		d := w.decide()
 		if err := w.carryOut(d.Act, false); err != nil {
@@ -228,10 +254,12 @@ func settled(size int, ephemeral bool) *world {
 		}
 		w.report(d)
 		for _, name := range memberNames {
+			w.mount(name)
 			if err := w.start(name); err != nil {
 				panic(err)
 			}
 		}
+		w.send()
 	}
 	return w
 }
@@ -255,6 +283,12 @@ func TestNoActTakesTheQuorumAway(t *testing.T) {
 		"one to three":        {1, func(w *world) { w.size = 3 }, budget{pods: 1, claims: 1, crashes: 1, lags: 1}},
 		"three upgraded":      {3, func(w *world) { w.version = "3.6.16" }, budget{pods: 1, claims: 1, restarts: 1}},
 		"one upgraded":        {1, func(w *world) { w.version = "3.6.16" }, budget{pods: 1, crashes: 1, restarts: 1, lags: 1}},
+		"one volume emptied":  {1, func(*world) {}, budget{empties: 1, machines: 1, pods: 1, crashes: 1, lags: 1}},
+		"volumes emptied":     {3, func(*world) {}, budget{empties: 1, machines: 1, pods: 1, crashes: 1}},
+		"emptied early":       {0, func(w *world) { *w = *empty(1) }, budget{empties: 1, machines: 1, crashes: 1, mounts: 1}},
+		"mounted late":        {2, func(w *world) { w.size = 3 }, budget{empties: 1, mounts: 1}},
+		"emptied and grown":   {1, func(w *world) { w.size = 2 }, budget{empties: 1, machines: 1, mounts: 1}},
+		"emptied as learner":  {1, func(w *world) { w.size = 3 }, budget{empties: 1, machines: 1, crashes: 1}},
 		"upgraded and scaled": {3, func(w *world) { w.version, w.size = "3.6.16", 1 }, budget{pods: 1, claims: 1, crashes: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -280,6 +314,7 @@ func TestMembersWithoutVolumesAreReplaced(t *testing.T) {
 		left   budget
 	}{
 		"lost":     {func(*world) {}, budget{pods: 2, crashes: 1, restarts: 1}},
+		"emptied":  {func(*world) {}, budget{empties: 1, machines: 1, pods: 1, crashes: 1}},
 		"ended":    {func(*world) {}, budget{pods: 1, crashes: 1, ends: 3}},
 		"upgraded": {func(w *world) { w.version = "3.6.16" }, budget{pods: 2, crashes: 1, restarts: 1}},
 		"fewer":    {func(w *world) { w.size = 1 }, budget{pods: 2, crashes: 1, restarts: 1}},

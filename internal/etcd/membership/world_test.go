@@ -28,6 +28,8 @@ type world struct {
 	reported string
 	// liar is a member that answers that etcd has no other.
 	liar string
+	// hadClients is true once clients were sent to a member: what etcd acknowledges from then on must not be forgotten.
+	hadClients bool
 }
 
 // server is a member as etcd has it.
@@ -37,13 +39,24 @@ type server struct {
 }
 
 type pod struct {
-	uid, version  string
-	first         bool
-	hasData       bool
+	uid, version string
+	// told is how etcd shall start in it, and mounted what of that its container sees.
+	told, mounted start
 	running, goes bool
 	ended         bool
+	// emptied is true when etcd was not started because the volume is empty, and marked once etcd has run in the pod on
+	// its machine.
+	emptied, marked bool
 	// volume is what an ephemeral member has.
 	volume string
+	// ready is true once clients were sent to it.
+	ready bool
+}
+
+type start struct {
+	first, joined bool
+	// members are the names of the members to find, with spaces between.
+	members string
 }
 
 type claim struct {
@@ -79,7 +92,7 @@ func (w *world) key() string {
 	for i, name := range memberNames {
 		for _, pods := range []map[string]pod{w.pods, w.cache} {
 			if p, exists := pods[name]; exists {
-				say(p.uid, "pod", i, p.version, p.first, p.hasData, p.running, p.goes, p.ended)
+				say(p.uid, "pod", i, p.version, p.told, p.mounted, p.running, p.goes, p.ended, p.emptied, p.marked, p.ready)
 				say(p.volume)
 			}
 		}
@@ -88,7 +101,7 @@ func (w *world) key() string {
 			say(c.volume)
 		}
 	}
-	return text.String() + fmt.Sprint(w.cache == nil, w.reported == w.spec())
+	return text.String() + fmt.Sprint(w.cache == nil, w.reported == w.spec(), w.hadClients)
 }
 
 func (w *world) spec() string { return fmt.Sprint(w.size, w.version) }
@@ -158,18 +171,24 @@ func (w *world) start(name string) error {
 	volume := w.volume(name)
 	listed := slices.IndexFunc(w.list, func(s server) bool { return s.name == name && (volume == "" || s.id == volume) })
 	switch {
-	case volume != "" && listed < 0, volume == "" && p.hasData:
+	case volume == "" && (p.mounted.joined || p.marked): // its first process refuses
+		p.emptied = true
+		w.pods[name] = p
+		return nil
+	case volume != "" && listed < 0:
 		return nil // etcd refuses
 	case volume != "":
 		w.run(name, volume)
 		return nil
-	case p.first && len(w.list) > 0:
+	case p.mounted.first && (len(w.list) > 1 || w.hadClients):
 		return fmt.Errorf("%s makes another cluster", name)
-	case p.first:
-		w.list = append(w.list, server{id: w.fresh(), name: name})
+	case p.mounted.first:
+		w.list = []server{{id: w.fresh(), name: name}}
 		listed = 0
-	case listed < 0 || !w.quorate():
-		return nil
+	case listed < 0 || !w.quorate() || p.mounted.members != w.listed():
+		return nil // etcd ends, or waits
+	case w.list[listed].started && w.list[listed].isLearner:
+		return nil // etcd panics: its leader knows of more than it has
 	case w.list[listed].started:
 		return fmt.Errorf("%s starts with an empty volume under its old id", name)
 	}
@@ -178,9 +197,64 @@ func (w *world) start(name string) error {
 	return nil
 }
 
+// listed are the names of the members as etcd has them.
+func (w *world) listed() string {
+	var names []string
+	for _, s := range w.list {
+		names = append(names, s.name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// empty takes the data of a member away and ends its container, while its pod and its claim stay.
+func (w *world) empty(name string) {
+	if p, exists := w.pods[name]; exists && w.volume(name) != "" {
+		p.running, p.volume = false, ""
+		w.pods[name] = p
+	}
+	if c, exists := w.claims[name]; exists {
+		c.volume = ""
+		w.claims[name] = c
+	}
+}
+
+// rebuild makes the machine of a member anew, and the kubelet reads its pod.
+func (w *world) rebuild(name string) {
+	w.empty(name)
+	if p, exists := w.pods[name]; exists {
+		p.running, p.marked, p.mounted = false, false, p.told
+		w.pods[name] = p
+	}
+}
+
+// mount shows the container what its pod is told.
+func (w *world) mount(name string) {
+	if p, exists := w.pods[name]; exists {
+		p.mounted = p.told
+		w.pods[name] = p
+	}
+}
+
+// send sends clients to the members that are ready.
+func (w *world) send() {
+	for name, p := range w.pods {
+		if w.isReady(name) {
+			p.ready, w.hadClients = true, true
+			w.pods[name] = p
+		}
+	}
+}
+
+// isReady reports whether the pod of a member says that clients may be sent to it.
+func (w *world) isReady(name string) bool {
+	p := w.pods[name]
+	return w.quorate() && p.running && p.mounted.joined && w.votes(name)
+}
+
 func (w *world) run(name, volume string) {
 	p, c := w.pods[name], w.claims[name]
-	p.running, p.volume, c.volume = true, volume, volume
+	p.running, p.marked, p.emptied, p.volume, c.volume = true, true, false, volume, volume
 	w.pods[name] = p
 	if !w.ephemeral {
 		w.claims[name] = c
@@ -211,7 +285,6 @@ func (w *world) lose(name string) {
 
 // observe is what the operator sees: of pods what the cache has, until it asks.
 func (w *world) observe(asked bool) membership.Observed {
-	quorate := w.quorate()
 	o := membership.Observed{
 		Size: w.size, Version: w.version, Names: memberNames, Members: w.members, Ephemeral: w.ephemeral, Asked: asked,
 		WasReady: w.reported == w.spec(),
@@ -222,21 +295,27 @@ func (w *world) observe(asked bool) membership.Observed {
 		pods = w.cache
 	}
 	for name, p := range pods {
-		o.Pods[name] = membership.Pod{UID: p.uid, IsOwned: true, MayRun: p.running, IsReady: quorate && p.running && w.votes(name), IsEnding: p.goes, HasEnded: p.ended, Version: p.version}
+		o.Pods[name] = membership.Pod{
+			UID: p.uid, IsOwned: true, MayRun: p.running, IsReady: p.running && w.isReady(name), IsEnding: p.goes, HasEnded: p.ended,
+			IsEmptied: p.emptied, HasJoined: p.told.joined, Members: strings.Fields(p.told.members), Version: p.version,
+		}
 	}
 	for name, c := range w.claims {
 		o.Claims[name] = membership.Claim{UID: c.uid, IsEnding: c.goes}
 	}
-	if !asked || !quorate && w.liar == "" {
+	if !asked || !w.quorate() && w.liar == "" {
 		return o
 	}
 	for _, s := range w.list {
 		if w.liar != "" && w.liar != s.name {
 			continue
 		}
+		if w.serves(s) && (w.isReady(s.name) || len(w.members) == 1) {
+			o.Heard = append(o.Heard, s.name)
+		}
 		o.List = append(o.List, membership.Listed{
 			ID: s.id, Name: s.name, IsLearner: s.isLearner, HasStarted: s.started,
-			Answers: w.serves(s) && !s.isLearner, IsLeader: s.id == w.leader,
+			Answers: w.serves(s) && w.isReady(s.name), IsLeader: s.id == w.leader,
 		})
 	}
 	return o
@@ -258,10 +337,25 @@ func (w *world) decide() membership.Decision {
 	return membership.Decide(o)
 }
 
+// recordStarts tells the pods of members that etcd has that they have joined.
+func (w *world) recordStarts() {
+	for _, m := range w.members {
+		if p, exists := w.pods[m.Name]; exists && m.ID != "" && p.uid == m.PodUID && !p.told.joined {
+			p.told = start{joined: true, members: m.Name}
+			w.pods[m.Name] = p
+		}
+	}
+}
+
 // carryOut does what was decided. An operator that crashes records nothing of it.
 func (w *world) carryOut(next membership.Act, crashes bool) error {
 	recorded := w.members
+	defer w.recordStarts()
 	switch act := next.(type) {
+	case membership.SetMembers:
+		p := w.pods[act.Name]
+		p.told = start{members: strings.Join(act.Members, " ")}
+		w.pods[act.Name] = p
 	case membership.CreatePod:
 		return w.createPod(act, crashes)
 	case membership.DeletePod:
@@ -301,13 +395,14 @@ func (w *world) carryOut(next membership.Act, crashes bool) error {
 
 func (w *world) createPod(act membership.CreatePod, crashes bool) error {
 	c, hasClaim := w.claims[act.Name]
-	if _, exists := w.pods[act.Name]; exists || act.HasData && !w.ephemeral && (!hasClaim || c.goes) || c.goes {
+	if _, exists := w.pods[act.Name]; exists || act.HasJoined && !w.ephemeral && (!hasClaim || c.goes) || c.goes {
 		return nil // the API server says so
 	}
 	if !hasClaim && !w.ephemeral {
 		w.claims[act.Name] = claim{uid: w.fresh()}
 	}
-	p := pod{uid: w.fresh(), version: act.Version, first: !act.Existing, hasData: act.HasData}
+	p := pod{uid: w.fresh(), version: act.Version, told: start{act.IsFirst, act.HasJoined, strings.Join(act.Members, " ")}}
+	p.mounted = p.told
 	w.pods[act.Name] = p
 	if !crashes {
 		w.members = membership.Created(w.members, act, p.uid)

@@ -2,8 +2,6 @@ package model
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 )
@@ -17,39 +15,18 @@ const (
 	httpPort = 2382
 )
 
-// Start says how a member starts.
-type Start struct {
-	// Version of etcd.
-	Version string
-	// Existing is true of a member that joins others, and of one that has data. etcd looks at it, and at Members, only
-	// when the volume is empty: one that has data then finds no others, and does not start.
-	Existing bool
-	// Members are the names of all members, this one included.
-	Members []string
-}
-
-// etcdCommand is etcd with all its flags.
-func (c Cluster) etcdCommand(member string, start Start) []string {
-	state := "new"
-	if start.Existing {
-		state = "existing"
-	}
-	initial := make([]string, 0, len(start.Members))
-	for _, each := range slices.Sorted(slices.Values(start.Members)) {
-		initial = append(initial, each+"="+c.Names.PeerURL(each))
-	}
+// etcdCommand is etcd with all its flags, but for those of a contract.Start.
+func (c Cluster) etcdCommand(member string) []string {
 	command := []string{
 		program,
 		"--name=" + member,
-		"--data-dir=" + dataDir + "/data",
+		"--data-dir=" + contract.DataDir,
 		fmt.Sprintf("--listen-peer-urls=%s0.0.0.0:%d", c.Names.scheme(), contract.PeerPort),
 		"--initial-advertise-peer-urls=" + c.Names.PeerURL(member),
 		fmt.Sprintf("--listen-client-urls=%s0.0.0.0:%d", c.Names.scheme(), contract.ClientPort),
 		fmt.Sprintf("--listen-client-http-urls=%s127.0.0.1:%d", c.Names.scheme(), httpPort),
 		"--advertise-client-urls=" + c.Names.ClientURL(member),
 		fmt.Sprintf("--listen-metrics-urls=http://127.0.0.1:%d", contract.MetricsPort),
-		"--initial-cluster=" + strings.Join(initial, ","),
-		"--initial-cluster-state=" + state,
 		"--initial-cluster-token=" + string(c.UID),
 	}
 	if c.Names.Mode != Insecure {

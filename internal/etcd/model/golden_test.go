@@ -69,7 +69,11 @@ func render(t *testing.T, cluster model.Cluster) []byte {
 		if !cluster.Ephemeral() {
 			objects = append(objects, cluster.Claim(member))
 		}
-		objects = append(objects, cluster.Pod(member, model.Start{Version: cluster.Version, Existing: ordinal > 0, Members: members}, `{"revision":1}`))
+		pod, err := cluster.Pod(member, model.Start{Version: cluster.Version, IsFirst: ordinal == 0, Members: members}, `{"revision":1}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, pod)
 	}
 	var out bytes.Buffer
 	for _, object := range objects {

@@ -40,13 +40,15 @@ func (c Cluster) ports() []corev1.ContainerPort {
 
 // identityMounts are the agent and what a member presents and trusts.
 func (c Cluster) identityMounts() []corev1.VolumeMount {
-	mounts := []corev1.VolumeMount{{Name: agentVolume, MountPath: agentDir, ReadOnly: true}}
+	mounts := []corev1.VolumeMount{
+		{Name: agentVolume, MountPath: agentDir, ReadOnly: true},
+		{Name: runVolume, MountPath: agent.RunDir},
+		{Name: podVolume, MountPath: agent.PodDir, ReadOnly: true},
+	}
 	switch c.Names.Mode {
 	case Dynamic:
 		return append(mounts,
-			corev1.VolumeMount{Name: runVolume, MountPath: agent.RunDir},
-			corev1.VolumeMount{Name: nodeVolume, MountPath: agent.NodeDir, ReadOnly: true},
-			corev1.VolumeMount{Name: podVolume, MountPath: agent.PodDir, ReadOnly: true})
+			corev1.VolumeMount{Name: nodeVolume, MountPath: agent.NodeDir, ReadOnly: true})
 	case Static:
 		return append(mounts,
 			corev1.VolumeMount{Name: peerSecretVolume, MountPath: peerSecretDir, ReadOnly: true},
@@ -57,19 +59,21 @@ func (c Cluster) identityMounts() []corev1.VolumeMount {
 }
 
 func (c Cluster) identityVolumes(member string) []corev1.Volume {
-	volumes := []corev1.Volume{{Name: agentVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	volumes := []corev1.Volume{
+		{Name: agentVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		// Private keys are here and never reach a disk.
+		{Name: runVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
+			Medium: corev1.StorageMediumMemory, SizeLimit: new(resource.MustParse("16Mi")),
+		}}},
+		{Name: podVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+			DefaultMode: new(int32(readOnlyMode)),
+			Items:       []corev1.DownwardAPIVolumeFile{{Path: agent.AnnotationsFile, FieldRef: fieldRef("metadata.annotations")}},
+		}}},
+	}
 	switch c.Names.Mode {
 	case Dynamic:
 		return append(volumes,
-			// Private keys are here and never reach a disk.
-			corev1.Volume{Name: runVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
-				Medium: corev1.StorageMediumMemory, SizeLimit: new(resource.MustParse("16Mi")),
-			}}},
-			secretVolume(nodeVolume, member),
-			corev1.Volume{Name: podVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
-				DefaultMode: new(int32(readOnlyMode)),
-				Items:       []corev1.DownwardAPIVolumeFile{{Path: agent.AnnotationsFile, FieldRef: fieldRef("metadata.annotations")}},
-			}}})
+			secretVolume(nodeVolume, member))
 	case Static:
 		return append(volumes,
 			secretVolume(peerSecretVolume, c.Static.Peer.Name), secretVolume(serverSecretVolume, c.Static.Server.Name))

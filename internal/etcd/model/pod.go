@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,21 +31,44 @@ const (
 	probePort   = "probe"
 )
 
+// Start says how a member starts.
+type Start struct {
+	// Version of etcd.
+	Version string
+	// HasJoined and IsFirst are those of the contract.Start that the pod is created with, and Members the names of its members.
+	HasJoined, IsFirst bool
+	Members            []string
+}
+
+// StartAnnotation is how etcd starts in the pod of a member.
+func (c Cluster) StartAnnotation(start Start) (string, error) {
+	told := contract.Start{HasJoined: start.HasJoined, IsFirst: start.IsFirst, Members: map[string]string{}}
+	for _, name := range start.Members {
+		told.Members[name] = c.Names.PeerURL(name)
+	}
+	return told.Encode()
+}
+
 // Pod is the pod of a member. It is created and never applied again.
 //
 // Trust says which CAs it is created to accept: an encoded publication.Publication, or StaticSecrets.Trust.
-func (c Cluster) Pod(member string, start Start, trust string) *corev1.Pod {
+func (c Cluster) Pod(member string, start Start, trust string) (*corev1.Pod, error) {
+	told, err := c.StartAnnotation(start)
+	if err != nil {
+		return nil, fmt.Errorf("rendering pod %s: %w", member, err)
+	}
 	labels := maps.Clone(c.pod.Labels)
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	maps.Copy(labels, c.MemberLabels(member))
 	delete(labels, RoleLabel)
-	if !start.Existing {
+	if start.IsFirst {
 		labels[RoleLabel] = string(etcdv1beta2.RoleVoter)
 	}
 	pod := &corev1.Pod{ObjectMeta: c.meta(member, labels)}
 	pod.Annotations = c.podAnnotations(start.Version, trust)
+	pod.Annotations[contract.StartAnnotation] = told
 	pod.Spec = corev1.PodSpec{
 		Hostname:                      member,
 		Subdomain:                     c.Names.PeerService(),
@@ -57,13 +81,13 @@ func (c Cluster) Pod(member string, start Start, trust string) *corev1.Pod {
 		Affinity:                      c.pod.Affinity,
 		Tolerations:                   c.pod.Tolerations,
 		InitContainers:                []corev1.Container{c.initContainer()},
-		Containers:                    []corev1.Container{c.etcdContainer(member, start)},
+		Containers:                    []corev1.Container{c.etcdContainer(member, start.Version)},
 		Volumes:                       c.volumes(member),
 	}
 	if c.Names.Mode == Dynamic {
 		pod.Spec.ServiceAccountName, pod.Spec.AutomountServiceAccountToken = member, new(true)
 	}
-	return pod
+	return pod, nil
 }
 
 // podAnnotations are the user's without those by which operator and agent speak to each other.
@@ -72,7 +96,7 @@ func (c Cluster) podAnnotations(version, trust string) map[string]string {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	for _, own := range []string{contract.RequestAnnotation, contract.CertificateAnnotation, agent.PublishedAnnotation, agent.GivenAnnotation, agent.PinAnnotation, AttestationAnnotation, TrustAnnotation} {
+	for _, own := range []string{contract.RequestAnnotation, contract.CertificateAnnotation, agent.PublishedAnnotation, agent.GivenAnnotation, agent.PinAnnotation, AttestationAnnotation, TrustAnnotation, contract.StartAnnotation} {
 		delete(annotations, own)
 	}
 	for _, plane := range contract.Planes() {
@@ -134,12 +158,12 @@ func (c Cluster) initContainer() corev1.Container {
 	}
 }
 
-func (c Cluster) etcdContainer(member string, start Start) corev1.Container {
+func (c Cluster) etcdContainer(member, version string) corev1.Container {
 	container := corev1.Container{
 		Name:            etcdContainer,
-		Image:           c.repository + ":v" + start.Version,
+		Image:           c.repository + ":v" + version,
 		ImagePullPolicy: c.settings.PullPolicy,
-		Command:         append(c.agentCommand(), c.etcdCommand(member, start)...),
+		Command:         append(c.agentCommand(), c.etcdCommand(member)...),
 		Env:             c.environment(),
 		SecurityContext: containerSecurity(),
 		Ports:           c.ports(),

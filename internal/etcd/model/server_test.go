@@ -35,7 +35,7 @@ func TestEtcdStartsWithTheFlagsOfAMember(t *testing.T) {
 	for _, folder := range folders {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			t.Parallel()
-			m := startMember(t, filepath.Join(folder, "etcd"), model.Start{Version: "3.6.16", Members: []string{"my-cluster-0"}})
+			m := startMember(t, filepath.Join(folder, "etcd"), model.Start{Version: "3.6.16", IsFirst: true, Members: []string{"my-cluster-0"}})
 			t.Cleanup(func() { _ = m.server.Wait() })
 			if members, err := m.members(t, m.operator(t)); err != nil || len(members) != 1 || members[0].Name != m.name {
 				t.Fatalf("the operator sees %+v, %v", members, err)
@@ -66,25 +66,6 @@ type member struct {
 	server  *exec.Cmd
 }
 
-// A member that has data is told of no other one: with an empty volume it would take its old place without its data.
-func TestEtcdWithAnEmptyVolumeDoesNotStartInAMemberThatHasData(t *testing.T) {
-	t.Parallel()
-	folders := filepath.SplitList(os.Getenv(programs))
-	if len(folders) == 0 {
-		t.Skip(programs + " names no folder with etcd")
-	}
-	for _, folder := range folders {
-		t.Run(filepath.Base(folder), func(t *testing.T) {
-			t.Parallel()
-			m := startMember(t, filepath.Join(folder, "etcd"), model.Start{Version: "3.6.16", Existing: true, Members: []string{"my-cluster-0"}})
-			patience := time.AfterFunc(time.Minute, func() { _ = m.server.Process.Kill() })
-			if err := m.server.Wait(); err == nil || !patience.Stop() {
-				t.Errorf("etcd has ended with %v or runs, want that it refuses", err)
-			}
-		})
-	}
-}
-
 func startMember(t *testing.T, program string, start model.Start) *member {
 	t.Helper()
 	cluster, _ := model.Resolve(three(t), settings())
@@ -93,7 +74,14 @@ func startMember(t *testing.T, program string, start model.Start) *member {
 		m.cas[plane] = pkitest.CA(t, string(plane), time.Now())
 		m.enroll(t, plane)
 	}
-	pod := cluster.Pod(m.name, start, "{}")
+	pod, err := cluster.Pod(m.name, start, "{}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, err := contract.ParseStart(pod.Annotations[contract.StartAnnotation])
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, command, _ := strings.Cut(strings.Join(pod.Spec.Containers[0].Command, "\n"), "\n--\n")
 	changes := []string{agent.RunDir, m.dir, "/var/etcd", m.dir, cluster.Names.Host(m.name), "127.0.0.1", "0.0.0.0", "127.0.0.1"}
 	for _, port := range []int{contract.ClientPort, contract.PeerPort, contract.MetricsPort, 2382} {
@@ -102,6 +90,7 @@ func startMember(t *testing.T, program string, start model.Start) *member {
 			m.url = "https://127.0.0.1" + changes[len(changes)-1]
 		}
 	}
+	command += "\n" + strings.Join(told.Flags(), "\n")
 	arguments := strings.Split(strings.NewReplacer(changes...).Replace(command), "\n")
 	m.server = exec.CommandContext(t.Context(), program, append(arguments[1:], "--log-level=fatal")...)
 	m.server.Stderr = os.Stderr

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,7 +47,14 @@ type member struct {
 	mounted string
 	cancel  context.CancelFunc
 	stopped chan struct{}
+	// message is what the container has left when it ended by itself, and pause how many looks the kubelet waits before
+	// it starts another one.
+	message string
+	pause   int
 }
+
+// restartPause is how many looks a kubelet lets a container be that has ended.
+const restartPause = 10
 
 // member returns the ports of the pod of a name, and gives it some when it has none.
 func (w *world) member(name string) *member {
@@ -121,17 +129,34 @@ func (w *world) syncPod(ctx context.Context, pod *corev1.Pod) error {
 		if m.cancel != nil {
 			return nil // the next look ends it
 		}
-		m.uid = pod.UID
+		m.uid, m.message, m.pause = pod.UID, "", 0
 	}
 	if err := w.mount(ctx, m, pod); err != nil {
 		return err
 	}
-	if m.cancel == nil {
+	m.notice()
+	if m.cancel == nil && m.pause == 0 {
 		if err := w.start(ctx, m, pod); err != nil {
 			return err
 		}
 	}
 	return w.tell(ctx, m, pod)
+}
+
+// notice sees that a container has ended by itself.
+func (m *member) notice() {
+	m.pause = max(m.pause-1, 0)
+	if m.cancel == nil {
+		return
+	}
+	select {
+	case <-m.stopped:
+		m.cancel()
+		m.cancel, m.pause = nil, restartPause
+		text, _ := os.ReadFile(filepath.Join(m.dir, "result"))
+		m.message = string(text)
+	default:
+	}
 }
 
 // mount writes the volumes when they have changed.
@@ -142,7 +167,11 @@ func (w *world) mount(ctx context.Context, m *member, pod *corev1.Pod) error {
 	}
 	var lines strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
-		fmt.Fprintf(&lines, "%s=%s\n", key, strconv.Quote(pod.Annotations[key]))
+		value := pod.Annotations[key]
+		if key == contract.StartAnnotation {
+			value = w.translator(value).Replace(value)
+		}
+		fmt.Fprintf(&lines, "%s=%s\n", key, strconv.Quote(value))
 	}
 	if state := secret.ResourceVersion + lines.String(); state != m.mounted {
 		mounttest.WriteVolume(w.t, filepath.Join(m.dir, "node"), secret.Data)
@@ -163,8 +192,12 @@ func (w *world) start(ctx context.Context, m *member, pod *corev1.Pod) error {
 	options := etcdagent.Options{
 		Command: w.local(m, w.homeOf(pod), command), PodName: pod.Name, Key: pki.DefaultLeafKey(pki.ECDSA), Annotate: own.Annotate,
 		NodeDir: filepath.Join(m.dir, "node"), PodDir: filepath.Join(m.dir, "pod"), RunDir: filepath.Join(m.dir, "run"),
+		DataDir: filepath.Join(m.dir, "data", "data"), ResultPath: filepath.Join(m.dir, "result"),
 		SecureAddress: m.secure, ProbeAddress: m.probe, HealthURL: "http://" + m.metrics, Output: w.log, Wait: process.WaitForOne,
 		Clock: clock.RealClock{}, Log: slog.New(slog.NewJSONHandler(w.log, nil)).With("pod", pod.Name),
+	}
+	if err := os.RemoveAll(options.ResultPath); err != nil {
+		return err
 	}
 	ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	m.stopped = make(chan struct{})
@@ -203,20 +236,25 @@ func (w *world) local(m *member, home string, command []string) []string {
 		"0.0.0.0:" + port(contract.PeerPort), m.ports[contract.PeerPlane], "0.0.0.0:" + port(contract.ClientPort), m.ports[contract.ClientPlane],
 		loopback + ":" + port(contract.MetricsPort), m.metrics, loopback + ":2382", m.http,
 	}
-	for ordinal := range model.MaxMembers {
-		name := w.names.Member(ordinal)
-		if !strings.Contains(strings.Join(command, " "), name+"=") && !slices.Contains(command, "--name="+name) {
-			continue
-		}
-		ports := w.member(name).ports
-		pairs = append(pairs, w.names.PeerURL(name), "https://"+ports[contract.PeerPlane], w.names.ClientURL(name), "https://"+ports[contract.ClientPlane])
-	}
-	replace := strings.NewReplacer(pairs...)
+	replace, named := strings.NewReplacer(pairs...), w.translator(strings.Join(command, " "))
 	local := []string{filepath.Join(home, "etcd")}
 	for _, argument := range command[1:] {
-		local = append(local, replace.Replace(argument))
+		local = append(local, replace.Replace(named.Replace(argument)))
 	}
 	return local
+}
+
+// translator puts the addresses of this machine in the place of the URLs of the members that a text names.
+func (w *world) translator(text string) *strings.Replacer {
+	var pairs []string
+	for ordinal := range model.MaxMembers {
+		name := w.names.Member(ordinal)
+		if strings.Contains(text, name+".") {
+			ports := w.member(name).ports
+			pairs = append(pairs, w.names.PeerURL(name), "https://"+ports[contract.PeerPlane], w.names.ClientURL(name), "https://"+ports[contract.ClientPlane])
+		}
+	}
+	return strings.NewReplacer(pairs...)
 }
 
 // tell writes the status of the pod as a kubelet does.
@@ -225,12 +263,18 @@ func (w *world) tell(ctx context.Context, m *member, pod *corev1.Pod) error {
 	if isReady(ctx, m.probe) {
 		ready = corev1.ConditionTrue
 	}
-	if len(pod.Status.PodIPs) > 0 && len(pod.Status.Conditions) > 0 && pod.Status.Conditions[0].Status == ready {
-		return nil
+	etcd := corev1.ContainerStatus{Name: "etcd", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	if m.cancel == nil {
+		etcd.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+		etcd.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Message: m.message}
 	}
 	status := pod.DeepCopy()
+	status.Status.ContainerStatuses = []corev1.ContainerStatus{etcd}
 	status.Status.Phase, status.Status.PodIP, status.Status.PodIPs = corev1.PodRunning, loopback, []corev1.PodIP{{IP: loopback}}
 	status.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+	if equality.Semantic.DeepEqual(status.Status, pod.Status) {
+		return nil
+	}
 	return client.IgnoreNotFound(w.api.Status().Patch(ctx, status, client.MergeFrom(pod)))
 }
 

@@ -64,6 +64,15 @@ func (w *world) id(member string) string {
 	return ""
 }
 
+func (w *world) uid(name string) types.UID {
+	w.t.Helper()
+	pod := &corev1.Pod{}
+	if err := w.api.Get(w.t.Context(), types.NamespacedName{Namespace: w.namespace, Name: name}, pod); err != nil {
+		w.t.Fatal(err)
+	}
+	return pod.UID
+}
+
 func (w *world) change(patch string) {
 	w.t.Helper()
 	resource := &etcdv1beta2.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: cluster}}

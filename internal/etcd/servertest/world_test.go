@@ -47,6 +47,8 @@ const (
 	loopback = "127.0.0.1"
 	// limit is how long the tests wait for what happens in other processes.
 	limit = 90 * time.Second
+	// answerLimit is how long an answer is waited for that must not come.
+	answerLimit = 2 * time.Second
 	// turn is how often operator and kubelet look.
 	turn = 100 * time.Millisecond
 )

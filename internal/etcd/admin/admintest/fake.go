@@ -83,6 +83,26 @@ func (f *Fake) Member(peerURL string) (admin.Member, bool) {
 	return f.members[i].Member, true
 }
 
+// Runs reports whether the server of a member runs.
+func (f *Fake) Runs(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.members, func(s server) bool { return s.Name == name && s.runs })
+}
+
+// Names are those of the members by their peer URLs, sorted.
+func (f *Fake) Names() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var names []string
+	for _, s := range f.members {
+		host, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(s.PeerURLs[0], "https://"), "http://"), ".")
+		names = append(names, host)
+	}
+	slices.Sort(names)
+	return names
+}
+
 // Client returns the cluster.
 func (f *Fake) Client(*testing.T) admin.Client { return f }
 

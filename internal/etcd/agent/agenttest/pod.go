@@ -52,7 +52,24 @@ func NewPod(tb testing.TB, name string, now time.Time) *Pod {
 	anchors := p.Anchors()
 	p.Publish(tb, 1, anchors)
 	p.Pin(tb, 1, anchors)
+	p.Start(tb, contract.Start{IsFirst: true, Members: map[string]string{name: "https://" + name}})
 	return p
+}
+
+// Start tells the pod how etcd starts in it.
+func (p *Pod) Start(tb testing.TB, start contract.Start) {
+	tb.Helper()
+	told, err := start.Encode()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p.Set(tb, map[string]string{contract.StartAnnotation: told})
+}
+
+// Join tells the pod that its member has joined.
+func (p *Pod) Join(tb testing.TB) {
+	tb.Helper()
+	p.Start(tb, contract.Start{HasJoined: true, Members: map[string]string{p.Name: "https://" + p.Name}})
 }
 
 // Anchors are the certificates of the CAs.

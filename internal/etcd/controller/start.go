@@ -1,0 +1,44 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	coreac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+)
+
+// recordStarts tells the pods of members that etcd has that they have joined. Until a pod has been told, it is not ready,
+// and clients are not sent to a member that would start as a new one if it lost its volume.
+func (p *pass) recordStarts(ctx context.Context) []error {
+	var failed []error
+	for _, member := range p.members {
+		pod := p.pods[member.Name]
+		if member.ID == "" || pod == nil || string(pod.UID) != member.PodUID || !p.cluster.IsOwned(pod) {
+			continue
+		}
+		if start, err := contract.ParseStart(pod.Annotations[contract.StartAnnotation]); err == nil && start.HasJoined {
+			continue
+		}
+		if err := p.setStart(ctx, member.Name, model.Start{HasJoined: true, Members: []string{member.Name}}); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return failed
+}
+
+// setStart writes how etcd starts in the pod of a member from its next start on.
+func (p *pass) setStart(ctx context.Context, member string, start model.Start) error {
+	told, err := p.cluster.StartAnnotation(start)
+	if err != nil {
+		return err
+	}
+	pod := p.pods[member]
+	intent := coreac.Pod(pod.Name, pod.Namespace).WithUID(pod.UID).WithAnnotations(map[string]string{contract.StartAnnotation: told})
+	if _, err := p.startAppliers.Of(p.etcd.UID).Apply(ctx, intent, nil); err != nil {
+		return fmt.Errorf("recording how etcd starts in pod %s: %w", member, err)
+	}
+	return nil
+}

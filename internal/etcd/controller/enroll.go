@@ -23,15 +23,17 @@ import (
 
 // enroll answers the requests of all pods that were created for members, and publishes to them. What fails for one
 // member keeps no other from its certificates.
-func (p *pass) enroll(ctx context.Context) error {
-	var failed error
+func (p *pass) enroll(ctx context.Context) []error {
+	var failed []error
 	for _, member := range p.members {
 		switch pod := p.pods[member.Name]; {
 		case pod == nil, string(pod.UID) != member.PodUID:
 		case !p.cluster.IsOwned(pod):
-			failed = errors.Join(failed, &foreignObjectError{"Pod", pod.Name})
+			failed = append(failed, &foreignObjectError{"Pod", pod.Name})
 		default:
-			failed = errors.Join(failed, p.answer(ctx, pod, member))
+			if err := p.answer(ctx, pod, member); err != nil {
+				failed = append(failed, err)
+			}
 		}
 	}
 	return failed

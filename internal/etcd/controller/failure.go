@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -22,36 +23,49 @@ func (e *createError) Error() string { return fmt.Sprintf("creating %s %s: %v", 
 
 func (e *createError) Unwrap() error { return e.err }
 
-// finish reports, also what has stopped the reconcile, and returns what another one must try again soon. A write after a
-// stale read says nothing about the cluster: the next reconcile reads again.
-func (p *pass) finish(ctx context.Context, failed error) error {
-	if apierrors.IsConflict(failed) || apierrors.IsAlreadyExists(failed) || failed != nil && kube.IgnoreEnding(failed) == nil {
-		return failed
+// finish reports, also what has failed, and returns what another reconcile must try again soon. A write after a stale
+// read says nothing about the cluster: the next reconcile reads again.
+func (p *pass) finish(ctx context.Context, failed []error) error {
+	var retried []error
+	problems := make([]*model.Problem, 0, len(failed)+1)
+	for _, err := range failed {
+		problem, isRetried := p.explain(err)
+		problems = append(problems, problem)
+		if isRetried {
+			retried = append(retried, err)
+		}
 	}
-	retried := p.explain(failed)
+	isStale := len(failed) > 0 && !slices.ContainsFunc(failed, func(err error) bool { return !isStale(err) })
+	if isStale && slices.Equal(p.members, recorded(p.etcd.Status)) {
+		return errors.Join(retried...)
+	}
+	p.problem = model.Together(append(problems, p.problem)...)
 	if p.problem != nil && p.problem.IsUnwatched() {
 		p.wakeAt(p.now.Add(kube.Unwatched))
 	}
-	return errors.Join(retried, p.report(ctx))
+	return errors.Join(append(retried, p.report(ctx))...)
 }
 
-// explain makes a problem of what has stopped the reconcile. What the API server refuses is not tried again immediately.
-func (p *pass) explain(failed error) error {
+// explain makes a problem of what has failed, and tells whether it is tried again soon. What the API server refuses is not.
+func (p *pass) explain(failed error) (problem *model.Problem, isRetried bool) {
 	found, isObstacle := errors.AsType[obstacle](failed)
 	switch {
-	case failed == nil, errors.Is(failed, errClaimEnding), errors.Is(failed, errNoClaim):
-		return failed
+	case isStale(failed), errors.Is(failed, errClaimEnding), errors.Is(failed, errNoClaim):
+		return nil, true
 	case isObstacle:
-		p.problem = found.problem()
-	default:
-		p.problem = failure(failed)
-		if !isRefused(failed) {
-			return failed
-		}
+		problem = found.problem()
+	case isRefused(failed):
+		problem = failure(failed)
 		p.options.Log.Error(failed, "the API server refuses a request", "namespace", p.etcd.Namespace, "etcdcluster", p.etcd.Name)
+	default:
+		return failure(failed), true
 	}
 	p.wakeAt(p.now.Add(kube.Unwatched))
-	return nil
+	return problem, false
+}
+
+func isStale(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || kube.IgnoreEnding(err) == nil
 }
 
 func failure(failed error) *model.Problem {

@@ -21,26 +21,44 @@ import (
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
-// changeMembers does the next act that brings the cluster to its spec. What takes a member away from the others is
-// decided on what is read past the cache.
-func (p *pass) changeMembers(ctx context.Context) error {
+// changeMembers does the next act that brings the cluster to its spec, and returns what failed. What takes a member away
+// from the others is decided on what is read past the cache.
+func (p *pass) changeMembers(ctx context.Context) []error {
 	connection := &connection{pass: p}
 	defer connection.close()
-	decision := membership.Decide(p.observe())
+	observed, failed := p.observe(), []error(nil)
+	decision := membership.Decide(observed)
 	if _, asks := decision.Act.(membership.Ask); asks {
-		observed, err := p.ask(ctx, connection)
-		if err != nil {
-			return err
+		var err error
+		if observed, failed, err = p.ask(ctx, connection); err != nil {
+			return []error{err}
 		}
 		decision = membership.Decide(observed)
 	}
+	err := p.do(ctx, decision.Act, connection)
+	for err != nil && observed.Block(decision.Act) { // another member's may be possible
+		failed = append(failed, err)
+		decision = membership.Decide(observed)
+		err = p.do(ctx, decision.Act, connection)
+	}
+	p.noteDecision(decision)
+	if err != nil {
+		failed = append(failed, err)
+	}
+	return failed
+}
+
+// noteDecision keeps what is in the way, and when etcd is asked again.
+func (p *pass) noteDecision(decision membership.Decision) {
 	if obstacle := decision.Obstacle; obstacle != nil && p.problem == nil {
 		p.problem = &model.Problem{Reason: model.Reason(obstacle.Reason), Message: obstacle.Message}
+	}
+	if p.problem == nil {
+		p.problem = p.findings.Refused
 	}
 	if decision.Again {
 		p.wakeAt(p.now.Add(again))
 	}
-	return p.do(ctx, decision.Act, connection)
 }
 
 func (p *pass) do(ctx context.Context, act membership.Act, connection *connection) error {
@@ -105,21 +123,27 @@ func wasReady(etcd *etcdv1beta2.EtcdCluster) bool {
 	return ready != nil && ready.ObservedGeneration == etcd.Generation && !membership.Reason(ready.Reason).IsKnown()
 }
 
-// ask observes the cluster past the cache, and asks etcd.
-func (p *pass) ask(ctx context.Context, connection *connection) (membership.Observed, error) {
+// ask observes the cluster past the cache, and asks etcd. What is in the way of members is returned apart: they are left
+// as they are.
+func (p *pass) ask(ctx context.Context, connection *connection) (membership.Observed, []error, error) {
 	if err := p.readPods(ctx, p.options.Live); err != nil {
-		return membership.Observed{}, err
+		return membership.Observed{}, nil, err
 	}
 	list := connection.list(ctx)
-	claims, err := p.readClaims(ctx, p.claimants(list))
+	claims, foreign, err := p.readClaims(ctx, p.claimants(list))
 	if err != nil {
-		return membership.Observed{}, err
+		return membership.Observed{}, nil, err
 	}
 	p.members = membership.Record(p.members, list)
 	o := p.observe()
+	var failed []error
+	for name, err := range foreign {
+		o.Blocked = append(o.Blocked, name)
+		failed = append(failed, err)
+	}
 	o.Asked, o.Claims, o.List, o.Heard = true, claims, list, connection.heard
 	p.keepRunning(ctx, o, connection)
-	return o, nil
+	return o, failed, nil
 }
 
 // keepRunning takes pods for running in which etcd answers, whatever is written in their status. The first one that
@@ -163,29 +187,31 @@ func (p *pass) memberNames() []string {
 	return names
 }
 
-// readClaims reads the claims of members without a ready pod. One that is not the cluster's is an error only where it
-// is in the way of a member.
-func (p *pass) readClaims(ctx context.Context, names []string) (map[string]membership.Claim, error) {
-	claims := map[string]membership.Claim{}
+// readClaims reads the claims of members without a ready pod, and finds those in the way of members that are not the
+// cluster's.
+func (p *pass) readClaims(ctx context.Context, names []string) (claims map[string]membership.Claim, foreign map[string]error, err error) {
+	claims, foreign = map[string]membership.Claim{}, map[string]error{}
 	if p.cluster.Ephemeral() {
-		return claims, nil
+		return claims, foreign, nil
 	}
 	for _, name := range names {
 		if pod := p.pods[name]; pod != nil && isReady(pod) {
 			continue
 		}
 		claim, err := p.claim(ctx, name)
-		isMember := slices.ContainsFunc(p.members, func(m membership.Member) bool { return m.Name == name })
-		if _, isForeign := errors.AsType[*foreignObjectError](err); err != nil && (isMember || !isForeign) {
-			return nil, err
-		}
-		if claim != nil {
+		_, isForeign := errors.AsType[*foreignObjectError](err)
+		switch {
+		case isForeign && slices.ContainsFunc(p.members, func(m membership.Member) bool { return m.Name == name }):
+			foreign[name] = err
+		case err != nil && !isForeign:
+			return nil, nil, err
+		case claim != nil:
 			claims[name] = membership.Claim{
 				UID: string(claim.UID), IsEnding: !claim.DeletionTimestamp.IsZero(), IsLost: claim.Status.Phase == corev1.ClaimLost,
 			}
 		}
 	}
-	return claims, nil
+	return claims, foreign, nil
 }
 
 // claim reads the claim of a member past the cache; nil when the cluster has none.

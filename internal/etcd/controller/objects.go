@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -72,23 +73,26 @@ func readMetadata(ctx context.Context, reader client.Reader, kind schema.GroupVe
 	}
 }
 
-// applyObjects applies what members share, and the account of each member that is known.
-func (p *pass) applyObjects(ctx context.Context) error {
+// applyShared applies what members share.
+func (p *pass) applyShared(ctx context.Context) []error {
 	voters := 0
 	for _, member := range p.members {
 		if member.IsVoter {
 			voters++
 		}
 	}
-	if err := p.applyAll(ctx, slices.Concat(p.cluster.Shared(), p.cluster.Protection(voters))); err != nil {
-		return err
-	}
+	return p.applyEach(ctx, p.etcd, slices.Concat(p.cluster.Shared(), p.cluster.Protection(voters)))
+}
+
+// applyAccounts applies the account of each member that is known.
+func (p *pass) applyAccounts(ctx context.Context) []error {
+	var failed []error
 	for _, member := range p.members {
 		if err := p.applyAccount(ctx, member.Name); err != nil {
-			return err
+			failed = append(failed, err)
 		}
 	}
-	return nil
+	return failed
 }
 
 // prepare applies what a member has besides its pod and its data, and returns which CAs the pod is created to accept.
@@ -114,30 +118,36 @@ func (p *pass) prepare(ctx context.Context, member string) (string, error) {
 	return string(pin), nil
 }
 
-func (p *pass) applyAll(ctx context.Context, objects []model.Object) error {
-	return p.applyOwned(ctx, p.etcd, objects)
+// applyOwned applies objects that the owner controls, in its namespace, unless one of them cannot be applied.
+func (r *Reconciler) applyOwned(ctx context.Context, owner metav1.Object, objects []model.Object) error {
+	return errors.Join(r.applyEach(ctx, owner, objects)...)
 }
 
-// applyOwned applies objects that the owner controls, in its namespace.
-func (r *Reconciler) applyOwned(ctx context.Context, owner metav1.Object, objects []model.Object) error {
+// applyEach applies objects that the owner controls, in its namespace, each of them whatever becomes of the others.
+func (r *Reconciler) applyEach(ctx context.Context, owner metav1.Object, objects []model.Object) []error {
+	var failed []error
 	for _, object := range objects {
-		observed, err := r.metadataOf(ctx, object.Kind, types.NamespacedName{Namespace: owner.GetNamespace(), Name: object.Name})
-		if err != nil {
-			return err
-		}
-		switch applier := r.appliers.Of(owner.GetUID()); {
-		case observed == nil:
-			_, err = applier.Apply(ctx, object.Intent, nil)
-		case !metav1.IsControlledBy(observed, owner):
-			err = &foreignObjectError{object.Kind.Kind, object.Name}
-		default:
-			_, err = applier.Apply(ctx, object.Intent, observed)
-		}
-		if err != nil {
-			return err
+		if err := r.applyOne(ctx, owner, object); err != nil {
+			failed = append(failed, err)
 		}
 	}
-	return nil
+	return failed
+}
+
+func (r *Reconciler) applyOne(ctx context.Context, owner metav1.Object, object model.Object) error {
+	observed, err := r.metadataOf(ctx, object.Kind, types.NamespacedName{Namespace: owner.GetNamespace(), Name: object.Name})
+	if err != nil {
+		return err
+	}
+	switch applier := r.appliers.Of(owner.GetUID()); {
+	case observed == nil:
+		_, err = applier.Apply(ctx, object.Intent, nil)
+	case !metav1.IsControlledBy(observed, owner):
+		err = &foreignObjectError{object.Kind.Kind, object.Name}
+	default:
+		_, err = applier.Apply(ctx, object.Intent, observed)
+	}
+	return err
 }
 
 // writeSecret writes what a member is to trust.

@@ -3,8 +3,8 @@ package controller
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -144,41 +144,37 @@ func (p *pass) run(ctx context.Context) error {
 		return err
 	}
 	p.problem = p.findings.Problem
-	var failed error
+	var failed []error
 	if p.problem == nil || len(p.members) > 0 {
 		failed = p.carryOut(ctx)
 	}
 	return p.finish(ctx, failed)
 }
 
-// carryOut does what is due. Certificates come first: what members wait for must not wait for anything else.
-func (p *pass) carryOut(ctx context.Context) error {
+// carryOut does what is due, and returns what failed. Certificates come first: what members wait for must not wait for
+// anything else. What fails for one member keeps no other from what is due for it.
+func (p *pass) carryOut(ctx context.Context) []error {
 	if err := p.keepFinalizer(ctx); err != nil {
-		return err
+		return []error{err}
 	}
 	for _, read := range p.identities() {
-		if problem, err := read(ctx); err != nil || problem != nil {
+		problem, err := read(ctx)
+		switch {
+		case err != nil:
+			return []error{err}
+		case problem != nil:
 			p.problem = problem
-			return err
+			return nil
 		}
 	}
 	p.attest(ctx)
-	if err := p.enroll(ctx); err != nil {
-		return err
+	failed := p.enroll(ctx)
+	shared := p.applyShared(ctx)
+	failed = slices.Concat(failed, shared, p.applyAccounts(ctx))
+	if p.findings.Problem == nil && len(shared) == 0 {
+		failed = append(failed, p.changeMembers(ctx)...)
 	}
-	if err := p.applyObjects(ctx); err != nil {
-		return err
-	}
-	if p.findings.Problem != nil {
-		return nil
-	}
-	if err := p.changeMembers(ctx); err != nil {
-		return err
-	}
-	if p.problem == nil {
-		p.problem = p.findings.Refused
-	}
-	return errors.Join(p.recordStarts(ctx)...)
+	return append(failed, p.recordStarts(ctx)...)
 }
 
 // identities read, each after the other, what is presented and trusted in the cluster.

@@ -66,7 +66,7 @@ func (o Observed) isUp(m Member) bool {
 // member goes only while the others are a quorum, which can replace it.
 func (o Observed) ended() (Decision, bool) {
 	for _, member := range o.Members {
-		if pod := o.Pods[member.Name]; pod.HasEnded && !pod.IsEnding && (!o.Ephemeral || o.List != nil) {
+		if pod := o.Pods[member.Name]; pod.HasEnded && !pod.IsEnding && (!o.Ephemeral || o.List != nil) && !slices.Contains(o.Blocked, member.Name) {
 			return act(DeletePod{member.Name, pod.UID}, WaitingForPods, "Pod %s has ended and is created again.", member.Name), true
 		}
 	}
@@ -76,7 +76,10 @@ func (o Observed) ended() (Decision, bool) {
 // missing creates the pod of a member that has none, with the data that the member had.
 func (o Observed) missing() (Decision, bool) {
 	for _, member := range o.Members {
-		if _, exists := o.Pods[member.Name]; exists || o.hasLostData(member) {
+		_, exists := o.Pods[member.Name]
+		_, isListed := o.listed(member)
+		isRemoved := member.IsLeaving && o.List != nil && !isListed
+		if exists || isRemoved || o.hasLostData(member) || slices.Contains(o.Blocked, member.Name) {
 			continue
 		}
 		hasJoined, isAlone := member.ID != "", len(o.Members) == 1

@@ -311,6 +311,18 @@ func TestTheNextAct(t *testing.T) {
 			membership.Ask{},
 			membership.EtcdNotAnswering,
 		},
+		"a member that something is in the way of keeps no other from its pod": {
+			asked(changed(without(three(), second, third), func(o *membership.Observed) {
+				o.Claims[third], o.Blocked = membership.Claim{UID: "claim of " + third}, []string{second}
+			}), voter(first), silent(second), silent(third)),
+			membership.CreatePod{Name: third, HasJoined: true, Members: []string{third}, Version: "3.5.35"},
+			membership.WaitingForPods,
+		},
+		"a member is not taken for lost while its claim is not the cluster's": {
+			asked(changed(without(three(), second), func(o *membership.Observed) { o.Blocked = []string{second} }), voter(first), silent(second), voter(third)),
+			membership.Rest{},
+			membership.WaitingForPods,
+		},
 		"a learner that joined other members than there are is told of them": {
 			changed(joined(), func(o *membership.Observed) {
 				pod := o.Pods[second]

@@ -84,12 +84,32 @@ type Observed struct {
 	// WasReady is true when nothing about members was reported to be in the way of this spec. Until then etcd may have
 	// been changed without a record.
 	WasReady bool
+	// Blocked are members that something is in the way of which is not the operator's: they are left as they are.
+	Blocked []string
 	// Asked is true when etcd was asked, and the pods and claims were read past any cache.
 	Asked bool
 	// List is what etcd answered; nil when it was not asked or did not answer.
 	List []Listed
 	// Heard are the names of the members that have answered it, all the same.
 	Heard []string
+}
+
+// Block leaves the member of an act that cannot be carried out as it is, and reports whether that may change the decision.
+func (o *Observed) Block(failed Act) bool {
+	var name string
+	switch act := failed.(type) {
+	case CreatePod:
+		name = act.Name
+	case DeletePod:
+		name = act.Name
+	default:
+		return false
+	}
+	if slices.Contains(o.Blocked, name) {
+		return false
+	}
+	o.Blocked = append(o.Blocked, name)
+	return true
 }
 
 func (o Observed) index(name string) int {
@@ -134,6 +154,8 @@ func (o Observed) hasLostData(member Member) bool {
 	pod, exists := o.Pods[member.Name]
 	claim, hasClaim := o.Claims[member.Name]
 	switch {
+	case slices.Contains(o.Blocked, member.Name):
+		return false
 	case pod.IsEmptied:
 		return true
 	case member.ID == "" || exists && pod.IsReady:

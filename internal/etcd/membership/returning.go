@@ -16,7 +16,7 @@ func (o Observed) first() Decision {
 func (o Observed) returning() (Decision, bool) {
 	isUnknown := o.List == nil && !slices.ContainsFunc(o.Members, func(m Member) bool { return m.ID != "" })
 	for _, name := range o.Names {
-		if _, hasPod := o.Pods[name]; hasPod || o.index(name) >= 0 {
+		if _, hasPod := o.Pods[name]; hasPod || o.index(name) >= 0 || slices.Contains(o.Blocked, name) {
 			continue
 		}
 		listed, isListed := o.named(name)

@@ -1,8 +1,10 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Reasons for what the API server does not carry out.
@@ -13,7 +15,24 @@ const (
 
 // Failure is a step that has failed with an answer, which names the object.
 func Failure(answer string) *Problem {
-	return &Problem{Failed, fmt.Sprintf("A step of the operator has failed: %s. The steps after it are not done, and running members stay. The operator tries again. If this lasts, correct the object that the message names.", answer)}
+	return &Problem{Failed, fmt.Sprintf("A step of the operator has failed: %s. Running members stay. The operator tries again. If this lasts, correct the object that the message names.", answer)}
+}
+
+// Together are problems that were found at the same time, by the reason of the first; nil when there are none.
+func Together(problems ...*Problem) *Problem {
+	var reason Reason
+	var messages []string
+	for _, problem := range problems {
+		if problem == nil || slices.Contains(messages, problem.Message) {
+			continue
+		}
+		reason = cmp.Or(reason, problem.Reason)
+		messages = append(messages, problem.Message)
+	}
+	if len(messages) == 0 {
+		return nil
+	}
+	return &Problem{reason, strings.Join(messages, " ")}
 }
 
 // RefusedPod is the pod of a member that the API server does not accept.

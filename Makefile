@@ -52,8 +52,8 @@ image: ## write the operator's image as an OCI archive, out/keyturn-image.tar, t
 	@for arch in $(ARCHITECTURES); do GOOS=linux GOARCH=$$arch $(compile) -o out/image/$$arch/keyturn ./cmd/keyturn; done
 	@$(BED) image archive $(foreach arch,$(ARCHITECTURES),--program $(arch)=$(CURDIR)/out/image/$(arch)/keyturn) --to $(CURDIR)/out/keyturn-image.tar
 
-test: ## prove the project: lint, generated files, unit, API-level, short end-to-end run (what CI runs)
-	@go run -C tools ./stages -C .. needs programs lint generate-check build unit race api-test $(CLUSTER) e2e-short
+test: ## prove the project: lint, generated files, unit, API-level, single servers, short end-to-end run (what CI runs)
+	@go run -C tools ./stages -C .. needs programs lint generate-check build unit race api-test server-test $(CLUSTER) e2e-short
 
 ##@ Parts of test
 
@@ -85,6 +85,10 @@ race: needs ## tests of concurrent packages under the race detector
 api-test: ## tests against a real API server, etcd and cert-manager; of crashes and losses a third
 	@$(api_assets); go test -timeout 40m $(API_PACKAGES)
 
+server-test: needs ## the agents beside single servers of Kafka and etcd
+	@KEYTURN_KAFKA_HOMES="$$($(BED) kafka)"; export KEYTURN_KAFKA_HOMES; go test -count=1 -timeout 20m ./internal/kafka/agent/...
+	@KEYTURN_ETCD_HOMES="$$($(BED) etcd)"; KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KEYTURN_ETCD_HOMES KUBEBUILDER_ASSETS; go test -count=1 -timeout 20m ./internal/etcd/admin/... ./internal/etcd/agent/... ./internal/etcd/model ./internal/etcd/servertest
+
 e2e-short: ## the end-to-end scenarios that make test runs
 	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/scenarios -scenario '$(SHORT_RUN)' -timings note
 
@@ -92,10 +96,6 @@ e2e-short: ## the end-to-end scenarios that make test runs
 
 e2e: needs build $(CLUSTER) $(if $(RUN),,server-test walks) ## end-to-end scenarios [RUN=regexp]; without RUN all that follows, too
 	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/scenarios -scenario '$(RUN)'
-
-server-test: needs ## the agents beside single servers of Kafka and etcd
-	@KEYTURN_KAFKA_HOMES="$$($(BED) kafka)"; export KEYTURN_KAFKA_HOMES; go test -count=1 -timeout 20m ./internal/kafka/agent/...
-	@KEYTURN_ETCD_HOMES="$$($(BED) etcd)"; KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KEYTURN_ETCD_HOMES KUBEBUILDER_ASSETS; go test -count=1 -timeout 20m ./internal/etcd/admin/... ./internal/etcd/agent/... ./internal/etcd/model ./internal/etcd/servertest
 
 walks: ## every state of larger worlds, a crash after every write of all changes, and every loss of Secrets
 	@go test -timeout 60m ./internal/trust -wide

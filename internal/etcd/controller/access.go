@@ -140,6 +140,18 @@ func (a *accessPass) readClientCA(ctx context.Context) (err error) {
 func (p *pass) readMadeCAs(ctx context.Context, planes ...contract.Plane) (*model.Problem, error) {
 	names := p.cluster.Names
 	p.authorities.cas = map[contract.Plane]pki.Authority{}
+	problem, err := p.readLedger(ctx)
+	if problem != nil || err != nil {
+		p.wakeAt(p.now.Add(kube.Unwatched))
+		return problem, err
+	}
+	if err := p.readPods(ctx, p.options.Client); err != nil {
+		return nil, err
+	}
+	trusted, err := p.readTrusted(ctx, recorded(p.etcd.Status))
+	if err != nil {
+		return nil, err
+	}
 	for _, plane := range planes {
 		stored := model.StoredCA{}
 		for name, to := range map[string]*map[string][]byte{
@@ -151,7 +163,7 @@ func (p *pass) readMadeCAs(ctx context.Context, planes ...contract.Plane) (*mode
 			}
 			*to = dataOf(secret)
 		}
-		use, is := p.cluster.DecideCA(plane, stored, true, p.now).(model.UseCA)
+		use, is := p.cluster.DecideCA(plane, stored, trusted[plane], p.now).(model.UseCA)
 		if !is || !p.etcd.DeletionTimestamp.IsZero() {
 			if hasCAs(p.etcd) {
 				p.wakeAt(p.now.Add(kube.Unwatched)) // a lost Secret is restored, which no event tells of
@@ -160,11 +172,7 @@ func (p *pass) readMadeCAs(ctx context.Context, planes ...contract.Plane) (*mode
 		}
 		p.authorities.cas[plane] = use.CA
 	}
-	problem, err := p.readLedger(ctx)
-	if problem != nil {
-		p.wakeAt(p.now.Add(kube.Unwatched))
-	}
-	return problem, err
+	return nil, err
 }
 
 // grant issues a certificate if one is due, and writes the Secret. It is in the ledger before it is in the Secret.

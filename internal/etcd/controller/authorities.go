@@ -51,18 +51,23 @@ func (a authorities) client() *tls.Config {
 // readAuthorities reads the CAs and the operator's certificate, and makes what there is none of yet.
 func (p *pass) readAuthorities(ctx context.Context) (*model.Problem, error) {
 	p.authorities.cas = map[contract.Plane]pki.Authority{}
+	trusted, err := p.readTrusted(ctx, p.members)
+	if err != nil {
+		return nil, err
+	}
 	for _, plane := range contract.Planes() {
-		ca, problem, err := p.readCA(ctx, plane)
+		ca, problem, err := p.readCA(ctx, plane, trusted[plane])
 		if err != nil || problem != nil {
 			return problem, err
 		}
 		p.authorities.cas[plane] = ca
 	}
+	p.addPresented()
 	return nil, p.readOperator(ctx)
 }
 
 // readCA returns the CA of a plane. The Secret with its key is written first: a crash between the two loses nothing.
-func (p *pass) readCA(ctx context.Context, plane contract.Plane) (pki.Authority, *model.Problem, error) {
+func (p *pass) readCA(ctx context.Context, plane contract.Plane, trusted model.Trusted) (pki.Authority, *model.Problem, error) {
 	names := p.cluster.Names
 	key, err := p.private(ctx, names.CAKeySecret(plane))
 	if err != nil {
@@ -72,7 +77,7 @@ func (p *pass) readCA(ctx context.Context, plane contract.Plane) (pki.Authority,
 	if err != nil {
 		return pki.Authority{}, nil, err
 	}
-	switch act := p.cluster.DecideCA(plane, model.StoredCA{Key: dataOf(key), Cert: dataOf(cert)}, len(p.members) > 0, p.now).(type) {
+	switch act := p.cluster.DecideCA(plane, model.StoredCA{Key: dataOf(key), Cert: dataOf(cert)}, trusted, p.now).(type) {
 	case model.UseCA:
 		return act.CA, nil, nil
 	case model.MakeCA:

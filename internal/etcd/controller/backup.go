@@ -155,9 +155,6 @@ func (b *backupPass) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.readPods(ctx, b.options.Client); err != nil {
-		return err
-	}
 	b.members = recorded(b.etcd.Status)
 	b.attest(ctx)
 	pod := b.backup.Pod(b.cluster, string(pin))

@@ -22,8 +22,7 @@ type ledger struct {
 	issued enroll.Ledger
 }
 
-// readLedger reads the ledger past the cache. Certificates of pods that it does not have, because it was lost or the
-// pods are older than it, are added with the next one.
+// readLedger reads the ledger past the cache.
 func (p *pass) readLedger(ctx context.Context) (*model.Problem, error) {
 	name := p.cluster.Names.Ledger()
 	stored, err := p.configMap(ctx, name)
@@ -40,11 +39,11 @@ func (p *pass) readLedger(ctx context.Context) (*model.Problem, error) {
 			return model.UnreadableLedger(p.options.Namespace, name, err), nil
 		}
 	}
-	p.addPresented()
 	return nil, err
 }
 
-// addPresented adds the certificates that pods of the cluster have.
+// addPresented adds the certificates that pods of the cluster have and the ledger does not, because it was lost or they are older
+// than it. They are written with the next one.
 func (p *pass) addPresented() {
 	for _, member := range p.members {
 		pod := p.pods[member.Name]

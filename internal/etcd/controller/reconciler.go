@@ -185,7 +185,7 @@ func (p *pass) identities() []func(context.Context) (*model.Problem, error) {
 	case model.Insecure:
 		return nil
 	default:
-		return []func(context.Context) (*model.Problem, error){p.readAuthorities, p.readLedger}
+		return []func(context.Context) (*model.Problem, error){p.readLedger, p.readAuthorities}
 	}
 }
 

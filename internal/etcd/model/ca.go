@@ -59,8 +59,9 @@ func (MakeCA) isCAAct()    {}
 func (CertifyCA) isCAAct() {}
 func (HoldCA) isCAAct()    {}
 
-// DecideCA says what happens to the CA of a plane. A lost one is not made again while members trust it.
-func (c Cluster) DecideCA(plane contract.Plane, stored StoredCA, hasMembers bool, now time.Time) CAAct {
+// DecideCA says what happens to the CA of a plane. A lost one is not made again while members trust it, and another one is not used
+// in its place.
+func (c Cluster) DecideCA(plane contract.Plane, stored StoredCA, trusted Trusted, now time.Time) CAAct {
 	key, cert := c.Names.CAKeySecret(plane), c.Names.CACertSecret(plane)
 	switch {
 	case stored.Key != nil && stored.Cert != nil:
@@ -68,11 +69,14 @@ func (c Cluster) DecideCA(plane contract.Plane, stored StoredCA, hasMembers bool
 		if err != nil {
 			return HoldCA{Problem{CAUnusable, fmt.Sprintf("The %s CA cannot sign: %s. Members keep their certificates, and nothing of this cluster is changed. Correct the Secrets %s and %s in the operator's namespace.", plane, err, key, cert)}}
 		}
+		if trusted.isAnother(ca) {
+			return HoldCA{c.changed(plane, ca, trusted)}
+		}
 		if end := ca.Certificate().NotAfter; now.After(end) {
 			return HoldCA{Problem{CAExpired, fmt.Sprintf("The %s CA expired at %s. No certificate of it is accepted any more, and nothing of this cluster is changed. Create another EtcdCluster, and restore a backup into it.", plane, end.UTC().Format(time.RFC3339))}}
 		}
 		return UseCA{ca}
-	case hasMembers || stored.Cert != nil:
+	case trusted.exists() || stored.Cert != nil:
 		missing := cert
 		if stored.Key == nil {
 			missing = key

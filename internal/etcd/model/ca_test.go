@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,27 +18,43 @@ func TestWhatBecomesOfACA(t *testing.T) {
 	ca, other, old := pkitest.CA(t, "ca", noon()), pkitest.CA(t, "other", noon()), pkitest.CA(t, "old", noon().AddDate(-2, 0, 0))
 	key := map[string][]byte{authority.KeyKey: ca.Key().PEM()}
 	cert := map[string][]byte{authority.CertKey: pki.EncodeBundle(ca.Certificate())}
+	recorded := model.Trusted{HasMembers: true}
+	mine, another := listOf(ca), listOf(other)
+	expired := model.StoredCA{Key: map[string][]byte{authority.KeyKey: old.Key().PEM()}, Cert: map[string][]byte{authority.CertKey: pki.EncodeBundle(old.Certificate())}}
+	complete := model.StoredCA{Key: key, Cert: cert}
 	const create, certify, use, hold = "model.MakeCA", "model.CertifyCA", "model.UseCA", "model.HoldCA"
 	for name, test := range map[string]struct {
-		stored     model.StoredCA
-		hasMembers bool
-		want       string
-		reason     model.Reason
+		stored  model.StoredCA
+		trusted model.Trusted
+		want    string
+		reason  model.Reason
 	}{
-		"there is none":                          {want: create},
-		"the operator was cut off":               {stored: model.StoredCA{Key: key}, want: certify},
-		"it is complete":                         {stored: model.StoredCA{Key: key, Cert: cert}, hasMembers: true, want: use},
-		"it has expired":                         {stored: model.StoredCA{Key: map[string][]byte{authority.KeyKey: old.Key().PEM()}, Cert: map[string][]byte{authority.CertKey: pki.EncodeBundle(old.Certificate())}}, hasMembers: true, want: hold, reason: model.CAExpired},
-		"it is lost while members trust it":      {hasMembers: true, want: hold, reason: model.CALost},
-		"its certificate is lost":                {stored: model.StoredCA{Key: key}, hasMembers: true, want: hold, reason: model.CALost},
-		"its key is lost":                        {stored: model.StoredCA{Cert: cert}, want: hold, reason: model.CALost},
-		"its key is another's":                   {stored: model.StoredCA{Key: map[string][]byte{authority.KeyKey: other.Key().PEM()}, Cert: cert}, want: hold, reason: model.CAUnusable},
-		"its key is broken and was never signed": {stored: model.StoredCA{Key: map[string][]byte{}}, want: hold, reason: model.CAUnusable},
+		"there is none":                                {want: create},
+		"the operator was cut off":                     {stored: model.StoredCA{Key: key}, want: certify},
+		"it is complete":                               {stored: model.StoredCA{Key: key, Cert: cert}, trusted: recorded, want: use},
+		"it has expired":                               {stored: expired, trusted: recorded, want: hold, reason: model.CAExpired},
+		"it is lost while members trust it":            {trusted: recorded, want: hold, reason: model.CALost},
+		"its certificate is lost":                      {stored: model.StoredCA{Key: key}, trusted: recorded, want: hold, reason: model.CALost},
+		"its key is lost":                              {stored: model.StoredCA{Cert: cert}, want: hold, reason: model.CALost},
+		"its key is another's":                         {stored: model.StoredCA{Key: map[string][]byte{authority.KeyKey: other.Key().PEM()}, Cert: cert}, want: hold, reason: model.CAUnusable},
+		"it is lost with the status, and was used":     {trusted: model.Trusted{Used: mine}, want: hold, reason: model.CALost},
+		"it is lost with the status, and is published": {stored: model.StoredCA{Key: key}, trusted: model.Trusted{Published: [][]pki.Fingerprint{mine}}, want: hold, reason: model.CALost},
+		"pods accept another":                          {stored: complete, trusted: model.Trusted{HasMembers: true, Pinned: [][]pki.Fingerprint{another, another}, Used: mine}, want: hold, reason: model.CAChanged},
+		"most pods accept another":                     {stored: complete, trusted: model.Trusted{HasMembers: true, Pinned: [][]pki.Fingerprint{another, mine, another}}, want: hold, reason: model.CAChanged},
+		"one pod accepts another":                      {stored: complete, trusted: model.Trusted{HasMembers: true, Pinned: [][]pki.Fingerprint{another, mine, mine}}, want: use},
+		"pods accept it, whatever Secrets say":         {stored: complete, trusted: model.Trusted{HasMembers: true, Pinned: [][]pki.Fingerprint{mine}, Published: [][]pki.Fingerprint{another, another}}, want: use},
+		"pods accept both":                             {stored: complete, trusted: model.Trusted{HasMembers: true, Pinned: [][]pki.Fingerprint{append(another, mine...)}}, want: use},
+		"another was used":                             {stored: complete, trusted: model.Trusted{HasMembers: true, Used: another, Published: [][]pki.Fingerprint{mine}}, want: hold, reason: model.CAChanged},
+		"it was used, and another after it":            {stored: complete, trusted: model.Trusted{HasMembers: true, Used: append(another, mine...)}, want: use},
+		"another is published":                         {stored: complete, trusted: model.Trusted{HasMembers: true, Published: [][]pki.Fingerprint{another}}, want: hold, reason: model.CAChanged},
+		"one of two Secrets names another":             {stored: complete, trusted: model.Trusted{HasMembers: true, Published: [][]pki.Fingerprint{another, mine}}, want: use},
+		"another that has expired is in place":         {stored: expired, trusted: model.Trusted{HasMembers: true, Pinned: [][]pki.Fingerprint{mine}}, want: hold, reason: model.CAChanged},
+		"its key is broken and was never signed":       {stored: model.StoredCA{Key: map[string][]byte{}}, want: hold, reason: model.CAUnusable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cluster, _ := model.Resolve(three(t), settings())
-			act := cluster.DecideCA(contract.PeerPlane, test.stored, test.hasMembers, noon())
+			act := cluster.DecideCA(contract.PeerPlane, test.stored, test.trusted, noon())
 			if got := fmt.Sprintf("%T", act); got != test.want {
 				t.Fatalf("got %s, want %s", got, test.want)
 			}
@@ -48,5 +65,39 @@ func TestWhatBecomesOfACA(t *testing.T) {
 				t.Errorf("the CA is %s for %s", made.Spec.Subject, made.Spec.Validity)
 			}
 		})
+	}
+}
+
+func listOf(cas ...pki.Authority) []pki.Fingerprint {
+	var list []pki.Fingerprint
+	for _, ca := range cas {
+		list = append(list, pki.FingerprintOf(ca.Certificate()))
+	}
+	return list
+}
+
+func TestTheMessageNamesWhatToRestore(t *testing.T) {
+	t.Parallel()
+	ca, other := pkitest.CA(t, "ca", noon()), pkitest.CA(t, "other", noon())
+	stored := model.StoredCA{Key: map[string][]byte{authority.KeyKey: other.Key().PEM()}, Cert: map[string][]byte{authority.CertKey: pki.EncodeBundle(other.Certificate())}}
+	cluster, _ := model.Resolve(three(t), settings())
+	held, is := cluster.DecideCA(contract.ClientPlane, stored, model.Trusted{Pinned: [][]pki.Fingerprint{listOf(ca)}}, noon()).(model.HoldCA)
+	if !is {
+		t.Fatal("the CA is used")
+	}
+	for _, want := range []string{
+		"etcd.my-cluster-client-ca ", "etcd.my-cluster-client-ca-cert ",
+		"must be " + pki.FingerprintOf(ca.Certificate()).String(), "is " + pki.FingerprintOf(other.Certificate()).String(),
+	} {
+		if !strings.Contains(held.Problem.Message, want) {
+			t.Errorf("the message %q lacks %q", held.Problem.Message, want)
+		}
+	}
+}
+
+func TestWhatIsNoFingerprintShowsNothing(t *testing.T) {
+	t.Parallel()
+	if got := model.Fingerprints([]string{"", "aa", strings.Repeat("z", 64), strings.Repeat("a", 1<<20)}); len(got) > 0 {
+		t.Errorf("got %v", got)
 	}
 }

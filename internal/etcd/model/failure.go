@@ -49,5 +49,5 @@ func ForeignKey(secret, uid string) *Problem {
 // IsUnwatched reports whether no event tells that the problem is over: the operator watches no Secret or ConfigMap of its own
 // namespace.
 func (p Problem) IsUnwatched() bool {
-	return slices.Contains([]Reason{CALost, CAUnusable, BadLedger}, p.Reason)
+	return slices.Contains([]Reason{CALost, CAUnusable, CAChanged, BadLedger}, p.Reason)
 }

@@ -157,7 +157,7 @@ func pkiReady(seen Seen) []metav1.Condition {
 	switch {
 	case seen.HasCAs:
 		return []metav1.Condition{newCondition(etcdv1beta2.ConditionPKIReady, metav1.ConditionTrue, CAsCreated, "The cluster has its CAs.")}
-	case seen.Problem != nil && slices.Contains([]Reason{WaitingForSigner, AnotherOperatorPKI, CALost, CAUnusable, CAExpired}, seen.Problem.Reason):
+	case seen.Problem != nil && slices.Contains([]Reason{WaitingForSigner, AnotherOperatorPKI, CALost, CAUnusable, CAChanged, CAExpired}, seen.Problem.Reason):
 		return []metav1.Condition{newCondition(etcdv1beta2.ConditionPKIReady, metav1.ConditionFalse, seen.Problem.Reason, seen.Problem.Message)}
 	default:
 		return nil

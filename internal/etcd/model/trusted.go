@@ -1,0 +1,98 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/pki"
+)
+
+// CAChanged is the reason for a CA that is not the one that the members of its cluster trust.
+const CAChanged Reason = "CAChanged"
+
+// Trusted is what shows which CA of a plane the members of a cluster trust. Each source has a list of CAs.
+type Trusted struct {
+	// HasMembers is true when members are recorded.
+	HasMembers bool
+	// Pinned are the CAs that each pod was created to accept: its agent accepts no others.
+	Pinned [][]pki.Fingerprint
+	// Used are the CAs that records in the operator's namespace name.
+	Used []pki.Fingerprint
+	// Published are the CAs in the Secret of each member. Processes in the namespace of the cluster may have changed them.
+	Published [][]pki.Fingerprint
+}
+
+// Fingerprints are those of the names that are any.
+func Fingerprints(names []string) []pki.Fingerprint {
+	fingerprints := make([]pki.Fingerprint, 0, len(names))
+	for _, name := range names {
+		if fingerprint, err := pki.ParseFingerprint(name); err == nil {
+			fingerprints = append(fingerprints, fingerprint)
+		}
+	}
+	return fingerprints
+}
+
+// IsShown reports whether more than the Secrets of members shows which CA they trust.
+func (t Trusted) IsShown() bool { return len(t.Pinned)+len(t.Used) > 0 }
+
+// exists reports whether the plane has had a CA.
+func (t Trusted) exists() bool { return t.HasMembers || len(t.expected()) > 0 }
+
+// lists are those of the strongest source that has any.
+func (t Trusted) lists() [][]pki.Fingerprint {
+	switch {
+	case len(t.Pinned) > 0:
+		return t.Pinned
+	case len(t.Used) > 0:
+		return [][]pki.Fingerprint{t.Used}
+	default:
+		return t.Published
+	}
+}
+
+// expected are the CAs of the strongest source, those that are in most lists first.
+func (t Trusted) expected() []pki.Fingerprint {
+	times := map[pki.Fingerprint]int{}
+	for _, fingerprint := range slices.Concat(t.lists()...) {
+		times[fingerprint]++
+	}
+	return slices.SortedFunc(maps.Keys(times), func(a, b pki.Fingerprint) int {
+		if times[a] != times[b] {
+			return times[b] - times[a]
+		}
+		return a.Compare(b)
+	})
+}
+
+// isAnother reports whether a CA is in fewer lists than it is missing from: a list that was changed is outweighed.
+func (t Trusted) isAnother(ca pki.Authority) bool {
+	balance := 0
+	for _, list := range t.lists() {
+		if slices.Contains(list, pki.FingerprintOf(ca.Certificate())) {
+			balance++
+		} else {
+			balance--
+		}
+	}
+	return balance < 0
+}
+
+// maxExpected is how many fingerprints a message names.
+const maxExpected = 2
+
+// changed is the problem of a CA that must not be published: no member accepts certificates of it.
+func (c Cluster) changed(plane contract.Plane, ca pki.Authority, trusted Trusted) Problem {
+	expected := trusted.expected()
+	names := make([]string, 0, maxExpected)
+	for _, fingerprint := range expected[:min(len(expected), maxExpected)] {
+		names = append(names, fingerprint.String())
+	}
+	return Problem{CAChanged, fmt.Sprintf(
+		"The %s CA in the operator's namespace is not the one that the members trust. It is neither published nor used to sign. Members keep their certificates, and nothing of this cluster is changed. "+
+			"Restore the Secrets %s and %s from a backup of this cluster. The SHA-256 fingerprint of the certificate must be %s. It is %s.",
+		plane, c.Names.CAKeySecret(plane), c.Names.CACertSecret(plane), strings.Join(names, " or "), pki.FingerprintOf(ca.Certificate()))}
+}

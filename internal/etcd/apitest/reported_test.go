@@ -34,8 +34,8 @@ func TestAMemberThatCannotBeAnsweredKeepsNoOtherFromItsCertificate(t *testing.T)
 			w.patch(&corev1.Pod{ObjectMeta: w.meta(first)}, merge(`{"metadata": {"annotations": {"example.com/full": %q, %q: null}}}`,
 				strings.Repeat("x", limit-sizeOf(kept)-len("example.com/full")), keyturnagent.PublishedAnnotation))
 		}, "ReconciliationFailed", "my-cluster-0"},
-		"it has lost its owner": {func(w *world) {
-			w.patch(&corev1.Pod{ObjectMeta: w.meta(first)}, merge(`{"metadata": {"ownerReferences": null}}`))
+		"it has another owner": {func(w *world) {
+			w.patch(&corev1.Pod{ObjectMeta: w.meta(first)}, merge(`{"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "b", "controller": true}]}}`))
 		}, "ForeignObject", "Pod my-cluster-0"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ func (p *pass) applyAccount(ctx context.Context, member string) error {
 	if err := p.checkGrant(ctx, p.inNamespace(member)); err != nil {
 		return err
 	}
-	return p.applyOwned(ctx, p.etcd, p.cluster.Account(member))
+	return p.applyOwned(ctx, p.etcd, p.cluster.IsOrphan, p.cluster.Account(member))
 }
 
 // checkGrant returns a boundElsewhereError when others than its account would get the right to a pod. Role and account have the

@@ -179,14 +179,25 @@ func (p *pass) private(ctx context.Context, name string) (*corev1.Secret, error)
 	if err != nil || secret == nil {
 		return nil, err
 	}
-	if secret.Labels[model.ClusterUIDLabel] != string(p.etcd.UID) {
+	if secret.Labels[model.ClusterUIDLabel] == string(p.etcd.UID) {
+		return secret, nil
+	}
+	isLeft, err := p.isLeft(ctx, secret)
+	if err != nil {
+		return nil, err
+	}
+	if !isLeft {
 		return nil, &foreignKeyError{p.options.Namespace + "/" + name, string(p.etcd.UID)}
 	}
-	return secret, nil
+	return secret, p.writePrivate(ctx, secret, name, secret.Data)
 }
 
 func (p *pass) writePrivate(ctx context.Context, stored *corev1.Secret, name string, data map[string][]byte) error {
-	return p.writeOwn(ctx, stored, name, p.cluster.PrivateLabels(), data)
+	labels, err := p.privateLabels(ctx)
+	if err != nil {
+		return err
+	}
+	return p.writeOwn(ctx, stored, name, labels, data)
 }
 
 func dataOf(secret *corev1.Secret) map[string][]byte {

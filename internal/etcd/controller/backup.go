@@ -148,7 +148,7 @@ func (b *backupPass) start(ctx context.Context) error {
 	if err := b.checkGrant(ctx, b.named(b.backup.PodName())); err != nil {
 		return err
 	}
-	if err := b.applyOwned(ctx, b.backup, b.backup.Account()); err != nil {
+	if err := b.applyOwned(ctx, b.backup, b.backup.IsOrphan, b.backup.Account()); err != nil {
 		return err
 	}
 	pin, err := b.publish(ctx)
@@ -194,7 +194,7 @@ func (b *backupPass) publish(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if stored != nil && !b.backup.IsOwned(stored) {
+	if stored != nil && !b.backup.IsOwned(stored) && !b.backup.IsOrphan(stored) {
 		return nil, &foreignObjectError{"Secret", name}
 	}
 	published, data, err := model.MemberSecret(b.authorities.trust(), dataOf(stored), 0, b.now)

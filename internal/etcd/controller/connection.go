@@ -33,7 +33,7 @@ func (c *connection) open(ctx context.Context) error {
 	if c.client != nil {
 		return nil
 	}
-	for _, member := range c.members {
+	for _, member := range c.serving() {
 		if c.hasReadyPod(member) || c.isStarting(member) {
 			c.names = append(c.names, member.Name)
 			c.urls = append(c.urls, c.cluster.Names.ClientURL(member.Name))
@@ -87,8 +87,9 @@ func (c *connection) list(ctx context.Context) []membership.Listed {
 
 // withStatus adds what the member itself answers. Only a pod that is ready is asked.
 func (c *connection) withStatus(ctx context.Context, listed membership.Listed, id uint64) membership.Listed {
-	i := slices.IndexFunc(c.members, func(m membership.Member) bool { return m.Name == listed.Name })
-	if i < 0 || !c.hasReadyPod(c.members[i]) {
+	serving := c.serving()
+	i := slices.IndexFunc(serving, func(m membership.Member) bool { return m.Name == listed.Name })
+	if i < 0 || !c.hasReadyPod(serving[i]) {
 		return listed
 	}
 	status, err := c.client.Status(ctx, c.cluster.Names.ClientURL(listed.Name))

@@ -28,6 +28,10 @@ func (p *pass) enroll(ctx context.Context) []error {
 	for _, member := range p.members {
 		switch pod := p.pods[member.Name]; {
 		case pod == nil, string(pod.UID) != member.PodUID:
+		case p.cluster.IsOrphan(pod):
+			if err := p.adopt(ctx, pod, member); err != nil {
+				failed = append(failed, err)
+			}
 		case !p.cluster.IsOwned(pod):
 			failed = append(failed, &foreignObjectError{"Pod", pod.Name})
 		default:

@@ -31,8 +31,8 @@ func (p *pass) readLedger(ctx context.Context) (*model.Problem, error) {
 	}
 	p.ledger = ledger{issued: enroll.Ledger{}}
 	if stored != nil {
-		if stored.Labels[model.ClusterUIDLabel] != string(p.etcd.UID) {
-			return nil, &foreignObjectError{"ConfigMap", p.options.Namespace + "/" + name}
+		if err := p.keepLedger(ctx, stored); err != nil {
+			return nil, err
 		}
 		p.ledger.stored = stored
 		if p.ledger.issued, err = enroll.ParseLedger(stored.Data); err != nil {
@@ -69,14 +69,15 @@ func (p *pass) writeLedger(ctx context.Context) error {
 		return err
 	}
 	name := p.cluster.Names.Ledger()
-	wanted := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.options.Namespace, Name: name, Labels: p.cluster.PrivateLabels()}, Data: data,
-	}
+	wanted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.options.Namespace, Name: name}, Data: data}
 	if stored := p.ledger.stored; stored != nil {
 		wanted = stored.DeepCopy()
 		wanted.Data = data
 		err = p.options.Client.Patch(ctx, wanted, client.MergeFromWithOptions(stored, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
 	} else {
+		if wanted.Labels, err = p.privateLabels(ctx); err != nil {
+			return err
+		}
 		err = p.options.Client.Create(ctx, wanted, client.FieldOwner(fieldOwner))
 	}
 	if err != nil {

@@ -65,6 +65,9 @@ func (p *pass) do(ctx context.Context, act membership.Act, connection *connectio
 	switch act := act.(type) {
 	case membership.CreatePod:
 		return p.createPod(ctx, act)
+	case membership.Adopt:
+		p.members = membership.Adopted(p.members, act.Member)
+		p.wakeAt(p.now.Add(again))
 	case membership.DeletePod:
 		return kube.Delete(ctx, p.options.Client, p.pods[act.Name])
 	case membership.DeleteClaim:
@@ -109,7 +112,7 @@ func (p *pass) observe() membership.Observed {
 	for name, pod := range p.pods {
 		start, _ := contract.ParseStart(pod.Annotations[contract.StartAnnotation]) // what cannot be read is written again
 		o.Pods[name] = membership.Pod{
-			UID: string(pod.UID), IsOwned: p.cluster.IsOwned(pod), MayRun: p.mayRun(pod), IsStale: p.isStale(pod),
+			UID: string(pod.UID), IsOwned: p.cluster.IsOwned(pod), IsOrphan: p.mayAdopt(pod), MayRun: p.mayRun(pod), IsStale: p.isStale(pod),
 			IsReady: isReady(pod), IsEnding: !pod.DeletionTimestamp.IsZero(), HasEnded: hasEnded(pod), IsEmptied: isEmptied(pod),
 			HasJoined: start.HasJoined, Members: start.Names(), Version: pod.Annotations[model.VersionAnnotation],
 		}
@@ -223,6 +226,8 @@ func (p *pass) claim(ctx context.Context, member string) (*corev1.PersistentVolu
 		return nil, client.IgnoreNotFound(err)
 	case err != nil:
 		return nil, fmt.Errorf("reading PersistentVolumeClaim %s: %w", key, err)
+	case p.cluster.IsOrphan(claim):
+		return claim, p.own(ctx, claim)
 	case !p.cluster.IsOwned(claim):
 		return nil, &foreignObjectError{"PersistentVolumeClaim", key.Name}
 	default:

@@ -81,7 +81,7 @@ func (p *pass) applyShared(ctx context.Context) []error {
 			voters++
 		}
 	}
-	return p.applyEach(ctx, p.etcd, slices.Concat(p.cluster.Shared(), p.cluster.Protection(voters)))
+	return p.applyEach(ctx, p.etcd, p.cluster.IsOrphan, slices.Concat(p.cluster.Shared(), p.cluster.Protection(voters)))
 }
 
 // applyAccounts applies the account of each member that is known.
@@ -118,23 +118,24 @@ func (p *pass) prepare(ctx context.Context, member string) (string, error) {
 	return string(pin), nil
 }
 
-// applyOwned applies objects that the owner controls, in its namespace, unless one of them cannot be applied.
-func (r *Reconciler) applyOwned(ctx context.Context, owner metav1.Object, objects []model.Object) error {
-	return errors.Join(r.applyEach(ctx, owner, objects)...)
+// applyOwned applies objects that the owner controls, in its namespace, unless one of them cannot be applied. It takes over
+// those that were left by an owner of its name.
+func (r *Reconciler) applyOwned(ctx context.Context, owner metav1.Object, isOrphan func(metav1.Object) bool, objects []model.Object) error {
+	return errors.Join(r.applyEach(ctx, owner, isOrphan, objects)...)
 }
 
-// applyEach applies objects that the owner controls, in its namespace, each of them whatever becomes of the others.
-func (r *Reconciler) applyEach(ctx context.Context, owner metav1.Object, objects []model.Object) []error {
+// applyEach applies objects that the owner controls, each of them whatever becomes of the others.
+func (r *Reconciler) applyEach(ctx context.Context, owner metav1.Object, isOrphan func(metav1.Object) bool, objects []model.Object) []error {
 	var failed []error
 	for _, object := range objects {
-		if err := r.applyOne(ctx, owner, object); err != nil {
+		if err := r.applyOne(ctx, owner, isOrphan, object); err != nil {
 			failed = append(failed, err)
 		}
 	}
 	return failed
 }
 
-func (r *Reconciler) applyOne(ctx context.Context, owner metav1.Object, object model.Object) error {
+func (r *Reconciler) applyOne(ctx context.Context, owner metav1.Object, isOrphan func(metav1.Object) bool, object model.Object) error {
 	observed, err := r.metadataOf(ctx, object.Kind, types.NamespacedName{Namespace: owner.GetNamespace(), Name: object.Name})
 	if err != nil {
 		return err
@@ -142,7 +143,7 @@ func (r *Reconciler) applyOne(ctx context.Context, owner metav1.Object, object m
 	switch applier := r.appliers.Of(owner.GetUID()); {
 	case observed == nil:
 		_, err = applier.Apply(ctx, object.Intent, nil)
-	case !metav1.IsControlledBy(observed, owner):
+	case !metav1.IsControlledBy(observed, owner) && !isOrphan(observed):
 		err = &foreignObjectError{object.Kind.Kind, object.Name}
 	default:
 		_, err = applier.Apply(ctx, object.Intent, observed)
@@ -158,7 +159,7 @@ func (p *pass) writeSecret(ctx context.Context, member string) (publication.Publ
 	}
 	var before map[string][]byte
 	if stored != nil {
-		if !p.cluster.IsOwned(stored) {
+		if !p.cluster.IsOwned(stored) && !p.cluster.IsOrphan(stored) {
 			return publication.Publication{}, &foreignObjectError{"Secret", member}
 		}
 		before = stored.Data

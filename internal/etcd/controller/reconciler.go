@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -100,6 +101,8 @@ type pass struct {
 	// authorities are the CAs and the operator's own certificate.
 	authorities authorities
 	ledger      ledger
+	// place is the UID of the namespace of the cluster, empty until it is read.
+	place       types.UID
 	attestation attestation.Verdict
 	pods        map[string]*corev1.Pod
 	members     []membership.Member

@@ -24,10 +24,18 @@ func (p *pass) keepFinalizer(ctx context.Context) error {
 }
 
 // remove deletes the pods of a cluster that is being deleted and, after the last one, what others could be members
-// with: its CAs and the operator's certificate; then its ledger. Everything else goes with its owner.
+// with: its CAs and the operator's certificate; then its ledger. Everything else goes with its owner. Of a cluster that is deleted
+// without its objects, nothing is deleted.
 func (p *pass) remove(ctx context.Context) error {
 	if !slices.Contains(p.etcd.Finalizers, finalizer) {
 		return nil
+	}
+	switch isOrphaning, err := p.isOrphaning(ctx); {
+	case err != nil:
+		return err
+	case isOrphaning:
+		p.event(corev1.EventTypeNormal, "MembersKept", "Kept pods, claims, CAs and the ledger. Create an EtcdCluster of this name to take them over")
+		return p.release(ctx)
 	}
 	left, err := p.removePods(ctx)
 	if err != nil || left > 0 {
@@ -53,9 +61,17 @@ func (p *pass) remove(ctx context.Context) error {
 	if err := p.removeLedger(ctx); err != nil {
 		return err
 	}
-	_, err = p.appliers.Of(p.etcd.UID).Apply(ctx, etcdac.EtcdCluster(p.etcd.Name, p.etcd.Namespace).WithUID(p.etcd.UID), nil)
-	if err != nil {
-		return client.IgnoreNotFound(err)
+	return p.release(ctx)
+}
+
+// release removes the finalizer and no other. An apply would remove finalizers that no field manager owns, such as that by which the
+// garbage collector leaves objects without an owner.
+func (p *pass) release(ctx context.Context) error {
+	before := p.etcd.DeepCopy()
+	p.etcd.Finalizers = slices.DeleteFunc(p.etcd.Finalizers, func(name string) bool { return name == finalizer })
+	err := p.options.Client.Patch(ctx, p.etcd, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the finalizer of EtcdCluster %s: %w", p.etcd.Name, err)
 	}
 	p.appliers.Forget(p.etcd.UID)
 	p.podAppliers.Forget(p.etcd.UID)

@@ -142,3 +142,13 @@ func (l Ledger) limitedUntil(holder Holder, now time.Time) time.Time {
 	}
 	return first.Add(rateWindow)
 }
+
+// HasPod reports whether a certificate was signed for a pod.
+func (l Ledger) HasPod(uid string) bool {
+	for _, issued := range l {
+		if issued.PodUID == uid {
+			return true
+		}
+	}
+	return false
+}

@@ -29,6 +29,9 @@ type SetMembers struct {
 	Members []string
 }
 
+// Adopt records a pod with its member as etcd has it.
+type Adopt struct{ Member Member }
+
 // DeletePod deletes a pod, so that it is created again if its member stays.
 type DeletePod struct{ Name, UID string }
 
@@ -63,6 +66,7 @@ func (Rest) isAct()        {}
 func (Ask) isAct()         {}
 func (CreatePod) isAct()   {}
 func (SetMembers) isAct()  {}
+func (Adopt) isAct()       {}
 func (DeletePod) isAct()   {}
 func (DeleteClaim) isAct() {}
 func (Forget) isAct()      {}

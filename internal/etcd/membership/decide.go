@@ -41,12 +41,34 @@ func (o Observed) unrecorded() (Decision, bool) {
 		if !exists || pod.UID == o.recorded(name) || pod.IsEnding {
 			continue
 		}
+		if d, found := o.orphaned(name, pod); found {
+			return d, true
+		}
 		if pod.IsOwned && (!pod.MayRun || o.WithoutIdentity) && !o.Paused {
 			return Decision{Act: DeletePod{Name: name, UID: pod.UID}}, true
 		}
 		return rest(UnknownMemberPod, "Pod %s was not created by the operator. It gets no certificate, and members are neither added nor replaced. Delete it.", name), true
 	}
 	return Decision{}, false
+}
+
+// orphaned takes over a pod of a member that etcd has. Before etcd has named the member, its pod is not recorded: it would pass for
+// one that has no data.
+func (o Observed) orphaned(name string, pod Pod) (Decision, bool) {
+	listed, isListed := o.named(name)
+	switch {
+	case !pod.IsOrphan:
+		return Decision{}, false
+	case !o.Asked:
+		return Decision{Act: Ask{}, Obstacle: unanswered()}, true
+	case o.List == nil:
+		return poll(EtcdNotAnswering, "Pod %s is of an EtcdCluster of this name that was deleted without its pods. It is taken over when etcd answers, and until then no member is added or replaced. See the log of the pod if that lasts.", name), true
+	case !isListed || !listed.HasStarted:
+		return Decision{}, false
+	default:
+		member := Member{Name: name, PodUID: pod.UID, ID: listed.ID, IsVoter: !listed.IsLearner, Version: pod.Version}
+		return act(Adopt{member}, WaitingForMembers, "Pod %s of an EtcdCluster of this name that was deleted without its pods is being taken over.", name), true
+	}
 }
 
 // isSettled reports whether all members are as they shall be, as far as that shows without etcd.

@@ -61,6 +61,22 @@ func learner(name string) membership.Listed {
 	return membership.Listed{ID: "id of " + name, Name: name, HasStarted: true, IsLearner: true}
 }
 
+// left is a cluster that finds the pods of an earlier one.
+func left() membership.Observed {
+	o := three()
+	o.Members, o.WasReady = nil, false
+	for name, pod := range o.Pods {
+		pod.IsOwned, pod.IsOrphan = false, true
+		o.Pods[name] = pod
+	}
+	return o
+}
+
+func paused(o membership.Observed) membership.Observed {
+	o.Paused = true
+	return o
+}
+
 // newer is a cluster that shall run another version than it does.
 func newer(o membership.Observed) membership.Observed {
 	o.Version = "3.6.16"
@@ -83,6 +99,16 @@ func TestTheNextAct(t *testing.T) {
 		reason   membership.Reason
 	}{
 		"nothing at rest": {three(), membership.Rest{}, ""},
+		"pods are left":   {left(), membership.Ask{}, membership.EtcdNotAnswering},
+		"pods are left, and etcd lists their members": {asked(left(), voter(first), learner(second)), membership.Adopt{Member: membership.Member{
+			Name: first, PodUID: "uid0", ID: "id of " + first, IsVoter: true, Version: "3.5.35",
+		}}, membership.WaitingForMembers},
+		"pods are left while the cluster is paused": {paused(asked(left(), voter(first))), membership.Adopt{Member: membership.Member{
+			Name: first, PodUID: "uid0", ID: "id of " + first, IsVoter: true, Version: "3.5.35",
+		}}, membership.WaitingForMembers},
+		"pods are left, and etcd does not answer":       {asked(left()), membership.Rest{}, membership.EtcdNotAnswering},
+		"a pod is left, and etcd does not have it":      {asked(left(), voter(second)), membership.Rest{}, membership.UnknownMemberPod},
+		"a pod is left that has not started as learner": {asked(left(), membership.Listed{ID: "id", Name: first, IsLearner: true}), membership.Rest{}, membership.UnknownMemberPod},
 		"etcd is asked until the cluster was ready": {
 			changed(three(), func(o *membership.Observed) { o.WasReady = false }), membership.Ask{}, membership.EtcdNotAnswering,
 		},

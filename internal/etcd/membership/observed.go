@@ -21,6 +21,8 @@ type Pod struct {
 	UID string
 	// IsOwned is true when the cluster controls the pod.
 	IsOwned bool
+	// IsOrphan is true when it was a member's of an EtcdCluster of this name that was deleted without it.
+	IsOrphan bool
 	// MayRun is true when the pod has been given certificates or is ready: etcd may run in it.
 	MayRun   bool
 	IsReady  bool

@@ -28,6 +28,11 @@ func Created(members []Member, pod CreatePod, uid string) []Member {
 	return append(recorded, Member{Name: pod.Name, PodUID: uid, Version: pod.Version})
 }
 
+// Adopted is what the status shall have once a pod was taken over.
+func Adopted(members []Member, adopted Member) []Member {
+	return append(Forgotten(members, adopted.Name), adopted)
+}
+
 // WithLeaving is what the status shall have once it was decided whether a member is removed.
 func WithLeaving(members []Member, name string, leaving bool) []Member {
 	recorded := slices.Clone(members)

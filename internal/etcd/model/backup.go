@@ -94,6 +94,13 @@ func (b Backup) IsOwned(object metav1.Object) bool {
 	return controller != nil && controller.UID == b.UID
 }
 
+// IsOrphan reports whether an object is of an EtcdBackup of this name that was deleted without it.
+func (b Backup) IsOrphan(object metav1.Object) bool {
+	labels := object.GetLabels()
+	return metav1.GetControllerOf(object) == nil && labels[ManagedByLabel] == Manager && labels[BackupOfLabel] != "" &&
+		labels["app.kubernetes.io/instance"] == b.Name
+}
+
 // Owner makes objects go with the EtcdBackup.
 func (b Backup) Owner() metav1.OwnerReference {
 	return metav1.OwnerReference{

@@ -43,7 +43,8 @@ func RefusedPod(pod, answer string) *Problem {
 // ForeignKey is a Secret that may hold the only copy of a key, of this cluster or of one before it.
 func ForeignKey(secret, uid string) *Problem {
 	return &Problem{ForeignObject, fmt.Sprintf("Secret %s lacks the label %s=%s, and may hold the only copy of a key. It is neither used nor changed, and nothing of this cluster is changed. "+
-		"If the Secret is of this EtcdCluster or was restored for it, set the label to this value. Otherwise create the EtcdCluster under another name.", secret, ClusterUIDLabel, uid)}
+		"If the Secret is of this EtcdCluster or was restored for it, set the label to this value: clients of the earlier cluster are let in. "+
+		"If the namespace was of another tenant before, store the Secret under another name: another CA is created, and those clients are rejected.", secret, ClusterUIDLabel, uid)}
 }
 
 // IsUnwatched reports whether no event tells that the problem is over: the operator watches no Secret or ConfigMap of its own

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 	metaac "k8s.io/client-go/applyconfigurations/meta/v1"
@@ -29,6 +30,8 @@ const (
 	RoleLabel = "keyturn.dev/etcd-role"
 	// ClusterUIDLabel of a Secret in the operator's namespace is the UID of the EtcdCluster that it was made for.
 	ClusterUIDLabel = "keyturn.dev/cluster-uid"
+	// NamespaceUIDLabel of such a Secret is the UID that the namespace of the EtcdCluster had.
+	NamespaceUIDLabel = "keyturn.dev/namespace-uid"
 	// NamespaceLabel of such a Secret is the namespace of the EtcdCluster.
 	NamespaceLabel = "keyturn.dev/cluster-namespace"
 
@@ -140,9 +143,10 @@ func (c Cluster) Labels() map[string]string {
 	return labels
 }
 
-// PrivateLabels are those of the Secrets of the cluster in the operator's namespace.
-func (c Cluster) PrivateLabels() map[string]string {
+// PrivateLabels are those of the Secrets of the cluster in the operator's namespace. Namespace is the UID of the cluster's own.
+func (c Cluster) PrivateLabels(namespace types.UID) map[string]string {
 	labels := c.Labels()
+	labels[NamespaceUIDLabel] = string(namespace)
 	labels[ClusterUIDLabel] = string(c.UID)
 	labels[NamespaceLabel] = c.Names.Namespace
 	return labels
@@ -163,6 +167,12 @@ func (c Cluster) selector() map[string]string {
 func (c Cluster) IsOwned(object metav1.Object) bool {
 	controller := metav1.GetControllerOf(object)
 	return controller != nil && controller.UID == c.UID
+}
+
+// IsOrphan reports whether an object is of an EtcdCluster of this name that was deleted without it.
+func (c Cluster) IsOrphan(object metav1.Object) bool {
+	labels := object.GetLabels()
+	return metav1.GetControllerOf(object) == nil && labels[ManagedByLabel] == Manager && labels[ClusterLabel] == c.Names.Cluster
 }
 
 // Owner makes objects go with the EtcdCluster.

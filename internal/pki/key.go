@@ -8,8 +8,6 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -252,27 +250,6 @@ func checkModulus(n *big.Int) error {
 	return nil
 }
 
-// checkEncodedModulus looks at the length of an RSA key in PKCS#8, because the parser
-// checks the numbers of a key, which takes long if they are. What is no RSA key, or
-// damaged, is left to the parser.
-func checkEncodedModulus(der []byte) error {
-	var info struct {
-		Version   int
-		Algorithm pkix.AlgorithmIdentifier
-		Key       []byte
-	}
-	var key struct {
-		Version int
-		N       *big.Int
-	}
-	if _, err := asn1.Unmarshal(der, &info); err == nil {
-		if _, err := asn1.Unmarshal(info.Key, &key); err == nil {
-			return checkModulus(key.N)
-		}
-	}
-	return nil
-}
-
 // ParsePrivateKey reads exactly one unencrypted PKCS#8 block with an RSA or
 // ECDSA key, of at most MaxChainBytes and MaxRSABits. Other forms are refused by name, because a server that reads PEM
 // stores would refuse them later and less clearly. Errors never contain input.
@@ -290,7 +267,7 @@ func ParsePrivateKey(data []byte) (PrivateKey, error) {
 	if err := checkKeyBlock(blocks[0]); err != nil {
 		return PrivateKey{}, fmt.Errorf("parsing private key: %w", err)
 	}
-	if err := checkEncodedModulus(blocks[0].Bytes); err != nil {
+	if err := checkKeyNumbers(blocks[0].Bytes); err != nil {
 		return PrivateKey{}, fmt.Errorf("parsing private key: %w", err)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(blocks[0].Bytes)

@@ -7,9 +7,13 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/base64"
 	"encoding/pem"
+	"math/big"
 	"net/netip"
 	"strings"
 	"testing"
@@ -128,6 +132,7 @@ func TestBadRequestsAreDenied(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := key.ID()
+	long, _ := pem.Decode(pkitest.OversizedKey(t, 40_000))
 	for name, test := range map[string]struct {
 		change func(in *enroll.Input)
 		want   enroll.Cause
@@ -141,6 +146,7 @@ func TestBadRequestsAreDenied(t *testing.T) {
 		"a private key as it is":         {func(in *enroll.Input) { in.Request = string(key.PEM()) }, enroll.PrivateKey},
 		"a private key in DER":           {func(in *enroll.Input) { in.Request = base64.StdEncoding.EncodeToString(sec1) }, enroll.PrivateKey},
 		"a private key beside a request": {func(in *enroll.Input) { in.Request = with(t, in.Request, key.PEM()) }, enroll.PrivateKey},
+		"a private key of 40,000 bits":   {func(in *enroll.Input) { in.Request = base64.StdEncoding.EncodeToString(long.Bytes) }, enroll.NotARequest},
 		"a short RSA key":                {func(in *enroll.Input) { in.Request = encode(request(t, short)) }, enroll.WeakKey},
 		"a short curve":                  {func(in *enroll.Input) { in.Request = encode(request(t, old)) }, enroll.WeakKey},
 		"an algorithm etcd lacks":        {func(in *enroll.Input) { in.Request = encode(request(t, edwards)) }, enroll.NotARequest},
@@ -271,5 +277,61 @@ func TestACertificateThatEndsWithItsCAIsNotRenewed(t *testing.T) {
 	in.Now = in.CA.Certificate().NotAfter.Add(-time.Hour)
 	if outcome, stays := enroll.Decide(in).(enroll.Answered); !stays {
 		t.Errorf("got %#v, want that it stays", outcome)
+	}
+}
+
+// reencoded is a request for a key whose encoding is another than that of its certificate: the bits of the point are shifted.
+func reencoded(t *testing.T, key pki.PrivateKey) string {
+	t.Helper()
+	const shift = 5 // the first byte of a point is 4
+	var parsed struct {
+		Info struct {
+			Raw       asn1.RawContent
+			Version   int
+			Subject   asn1.RawValue
+			PublicKey struct {
+				Algorithm pkix.AlgorithmIdentifier
+				Key       asn1.BitString
+			}
+			Attributes []asn1.RawValue `asn1:"tag:0"`
+		}
+		Algorithm pkix.AlgorithmIdentifier
+		Signature asn1.BitString
+	}
+	if _, err := asn1.Unmarshal(request(t, key.Signer()), &parsed); err != nil {
+		t.Fatal(err)
+	}
+	point := parsed.Info.PublicKey.Key.Bytes
+	shifted := new(big.Int).Lsh(new(big.Int).SetBytes(point), shift).FillBytes(make([]byte, len(point)))
+	parsed.Info.Raw, parsed.Info.PublicKey.Key = nil, asn1.BitString{Bytes: shifted, BitLength: 8*len(point) - shift}
+	info, err := asn1.Marshal(parsed.Info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := sha256.Sum256(info)
+	if parsed.Signature.Bytes, err = key.Signer().Sign(rand.Reader, digest[:], crypto.SHA256); err != nil {
+		t.Fatal(err)
+	}
+	parsed.Signature.BitLength = 8 * len(parsed.Signature.Bytes)
+	der, err := asn1.Marshal(parsed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encode(der)
+}
+
+func TestAKeyIsTheSameInEveryEncoding(t *testing.T) {
+	t.Parallel()
+	key := newKey(t)
+	in := asked(t, key)
+	first := signed(t, in)
+	in.Answer, in.Request = first.Answer, reencoded(t, key)
+	if outcome, stays := enroll.Decide(in).(enroll.Answered); !stays {
+		t.Errorf("another encoding of the key in the answer gets %#v", outcome)
+	}
+	in.Ledger = enroll.Ledger{}
+	in.Ledger.Record(first.Leaf, in.CA.Certificate(), enroll.Holder{PodUID: "b", Plane: contract.PeerPlane}, noon())
+	if denied, is := enroll.Decide(in).(enroll.Denied); !is || denied.Cause != enroll.KeyOfOtherPod {
+		t.Errorf("another encoding of the key of another pod gets %#v", enroll.Decide(in))
 	}
 }

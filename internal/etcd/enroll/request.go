@@ -2,7 +2,6 @@ package enroll
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
@@ -39,21 +38,9 @@ func read(value string) (*x509.CertificateRequest, *Denied) {
 	return request, nil
 }
 
-// hasPrivateKey recognises a key that was put where a request belongs, in any of the forms that keys have.
 func hasPrivateKey(data []byte) bool {
-	if bytes.Contains(data, []byte("PRIVATE KEY-----")) {
-		return true
-	}
-	for _, parse := range []func([]byte) error{
-		func(der []byte) error { _, err := x509.ParsePKCS8PrivateKey(der); return err },
-		func(der []byte) error { _, err := x509.ParsePKCS1PrivateKey(der); return err },
-		func(der []byte) error { _, err := x509.ParseECPrivateKey(der); return err },
-	} {
-		if parse(data) == nil {
-			return true
-		}
-	}
-	return false
+	_, found := pki.PrivateKeysIn(data)
+	return found
 }
 
 func exposed() *Denied {
@@ -68,6 +55,4 @@ func decode(value string) ([]byte, error) {
 	return data, nil
 }
 
-func keyOf(request *x509.CertificateRequest) pki.KeyID {
-	return sha256.Sum256(request.RawSubjectPublicKeyInfo)
-}
+func keyOf(request *x509.CertificateRequest) pki.KeyID { return pki.KeyIDOfPublic(request.PublicKey) }

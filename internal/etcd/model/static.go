@@ -133,7 +133,7 @@ func (s *StaticSecret) parse() *Problem {
 	if s.chain, err = pki.ParseChain(s.Data[s.Certificate]); err != nil {
 		return s.notUsable(s.Certificate, err)
 	}
-	if s.identity, err = tls.X509KeyPair(s.Data[s.Certificate], s.Data[s.Key]); err != nil {
+	if s.identity, err = pki.KeyPair(s.Data[s.Certificate], s.Data[s.Key]); err != nil {
 		return s.notUsable(s.Key, errors.New("it is not the key of the certificate in "+s.Certificate))
 	}
 	return nil

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"slices"
@@ -340,7 +339,7 @@ func (d *domain) atHand(instead trust.KeyID) trust.KeyID {
 
 // identityOf turns a stored leaf into something that can be presented.
 func identityOf(certificates, key []byte) (operatorIdentity, error) {
-	certificate, err := tls.X509KeyPair(certificates, key)
+	certificate, err := pki.KeyPair(certificates, key)
 	if err != nil {
 		return operatorIdentity{}, fmt.Errorf("reading the operator's identity: %w", err)
 	}

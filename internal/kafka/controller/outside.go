@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"slices"
@@ -119,7 +118,7 @@ func runsOnIssuer(p *pass, kind authorities.Kind) bool {
 	if secret.Annotations[authorities.CertHashAnnotation] == "" {
 		return false
 	}
-	_, err := tls.X509KeyPair(secret.Data[authority.CertKey], p.secrets[kind.KeySecret(p.kafka.Name)].Data[authority.KeyKey])
+	_, err := pki.KeyPair(secret.Data[authority.CertKey], p.secrets[kind.KeySecret(p.kafka.Name)].Data[authority.KeyKey])
 	if err != nil || kind != authorities.Cluster {
 		return err != nil
 	}

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"slices"
 	"strings"
@@ -152,7 +151,7 @@ func (p *pass) evidence() evidence.Cluster {
 
 // isUsable reports whether a Secret holds a certificate with its key. Without, its holder is given nothing.
 func isUsable(secret corev1.Secret, name string) bool {
-	_, err := tls.X509KeyPair(secret.Data[name+".crt"], secret.Data[name+".key"])
+	_, err := pki.KeyPair(secret.Data[name+".crt"], secret.Data[name+".key"])
 	return err == nil
 }
 

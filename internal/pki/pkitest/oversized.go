@@ -44,6 +44,12 @@ func OversizedKey(tb testing.TB, bits uint) []byte {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return PKCS8(tb, key)
+}
+
+// PKCS8 is an RSA key in PKCS#1 as unencrypted PKCS#8 in PEM, whatever its numbers are.
+func PKCS8(tb testing.TB, key []byte) []byte {
+	tb.Helper()
 	pkcs8, err := asn1.Marshal(struct {
 		Version   int
 		Algorithm pkix.AlgorithmIdentifier

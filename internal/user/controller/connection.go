@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"strconv"
@@ -77,7 +76,7 @@ func credentials(ctx context.Context, live client.Reader, cluster types.Namespac
 		}
 		secrets[i] = secret
 	}
-	identity, err := tls.X509KeyPair(secrets[0].Data[identityCert], secrets[0].Data[identityKey])
+	identity, err := pki.KeyPair(secrets[0].Data[identityCert], secrets[0].Data[identityKey])
 	if err != nil {
 		return mtls.Credentials{}, &credentialsError{identityName, "has no certificate with its key: " + err.Error()}
 	}

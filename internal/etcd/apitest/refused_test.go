@@ -94,7 +94,8 @@ func (w *world) der(curve elliptic.Curve, change byte) string {
 }
 
 func (w *world) exposed() string {
-	return base64.StdEncoding.EncodeToString(w.agentOf(first).keys[contract.PeerPlane].PEM())
+	w.t.Helper()
+	return base64.StdEncoding.EncodeToString(newKey(w.t, pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}).PEM())
 }
 
 func (w *world) agentOf(name string) *agent {

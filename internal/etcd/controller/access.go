@@ -181,6 +181,9 @@ func (a *accessPass) grant(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := a.recordExposed(ctx, enroll.Exposed(request), a.owner()); err != nil {
+		return err
+	}
 	elsewhere, err := a.elsewhere(ctx)
 	if err != nil {
 		return err
@@ -211,6 +214,10 @@ func (a *accessPass) grant(ctx context.Context) error {
 			"spec.request is denied (%s): %s. No certificate is issued for it. Create an EtcdAccess with another request.", outcome.Cause, excerpt.Of(outcome.Detail, excerpt.Foreign))}
 	}
 	return nil
+}
+
+func (a *accessPass) owner() enroll.Owner {
+	return enroll.Owner{UID: string(a.access.UID), Namespace: a.access.Namespace}
 }
 
 // remedyOf is what ends the wait of an application for its certificate.

@@ -27,7 +27,7 @@ func (a *accessPass) request() (request string, key []byte, err error) {
 		return base64.StdEncoding.EncodeToString([]byte(own)), nil, nil
 	}
 	private, err := pki.ParsePrivateKey(dataOf(a.stored)[model.OperatorKeyEntry])
-	if err != nil || private.Params().Algorithm != a.cluster.OperatorKey().Algorithm {
+	if err != nil || private.Params().Algorithm != a.cluster.OperatorKey().Algorithm || a.ledger.issued.IsExposed(private.ID()) {
 		if private, err = pki.GenerateKey(a.cluster.OperatorKey()); err != nil {
 			return "", nil, fmt.Errorf("making the key of EtcdAccess %s: %w", a.access.Name, err)
 		}

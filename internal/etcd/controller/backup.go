@@ -221,6 +221,9 @@ func (b *backupPass) await(ctx context.Context, pod *corev1.Pod) error {
 		b.seen.Problem = cmp.Or(problem, b.seen.Problem)
 		return nil
 	}
+	if err := b.recordExposed(ctx, enroll.ExposedIn(pod.Annotations), b.owner(pod)); err != nil {
+		return err
+	}
 	if b.cluster.TLS.Attestation == etcdv1beta2.AttestationPolicy {
 		b.attestation = b.options.Attestor.Verdict(ctx, pod)
 	}
@@ -242,6 +245,10 @@ func (b *backupPass) await(ctx context.Context, pod *corev1.Pod) error {
 		b.seen.Problem = b.backup.Denied(string(outcome.Cause), outcome.Detail)
 	}
 	return nil
+}
+
+func (b *backupPass) owner(pod *corev1.Pod) enroll.Owner {
+	return enroll.Owner{UID: string(pod.UID), Namespace: pod.Namespace}
 }
 
 func (b *backupPass) decide(pod *corev1.Pod) enroll.Outcome {

@@ -48,6 +48,9 @@ func (p *pass) answer(ctx context.Context, pod *corev1.Pod, member membership.Me
 	if p.cluster.Names.Mode != model.Dynamic {
 		return p.changePod(ctx, pod, member, nil)
 	}
+	if err := p.recordExposed(ctx, enroll.ExposedIn(pod.Annotations), enroll.Owner{UID: string(pod.UID)}); err != nil {
+		return err
+	}
 	if err := p.attestPod(ctx, pod); err != nil {
 		return err
 	}

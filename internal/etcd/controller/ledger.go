@@ -62,6 +62,14 @@ func (p *pass) addPresented() {
 	}
 }
 
+// recordExposed records keys whose private keys are seen, before that is reported and before they can be asked with.
+func (p *pass) recordExposed(ctx context.Context, keys []pki.KeyID, by enroll.Owner) error {
+	if !p.ledger.issued.Expose(keys, by, p.now) {
+		return nil
+	}
+	return p.writeLedger(ctx)
+}
+
 // writeLedger writes the ledger, only from the state in which it was read.
 func (p *pass) writeLedger(ctx context.Context) error {
 	data, err := p.ledger.issued.Encode()

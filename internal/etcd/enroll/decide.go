@@ -74,6 +74,7 @@ const (
 	TooLong         Cause = "RequestTooLong"
 	NotBase64       Cause = "RequestNotBase64"
 	PrivateKey      Cause = "RequestHasPrivateKey"
+	KeyExposed      Cause = "PrivateKeyExposed"
 	NotARequest     Cause = "RequestUnreadable"
 	WeakKey         Cause = "RequestKeyTooWeak"
 	KeyOfOtherPlane Cause = "KeyUsedForBothPlanes"
@@ -169,6 +170,9 @@ func (in Input) denied(request *x509.CertificateRequest) *Denied {
 	}
 	if err != nil {
 		return &Denied{WeakKey, err.Error()}
+	}
+	if in.Ledger.IsExposed(keyOf(request)) {
+		return &Denied{KeyExposed, "its private key was in an annotation or in spec.request, which every process with read access has seen: use a new key"}
 	}
 	if in.IsShared && !in.MayShare {
 		return &Denied{KeyOfOtherPlane, "one request asks for both planes: send two, each for a key of its own, or set spec.TLS.dynamic.attestation to Annotation"}

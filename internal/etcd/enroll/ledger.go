@@ -16,6 +16,8 @@ const (
 	MaxIssued = 2000
 	// ForMembers is how many of them applications and backups leave to members.
 	ForMembers = 500
+	// MaxExposed is how many keys it has at most whose private keys were seen.
+	MaxExposed = 500
 	// MaxPerHour is how many certificates a pod gets for one plane within an hour. The shortest that a spec allows are
 	// renewed nine times.
 	MaxPerHour = 20
@@ -24,19 +26,27 @@ const (
 	serialBase = 16
 )
 
+// Owner is what a certificate is for: the pod of a member or a backup, or an EtcdAccess.
+type Owner struct {
+	UID string
+	// Namespace is that of an application or a backup, and empty for a member.
+	Namespace string
+}
+
 // Issued is a certificate that was signed for a pod.
 type Issued struct {
 	// SPKI is the pki.KeyID of its key, CA the pki.Fingerprint of its issuer.
-	SPKI     string         `json:"spki"`
-	Plane    contract.Plane `json:"plane"`
-	CA       string         `json:"ca"`
-	PodUID   string         `json:"podUID"`
-	IssuedAt time.Time      `json:"issuedAt"`
-	NotAfter time.Time      `json:"notAfter"`
+	SPKI      string         `json:"spki,omitempty"`
+	Plane     contract.Plane `json:"plane,omitempty"`
+	CA        string         `json:"ca,omitempty"`
+	PodUID    string         `json:"podUID"`
+	Namespace string         `json:"namespace,omitempty"`
+	IssuedAt  time.Time      `json:"issuedAt,omitzero"`
+	NotAfter  time.Time      `json:"notAfter,omitzero"`
 }
 
 // Ledger has the certificates of a cluster that have not expired, by serial number in hex. A key in it belongs to the
-// pod and the plane that it was signed for first.
+// pod and the plane that it was signed for first. Keys whose private keys were seen are in it without an end.
 type Ledger map[string]Issued
 
 // ParseLedger reads what Encode has written.
@@ -73,7 +83,7 @@ func (l Ledger) Record(leaf, ca *x509.Certificate, holder Holder, now time.Time)
 		return
 	}
 	for other, issued := range l {
-		if now.After(issued.NotAfter) {
+		if !issued.NotAfter.IsZero() && now.After(issued.NotAfter) {
 			delete(l, other)
 		}
 	}

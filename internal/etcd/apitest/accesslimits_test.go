@@ -47,43 +47,87 @@ func TestASecretThatCannotBeWrittenGetsNoCertificates(t *testing.T) {
 	w.wantAccess(w.namespace, "SecretReady")
 }
 
-// fillLedger adds certificates of other applications until there are so many.
-func (w *world) fillLedger(number int) {
+// fillLedger adds so many certificates of each of some holders, one a minute.
+func (w *world) fillLedger(number int, plane contract.Plane, holders ...types.UID) {
 	w.t.Helper()
-	stored := &corev1.ConfigMap{}
-	if err := w.person.Get(w.t.Context(), client.ObjectKey{Namespace: w.private, Name: w.namespace + ".my-cluster-issued"}, stored); err != nil {
-		w.t.Fatal(err)
-	}
-	for i := len(stored.Data); i < number; i++ {
-		text, err := json.Marshal(enroll.Issued{
-			SPKI: fmt.Sprintf("%064x", i), Plane: contract.ClientPlane, CA: strings.Repeat("a", 64), PodUID: fmt.Sprintf("access-%d", i),
-			IssuedAt: noon().Add(-2 * time.Hour), NotAfter: noon().Add(718 * time.Hour),
-		})
-		if err != nil {
-			w.t.Fatal(err)
+	stored := w.ledgerObject()
+	for _, holder := range holders {
+		for i := range number {
+			at := noon().Add(-time.Hour - time.Duration(i)*time.Minute)
+			text, err := json.Marshal(enroll.Issued{
+				SPKI: fmt.Sprintf("%064x", len(stored.Data)), Plane: plane, CA: strings.Repeat("a", 64), PodUID: string(holder),
+				IssuedAt: at, NotAfter: at.Add(720 * time.Hour),
+			})
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			stored.Data[fmt.Sprintf("%032x", 0xabc0000+len(stored.Data))] = string(text)
 		}
-		stored.Data[fmt.Sprintf("%032x", 0xabc0000+i)] = string(text)
 	}
 	if err := w.person.Update(w.t.Context(), stored); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func TestApplicationsAndBackupsLeaveRoomInTheLedgerForMembers(t *testing.T) {
+func TestWhatIsGoneTakesNoRoomInTheLedger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	w.bring()
+	w.fillLedger(1000, contract.ClientPlane, "gone-1", "gone-2")
+	w.access(w.namespace, "")
+	w.wantAccess(w.namespace, "SecretReady")
+	certificates := 0
+	for _, issued := range w.ledger() {
+		if issued.CA != "" {
+			certificates++
+		}
+	}
+	if entries := len(w.ledger()); certificates != 3 || entries != 3+enroll.MaxFormer {
+		t.Errorf("it has %d certificates among %d entries, want those of the member and the application", certificates, entries)
+	}
+}
+
+func TestAMemberThatIsCreatedAgainIsSignedInAnyLedger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, of(3))
 	w.bring()
-	w.fillLedger(enroll.MaxIssued - enroll.ForMembers)
+	w.fillLedger(1000, contract.PeerPlane, w.pod(first).UID)
+	w.fillLedger(994, contract.ClientPlane, w.pod(first).UID)
+	w.delete(w.pod(second))
+	w.bring()
+	w.allRecorded()
+	if entries := len(w.ledger()); entries > enroll.MaxFormer+4*enroll.MaxPerHolder {
+		t.Errorf("the ledger has %d entries", entries)
+	}
+}
+
+func TestApplicationsOfOneNamespaceLeaveRoomInTheLedger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(3))
+	w.bring()
+	var holders []types.UID
+	for i := range (enroll.MaxClients - enroll.ForFew) / enroll.MaxPerHolder {
+		access := &keyturnv1alpha1.EtcdAccess{
+			ObjectMeta: w.meta(fmt.Sprintf("app-%d", i)), Spec: keyturnv1alpha1.EtcdAccessSpec{Cluster: keyturnv1alpha1.EtcdClusterReference{Name: cluster}},
+		}
+		w.create(access)
+		holders = append(holders, access.UID)
+	}
+	w.fillLedger(enroll.MaxPerHolder, contract.ClientPlane, holders...)
 	w.access(w.namespace, "")
 	status := w.wantAccess(w.namespace, "LedgerFull")
-	if !strings.Contains(status.Conditions[0].Message, "Delete EtcdAccesses") {
-		t.Errorf("the message has no remedy: %s", status.Conditions[0].Message)
+	if message := status.Conditions[0].Message; !strings.Contains(message, "Delete EtcdAccesses") || !strings.Contains(message, "namespace "+w.namespace+" has 1000") {
+		t.Errorf("the message is %s", message)
 	}
 	w.createBackupClaim()
 	w.backUp(0)
 	w.backsUp("BackupRunning")
 	w.askAsBackup(newKey(t, pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}))
 	w.backsUp("LedgerFull")
+	other := w.namespaceOf("app-")
+	w.consent("*")
+	w.access(other, "")
+	w.wantAccess(other, "SecretReady")
 	w.delete(w.pod(second))
 	w.bring()
 }

@@ -157,7 +157,7 @@ func (w *world) restart() {
 	w.etcd.Before = func() error { return w.writer.count(func() error { return nil }) }
 	w.operator = controller.New(controller.Options{
 		Client: w.writer, Live: w.asOperator, Events: w.events, Log: logr.Discard(), Clock: w.clock, Ahead: func() time.Duration { return w.ahead },
-		Dial: w.connectTo, Namespace: w.private, ReadsPKI: w.readsPKI, Metrics: w.metrics, Attestor: w.attestor,
+		Dial: w.connectTo, Namespace: w.private, ReadsPKI: w.readsPKI, GrantsAccess: true, Metrics: w.metrics, Attestor: w.attestor,
 		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local", OperatorNamespace: w.private},
 	})
 }

@@ -194,7 +194,7 @@ func (a *accessPass) grant(ctx context.Context) error {
 		Plane: contract.ClientPlane, Request: request, Answer: encoded(a.stored, model.OperatorCertEntry),
 		Usages: []pki.Usage{pki.ClientAuth}, Validity: a.cluster.TLS.LeafValidity,
 		CA: a.authorities.cas[contract.ClientPlane], Ledger: a.ledger.issued, IsAttested: true, Now: a.now,
-		Reserved: enroll.ForMembers, Elsewhere: elsewhere,
+		Namespace: a.access.Namespace, Elsewhere: elsewhere,
 	})
 	switch outcome := outcome.(type) {
 	case enroll.Signed:
@@ -224,7 +224,7 @@ func (a *accessPass) owner() enroll.Owner {
 func remedyOf(cause enroll.Cause) string {
 	switch cause {
 	case enroll.LedgerFull:
-		return "Delete EtcdAccesses that are not needed, and wait until their certificates expire."
+		return "Delete EtcdAccesses that are not needed."
 	case enroll.RateLimited:
 		return "Find what deletes or changes the Secret."
 	default:
@@ -234,7 +234,7 @@ func remedyOf(cause enroll.Cause) string {
 
 func (a *accessPass) issue(ctx context.Context, signed enroll.Signed, key []byte) error {
 	holder := enroll.Holder{PodUID: string(a.access.UID), Plane: contract.ClientPlane}
-	a.ledger.issued.RecordClient(signed.Leaf, a.authorities.cas[contract.ClientPlane].Certificate(), holder, a.now)
+	a.ledger.issued.RecordClient(signed.Leaf, a.authorities.cas[contract.ClientPlane].Certificate(), holder, a.access.Namespace, a.now)
 	if err := a.writeLedger(ctx); err != nil {
 		return err
 	}

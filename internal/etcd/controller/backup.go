@@ -260,13 +260,13 @@ func (b *backupPass) decide(pod *corev1.Pod) enroll.Outcome {
 		},
 		Plane: plane, Request: pod.Annotations[plane.RequestAnnotation()], Answer: pod.Annotations[plane.CertificateAnnotation()],
 		IsAttested: b.isAttested(pod), Usages: []pki.Usage{pki.ClientAuth}, Validity: b.backup.Validity(b.cluster),
-		CA: b.authorities.cas[plane], Ledger: b.ledger.issued, Reserved: enroll.ForMembers, Now: b.now,
+		CA: b.authorities.cas[plane], Ledger: b.ledger.issued, Namespace: b.backup.Namespace, Now: b.now,
 	})
 }
 
 func (b *backupPass) answer(ctx context.Context, pod *corev1.Pod, signed enroll.Signed) error {
 	holder := enroll.Holder{PodUID: string(pod.UID), Plane: contract.ClientPlane}
-	b.ledger.issued.RecordClient(signed.Leaf, b.authorities.cas[contract.ClientPlane].Certificate(), holder, b.now)
+	b.ledger.issued.RecordClient(signed.Leaf, b.authorities.cas[contract.ClientPlane].Certificate(), holder, b.backup.Namespace, b.now)
 	if err := b.writeLedger(ctx); err != nil {
 		return err
 	}

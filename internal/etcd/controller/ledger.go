@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/enroll"
 	"github.com/keyturn/keyturn/internal/etcd/model"
@@ -39,7 +41,38 @@ func (p *pass) readLedger(ctx context.Context) (*model.Problem, error) {
 			return model.UnreadableLedger(p.options.Namespace, name, err), nil
 		}
 	}
+	living, err := p.living(ctx)
+	if err == nil {
+		p.ledger.issued.Settle(living)
+	}
 	return nil, err
+}
+
+// living are the namespaces of all that has certificates of the cluster, by their UIDs, empty for members. What the cache
+// does not show yet only loses the dates of its certificates.
+func (p *pass) living(ctx context.Context) (map[string]string, error) {
+	living := map[string]string{}
+	for _, member := range p.etcd.Status.MemberStatuses {
+		living[string(member.PodUID)] = ""
+	}
+	var backups etcdv1beta2.EtcdBackupList
+	if err := p.options.Client.List(ctx, &backups, client.InNamespace(p.etcd.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing EtcdBackups: %w", err)
+	}
+	for i := range backups.Items {
+		living[string(backups.Items[i].Status.PodUID)] = p.etcd.Namespace
+	}
+	if !p.options.GrantsAccess {
+		return living, nil
+	}
+	var accesses keyturnv1alpha1.EtcdAccessList
+	if err := p.options.Client.List(ctx, &accesses, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing EtcdAccesses: %w", err)
+	}
+	for i := range accesses.Items {
+		living[string(accesses.Items[i].UID)] = accesses.Items[i].Namespace
+	}
+	return living, nil
 }
 
 // addPresented adds the certificates that pods of the cluster have and the ledger does not, because it was lost or they are older

@@ -46,8 +46,8 @@ type Input struct {
 	// CA signs; zero when it cannot.
 	CA     pki.Authority
 	Ledger Ledger
-	// Reserved is how many places of the ledger are left to others, and Elsewhere are requests that others have sent.
-	Reserved  int
+	// Namespace is that of an application or a backup, and empty for a member. Elsewhere are requests that others have sent.
+	Namespace string
 	Elsewhere []string
 	Now       time.Time
 }
@@ -208,13 +208,16 @@ func (in Input) isElsewhere(key pki.KeyID) bool {
 	})
 }
 
-// limited says why no more certificates are signed for now. A renewal for the same key is never kept from the ledger.
+// limited says why no more certificates are signed for now. No member waits for room in the ledger, and neither does a renewal for the same key.
 func (in Input) limited(key pki.KeyID) *Held {
 	if until := in.Ledger.limitedUntil(Holder{in.Pod.UID, in.Plane}, in.Now); !until.IsZero() {
 		return &Held{RateLimited, fmt.Sprintf("the pod has got %d certificates for it within an hour, and gets the next one at %s", MaxPerHour, until.UTC().Format(time.RFC3339)), until}
 	}
-	if most := MaxIssued - in.Reserved; in.Ledger.isFull(key, most, in.Now) {
-		return &Held{Cause: LedgerFull, Detail: fmt.Sprintf("the ledger has %d certificates that have not expired, and no room for another key", most), Until: in.Now.Add(rateWindow)}
+	if in.Namespace == "" || in.Ledger.earliest(key) != "" {
+		return nil
+	}
+	if why := in.Ledger.crowded(in.Namespace, in.Now); why != "" {
+		return &Held{Cause: LedgerFull, Detail: why, Until: in.Now.Add(rateWindow)}
 	}
 	return nil
 }

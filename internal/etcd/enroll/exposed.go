@@ -1,8 +1,6 @@
 package enroll
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -59,31 +57,4 @@ func (l Ledger) Expose(keys []pki.KeyID, by Owner, now time.Time) bool {
 func (l Ledger) IsExposed(key pki.KeyID) bool {
 	_, is := l[exposedEntry+key.String()]
 	return is
-}
-
-// yield drops entries of one kind until there are no more than so many. The first one goes of the holder with most, in the
-// namespace with most: no holder and no namespace can have those of others dropped.
-func (l Ledger) yield(most int, isOfKind func(name string, entry Issued) bool) {
-	var names []string
-	holders, namespaces := map[string]int{}, map[string]int{}
-	for name, entry := range l {
-		if isOfKind(name, entry) {
-			names = append(names, name)
-			holders[entry.PodUID]++
-			namespaces[entry.Namespace]++
-		}
-	}
-	for len(names) > most {
-		last := slices.MaxFunc(names, func(a, b string) int {
-			first, second := l[a], l[b]
-			return cmp.Or(
-				cmp.Compare(namespaces[first.Namespace], namespaces[second.Namespace]), cmp.Compare(holders[first.PodUID], holders[second.PodUID]),
-				second.NotAfter.Compare(first.NotAfter), second.IssuedAt.Compare(first.IssuedAt), strings.Compare(b, a),
-			)
-		})
-		holders[l[last].PodUID]--
-		namespaces[l[last].Namespace]--
-		delete(l, last)
-		names = slices.DeleteFunc(names, func(name string) bool { return name == last })
-	}
 }

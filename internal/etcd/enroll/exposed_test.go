@@ -74,21 +74,23 @@ func TestWhatHasNoKeyPairIsNotRemembered(t *testing.T) {
 
 func keyID(number int) pki.KeyID { return pki.KeyID{1, byte(number >> 8), byte(number)} }
 
+// many are so many keys.
+func many(first, number int) (keys []pki.KeyID) {
+	for i := range number {
+		keys = append(keys, keyID(first+i))
+	}
+	return keys
+}
+
 // A process that shows many keys has its own forgotten.
 func TestExposedKeysOfOneAreNotForgottenForThoseOfAnother(t *testing.T) {
 	t.Parallel()
-	many := func(first int) (keys []pki.KeyID) {
-		for i := range 2 * enroll.MaxExposed {
-			keys = append(keys, keyID(first+i))
-		}
-		return keys
-	}
 	for name, flood := range map[string]func(ledger enroll.Ledger){
 		"by one pod": func(ledger enroll.Ledger) {
-			ledger.Expose(many(1), enroll.Owner{UID: "b"}, noon())
+			ledger.Expose(many(1, 2*enroll.MaxExposed), enroll.Owner{UID: "b"}, noon())
 		},
 		"by many applications of one namespace": func(ledger enroll.Ledger) {
-			for i, key := range many(1) {
+			for i, key := range many(1, 2*enroll.MaxExposed) {
 				ledger.Expose([]pki.KeyID{key}, enroll.Owner{UID: strconv.Itoa(i), Namespace: "shop"}, noon().Add(time.Duration(i)*time.Second))
 			}
 		},
@@ -107,7 +109,7 @@ func TestExposedKeysOfOneAreNotForgottenForThoseOfAnother(t *testing.T) {
 					t.Error("a key of another pod is forgotten")
 				}
 			}
-			if last := many(1)[2*enroll.MaxExposed-1]; name != "by one pod" && !ledger.IsExposed(last) {
+			if last := many(1, 2*enroll.MaxExposed)[2*enroll.MaxExposed-1]; name != "by one pod" && !ledger.IsExposed(last) {
 				t.Error("the last one is forgotten first")
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
@@ -12,10 +13,16 @@ import (
 
 // Limits of what is issued.
 const (
-	// MaxIssued is how many certificates a ledger has at most.
-	MaxIssued = 2000
-	// ForMembers is how many of them applications and backups leave to members.
-	ForMembers = 500
+	// MaxPerHolder is how many certificates of one pod in one plane, or of one application, it has at most. Of others it has the keys.
+	MaxPerHolder = 25
+	// MaxClients is how many certificates of applications and backups it has at most.
+	MaxClients = 1500
+	// ForFew is how many of them are left to namespaces with fewer than Few.
+	ForFew = 500
+	// Few see ForFew.
+	Few = 50
+	// MaxFormer is how many keys it has at most of holders that are gone, or have got many others since.
+	MaxFormer = 800
 	// MaxExposed is how many keys it has at most whose private keys were seen.
 	MaxExposed = 500
 	// MaxPerHour is how many certificates a pod gets for one plane within an hour. The shortest that a spec allows are
@@ -35,7 +42,7 @@ type Owner struct {
 
 // Issued is a certificate that was signed for a pod.
 type Issued struct {
-	// SPKI is the pki.KeyID of its key, CA the pki.Fingerprint of its issuer.
+	// SPKI is the pki.KeyID of its key, CA the pki.Fingerprint of its issuer. Without a CA, the key is all that is left of it.
 	SPKI      string         `json:"spki,omitempty"`
 	Plane     contract.Plane `json:"plane,omitempty"`
 	CA        string         `json:"ca,omitempty"`
@@ -75,34 +82,30 @@ func (l Ledger) Encode() (map[string]string, error) {
 	return data, nil
 }
 
-// Record adds a certificate, unless it is there, and drops those that have expired. Where the ledger is full, it
-// replaces an earlier certificate of the same key.
+// Record adds a certificate, unless it is there, and drops those that have expired.
 func (l Ledger) Record(leaf, ca *x509.Certificate, holder Holder, now time.Time) {
+	l.record(leaf, ca, holder, "", now)
+}
+
+// RecordClient is Record for an application or a backup of a namespace. Where there is no room, it replaces an earlier
+// certificate of the same key.
+func (l Ledger) RecordClient(leaf, ca *x509.Certificate, holder Holder, namespace string, now time.Time) {
+	if l.crowded(namespace, now) != "" {
+		delete(l, l.earliest(pki.KeyIDOf(leaf)))
+	}
+	l.record(leaf, ca, holder, namespace, now)
+}
+
+func (l Ledger) record(leaf, ca *x509.Certificate, holder Holder, namespace string, now time.Time) {
 	serial := leaf.SerialNumber.Text(serialBase)
 	if _, known := l[serial]; known {
 		return
 	}
-	for other, issued := range l {
-		if !issued.NotAfter.IsZero() && now.After(issued.NotAfter) {
-			delete(l, other)
-		}
-	}
-	key := pki.KeyIDOf(leaf)
-	if len(l) >= MaxIssued {
-		delete(l, l.earliest(key))
-	}
+	maps.DeleteFunc(l, func(_ string, issued Issued) bool { return !issued.NotAfter.IsZero() && now.After(issued.NotAfter) })
 	l[serial] = Issued{
-		SPKI: key.String(), Plane: holder.Plane, CA: pki.FingerprintOf(ca).String(), PodUID: holder.PodUID,
+		SPKI: pki.KeyIDOf(leaf).String(), Plane: holder.Plane, CA: pki.FingerprintOf(ca).String(), PodUID: holder.PodUID, Namespace: namespace,
 		IssuedAt: leaf.NotBefore.Add(pki.Backdate), NotAfter: leaf.NotAfter,
 	}
-}
-
-// RecordClient is Record for an application or a backup: it leaves room for members.
-func (l Ledger) RecordClient(leaf, ca *x509.Certificate, holder Holder, now time.Time) {
-	if l.valid(now) >= MaxIssued-ForMembers {
-		delete(l, l.earliest(pki.KeyIDOf(leaf)))
-	}
-	l.Record(leaf, ca, holder, now)
 }
 
 // earliest is the serial number of the certificate of a key that expires first; empty when there is none.
@@ -116,20 +119,26 @@ func (l Ledger) earliest(key pki.KeyID) string {
 	return first
 }
 
-// isFull reports whether there is no room for a certificate of a key, where so many may be there.
-func (l Ledger) isFull(key pki.KeyID, most int, now time.Time) bool {
-	return l.valid(now) >= most && l.earliest(key) == ""
-}
-
-// valid is how many certificates have not expired.
-func (l Ledger) valid(now time.Time) int {
-	valid := 0
+// crowded says why an application or a backup of a namespace gets no certificate for another key; empty when it does.
+func (l Ledger) crowded(namespace string, now time.Time) string {
+	all, own := 0, 0
 	for _, issued := range l {
-		if !now.After(issued.NotAfter) {
-			valid++
+		if issued.CA == "" || issued.Namespace == "" || now.After(issued.NotAfter) {
+			continue
+		}
+		all++
+		if issued.Namespace == namespace {
+			own++
 		}
 	}
-	return valid
+	switch {
+	case all >= MaxClients:
+		return fmt.Sprintf("applications and backups have %d certificates of the cluster, and there is no room for another key", all)
+	case all >= MaxClients-ForFew && own >= Few:
+		return fmt.Sprintf("applications and backups have %d certificates of the cluster, of which namespace %s has %d, and the room that is left is for namespaces with fewer than %d", all, namespace, own, Few)
+	default:
+		return ""
+	}
 }
 
 // limitedUntil is when a holder may get its next certificate; zero when it may now. What a clock that has been set

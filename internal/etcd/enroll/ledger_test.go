@@ -11,14 +11,21 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// filled has so many certificates for other keys of other pods.
+// filled has so many certificates for other keys, each of another pod.
 func filled(entries int, notAfter time.Time) enroll.Ledger {
 	ledger := enroll.Ledger{}
 	for i := range entries {
-		serial := strconv.Itoa(i)
-		ledger[serial] = enroll.Issued{SPKI: "other", PodUID: "pod " + serial, Plane: contract.PeerPlane, IssuedAt: noon().Add(-2 * time.Hour), NotAfter: notAfter}
+		ledger[strconv.Itoa(i)] = entry(i, "pod "+strconv.Itoa(i), "", notAfter)
 	}
 	return ledger
+}
+
+// entry is a certificate for a key of its own.
+func entry(number int, holder, namespace string, notAfter time.Time) enroll.Issued {
+	return enroll.Issued{
+		SPKI: keyID(number).String(), Plane: contract.PeerPlane, CA: "ca", PodUID: holder, Namespace: namespace,
+		IssuedAt: noon().Add(-2 * time.Hour), NotAfter: notAfter,
+	}
 }
 
 func TestALedgerIsReadAsItWasWritten(t *testing.T) {
@@ -70,27 +77,6 @@ func TestAKeyIsNeverSignedForASecondPod(t *testing.T) {
 	if denied, is := enroll.Decide(in).(enroll.Denied); !is || denied.Cause != enroll.KeyOfOtherPod {
 		t.Errorf("the pod that replaces it gets %#v", enroll.Decide(in))
 	}
-}
-
-func TestAFullLedgerTakesRenewalsAndNoNewKeys(t *testing.T) {
-	t.Parallel()
-	key := newKey(t)
-	in := asked(t, key)
-	in.Ledger = filled(enroll.MaxIssued, noon().Add(time.Hour))
-	held, isHeld := enroll.Decide(in).(enroll.Held)
-	if !isHeld || held.Cause != enroll.LedgerFull || held.Until.IsZero() {
-		t.Fatalf("got %#v, want that it is held", enroll.Decide(in))
-	}
-	delete(in.Ledger, "0")
-	holder := enroll.Holder{PodUID: "a", Plane: contract.PeerPlane}
-	first := signed(t, in).Leaf
-	in.Ledger.Record(first, in.CA.Certificate(), holder, noon())
-	in.Ledger.Record(signed(t, in).Leaf, in.CA.Certificate(), holder, noon())
-	if _, stays := in.Ledger[first.SerialNumber.Text(16)]; stays || len(in.Ledger) != enroll.MaxIssued {
-		t.Errorf("it has %d certificates, and the one before is in it: %t", len(in.Ledger), stays)
-	}
-	in.Ledger, in.Request = filled(enroll.MaxIssued, noon().Add(-time.Second)), requestOf(t, newKey(t))
-	signed(t, in) // all have expired
 }
 
 func TestCertificatesOfAPodAreLimitedByTheHour(t *testing.T) {

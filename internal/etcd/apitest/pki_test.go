@@ -11,8 +11,13 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
@@ -305,4 +310,36 @@ func TestARestoredKeyOfACAThatAnOutsidePKISignsIsNoticed(t *testing.T) {
 	if ready := w.pkiReady(); ready.Status != metav1.ConditionTrue {
 		t.Errorf("Ready is %+v", ready)
 	}
+}
+
+func TestAClusterWhoseCAIsTooLongForTheOutsidePKIWaitsAlone(t *testing.T) {
+	t.Parallel()
+	w := newPKIWorld(t, of(1))
+	w.create(&etcdv1beta2.EtcdCluster{ObjectMeta: w.meta("long"), Spec: caFor(999999 * time.Hour)})
+	w.goOutside()
+	w.reconcilePKI()
+	w.giveBoth()
+	w.reconcilePKI()
+	if ready := w.pkiReady(); ready.Status != metav1.ConditionTrue {
+		t.Errorf("the EtcdPKI is %s: %s", ready.Reason, ready.Message)
+	}
+	w.bring()
+	if _, err := w.operator.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: w.namespace, Name: "long"}}); err != nil {
+		t.Fatal(err)
+	}
+	long := &etcdv1beta2.EtcdCluster{}
+	if err := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "long"}, long); err != nil {
+		t.Fatal(err)
+	}
+	if ready := apimeta.FindStatusCondition(long.Status.Conditions, "PKIReady"); ready == nil || ready.Reason != "WaitingForSigner" || !strings.Contains(ready.Message, "999999h") {
+		t.Errorf("the cluster that waits is %+v", ready)
+	}
+	w.reconcilePKI()
+	if ready := w.pkiReady(); ready.Reason != "ExpiresTooSoon" || !strings.Contains(ready.Message, "999999h") {
+		t.Errorf("the EtcdPKI is %s: %s", ready.Reason, ready.Message)
+	}
+	next := newWorldIn(t, w.namespaceOf("etcd-"), w.private, w.person, of(1))
+	next.readsPKI = true
+	next.restart()
+	next.bring()
 }

@@ -115,22 +115,48 @@ func TestALostKeyOfTheOperatorsCAStopsNewClustersOnly(t *testing.T) {
 	two.bring()
 }
 
-func TestACAThatOutlivesTheOperatorsHasThatCertifiedAgain(t *testing.T) {
-	t.Parallel()
+// caFor is a cluster of one member whose peer CA is to be valid for so long.
+func caFor(validity time.Duration) etcdv1beta2.EtcdClusterSpec {
 	spec := of(1)
 	spec.TLS = &etcdv1beta2.TLSPolicy{Dynamic: &etcdv1beta2.DynamicTLS{
-		PeerCA: &etcdv1beta2.CertificateLife{Validity: metav1.Duration{Duration: 200000 * time.Hour}},
+		PeerCA: &etcdv1beta2.CertificateLife{Validity: metav1.Duration{Duration: validity}},
 	}}
+	return spec
+}
+
+func TestACAThatOutlivesTheOperatorsHasThatCertifiedAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, of(1))
 	w.bring()
 	before := w.certificate("keyturn-etcd-operator-peer-ca-cert")
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "etcd-"}}
 	w.create(namespace)
-	newWorldIn(t, namespace.Name, w.private, w.person, spec).bring()
+	other := newWorldIn(t, namespace.Name, w.private, w.person, caFor(87600*time.Hour))
+	other.clock.SetTime(noon().Add(time.Hour))
+	other.bring()
 	after := w.certificate("keyturn-etcd-operator-peer-ca-cert")
-	if pki.AuthorityIDOf(before) != pki.AuthorityIDOf(after) || after.NotAfter.Before(noon().Add(200000*time.Hour)) {
+	if pki.AuthorityIDOf(before) != pki.AuthorityIDOf(after) || !after.NotAfter.Equal(noon().Add(87601*time.Hour)) {
 		t.Errorf("it was valid until %s and is until %s, with one key and name: %t", before.NotAfter, after.NotAfter, pki.AuthorityIDOf(before) == pki.AuthorityIDOf(after))
 	}
+}
+
+func TestNoClusterMakesTheOperatorsCALastLonger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, caFor(999999*time.Hour))
+	if message := w.until("NotSupported"); !strings.Contains(message, "spec.TLS.dynamic.peerCA.validity is 999999h") || !strings.Contains(message, "at most 87600h") {
+		t.Errorf("the message is %q", message)
+	}
+	if len(w.pods()) > 0 {
+		t.Error("it has a member")
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "etcd-"}}
+	w.create(namespace)
+	newWorldIn(t, namespace.Name, w.private, w.person, of(1)).bring()
+	if end := w.certificate("keyturn-etcd-operator-peer-ca-cert").NotAfter; !end.Equal(noon().Add(87600 * time.Hour)) {
+		t.Errorf("the operator's CA is valid until %s", end)
+	}
+	w.change(`{"spec": {"TLS": {"dynamic": {"peerCA": {"validity": "87600h"}}}}}`)
+	w.bring()
 }
 
 // ledger is what the ConfigMap of the cluster has; empty when there is none.

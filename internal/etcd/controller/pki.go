@@ -32,9 +32,9 @@ type pkiPass struct {
 
 	pki  *keyturnv1alpha1.EtcdPKI
 	seen model.PKISeen
-	// longest is the longest validity of the CA of any cluster by plane, and waiting that of those that have no CA yet.
-	longest, waiting map[contract.Plane]time.Duration
-	now              time.Time
+	// shortest is the shortest validity by plane of a CA that a cluster waits for.
+	shortest map[contract.Plane]time.Duration
+	now      time.Time
 }
 
 // ReconcilePKI publishes the requests for the operator's CAs, and stores what an outside PKI has answered.
@@ -114,7 +114,7 @@ func (p *pkiPass) ask(ctx context.Context, own model.OperatorCA) (*model.Problem
 	}
 	signed := own.DecideSigned(model.Signing{
 		Key: key, Stored: dataOf(stored)[authority.CertKey], Given: own.GivenIn(p.pki.Spec), Object: object,
-		Longest: p.longest[own.Plane], Waiting: p.waiting[own.Plane], Now: p.now,
+		Shortest: p.shortest[own.Plane], Now: p.now,
 	})
 	if signed.IsNew {
 		p.options.Log.Info("storing a certificate of the operator's CA", "plane", own.Plane, "notAfter", signed.Chain[0].NotAfter)
@@ -158,23 +158,22 @@ func (p *pkiPass) publish(ctx context.Context, own model.OperatorCA, request []b
 	return nil
 }
 
-// readValidities reads how long the CAs of clusters are valid.
+// readValidities reads how long the CAs are to be valid that clusters wait for.
 func (p *pkiPass) readValidities(ctx context.Context) error {
 	var clusters etcdv1beta2.EtcdClusterList
 	if err := p.options.Client.List(ctx, &clusters); err != nil {
 		return fmt.Errorf("listing EtcdClusters: %w", err)
 	}
-	p.longest, p.waiting = map[contract.Plane]time.Duration{}, map[contract.Plane]time.Duration{}
+	p.shortest = map[contract.Plane]time.Duration{}
 	for i := range clusters.Items {
 		etcd := &clusters.Items[i]
-		if !etcd.DeletionTimestamp.IsZero() {
+		if !etcd.DeletionTimestamp.IsZero() || hasCAs(etcd) {
 			continue
 		}
 		cluster, _ := model.Resolve(etcd, p.options.Settings)
 		for plane, validity := range cluster.TLS.CAValidity {
-			p.longest[plane] = max(p.longest[plane], validity)
-			if !hasCAs(etcd) {
-				p.waiting[plane] = max(p.waiting[plane], validity)
+			if shortest, known := p.shortest[plane]; !known || validity < shortest {
+				p.shortest[plane] = validity
 			}
 		}
 	}

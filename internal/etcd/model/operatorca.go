@@ -9,7 +9,8 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// operatorCAValidity is ten years. A cluster CA that is to last longer has the operator's CA certified again.
+// operatorCAValidity is ten years. A CA of a cluster that would expire later has the operator's CA certified again; one that
+// is to last longer would have it last as long for all clusters.
 const operatorCAValidity = 87600 * time.Hour
 
 // OperatorCA is a CA of the operator, which signs the CAs of all clusters in one plane. No member trusts it.
@@ -36,25 +37,35 @@ func (o OperatorCA) Labels() map[string]string {
 // Decide says what happens to the CA before it signs one that is valid for so long. Its certificate is made again for
 // its key when it is lost, is not valid yet or would expire earlier: chains up to it verify as before.
 func (o OperatorCA) Decide(stored StoredCA, longest time.Duration, now time.Time) CAAct {
-	spec := pki.CASpec{Subject: o.subject(), Key: o.KeyParams(), Validity: max(operatorCAValidity, longest), Now: now}
+	spec := pki.CASpec{Subject: o.subject(), Key: o.KeyParams(), Validity: operatorCAValidity, Now: now}
 	if stored.Key == nil && stored.Cert == nil {
-		return MakeCA{spec}
+		return o.within(longest, MakeCA{spec})
 	}
 	key, problem := o.ReadKey(stored)
 	if problem != nil {
 		return HoldCA{*problem}
 	}
 	if stored.Cert == nil {
-		return CertifyCA{key, spec}
+		return o.within(longest, CertifyCA{key, spec})
 	}
 	ca, err := authority.Signer(stored.Cert[authority.CertKey], stored.Key)
 	if err != nil {
 		return HoldCA{*o.unusable(err)}
 	}
 	if ca.Certificate().NotAfter.Before(now.Add(longest).Truncate(time.Second)) || now.Before(ca.Certificate().NotBefore) {
-		return CertifyCA{key, spec}
+		return o.within(longest, CertifyCA{key, spec})
 	}
 	return UseCA{ca}
+}
+
+// within certifies the CA unless the one that it is to sign would expire later all the same.
+func (o OperatorCA) within(longest time.Duration, act CAAct) CAAct {
+	if longest <= operatorCAValidity {
+		return act
+	}
+	field := fmt.Sprintf("spec.TLS.dynamic.%sCA.validity", o.Plane)
+	return HoldCA{Problem{NotSupported, fmt.Sprintf("%s is %s, and the operator's %s CA can sign CAs for at most %s. No CA and no member of this cluster is created; other clusters are not affected. Set %s to %s or less, or have the operator's CA signed by another PKI.",
+		field, hours(longest), o.Plane, hours(operatorCAValidity), field, hours(operatorCAValidity))}}
 }
 
 // KeyParams are those of its key.

@@ -35,9 +35,10 @@ type Signing struct {
 	Given string
 	// Object is its CertificateSigningRequest, nil when there is none.
 	Object *certificatesv1.CertificateSigningRequest
-	// Longest is the longest validity of the CA of any cluster, and Waiting that of those that have no CA yet.
-	Longest, Waiting time.Duration
-	Now              time.Time
+	// Shortest is the shortest validity of a CA that a cluster waits for; zero when none does. A cluster that waits for a
+	// longer one waits alone.
+	Shortest time.Duration
+	Now      time.Time
 }
 
 // Signed says what becomes of a CA of the operator that an outside PKI is to sign.
@@ -83,7 +84,7 @@ func (d *Signed) uses(text string) bool {
 
 // take uses an answer, or says why not. The first problem stays.
 func (d *Signed) take(o OperatorCA, s Signing, text []byte, where, remedy string) {
-	chain, refusal := o.CheckAnswer(text, s.Key, s.Longest, s.Now)
+	chain, refusal := o.CheckAnswer(text, s.Key, s.Shortest, s.Now)
 	if refusal == nil {
 		d.Chain, d.IsNew, d.Wake = chain, true, justAfter(chain)
 		return
@@ -133,17 +134,20 @@ func isRefused(object *certificatesv1.CertificateSigningRequest) bool {
 
 // lacking says that a certificate is missing, or that the stored one does not do for clusters without CAs; nil when it does.
 func (o OperatorCA) lacking(s Signing) *Problem {
-	reason, why := WaitingForSigner, "it is not signed by the outside PKI"
+	reason, why, consequence := WaitingForSigner, "it is not signed by the outside PKI", "New clusters get none"
 	if len(s.Stored) > 0 {
-		_, refusal := o.CheckAnswer(s.Stored, s.Key, s.Waiting, s.Now)
+		_, refusal := o.CheckAnswer(s.Stored, s.Key, s.Shortest, s.Now)
 		if refusal == nil {
 			return nil
 		}
 		if refusal.Reason != ChainIncomplete { // which is that of a self-signed one
 			reason, why = refusal.Reason, "its certificate is not used: "+refusal.Cause
 		}
+		if reason == ExpiresTooSoon {
+			consequence = "The clusters that wait for such a CA get none"
+		}
 	}
-	return &Problem{reason, fmt.Sprintf("The operator's %s CA cannot sign new CAs: %s. New clusters get none; all others are served as before. %s.", o.Plane, why, o.remedy())}
+	return &Problem{reason, fmt.Sprintf("The operator's %s CA cannot sign new CAs: %s. %s; all others are served as before. %s.", o.Plane, why, consequence, o.remedy())}
 }
 
 func (o OperatorCA) remedy() string {

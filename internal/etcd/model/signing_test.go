@@ -81,9 +81,9 @@ func TestWhatBecomesOfACAThatAnOutsidePKISigns(t *testing.T) {
 		"it is self-signed":                   {signing: model.Signing{Stored: selfSigned(t, key)}, publish: true, reason: model.WaitingForSigner},
 		"it has expired":                      {signing: model.Signing{Stored: expired, Given: string(expired)}, publish: true, reason: model.CertificateExpired},
 		"it has expired and is signed again":  {signing: model.Signing{Stored: expired, Given: string(good)}, chain: good, isNew: true},
-		"it lasts as long as clusters' CAs":   {signing: model.Signing{Stored: short, Longest: fiveYears}, chain: short},
-		"a cluster waits for a longer one":    {signing: model.Signing{Stored: short, Waiting: fiveYears}, chain: short, publish: true, reason: model.ExpiresTooSoon},
-		"what is given is too short":          {signing: model.Signing{Given: string(short), Longest: fiveYears}, publish: true, reason: model.ExpiresTooSoon},
+		"no cluster waits for a CA":           {signing: model.Signing{Stored: short}, chain: short},
+		"a cluster waits for a longer one":    {signing: model.Signing{Stored: short, Shortest: fiveYears}, chain: short, publish: true, reason: model.ExpiresTooSoon},
+		"what is given is too short":          {signing: model.Signing{Given: string(short), Shortest: fiveYears}, publish: true, reason: model.ExpiresTooSoon},
 		"what is given is not yet valid":      {signing: model.Signing{Given: string(early)}, publish: true, reason: model.CertificateNotYetValid},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -134,7 +134,7 @@ func (o *etcdOperatorOptions) addController(mgr ctrl.Manager, serverClock *kube.
 	return controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder(model.Manager), Log: mgr.GetLogger(), Clock: clock.RealClock{}, Ahead: serverClock.Ahead,
-		Dial: admin.New, Namespace: o.namespace, ReadsPKI: o.pki, GrantsAccess: o.access, Metrics: figures,
+		Dial: admin.New, Network: admin.Direct{}, Namespace: o.namespace, ReadsPKI: o.pki, GrantsAccess: o.access, Metrics: figures,
 		Attestor: &controller.PolicyTester{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Expected: policy, Clock: clock.RealClock{}, Metrics: figures,
 		},

@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -147,7 +149,7 @@ func (e *etcd) Remove(ctx context.Context, id uint64) error {
 func (e *etcd) Status(ctx context.Context, url string) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	response, err := e.client.Status(ctx, url)
+	response, err := e.statusAt(ctx, url)
 	if err != nil {
 		return Status{}, fmt.Errorf("asking the member at %s for its status: %w", url, err)
 	}
@@ -155,6 +157,15 @@ func (e *etcd) Status(ctx context.Context, url string) (Status, error) {
 		ID: response.Header.GetMemberId(), Leader: response.Leader, Received: response.RaftIndex, Applied: response.RaftAppliedIndex,
 		HasAlarm: response.Leader != 0 && len(response.Errors) > 0,
 	}, nil
+}
+
+// statusAt asks by the connection that there is, when it is to this member alone.
+func (e *etcd) statusAt(ctx context.Context, url string) (*clientv3.StatusResponse, error) {
+	if !slices.Equal(e.client.Endpoints(), []string{url}) {
+		return e.client.Status(ctx, url)
+	}
+	response, err := pb.NewMaintenanceClient(e.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
+	return (*clientv3.StatusResponse)(response), err
 }
 
 // MoveLeader implements Client.

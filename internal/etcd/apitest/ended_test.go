@@ -1,19 +1,13 @@
 package apitest
 
 import (
-	"context"
-	"crypto/tls"
 	"fmt"
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
-	"github.com/keyturn/keyturn/internal/etcd/admin"
-	"github.com/keyturn/keyturn/internal/etcd/admin/admintest"
-	"github.com/keyturn/keyturn/internal/etcd/model"
 )
 
 // fail says of pods that they have failed.
@@ -39,24 +33,6 @@ func (w *world) podUIDs() map[string]types.UID {
 	return uids
 }
 
-// addressed is an etcd whose members are reached at the addresses of their pods, and not at their names.
-type addressed struct {
-	*admintest.Fake
-
-	pods  func() []corev1.Pod
-	names model.Names
-}
-
-func (a *addressed) Status(ctx context.Context, url string) (admin.Status, error) {
-	pods := a.pods()
-	for i := range pods {
-		if url == a.names.ClientURLAt(pods[i].Status.PodIP) {
-			return a.Fake.Status(ctx, a.names.ClientURL(pods[i].Name))
-		}
-	}
-	return admin.Status{}, admintest.ErrUnreachable
-}
-
 func TestAPodInWhichEtcdAnswersStaysWhateverItsStatusSays(t *testing.T) {
 	t.Parallel()
 	for _, ephemeral := range []bool{true, false} {
@@ -68,11 +44,7 @@ func TestAPodInWhichEtcdAnswersStaysWhateverItsStatusSays(t *testing.T) {
 				w := newWorld(t, spec)
 				w.bring()
 				before := w.podUIDs()
-				if !named {
-					w.dial = func(context.Context, []string, *tls.Config) (admin.Client, error) {
-						return &addressed{w.etcd, w.pods, model.Names{Namespace: w.namespace, Cluster: cluster}}, nil
-					}
-				}
+				w.withoutDNS = !named
 				w.fail(first, second, third)
 				for range 8 {
 					if w.reconcile().RequeueAfter == 0 {

@@ -136,9 +136,24 @@ func newCrowd(b *testing.B) *crowd {
 }
 
 // dial connects to the etcd of the cluster whose member is named.
-func (c *crowd) dial(_ context.Context, urls []string, _ *tls.Config) (admin.Client, error) {
-	service := strings.Split(urls[0], ".")[1]
-	return c.etcd(strings.TrimSuffix(service, "-peer")), nil
+func (c *crowd) dial(_ context.Context, _ []string, identity *tls.Config) (admin.Client, error) {
+	service := strings.Split(identity.ServerName, ".")[1]
+	return memberOf{c.etcd(strings.TrimSuffix(service, "-peer")), "https://" + identity.ServerName + ":2379"}, nil
+}
+
+// memberOf is a client of one member of the etcd in memory, which knows it by its name.
+type memberOf struct {
+	*admintest.Fake
+
+	url string
+}
+
+func (m memberOf) Status(ctx context.Context, _ string) (admin.Status, error) {
+	return m.Fake.Status(ctx, m.url)
+}
+
+func (m memberOf) MoveLeader(ctx context.Context, _ string, id uint64) error {
+	return m.Fake.MoveLeader(ctx, m.url, id)
 }
 
 func (c *crowd) etcd(cluster string) *admintest.Fake {

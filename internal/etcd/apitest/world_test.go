@@ -82,8 +82,12 @@ type world struct {
 	ahead time.Duration
 	etcd  *admintest.Fake
 	// dial connects the operator to etcd; nil connects it to the one in memory.
-	dial   admin.Dial
-	agents map[types.UID]*agent
+	dial admin.Dial
+	// withoutDNS has no name resolve.
+	withoutDNS bool
+	// unreached is what keeps the operator from connecting to members.
+	unreached error
+	agents    map[types.UID]*agent
 	// volumes are the ids of the members that have data on them, by the UID of the claim, or of the pod without one.
 	volumes  map[types.UID]uint64
 	events   *events.FakeRecorder
@@ -157,16 +161,63 @@ func (w *world) restart() {
 	w.etcd.Before = func() error { return w.writer.count(func() error { return nil }) }
 	w.operator = controller.New(controller.Options{
 		Client: w.writer, Live: w.asOperator, Events: w.events, Log: logr.Discard(), Clock: w.clock, Ahead: func() time.Duration { return w.ahead },
-		Dial: w.connectTo, Namespace: w.private, ReadsPKI: w.readsPKI, GrantsAccess: true, Metrics: w.metrics, Attestor: w.attestor,
+		Dial: w.connectTo, Network: w, Namespace: w.private, ReadsPKI: w.readsPKI, GrantsAccess: true, Metrics: w.metrics, Attestor: w.attestor,
 		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local", OperatorNamespace: w.private},
 	})
 }
 
+// connectTo connects the operator to the member at an address or a name. Etcd in memory knows names alone.
 func (w *world) connectTo(ctx context.Context, urls []string, identity *tls.Config) (admin.Client, error) {
+	dial, named := w.etcd.Dial, make([]string, len(urls))
 	if w.dial != nil {
-		return w.dial(ctx, urls, identity)
+		dial = w.dial
 	}
-	return w.etcd.Dial(ctx, urls, identity)
+	for i, url := range urls {
+		named[i] = w.named(url)
+		if named[i] == url && w.withoutDNS {
+			return nil, admin.ErrNameNotFound
+		}
+	}
+	connected, err := dial(ctx, named, identity)
+	return addressed{connected, w}, err
+}
+
+// named is the client URL of a member by its name, given one by the address of its pod.
+func (w *world) named(url string) string {
+	pods := w.pods()
+	for i := range pods {
+		status, spec := pods[i].Status, pods[i].Spec
+		if status.PodIP != "" && strings.HasSuffix(url, "://"+status.PodIP+":2379") {
+			return strings.Replace(url, status.PodIP, fmt.Sprintf("%s.%s.%s.svc", spec.Hostname, spec.Subdomain, w.namespace), 1)
+		}
+	}
+	return url
+}
+
+// addressed is a client that speaks of members by the addresses of their pods.
+type addressed struct {
+	admin.Client
+
+	world *world
+}
+
+func (a addressed) Status(ctx context.Context, url string) (admin.Status, error) {
+	return a.Client.Status(ctx, a.world.named(url))
+}
+
+func (a addressed) MoveLeader(ctx context.Context, url string, id uint64) error {
+	return a.Client.MoveLeader(ctx, a.world.named(url), id)
+}
+
+// Reach implements admin.Network: nothing is reached where etcd does not answer.
+func (w *world) Reach(context.Context, string, *tls.Config) error { return w.unreached }
+
+// Resolve implements admin.Network.
+func (w *world) Resolve(context.Context, string) error {
+	if w.withoutDNS {
+		return fmt.Errorf("%w: no such host", admin.ErrNameNotFound)
+	}
+	return nil
 }
 
 // try reconciles the cluster once.

@@ -5,46 +5,75 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keyturn/keyturn/internal/etcd/admin"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/kube"
 )
 
 // hexadecimal is how ids of members are written.
 const hexadecimal = 16
 
-// connection is one to the members that are ready, made when it is needed first.
+// connection is one to each member that is ready, made when it is needed first. Members are asked at the addresses of
+// their pods: a cluster without DNS is repaired, too. Their certificates have their names, whatever the address.
 type connection struct {
 	*pass
 
-	client admin.Client
-	// urls are those of the members that are asked, by their names.
-	names, urls []string
-	// heard are the names of those that have answered.
+	clients map[string]admin.Client
+	// heard are the names of those that have answered who the members are.
 	heard []string
+	// changes names the member that is asked to change members: one that has answered, or the leader.
+	changes string
+	// silence is why each member that is asked gives no answer, when none does.
+	silence []membership.Silent
 }
 
 var errNoMember = errors.New("no member is ready")
 
 func (c *connection) open(ctx context.Context) error {
-	if c.client != nil {
+	if c.clients != nil {
 		return nil
 	}
+	c.clients = map[string]admin.Client{}
 	for _, member := range c.serving() {
-		if c.hasReadyPod(member) || c.isStarting(member) {
-			c.names = append(c.names, member.Name)
-			c.urls = append(c.urls, c.cluster.Names.ClientURL(member.Name))
+		if !c.hasReadyPod(member) && !c.isStarting(member) {
+			continue
 		}
+		client, err := c.options.Dial(ctx, []string{c.addressOf(member.Name)}, c.identityOf(member.Name))
+		if err != nil {
+			return err
+		}
+		c.clients[member.Name] = client
 	}
-	if len(c.urls) == 0 {
+	if len(c.clients) == 0 {
 		return errNoMember
 	}
-	var err error
-	c.client, err = c.options.Dial(ctx, c.urls, c.identity())
-	return err
+	return nil
+}
+
+// addressOf is the client URL of a member by the address of its pod.
+func (p *pass) addressOf(member string) string {
+	ips := p.pods[member].Status.PodIPs
+	if len(ips) == 0 { // it is not in DNS either
+		return p.cluster.Names.ClientURL(member)
+	}
+	return p.cluster.Names.ClientURLAt(ips[0].IP)
+}
+
+// identityOf is how the operator connects to a member, nil without TLS.
+func (p *pass) identityOf(member string) *tls.Config {
+	identity := p.identity()
+	if identity != nil {
+		identity.ServerName = p.cluster.Names.Host(member)
+	}
+	return identity
 }
 
 func (c *connection) hasReadyPod(member membership.Member) bool {
@@ -72,6 +101,7 @@ func (c *connection) list(ctx context.Context) []membership.Listed {
 	}
 	if err != nil {
 		c.options.Log.Info("etcd does not answer", "namespace", c.etcd.Namespace, "etcdcluster", c.etcd.Name, "error", err.Error())
+		c.diagnose(ctx)
 		return nil
 	}
 	listed := make([]membership.Listed, 0, len(members))
@@ -92,31 +122,83 @@ func (c *connection) withStatus(ctx context.Context, listed membership.Listed, i
 	if i < 0 || !c.hasReadyPod(serving[i]) {
 		return listed
 	}
-	status, err := c.client.Status(ctx, c.cluster.Names.ClientURL(listed.Name))
+	status, err := c.clients[listed.Name].Status(ctx, c.addressOf(listed.Name))
 	if err != nil || status.ID != id || status.Leader == 0 {
 		c.options.Log.Info("a member does not answer", "namespace", c.etcd.Namespace, "member", listed.Name, "status", fmt.Sprintf("%+v %v", status, err))
 		return listed
 	}
 	listed.Answers, listed.IsLeader, listed.HasAlarm = true, status.Leader == id, status.HasAlarm
 	listed.Received, listed.Applied = status.Received, status.Applied
+	if listed.IsLeader {
+		c.changes = listed.Name
+	}
 	return listed
 }
 
-// reaches reports whether etcd answers as a member, at its name or at the address of its pod: the name of a pod that is
-// said to have ended does not resolve.
+// diagnose finds out why members that are ready give no answer.
+func (c *connection) diagnose(ctx context.Context) {
+	if c.options.Network == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.clients)) {
+		err := c.options.Network.Reach(ctx, c.addressOf(name), c.identityOf(name))
+		c.silence = append(c.silence, membership.Silent{Name: name, Cause: causeOf(err)})
+		c.options.Log.Info("a member does not answer", "namespace", c.etcd.Namespace, "member", name, "cause", causeOf(err), "error", fmt.Sprint(err))
+	}
+}
+
+// resolutionAfter is how long a pod may be unready before its name is looked up: an answer that a name does not exist is
+// remembered by DNS servers, and would keep a pod that has just started from being found.
+const resolutionAfter = 30 * time.Second
+
+// unresolved are members that do not become ready and whose name is not in DNS, by which members find each other.
+func (p *pass) unresolved(ctx context.Context) []membership.Silent {
+	var unresolved []membership.Silent
+	for _, member := range p.members {
+		pod := p.pods[member.Name]
+		if p.options.Network == nil || pod == nil || isReady(pod) || !p.mayRun(pod) || hasEnded(pod) || !pod.DeletionTimestamp.IsZero() || len(pod.Status.PodIPs) == 0 {
+			continue
+		}
+		if due := unreadySince(pod).Add(resolutionAfter); due.After(p.now) {
+			p.wakeAt(due)
+			continue
+		}
+		if err := p.options.Network.Resolve(ctx, p.cluster.Names.Host(member.Name)); err != nil {
+			unresolved = append(unresolved, membership.Silent{Name: member.Name, Cause: causeOf(err)})
+			p.wakeAt(p.now.Add(kube.Unwatched))
+		}
+	}
+	return unresolved
+}
+
+func unreadySince(pod *corev1.Pod) time.Time {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.LastTransitionTime.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// causeOf is why a member gives no answer, in words that stay the same while it does.
+func causeOf(err error) string {
+	for _, cause := range []error{admin.ErrNoConnection, admin.ErrUntrusted, admin.ErrRejected, admin.ErrNameNotFound, admin.ErrNoNameServer} {
+		if errors.Is(err, cause) {
+			return cause.Error()
+		}
+	}
+	return "its pod accepts connections, and etcd does not answer. It may have no leader"
+}
+
+// reaches reports whether etcd answers as a member, at an address of its pod or at its name: the status of a
+// pod that is said to have ended may name no address.
 func (c *connection) reaches(ctx context.Context, member membership.Member) bool {
-	ips := c.pods[member.Name].Status.PodIPs
-	hosts := append(make([]string, 0, len(ips)+1), c.cluster.Names.Host(member.Name))
-	for _, ip := range ips {
+	hosts := make([]string, 0, 2)
+	for _, ip := range c.pods[member.Name].Status.PodIPs {
 		hosts = append(hosts, ip.IP)
 	}
-	identity := c.identity()
-	if identity != nil {
-		identity = identity.Clone()
-		identity.ServerName = hosts[0]
-	}
-	return slices.ContainsFunc(hosts, func(host string) bool {
-		id, err := c.idAt(ctx, c.cluster.Names.ClientURLAt(host), identity)
+	return slices.ContainsFunc(append(hosts, c.cluster.Names.Host(member.Name)), func(host string) bool {
+		id, err := c.idAt(ctx, c.cluster.Names.ClientURLAt(host), c.identityOf(member.Name))
 		return err == nil && (member.ID == "" || member.ID == id)
 	})
 }
@@ -144,16 +226,23 @@ func (c *connection) memberAt(urls []string) string {
 
 // change changes the members of etcd, or which of them leads.
 func (c *connection) change(ctx context.Context, act membership.Act) error {
+	asked := c.changes
+	if move, is := act.(membership.MoveLeader); is {
+		asked = move.From
+	}
+	client, isConnected := c.clients[asked]
+	if !isConnected {
+		return errNoMember
+	}
 	switch act := act.(type) {
 	case membership.AddLearner:
-		return c.client.AddLearner(ctx, c.cluster.Names.PeerURL(act.Name))
+		return client.AddLearner(ctx, c.cluster.Names.PeerURL(act.Name))
 	case membership.Promote:
-		return c.with(act.ID, func(id uint64) error { return c.client.Promote(ctx, id) })
+		return c.with(act.ID, func(id uint64) error { return client.Promote(ctx, id) })
 	case membership.Remove:
-		return c.with(act.ID, func(id uint64) error { return c.client.Remove(ctx, id) })
+		return c.with(act.ID, func(id uint64) error { return client.Remove(ctx, id) })
 	case membership.MoveLeader:
-		leader := c.cluster.Names.ClientURL(act.From)
-		return c.with(act.ToID, func(id uint64) error { return c.client.MoveLeader(ctx, leader, id) })
+		return c.with(act.ToID, func(id uint64) error { return client.MoveLeader(ctx, c.addressOf(act.From), id) })
 	default:
 		return fmt.Errorf("changing members: act %T is not known", act)
 	}
@@ -168,8 +257,8 @@ func (c *connection) with(id string, do func(uint64) error) error {
 }
 
 func (c *connection) close() {
-	if c.client != nil {
-		c.hangUp(c.client)
+	for _, client := range c.clients {
+		c.hangUp(client)
 	}
 }
 

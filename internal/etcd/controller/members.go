@@ -145,6 +145,7 @@ func (p *pass) ask(ctx context.Context, connection *connection) (membership.Obse
 		failed = append(failed, err)
 	}
 	o.Asked, o.Claims, o.List, o.Heard = true, claims, list, connection.heard
+	o.Silence, o.Unresolved = connection.silence, p.unresolved(ctx)
 	p.keepRunning(ctx, o, connection)
 	return o, failed, nil
 }

@@ -50,6 +50,8 @@ type Options struct {
 	Ahead func() time.Duration
 	// Dial connects to clusters.
 	Dial admin.Dial
+	// Network tells why members do not answer; nil when that is not asked.
+	Network admin.Network
 	// Namespace is the operator's own, where CAs are.
 	Namespace string
 	// ReadsPKI is true where the operator has the rights to the EtcdPKI. Otherwise it signs its CAs itself.

@@ -20,17 +20,17 @@ func Decide(o Observed) Decision {
 	case !o.Asked && o.isSettled():
 		return Decision{Act: Rest{}}
 	case !o.Asked:
-		return Decision{Act: Ask{}, Obstacle: unanswered()}
+		return Decision{Act: Ask{}, Obstacle: o.unanswered()}
 	}
 	for _, step := range []func(Observed) (Decision, bool){
 		Observed.ended, Observed.removed, Observed.missing, Observed.returning, Observed.unknown, Observed.disputed,
 		Observed.lost, Observed.stuck, Observed.silent, Observed.shrink, Observed.join, Observed.grow, Observed.roll, Observed.spared,
 	} {
 		if d, found := step(o); found {
-			return d
+			return o.withNames(d)
 		}
 	}
-	return o.resting()
+	return o.withNames(o.resting())
 }
 
 // unrecorded looks for a pod that has the name of a member and was not recorded. One that the operator created just
@@ -60,7 +60,7 @@ func (o Observed) orphaned(name string, pod Pod) (Decision, bool) {
 	case !pod.IsOrphan:
 		return Decision{}, false
 	case !o.Asked:
-		return Decision{Act: Ask{}, Obstacle: unanswered()}, true
+		return Decision{Act: Ask{}, Obstacle: o.unanswered()}, true
 	case o.List == nil:
 		return poll(EtcdNotAnswering, "Pod %s is of an EtcdCluster of this name that was deleted without its pods. It is taken over when etcd answers, and until then no member is added or replaced. See the log of the pod if that lasts.", name), true
 	case !isListed || !listed.HasStarted:
@@ -148,7 +148,7 @@ func (o Observed) silent() (Decision, bool) {
 	case o.List != nil:
 		return Decision{}, false
 	case slices.ContainsFunc(o.Members, o.isUp):
-		return poll(EtcdNotAnswering, "%s", unanswered().Message), true
+		return Decision{Act: Rest{}, Obstacle: o.unanswered(), Again: true}, true
 	case o.isStarting():
 		return poll(WaitingForPods, "Pod %s is starting. See its events and logs if that lasts.", o.Members[0].Name), true
 	default: // a pod tells when that changes
@@ -162,8 +162,8 @@ func (o Observed) isStarting() bool {
 	return len(o.Members) == 1 && o.Members[0].ID == "" && o.Pods[o.Members[0].Name].MayRun
 }
 
-func unanswered() *Obstacle {
-	return &Obstacle{EtcdNotAnswering, "etcd does not answer the operator, which asks again. See the logs of the members if that lasts."}
+func (o Observed) unanswered() *Obstacle {
+	return rest(EtcdNotAnswering, "etcd does not answer the operator, which asks again.%s See the logs of the members if that lasts.", causes(o.Silence)).Obstacle
 }
 
 func (o Observed) resting() Decision {
@@ -171,6 +171,23 @@ func (o Observed) resting() Decision {
 		return rest(WaitingForPods, "Pods %s are not ready. See their events and logs if that lasts.", strings.Join(unready, ", "))
 	}
 	return Decision{Act: Rest{}}
+}
+
+// withNames adds to what is waited for that members cannot find each other.
+func (o Observed) withNames(d Decision) Decision {
+	if d.Obstacle != nil && len(o.Unresolved) > 0 {
+		d.Obstacle.Message += " Members find each other by DNS names." + causes(o.Unresolved) + " See the DNS of the Kubernetes cluster."
+	}
+	return d
+}
+
+// causes is a sentence for each member.
+func causes(silent []Silent) string {
+	var text strings.Builder
+	for _, member := range silent {
+		fmt.Fprintf(&text, " Member %s: %s.", member.Name, member.Cause)
+	}
+	return text.String()
 }
 
 func (o Observed) unready() []string {

@@ -94,6 +94,10 @@ type Observed struct {
 	List []Listed
 	// Heard are the names of the members that have answered it, all the same.
 	Heard []string
+	// Silence is why members that are ready do not answer, when none does.
+	Silence []Silent
+	// Unresolved are members that are not ready, and whose name is not in DNS.
+	Unresolved []Silent
 }
 
 // Block leaves the member of an act that cannot be carried out as it is, and reports whether that may change the decision.
@@ -113,6 +117,9 @@ func (o *Observed) Block(failed Act) bool {
 	o.Blocked = append(o.Blocked, name)
 	return true
 }
+
+// Silent is a member that is not heard of, and why not.
+type Silent struct{ Name, Cause string }
 
 func (o Observed) index(name string) int {
 	return slices.IndexFunc(o.Members, func(m Member) bool { return m.Name == name })

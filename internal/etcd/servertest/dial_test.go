@@ -3,20 +3,19 @@ package servertest
 import (
 	"context"
 	"crypto/tls"
+	"strings"
 
 	"github.com/keyturn/keyturn/internal/etcd/admin"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 )
 
-// dial connects the operator to the members by the ports that they have here.
-func (w *world) dial(ctx context.Context, urls []string, identity *tls.Config) (admin.Client, error) {
-	var local []string
-	for _, url := range urls {
-		local = append(local, w.translate(url))
-	}
-	connected, err := admin.New(ctx, local, identity)
-	return translated{connected, w}, err
+// dial connects the operator to a member, which all have one address here, by the port of the one that it names.
+func (w *world) dial(ctx context.Context, _ []string, identity *tls.Config) (admin.Client, error) {
+	name, _, _ := strings.Cut(identity.ServerName, ".")
+	url := "https://" + w.member(name).ports[contract.ClientPlane]
+	connected, err := admin.New(ctx, []string{url}, identity)
+	return translated{connected, w, url}, err
 }
 
 // translate returns a URL as it is on this machine, or the other way round.
@@ -43,6 +42,7 @@ type translated struct {
 	admin.Client
 
 	world *world
+	url   string
 }
 
 func (c translated) Members(ctx context.Context) ([]admin.Member, error) {
@@ -64,10 +64,10 @@ func (c translated) AddLearner(ctx context.Context, peerURL string) error {
 	return c.Client.AddLearner(ctx, c.world.translate(peerURL))
 }
 
-func (c translated) Status(ctx context.Context, url string) (admin.Status, error) {
-	return c.Client.Status(ctx, c.world.translate(url))
+func (c translated) Status(ctx context.Context, _ string) (admin.Status, error) {
+	return c.Client.Status(ctx, c.url)
 }
 
-func (c translated) MoveLeader(ctx context.Context, url string, id uint64) error {
-	return c.Client.MoveLeader(ctx, c.world.translate(url), id)
+func (c translated) MoveLeader(ctx context.Context, _ string, id uint64) error {
+	return c.Client.MoveLeader(ctx, c.url, id)
 }

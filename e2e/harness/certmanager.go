@@ -102,10 +102,19 @@ func (k *Kubernetes) StopOperator(ctx context.Context) (start func() error, err 
 // StopProcess has no pod of a process of Keyturn run, by the name of its Deployment, until it is
 // started again.
 func (k *Kubernetes) StopProcess(ctx context.Context, name string) (start func() error, err error) {
+	return k.stop(ctx, types.NamespacedName{Namespace: OperatorNamespace, Name: name})
+}
+
+// StopDNS has no DNS server run in the bed's cluster until it is started again.
+func (k *Kubernetes) StopDNS(ctx context.Context) (start func() error, err error) {
+	return k.stop(ctx, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "coredns"})
+}
+
+// stop has no pod of a Deployment run until it is started again.
+func (k *Kubernetes) stop(ctx context.Context, key types.NamespacedName) (start func() error, err error) {
 	deployment := &appsv1.Deployment{}
-	key := types.NamespacedName{Namespace: OperatorNamespace, Name: name}
 	if err := k.Get(ctx, key, deployment); err != nil {
-		return nil, fmt.Errorf("finding Deployment %s of Keyturn: %w", name, err)
+		return nil, fmt.Errorf("finding Deployment %s: %w", key, err)
 	}
 	before := *deployment.Spec.Replicas
 	scale := func(replicas int32) error {
@@ -116,6 +125,6 @@ func (k *Kubernetes) StopProcess(ctx context.Context, name string) (start func()
 		return nil, err
 	}
 	gone := func(pods Objects) (bool, error) { return len(pods) == 0, nil }
-	err = k.Follow(ctx, &corev1.PodList{}, gone, selected(OperatorNamespace, deployment.Spec.Selector.MatchLabels)...)
+	err = k.Follow(ctx, &corev1.PodList{}, gone, selected(key.Namespace, deployment.Spec.Selector.MatchLabels)...)
 	return func() error { return scale(before) }, err
 }

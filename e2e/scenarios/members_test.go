@@ -8,6 +8,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
@@ -32,6 +34,8 @@ func etcdMembersLost(s *stage) {
 	})
 	m.same(first, second)
 	m.other(third)
+	m.withoutDNS(second)
+	m.same(first, second, third)
 	m.witness()
 
 	claims, err := m.etcd.Claims(s.ctx)
@@ -45,6 +49,44 @@ func etcdMembersLost(s *stage) {
 	}
 	m.quorumLost(claims, first, second, third)
 	s.step("deleted", func() error { return m.etcd.Delete(s.ctx) })
+}
+
+// withoutDNS deletes the pod of a member while no DNS server runs: it is created again, the status says what it waits
+// for, and it comes back with DNS.
+func (m *memberScenario) withoutDNS(member string) {
+	m.Helper()
+	back, err := m.kube.StopDNS(m.ctx)
+	m.must(err)
+	started := false
+	m.Cleanup(func() {
+		if !started {
+			m.must(back())
+		}
+	})
+	before, err := m.etcd.Pods(m.ctx)
+	m.must(err)
+	m.step("a pod is deleted while DNS is away", func() error {
+		if err := m.etcd.DeletePods(m.ctx, member); err != nil {
+			return err
+		}
+		return m.etcd.UntilStatus(m.ctx, func(status etcdv1beta2.EtcdClusterStatus) bool {
+			ready := meta.FindStatusCondition(status.Conditions, etcdv1beta2.ConditionReady)
+			return ready != nil && ready.Status == metav1.ConditionFalse && strings.Contains(ready.Message, member) && strings.Contains(ready.Message, "DNS")
+		})
+	})
+	now, err := m.etcd.Pods(m.ctx)
+	m.must(err)
+	if now[member] == before[member] || now[member] == "" {
+		m.Errorf("the pod of %s was %s and is %q", member, before[member], now[member])
+	}
+	m.step("DNS is back, and the member", func() error {
+		started = true
+		if err := back(); err != nil {
+			return err
+		}
+		return m.etcd.UntilStatus(m.ctx, harness.IsReady)
+	})
+	m.observe()
 }
 
 // quorumLost takes the data of all members but one, and holds that nothing of that one goes.

@@ -467,3 +467,43 @@ func TestTheRunningOperatorMakesABackupWithTheRightsOfTheChart(t *testing.T) {
 		return apierrors.IsNotFound(w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: cluster}, &etcdv1beta2.EtcdCluster{}))
 	})
 }
+
+// The pod of a backup writes to its claim.
+func TestTheDataOfAServerReceivesNoBackups(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	w.bring()
+	w.create(&etcdv1beta2.EtcdCluster{ObjectMeta: w.meta("another"), Spec: of(1)})
+	w.createBackupClaim()
+	w.backUp(0)
+	name := func(claim string) func() {
+		return func() {
+			w.patch(w.backup(), merge(`{"spec": {"volume": {"claimName": %q}}}`, claim))
+		}
+	}
+	claim := func(patch client.Patch) func() {
+		return func() {
+			name(backups)()
+			w.patch(&corev1.PersistentVolumeClaim{ObjectMeta: w.meta(backups)}, patch)
+		}
+	}
+	for _, test := range []struct {
+		name string
+		set  func()
+	}{
+		{"a member's", name("data-my-cluster-0")},
+		{"that of a member to come", name("data-my-cluster-6")},
+		{"that of a member of another cluster", name("data-another-0")},
+		{"with labels of a cluster", claim(labelling("app.kubernetes.io/managed-by", "keyturn-etcd-operator"))},
+		{"of a Kafka node", claim(merge(`{"metadata": {"labels": {"app.kubernetes.io/managed-by": null, "strimzi.io/cluster": "my-cluster"}}}`))},
+		{"of another controller", claim(merge(`{"metadata": {"labels": null, "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "b", "controller": true}]}}`))},
+	} {
+		test.set()
+		message := w.backsUp("ClaimInUse").Conditions[0].Message
+		if !strings.Contains(message, w.backup().Spec.Volume.ClaimName) || w.hasBackupPod() {
+			t.Errorf("a claim %s: %q", test.name, message)
+		}
+	}
+	claim(merge(`{"metadata": {"ownerReferences": null}}`))()
+	w.backsUp("BackupRunning")
+}

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -150,13 +151,24 @@ func TestAPodOfAMemberThatLacksItsLabelsIsReported(t *testing.T) {
 		pod.OwnerReferences = owners
 		w.create(pod)
 	}
-	var err error
+	wait := time.Duration(0)
 	for range 5 {
-		_, err = w.try()
+		wait = w.reconcile().RequeueAfter
 	}
 	ready, available := w.condition(etcdv1beta2.ConditionReady), w.condition(etcdv1beta2.ConditionAvailable)
-	if err == nil || ready.Status != metav1.ConditionFalse || available.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, "Pod my-cluster-") {
-		t.Errorf("the error is %v, Ready is %+v, Available is %+v", err, ready, available)
+	if ready.Reason != "UnknownMemberPod" || available.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, "Pod my-cluster-") {
+		t.Errorf("Ready is %+v, Available is %+v", ready, available)
+	}
+	if wait == 0 || wait > time.Minute { // it is not watched
+		t.Errorf("the next reconcile is in %s", wait)
+	}
+	ids := w.ids()
+	for _, name := range []string{second, third} {
+		w.delete(w.pod(name))
+	}
+	w.bring()
+	if !maps.Equal(ids, w.ids()) {
+		t.Errorf("the members are %v, before %v", w.ids(), ids)
 	}
 }
 

@@ -136,14 +136,8 @@ func (b *backupPass) start(ctx context.Context) error {
 		b.seen.Problem = model.WithoutQuorum(b.cluster.Names)
 		return nil
 	}
-	claim, err := readMetadata(ctx, b.options.Live, corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), b.named(b.backup.ClaimName()))
-	if err != nil {
+	if err := b.checkClaim(ctx); err != nil || b.seen.Problem != nil {
 		return err
-	}
-	if claim == nil {
-		b.seen.Problem = b.backup.WithoutClaim()
-		b.wakeAt(b.now.Add(kube.Unwatched))
-		return nil
 	}
 	if err := b.checkGrant(ctx, b.named(b.backup.PodName())); err != nil {
 		return err
@@ -163,6 +157,30 @@ func (b *backupPass) start(ctx context.Context) error {
 		return fmt.Errorf("creating pod %s: %w", pod.Name, err)
 	}
 	b.seen.Started = pod.UID
+	return nil
+}
+
+// checkClaim looks whether the claim is there, and for backups.
+func (b *backupPass) checkClaim(ctx context.Context) error {
+	var clusters etcdv1beta2.EtcdClusterList
+	if err := b.options.Client.List(ctx, &clusters, client.InNamespace(b.backup.Namespace)); err != nil {
+		return fmt.Errorf("listing EtcdClusters: %w", err)
+	}
+	names := []string{b.cluster.Names.Cluster}
+	for i := range clusters.Items {
+		names = append(names, clusters.Items[i].Name)
+	}
+	claim, err := readMetadata(ctx, b.options.Live, corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), b.named(b.backup.ClaimName()))
+	if err != nil {
+		return err
+	}
+	var found metav1.Object
+	if claim != nil {
+		found = claim
+	}
+	if b.seen.Problem = b.backup.CheckClaim(found, names); b.seen.Problem != nil {
+		b.wakeAt(b.now.Add(kube.Unwatched))
+	}
 	return nil
 }
 

@@ -300,6 +300,8 @@ func (p *pass) create(ctx context.Context, kind string, object client.Object) er
 		return err
 	case stored != nil && !p.cluster.IsOwned(stored):
 		return &foreignObjectError{kind, name}
+	case stored != nil && stored.Labels[model.ManagedByLabel] != model.Manager:
+		return &unlabelledError{kind, name}
 	case stored != nil:
 		return fmt.Errorf("creating %s %s: %w", kind, name, errOwned)
 	}

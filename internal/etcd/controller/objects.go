@@ -16,6 +16,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -31,6 +32,19 @@ func (e *foreignObjectError) Error() string {
 func (e *foreignObjectError) problem() *model.Problem {
 	return &model.Problem{Reason: model.ForeignObject, Message: fmt.Sprintf(
 		"%s %s is not owned by this cluster. It is not changed, and members are neither added nor replaced. Delete it, or rename the EtcdCluster.", e.Kind, e.Name)}
+}
+
+// unlabelledError is an object that names the cluster as its owner and that the operator did not create.
+type unlabelledError struct{ Kind, Name string }
+
+func (e *unlabelledError) Error() string {
+	return fmt.Sprintf("%s %s lacks the labels of this cluster", e.Kind, e.Name)
+}
+
+func (e *unlabelledError) problem() *model.Problem {
+	return &model.Problem{Reason: model.Reason(membership.UnknownMemberPod), Message: fmt.Sprintf(
+		"%s %s has the name of a member and was not created by the operator: it lacks the label %s=%s. It gets no certificate, and members are neither added nor replaced. Delete it: the operator creates it again, and the data of the member stays on its claim.",
+		e.Kind, e.Name, model.ManagedByLabel, model.Manager)}
 }
 
 // readPods reads the pods that say they are the cluster's.

@@ -194,3 +194,16 @@ func TestAClusterThatIsCreatedAgainHasBackupsOfItsOwn(t *testing.T) {
 		t.Errorf("the commands are %v, want one for each cluster", commands)
 	}
 }
+
+func TestANameThatIsOnlyLikeThatOfAClaimReceivesBackups(t *testing.T) {
+	t.Parallel()
+	backup := model.Backup{EtcdBackup: &etcdv1beta2.EtcdBackup{}}
+	for name, isUsable := range map[string]bool{
+		"data-my-cluster-0": false, "data-my-cluster-6": false, "data-my-cluster-7": true, "data-my-cluster-00": true, "data-my-cluster": true, "my-cluster-0": true,
+	} {
+		backup.Spec.Volume = &etcdv1beta2.VolumeStorage{ClaimName: name}
+		if problem := backup.CheckClaim(&corev1.PersistentVolumeClaim{}, []string{"my-cluster"}); (problem == nil) != isUsable {
+			t.Errorf("claim %s: %+v", name, problem)
+		}
+	}
+}

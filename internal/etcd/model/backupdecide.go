@@ -18,6 +18,7 @@ const (
 	BackupRunning   Reason = "BackupRunning"
 	ClusterNotFound Reason = "ClusterNotFound"
 	ClaimNotFound   Reason = "ClaimNotFound"
+	ClaimInUse      Reason = "ClaimInUse"
 	PodNotScheduled Reason = "PodNotScheduled"
 	PodNotStarted   Reason = "PodNotStarted"
 	PodOverdue      Reason = "PodOverdue"

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -115,6 +116,38 @@ func WithoutQuorum(cluster Names) *Problem {
 // WithoutClaim is an EtcdBackup to a volume that is not there.
 func (b Backup) WithoutClaim() *Problem {
 	return &Problem{ClaimNotFound, fmt.Sprintf("PersistentVolumeClaim %s does not exist in namespace %s. No backup is made. Create the claim, or correct spec.volume.claimName.", b.ClaimName(), b.Namespace)}
+}
+
+// kafkaLabel is on the claims of Kafka nodes.
+const kafkaLabel = "strimzi.io/cluster"
+
+// CheckClaim says why the claim cannot receive backups, of which the pod could write to the data of a server; nil when it can. Claim is
+// nil when there is none, and clusters are the names of all EtcdClusters of the namespace.
+func (b Backup) CheckClaim(claim metav1.Object, clusters []string) *Problem {
+	for _, cluster := range clusters {
+		names := Names{Namespace: b.Namespace, Cluster: cluster}
+		if member, is := strings.CutPrefix(b.ClaimName(), names.Claim("")); is && names.isMember(member) {
+			return b.claimInUse("EtcdCluster " + cluster)
+		}
+	}
+	if claim == nil {
+		return b.WithoutClaim()
+	}
+	labels, controller := claim.GetLabels(), metav1.GetControllerOf(claim)
+	switch {
+	case controller != nil:
+		return b.claimInUse(excerpt.Of(controller.Kind+" "+controller.Name, excerpt.Foreign))
+	case labels[ManagedByLabel] == Manager:
+		return b.claimInUse("EtcdCluster " + labels[ClusterLabel])
+	case labels[kafkaLabel] != "":
+		return b.claimInUse("Kafka " + labels[kafkaLabel])
+	default:
+		return nil
+	}
+}
+
+func (b Backup) claimInUse(holder string) *Problem {
+	return &Problem{ClaimInUse, fmt.Sprintf("PersistentVolumeClaim %s is for the data of %s. It is not mounted, and no backup is made. Create another claim, and set spec.volume.claimName to its name.", b.ClaimName(), holder)}
 }
 
 // Held is a backup whose pod gets no certificate for now.

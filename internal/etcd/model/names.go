@@ -55,6 +55,12 @@ func (n Names) Ordinal(member string) (int, bool) {
 	return ordinal, isOurs && err == nil && ordinal >= 0 && n.Member(ordinal) == member
 }
 
+// isMember reports whether a cluster of these names can have a member of that name.
+func (n Names) isMember(name string) bool {
+	ordinal, is := n.Ordinal(name)
+	return is && ordinal < MaxMembers
+}
+
 // Claim is the name of the claim with the data of a member.
 func (n Names) Claim(member string) string { return "data-" + member }
 

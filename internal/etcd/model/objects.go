@@ -139,7 +139,6 @@ func (c Cluster) Labels() map[string]string {
 	labels := c.selector()
 	labels["app.kubernetes.io/name"] = app
 	labels["app.kubernetes.io/instance"] = c.Names.Cluster
-	labels[ManagedByLabel] = Manager
 	return labels
 }
 
@@ -159,8 +158,9 @@ func (c Cluster) MemberLabels(member string) map[string]string {
 	return labels
 }
 
+// selector selects the pods of members. The admission policy keeps others from making pods with ManagedByLabel.
 func (c Cluster) selector() map[string]string {
-	return map[string]string{AppLabel: app, ClusterLabel: c.Names.Cluster}
+	return map[string]string{AppLabel: app, ClusterLabel: c.Names.Cluster, ManagedByLabel: Manager}
 }
 
 // IsOwned reports whether the EtcdCluster controls an object.

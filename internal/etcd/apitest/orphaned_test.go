@@ -54,7 +54,7 @@ func (w *world) list(list client.ObjectList) []client.Object {
 	var objects []client.Object
 	items := reflect.ValueOf(list).Elem().FieldByName("Items")
 	for i := range items.Len() {
-		object, is := items.Index(i).Addr().Interface().(client.Object)
+		object, is := reflect.TypeAssert[client.Object](items.Index(i).Addr())
 		if !is {
 			w.t.Fatalf("%T is no object", items.Index(i).Interface())
 		}

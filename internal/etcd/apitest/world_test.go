@@ -48,6 +48,8 @@ func run(m *testing.M) int {
 		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "config", "crd")},
 		ErrorIfCRDPathMissing: true,
 	}
+	// Each cluster has a Service with an address, and the default range has 254.
+	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
 	stop, err := kubetest.Start(environment)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

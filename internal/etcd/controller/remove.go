@@ -41,6 +41,17 @@ func (p *pass) remove(ctx context.Context) error {
 	if err != nil || left > 0 {
 		return err
 	}
+	if err := p.removePrivate(ctx); err != nil {
+		return err
+	}
+	if err := p.removeLedger(ctx); err != nil {
+		return err
+	}
+	return p.release(ctx)
+}
+
+// removePrivate deletes the Secrets of the cluster in the operator's namespace.
+func (p *pass) removePrivate(ctx context.Context) error {
 	names := p.cluster.Names
 	private := []string{names.OperatorSecret()}
 	for _, plane := range contract.Planes() {
@@ -58,10 +69,7 @@ func (p *pass) remove(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := p.removeLedger(ctx); err != nil {
-		return err
-	}
-	return p.release(ctx)
+	return nil
 }
 
 // release removes the finalizer and no other. An apply would remove finalizers that no field manager owns, such as that by which the

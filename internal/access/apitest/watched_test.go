@@ -187,3 +187,30 @@ func TestChangesOfSecretsWithoutALabelAreNoticed(t *testing.T) {
 		t.Errorf("the Secret differs (-want +got):\n%s", diff)
 	}
 }
+
+// Any tenant can create KafkaAccesses, and each watch costs the operator memory.
+func TestNothingIsWatchedByNameForAReferenceThatIsNotAllowed(t *testing.T) {
+	t.Parallel()
+	kafkas, w := newWorld(t), newWorld(t)
+	kafkas.cluster()
+	w.secret("my-app", "", map[string]string{"mine": "precious"})
+	w.access("my-user", across(kafkas))
+	w.runOperator(kafkas.namespace)
+	w.awaitReason("NamespaceNotAllowed")
+	watched := func() []string {
+		w.traffic.mu.Lock()
+		defer w.traffic.mu.Unlock()
+		return slices.Sorted(maps.Keys(w.traffic.watched))
+	}
+	w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Name = "none" })
+	w.await("the other name is reported", func() bool { return w.readyMessage("Kafka none ") })
+	if names := watched(); slices.Contains(names, "metadata.name=my-app") {
+		t.Errorf("watched are %v", names)
+	}
+	w.updateAccess(func(a *accessv1alpha1.KafkaAccess) { a.Spec.Kafka.Name = "my-cluster" })
+	kafkas.allowAll(w.namespace)
+	w.awaitReason("ForeignObject")
+	w.await("the Secret in the way is watched", func() bool { return slices.Contains(watched(), "metadata.name=my-app") })
+	w.delete("my-app", &corev1.Secret{})
+	w.awaitReason("Bound")
+}

@@ -35,8 +35,8 @@ func (p *pass) keep(ctx context.Context) (holds bool, err error) {
 func (p *pass) keepSecret(ctx context.Context, name types.NamespacedName) (held bool, err error) {
 	secret, wasSeen := &corev1.Secret{}, p.unlabelled[name]
 	found, err := p.find(ctx, secret, ofSecret, name)
-	if err == nil && !found && !wasSeen {
-		delete(p.unlabelled, name) // the operator creates it with the label
+	if err == nil && !wasSeen && (!found || !binding.IsOwn(secret, p.access)) {
+		delete(p.unlabelled, name) // nothing waits for a Secret that is not followed, and its own one has the label
 	}
 	if err != nil || !found || !binding.IsOwn(secret, p.access) {
 		return false, err

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/enroll"
@@ -190,4 +192,50 @@ func TestAnAccessThatWaitsForALostCAIsLookedAtAgain(t *testing.T) {
 		t.Errorf("it is looked at again after %s, %v", result.RequeueAfter, err)
 	}
 	w.wantAccess(w.namespace, "CANotReady")
+}
+
+// Any tenant can create EtcdAccesses, and each watch costs the operator memory.
+func TestNothingIsWatchedForAnAccessThatIsNotAllowed(t *testing.T) {
+	t.Parallel()
+	w, other := newWorld(t, of(1)), newWorld(t, of(1))
+	later := func(name string, to keyturnv1alpha1.EtcdClusterReference) {
+		w.create(&keyturnv1alpha1.EtcdAccess{ObjectMeta: w.meta(name), Spec: keyturnv1alpha1.EtcdAccessSpec{Cluster: to}})
+	}
+	later("to-another-namespace", keyturnv1alpha1.EtcdClusterReference{Name: cluster, Namespace: other.namespace})
+	later("to-none", keyturnv1alpha1.EtcdClusterReference{Name: "later"})
+	w.create(&etcdv1beta2.EtcdCluster{ObjectMeta: w.meta("without-tls"), Spec: insecure(1)})
+	later("without-tls", keyturnv1alpha1.EtcdClusterReference{Name: "without-tls"})
+	w.access(w.namespace, "")
+	w.grantsAccess = true
+	w.clock.SetTime(time.Now())
+	counted := &writes{}
+	w.runIn(apiServer, counted)
+	hasReason := func(name, reason string) func() bool {
+		return func() bool {
+			access := &keyturnv1alpha1.EtcdAccess{}
+			if err := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, access); err != nil {
+				t.Fatal(err)
+			}
+			return len(access.Status.Conditions) > 0 && access.Status.Conditions[0].Reason == reason
+		}
+	}
+	watched := func() (names []string) {
+		counted.watched.Range(func(name, _ any) bool {
+			names = append(names, strings.TrimPrefix(fmt.Sprint(name), "metadata.name="))
+			return true
+		})
+		slices.Sort(names)
+		return names
+	}
+	w.eventually("one is not allowed", hasReason("to-another-namespace", "NamespaceNotAllowed"))
+	w.eventually("one has no cluster", hasReason("to-none", "NamespaceNotAllowed"))
+	w.eventually("one is to a cluster without CAs", hasReason("without-tls", "NotSupported"))
+	w.eventually("one has its Secret", hasReason(application, "SecretReady"))
+	ca := func(cluster string) string { return w.namespace + "." + cluster + "-client-ca-cert" }
+	w.eventually("its objects are watched", func() bool { return len(watched()) >= 2 })
+	if want := []string{ca(cluster), application}; !slices.Equal(watched(), want) {
+		t.Errorf("watched are %v, want %v", watched(), want)
+	}
+	w.create(&etcdv1beta2.EtcdCluster{ObjectMeta: w.meta("later"), Spec: of(1)})
+	w.eventually("one has its Secret when there is a cluster", hasReason("to-none", "SecretReady"))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,9 +33,14 @@ type writes struct {
 	next   http.RoundTripper
 	number atomic.Int64
 	reads  atomic.Int64
+	// watched are the Secrets that are watched by their names.
+	watched sync.Map
 }
 
 func (w *writes) RoundTrip(request *http.Request) (*http.Response, error) {
+	if query := request.URL.Query(); strings.HasSuffix(request.URL.Path, "/secrets") && query.Has("watch") {
+		w.watched.Store(query.Get("fieldSelector"), true)
+	}
 	if request.Method != http.MethodGet {
 		w.number.Add(1)
 	} else {
@@ -62,7 +68,7 @@ func (w *world) runIn(server *rest.Config, counted *writes) {
 	}
 	operator := controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(1000), Log: logr.Discard(),
-		Clock: clock.RealClock{}, Dial: w.etcd.Dial, Namespace: w.private, ReadsPKI: w.readsPKI, Metrics: controller.NewMetrics(), Attestor: attested{},
+		Clock: clock.RealClock{}, Dial: w.etcd.Dial, Namespace: w.private, ReadsPKI: w.readsPKI, GrantsAccess: w.grantsAccess, Metrics: controller.NewMetrics(), Attestor: attested{},
 		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local", OperatorNamespace: w.private},
 	})
 	if err := operator.SetupWithManager(mgr); err != nil {

@@ -97,6 +97,8 @@ type world struct {
 	operator *controller.Reconciler
 	metrics  *controller.Metrics
 	readsPKI bool
+	// grantsAccess is true where an operator that runs looks at EtcdAccesses.
+	grantsAccess bool
 }
 
 func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
@@ -48,18 +49,12 @@ func (r *Reconciler) ReconcileAccess(ctx context.Context, request ctrl.Request) 
 	if !access.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // its Secret goes with it
 	}
-	cluster := model.AccessedCluster(access)
-	refers := []types.NamespacedName{{Namespace: access.Namespace, Name: model.AccessSecret(access)}}
-	if model.CheckAccess(access) == nil {
-		refers = append(refers, types.NamespacedName{Namespace: r.options.Namespace, Name: cluster.CACertSecret(contract.ClientPlane)})
-	}
-	r.accessed.ReferTo(request.NamespacedName, refers)
 	if ahead, isWrong := r.ahead(); isWrong {
 		status := access.Status.DeepCopy()
 		return r.reportClock(ctx, stopped{access, keyturnv1alpha1.GroupVersion.WithKind(keyturnv1alpha1.KindEtcdAccess), status, &status.Conditions}, ahead)
 	}
 	a := &accessPass{pass: &pass{Reconciler: r, now: r.options.Clock.Now()}, access: access}
-	if err := a.run(ctx, cluster); err != nil {
+	if err := a.run(ctx); err != nil {
 		return ctrl.Result{}, kube.IgnoreEnding(err)
 	}
 	if a.wake.IsZero() {
@@ -69,33 +64,34 @@ func (r *Reconciler) ReconcileAccess(ctx context.Context, request ctrl.Request) 
 }
 
 // run brings the Secret up to date, and reports.
-func (a *accessPass) run(ctx context.Context, cluster model.Names) (err error) {
+func (a *accessPass) run(ctx context.Context) (err error) {
+	if err := a.findCluster(ctx); err != nil {
+		return err
+	}
+	a.watch()
 	a.stored, err = a.secret(ctx, types.NamespacedName{Namespace: a.access.Namespace, Name: model.AccessSecret(a.access)})
 	if err != nil {
 		return err
 	}
 	if a.stored != nil && !model.IsOfAccess(a.stored, a.access) {
-		a.stored, a.problem = nil, model.ForeignSecret(model.AccessSecret(a.access))
-		return a.reportAccess(ctx)
+		a.stored = nil
+		if a.problem == nil {
+			a.problem = model.ForeignSecret(model.AccessSecret(a.access))
+		}
 	}
 	a.leaf = leafOf(a.stored)
-	a.problem = model.CheckAccess(a.access)
-	if a.problem == nil {
-		if err := a.readCluster(ctx, cluster); err != nil {
-			return err
-		}
-	}
-	if a.problem == nil {
-		if err := a.grant(ctx); err != nil {
-			return err
-		}
+	if err := a.follow(ctx); err != nil {
+		return err
 	}
 	return a.reportAccess(ctx)
 }
 
-// readCluster reads the cluster, its client CA and its ledger. The cache may show a consent that was withdrawn.
-func (a *accessPass) readCluster(ctx context.Context, cluster model.Names) error {
-	etcd := &etcdv1beta2.EtcdCluster{}
+// findCluster reads the cluster, if the reference is allowed. The cache may show a consent that was withdrawn.
+func (a *accessPass) findCluster(ctx context.Context) error {
+	if a.problem = model.CheckAccess(a.access); a.problem != nil {
+		return nil
+	}
+	cluster, etcd := model.AccessedCluster(a.access), &etcdv1beta2.EtcdCluster{}
 	err := a.options.Live.Get(ctx, cluster.NamespacedName(), etcd)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
@@ -103,17 +99,42 @@ func (a *accessPass) readCluster(ctx context.Context, cluster model.Names) error
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading EtcdCluster %s: %w", cluster.NamespacedName(), err)
-	case !model.Consents(etcd, a.access.Namespace):
-		a.problem = model.NotAllowed(cluster, a.access.Namespace)
-		return a.withdraw(ctx)
 	}
 	a.etcd = etcd
 	a.cluster, a.findings = model.Resolve(etcd, a.options.Settings)
-	if a.cluster.Names.Mode != model.Dynamic {
+	switch {
+	case !model.Consents(etcd, a.access.Namespace):
+		a.problem = model.NotAllowed(cluster, a.access.Namespace)
+	case a.cluster.Names.Mode != model.Dynamic:
 		a.problem = model.WithoutOwnCA(a.cluster.Names)
+	}
+	return nil
+}
+
+// watch watches what the EtcdAccess depends on before that is read: nothing while the cluster issues it nothing.
+func (a *accessPass) watch() {
+	var objects []types.NamespacedName
+	if a.problem == nil {
+		objects = []types.NamespacedName{
+			{Namespace: a.access.Namespace, Name: model.AccessSecret(a.access)},
+			{Namespace: a.options.Namespace, Name: a.cluster.Names.CACertSecret(contract.ClientPlane)},
+		}
+	}
+	a.accessed.ReferTo(client.ObjectKeyFromObject(a.access), objects)
+}
+
+// follow writes the Secret, or withdraws it from an application whose namespace is not allowed any more.
+func (a *accessPass) follow(ctx context.Context) (err error) {
+	if a.etcd != nil && !model.Consents(a.etcd, a.access.Namespace) {
+		return a.withdraw(ctx)
+	}
+	if a.problem != nil {
 		return nil
 	}
-	return a.readClientCA(ctx)
+	if a.problem, err = a.readMadeCAs(ctx, contract.ClientPlane); err != nil || a.problem != nil {
+		return err
+	}
+	return a.grant(ctx)
 }
 
 // withdraw deletes the Secret of an application that may not connect any more.
@@ -128,12 +149,6 @@ func (a *accessPass) withdraw(ctx context.Context) error {
 		"Deleted Secret %s: the EtcdCluster does not allow namespace %s any more", a.stored.Name, a.access.Namespace)
 	a.stored, a.leaf = nil, nil
 	return nil
-}
-
-// readClientCA reads the CA that signs clients and the ledger.
-func (a *accessPass) readClientCA(ctx context.Context) (err error) {
-	a.problem, err = a.readMadeCAs(ctx, contract.ClientPlane)
-	return err
 }
 
 // readMadeCAs reads CAs that the EtcdCluster's own reconcile makes, and the ledger.

@@ -20,7 +20,7 @@ func newAgentCommand() *cobra.Command {
 		Long: "Run inside a pod, as the first process of its container.\n" +
 			"The operator puts these commands into the pods it makes; people have no use for them.",
 	}
-	command.AddCommand(newAgentKafkaCommand(), newAgentEtcdCommand(), newAgentEtcdMountedCommand(), newAgentEtcdBackupCommand(), newAgentInstallCommand())
+	command.AddCommand(newAgentKafkaCommand(), newAgentEtcdCommand(), newAgentEtcdMountedCommand(), newAgentEtcdBackupCommand(), newAgentEtcdRestoreCommand(), newAgentInstallCommand())
 	return command
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // Facts are what a verified file holds.
@@ -24,8 +25,12 @@ type Facts struct {
 	SHA256 string
 }
 
-// ErrNotVerified means that a file is not a complete copy of etcd's data.
-var ErrNotVerified = errors.New("it is not a complete copy of etcd's data")
+var (
+	// ErrNotVerified means that a file is not a complete copy of etcd's data.
+	ErrNotVerified = errors.New("it is not a complete copy of etcd's data")
+	// ErrInUse means that another process, such as a running etcd, has locked a file.
+	ErrInUse = errors.New("another process has locked the file")
+)
 
 const (
 	// blockSize: etcd's data take a multiple of it, and their hash is behind them.
@@ -75,23 +80,41 @@ func verifyHash(root *os.Root, name string) (Facts, error) {
 
 // verifyData reads all pages of the database, and returns its revision.
 func verifyData(root *os.Root, name string) (int64, error) {
-	db, err := bbolt.Open(name, 0, &bbolt.Options{ReadOnly: true, Timeout: openTimeout, OpenFile: root.OpenFile})
+	db, err := openDatabase(root, name, openTimeout)
 	if err != nil {
-		return 0, fmt.Errorf("%w: opening the database: %w", ErrNotVerified, err)
+		return 0, err
 	}
 	revision := int64(0)
 	err = db.View(func(tx *bbolt.Tx) error {
-		var broken error
-		for failure := range tx.Check() { // read to its end, or its goroutine never ends
-			broken = failure
-		}
-		if broken != nil {
-			return fmt.Errorf("%w: checking the database: %w", ErrNotVerified, broken)
-		}
-		revision, err = revisionOf(tx)
+		revision, err = check(tx)
 		return err
 	})
 	return revision, errors.Join(err, db.Close())
+}
+
+// openDatabase opens the database for reading. No etcd writes to it until it is closed.
+func openDatabase(root *os.Root, name string, timeout time.Duration) (*bbolt.DB, error) {
+	db, err := bbolt.Open(name, 0, &bbolt.Options{ReadOnly: true, Timeout: timeout, OpenFile: root.OpenFile})
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, fmt.Errorf("%w: %s", ErrInUse, name)
+	case err != nil:
+		return nil, fmt.Errorf("%w: opening the database: %w", ErrNotVerified, err)
+	default:
+		return db, nil
+	}
+}
+
+// check reads all pages, and returns the revision.
+func check(tx *bbolt.Tx) (int64, error) {
+	var broken error
+	for failure := range tx.Check() { // read to its end, or its goroutine never ends
+		broken = failure
+	}
+	if broken != nil {
+		return 0, fmt.Errorf("%w: checking the database: %w", ErrNotVerified, broken)
+	}
+	return revisionOf(tx)
 }
 
 // revisionOf is that of the last change, or of the compaction that has removed it.

@@ -20,6 +20,7 @@ func TestEtcdClusterRules(t *testing.T) {
 	const (
 		letters = "metadata: Invalid value: metadata.name must hold only lower-case letters, digits and '-', and must start with a letter, because names of Services are made of it"
 		third   = "spec.TLS.dynamic: Invalid value: leaf.validity must be less than a third of clientCA.validity and of peerCA.validity because certificates must be renewable long before their CA expires"
+		outside = "path must be relative and must not contain '..' because the file is on the volume"
 	)
 	for name, test := range map[string]ruleCase{
 		"a minimal manifest is accepted":              {patch: `{}`},
@@ -44,6 +45,15 @@ func TestEtcdClusterRules(t *testing.T) {
 		"static certificates without Secrets":         {patch: `spec: {TLS: {static: {}}}`, want: []string{"spec.TLS.static.member: Required value: ", "spec.TLS.static.operatorSecret: Required value: "}},
 		"static certificates are accepted":            {patch: `spec: {TLS: {static: {member: {peerSecret: a, serverSecret: b}, operatorSecret: c}}}`},
 		"an ephemeral claim":                          {patch: `spec: {pod: {ephemeral: true, persistentVolumeClaimSpec: {}}}`, want: []string{"spec.pod: Invalid value: ephemeral must not be combined with persistentVolumeClaimSpec because an ephemeral member has no claim"}},
+		"a restore from a backup is accepted":         {patch: `spec: {restore: {backup: {name: nightly}}}`},
+		"a restore from a volume is accepted":         {patch: `spec: {restore: {volume: {claimName: data-my-cluster-old-0, path: data/member/snap/db}}}`},
+		"a restore from nothing":                      {patch: `spec: {restore: {}}`, want: []string{"spec.restore: Invalid value: exactly one of backup and volume must be set because a cluster begins with one file"}},
+		"a restore from two files":                    {patch: `spec: {restore: {backup: {name: nightly}, volume: {claimName: a, path: b}}}`, want: []string{"spec.restore: Invalid value: exactly one of backup and volume must be set because a cluster begins with one file"}},
+		"a restore from a volume without a path":      {patch: `spec: {restore: {volume: {claimName: a}}}`, want: []string{"spec.restore.volume.path: Required value: "}},
+		"a restore from outside of the volume":        {patch: `spec: {restore: {volume: {claimName: a, path: b/../../c}}}`, want: []string{"spec.restore.volume.path: Invalid value: " + outside}},
+		"a restore from an absolute path":             {patch: `spec: {restore: {backup: {name: nightly, path: /backup/c}}}`, want: []string{"spec.restore.backup.path: Invalid value: " + outside}},
+		"a restore from a file with dots is accepted": {patch: `spec: {restore: {volume: {claimName: a, path: "..a/b..c"}}}`},
+		"a restore from its own volume":               {patch: `spec: {restore: {volume: {claimName: data-my-cluster-0, path: data/member/snap/db}}}`, want: []string{"spec.restore: Invalid value: restore.volume.claimName must not be the claim of a member of this EtcdCluster because that is the volume to restore into: create the EtcdCluster under another name"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

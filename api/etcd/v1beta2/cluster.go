@@ -18,6 +18,7 @@ import (
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the cluster is as its spec says"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 45",message="metadata.name must have at most 45 characters because names of Services, pods and certificates are made of it",fieldPath=.metadata,reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.restore) || !has(self.spec.restore.volume) || !self.spec.restore.volume.claimName.matches('^data-.+-[0-9]+$') || self.spec.restore.volume.claimName.substring(5, self.spec.restore.volume.claimName.lastIndexOf('-')) != self.metadata.name",message="restore.volume.claimName must not be the claim of a member of this EtcdCluster because that is the volume to restore into: create the EtcdCluster under another name",fieldPath=.spec.restore,reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must hold only lower-case letters, digits and '-', and must start with a letter, because names of Services are made of it",fieldPath=.metadata,reason=FieldValueInvalid
 type EtcdCluster struct {
 	metav1.TypeMeta `json:",inline"`
@@ -45,6 +46,7 @@ type EtcdClusterList struct {
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.pod) && has(self.pod.ephemeral) && self.pod.ephemeral) == (has(oldSelf.pod) && has(oldSelf.pod.ephemeral) && oldSelf.pod.ephemeral)",message="pod.ephemeral must stay as it is because members keep their data where they were created with it: create another EtcdCluster",fieldPath=.pod,reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="(has(self.TLS) && has(self.TLS.static)) == (has(oldSelf.TLS) && has(oldSelf.TLS.static)) && (has(self.TLS) && has(self.TLS.insecure) && self.TLS.insecure) == (has(oldSelf.TLS) && has(oldSelf.TLS.insecure) && oldSelf.TLS.insecure)",message="TLS must stay dynamic, static or insecure because members of two kinds cannot talk to each other: create another EtcdCluster",fieldPath=.TLS,reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.restore) || has(oldSelf.restore) && self.restore == oldSelf.restore",message="restore must not be added or changed because it counts when the first member is created: create another EtcdCluster",fieldPath=.restore,reason=FieldValueForbidden
 type EtcdClusterSpec struct {
 	// size is the number of members. An even one tolerates no more losses than the odd one below it.
 	// +required
@@ -79,6 +81,52 @@ type EtcdClusterSpec struct {
 	// TLS says where certificates come from. Unset means dynamic.
 	// +optional
 	TLS *TLSPolicy `json:"TLS,omitempty"`
+	// restore begins the cluster with the data of another one. It has no effect once the first member has joined.
+	// +optional
+	Restore *RestoreSource `json:"restore,omitempty"`
+}
+
+// RestoreSource is a file with the data of an etcd cluster.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.backup) != has(self.volume)",message="exactly one of backup and volume must be set because a cluster begins with one file"
+type RestoreSource struct {
+	// backup is an EtcdBackup.
+	// +optional
+	Backup *RestoreBackup `json:"backup,omitempty"`
+	// volume has a file that no EtcdBackup knows.
+	// +optional
+	Volume *RestoreVolume `json:"volume,omitempty"`
+}
+
+// RestoreBackup names an EtcdBackup.
+type RestoreBackup struct {
+	// name of the EtcdBackup, in the namespace of the EtcdCluster.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+	// path of one of its files, below the volume. Unset means the last verified one.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.split('/').exists(part, part == '..')",message="path must be relative and must not contain '..' because the file is on the volume"
+	Path string `json:"path,omitempty"`
+}
+
+// RestoreVolume names a file on the volume of a claim.
+type RestoreVolume struct {
+	// claimName is the PersistentVolumeClaim, in the namespace of the EtcdCluster. It is mounted read-only.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ClaimName string `json:"claimName,omitempty"`
+	// path of the file below the volume: a snapshot, or the database of a member that does not run, such as
+	// data/member/snap/db on the volume of a member.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.split('/').exists(part, part == '..')",message="path must be relative and must not contain '..' because the file is on the volume"
+	Path string `json:"path,omitempty"`
 }
 
 // PodPolicy says what the pods of the members have besides what the operator gives them. It counts when a pod is

@@ -99,6 +99,27 @@ type EtcdClusterStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	TargetVersion string `json:"targetVersion,omitempty"`
+	// restored is what the cluster began with, if that was restored.
+	// +optional
+	Restored *RestoredStatus `json:"restored,omitempty"`
+}
+
+// RestoredStatus is what a cluster began with.
+type RestoredStatus struct {
+	// claimName is the claim that has the file.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ClaimName string `json:"claimName,omitempty"`
+	// path of the file on the volume.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Path string `json:"path,omitempty"`
+	// revision of the data.
+	// +optional
+	Revision int64 `json:"revision,omitempty"`
+	// date is when the operator saw that the data were restored.
+	// +optional
+	Date *metav1.Time `json:"date,omitempty"`
 }
 
 // MembersStatus names the pods of members that are ready and of those that are not.

@@ -48,6 +48,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &etcdv1beta2.ObjectStorageApplyConfiguration{}
 	case v1beta2.SchemeGroupVersion.WithKind("PodPolicy"):
 		return &etcdv1beta2.PodPolicyApplyConfiguration{}
+	case v1beta2.SchemeGroupVersion.WithKind("RestoreBackup"):
+		return &etcdv1beta2.RestoreBackupApplyConfiguration{}
+	case v1beta2.SchemeGroupVersion.WithKind("RestoredStatus"):
+		return &etcdv1beta2.RestoredStatusApplyConfiguration{}
+	case v1beta2.SchemeGroupVersion.WithKind("RestoreSource"):
+		return &etcdv1beta2.RestoreSourceApplyConfiguration{}
+	case v1beta2.SchemeGroupVersion.WithKind("RestoreVolume"):
+		return &etcdv1beta2.RestoreVolumeApplyConfiguration{}
 	case v1beta2.SchemeGroupVersion.WithKind("StaticTLS"):
 		return &etcdv1beta2.StaticTLSApplyConfiguration{}
 	case v1beta2.SchemeGroupVersion.WithKind("TLSPolicy"):

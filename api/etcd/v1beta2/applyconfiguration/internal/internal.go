@@ -216,6 +216,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: quay.io/coreos/etcd
+    - name: restore
+      type:
+        namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.RestoreSource
     - name: size
       type:
         scalar: numeric
@@ -263,6 +266,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: reason
       type:
         scalar: string
+    - name: restored
+      type:
+        namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.RestoredStatus
     - name: serviceName
       type:
         scalar: string
@@ -413,6 +419,48 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: io.k8s.api.core.v1.Toleration
           elementRelationship: atomic
+- name: com.github.keyturn.keyturn.api.etcd.v1beta2.RestoreBackup
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: path
+      type:
+        scalar: string
+- name: com.github.keyturn.keyturn.api.etcd.v1beta2.RestoreSource
+  map:
+    fields:
+    - name: backup
+      type:
+        namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.RestoreBackup
+    - name: volume
+      type:
+        namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.RestoreVolume
+- name: com.github.keyturn.keyturn.api.etcd.v1beta2.RestoreVolume
+  map:
+    fields:
+    - name: claimName
+      type:
+        scalar: string
+    - name: path
+      type:
+        scalar: string
+- name: com.github.keyturn.keyturn.api.etcd.v1beta2.RestoredStatus
+  map:
+    fields:
+    - name: claimName
+      type:
+        scalar: string
+    - name: date
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: path
+      type:
+        scalar: string
+    - name: revision
+      type:
+        scalar: numeric
 - name: com.github.keyturn.keyturn.api.etcd.v1beta2.StaticTLS
   map:
     fields:

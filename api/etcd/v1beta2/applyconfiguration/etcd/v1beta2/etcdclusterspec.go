@@ -26,6 +26,8 @@ type EtcdClusterSpecApplyConfiguration struct {
 	ClientPeers []v1.NetworkPolicyPeer `json:"clientPeers,omitempty"`
 	// TLS says where certificates come from. Unset means dynamic.
 	TLS *TLSPolicyApplyConfiguration `json:"TLS,omitempty"`
+	// restore begins the cluster with the data of another one. It has no effect once the first member has joined.
+	Restore *RestoreSourceApplyConfiguration `json:"restore,omitempty"`
 }
 
 // EtcdClusterSpecApplyConfiguration constructs a declarative configuration of the EtcdClusterSpec type for use with
@@ -89,5 +91,13 @@ func (b *EtcdClusterSpecApplyConfiguration) WithClientPeers(values ...v1.Network
 // If called multiple times, the TLS field is set to the value of the last call.
 func (b *EtcdClusterSpecApplyConfiguration) WithTLS(value *TLSPolicyApplyConfiguration) *EtcdClusterSpecApplyConfiguration {
 	b.TLS = value
+	return b
+}
+
+// WithRestore sets the Restore field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Restore field is set to the value of the last call.
+func (b *EtcdClusterSpecApplyConfiguration) WithRestore(value *RestoreSourceApplyConfiguration) *EtcdClusterSpecApplyConfiguration {
+	b.Restore = value
 	return b
 }

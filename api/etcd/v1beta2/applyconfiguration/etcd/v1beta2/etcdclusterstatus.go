@@ -37,6 +37,8 @@ type EtcdClusterStatusApplyConfiguration struct {
 	CurrentVersion *string `json:"currentVersion,omitempty"`
 	// targetVersion is the version of the spec while currentVersion is another.
 	TargetVersion *string `json:"targetVersion,omitempty"`
+	// restored is what the cluster began with, if that was restored.
+	Restored *RestoredStatusApplyConfiguration `json:"restored,omitempty"`
 }
 
 // EtcdClusterStatusApplyConfiguration constructs a declarative configuration of the EtcdClusterStatus type for use with
@@ -148,5 +150,13 @@ func (b *EtcdClusterStatusApplyConfiguration) WithCurrentVersion(value string) *
 // If called multiple times, the TargetVersion field is set to the value of the last call.
 func (b *EtcdClusterStatusApplyConfiguration) WithTargetVersion(value string) *EtcdClusterStatusApplyConfiguration {
 	b.TargetVersion = &value
+	return b
+}
+
+// WithRestored sets the Restored field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Restored field is set to the value of the last call.
+func (b *EtcdClusterStatusApplyConfiguration) WithRestored(value *RestoredStatusApplyConfiguration) *EtcdClusterStatusApplyConfiguration {
+	b.Restored = value
 	return b
 }

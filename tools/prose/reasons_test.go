@@ -69,7 +69,7 @@ func TestEveryReasonOfAConditionIsExplained(t *testing.T) {
 }
 
 // causes finds the reasons and causes of etcd in Go, whose types are called so.
-var causes = regexp.MustCompile(`(?m)^\s*\w+\s+(?:Reason|Cause|BackupFailure)\s+= "([A-Z]\w+)"`)
+var causes = regexp.MustCompile(`(?m)^\s*\w+\s+(?:Reason|Cause|BackupFailure|RestoreFailure)\s+= "([A-Z]\w+)"`)
 
 func TestEveryReasonOfAnEtcdClusterIsExplained(t *testing.T) {
 	t.Parallel()

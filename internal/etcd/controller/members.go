@@ -242,6 +242,10 @@ func (p *pass) inNamespace(name string) types.NamespacedName {
 
 // createPod creates the pod of a member after everything that it mounts, and records it.
 func (p *pass) createPod(ctx context.Context, act membership.CreatePod) error {
+	restore, err := p.restoreFile(ctx, act)
+	if err != nil {
+		return err
+	}
 	if err := p.createClaim(ctx, act); err != nil {
 		return err
 	}
@@ -252,6 +256,9 @@ func (p *pass) createPod(ctx context.Context, act membership.CreatePod) error {
 	pod, err := p.cluster.Pod(act.Name, model.Start{Version: act.Version, HasJoined: act.HasJoined, IsFirst: act.IsFirst, Members: act.Members}, trust)
 	if err != nil {
 		return err
+	}
+	if restore != nil {
+		p.cluster.AddRestore(pod, *restore)
 	}
 	p.stamp(pod)
 	if err := p.create(ctx, "Pod", pod); err != nil {

@@ -109,6 +109,8 @@ type pass struct {
 	pods        map[string]*corev1.Pod
 	members     []membership.Member
 	problem     *model.Problem
+	// restored is what the first member reports to have restored.
+	restored *etcdv1beta2.RestoredStatus
 	// wake is when the next reconcile is due although nothing changes; zero when never.
 	wake time.Time
 }
@@ -153,6 +155,7 @@ func (p *pass) run(ctx context.Context) error {
 	if p.problem == nil || len(p.members) > 0 {
 		failed = p.carryOut(ctx)
 	}
+	p.observeRestore()
 	return p.finish(ctx, failed)
 }
 

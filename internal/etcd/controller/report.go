@@ -35,13 +35,14 @@ func (p *pass) report(ctx context.Context) error {
 	if err := p.appliers.Of(p.etcd.UID).ApplyStatus(ctx, intent); err != nil {
 		return err
 	}
+	p.tellRestored(wanted)
 	p.tell(wanted)
 	p.tellAttestation(wanted)
 	return nil
 }
 
 func (p *pass) seen() model.Seen {
-	seen := model.Seen{Before: p.etcd.Status, Problem: p.problem, Ignored: p.findings.Ignored, Running: map[string]string{}, HasCAs: p.authorities.areComplete(), Attestation: p.attestation, Now: p.now}
+	seen := model.Seen{Before: p.etcd.Status, Problem: p.problem, Ignored: p.findings.Ignored, Running: map[string]string{}, HasCAs: p.authorities.areComplete(), Attestation: p.attestation, Restored: p.restored, Now: p.now}
 	for _, member := range p.members {
 		status := etcdv1beta2.MemberStatus{Name: member.Name, PodUID: types.UID(member.PodUID), MemberID: member.ID, Leaving: member.IsLeaving, Version: member.Version}
 		if member.ID != "" {

@@ -75,6 +75,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&rbacv1.RoleBinding{}, builder.OnlyMetadata).
 		Owns(&policyv1.PodDisruptionBudget{}, builder.OnlyMetadata).
 		Owns(&networkingv1.NetworkPolicy{}, builder.OnlyMetadata).
+		Watches(&etcdv1beta2.EtcdBackup{}, handler.EnqueueRequestsFromMapFunc(r.beginningWith)).
 		WatchesRawSource(source.Channel(r.attested, &handler.EnqueueRequestForObject{}))
 	if r.options.ReadsPKI {
 		if err := r.setUpPKI(mgr); err != nil {

@@ -156,13 +156,7 @@ func resultOf(pod *corev1.Pod) contract.BackupResult {
 
 // madeFor reads what the spec said when the pod was created.
 func madeFor(pod *corev1.Pod) MadeFor {
-	made := MadeFor{Cluster: pod.Labels[BackupOfLabel]}
-	for _, volume := range pod.Spec.Volumes {
-		if claim := volume.PersistentVolumeClaim; claim != nil && volume.Name == backupVolume {
-			made.Claim = claim.ClaimName
-		}
-	}
-	return made
+	return MadeFor{Cluster: pod.Labels[BackupOfLabel], Claim: claimOf(pod, backupVolume)}
 }
 
 // counts reports whether the last verified backup is of the cluster and on the claim of the spec.

@@ -38,6 +38,8 @@ type Cluster struct {
 	TLS     TLS
 	// Static are the Secrets of a cluster with certificates of others, nil of any other. What is in them is read later.
 	Static *StaticSecrets
+	// Restore is the file that the cluster begins with; nil when it begins without data.
+	Restore *etcdv1beta2.RestoreSource
 
 	// running is the version that all members had when they were last ready, target that of the spec.
 	running, target string
@@ -99,6 +101,7 @@ func Resolve(etcd *etcdv1beta2.EtcdCluster, settings Settings) (Cluster, Finding
 		Version:     version,
 		Paused:      spec.Paused,
 		TLS:         resolveTLS(spec.TLS),
+		Restore:     spec.Restore,
 		running:     running,
 		target:      spec.Version,
 		repository:  spec.Repository,

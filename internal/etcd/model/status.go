@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,7 +42,9 @@ type Seen struct {
 	HasCAs bool
 	// Attestation is zero when it was not tested.
 	Attestation attestation.Verdict
-	Now         time.Time
+	// Restored is what the first member has restored; nil when that was not seen.
+	Restored *etcdv1beta2.RestoredStatus
+	Now      time.Time
 }
 
 // Status is what the status of a cluster shall be.
@@ -54,6 +57,7 @@ func (c Cluster) Status(seen Seen) etcdv1beta2.EtcdClusterStatus {
 		ServiceName:        c.Names.ClientService(),
 		ClientPort:         contract.ClientPort,
 		MemberStatuses:     c.sorted(seen.Members),
+		Restored:           cmp.Or(seen.Before.Restored, seen.Restored),
 	}
 	for _, member := range status.MemberStatuses {
 		if member.Ready {

@@ -203,7 +203,11 @@ func (w *world) start(ctx context.Context, m *member, pod *corev1.Pod) error {
 	m.stopped = make(chan struct{})
 	go func() {
 		defer close(m.stopped)
-		if err := etcdagent.Run(ctx, options); err != nil {
+		err := w.restore(ctx, m, pod, options)
+		if err == nil {
+			err = etcdagent.Run(ctx, options)
+		}
+		if err != nil {
 			_, _ = fmt.Fprintf(w.log, "the agent of %s ended: %v\n", pod.Name, err)
 		}
 	}()
@@ -269,7 +273,7 @@ func (w *world) tell(ctx context.Context, m *member, pod *corev1.Pod) error {
 		etcd.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Message: m.message}
 	}
 	status := pod.DeepCopy()
-	status.Status.ContainerStatuses = []corev1.ContainerStatus{etcd}
+	status.Status.ContainerStatuses, status.Status.InitContainerStatuses = []corev1.ContainerStatus{etcd}, m.restored()
 	status.Status.Phase, status.Status.PodIP, status.Status.PodIPs = corev1.PodRunning, loopback, []corev1.PodIP{{IP: loopback}}
 	status.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
 	if equality.Semantic.DeepEqual(status.Status, pod.Status) {

@@ -88,7 +88,9 @@ type world struct {
 	t    *testing.T
 	home string
 	// homes are for pods of a version; the others have home.
-	homes     map[string]string
+	homes map[string]string
+	// files is the volume of the file that a cluster begins with.
+	files     string
 	api       client.Client
 	namespace string
 	private   string

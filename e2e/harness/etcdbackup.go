@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -16,7 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/probe/reach"
@@ -65,6 +68,27 @@ func (e Etcd) untilBackedUp(ctx context.Context, name string) (*etcdv1beta2.Etcd
 		return nil, fmt.Errorf("waiting until EtcdBackup %s is Ready: %w", name, err)
 	}
 	return last, nil
+}
+
+// Restoring is a change for Create: the file that the cluster begins with.
+func Restoring(source map[string]any) func(*unstructured.Unstructured) error {
+	return func(cluster *unstructured.Unstructured) error {
+		return unstructured.SetNestedMap(cluster.Object, source, "spec", "restore")
+	}
+}
+
+// Stop deletes the pods of members of a paused cluster, and waits until they are gone.
+func (e Etcd) Stop(ctx context.Context, members ...string) error {
+	if err := e.DeletePods(ctx, members...); err != nil {
+		return err
+	}
+	err := e.Kube.Follow(ctx, &corev1.PodList{}, func(pods Objects) (bool, error) {
+		return !slices.ContainsFunc(members, func(member string) bool { return pods[member] != nil }), nil
+	}, client.InNamespace(e.Namespace))
+	if err != nil {
+		return fmt.Errorf("waiting until the pods %v are gone: %w", members, err)
+	}
+	return nil
 }
 
 // BackupFile is the file of a backup, read past Kubernetes on the bed; nil elsewhere.

@@ -141,6 +141,7 @@ func TestTheEtcdOperatorMayDoWhatItNeedsAndNoMore(t *testing.T) {
 		{verb: "patch", resource: "persistentvolumeclaims", namespace: "etcd"}:                                             true,
 		{verb: "get", resource: "namespaces", namespace: "etcd", name: "etcd"}:                                             true,
 		{verb: "list", resource: "namespaces"}:                                                                             false,
+		{verb: "get", group: "storage.k8s.io", resource: "storageclasses"}:                                                 false,
 		{verb: "patch", group: "policy", resource: "poddisruptionbudgets", namespace: "etcd"}:                              true,
 		{verb: "patch", group: "networking.k8s.io", resource: "networkpolicies", namespace: "etcd"}:                        true,
 		{verb: "delete", group: "networking.k8s.io", resource: "networkpolicies", namespace: "etcd"}:                       false,

@@ -129,8 +129,8 @@ type RestoreVolume struct {
 	Path string `json:"path,omitempty"`
 }
 
-// PodPolicy says what the pods of the members have besides what the operator gives them. It counts when a pod is
-// created.
+// PodPolicy says what the pods of the members have besides what the operator gives them. When it changes, pods are
+// replaced one after the other.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.ephemeral) && self.ephemeral && has(self.persistentVolumeClaimSpec))",message="ephemeral must not be combined with persistentVolumeClaimSpec because an ephemeral member has no claim"
 type PodPolicy struct {
@@ -170,7 +170,8 @@ type PodPolicy struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	EtcdEnv []corev1.EnvVar `json:"etcdEnv,omitempty"`
-	// persistentVolumeClaimSpec of the volume of each member. Unset means 8Gi of the default storage class.
+	// persistentVolumeClaimSpec of the volume of each member. Unset means 8Gi of the default storage class. A larger
+	// storage request expands volumes that exist; other changes count for new ones.
 	// +optional
 	PersistentVolumeClaimSpec *corev1.PersistentVolumeClaimSpec `json:"persistentVolumeClaimSpec,omitempty"`
 	// ephemeral keeps the data of a member in its pod. It is lost with the pod.

@@ -30,6 +30,8 @@ const (
 	ConditionPKIReady = "PKIReady"
 	// ConditionFieldsIgnored is True while the spec has fields without effect.
 	ConditionFieldsIgnored = "FieldsIgnored"
+	// ConditionVolumesDiffer is True while volumes of members are not as the spec says.
+	ConditionVolumesDiffer = "VolumesDiffer"
 	// ConditionAttestationEnforced is True while only the pod of a member can change its requests for certificates. A
 	// cluster that asks for no attestation does not have it.
 	ConditionAttestationEnforced = "AttestationEnforced"
@@ -63,7 +65,7 @@ type EtcdClusterStatus struct {
 	// +optional
 	ControlPaused bool `json:"controlPaused,omitempty"`
 	// conditions: Ready and Available, PKIReady once it is known, AttestationEnforced unless TLS.dynamic.attestation is
-	// Annotation, and FieldsIgnored and Warning when there is something to say.
+	// Annotation, and FieldsIgnored, VolumesDiffer and Warning when there is something to say.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

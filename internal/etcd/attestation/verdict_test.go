@@ -160,7 +160,7 @@ func TestThePolicyKnowsEveryAnnotationAndLabelOfAMember(t *testing.T) {
 	policy := expect(t).Policy
 	names := []string{
 		contract.RequestAnnotation, contract.CertificateAnnotation, keyturnagent.PinAnnotation, keyturnagent.PublishedAnnotation,
-		model.AttestationAnnotation, model.TrustAnnotation, model.VersionAnnotation,
+		model.AttestationAnnotation, model.TrustAnnotation, model.VersionAnnotation, model.RevisionAnnotation,
 		model.RoleLabel, model.ClusterLabel, model.MemberLabel, model.BackupOfLabel, model.AppLabel,
 	}
 	for _, plane := range contract.Planes() {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -46,7 +47,7 @@ func (p *pass) enroll(ctx context.Context) []error {
 // answer brings a pod up to date. One that asks for no certificates only has a role.
 func (p *pass) answer(ctx context.Context, pod *corev1.Pod, member membership.Member) error {
 	if p.cluster.Names.Mode != model.Dynamic {
-		return p.changePod(ctx, pod, member, nil)
+		return p.changePod(ctx, pod, member, map[string]string{})
 	}
 	if err := p.recordExposed(ctx, enroll.ExposedIn(pod.Annotations), enroll.Owner{UID: string(pod.UID)}); err != nil {
 		return err
@@ -198,8 +199,10 @@ func (p *pass) issued(pod *corev1.Pod, signed enroll.Signed) {
 		"Issued a certificate by %s for pod %s: %s", signed.Leaf.Issuer.CommonName, pod.Name, signed.Why)
 }
 
-// changePod writes annotations and the role of a member into its pod, unless they are there.
+// changePod writes annotations and the role of a member into its pod, unless they are there. A pod that an earlier
+// operator has created is taken for one of the present spec.
 func (p *pass) changePod(ctx context.Context, pod *corev1.Pod, member membership.Member, annotations map[string]string) error {
+	annotations[model.RevisionAnnotation] = cmp.Or(pod.Annotations[model.RevisionAnnotation], p.cluster.PodRevision())
 	isCurrent := true
 	for key, value := range annotations {
 		if value == "" {

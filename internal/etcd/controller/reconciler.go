@@ -3,6 +3,7 @@ package controller
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -71,6 +72,7 @@ type Reconciler struct {
 	podAppliers   *kube.Appliers
 	startAppliers *kube.Appliers
 	denials       *denials
+	refusals      *refusals
 	// accessed watches the Secrets that EtcdAccesses depend on.
 	accessed *kube.Named
 	// makingCA is held while a CA of the operator is read or made.
@@ -87,6 +89,7 @@ func New(options Options) *Reconciler {
 		podAppliers:   kube.NewAppliers(options.Client, podOwner),
 		startAppliers: kube.NewAppliers(options.Client, startOwner),
 		denials:       newDenials(),
+		refusals:      newRefusals(),
 		attested:      make(chan event.GenericEvent),
 		accessed:      kube.NewNamed(corev1.SchemeGroupVersion.WithResource("secrets")),
 	}
@@ -108,7 +111,10 @@ type pass struct {
 	attestation attestation.Verdict
 	pods        map[string]*corev1.Pod
 	members     []membership.Member
-	problem     *model.Problem
+	// claims are those of members, by member, as the cache has them; volumes is how they differ from the spec.
+	claims  map[string]*corev1.PersistentVolumeClaim
+	volumes []model.Volume
+	problem *model.Problem
 	// restored is what the first member reports to have restored.
 	restored *etcdv1beta2.RestoredStatus
 	// wake is when the next reconcile is due although nothing changes; zero when never.
@@ -147,7 +153,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // run brings the cluster one step further. What is in the way of that is reported. A spec that cannot be acted on
 // stops nothing that runs: members get their certificates as before.
 func (p *pass) run(ctx context.Context) error {
-	if err := p.readPods(ctx, p.options.Client); err != nil {
+	if err := errors.Join(p.readPods(ctx, p.options.Client), p.readVolumes(ctx)); err != nil {
 		return err
 	}
 	p.problem = p.findings.Problem
@@ -156,7 +162,7 @@ func (p *pass) run(ctx context.Context) error {
 		failed = p.carryOut(ctx)
 	}
 	p.observeRestore()
-	return p.finish(ctx, failed)
+	return p.finish(ctx, append(failed, p.expandVolumes(ctx)...))
 }
 
 // carryOut does what is due, and returns what failed. Certificates come first: what members wait for must not wait for

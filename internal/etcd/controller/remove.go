@@ -84,6 +84,7 @@ func (p *pass) release(ctx context.Context) error {
 	p.appliers.Forget(p.etcd.UID)
 	p.podAppliers.Forget(p.etcd.UID)
 	p.startAppliers.Forget(p.etcd.UID)
+	p.refusals.keep(p.etcd.UID, nil)
 	return nil
 }
 

@@ -38,11 +38,15 @@ func (p *pass) report(ctx context.Context) error {
 	p.tellRestored(wanted)
 	p.tell(wanted)
 	p.tellAttestation(wanted)
+	p.tellVolumes(wanted)
 	return nil
 }
 
 func (p *pass) seen() model.Seen {
-	seen := model.Seen{Before: p.etcd.Status, Problem: p.problem, Ignored: p.findings.Ignored, Running: map[string]string{}, HasCAs: p.authorities.areComplete(), Attestation: p.attestation, Restored: p.restored, Now: p.now}
+	seen := model.Seen{
+		Before: p.etcd.Status, Problem: p.problem, Ignored: p.findings.Ignored, Running: map[string]string{}, HasCAs: p.authorities.areComplete(),
+		Volumes: p.volumes, Attestation: p.attestation, Restored: p.restored, Now: p.now,
+	}
 	for _, member := range p.members {
 		status := etcdv1beta2.MemberStatus{Name: member.Name, PodUID: types.UID(member.PodUID), MemberID: member.ID, Leaving: member.IsLeaving, Version: member.Version}
 		if member.ID != "" {
@@ -53,6 +57,7 @@ func (p *pass) seen() model.Seen {
 		}
 		if pod := p.pods[member.Name]; pod != nil && string(pod.UID) == member.PodUID {
 			seen.Running[member.Name] = pod.Annotations[model.VersionAnnotation]
+			seen.HasOldPods = seen.HasOldPods || p.cluster.HasOldSpec(pod)
 			status.Ready = member.IsVoter && serves(pod)
 			if member.IsVoter && !status.Ready && isReady(pod) {
 				p.wakeAt(p.now.Add(again)) // its label is due, which no event tells of

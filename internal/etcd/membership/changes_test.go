@@ -2,6 +2,7 @@ package membership_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -50,6 +51,10 @@ func resize(size int) func(w *world) { return func(w *world) { w.size = size } }
 
 func upgrade(w *world) { w.version = "3.6.16" }
 
+func reshape(w *world) { w.shape = "other" }
+
+func breakPods(w *world) { w.shape = broken }
+
 // takeBack is possible until all members run the new version.
 func takeBack(w *world) {
 	if slices.ContainsFunc(w.members, func(m membership.Member) bool {
@@ -73,6 +78,11 @@ func TestTheSpecChangesAtAnyTime(t *testing.T) {
 		"one upgraded and taken back":     {1, false, budget{pods: 1, claims: 1, crashes: 1}, []func(w *world){upgrade, takeBack}},
 		"three to one and back":           {3, false, budget{pods: 1, crashes: 1}, []func(w *world){resize(1), resize(3)}},
 		"created, resized and upgraded":   {0, false, budget{crashes: 1}, []func(w *world){resize(3), upgrade, resize(1)}},
+		"other pods, then upgraded":       {3, false, budget{pods: 1}, []func(w *world){reshape, upgrade}},
+		"upgraded, then other pods":       {3, false, budget{crashes: 1}, []func(w *world){upgrade, reshape}},
+		"pods that do not start, mended":  {3, false, budget{pods: 1, crashes: 1}, []func(w *world){breakPods, reshape}},
+		"one that does not start, mended": {1, false, budget{pods: 1, crashes: 1}, []func(w *world){breakPods, reshape}},
+		"ephemeral, broken and mended":    {3, true, budget{pods: 1}, []func(w *world){breakPods, reshape}},
 		"ephemeral, upgraded and grown":   {3, true, budget{}, []func(w *world){upgrade, resize(5)}},
 		"four, upgraded, and three again": {4, false, budget{}, []func(w *world){upgrade, resize(3)}},
 	} {
@@ -140,5 +150,32 @@ func TestALostStatusIsRecoveredByDoingWhatItSays(t *testing.T) {
 				t.Errorf("%d serve, %d are recorded, etcd has %d; decision %+v %+v", w.serving(), len(w.members), len(w.list), d.Act, d.Obstacle)
 			}
 		})
+	}
+}
+
+func TestAVersionAndAnotherSpecGoInOneRestart(t *testing.T) {
+	t.Parallel()
+	w := settled(3, false)
+	before := maps.Clone(w.pods)
+	upgrade(w)
+	reshape(w)
+	deleted := 0
+	for range 60 {
+		d := w.decide()
+		if _, is := d.Act.(membership.DeletePod); is {
+			deleted++
+		}
+		if err := w.carryOut(d.Act, false); err != nil {
+			t.Fatal(err)
+		}
+		w.report(d)
+		for _, name := range memberNames {
+			if err := w.start(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if deleted != 3 || w.outdated() > 0 || w.serving() != 3 || w.pods[first].uid == before[first].uid {
+		t.Errorf("%d pods were deleted, %d are outdated, %d members serve", deleted, w.outdated(), w.serving())
 	}
 }

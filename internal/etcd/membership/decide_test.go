@@ -472,7 +472,54 @@ func TestTheNextAct(t *testing.T) {
 			membership.WaitingForMembers,
 		},
 		"no member loads changed CAs beside one that does not answer": {
-			asked(stale(three(), second), voter(first), voter(second), silent(third)), membership.Rest{}, membership.Upgrading,
+			asked(stale(three(), second), voter(first), voter(second), silent(third)), membership.Rest{}, membership.Restarting,
+		},
+		"a changed spec restarts a follower first": {
+			asked(reshaped(three(), first, second, third), voter(first), voter(second), voter(third)),
+			membership.DeletePod{Name: second, UID: "uid1"},
+			membership.Restarting,
+		},
+		"etcd is asked when a spec has changed": {reshaped(three(), second), membership.Ask{}, membership.EtcdNotAnswering},
+		"a file system that awaits a mount restarts its member": {
+			asked(changedPod(three(), third, func(pod *membership.Pod) { pod.AwaitsMount = true }), voter(first), voter(second), voter(third)),
+			membership.DeletePod{Name: third, UID: "uid2"},
+			membership.Restarting,
+		},
+		"a paused cluster keeps its pods": {
+			changed(reshaped(three(), first, second), func(o *membership.Observed) { o.Paused = true }), membership.Rest{}, "",
+		},
+		"no pod goes for a spec beside a member that does not answer": {
+			asked(reshaped(three(), second), voter(first), voter(second), silent(third)), membership.Rest{}, membership.Restarting,
+		},
+		"an ephemeral member is replaced for a changed spec": {
+			asked(ephemeral(reshaped(three(), second)), voter(first), voter(second), voter(third)),
+			membership.SetLeaving{Name: second, Leaving: true},
+			membership.Restarting,
+		},
+		"the only member keeps its data when the spec changes and it is ephemeral": {
+			asked(ephemeral(sized(reshaped(one(), first), 1)), voter(first)), membership.Rest{}, membership.Restarting,
+		},
+		"the only member keeps its data when it is ephemeral and not ready": {
+			asked(ephemeral(down(sized(reshaped(one(), first), 1), first)), silent(first)), membership.Rest{}, membership.Restarting,
+		},
+		"ephemeral members keep their data without a quorum": {
+			asked(ephemeral(down(reshaped(three(), first, second, third), first, second, third))), membership.Rest{}, membership.WaitingForPods,
+		},
+		"members in which nothing runs get the corrected spec": {
+			asked(down(reshaped(three(), first, second, third), first, second, third)),
+			membership.DeletePod{Name: first, UID: "uid0"},
+			membership.Restarting,
+		},
+		"members in which etcd may run are waited for": {
+			asked(changed(reshaped(three(), first, second, third), func(o *membership.Observed) {
+				for _, name := range memberNames[:3] {
+					pod := crashed(o.Pods[name].UID)
+					pod.HasOldSpec = true
+					o.Pods[name] = pod
+				}
+			})),
+			membership.Rest{},
+			membership.WaitingForPods,
 		},
 		"a pod that was not recorded and may run stays": {
 			changed(three(), func(o *membership.Observed) { o.Pods[second] = ready("other") }), membership.Rest{}, membership.UnknownMemberPod,
@@ -566,6 +613,30 @@ func stale(o membership.Observed, names ...string) membership.Observed {
 		pod := o.Pods[name]
 		pod.IsStale = true
 		o.Pods[name] = pod
+	}
+	return o
+}
+
+// changedPod has another pod of a member.
+func changedPod(o membership.Observed, name string, change func(pod *membership.Pod)) membership.Observed {
+	pod := o.Pods[name]
+	change(&pod)
+	o.Pods[name] = pod
+	return o
+}
+
+// reshaped has members whose pods were created of another spec.
+func reshaped(o membership.Observed, names ...string) membership.Observed {
+	for _, name := range names {
+		o = changedPod(o, name, func(pod *membership.Pod) { pod.HasOldSpec = true })
+	}
+	return o
+}
+
+// down has members in whose pods no process runs.
+func down(o membership.Observed, names ...string) membership.Observed {
+	for _, name := range names {
+		o = changedPod(o, name, func(pod *membership.Pod) { pod.IsReady, pod.IsDown = false, true })
 	}
 	return o
 }

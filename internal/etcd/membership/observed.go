@@ -39,6 +39,12 @@ type Pod struct {
 	Version string
 	// IsStale is true when it was started with other CAs than those that members shall trust.
 	IsStale bool
+	// HasOldSpec is true when it was created of another spec.
+	HasOldSpec bool
+	// AwaitsMount is true when its volume has grown, and the file system grows only under another pod.
+	AwaitsMount bool
+	// IsDown is true when no process runs in its container, as between two starts of one that fails.
+	IsDown bool
 }
 
 // Claim is the claim with the data of a member.

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -9,15 +10,30 @@ import (
 // one after the other, while clients write.
 const maxLag = 5000
 
-// isOutdated reports whether a member does not run the version that it shall run, or with other CAs. The version is recorded before
-// the pod goes: a pod that is lost for any other reason comes back as it was.
+// isOutdated reports whether a member shall run in another pod. The version is recorded before the pod goes: a pod that
+// is lost for any other reason comes back with the one before.
 func (o Observed) isOutdated(m Member) bool {
 	pod, exists := o.Pods[m.Name]
-	return m.Version != o.Version || exists && (pod.Version != m.Version || pod.IsStale)
+	return m.Version != o.Version || exists && (pod.Version != m.Version || pod.IsStale || pod.HasOldSpec || pod.AwaitsMount)
 }
 
-// stuck gives another version to a member that does not serve: there is nothing to wait for. Etcd may run in its pod
-// nevertheless, so that the pod goes only when the others are a quorum, or when there are no others.
+// purpose is why a member gets another pod. One restart serves all.
+func (o Observed) purpose(m Member) (Reason, string) {
+	switch pod := o.Pods[m.Name]; {
+	case m.Version != o.Version || pod.Version != m.Version:
+		return Upgrading, "with etcd " + o.Version
+	case pod.IsStale:
+		return Restarting, "to load changed CAs"
+	case pod.HasOldSpec:
+		return Restarting, "to apply the changed spec"
+	default:
+		return Restarting, "to grow the file system of its volume"
+	}
+}
+
+// stuck gives another pod to a member that does not serve: there is nothing to wait for. Etcd may run in its pod
+// nevertheless, or its data be in it: then the pod goes only when the others are a quorum. Where no process runs, it
+// goes in any case: a spec with which no member starts is corrected so.
 func (o Observed) stuck() (Decision, bool) {
 	for _, m := range o.Members {
 		pod, exists := o.Pods[m.Name]
@@ -27,7 +43,8 @@ func (o Observed) stuck() (Decision, bool) {
 		if m.Version != o.Version {
 			return o.restart(m), true
 		}
-		if voters := o.voters(); pod.MayRun && len(o.Members) > 1 && count(voters) < quorum(len(voters)) {
+		mayServe, hasData := pod.MayRun && !pod.IsDown && len(o.Members) > 1, o.Ephemeral && m.ID != ""
+		if voters := o.voters(); (mayServe || hasData) && count(voters) < quorum(len(voters)) {
 			continue
 		}
 		return o.restart(m), true
@@ -35,25 +52,28 @@ func (o Observed) stuck() (Decision, bool) {
 	return Decision{}, false
 }
 
-// roll gives another version to one member after the other, those that follow first. All must serve before the next.
+// roll gives another pod to one member after the other, those that follow first. All must serve before the next.
 func (o Observed) roll() (Decision, bool) {
 	outdated := slices.DeleteFunc(slices.Clone(o.Members), func(m Member) bool { return !o.isOutdated(m) })
 	if len(outdated) == 0 {
 		return Decision{}, false
 	}
 	next := slices.MinFunc(outdated, func(a, b Member) int { return cmp.Compare(o.turn(a), o.turn(b)) })
-	if obstacle := o.unhealthy(); obstacle != nil {
-		return Decision{Act: Rest{}, Obstacle: obstacle, Again: len(o.unready()) == 0}, true
+	reason, purpose := o.purpose(next)
+	if problem := o.unhealthy(); problem != "" {
+		d := rest(reason, "%s. The next member is restarted %s when all are healthy.", problem, purpose)
+		d.Again = len(o.unready()) == 0
+		return d, true
 	}
 	others := slices.DeleteFunc(o.voters(), func(l Listed) bool { return l.Name == next.Name })
 	listed, _ := o.listed(next)
 	switch {
 	case o.Ephemeral && len(others) == 0:
-		return rest(Upgrading, "Member %s keeps its data in its pod, and etcd %s needs another pod. Nothing is done. Set spec.size to 3 first.", next.Name, o.Version), true
+		return rest(reason, "Member %s is to be restarted %s, and keeps its data in its pod. Nothing is done. Set spec.size to 3 first.", next.Name, purpose), true
 	case listed.IsLeader && len(others) > 0:
 		return move(listed, others), true
 	case o.Ephemeral:
-		return o.remove(listed, Upgrading, "it keeps its data in its pod and comes back with etcd "+o.Version), true
+		return o.remove(listed, reason, "it is to be restarted "+purpose+", and keeps its data in its pod"), true
 	default:
 		return o.restart(next), true
 	}
@@ -78,14 +98,12 @@ func (o Observed) restart(m Member) Decision {
 	if m.Version != o.Version {
 		next = SetVersion{m.Name, o.Version}
 	}
-	if m.Version == o.Version && o.Pods[m.Name].IsStale {
-		return act(next, Restarting, "Member %s is being restarted to load changed CAs.", m.Name)
-	}
-	return act(next, Upgrading, "Member %s is being restarted with etcd %s.", m.Name, o.Version)
+	reason, purpose := o.purpose(m)
+	return act(next, reason, "Member %s is being restarted %s.", m.Name, purpose)
 }
 
-// unhealthy says what is wrong with any member, nil when nothing is.
-func (o Observed) unhealthy() *Obstacle {
+// unhealthy says what is wrong with any member, nothing when nothing is.
+func (o Observed) unhealthy() string {
 	newest := uint64(0)
 	for _, listed := range o.List {
 		newest = max(newest, listed.Received)
@@ -103,7 +121,7 @@ func (o Observed) unhealthy() *Obstacle {
 		default:
 			continue
 		}
-		return rest(Upgrading, "Member %s %s. The next member is restarted with etcd %s when all are healthy.", m.Name, problem, o.Version).Obstacle
+		return fmt.Sprintf("Member %s %s", m.Name, problem)
 	}
-	return nil
+	return ""
 }

@@ -151,9 +151,9 @@ func (wk *walker) settle(from *world) {
 		}
 		passed = append(passed, key)
 		d := w.decide()
-		if _, rests := d.Act.(membership.Rest); rests && (d.Obstacle == nil || w.isLost() && saysLost(d.Obstacle.Reason)) {
-			if d.Obstacle == nil && (w.serving() != w.size || len(w.list) != w.size) {
-				wk.t.Fatalf("all is well, and %d of %d members serve: %s", w.serving(), w.size, w.key())
+		if _, rests := d.Act.(membership.Rest); rests && (d.Obstacle == nil || w.isLost() && saysLost(d.Obstacle.Reason) || w.shape == broken) {
+			if d.Obstacle == nil && (w.serving() != w.size || len(w.list) != w.size || w.outdated() > 0) {
+				wk.t.Fatalf("all is well, %d of %d members serve, and %d are outdated: %s", w.serving(), w.size, w.outdated(), w.key())
 			}
 			break
 		}
@@ -271,25 +271,30 @@ func TestNoActTakesTheQuorumAway(t *testing.T) {
 		change func(w *world)
 		left   budget
 	}{
-		"created":             {0, func(w *world) { w.size = 3 }, budget{pods: 1, crashes: 1, lags: 1}},
-		"three members":       {3, func(*world) {}, budget{pods: 2, claims: 1, crashes: 1, lags: 1}},
-		"a member lies":       {3, func(*world) {}, budget{pods: 2, lies: 2}},
-		"all pods end":        {3, func(*world) {}, budget{ends: 3, crashes: 1}},
-		"all pods lost":       {3, func(*world) {}, budget{pods: 3, crashes: 1, restarts: 1}},
-		"two members":         {2, func(*world) {}, budget{pods: 1, claims: 1, crashes: 1, restarts: 1, lags: 1}},
-		"one member":          {1, func(*world) {}, budget{pods: 1, claims: 1, crashes: 1, restarts: 1, lags: 1}},
-		"three to one":        {3, func(w *world) { w.size = 1 }, budget{pods: 1, claims: 1, crashes: 1, lags: 1}},
-		"five to three":       {5, func(w *world) { w.size = 3 }, budget{pods: 1, claims: 1, crashes: 1}},
-		"one to three":        {1, func(w *world) { w.size = 3 }, budget{pods: 1, claims: 1, crashes: 1, lags: 1}},
-		"three upgraded":      {3, func(w *world) { w.version = "3.6.16" }, budget{pods: 1, claims: 1, restarts: 1}},
-		"one upgraded":        {1, func(w *world) { w.version = "3.6.16" }, budget{pods: 1, crashes: 1, restarts: 1, lags: 1}},
-		"one volume emptied":  {1, func(*world) {}, budget{empties: 1, machines: 1, pods: 1, crashes: 1, lags: 1}},
-		"volumes emptied":     {3, func(*world) {}, budget{empties: 1, machines: 1, pods: 1, crashes: 1}},
-		"emptied early":       {0, func(w *world) { *w = *empty(1) }, budget{empties: 1, machines: 1, crashes: 1, mounts: 1}},
-		"mounted late":        {2, func(w *world) { w.size = 3 }, budget{empties: 1, mounts: 1}},
-		"emptied and grown":   {1, func(w *world) { w.size = 2 }, budget{empties: 1, machines: 1, mounts: 1}},
-		"emptied as learner":  {1, func(w *world) { w.size = 3 }, budget{empties: 1, machines: 1, crashes: 1}},
-		"upgraded and scaled": {3, func(w *world) { w.version, w.size = "3.6.16", 1 }, budget{pods: 1, claims: 1, crashes: 1}},
+		"created":                   {0, func(w *world) { w.size = 3 }, budget{pods: 1, crashes: 1, lags: 1}},
+		"three members":             {3, func(*world) {}, budget{pods: 2, claims: 1, crashes: 1, lags: 1}},
+		"a member lies":             {3, func(*world) {}, budget{pods: 2, lies: 2}},
+		"all pods end":              {3, func(*world) {}, budget{ends: 3, crashes: 1}},
+		"all pods lost":             {3, func(*world) {}, budget{pods: 3, crashes: 1, restarts: 1}},
+		"two members":               {2, func(*world) {}, budget{pods: 1, claims: 1, crashes: 1, restarts: 1, lags: 1}},
+		"one member":                {1, func(*world) {}, budget{pods: 1, claims: 1, crashes: 1, restarts: 1, lags: 1}},
+		"three to one":              {3, func(w *world) { w.size = 1 }, budget{pods: 1, claims: 1, crashes: 1, lags: 1}},
+		"five to three":             {5, func(w *world) { w.size = 3 }, budget{pods: 1, claims: 1, crashes: 1}},
+		"one to three":              {1, func(w *world) { w.size = 3 }, budget{pods: 1, claims: 1, crashes: 1, lags: 1}},
+		"three upgraded":            {3, func(w *world) { w.version = "3.6.16" }, budget{pods: 1, claims: 1, restarts: 1}},
+		"one upgraded":              {1, func(w *world) { w.version = "3.6.16" }, budget{pods: 1, crashes: 1, restarts: 1, lags: 1}},
+		"three get other pods":      {3, reshape, budget{pods: 1, claims: 1, restarts: 1, crashes: 1}},
+		"one gets another pod":      {1, reshape, budget{pods: 1, crashes: 1, restarts: 1, lags: 1}},
+		"upgraded, with other pods": {3, func(w *world) { upgrade(w); reshape(w) }, budget{pods: 1, crashes: 1}},
+		"pods that do not start":    {3, breakPods, budget{pods: 1, crashes: 1, lags: 1}},
+		"fewer, with other pods":    {3, func(w *world) { reshape(w); w.size = 1 }, budget{pods: 1, claims: 1}},
+		"upgraded and scaled":       {3, func(w *world) { w.version, w.size = "3.6.16", 1 }, budget{pods: 1, claims: 1, crashes: 1}},
+		"one volume emptied":        {1, func(*world) {}, budget{empties: 1, machines: 1, pods: 1, crashes: 1, lags: 1}},
+		"volumes emptied":           {3, func(*world) {}, budget{empties: 1, machines: 1, pods: 1, crashes: 1}},
+		"emptied early":             {0, func(w *world) { *w = *empty(1) }, budget{empties: 1, machines: 1, crashes: 1, mounts: 1}},
+		"mounted late":              {2, func(w *world) { w.size = 3 }, budget{empties: 1, mounts: 1}},
+		"emptied and grown":         {1, func(w *world) { w.size = 2 }, budget{empties: 1, machines: 1, mounts: 1}},
+		"emptied as learner":        {1, func(w *world) { w.size = 3 }, budget{empties: 1, machines: 1, crashes: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -317,6 +322,7 @@ func TestMembersWithoutVolumesAreReplaced(t *testing.T) {
 		"emptied":  {func(*world) {}, budget{empties: 1, machines: 1, pods: 1, crashes: 1}},
 		"ended":    {func(*world) {}, budget{pods: 1, crashes: 1, ends: 3}},
 		"upgraded": {func(w *world) { w.version = "3.6.16" }, budget{pods: 2, crashes: 1, restarts: 1}},
+		"reshaped": {reshape, budget{pods: 2, crashes: 1, restarts: 1}},
 		"fewer":    {func(w *world) { w.size = 1 }, budget{pods: 2, crashes: 1, restarts: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,8 @@ type world struct {
 	size      int
 	version   string
 	ephemeral bool
+	// shape is what the spec says about pods. With the one that is called broken, none starts.
+	shape string
 
 	list   []server
 	leader string
@@ -39,7 +41,7 @@ type server struct {
 }
 
 type pod struct {
-	uid, version string
+	uid, version, shape string
 	// told is how etcd shall start in it, and mounted what of that its container sees.
 	told, mounted start
 	running, goes bool
@@ -92,7 +94,7 @@ func (w *world) key() string {
 	for i, name := range memberNames {
 		for _, pods := range []map[string]pod{w.pods, w.cache} {
 			if p, exists := pods[name]; exists {
-				say(p.uid, "pod", i, p.version, p.told, p.mounted, p.running, p.goes, p.ended, p.emptied, p.marked, p.ready)
+				say(p.uid, "pod", i, p.version, p.shape, p.told, p.mounted, p.running, p.goes, p.ended, p.emptied, p.marked, p.ready)
 				say(p.volume)
 			}
 		}
@@ -104,7 +106,7 @@ func (w *world) key() string {
 	return text.String() + fmt.Sprint(w.cache == nil, w.reported == w.spec(), w.hadClients)
 }
 
-func (w *world) spec() string { return fmt.Sprint(w.size, w.version) }
+func (w *world) spec() string { return fmt.Sprint(w.size, w.version, w.shape) }
 
 // report records whether the cluster is as its spec says.
 func (w *world) report(d membership.Decision) {
@@ -122,6 +124,20 @@ func (w *world) fresh() string {
 
 // memberNames are those of all members there can be.
 var memberNames = []string{"my-cluster-0", "my-cluster-1", "my-cluster-2", "my-cluster-3", "my-cluster-4", "my-cluster-5", "my-cluster-6"}
+
+// broken is the shape of pods that do not start.
+const broken = "broken"
+
+// outdated counts pods that are not as the spec says.
+func (w *world) outdated() int {
+	outdated := 0
+	for _, p := range w.pods {
+		if p.version != w.version || p.shape != w.shape {
+			outdated++
+		}
+	}
+	return outdated
+}
 
 func (w *world) serves(s server) bool {
 	p, exists := w.pods[s.name]
@@ -161,7 +177,7 @@ func (w *world) quorate() bool {
 func (w *world) start(name string) error {
 	p, exists := w.pods[name]
 	at := slices.IndexFunc(w.members, func(m membership.Member) bool { return m.Name == name })
-	if !exists || p.running || p.goes || p.ended || at < 0 || w.members[at].PodUID != p.uid {
+	if !exists || p.running || p.goes || p.ended || p.shape == broken || at < 0 || w.members[at].PodUID != p.uid {
 		return nil
 	}
 	_, hasClaim := w.claims[name]
@@ -297,7 +313,7 @@ func (w *world) observe(asked bool) membership.Observed {
 	for name, p := range pods {
 		o.Pods[name] = membership.Pod{
 			UID: p.uid, IsOwned: true, MayRun: p.running, IsReady: p.running && w.isReady(name), IsEnding: p.goes, HasEnded: p.ended,
-			IsEmptied: p.emptied, HasJoined: p.told.joined, Members: strings.Fields(p.told.members), Version: p.version,
+			IsEmptied: p.emptied, HasJoined: p.told.joined, Members: strings.Fields(p.told.members), Version: p.version, HasOldSpec: p.shape != w.shape,
 		}
 	}
 	for name, c := range w.claims {
@@ -401,7 +417,7 @@ func (w *world) createPod(act membership.CreatePod, crashes bool) error {
 	if !hasClaim && !w.ephemeral {
 		w.claims[act.Name] = claim{uid: w.fresh()}
 	}
-	p := pod{uid: w.fresh(), version: act.Version, told: start{act.IsFirst, act.HasJoined, strings.Join(act.Members, " ")}}
+	p := pod{uid: w.fresh(), version: act.Version, shape: w.shape, told: start{act.IsFirst, act.HasJoined, strings.Join(act.Members, " ")}}
 	p.mounted = p.told
 	w.pods[act.Name] = p
 	if !crashes {

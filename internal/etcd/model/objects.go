@@ -49,6 +49,8 @@ const (
 	AttestationAnnotation = "keyturn.dev/attestation"
 	// TrustAnnotation names the CAs from Secrets that the pod was started with.
 	TrustAnnotation = "keyturn.dev/etcd-trust"
+	// RevisionAnnotation is the PodRevision of the spec that the pod was created of.
+	RevisionAnnotation = "keyturn.dev/etcd-pod-revision"
 )
 
 // Object is an object to be applied, with what identifies it.

@@ -57,12 +57,8 @@ func (c Cluster) Pod(member string, start Start, trust string) (*corev1.Pod, err
 	if err != nil {
 		return nil, fmt.Errorf("rendering pod %s: %w", member, err)
 	}
-	labels := maps.Clone(c.pod.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	maps.Copy(labels, c.MemberLabels(member))
-	delete(labels, RoleLabel)
+	labels := c.MemberLabels(member)
+	maps.Copy(labels, c.userLabels())
 	if start.IsFirst {
 		labels[RoleLabel] = string(etcdv1beta2.RoleVoter)
 	}
@@ -90,20 +86,10 @@ func (c Cluster) Pod(member string, start Start, trust string) (*corev1.Pod, err
 	return pod, nil
 }
 
-// podAnnotations are the user's without those by which operator and agent speak to each other.
+// podAnnotations are the user's and the operator's.
 func (c Cluster) podAnnotations(version, trust string) map[string]string {
-	annotations := maps.Clone(c.pod.Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	for _, own := range []string{contract.RequestAnnotation, contract.CertificateAnnotation, agent.PublishedAnnotation, agent.GivenAnnotation, agent.PinAnnotation, AttestationAnnotation, TrustAnnotation, contract.StartAnnotation} {
-		delete(annotations, own)
-	}
-	for _, plane := range contract.Planes() {
-		delete(annotations, plane.RequestAnnotation())
-		delete(annotations, plane.CertificateAnnotation())
-	}
-	annotations[VersionAnnotation] = version
+	annotations := map[string]string{VersionAnnotation: version, RevisionAnnotation: c.PodRevision()}
+	maps.Copy(annotations, c.userAnnotations())
 	switch c.Names.Mode {
 	case Dynamic:
 		annotations[agent.PinAnnotation] = trust
@@ -186,12 +172,7 @@ func (c Cluster) environment() []corev1.EnvVar {
 	} {
 		variables = append(variables, corev1.EnvVar{Name: field.name, ValueFrom: &corev1.EnvVarSource{FieldRef: fieldRef(field.path)}})
 	}
-	for _, variable := range c.pod.EtcdEnv {
-		if isTuning(variable.Name) {
-			variables = append(variables, variable)
-		}
-	}
-	return variables
+	return append(variables, c.tuning()...)
 }
 
 func fieldRef(path string) *corev1.ObjectFieldSelector {

@@ -38,6 +38,9 @@ type Seen struct {
 	// Problem is why the cluster is not as its spec says; nil when only readiness counts.
 	Problem *Problem
 	Ignored []string
+	// Volumes are the claims of members, and HasOldPods is true while pods were created of another spec.
+	Volumes    []Volume
+	HasOldPods bool
 	// HasCAs is true when the CAs of the cluster have been read.
 	HasCAs bool
 	// Attestation is zero when it was not tested.
@@ -107,7 +110,7 @@ func (c Cluster) sorted(members []etcdv1beta2.MemberStatus) []etcdv1beta2.Member
 }
 
 func (c Cluster) conditions(status etcdv1beta2.EtcdClusterStatus, seen Seen) []metav1.Condition {
-	conditions := append([]metav1.Condition{c.ready(status, seen.Problem), available(status)}, slices.Concat(pkiReady(seen), c.attested(seen))...)
+	conditions := append([]metav1.Condition{c.ready(status, seen), available(status)}, slices.Concat(pkiReady(seen), c.attested(seen), c.volumesDiffer(seen.Volumes))...)
 	if len(seen.Ignored) > 0 {
 		named := seen.Ignored[:min(len(seen.Ignored), maxNamedFields)]
 		conditions = append(conditions, newCondition(etcdv1beta2.ConditionFieldsIgnored, metav1.ConditionTrue, fieldsReason,
@@ -123,12 +126,12 @@ func (c Cluster) conditions(status etcdv1beta2.EtcdClusterStatus, seen Seen) []m
 	return conditions
 }
 
-func (c Cluster) ready(status etcdv1beta2.EtcdClusterStatus, problem *Problem) metav1.Condition {
-	ready, unready := len(status.Members.Ready), status.Members.Unready
+func (c Cluster) ready(status etcdv1beta2.EtcdClusterStatus, seen Seen) metav1.Condition {
+	ready, unready, problem := len(status.Members.Ready), status.Members.Unready, seen.Problem
 	switch {
 	case problem != nil:
 		return newCondition(etcdv1beta2.ConditionReady, metav1.ConditionFalse, problem.Reason, problem.Message)
-	case c.Paused && (ready < c.Size || len(status.MemberStatuses) > c.Size || status.TargetVersion != ""):
+	case c.Paused && (ready < c.Size || len(status.MemberStatuses) > c.Size || status.TargetVersion != "" || seen.HasOldPods):
 		return newCondition(etcdv1beta2.ConditionReady, metav1.ConditionFalse, Paused, fmt.Sprintf(
 			"%d of %d members are ready with etcd %s, and members are not changed while the cluster is paused. Set spec.paused to false.", ready, c.Size, c.target))
 	case status.TargetVersion != "":

@@ -9,8 +9,8 @@ import (
 // PodPolicyApplyConfiguration represents a declarative configuration of the PodPolicy type for use
 // with apply.
 //
-// PodPolicy says what the pods of the members have besides what the operator gives them. It counts when a pod is
-// created.
+// PodPolicy says what the pods of the members have besides what the operator gives them. When it changes, pods are
+// replaced one after the other.
 type PodPolicyApplyConfiguration struct {
 	// labels of the pods. Those of the operator win.
 	Labels map[string]string `json:"labels,omitempty"`
@@ -31,7 +31,8 @@ type PodPolicyApplyConfiguration struct {
 	// etcdEnv holds variables of the container of etcd. Those that tune etcd or the Go
 	// runtime have an effect, the others are named in a condition.
 	EtcdEnv []v1.EnvVar `json:"etcdEnv,omitempty"`
-	// persistentVolumeClaimSpec of the volume of each member. Unset means 8Gi of the default storage class.
+	// persistentVolumeClaimSpec of the volume of each member. Unset means 8Gi of the default storage class. A larger
+	// storage request expands volumes that exist; other changes count for new ones.
 	PersistentVolumeClaimSpec *v1.PersistentVolumeClaimSpec `json:"persistentVolumeClaimSpec,omitempty"`
 	// ephemeral keeps the data of a member in its pod. It is lost with the pod.
 	Ephemeral *bool `json:"ephemeral,omitempty"`

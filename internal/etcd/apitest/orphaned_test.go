@@ -326,3 +326,40 @@ func TestAClusterWithoutTLSIsTakenOver(t *testing.T) {
 	w.ownsAll()
 	w.atRest()
 }
+
+// A new CA would reach members that trust the lost one.
+func TestALostCAOfMembersThatAreLeftIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(w *world){
+		"pods are left": func(*world) {},
+		"claims and Secrets are left": func(w *world) {
+			w.deletePods()
+			w.delete(&corev1.ConfigMap{ObjectMeta: w.ofOperator("issued")})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, of(1))
+			w.bring()
+			w.orphan()
+			w.collect()
+			w.reconcile()
+			lost := []*corev1.Secret{}
+			for _, suffix := range []string{"peer-ca", "peer-ca-cert"} {
+				secret := w.secret(w.private, w.namespace+".my-cluster-"+suffix)
+				lost = append(lost, secret.DeepCopy())
+				w.delete(secret)
+			}
+			lose(w)
+			w.create(&etcdv1beta2.EtcdCluster{ObjectMeta: w.meta(cluster), Spec: of(1)})
+			w.restart()
+			w.until("CALost")
+			for _, secret := range lost {
+				secret.ResourceVersion, secret.UID = "", ""
+				w.create(secret)
+			}
+			w.bring()
+			w.ownsAll()
+		})
+	}
+}

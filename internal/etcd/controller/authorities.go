@@ -51,7 +51,7 @@ func (a authorities) client() *tls.Config {
 // readAuthorities reads the CAs and the operator's certificate, and makes what there is none of yet.
 func (p *pass) readAuthorities(ctx context.Context) (*model.Problem, error) {
 	p.authorities.cas = map[contract.Plane]pki.Authority{}
-	trusted, err := p.readTrusted(ctx, p.members)
+	trusted, err := p.readTrusted(ctx, p.serving())
 	if err != nil {
 		return nil, err
 	}

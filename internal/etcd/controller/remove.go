@@ -53,7 +53,8 @@ func (p *pass) remove(ctx context.Context) error {
 // removePrivate deletes the Secrets of the cluster in the operator's namespace.
 func (p *pass) removePrivate(ctx context.Context) error {
 	names := p.cluster.Names
-	private := []string{names.OperatorSecret()}
+	private := make([]string, 0, 1+2*len(contract.Planes()))
+	private = append(private, names.OperatorSecret())
 	for _, plane := range contract.Planes() {
 		private = append(private, names.CACertSecret(plane), names.CAKeySecret(plane))
 	}

@@ -80,7 +80,7 @@ func (p *pass) addPublished(ctx context.Context, known map[contract.Plane]model.
 		if err != nil {
 			return err
 		}
-		if stored == nil || !p.cluster.IsOwned(stored) {
+		if stored == nil || !p.cluster.IsOwned(stored) && !p.cluster.IsOrphan(stored) {
 			continue
 		}
 		for _, plane := range contract.Planes() {

@@ -35,6 +35,9 @@ const (
 	// ConditionAttestationEnforced is True while only the pod of a member can change its requests for certificates. A
 	// cluster that asks for no attestation does not have it.
 	ConditionAttestationEnforced = "AttestationEnforced"
+	// ConditionEtcdHealthy is True while etcd has no alarm and its database is below four fifths of its quota. It is there
+	// once members have been asked.
+	ConditionEtcdHealthy = "EtcdHealthy"
 	// ConditionWarning is True while the spec asks for something that is dangerous.
 	ConditionWarning = "Warning"
 )

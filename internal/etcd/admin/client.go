@@ -30,8 +30,18 @@ type Status struct {
 	Leader uint64
 	// Received and Applied are how many entries of the log of the cluster the member has received and applied.
 	Received, Applied uint64
-	// HasAlarm is true when a member has no space left, or data that differ from those of the others.
+	// HasAlarm is true when the cluster has an alarm, of this member or of any other.
 	HasAlarm bool
+	// Size and InUse are those of its database in bytes. Quota is what Size may become; 0 when the version does not tell.
+	Size, InUse, Quota int64
+}
+
+// Alarm is one that the cluster has.
+type Alarm struct {
+	// MemberID is that of the member it is about, which may be removed.
+	MemberID uint64
+	// Kind as etcdctl has it: NOSPACE or CORRUPT.
+	Kind string
 }
 
 // Membership is who the members of a cluster are.
@@ -53,6 +63,8 @@ type Client interface {
 
 	// Status is that of the member at a client URL.
 	Status(ctx context.Context, url string) (Status, error)
+	// Alarms are those of the cluster.
+	Alarms(ctx context.Context) ([]Alarm, error)
 	// MoveLeader makes a member the leader. The client URL is that of the leader; it is ErrNotReady when it does not
 	// lead any more.
 	MoveLeader(ctx context.Context, url string, id uint64) error
@@ -156,6 +168,7 @@ func (e *etcd) Status(ctx context.Context, url string) (Status, error) {
 	return Status{
 		ID: response.Header.GetMemberId(), Leader: response.Leader, Received: response.RaftIndex, Applied: response.RaftAppliedIndex,
 		HasAlarm: response.Leader != 0 && len(response.Errors) > 0,
+		Size:     response.DbSize, InUse: response.DbSizeInUse, Quota: response.DbSizeQuota,
 	}, nil
 }
 
@@ -166,6 +179,21 @@ func (e *etcd) statusAt(ctx context.Context, url string) (*clientv3.StatusRespon
 	}
 	response, err := pb.NewMaintenanceClient(e.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
 	return (*clientv3.StatusResponse)(response), err
+}
+
+// Alarms implements Client.
+func (e *etcd) Alarms(ctx context.Context) ([]Alarm, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	response, err := e.client.AlarmList(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing the alarms of etcd: %w", err)
+	}
+	alarms := make([]Alarm, 0, len(response.Alarms))
+	for _, alarm := range response.Alarms {
+		alarms = append(alarms, Alarm{MemberID: alarm.MemberID, Kind: alarm.Alarm.String()})
+	}
+	return alarms, nil
 }
 
 // MoveLeader implements Client.

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,8 +46,9 @@ const (
 	membersEach  = 3
 	// What the measurement asks for, and how.
 	requests, requestsPerSecond = 1000, 50
-	settling, quiet             = 5 * time.Second, 15 * time.Second
-	enrolWithin, answerWithin   = 5 * time.Minute, 2 * time.Minute
+	// Each cluster is looked at once while they settle, and once while it is quiet.
+	settling, quiet           = 65 * time.Second, time.Minute
+	enrolWithin, answerWithin = 5 * time.Minute, 2 * time.Minute
 )
 
 // BenchmarkHundredClusters has one operator, as its process is, bring up 100 clusters of
@@ -66,9 +68,12 @@ func BenchmarkHundredClusters(b *testing.B) {
 		b.Logf("all clusters are ready after %s", time.Since(begun))
 
 		c.wait(settling)
-		before := counted.number.Load()
+		before, readBefore, askedBefore, usedBefore := counted.number.Load(), counted.reads.Load(), c.calls(), cpu(b)
 		c.wait(quiet)
 		b.ReportMetric(float64(counted.number.Load()-before), "writes-at-rest")
+		b.ReportMetric(float64(counted.reads.Load()-readBefore), "reads-at-rest")
+		b.ReportMetric(float64(c.calls()-askedBefore), "questions-at-rest")
+		b.ReportMetric((cpu(b) - usedBefore).Seconds(), "cpu-s-at-rest")
 
 		reads, changes := counted.reads.Load(), counted.number.Load()
 		latencies := c.ask()
@@ -93,6 +98,27 @@ func residentMiB(b *testing.B) float64 {
 		b.Fatal(err)
 	}
 	return pages * float64(os.Getpagesize()) / (1 << 20)
+}
+
+// cpu is what this process has used of it.
+func cpu(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// calls is how often all etcds were asked.
+func (c *crowd) calls() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	calls := 0
+	for _, etcd := range c.etcds {
+		calls += etcd.Calls()
+	}
+	return calls
 }
 
 // crowd is a namespace with many clusters.

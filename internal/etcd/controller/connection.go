@@ -31,6 +31,9 @@ type connection struct {
 	heard []string
 	// changes names the member that is asked to change members: one that has answered, or the leader.
 	changes string
+	// hasAlarm is true when a member has told of an alarm, and alarms are those that etcd has then.
+	hasAlarm bool
+	alarms   []membership.Alarm
 	// silence is why each member that is asked gives no answer, when none does.
 	silence []membership.Silent
 }
@@ -112,6 +115,15 @@ func (c *connection) list(ctx context.Context) []membership.Listed {
 		}
 		listed = append(listed, c.withStatus(ctx, each, member.ID))
 	}
+	if !c.hasAlarm {
+		return listed
+	}
+	alarms, err := c.clients[c.changes].Alarms(ctx)
+	if err != nil {
+		c.options.Log.Info("etcd does not list its alarms", "namespace", c.etcd.Namespace, "etcdcluster", c.etcd.Name, "error", err.Error())
+		return nil
+	}
+	c.alarms = named(alarms, members, nil)
 	return listed
 }
 
@@ -127,7 +139,7 @@ func (c *connection) withStatus(ctx context.Context, listed membership.Listed, i
 		c.options.Log.Info("a member does not answer", "namespace", c.etcd.Namespace, "member", listed.Name, "status", fmt.Sprintf("%+v %v", status, err))
 		return listed
 	}
-	listed.Answers, listed.IsLeader, listed.HasAlarm = true, status.Leader == id, status.HasAlarm
+	listed.Answers, listed.IsLeader, c.hasAlarm = true, status.Leader == id, c.hasAlarm || status.HasAlarm
 	listed.Received, listed.Applied = status.Received, status.Applied
 	if listed.IsLeader {
 		c.changes = listed.Name

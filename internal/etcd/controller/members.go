@@ -109,6 +109,9 @@ func (p *pass) observe() membership.Observed {
 		Ephemeral: p.cluster.Ephemeral(), Pods: map[string]membership.Pod{}, Names: p.memberNames(), WithoutIdentity: p.cluster.Names.Mode != model.Dynamic,
 		WasReady: wasReady(p.etcd),
 	}
+	if health := p.looks.health(p.cluster.Names.NamespacedName()); health != nil {
+		o.Known = health.Known
+	}
 	for name, pod := range p.pods {
 		start, _ := contract.ParseStart(pod.Annotations[contract.StartAnnotation]) // what cannot be read is written again
 		o.Pods[name] = membership.Pod{
@@ -145,7 +148,7 @@ func (p *pass) ask(ctx context.Context, connection *connection) (membership.Obse
 		o.Blocked = append(o.Blocked, name)
 		failed = append(failed, err)
 	}
-	o.Asked, o.Claims, o.List, o.Heard = true, claims, list, connection.heard
+	o.Asked, o.Claims, o.List, o.Heard, o.Alarms = true, claims, list, connection.heard, connection.alarms
 	o.Silence, o.Unresolved = connection.silence, p.unresolved(ctx)
 	p.keepRunning(ctx, o, connection)
 	return o, failed, nil

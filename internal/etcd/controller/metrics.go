@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"crypto/x509"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/attestation"
+	"github.com/keyturn/keyturn/internal/etcd/membership"
 )
 
 // Labels that name a cluster.
@@ -25,6 +27,9 @@ type Metrics struct {
 	certificates prometheus.Counter
 	denials      *prometheus.CounterVec
 	attestation  *prometheus.GaugeVec
+	alarms       *prometheus.GaugeVec
+	// sizes, inUse and quotas are those of databases.
+	sizes, inUse, quotas *prometheus.GaugeVec
 	// backups and lastBackup are those of EtcdBackups.
 	backups    *prometheus.CounterVec
 	lastBackup *prometheus.GaugeVec
@@ -53,6 +58,12 @@ func NewMetrics() *Metrics {
 		attestation: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "keyturn_etcd_attestation_enforced", Help: "Whether the last test found the admission policy for pods of members in force, by what it found.",
 		}, []string{"reason"}),
+		alarms: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "keyturn_etcd_alarm", Help: "Alarms of an EtcdCluster, which are 1 until they are disarmed, by the member that raised them.",
+		}, []string{namespaceLabel, clusterLabel, "member", "alarm"}),
+		sizes:  database("keyturn_etcd_database_size_bytes", "Size of the database of a member of an EtcdCluster, which is limited by its quota."),
+		inUse:  database("keyturn_etcd_database_in_use_bytes", "What is in use of the database of a member of an EtcdCluster."),
+		quotas: database("keyturn_etcd_database_quota_bytes", "Quota of the size of the database of a member of an EtcdCluster."),
 		backups: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "keyturn_etcd_backup_attempts_total", Help: "Backups of an EtcdBackup that have ended, by their result: BackupSucceeded, or why they failed.",
 		}, []string{namespaceLabel, "etcdbackup", "result"}),
@@ -60,6 +71,12 @@ func NewMetrics() *Metrics {
 			Name: "keyturn_etcd_backup_last_success_timestamp_seconds", Help: "When the last backup of an EtcdBackup was verified; 0 if none was.",
 		}, []string{namespaceLabel, "etcdbackup"}),
 	}
+}
+
+// database is a figure of the database of each member.
+func database(name, help string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help},
+		[]string{namespaceLabel, clusterLabel, "member"})
 }
 
 // Describe implements prometheus.Collector.
@@ -77,7 +94,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 }
 
 func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.members, m.caEnds, m.ends, m.certificates, m.denials, m.attestation, m.backups, m.lastBackup}
+	return []prometheus.Collector{m.members, m.caEnds, m.ends, m.certificates, m.denials, m.attestation, m.alarms, m.sizes, m.inUse, m.quotas, m.backups, m.lastBackup}
 }
 
 func (m *Metrics) issued() { m.certificates.Inc() }
@@ -117,8 +134,30 @@ func (m *Metrics) expire(cluster types.NamespacedName, cas, certificates map[con
 	}
 }
 
+// sized sets how large the databases of members are, by their names. A quota that is not known is left out.
+func (m *Metrics) sized(cluster types.NamespacedName, sizes map[string]membership.Size) {
+	for _, gauge := range []*prometheus.GaugeVec{m.sizes, m.inUse, m.quotas} {
+		gauge.DeletePartialMatch(prometheus.Labels{namespaceLabel: cluster.Namespace, clusterLabel: cluster.Name})
+	}
+	for member, size := range sizes {
+		m.sizes.WithLabelValues(cluster.Namespace, cluster.Name, member).Set(float64(size.Total))
+		m.inUse.WithLabelValues(cluster.Namespace, cluster.Name, member).Set(float64(size.InUse))
+		if size.Quota > 0 {
+			m.quotas.WithLabelValues(cluster.Namespace, cluster.Name, member).Set(float64(size.Quota))
+		}
+	}
+}
+
+// alarmed sets the alarms that etcd has.
+func (m *Metrics) alarmed(cluster types.NamespacedName, alarms []membership.Alarm) {
+	m.alarms.DeletePartialMatch(prometheus.Labels{namespaceLabel: cluster.Namespace, clusterLabel: cluster.Name})
+	for _, alarm := range alarms {
+		m.alarms.WithLabelValues(cluster.Namespace, cluster.Name, cmp.Or(alarm.Name, alarm.ID), alarm.Kind).Set(1)
+	}
+}
+
 func (m *Metrics) forget(cluster types.NamespacedName) {
-	for _, gauge := range []*prometheus.GaugeVec{m.members, m.caEnds, m.ends} {
+	for _, gauge := range []*prometheus.GaugeVec{m.members, m.caEnds, m.ends, m.alarms, m.sizes, m.inUse, m.quotas} {
 		gauge.DeletePartialMatch(prometheus.Labels{namespaceLabel: cluster.Namespace, clusterLabel: cluster.Name})
 	}
 }

@@ -79,6 +79,9 @@ type Reconciler struct {
 	makingCA sync.Mutex
 	// attested has clusters whose condition about attestation is not what the last test found.
 	attested chan event.GenericEvent
+	// noticed has clusters whose members were seen with something else than before.
+	noticed chan event.GenericEvent
+	looks   *looks
 }
 
 // New returns a Reconciler. SetupWithManager starts it.
@@ -92,6 +95,8 @@ func New(options Options) *Reconciler {
 		refusals:      newRefusals(),
 		attested:      make(chan event.GenericEvent),
 		accessed:      kube.NewNamed(corev1.SchemeGroupVersion.WithResource("secrets")),
+		noticed:       make(chan event.GenericEvent),
+		looks:         newLooks(options.Metrics),
 	}
 }
 
@@ -129,12 +134,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		if !apierrors.IsNotFound(err) {
 			return ctrl.Result{}, fmt.Errorf("reading EtcdCluster %s: %w", request, err)
 		}
+		r.looks.forget(request.NamespacedName)
 		r.options.Metrics.forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	p := &pass{Reconciler: r, etcd: etcd, now: r.options.Clock.Now(), members: recorded(etcd.Status)}
 	p.cluster, p.findings = model.Resolve(etcd, r.options.Settings)
 	if !etcd.DeletionTimestamp.IsZero() {
+		r.looks.forget(request.NamespacedName)
 		return ctrl.Result{}, p.remove(ctx)
 	}
 	if ahead, isWrong := r.ahead(); isWrong && p.cluster.Names.Mode != model.Insecure {
@@ -181,6 +188,7 @@ func (p *pass) carryOut(ctx context.Context) []error {
 			return nil
 		}
 	}
+	p.offerLooks()
 	p.attest(ctx)
 	failed := p.enroll(ctx)
 	shared := p.applyShared(ctx)

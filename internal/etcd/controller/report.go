@@ -22,7 +22,12 @@ const (
 
 // report applies the status when it differs, and writes an event about a condition that has changed.
 func (p *pass) report(ctx context.Context) error {
-	wanted := p.cluster.Status(p.seen())
+	seen := p.seen()
+	if p.problem == nil {
+		p.problem = model.DataProblem(seen)
+		seen.Problem = p.problem
+	}
+	wanted := p.cluster.Status(seen)
 	p.options.Metrics.saw(p.cluster.Names.NamespacedName(), len(wanted.Members.Ready), len(wanted.Members.Unready))
 	p.options.Metrics.expire(p.cluster.Names.NamespacedName(), p.trusted(), p.presented())
 	if reflect.DeepEqual(p.etcd.Status, wanted) {
@@ -39,13 +44,14 @@ func (p *pass) report(ctx context.Context) error {
 	p.tell(wanted)
 	p.tellAttestation(wanted)
 	p.tellVolumes(wanted)
+	p.tellHealth(wanted)
 	return nil
 }
 
 func (p *pass) seen() model.Seen {
 	seen := model.Seen{
 		Before: p.etcd.Status, Problem: p.problem, Ignored: p.findings.Ignored, Running: map[string]string{}, HasCAs: p.authorities.areComplete(),
-		Volumes: p.volumes, Attestation: p.attestation, Restored: p.restored, Now: p.now,
+		Volumes: p.volumes, Attestation: p.attestation, Restored: p.restored, Health: p.looks.health(p.cluster.Names.NamespacedName()), Now: p.now,
 	}
 	for _, member := range p.members {
 		status := etcdv1beta2.MemberStatus{Name: member.Name, PodUID: types.UID(member.PodUID), MemberID: member.ID, Leaving: member.IsLeaving, Version: member.Version}
@@ -85,6 +91,20 @@ func (p *pass) tell(wanted etcdv1beta2.EtcdClusterStatus) {
 		kind = corev1.EventTypeWarning
 	}
 	p.event(kind, ready.Reason, "%s", ready.Message)
+}
+
+// tellHealth writes an event when etcd reports something else of its data, unless that of Ready says it.
+func (p *pass) tellHealth(wanted etcdv1beta2.EtcdClusterStatus) {
+	now := apimeta.FindStatusCondition(wanted.Conditions, etcdv1beta2.ConditionEtcdHealthy)
+	before := apimeta.FindStatusCondition(p.etcd.Status.Conditions, etcdv1beta2.ConditionEtcdHealthy)
+	ready := apimeta.FindStatusCondition(wanted.Conditions, etcdv1beta2.ConditionReady)
+	switch {
+	case now == nil, before != nil && before.Reason == now.Reason, ready != nil && ready.Reason == now.Reason:
+	case now.Status != metav1.ConditionTrue:
+		p.event(corev1.EventTypeWarning, now.Reason, "%s", now.Message)
+	case before != nil:
+		p.event(corev1.EventTypeNormal, now.Reason, "%s", now.Message)
+	}
 }
 
 func (p *pass) event(kind, reason, format string, args ...any) {

@@ -76,7 +76,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&policyv1.PodDisruptionBudget{}, builder.OnlyMetadata).
 		Owns(&networkingv1.NetworkPolicy{}, builder.OnlyMetadata).
 		Watches(&etcdv1beta2.EtcdBackup{}, handler.EnqueueRequestsFromMapFunc(r.beginningWith)).
-		WatchesRawSource(source.Channel(r.attested, &handler.EnqueueRequestForObject{}))
+		WatchesRawSource(source.Channel(r.attested, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(r.noticed, &handler.EnqueueRequestForObject{}))
 	if r.options.ReadsPKI {
 		if err := r.setUpPKI(mgr); err != nil {
 			return err
@@ -96,6 +97,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	if err := mgr.Add(manager.RunnableFunc(r.testAttestation)); err != nil {
 		return fmt.Errorf("starting the test of the admission policy: %w", err)
+	}
+	if err := mgr.Add(manager.RunnableFunc(r.lookAround)); err != nil {
+		return fmt.Errorf("starting to look at members: %w", err)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (o Observed) orphaned(name string, pod Pod) (Decision, bool) {
 
 // isSettled reports whether all members are as they shall be, as far as that shows without etcd.
 func (o Observed) isSettled() bool {
-	return o.WasReady && len(o.Members) == o.Size && !slices.ContainsFunc(o.Members, func(m Member) bool {
+	return o.WasReady && !o.isDoubted() && len(o.Members) == o.Size && !slices.ContainsFunc(o.Members, func(m Member) bool {
 		return m.ID == "" || !m.IsVoter || m.IsLeaving || o.isOutdated(m) || !o.isUp(m)
 	})
 }

@@ -431,7 +431,9 @@ func TestTheNextAct(t *testing.T) {
 			asked(newer(three()), voter(first), silent(second), voter(third)), membership.Rest{}, membership.Upgrading,
 		},
 		"no pod goes while there is an alarm": {
-			asked(newer(three()), voter(first), voter(second), changedListed(voter(third), func(l *membership.Listed) { l.HasAlarm = true })),
+			changed(asked(newer(three()), voter(first), voter(second), voter(third)), func(o *membership.Observed) {
+				o.Alarms = []membership.Alarm{{Kind: membership.NoSpaceAlarm, ID: "9"}}
+			}),
 			membership.Rest{},
 			membership.Upgrading,
 		},

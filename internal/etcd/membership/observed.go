@@ -66,7 +66,6 @@ type Listed struct {
 	// Answers is true when the member itself has answered and knows a leader. Only those whose pod is ready are asked.
 	Answers  bool
 	IsLeader bool
-	HasAlarm bool
 	// Received and Applied are how many entries of the log of the cluster it has received and applied.
 	Received, Applied uint64
 }
@@ -100,6 +99,10 @@ type Observed struct {
 	List []Listed
 	// Heard are the names of the members that have answered it, all the same.
 	Heard []string
+	// Alarms are those that etcd has.
+	Alarms []Alarm
+	// Known are the members that etcd was last seen with; nil when that is not known.
+	Known []Listed
 	// Silence is why members that are ready do not answer, when none does.
 	Silence []Silent
 	// Unresolved are members that are not ready, and whose name is not in DNS.

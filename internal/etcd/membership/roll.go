@@ -60,7 +60,7 @@ func (o Observed) roll() (Decision, bool) {
 	}
 	next := slices.MinFunc(outdated, func(a, b Member) int { return cmp.Compare(o.turn(a), o.turn(b)) })
 	reason, purpose := o.purpose(next)
-	if problem := o.unhealthy(); problem != "" {
+	if problem := o.unhealthy(next); problem != "" {
 		d := rest(reason, "%s. The next member is restarted %s when all are healthy.", problem, purpose)
 		d.Again = len(o.unready()) == 0
 		return d, true
@@ -102,8 +102,13 @@ func (o Observed) restart(m Member) Decision {
 	return act(next, reason, "Member %s is being restarted %s.", m.Name, purpose)
 }
 
-// unhealthy says what is wrong with any member, nothing when nothing is.
-func (o Observed) unhealthy() string {
+// unhealthy says what is wrong with any member, nothing when nothing is. A member without space gets another pod of the same
+// version: that may be how it gets a larger quota.
+func (o Observed) unhealthy(next Member) string {
+	blocking := slices.DeleteFunc(slices.Clone(o.Alarms), func(a Alarm) bool { return a.Kind == NoSpaceAlarm && next.Version == o.Version })
+	if len(blocking) > 0 {
+		return fmt.Sprintf("etcd has the alarm %s of member %s. Remove its cause, then run etcdctl alarm disarm", blocking[0].Kind, blocking[0].Owner())
+	}
 	newest := uint64(0)
 	for _, listed := range o.List {
 		newest = max(newest, listed.Received)
@@ -114,8 +119,6 @@ func (o Observed) unhealthy() string {
 		switch {
 		case !o.isUp(m) || !listed.Answers:
 			problem = "is not ready"
-		case listed.HasAlarm:
-			problem = "has an alarm, which etcdctl alarm list shows"
 		case listed.Applied+maxLag < newest:
 			problem = "is catching up"
 		default:

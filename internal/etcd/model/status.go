@@ -12,6 +12,7 @@ import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/attestation"
+	"github.com/keyturn/keyturn/internal/etcd/membership"
 )
 
 // Reasons of conditions that are not problems of others.
@@ -47,7 +48,9 @@ type Seen struct {
 	Attestation attestation.Verdict
 	// Restored is what the first member has restored; nil when that was not seen.
 	Restored *etcdv1beta2.RestoredStatus
-	Now      time.Time
+	// Health is what members answered when they were looked at last; nil when they have not been.
+	Health *membership.Health
+	Now    time.Time
 }
 
 // Status is what the status of a cluster shall be.
@@ -110,7 +113,8 @@ func (c Cluster) sorted(members []etcdv1beta2.MemberStatus) []etcdv1beta2.Member
 }
 
 func (c Cluster) conditions(status etcdv1beta2.EtcdClusterStatus, seen Seen) []metav1.Condition {
-	conditions := append([]metav1.Condition{c.ready(status, seen), available(status)}, slices.Concat(pkiReady(seen), c.attested(seen), c.volumesDiffer(seen.Volumes))...)
+	conditions := append([]metav1.Condition{c.ready(status, seen), available(status)},
+		slices.Concat(pkiReady(seen), c.attested(seen), healthy(seen), c.volumesDiffer(seen.Volumes))...)
 	if len(seen.Ignored) > 0 {
 		named := seen.Ignored[:min(len(seen.Ignored), maxNamedFields)]
 		conditions = append(conditions, newCondition(etcdv1beta2.ConditionFieldsIgnored, metav1.ConditionTrue, fieldsReason,

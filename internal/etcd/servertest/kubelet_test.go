@@ -194,7 +194,7 @@ func (w *world) start(ctx context.Context, m *member, pod *corev1.Pod) error {
 		NodeDir: filepath.Join(m.dir, "node"), PodDir: filepath.Join(m.dir, "pod"), RunDir: filepath.Join(m.dir, "run"),
 		DataDir: filepath.Join(m.dir, "data", "data"), ResultPath: filepath.Join(m.dir, "result"),
 		SecureAddress: m.secure, ProbeAddress: m.probe, HealthURL: "http://" + m.metrics, Output: w.log, Wait: process.WaitForOne,
-		Clock: clock.RealClock{}, Log: slog.New(slog.NewJSONHandler(w.log, nil)).With("pod", pod.Name),
+		Env: environment(pod), Clock: clock.RealClock{}, Log: slog.New(slog.NewJSONHandler(w.log, nil)).With("pod", pod.Name),
 	}
 	if err := os.RemoveAll(options.ResultPath); err != nil {
 		return err
@@ -212,6 +212,17 @@ func (w *world) start(ctx context.Context, m *member, pod *corev1.Pod) error {
 		}
 	}()
 	return nil
+}
+
+// environment is what a pod gives its container besides what it says about itself.
+func environment(pod *corev1.Pod) []string {
+	var variables []string
+	for _, variable := range pod.Spec.Containers[0].Env {
+		if variable.ValueFrom == nil {
+			variables = append(variables, variable.Name+"="+variable.Value)
+		}
+	}
+	return variables
 }
 
 // restart ends the container of a pod; the kubelet starts another one in it.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,7 +23,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -97,6 +97,8 @@ type world struct {
 	names     model.Names
 	operator  *controller.Reconciler
 	log       *buffer
+	// ahead is how much the clock of the operator is ahead.
+	ahead atomic.Int64
 
 	mu      sync.Mutex
 	members map[string]*member
@@ -147,7 +149,7 @@ func newWorld(t *testing.T, home string, spec etcdv1beta2.EtcdClusterSpec) *worl
 	}
 	w.names = model.Names{Namespace: w.namespace, Cluster: cluster}
 	w.operator = controller.New(controller.Options{
-		Client: api, Live: api, Events: events.NewFakeRecorder(10000), Log: logr.Discard(), Clock: clock.RealClock{},
+		Client: api, Live: api, Events: events.NewFakeRecorder(10000), Log: logr.Discard(), Clock: early{w},
 		Dial: w.dial, Namespace: w.private, Metrics: controller.NewMetrics(), Attestor: attested{},
 		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local"},
 	})
@@ -183,7 +185,18 @@ func (w *world) loop(ctx context.Context, do func(context.Context) error) {
 	}
 }
 
+// early is the clock of the operator.
+type early struct{ world *world }
+
+func (e early) Now() time.Time { return time.Now().Add(time.Duration(e.world.ahead.Load())) }
+
+func (e early) Since(at time.Time) time.Duration { return e.Now().Sub(at) }
+
+// look has the operator look at the members as if a minute had passed.
+func (w *world) look() { w.ahead.Add(int64(time.Minute)) }
+
 func (w *world) reconcile(ctx context.Context) error {
+	w.operator.Look(ctx)
 	_, err := w.operator.Reconcile(ctx, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: w.namespace, Name: cluster}})
 	return err
 }

@@ -29,6 +29,7 @@ type Fake struct {
 	lastID  uint64
 	calls   int
 	moves   int
+	alarms  []admin.Alarm
 	// Before is called before each call that changes members; an error of it is that of the call.
 	Before func() error
 }
@@ -37,7 +38,8 @@ type Fake struct {
 type server struct {
 	admin.Member
 
-	runs bool
+	runs        bool
+	size, quota int64
 }
 
 func (s server) isAt(url string) bool { return s.runs && clientURL(s.PeerURLs[0]) == url }
@@ -177,7 +179,43 @@ func (f *Fake) Status(_ context.Context, url string) (admin.Status, error) {
 	if i < 0 || f.elect() != nil {
 		return admin.Status{}, ErrUnreachable
 	}
-	return admin.Status{ID: f.members[i].ID, Leader: f.leader, Received: 7, Applied: 7}, nil
+	return admin.Status{
+		ID: f.members[i].ID, Leader: f.leader, Received: 7, Applied: 7, HasAlarm: len(f.alarms) > 0,
+		Size: max(f.members[i].size, 1), InUse: 1, Quota: f.members[i].quota,
+	}, nil
+}
+
+// Alarms implements admin.Client.
+func (f *Fake) Alarms(context.Context) ([]admin.Alarm, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls++
+	if err := f.elect(); err != nil {
+		return nil, err
+	}
+	return slices.Clone(f.alarms), nil
+}
+
+// Raise gives the cluster an alarm, and Disarm takes all from it.
+func (f *Fake) Raise(alarm admin.Alarm) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.alarms = append(f.alarms, alarm)
+}
+
+// Disarm see Raise.
+func (f *Fake) Disarm() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.alarms = nil
+}
+
+// Fill sets the size of the database of a member. A quota of 0 is one that it does not tell.
+func (f *Fake) Fill(name string, size, quota int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.IndexFunc(f.members, func(s server) bool { return s.Name == name })
+	f.members[i].size, f.members[i].quota = size, quota
 }
 
 // MoveLeader implements admin.Client.

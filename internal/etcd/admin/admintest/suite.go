@@ -50,6 +50,9 @@ func Run(t *testing.T, cluster Cluster, first, second string) {
 	members = want(t, client, admin.Member{Name: "first", PeerURLs: []string{first}}, admin.Member{Name: "second", PeerURLs: []string{second}})
 	client = cluster.Client(t)
 	lead(t, client, firstURL, members[0].ID, members[0].ID)
+	if alarms, err := client.Alarms(t.Context()); err != nil || len(alarms) > 0 {
+		t.Errorf("alarms %v, %v of a new cluster", alarms, err)
+	}
 	if err := client.MoveLeader(t.Context(), secondURL, members[0].ID); !errors.Is(err, admin.ErrNotReady) {
 		t.Errorf("moving the leader by a member that does not lead: %v, want that etcd is not ready", err)
 	}
@@ -70,7 +73,7 @@ func lead(t *testing.T, client admin.Client, url string, id, leader uint64) {
 	t.Helper()
 	for deadline := time.Now().Add(settle); ; {
 		status, err := client.Status(t.Context(), url)
-		if err == nil && status.ID == id && status.Leader == leader && status.Applied > 0 && status.Received >= status.Applied && !status.HasAlarm {
+		if err == nil && status.ID == id && status.Leader == leader && status.Applied > 0 && status.Received >= status.Applied && !status.HasAlarm && status.Size >= status.InUse && status.InUse > 0 {
 			return
 		}
 		if time.Now().After(deadline) {

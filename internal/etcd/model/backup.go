@@ -173,7 +173,7 @@ func (b Backup) container(cluster Cluster) corev1.Container {
 		Command: agentOf("/keyturn", "etcd-backup", "--key-algorithm="+string(cluster.TLS.Algorithm),
 			"--url="+cluster.Names.clientEndpoint(), "--cluster="+cluster.Names.Cluster, "--cluster-uid="+string(cluster.UID), "--backup="+b.Name,
 			"--keep="+strconv.FormatInt(b.policy().MaxBackups, 10)),
-		Env:             cluster.environment(),
+		Env:             cluster.environment(cluster.Version),
 		SecurityContext: containerSecurity(),
 		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi"),

@@ -114,7 +114,7 @@ func Resolve(etcd *etcdv1beta2.EtcdCluster, settings Settings) (Cluster, Finding
 	if spec.Pod != nil {
 		c.pod = *spec.Pod
 	}
-	findings := Findings{Refused: refused, Ignored: ignored(c.pod)}
+	findings := Findings{Refused: refused, Ignored: ignored(c.pod, c.Version)}
 	if running == "" {
 		findings.Problem, findings.Refused = refused, nil
 	}
@@ -153,7 +153,7 @@ func resolveTLS(policy *etcdv1beta2.TLSPolicy) TLS {
 	return tls
 }
 
-func ignored(pod etcdv1beta2.PodPolicy) []string {
+func ignored(pod etcdv1beta2.PodPolicy, version string) []string {
 	var paths []string
 	for path, isSet := range map[string]bool{
 		"spec.pod.antiAffinity":       pod.AntiAffinity,
@@ -166,7 +166,7 @@ func ignored(pod etcdv1beta2.PodPolicy) []string {
 		}
 	}
 	for _, variable := range pod.EtcdEnv {
-		if !isTuning(variable.Name) {
+		if !hasEffect(variable, version) {
 			paths = append(paths, "spec.pod.etcdEnv["+variable.Name+"]")
 		}
 	}

@@ -69,6 +69,56 @@ func TestFieldsWithoutEffectAreNamed(t *testing.T) {
 	}
 }
 
+func TestChecksForCorruptionAreSetAsTheVersionHasThem(t *testing.T) {
+	t.Parallel()
+	variable := func(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }
+	old := []corev1.EnvVar{
+		variable("ETCD_EXPERIMENTAL_CORRUPT_CHECK_TIME", "4h"), variable("ETCD_EXPERIMENTAL_COMPACT_HASH_CHECK_ENABLED", "true"),
+		variable("ETCD_EXPERIMENTAL_COMPACT_HASH_CHECK_TIME", "1m"),
+	}
+	now := []corev1.EnvVar{variable("ETCD_CORRUPT_CHECK_TIME", "4h"), variable("ETCD_COMPACT_HASH_CHECK_TIME", "1m")}
+	gates := func(value string) []corev1.EnvVar { return []corev1.EnvVar{variable("ETCD_FEATURE_GATES", value)} }
+	const off, initial = "--experimental-initial-corrupt-check=true", "--feature-gates=InitialCorruptCheck=true"
+	for name, c := range map[string]struct {
+		version string
+		env     []corev1.EnvVar
+		flag    string
+		// passed and ignored are how many variables are.
+		passed, ignored int
+	}{
+		"3.5":                               {"3.5.35", old, off, 3, 0},
+		"3.5 with variables of 3.6":         {"3.5.35", append(gates("CompactHashCheck=true"), now...), off, 0, 3},
+		"3.6":                               {"3.6.16", now, initial, 2, 0},
+		"3.6 with variables of 3.5":         {"3.6.16", old, initial, 0, 3},
+		"feature gates":                     {"3.6.16", gates("LeaseCheckpoint=true, CompactHashCheck=true"), "--feature-gates=CompactHashCheck=true,InitialCorruptCheck=true,LeaseCheckpoint=true", 0, 0},
+		"the check is off":                  {"3.6.16", gates("InitialCorruptCheck=false"), "--feature-gates=InitialCorruptCheck=false", 0, 0},
+		"a gate about the address of peers": {"3.6.16", gates("CompactHashCheck=true,SetMemberLocalAddr=true"), initial, 0, 1},
+		"all gates":                         {"3.6.16", gates("AllAlpha=true"), initial, 0, 1},
+		"a gate without a value":            {"3.6.16", gates("CompactHashCheck"), initial, 0, 1},
+		"a flag in a gate":                  {"3.6.16", gates("CompactHashCheck=true --client-cert-auth=false"), initial, 0, 1},
+		"gates from elsewhere":              {"3.6.16", []corev1.EnvVar{{Name: "ETCD_FEATURE_GATES", ValueFrom: &corev1.EnvVarSource{}}}, initial, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			etcd := three(t)
+			etcd.Spec.Version, etcd.Spec.Pod.EtcdEnv = c.version, c.env
+			cluster, findings := model.Resolve(etcd, settings())
+			pod, err := cluster.Pod("my-cluster-0", model.Start{Version: c.version, Members: []string{"my-cluster-0"}}, "{}")
+			if err != nil {
+				t.Fatal(err)
+			}
+			container := pod.Spec.Containers[0]
+			found := slices.DeleteFunc(slices.Clone(container.Command), func(flag string) bool {
+				return !strings.HasPrefix(flag, "--feature-gates=") && !strings.HasPrefix(flag, "--experimental-")
+			})
+			ignored := slices.DeleteFunc(findings.Ignored, func(path string) bool { return !strings.HasPrefix(path, "spec.pod.etcdEnv[") })
+			if !slices.Equal(found, []string{c.flag}) || len(container.Env)-3 != c.passed || len(ignored) != c.ignored {
+				t.Errorf("flags %v, variables %v, ignored %v", found, container.Env[3:], ignored)
+			}
+		})
+	}
+}
+
 func TestACertificateHasTheExactNamesOfItsMember(t *testing.T) {
 	t.Parallel()
 	cluster, _ := model.Resolve(three(t), settings())

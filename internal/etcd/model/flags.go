@@ -16,7 +16,7 @@ const (
 )
 
 // etcdCommand is etcd with all its flags, but for those of a contract.Start.
-func (c Cluster) etcdCommand(member string) []string {
+func (c Cluster) etcdCommand(member, version string) []string {
 	command := []string{
 		program,
 		"--name=" + member,
@@ -26,7 +26,8 @@ func (c Cluster) etcdCommand(member string) []string {
 		fmt.Sprintf("--listen-client-urls=%s0.0.0.0:%d", c.Names.scheme(), contract.ClientPort),
 		fmt.Sprintf("--listen-client-http-urls=%s127.0.0.1:%d", c.Names.scheme(), httpPort),
 		"--advertise-client-urls=" + c.Names.ClientURL(member),
-		fmt.Sprintf("--listen-metrics-urls=http://127.0.0.1:%d", contract.MetricsPort),
+		fmt.Sprintf("--listen-metrics-urls=http://127.0.0.1:%d,%s0.0.0.0:%d", contract.MetricsPort, c.Names.scheme(), contract.ScrapePort),
+		c.corruptionFlag(version),
 		"--initial-cluster-token=" + string(c.UID),
 	}
 	if c.Names.Mode != Insecure {

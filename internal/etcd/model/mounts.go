@@ -31,7 +31,7 @@ func agentOf(binary string, arguments ...string) []string {
 
 // ports are those of a member. An agent without certificates of its own does not serve the operator.
 func (c Cluster) ports() []corev1.ContainerPort {
-	ports := []corev1.ContainerPort{containerPort("client", contract.ClientPort), containerPort("peer", contract.PeerPort)}
+	ports := []corev1.ContainerPort{containerPort("client", contract.ClientPort), containerPort("peer", contract.PeerPort), containerPort("metrics", contract.ScrapePort)}
 	if c.Names.Mode == Dynamic {
 		ports = append(ports, containerPort("agent", agent.SecurePort))
 	}

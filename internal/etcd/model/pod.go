@@ -149,8 +149,8 @@ func (c Cluster) etcdContainer(member, version string) corev1.Container {
 		Name:            etcdContainer,
 		Image:           c.repository + ":v" + version,
 		ImagePullPolicy: c.settings.PullPolicy,
-		Command:         append(c.agentCommand(), c.etcdCommand(member)...),
-		Env:             c.environment(),
+		Command:         append(c.agentCommand(), c.etcdCommand(member, version)...),
+		Env:             c.environment(version),
 		SecurityContext: containerSecurity(),
 		Ports:           c.ports(),
 		VolumeMounts:    append(c.identityMounts(), corev1.VolumeMount{Name: dataVolume, MountPath: dataDir}),
@@ -165,14 +165,19 @@ func (c Cluster) etcdContainer(member, version string) corev1.Container {
 }
 
 // environment tells the agent which pod it is in; names are of Kubernetes' downward API.
-func (c Cluster) environment() []corev1.EnvVar {
+func (c Cluster) environment(version string) []corev1.EnvVar {
 	variables := make([]corev1.EnvVar, 0, len(c.pod.EtcdEnv)+3)
 	for _, field := range []struct{ name, path string }{
 		{"POD_NAME", "metadata.name"}, {"POD_NAMESPACE", "metadata.namespace"}, {"POD_UID", "metadata.uid"},
 	} {
 		variables = append(variables, corev1.EnvVar{Name: field.name, ValueFrom: &corev1.EnvVarSource{FieldRef: fieldRef(field.path)}})
 	}
-	return append(variables, c.tuning()...)
+	for _, variable := range c.pod.EtcdEnv {
+		if hasEffect(variable, version) && variable.Name != featureGates {
+			variables = append(variables, variable)
+		}
+	}
+	return variables
 }
 
 func fieldRef(path string) *corev1.ObjectFieldSelector {

@@ -15,7 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 )
 
-// revisionRules number what a revision is made of. When isTuning lets more variables through, revisions by the earlier
+// revisionRules number what a revision is made of. When hasEffect lets more variables through, revisions by the earlier
 // number must be made without them: pods are not replaced because another operator has come.
 const revisionRules = "1."
 
@@ -89,9 +89,9 @@ func (c Cluster) userAnnotations() map[string]string {
 	return annotations
 }
 
-// tuning are the variables of the spec that have an effect.
+// tuning are the variables of the spec that have an effect on the version of the spec.
 func (c Cluster) tuning() []corev1.EnvVar {
-	return slices.DeleteFunc(slices.Clone(c.pod.EtcdEnv), func(variable corev1.EnvVar) bool { return !isTuning(variable.Name) })
+	return slices.DeleteFunc(slices.Clone(c.pod.EtcdEnv), func(variable corev1.EnvVar) bool { return !hasEffect(variable, c.Version) })
 }
 
 func orZero[T any](pointer *T) T {

@@ -49,7 +49,8 @@ func (c Cluster) budget(voters int) *policyac.PodDisruptionBudgetApplyConfigurat
 			WithSelector(metaac.LabelSelector().WithMatchLabels(selector)))
 }
 
-// networkPolicy lets members reach each other, the operator reach all but the peer port, and clients and backups their port. The
+// networkPolicy lets members reach each other, the operator reach all but the peer port, and clients and backups their port, and
+// clients that of the metrics. The
 // kubelet's probes are not named: Kubernetes lets a pod's own machine in, whatever policies say.
 func (c Cluster) networkPolicy() *networkingac.NetworkPolicyApplyConfiguration {
 	operator := podsWith(map[string]string{nameLabel: Manager})
@@ -70,6 +71,7 @@ func (c Cluster) networkPolicy() *networkingac.NetworkPolicyApplyConfiguration {
 				ingress(contract.PeerPort, podsWith(c.selector())),
 				ingress(agent.SecurePort, operator),
 				ingress(contract.ClientPort, clients...),
+				ingress(contract.ScrapePort, renderPeers(c.clientPeers)...),
 			))
 }
 

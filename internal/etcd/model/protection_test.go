@@ -35,10 +35,12 @@ func TestTheClientPortIsOpenUnlessPeersAreNamed(t *testing.T) {
 	for name, test := range map[string]struct {
 		peers []networkingv1.NetworkPolicyPeer
 		from  int
+		// scrape is how many peers may scrape.
+		scrape int
 	}{
-		"everybody":                             {nil, 0},
-		"a namespace, the operator and backups": {[]networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{}}}, 3},
-		"a range, the operator and backups":     {[]networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8"}}}, 3},
+		"everybody":                             {nil, 0, 0},
+		"a namespace, the operator and backups": {[]networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{}}}, 3, 1},
+		"a range, the operator and backups":     {[]networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8"}}}, 3, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,7 +55,7 @@ func TestTheClientPortIsOpenUnlessPeersAreNamed(t *testing.T) {
 			for _, rule := range policy.Spec.Ingress {
 				from[rule.Ports[0].Port.IntValue()] = len(rule.From)
 			}
-			want := map[int]int{contract.PeerPort: 1, contract.ClientPort: test.from, 8443: 1}
+			want := map[int]int{contract.PeerPort: 1, contract.ClientPort: test.from, contract.ScrapePort: test.scrape, 8443: 1}
 			for port, peers := range want {
 				if got, opened := from[port]; !opened || got != peers || len(from) != len(want) {
 					t.Errorf("port %d is open to %d peers, want %d", port, got, peers)

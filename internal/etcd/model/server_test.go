@@ -4,7 +4,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,10 +37,15 @@ func TestEtcdStartsWithTheFlagsOfAMember(t *testing.T) {
 	for _, folder := range folders {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			t.Parallel()
-			m := startMember(t, filepath.Join(folder, "etcd"), model.Start{Version: "3.6.16", IsFirst: true, Members: []string{"my-cluster-0"}})
+			m := startMember(t, filepath.Join(folder, "etcd"), model.Start{Version: versionOf(folder), IsFirst: true, Members: []string{"my-cluster-0"}})
 			t.Cleanup(func() { _ = m.server.Wait() })
 			if members, err := m.members(t, m.operator(t)); err != nil || len(members) != 1 || members[0].Name != m.name {
 				t.Fatalf("the operator sees %+v, %v", members, err)
+			}
+			for path, says := range map[string]string{"/metrics": "etcd_mvcc_db_total_size_in_bytes", "/health": `"health":"true"`} {
+				if text, err := m.scrape(t, path, m.operator(t)); err != nil || !strings.Contains(text, says) {
+					t.Errorf("%s answers %q, %v", path, text, err)
+				}
 			}
 			other := pkitest.CA(t, "other", time.Now())
 			for name, identity := range map[string]*tls.Certificate{
@@ -51,6 +58,9 @@ func TestEtcdStartsWithTheFlagsOfAMember(t *testing.T) {
 				if _, err := m.members(t, identity); err == nil {
 					t.Errorf("%s is let in", name)
 				}
+				if text, err := m.scrape(t, "/metrics", identity); err == nil {
+					t.Errorf("%s gets metrics: %q", name, text)
+				}
 			}
 		})
 	}
@@ -62,8 +72,18 @@ type member struct {
 	name    string
 	dir     string
 	url     string
-	cas     map[contract.Plane]pki.Authority
-	server  *exec.Cmd
+	// scrapeURL is where it serves metrics to clients.
+	scrapeURL string
+	cas       map[contract.Plane]pki.Authority
+	server    *exec.Cmd
+}
+
+// versionOf is the version of etcd in a folder.
+func versionOf(folder string) string {
+	if strings.HasPrefix(filepath.Base(folder), "etcd35") {
+		return "3.5.35"
+	}
+	return "3.6.16"
 }
 
 func startMember(t *testing.T, program string, start model.Start) *member {
@@ -84,10 +104,13 @@ func startMember(t *testing.T, program string, start model.Start) *member {
 	}
 	_, command, _ := strings.Cut(strings.Join(pod.Spec.Containers[0].Command, "\n"), "\n--\n")
 	changes := []string{agent.RunDir, m.dir, "/var/etcd", m.dir, cluster.Names.Host(m.name), "127.0.0.1", "0.0.0.0", "127.0.0.1"}
-	for _, port := range []int{contract.ClientPort, contract.PeerPort, contract.MetricsPort, 2382} {
+	for _, port := range []int{contract.ClientPort, contract.PeerPort, contract.MetricsPort, contract.ScrapePort, 2382} {
 		changes = append(changes, ":"+strconv.Itoa(port), ":"+free(t))
 		if port == contract.ClientPort {
 			m.url = "https://127.0.0.1" + changes[len(changes)-1]
+		}
+		if port == contract.ScrapePort {
+			m.scrapeURL = "https://127.0.0.1" + changes[len(changes)-1]
 		}
 	}
 	command += "\n" + strings.Join(told.Flags(), "\n")
@@ -131,7 +154,7 @@ func (m *member) enroll(t *testing.T, plane contract.Plane) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed, isSigned := enroll.Decide(enroll.Input{
+	signed, isSigned := enroll.Decide(enroll.Input{IsAttested: true,
 		Pod:   enroll.Pod{Name: m.name, UID: "a", Recorded: "a", HasAddress: true},
 		Plane: plane, Request: base64.StdEncoding.EncodeToString(request),
 		SANs: sans, Usages: model.Usages(plane), Validity: time.Hour, CA: m.cas[plane], Now: time.Now(),
@@ -183,15 +206,37 @@ func issue(t *testing.T, ca pki.Authority, spec pki.LeafSpec) *tls.Certificate {
 }
 
 // members asks etcd as a client with an identity, or with none.
-func (m *member) members(t *testing.T, identity *tls.Certificate) ([]admin.Member, error) {
-	t.Helper()
+func (m *member) config(identity *tls.Certificate) *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AddCert(m.cas[contract.ClientPlane].Certificate())
 	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
 	if identity != nil {
 		config.Certificates = []tls.Certificate{*identity}
 	}
-	client, err := admin.New(t.Context(), []string{m.url}, config)
+	return config
+}
+
+// scrape is what Prometheus gets with a certificate.
+func (m *member) scrape(t *testing.T, path string, identity *tls.Certificate) (string, error) {
+	t.Helper()
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: m.config(identity)}}
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.scrapeURL+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	return string(text), err
+}
+
+func (m *member) members(t *testing.T, identity *tls.Certificate) ([]admin.Member, error) {
+	t.Helper()
+	client, err := admin.New(t.Context(), []string{m.url}, m.config(identity))
 	if err != nil {
 		t.Fatal(err)
 	}

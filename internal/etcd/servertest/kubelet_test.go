@@ -37,6 +37,7 @@ type member struct {
 	dir     string
 	ports   map[contract.Plane]string
 	metrics string
+	scrape  string
 	http    string
 	secure  string
 	probe   string
@@ -65,7 +66,7 @@ func (w *world) member(name string) *member {
 	}
 	m := &member{
 		dir: w.t.TempDir(), ports: map[contract.Plane]string{contract.PeerPlane: free(w.t), contract.ClientPlane: free(w.t)},
-		metrics: free(w.t), http: free(w.t), secure: free(w.t), probe: free(w.t),
+		metrics: free(w.t), scrape: free(w.t), http: free(w.t), secure: free(w.t), probe: free(w.t),
 	}
 	w.members[name] = m
 	return m
@@ -249,7 +250,7 @@ func (w *world) local(m *member, home string, command []string) []string {
 	pairs := []string{
 		agent.RunDir, filepath.Join(m.dir, "run"), "/var/etcd", filepath.Join(m.dir, "data"),
 		"0.0.0.0:" + port(contract.PeerPort), m.ports[contract.PeerPlane], "0.0.0.0:" + port(contract.ClientPort), m.ports[contract.ClientPlane],
-		loopback + ":" + port(contract.MetricsPort), m.metrics, loopback + ":2382", m.http,
+		loopback + ":" + port(contract.MetricsPort), m.metrics, "0.0.0.0:" + port(contract.ScrapePort), m.scrape, loopback + ":2382", m.http,
 	}
 	replace, named := strings.NewReplacer(pairs...), w.translator(strings.Join(command, " "))
 	local := []string{filepath.Join(home, "etcd")}

@@ -69,6 +69,8 @@ const (
 	PeerPort   = 2380
 	// MetricsPort serves metrics and health of etcd to the agent, on loopback only.
 	MetricsPort = 2381
+	// ScrapePort serves the same to clients, with the certificates of ClientPort.
+	ScrapePort = 2383
 )
 
 // OperatorOrganization is the organization of the operator's client certificates. No other certificate bears it.

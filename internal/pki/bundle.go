@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -40,11 +41,12 @@ func TooLong(bytes, limit int) error {
 }
 
 // ParseBundle reads one or more certificates in the order of the text. It is
-// strict: empty input, text outside of blocks, damaged blocks, blocks of
-// another type and input above MaxBundleBytes are errors that say so. (A
-// verifier that skips what it does not understand trusts less than was meant.)
+// strict: input without a block, damaged blocks, blocks of another type and
+// input above MaxBundleBytes are errors that say so. (A verifier that skips what
+// it does not understand trusts less than was meant.) Text around blocks, as
+// RFC 7468 has it and openssl writes it, is skipped.
 func ParseBundle(data []byte) ([]*x509.Certificate, error) {
-	blocks, err := strictBlocks(data)
+	blocks, err := Blocks(data)
 	if err != nil {
 		return nil, fmt.Errorf("parsing certificates: %w", err)
 	}
@@ -119,30 +121,60 @@ func CertificateOf(der []byte) (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// blockStart begins each PEM block.
-const blockStart = "-----BEGIN "
+// blockStart begins each PEM block, blockEnd ends it.
+const (
+	blockStart = "-----BEGIN "
+	blockEnd   = "-----END "
+)
 
-// strictBlocks splits PEM text into its blocks. Unlike pem.Decode alone it never
-// skips anything: what it cannot read is an error.
-func strictBlocks(data []byte) ([]*pem.Block, error) {
+// Blocks splits PEM text into its blocks. Unlike pem.Decode alone it never skips
+// one that it cannot read: that is an error.
+func Blocks(data []byte) ([]*pem.Block, error) {
 	if len(data) > MaxBundleBytes {
 		return nil, TooLong(len(data), MaxBundleBytes)
 	}
-	rest := bytes.TrimSpace(data)
-	if len(rest) == 0 {
+	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, errors.New("the text is empty")
 	}
 	var blocks []*pem.Block
-	for len(rest) > 0 {
-		if !bytes.HasPrefix(rest, []byte(blockStart)) {
-			return nil, fmt.Errorf("text that is no PEM block was found after %d blocks", len(blocks))
+	for {
+		rest, isText := skipText(data)
+		switch {
+		case !isText:
+			return nil, fmt.Errorf("PEM block %d is damaged or cut off", len(blocks)+1)
+		case len(rest) == 0 && len(blocks) == 0:
+			return nil, errors.New("there is no PEM block in the text")
+		case len(rest) == 0:
+			return blocks, nil
 		}
 		block, after := pem.Decode(rest)
 		if block == nil || bytes.Count(rest[:len(rest)-len(after)], []byte(blockStart)) != 1 {
 			return nil, fmt.Errorf("PEM block %d is damaged or cut off", len(blocks)+1)
 		}
 		blocks = append(blocks, block)
+		data = after
+	}
+}
+
+// skipText returns what follows the lines before the next block. It is false when one of them is a part of a block.
+func skipText(data []byte) (rest []byte, isText bool) {
+	rest = bytes.TrimSpace(data)
+	for len(rest) > 0 && !bytes.HasPrefix(rest, []byte(blockStart)) {
+		line, after, _ := bytes.Cut(rest, []byte("\n"))
+		if isPartOfBlock(bytes.TrimSpace(line)) {
+			return nil, false
+		}
 		rest = bytes.TrimSpace(after)
 	}
-	return blocks, nil
+	return rest, true
+}
+
+// isPartOfBlock reports whether a line outside of blocks has a boundary, or the beginning of what is encoded between two.
+func isPartOfBlock(line []byte) bool {
+	const shortest = 60
+	if bytes.Contains(line, []byte(blockStart)) || bytes.Contains(line, []byte(blockEnd)) {
+		return true
+	}
+	_, err := base64.StdEncoding.DecodeString(string(line))
+	return err == nil && len(line) >= shortest && bytes.HasPrefix(line, []byte("MI")) // of DER
 }

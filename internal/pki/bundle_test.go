@@ -37,8 +37,11 @@ func TestWhatIsNoBundleIsRefusedByName(t *testing.T) {
 		"nothing":                         {nil, "empty"},
 		"blanks":                          {[]byte("\n\t "), "empty"},
 		"garbage":                         {[]byte("hello"), "no PEM block"},
-		"garbage after a certificate":     {append(slices.Clone(good), "hello"...), "no PEM block was found after 1"},
-		"garbage between certificates":    {append(append(slices.Clone(good), "# root\n"...), good...), "no PEM block was found after 1"},
+		"two blocks on one line":          {slices.Concat(bytes.TrimSpace(good), good), "block 1 is damaged"},
+		"a block in a line of text":       {append([]byte("ca: "), good...), "block 1 is damaged"},
+		"a block without its beginning":   {append(slices.Clone(good), good[bytes.IndexByte(good, '\n')+1:]...), "block 2 is damaged"},
+		"a block without its end":         {slices.Concat(good[:bytes.Index(good, []byte("-----END"))], good), "block 1 is damaged"},
+		"a block without both":            {append(slices.Clone(good), good[bytes.IndexByte(good, '\n')+1:bytes.Index(good, []byte("-----END"))]...), "block 2 is damaged"},
 		"a certificate cut off":           {good[:len(good)-30], "cut off"},
 		"a damaged one before a good one": {damagedFirst, "block 1 is damaged"},
 		"a second one cut off":            {append(slices.Clone(good), good[:100]...), "block 2 is damaged"},
@@ -55,6 +58,44 @@ func TestWhatIsNoBundleIsRefusedByName(t *testing.T) {
 			_, err := pki.ParseBundle(tc.input)
 			if err == nil || !strings.Contains(err.Error(), tc.names) {
 				t.Errorf("got %v, want an error that names %q", err, tc.names)
+			}
+		})
+	}
+}
+
+// surrounded has text where RFC 7468 lets it be: before, between and after blocks.
+func surrounded(before, between, after string, first, second []byte) []byte {
+	return slices.Concat([]byte(before), first, []byte(between), second, []byte(after))
+}
+
+func TestTextAroundBlocksIsSkipped(t *testing.T) {
+	t.Parallel()
+	a, b := newCA(t, "a").Certificate(), newCA(t, "b").Certificate()
+	for name, text := range map[string]string{
+		"comments":                 "# company root, 2026\n",
+		"openssl x509 -text":       "Certificate:\n    Data:\n        Version: 3 (0x2)\n        Signature Algorithm: sha256WithRSAEncryption\n            04:d3:a1:\n",
+		"openssl pkcs12 -nodes":    "Bag Attributes\n    localKeyID: 01 00 00 00 \n    friendlyName: ca\nsubject=CN = root\n\nissuer=CN = root\n\n",
+		"a heading":                "GlobalSign Root CA\n==================\n",
+		"lines of Windows":         "Subject: CN=root\r\n\r\n",
+		"a dashed line":            "----------------------------------------\n",
+		"a long word that is none": strings.Repeat("x", 70) + "\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			certs, err := pki.ParseBundle(surrounded(text, text, text, pki.EncodeBundle(a), pki.EncodeBundle(b)))
+			if err != nil || len(certs) != 2 || !certs[0].Equal(a) || !certs[1].Equal(b) {
+				t.Errorf("got %d certificates, %v", len(certs), err)
+			}
+			key := newKey(t, small())
+			if got, err := pki.ParsePrivateKey(surrounded(text, "", text, key.PEM(), nil)); err != nil || !bytes.Equal(got.PEM(), key.PEM()) {
+				t.Errorf("the key is not read: %v", err)
+			}
+			request, err := pki.NewRequest(key, pki.Subject{CommonName: "a"}, pki.SANs{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := pki.ParseRequest(surrounded(text, "", text, request, nil)); err != nil {
+				t.Errorf("the request is not read: %v", err)
 			}
 		})
 	}

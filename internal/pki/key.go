@@ -257,7 +257,7 @@ func ParsePrivateKey(data []byte) (PrivateKey, error) {
 	if len(data) > MaxChainBytes {
 		return PrivateKey{}, fmt.Errorf("parsing private key: %w", TooLong(len(data), MaxChainBytes))
 	}
-	blocks, err := strictBlocks(data)
+	blocks, err := Blocks(data)
 	if err != nil {
 		return PrivateKey{}, fmt.Errorf("parsing private key: %w", err)
 	}

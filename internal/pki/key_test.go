@@ -108,19 +108,19 @@ func TestKeysInOtherFormsAreRefusedByName(t *testing.T) {
 		input []byte
 		names string
 	}{
-		"PKCS#1":               {block("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey)), "PKCS#1"},
-		"SEC1":                 {block("EC PRIVATE KEY", sec1), "SEC1"},
-		"an encrypted PKCS#8":  {block("ENCRYPTED PRIVATE KEY", []byte{1}), "encrypted"},
-		"Ed25519":              {block("PRIVATE KEY", edDER), "neither RSA nor ECDSA"},
-		"a certificate":        {pki.EncodeBundle(newCA(t, "ca").Certificate()), "certificate"},
-		"nothing":              {nil, "empty"},
-		"blanks":               {[]byte(" \n"), "empty"},
-		"no PEM":               {[]byte("secret"), "no PEM block"},
-		"two keys":             {append(bytes.Clone(good), good...), "2 PEM blocks"},
-		"a key cut off":        {good[:len(good)/2], "cut off"},
-		"damaged DER":          {block("PRIVATE KEY", []byte{0x30, 1, 2}), "damaged"},
-		"text before the key":  {append([]byte("Bag Attributes\n"), good...), "no PEM block"},
-		"a key under a header": {pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Headers: map[string]string{"a": "b"}, Bytes: []byte{1}}), "headers"},
+		"PKCS#1":                 {block("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey)), "PKCS#1"},
+		"SEC1":                   {block("EC PRIVATE KEY", sec1), "SEC1"},
+		"an encrypted PKCS#8":    {block("ENCRYPTED PRIVATE KEY", []byte{1}), "encrypted"},
+		"Ed25519":                {block("PRIVATE KEY", edDER), "neither RSA nor ECDSA"},
+		"a certificate":          {pki.EncodeBundle(newCA(t, "ca").Certificate()), "certificate"},
+		"nothing":                {nil, "empty"},
+		"blanks":                 {[]byte(" \n"), "empty"},
+		"no PEM":                 {[]byte("secret"), "no PEM block"},
+		"two keys":               {append(bytes.Clone(good), good...), "2 PEM blocks"},
+		"a key cut off":          {good[:len(good)/2], "cut off"},
+		"damaged DER":            {block("PRIVATE KEY", []byte{0x30, 1, 2}), "damaged"},
+		"text in the key's line": {append([]byte("key: "), good...), "damaged"},
+		"a key under a header":   {pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Headers: map[string]string{"a": "b"}, Bytes: []byte{1}}), "headers"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

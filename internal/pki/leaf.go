@@ -173,7 +173,7 @@ func NewRequest(key PrivateKey, subject Subject, sans SANs) ([]byte, error) {
 // ParseRequest reads exactly one PKCS#10 request and checks that whoever made it
 // holds the key. What the request asks for is for the caller to judge.
 func ParseRequest(data []byte) (*x509.CertificateRequest, error) {
-	blocks, err := strictBlocks(data)
+	blocks, err := Blocks(data)
 	if err != nil {
 		return nil, fmt.Errorf("parsing certificate request: %w", err)
 	}

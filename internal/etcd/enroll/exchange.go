@@ -1,7 +1,6 @@
 package enroll
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/pem"
 
@@ -104,16 +103,16 @@ func split(value string, begins func(*pem.Block) bool) []string {
 	if len(value) > maxRequest {
 		return nil
 	}
-	rest, err := decode(value)
-	if err != nil || hasPrivateKey(rest) {
+	text, err := decode(value)
+	if err != nil || hasPrivateKey(text) {
+		return nil
+	}
+	blocks, err := pki.Blocks(text)
+	if err != nil {
 		return nil
 	}
 	var parts [][]byte
-	for len(bytes.TrimSpace(rest)) > 0 {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			return nil
-		}
+	for _, block := range blocks {
 		if begins(block) {
 			parts = append(parts, nil)
 		}

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"context"
 	"crypto/x509"
 	"encoding/json"
 	"strings"
@@ -249,6 +250,44 @@ func TestWhatKeepsABackupFromBeingMadeIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.backsUp("PodLost")
+}
+
+// reader counts what is read past the cache.
+type reader struct {
+	client.Client
+
+	reads int
+}
+
+func (r *reader) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+	r.reads++
+	return r.Client.Get(ctx, key, object, opts...)
+}
+
+func TestABackupWithoutItsClaimIsLookedAtSeldom(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	w.bring()
+	counted := &reader{Client: w.asOperator}
+	w.asOperator = counted
+	w.restart()
+	w.backUp(3600)
+	looks := 0
+	for waited := time.Duration(0); waited < 24*time.Hour; looks++ {
+		w.backsUp("ClaimNotFound")
+		counted.reads = 0
+		result, err := w.tryBackup()
+		if err != nil || result.RequeueAfter < 30*time.Second || result.RequeueAfter > 10*time.Minute || counted.reads > 4 {
+			t.Fatalf("after %s, it is looked at again in %s with %d reads: %v", waited, result.RequeueAfter, counted.reads, err)
+		}
+		w.clock.SetTime(w.clock.Now().Add(result.RequeueAfter))
+		waited += result.RequeueAfter
+	}
+	if looks > 150 {
+		t.Errorf("it is looked at %d times a day", looks)
+	}
+	w.createBackupClaim()
+	w.backsUp("BackupRunning")
 }
 
 func TestABackupCountsForItsClaimAndItsClusterOnly(t *testing.T) {

@@ -53,7 +53,7 @@ func (r *Reconciler) ReconcileAccess(ctx context.Context, request ctrl.Request) 
 		status := access.Status.DeepCopy()
 		return r.reportClock(ctx, stopped{access, keyturnv1alpha1.GroupVersion.WithKind(keyturnv1alpha1.KindEtcdAccess), status, &status.Conditions}, ahead)
 	}
-	a := &accessPass{pass: &pass{Reconciler: r, now: r.options.Clock.Now()}, access: access}
+	a := &accessPass{pass: &pass{Reconciler: r, now: r.options.Clock.Now(), conditions: access.Status.Conditions}, access: access}
 	if err := a.run(ctx); err != nil {
 		return ctrl.Result{}, kube.IgnoreEnding(err)
 	}
@@ -157,7 +157,7 @@ func (p *pass) readMadeCAs(ctx context.Context, planes ...contract.Plane) (*mode
 	p.authorities.cas = map[contract.Plane]pki.Authority{}
 	problem, err := p.readLedger(ctx)
 	if problem != nil || err != nil {
-		p.wakeAt(p.now.Add(kube.Unwatched))
+		p.lookAgain()
 		return problem, err
 	}
 	if err := p.readPods(ctx, p.options.Client); err != nil {
@@ -181,13 +181,13 @@ func (p *pass) readMadeCAs(ctx context.Context, planes ...contract.Plane) (*mode
 		use, is := p.cluster.DecideCA(plane, stored, trusted[plane], p.now).(model.UseCA)
 		if !is || !p.etcd.DeletionTimestamp.IsZero() {
 			if hasCAs(p.etcd) {
-				p.wakeAt(p.now.Add(kube.Unwatched)) // a lost Secret is restored, which no event tells of
+				p.lookAgain() // a lost Secret is restored, which no event tells of
 			}
 			return model.WithoutCA(names), nil
 		}
 		p.authorities.cas[plane] = use.CA
 	}
-	return nil, err
+	return nil, nil //nolint:nilnil // having no problem is no error
 }
 
 // grant issues a certificate if one is due, and writes the Secret. It is in the ledger before it is in the Secret.

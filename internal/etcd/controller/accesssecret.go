@@ -72,7 +72,7 @@ func (a *accessPass) tryWrite(ctx context.Context, answer string, key []byte) er
 	_, err = kube.WriteSecret(ctx, client.NewDryRunClient(a.options.Client), fieldOwner, a.stored, intent)
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 		a.problem = model.UnwritableSecret(intent.Name, err)
-		a.wakeAt(a.now.Add(kube.Unwatched))
+		a.lookAgain()
 		return nil
 	}
 	return err

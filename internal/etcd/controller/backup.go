@@ -49,12 +49,12 @@ func (r *Reconciler) ReconcileBackup(ctx context.Context, request ctrl.Request) 
 		status := stored.Status.DeepCopy()
 		return r.reportClock(ctx, stopped{stored, etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdBackup), status, &status.Conditions}, ahead)
 	}
-	b := &backupPass{pass: &pass{Reconciler: r, now: r.options.Clock.Now()}, backup: model.Backup{EtcdBackup: stored}}
+	b := &backupPass{pass: &pass{Reconciler: r, now: r.options.Clock.Now(), conditions: stored.Status.Conditions}, backup: model.Backup{EtcdBackup: stored}}
 	b.seen.Now = b.now
 	err := b.run(ctx)
 	if found, is := errors.AsType[obstacle](err); is {
 		b.seen.Problem = b.problemOf(found)
-		b.wakeAt(b.now.Add(kube.Unwatched))
+		b.lookAgain()
 	} else if err != nil {
 		return ctrl.Result{}, kube.IgnoreEnding(err)
 	}
@@ -99,7 +99,7 @@ func (b *backupPass) run(ctx context.Context) error {
 		return kube.Delete(ctx, b.options.Client, pod)
 	case model.HoldBackup:
 		b.seen.Problem = act.Problem
-		b.wakeAt(b.now.Add(kube.Unwatched))
+		b.lookAgain()
 		return nil
 	case model.NextBackup:
 		b.wakeAt(act.At)
@@ -129,15 +129,21 @@ func (b *backupPass) named(name string) types.NamespacedName {
 
 // start creates the pod after everything that it mounts. A pod whose creation is not recorded gets no certificate.
 func (b *backupPass) start(ctx context.Context) error {
-	if err := b.readCluster(ctx); err != nil || b.seen.Problem != nil {
+	if err := b.findCluster(ctx); err != nil || b.seen.Problem != nil {
 		return err
 	}
-	if !apimeta.IsStatusConditionTrue(b.etcd.Status.Conditions, etcdv1beta2.ConditionAvailable) {
+	hasQuorum := apimeta.IsStatusConditionTrue(b.etcd.Status.Conditions, etcdv1beta2.ConditionAvailable)
+	if hasQuorum { // a claim that is missing costs no look at keys
+		if err := b.findClaim(ctx); err != nil || b.seen.Problem != nil {
+			return err
+		}
+	}
+	if err := b.readSigner(ctx); err != nil || b.seen.Problem != nil {
+		return err
+	}
+	if !hasQuorum {
 		b.seen.Problem = model.WithoutQuorum(b.cluster.Names)
 		return nil
-	}
-	if err := b.checkClaim(ctx); err != nil || b.seen.Problem != nil {
-		return err
 	}
 	if err := b.checkGrant(ctx, b.named(b.backup.PodName())); err != nil {
 		return err
@@ -160,8 +166,8 @@ func (b *backupPass) start(ctx context.Context) error {
 	return nil
 }
 
-// checkClaim looks whether the claim is there, and for backups.
-func (b *backupPass) checkClaim(ctx context.Context) error {
+// findClaim looks whether the claim is there, and for backups.
+func (b *backupPass) findClaim(ctx context.Context) error {
 	var clusters etcdv1beta2.EtcdClusterList
 	if err := b.options.Client.List(ctx, &clusters, client.InNamespace(b.backup.Namespace)); err != nil {
 		return fmt.Errorf("listing EtcdClusters: %w", err)
@@ -179,13 +185,25 @@ func (b *backupPass) checkClaim(ctx context.Context) error {
 		found = claim
 	}
 	if b.seen.Problem = b.backup.CheckClaim(found, names); b.seen.Problem != nil {
-		b.wakeAt(b.now.Add(kube.Unwatched))
+		b.lookAgain()
 	}
 	return nil
 }
 
 // readCluster reads the cluster, its CAs and its ledger.
 func (b *backupPass) readCluster(ctx context.Context) error {
+	if err := b.findCluster(ctx); err != nil || b.seen.Problem != nil {
+		return err
+	}
+	return b.readSigner(ctx)
+}
+
+func (b *backupPass) readSigner(ctx context.Context) (err error) {
+	b.seen.Problem, err = b.readMadeCAs(ctx, contract.Planes()...)
+	return err
+}
+
+func (b *backupPass) findCluster(ctx context.Context) error {
 	names, etcd := b.backup.ClusterNames(), &etcdv1beta2.EtcdCluster{}
 	err := b.options.Live.Get(ctx, names.NamespacedName(), etcd)
 	switch {
@@ -199,10 +217,8 @@ func (b *backupPass) readCluster(ctx context.Context) error {
 	b.cluster, b.findings = model.Resolve(etcd, b.options.Settings)
 	if b.cluster.Names.Mode != model.Dynamic {
 		b.seen.Problem = b.backup.WithoutOwnClients(b.cluster.Names)
-		return nil
 	}
-	b.seen.Problem, err = b.readMadeCAs(ctx, contract.Planes()...)
-	return err
+	return nil
 }
 
 // publish writes what the pod is to trust, without a key, and returns the pin of the pod.

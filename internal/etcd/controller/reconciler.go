@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -124,6 +125,8 @@ type pass struct {
 	restored *etcdv1beta2.RestoredStatus
 	// wake is when the next reconcile is due although nothing changes; zero when never.
 	wake time.Time
+	// conditions are those of an EtcdAccess or an EtcdBackup, as they were reported last.
+	conditions []metav1.Condition
 }
 
 // Reconcile observes a cluster, does what is due next, and reports.
@@ -217,6 +220,9 @@ func (p *pass) wakeAt(at time.Time) {
 		p.wake = at
 	}
 }
+
+// lookAgain has an EtcdAccess or an EtcdBackup looked at again that waits for what no event tells of.
+func (p *pass) lookAgain() { p.wakeAt(p.now.Add(model.Again(p.conditions, kube.Unwatched, p.now))) }
 
 // recorded are the members as the status has them.
 func recorded(status etcdv1beta2.EtcdClusterStatus) []membership.Member {

@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/attestation"
 	"github.com/keyturn/keyturn/internal/etcd/controller"
+	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // attested is an API server that enforces the admission policy.
@@ -289,4 +290,38 @@ func sizeOf(annotations map[string]string) int {
 		size += len(key) + len(value)
 	}
 	return size
+}
+
+func TestRenewalsGoOnWhileThePolicyIsGone(t *testing.T) {
+	t.Parallel()
+	w, g := newAttested(t, of(1))
+	w.bring()
+	before := w.chain(w.pod(first), contract.PeerPlane)[0]
+	g.remove()
+	w.setAddress(w.pod(first), "10.0.7.7") // which nothing attests
+	w.clock.SetTime(noon().Add(481 * time.Hour))
+	w.restart() // what is known of the pod is not in the memory of a process
+	w.reconcile()
+	if condition := w.condition(etcdv1beta2.ConditionAttestationEnforced); condition.Reason != "PolicyMissing" {
+		t.Fatalf("the condition is %+v", condition)
+	}
+	after := w.chain(w.pod(first), contract.PeerPlane)[0]
+	if after.Equal(before) || pki.KeyIDOf(after) != pki.KeyIDOf(before) || !pki.SANsOf(after).Equal(pki.SANsOf(before)) {
+		t.Errorf("the certificate until %s for %v follows one until %s for %v", after.NotAfter, pki.SANsOf(after), before.NotAfter, pki.SANsOf(before))
+	}
+	w.atRest()
+	forged := (&agent{keys: map[contract.Plane]pki.PrivateKey{contract.PeerPlane: newKey(t, pki.KeyParams{Algorithm: pki.ECDSA, Size: 256})}}).request(t, contract.PeerPlane)
+	if err := g.person.Patch(t.Context(), w.pod(first), annotating(contract.PeerPlane.RequestAnnotation(), forged)); err != nil {
+		t.Fatal(err)
+	}
+	w.reconcile()
+	if leaf := w.chain(w.pod(first), contract.PeerPlane)[0]; !leaf.Equal(after) {
+		t.Error("another key gets a certificate")
+	}
+	g.install()
+	w.untilAttested(attestation.PolicyEnforced)
+	w.bring()
+	if leaf := w.chain(w.pod(first), contract.PeerPlane)[0]; leaf.VerifyHostname("10.0.7.7") != nil {
+		t.Error("the address is not in the certificate when the policy is in force")
+	}
 }

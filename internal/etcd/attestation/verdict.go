@@ -56,7 +56,7 @@ type Verdict struct {
 func (v Verdict) IsEnforced() bool { return v.Reason == PolicyEnforced }
 
 // consequence is what all verdicts but one have in common.
-const consequence = "Certificates of members are neither issued nor renewed, and those in use stay. "
+const consequence = "Members get no certificate for a new key or a new address; those that they have are renewed. "
 
 // Judge says whether the policy is in force.
 func (e Expected) Judge(seen Seen) Verdict {

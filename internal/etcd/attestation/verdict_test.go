@@ -94,7 +94,7 @@ func TestAPolicyIsInForceWhenItIsWholeAndRefuses(t *testing.T) {
 			if verdict.Reason != test.want || verdict.IsEnforced() != isEnforced || (verdict.Revision != "") != isEnforced {
 				t.Errorf("got %+v, want %s", verdict, test.want)
 			}
-			if !strings.Contains(verdict.Message, "keyturn-etcd-members") || !isEnforced && !strings.Contains(verdict.Message, "neither issued nor renewed") {
+			if !strings.Contains(verdict.Message, "keyturn-etcd-members") || !isEnforced && !strings.Contains(verdict.Message, "no certificate for a new key") {
 				t.Errorf("the message is %q", verdict.Message)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"strconv"
@@ -82,8 +83,7 @@ func (p *pass) enrollPod(ctx context.Context, pod *corev1.Pod, member membership
 		p.note(pod, plane, outcomes[plane], exchange.Requests[plane])
 		if issued, is := outcomes[plane].(enroll.Signed); is {
 			signed, answers[plane] = append(signed, issued), issued.Answer
-			holder := enroll.Holder{PodUID: string(pod.UID), Plane: plane}
-			p.ledger.issued.Record(issued.Leaf, p.authorities.cas[plane].Certificate(), holder, p.now)
+			p.record(issued.Leaf, enroll.Holder{PodUID: string(pod.UID), Plane: plane})
 		}
 	}
 	if len(signed) > 0 {
@@ -100,6 +100,15 @@ func (p *pass) enrollPod(ctx context.Context, pod *corev1.Pod, member membership
 		p.issued(pod, issued)
 	}
 	return nil
+}
+
+// record records what is signed for a member.
+func (p *pass) record(leaf *x509.Certificate, holder enroll.Holder) {
+	record := p.ledger.issued.Record
+	if p.cluster.TLS.Attestation == etcdv1beta2.AttestationAnnotation {
+		record = p.ledger.issued.RecordUnattested
+	}
+	record(leaf, p.authorities.cas[holder.Plane].Certificate(), holder, p.now)
 }
 
 // errNoRoom is a pod into which no certificate can be written: what would be signed for it only fills the ledger.

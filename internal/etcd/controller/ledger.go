@@ -89,7 +89,7 @@ func (p *pass) addPresented() {
 			ca := p.authorities.cas[plane].Certificate()
 			// Another process may have put the certificate of another member there.
 			if err == nil && pki.IssuedBy(chain[0], ca) && pki.HasSubject(chain[0], enroll.Subject(pod.Name)) {
-				p.ledger.issued.Record(chain[0], ca, enroll.Holder{PodUID: string(pod.UID), Plane: plane}, p.now)
+				p.ledger.issued.RecordUnattested(chain[0], ca, enroll.Holder{PodUID: string(pod.UID), Plane: plane}, p.now)
 			}
 		}
 	}

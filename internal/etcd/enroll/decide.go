@@ -137,8 +137,12 @@ func Decide(in Input) Outcome {
 	if why == "" {
 		return Answered{renewal}
 	}
-	if !in.IsAttested {
-		return Held{Cause: NotAttested, Detail: "another process may have written it"}
+	if !in.IsAttested { // only what the pod has already is renewed
+		names, isKnown := in.attestedNames(request)
+		in.SANs = names
+		if why, _ = in.due(request); !isKnown || why == "" {
+			return Held{Cause: NotAttested, Detail: "another process may have written it"}
+		}
 	}
 	if held := in.limited(keyOf(request)); held != nil {
 		return *held

@@ -50,6 +50,8 @@ type Issued struct {
 	Namespace string         `json:"namespace,omitempty"`
 	IssuedAt  time.Time      `json:"issuedAt,omitzero"`
 	NotAfter  time.Time      `json:"notAfter,omitzero"`
+	// Unattested is true where another process than the pod may have asked for it, or put it into the pod.
+	Unattested bool `json:"unattested,omitempty"`
 }
 
 // Ledger has the certificates of a cluster that have not expired, by serial number in hex. A key in it belongs to the
@@ -84,7 +86,12 @@ func (l Ledger) Encode() (map[string]string, error) {
 
 // Record adds a certificate, unless it is there, and drops those that have expired.
 func (l Ledger) Record(leaf, ca *x509.Certificate, holder Holder, now time.Time) {
-	l.record(leaf, ca, holder, "", now)
+	l.record(leaf, ca, holder, Issued{}, now)
+}
+
+// RecordUnattested is Record for a certificate that the pod may not have asked for.
+func (l Ledger) RecordUnattested(leaf, ca *x509.Certificate, holder Holder, now time.Time) {
+	l.record(leaf, ca, holder, Issued{Unattested: true}, now)
 }
 
 // RecordClient is Record for an application or a backup of a namespace. Where there is no room, it replaces an earlier
@@ -93,20 +100,22 @@ func (l Ledger) RecordClient(leaf, ca *x509.Certificate, holder Holder, namespac
 	if l.crowded(namespace, now) != "" {
 		delete(l, l.earliest(pki.KeyIDOf(leaf)))
 	}
-	l.record(leaf, ca, holder, namespace, now)
+	l.record(leaf, ca, holder, Issued{Namespace: namespace}, now)
 }
 
-func (l Ledger) record(leaf, ca *x509.Certificate, holder Holder, namespace string, now time.Time) {
-	serial := leaf.SerialNumber.Text(serialBase)
+// record adds a certificate to what is known of its entry.
+func (l Ledger) record(leaf, ca *x509.Certificate, holder Holder, entry Issued, now time.Time) {
+	serial := serialOf(leaf)
 	if _, known := l[serial]; known {
 		return
 	}
 	maps.DeleteFunc(l, func(_ string, issued Issued) bool { return !issued.NotAfter.IsZero() && now.After(issued.NotAfter) })
-	l[serial] = Issued{
-		SPKI: pki.KeyIDOf(leaf).String(), Plane: holder.Plane, CA: pki.FingerprintOf(ca).String(), PodUID: holder.PodUID, Namespace: namespace,
-		IssuedAt: leaf.NotBefore.Add(pki.Backdate), NotAfter: leaf.NotAfter,
-	}
+	entry.SPKI, entry.Plane, entry.CA = pki.KeyIDOf(leaf).String(), holder.Plane, pki.FingerprintOf(ca).String()
+	entry.PodUID, entry.IssuedAt, entry.NotAfter = holder.PodUID, leaf.NotBefore.Add(pki.Backdate), leaf.NotAfter
+	l[serial] = entry
 }
+
+func serialOf(leaf *x509.Certificate) string { return leaf.SerialNumber.Text(serialBase) }
 
 // earliest is the serial number of the certificate of a key that expires first; empty when there is none.
 func (l Ledger) earliest(key pki.KeyID) string {

@@ -1,6 +1,8 @@
 package enroll
 
 import (
+	"crypto/x509"
+
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/pki"
 )
@@ -35,4 +37,18 @@ func (l Ledger) has(key pki.KeyID, holder Holder) bool {
 		}
 	}
 	return false
+}
+
+// attestedNames are the names in the certificate that a pod has for the key of its request, if the pod was known to ask for
+// it. The addresses in its status may be forged while nothing attests them.
+func (in Input) attestedNames(request *x509.CertificateRequest) (names pki.SANs, isKnown bool) {
+	chain, err := Chain(in.Answer)
+	if err != nil {
+		return pki.SANs{}, false
+	}
+	leaf, key := chain[0], keyOf(request)
+	issued, isRecorded := in.Ledger[serialOf(leaf)]
+	isKnown = isRecorded && !issued.Unattested && issued.SPKI == key.String() && (Holder{issued.PodUID, issued.Plane}) == Holder{in.Pod.UID, in.Plane}
+	isKnown = isKnown && pki.KeyIDOf(leaf) == key && pki.HasSubject(leaf, in.subject()) && pki.IssuedBy(leaf, in.CA.Certificate())
+	return pki.SANsOf(leaf), isKnown
 }

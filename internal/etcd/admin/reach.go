@@ -64,7 +64,10 @@ func (d Direct) Reach(ctx context.Context, address string, identity *tls.Config)
 	if err := encrypted.HandshakeContext(ctx); err != nil {
 		return asUnreached(err)
 	}
-	if err := encrypted.SetReadDeadline(time.Now().Add(refusal)); err != nil {
+	patience, stop := context.WithTimeout(ctx, refusal)
+	defer stop()
+	deadline, _ := patience.Deadline()
+	if err := encrypted.SetReadDeadline(deadline); err != nil {
 		return asUnreached(err)
 	}
 	_, err = encrypted.Read(make([]byte, 1))

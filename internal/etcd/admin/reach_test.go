@@ -2,44 +2,42 @@ package admin_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"math/big"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/etcd/admin"
+	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/pki/pkitest"
 )
 
 const member = "my-cluster-0.my-cluster-peer.etcd.svc"
 
-// certificate is a self-signed one, which is trusted by itself.
+// certificate is one of a CA of its own, and what trusts it.
 func certificate(t *testing.T, name string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	ca, now := pkitest.CA(t, name, time.Now()), time.Now()
+	key, err := pki.GenerateKey(pki.KeyParams{Algorithm: pki.ECDSA, Size: 256})
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	names, err := pki.NewSANs(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	parsed, err := x509.ParseCertificate(der)
+	leaf, err := ca.Issue(key.Signer().Public(), pki.LeafSpec{
+		Subject: pki.Subject{CommonName: name}, SANs: names, Usages: pki.BothUsages(), Validity: time.Hour, Now: now,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	pool := x509.NewCertPool()
-	pool.AddCert(parsed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+	pool.AddCert(ca.Certificate())
+	return tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key.Signer()}, pool
 }
 
 // listen serves TLS to clients that a pool verifies, and returns its address.

@@ -202,13 +202,13 @@ func (r *Reconciler) lookAt(ctx context.Context, name types.NamespacedName, clus
 		})
 	}
 	asked.Wait()
+	defer hangUp(answers)
 	found, hasAlarm := sight{sizes: map[string]membership.Size{}}, false
 	var client admin.Client
 	for i, answer := range answers {
 		if answer == nil {
 			continue
 		}
-		defer func() { _ = answer.client.Close() }() // nothing more is asked by it
 		client, hasAlarm = answer.client, hasAlarm || answer.status.HasAlarm
 		found.sizes[cluster.members[i].name] = sizeOf(answer.status, cluster.quota)
 	}
@@ -228,6 +228,14 @@ func (r *Reconciler) lookAt(ctx context.Context, name types.NamespacedName, clus
 type answer struct {
 	client admin.Client
 	status admin.Status
+}
+
+func hangUp(answers []*answer) {
+	for _, answer := range answers {
+		if answer != nil {
+			_ = answer.client.Close() // nothing more is asked by it
+		}
+	}
 }
 
 func (r *Reconciler) ask(ctx context.Context, member lookedAtMember) (*answer, error) {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,9 +48,7 @@ func (c Cluster) corruptionFlag(version string) string {
 			continue
 		}
 		if set, mayBeSet := gatesOf(variable); mayBeSet {
-			for name, isOn := range set {
-				gates[name] = isOn
-			}
+			maps.Copy(gates, set)
 		}
 	}
 	flags := make([]string, 0, len(gates))

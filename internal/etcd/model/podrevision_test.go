@@ -58,7 +58,13 @@ func TestAPodHasAnOldSpecWhenWhatItIsMadeOfHasChanged(t *testing.T) {
 		"an annotation": {func(_ *etcdv1beta2.EtcdClusterSpec, pod *etcdv1beta2.PodPolicy) {
 			pod.Annotations = map[string]string{"a": "b"}
 		}, true},
-		"a variable":        {func(_ *etcdv1beta2.EtcdClusterSpec, pod *etcdv1beta2.PodPolicy) { pod.EtcdEnv[0].Value = "100" }, true},
+		"a variable": {func(_ *etcdv1beta2.EtcdClusterSpec, pod *etcdv1beta2.PodPolicy) { pod.EtcdEnv[0].Value = "100" }, true},
+		"a check for corruption": {func(_ *etcdv1beta2.EtcdClusterSpec, pod *etcdv1beta2.PodPolicy) {
+			pod.EtcdEnv = append(pod.EtcdEnv, corev1.EnvVar{Name: "ETCD_FEATURE_GATES", Value: "CompactHashCheck=true"})
+		}, true},
+		"a gate that cannot be set": {func(_ *etcdv1beta2.EtcdClusterSpec, pod *etcdv1beta2.PodPolicy) {
+			pod.EtcdEnv = append(pod.EtcdEnv, corev1.EnvVar{Name: "ETCD_FEATURE_GATES", Value: "AllAlpha=true"})
+		}, false},
 		"one variable less": {func(_ *etcdv1beta2.EtcdClusterSpec, pod *etcdv1beta2.PodPolicy) { pod.EtcdEnv = pod.EtcdEnv[:1] }, true},
 		"memory":            {func(_ *etcdv1beta2.EtcdClusterSpec, pod *etcdv1beta2.PodPolicy) { pod.Resources = memory("2Gi") }, true},
 		"a node selector": {func(_ *etcdv1beta2.EtcdClusterSpec, pod *etcdv1beta2.PodPolicy) {

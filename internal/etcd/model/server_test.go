@@ -154,8 +154,8 @@ func (m *member) enroll(t *testing.T, plane contract.Plane) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed, isSigned := enroll.Decide(enroll.Input{IsAttested: true,
-		Pod:   enroll.Pod{Name: m.name, UID: "a", Recorded: "a", HasAddress: true},
+	signed, isSigned := enroll.Decide(enroll.Input{
+		IsAttested: true, Pod: enroll.Pod{Name: m.name, UID: "a", Recorded: "a", HasAddress: true},
 		Plane: plane, Request: base64.StdEncoding.EncodeToString(request),
 		SANs: sans, Usages: model.Usages(plane), Validity: time.Hour, CA: m.cas[plane], Now: time.Now(),
 	}).(enroll.Signed)
@@ -205,7 +205,7 @@ func issue(t *testing.T, ca pki.Authority, spec pki.LeafSpec) *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key.Signer()}
 }
 
-// members asks etcd as a client with an identity, or with none.
+// config is how a client with an identity, or with none, connects.
 func (m *member) config(identity *tls.Certificate) *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AddCert(m.cas[contract.ClientPlane].Certificate())
@@ -234,6 +234,7 @@ func (m *member) scrape(t *testing.T, path string, identity *tls.Certificate) (s
 	return string(text), err
 }
 
+// members asks etcd as a client with an identity, or with none.
 func (m *member) members(t *testing.T, identity *tls.Certificate) ([]admin.Member, error) {
 	t.Helper()
 	client, err := admin.New(t.Context(), []string{m.url}, m.config(identity))

@@ -50,9 +50,7 @@ func Run(t *testing.T, cluster Cluster, first, second string) {
 	members = want(t, client, admin.Member{Name: "first", PeerURLs: []string{first}}, admin.Member{Name: "second", PeerURLs: []string{second}})
 	client = cluster.Client(t)
 	lead(t, client, firstURL, members[0].ID, members[0].ID)
-	if alarms, err := client.Alarms(t.Context()); err != nil || len(alarms) > 0 {
-		t.Errorf("alarms %v, %v of a new cluster", alarms, err)
-	}
+	wantNoAlarm(t, client)
 	if err := client.MoveLeader(t.Context(), secondURL, members[0].ID); !errors.Is(err, admin.ErrNotReady) {
 		t.Errorf("moving the leader by a member that does not lead: %v, want that etcd is not ready", err)
 	}
@@ -65,6 +63,13 @@ func Run(t *testing.T, cluster Cluster, first, second string) {
 	remove(t, client, members[0].ID) // what was cut off is done again
 	if status, err := client.Status(t.Context(), "http://127.0.0.1:1"); err == nil {
 		t.Errorf("nothing has the status %+v", status)
+	}
+}
+
+func wantNoAlarm(t *testing.T, client admin.Client) {
+	t.Helper()
+	if alarms, err := client.Alarms(t.Context()); err != nil || len(alarms) > 0 {
+		t.Errorf("alarms %v, %v of a new cluster", alarms, err)
 	}
 }
 

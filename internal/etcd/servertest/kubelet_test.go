@@ -108,10 +108,12 @@ func (w *world) stopOthers(pods []corev1.Pod) {
 	w.mu.Unlock()
 	for _, m := range members {
 		m.running.Lock()
-		if m.cancel != nil && !present[m.uid] {
-			m.cancel()
-			<-m.stopped
-			m.cancel = nil
+		if m.uid != "" && !present[m.uid] {
+			if m.cancel != nil {
+				m.cancel()
+				<-m.stopped
+			}
+			m.cancel, m.uid = nil, "" // whether or not a container has ended by itself
 			for _, dir := range []string{"run", "data"} {
 				if err := os.RemoveAll(filepath.Join(m.dir, dir)); err != nil {
 					w.t.Error(err)

@@ -35,11 +35,14 @@ func (p *pass) keep(ctx context.Context) (holds bool, err error) {
 func (p *pass) keepSecret(ctx context.Context, name types.NamespacedName) (held bool, err error) {
 	secret, wasSeen := &corev1.Secret{}, p.unlabelled[name]
 	found, err := p.find(ctx, secret, ofSecret, name)
-	if err == nil && !wasSeen && (!found || !binding.IsOwn(secret, p.access)) {
-		delete(p.unlabelled, name) // nothing waits for a Secret that is not followed, and its own one has the label
-	}
-	if err != nil || !found || !binding.IsOwn(secret, p.access) {
+	if err != nil {
 		return false, err
+	}
+	if !found || !binding.IsOwn(secret, p.access) {
+		if !wasSeen {
+			delete(p.unlabelled, name) // nothing waits for it
+		}
+		return false, nil
 	}
 	applied, err := corev1ac.ExtractSecret(secret, binding.Owner)
 	if err != nil {

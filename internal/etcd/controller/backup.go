@@ -127,7 +127,7 @@ func (b *backupPass) named(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: b.backup.Namespace, Name: name}
 }
 
-// start creates the pod after everything that it mounts. A pod whose creation is not recorded gets no certificate.
+// start creates the pod of a backup, unless the cluster or the claim is not there for it.
 func (b *backupPass) start(ctx context.Context) error {
 	if err := b.findCluster(ctx); err != nil || b.seen.Problem != nil {
 		return err
@@ -145,6 +145,11 @@ func (b *backupPass) start(ctx context.Context) error {
 		b.seen.Problem = model.WithoutQuorum(b.cluster.Names)
 		return nil
 	}
+	return b.create(ctx)
+}
+
+// create creates the pod after everything that it mounts. A pod whose creation is not recorded gets no certificate.
+func (b *backupPass) create(ctx context.Context) error {
 	if err := b.checkGrant(ctx, b.named(b.backup.PodName())); err != nil {
 		return err
 	}
@@ -255,13 +260,10 @@ func (b *backupPass) await(ctx context.Context, pod *corev1.Pod) error {
 		b.seen.Problem = cmp.Or(problem, b.seen.Problem)
 		return nil
 	}
-	if err := b.recordExposed(ctx, enroll.ExposedIn(pod.Annotations), b.owner(pod)); err != nil {
-		return err
-	}
 	if b.cluster.TLS.Attestation == etcdv1beta2.AttestationPolicy {
 		b.attestation = b.options.Attestor.Verdict(ctx, pod)
 	}
-	if err := b.attestPod(ctx, pod); err != nil {
+	if err := b.inspect(ctx, pod, pod.Namespace); err != nil {
 		return err
 	}
 	switch outcome := b.decide(pod).(type) {
@@ -279,10 +281,6 @@ func (b *backupPass) await(ctx context.Context, pod *corev1.Pod) error {
 		b.seen.Problem = b.backup.Denied(string(outcome.Cause), outcome.Detail)
 	}
 	return nil
-}
-
-func (b *backupPass) owner(pod *corev1.Pod) enroll.Owner {
-	return enroll.Owner{UID: string(pod.UID), Namespace: pod.Namespace}
 }
 
 func (b *backupPass) decide(pod *corev1.Pod) enroll.Outcome {

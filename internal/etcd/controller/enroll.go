@@ -50,13 +50,20 @@ func (p *pass) answer(ctx context.Context, pod *corev1.Pod, member membership.Me
 	if p.cluster.Names.Mode != model.Dynamic {
 		return p.changePod(ctx, pod, member, map[string]string{})
 	}
-	if err := p.recordExposed(ctx, enroll.ExposedIn(pod.Annotations), enroll.Owner{UID: string(pod.UID)}); err != nil {
-		return err
-	}
-	if err := p.attestPod(ctx, pod); err != nil {
+	if err := p.inspect(ctx, pod, ""); err != nil {
 		return err
 	}
 	return p.enrollPod(ctx, pod, member)
+}
+
+// inspect looks at the annotations of a pod before its requests are judged. namespace is empty of a member. What the
+// attestation removes from the pod may have a private key.
+func (p *pass) inspect(ctx context.Context, pod *corev1.Pod, namespace string) error {
+	by := enroll.Owner{UID: string(pod.UID), Namespace: namespace}
+	if err := p.recordExposed(ctx, enroll.ExposedIn(pod.Annotations), by); err != nil {
+		return err
+	}
+	return p.attestPod(ctx, pod)
 }
 
 // enrollPod answers one pod. What is signed is in the ledger before it is in the pod.

@@ -1,6 +1,7 @@
 package enroll
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -13,13 +14,9 @@ const exposedEntry = "exposed-"
 
 // ExposedIn are the keys whose private keys are in annotations of the enrollment, whatever was to be there.
 func ExposedIn(annotations map[string]string) []pki.KeyID {
-	names := []string{contract.RequestAnnotation, contract.CertificateAnnotation}
+	keys := slices.Concat(Exposed(annotations[contract.RequestAnnotation]), Exposed(annotations[contract.CertificateAnnotation]))
 	for _, plane := range contract.Planes() {
-		names = append(names, plane.RequestAnnotation(), plane.CertificateAnnotation())
-	}
-	var keys []pki.KeyID
-	for _, name := range names {
-		keys = append(keys, Exposed(annotations[name])...)
+		keys = slices.Concat(keys, Exposed(annotations[plane.RequestAnnotation()]), Exposed(annotations[plane.CertificateAnnotation()]))
 	}
 	return keys
 }

@@ -50,31 +50,21 @@ func TestEtcdStartsAsItIsRecorded(t *testing.T) {
 func TestEtcdIsNotStartedWithoutTheDataOfItsMember(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		pod    func(t *testing.T, pod *agenttest.Pod)
+		pod    func(tb testing.TB, pod *agenttest.Pod)
 		result contract.StartFailure
 		says   string
 	}{
-		"it has joined, and its volume is empty": {
-			func(t *testing.T, pod *agenttest.Pod) { pod.Join(t) }, contract.VolumeEmpty, "its volume has no data",
-		},
-		"its volume has everything but the log": {func(t *testing.T, pod *agenttest.Pod) {
-			pod.Join(t)
-			write(t, filepath.Join(dataOf(pod), "member", "snap", "db"))
-			write(t, filepath.Join(dataOf(pod), "member", "wal", "0.tmp"))
-		}, contract.VolumeEmpty, "its volume has no data"},
+		"it has joined, and its volume is empty": {joins, contract.VolumeEmpty, "its volume has no data"},
+		"its volume has everything but the log":  {joinsWith("member/snap/db", "member/wal/0.tmp"), contract.VolumeEmpty, "its volume has no data"},
 		"it had data in this pod, and what is mounted is older than that": {
-			func(t *testing.T, pod *agenttest.Pod) { write(t, filepath.Join(pod.RunDir, "etcd-started")) }, contract.VolumeEmpty, "its volume has no data",
+			func(tb testing.TB, pod *agenttest.Pod) {
+				tb.Helper()
+				write(tb, filepath.Join(pod.RunDir, "etcd-started"))
+			}, contract.VolumeEmpty, "its volume has no data",
 		},
-		"the volume cannot be read": {func(t *testing.T, pod *agenttest.Pod) {
-			pod.Join(t)
-			write(t, filepath.Join(dataOf(pod), "member", "wal"))
-		}, "", "looking for the data"},
-		"what is recorded cannot be read": {func(t *testing.T, pod *agenttest.Pod) {
-			pod.Set(t, map[string]string{contract.StartAnnotation: "{"})
-		}, "", contract.StartAnnotation},
-		"nothing is recorded": {func(t *testing.T, pod *agenttest.Pod) {
-			pod.Set(t, map[string]string{contract.StartAnnotation: ""})
-		}, "", contract.StartAnnotation},
+		"the volume cannot be read":       {joinsWith("member/wal"), "", "looking for the data"},
+		"what is recorded cannot be read": {recorded("{"), "", contract.StartAnnotation},
+		"nothing is recorded":             {recorded(""), "", contract.StartAnnotation},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,6 +88,30 @@ func TestEtcdIsNotStartedWithoutTheDataOfItsMember(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func joins(tb testing.TB, pod *agenttest.Pod) {
+	tb.Helper()
+	pod.Join(tb)
+}
+
+// joinsWith is a member that has joined, with files on its volume.
+func joinsWith(files ...string) func(testing.TB, *agenttest.Pod) {
+	return func(tb testing.TB, pod *agenttest.Pod) {
+		tb.Helper()
+		pod.Join(tb)
+		for _, file := range files {
+			write(tb, filepath.Join(dataOf(pod), filepath.FromSlash(file)))
+		}
+	}
+}
+
+// recorded is a pod that says in its own way how etcd starts in it.
+func recorded(text string) func(testing.TB, *agenttest.Pod) {
+	return func(tb testing.TB, pod *agenttest.Pod) {
+		tb.Helper()
+		pod.Set(tb, map[string]string{contract.StartAnnotation: text})
 	}
 }
 
@@ -126,13 +140,13 @@ func writeLog(t *testing.T, pod *agenttest.Pod) {
 	write(t, filepath.Join(dataOf(pod), "member", "wal", "0.wal"))
 }
 
-func write(t *testing.T, path string) {
-	t.Helper()
+func write(tb testing.TB, path string) {
+	tb.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 

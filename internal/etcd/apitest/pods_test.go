@@ -146,7 +146,8 @@ func (w *world) reportEmptied(pod *corev1.Pod) {
 	w.t.Helper()
 	w.etcd.Stop(w.t, pod.Name)
 	before := pod.DeepCopy()
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "etcd",
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name:                 "etcd",
 		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: `{"failure":"VolumeEmpty"}`}},
 	}}

@@ -35,16 +35,15 @@ func (p *pass) changeMembers(ctx context.Context) []error {
 		}
 		decision = membership.Decide(observed)
 	}
-	err := p.do(ctx, decision.Act, connection)
-	for err != nil && observed.Block(decision.Act) { // another member's may be possible
+	for err := p.do(ctx, decision.Act, connection); err != nil; err = p.do(ctx, decision.Act, connection) {
 		failed = append(failed, err)
-		decision = membership.Decide(observed)
-		err = p.do(ctx, decision.Act, connection)
+		others, isOther := observed.Blocking(decision.Act)
+		if !isOther {
+			break
+		}
+		observed, decision = others, membership.Decide(others)
 	}
 	p.noteDecision(decision)
-	if err != nil {
-		failed = append(failed, err)
-	}
 	return failed
 }
 

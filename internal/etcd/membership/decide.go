@@ -98,15 +98,10 @@ func (o Observed) ended() (Decision, bool) {
 // missing creates the pod of a member that has none, with the data that the member had.
 func (o Observed) missing() (Decision, bool) {
 	for _, member := range o.Members {
-		_, exists := o.Pods[member.Name]
-		_, isListed := o.listed(member)
-		isRemoved := member.IsLeaving && o.List != nil && !isListed
-		if exists || isRemoved || o.hasLostData(member) || slices.Contains(o.Blocked, member.Name) {
-			continue
-		}
 		hasJoined, isAlone := member.ID != "", len(o.Members) == 1
-		if !hasJoined && !isAlone && o.List == nil {
-			continue // it can only join
+		canOnlyJoin := !hasJoined && !isAlone
+		if !o.lacksPod(member) || canOnlyJoin && o.List == nil {
+			continue
 		}
 		pod := CreatePod{Name: member.Name, IsFirst: !hasJoined && isAlone, HasJoined: hasJoined, Members: []string{member.Name}, Version: member.Version}
 		if !hasJoined {
@@ -115,6 +110,14 @@ func (o Observed) missing() (Decision, bool) {
 		return o.create(pod), true
 	}
 	return Decision{}, false
+}
+
+// lacksPod reports whether a member shall have a pod and has none.
+func (o Observed) lacksPod(member Member) bool {
+	_, exists := o.Pods[member.Name]
+	_, isListed := o.listed(member)
+	isRemoved := member.IsLeaving && o.List != nil && !isListed
+	return !exists && !isRemoved && !o.hasLostData(member) && !slices.Contains(o.Blocked, member.Name)
 }
 
 func (o Observed) create(pod CreatePod) Decision {

@@ -109,22 +109,21 @@ type Observed struct {
 	Unresolved []Silent
 }
 
-// Block leaves the member of an act that cannot be carried out as it is, and reports whether that may change the decision.
-func (o *Observed) Block(failed Act) bool {
+// Blocking is the cluster with the member of an act that cannot be carried out left as it is. It is false when that does
+// not change the decision.
+func (o Observed) Blocking(failed Act) (Observed, bool) {
 	var name string
 	switch act := failed.(type) {
 	case CreatePod:
 		name = act.Name
 	case DeletePod:
 		name = act.Name
-	default:
-		return false
 	}
-	if slices.Contains(o.Blocked, name) {
-		return false
+	if name == "" || slices.Contains(o.Blocked, name) {
+		return o, false
 	}
-	o.Blocked = append(o.Blocked, name)
-	return true
+	o.Blocked = append(slices.Clone(o.Blocked), name)
+	return o, true
 }
 
 // Silent is a member that is not heard of, and why not.
@@ -171,12 +170,11 @@ func (o Observed) voters() []Listed {
 func (o Observed) hasLostData(member Member) bool {
 	pod, exists := o.Pods[member.Name]
 	claim, hasClaim := o.Claims[member.Name]
+	isKnown := !slices.Contains(o.Blocked, member.Name)
 	switch {
-	case slices.Contains(o.Blocked, member.Name):
-		return false
 	case pod.IsEmptied:
-		return true
-	case member.ID == "" || exists && pod.IsReady:
+		return isKnown
+	case !isKnown, member.ID == "", exists && pod.IsReady:
 		return false
 	case o.Ephemeral:
 		return !exists || pod.HasEnded

@@ -40,16 +40,24 @@ func (o Observed) stuck() (Decision, bool) {
 		if !exists || pod.IsReady || pod.IsEnding || !o.isOutdated(m) {
 			continue
 		}
-		if m.Version != o.Version {
+		if m.Version != o.Version || !o.isMissed(m) || o.isQuorate() {
 			return o.restart(m), true
 		}
-		mayServe, hasData := pod.MayRun && !pod.IsDown && len(o.Members) > 1, o.Ephemeral && m.ID != ""
-		if voters := o.voters(); (mayServe || hasData) && count(voters) < quorum(len(voters)) {
-			continue
-		}
-		return o.restart(m), true
 	}
 	return Decision{}, false
+}
+
+// isMissed reports whether a member that does not serve may be missed without its pod: etcd may run in it, or its data
+// be in it.
+func (o Observed) isMissed(m Member) bool {
+	pod := o.Pods[m.Name]
+	return pod.MayRun && !pod.IsDown && len(o.Members) > 1 || o.Ephemeral && m.ID != ""
+}
+
+// isQuorate reports whether so many voters answer that others are not needed.
+func (o Observed) isQuorate() bool {
+	voters := o.voters()
+	return count(voters) >= quorum(len(voters))
 }
 
 // roll gives another pod to one member after the other, those that follow first. All must serve before the next.

@@ -76,15 +76,15 @@ func (c Cluster) userLabels() map[string]string {
 // userAnnotations are those of the spec without those by which operator and agent speak to each other.
 func (c Cluster) userAnnotations() map[string]string {
 	annotations := maps.Clone(c.pod.Annotations)
-	own := []string{
+	for _, plane := range contract.Planes() {
+		delete(annotations, plane.RequestAnnotation())
+		delete(annotations, plane.CertificateAnnotation())
+	}
+	for _, own := range []string{
 		contract.RequestAnnotation, contract.CertificateAnnotation, agent.PublishedAnnotation, agent.GivenAnnotation, agent.PinAnnotation,
 		AttestationAnnotation, TrustAnnotation, VersionAnnotation, RevisionAnnotation, contract.StartAnnotation,
-	}
-	for _, plane := range contract.Planes() {
-		own = append(own, plane.RequestAnnotation(), plane.CertificateAnnotation())
-	}
-	for _, each := range own {
-		delete(annotations, each)
+	} {
+		delete(annotations, own)
 	}
 	return annotations
 }

@@ -109,7 +109,7 @@ func (p *pass) certify(ctx context.Context, plane contract.Plane, key pki.Privat
 	err = p.writePrivate(ctx, nil, p.cluster.Names.CACertSecret(plane), map[string][]byte{authority.CertKey: pki.EncodeBundle(ca.Certificate())})
 	if err == nil {
 		p.options.Log.Info("made a CA", "namespace", p.etcd.Namespace, "etcdcluster", p.etcd.Name, "plane", plane)
-		p.event(corev1.EventTypeNormal, "CaCertCreated", "Created the %s CA %s", plane, ca.Certificate().Subject)
+		p.options.Events.Eventf(p.etcd, concern("Secret", p.options.Namespace, p.cluster.Names.CACertSecret(plane), plane), corev1.EventTypeNormal, "CaCertCreated", actionReconcile, "Created the %s CA %s", plane, ca.Certificate().Subject)
 	}
 	return ca, nil, err
 }

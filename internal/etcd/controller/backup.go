@@ -307,6 +307,6 @@ func (b *backupPass) answer(ctx context.Context, pod *corev1.Pod, signed enroll.
 	if _, err := b.podAppliers.Of(b.backup.UID).Apply(ctx, intent, nil); err != nil {
 		return err
 	}
-	b.issued(pod, signed)
+	b.issued(pod, contract.ClientPlane, signed)
 	return nil
 }

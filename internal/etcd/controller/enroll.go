@@ -85,15 +85,15 @@ func (p *pass) enrollPod(ctx context.Context, pod *corev1.Pod, member membership
 		outcomes[plane] = outcome
 	}
 	outcomes = exchange.Together(outcomes)
-	signed, answers := []enroll.Signed{}, map[contract.Plane]string{}
+	answers := map[contract.Plane]string{}
 	for _, plane := range contract.Planes() {
 		p.note(pod, plane, outcomes[plane], exchange.Requests[plane])
 		if issued, is := outcomes[plane].(enroll.Signed); is {
-			signed, answers[plane] = append(signed, issued), issued.Answer
+			answers[plane] = issued.Answer
 			p.record(issued.Leaf, enroll.Holder{PodUID: string(pod.UID), Plane: plane})
 		}
 	}
-	if len(signed) > 0 {
+	if len(answers) > 0 {
 		if err := p.writeLedger(ctx); err != nil {
 			return err
 		}
@@ -103,8 +103,10 @@ func (p *pass) enrollPod(ctx context.Context, pod *corev1.Pod, member membership
 	if err := p.changePod(ctx, pod, member, annotations); err != nil {
 		return err
 	}
-	for _, issued := range signed {
-		p.issued(pod, issued)
+	for _, plane := range contract.Planes() {
+		if issued, is := outcomes[plane].(enroll.Signed); is {
+			p.issued(pod, plane, issued)
+		}
 	}
 	return nil
 }
@@ -196,7 +198,7 @@ func (p *pass) note(pod *corev1.Pod, plane contract.Plane, outcome enroll.Outcom
 func (p *pass) tellOnce(pod *corev1.Pod, place denialKey, cause enroll.Cause, content, text string) {
 	if p.denials.isNew(place, content) {
 		p.options.Metrics.denied(string(cause))
-		p.options.Events.Eventf(p.etcd, pod, corev1.EventTypeWarning, string(cause), actionSign, "%s", text)
+		p.options.Events.Eventf(p.etcd, concern("Pod", pod.Namespace, pod.Name, place.plane), corev1.EventTypeWarning, string(cause), actionSign, "%s", text)
 	}
 }
 
@@ -207,11 +209,11 @@ func (p *pass) deny(problem *model.Problem) {
 	}
 }
 
-func (p *pass) issued(pod *corev1.Pod, signed enroll.Signed) {
+func (p *pass) issued(pod *corev1.Pod, plane contract.Plane, signed enroll.Signed) {
 	p.options.Metrics.issued()
 	p.options.Log.Info("issued a certificate", "namespace", pod.Namespace, "pod", pod.Name,
 		"serial", signed.Leaf.SerialNumber.Text(16), "reason", signed.Why)
-	p.options.Events.Eventf(p.etcd, pod, corev1.EventTypeNormal, "CertificateIssued", actionSign,
+	p.options.Events.Eventf(p.etcd, concern("Pod", pod.Namespace, pod.Name, plane), corev1.EventTypeNormal, "CertificateIssued", actionSign,
 		"Issued a certificate by %s for pod %s: %s", signed.Leaf.Issuer.CommonName, pod.Name, signed.Why)
 }
 

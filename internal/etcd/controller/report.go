@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 )
@@ -105,6 +106,11 @@ func (p *pass) tellHealth(wanted etcdv1beta2.EtcdClusterStatus) {
 	case before != nil:
 		p.event(corev1.EventTypeNormal, now.Reason, "%s", now.Message)
 	}
+}
+
+// concern is what an event is about. Events that differ in nothing else but their text become one.
+func concern(kind, namespace, name string, plane contract.Plane) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: kind, Namespace: namespace, Name: name, FieldPath: string(plane)}
 }
 
 func (p *pass) event(kind, reason, format string, args ...any) {

@@ -19,7 +19,7 @@ import (
 )
 
 // setUpBackup starts the controller of EtcdBackups. It looks at one when its spec changes, when its pod does, and when its
-// cluster has got a quorum.
+// cluster has got a quorum or its CAs.
 func (r *Reconciler) setUpBackup(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("etcdbackup").
@@ -39,7 +39,7 @@ func becomesAvailable() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, is := e.ObjectOld.(*etcdv1beta2.EtcdCluster)
 			after, isToo := e.ObjectNew.(*etcdv1beta2.EtcdCluster)
-			return is && isToo && (becomesTrue(before, after, etcdv1beta2.ConditionAvailable) ||
+			return is && isToo && (becomesTrue(before, after, etcdv1beta2.ConditionAvailable) || becomesTrue(before, after, etcdv1beta2.ConditionPKIReady) ||
 				becomesTrue(before, after, etcdv1beta2.ConditionAttestationEnforced))
 		},
 	})

@@ -365,3 +365,19 @@ func TestTheModeOfAClusterDoesNotChange(t *testing.T) {
 		})
 	}
 }
+
+// Etcd skips text around PEM blocks, and so do the checks.
+func TestSecretsAsOpenSSLWritesThemAreUsed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, static(1))
+	secrets := newOwnPKI(w).secrets()
+	for _, entry := range []struct{ secret, name, text string }{
+		{"etcd-peer-tls", "peer.crt", "Certificate:\n    Data:\n        Version: 3 (0x2)\n"},
+		{"etcd-peer-tls", "peer.key", "Bag Attributes\n    friendlyName: peer\n"},
+		{"etcd-server-tls", "server-ca.crt", "# company root, 2026\n"},
+	} {
+		secrets[entry.secret][entry.name] = append([]byte(entry.text), secrets[entry.secret][entry.name]...)
+	}
+	w.putAll(secrets)
+	w.bringSafely()
+}

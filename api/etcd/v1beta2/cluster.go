@@ -256,7 +256,7 @@ type Attestation string
 const (
 	// AttestationPolicy signs requests only while an admission policy lets none but the pod itself write them.
 	AttestationPolicy Attestation = "Policy"
-	// AttestationAnnotation signs the request of every process that may change annotations of the pod.
+	// AttestationAnnotation signs requests also without that policy: those of every process that may change annotations of the pod.
 	AttestationAnnotation Attestation = "Annotation"
 )
 

@@ -97,6 +97,7 @@ const (
 	RemovingMember     Reason = "RemovingMember"
 	Upgrading          Reason = "Upgrading"
 	Restarting         Reason = "Restarting"
+	DowngradeRefused   Reason = "DowngradeRefused"
 	QuorumAtRisk       Reason = "QuorumAtRisk"
 )
 
@@ -105,7 +106,7 @@ func (r Reason) IsKnown() bool {
 	switch r {
 	case UnknownMemberPod, UnknownMember, MembersDisagree, MemberRemoved, MemberIDChanged, MemberDataLost, QuorumLost,
 		WaitingForMembers, EtcdNotAnswering, WaitingForPods, WaitingForLearners, ReplacingMember, RemovingMember, Upgrading,
-		Restarting, QuorumAtRisk:
+		Restarting, DowngradeRefused, QuorumAtRisk:
 		return true
 	default:
 		return false

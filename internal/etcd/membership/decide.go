@@ -9,6 +9,21 @@ import (
 // Decide says what to do next. At most one act takes a member away from the others, and only while the others are a
 // quorum without it.
 func Decide(o Observed) Decision {
+	kept, isRefused := o.keptVersion()
+	if !isRefused {
+		return o.next()
+	}
+	wanted := o.Version
+	o.Version = kept
+	d := o.next()
+	if _, rests := d.Act.(Rest); rests && d.Obstacle == nil && !o.Paused {
+		d.Obstacle = &Obstacle{DowngradeRefused, fmt.Sprintf("All members run etcd %s, and etcd %s does not start with their data. Members keep their version. "+
+			"Set spec.version to %s. To go back, restore a backup that was made before the upgrade into another EtcdCluster.", kept, wanted, kept)}
+	}
+	return d
+}
+
+func (o Observed) next() Decision {
 	if d, found := o.unrecorded(); found {
 		return d
 	}

@@ -476,6 +476,33 @@ func TestTheNextAct(t *testing.T) {
 		"no member loads changed CAs beside one that does not answer": {
 			asked(stale(three(), second), voter(first), voter(second), silent(third)), membership.Rest{}, membership.Restarting,
 		},
+		"members that all run the next minor keep it": {
+			asked(upgraded(three(), first, second, third), voter(first), voter(second), voter(third)), membership.Rest{}, membership.DowngradeRefused,
+		},
+		"members go back while one runs the previous minor": {
+			asked(upgraded(three(), second, third), voter(first), voter(second), voter(third)),
+			membership.SetVersion{Name: second, Version: "3.5.35"},
+			membership.Upgrading,
+		},
+		"members go back while one does not run the next minor": {
+			asked(down(upgraded(three(), first, second, third), second), voter(first), silent(second), voter(third)),
+			membership.SetVersion{Name: second, Version: "3.5.35"},
+			membership.Upgrading,
+		},
+		"members go back a patch": {
+			asked(changed(upgraded(three(), first, second, third), func(o *membership.Observed) { o.Version = "3.6.14" }), voter(first), voter(second), voter(third)),
+			membership.SetVersion{Name: second, Version: "3.6.14"},
+			membership.Upgrading,
+		},
+		"members that keep the next minor are repaired": {
+			asked(changed(upgraded(three(), first, second, third), func(o *membership.Observed) {
+				pod := o.Pods[third]
+				pod.HasEnded, pod.IsReady = true, false
+				o.Pods[third] = pod
+			}), voter(first), voter(second), silent(third)),
+			membership.DeletePod{Name: third, UID: "uid2"},
+			membership.WaitingForPods,
+		},
 		"a changed spec restarts a follower first": {
 			asked(reshaped(three(), first, second, third), voter(first), voter(second), voter(third)),
 			membership.DeletePod{Name: second, UID: "uid1"},

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // maxLag is how many entries of the log a member may have to apply when another one is restarted. Members are asked
@@ -15,6 +17,38 @@ const maxLag = 5000
 func (o Observed) isOutdated(m Member) bool {
 	pod, exists := o.Pods[m.Name]
 	return m.Version != o.Version || exists && (pod.Version != m.Version || pod.IsStale || pod.HasOldSpec || pod.AwaitsMount)
+}
+
+// keptVersion is what members keep when they shall go back a minor and cannot: once all have run the next one, etcd
+// has written that down, and the previous one does not start. While a pod is known not to run it, there is a way back.
+func (o Observed) keptVersion() (string, bool) {
+	kept := ""
+	for _, m := range o.Members {
+		pod := o.Pods[m.Name]
+		if !isMinorBelow(o.Version, pod.Version) || !pod.MayRun || pod.IsDown {
+			return "", false
+		}
+		kept = pod.Version
+	}
+	return kept, kept != ""
+}
+
+// isMinorBelow compares versions, of which the patch does not count.
+func isMinorBelow(a, b string) bool {
+	return slices.Compare(minor(a), minor(b)) < 0
+}
+
+// minor has the numbers of a version up to the minor, none of what is no version.
+func minor(version string) []int {
+	var numbers []int
+	for _, text := range strings.SplitN(version, ".", 3)[:min(2, strings.Count(version, ".")+1)] {
+		number, err := strconv.Atoi(text)
+		if err != nil {
+			return nil
+		}
+		numbers = append(numbers, number)
+	}
+	return numbers
 }
 
 // purpose is why a member gets another pod. One restart serves all.

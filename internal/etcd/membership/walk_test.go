@@ -151,7 +151,7 @@ func (wk *walker) settle(from *world) {
 		}
 		passed = append(passed, key)
 		d := w.decide()
-		if _, rests := d.Act.(membership.Rest); rests && (d.Obstacle == nil || w.isLost() && saysLost(d.Obstacle.Reason) || w.shape == broken) {
+		if _, rests := d.Act.(membership.Rest); rests && (d.Obstacle == nil || w.isLost() && saysLost(d.Obstacle.Reason) || w.shape == broken || w.staysUp(d.Obstacle.Reason)) {
 			if d.Obstacle == nil && (w.serving() != w.size || len(w.list) != w.size || w.outdated() > 0) {
 				wk.t.Fatalf("all is well, %d of %d members serve, and %d are outdated: %s", w.serving(), w.size, w.outdated(), w.key())
 			}
@@ -170,6 +170,11 @@ func (wk *walker) settle(from *world) {
 	for _, key := range passed {
 		wk.settles[key] = true
 	}
+}
+
+// staysUp reports whether all serve with a version that they do not come back from.
+func (w *world) staysUp(reason membership.Reason) bool {
+	return reason == membership.DowngradeRefused && w.all() && len(w.list) == w.size
 }
 
 // saysLost reports whether a reason is one for a quorum that does not come back.

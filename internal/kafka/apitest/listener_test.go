@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"bytes"
+	"crypto/x509"
 	"maps"
 	"slices"
 	"strings"
@@ -156,9 +157,10 @@ func TestABadReplacementIsNamedAndTheCertificateFromBeforeStaysInUse(t *testing.
 		bad  listenerLeaf
 		says string
 	}{
-		"it has expired":                 {listenerLeaf{made: start().Add(-100 * authority.Day)}, "expired"},
-		"its key is another one":         {listenerLeaf{key: otherKey}, "does not belong"},
-		"its names do not cover brokers": {listenerLeaf{names: []string{"kafka.example.org"}}, "does not cover"},
+		"it has expired":                  {listenerLeaf{made: start().Add(-100 * authority.Day)}, "expired"},
+		"its key is another one":          {listenerLeaf{key: otherKey}, "does not belong"},
+		"its names do not cover brokers":  {listenerLeaf{names: []string{"kafka.example.org"}}, "does not cover"},
+		"its issuer may not name brokers": {listenerLeaf{domain: "example.org"}, "clients reject it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -214,7 +216,9 @@ func TestAReplacementThatIsNotValidYetIsLoadedWhenItIs(t *testing.T) {
 // listenerLeaf says in what a listener's certificate differs from a good one.
 type listenerLeaf struct {
 	names []string
-	made  time.Time
+	// domain is that in which its issuer may issue names, which is then presented, too.
+	domain string
+	made   time.Time
 	// key returns the key that is stored beside the certificate.
 	key func(*testing.T, pki.PrivateKey) pki.PrivateKey
 }
@@ -246,9 +250,13 @@ func (w *world) issue(leaf listenerLeaf) map[string][]byte {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	ca, err := pki.NewCA(pki.CASpec{
+	spec := pki.CASpec{
 		Subject: pki.Subject{CommonName: "corporate"}, Key: pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}, Validity: 2000 * authority.Day, Now: leaf.made,
-	})
+	}
+	if leaf.domain != "" {
+		spec.PermittedDNS = []string{leaf.domain}
+	}
+	ca, err := pki.NewCA(spec)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -262,7 +270,11 @@ func (w *world) issue(leaf listenerLeaf) map[string][]byte {
 	if leaf.key != nil {
 		key = leaf.key(w.t, key)
 	}
-	return map[string][]byte{"tls.crt": pki.EncodeBundle(certificate), "tls.key": key.PEM()}
+	chain := []*x509.Certificate{certificate}
+	if leaf.domain != "" {
+		chain = append(chain, ca.Certificate())
+	}
+	return map[string][]byte{"tls.crt": pki.EncodeBundle(chain...), "tls.key": key.PEM()}
 }
 
 // customListener makes a cluster of controllers and brokers whose listener tls

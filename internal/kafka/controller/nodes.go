@@ -1,12 +1,14 @@
 package controller
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -252,6 +254,7 @@ func (p *pass) checkCustomCertificates() error {
 		if err == nil {
 			p.custom[listener.Key()] = checked
 			p.wake(checked.Chain[0].NotAfter)
+			p.doubt(listener, checked)
 			continue
 		}
 		wrong, other := problemsOf(err)
@@ -263,8 +266,7 @@ func (p *pass) checkCustomCertificates() error {
 		}
 		if before, found := p.presentCertificate(listener); found {
 			p.custom[listener.Key()] = before
-			p.note("Secret "+listener.Certificate.Secret, reasonListenerCertificate,
-				err.Error()+"; the previous certificate stays in use")
+			p.note("Secret "+listener.Certificate.Secret, reasonListenerCertificate, err.Error()+"; "+p.staysInUse(listener, before))
 			continue
 		}
 		problems = append(problems, wrong...)
@@ -273,6 +275,26 @@ func (p *pass) checkCustomCertificates() error {
 		return &authority.InvalidResourceError{Problems: problems}
 	}
 	return nil
+}
+
+// staysInUse says which certificate a listener has that is offered one which cannot be presented. It is the same one after
+// an update of the operator that rejects more.
+func (p *pass) staysInUse(listener model.Listener, before listenercert.Checked) string {
+	offered := p.brought[listener.Certificate.Secret].stored.Data[listener.Certificate.CertificateKey]
+	if bytes.Equal(offered, before.Certificates) {
+		return "nodes present it until there is a better one"
+	}
+	return "the previous certificate stays in use"
+}
+
+// doubt warns of what is odd about a certificate that is presented.
+func (p *pass) doubt(listener model.Listener, checked listenercert.Checked) {
+	for i, doubt := range checked.Doubts {
+		p.notes = append(p.notes, model.Finding{
+			Object: "Secret " + listener.Certificate.Secret, Part: string(listener.Key()) + "/" + strconv.Itoa(i), Reason: reasonListenerChain,
+			Message: "listener " + listener.Name + ": " + doubt.Wrong + "; " + doubt.Remedy,
+		})
+	}
 }
 
 func (p *pass) customCertificate(listener model.Listener) listenercert.Certificate {

@@ -37,6 +37,7 @@ const (
 	reasonIdleAnnotation      = model.ReasonIdleAnnotation
 	reasonAuthority           = "CertificateAuthority"
 	reasonListenerCertificate = "ListenerCertificate"
+	reasonListenerChain       = "ListenerCertificateChain"
 	reasonWindows             = "MaintenanceTimeWindows"
 	reasonSilent              = "AgentSilent"
 	reasonProgressing         = "Progressing"

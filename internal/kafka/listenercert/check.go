@@ -2,7 +2,6 @@ package listenercert
 
 import (
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -35,11 +34,13 @@ type Checked struct {
 	Key   pki.PrivateKey
 	// Certificates is the chain as it was stored.
 	Certificates []byte
+	// Doubts are what is odd about the chain, although clients accept it.
+	Doubts []authority.Problem
 }
 
-// Check looks for everything that would make clients refuse the certificate or the
-// server refuse to start: presence, form, order of the chain, whether the key matches,
-// validity, usage, and that the names cover every advertised one. The error is an
+// Check looks for everything that would make clients reject the certificate or the
+// server fail to start: presence, form, order of the chain, whether the key matches,
+// validity, what clients verify, and that the names cover every advertised one. The error is an
 // *authority.InvalidResourceError with all problems.
 func Check(lc Certificate, now time.Time) (Checked, error) {
 	c := check{lc: lc, now: now}
@@ -56,9 +57,9 @@ func Check(lc Certificate, now time.Time) (Checked, error) {
 		c.report(lc.KeyKey+" does not belong to the first certificate of "+lc.CertificateKey, "put a matching certificate and key there")
 	}
 	if len(c.problems) > 0 {
-		return Checked{}, &authority.InvalidResourceError{Problems: c.problems}
+		return Checked{}, &authority.InvalidResourceError{Problems: append(c.problems, c.doubts...)}
 	}
-	return Checked{Chain: chain, Key: key, Certificates: lc.Stored.Data[lc.CertificateKey]}, nil
+	return Checked{Chain: chain, Key: key, Certificates: lc.Stored.Data[lc.CertificateKey], Doubts: c.doubts}, nil
 }
 
 // shorten is what can be done about an entry that is too long to be read.
@@ -68,14 +69,17 @@ type check struct {
 	lc       Certificate
 	now      time.Time
 	problems []authority.Problem
+	doubts   []authority.Problem
 }
 
 func (c *check) report(wrong, remedy string) {
-	c.problems = append(c.problems, authority.Problem{
-		Object: fmt.Sprintf("Secret %s (listener %s)", c.lc.Secret, c.lc.Listener),
-		Wrong:  wrong,
-		Remedy: remedy,
-	})
+	c.problems = append(c.problems, c.problem(wrong, remedy))
+}
+
+func (c *check) doubt(wrong, remedy string) { c.doubts = append(c.doubts, c.problem(wrong, remedy)) }
+
+func (c *check) problem(wrong, remedy string) authority.Problem {
+	return authority.Problem{Object: fmt.Sprintf("Secret %s (listener %s)", c.lc.Secret, c.lc.Listener), Wrong: wrong, Remedy: remedy}
 }
 
 func (c *check) readChain() []*x509.Certificate {
@@ -115,14 +119,20 @@ func (c *check) readKey() pki.PrivateKey {
 }
 
 func (c *check) checkChain(chain []*x509.Certificate) {
+	before := len(c.problems)
 	if err := pki.CheckChainOrder(chain); err != nil {
 		c.report(c.lc.CertificateKey+": "+err.Error(), "put the leaf first, followed by its issuers in order")
 	}
 	for _, cert := range chain {
 		c.checkValidity(cert)
 	}
-	if err := checkServerLeaf(chain[0]); err != nil {
-		c.report(c.lc.CertificateKey+": "+err.Error(), "use a server certificate as the first one")
+	if len(c.problems) == before {
+		for _, problem := range pki.ServerProblems(chain, c.now) {
+			c.report(c.lc.CertificateKey+": clients reject it: "+problem.Error(), "replace it with a chain that its PKI issues for TLS servers")
+		}
+	}
+	if chain[0].IsCA {
+		c.doubt(c.lc.CertificateKey+": the first certificate is a CA, so its key can sign certificates that clients trust", "replace it with one that is no CA")
 	}
 	if missing := pki.SANsOf(chain[0]).Uncovered(c.lc.Names); len(missing) > 0 {
 		c.report(c.lc.CertificateKey+" does not cover the advertised names "+strings.Join(missing, ", "), "get a certificate with these subject alternative names")
@@ -138,20 +148,4 @@ func (c *check) checkValidity(cert *x509.Certificate) {
 	if c.now.Before(cert.NotBefore) {
 		c.problems[len(c.problems)-1].Until = cert.NotBefore
 	}
-}
-
-// checkServerLeaf refuses certificates that clients would refuse from a server.
-func checkServerLeaf(leaf *x509.Certificate) error {
-	if leaf.IsCA {
-		return errors.New("the first certificate is a CA and not a leaf")
-	}
-	if len(leaf.ExtKeyUsage) == 0 && len(leaf.UnknownExtKeyUsage) == 0 {
-		return nil
-	}
-	for _, usage := range leaf.ExtKeyUsage {
-		if usage == x509.ExtKeyUsageServerAuth || usage == x509.ExtKeyUsageAny {
-			return nil
-		}
-	}
-	return errors.New("the first certificate is not usable by servers: its extended key usage lacks server authentication")
 }

@@ -200,6 +200,22 @@ func TestABadReplacementThatIsCorrectedIsLoadedAndNoLongerNamed(t *testing.T) {
 	}
 }
 
+func TestACertificateWithoutTheBootstrapNameIsPresentedAndNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.customListener("custom")
+
+	w.replaceCertificate("custom", w.issue(listenerLeaf{names: []string{"*.my-kafka-brokers." + w.namespace + ".svc"}}))
+	w.settle()
+
+	w.wantCustom()
+	w.wantCondition(condition.Warning, "Secret custom", "listener tls", "does not cover my-kafka-bootstrap."+w.namespace+".svc")
+	host, _, _ := strings.Cut(w.getKafka().Status.Listeners[0].BootstrapServers, ":")
+	if host != "my-kafka-bootstrap."+w.namespace+".svc" {
+		t.Errorf("clients begin at %s", host)
+	}
+}
+
 func TestAReplacementThatIsNotValidYetIsLoadedWhenItIs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -241,7 +257,7 @@ func newKey(t *testing.T) pki.PrivateKey {
 func (w *world) issue(leaf listenerLeaf) map[string][]byte {
 	w.t.Helper()
 	if leaf.names == nil {
-		leaf.names = []string{"*.my-kafka-brokers." + w.namespace + ".svc"}
+		leaf.names = []string{"*.my-kafka-brokers." + w.namespace + ".svc", "my-kafka-bootstrap." + w.namespace + ".svc"}
 	}
 	if leaf.made.IsZero() {
 		leaf.made = start()

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -287,8 +288,16 @@ func (p *pass) staysInUse(listener model.Listener, before listenercert.Checked) 
 	return "the previous certificate stays in use"
 }
 
-// doubt warns of what is odd about a certificate that is presented.
+// doubt warns of what is odd about a certificate that is presented, and of names of the status that it does not cover.
 func (p *pass) doubt(listener model.Listener, checked listenercert.Checked) {
+	if len(checked.Missing) > 0 {
+		names := strings.Join(checked.Missing, ", ")
+		p.notes = append(p.notes, model.Finding{
+			Object: "Secret " + listener.Certificate.Secret, Part: string(listener.Key()), Reason: reasonListenerName,
+			Message: "listener " + listener.Name + ": " + listener.Certificate.CertificateKey + " does not cover " + names +
+				", which status.listeners and each KafkaAccess give to clients: they reject the listener there; get a certificate with this subject alternative name",
+		})
+	}
 	for i, doubt := range checked.Doubts {
 		p.notes = append(p.notes, model.Finding{
 			Object: "Secret " + listener.Certificate.Secret, Part: string(listener.Key()) + "/" + strconv.Itoa(i), Reason: reasonListenerChain,
@@ -303,7 +312,7 @@ func (p *pass) customCertificate(listener model.Listener) listenercert.Certifica
 		Listener: listener.Name, Secret: listener.Certificate.Secret,
 		Stored: stored.stored, Unread: stored.unread,
 		CertificateKey: listener.Certificate.CertificateKey, KeyKey: listener.Certificate.PrivateKeyKey,
-		Names: p.advertised(),
+		Names: p.advertised(), Bootstrap: pki.SANs{DNS: []string{p.cluster.Names.BootstrapHost()}},
 	}
 }
 

@@ -38,6 +38,7 @@ const (
 	reasonAuthority           = "CertificateAuthority"
 	reasonListenerCertificate = "ListenerCertificate"
 	reasonListenerChain       = "ListenerCertificateChain"
+	reasonListenerName        = "ListenerNameMissing"
 	reasonWindows             = "MaintenanceTimeWindows"
 	reasonSilent              = "AgentSilent"
 	reasonProgressing         = "Progressing"

@@ -23,8 +23,8 @@ type Certificate struct {
 	KeyKey         string
 	// Unread says of the keys that were not read why that is.
 	Unread map[string]error
-	// Names are all names under which clients are told to reach the listener.
-	Names pki.SANs
+	// Names are all names under which brokers are advertised to clients, and Bootstrap those under which clients find one.
+	Names, Bootstrap pki.SANs
 }
 
 // Checked is a certificate that can be presented.
@@ -36,6 +36,8 @@ type Checked struct {
 	Certificates []byte
 	// Doubts are what is odd about the chain, although clients accept it.
 	Doubts []authority.Problem
+	// Missing are the names of Bootstrap that the leaf does not cover.
+	Missing []string
 }
 
 // Check looks for everything that would make clients reject the certificate or the
@@ -59,7 +61,7 @@ func Check(lc Certificate, now time.Time) (Checked, error) {
 	if len(c.problems) > 0 {
 		return Checked{}, &authority.InvalidResourceError{Problems: append(c.problems, c.doubts...)}
 	}
-	return Checked{Chain: chain, Key: key, Certificates: lc.Stored.Data[lc.CertificateKey], Doubts: c.doubts}, nil
+	return Checked{Chain: chain, Key: key, Certificates: lc.Stored.Data[lc.CertificateKey], Doubts: c.doubts, Missing: pki.SANsOf(chain[0]).Uncovered(lc.Bootstrap)}, nil
 }
 
 // shorten is what can be done about an entry that is too long to be read.

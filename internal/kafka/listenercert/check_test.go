@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/x509"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -81,6 +82,26 @@ func TestAGoodCertificateIsTakenAsItIs(t *testing.T) {
 	}
 	if err := pki.Verify(checked.Chain, []*x509.Certificate{chain.root}, noon(), pki.ServerAuth); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestNamesAtWhichClientsBeginAreMissed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ bootstrap, missing []string }{
+		"covered by a wildcard": {[]string{"begin.example.org"}, nil},
+		"not covered":           {[]string{"a.begin.example.org", "10.0.0.1"}, []string{"a.begin.example.org"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lc, _ := brought(t)
+			lc.Bootstrap = sans(t, c.bootstrap...)
+
+			checked, err := listenercert.Check(lc, noon())
+
+			if err != nil || !slices.Equal(checked.Missing, c.missing) {
+				t.Errorf("missing are %q, error %v", checked.Missing, err)
+			}
+		})
 	}
 }
 

@@ -60,11 +60,11 @@ func isForServers(cert *x509.Certificate) bool {
 }
 
 // netscapeType is an extension of old PKIs. Its second bit is for servers.
-var netscapeType = asn1.ObjectIdentifier{2, 16, 840, 1, 113730, 1, 1}
+func netscapeType() asn1.ObjectIdentifier { return asn1.ObjectIdentifier{2, 16, 840, 1, 113730, 1, 1} }
 
 func excludesServers(leaf *x509.Certificate) bool {
 	var purposes asn1.BitString
-	value, found := extension(leaf, netscapeType)
+	value, found := extension(leaf, netscapeType())
 	if !found {
 		return false
 	}
@@ -91,7 +91,7 @@ func checkStrength(cert *x509.Certificate) error {
 // checkCritical refuses critical extensions that the JVM or OpenSSL does not know.
 func checkCritical(cert *x509.Certificate) error {
 	known := []string{
-		"2.5.29.15", "2.5.29.17", "2.5.29.19", "2.5.29.30", "2.5.29.32", "2.5.29.33", "2.5.29.36", "2.5.29.37", "2.5.29.54", netscapeType.String(),
+		"2.5.29.15", "2.5.29.17", "2.5.29.19", "2.5.29.30", "2.5.29.32", "2.5.29.33", "2.5.29.36", "2.5.29.37", "2.5.29.54", netscapeType().String(),
 	}
 	var unknown []string
 	for _, ext := range cert.Extensions {

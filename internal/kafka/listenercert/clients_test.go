@@ -55,14 +55,7 @@ func sign(tb testing.TB, issuer identity, key crypto.Signer, tmpl *x509.Certific
 	if issuer.cert == nil {
 		issuer = identity{tmpl, key}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, issuer.cert, key.Public(), issuer.key)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	cert := pkitest.Signed(tb, tmpl, issuer.cert, key.Public(), issuer.key)
 	return identity{cert, key}
 }
 
@@ -158,6 +151,7 @@ func usages(usage x509.KeyUsage) change { return func(c *x509.Certificate) { c.K
 func purposes(list ...x509.ExtKeyUsage) change {
 	return func(c *x509.Certificate) { c.ExtKeyUsage = list }
 }
+
 func netscapeType(bits byte) change {
 	return func(c *x509.Certificate) {
 		c.ExtraExtensions = append(c.ExtraExtensions, pkix.Extension{Id: asn1.ObjectIdentifier{2, 16, 840, 1, 113730, 1, 1}, Value: []byte{3, 2, 0, bits}})

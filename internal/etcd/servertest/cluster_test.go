@@ -52,8 +52,9 @@ func (w *world) isReady(ctx context.Context) bool {
 func (w *world) keepsKeys(member string) {
 	w.t.Helper()
 	before := w.annotations(member)
-	w.restart(member)
+	w.stop(member)
 	w.until("not ready without the member", func(ctx context.Context) bool { return !w.isReady(ctx) })
+	w.resume(member)
 	w.until("ready again", w.isReady)
 	if diff := cmp.Diff(before, w.annotations(member)); diff != "" {
 		w.t.Errorf("annotations of the pod (-before +after):\n%s", diff)

@@ -52,6 +52,8 @@ type member struct {
 	// it starts another one.
 	message string
 	pause   int
+	// isHeld is true while a test keeps the kubelet from starting a container.
+	isHeld bool
 }
 
 // restartPause is how many looks a kubelet lets a container be that has ended.
@@ -138,7 +140,7 @@ func (w *world) syncPod(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	m.notice()
-	if m.cancel == nil && m.pause == 0 {
+	if m.cancel == nil && m.pause == 0 && !m.isHeld {
 		if err := w.start(ctx, m, pod); err != nil {
 			return err
 		}
@@ -228,14 +230,22 @@ func environment(pod *corev1.Pod) []string {
 	return variables
 }
 
-// restart ends the container of a pod; the kubelet starts another one in it.
-func (w *world) restart(pod string) {
+// stop ends the container of a pod. The kubelet starts none until resume.
+func (w *world) stop(pod string) {
 	m := w.member(pod)
 	m.running.Lock()
 	defer m.running.Unlock()
 	m.cancel()
 	<-m.stopped
-	m.cancel = nil
+	m.cancel, m.isHeld = nil, true
+}
+
+// resume lets the kubelet start another container in a pod.
+func (w *world) resume(pod string) {
+	m := w.member(pod)
+	m.running.Lock()
+	defer m.running.Unlock()
+	m.isHeld = false
 }
 
 // homeOf is the folder with the program that a pod runs.

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -25,6 +26,11 @@ func (w *world) freeze(member string) {
 	if err := w.person.Update(w.t.Context(), secret); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// another is an owner that is not of the cluster.
+func another() []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other", Controller: new(true)}}
 }
 
 func isReady(pod *corev1.Pod) bool {
@@ -54,7 +60,7 @@ func TestWhatIsInTheWayOfOneMemberKeepsNoOtherFromItsPod(t *testing.T) {
 			if err := w.person.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: first}, role); err != nil {
 				w.t.Fatal(err)
 			}
-			role.OwnerReferences = nil
+			role.OwnerReferences = another()
 			if err := w.person.Update(w.t.Context(), role); err != nil {
 				w.t.Fatal(err)
 			}
@@ -90,7 +96,7 @@ func TestAClaimThatIsNotOfTheClusterKeepsNoOtherMemberFromItsPod(t *testing.T) {
 	if err := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "data-" + third}, claim); err != nil {
 		t.Fatal(err)
 	}
-	claim.OwnerReferences = nil
+	claim.OwnerReferences = another()
 	if err := w.person.Update(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}

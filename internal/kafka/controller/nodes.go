@@ -255,7 +255,7 @@ func (p *pass) checkCustomCertificates() error {
 		if err == nil {
 			p.custom[listener.Key()] = checked
 			p.wake(checked.Chain[0].NotAfter)
-			p.doubt(listener, checked)
+			doubt(p, listener, checked)
 			continue
 		}
 		wrong, other := problemsOf(err)
@@ -267,7 +267,7 @@ func (p *pass) checkCustomCertificates() error {
 		}
 		if before, found := p.presentCertificate(listener); found {
 			p.custom[listener.Key()] = before
-			p.note("Secret "+listener.Certificate.Secret, reasonListenerCertificate, err.Error()+"; "+p.staysInUse(listener, before))
+			p.note("Secret "+listener.Certificate.Secret, reasonListenerCertificate, err.Error()+"; "+staysInUse(p, listener, before))
 			continue
 		}
 		problems = append(problems, wrong...)
@@ -280,7 +280,7 @@ func (p *pass) checkCustomCertificates() error {
 
 // staysInUse says which certificate a listener has that is offered one which cannot be presented. It is the same one after
 // an update of the operator that rejects more.
-func (p *pass) staysInUse(listener model.Listener, before listenercert.Checked) string {
+func staysInUse(p *pass, listener model.Listener, before listenercert.Checked) string {
 	offered := p.brought[listener.Certificate.Secret].stored.Data[listener.Certificate.CertificateKey]
 	if bytes.Equal(offered, before.Certificates) {
 		return "nodes present it until there is a better one"
@@ -289,7 +289,7 @@ func (p *pass) staysInUse(listener model.Listener, before listenercert.Checked) 
 }
 
 // doubt warns of what is odd about a certificate that is presented, and of names of the status that it does not cover.
-func (p *pass) doubt(listener model.Listener, checked listenercert.Checked) {
+func doubt(p *pass, listener model.Listener, checked listenercert.Checked) {
 	if len(checked.Missing) > 0 {
 		names := strings.Join(checked.Missing, ", ")
 		p.notes = append(p.notes, model.Finding{

@@ -70,7 +70,9 @@ func (i *Issuer) Renew(ctx context.Context, name string, present *x509.Certifica
 	if err != nil || !current.rests() || !holds(secret, present) {
 		return time.Time{}, err
 	}
-	if err := i.setIssuing(ctx, certificate); err != nil {
+	if err := i.setIssuing(ctx, certificate); apierrors.IsConflict(err) {
+		return time.Time{}, nil // it has changed since it was read: nothing was asked, and it is read again
+	} else if err != nil {
 		return time.Time{}, err
 	}
 	i.options.Renewals.note(key, now)
@@ -102,9 +104,6 @@ func (i *Issuer) setIssuing(ctx context.Context, certificate *unstructured.Unstr
 	}}
 	_, err := i.options.Server.Resource(certificates()).Namespace(certificate.GetNamespace()).
 		ApplyStatus(ctx, certificate.GetName(), intent, metav1.ApplyOptions{FieldManager: FieldOwner, Force: true})
-	if apierrors.IsConflict(err) {
-		return nil // it has changed since it was read, and is read again
-	}
 	if err != nil {
 		return fmt.Errorf("having Certificate %s/%s reissued: %w", certificate.GetNamespace(), certificate.GetName(), err)
 	}

@@ -1,10 +1,13 @@
 package apitest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/issuer/certmanager"
@@ -42,9 +45,9 @@ func TestACertificateOfAnotherCAIsIssuedOnceThatIsAskedFor(t *testing.T) {
 	}
 
 	now := time.Now()
-	if at := w.renew(node, before, now); !at.Equal(now.Add(issuer.RenewalPause)) {
-		t.Errorf("it may be renewed next at %s", at)
-	}
+	w.until("it is asked for", func() bool { // cert-manager may write the Certificate after its Secret, and so in between
+		return w.renew(node, before, now).Equal(now.Add(issuer.RenewalPause))
+	})
 
 	var after issuer.Issued
 	if !w.within(patience, func() bool {
@@ -66,5 +69,42 @@ func TestACertificateOfAnotherCAIsIssuedOnceThatIsAskedFor(t *testing.T) {
 	w.renew(node, before, now.Add(2*issuer.RenewalPause))
 	if _, writes := w.traffic.since(); len(writes) > 0 {
 		t.Errorf("for a certificate that is not issued any more there were writes %q", writes)
+	}
+}
+
+func TestARenewalOfACertificateThatChangesMeanwhileIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.options.Renewals = certmanager.NewRenewals()
+	before := w.issued(w.request(node))
+	now := time.Now()
+	w.until("the Certificate changes between the read and the write", func() bool {
+		interrupted := false
+		w.traffic.interject(func() {
+			interrupted = true
+			w.annotate(node, "a.person/was", "here")
+		})
+		at := w.renew(node, before, now)
+		if interrupted && !at.IsZero() {
+			t.Fatalf("nothing was asked, and it may be renewed next at %s", at)
+		}
+		return interrupted
+	})
+
+	w.until("it is asked for", func() bool {
+		return w.renew(node, before, now).Equal(now.Add(issuer.RenewalPause))
+	})
+	w.until("it is issued again", func() bool {
+		return !w.issued(w.request(node)).Chain[0].Equal(before.Chain[0])
+	})
+}
+
+// annotate is what a person does to a Certificate.
+func (w *world) annotate(name, key, value string) {
+	w.t.Helper()
+	certificate := w.object("Certificate", name, nil)
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value))
+	if err := w.person.Patch(w.t.Context(), certificate, patch); err != nil {
+		w.t.Error(err)
 	}
 }

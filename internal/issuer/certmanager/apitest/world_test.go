@@ -113,6 +113,8 @@ type traffic struct {
 	forbidden []string
 	// loses is after how many writes more the answer to one gets lost, as when the operator crashes; 0 is never.
 	loses int
+	// before is done once, before the next write.
+	before func()
 }
 
 var errLost = errors.New("the answer got lost")
@@ -120,6 +122,9 @@ var errLost = errors.New("the answer got lost")
 func (c *traffic) RoundTrip(request *http.Request) (*http.Response, error) {
 	if c.forbids(request) {
 		return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Header: http.Header{}, Request: request}, nil
+	}
+	if request.Method != http.MethodGet {
+		c.interrupt()
 	}
 	response, err := c.next.RoundTrip(request)
 	if err == nil && c.note(request) {
@@ -136,6 +141,16 @@ func (c *traffic) forbids(request *http.Request) bool {
 	})
 }
 
+func (c *traffic) interrupt() {
+	c.mu.Lock()
+	before := c.before
+	c.before = nil
+	c.mu.Unlock()
+	if before != nil {
+		before()
+	}
+}
+
 // note counts a request, and reports whether its answer gets lost.
 func (c *traffic) note(request *http.Request) bool {
 	c.mu.Lock()
@@ -148,6 +163,13 @@ func (c *traffic) note(request *http.Request) bool {
 	c.writes = append(c.writes, seen)
 	c.loses--
 	return c.loses == 0
+}
+
+// interject has something done before the next write.
+func (c *traffic) interject(before func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.before = before
 }
 
 // lose has the answer to a write get lost.

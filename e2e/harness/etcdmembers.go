@@ -28,6 +28,13 @@ func Version(version string) func(*unstructured.Unstructured) error {
 	}
 }
 
+// EtcdEnv is a change for Create: one variable that etcd starts with.
+func EtcdEnv(name, value string) func(*unstructured.Unstructured) error {
+	return func(cluster *unstructured.Unstructured) error {
+		return unstructured.SetNestedSlice(cluster.Object, []any{map[string]any{"name": name, "value": value}}, "spec", "pod", "etcdEnv")
+	}
+}
+
 // Change changes fields of the cluster.
 func (e Etcd) Change(ctx context.Context, patch map[string]any) error {
 	return e.Kube.MergePatch(ctx, &etcdv1beta2.EtcdCluster{ObjectMeta: e.named(e.Name)}, patch)

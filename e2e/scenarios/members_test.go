@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
@@ -151,13 +152,13 @@ type memberScenario struct {
 	was, ids map[string]string
 }
 
-func (s *stage) members(size int32, version string) *memberScenario {
+func (s *stage) members(size int32, version string, changes ...func(*unstructured.Unstructured) error) *memberScenario {
 	s.Helper()
 	s.fromScratch()
 	s.operatorForEtcd()
 	m := &memberScenario{stage: s, etcd: harness.Etcd{Kube: s.kube, Namespace: s.kafka.Namespace, Name: clusterName}}
 	s.step("created", func() error {
-		if err := m.etcd.Create(s.ctx, size, harness.Version(version)); err != nil {
+		if err := m.etcd.Create(s.ctx, size, append(changes, harness.Version(version))...); err != nil {
 			return err
 		}
 		return m.etcd.UntilReady(s.ctx)
@@ -235,7 +236,7 @@ func (m *memberScenario) witness() {
 		"between two acknowledgements of any writer"))
 }
 
-const writtenKey, writtenValue = "scenario/written", "before all pods were deleted"
+const writtenKey, writtenValue = "written", "before all pods were deleted"
 
 func (m *memberScenario) write() error {
 	return as(m.ctx, m.etcd, clusterName+"-0", func(ctx context.Context, client *clientv3.Client) error {

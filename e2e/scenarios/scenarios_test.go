@@ -143,6 +143,7 @@ func etcdScenarios() []scenario {
 		{name: "etcd/attested", run: etcdAttested},
 		{name: "etcd/backed-up", run: etcdBackedUp},
 		{name: "etcd/restored", run: etcdRestored},
+		{name: "etcd/out-of-space", run: etcdOutOfSpace},
 		{name: "etcd/members-lost-and-back", run: etcdMembersLost, within: lives},
 		{name: "etcd/volume-emptied-under-a-pod", run: etcdVolumeEmptied, within: lives},
 		{name: "etcd/scaled-and-upgraded-under-load", run: etcdScaledAndUpgraded, within: lives},

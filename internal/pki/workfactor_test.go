@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"crypto/x509"
 	"encoding/asn1"
 	"math/big"
 	"testing"
@@ -40,7 +41,7 @@ func TestAKeyStoreThatCostsTooMuchIsNotOpened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := EncodeKeyStore(key, self.Certificate(), "secret")
+	store, err := EncodeKeyStore(key, []*x509.Certificate{self.Certificate()}, "secret")
 	if err != nil {
 		t.Fatal(err)
 	}

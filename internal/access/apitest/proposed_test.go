@@ -77,7 +77,7 @@ func TestTheProposedFormGetsTheKeysOfTheProposal(t *testing.T) {
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(data))); diff != "" {
 		t.Errorf("keys differ (-want +got):\n%s", diff)
 	}
-	if !pki.KeyStoreHolds([]byte(data["ssl.keystore.p12"]), data["ssl.keystore.password"], user.Key(), user.Certificate()) {
+	if !pki.KeyStoreHolds([]byte(data["ssl.keystore.p12"]), data["ssl.keystore.password"], user.Key(), []*x509.Certificate{user.Certificate()}) {
 		t.Error("the keystore does not hold the user")
 	}
 	if !pki.TrustStoreHolds([]byte(data["ssl.truststore.p12"]), data["ssl.truststore.password"], []pki.TrustEntry{{Certificate: ca}}) {

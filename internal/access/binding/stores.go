@@ -47,7 +47,7 @@ func trustEntries(certificates []*x509.Certificate) []pki.TrustEntry {
 }
 
 func addKeystore(data, held map[string][]byte, certificate []byte) error {
-	leaf, err := pki.FirstCertificate(certificate)
+	chain, err := pki.ParseChain(certificate)
 	if err != nil {
 		return noStore(keystoreStore, err)
 	}
@@ -56,8 +56,8 @@ func addKeystore(data, held map[string][]byte, certificate []byte) error {
 		return noStore(keystoreStore, err)
 	}
 	data[keystoreStore], data[keystorePassword], err = keepStore(held[keystoreStore], held[keystorePassword],
-		func(store []byte, password string) bool { return pki.KeyStoreHolds(store, password, key, leaf) },
-		func(password string) ([]byte, error) { return pki.EncodeKeyStore(key, leaf, password) })
+		func(store []byte, password string) bool { return pki.KeyStoreHolds(store, password, key, chain) },
+		func(password string) ([]byte, error) { return pki.EncodeKeyStore(key, chain, password) })
 	if err != nil {
 		return noStore(keystoreStore, err)
 	}

@@ -83,11 +83,30 @@ func TestStoresHoldWhatThePEMHoldsUnderPasswordsThatStay(t *testing.T) {
 		t.Error("the truststore does not hold both CAs")
 	}
 	password := string(data["ssl.keystore.password"])
-	if !pki.KeyStoreHolds(data["ssl.keystore.p12"], password, identity.Key(), identity.Certificate()) {
+	if !pki.KeyStoreHolds(data["ssl.keystore.p12"], password, identity.Key(), []*x509.Certificate{identity.Certificate()}) {
 		t.Error("the keystore does not hold the first identity")
 	}
-	if !pki.KeyStoreHolds(after["ssl.keystore.p12"], password, other.Key(), other.Certificate()) {
+	if !pki.KeyStoreHolds(after["ssl.keystore.p12"], password, other.Key(), []*x509.Certificate{other.Certificate()}) {
 		t.Error("the keystore does not hold the second identity")
+	}
+}
+
+// A broker that trusts the root alone needs the issuer of the client's certificate from the client.
+func TestAKeystoreHoldsTheIssuersThatTheCertificateStandsBefore(t *testing.T) {
+	t.Parallel()
+	root := pkitest.CA(t, "root", now())
+	connection, identity := withStores(t, binding.TLS, root.Certificate())
+	issuing := pkitest.Changed(t, root, pkitest.CA(t, "issuing", now()), func(*x509.Certificate) {})
+	leaf := pkitest.Changed(t, issuing, identity, func(*x509.Certificate) {}).Certificate()
+	alone := dataOf(t, &connection, nil)
+	connection.Credentials.Data["user.crt"] = pki.EncodeBundle(leaf, issuing.Certificate())
+	data := dataOf(t, &connection, alone)
+	chain := []*x509.Certificate{leaf, issuing.Certificate()}
+	if !pki.KeyStoreHolds(data["ssl.keystore.p12"], string(data["ssl.keystore.password"]), identity.Key(), chain) {
+		t.Error("the keystore does not hold the chain")
+	}
+	if diff := cmp.Diff(data, dataOf(t, &connection, data)); diff != "" {
+		t.Errorf("it is written again although nothing has changed:\n%s", diff)
 	}
 }
 

@@ -61,11 +61,17 @@ func TestAUserGetsASecretAsStrimziWritesIt(t *testing.T) {
 
 func (w *world) leaf(name string) *x509.Certificate {
 	w.t.Helper()
-	leaf, err := pki.FirstCertificate(w.stored(name).Data["user.crt"])
+	return w.chain(name)[0]
+}
+
+// chain is what the user's Secret holds under user.crt.
+func (w *world) chain(name string) []*x509.Certificate {
+	w.t.Helper()
+	chain, err := pki.ParseChain(w.stored(name).Data["user.crt"])
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return leaf
+	return chain
 }
 
 func TestWhereTheOperatorCrashesTheNextOneFinishes(t *testing.T) {

@@ -235,11 +235,7 @@ func (w *world) wantIssued(name string) {
 		w.t.Errorf("user.crt and user.key are not those that were issued: %v", w.status(name).Conditions)
 		return
 	}
-	key, err := pki.ParsePrivateKey(data["user.key"])
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if !pki.KeyStoreHolds(data["user.p12"], string(data["user.password"]), key, w.leaf(name)) {
+	if !w.opens(name) {
 		w.t.Error("user.p12 holds something else")
 	}
 	w.wantUserReady(name)
@@ -266,6 +262,28 @@ func (w *world) wantSaid(name string, kind condition.Type, reason, words string)
 	if !said {
 		w.t.Errorf("conditions are %+v, want %s %s with %q", w.status(name).Conditions, kind, reason, words)
 	}
+}
+
+// Nodes trust the root alone: whoever connects presents the issuer, too, from each form of the credentials.
+func TestTheStoreOfAUserBelowAnIntermediateHoldsTheIssuer(t *testing.T) {
+	t.Parallel()
+	w := outsideWorld(t)
+	root := w.elsewhere.ca
+	issuing := pkitest.Changed(t, root, outsideCA(t, "issuing"), func(*x509.Certificate) {})
+	presenting, err := pki.NewAuthority(issuing.Certificate(), issuing.Key(), issuing.Certificate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.elsewhere.ca = presenting
+	w.user("alice", tls())
+	for range 3 {
+		w.reconcile("alice")
+	}
+	if chain := w.chain("alice"); len(chain) != 2 || !chain[1].Equal(issuing.Certificate()) {
+		t.Errorf("user.crt holds %d certificates", len(chain))
+	}
+	w.wantIssued("alice")
+	w.atRest("alice")
 }
 
 func TestAUserGetsACertificateOfAnIssuer(t *testing.T) {

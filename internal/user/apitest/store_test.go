@@ -9,7 +9,7 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// opens reports whether the user's store has the user's key and certificate under its password.
+// opens reports whether the user's store has the user's key and chain under its password.
 func (w *world) opens(name string) bool {
 	w.t.Helper()
 	data := w.stored(name).Data
@@ -17,7 +17,7 @@ func (w *world) opens(name string) bool {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return pki.KeyStoreHolds(data["user.p12"], string(data["user.password"]), key, w.leaf(name))
+	return pki.KeyStoreHolds(data["user.p12"], string(data["user.password"]), key, w.chain(name))
 }
 
 func TestAStoreHasTheCertificateInUseUnderAPasswordThatStays(t *testing.T) {

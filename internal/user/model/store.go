@@ -13,14 +13,14 @@ const (
 	PasswordEntry = "user.password"
 )
 
-// WithStore adds a PKCS#12 store with the key and certificate of data to them. A stored one that holds the same is
+// WithStore adds a PKCS#12 store with the key and chain of data to them. A stored one that holds the same is
 // kept byte by byte, and so is its password: clients have it in their configuration.
 func WithStore(data, stored map[string][]byte) (map[string][]byte, error) {
 	key, err := pki.ParsePrivateKey(data[KeyEntry])
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", KeyEntry, err)
 	}
-	leaf, err := pki.FirstCertificate(data[CertificateEntry])
+	chain, err := pki.ParseChain(data[CertificateEntry])
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", CertificateEntry, err)
 	}
@@ -31,8 +31,8 @@ func WithStore(data, stored map[string][]byte) (map[string][]byte, error) {
 		}
 	}
 	store := stored[StoreEntry]
-	if !pki.KeyStoreHolds(store, password, key, leaf) {
-		if store, err = pki.EncodeKeyStore(key, leaf, password); err != nil {
+	if !pki.KeyStoreHolds(store, password, key, chain) {
+		if store, err = pki.EncodeKeyStore(key, chain, password); err != nil {
 			return nil, fmt.Errorf("encoding %s with the password in %s: %w", StoreEntry, PasswordEntry, err)
 		}
 	}

@@ -198,7 +198,7 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager, serverClock *kube.Ser
 		Stores:    stores(o.pkcs12),
 		Outside:   outside,
 
-		Companions: entityoperator.Companions(stores(o.pkcs12)),
+		Companions: entityoperator.Companions(stores(o.pkcs12), o.gates),
 		Gates:      o.gates,
 		Version:    version(),
 	})

@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -31,11 +30,7 @@ type userCertManager struct {
 	changed func(context.Context, client.Object) []reconcile.Request
 }
 
-func newUserCertManager(mgr ctrl.Manager, cluster types.NamespacedName, gate featuregate.State) (*userCertManager, error) {
-	options, err := watchOptions(mgr, []string{cluster.Namespace})
-	if err != nil {
-		return nil, err
-	}
+func newUserCertManager(options certmanager.WatchOptions, cluster types.NamespacedName, gate featuregate.State) *userCertManager {
 	c := &userCertManager{
 		live: options.Live, renewals: certmanager.NewRenewals(), gate: gate,
 		selector: map[string]string{model.ClusterLabel: cluster.Name, model.KindLabel: kafkav1.KindKafkaUser},
@@ -45,7 +40,7 @@ func newUserCertManager(mgr ctrl.Manager, cluster types.NamespacedName, gate fea
 		return c.changed(ctx, certificate)
 	}
 	c.Watch = certmanager.NewWatch(options)
-	return c, nil
+	return c
 }
 
 // Start implements source.Source. With the gate off the operator has no right to watch Certificates.

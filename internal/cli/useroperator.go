@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/keyturn/keyturn/internal/issuer/certmanager"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	"github.com/keyturn/keyturn/internal/kafka/agent/peer"
@@ -134,10 +135,11 @@ func (o *userOperatorOptions) addController(mgr ctrl.Manager, serverClock *kube.
 	if err != nil {
 		return err
 	}
-	issuers, err := newUserCertManager(mgr, o.cluster, gates.CertManagerCaType)
+	watched, err := o.certificates(mgr)
 	if err != nil {
 		return err
 	}
+	issuers := newUserCertManager(watched, o.cluster, gates.CertManagerCaType)
 	operator := controller.New(controller.Options{
 		Kafka: kafka, Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("keyturn-user-operator"), Log: mgr.GetLogger(), Clock: clock.RealClock{}, Ahead: serverClock.Ahead,
@@ -145,6 +147,16 @@ func (o *userOperatorOptions) addController(mgr ctrl.Manager, serverClock *kube.
 	})
 	issuers.changed = operator.CertificateChanged
 	return operator.SetupWithManager(mgr)
+}
+
+// certificates are those of cert-manager that users have. Beside the nodes the process has rights in its namespace alone, and
+// definitions are in none.
+func (o *userOperatorOptions) certificates(mgr ctrl.Manager) (certmanager.WatchOptions, error) {
+	options, err := watchOptions(mgr, []string{o.cluster.Namespace})
+	if o.certificate != "" {
+		options.Metadata = nil
+	}
+	return options, err
 }
 
 // credentials are what the process presents to Kafka. Beside the nodes it is a peer of theirs, whether it acts or not.

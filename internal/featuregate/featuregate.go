@@ -64,6 +64,18 @@ func Parse(text string) (Gates, error) {
 	return gates, nil
 }
 
+// String is the setting that Parse reads as these gates: those that are on, empty when none is.
+func (g Gates) String() string {
+	var on []string
+	gates := g.byName()
+	for _, name := range slices.Sorted(maps.Keys(gates)) {
+		if *gates[name] == On {
+			on = append(on, "+"+name)
+		}
+	}
+	return strings.Join(on, ",")
+}
+
 func parseSetting(setting string) (State, string, error) {
 	if name, isOn := strings.CutPrefix(setting, "+"); isOn && name != "" {
 		return On, name, nil

@@ -270,7 +270,7 @@ func TestALateRequestSaysWhereItIsStuck(t *testing.T) {
 		"reading is forbidden": {
 			sought{kind: "CertificateRequest", name: "kafka/node-0-3", resource: "certificaterequests.cert-manager.io", forbidden: true},
 			signer(healthy),
-			"why The reason in CertificateRequest kafka/node-0-3 is not known, because the operator must not read it: grant it get on certificaterequests.cert-manager.io.",
+			"why The reason in CertificateRequest kafka/node-0-3 is not known, because the operator must not read it: look at its conditions, or grant the operator get on certificaterequests.cert-manager.io.",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

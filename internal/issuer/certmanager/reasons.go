@@ -51,7 +51,7 @@ func (s sought) unread() string {
 	if !s.forbidden {
 		return ""
 	}
-	return fmt.Sprintf("The reason in %s %s is not known, because the operator must not read it: grant it get on %s.", s.kind, s.name, s.resource)
+	return fmt.Sprintf("The reason in %s %s is not known, because the operator must not read it: look at its conditions, or grant the operator get on %s.", s.kind, s.name, s.resource)
 }
 
 func (s sought) unapproved() string {

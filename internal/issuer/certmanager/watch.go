@@ -26,7 +26,8 @@ import (
 type WatchOptions struct {
 	Live
 
-	// Metadata watches the definition of Certificates.
+	// Metadata watches the definition of Certificates. Who may not read definitions has none: Certificates are then
+	// watched from the first owner that refers to them, and asked for again until there is a definition.
 	Metadata metadata.Interface
 	// Namespaces are those whose Certificates are watched; all when there are none.
 	Namespaces []string
@@ -46,6 +47,8 @@ type Watch struct {
 	informers map[string]cache.SharedIndexInformer
 	// waiting are told when Certificates can be written, and when they no longer can.
 	waiting map[types.NamespacedName]bool
+	// demand is called with each owner that refers.
+	demand func()
 }
 
 var (
@@ -58,15 +61,17 @@ func NewWatch(options WatchOptions) *Watch {
 	if len(options.Namespaces) == 0 {
 		options.Namespaces = []string{metav1.NamespaceAll}
 	}
-	return &Watch{options: options, waiting: map[types.NamespacedName]bool{}}
+	return &Watch{options: options, waiting: map[types.NamespacedName]bool{}, demand: func() {}}
 }
 
 // Refer notes that an owner needs Certificates: it is reconciled when cert-manager is installed and when it is removed.
 // It must be called before the first request of an owner, and costs nothing when it is called again.
 func (w *Watch) Refer(owner types.NamespacedName) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.waiting[owner] = true
+	demand := w.demand
+	w.mu.Unlock()
+	demand()
 }
 
 // Forget drops an owner that is gone or needs no Certificates any more.
@@ -78,6 +83,10 @@ func (w *Watch) Forget(owner types.NamespacedName) {
 
 // Start implements source.Source. It does not wait for anything, and ends with the context.
 func (w *Watch) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	if w.options.Metadata == nil {
+		w.startOnDemand(ctx, queue)
+		return nil
+	}
 	end := func() {}
 	definition := &definition{
 		appears: func() { end = w.begin(ctx, queue) },
@@ -103,6 +112,18 @@ func (w *Watch) Start(ctx context.Context, queue workqueue.TypedRateLimitingInte
 	go cache.NewReflectorWithOptions(lister, &metav1.PartialObjectMetadata{}, definition,
 		cache.ReflectorOptions{Name: Definition}).RunWithContext(ctx)
 	return nil
+}
+
+// startOnDemand watches Certificates as soon as somebody refers to them.
+func (w *Watch) startOnDemand(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	begin := sync.OnceFunc(func() { w.begin(ctx, queue) })
+	w.mu.Lock()
+	w.demand = begin
+	isReferredTo := len(w.waiting) > 0
+	w.mu.Unlock()
+	if isReferredTo {
+		begin()
+	}
 }
 
 // begin watches Certificates, and returns how to end that. Those who wait are told when the API server has answered: it

@@ -30,7 +30,7 @@ func besideUsers(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
 	w.besides = func(c model.Cluster) []companion.Companion {
-		w.companions = entityoperator.Companions(authority.WithStores)(c)
+		w.companions = entityoperator.Companions(authority.WithStores, w.gates)(c)
 		return w.companions
 	}
 	w.startOperator()
@@ -75,6 +75,30 @@ func TestAUserOperatorRunsBesideTheNodes(t *testing.T) {
 	w.run(5)
 	if w.faulty.writes != before {
 		t.Errorf("%d writes at rest, want none", w.faulty.writes-before)
+	}
+}
+
+// Users of an issuer need the gate and rights on Certificates, wherever the user operator runs.
+func TestAUserOperatorBesideTheNodesServesUsersOfAnIssuer(t *testing.T) {
+	t.Parallel()
+	w, _ := clientsOutside(t)
+	w.besides = entityoperator.Companions(authority.WithStores, w.gates)
+	w.startOperator()
+	w.entityOperator(&kafkav1.EntityOperator{UserOperator: &kafkav1.UserOperator{}})
+	w.run(5)
+	w.wantNoWarnings()
+
+	deployment, role := &appsv1.Deployment{}, &rbacv1.Role{}
+	w.get(entityOperatorName, deployment)
+	if args := deployment.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--feature-gates=+CertManagerCaType") {
+		t.Errorf("it is started with %q", args)
+	}
+	w.get(entityOperatorName, role)
+	mayCreate := func(rule rbacv1.PolicyRule) bool {
+		return slices.Contains(rule.APIGroups, "cert-manager.io") && slices.Contains(rule.Resources, "certificates") && slices.Contains(rule.Verbs, "create")
+	}
+	if !slices.ContainsFunc(role.Rules, mayCreate) {
+		t.Errorf("it may do %+v, and create no Certificate", role.Rules)
 	}
 }
 
@@ -155,7 +179,7 @@ func TestARoleThatOthersAreBoundToGetsNoRights(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.besides = entityoperator.Companions(authority.WithStores)
+			w.besides = entityoperator.Companions(authority.WithStores, w.gates)
 			w.startOperator()
 			w.dualRole(2)
 			w.settle()

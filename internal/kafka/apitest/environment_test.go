@@ -43,7 +43,7 @@ type clients struct {
 func connect(t *testing.T) clients {
 	t.Helper()
 	connected.Do(func() {
-		asOperator := chartstest.Rights(t, apiServer, filepath.Join("..", "..", ".."), chartstest.ClusterWide)
+		asOperator := chartstest.Rights(t, apiServer, filepath.Join("..", "..", ".."), chartstest.ClusterWide, chartstest.CertManager)
 		options := client.Options{Scheme: newScheme(t)}
 		var err error
 		if shared.person, err = client.New(apiServer, options); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -28,17 +29,17 @@ const (
 )
 
 // Companions returns what runs beside the nodes of a cluster: the user operator, if the Kafka asks for it. The stores
-// say whether Secrets of users get PKCS#12 stores.
-func Companions(stores authority.StoreGeneration) func(model.Cluster) []companion.Companion {
+// say whether Secrets of users get PKCS#12 stores, and the gates are its gates, too.
+func Companions(stores authority.StoreGeneration, gates featuregate.Gates) func(model.Cluster) []companion.Companion {
 	return func(c model.Cluster) []companion.Companion {
 		if c.UserOperator == nil {
 			return nil
 		}
-		return []companion.Companion{userOperator(c, stores)}
+		return []companion.Companion{userOperator(c, stores, gates)}
 	}
 }
 
-func userOperator(c model.Cluster, stores authority.StoreGeneration) companion.Companion {
+func userOperator(c model.Cluster, stores authority.StoreGeneration, gates featuregate.Gates) companion.Companion {
 	name := c.Names.EntityOperator()
 	args := []string{
 		"user-operator", "--cluster=" + c.Names.Cluster, "--namespace=" + c.Names.Namespace,
@@ -47,12 +48,15 @@ func userOperator(c model.Cluster, stores authority.StoreGeneration) companion.C
 	if prefix := c.UserOperator.SecretPrefix; prefix != "" {
 		args = append(args, "--secret-prefix="+prefix)
 	}
+	if set := gates.String(); set != "" {
+		args = append(args, "--feature-gates="+set)
+	}
 	return companion.Companion{
 		Name: name, Type: componentType,
 		Secret: c.Names.UserOperatorSecret(), CommonName: c.Names.UserOperator(), Certificate: Certificate,
 		Host:    fmt.Sprintf("%s.%s.svc", name, c.Names.Namespace),
 		Loading: publication.LoadByReload, Replicas: 1,
-		Rules: Rules(c.Names),
+		Rules: Rules(c.Names, gates),
 		Pod: coreac.PodSpec().
 			WithSecurityContext(coreac.PodSecurityContext().
 				WithRunAsNonRoot(true).WithRunAsUser(operatorUser).WithRunAsGroup(operatorUser).WithFSGroup(operatorUser).
@@ -77,16 +81,16 @@ func probe(path string) *coreac.ProbeApplyConfiguration {
 // Lease is the Lease of the user operator of a cluster: of all that look after one cluster, one acts.
 func Lease(cluster string) string { return cluster + "-user-operator" }
 
-// Rules are what a user operator may do in the namespace of its cluster. The chart grants the same to one that runs
-// elsewhere, and all of it to the cluster operator, because nobody can grant more than it has.
-func Rules(names model.Names) []rbacv1.PolicyRule {
+// Rules are what a user operator with these gates may do in the namespace of its cluster. The chart grants the same to
+// one that runs elsewhere, and all of it to the cluster operator, because nobody can grant more than it has.
+func Rules(names model.Names, gates featuregate.Gates) []rbacv1.PolicyRule {
 	rule := func(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 	}
 	const kafka, leases = "kafka.strimzi.io", "coordination.k8s.io"
 	ownLease := rule(leases, []string{"leases"}, "get", "update")
 	ownLease.ResourceNames = []string{Lease(names.Cluster)}
-	return []rbacv1.PolicyRule{
+	rules := []rbacv1.PolicyRule{
 		rule(kafka, []string{"kafkausers", "kafkas"}, "get", "list", "watch"),
 		rule(kafka, []string{"kafkausers"}, "patch"),
 		rule(kafka, []string{"kafkausers/status", "kafkas/status"}, "patch"),
@@ -96,4 +100,13 @@ func Rules(names model.Names) []rbacv1.PolicyRule {
 		ownLease,
 		rule("", []string{"events"}, "create", "patch"),
 	}
+	if gates.CertManagerCaType == featuregate.Off {
+		return rules
+	}
+	const certManager = "cert-manager.io"
+	return append(rules,
+		rule(certManager, []string{"certificates"}, "get", "list", "watch", "create", "patch", "delete"),
+		rule(certManager, []string{"certificates/status"}, "patch"),
+		rule(certManager, []string{"certificaterequests", "issuers"}, "get"),
+	)
 }

@@ -14,13 +14,14 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/charts/chartstest"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/kafka/entityoperator"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
 func TestNothingRunsBesideNodesUnlessTheKafkaAsksForIt(t *testing.T) {
 	t.Parallel()
-	companions := entityoperator.Companions(authority.WithStores)
+	companions := entityoperator.Companions(authority.WithStores, featuregate.Gates{})
 	if got := companions(model.Cluster{}); len(got) > 0 {
 		t.Errorf("%+v run, want none", got)
 	}
@@ -38,7 +39,7 @@ func TestThePrefixOfSecretsIsPassedOn(t *testing.T) {
 		cluster := model.Cluster{
 			Names: model.Names{Cluster: "my-cluster", Namespace: "kafka"}, UserOperator: &kafkav1.UserOperator{SecretPrefix: prefix},
 		}
-		args := entityoperator.Companions(authority.WithoutStores)(cluster)[0].Pod.Containers[0].Args
+		args := entityoperator.Companions(authority.WithoutStores, featuregate.Gates{})(cluster)[0].Pod.Containers[0].Args
 		if slices.Contains(args, "--secret-prefix=users-") != want || !slices.Contains(args, "--pkcs12=false") {
 			t.Errorf("with the prefix %q the arguments are %q", prefix, args)
 		}
@@ -46,6 +47,20 @@ func TestThePrefixOfSecretsIsPassedOn(t *testing.T) {
 }
 
 // rights are what rules allow, one by one.
+func TestTheGatesOfTheClusterOperatorArePassedOn(t *testing.T) {
+	t.Parallel()
+	cluster := model.Cluster{
+		Names: model.Names{Cluster: "my-cluster", Namespace: "kafka"}, UserOperator: &kafkav1.UserOperator{},
+	}
+	for state, want := range map[featuregate.State]bool{featuregate.Off: false, featuregate.On: true} {
+		gates := featuregate.Gates{CertManagerCaType: state}
+		args := entityoperator.Companions(authority.WithStores, gates)(cluster)[0].Pod.Containers[0].Args
+		if slices.Contains(args, "--feature-gates=+CertManagerCaType") != want {
+			t.Errorf("with the gate %s the arguments are %q", state, args)
+		}
+	}
+}
+
 func rights(rules []rbacv1.PolicyRule) []string {
 	all := map[string]bool{}
 	for _, rule := range rules {
@@ -60,8 +75,29 @@ func rights(rules []rbacv1.PolicyRule) []string {
 
 func TestAUserOperatorHasTheSameRightsWhereverItRuns(t *testing.T) {
 	t.Parallel()
+	for name, test := range map[string]struct {
+		files []string
+		gates featuregate.Gates
+	}{
+		"gates off":         {[]string{chartstest.UserOperator}, featuregate.Gates{}},
+		"CertManagerCaType": {[]string{chartstest.UserOperator, chartstest.UserOperatorCertManager}, featuregate.Gates{CertManagerCaType: featuregate.On}},
+	} {
+		var granted []rbacv1.PolicyRule
+		for _, file := range test.files {
+			granted = append(granted, rulesOfRoles(t, file)...)
+		}
+		own := entityoperator.Rules(model.Names{Cluster: "my-cluster"}, test.gates)
+		if diff := cmp.Diff(rights(granted), rights(own)); diff != "" {
+			t.Errorf("%s: rights differ (-chart +beside the nodes):\n%s", name, diff)
+		}
+	}
+}
+
+// rulesOfRoles are those of a file of the chart. What its ClusterRoles grant has no counterpart beside the nodes.
+func rulesOfRoles(t *testing.T, file string) []rbacv1.PolicyRule {
+	t.Helper()
 	var granted []rbacv1.PolicyRule
-	for _, object := range chartstest.Objects(t, filepath.Join("..", "..", ".."), chartstest.UserOperator) {
+	for _, object := range chartstest.Objects(t, filepath.Join("..", "..", ".."), file) {
 		if object.GetKind() != "Role" {
 			continue
 		}
@@ -71,8 +107,5 @@ func TestAUserOperatorHasTheSameRightsWhereverItRuns(t *testing.T) {
 		}
 		granted = append(granted, role.Rules...)
 	}
-	own := entityoperator.Rules(model.Names{Cluster: "my-cluster"})
-	if diff := cmp.Diff(rights(granted), rights(own)); diff != "" {
-		t.Errorf("rights differ (-chart +beside the nodes):\n%s", diff)
-	}
+	return granted
 }

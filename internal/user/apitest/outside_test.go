@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -685,6 +686,43 @@ func TestWithTheGateOffNoUserIsMovedAndThoseThatWereGoOn(t *testing.T) {
 	if len(w.elsewhere.requests) != requests {
 		t.Error("the issuer was asked")
 	}
+}
+
+// The key of the CA before the issuer's is there until no user needs it any more.
+func TestWithTheGateOffNothingIsSignedByTheCAThatAnIssuerHasReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.user("alice", tls())
+	w.reconcile("alice")
+	first := w.leaf("alice")
+	own, err := pki.FirstCertificate(w.stored("my-cluster-clients-ca-cert").Data["ca.crt"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := outsideCA(t, "company one")
+	w.moveOutside()
+	w.put("my-cluster-clients-ca-cert", map[string][]byte{
+		"ca.crt": pki.EncodeBundle(next.Certificate(), own), authority.DatedCertKey(own): pki.EncodeBundle(own),
+	})
+	w.put("my-cluster-clients-ca-trusted-certs", authority.TrustedCerts(authority.Stored{}, []authority.Anchor{
+		{Certificate: own, State: authority.PhaseOut}, {Certificate: next.Certificate(), State: authority.TrustedInUseAll},
+	}))
+	w.user("bob", tls())
+	w.reconcile("bob")
+	w.wantSaid("bob", condition.NotReady, "CertificateHeld", "+CertManagerCaType")
+	if err := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "bob"}, &corev1.Secret{}); !apierrors.IsNotFound(err) {
+		t.Errorf("bob has a Secret (%v)", err)
+	}
+
+	w.reconcile("alice")
+	w.wantSaid("alice", condition.Warning, "ClientsCANotReady", "phased out")
+	w.wantUserReady("alice")
+	w.clock.SetTime(first.NotAfter.Add(-10 * authority.Day))
+	w.reconcile("alice")
+	if !w.leaf("alice").Equal(first) {
+		t.Errorf("alice has a certificate of %q", w.leaf("alice").Issuer)
+	}
+	w.wantSaid("alice", condition.NotReady, "CertificateHeld", "phased out")
 }
 
 func TestAUserThatLeavesTheIssuerKeepsNothingOfIt(t *testing.T) {

@@ -36,12 +36,13 @@ func (r *Reconciler) observe(ctx context.Context, user *kafkav1.KafkaUser, now t
 	if o.Kafka, exists, err = r.kafka(ctx); err != nil || !exists {
 		return o, err
 	}
-	if err = r.observeSigner(ctx, &o); err != nil || !o.IsOfAnotherCA() {
+	if err = r.observeSigner(ctx, &o); err != nil || !o.DependsOnAnchors() {
 		return o, err
 	}
 	trusted, isPublished, err := r.secret(ctx, authorities.Clients.TrustedCertsSecret(r.options.Cluster.Name))
 	if err == nil && isPublished {
 		o.CA.Anchors = authority.StoredAnchors(authority.Stored{Exists: true, Data: trusted.Data})
+		o.RetireSigner()
 	}
 	return o, err
 }

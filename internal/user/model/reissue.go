@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -47,10 +48,27 @@ func (o Observed) takesTurn(leaf authority.LeafDecision) bool {
 	}
 }
 
-// IsOfAnotherCA reports whether a CA signs users, and the stored certificate is of another one.
-func (o Observed) IsOfAnotherCA() bool {
+// DependsOnAnchors reports whether a CA signs users, and the stored certificate is of another one or the Kafka names another one.
+func (o Observed) DependsOnAnchors() bool {
+	if o.CA.Signer.IsZero() {
+		return false
+	}
 	leaf, err := pki.FirstCertificate(o.stored()[CertificateEntry])
-	return err == nil && !o.CA.Signer.IsZero() && !pki.IssuedBy(leaf, o.CA.Signer.Certificate())
+	isOfAnotherCA := err == nil && !pki.IssuedBy(leaf, o.CA.Signer.Certificate())
+	return isOfAnotherCA || OfIssuer(o.Kafka)
+}
+
+// RetireSigner has nothing signed by a CA that nodes trust for former certificates alone, because an issuer has taken its place.
+func (o *Observed) RetireSigner() {
+	isOutgoing := func(anchor authority.Anchor) bool {
+		return anchor.State == authority.PhaseOut && pki.KeyIDOf(anchor.Certificate) == pki.KeyIDOf(o.CA.Signer.Certificate())
+	}
+	if !OfIssuer(o.Kafka) || !slices.ContainsFunc(o.CA.Anchors, isOutgoing) {
+		return
+	}
+	o.CA.Signer = pki.Authority{}
+	o.CAProblem = fmt.Sprintf("Kafka %s has its clients CA from an issuer, and the CA before that is being phased out. Certificates in use "+
+		"stay valid, and none is issued. %s", o.Kafka.Name, turnOnGate)
 }
 
 // awaitsTrust reports whether a certificate that nodes accept is to be replaced by one that not all of them do. The owner of a

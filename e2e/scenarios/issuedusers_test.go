@@ -32,13 +32,7 @@ func clientsCARekeyed(s *stage) {
 	s.step("the issuer's CA is there", s.applyIssuer)
 	manifest := s.example("kafka-dual-role.yaml")
 	s.must(oneNode(manifest))
-	s.must(manifest.Set("Kafka", clusterName, map[string]any{
-		"type": "cert-manager.io", "generateCertificateAuthority": false, "keyAlgorithm": "ECDSA",
-		"certManager": map[string]any{
-			"issuerRef": map[string]any{"name": "my-issuer", "kind": "Issuer"},
-			"caCert":    map[string]any{"secretName": issuersCACert, "certificate": "ca.crt"},
-		},
-	}, "spec", "clientsCa"))
+	s.must(manifest.Set("Kafka", clusterName, usersOf("my-issuer"), "spec", "clientsCa"))
 	s.apply(manifest)
 	s.step("the application team applies its manifests", s.applyApplication)
 	s.step("the user is ready", func() error { return s.untilObject(&kafkav1.KafkaUserList{}, userName, userReady) })
@@ -50,7 +44,7 @@ func clientsCARekeyed(s *stage) {
 	})
 	s.filledByCertManager()
 
-	read := map[string]*connections{"user": s.connecting("user.crt", "user.key"), "tls": s.connecting("tls.crt", "tls.key")}
+	read := map[string]*connections{"user": s.connecting(userName, "user.crt", "user.key"), "tls": s.connecting(userName, "tls.crt", "tls.key")}
 	before, err := s.kafka.Pods(s.ctx)
 	s.must(err)
 	s.must(harness.Let(s.ctx, harness.Quiet))
@@ -104,6 +98,17 @@ func clientsCARekeyed(s *stage) {
 	s.unharmed(account)
 	s.overMutualTLS(account)
 	s.filledByCertManager()
+}
+
+// usersOf is a clients CA of an issuer below the CA that is published.
+func usersOf(issuer string) map[string]any {
+	return map[string]any{
+		"type": "cert-manager.io", "generateCertificateAuthority": false, "keyAlgorithm": "ECDSA",
+		"certManager": map[string]any{
+			"issuerRef": map[string]any{"name": issuer, "kind": "Issuer"},
+			"caCert":    map[string]any{"secretName": issuersCACert, "certificate": "ca.crt"},
+		},
+	}
 }
 
 // filledByCertManager: the user's Secret has what cert-manager writes beside what applications read, one type, and the user as its
@@ -161,11 +166,11 @@ type connections struct {
 	refused  []error
 }
 
-// connecting opens connections until stop is called, with what two entries of the user's Secret hold at each.
-func (s *stage) connecting(certEntry, keyEntry string) *connections {
+// connecting opens connections until stop is called, with what two entries of a user's Secret hold at each.
+func (s *stage) connecting(user, certEntry, keyEntry string) *connections {
 	s.Helper()
 	ctx, end := context.WithCancel(s.ctx)
-	connects, err := s.kafka.AttentiveClient(ctx, userName, "mtls", certEntry, keyEntry)
+	connects, err := s.kafka.AttentiveClient(ctx, user, "mtls", certEntry, keyEntry)
 	s.must(err)
 	c := &connections{end: end}
 	c.done.Go(func() {

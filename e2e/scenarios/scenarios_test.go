@@ -106,6 +106,7 @@ func applicationScenarios() []scenario {
 	return []scenario{
 		{name: "applications/user-connects", run: userConnects},
 		{name: "applications/users-authorized", run: usersAuthorized},
+		{name: "applications/user-below-an-intermediate", run: userBelowAnIntermediate},
 		{name: "applications/access-across-namespaces", run: accessAcrossNamespaces},
 		{name: "applications/access-follows", run: accessFollows, within: long},
 		{name: "applications/beside-the-nodes", run: besideTheNodes, within: long},
@@ -123,6 +124,7 @@ func certManagerScenarios() []scenario {
 		{name: "certmanager/ca-rekeyed-leaves-first", run: rekeyedLeavesFirst, within: long},
 		{name: "certmanager/operator-killed-in-a-rekey", run: killedInARekey, within: long},
 		{name: "certmanager/clients-ca-rekeyed", run: clientsCARekeyed},
+		{name: "certmanager/users-beside-the-nodes", run: issuedBesideTheNodes},
 		{name: "certmanager/down-for-the-whole-time", run: downInARekey, within: long},
 		{name: "certmanager/moved-in", run: movedIn, within: long},
 		{name: "certmanager/moved-to-own-keys", run: movedToOwnKeys, within: long},

@@ -64,8 +64,8 @@ func Parse(text string) (Gates, error) {
 	return gates, nil
 }
 
-// String is the setting that Parse reads as these gates: those that are on, empty when none is.
-func (g Gates) String() string {
+// Setting is what Parse reads as these gates: those that are on, empty when none is.
+func (g *Gates) Setting() string {
 	var on []string
 	gates := g.byName()
 	for _, name := range slices.Sorted(maps.Keys(gates)) {

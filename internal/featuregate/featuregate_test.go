@@ -31,8 +31,8 @@ func TestGatesAreOffUntilTheyAreTurnedOn(t *testing.T) {
 func TestGatesAreWrittenAsTheyAreRead(t *testing.T) {
 	t.Parallel()
 	for _, gates := range []Gates{{}, {CertManagerCaType: On}} {
-		if read, err := Parse(gates.String()); err != nil || read != gates {
-			t.Errorf("%q is read as %+v (%v), want %+v", gates, read, err, gates)
+		if read, err := Parse(gates.Setting()); err != nil || read != gates {
+			t.Errorf("%q is read as %+v (%v), want %+v", gates.Setting(), read, err, gates)
 		}
 	}
 }

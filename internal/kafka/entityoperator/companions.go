@@ -2,6 +2,7 @@ package entityoperator
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -48,7 +49,7 @@ func userOperator(c model.Cluster, stores authority.StoreGeneration, gates featu
 	if prefix := c.UserOperator.SecretPrefix; prefix != "" {
 		args = append(args, "--secret-prefix="+prefix)
 	}
-	if set := gates.String(); set != "" {
+	if set := gates.Setting(); set != "" {
 		args = append(args, "--feature-gates="+set)
 	}
 	return companion.Companion{
@@ -104,9 +105,9 @@ func Rules(names model.Names, gates featuregate.Gates) []rbacv1.PolicyRule {
 		return rules
 	}
 	const certManager = "cert-manager.io"
-	return append(rules,
+	return slices.Concat(rules, []rbacv1.PolicyRule{
 		rule(certManager, []string{"certificates"}, "get", "list", "watch", "create", "patch", "delete"),
 		rule(certManager, []string{"certificates/status"}, "patch"),
 		rule(certManager, []string{"certificaterequests", "issuers"}, "get"),
-	)
+	})
 }

@@ -42,7 +42,7 @@ func (r *Reconciler) observe(ctx context.Context, user *kafkav1.KafkaUser, now t
 	trusted, isPublished, err := r.secret(ctx, authorities.Clients.TrustedCertsSecret(r.options.Cluster.Name))
 	if err == nil && isPublished {
 		o.CA.Anchors = authority.StoredAnchors(authority.Stored{Exists: true, Data: trusted.Data})
-		o.RetireSigner()
+		o.CA.Signer, o.CAProblem = o.SignerInForce()
 	}
 	return o, err
 }

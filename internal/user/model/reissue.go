@@ -58,16 +58,16 @@ func (o Observed) DependsOnAnchors() bool {
 	return isOfAnotherCA || OfIssuer(o.Kafka)
 }
 
-// RetireSigner has nothing signed by a CA that nodes trust for former certificates alone, because an issuer has taken its place.
-func (o *Observed) RetireSigner() {
+// SignerInForce is the CA that signs, and what is wrong where it does not: nodes trust it for former certificates alone, because an
+// issuer has taken its place.
+func (o Observed) SignerInForce() (signer pki.Authority, problem string) {
 	isOutgoing := func(anchor authority.Anchor) bool {
 		return anchor.State == authority.PhaseOut && pki.KeyIDOf(anchor.Certificate) == pki.KeyIDOf(o.CA.Signer.Certificate())
 	}
 	if !OfIssuer(o.Kafka) || !slices.ContainsFunc(o.CA.Anchors, isOutgoing) {
-		return
+		return o.CA.Signer, o.CAProblem
 	}
-	o.CA.Signer = pki.Authority{}
-	o.CAProblem = fmt.Sprintf("Kafka %s has its clients CA from an issuer, and the CA before that is being phased out. Certificates in use "+
+	return pki.Authority{}, fmt.Sprintf("Kafka %s has its clients CA from an issuer, and the CA before that is being phased out. Certificates in use "+
 		"stay valid, and none is issued. %s", o.Kafka.Name, turnOnGate)
 }
 

@@ -78,5 +78,5 @@ func failure(failed error) *model.Problem {
 
 // isRefused reports whether the answer is the same until a person changes something.
 func isRefused(err error) bool {
-	return errors.Is(err, errNoRoom) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+	return errors.Is(err, errNoRoom) || kube.IsRefused(err)
 }

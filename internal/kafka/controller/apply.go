@@ -11,14 +11,21 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
+// step writes a part of what was decided. Its error is what it could not write.
+type step func(context.Context, *pass) error
+
 // apply writes what was decided, in an order in which every prefix is a state
 // that the next pass goes on from: the identity of the cluster, its authorities,
-// what they sign, what pods need, and then the pods' descriptions.
-func (r *Reconciler) apply(ctx context.Context, p *pass) error {
-	for _, step := range []func(context.Context, *pass) error{
-		r.ensureClusterID,
+// what they sign, what pods need, and then the pods' descriptions. The first two
+// are needed for the rest, of which left could not be written.
+func (r *Reconciler) apply(ctx context.Context, p *pass) (left, err error) {
+	for _, first := range []step{r.ensureClusterID, r.applyAuthorities} {
+		if err := first(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return r.applyEach(ctx, p, []step{
 		r.spreadManualUpdates,
-		r.applyAuthorities,
 		r.applyOperatorIdentity,
 		r.applyNodeSecrets,
 		r.applyObjects,
@@ -27,13 +34,16 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) error {
 		r.applyCompanions,
 		r.cleanUpCompanions,
 		r.cleanUp,
-	} {
-		if err := step(ctx, p); err != nil {
-			return err
-		}
+	}), nil
+}
+
+// applyEach takes all steps, whatever the steps before could not write.
+func (r *Reconciler) applyEach(ctx context.Context, p *pass, steps []step) error {
+	left := each(ctx, steps, func(step step) error { return step(ctx, p) })
+	if !endsPass(ctx, left) {
+		r.record(ctx, p)
 	}
-	r.record(ctx, p)
-	return nil
+	return left
 }
 
 // ensureClusterID chooses the cluster id and writes it down before any storage

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,18 +27,12 @@ const deleteClaimAnnotation = "strimzi.io/delete-claim"
 // cleanUp takes away what belonged to nodes that are gone, and a network policy that is
 // not made any more.
 func (r *Reconciler) cleanUp(ctx context.Context, p *pass) error {
-	for _, object := range append(p.leftBehind(), p.formerPolicy()...) {
-		if err := r.takeAway(ctx, p, object); err != nil {
-			return err
-		}
-	}
-	if err := r.withdrawRequests(ctx, p); err != nil {
-		return err
-	}
-	if err := r.deleteFormerKeys(ctx, p); err != nil {
-		return err
-	}
-	return r.cleanUpPodSets(ctx, p)
+	return each(ctx, []step{r.takeAwayLeft, r.withdrawRequests, r.deleteFormerKeys, r.cleanUpPodSets},
+		func(step step) error { return step(ctx, p) })
+}
+
+func (r *Reconciler) takeAwayLeft(ctx context.Context, p *pass) error {
+	return each(ctx, append(p.leftBehind(), p.formerPolicy()...), func(object client.Object) error { return r.takeAway(ctx, p, object) })
 }
 
 // takeAway deletes what nobody asks for, if nobody has begun to: what belongs to a
@@ -121,21 +116,18 @@ func (p *pass) goesWithNode(id objectID, object *metav1.PartialObjectMetadata) b
 // cleanUpPodSets takes nodes that were granted their removal out of the sets of
 // pools whose resource is gone, and deletes sets that nothing is left of.
 func (r *Reconciler) cleanUpPodSets(ctx context.Context, p *pass) error {
-	for name := range p.podSets {
+	return each(ctx, slices.Sorted(maps.Keys(p.podSets)), func(name string) error {
 		set := p.podSets[name]
 		pool, exists := p.cluster.Pool(poolOf(p.kafka.Name, &set))
 		switch {
 		case !exists && !p.hasPods(&set):
-			if err := r.takeAway(ctx, p, &set); err != nil {
-				return err
-			}
+			return r.takeAway(ctx, p, &set)
 		case !exists || pool.Retired:
-			if err := r.shrinkPodSet(ctx, p, name, pool); err != nil {
-				return err
-			}
+			return r.shrinkPodSet(ctx, p, name, pool)
+		default:
+			return nil
 		}
-	}
-	return nil
+	})
 }
 
 func (p *pass) hasPods(set *podsetv1.StrimziPodSet) bool {

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/evidence"
@@ -160,31 +161,27 @@ func (at accompanying) certKey() string { return at.Certificate + ".crt" }
 
 // applyCompanions writes the Secret of each companion, and then its Deployment.
 func (r *Reconciler) applyCompanions(ctx context.Context, p *pass) error {
-	for _, at := range p.companions {
-		published, issued, err := r.applyCompanionSecret(ctx, p, at)
-		if err != nil {
-			return err
-		}
-		if !issued {
-			continue // a pod would have nothing to be pinned to
-		}
-		err = r.applyAccess(ctx, p, at)
-		if bound, is := errors.AsType[*boundElsewhereError](err); is {
-			p.note("RoleBinding "+bound.binding, reasonForeignObject, bound.Error())
-			p.wake(p.now.Add(kube.Unwatched))
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := r.applyDeployment(ctx, p, at, published); err != nil {
-			return err
-		}
-		if err := r.nudgeCompanion(ctx, p, at, published); err != nil {
-			return err
-		}
+	return each(ctx, p.companions, func(at accompanying) error { return r.applyCompanion(ctx, p, at) })
+}
+
+func (r *Reconciler) applyCompanion(ctx context.Context, p *pass, at accompanying) error {
+	published, issued, err := r.applyCompanionSecret(ctx, p, at)
+	if err != nil || !issued {
+		return err // without a certificate a pod would have nothing to be pinned to
 	}
-	return nil
+	err = r.applyAccess(ctx, p, at)
+	if bound, is := errors.AsType[*boundElsewhereError](err); is {
+		p.note("RoleBinding "+bound.binding, reasonForeignObject, bound.Error())
+		p.wake(p.now.Add(kube.Unwatched))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.applyDeployment(ctx, p, at, published); err != nil {
+		return err
+	}
+	return r.nudgeCompanion(ctx, p, at, published)
 }
 
 func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accompanying) (publication.Publication, bool, error) {
@@ -271,9 +268,9 @@ func (r *Reconciler) applyAccess(ctx context.Context, p *pass, at accompanying) 
 		return &boundElsewhereError{at.Name, binding}
 	}
 	for _, object := range []intended{
-		{objectID{serviceAccountKind().GroupKind(), at.Name}, rendered(at.ServiceAccount(place))},
-		{objectID{roleKind().GroupKind(), at.Name}, rendered(at.Role(place))},
-		{objectID{roleBindingKind().GroupKind(), at.Name}, rendered(at.RoleBinding(place))},
+		{objectID{serviceAccountKind().GroupKind(), at.Name}, "", rendered(at.ServiceAccount(place))},
+		{objectID{roleKind().GroupKind(), at.Name}, "", rendered(at.Role(place))},
+		{objectID{roleBindingKind().GroupKind(), at.Name}, "", rendered(at.RoleBinding(place))},
 	} {
 		if err := r.applyObject(ctx, p, object); err != nil {
 			return err
@@ -302,7 +299,7 @@ func (r *Reconciler) applyDeployment(ctx context.Context, p *pass, at accompanyi
 	if observed, exists := p.objects[id]; exists {
 		deployment.WithResourceVersion(observed.ResourceVersion)
 	}
-	return r.applyObject(ctx, p, intended{id, rendered(deployment)})
+	return r.applyObject(ctx, p, intended{id, "", rendered(deployment)})
 }
 
 // pinOf is the publication that the pods of a companion start on, zero when there is
@@ -349,16 +346,14 @@ func (r *Reconciler) cleanUpCompanions(ctx context.Context, p *pass) error {
 	if r.options.Companions == nil {
 		return nil
 	}
+	var left []runtimeclient.Object
 	for id, object := range p.objects {
 		wanted := slices.ContainsFunc(p.companions, func(at accompanying) bool { return at.Name == id.name })
-		if wanted || object.DeletionTimestamp != nil || !ofCompanion(p, id, object) {
-			continue
-		}
-		if err := r.takeAway(ctx, p, object); err != nil {
-			return err
+		if !wanted && object.DeletionTimestamp == nil && ofCompanion(p, id, object) {
+			left = append(left, object)
 		}
 	}
-	return nil
+	return each(ctx, left, func(object runtimeclient.Object) error { return r.takeAway(ctx, p, object) })
 }
 
 // ofCompanion reports whether an object is one that a companion of the cluster consists of: the Kafka owns it, and it is

@@ -157,5 +157,9 @@ func (r *races) forget(kafka types.UID) {
 // lostRace reports whether somebody else wrote first. That is no failure of the
 // cluster, and nothing to tell people: the next pass begins with what they wrote.
 func lostRace(err error) bool {
+	return slices.ContainsFunc(parts(err), isRace)
+}
+
+func isRace(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || errors.Is(err, errOvertaken)
 }

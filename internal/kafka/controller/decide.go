@@ -204,10 +204,13 @@ func invalidResource(err error) bool {
 
 // transient is the error if trying again may help, nil otherwise.
 func transient(err error) error {
-	if invalidResource(err) {
-		return nil
+	var again []error
+	for _, part := range parts(err) {
+		if !invalidResource(part) {
+			again = append(again, kube.IgnoreEnding(part))
+		}
 	}
-	return kube.IgnoreEnding(err)
+	return together(again...)
 }
 
 // access says how the operator reaches the nodes in this pass: with its stored

@@ -108,30 +108,27 @@ func (p *pass) runningVersions() []string {
 // their servers have proven to have loaded: a container that restarted by itself
 // may have loaded more than its pod was made with.
 func (r *Reconciler) followEvidence(ctx context.Context, p *pass) error {
-	for _, node := range p.cluster.Nodes {
+	return each(ctx, p.cluster.Nodes, func(node model.Node) error {
 		pod, exists := p.pods[node.Pod]
 		certificates, issued := p.nodes[node.Pod]
 		said := p.heard[node.Pod]
 		if !exists || !issued || !said.known || pod.DeletionTimestamp != nil {
-			continue
+			return nil
 		}
 		if len(publication.Reasons(certificates.publication, p.cluster.Stores(node), said.report)) > 0 {
-			continue
+			return nil
 		}
 		desired, err := p.podOf(node, certificates)
-		if err != nil {
+		if err != nil || len(model.CertificateReasons(pod.Annotations, desired.Annotations)) == 0 {
 			return err
-		}
-		if len(model.CertificateReasons(pod.Annotations, desired.Annotations)) == 0 {
-			continue
 		}
 		intent := coreac.Pod(pod.Name, pod.Namespace).WithUID(pod.UID).
 			WithAnnotations(certificateAnnotations(desired.Annotations))
 		if _, err := r.followers.Of(p.kafka.UID).Apply(ctx, intent, nil); err != nil {
 			return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // certificateAnnotations are the annotations of a pod that follow certificates.
@@ -149,25 +146,23 @@ func certificateAnnotations(desired map[string]string) map[string]string {
 // each of its pods, and only then takes it off the set: a pod that is made again
 // has been served, so the request cannot be lost or served twice.
 func (r *Reconciler) spreadManualUpdates(ctx context.Context, p *pass) error {
-	for name := range p.podSets {
+	return each(ctx, slices.Sorted(maps.Keys(p.podSets)), func(name string) error {
 		set := p.podSets[name]
 		if !model.RestartRequested(set.Annotations) {
-			continue
+			return nil
 		}
-		for podName := range p.pods {
+		err := each(ctx, slices.Sorted(maps.Keys(p.pods)), func(podName string) error {
 			pod := p.pods[podName]
 			if !metav1.IsControlledBy(pod, &set) || model.RestartRequested(pod.Annotations) {
-				continue
+				return nil
 			}
-			if err := r.annotatePod(ctx, p, podName); err != nil {
-				return err
-			}
-		}
-		if err := r.removeAnnotation(ctx, &set, manualRollingUpdate); err != nil {
+			return r.annotatePod(ctx, p, podName)
+		})
+		if err != nil {
 			return err
 		}
-	}
-	return nil
+		return r.removeAnnotation(ctx, &set, manualRollingUpdate)
+	})
 }
 
 func (r *Reconciler) annotatePod(ctx context.Context, p *pass, name string) error {

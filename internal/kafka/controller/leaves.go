@@ -255,6 +255,7 @@ func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
 		Data:        map[string][]byte{operatorCertKey: settled.Certificates, operatorKeyKey: settled.Key},
 	})
 	if err != nil {
+		p.keepIdentity(name)
 		return err
 	}
 	p.operator, err = identityOf(settled.Certificates, settled.Key)

@@ -27,19 +27,21 @@ import (
 )
 
 // applyNodeSecrets writes the Secret of each node: leaf, key, custom listener
-// certificates, and the publication that says what belongs together.
+// certificates, and the publication that says what belongs together. Of a node
+// whose Secret cannot be written nothing else is.
 func (r *Reconciler) applyNodeSecrets(ctx context.Context, p *pass) error {
 	p.nodes = make(map[string]nodeCertificates, len(p.cluster.Nodes))
-	for _, node := range p.cluster.Nodes {
+	return each(ctx, p.cluster.Nodes, func(node model.Node) error {
 		if err := r.applyNodeSecret(ctx, p, node); err != nil {
+			delete(p.nodes, node.Pod)
 			return err
 		}
 		if _, given := p.nodes[node.Pod]; !given && p.exists(node) && !p.isForeign(secretObject(node.Pod)) {
 			p.note("Secret "+node.Pod, reasonNodeHeld, "node "+node.Pod+" cannot be given a certificate now, and keeps running with the one it has loaded; "+
 				"if its pod stops, it cannot start again without one: "+givesCertificate(issuanceOf(p)))
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // givesCertificate is how a person gets a node a certificate that cannot be issued.

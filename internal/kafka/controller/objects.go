@@ -25,30 +25,38 @@ import (
 type intended struct {
 	objectID
 
+	// node is the pod of the node that it belongs to; empty where all depend on it.
+	node   string
 	render func() (runtime.ApplyConfiguration, error)
 }
 
 // applyObjects writes everything that holds no key, pods and pod sets apart.
 func (r *Reconciler) applyObjects(ctx context.Context, p *pass) error {
-	for _, object := range objectsOf(p.cluster) {
-		if err := r.applyObject(ctx, p, object); err != nil && !p.keepsSize(object, err) {
+	return each(ctx, objectsOf(p.cluster), func(object intended) error {
+		err := r.applyObject(ctx, p, object)
+		switch {
+		case err == nil, p.keepsSize(object, err):
+			return nil
+		case object.node == "":
+			return &sharedError{err}
+		default:
+			delete(p.nodes, object.node)
 			return err
 		}
-	}
-	return nil
+	})
 }
 
 // objectsOf are all objects of a cluster that hold no key, pods and pod sets apart.
 func objectsOf(cluster model.Cluster) []intended {
 	names := cluster.Names
 	objects := []intended{
-		{objectID{serviceAccountKind().GroupKind(), names.Kafka()}, rendered(cluster.ServiceAccount())},
-		{objectID{serviceKind().GroupKind(), names.BootstrapService()}, func() (runtime.ApplyConfiguration, error) { return cluster.BootstrapService() }},
-		{objectID{serviceKind().GroupKind(), names.BrokersService()}, rendered(cluster.BrokersService())},
-		{objectID{disruptionBudgetKind().GroupKind(), names.Kafka()}, rendered(cluster.PodDisruptionBudget())},
+		{objectID{serviceAccountKind().GroupKind(), names.Kafka()}, "", rendered(cluster.ServiceAccount())},
+		{objectID{serviceKind().GroupKind(), names.BootstrapService()}, "", func() (runtime.ApplyConfiguration, error) { return cluster.BootstrapService() }},
+		{objectID{serviceKind().GroupKind(), names.BrokersService()}, "", rendered(cluster.BrokersService())},
+		{objectID{disruptionBudgetKind().GroupKind(), names.Kafka()}, "", rendered(cluster.PodDisruptionBudget())},
 	}
 	if policy, wanted := cluster.NetworkPolicy(); wanted {
-		objects = append(objects, intended{objectID{networkPolicyKind().GroupKind(), names.NetworkPolicy()}, rendered(policy)})
+		objects = append(objects, intended{objectID{networkPolicyKind().GroupKind(), names.NetworkPolicy()}, "", rendered(policy)})
 	}
 	for _, node := range cluster.Nodes {
 		if pool, _ := cluster.Pool(node.Pool); pool.Retired {
@@ -57,10 +65,10 @@ func objectsOf(cluster model.Cluster) []intended {
 			continue
 		}
 		objects = append(objects, intended{
-			objectID{configMapKind().GroupKind(), node.Pod}, func() (runtime.ApplyConfiguration, error) { return cluster.ConfigMap(node) },
+			objectID{configMapKind().GroupKind(), node.Pod}, node.Pod, func() (runtime.ApplyConfiguration, error) { return cluster.ConfigMap(node) },
 		})
 		for _, claim := range cluster.PersistentVolumeClaims(node) {
-			objects = append(objects, intended{objectID{claimKind().GroupKind(), *claim.Name}, rendered(claim)})
+			objects = append(objects, intended{objectID{claimKind().GroupKind(), *claim.Name}, node.Pod, rendered(claim)})
 		}
 	}
 	return objects
@@ -92,35 +100,45 @@ func (r *Reconciler) applyObject(ctx context.Context, p *pass, object intended) 
 // applyPodSets writes the pod set of each pool. Pods that run are not touched by
 // it: they go on as they are until the rollout planner says otherwise.
 func (r *Reconciler) applyPodSets(ctx context.Context, p *pass) error {
-	for _, pool := range p.cluster.Pools {
+	return each(ctx, p.cluster.Pools, func(pool model.Pool) error {
 		if pool.Retired {
-			continue
+			return nil
 		}
-		pods, err := p.podsOf(pool)
-		if err != nil {
-			return err
+		err := r.applyPodSet(ctx, p, pool)
+		if err != nil { // a pod that is made again would be the one from before
+			for _, node := range p.cluster.PoolNodes(pool.Name) {
+				delete(p.nodes, node.Pod)
+			}
 		}
-		if err := p.checkSize(pool, pods); err != nil {
-			return err
-		}
-		set, err := p.cluster.PodSet(pool, pods)
-		if err != nil {
-			return fmt.Errorf("rendering StrimziPodSet of pool %s: %w", pool.Name, err)
-		}
-		name := p.cluster.Names.PodSet(pool.Name)
-		var observed metav1.Object
-		if known, found := p.podSets[name]; found {
-			observed = &known
-			// Which nodes there are is never written from an old record.
-			set.WithResourceVersion(known.ResourceVersion)
-		}
-		intent, err := withPods(set)
-		if err != nil {
-			return err
-		}
-		if _, err := r.appliers.Of(p.kafka.UID).Apply(ctx, intent, observed); err != nil {
-			return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
-		}
+		return err
+	})
+}
+
+func (r *Reconciler) applyPodSet(ctx context.Context, p *pass, pool model.Pool) error {
+	pods, err := p.podsOf(pool)
+	if err != nil {
+		return err
+	}
+	if err := p.checkSize(pool, pods); err != nil {
+		return err
+	}
+	set, err := p.cluster.PodSet(pool, pods)
+	if err != nil {
+		return fmt.Errorf("rendering StrimziPodSet of pool %s: %w", pool.Name, err)
+	}
+	name := p.cluster.Names.PodSet(pool.Name)
+	var observed metav1.Object
+	if known, found := p.podSets[name]; found {
+		observed = &known
+		// Which nodes there are is never written from an old record.
+		set.WithResourceVersion(known.ResourceVersion)
+	}
+	intent, err := withPods(set)
+	if err != nil {
+		return err
+	}
+	if _, err := r.appliers.Of(p.kafka.UID).Apply(ctx, intent, observed); err != nil {
+		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
 	}
 	return nil
 }
@@ -231,17 +249,14 @@ func (p *pass) thumbprints() map[string]string {
 // than the one they were last told of: changing an annotation does, and waiting
 // for its next turn takes a minute.
 func (r *Reconciler) nudge(ctx context.Context, p *pass) error {
-	for _, node := range p.cluster.Nodes {
+	return each(ctx, p.cluster.Nodes, func(node model.Node) error {
 		pod, exists := p.pods[node.Pod]
 		certificates, ours := p.nodes[node.Pod]
 		if !exists || !ours {
-			continue
+			return nil
 		}
-		if err := r.tell(ctx, p, pod, certificates.publication, p.cluster.Stores(node)); err != nil {
-			return err
-		}
-	}
-	return nil
+		return r.tell(ctx, p, pod, certificates.publication, p.cluster.Stores(node))
+	})
 }
 
 // tell notes on a pod what was published to it last, and what it was given by that,

@@ -141,7 +141,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	r.races.forget(p.kafka.UID)
 	result, reportErr := r.report(ctx, p, acted, err)
-	return result, errors.Join(transient(err), reportErr)
+	return result, errors.Join(retried(transient(err)), reportErr)
 }
 
 // lost ends a pass that somebody else was faster than: the next one begins with what they
@@ -162,18 +162,22 @@ func (r *Reconciler) carry(ctx context.Context, p *pass) (outcome, error) {
 	if p.stands() {
 		write = r.keepUp
 	}
-	if err := write(ctx, p); err != nil {
-		return outcome{}, err
+	left, err := write(ctx, p)
+	if err != nil || holdsRestarts(ctx, left) {
+		return outcome{}, together(left, err)
 	}
 	acted, err := r.act(ctx, p)
 	switch {
 	case unreadableRecord(err):
 		acted = r.watching(p)
 	case err != nil:
-		return outcome{}, err
+		return outcome{}, together(left, err)
 	}
 	if p.stands() {
-		return acted, p.whyStands()
+		return acted, together(left, p.whyStands())
+	}
+	if left != nil { // the nodes are not as they should be
+		return acted, together(left, r.followEvidence(ctx, p), err)
 	}
 	failure := r.followUp(ctx, p, &acted)
 	return acted, foremost(failure, err)

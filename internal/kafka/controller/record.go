@@ -143,7 +143,7 @@ func (r *Reconciler) applyRecord(ctx context.Context, p *pass) error {
 		WithLabels(p.cluster.ComponentLabels(model.OperatorComponent())).
 		WithOwnerReferences(ownerReference(&p.kafka)).
 		WithData(data)
-	if err := r.applyObject(ctx, p, intended{objectID{configMapKind().GroupKind(), name}, rendered(intent)}); err != nil {
+	if err := r.applyObject(ctx, p, intended{objectID{configMapKind().GroupKind(), name}, "", rendered(intent)}); err != nil {
 		return err
 	}
 	return long

@@ -104,7 +104,10 @@ func (r *Reconciler) report(ctx context.Context, p *pass, acted outcome, failure
 	if failure != nil {
 		status.Conditions = p.conditions(slices.Concat(p.warnings(), p.writtenConditions(), userProgress(p.kafka.Status.Users), []wanted{p.failed(failure)}))
 		result := ctrl.Result{}
-		if p.stands() || invalidResource(failure) {
+		if isRefused(failure) {
+			p.wake(p.now.Add(kube.Unwatched))
+		}
+		if p.stands() || invalidResource(failure) || isRefused(failure) {
 			result.RequeueAfter = p.nextLook(acted) // certificates end all the same
 		}
 		return result, errors.Join(r.writeStatus(ctx, p, status), r.writePoolWarnings(ctx, p))

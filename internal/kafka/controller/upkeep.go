@@ -89,19 +89,10 @@ func (p *pass) keepCustomCertificates() {
 	}
 }
 
-// keepUp writes what keeps certificates valid and trusted, and nothing else.
-func (r *Reconciler) keepUp(ctx context.Context, p *pass) error {
-	for _, step := range []func(context.Context, *pass) error{
-		r.applyAuthorities,
-		r.applyOperatorIdentity,
-		r.applyNodeSecrets,
-		r.nudge,
-		r.applyCompanions,
-	} {
-		if err := step(ctx, p); err != nil {
-			return err
-		}
+// keepUp writes what keeps certificates valid and trusted, and nothing else. Left is what could not be written.
+func (r *Reconciler) keepUp(ctx context.Context, p *pass) (left, err error) {
+	if err := r.applyAuthorities(ctx, p); err != nil {
+		return nil, err
 	}
-	r.record(ctx, p)
-	return nil
+	return r.applyEach(ctx, p, []step{r.applyOperatorIdentity, r.applyNodeSecrets, r.nudge, r.applyCompanions}), nil
 }

@@ -2,6 +2,7 @@ package podset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -119,7 +120,7 @@ func (r *Reconciler) keep(ctx context.Context, set *podsetv1.StrimziPodSet) (ctr
 		return ctrl.Result{}, reconcile.TerminalError(err)
 	}
 	refused, err := r.applyUnless(ctx, why, set, decided)
-	if err != nil {
+	if err != nil && len(refused) == 0 {
 		return ctrl.Result{}, kube.IgnoreEnding(err)
 	}
 	decided.status.Conditions = append(decided.status.Conditions, refusal(refused, set.Status.Conditions)...)
@@ -129,7 +130,7 @@ func (r *Reconciler) keep(ctx context.Context, set *podsetv1.StrimziPodSet) (ctr
 		// Nor does anybody tell when the reason is gone for which pods were refused.
 		result.RequeueAfter = kube.Unwatched
 	}
-	return result, r.report(ctx, set, decided.status)
+	return result, errors.Join(kube.IgnoreEnding(err), r.report(ctx, set, decided.status))
 }
 
 // observe returns the pods that exist under the described names, and whether the first
@@ -178,32 +179,38 @@ func (r *Reconciler) applyUnless(ctx context.Context, why string, set *podsetv1.
 	}
 }
 
-// apply clears ended pods away and makes missing ones. It returns why those are refused,
-// if they are.
+// apply clears ended pods away and makes missing ones, each on its own. It returns why
+// those are refused, if they are.
 func (r *Reconciler) apply(ctx context.Context, set *podsetv1.StrimziPodSet, decided plan) (refused []string, err error) {
+	var failed []error
 	for i := range decided.remove {
-		if err := kube.Delete(ctx, r.client, &decided.remove[i]); err != nil {
-			return nil, err
-		}
+		failed = append(failed, kube.Delete(ctx, r.client, &decided.remove[i]))
 	}
 	if len(decided.create) == 0 {
-		return nil, nil
+		return nil, errors.Join(failed...)
 	}
 	newest, current, err := r.newest(ctx, set)
 	if err != nil || !current {
-		return nil, err
+		return nil, errors.Join(append(failed, err)...)
 	}
 	pods, refused, err := r.admit(ctx, &newest, decided.create)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(append(failed, err)...)
 	}
+	var denied Refusals
 	for i := range pods {
-		if err := r.create(ctx, set, &pods[i]); err != nil {
-			return nil, err
+		err := r.create(ctx, set, &pods[i])
+		if kube.IsRefused(err) {
+			denied.Add(pods[i].Name, "is denied by the API server: "+err.Error(), allowed)
+			err = nil
 		}
+		failed = append(failed, err)
 	}
-	return refused, nil
+	return append(refused, denied.Sentences()...), errors.Join(failed...)
 }
+
+// allowed is what can be done about a pod that the API server does not let anybody create.
+const allowed = "change the quota or the admission policy that the answer names"
 
 // newest is the set as it is now, and whether it is still the one that was decided on.
 // A pod is stopped to get its new description; a set that was read a moment ago may hold

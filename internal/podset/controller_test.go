@@ -3,11 +3,13 @@ package podset
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -26,6 +28,8 @@ type store struct {
 	created, deleted, statuses, looks int
 	// reported is told of each status, if it is set.
 	reported func(podsetv1.StrimziPodSetStatus)
+	// denied is the name of the pod that nobody may create.
+	denied string
 }
 
 func newStore(t *testing.T, objects ...client.Object) *store {
@@ -46,6 +50,9 @@ func newStore(t *testing.T, objects ...client.Object) *store {
 				return to.Get(ctx, key, object, opts...)
 			},
 			Create: func(ctx context.Context, to client.WithWatch, object client.Object, opts ...client.CreateOption) error {
+				if object.GetName() == s.denied {
+					return apierrors.NewForbidden(corev1.Resource("pods"), s.denied, errors.New("the quota is used up"))
+				}
 				s.created++
 				return to.Create(ctx, object, opts...)
 			},
@@ -112,6 +119,27 @@ func TestAPodIsNotMadeFromADescriptionThatIsNoLongerTheNewest(t *testing.T) {
 				t.Errorf("%d pods were created, want none", s.created)
 			}
 		})
+	}
+}
+
+func TestAPodThatIsDeniedStopsNoOther(t *testing.T) {
+	t.Parallel()
+	set := setOf(t, "a", "b", "c")
+	s := newStore(t, set)
+	s.denied = "a"
+	var said string
+	s.reported = func(status podsetv1.StrimziPodSetStatus) { said = status.Conditions[0].Message }
+
+	result, err := s.reconciler(s).keep(t.Context(), set)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if s.created != 2 || !strings.Contains(said, "pod a is denied") || !strings.Contains(said, "quota") {
+		t.Errorf("%d pods were created, want two; the status says %q", s.created, said)
+	}
+	if result.RequeueAfter == 0 {
+		t.Error("nobody looks again, and nobody tells when there is room")
 	}
 }
 

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,14 +23,13 @@ func (p *pass) keep(ctx context.Context) (holds bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	var failed []error
 	for _, name := range names {
 		held, err := p.keepSecret(ctx, p.own(name))
-		if err != nil {
-			return false, err
-		}
+		failed = append(failed, err)
 		holds = holds || held
 	}
-	return holds, nil
+	return holds, errors.Join(failed...)
 }
 
 func (p *pass) keepSecret(ctx context.Context, name types.NamespacedName) (held bool, err error) {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,15 +47,13 @@ func (p *pass) deletePrevious(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var failed []error
 	for _, name := range names {
-		if name == p.access.SecretName() {
-			continue
-		}
-		if err := p.deleteOwn(ctx, p.own(name)); err != nil {
-			return err
+		if name != p.access.SecretName() {
+			failed = append(failed, p.deleteOwn(ctx, p.own(name)))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 func (p *pass) deleteOwn(ctx context.Context, name types.NamespacedName) error {

@@ -203,14 +203,15 @@ func (i *Issuer) Withdraw(ctx context.Context, keep []string) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("withdrawing requests: %w", err)
 	}
-	if err := i.withdrawCertificates(ctx, keep); err != nil && !isNotInstalled(err) {
-		return fmt.Errorf("withdrawing requests: %w", err)
+	failed := i.withdrawCertificates(ctx, keep)
+	if isNotInstalled(failed) {
+		failed = nil
 	}
-	if i.options.Placement == InGivenSecret {
-		return nil
+	if i.options.Placement == InOwnSecret {
+		failed = errors.Join(failed, i.withdrawSecrets(ctx, keep))
 	}
-	if err := i.withdrawSecrets(ctx, keep); err != nil {
-		return fmt.Errorf("withdrawing requests: %w", err)
+	if failed != nil {
+		return fmt.Errorf("withdrawing requests: %w", failed)
 	}
 	return nil
 }
@@ -220,15 +221,14 @@ func (i *Issuer) withdrawCertificates(ctx context.Context, keep []string) error 
 	if err != nil {
 		return err
 	}
+	var failed []error
 	for _, certificate := range found {
 		if slices.Contains(keep, certificate.GetName()) || i.options.unrelated(certificate) != "" {
 			continue
 		}
-		if err := i.remove(ctx, certificates(), certificate); err != nil {
-			return err
-		}
+		failed = append(failed, i.remove(ctx, certificates(), certificate))
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 func (i *Issuer) withdrawSecrets(ctx context.Context, keep []string) error {
@@ -236,16 +236,15 @@ func (i *Issuer) withdrawSecrets(ctx context.Context, keep []string) error {
 	if err != nil {
 		return err
 	}
+	var failed []error
 	for s := range found {
 		certificate, is := i.options.leftOver(&found[s])
 		if !is || slices.Contains(keep, certificate) {
 			continue
 		}
-		if err := i.remove(ctx, corev1.SchemeGroupVersion.WithResource("secrets"), &found[s]); err != nil {
-			return err
-		}
+		failed = append(failed, i.remove(ctx, corev1.SchemeGroupVersion.WithResource("secrets"), &found[s]))
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // remove deletes exactly the object that was read; one that is gone is no error.

@@ -2,6 +2,7 @@ package certmanager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ func (l Live) Sweep(ctx context.Context, namespace string, selector labels.Selec
 	if err != nil {
 		return err
 	}
+	var failed []error
 	for s := range found {
 		secret := &found[s]
 		of := secret.Annotations[CertificateNameAnnotation]
@@ -27,8 +29,8 @@ func (l Live) Sweep(ctx context.Context, namespace string, selector labels.Selec
 		err := l.Server.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace).
 			Delete(ctx, secret.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &secret.UID}})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("deleting Secret %s/%s of an owner that is gone: %w", namespace, secret.Name, err)
+			failed = append(failed, fmt.Errorf("deleting Secret %s/%s of an owner that is gone: %w", namespace, secret.Name, err))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }

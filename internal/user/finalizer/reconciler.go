@@ -2,6 +2,7 @@ package finalizer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,12 +73,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.options.Client.Get(ctx, request.NamespacedName, user); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	var failed []error
 	for _, kafka := range model.KeptFor(user) {
-		if err := r.releaseFrom(ctx, request.NamespacedName, kafka); err != nil {
-			return ctrl.Result{}, err
-		}
+		failed = append(failed, r.releaseFrom(ctx, request.NamespacedName, kafka))
 	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{}, errors.Join(failed...)
 }
 
 // releaseFrom removes the finalizer of one Kafka if that is gone.

@@ -329,10 +329,8 @@ func TestKafkaNodePoolRules(t *testing.T) {
 			patch: `spec: {storage: {type: jbod}}`,
 			want:  []string{"spec.storage.volumes: Required value: storage of type jbod needs at least one volume"},
 		},
-		"only a JBOD has volumes": {
-			patch: `spec: {storage: {type: ephemeral, volumes: [{id: 0, type: ephemeral}]}}`,
-			want:  []string{"spec.storage.volumes: Forbidden: storage of type ephemeral has no volumes, only jbod has"},
-		},
+		"an empty list of volumes without a JBOD": {patch: `spec: {storage: {type: ephemeral, volumes: []}}`},
+		"volumes without a JBOD":                  {patch: `spec: {storage: {type: ephemeral, volumes: [{id: 0, type: ephemeral}]}}`},
 		"a volume of a JBOD needs an id": {
 			patch: `spec: {storage: {type: jbod, volumes: [{type: ephemeral}]}}`,
 			want:  []string{"spec.storage.volumes[0].id: Required value: "},

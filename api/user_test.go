@@ -28,18 +28,19 @@ func TestKafkaUserRules(t *testing.T) {
 		"a SCRAM user of 253 characters is accepted":  {patch: `{metadata: {name: ` + strings.Repeat("a", 253) + `}, spec: {authentication: {type: scram-sha-512}}}`},
 		"both days are accepted":                      {patch: `spec: {authentication: {validityDays: 90, renewalDays: 30}}`},
 		"an authentication that Kafka lacks":          {patch: `spec: {authentication: {type: oauth}}`, want: []string{`spec.authentication.type: Unsupported value: supported values: "tls", "tls-external", "scram-sha-512"`}},
-		"a certificate's days without a certificate":  {patch: `spec: {authentication: {type: scram-sha-512, validityDays: 90, renewalDays: 30}}`, want: []string{"spec.authentication: Invalid value: validityDays and renewalDays must only be set with type tls because other users have no certificate that Keyturn issues"}},
+		"a certificate's days without a certificate":  {patch: `spec: {authentication: {type: scram-sha-512, validityDays: 90, renewalDays: 30}}`},
 		"one of the days without the other":           {patch: `spec: {authentication: {validityDays: 90}}`, want: []string{"spec.authentication: Invalid value: validityDays and renewalDays must be set together"}},
 		"a certificate that is due when it is issued": {patch: `spec: {authentication: {validityDays: 30, renewalDays: 30}}`, want: []string{"spec.authentication: Invalid value: renewalDays must be less than validityDays because a certificate would otherwise be due for renewal when it is issued"}},
 		"a certificate that is valid for zero days":   {patch: `spec: {authentication: {validityDays: 0, renewalDays: 0}}`, want: zeroDays()},
-		"a password of a user with a certificate":     {patch: `spec: {authentication: {type: tls, password: {valueFrom: {secretKeyRef: {name: a, key: b}}}}}`, want: []string{"spec.authentication: Invalid value: password must only be set with type scram-sha-512 because other users have none"}},
+		"a password of a user with a certificate":     {patch: `spec: {authentication: {type: tls, password: {valueFrom: {secretKeyRef: {name: a, key: b}}}}}`},
 		"a password from a Secret is accepted":        {patch: `spec: {authentication: {type: scram-sha-512, password: {valueFrom: {secretKeyRef: {name: a, key: b}}}}}`},
 		"an ACL in the older form is accepted":        {patch: acls(`{resource: {type: topic, name: t}, operation: Read}`)},
 		"an ACL of the whole cluster is accepted":     {patch: acls(`{resource: {type: cluster}, operations: [Describe]}`)},
 		"an ACL with both forms of its operations":    {patch: acls(`{resource: {type: topic, name: t}, operation: Read, operations: [Write]}`), want: oneOperation()},
 		"an ACL without an operation":                 {patch: acls(`{resource: {type: topic, name: t}}`), want: oneOperation()},
 		"an ACL of a topic without a name":            {patch: acls(`{resource: {type: topic}, operations: [Read]}`), want: namedResource()},
-		"an ACL of a cluster with a name":             {patch: acls(`{resource: {type: cluster, name: c}, operations: [Read]}`), want: namedResource()},
+		"an ACL of a cluster with a pattern":          {patch: acls(`{resource: {type: cluster, name: kafka-cluster, patternType: literal}, operations: [Read]}`)},
+		"an ACL of a cluster with a name":             {patch: acls(`{resource: {type: cluster, name: c}, operations: [Read]}`)},
 		"an ACL with an operation that Kafka lacks":   {patch: acls(`{resource: {type: topic, name: t}, operations: [Eat]}`), want: []string{`spec.authorization.acls[0].operations[0]: Unsupported value: supported values: "Read", "Write", "Create", "Delete", "Alter", "Describe", "ClusterAction", "AlterConfigs", "DescribeConfigs", "IdempotentWrite", "All"`}},
 		"a quota below zero":                          {patch: `spec: {quotas: {producerByteRate: -1}}`, want: []string{"spec.quotas.producerByteRate: Invalid value: spec.quotas.producerByteRate in body should be greater than or equal to 0"}},
 		"a quota is accepted":                         {patch: `spec: {quotas: {producerByteRate: 1}}`},
@@ -55,7 +56,7 @@ func oneOperation() []string {
 }
 
 func namedResource() []string {
-	return []string{"spec.authorization.acls[0].resource: Invalid value: name must be set unless type is cluster, which has neither name nor patternType"}
+	return []string{"spec.authorization.acls[0].resource: Invalid value: name must be set unless type is cluster"}
 }
 
 func zeroDays() []string {

@@ -97,7 +97,8 @@ type LeafDecision struct {
 	Reason LeafReason
 	// Detail is a sentence for people, without key material.
 	Detail string
-	// RenewalAt is when the stored leaf is due for renewal; zero when there is none.
+	// RenewalAt is when the stored leaf is due for renewal. It is its end where a renewal that is due would win nothing; zero
+	// when there is none.
 	RenewalAt time.Time
 	// Until is when a postponed leaf is going to be issued, or the renewal of a kept one counts as overdue; zero when not known.
 	Until time.Time
@@ -137,6 +138,7 @@ func (l leafCheck) decide(broken *LeafDecision) LeafDecision {
 	case expiring:
 		d.Act, d.Until = PostponeLeaf, l.in.Window.Next
 	default:
+		d.RenewalAt = l.lookAt()
 		return d
 	}
 	d.Reason, d.Detail = LeafExpiring, "it expires at "+l.leaf.NotAfter.UTC().Format(time.RFC3339)
@@ -201,6 +203,14 @@ func readLeaf(in LeafInput) (leafCheck, *LeafDecision) {
 		return l, broken(LeafOutdated, "it expired at "+l.leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return l, nil
+}
+
+// lookAt is when something is to be done about a leaf that stays. What lies in the past wakes nobody.
+func (l leafCheck) lookAt() time.Time {
+	if at := l.renewalAt(); l.in.Now.Before(at) {
+		return at
+	}
+	return l.serves()
 }
 
 func (l leafCheck) renewalAt() time.Time { return l.leaf.NotAfter.Add(-l.in.Want.Renewal) }

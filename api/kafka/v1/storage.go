@@ -24,13 +24,12 @@ const KraftMetadataShared KraftMetadata = "shared"
 //
 // +kubebuilder:validation:XValidation:rule="self.type != 'persistent-claim' || has(self.size)",message="storage of type persistent-claim needs a size",fieldPath=.size,reason=FieldValueRequired
 // +kubebuilder:validation:XValidation:rule="self.type != 'jbod' || (has(self.volumes) && size(self.volumes) > 0)",message="storage of type jbod needs at least one volume",fieldPath=.volumes,reason=FieldValueRequired
-// +kubebuilder:validation:XValidation:rule="self.type == 'jbod' || !has(self.volumes)",messageExpression="'storage of type ' + self.type + ' has no volumes, only jbod has'",fieldPath=.volumes,reason=FieldValueForbidden
 type Storage struct {
 	// type of the storage.
 	// +required
 	// +kubebuilder:validation:Enum=ephemeral;persistent-claim;jbod
 	Type StorageType `json:"type,omitempty"`
-	// volumes of a JBOD.
+	// volumes of a JBOD. They have no effect with other types.
 	// +optional
 	// +listType=map
 	// +listMapKey=id

@@ -73,23 +73,21 @@ const (
 
 // UserAuthentication says how a user proves who it is.
 //
-// +kubebuilder:validation:XValidation:rule="self.type == 'scram-sha-512' || !has(self.password)",message="password must only be set with type scram-sha-512 because other users have none",reason=FieldValueInvalid
-// +kubebuilder:validation:XValidation:rule="self.type == 'tls' || (!has(self.validityDays) && !has(self.renewalDays))",message="validityDays and renewalDays must only be set with type tls because other users have no certificate that Keyturn issues",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="has(self.validityDays) == has(self.renewalDays)",message="validityDays and renewalDays must be set together",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.validityDays) || !has(self.renewalDays) || self.renewalDays < self.validityDays",message="renewalDays must be less than validityDays because a certificate would otherwise be due for renewal when it is issued",reason=FieldValueInvalid
 type UserAuthentication struct {
 	// type of the authentication.
 	// +required
 	Type UserAuthenticationType `json:"type,omitempty"`
-	// password of a SCRAM user. Unset means one that the user operator generates.
+	// password of a SCRAM user. Unset means one that the user operator generates. It has no effect with other types.
 	// +optional
 	Password *UserPassword `json:"password,omitempty"`
-	// validityDays is how long a certificate is valid. Unset means that of the clients CA.
+	// validityDays is how long a certificate is valid. Unset means that of the clients CA. It has no effect with types other than tls.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=36500
 	ValidityDays *int32 `json:"validityDays,omitempty"`
-	// renewalDays is how many days before its end a certificate is renewed. Unset means that of the clients CA.
+	// renewalDays is how many days before its end a certificate is renewed. Unset means that of the clients CA. It has no effect with types other than tls.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=36500
@@ -203,17 +201,17 @@ const (
 
 // ACLResource is a resource of Kafka, or several with one prefix.
 //
-// +kubebuilder:validation:XValidation:rule="self.type == 'cluster' ? !has(self.name) && !has(self.patternType) : has(self.name)",message="name must be set unless type is cluster, which has neither name nor patternType",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.type == 'cluster' || has(self.name)",message="name must be set unless type is cluster",reason=FieldValueInvalid
 type ACLResource struct {
 	// type of the resource.
 	// +required
 	Type ACLResourceType `json:"type,omitempty"`
-	// name of the resource.
+	// name of the resource. It has no effect with type cluster.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32767
 	Name string `json:"name,omitempty"`
-	// patternType says which resources the name stands for. Unset means literal.
+	// patternType says which resources the name stands for. Unset means literal. It has no effect with type cluster.
 	// +optional
 	PatternType ACLPatternType `json:"patternType,omitempty"`
 }

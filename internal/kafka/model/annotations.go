@@ -85,6 +85,25 @@ func idleBeside(read []string, annotations map[string]string, kind string) []Idl
 	return idle
 }
 
+// IdleUserAnnotations are those of a KafkaUser, whose credentials are in a Secret.
+func IdleUserAnnotations(annotations map[string]string, secret string) []IdleAnnotation {
+	read := []string{PauseAnnotation, accessAnnotation}
+	unread := slices.DeleteFunc(ownKeys(annotations), func(key string) bool { return slices.Contains(read, key) })
+	idle := make([]IdleAnnotation, 0, MaxIdle+1)
+	for _, key := range unread[:min(len(unread), MaxIdle)] {
+		why := "has no effect on a KafkaUser: correct it if it is misspelled, or remove it; what is read there is " + strings.Join(read, ", ")
+		if key == authorities.ForceRenewAnnotation {
+			why = "has no effect on a KafkaUser: set it on Secret " + secret + ", and remove it here"
+		}
+		idle = append(idle, IdleAnnotation{key, annotations[key], why})
+	}
+	value, asked := annotations[PauseAnnotation]
+	if asked && !Says(annotations, PauseAnnotation, textTrue) && !Says(annotations, PauseAnnotation, "false") {
+		idle = append(idle, IdleAnnotation{PauseAnnotation, value, neitherTrueNorFalse(value)})
+	}
+	return idle
+}
+
 func neitherTrueNorFalse(value string) string {
 	return fmt.Sprintf("is %q, which has no effect: set it to \"true\" or \"false\", or remove it", excerpt.Of(value, excerpt.Value))
 }
@@ -94,6 +113,9 @@ func neitherTrueNorFalse(value string) string {
 func switches() []string {
 	return []string{PauseAnnotation, skipScaleDownCheckAnnotation, ReloadAnnotation, authority.AllowSharedAnnotation}
 }
+
+// accessAnnotation of a Kafka or a KafkaUser is read by the access operator, which knows what it means.
+const accessAnnotation = "keyturn.dev/access-from"
 
 // needless are annotations of a Kafka that say what is always so in Keyturn, with the
 // value that says it.
@@ -108,7 +130,7 @@ func (r *resolver) warnAnnotations() {
 	for _, key := range ownKeys(annotations) {
 		value := annotations[key]
 		switch usual, known := needless()[key]; {
-		case known && value == usual:
+		case known && value == usual, key == accessAnnotation:
 		case known:
 			r.idle(r.kafkaObject(), authority.AnnotationPart(key, value), key, fmt.Sprintf("is %q, which has no effect: a Kafka of Keyturn is made of node pools with KRaft; remove it", value))
 		case !slices.Contains(switches(), key):

@@ -69,7 +69,7 @@ func TestAnAnnotationThatSomebodyActsOnIsNotNamed(t *testing.T) {
 	in.Kafka.Annotations = map[string]string{
 		"strimzi.io/kraft": "enabled", "strimzi.io/node-pools": "enabled", "strimzi.io/pause-reconciliation": "False",
 		"strimzi.io/skip-broker-scaledown-check": "true", "keyturn.dev/reload": "false", "keyturn.dev/allow-shared-ca": "true",
-		"example.com/pause": "yes",
+		"keyturn.dev/access-from": "apps", "example.com/pause": "yes",
 	}
 	in.Pools[0].Annotations = map[string]string{"strimzi.io/next-node-ids": "[5]", "strimzi.io/remove-node-ids": "[5]"}
 	if _, findings := resolved(t, in); len(findings.Warnings) > 0 {

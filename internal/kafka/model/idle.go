@@ -12,6 +12,13 @@ import (
 func IdleStorageFields(storage kafkav1.Storage) []string {
 	const path = "spec.storage"
 	idle := idleVolumeFields(path, storage.Type, storage.Volume)
+	if storage.Type != kafkav1.StorageJBOD {
+		if len(storage.Volumes) > 0 {
+			idle = append(idle, path+".volumes")
+		}
+		slices.Sort(idle)
+		return idle
+	}
 	for i := range storage.Volumes {
 		volume := &storage.Volumes[i]
 		idle = append(idle, idleVolumeFields(path+".volumes["+strconv.Itoa(i)+"]", volume.Type, volume.Volume)...)

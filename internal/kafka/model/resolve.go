@@ -178,7 +178,7 @@ func (r *resolver) inheritedLabels(object string, labels map[string]string) map[
 	inherited := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		switch {
-		case key == ClusterLabel, excludedLabel(key):
+		case key == ClusterLabel, ExcludedLabel(key):
 		case strings.HasPrefix(key, strimziPrefix):
 			r.errorf(object, "the label %s is reserved for the operator: remove it", key)
 		default:
@@ -188,9 +188,11 @@ func (r *resolver) inheritedLabels(object string, labels map[string]string) map[
 	return inherited
 }
 
-// excludedLabel is the default of Strimzi's STRIMZI_LABELS_EXCLUSION_PATTERN.
-func excludedLabel(key string) bool {
-	return strings.HasPrefix(key, "kustomize.toolkit.fluxcd.io") ||
+// ExcludedLabel reports whether a label tells who deployed a resource, so that what is made of it does not carry it: the default
+// of Strimzi's STRIMZI_LABELS_EXCLUSION_PATTERN, and what Flux, Helm and Argo CD set beside.
+func ExcludedLabel(key string) bool {
+	deployers := []string{"kustomize.toolkit.fluxcd.io", "helm.toolkit.fluxcd.io", "helm.sh/", "argocd.argoproj.io/"}
+	return slices.ContainsFunc(deployers, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) ||
 		(strings.HasPrefix(key, "app.kubernetes.io/") && !strings.HasPrefix(key, "app.kubernetes.io/part-of"))
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -72,6 +73,48 @@ func (w *world) chain(name string) []*x509.Certificate {
 		w.t.Fatal(err)
 	}
 	return chain
+}
+
+// Another certificate would end with the CA, too, which its owner has not renewed.
+func TestACertificateThatEndsWithItsCAIsLookedAtWhenItEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.user("alice", tls())
+	w.reconcile("alice")
+	end := w.leaf("alice").NotAfter
+	w.clock.SetTime(end.Add(-10 * authority.Day))
+	result, err := w.try("alice")
+	if err != nil || result.RequeueAfter != 10*authority.Day {
+		t.Errorf("it is looked at again after %s (%v), want its end", result.RequeueAfter, err)
+	}
+	w.wantSaid("alice", condition.Warning, "EndsWithCA", "Renew the clients CA")
+	w.wantUserReady("alice")
+
+	w.clock.SetTime(end.Add(time.Hour))
+	w.reconcile("alice")
+	w.wantSaid("alice", condition.NotReady, "CertificateHeld", "expired")
+}
+
+func TestLabelsOfWhoeverDeployedAUserAreNotOnItsSecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	deployer := map[string]string{
+		"kustomize.toolkit.fluxcd.io/name": "apps", "helm.toolkit.fluxcd.io/name": "apps", "helm.sh/chart": "shop-1.0", "argocd.argoproj.io/instance": "shop",
+	}
+	user := &kafkav1.KafkaUser{ObjectMeta: w.meta("alice"), Spec: tls()}
+	user.Labels = maps.Clone(deployer)
+	user.Labels["strimzi.io/cluster"], user.Labels["team"] = cluster, "checkout"
+	w.create(user)
+	w.reconcile("alice")
+	labels := w.stored("alice").Labels
+	for label := range deployer {
+		if value, has := labels[label]; has {
+			t.Errorf("the Secret has the label %s=%s", label, value)
+		}
+	}
+	if labels["team"] != "checkout" {
+		t.Errorf("labels are %v: that of a person is missing", labels)
+	}
 }
 
 func TestWhereTheOperatorCrashesTheNextOneFinishes(t *testing.T) {

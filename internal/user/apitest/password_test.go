@@ -48,6 +48,27 @@ func (w *world) bring(password string) {
 	w.create(&corev1.Secret{ObjectMeta: w.meta("brought"), Data: map[string][]byte{"mine": []byte(password)}})
 }
 
+// The Secret may hold the only copy of the password: what is advised works when it is followed.
+func TestAPasswordUnderTheUsersOwnNameGetsAdviceThatWorks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(&corev1.Secret{ObjectMeta: w.meta("alice"), Data: map[string][]byte{"mine": []byte("only copy")}})
+	spec := brings()
+	spec.Authentication.Password.ValueFrom.SecretKeyRef.Name = "alice"
+	w.user("alice", spec)
+	w.reconcile("alice")
+	w.wantSaid("alice", condition.NotReady, "ForeignObject", "Create another Secret with the password, name it in spec.authentication.password, and then delete Secret alice")
+
+	w.bring("only copy")
+	w.change("alice", brings())
+	w.remove("alice")
+	w.reconcile("alice")
+	if got := w.kafka.Password("alice"); got != "only copy" || len(w.stored("alice").Data["sasl.jaas.config"]) == 0 {
+		t.Errorf("the password in Kafka is %q", got)
+	}
+	w.wantUserReady("alice")
+}
+
 func TestAPasswordFollowsItsSecret(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

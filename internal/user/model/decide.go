@@ -37,6 +37,8 @@ const (
 	ClockDiffers         Reason = "ClockDiffers"
 	ClusterLabelChanged  Reason = "ClusterLabelChanged"
 	ReconciliationPaused Reason = "ReconciliationPaused"
+	// EndsWithCA: a certificate is due, and another one would last no longer.
+	EndsWithCA Reason = "EndsWithCA"
 )
 
 // Reasons that stand in the way in Kafka.
@@ -141,6 +143,7 @@ func Decide(o Observed) Decision {
 		o.decidePassword(&d)
 	}
 	o.checkListeners(&d)
+	o.warnOfIdle(&d)
 	return d
 }
 
@@ -165,12 +168,21 @@ func (o Observed) missingKafka(consequence string) *Remark {
 // isReady reports whether the Secret can be written: it is the user's, and the user has a Kafka.
 func (o Observed) isReady(d *Decision) bool {
 	if o.Secret != nil && !IsOwned(o.Secret, o.User) {
-		d.Problem = &Remark{ForeignObject, fmt.Sprintf("Secret %s is not owned by this user. It is not changed, and the user has no credentials. "+
-			"Delete the Secret, or rename the KafkaUser.", o.Secret.Name)}
+		d.Problem = &Remark{ForeignObject, fmt.Sprintf("Secret %s is not owned by this user. It is not changed, and the user has no credentials. %s",
+			o.Secret.Name, o.makesRoom())}
 	} else {
 		d.Problem = o.missingKafka("The user gets no credentials. ")
 	}
 	return d.Problem == nil
+}
+
+// makesRoom is what to do about a Secret that stands where that of the user shall be.
+func (o Observed) makesRoom() string {
+	if reference := PasswordReference(o.User); reference != nil && reference.Name == o.SecretName {
+		return fmt.Sprintf("Create another Secret with the password, name it in spec.authentication.password, and then delete Secret %s: "+
+			"under this name the user operator writes what applications read.", o.SecretName)
+	}
+	return "Delete the Secret if nobody needs what it holds, or rename the KafkaUser."
 }
 
 func (o Observed) decideCertificate(d *Decision) {
@@ -204,6 +216,7 @@ func (o Observed) decideCertificate(d *Decision) {
 	case authority.PostponeLeaf:
 		d.postponed(leaf)
 	case authority.KeepLeaf, authority.RechainLeaf, authority.AdoptLeaf:
+		o.warnOfEnd(d)
 	}
 	if o.CAProblem != "" {
 		d.warn(ClientsCANotReady, o.CAProblem)

@@ -114,10 +114,10 @@ func binding(rule kafkav1.ACLRule, operation kafkav1.ACLOperation) principal.ACL
 		Type: resourceType(rule.Resource.Type), Name: rule.Resource.Name, Pattern: principal.Literal,
 		Host: rule.Host, Operation: operationCode(operation), Permission: principal.Allow,
 	}
-	if acl.Type == principal.Cluster {
+	switch {
+	case acl.Type == principal.Cluster:
 		acl.Name = principal.ClusterName
-	}
-	if rule.Resource.PatternType == kafkav1.ACLPrefix {
+	case rule.Resource.PatternType == kafkav1.ACLPrefix:
 		acl.Pattern = principal.Prefixed
 	}
 	if acl.Host == "" {

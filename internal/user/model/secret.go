@@ -55,7 +55,11 @@ func Served(secret *coreac.SecretApplyConfiguration) *coreac.SecretApplyConfigur
 // SecretLabels are those of the user, what its template adds, and those that tell whose Secret it is, which win.
 func SecretLabels(user *kafkav1.KafkaUser) map[string]string {
 	labels := withoutOwnKeys(template(user).Labels)
-	maps.Copy(labels, user.Labels)
+	for key, value := range user.Labels {
+		if !kafkamodel.ExcludedLabel(key) {
+			labels[key] = value
+		}
+	}
 	maps.Copy(labels, map[string]string{
 		kafkamodel.KindLabel:           kafkav1.KindKafkaUser,
 		kafkamodel.ClusterLabel:        user.Labels[kafkamodel.ClusterLabel],

@@ -13,9 +13,9 @@ import (
 type ACLResourceApplyConfiguration struct {
 	// type of the resource.
 	Type *kafkav1.ACLResourceType `json:"type,omitempty"`
-	// name of the resource.
+	// name of the resource. It has no effect with type cluster.
 	Name *string `json:"name,omitempty"`
-	// patternType says which resources the name stands for. Unset means literal.
+	// patternType says which resources the name stands for. Unset means literal. It has no effect with type cluster.
 	PatternType *kafkav1.ACLPatternType `json:"patternType,omitempty"`
 }
 

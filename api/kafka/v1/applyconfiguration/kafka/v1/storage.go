@@ -13,7 +13,7 @@ import (
 type StorageApplyConfiguration struct {
 	// type of the storage.
 	Type *kafkav1.StorageType `json:"type,omitempty"`
-	// volumes of a JBOD.
+	// volumes of a JBOD. They have no effect with other types.
 	Volumes                  []JBODVolumeApplyConfiguration `json:"volumes,omitempty"`
 	VolumeApplyConfiguration `json:""`
 }

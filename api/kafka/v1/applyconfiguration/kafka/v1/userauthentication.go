@@ -13,11 +13,11 @@ import (
 type UserAuthenticationApplyConfiguration struct {
 	// type of the authentication.
 	Type *kafkav1.UserAuthenticationType `json:"type,omitempty"`
-	// password of a SCRAM user. Unset means one that the user operator generates.
+	// password of a SCRAM user. Unset means one that the user operator generates. It has no effect with other types.
 	Password *UserPasswordApplyConfiguration `json:"password,omitempty"`
-	// validityDays is how long a certificate is valid. Unset means that of the clients CA.
+	// validityDays is how long a certificate is valid. Unset means that of the clients CA. It has no effect with types other than tls.
 	ValidityDays *int32 `json:"validityDays,omitempty"`
-	// renewalDays is how many days before its end a certificate is renewed. Unset means that of the clients CA.
+	// renewalDays is how many days before its end a certificate is renewed. Unset means that of the clients CA. It has no effect with types other than tls.
 	RenewalDays *int32 `json:"renewalDays,omitempty"`
 }
 

@@ -242,6 +242,11 @@ func crashAt(t *testing.T, n int, creating bool, change func(w *world), secret s
 	change(w)
 	w.faulty.crashAt = n
 	crashed = w.reconcile() != nil
+	if secret != "" {
+		if data := w.data(secret); data != nil && len(data) != len(bound()) {
+			t.Errorf("after a crash at write %d an application finds %v", n, slices.Sorted(maps.Keys(data)))
+		}
+	}
 	w.startOperator()
 	if creating || secret == "renamed" {
 		w.updateSecret("my-cluster-cluster-ca-cert", "ca.crt", caOf("first"))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,14 +71,15 @@ func (c *faultyClient) count(write func() error) error {
 }
 
 func (c *faultyClient) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
-	if slices.Contains(options, client.CreateOption(client.DryRunAll)) {
-		return c.Client.Create(ctx, object, options...)
-	}
 	return c.count(func() error { return c.Client.Create(ctx, object, options...) })
 }
 
 func (c *faultyClient) Apply(ctx context.Context, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 	return c.count(func() error { return c.Client.Apply(ctx, object, options...) })
+}
+
+func (c *faultyClient) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+	return c.count(func() error { return c.Client.Patch(ctx, object, patch, options...) })
 }
 
 func (c *faultyClient) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {

@@ -13,6 +13,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/access/binding"
+	"github.com/keyturn/keyturn/internal/kube"
 )
 
 // keep follows what the Secrets of the KafkaAccess were written from, while its spec cannot be followed: applications
@@ -43,6 +44,9 @@ func (p *pass) keepSecret(ctx context.Context, name types.NamespacedName) (held 
 			delete(p.unlabelled, name) // nothing waits for it
 		}
 		return false, nil
+	}
+	if err := kube.OwnAsApplied(ctx, p.options.Client, binding.Owner, secret); err != nil {
+		return true, p.notWritten("patch", secret.Name, err)
 	}
 	applied, err := corev1ac.ExtractSecret(secret, binding.Owner)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/internal/access/binding"
 	"github.com/keyturn/keyturn/internal/kube"
@@ -40,16 +41,20 @@ func (p *pass) write(ctx context.Context, source binding.Source, connection *bin
 	if written, err := kube.IsApplied(secret, intent, binding.Owner); err != nil || written {
 		return err
 	}
+	if err := kube.OwnAsApplied(ctx, p.options.Client, binding.Owner, secret); err != nil {
+		return p.notWritten("patch", secret.Name, err)
+	}
 	return p.apply(ctx, "patch", binding.Precisely(secret, intent))
 }
 
 // create writes a Secret that did not exist, and fails if there is one since.
 func (p *pass) create(ctx context.Context, intent *corev1ac.SecretApplyConfiguration) error {
-	secret, err := kube.Reserve(ctx, p.options.Client, binding.Owner, intent)
+	secret, err := kube.CreateSecret(ctx, p.options.Client, binding.Owner, intent)
 	if err != nil {
 		return p.notWritten("create", *intent.Name, err)
 	}
-	return p.apply(ctx, "patch", binding.Precisely(secret, intent))
+	p.wrote(client.ObjectKeyFromObject(secret), secret.ResourceVersion)
+	return nil
 }
 
 // notWritten says what an error of the API server means for the Secret.
@@ -87,8 +92,13 @@ func (p *pass) apply(ctx context.Context, verb string, intent *corev1ac.SecretAp
 	if err != nil {
 		return p.notWritten(verb, name.Name, err)
 	}
-	p.options.Metrics.wrote()
-	p.read[reference{ofSecret, name}] = result.ResourceVersion
-	delete(p.unlabelled, name)
+	p.wrote(name, result.ResourceVersion)
 	return nil
+}
+
+// wrote notes the version in which the operator has left a Secret.
+func (p *pass) wrote(name types.NamespacedName, version string) {
+	p.options.Metrics.wrote()
+	p.read[reference{ofSecret, name}] = version
+	delete(p.unlabelled, name)
 }

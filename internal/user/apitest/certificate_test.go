@@ -145,14 +145,42 @@ func TestWhereTheOperatorCrashesTheNextOneFinishes(t *testing.T) {
 				if _, err := w.try("alice"); err == nil && crashAt == 1 {
 					t.Fatal("the operator did not crash at its first write")
 				}
+				w.wantWhole("alice")
 				w.restart()
 				w.reconcile("alice")
+				w.wantAppliedAlone("alice")
 				if _, _, isReady := reasonOf(w.status("alice"), condition.Ready); !isReady {
 					t.Errorf("after a crash at write %d the user is not ready: %+v", crashAt, w.status("alice"))
 				}
 				w.atRest("alice")
 			}
 		})
+	}
+}
+
+// wantWhole checks that a Secret, once it exists, has what an application starts with.
+func (w *world) wantWhole(name string) {
+	w.t.Helper()
+	secret := &corev1.Secret{}
+	err := w.person.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, secret)
+	for _, entry := range []string{"ca.crt", "user.crt", "user.key", "user.p12", "user.password"} {
+		if err == nil && len(secret.Data[entry]) == 0 {
+			w.t.Errorf("there is a Secret without %s", entry)
+		}
+	}
+}
+
+// wantAppliedAlone checks that a later apply can remove whatever the operator has written of a Secret.
+func (w *world) wantAppliedAlone(name string) {
+	w.t.Helper()
+	secret := &corev1.Secret{}
+	if err := w.person.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, secret); err != nil {
+		return
+	}
+	for _, entry := range secret.ManagedFields {
+		if strings.HasPrefix(entry.Manager, "keyturn") && entry.Operation != metav1.ManagedFieldsOperationApply {
+			w.t.Errorf("%s owns fields by %s", entry.Manager, entry.Operation)
+		}
 	}
 }
 

@@ -158,14 +158,20 @@ func (r *Reconciler) store(ctx context.Context, o model.Observed, d model.Decisi
 // applySecret writes the Secret unless it is as it shall be, and returns its version. A stored one is replaced
 // exactly as it was read; where there was none, one that was created since is left alone.
 func (r *Reconciler) applySecret(ctx context.Context, o model.Observed, data map[string][]byte) (string, error) {
-	intent, secret := model.Secret(o.User, o.SecretName, data), o.Secret
-	if secret == nil {
-		var err error
-		if secret, err = kube.Reserve(ctx, r.options.Client, fieldOwner, intent); err != nil {
+	intent := model.Secret(o.User, o.SecretName, data)
+	if o.Secret == nil {
+		secret, err := kube.CreateSecret(ctx, r.options.Client, fieldOwner, intent)
+		if err != nil {
 			return "", err
 		}
-	} else if applied, err := kube.IsApplied(secret, intent, fieldOwner); err != nil || applied {
+		return secret.ResourceVersion, nil
+	}
+	secret := o.Secret.DeepCopy()
+	if applied, err := kube.IsApplied(secret, intent, fieldOwner); err != nil || applied {
 		return secret.ResourceVersion, err
+	}
+	if err := kube.OwnAsApplied(ctx, r.options.Client, fieldOwner, secret); err != nil {
+		return "", err
 	}
 	intent.WithUID(secret.UID).WithResourceVersion(secret.ResourceVersion)
 	result, err := r.applier.Apply(ctx, intent, nil)

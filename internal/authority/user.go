@@ -111,6 +111,7 @@ func (u *userCA) readChain() *Problem {
 		err = pki.CheckChainOrder(chain)
 	}
 	if err == nil {
+		chain = u.needed(chain)
 		if why := pki.CheckIssuer(chain, u.in.Names.Holders.usages()...); why != nil {
 			return u.unfit(why)
 		}
@@ -121,6 +122,18 @@ func (u *userCA) readChain() *Problem {
 	}
 	u.chain = chain
 	return nil
+}
+
+// needed is a chain without what no path from its first certificate to a valid issuer needs, and that is not valid.
+func (u *userCA) needed(chain []*x509.Certificate) []*x509.Certificate {
+	needed, needless := pki.Needed(chain, u.in.Now)
+	for _, cert := range needless {
+		u.warnings = append(u.warnings, Remark{
+			Secret: u.in.Names.CertSecret, Part: entryPart(CertKey) + "/" + pki.FingerprintOf(cert).Short(),
+			Text: CertKey + ": " + pki.CheckValidAt(cert, u.in.Now).Error() + ", and nothing needs it; remove it",
+		})
+	}
+	return needed
 }
 
 // furtherCAs says where other CAs than those of one chain belong.
@@ -156,9 +169,9 @@ func (u *userCA) readKey() *Problem {
 }
 
 // isPlaceholder: users who sign their clients' certificates elsewhere put any
-// text where the key would be.
+// text where the key would be, or nothing.
 func isPlaceholder(data []byte) bool {
-	return len(data) > 0 && !bytes.Contains(data, []byte("-----BEGIN"))
+	return !bytes.Contains(data, []byte("-----BEGIN"))
 }
 
 // checkOtherEntries validates each further certificate entry as strictly as the
@@ -328,11 +341,12 @@ func (u *userCA) retiredAuthorities() []pki.Authority {
 	return retired
 }
 
-// presentedAfterLeaf is the chain without its root: what lets those who trust
-// only the root verify a leaf. A chain of one presents nothing besides the leaf.
+// presentedAfterLeaf is the chain without its root, which may stand there in several versions:
+// what lets those who trust only the root verify a leaf. A chain of one presents nothing besides
+// the leaf.
 func presentedAfterLeaf(chain []*x509.Certificate) []*x509.Certificate {
-	if isSelfIssued(chain[len(chain)-1]) {
-		return chain[:len(chain)-1]
+	for len(chain) > 0 && pki.IssuedBy(chain[len(chain)-1], chain[len(chain)-1]) {
+		chain = chain[:len(chain)-1]
 	}
 	return chain
 }

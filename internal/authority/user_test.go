@@ -232,6 +232,67 @@ func TestAPlaceholderForTheKeyOfAClientsCA(t *testing.T) {
 	}
 }
 
+func TestAClientsCAWithoutAKeyOnlyVerifies(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string]map[string][]byte{"an empty key": {"ca.key": {}}, "no key": {}, "no data": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := userWorld(t)
+			w.in.Names = authorities.Clients.Names("my")
+			w.in.KeySecret.Data = data
+			d := w.settle(hold)
+			if !d.Authority.IsZero() || len(d.Published) != 1 || len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0].Text, "placeholder") {
+				t.Errorf("authority zero %t, %d published, warnings %q", d.Authority.IsZero(), len(d.Published), d.Warnings)
+			}
+		})
+	}
+}
+
+// Clients trust a root or they do not: it is no use in a handshake, in however many versions it stands behind the CA.
+func TestARootIsNotPresented(t *testing.T) {
+	t.Parallel()
+	root := pkitest.CA(t, "root", noon())
+	earlier := pkitest.Changed(t, root, root, func(c *x509.Certificate) { c.NotAfter = noon().Add(200 * day) })
+	issuing := pkitest.Changed(t, root, pkitest.CA(t, "issuing", noon()), func(*x509.Certificate) {})
+	for name, c := range map[string]struct {
+		ca        pki.Authority
+		chain     []*x509.Certificate
+		presented int
+	}{
+		"a root alone":                  {root, []*x509.Certificate{root.Certificate()}, 0},
+		"a root twice":                  {root, []*x509.Certificate{root.Certificate(), root.Certificate()}, 0},
+		"an intermediate":               {issuing, []*x509.Certificate{issuing.Certificate(), root.Certificate()}, 1},
+		"an intermediate, a root twice": {issuing, []*x509.Certificate{issuing.Certificate(), root.Certificate(), root.Certificate()}, 1},
+		"a root in two versions":        {issuing, []*x509.Certificate{issuing.Certificate(), root.Certificate(), earlier.Certificate()}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := userWorld(t)
+			w.in.KeySecret.Data["ca.key"], w.in.CertSecret.Data["ca.crt"] = c.ca.Key().PEM(), pki.EncodeBundle(c.chain...)
+			if presents := w.decide().Authority.Presents(); len(presents) != c.presented {
+				t.Errorf("%d are presented with each leaf, want %d", len(presents), c.presented)
+			}
+		})
+	}
+}
+
+func TestAnExpiredRootBehindTheOneInUseIsAWarning(t *testing.T) {
+	t.Parallel()
+	root := pkitest.CA(t, "root", noon())
+	gone := pkitest.Changed(t, root, root, func(c *x509.Certificate) { c.NotBefore, c.NotAfter = noon().Add(-400*day), noon().Add(-day) })
+	issuing := pkitest.Changed(t, root, pkitest.CA(t, "issuing", noon()), func(*x509.Certificate) {})
+	w, _ := userWorld(t)
+	w.in.KeySecret.Data["ca.key"] = issuing.Key().PEM()
+	w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(issuing.Certificate(), root.Certificate(), gone.Certificate())
+	d := w.settle(hold)
+	if len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0].Text, "expired") || !strings.Contains(d.Warnings[0].Text, "remove it") {
+		t.Errorf("warnings are %q", d.Warnings)
+	}
+	w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(issuing.Certificate(), gone.Certificate())
+	_, err := authority.Decide(w.in)
+	authoritytest.WantProblem(t, err, "Secret my-cluster-ca-cert", "expired")
+}
+
 func TestBadSecretsOfAUserAreReportedAndNothingIsWritten(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

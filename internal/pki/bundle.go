@@ -111,7 +111,7 @@ func parseCertificateBlock(block *pem.Block) (*x509.Certificate, error) {
 func CertificateOf(der []byte) (*x509.Certificate, error) {
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("the certificate is damaged: %w", err)
+		return nil, fmt.Errorf("the certificate is damaged, or of a kind that is not supported: %w", err)
 	}
 	if key, is := cert.PublicKey.(*rsa.PublicKey); is {
 		if err := checkModulus(key.N); err != nil {
@@ -137,19 +137,20 @@ func Blocks(data []byte) ([]*pem.Block, error) {
 		return nil, errors.New("the text is empty")
 	}
 	var blocks []*pem.Block
+	whole := data
 	for {
 		rest, isText := skipText(data)
 		switch {
 		case !isText:
-			return nil, fmt.Errorf("PEM block %d is damaged or cut off", len(blocks)+1)
+			return nil, unreadable(whole, fmt.Sprintf("PEM block %d is damaged or cut off", len(blocks)+1))
 		case len(rest) == 0 && len(blocks) == 0:
-			return nil, errors.New("there is no PEM block in the text")
+			return nil, unreadable(whole, "there is no PEM block in the text")
 		case len(rest) == 0:
 			return blocks, nil
 		}
 		block, after := pem.Decode(rest)
 		if block == nil || bytes.Count(rest[:len(rest)-len(after)], []byte(blockStart)) != 1 {
-			return nil, fmt.Errorf("PEM block %d is damaged or cut off", len(blocks)+1)
+			return nil, unreadable(whole, fmt.Sprintf("PEM block %d is damaged or cut off", len(blocks)+1))
 		}
 		blocks = append(blocks, block)
 		data = after

@@ -49,6 +49,19 @@ func CheckCAChain(chain []*x509.Certificate, now time.Time) error {
 	return Verify(chain[:len(chain)-1], chain[len(chain)-1:], now)
 }
 
+// Needed splits an ordered chain into what is on the path from its first certificate to the first issuer, with all behind it
+// that is valid as far as there is no gap, and what is not valid behind that issuer: a cross certificate of a root that has
+// expired, or an older version of a root. Clients that trust an issuer before it never look at it.
+func Needed(chain []*x509.Certificate, now time.Time) (needed, needless []*x509.Certificate) {
+	const path = 2 // the certificate and its issuer
+	for i, cert := range chain {
+		if i >= path && CheckValidAt(cert, now) != nil {
+			return chain[:i], chain[i:]
+		}
+	}
+	return chain, nil
+}
+
 // CheckValidAt refuses a certificate that has expired or has not begun.
 func CheckValidAt(cert *x509.Certificate, now time.Time) error {
 	if now.After(cert.NotAfter) {

@@ -234,6 +234,7 @@ const (
 	blockEncrypted   = "ENCRYPTED PRIVATE KEY"
 	blockPKCS1       = "RSA PRIVATE KEY"
 	blockSEC1        = "EC PRIVATE KEY"
+	blockParameters  = "EC PARAMETERS"
 )
 
 // toPKCS8 is what a person does with a key in another form.
@@ -261,10 +262,7 @@ func ParsePrivateKey(data []byte) (PrivateKey, error) {
 	if err != nil {
 		return PrivateKey{}, fmt.Errorf("parsing private key: %w", err)
 	}
-	if len(blocks) != 1 {
-		return PrivateKey{}, fmt.Errorf("parsing private key: %d PEM blocks found: exactly one is needed", len(blocks))
-	}
-	if err := checkKeyBlock(blocks[0]); err != nil {
+	if err := checkKeyBlocks(blocks); err != nil {
 		return PrivateKey{}, fmt.Errorf("parsing private key: %w", err)
 	}
 	if err := checkKeyNumbers(blocks[0].Bytes); err != nil {
@@ -273,6 +271,9 @@ func ParsePrivateKey(data []byte) (PrivateKey, error) {
 	parsed, err := x509.ParsePKCS8PrivateKey(blocks[0].Bytes)
 	if err != nil {
 		// The parser's text may quote what it read.
+		if curve := unknownCurve(blocks[0].Bytes); curve != "" {
+			return PrivateKey{}, errors.New("parsing private key: " + curve)
+		}
 		return PrivateKey{}, errors.New("parsing private key: the PKCS#8 block is damaged")
 	}
 	switch key := parsed.(type) {
@@ -282,6 +283,17 @@ func ParsePrivateKey(data []byte) (PrivateKey, error) {
 		return newPrivateKey(key)
 	default:
 		return PrivateKey{}, errors.New("parsing private key: neither RSA nor ECDSA: servers cannot read other kinds from PEM")
+	}
+}
+
+func checkKeyBlocks(blocks []*pem.Block) error {
+	switch {
+	case len(blocks) > 1 && blocks[0].Type == blockParameters:
+		return errors.New("EC PARAMETERS stand before the key, which is SEC1, not PKCS#8: " + toPKCS8)
+	case len(blocks) != 1:
+		return fmt.Errorf("%d PEM blocks found: exactly one is needed", len(blocks))
+	default:
+		return checkKeyBlock(blocks[0])
 	}
 }
 

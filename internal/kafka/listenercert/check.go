@@ -125,11 +125,15 @@ func (c *check) checkChain(chain []*x509.Certificate) {
 	if err := pki.CheckChainOrder(chain); err != nil {
 		c.report(c.lc.CertificateKey+": "+err.Error(), "put the leaf first, followed by its issuers in order")
 	}
-	for _, cert := range chain {
+	needed, needless := pki.Needed(chain, c.now)
+	for _, cert := range needed {
 		c.checkValidity(cert)
 	}
+	for _, cert := range needless {
+		c.doubtValidity(cert)
+	}
 	if len(c.problems) == before {
-		for _, problem := range pki.ServerProblems(chain, c.now) {
+		for _, problem := range pki.ServerProblems(needed, c.now) {
 			c.report(c.lc.CertificateKey+": clients reject it: "+problem.Error(), "replace it with a chain that its PKI issues for TLS servers")
 		}
 	}
@@ -138,6 +142,13 @@ func (c *check) checkChain(chain []*x509.Certificate) {
 	}
 	if missing := pki.SANsOf(chain[0]).Uncovered(c.lc.Names); len(missing) > 0 {
 		c.report(c.lc.CertificateKey+" does not cover the advertised names "+strings.Join(missing, ", "), "get a certificate with these subject alternative names")
+	}
+}
+
+// doubtValidity names what clients do not need: they trust an issuer before it.
+func (c *check) doubtValidity(cert *x509.Certificate) {
+	if err := pki.CheckValidAt(cert, c.now); err != nil {
+		c.doubt(c.lc.CertificateKey+": "+err.Error()+", and clients reject it that trust nothing before it", "remove it from the chain")
 	}
 }
 

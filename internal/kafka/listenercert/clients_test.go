@@ -10,12 +10,15 @@ import (
 	"encoding/asn1"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
@@ -300,6 +303,42 @@ func TestAChainIsTakenIfAllClientsAcceptIt(t *testing.T) {
 			}
 			if err == nil && (len(checked.Doubts) > 0) != p.chain[0].cert.IsCA {
 				t.Errorf("doubts are %q", checked.Doubts)
+			}
+		})
+	}
+}
+
+func until(at time.Time) change { return func(c *x509.Certificate) { c.NotAfter = at } }
+
+// Clients that trust the present root build their path to it, whatever else is presented. What the JVM does was tried once.
+func TestWhatNoPathNeedsMayHaveExpired(t *testing.T) {
+	t.Parallel()
+	ended := until(noon().Add(-day))
+	key := newKey(t)
+	root := caOf(t, identity{}, key, "root")
+	issuing := caBelow(t, root, "issuing")
+	leaf := leafBelow(t, issuing)
+	for name, c := range map[string]struct {
+		chain   []identity
+		accepts bool
+		says    string
+	}{
+		"an older version of the root":     {[]identity{leaf, issuing, caOf(t, identity{}, key, "root", ended)}, true, "remove it from the chain"},
+		"a root that an expired one signs": {[]identity{leaf, issuing, caOf(t, caBelow(t, identity{}, "gone", ended), key, "root", ended)}, true, "remove it from the chain"},
+		"the issuer":                       {[]identity{leaf, caOf(t, root, issuing.key, "issuing", ended)}, false, `"CN=issuing,O=Example" expired`},
+		"the leaf":                         {[]identity{leafBelow(t, issuing, ended), issuing}, false, "expired"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := presented{c.chain, root.cert}
+
+			checked, err := listenercert.Check(p.certificate(t), noon())
+
+			if said := p.openSSL(t); (said == "") != c.accepts || (err == nil) != c.accepts {
+				t.Errorf("OpenSSL says %q, Keyturn %v", said, err)
+			}
+			if said := fmt.Sprint(err, checked.Doubts); !strings.Contains(said, c.says) {
+				t.Errorf("it is said %q, want %q", said, c.says)
 			}
 		})
 	}

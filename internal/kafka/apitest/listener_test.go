@@ -122,6 +122,28 @@ func TestAReplacedCertificateIsLoadedOutsideOfTheWindow(t *testing.T) {
 	w.wantCustom()
 }
 
+// A certificate of 90 days is told of in its last quarter: whoever renews it by a program does so before.
+func TestAListenerCertificateThatNobodyRenewsIsAWarningBeforeItEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.customListener("custom")
+	end := w.first(w.secret("custom").Data["tls.crt"]).NotAfter
+	w.clock.SetTime(end.Add(-25 * authority.Day))
+	w.settle()
+	if w.hasReason("ListenerCertificateExpiring") {
+		t.Error("it is told of although a program may still renew it")
+	}
+	w.clock.SetTime(end.Add(-20 * authority.Day))
+	w.settle()
+	w.wantCondition(condition.Warning, "tls.crt expires at "+end.UTC().Format(time.RFC3339), "put a new one into the Secret")
+
+	w.replaceCertificate("custom", w.issue(listenerLeaf{made: w.clock.Now()}))
+	w.settle()
+	if w.hasReason("ListenerCertificateExpiring") {
+		t.Error("it is told of a certificate that was renewed")
+	}
+}
+
 // wantCustom checks that brokers have loaded the custom certificate as it is now,
 // and that nothing was restarted for it.
 func (w *world) wantCustom() {

@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/listenercert"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kafka/roles"
@@ -256,8 +257,8 @@ func (p *pass) checkCustomCertificates() error {
 		checked, err := listenercert.Check(p.customCertificate(listener), p.now)
 		if err == nil {
 			p.custom[listener.Key()] = checked
-			p.wake(checked.Chain[0].NotAfter)
 			doubt(p, listener, checked)
+			warnOfEnd(p, listener, checked)
 			continue
 		}
 		wrong, other := problemsOf(err)
@@ -269,6 +270,7 @@ func (p *pass) checkCustomCertificates() error {
 		}
 		if before, found := p.presentCertificate(listener); found {
 			p.custom[listener.Key()] = before
+			warnOfEnd(p, listener, before)
 			p.note("Secret "+listener.Certificate.Secret, reasonListenerCertificate, err.Error()+"; "+staysInUse(p, listener, before))
 			continue
 		}
@@ -306,6 +308,21 @@ func doubt(p *pass, listener model.Listener, checked listenercert.Checked) {
 			Message: "listener " + listener.Name + ": " + doubt.Wrong + "; " + doubt.Remedy,
 		})
 	}
+}
+
+// warnOfEnd warns of a certificate that its owner has not renewed.
+func warnOfEnd(p *pass, listener model.Listener, presented listenercert.Checked) {
+	overdue := presented.Overdue(model.CASpec(p.caSpec(authorities.Cluster)).Usable().Renewal())
+	p.wake(overdue)
+	p.wake(presented.End())
+	if p.now.Before(overdue) {
+		return
+	}
+	p.notes = append(p.notes, model.Finding{
+		Object: "Secret " + listener.Certificate.Secret, Part: string(listener.Key()) + "/end", Reason: reasonListenerExpiring,
+		Message: "listener " + listener.Name + ": " + listener.Certificate.CertificateKey + " expires at " + presented.End().UTC().Format(time.RFC3339) +
+			" and is yours to renew: put a new one into the Secret before then",
+	})
 }
 
 func (p *pass) customCertificate(listener model.Listener) listenercert.Certificate {

@@ -39,6 +39,7 @@ const (
 	reasonListenerCertificate = "ListenerCertificate"
 	reasonListenerChain       = "ListenerCertificateChain"
 	reasonListenerName        = "ListenerNameMissing"
+	reasonListenerExpiring    = "ListenerCertificateExpiring"
 	reasonWindows             = "MaintenanceTimeWindows"
 	reasonSilent              = "AgentSilent"
 	reasonProgressing         = "Progressing"

@@ -40,6 +40,16 @@ type Checked struct {
 	Missing []string
 }
 
+// End is when clients begin to reject what is presented, and Overdue when it should have been renewed: as long before as CAs are,
+// but a quarter of a short life at most.
+func (c Checked) End() time.Time { return pki.EarliestEnd(c.Chain[:min(len(c.Chain), 2)]) }
+
+// Overdue is explained at End.
+func (c Checked) Overdue(renewal time.Duration) time.Time {
+	const part = 4
+	return c.End().Add(-min(renewal, c.End().Sub(c.Chain[0].NotBefore)/part))
+}
+
 // Check looks for everything that would make clients reject the certificate or the
 // server fail to start: presence, form, order of the chain, whether the key matches,
 // validity, what clients verify, and that the names cover every advertised one. The error is an

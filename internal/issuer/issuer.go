@@ -26,9 +26,25 @@ type Issuer interface {
 // Renewer is an issuer that keeps what it has issued, also when another CA signs behind it.
 type Renewer interface {
 	Issuer
-	// Renew has a request issued again if present is what was issued last. What is issued next is the answer to a later
-	// Issue. A name is renewed at most once in RenewalPause; the result is when it may be renewed next.
-	Renew(ctx context.Context, name string, present *x509.Certificate, now time.Time) (time.Time, error)
+	// Renew has a request issued again if what is present was issued last. What is issued next is the answer to a later
+	// Issue. A name is renewed at most once in RenewalPause for one target.
+	Renew(ctx context.Context, name string, renewal Renewal, now time.Time) (Renewed, error)
+}
+
+// Renewal is why a request is issued again.
+type Renewal struct {
+	// Present is what was issued last.
+	Present *x509.Certificate
+	// Target tells the CAs that are to sign from all others.
+	Target string
+}
+
+// Renewed is what has become of a Renewal.
+type Renewed struct {
+	// Next is when the name may be renewed for the target again; zero when nothing was asked for.
+	Next time.Time
+	// InVain: it was asked for, and what was issued since is to be renewed, too.
+	InVain bool
 }
 
 // RenewalPause is how long an issuer has to sign by another CA before it is asked to issue again.

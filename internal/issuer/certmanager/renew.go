@@ -21,62 +21,70 @@ var _ issuer.Renewer = &Issuer{}
 // renewing is the reason of the condition by which cert-manager is asked to issue again.
 const renewing = "ReissuedForCA"
 
-// Renewals remembers when requests were renewed. One that is forgotten, because the operator was restarted, is renewed
-// once more.
+// Renewals remembers when requests were renewed, and what for. One that is forgotten, because the operator was restarted,
+// is renewed once more.
 type Renewals struct {
 	mu   sync.Mutex
-	last map[types.NamespacedName]time.Time
+	last map[types.NamespacedName]renewed
+}
+
+// renewed is the last renewal of a request.
+type renewed struct {
+	issuer.Renewal
+
+	at time.Time
 }
 
 // NewRenewals remembers nothing yet.
-func NewRenewals() *Renewals { return &Renewals{last: map[types.NamespacedName]time.Time{}} }
+func NewRenewals() *Renewals { return &Renewals{last: map[types.NamespacedName]renewed{}} }
 
-// next is when a request may be renewed again.
-func (r *Renewals) next(key types.NamespacedName) time.Time {
+// of is what has become of a renewal that was asked for; with another target it was not.
+func (r *Renewals) of(key types.NamespacedName, renewal issuer.Renewal) issuer.Renewed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last, renewed := r.last[key]; renewed {
-		return last.Add(issuer.RenewalPause)
+	last, known := r.last[key]
+	if !known || last.Target != renewal.Target {
+		return issuer.Renewed{}
 	}
-	return time.Time{}
+	return issuer.Renewed{Next: last.at.Add(issuer.RenewalPause), InVain: !last.Present.Equal(renewal.Present)}
 }
 
-func (r *Renewals) note(key types.NamespacedName, now time.Time) {
+func (r *Renewals) note(key types.NamespacedName, renewal issuer.Renewal, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for other, last := range r.last {
-		if now.Sub(last) > issuer.RenewalPause {
+		if now.Sub(last.at) > issuer.RenewalPause {
 			delete(r.last, other)
 		}
 	}
-	r.last[key] = now
+	r.last[key] = renewed{renewal, now}
 }
 
 // Renew sets the condition Issuing of the Certificate, as people do with cmctl: cert-manager does not notice that another
 // CA signs. It does nothing while an issuance is under way or has failed, and when another leaf was issued already.
-func (i *Issuer) Renew(ctx context.Context, name string, present *x509.Certificate, now time.Time) (time.Time, error) {
+func (i *Issuer) Renew(ctx context.Context, name string, renewal issuer.Renewal, now time.Time) (issuer.Renewed, error) {
 	key := i.key(name)
-	if next := i.options.Renewals.next(key); now.Before(next) {
-		return next, nil
+	if asked := i.options.Renewals.of(key, renewal); now.Before(asked.Next) {
+		return asked, nil
 	}
 	certificate, secret, err := i.observe(ctx, name)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("having Certificate %s reissued: %w", key, err)
+		return issuer.Renewed{}, fmt.Errorf("having Certificate %s reissued: %w", key, err)
 	}
 	if certificate == nil || secret == nil || i.options.unrelated(certificate) != "" {
-		return time.Time{}, nil
+		return issuer.Renewed{}, nil
 	}
 	current, err := stateOf(certificate)
-	if err != nil || !current.rests() || !holds(secret, present) {
-		return time.Time{}, err
+	if err != nil || !current.rests() || !holds(secret, renewal.Present) {
+		return issuer.Renewed{}, err
 	}
 	if err := i.setIssuing(ctx, certificate); apierrors.IsConflict(err) {
-		return time.Time{}, nil // it has changed since it was read: nothing was asked, and it is read again
+		return issuer.Renewed{}, nil // it has changed since it was read: nothing was asked, and it is read again
 	} else if err != nil {
-		return time.Time{}, err
+		return issuer.Renewed{}, err
 	}
-	i.options.Renewals.note(key, now)
-	return i.options.Renewals.next(key), nil
+	i.options.Renewals.note(key, renewal, now)
+	return i.options.Renewals.of(key, renewal), nil
 }
 
 // rests reports whether cert-manager has issued what was asked for and is not at it again.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/featuregate"
@@ -82,18 +83,22 @@ type issuerOf struct {
 }
 
 // Renew implements issuer.Renewer.
-func (o *outsideIssuer) Renew(_ context.Context, name string, present *x509.Certificate, now time.Time) (time.Time, error) {
-	next := o.renewedAt[name].Add(issuer.RenewalPause)
-	if issued, is := o.issued[name]; !is || !issued.Chain[0].Equal(present) || now.Before(next) {
-		return next, nil
+func (o *outsideIssuer) Renew(_ context.Context, name string, renewal issuer.Renewal, now time.Time) (issuer.Renewed, error) {
+	next := o.renewedAt[name+renewal.Target].Add(issuer.RenewalPause)
+	issued, is := o.issued[name]
+	if now.Before(next) {
+		return issuer.Renewed{Next: next, InVain: is && issued.Chain[0].Equal(renewal.Present)}, nil
+	}
+	if !is || !issued.Chain[0].Equal(renewal.Present) {
+		return issuer.Renewed{Next: next}, nil
 	}
 	err := o.w.faulty.count("renew", "Certificate "+name, func() error {
 		o.renewed = append(o.renewed, name)
-		o.renewedAt[name], next = now, now.Add(time.Second) // it is going to have an answer
+		o.renewedAt[name+renewal.Target], next = now, now.Add(time.Second) // it is going to have an answer
 		delete(o.issued, name)
 		return nil
 	})
-	return next, err
+	return issuer.Renewed{Next: next}, err
 }
 
 // Issue implements issuer.Issuer.
@@ -795,6 +800,30 @@ func (w *world) moveOutside() {
 	}}})
 }
 
+// Whoever changes the issuer first and caCert afterwards has all certificates issued by a CA that nobody knows yet.
+func TestNothingIsRequestedWhileWhatWasIssuedWaitsForItsCA(t *testing.T) {
+	t.Parallel()
+	w, _ := outsideCluster(t)
+	w.nobodyReads()
+	next := caNamed(t, "company two", 1000*authority.Day)
+	w.elsewhere.ca = next
+	w.elsewhere.renew()
+	w.run(20)
+	if len(w.elsewhere.renewed) > 0 {
+		t.Errorf("issued again were %v, although they wait for their CA", w.elsewhere.renewed)
+	}
+	w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(next.Certificate()))
+	w.settle()
+	w.wantLeavesOf(next)
+
+	third := caNamed(t, "company three", 1000*authority.Day)
+	w.elsewhere.ca = third
+	w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(third.Certificate()))
+	w.settle()
+	w.wantLeavesOf(third)
+	w.wantReady()
+}
+
 func TestAnIssuerThatGoesOnSigningByTheOldCAIsAskedForOneCertificateAnHour(t *testing.T) {
 	t.Parallel()
 	w, _ := outsideCluster(t)
@@ -808,6 +837,7 @@ func TestAnIssuerThatGoesOnSigningByTheOldCAIsAskedForOneCertificateAnHour(t *te
 		t.Errorf("issued again were %v, want %v", w.elsewhere.renewed, want)
 	}
 	w.wantLeavesSigned("company one")
+	w.wantCondition(condition.Warning, "Secret my-dual-0", "was to be issued again by another CA", "It is requested again at ")
 	w.clock.SetTime(w.clock.Now().Add(time.Hour))
 	w.run(3)
 	if want := []string{"my-dual-0", "my-dual-0"}; !slices.Equal(w.elsewhere.renewed, want) {

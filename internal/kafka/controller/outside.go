@@ -202,11 +202,7 @@ func (r *Reconciler) offeredLeaf(ctx context.Context, p *pass, request leafReque
 	asked := r.outsideIssuer(p)
 	in.Answer = askOf(ctx, asked, p, request, in.Want)
 	if issued, is := in.Answer.(issuer.Issued); is && renewalIsDue(p, request, issued.Chain) {
-		next, err := asked.Renew(ctx, request.secret, issued.Chain[0], p.now)
-		p.wake(next)
-		if err != nil {
-			p.note("Secret "+request.secret, reasonCertificateIssuer, "a certificate of another CA could not be requested, and this is tried again: "+err.Error())
-		}
+		renewOffered(ctx, p, asked, request.secret, issued.Chain[0])
 	}
 	if issued, is := in.Answer.(issuer.Issued); is && request.secret == p.kafka.Name+operatorSecretSuffix {
 		noteShortLife(p, request.of(in.Want, p.now), issued.Chain[0])
@@ -216,6 +212,20 @@ func (r *Reconciler) offeredLeaf(ctx context.Context, p *pass, request leafReque
 		overdue.Why += ": check that cert-manager runs, and what the status of Certificate " + request.secret + " says"
 	}
 	return decision
+}
+
+// renewOffered has the issuer sign with the CA that all trust from now on, and tells when it does not.
+func renewOffered(ctx context.Context, p *pass, asked issuer.Renewer, secret string, present *x509.Certificate) {
+	target := pki.FingerprintOf(p.clusterCA.Target())
+	renewed, err := asked.Renew(ctx, secret, issuer.Renewal{Present: present, Target: target.String()}, p.now)
+	p.wake(renewed.Next)
+	switch {
+	case err != nil:
+		p.note("Secret "+secret, reasonCertificateIssuer, "a certificate of another CA could not be requested, and this is tried again: "+err.Error())
+	case renewed.InVain:
+		p.note("Secret "+secret, reasonCertificateIssuer, fmt.Sprintf("Certificate %s was to be issued again by another CA, and the issuer has signed with the one from before. "+
+			"It is requested again at %s: have the issuer sign with %q", secret, renewed.Next.UTC().Format(time.RFC3339), p.clusterCA.Target().Subject))
+	}
 }
 
 // shortfallPatience is how much shorter a certificate may last than asked for without mention: issuers backdate.
@@ -245,6 +255,12 @@ func (d *domain) ofKeys(keys ...trust.KeyID) []*x509.Certificate {
 func renewalIsDue(p *pass, request leafRequest, issued []*x509.Certificate) bool {
 	target := p.clusterCA.Target()
 	if target == nil || request.identity.Signer != evidence.KeyID(target) {
+		return false
+	}
+	if waits := issued[0].NotBefore.Add(issuer.RenewalPause); p.now.Before(waits) && !slices.ContainsFunc(p.clusterCA.known, func(ca *x509.Certificate) bool {
+		return verifiesChain(ca, issued, p.now)
+	}) {
+		p.wake(waits) // somebody is about to name its CA
 		return false
 	}
 	isOfTarget := verifiesChain(target, issued, p.now)

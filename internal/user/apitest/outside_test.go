@@ -139,12 +139,12 @@ func (o *outsideIssuer) apply(name string, intent *coreac.SecretApplyConfigurati
 func (o *outsideIssuer) Withdraw(context.Context, []string) error { return nil }
 
 // Renew implements issuer.Renewer.
-func (o *outsideIssuer) Renew(_ context.Context, name string, present *x509.Certificate, now time.Time) (time.Time, error) {
-	if issued, is := o.issued[name]; is && issued.Chain[0].Equal(present) {
+func (o *outsideIssuer) Renew(_ context.Context, name string, renewal issuer.Renewal, now time.Time) (issuer.Renewed, error) {
+	if issued, is := o.issued[name]; is && issued.Chain[0].Equal(renewal.Present) {
 		o.renewed = append(o.renewed, name)
 		delete(o.issued, name)
 	}
-	return now.Add(issuer.RenewalPause), nil
+	return issuer.Renewed{Next: now.Add(issuer.RenewalPause)}, nil
 }
 
 // Release implements controller.UserIssuer.

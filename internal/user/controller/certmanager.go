@@ -237,11 +237,14 @@ func (r *Reconciler) renewOutgoing(ctx context.Context, o model.Observed, d *mod
 		}
 		return nil
 	}
-	next, err := r.issuerOf(o).Renew(ctx, o.SecretName, issued.Chain[0], o.Now)
+	renewed, err := r.issuerOf(o).Renew(ctx, o.SecretName, issuer.Renewal{Present: issued.Chain[0], Target: string(pki.EncodeBundle(o.Outside.Named...))}, o.Now)
 	if err != nil {
 		return fmt.Errorf("having the certificate of KafkaUser %s issued again: %w", o.User.Name, err)
 	}
-	d.Due(o.Now, next)
+	d.Due(o.Now, renewed.Next)
+	if renewed.InVain {
+		d.NotRenewed(o.SecretName, renewed.Next)
+	}
 	return nil
 }
 

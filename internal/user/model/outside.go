@@ -102,6 +102,12 @@ func (d *Decision) NotReleased(why error, now time.Time) {
 	d.wake(now, now.Add(releasePause))
 }
 
+// NotRenewed warns of an issuer that goes on signing with a CA which is on its way out.
+func (d *Decision) NotRenewed(certificate string, next time.Time) {
+	d.warn(CertificatePending, fmt.Sprintf("Certificate %s was to be issued again by another CA, and the issuer has signed with the one from before. "+
+		"It is requested again at %s. Have the issuer sign with the CA that caCert of spec.clientsCa names.", certificate, next.UTC().Format(time.RFC3339)))
+}
+
 // releasePause is how soon a Secret that was not released is tried again.
 const releasePause = time.Minute
 

@@ -46,7 +46,7 @@ func TestALateRequestIsExplained(t *testing.T) {
 			func(w *world) {
 				w.options.Issuer.Name = "typo"
 				w.traffic.forbidden = []string{"certificaterequests", "issuers"}
-			}, []string{"grant it get on certificaterequests.cert-manager.io", "grant it get on issuers.cert-manager.io"},
+			}, []string{"grant the operator get on certificaterequests.cert-manager.io", "grant the operator get on issuers.cert-manager.io"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

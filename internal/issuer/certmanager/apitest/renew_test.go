@@ -17,11 +17,37 @@ import (
 // renew has a certificate issued again now, and returns when that is possible next.
 func (w *world) renew(name string, present issuer.Issued, now time.Time) time.Time {
 	w.t.Helper()
-	next, err := w.issuer().Renew(w.t.Context(), name, present.Chain[0], now)
+	return w.renewFor("a target", name, present, now).Next
+}
+
+// renewFor has a certificate issued again for one target.
+func (w *world) renewFor(target, name string, present issuer.Issued, now time.Time) issuer.Renewed {
+	w.t.Helper()
+	renewed, err := w.issuer().Renew(w.t.Context(), name, issuer.Renewal{Present: present.Chain[0], Target: target}, now)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return next
+	return renewed
+}
+
+func TestThePauseBetweenRenewalsIsForOneTarget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.options.Renewals = certmanager.NewRenewals()
+	now := time.Now()
+	for i, target := range []string{"first", "second"} {
+		before := w.issued(w.request(node))
+		w.until("it is asked for", func() bool {
+			return w.renewFor(target, node, before, now).Next.Equal(now.Add(issuer.RenewalPause))
+		})
+		if w.renewFor(target, node, before, now).InVain {
+			t.Error("it is said to be in vain before anything was issued")
+		}
+		w.until("it is issued again", func() bool { return !w.issued(w.request(node)).Chain[0].Equal(before.Chain[0]) })
+		if !w.renewFor(target, node, w.issued(w.request(node)), now).InVain {
+			t.Errorf("what was issued for target %d is to be renewed, too, and that is not said", i)
+		}
+	}
 }
 
 func TestACertificateOfAnotherCAIsIssuedOnceThatIsAskedFor(t *testing.T) {

@@ -276,21 +276,38 @@ func TestARootIsNotPresented(t *testing.T) {
 	}
 }
 
-func TestAnExpiredRootBehindTheOneInUseIsAWarning(t *testing.T) {
+func TestAnExpiredRootThatNoPathNeedsIsAWarning(t *testing.T) {
 	t.Parallel()
 	root := pkitest.CA(t, "root", noon())
 	gone := pkitest.Changed(t, root, root, func(c *x509.Certificate) { c.NotBefore, c.NotAfter = noon().Add(-400*day), noon().Add(-day) })
 	issuing := pkitest.Changed(t, root, pkitest.CA(t, "issuing", noon()), func(*x509.Certificate) {})
-	w, _ := userWorld(t)
-	w.in.KeySecret.Data["ca.key"] = issuing.Key().PEM()
-	w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(issuing.Certificate(), root.Certificate(), gone.Certificate())
-	d := w.settle(hold)
-	if len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0].Text, "expired") || !strings.Contains(d.Warnings[0].Text, "remove it") {
-		t.Errorf("warnings are %q", d.Warnings)
+	for name, c := range map[string]struct {
+		ca     pki.Authority
+		behind []*x509.Certificate
+		wrong  string
+	}{
+		"behind the present root":       {issuing, []*x509.Certificate{root.Certificate(), gone.Certificate()}, ""},
+		"before the present root":       {issuing, []*x509.Certificate{gone.Certificate(), root.Certificate()}, ""},
+		"between copies of the root":    {issuing, []*x509.Certificate{root.Certificate(), gone.Certificate(), root.Certificate()}, ""},
+		"behind a root that signs":      {root, []*x509.Certificate{gone.Certificate()}, ""},
+		"in place of the present root":  {issuing, []*x509.Certificate{gone.Certificate()}, "expired"},
+		"twice, and no present version": {issuing, []*x509.Certificate{gone.Certificate(), gone.Certificate()}, "expired"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := userWorld(t)
+			w.in.KeySecret.Data["ca.key"] = c.ca.Key().PEM()
+			w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(append([]*x509.Certificate{c.ca.Certificate()}, c.behind...)...)
+			d, err := authority.Decide(w.in)
+			if c.wrong != "" {
+				authoritytest.WantProblem(t, err, "Secret my-cluster-ca-cert", c.wrong)
+				return
+			}
+			if err != nil || len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0].Text, "expired") || !strings.Contains(d.Warnings[0].Text, "remove it") {
+				t.Errorf("%v, warnings are %q", err, d.Warnings)
+			}
+		})
 	}
-	w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(issuing.Certificate(), gone.Certificate())
-	_, err := authority.Decide(w.in)
-	authoritytest.WantProblem(t, err, "Secret my-cluster-ca-cert", "expired")
 }
 
 func TestBadSecretsOfAUserAreReportedAndNothingIsWritten(t *testing.T) {

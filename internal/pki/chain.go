@@ -49,17 +49,28 @@ func CheckCAChain(chain []*x509.Certificate, now time.Time) error {
 	return Verify(chain[:len(chain)-1], chain[len(chain)-1:], now)
 }
 
-// Needed splits an ordered chain into what is on the path from its first certificate to the first issuer, with all behind it
-// that is valid as far as there is no gap, and what is not valid behind that issuer: a cross certificate of a root that has
-// expired, or an older version of a root. Clients that trust an issuer before it never look at it.
+// Needed splits an ordered chain into the path from its first certificate over the first valid issuer, and what is not valid
+// and on no path that clients need: a cross certificate of a root that has expired, or another version of a root. A chain
+// without a valid issuer is needed as a whole, so that the certificate that breaks it is named.
 func Needed(chain []*x509.Certificate, now time.Time) (needed, needless []*x509.Certificate) {
-	const path = 2 // the certificate and its issuer
-	for i, cert := range chain {
-		if i >= path && CheckValidAt(cert, now) != nil {
-			return chain[:i], chain[i:]
+	needed = []*x509.Certificate{chain[0]}
+	for _, cert := range chain[1:] {
+		switch {
+		case CheckValidAt(cert, now) != nil:
+			needless = append(needless, cert)
+		case signs(cert, needed[len(needed)-1]):
+			needed = append(needed, cert)
 		}
 	}
-	return chain, nil
+	if len(needed) == 1 && !signs(chain[0], chain[0]) {
+		return chain, nil
+	}
+	return needed, needless
+}
+
+// signs tells of an issuer what CheckChainOrder asks of it.
+func signs(issuer, cert *x509.Certificate) bool {
+	return bytes.Equal(cert.RawIssuer, issuer.RawSubject) && SignedBy(cert, issuer)
 }
 
 // CheckValidAt refuses a certificate that has expired or has not begun.

@@ -325,6 +325,8 @@ func TestWhatNoPathNeedsMayHaveExpired(t *testing.T) {
 	}{
 		"an older version of the root":     {[]identity{leaf, issuing, caOf(t, identity{}, key, "root", ended)}, true, "remove it from the chain"},
 		"a root that an expired one signs": {[]identity{leaf, issuing, caOf(t, caBelow(t, identity{}, "gone", ended), key, "root", ended)}, true, "remove it from the chain"},
+		"an older version before the root": {[]identity{leafBelow(t, root), caOf(t, identity{}, key, "root", ended), root}, true, "remove it from the chain"},
+		"an older version of what signs":   {[]identity{leaf, issuing, root, caOf(t, identity{}, key, "root", ended), root}, true, "remove it from the chain"},
 		"the issuer":                       {[]identity{leaf, caOf(t, root, issuing.key, "issuing", ended)}, false, `"CN=issuing,O=Example" expired`},
 		"the leaf":                         {[]identity{leafBelow(t, issuing, ended), issuing}, false, "expired"},
 	} {

@@ -312,15 +312,16 @@ func doubt(p *pass, listener model.Listener, checked listenercert.Checked) {
 
 // warnOfEnd warns of a certificate that its owner has not renewed.
 func warnOfEnd(p *pass, listener model.Listener, presented listenercert.Checked) {
-	overdue := presented.Overdue(model.CASpec(p.caSpec(authorities.Cluster)).Usable().Renewal())
+	overdue := presented.Overdue(model.CASpec(p.caSpec(authorities.Cluster)).Usable().Renewal(), p.now)
+	end := presented.End(p.now)
 	p.wake(overdue)
-	p.wake(presented.End())
+	p.wake(end)
 	if p.now.Before(overdue) {
 		return
 	}
 	p.notes = append(p.notes, model.Finding{
 		Object: "Secret " + listener.Certificate.Secret, Part: string(listener.Key()) + "/end", Reason: reasonListenerExpiring,
-		Message: "listener " + listener.Name + ": " + listener.Certificate.CertificateKey + " expires at " + presented.End().UTC().Format(time.RFC3339) +
+		Message: "listener " + listener.Name + ": " + listener.Certificate.CertificateKey + " expires at " + end.UTC().Format(time.RFC3339) +
 			" and is yours to renew: put a new one into the Secret before then",
 	})
 }

@@ -40,14 +40,17 @@ type Checked struct {
 	Missing []string
 }
 
-// End is when clients begin to reject what is presented, and Overdue when it should have been renewed: as long before as CAs are,
-// but a quarter of a short life at most.
-func (c Checked) End() time.Time { return pki.EarliestEnd(c.Chain[:min(len(c.Chain), 2)]) }
+// End is when clients begin to reject what is presented: with the leaf or with its issuer, and not with what they do not need.
+func (c Checked) End(now time.Time) time.Time {
+	needed, _ := pki.Needed(c.Chain, now)
+	return pki.EarliestEnd(needed[:min(len(needed), 2)])
+}
 
-// Overdue is explained at End.
-func (c Checked) Overdue(renewal time.Duration) time.Time {
+// Overdue is when it should have been renewed: as long before its end as CAs are, but a quarter of a short life at most.
+func (c Checked) Overdue(renewal time.Duration, now time.Time) time.Time {
 	const part = 4
-	return c.End().Add(-min(renewal, c.End().Sub(c.Chain[0].NotBefore)/part))
+	end := c.End(now)
+	return end.Add(-min(renewal, end.Sub(c.Chain[0].NotBefore)/part))
 }
 
 // Check looks for everything that would make clients reject the certificate or the

@@ -342,6 +342,9 @@ func TestWhatNoPathNeedsMayHaveExpired(t *testing.T) {
 			if said := fmt.Sprint(err, checked.Doubts); !strings.Contains(said, c.says) {
 				t.Errorf("it is said %q, want %q", said, c.says)
 			}
+			if c.accepts && !checked.End(noon()).After(noon()) {
+				t.Errorf("clients are said to reject it since %s", checked.End(noon()))
+			}
 		})
 	}
 }

@@ -34,7 +34,7 @@ type form struct {
 	mended string
 }
 
-const toPEM = "convert it with: openssl x509 -inform DER, or for a key: openssl pkcs8 -inform DER -nocrypt"
+const toPEM = "convert it with: openssl x509 -inform DER, or for a key: openssl pkey -inform DER"
 
 func forms() []form {
 	return []form{

@@ -53,7 +53,7 @@ image: ## write the operator's image as an OCI archive, out/keyturn-image.tar, t
 	@$(BED) image archive $(foreach arch,$(ARCHITECTURES),--program $(arch)=$(CURDIR)/out/image/$(arch)/keyturn) --to $(CURDIR)/out/keyturn-image.tar
 
 test: ## prove the project: lint, generated files, unit, API-level, single servers, short end-to-end run (what CI runs)
-	@go run -C tools ./stages -C .. needs programs lint generate-check build unit race api-test etcd-server-test $(CLUSTER) e2e-short
+	@go run -C tools ./stages -C .. needs programs lint generate-check build unit race api-test etcd-server-test kafka-server-test $(CLUSTER) e2e-short
 
 ##@ Parts of test
 
@@ -88,11 +88,17 @@ api-test: ## tests against a real API server, etcd and cert-manager; of crashes 
 etcd-server-test: needs ## the agent, the operator and the pages of etcd beside real members
 	@KEYTURN_ETCD_HOMES="$$($(BED) etcd)"; KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KEYTURN_ETCD_HOMES KUBEBUILDER_ASSETS; go test -count=1 -timeout 20m ./internal/etcd/admin/... ./internal/etcd/agent/... ./internal/etcd/model ./internal/etcd/servertest
 
-server-test: needs etcd-server-test ## the same, and the agent beside single servers of Kafka
+kafka-server-test: needs ## the agent beside single servers of the newest version of Kafka
+	@homes="$$($(BED) kafka)"; KEYTURN_KAFKA_HOMES="$${homes%%:*}"; export KEYTURN_KAFKA_HOMES; go test -count=1 -timeout 30m ./internal/kafka/agent/...
+
+server-test: needs etcd-server-test ## both, of Kafka beside servers of each version
 	@KEYTURN_KAFKA_HOMES="$$($(BED) kafka)"; export KEYTURN_KAFKA_HOMES; go test -count=1 -timeout 30m ./internal/kafka/agent/...
 
 e2e-short: ## the end-to-end scenarios that make test runs
 	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/scenarios -scenario '$(SHORT_RUN)' -timings note
+
+bench-short: build ## each measurement of bench with little to measure, and without targets
+	@$(kubeconfig); $(api_assets); go run ./e2e/bench -short
 
 ##@ On a cluster
 
@@ -129,4 +135,4 @@ fmt: ## format all Go files
 clean: ## remove what was built here (caches and the bed stay)
 	@rm -rf bin out
 
-.PHONY: help demo build image test needs programs linter bed-build lint unit race api-test e2e-short e2e etcd-server-test server-test walks bench bed-up bed-down bed-status generate generate-check fmt clean
+.PHONY: help demo build image test needs programs linter bed-build lint unit race api-test e2e-short e2e etcd-server-test kafka-server-test server-test bench-short walks bench bed-up bed-down bed-status generate generate-check fmt clean

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,7 +89,8 @@ func boundedCache(figures []report.Figure) []report.Figure {
 }
 
 func goBenchmarks(ctx context.Context, b *bench, pattern, folder string) ([]report.Figure, error) {
-	command := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", pattern, "-benchmem", folder)
+	arguments := slices.Concat([]string{"test", "-run", "^$", "-bench", pattern, "-benchmem"}, b.size.benchmarks, []string{folder})
+	command := exec.CommandContext(ctx, "go", arguments...)
 	command.Dir = b.kube.Root
 	said, err := command.CombinedOutput()
 	if err != nil {

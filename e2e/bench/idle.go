@@ -44,7 +44,7 @@ func idle(ctx context.Context, b *bench) (*finding, error) {
 		return nil, err
 	}
 	begun := time.Now()
-	if err := harness.Let(ctx, b.idle); err != nil {
+	if err := harness.Let(ctx, b.size.idle); err != nil {
 		return nil, err
 	}
 	took := time.Since(begun)

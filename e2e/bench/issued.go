@@ -15,9 +15,7 @@ import (
 
 // How many users an issuer of cert-manager signs, and what is promised of them.
 const (
-	issuedUsers     = 100
 	adoptedWithin   = 30 * time.Second
-	quietWithIssued = time.Minute
 	issuedNamespace = namespace + "-issued"
 	issuersCA       = "my-ca"
 	issuersCACert   = "my-ca-cert"
@@ -34,7 +32,7 @@ func issued(ctx context.Context, b *bench) (*finding, error) {
 	if err := own.createOnIssuer(ctx); err != nil {
 		return nil, err
 	}
-	if err := own.createUsers(ctx, issuedUsers); err != nil {
+	if err := own.createUsers(ctx, b.size.issued); err != nil {
 		return nil, err
 	}
 	issuedAt, adoptedAt, err := own.followAdoption(ctx)
@@ -43,7 +41,7 @@ func issued(ctx context.Context, b *bench) (*finding, error) {
 	}
 	const how = "from the moment a watch shows tls.crt in the Secrets of all users, until it shows the same certificate as user.crt in all of them"
 	found := &finding{notes: b.company(ctx), figures: []report.Figure{
-		report.AtMost(fmt.Sprintf("%d certificates of cert-manager adopted", issuedUsers), adoptedAt.Sub(issuedAt).Seconds(), adoptedWithin.Seconds(), "s", how),
+		report.AtMost(fmt.Sprintf("%d certificates of cert-manager adopted", b.size.issued), adoptedAt.Sub(issuedAt).Seconds(), adoptedWithin.Seconds(), "s", how),
 	}}
 	account := "system:serviceaccount:" + harness.OperatorNamespace + ":keyturn-users-" + issuedNamespace + "-" + cluster
 	for who, user := range map[string]string{"user operator": account, "cluster operator": operatorUser} {
@@ -112,11 +110,11 @@ func (b *bench) followAdoption(ctx context.Context) (issuedAt, adoptedAt time.Ti
 				adopted++
 			}
 		}
-		if issued == issuedUsers && issuedAt.IsZero() {
+		if issued == b.size.issued && issuedAt.IsZero() {
 			issuedAt = time.Now()
 		}
 		adoptedAt = time.Now()
-		return adopted == issuedUsers
+		return adopted == b.size.issued
 	})
 	if err != nil {
 		return issuedAt, adoptedAt, fmt.Errorf("waiting for the certificates of users: %w", err)
@@ -126,7 +124,7 @@ func (b *bench) followAdoption(ctx context.Context) (issuedAt, adoptedAt time.Ti
 
 // quietly counts what a process of Keyturn writes while nothing changes.
 func (b *bench) quietly(ctx context.Context, who, user string) ([]report.Figure, []string, error) {
-	counted, err := b.during(ctx, user, quietWithIssued)
+	counted, err := b.during(ctx, user, b.size.quiet)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -134,7 +132,7 @@ func (b *bench) quietly(ctx context.Context, who, user string) ([]report.Figure,
 		return nil, []string{uncounted(who)}, nil
 	}
 	return []report.Figure{report.AtMost(
-		fmt.Sprintf("%d users of cert-manager, writes of the %s beside its Lease in a minute", issuedUsers, who), float64(len(counted.writes)), 0, "requests",
+		fmt.Sprintf("%d users of cert-manager, writes of the %s beside its Lease in %s", b.size.issued, who, b.size.quiet), float64(len(counted.writes)), 0, "requests",
 		"the API server's audit log, requests of its ServiceAccount after all users were ready",
 	)}, nil, nil
 }

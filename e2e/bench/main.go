@@ -29,10 +29,15 @@ const (
 
 func main() {
 	idle := flag.Duration("idle", 5*time.Minute, "how long the operator is watched doing nothing")
+	isShort := flag.Bool("short", false, "measure little and judge nothing, to see that each measurement works")
 	only := flag.String("only", "", "measure only what matches this regular expression; the cluster is made for all but certificates")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Stdout, *idle, *only)
+	asked := whole(*idle)
+	if *isShort {
+		asked = short()
+	}
+	err := run(ctx, os.Stdout, asked, *only)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -60,11 +65,11 @@ type bench struct {
 	journal *harness.Journal
 	kube    *harness.Kubernetes
 	kafka   harness.Kafka
-	idle    time.Duration
+	size    size
 	figures []report.Figure
 }
 
-func run(ctx context.Context, out io.Writer, idle time.Duration, only string) error {
+func run(ctx context.Context, out io.Writer, asked size, only string) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	selected, err := regexp.Compile(only)
@@ -76,7 +81,7 @@ func run(ctx context.Context, out io.Writer, idle time.Duration, only string) er
 		return err
 	}
 	b := &bench{
-		journal: harness.NewJournal(out), kube: kube, idle: idle,
+		journal: harness.NewJournal(out), kube: kube, size: asked,
 		kafka: harness.Kafka{Kube: kube, Namespace: namespace, Name: cluster},
 	}
 	if err := kube.Install(ctx, b.journal); err != nil {
@@ -133,7 +138,9 @@ func (b *bench) take(ctx context.Context, m measurement) error {
 		summary = found.seen.Report(m.name, report.Machine())
 	}
 	summary.DurationSeconds = time.Since(summary.StartedAt).Seconds()
-	summary.Figures = append(summary.Figures, found.figures...)
+	for _, figure := range found.figures {
+		summary.Figures = append(summary.Figures, b.size.judged(figure))
+	}
 	summary.Notes = append(summary.Notes, found.notes...)
 	summary.Ok = report.Verdict(summary.Figures) && (found.seen == nil || found.seen.Ok())
 	b.figures = append(b.figures, summary.Figures...)

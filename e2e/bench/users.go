@@ -20,13 +20,10 @@ import (
 
 // How many users are applied at once, and what is promised of them.
 const (
-	someUsers          = 500
-	manyUsers          = 10_000
-	readyWithRSA       = 45 * time.Second
-	readyWithECDSA     = 6 * time.Second
-	maxUsersMiB        = 96
-	quietWithManyUsers = time.Minute
-	appliers           = 16
+	readyWithRSA   = 45 * time.Second
+	readyWithECDSA = 6 * time.Second
+	maxUsersMiB    = 96
+	appliers       = 16
 )
 
 // userProcess is the Deployment of the user operator of the bench's cluster, and userAccount its ServiceAccount.
@@ -50,9 +47,9 @@ func users(ctx context.Context, b *bench) (*finding, error) {
 		count     int
 		within    time.Duration
 	}{
-		{kafkav1.RSA, someUsers, readyWithRSA},
-		{kafkav1.ECDSA, someUsers, readyWithECDSA},
-		{kafkav1.ECDSA, manyUsers, 0},
+		{kafkav1.RSA, b.size.some, readyWithRSA},
+		{kafkav1.ECDSA, b.size.some, readyWithECDSA},
+		{kafkav1.ECDSA, b.size.many, 0},
 	} {
 		figures, err := b.wave(ctx, wave.algorithm, wave.count, wave.within)
 		if err != nil {
@@ -117,6 +114,9 @@ func (b *bench) signUsersWith(ctx context.Context, algorithm kafkav1.KeyAlgorith
 	if done, err := has(); done || err != nil {
 		return err
 	}
+	if err := b.kafka.UntilSettled(ctx); err != nil { // the operator has seen which algorithm the next key has
+		return err
+	}
 	if err := b.kafka.Replace(ctx, harness.ClientsCA); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (b *bench) signUsersWith(ctx context.Context, algorithm kafkav1.KeyAlgorith
 
 // quietUsers counts what the user operator writes while nothing changes.
 func (b *bench) quietUsers(ctx context.Context) ([]report.Figure, []string, error) {
-	counted, err := b.during(ctx, userAccount, quietWithManyUsers)
+	counted, err := b.during(ctx, userAccount, b.size.quiet)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -134,8 +134,8 @@ func (b *bench) quietUsers(ctx context.Context) ([]report.Figure, []string, erro
 	}
 	const how = "the API server's audit log, requests of the user operator's ServiceAccount in the minute after all users were ready"
 	return []report.Figure{
-		report.AtMost(fmt.Sprintf("%d users, writes beside its Lease in a minute", manyUsers), float64(len(counted.writes)), 0, "requests", how),
-		report.Observed(fmt.Sprintf("%d users, reads in a minute", manyUsers), float64(counted.reads), "requests", how),
+		report.AtMost(fmt.Sprintf("%d users, writes beside its Lease in %s", b.size.many, b.size.quiet), float64(len(counted.writes)), 0, "requests", how),
+		report.Observed(fmt.Sprintf("%d users, reads in %s", b.size.many, b.size.quiet), float64(counted.reads), "requests", how),
 	}, nil, nil
 }
 

@@ -42,12 +42,9 @@ import (
 )
 
 const (
-	manyClusters = 100
-	membersEach  = 3
+	membersEach = 3
 	// What the measurement asks for, and how.
-	requests, requestsPerSecond = 1000, 50
-	// Each cluster is looked at once while they settle, and once while it is quiet.
-	settling, quiet           = 65 * time.Second, time.Minute
+	requestsPerSecond         = 50
 	enrolWithin, answerWithin = 5 * time.Minute, 2 * time.Minute
 )
 
@@ -57,6 +54,9 @@ func BenchmarkHundredClusters(b *testing.B) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100)) // as in a process of its own
 	for b.Loop() {
 		c := newCrowd(b)
+		if testing.Short() {
+			c.clusters, c.requests, c.settling, c.quiet = 3, 10, time.Second, time.Second
+		}
 		counted := &writes{}
 		c.operate(counted)
 		go c.play()
@@ -67,9 +67,9 @@ func BenchmarkHundredClusters(b *testing.B) {
 		b.ReportMetric(residentMiB(b), "MiB-resident")
 		b.Logf("all clusters are ready after %s", time.Since(begun))
 
-		c.wait(settling)
+		c.wait(c.settling)
 		before, readBefore, askedBefore, usedBefore := counted.number.Load(), counted.reads.Load(), c.calls(), cpu(b)
-		c.wait(quiet)
+		c.wait(c.quiet)
 		b.ReportMetric(float64(counted.number.Load()-before), "writes-at-rest")
 		b.ReportMetric(float64(counted.reads.Load()-readBefore), "reads-at-rest")
 		b.ReportMetric(float64(c.calls()-askedBefore), "questions-at-rest")
@@ -77,8 +77,8 @@ func BenchmarkHundredClusters(b *testing.B) {
 
 		reads, changes := counted.reads.Load(), counted.number.Load()
 		latencies := c.ask()
-		b.ReportMetric(float64(counted.reads.Load()-reads)/requests, "reads/answer")
-		b.ReportMetric(float64(counted.number.Load()-changes)/requests, "writes/answer")
+		b.ReportMetric(float64(counted.reads.Load()-reads)/float64(c.requests), "reads/answer")
+		b.ReportMetric(float64(counted.number.Load()-changes)/float64(c.requests), "writes/answer")
 		b.ReportMetric(milliseconds(latencies[len(latencies)/2]), "ms-median")
 		b.ReportMetric(milliseconds(latencies[len(latencies)*99/100]), "ms-p99")
 	}
@@ -128,6 +128,9 @@ type crowd struct {
 	person    client.WithWatch
 	namespace string
 	private   string
+	// clusters and requests are how many there are. Each cluster is looked at once while they settle, and once while it is quiet.
+	clusters, requests int
+	settling, quiet    time.Duration
 
 	mu    sync.Mutex
 	etcds map[string]*admintest.Fake // by cluster
@@ -146,6 +149,7 @@ func newCrowd(b *testing.B) *crowd {
 	b.Helper()
 	c := &crowd{
 		b: b, ctx: b.Context(), etcds: map[string]*admintest.Fake{}, keys: map[string]map[contract.Plane]pki.PrivateKey{}, seen: map[string][]sight{},
+		clusters: 100, requests: 1000, settling: 65 * time.Second, quiet: time.Minute,
 	}
 	var err error
 	if c.person, err = client.NewWithWatch(apiServer, client.Options{Scheme: connect(b, apiServer).Scheme()}); err != nil {
@@ -230,7 +234,7 @@ func (c *crowd) apply() {
 	c.b.Helper()
 	var group errgroup.Group
 	group.SetLimit(8)
-	for i := range manyClusters {
+	for i := range c.clusters {
 		group.Go(func() error {
 			return c.person.Create(c.ctx, &etcdv1beta2.EtcdCluster{
 				ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: fmt.Sprintf("c%03d", i)}, Spec: of(membersEach),
@@ -396,11 +400,11 @@ func (c *crowd) ask() []time.Duration {
 	if err := c.person.List(c.ctx, pods, client.InNamespace(c.namespace)); err != nil {
 		c.b.Fatal(err)
 	}
-	all := make([]asked, requests)
+	all := make([]asked, c.requests)
 	group := errgroup.Group{}
 	ticker := time.NewTicker(time.Second / requestsPerSecond)
 	defer ticker.Stop()
-	for i := range requests {
+	for i := range c.requests {
 		<-ticker.C
 		pod, plane := &pods.Items[i%len(pods.Items)], contract.Planes()[i/len(pods.Items)%2]
 		group.Go(func() error {

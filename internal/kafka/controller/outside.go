@@ -257,10 +257,7 @@ func renewalIsDue(p *pass, request leafRequest, issued []*x509.Certificate) bool
 	if target == nil || request.identity.Signer != evidence.KeyID(target) {
 		return false
 	}
-	if waits := issued[0].NotBefore.Add(issuer.RenewalPause); p.now.Before(waits) && !slices.ContainsFunc(p.clusterCA.known, func(ca *x509.Certificate) bool {
-		return verifiesChain(ca, issued, p.now)
-	}) {
-		p.wake(waits) // somebody is about to name its CA
+	if awaitsItsCA(p, issued) {
 		return false
 	}
 	isOfTarget := verifiesChain(target, issued, p.now)
@@ -273,6 +270,17 @@ func renewalIsDue(p *pass, request leafRequest, issued []*x509.Certificate) bool
 	}
 	nodes := p.allNodes()
 	return isBetter(p.offered) || anyPresents(p, isBetter) || len(nodes) > 0 && request.secret == nodes[0].Pod
+}
+
+// awaitsItsCA reports whether a leaf was issued a short while ago by a CA that nobody knows: somebody is about to name it.
+func awaitsItsCA(p *pass, issued []*x509.Certificate) bool {
+	until := issued[0].NotBefore.Add(issuer.RenewalPause)
+	isKnown := slices.ContainsFunc(p.clusterCA.known, func(ca *x509.Certificate) bool { return verifiesChain(ca, issued, p.now) })
+	if isKnown || !p.now.Before(until) {
+		return false
+	}
+	p.wake(until)
+	return true
 }
 
 func verifiesChain(ca *x509.Certificate, chain []*x509.Certificate, now time.Time) bool {

@@ -39,7 +39,7 @@ type identity struct {
 
 // loadIdentity reads the key, the request and the chain that an earlier container of the
 // pod has left, and makes the key and the request when there are none. A key that cannot
-// be read is an error: the operator certifies no second key of the pod.
+// be read is an error, and not replaced: something else has damaged the volume.
 func loadIdentity(plane contract.Plane, o Options) (*identity, error) {
 	id := &identity{plane: plane, dir: o.dir(plane)}
 	if err := os.MkdirAll(id.dir, ownerOnlyDir); err != nil {

@@ -260,6 +260,7 @@ func TestRealEtcdIsRestored(t *testing.T) {
 	if len(homes) == 0 {
 		t.Skipf("no etcd in $%s", etcdHomes)
 	}
+	newest := slices.MaxFunc(homes, func(a, b string) int { return strings.Compare(versionOf(t, a), versionOf(t, b)) })
 	for _, home := range homes {
 		from := lost(t, home)
 		for _, into := range homes {
@@ -269,7 +270,7 @@ func TestRealEtcdIsRestored(t *testing.T) {
 					s := restored(t, into, data)
 					from.isIn(t, s)
 					s.kill()
-					s.home = homes[len(homes)-1]
+					s.home = newest
 					s.run(t)
 					from.isIn(t, s) // also once it is upgraded
 				})

@@ -114,7 +114,7 @@ func (p *pass) observe() membership.Observed {
 	for name, pod := range p.pods {
 		start, _ := contract.ParseStart(pod.Annotations[contract.StartAnnotation]) // what cannot be read is written again
 		o.Pods[name] = membership.Pod{
-			UID: string(pod.UID), IsOwned: p.cluster.IsOwned(pod), IsOrphan: p.mayAdopt(pod), MayRun: p.mayRun(pod), IsStale: p.isStale(pod),
+			UID: string(pod.UID), IsOwned: p.cluster.IsOwned(pod), IsLeft: p.mayAdopt(pod), MayRun: p.mayRun(pod), IsStale: p.isStale(pod),
 			HasOldSpec: p.cluster.HasOldSpec(pod), AwaitsMount: p.awaitsMount(pod), IsDown: isDown(pod),
 			IsReady: isReady(pod), IsEnding: !pod.DeletionTimestamp.IsZero(), HasEnded: hasEnded(pod), IsEmptied: isEmptied(pod),
 			HasJoined: start.HasJoined, Members: start.Names(), Version: pod.Annotations[model.VersionAnnotation],

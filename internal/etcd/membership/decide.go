@@ -62,9 +62,17 @@ func (o Observed) unrecorded() (Decision, bool) {
 		if pod.IsOwned && (!pod.MayRun || o.WithoutIdentity) && !o.Paused {
 			return Decision{Act: DeletePod{Name: name, UID: pod.UID}}, true
 		}
-		return rest(UnknownMemberPod, "Pod %s was not created by the operator. It gets no certificate, and members are neither added nor replaced. Delete it.", name), true
+		return rest(UnknownMemberPod, "Pod %s was not created by the operator. It gets no certificate, and members are neither added nor replaced. %s", name, o.goesBy()), true
 	}
 	return Decision{}, false
+}
+
+// goesBy is what to do about a pod that is none of a member's. An ephemeral one has its data in it alone.
+func (o Observed) goesBy() string {
+	if o.Ephemeral {
+		return "Find out who created it, and take a snapshot of etcd in it if it has data that you need. Delete it then."
+	}
+	return "Delete it."
 }
 
 // orphaned takes over a pod of a member that etcd has. Before etcd has named the member, its pod is not recorded: it would pass for
@@ -72,17 +80,17 @@ func (o Observed) unrecorded() (Decision, bool) {
 func (o Observed) orphaned(name string, pod Pod) (Decision, bool) {
 	listed, isListed := o.named(name)
 	switch {
-	case !pod.IsOrphan:
+	case !pod.IsLeft:
 		return Decision{}, false
 	case !o.Asked:
 		return Decision{Act: Ask{}, Obstacle: o.unanswered()}, true
 	case o.List == nil:
-		return poll(EtcdNotAnswering, "Pod %s is of an EtcdCluster of this name that was deleted without its pods. It is taken over when etcd answers, and until then no member is added or replaced. See the log of the pod if that lasts.", name), true
+		return poll(EtcdNotAnswering, "Pod %s is a member's that is not recorded: the status was lost, or an EtcdCluster of this name was deleted without its pods. It is taken over when etcd answers, and until then no member is added or replaced. See the log of the pod if that lasts.", name), true
 	case !isListed || !listed.HasStarted:
 		return Decision{}, false
 	default:
 		member := Member{Name: name, PodUID: pod.UID, ID: listed.ID, IsVoter: !listed.IsLearner, Version: pod.Version}
-		return act(Adopt{member}, WaitingForMembers, "Pod %s of an EtcdCluster of this name that was deleted without its pods is being taken over.", name), true
+		return act(Adopt{member}, WaitingForMembers, "Pod %s is a member's that is not recorded, and is being taken over.", name), true
 	}
 }
 

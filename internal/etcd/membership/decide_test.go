@@ -66,7 +66,7 @@ func left() membership.Observed {
 	o := three()
 	o.Members, o.WasReady = nil, false
 	for name, pod := range o.Pods {
-		pod.IsOwned, pod.IsOrphan = false, true
+		pod.IsOwned, pod.IsLeft = false, true
 		o.Pods[name] = pod
 	}
 	return o

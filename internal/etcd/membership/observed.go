@@ -21,8 +21,9 @@ type Pod struct {
 	UID string
 	// IsOwned is true when the cluster controls the pod.
 	IsOwned bool
-	// IsOrphan is true when it was a member's of an EtcdCluster of this name that was deleted without it.
-	IsOrphan bool
+	// IsLeft is true when it is a member's that is not recorded: the status was lost, or an EtcdCluster of this name was deleted
+	// without it.
+	IsLeft bool
 	// MayRun is true when the pod has been given certificates or is ready: etcd may run in it.
 	MayRun   bool
 	IsReady  bool

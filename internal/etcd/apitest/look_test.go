@@ -41,6 +41,23 @@ func (w *world) idOf(member string) uint64 {
 	return id
 }
 
+// A member whose data differ is not ready, and neither are the others soon: who is looked at must not depend on that.
+func TestAnAlarmIsReportedThoughNoMemberIsReady(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(3))
+	w.bring()
+	w.look()
+	for _, member := range []string{first, second, third} {
+		w.setUnready(member)
+	}
+	w.reconcile()
+	w.etcd.Raise(admin.Alarm{MemberID: w.idOf(second), Kind: "CORRUPT"})
+	w.look()
+	if healthy := w.condition(etcdv1beta2.ConditionEtcdHealthy); healthy.Status != metav1.ConditionFalse || healthy.Reason != "Corrupt" {
+		t.Errorf("EtcdHealthy is %+v", healthy)
+	}
+}
+
 func TestWhatEtcdReportsOfItsDataIsReported(t *testing.T) {
 	t.Parallel()
 	const gib = 1 << 30

@@ -132,11 +132,11 @@ func (l *looks) keep(name types.NamespacedName, found sight) bool {
 	return changed
 }
 
-// offerLooks has the members that are ready looked at from now on.
+// offerLooks has the members that have an address looked at from now on: one with an alarm is not ready.
 func (p *pass) offerLooks() {
 	var members []lookedAtMember
 	for _, member := range p.members {
-		if pod := p.pods[member.Name]; member.ID != "" && pod != nil && isReady(pod) && string(pod.UID) == member.PodUID {
+		if pod := p.pods[member.Name]; member.ID != "" && pod != nil && pod.Status.PodIP != "" && pod.DeletionTimestamp.IsZero() && string(pod.UID) == member.PodUID {
 			members = append(members, lookedAtMember{member.Name, member.ID, p.addressOf(member.Name), p.identityOf(member.Name)})
 		}
 	}

@@ -31,7 +31,7 @@ func TestAnAnswerOfAMemberIsBounded(t *testing.T) {
 		size int
 		want codes.Code
 	}{
-		"one of a usual size": {1 << 10, codes.OK},
+		"one of a usual size": {1 << 8, codes.OK},
 		"one that is larger":  {5 << 20, codes.ResourceExhausted},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -116,11 +116,7 @@ func (e *etcd) Members(ctx context.Context) ([]Member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing the members of etcd: %w", err)
 	}
-	members := make([]Member, 0, len(response.Members))
-	for _, m := range response.Members {
-		members = append(members, Member{ID: m.ID, Name: m.Name, PeerURLs: m.PeerURLs, IsLearner: m.IsLearner})
-	}
-	return members, nil
+	return membersOf(response.Members)
 }
 
 // AddLearner implements Client.
@@ -189,11 +185,7 @@ func (e *etcd) Alarms(ctx context.Context) ([]Alarm, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing the alarms of etcd: %w", err)
 	}
-	alarms := make([]Alarm, 0, len(response.Alarms))
-	for _, alarm := range response.Alarms {
-		alarms = append(alarms, Alarm{MemberID: alarm.MemberID, Kind: alarm.Alarm.String()})
-	}
-	return alarms, nil
+	return alarmsOf(response.Alarms)
 }
 
 // MoveLeader implements Client.

@@ -1,7 +1,6 @@
 package admin_test
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/etcd/admin"
 	"github.com/keyturn/keyturn/internal/etcd/admin/admintest"
+	"github.com/keyturn/keyturn/internal/freeport"
 )
 
 func TestTheFakeIsAsEtcdIs(t *testing.T) {
@@ -43,15 +43,7 @@ type servers struct {
 // free is a URL at which nothing listens.
 func free(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return "http://" + address
+	return "http://" + freeport.Address(t)
 }
 
 func (s *servers) Start(t *testing.T, name, peerURL string) string {

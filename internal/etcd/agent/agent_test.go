@@ -32,6 +32,7 @@ import (
 	etcdagent "github.com/keyturn/keyturn/internal/etcd/agent"
 	"github.com/keyturn/keyturn/internal/etcd/agent/agenttest"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/freeport"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
 )
@@ -142,12 +143,7 @@ func dataOf(pod *agenttest.Pod) string { return filepath.Join(filepath.Dir(pod.R
 // free returns an address on which nothing listens at this moment.
 func free(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	return freeport.Address(t)
 }
 
 // until waits until a condition holds.

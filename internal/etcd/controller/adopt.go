@@ -66,11 +66,12 @@ func (p *pass) privateLabels(ctx context.Context) (map[string]string, error) {
 
 var errNoNamespace = errors.New("it is gone")
 
-// mayAdopt reports whether a pod is a member's that is not recorded: the status was lost, or an EtcdCluster of this name was deleted
-// without it. What shows that is the ledger: the operator has signed for its UID. Pods without certificates cannot pass for others.
+// mayAdopt reports whether a pod is a member's that is not recorded: an EtcdCluster of this name was deleted without it, or the status
+// was lost and the pod has the only data of its member. What shows that is the ledger: the operator has signed for its UID. Pods
+// without certificates cannot pass for others.
 func (p *pass) mayAdopt(pod *corev1.Pod) bool {
 	isRecorded := slices.ContainsFunc(p.members, func(m membership.Member) bool { return m.PodUID == string(pod.UID) })
-	isLeft := p.cluster.IsOrphan(pod) || p.cluster.IsOwned(pod) && p.mayRun(pod)
+	isLeft := p.cluster.IsOrphan(pod) || p.cluster.Ephemeral() && p.cluster.IsOwned(pod) && p.mayRun(pod)
 	if isRecorded || !isLeft || !slices.Contains(p.memberNames(), pod.Name) {
 		return false
 	}

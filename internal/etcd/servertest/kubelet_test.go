@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -29,6 +28,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/agent/ownpod"
 	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/freeport"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -77,12 +77,7 @@ func (w *world) member(name string) *member {
 // free returns an address on which nothing listens at this moment.
 func free(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", loopback+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	return freeport.Address(t)
 }
 
 // sync does what a kubelet does for all pods.

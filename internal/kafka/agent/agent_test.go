@@ -24,6 +24,7 @@ import (
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/agent/mount/mounttest"
 	"github.com/keyturn/keyturn/internal/agent/process"
+	"github.com/keyturn/keyturn/internal/freeport"
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
 	kafkaagent "github.com/keyturn/keyturn/internal/kafka/agent"
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
@@ -178,12 +179,7 @@ func (p *pod) optionsFor(t *testing.T, mode string) kafkaagent.Options {
 // free returns an address nobody listens on at this moment.
 func free(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	return freeport.Address(t)
 }
 
 // running is a started agent.

@@ -1,0 +1,32 @@
+// Package freeport finds ports for servers that tests start as processes of their own.
+package freeport
+
+import (
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"testing"
+)
+
+// Linux gives ports from 32768 on to connections and to listeners that name none (net.ipv4.ip_local_port_range), and Kubernetes
+// those from 30000 on to Services. A port from there may be taken between its choice and the start of the server.
+const lowest, highest = 12_000, 30_000
+
+// Address is one of the loopback on which nobody listens, and which nobody is given.
+func Address(tb testing.TB) string {
+	tb.Helper()
+	const attempts = 100
+	for range attempts {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowest+rand.IntN(highest-lowest)))
+		listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", address)
+		if err != nil {
+			continue
+		}
+		if err := listener.Close(); err != nil {
+			tb.Fatal(err)
+		}
+		return address
+	}
+	tb.Fatal("no port is free")
+	return ""
+}

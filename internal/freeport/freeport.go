@@ -2,7 +2,8 @@
 package freeport
 
 import (
-	"math/rand/v2"
+	"crypto/rand"
+	"math/big"
 	"net"
 	"strconv"
 	"testing"
@@ -17,7 +18,11 @@ func Address(tb testing.TB) string {
 	tb.Helper()
 	const attempts = 100
 	for range attempts {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowest+rand.IntN(highest-lowest)))
+		offset, err := rand.Int(rand.Reader, big.NewInt(highest-lowest))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		address := net.JoinHostPort("127.0.0.1", strconv.FormatInt(lowest+offset.Int64(), 10))
 		listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", address)
 		if err != nil {
 			continue

@@ -56,7 +56,7 @@ func (o Observed) unrecorded() (Decision, bool) {
 		if !exists || pod.UID == o.recorded(name) || pod.IsEnding {
 			continue
 		}
-		if d, found := o.orphaned(name, pod); found {
+		if d, found := o.left(name, pod); found {
 			return d, true
 		}
 		if pod.IsOwned && (!pod.MayRun || o.WithoutIdentity) && !o.Paused {
@@ -75,9 +75,9 @@ func (o Observed) goesBy() string {
 	return "Delete it."
 }
 
-// orphaned takes over a pod of a member that etcd has. Before etcd has named the member, its pod is not recorded: it would pass for
+// left takes over a pod of a member that etcd has. Before etcd has named the member, its pod is not recorded: it would pass for
 // one that has no data.
-func (o Observed) orphaned(name string, pod Pod) (Decision, bool) {
+func (o Observed) left(name string, pod Pod) (Decision, bool) {
 	listed, isListed := o.named(name)
 	switch {
 	case !pod.IsLeft:

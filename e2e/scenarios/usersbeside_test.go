@@ -35,7 +35,7 @@ func (s *stage) besideOneNode() harness.Manifest {
 }
 
 // issuedBesideTheNodes: a cluster whose users have certificates of its own CA gets an issuer for them. The user operator beside the
-// nodes asks that issuer, and whoever reads user.* is refused nothing.
+// nodes asks that issuer, and what reads user.* goes on without an error.
 func issuedBesideTheNodes(s *stage) {
 	s.withIssuedUsers(nil)
 	s.apply(s.besideOneNode())

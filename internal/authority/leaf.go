@@ -205,7 +205,7 @@ func readLeaf(in LeafInput) (leafCheck, *LeafDecision) {
 	return l, nil
 }
 
-// lookAt is when something is to be done about a leaf that stays. What lies in the past wakes nobody.
+// lookAt is when something is to be done about a leaf that stays. A time in the past causes no wake-up.
 func (l leafCheck) lookAt() time.Time {
 	if at := l.renewalAt(); l.in.Now.Before(at) {
 		return at

@@ -13,7 +13,7 @@ import (
 // those from 30000 on to Services. A port from there may be taken between its choice and the start of the server.
 const lowest, highest = 12_000, 30_000
 
-// Address is one of the loopback on which nobody listens, and which nobody is given.
+// Address is one of the loopback on which nothing listens, and which no connection is given.
 func Address(tb testing.TB) string {
 	tb.Helper()
 	const attempts = 100

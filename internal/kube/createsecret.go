@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// CreateSecret creates the Secret that an intent is about, whole, as whoever mounts it must find it, and fails with AlreadyExists if
+// CreateSecret creates the Secret that an intent is about, whole, as a pod that mounts it must find it, and fails with AlreadyExists if
 // there is one: a server-side apply has no such precondition, and would take it over. What is returned is as if it had been applied.
 func CreateSecret(ctx context.Context, writer client.Client, owner client.FieldOwner, intent *coreac.SecretApplyConfiguration) (*corev1.Secret, error) {
 	data, err := json.Marshal(intent)

@@ -18,7 +18,7 @@ func unreadable(whole []byte, problem string) error {
 	return errors.New(problem)
 }
 
-// looksLike says what a text is that should be PEM, and what mends it; empty where nobody can tell. It never quotes the text.
+// looksLike says what a text is that should be PEM, and what mends it; empty where it looks like none of those. It never quotes the text.
 func looksLike(text []byte) string {
 	for _, form := range forms() {
 		if form.is(text) {

@@ -28,7 +28,7 @@ type store struct {
 	created, deleted, statuses, looks int
 	// reported is told of each status, if it is set.
 	reported func(podsetv1.StrimziPodSetStatus)
-	// denied is the name of the pod that nobody may create.
+	// denied is the name of the pod that may not be created.
 	denied string
 }
 

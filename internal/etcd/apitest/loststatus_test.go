@@ -32,7 +32,7 @@ func TestALostStatusCostsNoEphemeralPod(t *testing.T) {
 				w.forgetStatus()
 				w.restart()
 				w.dial = func(context.Context, []string, *tls.Config) (admin.Client, error) {
-					return nil, errors.New("nobody answers")
+					return nil, errors.New("no member answers")
 				}
 				for range 6 {
 					_, _ = w.try()

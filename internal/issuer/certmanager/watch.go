@@ -114,7 +114,7 @@ func (w *Watch) Start(ctx context.Context, queue workqueue.TypedRateLimitingInte
 	return nil
 }
 
-// startOnDemand watches Certificates as soon as somebody refers to them.
+// startOnDemand watches Certificates as soon as something refers to them.
 func (w *Watch) startOnDemand(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	begin := sync.OnceFunc(func() { w.begin(ctx, queue) })
 	w.mu.Lock()

@@ -272,7 +272,7 @@ func renewalIsDue(p *pass, request leafRequest, issued []*x509.Certificate) bool
 	return isBetter(p.offered) || anyPresents(p, isBetter) || len(nodes) > 0 && request.secret == nodes[0].Pod
 }
 
-// awaitsItsCA reports whether a leaf was issued a short while ago by a CA that nobody knows: somebody is about to name it.
+// awaitsItsCA reports whether a leaf was issued a short while ago by a CA that caCert does not name yet.
 func awaitsItsCA(p *pass, issued []*x509.Certificate) bool {
 	until := issued[0].NotBefore.Add(issuer.RenewalPause)
 	isKnown := slices.ContainsFunc(p.clusterCA.known, func(ca *x509.Certificate) bool { return verifiesChain(ca, issued, p.now) })

@@ -53,7 +53,7 @@ func parts(err error) []error {
 }
 
 // each does something for all of a list, also after it has failed for some. It ends where the pass has to: its time is over,
-// or somebody was faster.
+// or another write came first.
 func each[T any](ctx context.Context, list []T, do func(T) error) error {
 	var failed []error
 	for _, one := range list {

@@ -83,7 +83,7 @@ func probe(path string) *coreac.ProbeApplyConfiguration {
 func Lease(cluster string) string { return cluster + "-user-operator" }
 
 // Rules are what a user operator with these gates may do in the namespace of its cluster. The chart grants the same to
-// one that runs elsewhere, and all of it to the cluster operator, because nobody can grant more than it has.
+// one that runs elsewhere, and all of it to the cluster operator, because an account can grant no more than it has.
 func Rules(names model.Names, gates featuregate.Gates) []rbacv1.PolicyRule {
 	rule := func(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/keyturn/keyturn/internal/issuer"
 )
@@ -63,6 +64,26 @@ func TestACrashAfterAnyWriteOfAWithdrawalIsMadeUpFor(t *testing.T) {
 					t.Fatal(err)
 				}
 				return !w.isLeft("a") && !w.isLeft("b")
+			})
+		})
+	}
+}
+
+func TestARequestThatCannotBeWithdrawnKeepsNoOther(t *testing.T) {
+	t.Parallel()
+	for what, object := range map[string]string{"its Certificate": "certificates/a", "its Secret": "secrets/a-cm"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.issued(w.request("a"))
+			w.issued(w.request("b"))
+			w.traffic.forbidden = []string{object}
+
+			w.until("nothing of the other is left", func() bool {
+				if err := w.issuer().Withdraw(t.Context(), nil); !apierrors.IsForbidden(err) {
+					t.Fatalf("got %v, want a refusal", err)
+				}
+				return !w.isLeft("b")
 			})
 		})
 	}

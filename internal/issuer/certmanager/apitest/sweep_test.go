@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/keyturn/keyturn/internal/issuer/certmanager"
@@ -17,7 +18,7 @@ func TestAKeyThatWasWrittenForAnOwnerThatIsGoneIsSwept(t *testing.T) {
 	w.leaves(node)
 	w.create(&corev1.Secret{ObjectMeta: w.meta("another" + certmanager.SecretSuffix)})
 
-	w.sweep()
+	w.sweeps()
 
 	if w.find(&corev1.Secret{}, node+certmanager.SecretSuffix) {
 		t.Error("the key that nothing refers to still exists")
@@ -34,12 +35,27 @@ func TestAKeyStaysThatIsOwnedOrMayOutliveItsOwner(t *testing.T) {
 	w.options.References = certmanager.WithoutReferences
 	w.leaves("kept")
 
-	w.sweep()
+	w.sweeps()
 
 	for _, name := range []string{"owned", "kept"} {
 		if !w.find(&corev1.Secret{}, name+certmanager.SecretSuffix) {
 			t.Errorf("the key of Certificate %s is gone", name)
 		}
+	}
+}
+
+func TestAKeyThatCannotBeSweptKeepsNoOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.leaves("a")
+	w.leaves("b")
+	w.traffic.forbidden = []string{"secrets/a" + certmanager.SecretSuffix}
+
+	if err := w.sweep(); !apierrors.IsForbidden(err) {
+		t.Fatalf("got %v, want a refusal", err)
+	}
+	if w.find(&corev1.Secret{}, "b"+certmanager.SecretSuffix) {
+		t.Error("the other key still exists")
 	}
 }
 
@@ -56,13 +72,18 @@ func (w *world) leaves(name string) {
 	}
 }
 
-func (w *world) sweep() {
+func (w *world) sweeps() {
+	w.t.Helper()
+	if err := w.sweep(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) sweep() error {
 	w.t.Helper()
 	live, is := w.options.Secrets.(certmanager.Live)
 	if !is {
 		w.t.Fatal("Secrets are not read from the API server")
 	}
-	if err := live.Sweep(w.t.Context(), w.namespace, labels.SelectorFromSet(w.options.Selector)); err != nil {
-		w.t.Fatal(err)
-	}
+	return live.Sweep(w.t.Context(), w.namespace, labels.SelectorFromSet(w.options.Selector))
 }

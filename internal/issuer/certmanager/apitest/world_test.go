@@ -109,7 +109,7 @@ type traffic struct {
 
 	mu            sync.Mutex
 	reads, writes []string
-	// forbidden are the resources that must not be read.
+	// forbidden are the resources, and objects of them, that no request reaches.
 	forbidden []string
 	// loses is after how many writes more the answer to one gets lost, as when the operator crashes; 0 is never.
 	loses int
@@ -137,7 +137,7 @@ func (c *traffic) forbids(request *http.Request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(c.forbidden, func(resource string) bool {
-		return strings.Contains(request.URL.Path, "/"+resource+"/")
+		return strings.Contains(request.URL.Path+"/", "/"+resource+"/")
 	})
 }
 

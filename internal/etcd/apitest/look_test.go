@@ -3,6 +3,7 @@ package apitest
 import (
 	"context"
 	"crypto/tls"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -198,6 +199,27 @@ func TestAMemberThatAPersonAddsIsReportedWithinAMinute(t *testing.T) {
 	}
 	w.look()
 	w.wantHealth("MembersReady", "NoAlarm")
+	w.atRest()
+}
+
+func TestAPeerURLThatAPersonChangesIsReportedWithinAMinute(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(3))
+	w.bring()
+	ids := w.ids()
+	w.look()
+	w.etcd.Readdress(second, "https://elsewhere.example.com:2380")
+	w.look()
+	ready := w.condition(etcdv1beta2.ConditionReady)
+	if ready.Reason != "PeerURLChanged" || !strings.Contains(ready.Message, "pod my-cluster-1 with etcdctl member update") {
+		t.Errorf("Ready is %+v", ready)
+	}
+	w.etcd.Readdress(second, "")
+	w.look()
+	w.wantHealth("MembersReady", "NoAlarm")
+	if !maps.Equal(ids, w.ids()) {
+		t.Errorf("members were %v and are %v", ids, w.ids())
+	}
 	w.atRest()
 }
 

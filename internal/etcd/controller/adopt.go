@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 )
@@ -67,15 +68,30 @@ func (p *pass) privateLabels(ctx context.Context) (map[string]string, error) {
 var errNoNamespace = errors.New("it is gone")
 
 // mayAdopt reports whether a pod is a member's that is not recorded: an EtcdCluster of this name was deleted without it, or the status
-// was lost and the pod has the only data of its member. What shows that is the ledger: the operator has signed for its UID. Pods
+// was lost and the pod was told that its member has joined. What shows that is the ledger: the operator has signed for its UID. Pods
 // without certificates cannot pass for others.
 func (p *pass) mayAdopt(pod *corev1.Pod) bool {
 	isRecorded := slices.ContainsFunc(p.members, func(m membership.Member) bool { return m.PodUID == string(pod.UID) })
-	isLeft := p.cluster.IsOrphan(pod) || p.cluster.Ephemeral() && p.cluster.IsOwned(pod) && p.mayRun(pod)
-	if isRecorded || !isLeft || !slices.Contains(p.memberNames(), pod.Name) {
+	if isRecorded || !p.cluster.IsOrphan(pod) && !p.hasLostRecord(pod) || !slices.Contains(p.memberNames(), pod.Name) {
 		return false
 	}
 	return p.cluster.Names.Mode != model.Dynamic || p.ledger.issued.HasPod(string(pod.UID))
+}
+
+// hasLostRecord reports whether the cluster has a pod whose member has joined, and no record of a member of this name. With a
+// record, the operator has created the pod in place of another one, and has crashed.
+func (p *pass) hasLostRecord(pod *corev1.Pod) bool {
+	start, err := contract.ParseStart(pod.Annotations[contract.StartAnnotation])
+	isNamed := slices.ContainsFunc(p.members, func(m membership.Member) bool { return m.Name == pod.Name })
+	return err == nil && start.HasJoined && !isNamed && p.cluster.IsOwned(pod)
+}
+
+// unlikePod is the field of the spec by which a pod without an owner differs from those of this cluster.
+func (p *pass) unlikePod(pod *corev1.Pod) string {
+	if !p.cluster.IsOrphan(pod) {
+		return ""
+	}
+	return p.cluster.UnlikePod(pod)
 }
 
 // serving are the members, and those whose pods may be taken over.

@@ -109,9 +109,10 @@ func (c *connection) list(ctx context.Context) []membership.Listed {
 	}
 	listed := make([]membership.Listed, 0, len(members))
 	for _, member := range members {
-		each := membership.Listed{
-			ID: strconv.FormatUint(member.ID, hexadecimal), Name: c.memberAt(member.PeerURLs),
-			IsLearner: member.IsLearner, HasStarted: member.Name != "",
+		each := membership.Listed{ID: strconv.FormatUint(member.ID, hexadecimal), Name: c.memberAt(member.PeerURLs), IsLearner: member.IsLearner, HasStarted: member.Name != ""}
+		if i := slices.IndexFunc(c.members, func(m membership.Member) bool { return m.ID == each.ID }); i >= 0 {
+			each.HasOtherURL = each.Name != c.members[i].Name
+			each.Name = c.members[i].Name
 		}
 		listed = append(listed, c.withStatus(ctx, each, member.ID))
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -58,8 +59,8 @@ type lookedAt struct {
 
 // lookedAtMember is a member, and how it is reached.
 type lookedAtMember struct {
-	name, id, url string
-	identity      *tls.Config
+	name, id, url, peerURL string
+	identity               *tls.Config
 }
 
 // offer has the members of a cluster looked at that are ready now. The first look of each cluster has a time of its own.
@@ -137,7 +138,7 @@ func (p *pass) offerLooks() {
 	var members []lookedAtMember
 	for _, member := range p.members {
 		if pod := p.pods[member.Name]; member.ID != "" && pod != nil && pod.Status.PodIP != "" && pod.DeletionTimestamp.IsZero() && string(pod.UID) == member.PodUID {
-			members = append(members, lookedAtMember{member.Name, member.ID, p.addressOf(member.Name), p.identityOf(member.Name)})
+			members = append(members, lookedAtMember{member.Name, member.ID, p.addressOf(member.Name), p.cluster.Names.PeerURL(member.Name), p.identityOf(member.Name)})
 		}
 	}
 	p.looks.offer(p.cluster.Names.NamespacedName(), members, p.cluster.Quota(), p.now)
@@ -264,9 +265,15 @@ func judge(ctx context.Context, client admin.Client, sizes map[string]membership
 	if err != nil {
 		return membership.Health{}, err
 	}
+	names, urls := map[string]string{}, map[string]string{}
+	for _, member := range members {
+		names[member.id], urls[member.id] = member.name, member.peerURL
+	}
 	known := make([]membership.Listed, 0, len(list))
 	for _, member := range list {
-		known = append(known, membership.Listed{ID: strconv.FormatUint(member.ID, hexadecimal), IsLearner: member.IsLearner})
+		id := strconv.FormatUint(member.ID, hexadecimal)
+		url, isRecorded := urls[id]
+		known = append(known, membership.Listed{ID: id, IsLearner: member.IsLearner, HasOtherURL: isRecorded && !slices.Contains(member.PeerURLs, url)})
 	}
 	if !hasAlarm {
 		return membership.Judge(nil, sizes, known), nil
@@ -274,10 +281,6 @@ func judge(ctx context.Context, client admin.Client, sizes map[string]membership
 	alarms, err := client.Alarms(ctx)
 	if err != nil {
 		return membership.Health{}, err
-	}
-	names := map[string]string{}
-	for _, member := range members {
-		names[member.id] = member.name
 	}
 	return membership.Judge(named(alarms, list, names), sizes, known), nil
 }

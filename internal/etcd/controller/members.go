@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,6 +66,7 @@ func (p *pass) do(ctx context.Context, act membership.Act, connection *connectio
 	case membership.CreatePod:
 		return p.createPod(ctx, act)
 	case membership.Adopt:
+		p.tellSkipped(act.Member.Name)
 		p.members = membership.Adopted(p.members, act.Member)
 		p.wakeAt(p.now.Add(again))
 	case membership.DeletePod:
@@ -106,7 +108,7 @@ func (p *pass) observe() membership.Observed {
 	o := membership.Observed{
 		Size: p.cluster.Size, Version: p.cluster.Version, Paused: p.cluster.Paused, Members: p.members,
 		Ephemeral: p.cluster.Ephemeral(), Pods: map[string]membership.Pod{}, Names: p.memberNames(), WithoutIdentity: p.cluster.Names.Mode != model.Dynamic,
-		WasReady: wasReady(p.etcd),
+		WasReady: wasReady(p.etcd), HadMembers: p.ledger.issued.HasMembers(),
 	}
 	if health := p.looks.health(p.cluster.Names.NamespacedName()); health != nil {
 		o.Known = health.Known
@@ -114,7 +116,7 @@ func (p *pass) observe() membership.Observed {
 	for name, pod := range p.pods {
 		start, _ := contract.ParseStart(pod.Annotations[contract.StartAnnotation]) // what cannot be read is written again
 		o.Pods[name] = membership.Pod{
-			UID: string(pod.UID), IsOwned: p.cluster.IsOwned(pod), IsLeft: p.mayAdopt(pod), MayRun: p.mayRun(pod), IsStale: p.isStale(pod),
+			UID: string(pod.UID), IsOwned: p.cluster.IsOwned(pod), IsLeft: p.mayAdopt(pod), Unlike: p.unlikePod(pod), IsEphemeral: model.IsEphemeral(pod), MayRun: p.mayRun(pod), IsStale: p.isStale(pod),
 			HasOldSpec: p.cluster.HasOldSpec(pod), AwaitsMount: p.awaitsMount(pod), IsDown: isDown(pod),
 			IsReady: isReady(pod), IsEnding: !pod.DeletionTimestamp.IsZero(), HasEnded: hasEnded(pod), IsEmptied: isEmptied(pod),
 			HasJoined: start.HasJoined, Members: start.Names(), Version: pod.Annotations[model.VersionAnnotation],
@@ -135,17 +137,22 @@ func (p *pass) ask(ctx context.Context, connection *connection) (membership.Obse
 	if err := p.readPods(ctx, p.options.Live); err != nil {
 		return membership.Observed{}, nil, err
 	}
+	unlisted, err := p.readUnlisted(ctx)
+	if err != nil {
+		return membership.Observed{}, nil, err
+	}
 	list := connection.list(ctx)
 	claims, foreign, err := p.readClaims(ctx, p.claimants(list))
 	if err != nil {
 		return membership.Observed{}, nil, err
 	}
+	maps.Copy(foreign, unlisted)
 	p.members = membership.Record(p.members, list)
 	o := p.observe()
 	var failed []error
-	for name, err := range foreign {
+	for _, name := range slices.Sorted(maps.Keys(foreign)) {
 		o.Blocked = append(o.Blocked, name)
-		failed = append(failed, err)
+		failed = append(failed, foreign[name])
 	}
 	o.Asked, o.Claims, o.List, o.Heard, o.Alarms = true, claims, list, connection.heard, connection.alarms
 	o.Silence, o.Unresolved = connection.silence, p.unresolved(ctx)
@@ -171,7 +178,7 @@ func (p *pass) keepRunning(ctx context.Context, o membership.Observed, connectio
 }
 
 // claimants are the names of members that may have claims: those that are recorded or that etcd has, and all there can
-// be while no id is recorded.
+// be while etcd does not answer or no id is recorded.
 func (p *pass) claimants(list []membership.Listed) []string {
 	var names []string
 	for _, member := range p.members {
@@ -180,7 +187,7 @@ func (p *pass) claimants(list []membership.Listed) []string {
 	for _, listed := range list {
 		names = append(names, listed.Name)
 	}
-	if !slices.ContainsFunc(p.members, func(m membership.Member) bool { return m.ID != "" }) {
+	if list == nil || !slices.ContainsFunc(p.members, func(m membership.Member) bool { return m.ID != "" }) {
 		names = p.memberNames()
 	}
 	return names
@@ -198,7 +205,7 @@ func (p *pass) memberNames() []string {
 // cluster's.
 func (p *pass) readClaims(ctx context.Context, names []string) (claims map[string]membership.Claim, foreign map[string]error, err error) {
 	claims, foreign = map[string]membership.Claim{}, map[string]error{}
-	if p.cluster.Ephemeral() {
+	if p.cluster.Ephemeral() && len(p.members) > 0 {
 		return claims, foreign, nil
 	}
 	for _, name := range names {
@@ -213,8 +220,10 @@ func (p *pass) readClaims(ctx context.Context, names []string) (claims map[strin
 		case err != nil && !isForeign:
 			return nil, nil, err
 		case claim != nil:
+			_, hasJoined := claim.Annotations[model.JoinedAnnotation]
 			claims[name] = membership.Claim{
 				UID: string(claim.UID), IsEnding: !claim.DeletionTimestamp.IsZero(), IsLost: claim.Status.Phase == corev1.ClaimLost,
+				HasJoined: hasJoined, Unlike: p.cluster.UnlikeClaim(name, claim),
 			}
 		}
 	}
@@ -230,6 +239,8 @@ func (p *pass) claim(ctx context.Context, member string) (*corev1.PersistentVolu
 		return nil, client.IgnoreNotFound(err)
 	case err != nil:
 		return nil, fmt.Errorf("reading PersistentVolumeClaim %s: %w", key, err)
+	case p.cluster.IsOrphan(claim) && p.cluster.UnlikeClaim(member, claim) != "":
+		return claim, nil
 	case p.cluster.IsOrphan(claim):
 		return claim, p.own(ctx, claim)
 	case !p.cluster.IsOwned(claim):
@@ -266,6 +277,9 @@ func (p *pass) createPod(ctx context.Context, act membership.CreatePod) error {
 	p.stamp(pod)
 	if err := p.create(ctx, "Pod", pod); err != nil {
 		return err
+	}
+	if act.HasJoined {
+		p.tellSkipped(act.Name)
 	}
 	p.members = membership.Created(p.members, act, string(pod.UID))
 	p.pods[pod.Name] = pod

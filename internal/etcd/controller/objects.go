@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -60,6 +61,50 @@ func (p *pass) readPods(ctx context.Context, reader client.Reader) error {
 	for i := range pods.Items {
 		p.pods[pods.Items[i].Name] = &pods.Items[i]
 	}
+	return nil
+}
+
+// readUnlisted reads the pods of recorded members that lack the labels of the cluster. One that the operator has created gets
+// them back: it may have the only data of its member. Others are in the way of their members.
+func (p *pass) readUnlisted(ctx context.Context) (map[string]error, error) {
+	others := map[string]error{}
+	for _, member := range p.members {
+		if p.pods[member.Name] != nil {
+			continue
+		}
+		pod := &corev1.Pod{}
+		err := p.options.Live.Get(ctx, p.inNamespace(member.Name), pod)
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("reading pod %s: %w", member.Name, err)
+		case string(pod.UID) == member.PodUID:
+			if err := p.label(ctx, pod); err != nil {
+				return nil, err
+			}
+			p.pods[member.Name] = pod
+		case p.cluster.IsOwned(pod):
+			others[member.Name] = &unlabelledError{"Pod", member.Name}
+		default:
+			others[member.Name] = &foreignObjectError{"Pod", member.Name}
+		}
+	}
+	return others, nil
+}
+
+// label gives the pod of a member the labels that it was created with, from the state in which it was read.
+func (p *pass) label(ctx context.Context, pod *corev1.Pod) error {
+	before := pod.DeepCopy()
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	maps.Copy(pod.Labels, p.cluster.MemberLabels(pod.Name))
+	err := p.options.Client.Patch(ctx, pod, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
+	if err != nil {
+		return fmt.Errorf("giving pod %s its labels back: %w", pod.Name, err)
+	}
+	p.options.Log.Info("gave a pod its labels back", "namespace", p.etcd.Namespace, "etcdcluster", p.etcd.Name, "pod", pod.Name)
 	return nil
 }
 
@@ -231,17 +276,22 @@ func hasAnswer(pod *corev1.Pod) bool {
 
 // isEmptied reports whether the container of etcd has ended because its member has lost its data, and is not started again yet.
 func isEmptied(pod *corev1.Pod) bool {
+	status := etcdIn(pod)
+	ended := status.State.Terminated
+	if ended == nil && status.State.Waiting != nil {
+		ended = status.LastTerminationState.Terminated
+	}
+	return ended != nil && contract.ParseStartFailure(ended.Message) == contract.VolumeEmpty
+}
+
+// etcdIn is how the container of etcd fares in a pod, to which a webhook may have added others.
+func etcdIn(pod *corev1.Pod) corev1.ContainerStatus {
 	for i := range pod.Status.ContainerStatuses {
-		status := &pod.Status.ContainerStatuses[i]
-		ended := status.State.Terminated
-		if ended == nil && status.State.Waiting != nil {
-			ended = status.LastTerminationState.Terminated
-		}
-		if ended != nil && contract.ParseStartFailure(ended.Message) == contract.VolumeEmpty {
-			return true
+		if status := pod.Status.ContainerStatuses[i]; status.Name == model.EtcdContainer {
+			return status
 		}
 	}
-	return false
+	return corev1.ContainerStatus{}
 }
 
 // hasEnded reports whether the containers of a pod have ended and are not started again.
@@ -249,11 +299,10 @@ func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// isDown reports whether a container of a pod has started before and no process runs in it now.
+// isDown reports whether the container of etcd has started before and no process runs in it now.
 func isDown(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(status corev1.ContainerStatus) bool {
-		return status.State.Running == nil && status.LastTerminationState.Terminated != nil
-	})
+	status := etcdIn(pod)
+	return status.State.Running == nil && status.LastTerminationState.Terminated != nil
 }
 
 func isReady(pod *corev1.Pod) bool {

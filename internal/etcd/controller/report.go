@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"reflect"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -53,6 +54,9 @@ func (p *pass) seen() model.Seen {
 	seen := model.Seen{
 		Before: p.etcd.Status, Problem: p.problem, Ignored: p.findings.Ignored, Running: map[string]string{}, HasCAs: p.authorities.areComplete(),
 		Volumes: p.volumes, Attestation: p.attestation, Restored: p.restored, Health: p.looks.health(p.cluster.Names.NamespacedName()), Now: p.now,
+	}
+	if p.skipsRestore() {
+		seen.Ignored = append(slices.Clone(seen.Ignored), "spec.restore")
 	}
 	for _, member := range p.members {
 		status := etcdv1beta2.MemberStatus{Name: member.Name, PodUID: types.UID(member.PodUID), MemberID: member.ID, Leaving: member.IsLeaving, Version: member.Version}

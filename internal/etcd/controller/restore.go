@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,6 +79,22 @@ func (p *pass) observeRestore() {
 			p.problem = problem
 		}
 	}
+}
+
+// skipsRestore reports whether members have other data than those of spec.restore: there were some before them.
+func (p *pass) skipsRestore() bool {
+	if p.cluster.Restore == nil || p.etcd.Status.Restored != nil || len(p.members) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(p.members, func(m membership.Member) bool { return p.pods[m.Name] != nil && model.IsRestoring(p.pods[m.Name]) })
+}
+
+// tellSkipped writes an event when the first member of a cluster is one that has data.
+func (p *pass) tellSkipped(member string) {
+	if p.cluster.Restore == nil || p.etcd.Status.Restored != nil || len(p.members) > 0 {
+		return
+	}
+	p.event(corev1.EventTypeWarning, "RestoreSkipped", "spec.restore is not carried out, because member %s has data that an EtcdCluster of this name has left. They are kept. To restore, create an EtcdCluster of another name.", member)
 }
 
 // tellRestored writes an event once the data of a new cluster are restored.

@@ -53,12 +53,7 @@ func (p *pass) mayRun(pod *corev1.Pod) bool {
 	if p.cluster.Names.Mode == model.Dynamic {
 		return hasAnswer(pod) || isReady(pod)
 	}
-	for i := range pod.Status.ContainerStatuses {
-		if pod.Status.ContainerStatuses[i].State.Running != nil {
-			return true
-		}
-	}
-	return isReady(pod)
+	return etcdIn(pod).State.Running != nil || isReady(pod)
 }
 
 // isStale reports whether a pod was started with other CAs than those in the Secrets now.

@@ -171,6 +171,16 @@ func (l Ledger) limitedUntil(holder Holder, now time.Time) time.Time {
 	return first.Add(rateWindow)
 }
 
+// HasMembers reports whether a certificate was signed for any member, which alone have one for peers.
+func (l Ledger) HasMembers() bool {
+	for _, issued := range l {
+		if issued.Plane == contract.PeerPlane {
+			return true
+		}
+	}
+	return false
+}
+
 // HasPod reports whether a certificate was signed for a pod.
 func (l Ledger) HasPod(uid string) bool {
 	for _, issued := range l {

@@ -83,7 +83,9 @@ type Reason string
 // The reasons.
 const (
 	UnknownMemberPod   Reason = "UnknownMemberPod"
+	SpecDiffers        Reason = "SpecDiffers"
 	UnknownMember      Reason = "UnknownMember"
+	PeerURLChanged     Reason = "PeerURLChanged"
 	MembersDisagree    Reason = "MembersDisagree"
 	MemberRemoved      Reason = "MemberRemoved"
 	MemberIDChanged    Reason = "MemberIDChanged"
@@ -104,7 +106,7 @@ const (
 // IsKnown reports whether a reason of a condition is one of these.
 func (r Reason) IsKnown() bool {
 	switch r {
-	case UnknownMemberPod, UnknownMember, MembersDisagree, MemberRemoved, MemberIDChanged, MemberDataLost, QuorumLost,
+	case UnknownMemberPod, SpecDiffers, UnknownMember, PeerURLChanged, MembersDisagree, MemberRemoved, MemberIDChanged, MemberDataLost, QuorumLost,
 		WaitingForMembers, EtcdNotAnswering, WaitingForPods, WaitingForLearners, ReplacingMember, RemovingMember, Upgrading,
 		Restarting, DowngradeRefused, QuorumAtRisk:
 		return true

@@ -29,7 +29,7 @@ func (o Observed) next() Decision {
 	}
 	switch {
 	case o.Paused:
-		return Decision{Act: Rest{}}
+		return o.whilePaused()
 	case len(o.Members) == 0 && o.Asked:
 		return o.first()
 	case !o.Asked && o.isSettled():
@@ -39,7 +39,7 @@ func (o Observed) next() Decision {
 	}
 	for _, step := range []func(Observed) (Decision, bool){
 		Observed.ended, Observed.removed, Observed.missing, Observed.returning, Observed.unknown, Observed.disputed,
-		Observed.lost, Observed.stuck, Observed.silent, Observed.shrink, Observed.join, Observed.grow, Observed.roll, Observed.spared,
+		Observed.lost, Observed.stuck, Observed.silent, Observed.readdressed, Observed.shrink, Observed.join, Observed.grow, Observed.roll, Observed.spared,
 	} {
 		if d, found := step(o); found {
 			return o.withNames(d)
@@ -56,20 +56,23 @@ func (o Observed) unrecorded() (Decision, bool) {
 		if !exists || pod.UID == o.recorded(name) || pod.IsEnding {
 			continue
 		}
+		if pod.Unlike != "" {
+			return unlike("Pod "+name, pod.Unlike), true
+		}
 		if d, found := o.left(name, pod); found {
 			return d, true
 		}
 		if pod.IsOwned && (!pod.MayRun || o.WithoutIdentity) && !o.Paused {
 			return Decision{Act: DeletePod{Name: name, UID: pod.UID}}, true
 		}
-		return rest(UnknownMemberPod, "Pod %s was not created by the operator. It gets no certificate, and members are neither added nor replaced. %s", name, o.goesBy()), true
+		return rest(UnknownMemberPod, "Pod %s was not created by the operator. It gets no certificate, and members are neither added nor replaced. %s", name, pod.goesBy()), true
 	}
 	return Decision{}, false
 }
 
-// goesBy is what to do about a pod that is none of a member's. An ephemeral one has its data in it alone.
-func (o Observed) goesBy() string {
-	if o.Ephemeral {
+// goesBy is what to do about a pod that is none of a member's.
+func (p Pod) goesBy() string {
+	if p.IsEphemeral {
 		return "Find out who created it, and take a snapshot of etcd in it if it has data that you need. Delete it then."
 	}
 	return "Delete it."
@@ -85,13 +88,33 @@ func (o Observed) left(name string, pod Pod) (Decision, bool) {
 	case !o.Asked:
 		return Decision{Act: Ask{}, Obstacle: o.unanswered()}, true
 	case o.List == nil:
-		return poll(EtcdNotAnswering, "Pod %s is a member's that is not recorded: the status was lost, or an EtcdCluster of this name was deleted without its pods. It is taken over when etcd answers, and until then no member is added or replaced. See the log of the pod if that lasts.", name), true
+		return poll(EtcdNotAnswering, "Pod %s is a member's that is not recorded: the status was lost, or an EtcdCluster of this name was deleted without its pods. "+
+			"It is taken over when etcd answers, and until then no member is added or replaced. See the log of the pod if that lasts.%s", name, pod.isBack()), true
 	case !isListed || !listed.HasStarted:
 		return Decision{}, false
 	default:
 		member := Member{Name: name, PodUID: pod.UID, ID: listed.ID, IsVoter: !listed.IsLearner, Version: pod.Version}
 		return act(Adopt{member}, WaitingForMembers, "Pod %s is a member's that is not recorded, and is being taken over.", name), true
 	}
+}
+
+// isBack is how the pod of a member that is not recorded is done without.
+func (p Pod) isBack() string {
+	if p.IsEphemeral {
+		return ""
+	}
+	return " If etcd has no quorum, delete the pod: it is created again with its claim, and so are those of the other members."
+}
+
+// whilePaused names what does not pass when the cluster is no longer paused.
+func (o Observed) whilePaused() Decision {
+	for _, member := range o.Members {
+		if o.Pods[member.Name].IsEmptied {
+			return rest(MemberDataLost, "Member %s has joined, and its volume is empty. etcd is not started, and the member is not replaced while the cluster is paused. "+
+				"Find out what has emptied the volume, then set spec.paused to false.", member.Name)
+		}
+	}
+	return Decision{Act: Rest{}}
 }
 
 // isSettled reports whether all members are as they shall be, as far as that shows without etcd.
@@ -121,7 +144,7 @@ func (o Observed) ended() (Decision, bool) {
 // missing creates the pod of a member that has none, with the data that the member had.
 func (o Observed) missing() (Decision, bool) {
 	for _, member := range o.Members {
-		hasJoined, isAlone := member.ID != "", len(o.Members) == 1
+		hasJoined, isAlone := o.hasJoined(member), len(o.Members) == 1
 		canOnlyJoin := !hasJoined && !isAlone
 		if !o.lacksPod(member) || canOnlyJoin && o.List == nil {
 			continue
@@ -166,6 +189,16 @@ func (o Observed) unknown() (Decision, bool) {
 		return Decision{}, false
 	}
 	return rest(UnknownMember, "etcd has member %s, which the operator did not add. Members are neither added nor removed. Remove it with etcdctl member remove %s.", o.List[i].ID, o.List[i].ID), true
+}
+
+// readdressed looks for a member at whose own address the others do not look for it.
+func (o Observed) readdressed() (Decision, bool) {
+	i := slices.IndexFunc(o.List, func(l Listed) bool { return l.HasOtherURL })
+	if i < 0 {
+		return Decision{}, false
+	}
+	return rest(PeerURLChanged, "etcd has another peer URL of member %[1]s than the operator gave it, and its certificate is not for that. Members are neither added nor restarted. "+
+		"Set the URL of pod %[1]s with etcdctl member update %[2]s --peer-urls.", o.List[i].Name, o.List[i].ID), true
 }
 
 // silent waits for etcd, which changes nothing while it does not answer.

@@ -561,19 +561,26 @@ func TestTheNextAct(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := membership.Decide(test.observed)
-			if diff := cmp.Diff(test.act, got.Act); diff != "" {
-				t.Errorf("the act differs (-want +got):\n%s", diff)
-			}
-			var reason membership.Reason
-			if got.Obstacle != nil {
-				reason = got.Obstacle.Reason
-			}
-			if reason != test.reason {
-				t.Errorf("the reason is %q, want %q", reason, test.reason)
-			}
+			decides(t, test.observed, test.act, test.reason)
 		})
 	}
+}
+
+// decides fails the test unless an act and a reason follow from what is observed. It returns the message.
+func decides(t *testing.T, observed membership.Observed, act membership.Act, reason membership.Reason) string {
+	t.Helper()
+	got := membership.Decide(observed)
+	if diff := cmp.Diff(act, got.Act); diff != "" {
+		t.Errorf("the act differs (-want +got):\n%s", diff)
+	}
+	var obstacle membership.Obstacle
+	if got.Obstacle != nil {
+		obstacle = *got.Obstacle
+	}
+	if obstacle.Reason != reason {
+		t.Errorf("the reason is %q, want %q", obstacle.Reason, reason)
+	}
+	return obstacle.Message
 }
 
 func changed(o membership.Observed, change func(o *membership.Observed)) membership.Observed {

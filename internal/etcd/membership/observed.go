@@ -24,6 +24,10 @@ type Pod struct {
 	// IsLeft is true when it is a member's that is not recorded: the status was lost, or an EtcdCluster of this name was deleted
 	// without it.
 	IsLeft bool
+	// Unlike is the field of the spec that was another one when a pod that is left was created; empty when it was the same.
+	Unlike string
+	// IsEphemeral is true when it has the data of its member in it, and no claim.
+	IsEphemeral bool
 	// MayRun is true when the pod has been given certificates or is ready: etcd may run in it.
 	MayRun   bool
 	IsReady  bool
@@ -54,14 +58,20 @@ type Claim struct {
 	IsEnding bool
 	// IsLost is true when its volume is gone.
 	IsLost bool
+	// HasJoined is true once it is recorded on the claim that its member has joined, as before clients are sent to it.
+	HasJoined bool
+	// Unlike is as that of a pod.
+	Unlike string
 }
 
 // Listed is a member as etcd has it.
 type Listed struct {
 	ID string
-	// Name is that of the member whose peer URL it has; empty when it is no member's.
+	// Name is that of the recorded member with its id, or of the member whose peer URL it has; empty when it is no member's.
 	Name      string
 	IsLearner bool
+	// HasOtherURL is true of a recorded member whose peer URL in etcd is not its own.
+	HasOtherURL bool
 	// HasStarted is false until the member has told etcd its name.
 	HasStarted bool
 	// Answers is true when the member itself has answered and knows a leader. Only those whose pod is ready are asked.
@@ -86,9 +96,12 @@ type Observed struct {
 	Members []Member
 	// Pods by name.
 	Pods map[string]Pod
-	// Claims by the name of the member, of members without a ready pod. Ephemeral members have none.
+	// Claims by the name of the member, of members without a ready pod. Ephemeral members have none, and an ephemeral
+	// cluster without members has those that an earlier one has left.
 	Claims    map[string]Claim
 	Ephemeral bool
+	// HadMembers is true when a certificate was issued to a member of the cluster, recorded or not.
+	HadMembers bool
 	// WasReady is true when nothing about members was reported to be in the way of this spec. Until then etcd may have
 	// been changed without a record.
 	WasReady bool
@@ -164,6 +177,11 @@ func (o Observed) named(name string) (Listed, bool) {
 // voters are the members that count for the quorum, as etcd has them.
 func (o Observed) voters() []Listed {
 	return slices.DeleteFunc(slices.Clone(o.List), func(l Listed) bool { return l.IsLearner })
+}
+
+// hasJoined reports whether a member has joined, as the status, its pod or its claim has it.
+func (o Observed) hasJoined(member Member) bool {
+	return member.ID != "" || o.Pods[member.Name].HasJoined || o.Claims[member.Name].HasJoined
 }
 
 // hasLostData reports whether a member cannot come back: it has started, and its data is gone. A pod that is not

@@ -98,24 +98,20 @@ func (o Observed) spared() (Decision, bool) {
 func (o Observed) lost() (Decision, bool) {
 	var dead []string
 	voters, alive := 0, 0
-	first := -1
-	for i, member := range o.Members {
-		isDead := o.hasLostData(member)
-		if isDead {
+	for _, member := range o.Members {
+		if o.hasLostData(member) {
 			dead = append(dead, member.Name)
 		}
-		if isDead && first < 0 {
-			first = i
+		if !o.votes(member) {
+			continue
 		}
-		if member.IsVoter {
-			voters++
-		}
-		if member.IsVoter && !isDead {
+		voters++
+		if !o.hasLostData(member) {
 			alive++
 		}
 	}
 	switch {
-	case first < 0:
+	case len(dead) == 0:
 		return Decision{}, false
 	case alive < quorum(voters):
 		return rest(QuorumLost, "These members have lost their data, and the others are no quorum: %s. etcd accepts no writes, is not started on an empty volume, and nothing is deleted. "+
@@ -125,8 +121,14 @@ func (o Observed) lost() (Decision, bool) {
 		d.Again = slices.ContainsFunc(o.Members, o.isUp)
 		return d, true
 	}
-	listed, _ := o.listed(o.Members[first])
+	listed, _ := o.listed(o.Members[o.index(dead[0])])
 	return o.remove(listed, ReplacingMember, "it has lost its data"), true
+}
+
+// votes reports whether a member is a voter, as the status has it, or may be one because it has joined and etcd has not
+// named it yet.
+func (o Observed) votes(member Member) bool {
+	return member.IsVoter || member.ID == "" && o.hasJoined(member)
 }
 
 // shrink removes one member of too many: one that serves least, and of those that serve the last.

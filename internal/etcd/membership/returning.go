@@ -1,20 +1,49 @@
 package membership
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
-// first creates the first pod of a cluster that has no members, as a new cluster or with the data that there is.
+// first creates the first pod of a cluster that has no members, as a new cluster or with the data that there is. A cluster
+// that has had data does not begin anew without them.
 func (o Observed) first() Decision {
-	_, hasClaim := o.Claims[o.Names[0]]
-	if d, found := o.returning(); found && !hasClaim {
-		return d
+	for _, name := range o.Names {
+		if claim := o.Claims[name]; claim.Unlike != "" {
+			return unlike("The PersistentVolumeClaim of member "+name, claim.Unlike)
+		}
 	}
-	return o.create(CreatePod{Name: o.Names[0], IsFirst: true, Members: o.Names[:1], Version: o.Version})
+	_, hasClaim := o.Claims[o.Names[0]]
+	d, isReturning := o.returning()
+	switch {
+	case isReturning && (!hasClaim || o.hadData()):
+		return d
+	case o.hadData(), o.HadMembers && len(o.Claims) == 0:
+		return rest(QuorumLost, "The status of the cluster was lost, and so are the data of its members: no claim of a member has a volume, and no pod is left. etcd is not started without data, and nothing is deleted. "+
+			"Create another EtcdCluster with spec.restore from a backup. To begin without data, delete this EtcdCluster and create it again.")
+	default:
+		return o.create(CreatePod{Name: o.Names[0], IsFirst: true, Members: o.Names[:1], Version: o.Version})
+	}
+}
+
+// hadData reports whether the claims that there are show that the cluster has had data: one tells so, or there is more
+// than one, which the first member did not need.
+func (o Observed) hadData() bool { return o.isMarked() || len(o.Claims) > 1 }
+
+// isMarked reports whether it is recorded on any claim that its member has joined.
+func (o Observed) isMarked() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(o.Claims)), func(c Claim) bool { return c.HasJoined })
+}
+
+// unlike leaves alone what an earlier cluster has left that members of this spec cannot work with.
+func unlike(object, field string) Decision {
+	return rest(SpecDiffers, "%s was left by an EtcdCluster of this name with another %[2]s. It is not taken over, no member is started, and nothing is deleted. "+
+		"Delete this EtcdCluster with --cascade=orphan, and create it with the %[2]s that it had.", object, field)
 }
 
 // returning creates the pod of a member that is not recorded, as after the status was lost: one that etcd has, or that
-// has a claim while no member is known by its id.
+// may be missed while etcd does not answer.
 func (o Observed) returning() (Decision, bool) {
-	isUnknown := o.List == nil && !slices.ContainsFunc(o.Members, func(m Member) bool { return m.ID != "" })
 	for _, name := range o.Names {
 		if _, hasPod := o.Pods[name]; hasPod || o.index(name) >= 0 || slices.Contains(o.Blocked, name) {
 			continue
@@ -22,7 +51,7 @@ func (o Observed) returning() (Decision, bool) {
 		listed, isListed := o.named(name)
 		isVoter := isListed && listed.HasStarted && !listed.IsLearner
 		switch {
-		case o.hasData(name) && (isVoter || isUnknown):
+		case o.hasVolume(name) && (isVoter || o.List == nil && o.mayHaveJoined(name)):
 			return o.create(CreatePod{Name: name, HasJoined: true, Members: []string{name}, Version: o.Version}), true
 		case isVoter:
 			return o.remove(listed, ReplacingMember, "it has lost its data"), true
@@ -31,7 +60,14 @@ func (o Observed) returning() (Decision, bool) {
 	return Decision{}, false
 }
 
-func (o Observed) hasData(name string) bool {
+func (o Observed) hasVolume(name string) bool {
 	claim, hasClaim := o.Claims[name]
 	return hasClaim && !claim.IsLost && !claim.IsEnding
+}
+
+// mayHaveJoined reports whether a member may have joined by what its claim says. Where no claim says anything and no member
+// is known by its id, all may.
+func (o Observed) mayHaveJoined(name string) bool {
+	isKnown := slices.ContainsFunc(o.Members, func(m Member) bool { return m.ID != "" })
+	return o.Claims[name].HasJoined || !o.isMarked() && !isKnown
 }

@@ -15,8 +15,8 @@ var wide = flag.Bool("wide", false, "walk through one more loss")
 type budget struct {
 	// losses are pods and claims that others delete, containers that end, crashes of the operator, stale caches,
 	// answers of a member that it is alone, pods that end for good, volumes that are emptied under a pod, machines that
-	// are made anew, and changes of a pod that its kubelet mounts late.
-	pods, claims, restarts, crashes, lags, lies, ends, empties, machines, mounts int
+	// are made anew, changes of a pod that its kubelet mounts late, and a status that is lost.
+	pods, claims, restarts, crashes, lags, lies, ends, empties, machines, mounts, statuses int
 }
 
 // walker visits every state that a world can come to.
@@ -67,6 +67,10 @@ func (wk *walker) next(at step) []step {
 	if left := at.left; left.lags > 0 {
 		left.lags--
 		add(left, func(w *world) { w.cache = w.clone().pods })
+	}
+	if left := at.left; left.statuses > 0 {
+		left.statuses--
+		add(left, (*world).forget)
 	}
 	for _, name := range at.world.used() {
 		if left := at.left; left.lies > 0 {
@@ -157,6 +161,7 @@ func (wk *walker) settle(from *world) {
 			}
 			break
 		}
+		w.follow(d.Obstacle)
 		wk.reconcile(w, false)
 		for _, name := range memberNames {
 			w.mount(name)
@@ -169,6 +174,28 @@ func (wk *walker) settle(from *world) {
 	}
 	for _, key := range passed {
 		wk.settles[key] = true
+	}
+}
+
+// follow does what a message tells a person to do after the status was lost.
+func (w *world) follow(obstacle *membership.Obstacle) {
+	if obstacle == nil {
+		return
+	}
+	for _, name := range memberNames {
+		p, exists := w.pods[name]
+		isRecorded := slices.ContainsFunc(w.members, func(m membership.Member) bool { return m.Name == name })
+		isListed := slices.ContainsFunc(w.list, func(s server) bool { return s.name == name })
+		switch reason := obstacle.Reason; {
+		case !exists:
+		case reason == membership.UnknownMemberPod && !isRecorded, reason == membership.EtcdNotAnswering && !isRecorded && !w.quorate() && !w.ephemeral:
+			w.kill(name)
+			return
+		case reason == membership.MemberRemoved && p.emptied && !isListed:
+			w.lose(name)
+			w.kill(name)
+			return
+		}
 	}
 }
 
@@ -296,6 +323,11 @@ func TestNoActTakesTheQuorumAway(t *testing.T) {
 		"upgraded and scaled":       {3, func(w *world) { w.version, w.size = "3.6.16", 1 }, budget{pods: 1, claims: 1, crashes: 1}},
 		"one volume emptied":        {1, func(*world) {}, budget{empties: 1, machines: 1, pods: 1, crashes: 1, lags: 1}},
 		"volumes emptied":           {3, func(*world) {}, budget{empties: 1, machines: 1, pods: 1, crashes: 1}},
+		"a lost status, one":        {1, func(*world) {}, budget{statuses: 1, empties: 1, machines: 1, pods: 1, crashes: 1}},
+		"a lost status, three":      {3, func(*world) {}, budget{statuses: 1, empties: 1, pods: 1, crashes: 1}},
+		"lost twice":                {3, func(*world) {}, budget{statuses: 2, pods: 1, restarts: 1, crashes: 1}},
+		"a lost status, all gone":   {3, func(*world) {}, budget{statuses: 1, pods: 3}},
+		"a lost status, grown":      {1, func(w *world) { w.size = 3 }, budget{statuses: 1, pods: 1, crashes: 1}},
 		"emptied early":             {0, func(w *world) { *w = *empty(1) }, budget{empties: 1, machines: 1, crashes: 1, mounts: 1}},
 		"mounted late":              {2, func(w *world) { w.size = 3 }, budget{empties: 1, mounts: 1}},
 		"emptied and grown":         {1, func(w *world) { w.size = 2 }, budget{empties: 1, machines: 1, mounts: 1}},

@@ -64,6 +64,8 @@ type start struct {
 type claim struct {
 	uid, volume string
 	goes        bool
+	// joined is true once it is recorded on it that its member has joined.
+	joined bool
 }
 
 func (w *world) clone() *world {
@@ -99,7 +101,7 @@ func (w *world) key() string {
 			}
 		}
 		if c, exists := w.claims[name]; exists {
-			say(c.uid, "claim", i, c.goes)
+			say(c.uid, "claim", i, c.goes, c.joined)
 			say(c.volume)
 		}
 	}
@@ -312,12 +314,12 @@ func (w *world) observe(asked bool) membership.Observed {
 	}
 	for name, p := range pods {
 		o.Pods[name] = membership.Pod{
-			UID: p.uid, IsOwned: true, MayRun: p.running, IsReady: p.running && w.isReady(name), IsEnding: p.goes, HasEnded: p.ended,
+			UID: p.uid, IsOwned: true, IsLeft: w.isLeft(name), IsEphemeral: w.ephemeral, MayRun: p.running, IsReady: p.running && w.isReady(name), IsEnding: p.goes, HasEnded: p.ended,
 			IsEmptied: p.emptied, HasJoined: p.told.joined, Members: strings.Fields(p.told.members), Version: p.version, HasOldSpec: p.shape != w.shape,
 		}
 	}
 	for name, c := range w.claims {
-		o.Claims[name] = membership.Claim{UID: c.uid, IsEnding: c.goes}
+		o.Claims[name] = membership.Claim{UID: c.uid, IsEnding: c.goes, HasJoined: c.joined}
 	}
 	if !asked || !w.quorate() && w.liar == "" {
 		return o
@@ -353,9 +355,21 @@ func (w *world) decide() membership.Decision {
 	return membership.Decide(o)
 }
 
-// recordStarts tells the pods of members that etcd has that they have joined.
+// isLeft reports whether a pod is a member's that has joined and is not recorded.
+func (w *world) isLeft(name string) bool {
+	return w.pods[name].told.joined && !slices.ContainsFunc(w.members, func(m membership.Member) bool { return m.Name == name })
+}
+
+// forget loses the status, as a backup without it does.
+func (w *world) forget() { w.members, w.reported = nil, "" }
+
+// recordStarts records of members that etcd has that they have joined.
 func (w *world) recordStarts() {
 	for _, m := range w.members {
+		if c, exists := w.claims[m.Name]; exists && m.ID != "" {
+			c.joined = true
+			w.claims[m.Name] = c
+		}
 		if p, exists := w.pods[m.Name]; exists && m.ID != "" && p.uid == m.PodUID && !p.told.joined {
 			p.told = start{joined: true, members: m.Name}
 			w.pods[m.Name] = p
@@ -383,6 +397,8 @@ func (w *world) carryOut(next membership.Act, crashes bool) error {
 			return fmt.Errorf("the data of %s, which is a member, is deleted", act.Name)
 		}
 		w.lose(act.Name)
+	case membership.Adopt:
+		recorded = membership.Adopted(recorded, act.Member)
 	case membership.Forget:
 		recorded = membership.Forgotten(recorded, act.Name)
 	case membership.AddLearner:

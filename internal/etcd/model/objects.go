@@ -53,6 +53,9 @@ const (
 	RevisionAnnotation = "keyturn.dev/etcd-pod-revision"
 )
 
+// JoinedAnnotation is on the claim of a member that has joined, and has its peer URL.
+const JoinedAnnotation = "keyturn.dev/etcd-joined"
+
 // Object is an object to be applied, with what identifies it.
 type Object struct {
 	Kind   schema.GroupVersionKind

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	etcdContainer = "etcd"
+	// EtcdContainer is the name of the container of a member in which etcd runs.
+	EtcdContainer = "etcd"
 	initContainer = "keyturn-init"
 	// etcdUser is not root; the images of etcd have no user of their own.
 	etcdUser = 1000
@@ -146,7 +147,7 @@ func (c Cluster) initContainer() corev1.Container {
 
 func (c Cluster) etcdContainer(member, version string) corev1.Container {
 	container := corev1.Container{
-		Name:            etcdContainer,
+		Name:            EtcdContainer,
 		Image:           c.repository + ":v" + version,
 		ImagePullPolicy: c.settings.PullPolicy,
 		Command:         append(c.agentCommand(), c.etcdCommand(member, version)...),

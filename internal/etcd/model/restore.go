@@ -99,6 +99,9 @@ func (c Cluster) AddRestore(pod *corev1.Pod, file RestoreFile) {
 	}})
 }
 
+// IsRestoring reports whether a pod was created to restore a file before etcd starts.
+func IsRestoring(pod *corev1.Pod) bool { return claimOf(pod, restoreVolume) != "" }
+
 // RestoreSeen says what the pod of the first member has reported of its restore: that it is done, or why it is not. Both
 // are nil while it has reported nothing.
 func (c Cluster) RestoreSeen(pod *corev1.Pod, now time.Time) (*etcdv1beta2.RestoredStatus, *Problem) {

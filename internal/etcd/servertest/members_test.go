@@ -42,6 +42,53 @@ func TestMembersAreReplacedUpgradedAndRemoved(t *testing.T) {
 	w.serves(1)
 }
 
+// A person has used etcdctl member update. The member is not one that the operator did not add.
+func TestAMemberWithAnotherPeerURLIsNamedUntilItIsSetBack(t *testing.T) {
+	t.Parallel()
+	if apiServer == nil {
+		t.Skipf("$%s and $%s are needed", assets, etcdHomes)
+	}
+	w := newWorld(t, homeOf(t, "etcd36"), etcdv1beta2.EtcdClusterSpec{Size: 3, Version: "3.6.16"})
+	w.until("ready", w.isReady)
+	const moved = "my-cluster-2"
+	before := w.id(moved)
+	own := w.setPeerURLs(moved, []string{"https://elsewhere:2380"})
+	w.look()
+	w.until("named", w.hasReason(etcdv1beta2.ConditionReady, "PeerURLChanged"))
+	w.setPeerURLs(moved, own)
+	w.look()
+	w.until("ready again", w.isReady)
+	w.serves(3)
+	if after := w.id(moved); after != before {
+		t.Errorf("member %s was %s and is %s", moved, before, after)
+	}
+}
+
+// setPeerURLs changes the peer URLs of a member as etcdctl member update does, and returns those before.
+func (w *world) setPeerURLs(member string, urls []string) []string {
+	w.t.Helper()
+	connected, err := w.client(w.t.Context(), member)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = connected.Close() }() // nothing is written by it
+	list, err := connected.MemberList(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, each := range list.Members {
+		if each.Name != member {
+			continue
+		}
+		if _, err := connected.MemberUpdate(w.t.Context(), each.ID, urls); err != nil {
+			w.t.Fatal(err)
+		}
+		return each.PeerURLs
+	}
+	w.t.Fatalf("etcd has no member %s", member)
+	return nil
+}
+
 // homeOf is the folder of one version.
 func homeOf(t *testing.T, version string) string {
 	t.Helper()

@@ -40,6 +40,8 @@ type server struct {
 
 	runs        bool
 	size, quota int64
+	// elsewhere is the peer URL that etcd has of it; empty when that is its own.
+	elsewhere string
 }
 
 func (s server) isAt(url string) bool { return s.runs && clientURL(s.PeerURLs[0]) == url }
@@ -165,9 +167,23 @@ func (f *Fake) Members(context.Context) ([]admin.Member, error) {
 	}
 	members := make([]admin.Member, 0, len(f.members))
 	for _, s := range f.members {
+		if s.elsewhere != "" {
+			s.PeerURLs = []string{s.elsewhere}
+		}
 		members = append(members, s.Member)
 	}
 	return members, nil
+}
+
+// Readdress gives the member of a name a peer URL in etcd, as etcdctl member update does; empty gives it its own.
+func (f *Fake) Readdress(name, peerURL string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.members {
+		if f.members[i].Name == name {
+			f.members[i].elsewhere = peerURL
+		}
+	}
 }
 
 // Status implements admin.Client.

@@ -16,6 +16,9 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
+// managedByLabel names what writes an object.
+const managedByLabel = "app.kubernetes.io/managed-by"
+
 // nameField is where objects and references have a name.
 const nameField = "name"
 
@@ -68,6 +71,9 @@ func (o *Options) secretLabels() map[string]string {
 		return o.Selector
 	}
 	all := o.labels()
+	if all[managedByLabel] != "" {
+		all[managedByLabel] = "cert-manager" // which writes the Secret
+	}
 	if o.References == WithReferences {
 		all[OwnerLabel] = string(o.Owner.UID)
 	}

@@ -42,6 +42,8 @@ type outsideIssuer struct {
 	// issued are the certificates by their names, and owners are the clusters that have asked for them.
 	issued map[string]issuer.Issued
 	owners map[string]types.UID
+	// labels are those with which each certificate was requested last.
+	labels map[string]map[string]string
 	// withheld is why requests stay without an answer, and refusal why they are denied, if they do.
 	withheld, refusal string
 	// change makes other requests of them.
@@ -72,7 +74,7 @@ func (o *outsideIssuer) Sweep(_ context.Context, kafka types.NamespacedName) err
 
 // IssuerOf implements controller.OutsideIssuers.
 func (o *outsideIssuer) IssuerOf(k controller.OutsideIssuer) issuer.Renewer {
-	return issuerOf{outsideIssuer: o, owner: k.Owner.UID}
+	return issuerOf{outsideIssuer: o, owner: k.Owner.UID, given: k.Labels}
 }
 
 // issuerOf is the issuer as one cluster sees it.
@@ -80,6 +82,7 @@ type issuerOf struct {
 	*outsideIssuer
 
 	owner types.UID
+	given map[string]string
 }
 
 // Renew implements issuer.Renewer.
@@ -103,6 +106,7 @@ func (o *outsideIssuer) Renew(_ context.Context, name string, renewal issuer.Ren
 
 // Issue implements issuer.Issuer.
 func (o issuerOf) Issue(ctx context.Context, request issuer.Request) (issuer.Outcome, error) {
+	o.labels[request.Name] = o.given
 	switch answer, issued := o.issued[request.Name]; {
 	case o.refusal != "":
 		return issuer.Denied{Why: o.refusal}, nil
@@ -167,7 +171,7 @@ func outsideWorld(t *testing.T, ca pki.Authority) *world {
 
 // hasIssuer lets clusters ask for an issuer.
 func (w *world) hasIssuer(ca pki.Authority) {
-	w.elsewhere = &outsideIssuer{w: w, ca: ca, issued: map[string]issuer.Issued{}, owners: map[string]types.UID{}, renewedAt: map[string]time.Time{}}
+	w.elsewhere = &outsideIssuer{w: w, ca: ca, issued: map[string]issuer.Issued{}, owners: map[string]types.UID{}, labels: map[string]map[string]string{}, renewedAt: map[string]time.Time{}}
 	w.gates = featuregate.Gates{CertManagerCaType: featuregate.On}
 	w.startOperator()
 }

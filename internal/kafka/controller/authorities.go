@@ -63,8 +63,9 @@ func (o *observation) dependants(kind authorities.Kind) authority.Evidence {
 	}
 	note := func(name string, annotations map[string]string) {
 		evidence.Dependants = append(evidence.Dependants, name)
-		evidence.CertGeneration = max(evidence.CertGeneration, generation(annotations[certAnnotation]))
 		evidence.KeyGeneration = max(evidence.KeyGeneration, generation(annotations[keyAnnotation]))
+		// A CA has a certificate generation at least as high as that of its key, also before it has signed a leaf.
+		evidence.CertGeneration = max(evidence.CertGeneration, generation(annotations[certAnnotation]), evidence.KeyGeneration)
 	}
 	for name := range o.pods {
 		note(name, o.pods[name].Annotations)

@@ -195,7 +195,7 @@ func (r *Reconciler) applyCompanionSecret(ctx context.Context, p *pass, at accom
 	}
 	keyKey := at.Certificate + ".key"
 	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
-		secret: at.Secret, certKey: at.certKey(), keyKey: keyKey,
+		secret: at.Secret, certKey: at.certKey(), keyKey: keyKey, labels: p.labelsOf(at),
 		subject: pki.Subject{Organization: model.Organization, CommonName: at.CommonName},
 		sans:    sans, identity: given.Identity, interim: p.clusterCA.plan.Interim[trust.MemberID(at.Name)],
 	})

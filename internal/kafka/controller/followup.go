@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -16,7 +17,9 @@ import (
 
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
 )
 
@@ -108,6 +111,10 @@ func (p *pass) runningVersions() []string {
 // their servers have proven to have loaded: a container that restarted by itself
 // may have loaded more than its pod was made with.
 func (r *Reconciler) followEvidence(ctx context.Context, p *pass) error {
+	return errors.Join(r.followNodes(ctx, p), r.followCompanions(ctx, p))
+}
+
+func (r *Reconciler) followNodes(ctx context.Context, p *pass) error {
 	return each(ctx, p.cluster.Nodes, func(node model.Node) error {
 		pod, exists := p.pods[node.Pod]
 		certificates, issued := p.nodes[node.Pod]
@@ -122,13 +129,40 @@ func (r *Reconciler) followEvidence(ctx context.Context, p *pass) error {
 		if err != nil || len(model.CertificateReasons(pod.Annotations, desired.Annotations)) == 0 {
 			return err
 		}
-		intent := coreac.Pod(pod.Name, pod.Namespace).WithUID(pod.UID).
-			WithAnnotations(certificateAnnotations(desired.Annotations))
-		if _, err := r.followers.Of(p.kafka.UID).Apply(ctx, intent, nil); err != nil {
-			return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
-		}
-		return nil
+		return r.followPod(ctx, p, pod, certificateAnnotations(desired.Annotations))
 	})
+}
+
+// followCompanions writes on the pods of companions which certificate they present and which CA they trust, once they have
+// proven it.
+func (r *Reconciler) followCompanions(ctx context.Context, p *pass) error {
+	return each(ctx, p.companions, func(at accompanying) error {
+		chain := p.presents(at.Secret, at.certKey())
+		if len(chain) == 0 {
+			return nil
+		}
+		desired := map[string]string{
+			model.ClusterCACertGenerationAnnotation: p.generationOf(chain, p.stored(at.Secret)).String(),
+			model.ClusterCAKeyGenerationAnnotation:  p.clusterCA.KeyGeneration.String(),
+			model.ServerCertHashAnnotation:          pki.SHA1Name(chain[0]),
+		}
+		return each(ctx, at.pods, func(pod *corev1.Pod) error {
+			said := p.heard[pod.Name]
+			isProven := said.known && len(publication.Reasons(p.published(at.Secret), companion.Stores(), said.report)) == 0
+			if !isProven || pod.DeletionTimestamp != nil || len(model.CertificateReasons(certificateAnnotations(pod.Annotations), desired)) == 0 {
+				return nil
+			}
+			return r.followPod(ctx, p, pod, desired)
+		})
+	})
+}
+
+func (r *Reconciler) followPod(ctx context.Context, p *pass, pod *corev1.Pod, annotations map[string]string) error {
+	intent := coreac.Pod(pod.Name, pod.Namespace).WithUID(pod.UID).WithAnnotations(annotations)
+	if _, err := r.followers.Of(p.kafka.UID).Apply(ctx, intent, nil); err != nil {
+		return fmt.Errorf("Kafka %s/%s: %w", p.kafka.Namespace, p.kafka.Name, err)
+	}
+	return nil
 }
 
 // certificateAnnotations are the annotations of a pod that follow certificates.

@@ -46,8 +46,10 @@ const issuerPause = 30 * time.Second
 type leafRequest struct {
 	// secret and the keys in it.
 	secret, certKey, keyKey string
-	subject                 pki.Subject
-	sans                    pki.SANs
+	// labels are those of the Secret, and of what an issuer keeps the certificate in.
+	labels  map[string]string
+	subject pki.Subject
+	sans    pki.SANs
 	// identity is who signs, and which cross certificates are sent along.
 	identity trust.Identity
 	// interim are the keys of which an issuer may offer a leaf until then, see trust.Plan.
@@ -237,9 +239,9 @@ func (r leafRequest) of(want authority.WantedLeaf, now time.Time) issuer.Request
 // applyOperatorIdentity writes the operator's own certificate.
 func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
 	name := p.kafka.Name + operatorSecretSuffix
-	identity := p.operatorIdentity()
+	identity, labels := p.operatorIdentity(), p.cluster.ComponentLabels(model.OperatorComponent())
 	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
-		secret: name, certKey: operatorCertKey, keyKey: operatorKeyKey,
+		secret: name, certKey: operatorCertKey, keyKey: operatorKeyKey, labels: labels,
 		subject:  pki.Subject{Organization: model.Organization, CommonName: operatorCommonName},
 		identity: identity, interim: operatorInterim(p), waits: p.clusterCA.whyUnsettled(identity.Signer),
 	})
@@ -249,7 +251,7 @@ func (r *Reconciler) applyOperatorIdentity(ctx context.Context, p *pass) error {
 	}
 	err = r.writeSecret(ctx, p, kube.SecretIntent{
 		Namespace: p.kafka.Namespace, Name: name,
-		Labels:      p.cluster.ComponentLabels(model.OperatorComponent()),
+		Labels:      labels,
 		Annotations: leafAnnotations(p, settled),
 		Owners:      ownerReferences(&p.kafka),
 		Data:        map[string][]byte{operatorCertKey: settled.Certificates, operatorKeyKey: settled.Key},

@@ -68,8 +68,9 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 	if err != nil {
 		return fmt.Errorf("names of node %s: %w", node.Pod, err)
 	}
+	labels := p.cluster.NodeSecretLabels()
 	settled, found, err := r.settleLeaf(ctx, p, leafRequest{
-		secret: node.Pod, certKey: node.Pod + ".crt", keyKey: node.Pod + ".key",
+		secret: node.Pod, certKey: node.Pod + ".crt", keyKey: node.Pod + ".key", labels: labels,
 		subject: pki.Subject{Organization: model.Organization, CommonName: p.cluster.CommonName()},
 		sans:    sans, identity: given.Cluster.Identity, interim: p.clusterCA.plan.Interim[trust.MemberID(node.Pod)],
 	})
@@ -101,12 +102,14 @@ func (r *Reconciler) applyNodeSecret(ctx context.Context, p *pass, node model.No
 	if data[agent.PublicationKey], err = published.Encode(); err != nil {
 		return fmt.Errorf("node %s: %w", node.Pod, err)
 	}
-	p.nodes[node.Pod] = nodeCertificates{leaf: settled.Chain[0], publication: published}
+	p.nodes[node.Pod] = nodeCertificates{leaf: settled.Chain[0], generation: settled.generation, publication: published}
 	before := p.secrets[node.Pod].Data
+	annotations := leafAnnotations(p, settled)
+	annotations[authorities.ClientsCertGenerationAnnotation] = p.clientsCA.CertGeneration.String()
 	err = r.writeSecret(ctx, p, kube.SecretIntent{
 		Namespace: p.kafka.Namespace, Name: node.Pod,
-		Labels:      p.cluster.NodeSecretLabels(),
-		Annotations: leafAnnotations(p, settled),
+		Labels:      labels,
+		Annotations: annotations,
 		Owners:      ownerReferences(&p.kafka),
 		Data:        data,
 	})

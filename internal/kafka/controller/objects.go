@@ -219,7 +219,7 @@ func (p *pass) podOf(node model.Node, certificates nodeCertificates) (*coreac.Po
 
 func (p *pass) podValues(certificates nodeCertificates, pin string) model.PodAnnotations {
 	values := model.PodAnnotations{
-		ClusterCACertGeneration: int64(p.clusterCA.CertGeneration),
+		ClusterCACertGeneration: int64(certificates.generation),
 		ClusterCAKeyGeneration:  int64(p.clusterCA.KeyGeneration),
 		ClientsCACertGeneration: int64(p.clientsCA.CertGeneration),
 		ServerCertHash:          pki.SHA1Name(certificates.leaf),

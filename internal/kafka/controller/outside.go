@@ -49,7 +49,7 @@ type OutsideIssuer struct {
 	// Owner is the Kafka, for everything that is made for it. Secrets are left alone where OwnsSecrets is false.
 	Owner       metav1.OwnerReference
 	OwnsSecrets bool
-	// Labels are those of everything that is made for the Kafka.
+	// Labels are put on what is made for the Kafka.
 	Labels map[string]string
 }
 
@@ -182,13 +182,13 @@ func issuanceBy(p *pass, kind authorities.Kind) trust.Issuance {
 	return trust.Offered
 }
 
-// outsideIssuer is the issuer of the leaves of the cluster.
-func (r *Reconciler) outsideIssuer(p *pass) issuer.Renewer {
+// outsideIssuer is the issuer of the leaves of the cluster. What it makes gets the labels.
+func (r *Reconciler) outsideIssuer(p *pass, labels map[string]string) issuer.Renewer {
 	ref, _, _ := model.CertManagerIssuer(p.caSpec(authorities.Cluster))
 	r.options.Outside.Refer(client.ObjectKeyFromObject(&p.kafka))
 	return r.options.Outside.IssuerOf(OutsideIssuer{
 		Namespace: p.kafka.Namespace, Issuer: ref, Owner: ownerReferences(&p.kafka)[0], OwnsSecrets: p.ownsCASecrets(authorities.Cluster),
-		Labels: p.cluster.ComponentLabels(model.AuthorityComponent()),
+		Labels: labels,
 	})
 }
 
@@ -199,7 +199,7 @@ func (r *Reconciler) offeredLeaf(ctx context.Context, p *pass, request leafReque
 	if named, err := pki.ParseBundle(p.bundleOf(authorities.Cluster).Text()); err == nil {
 		in.Want.Named = named
 	}
-	asked := r.outsideIssuer(p)
+	asked := r.outsideIssuer(p, request.labels)
 	in.Answer = askOf(ctx, asked, p, request, in.Want)
 	if issued, is := in.Answer.(issuer.Issued); is && renewalIsDue(p, request, issued.Chain) {
 		renewOffered(ctx, p, asked, request.secret, issued.Chain[0])
@@ -305,7 +305,7 @@ func (r *Reconciler) withdrawRequests(ctx context.Context, p *pass) error {
 		keep = append(keep, at.Secret)
 	}
 	slices.Sort(keep)
-	if err := r.outsideIssuer(p).Withdraw(ctx, keep); err != nil {
+	if err := r.outsideIssuer(p, nil).Withdraw(ctx, keep); err != nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("withdrawing requests for certificates: %w", err)
 		}

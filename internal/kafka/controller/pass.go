@@ -79,7 +79,9 @@ type operatorIdentity struct {
 
 // nodeCertificates are what one node is to present and trust.
 type nodeCertificates struct {
-	leaf        *x509.Certificate
+	leaf *x509.Certificate
+	// generation is that of the CA that has signed the leaf.
+	generation  authority.Generation
 	publication publication.Publication
 }
 

@@ -23,6 +23,8 @@ const node = "my-cluster-dual-role-0"
 func TestACertificateSaysWhatWasRequested(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	const manager = "app.kubernetes.io/managed-by"
+	w.options.Labels[manager] = "operator"
 	request := w.request(node)
 	request.Key = issuer.NewKey{Params: pki.DefaultLeafKey(pki.RSA)}
 	w.issued(request)
@@ -31,7 +33,7 @@ func TestACertificateSaysWhatWasRequested(t *testing.T) {
 	certificate := w.certificate(node)
 	want := map[string]any{
 		"secretName": node + "-cm", "secretTemplate": map[string]any{"labels": map[string]any{
-			"team": "checkout", "strimzi.io/cluster": "my-cluster", "strimzi.io/kind": "Kafka", certmanager.OwnerLabel: string(w.options.Owner.UID),
+			"team": "checkout", "strimzi.io/cluster": "my-cluster", "strimzi.io/kind": "Kafka", manager: "cert-manager", certmanager.OwnerLabel: string(w.options.Owner.UID),
 		}},
 		"commonName": "my-cluster-kafka", "subject": map[string]any{"organizations": []any{"io.strimzi"}},
 		"dnsNames": []any{node + ".brokers.svc"}, "ipAddresses": []any{"10.1.2.3"},
@@ -44,6 +46,9 @@ func TestACertificateSaysWhatWasRequested(t *testing.T) {
 		t.Errorf("spec: -want +got\n%s", diff)
 	}
 	secret := w.secret(node + "-cm")
+	if of, in := certificate.GetLabels()[manager], secret.Labels[manager]; of != "operator" || in != "cert-manager" {
+		t.Errorf("the Certificate is managed by %q, its Secret by %q", of, in)
+	}
 	for what, object := range map[string]client.Object{"Certificate": certificate, "Secret": secret} {
 		if diff := cmp.Diff([]metav1.OwnerReference{w.options.Owner}, object.GetOwnerReferences()); diff != "" {
 			t.Errorf("owners of the %s: -want +got\n%s", what, diff)

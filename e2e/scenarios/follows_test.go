@@ -65,7 +65,7 @@ func accessFollows(s *stage) {
 	withPassword.works()
 
 	withCertificate.replaced(harness.ClusterCA, boundTrust, authorities.RaftRemainder)
-	withCertificate.replaced(harness.ClientsCA, boundCertificate, rotation.WaitingForExpiry, rotation.WaitingForUsers)
+	withCertificate.replaced(harness.ClientsCA, boundCertificate, rotation.WaitingForExpiry)
 	withCertificate.renewed()
 	withCertificate.moved(manifest)
 	s.unharmed(withCertificate.account())

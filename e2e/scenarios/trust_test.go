@@ -91,7 +91,7 @@ func clientsKeyReplaced(s *stage) {
 	r.answers(verdict.Accepted, "mtls")
 	r.asks("asked for a new key of the clients CA", func() error { return s.kafka.Replace(s.ctx, harness.ClientsCA) })
 	bareLeafServed(r)
-	r.until(rotation.WaitingForExpiry, rotation.WaitingForUsers)
+	r.until(rotation.WaitingForExpiry)
 	r.compare()
 	r.notRestarted()
 

@@ -95,6 +95,9 @@ func (r Restore) fill(ctx context.Context, source *snapshot.Source) error {
 	if err := r.runProgram(ctx, source, beside); err != nil {
 		return err
 	}
+	if err := r.dropAlarms(beside); err != nil {
+		return err
+	}
 	if err := syncAll(beside); err != nil {
 		return fmt.Errorf("storing the restored data: %w", err)
 	}
@@ -124,6 +127,19 @@ func (r Restore) runProgram(ctx context.Context, source *snapshot.Source, direct
 	program.Stderr = program.Stdout
 	if err := program.Run(); err != nil {
 		return fmt.Errorf("running %s: %w: %s", filepath.Base(r.Command[0]), err, said.Bytes()[max(0, said.Len()-lastWords):])
+	}
+	return nil
+}
+
+// dropAlarms removes what etcd has reported about members that the new cluster does not have. A member would not be ready
+// because of them, and no cluster would grow.
+func (r Restore) dropAlarms(directory string) error {
+	dropped, err := snapshot.DropAlarms(directory)
+	if err != nil {
+		return fmt.Errorf("dropping the alarms of the restored data: %w", err)
+	}
+	if dropped > 0 {
+		r.Log.Warn("The restored data had alarms of the earlier cluster, which are dropped", "path", r.Path, "alarms", dropped)
 	}
 	return nil
 }

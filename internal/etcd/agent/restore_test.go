@@ -20,7 +20,8 @@ import (
 )
 
 // playedUtl restores as etcdutl does, as far as the agent sees it, and records its arguments.
-const playedUtl = `dir="${2#--data-dir=}"; mkdir -p "$dir/member/wal" && cp "$1" "$dir/member/wal/0.wal" && echo "$*" > "$dir/arguments"`
+const playedUtl = `dir="${2#--data-dir=}"; mkdir -p "$dir/member/wal" "$dir/member/snap" && cp "$1" "$dir/member/wal/0.wal" && cp "$1" "$dir/member/snap/db" &&
+	echo "$*" > "$dir/arguments"`
 
 // restoring is the container of a pod that restores the file of a volume, with the program.
 func restoring(t *testing.T, program, start string) etcdagent.Restore {
@@ -99,6 +100,9 @@ func TestAnEmptyVolumeIsRestored(t *testing.T) {
 			if err != nil || !bytes.Equal(stored, test.data) {
 				t.Errorf("the file is not the one that was given: %v", err)
 			}
+			if left := snapshottest.Alarms(t, filepath.Join(r.DataDir, "member", "snap", "db")); left > 0 {
+				t.Errorf("%d alarms of the earlier cluster are left", left)
+			}
 			arguments, err := os.ReadFile(filepath.Join(r.DataDir, "arguments"))
 			if err != nil || strings.Contains(string(arguments), "--skip-hash-check") != test.skipped {
 				t.Errorf("etcdutl got %s, %v", arguments, err)
@@ -162,6 +166,7 @@ func TestWhatCannotBeRestoredLeavesTheVolumeEmptyAndSaysWhy(t *testing.T) {
 		"no database":                        {bytes.Repeat([]byte("text"), 4096), playedUtl, nil, contract.RestoreNotVerified, ""},
 		"another file than the backup":       {good, playedUtl, func(r *etcdagent.Restore) { r.SHA256 = strings.Repeat("0", 64) }, contract.RestoreNotVerified, "SHA-256"},
 		"etcdutl fails":                      {good, `mkdir -p "${2#--data-dir=}"; echo no space left >&2; exit 3`, nil, contract.RestoreFailed, "no space left"},
+		"etcdutl writes no database":         {good, `mkdir -p "${2#--data-dir=}/member/snap"`, nil, contract.RestoreFailed, "alarms"},
 		"etcdutl is missing":                 {good, playedUtl, func(r *etcdagent.Restore) { r.Command = []string{"/nowhere/etcdutl"} }, contract.RestoreFailed, "etcdutl"},
 		"the pod does not say how it starts": {good, playedUtl, func(r *etcdagent.Restore) { r.PodDir = t.TempDir() }, contract.RestoreFailed, "annotations"},
 	} {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/etcd/api/v3/authpb"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -170,6 +172,20 @@ func fill(ctx context.Context, client *clientv3.Client) error {
 	return nil
 }
 
+// raise raises both alarms, as members do. Etcd accepts no writes then.
+func raise(ctx context.Context, client *clientv3.Client) error {
+	service := etcdserverpb.NewMaintenanceClient(client.ActiveConnection())
+	for _, kind := range []etcdserverpb.AlarmType{etcdserverpb.AlarmType_NOSPACE, etcdserverpb.AlarmType_CORRUPT} {
+		if _, err := service.Alarm(ctx, &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, MemberID: 0xabcdef, Alarm: kind}); err != nil {
+			return err
+		}
+	}
+	if _, err := client.Put(ctx, "key", "value"); !errors.Is(err, rpctypes.ErrCorrupt) {
+		return fmt.Errorf("a write with the alarm CORRUPT: %w", err)
+	}
+	return nil
+}
+
 // copies are a snapshot of etcd, and the database of its member that was killed.
 type copies struct {
 	before         contents
@@ -188,6 +204,9 @@ func lost(t *testing.T, home string) copies {
 	var c copies
 	var err error
 	if c.before, c.cluster, err = read(t.Context(), client); err != nil {
+		t.Fatal(err)
+	}
+	if err := raise(t.Context(), client); err != nil {
 		t.Fatal(err)
 	}
 	source, err := client.Snapshot(t.Context()) // which also has etcd write everything to its database
@@ -223,7 +242,7 @@ func restored(t *testing.T, home string, data []byte) *single {
 	return s
 }
 
-// isIn holds that an etcd has what was written, in a cluster of another id.
+// isIn holds that an etcd has what was written, in a cluster of another id, and no alarms.
 func (c copies) isIn(t *testing.T, s *single) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -237,6 +256,9 @@ func (c copies) isIn(t *testing.T, s *single) {
 	}
 	if cluster == c.cluster {
 		t.Error("the cluster has the id of the earlier one")
+	}
+	if alarms, err := s.as(t, "root").AlarmList(ctx); err != nil || len(alarms.Alarms) > 0 {
+		t.Errorf("the cluster has the alarms %v, %v", alarms, err)
 	}
 	if _, err := s.as(t, "ann").Put(ctx, "key/01", "value"); err == nil {
 		t.Error("a user writes what its role lets it read only")

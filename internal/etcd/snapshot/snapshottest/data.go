@@ -3,6 +3,7 @@ package snapshottest
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,7 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Data is what etcd answers when it is asked for a snapshot: its database with one key for each revision, and the hash.
+// Data is what etcd answers when it is asked for a snapshot: its database with one key for each revision and an alarm, and the hash.
 func Data(tb testing.TB, revision uint64) []byte {
 	tb.Helper()
 	file := filepath.Join(tb.TempDir(), "db")
@@ -29,8 +30,14 @@ func Data(tb testing.TB, revision uint64) []byte {
 				return err
 			}
 		}
-		_, err = tx.CreateBucket([]byte("meta"))
-		return err
+		if _, err := tx.CreateBucket([]byte("meta")); err != nil {
+			return err
+		}
+		alarms, err := tx.CreateBucket([]byte("alarm"))
+		if err != nil {
+			return err
+		}
+		return alarms.Put([]byte{0x08, 0xef, 0x9b, 0xaf, 0x05, 0x10, 0x02}, nil) // CORRUPT of member abcdef
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -43,6 +50,23 @@ func Data(tb testing.TB, revision uint64) []byte {
 		tb.Fatal(err)
 	}
 	return Hashed(data)
+}
+
+// Alarms is how many alarms are in a database that no other process uses.
+func Alarms(tb testing.TB, file string) (count int) {
+	tb.Helper()
+	db, err := bbolt.Open(file, 0, &bbolt.Options{ReadOnly: true})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	err = db.View(func(tx *bbolt.Tx) error {
+		count = tx.Bucket([]byte("alarm")).Stats().KeyN
+		return nil
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		tb.Fatal(err)
+	}
+	return count
 }
 
 // Key is how etcd names a change of a revision.

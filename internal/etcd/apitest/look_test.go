@@ -54,9 +54,10 @@ func TestAnAlarmIsReportedThoughNoMemberIsReady(t *testing.T) {
 	w.reconcile()
 	w.etcd.Raise(admin.Alarm{MemberID: w.idOf(second), Kind: "CORRUPT"})
 	w.look()
-	if healthy := w.condition(etcdv1beta2.ConditionEtcdHealthy); healthy.Status != metav1.ConditionFalse || healthy.Reason != "Corrupt" {
-		t.Errorf("EtcdHealthy is %+v", healthy)
-	}
+	w.wantHealth("Corrupt", "Corrupt")
+	w.etcd.Disarm()
+	w.look()
+	w.wantHealth("WaitingForPods", "NoAlarm")
 }
 
 func TestWhatEtcdReportsOfItsDataIsReported(t *testing.T) {

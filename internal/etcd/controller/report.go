@@ -25,10 +25,8 @@ const (
 // report applies the status when it differs, and writes an event about a condition that has changed.
 func (p *pass) report(ctx context.Context) error {
 	seen := p.seen()
-	if p.problem == nil {
-		p.problem = model.DataProblem(seen)
-		seen.Problem = p.problem
-	}
+	p.problem = model.Foremost(seen)
+	seen.Problem = p.problem
 	wanted := p.cluster.Status(seen)
 	p.options.Metrics.saw(p.cluster.Names.NamespacedName(), len(wanted.Members.Ready), len(wanted.Members.Unready))
 	p.options.Metrics.expire(p.cluster.Names.NamespacedName(), p.trusted(), p.presented())

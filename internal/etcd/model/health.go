@@ -25,6 +25,8 @@ const (
 	quotaVariable = "ETCD_QUOTA_BACKEND_BYTES"
 	// defaultQuota is etcd's own.
 	defaultQuota = 2 << 30
+	// maxNamedOwners is how many members with an alarm a message names: one member can report any number.
+	maxNamedOwners = 10
 )
 
 // Quota is how large the database of a member may be, for versions of etcd that do not tell; 0 when it is not known.
@@ -44,6 +46,18 @@ func (c Cluster) Quota() int64 {
 	return defaultQuota
 }
 
+// Foremost is the problem that a person has to know first: an alarm, unless more is in the way than members that are waited for.
+// A member with the alarm CORRUPT is not ready.
+func Foremost(seen Seen) *Problem {
+	found := DataProblem(seen)
+	if found == nil || seen.Problem != nil && !slices.Contains([]membership.Reason{
+		membership.WaitingForPods, membership.WaitingForMembers, membership.WaitingForLearners, membership.EtcdNotAnswering,
+	}, membership.Reason(seen.Problem.Reason)) {
+		return seen.Problem
+	}
+	return found
+}
+
 // DataProblem is an alarm with which etcd accepts no writes; nil when it has none.
 func DataProblem(seen Seen) *Problem {
 	health := seen.Health
@@ -56,13 +70,22 @@ func DataProblem(seen Seen) *Problem {
 	}
 	if owners := health.Owners(membership.CorruptAlarm); len(owners) > 0 {
 		return &Problem{Corrupt, fmt.Sprintf("The data of member %s differ from those of the others (alarm CORRUPT). etcd accepts no writes, and nothing is deleted. "+
-			"Compare what etcdctl endpoint hashkv prints for each member, and back up one of the majority.", strings.Join(owners, ", "))}
+			"Compare what etcdctl endpoint hashkv prints for each member, and back up one of the majority.", joined(owners))}
 	}
 	if owners := health.Owners(membership.NoSpaceAlarm); len(owners) > 0 {
 		return &Problem{NoSpace, fmt.Sprintf("The alarm NOSPACE is raised by member %s. etcd accepts no writes until it is disarmed. "+
-			"Compact, defragment one member after the other, then run etcdctl alarm disarm.", strings.Join(owners, ", "))}
+			"Compact, defragment one member after the other, then run etcdctl alarm disarm.", joined(owners))}
 	}
 	return nil
+}
+
+// joined names the first of the members with an alarm, and says how many more there are.
+func joined(owners []string) string {
+	named := strings.Join(owners[:min(len(owners), maxNamedOwners)], ", ")
+	if more := len(owners) - maxNamedOwners; more > 0 {
+		return fmt.Sprintf("%s, and %d more", named, more)
+	}
+	return named
 }
 
 // healthy says what etcd reports of its data. Until members have been looked at, what is stored counts.

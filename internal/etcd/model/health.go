@@ -69,14 +69,22 @@ func DataProblem(seen Seen) *Problem {
 		return nil
 	}
 	if owners := health.Owners(membership.CorruptAlarm); len(owners) > 0 {
-		return &Problem{Corrupt, fmt.Sprintf("The data of member %s differ from those of the others (alarm CORRUPT). etcd accepts no writes, and nothing is deleted. "+
-			"Compare what etcdctl endpoint hashkv prints for each member, and back up one of the majority.", joined(owners))}
+		return &Problem{Corrupt, corrupt(health.Alarms, owners)}
 	}
 	if owners := health.Owners(membership.NoSpaceAlarm); len(owners) > 0 {
 		return &Problem{NoSpace, fmt.Sprintf("The alarm NOSPACE is raised by member %s. etcd accepts no writes until it is disarmed. "+
 			"Compact, defragment one member after the other, then run etcdctl alarm disarm.", joined(owners))}
 	}
 	return nil
+}
+
+// corrupt says whose data differ. An alarm without a member is etcd's where no majority has the same data.
+func corrupt(alarms []membership.Alarm, owners []string) string {
+	const stopped = "etcd accepts no writes, and nothing is deleted. Compare what etcdctl endpoint hashkv prints for each member, and "
+	if slices.ContainsFunc(alarms, func(a membership.Alarm) bool { return a.Kind == membership.CorruptAlarm && a.ID == "0" }) {
+		return "The data of members differ, and etcd does not know which of them are right (alarm CORRUPT). " + stopped + "save a snapshot of each."
+	}
+	return fmt.Sprintf("The data of member %s differ from those of the others (alarm CORRUPT). %sback up one of the majority.", joined(owners), stopped)
 }
 
 // joined names the first of the members with an alarm, and says how many more there are.

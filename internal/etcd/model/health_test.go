@@ -15,7 +15,7 @@ import (
 func alarmed(kind string, count int) *membership.Health {
 	health := &membership.Health{}
 	for i := range count {
-		health.Alarms = append(health.Alarms, membership.Alarm{Kind: kind, ID: fmt.Sprint(i), Name: fmt.Sprintf("my-cluster-%d", i)})
+		health.Alarms = append(health.Alarms, membership.Alarm{Kind: kind, ID: fmt.Sprintf("a%d", i), Name: fmt.Sprintf("my-cluster-%d", i)})
 	}
 	return health
 }
@@ -67,5 +67,16 @@ func TestAMessageNamesTheFirstTenMembersWithAnAlarm(t *testing.T) {
 				t.Errorf("the message about %d alarms is %.400q, want %q", count, message, want)
 			}
 		}
+	}
+}
+
+// Etcd raises it where fewer than a majority have the same data.
+func TestAnAlarmWithoutAMemberIsNotOneOfAMemberThatIsRemoved(t *testing.T) {
+	t.Parallel()
+	health := alarmed(membership.CorruptAlarm, 1)
+	health.Alarms = append(health.Alarms, membership.Alarm{Kind: membership.CorruptAlarm, ID: "0"})
+	message := model.DataProblem(model.Seen{Health: health}).Message
+	if !strings.Contains(message, "etcd does not know which of them are right") || strings.Contains(message, "removed") || strings.Contains(message, "majority") {
+		t.Errorf("the message is %q", message)
 	}
 }

@@ -9,10 +9,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// alarms is etcd's bucket of them, which it expects to be there.
-var alarms = []byte("alarm")
-
-// DropAlarms removes all alarms from the data directory of a member that does not run, and returns how many they were.
+// DropAlarms removes all alarms from the data directory of a member that does not run, and returns how many they were. Etcd finds
+// their bucket, as in every database that it has made.
 func DropAlarms(directory string) (dropped int, err error) {
 	root, err := os.OpenRoot(filepath.Join(directory, "member", "snap"))
 	if err != nil {
@@ -27,17 +25,18 @@ func DropAlarms(directory string) (dropped int, err error) {
 		return 0, fmt.Errorf("opening the database: %w", err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		bucket := tx.Bucket(alarms)
+		name := []byte("alarm")
+		bucket := tx.Bucket(name)
 		if bucket == nil {
 			return nil
 		}
 		if dropped = bucket.Stats().KeyN; dropped == 0 {
 			return nil
 		}
-		if err := tx.DeleteBucket(alarms); err != nil {
+		if err := tx.DeleteBucket(name); err != nil {
 			return err
 		}
-		_, err := tx.CreateBucket(alarms)
+		_, err := tx.CreateBucket(name)
 		return err
 	})
 	return dropped, errors.Join(err, db.Close())

@@ -94,9 +94,15 @@ func (w *world) save(path string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	store(w.t, source, path)
+}
+
+// store writes all of a source to a file.
+func store(t *testing.T, source io.ReadCloser, path string) {
+	t.Helper()
 	data, err := io.ReadAll(source)
 	if err = errors.Join(err, source.Close(), os.WriteFile(path, data, 0o600)); err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 }
 

@@ -3,9 +3,6 @@ package servertest
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,11 +11,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
-	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
-	"github.com/keyturn/keyturn/internal/etcd/model"
 )
 
 // quota is that of the database of each member, in bytes.
@@ -27,15 +21,10 @@ const quota = 32 << 20
 // A cluster is filled until it accepts no writes, and freed by the commands on the page.
 func TestTheWayOutOfNoSpaceOnThePageIsOne(t *testing.T) {
 	t.Parallel()
-	if apiServer == nil {
-		t.Skipf("$%s and $%s are needed", assets, etcdHomes)
-	}
-	for home, size := range map[string]int32{homeOf(t, "etcd35"): 1, homeOf(t, "etcd36"): 3} {
+	for _, home := range homes(t) {
 		t.Run(filepath.Base(home), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, home, etcdv1beta2.EtcdClusterSpec{Size: size, Pod: &etcdv1beta2.PodPolicy{
-				Ephemeral: true, EtcdEnv: []corev1.EnvVar{{Name: "ETCD_QUOTA_BACKEND_BYTES", Value: strconv.Itoa(quota)}},
-			}})
+			w := newWorld(t, home, limited(3))
 			w.until("ready", w.isReady)
 			w.look()
 			w.until("looked at", w.hasReason(etcdv1beta2.ConditionEtcdHealthy, "NoAlarm"))
@@ -45,7 +34,8 @@ func TestTheWayOutOfNoSpaceOnThePageIsOne(t *testing.T) {
 			w.fill(2 * quota)
 			w.look()
 			w.until("out of space", w.hasReason(etcdv1beta2.ConditionReady, "NoSpace"))
-			w.runPage("etcdctl compact", int(size))
+			files := w.copied("full.db")
+			w.runPage(connect, "etcdctl compact")
 			if err := w.put("freed", 1); err != nil {
 				t.Errorf("after the commands of the page: %v", err)
 			}
@@ -54,8 +44,47 @@ func TestTheWayOutOfNoSpaceOnThePageIsOne(t *testing.T) {
 			if healthy := w.condition(t.Context(), etcdv1beta2.ConditionEtcdHealthy); healthy != "NoAlarm" {
 				t.Errorf("EtcdHealthy has the reason %s", healthy)
 			}
+			raisesAgain(t, home, files)
 		})
 	}
+}
+
+// limited is a cluster with the quota.
+func limited(size int32) etcdv1beta2.EtcdClusterSpec {
+	return etcdv1beta2.EtcdClusterSpec{Size: size, Pod: &etcdv1beta2.PodPolicy{
+		Ephemeral: true, EtcdEnv: []corev1.EnvVar{{Name: "ETCD_QUOTA_BACKEND_BYTES", Value: strconv.Itoa(quota)}},
+	}}
+}
+
+// copied is a directory with a snapshot of the first member.
+func (w *world) copied(name string) string {
+	w.t.Helper()
+	client, err := w.client(w.t.Context(), w.names.Member(0))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	source, err := client.Snapshot(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	dir := w.t.TempDir()
+	store(w.t, source, filepath.Join(dir, name))
+	return dir
+}
+
+// raisesAgain holds that a cluster that is restored from a full database is ready until writes raise the alarm again.
+func raisesAgain(t *testing.T, home, files string) {
+	t.Helper()
+	spec := limited(1)
+	spec.Restore = &etcdv1beta2.RestoreSource{Volume: &etcdv1beta2.RestoreVolume{ClaimName: "backups", Path: "full.db"}}
+	w := newWorld(t, home, spec)
+	w.files = files
+	w.createClaim("backups")
+	w.until("restored and ready", w.isReady)
+	w.fill(2 * quota)
+	w.look()
+	w.until("out of space again", w.hasReason(etcdv1beta2.ConditionReady, "NoSpace"))
 }
 
 func (w *world) hasReason(condition, reason string) func(context.Context) bool {
@@ -103,50 +132,4 @@ func (w *world) put(key string, size int) error {
 	defer func() { _ = client.Close() }()
 	_, err = client.Put(w.t.Context(), key, strings.Repeat("x", size))
 	return err
-}
-
-// runPage runs the commands of the block on the page that has a command, as the operator, against all members.
-func (w *world) runPage(command string, size int) {
-	w.t.Helper()
-	secret, dir := &corev1.Secret{}, w.t.TempDir()
-	if err := w.api.Get(w.t.Context(), types.NamespacedName{Namespace: w.private, Name: w.names.OperatorSecret()}, secret); err != nil {
-		w.t.Fatal(err)
-	}
-	for variable, entry := range map[string]string{
-		"ETCDCTL_CACERT": model.OperatorAnchorsEntry, "ETCDCTL_CERT": model.OperatorCertEntry, "ETCDCTL_KEY": model.OperatorKeyEntry,
-	} {
-		if err := os.WriteFile(filepath.Join(dir, variable), secret.Data[entry], 0o600); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	var endpoints []string
-	for ordinal := range size {
-		_, port, _ := strings.Cut(w.member(w.names.Member(ordinal)).ports[contract.ClientPlane], ":")
-		endpoints = append(endpoints, "https://localhost:"+port)
-	}
-	run := exec.CommandContext(w.t.Context(), "sh", "-e", "-c", block(w.t, command))
-	run.Dir, run.Env = dir, append(os.Environ(), fmt.Sprintf("PATH=%s:%s", w.home, os.Getenv("PATH")), "ETCDCTL_ENDPOINTS="+strings.Join(endpoints, ","),
-		"ETCDCTL_CACERT=ETCDCTL_CACERT", "ETCDCTL_CERT=ETCDCTL_CERT", "ETCDCTL_KEY=ETCDCTL_KEY")
-	if output, err := run.CombinedOutput(); err != nil {
-		w.t.Fatalf("the commands of the page: %v\n%s", err, output)
-	}
-}
-
-// block is the one block of commands on the page about etcd that has a command.
-func block(t *testing.T, command string) string {
-	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "etcd.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found []string
-	for i, part := range strings.Split(string(page), "```") {
-		if i%2 == 1 && strings.Contains(part, command) {
-			found = append(found, part)
-		}
-	}
-	if len(found) != 1 {
-		t.Fatalf("%d blocks of docs/etcd.md have the command %s", len(found), command)
-	}
-	return found[0]
 }

@@ -22,8 +22,9 @@ import (
 
 // agent is the one in a pod: its keys stay with it.
 type agent struct {
-	address string
-	keys    map[contract.Plane]pki.PrivateKey
+	// name is the common name of its requests.
+	name, address string
+	keys          map[contract.Plane]pki.PrivateKey
 }
 
 // play plays kubelet and agent of every pod once: it gets an address, asks for certificates, and starts etcd on them.
@@ -159,7 +160,7 @@ func (w *world) reportEmptied(pod *corev1.Pod) {
 // start gives a pod an address, as the kubelet does.
 func (w *world) start(pod *corev1.Pod) *agent {
 	w.t.Helper()
-	a := &agent{address: fmt.Sprintf("10.0.%d.%d", len(w.agents)/200, len(w.agents)%200+1), keys: map[contract.Plane]pki.PrivateKey{}}
+	a := &agent{name: pod.Name, address: fmt.Sprintf("10.0.%d.%d", len(w.agents)/200, len(w.agents)%200+1), keys: map[contract.Plane]pki.PrivateKey{}}
 	for _, plane := range contract.Planes() {
 		key, err := pki.GenerateKey(pki.KeyParams{Algorithm: pki.ECDSA, Size: 256})
 		if err != nil {
@@ -204,7 +205,7 @@ func (w *world) setReady(pod *corev1.Pod) {
 
 func (a *agent) request(t *testing.T, plane contract.Plane) string {
 	t.Helper()
-	request, err := pki.NewRequest(a.keys[plane], pki.Subject{CommonName: "anything"}, pki.SANs{})
+	request, err := pki.NewRequest(a.keys[plane], pki.Subject{CommonName: a.name}, pki.SANs{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,6 +106,28 @@ func TestAScriptThatKnowsTwoAnnotationsEnrols(t *testing.T) {
 	w.atRest()
 }
 
+// The certificate names the pod, whatever the request says.
+func TestARequestUnderAnotherNameIsSignedForItsPodAndTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(1))
+	pod := w.created()
+	sender := w.start(pod)
+	sender.name = "other-cluster-0"
+	w.annotateAs(w.ofPod(pod), first, contract.PeerPlane.RequestAnnotation(), sender.request(t, contract.PeerPlane))
+	w.told("")
+	w.reconcile()
+	if leaf := w.chain(w.pod(first), contract.PeerPlane)[0]; leaf.Subject.CommonName != first {
+		t.Errorf("the certificate is for %s", leaf.Subject)
+	}
+	if !w.told(`RequestNameIgnored The peer request of pod my-cluster-0 has the common name "other-cluster-0"`) {
+		t.Error("there is no event")
+	}
+	w.reconcile()
+	if w.told("RequestNameIgnored") {
+		t.Error("it is told again")
+	}
+}
+
 func TestOneRequestForBothPlanesIsDeniedByDefault(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, of(1))

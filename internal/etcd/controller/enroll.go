@@ -215,6 +215,10 @@ func (p *pass) issued(pod *corev1.Pod, plane contract.Plane, signed enroll.Signe
 		"serial", signed.Leaf.SerialNumber.Text(16), "reason", signed.Why)
 	p.options.Events.Eventf(p.etcd, concern("Pod", pod.Namespace, pod.Name, plane), corev1.EventTypeNormal, "CertificateIssued", actionSign,
 		"Issued a certificate by %s for pod %s: %s", signed.Leaf.Issuer.CommonName, pod.Name, signed.Why)
+	if signed.Asked != "" {
+		p.options.Events.Eventf(p.etcd, concern("Pod", pod.Namespace, pod.Name, plane), corev1.EventTypeWarning, "RequestNameIgnored", actionSign,
+			"The %s request of pod %s has the common name %q. Only its key counts, and the certificate names the pod. See what has sent the request.", plane, pod.Name, excerpt.Of(signed.Asked, excerpt.Foreign))
+	}
 }
 
 // changePod writes annotations and the role of a member into its pod, unless they are there. A pod that an earlier

@@ -94,6 +94,8 @@ type Signed struct {
 	Why string
 	// RenewalAt is when the certificate is due.
 	RenewalAt time.Time
+	// Asked is the common name of the request where that is another one than the certificate has; else empty.
+	Asked string
 }
 
 // Answered is a request whose answer stays.
@@ -234,7 +236,11 @@ func (in Input) sign(request *x509.CertificateRequest, why string) Outcome {
 	if err != nil {
 		return Held{Cause: CannotIssue, Detail: err.Error()}
 	}
-	return Signed{Leaf: leaf, Answer: encode(leaf, in.CA.Presents()), Why: why, RenewalAt: renewalAt(leaf)}
+	signed := Signed{Leaf: leaf, Answer: encode(leaf, in.CA.Presents()), Why: why, RenewalAt: renewalAt(leaf)}
+	if asked := request.Subject.CommonName; asked != leaf.Subject.CommonName {
+		signed.Asked = asked
+	}
+	return signed
 }
 
 func (in Input) subject() pki.Subject { return Subject(in.Pod.Name) }

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -153,6 +154,9 @@ func TestSecretsThatCannotBeUsedAreNamedBeforeAnyPodIsMade(t *testing.T) {
 			"SecretNotUsable",
 			[]string{"peer.crt in Secret etcd-peer-tls"},
 		},
+		"a key in UTF-16": {func(s map[string]map[string][]byte, _ *ownPKI) {
+			s["etcd-peer-tls"]["peer.key"] = append([]byte{0xff, 0xfe}, bytes.Join(bytes.Split(s["etcd-peer-tls"]["peer.key"], nil), []byte{0})...)
+		}, "SecretNotUsable", []string{"peer.key in Secret etcd-peer-tls", "UTF-16"}},
 		"the key of another": {func(s map[string]map[string][]byte, _ *ownPKI) {
 			s["etcd-client-tls"]["etcd-client.key"] = s["etcd-peer-tls"]["peer.key"]
 		}, "SecretNotUsable", []string{"etcd-client.key in Secret etcd-client-tls", "not the key of the certificate in etcd-client.crt"}},

@@ -134,9 +134,18 @@ func (s *StaticSecret) parse() *Problem {
 		return s.notUsable(s.Certificate, err)
 	}
 	if s.identity, err = pki.KeyPair(s.Data[s.Certificate], s.Data[s.Key]); err != nil {
-		return s.notUsable(s.Key, errors.New("it is not the key of the certificate in "+s.Certificate))
+		return s.notUsable(s.Key, s.whyNoKey())
 	}
 	return nil
+}
+
+// whyNoKey says what is wrong with a key that does not fit to its certificate. Etcd reads more forms than ParsePrivateKey.
+func (s *StaticSecret) whyNoKey() error {
+	keys, _ := pki.PrivateKeysIn(s.Data[s.Key])
+	if _, err := pki.ParsePrivateKey(s.Data[s.Key]); err != nil && len(keys) == 0 {
+		return err
+	}
+	return errors.New("it is not the key of the certificate in " + s.Certificate)
 }
 
 // check asks whether those who trust the CAs of the verifier accept the certificate, for each usage and by each name.

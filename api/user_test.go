@@ -125,11 +125,16 @@ func TestProposedKafkaAccessRules(t *testing.T) {
 	t.Parallel()
 	admission := newAdmission(t, proposedAccesses, "v1beta2")
 	for name, test := range map[string]ruleCase{
-		"a minimal manifest is accepted":  {patch: `{}`},
-		"a user needs its kind and name":  {patch: `spec: {user: {namespace: kafka}}`, want: []string{"spec.user.kind: Required value: ", "spec.user.name: Required value: "}},
-		"a listener needs its name":       {patch: `spec: {kafka: {listener: {}}}`, want: []string{"spec.kafka.listener.name: Required value: "}},
-		"a listener is no text":           {patch: `spec: {kafka: {listener: tls}}`, want: []string{`spec.kafka.listener: Invalid value: spec.kafka.listener in body must be of type object: "string"`}},
-		"a Kafka is of Strimzi's group":   {patch: `spec: {kafka: {apiVersion: apps/v1}}`, want: []string{`spec.kafka.apiVersion: Invalid value: spec.kafka.apiVersion in body should match '^kafka[.]strimzi[.]io/v[0-9][0-9a-z]*$'`}},
+		"a minimal manifest is accepted": {patch: `{}`},
+		"a user needs its kind and name": {patch: `spec: {user: {namespace: kafka}}`, want: []string{"spec.user.kind: Required value: ", "spec.user.name: Required value: "}},
+		"a listener needs its name":      {patch: `spec: {kafka: {listener: {}}}`, want: []string{"spec.kafka.listener.name: Required value: "}},
+		"a listener is no text":          {patch: `spec: {kafka: {listener: tls}}`, want: []string{`spec.kafka.listener: Invalid value: spec.kafka.listener in body must be of type object: "string"`}},
+		"a Kafka has a known version":    {patch: `spec: {kafka: {apiVersion: kafka.strimzi.io/v9}}`, want: []string{`spec.kafka.apiVersion: Unsupported value: supported values: "kafka.strimzi.io/v1", "kafka.strimzi.io/v1beta2"`}},
+		"a user has a known version": {
+			patch: `spec: {user: {apiVersion: kafka.strimzi.io/v9, kind: KafkaUser, name: my-user}}`,
+			want:  []string{`spec.user.apiVersion: Unsupported value: supported values: "kafka.strimzi.io/v1", "kafka.strimzi.io/v1beta2"`},
+		},
+		"both versions are accepted":      {patch: `spec: {kafka: {apiVersion: kafka.strimzi.io/v1}, user: {apiVersion: kafka.strimzi.io/v1beta2, kind: KafkaUser, name: my-user}}`},
 		"the kind of a user may be wrong": {patch: `spec: {user: {kind: Secret, name: my-user}}`}, // a condition says so
 	} {
 		t.Run(name, func(t *testing.T) {

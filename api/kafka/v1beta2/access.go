@@ -63,10 +63,9 @@ type KafkaAccessSpec struct {
 
 // KafkaReference names a Kafka and, optionally, one of its listeners.
 type KafkaReference struct {
-	// apiVersion of the Kafka, of the group kafka.strimzi.io. It has no effect.
+	// apiVersion of the Kafka, which is served in both versions with the same schema. Unset means any.
 	// +optional
-	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^kafka[.]strimzi[.]io/v[0-9][0-9a-z]*$`
+	// +kubebuilder:validation:Enum="kafka.strimzi.io/v1";"kafka.strimzi.io/v1beta2"
 	APIVersion string `json:"apiVersion,omitempty"`
 	// name of the Kafka.
 	// +required
@@ -98,10 +97,9 @@ type ListenerReference struct {
 
 // UserReference names a KafkaUser.
 type UserReference struct {
-	// apiVersion of the user, of the group kafka.strimzi.io. Unset means that group.
+	// apiVersion of the user, which is served in both versions with the same schema. Unset means any.
 	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Enum="kafka.strimzi.io/v1";"kafka.strimzi.io/v1beta2"
 	APIVersion string `json:"apiVersion,omitempty"`
 	// kind of the user, which is KafkaUser.
 	// +required

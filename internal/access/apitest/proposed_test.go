@@ -266,7 +266,6 @@ func TestAProposedKafkaAccessHasAReasonForBadInput(t *testing.T) {
 		"no such listener": {change: func(a *kafkav1beta2.KafkaAccess) {
 			a.Spec.Kafka.Listener = &kafkav1beta2.ListenerReference{Name: "none"}
 		}, reason: "ListenerNotFound"},
-		"another group":   {change: func(a *kafkav1beta2.KafkaAccess) { a.Spec.User.APIVersion = "v1" }, reason: "InvalidUserKind"},
 		"another kind":    {change: func(a *kafkav1beta2.KafkaAccess) { a.Spec.User.Kind = "Secret" }, reason: "InvalidUserKind"},
 		"no certificates": {reason: "IncompleteSecret"},
 		"a listener of others": {change: func(a *kafkav1beta2.KafkaAccess) {

@@ -59,12 +59,10 @@ func (o *accessOperatorOptions) run(ctx context.Context, cmd *cobra.Command) err
 	if err != nil {
 		return fmt.Errorf("finding the API server: %w", err)
 	}
-	mgr, err := ctrl.NewManager(restConfig, o.managerOptions(newScheme(), logger))
+	options := o.managerOptions(newScheme(), logger)
+	mgr, err := newManager(restConfig, &options)
 	if err != nil {
 		return fmt.Errorf("preparing the access operator: %w", err)
-	}
-	if err := addHealthChecks(mgr); err != nil {
-		return err
 	}
 	if err := o.addAccessControllers(mgr, references); err != nil {
 		return err

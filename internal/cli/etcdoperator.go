@@ -96,7 +96,8 @@ func (o *etcdOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error
 	restConfig.QPS = -1
 	serverClock := kube.NewServerClock(clock.RealClock{})
 	restConfig.Wrap(serverClock.Transport)
-	mgr, err := ctrl.NewManager(restConfig, o.managerOptions(newScheme(), logger))
+	options := o.managerOptions(newScheme(), logger)
+	mgr, err := newManager(restConfig, &options)
 	if err != nil {
 		return fmt.Errorf("preparing the etcd operator: %w", err)
 	}
@@ -116,9 +117,6 @@ func (o *etcdOperatorOptions) managerOptions(scheme *runtime.Scheme, logger logr
 }
 
 func (o *etcdOperatorOptions) addController(mgr ctrl.Manager, serverClock *kube.ServerClock) error {
-	if err := addHealthChecks(mgr); err != nil {
-		return err
-	}
 	figures := controller.NewMetrics()
 	for _, collector := range []prometheus.Collector{figures, clockFigure(serverClock)} {
 		if err := metrics.Registry.Register(collector); err != nil {

@@ -97,7 +97,8 @@ func (o *operatorOptions) run(ctx context.Context, cmd *cobra.Command) error {
 	}
 	serverClock := kube.NewServerClock(clock.RealClock{})
 	restConfig.Wrap(serverClock.Transport)
-	mgr, err := ctrl.NewManager(restConfig, o.managerOptions(newScheme(), logger))
+	options := o.managerOptions(newScheme(), logger)
+	mgr, err := newManager(restConfig, &options)
 	if err != nil {
 		return fmt.Errorf("preparing the operator: %w", err)
 	}
@@ -162,9 +163,6 @@ func (o *operatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Log
 }
 
 func (o *operatorOptions) addControllers(mgr ctrl.Manager, serverClock *kube.ServerClock) error {
-	if err := addHealthChecks(mgr); err != nil {
-		return err
-	}
 	now := clock.RealClock{}
 	pods := podset.NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), now, controller.PodMaker(o.settings()))
 	if err := pods.SetupWithManager(mgr); err != nil {

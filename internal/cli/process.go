@@ -9,11 +9,13 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
@@ -23,6 +25,8 @@ import (
 	kafkav1beta2 "github.com/keyturn/keyturn/api/kafka/v1beta2"
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/authority"
+	"github.com/keyturn/keyturn/internal/issuer/certmanager"
+	"github.com/keyturn/keyturn/internal/kube/watches"
 )
 
 // reconcileTimeout bounds one reconcile of one object: a cluster that hangs must
@@ -68,14 +72,23 @@ func (o *processOptions) managerOptions(scheme *runtime.Scheme, logger logr.Logg
 	}
 }
 
-// addHealthChecks lets Kubernetes ask whether the process is alive.
-func addHealthChecks(mgr ctrl.Manager) error {
+// newManager returns a manager that tells by /healthz whether the process is alive, and by /readyz, by a metric and by the
+// error with which it ends what the API server does not let it watch.
+func newManager(restConfig *rest.Config, options *manager.Options) (watches.Manager, error) {
+	observer := watches.NewObserver(clock.RealClock{}, certmanager.Group)
+	mgr, err := watches.NewManager(restConfig, options, observer)
+	if err != nil {
+		return mgr, err
+	}
 	for _, probe := range []func(string, healthz.Checker) error{mgr.AddHealthzCheck, mgr.AddReadyzCheck} {
 		if err := probe("ping", healthz.Ping); err != nil {
-			return fmt.Errorf("adding health checks: %w", err)
+			return mgr, fmt.Errorf("adding health checks: %w", err)
 		}
 	}
-	return nil
+	if err := metrics.Registry.Register(observer); err != nil {
+		return mgr, fmt.Errorf("registering metrics: %w", err)
+	}
+	return mgr, nil
 }
 
 func newScheme() *runtime.Scheme {

@@ -100,7 +100,7 @@ func (o *userOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error
 	restConfig.Wrap(serverClock.Transport)
 	options := o.process.managerOptions(newScheme(), logger, controller.CacheOptions(o.cluster))
 	options.Controller.MaxConcurrentReconciles = o.concurrency
-	mgr, err := ctrl.NewManager(restConfig, options)
+	mgr, err := newManager(restConfig, &options)
 	if err != nil {
 		return fmt.Errorf("preparing the user operator: %w", err)
 	}
@@ -114,9 +114,6 @@ func (o *userOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error
 }
 
 func (o *userOperatorOptions) addController(mgr ctrl.Manager, serverClock *kube.ServerClock) error {
-	if err := addHealthChecks(mgr); err != nil {
-		return err
-	}
 	figures := controller.NewMetrics()
 	for _, collector := range []prometheus.Collector{figures, clockFigure(serverClock)} {
 		if err := metrics.Registry.Register(collector); err != nil {

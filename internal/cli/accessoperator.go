@@ -15,6 +15,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/access/binding"
 	"github.com/keyturn/keyturn/internal/access/controller"
+	"github.com/keyturn/keyturn/internal/kube/watches"
 )
 
 // accessOperatorOptions are the flags of the access operator.
@@ -87,7 +88,7 @@ func (o *accessOperatorOptions) parseReferences() (controller.References, error)
 }
 
 // addAccessControllers adds one controller for each form of KafkaAccess.
-func (o *accessOperatorOptions) addAccessControllers(mgr ctrl.Manager, references controller.References) error {
+func (o *accessOperatorOptions) addAccessControllers(mgr watches.Manager, references controller.References) error {
 	figures := controller.NewMetrics()
 	if err := metrics.Registry.Register(figures); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
@@ -98,6 +99,7 @@ func (o *accessOperatorOptions) addAccessControllers(mgr ctrl.Manager, reference
 		Events:     mgr.GetEventRecorder(binding.Owner),
 		Clock:      clock.RealClock{},
 		Metrics:    figures,
+		Watches:    mgr.Watches,
 		References: references,
 		Namespaces: o.watchNamespaces,
 	}

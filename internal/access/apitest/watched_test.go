@@ -24,6 +24,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/access/binding"
 	"github.com/keyturn/keyturn/internal/access/controller"
+	"github.com/keyturn/keyturn/internal/kube/watches"
 )
 
 // patience is many times what an event takes to become a write.
@@ -72,24 +73,30 @@ func (c *traffic) since(reads, writes int) (int, int) {
 // runOperator runs the operator with its watches in the namespace and others, as the command line does.
 func (w *world) runOperator(others ...string) {
 	w.t.Helper()
+	w.runAs(shared.asOperator, watches.NewObserver(clock.RealClock{}), others...)
+}
+
+// runAs runs it with the rights of a configuration, and with what observes its watches.
+func (w *world) runAs(as *rest.Config, observer *watches.Observer, others ...string) {
+	w.t.Helper()
 	skip := true
 	namespaces := append([]string{w.namespace}, others...)
-	server := rest.CopyConfig(shared.asOperator)
+	server := rest.CopyConfig(as)
 	server.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		w.traffic.next = next
 		return &w.traffic
 	})
-	mgr, err := ctrl.NewManager(server, ctrl.Options{
+	mgr, err := watches.NewManager(server, &ctrl.Options{
 		Scheme: newScheme(w.t), Cache: controller.CacheOptions(namespaces),
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		Controller: config.Controller{SkipNameValidation: &skip},
-	})
+	}, observer)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	options := controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("keyturn-access-operator"),
-		Clock: clock.RealClock{}, Metrics: controller.NewMetrics(), Namespaces: namespaces,
+		Clock: clock.RealClock{}, Metrics: controller.NewMetrics(), Namespaces: namespaces, Watches: observer,
 	}
 	for _, form := range []binding.Form{binding.Public(), binding.Proposed()} {
 		if err := controller.New(form, options).SetupWithManager(mgr); err != nil {

@@ -3,12 +3,14 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keyturn/keyturn/internal/access/binding"
 	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/kube/watches"
 )
 
 // requestError is a request that the API server did not carry out.
@@ -33,6 +35,9 @@ func problem(failed error) *binding.NotReadyError {
 	if problem, is := errors.AsType[*binding.NotReadyError](failed); is {
 		return problem
 	}
+	if denial, is := errors.AsType[*watches.DeniedError](failed); is {
+		return unnoticed(denial)
+	}
 	answer := excerpt.Of(failed.Error(), excerpt.Foreign)
 	request, is := errors.AsType[*requestError](failed)
 	switch {
@@ -55,6 +60,24 @@ func problem(failed error) *binding.NotReadyError {
 			Problem: fmt.Sprintf("A request to the API server failed: %s.", answer),
 			Remedy:  "It is retried. If this lasts, see the log of the access operator.",
 		}
+	}
+}
+
+// unnoticed is the problem of a KafkaAccess that is compared once a minute, because a watch is denied.
+func unnoticed(denial *watches.DeniedError) *binding.NotReadyError {
+	const operator = "the access operator"
+	reason := binding.Forbidden
+	switch denial.Code {
+	case http.StatusUnauthorized:
+		reason = binding.Unauthorized
+	case http.StatusNotFound:
+		reason = binding.ReconciliationFailed
+	}
+	return &binding.NotReadyError{
+		Reason:      reason,
+		Problem:     fmt.Sprintf("The API server %s.", denial.Answer(operator)),
+		Consequence: "Changes are not noticed: a Secret that exists is compared about once a minute.",
+		Remedy:      denial.Remedy(operator) + ".",
 	}
 }
 

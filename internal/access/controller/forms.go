@@ -4,6 +4,8 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,20 +36,41 @@ func accessOf(object client.Object) *binding.Access {
 
 // listAccesses are the KafkaAccesses of both forms in a namespace, as the cache knows them.
 func (r *Reconciler) listAccesses(ctx context.Context, namespace string) ([]*binding.Access, error) {
-	public, proposed := &accessv1alpha1.KafkaAccessList{}, &kafkav1beta2.KafkaAccessList{}
-	for _, list := range []client.ObjectList{public, proposed} {
-		if err := r.options.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			return nil, &requestError{verb: "list", kind: ofAccess, name: types.NamespacedName{Namespace: namespace}, err: err}
+	var accesses []*binding.Access
+	for _, form := range []binding.Form{binding.Public(), binding.Proposed()} {
+		ofForm, err := r.listForm(ctx, form, namespace)
+		if err != nil {
+			return nil, err
 		}
-	}
-	accesses := make([]*binding.Access, 0, len(public.Items)+len(proposed.Items))
-	for i := range public.Items {
-		accesses = append(accesses, binding.OfPublic(&public.Items[i]))
-	}
-	for i := range proposed.Items {
-		accesses = append(accesses, binding.OfProposed(&proposed.Items[i]))
+		accesses = append(accesses, ofForm...)
 	}
 	return accesses, nil
+}
+
+// listForm are the KafkaAccesses of a form in a namespace, or in all, as the cache knows them.
+func (r *Reconciler) listForm(ctx context.Context, form binding.Form, namespace string) ([]*binding.Access, error) {
+	ctx, cancel := context.WithTimeout(ctx, cacheTime)
+	defer cancel()
+	var list client.ObjectList = &accessv1alpha1.KafkaAccessList{}
+	if form.GroupVersion == kafkav1beta2.GroupVersion {
+		list = &kafkav1beta2.KafkaAccessList{}
+	}
+	if err := r.options.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		for _, denial := range r.options.Watches.Denials() {
+			if denial.Covers(ofAccess.watched(form), namespace) {
+				return nil, denial
+			}
+		}
+		return nil, &requestError{verb: "list", kind: ofAccess, name: types.NamespacedName{Namespace: namespace}, err: err}
+	}
+	var accesses []*binding.Access
+	err := meta.EachListItem(list, func(object runtime.Object) error {
+		if object, is := object.(client.Object); is {
+			accesses = append(accesses, accessOf(object))
+		}
+		return nil
+	})
+	return accesses, err
 }
 
 // regarding is the KafkaAccess that an event is about.

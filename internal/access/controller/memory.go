@@ -53,9 +53,11 @@ func (m *memory) forget(name types.NamespacedName) {
 // isSettled reports whether the cache shows everything as it was when the KafkaAccess was last brought up to date.
 func (r *Reconciler) isSettled(ctx context.Context, name types.NamespacedName) bool {
 	last, known := r.memory.of(name)
-	if !known {
+	if !known || r.denial(name, last.versions) != nil {
 		return false
 	}
+	ctx, cancel := context.WithTimeout(ctx, cacheTime)
+	defer cancel()
 	object := newObject(r.form)
 	if err := r.options.Client.Get(ctx, name, object); err != nil {
 		return false

@@ -34,8 +34,12 @@ func newPass(r *Reconciler, access *binding.Access) *pass {
 // still followed.
 func (p *pass) settle(ctx context.Context) (binding.Outcome, error) {
 	listener, failed := p.bind(ctx)
+	if failed == nil {
+		failed = p.unwatched()
+		return binding.Outcome{Listener: listener, Problem: problem(failed)}, failed
+	}
 	outcome := binding.Outcome{Listener: listener, Problem: problem(failed)}
-	if failed == nil || isOutdated(failed) {
+	if isOutdated(failed) {
 		return outcome, failed
 	}
 	holds, err := p.keep(ctx)
@@ -44,6 +48,14 @@ func (p *pass) settle(ctx context.Context) (binding.Outcome, error) {
 	}
 	outcome.Withdrawn = !holds && outcome.Problem.Reason == binding.NamespaceNotAllowed
 	return outcome, failed
+}
+
+// unwatched is the denial for which changes of what the pass has read are not noticed.
+func (p *pass) unwatched() error {
+	if d := p.denial(p.access.Key(), p.read); d != nil {
+		return d
+	}
+	return nil
 }
 
 // bind writes the Secret and returns the listener that it is about. A *binding.NotReadyError says what has to

@@ -14,6 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/access/binding"
 	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/kube/watches"
 )
 
 // References says when a KafkaAccess may refer to objects of another namespace.
@@ -36,6 +37,8 @@ type Options struct {
 	Events  events.EventRecorder
 	Clock   clock.PassiveClock
 	Metrics *Metrics
+	// Watches knows which of the watches are denied; nil where nothing is watched.
+	Watches *watches.Observer
 	// References says when objects of another namespace may be referred to.
 	References References
 	// Namespaces are those that are watched; none means all.
@@ -108,6 +111,9 @@ func (r *Reconciler) pass(ctx context.Context, access *binding.Access) error {
 	}
 	if isRetried(failed) {
 		return failed
+	}
+	if denied := p.unwatched(); denied != nil {
+		return denied // no event tells that the problem is over
 	}
 	if len(p.unlabelled) == 0 { // the cache shows no others
 		r.memory.remember(access.Key(), settled{access, p.read})

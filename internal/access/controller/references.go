@@ -6,7 +6,11 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/access/binding"
 )
 
 // kind is a kind of object that a KafkaAccess refers to.
@@ -26,6 +30,18 @@ func (k kind) resource() string {
 		return "kafkaaccesses"
 	}
 	return strings.ToLower(string(k)) + "s"
+}
+
+// watched is the resource of the kind that is watched; KafkaAccesses are those of a form.
+func (k kind) watched(form binding.Form) schema.GroupResource {
+	switch k {
+	case ofSecret:
+		return schema.GroupResource{Resource: k.resource()}
+	case ofAccess:
+		return schema.GroupResource{Group: form.GroupVersion.Group, Resource: k.resource()}
+	default:
+		return schema.GroupResource{Group: kafkav1.Group, Resource: k.resource()}
+	}
 }
 
 // reference names an object that a KafkaAccess is reconciled for.

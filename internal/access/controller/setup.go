@@ -6,11 +6,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -38,14 +38,17 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("preparing to watch Secrets by their names: %w", err)
 	}
-	err = ctrl.NewControllerManagedBy(mgr).
-		Named("kafkaaccess-"+r.form.GroupVersion.Version).
+	apart, secrets := tolerant{mgr}, &metav1.PartialObjectMetadata{}
+	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(string(ofSecret)))
+	err = ctrl.NewControllerManagedBy(apart).
+		Named("kafkaaccess-" + r.form.GroupVersion.Version).
 		For(newObject(r.form)).
-		Watches(&accessv1alpha1.KafkaAccess{}, r.referrers(ofAccess)).
-		Watches(&kafkav1beta2.KafkaAccess{}, r.referrers(ofAccess)).
-		Watches(&kafkav1.Kafka{}, r.referrers(ofKafka), builder.WithPredicates(isNews())).
-		Watches(&kafkav1.KafkaUser{}, r.referrers(ofUser), builder.WithPredicates(isNews())).
-		Watches(&corev1.Secret{}, r.referrers(ofSecret), builder.OnlyMetadata).
+		WatchesRawSource(apart.tolerated(&accessv1alpha1.KafkaAccess{}, r.referrers(ofAccess))).
+		WatchesRawSource(apart.tolerated(&kafkav1beta2.KafkaAccess{}, r.referrers(ofAccess))).
+		WatchesRawSource(apart.tolerated(&kafkav1.Kafka{}, r.referrers(ofKafka), isNews())).
+		WatchesRawSource(apart.tolerated(&kafkav1.KafkaUser{}, r.referrers(ofUser), isNews())).
+		WatchesRawSource(apart.tolerated(secrets, r.referrers(ofSecret))).
+		WatchesRawSource(r.denials()).
 		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			go r.named.Run(ctx, server, func(access types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: access}) })
 			return nil

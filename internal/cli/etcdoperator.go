@@ -21,6 +21,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/controller"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/kube/watches"
 )
 
 // operatorNamespaceVariable may name the operator's namespace instead of the flag.
@@ -116,7 +117,7 @@ func (o *etcdOperatorOptions) managerOptions(scheme *runtime.Scheme, logger logr
 	return options
 }
 
-func (o *etcdOperatorOptions) addController(mgr ctrl.Manager, serverClock *kube.ServerClock) error {
+func (o *etcdOperatorOptions) addController(mgr watches.Manager, serverClock *kube.ServerClock) error {
 	figures := controller.NewMetrics()
 	for _, collector := range []prometheus.Collector{figures, clockFigure(serverClock)} {
 		if err := metrics.Registry.Register(collector); err != nil {
@@ -132,7 +133,7 @@ func (o *etcdOperatorOptions) addController(mgr ctrl.Manager, serverClock *kube.
 	return controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder(model.Manager), Log: mgr.GetLogger(), Clock: clock.RealClock{}, Ahead: serverClock.Ahead,
-		Dial: admin.New, Network: admin.Direct{}, Namespace: o.namespace, ReadsPKI: o.pki, GrantsAccess: o.access, Metrics: figures,
+		Dial: admin.New, Network: admin.Direct{}, Namespace: o.namespace, ReadsPKI: o.pki, GrantsAccess: o.access, Metrics: figures, Watches: mgr.Watches,
 		Attestor: &controller.PolicyTester{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Expected: policy, Clock: clock.RealClock{}, Metrics: figures,
 		},

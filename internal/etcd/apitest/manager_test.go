@@ -26,6 +26,7 @@ import (
 	"github.com/keyturn/keyturn/charts/chartstest"
 	"github.com/keyturn/keyturn/internal/etcd/controller"
 	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/kube/watches"
 )
 
 // writes counts requests that change something, and the others.
@@ -58,17 +59,21 @@ func (w *world) runIn(server *rest.Config, counted *writes) {
 		counted.next = next
 		return counted
 	})
-	mgr, err := ctrl.NewManager(server, ctrl.Options{
+	observer := w.observer
+	if observer == nil {
+		observer = watches.NewObserver(clock.RealClock{})
+	}
+	mgr, err := watches.NewManager(server, &ctrl.Options{
 		Scheme: w.person.Scheme(), Cache: controller.CacheOptions([]string{w.namespace}), Logger: logr.Discard(),
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)},
-	})
+	}, observer)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	operator := controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(1000), Log: logr.Discard(),
-		Clock: clock.RealClock{}, Dial: w.connectTo, Namespace: w.private, ReadsPKI: w.readsPKI, GrantsAccess: w.grantsAccess, Metrics: controller.NewMetrics(), Attestor: attested{},
+		Clock: clock.RealClock{}, Dial: w.connectTo, Namespace: w.private, ReadsPKI: w.readsPKI, GrantsAccess: w.grantsAccess, Metrics: controller.NewMetrics(), Attestor: attested{}, Watches: observer,
 		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local", OperatorNamespace: w.private},
 	})
 	if err := operator.SetupWithManager(mgr); err != nil {

@@ -33,6 +33,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/controller"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/kube/kubetest"
+	"github.com/keyturn/keyturn/internal/kube/watches"
 )
 
 // apiServer is the connection that all tests share. Each test has namespaces of its own.
@@ -99,6 +100,8 @@ type world struct {
 	readsPKI bool
 	// grantsAccess is true where an operator that runs looks at EtcdAccesses.
 	grantsAccess bool
+	// observer is what an operator that runs knows of its watches; nil for one of the real time.
+	observer *watches.Observer
 }
 
 func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }

@@ -83,6 +83,7 @@ func (a *accessPass) run(ctx context.Context) (err error) {
 	if err := a.follow(ctx); err != nil {
 		return err
 	}
+	a.checkWatches()
 	return a.reportAccess(ctx)
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/kube/watches"
 )
 
 const (
@@ -62,6 +63,8 @@ type Options struct {
 	GrantsAccess bool
 	Settings     model.Settings
 	Metrics      *Metrics
+	// Watches knows which of the watches are denied; nil where nothing is watched.
+	Watches *watches.Observer
 	// Attestor tests the admission policy for pods of members.
 	Attestor Attestor
 }

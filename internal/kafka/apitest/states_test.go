@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -34,6 +35,31 @@ func allowed() map[authority.State][]authority.State {
 		authority.TrustedInUseAll: {authority.TrustedInUseAny, authority.PhaseOut},
 		authority.PhaseOut:        {authority.TrustedInUseAny, authority.TrustedInUseAll, absent},
 	}
+}
+
+// allowedIfKept are those of an anchor that its owner keeps beside the one in use: whether it is used or not, it stays
+// trusted, and it comes back from PHASE_OUT as a new one.
+func allowedIfKept() map[authority.State][]authority.State {
+	return map[authority.State][]authority.State{
+		authority.TrustedInUseAny: {authority.TrustedUnused},
+		authority.TrustedInUseAll: {authority.TrustedUnused},
+		authority.PhaseOut:        {authority.Untrusted},
+	}
+}
+
+// isKept reports whether the owner of an authority names an anchor beside the one in use: in the bundle of an issuer, or in an
+// entry of the user's that has no date.
+func (w *world) isKept(kind authorities.Kind, anchor string) bool {
+	named := func(text []byte) bool {
+		return slices.ContainsFunc(w.certs.in(text), func(c *x509.Certificate) bool { return fingerprint(c) == anchor })
+	}
+	for key, text := range w.stored.secrets[kind.CertSecret(clusterName)] {
+		isDated := strings.HasPrefix(key, "ca-")
+		if key != authority.CertKey && strings.HasSuffix(key, ".crt") && !isDated && named(text) {
+			return true
+		}
+	}
+	return w.isListed(anchor)
 }
 
 // anchorStates are the states of an authority's anchors by fingerprint.
@@ -66,10 +92,11 @@ func (w *world) checkStates(kind authorities.Kind, before stored) {
 		if w.stranger != nil && anchor == fingerprint(w.stranger) {
 			continue // it is nobody's, and goes at once
 		}
-		if to == authority.TrustedUnused && w.isListed(anchor) {
-			continue // its owner wants it trusted whether it is used or not
+		edges := allowed()[from]
+		if w.isKept(kind, anchor) {
+			edges = append(edges, allowedIfKept()[from]...)
 		}
-		if _, known := allowed()[from]; known && !slices.Contains(allowed()[from], to) {
+		if _, known := allowed()[from]; known && !slices.Contains(edges, to) {
 			w.t.Errorf("anchor %s of the %s goes from %q to %q, after\n%s", w.caOf(anchor), kind, from, to, w.told())
 		}
 	}
@@ -228,5 +255,25 @@ func (w *world) checkTwice() {
 				}
 			}
 		}
+	}
+}
+
+// The walk of every write is checked: see checkStates.
+func TestAClientsCAThatGoesIsPutBackBesideTheNext(t *testing.T) {
+	t.Parallel()
+	w, first := ownClients(t)
+	next := caNamed(t, "next clients", 1000*authority.Day)
+	w.issued[string(next.Key().PEM())] = true
+	dated := authority.DatedCertKey(first.Certificate())
+	w.patch(&corev1.Secret{}, "my-clients-ca", map[string]any{"data": map[string]any{authority.KeyKey: next.Key().PEM()}})
+	w.patch(&corev1.Secret{}, "my-clients-ca-cert", map[string]any{"data": map[string]any{
+		authority.CertKey: pki.EncodeBundle(next.Certificate()), dated: pki.EncodeBundle(first.Certificate()),
+	}})
+	w.settle()
+	w.patch(&corev1.Secret{}, "my-clients-ca-cert", map[string]any{"data": map[string]any{dated: nil, "first.crt": pki.EncodeBundle(first.Certificate())}})
+	w.settle()
+	want := []authority.State{authority.PhaseOut, authority.Untrusted, authority.TrustedUnused}
+	if way := w.ways["corporate clients"]; len(way) < len(want) || !slices.Equal(way[len(way)-len(want):], want) {
+		t.Errorf("the states of the CA that was put back are %q, and should end in %q", way, want)
 	}
 }

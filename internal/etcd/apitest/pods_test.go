@@ -64,10 +64,11 @@ func (w *world) playMounted(pod *corev1.Pod) {
 		return
 	}
 	ordinal, _ := model.Names{Cluster: cluster}.Ordinal(pod.Name)
+	before := pod.DeepCopy()
 	pod.Status.PodIP = fmt.Sprintf("10.1.0.%d", ordinal+1)
 	pod.Status.PodIPs = []corev1.PodIP{{IP: pod.Status.PodIP}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "etcd", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
-	if err := client.IgnoreNotFound(w.kubelet.Status().Update(w.t.Context(), pod)); err != nil {
+	if err := client.IgnoreNotFound(w.kubelet.Status().Patch(w.t.Context(), pod, client.MergeFrom(before))); err != nil {
 		w.t.Fatal(err)
 	}
 	w.startEtcd(pod)

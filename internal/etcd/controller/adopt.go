@@ -37,8 +37,12 @@ func (p *pass) hasOrphans(ctx context.Context) (bool, error) {
 			return false, fmt.Errorf("listing what is left of EtcdCluster %s: %w", p.etcd.Name, err)
 		}
 	}
-	return slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return p.cluster.IsOrphan(&pod) }) ||
-		slices.ContainsFunc(claims.Items, func(claim corev1.PersistentVolumeClaim) bool { return p.cluster.IsOrphan(&claim) }), nil
+	names := p.memberNames()
+	return slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return slices.Contains(names, pod.Name) && p.cluster.IsOrphan(&pod) }) ||
+		slices.ContainsFunc(claims.Items, func(claim corev1.PersistentVolumeClaim) bool {
+			isMembers := slices.ContainsFunc(names, func(name string) bool { return p.cluster.Names.Claim(name) == claim.Name })
+			return isMembers && p.cluster.IsOrphan(&claim)
+		}), nil
 }
 
 // isLeft reports whether an object in the operator's namespace is of an EtcdCluster of this name that was deleted without its objects.
@@ -78,12 +82,15 @@ func (p *pass) mayAdopt(pod *corev1.Pod) bool {
 	return p.cluster.Names.Mode != model.Dynamic || p.ledger.issued.HasPod(string(pod.UID))
 }
 
-// hasLostRecord reports whether the cluster has a pod whose member has joined, and no record of a member of this name. With a
-// record, the operator has created the pod in place of another one, and has crashed.
+// hasLostRecord reports whether the cluster has a pod whose member has joined, and that may run: the status was lost, or is
+// one of another day. A pod that the operator has just created in place of another one does not run yet.
 func (p *pass) hasLostRecord(pod *corev1.Pod) bool {
 	start, err := contract.ParseStart(pod.Annotations[contract.StartAnnotation])
-	isNamed := slices.ContainsFunc(p.members, func(m membership.Member) bool { return m.Name == pod.Name })
-	return err == nil && start.HasJoined && !isNamed && p.cluster.IsOwned(pod)
+	return err == nil && start.HasJoined && p.cluster.IsOwned(pod) && (isReady(pod) || model.IsEphemeral(pod) || !p.isNamed(pod.Name))
+}
+
+func (p *pass) isNamed(member string) bool {
+	return slices.ContainsFunc(p.members, func(m membership.Member) bool { return m.Name == member })
 }
 
 // unlikePod is the field of the spec by which a pod without an owner differs from those of this cluster.
@@ -96,10 +103,10 @@ func (p *pass) unlikePod(pod *corev1.Pod) string {
 
 // serving are the members, and those whose pods may be taken over.
 func (p *pass) serving() []membership.Member {
-	members := slices.Clone(p.members)
+	members := p.members
 	for _, name := range p.memberNames() {
 		if pod := p.pods[name]; pod != nil && p.mayAdopt(pod) {
-			members = append(members, membership.Member{Name: name, PodUID: string(pod.UID)})
+			members = membership.Adopted(members, membership.Member{Name: name, PodUID: string(pod.UID)})
 		}
 	}
 	return members

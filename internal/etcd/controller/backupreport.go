@@ -22,7 +22,7 @@ func (b *backupPass) report(ctx context.Context) error {
 	if equality.Semantic.DeepEqual(stored.Status, wanted) {
 		return nil
 	}
-	intent, err := statusIntent(etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdBackup), stored, &wanted)
+	intent, err := recordIntent(etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdBackup), stored, &wanted)
 	if err != nil {
 		return err
 	}

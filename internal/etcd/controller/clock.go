@@ -46,7 +46,7 @@ func (r *Reconciler) reportClock(ctx context.Context, s stopped, ahead time.Dura
 		return wait, nil
 	}
 	*s.conditions = conditions
-	intent, err := statusIntent(s.kind, s, s.status)
+	intent, err := recordIntent(s.kind, s, s.status)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

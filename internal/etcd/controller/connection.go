@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -111,7 +112,7 @@ func (c *connection) list(ctx context.Context) []membership.Listed {
 	for _, member := range members {
 		each := membership.Listed{ID: strconv.FormatUint(member.ID, hexadecimal), Name: c.memberAt(member.PeerURLs), IsLearner: member.IsLearner, HasStarted: member.Name != ""}
 		if i := slices.IndexFunc(c.members, func(m membership.Member) bool { return m.ID == each.ID }); i >= 0 {
-			each.HasOtherURL = each.Name != c.members[i].Name
+			each.HasOtherURL = each.Name != c.members[i].Name || len(member.PeerURLs) > 1
 			each.Name = c.members[i].Name
 		}
 		listed = append(listed, c.withStatus(ctx, each, member.ID))
@@ -153,11 +154,18 @@ func (c *connection) diagnose(ctx context.Context) {
 	if c.options.Network == nil {
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.clients)) {
-		err := c.options.Network.Reach(ctx, c.addressOf(name), c.identityOf(name))
-		c.silence = append(c.silence, membership.Silent{Name: name, Cause: causeOf(err)})
-		c.options.Log.Info("a member does not answer", "namespace", c.etcd.Namespace, "member", name, "cause", causeOf(err), "error", fmt.Sprint(err))
+	names := slices.Sorted(maps.Keys(c.clients))
+	c.silence = make([]membership.Silent, len(names))
+	var asked sync.WaitGroup
+	for i, name := range names {
+		address, identity := c.addressOf(name), c.identityOf(name)
+		asked.Go(func() {
+			err := c.options.Network.Reach(ctx, address, identity)
+			c.silence[i] = membership.Silent{Name: name, Cause: causeOf(err)}
+			c.options.Log.Info("a member does not answer", "namespace", c.etcd.Namespace, "member", name, "cause", causeOf(err), "error", fmt.Sprint(err))
+		})
 	}
+	asked.Wait()
 }
 
 // resolutionAfter is how long a pod may be unready before its name is looked up: an answer that a name does not exist is

@@ -273,7 +273,7 @@ func judge(ctx context.Context, client admin.Client, sizes map[string]membership
 	for _, member := range list {
 		id := strconv.FormatUint(member.ID, hexadecimal)
 		url, isRecorded := urls[id]
-		known = append(known, membership.Listed{ID: id, IsLearner: member.IsLearner, HasOtherURL: isRecorded && !slices.Contains(member.PeerURLs, url)})
+		known = append(known, membership.Listed{ID: id, IsLearner: member.IsLearner, HasOtherURL: isRecorded && !slices.Equal(member.PeerURLs, []string{url})})
 	}
 	if !hasAlarm {
 		return membership.Judge(nil, sizes, known), nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,8 +58,20 @@ func (p *pass) noteDecision(decision membership.Decision) {
 		p.problem = p.findings.Refused
 	}
 	if decision.Again {
-		p.wakeAt(p.now.Add(again))
+		p.wakeAt(p.now.Add(p.pause(decision)))
 	}
+}
+
+// longestPause is how long etcd is left in peace at most that does not answer.
+const longestPause = 15 * time.Second
+
+// pause is how soon etcd is asked again. One that does not answer is asked less and less often: each question takes seconds
+// in which others wait.
+func (p *pass) pause(decision membership.Decision) time.Duration {
+	if decision.Obstacle == nil || decision.Obstacle.Reason != membership.EtcdNotAnswering {
+		return again
+	}
+	return min(model.Again(p.etcd.Status.Conditions, again, p.now), longestPause)
 }
 
 func (p *pass) do(ctx context.Context, act membership.Act, connection *connection) error {
@@ -116,7 +129,7 @@ func (p *pass) observe() membership.Observed {
 	for name, pod := range p.pods {
 		start, _ := contract.ParseStart(pod.Annotations[contract.StartAnnotation]) // what cannot be read is written again
 		o.Pods[name] = membership.Pod{
-			UID: string(pod.UID), IsOwned: p.cluster.IsOwned(pod), IsLeft: p.mayAdopt(pod), Unlike: p.unlikePod(pod), IsEphemeral: model.IsEphemeral(pod), MayRun: p.mayRun(pod), IsStale: p.isStale(pod),
+			UID: string(pod.UID), IsOwned: p.cluster.IsOwned(pod), IsLeft: p.mayAdopt(pod), IsVoter: pod.Labels[model.RoleLabel] == string(etcdv1beta2.RoleVoter), Unlike: p.unlikePod(pod), IsEphemeral: model.IsEphemeral(pod), MayRun: p.mayRun(pod), IsStale: p.isStale(pod),
 			HasOldSpec: p.cluster.HasOldSpec(pod), AwaitsMount: p.awaitsMount(pod), IsDown: isDown(pod),
 			IsReady: isReady(pod), IsEnding: !pod.DeletionTimestamp.IsZero(), HasEnded: hasEnded(pod), IsEmptied: isEmptied(pod),
 			HasJoined: start.HasJoined, Members: start.Names(), Version: pod.Annotations[model.VersionAnnotation],
@@ -142,7 +155,7 @@ func (p *pass) ask(ctx context.Context, connection *connection) (membership.Obse
 		return membership.Observed{}, nil, err
 	}
 	list := connection.list(ctx)
-	claims, foreign, err := p.readClaims(ctx, p.claimants(list))
+	claims, foreign, err := p.readClaims(ctx, list)
 	if err != nil {
 		return membership.Observed{}, nil, err
 	}
@@ -203,35 +216,84 @@ func (p *pass) memberNames() []string {
 
 // readClaims reads the claims of members without a ready pod, and finds those in the way of members that are not the
 // cluster's.
-func (p *pass) readClaims(ctx context.Context, names []string) (claims map[string]membership.Claim, foreign map[string]error, err error) {
-	claims, foreign = map[string]membership.Claim{}, map[string]error{}
+func (p *pass) readClaims(ctx context.Context, list []membership.Listed) (claims map[string]membership.Claim, foreign map[string]error, err error) {
+	found, foreign := map[string]*corev1.PersistentVolumeClaim{}, map[string]error{}
 	if p.cluster.Ephemeral() && len(p.members) > 0 {
-		return claims, foreign, nil
+		return nil, foreign, nil
 	}
-	for _, name := range names {
+	for _, name := range p.claimants(list) {
 		if pod := p.pods[name]; pod != nil && isReady(pod) {
 			continue
 		}
-		claim, err := p.claim(ctx, name)
-		_, isForeign := errors.AsType[*foreignObjectError](err)
-		switch {
-		case isForeign && slices.ContainsFunc(p.members, func(m membership.Member) bool { return m.Name == name }):
+		claim, err := p.findClaim(ctx, name)
+		switch _, isForeign := errors.AsType[*foreignObjectError](err); {
+		case isForeign && p.isInTheWay(name, claim, list):
 			foreign[name] = err
-		case err != nil && !isForeign:
+		case isForeign:
+		case err != nil:
 			return nil, nil, err
 		case claim != nil:
-			_, hasJoined := claim.Annotations[model.JoinedAnnotation]
-			claims[name] = membership.Claim{
-				UID: string(claim.UID), IsEnding: !claim.DeletionTimestamp.IsZero(), IsLost: claim.Status.Phase == corev1.ClaimLost,
-				HasJoined: hasJoined, Unlike: p.cluster.UnlikeClaim(name, claim),
-			}
+			found[name] = claim
 		}
 	}
-	return claims, foreign, nil
+	claims, err = p.takeOver(ctx, found)
+	return claims, foreign, err
 }
 
-// claim reads the claim of a member past the cache; nil when the cluster has none.
+// takeOver takes over the claims that an earlier cluster has left, if members of this spec can work with all of them.
+func (p *pass) takeOver(ctx context.Context, found map[string]*corev1.PersistentVolumeClaim) (map[string]membership.Claim, error) {
+	claims, isUnlike := map[string]membership.Claim{}, false
+	for name, claim := range found {
+		claims[name] = p.seenClaim(name, claim)
+		isUnlike = isUnlike || claims[name].Unlike != ""
+	}
+	for _, claim := range found {
+		if isUnlike || !p.cluster.IsOrphan(claim) {
+			continue
+		}
+		if err := p.own(ctx, claim); err != nil {
+			return nil, err
+		}
+	}
+	return claims, nil
+}
+
+func (p *pass) seenClaim(member string, claim *corev1.PersistentVolumeClaim) membership.Claim {
+	seen := membership.Claim{
+		UID: string(claim.UID), IsEnding: !claim.DeletionTimestamp.IsZero(), IsLost: claim.Status.Phase == corev1.ClaimLost, HasJoined: hasJoined(claim),
+	}
+	if p.cluster.IsOrphan(claim) {
+		seen.Unlike = p.cluster.UnlikeClaim(member, claim)
+	}
+	return seen
+}
+
+func hasJoined(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Annotations[model.JoinedAnnotation] != ""
+}
+
+// isInTheWay reports whether a claim that is not the cluster's has the name of that of a member that there is, or the data
+// of one.
+func (p *pass) isInTheWay(member string, claim *corev1.PersistentVolumeClaim, list []membership.Listed) bool {
+	return p.isNamed(member) || hasJoined(claim) || slices.ContainsFunc(list, func(l membership.Listed) bool { return l.Name == member })
+}
+
+// claim reads the claim of a member past the cache, and takes it over if an earlier cluster has left it; nil when the cluster has none.
 func (p *pass) claim(ctx context.Context, member string) (*corev1.PersistentVolumeClaim, error) {
+	claim, err := p.findClaim(ctx, member)
+	switch {
+	case err != nil:
+		return nil, err
+	case claim != nil && p.cluster.IsOrphan(claim):
+		return claim, p.own(ctx, claim)
+	default:
+		return claim, nil
+	}
+}
+
+// findClaim reads the claim of a member past the cache; nil when there is none. One that is not the cluster's is returned with
+// an error.
+func (p *pass) findClaim(ctx context.Context, member string) (*corev1.PersistentVolumeClaim, error) {
 	claim, key := &corev1.PersistentVolumeClaim{}, p.inNamespace(p.cluster.Names.Claim(member))
 	err := p.options.Live.Get(ctx, key, claim)
 	switch {
@@ -239,12 +301,8 @@ func (p *pass) claim(ctx context.Context, member string) (*corev1.PersistentVolu
 		return nil, client.IgnoreNotFound(err)
 	case err != nil:
 		return nil, fmt.Errorf("reading PersistentVolumeClaim %s: %w", key, err)
-	case p.cluster.IsOrphan(claim) && p.cluster.UnlikeClaim(member, claim) != "":
-		return claim, nil
-	case p.cluster.IsOrphan(claim):
-		return claim, p.own(ctx, claim)
-	case !p.cluster.IsOwned(claim):
-		return nil, &foreignObjectError{"PersistentVolumeClaim", key.Name}
+	case !p.cluster.IsOwned(claim) && !p.cluster.IsOrphan(claim):
+		return claim, &foreignObjectError{"PersistentVolumeClaim", key.Name}
 	default:
 		return claim, nil
 	}
@@ -325,7 +383,7 @@ func (p *pass) create(ctx context.Context, kind string, object client.Object) er
 	case stored != nil && !p.cluster.IsOwned(stored):
 		return &foreignObjectError{kind, name}
 	case stored != nil && stored.Labels[model.ManagedByLabel] != model.Manager:
-		return &unlabelledError{kind, name}
+		return &unlabelledError{Kind: kind, Name: name}
 	case stored != nil:
 		return fmt.Errorf("creating %s %s: %w", kind, name, errOwned)
 	}

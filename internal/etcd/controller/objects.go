@@ -36,16 +36,24 @@ func (e *foreignObjectError) problem() *model.Problem {
 }
 
 // unlabelledError is an object that names the cluster as its owner and that the operator did not create.
-type unlabelledError struct{ Kind, Name string }
+type unlabelledError struct {
+	Kind, Name string
+	// HasData is true of a pod that may have the only data of its member.
+	HasData bool
+}
 
 func (e *unlabelledError) Error() string {
 	return fmt.Sprintf("%s %s lacks the labels of this cluster", e.Kind, e.Name)
 }
 
 func (e *unlabelledError) problem() *model.Problem {
+	remedy := "Delete it: the operator creates it again, and the data of the member stays on its claim."
+	if e.HasData {
+		remedy = "Find out who took the label off, and set it again. Without that, take a snapshot of etcd in the pod before you delete it."
+	}
 	return &model.Problem{Reason: model.Reason(membership.UnknownMemberPod), Message: fmt.Sprintf(
-		"%s %s has the name of a member and was not created by the operator: it lacks the label %s=%s. It gets no certificate, and members are neither added nor replaced. Delete it: the operator creates it again, and the data of the member stays on its claim.",
-		e.Kind, e.Name, model.ManagedByLabel, model.Manager)}
+		"%s %s has the name of a member and lacks the label %s=%s that the operator gives its pods. It gets no certificate, and members are neither added nor replaced. %s",
+		e.Kind, e.Name, model.ManagedByLabel, model.Manager, remedy)}
 }
 
 // readPods reads the pods that say they are the cluster's.
@@ -64,12 +72,13 @@ func (p *pass) readPods(ctx context.Context, reader client.Reader) error {
 	return nil
 }
 
-// readUnlisted reads the pods of recorded members that lack the labels of the cluster. One that the operator has created gets
-// them back: it may have the only data of its member. Others are in the way of their members.
+// readUnlisted reads the pods of recorded members that lack the labels of the cluster. One that the operator has signed for gets
+// them back: it may have the only data of its member. The status alone is no proof, which others may write. Other pods are in
+// the way of their members.
 func (p *pass) readUnlisted(ctx context.Context) (map[string]error, error) {
 	others := map[string]error{}
 	for _, member := range p.members {
-		if p.pods[member.Name] != nil {
+		if p.pods[member.Name] != nil || !slices.Contains(p.memberNames(), member.Name) {
 			continue
 		}
 		pod := &corev1.Pod{}
@@ -79,13 +88,14 @@ func (p *pass) readUnlisted(ctx context.Context) (map[string]error, error) {
 			continue
 		case err != nil:
 			return nil, fmt.Errorf("reading pod %s: %w", member.Name, err)
-		case string(pod.UID) == member.PodUID:
+		case string(pod.UID) == member.PodUID && p.ledger.issued.HasPod(member.PodUID):
 			if err := p.label(ctx, pod); err != nil {
-				return nil, err
+				others[member.Name] = err
+				continue
 			}
 			p.pods[member.Name] = pod
 		case p.cluster.IsOwned(pod):
-			others[member.Name] = &unlabelledError{"Pod", member.Name}
+			others[member.Name] = &unlabelledError{"Pod", member.Name, model.IsEphemeral(pod)}
 		default:
 			others[member.Name] = &foreignObjectError{"Pod", member.Name}
 		}
@@ -137,6 +147,14 @@ func (p *pass) applyShared(ctx context.Context) []error {
 	voters := 0
 	for _, member := range p.members {
 		if member.IsVoter {
+			voters++
+		}
+	}
+	for _, pod := range p.pods {
+		switch {
+		case p.unlikePod(pod) != "":
+			return nil // what is there serves the members that are left
+		case p.mayAdopt(pod):
 			voters++
 		}
 	}

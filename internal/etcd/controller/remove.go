@@ -19,7 +19,10 @@ func (p *pass) keepFinalizer(ctx context.Context) error {
 	if slices.Contains(p.etcd.Finalizers, finalizer) {
 		return nil
 	}
-	_, err := p.appliers.Of(p.etcd.UID).Apply(ctx, etcdac.EtcdCluster(p.etcd.Name, p.etcd.Namespace).WithUID(p.etcd.UID).WithFinalizers(finalizer), nil)
+	kept, err := p.appliers.Of(p.etcd.UID).Apply(ctx, etcdac.EtcdCluster(p.etcd.Name, p.etcd.Namespace).WithUID(p.etcd.UID).WithFinalizers(finalizer), nil)
+	if err == nil {
+		p.etcd.ResourceVersion = kept.ResourceVersion // of what the status is applied to
+	}
 	return err
 }
 

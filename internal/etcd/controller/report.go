@@ -33,7 +33,7 @@ func (p *pass) report(ctx context.Context) error {
 	if reflect.DeepEqual(p.etcd.Status, wanted) {
 		return nil
 	}
-	intent, err := statusIntent(etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdCluster), p.etcd, &wanted)
+	intent, err := recordIntent(etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdCluster), p.etcd, &wanted)
 	if err != nil {
 		return err
 	}

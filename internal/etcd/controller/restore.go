@@ -91,7 +91,8 @@ func (p *pass) skipsRestore() bool {
 
 // tellSkipped writes an event when the first member of a cluster is one that has data.
 func (p *pass) tellSkipped(member string) {
-	if p.cluster.Restore == nil || p.etcd.Status.Restored != nil || len(p.members) > 0 {
+	isRestored := p.pods[member] != nil && model.IsRestoring(p.pods[member])
+	if p.cluster.Restore == nil || p.etcd.Status.Restored != nil || isRestored || len(p.members) > 0 {
 		return
 	}
 	p.event(corev1.EventTypeWarning, "RestoreSkipped", "spec.restore is not carried out, because member %s has data that an EtcdCluster of this name has left. They are kept. To restore, create an EtcdCluster of another name.", member)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
@@ -19,24 +20,31 @@ func (p *pass) recordStarts(ctx context.Context) []error {
 		if member.ID == "" || pod == nil || string(pod.UID) != member.PodUID || !p.cluster.IsOwned(pod) {
 			continue
 		}
-		if err := p.markClaim(ctx, member.Name); err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		if start, err := contract.ParseStart(pod.Annotations[contract.StartAnnotation]); err == nil && start.HasJoined {
-			continue
-		}
-		if err := p.setStart(ctx, member.Name, model.Start{HasJoined: true, Members: []string{member.Name}}); err != nil {
+		if err := p.recordStart(ctx, member.Name, pod); err != nil {
 			failed = append(failed, err)
 		}
 	}
 	return failed
 }
 
+func (p *pass) recordStart(ctx context.Context, member string, pod *corev1.Pod) error {
+	start, err := contract.ParseStart(pod.Annotations[contract.StartAnnotation])
+	isTold, claim := err == nil && start.HasJoined, p.claims[member]
+	if claim == nil && !isTold && !p.cluster.Ephemeral() { // the cache is behind, or the claim has lost its labels
+		if claim, err = p.findClaim(ctx, member); err != nil {
+			return err
+		}
+	}
+	if err := p.markClaim(ctx, member, claim); err != nil || isTold {
+		return err
+	}
+	return p.setStart(ctx, member, model.Start{HasJoined: true, Members: []string{member}})
+}
+
 // markClaim records on the claim of a member that it has joined: a cluster that has lost its status begins with the data
 // that there are.
-func (p *pass) markClaim(ctx context.Context, member string) error {
-	claim, url := p.claims[member], p.cluster.Names.PeerURL(member)
+func (p *pass) markClaim(ctx context.Context, member string, claim *corev1.PersistentVolumeClaim) error {
+	url := p.cluster.Names.PeerURL(member)
 	if claim == nil || claim.Annotations[model.JoinedAnnotation] == url {
 		return nil
 	}

@@ -87,7 +87,7 @@ func (o Observed) left(name string, pod Pod) (Decision, bool) {
 		return Decision{}, false
 	case !o.Asked:
 		return Decision{Act: Ask{}, Obstacle: o.unanswered()}, true
-	case o.List == nil:
+	case o.List == nil || !o.isHeard():
 		return poll(EtcdNotAnswering, "Pod %s is a member's that is not recorded: the status was lost, or an EtcdCluster of this name was deleted without its pods. "+
 			"It is taken over when etcd answers, and until then no member is added or replaced. See the log of the pod if that lasts.%s", name, pod.isBack()), true
 	case !isListed || !listed.HasStarted:
@@ -96,6 +96,19 @@ func (o Observed) left(name string, pod Pod) (Decision, bool) {
 		member := Member{Name: name, PodUID: pod.UID, ID: listed.ID, IsVoter: !listed.IsLearner, Version: pod.Version}
 		return act(Adopt{member}, WaitingForMembers, "Pod %s is a member's that is not recorded, and is being taken over.", name), true
 	}
+}
+
+// isHeard reports whether a quorum of the voters that are recorded or whose pods are left has answered what etcd has: what
+// one of them says about the others is not enough to record or delete a pod.
+func (o Observed) isHeard() bool {
+	voters := 0
+	for _, name := range o.Names {
+		i, pod := o.index(name), o.Pods[name]
+		if i >= 0 && o.Members[i].IsVoter || pod.IsLeft && pod.IsVoter {
+			voters++
+		}
+	}
+	return len(o.Heard) >= quorum(voters)
 }
 
 // isBack is how the pod of a member that is not recorded is done without.

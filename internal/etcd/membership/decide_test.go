@@ -66,11 +66,13 @@ func left() membership.Observed {
 	o := three()
 	o.Members, o.WasReady = nil, false
 	for name, pod := range o.Pods {
-		pod.IsOwned, pod.IsLeft = false, true
+		pod.IsOwned, pod.IsLeft, pod.IsVoter = false, true, name == first
 		o.Pods[name] = pod
 	}
 	return o
 }
+
+func asVoter(pod *membership.Pod) { pod.IsVoter = true }
 
 func paused(o membership.Observed) membership.Observed {
 	o.Paused = true
@@ -106,9 +108,16 @@ func TestTheNextAct(t *testing.T) {
 		"pods are left while the cluster is paused": {paused(asked(left(), voter(first))), membership.Adopt{Member: membership.Member{
 			Name: first, PodUID: "uid0", ID: "id of " + first, IsVoter: true, Version: "3.5.35",
 		}}, membership.WaitingForMembers},
-		"pods are left, and etcd does not answer":       {asked(left()), membership.Rest{}, membership.EtcdNotAnswering},
-		"a pod is left, and etcd does not have it":      {asked(left(), voter(second)), membership.Rest{}, membership.UnknownMemberPod},
-		"a pod is left that has not started as learner": {asked(left(), membership.Listed{ID: "id", Name: first, IsLearner: true}), membership.Rest{}, membership.UnknownMemberPod},
+		"pods are left, and etcd does not answer":                     {asked(left()), membership.Rest{}, membership.EtcdNotAnswering},
+		"a pod is left, and a member says that etcd does not have it": {asked(left(), voter(second), voter(third)), membership.Rest{}, membership.UnknownMemberPod},
+		"two of three pods are left that do not answer": {
+			changedPod(changedPod(asked(left(), voter(third)), second, asVoter), third, asVoter), membership.Rest{}, membership.EtcdNotAnswering,
+		},
+		"a pod is left that has not started as learner": {
+			changedPod(asked(left(), membership.Listed{ID: "id", Name: first, IsLearner: true}, voter(second)), first, func(pod *membership.Pod) { pod.IsVoter = false }),
+			membership.Rest{},
+			membership.UnknownMemberPod,
+		},
 		"etcd is asked until the cluster was ready": {
 			changed(three(), func(o *membership.Observed) { o.WasReady = false }), membership.Ask{}, membership.EtcdNotAnswering,
 		},

@@ -36,14 +36,23 @@ func TestAClusterWithoutAStatusDoesNotForgetItsData(t *testing.T) {
 		"nothing is left":                       {unrecorded(nil), begun, membership.WaitingForPods},
 		"the first member had not joined":       {unrecorded(map[string]membership.Claim{first: newClaim}), begun, membership.WaitingForPods},
 		"the first member had joined":           {unrecorded(map[string]membership.Claim{first: joinedClaim}), again(first), membership.WaitingForPods},
-		"another member had joined":             {unrecorded(map[string]membership.Claim{first: newClaim, second: joinedClaim}), again(second), membership.WaitingForPods},
+		"another member had joined":             {unrecorded(map[string]membership.Claim{first: newClaim, second: joinedClaim}), again(first), membership.WaitingForPods},
 		"no claim says so, and there are two":   {unrecorded(map[string]membership.Claim{first: newClaim, second: newClaim}), again(first), membership.WaitingForPods},
 		"the volume of the only member is gone": {unrecorded(map[string]membership.Claim{first: lost}), membership.Rest{}, membership.QuorumLost},
 		"certificates were issued to members": {
 			changed(unrecorded(nil), func(o *membership.Observed) { o.HadMembers = true }), membership.Rest{}, membership.QuorumLost,
 		},
-		"a certificate was issued, and the claim is new": {
-			changed(unrecorded(map[string]membership.Claim{first: newClaim}), func(o *membership.Observed) { o.HadMembers = true }), begun, membership.WaitingForPods,
+		"certificates were issued, and the claim does not say so": {
+			changed(unrecorded(map[string]membership.Claim{first: newClaim}), func(o *membership.Observed) { o.HadMembers = true }), again(first), membership.WaitingForPods,
+		},
+		"one of three claims says so": {
+			changed(unrecorded(map[string]membership.Claim{first: joinedClaim, second: newClaim, third: newClaim}), func(o *membership.Observed) {
+				o.Members = []membership.Member{{Name: first, PodUID: "uid0"}}
+				o.Pods[first] = crashed("uid0")
+			}), again(second), membership.WaitingForPods,
+		},
+		"another owner has a claim with data": {
+			changed(unrecorded(nil), func(o *membership.Observed) { o.Blocked = []string{second} }), membership.Rest{}, "",
 		},
 		"a pod without data is one of two that are known by their claims": {
 			changed(unrecorded(map[string]membership.Claim{first: joinedClaim, second: joinedClaim}), func(o *membership.Observed) {

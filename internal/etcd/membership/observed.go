@@ -24,6 +24,8 @@ type Pod struct {
 	// IsLeft is true when it is a member's that is not recorded: the status was lost, or an EtcdCluster of this name was deleted
 	// without it.
 	IsLeft bool
+	// IsVoter is true of a pod that clients have been sent to.
+	IsVoter bool
 	// Unlike is the field of the spec that was another one when a pod that is left was created; empty when it was the same.
 	Unlike string
 	// IsEphemeral is true when it has the data of its member in it, and no claim.

@@ -125,10 +125,10 @@ func (o Observed) lost() (Decision, bool) {
 	return o.remove(listed, ReplacingMember, "it has lost its data"), true
 }
 
-// votes reports whether a member is a voter, as the status has it, or may be one because it has joined and etcd has not
-// named it yet.
+// votes reports whether a member is a voter, as the status has it, or may be one because it has joined and etcd does not
+// answer.
 func (o Observed) votes(member Member) bool {
-	return member.IsVoter || member.ID == "" && o.hasJoined(member)
+	return member.IsVoter || member.ID == "" && o.List == nil && o.hasJoined(member)
 }
 
 // shrink removes one member of too many: one that serves least, and of those that serve the last.

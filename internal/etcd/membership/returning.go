@@ -1,24 +1,25 @@
 package membership
 
-import (
-	"maps"
-	"slices"
-)
+import "slices"
 
 // first creates the first pod of a cluster that has no members, as a new cluster or with the data that there is. A cluster
 // that has had data does not begin anew without them.
 func (o Observed) first() Decision {
+	if len(o.Blocked) > 0 {
+		return Decision{Act: Rest{}} // another owner has the data of a member, which is told
+	}
 	for _, name := range o.Names {
 		if claim := o.Claims[name]; claim.Unlike != "" {
 			return unlike("The PersistentVolumeClaim of member "+name, claim.Unlike)
 		}
 	}
 	_, hasClaim := o.Claims[o.Names[0]]
+	hadData := o.HadMembers || o.hadData()
 	d, isReturning := o.returning()
 	switch {
-	case isReturning && (!hasClaim || o.hadData()):
+	case isReturning && (!hasClaim || hadData):
 		return d
-	case o.hadData(), o.HadMembers && len(o.Claims) == 0:
+	case hadData:
 		return rest(QuorumLost, "The status of the cluster was lost, and so are the data of its members: no claim of a member has a volume, and no pod is left. etcd is not started without data, and nothing is deleted. "+
 			"Create another EtcdCluster with spec.restore from a backup. To begin without data, delete this EtcdCluster and create it again.")
 	default:
@@ -28,11 +29,17 @@ func (o Observed) first() Decision {
 
 // hadData reports whether the claims that there are show that the cluster has had data: one tells so, or there is more
 // than one, which the first member did not need.
-func (o Observed) hadData() bool { return o.isMarked() || len(o.Claims) > 1 }
+func (o Observed) hadData() bool { return o.marked() > 0 || len(o.Claims) > 1 }
 
-// isMarked reports whether it is recorded on any claim that its member has joined.
-func (o Observed) isMarked() bool {
-	return slices.ContainsFunc(slices.Collect(maps.Values(o.Claims)), func(c Claim) bool { return c.HasJoined })
+// marked is on how many claims it is recorded that their members have joined.
+func (o Observed) marked() int {
+	marked := 0
+	for _, claim := range o.Claims {
+		if claim.HasJoined {
+			marked++
+		}
+	}
+	return marked
 }
 
 // unlike leaves alone what an earlier cluster has left that members of this spec cannot work with.
@@ -65,9 +72,9 @@ func (o Observed) hasVolume(name string) bool {
 	return hasClaim && !claim.IsLost && !claim.IsEnding
 }
 
-// mayHaveJoined reports whether a member may have joined by what its claim says. Where no claim says anything and no member
-// is known by its id, all may.
+// mayHaveJoined reports whether a member may have joined by what its claim says. Where those that say so are no quorum, and no
+// member is known by its id, all may.
 func (o Observed) mayHaveJoined(name string) bool {
 	isKnown := slices.ContainsFunc(o.Members, func(m Member) bool { return m.ID != "" })
-	return o.Claims[name].HasJoined || !o.isMarked() && !isKnown
+	return o.Claims[name].HasJoined || !isKnown && o.marked() < quorum(len(o.Claims))
 }

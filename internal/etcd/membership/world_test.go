@@ -314,7 +314,7 @@ func (w *world) observe(asked bool) membership.Observed {
 	}
 	for name, p := range pods {
 		o.Pods[name] = membership.Pod{
-			UID: p.uid, IsOwned: true, IsLeft: w.isLeft(name), IsEphemeral: w.ephemeral, MayRun: p.running, IsReady: p.running && w.isReady(name), IsEnding: p.goes, HasEnded: p.ended,
+			UID: p.uid, IsOwned: true, IsLeft: w.isLeft(name), IsVoter: w.isVoter(name), IsEphemeral: w.ephemeral, MayRun: p.running, IsReady: p.running && w.isReady(name), IsEnding: p.goes, HasEnded: p.ended,
 			IsEmptied: p.emptied, HasJoined: p.told.joined, Members: strings.Fields(p.told.members), Version: p.version, HasOldSpec: p.shape != w.shape,
 		}
 	}
@@ -358,6 +358,11 @@ func (w *world) decide() membership.Decision {
 // isLeft reports whether a pod is a member's that has joined and is not recorded.
 func (w *world) isLeft(name string) bool {
 	return w.pods[name].told.joined && !slices.ContainsFunc(w.members, func(m membership.Member) bool { return m.Name == name })
+}
+
+// isVoter reports whether etcd has a member as a voter, as the label of its pod says.
+func (w *world) isVoter(name string) bool {
+	return slices.ContainsFunc(w.list, func(s server) bool { return s.name == name && !s.isLearner })
 }
 
 // forget loses the status, as a backup without it does.

@@ -146,7 +146,7 @@ func resultOf(pod *corev1.Pod) contract.BackupResult {
 			continue
 		}
 		result, err := contract.ParseBackupResult(ended.Message)
-		if err == nil && (result.Failure != "" || ended.ExitCode == 0 && result.SHA256 != "") {
+		if err == nil && (result.Failure.IsKnown() || result.Failure == "" && ended.ExitCode == 0 && result.SHA256 != "") {
 			return result
 		}
 		return failed(PodFailed, fmt.Sprintf("pod %s ended with exit code %d and no result (%s %s)", pod.Name, ended.ExitCode, pod.Status.Reason, ended.Reason))

@@ -23,6 +23,16 @@ const (
 	VolumeNotWritable BackupFailure = "VolumeNotWritable"
 )
 
+// IsKnown reports whether a failure is one of these: what a pod reports may be anything.
+func (f BackupFailure) IsKnown() bool {
+	switch f {
+	case SnapshotDenied, SnapshotFailed, SnapshotNotVerified, VolumeNotWritable:
+		return true
+	default:
+		return false
+	}
+}
+
 // BackupResult is what the pod of a backup reports in its termination message.
 type BackupResult struct {
 	// Failure is empty when the backup is verified; Message says more about it.

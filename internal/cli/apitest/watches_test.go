@@ -96,7 +96,7 @@ func newSupervised(t *testing.T, o *operator) *supervised {
 	return &supervised{operator: *o, Limited: limited, t: t, clock: clocktesting.NewFakeClock(time.Now())}
 }
 
-// noIssuers is a cert-manager that nobody asks.
+// noIssuers is a cert-manager that receives no requests.
 type noIssuers struct{ user.Issuers }
 
 func (noIssuers) Start(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error {

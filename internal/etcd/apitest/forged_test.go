@@ -395,7 +395,7 @@ func (s stalledStatus) Apply(ctx context.Context, object runtime.ApplyConfigurat
 	return s.SubResourceWriter.Apply(ctx, object, opts...)
 }
 
-// Two operators: the first is stopped before it writes the status, and goes on after the second has led for a while.
+// Two operators: the first is stopped before it writes the status, and continues after the second has led for a while.
 func TestAnOperatorThatWasStoppedDoesNotWriteAnOldStatus(t *testing.T) {
 	t.Parallel()
 	for mode, of := range modes() {

@@ -124,7 +124,7 @@ func TestARequestUnderAnotherNameIsSignedForItsPodAndTold(t *testing.T) {
 	}
 	w.reconcile()
 	if w.told("RequestNameIgnored") {
-		t.Error("it is told again")
+		t.Error("the event is repeated")
 	}
 }
 

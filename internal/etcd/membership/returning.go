@@ -6,7 +6,7 @@ import "slices"
 // that has had data does not begin anew without them.
 func (o Observed) first() Decision {
 	if len(o.Blocked) > 0 {
-		return Decision{Act: Rest{}} // another owner has the data of a member, which is told
+		return Decision{Act: Rest{}} // another owner has the data of a member, which is reported
 	}
 	for _, name := range o.Names {
 		if claim := o.Claims[name]; claim.Unlike != "" {

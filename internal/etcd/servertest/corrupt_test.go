@@ -15,7 +15,7 @@ import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 )
 
-// The data of a member are changed, or etcd is told that they are. Another cluster gets those of the others by the commands on the page.
+// The data of a member are changed, or etcd is made to report that. Another cluster gets those of the others by the commands on the page.
 func TestTheWayOutOfCorruptOnThePageIsOne(t *testing.T) {
 	t.Parallel()
 	if apiServer == nil {

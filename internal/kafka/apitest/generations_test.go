@@ -83,7 +83,7 @@ func TestAPodNamesTheGenerationOfTheCAWhoseCertificateItPresents(t *testing.T) {
 		w.settle()
 		w.namesGenerations("1")
 	})
-	t.Run("an issuer goes on to sign by the previous CA", func(t *testing.T) {
+	t.Run("an issuer continues to sign by the previous CA", func(t *testing.T) {
 		t.Parallel()
 		w, _ := outsideCluster(t)
 		w.classic()

@@ -233,7 +233,7 @@ func TestDenialsAreToldWhenTheyBeginAndWhenTheyEnd(t *testing.T) {
 	end()
 	<-ended
 	if len(told) > 0 {
-		t.Error("it is told of what has not changed")
+		t.Error("what has not changed is reported again")
 	}
 }
 

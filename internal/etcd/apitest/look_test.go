@@ -212,7 +212,7 @@ func TestAPeerURLThatAPersonChangesIsReportedWithinAMinute(t *testing.T) {
 	w.etcd.Readdress(second, "https://elsewhere.example.com:2380")
 	w.look()
 	ready := w.condition(etcdv1beta2.ConditionReady)
-	if ready.Reason != "PeerURLChanged" || !strings.Contains(ready.Message, "pod my-cluster-1 with etcdctl member update") {
+	if ready.Reason != "PeerURLChanged" || !strings.Contains(ready.Message, "--peer-urls=https://my-cluster-1.my-cluster-peer.") {
 		t.Errorf("Ready is %+v", ready)
 	}
 	w.etcd.Readdress(second, "")

@@ -112,8 +112,10 @@ func (c *connection) list(ctx context.Context) []membership.Listed {
 	for _, member := range members {
 		each := membership.Listed{ID: strconv.FormatUint(member.ID, hexadecimal), Name: c.memberAt(member.PeerURLs), IsLearner: member.IsLearner, HasStarted: member.Name != ""}
 		if i := slices.IndexFunc(c.members, func(m membership.Member) bool { return m.ID == each.ID }); i >= 0 {
-			each.HasOtherURL = each.Name != c.members[i].Name || len(member.PeerURLs) > 1
 			each.Name = c.members[i].Name
+			if own := c.cluster.Names.PeerURL(each.Name); !slices.Equal(member.PeerURLs, []string{own}) {
+				each.OwnURL = own
+			}
 		}
 		listed = append(listed, c.withStatus(ctx, each, member.ID))
 	}

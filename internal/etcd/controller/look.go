@@ -272,8 +272,11 @@ func judge(ctx context.Context, client admin.Client, sizes map[string]membership
 	known := make([]membership.Listed, 0, len(list))
 	for _, member := range list {
 		id := strconv.FormatUint(member.ID, hexadecimal)
-		url, isRecorded := urls[id]
-		known = append(known, membership.Listed{ID: id, IsLearner: member.IsLearner, HasOtherURL: isRecorded && !slices.Equal(member.PeerURLs, []string{url})})
+		listed := membership.Listed{ID: id, IsLearner: member.IsLearner}
+		if url, isRecorded := urls[id]; isRecorded && !slices.Equal(member.PeerURLs, []string{url}) {
+			listed.OwnURL = url
+		}
+		known = append(known, listed)
 	}
 	if !hasAlarm {
 		return membership.Judge(nil, sizes, known), nil

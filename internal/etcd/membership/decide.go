@@ -206,12 +206,12 @@ func (o Observed) unknown() (Decision, bool) {
 
 // readdressed looks for a member at whose own address the others do not look for it.
 func (o Observed) readdressed() (Decision, bool) {
-	i := slices.IndexFunc(o.List, func(l Listed) bool { return l.HasOtherURL })
+	i := slices.IndexFunc(o.List, func(l Listed) bool { return l.OwnURL != "" })
 	if i < 0 {
 		return Decision{}, false
 	}
 	return rest(PeerURLChanged, "etcd has another peer URL of member %[1]s than the operator gave it, and its certificate is not for that. Members are neither added nor restarted. "+
-		"Set the URL of pod %[1]s with etcdctl member update %[2]s --peer-urls.", o.List[i].Name, o.List[i].ID), true
+		"Run etcdctl member update %[2]s --peer-urls=%[3]s.", o.List[i].Name, o.List[i].ID, o.List[i].OwnURL), true
 }
 
 // silent waits for etcd, which changes nothing while it does not answer.

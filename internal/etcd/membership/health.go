@@ -78,7 +78,7 @@ func (o Observed) isDoubted() bool {
 	if o.Known == nil {
 		return false
 	}
-	return len(o.Known) != len(o.Members) || slices.ContainsFunc(o.Known, func(l Listed) bool { return l.HasOtherURL }) || slices.ContainsFunc(o.Members, func(m Member) bool {
+	return len(o.Known) != len(o.Members) || slices.ContainsFunc(o.Known, func(l Listed) bool { return l.OwnURL != "" }) || slices.ContainsFunc(o.Members, func(m Member) bool {
 		i := slices.IndexFunc(o.Known, func(l Listed) bool { return l.ID == m.ID })
 		return i < 0 || o.Known[i].IsLearner == m.IsVoter
 	})

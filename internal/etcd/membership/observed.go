@@ -72,8 +72,8 @@ type Listed struct {
 	// Name is that of the recorded member with its id, or of the member whose peer URL it has; empty when it is no member's.
 	Name      string
 	IsLearner bool
-	// HasOtherURL is true of a recorded member whose peer URL in etcd is not its own.
-	HasOtherURL bool
+	// OwnURL is the peer URL of a recorded member where etcd has others; empty where etcd has that.
+	OwnURL string
 	// HasStarted is false until the member has told etcd its name.
 	HasStarted bool
 	// Answers is true when the member itself has answered and knows a leader. Only those whose pod is ready are asked.

@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -197,4 +200,151 @@ func TestARestoredMemberWithAnotherIDKeepsItsData(t *testing.T) {
 			}
 		})
 	}
+}
+
+// flood is a member whose alarms are many and long.
+type flood struct{ *admintest.Fake }
+
+func (f flood) Members(ctx context.Context) ([]admin.Member, error) {
+	members, err := f.Fake.Members(ctx)
+	for i := uint64(1000); len(members) < 64; i++ {
+		members = append(members, admin.Member{ID: i, Name: fmt.Sprintf("%d%s", i, strings.Repeat("x", 500)), PeerURLs: []string{"https://x:2380"}})
+	}
+	return members, err
+}
+
+func (f flood) Status(ctx context.Context, url string) (admin.Status, error) {
+	status, err := f.Fake.Status(ctx, url)
+	status.HasAlarm = true
+	return status, err
+}
+
+func (f flood) Alarms(context.Context) ([]admin.Alarm, error) {
+	var alarms []admin.Alarm
+	for i := range 256 {
+		alarms = append(alarms, admin.Alarm{MemberID: 1000 + uint64(i)%61, Kind: "CORRUPT"})
+	}
+	return alarms, nil
+}
+
+// One member reports as many alarms as an answer may have, and the API server takes no message of that length.
+func TestAlarmsOfOneMemberDoNotKeepTheStatusFromBeingWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, of(3))
+	w.bring()
+	names := model.Names{Namespace: w.namespace, Cluster: cluster}
+	w.dial = func(ctx context.Context, urls []string, identity *tls.Config) (admin.Client, error) {
+		if len(urls) == 1 && urls[0] == names.ClientURL(third) {
+			return flood{w.etcd}, nil
+		}
+		return w.etcd.Dial(ctx, urls, identity)
+	}
+	w.clock.SetTime(w.clock.Now().Add(time.Minute))
+	w.operator.Look(t.Context())
+	w.lose(second)
+	uids := map[types.UID]bool{}
+	for range 10 {
+		if _, err := w.try(); err != nil {
+			t.Logf("pass: %.300v", err)
+		}
+		w.play()
+		if uid, exists := w.podUIDs()[second]; exists {
+			uids[uid] = true
+		}
+	}
+	if len(uids) != 1 || !isReady(w.pod(second)) {
+		t.Errorf("pod %s was created %d times; Ready is %.200s", second, len(uids), w.condition("Ready").Message)
+	}
+}
+
+// A status that was lost, a member that lies, and others that are not ready for a moment. Static and insecure clusters.
+func TestALiarHasNoEphemeralPodsDeletedWithoutAStatus(t *testing.T) {
+	t.Parallel()
+	for mode, of := range modes() {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			w := begun(t, inPods(of(3)))
+			before := w.podUIDs()
+			w.forgetStatus()
+			w.restart()
+			names := w.names(mode)
+			self, _ := w.etcd.Member(names.PeerURL(third))
+			w.dial = func(ctx context.Context, urls []string, identity *tls.Config) (admin.Client, error) {
+				if len(urls) == 1 && urls[0] == names.ClientURL(third) {
+					return &liar{w.etcd, self}, nil
+				}
+				return w.etcd.Dial(ctx, urls, identity)
+			}
+			w.setUnready(first)
+			w.setUnready(second)
+			for range 10 {
+				_, _ = w.try()
+			}
+			if after := w.podUIDs(); !maps.Equal(before, after) {
+				t.Errorf("pods with data %v become %v; Ready is %s: %s", before, after, w.condition("Ready").Reason, w.condition("Ready").Message)
+			}
+		})
+	}
+}
+
+// A member that lies about the ids of the others while the status is lost and the others are not ready.
+func TestALiarGivesNoIDsWithoutAStatus(t *testing.T) {
+	t.Parallel()
+	w := begun(t, of(3))
+	ids := w.ids()
+	w.forgetStatus()
+	w.restart()
+	names := w.names("")
+	w.dial = func(ctx context.Context, urls []string, identity *tls.Config) (admin.Client, error) {
+		if len(urls) == 1 && urls[0] == names.ClientURL(third) {
+			return renaming{w.etcd}, nil
+		}
+		return w.etcd.Dial(ctx, urls, identity)
+	}
+	w.setUnready(first)
+	w.setUnready(second)
+	for range 6 {
+		_, _ = w.try()
+	}
+	w.dial = nil // the liar is found and stopped
+	w.setPodReady(first)
+	w.setPodReady(second)
+	w.turns()
+	if after := w.ids(); !maps.Equal(ids, after) {
+		t.Errorf("members were %v and are %v; Ready is %s: %s", ids, after, w.condition("Ready").Reason, w.condition("Ready").Message)
+	}
+}
+
+type renaming struct{ *admintest.Fake }
+
+func (r renaming) Members(ctx context.Context) ([]admin.Member, error) {
+	members, err := r.Fake.Members(ctx)
+	for i := range members[:min(2, len(members))] {
+		members[i].ID += 0xbad0
+	}
+	return members, err
+}
+
+// A client with a certificate gives a member a second peer URL, which is not the operator's.
+func TestASecondPeerURLIsNamed(t *testing.T) {
+	t.Parallel()
+	w := begun(t, of(3))
+	w.look()
+	w.dial = func(context.Context, []string, *tls.Config) (admin.Client, error) {
+		return twofold{w.etcd}, nil
+	}
+	w.look()
+	if ready := w.condition("Ready"); ready.Reason != "PeerURLChanged" {
+		t.Errorf("Ready is %+v", ready)
+	}
+}
+
+type twofold struct{ *admintest.Fake }
+
+func (o twofold) Members(ctx context.Context) ([]admin.Member, error) {
+	members, err := o.Fake.Members(ctx)
+	if len(members) > 1 {
+		members[1].PeerURLs = append([]string{"https://evil.example.com:2380"}, members[1].PeerURLs...)
+	}
+	return members, err
 }

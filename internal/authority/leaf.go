@@ -88,6 +88,7 @@ const (
 	LeafKeyParameters LeafReason = "KeyParametersChanged"
 	LeafChain         LeafReason = "ChainChanged"
 	LeafExpiring      LeafReason = "Expiring"
+	LeafReissued      LeafReason = "Reissued"
 )
 
 // LeafDecision says what shall become of a leaf.

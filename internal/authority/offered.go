@@ -99,7 +99,7 @@ func (l leafCheck) offered(d LeafDecision, broken *LeafDecision, answer issuer.I
 		return d
 	}
 	if d.Reason == "" {
-		d.Reason, d.Detail = LeafExpiring, "its issuer has issued another one"
+		d.Reason, d.Detail = l.reissuedBy(next)
 	}
 	if broken == nil && !l.mayRenewNow() {
 		d.Act, d.Until = PostponeLeaf, l.in.Window.Next
@@ -194,8 +194,30 @@ func (l leafCheck) alreadyAdopted(d LeafDecision, broken *LeafDecision, answer i
 			d.Act, d.Reason, d.Detail = HoldLeaf, reason, detail
 			return d
 		}
+		if answer.Next != nil {
+			return l.awaits(d, *answer.Next)
+		}
 		return l.overdue(d)
 	}
+	return d
+}
+
+// reissuedBy says why a leaf that is not due is replaced by the next one.
+func (l leafCheck) reissuedBy(next leafCheck) (LeafReason, string) {
+	if bytes.Equal(l.leaf.RawIssuer, next.leaf.RawIssuer) && bytes.Equal(l.leaf.AuthorityKeyId, next.leaf.AuthorityKeyId) {
+		return LeafReissued, "its issuer has issued another one"
+	}
+	return LeafSigner, "its issuer has issued another one, by the CA " + next.signer()
+}
+
+// awaits is what becomes of a leaf of whose issuer another one was requested: it stays, and a late answer is told of.
+func (l leafCheck) awaits(d LeafDecision, next issuer.Pending) LeafDecision {
+	if late := next.Since.Add(issuer.Patience); l.in.Now.Before(late) {
+		d.Until = late
+		return d
+	}
+	d.Act, d.Reason, d.Detail = HoldLeaf, LeafReissued, next.Why
+	d.State.Request = RequestState{RequestPending, next.Since, next.Why}
 	return d
 }
 

@@ -330,6 +330,38 @@ func TestALeafThatItsIssuerDoesNotRenewIsOverdue(t *testing.T) {
 	}
 }
 
+func TestALeafWhoseIssuerIsAskedForAnotherIsToldOfWhenThatIsLate(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		after time.Duration
+		act   authority.LeafAct
+		until time.Time
+	}{
+		"early": {issuer.Patience - time.Second, authority.KeepLeaf, noon().Add(issuer.Patience)},
+		"late":  {issuer.Patience, authority.HoldLeaf, time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in, _ := offered(t)
+			issued, is := in.Answer.(issuer.Issued)
+			if !is {
+				t.Fatal("nothing is issued")
+			}
+			issued.Next = &issuer.Pending{Since: noon(), Why: "Issuer kafka/company does not exist."}
+			in.Answer, in.Now = issued, noon().Add(c.after)
+
+			d := authority.DecideOffered(in)
+
+			if d.Act != c.act || !d.Until.Equal(c.until) || d.Leaf == nil {
+				t.Errorf("got %s until %s with leaf %v, want %s until %s with the leaf in force", d.Act, d.Until, d.Leaf, c.act, c.until)
+			}
+			if why := d.State.Request.Why; (c.act == authority.HoldLeaf) != (why == issued.Next.Why) {
+				t.Errorf("it says %q", why)
+			}
+		})
+	}
+}
+
 func TestAMissingCAWithTheNameOfAnotherIsNamedByItsKeyIdentifier(t *testing.T) {
 	t.Parallel()
 	in, ca := offered(t)

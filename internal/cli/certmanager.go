@@ -25,9 +25,9 @@ import (
 type certManager struct {
 	*certmanager.Watch
 
-	live     certmanager.Live
-	renewals *certmanager.Renewals
-	gate     featuregate.State
+	live   certmanager.Live
+	memory *certmanager.Memory
+	gate   featuregate.State
 }
 
 // watchOptions are what a watch of the Certificates of a process needs, but for whose they are.
@@ -55,7 +55,7 @@ func newCertManager(mgr ctrl.Manager, namespaces []string, gate featuregate.Stat
 		return certManager{}, fmt.Errorf("selecting Certificates: %w", err)
 	}
 	options.Selector, options.OwnersOf = labels.NewSelector().Add(*ofCluster), controller.ClusterOf
-	return certManager{Watch: certmanager.NewWatch(options), live: options.Live, renewals: certmanager.NewRenewals(), gate: gate}, nil
+	return certManager{Watch: certmanager.NewWatch(options), live: options.Live, memory: certmanager.NewMemory(), gate: gate}, nil
 }
 
 // Start implements source.Source. With the gate off the operator has no right to watch Certificates.
@@ -83,7 +83,7 @@ func (c certManager) IssuerOf(k controller.OutsideIssuer) issuer.Renewer {
 		references = certmanager.WithoutReferences
 	}
 	return certmanager.New(certmanager.Options{
-		Server: c.live.Server, Certificates: c.Watch, Secrets: c.live, Renewals: c.renewals,
+		Server: c.live.Server, Certificates: c.Watch, Secrets: c.live, Memory: c.memory,
 		Namespace: k.Namespace, Issuer: certmanager.Reference(k.Issuer), Owner: k.Owner, References: references,
 		Labels:   k.Labels,
 		Selector: selectorOf(k.Owner.Name),

@@ -23,7 +23,7 @@ type userCertManager struct {
 	*certmanager.Watch
 
 	live     certmanager.Live
-	renewals *certmanager.Renewals
+	memory   *certmanager.Memory
 	gate     featuregate.State
 	selector map[string]string
 	// changed tells whom a changed Certificate is about.
@@ -32,7 +32,7 @@ type userCertManager struct {
 
 func newUserCertManager(options certmanager.WatchOptions, cluster types.NamespacedName, gate featuregate.State) *userCertManager {
 	c := &userCertManager{
-		live: options.Live, renewals: certmanager.NewRenewals(), gate: gate,
+		live: options.Live, memory: certmanager.NewMemory(), gate: gate,
 		selector: map[string]string{model.ClusterLabel: cluster.Name, model.KindLabel: kafkav1.KindKafkaUser},
 	}
 	options.Selector = labels.SelectorFromSet(c.selector)
@@ -54,7 +54,7 @@ func (c *userCertManager) Start(ctx context.Context, queue workqueue.TypedRateLi
 // IssuerOf implements controller.Issuers.
 func (c *userCertManager) IssuerOf(k controller.Issuance) controller.UserIssuer {
 	options := certmanager.Options{
-		Server: c.live.Server, Certificates: c.Watch, Secrets: c.live, Renewals: c.renewals,
+		Server: c.live.Server, Certificates: c.Watch, Secrets: c.live, Memory: c.memory,
 		Namespace: k.Namespace, Issuer: certmanager.Reference(k.Issuer), Owner: k.Owner, References: certmanager.WithReferences,
 		Placement: certmanager.InGivenSecret, Labels: k.Labels, Selector: c.selector,
 	}

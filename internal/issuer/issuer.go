@@ -47,6 +47,9 @@ type Renewed struct {
 	InVain bool
 }
 
+// Patience is how long a request may stay unanswered before people are told why.
+const Patience = 30 * time.Second
+
 // RenewalPause is how long an issuer has to sign by another CA before it is asked to issue again.
 const RenewalPause = time.Hour
 
@@ -106,6 +109,8 @@ type Issued struct {
 	// Authority identifies the anchor that verifies Chain; it is zero when the
 	// issuer does not say.
 	Authority pki.Fingerprint
+	// Next is the request for another certificate that is under way, or has failed; nil when there is none.
+	Next *Pending
 }
 
 // Pending is a request that has no answer yet.

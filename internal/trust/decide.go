@@ -124,8 +124,8 @@ func (v *view) nextApplication() []AnchorID {
 		a := &v.Anchors[i]
 		held := slices.Contains(v.Application.Anchors, a.ID)
 		// An anchor that was stored last time and is gone from the Secret has
-		// passed NobodyTrustsOld.
-		if a == v.target || a.Stored != Absent || held && v.shownByNodes(a) {
+		// passed NobodyTrustsOld, unless its owner has only just added it.
+		if a == v.target || a.Stored != Absent || held && (a.Beside(v.Issuing) || v.shownByNodes(a)) {
 			rest = append(rest, a.ID)
 		}
 	}

@@ -27,7 +27,12 @@ func (o *Options) answer(request issuer.Request, certificate *state, secret *cor
 	if o.Placement == InGivenSecret {
 		again = fmt.Sprintf("run cmctl renew %s --namespace %s", certificate.Name, certificate.Namespace)
 	}
-	return found(request, secret, pending, again)
+	outcome := found(request, secret, pending, again)
+	if issued, is := outcome.(issuer.Issued); is {
+		issued.Next = certificate.next()
+		return issued
+	}
+	return outcome
 }
 
 // found is the outcome that a Secret holds. again is how a person has another certificate issued.

@@ -287,6 +287,39 @@ func TestALateRequestSaysWhereItIsStuck(t *testing.T) {
 	}
 }
 
+func TestACertificateThatIsToBeReissuedSaysSinceWhenAndWhy(t *testing.T) {
+	t.Parallel()
+	moment := metav1.NewTime(noon().Add(time.Minute))
+	for name, c := range map[string]struct {
+		change   func(*state)
+		mentions string
+	}{
+		"at rest": {func(*state) {}, ""},
+		"it was requested": {func(s *state) {
+			s.Status.Conditions = append(s.Status.Conditions, condition{Type: "Issuing", Status: "True", Message: "Renewal was scheduled.", LastTransitionTime: moment})
+		}, "has not been reissued since it was requested at 2026-11-21T12:01:00Z: Renewal was scheduled."},
+		"it has failed": {func(s *state) {
+			s.Status.FailedIssuanceAttempts, s.Status.LastFailureTime = 1, &moment
+			s.Status.Conditions = append(s.Status.Conditions, condition{Type: "Issuing", Status: "False", Message: "The issuer is sealed."})
+		}, "could not issue Certificate kafka/node-0: The issuer is sealed. Attempts: 1, last 2026-11-21T12:01:00Z."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			certificate := ready()
+			c.change(certificate)
+			next := certificate.next()
+			switch {
+			case c.mentions == "":
+				if next != nil {
+					t.Errorf("got %+v, want none", next)
+				}
+			case next == nil || !next.Since.Equal(moment.Time) || !strings.Contains(next.Why, c.mentions):
+				t.Errorf("got %+v, want %q since %s", next, c.mentions, moment)
+			}
+		})
+	}
+}
+
 func TestAReasonIsLookedForOnlyWhenARequestIsLateOrHasFailed(t *testing.T) {
 	t.Parallel()
 	failure := metav1.NewTime(noon())
@@ -295,19 +328,16 @@ func TestAReasonIsLookedForOnlyWhenARequestIsLateOrHasFailed(t *testing.T) {
 		after  time.Duration
 		want   bool
 	}{
-		"early":             {func(*state) {}, Patience - time.Second, false},
-		"late":              {func(*state) {}, Patience, true},
+		"early":             {func(*state) {}, issuer.Patience - time.Second, false},
+		"late":              {func(*state) {}, issuer.Patience, true},
 		"early, but failed": {func(s *state) { s.Status.FailedIssuanceAttempts, s.Status.LastFailureTime = 1, &failure }, time.Second, true},
-		"late, but issued": {func(s *state) {
-			s.Status.Conditions = []condition{{Type: "Ready", Status: "True", ObservedGeneration: 3}}
-		}, time.Hour, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			certificate := ready()
 			certificate.Status.Conditions = nil
 			c.change(certificate)
-			if late := isLate(certificate, noon().Add(c.after)); late != c.want {
+			if late := isLate(certificate, issuer.Pending{Since: certificate.since()}, noon().Add(c.after)); late != c.want {
 				t.Errorf("it is late: %t", late)
 			}
 		})

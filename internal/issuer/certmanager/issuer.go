@@ -92,11 +92,36 @@ func (i *Issuer) answer(ctx context.Context, request issuer.Request, certificate
 	if err != nil {
 		return nil, err
 	}
-	outcome := i.options.answer(request, current, secret)
-	if pending, waits := outcome.(issuer.Pending); waits && isLate(current, request.Now) {
-		return i.reason(ctx, current, pending)
+	switch outcome := i.options.answer(request, current, secret).(type) {
+	case issuer.Pending:
+		if current.isIssued() || !isLate(current, outcome, request.Now) {
+			return outcome, nil
+		}
+		return i.reason(ctx, current, outcome)
+	case issuer.Issued:
+		outcome, err := i.uncontested(ctx, outcome, request.Name, secret)
+		if err != nil || outcome.Next == nil || !isLate(current, *outcome.Next, request.Now) {
+			return outcome, err
+		}
+		return i.lateNext(ctx, current, outcome)
+	default:
+		return outcome, nil
 	}
-	return outcome, nil
+}
+
+// lateNext adds to what was issued why the next certificate is not.
+func (i *Issuer) lateNext(ctx context.Context, certificate *state, issued issuer.Issued) (issuer.Outcome, error) {
+	outcome, err := i.reason(ctx, certificate, *issued.Next)
+	if err != nil {
+		return nil, err
+	}
+	switch why := outcome.(type) {
+	case issuer.Pending:
+		issued.Next = &why
+	case issuer.Denied:
+		issued.Next = &issuer.Pending{Since: issued.Next.Since, Why: why.Why}
+	}
+	return issued, nil
 }
 
 // issuedBefore is the outcome where the operator must not read Certificates, as with its feature gate off: nothing is requested,

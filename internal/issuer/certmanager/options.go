@@ -2,7 +2,6 @@ package certmanager
 
 import (
 	"maps"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -15,9 +14,6 @@ const FieldOwner = "keyturn-certificates"
 
 // SecretSuffix is what the name of a Certificate's Secret has behind the name of the Certificate, unless it is given.
 const SecretSuffix = "-cm"
-
-// Patience is how long a request may stay unanswered before CertificateRequest and issuer are read for the reason.
-const Patience = 30 * time.Second
 
 // Group is the API group of cert-manager, and that of its own kinds of issuers.
 const Group = "cert-manager.io"
@@ -86,8 +82,8 @@ type Options struct {
 	Certificates CertificateReader
 	Secrets      SecretReader
 
-	// Renewals are shared by all issuers of a process.
-	Renewals *Renewals
+	// Memory is shared by all issuers of a process.
+	Memory *Memory
 
 	// Namespace is where the Certificates and their Secrets are.
 	Namespace string

@@ -23,8 +23,8 @@ type sought struct {
 }
 
 // isLate reports whether it is time to look for a reason that the Certificate does not give.
-func isLate(certificate *state, now time.Time) bool {
-	return !certificate.isIssued() && (certificate.hasFailed() || now.Sub(certificate.since()) >= Patience)
+func isLate(certificate *state, pending issuer.Pending, now time.Time) bool {
+	return certificate.hasFailed() || now.Sub(pending.Since) >= issuer.Patience
 }
 
 // explain adds to a pending request what its CertificateRequest and its issuer say.

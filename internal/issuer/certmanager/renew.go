@@ -4,14 +4,12 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keyturn/keyturn/internal/issuer"
 )
@@ -21,50 +19,11 @@ var _ issuer.Renewer = &Issuer{}
 // renewing is the reason of the condition by which cert-manager is asked to issue again.
 const renewing = "ReissuedForCA"
 
-// Renewals remembers when requests were renewed, and what for. One that is forgotten, because the operator was restarted,
-// is renewed once more.
-type Renewals struct {
-	mu   sync.Mutex
-	last map[types.NamespacedName]renewed
-}
-
-// renewed is the last renewal of a request.
-type renewed struct {
-	issuer.Renewal
-
-	at time.Time
-}
-
-// NewRenewals remembers nothing yet.
-func NewRenewals() *Renewals { return &Renewals{last: map[types.NamespacedName]renewed{}} }
-
-// of is what has become of a renewal that was asked for; with another target it was not.
-func (r *Renewals) of(key types.NamespacedName, renewal issuer.Renewal) issuer.Renewed {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	last, known := r.last[key]
-	if !known || last.Target != renewal.Target {
-		return issuer.Renewed{}
-	}
-	return issuer.Renewed{Next: last.at.Add(issuer.RenewalPause), InVain: !last.Present.Equal(renewal.Present)}
-}
-
-func (r *Renewals) note(key types.NamespacedName, renewal issuer.Renewal, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for other, last := range r.last {
-		if now.Sub(last.at) > issuer.RenewalPause {
-			delete(r.last, other)
-		}
-	}
-	r.last[key] = renewed{renewal, now}
-}
-
 // Renew sets the condition Issuing of the Certificate, as people do with cmctl: cert-manager does not notice that another
 // CA signs. It does nothing while an issuance is under way or has failed, and when another leaf was issued already.
 func (i *Issuer) Renew(ctx context.Context, name string, renewal issuer.Renewal, now time.Time) (issuer.Renewed, error) {
 	key := i.key(name)
-	if asked := i.options.Renewals.of(key, renewal); now.Before(asked.Next) {
+	if asked := i.options.Memory.renewal(key, renewal); now.Before(asked.Next) {
 		return asked, nil
 	}
 	certificate, secret, err := i.observe(ctx, name)
@@ -83,8 +42,8 @@ func (i *Issuer) Renew(ctx context.Context, name string, renewal issuer.Renewal,
 	} else if err != nil {
 		return issuer.Renewed{}, err
 	}
-	i.options.Renewals.note(key, renewal, now)
-	return i.options.Renewals.of(key, renewal), nil
+	i.options.Memory.noteRenewal(key, renewal, now)
+	return i.options.Memory.renewal(key, renewal), nil
 }
 
 // rests reports whether cert-manager has issued what was asked for and is not at it again.

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/issuer"
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
@@ -17,7 +19,7 @@ const (
 	lastRetry  = 32 * time.Hour
 )
 
-// maxMessage is how many bytes of another controller's message are repeated.
+// maxMessage is how many bytes of another controller's message are repeated: its beginning, and its end, where the cause is.
 const maxMessage = 400
 
 // state is what is read of an object of cert-manager.
@@ -99,17 +101,32 @@ func (s *state) requestName() (name string, known bool) {
 // waiting says in cert-manager's words why a Certificate is not issued.
 func (s *state) waiting() string {
 	name := s.Namespace + "/" + s.Name
-	message := firstOf(s.condition("Issuing").Message, s.condition("Ready").Message)
+	issuing := s.condition("Issuing")
+	message := firstOf(issuing.Message, s.condition("Ready").Message)
 	switch {
 	case !s.DeletionTimestamp.IsZero():
 		return fmt.Sprintf("Certificate %s is being deleted. It is created again when it is gone; if it stays, remove what its finalizers wait for.", name)
 	case s.hasFailed():
 		return fmt.Sprintf("cert-manager could not issue Certificate %s: %s. Attempts: %d, last %s. It retries about %s; correct the cause before then.",
 			name, message, s.Status.FailedIssuanceAttempts, at(s.Status.LastFailureTime.Time), at(s.retry()))
+	case s.isIssued():
+		return fmt.Sprintf("Certificate %s has not been reissued since it was requested at %s: %s.", name, at(issuing.LastTransitionTime.Time), message)
 	case message == "" || s.condition("Ready").ObservedGeneration != s.Generation && !s.is("Issuing"):
 		return fmt.Sprintf("cert-manager has not looked at Certificate %s since it was changed. If this stays, check that cert-manager runs.", name)
 	default:
 		return fmt.Sprintf("Certificate %s is not issued yet: %s.", name, message)
+	}
+}
+
+// next is the request for another certificate than the one that was issued; nil when there is none.
+func (s *state) next() *issuer.Pending {
+	switch {
+	case s.hasFailed():
+		return &issuer.Pending{Since: s.Status.LastFailureTime.Time, Why: s.waiting()}
+	case s.is("Issuing"):
+		return &issuer.Pending{Since: s.condition("Issuing").LastTransitionTime.Time, Why: s.waiting()}
+	default:
+		return nil
 	}
 }
 
@@ -127,12 +144,8 @@ func at(moment time.Time) string { return moment.UTC().Format(time.RFC3339) }
 // firstOf is the first message that is not empty, as the end of a sentence.
 func firstOf(messages ...string) string {
 	for _, message := range messages {
-		message = strings.TrimRight(strings.Join(strings.Fields(message), " "), ". ")
-		if len(message) > maxMessage {
-			message = strings.ToValidUTF8(message[:maxMessage], "") + " …"
-		}
-		if message != "" {
-			return message
+		if message = strings.TrimRight(strings.Join(strings.Fields(message), " "), ". "); message != "" {
+			return excerpt.Ends(message, maxMessage)
 		}
 	}
 	return ""

@@ -46,6 +46,8 @@ type outsideIssuer struct {
 	labels map[string]map[string]string
 	// withheld is why requests stay without an answer, and refusal why they are denied, if they do.
 	withheld, refusal string
+	// unanswered is why renewals that were asked for have no answer, if they have none.
+	unanswered string
 	// change makes other requests of them.
 	change func(*issuer.Request)
 	// kept are the requests that were not withdrawn, and renewed those that were issued again because the operator asked.
@@ -94,6 +96,12 @@ func (o *outsideIssuer) Renew(_ context.Context, name string, renewal issuer.Ren
 	}
 	if !is || !issued.Chain[0].Equal(renewal.Present) {
 		return issuer.Renewed{Next: next}, nil
+	}
+	if o.unanswered != "" {
+		o.renewed, o.renewedAt[name+renewal.Target] = append(o.renewed, name), now
+		issued.Next = &issuer.Pending{Since: now, Why: o.unanswered}
+		o.issued[name] = issued
+		return issuer.Renewed{Next: now.Add(issuer.RenewalPause)}, nil
 	}
 	err := o.w.faulty.count("renew", "Certificate "+name, func() error {
 		o.renewed = append(o.renewed, name)

@@ -1,12 +1,15 @@
 package apitest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/issuer"
+	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // An issuer renews late, or gives less than it was asked for.
@@ -27,6 +30,51 @@ func TestAnIssuerThatDoesNotRenewIsNamedInTime(t *testing.T) {
 	w.elsewhere.renew()
 	w.settle()
 	w.wantNoWarnings()
+}
+
+func TestAnIssuerThatIsGoneIsNamedSoonAfterACertificateWasAskedFor(t *testing.T) {
+	t.Parallel()
+	w, _ := outsideCluster(t)
+	w.classic() // nobody can cross-sign
+	w.elsewhere.unanswered = "Issuer kafka/company does not exist."
+	w.clock.SetTime(w.clock.Now().Add(2 * time.Hour))
+	next := caNamed(t, "company two", 1000*authority.Day)
+	w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(next.Certificate()))
+	w.run(200)
+
+	w.clock.SetTime(w.clock.Now().Add(issuer.Patience))
+	w.run(3)
+
+	w.wantCondition(condition.Warning, "Secret my-dual-0", "no new certificate is issued (Issuer kafka/company does not exist.)", "stays in use")
+	w.wantReady()
+	if want := []string{"my-dual-0"}; !slices.Equal(w.elsewhere.renewed, want) {
+		t.Errorf("issued again were %v, want %v", w.elsewhere.renewed, want)
+	}
+}
+
+// Applications read ca.crt: what it has just received is not to be said to have left it.
+func TestACAThatIsAddedToTheBundleIsNotSaidToBeRemoved(t *testing.T) {
+	t.Parallel()
+	w, old := outsideCluster(t)
+	w.nobodyReads()
+	next := caNamed(t, "company two", 1000*authority.Day)
+	w.replaceData(bundleSecret, authority.CertKey, pki.EncodeBundle(old.Certificate(), next.Certificate()))
+	w.settle()
+	if w.events.says("was removed from ca.crt") {
+		t.Errorf("nothing left ca.crt, and events are %q", w.events.notes)
+	}
+	w.elsewhere.ca = next
+	w.elsewhere.renew()
+	w.settle()
+	w.wantLeavesOf(next)
+	if !w.events.says("my-dual-0", "SignerChanged", "company two") {
+		t.Errorf("events are %q, want one that names the other CA", w.events.notes)
+	}
+	w.elsewhere.renew()
+	w.settle()
+	if !w.events.says("my-dual-0", "Reissued") || w.events.says("Expiring") {
+		t.Errorf("events are %q, want one of a certificate that was issued again", w.events.notes)
+	}
 }
 
 func TestAnIssuerThatGivesLessThanAskedForIsNamedWithWhatThatCosts(t *testing.T) {

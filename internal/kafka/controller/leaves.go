@@ -179,7 +179,7 @@ func (p *pass) noteLeaf(request leafRequest, decision authority.LeafDecision) {
 		}
 		p.note(object, reasonCertificatePostponed, message)
 	case authority.HoldLeaf:
-		if decision.State.Request.Status == authority.RequestPending {
+		if status := decision.State.Request.Status; status == authority.RequestPending || status == authority.RequestDenied {
 			p.wake(p.now.Add(issuerPause))
 		}
 		reason, message := whyHeld(p.kafka.Name, decision, p.clusterCA.ofKeys(request.identity.Signer))

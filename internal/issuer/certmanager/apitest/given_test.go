@@ -31,7 +31,7 @@ const (
 func givenWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
-	w.options.Placement, w.options.PasswordEntry, w.options.Renewals = certmanager.InGivenSecret, passwordKey, certmanager.NewRenewals()
+	w.options.Placement, w.options.PasswordEntry = certmanager.InGivenSecret, passwordKey
 	w.give(map[string][]byte{passwordKey: []byte("secret-password")})
 	return w
 }

@@ -63,7 +63,7 @@ func TestALateRequestIsExplained(t *testing.T) {
 			}
 
 			late := early
-			late.Now = early.Now.Add(certmanager.Patience)
+			late.Now = early.Now.Add(issuer.Patience)
 			w.until("the reason is known", func() bool { // an issuer has no conditions for a moment
 				pending, is := w.ask(late).(issuer.Pending)
 				return is && contains(pending.Why, c.mentions)

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/internal/issuer"
-	"github.com/keyturn/keyturn/internal/issuer/certmanager"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -33,7 +32,6 @@ func (w *world) renewFor(target, name string, present issuer.Issued, now time.Ti
 func TestThePauseBetweenRenewalsIsForOneTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.options.Renewals = certmanager.NewRenewals()
 	now := time.Now()
 	for i, target := range []string{"first", "second"} {
 		before := w.issued(w.request(node))
@@ -53,7 +51,6 @@ func TestThePauseBetweenRenewalsIsForOneTarget(t *testing.T) {
 func TestACertificateOfAnotherCAIsIssuedOnceThatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.options.Renewals = certmanager.NewRenewals()
 	before := w.issued(w.request(node))
 	next, err := pki.NewCA(pki.CASpec{
 		Subject: pki.Subject{CommonName: "the company"}, Key: pki.DefaultCAKey(pki.ECDSA), Validity: 365 * 24 * time.Hour, Now: time.Now(),
@@ -101,7 +98,6 @@ func TestACertificateOfAnotherCAIsIssuedOnceThatIsAskedFor(t *testing.T) {
 func TestARenewalOfACertificateThatChangesMeanwhileIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.options.Renewals = certmanager.NewRenewals()
 	before := w.issued(w.request(node))
 	now := time.Now()
 	w.until("the Certificate changes between the read and the write", func() bool {
@@ -122,6 +118,30 @@ func TestARenewalOfACertificateThatChangesMeanwhileIsAskedForAgain(t *testing.T)
 	})
 	w.until("it is issued again", func() bool {
 		return !w.issued(w.request(node)).Chain[0].Equal(before.Chain[0])
+	})
+}
+
+func TestAReissueThatNoIssuerAnswersIsExplainedBesideWhatIsIssued(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	before := w.issued(w.request(node))
+	if err := w.person.Delete(t.Context(), w.object("Issuer", w.options.Issuer.Name, nil)); err != nil {
+		t.Fatal(err)
+	}
+	asked := w.request(node)
+	w.until("it is asked for", func() bool { return !w.renew(node, before, asked.Now).IsZero() })
+
+	var next *issuer.Pending
+	w.until("it is under way", func() bool {
+		next = w.issued(asked).Next
+		return next != nil
+	})
+	late := asked
+	late.Now = next.Since.Add(issuer.Patience)
+	w.until("the reason is known", func() bool {
+		issued, is := w.ask(late).(issuer.Issued)
+		return is && issued.Chain[0].Equal(before.Chain[0]) && issued.Next != nil &&
+			contains(issued.Next.Why, []string{"has not been reissued since it was requested at", "/company does not exist", "correct issuerRef"})
 	})
 }
 

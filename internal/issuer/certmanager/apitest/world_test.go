@@ -244,7 +244,7 @@ func newWorldOn(t *testing.T, config *rest.Config) *world {
 	}
 	live := certmanager.Live{Server: w.server, Client: reader}
 	w.options = certmanager.Options{
-		Server: w.server, Certificates: live, Secrets: live, Namespace: w.namespace,
+		Server: w.server, Certificates: live, Secrets: live, Memory: certmanager.NewMemory(), Namespace: w.namespace,
 		Issuer: certmanager.Reference{Name: "company", Kind: certmanager.KindIssuer},
 		Owner:  w.owner("my-cluster"), References: certmanager.WithReferences,
 		Labels:   map[string]string{"team": "checkout"},

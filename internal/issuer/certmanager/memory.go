@@ -1,0 +1,72 @@
+package certmanager
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keyturn/keyturn/internal/issuer"
+)
+
+// Memory is what the issuers of a process remember. What is forgotten when the operator is restarted is found out again: a
+// certificate is renewed once more, and a Secret that two Certificates name is seen in the hands of the other.
+type Memory struct {
+	mu sync.Mutex
+	// last are the renewals that were requested, by Certificate.
+	last map[types.NamespacedName]renewed
+	// rivals are the names of other Certificates for which a Secret was written, by the Certificate that it is for.
+	rivals map[types.NamespacedName]string
+}
+
+// renewed is the last renewal of a request.
+type renewed struct {
+	issuer.Renewal
+
+	at time.Time
+}
+
+// NewMemory remembers nothing yet.
+func NewMemory() *Memory {
+	return &Memory{last: map[types.NamespacedName]renewed{}, rivals: map[types.NamespacedName]string{}}
+}
+
+// renewal is what has become of a renewal that was asked for; with another target it was not.
+func (m *Memory) renewal(key types.NamespacedName, renewal issuer.Renewal) issuer.Renewed {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last, known := m.last[key]
+	if !known || last.Target != renewal.Target {
+		return issuer.Renewed{}
+	}
+	return issuer.Renewed{Next: last.at.Add(issuer.RenewalPause), InVain: !last.Present.Equal(renewal.Present)}
+}
+
+func (m *Memory) noteRenewal(key types.NamespacedName, renewal issuer.Renewal, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for other, last := range m.last {
+		if now.Sub(last.at) > issuer.RenewalPause {
+			delete(m.last, other)
+		}
+	}
+	m.last[key] = renewed{renewal, now}
+}
+
+// rival is the Certificate that was last seen to have the Secret of another; empty without any.
+func (m *Memory) rival(key types.NamespacedName) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.rivals[key]
+}
+
+// noteRival remembers a rival, or with an empty name forgets it.
+func (m *Memory) noteRival(key types.NamespacedName, rival string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if rival == "" {
+		delete(m.rivals, key)
+		return
+	}
+	m.rivals[key] = rival
+}

@@ -6,12 +6,14 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -93,6 +95,18 @@ func rekeyedLeavesFirst(s *stage) {
 	s.restarts = true
 	signer, before := s.issuersSigner(issuersCA), s.secret(clusterCACert)
 	r := s.turningFrom(signer, harness.ClusterCA, attentive())
+	next := s.issuerFirst()
+	s.presentedBy(before)
+	r.notRestarted()
+	r.asks("caCert has the next CA", func() error { return s.trustOnly(next) })
+	applicationsCanRead(r)
+	r.until(rotation.Trusted, authorities.RaftRemainder)
+	s.rekeyed(r, before)
+}
+
+// issuerFirst gives the issuer a new key and has all certificates issued by it, and holds that the CA that caCert lacks is named.
+func (s *stage) issuerFirst() *x509.Certificate {
+	s.Helper()
 	next := s.rekeyIssuersCA()
 	s.step("certificates issued by the next CA", func() error { return s.reissueBy(next, leaves()...) })
 	s.step("the missing CA is named", func() error {
@@ -101,12 +115,43 @@ func rekeyedLeavesFirst(s *stage) {
 		})
 	})
 	s.must(harness.Let(s.ctx, harness.Quiet))
-	s.presentedBy(before)
-	r.notRestarted()
+	return next
+}
+
+// issuerFirstThenNewKey: certificates that wait for their CA are not issued again, and another key of the issuer directly
+// afterwards waits for nothing that the first one has left behind.
+func issuerFirstThenNewKey(s *stage) {
+	s.onIssuer()
+	s.restarts = true
+	signer, before := s.issuersSigner(issuersCA), s.secret(clusterCACert)
+	r := s.turningFrom(signer, harness.ClusterCA, attentive())
+	next := s.issuerFirst()
+	issued := s.revisions()
 	r.asks("caCert has the next CA", func() error { return s.trustOnly(next) })
-	applicationsCanRead(r)
 	r.until(rotation.Trusted, authorities.RaftRemainder)
-	s.rekeyed(r, before)
+	if now := s.revisions(); !maps.Equal(issued, now) {
+		s.Errorf("certificates were issued again although they waited for their CA: revisions were %v and are %v", issued, now)
+	}
+
+	third := s.rekeyIssuersCA()
+	r.outgoing = append(r.outgoing, next)
+	r.asks("caCert has a third CA", func() error { return s.trustOnly(third) })
+	r.until(rotation.Trusted, authorities.RaftRemainder)
+	s.rekeyedOften(r, before, 2)
+}
+
+// revisions are how often cert-manager has issued each certificate.
+func (s *stage) revisions() map[string]int64 {
+	s.Helper()
+	revisions := map[string]int64{}
+	for _, name := range leaves() {
+		certificate := s.kafka.Of("Certificate", name)
+		s.must(s.kube.Get(s.ctx, s.kafka.Key(name), certificate))
+		revision, _, err := unstructured.NestedInt64(certificate.Object, "status", "revision")
+		s.must(err)
+		revisions[name] = revision
+	}
+	return revisions
 }
 
 // keyIdentifier is written as OpenSSL writes it.
@@ -177,10 +222,16 @@ func downInARekey(s *stage) {
 // rekeyed ends the clients of a re-key, and holds what came of it against what is promised.
 func (s *stage) rekeyed(r *turning, before *corev1.Secret) {
 	s.Helper()
+	s.rekeyedOften(r, before, 1)
+}
+
+// rekeyedOften does so after several keys, of which the last one is timed.
+func (s *stage) rekeyedOften(r *turning, before *corev1.Secret, keys int) {
+	s.Helper()
 	r.finish()
 	r.gapWithin(longestGap(s.result, r.began, r.ended), restartGap)
 	r.within(restartedWithin)
-	s.restartedAtMost(2)
+	s.restartedAtMost(2 * keys)
 	r.answers(verdict.Refused, "replication", "mtls")
 	s.presentedBy(s.secret(clusterCACert))
 	if now := s.secret(clusterCACert); now.Annotations[keyGeneration] == before.Annotations[keyGeneration] {

@@ -122,6 +122,7 @@ func certManagerScenarios() []scenario {
 		{name: "certmanager/ca-renewed-same-key", run: issuersCARenewed},
 		{name: "certmanager/ca-rekeyed-bundle-first", run: rekeyedBundleFirst, within: long},
 		{name: "certmanager/ca-rekeyed-leaves-first", run: rekeyedLeavesFirst, within: long},
+		{name: "certmanager/issuer-first-then-new-key", run: issuerFirstThenNewKey, within: long},
 		{name: "certmanager/operator-killed-in-a-rekey", run: killedInARekey, within: long},
 		{name: "certmanager/clients-ca-rekeyed", run: clientsCARekeyed},
 		{name: "certmanager/users-beside-the-nodes", run: issuedBesideTheNodes},

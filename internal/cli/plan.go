@@ -9,9 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/rotation"
 )
 
@@ -72,6 +74,8 @@ type domainPlan struct {
 	Domain string `json:"domain"`
 	// If is the change that was asked about; empty for what is under way.
 	If string `json:"if,omitempty"`
+	// Certificates is what the Kafka says of certificates of this authority that are not issued yet.
+	Certificates []string `json:"certificates,omitempty"`
 	// RecordedAt is when the record last changed, AgeSeconds how long ago that is.
 	RecordedAt string `json:"recordedAt"`
 	AgeSeconds int64  `json:"ageSeconds"`
@@ -143,6 +147,20 @@ func (o *planOptions) plan(ctx context.Context, c cluster) (planReport, error) {
 	return report, nil
 }
 
+// awaited is what the Kafka says of certificates that are not issued yet. They are all of the cluster CA.
+func awaited(kafka *kafkav1.Kafka, domain string) []string {
+	if domain != string(authorities.Cluster) {
+		return nil
+	}
+	var said []string
+	for _, c := range kafka.Status.Conditions {
+		if c.Type == condition.Warning && slices.Contains(controller.AwaitedCertificates(), c.Reason) {
+			said = append(said, c.Message)
+		}
+	}
+	return said
+}
+
 func (o *planOptions) asked() []string {
 	switch {
 	case o.replace != "":
@@ -170,6 +188,7 @@ func (o *planOptions) domain(ctx context.Context, c cluster, kafka *kafkav1.Kafk
 		change, plan.If = rotation.Renew, "renew"
 	default:
 		plan.Forecast = record.Ahead(now)
+		plan.Certificates = awaited(kafka, record.Domain)
 		return plan, nil
 	}
 	if caSource(kafka, record.Domain) != authority.Generated {

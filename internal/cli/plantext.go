@@ -80,9 +80,12 @@ func (d *domainPlan) course() string {
 	if d.Strategy != "" || len(d.Stages) == 0 {
 		fmt.Fprintf(&b, "strategy  %s: %s\n", cmp.Or(string(d.Strategy), "none"), cmp.Or(d.Reason, "nothing changes"))
 	}
-	fmt.Fprintf(&b, "time      %s\n\n", duration(d.Forecast))
+	fmt.Fprintf(&b, "time      %s%s\n\n", duration(d.Forecast), d.wait())
 	b.WriteString(stagesText(d.Stages))
 	b.WriteString(nodesText(d.Nodes))
+	for _, line := range d.Certificates {
+		fmt.Fprintf(&b, "WAITING FOR A CERTIFICATE: %s\n", line)
+	}
 	for _, line := range d.Blocked {
 		fmt.Fprintf(&b, "BLOCKED: %s\n", line)
 	}
@@ -90,6 +93,14 @@ func (d *domainPlan) course() string {
 		fmt.Fprintf(&b, "Afterwards: %s\n", line)
 	}
 	return trimmed(b.String())
+}
+
+// wait says that the time of a course begins with certificates of an issuer.
+func (d *domainPlan) wait() string {
+	if len(d.Certificates) == 0 {
+		return ""
+	}
+	return "; not counting the wait for certificates, see below"
 }
 
 func stagesText(stages []rotation.Stage) string {

@@ -60,6 +60,14 @@ func calm(records ...rotation.Record) *world {
 	}
 }
 
+// warned adds a warning to those that the Kafka has.
+func (w *world) warned(reason, message string) *world {
+	w.kafka.Status.Conditions = append(w.kafka.Status.Conditions, condition.Condition{
+		Type: condition.Warning, Status: condition.True, Reason: reason, Message: message,
+	})
+	return w
+}
+
 func (w *world) build(t *testing.T) client.Client {
 	t.Helper()
 	objects := append([]client.Object{w.kafka}, w.others...)
@@ -181,6 +189,10 @@ func TestPlanTellsWhatWillHappen(t *testing.T) {
 		"renew":                       {calm(), []string{"--renew", "cluster-ca"}},
 		"under-way-and-a-node-is-down": {
 			calm(rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Silent("my-dual-1", rotationtest.Now())), clients), nil,
+		},
+		"under-way-and-an-issuer-does-not-answer": {
+			calm(rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed), clients).warned("CertificateIssuer",
+				"Secret my-dual-0: Certificate my-dual-0 was to be issued again by another CA. It is requested again at 2026-03-01T13:00:00Z."), nil,
 		},
 		"paused":     {calm(rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Paused), clients), nil},
 		"distrusted": {calm(rotationtest.AtRest(3, rotationtest.Replaced, rotationtest.Crossed, rotationtest.Distrusted), clients), nil},

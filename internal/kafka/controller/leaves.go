@@ -39,6 +39,12 @@ const (
 	reasonNodeHeld = "NodeWithoutCertificate"
 )
 
+// AwaitedCertificates are the reasons of the Warnings by which a Kafka says that certificates which a rotation needs are not
+// issued or not adopted.
+func AwaitedCertificates() []string {
+	return []string{reasonCertificatePending, reasonCertificatePostponed, reasonCertificateHeld, reasonCertificateNotAdopted, reasonCertificateIssuer}
+}
+
 // issuerPause is how soon an issuer that has not answered is asked again.
 const issuerPause = 30 * time.Second
 

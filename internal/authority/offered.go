@@ -111,8 +111,17 @@ func (l leafCheck) offered(d LeafDecision, broken *LeafDecision, answer issuer.I
 	}
 	if d.Act == AdoptLeaf {
 		d.Leaf = d.State.Offered
+		d.Until = lateAt(answer.Next)
 	}
 	return d
+}
+
+// lateAt is when a request that has no answer counts as late; zero without one.
+func lateAt(next *issuer.Pending) time.Time {
+	if next == nil {
+		return time.Time{}
+	}
+	return next.Since.Add(issuer.Patience)
 }
 
 // verifying are the CAs by which an issued leaf may be verified that replaces one for a reason, if there is any.
@@ -212,7 +221,7 @@ func (l leafCheck) reissuedBy(next leafCheck) (LeafReason, string) {
 
 // awaits is what becomes of a leaf of whose issuer another one was requested: it stays, and a late answer is told of.
 func (l leafCheck) awaits(d LeafDecision, next issuer.Pending) LeafDecision {
-	if late := next.Since.Add(issuer.Patience); l.in.Now.Before(late) {
+	if late := lateAt(&next); l.in.Now.Before(late) {
 		d.Until = late
 		return d
 	}

@@ -45,6 +45,8 @@ type outsideIssuer struct {
 	// withheld is why requests stay without an answer, refusal why they are denied, failure that of asking.
 	withheld, refusal string
 	failure           error
+	// next is the request for another certificate than what was issued.
+	next *issuer.Pending
 	// change makes other requests of them, and swap other keys.
 	change func(*issuer.Request)
 	swap   func([]byte) []byte
@@ -89,7 +91,12 @@ func (o *outsideIssuer) Issue(_ context.Context, request issuer.Request) (issuer
 		o.due = append(o.due, request)
 		return issuer.Pending{Since: request.Now, Why: "it has not been looked at."}, nil
 	}
-	return certmanager.Given(request, o.w.stored(request.Name)), nil
+	outcome := certmanager.Given(request, o.w.stored(request.Name))
+	if issued, is := outcome.(issuer.Issued); is {
+		issued.Next = o.next
+		return issued, nil
+	}
+	return outcome, nil
 }
 
 // works issues what is due, and reports whether there was something.
@@ -551,6 +558,27 @@ func TestCertificatesOfACAOnItsWayOutAreIssuedAgainAfterThatOfTheFirstUser(t *te
 	round(issuer.RenewalPause)
 	if len(w.elsewhere.renewed) != count {
 		t.Errorf("issued again were %v", w.elsewhere.renewed)
+	}
+}
+
+func TestAUserIsToldWhyTheNextCertificateIsLateAndKeepsTheOneThatServes(t *testing.T) {
+	t.Parallel()
+	w := outsideWorld(t)
+	w.elsewhere.next = &issuer.Pending{Since: w.clock.Now(), Why: "Issuer kafka/company does not exist."}
+	w.user("alice", tls())
+	w.reconcile("alice")
+	w.wantIssued("alice")
+
+	w.clock.SetTime(w.clock.Now().Add(issuer.Patience))
+	w.reconcile("alice")
+
+	w.wantSaid("alice", condition.Warning, "CertificatePending", "No certificate is issued: Issuer kafka/company does not exist. The certificate in user.crt, valid until")
+	w.wantSaid("alice", condition.Ready, "", "")
+	w.elsewhere.next = nil
+	w.clock.SetTime(w.clock.Now().Add(time.Minute))
+	w.reconcile("alice")
+	if conditions := w.status("alice").Conditions; len(conditions) != 1 {
+		t.Errorf("conditions are %+v, want Ready alone", conditions)
 	}
 }
 

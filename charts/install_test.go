@@ -4,8 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
 )
 
 // helmCommand finds the commands of a page that use the chart, in all their lines.
@@ -31,6 +34,28 @@ func TestTheDocumentedCommandsRunTheImageOfTheChart(t *testing.T) {
 	for _, verb := range []string{"install", "template", "upgrade"} {
 		if !seen[verb] {
 			t.Errorf("docs/install.md has no command helm %s", verb)
+		}
+	}
+}
+
+// Whoever may create objects in namespaces alone has to know which values need more.
+func TestThePageNamesEachClusterRoleThatListingNamespacesDoesNotRemove(t *testing.T) {
+	t.Parallel()
+	page := read(t, "..", "docs", "install.md")
+	files, err := filepath.Glob(filepath.Join("..", "config", "install", "keyturn*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	ofWatchedNamespaces := []string{"keyturn", "keyturn-cert-manager", "keyturn-access-operator", "keyturn-etcd-operator"}
+	for _, file := range files {
+		for _, role := range all[*rbacv1.ClusterRole](rendered(t, filepath.Base(file))) {
+			if slices.Contains(ofWatchedNamespaces, role.Name) {
+				continue
+			}
+			name := strings.TrimSuffix(strings.TrimPrefix(role.Name, "keyturn"), "-keyturn")
+			if !strings.Contains(page, "`"+name+"`") && !strings.Contains(page, "`"+name+"-<namespace>`") {
+				t.Errorf("docs/install.md does not name ClusterRole %s of %s", role.Name, file)
+			}
 		}
 	}
 }

@@ -34,7 +34,8 @@ func planCommand(connect connector) *cobra.Command {
 of one that has not been asked for (with --replace and --distrust: of one because a
 key is compromised). For each step it says which nodes are reloaded or restarted and
 why, and how long that takes, going by what was measured on this cluster. It says what
-blocks the rotation now, and which clients would notice it.
+blocks the rotation now, which kinds of clients are affected while it runs, and which
+need the new CA by when.
 
 It changes nothing. It runs the operator's own decision function to the end, on the
 operator's record of what it last decided from, and names what has changed since.`,

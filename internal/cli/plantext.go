@@ -43,7 +43,7 @@ func domainText(report planReport, d *domainPlan) string {
 	default:
 		b.WriteString("Nothing remains but to wait.\n\n")
 	}
-	b.WriteString(outlookText(d.Clients))
+	b.WriteString(outlookText(report, d))
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
@@ -178,25 +178,30 @@ func nodesText(nodes []rotation.NodeWork) string {
 	return b.String() + "\n"
 }
 
-// outlookText says who would notice.
-func outlookText(clients []rotation.Outlook) string {
-	if len(clients) == 0 {
+// outlookText says which kinds of clients are affected while the rotation runs, and which need the new CA by when.
+func outlookText(report planReport, d *domainPlan) string {
+	if len(d.Clients) == 0 {
 		return ""
 	}
+	needed, search := "the new CA", "look for pods that mount Secret "+authorities.Cluster.CertSecret(report.Cluster)+", and for copies of its ca.crt"
+	if d.Domain == string(authorities.Clients) {
+		needed, search = "a new certificate", "look for KafkaUsers, and for certificates that were issued otherwise"
+	}
 	var b strings.Builder
-	b.WriteString("Clients that would notice: ")
-	if slices.ContainsFunc(clients, func(o rotation.Outlook) bool { return o.Notices }) {
+	b.WriteString("Clients affected during the rotation: ")
+	if slices.ContainsFunc(d.Clients, func(o rotation.Outlook) bool { return o.Notices }) {
 		b.WriteString("SOME\n")
 	} else {
 		b.WriteString("none\n")
 	}
-	for _, o := range clients {
+	for _, o := range d.Clients {
 		fmt.Fprintf(&b, "  a client that %s: %s", o.Client, o.What)
 		if !o.Until.IsZero() {
-			fmt.Fprintf(&b, "; must be moved to the new CA by %s", stamp(o.Until))
+			fmt.Fprintf(&b, "; needs %s by %s", needed, stamp(o.Until))
 		}
 		b.WriteString("\n")
 	}
+	fmt.Fprintf(&b, "plan knows no other kinds and does not see your clients: %s.\n", search)
 	return b.String()
 }
 

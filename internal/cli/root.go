@@ -74,13 +74,13 @@ type program struct {
 
 // asItself and asPlugin are the two ways to call the binary.
 func asItself() program {
-	return program{name: "keyturn", file: "keyturn", about: "Run Apache Kafka on Kubernetes; no certificate event interrupts a client"}
+	return program{name: "keyturn", file: "keyturn", about: "Run Apache Kafka and etcd on Kubernetes, and rotate their certificates without interrupting clients that read the CA again or trust the previous one"}
 }
 
 func asPlugin() program {
 	return program{
 		name: "kubectl keyturn", file: "kubectl-keyturn",
-		about: "Show what Kafka clusters trust and present, rotate their CAs, and measure what clients notice",
+		about: "Show what Kafka and etcd clusters trust and present, rotate CAs of Kafka, and measure what clients lose",
 	}
 }
 

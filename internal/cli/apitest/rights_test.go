@@ -182,7 +182,7 @@ func TestViewerSeesEverythingAndChangesNothing(t *testing.T) {
 		t.Errorf("status ends with %d:\n%s", code, text)
 	}
 	if text, code := viewer.call("plan", "kafka/my-cluster", "--replace", "cluster-ca"); code != 0 ||
-		!strings.Contains(text, "Clients that would notice: none") || !strings.Contains(text, "You may not read Secret my-cluster-cluster-ca") {
+		!strings.Contains(text, "Clients affected during the rotation: none") || !strings.Contains(text, "You may not read Secret my-cluster-cluster-ca") {
 		t.Errorf("plan ends with %d:\n%s", code, text)
 	}
 	if text, code := viewer.call("rotate", "kafka/my-cluster", "--cluster-ca"); code != 1 ||

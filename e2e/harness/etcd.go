@@ -181,7 +181,7 @@ func (e Etcd) authority(ctx context.Context, keySecret, certSecret string) (pki.
 	); err != nil {
 		return pki.Authority{}, fmt.Errorf("reading the CA of Secret %s: %w", certSecret, err)
 	}
-	return authority.Signer(cert.Data[authority.CertKey], key.Data)
+	return authority.Signer(cert.Data[authority.CertKey], key.Data, time.Now())
 }
 
 // Operator is how the operator proves itself to the cluster, and recognises it; nil without TLS.

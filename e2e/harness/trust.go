@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -101,7 +102,7 @@ func (k Kafka) Signer(ctx context.Context, a Authority) (pki.Authority, error) {
 			return pki.Authority{}, fmt.Errorf("reading Secret %s: %w", name, err)
 		}
 	}
-	signer, err := authority.Signer(certificate.Data["ca.crt"], key.Data)
+	signer, err := authority.Signer(certificate.Data["ca.crt"], key.Data, time.Now())
 	if err != nil {
 		return pki.Authority{}, fmt.Errorf("reading %s of Kafka %s: %w", a, k.Name, err)
 	}

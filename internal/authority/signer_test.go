@@ -47,7 +47,7 @@ func TestTheSignerIsTheEntryThatTheKeyBelongsTo(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := authority.Signer(c.bundle, c.data)
+			got, err := authority.Signer(c.bundle, c.data, time.Now())
 			if (err == nil) != (c.want != nil) {
 				t.Fatalf("error %v", err)
 			}

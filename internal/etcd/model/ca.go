@@ -65,7 +65,7 @@ func (c Cluster) DecideCA(plane contract.Plane, stored StoredCA, trusted Trusted
 	key, cert := c.Names.CAKeySecret(plane), c.Names.CACertSecret(plane)
 	switch {
 	case stored.Key != nil && stored.Cert != nil:
-		ca, err := authority.Signer(stored.Cert[authority.CertKey], stored.Key)
+		ca, err := authority.Signer(stored.Cert[authority.CertKey], stored.Key, now)
 		if err != nil {
 			return HoldCA{Problem{CAUnusable, fmt.Sprintf("The %s CA cannot sign: %s. Members keep their certificates, and nothing of this cluster is changed. Correct the Secrets %s and %s in the operator's namespace.", plane, err, key, cert)}}
 		}

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"crypto/x509"
 	"fmt"
 	"strings"
 	"testing"
@@ -22,6 +23,12 @@ func TestWhatBecomesOfACA(t *testing.T) {
 	mine, another := listOf(ca), listOf(other)
 	expired := model.StoredCA{Key: map[string][]byte{authority.KeyKey: old.Key().PEM()}, Cert: map[string][]byte{authority.CertKey: pki.EncodeBundle(old.Certificate())}}
 	complete := model.StoredCA{Key: key, Cert: cert}
+	ended := pkitest.Changed(t, ca, ca, func(c *x509.Certificate) {
+		c.NotBefore, c.NotAfter = noon().AddDate(-1, 0, 0), noon().Add(-time.Minute)
+	}).Certificate()
+	besides := func(bundle ...*x509.Certificate) model.StoredCA {
+		return model.StoredCA{Key: key, Cert: map[string][]byte{authority.CertKey: pki.EncodeBundle(bundle...)}}
+	}
 	const create, certify, use, hold = "model.MakeCA", "model.CertifyCA", "model.UseCA", "model.HoldCA"
 	for name, test := range map[string]struct {
 		stored  model.StoredCA
@@ -32,6 +39,10 @@ func TestWhatBecomesOfACA(t *testing.T) {
 		"there is none":                                {want: create},
 		"the operator was cut off":                     {stored: model.StoredCA{Key: key}, want: certify},
 		"it is complete":                               {stored: model.StoredCA{Key: key, Cert: cert}, trusted: recorded, want: use},
+		"an older version has expired behind it":       {stored: besides(ca.Certificate(), ended), trusted: model.Trusted{HasMembers: true, Pinned: [][]pki.Fingerprint{mine}}, want: use},
+		"an older version has expired before it":       {stored: besides(ended, ca.Certificate()), trusted: model.Trusted{HasMembers: true, Pinned: [][]pki.Fingerprint{mine}}, want: use},
+		"another CA has expired before it":             {stored: besides(old.Certificate(), ca.Certificate()), trusted: recorded, want: use},
+		"each version has expired":                     {stored: besides(ended, ended), trusted: recorded, want: hold, reason: model.CAExpired},
 		"it has expired":                               {stored: expired, trusted: recorded, want: hold, reason: model.CAExpired},
 		"it is lost while members trust it":            {trusted: recorded, want: hold, reason: model.CALost},
 		"its certificate is lost":                      {stored: model.StoredCA{Key: key}, trusted: recorded, want: hold, reason: model.CALost},

@@ -48,7 +48,7 @@ func (o OperatorCA) Decide(stored StoredCA, longest time.Duration, now time.Time
 	if stored.Cert == nil {
 		return o.within(longest, CertifyCA{key, spec})
 	}
-	ca, err := authority.Signer(stored.Cert[authority.CertKey], stored.Key)
+	ca, err := authority.Signer(stored.Cert[authority.CertKey], stored.Key, now)
 	if err != nil {
 		return HoldCA{*o.unusable(err)}
 	}

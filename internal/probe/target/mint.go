@@ -99,7 +99,7 @@ func (t *Target) clientsCAVersion() (func() string, error) {
 }
 
 func (t *Target) mint(ctx context.Context, commonName string, now time.Time) (*tls.Certificate, error) {
-	authority, err := t.clientsCA(ctx)
+	authority, err := t.clientsCA(ctx, now)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (t *Target) keySecret() string  { return authorities.Clients.KeySecret(t.na
 func (t *Target) certSecret() string { return authorities.Clients.CertSecret(t.names.Cluster) }
 
 // clientsCA is what signs now: ca.key, and the entry of ca.crt that it belongs to.
-func (t *Target) clientsCA(ctx context.Context) (pki.Authority, error) {
+func (t *Target) clientsCA(ctx context.Context, now time.Time) (pki.Authority, error) {
 	bundle, err := t.read(ctx, t.certSecret(), "ca.crt")
 	if err != nil {
 		return pki.Authority{}, err
@@ -148,7 +148,7 @@ func (t *Target) clientsCA(ctx context.Context) (pki.Authority, error) {
 	if err != nil {
 		return pki.Authority{}, err
 	}
-	signer, err := authority.Signer(bundle, data)
+	signer, err := authority.Signer(bundle, data, now)
 	if err != nil {
 		return pki.Authority{}, fmt.Errorf("reading clients CA: %w", err)
 	}

@@ -88,7 +88,7 @@ func (r *Reconciler) clientsCA(ctx context.Context) (ca model.CA, problem string
 		return ca, fmt.Sprintf("Secret %s does not exist. Certificates in use stay valid, and none is issued. Restore the Secret.", keyName), nil
 	}
 	ca.IsDistrusted = strings.EqualFold(key.Annotations[authority.DistrustAnnotation], authority.DistrustNow)
-	ca.Signer, err = authority.Signer(ca.Bundle, key.Data)
+	ca.Signer, err = authority.Signer(ca.Bundle, key.Data, r.options.Clock.Now())
 	if err != nil {
 		return ca, fmt.Sprintf("The clients CA cannot sign: %s. Certificates in use stay valid, and none is issued. "+
 			"Correct the Secrets %s and %s.", err, certName, keyName), nil

@@ -109,6 +109,33 @@ func TestAnAnsweredCertificateSigningRequestIsCopiedAtOnce(t *testing.T) {
 	w.atRest()
 }
 
+func TestAnExpiredRootBehindAnAnswerIsAWarningAndKeepsNoClusterWaiting(t *testing.T) {
+	t.Parallel()
+	w := newPKIWorld(t, of(1))
+	w.goOutside()
+	w.reconcilePKI()
+	old := w.company.Version(t, w.company, func(c *x509.Certificate) { c.NotAfter = noon().Add(-time.Minute) })
+	for _, plane := range contract.Planes() {
+		w.give(plane, slices.Concat(w.sign(w.requestOf(plane)), pki.EncodeBundle(old)))
+	}
+	w.reconcilePKI()
+	if ready := w.pkiReady(); ready.Status != metav1.ConditionTrue || strings.Count(ready.Message, "does not need") != 2 || !w.told("Warning SignedOutside") {
+		t.Errorf("the EtcdPKI is %+v", ready)
+	}
+	w.bring()
+	w.verified(w.world)
+	w.writer.writes = 0
+	w.reconcilePKI()
+	if w.writer.writes > 0 {
+		t.Errorf("%d writes although nothing has changed: %s", w.writer.writes, w.writer.last)
+	}
+	w.giveBoth()
+	w.reconcilePKI()
+	if ready := w.pkiReady(); ready.Status != metav1.ConditionTrue || strings.Contains(ready.Message, "does not need") || w.told("Warning") {
+		t.Errorf("without the old root the EtcdPKI is %+v", ready)
+	}
+}
+
 func TestARefusedAnswerIsNamedAndAskedForAgain(t *testing.T) {
 	t.Parallel()
 	w := newPKIWorld(t, of(1))

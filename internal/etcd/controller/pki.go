@@ -218,7 +218,8 @@ func (p *pkiPass) report(ctx context.Context) error {
 		return nil
 	}
 	kind := corev1.EventTypeWarning
-	if ready.Status == metav1.ConditionTrue || ready.Reason == string(model.WaitingForSigner) {
+	isFine := ready.Status == metav1.ConditionTrue && len(p.seen.Remarks()) == 0
+	if isFine || ready.Reason == string(model.WaitingForSigner) {
 		kind = corev1.EventTypeNormal
 	}
 	p.options.Events.Eventf(p.pki, nil, kind, ready.Reason, actionAsk, "%s", ready.Message)

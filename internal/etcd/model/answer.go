@@ -44,10 +44,11 @@ type Refusal struct {
 	Until time.Time
 }
 
-// answer is a chain that an outside PKI has signed for a CA of the operator, the root last.
+// answer is a chain that an outside PKI has signed for a CA of the operator.
 type answer struct {
 	OperatorCA
 
+	// chain is what verifiers need of it, the root last.
 	chain []*x509.Certificate
 	key   pki.PrivateKey
 	// longest is the validity of a CA that it is to sign.
@@ -65,7 +66,7 @@ func (o OperatorCA) CheckAnswer(text []byte, key pki.PrivateKey, longest time.Du
 	if err != nil {
 		return nil, &Refusal{Reason: CertificateUnreadable, Cause: excerpt.Of(err.Error(), maxCause)}
 	}
-	a := answer{o, chain, key, longest, now}
+	a := answer{o, pathOf(chain, now), key, longest, now}
 	for _, check := range []struct {
 		reason Reason
 		check  func() error
@@ -78,7 +79,7 @@ func (o OperatorCA) CheckAnswer(text []byte, key pki.PrivateKey, longest time.Du
 		{CertificateNotYetValid, a.hasBegun},
 		{WeakCertificate, a.isStrong},
 		{ChainIncomplete, a.endsWithRoot},
-		{ChainNotVerified, func() error { return pki.CheckCAChain(chain, now) }},
+		{ChainNotVerified, func() error { return pki.CheckCAChain(a.chain, now) }},
 		{ChainNotVerified, a.carriesClusters},
 		{ExpiresTooSoon, a.isLongEnough},
 	} {
@@ -118,18 +119,23 @@ func (a answer) hasSubject() error {
 	return fmt.Errorf("its subject is %q, and that of the request %q", a.chain[0].Subject, a.subject())
 }
 
-// ends is when the first certificate of the chain expires.
-func (a answer) ends() time.Time { return chainEnds(a.chain) }
-
-func chainEnds(chain []*x509.Certificate) time.Time {
-	end := chain[0].NotAfter
-	for _, cert := range chain {
-		if cert.NotAfter.Before(end) {
-			end = cert.NotAfter
-		}
+// pathOf is what verifiers that trust the root need of a chain: from its first certificate up to the first valid root. A chain
+// without such a path is needed as a whole, so that the certificate that breaks it is named.
+func pathOf(chain []*x509.Certificate, now time.Time) []*x509.Certificate {
+	if pki.CheckChainOrder(chain) != nil {
+		return chain
 	}
-	return end
+	needed, _ := pki.Needed(chain, now)
+	if root := slices.IndexFunc(needed, isRoot); root > 0 {
+		return needed[:root+1]
+	}
+	return chain
 }
+
+func isRoot(cert *x509.Certificate) bool { return bytes.Equal(cert.RawIssuer, cert.RawSubject) }
+
+// ends is when the first certificate of the chain expires.
+func (a answer) ends() time.Time { return pki.EarliestEnd(a.chain) }
 
 // begins is when the last certificate of the chain becomes valid.
 func (a answer) begins() time.Time {
@@ -143,10 +149,12 @@ func (a answer) begins() time.Time {
 }
 
 func (a answer) isNotOver() error {
-	if !a.now.After(a.ends()) {
-		return nil
+	for _, cert := range a.chain {
+		if a.now.After(cert.NotAfter) {
+			return pki.CheckValidAt(cert, a.now)
+		}
 	}
-	return fmt.Errorf("it expired at %s", stamp(a.ends()))
+	return nil
 }
 
 func (a answer) hasBegun() error {
@@ -184,7 +192,7 @@ func isShort(public crypto.PublicKey) bool {
 func (a answer) endsWithRoot() error {
 	last := a.chain[len(a.chain)-1]
 	switch {
-	case !bytes.Equal(last.RawIssuer, last.RawSubject):
+	case !isRoot(last):
 		return fmt.Errorf("the chain ends with %q, which is no root. Add the certificates above it", last.Subject)
 	case len(a.chain) == 1:
 		return errors.New("it is signed by its own key, and not by another CA")

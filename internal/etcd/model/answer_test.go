@@ -116,6 +116,50 @@ func TestAnAnswerOfAnOutsidePKIIsUsedOrRefused(t *testing.T) {
 	}
 }
 
+func TestAnAnswerMayHoldExpiredCertificatesThatNoPathNeeds(t *testing.T) {
+	t.Parallel()
+	gone := func(c *x509.Certificate) { c.NotAfter = noon().Add(-time.Minute) }
+	soon := func(c *x509.Certificate) { c.NotAfter = noon().Add(time.Hour) }
+	key, root := ownKey(t), newOutside(t)
+	ended, ending := newOutside(t, named("old root"), gone), newOutside(t, named("old root"), soon)
+	middle := outside{root.Below(t, pkitest.Signer(t, elliptic.P256())), t}
+	answer, below := root.sign(key.Signer().Public()), middle.sign(key.Signer().Public())
+	for name, test := range map[string]struct {
+		chain []*x509.Certificate
+		want  model.Reason
+		cause string
+	}{
+		"an older version of the root behind it":      {chain: []*x509.Certificate{answer, root.Root, root.Version(t, root.Outside, gone)}},
+		"an older version of the root before it":      {chain: []*x509.Certificate{answer, root.Version(t, root.Outside, gone), root.Root}},
+		"an older version of an intermediate":         {chain: []*x509.Certificate{below, middle.Root, root.Root, root.Version(t, root.Outside, gone)}},
+		"a cross-signed root that has expired":        {chain: []*x509.Certificate{answer, root.Root, root.Version(t, ended.Outside, gone), ended.Root}},
+		"a valid one below a root that has expired":   {chain: []*x509.Certificate{answer, root.Root, root.Version(t, ended.Outside), ended.Root}},
+		"one that will expire before any cluster's":   {chain: []*x509.Certificate{answer, root.Root, root.Version(t, ending.Outside), ending.Root}},
+		"a later version of the root":                 {chain: []*x509.Certificate{answer, root.Root, root.Version(t, root.Outside, func(c *x509.Certificate) { c.NotBefore = noon().Add(time.Hour) })}},
+		"the one root that there is":                  {chain: []*x509.Certificate{answer, root.Version(t, root.Outside, gone)}, want: model.CertificateExpired, cause: "company root"},
+		"the root above an intermediate":              {chain: []*x509.Certificate{below, middle.Root, root.Version(t, root.Outside, gone)}, want: model.CertificateExpired, cause: "company root"},
+		"the intermediate":                            {chain: []*x509.Certificate{below, middle.Version(t, root.Outside, gone), root.Root}, want: model.CertificateExpired, cause: "middle"},
+		"the root above the only cross-signed one":    {chain: []*x509.Certificate{answer, root.Version(t, ended.Outside), ended.Root}, want: model.CertificateExpired, cause: "old root"},
+		"the answer, before a root with two versions": {chain: []*x509.Certificate{root.sign(key.Signer().Public(), gone), root.Root, root.Version(t, root.Outside, gone)}, want: model.CertificateExpired, cause: "keyturn-etcd-operator"},
+		"one that is out of order":                    {chain: []*x509.Certificate{answer, ended.Root, root.Root}, want: model.CertificateExpired, cause: "old root"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			chain, refusal := peerCA().CheckAnswer(pki.EncodeBundle(test.chain...), key, fiveYears, noon())
+			switch {
+			case test.want == "" && (refusal != nil || len(chain) != len(test.chain)):
+				t.Errorf("refused: %+v", refusal)
+			case test.want != "" && (refusal == nil || refusal.Reason != test.want || !strings.Contains(refusal.Cause, test.cause)):
+				t.Errorf("the refusal is %+v, want %s with %q", refusal, test.want, test.cause)
+			}
+		})
+	}
+}
+
+func named(name string) func(*x509.Certificate) {
+	return func(c *x509.Certificate) { c.Subject = pkix.Name{CommonName: name} }
+}
+
 // weak is an answer below an intermediate with a short key.
 func weak(t *testing.T, public crypto.PublicKey) []byte {
 	t.Helper()

@@ -10,6 +10,7 @@ import (
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/pki"
 )
 
 // Reasons of an EtcdPKI that is ready.
@@ -42,6 +43,15 @@ func PKIStatus(seen PKISeen) keyturnv1alpha1.EtcdPKIStatus {
 	}
 }
 
+// Remarks are those of both planes.
+func (s PKISeen) Remarks() []string {
+	var remarks []string
+	for _, plane := range contract.Planes() {
+		remarks = append(remarks, s.CAs[plane].Remarks...)
+	}
+	return remarks
+}
+
 func (s PKISeen) ready() metav1.Condition {
 	if s.Problem != nil {
 		return newCondition(keyturnv1alpha1.ConditionReady, metav1.ConditionFalse, s.Problem.Reason, s.Problem.Message)
@@ -54,7 +64,7 @@ func (s PKISeen) ready() metav1.Condition {
 	for _, plane := range contract.Planes() {
 		ca := s.CAs[plane]
 		if ca.Problem == nil {
-			signed = append(signed, fmt.Sprintf("The %s CA is signed by %s until %s.", plane, excerpt.Of(ca.Chain[0].Issuer.String(), maxCause), stamp(chainEnds(ca.Chain))))
+			signed = append(signed, fmt.Sprintf("The %s CA is signed by %s until %s.", plane, excerpt.Of(ca.Chain[0].Issuer.String(), maxCause), stamp(pki.EarliestEnd(pathOf(ca.Chain, s.Now)))))
 			continue
 		}
 		if reason == "" {
@@ -65,5 +75,5 @@ func (s PKISeen) ready() metav1.Condition {
 	if len(problems) > 0 {
 		return newCondition(keyturnv1alpha1.ConditionReady, metav1.ConditionFalse, reason, strings.Join(problems, " "))
 	}
-	return newCondition(keyturnv1alpha1.ConditionReady, metav1.ConditionTrue, SignedOutside, strings.Join(signed, " "))
+	return newCondition(keyturnv1alpha1.ConditionReady, metav1.ConditionTrue, SignedOutside, strings.Join(append(signed, s.Remarks()...), " "))
 }

@@ -13,6 +13,7 @@ import (
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -48,6 +49,8 @@ type Signed struct {
 	IsNew bool
 	// Problem is nil when nothing is left to be done.
 	Problem *Problem
+	// Remarks are about certificates of Chain that are not valid and that no path needs.
+	Remarks []string
 	// Publish says that a CertificateSigningRequest is to be created.
 	Publish bool
 	// Wake is when time alone changes that, zero when never.
@@ -59,7 +62,7 @@ type Signed struct {
 func (o OperatorCA) DecideSigned(s Signing) Signed {
 	var d Signed
 	if chain, refusal := o.CheckAnswer(s.Stored, s.Key, 0, s.Now); refusal == nil {
-		d.Chain, d.Wake = chain, justAfter(chain)
+		d.Chain, d.Wake = chain, changes(chain, s.Now)
 	}
 	if s.Given != "" && !d.uses(s.Given) {
 		d.take(o, s, []byte(s.Given), fmt.Sprintf("spec.certificates.%s of EtcdPKI default", o.Plane),
@@ -71,10 +74,34 @@ func (o OperatorCA) DecideSigned(s Signing) Signed {
 			d.complain(lacking.Reason, lacking.Message)
 		}
 	}
+	d.Remarks = o.remarks(d.Chain, s.Now)
 	return d
 }
 
-func justAfter(chain []*x509.Certificate) time.Time { return chainEnds(chain).Add(time.Second) }
+// changes is when the next certificate of a chain becomes valid or has expired, whether a path needs it or not.
+func changes(chain []*x509.Certificate, now time.Time) time.Time {
+	var next time.Time
+	for _, cert := range chain {
+		for _, at := range []time.Time{cert.NotBefore, cert.NotAfter.Add(time.Second)} {
+			if at.After(now) && (next.IsZero() || at.Before(next)) {
+				next = at
+			}
+		}
+	}
+	return next
+}
+
+// remarks name what is not valid of a chain that is used.
+func (o OperatorCA) remarks(chain []*x509.Certificate, now time.Time) []string {
+	var remarks []string
+	for _, cert := range chain {
+		if err := pki.CheckValidAt(cert, now); err != nil {
+			remarks = append(remarks, fmt.Sprintf("The %s CA is used, but its chain holds a certificate that it does not need: %s. Put the chain without it into spec.certificates.%s.",
+				o.Plane, excerpt.Of(err.Error(), maxCause), o.Plane))
+		}
+	}
+	return remarks
+}
 
 // uses reports whether a chain is the one in use.
 func (d *Signed) uses(text string) bool {
@@ -86,7 +113,7 @@ func (d *Signed) uses(text string) bool {
 func (d *Signed) take(o OperatorCA, s Signing, text []byte, where, remedy string) {
 	chain, refusal := o.CheckAnswer(text, s.Key, s.Shortest, s.Now)
 	if refusal == nil {
-		d.Chain, d.IsNew, d.Wake = chain, true, justAfter(chain)
+		d.Chain, d.IsNew, d.Wake = chain, true, changes(chain, s.Now)
 		return
 	}
 	consequence := "New clusters get no CA; all others are served as before"

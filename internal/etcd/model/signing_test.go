@@ -124,6 +124,32 @@ func TestTimeAloneChangesWhatAnAnswerIsWorth(t *testing.T) {
 	}
 }
 
+func TestAnExpiredCertificateThatNoPathNeedsIsNamedAndKeepsNothing(t *testing.T) {
+	t.Parallel()
+	key, root := ownKey(t), newOutside(t)
+	end := noon().Add(time.Hour)
+	old := root.Version(t, root.Outside, func(c *x509.Certificate) { c.NotAfter = end })
+	answer := root.sign(key.Signer().Public())
+	text := pki.EncodeBundle(answer, root.Root, old)
+	s := model.Signing{Key: key, Given: string(text), Shortest: fiveYears, Now: noon()}
+	if got := peerCA().DecideSigned(s); !got.IsNew || len(got.Remarks) > 0 || !got.Wake.Equal(end.Add(time.Second)) {
+		t.Errorf("before its end: %+v, remarks %q, the next look is at %s", got.Problem, got.Remarks, got.Wake)
+	}
+	s.Stored, s.Now = text, end.Add(time.Second)
+	got := peerCA().DecideSigned(s)
+	if got.Problem != nil || got.IsNew || got.Publish || !got.Wake.Equal(answer.NotAfter.Add(time.Second)) {
+		t.Errorf("after its end: %+v, the next look is at %s", got.Problem, got.Wake)
+	}
+	if len(got.Remarks) != 1 || !strings.Contains(got.Remarks[0], `"CN=company root" expired at 2026-05-01T13:00:00Z`) ||
+		!strings.Contains(got.Remarks[0], "Put the chain without it into spec.certificates.peer") {
+		t.Errorf("the remarks are %q", got.Remarks)
+	}
+	s.Given = string(pki.EncodeBundle(answer, root.Root))
+	if got := peerCA().DecideSigned(s); !got.IsNew || len(got.Remarks) > 0 {
+		t.Errorf("without it: new is %t, remarks %q", got.IsNew, got.Remarks)
+	}
+}
+
 func TestAClusterGetsACAOnlyFromOneThatIsSignedOutside(t *testing.T) {
 	t.Parallel()
 	key, root := ownKey(t), newOutside(t)

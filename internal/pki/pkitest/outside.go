@@ -38,6 +38,13 @@ func (o Outside) Below(tb testing.TB, key crypto.Signer, changes ...func(*x509.C
 	return Outside{cert, key, o.from}
 }
 
+// Version is another certificate for the name and the key of this CA, signed by one that may be itself, but for the changes.
+func (o Outside) Version(tb testing.TB, by Outside, changes ...func(*x509.Certificate)) *x509.Certificate {
+	tb.Helper()
+	unlimited := func(c *x509.Certificate) { c.MaxPathLen = -1 }
+	return by.Sign(tb, o.Root.Subject, o.Root.PublicKey, append([]func(*x509.Certificate){unlimited}, changes...)...)
+}
+
 // Sign answers a request for a CA by one with path length 1, for ten years, but for the changes.
 func (o Outside) Sign(tb testing.TB, subject pkix.Name, public crypto.PublicKey, changes ...func(*x509.Certificate)) *x509.Certificate {
 	tb.Helper()

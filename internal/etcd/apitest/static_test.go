@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"bytes"
+	"crypto/x509"
 	"maps"
 	"slices"
 	"strings"
@@ -208,6 +209,20 @@ func TestSecretsThatCannotBeUsedAreNamedBeforeAnyPodIsMade(t *testing.T) {
 			w.bring()
 		})
 	}
+}
+
+func TestExpiredCAsBesideThoseThatAreNeededKeepNoStaticClusterWaiting(t *testing.T) {
+	t.Parallel()
+	w, own := newStatic(t, 1)
+	secrets := own.secrets()
+	for name, ca := range map[string]pki.Authority{"peer": own.peers, "server": own.servers} {
+		old := pkitest.Changed(t, ca, ca, func(c *x509.Certificate) { c.NotAfter = noon().Add(-time.Minute) })
+		entries := secrets["etcd-"+name+"-tls"]
+		entries[name+".crt"] = slices.Concat(entries[name+".crt"], pki.EncodeBundle(old.Certificate()))
+		entries[name+"-ca.crt"] = slices.Concat(pki.EncodeBundle(old.Certificate()), entries[name+"-ca.crt"])
+	}
+	w.putAll(secrets)
+	w.bring()
 }
 
 func TestACertificateOfRunningMembersThatExpiresIsReported(t *testing.T) {

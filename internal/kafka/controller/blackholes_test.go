@@ -82,6 +82,8 @@ type land struct {
 	// how often each has been asked.
 	own, theirs manner
 	asked       map[string]int
+	// pace is how much faster its nodes load what is published than real ones.
+	pace int
 }
 
 // manner is what becomes of the nth question to a process that is waited for so long.
@@ -154,7 +156,7 @@ func newLand(tb testing.TB, neighbours int, theirs manner) *land {
 		}
 	}
 	l := &land{
-		nodes: map[string]*node{}, seen: map[string][]byte{}, own: promptly, theirs: theirs, asked: map[string]int{},
+		nodes: map[string]*node{}, seen: map[string][]byte{}, own: promptly, theirs: theirs, asked: map[string]int{}, pace: 1,
 		kafka: adminfake.New("cluster", time.Now, adminfake.Dual(0, 1, 2)...),
 	}
 	level := model.MetadataVersion("4.3-IV0").Level()
@@ -490,9 +492,8 @@ func (h hole) Features(ctx context.Context) (admin.Features, error) {
 	return admin.Features{}, h.l.answer(ctx, h.l.theirs, h.name, kafkaTime)
 }
 
-// follow lets the node do by now what it does about what is published.
-func (n *node) follow(published given, now time.Time) {
-	age := now.Sub(published.PublishedAt)
+// follow lets the node do what it does about something that was published so long ago.
+func (n *node) follow(published given, age time.Duration) {
 	if age >= mountTime {
 		n.mounted = published
 	}
@@ -517,7 +518,7 @@ func (l *land) report(ctx context.Context, pod string) (publication.Report, erro
 	if !runs {
 		return publication.Report{}, errNobody
 	}
-	n.follow(published, time.Now())
+	n.follow(published, time.Since(published.PublishedAt)*time.Duration(l.pace))
 	report := publication.Report{
 		Revision: n.loaded.Revision, StartedAt: n.started.PublishedAt, Mounted: &n.mounted.Publication, Certificates: certificates,
 		Reload: publication.ReloadReport{Revision: n.loaded.Revision}, Roles: map[publication.Role]publication.RoleReport{},
@@ -605,6 +606,11 @@ func rotation(tb testing.TB, own manner, neighbours int, theirs manner) time.Dur
 	tb.Helper()
 	l := newLand(tb, neighbours, theirs)
 	l.own = own
+	return l.rotation(tb, neighbours)
+}
+
+func (l *land) rotation(tb testing.TB, neighbours int) time.Duration {
+	tb.Helper()
 	all := append(l.holes(neighbours), lively)
 	trusted := l.trustIs(tb, "Trusted", 0)
 	l.run(tb, l.operator(), all, func(ctx context.Context) bool { return l.everybodyRuns(ctx, len(all)) && trusted(ctx) })
@@ -657,15 +663,21 @@ func TestARotationBesideClustersThatAreNotPromptTakesHalfAsLongAgainAtMost(t *te
 // The time that waiting and working take together, on the machine that it runs on: one
 // process does the work of operator, API server and nodes, and nobody is behind a network.
 func BenchmarkRotationBesideClustersThatAreNotPrompt(b *testing.B) {
-	beside := 50
+	beside, pace := 50, 1
 	if testing.Short() {
-		beside = 2
+		beside, pace = 2, 100
 	}
-	alone := rotation(b, promptly, 0, vanish)
+	rotation := func(b *testing.B, neighbours int, theirs manner) time.Duration {
+		b.Helper()
+		l := newLand(b, neighbours, theirs)
+		l.pace = pace
+		return l.rotation(b, neighbours)
+	}
+	alone := rotation(b, 0, vanish)
 	for theirs, m := range costly() {
 		b.Run(theirs, func(b *testing.B) {
 			for b.Loop() {
-				took := rotation(b, promptly, beside, m)
+				took := rotation(b, beside, m)
 				b.ReportMetric(alone.Seconds(), "s-alone")
 				b.ReportMetric(took.Seconds(), "s-beside-others")
 				b.ReportMetric(took.Seconds()/alone.Seconds(), "times-as-long")

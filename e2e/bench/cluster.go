@@ -27,7 +27,10 @@ func ready(ctx context.Context, b *bench) (*finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.kube.DeleteNamespace(ctx, namespace); err != nil {
+	if err := b.clear(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.install(ctx, nil); err != nil {
 		return nil, err
 	}
 	if err := b.kube.CreateNamespace(ctx, namespace); err != nil {

@@ -18,19 +18,18 @@ const (
 	answersWithin = 200 * time.Millisecond
 )
 
-// etcdReady measures from apply to an etcd cluster of which all members serve, in a namespace of its own: other
-// measurements delete theirs.
+// etcdReady measures from apply to an etcd cluster of which all members serve.
 func etcdReady(ctx context.Context, b *bench) (*finding, error) {
-	if err := b.kube.DeleteNamespace(ctx, etcdNamespace); err != nil {
+	if err := b.clear(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.install(ctx, withEtcd()); err != nil {
 		return nil, err
 	}
 	if err := b.kube.CreateNamespace(ctx, etcdNamespace); err != nil {
 		return nil, err
 	}
-	if err := b.kube.InstallWith(ctx, b.journal, map[string]any{"etcd": map[string]any{"enabled": true}}); err != nil {
-		return nil, err
-	}
-	etcd := harness.Etcd{Kube: b.kube, Namespace: etcdNamespace, Name: "etcd"}
+	etcd := b.etcd()
 	begun := time.Now()
 	if err := etcd.Create(ctx, etcdMembers); err != nil {
 		return nil, err
@@ -39,18 +38,18 @@ func etcdReady(ctx context.Context, b *bench) (*finding, error) {
 		return nil, err
 	}
 	took := time.Since(begun)
-	if err := etcd.Delete(ctx); err != nil {
-		return nil, err
-	}
-	if err := b.kube.DeleteNamespace(ctx, etcdNamespace); err != nil {
-		return nil, err
-	}
 	return &finding{
 		figures: []report.Figure{report.AtMost("apply to Ready, 3 etcd members", took.Seconds(), etcdWithin.Seconds(), "s",
 			"from the apply of an EtcdCluster, images present, until a watch shows it Ready with three voters")},
 		notes: b.company(ctx),
-	}, b.kube.Install(ctx, b.journal)
+	}, b.clear(ctx)
 }
+
+func (b *bench) etcd() harness.Etcd {
+	return harness.Etcd{Kube: b.kube, Namespace: etcdNamespace, Name: "etcd"}
+}
+
+func withEtcd() map[string]any { return map[string]any{"etcd": map[string]any{"enabled": true}} }
 
 // etcdClusters runs the Go benchmark of 100 clusters on an API server of its own.
 func etcdClusters(ctx context.Context, b *bench) (*finding, error) {

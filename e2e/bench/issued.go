@@ -26,7 +26,7 @@ const (
 func issued(ctx context.Context, b *bench) (*finding, error) {
 	own := *b
 	own.kafka.Namespace = issuedNamespace
-	if err := b.kube.DeleteNamespace(ctx, namespace); err != nil {
+	if err := b.clear(ctx); err != nil {
 		return nil, err
 	}
 	if err := own.createOnIssuer(ctx); err != nil {
@@ -51,22 +51,16 @@ func issued(ctx context.Context, b *bench) (*finding, error) {
 		}
 		found.figures, found.notes = append(found.figures, figure...), append(found.notes, note...)
 	}
-	if err := b.kube.DeleteNamespace(ctx, issuedNamespace); err != nil {
-		return nil, err
-	}
-	return found, b.kube.Install(ctx, b.journal)
+	return found, b.clear(ctx)
 }
 
 // createOnIssuer makes a cluster whose users an issuer of cert-manager signs.
 func (b *bench) createOnIssuer(ctx context.Context) error {
-	if err := b.kube.DeleteNamespace(ctx, issuedNamespace); err != nil {
-		return err
-	}
 	if err := b.kube.CreateNamespace(ctx, issuedNamespace); err != nil {
 		return err
 	}
 	// The chart has Roles in this namespace.
-	err := b.kube.InstallWith(ctx, b.journal, map[string]any{
+	err := b.install(ctx, map[string]any{
 		"featureGates":  []string{"+CertManagerCaType"},
 		"userOperators": []map[string]string{{"namespace": issuedNamespace, "cluster": cluster}},
 	})

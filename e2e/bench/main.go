@@ -67,6 +67,8 @@ type bench struct {
 	kafka   harness.Kafka
 	size    size
 	figures []report.Figure
+	// installed are the values of the operator as it is installed.
+	installed map[string]any
 }
 
 func run(ctx context.Context, out io.Writer, asked size, only string) error {
@@ -90,7 +92,7 @@ func run(ctx context.Context, out io.Writer, asked size, only string) error {
 	if err := b.measure(ctx, selected); err != nil {
 		return errors.Join(err, b.kafka.Diagnose(context.WithoutCancel(ctx), kube.Folder("bench", "failed")))
 	}
-	if err := kube.DeleteNamespace(ctx, namespace); err != nil {
+	if err := errors.Join(b.clear(ctx), b.install(ctx, nil)); err != nil {
 		return err
 	}
 	return b.tell(out)

@@ -34,7 +34,7 @@ const (
 
 // users measures how long users wait for their certificates, and what many of them cost.
 func users(ctx context.Context, b *bench) (*finding, error) {
-	err := b.kube.InstallWith(ctx, b.journal, map[string]any{"userOperators": []map[string]any{{
+	err := b.install(ctx, map[string]any{"userOperators": []map[string]any{{
 		"namespace": namespace, "cluster": cluster,
 		"resources": map[string]any{"requests": map[string]string{"memory": "64Mi"}, "limits": map[string]string{"memory": "256Mi"}},
 	}}})
@@ -62,7 +62,7 @@ func users(ctx context.Context, b *bench) (*finding, error) {
 		return nil, err
 	}
 	found.figures, found.notes = append(found.figures, figures...), append(b.company(ctx), notes...)
-	return found, b.kube.Install(ctx, b.journal)
+	return found, nil
 }
 
 // wave applies users in place of those that are there, and measures until all are ready. Without a limit the time is

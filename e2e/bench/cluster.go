@@ -66,7 +66,7 @@ func (b *bench) company(ctx context.Context) []string {
 	return notes
 }
 
-// roll measures what clients notice of a restart of all nodes.
+// roll measures what clients notice of a restart of nodes.
 func roll(ctx context.Context, b *bench) (*finding, error) {
 	load, err := b.kafka.Load(ctx, harness.EveryKind()...)
 	if err != nil {
@@ -77,7 +77,7 @@ func roll(ctx context.Context, b *bench) (*finding, error) {
 	begun := time.Now()
 	if err == nil {
 		load.SetPhase("restarting")
-		err = b.kafka.Roll(ctx)
+		err = b.size.roll(b.kafka, ctx)
 	}
 	took := time.Since(begun)
 	load.SetPhase("after")
@@ -90,7 +90,7 @@ func roll(ctx context.Context, b *bench) (*finding, error) {
 	}
 	return &finding{seen: &result, notes: b.company(ctx), figures: []report.Figure{
 		harness.GapFigure(result, maxGap),
-		report.Observed("rolling all 3 nodes", took.Seconds(), "s", "from the annotation of the StrimziPodSet until the Kafka is Ready with nothing left to restart"),
+		report.Observed("rolling "+b.size.rolled, took.Seconds(), "s", "from the annotation until the Kafka is Ready with nothing left to restart"),
 	}}, nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/keyturn/keyturn/e2e/harness"
@@ -11,7 +12,6 @@ import (
 // What is promised of etcd clusters.
 const (
 	etcdNamespace = namespace + "-etcd"
-	etcdMembers   = 3
 	etcdWithin    = 20 * time.Second
 	enrolWithin   = 2 * time.Minute
 	maxEtcdMiB    = 256
@@ -31,7 +31,7 @@ func etcdReady(ctx context.Context, b *bench) (*finding, error) {
 	}
 	etcd := b.etcd()
 	begun := time.Now()
-	if err := etcd.Create(ctx, etcdMembers); err != nil {
+	if err := etcd.Create(ctx, b.size.members); err != nil {
 		return nil, err
 	}
 	if err := etcd.UntilReady(ctx); err != nil {
@@ -39,8 +39,8 @@ func etcdReady(ctx context.Context, b *bench) (*finding, error) {
 	}
 	took := time.Since(begun)
 	return &finding{
-		figures: []report.Figure{report.AtMost("apply to Ready, 3 etcd members", took.Seconds(), etcdWithin.Seconds(), "s",
-			"from the apply of an EtcdCluster, images present, until a watch shows it Ready with three voters")},
+		figures: []report.Figure{report.AtMost(fmt.Sprintf("apply to Ready, %d etcd members", b.size.members), took.Seconds(), etcdWithin.Seconds(), "s",
+			"from the apply of an EtcdCluster, images present, until a watch shows it Ready with all members voting")},
 		notes: b.company(ctx),
 	}, b.clear(ctx)
 }

@@ -18,7 +18,6 @@ import (
 const (
 	maxResidentMiB = 48
 	maxCPUSeconds  = 0.2
-	settling       = 20 * time.Second
 	metricsPort    = "8080"
 	mebibyte       = 1 << 20
 )
@@ -32,7 +31,7 @@ type usage struct {
 
 // idle watches the operator while nothing happens.
 func idle(ctx context.Context, b *bench) (*finding, error) {
-	if err := harness.Let(ctx, settling); err != nil {
+	if err := harness.Let(ctx, b.size.settling); err != nil {
 		return nil, err
 	}
 	log, err := openAudit(ctx, b.kube, operatorUser)

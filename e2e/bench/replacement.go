@@ -35,7 +35,7 @@ const (
 // servers that have been warmed up, so that what the machine costs is not counted as the
 // replacement's.
 func replacement(ctx context.Context, b *bench) (*finding, error) {
-	if err := b.kafka.WarmUp(ctx, harness.EveryKind()); err != nil {
+	if err := b.kafka.WarmUpFor(ctx, harness.EveryKind(), b.size.exercise); err != nil {
 		return nil, err
 	}
 	opened, err := b.kafka.Target(ctx)
@@ -92,7 +92,7 @@ func (b *bench) replacedUnderLoad(ctx context.Context, opened *target.Target, sa
 	}
 	load.SetPhase(nothing)
 	if err == nil {
-		err = harness.Let(ctx, took)
+		err = harness.Let(ctx, min(took, b.size.nothing))
 	}
 	err = errors.Join(err, stop())
 	return load.Finish(ctx), took, err

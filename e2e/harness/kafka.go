@@ -211,6 +211,23 @@ func (k Kafka) Roll(ctx context.Context) error {
 	if err := k.RequestRoll(ctx); err != nil {
 		return err
 	}
+	return k.untilRolled(ctx, before)
+}
+
+// RollOne is Roll of one node.
+func (k Kafka) RollOne(ctx context.Context) error {
+	pods, err := k.Pods(ctx)
+	if err != nil {
+		return err
+	}
+	name := pods.Names()[0]
+	if err := k.Kube.Annotate(ctx, &corev1.Pod{ObjectMeta: k.Meta(name)}, map[string]string{manualRoll: "true"}); err != nil {
+		return err
+	}
+	return k.untilRolled(ctx, Pods{name: pods[name]})
+}
+
+func (k Kafka) untilRolled(ctx context.Context, before Pods) error {
 	if err := k.UntilReplaced(ctx, before); err != nil {
 		return err
 	}

@@ -81,12 +81,12 @@ func (l *Load) Finish(ctx context.Context) probe.Result {
 	return l.Stop(context.WithoutCancel(ctx))
 }
 
-// exercise is how long warmed-up servers have worked, and exerciseInterval how often
+// Exercise is how long warmed-up servers have worked, and exerciseInterval how often
 // each of their clients sends. A server compiles what it does often, which takes most of
 // a small machine in its first minutes; clients that send a lot make that a matter of
 // seconds.
 const (
-	exercise         = 30 * time.Second
+	Exercise         = 30 * time.Second
 	exerciseInterval = 5 * time.Millisecond
 	exerciseConnects = 300 * time.Millisecond
 )
@@ -94,6 +94,11 @@ const (
 // WarmUp lets servers that were just started work until they have compiled most of what
 // clients ask of them, as servers in production have long since.
 func (k Kafka) WarmUp(ctx context.Context, kinds []string) error {
+	return k.WarmUpFor(ctx, kinds, Exercise)
+}
+
+// WarmUpFor is WarmUp for another time than Exercise.
+func (k Kafka) WarmUpFor(ctx context.Context, kinds []string, exercise time.Duration) error {
 	load, err := k.LoadWith(ctx, kinds, func(options *probe.Options) {
 		options.Interval, options.HandshakeInterval = exerciseInterval, exerciseConnects
 	})

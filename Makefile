@@ -52,8 +52,8 @@ image: ## write the operator's image as an OCI archive, out/keyturn-image.tar, t
 	@for arch in $(ARCHITECTURES); do GOOS=linux GOARCH=$$arch $(compile) -o out/image/$$arch/keyturn ./cmd/keyturn; done
 	@$(BED) image archive $(foreach arch,$(ARCHITECTURES),--program $(arch)=$(CURDIR)/out/image/$(arch)/keyturn) --to $(CURDIR)/out/keyturn-image.tar
 
-test: ## prove the project: lint, generated files, unit, API-level, single servers, short end-to-end run (what CI runs)
-	@go run -C tools ./stages -C .. needs programs lint generate-check build unit race api-test etcd-server-test kafka-server-test $(CLUSTER) e2e-short
+test: ## prove the project: lint, generated files, unit, API-level, single servers, short end-to-end run, short benchmarks (what CI runs)
+	@go run -C tools ./stages -C .. needs programs lint generate-check build unit race api-test etcd-server-test kafka-server-test $(CLUSTER) e2e-short bench-short
 
 ##@ Parts of test
 
@@ -97,7 +97,7 @@ server-test: needs etcd-server-test ## both, of Kafka beside servers of each ver
 e2e-short: ## the end-to-end scenarios that make test runs
 	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/scenarios -scenario '$(SHORT_RUN)' -timings note
 
-bench-short: build ## each measurement of bench with little to measure, and without targets
+bench-short: build ## each measurement of bench with little to measure, and without bounds on time
 	@$(kubeconfig); $(api_assets); go run ./e2e/bench -short
 
 ##@ On a cluster

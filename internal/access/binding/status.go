@@ -11,10 +11,17 @@ import (
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	accessac "github.com/keyturn/keyturn/api/access/v1alpha1/applyconfiguration/access/v1alpha1"
+	apicondition "github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/internal/excerpt"
+	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
 )
 
-// ready is the type of the one condition.
-const ready = "Ready"
+// The types of the conditions.
+const (
+	ready = "Ready"
+	// warning is set while something that is written in a KafkaAccess has no effect.
+	warning = string(apicondition.Warning)
+)
 
 // Outcome is what a reconcile has come to.
 type Outcome struct {
@@ -72,7 +79,25 @@ func status(access *Access, condition metav1.Condition, now time.Time) accessv1a
 	condition.Type, condition.ObservedGeneration = ready, access.Generation
 	condition.LastTransitionTime = metav1.NewTime(now)
 	meta.SetStatusCondition(&next.Conditions, condition)
+	remark(&next, access, condition.LastTransitionTime)
 	return next
+}
+
+// remark says which annotations have no effect.
+func remark(next *accessv1alpha1.KafkaAccessStatus, access *Access, now metav1.Time) {
+	idle := kafkamodel.IdleAccessAnnotations(access.Annotations)
+	if len(idle) == 0 {
+		meta.RemoveStatusCondition(&next.Conditions, warning)
+		return
+	}
+	said := make([]string, 0, len(idle))
+	for _, annotation := range idle {
+		said = append(said, "The annotation "+excerpt.Of(annotation.Key, excerpt.Value)+" "+annotation.Why+".")
+	}
+	meta.SetStatusCondition(&next.Conditions, metav1.Condition{
+		Type: warning, Status: metav1.ConditionTrue, Reason: kafkamodel.ReasonIdleAnnotation, Message: excerpt.First(said, excerpt.Named, " "),
+		ObservedGeneration: access.Generation, LastTransitionTime: now,
+	})
 }
 
 // IsReported reports whether the KafkaAccess has this status already.
@@ -80,10 +105,14 @@ func IsReported(access *Access, next accessv1alpha1.KafkaAccessStatus) bool {
 	return equality.Semantic.DeepEqual(access.Status, next)
 }
 
-// StatusIntent returns how to write the status: the operator's own condition and no other.
+// StatusIntent returns how to write the status: the operator's own conditions and no others.
 func StatusIntent(access *Access, next accessv1alpha1.KafkaAccessStatus) *accessac.KafkaAccessApplyConfiguration {
 	intent := accessac.KafkaAccessStatus().WithObservedGeneration(next.ObservedGeneration)
-	if condition := meta.FindStatusCondition(next.Conditions, ready); condition != nil {
+	for _, kind := range []string{ready, warning} {
+		condition := meta.FindStatusCondition(next.Conditions, kind)
+		if condition == nil {
+			continue
+		}
 		intent.WithConditions(metav1ac.Condition().
 			WithType(condition.Type).
 			WithStatus(condition.Status).

@@ -132,6 +132,26 @@ func (a access) completeFlags(cmd *cobra.Command) {
 	}
 }
 
+// refuseOtherShells has the completion of a shell that there is none for end with an error, and not with help.
+func refuseOtherShells(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		if cmd.Name() != "completion" {
+			continue
+		}
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			var shells []string
+			for _, shell := range cmd.Commands() {
+				shells = append(shells, shell.Name())
+			}
+			return misused(cmd, fmt.Errorf("%q is not supported: use %s", args[0], alternatives(shells)))
+		}
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+}
+
 // describeCompletion says how kubectl completes its plugin.
 func describeCompletion(root *cobra.Command) {
 	for _, cmd := range root.Commands() {

@@ -144,6 +144,11 @@ func (o *probeOptions) check(cmd *cobra.Command, _ []string) error {
 			return misused(cmd, err)
 		}
 	}
+	for _, asked := range o.kinds {
+		if kind, _, _ := strings.Cut(asked, "@"); !slices.Contains(kinds(), kind) {
+			return misused(cmd, fmt.Errorf("%q is not a kind of client: use %s", kind, alternatives(kinds())))
+		}
+	}
 	if !slices.Contains(ways(), o.via) {
 		return misused(cmd, fmt.Errorf("%q is not a way to the brokers: use %s", o.via, alternatives(ways())))
 	}

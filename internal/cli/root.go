@@ -125,6 +125,7 @@ func newRootCommand(p program, stdout, stderr io.Writer) *cobra.Command {
 	})
 	root.SetFlagErrorFunc(misused)
 	root.InitDefaultCompletionCmd()
+	refuseOtherShells(root)
 	if p == asPlugin() {
 		describeCompletion(root)
 	}

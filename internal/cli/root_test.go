@@ -37,7 +37,25 @@ func TestErrorsBeginWithWhatFailedAndEndWithWhereToRead(t *testing.T) {
 		},
 		"without a Kafka": {
 			[]string{"kubectl-keyturn", "status"},
-			"kafka/NAME is missing: say which Kafka is meant, for example kafka/my-cluster\nSee 'kubectl keyturn status --help'.\n",
+			"specify kafka/NAME, etcd/NAME or --all-namespaces\nSee 'kubectl keyturn status --help'.\n",
+		},
+		"a plan without a Kafka": {
+			[]string{"kubectl-keyturn", "plan"}, "specify kafka/NAME, for example kafka/my-cluster\nSee 'kubectl keyturn plan --help'.\n",
+		},
+		"the status of one cluster and of all": {
+			[]string{"kubectl-keyturn", "status", "etcd/my", "-A"},
+			"specify either one cluster or --all-namespaces, which shows Kafka clusters, and not both\nSee 'kubectl keyturn status --help'.\n",
+		},
+		"the status of something else": {
+			[]string{"kubectl-keyturn", "status", "foo/my"}, "\"foo/my\" does not name a cluster: specify kafka/NAME or etcd/NAME\nSee 'kubectl keyturn status --help'.\n",
+		},
+		"a probe of no kind": {
+			[]string{"kubectl-keyturn", "probe", "kafka/my", "--kinds", "pinned,foo@tls"},
+			"\"foo\" is not a kind of client: use pinned, ca.crt, ca.crt-first, all-crt, mtls, mtls-reissued, scram or plain\nSee 'kubectl keyturn probe --help'.\n",
+		},
+		"the completion of another shell": {
+			[]string{"kubectl-keyturn", "completion", "tcsh"},
+			"\"tcsh\" is not supported: use bash, fish, powershell or zsh\nSee 'kubectl keyturn completion --help'.\n",
 		},
 		"a probe over no way": {
 			[]string{"kubectl-keyturn", "probe", "kafka/my", "--via", "pigeon"},
@@ -64,7 +82,7 @@ func TestEveryCommandAboutAKafkaSaysThatItsNameIsMissing(t *testing.T) {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			_, err, code := typed("kubectl-keyturn", command)
-			if code != 1 || !strings.HasPrefix(err, "kafka/NAME is missing: ") {
+			if code != 1 || !strings.HasPrefix(err, "specify kafka/NAME") {
 				t.Errorf("it ends with %d and says %q", code, err)
 			}
 		})

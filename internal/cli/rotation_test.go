@@ -328,13 +328,13 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 		"a plan of distrust for no CA":           {calm(), planCommand, []string{"kafka/my", "--distrust"}, "--distrust needs --replace"},
 		"two plans at once":                      {calm(), planCommand, []string{"kafka/my", "--replace", "cluster-ca", "--renew", "cluster-ca"}, "--replace and --renew exclude each other"},
 		"an output that there is not":            {calm(), statusCommand, []string{"kafka/my", "-o", "wide"}, `"wide" is not an output format: use table, json or yaml`},
-		"a status of one and of all":             {calm(), statusCommand, []string{"kafka/my", "-A"}, "kafka/NAME and --all-namespaces exclude each other"},
+		"a status of one and of all":             {calm(), statusCommand, []string{"kafka/my", "-A"}, "specify either one cluster or --all-namespaces"},
 		"a rotation of nothing":                  {calm(), rotateCommand, []string{"kafka/my"}, "specify --cluster-ca or --clients-ca"},
 		"a rotation of both":                     {calm(), rotateCommand, []string{"kafka/my", "--cluster-ca", "--clients-ca"}, "rotate one after the other"},
 		"a renewal and a replacement":            {calm(), rotateCommand, []string{"kafka/my", "--cluster-ca", "--renew", "--replace"}, "ask for one of them"},
 		"a renewal and distrust":                 {calm(), rotateCommand, []string{"kafka/my", "--cluster-ca", "--renew", "--distrust"}, "--distrust goes with --replace or alone"},
-		"two Kafkas":                             {calm(), planCommand, []string{"kafka/my", "kafka/other"}, `"kafka/other" is one argument too many`},
-		"a pod":                                  {calm(), statusCommand, []string{"pod/my"}, `"pod/my" does not name a Kafka: write kafka/NAME`},
+		"two Kafkas":                             {calm(), planCommand, []string{"kafka/my", "kafka/other"}, `unexpected argument "kafka/other"`},
+		"a pod":                                  {calm(), statusCommand, []string{"pod/my"}, `"pod/my" does not name a cluster: specify kafka/NAME or etcd/NAME`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -62,8 +62,11 @@ which holds no key.`,
 	return cmd
 }
 
-// errOneOrAll is a status of one Kafka and of all.
-var errOneOrAll = errors.New("kafka/NAME and --all-namespaces exclude each other: leave one of them out")
+// Command lines that do not say what to show.
+var (
+	errWhichStatus = errors.New("specify kafka/NAME, etcd/NAME or --all-namespaces")
+	errOneOrAll    = errors.New("specify either one cluster or --all-namespaces, which shows Kafka clusters, and not both")
+)
 
 func (o *statusOptions) arguments(cmd *cobra.Command, args []string) error {
 	if err := checkOutput(o.output); err != nil {
@@ -72,12 +75,16 @@ func (o *statusOptions) arguments(cmd *cobra.Command, args []string) error {
 	switch {
 	case !o.all && len(args) == 1 && strings.HasPrefix(args[0], etcdPrefix) && len(args[0]) > len(etcdPrefix):
 		return nil
-	case !o.all:
-		return oneKafka(cmd, args)
-	case len(args) > 0:
+	case o.all && len(args) > 0:
 		return misused(cmd, errOneOrAll)
-	default:
+	case o.all:
 		return nil
+	case len(args) == 0:
+		return misused(cmd, errWhichStatus)
+	case strings.Contains(args[0], "/") && !strings.HasPrefix(args[0], kafkaPrefix) && !strings.HasPrefix(args[0], kafkasPrefix):
+		return misused(cmd, fmt.Errorf("%q does not name a cluster: specify kafka/NAME or etcd/NAME", args[0]))
+	default:
+		return oneKafka(cmd, args)
 	}
 }
 

@@ -27,7 +27,7 @@ func misused(cmd *cobra.Command, err error) error {
 }
 
 // errNoKafka is a command line without the name of a Kafka.
-var errNoKafka = errors.New("kafka/NAME is missing: say which Kafka is meant, for example kafka/my-cluster")
+var errNoKafka = errors.New("specify kafka/NAME, for example kafka/my-cluster")
 
 // oneKafka wants the name of one Kafka.
 func oneKafka(cmd *cobra.Command, args []string) error {
@@ -40,15 +40,18 @@ func oneKafka(cmd *cobra.Command, args []string) error {
 		}
 		return nil
 	default:
-		return misused(cmd, fmt.Errorf("%q is one argument too many: name one Kafka, as kafka/NAME", args[1]))
+		return misused(cmd, fmt.Errorf("unexpected argument %q: specify one kafka/NAME", args[1]))
 	}
 }
 
 // etcdPrefix is what people write before the name of an EtcdCluster.
 const etcdPrefix = "etcd/"
 
-// kafkaPrefix is what people write before the name of a Kafka.
-const kafkaPrefix = "kafka/"
+// What people write before the name of a Kafka.
+const (
+	kafkaPrefix  = "kafka/"
+	kafkasPrefix = "kafkas/"
+)
 
 // clusterName accepts kafka/NAME, and NAME alone.
 func clusterName(resource string) (string, error) {
@@ -57,7 +60,7 @@ func clusterName(resource string) (string, error) {
 		return resource, nil
 	}
 	if kind != "kafka" && kind != "kafkas" || name == "" || strings.Contains(name, "/") {
-		return "", fmt.Errorf("%q does not name a Kafka: write kafka/NAME", resource)
+		return "", fmt.Errorf("%q does not name a Kafka cluster: specify kafka/NAME", resource)
 	}
 	return name, nil
 }

@@ -90,6 +90,10 @@ func (c etcdCluster) status(ctx context.Context) (etcdReport, error) {
 		Namespace: c.namespace, Cluster: c.name, At: stamp(c.clock.Now()), Version: etcd.Status.CurrentVersion,
 		CAs: []etcdCertificate{}, Members: []etcdMember{}, Conditions: append([]metav1.Condition{}, etcd.Status.Conditions...),
 	}
+	if len(report.Conditions) == 0 {
+		report.Message = fmt.Sprintf("No operator has reconciled this EtcdCluster. Check that the etcd operator runs (etcd.enabled of the chart) "+
+			"and that it watches namespace %s (watchNamespaces).", c.namespace)
+	}
 	for i := range etcd.Status.MemberStatuses {
 		member, err := c.member(ctx, &etcd.Status.MemberStatuses[i])
 		if err != nil {

@@ -130,3 +130,14 @@ func TestStatusOfAnEtcdClusterThatDoesNotExistSaysSo(t *testing.T) {
 		}
 	}
 }
+
+func TestStatusOfAnEtcdClusterThatNoOperatorHasReconciledSaysSo(t *testing.T) {
+	t.Parallel()
+	api := fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(&etcdv1beta2.EtcdCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kafka", Name: "my-cluster"},
+	}).Build()
+	out, err := callOn(t.Context(), api, statusCommand, "etcd/my-cluster")
+	if err != nil || !strings.Contains(out, "No operator has reconciled this EtcdCluster.") || !strings.Contains(out, "watches namespace kafka") {
+		t.Errorf("error %v, output\n%s", err, out)
+	}
+}

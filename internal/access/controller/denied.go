@@ -5,14 +5,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/keyturn/keyturn/internal/kube/watches"
@@ -46,18 +43,13 @@ func (t tolerant) tolerated(object client.Object, enqueue handler.EventHandler, 
 
 // denials has all KafkaAccesses of the form reconciled whenever a watch is denied or no longer denied.
 func (r *Reconciler) denials() source.Source {
-	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		go r.options.Watches.Follow(ctx, func([]*watches.DeniedError) {
-			accesses, err := r.listForm(ctx, r.form, "")
-			if err != nil {
-				log.FromContext(ctx).Error(err, "listing the KafkaAccesses that depend on a denied watch")
-				return
-			}
-			for _, access := range accesses {
-				queue.Add(reconcile.Request{NamespacedName: access.Key()})
-			}
-		})
-		return nil
+	return r.options.Watches.Dependents(func(ctx context.Context) ([]types.NamespacedName, error) {
+		accesses, err := r.listForm(ctx, r.form, "")
+		names := make([]types.NamespacedName, 0, len(accesses))
+		for _, access := range accesses {
+			names = append(names, access.Key())
+		}
+		return names, err
 	})
 }
 

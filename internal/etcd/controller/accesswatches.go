@@ -2,12 +2,10 @@ package controller
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/workqueue"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
@@ -25,9 +23,8 @@ func (a *accessPass) checkWatches() {
 		}
 		a.lookAgain()
 		if a.problem == nil {
-			a.problem = &model.Problem{Reason: model.Reason(denial.Reason()), Message: fmt.Sprintf(
-				"The API server %s. Changes are not noticed: the Secret is compared from time to time, at least every ten minutes. %s.",
-				denial.Answer(operator), denial.Remedy(operator))}
+			a.problem = &model.Problem{Reason: model.Reason(denial.Reason()), Message: denial.Report(operator,
+				"Changes are not noticed: the Secret is compared from time to time, at least every ten minutes.")}
 		}
 		return
 	}
@@ -40,19 +37,15 @@ func (a *accessPass) dependsOn(denial *watches.DeniedError) bool {
 		denial.Covers(secrets, a.access.Namespace) || denial.Covers(secrets, a.options.Namespace)
 }
 
-// deniedWatches has all EtcdAccesses reconciled whenever a watch is denied or no longer denied.
-func (r *Reconciler) deniedWatches() source.Source {
-	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		go r.options.Watches.Follow(ctx, func([]*watches.DeniedError) {
-			var accesses keyturnv1alpha1.EtcdAccessList
-			if err := r.options.Client.List(ctx, &accesses); err != nil {
-				r.options.Log.Error(err, "listing the EtcdAccesses that depend on a denied watch")
-				return
-			}
-			for i := range accesses.Items {
-				queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&accesses.Items[i])})
-			}
-		})
-		return nil
+// accessesByWatches has all EtcdAccesses reconciled whenever a watch is denied or no longer denied.
+func (r *Reconciler) accessesByWatches() source.Source {
+	return r.options.Watches.Dependents(func(ctx context.Context) ([]types.NamespacedName, error) {
+		var accesses keyturnv1alpha1.EtcdAccessList
+		err := r.options.Client.List(ctx, &accesses)
+		names := make([]types.NamespacedName, 0, len(accesses.Items))
+		for i := range accesses.Items {
+			names = append(names, client.ObjectKeyFromObject(&accesses.Items[i]))
+		}
+		return names, err
 	})
 }

@@ -32,7 +32,7 @@ func (r *Reconciler) setUpAccess(mgr ctrl.Manager) error {
 		Named("etcdaccess").
 		For(&keyturnv1alpha1.EtcdAccess{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&etcdv1beta2.EtcdCluster{}, handler.EnqueueRequestsFromMapFunc(r.accessesTo), builder.WithPredicates(grantsOthers())).
-		WatchesRawSource(r.deniedWatches()).
+		WatchesRawSource(r.accessesByWatches()).
 		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			go r.accessed.Run(ctx, server, func(of types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: of}) })
 			return nil

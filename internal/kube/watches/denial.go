@@ -37,6 +37,11 @@ func (d *DeniedError) Error() string {
 	return fmt.Sprintf("the API server %s since %s: %s", d.Answer(operator), d.Since.UTC().Format(time.RFC3339), strings.ToLower(remedy[:1])+remedy[1:])
 }
 
+// Report is what a condition says: what is denied, what follows from that, and what to do.
+func (d *DeniedError) Report(operator, consequence string) string {
+	return fmt.Sprintf("The API server %s. %s %s.", d.Answer(operator), consequence, d.Remedy(operator))
+}
+
 // Answer says what the API server does not let an operator do.
 func (d *DeniedError) Answer(operator string) string {
 	answer := fmt.Sprintf("%d %s", d.Code, http.StatusText(d.Code))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/keyturn/keyturn/internal/kube/watches"
@@ -200,6 +201,13 @@ keyturn_watch_denied{code="403",resource="secrets",watched_namespace="kafka"} 1
 	secret := s.observer.Denials()[1]
 	if r := secret.Resource; !secret.Covers(r, "kafka") || secret.Covers(r, "other") || secret.Covers(s.observer.Denials()[0].Resource, "kafka") {
 		t.Errorf("%v covers something else than the Secrets of its namespace", secret)
+	}
+	s.lasts(time.Minute, http.StatusForbidden, watched, secrets+"a")
+	pods, of := schema.GroupResource{Resource: "pods"}, secret.Resource
+	for namespace, want := range map[string]int{"kafka": 2, "other": 1} {
+		if denied := s.observer.Denied(namespace, pods, of, s.observer.Denials()[0].Resource); len(denied) != want {
+			t.Errorf("in namespace %s %v are denied", namespace, denied)
+		}
 	}
 	if all := s.observer.Denials()[0]; !all.Covers(all.Resource, "other") {
 		t.Errorf("%v does not cover each namespace", all)

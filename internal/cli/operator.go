@@ -24,6 +24,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/entityoperator"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/podset"
 	"github.com/keyturn/keyturn/internal/user/finalizer"
 )
@@ -162,7 +163,7 @@ func (o *operatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Log
 	return options
 }
 
-func (o *operatorOptions) addControllers(mgr ctrl.Manager, serverClock *kube.ServerClock) error {
+func (o *operatorOptions) addControllers(mgr watches.Manager, serverClock *kube.ServerClock) error {
 	now := clock.RealClock{}
 	pods := podset.NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), now, controller.PodMaker(o.settings()))
 	if err := pods.SetupWithManager(mgr); err != nil {
@@ -195,6 +196,7 @@ func (o *operatorOptions) addControllers(mgr ctrl.Manager, serverClock *kube.Ser
 		Settings:  o.settings(),
 		Stores:    stores(o.pkcs12),
 		Outside:   outside,
+		Watches:   mgr.Watches,
 
 		Companions: entityoperator.Companions(stores(o.pkcs12), o.gates),
 		Gates:      o.gates,

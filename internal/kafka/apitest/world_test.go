@@ -191,8 +191,13 @@ func (w *world) newReconciler(cached client.Client) *controller.Reconciler {
 // newReconcilerBeside makes one that reads from cached, and from live what must not
 // be old.
 func (w *world) newReconcilerBeside(cached client.Client, live client.Reader) *controller.Reconciler {
+	return controller.New(w.options(cachedClient{cached}, live))
+}
+
+// options are those of an operator of the world that reads from these.
+func (w *world) options(cached client.Client, live client.Reader) controller.Options {
 	options := controller.Options{
-		Client: cachedClient{cached}, Live: live, Events: w.events, Clock: shiftedClock{w}, Ahead: w.noticed,
+		Client: cached, Live: live, Events: w.events, Clock: shiftedClock{w}, Ahead: w.noticed,
 		Metrics: w.metrics, Connector: connector{w}, Settings: w.settings, Stores: w.stores, Version: "test",
 		Log: logr.FromSlogHandler(slog.NewJSONHandler(&w.log, nil)), Issuer: w.issuer,
 		Gates: w.gates,
@@ -201,7 +206,7 @@ func (w *world) newReconcilerBeside(cached client.Client, live client.Reader) *c
 		options.Outside = w.elsewhere
 	}
 	w.runBeside(&options)
-	return controller.New(options)
+	return options
 }
 
 // noticed is how much the operator finds its clock to be ahead.

@@ -21,6 +21,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube/watches"
 )
 
 // observation is the cluster's Kubernetes side as one pass sees it.
@@ -29,6 +30,8 @@ type observation struct {
 	now   time.Time
 	ahead time.Duration
 	kafka kafkav1.Kafka
+	// denied are the watches that the API server denies and the cluster depends on.
+	denied []*watches.DeniedError
 	// written is the Kafka as the user wrote it, with the fields that the types
 	// do not know.
 	written map[string]any
@@ -94,6 +97,7 @@ func (r *Reconciler) observe(ctx context.Context, name types.NamespacedName) (*o
 	if o.kafka.DeletionTimestamp.IsZero() {
 		r.named.Refer(name, referencedSecrets(&o.kafka)) // before they are read: no change is missed
 	}
+	r.observeDenied(o)
 	for _, read := range []func(context.Context, *observation) error{
 		r.observePools, r.observePodSets, r.observeOwned, r.observeClaims, r.observeSecrets, r.observePods,
 	} {

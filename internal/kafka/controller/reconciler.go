@@ -20,6 +20,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -58,6 +59,8 @@ type Options struct {
 	Passes int
 	// Metrics is told what each pass has seen.
 	Metrics *Metrics
+	// Watches knows which of the watches are denied; nil where nothing is watched.
+	Watches *watches.Observer
 	// Version is the operator's own, for the status.
 	Version string
 }
@@ -122,6 +125,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	r.metrics.recall(request.NamespacedName, observed.kafka.Status.Conditions)
 	p := &pass{observation: observed, issued: map[string]authority.LeafDecision{}}
 	defer p.leave()
+	p.wake(observed.lookWhileDenied())
 	if observed.clockIsWrong() {
 		return ctrl.Result{RequeueAfter: clockPause}, r.reportClock(ctx, p)
 	}

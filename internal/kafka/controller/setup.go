@@ -31,7 +31,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			go r.named.Run(ctx, server, func(kafka types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: kafka}) })
 			return nil
-		}))
+		})).
+		WatchesRawSource(r.kafkasByWatches())
 	if r.options.Outside != nil {
 		b = b.WatchesRawSource(r.options.Outside)
 	}

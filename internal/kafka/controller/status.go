@@ -49,6 +49,7 @@ const (
 	reasonHiddenCertificates  = "ListenerCertificatesNotShown"
 	reasonNotRecorded         = "TrustNotRecorded"
 	reasonClock               = "ClockDiffers"
+	reasonWatchDenied         = "WatchDenied"
 )
 
 // conditionRollingUpdate is True while nodes are to be restarted or removed; its
@@ -96,9 +97,12 @@ func conditionsSince(list []wanted, before []condition.Condition, now time.Time)
 	return out
 }
 
-// warnings are the findings, the notes, and the fields nobody acts on, by object.
+// warnings are the denied watches, the findings, the notes, and the fields nobody acts on, by object.
 func (p *pass) warnings() []wanted {
 	var list []wanted
+	for _, denial := range p.denied {
+		list = append(list, p.about(deniedWatch(denial), reasonWatchDenied, denial.Report(clusterOperator, whileDenied)))
+	}
 	for _, finding := range slices.Concat(p.findings.Warnings, p.notes) {
 		list = append(list, p.about(object{name: finding.Object, part: finding.Part}, finding.Reason, finding.String()))
 	}

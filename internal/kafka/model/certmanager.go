@@ -3,6 +3,8 @@ package model
 import (
 	"cmp"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 )
 
@@ -12,6 +14,11 @@ const (
 	issuerKind        = "Issuer"
 	clusterIssuerKind = "ClusterIssuer"
 )
+
+// CertificatesResource is that of the Certificates of cert-manager, which tell what an issuer has issued.
+func CertificatesResource() schema.GroupResource {
+	return schema.GroupResource{Group: certManagerGroup, Resource: "certificates"}
+}
 
 // IssuerRef names an issuer of cert-manager, or of a controller that issues for it. Nothing is left out.
 type IssuerRef struct{ Name, Kind, Group string }

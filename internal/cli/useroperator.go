@@ -20,6 +20,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/agent/peer"
 	"github.com/keyturn/keyturn/internal/kafka/entityoperator"
 	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/user/controller"
 )
 
@@ -113,7 +114,7 @@ func (o *userOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error
 	return nil
 }
 
-func (o *userOperatorOptions) addController(mgr ctrl.Manager, serverClock *kube.ServerClock) error {
+func (o *userOperatorOptions) addController(mgr watches.Manager, serverClock *kube.ServerClock) error {
 	figures := controller.NewMetrics()
 	for _, collector := range []prometheus.Collector{figures, clockFigure(serverClock)} {
 		if err := metrics.Registry.Register(collector); err != nil {
@@ -141,6 +142,7 @@ func (o *userOperatorOptions) addController(mgr ctrl.Manager, serverClock *kube.
 		Kafka: kafka, Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("keyturn-user-operator"), Log: mgr.GetLogger(), Clock: clock.RealClock{}, Ahead: serverClock.Ahead,
 		Cluster: o.cluster, Stores: stores(o.pkcs12), Metrics: figures, Issuers: issuers, Gates: gates, ReissueRate: o.reissueRate, SecretPrefix: o.secretPrefix,
+		Watches: mgr.Watches,
 	})
 	issuers.changed = operator.CertificateChanged
 	return operator.SetupWithManager(mgr)

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/user/controller"
 )
 
@@ -65,7 +67,8 @@ func (w *world) start(counted *traffic, configure func(*ctrl.Options)) (operator
 // startFor starts the user operator of a cluster.
 func (w *world) startFor(name string, kafka admin.UsersClient, counted *traffic, configure func(*ctrl.Options)) (operator *controller.Reconciler, end func()) {
 	w.t.Helper()
-	server := rest.CopyConfig(apiServer)
+	server := rest.CopyConfig(cmp.Or(w.rights, apiServer))
+	observer := cmp.Or(w.observer, watches.NewObserver(clock.RealClock{}))
 	server.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		counted.next = next
 		return counted
@@ -77,14 +80,14 @@ func (w *world) startFor(name string, kafka admin.UsersClient, counted *traffic,
 		Controller: config.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 8},
 	}
 	configure(&options)
-	mgr, err := ctrl.NewManager(server, options)
+	mgr, err := watches.NewManager(server, &options, observer)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	operator = controller.New(controller.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(1000), Log: logr.Discard(),
 		Clock: clock.RealClock{}, Cluster: cluster, Stores: authority.WithStores, Metrics: w.metrics(),
-		Kafka: kafka, Issuers: w.elsewhere, ReissueRate: reissueRate,
+		Kafka: kafka, Issuers: w.elsewhere, ReissueRate: reissueRate, Watches: observer,
 	})
 	if err := operator.SetupWithManager(mgr); err != nil {
 		w.t.Fatal(err)

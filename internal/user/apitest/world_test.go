@@ -32,6 +32,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/admin/adminfake"
 	"github.com/keyturn/keyturn/internal/kafka/principal"
 	"github.com/keyturn/keyturn/internal/kube/kubetest"
+	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/user/controller"
 )
@@ -89,6 +90,9 @@ type world struct {
 	// elsewhere is an issuer that holds the key of the clients CA, and gates say whether users may be moved to it.
 	elsewhere *outsideIssuer
 	gates     featuregate.Gates
+	// rights are those of an operator that runs, nil for all, and observer is what it knows of its watches, nil for one of the real time.
+	rights   *rest.Config
+	observer *watches.Observer
 }
 
 func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }

@@ -35,6 +35,8 @@ type outcome struct {
 	waitsForIssuer bool
 	// inKafka is what Kafka has been left with.
 	inKafka sight
+	// unnoticed is which denied watches were reported.
+	unnoticed string
 }
 
 // carryOut writes the finalizer before anything is written to Kafka, the Secret before Kafka, and Kafka before the

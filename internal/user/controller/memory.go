@@ -36,6 +36,13 @@ func (m *memory) of(user types.NamespacedName, now version, at time.Time) (outco
 	return last.outcome, known && last.version == now && !isDue
 }
 
+// unnoticed is what the last reconcile of a user has warned of that it would not notice.
+func (m *memory) unnoticed(user types.NamespacedName) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.users[user].version.unnoticed
+}
+
 // knows reports whether a user has been brought up to date.
 func (m *memory) knows(user types.NamespacedName) bool {
 	m.mu.Lock()

@@ -137,6 +137,8 @@ type version struct {
 	// hasDeparted: another user operator says that the user is not its any more.
 	hasDeparted bool
 	isPaused    bool
+	// unnoticed is which watches are denied.
+	unnoticed string
 }
 
 func (r *Reconciler) version(ctx context.Context, user *kafkav1.KafkaUser) (version, error) {
@@ -151,6 +153,11 @@ func (r *Reconciler) version(ctx context.Context, user *kafkav1.KafkaUser) (vers
 	if exists {
 		v.kafka = fmt.Sprint(kafka.UID, kafka.Generation)
 	}
+	unnoticed, err := r.unnoticed(ctx)
+	if err != nil {
+		return version{}, err
+	}
+	v.unnoticed = textOf(unnoticed)
 	secrets := map[*string]string{
 		&v.secret:  r.secretName(user.Name),
 		&v.caCert:  authorities.Clients.CertSecret(r.options.Cluster.Name),

@@ -21,6 +21,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/user/model"
 )
 
@@ -51,6 +52,8 @@ type Options struct {
 	// Issuers are asked while the clients CA of the cluster is that of one of them.
 	Issuers Issuers
 	Gates   featuregate.Gates
+	// Watches knows which of the watches are denied; nil where nothing is watched.
+	Watches *watches.Observer
 }
 
 // Reconciler reconciles the KafkaUsers of one cluster.
@@ -116,19 +119,36 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // bring makes a user current, and leaves one that is paused as it is.
 func (r *Reconciler) bring(ctx context.Context, user *kafkav1.KafkaUser, last outcome, now time.Time) (outcome, error) {
-	if model.IsPaused(user) {
-		return r.pause(ctx, user, last, now)
+	unnoticed, err := r.unnoticed(ctx)
+	if err == nil {
+		err = r.refreshStatus(ctx, user, unnoticed)
 	}
+	if err != nil {
+		return outcome{}, err
+	}
+	var done outcome
+	if model.IsPaused(user) {
+		done, err = r.pause(ctx, user, unnoticed, last, now)
+	} else {
+		done, err = r.renew(ctx, user, unnoticed, now)
+	}
+	done.unnoticed = textOf(unnoticed)
+	return done, err
+}
+
+// renew decides about a user, and carries that out.
+func (r *Reconciler) renew(ctx context.Context, user *kafkav1.KafkaUser, unnoticed []model.Remark, now time.Time) (outcome, error) {
 	observed, err := r.observe(ctx, user, now)
 	if err != nil {
 		return outcome{}, err
 	}
+	observed.Unnoticed = unnoticed
 	return r.carryOut(ctx, observed, model.Decide(observed))
 }
 
 // pause says of a user that it is left as it is.
-func (r *Reconciler) pause(ctx context.Context, user *kafkav1.KafkaUser, last outcome, now time.Time) (outcome, error) {
-	if status := model.Paused(user, now); !model.SameStatus(user.Status, status) {
+func (r *Reconciler) pause(ctx context.Context, user *kafkav1.KafkaUser, unnoticed []model.Remark, last outcome, now time.Time) (outcome, error) {
+	if status := model.Paused(user, unnoticed, now); !model.SameStatus(user.Status, status) {
 		if err := r.applyStatus(ctx, user, status); err != nil {
 			return outcome{}, err
 		}
@@ -140,7 +160,7 @@ func (r *Reconciler) pause(ctx context.Context, user *kafkav1.KafkaUser, last ou
 // keep remembers what a reconcile has left, for the next one and for whom it concerns.
 func (r *Reconciler) keep(ctx context.Context, user *kafkav1.KafkaUser, seen version, done outcome) {
 	name := client.ObjectKeyFromObject(user)
-	seen.secret = done.secretVersion
+	seen.secret, seen.unnoticed = done.secretVersion, done.unnoticed
 	seen.isKept = r.isKept(user)
 	seen.hasDeparted = false // the status was written since
 	if !done.waits {

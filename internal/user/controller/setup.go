@@ -70,6 +70,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			return nil
 		})).
 		WatchesRawSource(departed).
+		WatchesRawSource(r.usersByWatches()).
 		WatchesRawSource(r.options.Issuers).
 		WatchesRawSource(r.users.source()).
 		Complete(r)

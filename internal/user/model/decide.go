@@ -39,6 +39,8 @@ const (
 	ReconciliationPaused Reason = "ReconciliationPaused"
 	// EndsWithCA: a certificate is due, and another one would last no longer.
 	EndsWithCA Reason = "EndsWithCA"
+	// WatchDenied: changes of what the user depends on are not noticed.
+	WatchDenied Reason = "WatchDenied"
 )
 
 // Reasons that stand in the way in Kafka.
@@ -77,7 +79,9 @@ type Observed struct {
 	PasswordSecret *corev1.Secret
 	// IsTurn: a certificate that serves and is to be reissued need not wait any longer.
 	IsTurn bool
-	Now    time.Time
+	// Unnoticed are the warnings about watches that are denied.
+	Unnoticed []Remark
+	Now       time.Time
 }
 
 // Decision is what becomes of a user.
@@ -111,7 +115,7 @@ const maxCommonName = 64
 
 // Decide says what becomes of a user.
 func Decide(o Observed) Decision {
-	d := Decision{Username: Username(o.User)}
+	d := Decision{Username: Username(o.User), Warnings: slices.Clone(o.Unnoticed)}
 	if hasCertificate(o.User) && len(o.User.Name) > maxCommonName {
 		d.IsRefused = true
 		d.Problem = &Remark{NameTooLong, fmt.Sprintf("The name has %d characters, and the common name of a certificate has at most %d. "+

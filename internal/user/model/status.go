@@ -39,15 +39,19 @@ func IsPaused(user *kafkav1.KafkaUser) bool {
 	return kafkamodel.Says(user.Annotations, kafkamodel.PauseAnnotation, "true")
 }
 
-// Paused is the status of a user that is left as it is.
-func Paused(user *kafkav1.KafkaUser, now time.Time) kafkav1.KafkaUserStatus {
+// Paused is the status of a user that is left as it is, with warnings.
+func Paused(user *kafkav1.KafkaUser, warnings []Remark, now time.Time) kafkav1.KafkaUserStatus {
 	status := *user.Status.DeepCopy()
 	status.ObservedGeneration = user.Generation
-	status.Conditions = since([]condition.Condition{newCondition(condition.ReconciliationPaused, Remark{
+	wanted := make([]condition.Condition, 0, len(warnings)+1)
+	for _, warning := range warnings {
+		wanted = append(wanted, newCondition(condition.Warning, warning))
+	}
+	status.Conditions = since(append(wanted, newCondition(condition.ReconciliationPaused, Remark{
 		ReconciliationPaused,
 		"The annotation " + kafkamodel.PauseAnnotation + " is true. The Secret of the user and what Kafka holds for it are not changed, and its certificate is not renewed. " +
 			"Remove the annotation to continue.",
-	})}, user.Status.Conditions, now)
+	})), user.Status.Conditions, now)
 	return status
 }
 

@@ -40,6 +40,8 @@ const (
 	ConditionEtcdHealthy = "EtcdHealthy"
 	// ConditionWarning is True while the spec asks for something that is dangerous.
 	ConditionWarning = "Warning"
+	// ConditionWatchDenied is True while changes are not noticed, because the API server denies a watch to the operator.
+	ConditionWatchDenied = "WatchDenied"
 )
 
 // MemberRole is what a member may do.
@@ -68,7 +70,7 @@ type EtcdClusterStatus struct {
 	// +optional
 	ControlPaused bool `json:"controlPaused,omitempty"`
 	// conditions: Ready and Available, PKIReady once it is known, AttestationEnforced unless TLS.dynamic.attestation is
-	// Annotation, and FieldsIgnored, VolumesDiffer and Warning when there is something to say.
+	// Annotation, and FieldsIgnored, VolumesDiffer, WatchDenied and Warning when there is something to say.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

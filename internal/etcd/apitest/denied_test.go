@@ -12,33 +12,44 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/charts/chartstest"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 )
 
-func TestAnEtcdAccessWhoseWatchIsDeniedSaysSo(t *testing.T) {
-	t.Parallel()
+// newLimited is a world whose operator runs with rights that the test grants and takes away, and the time of its observer.
+func newLimited(t *testing.T) (*world, *chartstest.Limited, *clocktesting.FakeClock) {
+	t.Helper()
 	person := connect(t, apiServer)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "etcd-"}}
-	if err := person.Create(t.Context(), namespace); err != nil {
-		t.Fatal(err)
+	private := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "operator-"}}
+	for _, object := range []*corev1.Namespace{namespace, private} {
+		if err := person.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
 	}
 	limited := chartstest.Limit(t, person, apiServer, filepath.Join("..", "..", ".."), chartstest.EtcdOperatorAccess, "limited-"+namespace.Name)
 	limited.Allow("")
-	w := newWorldIn(t, namespace.Name, "keyturn", connect(t, limited.Config), of(1))
+	w := newWorldIn(t, namespace.Name, private.Name, connect(t, limited.Config), of(1))
 	w.clock.SetTime(time.Now())
 	w.etcd.Before, w.grantsAccess = nil, true
 	clock := clocktesting.NewFakeClock(time.Now())
 	w.observer = watches.NewObserver(clock)
 	w.runIn(limited.Config, &writes{})
+	return w, limited, clock
+}
+
+func TestAnEtcdAccessWhoseWatchIsDeniedSaysSo(t *testing.T) {
+	t.Parallel()
+	w, limited, clock := newLimited(t)
 	w.access(w.namespace, "")
 	becomes := func(reason, message string) {
 		t.Helper()
 		w.eventually("the EtcdAccess is "+reason, func() bool {
 			clock.Step(2 * time.Second)
 			access := &keyturnv1alpha1.EtcdAccess{}
-			if err := person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: application}, access); err != nil {
+			if err := w.person.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: application}, access); err != nil {
 				t.Fatal(err)
 			}
 			ready := meta.FindStatusCondition(access.Status.Conditions, keyturnv1alpha1.ConditionReady)
@@ -51,4 +62,31 @@ func TestAnEtcdAccessWhoseWatchIsDeniedSaysSo(t *testing.T) {
 	becomes("Forbidden", "Grant its ServiceAccount the verbs list and watch on etcdclusters.etcd.database.coreos.com in namespace "+w.namespace)
 	limited.Allow("")
 	becomes("SecretReady", "")
+}
+
+func TestAnEtcdClusterWhoseWatchIsDeniedSaysSoAndStaysReady(t *testing.T) {
+	t.Parallel()
+	for _, resource := range []string{"etcdclusters", "poddisruptionbudgets"} {
+		t.Run(resource, func(t *testing.T) {
+			t.Parallel()
+			w, limited, clock := newLimited(t)
+			says := func(text string) func() bool {
+				return func() bool {
+					clock.Step(2 * time.Second)
+					return w.condition(etcdv1beta2.ConditionReady).Status == metav1.ConditionTrue &&
+						strings.Contains(w.condition(etcdv1beta2.ConditionWatchDenied).Message, text) &&
+						(text == "") == (w.condition(etcdv1beta2.ConditionWatchDenied).Reason == "")
+				}
+			}
+			w.eventually("the cluster is ready", says(""))
+			w.eventually("it is watched", func() bool { return limited.Watches(resource) })
+			limited.Allow(resource, "list", "watch")
+			w.eventually("the cluster says so", says("Grant its ServiceAccount the verbs list and watch on "+resource))
+			if reason := w.condition(etcdv1beta2.ConditionWatchDenied).Reason; reason != "Forbidden" {
+				t.Errorf("the reason is %s", reason)
+			}
+			limited.Allow("")
+			w.eventually("the cluster says so no more", says(""))
+		})
+	}
 }

@@ -51,7 +51,7 @@ func (p *pass) report(ctx context.Context) error {
 func (p *pass) seen() model.Seen {
 	seen := model.Seen{
 		Before: p.etcd.Status, Problem: p.problem, Ignored: p.findings.Ignored, Running: map[string]string{}, HasCAs: p.authorities.areComplete(),
-		Volumes: p.volumes, Attestation: p.attestation, Restored: p.restored, Health: p.looks.health(p.cluster.Names.NamespacedName()), Now: p.now,
+		Volumes: p.volumes, Attestation: p.attestation, Restored: p.restored, Health: p.looks.health(p.cluster.Names.NamespacedName()), Denied: p.denied(), Now: p.now,
 	}
 	if p.skipsRestore() {
 		seen.Ignored = append(slices.Clone(seen.Ignored), "spec.restore")

@@ -76,6 +76,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&policyv1.PodDisruptionBudget{}, builder.OnlyMetadata).
 		Owns(&networkingv1.NetworkPolicy{}, builder.OnlyMetadata).
 		Watches(&etcdv1beta2.EtcdBackup{}, handler.EnqueueRequestsFromMapFunc(r.beginningWith)).
+		WatchesRawSource(r.clustersByWatches()).
 		WatchesRawSource(source.Channel(r.attested, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(r.noticed, &handler.EnqueueRequestForObject{}))
 	if r.options.ReadsPKI {

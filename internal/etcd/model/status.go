@@ -50,6 +50,8 @@ type Seen struct {
 	Restored *etcdv1beta2.RestoredStatus
 	// Health is what members answered when they were looked at last; nil when they have not been.
 	Health *membership.Health
+	// Denied are the watches that are denied and the cluster depends on.
+	Denied []Problem
 	Now    time.Time
 }
 
@@ -114,7 +116,7 @@ func (c Cluster) sorted(members []etcdv1beta2.MemberStatus) []etcdv1beta2.Member
 
 func (c Cluster) conditions(status etcdv1beta2.EtcdClusterStatus, seen Seen) []metav1.Condition {
 	conditions := append([]metav1.Condition{c.ready(status, seen), available(status)},
-		slices.Concat(pkiReady(seen), c.attested(seen), healthy(seen), c.volumesDiffer(seen.Volumes))...)
+		slices.Concat(pkiReady(seen), c.attested(seen), healthy(seen), c.volumesDiffer(seen.Volumes), watchDenied(seen.Denied))...)
 	if len(seen.Ignored) > 0 {
 		named := seen.Ignored[:min(len(seen.Ignored), maxNamedFields)]
 		conditions = append(conditions, newCondition(etcdv1beta2.ConditionFieldsIgnored, metav1.ConditionTrue, fieldsReason,
@@ -173,6 +175,18 @@ func pkiReady(seen Seen) []metav1.Condition {
 	default:
 		return nil
 	}
+}
+
+// watchDenied is one condition for all watches: a type is there once. The reason is that of the first.
+func watchDenied(denied []Problem) []metav1.Condition {
+	if len(denied) == 0 {
+		return nil
+	}
+	messages := make([]string, 0, len(denied))
+	for _, problem := range denied {
+		messages = append(messages, problem.Message)
+	}
+	return []metav1.Condition{newCondition(etcdv1beta2.ConditionWatchDenied, metav1.ConditionTrue, denied[0].Reason, strings.Join(messages, " "))}
 }
 
 // hasQuorum reports whether more than half of the voters are ready.

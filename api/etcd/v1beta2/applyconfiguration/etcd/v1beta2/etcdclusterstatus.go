@@ -19,7 +19,7 @@ type EtcdClusterStatusApplyConfiguration struct {
 	// controlPaused is true while the operator changes no member.
 	ControlPaused *bool `json:"controlPaused,omitempty"`
 	// conditions: Ready and Available, PKIReady once it is known, AttestationEnforced unless TLS.dynamic.attestation is
-	// Annotation, and FieldsIgnored, VolumesDiffer and Warning when there is something to say.
+	// Annotation, and FieldsIgnored, VolumesDiffer, WatchDenied and Warning when there is something to say.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that the status is about.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`

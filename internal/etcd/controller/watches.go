@@ -1,0 +1,61 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
+	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/kube"
+)
+
+// watched are the resources by whose watches EtcdClusters are reconciled.
+func (r *Reconciler) watched() []schema.GroupResource {
+	watched := []schema.GroupResource{
+		etcdv1beta2.GroupVersion.WithResource("etcdclusters").GroupResource(),
+		corev1.Resource("pods"), corev1.Resource("persistentvolumeclaims"), corev1.Resource("services"), corev1.Resource("serviceaccounts"),
+		rbacv1.Resource("roles"), rbacv1.Resource("rolebindings"),
+		policyv1.Resource("poddisruptionbudgets"), networkingv1.Resource("networkpolicies"),
+	}
+	if r.options.ReadsPKI {
+		watched = append(watched, keyturnv1alpha1.GroupVersion.WithResource("etcdpkis").GroupResource())
+	}
+	return watched
+}
+
+// denied are the watches that are denied and the cluster depends on. Its spec, which is read past the cache, is looked at again.
+func (p *pass) denied() []model.Problem {
+	denials := p.options.Watches.Denied(p.etcd.Namespace, p.watched()...)
+	denied := make([]model.Problem, 0, len(denials))
+	for _, denial := range denials {
+		denied = append(denied, model.Problem{Reason: model.Reason(denial.Reason()), Message: denial.Report("the etcd operator",
+			"Changes are not noticed: the cluster is looked at every 30 seconds, and its conditions may be old.")})
+		p.wakeAt(p.now.Add(kube.Unwatched))
+	}
+	return denied
+}
+
+// clustersByWatches has all EtcdClusters reconciled whenever a watch is denied or no longer denied.
+func (r *Reconciler) clustersByWatches() source.Source {
+	return r.options.Watches.Dependents(func(ctx context.Context) ([]types.NamespacedName, error) {
+		var clusters etcdv1beta2.EtcdClusterList
+		if err := r.options.Client.List(ctx, &clusters); err != nil {
+			return nil, fmt.Errorf("listing EtcdClusters: %w", err)
+		}
+		names := make([]types.NamespacedName, 0, len(clusters.Items))
+		for i := range clusters.Items {
+			names = append(names, client.ObjectKeyFromObject(&clusters.Items[i]))
+		}
+		return names, nil
+	})
+}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
+	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/pki/pkitest"
@@ -36,6 +37,13 @@ func noKafkaStatus(w *world) {
 	kafka := &kafkav1.Kafka{}
 	w.get("my-cluster", kafka)
 	kafka.Status = kafkav1.KafkaStatus{}
+	w.report(kafka)
+}
+
+func creating(w *world) {
+	kafka := &kafkav1.Kafka{}
+	w.get("my-cluster", kafka)
+	kafka.Status.Conditions = []condition.Condition{{Type: condition.NotReady, Status: condition.True, Reason: "Creating", LastTransitionTime: "2026-03-01T12:00:00Z"}}
 	w.report(kafka)
 }
 
@@ -101,6 +109,7 @@ func TestBadInputHasAReasonAndChangesNothing(t *testing.T) {
 		"a user elsewhere":                         {change: func(a *accessv1alpha1.KafkaAccess) { a.Spec.User.Namespace = "other" }, reason: "NamespaceNotAllowed", names: "keyturn.dev/access-from of that KafkaUser."},
 		"a user of another cluster":                {before: anotherCluster, reason: "UserOfAnotherCluster", names: "KafkaUser my-user"},
 		"a Kafka that is not ready":                {before: noKafkaStatus, reason: "WaitingForKafka", names: "Kafka my-cluster"},
+		"a Kafka that has never been ready":        {before: creating, reason: "WaitingForKafka", names: "Kafka my-cluster is being created"},
 		"a user that is not ready":                 {before: noUserStatus, reason: "WaitingForUser", names: "KafkaUser my-user"},
 		"no such listener":                         {change: listener("none"), reason: "ListenerNotFound", names: "custom, plain, scram, tls"},
 		"another authentication":                   {change: listener("scram"), reason: "IncompatibleListener", names: "spec.kafka.listener: tls"},

@@ -3,11 +3,14 @@ package binding
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/excerpt"
+	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
 )
 
 // clusterLabel names the Kafka cluster that a KafkaUser belongs to.
@@ -80,6 +83,13 @@ func waitingForUser(user *kafkav1.KafkaUser, field string) error {
 
 // Bootstrap returns where a client finds the listener. The error is a *NotReadyError.
 func Bootstrap(kafka *kafkav1.Kafka, listener string) (string, error) {
+	if isBeingCreated(kafka) {
+		return "", &NotReadyError{
+			Reason:  WaitingForKafka,
+			Problem: fmt.Sprintf("Kafka %s is being created.", kafka.Name),
+			Remedy:  "Wait until the Kafka is Ready. If this lasts, see its conditions.",
+		}
+	}
 	for i := range kafka.Status.Listeners {
 		status := &kafka.Status.Listeners[i]
 		if status.Name == listener && status.BootstrapServers != "" {
@@ -91,6 +101,13 @@ func Bootstrap(kafka *kafkav1.Kafka, listener string) (string, error) {
 		Problem: fmt.Sprintf("Kafka %s does not report the bootstrap servers of listener %s in status.listeners yet.", kafka.Name, listener),
 		Remedy:  "Wait until the Kafka is Ready. If this lasts, see its conditions.",
 	}
+}
+
+// isBeingCreated tells a Kafka that has never been ready. One that was ready keeps its address when it is not.
+func isBeingCreated(kafka *kafkav1.Kafka) bool {
+	return slices.ContainsFunc(kafka.Status.Conditions, func(c condition.Condition) bool {
+		return c.Type == condition.NotReady && c.Reason == kafkamodel.ReasonCreating
+	})
 }
 
 // Missing is the problem of an object that does not exist.

@@ -27,7 +27,7 @@ import (
 // Reasons of conditions. Those that the model and the authorities give are
 // theirs.
 const (
-	reasonCreating            = "Creating"
+	reasonCreating            = model.ReasonCreating
 	reasonCertificatesExpired = "CertificatesExpired"
 	reasonRotationBlocked     = "RotationBlocked"
 	reasonPodsNotReady        = "PodsNotReady"

@@ -35,6 +35,8 @@ const (
 	// ReasonNetworkPolicies warns of peers of a listener that nothing keeps others
 	// out for. The name is Keyturn's.
 	ReasonNetworkPolicies = "NetworkPoliciesOff"
+	// ReasonCreating is that of a Kafka that has never been ready.
+	ReasonCreating = "Creating"
 	// ReasonIdleAnnotation warns of an annotation that nobody acts on. The name is
 	// Keyturn's.
 	ReasonIdleAnnotation = "AnnotationWithoutEffect"

@@ -185,7 +185,7 @@ func (p *pass) noteLeaf(request leafRequest, decision authority.LeafDecision) {
 		}
 		p.note(object, reasonCertificatePostponed, message)
 	case authority.HoldLeaf:
-		if status := decision.State.Request.Status; status == authority.RequestPending || status == authority.RequestDenied {
+		if decision.State.Request.Status == authority.RequestPending {
 			p.wake(p.now.Add(issuerPause))
 		}
 		reason, message := whyHeld(p.kafka.Name, decision, p.clusterCA.ofKeys(request.identity.Signer))

@@ -115,25 +115,3 @@ func TestAWatchThatIsDeniedIsAWarningOfEachUser(t *testing.T) {
 		})
 	}
 }
-
-func TestAWarningOfAUserThatIsNotWatchedIsNotWrittenAgain(t *testing.T) {
-	t.Parallel()
-	l := newLimited(t)
-	l.user("alice", tls())
-	l.pass("the user is ready", func() bool { return l.isAlone("alice", condition.Ready) && l.Watches("kafkausers") })
-	l.Allow("kafkausers", "list", "watch")
-	l.pass("the user warns of it", func() bool { return l.warns("alice", condition.Ready, "kafkausers") })
-	before := l.versions()
-	begun := time.Now().Unix()
-	l.until("another second has begun", func() bool { return time.Now().Unix() > begun })
-	first := l.leaf("alice")
-	l.newCA("clients-ca v1")
-	l.until("the certificate is reissued", func() bool { return !l.leaf("alice").Equal(first) })
-	request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: l.namespace, Name: "alice"}}
-	if _, err := l.operator.Reconcile(t.Context(), request); err != nil {
-		t.Fatal(err)
-	}
-	if after := l.versions(); after != before {
-		t.Errorf("the status is written again: %s, %s before", after, before)
-	}
-}

@@ -24,7 +24,7 @@ const (
 	namespace = "keyturn-bench"
 	cluster   = "my-cluster"
 	manifest  = "kafka-dual-role.yaml"
-	limit     = 40 * time.Minute
+	limit     = 90 * time.Minute
 )
 
 func main() {

@@ -73,15 +73,23 @@ func (o *statusOptions) arguments(cmd *cobra.Command, args []string) error {
 		return misused(cmd, err)
 	}
 	switch {
-	case !o.all && len(args) == 1 && strings.HasPrefix(args[0], etcdPrefix) && len(args[0]) > len(etcdPrefix):
-		return nil
 	case o.all && len(args) > 0:
 		return misused(cmd, errOneOrAll)
 	case o.all:
 		return nil
 	case len(args) == 0:
 		return misused(cmd, errWhichStatus)
-	case strings.Contains(args[0], "/") && !strings.HasPrefix(args[0], kafkaPrefix) && !strings.HasPrefix(args[0], kafkasPrefix):
+	default:
+		return oneCluster(cmd, args)
+	}
+}
+
+// oneCluster wants the name of one Kafka or one EtcdCluster.
+func oneCluster(cmd *cobra.Command, args []string) error {
+	switch kind, name, found := strings.Cut(args[0], "/"); {
+	case len(args) == 1 && kind+"/" == etcdPrefix && name != "":
+		return nil
+	case found && kind+"/" != kafkaPrefix && kind+"/" != kafkasPrefix:
 		return misused(cmd, fmt.Errorf("%q does not name a cluster: specify kafka/NAME or etcd/NAME", args[0]))
 	default:
 		return oneKafka(cmd, args)

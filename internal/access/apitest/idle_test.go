@@ -19,7 +19,9 @@ func TestAnnotationsWithoutEffectAreNamedUntilTheyAreRemoved(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.cluster()
-			w.access("my-user", func(access *accessv1alpha1.KafkaAccess) { access.Annotations = map[string]string{"a.person/was": "here"} })
+			w.access("my-user", func(access *accessv1alpha1.KafkaAccess) {
+				access.Annotations = map[string]string{"a.person/was": "here"}
+			})
 			w.mustReconcile()
 			if bound := w.status(); len(bound.Conditions) != 1 || w.reason("my-app") != "Bound" {
 				t.Fatalf("the status is %+v", bound)

@@ -51,21 +51,34 @@ func CheckCAChain(chain []*x509.Certificate, now time.Time) error {
 
 // Needed splits an ordered chain into the path from its first certificate over the first valid issuer, and what is not valid
 // and on no path that clients need: a cross certificate of a root that has expired, or another version of a root. A chain
-// without a valid issuer is needed as a whole, so that the certificate that breaks it is named.
+// without a valid issuer, or with a valid one that only a broken path leads to, is needed as a whole, so that the certificate
+// that breaks it is named.
 func Needed(chain []*x509.Certificate, now time.Time) (needed, needless []*x509.Certificate) {
 	needed = []*x509.Certificate{chain[0]}
+	var apart []*x509.Certificate
 	for _, cert := range chain[1:] {
 		switch {
 		case CheckValidAt(cert, now) != nil:
 			needless = append(needless, cert)
 		case signs(cert, needed[len(needed)-1]):
 			needed = append(needed, cert)
+		default:
+			apart = append(apart, cert)
 		}
 	}
-	if len(needed) == 1 && !signs(chain[0], chain[0]) {
+	if len(needed) == 1 && !signs(chain[0], chain[0]) || leadsTo(apart, needless, needed) {
 		return chain, nil
 	}
 	return needed, needless
+}
+
+// leadsTo reports whether certificates are what a path to a valid issuer goes through, and no other version of them is needed.
+func leadsTo(issuers, invalid, needed []*x509.Certificate) bool {
+	return slices.ContainsFunc(invalid, func(cert *x509.Certificate) bool {
+		isVersion := func(other *x509.Certificate) bool { return AuthorityIDOf(other) == AuthorityIDOf(cert) }
+		isIssued := func(issuer *x509.Certificate) bool { return signs(issuer, cert) }
+		return !slices.ContainsFunc(needed, isVersion) && slices.ContainsFunc(issuers, isIssued)
+	})
 }
 
 // signs tells of an issuer what CheckChainOrder asks of it.

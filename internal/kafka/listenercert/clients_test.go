@@ -318,11 +318,14 @@ func TestWhatNoPathNeedsMayHaveExpired(t *testing.T) {
 	root := caOf(t, identity{}, key, "root")
 	issuing := caBelow(t, root, "issuing")
 	leaf := leafBelow(t, issuing)
+	policy := caBelow(t, root, "policy", ended)
+	belowPolicy := caBelow(t, policy, "issuing")
 	for name, c := range map[string]struct {
 		chain   []identity
 		accepts bool
 		says    string
 	}{
+		"what leads to the root":           {[]identity{leafBelow(t, belowPolicy), belowPolicy, policy, root}, false, `"CN=policy,O=Example" expired`},
 		"an older version of the root":     {[]identity{leaf, issuing, caOf(t, identity{}, key, "root", ended)}, true, "remove it from the chain"},
 		"a root that an expired one signs": {[]identity{leaf, issuing, caOf(t, caBelow(t, identity{}, "gone", ended), key, "root", ended)}, true, "remove it from the chain"},
 		"an older version before the root": {[]identity{leafBelow(t, root), caOf(t, identity{}, key, "root", ended), root}, true, "remove it from the chain"},

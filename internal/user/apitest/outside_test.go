@@ -582,6 +582,65 @@ func TestAUserIsToldWhyTheNextCertificateIsLateAndKeepsTheOneThatServes(t *testi
 	}
 }
 
+func TestAUserWhoseCertificateEndsBeforeAnotherOneIsAdoptedStopsBeingReady(t *testing.T) {
+	t.Parallel()
+	for name, hinder := range map[string]func(w *world){
+		"nodes do not trust the CA of the next one": func(w *world) {
+			next := outsideCA(t, "company two")
+			w.trust(authority.Untrusted, next)
+			w.elsewhere.ca = next
+			w.elsewhere.issued, w.elsewhere.due = map[string]issuer.Issued{}, nil
+		},
+		"its issuer does not renew it": func(*world) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := outsideWorld(t)
+			w.user("alice", tls())
+			w.reconcile("alice")
+			w.wantIssued("alice")
+			end := w.leaf("alice").NotAfter
+			hinder(w)
+			w.clock.SetTime(end.Add(-time.Hour))
+			for range 3 {
+				w.reconcile("alice")
+			}
+			at, err := w.try("alice")
+			if err != nil || at.RequeueAfter == 0 || at.RequeueAfter > time.Hour {
+				t.Errorf("an hour before the end it is looked at again after %s, %v", at.RequeueAfter, err)
+			}
+
+			w.clock.SetTime(end.Add(time.Second))
+			w.reconcile("alice")
+
+			if isReady(w.status("alice")) {
+				t.Errorf("after its end the conditions are %+v", w.status("alice").Conditions)
+			}
+		})
+	}
+}
+
+func TestAnAnnotationWithoutEffectIsNamedWithoutARestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.user("alice", tls())
+	w.reconcile("alice")
+	annotate := func(annotations map[string]string) {
+		user := w.read("alice")
+		user.Annotations = annotations
+		if err := w.person.Update(t.Context(), user); err != nil {
+			t.Fatal(err)
+		}
+		w.reconcile("alice")
+	}
+	annotate(map[string]string{"strimzi.io/force-renew": "true"})
+	w.wantSaid("alice", condition.Warning, "AnnotationWithoutEffect", "strimzi.io/force-renew has no effect on a KafkaUser")
+	annotate(nil)
+	if conditions := w.status("alice").Conditions; len(conditions) != 1 {
+		t.Errorf("conditions are %+v, want Ready alone", conditions)
+	}
+}
+
 func TestCertificatesOfUsersAreIssuedAgainBeforeTheEndOfTheIntermediateThatIsPresentedWithThem(t *testing.T) {
 	t.Parallel()
 	for name, day := range map[string]time.Duration{"before its end": 41 * authority.Day, "after its end": 61 * authority.Day} {

@@ -143,7 +143,7 @@ type version struct {
 
 func (r *Reconciler) version(ctx context.Context, user *kafkav1.KafkaUser) (version, error) {
 	v := version{
-		uid: user.UID, generation: user.Generation, metadata: fmt.Sprint(user.Labels),
+		uid: user.UID, generation: user.Generation, metadata: fmt.Sprint(user.Labels, user.Annotations),
 		told: r.memory.told(client.ObjectKeyFromObject(user)), isKept: r.isKept(user), hasDeparted: model.HasDeparted(user.Status), isPaused: model.IsPaused(user),
 	}
 	kafka, exists, err := r.kafka(ctx)

@@ -124,6 +124,8 @@ func (o Observed) decideOffered(d *Decision) {
 	d.Why = leaf
 	d.wake(o.Now, leaf.RenewalAt)
 	d.wake(o.Now, leaf.Until)
+	_, end := Lifetime(o.stored())
+	d.wake(o.Now, end)
 	switch leaf.Act {
 	case authority.HoldLeaf:
 		o.holdOffered(d, leaf)

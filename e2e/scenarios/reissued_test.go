@@ -95,7 +95,8 @@ func rekeyedLeavesFirst(s *stage) {
 	s.restarts = true
 	signer, before := s.issuersSigner(issuersCA), s.secret(clusterCACert)
 	r := s.turningFrom(signer, harness.ClusterCA, attentive())
-	next := s.issuerFirst()
+	next := s.rekeyIssuersCA()
+	s.issuerFirst(next)
 	s.presentedBy(before)
 	r.notRestarted()
 	r.asks("caCert has the next CA", func() error { return s.trustOnly(next) })
@@ -104,10 +105,9 @@ func rekeyedLeavesFirst(s *stage) {
 	s.rekeyed(r, before)
 }
 
-// issuerFirst gives the issuer a new key and has all certificates issued by it, and holds that the CA that caCert lacks is named.
-func (s *stage) issuerFirst() *x509.Certificate {
+// issuerFirst has all certificates issued by a CA that caCert lacks, and holds that it is named.
+func (s *stage) issuerFirst(next *x509.Certificate) {
 	s.Helper()
-	next := s.rekeyIssuersCA()
 	s.step("certificates issued by the next CA", func() error { return s.reissueBy(next, leaves()...) })
 	s.step("the missing CA is named", func() error {
 		return s.kafka.Until(s.ctx, "names the missing CA", func(kafka *kafkav1.Kafka) bool {
@@ -115,7 +115,6 @@ func (s *stage) issuerFirst() *x509.Certificate {
 		})
 	})
 	s.must(harness.Let(s.ctx, harness.Quiet))
-	return next
 }
 
 // issuerFirstThenNewKey: certificates that wait for their CA are not issued again, and another key of the issuer directly
@@ -124,8 +123,10 @@ func issuerFirstThenNewKey(s *stage) {
 	s.onIssuer()
 	s.restarts = true
 	signer, before := s.issuersSigner(issuersCA), s.secret(clusterCACert)
-	r := s.turningFrom(signer, harness.ClusterCA, attentive())
-	next := s.issuerFirst()
+	next, w := s.rekeyIssuersCA(), attentive()
+	w.early = append(w.early, next) // who stores it alone is cut off by the third key: nothing cross-signs
+	r := s.turningFrom(signer, harness.ClusterCA, w)
+	s.issuerFirst(next)
 	issued := s.revisions()
 	r.asks("caCert has the next CA", func() error { return s.trustOnly(next) })
 	r.until(rotation.Trusted, authorities.RaftRemainder)

@@ -11,17 +11,10 @@ import (
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	accessac "github.com/keyturn/keyturn/api/access/v1alpha1/applyconfiguration/access/v1alpha1"
-	apicondition "github.com/keyturn/keyturn/api/condition"
-	"github.com/keyturn/keyturn/internal/excerpt"
-	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
 )
 
-// The types of the conditions.
-const (
-	ready = "Ready"
-	// warning is set while something that is written in a KafkaAccess has no effect.
-	warning = string(apicondition.Warning)
-)
+// ready is the type of the one condition.
+const ready = "Ready"
 
 // Outcome is what a reconcile has come to.
 type Outcome struct {
@@ -79,25 +72,7 @@ func status(access *Access, condition metav1.Condition, now time.Time) accessv1a
 	condition.Type, condition.ObservedGeneration = ready, access.Generation
 	condition.LastTransitionTime = metav1.NewTime(now)
 	meta.SetStatusCondition(&next.Conditions, condition)
-	remark(&next, access, condition.LastTransitionTime)
 	return next
-}
-
-// remark says which annotations have no effect.
-func remark(next *accessv1alpha1.KafkaAccessStatus, access *Access, now metav1.Time) {
-	idle := kafkamodel.IdleAccessAnnotations(access.Annotations)
-	if len(idle) == 0 {
-		meta.RemoveStatusCondition(&next.Conditions, warning)
-		return
-	}
-	said := make([]string, 0, len(idle))
-	for _, annotation := range idle {
-		said = append(said, "The annotation "+excerpt.Of(annotation.Key, excerpt.Value)+" "+annotation.Why+".")
-	}
-	meta.SetStatusCondition(&next.Conditions, metav1.Condition{
-		Type: warning, Status: metav1.ConditionTrue, Reason: kafkamodel.ReasonIdleAnnotation, Message: excerpt.First(said, excerpt.Named, " "),
-		ObservedGeneration: access.Generation, LastTransitionTime: now,
-	})
 }
 
 // IsReported reports whether the KafkaAccess has this status already.
@@ -105,14 +80,10 @@ func IsReported(access *Access, next accessv1alpha1.KafkaAccessStatus) bool {
 	return equality.Semantic.DeepEqual(access.Status, next)
 }
 
-// StatusIntent returns how to write the status: the operator's own conditions and no others.
+// StatusIntent returns how to write the status: the operator's own condition and no other.
 func StatusIntent(access *Access, next accessv1alpha1.KafkaAccessStatus) *accessac.KafkaAccessApplyConfiguration {
 	intent := accessac.KafkaAccessStatus().WithObservedGeneration(next.ObservedGeneration)
-	for _, kind := range []string{ready, warning} {
-		condition := meta.FindStatusCondition(next.Conditions, kind)
-		if condition == nil {
-			continue
-		}
+	if condition := meta.FindStatusCondition(next.Conditions, ready); condition != nil {
 		intent.WithConditions(metav1ac.Condition().
 			WithType(condition.Type).
 			WithStatus(condition.Status).

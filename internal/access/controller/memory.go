@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"maps"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,7 +64,7 @@ func (r *Reconciler) isSettled(ctx context.Context, name types.NamespacedName) b
 	}
 	now := accessOf(object)
 	if now.UID != last.access.UID || now.Generation != last.access.Generation || !now.DeletionTimestamp.IsZero() ||
-		!maps.Equal(now.Annotations, last.access.Annotations) || !equality.Semantic.DeepEqual(now.Status, last.access.Status) {
+		!equality.Semantic.DeepEqual(now.Status, last.access.Status) {
 		return false
 	}
 	for object, version := range last.versions {

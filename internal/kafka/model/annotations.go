@@ -88,31 +88,18 @@ func idleBeside(read []string, annotations map[string]string, kind string) []Idl
 // IdleUserAnnotations are those of a KafkaUser, whose credentials are in a Secret.
 func IdleUserAnnotations(annotations map[string]string, secret string) []IdleAnnotation {
 	read := []string{PauseAnnotation, accessAnnotation}
-	idle := idleRequests(annotations, read, "a KafkaUser", "correct it if it is misspelled, or remove it; what is read there is "+strings.Join(read, ", "),
-		"set it on Secret "+secret+", and remove it here")
-	value, asked := annotations[PauseAnnotation]
-	if asked && !Says(annotations, PauseAnnotation, textTrue) && !Says(annotations, PauseAnnotation, "false") {
-		idle = append(idle, IdleAnnotation{PauseAnnotation, value, neitherTrueNorFalse(value)})
-	}
-	return idle
-}
-
-// IdleAccessAnnotations are those of a KafkaAccess, on which nothing is read.
-func IdleAccessAnnotations(annotations map[string]string) []IdleAnnotation {
-	return idleRequests(annotations, nil, "a KafkaAccess", "remove it; nothing is read there",
-		"set it on the Secret of its KafkaUser, and remove it here")
-}
-
-// idleRequests are the annotations of an object that nothing reads; renew is where a new certificate is requested instead.
-func idleRequests(annotations map[string]string, read []string, kind, remedy, renew string) []IdleAnnotation {
 	unread := slices.DeleteFunc(ownKeys(annotations), func(key string) bool { return slices.Contains(read, key) })
 	idle := make([]IdleAnnotation, 0, MaxIdle+1)
 	for _, key := range unread[:min(len(unread), MaxIdle)] {
-		why := remedy
+		why := "has no effect on a KafkaUser: correct it if it is misspelled, or remove it; what is read there is " + strings.Join(read, ", ")
 		if key == authorities.ForceRenewAnnotation {
-			why = renew
+			why = "has no effect on a KafkaUser: set it on Secret " + secret + ", and remove it here"
 		}
-		idle = append(idle, IdleAnnotation{key, annotations[key], "has no effect on " + kind + ": " + why})
+		idle = append(idle, IdleAnnotation{key, annotations[key], why})
+	}
+	value, asked := annotations[PauseAnnotation]
+	if asked && !Says(annotations, PauseAnnotation, textTrue) && !Says(annotations, PauseAnnotation, "false") {
+		idle = append(idle, IdleAnnotation{PauseAnnotation, value, neitherTrueNorFalse(value)})
 	}
 	return idle
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/idle"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 )
@@ -212,10 +214,10 @@ func longest(key string) int {
 func podAnnotations(all map[string]string) map[string]string {
 	read := model.ReadOfPods()
 	kept := reading(read...)(all)
-	idle := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(key string) bool {
-		return !model.OwnKey(key) || slices.Contains(read, key)
+	unread := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(key string) bool {
+		return !authorities.OwnKey(key) || slices.Contains(read, key)
 	})
-	for _, key := range idle[:min(len(idle), model.MaxIdle)] {
+	for _, key := range unread[:min(len(unread), idle.Max)] {
 		if kept == nil {
 			kept = map[string]string{}
 		}

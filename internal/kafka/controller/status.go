@@ -21,6 +21,7 @@ import (
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/idle"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 )
 
@@ -165,9 +166,9 @@ func (p *pass) silence() []wanted {
 func (p *pass) annotationWarnings() []wanted {
 	list := append(p.claimWarnings(), p.podAnnotationWarnings()...)
 	for _, name := range slices.Sorted(maps.Keys(p.podSets)) {
-		for _, idle := range model.IdlePodSetAnnotations(p.podSets[name].Annotations) {
-			set := object{name: podSetKind + " " + p.kafka.Namespace + "/" + name, part: authority.AnnotationPart(idle.Key, idle.Value)}
-			list = append(list, p.about(set, reasonIdleAnnotation, set.name+": the annotation "+idle.Key+" "+idle.Why))
+		for _, unread := range model.IdlePodSetAnnotations(p.podSets[name].Annotations) {
+			set := object{name: podSetKind + " " + p.kafka.Namespace + "/" + name, part: authority.AnnotationPart(unread.Key, unread.Value)}
+			list = append(list, p.about(set, reasonIdleAnnotation, set.name+": the annotation "+unread.Key+" "+unread.Why))
 		}
 	}
 	return list
@@ -176,15 +177,15 @@ func (p *pass) annotationWarnings() []wanted {
 // podAnnotationWarnings name the pods with the same annotation in one sentence: all pods of a cluster are annotated
 // by one command.
 func (p *pass) podAnnotationWarnings() []wanted {
-	bearers := map[model.IdleAnnotation][]string{}
+	bearers := map[idle.Annotation][]string{}
 	for _, name := range slices.Sorted(maps.Keys(p.pods)) {
-		for _, idle := range model.IdlePodAnnotations(p.pods[name].Annotations) {
-			bearers[idle] = append(bearers[idle], name)
+		for _, unread := range model.IdlePodAnnotations(p.pods[name].Annotations) {
+			bearers[unread] = append(bearers[unread], name)
 		}
 	}
 	list := make([]wanted, 0, len(bearers))
-	for idle, pods := range bearers {
-		list = append(list, p.aboutPods(pods, idle))
+	for unread, pods := range bearers {
+		list = append(list, p.aboutPods(pods, unread))
 	}
 	slices.SortFunc(list, func(a, b wanted) int { return strings.Compare(a.message, b.message) })
 	return list
@@ -192,9 +193,9 @@ func (p *pass) podAnnotationWarnings() []wanted {
 
 // aboutPods is the warning about an annotation without effect of several pods, which is
 // told once, however many more are given it.
-func (p *pass) aboutPods(pods []string, idle model.IdleAnnotation) wanted {
-	sentence := ": the annotation " + idle.Key + " " + idle.Why
-	return p.about(object{part: authority.AnnotationPart(idle.Key, idle.Value), sentence: sentence}, reasonIdleAnnotation,
+func (p *pass) aboutPods(pods []string, unread idle.Annotation) wanted {
+	sentence := ": the annotation " + unread.Key + " " + unread.Why
+	return p.about(object{part: authority.AnnotationPart(unread.Key, unread.Value), sentence: sentence}, reasonIdleAnnotation,
 		fmt.Sprintf(excerpt.Numbered(len(pods), "pod %s", "pods %s"), excerpt.List(pods, ", ", excerpt.Listed))+sentence)
 }
 
@@ -212,7 +213,7 @@ func (p *pass) claimWarnings() []wanted {
 		return nil
 	}
 	slices.Sort(asked)
-	return []wanted{p.aboutPods(asked, model.IdleAnnotation{Key: model.DeletePodAndClaimsAnnotation, Value: isTrue, Why: "has no effect: " +
+	return []wanted{p.aboutPods(asked, idle.Annotation{Key: model.DeletePodAndClaimsAnnotation, Value: isTrue, Why: "has no effect: " +
 		"once all partitions have enough replicas elsewhere, delete the PersistentVolumeClaims and the pod yourself, one node at a time, and remove the annotation"})}
 }
 

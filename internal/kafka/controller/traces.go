@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 )
@@ -184,7 +185,7 @@ func (r *Reconciler) seekTrace(ctx context.Context, o *observation, t trace) (in
 // writers, those of the operator. Labels and data are compared with what they shall be.
 func essence(secret corev1.Secret) corev1.Secret {
 	secret.Annotations = maps.Clone(secret.Annotations)
-	maps.DeleteFunc(secret.Annotations, func(key, _ string) bool { return !model.OwnKey(key) })
+	maps.DeleteFunc(secret.Annotations, func(key, _ string) bool { return !authorities.OwnKey(key) })
 	var writers []metav1.ManagedFieldsEntry
 	for _, entry := range secret.ManagedFields {
 		if entry.Manager == string(fieldOwner) {

@@ -9,7 +9,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/authority"
-	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/idle"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
@@ -32,19 +32,8 @@ func RestartRequested(annotations map[string]string) bool {
 	return Says(annotations, ManualRollingUpdateAnnotation, textTrue)
 }
 
-// IdleAnnotation is an annotation that nobody acts on.
-type IdleAnnotation struct {
-	Key, Value string
-	// Why says why it has no effect and what to do about it, without naming it.
-	Why string
-}
-
 // DeletePodAndClaimsAnnotation asks Strimzi to delete a pod with its PersistentVolumeClaims.
 const DeletePodAndClaimsAnnotation = "strimzi.io/delete-pod-and-pvc"
-
-// MaxIdle is how many annotations of one object are told to have no effect. Anybody may
-// write thousands.
-const MaxIdle = 8
 
 // ReadOfPods are the annotations of pods that something follows from, whoever has written them.
 func ReadOfPods() []string {
@@ -60,52 +49,27 @@ func ReadOfPods() []string {
 
 // IdlePodAnnotations are the first few annotations of a pod, of those with the operator's
 // prefixes, that ask for nothing: whoever wrote one believes that it was obeyed.
-func IdlePodAnnotations(annotations map[string]string) []IdleAnnotation {
-	return idleBeside(ReadOfPods(), annotations, "pod")
+func IdlePodAnnotations(annotations map[string]string) []idle.Annotation {
+	return restarted("a pod", ReadOfPods()).Find(annotations)
 }
 
 // IdlePodSetAnnotations are those of a StrimziPodSet.
-func IdlePodSetAnnotations(annotations map[string]string) []IdleAnnotation {
-	return idleBeside([]string{NodesAnnotation, StorageAnnotation, KafkaVersionAnnotation, ManualRollingUpdateAnnotation}, annotations, "StrimziPodSet")
+func IdlePodSetAnnotations(annotations map[string]string) []idle.Annotation {
+	return restarted("a StrimziPodSet", []string{NodesAnnotation, StorageAnnotation, KafkaVersionAnnotation}).Find(annotations)
 }
 
-// idleBeside are the annotations of an object of a kind that nobody reads, and a request for
-// a restart that is none.
-func idleBeside(read []string, annotations map[string]string, kind string) []IdleAnnotation {
-	unread := slices.DeleteFunc(ownKeys(annotations), func(key string) bool { return slices.Contains(read, key) })
-	idle := make([]IdleAnnotation, 0, MaxIdle+1)
-	for _, key := range unread[:min(len(unread), MaxIdle)] {
-		idle = append(idle, IdleAnnotation{key, annotations[key], "has no effect on a " + kind +
-			": correct it if it is misspelled, or remove it; what is read there is " + ManualRollingUpdateAnnotation})
-	}
-	value, asked := annotations[ManualRollingUpdateAnnotation]
-	if asked && !RestartRequested(annotations) && !Says(annotations, ManualRollingUpdateAnnotation, "false") {
-		idle = append(idle, IdleAnnotation{ManualRollingUpdateAnnotation, value, neitherTrueNorFalse(value)})
-	}
-	return idle
+// restarted is a kind of object whose annotations people may use to ask for a restart.
+func restarted(kind string, written []string) idle.Kind {
+	request := []string{ManualRollingUpdateAnnotation}
+	return idle.Kind{Name: kind, IsRequest: authorities.OwnKey, Read: request, Switches: request, Written: written}
 }
 
 // IdleUserAnnotations are those of a KafkaUser, whose credentials are in a Secret.
-func IdleUserAnnotations(annotations map[string]string, secret string) []IdleAnnotation {
-	read := []string{PauseAnnotation, accessAnnotation}
-	unread := slices.DeleteFunc(ownKeys(annotations), func(key string) bool { return slices.Contains(read, key) })
-	idle := make([]IdleAnnotation, 0, MaxIdle+1)
-	for _, key := range unread[:min(len(unread), MaxIdle)] {
-		why := "has no effect on a KafkaUser: correct it if it is misspelled, or remove it; what is read there is " + strings.Join(read, ", ")
-		if key == authorities.ForceRenewAnnotation {
-			why = "has no effect on a KafkaUser: set it on Secret " + secret + ", and remove it here"
-		}
-		idle = append(idle, IdleAnnotation{key, annotations[key], why})
-	}
-	value, asked := annotations[PauseAnnotation]
-	if asked && !Says(annotations, PauseAnnotation, textTrue) && !Says(annotations, PauseAnnotation, "false") {
-		idle = append(idle, IdleAnnotation{PauseAnnotation, value, neitherTrueNorFalse(value)})
-	}
-	return idle
-}
-
-func neitherTrueNorFalse(value string) string {
-	return fmt.Sprintf("is %q, which has no effect: set it to \"true\" or \"false\", or remove it", excerpt.Of(value, excerpt.Value))
+func IdleUserAnnotations(annotations map[string]string, secret string) []idle.Annotation {
+	return idle.Kind{
+		Name: "a KafkaUser", IsRequest: authorities.OwnKey, Read: []string{PauseAnnotation, accessAnnotation}, Switches: []string{PauseAnnotation},
+		Elsewhere: map[string]string{authorities.ForceRenewAnnotation: "set it on Secret " + secret + ", and remove it here"},
+	}.Find(annotations)
 }
 
 // switches are the annotations of a Kafka that are true or false; any other value does
@@ -135,8 +99,8 @@ func (r *resolver) warnAnnotations() {
 			r.idle(r.kafkaObject(), authority.AnnotationPart(key, value), key, fmt.Sprintf("is %q, which has no effect: a Kafka of Keyturn is made of node pools with KRaft; remove it", value))
 		case !slices.Contains(switches(), key):
 			r.idle(r.kafkaObject(), authority.AnnotationPart(key, value), key, "has no effect on a Kafka: correct it if it is misspelled, or remove it; what is read there is "+strings.Join(switches(), ", "))
-		case !Says(annotations, key, textTrue) && !Says(annotations, key, "false"):
-			r.idle(r.kafkaObject(), authority.AnnotationPart(key, value), key, neitherTrueNorFalse(value))
+		case !idle.IsSwitch(value):
+			r.idle(r.kafkaObject(), authority.AnnotationPart(key, value), key, idle.NotASwitch(value))
 		}
 	}
 }
@@ -160,5 +124,5 @@ func (r *resolver) idle(object, part, annotation, why string) {
 
 // ownKeys are the keys of the operator's prefixes, sorted.
 func ownKeys(annotations map[string]string) []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(annotations)), func(key string) bool { return !OwnKey(key) })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(annotations)), func(key string) bool { return !authorities.OwnKey(key) })
 }

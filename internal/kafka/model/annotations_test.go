@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/idle"
 )
 
 func TestAnAnnotationThatNobodyActsOnIsNamed(t *testing.T) {
@@ -122,7 +123,7 @@ func TestOfManyAnnotationsWithoutEffectTheFirstFewAreTold(t *testing.T) {
 	for i := range 100 {
 		annotations[fmt.Sprintf("strimzi.io/misspelled-%d", i)] = "true"
 	}
-	if idle := IdlePodAnnotations(annotations); len(idle) != MaxIdle+1 || idle[MaxIdle].Key != ManualRollingUpdateAnnotation {
-		t.Errorf("%d are told, want %d and the restart that is none", len(idle), MaxIdle)
+	if found := IdlePodAnnotations(annotations); len(found) != idle.Max+1 || found[idle.Max].Key != ManualRollingUpdateAnnotation {
+		t.Errorf("%d are told, want %d and the restart that is none", len(found), idle.Max)
 	}
 }

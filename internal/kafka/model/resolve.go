@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
 )
 
 // defaultClusterDomain is the DNS domain of a Kubernetes cluster that nobody
@@ -157,7 +158,7 @@ func (r *resolver) resolveClusterCACert() kafkav1.MetadataTemplate {
 func (r *resolver) withoutOwnKeys(what string, given map[string]string) map[string]string {
 	taken := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
-		if OwnKey(key) {
+		if authorities.OwnKey(key) {
 			r.errorf(r.kafkaObject(), "spec.kafka.template.clusterCaCert: the %s %s is reserved for operators: remove it", what, key)
 			continue
 		}
@@ -179,7 +180,7 @@ func (r *resolver) inheritedLabels(object string, labels map[string]string) map[
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		switch {
 		case key == ClusterLabel, ExcludedLabel(key):
-		case strings.HasPrefix(key, strimziPrefix):
+		case strings.HasPrefix(key, authorities.StrimziPrefix):
 			r.errorf(object, "the label %s is reserved for the operator: remove it", key)
 		default:
 			inherited[key] = labels[key]

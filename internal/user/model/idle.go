@@ -26,8 +26,8 @@ func (o Observed) warnOfIdle(d *Decision) {
 		d.warn(FieldsWithoutEffect, fmt.Sprintf("Fields have no effect beside the type that they stand with: %s. Remove them, or change the type.",
 			excerpt.List(fields, ", ", excerpt.Listed)))
 	}
-	for _, idle := range kafkamodel.IdleUserAnnotations(o.User.Annotations, o.SecretName) {
-		d.warn(AnnotationWithoutEffect, "The annotation "+excerpt.Of(idle.Key, excerpt.Value)+" "+idle.Why+".")
+	for _, unread := range kafkamodel.IdleUserAnnotations(o.User.Annotations, o.SecretName) {
+		d.warn(AnnotationWithoutEffect, "The annotation "+excerpt.Of(unread.Key, excerpt.Value)+" "+unread.Why+".")
 	}
 	if doubts := doubtfulACLs(o.User.Spec.Authorization); len(doubts) > 0 {
 		d.warn(ACLWithoutEffect, excerpt.First(doubts, excerpt.Named, " "))

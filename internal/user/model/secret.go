@@ -83,7 +83,7 @@ func template(user *kafkav1.KafkaUser) kafkav1.MetadataTemplate {
 func withoutOwnKeys(values map[string]string) map[string]string {
 	kept := make(map[string]string, len(values))
 	for key, value := range values {
-		if !kafkamodel.OwnKey(key) {
+		if !authorities.OwnKey(key) {
 			kept[key] = value
 		}
 	}

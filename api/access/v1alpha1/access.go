@@ -155,7 +155,7 @@ type MetadataTemplate struct {
 
 // KafkaAccessStatus is the access as the access operator last saw it.
 type KafkaAccessStatus struct {
-	// conditions: Ready, which is True or False.
+	// conditions: Ready, which is True or False, and Warning when an annotation has no effect.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

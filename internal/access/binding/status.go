@@ -13,7 +13,7 @@ import (
 	accessac "github.com/keyturn/keyturn/api/access/v1alpha1/applyconfiguration/access/v1alpha1"
 )
 
-// ready is the type of the one condition.
+// ready is the type of the condition that each KafkaAccess has.
 const ready = "Ready"
 
 // Outcome is what a reconcile has come to.
@@ -72,6 +72,7 @@ func status(access *Access, condition metav1.Condition, now time.Time) accessv1a
 	condition.Type, condition.ObservedGeneration = ready, access.Generation
 	condition.LastTransitionTime = metav1.NewTime(now)
 	meta.SetStatusCondition(&next.Conditions, condition)
+	setWarning(&next.Conditions, access, condition.LastTransitionTime)
 	return next
 }
 
@@ -80,10 +81,10 @@ func IsReported(access *Access, next accessv1alpha1.KafkaAccessStatus) bool {
 	return equality.Semantic.DeepEqual(access.Status, next)
 }
 
-// StatusIntent returns how to write the status: the operator's own condition and no other.
+// StatusIntent returns how to write the status: the operator's own conditions and no others.
 func StatusIntent(access *Access, next accessv1alpha1.KafkaAccessStatus) *accessac.KafkaAccessApplyConfiguration {
 	intent := accessac.KafkaAccessStatus().WithObservedGeneration(next.ObservedGeneration)
-	if condition := meta.FindStatusCondition(next.Conditions, ready); condition != nil {
+	for _, condition := range ownConditions(next.Conditions) {
 		intent.WithConditions(metav1ac.Condition().
 			WithType(condition.Type).
 			WithStatus(condition.Status).

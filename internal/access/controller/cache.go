@@ -91,10 +91,10 @@ func mention(of *metav1.ObjectMeta) metav1.ObjectMeta {
 	}
 }
 
-// mentionOfAccess is mention with what tells which of two is older.
+// mentionOfAccess is mention with what tells which of two is older, and with what the status warns of.
 func mentionOfAccess(of *metav1.ObjectMeta) metav1.ObjectMeta {
 	kept := mention(of)
-	kept.CreationTimestamp = of.CreationTimestamp
+	kept.CreationTimestamp, kept.Annotations = of.CreationTimestamp, binding.IdleAnnotations(of.Annotations)
 	return kept
 }
 

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,7 +65,8 @@ func (r *Reconciler) isSettled(ctx context.Context, name types.NamespacedName) b
 	}
 	now := accessOf(object)
 	if now.UID != last.access.UID || now.Generation != last.access.Generation || !now.DeletionTimestamp.IsZero() ||
-		!equality.Semantic.DeepEqual(now.Status, last.access.Status) {
+		!equality.Semantic.DeepEqual(now.Status, last.access.Status) ||
+		!maps.Equal(binding.IdleAnnotations(now.Annotations), binding.IdleAnnotations(last.access.Annotations)) {
 		return false
 	}
 	for object, version := range last.versions {

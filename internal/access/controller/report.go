@@ -33,6 +33,7 @@ func (r *Reconciler) report(ctx context.Context, access *binding.Access, next ac
 	}
 	access.Status = next
 	r.announce(ctx, &before, access)
+	r.warn(&before, access)
 	return nil
 }
 
@@ -53,4 +54,13 @@ func (r *Reconciler) announce(ctx context.Context, before, after *binding.Access
 	}
 	r.options.Events.Eventf(regarding(after), nil, kind, condition.Reason, action, "%s", excerpt.Ends(condition.Message, maxNote))
 	log.FromContext(ctx).Info("the KafkaAccess changed its state", "ready", condition.Status, "reason", condition.Reason, "message", condition.Message)
+}
+
+// warn writes an event when there is something to warn of that there was not before.
+func (r *Reconciler) warn(before, after *binding.Access) {
+	old, condition := binding.Warning(before), binding.Warning(after)
+	if condition == nil || old != nil && old.Reason == condition.Reason && old.Message == condition.Message {
+		return
+	}
+	r.options.Events.Eventf(regarding(after), nil, corev1.EventTypeWarning, condition.Reason, action, "%s", excerpt.Ends(condition.Message, maxNote))
 }

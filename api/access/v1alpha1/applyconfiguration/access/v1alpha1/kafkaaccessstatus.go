@@ -11,7 +11,7 @@ import (
 //
 // KafkaAccessStatus is the access as the access operator last saw it.
 type KafkaAccessStatusApplyConfiguration struct {
-	// conditions: Ready, which is True or False.
+	// conditions: Ready, which is True or False, and Warning when an annotation has no effect.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that the status is about.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`

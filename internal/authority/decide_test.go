@@ -225,7 +225,7 @@ func TestWhatHappensToAGeneratedAuthority(t *testing.T) {
 				w.in.Now = noon().Add(336 * day)
 				w.in.Window = authority.Window{}
 			},
-			waiting: []authority.Waiting{{Act: authority.RenewAct, Cause: authority.ByExpiry, Obstacle: authority.WindowClosed}},
+			waiting: []authority.Waiting{{Act: authority.RenewAct, Cause: authority.ByExpiry, Obstacle: authority.WindowClosed, Until: noon().Add(364 * day)}},
 		},
 		"it has expired, and no window is open": {
 			change: func(w *world) {

@@ -137,7 +137,7 @@ func (l leafCheck) decide(broken *LeafDecision) LeafDecision {
 		d.Act, d.Reason, d.Detail = RechainLeaf, LeafChain, "the chain presented with it has changed"
 		return d
 	case expiring:
-		d.Act, d.Until = PostponeLeaf, l.in.Window.Next
+		d.Act, d.Until = PostponeLeaf, latest(l.in.Window, l.serves(), l.in.Want.Renewal)
 	default:
 		d.RenewalAt = l.lookAt()
 		return d

@@ -102,7 +102,7 @@ func (l leafCheck) offered(d LeafDecision, broken *LeafDecision, answer issuer.I
 		d.Reason, d.Detail = l.reissuedBy(next)
 	}
 	if broken == nil && !l.mayRenewNow() {
-		d.Act, d.Until = PostponeLeaf, l.in.Window.Next
+		d.Act, d.Until = PostponeLeaf, latest(l.in.Window, l.serves(), l.in.Want.Renewal)
 		return d
 	}
 	d.Act = AdoptLeaf
@@ -176,7 +176,7 @@ func (l leafCheck) untrusted(wrong error) string {
 	if pki.Verify(l.chain, l.in.Want.Named, l.in.Now) == nil {
 		return fmt.Sprintf("it is not for all of %q: ", l.in.Want.Usages) + wrong.Error()
 	}
-	return fmt.Sprintf("no CA of the bundle verifies it: put the CA %s into the bundle", signer)
+	return fmt.Sprintf("no CA of the bundle verifies it: put the CA %s into the bundle, or have the issuer sign with a CA of the bundle and reissue it", signer)
 }
 
 // signer names the CA that signed a leaf. After a change of its key the CA has the name of the one before, so that the

@@ -68,6 +68,15 @@ func mustNotWait(w Window, notAfter time.Time, renewal time.Duration, now time.T
 	return now.After(notAfter.Add(-renewal)) && w.Next.After(deadline)
 }
 
+// latest is when what waits for a maintenance window is done at the latest: in the window, or at the last call where none is
+// scheduled.
+func latest(w Window, notAfter time.Time, renewal time.Duration) time.Time {
+	if w.Next.IsZero() {
+		return notAfter.Add(-lastCall(renewal))
+	}
+	return w.Next
+}
+
 // lastCall is how close to its end a certificate may come while it waits for a
 // maintenance window that is not in sight.
 func lastCall(renewal time.Duration) time.Duration { return min(Day, renewal/2) }
@@ -119,6 +128,9 @@ func (d *decider) wait(act Act, cause Cause, obstacle Obstacle) {
 			d.in.Names.KeySecret + " with " + AbortReplaceAnnotation + "=true"
 	case d.in.Window.Next.IsZero():
 		w.Message = what + ", " + why + ", waits for a maintenance window, but none is scheduled: check " + d.in.Names.Windows
+		if d.found != nil {
+			w.Until = latest(d.in.Window, d.found.NotAfter, d.in.Spec.Renewal())
+		}
 	default:
 		w.Until = d.in.Window.Next
 		w.Message = what + ", " + why + ", waits for the maintenance window at " + w.Until.UTC().Format(time.RFC3339)

@@ -103,20 +103,20 @@ func readReference(trust Trust, secret Stored, _ time.Time) ([]*x509.Certificate
 	return secret.certificates(trust.key)
 }
 
-// readChain takes the self-signed CA of a chain, beside that of the one that nodes still present.
-func readChain(trust Trust, secret Stored, _ time.Time) ([]*x509.Certificate, error) {
+// readChain takes the self-signed CAs of a chain that have not expired, beside those of the one that nodes still present.
+func readChain(trust Trust, secret Stored, now time.Time) ([]*x509.Certificate, error) {
 	data, err := secret.value(trust.key)
 	if err != nil {
 		return nil, err
 	}
-	roots, err := rootsOf(data)
+	roots, err := rootsOf(data, now)
 	if err != nil {
 		return nil, unreadable(trust.Secret.Name, trust.key, err)
 	}
 	if len(roots) == 0 {
 		return nil, &NotReadyError{
 			Reason: TrustUnknown,
-			Problem: fmt.Sprintf("Listener %s presents a certificate of its own, and its chain in Secret %s has no self-signed CA certificate.",
+			Problem: fmt.Sprintf("Listener %s presents a certificate of its own, and its chain in Secret %s has no self-signed CA certificate that is valid.",
 				trust.listener, trust.Secret.Name),
 			Remedy: fmt.Sprintf("Append the CA certificate that clients trust to the key %s of Secret %s in namespace %s, or set spec.kafka.truststoreRef "+
 				"to a Secret and a key with that certificate, or to system: true.", trust.key, trust.Secret.Name, trust.Secret.Namespace),
@@ -124,20 +124,20 @@ func readChain(trust Trust, secret Stored, _ time.Time) ([]*x509.Certificate, er
 	}
 	for _, shown := range trust.shown {
 		// What cannot be read is left out: the chain of the Secret has a CA.
-		if presented, err := rootsOf([]byte(shown)); err == nil {
+		if presented, err := rootsOf([]byte(shown), now); err == nil {
 			roots = append(roots, presented...)
 		}
 	}
 	return roots, nil
 }
 
-func rootsOf(chain []byte) ([]*x509.Certificate, error) {
+func rootsOf(chain []byte, now time.Time) ([]*x509.Certificate, error) {
 	certificates, err := pki.ParseChain(chain)
 	if err != nil {
 		return nil, fmt.Errorf("reading a chain: %w", err)
 	}
 	return slices.DeleteFunc(certificates, func(cert *x509.Certificate) bool {
-		return pki.CheckCA(cert) != nil || !pki.IssuedBy(cert, cert)
+		return pki.CheckCA(cert) != nil || !pki.IssuedBy(cert, cert) || now.After(cert.NotAfter)
 	}), nil
 }
 

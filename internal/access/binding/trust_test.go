@@ -60,6 +60,7 @@ func TestAListenerWithACertificateOfItsOwnGetsTheRootOfItsChain(t *testing.T) {
 	root, middle, old := pkitest.CA(t, "root", now()), pkitest.CA(t, "middle", now()), pkitest.CA(t, "old", now())
 	intermediate := pkitest.Changed(t, root, middle, func(*x509.Certificate) {}).Certificate()
 	leaf := pkitest.Changed(t, root, pkitest.CA(t, "leaf", now()), func(*x509.Certificate) {}).Certificate()
+	ended := pkitest.Changed(t, root, root, func(ca *x509.Certificate) { ca.NotAfter = now().Add(-time.Minute) }).Certificate()
 	for name, test := range map[string]struct {
 		chain  []*x509.Certificate
 		shown  []string
@@ -67,6 +68,8 @@ func TestAListenerWithACertificateOfItsOwnGetsTheRootOfItsChain(t *testing.T) {
 		reason binding.Reason
 	}{
 		"a whole chain":              {chain: []*x509.Certificate{leaf, intermediate, root.Certificate()}, want: []*x509.Certificate{root.Certificate()}},
+		"an expired root behind it":  {chain: []*x509.Certificate{leaf, root.Certificate(), ended}, want: []*x509.Certificate{root.Certificate()}},
+		"an expired root alone":      {chain: []*x509.Certificate{leaf, ended}, reason: binding.TrustUnknown},
 		"a chain without its root":   {chain: []*x509.Certificate{leaf, intermediate}, reason: binding.TrustUnknown},
 		"a bare leaf":                {chain: []*x509.Certificate{leaf}, reason: binding.TrustUnknown},
 		"nodes present another root": {chain: []*x509.Certificate{leaf, root.Certificate()}, shown: []string{string(pki.EncodeBundle(leaf, old.Certificate()))}, want: []*x509.Certificate{root.Certificate(), old.Certificate()}},

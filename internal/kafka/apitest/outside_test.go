@@ -820,7 +820,10 @@ func TestNothingIsRequestedWhileWhatWasIssuedWaitsForItsCA(t *testing.T) {
 	next := caNamed(t, "company two", 1000*authority.Day)
 	w.elsewhere.ca = next
 	w.elsewhere.renew()
-	w.run(20)
+	for range 3 {
+		w.run(20)
+		w.clock.SetTime(w.clock.Now().Add(issuer.RenewalPause))
+	}
 	if len(w.elsewhere.renewed) > 0 {
 		t.Errorf("issued again were %v, although they wait for their CA", w.elsewhere.renewed)
 	}

@@ -181,7 +181,7 @@ func (p *pass) noteLeaf(request leafRequest, decision authority.LeafDecision) {
 	case authority.PostponeLeaf:
 		message := "the certificate is due for renewal (" + decision.Detail + ") and will be issued in the next maintenance window"
 		if !decision.Until.IsZero() {
-			message += ", at " + decision.Until.UTC().Format(time.RFC3339)
+			message += ", or at " + decision.Until.UTC().Format(time.RFC3339) + " at the latest"
 		}
 		p.note(object, reasonCertificatePostponed, message)
 	case authority.HoldLeaf:

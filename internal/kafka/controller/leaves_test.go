@@ -99,7 +99,7 @@ func TestALeafThatIsDueWaitsForAWindowAndSaysSo(t *testing.T) {
 		next time.Time
 		says string
 	}{
-		"the next one is known": {renewal.Add(time.Hour), "in the next maintenance window, at " + renewal.Add(time.Hour).Format(time.RFC3339)},
+		"the next one is known": {renewal.Add(time.Hour), "in the next maintenance window, or at " + renewal.Add(time.Hour).Format(time.RFC3339) + " at the latest"},
 		"there is no next one":  {time.Time{}, "in the next maintenance window"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -272,15 +272,9 @@ func renewalIsDue(p *pass, request leafRequest, issued []*x509.Certificate) bool
 	return isBetter(p.offered) || anyPresents(p, isBetter) || len(nodes) > 0 && request.secret == nodes[0].Pod
 }
 
-// awaitsItsCA reports whether a leaf was issued a short while ago by a CA that caCert does not name yet.
+// awaitsItsCA reports whether a leaf was issued by a CA that caCert does not name. A person is told of that.
 func awaitsItsCA(p *pass, issued []*x509.Certificate) bool {
-	until := issued[0].NotBefore.Add(issuer.RenewalPause)
-	isKnown := slices.ContainsFunc(p.clusterCA.known, func(ca *x509.Certificate) bool { return verifiesChain(ca, issued, p.now) })
-	if isKnown || !p.now.Before(until) {
-		return false
-	}
-	p.wake(until)
-	return true
+	return !slices.ContainsFunc(p.clusterCA.known, func(ca *x509.Certificate) bool { return verifiesChain(ca, issued, p.now) })
 }
 
 func verifiesChain(ca *x509.Certificate, chain []*x509.Certificate, now time.Time) bool {

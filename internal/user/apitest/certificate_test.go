@@ -571,3 +571,32 @@ func TestAnOperatorWhoseClockIsWrongIssuesNothingUntilItIsRight(t *testing.T) {
 		})
 	}
 }
+
+func TestACertificateIsReissuedInTimeAlthoughNoMaintenanceWindowComes(t *testing.T) {
+	t.Parallel()
+	for name, window := range map[string]string{"none is ever open": "* * * 30 2 ?", "they cannot be read": "nonsense"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.patch(&kafkav1.Kafka{ObjectMeta: w.meta(cluster)}, `{"spec": {"maintenanceTimeWindows": ["`+window+`"]}}`)
+			spec := tls()
+			spec.Authentication.ValidityDays, spec.Authentication.RenewalDays = new(int32(20)), new(int32(5))
+			w.user("alice", spec)
+			w.reconcile("alice")
+			before := w.leaf("alice")
+			w.clock.SetTime(before.NotAfter.Add(-2 * authority.Day))
+			for range 5 {
+				at, err := w.try("alice")
+				if err != nil || at.RequeueAfter == 0 {
+					t.Fatalf("at %s it is looked at again after %s, %v", w.clock.Now(), at.RequeueAfter, err)
+				}
+				if w.leaf("alice").Equal(before) {
+					w.clock.SetTime(w.clock.Now().Add(at.RequeueAfter))
+				}
+			}
+			if w.leaf("alice").Equal(before) || !w.clock.Now().Before(before.NotAfter) {
+				t.Errorf("at %s the certificate that ends at %s is not reissued", w.clock.Now(), before.NotAfter)
+			}
+		})
+	}
+}

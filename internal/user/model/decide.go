@@ -199,16 +199,14 @@ func (o Observed) decideCertificate(d *Decision) {
 	d.Why = leaf
 	d.wake(o.Now, leaf.RenewalAt)
 	d.wake(o.Now, leaf.Until)
+	_, end := Lifetime(stored)
+	d.wake(o.Now, end)
 	switch leaf.Act {
 	case authority.ReissueLeaf:
 		if d.AwaitsTrust = o.awaitsTrust(); d.AwaitsTrust {
-			_, end := Lifetime(stored)
-			d.wake(o.Now, end)
 			return
 		}
 		if d.Waits = o.takesTurn(leaf) && !o.IsTurn; d.Waits {
-			_, end := Lifetime(stored)
-			d.wake(o.Now, end)
 			return
 		}
 		request := o.certificate().Request(o.Now)

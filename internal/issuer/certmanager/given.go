@@ -43,6 +43,7 @@ func (i *Issuer) Release(ctx context.Context, name string) error {
 	if err := i.clear(ctx, name); err != nil {
 		return err
 	}
+	i.options.Memory.forget(i.key(name))
 	return i.remove(ctx, certificates(), certificate)
 }
 

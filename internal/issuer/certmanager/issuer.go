@@ -252,6 +252,7 @@ func (i *Issuer) withdrawCertificates(ctx context.Context, keep []string) error 
 			continue
 		}
 		failed = append(failed, i.remove(ctx, certificates(), certificate))
+		i.options.Memory.forget(i.key(certificate.GetName()))
 	}
 	return errors.Join(failed...)
 }

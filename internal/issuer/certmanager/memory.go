@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keyturn/keyturn/internal/issuer"
@@ -17,7 +18,12 @@ type Memory struct {
 	last map[types.NamespacedName]renewed
 	// rivals are the names of other Certificates for which a Secret was written, by the Certificate that it is for.
 	rivals map[types.NamespacedName]string
+	// seen is what each Secret was when it was looked at last, by its Certificate.
+	seen map[types.NamespacedName]seen
 }
+
+// seen is a version of a Secret, and the certificate in it.
+type seen struct{ version, certificate string }
 
 // renewed is the last renewal of a request.
 type renewed struct {
@@ -28,7 +34,7 @@ type renewed struct {
 
 // NewMemory remembers nothing yet.
 func NewMemory() *Memory {
-	return &Memory{last: map[types.NamespacedName]renewed{}, rivals: map[types.NamespacedName]string{}}
+	return &Memory{last: map[types.NamespacedName]renewed{}, rivals: map[types.NamespacedName]string{}, seen: map[types.NamespacedName]seen{}}
 }
 
 // renewal is what has become of a renewal that was asked for; with another target it was not.
@@ -51,6 +57,24 @@ func (m *Memory) noteRenewal(key types.NamespacedName, renewal issuer.Renewal, n
 		}
 	}
 	m.last[key] = renewed{renewal, now}
+}
+
+// rewritten reports whether a Secret has been written since it was looked at last, although its certificate is the same.
+func (m *Memory) rewritten(key types.NamespacedName, secret *corev1.Secret) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := seen{secret.ResourceVersion, string(secret.Data[corev1.TLSCertKey])}
+	last, known := m.seen[key]
+	m.seen[key] = now
+	return known && last.certificate == now.certificate && last.version != now.version
+}
+
+// forget drops a Certificate that is gone.
+func (m *Memory) forget(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.rivals, key)
+	delete(m.seen, key)
 }
 
 // rival is the Certificate that was last seen to have the Secret of another; empty without any.

@@ -13,7 +13,7 @@ import (
 )
 
 // uncontested adds to what was issued that another Certificate names the same Secret, if one does. cert-manager then writes
-// the labels of the one and of the other in turn, without end.
+// what the one and the other say of the Secret in turn, without end.
 func (i *Issuer) uncontested(ctx context.Context, issued issuer.Issued, certificate string, secret *corev1.Secret) (issuer.Issued, error) {
 	rival, err := i.rivalOf(ctx, certificate, secret)
 	if err != nil || rival == "" {
@@ -25,8 +25,8 @@ func (i *Issuer) uncontested(ctx context.Context, issued issuer.Issued, certific
 	return issued, nil
 }
 
-// rivalOf is the other Certificate that names a Secret; empty without any. It is looked for when the Secret lacks labels that
-// cert-manager keeps on it, and remembered, because the next look may find them.
+// rivalOf is the other Certificate that names a Secret; empty without any. It is looked for when the Secret was written and has
+// the same certificate.
 func (i *Issuer) rivalOf(ctx context.Context, certificate string, secret *corev1.Secret) (string, error) {
 	key, memory := i.key(certificate), i.options.Memory
 	if known := memory.rival(key); known != "" {
@@ -39,7 +39,7 @@ func (i *Issuer) rivalOf(ctx context.Context, certificate string, secret *corev1
 		}
 		memory.noteRival(key, "")
 	}
-	if labels.SelectorFromSet(i.options.secretLabels()).Matches(labels.Set(secret.Labels)) {
+	if !memory.rewritten(key, secret) {
 		return "", nil
 	}
 	all, err := (Live{Server: i.options.Server}).Certificates(ctx, key.Namespace, labels.Everything()) // caches have the owner's alone

@@ -4,6 +4,9 @@ import (
 	"maps"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/keyturn/keyturn/internal/issuer/certmanager"
 	"github.com/keyturn/keyturn/internal/kube/kubetest"
 )
@@ -40,6 +43,13 @@ func TestACertificateAndItsSecretHaveTheLabelsOfTheirComponent(t *testing.T) {
 			ofOperator := labelsOf(test.component, test.label, "strimzi-cluster-operator")
 			w.options.Labels = ofOperator
 			w.issued(w.request(test.certificate))
+			w.until("cert-manager has removed the Secret in which it made the key", func() bool {
+				keys := &corev1.SecretList{}
+				if err := w.person.List(t.Context(), keys, client.InNamespace(w.namespace), client.HasLabels{"cert-manager.io/next-private-key"}); err != nil {
+					t.Fatal(err)
+				}
+				return len(keys.Items) == 0
+			})
 
 			ofSecret := labelsOf(test.component, test.label, "cert-manager")
 			maps.Copy(ofSecret, map[string]string{"controller.cert-manager.io/fao": "true", certmanager.OwnerLabel: kubetest.Any})

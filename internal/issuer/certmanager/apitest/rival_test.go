@@ -7,10 +7,28 @@ import (
 
 func TestAnotherCertificateOfTheSecretIsNamedUntilItIsGone(t *testing.T) {
 	t.Parallel()
+	for name, template := range map[string]map[string]any{
+		"with other labels": {},
+		// As in a manifest that was copied.
+		"with the same labels and another annotation": {"labels": labelsOfOwner(), "annotations": map[string]any{"a.person/was": "here"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			contest(t, template)
+		})
+	}
+}
+
+func labelsOfOwner() map[string]any {
+	return map[string]any{"team": "checkout", "strimzi.io/cluster": "my-cluster", "strimzi.io/kind": "Kafka"}
+}
+
+func contest(t *testing.T, template map[string]any) {
+	t.Helper()
 	w := newWorld(t)
 	before := w.issued(w.request(node))
 	rival := w.object("Certificate", "theirs", map[string]any{
-		"secretName": node + "-cm", "commonName": "theirs",
+		"secretName": node + "-cm", "commonName": "theirs", "secretTemplate": template,
 		"issuerRef": map[string]any{"name": w.options.Issuer.Name, "kind": w.options.Issuer.Kind},
 	})
 	w.create(rival)

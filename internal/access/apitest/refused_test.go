@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -72,9 +73,10 @@ func damagedChain(w *world) {
 // chainOf is a root and a chain of a leaf, an intermediate CA and that root.
 func chainOf(t *testing.T, name string) (root *x509.Certificate, chain []*x509.Certificate) {
 	t.Helper()
-	upper, lower := pkitest.CA(t, name, now()), pkitest.CA(t, name+" intermediate", now())
+	begun := time.Now() // the clock of some worlds is the real one
+	upper, lower := pkitest.CA(t, name, begun), pkitest.CA(t, name+" intermediate", begun)
 	intermediate := pkitest.Changed(t, upper, lower, func(*x509.Certificate) {})
-	leaf := pkitest.CA(t, name+" leaf", now())
+	leaf := pkitest.CA(t, name+" leaf", begun)
 	leafOfIt := pkitest.Changed(t, intermediate, leaf, func(*x509.Certificate) {})
 	return upper.Certificate(), []*x509.Certificate{leafOfIt.Certificate(), intermediate.Certificate(), upper.Certificate()}
 }

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -141,9 +142,16 @@ type version struct {
 	unnoticed string
 }
 
+// requests are the annotations by which people speak to operators.
+func requests(annotations map[string]string) map[string]string {
+	own := maps.Clone(annotations)
+	maps.DeleteFunc(own, func(key, _ string) bool { return !authorities.OwnKey(key) })
+	return own
+}
+
 func (r *Reconciler) version(ctx context.Context, user *kafkav1.KafkaUser) (version, error) {
 	v := version{
-		uid: user.UID, generation: user.Generation, metadata: fmt.Sprint(user.Labels, user.Annotations),
+		uid: user.UID, generation: user.Generation, metadata: fmt.Sprint(user.Labels, requests(user.Annotations)),
 		told: r.memory.told(client.ObjectKeyFromObject(user)), isKept: r.isKept(user), hasDeparted: model.HasDeparted(user.Status), isPaused: model.IsPaused(user),
 	}
 	kafka, exists, err := r.kafka(ctx)

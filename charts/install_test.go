@@ -38,7 +38,7 @@ func TestTheDocumentedCommandsRunTheImageOfTheChart(t *testing.T) {
 	}
 }
 
-// Whoever may create objects in namespaces alone has to know which values need more.
+// An account with rights in namespaces alone cannot install with every value.
 func TestThePageNamesEachClusterRoleThatListingNamespacesDoesNotRemove(t *testing.T) {
 	t.Parallel()
 	page := read(t, "..", "docs", "install.md")

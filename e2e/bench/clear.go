@@ -10,7 +10,7 @@ import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 )
 
-// install makes the operator that of a measurement, whatever the one before needed.
+// install has the operator run with the values of a measurement, independently of the previous one.
 func (b *bench) install(ctx context.Context, values map[string]any) error {
 	if reflect.DeepEqual(b.installed, values) {
 		return nil

@@ -116,7 +116,7 @@ func (l leafCheck) offered(d LeafDecision, broken *LeafDecision, answer issuer.I
 	return d
 }
 
-// lateAt is when a request that has no answer counts as late; zero without one.
+// lateAt is when an unanswered request counts as late; zero without a request.
 func lateAt(next *issuer.Pending) time.Time {
 	if next == nil {
 		return time.Time{}
@@ -219,7 +219,7 @@ func (l leafCheck) reissuedBy(next leafCheck) (LeafReason, string) {
 	return LeafSigner, "its issuer has issued another one, by the CA " + next.signer()
 }
 
-// awaits is what becomes of a leaf of whose issuer another one was requested: it stays, and a late answer is told of.
+// awaits keeps a leaf while the request for the next one is open, and reports a late answer.
 func (l leafCheck) awaits(d LeafDecision, next issuer.Pending) LeafDecision {
 	if late := lateAt(&next); l.in.Now.Before(late) {
 		d.Until = late

@@ -47,7 +47,7 @@ type Renewed struct {
 	InVain bool
 }
 
-// Patience is how long a request may stay unanswered before people are told why.
+// Patience is how long a request may stay unanswered before the reason is reported.
 const Patience = 30 * time.Second
 
 // RenewalPause is how long an issuer has to sign by another CA before it is asked to issue again.

@@ -1,6 +1,7 @@
 package certmanager
 
 import (
+	"crypto/sha256"
 	"sync"
 	"time"
 
@@ -22,8 +23,11 @@ type Memory struct {
 	seen map[types.NamespacedName]seen
 }
 
-// seen is a version of a Secret, and the certificate in it.
-type seen struct{ version, certificate string }
+// seen is a version of a Secret, and the hash of the certificate in it: thousands are kept.
+type seen struct {
+	version     string
+	certificate [sha256.Size]byte
+}
 
 // renewed is the last renewal of a request.
 type renewed struct {
@@ -63,7 +67,7 @@ func (m *Memory) noteRenewal(key types.NamespacedName, renewal issuer.Renewal, n
 func (m *Memory) rewritten(key types.NamespacedName, secret *corev1.Secret) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := seen{secret.ResourceVersion, string(secret.Data[corev1.TLSCertKey])}
+	now := seen{secret.ResourceVersion, sha256.Sum256(secret.Data[corev1.TLSCertKey])}
 	last, known := m.seen[key]
 	m.seen[key] = now
 	return known && last.certificate == now.certificate && last.version != now.version

@@ -54,7 +54,7 @@ func copied() map[string]string {
 	return annotated(append(append(certGeneration(), keyGeneration()...), "strimzi.io/ca-cert-hash", kubetest.Any)...)
 }
 
-// nodeMarks are those of every cluster with so many nodes, whoever issues certificates. leaf are annotations of the Secrets
+// nodeMarks are those of every cluster with so many nodes, whatever its issuer. leaf are annotations of the Secrets
 // with certificates of the cluster CA.
 func nodeMarks(nodes int, leaf ...string) map[string]kubetest.Marks {
 	pooled := ofNodes("strimzi.io/pool-name", "dual")

@@ -25,7 +25,7 @@ const (
 	whileDenied     = "Changes are not noticed: the cluster is looked at every 30 seconds, and its conditions may be old."
 )
 
-// watchedKinds are the kinds of whose changes a cluster is told by a watch.
+// watchedKinds are the kinds whose watches have a cluster reconciled.
 func (r *Reconciler) watchedKinds() []schema.GroupVersionKind {
 	return append(r.owned(), kafkaKind(), poolKind(), podSetVersionKind(), secretKind(), claimKind(), corev1.SchemeGroupVersion.WithKind("Pod"))
 }

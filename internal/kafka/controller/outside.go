@@ -272,9 +272,12 @@ func renewalIsDue(p *pass, request leafRequest, issued []*x509.Certificate) bool
 	return isBetter(p.offered) || anyPresents(p, isBetter) || len(nodes) > 0 && request.secret == nodes[0].Pod
 }
 
-// awaitsItsCA reports whether a leaf was issued by a CA that caCert does not name. A person is told of that.
+// awaitsItsCA reports whether a leaf was issued by a CA that caCert does not name. CertificateNotAdopted reports that. Validity
+// does not matter: a leaf below an intermediate that has expired is of a known CA.
 func awaitsItsCA(p *pass, issued []*x509.Certificate) bool {
-	return !slices.ContainsFunc(p.clusterCA.known, func(ca *x509.Certificate) bool { return verifiesChain(ca, issued, p.now) })
+	return !slices.ContainsFunc(p.clusterCA.known, func(ca *x509.Certificate) bool {
+		return slices.ContainsFunc(issued, func(cert *x509.Certificate) bool { return pki.SignedBy(cert, ca) })
+	})
 }
 
 func verifiesChain(ca *x509.Certificate, chain []*x509.Certificate, now time.Time) bool {

@@ -98,7 +98,7 @@ func conditionsSince(list []wanted, before []condition.Condition, now time.Time)
 	return out
 }
 
-// warnings are the denied watches, the findings, the notes, and the fields nobody acts on, by object.
+// warnings are the denied watches, the findings, the notes, and the fields without effect, by object.
 func (p *pass) warnings() []wanted {
 	var list []wanted
 	for _, denial := range p.denied {

@@ -99,7 +99,7 @@ func (i *Issuer) answer(ctx context.Context, request issuer.Request, certificate
 		}
 		return i.reason(ctx, current, outcome)
 	case issuer.Issued:
-		outcome, err := i.uncontested(ctx, outcome, request.Name, secret)
+		outcome, err := i.withRival(ctx, outcome, request.Name, secret)
 		if err != nil || outcome.Next == nil || !isLate(current, *outcome.Next, request.Now) {
 			return outcome, err
 		}

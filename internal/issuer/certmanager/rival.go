@@ -12,9 +12,9 @@ import (
 	"github.com/keyturn/keyturn/internal/issuer"
 )
 
-// uncontested adds to what was issued that another Certificate names the same Secret, if one does. cert-manager then writes
+// withRival adds to what was issued that another Certificate names the same Secret, if one does. cert-manager then writes
 // what the one and the other say of the Secret in turn, without end.
-func (i *Issuer) uncontested(ctx context.Context, issued issuer.Issued, certificate string, secret *corev1.Secret) (issuer.Issued, error) {
+func (i *Issuer) withRival(ctx context.Context, issued issuer.Issued, certificate string, secret *corev1.Secret) (issuer.Issued, error) {
 	rival, err := i.rivalOf(ctx, certificate, secret)
 	if err != nil || rival == "" {
 		return issued, err

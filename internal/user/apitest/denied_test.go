@@ -115,3 +115,15 @@ func TestAWatchThatIsDeniedIsAWarningOfEachUser(t *testing.T) {
 		})
 	}
 }
+
+func TestAUserThatTheOperatorMayNotReadIsStillRenewed(t *testing.T) {
+	t.Parallel()
+	l := newLimited(t)
+	l.user("alice", tls())
+	l.pass("the user is ready", func() bool { return l.isAlone("alice", condition.Ready) && l.Watches("kafkausers") })
+	l.Allow("kafkausers", "get", "list", "watch")
+	l.pass("the user warns of it", func() bool { return l.warns("alice", condition.Ready, "kafkausers") })
+	first := l.leaf("alice")
+	l.newCA("clients-ca v1")
+	l.until("the certificate is reissued", func() bool { return !l.leaf("alice").Equal(first) })
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,7 +54,10 @@ func (r *Reconciler) refreshStatus(ctx context.Context, user *kafkav1.KafkaUser,
 		return nil
 	}
 	var stored kafkav1.KafkaUser
-	if err := r.options.Live.Get(ctx, name, &stored); err != nil {
+	switch err := r.options.Live.Get(ctx, name, &stored); {
+	case apierrors.IsForbidden(err):
+		return nil // a right that is lost keeps no certificate from being renewed
+	case err != nil:
 		return fmt.Errorf("reading the status of KafkaUser %s: %w", name, err)
 	}
 	user.Status = stored.Status

@@ -13,7 +13,9 @@ func TestALeafAwaitsItsCAWhileNoKnownOneHasSignedIt(t *testing.T) {
 	t.Parallel()
 	root, other := pkitest.CA(t, "root", noon()), pkitest.CA(t, "other", noon())
 	issuing := pkitest.Changed(t, root, pkitest.CA(t, "issuing", noon()), func(ca *x509.Certificate) { ca.NotAfter = noon().Add(time.Hour) })
-	leaf := func(ca pki.Authority) *x509.Certificate { return pkitest.Changed(t, ca, pkitest.CA(t, "leaf", noon()), func(*x509.Certificate) {}).Certificate() }
+	leaf := func(ca pki.Authority) *x509.Certificate {
+		return pkitest.Changed(t, ca, pkitest.CA(t, "leaf", noon()), func(*x509.Certificate) {}).Certificate()
+	}
 	for name, c := range map[string]struct {
 		issued []*x509.Certificate
 		want   bool

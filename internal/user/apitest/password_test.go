@@ -1,12 +1,14 @@
 package apitest
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -237,4 +239,40 @@ func TestACLsFollowOnceKafkaAuthorizes(t *testing.T) {
 	if len(w.kafka.Held("alice").ACLs) != 1 {
 		t.Error("the ACLs are missing")
 	}
+}
+
+// lagging is a cache that goes on showing a user as it was.
+type lagging struct {
+	client.Client
+
+	shown *kafkav1.KafkaUser
+}
+
+func (l *lagging) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if user, is := object.(*kafkav1.KafkaUser); is && l.shown != nil {
+		l.shown.DeepCopyInto(user)
+		return nil
+	}
+	return l.Client.Get(ctx, key, object, options...)
+}
+
+func TestAStatusIsWrittenAlthoughTheCacheShowsItFromBefore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	cache := &lagging{Client: w.asOperator}
+	w.asOperator = cache
+	w.restart()
+	w.user("alice", reads(brings()))
+	w.bring("first")
+	w.reconcile("alice")
+	w.wantUserReady("alice")
+	cache.shown = w.read("alice")
+
+	w.remove("brought")
+	w.reconcile("alice")
+	w.wantSaid("alice", condition.NotReady, "MissingPassword", "Secret brought does not exist")
+	w.bring("second")
+	w.reconcile("alice")
+
+	w.wantUserReady("alice")
 }

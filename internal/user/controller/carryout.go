@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	kafkav1ac "github.com/keyturn/keyturn/api/kafka/v1/applyconfiguration/kafka/v1"
@@ -198,7 +199,7 @@ func (r *Reconciler) serve(ctx context.Context, o *model.Observed, data map[stri
 // report applies the status when it differs, and writes an event about a problem that has begun.
 func (r *Reconciler) report(ctx context.Context, o model.Observed, d model.Decision, secret string) error {
 	wanted := model.Status(o, d, secret)
-	if model.SameStatus(o.User.Status, wanted) {
+	if r.isReported(o.User, wanted) {
 		return nil
 	}
 	if err := r.applyStatus(ctx, o.User, wanted); err != nil {
@@ -218,7 +219,16 @@ func (r *Reconciler) applyStatus(ctx context.Context, user *kafkav1.KafkaUser, w
 	if wanted.Secret != "" {
 		status.WithSecret(wanted.Secret)
 	}
-	return r.applier.ApplyStatus(ctx, kafkav1ac.KafkaUser(user.Name, user.Namespace).WithUID(user.UID).WithStatus(status))
+	if err := r.applier.ApplyStatus(ctx, kafkav1ac.KafkaUser(user.Name, user.Namespace).WithUID(user.UID).WithStatus(status)); err != nil {
+		return err
+	}
+	r.memory.report(client.ObjectKeyFromObject(user), wanted)
+	return nil
+}
+
+// isReported reports whether the user has a status already. The cache may still show the one before the last.
+func (r *Reconciler) isReported(user *kafkav1.KafkaUser, status kafkav1.KafkaUserStatus) bool {
+	return model.SameStatus(user.Status, status) && r.memory.hasReported(client.ObjectKeyFromObject(user), status)
 }
 
 // Actions of events.

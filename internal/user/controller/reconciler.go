@@ -148,7 +148,7 @@ func (r *Reconciler) renew(ctx context.Context, user *kafkav1.KafkaUser, unnotic
 
 // pause says of a user that it is left as it is.
 func (r *Reconciler) pause(ctx context.Context, user *kafkav1.KafkaUser, unnoticed []model.Remark, last outcome, now time.Time) (outcome, error) {
-	if status := model.Paused(user, unnoticed, now); !model.SameStatus(user.Status, status) {
+	if status := model.Paused(user, unnoticed, now); !r.isReported(user, status) {
 		if err := r.applyStatus(ctx, user, status); err != nil {
 			return outcome{}, err
 		}

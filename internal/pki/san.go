@@ -18,8 +18,8 @@ type SANs struct {
 
 // NewSANs sorts values into IP addresses and DNS names and checks their syntax:
 // labels of letters, digits and hyphens with 1 to 63 characters, at most 255 in
-// all, optionally a leading "*." and a trailing dot. All wrong values are
-// reported together.
+// all, optionally a leading "*." and a trailing dot, which is taken with and without:
+// the JVM matches only the name without. All wrong values are reported together.
 func NewSANs(values ...string) (SANs, error) {
 	var sans SANs
 	var errs []error
@@ -36,7 +36,7 @@ func NewSANs(values ...string) (SANs, error) {
 			errs = append(errs, err)
 			continue
 		}
-		sans.DNS = append(sans.DNS, value)
+		sans.DNS = append(sans.DNS, value, strings.TrimSuffix(value, "."))
 	}
 	if len(errs) > 0 {
 		return SANs{}, errors.Join(errs...)
@@ -89,7 +89,8 @@ func (s SANs) Lacks(wanted SANs) []string {
 }
 
 // Uncovered returns the values of wanted for which a peer that presents s would
-// be refused, sorted. A wildcard in s covers one label, as verifiers have it.
+// be refused, sorted. A wildcard in s covers one label, and a name in s that ends in a
+// dot covers none, as verifiers have it.
 func (s SANs) Uncovered(wanted SANs) []string {
 	var missing []string
 	for _, name := range wanted.DNS {
@@ -116,7 +117,7 @@ func canonical(s SANs) []string {
 }
 
 func covers(pattern, name string) bool {
-	pattern = strings.ToLower(strings.TrimSuffix(pattern, "."))
+	pattern = strings.ToLower(pattern)
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	if pattern == name {
 		return true

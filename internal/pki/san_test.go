@@ -12,7 +12,7 @@ import (
 func TestNamesAreSortedIntoAddressesAndDNSNames(t *testing.T) {
 	t.Parallel()
 	sans := names(t, "b.example.org", "2001:0DB8:0:0:0:0:0:1", "10.0.0.2", "a", "*.example.org", "10.0.0.2", "::ffff:10.0.0.1", "dot.example.org.")
-	want := []string{"*.example.org", "a", "b.example.org", "dot.example.org.", "10.0.0.1", "10.0.0.2", "2001:db8::1"}
+	want := []string{"*.example.org", "a", "b.example.org", "dot.example.org", "dot.example.org.", "10.0.0.1", "10.0.0.2", "2001:db8::1"}
 	if diff := cmp.Diff(want, sans.Values()); diff != "" {
 		t.Error(diff)
 	}
@@ -49,6 +49,15 @@ func TestAWildcardCoversOneLabel(t *testing.T) {
 	have := names(t, "*.example.org", "10.0.0.1")
 	got := have.Uncovered(names(t, "a.example.org", "a.b.example.org", "example.org", "10.0.0.1", "10.0.0.2"))
 	if diff := cmp.Diff([]string{"10.0.0.2", "a.b.example.org", "example.org"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestANameThatEndsInADotCoversNone(t *testing.T) {
+	t.Parallel()
+	have := pki.SANs{DNS: []string{"a.example.org."}}
+	got := have.Uncovered(names(t, "a.example.org."))
+	if diff := cmp.Diff([]string{"a.example.org", "a.example.org."}, got); diff != "" {
 		t.Error(diff)
 	}
 }

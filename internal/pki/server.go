@@ -20,14 +20,14 @@ const minRSABits = 2047
 func ServerProblems(chain []*x509.Certificate, now time.Time) []error {
 	problems := leafProblems(chain[0], len(chain) == 1 && IssuedBy(chain[0], chain[0]))
 	for _, cert := range chain {
-		problems = append(problems, checkStrength(cert), checkCritical(cert))
+		problems = append(problems, checkCurve(cert), checkStrength(cert), checkCritical(cert))
 	}
 	for _, issuer := range chain[1:] {
 		if !isForServers(issuer) {
 			problems = append(problems, fmt.Errorf("the extended key usage of issuer %q lacks server authentication", issuer.Subject))
 		}
 	}
-	problems = append(problems, checkPathLengths(chain), checkDirectoryNames(chain), verifyPresented(chain, now))
+	problems = append(problems, checkPathLengths(chain), checkDirectoryNames(chain), checkSignature(chain[len(chain)-1]), verifyPresented(chain, now))
 	return slices.DeleteFunc(problems, func(err error) bool { return err == nil })
 }
 
@@ -37,7 +37,7 @@ func leafProblems(leaf *x509.Certificate, isTrustedItself bool) []error {
 	if isTrustedItself {
 		handshakes |= x509.KeyUsageKeyEncipherment | x509.KeyUsageKeyAgreement
 	}
-	if leaf.KeyUsage != 0 && leaf.KeyUsage&handshakes == 0 {
+	if _, limited := extension(leaf, keyUsage()); limited && leaf.KeyUsage&handshakes == 0 {
 		problems = append(problems, fmt.Errorf("the key usage of certificate %q lacks digitalSignature", leaf.Subject))
 	}
 	if !isForServers(leaf) {
@@ -45,11 +45,6 @@ func leafProblems(leaf *x509.Certificate, isTrustedItself bool) []error {
 	}
 	if excludesServers(leaf) {
 		problems = append(problems, fmt.Errorf("the Netscape certificate type of certificate %q excludes servers", leaf.Subject))
-	}
-	curves := []elliptic.Curve{elliptic.P256(), elliptic.P384(), elliptic.P521()}
-	if key, is := leaf.PublicKey.(*ecdsa.PublicKey); is && !slices.Contains(curves, key.Curve) {
-		problems = append(problems, fmt.Errorf("the key of certificate %q has curve %s, with which no JVM signs: use P-256, P-384 or P-521",
-			leaf.Subject, key.Curve.Params().Name))
 	}
 	return problems
 }
@@ -79,6 +74,27 @@ func extension(cert *x509.Certificate, id asn1.ObjectIdentifier) ([]byte, bool) 
 		}
 	}
 	return nil, false
+}
+
+func keyUsage() asn1.ObjectIdentifier { return asn1.ObjectIdentifier{2, 5, 29, 15} }
+
+// checkCurve refuses elliptic curves that the JVM does not know.
+func checkCurve(cert *x509.Certificate) error {
+	curves := []elliptic.Curve{elliptic.P256(), elliptic.P384(), elliptic.P521()}
+	key, is := cert.PublicKey.(*ecdsa.PublicKey)
+	if !is || slices.Contains(curves, key.Curve) {
+		return nil
+	}
+	return fmt.Errorf("the key of certificate %q has curve %s, which no JVM knows: use P-256, P-384 or P-521", cert.Subject, key.Curve.Params().Name)
+}
+
+// checkSignature refuses what OpenSSL refuses of a certificate by an issuer that is not presented.
+func checkSignature(last *x509.Certificate) error {
+	weak := []x509.SignatureAlgorithm{x509.MD2WithRSA, x509.MD5WithRSA, x509.SHA1WithRSA, x509.DSAWithSHA1, x509.ECDSAWithSHA1}
+	if !slices.Contains(weak, last.SignatureAlgorithm) || IssuedBy(last, last) {
+		return nil
+	}
+	return fmt.Errorf("certificate %q is signed with %s, which clients refuse", last.Subject, last.SignatureAlgorithm)
 }
 
 func checkStrength(cert *x509.Certificate) error {
@@ -125,7 +141,27 @@ func verifyPresented(chain []*x509.Certificate, now time.Time) error {
 	for _, cert := range chain {
 		c := *cert
 		c.UnhandledCriticalExtensions, c.MaxPathLen = nil, -1
+		if limitsMail(chain) {
+			c.EmailAddresses = append(slices.Clone(c.EmailAddresses), mailsInSubject(cert)...)
+		}
 		plain = append(plain, &c)
 	}
 	return Verify(plain, plain[len(plain)-1:], now)
+}
+
+func limitsMail(chain []*x509.Certificate) bool {
+	return slices.ContainsFunc(chain, func(c *x509.Certificate) bool {
+		return len(c.PermittedEmailAddresses) > 0 || len(c.ExcludedEmailAddresses) > 0
+	})
+}
+
+// mailsInSubject are addresses that OpenSSL compares with name constraints, and crypto/x509 does not.
+func mailsInSubject(cert *x509.Certificate) []string {
+	var mails []string
+	for _, attribute := range cert.Subject.Names {
+		if mail, is := attribute.Value.(string); is && attribute.Type.Equal(asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 1}) {
+			mails = append(mails, mail)
+		}
+	}
+	return mails
 }

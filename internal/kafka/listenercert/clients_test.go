@@ -129,8 +129,11 @@ func threeLevels(leaf, issuing, root change) func(tb testing.TB) presented {
 
 func asItIs(*x509.Certificate) {}
 
-func critical(id asn1.ObjectIdentifier, value []byte) change {
+func critical(id asn1.ObjectIdentifier, value []byte, others ...change) change {
 	return func(c *x509.Certificate) {
+		for _, change := range others {
+			change(c)
+		}
 		c.ExtraExtensions = append(c.ExtraExtensions, pkix.Extension{Id: id, Critical: true, Value: value})
 	}
 }
@@ -167,6 +170,21 @@ func below(domain string) change {
 	}
 }
 
+func named(name string) change { return func(c *x509.Certificate) { c.DNSNames = []string{name} } }
+
+func mailOf(address string) change {
+	return func(c *x509.Certificate) {
+		mail := asn1.RawValue{Tag: asn1.TagIA5String, Bytes: []byte(address)}
+		c.Subject.ExtraNames = []pkix.AttributeTypeAndValue{{Type: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 1}, Value: mail}}
+	}
+}
+
+func mailBelow(domain string) change {
+	return func(c *x509.Certificate) {
+		c.PermittedEmailAddresses, c.PermittedDNSDomainsCritical = []string{domain}, true
+	}
+}
+
 func pathLength(limit int) change {
 	return func(c *x509.Certificate) { c.MaxPathLen, c.MaxPathLenZero = limit, limit == 0 }
 }
@@ -181,6 +199,16 @@ func selfSigned(changes ...change) func(tb testing.TB) presented {
 		tb.Helper()
 		leaf := leafBelow(tb, identity{}, changes...)
 		return presented{[]identity{leaf}, leaf.cert}
+	}
+}
+
+// withoutRoot does not present the root.
+func withoutRoot(made func(tb testing.TB) presented) func(tb testing.TB) presented {
+	return func(tb testing.TB) presented {
+		tb.Helper()
+		p := made(tb)
+		p.chain = p.chain[:len(p.chain)-1]
+		return p
 	}
 }
 
@@ -283,6 +311,14 @@ func TestAChainIsTakenIfAllClientsAcceptIt(t *testing.T) {
 		"a leaf that is signed with SHA-1":            {threeLevels(bySHA1, asItIs, asItIs), jvm},
 		"an issuer that is signed with SHA-1":         {threeLevels(asItIs, bySHA1, asItIs), jvm},
 		"a root that is signed with SHA-1":            {threeLevels(asItIs, asItIs, bySHA1), both},
+		"a leaf whose key usage names nothing":        {threeLevels(critical(asn1.ObjectIdentifier{2, 5, 29, 15}, []byte{3, 1, 0}, usages(0)), asItIs, asItIs), none},
+		"an issuer of P-224":                          {keyed(1, onCurve(elliptic.P224())), openSSL},
+		"a root of P-224":                             {keyed(2, onCurve(elliptic.P224())), openSSL},
+		"an issuer signed with SHA-1, and no root":    {withoutRoot(threeLevels(asItIs, bySHA1, asItIs)), jvm},
+		"a name that ends in a dot":                   {threeLevels(named(host+"."), asItIs, asItIs), none},
+		"a mail address within constraints":           {threeLevels(mailOf("broker@example.org"), mailBelow("example.org"), asItIs), both},
+		"a mail address outside of constraints":       {threeLevels(mailOf("broker@other.org"), mailBelow("example.org"), asItIs), jvm},
+		"a mail address that nothing limits":          {threeLevels(mailOf("broker"), below("example.org"), asItIs), both},
 		"a self-signed leaf":                          {selfSigned(), both},
 		"a self-signed leaf that only enciphers keys": {selfSigned(usages(x509.KeyUsageKeyEncipherment)), both},
 		"a self-signed leaf that is a CA":             {selfSigned(isCA, usages(0), purposes()), both},

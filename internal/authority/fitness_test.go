@@ -1,10 +1,16 @@
 package authority_test
 
 import (
+	"crypto"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
+	"encoding/pem"
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/authority"
@@ -100,6 +106,62 @@ func TestACAWhoseLeavesWouldBeRefusedIsRefused(t *testing.T) {
 			authoritytest.WantProblem(t, err, append(tc.mentions, tc.kind.CertSecret("my"), "ca.crt", "refused")...)
 		})
 	}
+}
+
+// excludes limits the organizations of subjects.
+func excludes(organization string) change {
+	name, _ := asn1.Marshal(pkix.Name{Organization: []string{organization}}.ToRDNSequence())
+	general := asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 4, IsCompound: true, Bytes: name}
+	value, _ := asn1.Marshal(struct {
+		Excluded []struct{ Base asn1.RawValue } `asn1:"tag:1"`
+	}{[]struct{ Base asn1.RawValue }{{general}}})
+	return func(tmpl *x509.Certificate) {
+		tmpl.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 30}, Value: value}}
+	}
+}
+
+// keyed is a cluster with a CA of the user's with a key of its own kind.
+func keyed(t *testing.T, key crypto.Signer) *world {
+	t.Helper()
+	w, _ := userWorld(t)
+	above := pkitest.NewOutside(t, noon())
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(above.Below(t, key).Root, above.Root)
+	w.in.KeySecret.Data["ca.key"] = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
+	return w
+}
+
+func TestACAThatOnlyNodesAcceptIsAWarning(t *testing.T) {
+	t.Parallel()
+	short, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		world *world
+		says  string
+	}{
+		"a short key":                       {keyed(t, short), "has 1024 bits"},
+		"our subjects are excluded":         {provided(t, authorities.Cluster, excludes("io.strimzi"), nil), "exclude the subject"},
+		"our subjects are excluded, a root": {provided(t, authorities.Cluster, asItIs, excludes("io.strimzi")), "exclude the subject"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := c.world.decide()
+			if len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0].Text, c.says) || !strings.Contains(d.Warnings[0].Text, "OpenSSL") {
+				t.Errorf("warnings are %q", d.Warnings)
+			}
+		})
+	}
+}
+
+func TestACAOnACurveThatNodesDoNotKnowIsRefused(t *testing.T) {
+	t.Parallel()
+	_, err := authority.Decide(keyed(t, pkitest.Signer(t, elliptic.P224())).in)
+	authoritytest.WantProblem(t, err, "ca.crt", "P-224")
 }
 
 func TestACAWithLimitsThatLeaveRoomForTheClusterIsTaken(t *testing.T) {

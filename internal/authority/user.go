@@ -108,6 +108,7 @@ func (u *userCA) readChain() *Problem {
 	}
 	chain, err := pki.ParseChain(data)
 	if err == nil {
+		chain = u.fromValid(chain)
 		err = pki.CheckChainOrder(chain)
 	}
 	if err == nil {
@@ -121,19 +122,48 @@ func (u *userCA) readChain() *Problem {
 		return &Problem{Object: u.in.certObject(), Wrong: CertKey + ": " + err.Error(), Remedy: remedy}
 	}
 	u.chain = chain
+	u.warnOfOpenSSL()
 	return nil
+}
+
+// fromValid is a chain without the invalid versions of the CA that issues that are before a later one.
+func (u *userCA) fromValid(chain []*x509.Certificate) []*x509.Certificate {
+	for len(chain) > 1 && pki.CheckValidAt(chain[0], u.in.Now) != nil && pki.AuthorityIDOf(chain[0]) == pki.AuthorityIDOf(chain[1]) {
+		u.warnOfNeedless(chain[0])
+		chain = chain[1:]
+	}
+	return chain
+}
+
+// warnOfOpenSSL names what nodes accept and clients with OpenSSL refuse.
+func (u *userCA) warnOfOpenSSL() {
+	for i, cert := range u.chain {
+		for _, err := range []error{pki.CheckStrength(cert), pki.CheckSubject(u.chain[i:i+1], u.in.Names.Leaf)} {
+			if err != nil {
+				u.warn(cert, err.Error()+"; clients with OpenSSL refuse what it signs, so replace the CA")
+			}
+		}
+	}
 }
 
 // needed is a chain without what no path from its first certificate to a valid issuer needs, and that is not valid.
 func (u *userCA) needed(chain []*x509.Certificate) []*x509.Certificate {
 	needed, needless := pki.Needed(chain, u.in.Now)
 	for _, cert := range needless {
-		u.warnings = append(u.warnings, Remark{
-			Secret: u.in.Names.CertSecret, Part: entryPart(CertKey) + "/" + pki.FingerprintOf(cert).Short(),
-			Text: CertKey + ": " + pki.CheckValidAt(cert, u.in.Now).Error() + ", and nothing needs it; remove it",
-		})
+		u.warnOfNeedless(cert)
 	}
 	return needed
+}
+
+func (u *userCA) warnOfNeedless(cert *x509.Certificate) {
+	u.warn(cert, pki.CheckValidAt(cert, u.in.Now).Error()+", and nothing needs it; remove it")
+}
+
+// warn says something of a certificate of ca.crt.
+func (u *userCA) warn(cert *x509.Certificate, text string) {
+	u.warnings = append(u.warnings, Remark{
+		Secret: u.in.Names.CertSecret, Part: entryPart(CertKey) + "/" + pki.FingerprintOf(cert).Short(), Text: CertKey + ": " + text,
+	})
 }
 
 // furtherCAs says where other CAs than those of one chain belong.
@@ -171,7 +201,7 @@ func (u *userCA) readKey() *Problem {
 // isPlaceholder: users who sign their clients' certificates elsewhere put any
 // text where the key would be, or nothing.
 func isPlaceholder(data []byte) bool {
-	return !bytes.Contains(data, []byte("-----BEGIN"))
+	return !pki.IsMeantAsPEM(data)
 }
 
 // checkOtherEntries validates each further certificate entry as strictly as the

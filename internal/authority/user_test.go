@@ -3,6 +3,9 @@ package authority_test
 import (
 	"bytes"
 	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"slices"
 	"strings"
 	"testing"
 
@@ -232,6 +235,34 @@ func TestAPlaceholderForTheKeyOfAClientsCA(t *testing.T) {
 	}
 }
 
+func TestADamagedKeyOfAClientsCAIsNoPlaceholder(t *testing.T) {
+	t.Parallel()
+	w, chain := userWorld(t)
+	w.in.Names = authorities.Clients.Names("my")
+	key := chain.issuing.Key().PEM()
+	block, _ := pem.Decode(key)
+	wide := func(text []byte) []byte { return bytes.Join(bytes.Split(text, nil), []byte{0}) }
+	for name, text := range map[string][]byte{
+		"base64 of PEM":             []byte(base64.StdEncoding.EncodeToString(key)),
+		"base64 without boundaries": []byte(base64.StdEncoding.EncodeToString(block.Bytes)),
+		"DER":                       block.Bytes,
+		"UTF-16":                    wide(key),
+		"a short boundary":          key[1:],
+		"no first line":             key[bytes.IndexByte(key, '\n')+1:],
+		"literal line breaks":       bytes.ReplaceAll(key, []byte("\n"), []byte(`\n`)),
+		"spaces in the boundary":    bytes.ReplaceAll(key, []byte("-----BEGIN"), []byte("- - -BEGIN")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := w.in
+			in.KeySecret.Data = map[string][]byte{"ca.key": text}
+			if _, err := authority.Decide(in); err == nil || !strings.Contains(err.Error(), "Secret my-clients-ca: ca.key") {
+				t.Errorf("it is said %v", err)
+			}
+		})
+	}
+}
+
 func TestAClientsCAWithoutAKeyOnlyVerifies(t *testing.T) {
 	t.Parallel()
 	for name, data := range map[string]map[string][]byte{"an empty key": {"ca.key": {}}, "no key": {}, "no data": nil} {
@@ -254,6 +285,9 @@ func TestARootIsNotPresented(t *testing.T) {
 	root := pkitest.CA(t, "root", noon())
 	earlier := pkitest.Changed(t, root, root, func(c *x509.Certificate) { c.NotAfter = noon().Add(200 * day) })
 	issuing := pkitest.Changed(t, root, pkitest.CA(t, "issuing", noon()), func(*x509.Certificate) {})
+	limited := pkitest.Changed(t, root, root, pathLength(1))
+	before := pkitest.Changed(t, limited, limited, func(c *x509.Certificate) { c.NotAfter = noon().Add(200 * day) })
+	below := pkitest.Changed(t, limited, pkitest.CA(t, "issuing", noon()), pathLength(0))
 	for name, c := range map[string]struct {
 		ca        pki.Authority
 		chain     []*x509.Certificate
@@ -264,6 +298,8 @@ func TestARootIsNotPresented(t *testing.T) {
 		"an intermediate":               {issuing, []*x509.Certificate{issuing.Certificate(), root.Certificate()}, 1},
 		"an intermediate, a root twice": {issuing, []*x509.Certificate{issuing.Certificate(), root.Certificate(), root.Certificate()}, 1},
 		"a root in two versions":        {issuing, []*x509.Certificate{issuing.Certificate(), root.Certificate(), earlier.Certificate()}, 1},
+		"a limited root, two versions":  {below, []*x509.Certificate{below.Certificate(), limited.Certificate(), before.Certificate()}, 1},
+		"a root alone, two versions":    {root, []*x509.Certificate{root.Certificate(), earlier.Certificate()}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -282,28 +318,29 @@ func TestAnExpiredRootThatNoPathNeedsIsAWarning(t *testing.T) {
 	gone := pkitest.Changed(t, root, root, func(c *x509.Certificate) { c.NotBefore, c.NotAfter = noon().Add(-400*day), noon().Add(-day) })
 	issuing := pkitest.Changed(t, root, pkitest.CA(t, "issuing", noon()), func(*x509.Certificate) {})
 	for name, c := range map[string]struct {
-		ca     pki.Authority
-		behind []*x509.Certificate
-		wrong  string
+		ca             pki.Authority
+		before, behind []*x509.Certificate
+		wrong          string
 	}{
-		"behind the present root":       {issuing, []*x509.Certificate{root.Certificate(), gone.Certificate()}, ""},
-		"before the present root":       {issuing, []*x509.Certificate{gone.Certificate(), root.Certificate()}, ""},
-		"between copies of the root":    {issuing, []*x509.Certificate{root.Certificate(), gone.Certificate(), root.Certificate()}, ""},
-		"behind a root that signs":      {root, []*x509.Certificate{gone.Certificate()}, ""},
-		"in place of the present root":  {issuing, []*x509.Certificate{gone.Certificate()}, "expired"},
-		"twice, and no present version": {issuing, []*x509.Certificate{gone.Certificate(), gone.Certificate()}, "expired"},
+		"behind the present root":       {issuing, nil, []*x509.Certificate{root.Certificate(), gone.Certificate()}, ""},
+		"before the present root":       {issuing, nil, []*x509.Certificate{gone.Certificate(), root.Certificate()}, ""},
+		"between copies of the root":    {issuing, nil, []*x509.Certificate{root.Certificate(), gone.Certificate(), root.Certificate()}, ""},
+		"behind a root that signs":      {root, nil, []*x509.Certificate{gone.Certificate()}, ""},
+		"before a root that signs":      {root, []*x509.Certificate{gone.Certificate()}, nil, ""},
+		"in place of the present root":  {issuing, nil, []*x509.Certificate{gone.Certificate()}, "expired"},
+		"twice, and no present version": {issuing, nil, []*x509.Certificate{gone.Certificate(), gone.Certificate()}, "expired"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, _ := userWorld(t)
 			w.in.KeySecret.Data["ca.key"] = c.ca.Key().PEM()
-			w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(append([]*x509.Certificate{c.ca.Certificate()}, c.behind...)...)
+			w.in.CertSecret.Data["ca.crt"] = pki.EncodeBundle(slices.Concat(c.before, []*x509.Certificate{c.ca.Certificate()}, c.behind)...)
 			d, err := authority.Decide(w.in)
 			if c.wrong != "" {
 				authoritytest.WantProblem(t, err, "Secret my-cluster-ca-cert", c.wrong)
 				return
 			}
-			if err != nil || len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0].Text, "expired") || !strings.Contains(d.Warnings[0].Text, "remove it") {
+			if err != nil || !d.Certificate.Equal(c.ca.Certificate()) || len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0].Text, "expired") || !strings.Contains(d.Warnings[0].Text, "remove it") {
 				t.Errorf("%v, warnings are %q", err, d.Warnings)
 			}
 		})

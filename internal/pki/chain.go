@@ -43,10 +43,22 @@ func CheckCAChain(chain []*x509.Certificate, now time.Time) error {
 			return err
 		}
 	}
-	if len(chain) == 1 {
+	path := withoutVersions(chain)
+	if len(path) == 1 {
 		return nil
 	}
-	return Verify(chain[:len(chain)-1], chain[len(chain)-1:], now)
+	return Verify(path[:len(path)-1], path[len(path)-1:], now)
+}
+
+// withoutVersions is a chain with the first certificate alone of each CA: a root may follow in several versions.
+func withoutVersions(chain []*x509.Certificate) []*x509.Certificate {
+	var path []*x509.Certificate
+	for _, cert := range chain {
+		if !slices.ContainsFunc(path, func(before *x509.Certificate) bool { return AuthorityIDOf(before) == AuthorityIDOf(cert) }) {
+			path = append(path, cert)
+		}
+	}
+	return path
 }
 
 // Needed splits an ordered chain into the path from its first certificate over the first valid issuer, and what is not valid

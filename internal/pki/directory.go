@@ -30,6 +30,17 @@ func checkDirectoryNames(chain []*x509.Certificate) error {
 	return nil
 }
 
+// CheckSubject refuses the subject of a leaf that the constraints of one of its issuers exclude. The JVM does not look at
+// those of a CA that it trusts itself, and OpenSSL does.
+func CheckSubject(issuers []*x509.Certificate, subject Subject) error {
+	raw, err := asn1.Marshal(subject.name().ToRDNSequence())
+	if err != nil {
+		return fmt.Errorf("encoding the subject %q: %w", subject, err)
+	}
+	leaf := &x509.Certificate{RawSubject: raw, Subject: subject.name()}
+	return checkDirectoryNames(append([]*x509.Certificate{leaf}, issuers...))
+}
+
 func isSelfIssued(cert *x509.Certificate) bool { return bytes.Equal(cert.RawSubject, cert.RawIssuer) }
 
 func directoryLimitsOf(ca *x509.Certificate) directoryLimits {

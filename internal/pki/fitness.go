@@ -8,12 +8,16 @@ import (
 )
 
 // CheckIssuer refuses a chain of CAs, the one that issues leaves first, whose leaves
-// verifiers would refuse whatever they say: because of its path lengths, of usages that
-// it does not pass on, or of something that must be understood and is not.
+// verifiers would refuse whatever they say: because of its path lengths, of a curve that
+// some do not know, of usages that it does not pass on, or of something that must be
+// understood and is not.
 func CheckIssuer(chain []*x509.Certificate, usages ...Usage) error {
-	for below, cert := range chain {
-		if limit, limited := pathLength(cert); limited && below > limit {
-			return fmt.Errorf("certificate %q has path length %d, and %d CAs stand between it and a leaf", cert.Subject, limit, below)
+	if err := checkPathLengths(chain); err != nil {
+		return err
+	}
+	for _, cert := range chain {
+		if err := checkCurve(cert); err != nil {
+			return err
 		}
 		if unknown := cert.UnhandledCriticalExtensions; len(unknown) > 0 {
 			names := make([]string, 0, len(unknown))

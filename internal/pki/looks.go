@@ -28,6 +28,12 @@ func looksLike(text []byte) string {
 	return ""
 }
 
+// IsMeantAsPEM reports whether a text was put there as a key or a certificate, in whatever form and however damaged.
+func IsMeantAsPEM(text []byte) bool {
+	boundary := func(part string) bool { return bytes.Contains(text, []byte(part)) }
+	return looksLike(text) != "" || hasBlock(text) || boundary("BEGIN ") || boundary("-END") || boundary("PRIVATE KEY")
+}
+
 // form is what people put where PEM belongs.
 type form struct {
 	is     func([]byte) bool

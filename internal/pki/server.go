@@ -20,14 +20,14 @@ const minRSABits = 2047
 func ServerProblems(chain []*x509.Certificate, now time.Time) []error {
 	problems := leafProblems(chain[0], len(chain) == 1 && IssuedBy(chain[0], chain[0]))
 	for _, cert := range chain {
-		problems = append(problems, checkCurve(cert), checkStrength(cert), checkCritical(cert))
+		problems = append(problems, checkCurve(cert), CheckStrength(cert), checkCritical(cert))
 	}
 	for _, issuer := range chain[1:] {
 		if !isForServers(issuer) {
 			problems = append(problems, fmt.Errorf("the extended key usage of issuer %q lacks server authentication", issuer.Subject))
 		}
 	}
-	problems = append(problems, checkPathLengths(chain), checkDirectoryNames(chain), checkSignature(chain[len(chain)-1]), verifyPresented(chain, now))
+	problems = append(problems, checkPathLengths(chain[1:]), checkDirectoryNames(chain), checkSignature(chain[len(chain)-1]), verifyPresented(chain, now))
 	return slices.DeleteFunc(problems, func(err error) bool { return err == nil })
 }
 
@@ -97,7 +97,8 @@ func checkSignature(last *x509.Certificate) error {
 	return fmt.Errorf("certificate %q is signed with %s, which clients refuse", last.Subject, last.SignatureAlgorithm)
 }
 
-func checkStrength(cert *x509.Certificate) error {
+// CheckStrength refuses an RSA key that is too short for OpenSSL. The JVM accepts it.
+func CheckStrength(cert *x509.Certificate) error {
 	if key, is := cert.PublicKey.(*rsa.PublicKey); is && key.N.BitLen() < minRSABits {
 		return fmt.Errorf("the RSA key of certificate %q has %d bits: clients need 2048", cert.Subject, key.N.BitLen())
 	}
@@ -121,12 +122,12 @@ func checkCritical(cert *x509.Certificate) error {
 	return fmt.Errorf("certificate %q has critical extensions that clients do not know: %s", cert.Subject, strings.Join(unknown, ", "))
 }
 
-// checkPathLengths does not count CAs that name themselves as issuer, as clients do not.
-func checkPathLengths(chain []*x509.Certificate) error {
+// checkPathLengths does not count CAs that name themselves as issuer, as clients do not. The one that issues leaves is the first.
+func checkPathLengths(issuers []*x509.Certificate) error {
 	below := 0
-	for _, issuer := range chain[1:] {
+	for _, issuer := range issuers {
 		if limit, limited := pathLength(issuer); limited && below > limit {
-			return fmt.Errorf("certificate %q has path length %d, and %d CAs are between it and the leaf", issuer.Subject, limit, below)
+			return fmt.Errorf("certificate %q has path length %d, and %d CAs are between it and a leaf", issuer.Subject, limit, below)
 		}
 		if !isSelfIssued(issuer) {
 			below++

@@ -3,6 +3,7 @@ package listenercert
 import (
 	"crypto/x509"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,10 +41,12 @@ type Checked struct {
 	Missing []string
 }
 
-// End is when clients begin to reject what is presented: with the leaf or with its issuer, and not with what they do not need.
+// End is when clients begin to reject what is presented: with the leaf or an issuer of the path, and not with a root, which
+// clients have themselves, nor with what they do not need.
 func (c Checked) End(now time.Time) time.Time {
 	needed, _ := pki.Needed(c.Chain, now)
-	return pki.EarliestEnd(needed[:min(len(needed), 2)])
+	isRoot := func(cert *x509.Certificate) bool { return pki.IssuedBy(cert, cert) }
+	return pki.EarliestEnd(append(needed[:1:1], slices.DeleteFunc(slices.Clone(needed[1:]), isRoot)...))
 }
 
 // Overdue is when it should have been renewed: as long before its end as CAs are, but a quarter of a short life at most.

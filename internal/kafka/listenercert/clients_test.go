@@ -388,6 +388,37 @@ func TestWhatNoPathNeedsMayHaveExpired(t *testing.T) {
 	}
 }
 
+func TestWhatIsPresentedEndsWithTheFirstCertificateOfItsPath(t *testing.T) {
+	t.Parallel()
+	soon, late := noon().Add(day), noon().Add(90*day)
+	path := func(leaf, issuing, policy, root time.Time) []identity {
+		top := caBelow(t, identity{}, "root", until(root))
+		middle := caBelow(t, top, "policy", until(policy))
+		below := caBelow(t, middle, "issuing", until(issuing))
+		return []identity{leafBelow(t, below, until(leaf)), below, middle, top}
+	}
+	for name, c := range map[string]struct {
+		chain []identity
+		end   time.Time
+	}{
+		"the leaf":              {path(soon, late, late, late), soon},
+		"the CA that issues":    {path(late, soon, late, late), soon},
+		"a CA above it":         {path(late, late, soon, late), soon},
+		"a CA above it, alone":  {path(late, late, soon, late)[:3], soon},
+		"a root clients have":   {path(late, late, late, soon), late},
+		"a self-signed one":     {[]identity{leafBelow(t, identity{}, until(soon))}, soon},
+		"one of a usual length": {path(late, late, late, late), late},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checked, err := listenercert.Check(presented{chain: c.chain}.certificate(t), noon())
+			if end := checked.End(noon()); err != nil || !end.Equal(c.end) {
+				t.Errorf("%v, clients are said to reject it at %s, want %s", err, end, c.end)
+			}
+		})
+	}
+}
+
 func distributionPoints() (asn1.ObjectIdentifier, []byte) {
 	const uri = "http://x"
 	value := append([]byte{0x30, 0x10, 0x30, 0x0e, 0xa0, 0x0c, 0xa0, 0x0a, 0x86, byte(len(uri))}, uri...)

@@ -47,7 +47,7 @@ func setWarning(conditions *[]metav1.Condition, access *Access, at metav1.Time) 
 		}
 		meta.SetStatusCondition(conditions, metav1.Condition{
 			Type: warning, Status: metav1.ConditionTrue, Reason: string(AnnotationWithoutEffect),
-			Message: excerpt.Of(strings.Join(sentences, " "), maxMessage), ObservedGeneration: access.Generation, LastTransitionTime: at,
+			Message: excerpt.Of(strings.Join(sentences, " "), maxMessage), LastTransitionTime: at,
 		})
 		return
 	}

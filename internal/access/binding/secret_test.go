@@ -95,7 +95,7 @@ func TestAProblemLeavesTheBindingAsItWas(t *testing.T) {
 	access.Spec.SecretName, access.Generation = "renamed", 4
 	failed := binding.Status(access, binding.Outcome{Problem: &binding.NotReadyError{Reason: binding.ForeignObject, Problem: "W.", Remedy: "R."}}, later)
 	c := meta.FindStatusCondition(failed.Conditions, "Ready")
-	if failed.Binding.Name != "my-app" || failed.ObservedGeneration != 4 || c.ObservedGeneration != 4 || c.Message != "W. The Secret is not written. R." {
+	if failed.Binding.Name != "my-app" || failed.ObservedGeneration != 4 || c.ObservedGeneration != 0 || c.Message != "W. The Secret is not written. R." {
 		t.Errorf("a problem is reported as %+v", failed)
 	}
 	if binding.IsReported(access, failed) {

@@ -34,7 +34,7 @@ func Ready(access *Access) *metav1.Condition {
 // IsBound reports whether the KafkaAccess has the Secret that this generation asks for, and none of an earlier name.
 func IsBound(access *Access) bool {
 	condition, bound := Ready(access), access.Status.Binding
-	return condition != nil && condition.Status == metav1.ConditionTrue && condition.ObservedGeneration == access.Generation &&
+	return condition != nil && condition.Status == metav1.ConditionTrue && access.Status.ObservedGeneration == access.Generation &&
 		bound != nil && bound.Name == access.SecretName()
 }
 
@@ -68,8 +68,9 @@ func Status(access *Access, outcome Outcome, now time.Time) accessv1alpha1.Kafka
 
 func status(access *Access, condition metav1.Condition, now time.Time) accessv1alpha1.KafkaAccessStatus {
 	next := *access.Status.DeepCopy()
+	// The conditions have no generation of their own: the definition of the public operator does not know that field.
 	next.ObservedGeneration = access.Generation
-	condition.Type, condition.ObservedGeneration = ready, access.Generation
+	condition.Type = ready
 	condition.LastTransitionTime = metav1.NewTime(now)
 	meta.SetStatusCondition(&next.Conditions, condition)
 	setWarning(&next.Conditions, access, condition.LastTransitionTime)
@@ -88,7 +89,6 @@ func StatusIntent(access *Access, next accessv1alpha1.KafkaAccessStatus) *access
 		intent.WithConditions(metav1ac.Condition().
 			WithType(condition.Type).
 			WithStatus(condition.Status).
-			WithObservedGeneration(condition.ObservedGeneration).
 			WithLastTransitionTime(condition.LastTransitionTime).
 			WithReason(condition.Reason).
 			WithMessage(condition.Message))

@@ -2,10 +2,15 @@ package apitest
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -368,4 +373,50 @@ func (w *world) takeTurns(name string) {
 		w.oversee()
 	}
 	w.reconcile(name)
+}
+
+// refusing is an API server whose definition of Kafka lacks status.users.
+type refusing struct {
+	client.Client
+
+	writes int
+}
+
+func (r *refusing) Status() client.SubResourceWriter {
+	return refusingStatus{r.Client.Status(), r}
+}
+
+type refusingStatus struct {
+	client.SubResourceWriter
+
+	of *refusing
+}
+
+func (s refusingStatus) Apply(ctx context.Context, intent runtime.ApplyConfiguration, options ...client.SubResourceApplyOption) error {
+	if text, err := json.Marshal(intent); err != nil || bytes.Contains(text, []byte(`"users":`)) {
+		s.of.writes++
+		return errors.Join(errors.New(".status.users: field not declared in schema"), err)
+	}
+	return s.SubResourceWriter.Apply(ctx, intent, options...)
+}
+
+func TestAProgressThatIsRefusedKeepsNobodyWaitingAndIsTriedLessAndLess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	server := &refusing{Client: w.asOperator}
+	w.asOperator = server
+	w.restart()
+	w.user("alice", tls())
+	w.reconcile("alice")
+
+	waits := []time.Duration{w.oversee().RequeueAfter}
+	for range 2 {
+		w.oversee()
+		w.clock.SetTime(w.clock.Now().Add(waits[len(waits)-1]))
+		waits = append(waits, w.oversee().RequeueAfter)
+	}
+
+	if want := []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second}; !slices.Equal(waits, want) || server.writes != len(want) {
+		t.Errorf("it is tried %d times, again after %v, want %v", server.writes, waits, want)
+	}
 }

@@ -20,8 +20,9 @@ import (
 const (
 	// surveyPause gathers what happens to many users at the same time.
 	surveyPause = time.Second
-	// progressPause is between two writes of the progress.
-	progressPause = 5 * time.Second
+	// progressPause is between two writes of the progress; from refusal to refusal it doubles, up to the longest.
+	progressPause        = 5 * time.Second
+	longestProgressPause = time.Hour
 )
 
 // clientsCAVersion is what the cache shows of the two Secrets of the clients CA.
@@ -52,8 +53,8 @@ func (r *Reconciler) Oversee(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	if unmanaged := r.unmanaged.Load(); unmanaged != nil {
 		model.CountUnmanaged(&progress, *unmanaged)
 	}
-	report, err := r.reportProgress(ctx, kafka, progress, now)
-	return waitUntil(earliest(next, report), now), err
+	report := r.reportProgress(ctx, kafka, progress, now)
+	return waitUntil(earliest(next, report), now), nil
 }
 
 // survey is how all users are, and when that is complete: zero when each was reconciled with the clients CA in use.
@@ -91,15 +92,52 @@ func (r *Reconciler) clientsCAVersion(ctx context.Context) (v clientsCAVersion, 
 }
 
 // reportProgress writes the users into the status of the Kafka when they have changed, and says when that is due if it
-// is too soon.
-func (r *Reconciler) reportProgress(ctx context.Context, kafka *kafkav1.Kafka, users kafkav1.UsersStatus, now time.Time) (time.Time, error) {
-	stored := kafka.Status.Users
-	if stored == nil && users.Total == 0 || stored != nil && equality.Semantic.DeepEqual(*stored, users) {
-		return time.Time{}, nil
+// is too soon. A refusal keeps no user waiting: definitions of Strimzi lack the field.
+func (r *Reconciler) reportProgress(ctx context.Context, kafka *kafkav1.Kafka, users kafkav1.UsersStatus, now time.Time) time.Time {
+	if r.progress.isReported(kafka.Status.Users, users) {
+		return time.Time{}
 	}
-	if due := r.reported.Add(progressPause); due.After(now) && !r.reported.After(now) {
-		return due, nil
+	if due := r.progress.due(now); due.After(now) {
+		return due
 	}
+	if err := r.applyProgress(ctx, kafka, users); err != nil {
+		r.progress = r.progress.refused(now)
+		r.options.Log.Error(err, "status.users of the Kafka is not written", "nextTry", r.progress.due(now))
+		return r.progress.due(now)
+	}
+	r.progress = progressReport{at: now, pause: progressPause, written: &users}
+	return time.Time{}
+}
+
+// progressReport is what was last written of the users. One reconcile of it runs at a time.
+type progressReport struct {
+	at      time.Time
+	pause   time.Duration
+	written *kafkav1.UsersStatus
+}
+
+// isReported compares with what the cache shows. That may still be the one before the last.
+func (p progressReport) isReported(shown *kafkav1.UsersStatus, users kafkav1.UsersStatus) bool {
+	if p.written != nil && !equality.Semantic.DeepEqual(*p.written, users) {
+		return false
+	}
+	return shown == nil && users.Total == 0 || shown != nil && equality.Semantic.DeepEqual(*shown, users)
+}
+
+// due is when the next may be written; a clock that was put back ends the wait.
+func (p progressReport) due(now time.Time) time.Time {
+	if p.at.After(now) {
+		return now
+	}
+	return p.at.Add(p.pause)
+}
+
+func (p progressReport) refused(now time.Time) progressReport {
+	p.at, p.pause = now, min(2*max(p.pause, progressPause), longestProgressPause)
+	return p
+}
+
+func (r *Reconciler) applyProgress(ctx context.Context, kafka *kafkav1.Kafka, users kafkav1.UsersStatus) error {
 	status := kafkav1ac.UsersStatus().WithTotal(users.Total).WithReady(users.Ready).WithReissued(users.Reissued)
 	if users.Oldest != nil {
 		status.WithOldest(*users.Oldest)
@@ -107,12 +145,7 @@ func (r *Reconciler) reportProgress(ctx context.Context, kafka *kafkav1.Kafka, u
 	if users.Unmanaged != nil {
 		status.WithUnmanaged(*users.Unmanaged).WithUnmanagedNames(users.UnmanagedNames...)
 	}
-	intent := kafkav1ac.Kafka(kafka.Name, kafka.Namespace).WithUID(kafka.UID).WithStatus(kafkav1ac.KafkaStatus().WithUsers(status))
-	if err := r.applier.ApplyStatus(ctx, intent); err != nil {
-		return time.Time{}, err
-	}
-	r.reported = now
-	return time.Time{}, nil
+	return r.applier.ApplyStatus(ctx, kafkav1ac.Kafka(kafka.Name, kafka.Namespace).WithUID(kafka.UID).WithStatus(kafkav1ac.KafkaStatus().WithUsers(status)))
 }
 
 // noticed has all users looked at together soon, after something has happened to one of them.

@@ -69,8 +69,7 @@ type Reconciler struct {
 	turns *turns
 	// users and overseer wake the two controllers.
 	users, overseer bell
-	// reported is when the progress was last written. One reconcile of it runs at a time.
-	reported time.Time
+	progress        progressReport
 	// unmanaged are the users in Kafka that are no KafkaUsers, nil while that is unknown.
 	unmanaged atomic.Pointer[[]string]
 }

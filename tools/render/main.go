@@ -23,7 +23,7 @@ type manifest struct {
 }
 
 // withoutDefinitions leaves out the definitions, which have a file of their own.
-const withoutDefinitions = "--set=crds.install=false"
+const withoutDefinitions = "--set=crds.strimzi=false,crds.keyturn=false"
 
 // showOnly precedes the one template to render.
 const showOnly = "--show-only"

@@ -42,9 +42,38 @@ func TestValuesReachTheOperator(t *testing.T) {
 	}
 }
 
+func TestDefinitionsAreInstalledApart(t *testing.T) {
+	t.Parallel()
+	strimzis := []string{
+		"kafkaaccesses.access.strimzi.io", "kafkanodepools.kafka.strimzi.io", "kafkas.kafka.strimzi.io", "kafkausers.kafka.strimzi.io", "strimzipodsets.core.strimzi.io",
+	}
+	keyturns := []string{
+		"etcdaccesses.keyturn.dev", "etcdbackups.etcd.database.coreos.com", "etcdclusters.etcd.database.coreos.com", "etcdpkis.keyturn.dev", "kafkaaccesses.kafka.strimzi.io",
+	}
+	for set, want := range map[string][]string{"crds.strimzi": strimzis, "crds.keyturn": keyturns} {
+		t.Run(set, func(t *testing.T) {
+			t.Parallel()
+			text, err := template(t, "--set="+set+"=true")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, line := range trimmedLines(text) {
+				if name, is := strings.CutPrefix(line, "name: "); is && slices.Contains(slices.Concat(strimzis, keyturns), name) {
+					names = append(names, name)
+				}
+			}
+			slices.Sort(names)
+			if !slices.Equal(names, want) {
+				t.Errorf("with %s alone there are %q, want %q", set, names, want)
+			}
+		})
+	}
+}
+
 func TestNonsenseIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, set := range []string{"concurrentReconciles=0", "concurrentReconciles=many", "priorityClassName=Very Important", "featureGates={CertManagerCaType}", "featureGates=+CertManagerCaType"} {
+	for _, set := range []string{"concurrentReconciles=0", "concurrentReconciles=many", "priorityClassName=Very Important", "crds.install=false", "featureGates={CertManagerCaType}", "featureGates=+CertManagerCaType"} {
 		t.Run(set, func(t *testing.T) {
 			t.Parallel()
 			_, err := template(t, "--set="+set)

@@ -77,7 +77,7 @@ Exit codes:
   1  the probe could not run, or could not read everything back: nothing is known
   3  clients were harmed; the account says how
 
-A kind may name its listener, as in mtls@internal. The kinds are:
+A kind may name its listener, as in mtls@mtls. The kinds are:
   pinned         trusts ca.crt as it was at the start
   ca.crt         re-reads ca.crt
   ca.crt-first   re-reads ca.crt and trusts its first entry only
@@ -87,7 +87,7 @@ A kind may name its listener, as in mtls@internal. The kinds are:
   scram          all-crt, on a listener that wants user and password
   plain          no TLS`,
 		Example: `  kubectl keyturn probe kafka/my-cluster -n kafka --duration 5m
-  kubectl keyturn probe kafka/my-cluster -n kafka --kinds pinned,all-crt,mtls@internal -o json`,
+  kubectl keyturn probe kafka/my-cluster -n kafka --kinds pinned,all-crt,mtls@mtls -o json`,
 		Args:              oneKafka,
 		PreRunE:           o.check,
 		ValidArgsFunction: completeKafka(connect),

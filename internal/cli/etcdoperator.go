@@ -118,6 +118,11 @@ func (o *etcdOperatorOptions) managerOptions(scheme *runtime.Scheme, logger logr
 }
 
 func (o *etcdOperatorOptions) addController(mgr watches.Manager, serverClock *kube.ServerClock) error {
+	if !o.access {
+		if err := reportUnattended(mgr, model.UnattendedAccess()); err != nil {
+			return err
+		}
+	}
 	figures := controller.NewMetrics()
 	for _, collector := range []prometheus.Collector{figures, clockFigure(serverClock)} {
 		if err := metrics.Registry.Register(collector); err != nil {

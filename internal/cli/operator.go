@@ -18,7 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	kafkav1beta2 "github.com/keyturn/keyturn/api/kafka/v1beta2"
+	"github.com/keyturn/keyturn/internal/access/binding"
 	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/entityoperator"
@@ -27,6 +30,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/podset"
 	"github.com/keyturn/keyturn/internal/user/finalizer"
+	usermodel "github.com/keyturn/keyturn/internal/user/model"
 )
 
 // defaultLease is the name of the Lease where the chart gives none.
@@ -157,6 +161,7 @@ func gatesOf(flag string) (featuregate.Gates, error) {
 func (o *operatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Logger) manager.Options {
 	cached := controller.CacheOptions(o.watchNamespaces)
 	cached.ByObject[&kafkav1.KafkaUser{}] = finalizer.Cached()
+	cached.ByObject[&accessv1alpha1.KafkaAccess{}], cached.ByObject[&kafkav1beta2.KafkaAccess{}] = trimmedMetadata(), trimmedMetadata()
 	options := o.process.managerOptions(scheme, logger, cached)
 	options.Client = controller.ClientOptions()
 	options.Controller.MaxConcurrentReconciles = o.concurrentObjects
@@ -172,6 +177,9 @@ func (o *operatorOptions) addControllers(mgr watches.Manager, serverClock *kube.
 	users := finalizer.New(finalizer.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("keyturn")})
 	if err := users.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("adding controllers: %w", err)
+	}
+	if err := reportUnattended(mgr, usermodel.Unattended(), binding.Unattended(binding.Public()), binding.Unattended(binding.Proposed())); err != nil {
+		return err
 	}
 	figures := controller.NewMetrics()
 	for _, collector := range []prometheus.Collector{figures, clockFigure(serverClock)} {

@@ -20,6 +20,14 @@ says which. Nothing is listed with "*", and nothing outside of namespaces is tou
 - apiGroups: [kafka.strimzi.io]
   resources: [kafkausers]
   verbs: [get, list, watch, patch]
+# Those at which no access operator looks are told so in their status. Watched as metadata.
+- apiGroups: [access.strimzi.io, kafka.strimzi.io]
+  resources: [kafkaaccesses]
+  verbs: [get, list, watch]
+# The same: the status alone is written.
+- apiGroups: [access.strimzi.io, kafka.strimzi.io]
+  resources: [kafkaaccesses/status]
+  verbs: [patch]
 # The pods of a node pool, described one by one. Patch also takes away an annotation that asked for a restart;
 # delete takes away the set of a node pool that is gone.
 - apiGroups: [core.strimzi.io]

@@ -20,6 +20,7 @@ import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/etcd/model"
+	"github.com/keyturn/keyturn/internal/unattended"
 )
 
 // CacheOptions limits the cache to EtcdClusters and their objects, in these namespaces or in all when there are none.
@@ -53,7 +54,7 @@ func withoutWhatOthersAdd(object any) (any, error) {
 		return object, nil
 	}
 	consent, has := meta.GetAnnotations()[model.ConsentAnnotation]
-	meta.SetManagedFields(nil)
+	unattended.Trim(meta)
 	meta.SetLabels(nil)
 	meta.SetAnnotations(nil)
 	if has {

@@ -163,17 +163,17 @@ func (r *Reconciler) store(ctx context.Context, o model.Observed, d model.Decisi
 func (r *Reconciler) applySecret(ctx context.Context, o model.Observed, data map[string][]byte) (string, error) {
 	intent := model.Secret(o.User, o.SecretName, data)
 	if o.Secret == nil {
-		secret, err := kube.CreateSecret(ctx, r.options.Client, fieldOwner, intent)
+		secret, err := kube.CreateSecret(ctx, r.options.Client, model.Owner, intent)
 		if err != nil {
 			return "", err
 		}
 		return secret.ResourceVersion, nil
 	}
 	secret := o.Secret.DeepCopy()
-	if applied, err := kube.IsApplied(secret, intent, fieldOwner); err != nil || applied {
+	if applied, err := kube.IsApplied(secret, intent, model.Owner); err != nil || applied {
 		return secret.ResourceVersion, err
 	}
-	if err := kube.OwnAsApplied(ctx, r.options.Client, fieldOwner, secret); err != nil {
+	if err := kube.OwnAsApplied(ctx, r.options.Client, model.Owner, secret); err != nil {
 		return "", err
 	}
 	intent.WithUID(secret.UID).WithResourceVersion(secret.ResourceVersion)

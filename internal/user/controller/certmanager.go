@@ -127,7 +127,7 @@ func (r *Reconciler) readTrust(ctx context.Context, o *model.Observed) error {
 	if err != nil {
 		return fmt.Errorf("telling who writes %s of Secret %s: %w", model.CAEntry, o.Secret.Name, err)
 	}
-	if slices.ContainsFunc(managers[model.CAEntry], func(manager string) bool { return manager != fieldOwner }) && o.Outside.Fills {
+	if slices.ContainsFunc(managers[model.CAEntry], func(manager string) bool { return manager != model.Owner }) && o.Outside.Fills {
 		o.CA.Bundle = nil
 	}
 	return nil

@@ -35,7 +35,7 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, user *kafkav1.KafkaUse
 	if !to(user, r.options.Cluster.Name) {
 		return nil
 	}
-	err := r.options.Client.Patch(ctx, user, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
+	err := r.options.Client.Patch(ctx, user, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(model.Owner))
 	if err = client.IgnoreNotFound(err); err != nil {
 		return fmt.Errorf("changing the finalizers of KafkaUser %s: %w", user.Name, err)
 	}

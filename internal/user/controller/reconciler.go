@@ -25,9 +25,6 @@ import (
 	"github.com/keyturn/keyturn/internal/user/model"
 )
 
-// fieldOwner owns what this controller applies.
-const fieldOwner = "keyturn-user-operator"
-
 // Options are what a Reconciler works with.
 type Options struct {
 	// Client reads from the cache and writes; Live reads past the cache.
@@ -77,7 +74,7 @@ type Reconciler struct {
 // New returns a Reconciler. SetupWithManager starts it.
 func New(options Options) *Reconciler {
 	return &Reconciler{
-		options: options, applier: kube.NewApplier(options.Client, fieldOwner), memory: newMemory(), ledger: newLedger(options.Kafka),
+		options: options, applier: kube.NewApplier(options.Client, model.Owner), memory: newMemory(), ledger: newLedger(options.Kafka),
 		named: kube.NewNamed(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}), turns: newTurns(),
 	}
 }

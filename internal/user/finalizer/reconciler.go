@@ -20,6 +20,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/unattended"
 	"github.com/keyturn/keyturn/internal/user/model"
 )
 
@@ -38,7 +39,7 @@ type Options struct {
 func Cached() cache.ByObject {
 	return cache.ByObject{Transform: func(object any) (any, error) {
 		if user, is := object.(client.Object); is {
-			user.SetManagedFields(nil)
+			unattended.Trim(user)
 			user.SetAnnotations(nil)
 			user.SetOwnerReferences(nil)
 			user.SetLabels(map[string]string{kafkamodel.ClusterLabel: user.GetLabels()[kafkamodel.ClusterLabel]})

@@ -43,14 +43,14 @@ help: ## list the targets
 demo: build $(CLUSTER) ## start a Kafka cluster, restart it and replace its CA keys under load, start an etcd cluster; uses $KUBECONFIG if set, else the bed
 	@$(kubeconfig); go run ./e2e/demo
 
-build: ## build bin/keyturn (static) and the kubectl plugin that it also is
-	$(compile) -o bin/keyturn ./cmd/keyturn
+build: ## build bin/keyturn (static), the kubectl plugin that it also is, and bin/keyturn-agent for pods
+	$(compile) -o bin/ ./cmd/keyturn ./cmd/keyturn-agent
 	@ln -sf keyturn bin/kubectl-keyturn
 	@ln -sf keyturn bin/kubectl_complete-keyturn
 
 image: ## write the operator's image as an OCI archive, out/keyturn-image.tar, to be pushed to a registry
-	@for arch in $(ARCHITECTURES); do GOOS=linux GOARCH=$$arch $(compile) -o out/image/$$arch/keyturn ./cmd/keyturn; done
-	@$(BED) image archive $(foreach arch,$(ARCHITECTURES),--program $(arch)=$(CURDIR)/out/image/$(arch)/keyturn) --to $(CURDIR)/out/keyturn-image.tar
+	@for arch in $(ARCHITECTURES); do GOOS=linux GOARCH=$$arch $(compile) -o out/image/$$arch/ ./cmd/keyturn ./cmd/keyturn-agent; done
+	@$(BED) image archive $(foreach arch,$(ARCHITECTURES),--programs $(arch)=$(CURDIR)/out/image/$(arch)) --to $(CURDIR)/out/keyturn-image.tar
 
 test: ## prove the project: lint, generated files, unit, API-level, single servers, short end-to-end run, short benchmarks (what CI runs)
 	@go run -C tools ./stages -C .. needs programs lint generate-check build unit race api-test etcd-server-test kafka-server-test $(CLUSTER) e2e-short bench-short

@@ -1,5 +1,4 @@
-// Command keyturn is the operator, the agent inside its pods, and the kubectl
-// plugin, in one binary.
+// Command keyturn is the operators and the kubectl plugin, in one binary.
 package main
 
 import (

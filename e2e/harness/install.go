@@ -25,7 +25,7 @@ import (
 // Environment variables that say what to install.
 const (
 	// ImageVariable is repository:tag of the operator's image, in a registry that
-	// the cluster reaches. The bed needs none: it gets bin/keyturn.
+	// the cluster reaches. The bed needs none: it gets the programs of bin.
 	ImageVariable = "KEYTURN_IMAGE"
 	// KafkaImagesVariable lists version=image, separated by commas.
 	KafkaImagesVariable = "KEYTURN_KAFKA_IMAGES"
@@ -44,6 +44,9 @@ const (
 	bedKafkaImages = "4.3.1=keyturn.dev/kafka:4.3.1,4.2.1=keyturn.dev/kafka:4.2.1"
 	kafkaImages    = "4.3.1=apache/kafka:4.3.1,4.2.1=apache/kafka:4.2.1"
 )
+
+// Programs are those of the operator's image, by their names in the folder bin.
+func Programs() []string { return []string{"keyturn", "keyturn-agent"} }
 
 // images are what is to be run, and what tells two contents of one tag apart.
 type images struct {
@@ -114,15 +117,18 @@ func (k *Kubernetes) OnBed(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// packForBed loads bin/keyturn as an image and returns its digest.
+// packForBed loads the programs of bin as an image and returns their digest.
 func (k *Kubernetes) packForBed(ctx context.Context) (string, error) {
-	binary := filepath.Join(k.Root, "bin", "keyturn")
-	data, err := os.ReadFile(binary)
-	if err != nil {
-		return "", fmt.Errorf("packing the operator, which \"make build\" builds: %w", err)
+	programs, digest := filepath.Join(k.Root, "bin"), sha256.New()
+	for _, program := range Programs() {
+		data, err := os.ReadFile(filepath.Join(programs, program))
+		if err != nil {
+			return "", fmt.Errorf("packing the operator, which \"make build\" builds: %w", err)
+		}
+		own := sha256.Sum256(data)
+		digest.Write(own[:])
 	}
-	digest := sha256.Sum256(data)
-	return hex.EncodeToString(digest[:]), k.run(ctx, nil, "go", "run", "-C", "bed", ".", "image", "keyturn", "--binary", binary)
+	return hex.EncodeToString(digest.Sum(nil)), k.run(ctx, nil, "go", "run", "-C", "bed", ".", "image", "keyturn", "--programs", programs)
 }
 
 // helm installs or upgrades the release. It takes over what somebody applied

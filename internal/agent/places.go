@@ -3,8 +3,10 @@ package agent
 // Places inside the container of a server. The operator mounts them, the agent reads
 // them; both sides use these constants and nothing else.
 const (
-	// BinaryPath is where the init container leaves the keyturn binary.
-	BinaryPath = "/opt/keyturn/keyturn"
+	// ImageBinaryPath is the agent in the operator's image.
+	ImageBinaryPath = "/keyturn-agent"
+	// BinaryPath is where the init container leaves the agent.
+	BinaryPath = "/opt/keyturn/keyturn-agent"
 	// NodeDir mounts the member's own Secret: leaf, key, custom listener
 	// certificates and the publication.
 	NodeDir = "/etc/keyturn/node"

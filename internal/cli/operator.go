@@ -22,6 +22,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	kafkav1beta2 "github.com/keyturn/keyturn/api/kafka/v1beta2"
 	"github.com/keyturn/keyturn/internal/access/binding"
+	"github.com/keyturn/keyturn/internal/cli/build"
 	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/entityoperator"
@@ -208,7 +209,7 @@ func (o *operatorOptions) addControllers(mgr watches.Manager, serverClock *kube.
 
 		Companions: entityoperator.Companions(stores(o.pkcs12), o.gates),
 		Gates:      o.gates,
-		Version:    version(),
+		Version:    build.Version(),
 	})
 	if err := kafka.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("adding controllers: %w", err)

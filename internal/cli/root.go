@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/keyturn/keyturn/internal/cli/build"
 )
 
 // Exit codes, as docs/kubectl.md promises them to scripts.
@@ -21,13 +23,6 @@ const (
 	// exitHarmed is the code of a probe whose clients were harmed.
 	exitHarmed = 3
 )
-
-// exitCoder is an error that carries the exit code of a child process, so that
-// the agent ends as the server it ran did.
-type exitCoder interface {
-	error
-	ExitCode() int
-}
 
 // Main runs the command line and returns the exit code. args includes the name by
 // which the binary was called, which decides what it shows itself as.
@@ -44,9 +39,6 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 	if _, told := errors.AsType[misuseError](err); cmd == root && !told {
 		err = misused(root, err) // there is no such command
-	}
-	if coder, is := errors.AsType[exitCoder](err); is {
-		return coder.ExitCode()
 	}
 	_, _ = fmt.Fprintln(stderr, err)
 	return exitCode(err)
@@ -104,7 +96,7 @@ func newRootCommand(p program, stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:           p.file,
 		Short:         p.about,
-		Version:       version(),
+		Version:       build.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: p.name},
@@ -114,7 +106,7 @@ func newRootCommand(p program, stdout, stderr io.Writer) *cobra.Command {
 	access := newAccess(p)
 	root.AddCommand(access.commands()...)
 	root.AddCommand(newVersionCommand(), newOptionsCommand(access.flags))
-	for _, inside := range []*cobra.Command{newOperatorCommand(), newUserOperatorCommand(), newAccessOperatorCommand(), newEtcdOperatorCommand(), newAgentCommand()} {
+	for _, inside := range []*cobra.Command{newOperatorCommand(), newUserOperatorCommand(), newAccessOperatorCommand(), newEtcdOperatorCommand()} {
 		// Pods run these; who looks at a cluster with kubectl has no use for them.
 		inside.Hidden = p == asPlugin()
 		root.AddCommand(inside)

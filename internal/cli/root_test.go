@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/keyturn/keyturn/internal/cli/build"
 )
 
 // typed runs the command line as a shell does.
@@ -134,11 +136,11 @@ func TestExamplesAreUnderTheNameOfTheProgram(t *testing.T) {
 
 func TestPluginHidesWhatPodsRun(t *testing.T) {
 	t.Parallel()
-	inside := regexp.MustCompile(`(?m)^  (operator|agent) `)
+	inside := regexp.MustCompile(`(?m)^  operator `)
 	if help, _, _ := typed("kubectl-keyturn", "--help"); inside.MatchString(help) || !strings.Contains(help, "\n  status ") {
 		t.Errorf("help of the plugin:\n%s", help)
 	}
-	if help, _, _ := typed("keyturn", "--help"); len(inside.FindAllString(help, -1)) != 2 {
+	if help, _, _ := typed("keyturn", "--help"); len(inside.FindAllString(help, -1)) != 1 {
 		t.Errorf("help of keyturn:\n%s", help)
 	}
 	if offered, _, _ := typed(completer, ""); strings.Contains(offered, "operator\t") || !strings.Contains(offered, "status\t") {
@@ -152,7 +154,7 @@ func TestPluginHidesWhatPodsRun(t *testing.T) {
 func TestVersionInEveryForm(t *testing.T) {
 	t.Parallel()
 	text, _, code := typed("kubectl-keyturn", "version")
-	if want := "kubectl keyturn " + version() + " (go"; code != 0 || !strings.HasPrefix(text, want) {
+	if want := "kubectl keyturn " + build.Version() + " (go"; code != 0 || !strings.HasPrefix(text, want) {
 		t.Errorf("it ends with %d and says %q, want %q", code, text, want)
 	}
 	forms := map[string]func([]byte, any) error{
@@ -162,7 +164,7 @@ func TestVersionInEveryForm(t *testing.T) {
 	for output, read := range forms {
 		text, _, code := typed("kubectl-keyturn", "version", "-o", output)
 		var got versionReport
-		if err := read([]byte(text), &got); err != nil || code != 0 || got.Version != version() || got.Platform == "" || got.GoVersion == "" {
+		if err := read([]byte(text), &got); err != nil || code != 0 || got.Version != build.Version() || got.Platform == "" || got.GoVersion == "" {
 			t.Errorf("-o %s ends with %d, error %v:\n%s", output, code, err, text)
 		}
 	}

@@ -3,9 +3,10 @@ package cli
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/keyturn/keyturn/internal/cli/build"
 )
 
 // versionReport is what "keyturn version" says.
@@ -27,21 +28,11 @@ is in its status, as operatorLastSuccessfulVersion.`,
 			if err := checkOutput(output); err != nil {
 				return misused(cmd, err)
 			}
-			report := versionReport{Version: version(), GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+			report := versionReport{Version: build.Version(), GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 			text := fmt.Sprintf("%s %s (%s, %s)\n", cmd.Root().DisplayName(), report.Version, report.GoVersion, report.Platform)
 			return show(cmd.OutOrStdout(), output, text, report)
 		},
 	}
 	addOutputFlag(cmd, &output, outputTable, "output format: table, json or yaml")
 	return cmd
-}
-
-// version is what the Go toolchain recorded about the build: the tag or the
-// pseudo-version of the commit.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "unknown"
-	}
-	return info.Main.Version
 }

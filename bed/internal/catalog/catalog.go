@@ -118,12 +118,13 @@ func etcd(part string) func(context.Context, build.Builder) (images.Image, error
 	}
 }
 
-// Keyturn packs the operator's static program.
-func Keyturn(binary, tag string) images.Image {
+// Keyturn packs the static programs of the operator and of the agent, which are in one folder.
+func Keyturn(programs, tag string) images.Image {
 	return images.Image{
 		Name: images.Prefix + "keyturn:" + tag,
 		Layers: [][]images.File{{
-			images.Program("/keyturn", binary),
+			images.Program("/keyturn", filepath.Join(programs, "keyturn")),
+			images.Program("/keyturn-agent", filepath.Join(programs, "keyturn-agent")),
 			images.Directory("/tmp", 0o777),
 			images.Text("/etc/passwd", "root:x:0:0:root:/root:/sbin/nologin\nkeyturn:x:65532:65532:keyturn:/:/sbin/nologin\n"),
 			images.Text("/etc/group", "root:x:0:\nkeyturn:x:65532:\n"),

@@ -80,26 +80,26 @@ func loadCommand() *cobra.Command {
 }
 
 func keyturnCommand() *cobra.Command {
-	var binary, tag string
+	var programs, tag string
 	command := &cobra.Command{
-		Use: "keyturn --binary PATH", Short: "Pack the operator's static program as an image, and load it if the bed is up", Args: cobra.NoArgs,
+		Use: "keyturn --programs FOLDER", Short: "Pack the static programs of operator and agent as an image, and load it if the bed is up", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return inSession(command, func(s session) error { return packKeyturn(s, binary, tag) })
+			return inSession(command, func(s session) error { return packKeyturn(s, programs, tag) })
 		},
 	}
-	command.Flags().StringVar(&binary, "binary", "", "the operator's program, linked statically")
+	command.Flags().StringVar(&programs, "programs", "", "folder with keyturn and keyturn-agent, linked statically")
 	command.Flags().StringVar(&tag, "tag", "dev", "version of the image")
-	if err := command.MarkFlagRequired("binary"); err != nil {
+	if err := command.MarkFlagRequired("programs"); err != nil {
 		panic(err)
 	}
 	return command
 }
 
-func packKeyturn(s session, binary, tag string) error {
+func packKeyturn(s session, programs, tag string) error {
 	if err := os.MkdirAll(s.folder.Images(), 0o755); err != nil {
 		return fmt.Errorf("making the folder of images: %w", err)
 	}
-	image := catalog.Keyturn(binary, tag)
+	image := catalog.Keyturn(programs, tag)
 	archive := filepath.Join(s.folder.Images(), "keyturn-"+tag+".tar")
 	if err := image.Pack(archive); err != nil {
 		return err
@@ -116,11 +116,11 @@ func archiveCommand() *cobra.Command {
 	var programs map[string]string
 	var archive string
 	command := &cobra.Command{
-		Use: "archive --program ARCHITECTURE=PATH --to FILE", Short: "Write the operator's image as an OCI archive, for a registry", Args: cobra.NoArgs,
+		Use: "archive --programs ARCHITECTURE=FOLDER --to FILE", Short: "Write the operator's image as an OCI archive, for a registry", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			variants := map[string]images.Image{}
-			for architecture, program := range programs {
-				variants[architecture] = catalog.Keyturn(program, "")
+			for architecture, folder := range programs {
+				variants[architecture] = catalog.Keyturn(folder, "")
 			}
 			if err := images.WriteArchive(archive, variants); err != nil {
 				return err
@@ -129,9 +129,9 @@ func archiveCommand() *cobra.Command {
 			return err
 		},
 	}
-	command.Flags().StringToStringVar(&programs, "program", nil, "the operator's program, linked statically, for an architecture as Go calls it; may be repeated")
+	command.Flags().StringToStringVar(&programs, "programs", nil, "folder with keyturn and keyturn-agent, linked statically, for an architecture as Go calls it; may be repeated")
 	command.Flags().StringVar(&archive, "to", "", "the archive")
-	for _, required := range []string{"program", "to"} {
+	for _, required := range []string{"programs", "to"} {
 		if err := command.MarkFlagRequired(required); err != nil {
 			panic(err)
 		}

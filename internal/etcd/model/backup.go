@@ -170,9 +170,11 @@ func (b Backup) container(cluster Cluster) corev1.Container {
 		Name:            backupContainer,
 		Image:           cluster.settings.AgentImage,
 		ImagePullPolicy: cluster.settings.PullPolicy,
-		Command: agentOf("/keyturn", "etcd-backup", "--key-algorithm="+string(cluster.TLS.Algorithm),
-			"--url="+cluster.Names.clientEndpoint(), "--cluster="+cluster.Names.Cluster, "--cluster-uid="+string(cluster.UID), "--backup="+b.Name,
-			"--keep="+strconv.FormatInt(b.policy().MaxBackups, 10)),
+		Command: []string{
+			agent.ImageBinaryPath, "etcd-backup", "--key-algorithm=" + string(cluster.TLS.Algorithm),
+			"--url=" + cluster.Names.clientEndpoint(), "--cluster=" + cluster.Names.Cluster, "--cluster-uid=" + string(cluster.UID),
+			"--backup=" + b.Name, "--keep=" + strconv.FormatInt(b.policy().MaxBackups, 10),
+		},
 		Env:             cluster.environment(cluster.Version),
 		SecurityContext: containerSecurity(),
 		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{

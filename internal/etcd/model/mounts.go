@@ -19,14 +19,9 @@ const (
 // agentCommand is the first process of the container, which starts etcd.
 func (c Cluster) agentCommand() []string {
 	if c.Names.Mode != Dynamic {
-		return agentOf(agent.BinaryPath, "etcd-mounted", "--")
+		return []string{agent.BinaryPath, "etcd-mounted", "--"}
 	}
-	return agentOf(agent.BinaryPath, "etcd", "--key-algorithm="+string(c.TLS.Algorithm), "--")
-}
-
-// agentOf is the command line of an agent of a binary.
-func agentOf(binary string, arguments ...string) []string {
-	return append([]string{binary, "agent"}, arguments...)
+	return []string{agent.BinaryPath, "etcd", "--key-algorithm=" + string(c.TLS.Algorithm), "--"}
 }
 
 // ports are those of a member. An agent without certificates of its own does not serve the operator.

@@ -139,7 +139,7 @@ func (c Cluster) initContainer() corev1.Container {
 		Name:            initContainer,
 		Image:           c.settings.AgentImage,
 		ImagePullPolicy: c.settings.PullPolicy,
-		Command:         agentOf("/keyturn", "install", agent.BinaryPath),
+		Command:         []string{agent.ImageBinaryPath, "install", agent.BinaryPath},
 		SecurityContext: containerSecurity(),
 		VolumeMounts:    []corev1.VolumeMount{{Name: agentVolume, MountPath: agentDir}},
 	}

@@ -81,9 +81,11 @@ func (c Cluster) AddRestore(pod *corev1.Pod, file RestoreFile) {
 		Name:            restoreContainer,
 		Image:           pod.Spec.Containers[0].Image,
 		ImagePullPolicy: c.settings.PullPolicy,
-		Command: append(agentOf(agent.BinaryPath, "etcd-restore", "--path="+file.Path, "--sha256="+file.SHA256, "--"),
-			utility, "snapshot", "restore", "--name="+pod.Name, "--initial-cluster="+pod.Name+"="+peer,
-			"--initial-advertise-peer-urls="+peer, "--initial-cluster-token="+string(c.UID)),
+		Command: []string{
+			agent.BinaryPath, "etcd-restore", "--path=" + file.Path, "--sha256=" + file.SHA256, "--",
+			utility, "snapshot", "restore", "--name=" + pod.Name, "--initial-cluster=" + pod.Name + "=" + peer,
+			"--initial-advertise-peer-urls=" + peer, "--initial-cluster-token=" + string(c.UID),
+		},
 		SecurityContext: containerSecurity(),
 		Resources:       pod.Spec.Containers[0].Resources,
 		VolumeMounts: []corev1.VolumeMount{

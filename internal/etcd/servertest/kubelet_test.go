@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -183,7 +185,16 @@ func (w *world) mount(ctx context.Context, m *member, pod *corev1.Pod) error {
 
 // start runs the agent with the command of the pod.
 func (w *world) start(ctx context.Context, m *member, pod *corev1.Pod) error {
-	own, err := ownpod.New(apiServer, ownpod.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})
+	transport, err := rest.TransportFor(apiServer)
+	if err != nil {
+		return err
+	}
+	address, err := url.Parse(apiServer.Host)
+	if err != nil {
+		return err
+	}
+	api := ownpod.API{URL: *address, Transport: transport}
+	own, err := ownpod.New(api, ownpod.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)})
 	if err != nil {
 		return err
 	}

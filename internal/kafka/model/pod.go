@@ -113,7 +113,7 @@ func (c Cluster) initContainer() *coreac.ContainerApplyConfiguration {
 	container := coreac.Container().
 		WithName(initContainer).
 		WithImage(c.settings.AgentImage).
-		WithCommand("/keyturn", "agent", "install", agent.BinaryPath).
+		WithCommand(agent.ImageBinaryPath, "install", agent.BinaryPath).
 		WithSecurityContext(containerSecurity()).
 		WithVolumeMounts(mount(agentVolume, agentDir))
 	if c.settings.PullPolicy != "" {
@@ -142,7 +142,7 @@ func (c Cluster) kafkaContainer(pool Pool, node Node) *coreac.ContainerApplyConf
 	container := coreac.Container().
 		WithName(kafkaContainer).
 		WithImage(c.Version.Image).
-		WithCommand(agent.BinaryPath, "agent", "kafka").
+		WithCommand(agent.BinaryPath, "kafka").
 		WithSecurityContext(containerSecurity()).
 		WithPorts(c.containerPorts(node)...).
 		WithVolumeMounts(containerMounts(pool)...).

@@ -1,4 +1,4 @@
-package cli
+package agentcli
 
 import (
 	"log/slog"
@@ -9,7 +9,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 )
 
-func newAgentEtcdRestoreCommand() *cobra.Command {
+func newEtcdRestoreCommand() *cobra.Command {
 	restore := etcdagent.Restore{Options: etcdagent.Defaults(), Volume: contract.RestoreDir}
 	command := &cobra.Command{
 		Use:   "etcd-restore [flags] -- COMMAND [ARGUMENT...]",

@@ -1,4 +1,4 @@
-package cli
+package agentcli
 
 import (
 	"log/slog"
@@ -12,7 +12,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/snapshot"
 )
 
-func newAgentEtcdBackupCommand() *cobra.Command {
+func newEtcdBackupCommand() *cobra.Command {
 	var flags etcdAgentFlags
 	var url, cluster, clusterUID, name string
 	var keep int

@@ -1,4 +1,4 @@
-package cli
+package agentcli
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ func TestEtcdAgentRefusesWhatItCannotRunOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
-			code := Main(append([]string{"keyturn", "agent", "etcd"}, c.arguments...), &stdout, &stderr)
+			code := Main(append([]string{"keyturn-agent", "etcd"}, c.arguments...), &stdout, &stderr)
 			if code != exitFailed || !strings.Contains(stderr.String(), c.says) {
 				t.Errorf("exit code %d, %q; want something about %q", code, stderr.String(), c.says)
 			}

@@ -1,4 +1,4 @@
-package cli
+package agentcli
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
 	etcdagent "github.com/keyturn/keyturn/internal/etcd/agent"
@@ -33,7 +31,7 @@ type etcdAgentFlags struct {
 	algorithm            string
 }
 
-func newAgentEtcdCommand() *cobra.Command {
+func newEtcdCommand() *cobra.Command {
 	var flags etcdAgentFlags
 	command := &cobra.Command{
 		Use:   "etcd [flags] -- COMMAND [ARGUMENT...]",
@@ -58,7 +56,7 @@ func addOwnPodFlags(set *pflag.FlagSet, f *etcdAgentFlags) {
 	set.StringVar(&f.algorithm, "key-algorithm", string(pki.ECDSA), "algorithm of the keys that are made (ECDSA or RSA)")
 }
 
-func newAgentEtcdMountedCommand() *cobra.Command {
+func newEtcdMountedCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "etcd-mounted [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run an etcd member on certificates that are mounted, or on none",
@@ -90,11 +88,11 @@ func (f etcdAgentFlags) options(command []string) (etcdagent.Options, error) {
 	if algorithm != pki.ECDSA && algorithm != pki.RSA {
 		return etcdagent.Options{}, errAlgorithm
 	}
-	config, err := rest.InClusterConfig()
+	api, err := ownpod.InCluster()
 	if err != nil {
 		return etcdagent.Options{}, fmt.Errorf("reading the pod's account: %w", err)
 	}
-	own, err := ownpod.New(config, ownpod.Pod{Namespace: f.namespace, Name: f.name, UID: types.UID(f.uid)})
+	own, err := ownpod.New(api, ownpod.Pod{Namespace: f.namespace, Name: f.name, UID: f.uid})
 	if err != nil {
 		return etcdagent.Options{}, err
 	}

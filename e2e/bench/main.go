@@ -100,6 +100,7 @@ func run(ctx context.Context, out io.Writer, asked size, only string) error {
 
 func (b *bench) measure(ctx context.Context, selected *regexp.Regexp) error {
 	for _, m := range []measurement{
+		{"programs", programs},
 		{"certificates", certificates},
 		{"planner", planner},
 		{"neighbours", neighbours},

@@ -45,8 +45,14 @@ const (
 	kafkaImages    = "4.3.1=apache/kafka:4.3.1,4.2.1=apache/kafka:4.2.1"
 )
 
+// The programs of the operator's image.
+const (
+	OperatorProgram = "keyturn"
+	AgentProgram    = "keyturn-agent"
+)
+
 // Programs are those of the operator's image, by their names in the folder bin.
-func Programs() []string { return []string{"keyturn", "keyturn-agent"} }
+func Programs() []string { return []string{OperatorProgram, AgentProgram} }
 
 // images are what is to be run, and what tells two contents of one tag apart.
 type images struct {

@@ -43,10 +43,10 @@ help: ## list the targets
 demo: build $(CLUSTER) ## start a Kafka cluster, restart it and replace its CA keys under load, start an etcd cluster; uses $KUBECONFIG if set, else the bed
 	@$(kubeconfig); go run ./e2e/demo
 
-build: ## build bin/keyturn (static), the kubectl plugin that it also is, and bin/keyturn-agent for pods
-	$(compile) -o bin/ ./cmd/keyturn ./cmd/keyturn-agent
-	@ln -sf keyturn bin/kubectl-keyturn
-	@ln -sf keyturn bin/kubectl_complete-keyturn
+build: ## build bin/keyturn (static), bin/keyturn-agent for pods, and the kubectl plugin
+	@rm -f bin/kubectl-keyturn # Go writes through a link
+	$(compile) -o bin/ ./cmd/...
+	@ln -sf kubectl-keyturn bin/kubectl_complete-keyturn
 
 image: ## write the operator's image as an OCI archive, out/keyturn-image.tar, to be pushed to a registry
 	@for arch in $(ARCHITECTURES); do GOOS=linux GOARCH=$$arch $(compile) -o out/image/$$arch/ ./cmd/keyturn ./cmd/keyturn-agent; done

@@ -1,4 +1,4 @@
-// Command keyturn is the operators and the kubectl plugin, in one binary.
+// Command keyturn is the operators, and a client that counts what it loses, in one program.
 package main
 
 import (

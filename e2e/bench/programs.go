@@ -12,7 +12,7 @@ import (
 
 // What the programs may take on a disk. Every Kafka and etcd pod has the agent.
 const (
-	maxProgramMiB = 72
+	maxProgramMiB = 62
 	maxAgentMiB   = 18
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/keyturn/keyturn/internal/probe/reach"
 	"github.com/keyturn/keyturn/internal/probe/target"
 	"github.com/keyturn/keyturn/internal/report"
-	"github.com/keyturn/keyturn/internal/report/timeline"
+	"github.com/keyturn/keyturn/internal/report/picture"
 )
 
 // EveryKind is a client of every kind, on the listeners of the examples.
@@ -133,18 +133,17 @@ func (k *Kubernetes) Folder(kind, name string) string {
 // WriteReport writes a report. If there were clients, it has the picture of what they
 // saw and says whether they went first.
 func (k *Kubernetes) WriteReport(kind string, summary report.Report, seen *probe.Result) error {
-	var picture report.Picture
+	var drawn report.Picture
 	if seen != nil {
 		went, err := precedence()
 		if err != nil {
 			return err
 		}
 		summary.Notes = append(summary.Notes, went)
-		rendered, err := timeline.Render(seen.Timeline(summary.Name))
+		drawn, err = picture.Render(seen.Timeline(summary.Name))
 		if err != nil {
 			return fmt.Errorf("drawing the time line of %s: %w", summary.Name, err)
 		}
-		picture = report.Picture(rendered)
 	}
-	return report.Write(k.Folder(kind, summary.Name), summary, picture)
+	return report.Write(k.Folder(kind, summary.Name), summary, drawn)
 }

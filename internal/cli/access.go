@@ -32,16 +32,14 @@ func newAccess(p program) access {
 }
 
 // commands are those that reach a cluster.
-func (a access) commands() []*cobra.Command {
+func (a access) commands(draw Draw) []*cobra.Command {
 	list := []*cobra.Command{
-		newProbeCommand(a.config, a.connect), statusCommand(a.connect), planCommand(a.connect), rotateCommand(a.connect),
+		newProbeCommand(a.config, a.connect, draw), statusCommand(a.connect), planCommand(a.connect), rotateCommand(a.connect),
 	}
 	for _, cmd := range list {
 		cmd.Flags().AddFlagSet(a.flags)
 	}
 	a.completeFlags(list[0]) // the flags are the same for all
-	// It reaches no cluster by these flags, and people who look at one have no use for it.
-	list[0].AddCommand(newProbeClientCommand(a.program == asPlugin()))
 	return list
 }
 

@@ -53,14 +53,3 @@ func TestReferencesNeedConsentUnlessTheFlagSaysOtherwise(t *testing.T) {
 		}
 	}
 }
-
-func TestThePluginHidesTheOperators(t *testing.T) {
-	t.Parallel()
-	for _, p := range []program{asItself(), asPlugin()} {
-		for _, cmd := range newRootCommand(p, nil, nil).Commands() {
-			if name := cmd.Name(); (name == "operator" || name == "access-operator" || name == "etcd-operator") && cmd.Hidden != (p == asPlugin()) {
-				t.Errorf("%s: %s is hidden: %t", p.name, name, cmd.Hidden)
-			}
-		}
-	}
-}

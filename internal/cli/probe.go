@@ -22,8 +22,12 @@ import (
 	"github.com/keyturn/keyturn/internal/report/timeline"
 )
 
-// probeOptions are the options of "keyturn probe".
+// Draw makes the picture of a run.
+type Draw func(timeline.Timeline) (report.Picture, error)
+
+// probeOptions are the options of "kubectl keyturn probe".
 type probeOptions struct {
+	draw     Draw
 	config   *kubeconfig
 	clock    clock.WithTicker
 	listener string
@@ -62,8 +66,8 @@ func judged(result probe.Result) error {
 	return errProbeHarmed
 }
 
-func newProbeCommand(config *kubeconfig, connect connector) *cobra.Command {
-	o := &probeOptions{config: config, clock: clock.RealClock{}}
+func newProbeCommand(config *kubeconfig, connect connector, draw Draw) *cobra.Command {
+	o := &probeOptions{draw: draw, config: config, clock: clock.RealClock{}}
 	cmd := &cobra.Command{
 		Use:   "probe kafka/NAME",
 		Short: "Run real clients against a cluster and count what they lose",
@@ -277,9 +281,9 @@ func (o *probeOptions) write(name string, result probe.Result) error {
 	if o.report == "" {
 		return nil
 	}
-	picture, err := timeline.Render(result.Timeline(kafkaPrefix + name))
+	picture, err := o.draw(result.Timeline(kafkaPrefix + name))
 	if err != nil {
 		return err
 	}
-	return report.Write(o.report, result.Report("probe/"+name, report.Machine()), report.Picture(picture))
+	return report.Write(o.report, result.Report("probe/"+name, report.Machine()), picture)
 }

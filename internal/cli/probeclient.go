@@ -30,12 +30,11 @@ type clientOptions struct {
 const clientRetention = 24 * time.Hour
 
 // newProbeClientCommand is for pods: it needs no access to the API.
-func newProbeClientCommand(hidden bool) *cobra.Command {
+func newProbeClientCommand() *cobra.Command {
 	o := &clientOptions{}
 	cmd := &cobra.Command{
-		Use:    "client --secret-dir DIRECTORY",
-		Short:  "Run one client in a pod on the mounted Secret of a KafkaAccess",
-		Hidden: hidden,
+		Use:   "client --secret-dir DIRECTORY",
+		Short: "Run one client in a pod on the mounted Secret of a KafkaAccess",
 		Long: `Sends records to a topic and reads them back, with nothing but the mounted Secret
 of a KafkaAccess, until it is stopped. It reads the directory for each new
 connection, and opens one to a bootstrap address each second. It prints its

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/keyturn/keyturn/internal/cli/build"
 )
@@ -24,14 +25,25 @@ const (
 	exitHarmed = 3
 )
 
-// Main runs the command line and returns the exit code. args includes the name by
-// which the binary was called, which decides what it shows itself as.
+// Main runs the command line of the program that has the operators, and returns the exit
+// code. args begins with the name of the program.
 func Main(args []string, stdout, stderr io.Writer) int {
+	return execute(newOperatorsRoot(stdout, stderr), args[1:], stderr)
+}
+
+// Plugin is Main for the kubectl plugin. The name by which it was called says whether
+// kubectl wants to complete what has been typed.
+func Plugin(args []string, stdout, stderr io.Writer, draw Draw) int {
+	name, rest := filepath.Base(args[0]), args[1:]
+	if name == completer {
+		rest = append([]string{cobra.ShellCompRequestCmd}, rest...)
+	}
+	return execute(newPluginRoot(draw, stdout, stderr), rest, stderr)
+}
+
+func execute(root *cobra.Command, args []string, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-
-	p, args := calledAs(args)
-	root := newRootCommand(p, stdout, stderr)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -54,7 +66,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// program is what the binary is called as.
+// program is how a program shows itself.
 type program struct {
 	// name is what a person types before the name of a command.
 	name string
@@ -64,7 +76,6 @@ type program struct {
 	about string
 }
 
-// asItself and asPlugin are the two ways to call the binary.
 func asItself() program {
 	return program{name: "keyturn", file: "keyturn", about: "Run Apache Kafka and etcd on Kubernetes, and rotate their certificates without interrupting clients that read the CA again or trust the previous one"}
 }
@@ -80,19 +91,27 @@ func asPlugin() program {
 // its name.
 const completer = "kubectl_complete-keyturn"
 
-// calledAs takes the binary's name off the arguments and says what it stands for.
-func calledAs(args []string) (p program, rest []string) {
-	switch filepath.Base(args[0]) {
-	case asPlugin().file:
-		return asPlugin(), args[1:]
-	case completer:
-		return asPlugin(), append([]string{cobra.ShellCompRequestCmd}, args[1:]...)
-	default:
-		return asItself(), args[1:]
-	}
+// newOperatorsRoot has what pods run.
+func newOperatorsRoot(stdout, stderr io.Writer) *cobra.Command {
+	root := newRootCommand(asItself(), pflag.NewFlagSet("none", pflag.ContinueOnError), stdout, stderr)
+	probes := &cobra.Command{Use: "probe", Short: "Count what a client loses", Args: noArguments}
+	probes.AddCommand(newProbeClientCommand())
+	root.AddCommand(newOperatorCommand(), newUserOperatorCommand(), newAccessOperatorCommand(), newEtcdOperatorCommand(), probes)
+	return root
 }
 
-func newRootCommand(p program, stdout, stderr io.Writer) *cobra.Command {
+// newPluginRoot has what a person runs who looks at a cluster.
+func newPluginRoot(draw Draw, stdout, stderr io.Writer) *cobra.Command {
+	access := newAccess(asPlugin())
+	root := newRootCommand(asPlugin(), access.flags, stdout, stderr)
+	root.AddCommand(access.commands(draw)...)
+	root.AddCommand(newOptionsCommand(access.flags))
+	describeCompletion(root)
+	return root
+}
+
+// newRootCommand has what all programs have. The flags are those that commands share.
+func newRootCommand(p program, shared *pflag.FlagSet, stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:           p.file,
 		Short:         p.about,
@@ -103,23 +122,13 @@ func newRootCommand(p program, stdout, stderr io.Writer) *cobra.Command {
 	}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	access := newAccess(p)
-	root.AddCommand(access.commands()...)
-	root.AddCommand(newVersionCommand(), newOptionsCommand(access.flags))
-	for _, inside := range []*cobra.Command{newOperatorCommand(), newUserOperatorCommand(), newAccessOperatorCommand(), newEtcdOperatorCommand()} {
-		// Pods run these; who looks at a cluster with kubectl has no use for them.
-		inside.Hidden = p == asPlugin()
-		root.AddCommand(inside)
-	}
+	root.AddCommand(newVersionCommand())
 	root.SetUsageFunc(func(cmd *cobra.Command) error {
-		_, err := io.WriteString(cmd.OutOrStderr(), usageText(cmd, access.flags))
+		_, err := io.WriteString(cmd.OutOrStderr(), usageText(cmd, shared))
 		return err
 	})
 	root.SetFlagErrorFunc(misused)
 	root.InitDefaultCompletionCmd()
 	refuseOtherShells(root)
-	if p == asPlugin() {
-		describeCompletion(root)
-	}
 	return root
 }

@@ -75,9 +75,7 @@ func usageText(cmd *cobra.Command, shared *pflag.FlagSet) string {
 	}
 	fmt.Fprintf(&b, "Usage:\n  %s\n", line)
 	if cmd.HasExample() {
-		// Examples are written as people type them into kubectl.
-		example := strings.ReplaceAll(cmd.Example, asPlugin().name, cmd.Root().DisplayName())
-		fmt.Fprintf(&b, "\nExamples:\n%s\n", example)
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
 	}
 	b.WriteString(commandsText(cmd))
 	if own := ownFlags(cmd, shared); own.HasAvailableFlags() {
@@ -86,7 +84,7 @@ func usageText(cmd *cobra.Command, shared *pflag.FlagSet) string {
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\nUse \"%s COMMAND --help\" for more about a command.\n", cmd.CommandPath())
 	}
-	if connects := cmd.Flags().Lookup("kubeconfig") != nil; connects || cmd == cmd.Root() {
+	if connects := cmd.Flags().Lookup("kubeconfig") != nil; shared.HasFlags() && (connects || cmd == cmd.Root()) {
 		fmt.Fprintf(&b, "\nUse \"%s options\" for the flags that say which Kubernetes cluster, namespace and user are meant.\n", cmd.Root().CommandPath())
 	}
 	return b.String()

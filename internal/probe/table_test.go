@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/internal/probe/ledger"
 	"github.com/keyturn/keyturn/internal/probe/verdict"
 	"github.com/keyturn/keyturn/internal/report"
+	"github.com/keyturn/keyturn/internal/report/picture"
 	"github.com/keyturn/keyturn/internal/report/timeline"
 )
 
@@ -202,7 +203,7 @@ func TestOkAsksForEverything(t *testing.T) {
 
 func TestReportsAndPicturesAgree(t *testing.T) {
 	t.Parallel()
-	if _, err := timeline.Render(halfway().Timeline("x")); err != nil {
+	if _, err := picture.Render(halfway().Timeline("x")); err != nil {
 		t.Errorf("the picture cannot be drawn: %v", err)
 	}
 	if halfway().Report("x", report.Machine()).Ok {

@@ -103,9 +103,9 @@ func TestNamesAreCompletedWithTheRightToList(t *testing.T) {
 	for name, test := range tests {
 		p := n.person(name, test.rules...)
 		var out, noise bytes.Buffer
-		code := cli.Main([]string{
+		code := cli.Plugin([]string{
 			"kubectl_complete-keyturn", "status", "--kubeconfig", p.kubeconfig, "--namespace", p.namespace, "",
-		}, &out, &noise)
+		}, &out, &noise, nil)
 		if code != 0 || out.String() != test.want {
 			t.Errorf("completion for the %s ends with %d and offers %q, want %q", name, code, out.String(), test.want)
 		}

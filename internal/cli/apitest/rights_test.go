@@ -166,7 +166,7 @@ func (p person) call(args ...string) (text string, code int) {
 	p.t.Helper()
 	var out bytes.Buffer
 	args = append([]string{"kubectl-keyturn"}, args...)
-	code = cli.Main(append(args, "--kubeconfig", p.kubeconfig, "--namespace", p.namespace), &out, &out)
+	code = cli.Plugin(append(args, "--kubeconfig", p.kubeconfig, "--namespace", p.namespace), &out, &out, nil)
 	if strings.Contains(out.String(), "not to be seen") {
 		p.t.Errorf("%s shows key material:\n%s", args, out.String())
 	}

@@ -1,4 +1,4 @@
-package timeline_test
+package picture_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/keyturn/keyturn/internal/report/picture"
 	"github.com/keyturn/keyturn/internal/report/timeline"
 )
 
@@ -116,7 +117,7 @@ func TestRenderMatchesTheGoldenPicture(t *testing.T) {
 	for name, line := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := timeline.Render(line)
+			got, err := picture.Render(line)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,11 +149,11 @@ func writeFile(t *testing.T, path string, data []byte) {
 
 func TestRenderDrawsTheSamePNGTwice(t *testing.T) {
 	t.Parallel()
-	first, err := timeline.Render(rotation())
+	first, err := picture.Render(rotation())
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := timeline.Render(rotation())
+	second, err := picture.Render(rotation())
 	if err != nil {
 		t.Fatal(err)
 	}

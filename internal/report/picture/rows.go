@@ -1,10 +1,12 @@
-package timeline
+package picture
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/report/timeline"
 )
 
 // nameRoom is what a node's name has beside the labels of its bands.
@@ -35,7 +37,7 @@ func (l *layout) row(i int, height float64) {
 	}
 }
 
-func (l *layout) node(node Node, top float64) {
+func (l *layout) node(node timeline.Node, top float64) {
 	for _, state := range node.States {
 		l.span(state.From, state.To, top, stateHeight, stateInk(state.Condition),
 			fmt.Sprintf("%s: %s", node.Name, state.Condition))
@@ -52,13 +54,13 @@ func (l *layout) node(node Node, top float64) {
 	}
 }
 
-func stateInk(condition Condition) paint {
+func stateInk(condition timeline.Condition) paint {
 	switch condition {
-	case Ready:
+	case timeline.Ready:
 		return opaque(readyInk)
-	case NotReady:
+	case timeline.NotReady:
 		return opaque(warnInk)
-	case Down:
+	case timeline.Down:
 		return opaque(bad)
 	default:
 		return opaque(inkFaint)
@@ -67,7 +69,7 @@ func stateInk(condition Condition) paint {
 
 // band shares the height between the values of a span, and names them where
 // there is room.
-func (l *layout) band(name string, span Span, top float64) {
+func (l *layout) band(name string, span timeline.Span, top float64) {
 	each := bandHeight / float64(len(span.Values))
 	for i, value := range span.Values {
 		l.span(span.From, span.To, top+float64(i)*each, each, l.palette.colours[value], name+" "+strings.Join(span.Values, " + "))
@@ -92,13 +94,13 @@ func (l *layout) span(from, to time.Time, top, height float64, fill paint, hint 
 
 // without cuts the times in which the node was down out of a span: a node that
 // is not there trusts and presents nothing.
-func without(span Span, states []State) []Span {
-	parts := []Span{span}
+func without(span timeline.Span, states []timeline.State) []timeline.Span {
+	parts := []timeline.Span{span}
 	for _, state := range states {
-		if state.Condition != Down {
+		if state.Condition != timeline.Down {
 			continue
 		}
-		rest := make([]Span, 0, len(parts)+1)
+		rest := make([]timeline.Span, 0, len(parts)+1)
 		for _, part := range parts {
 			rest = append(rest, subtract(part, state)...)
 		}
@@ -107,16 +109,16 @@ func without(span Span, states []State) []Span {
 	return parts
 }
 
-func subtract(span Span, state State) []Span {
+func subtract(span timeline.Span, state timeline.State) []timeline.Span {
 	if !state.To.After(span.From) || !state.From.Before(span.To) {
-		return []Span{span}
+		return []timeline.Span{span}
 	}
-	var parts []Span
+	var parts []timeline.Span
 	if state.From.After(span.From) {
-		parts = append(parts, Span{From: span.From, To: state.From, Values: span.Values})
+		parts = append(parts, timeline.Span{From: span.From, To: state.From, Values: span.Values})
 	}
 	if state.To.Before(span.To) {
-		parts = append(parts, Span{From: state.To, To: span.To, Values: span.Values})
+		parts = append(parts, timeline.Span{From: state.To, To: span.To, Values: span.Values})
 	}
 	return parts
 }
@@ -134,7 +136,7 @@ func (l *layout) clients() {
 	}
 }
 
-func (l *layout) client(client Client, full float64) {
+func (l *layout) client(client timeline.Client, full float64) {
 	ink := uint32(good)
 	if !client.Ok {
 		ink = bad
@@ -173,11 +175,11 @@ func (l *layout) watches() {
 	}
 }
 
-func answerInk(answer Answer) paint {
+func answerInk(answer timeline.Answer) paint {
 	switch answer {
-	case Accepted:
+	case timeline.Accepted:
 		return opaque(readyInk)
-	case Refused:
+	case timeline.Refused:
 		return opaque(bad)
 	default:
 		return opaque(inkFaint)
@@ -186,7 +188,7 @@ func answerInk(answer Answer) paint {
 
 // fullHeight is the count that fills a row: a half more than the usual one. What
 // arrives at once after a gap would otherwise make everything else flat.
-func fullHeight(clients []Client) float64 {
+func fullHeight(clients []timeline.Client) float64 {
 	const headroom = 1.5
 	var counts []uint32
 	for _, client := range clients {
@@ -206,7 +208,7 @@ func fullHeight(clients []Client) float64 {
 // shownGap is the shortest gap that is worth a reader's eye.
 const shownGap = 250 * time.Millisecond
 
-func (l *layout) gap(client Client) {
+func (l *layout) gap(client timeline.Client) {
 	if client.GapTo.Sub(client.GapFrom) < shownGap {
 		return
 	}
@@ -217,7 +219,7 @@ func (l *layout) gap(client Client) {
 
 // acks draws one step per bucket, or per unit of width where buckets are narrower
 // than that: the mean, so that the height means the same at every zoom.
-func (l *layout) acks(client Client, full float64) {
+func (l *layout) acks(client timeline.Client, full float64) {
 	if client.Width <= 0 || len(client.Counts) == 0 {
 		return
 	}
@@ -241,6 +243,6 @@ func (l *layout) acks(client Client, full float64) {
 	l.add(box{x: plotLeft, y: base, w: plotWidth, h: 0.75, fill: translucent(inkFaint, 0x80)})
 }
 
-func (l *layout) bucket(client Client, i int) float64 {
+func (l *layout) bucket(client timeline.Client, i int) float64 {
 	return l.axis.x(l.axis.start.Add(time.Duration(i) * client.Width))
 }

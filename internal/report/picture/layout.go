@@ -1,6 +1,11 @@
-package timeline
+package picture
 
-import "time"
+import (
+	"time"
+
+	"github.com/keyturn/keyturn/internal/report"
+	"github.com/keyturn/keyturn/internal/report/timeline"
+)
 
 // Measures of the picture, in its units.
 const (
@@ -31,7 +36,7 @@ const (
 type layout struct {
 	*picture
 
-	timeline Timeline
+	timeline timeline.Timeline
 	axis     axis
 	fonts    *fonts
 	palette  palette
@@ -42,28 +47,22 @@ type layout struct {
 	ground, captions []shape
 }
 
-// Rendered is a picture in both forms.
-type Rendered struct {
-	SVG []byte
-	PNG []byte
-}
-
 // Render draws a time line.
-func Render(t Timeline) (Rendered, error) {
+func Render(t timeline.Timeline) (report.Picture, error) {
 	fonts, err := loadFonts()
 	if err != nil {
-		return Rendered{}, err
+		return report.Picture{}, err
 	}
 	picture := arrange(t, fonts)
 	png, err := writePNG(picture, fonts)
 	if err != nil {
-		return Rendered{}, err
+		return report.Picture{}, err
 	}
-	return Rendered{SVG: writeSVG(picture), PNG: png}, nil
+	return report.Picture{SVG: writeSVG(picture), PNG: png}, nil
 }
 
 // arrange lays out rows first, because what lies behind them needs their height.
-func arrange(t Timeline, fonts *fonts) *picture {
+func arrange(t timeline.Timeline, fonts *fonts) *picture {
 	l := &layout{
 		picture: &picture{width: pictureWidth}, timeline: t, fonts: fonts,
 		axis: newAxis(t, plotLeft, plotWidth), palette: newPalette(t.Nodes),

@@ -1,9 +1,11 @@
-package timeline
+package picture
 
 import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/report/timeline"
 )
 
 // Colours of what is not a value.
@@ -38,7 +40,7 @@ type palette struct {
 	colours map[string]paint
 }
 
-func newPalette(nodes []Node) palette {
+func newPalette(nodes []timeline.Node) palette {
 	seen := firstSeen(nodes)
 	values := slices.Sorted(maps.Keys(seen))
 	slices.SortStableFunc(values, func(a, b string) int {
@@ -52,7 +54,7 @@ func newPalette(nodes []Node) palette {
 	return p
 }
 
-func firstSeen(nodes []Node) map[string]time.Time {
+func firstSeen(nodes []timeline.Node) map[string]time.Time {
 	seen := map[string]time.Time{}
 	for _, node := range nodes {
 		for _, band := range node.Bands {

@@ -1,8 +1,10 @@
-package timeline
+package picture
 
 import (
 	"fmt"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/report/timeline"
 )
 
 // axis maps time to the width of the plot.
@@ -12,7 +14,7 @@ type axis struct {
 	left, width float64
 }
 
-func newAxis(t Timeline, left, width float64) axis {
+func newAxis(t timeline.Timeline, left, width float64) axis {
 	return axis{start: t.Start, length: max(t.End.Sub(t.Start), time.Second), left: left, width: width}
 }
 

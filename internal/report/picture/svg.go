@@ -1,4 +1,4 @@
-package timeline
+package picture
 
 import (
 	"encoding/xml"

@@ -1,4 +1,8 @@
-package timeline
+package picture
+
+import (
+	"github.com/keyturn/keyturn/internal/report/timeline"
+)
 
 // entry explains one colour.
 type entry struct {
@@ -30,7 +34,7 @@ func (l *layout) entries() []entry {
 		entries = append(entries, entry{fill: l.palette.colours[value], text: value, w: 14, h: 11})
 	}
 	if len(l.timeline.Nodes) > 0 {
-		for _, condition := range []Condition{Ready, NotReady, Down} {
+		for _, condition := range []timeline.Condition{timeline.Ready, timeline.NotReady, timeline.Down} {
 			entries = append(entries, entry{fill: stateInk(condition), text: string(condition), w: 18, h: stateHeight})
 		}
 	}
@@ -41,7 +45,7 @@ func (l *layout) entries() []entry {
 			entry{fill: opaque(bad), text: "TLS failure", w: 2, h: 11})
 	}
 	if len(l.timeline.Watches) > 0 {
-		for _, answer := range []Answer{Accepted, Refused, Unanswered} {
+		for _, answer := range []timeline.Answer{timeline.Accepted, timeline.Refused, timeline.Unanswered} {
 			entries = append(entries, entry{fill: answerInk(answer), text: string(answer), w: 18, h: stateHeight})
 		}
 	}

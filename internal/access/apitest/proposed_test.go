@@ -63,7 +63,9 @@ func TestTheProposedFormGetsTheKeysOfTheProposal(t *testing.T) {
 	w := newWorld(t)
 	ca, user := w.realCluster()
 	w.proposedAccess("barista-kafka", "my-user", func(a *kafkav1beta2.KafkaAccess) {
+		a.Spec.Kafka.APIVersion, a.Spec.Kafka.Namespace = kafkav1beta2.GroupVersion.String(), w.namespace
 		a.Spec.Kafka.Listener = &kafkav1beta2.ListenerReference{Name: "tls"}
+		a.Spec.User.APIVersion, a.Spec.User.Namespace = kafkav1beta2.GroupVersion.String(), w.namespace
 	})
 	access := w.mustReconcileProposed("barista-kafka")
 	if access.Status.Binding == nil || access.Status.Binding.Name != "barista-kafka" || !meta.IsStatusConditionTrue(access.Status.Conditions, "Ready") {

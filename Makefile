@@ -22,6 +22,8 @@ export GOFLAGS     := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 compile     = go build -buildvcs=auto -ldflags "-s -w"
 # What the image is for, as Go names it; all are linux.
 ARCHITECTURES ?= amd64 arm64
+# What make image calls the image by default: what the chart runs by default.
+chart_version = $(shell awk '/^appVersion:/ {print $$2}' charts/keyturn/Chart.yaml)
 
 # RUN selects end-to-end scenarios, for example RUN='^cluster/'.
 RUN        ?=
@@ -48,9 +50,9 @@ build: ## build bin/keyturn (static), bin/keyturn-agent for pods, and the kubect
 	$(compile) -o bin/ ./cmd/...
 	@ln -sf kubectl-keyturn bin/kubectl_complete-keyturn
 
-image: ## write the operator's image as an OCI archive, out/keyturn-image.tar, to be pushed to a registry
+image: ## write the operator's image as an OCI archive, out/keyturn-image.tar, for a registry, kind and k3d [IMAGE=repository VERSION=v0.1.0]
 	@for arch in $(ARCHITECTURES); do GOOS=linux GOARCH=$$arch $(compile) -o out/image/$$arch/ ./cmd/keyturn ./cmd/keyturn-agent; done
-	@$(BED) image archive $(foreach arch,$(ARCHITECTURES),--programs $(arch)=$(CURDIR)/out/image/$(arch)) --to $(CURDIR)/out/keyturn-image.tar
+	@$(BED) image archive $(foreach arch,$(ARCHITECTURES),--programs $(arch)=$(CURDIR)/out/image/$(arch)) --image '$(or $(IMAGE),keyturn)' --tag '$(or $(VERSION:v%=%),$(chart_version))' --to $(CURDIR)/out/keyturn-image.tar
 
 test: ## prove the project: lint, generated files, unit, API-level, single servers, short end-to-end run, short benchmarks (what CI runs)
 	@go run -C tools ./stages -C .. needs programs lint generate-check build unit race api-test etcd-server-test kafka-server-test $(CLUSTER) e2e-short bench-short

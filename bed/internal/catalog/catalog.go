@@ -118,6 +118,19 @@ func etcd(part string) func(context.Context, build.Builder) (images.Image, error
 	}
 }
 
+// Released is the operator's image for registries, under a name of their own.
+func Released(programs, repository, tag string) images.Image {
+	image := Keyturn(programs, tag)
+	image.Name = repository + ":" + tag
+	image.Labels = map[string]string{
+		"org.opencontainers.image.title":    "keyturn",
+		"org.opencontainers.image.version":  tag,
+		"org.opencontainers.image.source":   "https://github.com/keyturn/keyturn",
+		"org.opencontainers.image.licenses": "Apache-2.0",
+	}
+	return image
+}
+
 // Keyturn packs the static programs of the operator and of the agent, which are in one folder.
 func Keyturn(programs, tag string) images.Image {
 	return images.Image{

@@ -114,24 +114,26 @@ func packKeyturn(s session, programs, tag string) error {
 // archiveCommand touches no bed: what it writes is for other clusters.
 func archiveCommand() *cobra.Command {
 	var programs map[string]string
-	var archive string
+	var repository, tag, archive string
 	command := &cobra.Command{
-		Use: "archive --programs ARCHITECTURE=FOLDER --to FILE", Short: "Write the operator's image as an OCI archive, for a registry", Args: cobra.NoArgs,
+		Use: "archive --programs ARCHITECTURE=FOLDER --image REPOSITORY --tag TAG --to FILE", Short: "Write the operator's image as an OCI archive, for a registry, kind and k3d", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			variants := map[string]images.Image{}
 			for architecture, folder := range programs {
-				variants[architecture] = catalog.Keyturn(folder, "")
+				variants[architecture] = catalog.Released(folder, repository, tag)
 			}
-			if err := images.WriteArchive(archive, variants); err != nil {
+			if err := images.WriteArchive(archive, repository+":"+tag, variants); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(command.OutOrStdout(), "wrote %s for %s\n", archive, strings.Join(slices.Sorted(maps.Keys(programs)), " and "))
+			_, err := fmt.Fprintf(command.OutOrStdout(), "wrote %s:%s to %s for %s\n", repository, tag, archive, strings.Join(slices.Sorted(maps.Keys(programs)), " and "))
 			return err
 		},
 	}
 	command.Flags().StringToStringVar(&programs, "programs", nil, "folder with keyturn and keyturn-agent, linked statically, for an architecture as Go calls it; may be repeated")
+	command.Flags().StringVar(&repository, "image", "", "name of the image without its tag")
+	command.Flags().StringVar(&tag, "tag", "", "tag of the image, which is its version")
 	command.Flags().StringVar(&archive, "to", "", "the archive")
-	for _, required := range []string{"programs", "to"} {
+	for _, required := range []string{"programs", "image", "tag", "to"} {
 		if err := command.MarkFlagRequired(required); err != nil {
 			panic(err)
 		}

@@ -81,6 +81,9 @@ func TestAnArchiveLeavesNothingBesideIt(t *testing.T) {
 	}
 }
 
+// reference is the name of the image in archives.
+const reference = "registry.example.org/keyturn/keyturn:0.1.0"
+
 // archived is an archive with a program for two architectures.
 func archived(t *testing.T) string {
 	t.Helper()
@@ -96,7 +99,7 @@ func archived(t *testing.T) string {
 		}
 	}
 	archive := filepath.Join(t.TempDir(), "image.tar")
-	if err := WriteArchive(archive, variants); err != nil {
+	if err := WriteArchive(archive, reference, variants); err != nil {
 		t.Fatal(err)
 	}
 	return archive

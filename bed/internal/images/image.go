@@ -31,6 +31,8 @@ type Image struct {
 	User string
 	// Environment holds the variables.
 	Environment map[string]string
+	// Labels describe the image.
+	Labels map[string]string
 	// WorkingDirectory is where it runs; empty means the root.
 	WorkingDirectory string
 }
@@ -77,6 +79,7 @@ func (i Image) assemble(scratch, architecture string, pack func(path string, fil
 	file.OS, file.Architecture = "linux", architecture
 	file.Config.Entrypoint, file.Config.Cmd = i.Entrypoint, i.Command
 	file.Config.User, file.Config.WorkingDir = i.User, i.WorkingDirectory
+	file.Config.Labels = i.Labels
 	for _, variable := range slices.Sorted(maps.Keys(i.Environment)) {
 		file.Config.Env = append(file.Config.Env, variable+"="+i.Environment[variable])
 	}

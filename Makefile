@@ -57,6 +57,9 @@ image: ## write the operator's image as an OCI archive, out/keyturn-image.tar, f
 test: ## prove the project: lint, generated files, unit, API-level, single servers, short end-to-end run, short benchmarks (what CI runs)
 	@go run -C tools ./stages -C .. needs programs lint generate-check build unit race api-test etcd-server-test kafka-server-test $(CLUSTER) e2e-short bench-short
 
+release: ## write what a version consists of to out/release, VERSION=v0.1.0 IMAGE=registry.example.org/keyturn/keyturn; pushes nothing
+	@go run -C tools ./release -C .. -version '$(VERSION)' -image '$(IMAGE)' -to $(CURDIR)/out/release
+
 ##@ Parts of test
 
 needs: ## install the programs that tests use, or name what is missing
@@ -137,4 +140,4 @@ fmt: ## format all Go files
 clean: ## remove what was built here (caches and the bed stay)
 	@rm -rf bin out
 
-.PHONY: help demo build image test needs programs linter bed-build lint unit race api-test e2e-short e2e etcd-server-test kafka-server-test server-test bench-short walks bench bed-up bed-down bed-status generate generate-check fmt clean
+.PHONY: help demo build image release test needs programs linter bed-build lint unit race api-test e2e-short e2e etcd-server-test kafka-server-test server-test bench-short walks bench bed-up bed-down bed-status generate generate-check fmt clean

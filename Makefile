@@ -19,7 +19,8 @@ MODULES    := . bed tools
 # and the product share is compiled once, also in another clone.
 export CGO_ENABLED := 0
 export GOFLAGS     := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
-compile     = go build -buildvcs=auto -ldflags "-s -w"
+ldflags    := -s -w
+compile     = go build -buildvcs=auto -ldflags "$(ldflags)"
 # What the image is for, as Go names it; all are linux.
 ARCHITECTURES ?= amd64 arm64
 # What make image calls the image by default: what the chart runs by default.
@@ -50,6 +51,7 @@ build: ## build bin/keyturn (static), bin/keyturn-agent for pods, and the kubect
 	$(compile) -o bin/ ./cmd/...
 	@ln -sf kubectl-keyturn bin/kubectl_complete-keyturn
 
+image: ldflags += $(if $(VERSION),-X github.com/keyturn/keyturn/internal/cli.version=$(VERSION:v%=%))
 image: ## write the operator's image as an OCI archive, out/keyturn-image.tar, for a registry, kind and k3d [IMAGE=repository VERSION=v0.1.0]
 	@for arch in $(ARCHITECTURES); do GOOS=linux GOARCH=$$arch $(compile) -o out/image/$$arch/ ./cmd/keyturn ./cmd/keyturn-agent; done
 	@$(BED) image archive $(foreach arch,$(ARCHITECTURES),--programs $(arch)=$(CURDIR)/out/image/$(arch)) --image '$(or $(IMAGE),keyturn)' --tag '$(or $(VERSION:v%=%),$(chart_version))' --to $(CURDIR)/out/keyturn-image.tar

@@ -21,9 +21,9 @@ func TestEachDirectModuleHasItsReason(t *testing.T) {
 	}
 	var file struct {
 		Require []struct {
-			Path     string
-			Indirect bool
-		}
+			Path     string `json:"Path"`
+			Indirect bool   `json:"Indirect"`
+		} `json:"Require"`
 	}
 	if err := json.Unmarshal(answer, &file); err != nil {
 		t.Fatal(err)

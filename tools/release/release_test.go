@@ -25,7 +25,7 @@ const (
 	testImage   = "registry.example.org/keyturn/keyturn"
 )
 
-// Compiling for each platform takes minutes, so that only the program for this machine is the real one.
+// Compiling for each platform takes minutes, so that only the programs for this machine and for one Windows are real ones.
 func TestAReleaseSaysOneVersionEverywhere(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "release")
 	root, err := filepath.Abs("../..")
@@ -36,7 +36,7 @@ func TestAReleaseSaysOneVersionEverywhere(t *testing.T) {
 	here := platform{runtime.GOOS, runtime.GOARCH}
 	standIn := emptyProgram(t)
 	r.compile = func(ctx context.Context, on platform, program, to string) error {
-		if on == here {
+		if on == here || on == (platform{windows, "amd64"}) {
 			return r.compileProgram(ctx, on, program, to)
 		}
 		return os.Link(standIn, to)

@@ -144,3 +144,42 @@ func TestKafkaAccessIsMarkedAsAProvisionedService(t *testing.T) {
 		}
 	}
 }
+
+// kubectl explain shows what is written here. What Kubernetes defines has its own pages.
+func TestEveryFieldIsDescribed(t *testing.T) {
+	t.Parallel()
+	for _, name := range definitions() {
+		for _, version := range versionsOf(name) {
+			for field, property := range newAdmission(t, name, version).structural.Properties {
+				if field == "spec" || field == "status" {
+					wantDescribed(t, name+" "+version+" ."+field, &property)
+				}
+			}
+		}
+	}
+}
+
+func wantDescribed(t *testing.T, path string, s *schema.Structural) {
+	t.Helper()
+	if s.Description == "" {
+		t.Errorf("%s has no description", path)
+	}
+	for name, property := range s.Properties {
+		wantDescribed(t, path+"."+name, &property)
+	}
+	for _, inner := range []*schema.Structural{s.Items, valuesOf(s)} {
+		if inner == nil {
+			continue
+		}
+		for name, property := range inner.Properties {
+			wantDescribed(t, path+"[]."+name, &property)
+		}
+	}
+}
+
+func valuesOf(s *schema.Structural) *schema.Structural {
+	if s.AdditionalProperties == nil {
+		return nil
+	}
+	return s.AdditionalProperties.Structural
+}

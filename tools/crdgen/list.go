@@ -11,8 +11,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// withoutEffect is what kubectl explain says of a field that is known and not acted on.
-const withoutEffect = "Kept and named in a Warning condition; it has no effect."
+// What kubectl explain says of a field that is known and not acted on, and of what is below it.
+const (
+	withoutEffect = "No effect in Keyturn. Kept, and named in a Warning condition."
+	belowIdle     = "No effect in Keyturn."
+)
 
 // typeObject is the type of objects, in schemas and in the list.
 const typeObject = "object"
@@ -93,7 +96,9 @@ func listedType(listed any) apiextensionsv1.JSONSchemaProps {
 	}
 	schema := apiextensionsv1.JSONSchemaProps{Type: typeObject, Properties: make(map[string]apiextensionsv1.JSONSchemaProps, len(object))}
 	for written, inner := range object {
-		schema.Properties[strings.TrimRight(written, "[]{}")] = listedSchema(written, inner)
+		property := listedSchema(written, inner)
+		property.Description = belowIdle
+		schema.Properties[strings.TrimRight(written, "[]{}")] = property
 	}
 	return schema
 }

@@ -9,12 +9,13 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=etcdbackups,singular=etcdbackup,scope=Namespaced
+// +kubebuilder:resource:path=etcdbackups,singular=etcdbackup,categories=keyturn,scope=Namespaced
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.etcdCluster.name`,description="The EtcdCluster"
 // +kubebuilder:printcolumn:name="Last success",type=date,JSONPath=`.status.lastSuccessDate`,description="When the last backup was verified"
 // +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.status.etcdRevision`,description="Its revision"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the last backup is verified"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="When it was created"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 55",message="metadata.name must have at most 55 characters because the name of its pod is made of it",fieldPath=.metadata,reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",message="metadata.name must not have a dot because labels and paths are made of it",fieldPath=.metadata,reason=FieldValueInvalid
 type EtcdBackup struct {

@@ -11,11 +11,12 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=etcdclusters,singular=etcdcluster,shortName=etcd,scope=Namespaced
+// +kubebuilder:resource:path=etcdclusters,singular=etcdcluster,shortName=etcd,categories=keyturn,scope=Namespaced
 // +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.spec.size`,description="The desired number of members"
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.currentVersion`,description="The version that the members run"
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="The phase of the cluster"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the cluster is as its spec says"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is ready or not"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 45",message="metadata.name must have at most 45 characters because names of Services, pods and certificates are made of it",fieldPath=.metadata,reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.restore) || !has(self.spec.restore.volume) || !self.spec.restore.volume.claimName.matches('^data-.+-[0-9]+$') || self.spec.restore.volume.claimName.substring(5, self.spec.restore.volume.claimName.lastIndexOf('-')) != self.metadata.name",message="restore.volume.claimName must not be the claim of a member of this EtcdCluster because that is the volume to restore into: create the EtcdCluster under another name",fieldPath=.spec.restore,reason=FieldValueInvalid

@@ -14,11 +14,16 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=kafkas,singular=kafka,shortName=k,categories=strimzi,scope=Namespaced
+// +kubebuilder:resource:path=kafkas,singular=kafka,shortName=k,categories={strimzi,keyturn},scope=Namespaced
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="The state of the custom resource"
 // +kubebuilder:printcolumn:name="Warnings",type=string,JSONPath=`.status.conditions[?(@.type=="Warning")].status`,description="Warnings related to the custom resource"
 // +kubebuilder:printcolumn:name="Kafka Version",type=string,JSONPath=`.status.kafkaVersion`,description="The Kafka version used by the cluster"
 // +kubebuilder:printcolumn:name="Metadata Version",type=string,JSONPath=`.status.kafkaMetadataVersion`,description="The Kafka metadata version used by the cluster"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="NotReady")].reason`,description="Why it is not ready"
+// +kubebuilder:printcolumn:name="Cluster CA",type=string,JSONPath=`.status.conditions[?(@.type=="ClusterCATrust")].reason`,priority=1,description="How far the trust in the cluster CA is"
+// +kubebuilder:printcolumn:name="Clients CA",type=string,JSONPath=`.status.conditions[?(@.type=="ClientsCATrust")].reason`,priority=1,description="How far the trust in the clients CA is"
+// +kubebuilder:printcolumn:name="First expiry",type=string,JSONPath=`.status.conditions[?(@.type=="CertificatesValid")].message`,priority=1,description="What expires first, and when"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="When it was created"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 47",message="metadata.name has more than 47 characters, which leaves no room for the Service <name>-kafka-bootstrap (63)",fieldPath=.metadata,reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must start with a letter and hold only lower-case letters, digits and '-': Services are named after it",fieldPath=.metadata,reason=FieldValueInvalid
 type Kafka struct {

@@ -13,10 +13,11 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.labelSelector
-// +kubebuilder:resource:path=kafkanodepools,singular=kafkanodepool,shortName=knp,categories=strimzi,scope=Namespaced
+// +kubebuilder:resource:path=kafkanodepools,singular=kafkanodepool,shortName=knp,categories={strimzi,keyturn},scope=Namespaced
 // +kubebuilder:printcolumn:name="Desired replicas",type=integer,JSONPath=`.spec.replicas`,description="The desired number of replicas"
 // +kubebuilder:printcolumn:name="Roles",type=string,JSONPath=`.status.roles`,description="Roles of the nodes in the pool"
 // +kubebuilder:printcolumn:name="NodeIds",type=string,JSONPath=`.status.nodeIds`,description="Node IDs used by Kafka nodes in this pool"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="When it was created"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 59",message="metadata.name has more than 59 characters, which leaves no room for the host name <cluster>-<pool>-<id> (63)",fieldPath=.metadata,reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must hold only lower-case letters, digits and '-': host names are made of it",fieldPath=.metadata,reason=FieldValueInvalid
 type KafkaNodePool struct {

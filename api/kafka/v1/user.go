@@ -13,11 +13,13 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=kafkausers,singular=kafkauser,shortName=ku,categories=strimzi,scope=Namespaced
+// +kubebuilder:resource:path=kafkausers,singular=kafkauser,shortName=ku,categories={strimzi,keyturn},scope=Namespaced
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels.strimzi\.io/cluster`,description="The name of the Kafka cluster this user belongs to"
 // +kubebuilder:printcolumn:name="Authentication",type=string,JSONPath=`.spec.authentication.type`,description="How the user is authenticated"
 // +kubebuilder:printcolumn:name="Authorization",type=string,JSONPath=`.spec.authorization.type`,description="How the user is authorised"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="The state of the custom resource"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="NotReady")].reason`,description="Why it is not ready"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="When it was created"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.authentication) || !(self.spec.authentication.type in ['tls', 'tls-external']) || size(self.metadata.name) <= 64",message="metadata.name must have at most 64 characters because it is the common name of the user's certificate",fieldPath=.metadata,reason=FieldValueInvalid
 type KafkaUser struct {
 	metav1.TypeMeta `json:",inline"`

@@ -11,12 +11,14 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=kafkaaccesses,singular=kafkaaccess,categories=strimzi,scope=Namespaced
+// +kubebuilder:resource:path=kafkaaccesses,singular=kafkaaccess,categories={strimzi,keyturn},scope=Namespaced
 // +kubebuilder:metadata:labels="servicebinding.io/provisioned-service=true"
 // +kubebuilder:printcolumn:name="Listener",type=string,JSONPath=`.spec.kafka.listener.name`,description="The name of the Kafka listener"
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.kafka.name`,description="The name of the Kafka cluster"
 // +kubebuilder:printcolumn:name="User",type=string,JSONPath=`.spec.user.name`,description="The name of the KafkaUser"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="The state of the custom resource"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is ready or not"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="When it was created"
 type KafkaAccess struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

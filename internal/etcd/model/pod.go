@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
@@ -76,6 +77,7 @@ func (c Cluster) Pod(member string, start Start, trust string) (*corev1.Pod, err
 		SecurityContext:               c.podSecurity(),
 		NodeSelector:                  c.pod.NodeSelector,
 		Affinity:                      c.pod.Affinity,
+		TopologySpreadConstraints:     c.spread(),
 		Tolerations:                   c.pod.Tolerations,
 		InitContainers:                []corev1.Container{c.initContainer()},
 		Containers:                    []corev1.Container{c.etcdContainer(member, start.Version)},
@@ -85,6 +87,18 @@ func (c Cluster) Pod(member string, start Start, trust string) (*corev1.Pod, err
 		pod.Spec.ServiceAccountName, pod.Spec.AutomountServiceAccountToken = member, new(true)
 	}
 	return pod, nil
+}
+
+// spread asks for different zones and machines as far as there are any, and stands in no pod's way.
+func (c Cluster) spread() []corev1.TopologySpreadConstraint {
+	var constraints []corev1.TopologySpreadConstraint
+	for _, topology := range []string{corev1.LabelTopologyZone, corev1.LabelHostname} {
+		constraints = append(constraints, corev1.TopologySpreadConstraint{
+			MaxSkew: 1, TopologyKey: topology, WhenUnsatisfiable: corev1.ScheduleAnyway,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: c.selector()},
+		})
+	}
+	return constraints
 }
 
 // podAnnotations are the user's and the operator's.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
+	metaac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/agent"
@@ -84,9 +85,21 @@ func (c Cluster) podSpec(pool Pool, node Node) *coreac.PodSpecApplyConfiguration
 		WithRestartPolicy(corev1.RestartPolicyAlways).
 		WithTerminationGracePeriodSeconds(podGraceSeconds).
 		WithSecurityContext(podSecurity()).
+		WithTopologySpreadConstraints(spread(map[string]string{ClusterLabel: c.Names.Cluster, PoolLabel: pool.Name})...).
 		WithInitContainers(c.initContainer()).
 		WithContainers(c.kafkaContainer(pool, node)).
 		WithVolumes(c.podVolumes(pool, node)...)
+}
+
+// spread asks for different zones and machines as far as there are any, and stands in no pod's way.
+func spread(labels map[string]string) []*coreac.TopologySpreadConstraintApplyConfiguration {
+	var constraints []*coreac.TopologySpreadConstraintApplyConfiguration
+	for _, topology := range []string{corev1.LabelTopologyZone, corev1.LabelHostname} {
+		constraints = append(constraints, coreac.TopologySpreadConstraint().
+			WithMaxSkew(1).WithTopologyKey(topology).WithWhenUnsatisfiable(corev1.ScheduleAnyway).
+			WithLabelSelector(metaac.LabelSelector().WithMatchLabels(labels)))
+	}
+	return constraints
 }
 
 func podSecurity() *coreac.PodSecurityContextApplyConfiguration {

@@ -58,6 +58,7 @@ func TestKubectlCompletesThePlugin(t *testing.T) {
 	}{
 		"a command":            {[]string{"stat"}, "status\tShow which CA is trusted, and what each node trusts and presents\n:4\n"},
 		"an output":            {[]string{"plan", "kafka/my", "-o", "y"}, "yaml\n:4\n"},
+		"a template":           {[]string{"version", "-o", "jsonp"}, "jsonpath=\n:6\n"},
 		"a CA":                 {[]string{"plan", "kafka/my", "--replace", ""}, "cluster-ca\nclients-ca\n:4\n"},
 		"a context":            {[]string{"status", "--kubeconfig", kubeconfig, "--context", "st"}, "staging\n:4\n"},
 		"a kind beside others": {[]string{"probe", "kafka/my", "--kinds", "pinned,scr"}, "pinned,scram\n:6\n"},

@@ -52,7 +52,7 @@ operator's record of what it last decided from, and names what has changed since
 	cmd.Flags().StringVar(&o.replace, "replace", "", "show what a new key would do; of cluster-ca or clients-ca")
 	cmd.Flags().StringVar(&o.renew, "renew", "", "show what a new certificate for the same key would do; of cluster-ca or clients-ca")
 	cmd.Flags().BoolVar(&o.distrust, "distrust", false, "with --replace: show what it would do to distrust every other CA certificate at once, because a key is compromised")
-	addOutputFlag(cmd, &o.output, outputTable, "output format: table, json or yaml")
+	addOutputFlag(cmd, &o.output, outputTable, outputUsage)
 	for _, flag := range []string{"replace", "renew"} {
 		completeFlag(cmd, flag, cobra.FixedCompletions(domains(), cobra.ShellCompDirectiveNoFileComp))
 	}

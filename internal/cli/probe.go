@@ -109,7 +109,7 @@ func (o *probeOptions) addFlags(cmd *cobra.Command) {
 	flags.StringSliceVar(&o.kinds, "kinds", []string{probe.KindPinned, probe.KindBundle, probe.KindAll}, "kinds of client, each KIND or KIND@LISTENER")
 	flags.DurationVar(&o.duration, "duration", time.Minute, "how long to send; ctrl-c stops earlier")
 	flags.DurationVar(&o.interval, "interval", 20*time.Millisecond, "time between the records of one client")
-	addOutputFlag(cmd, &o.output, "", "output format: table, json or yaml (default: table in a terminal, json otherwise)")
+	addOutputFlag(cmd, &o.output, "", outputUsage+" (default: table in a terminal, json otherwise)")
 	flags.StringVar(&o.report, "report", "", "directory to write report.json and a picture of the timeline to")
 	flags.StringVar(&o.via, "via", string(reach.Auto), "how to reach the brokers: auto, direct, port-forward or dns")
 	flags.BoolVar(&o.keep, "keep-topics", false, "do not delete the probe's topics at the end")

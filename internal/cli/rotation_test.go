@@ -327,7 +327,7 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 		"a plan for something else":              {calm(), planCommand, []string{"kafka/my", "--replace", "etcd"}, `"etcd" is not a CA of a Kafka: name cluster-ca or clients-ca`},
 		"a plan of distrust for no CA":           {calm(), planCommand, []string{"kafka/my", "--distrust"}, "--distrust needs --replace"},
 		"two plans at once":                      {calm(), planCommand, []string{"kafka/my", "--replace", "cluster-ca", "--renew", "cluster-ca"}, "--replace and --renew exclude each other"},
-		"an output that there is not":            {calm(), statusCommand, []string{"kafka/my", "-o", "wide"}, `"wide" is not an output format: use table, json or yaml`},
+		"an output that there is not":            {calm(), statusCommand, []string{"kafka/my", "-o", "wide"}, `"wide" is not an output format: use table, json, yaml or jsonpath=TEMPLATE`},
 		"a status of one and of all":             {calm(), statusCommand, []string{"kafka/my", "-A"}, "specify either one cluster or --all-namespaces"},
 		"a rotation of nothing":                  {calm(), rotateCommand, []string{"kafka/my"}, "specify --cluster-ca or --clients-ca"},
 		"a rotation of both":                     {calm(), rotateCommand, []string{"kafka/my", "--cluster-ca", "--clients-ca"}, "rotate one after the other"},

@@ -56,7 +56,7 @@ which holds no key.`,
 			return completeKafka(connect)(cmd, args, begun)
 		},
 	}
-	addOutputFlag(cmd, &o.output, outputTable, "output format: table, json or yaml")
+	addOutputFlag(cmd, &o.output, outputTable, outputUsage)
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "show it again whenever it changes, until ctrl-c")
 	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "show every Kafka in every namespace, one line each")
 	return cmd
@@ -177,9 +177,7 @@ func (o *statusOptions) display(out io.Writer) func(sight) error {
 			if _, err := io.WriteString(out, separator); err != nil {
 				return err
 			}
-			if o.output == outputYAML {
-				separator = "---\n"
-			}
+			separator = o.separator()
 			return printFor(out, o.output, seen.value)
 		}
 	}
@@ -193,6 +191,18 @@ func (o *statusOptions) display(out io.Writer) func(sight) error {
 		lines = strings.Count(seen.text, "\n")
 		_, err := io.WriteString(out, seen.text)
 		return err
+	}
+}
+
+// separator is what a watch writes between two outputs for programs.
+func (o *statusOptions) separator() string {
+	switch o.output {
+	case outputYAML:
+		return "---\n"
+	case outputJSON:
+		return ""
+	default:
+		return "\n" // templates end without a line break
 	}
 }
 

@@ -33,6 +33,6 @@ is in its status, as operatorLastSuccessfulVersion.`,
 			return show(cmd.OutOrStdout(), output, text, report)
 		},
 	}
-	addOutputFlag(cmd, &output, outputTable, "output format: table, json or yaml")
+	addOutputFlag(cmd, &output, outputTable, outputUsage)
 	return cmd
 }

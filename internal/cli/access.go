@@ -34,7 +34,7 @@ func newAccess(p program) access {
 // commands are those that reach a cluster.
 func (a access) commands(draw Draw) []*cobra.Command {
 	list := []*cobra.Command{
-		newProbeCommand(a.config, a.connect, draw), statusCommand(a.connect), planCommand(a.connect), rotateCommand(a.connect),
+		newProbeCommand(a.config, a.connect, draw), checkCommand(a.connect), statusCommand(a.connect), planCommand(a.connect), rotateCommand(a.connect),
 	}
 	for _, cmd := range list {
 		cmd.Flags().AddFlagSet(a.flags)

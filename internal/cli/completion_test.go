@@ -56,12 +56,16 @@ func TestKubectlCompletesThePlugin(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a command":            {[]string{"stat"}, "status\tShow which CA is trusted, and what each node trusts and presents\n:4\n"},
-		"an output":            {[]string{"plan", "kafka/my", "-o", "y"}, "yaml\n:4\n"},
-		"a template":           {[]string{"version", "-o", "jsonp"}, "jsonpath=\n:6\n"},
-		"a CA":                 {[]string{"plan", "kafka/my", "--replace", ""}, "cluster-ca\nclients-ca\n:4\n"},
-		"a context":            {[]string{"status", "--kubeconfig", kubeconfig, "--context", "st"}, "staging\n:4\n"},
-		"a kind beside others": {[]string{"probe", "kafka/my", "--kinds", "pinned,scr"}, "pinned,scram\n:6\n"},
+		"a command":                  {[]string{"stat"}, "status\tShow which CA is trusted, and what each node trusts and presents\n:4\n"},
+		"an output":                  {[]string{"plan", "kafka/my", "-o", "y"}, "yaml\n:4\n"},
+		"a time":                     {[]string{"check", "--fail-within", "1"}, "14d\n:4\n"},
+		"the output of a check":      {[]string{"check", "kafka/my", "-o", "y"}, "yaml\n:4\n"},
+		"no name for a check of all": {[]string{"check", "--all-namespaces", ""}, ":4\n"},
+		"a flag of a check":          {[]string{"check", "--fail"}, "--fail-within\ttime within which no certificate may expire, for example 30d or 12h (default: the renewal time of each certificate)\n:4\n"},
+		"a template":                 {[]string{"version", "-o", "jsonp"}, "jsonpath=\n:6\n"},
+		"a CA":                       {[]string{"plan", "kafka/my", "--replace", ""}, "cluster-ca\nclients-ca\n:4\n"},
+		"a context":                  {[]string{"status", "--kubeconfig", kubeconfig, "--context", "st"}, "staging\n:4\n"},
+		"a kind beside others":       {[]string{"probe", "kafka/my", "--kinds", "pinned,scr"}, "pinned,scram\n:6\n"},
 		"nothing where no cluster answers": {
 			[]string{"status", "--kubeconfig", kubeconfig, "--context", "gone", "kafka/"}, ":4\n",
 		},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,6 +37,9 @@ type etcdReport struct {
 	CAs        []etcdCertificate  `json:"cas"`
 	Members    []etcdMember       `json:"members"`
 	Conditions []metav1.Condition `json:"conditions"`
+
+	// unread says why CAs are not known that there are; empty when they are.
+	unread string
 }
 
 // etcdMember is a member with what it presents on its ports.
@@ -56,6 +60,10 @@ type etcdCertificate struct {
 	NotAfter string `json:"notAfter,omitempty"`
 	// Request is Answered or Waiting; empty of a CA.
 	Request string `json:"request,omitempty"`
+
+	// end is NotAfter as a time, and renewal how long before it the certificate is due.
+	end     time.Time
+	renewal time.Duration
 }
 
 // What becomes of a request for a certificate. The conditions say why one waits.
@@ -80,12 +88,27 @@ func (c etcdCluster) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: c.namespace, Name: name}
 }
 
+// etcdRights are those that looking at an EtcdCluster takes.
+const etcdRights = "get etcdclusters.etcd.database.coreos.com and pods"
+
 func (c etcdCluster) status(ctx context.Context) (etcdReport, error) {
-	const rights = "get etcdclusters.etcd.database.coreos.com and pods"
+	etcd, err := c.etcd(ctx)
+	if err != nil {
+		return etcdReport{}, err
+	}
+	return c.report(ctx, etcd)
+}
+
+func (c etcdCluster) etcd(ctx context.Context) (*etcdv1beta2.EtcdCluster, error) {
 	etcd := &etcdv1beta2.EtcdCluster{}
 	if err := c.client.Get(ctx, c.key(c.name), etcd); err != nil {
-		return etcdReport{}, withRights(uninstalled(fmt.Errorf("reading EtcdCluster %s/%s: %w", c.namespace, c.name, err)), rights)
+		return nil, withRights(uninstalled(fmt.Errorf("reading EtcdCluster %s/%s: %w", c.namespace, c.name, err)), etcdRights)
 	}
+	return etcd, nil
+}
+
+// report is the status of an EtcdCluster that was read, with its members.
+func (c etcdCluster) report(ctx context.Context, etcd *etcdv1beta2.EtcdCluster) (etcdReport, error) {
 	report := etcdReport{
 		Namespace: c.namespace, Cluster: c.name, At: stamp(c.clock.Now()), Version: etcd.Status.CurrentVersion,
 		CAs: []etcdCertificate{}, Members: []etcdMember{}, Conditions: append([]metav1.Condition{}, etcd.Status.Conditions...),
@@ -97,7 +120,7 @@ func (c etcdCluster) status(ctx context.Context) (etcdReport, error) {
 	for i := range etcd.Status.MemberStatuses {
 		member, err := c.member(ctx, &etcd.Status.MemberStatuses[i])
 		if err != nil {
-			return report, withRights(err, rights)
+			return report, withRights(err, etcdRights)
 		}
 		report.Members = append(report.Members, member)
 	}
@@ -125,6 +148,7 @@ func (c etcdCluster) member(ctx context.Context, status *etcdv1beta2.MemberStatu
 		certificate := etcdCertificate{Plane: string(plane), Request: requestWaiting}
 		if chain, err := enroll.Chain(answer); err == nil {
 			certificate.Issuer, certificate.NotAfter = chain[0].Issuer.CommonName, stamp(chain[0].NotAfter)
+			certificate.end, certificate.renewal = chain[0].NotAfter, chain[0].NotAfter.Sub(enroll.RenewalAt(chain[0]))
 		}
 		if exchange.IsAnswered(plane) {
 			certificate.Request = requestAnswered
@@ -134,6 +158,10 @@ func (c etcdCluster) member(ctx context.Context, status *etcdv1beta2.MemberStatu
 	return member, nil
 }
 
+// etcdCANotice is how long before its end a CA of an EtcdCluster needs a person, who has to move its data to
+// another cluster.
+const etcdCANotice = 90 * 24 * time.Hour
+
 // readCAs reads the CAs that the first member trusts.
 func (c etcdCluster) readCAs(ctx context.Context, report *etcdReport) error {
 	secret := &corev1.Secret{}
@@ -141,6 +169,7 @@ func (c etcdCluster) readCAs(ctx context.Context, report *etcdReport) error {
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 		report.Message = fmt.Sprintf("The CAs are not shown: Secret %s cannot be read. Ask for the right to get it, which holds no key.", report.Members[0].Name)
+		report.unread = report.Message
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading Secret %s: %w", report.Members[0].Name, err)
@@ -151,7 +180,10 @@ func (c etcdCluster) readCAs(ctx context.Context, report *etcdReport) error {
 			return fmt.Errorf("reading %s of Secret %s: %w", plane.AnchorsKey(), secret.Name, err)
 		}
 		for _, anchor := range anchors {
-			report.CAs = append(report.CAs, etcdCertificate{Plane: string(plane), Subject: anchor.Subject.CommonName, Issuer: anchor.Issuer.CommonName, NotAfter: stamp(anchor.NotAfter)})
+			report.CAs = append(report.CAs, etcdCertificate{
+				Plane: string(plane), Subject: anchor.Subject.CommonName, Issuer: anchor.Issuer.CommonName, NotAfter: stamp(anchor.NotAfter),
+				end: anchor.NotAfter, renewal: min(etcdCANotice, anchor.NotAfter.Sub(anchor.NotBefore)/3),
+			})
 		}
 	}
 	return nil

@@ -23,6 +23,12 @@ const (
 	exitRefused = 2
 	// exitHarmed is the code of a probe whose clients were harmed.
 	exitHarmed = 3
+	// exitExpires is the code of a check that found certificates which have expired, or will too soon.
+	exitExpires = 4
+	// exitNotReady is the code of a check that found clusters which are not ready.
+	exitNotReady = 5
+	// exitMisused is the code of a check whose command line cannot be understood.
+	exitMisused = 6
 )
 
 // Main runs the command line of the program that has the operators, and returns the exit
@@ -57,6 +63,12 @@ func execute(root *cobra.Command, args []string, stderr io.Writer) int {
 }
 
 func exitCode(err error) int {
+	if misuse, is := errors.AsType[misuseError](err); is && misuse.code != 0 {
+		return misuse.code
+	}
+	if found, is := errors.AsType[findingsError](err); is {
+		return found.code
+	}
 	if _, is := errors.AsType[refusedError](err); is {
 		return exitRefused
 	}

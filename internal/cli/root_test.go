@@ -106,7 +106,7 @@ func TestExitCodesTellFailureFromRefusalFromHarm(t *testing.T) {
 
 func TestHelpLeavesConnectionFlagsToOptions(t *testing.T) {
 	t.Parallel()
-	for _, command := range []string{"status", "plan", "rotate", "probe"} {
+	for _, command := range []string{"check", "status", "plan", "rotate", "probe"} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			help, _, code := typed("kubectl-keyturn", command, "--help")
@@ -134,7 +134,7 @@ func TestEachProgramHasItsOwnCommands(t *testing.T) {
 	operators := []string{"operator", "user-operator", "access-operator", "etcd-operator"}
 	for file, want := range map[string][]string{
 		"keyturn":         append(operators, "completion", "probe", "version"),
-		"kubectl-keyturn": {"completion", "options", "plan", "probe", "rotate", "status", "version"},
+		"kubectl-keyturn": {"check", "completion", "options", "plan", "probe", "rotate", "status", "version"},
 	} {
 		root := newOperatorsRoot(nil, nil)
 		if file == asPlugin().file {

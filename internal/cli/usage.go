@@ -13,6 +13,8 @@ import (
 type misuseError struct {
 	command string
 	err     error
+	// code is the exit code; 0 leaves it to that of everything that could not be done.
+	code int
 }
 
 func (e misuseError) Error() string {
@@ -23,8 +25,12 @@ func (e misuseError) Unwrap() error { return e.err }
 
 // misused says where to read how a command is used.
 func misused(cmd *cobra.Command, err error) error {
-	return misuseError{command: cmd.CommandPath(), err: err}
+	return misuseError{command: cmd.CommandPath(), err: err, code: misuseCodes()[cmd.Name()]}
 }
+
+// misuseCodes are the exit codes of commands that scripts run unattended, which have to tell a mistake in the
+// script from a cluster that could not be asked.
+func misuseCodes() map[string]int { return map[string]int{checkName: exitMisused} }
 
 // errNoKafka is a command line without the name of a Kafka.
 var errNoKafka = errors.New("specify kafka/NAME, for example kafka/my-cluster")
@@ -122,7 +128,7 @@ func newOptionsCommand(shared *pflag.FlagSet) *cobra.Command {
 		Short: "List the flags that say which Kubernetes cluster, namespace and user are meant",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "status, plan, rotate and probe take the following flags, as kubectl does:\n\n%s", shared.FlagUsages())
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "check, status, plan, rotate and probe take the following flags, as kubectl does:\n\n%s", shared.FlagUsages())
 			return err
 		},
 	}

@@ -57,7 +57,7 @@ func (in Input) due(request *x509.CertificateRequest) (why string, renewal time.
 	case in.isExpiring(leaf):
 		return "the previous one is due for renewal", time.Time{}
 	default:
-		return "", renewalAt(leaf)
+		return "", RenewalAt(leaf)
 	}
 }
 
@@ -67,10 +67,11 @@ func (in Input) isExpiring(leaf *x509.Certificate) bool {
 	if last := in.CA.Certificate().NotAfter; last.Before(end) {
 		end = last
 	}
-	return !in.Now.Before(renewalAt(leaf)) && end.Truncate(time.Second).After(leaf.NotAfter)
+	return !in.Now.Before(RenewalAt(leaf)) && end.Truncate(time.Second).After(leaf.NotAfter)
 }
 
-func renewalAt(leaf *x509.Certificate) time.Time {
+// RenewalAt is when a certificate of a member is renewed: when a third of its life is left.
+func RenewalAt(leaf *x509.Certificate) time.Time {
 	life := leaf.NotAfter.Sub(leaf.NotBefore.Add(pki.Backdate))
 	return leaf.NotAfter.Add(-life / renewalParts)
 }

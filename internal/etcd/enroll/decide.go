@@ -236,7 +236,7 @@ func (in Input) sign(request *x509.CertificateRequest, why string) Outcome {
 	if err != nil {
 		return Held{Cause: CannotIssue, Detail: err.Error()}
 	}
-	signed := Signed{Leaf: leaf, Answer: encode(leaf, in.CA.Presents()), Why: why, RenewalAt: renewalAt(leaf)}
+	signed := Signed{Leaf: leaf, Answer: encode(leaf, in.CA.Presents()), Why: why, RenewalAt: RenewalAt(leaf)}
 	if asked := request.Subject.CommonName; asked != leaf.Subject.CommonName {
 		signed.Asked = asked
 	}

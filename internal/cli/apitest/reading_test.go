@@ -7,6 +7,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -110,4 +112,92 @@ func TestNamesAreCompletedWithTheRightToList(t *testing.T) {
 			t.Errorf("completion for the %s ends with %d and offers %q, want %q", name, code, out.String(), test.want)
 		}
 	}
+}
+
+// serving gives the Kafka a status of a cluster that is ready.
+func (n namespace) serving(name string) {
+	n.t.Helper()
+	kafka := &kafkav1.Kafka{}
+	if err := n.admin.Get(n.t.Context(), client.ObjectKey{Namespace: n.name, Name: name}, kafka); err != nil {
+		n.t.Fatal(err)
+	}
+	kafka.Status.Conditions = []condition.Condition{{Type: condition.Ready, Status: condition.True}}
+	if err := n.admin.Status().Update(n.t.Context(), kafka); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func TestACheckTakesTheRightsOfTheViewer(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t)
+	look, _ := documented(t)
+	viewer := n.person("viewer", look...)
+	steps := []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"check", "kafka/my-cluster"}, 5, "NoStatus"},
+		{[]string{"check"}, 1, "you need the right to list kafkas.kafka.strimzi.io and get configmaps in namespace " + n.name},
+		{[]string{"check", "--all-namespaces"}, 1, "you need the right to list kafkas.kafka.strimzi.io and get configmaps in all namespaces"},
+		{[]string{"check", "etcd/my-cluster"}, 1, "you need the right to get etcdclusters.etcd.database.coreos.com"},
+		{[]string{"check", "--fail-within", "soon"}, 6, "use days or hours, for example 30d or 12h"},
+	}
+	for _, step := range steps {
+		if text, code := viewer.call(step.args...); code != step.code || !strings.Contains(text, step.says) {
+			t.Errorf("%v ends with %d, want %d with %q:\n%s", step.args, code, step.code, step.says, text)
+		}
+	}
+	n.serving("my-cluster")
+	if text, code := viewer.call("check", "kafka/my-cluster"); code != 0 || !strings.Contains(text, "Checked 1 cluster: ready") {
+		t.Errorf("the check of a cluster that is ready ends with %d:\n%s", code, text)
+	}
+	if text, code := viewer.call("check", "kafka/my-cluster", "--fail-within", "3650d", "-o", "jsonpath={.findings[0].finding}"); code != 4 || !strings.HasPrefix(text, "ExpiresSoon") {
+		t.Errorf("the check of ten years ends with %d:\n%s", code, text)
+	}
+}
+
+func TestACheckOfANamespaceTakesTheDocumentedRights(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t)
+	n.serving("my-cluster")
+	lister := n.person("lister", overview()...)
+	text, code := lister.call("check")
+	if code != 0 || !strings.Contains(text, "Checked 1 cluster: ready") || !strings.Contains(text, "EtcdClusters were not checked: ask for the right to list etcdclusters") {
+		t.Errorf("the check of a cluster that is ready ends with %d:\n%s", code, text)
+	}
+	n.refused()
+	if text, code := lister.call("check"); code != 5 || !strings.Contains(text, "InvalidResourceException: there is no node pool") {
+		t.Errorf("the check beside a refused cluster ends with %d:\n%s", code, text)
+	}
+	if text, code := n.overseer().call("check", "--all-namespaces"); code != 5 || !strings.Contains(text, n.name) {
+		t.Errorf("the check of all namespaces ends with %d:\n%s", code, text)
+	}
+}
+
+func TestACheckOfAnEtcdClusterTakesTheDocumentedRights(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t)
+	reader := n.person("reader",
+		rbacv1.PolicyRule{APIGroups: []string{"kafka.strimzi.io"}, Resources: []string{"kafkas"}, Verbs: []string{"list"}},
+		rbacv1.PolicyRule{APIGroups: []string{"etcd.database.coreos.com"}, Resources: []string{"etcdclusters"}, Verbs: []string{"get", "list"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods", "configmaps"}, Verbs: []string{"get"}},
+	)
+	n.serving("my-cluster")
+	n.etcd()
+	for _, args := range [][]string{{"check", "etcd/my-etcd"}, {"check"}} {
+		if text, code := reader.call(args...); code != 5 || !strings.Contains(text, "NoStatus") || strings.Contains(text, "not checked") {
+			t.Errorf("%v ends with %d:\n%s", args, code, text)
+		}
+	}
+}
+
+// etcd creates an EtcdCluster at which no operator looks.
+func (n namespace) etcd() {
+	n.t.Helper()
+	cluster := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster", "metadata": map[string]any{"name": "my-etcd"},
+		"spec": map[string]any{"size": int64(1), "version": "3.6.16"},
+	}}
+	n.create(cluster)
 }

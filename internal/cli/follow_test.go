@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -87,6 +88,42 @@ func TestWatchFollowsAReplacementToItsEnd(t *testing.T) {
 	want := "Asked the operator of kafka/my to replace the key of the cluster CA.|5s  Trusted|15s  WaitingForLeaves|25s  RaftRemainder|Done after 25s."
 	if got := strings.Join(phases, "|"); got != want {
 		t.Errorf("it tells\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestWatchForProgramsPrintsOneDocumentAtTheEnd(t *testing.T) {
+	t.Parallel()
+	replaced := []scene{{rotationtest.AtRest(3), false}, {rotationtest.AtRest(3), true}, {until(t, crossSigned(), authorities.RaftRemainder), false}}
+	for name, test := range map[string]struct {
+		scenes []scene
+		done   bool
+		fails  error
+	}{
+		"of a replacement":         {replaced, true, nil},
+		"of a request taken off":   {replaced[:1], false, errUnserved},
+		"of a record that is lost": {append(replaced[:1:1], scene{}), false, noRecordError{"kafka/my", "kubectl keyturn status kafka/my -n kafka"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api, clock := play(t, test.scenes)
+			out, err := watched(t.Context(), api, clock, "--cluster-ca", "-o", "json")
+			var got outcome
+			if parsed := json.Unmarshal([]byte(out), &got); parsed != nil || !errors.Is(err, test.fails) {
+				t.Fatalf("error %v, output\n%s", err, out)
+			}
+			if got.Completed != test.done || got.Cluster != "my" || got.Annotations["strimzi.io/force-replace"] != "true" || got.Seconds == 0 {
+				t.Errorf("it prints %+v", got)
+			}
+		})
+	}
+}
+
+func TestATemplateThatDoesNotFitARotationSaysThatTheOperatorWasAsked(t *testing.T) {
+	t.Parallel()
+	api := calm().build(t)
+	_, err := callOn(t.Context(), api, rotateCommand, "kafka/my", "--cluster-ca", "-o", "jsonpath={.annotations[3]}")
+	if err == nil || !strings.HasPrefix(err.Error(), "the operator has been asked, but ") || len(annotationsOf(t, api, "my-cluster-ca")) != 1 {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -22,6 +22,7 @@ func TestATemplateChoosesFromTheOutputOfEveryCommand(t *testing.T) {
 		"what a filter lets by":  {calm(), statusCommand, []string{"kafka/my", "-o", `jsonpath={.conditions[?(@.type=="Ready")].status}`}, "True"},
 		"clusters of all":        {several(t), statusCommand, []string{"-A", "-o", "jsonpath={.items[*].cluster}"}, "my orders my"},
 		"a number of a plan":     {calm(), planCommand, []string{"kafka/my", "--replace", "cluster-ca", "-o", "jsonpath={.domains[0].ageSeconds}"}, "12"},
+		"what was asked":         {calm(), rotateCommand, []string{"kafka/my", "--cluster-ca", "-o", "jsonpath={.secret}: {.asked}"}, "my-cluster-ca: replace the key of the cluster CA"},
 		"a field that is absent": {calm(), planCommand, []string{"kafka/my", "-o", "jsonpath={.domains[0].if}"}, ""},
 	}
 	for name, test := range tests {
@@ -55,7 +56,7 @@ func TestABadTemplateIsAUsageError(t *testing.T) {
 		"a filter that stays open":       {"jsonpath={.items[?(@.x}", `"{.items[?(@.x}" is not a JSONPath template: unterminated`},
 	}
 	for name, test := range tests {
-		for _, command := range [][]string{{"status", "kafka/my"}, {"plan", "kafka/my"}, {"probe", "kafka/my"}, {"version"}} {
+		for _, command := range [][]string{{"status", "kafka/my"}, {"plan", "kafka/my"}, {"probe", "kafka/my"}, {"rotate", "kafka/my", "--cluster-ca"}, {"version"}} {
 			t.Run(name+" of "+command[0], func(t *testing.T) {
 				t.Parallel()
 				_, err, code := typed(append(append([]string{"kubectl-keyturn"}, command...), "-o", test.output)...)

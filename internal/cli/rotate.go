@@ -27,6 +27,7 @@ type rotateOptions struct {
 	clusterCA, clientsCA            bool
 	renew, replace, distrust, abort bool
 	watch                           bool
+	output                          string
 }
 
 func rotateCommand(connect connector) *cobra.Command {
@@ -51,7 +52,8 @@ then, because a compromised key does not wait. "plan" shows beforehand what will
 happen.`,
 		Example: `  kubectl keyturn rotate kafka/my-cluster -n kafka --cluster-ca --watch
   kubectl keyturn rotate kafka/my-cluster -n kafka --cluster-ca --replace --distrust
-  kubectl keyturn rotate kafka/my-cluster -n kafka --clients-ca --abort`,
+  kubectl keyturn rotate kafka/my-cluster -n kafka --clients-ca --abort
+  kubectl keyturn rotate kafka/my-cluster -n kafka --cluster-ca -o json`,
 		Args:              o.arguments,
 		PreRunE:           o.check,
 		ValidArgsFunction: completeKafka(connect),
@@ -67,6 +69,7 @@ happen.`,
 	flags.BoolVar(&o.distrust, "distrust", false, "distrust every key of the CA but the newest, because one is compromised")
 	flags.BoolVar(&o.abort, "abort", false, "go back to the CA that is being replaced, or withdraw the request for a new key")
 	flags.BoolVarP(&o.watch, "watch", "w", false, "follow the rotation until nothing is left to do")
+	addOutputFlag(cmd, &o.output, outputTable, outputUsage+"; other formats than table print one document at the end")
 	cmd.MarkFlagsMutuallyExclusive("cluster-ca", "clients-ca")
 	cmd.MarkFlagsMutuallyExclusive("renew", "replace", "abort")
 	cmd.MarkFlagsMutuallyExclusive("renew", "distrust")
@@ -83,11 +86,14 @@ var (
 	errDistrust = errors.New("--distrust goes with --replace or alone, not with --renew or --abort")
 )
 
-// arguments wants the name of one Kafka. Without arguments and flags, it names everything
+// arguments wants the name of one Kafka and an output that there is. Without arguments and flags, it names everything
 // that is missing.
 func (o *rotateOptions) arguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 && !o.clusterCA && !o.clientsCA {
 		return misused(cmd, errNothing)
+	}
+	if err := checkOutput(o.output); err != nil {
+		return misused(cmd, err)
 	}
 	return oneKafka(cmd, args)
 }
@@ -190,23 +196,66 @@ func (o *rotateOptions) run(ctx context.Context, resource string, out io.Writer)
 	if err := c.ask(ctx, r); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(out, "Asked the operator of %s to %s.\n%s", c, r.what, o.kept(before)); err != nil {
-		return err
+	asked := outcome{
+		Namespace: c.namespace, Cluster: c.name, Domain: r.domain, Secret: r.secret, Annotations: r.annotations, Asked: r.what, Kept: o.kept(before),
 	}
-	if !o.watch {
-		_, err := fmt.Fprintf(out, "Follow it with: %s --watch\n", c.see())
-		return err
+	if o.output == outputTable {
+		return o.tell(ctx, c, watching{r, kafka, before}, asked, out)
 	}
-	return o.follow(ctx, c, watching{r, kafka, before}, out)
+	return o.document(ctx, c, watching{r, kafka, before}, asked, out)
 }
 
-// kept is a line about the CA that distrust does not strike, which is the wrong one if
+// outcome is what "keyturn rotate" says when the operator has been asked.
+type outcome struct {
+	Namespace   string            `json:"namespace"`
+	Cluster     string            `json:"cluster"`
+	Domain      string            `json:"domain"`
+	Secret      string            `json:"secret"`
+	Annotations map[string]string `json:"annotations"`
+	// Asked is what the operator shall do, in words, and Kept the CA that is not distrusted.
+	Asked string `json:"asked"`
+	Kept  string `json:"kept,omitempty"`
+	// Completed is true once a watch has seen that nothing is left to do, Seconds after the request.
+	Completed bool  `json:"completed"`
+	Seconds   int64 `json:"seconds,omitempty"`
+}
+
+// tell says what was asked, and what becomes of it.
+func (o *rotateOptions) tell(ctx context.Context, c cluster, w watching, asked outcome, out io.Writer) error {
+	text := fmt.Sprintf("Asked the operator of %s to %s.\n", c, asked.Asked)
+	if asked.Kept != "" {
+		text += asked.Kept + "\n"
+	}
+	if !o.watch {
+		text += fmt.Sprintf("Follow it with: %s --watch\n", c.see())
+	}
+	if _, err := io.WriteString(out, text); err != nil || !o.watch {
+		return err
+	}
+	return o.follow(ctx, c, w, out)
+}
+
+// document writes the outcome for programs at the end of a watch, also of one that ended early: the operator has been asked.
+func (o *rotateOptions) document(ctx context.Context, c cluster, w watching, asked outcome, out io.Writer) error {
+	var followed error
+	if o.watch {
+		begin := c.clock.Now()
+		followed = o.follow(ctx, c, w, io.Discard)
+		asked.Completed, asked.Seconds = followed == nil, int64(c.clock.Since(begin).Seconds())
+	}
+	if err := printFor(out, o.output, asked); err != nil {
+		return errors.Join(fmt.Errorf("the operator has been asked, but the outcome cannot be printed: %w", err), followed)
+	}
+	return followed
+}
+
+// kept is a sentence about the CA that distrust does not strike, which is the wrong one if
 // the newest key is compromised.
 func (o *rotateOptions) kept(record rotation.Record) string {
 	if !o.distrust || o.replace {
 		return ""
 	}
-	return rotation.Label(record.Snapshot.Issuing, record.Anchors) + " stays trusted; if its key is the compromised one, use --replace --distrust.\n"
+	return rotation.Label(record.Snapshot.Issuing, record.Anchors) + " stays trusted; if its key is the compromised one, use --replace --distrust."
 }
 
 // takenBack is the request with what an abort takes back: the request for a new key that

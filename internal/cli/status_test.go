@@ -187,6 +187,9 @@ func outputsForPrograms(t *testing.T) map[string]func(output string) (string, er
 		"check": func(output string) (string, error) {
 			return foundOnly(call(t, troubled(t), checkCommand, "-A", "-o", output))
 		},
+		"rotate": func(output string) (string, error) {
+			return call(t, calm(), rotateCommand, "kafka/my", "--clients-ca", "-o", output)
+		},
 		"plan of a renewal": run(calm(), planCommand, "kafka/my", "--renew", "cluster-ca"),
 	}
 }

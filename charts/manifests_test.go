@@ -282,7 +282,7 @@ func TestOperatorRunsWithoutPrivileges(t *testing.T) {
 func TestOperatorIsTold(t *testing.T) {
 	t.Parallel()
 	images := []string{"operator", "--kafka-image=4.3.1=apache/kafka:4.3.1", "--kafka-image=4.2.1=apache/kafka:4.2.1", "--agent-image=keyturn:0.1.0"}
-	options := []string{"--cluster-domain=cluster.local", "--pkcs12=true", "--network-policies=true", "--operator-namespace=keyturn", "--operator-labels=app.kubernetes.io/name=keyturn", "--leader-election-namespace=keyturn", "--leader-election-id=keyturn-operator", "--log-level=info", "--concurrent-reconciles=4"}
+	options := []string{"--cluster-domain=cluster.local", "--pkcs12=true", "--network-policies=true", "--operator-namespace=keyturn", "--operator-labels=app.kubernetes.io/name=keyturn", "--leader-election-namespace=keyturn", "--leader-election-id=keyturn-operator", "--concurrent-reconciles=4", "--log-level=info"}
 	tests := map[string]struct {
 		file string
 		want []string

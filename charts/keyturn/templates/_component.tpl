@@ -1,37 +1,39 @@
 {{- /*
-The Deployment and the ServiceAccount of a process beside the operator. .root is the context, .component the name of the
-process and of its subcommand, .name that of its objects, .args its flags, .resources what it takes.
+The objects of one operator beside its rights. .root is the context, .component the name of the operator and of its
+subcommand, .name that of its objects, .args its flags, .env its environment, .resources those of each replica.
 */}}
 {{- define "keyturn.component" -}}
 {{- $root := .root -}}
+{{- $env := .env | default list }}
+{{- /* Makes the garbage collector work harder before the kernel kills the process. */}}
+{{- if dig "limits" "memory" "" .resources }}
+{{- $env = append $env (dict "name" "GOMEMLIMIT" "valueFrom" (dict "resourceFieldRef" (dict "resource" "limits.memory"))) }}
+{{- end }}
 apiVersion: v1
 kind: ServiceAccount
 metadata:
   name: {{ .name }}
   namespace: {{ $root.Release.Namespace }}
-  labels:
-    {{- include "keyturn.component.labels" . | nindent 4 }}
+  {{- include "keyturn.metadata" . | nindent 2 }}
 ---
 apiVersion: apps/v1
 kind: Deployment
 metadata:
   name: {{ .name }}
   namespace: {{ $root.Release.Namespace }}
-  labels:
-    {{- include "keyturn.component.labels" . | nindent 4 }}
+  {{- include "keyturn.metadata" . | nindent 2 }}
 spec:
   replicas: {{ .replicas }}
   selector:
     matchLabels:
-      {{- include "keyturn.component.selector" . | nindent 6 }}
+      {{- include "keyturn.selector" . | nindent 6 }}
   template:
     metadata:
       labels:
-        {{- include "keyturn.component.labels" . | nindent 8 }}
-      {{- with $root.Values.podAnnotations }}
+        {{- include "keyturn.labels" . | nindent 8 }}
       annotations:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
+        {{- $annotations := dict "kubectl.kubernetes.io/default-container" .component }}
+        {{- toYaml (merge (dict) ($root.Values.podAnnotations | default dict) $annotations) | nindent 8 }}
     spec:
       serviceAccountName: {{ .name }}
       {{- with $root.Values.priorityClassName }}
@@ -62,13 +64,9 @@ spec:
         - {{ . }}
         {{- end }}
         - --log-level={{ $root.Values.logLevel }}
-        {{- if dig "limits" "memory" "" .resources }}
+        {{- with $env }}
         env:
-        # Makes the garbage collector work harder before the kernel ends the process.
-        - name: GOMEMLIMIT
-          valueFrom:
-            resourceFieldRef:
-              resource: limits.memory
+        {{- toYaml . | nindent 8 }}
         {{- end }}
         ports:
         - name: metrics
@@ -104,6 +102,35 @@ spec:
       tolerations:
       {{- toYaml . | nindent 6 }}
       {{- end }}
+      {{- if $root.Values.affinity }}
+      affinity:
+        {{- toYaml $root.Values.affinity | nindent 8 }}
+      {{- else if gt (int .replicas) 1 }}
+      affinity:
+        podAntiAffinity:
+          preferredDuringSchedulingIgnoredDuringExecution:
+          - weight: 100
+            podAffinityTerm:
+              topologyKey: kubernetes.io/hostname
+              labelSelector:
+                matchLabels:
+                  {{- include "keyturn.selector" . | nindent 18 }}
+      {{- end }}
+{{- /* With one replica it would block every drain. */}}
+{{- if gt (int .replicas) 1 }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ .name }}
+  namespace: {{ $root.Release.Namespace }}
+  {{- include "keyturn.metadata" . | nindent 2 }}
+spec:
+  maxUnavailable: 1
+  selector:
+    matchLabels:
+      {{- include "keyturn.selector" . | nindent 6 }}
+{{- end }}
 {{- end -}}
 
 {{- /* What leader election needs; .lease is the name of the Lease. */}}

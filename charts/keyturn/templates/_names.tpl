@@ -11,38 +11,36 @@
 {{ include "keyturn.name" . }}-operator
 {{- end -}}
 
-{{- define "keyturn.selector" -}}
-app.kubernetes.io/name: keyturn
-app.kubernetes.io/instance: {{ .Release.Name }}
-{{- end -}}
-
-{{- define "keyturn.labels" -}}
-{{ include "keyturn.selector" . }}
-app.kubernetes.io/component: operator
-app.kubernetes.io/part-of: keyturn
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-{{- end -}}
-
 {{- define "keyturn.image" -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 
-{{- /* Labels of a process beside the operator: .root is the context, .component its name. */}}
-{{- define "keyturn.component.selector" -}}
-app.kubernetes.io/name: keyturn-{{ .component }}
+{{- /*
+Labels of one operator: .root is the context, .component its name, .cluster the Kafka cluster of a user operator. Network
+policies of clusters let pods in by app.kubernetes.io/name, so that no value changes it.
+*/}}
+{{- define "keyturn.selector" -}}
+app.kubernetes.io/name: {{ ternary "keyturn" (printf "keyturn-%s" .component) (eq .component "operator") }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- with .cluster }}
 strimzi.io/cluster: {{ . }}
 {{- end }}
 {{- end -}}
 
-{{- define "keyturn.component.labels" -}}
-{{ include "keyturn.component.selector" . }}
+{{- define "keyturn.labels" -}}
+{{ include "keyturn.selector" . }}
 app.kubernetes.io/component: {{ .component }}
 app.kubernetes.io/part-of: keyturn
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- /* What the metadata of an object has beside its name; .labels are further ones. */}}
+{{- define "keyturn.metadata" -}}
+labels:
+  {{- with .labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+  {{- include "keyturn.labels" . | nindent 2 }}
 {{- end -}}

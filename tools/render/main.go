@@ -28,6 +28,9 @@ const withoutDefinitions = "--set=crds.strimzi=false,crds.keyturn=false"
 // showOnly precedes the one template to render.
 const showOnly = "--show-only"
 
+// exampleImage is what the manifests run, which are there to be read: it is in no registry.
+const exampleImage = "--set=image.repository=keyturn"
+
 // certManager turns on the feature gate of CAs of the type cert-manager.io.
 const certManager = "--set=featureGates={+CertManagerCaType}"
 
@@ -96,7 +99,11 @@ func main() {
 }
 
 func render(ctx context.Context, root string) error {
-	if _, err := helm(ctx, root, "lint", "--strict", "--quiet", "charts/keyturn"); err != nil {
+	pinned, err := findHelm(ctx, root)
+	if err != nil {
+		return err
+	}
+	if _, err := pinned.run(ctx, "lint", "--strict", "--quiet", exampleImage, "charts/keyturn"); err != nil {
 		return err
 	}
 	folder := filepath.Join(root, "config", "install")
@@ -107,8 +114,8 @@ func render(ctx context.Context, root string) error {
 		return fmt.Errorf("making a folder for the manifests: %w", err)
 	}
 	for _, m := range manifests() {
-		args := []string{"template", "keyturn", "charts/keyturn", "--namespace", "keyturn", "--set", "namespace.create=true"}
-		text, err := helm(ctx, root, append(args, m.arguments...)...)
+		args := []string{"template", "keyturn", "charts/keyturn", "--namespace", "keyturn", "--set=namespace.create=true", exampleImage}
+		text, err := pinned.run(ctx, append(args, m.arguments...)...)
 		if err != nil {
 			return err
 		}
@@ -120,15 +127,31 @@ func render(ctx context.Context, root string) error {
 	return nil
 }
 
-// helm runs the helm that tools/go.mod pins and returns what it prints.
-func helm(ctx context.Context, root string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"tool", "-modfile=tools/go.mod", "helm"}, args...)...)
-	cmd.Dir = root
+// helm is the helm that tools/go.mod pins, run in the folder of the repository.
+type helm struct {
+	root, program string
+}
+
+// findHelm has Go build helm, unless its build cache has it, and returns where it is.
+func findHelm(ctx context.Context, root string) (helm, error) {
+	path, err := output(ctx, root, "go", "tool", "-n", "-modfile=tools/go.mod", "helm")
+	return helm{root: root, program: strings.TrimSpace(string(path))}, err
+}
+
+// run returns what helm prints.
+func (h helm) run(ctx context.Context, args ...string) ([]byte, error) {
+	return output(ctx, h.root, h.program, args...)
+}
+
+// output returns what a program prints.
+func output(ctx context.Context, folder, program string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = folder
 	var problems bytes.Buffer
 	cmd.Stderr = &problems
 	text, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("running helm %s: %w\n%s%s", strings.Join(args, " "), err, text, problems.Bytes())
+		return nil, fmt.Errorf("running %s %s: %w\n%s%s", filepath.Base(program), strings.Join(args, " "), err, text, problems.Bytes())
 	}
 	return text, nil
 }

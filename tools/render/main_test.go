@@ -1,18 +1,32 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
 const root = "../.."
 
+// pinnedHelm finds helm once for all tests.
+var pinnedHelm = sync.OnceValues(func() (helm, error) { return findHelm(context.Background(), root) })
+
+func runHelm(t *testing.T, arguments ...string) ([]byte, error) {
+	t.Helper()
+	pinned, err := pinnedHelm()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pinned.run(t.Context(), arguments...)
+}
+
 // template renders the chart as a release keyturn with more arguments for helm.
 func template(t *testing.T, arguments ...string) (string, error) {
 	t.Helper()
-	text, err := helm(t.Context(), root, append([]string{"template", "keyturn", "charts/keyturn", withoutDefinitions}, arguments...)...)
+	text, err := runHelm(t, append([]string{"template", "keyturn", "charts/keyturn", withoutDefinitions, exampleImage}, arguments...)...)
 	return string(text), err
 }
 
@@ -24,8 +38,8 @@ func TestValuesReachTheOperator(t *testing.T) {
 		"more clusters at the same time": {set: "concurrentReconciles=9", want: "- --concurrent-reconciles=9"},
 		"a priority class":               {set: "priorityClassName=system-cluster-critical", want: "priorityClassName: system-cluster-critical"},
 		"the name of a feature gate":     {set: "featureGates={+CertManagerCaType}", want: "- name: STRIMZI_FEATURE_GATES"},
-		"a feature gate":                 {set: "featureGates={+CertManagerCaType}", want: `value: "+CertManagerCaType"`},
-		"several feature gates":          {set: `featureGates={+CertManagerCaType,-Other}`, want: `value: "+CertManagerCaType,-Other"`},
+		"a feature gate":                 {set: "featureGates={+CertManagerCaType}", want: "value: +CertManagerCaType"},
+		"several feature gates":          {set: `featureGates={+CertManagerCaType,-Other}`, want: "value: +CertManagerCaType,-Other"},
 		"an empty tag is the chart's":    {set: "image.tag=", want: "image: keyturn:0.1.0"},
 	}
 	for name, test := range tests {
@@ -147,7 +161,7 @@ func TestEachReleaseHasALeaseThatItMayWrite(t *testing.T) {
 	for release, lease := range map[string]string{"keyturn": "keyturn-operator", "shop": "shop-keyturn-operator"} {
 		t.Run(release, func(t *testing.T) {
 			t.Parallel()
-			text, err := helm(t.Context(), root, "template", release, "charts/keyturn", withoutDefinitions)
+			text, err := runHelm(t, "template", release, "charts/keyturn", withoutDefinitions, exampleImage)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,8 +1,12 @@
+{{- /* What the names of all objects begin with. 50 characters leave room for what follows. */}}
 {{- define "keyturn.name" -}}
-{{- if contains "keyturn" .Release.Name -}}
+{{- $name := .Values.nameOverride | default "keyturn" -}}
+{{- if .Values.fullnameOverride -}}
+{{ .Values.fullnameOverride }}
+{{- else if contains $name .Release.Name -}}
 {{ .Release.Name | trunc 50 | trimSuffix "-" }}
 {{- else -}}
-{{ printf "%s-keyturn" (.Release.Name | trunc 42 | trimSuffix "-") }}
+{{ printf "%s-%s" (.Release.Name | trunc (sub 49 (len $name) | int) | trimSuffix "-") $name }}
 {{- end -}}
 {{- end -}}
 
@@ -12,7 +16,10 @@
 {{- end -}}
 
 {{- define "keyturn.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- if not .Values.image.repository }}
+{{- fail "image.repository is not set, and there is no published image. Push the image to a registry (docs/install.md), then set image.repository, for example to registry.example.com/keyturn." }}
+{{- end }}
+{{- .Values.image.repository }}{{ with .Values.image.digest }}@{{ . }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end -}}
 
 {{- /*

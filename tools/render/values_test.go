@@ -1,0 +1,182 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+// object is one that the chart renders.
+type object map[string]any
+
+// at returns the field that the keys lead to, or nil.
+func (o object) at(keys ...string) any {
+	var value any = map[string]any(o)
+	for _, key := range keys {
+		fields, _ := value.(map[string]any)
+		value = fields[key]
+	}
+	return value
+}
+
+func (o object) kind() string { text, _ := o.at("kind").(string); return text }
+
+func (o object) name() string { text, _ := o.at("metadata", "name").(string); return text }
+
+// operators turns on all operators, with two replicas each.
+const operators = `--set-json={
+	"accessOperator": {"enabled": true, "replicas": 2}, "etcd": {"enabled": true, "replicas": 2},
+	"userOperators": [{"cluster": "my-cluster", "namespace": "kafka", "replicas": 2}]
+}`
+
+// renderAll renders the chart with all operators, and with the definitions, with further arguments for helm.
+func renderAll(t *testing.T, arguments ...string) ([]object, error) {
+	t.Helper()
+	text, err := runHelm(t, append([]string{"template", "keyturn", "charts/keyturn", "--namespace=keyturn", exampleImage, operators}, arguments...)...)
+	if err != nil {
+		return nil, err
+	}
+	var all []object
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		var one object
+		if err := yaml.Unmarshal([]byte(document), &one); err != nil {
+			t.Fatalf("parsing what the chart renders: %v\n%s", err, document)
+		}
+		if one.kind() != "" {
+			all = append(all, one)
+		}
+	}
+	return all, nil
+}
+
+// ofKind returns the objects of a kind, and fails without any.
+func ofKind(t *testing.T, all []object, kind string) []object {
+	t.Helper()
+	var found []object
+	for _, one := range all {
+		if one.kind() == kind {
+			found = append(found, one)
+		}
+	}
+	if len(found) == 0 {
+		t.Fatalf("no %s is rendered", kind)
+	}
+	return found
+}
+
+// containerOf returns the only container of a Deployment.
+func containerOf(t *testing.T, deployment object) object {
+	t.Helper()
+	containers, _ := deployment.at("spec", "template", "spec", "containers").([]any)
+	if len(containers) != 1 {
+		t.Fatalf("%s has %d containers, want 1", deployment.name(), len(containers))
+	}
+	container, _ := containers[0].(map[string]any)
+	return container
+}
+
+func TestNamesBeginWithWhatTheValuesSay(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		release   string
+		arguments []string
+		want      string
+	}{
+		"the release":                        {release: "keyturn", want: "keyturn"},
+		"a release with another name":        {release: "shop", want: "shop-keyturn"},
+		"a long release":                     {release: strings.Repeat("a", 53), want: strings.Repeat("a", 42) + "-keyturn"},
+		"nameOverride":                       {release: "shop", arguments: []string{"--set=nameOverride=kafka"}, want: "shop-kafka"},
+		"nameOverride that the release has":  {release: "shop-kafka", arguments: []string{"--set=nameOverride=kafka"}, want: "shop-kafka"},
+		"a long release and nameOverride":    {release: strings.Repeat("a", 53), arguments: []string{"--set=nameOverride=" + strings.Repeat("b", 30)}, want: strings.Repeat("a", 19) + "-" + strings.Repeat("b", 30)},
+		"fullnameOverride":                   {release: "shop", arguments: []string{"--set=fullnameOverride=kafka"}, want: "kafka"},
+		"fullnameOverride over nameOverride": {release: "shop", arguments: []string{"--set=fullnameOverride=kafka,nameOverride=other"}, want: "kafka"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := runHelm(t, append([]string{"template", test.release, "charts/keyturn", withoutDefinitions, exampleImage, operators}, test.arguments...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if others := objects(string(text)); others["Deployment default/"+test.want] != 1 {
+				t.Errorf("no Deployment is named %s: %v", test.want, others)
+			}
+			for each := range objects(string(text)) {
+				if _, own, _ := strings.Cut(each, "/"); !strings.HasPrefix(own, test.want) {
+					t.Errorf("%s does not begin with %s", each, test.want)
+				}
+			}
+			if label := "app.kubernetes.io/name: keyturn-user-operator"; !strings.Contains(string(text), label) {
+				t.Errorf("the network policies of clusters let in pods with %s, and none has it", label)
+			}
+		})
+	}
+}
+
+func TestAllPodsRunTheImage(t *testing.T) {
+	t.Parallel()
+	digest := "sha256:" + strings.Repeat("0", 64)
+	for set, want := range map[string]string{
+		"image.repository=registry.example.com/k":                                      "registry.example.com/k:0.1.0",
+		"image.repository=registry.example.com/k,image.tag=two":                        "registry.example.com/k:two",
+		"image.repository=registry.example.com/k,image.digest=" + digest:               "registry.example.com/k@" + digest,
+		"image.repository=registry.example.com/k,image.tag=two,image.digest=" + digest: "registry.example.com/k@" + digest,
+	} {
+		t.Run(set, func(t *testing.T) {
+			t.Parallel()
+			all, err := renderAll(t, "--set="+set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, deployment := range ofKind(t, all, "Deployment") {
+				if diff := cmp.Diff(any(want), containerOf(t, deployment).at("image")); diff != "" {
+					t.Errorf("the image of %s differs (-want +got):\n%s", deployment.name(), diff)
+				}
+			}
+		})
+	}
+}
+
+func TestAChartWithoutItsImageSaysWhatToSet(t *testing.T) {
+	t.Parallel()
+	for _, set := range []string{"image.tag=two", "image.repository=", "image.repository=null"} {
+		t.Run(set, func(t *testing.T) {
+			t.Parallel()
+			_, err := runHelm(t, "template", "keyturn", "charts/keyturn", "--set="+set)
+			if err == nil || !strings.Contains(err.Error(), "set image.repository, for example to registry.example.com/keyturn") {
+				t.Errorf("error %v, want one that says to set image.repository", err)
+			}
+		})
+	}
+}
+
+func TestAnUnfitValueIsRefusedByItsName(t *testing.T) {
+	t.Parallel()
+	for _, set := range []string{
+		"nameOverride=Kafka", "nameOverride=" + strings.Repeat("a", 31), "fullnameOverride=-a", "fullnameOverride=" + strings.Repeat("a", 51),
+		"image.digest=abc", "image.digest=sha256:abc",
+	} {
+		t.Run(set, func(t *testing.T) {
+			t.Parallel()
+			refused(t, set)
+		})
+	}
+}
+
+// refused fails the test unless the chart refuses a value by its name and with all words.
+func refused(t *testing.T, set string, words ...string) {
+	t.Helper()
+	_, err := renderAll(t, "--set="+set)
+	if err == nil {
+		t.Fatalf("%s is accepted", set)
+	}
+	name, _, _ := strings.Cut(set, "=")
+	name, _, _ = strings.Cut(name, "[")
+	text := strings.ReplaceAll(err.Error(), "/", ".")
+	for _, want := range append(words, name) {
+		if !strings.Contains(text, want) {
+			t.Errorf("the error lacks %q: %v", want, err)
+		}
+	}
+}

@@ -156,6 +156,8 @@ func TestAnUnfitValueIsRefusedByItsName(t *testing.T) {
 	for _, set := range []string{
 		"nameOverride=Kafka", "nameOverride=" + strings.Repeat("a", 31), "fullnameOverride=-a", "fullnameOverride=" + strings.Repeat("a", 51),
 		"image.digest=abc", "image.digest=sha256:abc",
+		"imagePullSecrets={registry}", "imagePullSecrets[0].secret=registry", "imagePullSecrets[0].name=A",
+		"podLabels.team=a b", "podLabels=team", "podAnnotations.a=1", "commonLabels.team=-", "commonAnnotations.a=true",
 	} {
 		t.Run(set, func(t *testing.T) {
 			t.Parallel()
@@ -172,11 +174,102 @@ func refused(t *testing.T, set string, words ...string) {
 		t.Fatalf("%s is accepted", set)
 	}
 	name, _, _ := strings.Cut(set, "=")
-	name, _, _ = strings.Cut(name, "[")
-	text := strings.ReplaceAll(err.Error(), "/", ".")
-	for _, want := range append(words, name) {
-		if !strings.Contains(text, want) {
+	name, _, _ = strings.Cut(strings.ReplaceAll(name, "\\", ""), "[")
+	for _, want := range words {
+		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error lacks %q: %v", want, err)
 		}
 	}
+	// The schema's errors have JSON pointers.
+	if value, _, _ := strings.Cut(name, "."); !strings.Contains(err.Error(), value) {
+		t.Errorf("the error does not name %s: %v", name, err)
+	}
+}
+
+// field is one of an object that a value decides.
+type field struct {
+	kind string
+	path []string
+	want any
+}
+
+// inPod is the path of a field of the pods of a Deployment.
+func inPod(keys ...string) []string { return append([]string{"spec", "template", "spec"}, keys...) }
+
+func TestAValueReachesEveryOperator(t *testing.T) {
+	t.Parallel()
+	const deployment = "Deployment"
+	for set, fields := range map[string][]field{
+		`imagePullSecrets=[{"name":"registry"}]`: {{deployment, inPod("imagePullSecrets"), []any{map[string]any{"name": "registry"}}}},
+		`podLabels={"example.com/team":"data"}`: {
+			{deployment, []string{"spec", "template", "metadata", "labels", "example.com/team"}, "data"},
+			{deployment, []string{"metadata", "labels", "example.com/team"}, nil},
+		},
+		`podAnnotations={"example.com/team":"data"}`: {
+			{deployment, []string{"spec", "template", "metadata", "annotations", "example.com/team"}, "data"},
+			{deployment, []string{"metadata", "annotations", "example.com/team"}, nil},
+		},
+		`commonLabels={"example.com/team":"data"}`: {
+			{deployment, []string{"spec", "template", "metadata", "labels", "example.com/team"}, "data"},
+			{deployment, []string{"spec", "selector", "matchLabels", "example.com/team"}, nil},
+		},
+		`commonAnnotations={"example.com/team":"data"}`: {
+			{deployment, []string{"spec", "template", "metadata", "annotations", "example.com/team"}, nil},
+		},
+	} {
+		t.Run(set, func(t *testing.T) {
+			t.Parallel()
+			all, err := renderAll(t, "--set-json="+set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, field := range fields {
+				found := ofKind(t, all, field.kind)
+				if len(found) != 4 {
+					t.Errorf("there are %d of kind %s, want one for each of 4 operators", len(found), field.kind)
+				}
+				for _, one := range found {
+					if diff := cmp.Diff(field.want, one.at(field.path...)); diff != "" {
+						t.Errorf("%s of %s differs (-want +got):\n%s", strings.Join(field.path, "."), one.name(), diff)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestCommonLabelsAndAnnotationsAreOnEveryObject(t *testing.T) {
+	t.Parallel()
+	all, err := renderAll(t, certManager, "--set=namespace.create=true,commonLabels.team=data,commonAnnotations.contact=me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]bool{}
+	for _, one := range all {
+		kinds[one.kind()] = true
+		if one.at("metadata", "labels", "team") != "data" || one.at("metadata", "annotations", "contact") != "me" {
+			t.Errorf("%s %s lacks one: %v", one.kind(), one.name(), one.at("metadata"))
+		}
+	}
+	if len(kinds) < 10 {
+		t.Errorf("only the kinds %v are rendered", kinds)
+	}
+}
+
+func TestLabelsThatAreActedUponAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, label := range []string{
+		"app.kubernetes.io/name", "helm.sh/chart", "strimzi.io/cluster", "servicebinding.io/controller", "pod-security.kubernetes.io/enforce",
+	} {
+		for _, value := range []string{"podLabels", "commonLabels"} {
+			t.Run(value+" "+label, func(t *testing.T) {
+				t.Parallel()
+				refused(t, value+"."+strings.ReplaceAll(label, ".", `\.`)+"=x", value+" must not contain", "Remove it from "+value)
+			})
+		}
+	}
+	t.Run("in both", func(t *testing.T) {
+		t.Parallel()
+		refused(t, "podLabels.team=a,commonLabels.team=b", "Remove it from one of them")
+	})
 }

@@ -31,6 +31,9 @@ spec:
     metadata:
       labels:
         {{- include "keyturn.labels" . | nindent 8 }}
+        {{- with $root.Values.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       annotations:
         {{- $annotations := dict "kubectl.kubernetes.io/default-container" .component }}
         {{- toYaml (merge (dict) ($root.Values.podAnnotations | default dict) $annotations) | nindent 8 }}
@@ -41,9 +44,7 @@ spec:
       {{- end }}
       {{- with $root.Values.imagePullSecrets }}
       imagePullSecrets:
-      {{- range . }}
-      - name: {{ . }}
-      {{- end }}
+      {{- toYaml . | nindent 6 }}
       {{- end }}
       securityContext:
         runAsNonRoot: true

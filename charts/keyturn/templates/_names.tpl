@@ -41,6 +41,9 @@ app.kubernetes.io/part-of: keyturn
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{- /* What the metadata of an object has beside its name; .labels are further ones. */}}
@@ -50,4 +53,8 @@ labels:
   {{- toYaml . | nindent 2 }}
   {{- end }}
   {{- include "keyturn.labels" . | nindent 2 }}
+{{- with merge (dict) (.annotations | default dict) (.root.Values.commonAnnotations | default dict) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}

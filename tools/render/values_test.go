@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -158,6 +162,8 @@ func TestAnUnfitValueIsRefusedByItsName(t *testing.T) {
 		"image.digest=abc", "image.digest=sha256:abc",
 		"imagePullSecrets={registry}", "imagePullSecrets[0].secret=registry", "imagePullSecrets[0].name=A",
 		"podLabels.team=a b", "podLabels=team", "podAnnotations.a=1", "commonLabels.team=-", "commonAnnotations.a=true",
+		"serviceAccount.create=yes", "serviceAccount.name=A", "serviceAccount.annotations.a=1", "etcd.serviceAccount.name=A",
+		"accessOperator.serviceAccount.names=a", "userOperators[0].serviceAccount.name=A", "rbac.create=no",
 	} {
 		t.Run(set, func(t *testing.T) {
 			t.Parallel()
@@ -272,4 +278,149 @@ func TestLabelsThatAreActedUponAreRefused(t *testing.T) {
 		t.Parallel()
 		refused(t, "podLabels.team=a,commonLabels.team=b", "Remove it from one of them")
 	})
+}
+
+// account is a value for the ServiceAccount of one operator, and the names of its objects without it.
+type account struct {
+	value, name string
+}
+
+func accounts() []account {
+	return []account{
+		{"serviceAccount", "keyturn"},
+		{"userOperators[0].serviceAccount", "keyturn-users-kafka-my-cluster"},
+		{"accessOperator.serviceAccount", "keyturn-access-operator"},
+		{"etcd.serviceAccount", "keyturn-etcd-operator"},
+	}
+}
+
+// subjects are the ServiceAccounts that all bindings of the chart name.
+func subjects(t *testing.T, all []object) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	for _, one := range slices.Concat(ofKind(t, all, "RoleBinding"), ofKind(t, all, "ClusterRoleBinding")) {
+		list, _ := one.at("subjects").([]any)
+		for _, entry := range list {
+			subject, _ := entry.(map[string]any)
+			names[fmt.Sprint(subject["name"])] = true
+		}
+	}
+	return names
+}
+
+func TestEachOperatorRunsAsTheServiceAccountOfItsValues(t *testing.T) {
+	t.Parallel()
+	for _, operator := range accounts() {
+		for _, created := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, created %t", operator.value, created), func(t *testing.T) {
+				t.Parallel()
+				all, err := renderAll(t, certManager, fmt.Sprintf("--set=%[1]s.name=chosen,%[1]s.create=%[2]t,%[1]s.annotations.team=data", operator.value, created))
+				if err != nil {
+					t.Fatal(err)
+				}
+				found := slices.ContainsFunc(ofKind(t, all, "ServiceAccount"), func(one object) bool {
+					return one.name() == "chosen" && one.at("metadata", "annotations", "team") == "data"
+				})
+				if found != created {
+					t.Errorf("the ServiceAccount with its annotation is rendered: %t, want %t", found, created)
+				}
+				for _, deployment := range ofKind(t, all, "Deployment") {
+					if is := deployment.at(inPod("serviceAccountName")...) == "chosen"; is != (deployment.name() == operator.name) {
+						t.Errorf("%s runs as the ServiceAccount: %t", deployment.name(), is)
+					}
+				}
+				bound := subjects(t, all)
+				if !bound["chosen"] || bound[operator.name] {
+					t.Errorf("the bindings name %v", bound)
+				}
+			})
+		}
+	}
+}
+
+// An operator that named another account than its policy trusts would sign nothing.
+func TestThePolicyForEtcdMembersTrustsTheChosenServiceAccount(t *testing.T) {
+	t.Parallel()
+	text, err := template(t, "--namespace=keyturn", "--set=etcd.enabled=true,etcd.serviceAccount.name=chosen")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"--service-account=chosen", "system:serviceaccount:keyturn:chosen"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("nothing is %s", want)
+		}
+	}
+}
+
+func TestServiceAccountsThatWouldGiveOtherRightsAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, operator := range accounts() {
+		t.Run(operator.value+" is none", func(t *testing.T) {
+			t.Parallel()
+			refused(t, operator.value+".create=false", "Set "+operator.value+".name to a ServiceAccount that exists")
+		})
+	}
+	t.Run("two have one", func(t *testing.T) {
+		t.Parallel()
+		refused(t, "serviceAccount.name=a,etcd.serviceAccount.name=a", "etcd.serviceAccount.name and serviceAccount.name are both a")
+	})
+	t.Run("one is another's", func(t *testing.T) {
+		t.Parallel()
+		refused(t, "serviceAccount.name=keyturn-etcd-operator", "etcd.serviceAccount.name and serviceAccount.name are both keyturn-etcd-operator")
+	})
+}
+
+func TestWithoutRBACNoRightsAreRenderedAndTheNotesSayWhereTheyAre(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		arguments []string
+		files     []string
+	}{
+		"all namespaces": {
+			files: []string{"keyturn.yaml: keyturn", "keyturn-user-operator.yaml: keyturn-users-kafka-my-cluster", "keyturn-access-operator.yaml: keyturn-access-operator", "keyturn-etcd-operator.yaml: keyturn-etcd-operator"},
+		},
+		"one namespace":  {arguments: []string{"--set=watchNamespaces={kafka}"}, files: []string{"keyturn-namespaced.yaml: keyturn"}},
+		"with a gate":    {arguments: []string{certManager}, files: []string{"keyturn-cert-manager.yaml: keyturn", "keyturn-user-operator-cert-manager.yaml: keyturn-users-kafka-my-cluster"}},
+		"both":           {arguments: []string{certManager, "--set=watchNamespaces={kafka}"}, files: []string{"keyturn-cert-manager-namespaced.yaml: keyturn"}},
+		"EtcdAccesses":   {arguments: []string{"--set=etcd.access.enabled=true"}, files: []string{"keyturn-etcd-operator-access.yaml: keyturn-etcd-operator"}},
+		"other accounts": {arguments: []string{"--set=serviceAccount.name=chosen"}, files: []string{"keyturn.yaml: chosen"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			arguments := append([]string{"--set=rbac.create=false"}, test.arguments...)
+			all, err := renderAll(t, arguments...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range all {
+				if strings.HasPrefix(fmt.Sprint(one["apiVersion"]), "rbac.authorization.k8s.io/") {
+					t.Errorf("%s %s is rendered", one.kind(), one.name())
+				}
+			}
+			notes := notesOf(t, arguments...)
+			for _, file := range test.files {
+				if !slices.Contains(trimmedLines(notes), file) {
+					t.Errorf("the notes lack %q:\n%s", file, notes)
+				}
+				path, _, _ := strings.Cut(file, ":")
+				if _, err := os.Stat(filepath.Join(root, "config", "install", path)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// notesOf returns what helm says after an installation.
+func notesOf(t *testing.T, arguments ...string) string {
+	t.Helper()
+	text, err := runHelm(t, append([]string{"install", "keyturn", "charts/keyturn", "--dry-run=client", exampleImage, operators, withoutDefinitions}, arguments...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, notes, found := strings.Cut(string(text), "NOTES:")
+	if !found {
+		t.Fatalf("there are no notes:\n%s", text)
+	}
+	return notes
 }

@@ -15,4 +15,30 @@
 {{- fail (printf "podLabels must not contain %s, because commonLabels has it and is for pods, too. Remove it from one of them." $label) }}
 {{- end }}
 {{- end }}
+{{- /* An account that two operators shared would have the rights of both. */}}
+{{- $name := include "keyturn.name" . }}
+{{- $accounts := dict "serviceAccount" (list $name $values.serviceAccount) }}
+{{- range $i, $_ := $values.userOperators }}
+{{- $account := merge (dict "create" (dig "serviceAccount" "create" true .)) (.serviceAccount | default dict) }}
+{{- $_ := set $accounts (printf "userOperators[%d].serviceAccount" $i) (list (printf "%s-users-%s-%s" $name .namespace .cluster) $account) }}
+{{- end }}
+{{- if $values.accessOperator.enabled }}
+{{- $_ := set $accounts "accessOperator.serviceAccount" (list (printf "%s-access-operator" $name) $values.accessOperator.serviceAccount) }}
+{{- end }}
+{{- if $values.etcd.enabled }}
+{{- $_ := set $accounts "etcd.serviceAccount" (list (printf "%s-etcd-operator" $name) $values.etcd.serviceAccount) }}
+{{- end }}
+{{- $named := dict }}
+{{- range $value, $pair := $accounts }}
+{{- $account := last $pair }}
+{{- if not (or $account.create $account.name) }}
+{{- fail (printf "%s.name is not set, and %s.create is false. Set %s.name to a ServiceAccount that exists in the namespace of the release." $value $value $value) }}
+{{- end }}
+{{- $given := $account.name | default (first $pair) }}
+{{- /* Two entries for one cluster are refused in a sentence of their own. */}}
+{{- if and (hasKey $named $given) (or $account.name (not (hasPrefix "userOperators" $value))) }}
+{{- fail (printf "%s.name and %s.name are both %s, and each operator would have the rights of both. Set two names." (get $named $given) $value $given) }}
+{{- end }}
+{{- $_ := set $named $given $value }}
+{{- end }}
 {{- end -}}

@@ -1,6 +1,7 @@
 {{- /*
 The objects of one operator beside its rights. .root is the context, .component the name of the operator and of its
-subcommand, .name that of its objects, .args its flags, .env its environment, .resources those of each replica.
+subcommand, .name that of its objects, .account its ServiceAccount as values, .args its flags, .env its environment,
+.resources those of each replica.
 */}}
 {{- define "keyturn.component" -}}
 {{- $root := .root -}}
@@ -9,13 +10,15 @@ subcommand, .name that of its objects, .args its flags, .env its environment, .r
 {{- if dig "limits" "memory" "" .resources }}
 {{- $env = append $env (dict "name" "GOMEMLIMIT" "valueFrom" (dict "resourceFieldRef" (dict "resource" "limits.memory"))) }}
 {{- end }}
+{{- if .account.create }}
 apiVersion: v1
 kind: ServiceAccount
 metadata:
-  name: {{ .name }}
+  name: {{ .account.name | default .name }}
   namespace: {{ $root.Release.Namespace }}
-  {{- include "keyturn.metadata" . | nindent 2 }}
+  {{- include "keyturn.metadata" (merge (dict "annotations" (.account.annotations | default dict)) .) | nindent 2 }}
 ---
+{{- end }}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -38,7 +41,7 @@ spec:
         {{- $annotations := dict "kubectl.kubernetes.io/default-container" .component }}
         {{- toYaml (merge (dict) ($root.Values.podAnnotations | default dict) $annotations) | nindent 8 }}
     spec:
-      serviceAccountName: {{ .name }}
+      serviceAccountName: {{ .account.name | default .name }}
       {{- with $root.Values.priorityClassName }}
       priorityClassName: {{ . }}
       {{- end }}

@@ -260,22 +260,28 @@ func TestRightsForCertManagerStayInTheNamespacesThatAreWatched(t *testing.T) {
 	}
 }
 
-func TestOperatorRunsWithoutPrivileges(t *testing.T) {
+// This is what the pod security level restricted asks for.
+func TestOperatorsRunWithoutPrivileges(t *testing.T) {
 	t.Parallel()
-	pod := only[*appsv1.Deployment](t, rendered(t, chartstest.ClusterWide)).Spec.Template.Spec
 	want := corev1.PodSecurityContext{
 		RunAsNonRoot: new(true), RunAsUser: new(int64(65532)), RunAsGroup: new(int64(65532)),
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-	}
-	if diff := cmp.Diff(&want, pod.SecurityContext); diff != "" {
-		t.Errorf("the pod's security context differs (-want +got):\n%s", diff)
 	}
 	wantContainer := corev1.SecurityContext{
 		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
 		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
-	if diff := cmp.Diff(&wantContainer, pod.Containers[0].SecurityContext); diff != "" {
-		t.Errorf("the container's security context differs (-want +got):\n%s", diff)
+	for _, file := range []string{chartstest.ClusterWide, chartstest.UserOperator, chartstest.AccessOperator, chartstest.EtcdOperator} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			pod := only[*appsv1.Deployment](t, rendered(t, file)).Spec.Template.Spec
+			if diff := cmp.Diff(&want, pod.SecurityContext); diff != "" {
+				t.Errorf("the pod's security context differs (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(&wantContainer, pod.Containers[0].SecurityContext); diff != "" {
+				t.Errorf("the container's security context differs (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

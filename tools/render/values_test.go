@@ -164,6 +164,12 @@ func TestAnUnfitValueIsRefusedByItsName(t *testing.T) {
 		"podLabels.team=a b", "podLabels=team", "podAnnotations.a=1", "commonLabels.team=-", "commonAnnotations.a=true",
 		"serviceAccount.create=yes", "serviceAccount.name=A", "serviceAccount.annotations.a=1", "etcd.serviceAccount.name=A",
 		"accessOperator.serviceAccount.names=a", "userOperators[0].serviceAccount.name=A", "rbac.create=no",
+		"extraEnv=A", "extraEnv[0].value=a", "extraEnv[0].name=A,extraEnv[0].value=1",
+		"podSecurityContext.runAsNonRoot=false", "podSecurityContext.runAsNonRoot=null", "podSecurityContext.runAsUser=0",
+		"podSecurityContext.seccompProfile.type=Unconfined", "podSecurityContext.seccompProfile=null", "podSecurityContext.windowsOptions.hostProcess=true",
+		"topologySpreadConstraints[0].maxSkew=1", "topologySpreadConstraints={zone}", "affinity=zone",
+		"podDisruptionBudget.enabled=yes", "podDisruptionBudget.maxUnavailable=0", "podDisruptionBudget.maxUnavailable=0%",
+		"podDisruptionBudget.minAvailable=100%", "podDisruptionBudget.minAvailable=2",
 	} {
 		t.Run(set, func(t *testing.T) {
 			t.Parallel()
@@ -204,7 +210,7 @@ func inPod(keys ...string) []string { return append([]string{"spec", "template",
 
 func TestAValueReachesEveryOperator(t *testing.T) {
 	t.Parallel()
-	const deployment = "Deployment"
+	const deployment, budget = "Deployment", "PodDisruptionBudget"
 	for set, fields := range map[string][]field{
 		`imagePullSecrets=[{"name":"registry"}]`: {{deployment, inPod("imagePullSecrets"), []any{map[string]any{"name": "registry"}}}},
 		`podLabels={"example.com/team":"data"}`: {
@@ -222,6 +228,17 @@ func TestAValueReachesEveryOperator(t *testing.T) {
 		`commonAnnotations={"example.com/team":"data"}`: {
 			{deployment, []string{"spec", "template", "metadata", "annotations", "example.com/team"}, nil},
 		},
+		`affinity={"nodeAffinity":{}}`: {{deployment, inPod("affinity"), map[string]any{"nodeAffinity": map[string]any{}}}},
+		`podSecurityContext={"runAsUser":1000,"fsGroup":7}`: {{deployment, inPod("securityContext"), map[string]any{
+			"runAsNonRoot": true, "runAsUser": 1000.0, "runAsGroup": 65532.0, "fsGroup": 7.0, "seccompProfile": map[string]any{"type": "RuntimeDefault"},
+		}}},
+		`podSecurityContext={"runAsUser":null,"runAsGroup":null}`: {{deployment, inPod("securityContext"), map[string]any{
+			"runAsNonRoot": true, "seccompProfile": map[string]any{"type": "RuntimeDefault"},
+		}}},
+		`podDisruptionBudget={}`:                       {{budget, []string{"spec", "maxUnavailable"}, 1.0}, {budget, []string{"spec", "minAvailable"}, nil}},
+		`podDisruptionBudget={"maxUnavailable":"50%"}`: {{budget, []string{"spec", "maxUnavailable"}, "50%"}},
+		`podDisruptionBudget={"minAvailable":1}`:       {{budget, []string{"spec", "minAvailable"}, 1.0}, {budget, []string{"spec", "maxUnavailable"}, nil}},
+		`podDisruptionBudget={"minAvailable":"30%"}`:   {{budget, []string{"spec", "minAvailable"}, "30%"}},
 	} {
 		t.Run(set, func(t *testing.T) {
 			t.Parallel()
@@ -423,4 +440,115 @@ func notesOf(t *testing.T, arguments ...string) string {
 		t.Fatalf("there are no notes:\n%s", text)
 	}
 	return notes
+}
+
+func TestEachOperatorCountsItsOwnPods(t *testing.T) {
+	t.Parallel()
+	const spread = `topologySpreadConstraints=[
+		{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"},
+		{"maxSkew": 2, "topologyKey": "host", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"team": "data"}}}
+	]`
+	all, err := renderAll(t, "--set-json="+spread)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, deployment := range ofKind(t, all, "Deployment") {
+		own := deployment.at("spec", "selector")
+		want := []any{
+			map[string]any{"maxSkew": 1.0, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": own},
+			map[string]any{"maxSkew": 2.0, "topologyKey": "host", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": map[string]any{"matchLabels": map[string]any{"team": "data"}}},
+		}
+		if diff := cmp.Diff(want, deployment.at(inPod("topologySpreadConstraints")...)); diff != "" {
+			t.Errorf("the spread of %s differs (-want +got):\n%s", deployment.name(), diff)
+		}
+		term := map[string]any{"topologyKey": "kubernetes.io/hostname", "labelSelector": own}
+		if diff := cmp.Diff(any([]any{map[string]any{"weight": 100.0, "podAffinityTerm": term}}),
+			deployment.at(inPod("affinity", "podAntiAffinity", "preferredDuringSchedulingIgnoredDuringExecution")...)); diff != "" {
+			t.Errorf("the affinity of %s differs (-want +got):\n%s", deployment.name(), diff)
+		}
+	}
+	for _, budget := range ofKind(t, all, "PodDisruptionBudget") {
+		of := func(one object) bool {
+			return one.name() == budget.name() && cmp.Equal(one.at("spec", "selector"), budget.at("spec", "selector"))
+		}
+		if !slices.ContainsFunc(ofKind(t, all, "Deployment"), of) {
+			t.Errorf("the PodDisruptionBudget %s selects the pods of no Deployment with its name", budget.name())
+		}
+	}
+}
+
+// With one replica a budget would block every drain of its node.
+func TestASingleReplicaHasNoDisruptionBudget(t *testing.T) {
+	t.Parallel()
+	for name, arguments := range map[string][]string{
+		"one replica": {"--set=replicas=1,etcd.replicas=1,accessOperator.replicas=1,userOperators[0].replicas=1"},
+		"none":        {"--set=replicas=0,etcd.replicas=0,accessOperator.replicas=0,userOperators[0].replicas=0"},
+		"off":         {"--set=podDisruptionBudget.enabled=false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all, err := renderAll(t, arguments...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range all {
+				if one.kind() == "PodDisruptionBudget" {
+					t.Errorf("%s is rendered", one.name())
+				}
+			}
+			replicas := map[string]float64{"one replica": 1, "none": 0, "off": 2}[name]
+			for _, deployment := range ofKind(t, all, "Deployment") {
+				if deployment.at("spec", "replicas") != replicas {
+					t.Errorf("%s has %v replicas, want %v", deployment.name(), deployment.at("spec", "replicas"), replicas)
+				}
+			}
+		})
+	}
+}
+
+func TestFurtherVariablesReachEveryOperator(t *testing.T) {
+	t.Parallel()
+	all, err := renderAll(t, `--set-json=extraEnv=[{"name":"HTTPS_PROXY","value":"proxy:1"},{"name":"NODE","valueFrom":{"fieldRef":{"fieldPath":"spec.nodeName"}}}]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []any{
+		map[string]any{"name": "HTTPS_PROXY", "value": "proxy:1"},
+		map[string]any{"name": "NODE", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "spec.nodeName"}}},
+	}
+	for _, deployment := range ofKind(t, all, "Deployment") {
+		env, _ := containerOf(t, deployment).at("env").([]any)
+		if len(env) < 3 || !cmp.Equal(want, env[len(env)-2:]) {
+			t.Errorf("the variables of %s are %v", deployment.name(), env)
+		}
+	}
+}
+
+func TestVariablesOfTheChartAreRefused(t *testing.T) {
+	t.Parallel()
+	all, err := renderAll(t, certManager)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := map[string]bool{}
+	for _, deployment := range ofKind(t, all, "Deployment") {
+		env, _ := containerOf(t, deployment).at("env").([]any)
+		for _, entry := range env {
+			variable, _ := entry.(map[string]any)
+			own[fmt.Sprint(variable["name"])] = true
+		}
+	}
+	if !own["STRIMZI_FEATURE_GATES"] || !own["GOMEMLIMIT"] {
+		t.Errorf("the chart sets only %v", own)
+	}
+	for name := range own {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refused(t, "extraEnv[0].name="+name, "extraEnv must not contain "+name)
+		})
+	}
+	t.Run("twice", func(t *testing.T) {
+		t.Parallel()
+		refused(t, "extraEnv[0].name=A,extraEnv[1].name=A", "extraEnv contains A twice")
+	})
 }

@@ -15,6 +15,13 @@
 {{- fail (printf "podLabels must not contain %s, because commonLabels has it and is for pods, too. Remove it from one of them." $label) }}
 {{- end }}
 {{- end }}
+{{- $variables := list }}
+{{- range $values.extraEnv }}
+{{- if has .name $variables }}
+{{- fail (printf "extraEnv contains %s twice. Remove one of the entries." .name) }}
+{{- end }}
+{{- $variables = append $variables .name }}
+{{- end }}
 {{- /* An account that two operators shared would have the rights of both. */}}
 {{- $name := include "keyturn.name" . }}
 {{- $accounts := dict "serviceAccount" (list $name $values.serviceAccount) }}

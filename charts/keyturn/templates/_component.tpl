@@ -10,6 +10,16 @@ subcommand, .name that of its objects, .account its ServiceAccount as values, .a
 {{- if dig "limits" "memory" "" .resources }}
 {{- $env = append $env (dict "name" "GOMEMLIMIT" "valueFrom" (dict "resourceFieldRef" (dict "resource" "limits.memory"))) }}
 {{- end }}
+{{- $taken := list "STRIMZI_FEATURE_GATES" }}
+{{- range $env }}
+{{- $taken = append $taken .name }}
+{{- end }}
+{{- range $root.Values.extraEnv }}
+{{- if has .name $taken }}
+{{- fail (printf "extraEnv must not contain %s, because the chart sets it itself%s. Remove it from extraEnv." .name (eq .name "STRIMZI_FEATURE_GATES" | ternary " from featureGates" "")) }}
+{{- end }}
+{{- end }}
+{{- $env = concat $env ($root.Values.extraEnv | default list) }}
 {{- if .account.create }}
 apiVersion: v1
 kind: ServiceAccount
@@ -50,11 +60,7 @@ spec:
       {{- toYaml . | nindent 6 }}
       {{- end }}
       securityContext:
-        runAsNonRoot: true
-        runAsUser: 65532
-        runAsGroup: 65532
-        seccompProfile:
-          type: RuntimeDefault
+        {{- toYaml $root.Values.podSecurityContext | nindent 8 }}
       containers:
       - name: {{ .component }}
         image: {{ include "keyturn.image" $root }}
@@ -106,6 +112,17 @@ spec:
       tolerations:
       {{- toYaml . | nindent 6 }}
       {{- end }}
+      {{- with $root.Values.topologySpreadConstraints }}
+      topologySpreadConstraints:
+      {{- $own := dict "labelSelector" (dict "matchLabels" (include "keyturn.selector" $ | fromYaml)) }}
+      {{- range . }}
+      {{- $counted := . }}
+      {{- if not .labelSelector }}
+      {{- $counted = merge (dict) . $own }}
+      {{- end }}
+      - {{- toYaml $counted | nindent 8 }}
+      {{- end }}
+      {{- end }}
       {{- if $root.Values.affinity }}
       affinity:
         {{- toYaml $root.Values.affinity | nindent 8 }}
@@ -121,7 +138,11 @@ spec:
                   {{- include "keyturn.selector" . | nindent 18 }}
       {{- end }}
 {{- /* With one replica it would block every drain. */}}
-{{- if gt (int .replicas) 1 }}
+{{- $budget := $root.Values.podDisruptionBudget }}
+{{- if and $budget.enabled (gt (int .replicas) 1) }}
+{{- if and (not (kindIs "string" $budget.minAvailable)) (ge (int $budget.minAvailable) (int .replicas)) }}
+{{- fail (printf "podDisruptionBudget.minAvailable is %d, and %s has %d replicas, so that no pod of it could be evicted. Set a smaller minAvailable, or more replicas." (int $budget.minAvailable) .name (int .replicas)) }}
+{{- end }}
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -130,7 +151,11 @@ metadata:
   namespace: {{ $root.Release.Namespace }}
   {{- include "keyturn.metadata" . | nindent 2 }}
 spec:
-  maxUnavailable: 1
+  {{- if $budget.minAvailable }}
+  minAvailable: {{ $budget.minAvailable }}
+  {{- else }}
+  maxUnavailable: {{ $budget.maxUnavailable }}
+  {{- end }}
   selector:
     matchLabels:
       {{- include "keyturn.selector" . | nindent 6 }}

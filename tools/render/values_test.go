@@ -170,6 +170,8 @@ func TestAnUnfitValueIsRefusedByItsName(t *testing.T) {
 		"topologySpreadConstraints[0].maxSkew=1", "topologySpreadConstraints={zone}", "affinity=zone",
 		"podDisruptionBudget.enabled=yes", "podDisruptionBudget.maxUnavailable=0", "podDisruptionBudget.maxUnavailable=0%",
 		"podDisruptionBudget.minAvailable=100%", "podDisruptionBudget.minAvailable=2",
+		"serviceMonitor.enabled=yes", "serviceMonitor.labels.release=a b", "serviceMonitor.interval=often", "serviceMonitor.scrapeTimeout=1",
+		"serviceMonitor.relabelings=a", "serviceMonitor.metricRelabelings=a", "serviceMonitor.create=true",
 	} {
 		t.Run(set, func(t *testing.T) {
 			t.Parallel()
@@ -284,17 +286,19 @@ func TestLabelsThatAreActedUponAreRefused(t *testing.T) {
 	for _, label := range []string{
 		"app.kubernetes.io/name", "helm.sh/chart", "strimzi.io/cluster", "servicebinding.io/controller", "pod-security.kubernetes.io/enforce",
 	} {
-		for _, value := range []string{"podLabels", "commonLabels"} {
+		for _, value := range []string{"podLabels", "commonLabels", "serviceMonitor.labels"} {
 			t.Run(value+" "+label, func(t *testing.T) {
 				t.Parallel()
 				refused(t, value+"."+strings.ReplaceAll(label, ".", `\.`)+"=x", value+" must not contain", "Remove it from "+value)
 			})
 		}
 	}
-	t.Run("in both", func(t *testing.T) {
-		t.Parallel()
-		refused(t, "podLabels.team=a,commonLabels.team=b", "Remove it from one of them")
-	})
+	for _, value := range []string{"podLabels", "serviceMonitor.labels"} {
+		t.Run(value+" and commonLabels", func(t *testing.T) {
+			t.Parallel()
+			refused(t, value+".team=a,commonLabels.team=b", "Remove it from one of them")
+		})
+	}
 }
 
 // account is a value for the ServiceAccount of one operator, and the names of its objects without it.
@@ -551,4 +555,69 @@ func TestVariablesOfTheChartAreRefused(t *testing.T) {
 		t.Parallel()
 		refused(t, "extraEnv[0].name=A,extraEnv[1].name=A", "extraEnv contains A twice")
 	})
+}
+
+func TestAServiceMonitorIsRenderedOnDemand(t *testing.T) {
+	t.Parallel()
+	all, err := renderAll(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range all {
+		if one.kind() == "ServiceMonitor" {
+			t.Errorf("%s is rendered by default", one.name())
+		}
+	}
+	all, err = renderAll(t, `--set-json=serviceMonitor={"enabled":true,"labels":{"release":"prometheus"},"interval":"1m","scrapeTimeout":"10s",
+		"relabelings":[{"action":"drop"}],"metricRelabelings":[{"action":"keep"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	monitor := ofKind(t, all, "ServiceMonitor")[0]
+	want := []any{map[string]any{
+		"port": "metrics", "interval": "1m", "scrapeTimeout": "10s", "honorLabels": true,
+		"relabelings": []any{map[string]any{"action": "drop"}}, "metricRelabelings": []any{map[string]any{"action": "keep"}},
+	}}
+	if diff := cmp.Diff(want, monitor.at("spec", "endpoints")); diff != "" {
+		t.Errorf("the endpoints differ (-want +got):\n%s", diff)
+	}
+	if monitor.at("metadata", "labels", "release") != "prometheus" {
+		t.Errorf("its labels are %v", monitor.at("metadata", "labels"))
+	}
+}
+
+func TestTheServiceMonitorSelectsAServiceOfEachOperator(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		arguments []string
+		services  int
+	}{
+		"all operators":        {services: 4},
+		"the Kafka operator":   {arguments: []string{"--set=etcd.enabled=false,accessOperator.enabled=false", "--set-json=userOperators=[]"}, services: 1},
+		"two user operators":   {arguments: []string{"--set=userOperators[1].cluster=other,userOperators[1].namespace=kafka"}, services: 4},
+		"the longest of names": {arguments: []string{"--set=fullnameOverride=" + strings.Repeat("a", 50)}, services: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all, err := renderAll(t, append([]string{"--set=serviceMonitor.enabled=true"}, test.arguments...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expressions, _ := ofKind(t, all, "ServiceMonitor")[0].at("spec", "selector", "matchExpressions").([]any)
+			only, _ := expressions[0].(map[string]any)
+			selected, _ := only["values"].([]any)
+			services := ofKind(t, all, "Service")
+			if len(services) != test.services || len(selected) != test.services {
+				t.Errorf("%d Services, %d of them selected, want %d", len(services), len(selected), test.services)
+			}
+			for _, service := range services {
+				if len(service.name()) > 63 {
+					t.Errorf("the API server refuses the name %s of a Service", service.name())
+				}
+				if label := service.at("metadata", "labels", "app.kubernetes.io/name"); !slices.Contains(selected, label) || label != service.at("spec", "selector", "app.kubernetes.io/name") {
+					t.Errorf("the Service %s of pods %v is not selected by %v", service.name(), service.at("spec", "selector"), selected)
+				}
+			}
+		})
+	}
 }

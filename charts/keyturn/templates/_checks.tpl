@@ -3,16 +3,15 @@
 {{- $values := .Values }}
 {{- /* Selectors, network policies and other programs act by these labels. */}}
 {{- $own := "^(app\\.kubernetes\\.io/(name|instance|component|part-of|managed-by|version)|helm\\.sh/chart|(.*\\.)?strimzi\\.io/.*|(.*\\.)?keyturn\\.dev/.*|servicebinding\\.io/controller|pod-security\\.kubernetes\\.io/.*)$" }}
-{{- range $value := list "commonLabels" "podLabels" }}
-{{- range $label, $_ := index $values $value }}
+{{- $labels := dict "commonLabels" $values.commonLabels "podLabels" $values.podLabels "serviceMonitor.labels" $values.serviceMonitor.labels }}
+{{- range $value, $given := $labels }}
+{{- range $label, $_ := $given }}
 {{- if regexMatch $own $label }}
 {{- fail (printf "%s must not contain %s, because the operators and the chart set this label themselves. Remove it from %s." $value $label $value) }}
 {{- end }}
+{{- if and (ne $value "commonLabels") (hasKey ($values.commonLabels | default dict) $label) }}
+{{- fail (printf "%s must not contain %s, because commonLabels has it and applies here, too. Remove it from one of them." $value $label) }}
 {{- end }}
-{{- end }}
-{{- range $label, $_ := $values.podLabels }}
-{{- if hasKey ($values.commonLabels | default dict) $label }}
-{{- fail (printf "podLabels must not contain %s, because commonLabels has it and is for pods, too. Remove it from one of them." $label) }}
 {{- end }}
 {{- end }}
 {{- $variables := list }}

@@ -14,21 +14,23 @@ import (
 // helmCommand finds the commands of a page that use the chart, in all their lines.
 var helmCommand = regexp.MustCompile(`(?m)^helm (install|template|upgrade) (?:.*\\\n)*.*$`)
 
-// A tag that somebody installs with is kept by Helm, and with it the version of the operator.
+// Helm keeps a tag or digest that was given at the installation, and with it the version of the operator.
 func TestTheDocumentedCommandsRunTheImageOfTheChart(t *testing.T) {
 	t.Parallel()
 	page := read(t, "..", "docs", "install.md")
-	tag := regexp.MustCompile(`image\.tag=(\S*)`)
+	settings := []*regexp.Regexp{regexp.MustCompile(`image\.tag=(\S*)`), regexp.MustCompile(`image\.digest=(\S*)`)}
 	seen := map[string]bool{}
 	for _, match := range helmCommand.FindAllStringSubmatch(page, -1) {
 		command, verb := match[0], match[1]
 		seen[verb] = true
-		given := tag.FindStringSubmatch(command)
-		switch {
-		case verb == "upgrade" && len(given) == 0:
-			t.Errorf("a tag that was given before is kept by %s", command)
-		case len(given) > 1 && given[1] != "":
-			t.Errorf("the tag is fixed by %s", command)
+		for _, setting := range settings {
+			given := setting.FindStringSubmatch(command)
+			switch {
+			case verb == "upgrade" && len(given) == 0:
+				t.Errorf("a former %s is kept by %s", setting, command)
+			case len(given) > 1 && given[1] != "":
+				t.Errorf("%s is fixed by %s", setting, command)
+			}
 		}
 	}
 	for _, verb := range []string{"install", "template", "upgrade"} {

@@ -1,5 +1,5 @@
-// Command render writes config/install, the plain manifests of the operator, from the Helm chart. The definitions
-// are a file of their own: whoever deletes what that one holds deletes every Kafka.
+// Command render writes config/install, the plain manifests of the operator, from the Helm chart, and the README and the comments of its
+// values from their schema. The definitions are a file of their own: deleting what that one holds deletes every Kafka.
 package main
 
 import (
@@ -99,6 +99,9 @@ func main() {
 }
 
 func render(ctx context.Context, root string) error {
+	if err := writeValues(root); err != nil {
+		return err
+	}
 	pinned, err := findHelm(ctx, root)
 	if err != nil {
 		return err

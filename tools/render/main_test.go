@@ -85,19 +85,6 @@ func TestDefinitionsAreInstalledApart(t *testing.T) {
 	}
 }
 
-func TestNonsenseIsRefused(t *testing.T) {
-	t.Parallel()
-	for _, set := range []string{"concurrentReconciles=0", "concurrentReconciles=many", "priorityClassName=Very Important", "crds.install=false", "featureGates={CertManagerCaType}", "featureGates=+CertManagerCaType"} {
-		t.Run(set, func(t *testing.T) {
-			t.Parallel()
-			_, err := template(t, "--set="+set)
-			if name, _, _ := strings.Cut(set, "="); err == nil || !strings.Contains(err.Error(), name) {
-				t.Errorf("error %v, want one that names %s", err, name)
-			}
-		})
-	}
-}
-
 func TestThePolicyForEtcdMembers(t *testing.T) {
 	t.Parallel()
 	const etcd = "--set=etcd.enabled=true"

@@ -16,7 +16,7 @@ import (
 var (
 	chartVersion    = regexp.MustCompile(`(?m)^version: .*$`)
 	chartAppVersion = regexp.MustCompile(`(?m)^appVersion: .*$`)
-	chartRepository = regexp.MustCompile(`(?m)^  repository: keyturn$`)
+	chartRepository = regexp.MustCompile(`(?m)^  repository: ""$`)
 	// operatorImage and kafkaImage find images in the rendered manifests, etcdImage the defaults of an EtcdCluster.
 	operatorImage = regexp.MustCompile(`(?m)^ +image: "?([^"\s]+)"?$`)
 	kafkaImage    = regexp.MustCompile(`--kafka-image=[^=]+=([^"\s]+)`)

@@ -91,8 +91,9 @@ func (c Cluster) Pod(member string, start Start, trust string) (*corev1.Pod, err
 
 // spread asks for different zones and machines as far as there are any, and stands in no pod's way.
 func (c Cluster) spread() []corev1.TopologySpreadConstraint {
-	var constraints []corev1.TopologySpreadConstraint
-	for _, topology := range []string{corev1.LabelTopologyZone, corev1.LabelHostname} {
+	topologies := []string{corev1.LabelTopologyZone, corev1.LabelHostname}
+	constraints := make([]corev1.TopologySpreadConstraint, 0, len(topologies))
+	for _, topology := range topologies {
 		constraints = append(constraints, corev1.TopologySpreadConstraint{
 			MaxSkew: 1, TopologyKey: topology, WhenUnsatisfiable: corev1.ScheduleAnyway,
 			LabelSelector: &metav1.LabelSelector{MatchLabels: c.selector()},

@@ -93,8 +93,9 @@ func (c Cluster) podSpec(pool Pool, node Node) *coreac.PodSpecApplyConfiguration
 
 // spread asks for different zones and machines as far as there are any, and stands in no pod's way.
 func spread(labels map[string]string) []*coreac.TopologySpreadConstraintApplyConfiguration {
-	var constraints []*coreac.TopologySpreadConstraintApplyConfiguration
-	for _, topology := range []string{corev1.LabelTopologyZone, corev1.LabelHostname} {
+	topologies := []string{corev1.LabelTopologyZone, corev1.LabelHostname}
+	constraints := make([]*coreac.TopologySpreadConstraintApplyConfiguration, 0, len(topologies))
+	for _, topology := range topologies {
 		constraints = append(constraints, coreac.TopologySpreadConstraint().
 			WithMaxSkew(1).WithTopologyKey(topology).WithWhenUnsatisfiable(corev1.ScheduleAnyway).
 			WithLabelSelector(metaac.LabelSelector().WithMatchLabels(labels)))

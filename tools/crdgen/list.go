@@ -11,11 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What kubectl explain says of a field that is known and not acted on, and of what is below it.
-const (
-	withoutEffect = "No effect in Keyturn. Kept, and named in a Warning condition."
-	belowIdle     = "No effect in Keyturn."
-)
+// withoutEffect is what kubectl explain says of a field that is known and not acted on. What is below it has no text:
+// kubectl apply keeps the whole definition in an annotation, which has at most 256 KiB.
+const withoutEffect = "No effect in Keyturn, nor has what is below it."
 
 // typeObject is the type of objects, in schemas and in the list.
 const typeObject = "object"
@@ -96,9 +94,7 @@ func listedType(listed any) apiextensionsv1.JSONSchemaProps {
 	}
 	schema := apiextensionsv1.JSONSchemaProps{Type: typeObject, Properties: make(map[string]apiextensionsv1.JSONSchemaProps, len(object))}
 	for written, inner := range object {
-		property := listedSchema(written, inner)
-		property.Description = belowIdle
-		schema.Properties[strings.TrimRight(written, "[]{}")] = property
+		schema.Properties[strings.TrimRight(written, "[]{}")] = listedSchema(written, inner)
 	}
 	return schema
 }

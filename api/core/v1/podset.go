@@ -12,7 +12,7 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=strimzipodsets,singular=strimzipodset,shortName=sps,categories={strimzi,keyturn},scope=Namespaced
+// +kubebuilder:resource:path=strimzipodsets,singular=strimzipodset,shortName=sps,categories=strimzi,scope=Namespaced
 // +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.pods`,description="Number of pods managed by the StrimziPodSet"
 // +kubebuilder:printcolumn:name="Ready Pods",type=integer,JSONPath=`.status.readyPods`,description="Number of ready pods managed by the StrimziPodSet"
 // +kubebuilder:printcolumn:name="Current Pods",type=integer,JSONPath=`.status.currentPods`,description="Number of up-to-date pods managed by the StrimziPodSet"

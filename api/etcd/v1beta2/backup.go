@@ -9,7 +9,7 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=etcdbackups,singular=etcdbackup,categories=keyturn,scope=Namespaced
+// +kubebuilder:resource:path=etcdbackups,singular=etcdbackup,scope=Namespaced
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.etcdCluster.name`,description="The EtcdCluster"
 // +kubebuilder:printcolumn:name="Last success",type=date,JSONPath=`.status.lastSuccessDate`,description="When the last backup was verified"
 // +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.status.etcdRevision`,description="Its revision"

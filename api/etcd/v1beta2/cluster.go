@@ -11,7 +11,7 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=etcdclusters,singular=etcdcluster,shortName=etcd,categories=keyturn,scope=Namespaced
+// +kubebuilder:resource:path=etcdclusters,singular=etcdcluster,shortName=etcd,scope=Namespaced
 // +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.spec.size`,description="The desired number of members"
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.currentVersion`,description="The version that the members run"
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="The phase of the cluster"

@@ -13,7 +13,7 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=kafkausers,singular=kafkauser,shortName=ku,categories={strimzi,keyturn},scope=Namespaced
+// +kubebuilder:resource:path=kafkausers,singular=kafkauser,shortName=ku,categories=strimzi,scope=Namespaced
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels.strimzi\.io/cluster`,description="The name of the Kafka cluster this user belongs to"
 // +kubebuilder:printcolumn:name="Authentication",type=string,JSONPath=`.spec.authentication.type`,description="How the user is authenticated"
 // +kubebuilder:printcolumn:name="Authorization",type=string,JSONPath=`.spec.authorization.type`,description="How the user is authorised"

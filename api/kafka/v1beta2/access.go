@@ -11,7 +11,7 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=kafkaaccesses,singular=kafkaaccess,categories={strimzi,keyturn},scope=Namespaced
+// +kubebuilder:resource:path=kafkaaccesses,singular=kafkaaccess,categories=strimzi,scope=Namespaced
 // +kubebuilder:metadata:labels="servicebinding.io/provisioned-service=true"
 // +kubebuilder:printcolumn:name="Listener",type=string,JSONPath=`.spec.kafka.listener.name`,description="The name of the Kafka listener"
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.kafka.name`,description="The name of the Kafka cluster"

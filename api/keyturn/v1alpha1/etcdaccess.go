@@ -6,7 +6,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=etcdaccesses,singular=etcdaccess,categories=keyturn,scope=Namespaced
+// +kubebuilder:resource:path=etcdaccesses,singular=etcdaccess,scope=Namespaced
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.cluster.name`,description="The EtcdCluster"
 // +kubebuilder:printcolumn:name="User",type=string,JSONPath=`.status.user`,description="What etcd knows the application by"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the Secret is current"

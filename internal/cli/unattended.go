@@ -9,6 +9,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/unattended"
+	"github.com/keyturn/keyturn/internal/unattended/controller"
 )
 
 // trimmedMetadata is the caching of metadata that tells whether there is a status.
@@ -24,10 +25,17 @@ func trimmedMetadata() cache.ByObject {
 	}}
 }
 
-// reportUnattended starts to report objects of these kinds at which no operator looks.
+// reportUnattended starts to report objects of these kinds whose operators are missing. A kind without a definition has none.
 func reportUnattended(mgr watches.Manager, kinds ...unattended.Kind) error {
 	for _, kind := range kinds {
-		r := unattended.New(kind, unattended.Options{
+		isServed, err := mgr.Serves(kind.GroupVersionKind)
+		if err != nil {
+			return fmt.Errorf("looking for the definition of %s: %w", kind.GroupKind(), err)
+		}
+		if !isServed {
+			continue
+		}
+		r := controller.New(kind, controller.Options{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("keyturn"), Clock: clock.RealClock{},
 		})
 		if err := r.SetupWithManager(mgr); err != nil {

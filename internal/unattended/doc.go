@@ -1,5 +1,3 @@
-// Package unattended gives a status to objects at which no operator looks, so that they say which one is missing.
-//
-// It watches metadata alone: whether an object has a status is told by who manages its fields. It does not know what
-// operators do, and never touches an object that has a status.
+// Package unattended knows by the metadata of an object whether an operator has written its status, and which status it
+// gets instead: one that names the operator that is missing. It does not know what operators do.
 package unattended

@@ -9,16 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Kind is a kind of objects at which an operator looks that may be switched off.
+// Patience is for how long an operator that is switched on may leave a new object without a status.
+const Patience = 2 * time.Minute
+
+// Kind is a kind of objects whose operator may be switched off.
 type Kind struct {
 	schema.GroupVersionKind
 
-	// Owner is the field manager of that operator: when it starts, it takes away what was written in its place.
+	// Owner is the field manager of that operator: when it starts, it removes what was written in its place.
 	Owner string
 	// Condition is the type of the condition that says so, and Status its status.
 	Condition string
 	Status    metav1.ConditionStatus
-	// Message says what does not happen, and how to switch the operator on.
+	// Message says what is not done, and how to switch the operator on.
 	Message func(object metav1.Object) string
 }
 
@@ -27,21 +30,23 @@ const Reason = "NoOperator"
 
 const status = "status"
 
-// Trim leaves of the managed fields of an object whether somebody has written its status. Caches call it.
+// Trim removes the managed fields of an object but for the fact that its status was written. Caches call it.
 func Trim(object metav1.Object) {
 	var kept []metav1.ManagedFieldsEntry
-	if hasStatus(object) {
+	if HasStatus(object) {
 		kept = []metav1.ManagedFieldsEntry{{Subresource: status}}
 	}
 	object.SetManagedFields(kept)
 }
 
-func hasStatus(object metav1.Object) bool {
+// HasStatus reports whether the status of an object was ever written.
+func HasStatus(object metav1.Object) bool {
 	return slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Subresource == status })
 }
 
-// intent is the status of an object of the kind, with the one condition.
-func (k Kind) intent(object metav1.Object, now time.Time) *unstructured.Unstructured {
+// Intent is the status of an object of the kind, with the one condition. It applies only to the version that was read: the
+// operator that is missing may start to write at the same moment.
+func (k Kind) Intent(object metav1.Object, now time.Time) *unstructured.Unstructured {
 	intent := &unstructured.Unstructured{Object: map[string]any{status: map[string]any{"conditions": []any{map[string]any{
 		"type": k.Condition, "status": string(k.Status), "reason": Reason, "message": k.Message(object),
 		"lastTransitionTime": now.UTC().Format(time.RFC3339),
@@ -50,10 +55,12 @@ func (k Kind) intent(object metav1.Object, now time.Time) *unstructured.Unstruct
 	intent.SetNamespace(object.GetNamespace())
 	intent.SetName(object.GetName())
 	intent.SetUID(object.GetUID())
+	intent.SetResourceVersion(object.GetResourceVersion())
 	return intent
 }
 
-func (k Kind) metadata() *metav1.PartialObjectMetadata {
+// Metadata is an empty object of the kind, to be read.
+func (k Kind) Metadata() *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(k.GroupVersionKind)
 	return object

@@ -12,6 +12,7 @@ import (
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	"github.com/keyturn/keyturn/internal/access/binding"
 	"github.com/keyturn/keyturn/internal/unattended"
+	"github.com/keyturn/keyturn/internal/unattended/controller"
 )
 
 func TestAnAccessWithoutAnOperatorSaysSoUntilOneStarts(t *testing.T) {
@@ -21,7 +22,7 @@ func TestAnAccessWithoutAnOperatorSaysSoUntilOneStarts(t *testing.T) {
 	w.access("my-user", nil)
 	var access accessv1alpha1.KafkaAccess
 	w.get("my-app", &access)
-	reporter := unattended.New(binding.Unattended(binding.Public()), unattended.Options{
+	reporter := controller.New(binding.Unattended(binding.Public()), controller.Options{
 		Client: w.person, Live: w.person, Events: events.NewFakeRecorder(1),
 		Clock: clocktesting.NewFakePassiveClock(access.CreationTimestamp.Add(unattended.Patience)),
 	})

@@ -11,13 +11,14 @@ import (
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/unattended"
+	"github.com/keyturn/keyturn/internal/unattended/controller"
 )
 
 func TestAnEtcdAccessSaysThatNothingIsWrittenUntilItIsTurnedOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, of(1))
 	access := w.access(w.namespace, "")
-	reporter := unattended.New(model.UnattendedAccess(), unattended.Options{
+	reporter := controller.New(model.UnattendedAccess(), controller.Options{
 		Client: w.person, Live: w.person, Events: events.NewFakeRecorder(1),
 		Clock: clocktesting.NewFakePassiveClock(access.CreationTimestamp.Add(unattended.Patience)),
 	})

@@ -57,6 +57,19 @@ func NewManager(config *rest.Config, options *manager.Options, observer *Observe
 	return Manager{Manager: mgr, Watches: observer}, nil
 }
 
+// Serves reports whether the API server has a kind. One that it lacks is not missing: it is only asked about.
+func (m Manager) Serves(kind schema.GroupVersionKind) (bool, error) {
+	known := m.GetRESTMapper()
+	if observed, is := known.(mapper); is {
+		known = observed.RESTMapper
+	}
+	_, err := known.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Start runs the manager until the context ends, or until a cache could not be filled in time.
 func (m Manager) Start(ctx context.Context) error { return m.Watches.Explain(m.Manager.Start(ctx)) }
 

@@ -26,6 +26,9 @@ func TestAKindThatTheAPIServerDoesNotHaveIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	access := schema.GroupVersionKind{Group: "access.strimzi.io", Version: "v1alpha1", Kind: "KafkaAccess"}
+	if isServed, err := mgr.Serves(access); isServed || err != nil || s.ready() != "" {
+		t.Errorf("a kind that is only asked about: served %t, %v, the process is: %s", isServed, err, s.ready())
+	}
 	for range 3 {
 		for _, group := range []string{access.Group, "cert-manager.io"} {
 			if _, err := mgr.GetRESTMapper().RESTMapping(schema.GroupKind{Group: group, Kind: access.Kind}, access.Version); !meta.IsNoMatchError(err) {
@@ -40,5 +43,8 @@ func TestAKindThatTheAPIServerDoesNotHaveIsNamed(t *testing.T) {
 	known.Add(access, meta.RESTScopeNamespace)
 	if _, err := mgr.GetRESTMapper().RESTMapping(access.GroupKind(), access.Version); err != nil || s.ready() != "" {
 		t.Errorf("once it is installed: %v, %s", err, s.ready())
+	}
+	if isServed, err := mgr.Serves(access); !isServed || err != nil {
+		t.Errorf("once it is installed: served %t, %v", isServed, err)
 	}
 }

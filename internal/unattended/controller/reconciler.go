@@ -1,4 +1,6 @@
-package unattended
+// Package controller writes a status for objects whose operator is missing. It watches their metadata alone, and never
+// writes to an object that has a status.
+package controller
 
 import (
 	"context"
@@ -7,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -17,14 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/keyturn/keyturn/internal/kube"
+	"github.com/keyturn/keyturn/internal/unattended"
 )
-
-// Patience is for how long an operator that is switched on may leave a new object without a status.
-const Patience = 2 * time.Minute
 
 // Options are what a Reconciler needs.
 type Options struct {
-	// Client reads metadata from the cache, trimmed by Trim, and writes; Live reads past the cache.
+	// Client reads metadata from the cache, trimmed by unattended.Trim, and writes; Live reads past the cache.
 	Client client.Client
 	Live   client.Reader
 	Events events.EventRecorder
@@ -34,28 +33,21 @@ type Options struct {
 // Reconciler reports objects of one kind.
 type Reconciler struct {
 	options Options
-	kind    Kind
+	kind    unattended.Kind
 	applier *kube.Applier
 }
 
 // New returns a Reconciler.
-func New(kind Kind, options Options) *Reconciler {
+func New(kind unattended.Kind, options Options) *Reconciler {
 	return &Reconciler{options: options, kind: kind, applier: kube.NewApplier(options.Client, kind.Owner)}
 }
 
-// SetupWithManager starts it, unless the API server does not have the kind.
+// SetupWithManager starts it. The API server has to have the kind.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	_, err := mgr.GetRESTMapper().RESTMapping(r.kind.GroupKind(), r.kind.Version)
-	if meta.IsNoMatchError(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("looking for the definition of %s: %w", r.kind.GroupKind(), err)
-	}
-	lacksStatus := predicate.NewPredicateFuncs(func(object client.Object) bool { return !hasStatus(object) })
-	err = ctrl.NewControllerManagedBy(mgr).
+	lacksStatus := predicate.NewPredicateFuncs(func(object client.Object) bool { return !unattended.HasStatus(object) })
+	err := ctrl.NewControllerManagedBy(mgr).
 		Named("unattended-"+strings.ToLower(r.kind.GroupKind().String())).
-		For(r.kind.metadata(), builder.WithPredicates(lacksStatus)).
+		For(r.kind.Metadata(), builder.WithPredicates(lacksStatus)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("starting to watch for each %s without a status: %w", r.kind.GroupKind(), err)
@@ -80,21 +72,21 @@ const never = -1
 
 // find returns an object that should have a status by now, or how long it may still be without one.
 func (r *Reconciler) find(ctx context.Context, reader client.Reader, name client.ObjectKey) (*metav1.PartialObjectMetadata, time.Duration, error) {
-	object := r.kind.metadata()
+	object := r.kind.Metadata()
 	if err := reader.Get(ctx, name, object); err != nil {
 		return nil, never, client.IgnoreNotFound(err)
 	}
-	if hasStatus(object) || !object.DeletionTimestamp.IsZero() {
+	if unattended.HasStatus(object) || !object.DeletionTimestamp.IsZero() {
 		return nil, never, nil
 	}
-	return object, max(object.CreationTimestamp.Add(Patience).Sub(r.options.Clock.Now()), 0), nil
+	return object, max(object.CreationTimestamp.Add(unattended.Patience).Sub(r.options.Clock.Now()), 0), nil
 }
 
 func (r *Reconciler) report(ctx context.Context, object *metav1.PartialObjectMetadata) error {
-	intent := r.kind.intent(object, r.options.Clock.Now())
+	intent := r.kind.Intent(object, r.options.Clock.Now())
 	if err := r.applier.ApplyStatus(ctx, client.ApplyConfigurationFromUnstructured(intent)); err != nil {
 		return err
 	}
-	r.options.Events.Eventf(object, nil, corev1.EventTypeWarning, Reason, "Report", "%s", r.kind.Message(object))
+	r.options.Events.Eventf(object, nil, corev1.EventTypeWarning, unattended.Reason, "Report", "%s", r.kind.Message(object))
 	return nil
 }

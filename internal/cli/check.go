@@ -50,12 +50,7 @@ Exit codes:
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), args, cmd.OutOrStdout())
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-			if o.all {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return completeKafka(connect)(cmd, args, begun)
-		},
+		ValidArgsFunction: completeUnlessAll(connect, &o.all),
 	}
 	addOutputFlag(cmd, &o.output, outputTable, outputUsage)
 	cmd.Flags().Var(&o.within, "fail-within", "time within which no certificate may expire, for example 30d or 12h (default: the renewal time of each certificate)")

@@ -262,20 +262,7 @@ func TestATemplateThatFailsDoesNotHideTheVerdict(t *testing.T) {
 func TestACheckReadsNoSecretOfAKafka(t *testing.T) {
 	t.Parallel()
 	w := calm()
-	w.calls = interceptor.Funcs{
-		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-			t.Error("it lists something")
-			return nil
-		},
-		Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-			switch obj.(type) {
-			case *kafkav1.Kafka, *corev1.ConfigMap:
-			default:
-				t.Errorf("it reads %T %s", obj, key.Name)
-			}
-			return api.Get(ctx, key, obj, opts...)
-		},
-	}
+	w.calls = kafkaAndRecordAlone(t)
 	if _, err := call(t, w, checkCommand, "kafka/my"); err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +321,7 @@ func TestACheckOfAnEtcdCluster(t *testing.T) {
 	}
 }
 
-// What a node that was broken into says is shown to whoever checks.
+// The report of a compromised node is part of the output.
 func TestAFindingIsOneLineOfText(t *testing.T) {
 	t.Parallel()
 	w := calm()

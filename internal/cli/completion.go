@@ -24,6 +24,16 @@ const completionLimit = 3 * time.Second
 // mostNames bounds what a completion asks a cluster for; nobody reads more.
 const mostNames = 500
 
+// completeUnlessAll offers what completeKafka does, and nothing beside --all-namespaces.
+func completeUnlessAll(connect connector, all *bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if *all {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return completeKafka(connect)(cmd, args, begun)
+	}
+}
+
 // completeKafka offers the Kafkas of the namespace, as kafka/NAME or by their names
 // alone, in the form that has been begun.
 func completeKafka(connect connector) cobra.CompletionFunc {

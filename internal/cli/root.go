@@ -7,6 +7,7 @@ import (
 	"io"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 // Plugin is Main for the kubectl plugin. The name by which it was called says whether
 // kubectl wants to complete what has been typed.
 func Plugin(args []string, stdout, stderr io.Writer, draw Draw) int {
-	name, rest := filepath.Base(args[0]), args[1:]
+	name, rest := strings.TrimSuffix(filepath.Base(args[0]), ".exe"), args[1:]
 	if name == completer {
 		rest = append([]string{cobra.ShellCompRequestCmd}, rest...)
 	}

@@ -153,6 +153,9 @@ func TestEachProgramHasItsOwnCommands(t *testing.T) {
 	if help, _, _ := typed("keyturn", "--help"); strings.Contains(help, " options\"") {
 		t.Errorf("help of a program that reaches no cluster by flags speaks of such flags:\n%s", help)
 	}
+	if offered, _, _ := typed(completer+".exe", ""); !strings.Contains(offered, "status\t") {
+		t.Errorf("on Windows it completes %q", offered)
+	}
 	if offered, _, _ := typed(completer, ""); !strings.Contains(offered, "status\t") {
 		t.Errorf("kubectl completes:\n%s", offered)
 	}

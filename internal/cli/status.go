@@ -49,12 +49,7 @@ which holds no key.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), args, cmd.OutOrStdout())
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-			if o.all {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return completeKafka(connect)(cmd, args, begun)
-		},
+		ValidArgsFunction: completeUnlessAll(connect, &o.all),
 	}
 	addOutputFlag(cmd, &o.output, outputTable, outputUsage)
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "show it again whenever it changes, until ctrl-c")

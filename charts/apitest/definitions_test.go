@@ -214,9 +214,9 @@ func TestStrimzisDefinitionsHideFieldsOfKeyturnUntilAnObjectIsWritten(t *testing
 	}
 
 	c.replace(definitions(t, keyturns)...)
-	c.awaits("the type of a Kafka that nobody wrote is back", func() bool { return c.typeOf("unwritten") == string(kafkav1.CertManagerAuthority) })
+	c.awaits("the type of a Kafka without a write is back", func() bool { return c.typeOf("unwritten") == string(kafkav1.CertManagerAuthority) })
 	if shown := c.typeOf("written"); shown != "" {
-		t.Errorf("the type of a Kafka that was written is %q", shown)
+		t.Errorf("after a write the type is %q", shown)
 	}
 }
 

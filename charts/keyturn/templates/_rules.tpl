@@ -20,7 +20,7 @@ says which. Nothing is listed with "*", and nothing outside of namespaces is tou
 - apiGroups: [kafka.strimzi.io]
   resources: [kafkausers]
   verbs: [get, list, watch, patch]
-# Those at which no access operator looks are told so in their status. Watched as metadata.
+# A KafkaAccess without an access operator gets a status that says so. Watched as metadata.
 - apiGroups: [access.strimzi.io, kafka.strimzi.io]
   resources: [kafkaaccesses]
   verbs: [get, list, watch]

@@ -11,14 +11,20 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
-// A backup reads data as a client does. Whoever is a peer could become a member.
+// runBackup creates the pod of a backup, which has no certificate yet.
+func (w *world) runBackup() {
+	w.t.Helper()
+	w.createBackupClaim()
+	w.backUp(0)
+	w.backsUp("BackupRunning")
+}
+
+// A backup reads data as a client does. With a certificate of peers it could become a member.
 func TestABackupThatAsksAsAPeerGetsNoCertificate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, of(1))
 	w.bring()
-	w.createBackupClaim()
-	w.backUp(0)
-	w.backsUp("BackupRunning")
+	w.runBackup()
 	key := newKey(t, pki.KeyParams{Algorithm: pki.ECDSA, Size: 256})
 	asking := &agent{keys: map[contract.Plane]pki.PrivateKey{contract.PeerPlane: key}}
 	w.annotate(backupPod, contract.PeerPlane.RequestAnnotation(), asking.request(t, contract.PeerPlane))
@@ -46,9 +52,7 @@ func TestTheCertificateOfABackupIsAcceptedByTheClientPortOfItsClusterAlone(t *te
 	own.create(namespace)
 	other := newWorldIn(t, namespace.Name, own.private, own.person, of(1))
 	other.bring()
-	own.createBackupClaim()
-	own.backUp(0)
-	own.backsUp("BackupRunning")
+	own.runBackup()
 	own.askAsBackup(newKey(t, pki.KeyParams{Algorithm: pki.ECDSA, Size: 256}))
 	own.backsUp("BackupRunning")
 	chain := []*x509.Certificate{

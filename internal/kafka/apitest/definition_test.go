@@ -16,7 +16,7 @@ func (w *world) forgetsFields() {
 	w.patch(&kafkav1.Kafka{}, clusterName, map[string]any{"spec": map[string]any{"clusterCa": map[string]any{"type": nil, "certManager": nil}}})
 }
 
-// The API server shows no type and no issuer then, and generateCertificateAuthority goes on being false.
+// The API server then shows no type and no issuer, and generateCertificateAuthority is still false.
 func TestAClusterStandsWhileItsDefinitionLacksTheIssuer(t *testing.T) {
 	t.Parallel()
 	w, ca := outsideCluster(t)

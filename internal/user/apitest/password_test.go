@@ -241,7 +241,7 @@ func TestACLsFollowOnceKafkaAuthorizes(t *testing.T) {
 	}
 }
 
-// lagging is a cache that goes on showing a user as it was.
+// lagging is a cache that still shows a user as it was.
 type lagging struct {
 	client.Client
 

@@ -226,7 +226,7 @@ func (r *Reconciler) applyStatus(ctx context.Context, user *kafkav1.KafkaUser, w
 	return nil
 }
 
-// isReported reports whether the user has a status already. The cache may still show the one before the last.
+// isReported reports whether the user has a status already. The cache may still show an older one.
 func (r *Reconciler) isReported(user *kafkav1.KafkaUser, status kafkav1.KafkaUserStatus) bool {
 	return model.SameStatus(user.Status, status) && r.memory.hasReported(client.ObjectKeyFromObject(user), status)
 }

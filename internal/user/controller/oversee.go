@@ -116,7 +116,7 @@ type progressReport struct {
 	written *kafkav1.UsersStatus
 }
 
-// isReported compares with what the cache shows. That may still be the one before the last.
+// isReported reports whether the Kafka has these counts. The cache may still show an older status.
 func (p progressReport) isReported(shown *kafkav1.UsersStatus, users kafkav1.UsersStatus) bool {
 	if p.written != nil && !equality.Semantic.DeepEqual(*p.written, users) {
 		return false

@@ -17,6 +17,8 @@ var (
 	chartVersion    = regexp.MustCompile(`(?m)^version: .*$`)
 	chartAppVersion = regexp.MustCompile(`(?m)^appVersion: .*$`)
 	chartRepository = regexp.MustCompile(`(?m)^  repository: ""$`)
+	exampleImage       = regexp.MustCompile(`(?m)^        image: keyturn:.*$`)
+	exampleImageRemark = regexp.MustCompile(`(?m)^        # The operator's image, with .*$`)
 	// operatorImage and kafkaImage find images in the rendered manifests, etcdImage the defaults of an EtcdCluster.
 	operatorImage = regexp.MustCompile(`(?m)^ +image: "?([^"\s]+)"?$`)
 	kafkaImage    = regexp.MustCompile(`--kafka-image=[^=]+=([^"\s]+)`)
@@ -48,7 +50,7 @@ func (r release) chart(ctx context.Context, w work) error {
 	if _, err := r.pinned(ctx, "helm", "lint", "--strict", "--quiet", staged); err != nil {
 		return err
 	}
-	members, err := chartMembers(staged)
+	members, err := membersOf(staged, "keyturn")
 	if err != nil {
 		return err
 	}
@@ -59,30 +61,56 @@ func (r release) chart(ctx context.Context, w work) error {
 func replaceLine(file string, line *regexp.Regexp, value string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("reading the chart: %w", err)
+		return fmt.Errorf("reading what is to be packed: %w", err)
 	}
 	if found := len(line.FindAll(text, -1)); found != 1 {
-		return fmt.Errorf("%d lines of %s match %s, want 1: adapt tools/release to the chart", found, filepath.Base(file), line)
+		return fmt.Errorf("%d lines of %s match %s, want 1: adapt tools/release to it", found, filepath.Base(file), line)
 	}
 	if err := os.WriteFile(file, line.ReplaceAllLiteral(text, []byte(value)), 0o644); err != nil {
-		return fmt.Errorf("changing the chart: %w", err)
+		return fmt.Errorf("changing what is to be packed: %w", err)
 	}
 	return nil
 }
 
-// chartMembers lists the files of a chart with Chart.yaml first, where helm's readers look for it.
-func chartMembers(folder string) ([]member, error) {
+// membersOf lists the files of a folder by name, as members of a folder of the archive. Chart.yaml is the first of a
+// chart, where helm's readers look for it.
+func membersOf(folder, within string) ([]member, error) {
 	var members []member
 	err := fs.WalkDir(os.DirFS(folder), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
-			members = append(members, member{name: path.Join("keyturn", name), source: filepath.Join(folder, filepath.FromSlash(name)), mode: 0o644})
+			members = append(members, member{name: path.Join(within, name), source: filepath.Join(folder, filepath.FromSlash(name)), mode: 0o644})
 		}
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listing the chart: %w", err)
+		return nil, fmt.Errorf("listing the files to pack: %w", err)
 	}
 	return members, nil
+}
+
+// applicationFile is the example that runs the operator's image.
+const applicationFile = "application/client.yaml"
+
+// packedExamples is the name of the archive with the folder examples.
+func (r release) packedExamples() string { return "keyturn-examples-" + r.version + ".tar.gz" }
+
+// examples packs a copy of the examples that runs the released image.
+func (r release) examples(_ context.Context, w work) error {
+	staged := filepath.Join(w.scratch, "examples")
+	if err := os.CopyFS(staged, os.DirFS(filepath.Join(r.root, "examples"))); err != nil {
+		return fmt.Errorf("copying the examples: %w", err)
+	}
+	if err := replaceLine(filepath.Join(staged, filepath.FromSlash(applicationFile)), exampleImage, "        image: "+r.image+":"+r.version); err != nil {
+		return err
+	}
+	if err := replaceLine(filepath.Join(staged, filepath.FromSlash(applicationFile)), exampleImageRemark, "        # The operator's image."); err != nil {
+		return err
+	}
+	members, err := membersOf(staged, "examples")
+	if err != nil {
+		return err
+	}
+	return pack(filepath.Join(w.out, r.packedExamples()), members)
 }
 
 const (

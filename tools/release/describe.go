@@ -52,7 +52,7 @@ func (r release) krew(_ context.Context, w work) error {
 			Description: "Shows what Kafka and etcd clusters trust and present, plans and starts the\nrotation of a CA of Kafka, and measures what clients lose.\n",
 		},
 	}
-	for _, on := range platforms() {
+	for _, on := range r.platforms {
 		sum, err := checksum(filepath.Join(w.out, on.archive()))
 		if err != nil {
 			return err

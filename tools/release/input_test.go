@@ -35,7 +35,7 @@ func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			to := filepath.Join(t.TempDir(), "release")
-			err := run(t.Context(), test.root, test.version, test.image, to)
+			err := run(t.Context(), test.root, test.version, test.image, to, published())
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("it says %v, want %q", err, test.want)
 			}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"syscall"
 )
 
@@ -17,10 +18,15 @@ func main() {
 	version := flag.String("version", "", "version to release, such as v0.1.0")
 	image := flag.String("image", "", "name of the operator's image without a tag")
 	to := flag.String("to", "", "folder to write; it is replaced")
+	tried := flag.Bool("trial", false, "make the release for this machine alone, from a tree that may have changes")
 	flag.Parse()
 
+	of := published()
+	if *tried {
+		of = trial()
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *root, *version, *image, *to)
+	err := run(ctx, *root, *version, *image, *to, of)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
@@ -28,19 +34,36 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, root, version, image, to string) error {
+// selection is what a release is made for, and whether that must be a commit.
+type selection struct {
+	platforms []platform
+	checkTree func(ctx context.Context, root string) error
+}
+
+// published is a whole release. It refuses what is in no commit.
+func published() selection { return selection{platforms: platforms(), checkTree: checkTree} }
+
+// trial is a release for this machine, to be tried on it.
+func trial() selection {
+	return selection{
+		platforms: []platform{{runtime.GOOS, runtime.GOARCH}},
+		checkTree: func(context.Context, string) error { return nil },
+	}
+}
+
+func run(ctx context.Context, root, version, image, to string, of selection) error {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return fmt.Errorf("finding the repository: %w", err)
 	}
-	r := release{root: root, image: image, progress: os.Stdout}
+	r := release{root: root, image: image, platforms: of.platforms, progress: os.Stdout}
 	if r.version, err = versionOf(version); err != nil {
 		return err
 	}
 	if err := checkImage(image); err != nil {
 		return err
 	}
-	if err := checkTree(ctx, root); err != nil {
+	if err := of.checkTree(ctx, root); err != nil {
 		return err
 	}
 	r.compile = r.compileProgram

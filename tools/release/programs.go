@@ -49,7 +49,7 @@ func (p platform) archive() string {
 // folder is where the programs for the platform are, below a folder.
 func (p platform) folder(of string) string { return filepath.Join(of, p.String()) }
 
-// platforms are those of the plugin. The image is for Linux.
+// platforms are those of a release.
 func platforms() []platform {
 	return []platform{
 		{linux, "amd64"},
@@ -62,7 +62,7 @@ func platforms() []platform {
 }
 
 func (r release) programs(ctx context.Context, w work) error {
-	for _, on := range platforms() {
+	for _, on := range r.platforms {
 		if err := os.MkdirAll(on.folder(w.scratch), 0o755); err != nil {
 			return fmt.Errorf("making a folder for the program: %w", err)
 		}
@@ -84,7 +84,7 @@ func (r release) compileProgram(ctx context.Context, on platform, program, to st
 
 // plugins packs each program with the license, which krew asks for.
 func (r release) plugins(_ context.Context, w work) error {
-	for _, on := range platforms() {
+	for _, on := range r.platforms {
 		members := []member{
 			{name: on.file(plugin), source: filepath.Join(on.folder(w.scratch), on.file(plugin)), mode: 0o755},
 			{name: "LICENSE", source: filepath.Join(r.root, "LICENSE"), mode: 0o644},
@@ -98,7 +98,7 @@ func (r release) plugins(_ context.Context, w work) error {
 
 // materials lists the modules in each program, in the form of CycloneDX.
 func (r release) materials(ctx context.Context, w work) error {
-	for _, on := range platforms() {
+	for _, on := range r.platforms {
 		for _, program := range on.programs() {
 			source, target := filepath.Join(on.folder(w.scratch), on.file(program)), filepath.Join(w.out, program+"-"+on.String()+".cdx.json")
 			if _, err := r.pinned(ctx, "cyclonedx-gomod", "bin", "-json", "-std", "-noserial", "-notimestamp",
@@ -116,7 +116,7 @@ func (r release) imageArchive(ctx context.Context, w work) error {
 		"run", "-C", filepath.Join(r.root, "bed"), ".", "image", "archive",
 		"--image", r.image, "--tag", r.version, "--to", filepath.Join(w.out, "keyturn-image.tar"),
 	}
-	for _, on := range platforms() {
+	for _, on := range r.platforms {
 		if on.system == linux {
 			args = append(args, "--programs", on.architecture+"="+on.folder(w.scratch))
 		}

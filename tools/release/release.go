@@ -20,6 +20,8 @@ type release struct {
 	version string
 	// image is the name of the operator's image without its tag.
 	image string
+	// platforms are those of the plugin. The image is for those with Linux among them.
+	platforms []platform
 	// compile writes a program for a platform to a file.
 	compile func(ctx context.Context, on platform, program, to string) error
 	// progress receives one line for each step.
@@ -73,6 +75,7 @@ func (r release) steps(ctx context.Context, w work) error {
 		{"SBOM", r.materials},
 		{"image", r.imageArchive},
 		{"chart", r.chart},
+		{"examples", r.examples},
 		{"manifests", r.manifests},
 		{"list of images", r.imageList},
 		{"krew manifest", r.krew},

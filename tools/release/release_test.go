@@ -32,7 +32,7 @@ func TestAReleaseSaysOneVersionEverywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := release{root: root, version: testVersion, image: testImage, progress: t.Output()}
+	r := release{root: root, version: testVersion, image: testImage, platforms: platforms(), progress: t.Output()}
 	here := platform{runtime.GOOS, runtime.GOARCH}
 	standIn := emptyProgram(t)
 	r.compile = func(ctx context.Context, on platform, program, to string) error {
@@ -51,6 +51,7 @@ func TestAReleaseSaysOneVersionEverywhere(t *testing.T) {
 	t.Run("the program", func(t *testing.T) { programSaysVersion(t, folder, here) })
 	t.Run("the image", func(t *testing.T) { imageSaysVersion(t, folder) })
 	t.Run("the chart", func(t *testing.T) { chartSaysVersion(t, folder) })
+	t.Run("the examples", func(t *testing.T) { examplesRunImage(t, folder) })
 	t.Run("the manifests", func(t *testing.T) { manifestsSayVersion(t, r, folder) })
 	t.Run("the krew manifest", func(t *testing.T) { krewSaysVersion(t, folder) })
 	t.Run("the SBOM", func(t *testing.T) { materialsSayVersion(t, folder, here) })
@@ -143,6 +144,29 @@ func chartSaysVersion(t *testing.T, folder string) {
 	}
 	if values.Image.Repository != testImage || values.Image.Tag != "" {
 		t.Errorf("the chart runs the image %+v by default", values.Image)
+	}
+}
+
+func examplesRunImage(t *testing.T, folder string) {
+	t.Helper()
+	files := unpacked(t, filepath.Join(folder, "keyturn-examples-"+testVersion+".tar.gz"))
+	for _, name := range []string{"examples/kafka-dual-role.yaml", "examples/application/user.yaml", "examples/application/access.yaml"} {
+		if files[name] == nil {
+			t.Errorf("the examples have no %s", name)
+		}
+	}
+	var deployment struct {
+		Spec struct {
+			Template struct {
+				Spec struct{ Containers []struct{ Image string } }
+			}
+		}
+	}
+	if err := yaml.Unmarshal(files["examples/application/client.yaml"], &deployment); err != nil {
+		t.Fatal(err)
+	}
+	if containers := deployment.Spec.Template.Spec.Containers; len(containers) != 1 || containers[0].Image != testImage+":"+testVersion {
+		t.Errorf("the application runs %v", containers)
 	}
 }
 

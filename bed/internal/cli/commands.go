@@ -57,7 +57,7 @@ func kubeconfigCommand() *cobra.Command {
 
 func imageCommand() *cobra.Command {
 	command := &cobra.Command{Use: "image", Short: "Pack images, for the running bed or for a registry"}
-	command.AddCommand(loadCommand(), keyturnCommand(), archiveCommand())
+	command.AddCommand(loadCommand(), importCommand(), tagCommand(), keyturnCommand(), archiveCommand())
 	return command
 }
 
@@ -77,6 +77,47 @@ func loadCommand() *cobra.Command {
 			})
 		},
 	}
+}
+
+func importCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "import ARCHIVE", Short: "Load the images of an archive, which carries their names, into the running bed", Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			return onImages(command, func(s session, store *images.Store) error {
+				names, err := store.Import(command.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				s.say("image %s loaded", strings.Join(names, " and "))
+				return nil
+			})
+		},
+	}
+}
+
+func tagCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "tag IMAGE NAME", Short: "Give an image of the running bed a further name, with its registry", Args: cobra.ExactArgs(2),
+		RunE: func(command *cobra.Command, args []string) error {
+			return onImages(command, func(s session, store *images.Store) error {
+				if err := store.Tag(command.Context(), args[0], args[1]); err != nil {
+					return err
+				}
+				s.say("image %s is also %s", args[0], args[1])
+				return nil
+			})
+		},
+	}
+}
+
+// onImages runs a command that changes the images of the running bed.
+func onImages(command *cobra.Command, act func(session, *images.Store) error) error {
+	return inSession(command, func(s session) error {
+		if err := node.Alive(s.folder); err != nil {
+			return err
+		}
+		return s.inStore(command.Context(), func(store *images.Store) error { return act(s, store) })
+	})
 }
 
 func keyturnCommand() *cobra.Command {

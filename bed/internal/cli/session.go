@@ -104,6 +104,22 @@ func (s session) install(ctx context.Context, all everything, tell func(string))
 
 // load brings archives into containerd; what is there already costs a look.
 func (s session) load(ctx context.Context, archives []string, tell func(string)) error {
+	return s.inStore(ctx, func(store *images.Store) error {
+		for _, archive := range archives {
+			name, loaded, err := store.Load(ctx, archive)
+			if err != nil {
+				return err
+			}
+			if loaded {
+				tell("image " + name + " loaded")
+			}
+		}
+		return nil
+	})
+}
+
+// inStore waits for the running bed's containerd and acts on its images.
+func (s session) inStore(ctx context.Context, act func(*images.Store) error) error {
 	if err := node.Runtime(ctx, s.folder); err != nil {
 		return err
 	}
@@ -112,16 +128,7 @@ func (s session) load(ctx context.Context, archives []string, tell func(string))
 		return err
 	}
 	defer func() { _ = store.Close() }() // nothing is lost with the connection
-	for _, archive := range archives {
-		name, loaded, err := store.Load(ctx, archive)
-		if err != nil {
-			return err
-		}
-		if loaded {
-			tell("image " + name + " loaded")
-		}
-	}
-	return nil
+	return act(store)
 }
 
 func (s session) apply(ctx context.Context, all everything, tell func(string)) error {

@@ -56,21 +56,50 @@ func (s *Store) Load(ctx context.Context, archive string) (string, bool, error) 
 	if present, err := s.present(ctx, image, config); err != nil || present {
 		return image, false, err
 	}
+	_, err = s.Import(ctx, archive)
+	return image, true, err
+}
+
+// Import brings the images in an archive into the store by the names that it carries, whatever the store has by these
+// names, and unpacks them. It returns the names. The archive has the form of docker save or of OCI.
+func (s *Store) Import(ctx context.Context, archive string) ([]string, error) {
+	ctx = namespaces.WithNamespace(ctx, namespace)
 	file, err := os.Open(archive)
 	if err != nil {
-		return "", false, fmt.Errorf("opening the image %s: %w", image, err)
+		return nil, fmt.Errorf("opening the image archive: %w", err)
 	}
 	defer func() { _ = file.Close() }() // only read
 	imported, err := s.client.Import(ctx, file)
 	if err != nil {
-		return "", false, fmt.Errorf("importing the image %s: %w", image, err)
+		return nil, fmt.Errorf("importing %s: %w", archive, err)
 	}
+	names := make([]string, 0, len(imported))
 	for _, one := range imported {
 		if err := containerd.NewImage(s.client, one).Unpack(ctx, snapshotter); err != nil {
-			return "", false, fmt.Errorf("unpacking the image %s: %w", image, err)
+			return nil, fmt.Errorf("unpacking the image %s: %w", one.Name, err)
 		}
+		names = append(names, one.Name)
 	}
-	return image, true, nil
+	return names, nil
+}
+
+// Tag gives an image of the store a further name.
+func (s *Store) Tag(ctx context.Context, image, further string) error {
+	ctx = namespaces.WithNamespace(ctx, namespace)
+	service := s.client.ImageService()
+	stored, err := service.Get(ctx, image)
+	if err != nil {
+		return fmt.Errorf("looking for the image %s: %w", image, err)
+	}
+	stored.Name = further
+	_, err = service.Create(ctx, stored)
+	if errdefs.IsAlreadyExists(err) {
+		_, err = service.Update(ctx, stored)
+	}
+	if err != nil {
+		return fmt.Errorf("naming the image %s also %s: %w", image, further, err)
+	}
+	return nil
 }
 
 // inspect reads an archive's image name and the digest of its configuration.

@@ -99,6 +99,9 @@ func (d demo) show(ctx context.Context) error {
 		if err := d.kube.WriteReport("demo", summary, &played.result); err != nil {
 			return err
 		}
+		if err := d.kube.WriteOverview("demo", summary.Name, played.title, played.result); err != nil {
+			return err
+		}
 		d.tell(played.result, summary)
 		ok = ok && summary.Ok
 	}
@@ -125,7 +128,9 @@ func (d demo) startEtcd(ctx context.Context) error {
 
 // act is a part of the demo that was played under clients.
 type act struct {
-	name    string
+	name string
+	// title is what the overview of it says.
+	title   string
 	result  probe.Result
 	figures []report.Figure
 }
@@ -200,7 +205,7 @@ func (d demo) restart(ctx context.Context) (act, error) {
 		err = harness.Let(ctx, harness.Quiet)
 	}
 	result := load.Finish(ctx)
-	return act{name: restarts, result: result, figures: []report.Figure{
+	return act{name: restarts, title: "All nodes restarted under load", result: result, figures: []report.Figure{
 		harness.GapFigure(result, maxGapOfRestarts),
 		report.Observed("all nodes restarted", rolled.Seconds(), "s", "from the request by annotation until the Kafka is Ready and nothing is left to restart"),
 	}}, err
@@ -244,7 +249,7 @@ func (d demo) tell(result probe.Result, summary report.Report) {
 	for _, note := range summary.Notes {
 		fmt.Fprintf(d.out, "note: %s\n", note)
 	}
-	fmt.Fprintf(d.out, "The report and the picture of the time line are in %s\n\n", d.kube.Folder("demo", summary.Name))
+	fmt.Fprintf(d.out, "The report and pictures of it, overview.svg and timeline.svg, are in %s\n\n", d.kube.Folder("demo", summary.Name))
 }
 
 // farewell says what a person can do with what is left.

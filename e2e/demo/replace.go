@@ -27,7 +27,7 @@ func (d demo) replace(ctx context.Context) (act, error) {
 	if err != nil {
 		return act{}, err
 	}
-	played := act{name: replacements}
+	played := act{name: replacements, title: "The keys of both CAs replaced under load"}
 	application, err := d.kafka.Account(ctx, applicationName)
 	err = errors.Join(err, d.witness(ctx, load, folder))
 	for _, authority := range []harness.Authority{harness.ClusterCA, harness.ClientsCA} {

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -146,4 +147,16 @@ func (k *Kubernetes) WriteReport(kind string, summary report.Report, seen *probe
 		}
 	}
 	return report.Write(k.Folder(kind, summary.Name), summary, drawn)
+}
+
+// WriteOverview draws a run on one screen, beside its report.
+func (k *Kubernetes) WriteOverview(kind, name, title string, seen probe.Result) error {
+	drawn, err := picture.Render(seen.Overview(title))
+	if err != nil {
+		return fmt.Errorf("drawing the overview of %s: %w", name, err)
+	}
+	if err := os.WriteFile(filepath.Join(k.Folder(kind, name), "overview.svg"), drawn.SVG, 0o600); err != nil {
+		return fmt.Errorf("writing the overview of %s: %w", name, err)
+	}
+	return nil
 }

@@ -268,6 +268,13 @@ func (w *NodeWatch) presented() []timeline.Span {
 	return spans
 }
 
+// The bands of a node: what it trusts peers of a kind by, and what it presents.
+const (
+	bandTrusts        = "trusts "
+	bandTrustsClients = bandTrusts + "clients"
+	bandPresents      = "presents"
+)
+
 func (l NodeLog) row(shown []timeline.Span) timeline.Node {
 	row := timeline.Node{Name: l.Node, Note: count(l.Restarts, "restart")}
 	trusts := map[string][]timeline.Span{}
@@ -278,9 +285,9 @@ func (l NodeLog) row(shown []timeline.Span) timeline.Node {
 		}
 	}
 	for _, whom := range sortedKeys(trusts) {
-		row.Bands = append(row.Bands, timeline.Band{Label: "trusts " + whom, Spans: trusts[whom]})
+		row.Bands = append(row.Bands, timeline.Band{Label: bandTrusts + whom, Spans: trusts[whom]})
 	}
-	row.Bands = append(row.Bands, timeline.Band{Label: "presents", Spans: shown})
+	row.Bands = append(row.Bands, timeline.Band{Label: bandPresents, Spans: shown})
 	return row
 }
 

@@ -168,6 +168,26 @@ func TestTimelineOfAResult(t *testing.T) {
 	}
 }
 
+func TestTheOverviewHasAllClientsInOneRow(t *testing.T) {
+	t.Parallel()
+	result := halfway()
+	result.Clients[1].Records.Acks = ledger.Rate{Width: 100 * time.Millisecond, Counts: []uint32{1, 2, 3, 4, 5}}
+	line := result.Overview("title")
+	want := []timeline.Client{{
+		Name: "2 clients together", Note: "1 refused", Width: 100 * time.Millisecond, Counts: []uint32{6, 7, 7, 10, 5},
+		Failures: []time.Time{after(40)}, GapFrom: after(31), GapTo: after(31.812), GapText: "812 ms",
+	}}
+	if diff := cmp.Diff(want, line.Clients); diff != "" {
+		t.Errorf("clients (-want +got):\n%s", diff)
+	}
+	if len(line.Nodes) != 1 || len(line.Nodes[0].Bands) != 1 || line.Nodes[0].Bands[0].Label != "presents" {
+		t.Errorf("nodes show %+v", line.Nodes)
+	}
+	if len(line.Marks)+len(line.Watches) > 0 || line.Ok || line.Verdict != result.Timeline("title").Verdict {
+		t.Errorf("the overview has marks %v, watches %v, verdict %q, ok %t", line.Marks, line.Watches, line.Verdict, line.Ok)
+	}
+}
+
 func TestOkAsksForEverything(t *testing.T) {
 	t.Parallel()
 	fine := func() probe.Result {

@@ -21,6 +21,8 @@ export CGO_ENABLED := 0
 export GOFLAGS     := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 ldflags    := -s -w
 compile     = go build -buildvcs=auto -ldflags "$(ldflags)"
+# The demo hides what Go says while it downloads; errors stay.
+quiet      =
 # What the image is for, as Go names it; all are linux.
 ARCHITECTURES ?= amd64 arm64
 # What make image calls the image by default: what the chart runs by default.
@@ -28,7 +30,7 @@ chart_version = $(shell awk '/^appVersion:/ {print $$2}' charts/keyturn/Chart.ya
 
 # RUN selects end-to-end scenarios, for example RUN='^cluster/'.
 RUN        ?=
-SHORT_RUN  ?= ^(cluster/created-|trust/cluster-ca-key-replaced-without-restart|applications/user-connects|certmanager/created|etcd/created)
+SHORT_RUN  ?= ^($(if $(KUBECONFIG),,release/quickstart|)cluster/created-|trust/cluster-ca-key-replaced-without-restart|applications/user-connects|certmanager/created|etcd/created)
 E2E_TIMEOUT ?= 90m
 
 # Packages with goroutines of their own, which the race detector watches. It needs a C compiler.
@@ -43,12 +45,13 @@ api_assets     = KUBEBUILDER_ASSETS="$$($(BED) assets)"; KEYTURN_CERT_MANAGER="$
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+demo: quiet = 2> >(grep --line-buffered -v '^go: downloading ' >&2)
 demo: build $(CLUSTER) ## start a Kafka cluster, restart it and replace its CA keys under load, start an etcd cluster; uses $KUBECONFIG if set, else the bed
-	@$(kubeconfig); go run ./e2e/demo
+	@$(kubeconfig); go run ./e2e/demo $(quiet)
 
 build: ## build bin/keyturn (static), bin/keyturn-agent for pods, and the kubectl plugin
 	@rm -f bin/kubectl-keyturn # Go writes through a link
-	$(compile) -o bin/ ./cmd/...
+	$(compile) -o bin/ ./cmd/... $(quiet)
 	@ln -sf kubectl-keyturn bin/kubectl_complete-keyturn
 
 image: ldflags += $(if $(VERSION),-X github.com/keyturn/keyturn/internal/cli.version=$(VERSION:v%=%))
@@ -120,7 +123,7 @@ bench: build $(CLUSTER) ## measure what the project promises; reports in out/ben
 	@$(kubeconfig); $(api_assets); go run ./e2e/bench
 
 bed-up: ## build what is missing and start the bed
-	@$(BED) up
+	@$(BED) up $(quiet)
 
 bed-down: ## stop the bed and leave nothing of it behind
 	@$(BED) down

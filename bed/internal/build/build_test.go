@@ -3,11 +3,14 @@ package build
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/mod/modfile"
@@ -105,8 +108,8 @@ func TestPruneKeepsWhatIsAskedFor(t *testing.T) {
 		}
 		return dir
 	}
-	old := result(New(folder, "", io.Discard, io.Discard), "1")
-	today := New(folder, "", io.Discard, io.Discard)
+	old := result(New(folder, "", io.Discard), "1")
+	today := New(folder, "", io.Discard)
 	kept := result(today, "2")
 	if err := today.Prune(); err != nil {
 		t.Fatal(err)
@@ -189,5 +192,50 @@ func TestFindSourceFromTheRepositoryAndFromWithin(t *testing.T) {
 
 func builder(t *testing.T) Builder {
 	t.Helper()
-	return New(state.Folder(t.TempDir()), "", io.Discard, io.Discard)
+	return New(state.Folder(t.TempDir()), "", io.Discard)
+}
+
+func TestWhatAProgramPrintsIsShownWhenItFails(t *testing.T) {
+	t.Parallel()
+	b := builder(t)
+	err := b.run(t.Context(), t.TempDir(), nil, "sh", "-c", "echo to the output; echo to the errors >&2; exit 3")
+	if err == nil || !strings.Contains(err.Error(), "to the output") || !strings.Contains(err.Error(), "to the errors") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestProgressTellsTheTimeThatIsLeft(t *testing.T) {
+	t.Parallel()
+	var told strings.Builder
+	b := New(state.Folder(t.TempDir()), "", &told)
+	if err := b.Expect(); err != nil {
+		t.Fatal(err)
+	}
+	var all time.Duration
+	for _, each := range usual() {
+		all += each
+	}
+	whole := b.course.forecast()
+	if want := fmt.Sprintf("; about %.0f min until all is built", math.Ceil(all.Minutes())); whole != want {
+		t.Errorf("at first %q, want %q", whole, want)
+	}
+	b.course.finish("kubernetes", 2*usual()["kubernetes"])
+	left := all - usual()["kubernetes"]
+	if got, want := b.course.forecast(), fmt.Sprintf("; about %.0f min until all is built", math.Ceil(2*left.Minutes())); got != want {
+		t.Errorf("on a machine of half the pace %q, want %q", got, want)
+	}
+	for name := range usual() {
+		if _, err := b.Do(t.Context(), Step{Name: name, Make: func(context.Context, string) error { return nil }}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := b.course.forecast(); got != "" {
+		t.Errorf("at the end %q", got)
+	}
+	if again := New(b.Folder, "", io.Discard); again.Expect() != nil || len(again.course.left) > 0 {
+		t.Errorf("what is built is expected again: %v", again.course.left)
+	}
+	if !strings.Contains(told.String(), "building; about ") {
+		t.Errorf("progress was %s", told.String())
+	}
 }

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -45,13 +46,15 @@ func goEnvironment(withC bool) []string {
 	return []string{"GOWORK=off", "CGO_ENABLED=0"}
 }
 
-// run runs a program at low priority.
+// run runs a program at low priority. What it prints is shown when it fails.
 func (b Builder) run(ctx context.Context, dir string, environment []string, name string, args ...string) error {
 	command := exec.CommandContext(ctx, "nice", append([]string{"-n", niceness, name}, args...)...)
 	command.Dir = dir
 	command.Env = append(os.Environ(), environment...)
-	command.Stdout, command.Stderr = b.Output, b.Output
-	return command.Run()
+	if said, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("running %s: %w\n%s", name, err, said)
+	}
+	return nil
 }
 
 // part is the directory of a nested module.
@@ -211,10 +214,11 @@ func (b Builder) moduleDirectory(ctx context.Context, dir, module string) (strin
 	command := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
 	command.Dir = dir
 	command.Env = append(os.Environ(), "GOWORK=off")
-	command.Stderr = b.Output
+	var problems bytes.Buffer
+	command.Stderr = &problems
 	said, err := command.Output()
 	if err != nil {
-		return "", fmt.Errorf("finding the module %s: %w", module, err)
+		return "", fmt.Errorf("finding the module %s: %w\n%s", module, err, problems.Bytes())
 	}
 	return strings.TrimSpace(string(said)), nil
 }

@@ -23,16 +23,15 @@ type Builder struct {
 	Source string
 	// Progress tells what is done and how long it took.
 	Progress io.Writer
-	// Output takes what the programs that are run say.
-	Output io.Writer
-
 	// used are the results that were asked for, by their folder.
 	used map[string]bool
+	// course is that of a whole bed.
+	course *course
 }
 
 // New is a builder that remembers what it was asked for.
-func New(folder state.Folder, source string, progress, output io.Writer) Builder {
-	return Builder{Folder: folder, Source: source, Progress: progress, Output: output, used: map[string]bool{}}
+func New(folder state.Folder, source string, progress io.Writer) Builder {
+	return Builder{Folder: folder, Source: source, Progress: progress, used: map[string]bool{}, course: &course{}}
 }
 
 // Prune removes the results that this builder was not asked for: those of older versions. Everything that is needed
@@ -74,7 +73,7 @@ func (b Builder) Do(ctx context.Context, s Step) (string, error) {
 		return "", fmt.Errorf("looking for %s: %w", s.Name, err)
 	}
 	begun := time.Now()
-	b.tell("%-14s building", s.Name)
+	b.tell("%-14s building%s", s.Name, b.course.forecast())
 	unfinished := dir + ".unfinished"
 	if err := os.RemoveAll(unfinished); err != nil {
 		return "", fmt.Errorf("building %s: %w", s.Name, err)
@@ -88,7 +87,9 @@ func (b Builder) Do(ctx context.Context, s Step) (string, error) {
 	if err := os.Rename(unfinished, dir); err != nil {
 		return "", fmt.Errorf("building %s: %w", s.Name, err)
 	}
-	b.tell("%-14s built in %.0f s", s.Name, time.Since(begun).Seconds())
+	took := time.Since(begun)
+	b.course.finish(s.Name, took)
+	b.tell("%-14s built in %.0f s", s.Name, took.Seconds())
 	return dir, nil
 }
 
@@ -96,13 +97,16 @@ func (b Builder) tell(format string, values ...any) {
 	_, _ = fmt.Fprintf(b.Progress, format+"\n", values...) // progress that cannot be shown is no reason to stop
 }
 
+// keyLength is that of a key in hexadecimal digits.
+const keyLength = 12
+
 // key names a result after all that went into it.
 func key(inputs []string) string {
 	hash := sha256.New()
 	for _, input := range inputs {
 		_, _ = fmt.Fprintf(hash, "%d:%s", len(input), input) // a hash takes every write
 	}
-	return hex.EncodeToString(hash.Sum(nil))[:12]
+	return hex.EncodeToString(hash.Sum(nil))[:keyLength]
 }
 
 // texts reads the files of a nested module that decide what is built from it.

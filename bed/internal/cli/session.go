@@ -33,9 +33,7 @@ func newSession(folder state.Folder, command *cobra.Command) (session, error) {
 	if err != nil {
 		return session{}, err
 	}
-	return session{folder: folder, command: command, builder: build.New(
-		folder, source, command.OutOrStdout(), command.ErrOrStderr(),
-	)}, nil
+	return session{folder: folder, command: command, builder: build.New(folder, source, command.OutOrStdout())}, nil
 }
 
 // inSession runs a command that changes the state folder.
@@ -78,6 +76,9 @@ type everything struct {
 }
 
 func (s session) everything(ctx context.Context) (everything, error) {
+	if err := s.builder.Expect(); err != nil {
+		return everything{}, err
+	}
 	programs, err := s.programs(ctx)
 	if err != nil {
 		return everything{}, err

@@ -1,0 +1,79 @@
+package build
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/bed/internal/versions"
+)
+
+// usual is how long the steps of a whole bed take on two processors with nothing else to do. What is not listed takes no time
+// to speak of.
+func usual() map[string]time.Duration {
+	return map[string]time.Duration{
+		"kubernetes":                          250 * time.Second,
+		"runtime":                             65 * time.Second,
+		"cni":                                 8 * time.Second,
+		"coredns":                             80 * time.Second,
+		"certmanager":                         60 * time.Second,
+		"etcd36":                              20 * time.Second,
+		"etcd35":                              30 * time.Second,
+		"java":                                20 * time.Second,
+		"kafka-jars-" + versions.KafkaNew:     25 * time.Second,
+		"kafka-jars-" + versions.KafkaOld:     15 * time.Second,
+		"kafka-archives-" + versions.KafkaNew: 15 * time.Second,
+		"kafka-archives-" + versions.KafkaOld: 15 * time.Second,
+		"image-kafka-" + versions.KafkaNew:    6 * time.Second,
+		"image-kafka-" + versions.KafkaOld:    6 * time.Second,
+	}
+}
+
+// course is how far the building of a whole bed has come. The pace of this machine is measured by the steps that are done.
+type course struct {
+	left        map[string]time.Duration
+	usual, took time.Duration
+}
+
+// Expect announces that a whole bed is built, so that progress tells the time that is left.
+func (b Builder) Expect() error {
+	missing := usual()
+	for name := range maps.Keys(missing) {
+		results, err := filepath.Glob(b.Folder.Built(name, strings.Repeat("?", keyLength)))
+		if err != nil {
+			return fmt.Errorf("looking for %s: %w", name, err)
+		}
+		if len(results) > 0 {
+			delete(missing, name)
+		}
+	}
+	b.course.left = missing
+	return nil
+}
+
+// forecast is what progress says of the time that is left. It is nothing where no whole bed is built.
+func (c *course) forecast() string {
+	var left time.Duration
+	for _, each := range c.left {
+		left += each
+	}
+	if left == 0 {
+		return ""
+	}
+	pace := 1.0
+	if c.usual > 0 {
+		pace = float64(c.took) / float64(c.usual)
+	}
+	return fmt.Sprintf("; about %.0f min until all is built", math.Ceil(left.Minutes()*pace))
+}
+
+// finish takes a step off.
+func (c *course) finish(name string, took time.Duration) {
+	if expected, is := c.left[name]; is {
+		c.usual, c.took = c.usual+expected, c.took+took
+		delete(c.left, name)
+	}
+}

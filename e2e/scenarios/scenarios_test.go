@@ -45,7 +45,16 @@ type scenario struct {
 }
 
 func all() []scenario {
-	return slices.Concat(clusterScenarios(), trustScenarios(), applicationScenarios(), certManagerScenarios(), etcdScenarios())
+	return slices.Concat(releaseScenarios(), clusterScenarios(), trustScenarios(), applicationScenarios(), certManagerScenarios(), etcdScenarios())
+}
+
+// releaseScenarios play with the files of a release alone.
+func releaseScenarios() []scenario {
+	const long = 20 * time.Minute
+	return []scenario{
+		{name: "release/quickstart", run: quickstart, within: long},
+		{name: "release/operator-changed-under-load", run: operatorChanged, within: long},
+	}
 }
 
 func clusterScenarios() []scenario {
@@ -197,7 +206,7 @@ func clearAway(ctx context.Context, kube *harness.Kubernetes) error {
 	}
 	errs := []error{kube.DeleteNamespace(ctx, sharedNamespace)}
 	if bed {
-		errs = append(errs, kube.DeleteNamespace(ctx, harness.DemoNamespace))
+		errs = append(errs, kube.DeleteNamespace(ctx, harness.DemoNamespace), kube.DeleteNamespace(ctx, quickstartNamespace))
 	}
 	for _, s := range all() {
 		errs = append(errs, kube.ForgetEtcdClusters(ctx, s.namespace()), kube.DeleteNamespace(ctx, s.namespace()))

@@ -11,24 +11,22 @@ import (
 	"github.com/keyturn/keyturn/bed/internal/versions"
 )
 
-// usual is how long the steps of a whole bed take on two processors with nothing else to do. What is not listed takes no time
-// to speak of.
+// usual is about how long the steps of a whole bed take on two processors. Only their proportions count once the first one is
+// done, and what is not listed takes no time to speak of.
 func usual() map[string]time.Duration {
 	return map[string]time.Duration{
 		"kubernetes":                          250 * time.Second,
 		"runtime":                             65 * time.Second,
-		"cni":                                 8 * time.Second,
+		"cni":                                 5 * time.Second,
 		"coredns":                             80 * time.Second,
-		"certmanager":                         60 * time.Second,
-		"etcd36":                              20 * time.Second,
-		"etcd35":                              30 * time.Second,
-		"java":                                20 * time.Second,
-		"kafka-jars-" + versions.KafkaNew:     25 * time.Second,
-		"kafka-jars-" + versions.KafkaOld:     15 * time.Second,
-		"kafka-archives-" + versions.KafkaNew: 15 * time.Second,
-		"kafka-archives-" + versions.KafkaOld: 15 * time.Second,
-		"image-kafka-" + versions.KafkaNew:    6 * time.Second,
-		"image-kafka-" + versions.KafkaOld:    6 * time.Second,
+		"certmanager":                         50 * time.Second,
+		"etcd36":                              12 * time.Second,
+		"etcd35":                              8 * time.Second,
+		"java":                                3 * time.Second,
+		"kafka-jars-" + versions.KafkaNew:     5 * time.Second,
+		"kafka-jars-" + versions.KafkaOld:     5 * time.Second,
+		"kafka-archives-" + versions.KafkaNew: 7 * time.Second,
+		"kafka-archives-" + versions.KafkaOld: 7 * time.Second,
 	}
 }
 

@@ -8,11 +8,11 @@ const (
 	// KubernetesEtcd is the etcd behind the API server: the version that the Kubernetes module itself asks for.
 	KubernetesEtcd = "v3.6.8"
 	// Containerd is the container runtime and its shim.
-	Containerd = "v2.1.5"
+	Containerd = "v2.4.2"
 	// Runc starts the containers.
 	Runc = "v1.5.2"
 	// CNIPlugins gives bridge, host-local, portmap and loopback.
-	CNIPlugins = "v1.9.1"
+	CNIPlugins = "v1.10.0"
 	// CoreDNS answers names inside the cluster.
 	CoreDNS = "v1.15.0"
 	// CertManager is the controller that issues Certificates; its CRDs come from the same module.

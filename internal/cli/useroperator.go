@@ -115,7 +115,7 @@ func (o *userOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error
 }
 
 func (o *userOperatorOptions) addController(mgr watches.Manager, serverClock *kube.ServerClock) error {
-	figures := controller.NewMetrics()
+	figures := controller.NewMetrics(o.cluster)
 	for _, collector := range []prometheus.Collector{figures, clockFigure(serverClock)} {
 		if err := metrics.Registry.Register(collector); err != nil {
 			return fmt.Errorf("registering metrics: %w", err)

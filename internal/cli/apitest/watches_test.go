@@ -61,7 +61,7 @@ func operators() map[string]operator {
 		"user operator": {chartstest.UserOperator, "secrets", manager.Options{Cache: user.CacheOptions(ofUsers)}, func(mgr ctrl.Manager) error {
 			return user.New(user.Options{
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events.NewFakeRecorder(100), Log: logr.Discard(), Clock: clock.RealClock{},
-				Cluster: ofUsers, Metrics: user.NewMetrics(), Kafka: adminfake.NewUsers(), Issuers: noIssuers{}, ReissueRate: 1,
+				Cluster: ofUsers, Metrics: user.NewMetrics(ofUsers), Kafka: adminfake.NewUsers(), Issuers: noIssuers{}, ReissueRate: 1,
 			}).SetupWithManager(mgr)
 		}},
 		"access operator": {chartstest.AccessOperator, "kafkaaccesses", manager.Options{Cache: access.CacheOptions(nil)}, func(mgr ctrl.Manager) error {

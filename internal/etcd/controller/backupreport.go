@@ -18,7 +18,7 @@ const actionBackup = "BackUp"
 // report applies the status when it differs. A backup that has ended, and a Ready of another status or reason, are told of once.
 func (b *backupPass) report(ctx context.Context) error {
 	stored, wanted := b.backup.EtcdBackup, b.backup.Next(b.seen)
-	b.options.Metrics.sawBackup(client.ObjectKeyFromObject(stored), wanted.LastSuccessDate)
+	b.options.Metrics.sawBackup(client.ObjectKeyFromObject(stored), wanted.LastSuccessDate, b.backup.Interval())
 	if equality.Semantic.DeepEqual(stored.Status, wanted) {
 		return nil
 	}

@@ -13,10 +13,11 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 )
 
-// Labels that name a cluster.
+// Labels that name a cluster or a backup.
 const (
 	namespaceLabel = "namespace"
 	clusterLabel   = "etcdcluster"
+	backupLabel    = "etcdbackup"
 )
 
 // Metrics counts members and their certificates.
@@ -30,9 +31,9 @@ type Metrics struct {
 	alarms       *prometheus.GaugeVec
 	// sizes, inUse and quotas are those of databases.
 	sizes, inUse, quotas *prometheus.GaugeVec
-	// backups and lastBackup are those of EtcdBackups.
-	backups    *prometheus.CounterVec
-	lastBackup *prometheus.GaugeVec
+	// backups and what follows are those of EtcdBackups.
+	backups                    *prometheus.CounterVec
+	lastBackup, backupInterval *prometheus.GaugeVec
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -66,10 +67,13 @@ func NewMetrics() *Metrics {
 		quotas: database("keyturn_etcd_database_quota_bytes", "Quota of the size of the database of a member of an EtcdCluster."),
 		backups: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "keyturn_etcd_backup_attempts_total", Help: "Backups of an EtcdBackup that have ended, by their result: BackupSucceeded, or why they failed.",
-		}, []string{namespaceLabel, "etcdbackup", "result"}),
+		}, []string{namespaceLabel, backupLabel, "result"}),
 		lastBackup: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "keyturn_etcd_backup_last_success_timestamp_seconds", Help: "When the last backup of an EtcdBackup was verified; 0 if none was.",
-		}, []string{namespaceLabel, "etcdbackup"}),
+		}, []string{namespaceLabel, backupLabel}),
+		backupInterval: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "keyturn_etcd_backup_interval_seconds", Help: "Time from one backup of an EtcdBackup to the next; absent for one that makes a single backup.",
+		}, []string{namespaceLabel, backupLabel}),
 	}
 }
 
@@ -94,7 +98,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 }
 
 func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.members, m.caEnds, m.ends, m.certificates, m.denials, m.attestation, m.alarms, m.sizes, m.inUse, m.quotas, m.backups, m.lastBackup}
+	return []prometheus.Collector{m.members, m.caEnds, m.ends, m.certificates, m.denials, m.attestation, m.alarms, m.sizes, m.inUse, m.quotas, m.backups, m.lastBackup, m.backupInterval}
 }
 
 func (m *Metrics) issued() { m.certificates.Inc() }

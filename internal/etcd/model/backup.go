@@ -71,7 +71,8 @@ func (b Backup) policy() etcdv1beta2.BackupPolicy {
 	return etcdv1beta2.BackupPolicy{}
 }
 
-func (b Backup) interval() time.Duration {
+// Interval is the time from one backup to the next, and 0 if only one is made.
+func (b Backup) Interval() time.Duration {
 	return time.Duration(b.policy().BackupIntervalInSecond) * time.Second
 }
 

@@ -180,10 +180,10 @@ func (b Backup) due(now time.Time) time.Time {
 	}
 	due := now
 	if last := b.Status.LastSuccessDate; last != nil && b.counts(b.Status) {
-		if b.interval() == 0 {
+		if b.Interval() == 0 {
 			return time.Time{}
 		}
-		due = past(last.Time).Add(b.interval())
+		due = past(last.Time).Add(b.Interval())
 	}
 	if failure := b.Status.LastFailureDate; failure != nil {
 		if retry := past(failure.Time).Add(backupRetry); retry.After(due) {

@@ -92,7 +92,7 @@ func TestAUserThatMovesToAClusterWithAnOperatorIsKeptByBothUntilTheFirstIsCleare
 	kafka := adminfake.NewUsers()
 	second := controller.New(controller.Options{
 		Client: w.person, Live: w.person, Events: events.NewFakeRecorder(100), Log: logr.Discard(), Clock: w.clock,
-		Cluster: types.NamespacedName{Namespace: w.namespace, Name: "second"}, Stores: w.stores, Metrics: controller.NewMetrics(),
+		Cluster: types.NamespacedName{Namespace: w.namespace, Name: "second"}, Stores: w.stores, Metrics: controller.NewMetrics(types.NamespacedName{Namespace: w.namespace, Name: "second"}),
 		Kafka: kafka, Issuers: w.elsewhere, ReissueRate: reissueRate,
 	})
 	w.user("alice", reads(scram()))

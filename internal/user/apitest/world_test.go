@@ -205,7 +205,7 @@ func (w *world) restart() {
 
 // metrics are those of a new process.
 func (w *world) metrics() *controller.Metrics {
-	w.figures = controller.NewMetrics()
+	w.figures = controller.NewMetrics(types.NamespacedName{Namespace: w.namespace, Name: cluster})
 	return w.figures
 }
 

@@ -23,15 +23,16 @@ type Metrics struct {
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
-// NewMetrics returns metrics for one process, to be registered once.
-func NewMetrics() *Metrics {
+// NewMetrics returns metrics of one process about the users of a Kafka cluster, to be registered once.
+func NewMetrics(cluster types.NamespacedName) *Metrics {
+	labels := prometheus.Labels{"namespace": cluster.Namespace, "cluster": cluster.Name}
 	return &Metrics{
 		certificates: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "keyturn_user_certificates_issued_total", Help: "Certificates issued to users, by the reason.",
+			Name: "keyturn_user_certificates_issued_total", Help: "Certificates issued to users, by the reason.", ConstLabels: labels,
 		}, []string{"reason"}),
-		ready:     prometheus.NewDesc("keyturn_user_resources", "KafkaUsers by whether they are ready.", []string{"ready"}, nil),
-		earliest:  prometheus.NewDesc("keyturn_user_certificate_expiration_timestamp_seconds", "When the first certificate of a user expires; absent without any.", nil, nil),
-		unmanaged: prometheus.NewDesc("keyturn_user_unmanaged", "Users that Kafka holds ACLs, quotas or a password for and that are no KafkaUsers; absent while that is unknown.", nil, nil),
+		ready:     prometheus.NewDesc("keyturn_user_resources", "KafkaUsers by whether they are ready.", []string{"ready"}, labels),
+		earliest:  prometheus.NewDesc("keyturn_user_certificate_expiration_timestamp_seconds", "When the first certificate of a user expires; absent without any.", nil, labels),
+		unmanaged: prometheus.NewDesc("keyturn_user_unmanaged", "Users that Kafka holds ACLs, quotas or a password for and that are no KafkaUsers; absent while that is unknown.", nil, labels),
 		users:     map[types.NamespacedName]outcome{},
 	}
 }

@@ -177,3 +177,12 @@ spec:
   resources: [events]
   verbs: [create, patch]
 {{- end -}}
+
+{{- /* The operators that the release installs, by their names. */}}
+{{- define "keyturn.components" -}}
+{{- $components := list "operator" }}
+{{- if .Values.userOperators }}{{ $components = append $components "user-operator" }}{{ end }}
+{{- if .Values.accessOperator.enabled }}{{ $components = append $components "access-operator" }}{{ end }}
+{{- if .Values.etcd.enabled }}{{ $components = append $components "etcd-operator" }}{{ end }}
+{{- toYaml $components }}
+{{- end -}}

@@ -3,7 +3,7 @@
 {{- $values := .Values }}
 {{- /* Selectors, network policies and other programs act by these labels. */}}
 {{- $own := "^(app\\.kubernetes\\.io/(name|instance|component|part-of|managed-by|version)|helm\\.sh/chart|(.*\\.)?strimzi\\.io/.*|(.*\\.)?keyturn\\.dev/.*|servicebinding\\.io/controller|pod-security\\.kubernetes\\.io/.*)$" }}
-{{- $labels := dict "commonLabels" $values.commonLabels "podLabels" $values.podLabels "serviceMonitor.labels" $values.serviceMonitor.labels }}
+{{- $labels := dict "commonLabels" $values.commonLabels "podLabels" $values.podLabels "serviceMonitor.labels" $values.serviceMonitor.labels "prometheusRule.labels" $values.prometheusRule.labels "dashboards.labels" $values.dashboards.labels }}
 {{- range $value, $given := $labels }}
 {{- range $label, $_ := $given }}
 {{- if regexMatch $own $label }}

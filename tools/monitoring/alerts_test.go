@@ -108,8 +108,14 @@ func TestEachAlertFiresWhenItShouldAndOnlyThen(t *testing.T) {
 			if fired == nil {
 				t.Fatal("it does not fire")
 			}
-			if want := time.Duration(course.minute) * time.Minute; fired.after != want {
+			want := time.Duration(course.minute) * time.Minute
+			if fired.after != want {
 				t.Errorf("it fires after %s, want %s", fired.after, want)
+			}
+			for what, notation := range course.also {
+				if fired := load(t, notation...).firstFiring(t, &rule); fired == nil || fired.after != want {
+					t.Errorf("%s: it does not fire after %s: %v", what, want, fired)
+				}
 			}
 			if diff := cmp.Diff(course.summary, fired.annotations["summary"]); diff != "" {
 				t.Errorf("its summary differs (-want +got):\n%s", diff)

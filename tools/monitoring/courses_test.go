@@ -11,6 +11,8 @@ type course struct {
 	// minute is that in which the alert begins to fire, and summary what it says then.
 	minute  int
 	summary string
+	// also are courses in which it fires in the same minute, by their descriptions.
+	also map[string][]string
 	// silent are courses in which the alert does not fire, by their descriptions.
 	silent map[string][]string
 }
@@ -137,6 +139,7 @@ func ofCertificates() map[string]course {
 		},
 		"KeyturnCertificateExpiresSoon": { // 14 days and an hour
 			series: []string{expiry + node + "1213200x300"}, minute: 121, summary: "Certificate my-cluster-dual-role-0 (node) of Kafka kafka/my-cluster expires in 13d 22h 59m 0s.",
+			also: map[string][]string{"of a listener": {expiry + `"listener",name="external"} 1213200x300`}},
 			silent: map[string][]string{
 				"it expires in 30 days":       {expiry + node + "2592000x400"},
 				"the issuer gives short ones": {expiry + node + "86400x400", warning + `"CertificateShortLived"} 1x400`},
@@ -280,9 +283,10 @@ func ofEtcdCertificates() map[string]course {
 			series: []string{ca + "1213200x300"}, minute: 121, summary: "The peer CA of " + cluster + " expires in 13d 22h 59m 0s.",
 			silent: map[string][]string{"it expires in 30 days": {ca + "2592000x400"}},
 		},
-		// The first denial creates the series, so that it is no increase.
+		// The first denial creates the series, and is no increase.
 		"KeyturnEtcdRequestsAreDenied": {
 			series: []string{denied + "_x60 1x300"}, minute: 60, summary: "The etcd operator denies requests for certificates: PodUnknown.",
+			also:   map[string][]string{"a second one": {denied + "1x59 2x300"}},
 			silent: map[string][]string{"long ago": {denied + "3x400"}},
 		},
 		"KeyturnEtcdAttestationIsNotEnforced": {
@@ -303,6 +307,7 @@ func ofBackups() map[string]course {
 	return map[string]course{
 		"KeyturnEtcdBackupFails": {
 			series: []string{attempts + `"SnapshotFailed"} _x60 1x300`}, minute: 60, summary: "A backup of EtcdBackup etcd/nightly has failed: SnapshotFailed.",
+			also: map[string][]string{"a second one": {attempts + `"SnapshotFailed"} 1x59 2x300`}},
 			silent: map[string][]string{
 				"one has succeeded": {attempts + `"BackupSucceeded"} 0x59 1x300`},
 				"long ago":          {attempts + `"SnapshotFailed"} 2x400`},

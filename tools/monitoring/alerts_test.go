@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/template"
@@ -56,7 +55,7 @@ func (d database) firstFiring(t *testing.T, rule *rulefmt.Rule) *firing {
 		points, ok := lasting(series.Floats, time.Duration(rule.For))
 		if since := time.Duration(points.T) * time.Millisecond; ok && (first == nil || since < first.after) {
 			first = &firing{after: since, labels: series.Metric.Map(), annotations: map[string]string{}}
-			delete(first.labels, labels.MetricName)
+			delete(first.labels, model.MetricNameLabel)
 			for name, text := range rule.Annotations {
 				first.annotations[name] = expanded(t, text, first.labels, points)
 			}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -122,12 +123,12 @@ func (d database) checkSeries(t *testing.T) {
 	t.Helper()
 	known := metrics(t)
 	for _, series := range d {
-		want, exists := labelsOf(known, series.Metric.Get(labels.MetricName))
+		want, exists := labelsOf(known, series.Metric.Get(model.MetricNameLabel))
 		if !exists {
 			t.Errorf("no operator has the metric of %s", series.Metric)
 		}
 		series.Metric.Range(func(label labels.Label) {
-			if label.Name != labels.MetricName && !slices.Contains(want, label.Name) {
+			if label.Name != model.MetricNameLabel && !slices.Contains(want, label.Name) {
 				t.Errorf("%s: the metric has no label %s", series.Metric, label.Name)
 			}
 		})
@@ -180,7 +181,7 @@ func checkSelector(t *testing.T, known map[string][]string, selector []*labels.M
 	t.Helper()
 	var own []string
 	for _, m := range selector {
-		if m.Name != labels.MetricName {
+		if m.Name != model.MetricNameLabel {
 			continue
 		}
 		for name := range strings.SplitSeq(m.Value, "|") {
@@ -192,7 +193,7 @@ func checkSelector(t *testing.T, known map[string][]string, selector []*labels.M
 		}
 	}
 	for _, m := range selector {
-		if m.Name != labels.MetricName && !slices.Contains(own, m.Name) {
+		if m.Name != model.MetricNameLabel && !slices.Contains(own, m.Name) {
 			t.Errorf("the metric of %v has no label %s", selector, m.Name)
 		}
 	}

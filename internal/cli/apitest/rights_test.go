@@ -32,6 +32,9 @@ import (
 var environment *envtest.Environment
 
 func TestMain(m *testing.M) {
+	if os.Getenv(programVariable) != "" {
+		os.Exit(cli.Main(os.Args, os.Stdout, os.Stderr))
+	}
 	os.Exit(kubetest.Main(func() int { return run(m) }))
 }
 

@@ -71,7 +71,7 @@ func TestPagesAndExamplesHaveOneExampleCluster(t *testing.T) {
 			}
 		}
 	}
-	if objects < 6 || fragments == 0 {
+	if objects < 4 || fragments == 0 {
 		t.Errorf("only %d objects and %d fragments were found", objects, fragments)
 	}
 }

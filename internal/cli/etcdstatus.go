@@ -16,6 +16,7 @@ import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/enroll"
+	"github.com/keyturn/keyturn/internal/kstatus"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -229,8 +230,9 @@ func etcdText(report etcdReport) string {
 		_, _ = fmt.Fprintln(table, "\nCONDITIONS")
 	}
 	for i := range report.Conditions {
-		c := &report.Conditions[i]
-		line(c.Type, string(c.Status), c.Reason, said(c.Message))
+		if c := &report.Conditions[i]; !kstatus.IsDerived(c.Type) {
+			line(c.Type, string(c.Status), c.Reason, said(c.Message))
+		}
 	}
 	_ = table.Flush()
 	return trimmed(b.String())

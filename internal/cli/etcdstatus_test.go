@@ -32,6 +32,7 @@ func etcdWorld(t *testing.T) []client.Object {
 		Conditions: []metav1.Condition{
 			{Type: "Ready", Status: metav1.ConditionFalse, Reason: "RequestDenied", Message: "The peer request of pod my-cluster-1 is denied (KeyOfAnotherPod)."},
 			{Type: "Available", Status: metav1.ConditionTrue, Reason: "QuorumReady", Message: "1 of 2 members are ready."},
+			{Type: "Stalled", Status: metav1.ConditionTrue, Reason: "RequestDenied", Message: "The peer request of pod my-cluster-1 is denied (KeyOfAnotherPod)."},
 		},
 		MemberStatuses: []etcdv1beta2.MemberStatus{
 			{Name: "my-cluster-0", Version: "3.6.16", Role: etcdv1beta2.RoleVoter, Ready: true},

@@ -22,6 +22,7 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kstatus"
 	"github.com/keyturn/keyturn/internal/rotation"
 	"github.com/keyturn/keyturn/internal/rotation/rotationtest"
 )
@@ -30,10 +31,10 @@ import (
 func refusedKafka(namespace, name string) *kafkav1.Kafka {
 	return &kafkav1.Kafka{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Status: kafkav1.KafkaStatus{Conditions: []condition.Condition{{
+		Status: kafkav1.KafkaStatus{Conditions: kstatus.Strimzi([]condition.Condition{{
 			Type: condition.NotReady, Status: condition.True, Reason: "InvalidResourceException",
 			Message: "listener tls: port 9091 is the cluster's own, choose another",
-		}}},
+		}}, nil, time.Time{})},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kstatus"
 	"github.com/keyturn/keyturn/internal/rotation"
 )
 
@@ -208,9 +209,10 @@ func optional(t time.Time) string {
 }
 
 func conditionsText(report statusReport) string {
-	// What is said of the authorities above is not said twice.
+	// What is said of the authorities above, and what follows from another condition, is not said twice.
 	conditions := slices.DeleteFunc(slices.Clone(report.Conditions), func(c condition.Condition) bool {
-		return slices.ContainsFunc(report.Domains, func(d rotation.Status) bool { return c.Type == trustCondition(d.Domain) })
+		return kstatus.IsDerived(string(c.Type)) ||
+			slices.ContainsFunc(report.Domains, func(d rotation.Status) bool { return c.Type == trustCondition(d.Domain) })
 	})
 	if len(conditions) == 0 {
 		return ""

@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keyturn/keyturn/internal/kstatus"
 )
 
 // Patience is for how long an operator that is switched on may leave a new object without a status.
@@ -44,13 +46,18 @@ func HasStatus(object metav1.Object) bool {
 	return slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Subresource == status })
 }
 
-// Intent is the status of an object of the kind, with the one condition. It applies only to the version that was read: the
+// Intent is the status of an object of the kind, with the one condition and what follows from it. It applies only to the version that was read: the
 // operator that is missing may start to write at the same moment.
 func (k Kind) Intent(object metav1.Object, now time.Time) *unstructured.Unstructured {
-	intent := &unstructured.Unstructured{Object: map[string]any{status: map[string]any{"conditions": []any{map[string]any{
-		"type": k.Condition, "status": string(k.Status), "reason": Reason, "message": k.Message(object),
-		"lastTransitionTime": now.UTC().Format(time.RFC3339),
-	}}}}}
+	said := func(kind string, is metav1.ConditionStatus) map[string]any {
+		return map[string]any{
+			"type": kind, "status": string(is), "reason": Reason, "message": k.Message(object),
+			"lastTransitionTime": now.UTC().Format(time.RFC3339),
+		}
+	}
+	intent := &unstructured.Unstructured{Object: map[string]any{status: map[string]any{"conditions": []any{
+		said(k.Condition, k.Status), said(kstatus.Of(k.Condition, string(k.Status), Reason), metav1.ConditionTrue),
+	}}}}
 	intent.SetGroupVersionKind(k.GroupVersionKind)
 	intent.SetNamespace(object.GetNamespace())
 	intent.SetName(object.GetName())

@@ -10,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/idle"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kstatus"
 )
 
 // warning is the type of the condition that exists while something written in the KafkaAccess does nothing.
@@ -60,7 +61,8 @@ func setWarning(conditions *[]metav1.Condition, access *Access, at metav1.Time) 
 func ownConditions(conditions []metav1.Condition) []metav1.Condition {
 	var own []metav1.Condition
 	for _, condition := range conditions {
-		if condition.Type == ready || condition.Type == warning && condition.Reason == string(AnnotationWithoutEffect) {
+		isWarning := condition.Type == warning && condition.Reason == string(AnnotationWithoutEffect)
+		if condition.Type == ready || isWarning || kstatus.IsDerived(condition.Type) {
 			own = append(own, condition)
 		}
 	}

@@ -97,8 +97,28 @@ func TestManyAnnotationsMakeOneConditionThatTheAPIServerAccepts(t *testing.T) {
 	}
 	for form, access := range annotated(many) {
 		access.Status = binding.First(access, time.Now())
-		if warning := binding.Warning(access); warning == nil || len(warning.Message) > 8<<10 || len(access.Status.Conditions) != 2 {
+		if warning := binding.Warning(access); warning == nil || len(warning.Message) > 8<<10 || len(access.Status.Conditions) != 3 {
 			t.Errorf("%s: the status is %+v", form, access.Status)
+		}
+	}
+}
+
+func TestWhatFollowsFromReadyIsWrittenOnce(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	for form, access := range annotated(nil) {
+		refused := binding.Outcome{Problem: &binding.NotReadyError{Reason: binding.NoListener}}
+		access.Status = binding.Status(access, refused, now)
+		intent := binding.StatusIntent(access, access.Status)
+		if written := intent.Status.Conditions; len(written) != 2 || *written[1].Type != "Stalled" || *written[1].Reason != "NoListener" {
+			t.Errorf("%s: the conditions are %+v", form, written)
+		}
+		if !binding.IsReported(access, binding.Status(access, refused, now.Add(time.Hour))) {
+			t.Errorf("%s: the status is written again", form)
+		}
+		access.Status = binding.Status(access, binding.Outcome{}, now)
+		if left := access.Status.Conditions; len(left) != 1 {
+			t.Errorf("%s: once bound the conditions are %+v", form, left)
 		}
 	}
 }

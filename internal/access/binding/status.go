@@ -11,6 +11,7 @@ import (
 
 	accessv1alpha1 "github.com/keyturn/keyturn/api/access/v1alpha1"
 	accessac "github.com/keyturn/keyturn/api/access/v1alpha1/applyconfiguration/access/v1alpha1"
+	"github.com/keyturn/keyturn/internal/kstatus"
 )
 
 // ready is the type of the condition that each KafkaAccess has.
@@ -74,6 +75,7 @@ func status(access *Access, condition metav1.Condition, now time.Time) accessv1a
 	condition.LastTransitionTime = metav1.NewTime(now)
 	meta.SetStatusCondition(&next.Conditions, condition)
 	setWarning(&next.Conditions, access, condition.LastTransitionTime)
+	next.Conditions = kstatus.Standard(next.Conditions, access.Status.Conditions, now)
 	return next
 }
 

@@ -68,7 +68,7 @@ func (w *world) backsUp(reason string) etcdv1beta2.EtcdBackupStatus {
 		w.t.Fatal(err)
 	}
 	status := w.backup().Status
-	if len(status.Conditions) != 1 || status.Conditions[0].Reason != reason {
+	if len(status.Conditions) == 0 || status.Conditions[0].Reason != reason {
 		w.t.Fatalf("the conditions are %+v, want %s", status.Conditions, reason)
 	}
 	return status

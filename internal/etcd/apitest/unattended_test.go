@@ -30,11 +30,11 @@ func TestAnEtcdAccessSaysThatNothingIsWrittenUntilItIsTurnedOn(t *testing.T) {
 	if err := w.person.Get(t.Context(), client.ObjectKeyFromObject(access), reported); err != nil {
 		t.Fatal(err)
 	}
-	if c := reported.Status.Conditions; len(c) != 1 || c[0].Reason != unattended.Reason {
+	if c := reported.Status.Conditions; len(c) != 2 || c[0].Reason != unattended.Reason || c[1].Type != "Reconciling" {
 		t.Errorf("the conditions are %+v", c)
 	}
 
-	if c := w.grants(w.namespace).Conditions; len(c) != 1 || c[0].Reason == unattended.Reason {
+	if c := w.grants(w.namespace).Conditions; len(c) != 2 || c[0].Reason == unattended.Reason || c[1].Reason != c[0].Reason {
 		t.Errorf("the conditions are %+v", c)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/kstatus"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -153,6 +154,6 @@ func AccessStatus(access *keyturnv1alpha1.EtcdAccess, leaf *x509.Certificate, pr
 		ready = newCondition(keyturnv1alpha1.ConditionReady, metav1.ConditionFalse, problem.Reason, problem.Message)
 	}
 	ready.ObservedGeneration = access.Generation
-	status.Conditions = since([]metav1.Condition{ready}, access.Status.Conditions, now)
+	status.Conditions = kstatus.Standard([]metav1.Condition{ready}, access.Status.Conditions, now)
 	return status
 }

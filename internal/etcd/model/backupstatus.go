@@ -12,6 +12,7 @@ import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/kstatus"
 )
 
 // BackupSeen is what has become of an EtcdBackup in a reconcile.
@@ -39,7 +40,7 @@ func (b Backup) Next(seen BackupSeen) etcdv1beta2.EtcdBackupStatus {
 	}
 	ready := b.ready(status, seen)
 	ready.ObservedGeneration = b.Generation
-	status.Conditions = since([]metav1.Condition{ready}, b.Status.Conditions, seen.Now)
+	status.Conditions = kstatus.Standard([]metav1.Condition{ready}, b.Status.Conditions, seen.Now)
 	return status
 }
 

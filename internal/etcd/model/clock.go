@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/kstatus"
 )
 
 // ClockDiffers is the reason of Ready while nothing is issued by the operator's clock.
@@ -27,8 +28,8 @@ func WithClock(conditions []metav1.Condition, generation int64, ahead time.Durat
 	}
 	ready := newCondition(kind, metav1.ConditionFalse, ClockDiffers, fmt.Sprintf("The etcd operator's clock is %s %s the API server's. No certificate is issued, and nothing else is changed. "+
 		"Set the clock of the machine that the etcd operator runs on, or that of the API server.", ahead.Abs().Round(time.Minute), direction))
-	ready.ObservedGeneration, ready.LastTransitionTime = generation, metav1.NewTime(now.Add(-ahead).UTC().Truncate(time.Second))
+	ready.ObservedGeneration = generation
 	changed := slices.Clone(conditions)
 	apimeta.SetStatusCondition(&changed, ready)
-	return changed, true
+	return kstatus.Standard(changed, conditions, now.Add(-ahead)), true
 }

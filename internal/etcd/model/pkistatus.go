@@ -10,6 +10,7 @@ import (
 	keyturnv1alpha1 "github.com/keyturn/keyturn/api/keyturn/v1alpha1"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/kstatus"
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
@@ -35,7 +36,7 @@ func PKIStatus(seen PKISeen) keyturnv1alpha1.EtcdPKIStatus {
 	condition := seen.ready()
 	condition.ObservedGeneration = seen.PKI.Generation
 	return keyturnv1alpha1.EtcdPKIStatus{
-		Conditions:         since([]metav1.Condition{condition}, seen.PKI.Status.Conditions, seen.Now),
+		Conditions:         kstatus.Standard([]metav1.Condition{condition}, seen.PKI.Status.Conditions, seen.Now),
 		ObservedGeneration: seen.PKI.Generation,
 		Requests: keyturnv1alpha1.PKIRequests{
 			Client: string(seen.Requests[contract.ClientPlane]), Peer: string(seen.Requests[contract.PeerPlane]),

@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/etcd/attestation"
 	"github.com/keyturn/keyturn/internal/etcd/membership"
+	"github.com/keyturn/keyturn/internal/kstatus"
 )
 
 // Reasons of conditions that are not problems of others.
@@ -79,7 +80,7 @@ func (c Cluster) Status(seen Seen) etcdv1beta2.EtcdClusterStatus {
 		status.TargetVersion = c.target
 	}
 	conditions := c.conditions(status, seen)
-	status.Conditions = since(conditions, seen.Before.Conditions, seen.Now)
+	status.Conditions = kstatus.Standard(conditions, seen.Before.Conditions, seen.Now)
 	c.setPhase(&status, seen)
 	return status
 }
@@ -205,20 +206,6 @@ func hasQuorum(members []etcdv1beta2.MemberStatus) bool {
 
 func newCondition(kind string, status metav1.ConditionStatus, reason Reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: string(reason), Message: message}
-}
-
-// since gives each condition the time at which its status began: that of the one before, or now.
-func since(wanted, before []metav1.Condition, now time.Time) []metav1.Condition {
-	for i := range wanted {
-		wanted[i].LastTransitionTime = metav1.NewTime(now.UTC().Truncate(time.Second))
-		at := slices.IndexFunc(before, func(old metav1.Condition) bool {
-			return old.Type == wanted[i].Type && old.Status == wanted[i].Status
-		})
-		if at >= 0 {
-			wanted[i].LastTransitionTime = before[at].LastTransitionTime
-		}
-	}
-	return wanted
 }
 
 // count is how many members there are: never more than the schema has room for.

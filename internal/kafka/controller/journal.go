@@ -9,6 +9,7 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kstatus"
 )
 
 // journal writes into the operator's log what people are told on the Kafka itself, where
@@ -47,7 +48,7 @@ func (j journal) conditions(kafka *kafkav1.Kafka, before, after []condition.Cond
 		return slices.ContainsFunc(before, func(old condition.Condition) bool { return sameWords(old, c) })
 	}
 	for _, c := range after {
-		if !said(c) {
+		if !said(c) && !kstatus.IsDerived(string(c.Type)) {
 			log.Info("condition", "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message)
 		}
 	}
@@ -55,7 +56,7 @@ func (j journal) conditions(kafka *kafkav1.Kafka, before, after []condition.Cond
 		stays := func(c condition.Condition) bool {
 			return sameWords(old, c) || !said(c) && succeeds(c, old, objectOf[c.Message])
 		}
-		if !slices.ContainsFunc(after, stays) {
+		if !kstatus.IsDerived(string(old.Type)) && !slices.ContainsFunc(after, stays) {
 			log.Info("condition no longer holds", "type", old.Type, "reason", old.Reason, "message", old.Message)
 		}
 	}

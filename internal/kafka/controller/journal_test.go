@@ -104,6 +104,11 @@ func TestEachTransitionOfAConditionIsALineOfTheLog(t *testing.T) {
 				`level=INFO msg="condition no longer holds" kafka=kafka/my type=Ready reason="" message=""`,
 			},
 		},
+		"what follows from a failure is no line of its own": {
+			[]condition.Condition{notReady, is("Reconciling", condition.True, "Failed", "")},
+			[]condition.Condition{notReady, is("Stalled", condition.True, "Failed", "")},
+			nil,
+		},
 		"one of two warnings ends": {
 			[]condition.Condition{warned("A", "a"), warned("B", "b")},
 			[]condition.Condition{warned("A", "a")},

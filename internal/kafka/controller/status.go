@@ -23,6 +23,7 @@ import (
 	"github.com/keyturn/keyturn/internal/excerpt"
 	"github.com/keyturn/keyturn/internal/idle"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kstatus"
 )
 
 // Reasons of conditions. Those that the model and the authorities give are
@@ -83,19 +84,9 @@ func conditionsSince(list []wanted, before []condition.Condition, now time.Time)
 	list = withinStatus(list)
 	out := make([]condition.Condition, 0, len(list))
 	for _, w := range list {
-		c := condition.Condition{
-			Type: w.kind, Status: cmp.Or(w.status, condition.True), Reason: w.reason, Message: w.message,
-			LastTransitionTime: now.UTC().Format(time.RFC3339),
-		}
-		at := slices.IndexFunc(before, func(old condition.Condition) bool {
-			return old.Type == c.Type && old.Reason == c.Reason && old.Status == c.Status
-		})
-		if at >= 0 {
-			c.LastTransitionTime = before[at].LastTransitionTime
-		}
-		out = append(out, c)
+		out = append(out, condition.Condition{Type: w.kind, Status: cmp.Or(w.status, condition.True), Reason: w.reason, Message: w.message})
 	}
-	return out
+	return kstatus.Strimzi(out, before, now)
 }
 
 // warnings are the denied watches, the findings, the notes, and the fields without effect, by object.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/keyturn/keyturn/api/condition"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kstatus"
 )
 
 // ClockWarning is the warning about a clock that is ahead of the API server's, or behind.
@@ -24,7 +25,7 @@ func WithClock(status kafkav1.KafkaUserStatus, ahead time.Duration, now time.Tim
 	if slices.ContainsFunc(status.Conditions, func(c condition.Condition) bool { return c.Reason == string(ClockDiffers) }) {
 		return status, false
 	}
-	warning := since([]condition.Condition{newCondition(condition.Warning, ClockWarning(ahead))}, nil, now.Add(-ahead))
-	status.Conditions = slices.Concat(status.Conditions, warning)
+	warned := append(slices.Clone(status.Conditions), newCondition(condition.Warning, ClockWarning(ahead)))
+	status.Conditions = kstatus.Strimzi(warned, status.Conditions, now.Add(-ahead))
 	return status, true
 }

@@ -12,6 +12,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/excerpt"
 	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kstatus"
 )
 
 // Status is what the status of a user shall be. secret is the name of the Secret that holds its credentials,
@@ -27,7 +28,7 @@ func Status(o Observed, d Decision, secret string) kafkav1.KafkaUserStatus {
 		wanted = append(wanted, newCondition(condition.Ready, Remark{}))
 	}
 	return kafkav1.KafkaUserStatus{
-		Conditions:         since(wanted, o.User.Status.Conditions, o.Now),
+		Conditions:         kstatus.Strimzi(wanted, o.User.Status.Conditions, o.Now),
 		ObservedGeneration: o.User.Generation,
 		Username:           d.Username,
 		Secret:             secret,
@@ -47,7 +48,7 @@ func Paused(user *kafkav1.KafkaUser, warnings []Remark, now time.Time) kafkav1.K
 	for _, warning := range warnings {
 		wanted = append(wanted, newCondition(condition.Warning, warning))
 	}
-	status.Conditions = since(append(wanted, newCondition(condition.ReconciliationPaused, Remark{
+	status.Conditions = kstatus.Strimzi(append(wanted, newCondition(condition.ReconciliationPaused, Remark{
 		ReconciliationPaused,
 		"The annotation " + kafkamodel.PauseAnnotation + " is true. The Secret of the user and what Kafka holds for it are not changed, and its certificate is not renewed. " +
 			"Remove the annotation to continue.",
@@ -73,20 +74,6 @@ func NotWritten(secret string, err error) *Remark {
 
 func newCondition(kind condition.Type, r Remark) condition.Condition {
 	return condition.Condition{Type: kind, Status: condition.True, Reason: string(r.Reason), Message: r.Message}
-}
-
-// since gives each condition the time at which it began: that of the same one before, or now.
-func since(wanted, before []condition.Condition, now time.Time) []condition.Condition {
-	for i := range wanted {
-		wanted[i].LastTransitionTime = now.UTC().Format(time.RFC3339)
-		isSame := func(old condition.Condition) bool {
-			return old.Type == wanted[i].Type && old.Reason == wanted[i].Reason && old.Status == wanted[i].Status
-		}
-		if at := slices.IndexFunc(before, isSame); at >= 0 {
-			wanted[i].LastTransitionTime = before[at].LastTransitionTime
-		}
-	}
-	return wanted
 }
 
 // SameStatus reports whether two statuses say the same.

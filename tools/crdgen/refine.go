@@ -23,7 +23,7 @@ const (
 // refine turns a definition of controller-gen with one version into the one for the API server. Below spec, the
 // fields that are listed for the kind are added to those that are acted on, and no others are taken: strict
 // decoding then names a misspelled one. A spec of which nothing is listed is open, and so is status: every field
-// is kept. What is listed for a kind of one group comes before what is listed for the kind. Kafka properties may be of any scalar type, and beside v1 the version that older manifests name is served
+// is kept. A status that no operator has written observes no generation. What is listed for a kind of one group comes before what is listed for the kind. Kafka properties may be of any scalar type, and beside v1 the version that older manifests name is served
 // with the same schema.
 func refine(data []byte, listed map[string]any) ([]byte, error) {
 	var crd apiextensionsv1.CustomResourceDefinition
@@ -48,6 +48,10 @@ func refine(data []byte, listed map[string]any) ([]byte, error) {
 		}
 	} else {
 		each(&spec, open)
+	}
+	if _, observes := status.Properties["observedGeneration"]; observes {
+		// Tools that wait take a resource without a status for one that is as its spec asks.
+		status.Default = &apiextensionsv1.JSON{Raw: []byte(`{"observedGeneration":-1}`)}
 	}
 	root.Properties["spec"], root.Properties["status"] = spec, status
 	if stored.Name == storedVersion {

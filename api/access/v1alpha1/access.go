@@ -157,13 +157,13 @@ type MetadataTemplate struct {
 
 // KafkaAccessStatus is the access as the access operator last saw it.
 type KafkaAccessStatus struct {
-	// conditions: Ready, which is True or False, and Warning when an annotation has no effect.
+	// conditions: Ready, which is True or False, Warning when an annotation has no effect, and Reconciling or Stalled while it is not ready.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec that the status is about, -1 before there is one.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// binding names the Secret, as the Service Binding specification has it.

@@ -59,7 +59,7 @@ type StrimziPodSetStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Conditions []condition.Condition `json:"conditions,omitempty"`
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec that the status is about, -1 before there is one.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// pods is the number of pods that the set has.

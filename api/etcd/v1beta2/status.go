@@ -70,13 +70,14 @@ type EtcdClusterStatus struct {
 	// +optional
 	ControlPaused bool `json:"controlPaused,omitempty"`
 	// conditions: Ready and Available, PKIReady once it is known, AttestationEnforced unless TLS.dynamic.attestation is
-	// Annotation, and FieldsIgnored, VolumesDiffer, WatchDenied and Warning when there is something to say.
+	// Annotation, and FieldsIgnored, VolumesDiffer, WatchDenied and Warning when there is something to say. Reconciling or Stalled
+	// while the cluster is not ready.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec that the status is about, -1 before there is one.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// size is the number of members that the cluster has.

@@ -173,12 +173,12 @@ type MetadataTemplate struct {
 
 // KafkaStatus is the cluster as the operator last saw it.
 type KafkaStatus struct {
-	// conditions: Ready or NotReady, any number of Warning, and ReconciliationPaused.
+	// conditions: Ready or NotReady, any number of Warning, ReconciliationPaused, and Reconciling or Stalled.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Conditions []condition.Condition `json:"conditions,omitempty"`
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec that the status is about, -1 before there is one.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// listeners with the addresses that clients can use now.

@@ -73,13 +73,13 @@ type EtcdClusterReference struct {
 
 // EtcdAccessStatus says what was written.
 type EtcdAccessStatus struct {
-	// conditions: Ready.
+	// conditions: Ready, and Reconciling or Stalled while it is not ready.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec that the status is about, -1 before there is one.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// user is the common name of the certificate, by which etcd knows the application.

@@ -83,13 +83,13 @@ const ConditionReady = "Ready"
 
 // EtcdPKIStatus has what is to be signed, and whether it is.
 type EtcdPKIStatus struct {
-	// conditions: Ready.
+	// conditions: Ready, and Reconciling or Stalled while it is not ready.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec that the status is about, -1 before there is one.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// requests are what the outside PKI is to sign.

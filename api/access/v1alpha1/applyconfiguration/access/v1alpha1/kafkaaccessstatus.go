@@ -11,9 +11,9 @@ import (
 //
 // KafkaAccessStatus is the access as the access operator last saw it.
 type KafkaAccessStatusApplyConfiguration struct {
-	// conditions: Ready, which is True or False, and Warning when an annotation has no effect.
+	// conditions: Ready, which is True or False, Warning when an annotation has no effect, and Reconciling or Stalled while it is not ready.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec that the status is about, -1 before there is one.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// binding names the Secret, as the Service Binding specification has it.
 	Binding *BindingApplyConfiguration `json:"binding,omitempty"`

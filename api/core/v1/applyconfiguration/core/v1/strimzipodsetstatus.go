@@ -13,7 +13,7 @@ import (
 type StrimziPodSetStatusApplyConfiguration struct {
 	// conditions of the set.
 	Conditions []condition.Condition `json:"conditions,omitempty"`
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec that the status is about, -1 before there is one.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// pods is the number of pods that the set has.
 	Pods *int32 `json:"pods,omitempty"`

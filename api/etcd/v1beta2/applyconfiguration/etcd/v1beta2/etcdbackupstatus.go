@@ -39,9 +39,10 @@ type EtcdBackupStatusApplyConfiguration struct {
 	LastFailureDate *v1.Time `json:"lastFailureDate,omitempty"`
 	// podUID is the UID of the pod that makes a backup now. Requests of other pods are not signed.
 	PodUID *types.UID `json:"podUID,omitempty"`
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec that the status is about, -1 before there is one.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, which is True when the last backup was verified, and nothing keeps the next one from being made.
+	// conditions: Ready, which is True when the last backup was verified, and nothing keeps the next one from being made; Reconciling or
+	// Stalled while it is not ready.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -14,7 +14,7 @@ import (
 type KafkaNodePoolStatusApplyConfiguration struct {
 	// conditions of the pool.
 	Conditions []condition.Condition `json:"conditions,omitempty"`
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec that the status is about, -1 before there is one.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// nodeIds that belong to the pool, in ascending order.
 	NodeIds []int32 `json:"nodeIds,omitempty"`

@@ -11,9 +11,9 @@ import (
 //
 // KafkaStatus is the cluster as the operator last saw it.
 type KafkaStatusApplyConfiguration struct {
-	// conditions: Ready or NotReady, any number of Warning, and ReconciliationPaused.
+	// conditions: Ready or NotReady, any number of Warning, ReconciliationPaused, and Reconciling or Stalled.
 	Conditions []condition.Condition `json:"conditions,omitempty"`
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec that the status is about, -1 before there is one.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// listeners with the addresses that clients can use now.
 	Listeners []ListenerStatusApplyConfiguration `json:"listeners,omitempty"`

@@ -11,9 +11,9 @@ import (
 //
 // KafkaUserStatus is the user as the user operator last saw it.
 type KafkaUserStatusApplyConfiguration struct {
-	// conditions: Ready or NotReady, and any number of Warning.
+	// conditions: Ready or NotReady, any number of Warning, and Reconciling or Stalled while it is not ready.
 	Conditions []condition.Condition `json:"conditions,omitempty"`
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec that the status is about, -1 before there is one.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// username that Kafka knows the user by, which is the one for ACLs.
 	Username *string `json:"username,omitempty"`

@@ -12,9 +12,9 @@ import (
 //
 // EtcdAccessStatus says what was written.
 type EtcdAccessStatusApplyConfiguration struct {
-	// conditions: Ready.
+	// conditions: Ready, and Reconciling or Stalled while it is not ready.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec that the status is about, -1 before there is one.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// user is the common name of the certificate, by which etcd knows the application.
 	User *string `json:"user,omitempty"`

@@ -11,9 +11,9 @@ import (
 //
 // EtcdPKIStatus has what is to be signed, and whether it is.
 type EtcdPKIStatusApplyConfiguration struct {
-	// conditions: Ready.
+	// conditions: Ready, and Reconciling or Stalled while it is not ready.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec that the status is about, -1 before there is one.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// requests are what the outside PKI is to sign.
 	Requests *PKIRequestsApplyConfiguration `json:"requests,omitempty"`

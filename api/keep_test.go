@@ -116,7 +116,8 @@ func TestFieldsWithoutEffectAreNamed(t *testing.T) {
 				"spec.kafka.rack",
 				"spec.kafka.readinessProbe",
 				"spec.kafka.resources.claims",
-				"spec.kafka.template.pod",
+				"spec.kafka.template.pod.affinity",
+				"spec.kafka.template.pod.metadata",
 				"spec.kafkaExporter",
 			},
 		},
@@ -161,7 +162,8 @@ func TestFieldsWithoutEffectAreNamed(t *testing.T) {
 			want: []string{
 				"spec.storage.volumes[0].overrides",
 				"spec.storage.volumes[0].volumeAttributesClass",
-				"spec.template",
+				"spec.template.perPodService",
+				"spec.template.pod.topologySpreadConstraints",
 			},
 		},
 	}

@@ -47,6 +47,7 @@ type operatorOptions struct {
 	kafkaImages       map[string]string
 	agentImage        string
 	pullPolicy        string
+	pullSecrets       pullSecrets
 	watchNamespaces   []string
 	clusterDomain     string
 	pkcs12            bool
@@ -77,6 +78,7 @@ func (o *operatorOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringToStringVar(&o.kafkaImages, "kafka-image", nil, "image of a Kafka version, as version=image; repeat for each")
 	flags.StringVar(&o.agentImage, "agent-image", "", "image with the keyturn binary that pods take their agent from: the operator's own")
 	flags.StringVar(&o.pullPolicy, "image-pull-policy", "", "pull policy of the pods' images; empty leaves it to Kubernetes")
+	o.pullSecrets.addFlag(flags)
 	flags.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to watch; none means all")
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "DNS domain of the Kubernetes cluster")
 	flags.BoolVar(&o.pkcs12, "pkcs12", true, "write PKCS#12 trust stores beside the PEM certificates of CAs")
@@ -136,6 +138,9 @@ func (o *operatorOptions) complete() error {
 	}
 	if o.networkPolicies && len(o.operatorLabels) == 0 {
 		return missingFlagError("operator-labels")
+	}
+	if err := o.pullSecrets.read(); err != nil {
+		return err
 	}
 	return o.readGates()
 }
@@ -234,6 +239,7 @@ func (o *operatorOptions) settings() model.Settings {
 		Versions:        versions,
 		AgentImage:      o.agentImage,
 		PullPolicy:      corev1.PullPolicy(o.pullPolicy),
+		PullSecrets:     o.pullSecrets.usable,
 		ClusterDomain:   o.clusterDomain,
 		NetworkPolicies: o.policies(),
 	}

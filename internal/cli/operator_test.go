@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -37,6 +38,40 @@ func TestPoliciesAreNotMadeByAnOperatorThatDoesNotKnowItself(t *testing.T) {
 			o.networkPolicies = false
 			if err := o.complete(); err != nil {
 				t.Errorf("it is asked for although no policies are made: %v", err)
+			}
+		})
+	}
+}
+
+func TestPodsGetThePullSecretsOfTheFlag(t *testing.T) {
+	t.Parallel()
+	for argument, want := range map[string]struct {
+		secrets []corev1.LocalObjectReference
+		says    string
+	}{
+		"--image-pull-secrets=":           {},
+		"--image-pull-secrets=b,a":        {secrets: []corev1.LocalObjectReference{{Name: "b"}, {Name: "a"}}},
+		"--image-pull-secrets=a,a":        {says: `reading --image-pull-secrets: "a" is there twice: give each Secret once, by its name`},
+		"--image-pull-secrets=a,,b":       {says: "one has no name"},
+		"--image-pull-secrets=Not_a_name": {says: `"Not_a_name" cannot be the name of a Secret`},
+	} {
+		t.Run(argument, func(t *testing.T) {
+			t.Parallel()
+			o := operatorOptions{}
+			flags := pflag.NewFlagSet("operator", pflag.ContinueOnError)
+			o.addFlags(flags)
+			if err := flags.Parse([]string{"--kafka-image=4.3.1=kafka", "--agent-image=keyturn", "--network-policies=false", argument}); err != nil {
+				t.Fatal(err)
+			}
+			err := o.complete()
+			if want.says != "" {
+				if err == nil || !strings.Contains(err.Error(), want.says) {
+					t.Errorf("the error is %v, want %q", err, want.says)
+				}
+				return
+			}
+			if diff := cmp.Diff(want.secrets, o.settings().PullSecrets); err != nil || diff != "" {
+				t.Errorf("error %v, pull Secrets (-want +got):\n%s", err, diff)
 			}
 		})
 	}

@@ -5,6 +5,16 @@ type EntityOperator struct {
 	// userOperator looks after the KafkaUsers of the cluster. Unset means that none runs beside the nodes.
 	// +optional
 	UserOperator *UserOperator `json:"userOperator,omitempty"`
+	// template adds to the pod of the operators.
+	// +optional
+	Template *EntityOperatorTemplate `json:"template,omitempty"`
+}
+
+// EntityOperatorTemplate adds to the pod of the operators beside the nodes.
+type EntityOperatorTemplate struct {
+	// pod of the operators.
+	// +optional
+	Pod *PodTemplate `json:"pod,omitempty"`
 }
 
 // UserOperator configures the user operator that runs beside the nodes.

@@ -111,7 +111,7 @@ type KafkaClusterSpec struct {
 	// jvmOptions of every node, unless its pool has its own.
 	// +optional
 	JvmOptions *JvmOptions `json:"jvmOptions,omitempty"`
-	// template adds labels and annotations to objects that the operator creates.
+	// template adds to objects that the operator creates.
 	// +optional
 	Template *KafkaTemplate `json:"template,omitempty"`
 }
@@ -145,11 +145,32 @@ type Authorization struct {
 	SuperUsers []string `json:"superUsers,omitempty"`
 }
 
-// KafkaTemplate adds labels and annotations to objects that the operator creates.
+// KafkaTemplate adds to objects that the operator creates.
 type KafkaTemplate struct {
 	// clusterCaCert is the Secret with the cluster authority's certificate.
 	// +optional
 	ClusterCaCert *ResourceTemplate `json:"clusterCaCert,omitempty"`
+	// pod of each node, unless its pool has a template.
+	// +optional
+	Pod *PodTemplate `json:"pod,omitempty"`
+}
+
+// PodTemplate is what the user adds to pods.
+type PodTemplate struct {
+	// imagePullSecrets are the Secrets that images are pulled with. Unset means those of the operator, and an empty list none.
+	// A change restarts no node: pods that are created later have it.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	ImagePullSecrets []ImagePullSecret `json:"imagePullSecrets,omitzero"`
+}
+
+// ImagePullSecret is a Secret with credentials for a registry.
+type ImagePullSecret struct {
+	// name of the Secret, which is in the namespace of the pods.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
 }
 
 // ResourceTemplate is what the user adds to one object.

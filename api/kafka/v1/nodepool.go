@@ -80,6 +80,16 @@ type KafkaNodePoolSpec struct {
 	// jvmOptions of the nodes. Unset means those of the Kafka.
 	// +optional
 	JvmOptions *JvmOptions `json:"jvmOptions,omitempty"`
+	// template adds to the pods of the nodes, in place of the one of the Kafka.
+	// +optional
+	Template *NodePoolTemplate `json:"template,omitempty"`
+}
+
+// NodePoolTemplate adds to objects of a pool.
+type NodePoolTemplate struct {
+	// pod of each node.
+	// +optional
+	Pod *PodTemplate `json:"pod,omitempty"`
 }
 
 // KafkaNodePoolStatus is the pool as the operator last saw it.

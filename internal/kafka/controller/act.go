@@ -289,7 +289,7 @@ func (p *pass) reasons() (map[string][]rollout.Reason, error) {
 		}
 		var list []rollout.Reason
 		if !p.retired(node) {
-			list = model.Reasons(pod.Annotations, desired.Annotations)
+			list = append(model.Reasons(pod.Annotations, desired.Annotations), p.cluster.PullReasons(node, pod)...)
 		}
 		if _, readable := pinnedRevision(pod); !readable {
 			// Its agent could not start the server again.

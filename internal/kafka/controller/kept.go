@@ -33,8 +33,8 @@ const (
 	maxAnnotation = 2 << 10
 	// maxIdleValue is more than is told of an annotation that has no effect.
 	maxIdleValue = 128
-	// maxOwners, maxContainers are more than objects of a cluster have.
-	maxOwners, maxContainers = 8, 8
+	// maxOwners, maxContainers, maxPullSecrets are more than objects of a cluster have.
+	maxOwners, maxContainers, maxPullSecrets = 8, 8, 128
 )
 
 // keeping leaves of an object what is read of it: its name and version, labels that
@@ -149,7 +149,16 @@ func leavePod(pod *corev1.Pod) {
 			LastTransitionTime: condition.LastTransitionTime,
 		})
 	}
-	pod.Spec, pod.Status = corev1.PodSpec{NodeName: short(pod.Spec.NodeName)}, status
+	pod.Spec, pod.Status = corev1.PodSpec{NodeName: short(pod.Spec.NodeName), ImagePullSecrets: secretsOf(pod)}, status
+}
+
+// secretsOf are the first pull Secrets of a pod: more than any template has.
+func secretsOf(pod *corev1.Pod) []corev1.LocalObjectReference {
+	var secrets []corev1.LocalObjectReference
+	for _, secret := range pod.Spec.ImagePullSecrets[:min(len(pod.Spec.ImagePullSecrets), maxPullSecrets)] {
+		secrets = append(secrets, corev1.LocalObjectReference{Name: short(secret.Name)})
+	}
+	return secrets
 }
 
 // containers are which of the first containers run, and what the others wait for.

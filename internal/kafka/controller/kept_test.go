@@ -22,6 +22,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/agent"
+	"github.com/keyturn/keyturn/internal/imagepull"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
@@ -178,7 +179,7 @@ func honestPod() *corev1.Pod {
 			},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "core.strimzi.io/v1", Kind: podSetKind, Name: "my-dual", UID: "set", Controller: new(true)}},
 		},
-		Spec: corev1.PodSpec{NodeName: "machine", Containers: []corev1.Container{{Name: "kafka"}}},
+		Spec: corev1.PodSpec{NodeName: "machine", ImagePullSecrets: []corev1.LocalObjectReference{{Name: "a"}}, Containers: []corev1.Container{{Name: "kafka"}}},
 		Status: corev1.PodStatus{
 			Phase: corev1.PodRunning, PodIP: "10.0.0.1",
 			Conditions: []corev1.PodCondition{
@@ -202,6 +203,7 @@ func TestAPodIsTheSameToTheOperatorAsTheCacheKeepsItAndAsItIs(t *testing.T) {
 		"as it cannot be prepared": func(p *corev1.Pod) {
 			p.Status.InitContainerStatuses[0].State, p.Status.ContainerStatuses[0].State = p.Status.ContainerStatuses[0].State, corev1.ContainerState{}
 		},
+		"as it waits for its image": func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Waiting.Reason = "ImagePullBackOff" },
 		"as it is ready": func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State.Waiting = nil
 			p.Status.Conditions[1].Status = corev1.ConditionTrue
@@ -230,7 +232,7 @@ func TestAPodIsTheSameToTheOperatorAsTheCacheKeepsItAndAsItIs(t *testing.T) {
 				addNode(&pool, pod, "my-dual")
 				return []any{
 					podOf(pod), containersOf(pod), witnessOf(pod, testimony{}), agentOf(p.cluster.Names, pod, nil), p.rolesOf(pod),
-					revision, readable, toldRevision(pod), givenTo(pod, stores), pool, model.IdlePodAnnotations(pod.Annotations),
+					revision, readable, toldRevision(pod), givenTo(pod, stores), pool, model.IdlePodAnnotations(pod.Annotations), imagepull.Awaits(pod), imagepull.Cause(pod),
 					model.Reasons(pod.Annotations, nil), model.CertificateReasons(pod.Annotations, nil), metav1.GetControllerOf(pod).UID,
 				}
 			}

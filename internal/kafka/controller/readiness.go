@@ -7,9 +7,12 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/keyturn/keyturn/api/condition"
 	"github.com/keyturn/keyturn/internal/evidence"
 	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/imagepull"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -47,12 +50,23 @@ func (p *pass) unready(acted outcome) wanted {
 	if !p.wasReady() {
 		reason = reasonCreating
 	}
+	pulls := unpulled(p.pods, waiting)
 	for i, name := range waiting {
 		if stuck := podOf(p.pods[name]).StuckReason; stuck != "" {
 			waiting[i] = name + " (" + stuck + ")"
 		}
 	}
-	return notReady(reason, "waiting for pods "+excerpt.List(waiting, ", ", excerpt.Listed)+" to become ready")
+	return notReady(reason, "waiting for pods "+excerpt.List(waiting, ", ", excerpt.Listed)+" to become ready"+pulls)
+}
+
+// unpulled says of the first pod that waits for its image what may be wrong with its pull Secrets.
+func unpulled(pods map[string]*corev1.Pod, names []string) string {
+	for _, name := range names {
+		if pod := pods[name]; pod != nil && imagepull.Awaits(pod) {
+			return "; pod " + name + ": " + imagepull.Cause(pod)
+		}
+	}
+	return ""
 }
 
 // blocked says which rotation only a person can help on. One that waits for time, for

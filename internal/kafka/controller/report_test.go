@@ -168,6 +168,23 @@ func TestWhatKeepsAPodFromBecomingReadyIsNamed(t *testing.T) {
 	}
 }
 
+func TestAPodThatWaitsForItsImageIsNamedWithItsPullSecret(t *testing.T) {
+	t.Parallel()
+	stuck := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kafka"},
+		Spec:       corev1.PodSpec{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry-credentials"}}},
+		Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waitingIn("ImagePullBackOff")}},
+	}
+
+	got := passOf(&kafkav1.Kafka{}, map[string]*corev1.Pod{"a": stuck}).progress(outcome{})
+
+	const want = "a (ImagePullBackOff), b to become ready; pod a: its image cannot be pulled with pull Secret registry-credentials: " +
+		"check that the image exists, and that namespace kafka has the Secret with credentials for the registry"
+	if len(got) != 1 || !strings.HasSuffix(got[0].message, want) {
+		t.Errorf("conditions are %+v, want one that ends with %q", got, want)
+	}
+}
+
 func TestWhatIsDisruptedIsTheRecordedPodUntilThatIsOver(t *testing.T) {
 	t.Parallel()
 	nodes := []rollout.Node{

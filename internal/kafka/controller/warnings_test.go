@@ -133,7 +133,7 @@ func TestAPoolIsWarnedOfStorageFieldsThatSayNothing(t *testing.T) {
 	t.Parallel()
 	written := map[string]any{
 		"metadata": map[string]any{"namespace": "kafka", "name": "dual"},
-		"spec":     map[string]any{"template": map[string]any{}, "storage": map[string]any{"type": "ephemeral", "size": "1Gi"}},
+		"spec":     map[string]any{"template": map[string]any{"podSet": map[string]any{}}, "storage": map[string]any{"type": "ephemeral", "size": "1Gi"}},
 	}
 	resource, err := decodePool(&unstructured.Unstructured{Object: written})
 	if err != nil {
@@ -142,7 +142,7 @@ func TestAPoolIsWarnedOfStorageFieldsThatSayNothing(t *testing.T) {
 
 	list := poolWarnings(resource)
 
-	const want = "KafkaNodePool kafka/dual: these fields are kept but have no effect in Keyturn: spec.storage.size, spec.template;"
+	const want = "KafkaNodePool kafka/dual: these fields are kept but have no effect in Keyturn: spec.storage.size, spec.template.podSet;"
 	if len(list) != 1 || list[0].reason != reasonFieldsWithoutEffect || !strings.HasPrefix(list[0].message, want) {
 		t.Errorf("it is said: %+v, want %q", list, want)
 	}
@@ -157,7 +157,7 @@ func TestAPoolIsWarnedWhileTheKafkaCannotBeBuilt(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kafka", Name: "dual", UID: "2"},
 			Status:     kafkav1.KafkaNodePoolStatus{NodeIds: []int32{0, 1}},
 		},
-		written: map[string]any{"spec": map[string]any{"template": map[string]any{}}},
+		written: map[string]any{"spec": map[string]any{"template": map[string]any{"podSet": map[string]any{}}}},
 	}
 	kafka := &kafkav1.Kafka{
 		TypeMeta:   metav1.TypeMeta{APIVersion: kafkav1.GroupVersion.String(), Kind: kafkav1.KindKafka},

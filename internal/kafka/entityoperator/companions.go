@@ -58,7 +58,7 @@ func userOperator(c model.Cluster, stores authority.StoreGeneration, gates featu
 		Host:    fmt.Sprintf("%s.%s.svc", name, c.Names.Namespace),
 		Loading: publication.LoadByReload, Replicas: 1,
 		Rules: Rules(c.Names, gates),
-		Pod: coreac.PodSpec().
+		Pod: c.OperatorPod().
 			WithSecurityContext(coreac.PodSecurityContext().
 				WithRunAsNonRoot(true).WithRunAsUser(operatorUser).WithRunAsGroup(operatorUser).WithFSGroup(operatorUser).
 				WithSeccompProfile(coreac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).

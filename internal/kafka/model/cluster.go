@@ -31,6 +31,8 @@ type Settings struct {
 	AgentImage string
 	// PullPolicy for all images of pods; empty leaves it to Kubernetes.
 	PullPolicy corev1.PullPolicy
+	// PullSecrets are what the images of pods are pulled with where no template has others. Each is there once.
+	PullSecrets []corev1.LocalObjectReference
 	// ClusterDomain is the DNS domain of the Kubernetes cluster; empty means
 	// cluster.local.
 	ClusterDomain string
@@ -136,11 +138,12 @@ type Cluster struct {
 	// UserOperator runs beside the nodes, nil when none does.
 	UserOperator *kafkav1.UserOperator
 
-	config        Properties
-	authorization authorization
-	labels        map[string]string
-	settings      Settings
-	owner         Owner
+	config          Properties
+	authorization   authorization
+	labels          map[string]string
+	settings        Settings
+	owner           Owner
+	operatorSecrets []corev1.LocalObjectReference
 }
 
 // Owner is the Kafka resource that owns what is rendered.
@@ -188,9 +191,10 @@ type Pool struct {
 	// and its StrimziPodSet is to be left as it is.
 	Retired bool
 
-	resources  corev1.ResourceRequirements
-	jvmOptions kafkav1.JvmOptions
-	labels     map[string]string
+	resources   corev1.ResourceRequirements
+	jvmOptions  kafkav1.JvmOptions
+	labels      map[string]string
+	pullSecrets []corev1.LocalObjectReference
 }
 
 // Node is one Kafka node.

@@ -65,8 +65,9 @@ func (d Description) undescribed(format string, args ...any) error {
 // the node is to come back as it was; but whatever else a description asks for, no pod
 // has it.
 //
-// Images are the operator's or the Kafka's. A description that another version of the
-// operator wrote gets its Kafka version from the image that the operator has now.
+// Images are the operator's or the Kafka's, and pull Secrets those of a pod that is
+// created now. A description that another version of the operator wrote gets its Kafka
+// version from the image that the operator has now.
 // Errors wrap ErrDescription.
 func (d Description) Render() (corev1.Pod, error) {
 	cluster := Standing(Input{Kafka: d.Kafka, Settings: d.Settings}, nil)
@@ -78,7 +79,7 @@ func (d Description) Render() (corev1.Pod, error) {
 	if err != nil {
 		return corev1.Pod{}, err
 	}
-	shape := Pool{Name: pool, labels: d.poolLabels()}
+	shape := Pool{Name: pool, labels: d.poolLabels(), pullSecrets: d.Settings.pullSecrets(nodeTemplate(d.Kafka, d.Pool))}
 	if shape.Volumes, err = d.disks(); err != nil {
 		return corev1.Pod{}, err
 	}

@@ -107,6 +107,7 @@ func TestNoPodIsGivenMoreThanTheOperatorGivesToItsOwn(t *testing.T) {
 		"another node's Secret":      func(p *corev1.Pod) { p.Spec.Volumes[3].Secret.SecretName = "my-dual-1" },
 		"a token":                    func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = nil },
 		"another service account":    func(p *corev1.Pod) { p.Spec.ServiceAccountName = "admin" },
+		"a pull Secret":              func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "another"}} },
 		"the highest priority":       func(p *corev1.Pod) { p.Spec.PriorityClassName = "system-node-critical" },
 		"to stand taints":            func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} },
 		"a runtime class":            func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("any") },

@@ -218,6 +218,19 @@ func TestWhatCannotBeBuiltIsAnError(t *testing.T) {
 				in.Kafka.Spec.Kafka.Template = templateOf(map[string]string{"keyturn.dev/x": "1"}, nil)
 			}, kafka, "label keyturn.dev/x is reserved",
 		},
+		"a pull Secret of the Kafka is there twice": {
+			func(in *Input) { in.Kafka.Spec.Kafka.Template = &kafkav1.KafkaTemplate{Pod: pulling("a", "b", "a")} },
+			kafka, `spec.kafka.template.pod.imagePullSecrets: "a" is there twice: name each Secret once`,
+		},
+		"a pull Secret of the operators beside the nodes has no name": {
+			func(in *Input) {
+				in.Kafka.Spec.EntityOperator = &kafkav1.EntityOperator{Template: &kafkav1.EntityOperatorTemplate{Pod: pulling("")}}
+			}, kafka, "spec.entityOperator.template.pod.imagePullSecrets: one has no name",
+		},
+		"a pull Secret of a pool is no name": {
+			func(in *Input) { in.Pools[0].Spec.Template = &kafkav1.NodePoolTemplate{Pod: pulling("A_b")} },
+			pool, `spec.template.pod.imagePullSecrets: "A_b" cannot be the name of a Secret`,
+		},
 		"the Kafka's label is the operator's": {
 			func(in *Input) { in.Kafka.Labels = map[string]string{"strimzi.io/kind": "x"} }, kafka, "reserved for the operator",
 		},

@@ -76,7 +76,7 @@ func (c Cluster) Pod(node Node, values PodAnnotations) (*coreac.PodApplyConfigur
 }
 
 func (c Cluster) podSpec(pool Pool, node Node) *coreac.PodSpecApplyConfiguration {
-	return coreac.PodSpec().
+	return withPullSecrets(coreac.PodSpec(), pool.pullSecrets).
 		WithHostname(node.Pod).
 		WithSubdomain(c.Names.BrokersService()).
 		WithServiceAccountName(c.Names.Kafka()).
@@ -134,6 +134,11 @@ func (c Cluster) initContainer() *coreac.ContainerApplyConfiguration {
 		container.WithImagePullPolicy(c.settings.PullPolicy)
 	}
 	return container
+}
+
+// OperatorPod is a pod for OperatorContainer.
+func (c Cluster) OperatorPod() *coreac.PodSpecApplyConfiguration {
+	return withPullSecrets(coreac.PodSpec(), c.operatorSecrets)
 }
 
 // OperatorContainer runs the operator's own image.
@@ -269,10 +274,11 @@ func dataVolume(disk Volume, pod string) *coreac.VolumeApplyConfiguration {
 // the resources of the containers, the second over those alone.
 //
 // The init container is left out: it comes from the operator's image, and an
-// operator upgrade must not restart anything.
+// operator upgrade must not restart anything. So are pull Secrets, which a pod
+// that has its image needs no more.
 func revisions(pod *coreac.PodApplyConfiguration) (revision, resources string, err error) {
 	spec := *pod.Spec
-	spec.InitContainers = nil
+	spec.InitContainers, spec.ImagePullSecrets = nil, nil
 	spec.Containers = make([]coreac.ContainerApplyConfiguration, 0, len(pod.Spec.Containers))
 	limits := make([]*coreac.ResourceRequirementsApplyConfiguration, 0, len(pod.Spec.Containers))
 	for _, container := range pod.Spec.Containers {

@@ -138,6 +138,9 @@ func (r *resolver) planPool(names Names, pool *kafkav1.KafkaNodePool) poolPlan {
 		r.errorf(object, "spec.replicas is %d: set it to at most %d, and spread more nodes over several pools", plan.replicas, kafkav1.MaxReplicas)
 		plan.replicas = len(plan.known.NodeIDs)
 	}
+	if template := pool.Spec.Template; template != nil {
+		r.checkTemplate(object, "spec.template", template.Pod)
+	}
 	r.warnPoolAnnotations(pool)
 	plan.next = r.nodeIDs(object, pool, nextNodeIDsAnnotation)
 	plan.remove = r.nodeIDs(object, pool, removeNodeIDsAnnotation)
@@ -287,14 +290,15 @@ func (r *resolver) addPool(cluster *Cluster, plan poolPlan) {
 	slices.Sort(ids)
 	storage, volumes := r.resolveStorage(plan)
 	pool := Pool{
-		Name:       plan.name,
-		Roles:      plan.roles,
-		NodeIDs:    ids,
-		Storage:    storage,
-		Volumes:    volumes,
-		resources:  r.resolveResources(plan),
-		jvmOptions: r.resolveJvmOptions(plan),
-		labels:     r.inheritedLabels(r.poolObject(plan.name), plan.resource.Labels),
+		Name:        plan.name,
+		Roles:       plan.roles,
+		NodeIDs:     ids,
+		Storage:     storage,
+		Volumes:     volumes,
+		resources:   r.resolveResources(plan),
+		jvmOptions:  r.resolveJvmOptions(plan),
+		labels:      r.inheritedLabels(r.poolObject(plan.name), plan.resource.Labels),
+		pullSecrets: r.in.Settings.pullSecrets(nodeTemplate(r.in.Kafka, plan.resource)),
 	}
 	addNodes(cluster, pool)
 }

@@ -83,11 +83,13 @@ func (r *resolver) resolve() Cluster {
 	}
 	if beside := kafka.Spec.EntityOperator; beside != nil {
 		cluster.UserOperator = beside.UserOperator
+		cluster.operatorSecrets = r.in.Settings.pullSecrets(operatorTemplate(beside))
 	}
 	r.checkClusterName(cluster.Names)
 	r.checkClaims()
 	r.checkCertManager()
 	cluster.ClusterCACert = r.resolveClusterCACert()
+	r.checkTemplates()
 	r.warnAnnotations()
 	cluster.labels = r.resolveLabels()
 	cluster.Version = r.resolveVersion()

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	coreac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
@@ -59,9 +60,14 @@ func TestReasonsToRestart(t *testing.T) {
 		"a memory request":         {func(in *Input) { in.Pools[0].Spec.Resources = resources(t, "1Gi", "") }, []rollout.ReasonCode{rollout.ResourcesChanged}},
 		"the operator is upgraded": {func(in *Input) { in.Settings.AgentImage = "newer" }, none},
 		"the pull policy":          {func(in *Input) { in.Settings.PullPolicy = "Always" }, none},
-		"the metadata version":     {func(in *Input) { in.Known.MetadataVersion = "4.2-IV1" }, none},
-		"a broker more":            {func(in *Input) { in.Pools = append(in.Pools, examplePool("z", 1, kafkav1.RoleBroker)) }, none},
-		"a larger volume":          {func(in *Input) { in.Pools[0].Spec.Storage.Size = "20Gi" }, none},
+		"the operator's pull Secrets": {
+			func(in *Input) { in.Settings.PullSecrets = []corev1.LocalObjectReference{{Name: "new"}} }, none,
+		},
+		"the pull Secrets of the Kafka": {func(in *Input) { in.Kafka.Spec.Kafka.Template = &kafkav1.KafkaTemplate{Pod: pulling("new")} }, none},
+		"the pull Secrets of the pool":  {func(in *Input) { in.Pools[0].Spec.Template = &kafkav1.NodePoolTemplate{Pod: pulling("new")} }, none},
+		"the metadata version":          {func(in *Input) { in.Known.MetadataVersion = "4.2-IV1" }, none},
+		"a broker more":                 {func(in *Input) { in.Pools = append(in.Pools, examplePool("z", 1, kafkav1.RoleBroker)) }, none},
+		"a larger volume":               {func(in *Input) { in.Pools[0].Spec.Storage.Size = "20Gi" }, none},
 		"a volume that is deleted later": {
 			func(in *Input) { yes := true; in.Pools[0].Spec.Storage.DeleteClaim = &yes }, none,
 		},

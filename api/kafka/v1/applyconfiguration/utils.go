@@ -32,6 +32,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &kafkav1.CertSecretSourceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("EntityOperator"):
 		return &kafkav1.EntityOperatorApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("EntityOperatorTemplate"):
+		return &kafkav1.EntityOperatorTemplateApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ImagePullSecret"):
+		return &kafkav1.ImagePullSecretApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("IssuerReference"):
 		return &kafkav1.IssuerReferenceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("JBODVolume"):
@@ -72,6 +76,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &kafkav1.ListenerStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("MetadataTemplate"):
 		return &kafkav1.MetadataTemplateApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("NodePoolTemplate"):
+		return &kafkav1.NodePoolTemplateApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PodTemplate"):
+		return &kafkav1.PodTemplateApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Resources"):
 		return &kafkav1.ResourcesApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ResourceTemplate"):

@@ -173,9 +173,24 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.keyturn.keyturn.api.kafka.v1.EntityOperator
   map:
     fields:
+    - name: template
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.EntityOperatorTemplate
     - name: userOperator
       type:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.UserOperator
+- name: com.github.keyturn.keyturn.api.kafka.v1.EntityOperatorTemplate
+  map:
+    fields:
+    - name: pod
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.PodTemplate
+- name: com.github.keyturn.keyturn.api.kafka.v1.ImagePullSecret
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
 - name: com.github.keyturn.keyturn.api.kafka.v1.IssuerReference
   map:
     fields:
@@ -332,6 +347,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: storage
       type:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.Storage
+    - name: template
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.NodePoolTemplate
 - name: com.github.keyturn.keyturn.api.kafka.v1.KafkaNodePoolStatus
   map:
     fields:
@@ -431,6 +449,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: clusterCaCert
       type:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.ResourceTemplate
+    - name: pod
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.PodTemplate
 - name: com.github.keyturn.keyturn.api.kafka.v1.KafkaUser
   map:
     fields:
@@ -572,6 +593,21 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             scalar: string
+- name: com.github.keyturn.keyturn.api.kafka.v1.NodePoolTemplate
+  map:
+    fields:
+    - name: pod
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.PodTemplate
+- name: com.github.keyturn.keyturn.api.kafka.v1.PodTemplate
+  map:
+    fields:
+    - name: imagePullSecrets
+      type:
+        list:
+          elementType:
+            namedType: com.github.keyturn.keyturn.api.kafka.v1.ImagePullSecret
+          elementRelationship: atomic
 - name: com.github.keyturn.keyturn.api.kafka.v1.ProcessRole
   scalar: string
 - name: com.github.keyturn.keyturn.api.kafka.v1.ResourceTemplate

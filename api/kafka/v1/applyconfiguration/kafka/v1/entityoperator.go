@@ -9,6 +9,8 @@ package v1
 type EntityOperatorApplyConfiguration struct {
 	// userOperator looks after the KafkaUsers of the cluster. Unset means that none runs beside the nodes.
 	UserOperator *UserOperatorApplyConfiguration `json:"userOperator,omitempty"`
+	// template adds to the pod of the operators.
+	Template *EntityOperatorTemplateApplyConfiguration `json:"template,omitempty"`
 }
 
 // EntityOperatorApplyConfiguration constructs a declarative configuration of the EntityOperator type for use with
@@ -22,5 +24,13 @@ func EntityOperator() *EntityOperatorApplyConfiguration {
 // If called multiple times, the UserOperator field is set to the value of the last call.
 func (b *EntityOperatorApplyConfiguration) WithUserOperator(value *UserOperatorApplyConfiguration) *EntityOperatorApplyConfiguration {
 	b.UserOperator = value
+	return b
+}
+
+// WithTemplate sets the Template field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Template field is set to the value of the last call.
+func (b *EntityOperatorApplyConfiguration) WithTemplate(value *EntityOperatorTemplateApplyConfiguration) *EntityOperatorApplyConfiguration {
+	b.Template = value
 	return b
 }

@@ -28,7 +28,7 @@ type KafkaClusterSpecApplyConfiguration struct {
 	Resources *ResourcesApplyConfiguration `json:"resources,omitempty"`
 	// jvmOptions of every node, unless its pool has its own.
 	JvmOptions *JvmOptionsApplyConfiguration `json:"jvmOptions,omitempty"`
-	// template adds labels and annotations to objects that the operator creates.
+	// template adds to objects that the operator creates.
 	Template *KafkaTemplateApplyConfiguration `json:"template,omitempty"`
 }
 

@@ -21,6 +21,8 @@ type KafkaNodePoolSpecApplyConfiguration struct {
 	Resources *ResourcesApplyConfiguration `json:"resources,omitempty"`
 	// jvmOptions of the nodes. Unset means those of the Kafka.
 	JvmOptions *JvmOptionsApplyConfiguration `json:"jvmOptions,omitempty"`
+	// template adds to the pods of the nodes, in place of the one of the Kafka.
+	Template *NodePoolTemplateApplyConfiguration `json:"template,omitempty"`
 }
 
 // KafkaNodePoolSpecApplyConfiguration constructs a declarative configuration of the KafkaNodePoolSpec type for use with
@@ -68,5 +70,13 @@ func (b *KafkaNodePoolSpecApplyConfiguration) WithResources(value *ResourcesAppl
 // If called multiple times, the JvmOptions field is set to the value of the last call.
 func (b *KafkaNodePoolSpecApplyConfiguration) WithJvmOptions(value *JvmOptionsApplyConfiguration) *KafkaNodePoolSpecApplyConfiguration {
 	b.JvmOptions = value
+	return b
+}
+
+// WithTemplate sets the Template field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Template field is set to the value of the last call.
+func (b *KafkaNodePoolSpecApplyConfiguration) WithTemplate(value *NodePoolTemplateApplyConfiguration) *KafkaNodePoolSpecApplyConfiguration {
+	b.Template = value
 	return b
 }

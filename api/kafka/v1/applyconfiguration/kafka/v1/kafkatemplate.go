@@ -5,10 +5,12 @@ package v1
 // KafkaTemplateApplyConfiguration represents a declarative configuration of the KafkaTemplate type for use
 // with apply.
 //
-// KafkaTemplate adds labels and annotations to objects that the operator creates.
+// KafkaTemplate adds to objects that the operator creates.
 type KafkaTemplateApplyConfiguration struct {
 	// clusterCaCert is the Secret with the cluster authority's certificate.
 	ClusterCaCert *ResourceTemplateApplyConfiguration `json:"clusterCaCert,omitempty"`
+	// pod of each node, unless its pool has a template.
+	Pod *PodTemplateApplyConfiguration `json:"pod,omitempty"`
 }
 
 // KafkaTemplateApplyConfiguration constructs a declarative configuration of the KafkaTemplate type for use with
@@ -22,5 +24,13 @@ func KafkaTemplate() *KafkaTemplateApplyConfiguration {
 // If called multiple times, the ClusterCaCert field is set to the value of the last call.
 func (b *KafkaTemplateApplyConfiguration) WithClusterCaCert(value *ResourceTemplateApplyConfiguration) *KafkaTemplateApplyConfiguration {
 	b.ClusterCaCert = value
+	return b
+}
+
+// WithPod sets the Pod field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Pod field is set to the value of the last call.
+func (b *KafkaTemplateApplyConfiguration) WithPod(value *PodTemplateApplyConfiguration) *KafkaTemplateApplyConfiguration {
+	b.Pod = value
 	return b
 }

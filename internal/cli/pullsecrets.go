@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keyturn/keyturn/internal/imagepull"
+)
+
+const pullSecretsFlag = "image-pull-secrets"
+
+// pullSecrets are what the images of all pods of clusters are pulled with, as an operator is told.
+type pullSecrets struct {
+	names  []string
+	usable []corev1.LocalObjectReference
+}
+
+func (s *pullSecrets) addFlag(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&s.names, pullSecretsFlag, nil, "Secrets in the namespace of each cluster that images of its pods are pulled with")
+}
+
+// read fails unless pods can be given all of the names.
+func (s *pullSecrets) read() (err error) {
+	if s.usable, err = imagepull.Parse(s.names); err != nil {
+		return fmt.Errorf("reading --%s: %w", pullSecretsFlag, err)
+	}
+	return nil
+}

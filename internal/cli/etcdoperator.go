@@ -31,6 +31,7 @@ const operatorNamespaceVariable = "POD_NAMESPACE"
 type etcdOperatorOptions struct {
 	agentImage      string
 	pullPolicy      string
+	pullSecrets     pullSecrets
 	clusterDomain   string
 	namespace       string
 	serviceAccount  string
@@ -59,6 +60,7 @@ func newEtcdOperatorCommand() *cobra.Command {
 func (o *etcdOperatorOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.agentImage, "agent-image", "", "image with the keyturn binary that pods take their agent from: the operator's own")
 	flags.StringVar(&o.pullPolicy, "image-pull-policy", "", "pull policy of the pods' images; empty leaves it to Kubernetes")
+	o.pullSecrets.addFlag(flags)
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "DNS domain of the Kubernetes cluster")
 	flags.StringVar(&o.namespace, "operator-namespace", os.Getenv(operatorNamespaceVariable), "namespace of the operator, which holds the Secrets of CAs")
 	flags.StringVar(&o.serviceAccount, "service-account", model.Manager, "ServiceAccount of the operator, in its namespace")
@@ -77,7 +79,7 @@ func (o *etcdOperatorOptions) complete() error {
 	if o.namespace == "" {
 		return missingFlagError("operator-namespace")
 	}
-	return nil
+	return o.pullSecrets.read()
 }
 
 func (o *etcdOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error {
@@ -143,8 +145,8 @@ func (o *etcdOperatorOptions) addController(mgr watches.Manager, serverClock *ku
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Expected: policy, Clock: clock.RealClock{}, Metrics: figures,
 		},
 		Settings: model.Settings{
-			AgentImage: o.agentImage, PullPolicy: corev1.PullPolicy(o.pullPolicy), ClusterDomain: o.clusterDomain,
-			OperatorNamespace: o.namespace,
+			AgentImage: o.agentImage, PullPolicy: corev1.PullPolicy(o.pullPolicy), PullSecrets: o.pullSecrets.usable,
+			ClusterDomain: o.clusterDomain, OperatorNamespace: o.namespace,
 		},
 	}).SetupWithManager(mgr)
 }

@@ -98,6 +98,8 @@ type world struct {
 	operator *controller.Reconciler
 	metrics  *controller.Metrics
 	readsPKI bool
+	// settings of the operator, without those that every world has.
+	settings model.Settings
 	// grantsAccess is true where an operator that runs looks at EtcdAccesses.
 	grantsAccess bool
 	// observer is what an operator that runs knows of its watches; nil for one of the real time.
@@ -166,10 +168,12 @@ func (w *world) restart() {
 	w.metrics = controller.NewMetrics()
 	w.events = events.NewFakeRecorder(1000)
 	w.etcd.Before = func() error { return w.writer.count(func() error { return nil }) }
+	settings := w.settings
+	settings.AgentImage, settings.ClusterDomain, settings.OperatorNamespace = "keyturn:test", "cluster.local", w.private
 	w.operator = controller.New(controller.Options{
 		Client: w.writer, Live: w.asOperator, Events: w.events, Log: logr.Discard(), Clock: w.clock, Ahead: func() time.Duration { return w.ahead },
 		Dial: w.connectTo, Network: w, Namespace: w.private, ReadsPKI: w.readsPKI, GrantsAccess: true, Metrics: w.metrics, Attestor: w.attestor,
-		Settings: model.Settings{AgentImage: "keyturn:test", ClusterDomain: "cluster.local", OperatorNamespace: w.private},
+		Settings: settings,
 	})
 }
 

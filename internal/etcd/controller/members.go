@@ -20,6 +20,7 @@ import (
 	"github.com/keyturn/keyturn/internal/etcd/membership"
 	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/imagepull"
 	"github.com/keyturn/keyturn/internal/kube"
 )
 
@@ -133,6 +134,11 @@ func (p *pass) observe() membership.Observed {
 			HasOldSpec: p.cluster.HasOldSpec(pod), AwaitsMount: p.awaitsMount(pod), IsDown: isDown(pod),
 			IsReady: isReady(pod), IsEnding: !pod.DeletionTimestamp.IsZero(), HasEnded: hasEnded(pod), IsEmptied: isEmptied(pod),
 			HasJoined: start.HasJoined, Members: start.Names(), Version: pod.Annotations[model.VersionAnnotation],
+		}
+	}
+	for _, member := range p.members {
+		if pod := p.pods[member.Name]; pod != nil && imagepull.Awaits(pod) {
+			o.Unpulled = append(o.Unpulled, membership.Silent{Name: member.Name, Cause: imagepull.Cause(pod)})
 		}
 	}
 	return o

@@ -42,10 +42,10 @@ func (o Observed) next() Decision {
 		Observed.lost, Observed.stuck, Observed.silent, Observed.readdressed, Observed.shrink, Observed.join, Observed.grow, Observed.roll, Observed.spared,
 	} {
 		if d, found := step(o); found {
-			return o.withNames(d)
+			return o.withCauses(d)
 		}
 	}
-	return o.withNames(o.resting())
+	return o.withCauses(o.resting())
 }
 
 // unrecorded looks for a pod that has the name of a member and was not recorded. One that the operator created just
@@ -245,9 +245,13 @@ func (o Observed) resting() Decision {
 	return Decision{Act: Rest{}}
 }
 
-// withNames adds to what is waited for that members cannot find each other.
-func (o Observed) withNames(d Decision) Decision {
-	if d.Obstacle != nil && len(o.Unresolved) > 0 {
+// withCauses adds to what is waited for why members do not start, and that they cannot find each other.
+func (o Observed) withCauses(d Decision) Decision {
+	if d.Obstacle == nil {
+		return d
+	}
+	d.Obstacle.Message += causes(o.Unpulled)
+	if len(o.Unresolved) > 0 {
 		d.Obstacle.Message += " Members find each other by DNS names." + causes(o.Unresolved) + " See the DNS of the Kubernetes cluster."
 	}
 	return d

@@ -121,6 +121,8 @@ type Observed struct {
 	Known []Listed
 	// Silence is why members that are ready do not answer, when none does.
 	Silence []Silent
+	// Unpulled are members whose pods wait for their image.
+	Unpulled []Silent
 	// Unresolved are members that are not ready, and whose name is not in DNS.
 	Unresolved []Silent
 }

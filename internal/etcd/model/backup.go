@@ -157,6 +157,7 @@ func (b Backup) Pod(cluster Cluster, pin string) *corev1.Pod {
 			RestartPolicy:                 corev1.RestartPolicyNever,
 			ActiveDeadlineSeconds:         new(int64(b.timeout() / time.Second)),
 			TerminationGracePeriodSeconds: new(int64(graceSeconds)),
+			ImagePullSecrets:              slices.Clone(cluster.settings.PullSecrets),
 			SecurityContext:               cluster.podSecurity(),
 			NodeSelector:                  cluster.pod.NodeSelector,
 			Tolerations:                   cluster.pod.Tolerations,

@@ -116,6 +116,9 @@ func TestABackupThatCannotGoOnSaysWhy(t *testing.T) {
 		}), model.PodNotScheduled},
 		"a lost machine":             {backupPod(func(p *corev1.Pod) { p.Status.StartTime = at(-12 * time.Minute) }), model.PodOverdue},
 		"an image that is not there": {backupPod(func(p *corev1.Pod) { p.Status.ContainerStatuses = waiting("ImagePullBackOff") }), model.PodNotStarted},
+		"an image for which a Secret is missing": {backupPod(func(p *corev1.Pod) {
+			p.Spec.ImagePullSecrets, p.Status.ContainerStatuses = mirrored().PullSecrets, waiting("ErrImagePull")
+		}), model.PodNotStarted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,6 +177,19 @@ func TestAFailedBackupIsExplained(t *testing.T) {
 				t.Errorf("the message does not say when the next one is tried: %s", ready.Message)
 			}
 		})
+	}
+}
+
+func TestTheImageOfABackupIsPulledWithTheSecretsOfTheOperator(t *testing.T) {
+	t.Parallel()
+	cluster, _ := model.Resolve(three(t), mirrored())
+	secrets := backupOf(nil).Pod(cluster, "pin").Spec.ImagePullSecrets
+	if len(secrets) != 1 || secrets[0].Name != "registry-credentials" {
+		t.Errorf("the pull Secrets are %v", secrets)
+	}
+	secrets[0].Name = "changed"
+	if again := backupOf(nil).Pod(cluster, "pin").Spec.ImagePullSecrets; again[0].Name == "changed" {
+		t.Error("a change of a pod changes the settings of the operator")
 	}
 }
 

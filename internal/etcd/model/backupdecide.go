@@ -10,6 +10,7 @@ import (
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
 	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/imagepull"
 )
 
 // Reasons of the condition of an EtcdBackup, besides contract.BackupFailure.
@@ -126,6 +127,9 @@ func (b Backup) hindered(pod *corev1.Pod) *Problem {
 			return &Problem{PodNotScheduled, fmt.Sprintf(
 				"Pod %s is on no node: %s. The backup waits. Add a node that fits, or use another claim.", pod.Name, excerpt.Of(condition.Message, excerpt.Foreign))}
 		}
+	}
+	if imagepull.Awaits(pod) {
+		return &Problem{PodNotStarted, fmt.Sprintf("Pod %s does not start, because %s. The backup waits until its timeout.", pod.Name, imagepull.Cause(pod))}
 	}
 	for i := range pod.Status.ContainerStatuses {
 		waiting := pod.Status.ContainerStatuses[i].State.Waiting

@@ -20,6 +20,8 @@ type Settings struct {
 	AgentImage string
 	// PullPolicy of all containers; empty means Kubernetes' default.
 	PullPolicy corev1.PullPolicy
+	// PullSecrets are what the images of all pods are pulled with.
+	PullSecrets []corev1.LocalObjectReference
 	// ClusterDomain is the DNS domain of the Kubernetes cluster.
 	ClusterDomain string
 	// OperatorNamespace is the namespace of the operator's pods.

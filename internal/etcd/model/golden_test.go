@@ -21,6 +21,13 @@ func settings() model.Settings {
 	return model.Settings{AgentImage: "keyturn:test", PullPolicy: corev1.PullIfNotPresent, ClusterDomain: "cluster.local", OperatorNamespace: "keyturn"}
 }
 
+// mirrored are settings of an operator whose images are in a private registry.
+func mirrored() model.Settings {
+	settings := settings()
+	settings.PullSecrets = []corev1.LocalObjectReference{{Name: "registry-credentials"}}
+	return settings
+}
+
 // read reads an EtcdCluster as the API server would give it.
 func read(t *testing.T, path string) *etcdv1beta2.EtcdCluster {
 	t.Helper()
@@ -41,7 +48,11 @@ func TestRenderedObjectsMatchTheGoldenFiles(t *testing.T) {
 	for _, name := range []string{"one-ephemeral", "one-insecure", "one-static", "three"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cluster, findings := model.Resolve(read(t, filepath.Join("testdata", name, "input.yaml")), settings())
+			of := settings()
+			if name == "one-static" {
+				of = mirrored()
+			}
+			cluster, findings := model.Resolve(read(t, filepath.Join("testdata", name, "input.yaml")), of)
 			if findings.Problem != nil {
 				t.Fatal(findings.Problem.Message)
 			}

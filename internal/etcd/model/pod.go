@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,6 +75,7 @@ func (c Cluster) Pod(member string, start Start, trust string) (*corev1.Pod, err
 		EnableServiceLinks:            new(false),
 		RestartPolicy:                 corev1.RestartPolicyAlways,
 		TerminationGracePeriodSeconds: new(int64(graceSeconds)),
+		ImagePullSecrets:              slices.Clone(c.settings.PullSecrets),
 		SecurityContext:               c.podSecurity(),
 		NodeSelector:                  c.pod.NodeSelector,
 		Affinity:                      c.pod.Affinity,

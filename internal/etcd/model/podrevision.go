@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/agent"
 	"github.com/keyturn/keyturn/internal/etcd/agent/contract"
+	"github.com/keyturn/keyturn/internal/imagepull"
 )
 
 // revisionRules number what a revision is made of. When hasEffect lets more variables through, revisions by the earlier
@@ -58,7 +59,11 @@ func (c Cluster) PodRevision() string {
 }
 
 // HasOldSpec reports whether a pod was created of another spec. One that does not say so by known rules counts as current.
+// So does one with other pull Secrets, unless it waits for its image without one that it would be created with now.
 func (c Cluster) HasOldSpec(pod *corev1.Pod) bool {
+	if imagepull.Lacks(pod, c.settings.PullSecrets) {
+		return true
+	}
 	created, current := pod.Annotations[RevisionAnnotation], c.PodRevision()
 	return strings.HasPrefix(created, revisionRules) && current != "" && created != current
 }

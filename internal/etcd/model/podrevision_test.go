@@ -123,7 +123,7 @@ func TestAPodOfAnotherOperatorCountsAsCurrent(t *testing.T) {
 	t.Parallel()
 	cluster := withPod(t, func(*etcdv1beta2.EtcdClusterSpec, *etcdv1beta2.PodPolicy) {})
 	settings := settings()
-	settings.AgentImage = "keyturn:next"
+	settings.AgentImage, settings.PullSecrets = "keyturn:next", []corev1.LocalObjectReference{{Name: "next"}}
 	next, _ := model.Resolve(three(t), settings)
 	now, _ := model.Resolve(three(t), model.Settings{ClusterDomain: "other.local"})
 	if next.HasOldSpec(podOf(t, now)) {
@@ -135,6 +135,24 @@ func TestAPodOfAnotherOperatorCountsAsCurrent(t *testing.T) {
 		if cluster.HasOldSpec(pod) {
 			t.Errorf("a pod with the revision %q has an old spec", revision)
 		}
+	}
+}
+
+func TestAPodIsOldForAPullSecretOnlyWhileItWaitsForItsImage(t *testing.T) {
+	t.Parallel()
+	pulledWith := func(name string) model.Cluster {
+		settings := settings()
+		settings.PullSecrets = []corev1.LocalObjectReference{{Name: name}}
+		cluster, _ := model.Resolve(three(t), settings)
+		return cluster
+	}
+	pod := podOf(t, pulledWith("a"))
+	if pulledWith("b").HasOldSpec(pod) {
+		t.Error("a pod that has its image is old")
+	}
+	pod.Status.InitContainerStatuses = waiting("ImagePullBackOff")
+	if !pulledWith("b").HasOldSpec(pod) || pulledWith("a").HasOldSpec(pod) {
+		t.Error("a pod that waits for its image is not old for another pull Secret, or for its own")
 	}
 }
 

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1beta2 "github.com/keyturn/keyturn/api/etcd/v1beta2"
+	"github.com/keyturn/keyturn/internal/etcd/model"
 	"github.com/keyturn/keyturn/internal/probe/reach"
 )
 
@@ -117,7 +119,7 @@ func (e Etcd) Restore(ctx context.Context, backup *etcdv1beta2.EtcdBackup) (*cli
 	if err != nil {
 		return nil, err
 	}
-	pod := restoring(e.Namespace, cluster.Spec.Repository+":v"+cluster.Spec.Version, backup)
+	pod := restoring(e.Namespace, cmp.Or(cluster.Spec.Repository, model.DefaultRepository)+":v"+cluster.Spec.Version, backup)
 	if err := e.Kube.Create(ctx, pod); err != nil {
 		return nil, fmt.Errorf("creating pod %s: %w", pod.Name, err)
 	}

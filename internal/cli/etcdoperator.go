@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,6 +31,7 @@ const operatorNamespaceVariable = "POD_NAMESPACE"
 // etcdOperatorOptions are the flags of the etcd operator.
 type etcdOperatorOptions struct {
 	agentImage      string
+	repository      string
 	pullPolicy      string
 	pullSecrets     pullSecrets
 	clusterDomain   string
@@ -59,6 +61,7 @@ func newEtcdOperatorCommand() *cobra.Command {
 
 func (o *etcdOperatorOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.agentImage, "agent-image", "", "image with the keyturn binary that pods take their agent from: the operator's own")
+	flags.StringVar(&o.repository, repositoryFlag, model.DefaultRepository, "repository of the images of etcd where an EtcdCluster has none; the tag is v and the version")
 	flags.StringVar(&o.pullPolicy, "image-pull-policy", "", "pull policy of the pods' images; empty leaves it to Kubernetes")
 	o.pullSecrets.addFlag(flags)
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "DNS domain of the Kubernetes cluster")
@@ -79,7 +82,24 @@ func (o *etcdOperatorOptions) complete() error {
 	if o.namespace == "" {
 		return missingFlagError("operator-namespace")
 	}
+	if !repository().MatchString(o.repository) {
+		return repositoryError(o.repository)
+	}
 	return o.pullSecrets.read()
+}
+
+const repositoryFlag = "image-repository"
+
+// repository is the name of an image without a tag or digest.
+func repository() *regexp.Regexp {
+	return regexp.MustCompile(`^([^\s:@/]+(:[0-9]+)?/)?[^\s:@]*[^\s:@/]$`)
+}
+
+// repositoryError is the value of a flag that is no repository.
+type repositoryError string
+
+func (e repositoryError) Error() string {
+	return fmt.Sprintf("reading --%s: %q is not a repository: give the name of the image without a tag or digest, such as %s", repositoryFlag, string(e), model.DefaultRepository)
 }
 
 func (o *etcdOperatorOptions) run(ctx context.Context, cmd *cobra.Command) error {
@@ -145,7 +165,7 @@ func (o *etcdOperatorOptions) addController(mgr watches.Manager, serverClock *ku
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Expected: policy, Clock: clock.RealClock{}, Metrics: figures,
 		},
 		Settings: model.Settings{
-			AgentImage: o.agentImage, PullPolicy: corev1.PullPolicy(o.pullPolicy), PullSecrets: o.pullSecrets.usable,
+			AgentImage: o.agentImage, Repository: o.repository, PullPolicy: corev1.PullPolicy(o.pullPolicy), PullSecrets: o.pullSecrets.usable,
 			ClusterDomain: o.clusterDomain, OperatorNamespace: o.namespace,
 		},
 	}).SetupWithManager(mgr)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -25,5 +26,30 @@ func TestTheEtcdOperatorKnowsWhereItsCAsAre(t *testing.T) {
 	o.namespace = ""
 	if err := o.complete(); err == nil {
 		t.Error("no error without a namespace")
+	}
+}
+
+func TestTheRepositoryOfEtcdHasNoTag(t *testing.T) {
+	t.Parallel()
+	for argument, isTaken := range map[string]bool{
+		"--access=false": true, // the default
+		"--image-repository=mirror.example.org:5000/etcd/etcd":  true,
+		"--image-repository=etcd":                               true,
+		"--image-repository=":                                   false,
+		"--image-repository=mirror.example.org/etcd:v3.6.16":    false,
+		"--image-repository=mirror.example.org/etcd@sha256:abc": false,
+		"--image-repository=mirror.example.org/":                false,
+		"--image-repository=mirror.example.org/a b":             false,
+	} {
+		o := etcdOperatorOptions{}
+		flags := pflag.NewFlagSet("etcd-operator", pflag.ContinueOnError)
+		o.addFlags(flags)
+		if err := flags.Parse([]string{"--agent-image=keyturn:test", "--operator-namespace=keyturn", argument}); err != nil {
+			t.Fatal(err)
+		}
+		_, isRefused := errors.AsType[repositoryError](o.complete())
+		if isRefused == isTaken {
+			t.Errorf("%s is refused: %t", argument, isRefused)
+		}
 	}
 }

@@ -14,15 +14,17 @@ import (
 )
 
 var (
-	chartVersion    = regexp.MustCompile(`(?m)^version: .*$`)
-	chartAppVersion = regexp.MustCompile(`(?m)^appVersion: .*$`)
-	chartRepository = regexp.MustCompile(`(?m)^  repository: ""$`)
+	chartVersion       = regexp.MustCompile(`(?m)^version: .*$`)
+	chartAppVersion    = regexp.MustCompile(`(?m)^appVersion: .*$`)
+	chartRepository    = regexp.MustCompile(`(?m)^  repository: ""$`)
 	exampleImage       = regexp.MustCompile(`(?m)^        image: keyturn:.*$`)
 	exampleImageRemark = regexp.MustCompile(`(?m)^        # The operator's image, with .*$`)
-	// operatorImage and kafkaImage find images in the rendered manifests, etcdImage the defaults of an EtcdCluster.
-	operatorImage = regexp.MustCompile(`(?m)^ +image: "?([^"\s]+)"?$`)
-	kafkaImage    = regexp.MustCompile(`--kafka-image=[^=]+=([^"\s]+)`)
-	etcdImage     = regexp.MustCompile(`(?s) repository:\n +default: (\S+)\n.*? version:\n +default: (\S+)\n`)
+	// operatorImage and kafkaImage find images in the rendered manifests, etcdRepository is in the values and etcdVersion in the
+	// definition of EtcdCluster.
+	operatorImage  = regexp.MustCompile(`(?m)^ +image: "?([^"\s]+)"?$`)
+	kafkaImage     = regexp.MustCompile(`--kafka-image=[^=]+=([^"\s]+)`)
+	etcdRepository = regexp.MustCompile(`(?m)^  imageRepository: (\S+)$`)
+	etcdVersion    = regexp.MustCompile(` version:\n +default: (\S+)\n`)
 )
 
 // packagedChart is the name of the chart's package, which helm push takes the version from.
@@ -150,11 +152,16 @@ func (r release) imageList(_ context.Context, w work) error {
 	if err != nil {
 		return fmt.Errorf("reading the definition of EtcdCluster: %w", err)
 	}
-	operator, kafka, etcd := operatorImage.FindAllSubmatch(rendered, -1), kafkaImage.FindAllSubmatch(rendered, -1), etcdImage.FindSubmatch(definition)
-	if len(operator) == 0 || len(kafka) == 0 || etcd == nil {
+	values, err := os.ReadFile(filepath.Join(r.root, "charts", "keyturn", "values.yaml"))
+	if err != nil {
+		return fmt.Errorf("reading the values of the chart: %w", err)
+	}
+	operator, kafka := operatorImage.FindAllSubmatch(rendered, -1), kafkaImage.FindAllSubmatch(rendered, -1)
+	repository, version := etcdRepository.FindSubmatch(values), etcdVersion.FindSubmatch(definition)
+	if len(operator) == 0 || len(kafka) == 0 || repository == nil || version == nil {
 		return errors.New("no image of the operator, Kafka or etcd was found in the manifests: adapt tools/release to them")
 	}
-	images := []string{qualified(string(etcd[1])) + ":v" + string(etcd[2])}
+	images := []string{qualified(string(repository[1])) + ":v" + string(version[1])}
 	for _, found := range slices.Concat(operator, kafka) {
 		images = append(images, qualified(string(found[1])))
 	}

@@ -164,6 +164,7 @@ func TestAnUnfitValueIsRefusedByItsName(t *testing.T) {
 		"nameOverride=Kafka", "nameOverride=" + strings.Repeat("a", 31), "fullnameOverride=-a", "fullnameOverride=" + strings.Repeat("a", 51),
 		"image.digest=abc", "image.digest=sha256:abc",
 		"imagePullSecrets[0]=registry", "imagePullSecrets[0].secret=registry", "imagePullSecrets[0].name=A",
+		"imagePullSecrets[0].name=a..b", "etcd.imageRepository=registry.example.com/etcd:v3.6.16", "etcd.imageRepository=a b",
 		"podLabels.team=a b", "podLabels=team", "podAnnotations.a=1", "commonLabels.team=-", "commonAnnotations.a=true",
 		"serviceAccount.create=yes", "serviceAccount.name=A", "serviceAccount.annotations.a=1", "etcd.serviceAccount.name=A",
 		"accessOperator.serviceAccount.names=a", "userOperators[0].serviceAccount.name=A", "rbac.create=no",
@@ -279,6 +280,46 @@ func TestAValueReachesEveryOperator(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestOperatorsOfClustersAreToldWhereImagesAre(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		set, argument string
+		operators     []string
+	}{
+		{`imagePullSecrets=[{"name":"b"},{"name":"a.b"}]`, "--image-pull-secrets=b,a.b", []string{"keyturn", "keyturn-etcd-operator"}},
+		{`imagePullSecrets=[]`, "--image-pull-secrets=", nil},
+		{`etcd.imageRepository="mirror.example.com:5000/etcd"`, "--image-repository=mirror.example.com:5000/etcd", []string{"keyturn-etcd-operator"}},
+		{`image.tag="x"`, "--image-repository=quay.io/coreos/etcd", []string{"keyturn-etcd-operator"}},
+		{`etcd.imageRepository=null`, "--image-repository=", nil},
+	} {
+		t.Run(test.set, func(t *testing.T) {
+			t.Parallel()
+			all, err := renderAll(t, "--set-json="+test.set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var told []string
+			for _, deployment := range ofKind(t, all, "Deployment") {
+				arguments, _ := containerOf(t, deployment).at("args").([]any)
+				if slices.ContainsFunc(arguments, func(argument any) bool { return strings.HasPrefix(fmt.Sprint(argument), test.argument) }) {
+					told = append(told, deployment.name())
+				}
+			}
+			slices.Sort(told)
+			if diff := cmp.Diff(test.operators, told); diff != "" {
+				t.Errorf("operators with %s (-want +got):\n%s", test.argument, diff)
+			}
+		})
+	}
+}
+
+func TestPullSecretsAreNotGivenTwice(t *testing.T) {
+	t.Parallel()
+	if _, err := renderAll(t, `--set-json=imagePullSecrets=[{"name":"a"},{"name":"a"}]`); !strings.Contains(printed(err), "imagePullSecrets") {
+		t.Errorf("error %v, want one that names imagePullSecrets", err)
 	}
 }
 

@@ -54,9 +54,8 @@ type EtcdClusterSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=7
 	Size int32 `json:"size,omitempty"`
-	// repository of the image of etcd. Its tag is v and the version.
+	// repository of the image of etcd. Its tag is v and the version. Unset means that of the operator.
 	// +optional
-	// +kubebuilder:default="quay.io/coreos/etcd"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Repository string `json:"repository,omitempty"`

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -14,10 +15,15 @@ import (
 	"github.com/keyturn/keyturn/internal/pki"
 )
 
+// DefaultRepository has the images that the project of etcd publishes.
+const DefaultRepository = "quay.io/coreos/etcd"
+
 // Settings are those of the operator.
 type Settings struct {
 	// AgentImage has the keyturn binary.
 	AgentImage string
+	// Repository of the images of etcd where an EtcdCluster has none; empty means DefaultRepository.
+	Repository string
 	// PullPolicy of all containers; empty means Kubernetes' default.
 	PullPolicy corev1.PullPolicy
 	// PullSecrets are what the images of all pods are pulled with.
@@ -106,7 +112,7 @@ func Resolve(etcd *etcdv1beta2.EtcdCluster, settings Settings) (Cluster, Finding
 		Restore:     spec.Restore,
 		running:     running,
 		target:      spec.Version,
-		repository:  spec.Repository,
+		repository:  cmp.Or(spec.Repository, settings.Repository, DefaultRepository),
 		clientPeers: spec.ClientPeers,
 		settings:    settings,
 	}

@@ -38,7 +38,7 @@ type podShape struct {
 }
 
 // PodRevision tells apart pods that are created of different specs. What the operator itself puts into a pod is not in
-// it, and neither is the version of etcd, which is recorded for each member.
+// it but the repository, and neither is the version of etcd, which is recorded for each member.
 func (c Cluster) PodRevision() string {
 	env := c.tuning()
 	slices.SortFunc(env, func(a, b corev1.EnvVar) int { return cmp.Compare(a.Name, b.Name) })

@@ -156,6 +156,37 @@ func TestAPodIsOldForAPullSecretOnlyWhileItWaitsForItsImage(t *testing.T) {
 	}
 }
 
+func TestThePodsOfASpecWithoutARepositoryAreOldWhenTheOperatorHasAnother(t *testing.T) {
+	t.Parallel()
+	resolved := func(own, operators string) model.Cluster {
+		etcd, settings := three(t), settings()
+		etcd.Spec.Repository, settings.Repository = own, operators
+		cluster, _ := model.Resolve(etcd, settings)
+		return cluster
+	}
+	for name, test := range map[string]struct {
+		before, after model.Cluster
+		image         string
+		isOld         bool
+	}{
+		"neither has one":                    {resolved("", ""), resolved("", ""), "quay.io/coreos/etcd:v3.6.16", false},
+		"the operator has the default":       {resolved("", ""), resolved("", model.DefaultRepository), "quay.io/coreos/etcd:v3.6.16", false},
+		"the spec has lost the default":      {resolved(model.DefaultRepository, ""), resolved("", ""), "quay.io/coreos/etcd:v3.6.16", false},
+		"the operator has got another":       {resolved("", ""), resolved("", "mirror.example.org/etcd"), "mirror.example.org/etcd:v3.6.16", true},
+		"the operator's is not for the spec": {resolved("own", ""), resolved("own", "mirror.example.org/etcd"), "own:v3.6.16", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := podOf(t, test.after).Spec.Containers[0].Image; got != test.image {
+				t.Errorf("the image is %s, want %s", got, test.image)
+			}
+			if got := test.after.HasOldSpec(podOf(t, test.before)); got != test.isOld {
+				t.Errorf("the pod has an old spec: %t, want %t", got, test.isOld)
+			}
+		})
+	}
+}
+
 func TestOtherSecretsMakeAPodOld(t *testing.T) {
 	t.Parallel()
 	revisions := map[string]bool{}

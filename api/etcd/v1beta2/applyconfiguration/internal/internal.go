@@ -215,7 +215,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: repository
       type:
         scalar: string
-      default: quay.io/coreos/etcd
     - name: restore
       type:
         namedType: com.github.keyturn.keyturn.api.etcd.v1beta2.RestoreSource

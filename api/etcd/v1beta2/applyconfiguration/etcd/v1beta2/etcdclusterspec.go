@@ -13,7 +13,7 @@ import (
 type EtcdClusterSpecApplyConfiguration struct {
 	// size is the number of members. An even one tolerates no more losses than the odd one below it.
 	Size *int32 `json:"size,omitempty"`
-	// repository of the image of etcd. Its tag is v and the version.
+	// repository of the image of etcd. Its tag is v and the version. Unset means that of the operator.
 	Repository *string `json:"repository,omitempty"`
 	// version of etcd, for example 3.6.16.
 	Version *string `json:"version,omitempty"`

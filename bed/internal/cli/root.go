@@ -23,7 +23,7 @@ func New() *cobra.Command {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
-		buildCommand(), upCommand(), downCommand(), statusCommand(), imageCommand(), logsCommand(),
+		buildCommand(), upCommand(), downCommand(), statusCommand(), imageCommand(), registryCommand(), logsCommand(),
 		kubeconfigCommand(), assetsCommand(), certManagerCommand(), kafkaCommand(), etcdCommand(), kubectlCommand(), nodeCommand(), provisionerCommand(), networkPoliciesCommand(), confinedCommand(),
 	)
 	return root

@@ -102,6 +102,12 @@ func (s *Store) Tag(ctx context.Context, image, further string) error {
 	return nil
 }
 
+// NameIn is the name of the image in an archive.
+func NameIn(archive string) (string, error) {
+	name, _, err := inspect(archive)
+	return name, err
+}
+
 // inspect reads an archive's image name and the digest of its configuration.
 func inspect(archive string) (string, string, error) {
 	open := tarball.Opener(func() (io.ReadCloser, error) { return os.Open(archive) })

@@ -1,0 +1,2 @@
+// Package registry serves images of the bed behind a password, for tests of private registries.
+package registry

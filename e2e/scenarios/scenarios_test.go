@@ -60,6 +60,8 @@ func releaseScenarios() []scenario {
 func clusterScenarios() []scenario {
 	// A kubelet may need more than a minute for each of a dozen contents.
 	const contractLimit = 30 * time.Minute
+	// A kubelet waits up to five minutes between two attempts to pull an image.
+	const registryLimit = 20 * time.Minute
 	return []scenario{
 		{name: "cluster/created-used-rolled-scaled-deleted", run: wholeLife},
 		{name: "cluster/admin-client-fulfils-its-contract", run: adminContract},
@@ -78,6 +80,7 @@ func clusterScenarios() []scenario {
 		{name: "cluster/upgraded-under-load", run: versionFollows},
 		{name: "cluster/users-own-authorities", run: usersAuthorities},
 		{name: "cluster/controllers-restart-first", run: controllersGoFirst},
+		{name: "cluster/private-registry", run: privateRegistry, within: registryLimit},
 	}
 }
 

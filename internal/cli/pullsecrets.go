@@ -9,7 +9,7 @@ import (
 	"github.com/keyturn/keyturn/internal/imagepull"
 )
 
-const pullSecretsFlag = "image-pull-secrets"
+const imagePullFlag = "image-pull-secrets"
 
 // pullSecrets are what the images of all pods of clusters are pulled with, as an operator is told.
 type pullSecrets struct {
@@ -18,13 +18,13 @@ type pullSecrets struct {
 }
 
 func (s *pullSecrets) addFlag(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&s.names, pullSecretsFlag, nil, "Secrets in the namespace of each cluster that images of its pods are pulled with")
+	flags.StringSliceVar(&s.names, imagePullFlag, nil, "Secrets in the namespace of each cluster that images of its pods are pulled with")
 }
 
 // read fails unless pods can be given all of the names.
 func (s *pullSecrets) read() (err error) {
 	if s.usable, err = imagepull.Parse(s.names); err != nil {
-		return fmt.Errorf("reading --%s: %w", pullSecretsFlag, err)
+		return fmt.Errorf("reading --%s: %w", imagePullFlag, err)
 	}
 	return nil
 }

@@ -154,9 +154,9 @@ func leavePod(pod *corev1.Pod) {
 
 // secretsOf are the first pull Secrets of a pod: more than any template has.
 func secretsOf(pod *corev1.Pod) []corev1.LocalObjectReference {
-	var secrets []corev1.LocalObjectReference
-	for _, secret := range pod.Spec.ImagePullSecrets[:min(len(pod.Spec.ImagePullSecrets), maxPullSecrets)] {
-		secrets = append(secrets, corev1.LocalObjectReference{Name: short(secret.Name)})
+	secrets := slices.Clone(pod.Spec.ImagePullSecrets[:min(len(pod.Spec.ImagePullSecrets), maxPullSecrets)])
+	for i := range secrets {
+		secrets[i].Name = short(secrets[i].Name)
 	}
 	return secrets
 }

@@ -134,7 +134,7 @@ func (k *Kubernetes) packForBed(ctx context.Context) (string, error) {
 		own := sha256.Sum256(data)
 		digest.Write(own[:])
 	}
-	return hex.EncodeToString(digest.Sum(nil)), k.run(ctx, nil, "go", "run", "-C", "bed", ".", "image", "keyturn", "--programs", programs)
+	return hex.EncodeToString(digest.Sum(nil)), k.runGo(ctx, nil, "run", "-C", "bed", ".", "image", "keyturn", "--programs", programs)
 }
 
 // helm installs or upgrades the release. It takes over what somebody applied
@@ -147,7 +147,7 @@ func (k *Kubernetes) helm(ctx context.Context, chosen images, further map[string
 	if err := k.giveUpPending(ctx); err != nil {
 		return err
 	}
-	return k.run(ctx, values, "go", "tool", "-modfile=tools/go.mod", "helm", "upgrade", operatorName, "charts/keyturn",
+	return k.runGo(ctx, values, "tool", "-modfile=tools/go.mod", "helm", "upgrade", operatorName, "charts/keyturn",
 		"--install", "--namespace", OperatorNamespace, "--create-namespace", "--values", "-",
 		"--take-ownership", "--force-conflicts", "--wait", "--timeout", "3m")
 }
@@ -194,14 +194,14 @@ func (i images) values(further map[string]any) ([]byte, error) {
 	return data, nil
 }
 
-// run runs a program in the repository; what it says is shown when it fails.
-func (k *Kubernetes) run(ctx context.Context, input []byte, name string, args ...string) error {
-	command := exec.CommandContext(ctx, name, args...)
+// runGo runs go in the repository; what it says is shown when it fails.
+func (k *Kubernetes) runGo(ctx context.Context, input []byte, args ...string) error {
+	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir = k.Root
 	command.Stdin = bytes.NewReader(input)
 	said, err := command.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("running %s: %w\n%s", strings.Join(append([]string{name}, args...), " "), err, said)
+		return fmt.Errorf("running go %s: %w\n%s", strings.Join(args, " "), err, said)
 	}
 	return nil
 }

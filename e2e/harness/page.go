@@ -10,7 +10,7 @@ import (
 
 var (
 	chapter  = regexp.MustCompile(`(?m)^## (.+)$`)
-	commands = regexp.MustCompile("(?ms)^```sh\n(.*?)^```")
+	commands = regexp.MustCompile("(?s)\n```sh\n(.*?\n)```")
 )
 
 // Chapter is a part of a page with a heading of the second level.

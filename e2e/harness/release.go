@@ -27,15 +27,15 @@ type Release struct {
 func (k *Kubernetes) MakeRelease(ctx context.Context, version, folder string) (Release, error) {
 	made := Release{Folder: folder, Version: version, kube: k}
 	return made, errors.Join(
-		k.run(ctx, nil, "go", "run", "-C", "tools", "./release", "-C", "..", "-trial", "-version", "v"+version, "-image", releasedImage, "-to", folder),
-		k.run(ctx, nil, "go", "run", "-C", "bed", ".", "image", "import", filepath.Join(folder, "keyturn-image.tar")),
-		k.run(ctx, nil, "go", "run", "-C", "bed", ".", "image", "tag", "keyturn.dev/kafka:4.3.1", officialKafka),
+		k.runGo(ctx, nil, "run", "-C", "tools", "./release", "-C", "..", "-trial", "-version", "v"+version, "-image", releasedImage, "-to", folder),
+		k.runGo(ctx, nil, "run", "-C", "bed", ".", "image", "import", filepath.Join(folder, "keyturn-image.tar")),
+		k.runGo(ctx, nil, "run", "-C", "bed", ".", "image", "tag", "keyturn.dev/kafka:4.3.1", officialKafka),
 	)
 }
 
 // Uninstall removes Keyturn as people do, if it is installed. The definitions stay.
 func (k *Kubernetes) Uninstall(ctx context.Context) error {
-	return k.run(ctx, nil, "go", "tool", "-modfile=tools/go.mod", "helm", "uninstall", operatorName,
+	return k.runGo(ctx, nil, "tool", "-modfile=tools/go.mod", "helm", "uninstall", operatorName,
 		"--namespace", OperatorNamespace, "--ignore-not-found", "--wait", "--timeout", "3m")
 }
 
@@ -54,7 +54,7 @@ func (r Release) Shell(ctx context.Context, scratch string) (Shell, error) {
 		"kubectl": {"run -C bed . assets", "/kubectl"},
 		"helm":    {"tool -modfile=tools/go.mod -n helm", ""},
 	} {
-		path, err := r.kube.output(ctx, "go", strings.Fields(of.args)...)
+		path, err := r.kube.askGo(ctx, strings.Fields(of.args)...)
 		if err != nil {
 			return Shell{}, err
 		}
@@ -65,13 +65,13 @@ func (r Release) Shell(ctx context.Context, scratch string) (Shell, error) {
 	return s, nil
 }
 
-// output runs a program in the repository and returns what it prints.
-func (k *Kubernetes) output(ctx context.Context, name string, args ...string) (string, error) {
-	command := exec.CommandContext(ctx, name, args...)
+// askGo runs go in the repository and returns what it prints.
+func (k *Kubernetes) askGo(ctx context.Context, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir = k.Root
 	text, err := command.Output()
 	if err != nil {
-		return "", fmt.Errorf("running %s %s: %w", name, strings.Join(args, " "), err)
+		return "", fmt.Errorf("running go %s: %w", strings.Join(args, " "), err)
 	}
 	return string(text), nil
 }

@@ -16,11 +16,11 @@ func operatorChanged(s *stage) {
 	s.must(s.onlyOnBed())
 	s.withoutKeyturn()
 	before, next := s.release("0.1.0"), s.release("0.2.0")
-	old, new := s.shellIn(before), s.shellIn(next)
+	shellBefore, shellNext := s.shellIn(before), s.shellIn(next)
 	s.must(s.kube.CreateNamespace(s.ctx, s.kafka.Namespace))
 	install := fmt.Sprintf("helm install keyturn keyturn-%s.tgz --namespace keyturn --create-namespace --wait --set watchNamespaces='{%s}'\n",
 		before.Version, s.kafka.Namespace)
-	s.typed(old, "installed from the package", install)
+	s.typed(shellBefore, "installed from the package", install)
 	manifest := s.example("kafka-dual-role.yaml")
 	s.must(small(manifest))
 	s.apply(manifest)
@@ -33,12 +33,12 @@ func operatorChanged(s *stage) {
 		{"uninstalled", "helm uninstall keyturn --namespace keyturn --wait\n"},
 	} {
 		s.load.SetPhase(change.what)
-		s.typed(new, change.what, change.commands)
+		s.typed(shellNext, change.what, change.commands)
 		s.must(harness.Let(s.ctx, harness.Quiet))
 	}
 	s.load.SetPhase("installed again")
-	s.typed(old, "installed again", install)
-	s.typed(old, "the key of the cluster CA is replaced by the operator that came last", fmt.Sprintf(
+	s.typed(shellBefore, "installed again", install)
+	s.typed(shellBefore, "the key of the cluster CA is replaced by the operator that came last", fmt.Sprintf(
 		"tar -xzf kubectl-keyturn-linux-amd64.tar.gz kubectl-keyturn\nkubectl keyturn rotate kafka/%s --namespace %s --cluster-ca --watch\n",
 		s.kafka.Name, s.kafka.Namespace))
 	s.generationIs("1", harness.ClusterCA)

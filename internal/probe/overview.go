@@ -7,9 +7,6 @@ import (
 	"github.com/keyturn/keyturn/internal/report/timeline"
 )
 
-// overviewBands are what the overview shows of a node.
-var overviewBands = []string{bandTrustsClients, bandPresents}
-
 // Overview is the time line as it fits a screen: of each node the CAs that it trusts clients by and the one that it
 // presents, and all clients in one row.
 func (r Result) Overview(title string) timeline.Timeline {
@@ -17,7 +14,7 @@ func (r Result) Overview(title string) timeline.Timeline {
 	line.Marks, line.Watches = nil, nil
 	for i := range line.Nodes {
 		line.Nodes[i].Bands = slices.DeleteFunc(line.Nodes[i].Bands, func(band timeline.Band) bool {
-			return !slices.Contains(overviewBands, band.Label)
+			return band.Label != bandTrustsClients && band.Label != bandPresents
 		})
 	}
 	if len(line.Clients) > 0 {

@@ -66,6 +66,13 @@ func waiting(reason string, pulledWith ...string) *corev1.Pod {
 	}
 }
 
+// running adds a container that was created.
+func running(pod *corev1.Pod) *corev1.Pod {
+	pod.Status.ContainerStatuses = append(pod.Status.InitContainerStatuses, corev1.ContainerStatus{ContainerID: "containerd://1"})
+	pod.Status.InitContainerStatuses = nil
+	return pod
+}
+
 func TestAPodLacksASecretOnlyWhileItWaitsForItsImage(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -73,13 +80,14 @@ func TestAPodLacksASecretOnlyWhileItWaitsForItsImage(t *testing.T) {
 		now  []string
 		want bool
 	}{
-		"it has none":                           {waiting("ImagePullBackOff"), []string{"a"}, true},
-		"it has another":                        {waiting("ErrImagePull", "b"), []string{"a"}, true},
-		"it has one of two":                     {waiting("ErrImagePull", "b"), []string{"a", "b"}, true},
-		"it has that and one that others added": {waiting("ErrImagePull", "b", "a"), []string{"a"}, false},
-		"it has more than are set now":          {waiting("ErrImagePull", "a"), nil, false},
-		"it waits for something else":           {waiting("CreateContainerConfigError"), []string{"a"}, false},
-		"it runs":                               {&corev1.Pod{}, []string{"a"}, false},
+		"it has none":                                   {waiting("ImagePullBackOff"), []string{"a"}, true},
+		"it has another":                                {waiting("ErrImagePull", "b"), []string{"a"}, true},
+		"it has one of two":                             {waiting("ErrImagePull", "b"), []string{"a", "b"}, true},
+		"it has that and one that others added":         {waiting("ErrImagePull", "b", "a"), []string{"a"}, false},
+		"it has more than are set now":                  {waiting("ErrImagePull", "a"), nil, false},
+		"it waits for something else":                   {waiting("CreateContainerConfigError"), []string{"a"}, false},
+		"it runs":                                       {&corev1.Pod{}, []string{"a"}, false},
+		"its server runs beside a container that waits": {running(waiting("ImagePullBackOff")), []string{"a"}, false},
 	} {
 		if got := imagepull.Lacks(test.pod, secrets(test.now...)); got != test.want {
 			t.Errorf("%s: lacks one is %t, want %t", name, got, test.want)

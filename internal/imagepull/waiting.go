@@ -9,8 +9,12 @@ import (
 	"github.com/keyturn/keyturn/internal/excerpt"
 )
 
-// Awaits reports whether a container of a pod is not started because its image cannot be pulled.
+// Awaits reports whether a pod does not start because an image cannot be pulled. One of which a container was created may
+// have a server that runs, whatever image another container waits for.
 func Awaits(pod *corev1.Pod) bool {
+	if slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.ContainerID != "" }) {
+		return false
+	}
 	return slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), func(s corev1.ContainerStatus) bool {
 		return s.State.Waiting != nil && slices.Contains([]string{"ErrImagePull", "ImagePullBackOff"}, s.State.Waiting.Reason)
 	})

@@ -1,6 +1,7 @@
 package kstatus
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -74,10 +75,18 @@ type statement struct{ kind, status, reason string }
 func derive(said []statement) (kind string, at int) {
 	for _, decides := range []func(statement) bool{isPaused, isUnready, isRolled} {
 		if at := slices.IndexFunc(said, decides); at >= 0 {
-			return outlooks()[said[at].reason], at
+			return cmp.Or(outlooks()[said[at].reason], outlookOf(said[at])), at
 		}
 	}
 	return "", 0
+}
+
+// outlookOf is that of a reason without one. What is not ready is never taken for current.
+func outlookOf(s statement) string {
+	if isUnready(s) {
+		return reconciling
+	}
+	return ""
 }
 
 const (

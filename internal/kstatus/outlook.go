@@ -28,10 +28,10 @@ func ofAny() map[string]string {
 		"ReconciliationFailed": reconciling,
 		"NoOperator":           reconciling, // operators beside a new cluster start when it runs
 		"ClockDiffers":         stalled,
-		"Forbidden":            stalled,
+		"Forbidden":            reconciling, // also a quota that is not counted yet
 		"Unauthorized":         stalled,
-		"NotFound":             stalled, // of a denied watch: the kind does not exist
-		"ForeignObject":        stalled,
+		"NotFound":             stalled,     // of a denied watch: the kind does not exist
+		"ForeignObject":        reconciling, // also what an object of the same name has left, until it is collected
 		"MadeByAnother":        stalled,
 		"InvalidSecret":        stalled,
 		"NameTooLong":          stalled,
@@ -44,7 +44,7 @@ func ofKafka() map[string]string {
 		"PodsNotReady":             reconciling,
 		"Progressing":              reconciling,
 		"Blocked":                  reconciling, // gates open when pods return and partitions catch up
-		"CertificatesExpired":      stalled,
+		"CertificatesExpired":      reconciling, // also while new ones are loaded
 		"RotationBlocked":          stalled,
 		"InvalidResourceException": stalled,
 	}
@@ -128,7 +128,7 @@ func ofEtcdCluster() map[string]string {
 		"CAUnusable":           stalled,
 		"CAChanged":            stalled,
 		"CAExpired":            stalled,
-		"PodsRefused":          stalled,
+		"PodsRefused":          reconciling, // also by a quota that is not counted yet
 		"LedgerUnreadable":     stalled,
 	}
 }
@@ -144,7 +144,7 @@ func ofEtcdClients() map[string]string {
 		"PodHasNoAddress":        reconciling,
 		"AttestationNotEnforced": reconciling, // also while the operator is upgraded
 		"LedgerFull":             stalled,
-		"SecretNotWritable":      stalled,
+		"SecretNotWritable":      reconciling, // the same
 		"BackupRunning":          reconciling,
 		"ClusterNotFound":        reconciling,
 		"NoQuorum":               reconciling,

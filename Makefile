@@ -54,7 +54,7 @@ build: ## build bin/keyturn (static), bin/keyturn-agent for pods, and the kubect
 	$(compile) -o bin/ ./cmd/... $(quiet)
 	@ln -sf kubectl-keyturn bin/kubectl_complete-keyturn
 
-image: ldflags += $(if $(VERSION),-X github.com/keyturn/keyturn/internal/cli.version=$(VERSION:v%=%))
+image: ldflags += $(if $(VERSION),-X github.com/keyturn/keyturn/internal/cli/build.version=$(VERSION:v%=%))
 image: ## write the operator's image as an OCI archive, out/keyturn-image.tar, for a registry, kind and k3d [IMAGE=repository VERSION=v0.1.0]
 	@for arch in $(ARCHITECTURES); do GOOS=linux GOARCH=$$arch $(compile) -o out/image/$$arch/ ./cmd/keyturn ./cmd/keyturn-agent; done
 	@$(BED) image archive $(foreach arch,$(ARCHITECTURES),--programs $(arch)=$(CURDIR)/out/image/$(arch)) --image '$(or $(IMAGE),keyturn)' --tag '$(or $(VERSION:v%=%),$(chart_version))' --to $(CURDIR)/out/keyturn-image.tar

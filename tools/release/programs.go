@@ -75,10 +75,13 @@ func (r release) programs(ctx context.Context, w work) error {
 	return nil
 }
 
+// versionVariable is where a program records its version.
+const versionVariable = "github.com/keyturn/keyturn/internal/cli/build.version"
+
 // compileProgram compiles as make build does, and records the version.
 func (r release) compileProgram(ctx context.Context, on platform, program, to string) error {
 	_, err := r.goFor(ctx, []string{"GOOS=" + on.system, "GOARCH=" + on.architecture},
-		"build", "-buildvcs=auto", "-ldflags", "-s -w -X github.com/keyturn/keyturn/internal/cli/build.version="+r.version, "-o", to, "./cmd/"+program)
+		"build", "-buildvcs=auto", "-ldflags", "-s -w -X "+versionVariable+"="+r.version, "-o", to, "./cmd/"+program)
 	return err
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -29,6 +30,24 @@ func TestTheWorkflowPublishesWhatMakeReleaseWrites(t *testing.T) {
 	for _, want := range []string{`make release VERSION="$VERSION" IMAGE="$IMAGE"`, "out/release/keyturn-image.tar", "out/release/" + notesFile, "out/release/*"} {
 		if !strings.Contains(commands.String(), want) {
 			t.Errorf("no step of the workflow runs %s", want)
+		}
+	}
+}
+
+// make image records the version in the programs, too, for people who make no whole release.
+func TestMakeImageRecordsTheVersionWhereAReleaseDoes(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := regexp.MustCompile(`-X ([^\s=]+)=`).FindAllSubmatch(text, -1)
+	if len(linked) == 0 {
+		t.Fatal("the Makefile links no version")
+	}
+	for _, found := range linked {
+		if string(found[1]) != versionVariable {
+			t.Errorf("the Makefile links %s, a release %s", found[1], versionVariable)
 		}
 	}
 }

@@ -40,6 +40,7 @@ const (
 	DemoNamespace  = "keyturn-demo"
 	operatorName   = "keyturn"
 	bedNode        = "keyturn-bed"
+	bedServer      = "https://10.243.0.2:6443"
 	bedImage       = "keyturn.dev/keyturn:dev"
 	bedKafkaImages = "4.3.1=keyturn.dev/kafka:4.3.1,4.2.1=keyturn.dev/kafka:4.2.1"
 	kafkaImages    = "4.3.1=apache/kafka:4.3.1,4.2.1=apache/kafka:4.2.1"
@@ -111,8 +112,11 @@ func (k *Kubernetes) images(ctx context.Context) (images, error) {
 	}
 }
 
-// OnBed says whether the cluster is the bed of this repository.
+// OnBed says whether the cluster is the bed of this repository: another one may have a node of that name.
 func (k *Kubernetes) OnBed(ctx context.Context) (bool, error) {
+	if k.Config.Host != bedServer {
+		return false, nil
+	}
 	err := k.Get(ctx, types.NamespacedName{Name: bedNode}, &corev1.Node{})
 	if apierrors.IsNotFound(err) {
 		return false, nil

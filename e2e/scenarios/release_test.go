@@ -10,34 +10,36 @@ import (
 	"github.com/keyturn/keyturn/e2e/harness"
 )
 
-// operatorChanged: an operator is installed from the chart of a release, upgraded to the next one, rolled back, uninstalled and
-// installed again, while clients work.
+// operatorChanged: an operator is installed with kubectl from the files of a release, handed to Helm, upgraded to the next
+// release, rolled back, uninstalled and installed with kubectl again, while clients work.
 func operatorChanged(s *stage) {
 	s.must(s.onlyOnBed())
 	s.withoutKeyturn()
 	before, next := s.release("0.1.0"), s.release("0.2.0")
 	shellBefore, shellNext := s.shellIn(before), s.shellIn(next)
 	s.must(s.kube.CreateNamespace(s.ctx, s.kafka.Namespace))
-	install := fmt.Sprintf("helm install keyturn keyturn-%s.tgz --namespace keyturn --create-namespace --wait --set watchNamespaces='{%s}'\n",
-		before.Version, s.kafka.Namespace)
-	s.typed(shellBefore, "installed from the package", install)
+	const applied = "kubectl apply -f keyturn.yaml\nkubectl rollout status --namespace keyturn deployment/keyturn --timeout=3m\n"
+	s.typed(shellBefore, "installed with kubectl", "kubectl apply --server-side --force-conflicts -f keyturn-crds.yaml\n"+applied)
 	manifest := s.example("kafka-dual-role.yaml")
 	s.must(small(manifest))
 	s.apply(manifest)
 	pods := s.podsOfNodes()
 	s.underLoad(harness.EveryKind()...)
 
-	for _, change := range []struct{ what, commands string }{
-		{"upgraded", fmt.Sprintf("helm upgrade keyturn keyturn-%s.tgz --namespace keyturn --reset-then-reuse-values --set image.tag= --set image.digest= --wait\n", next.Version)},
-		{"rolled back", "helm rollback keyturn --namespace keyturn --wait\n"},
-		{"uninstalled", "helm uninstall keyturn --namespace keyturn --wait\n"},
+	for _, change := range []struct {
+		by             harness.Shell
+		what, commands string
+	}{
+		{shellBefore, "handed to Helm", fmt.Sprintf("helm upgrade keyturn keyturn-%s.tgz --install --namespace keyturn --take-ownership --force-conflicts --wait\n", before.Version)},
+		{shellNext, "upgraded", fmt.Sprintf("helm upgrade keyturn keyturn-%s.tgz --namespace keyturn --reset-then-reuse-values --set image.tag= --set image.digest= --wait\n", next.Version)},
+		{shellNext, "rolled back", "helm rollback keyturn --namespace keyturn --wait\n"},
+		{shellNext, "uninstalled", "helm uninstall keyturn --namespace keyturn --wait\n"},
+		{shellBefore, "installed with kubectl again", applied},
 	} {
 		s.load.SetPhase(change.what)
-		s.typed(shellNext, change.what, change.commands)
+		s.typed(change.by, change.what, change.commands)
 		s.must(harness.Let(s.ctx, harness.Quiet))
 	}
-	s.load.SetPhase("installed again")
-	s.typed(shellBefore, "installed again", install)
 	s.typed(shellBefore, "the key of the cluster CA is replaced by the operator that came last", fmt.Sprintf(
 		"tar -xzf kubectl-keyturn-linux-amd64.tar.gz kubectl-keyturn\nkubectl keyturn rotate kafka/%s --namespace %s --cluster-ca --watch\n",
 		s.kafka.Name, s.kafka.Namespace))

@@ -170,11 +170,15 @@ func TestWhatCannotBeBuiltIsAnError(t *testing.T) {
 				in.Kafka.Spec.Kafka.Authorization = &kafkav1.Authorization{Type: kafkav1.AuthorizationSimple, SuperUsers: []string{"CN=a;User:ANONYMOUS"}}
 			}, kafka, "separates super users",
 		},
-		"the version is unknown":           {func(in *Input) { in.Kafka.Spec.Kafka.Version = "3.9.0" }, kafka, "choose one of 4.2.1, 4.3.1"},
-		"the metadata version is unknown":  {func(in *Input) { in.Kafka.Spec.Kafka.MetadataVersion = "4.9" }, kafka, "metadataVersion 4.9 is not known"},
-		"the metadata version is too new":  {func(in *Input) { in.Kafka.Spec.Kafka.Version, in.Kafka.Spec.Kafka.MetadataVersion = "4.2.1", "4.3" }, kafka, "is not known to Kafka 4.2.1"},
-		"a downgrade below the metadata":   {func(in *Input) { in.Kafka.Spec.Kafka.Version, in.Known.MetadataVersion = "4.2.1", "4.3-IV0" }, kafka, "cannot be taken back"},
-		"the operator has no image":        {func(in *Input) { in.Settings.Versions = nil }, kafka, "no Kafka image"},
+		"the version is unknown":          {func(in *Input) { in.Kafka.Spec.Kafka.Version = "3.9.0" }, kafka, "choose one of 4.2.1, 4.3.1"},
+		"the metadata version is unknown": {func(in *Input) { in.Kafka.Spec.Kafka.MetadataVersion = "4.9" }, kafka, "metadataVersion 4.9 is not known"},
+		"the metadata version is too new": {func(in *Input) { in.Kafka.Spec.Kafka.Version, in.Kafka.Spec.Kafka.MetadataVersion = "4.2.1", "4.3" }, kafka, "is not known to Kafka 4.2.1"},
+		"a downgrade below the metadata":  {func(in *Input) { in.Kafka.Spec.Kafka.Version, in.Known.MetadataVersion = "4.2.1", "4.3-IV0" }, kafka, "cannot be taken back"},
+		"the operator has no image":       {func(in *Input) { in.Settings.Versions = nil }, kafka, "no Kafka image"},
+		"a version before those that get ready": {func(in *Input) {
+			in.Settings.Versions = append(in.Settings.Versions, KafkaVersion{Name: "3.9.1", Image: "i"})
+			in.Kafka.Spec.Kafka.Version = "3.9.1"
+		}, kafka, "Kafka 3.9.1 is in kafkaImages, but this operator does not support it: set spec.kafka.version to one of 4.2.1, 4.3.1"},
 		"a version without metadata table": {func(in *Input) { in.Settings.Versions = []KafkaVersion{{Name: "9.9.9", Image: "i"}} }, kafka, "Kafka 9.9.9 is in kafkaImages, but this operator does not support it: add an image"},
 		"a version beside others with metadata table": {func(in *Input) {
 			in.Settings.Versions = append(in.Settings.Versions, KafkaVersion{Name: "9.9.9", Image: "i"})

@@ -215,7 +215,7 @@ func joinVersions(versions []KafkaVersion) string {
 func (r *resolver) supportedInstead() string {
 	var supported []KafkaVersion
 	for _, version := range r.in.Settings.Versions {
-		if newestMetadata(version.Name) != "" {
+		if isSupported(version.Name) {
 			supported = append(supported, version)
 		}
 	}
@@ -224,6 +224,14 @@ func (r *resolver) supportedInstead() string {
 	}
 	slices.SortFunc(supported, func(a, b KafkaVersion) int { return compareVersions(a.Name, b.Name) })
 	return "set spec.kafka.version to one of " + joinVersions(supported)
+}
+
+// oldestServer is the first Kafka whose nodes get ready: agents ask them for fenced brokers, which older ones cannot tell.
+const oldestServer = "4.0.0"
+
+// isSupported reports whether nodes of a Kafka version can be run.
+func isSupported(version string) bool {
+	return newestMetadata(version) != "" && compareVersions(version, oldestServer) >= 0
 }
 
 // resolveMetadata decides which metadata version new storage gets and which one
@@ -235,7 +243,7 @@ func (r *resolver) resolveMetadata(kafka KafkaVersion) MetadataPlan {
 		return MetadataPlan{}
 	}
 	newest := newestMetadata(kafka.Name)
-	if newest == "" {
+	if !isSupported(kafka.Name) {
 		r.errorf(r.kafkaObject(), "Kafka %s is in kafkaImages, but this operator does not support it: %s", kafka.Name, r.supportedInstead())
 		return MetadataPlan{}
 	}

@@ -31,8 +31,8 @@ func operatorChanged(s *stage) {
 		what, commands string
 	}{
 		{shellBefore, "handed to Helm", fmt.Sprintf("helm upgrade keyturn keyturn-%s.tgz --install --namespace keyturn --take-ownership --force-conflicts --wait\n", before.Version)},
-		{shellNext, "upgraded", fmt.Sprintf("helm upgrade keyturn keyturn-%s.tgz --namespace keyturn --reset-then-reuse-values --set image.tag= --set image.digest= --wait\n", next.Version)},
-		{shellNext, "rolled back", "helm rollback keyturn --namespace keyturn --wait\n"},
+		{shellNext, "upgraded", fmt.Sprintf("helm upgrade keyturn keyturn-%s.tgz --namespace keyturn --reset-then-reuse-values --set image.tag= --set image.digest= --force-conflicts --wait\n", next.Version)},
+		{shellNext, "rolled back", "helm rollback keyturn --namespace keyturn --force-conflicts --wait\n"},
 		{shellNext, "uninstalled", "helm uninstall keyturn --namespace keyturn --wait\n"},
 		{shellBefore, "installed with kubectl again", applied},
 	} {

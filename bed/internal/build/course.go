@@ -15,17 +15,17 @@ import (
 // done, and what is not listed takes no time to speak of.
 func usual() map[string]time.Duration {
 	return map[string]time.Duration{
-		"kubernetes":                          250 * time.Second,
-		"runtime":                             65 * time.Second,
-		"cni":                                 5 * time.Second,
-		"coredns":                             80 * time.Second,
-		"certmanager":                         50 * time.Second,
-		"etcd36":                              12 * time.Second,
-		"etcd35":                              8 * time.Second,
-		"java":                                3 * time.Second,
-		"kafka-jars-" + versions.KafkaNew:     5 * time.Second,
-		"kafka-jars-" + versions.KafkaOld:     5 * time.Second,
-		"kafka-archives-" + versions.KafkaNew: 7 * time.Second,
+		"kubernetes":                          232 * time.Second,
+		"runtime":                             44 * time.Second,
+		"cni":                                 3 * time.Second,
+		"coredns":                             79 * time.Second,
+		"certmanager":                         78 * time.Second,
+		"etcd36":                              21 * time.Second,
+		"etcd35":                              16 * time.Second,
+		"java":                                4 * time.Second,
+		"kafka-jars-" + versions.KafkaNew:     2 * time.Second,
+		"kafka-jars-" + versions.KafkaOld:     2 * time.Second,
+		"kafka-archives-" + versions.KafkaNew: 8 * time.Second,
 		"kafka-archives-" + versions.KafkaOld: 7 * time.Second,
 	}
 }

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,12 +24,16 @@ type Release struct {
 // MakeRelease makes the release of a version, such as 0.1.0, out of this repository, and gives the bed the images that
 // a cluster would pull.
 func (k *Kubernetes) MakeRelease(ctx context.Context, version, folder string) (Release, error) {
-	made := Release{Folder: folder, Version: version, kube: k}
-	return made, errors.Join(
-		k.runGo(ctx, nil, "run", "-C", "tools", "./release", "-C", "..", "-trial", "-version", "v"+version, "-image", releasedImage, "-to", folder),
-		k.runGo(ctx, nil, "run", "-C", "bed", ".", "image", "import", filepath.Join(folder, "keyturn-image.tar")),
-		k.runGo(ctx, nil, "run", "-C", "bed", ".", "image", "tag", "keyturn.dev/kafka:4.3.1", officialKafka),
-	)
+	if err := k.runGo(ctx, nil, "run", "-C", "tools", "./release", "-C", "..", "-trial", "-version", "v"+version, "-image", releasedImage, "-to", folder); err != nil {
+		return Release{}, err
+	}
+	if err := k.runGo(ctx, nil, "run", "-C", "bed", ".", "image", "import", filepath.Join(folder, "keyturn-image.tar")); err != nil {
+		return Release{}, err
+	}
+	if err := k.runGo(ctx, nil, "run", "-C", "bed", ".", "image", "tag", "keyturn.dev/kafka:4.3.1", officialKafka); err != nil {
+		return Release{}, err
+	}
+	return Release{Folder: folder, Version: version, kube: k}, nil
 }
 
 // Uninstall removes Keyturn as people do, if it is installed. The definitions stay.

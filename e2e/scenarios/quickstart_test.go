@@ -12,7 +12,7 @@ import (
 	"github.com/keyturn/keyturn/e2e/harness"
 )
 
-// quickstartNamespace is that of the page. Only on the bed is it certain to be nobody else's.
+// quickstartNamespace is that of the page. On any other cluster it may belong to another team, so the scenario runs on the bed alone.
 const quickstartNamespace = "kafka"
 
 // quickstart types the commands of docs/quickstart.md, with a bed in place of kind and k3d.

@@ -11,7 +11,7 @@ import (
 
 const imagePullFlag = "image-pull-secrets"
 
-// pullSecrets are what the images of all pods of clusters are pulled with, as an operator is told.
+// pullSecrets are the Secrets of the flag, with which images of all pods of clusters are pulled.
 type pullSecrets struct {
 	names  []string
 	usable []corev1.LocalObjectReference

@@ -169,7 +169,7 @@ func TestToolsThatWaitTellWhatContinuesFromWhatNeedsAPerson(t *testing.T) {
 		// builtIn is what Argo CD says by itself.
 		kstatus, builtIn string
 	}{
-		"Kafka that nobody has looked at": {untouched(kafkav1.GroupVersion.WithKind(kafkav1.KindKafka)), inProgress, progressing},
+		"Kafka without a status":          {untouched(kafkav1.GroupVersion.WithKind(kafkav1.KindKafka)), inProgress, progressing},
 		"Kafka of an older generation":    {kafka(generation-1, ready), inProgress, healthy},
 		"Kafka is created":                {kafka(generation, is(condition.NotReady, "Creating")), inProgress, progressing},
 		"Kafka is ready":                  {kafka(generation, ready), current, healthy},
@@ -186,7 +186,7 @@ func TestToolsThatWaitTellWhatContinuesFromWhatNeedsAPerson(t *testing.T) {
 		"Kafka of another operator":       {kafka(generation, is(condition.NotReady, "MadeByAnother")), failed, degraded},
 		"Kafka is paused":                 {kafka(generation, paused), current, progressing},
 		"Kafka is paused before a change": {kafka(generation-1, paused), inProgress, progressing},
-		"KafkaNodePool nobody looks at":   {untouched(kafkav1.GroupVersion.WithKind(kafkav1.KindKafkaNodePool)), inProgress, ""},
+		"KafkaNodePool without a status":  {untouched(kafkav1.GroupVersion.WithKind(kafkav1.KindKafkaNodePool)), inProgress, ""},
 		"KafkaUser is ready":              {user(nil), current, healthy},
 		"KafkaUser precedes its Kafka":    {user(&usermodel.Remark{Reason: usermodel.MissingKafka}), inProgress, degraded},
 		"KafkaUser waits for brokers":     {user(&usermodel.Remark{Reason: usermodel.KafkaUnreachable}), inProgress, degraded},
@@ -199,7 +199,7 @@ func TestToolsThatWaitTellWhatContinuesFromWhatNeedsAPerson(t *testing.T) {
 			return binding.Status(a, binding.Outcome{}, noon())
 		}), current, ""},
 		"KafkaAccess without an operator":  {withoutOperator(binding.Unattended(binding.Public())), inProgress, ""},
-		"EtcdCluster nobody looks at":      {untouched(etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdCluster)), inProgress, ""},
+		"EtcdCluster without a status":     {untouched(etcdv1beta2.GroupVersion.WithKind(etcdv1beta2.KindEtcdCluster)), inProgress, ""},
 		"EtcdCluster is created":           {etcd(false, 1, nil), inProgress, ""},
 		"EtcdCluster is ready":             {etcd(false, 3, nil), current, ""},
 		"EtcdCluster is ready and paused":  {etcd(true, 3, nil), current, ""},

@@ -9,14 +9,14 @@ import (
 	"github.com/keyturn/keyturn/internal/kstatus/kstatustest"
 )
 
-// wantTold compares what tools that wait are told of the Kafka.
-func (w *world) wantTold(when, want string) {
+// wantKstatus compares what kstatus computes for the Kafka.
+func (w *world) wantKstatus(when, want string) {
 	w.t.Helper()
 	kafka := &unstructured.Unstructured{}
 	kafka.SetGroupVersionKind(kafkav1.GroupVersion.WithKind(kafkav1.KindKafka))
 	w.get(clusterName, kafka)
 	if got := kstatustest.Compute(w.t, kafka); got != want {
-		w.t.Errorf("%s tools are told %s, want %s: %v", when, got, want, kafka.Object["status"])
+		w.t.Errorf("%s kstatus is %s, want %s: %v", when, got, want, kafka.Object["status"])
 	}
 }
 
@@ -24,25 +24,25 @@ func TestToolsThatWaitAreToldWhatBecomesOfAKafka(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.dualRole(1)
-	w.wantTold("before an operator looks", "InProgress")
+	w.wantKstatus("before an operator looks", "InProgress")
 
 	w.run(1)
-	w.wantTold("while it is created", "InProgress")
+	w.wantKstatus("while it is created", "InProgress")
 	w.settle()
-	w.wantTold("when it is ready", "Current")
+	w.wantKstatus("when it is ready", "Current")
 
 	w.patchKafka(map[string]any{"version": "3.9.0"})
-	w.wantTold("before an operator sees the change", "InProgress")
+	w.wantKstatus("before an operator sees the change", "InProgress")
 	w.settle()
-	w.wantTold("with a version that is not supported", "Failed")
+	w.wantKstatus("with a version that is not supported", "Failed")
 
 	w.patchKafka(map[string]any{"version": nil})
 	w.settle()
-	w.wantTold("after the correction", "Current")
+	w.wantKstatus("after the correction", "Current")
 
 	w.annotate(&kafkav1.Kafka{}, clusterName, map[string]any{"strimzi.io/pause-reconciliation": asked})
 	w.run(2)
-	w.wantTold("while it is paused", "Current")
+	w.wantKstatus("while it is paused", "Current")
 }
 
 func TestARestartIsInProgress(t *testing.T) {
@@ -55,7 +55,7 @@ func TestARestartIsInProgress(t *testing.T) {
 	w.run(2)
 
 	w.wantReady()
-	w.wantTold("while nodes are restarted", "InProgress")
+	w.wantKstatus("while nodes are restarted", "InProgress")
 	w.settle()
-	w.wantTold("after all restarts", "Current")
+	w.wantKstatus("after all restarts", "Current")
 }

@@ -57,15 +57,24 @@ func probe(t *testing.T, role string, answer wiretest.Answer, leaf func(presente
 
 func asPresented(fingerprint string) string { return fingerprint }
 
-// cluster answers with the registered brokers.
-func cluster(brokers ...kmsg.DescribeClusterResponseBroker) wiretest.Answer {
+// cluster answers with the registered brokers, and knows DescribeCluster up to the version.
+func cluster(newest int16, brokers ...kmsg.DescribeClusterResponseBroker) wiretest.Answer {
 	return func(req kmsg.Request) kmsg.Response {
-		if r, ok := req.(*kmsg.DescribeClusterRequest); !ok || !r.IncludeFencedBrokers {
+		switch req := req.(type) {
+		case *kmsg.ApiVersionsRequest:
+			resp := kmsg.NewPtrApiVersionsResponse()
+			resp.ApiKeys = []kmsg.ApiVersionsResponseApiKey{{ApiKey: kmsg.Metadata.Int16(), MaxVersion: 13}, {ApiKey: kmsg.DescribeCluster.Int16(), MaxVersion: newest}}
+			return resp
+		case *kmsg.DescribeClusterRequest:
+			if req.Version != min(newest, 2) || newest >= 2 && !req.IncludeFencedBrokers {
+				return nil
+			}
+			resp := kmsg.NewPtrDescribeClusterResponse()
+			resp.Brokers = brokers
+			return resp
+		default:
 			return nil
 		}
-		resp := kmsg.NewPtrDescribeClusterResponse()
-		resp.Brokers = brokers
-		return resp
 	}
 }
 
@@ -76,9 +85,12 @@ func TestBrokerServesWhenItTakesPart(t *testing.T) {
 		answer wiretest.Answer
 		want   error
 	}{
-		"registered and taking part":  {cluster(other, kmsg.DescribeClusterResponseBroker{NodeID: 4}), nil},
-		"registered and still fenced": {cluster(other, kmsg.DescribeClusterResponseBroker{NodeID: 4, IsFenced: true}), health.ErrFenced},
-		"not registered":              {cluster(other), health.ErrNotRegistered},
+		"registered and taking part":        {cluster(2, other, kmsg.DescribeClusterResponseBroker{NodeID: 4}), nil},
+		"registered and still fenced":       {cluster(2, other, kmsg.DescribeClusterResponseBroker{NodeID: 4, IsFenced: true}), health.ErrFenced},
+		"not registered":                    {cluster(2, other), health.ErrNotRegistered},
+		"a server that knows newer answers": {cluster(3, other, kmsg.DescribeClusterResponseBroker{NodeID: 4}), nil},
+		"Kafka 3.9, taking part":            {cluster(1, other, kmsg.DescribeClusterResponseBroker{NodeID: 4}), nil},
+		"Kafka 3.9, not listed":             {cluster(1, other), health.ErrNotListed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

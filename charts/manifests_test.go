@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 
 	"github.com/keyturn/keyturn/charts/chartstest"
+	"github.com/keyturn/keyturn/internal/kafka/release"
 )
 
 // rendered reads the objects of a file of config/install. Unknown fields are errors.
@@ -287,7 +288,13 @@ func TestOperatorsRunWithoutPrivileges(t *testing.T) {
 
 func TestOperatorIsTold(t *testing.T) {
 	t.Parallel()
-	images := []string{"operator", "--kafka-image=4.3.1=apache/kafka:4.3.1", "--kafka-image=4.2.1=apache/kafka:4.2.1", "--agent-image=keyturn:0.1.0"}
+	images := []string{"operator"}
+	for _, of := range slices.Backward(release.All()) {
+		for _, version := range slices.Backward(of.Patches) {
+			images = append(images, "--kafka-image="+version+"=apache/kafka:"+version)
+		}
+	}
+	images = append(images, "--agent-image=keyturn:0.1.0")
 	options := []string{"--cluster-domain=cluster.local", "--pkcs12=true", "--network-policies=true", "--operator-namespace=keyturn", "--operator-labels=app.kubernetes.io/name=keyturn", "--leader-election-namespace=keyturn", "--leader-election-id=keyturn-operator", "--concurrent-reconciles=4", "--log-level=info"}
 	tests := map[string]struct {
 		file string

@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/keyturn/keyturn/internal/kafka/release"
 )
 
 // Environment variables that say what to install.
@@ -37,13 +39,13 @@ const (
 const (
 	OperatorNamespace = "keyturn"
 	// DemoNamespace has the cluster that the demo leaves running.
-	DemoNamespace  = "keyturn-demo"
-	operatorName   = "keyturn"
-	bedNode        = "keyturn-bed"
-	bedServer      = "https://10.243.0.2:6443"
-	bedImage       = "keyturn.dev/keyturn:dev"
-	bedKafkaImages = "4.3.1=keyturn.dev/kafka:4.3.1,4.2.1=keyturn.dev/kafka:4.2.1"
-	kafkaImages    = "4.3.1=apache/kafka:4.3.1,4.2.1=apache/kafka:4.2.1"
+	DemoNamespace      = "keyturn-demo"
+	operatorName       = "keyturn"
+	bedNode            = "keyturn-bed"
+	bedServer          = "https://10.243.0.2:6443"
+	bedImage           = "keyturn.dev/keyturn:dev"
+	bedKafkaRepository = "keyturn.dev/kafka"
+	kafkaRepository    = "apache/kafka"
 )
 
 // The programs of the operator's image.
@@ -89,13 +91,13 @@ func (k *Kubernetes) InstallWith(ctx context.Context, journal *Journal, further 
 
 // images takes those that the user names; on the bed it packs what was built.
 func (k *Kubernetes) images(ctx context.Context) (images, error) {
-	named := images{operator: os.Getenv(ImageVariable), kafka: kafkaImages}
+	named := images{operator: os.Getenv(ImageVariable), kafka: kafkaImages(kafkaRepository)}
 	bed, err := k.OnBed(ctx)
 	if err != nil {
 		return images{}, err
 	}
 	if bed {
-		named.kafka = bedKafkaImages
+		named.kafka = kafkaImages(bedKafkaRepository)
 	}
 	if kafka := os.Getenv(KafkaImagesVariable); kafka != "" {
 		named.kafka = kafka
@@ -110,6 +112,25 @@ func (k *Kubernetes) images(ctx context.Context) (images, error) {
 	default:
 		return images{}, fmt.Errorf("$%s must name the operator's image as repository:tag, in a registry that this cluster reaches: make image writes it, docs/install.md says how to push it", ImageVariable)
 	}
+}
+
+// kafkaImages are those of all versions of Kafka in a repository.
+func kafkaImages(repository string) string {
+	var list []string
+	for _, of := range release.All() {
+		for _, version := range of.Patches {
+			list = append(list, version+"="+repository+":"+version)
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// LoadKafka gives the bed images of further versions of Kafka. Other clusters pull them.
+func (k *Kubernetes) LoadKafka(ctx context.Context, versions ...string) error {
+	if bed, err := k.OnBed(ctx); err != nil || !bed {
+		return err
+	}
+	return k.runGo(ctx, nil, append([]string{"run", "-C", "bed", ".", "image", "kafka"}, versions...)...)
 }
 
 // OnBed says whether the cluster is the bed of this repository: another one may have a node of that name.

@@ -96,7 +96,7 @@ type Broker struct {
 // Features are the finalized features of the cluster.
 type Features struct {
 	// MetadataVersion is the level of metadata.version; its name is
-	// MetadataVersionName's.
+	// release.MetadataVersionOf's.
 	MetadataVersion int16
 	// Finalized holds every finalized feature with its level, metadata.version
 	// included.

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/keyturn/keyturn/internal/excerpt"
+	"github.com/keyturn/keyturn/internal/kafka/release"
 )
 
 // StrangerError says that a broker names as the address of a broker what is none of the
@@ -61,16 +62,5 @@ type UnsupportedFeatureError struct {
 }
 
 func (e *UnsupportedFeatureError) Error() string {
-	return fmt.Sprintf("metadata.version cannot be set to %s (level %d): %s", MetadataVersionName(e.Level), e.Level, e.Reason)
-}
-
-// UnknownMetadataVersionError says that the name is none of Kafka's metadata
-// versions, or of one this build does not know yet.
-type UnknownMetadataVersionError struct {
-	Name string
-}
-
-func (e *UnknownMetadataVersionError) Error() string {
-	return fmt.Sprintf("metadata version %q is unknown; known ones are those of Kafka %s to %s, written like 4.3 or 4.3-IV0",
-		e.Name, oldestRelease, newestRelease)
+	return fmt.Sprintf("metadata.version cannot be set to %s (level %d): %s", release.MetadataVersionOf(e.Level), e.Level, e.Reason)
 }

@@ -114,9 +114,14 @@ func (a *firstProcess) format(ctx context.Context, matched stores.Matched) error
 	}
 }
 
-// logging returns the path of the mounted log4j2 configuration, or nothing.
-func (a *firstProcess) logging() string {
-	path := filepath.Join(a.Mounts.Config, contract.LoggingKey)
+// logging are the configurations of the log that are mounted.
+func (a *firstProcess) logging() java.Logging {
+	return java.Logging{Log4j2: a.mounted(contract.LoggingKey), Log4j1: a.mounted(contract.Log4j1Key)}
+}
+
+// mounted returns the path of a key of the node's ConfigMap, or nothing where it has none.
+func (a *firstProcess) mounted(key string) string {
+	path := filepath.Join(a.Mounts.Config, key)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}

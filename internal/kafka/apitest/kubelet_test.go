@@ -18,6 +18,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/admin/adminfake"
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/release"
 )
 
 // What kubelets do: they mount what is stored, each volume on its own and some of
@@ -161,11 +162,11 @@ func (w *world) arrived(pod string, kind volume, now files) bool {
 // limitMetadataVersion lets Kafka know metadata versions only as far as all its
 // servers do.
 func (w *world) limitMetadataVersion(ctx context.Context, pods *corev1.PodList) {
-	newest := model.MetadataVersion("4.3-IV0").Level()
+	newest := release.MetadataVersion("4.3-IV0").Level()
 	for i := range pods.Items {
 		_, running := w.servers[pods.Items[i].UID]
 		if running && pods.Items[i].Annotations[model.KafkaVersionAnnotation] == "4.2.1" {
-			newest = model.MetadataVersion("4.2-IV1").Level()
+			newest = release.MetadataVersion("4.2-IV1").Level()
 		}
 	}
 	if features, err := w.kafka.Client().Features(ctx); err == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/api/condition"
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/release"
 )
 
 // In which order pods are restarted, and what holds that up.
@@ -253,7 +254,7 @@ func TestWhatSomebodyWritesOnAPod(t *testing.T) {
 // olderVersion is a running cluster of the version before the newest.
 func (w *world) olderVersion() {
 	w.t.Helper()
-	older := model.MetadataVersion("4.2-IV1").Level()
+	older := release.MetadataVersion("4.2-IV1").Level()
 	w.kafka.SetMetadataVersion(older, older)
 	kafka := kafkaResource(w.namespace)
 	kafka.Spec.Kafka.Version = "4.2.1"

@@ -37,6 +37,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/release"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/podset"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -169,7 +170,7 @@ func newWorld(t *testing.T) *world {
 		stores: authority.WithStores,
 	}
 	w.kafka = adminfake.New("cluster", w.clock.Now)
-	w.kafka.SetMetadataVersion(model.MetadataVersion("4.3-IV0").Level(), model.MetadataVersion("4.3-IV0").Level())
+	w.kafka.SetMetadataVersion(release.MetadataVersion("4.3-IV0").Level(), release.MetadataVersion("4.3-IV0").Level())
 	w.faulty = &faultyClient{Client: shown.of("an operator", api.operator), deleted: w.deleted, arrived: w.wrote, version: w.version}
 	w.startOperator()
 	return w

@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/release"
 	"github.com/keyturn/keyturn/internal/rollout"
 )
 
@@ -25,7 +26,7 @@ type stuck struct {
 func (s stuck) Admin(Access) (admin.Client, error) { return s, nil }
 
 func (s stuck) Features(context.Context) (admin.Features, error) {
-	return admin.Features{MetadataVersion: model.MetadataVersion("4.2-IV1").Level()}, nil
+	return admin.Features{MetadataVersion: release.MetadataVersion("4.2-IV1").Level()}, nil
 }
 
 func (s stuck) UnregisterBroker(ctx context.Context, _ int32) error { return s.hang(ctx) }

@@ -38,6 +38,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/release"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/podset"
 	"github.com/keyturn/keyturn/internal/publication"
@@ -159,7 +160,7 @@ func newLand(tb testing.TB, neighbours int, theirs manner) *land {
 		nodes: map[string]*node{}, seen: map[string][]byte{}, own: promptly, theirs: theirs, asked: map[string]int{}, pace: 1,
 		kafka: adminfake.New("cluster", time.Now, adminfake.Dual(0, 1, 2)...),
 	}
-	level := model.MetadataVersion("4.3-IV0").Level()
+	level := release.MetadataVersion("4.3-IV0").Level()
 	l.kafka.SetMetadataVersion(level, level)
 	api := fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().
 		WithStatusSubresource(&kafkav1.Kafka{}, &kafkav1.KafkaNodePool{}, &podsetv1.StrimziPodSet{}, &corev1.Pod{}).Build()

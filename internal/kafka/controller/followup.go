@@ -19,6 +19,7 @@ import (
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/companion"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/release"
 	"github.com/keyturn/keyturn/internal/pki"
 	"github.com/keyturn/keyturn/internal/publication"
 )
@@ -41,7 +42,7 @@ func (r *Reconciler) followUp(ctx context.Context, p *pass, acted *outcome) erro
 // followVersion raises the metadata version once all nodes run a version that
 // knows it. It asks Kafka only while the status does not say that it is done.
 func (r *Reconciler) followVersion(ctx context.Context, p *pass, acted *outcome) error {
-	recorded := model.MetadataVersion(p.kafka.Status.KafkaMetadataVersion)
+	recorded := release.MetadataVersion(p.kafka.Status.KafkaMetadataVersion)
 	desired := p.cluster.Metadata.Desired
 	if recorded != "" && recorded.Level() >= desired.Level() {
 		return nil
@@ -81,7 +82,7 @@ func (r *Reconciler) retryVersion(p *pass, acted *outcome, done string, err erro
 		"the metadata version could not be "+done+" yet; it is tried again: "+err.Error())
 }
 
-func (r *Reconciler) metadataVersion(ctx context.Context, p *pass, kafka admin.Client) (model.MetadataVersion, error) {
+func (r *Reconciler) metadataVersion(ctx context.Context, p *pass, kafka admin.Client) (release.MetadataVersion, error) {
 	var features admin.Features
 	err := r.putOne(ctx, p, worthwhile, p.kafkaQuestion(brokers, func(ctx context.Context) (err error) {
 		features, err = kafka.Features(ctx)
@@ -90,11 +91,7 @@ func (r *Reconciler) metadataVersion(ctx context.Context, p *pass, kafka admin.C
 	if err != nil {
 		return "", fmt.Errorf("asking for the metadata version: %w", err)
 	}
-	version, found := model.MetadataVersionOf(features.MetadataVersion)
-	if !found {
-		return model.MetadataVersion(admin.MetadataVersionName(features.MetadataVersion)), nil
-	}
-	return version, nil
+	return release.MetadataVersionOf(features.MetadataVersion), nil
 }
 
 // runningVersions are the versions that the pods were made for.

@@ -15,6 +15,7 @@ import (
 	podsetv1 "github.com/keyturn/keyturn/api/core/v1"
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/release"
 )
 
 // podSetKind is the kind of the owners of pods.
@@ -26,7 +27,7 @@ func (o *observation) known() model.Known {
 	known := model.Known{
 		ClusterID:       o.kafka.Status.ClusterId,
 		ClaimedBy:       o.clusterIDs(),
-		MetadataVersion: model.MetadataVersion(o.kafka.Status.KafkaMetadataVersion),
+		MetadataVersion: release.MetadataVersion(o.kafka.Status.KafkaMetadataVersion),
 		Pools:           map[string]model.KnownPool{},
 		Taken:           o.taken(),
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/release"
 )
 
 // Input is everything a cluster is made from.
@@ -49,7 +50,7 @@ type Known struct {
 	ClaimedBy map[string]string
 	// MetadataVersion is the one the running cluster has finalized; empty when
 	// the cluster has not been formed yet or nobody could tell.
-	MetadataVersion MetadataVersion
+	MetadataVersion release.MetadataVersion
 	// Pools are the pools that have been built, by name, also those whose
 	// KafkaNodePool is gone.
 	Pools map[string]KnownPool

@@ -176,9 +176,15 @@ func TestWhatCannotBeBuiltIsAnError(t *testing.T) {
 		"a downgrade below the metadata":  {func(in *Input) { in.Kafka.Spec.Kafka.Version, in.Known.MetadataVersion = "4.2.1", "4.3-IV0" }, kafka, "cannot be taken back"},
 		"the operator has no image":       {func(in *Input) { in.Settings.Versions = nil }, kafka, "no Kafka image"},
 		"a version before those that get ready": {func(in *Input) {
-			in.Settings.Versions = append(in.Settings.Versions, KafkaVersion{Name: "3.9.1", Image: "i"})
-			in.Kafka.Spec.Kafka.Version = "3.9.1"
-		}, kafka, "Kafka 3.9.1 is in kafkaImages, but this operator does not support it: set spec.kafka.version to one of 4.2.1, 4.3.1"},
+			in.Settings.Versions = append(in.Settings.Versions, KafkaVersion{Name: "3.8.1", Image: "i"})
+			in.Kafka.Spec.Kafka.Version = "3.8.1"
+		}, kafka, "Kafka 3.8.1 is in kafkaImages, but this operator does not support it: set spec.kafka.version to one of 4.2.1, 4.3.1"},
+		"log segments too small for the version": {func(in *Input) {
+			in.Kafka.Spec.Kafka.Config = kafkav1.Config{"log.segment.bytes": "1048575"}
+		}, kafka, "log.segment.bytes is 1048575, and brokers of Kafka 4.3.1 do not start with less than 1048576"},
+		"no fetchers": {func(in *Input) {
+			in.Kafka.Spec.Kafka.Config = kafkav1.Config{"num.replica.fetchers": "0"}
+		}, kafka, "num.replica.fetchers is 0, and brokers of Kafka 4.3.1 do not start with less than 1"},
 		"a version without metadata table": {func(in *Input) { in.Settings.Versions = []KafkaVersion{{Name: "9.9.9", Image: "i"}} }, kafka, "Kafka 9.9.9 is in kafkaImages, but this operator does not support it: add an image"},
 		"a version beside others with metadata table": {func(in *Input) {
 			in.Settings.Versions = append(in.Settings.Versions, KafkaVersion{Name: "9.9.9", Image: "i"})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/release"
 )
 
 // Time that a pod has to stop. A node that is stopped in time hands over its
@@ -46,13 +47,22 @@ func (c Cluster) NodeConfig(node Node) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuring pod %s: %w", node.Pod, err)
 	}
+	logging, config := c.logging()
 	return map[string]string{
 		contract.ServerConfigKey:    c.ServerConfig(node).Encode(),
 		contract.AgentConfigKey:     string(agent),
 		contract.ClusterIDKey:       c.ClusterID,
 		contract.MetadataVersionKey: string(c.Metadata.Format),
-		contract.LoggingKey:         loggingConfig,
+		logging:                     config,
 	}, nil
+}
+
+// logging is the configuration of the server's log, and the key that it has.
+func (c Cluster) logging() (key, config string) {
+	if of, _ := release.Of(c.Version.Name); of.Logging == release.Log4j1 {
+		return contract.Log4j1Key, log4j1Config
+	}
+	return contract.LoggingKey, log4j2Config
 }
 
 // ConfigurationHash is the contract's hash of what NodeConfig returns.
@@ -73,9 +83,24 @@ func stub(parts ...string) string {
 	return hex.EncodeToString(digest.Sum(nil))[:8]
 }
 
-// loggingConfig sends the server's log to standard output. The loggers that are
+// log4j1Config is log4j2Config for servers that have log4j 1. Its loggers are those of the log4j.properties that Kafka
+// 3.9 ships.
+const log4j1Config = `log4j.rootLogger=INFO, stdout
+
+log4j.appender.stdout=org.apache.log4j.ConsoleAppender
+log4j.appender.stdout.layout=org.apache.log4j.EnhancedPatternLayout
+log4j.appender.stdout.layout.ConversionPattern=%d{yyyy-MM-dd'T'HH:mm:ss.SSS'Z'}{UTC} %p [%t] %c: %m%n
+
+log4j.logger.kafka.request.logger=WARN
+log4j.logger.kafka.network.RequestChannel$=WARN
+log4j.logger.org.apache.kafka.storage.internals.log.LogCleaner=INFO
+log4j.logger.state.change.logger=INFO
+log4j.logger.kafka.authorizer.logger=INFO
+`
+
+// log4j2Config sends the server's log to standard output. The loggers that are
 // turned down are those of the log4j2.yaml that Kafka 4.3.1 ships.
-const loggingConfig = `name = KafkaConfig
+const log4j2Config = `name = KafkaConfig
 
 appender.console.type = Console
 appender.console.name = STDOUT

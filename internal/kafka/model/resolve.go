@@ -98,6 +98,7 @@ func (r *resolver) resolve() Cluster {
 	cluster.Listeners = r.resolveListeners()
 	cluster.authorization = r.resolveAuthorization()
 	cluster.config = r.resolveConfig(cluster.stayingBrokers())
+	r.checkLimits(cluster.Version, cluster.config)
 	r.warnCluster(cluster)
 	return cluster
 }

@@ -1,8 +1,13 @@
 package model
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keyturn/keyturn/internal/kafka/agent/contract"
+	"github.com/keyturn/keyturn/internal/kafka/release"
 )
 
 func TestTheDefaultIsTheNewestVersion(t *testing.T) {
@@ -36,7 +41,7 @@ func TestMetadataVersions(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		version, wanted string
-		current         MetadataVersion
+		current         release.MetadataVersion
 		want            MetadataPlan
 	}{
 		"a new cluster":                  {"4.3.1", "", "", MetadataPlan{"4.3-IV0", "4.3-IV0"}},
@@ -46,6 +51,8 @@ func TestMetadataVersions(t *testing.T) {
 		"an upgrade":                     {"4.3.1", "", "4.2-IV1", MetadataPlan{"4.2-IV1", "4.3-IV0"}},
 		"an upgrade held back":           {"4.3.1", "4.2", "4.2-IV1", MetadataPlan{"4.2-IV1", "4.2-IV1"}},
 		"an upgrade done":                {"4.3.1", "4.3", "4.3-IV0", MetadataPlan{"4.3-IV0", "4.3-IV0"}},
+		"an upgrade from 3.9":            {"4.3.1", "", "3.9-IV0", MetadataPlan{"3.9-IV0", "4.3-IV0"}},
+		"an upgrade across two":          {"4.3.1", "", "4.1-IV1", MetadataPlan{"4.1-IV1", "4.3-IV0"}},
 		"back to 4.2 before the finish":  {"4.2.1", "", "4.2-IV1", MetadataPlan{"4.2-IV1", "4.2-IV1"}},
 		"a patch release as the version": {"4.3.1", "4.3.1", "4.2-IV1", MetadataPlan{"4.2-IV1", "4.3-IV0"}},
 		"never backwards":                {"4.3.1", "4.2", "4.3-IV0", MetadataPlan{"4.3-IV0", "4.3-IV0"}},
@@ -64,11 +71,33 @@ func TestMetadataVersions(t *testing.T) {
 	}
 }
 
+// Kafka forbids one thing alone: servers that do not know the metadata version of the cluster.
+func TestAVersionFollowsAnyOtherWhoseMetadataVersionItKnows(t *testing.T) {
+	t.Parallel()
+	var versions []KafkaVersion
+	for _, of := range release.All() {
+		versions = append(versions, KafkaVersion{of.Patches[0], "image"}, KafkaVersion{of.Patches[len(of.Patches)-1], "image"})
+	}
+	for _, from := range versions {
+		for _, to := range versions {
+			in := exampleInput()
+			in.Settings.Versions, in.Kafka.Spec.Kafka.Version = versions, to.Name
+			in.Known.MetadataVersion = release.NewestMetadata(from.Name)
+			_, findings := Resolve(in)
+			isOlder := release.NewestMetadata(to.Name).Level() < in.Known.MetadataVersion.Level()
+			isRefused := strings.Contains(fmt.Sprint(findings), "cannot be taken back")
+			if isOlder != isRefused {
+				t.Errorf("from %s with %s to %s: refused is %t", from.Name, in.Known.MetadataVersion, to.Name, isRefused)
+			}
+		}
+	}
+}
+
 func TestWhenTheMetadataVersionFollows(t *testing.T) {
 	t.Parallel()
 	plan := MetadataPlan{Format: "4.2-IV1", Desired: "4.3-IV0"}
 	cases := map[string]struct {
-		current MetadataVersion
+		current release.MetadataVersion
 		running []string
 		want    bool
 	}{
@@ -90,23 +119,33 @@ func TestWhenTheMetadataVersionFollows(t *testing.T) {
 	}
 }
 
-func TestMetadataLevels(t *testing.T) {
+// What runs below a limit of the next release keeps running until the version is raised.
+func TestLimitsAreThoseOfTheVersion(t *testing.T) {
 	t.Parallel()
-	for version, level := range map[MetadataVersion]int16{"4.2-IV1": 29, "4.3-IV0": 30} {
-		if got := version.Level(); got != level {
-			t.Errorf("%s has level %d", version, got)
+	in := exampleInput()
+	in.Settings.Versions = []KafkaVersion{{"3.9.1", "a"}}
+	in.Kafka.Spec.Kafka.Config["log.segment.bytes"] = "1024"
+	resolved(t, in)
+}
+
+func TestServersBeforeKafka4GetTheLogOfTheirLibrary(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{"3.9.1": contract.Log4j1Key, "4.0.0": contract.LoggingKey} {
+		in := exampleInput()
+		in.Settings.Versions = []KafkaVersion{{version, "image"}}
+		cluster, _ := resolved(t, in)
+		data, err := cluster.NodeConfig(cluster.Nodes[0])
+		if err != nil {
+			t.Fatal(err)
 		}
-		if got, known := MetadataVersionOf(level); got != version || !known {
-			t.Errorf("level %d is %s", level, got)
+		var got []string
+		for _, key := range []string{contract.Log4j1Key, contract.LoggingKey} {
+			if strings.Contains(data[key], "INFO") {
+				got = append(got, key)
+			}
 		}
-	}
-	if version, known := MetadataVersionOf(31); known {
-		t.Errorf("level 31 is %s, which is not for production", version)
-	}
-	rows := metadataVersions()
-	for i := 1; i < len(rows); i++ {
-		if rows[i].level != rows[i-1].level+1 {
-			t.Errorf("%s does not follow %s", rows[i].version, rows[i-1].version)
+		if !slices.Equal(got, []string{want}) {
+			t.Errorf("Kafka %s has %v, want %s", version, got, want)
 		}
 	}
 }

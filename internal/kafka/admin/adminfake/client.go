@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/release"
 )
 
 // Client returns a client of the cluster.
@@ -149,6 +150,6 @@ func (f *client) UpdateMetadataVersion(ctx context.Context, level int16) error {
 		return &admin.UnsupportedFeatureError{Level: level, Reason: "a node does not support it"}
 	}
 	f.c.level = level
-	f.c.acts = append(f.c.acts, fmt.Sprintf("update metadata.version to %s", admin.MetadataVersionName(level)))
+	f.c.acts = append(f.c.acts, fmt.Sprintf("update metadata.version to %s", release.MetadataVersionOf(level)))
 	return nil
 }

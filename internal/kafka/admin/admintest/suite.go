@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/release"
 )
 
 // Limits of waiting for what Kafka does in its own time.
@@ -188,9 +189,9 @@ func unknownBroker(t *testing.T, s Subject) {
 
 func metadataVersion(t *testing.T, s Subject) {
 	level := currentLevel(t, s)
-	name := admin.MetadataVersionName(level)
-	if got, err := admin.MetadataVersionLevel(name); err != nil || got != level {
-		t.Errorf("level of %q is %d, %v; want %d", name, got, err, level)
+	name := release.MetadataVersionOf(level)
+	if got := name.Level(); got != level {
+		t.Errorf("level of %q is %d, want %d", name, got, level)
 	}
 }
 

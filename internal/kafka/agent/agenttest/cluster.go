@@ -147,7 +147,7 @@ func (c *Cluster) prepare(tb testing.TB, spec ClusterSpec, n *Node, directory st
 		Config:       Configuration(tb, config, c.ID, c.serverConfig(n, config, spec.Extra)),
 		Pod:          Pod(tb, published),
 	}
-	mounted.Config[contract.LoggingKey] = []byte(logging)
+	mounted.Config[contract.LoggingKey], mounted.Config[contract.Log4j1Key] = []byte(logging), []byte(log4j1)
 	mounted.Config[contract.MetadataVersionKey] = []byte(spec.MetadataVersion)
 	PutIdentity(mounted.Node, name, n.Identity)
 	PutPublication(tb, mounted.Node, published)
@@ -183,6 +183,13 @@ appender.console.layout.type=PatternLayout
 appender.console.layout.pattern=%d %p [%t] %m (%c)%n
 rootLogger.level=info
 rootLogger.appenderRef.console.ref=console
+`
+
+// log4j1 is the same for servers before Kafka 4.0.
+const log4j1 = `log4j.rootLogger=INFO, console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d %p [%t] %m (%c)%n
 `
 
 func nodeStores(roles []string, extra []publication.Role) []publication.Store {

@@ -15,7 +15,11 @@ import (
 // the content of a key of the ConfigMap.
 func ConfigurationHash(entry func(key string) []byte) string {
 	digest := sha256.New()
-	for _, key := range []string{ServerConfigKey, AgentConfigKey, LoggingKey} {
+	keys := []string{ServerConfigKey, AgentConfigKey, LoggingKey}
+	if len(entry(Log4j1Key)) > 0 { // nodes without it keep the hash that they have
+		keys = append(keys, Log4j1Key)
+	}
+	for _, key := range keys {
 		var length [8]byte
 		binary.BigEndian.PutUint64(length[:], uint64(len(entry(key))))
 		digest.Write(length[:])

@@ -24,6 +24,8 @@ const (
 	MetadataVersionKey = "metadata.version"
 	// LoggingKey holds the log4j2 configuration.
 	LoggingKey = "log4j2.properties"
+	// Log4j1Key holds the configuration of log4j 1, for Kafka before 4.0.
+	Log4j1Key = "log4j.properties"
 )
 
 // BrokerStatePath is the path of the agent's HTTP interface that answers with BrokerState.

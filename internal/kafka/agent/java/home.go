@@ -89,11 +89,11 @@ func findJava(javaHome string) (string, error) {
 }
 
 // Server returns the arguments of a Java launcher that runs the server with the
-// properties file. logging is the log4j2 configuration's path, or empty.
-func (k Kafka) Server(options []string, logging, properties string) []string {
+// properties file.
+func (k Kafka) Server(options []string, logging Logging, properties string) []string {
 	args := k.archive(serverArchive)
 	args = append(args, "-Djava.awt.headless=true")
-	args = append(args, k.logging(logging)...)
+	args = append(args, logging.options()...)
 	args = append(args, options...)
 	return append(args, "-cp", k.classPath, serverClass, properties)
 }
@@ -106,8 +106,24 @@ type FormatSpec struct {
 	MetadataVersion string
 	// Properties is the path of the server's configuration.
 	Properties string
-	// Logging is the log4j2 configuration's path, or empty.
-	Logging string
+	Logging    Logging
+}
+
+// Logging are the paths of the configurations of the log for the libraries of logs that Kafka has had, empty where
+// there is none.
+type Logging struct {
+	Log4j2, Log4j1 string
+}
+
+func (l Logging) options() []string {
+	var options []string
+	if l.Log4j2 != "" {
+		options = append(options, "-Dlog4j2.configurationFile="+l.Log4j2)
+	}
+	if l.Log4j1 != "" {
+		options = append(options, "-Dlog4j.configuration=file:"+l.Log4j1)
+	}
+	return options
 }
 
 // Format returns the arguments of a Java launcher that formats the data
@@ -116,7 +132,7 @@ type FormatSpec struct {
 func (k Kafka) Format(spec FormatSpec) []string {
 	args := k.archive(storageArchive)
 	args = append(args, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m", "-Djava.awt.headless=true")
-	args = append(args, k.logging(spec.Logging)...)
+	args = append(args, spec.Logging.options()...)
 	args = append(args, "-cp", k.classPath, storageClass,
 		// One word, because an id may begin with a dash.
 		"format", "--ignore-formatted", "--cluster-id="+spec.ClusterID, "--config", spec.Properties)
@@ -133,11 +149,4 @@ func (k Kafka) archive(name string) []string {
 		return nil
 	}
 	return []string{"-Xshare:auto", "-XX:SharedArchiveFile=" + path}
-}
-
-func (k Kafka) logging(path string) []string {
-	if path == "" {
-		return nil
-	}
-	return []string{"-Dlog4j2.configurationFile=" + path}
 }

@@ -35,7 +35,7 @@ func installed(t *testing.T, files ...string) (java.Kafka, string) {
 func TestServerIsStartedWithoutAShell(t *testing.T) {
 	t.Parallel()
 	kafka, home := installed(t, "libs/b.jar", "libs/a.jar", "libs/a-sources.jar", "libs/connect-file-4.3.1.jar", "libs/kafka-test.jar")
-	got := kafka.Server([]string{"-Xmx1g", "-Dx=y z"}, "/etc/log4j2.properties", "/run/server.properties")
+	got := kafka.Server([]string{"-Xmx1g", "-Dx=y z"}, java.Logging{Log4j2: "/etc/log4j2.properties"}, "/run/server.properties")
 	want := []string{
 		"-Djava.awt.headless=true", "-Dlog4j2.configurationFile=/etc/log4j2.properties", "-Xmx1g", "-Dx=y z",
 		"-cp", home + "/libs/a-sources.jar:" + home + "/libs/a.jar:" + home + "/libs/b.jar", "kafka.Kafka", "/run/server.properties",
@@ -63,6 +63,20 @@ func TestFormatBeginsQuickly(t *testing.T) {
 	}
 }
 
+func TestServersBeforeKafka4ReadAnotherConfigurationOfTheLog(t *testing.T) {
+	t.Parallel()
+	kafka, _ := installed(t, "libs/a.jar")
+	logging := java.Logging{Log4j1: "/etc/log4j.properties"}
+	for what, got := range map[string][]string{
+		"server": kafka.Server(nil, logging, "/run/server.properties"),
+		"format": kafka.Format(java.FormatSpec{ClusterID: "id", Logging: logging}),
+	} {
+		if !slices.Contains(got, "-Dlog4j.configuration=file:/etc/log4j.properties") {
+			t.Errorf("%s: arguments %v do not name the configuration", what, got)
+		}
+	}
+}
+
 func TestFormatLeavesTheMetadataVersionToKafka(t *testing.T) {
 	t.Parallel()
 	kafka, _ := installed(t, "libs/a.jar")
@@ -74,7 +88,7 @@ func TestFormatLeavesTheMetadataVersionToKafka(t *testing.T) {
 func TestServerUsesItsArchive(t *testing.T) {
 	t.Parallel()
 	kafka, home := installed(t, "libs/a.jar", "kafka.jsa")
-	if got := kafka.Server(nil, "", ""); !slices.Contains(got, "-XX:SharedArchiveFile="+home+"/kafka.jsa") {
+	if got := kafka.Server(nil, java.Logging{}, ""); !slices.Contains(got, "-XX:SharedArchiveFile="+home+"/kafka.jsa") {
 		t.Errorf("arguments %v, want the archive", got)
 	}
 }

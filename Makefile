@@ -28,6 +28,9 @@ ARCHITECTURES ?= amd64 arm64
 # What make image calls the image by default: what the chart runs by default.
 chart_version = $(shell awk '/^appVersion:/ {print $$2}' charts/keyturn/Chart.yaml)
 
+# The version that the chart runs by default.
+newest_kafka = $(shell awk '/^- version:/ {print $$3; exit}' charts/keyturn/values.yaml)
+
 # RUN selects end-to-end scenarios, for example RUN='^cluster/'.
 RUN        ?=
 SHORT_RUN  ?= ^($(if $(KUBECONFIG),,release/quickstart|)cluster/created-|trust/cluster-ca-key-replaced-without-restart|applications/user-connects|certmanager/created|etcd/created)
@@ -98,11 +101,12 @@ api-test: ## tests against a real API server, etcd and cert-manager; of crashes 
 etcd-server-test: needs ## the agent, the operator and the pages of etcd beside real members
 	@KEYTURN_ETCD_HOMES="$$($(BED) etcd)"; KUBEBUILDER_ASSETS="$$($(BED) assets)"; export KEYTURN_ETCD_HOMES KUBEBUILDER_ASSETS; go test -count=1 -timeout 20m ./internal/etcd/admin/... ./internal/etcd/agent/... ./internal/etcd/model ./internal/etcd/servertest
 
-kafka-server-test: needs ## the agent beside single servers of the newest version of Kafka
-	@homes="$$($(BED) kafka)"; KEYTURN_KAFKA_HOMES="$${homes%%:*}"; export KEYTURN_KAFKA_HOMES; go test -count=1 -timeout 30m ./internal/kafka/agent/...
+kafka-server-test: KAFKA = $(newest_kafka)
+kafka-server-test: needs ## the agent beside single servers of the newest version of Kafka, or of those of KAFKA='4.0.0 4.0.2'
+	@KEYTURN_KAFKA_HOMES="$$($(BED) kafka $(KAFKA))"; export KEYTURN_KAFKA_HOMES; go test -count=1 -timeout 60m ./internal/kafka/agent/...
 
-server-test: needs etcd-server-test ## both, of Kafka beside servers of each version
-	@KEYTURN_KAFKA_HOMES="$$($(BED) kafka)"; export KEYTURN_KAFKA_HOMES; go test -count=1 -timeout 30m ./internal/kafka/agent/...
+server-test: etcd-server-test ## both, of Kafka beside servers of the first and last patch of each release
+	@$(MAKE) kafka-server-test KAFKA=
 
 e2e-short: ## the end-to-end scenarios that make test runs
 	@$(kubeconfig); go test -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/scenarios -scenario '$(SHORT_RUN)' -timings note

@@ -22,7 +22,10 @@ func (b Builder) KafkaJars(ctx context.Context, version string) (string, error) 
 	if err != nil {
 		return "", fmt.Errorf("reading the list of jars: %w", err)
 	}
-	if err := parsed.Execute(&pom, struct{ Kafka, Log4j string }{version, versions.Log4j}); err != nil {
+	if err := parsed.Execute(&pom, struct {
+		Kafka, Log4j, Reload4j, SLF4J1 string
+		HasLog4j1                      bool
+	}{version, versions.Log4j, versions.Reload4j, versions.SLF4J1, versions.HasLog4j1(version)}); err != nil {
 		return "", fmt.Errorf("rendering the list of jars: %w", err)
 	}
 	return b.Do(ctx, Step{Name: "kafka-jars-" + version, Inputs: []string{pom.String()}, Make: func(ctx context.Context, dir string) error {

@@ -128,7 +128,8 @@ type trainer struct {
 func (t trainer) recording(archive, class string, args ...string) []string {
 	return append([]string{
 		"-XX:ArchiveClassesAtExit=" + archive, "-Xlog:cds=off", "-Xlog:cds+dynamic=off",
-		"-Dlog4j2.configurationFile=" + kafkaHome + "/config/log4j2.yaml", "-cp", t.classPath, class,
+		"-Dlog4j2.configurationFile=" + kafkaHome + "/config/log4j2.yaml", "-Dlog4j.configuration=file:" + kafkaHome + "/config/log4j.properties",
+		"-cp", t.classPath, class,
 	}, args...)
 }
 

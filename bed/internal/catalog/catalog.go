@@ -43,18 +43,27 @@ func recipes() []recipe {
 func All(ctx context.Context, builder build.Builder) ([]string, error) {
 	var archives []string
 	for _, r := range recipes() {
-		image, err := r.describe(ctx, builder)
-		if err != nil {
-			return nil, fmt.Errorf("making the image %s: %w", r.name, err)
-		}
-		image.Name = r.name
-		archive, err := pack(ctx, builder, image)
+		archive, err := r.make(ctx, builder)
 		if err != nil {
 			return nil, err
 		}
 		archives = append(archives, archive)
 	}
 	return archives, nil
+}
+
+// Kafka builds and packs the image of a version of Kafka and returns the archive.
+func Kafka(ctx context.Context, builder build.Builder, version string) (string, error) {
+	return recipe{images.Prefix + "kafka:" + version, kafka(version)}.make(ctx, builder)
+}
+
+func (r recipe) make(ctx context.Context, builder build.Builder) (string, error) {
+	image, err := r.describe(ctx, builder)
+	if err != nil {
+		return "", fmt.Errorf("making the image %s: %w", r.name, err)
+	}
+	image.Name = r.name
+	return pack(ctx, builder, image)
 }
 
 // pack keeps the archive under a key of the whole description; what the sources contain is told by their paths, which

@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/bed/internal/build"
 	"github.com/keyturn/keyturn/bed/internal/images"
+	"github.com/keyturn/keyturn/bed/internal/versions"
 )
 
 // Where things lie in a Kafka image, as in the official one.
@@ -24,6 +25,11 @@ const (
 
 //go:embed log4j2.yaml
 var kafkaLogging string
+
+// log4j1Logging is for Kafka before 4.0.
+//
+//go:embed log4j.properties
+var log4j1Logging string
 
 //go:embed tools-log4j2.yaml
 var toolsLogging string
@@ -98,6 +104,9 @@ func kafkaLayer(ctx context.Context, builder build.Builder, version string) ([]i
 	files, err := images.Tree(kafkaHome+"/libs", dir)
 	if err != nil {
 		return nil, err
+	}
+	if versions.HasLog4j1(version) {
+		files = append(files, images.Text(kafkaHome+"/config/log4j.properties", log4j1Logging))
 	}
 	return append(files,
 		images.Text(kafkaHome+"/config/log4j2.yaml", kafkaLogging),

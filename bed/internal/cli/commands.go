@@ -57,7 +57,7 @@ func kubeconfigCommand() *cobra.Command {
 
 func imageCommand() *cobra.Command {
 	command := &cobra.Command{Use: "image", Short: "Pack images, for the running bed or for a registry"}
-	command.AddCommand(loadCommand(), importCommand(), tagCommand(), keyturnCommand(), archiveCommand())
+	command.AddCommand(loadCommand(), kafkaImageCommand(), importCommand(), tagCommand(), keyturnCommand(), archiveCommand())
 	return command
 }
 
@@ -74,6 +74,29 @@ func loadCommand() *cobra.Command {
 					return err
 				}
 				return s.load(command.Context(), all.archives, s.tell)
+			})
+		},
+	}
+}
+
+func kafkaImageCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "kafka VERSION...", Short: "Build the images of versions of Kafka and load them into the running bed", Args: cobra.MinimumNArgs(1),
+		RunE: func(command *cobra.Command, wanted []string) error {
+			return inSession(command, func(s session) error {
+				if err := node.Alive(s.folder); err != nil {
+					return err
+				}
+				s.builder.Progress = command.ErrOrStderr()
+				var archives []string
+				for _, version := range wanted {
+					archive, err := catalog.Kafka(command.Context(), s.builder, version)
+					if err != nil {
+						return err
+					}
+					archives = append(archives, archive)
+				}
+				return s.load(command.Context(), archives, s.tell)
 			})
 		},
 	}
@@ -241,12 +264,15 @@ func certManagerCommand() *cobra.Command {
 
 func kafkaCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "kafka", Short: "Print directories with Kafka's jars in libs, separated by colons, for tests of single servers", Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
+		Use: "kafka [VERSION...]", Short: "Print directories with Kafka's jars in libs, separated by colons, for tests of single servers: of all versions by default",
+		RunE: func(command *cobra.Command, wanted []string) error {
+			if len(wanted) == 0 {
+				wanted = versions.Kafka()
+			}
 			return inSession(command, func(s session) error {
 				s.builder.Progress = command.ErrOrStderr()
 				var homes []string
-				for _, version := range []string{versions.KafkaNew, versions.KafkaOld} {
+				for _, version := range wanted {
 					home, err := s.builder.KafkaHome(command.Context(), version)
 					if err != nil {
 						return err

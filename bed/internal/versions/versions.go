@@ -1,5 +1,7 @@
 package versions
 
+import "strings"
+
 // What the node is made of. Every version of the bed is pinned here and nowhere else; the go.mod files under parts
 // are generated from this table and a test holds them to it.
 const (
@@ -31,4 +33,15 @@ const (
 	EtcdOld = "v3.5.35"
 	// Log4j is the logging backend laid into the Kafka images.
 	Log4j = "2.25.3"
+	// Reload4j is that of Kafka before 4.0, and SLF4J1 the version of the bridge to it.
+	Reload4j = "1.2.25"
+	SLF4J1   = "1.7.36"
 )
+
+// Kafka are the versions whose servers tests run, the newest first: the first and the last patch of each minor release.
+func Kafka() []string {
+	return []string{KafkaNew, "4.3.0", "4.2.2", KafkaOld, "4.2.0", "4.1.2", "4.1.0", "4.0.2", "4.0.0", "3.9.2", "3.9.0"}
+}
+
+// HasLog4j1 reports whether a version of Kafka writes its log by log4j 1.
+func HasLog4j1(kafka string) bool { return strings.HasPrefix(kafka, "3.") }

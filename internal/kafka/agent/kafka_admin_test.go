@@ -16,17 +16,15 @@ import (
 // take for granted.
 func TestKafkaFulfilsTheContractOfAdminClients(t *testing.T) {
 	t.Parallel()
-	for network, version := range map[string]string{"127.83.40": newest, "127.83.41": previous} {
-		t.Run(version, func(t *testing.T) {
-			t.Parallel()
-			c := agenttest.Start(t, agenttest.ClusterSpec{
-				KafkaHome: agenttest.KafkaHome(t, version), Network: network, Nodes: [][]string{dual(), dual(), dual()},
-			})
-			admintest.Run(t, func(t *testing.T) admintest.Subject { t.Helper(); return c.Subject(t) })
-			t.Run("all partitions are listed, on however many pages", func(t *testing.T) { longListIsComplete(t, c) })
-			admintest.RunOutage(t, func(t *testing.T) admintest.Outage { t.Helper(); return c.Outage(t) })
+	withEachVersion(t, "127.86", func(t *testing.T, version, network string) {
+		t.Parallel()
+		c := agenttest.Start(t, agenttest.ClusterSpec{
+			KafkaHome: agenttest.KafkaHome(t, version), Network: network, Nodes: [][]string{dual(), dual(), dual()},
 		})
-	}
+		admintest.Run(t, func(t *testing.T) admintest.Subject { t.Helper(); return c.Subject(t) })
+		t.Run("all partitions are listed, on however many pages", func(t *testing.T) { longListIsComplete(t, c) })
+		admintest.RunOutage(t, func(t *testing.T) admintest.Outage { t.Helper(); return c.Outage(t) })
+	})
 }
 
 // longListIsComplete makes two topics of which the first ends on the third page.

@@ -17,18 +17,15 @@ import (
 // take for granted. Its agent is told to leave it alone.
 func TestServerFulfilsTheContractOfReloads(t *testing.T) {
 	t.Parallel()
-	for name, version := range map[string]string{"Kafka 4.3": newest, "Kafka 4.2": previous} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			reloadtest.Run(t, func(t *testing.T) reloadtest.Subject {
-				t.Helper()
-				network := map[string]string{newest: "127.83.26", previous: "127.83.27"}[version]
-				return leftAlone(t, rotate(t, version, agenttest.ClusterSpec{
-					Network: network, Nodes: [][]string{dual()}, Extra: []publication.Role{agenttest.OpenListener},
-				}))
-			})
+	withEachVersion(t, "127.87", func(t *testing.T, version, network string) {
+		t.Parallel()
+		reloadtest.Run(t, func(t *testing.T) reloadtest.Subject {
+			t.Helper()
+			return leftAlone(t, rotate(t, version, agenttest.ClusterSpec{
+				Network: network, Nodes: [][]string{dual()}, Extra: []publication.Role{agenttest.OpenListener},
+			}))
 		})
-	}
+	})
 }
 
 // leftAlone is the only node of a cluster, whose agent reloads nothing and deletes no

@@ -11,16 +11,14 @@ import (
 
 // TestKafkaFulfilsTheContractOfUsersClients holds single servers to what tests of the user operator take for granted.
 func TestKafkaFulfilsTheContractOfUsersClients(t *testing.T) {
-	for network, version := range map[string]string{"127.83.42": newest, "127.83.43": previous} {
-		t.Run(version, func(t *testing.T) {
-			c := agenttest.Start(t, agenttest.ClusterSpec{
-				KafkaHome: agenttest.KafkaHome(t, version), Network: network, Nodes: [][]string{dual()},
-				JavaOptions: []string{"-Xms64m", "-Xmx256m", "-XX:+UseSerialGC"},
-			})
-			admintest.RunUsers(t, func(t *testing.T) admintest.UsersSubject { t.Helper(); return c.UsersSubject(t) })
-			t.Run("a server that starts has the passwords of all users but those that were revoked", func(t *testing.T) { passwordsOutlive(t, c) })
+	withEachVersion(t, "127.85", func(t *testing.T, version, network string) {
+		c := agenttest.Start(t, agenttest.ClusterSpec{
+			KafkaHome: agenttest.KafkaHome(t, version), Network: network, Nodes: [][]string{dual()},
+			JavaOptions: []string{"-Xms64m", "-Xmx256m", "-XX:+UseSerialGC"},
 		})
-	}
+		admintest.RunUsers(t, func(t *testing.T) admintest.UsersSubject { t.Helper(); return c.UsersSubject(t) })
+		t.Run("a server that starts has the passwords of all users but those that were revoked", func(t *testing.T) { passwordsOutlive(t, c) })
+	})
 }
 
 // passwordsOutlive restarts a server of which passwords were revoked: had they been deleted, it would have none.

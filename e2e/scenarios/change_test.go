@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"crypto/x509"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/e2e/harness"
+	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/rotation"
 )
 
 // change changes the specification of the Kafka resource.
@@ -121,6 +124,60 @@ func versionFollows(s *stage) {
 	s.step("settled", func() error { return s.kafka.UntilSettled(s.ctx) })
 	s.quietly()
 	s.restarted(nodes("dual-role", 0, 1, 2), 1)
+}
+
+// oldestToNewest takes a cluster from the oldest version of Kafka to the newest, release by release, and back by one,
+// while clients work. On the first 4.0 the cluster CA gets a new key.
+func oldestToNewest(s *stage) {
+	const oldest, first, newest = "3.9.2", "4.0.0", "4.3.1"
+	upgrades := []struct{ version, metadata string }{{first, "4.0-IV3"}, {"4.1.2", "4.1-IV1"}, {"4.2.1", "4.2-IV1"}}
+	back := upgrades[len(upgrades)-1]
+	s.step("images loaded", func() error { return s.kube.LoadKafka(s.ctx, oldest, first, upgrades[1].version) })
+	manifest := s.example("kafka-dual-role.yaml")
+	s.must(manifest.Set("Kafka", clusterName, oldest, "spec", "kafka", "version"))
+	s.create(manifest)
+	s.step("metadata version known", func() error { return s.untilVersion(oldest, "3.9-IV0") })
+
+	s.underLoad(harness.EveryKind()...)
+	for _, to := range upgrades {
+		s.becomes(to.version, to.metadata, map[string]any{"version": to.version})
+		if to.version == first {
+			s.replacesKey(harness.ClusterCA)
+		}
+	}
+	s.becomes(newest, back.metadata, map[string]any{"version": newest, "metadataVersion": back.metadata})
+	s.becomes(back.version, back.metadata, map[string]any{"version": back.version})
+	s.quietly()
+	s.restarted(nodes("dual-role", 0, 1, 2), len(upgrades)+2)
+}
+
+// becomes changes the version of the cluster and waits until all nodes run it.
+func (s *stage) becomes(version, metadata string, kafka map[string]any) {
+	s.Helper()
+	s.step("on "+version+" with metadata version "+metadata, func() error {
+		if err := s.change(map[string]any{"kafka": kafka}); err != nil {
+			return err
+		}
+		if err := s.untilVersion(version, metadata); err != nil {
+			return err
+		}
+		return s.kafka.UntilSettled(s.ctx)
+	})
+}
+
+// replacesKey gives an authority a new key and waits until nobody uses the old one.
+func (s *stage) replacesKey(a harness.Authority) {
+	s.Helper()
+	outgoing, err := s.kafka.Signer(s.ctx, a)
+	s.must(err)
+	s.step("a new key of the "+string(a), func() error {
+		if err := s.kafka.Replace(s.ctx, a); err != nil {
+			return err
+		}
+		told, err := s.kafka.UntilTurned(s.ctx, a, []*x509.Certificate{outgoing.Certificate()}, authorities.RaftRemainder, rotation.Trusted)
+		s.notes = append(s.notes, told)
+		return err
+	})
 }
 
 func (s *stage) untilVersion(version, metadata string) error {

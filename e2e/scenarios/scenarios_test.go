@@ -62,6 +62,8 @@ func clusterScenarios() []scenario {
 	const contractLimit = 30 * time.Minute
 	// A kubelet waits up to five minutes between two attempts to pull an image.
 	const registryLimit = 20 * time.Minute
+	// All nodes are restarted five times.
+	const upgradesLimit = 30 * time.Minute
 	return []scenario{
 		{name: "cluster/created-used-rolled-scaled-deleted", run: wholeLife},
 		{name: "cluster/admin-client-fulfils-its-contract", run: adminContract},
@@ -78,6 +80,7 @@ func clusterScenarios() []scenario {
 		{name: "cluster/lost-authority-certificates-come-back", run: lostCertificatesComeBack},
 		{name: "cluster/listener-certificate-replaced-under-load", run: listenerCertificate},
 		{name: "cluster/upgraded-under-load", run: versionFollows},
+		{name: "cluster/oldest-to-newest", run: oldestToNewest, within: upgradesLimit},
 		{name: "cluster/users-own-authorities", run: usersAuthorities},
 		{name: "cluster/controllers-restart-first", run: controllersGoFirst},
 		{name: "cluster/private-registry", run: privateRegistry, within: registryLimit},

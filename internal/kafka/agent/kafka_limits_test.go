@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/kafka/agent/agenttest"
-	"github.com/keyturn/keyturn/internal/kafka/agent/java"
+	kafkajava "github.com/keyturn/keyturn/internal/kafka/agent/java"
 	"github.com/keyturn/keyturn/internal/kafka/release"
 )
 
@@ -18,7 +18,7 @@ import (
 func TestServersRefuseWhatIsBelowALimitOfTheirRelease(t *testing.T) {
 	withEachVersion(t, "127.89", func(t *testing.T, version, network string) {
 		t.Parallel()
-		kafka, err := java.Find(agenttest.KafkaHome(t, version), os.Getenv("JAVA_HOME"))
+		kafka, err := kafkajava.Find(agenttest.KafkaHome(t, version), os.Getenv("JAVA_HOME"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func everyLimit() []release.Limit {
 }
 
 // formatsWith formats storage with a setting and returns what the tool says, and whether it accepts the setting.
-func formatsWith(t *testing.T, kafka java.Kafka, address, setting string) (said string, accepted bool) {
+func formatsWith(t *testing.T, kafka kafkajava.Kafka, address, setting string) (said string, accepted bool) {
 	t.Helper()
 	folder := t.TempDir()
 	properties := filepath.Join(folder, "server.properties")
@@ -55,7 +55,7 @@ func formatsWith(t *testing.T, kafka java.Kafka, address, setting string) (said 
 	if err := os.WriteFile(properties, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	spec := java.FormatSpec{ClusterID: "MkU3OEVBNTcwNTJENDM2Qk", Properties: properties}
+	spec := kafkajava.FormatSpec{ClusterID: "MkU3OEVBNTcwNTJENDM2Qk", Properties: properties}
 	output, err := exec.CommandContext(t.Context(), kafka.Java, kafka.Format(spec)...).CombinedOutput()
 	return string(output), err == nil
 }

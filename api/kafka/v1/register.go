@@ -17,6 +17,8 @@ const (
 	KindKafkaNodePool = "KafkaNodePool"
 	// KindKafkaUser is the kind of KafkaUser.
 	KindKafkaUser = "KafkaUser"
+	// KindKafkaTopic is the kind of KafkaTopic.
+	KindKafkaTopic = "KafkaTopic"
 )
 
 var (
@@ -30,7 +32,7 @@ var (
 // every other AddToScheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
-		&Kafka{}, &KafkaList{}, &KafkaNodePool{}, &KafkaNodePoolList{}, &KafkaUser{}, &KafkaUserList{})
+		&Kafka{}, &KafkaList{}, &KafkaNodePool{}, &KafkaNodePoolList{}, &KafkaUser{}, &KafkaUserList{}, &KafkaTopic{}, &KafkaTopicList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

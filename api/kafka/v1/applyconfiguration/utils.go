@@ -58,6 +58,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &kafkav1.KafkaStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("KafkaTemplate"):
 		return &kafkav1.KafkaTemplateApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("KafkaTopic"):
+		return &kafkav1.KafkaTopicApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("KafkaTopicSpec"):
+		return &kafkav1.KafkaTopicSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("KafkaTopicStatus"):
+		return &kafkav1.KafkaTopicStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("KafkaUser"):
 		return &kafkav1.KafkaUserApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("KafkaUserSpec"):

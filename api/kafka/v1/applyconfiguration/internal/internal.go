@@ -452,6 +452,57 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: pod
       type:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.PodTemplate
+- name: com.github.keyturn.keyturn.api.kafka.v1.KafkaTopic
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.KafkaTopicSpec
+    - name: status
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.KafkaTopicStatus
+- name: com.github.keyturn.keyturn.api.kafka.v1.KafkaTopicSpec
+  map:
+    fields:
+    - name: config
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.TopicConfig
+    - name: partitions
+      type:
+        scalar: numeric
+    - name: replicas
+      type:
+        scalar: numeric
+    - name: topicName
+      type:
+        scalar: string
+- name: com.github.keyturn.keyturn.api.kafka.v1.KafkaTopicStatus
+  map:
+    fields:
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: com.github.keyturn.keyturn.api.condition.Condition
+          elementRelationship: atomic
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: topicId
+      type:
+        scalar: string
+    - name: topicName
+      type:
+        scalar: string
 - name: com.github.keyturn.keyturn.api.kafka.v1.KafkaUser
   map:
     fields:
@@ -679,6 +730,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: value
       type:
         scalar: string
+- name: com.github.keyturn.keyturn.api.kafka.v1.TopicConfig
+  map:
+    elementType:
+      namedType: com.github.keyturn.keyturn.api.kafka.v1.TopicConfigValue
+- name: com.github.keyturn.keyturn.api.kafka.v1.TopicConfigValue
+  scalar: string
 - name: com.github.keyturn.keyturn.api.kafka.v1.UsedNodePool
   map:
     fields:

@@ -27,6 +27,7 @@ const (
 	kafkas         = "kafkas.kafka.strimzi.io"
 	kafkaNodePools = "kafkanodepools.kafka.strimzi.io"
 	kafkaUsers     = "kafkausers.kafka.strimzi.io"
+	kafkaTopics    = "kafkatopics.kafka.strimzi.io"
 	podSets        = "strimzipodsets.core.strimzi.io"
 	kafkaAccesses  = "kafkaaccesses.access.strimzi.io"
 	etcdClusters   = "etcdclusters.etcd.database.coreos.com"
@@ -38,10 +39,10 @@ const (
 
 // definitions are those that Keyturn installs.
 func definitions() []string {
-	return []string{kafkas, kafkaNodePools, kafkaUsers, podSets, kafkaAccesses, proposedAccesses, etcdClusters, etcdBackups, etcdPKIs}
+	return []string{kafkas, kafkaNodePools, kafkaUsers, kafkaTopics, podSets, kafkaAccesses, proposedAccesses, etcdClusters, etcdBackups, etcdPKIs}
 }
 
-// versions are those of every definition of Kafka and its users.
+// versions are those of every definition of Kafka, its users and topics.
 func versions() []string { return []string{"v1", "v1beta2"} }
 
 // versionsOf are those that a definition serves, the stored one first.
@@ -49,6 +50,8 @@ func versionsOf(name string) []string {
 	switch name {
 	case kafkaAccesses, etcdPKIs:
 		return []string{"v1alpha1"}
+	case kafkaUsers, kafkaTopics:
+		return append(versions(), "v1beta1", "v1alpha1")
 	case proposedAccesses, etcdClusters, etcdBackups:
 		return []string{"v1beta2"}
 	default:

@@ -63,22 +63,30 @@ func compileRules(t *testing.T, path string, s *schema.Structural, root bool) {
 	}
 }
 
-func TestDefinitionsServeTwoVersionsWithOneSchema(t *testing.T) {
+func TestDefinitionsServeOlderVersionsWithTheSchemaOfV1(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{kafkas, kafkaNodePools, kafkaUsers, podSets} {
+	for _, name := range []string{kafkas, kafkaNodePools, kafkaUsers, kafkaTopics, podSets} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			crd := definition(t, name)
-			stored, served := crd.Spec.Versions[0], crd.Spec.Versions[1]
+			stored := crd.Spec.Versions[0]
 			if stored.Name != "v1" || !stored.Storage || !stored.Served {
 				t.Errorf("the first version is %s (storage %t, served %t), want v1 stored and served", stored.Name, stored.Storage, stored.Served)
 			}
-			if served.Name != "v1beta2" || served.Storage || !served.Served {
-				t.Errorf("the second version is %s (storage %t, served %t), want v1beta2 served only", served.Name, served.Storage, served.Served)
+			names := []string{stored.Name}
+			for _, served := range crd.Spec.Versions[1:] {
+				names = append(names, served.Name)
+				if served.Storage || !served.Served {
+					t.Errorf("%s has storage %t and served %t, want it served only", served.Name, served.Storage, served.Served)
+				}
+				older := served.Name
+				served.Name, served.Storage = stored.Name, stored.Storage
+				if diff := cmp.Diff(stored, served); diff != "" {
+					t.Errorf("the versions differ (-v1 +%s):\n%s", older, diff)
+				}
 			}
-			served.Name, served.Storage = stored.Name, stored.Storage
-			if diff := cmp.Diff(stored, served); diff != "" {
-				t.Errorf("the versions differ (-v1 +v1beta2):\n%s", diff)
+			if diff := cmp.Diff(versionsOf(name), names); diff != "" {
+				t.Errorf("the versions are others (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -91,6 +99,7 @@ func TestDefinitionsHaveTheNamesOfTheirOrigin(t *testing.T) {
 		kafkas:           {Plural: "kafkas", Singular: "kafka", ShortNames: []string{"k"}, Kind: "Kafka", ListKind: "KafkaList", Categories: []string{"strimzi"}},
 		kafkaNodePools:   {Plural: "kafkanodepools", Singular: "kafkanodepool", ShortNames: []string{"knp"}, Kind: "KafkaNodePool", ListKind: "KafkaNodePoolList", Categories: []string{"strimzi"}},
 		kafkaUsers:       {Plural: "kafkausers", Singular: "kafkauser", ShortNames: []string{"ku"}, Kind: "KafkaUser", ListKind: "KafkaUserList", Categories: []string{"strimzi"}},
+		kafkaTopics:      {Plural: "kafkatopics", Singular: "kafkatopic", ShortNames: []string{"kt"}, Kind: "KafkaTopic", ListKind: "KafkaTopicList", Categories: []string{"strimzi"}},
 		kafkaAccesses:    {Plural: "kafkaaccesses", Singular: "kafkaaccess", ShortNames: []string{"ka"}, Kind: "KafkaAccess", ListKind: "KafkaAccessList", Categories: []string{"strimzi"}},
 		proposedAccesses: {Plural: "kafkaaccesses", Singular: "kafkaaccess", Kind: "KafkaAccess", ListKind: "KafkaAccessList", Categories: []string{"strimzi"}},
 		etcdClusters:     {Plural: "etcdclusters", Singular: "etcdcluster", ShortNames: []string{"etcd"}, Kind: "EtcdCluster", ListKind: "EtcdClusterList"},
@@ -115,6 +124,7 @@ func TestOnlyNodePoolsScale(t *testing.T) {
 		kafkas:           nil,
 		kafkaNodePools:   {SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas", LabelSelectorPath: &selector},
 		kafkaUsers:       nil,
+		kafkaTopics:      nil,
 		podSets:          nil,
 		kafkaAccesses:    nil,
 		proposedAccesses: nil,
@@ -146,7 +156,7 @@ func TestKafkaAccessIsMarkedAsAProvisionedService(t *testing.T) {
 	}
 }
 
-// kubectl explain shows what is written here. A text about what has no effect covers all that is below.
+// kubectl explain shows what is written here. A text about what has no effect, or is as in a Pod, covers all that is below.
 func TestEveryFieldIsDescribed(t *testing.T) {
 	t.Parallel()
 	for _, name := range definitions() {
@@ -165,7 +175,7 @@ func wantDescribed(t *testing.T, path string, s *schema.Structural) {
 	if s.Description == "" {
 		t.Errorf("%s has no description", path)
 	}
-	if strings.HasPrefix(s.Description, "No effect") {
+	if strings.HasPrefix(s.Description, "No effect") || strings.HasSuffix(s.Description, "What is below it is as in a Pod.") {
 		return
 	}
 	for name, property := range s.Properties {

@@ -15,6 +15,7 @@ const (
 	// servedVersion is the older version that manifests still name of what is stored in storedVersion. Its schema is
 	// that of the stored one.
 	servedVersion, storedVersion = "v1beta2", "v1"
+	kindUser, kindTopic          = "KafkaUser", "KafkaTopic"
 	// quantityPattern is narrower than controller-gen's, which lets texts pass that Kubernetes cannot parse
 	// (one such object would keep clients from listing all the others) and negative ones.
 	quantityPattern = `^[+]?([0-9]{1,18}([.][0-9]{0,9})?|[.][0-9]{1,9})([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?$`
@@ -23,7 +24,7 @@ const (
 // refine turns a definition of controller-gen with one version into the one for the API server. Below spec, the
 // fields that are listed for the kind are added to those that are acted on, and no others are taken: strict
 // decoding then names a misspelled one. A spec of which nothing is listed is open, and so is status: every field
-// is kept. A status that no operator has written observes no generation. What is listed for a kind of one group comes before what is listed for the kind. Kafka properties may be of any scalar type, and beside v1 the version that older manifests name is served
+// is kept. A status that no operator has written observes no generation. What is listed for a kind of one group comes before what is listed for the kind. Kafka properties may be of any scalar type, and beside v1 the versions that older manifests name are served
 // with the same schema.
 func refine(data []byte, listed map[string]any) ([]byte, error) {
 	var crd apiextensionsv1.CustomResourceDefinition
@@ -42,6 +43,9 @@ func refine(data []byte, listed map[string]any) ([]byte, error) {
 	spec, status := root.Properties["spec"], root.Properties["status"]
 	each(&spec, narrow)
 	each(&status, narrow, open)
+	if crd.Spec.Names.Kind == kindTopic {
+		takeLists(&spec)
+	}
 	if isListed {
 		if err := complete(&spec, fields, "spec"); err != nil {
 			return nil, err
@@ -60,12 +64,29 @@ func refine(data []byte, listed map[string]any) ([]byte, error) {
 	return render(&crd)
 }
 
-// serveOlder adds the version that older manifests name, without a conversion.
+// serveOlder adds the versions that older manifests name, without a conversion.
 func serveOlder(crd *apiextensionsv1.CustomResourceDefinition) {
-	served := crd.Spec.Versions[0].DeepCopy()
-	served.Name, served.Storage = servedVersion, false
-	crd.Spec.Versions = append(crd.Spec.Versions, *served)
+	for _, name := range olderVersions(crd.Spec.Names.Kind) {
+		served := crd.Spec.Versions[0].DeepCopy()
+		served.Name, served.Storage = name, false
+		crd.Spec.Versions = append(crd.Spec.Versions, *served)
+	}
 	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
+}
+
+// olderVersions are those that manifests of a kind name. Users and topics have had the same fields in all of them.
+func olderVersions(kind string) []string {
+	if kind == kindUser || kind == kindTopic {
+		return []string{servedVersion, "v1beta1", "v1alpha1"}
+	}
+	return []string{servedVersion}
+}
+
+// takeLists makes settings of topics accept lists, too.
+func takeLists(spec *apiextensionsv1.JSONSchemaProps) {
+	config := spec.Properties["config"]
+	config.AdditionalProperties.Schema.MaxItems = nil
+	spec.Properties["config"] = config
 }
 
 // each applies changes to the schema and to everything in it.

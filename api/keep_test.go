@@ -37,6 +37,7 @@ func TestEveryFieldOfARichManifestIsKept(t *testing.T) {
 		"kafka-tokens.yaml":         kafkas,
 		"kafkanodepool-rich.yaml":   kafkaNodePools,
 		"kafkauser-rich.yaml":       kafkaUsers,
+		"kafkatopic-rich.yaml":      kafkaTopics,
 		"kafkaaccess-rich.yaml":     kafkaAccesses,
 		"kafkaaccess-proposed.yaml": proposedAccesses,
 		"etcdcluster-rich.yaml":     etcdClusters,
@@ -103,7 +104,8 @@ func TestFieldsWithoutEffectAreNamed(t *testing.T) {
 			file: "kafka-rich.yaml",
 			want: []string{
 				"spec.cruiseControl",
-				"spec.entityOperator.topicOperator",
+				"spec.entityOperator.topicOperator.reconciliationIntervalMs",
+				"spec.entityOperator.topicOperator.watchedNamespace",
 				"spec.kafka.authorization.supportsAdminApi",
 				"spec.kafka.listeners[1].configuration.maxConnections",
 				"spec.kafka.listeners[1].configuration.useServiceDnsDomain",
@@ -147,6 +149,10 @@ func TestFieldsWithoutEffectAreNamed(t *testing.T) {
 		"KafkaUser": {
 			find: fields.InSpec[kafkav1.KafkaUser],
 			file: "kafkauser-rich.yaml",
+		},
+		"KafkaTopic": {
+			find: fields.InSpec[kafkav1.KafkaTopic],
+			file: "kafkatopic-rich.yaml",
 		},
 		"KafkaAccess": {
 			find: fields.InSpec[accessv1alpha1.KafkaAccess],

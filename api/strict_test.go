@@ -39,7 +39,10 @@ func TestStrictDecodingNamesAMisspelledField(t *testing.T) {
 		"of the options of the JVM":                  {kafkas, minimalKafka, `spec: {kafka: {jvmOptions: {Xmx: 1g}}}`, "spec.kafka.jvmOptions.Xmx"},
 		"of a part without effect":                   {kafkas, minimalKafka, `spec: {entityOperator: {topicOperator: {watchNamespace: a}}}`, "spec.entityOperator.topicOperator.watchNamespace"},
 		"deep in a list without effect":              {kafkas, minimalKafka, `spec: {kafka: {template: {pod: {tolerations: [{keys: a}]}}}}`, "spec.kafka.template.pod.tolerations[0].keys"},
+		"of a toleration of the operators":           {kafkas, minimalKafka, `spec: {entityOperator: {template: {pod: {tolerations: [{keys: a}]}}}}`, "spec.entityOperator.template.pod.tolerations[0].keys"},
 		"of a pool":                                  {kafkaNodePools, minimalNodePool, `spec: {replica: 3}`, "spec.replica"},
+		"of a user":                                  {kafkaUsers, minimalUser, `spec: {authentification: {type: tls}}`, "spec.authentification"},
+		"of a topic":                                 {kafkaTopics, minimalTopic, `spec: {partition: 3}`, "spec.partition"},
 		"of storage":                                 {kafkaNodePools, minimalNodePool, `spec: {storage: {deleteclaim: true}}`, "spec.storage.deleteclaim"},
 		"of a volume":                                {kafkaNodePools, minimalNodePool, `spec: {storage: {type: jbod, volumes: [{id: 0, type: ephemeral, sizelimit: 1Gi}]}}`, "spec.storage.volumes[0].sizelimit"},
 	}

@@ -37,6 +37,12 @@ func complete(schema *apiextensionsv1.JSONSchemaProps, listed map[string]any, pa
 	for _, written := range slices.Sorted(maps.Keys(listed)) {
 		name := strings.TrimRight(written, "[]{}")
 		property, acted := schema.Properties[name]
+		if acted && isUnspecified(&property) {
+			specified := listedSchema(written, listed[written])
+			specified.Description = property.Description
+			schema.Properties[name] = specified
+			continue
+		}
 		if acted {
 			if err := completeProperty(&property, written, listed[written], path+"."+name); err != nil {
 				return err
@@ -49,6 +55,12 @@ func complete(schema *apiextensionsv1.JSONSchemaProps, listed map[string]any, pa
 		schema.Properties[name] = added
 	}
 	return nil
+}
+
+// isUnspecified reports whether the Go type of a field says nothing of its form: it is a type of Kubernetes, and the list says
+// which of its fields may be written.
+func isUnspecified(property *apiextensionsv1.JSONSchemaProps) bool {
+	return property.Type == "" && !property.XIntOrString && property.XPreserveUnknownFields != nil
 }
 
 func completeProperty(property *apiextensionsv1.JSONSchemaProps, written string, listed any, path string) error {

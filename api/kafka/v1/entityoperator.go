@@ -1,7 +1,14 @@
 package v1
 
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
 // EntityOperator says which operators run beside the nodes, in a Deployment of the cluster.
 type EntityOperator struct {
+	// topicOperator looks after the KafkaTopics of the cluster. Unset means that none runs beside the nodes.
+	// +optional
+	TopicOperator *TopicOperator `json:"topicOperator,omitempty"`
 	// userOperator looks after the KafkaUsers of the cluster. Unset means that none runs beside the nodes.
 	// +optional
 	UserOperator *UserOperator `json:"userOperator,omitempty"`
@@ -14,7 +21,62 @@ type EntityOperator struct {
 type EntityOperatorTemplate struct {
 	// pod of the operators.
 	// +optional
-	Pod *PodTemplate `json:"pod,omitempty"`
+	Pod *OperatorPodTemplate `json:"pod,omitempty"`
+	// topicOperatorContainer is the container of the topic operator.
+	// +optional
+	TopicOperatorContainer *OperatorContainerTemplate `json:"topicOperatorContainer,omitempty"`
+	// userOperatorContainer is the container of the user operator.
+	// +optional
+	UserOperatorContainer *OperatorContainerTemplate `json:"userOperatorContainer,omitempty"`
+}
+
+// OperatorPodTemplate is what the user adds to the pod of the operators beside the nodes. A change replaces the pod.
+type OperatorPodTemplate struct {
+	// imagePullSecrets are the Secrets that images are pulled with. Unset means those of the operator, and an empty list none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	ImagePullSecrets []ImagePullSecret `json:"imagePullSecrets,omitzero"`
+	// affinity says on which machines the pod may run. What is below it is as in a Pod.
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	// tolerations of the pod. What is below it is as in a Pod.
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// topologySpreadConstraints of the pod. What is below it is as in a Pod.
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+	// priorityClassName of the pod.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+	// schedulerName is the scheduler that places the pod. Unset means that of Kubernetes.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	SchedulerName string `json:"schedulerName,omitempty"`
+}
+
+// OperatorContainerTemplate is what the user adds to the container of an operator beside the nodes.
+type OperatorContainerTemplate struct {
+	// env are environment variables of the container. Names that begin with KEYTURN_, KUBERNETES_ or
+	// SSL_CERT_ are refused, and so are GODEBUG and KUBECONFIG. What is below it is as in a Pod.
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Env []corev1.EnvVar `json:"env,omitempty"`
+}
+
+// TopicOperator configures the topic operator that runs beside the nodes.
+type TopicOperator struct {
+	// resources of its container.
+	// +optional
+	Resources *Resources `json:"resources,omitempty"`
 }
 
 // UserOperator configures the user operator that runs beside the nodes.

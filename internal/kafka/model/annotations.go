@@ -38,9 +38,7 @@ const DeletePodAndClaimsAnnotation = "strimzi.io/delete-pod-and-pvc"
 // ReadOfPods are the annotations of pods that something follows from, whoever has written them.
 func ReadOfPods() []string {
 	entries := slices.Concat(shapeAnnotations(), certificateAnnotations())
-	read := make([]string, 0, len(entries)+5)
-	read = append(read, agent.PinAnnotation, agent.PublishedAnnotation, agent.GivenAnnotation,
-		ManualRollingUpdateAnnotation, DeletePodAndClaimsAnnotation)
+	read := append(agent.PublicationAnnotations(), ManualRollingUpdateAnnotation, DeletePodAndClaimsAnnotation)
 	for _, entry := range entries {
 		read = append(read, entry.annotation)
 	}

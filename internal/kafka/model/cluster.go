@@ -136,15 +136,16 @@ type Cluster struct {
 	// SkipScaleDownCheck is the annotation strimzi.io/skip-broker-scaledown-check:
 	// a person takes the loss of partitions on leaving nodes upon them.
 	SkipScaleDownCheck bool
-	// UserOperator runs beside the nodes, nil when none does.
-	UserOperator *kafkav1.UserOperator
+	// UserOperator and TopicOperator run beside the nodes, nil when they do not.
+	UserOperator  *kafkav1.UserOperator
+	TopicOperator *kafkav1.TopicOperator
 
-	config          Properties
-	authorization   authorization
-	labels          map[string]string
-	settings        Settings
-	owner           Owner
-	operatorSecrets []corev1.LocalObjectReference
+	config        Properties
+	authorization authorization
+	labels        map[string]string
+	settings      Settings
+	owner         Owner
+	beside        operatorTemplate
 }
 
 // Owner is the Kafka resource that owns what is rendered.

@@ -70,7 +70,15 @@ Each type of volume has fields of its own. The others are kept and reported wher
 	}
 	page.WriteString("\nThe volumes of a `jbod` have an `id` and the fields of their own type.\n\n")
 	writeUser(&page)
+	writeTopic(&page)
 	return page.String()
+}
+
+// writeTopic: the topic operator acts on every field.
+func writeTopic(page *strings.Builder) {
+	page.WriteString("\n## `KafkaTopic`\n\n### Acted on\n\n")
+	writeByParent(page, fields.PathsOf[kafkav1.KafkaTopic]().Acted)
+	page.WriteString("A setting of `config` is a text, a number, a boolean or a list, and the API server refuses an object.\n")
 }
 
 // writeUser: the user operator acts on every field.

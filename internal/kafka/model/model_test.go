@@ -234,8 +234,28 @@ func TestWhatCannotBeBuiltIsAnError(t *testing.T) {
 		},
 		"a pull Secret of the operators beside the nodes has no name": {
 			func(in *Input) {
-				in.Kafka.Spec.EntityOperator = &kafkav1.EntityOperator{Template: &kafkav1.EntityOperatorTemplate{Pod: pulling("")}}
+				in.Kafka.Spec.EntityOperator = &kafkav1.EntityOperator{Template: &kafkav1.EntityOperatorTemplate{Pod: operatorsPulling("")}}
 			}, kafka, "spec.entityOperator.template.pod.imagePullSecrets: one has no name",
+		},
+		"a variable of the operators would name another API server": {
+			func(in *Input) {
+				in.Kafka.Spec.EntityOperator = withEnv("KUBERNETES_SERVICE_HOST")
+			}, kafka, "spec.entityOperator.template.topicOperatorContainer.env must not have KUBERNETES_SERVICE_HOST, because it changes whom the operator trusts or obeys: remove it",
+		},
+		"a variable of the operators is Keyturn's own": {
+			func(in *Input) {
+				in.Kafka.Spec.EntityOperator = withEnv("KEYTURN_ANY")
+			}, kafka, "spec.entityOperator.template.topicOperatorContainer.env must not have KEYTURN_ANY, because it changes whom the operator trusts or obeys: remove it",
+		},
+		"a variable of the operators is there twice": {
+			func(in *Input) {
+				in.Kafka.Spec.EntityOperator = withEnv("A", "A")
+			}, kafka, "spec.entityOperator.template.topicOperatorContainer.env has A twice: remove one of the two",
+		},
+		"a variable of the operators has no name": {
+			func(in *Input) {
+				in.Kafka.Spec.EntityOperator = withEnv("")
+			}, kafka, "spec.entityOperator.template.topicOperatorContainer.env has a variable without a name: name it, or remove it",
 		},
 		"a pull Secret of a pool is no name": {
 			func(in *Input) { in.Pools[0].Spec.Template = &kafkav1.NodePoolTemplate{Pod: pulling("A_b")} },

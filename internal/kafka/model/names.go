@@ -27,17 +27,23 @@ type Names struct {
 // common name of node certificates, value of the label strimzi.io/name.
 func (n Names) Kafka() string { return n.Cluster + "-kafka" }
 
-// EntityOperator is the name of what runs beside the nodes for users.
+// EntityOperator is the name of what runs beside the nodes for users and topics.
 func (n Names) EntityOperator() string { return n.Cluster + "-entity-operator" }
 
 // UserOperator is the common name by which nodes know the user operator.
 func (n Names) UserOperator() string { return n.Cluster + "-entity-user-operator" }
+
+// TopicOperator is the common name by which nodes know the topic operator.
+func (n Names) TopicOperator() string { return n.Cluster + "-entity-topic-operator" }
 
 // OperatorSecret is the Secret with the certificate of the cluster operator.
 func (n Names) OperatorSecret() string { return n.Cluster + "-cluster-operator-certs" }
 
 // UserOperatorSecret is the Secret with the certificate of a user operator beside the nodes.
 func (n Names) UserOperatorSecret() string { return n.UserOperator() + "-certs" }
+
+// TopicOperatorSecret is the Secret with the certificate of a topic operator beside the nodes.
+func (n Names) TopicOperatorSecret() string { return n.TopicOperator() + "-certs" }
 
 // BootstrapService is the Service that clients start from.
 func (n Names) BootstrapService() string { return n.Cluster + "-kafka-bootstrap" }

@@ -138,10 +138,10 @@ func (c Cluster) initContainer() *coreac.ContainerApplyConfiguration {
 
 // OperatorPod is a pod for OperatorContainer.
 func (c Cluster) OperatorPod() *coreac.PodSpecApplyConfiguration {
-	return withPullSecrets(coreac.PodSpec(), c.operatorSecrets)
+	return withPullSecrets(c.beside.podSpec(), c.beside.pullSecrets)
 }
 
-// OperatorContainer runs the operator's own image.
+// OperatorContainer runs the operator's own image, with the environment that the user adds to the container of that name.
 func (c Cluster) OperatorContainer(name string, resources *kafkav1.Resources) *coreac.ContainerApplyConfiguration {
 	container := coreac.Container().
 		WithName(name).
@@ -151,6 +151,7 @@ func (c Cluster) OperatorContainer(name string, resources *kafkav1.Resources) *c
 	if c.settings.PullPolicy != "" {
 		container.WithImagePullPolicy(c.settings.PullPolicy)
 	}
+	container.Env = slices.Clone(c.beside.env[name])
 	if resources != nil {
 		container.WithResources(resourcesOf(corev1.ResourceRequirements{Limits: resources.Limits, Requests: resources.Requests}))
 	}

@@ -22,14 +22,6 @@ func nodeTemplate(kafka *kafkav1.Kafka, pool *kafkav1.KafkaNodePool) *kafkav1.Po
 	}
 }
 
-// operatorTemplate is what is added to the pod of the operators beside the nodes.
-func operatorTemplate(beside *kafkav1.EntityOperator) *kafkav1.PodTemplate {
-	if beside.Template == nil {
-		return nil
-	}
-	return beside.Template.Pod
-}
-
 // pullSecrets are the Secrets that the images of pods are pulled with: those of the template, also if these are none, or
 // those of the operator. A template may be wrong while a node is lost: what is wrong in it is left out.
 func (s Settings) pullSecrets(template *kafkav1.PodTemplate) []corev1.LocalObjectReference {
@@ -73,9 +65,6 @@ func (r *resolver) checkTemplates() {
 	spec := r.in.Kafka.Spec
 	if template := spec.Kafka.Template; template != nil {
 		r.checkTemplate(r.kafkaObject(), "spec.kafka.template", template.Pod)
-	}
-	if beside := spec.EntityOperator; beside != nil {
-		r.checkTemplate(r.kafkaObject(), "spec.entityOperator.template", operatorTemplate(beside))
 	}
 }
 

@@ -67,6 +67,10 @@ func TestATemplateHasPullSecretsInPlaceOfTheOperators(t *testing.T) {
 	}
 }
 
+func operatorsPulling(names ...string) *kafkav1.OperatorPodTemplate {
+	return &kafkav1.OperatorPodTemplate{ImagePullSecrets: pulling(names...).ImagePullSecrets}
+}
+
 func TestOperatorsBesideTheNodesHavePullSecretsOfTheirOwnTemplate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -75,8 +79,8 @@ func TestOperatorsBesideTheNodesHavePullSecretsOfTheirOwnTemplate(t *testing.T) 
 	}{
 		"no template":             {nil, []string{"operators"}},
 		"a template without pods": {&kafkav1.EntityOperatorTemplate{}, []string{"operators"}},
-		"a template":              {&kafkav1.EntityOperatorTemplate{Pod: pulling("a")}, []string{"a"}},
-		"an empty list":           {&kafkav1.EntityOperatorTemplate{Pod: pulling()}, nil},
+		"a template":              {&kafkav1.EntityOperatorTemplate{Pod: operatorsPulling("a")}, []string{"a"}},
+		"an empty list":           {&kafkav1.EntityOperatorTemplate{Pod: operatorsPulling()}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

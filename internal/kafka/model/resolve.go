@@ -82,8 +82,8 @@ func (r *resolver) resolve() Cluster {
 		owner:              Owner{Name: kafka.Name, UID: kafka.UID},
 	}
 	if beside := kafka.Spec.EntityOperator; beside != nil {
-		cluster.UserOperator = beside.UserOperator
-		cluster.operatorSecrets = r.in.Settings.pullSecrets(operatorTemplate(beside))
+		cluster.UserOperator, cluster.TopicOperator = beside.UserOperator, beside.TopicOperator
+		cluster.beside = r.resolveOperatorTemplate(beside.Template)
 	}
 	r.checkClusterName(cluster.Names)
 	r.checkClaims()

@@ -171,7 +171,7 @@ func (c Cluster) authorizationProperties() Properties {
 	}
 	machinery := []string{
 		c.CommonName(),
-		c.Names.Cluster + "-entity-topic-operator",
+		c.Names.TopicOperator(),
 		c.Names.UserOperator(),
 		c.Names.Cluster + "-kafka-exporter",
 		c.Names.Cluster + "-cruise-control",

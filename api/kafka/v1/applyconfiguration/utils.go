@@ -84,6 +84,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &kafkav1.MetadataTemplateApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("NodePoolTemplate"):
 		return &kafkav1.NodePoolTemplateApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("OperatorContainerTemplate"):
+		return &kafkav1.OperatorContainerTemplateApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("OperatorPodTemplate"):
+		return &kafkav1.OperatorPodTemplateApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PodTemplate"):
 		return &kafkav1.PodTemplateApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Resources"):
@@ -96,6 +100,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &kafkav1.StorageApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SystemProperty"):
 		return &kafkav1.SystemPropertyApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("TopicOperator"):
+		return &kafkav1.TopicOperatorApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("UsedNodePool"):
 		return &kafkav1.UsedNodePoolApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("UserAuthentication"):

@@ -176,6 +176,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: template
       type:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.EntityOperatorTemplate
+    - name: topicOperator
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.TopicOperator
     - name: userOperator
       type:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.UserOperator
@@ -184,7 +187,13 @@ var schemaYAML = typed.YAMLObject(`types:
     fields:
     - name: pod
       type:
-        namedType: com.github.keyturn.keyturn.api.kafka.v1.PodTemplate
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.OperatorPodTemplate
+    - name: topicOperatorContainer
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.OperatorContainerTemplate
+    - name: userOperatorContainer
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.OperatorContainerTemplate
 - name: com.github.keyturn.keyturn.api.kafka.v1.ImagePullSecret
   map:
     fields:
@@ -650,6 +659,68 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: pod
       type:
         namedType: com.github.keyturn.keyturn.api.kafka.v1.PodTemplate
+- name: com.github.keyturn.keyturn.api.kafka.v1.OperatorContainerTemplate
+  map:
+    fields:
+    - name: env
+      type:
+        scalar: untyped
+        list:
+          elementType:
+            namedType: __untyped_atomic_
+          elementRelationship: atomic
+        map:
+          elementType:
+            namedType: __untyped_deduced_
+          elementRelationship: separable
+- name: com.github.keyturn.keyturn.api.kafka.v1.OperatorPodTemplate
+  map:
+    fields:
+    - name: affinity
+      type:
+        scalar: untyped
+        list:
+          elementType:
+            namedType: __untyped_atomic_
+          elementRelationship: atomic
+        map:
+          elementType:
+            namedType: __untyped_deduced_
+          elementRelationship: separable
+    - name: imagePullSecrets
+      type:
+        list:
+          elementType:
+            namedType: com.github.keyturn.keyturn.api.kafka.v1.ImagePullSecret
+          elementRelationship: atomic
+    - name: priorityClassName
+      type:
+        scalar: string
+    - name: schedulerName
+      type:
+        scalar: string
+    - name: tolerations
+      type:
+        scalar: untyped
+        list:
+          elementType:
+            namedType: __untyped_atomic_
+          elementRelationship: atomic
+        map:
+          elementType:
+            namedType: __untyped_deduced_
+          elementRelationship: separable
+    - name: topologySpreadConstraints
+      type:
+        scalar: untyped
+        list:
+          elementType:
+            namedType: __untyped_atomic_
+          elementRelationship: atomic
+        map:
+          elementType:
+            namedType: __untyped_deduced_
+          elementRelationship: separable
 - name: com.github.keyturn.keyturn.api.kafka.v1.PodTemplate
   map:
     fields:
@@ -736,6 +807,12 @@ var schemaYAML = typed.YAMLObject(`types:
       namedType: com.github.keyturn.keyturn.api.kafka.v1.TopicConfigValue
 - name: com.github.keyturn.keyturn.api.kafka.v1.TopicConfigValue
   scalar: string
+- name: com.github.keyturn.keyturn.api.kafka.v1.TopicOperator
+  map:
+    fields:
+    - name: resources
+      type:
+        namedType: com.github.keyturn.keyturn.api.kafka.v1.Resources
 - name: com.github.keyturn.keyturn.api.kafka.v1.UsedNodePool
   map:
     fields:

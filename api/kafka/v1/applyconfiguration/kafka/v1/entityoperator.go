@@ -7,6 +7,8 @@ package v1
 //
 // EntityOperator says which operators run beside the nodes, in a Deployment of the cluster.
 type EntityOperatorApplyConfiguration struct {
+	// topicOperator looks after the KafkaTopics of the cluster. Unset means that none runs beside the nodes.
+	TopicOperator *TopicOperatorApplyConfiguration `json:"topicOperator,omitempty"`
 	// userOperator looks after the KafkaUsers of the cluster. Unset means that none runs beside the nodes.
 	UserOperator *UserOperatorApplyConfiguration `json:"userOperator,omitempty"`
 	// template adds to the pod of the operators.
@@ -17,6 +19,14 @@ type EntityOperatorApplyConfiguration struct {
 // apply.
 func EntityOperator() *EntityOperatorApplyConfiguration {
 	return &EntityOperatorApplyConfiguration{}
+}
+
+// WithTopicOperator sets the TopicOperator field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TopicOperator field is set to the value of the last call.
+func (b *EntityOperatorApplyConfiguration) WithTopicOperator(value *TopicOperatorApplyConfiguration) *EntityOperatorApplyConfiguration {
+	b.TopicOperator = value
+	return b
 }
 
 // WithUserOperator sets the UserOperator field in the declarative configuration to the given value

@@ -8,7 +8,11 @@ package v1
 // EntityOperatorTemplate adds to the pod of the operators beside the nodes.
 type EntityOperatorTemplateApplyConfiguration struct {
 	// pod of the operators.
-	Pod *PodTemplateApplyConfiguration `json:"pod,omitempty"`
+	Pod *OperatorPodTemplateApplyConfiguration `json:"pod,omitempty"`
+	// topicOperatorContainer is the container of the topic operator.
+	TopicOperatorContainer *OperatorContainerTemplateApplyConfiguration `json:"topicOperatorContainer,omitempty"`
+	// userOperatorContainer is the container of the user operator.
+	UserOperatorContainer *OperatorContainerTemplateApplyConfiguration `json:"userOperatorContainer,omitempty"`
 }
 
 // EntityOperatorTemplateApplyConfiguration constructs a declarative configuration of the EntityOperatorTemplate type for use with
@@ -20,7 +24,23 @@ func EntityOperatorTemplate() *EntityOperatorTemplateApplyConfiguration {
 // WithPod sets the Pod field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Pod field is set to the value of the last call.
-func (b *EntityOperatorTemplateApplyConfiguration) WithPod(value *PodTemplateApplyConfiguration) *EntityOperatorTemplateApplyConfiguration {
+func (b *EntityOperatorTemplateApplyConfiguration) WithPod(value *OperatorPodTemplateApplyConfiguration) *EntityOperatorTemplateApplyConfiguration {
 	b.Pod = value
+	return b
+}
+
+// WithTopicOperatorContainer sets the TopicOperatorContainer field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TopicOperatorContainer field is set to the value of the last call.
+func (b *EntityOperatorTemplateApplyConfiguration) WithTopicOperatorContainer(value *OperatorContainerTemplateApplyConfiguration) *EntityOperatorTemplateApplyConfiguration {
+	b.TopicOperatorContainer = value
+	return b
+}
+
+// WithUserOperatorContainer sets the UserOperatorContainer field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UserOperatorContainer field is set to the value of the last call.
+func (b *EntityOperatorTemplateApplyConfiguration) WithUserOperatorContainer(value *OperatorContainerTemplateApplyConfiguration) *EntityOperatorTemplateApplyConfiguration {
+	b.UserOperatorContainer = value
 	return b
 }

@@ -1,0 +1,106 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	coreac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+)
+
+// Names of the containers of the operators beside the nodes.
+const (
+	UserOperatorContainer  = "user-operator"
+	TopicOperatorContainer = "topic-operator"
+)
+
+// operatorTemplate is what the user adds to the pod of the operators beside the nodes, in the form of server-side apply.
+type operatorTemplate struct {
+	pullSecrets []corev1.LocalObjectReference
+	pod         coreac.PodSpecApplyConfiguration
+	// env is the environment of containers by their names.
+	env map[string][]coreac.EnvVarApplyConfiguration
+}
+
+// podSpec is a copy that may be added to.
+func (t operatorTemplate) podSpec() *coreac.PodSpecApplyConfiguration {
+	spec := t.pod
+	return &spec
+}
+
+func (r *resolver) resolveOperatorTemplate(template *kafkav1.EntityOperatorTemplate) operatorTemplate {
+	resolved := operatorTemplate{pullSecrets: r.in.Settings.PullSecrets}
+	if template == nil {
+		return resolved
+	}
+	const path = "spec.entityOperator.template"
+	if pod := template.Pod; pod != nil {
+		pulling := &kafkav1.PodTemplate{ImagePullSecrets: pod.ImagePullSecrets}
+		r.checkTemplate(r.kafkaObject(), path, pulling)
+		resolved.pullSecrets = r.in.Settings.pullSecrets(pulling)
+		if err := inForm(schedulingOf(pod), &resolved.pod); err != nil {
+			r.errorf(r.kafkaObject(), "%s.pod: %v", path, err)
+		}
+	}
+	resolved.env = map[string][]coreac.EnvVarApplyConfiguration{
+		UserOperatorContainer:  r.resolveEnv(path+".userOperatorContainer", template.UserOperatorContainer),
+		TopicOperatorContainer: r.resolveEnv(path+".topicOperatorContainer", template.TopicOperatorContainer),
+	}
+	return resolved
+}
+
+// schedulingOf is where the pod of the operators may run.
+func schedulingOf(pod *kafkav1.OperatorPodTemplate) any {
+	return struct {
+		Affinity          *corev1.Affinity                  `json:"affinity,omitempty"`
+		Tolerations       []corev1.Toleration               `json:"tolerations,omitempty"`
+		Spread            []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+		PriorityClassName string                            `json:"priorityClassName,omitempty"`
+		SchedulerName     string                            `json:"schedulerName,omitempty"`
+	}{pod.Affinity, pod.Tolerations, pod.TopologySpreadConstraints, pod.PriorityClassName, pod.SchedulerName}
+}
+
+// resolveEnv refuses the variables by which an operator could be directed to another API server, or to weaker TLS.
+func (r *resolver) resolveEnv(path string, template *kafkav1.OperatorContainerTemplate) []coreac.EnvVarApplyConfiguration {
+	if template == nil {
+		return nil
+	}
+	var names []string
+	for _, variable := range template.Env {
+		switch {
+		case variable.Name == "":
+			r.errorf(r.kafkaObject(), "%s.env has a variable without a name: name it, or remove it", path)
+		case slices.Contains(names, variable.Name):
+			r.errorf(r.kafkaObject(), "%s.env has %s twice: remove one of the two", path, variable.Name)
+		case isReservedEnv(variable.Name):
+			r.errorf(r.kafkaObject(), "%s.env must not have %s, because it changes whom the operator trusts or obeys: remove it", path, variable.Name)
+		}
+		names = append(names, variable.Name)
+	}
+	var env []coreac.EnvVarApplyConfiguration
+	if err := inForm(template.Env, &env); err != nil {
+		r.errorf(r.kafkaObject(), "%s.env: %v", path, err)
+	}
+	return env
+}
+
+func isReservedEnv(name string) bool {
+	return name == "GODEBUG" || name == "KUBECONFIG" || strings.HasPrefix(name, "SSL_CERT_") ||
+		strings.HasPrefix(name, "KEYTURN_") || strings.HasPrefix(name, "KUBERNETES_")
+}
+
+// inForm reads what a type of Kubernetes holds into the one for server-side apply, which has the same form in JSON.
+func inForm(from, into any) error {
+	data, err := json.Marshal(from)
+	if err != nil {
+		return fmt.Errorf("encoding: %w", err)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("decoding: %w", err)
+	}
+	return nil
+}

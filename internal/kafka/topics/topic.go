@@ -1,0 +1,71 @@
+package topics
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"strings"
+)
+
+// ID is what Kafka gives a topic when it is created. A topic that is deleted and created again has another one.
+type ID [16]byte
+
+var errIDLength = errors.New("a topic id has 16 bytes")
+
+// String is the form in which Kafka's tools print an id.
+func (id ID) String() string { return base64.RawURLEncoding.EncodeToString(id[:]) }
+
+// IsZero reports whether it is the id of no topic.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// ParseID reads what String writes.
+func ParseID(text string) (ID, error) {
+	data, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return ID{}, fmt.Errorf("reading topic id %q: %w", text, err)
+	}
+	if len(data) != len(ID{}) {
+		return ID{}, fmt.Errorf("reading topic id %q: %w", text, errIDLength)
+	}
+	return ID(data), nil
+}
+
+// Topic is what Kafka holds of one topic.
+type Topic struct {
+	ID         ID
+	Partitions int32
+	// Fewest and Most are the replication factors of its partitions, which differ while replicas are moved.
+	Fewest, Most int16
+	// Config are the properties that the topic sets, defaults left out.
+	Config map[string]string
+}
+
+// Equal reports whether two are the same.
+func (t Topic) Equal(other Topic) bool {
+	return t.ID == other.ID && t.Partitions == other.Partitions && t.Fewest == other.Fewest && t.Most == other.Most &&
+		maps.Equal(t.Config, other.Config)
+}
+
+// Default leaves the number of partitions, or of replicas, to the brokers.
+const Default = -1
+
+// New is a topic to create.
+type New struct {
+	Name       string
+	Partitions int32
+	Replicas   int16
+	Config     map[string]string
+}
+
+// maxName is how many characters the name of a topic can have.
+const maxName = 249
+
+// IsName reports whether Kafka takes a text for the name of a topic.
+func IsName(name string) bool {
+	return len(name) <= maxName && name != "." && name != ".." && regexp.MustCompile(`^[a-zA-Z0-9._-]+$`).MatchString(name)
+}
+
+// IsInternal reports whether a name is one of those that Kafka and its tools give to topics of their own.
+func IsInternal(name string) bool { return strings.HasPrefix(name, "__") }

@@ -28,6 +28,10 @@ const (
 // some 60 bytes, so these are more than 100,000.
 const UsersAnswer = 8 << 20
 
+// TopicsAnswer is a limit for clients that describe topics: the properties of pageSize topics come in one answer, and have
+// 8 KiB each, four times as much as they take.
+const TopicsAnswer = 2 << 20
+
 // brokerLimit is the length of the longest answer of a broker that is read, in bytes: that of a
 // page, or in a cluster of more than 256 brokers that of the list of them. All else that they are
 // asked takes less than two kilobytes, or less than a page where they answer for the quorum.

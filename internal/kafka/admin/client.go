@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
+	"github.com/keyturn/keyturn/internal/kafka/topics"
 )
 
 // Client is everything the operator has to do with a running cluster. Every
@@ -43,6 +44,34 @@ type Actor interface {
 	// UpdateMetadataVersion raises metadata.version to the level. Raising it to
 	// what it already is changes nothing and is no error. It never lowers it.
 	UpdateMetadataVersion(ctx context.Context, level int16) error
+}
+
+// TopicsClient reads and changes topics. The errors are those of Client; what Kafka does not accept is a RejectedError, and a topic
+// that it does not have an UnknownTopicError.
+type TopicsClient interface {
+	TopicsActor
+	// DescribeTopics tells what Kafka holds of all topics by their names, internal ones included.
+	DescribeTopics(ctx context.Context) (map[string]topics.Topic, error)
+}
+
+// TopicsActor changes topics.
+type TopicsActor interface {
+	// CreateTopics creates topics, and tells of each by its name what came of it. A topic that it says nothing of was not
+	// asked for: the error says why.
+	CreateTopics(ctx context.Context, wanted []topics.New) (map[string]Creation, error)
+	// CreatePartitions makes a topic have more partitions.
+	CreatePartitions(ctx context.Context, topic string, total int32) error
+	// AlterConfig changes all properties of a topic or none. Where nothing is to be changed, nothing is sent.
+	AlterConfig(ctx context.Context, topic string, change topics.ConfigChange) error
+	// DeleteTopic deletes the topic with this id and no other one of its name. One that does not exist is no error.
+	DeleteTopic(ctx context.Context, id topics.ID) error
+}
+
+// Creation is what came of one topic that was to be created.
+type Creation struct {
+	// Topic is what Kafka created, when Err is nil.
+	Topic topics.Topic
+	Err   error
 }
 
 // The errors of a connection; see Client.

@@ -54,6 +54,14 @@ func (e *UnknownBrokerError) Error() string {
 	return fmt.Sprintf("broker %d is not registered", e.ID)
 }
 
+// UnknownTopicError says that a topic does not exist.
+type UnknownTopicError struct {
+	// Topic is its name or its id.
+	Topic string
+}
+
+func (e *UnknownTopicError) Error() string { return fmt.Sprintf("topic %s does not exist", e.Topic) }
+
 // UnsupportedFeatureError says that a node of the cluster does not support the
 // level of metadata.version, or that it would be lowered.
 type UnsupportedFeatureError struct {

@@ -49,33 +49,39 @@ func (p pinned) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, e
 	return p.broker.RetriableRequest(ctx, req)
 }
 
-// list asks any broker for the first page of partitions, and that broker for all others. It returns
-// the broker, too.
+// list asks for all partitions. It returns the broker that was asked, too.
 func (k *Kafka) list(ctx context.Context) ([]Partition, kmsg.Requestor, error) {
+	list := listing{}
+	broker, err := k.pages(ctx, list.read)
+	return list.partitions, broker, err
+}
+
+// pages asks any broker for the first page of partitions, and that broker for all others. It returns
+// the broker, too.
+func (k *Kafka) pages(ctx context.Context, read func(*kmsg.DescribeTopicPartitionsResponse) error) (kmsg.Requestor, error) {
 	first := k.brokers.RequestSharded(ctx, pageRequest(nil))[0] // any one broker is asked
 	if first.Err != nil {
-		return nil, nil, first.Err
+		return nil, first.Err
 	}
 	broker := pinned{k.brokers.Broker(int(first.Meta.NodeID))}
 	page, ok := first.Resp.(*kmsg.DescribeTopicPartitionsResponse)
-	list := listing{}
 	for range maxPages {
 		if !ok {
-			return nil, nil, errPages
+			return nil, errPages
 		}
-		if err := list.read(page); err != nil {
-			return nil, nil, err
+		if err := read(page); err != nil {
+			return nil, err
 		}
 		if page.NextCursor == nil {
-			return list.partitions, broker, nil
+			return broker, nil
 		}
 		resp, err := pageRequest(page.NextCursor).RequestWith(ctx, broker)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		page, ok = resp, resp != nil
 	}
-	return nil, nil, errEnd
+	return nil, errEnd
 }
 
 // pageRequest asks for all topics from the cursor on, internal ones included.

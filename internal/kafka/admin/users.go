@@ -61,7 +61,9 @@ func (e *RejectedError) Error() string {
 func (e *RejectedError) Unwrap() error { return e.Err }
 
 // IsUnauthorized reports whether an error says that Kafka knows the operator and does not let it do this.
-func IsUnauthorized(err error) bool { return errors.Is(err, kerr.ClusterAuthorizationFailed) }
+func IsUnauthorized(err error) bool {
+	return errors.Is(err, kerr.ClusterAuthorizationFailed) || errors.Is(err, kerr.TopicAuthorizationFailed)
+}
 
 const (
 	userPrincipal = "User:"

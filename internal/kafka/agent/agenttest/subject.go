@@ -60,6 +60,16 @@ func (c *Cluster) UsersSubject(tb testing.TB) admintest.UsersSubject {
 	return admintest.UsersSubject{Client: c.Admin(tb), Unreachable: open(tb, nowhere)}
 }
 
+// TopicsSubject is the cluster as the suite of clients of topics wants it.
+func (c *Cluster) TopicsSubject(tb testing.TB) admintest.TopicsSubject {
+	tb.Helper()
+	nowhere := c.AdminOptions()
+	nowhere.Brokers = []string{net.JoinHostPort(c.Nodes[0].Address, closedPort)}
+	options := c.AdminOptions()
+	options.AnswerLimit = admin.TopicsAnswer
+	return admintest.TopicsSubject{Client: open(tb, options), Unreachable: open(tb, nowhere)}
+}
+
 // Outage is the cluster as the suite for stopped nodes wants it.
 func (c *Cluster) Outage(tb testing.TB) admintest.Outage {
 	tb.Helper()

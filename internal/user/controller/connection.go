@@ -1,88 +1,21 @@
 package controller
 
 import (
-	"context"
-	"fmt"
-	"net"
-	"strconv"
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
 	"github.com/keyturn/keyturn/internal/kafka/admin/mtls"
-	"github.com/keyturn/keyturn/internal/kafka/authorities"
-	"github.com/keyturn/keyturn/internal/kafka/model"
-	"github.com/keyturn/keyturn/internal/pki"
+	"github.com/keyturn/keyturn/internal/kafka/connection"
 )
 
-// Deadlines of requests to Kafka.
-const (
-	adminTimeout = 10 * time.Second
-	dialTimeout  = 3 * time.Second
-)
-
-// The identity of the cluster operator, which is a super user of every cluster.
-const (
-	identityCert = "cluster-operator.crt"
-	identityKey  = "cluster-operator.key"
-)
-
-// Connection is how a cluster is reached: over the listener that its brokers have for each other. The source is asked for
-// the certificate and the CAs that are trusted before each connection.
+// Connection is how a cluster is reached whose users are described; see connection.Options.
 func Connection(cluster types.NamespacedName, source mtls.Source, now clock.PassiveClock) admin.Options {
-	names := model.Names{Cluster: cluster.Name, Namespace: cluster.Namespace}
-	return admin.Options{
-		Brokers:     []string{net.JoinHostPort(names.BootstrapHost(), strconv.Itoa(model.ReplicationPort))},
-		Domain:      names.BrokersDomain(),
-		AnswerLimit: admin.UsersAnswer,
-		Dial:        (&net.Dialer{}).DialContext,
-		Credentials: source,
-		Now:         now.Now,
-		Timeout:     adminTimeout,
-		DialTimeout: dialTimeout,
-	}
+	return connection.Options(cluster, source, now, admin.UsersAnswer)
 }
 
 // StoredCredentials are those of the cluster operator, and the cluster CA, as their Secrets hold them.
 func StoredCredentials(live client.Reader, cluster types.NamespacedName) mtls.Source {
-	return func(ctx context.Context) (mtls.Credentials, error) { return credentials(ctx, live, cluster) }
-}
-
-// credentialsError says that a Secret does not hold what the user operator needs to connect.
-type credentialsError struct {
-	secret string
-	why    string
-}
-
-func (e *credentialsError) Error() string { return fmt.Sprintf("Secret %s %s", e.secret, e.why) }
-
-// credentials reads what the user operator presents to Kafka, and whom it trusts.
-func credentials(ctx context.Context, live client.Reader, cluster types.NamespacedName) (mtls.Credentials, error) {
-	identityName := model.Names{Cluster: cluster.Name}.OperatorSecret()
-	caName := authorities.Cluster.CertSecret(cluster.Name)
-	var secrets [2]*corev1.Secret
-	for i, name := range []string{identityName, caName} {
-		secret, exists, err := read[corev1.Secret](ctx, live, types.NamespacedName{Namespace: cluster.Namespace, Name: name})
-		if err != nil {
-			return mtls.Credentials{}, err
-		}
-		if !exists {
-			return mtls.Credentials{}, &credentialsError{name, "does not exist"}
-		}
-		secrets[i] = secret
-	}
-	identity, err := pki.KeyPair(secrets[0].Data[identityCert], secrets[0].Data[identityKey])
-	if err != nil {
-		return mtls.Credentials{}, &credentialsError{identityName, "has no certificate with its key: " + err.Error()}
-	}
-	anchors, err := pki.ParseBundle(secrets[1].Data[authority.CertKey])
-	if err != nil {
-		return mtls.Credentials{}, &credentialsError{caName, "has no CA certificates: " + err.Error()}
-	}
-	return mtls.Credentials{Identity: identity, Anchors: anchors}, nil
+	return connection.StoredCredentials(live, cluster)
 }

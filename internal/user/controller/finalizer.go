@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/user/model"
 )
 
@@ -59,7 +60,7 @@ func (r *Reconciler) release(ctx context.Context, o model.Observed) error {
 
 // liveKafka reads the Kafka past the cache, nil when there is none: what the cache does not show may exist.
 func (r *Reconciler) liveKafka(ctx context.Context) (*kafkav1.Kafka, error) {
-	kafka, _, err := read[kafkav1.Kafka](ctx, r.options.Live, r.options.Cluster)
+	kafka, _, err := kube.Read[kafkav1.Kafka](ctx, r.options.Live, r.options.Cluster)
 	return kafka, err
 }
 

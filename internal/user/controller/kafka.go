@@ -14,6 +14,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/kafka/admin"
+	"github.com/keyturn/keyturn/internal/kafka/connection"
 	"github.com/keyturn/keyturn/internal/kafka/principal"
 	"github.com/keyturn/keyturn/internal/user/model"
 )
@@ -200,7 +201,7 @@ func (r *Reconciler) remove(ctx context.Context, plan model.Plan, now time.Time)
 func (r *Reconciler) explain(err error) model.Remark {
 	name := r.options.Cluster.Name
 	const unchanged = "ACLs, quotas and the password of the user are not up to date in Kafka. "
-	missing, isMissing := errors.AsType[*credentialsError](err)
+	missing, isMissing := errors.AsType[*connection.CredentialsError](err)
 	rejected, wasRejected := errors.AsType[*admin.RejectedError](err)
 	switch {
 	case isMissing:

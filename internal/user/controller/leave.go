@@ -10,6 +10,7 @@ import (
 
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/user/model"
 )
 
@@ -35,7 +36,7 @@ func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, now ti
 
 // departed reads a user that left this Kafka for another one, after its status says so, and reports whether there is one.
 func (r *Reconciler) departed(ctx context.Context, key types.NamespacedName, now time.Time) (*kafkav1.KafkaUser, bool, error) {
-	user, exists, err := read[kafkav1.KafkaUser](ctx, r.options.Live, key)
+	user, exists, err := kube.Read[kafkav1.KafkaUser](ctx, r.options.Live, key)
 	if err != nil {
 		return nil, false, err
 	}
@@ -49,7 +50,7 @@ func (r *Reconciler) departed(ctx context.Context, key types.NamespacedName, now
 	}
 	r.forget(key)
 	// The finalizer is removed from the version that has the report.
-	user, exists, err = read[kafkav1.KafkaUser](ctx, r.options.Live, key)
+	user, exists, err = kube.Read[kafkav1.KafkaUser](ctx, r.options.Live, key)
 	return user, exists && !r.isNamedBy(user), err
 }
 

@@ -16,6 +16,7 @@ import (
 	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
 	"github.com/keyturn/keyturn/internal/authority"
 	"github.com/keyturn/keyturn/internal/kafka/authorities"
+	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/user/model"
 )
 
@@ -66,7 +67,7 @@ func (r *Reconciler) secretsOf(ctx context.Context, user *kafkav1.KafkaUser) (cu
 
 // kafka is the cluster of the users, and whether it exists.
 func (r *Reconciler) kafka(ctx context.Context) (*kafkav1.Kafka, bool, error) {
-	return read[kafkav1.Kafka](ctx, r.options.Client, r.options.Cluster)
+	return kube.Read[kafkav1.Kafka](ctx, r.options.Client, r.options.Cluster)
 }
 
 // clientsCA reads the CA that signs now, and says what is wrong when none does.
@@ -99,24 +100,7 @@ func (r *Reconciler) clientsCA(ctx context.Context) (ca model.CA, problem string
 
 // secret reads a Secret of the cluster's namespace, and whether it exists.
 func (r *Reconciler) secret(ctx context.Context, name string) (*corev1.Secret, bool, error) {
-	return read[corev1.Secret](ctx, r.options.Live, types.NamespacedName{Namespace: r.options.Cluster.Namespace, Name: name})
-}
-
-// read reads an object; nil and false when there is none.
-func read[T any, P interface {
-	*T
-	client.Object
-}](ctx context.Context, reader client.Reader, key types.NamespacedName) (P, bool, error) {
-	object := P(new(T))
-	err := reader.Get(ctx, key, object)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, false, nil
-	case err != nil:
-		return nil, false, fmt.Errorf("reading %T %s: %w", object, key, err)
-	default:
-		return object, true, nil
-	}
+	return kube.Read[corev1.Secret](ctx, r.options.Live, types.NamespacedName{Namespace: r.options.Cluster.Namespace, Name: name})
 }
 
 // version is what the cache shows of everything that a decision about a user depends on.

@@ -1,10 +1,11 @@
 package condition
 
-// Type names what a condition is about. The four are Strimzi's; tools wait for them by name.
+// Type names what a condition is about. All are Strimzi's; tools wait for them by name.
 type Type string
 
 const (
-	// Ready is True when the last reconciliation succeeded. There is no Ready=False: NotReady takes its place.
+	// Ready is True when the last reconciliation succeeded. Of a KafkaTopic it is False otherwise; of all other kinds NotReady takes
+	// the place of Ready=False.
 	Ready Type = "Ready"
 	// NotReady is True when the resource does not run as asked; reason and message name what stands in the way.
 	NotReady Type = "NotReady"
@@ -12,6 +13,8 @@ const (
 	Warning Type = "Warning"
 	// ReconciliationPaused is True while the annotation strimzi.io/pause-reconciliation keeps the operator's hands off.
 	ReconciliationPaused Type = "ReconciliationPaused"
+	// Unmanaged is True while the annotation strimzi.io/managed has the topic of a KafkaTopic left alone.
+	Unmanaged Type = "Unmanaged"
 )
 
 // Status of a condition.
@@ -20,7 +23,7 @@ type Status string
 const (
 	// True says that what the type names is the case.
 	True Status = "True"
-	// False says that it is not. Keyturn leaves such a condition out; other writers may not.
+	// False says that it is not. Keyturn leaves such a condition out but for Ready of a KafkaTopic; other writers may not.
 	False Status = "False"
 	// Unknown says that nobody could tell.
 	Unknown Status = "Unknown"

@@ -30,6 +30,8 @@ func harmless() []string {
 		"TrustNotRecorded", "UnknownFields", "Valid", "WatchDenied",
 		// KafkaUser, KafkaAccess
 		"ACLWithoutEffect", "Bound", "CertificateNotRemoved", "CertificatePostponed", "EndsWithCA", "FeatureGateDisabled", "MissingListener",
+		// KafkaTopic
+		"InvalidConfig", "TopicCreated", "TopicDeleted", "TopicKept", "TopicRecreated", "Unmanaged",
 		// etcd
 		"BackupSucceeded", "CAsCreated", "ExpansionRefused", "Insecure", "MembersReady", "NoAlarm", "PolicyChanged", "PolicyEnforced",
 		"PolicyMissing", "PolicyNotEnforced", "PolicyNotTested", "QuorumReady", "QuotaNearlyUsed", "SecretReady", "SelfSigned",
@@ -46,7 +48,7 @@ func reasonsInCode(t *testing.T) []string {
 	var found []string
 	types := []string{"Reason", "Cause", "BackupFailure", "RestoreFailure"}
 	for _, folder := range []string{
-		"kafka/controller", "kafka/model", "user/model", "user/controller", "access/binding", "access/controller", "unattended",
+		"kafka/controller", "kafka/model", "user/model", "user/controller", "topic/model", "topic/controller", "access/binding", "access/controller", "unattended",
 		"etcd/model", "etcd/controller", "etcd/membership", "etcd/enroll", "etcd/agent/contract", "etcd/attestation",
 	} {
 		paths, err := filepath.Glob(filepath.Join("..", folder, "*.go"))

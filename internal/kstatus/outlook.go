@@ -15,7 +15,7 @@ const (
 func outlooks() map[string]string {
 	all := map[string]string{}
 	for _, part := range []map[string]string{
-		ofAny(), ofKafka(), ofKafkaUser(), ofKafkaAccess(), ofEtcdCluster(), ofEtcdClients(), ofEtcdPKI(),
+		ofAny(), ofKafka(), ofKafkaUser(), ofKafkaTopic(), ofKafkaAccess(), ofEtcdCluster(), ofEtcdClients(), ofEtcdPKI(),
 	} {
 		maps.Copy(all, part)
 	}
@@ -47,6 +47,15 @@ func ofKafka() map[string]string {
 		"CertificatesExpired":      reconciling, // also while new ones are loaded
 		"RotationBlocked":          stalled,
 		"InvalidResourceException": stalled,
+	}
+}
+
+// ofKafkaTopic: reasons that users have as well are theirs.
+func ofKafkaTopic() map[string]string {
+	return map[string]string{
+		"NotSupported":     stalled,
+		"ResourceConflict": stalled,
+		"KafkaError":       reconciling, // also replicas for brokers that have not started yet
 	}
 }
 

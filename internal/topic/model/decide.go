@@ -1,0 +1,219 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/internal/excerpt"
+	kafkamodel "github.com/keyturn/keyturn/internal/kafka/model"
+	"github.com/keyturn/keyturn/internal/kafka/topics"
+)
+
+// Decision is what becomes of a topic.
+type Decision struct {
+	// State is Ready for a topic that is managed, and else why it is left alone.
+	State condition.Type
+	// Problem is why the topic is not ready, nil when it is; Why is the reason for any other state.
+	Problem  *Remark
+	Why      Remark
+	Warnings []Remark
+	// Name and ID are those of the topic in Kafka, empty while there is none that is managed.
+	Name, ID string
+	// Keep puts the finalizer on the object before anything is changed in Kafka, LetGo removes it when all else is done.
+	Keep, LetGo bool
+	// Create is the topic to create; nil when none is. Lost is what is said when it existed before.
+	Create *topics.New
+	Lost   *Remark
+	// Partitions are how many the topic shall have; zero when none are added.
+	Partitions int32
+	Config     topics.ConfigChange
+	// Delete is the id of the topic to delete; nil when none is.
+	Delete *topics.ID
+	// Event is what has happened to a topic that is not told by its status.
+	Event *Remark
+	// Wake is when the next decision is due although nothing changes; zero when never.
+	Wake time.Time
+}
+
+// Decide says what becomes of a topic whose object is not being deleted.
+func Decide(o Observed) Decision {
+	d := Decision{State: condition.Ready, Warnings: slices.Clone(o.Unnoticed)}
+	switch {
+	case !IsManaged(o.Topic):
+		d.State, d.LetGo = condition.Unmanaged, true
+		d.Why = Remark{Unmanaged, "The annotation " + managedAnnotation + " is false. The topic in Kafka is not changed, and not deleted with this KafkaTopic. " +
+			"Remove the annotation to continue."}
+		return d
+	case IsPaused(o.Topic):
+		o.pause(&d, "The topic in Kafka is not changed. ")
+		return d
+	}
+	d.Name, d.ID = Name(o.Topic), o.Topic.Status.TopicID
+	o.keepLost(&d)
+	if d.Problem = o.obstacle(); d.Problem != nil {
+		if o.Kafka == nil {
+			d.ID, d.LetGo = "", true
+		}
+		return d
+	}
+	if winner := o.winner(); winner != "" {
+		d.ID, d.LetGo = "", true
+		d.Problem = &Remark{ResourceConflict, fmt.Sprintf("KafkaTopic %s manages topic %s, too, and is older. This KafkaTopic changes nothing in Kafka. "+
+			"Delete it, or set spec.topicName to the name of another topic.", winner, shown(d.Name))}
+		return d
+	}
+	d.Keep = true
+	if d.Problem = o.Unknown; d.Problem != nil {
+		return d
+	}
+	o.decideTopic(&d)
+	o.warnOfMinimum(&d)
+	return d
+}
+
+func (o Observed) pause(d *Decision, consequence string) {
+	d.State, d.Name, d.ID = condition.ReconciliationPaused, o.Topic.Status.TopicName, o.Topic.Status.TopicID
+	d.Why = Remark{ReconciliationPaused, "The annotation " + kafkamodel.PauseAnnotation + " is true. " + consequence + "Remove the annotation to continue."}
+}
+
+// obstacle is why nothing can be done for a topic, whatever Kafka holds.
+func (o Observed) obstacle() *Remark {
+	name := Name(o.Topic)
+	switch {
+	case o.Kafka == nil:
+		return &Remark{MissingKafka, fmt.Sprintf("Kafka %s does not exist in namespace %s. The topic is not created. Create the Kafka, or correct the label %s.",
+			o.Cluster, o.Topic.Namespace, kafkamodel.ClusterLabel)}
+	case !topics.IsName(name):
+		return &Remark{NotSupported, fmt.Sprintf("Kafka takes no topic of the name %s. The topic is not created. "+
+			"Set spec.topicName to at most 249 characters of a to z, A to Z, 0 to 9, dot, underscore and hyphen.", shown(name))}
+	default:
+		return nil
+	}
+}
+
+// shown is the name of a topic as messages have it.
+func shown(name string) string { return excerpt.Of(name, excerpt.Value) }
+
+// winner is the name of the KafkaTopic that manages the topic in place of this one; empty when this one does. The older one does,
+// and of two of the same second the one whose topic is known.
+func (o Observed) winner() string {
+	best := o.Topic
+	for _, other := range o.Others {
+		if IsManaged(other) && other.DeletionTimestamp.IsZero() && Name(other) == Name(o.Topic) && precedes(other, best) {
+			best = other
+		}
+	}
+	if best == o.Topic {
+		return ""
+	}
+	return best.Name
+}
+
+// decideTopic makes the topic in Kafka what it shall be.
+func (o Observed) decideTopic(d *Decision) {
+	if o.Held == nil {
+		o.decideCreation(d)
+		return
+	}
+	d.ID = o.Held.ID.String()
+	if before := o.knownID(); before != "" && before != d.ID {
+		lost := Remark{TopicRecreated, fmt.Sprintf("Topic %s was deleted in Kafka and created again: it has the id %s in place of %s. "+
+			"The records that it had are lost. Find out what has deleted it.", shown(d.Name), d.ID, before)}
+		d.loses(lost, o.Now)
+		d.Event = &lost
+	}
+	d.Problem = o.unsupported(d)
+	d.Config = o.configChange()
+}
+
+func (o Observed) decideCreation(d *Decision) {
+	spec := o.Topic.Spec
+	d.Create = &topics.New{Name: d.Name, Partitions: topics.Default, Replicas: topics.Default, Config: o.wantedConfig()}
+	if spec.Partitions != nil {
+		d.Create.Partitions = *spec.Partitions
+	}
+	if spec.Replicas != nil {
+		d.Create.Replicas = int16(min(*spec.Replicas, 1<<15-1))
+	}
+	if o.knownID() != "" {
+		d.Lost = &Remark{TopicRecreated, fmt.Sprintf("Topic %s was deleted in Kafka, and not by the topic operator. It is created again and is empty: "+
+			"the records that it had are lost. Find out what has deleted it.", shown(d.Name))}
+	}
+}
+
+// unsupported adds partitions, and says what of the wish cannot be fulfilled. All else is done.
+func (o Observed) unsupported(d *Decision) *Remark {
+	spec, held := o.Topic.Spec, o.Held
+	var problems []string
+	if wanted := wantedName(o.Topic); wanted != d.Name {
+		problems = append(problems, fmt.Sprintf("Topic %s cannot be renamed to %s. Set spec.topicName to %s, or create another KafkaTopic.",
+			shown(d.Name), shown(wanted), shown(d.Name)))
+	}
+	if spec.Partitions != nil && *spec.Partitions > held.Partitions {
+		d.Partitions = *spec.Partitions
+	}
+	if spec.Partitions != nil && *spec.Partitions < held.Partitions {
+		problems = append(problems, fmt.Sprintf("The topic has %d partitions, and Kafka cannot reduce them to %d. Set spec.partitions to %d, "+
+			"or delete the KafkaTopic with its records and create it again.", held.Partitions, *spec.Partitions, held.Partitions))
+	}
+	if spec.Replicas != nil && (*spec.Replicas != int32(held.Fewest) || *spec.Replicas != int32(held.Most)) {
+		problems = append(problems, fmt.Sprintf("The partitions have %s, and the topic operator does not change that to %d. "+
+			"Move them with kafka-reassign-partitions.sh, or set spec.replicas to %d.", replicas(*held), *spec.Replicas, held.Most))
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return &Remark{NotSupported, excerpt.List(problems, " ", excerpt.Listed) + " All other changes are made."}
+}
+
+func replicas(held topics.Topic) string {
+	if held.Fewest == held.Most {
+		return excerpt.Numbered(int(held.Most), "replica", "replicas")
+	}
+	return fmt.Sprintf("%d to %d replicas", held.Fewest, held.Most)
+}
+
+func (o Observed) wantedConfig() map[string]string {
+	config := make(map[string]string, len(o.Topic.Spec.Config))
+	for key, value := range o.Topic.Spec.Config {
+		config[key] = string(value)
+	}
+	return config
+}
+
+// configChange undoes what others have set, but not for topics of Kafka's own: without what brokers set there, records are lost.
+func (o Observed) configChange() topics.ConfigChange {
+	change := topics.DiffConfig(o.Held.Config, o.wantedConfig())
+	if topics.IsInternal(Name(o.Topic)) {
+		change.Remove = nil
+	}
+	return change
+}
+
+// warnOfMinimum tells of a topic that takes no records from producers which wait for all replicas.
+func (o Observed) warnOfMinimum(d *Decision) {
+	factor := int64(0)
+	switch {
+	case o.Held != nil:
+		factor = int64(o.Held.Fewest)
+	case o.Topic.Spec.Replicas != nil:
+		factor = int64(*o.Topic.Spec.Replicas)
+	}
+	minimum, isSet := topics.Integer(o.wantedConfig()[topics.MinInSync])
+	if !isSet || factor == 0 || minimum <= factor {
+		return
+	}
+	d.warn(Remark{InvalidConfig, fmt.Sprintf("%s is %d, and each partition has %s: producers with acks=all cannot write to the topic. "+
+		"Set %s in spec.config to at most %d.", topics.MinInSync, minimum, excerpt.Numbered(int(factor), "replica", "replicas"), topics.MinInSync, factor)})
+}
+
+func (d *Decision) warn(remark Remark) { d.Warnings = append(d.Warnings, remark) }
+
+// wake keeps the earliest time that is still to come.
+func (d *Decision) wake(now, at time.Time) {
+	if at.After(now) && (d.Wake.IsZero() || at.Before(d.Wake)) {
+		d.Wake = at
+	}
+}

@@ -1,0 +1,45 @@
+package model
+
+import (
+	"time"
+
+	"github.com/keyturn/keyturn/api/condition"
+	"github.com/keyturn/keyturn/internal/kafka/topics"
+)
+
+// lostTime is how long the status tells of records that are lost.
+const lostTime = 24 * time.Hour
+
+// keepLost keeps a warning about records that are lost: afterwards nothing else shows it.
+func (o Observed) keepLost(d *Decision) {
+	for _, c := range o.Topic.Status.Conditions {
+		since, err := time.Parse(time.RFC3339, c.LastTransitionTime)
+		if c.Type != condition.Warning || c.Reason != string(TopicRecreated) || err != nil || !o.Now.Before(since.Add(lostTime)) {
+			continue
+		}
+		d.warn(Remark{TopicRecreated, c.Message})
+		d.wake(o.Now, since.Add(lostTime))
+	}
+}
+
+// loses warns of records that are lost, in place of what was lost before.
+func (d *Decision) loses(lost Remark, now time.Time) {
+	kept := d.Warnings[:0]
+	for _, warning := range d.Warnings {
+		if warning.Reason != TopicRecreated {
+			kept = append(kept, warning)
+		}
+	}
+	d.Warnings = append(kept, lost)
+	d.wake(now, now.Add(lostTime))
+}
+
+// Created is a decision after Kafka has created the topic.
+func (d Decision) Created(topic topics.Topic, now time.Time) Decision {
+	d.ID = topic.ID.String()
+	if d.Lost != nil {
+		d.loses(*d.Lost, now)
+		d.Event = d.Lost
+	}
+	return d
+}

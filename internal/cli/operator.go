@@ -26,11 +26,11 @@ import (
 	"github.com/keyturn/keyturn/internal/featuregate"
 	"github.com/keyturn/keyturn/internal/kafka/controller"
 	"github.com/keyturn/keyturn/internal/kafka/entityoperator"
+	"github.com/keyturn/keyturn/internal/kafka/finalizers/release"
 	"github.com/keyturn/keyturn/internal/kafka/model"
 	"github.com/keyturn/keyturn/internal/kube"
 	"github.com/keyturn/keyturn/internal/kube/watches"
 	"github.com/keyturn/keyturn/internal/podset"
-	"github.com/keyturn/keyturn/internal/user/finalizer"
 	usermodel "github.com/keyturn/keyturn/internal/user/model"
 )
 
@@ -166,7 +166,7 @@ func gatesOf(flag string) (featuregate.Gates, error) {
 
 func (o *operatorOptions) managerOptions(scheme *runtime.Scheme, logger logr.Logger) manager.Options {
 	cached := controller.CacheOptions(o.watchNamespaces)
-	cached.ByObject[&kafkav1.KafkaUser{}] = finalizer.Cached()
+	cached.ByObject[&kafkav1.KafkaUser{}] = release.Cached()
 	cached.ByObject[&accessv1alpha1.KafkaAccess{}], cached.ByObject[&kafkav1beta2.KafkaAccess{}] = trimmedMetadata(), trimmedMetadata()
 	options := o.process.managerOptions(scheme, logger, cached)
 	options.Client = controller.ClientOptions()
@@ -180,8 +180,8 @@ func (o *operatorOptions) addControllers(mgr watches.Manager, serverClock *kube.
 	if err := pods.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("adding controllers: %w", err)
 	}
-	users := finalizer.New(finalizer.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("keyturn")})
-	if err := users.SetupWithManager(mgr); err != nil {
+	released := release.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("keyturn")}
+	if err := release.Users(released).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("adding controllers: %w", err)
 	}
 	if err := reportUnattended(mgr, usermodel.Unattended(), binding.Unattended(binding.Public()), binding.Unattended(binding.Proposed())); err != nil {

@@ -1,0 +1,68 @@
+package release_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	kafkav1 "github.com/keyturn/keyturn/api/kafka/v1"
+	"github.com/keyturn/keyturn/internal/kafka/finalizers"
+	"github.com/keyturn/keyturn/internal/kafka/finalizers/release"
+)
+
+func TestAKafkaThatCannotBeReadKeepsNoFinalizerOfAnother(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		object     client.Object
+		finalizers finalizers.Kind
+		reconciler func(release.Options) *release.Reconciler
+	}{
+		"a user":  {&kafkav1.KafkaUser{}, finalizers.Users, release.Users},
+		"a topic": {&kafkav1.KafkaTopic{}, finalizers.Topics, release.Topics},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.object.SetNamespace("kafka")
+			c.object.SetName("kept")
+			c.object.SetFinalizers([]string{c.finalizers.Of("my-cluster"), c.finalizers.Of("other"), "example.com/another"})
+			unreadable := errors.New("the API server does not answer")
+			server := withoutKafka(t, c.object, "my-cluster", unreadable)
+			r := c.reconciler(release.Options{Client: server, Live: server, Events: events.NewFakeRecorder(1)})
+			key := client.ObjectKeyFromObject(c.object)
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); !errors.Is(err, unreadable) {
+				t.Errorf("Reconcile() = %v, want the error, so that it is tried again", err)
+			}
+			if err := server.Get(t.Context(), key, c.object); err != nil {
+				t.Fatal(err)
+			}
+			if want := []string{c.finalizers.Of("my-cluster"), "example.com/another"}; !slices.Equal(c.object.GetFinalizers(), want) {
+				t.Errorf("finalizers %q, want %q", c.object.GetFinalizers(), want)
+			}
+		})
+	}
+}
+
+// withoutKafka is an API server with one object and no Kafka, at which that of a name cannot be read.
+func withoutKafka(t *testing.T, object client.Object, kafka string, unreadable error) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := kafkav1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(object).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if key.Name == kafka {
+				return unreadable
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	}).Build()
+}

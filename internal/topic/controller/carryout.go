@@ -40,6 +40,12 @@ func (r *Reconciler) carryOut(ctx context.Context, o model.Observed, d model.Dec
 			return outcome{}, err
 		}
 	}
+	if !done.doubted.IsZero() {
+		done.doubted = earliest(r.memory.doubted(client.ObjectKeyFromObject(o.Topic)), done.doubted)
+		if o.Now.Sub(done.doubted) < 2*lagTime {
+			return done, nil // another look at Kafka may show that all is well
+		}
+	}
 	return done, r.report(ctx, o, d)
 }
 
@@ -76,7 +82,7 @@ func (r *Reconciler) grow(ctx context.Context, o model.Observed, d model.Decisio
 		return nil
 	}
 	if err := r.ledger.client.CreatePartitions(ctx, d.Name, d.Partitions); err != nil {
-		return fmt.Errorf("adding partitions: %w", err)
+		return fmt.Errorf("no partitions are added: %w", err)
 	}
 	r.ledger.note(d.Name, o.Now, func(held *topics.Topic) { held.Partitions = d.Partitions })
 	r.options.Log.Info("added partitions", "topic", d.Name, "partitions", d.Partitions)
@@ -89,7 +95,7 @@ func (r *Reconciler) alter(ctx context.Context, o model.Observed, d model.Decisi
 		return nil
 	}
 	if err := r.ledger.client.AlterConfig(ctx, d.Name, d.Config); err != nil {
-		return fmt.Errorf("changing all of %d properties or none: %w", len(d.Config.Set)+len(d.Config.Remove), err)
+		return fmt.Errorf("none of %d properties is changed: %w", len(d.Config.Set)+len(d.Config.Remove), err)
 	}
 	r.ledger.note(d.Name, o.Now, func(held *topics.Topic) { held.Config = d.Config.Apply(held.Config) })
 	r.options.Log.Info("changed properties", "topic", d.Name, "set", maps.Clone(d.Config.Set), "removed", d.Config.Remove)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -64,7 +65,7 @@ func (r *Reconciler) postpone(err error, now time.Time, done *outcome) {
 	switch {
 	case isUnknown, admin.IsExisting(err):
 		r.ledger.doubt(now)
-		done.waitsForKafka = true
+		done.waitsForKafka, done.doubted = true, now
 	case isRejected(err):
 		done.wake = earliest(done.wake, now.Add(rejectedPause))
 	default:
@@ -85,7 +86,6 @@ func (r *Reconciler) explain(err error) model.Remark {
 	const unchanged = "The topic is not up to date in Kafka. "
 	missing, isMissing := errors.AsType[*connection.CredentialsError](err)
 	unknown, isUnknown := errors.AsType[*admin.UnknownTopicError](err)
-	rejected, wasRejected := errors.AsType[*admin.RejectedError](err)
 	switch {
 	case isMissing:
 		return model.Remark{Reason: model.KafkaUnreachable, Message: fmt.Sprintf("%s. %sThe cluster operator creates the Secret with the Kafka. It is tried again.", missing, unchanged)}
@@ -95,8 +95,9 @@ func (r *Reconciler) explain(err error) model.Remark {
 		return model.Remark{Reason: model.KafkaError, Message: fmt.Sprintf("In Kafka, %s, although it was listed before. %sIt is tried again.", unknown, unchanged)}
 	case admin.IsExisting(err):
 		return model.Remark{Reason: model.KafkaError, Message: "Kafka has a topic of this name, although it was not listed before. " + unchanged + "It is tried again."}
-	case wasRejected:
-		return model.Remark{Reason: model.KafkaError, Message: fmt.Sprintf("Kafka rejects a change: %s. %sCorrect the spec of the KafkaTopic.", rejected, unchanged)}
+	case isRejected(err):
+		why := strings.ReplaceAll(strings.TrimRight(err.Error(), ".: "), "\n", "; ")
+		return model.Remark{Reason: model.KafkaError, Message: fmt.Sprintf("Kafka rejects a change: %s. %sCorrect the spec of the KafkaTopic.", why, unchanged)}
 	case admin.IsUnauthorized(err):
 		return model.Remark{Reason: model.NotAuthorized, Message: fmt.Sprintf("Kafka does not let the topic operator change topics: %s. %s"+
 			"Check that the user of the topic operator is among super.users of every node of Kafka %s.", err, unchanged, name)}

@@ -64,6 +64,13 @@ func (m *memory) unnoticed(topic types.NamespacedName) string {
 	return m.topics[topic].version.unnoticed
 }
 
+// doubted is since when a topic is otherwise than it is described, zero when it is not.
+func (m *memory) doubted(topic types.NamespacedName) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.topics[topic].outcome.doubted
+}
+
 // knows reports whether a topic has been brought up to date.
 func (m *memory) knows(topic types.NamespacedName) bool {
 	m.mu.Lock()

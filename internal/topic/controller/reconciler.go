@@ -60,6 +60,8 @@ type outcome struct {
 	wake              time.Time
 	// waitsForKafka: Kafka did not answer, and the topic is looked at again when it does.
 	waitsForKafka bool
+	// doubted is since when Kafka shows that a topic is otherwise than it was described, zero where it does not.
+	doubted time.Time
 	// inKafka is what Kafka has been left with.
 	inKafka uint64
 	// unnoticed is which denied watches were reported.

@@ -170,9 +170,13 @@ func (o Observed) unsupported(d *Decision) *Remark {
 
 func replicas(held topics.Topic) string {
 	if held.Fewest == held.Most {
-		return excerpt.Numbered(int(held.Most), "replica", "replicas")
+		return counted(int64(held.Most), "replica", "replicas")
 	}
 	return fmt.Sprintf("%d to %d replicas", held.Fewest, held.Most)
+}
+
+func counted(count int64, one, several string) string {
+	return fmt.Sprintf("%d %s", count, excerpt.Numbered(int(count), one, several))
 }
 
 func (o Observed) wantedConfig() map[string]string {
@@ -206,7 +210,7 @@ func (o Observed) warnOfMinimum(d *Decision) {
 		return
 	}
 	d.warn(Remark{InvalidConfig, fmt.Sprintf("%s is %d, and each partition has %s: producers with acks=all cannot write to the topic. "+
-		"Set %s in spec.config to at most %d.", topics.MinInSync, minimum, excerpt.Numbered(int(factor), "replica", "replicas"), topics.MinInSync, factor)})
+		"Set %s in spec.config to at most %d.", topics.MinInSync, minimum, counted(factor, "replica", "replicas"), topics.MinInSync, factor)})
 }
 
 func (d *Decision) warn(remark Remark) { d.Warnings = append(d.Warnings, remark) }

@@ -1,0 +1,2 @@
+// Package apitest plays the topic operator against a real API server.
+package apitest
